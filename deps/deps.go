@@ -1,0 +1,22 @@
+//go:build deps
+package deps
+import (
+ _ "github.com/twmb/franz-go/pkg/kgo"
+ _ "github.com/twmb/franz-go/pkg/kadm"
+ _ "github.com/twmb/franz-go/pkg/kfake"
+ _ "github.com/twmb/franz-go/pkg/kmsg"
+ _ "github.com/lovoo/goka"
+ _ "github.com/IBM/sarama"
+ _ "github.com/nats-io/nats.go"
+ _ "github.com/nats-io/nats.go/jetstream"
+ _ "github.com/nats-io/nats-server/v2/server"
+ _ "github.com/vmihailenco/msgpack/v5"
+ _ "github.com/alecthomas/kong"
+ _ "github.com/prometheus/client_golang/prometheus"
+ _ "github.com/prometheus/client_golang/prometheus/promhttp"
+ _ "github.com/cockroachdb/datadriven"
+ _ "pgregory.net/rapid"
+ _ "go.uber.org/goleak"
+ _ "github.com/getkin/kin-openapi/openapi3"
+ _ "github.com/santhosh-tekuri/jsonschema/v6"
+)

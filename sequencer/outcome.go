@@ -1,0 +1,97 @@
+package sequencer
+
+// OutcomeKind says what was decided.
+type OutcomeKind uint8
+
+// The outcomes; every one takes a seq.
+const (
+	OutcomeBegun OutcomeKind = iota + 1
+	OutcomeWaiting
+	OutcomeGranted
+	OutcomeRefused // the intent only; never undoes a commit
+	OutcomeCommitted
+	OutcomeAborted
+	OutcomeSettled
+	OutcomeRegistered
+	OutcomeUnregistered
+	OutcomeSelected
+	OutcomeJoined
+	OutcomeLeaseEnded
+	OutcomeAdopted
+	OutcomeRules
+)
+
+// String returns the kind's name as decisions carry it.
+func (k OutcomeKind) String() string {
+	return nameOf(k, "unknown", "begun", "waiting", "granted", "refused", "committed", "aborted", "settled",
+		"registered", "unregistered", "selected", "joined", "lease_ended", "adopted", "rules")
+}
+
+// Blocker is one transaction that another waits for.
+type Blocker struct {
+	Tx    TxID
+	Scope Scope  // where they meet; empty when they do not meet in a scope
+	Why   string // granted, claimed, held, sealed_read, read_from, branch, verdict, or orphan
+}
+
+// Write is one scope that an outcome moved.
+type Write struct {
+	Scope  Scope
+	Writer Writer // who counts as its writer from now on
+	Former Writer // who counted as it before; zero: forgotten or nobody
+}
+
+// Outcome is one decision record.
+type Outcome struct {
+	Workspace    string
+	Seq          Seq
+	Offset       int64 // of the input record, in its partition
+	RulesVersion uint32
+	Chain        Hash // over all outcomes so far, this one included
+	Time         Tick
+	Floor        Seq
+	Kind         OutcomeKind
+	Intent       string // ID of the intent that this answers or that caused it
+	Tx           TxID
+	Agent        string
+	Incarnation  Seq
+	Mode         Mode
+	Epoch        Epoch
+
+	Code      Code
+	Detail    string
+	Scope     Scope  // where Code was found
+	Moved     Writer // what moved it
+	BlockedBy []Blocker
+	Retryable bool
+	Would     Code // observe: what would have been decided; "waiting" where it would have waited
+
+	Added   []Hold
+	Ended   []Hold
+	May     []Want
+	Writes  []Write
+	Shards  []ShardWrite
+	RestsOn []TxID
+	Residue []TxID // writers that it rests on and that stand although they are residue
+
+	Footprint Hash
+	At        *Place
+	Group     string
+	Winner    TxID
+	Server    string
+	Catalogue Hash
+	Final     bool // the transaction is settled with this outcome
+	Rules     *Rules
+
+	StateHash *Hash // of the state after this step, where its seqs passed a multiple of StateHashEvery; not in Chain
+}
+
+// StateHashEvery is the distance, in seqs, between two published state hashes.
+const StateHashEvery = 1024
+
+// Step is what one intent led to.
+type Step struct {
+	Outcomes []Outcome
+	Repeats  []Seq // the outcomes that a duplicate intent had; to be published again by whoever remembers them
+	Ignored  bool  // the record could not be read as an intent of this version; it changed nothing
+}

@@ -1,0 +1,127 @@
+package sequencer
+
+// State is everything that a fold keeps, as plain data: what codecs write and what the state hash is taken over.
+// All lists are in the order given at their field.
+type State struct {
+	Workspace  string
+	Seq        Seq
+	Floor      Seq // below it everything is stable and forgotten
+	Horizon    Seq // committed transactions at or below it can no longer be retracted
+	TickN      uint64
+	Time       Tick
+	LastEpoch  Epoch
+	LastOrder  uint64
+	Chain      Hash
+	Rules      Rules
+	Sidecars   []SidecarState // by Incarnation
+	Joins      []JoinState    // by Seq
+	Txs        []TxState      // by Order
+	Window     []WindowState  // by Seq, then Scope
+	Catalogues []Catalogue    // by Hash
+	Groups     []GroupState   // by ID
+}
+
+// SidecarState is one live sidecar.
+type SidecarState struct {
+	Incarnation Seq
+	Agent       string
+	Watermark   Seq
+	Due         Tick          // its lease ends here
+	Servers     []ServerState // by Server
+}
+
+// ServerState is one tool server as one sidecar sees it.
+type ServerState struct {
+	Server     string
+	Generation uint64
+	Present    bool
+	Catalogue  Hash
+}
+
+// JoinState remembers an answered join.
+type JoinState struct {
+	ID  string
+	Seq Seq
+}
+
+// Phase is where a transaction stands.
+type Phase uint8
+
+// The phases.
+const (
+	PhaseOpen Phase = iota
+	PhaseSealed
+	PhaseCommitted // decided, not final
+	PhaseAborted   // decided, not final
+	PhaseFinalCommitted
+	PhaseFinalAborted
+)
+
+// Answer remembers what the last intent of a kind was answered with.
+type Answer struct {
+	Kind IntentKind
+	N    uint32
+	Seq  Seq // zero: it made no outcome
+}
+
+// WaitingState is a touch that waits.
+type WaitingState struct {
+	N     uint32
+	Wants []Want // what it still needs
+	Due   Tick
+}
+
+// TxState is one transaction that the fold remembers.
+type TxState struct {
+	ID          TxID
+	Order       uint64 // order of first appearance in the log
+	Agent       string
+	Incarnation Seq
+	Owner       Seq // incarnation that owns the settlement; zero: an orphan
+	Base        Seq
+	Mode        Mode
+	Observe     bool
+	Free        bool    // it opened while the workspace observed
+	Levels      *Levels // nil: the rules' at the seal
+	Epoch       Epoch
+	Phase       Phase
+	Due         Tick // deadline
+	Group       string
+	May         []Want
+	Answers     []Answer // by Kind
+	Grants      []Hold
+	GrantedNs   []uint32 // numbers of granted touches that asked for writing
+	Waiting     *WaitingState
+	Seal        *Seal // while sealed and undecided
+	Footprint   Hash
+	VerdictDue  Tick // zero: no verdict is asked for
+	Verdict     int8 // 0 none yet, 1 yes, -1 no
+	VerdictWhy  string
+	SealLevels  Levels
+	RestsOn     []TxID
+	Gated       []Scope // of a committed transaction, until it is final
+	Decision    Seq
+	Code        Code
+	Succeeded   bool // a successor has kept its epoch
+	Unclean     bool // its settlement left residue
+}
+
+// WindowState is the last write of one scope, while it is newer than the floor.
+type WindowState struct {
+	Scope  Scope
+	Seq    Seq
+	Writer Writer
+}
+
+// Catalogue is a set of tools, kept once however many sidecars announce it.
+type Catalogue struct {
+	Hash  Hash
+	Tools []Tool // by Name
+}
+
+// GroupState is a branch group.
+type GroupState struct {
+	ID     string
+	Winner TxID // empty: not chosen yet
+	Seq    Seq  // of the choice
+}

@@ -1,0 +1,107 @@
+// Package topology describes the records between the parts of Hence as data: topics, keys, partitions, codecs and
+// the shapes of what travels in them.
+package topology
+
+import "github.com/hence-dev/hence/sequencer"
+
+// EventKind says what an event of hence.events records.
+type EventKind uint8
+
+// The events.
+const (
+	EventRead    EventKind = iota + 1 // an answered read
+	EventWrite                        // a write taken into a transaction; not decided yet
+	EventContent                      // content of a shard write, kept by reference
+	EventSeal                         // the full text of a sealed footprint
+)
+
+// Event is one record of hence.events: what an agent did through its sidecar, before anything was decided about it.
+type Event struct {
+	Kind        EventKind
+	Workspace   string
+	Tx          sequencer.TxID // empty: a loose read of a session
+	Agent       string
+	Incarnation sequencer.Seq
+	Index       uint64 // 1-based, contiguous per incarnation: a second copy has the same index
+	AtMs        int64  // unix milliseconds of the sidecar's clock; for people
+	Scope       sequencer.Scope
+	View        sequencer.Seq  // reads: the view's seq when the call left
+	Version     sequencer.Seq  // reads: the version answered; zero: absent
+	Writer      sequencer.TxID // reads: the writer of that version
+	MediaType   string         // content and writes
+	Content     []byte         // EventContent only
+	Size        int64          // bytes of the content read or written
+	SHA256      sequencer.Hash // of that content
+	Seal        *sequencer.Seal
+	Traceparent string
+}
+
+// ShardRow is one shard as the frontier table and a snapshot know it.
+type ShardRow struct {
+	Scope   sequencer.Scope
+	Version sequencer.Seq // seq of its last write
+	Writer  sequencer.Writer
+	Type    string
+	Content []byte
+	Ref     *sequencer.Ref
+}
+
+// Snapshot is what a sidecar's view starts from: a prefix once every outcome up to Through is applied on top of Seq.
+type Snapshot struct {
+	Workspace string
+	Seq       sequencer.Seq // every outcome up to it is contained whole
+	Through   sequencer.Seq // the greatest seq that any row shows
+	Chain     sequencer.Hash
+	Time      sequencer.Tick
+	Floor     sequencer.Seq
+	Shards    []ShardRow
+}
+
+// FrontierRow is one row of the frontier table.
+type FrontierRow struct {
+	Workspace string
+	Scope     sequencer.Scope
+	Seq       sequencer.Seq // of the last outcome that moved the row
+	Shard     *ShardRow     // set when the scope is a shard that was written
+	Version   sequencer.Seq
+	Writer    sequencer.Writer
+	Open      []OpenEpoch     // by Epoch: transactions that hold or claim the scope
+	Frontier  sequencer.Epoch // the smallest of them; zero: none can still change it
+}
+
+// OpenEpoch is one undecided or unsettled transaction at a scope.
+type OpenEpoch struct {
+	Epoch sequencer.Epoch
+	Tx    sequencer.TxID
+	Since sequencer.Seq
+}
+
+// ClosureEdge says that a transaction rests on another through one read.
+type ClosureEdge struct {
+	Scope   sequencer.Scope
+	Writer  sequencer.TxID
+	Version sequencer.Seq
+	View    sequencer.Seq
+}
+
+// ClosureRow is one transaction's direct causes and status.
+type ClosureRow struct {
+	Workspace string
+	Tx        sequencer.TxID
+	Agent     string
+	Status    string // open, sealed, committed, aborted, settled
+	Code      sequencer.Code
+	Seq       sequencer.Seq // of its decision; zero: none yet
+	Edges     []ClosureEdge // by Scope, then Version
+	RestsOn   []sequencer.TxID
+	Writes    []sequencer.Scope
+	Scar      bool // an edge points at a later commit: the commit order violates causality
+}
+
+// Closure is a transaction's causes, walked from the table.
+type Closure struct {
+	Tx        sequencer.TxID
+	Rows      []ClosureRow // the transaction first, then breadth first
+	Truncated bool         // the walk met its limit; what is missing lies beyond the rows shown
+	Limit     int
+}
