@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// arguments reads a call's arguments one by one and remembers the first that is wrong; done reports it, or a name that
-// nothing asked for.
+// arguments reads a call's arguments one by one and remembers the first that is wrong; done reports it, or a name
+// that nothing asked for.
 type arguments struct {
 	given map[string]json.RawMessage
 	asked []string

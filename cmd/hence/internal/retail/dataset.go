@@ -50,9 +50,9 @@ func (d *Dataset) Initial() map[string][]byte {
 	for _, id := range slices.Sorted(maps.Keys(d.Users)) {
 		u := d.Users[id]
 		put(UserKey(id), u)
-		for _, key := range []string{EmailKey(u.Email), NameZipKey(u.Name.First, u.Name.Last, u.Address.Zip)} {
-			index[key] = append(index[key], id)
-		}
+		byEmail, byName := EmailKey(u.Email), NameZipKey(u.Name.First, u.Name.Last, u.Address.Zip)
+		index[byEmail] = append(index[byEmail], id)
+		index[byName] = append(index[byName], id)
 	}
 	for id, o := range d.Orders {
 		put(OrderKey(id), o)
@@ -63,9 +63,9 @@ func (d *Dataset) Initial() map[string][]byte {
 	return shards
 }
 
-// Contended returns a task that always wants the same order (see [Dataset.ContendedOrder]) and succeeds any number of
-// times: it reads the order and appends a numbered note to it, with annotate_order, a tool of our own. After n of them
-// alone the order's [Order.LastNote] is n; it is lower when updates were lost.
+// Contended returns a task that always wants the same order (see [Dataset.ContendedOrder]) and succeeds any
+// number of times: it reads the order and appends a numbered note to it, with annotate_order, a tool of our own.
+// After n of them alone the order's [Order.LastNote] is n; it is lower when updates were lost.
 func (d *Dataset) Contended(id int, note string) Task {
 	orderID := d.ContendedOrder()
 	return Task{ID: id, UserID: d.Orders[orderID].UserID, Actions: []Action{
@@ -74,8 +74,8 @@ func (d *Dataset) Contended(id int, note string) Task {
 	}}
 }
 
-// ContendedOrder returns the id of the order that the most tasks name, of several the first in order of their ids; the data
-// set must have an order.
+// ContendedOrder returns the id of the order that the most tasks name, of several the first in order of their
+// ids; the data set must have an order.
 func (d *Dataset) ContendedOrder() string {
 	if len(d.Orders) == 0 {
 		panic("retail: data set " + d.Name + " has no order")
@@ -118,8 +118,8 @@ func action(name string, args ...arg) Action {
 	return Action{Name: name, Arguments: data}
 }
 
-// Check compares a task's result, run alone over the initial state, with what is expected: the refusals with their texts, and
-// every changed record as a JSON value. It returns nil or one error that lists all differences.
+// Check compares a task's result, run alone over the initial state, with what is expected: the refusals with
+// their texts, and every changed record as a JSON value. It returns nil or one error that lists all differences.
 func (e Expected) Check(result Result) error {
 	var wrong []error
 	if !slices.Equal(e.Errors, result.Errors) {

@@ -24,8 +24,8 @@ func NameZipKey(first, last, zip string) string {
 	return shard("names", strings.ToLower(first), strings.ToLower(last), strings.ToLower(zip))
 }
 
-// shard joins segments to a scope of type shard. Each is escaped, so that no text of a customer becomes a separator or a
-// wildcard.
+// shard joins segments to a scope of type shard. Each is escaped, so that no text of a customer becomes a
+// separator or a wildcard.
 func shard(segments ...string) string {
 	escaped := make([]string, len(segments))
 	for i, s := range segments {
@@ -34,8 +34,8 @@ func shard(segments ...string) string {
 	return "shard:/" + strings.Join(escaped, "/")
 }
 
-// nameable says whether every part can be a segment of its own. An empty or a dotted one would name another, wider scope
-// after canonicalisation, so tools answer "not found" to it without a read.
+// nameable says whether every part can be a segment of its own. An empty or a dotted one would name another,
+// wider scope after canonicalisation, so tools answer "not found" to it without a read.
 func nameable(parts ...string) bool {
 	for _, p := range parts {
 		if p == "" || p == "." || p == ".." || len(p) > maxID || !utf8.ValidString(p) {

@@ -17,9 +17,10 @@ import (
 // maxFile bounds one file of a data set, in bytes.
 const maxFile = 256 << 20
 
-// Load reads a data set in the tau-retail layout: users.json, orders.json, products.json, tasks-<split>.json and, if it is
-// there, expected-<split>.json. A record must come back as it was when it is written again, references must lead somewhere,
-// and tasks may name only tools that exist; the error says which file and record does not keep to that.
+// Load reads a data set in the tau-retail layout: users.json, orders.json, products.json, tasks-<split>.json and,
+// if it is there, expected-<split>.json. A record must come back as it was when it is written again, references
+// must lead somewhere, and tasks may name only tools that exist; the error says which file and record does not
+// keep to that.
 func Load(dir, split string) (*Dataset, error) {
 	if split == "" || strings.ContainsAny(split, `/\*?[.`) {
 		return nil, fmt.Errorf("split %q: give the name between tasks- and .json, one of: %s", split, splits(dir))
@@ -83,8 +84,8 @@ func loadFile(dir, name string, into any) error {
 	return nil
 }
 
-// loadRecords reads an object of records and holds each against its own text, so that a field which this package does not
-// know, or a number which it would write differently, is found here and not in a comparison later.
+// loadRecords reads an object of records and holds each against its own text, so that a field which this package
+// does not know, or a number which it would write differently, is found here and not in a comparison later.
 func loadRecords[T any](dir, name string) (map[string]T, error) {
 	var raw map[string]json.RawMessage
 	if err := loadFile(dir, name, &raw); err != nil {

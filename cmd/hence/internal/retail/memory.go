@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Memory is a state of the shop as a map from shard to content: a [Store] for replays and tests, and the form in which two
-// final states are compared. It is not safe for concurrent use while something is applied.
+// Memory is a state of the shop as a map from shard to content: a [Store] for replays and tests, and the form in
+// which two final states are compared. It is not safe for concurrent use while something is applied.
 type Memory map[string][]byte
 
 // Read returns a shard's content. It never fails.
@@ -22,8 +22,8 @@ func (m Memory) Read(key string) ([]byte, bool, error) {
 // Apply writes all that a task changed.
 func (m Memory) Apply(result Result) { maps.Copy(m, result.Writes) }
 
-// Hash returns the hex SHA-256 of all shards in key order, each key and content with its length before it. Equal states,
-// and no others, have equal hashes.
+// Hash returns the hex SHA-256 of all shards in key order, each key and content with its length before it. Equal
+// states, and no others, have equal hashes.
 func (m Memory) Hash() string {
 	h := sha256.New()
 	put := func(b []byte) {

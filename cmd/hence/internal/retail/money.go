@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// Money stays the float64 that the data has. Whole cents would be the better model of a shop, but the expected records
-// hold differences such as 0.04999999999999716 (the price difference of a changed item, not rounded), while balances
-// and exchange differences are rounded to cents; only the same arithmetic gives the same bytes.
+// Money stays the float64 that the data has. Whole cents would be the better model of a shop, but the expected
+// records hold differences such as 0.04999999999999716 (the price difference of a changed item, not rounded),
+// while balances and exchange differences are rounded to cents; only the same arithmetic gives the same bytes.
 
 // roundCents rounds to two decimals, correctly from the exact binary value and without a negative zero.
 func roundCents(amount float64) float64 {
@@ -27,8 +27,8 @@ func (m PaymentMethod) balance() float64 {
 	return *m.Balance
 }
 
-// addToGiftCard adds an amount (negative: takes it) to a method's balance and reports whether the user changed: only
-// gift cards hold money here, the other methods settle elsewhere.
+// addToGiftCard adds an amount (negative: takes it) to a method's balance and reports whether the user changed:
+// only gift cards hold money here, the other methods settle elsewhere.
 func (u *User) addToGiftCard(methodID string, amount float64) bool {
 	method, ok := u.PaymentMethods[methodID]
 	if !ok || !method.isGiftCard() {
@@ -40,8 +40,8 @@ func (u *User) addToGiftCard(methodID string, amount float64) bool {
 	return true
 }
 
-// held lists, in order of first use, the methods that an order still holds money of and how much. An order with a single
-// payment holds exactly that amount; sums are rounded to cents.
+// held lists, in order of first use, the methods that an order still holds money of and how much. An order with a
+// single payment holds exactly that amount; sums are rounded to cents.
 func (o Order) held() []Payment {
 	var sums []Payment
 	for _, p := range o.History {

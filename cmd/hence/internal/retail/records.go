@@ -42,7 +42,8 @@ type PaymentMethod struct {
 	Balance  *float64 `json:"balance,omitempty"`
 }
 
-// Order is an order's record. The fields from CancelReason on appear with the tool call that sets them; Notes is our own.
+// Order is an order's record. The fields from CancelReason on appear with the tool call that sets them; Notes is
+// our own.
 type Order struct {
 	OrderID      string        `json:"order_id"`
 	UserID       string        `json:"user_id"`
@@ -84,8 +85,8 @@ type Payment struct {
 	MethodID string  `json:"payment_method_id"`
 }
 
-// Note is one entry that annotate_order appends. Number counts an order's notes from 1 without a gap: two notes that
-// were written over the same reading carry the same number, and one of them is lost.
+// Note is one entry that annotate_order appends. Number counts an order's notes from 1 without a gap: two notes
+// that were written over the same reading carry the same number, and one of them is lost.
 type Note struct {
 	Number int    `json:"number"`
 	Text   string `json:"text"`
@@ -120,8 +121,8 @@ func DecodeOrder(data []byte) (Order, error) {
 	return o, err
 }
 
-// LastNote returns the number of an order's newest note, 0 when it has none. It grows by one with every annotate_order
-// that was not lost.
+// LastNote returns the number of an order's newest note, 0 when it has none. It grows by one with every
+// annotate_order that was not lost.
 func (o Order) LastNote() int {
 	if len(o.Notes) == 0 {
 		return 0
@@ -129,8 +130,9 @@ func (o Order) LastNote() int {
 	return o.Notes[len(o.Notes)-1].Number
 }
 
-// Canonical returns the one form of a JSON text that is compared byte for byte: keys sorted, no spaces, strings escaped only
-// where JSON asks for it, every number in the shortest form that gives the same float64 (1464.0 becomes 1464).
+// Canonical returns the one form of a JSON text that is compared byte for byte: keys sorted, no spaces, strings
+// escaped only where JSON asks for it, every number in the shortest form that gives the same float64 (1464.0
+// becomes 1464).
 func Canonical(data []byte) ([]byte, error) {
 	var v any
 	if err := decodeStrict(data, &v); err != nil {

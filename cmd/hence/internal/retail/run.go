@@ -26,8 +26,9 @@ type Action struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// Store is where a task reads. Read returns a shard's content as it is stored and whether it exists; an error is a fault
-// (the store could not be asked), and ends the task. Content that Read returns is not changed by this package.
+// Store is where a task reads. Read returns a shard's content as it is stored and whether it exists; an error is
+// a fault (the store could not be asked), and ends the task. Content that Read returns is not changed by this
+// package.
 type Store interface {
 	Read(key string) (value []byte, found bool, err error)
 }
@@ -36,8 +37,8 @@ type Store interface {
 type Result struct {
 	// Reads are the shards that were read, absent ones too, in order of the first read, each once.
 	Reads []string
-	// Writes are the shards that changed, with their new canonical content. Every one of them is also in Reads. One that
-	// ended as it was read is not here.
+	// Writes are the shards that changed, with their new canonical content. Every one of them is also in Reads.
+	// One that ended as it was read is not here.
 	Writes map[string][]byte
 	// Errors are the calls that a tool refused, by index of the action from 0.
 	Errors []ToolError
@@ -77,9 +78,9 @@ type Domain struct {
 // NewDomain returns a domain that sells these products, by id. The map must not be changed afterwards.
 func NewDomain(products map[string]Product) *Domain { return &Domain{products: products} }
 
-// Run makes a task's calls in order over the store and returns what they read, changed and refused. A refusal does not
-// end the task: the next call follows. An error means that the task could not be run (the store failed, or a record is not
-// what this package writes); the result is then empty, so nothing of the task can be applied.
+// Run makes a task's calls in order over the store and returns what they read, changed and refused. A refusal
+// does not end the task: the next call follows. An error means that the task could not be run (the store failed,
+// or a record is not what this package writes); the result is then empty, so nothing of the task can be applied.
 func (d *Domain) Run(task Task, store Store) (Result, error) {
 	if len(task.Actions) > maxActions {
 		return Result{}, fmt.Errorf("task %d has %d actions, at most %d are allowed",
@@ -114,7 +115,8 @@ type run struct {
 	seen   map[string]*content
 }
 
-// content is one shard as the task sees it. Invariant: now differs from read only if a tool of this task put it there.
+// content is one shard as the task sees it. Invariant: now differs from read only if a tool of this task put it
+// there.
 type content struct {
 	read, now []byte
 	found     bool

@@ -163,8 +163,8 @@ func (r *run) calculate(args *arguments) (string, error) {
 	return evaluate(expression)
 }
 
-// annotateOrder is our own tool, no part of the data set: it appends a note, numbered one above the newest, to an order
-// in any status. Only the newest notes are kept, so that the record stays small however often it is called.
+// annotateOrder is our own tool, no part of the data set: it appends a note, numbered one above the newest, to an
+// order in any status. Only the newest notes are kept, so that the record stays small however often it is called.
 func (r *run) annotateOrder(args *arguments) (string, error) {
 	id, text := args.text("order_id"), args.text("text")
 	if err := args.done(); err != nil {

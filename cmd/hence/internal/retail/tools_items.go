@@ -9,7 +9,8 @@ import (
 const tooPoor = refusal("insufficient gift card balance to pay for the price difference")
 
 // modifyPendingOrderItems replaces items in place, each by another variant of its product, and settles the price
-// difference (as it is, not rounded) with the given method; a gift card's balance moves at once. It can be done once.
+// difference (as it is, not rounded) with the given method; a gift card's balance moves at once. It can be done
+// once.
 func (r *run) modifyPendingOrderItems(args *arguments) (string, error) {
 	id, methodID := args.text("order_id"), args.text("payment_method_id")
 	oldIDs, newIDs := args.list("item_ids"), args.list("new_item_ids")
@@ -44,8 +45,8 @@ func (r *run) modifyPendingOrderItems(args *arguments) (string, error) {
 	return r.putBoth(o, u, u.addToGiftCard(methodID, -difference))
 }
 
-// exchangeDeliveredOrderItems notes on the order what is to be exchanged for what, sorted, and the price difference in whole
-// cents. No money moves yet, but a gift card must be able to pay.
+// exchangeDeliveredOrderItems notes on the order what is to be exchanged for what, sorted, and the price
+// difference in whole cents. No money moves yet, but a gift card must be able to pay.
 func (r *run) exchangeDeliveredOrderItems(args *arguments) (string, error) {
 	id, methodID := args.text("order_id"), args.text("payment_method_id")
 	oldIDs, newIDs := args.list("item_ids"), args.list("new_item_ids")
@@ -69,12 +70,14 @@ func (r *run) exchangeDeliveredOrderItems(args *arguments) (string, error) {
 		return "", tooPoor
 	}
 	o.Status = exchangeRequested
-	o.ExchangeItems, o.ExchangeNewItems = slices.Sorted(slices.Values(oldIDs)), slices.Sorted(slices.Values(newIDs))
+	o.ExchangeItems = slices.Sorted(slices.Values(oldIDs))
+	o.ExchangeNewItems = slices.Sorted(slices.Values(newIDs))
 	o.ExchangePaymentMethodID, o.ExchangePriceDifference = methodID, &difference
 	return answer(o, r.put(OrderKey(id), o))
 }
 
-// returnDeliveredOrderItems notes on the order what comes back, sorted, and where the refund will go. No money moves yet.
+// returnDeliveredOrderItems notes on the order what comes back, sorted, and where the refund will go. No money
+// moves yet.
 func (r *run) returnDeliveredOrderItems(args *arguments) (string, error) {
 	id, methodID, itemIDs := args.text("order_id"), args.text("payment_method_id"), args.list("item_ids")
 	if err := args.done(); err != nil {

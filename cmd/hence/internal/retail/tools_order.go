@@ -2,8 +2,8 @@ package retail
 
 import "slices"
 
-// pendingOrder reads an order that may still be changed. An order whose items were changed may not: in the data set that
-// call is always the last one on its order.
+// pendingOrder reads an order that may still be changed. An order whose items were changed may not: in the data
+// set that call is always the last one on its order.
 func (r *run) pendingOrder(id, deed string) (Order, error) {
 	o, err := r.order(id)
 	if err != nil {
@@ -15,8 +15,8 @@ func (r *run) pendingOrder(id, deed string) (Order, error) {
 	return o, nil
 }
 
-// cancelPendingOrder refunds whatever the order still holds, to where it came from; what came from a gift card is back on
-// it at once.
+// cancelPendingOrder refunds whatever the order still holds, to where it came from; what came from a gift card is
+// back on it at once.
 func (r *run) cancelPendingOrder(args *arguments) (string, error) {
 	id, reason := args.text("order_id"), args.text("reason")
 	if err := args.done(); err != nil {
@@ -55,8 +55,8 @@ func (r *run) modifyPendingOrderAddress(args *arguments) (string, error) {
 	return answer(o, r.put(OrderKey(id), o))
 }
 
-// modifyPendingOrderPayment moves all that the order holds from its one method to another: first the new payment, then the
-// refund of the old one; gift cards follow at once.
+// modifyPendingOrderPayment moves all that the order holds from its one method to another: first the new payment,
+// then the refund of the old one; gift cards follow at once.
 func (r *run) modifyPendingOrderPayment(args *arguments) (string, error) {
 	id, methodID := args.text("order_id"), args.text("payment_method_id")
 	if err := args.done(); err != nil {
@@ -91,9 +91,9 @@ func (r *run) modifyPendingOrderPayment(args *arguments) (string, error) {
 	return r.putBoth(o, u, taken || given)
 }
 
-// modifyUserAddress changes the user's record only: not the addresses of orders, and not the index by name and zip, which
-// keeps finding the user by the zip that the data started with. No expected record says otherwise: where a zip changes,
-// no later call of that task looks the user up by it.
+// modifyUserAddress changes the user's record only: not the addresses of orders, and not the index by name and
+// zip, which keeps finding the user by the zip that the data started with. No expected record says otherwise:
+// where a zip changes, no later call of that task looks the user up by it.
 func (r *run) modifyUserAddress(args *arguments) (string, error) {
 	id, address := args.text("user_id"), args.address()
 	if err := args.done(); err != nil {
