@@ -1,0 +1,129 @@
+package topology
+
+const (
+	shardRowBytes    = 6 + writerFields
+	openEpochBytes   = 4
+	edgeBytes        = 5
+	closureRowFields = 10
+)
+
+func walkEvent(w *walker, e *Event) {
+	outer := w.open(17, 17)
+	number(w, &e.Kind)
+	text(w, &e.Workspace)
+	text(w, &e.Tx)
+	text(w, &e.Agent)
+	number(w, &e.Incarnation)
+	number(w, &e.Index)
+	signed(w, &e.AtMs)
+	text(w, &e.Scope)
+	number(w, &e.View)
+	number(w, &e.Version)
+	text(w, &e.Writer)
+	text(w, &e.MediaType)
+	w.content(&e.Content)
+	signed(w, &e.Size)
+	w.hash(&e.SHA256)
+	pointer(w, &e.Seal, walkSeal)
+	text(w, &e.Traceparent)
+	w.close(outer)
+}
+
+func walkShardRow(w *walker, s *ShardRow) {
+	outer := w.open(6, 6)
+	text(w, &s.Scope)
+	number(w, &s.Version)
+	walkWriter(w, &s.Writer)
+	text(w, &s.Type)
+	w.content(&s.Content)
+	pointer(w, &s.Ref, walkRef)
+	w.close(outer)
+}
+
+func walkSnapshot(w *walker, s *Snapshot) {
+	outer := w.open(7, 7)
+	text(w, &s.Workspace)
+	number(w, &s.Seq)
+	number(w, &s.Through)
+	w.hash(&s.Chain)
+	number(w, &s.Time)
+	number(w, &s.Floor)
+	list(w, &s.Shards, shardRowBytes, walkShardRow)
+	w.close(outer)
+}
+
+func walkFrontierRow(w *walker, r *FrontierRow) {
+	outer := w.open(8, 8)
+	text(w, &r.Workspace)
+	text(w, &r.Scope)
+	number(w, &r.Seq)
+	pointer(w, &r.Shard, walkShardRow)
+	number(w, &r.Version)
+	walkWriter(w, &r.Writer)
+	list(w, &r.Open, openEpochBytes, walkOpenEpoch)
+	number(w, &r.Frontier)
+	w.close(outer)
+}
+
+func walkOpenEpoch(w *walker, o *OpenEpoch) {
+	outer := w.open(3, 3)
+	number(w, &o.Epoch)
+	text(w, &o.Tx)
+	number(w, &o.Since)
+	w.close(outer)
+}
+
+func walkEdge(w *walker, e *ClosureEdge) {
+	outer := w.open(4, 4)
+	text(w, &e.Scope)
+	text(w, &e.Writer)
+	number(w, &e.Version)
+	number(w, &e.View)
+	w.close(outer)
+}
+
+func walkClosureRow(w *walker, r *ClosureRow) {
+	outer := w.open(closureRowFields, closureRowFields)
+	text(w, &r.Workspace)
+	text(w, &r.Tx)
+	text(w, &r.Agent)
+	text(w, &r.Status)
+	text(w, &r.Code)
+	number(w, &r.Seq)
+	list(w, &r.Edges, edgeBytes, walkEdge)
+	list(w, &r.RestsOn, wordBytes, text)
+	list(w, &r.Writes, wordBytes, text)
+	w.truth(&r.Scar)
+	w.close(outer)
+}
+
+func walkClosure(w *walker, c *Closure) {
+	outer := w.open(4, 4)
+	limit := int64(c.Limit)
+	text(w, &c.Tx)
+	list(w, &c.Rows, 1+closureRowFields, walkClosureRow)
+	w.truth(&c.Truncated)
+	signed(w, &limit)
+	c.Limit = int(limit)
+	w.close(outer)
+}
+
+func walkScopeMove(w *walker, m *ScopeMove) {
+	outer := w.open(15, 15)
+	text(w, &m.Workspace)
+	text(w, &m.Scope)
+	number(w, &m.Seq)
+	number(w, &m.Kind)
+	text(w, &m.Tx)
+	text(w, &m.Agent)
+	number(w, &m.Epoch)
+	list(w, &m.Added, holdBytes, walkHold)
+	list(w, &m.Ended, holdBytes, walkHold)
+	pointer(w, &m.Write, walkWrite)
+	pointer(w, &m.Shard, walkShardWrite)
+	w.hash(&m.Chain)
+	number(w, &m.Time)
+	number(w, &m.Floor)
+	number(w, &m.Scopes)
+	w.close(outer)
+}

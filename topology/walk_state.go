@@ -1,0 +1,147 @@
+package topology
+
+import "github.com/hence-dev/hence/sequencer"
+
+const (
+	sidecarBytes   = 6
+	serverBytes    = 5
+	joinBytes      = 3
+	txBytes        = 34
+	answerBytes    = 4
+	windowBytes    = 7
+	catalogueBytes = 3
+	groupBytes     = 4
+	numberBytes    = 1
+)
+
+func walkReplica(w *walker, r *sequencer.ReplicaState) {
+	outer := w.open(3, 3)
+	walkState(w, &r.State)
+	signed(w, &r.Offset)
+	list(w, &r.Outbox, outcomeBytes, walkOutcome)
+	w.close(outer)
+}
+
+func walkState(w *walker, s *sequencer.State) {
+	outer := w.open(16, 16)
+	text(w, &s.Workspace)
+	number(w, &s.Seq)
+	number(w, &s.Floor)
+	number(w, &s.Horizon)
+	number(w, &s.TickN)
+	number(w, &s.Time)
+	number(w, &s.LastEpoch)
+	number(w, &s.LastOrder)
+	w.hash(&s.Chain)
+	walkRules(w, &s.Rules)
+	list(w, &s.Sidecars, sidecarBytes, walkSidecar)
+	list(w, &s.Joins, joinBytes, walkJoinState)
+	list(w, &s.Txs, txBytes, walkTx)
+	list(w, &s.Window, windowBytes, walkWindow)
+	list(w, &s.Catalogues, catalogueBytes, walkCatalogue)
+	list(w, &s.Groups, groupBytes, walkGroup)
+	w.close(outer)
+}
+
+func walkSidecar(w *walker, s *sequencer.SidecarState) {
+	outer := w.open(5, 5)
+	number(w, &s.Incarnation)
+	text(w, &s.Agent)
+	number(w, &s.Watermark)
+	number(w, &s.Due)
+	list(w, &s.Servers, serverBytes, walkServer)
+	w.close(outer)
+}
+
+func walkServer(w *walker, s *sequencer.ServerState) {
+	outer := w.open(4, 4)
+	text(w, &s.Server)
+	number(w, &s.Generation)
+	w.truth(&s.Present)
+	w.hash(&s.Catalogue)
+	w.close(outer)
+}
+
+func walkJoinState(w *walker, j *sequencer.JoinState) {
+	outer := w.open(2, 2)
+	text(w, &j.ID)
+	number(w, &j.Seq)
+	w.close(outer)
+}
+
+func walkTx(w *walker, t *sequencer.TxState) {
+	outer := w.open(33, 33)
+	text(w, &t.ID)
+	number(w, &t.Order)
+	text(w, &t.Agent)
+	number(w, &t.Incarnation)
+	number(w, &t.Owner)
+	number(w, &t.Base)
+	number(w, &t.Mode)
+	w.truth(&t.Observe)
+	w.truth(&t.Free)
+	pointer(w, &t.Levels, number)
+	number(w, &t.Epoch)
+	number(w, &t.Phase)
+	number(w, &t.Due)
+	text(w, &t.Would)
+	text(w, &t.Group)
+	list(w, &t.May, wantBytes, walkWant)
+	list(w, &t.Answers, answerBytes, walkAnswer)
+	list(w, &t.Grants, holdBytes, walkHold)
+	list(w, &t.GrantedNs, numberBytes, number)
+	pointer(w, &t.Waiting, walkWaiting)
+	pointer(w, &t.Seal, walkSeal)
+	w.hash(&t.Footprint)
+	number(w, &t.VerdictDue)
+	signed(w, &t.Verdict)
+	text(w, &t.VerdictWhy)
+	number(w, &t.SealLevels)
+	list(w, &t.RestsOn, wordBytes, text)
+	list(w, &t.Residue, wordBytes, text)
+	list(w, &t.Gated, wordBytes, text)
+	number(w, &t.Decision)
+	text(w, &t.Code)
+	w.truth(&t.Succeeded)
+	w.truth(&t.Unclean)
+	w.close(outer)
+}
+
+func walkAnswer(w *walker, a *sequencer.Answer) {
+	outer := w.open(3, 3)
+	number(w, &a.Kind)
+	number(w, &a.N)
+	number(w, &a.Seq)
+	w.close(outer)
+}
+
+func walkWaiting(w *walker, s *sequencer.WaitingState) {
+	outer := w.open(3, 3)
+	number(w, &s.N)
+	list(w, &s.Wants, wantBytes, walkWant)
+	number(w, &s.Due)
+	w.close(outer)
+}
+
+func walkWindow(w *walker, s *sequencer.WindowState) {
+	outer := w.open(3, 3)
+	text(w, &s.Scope)
+	number(w, &s.Seq)
+	walkWriter(w, &s.Writer)
+	w.close(outer)
+}
+
+func walkCatalogue(w *walker, c *sequencer.Catalogue) {
+	outer := w.open(2, 2)
+	w.hash(&c.Hash)
+	list(w, &c.Tools, toolBytes, walkTool)
+	w.close(outer)
+}
+
+func walkGroup(w *walker, g *sequencer.GroupState) {
+	outer := w.open(3, 3)
+	text(w, &g.ID)
+	text(w, &g.Winner)
+	number(w, &g.Seq)
+	w.close(outer)
+}

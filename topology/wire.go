@@ -1,0 +1,288 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// A record is a MessagePack integer, its format version, and one array of fields. Every record of ours is walked by
+// one function that names its fields once, for both directions, so encoder and decoder cannot drift apart:
+//
+//   - a field may be appended; a decoder that meets an array shorter than it knows leaves the rest zero, but never
+//     shorter than the first release wrote (the smallest record bounds what a hostile one can make us allocate);
+//   - a decoder that meets a longer array skips what it does not know;
+//   - anything else that changes takes a new format version.
+//
+// The MessagePack library's own Encoder and Decoder are not used: they reach every byte through an interface and
+// allocate by the lengths that a record claims. The tests hold this walker against the library.
+
+// ErrMalformed is returned by every decoder when the bytes are not a record of the format: cut short, lying about a
+// length, of a wrong type, not UTF-8, or beyond a bound. The record can never be read; park it.
+var ErrMalformed = errors.New("malformed record")
+
+// ErrForeignVersion is returned by every decoder when the record was written in a format version that this binary
+// does not know. The record is whole; a newer binary can read it. ForeignVersion has the version seen.
+var ErrForeignVersion = errors.New("foreign format version")
+
+// ForeignVersion is the error that wraps ErrForeignVersion.
+type ForeignVersion struct {
+	Record string // intent, outcome, …
+	Seen   uint64
+	Known  uint64
+}
+
+// Error names the versions.
+func (e *ForeignVersion) Error() string {
+	return fmt.Sprintf("%s in format version %d, this binary reads version %d: read it with a newer binary",
+		e.Record, e.Seen, e.Known)
+}
+
+// Unwrap makes errors.Is(err, ErrForeignVersion) hold.
+func (e *ForeignVersion) Unwrap() error { return ErrForeignVersion }
+
+// Bounds of the decoders.
+const (
+	MaxRecordBytes   = 2 << 20  // one encoded record
+	MaxSnapshotBytes = 64 << 20 // an encoded snapshot or closure; neither is a record of a topic
+	maxListItems     = 1 << 16  // one list of a record
+	maxTextBytes     = 64 << 10 // one string
+	maxFields        = 1 << 10  // one struct, a newer writer's too
+)
+
+// walker carries one record through its codec, in either direction.
+type walker struct {
+	decoding bool
+	b        []byte // encoding: written so far; decoding: not read yet
+	left     int    // decoding: values left in the array that is being read
+	maxItems int
+	err      error // the first one; nothing is read or written after it
+}
+
+// codec is what the records' encoders and decoders have in common.
+type codec[T any] struct {
+	record    string
+	version   uint64
+	roomBytes int // what a record usually takes
+	maxBytes  int
+	maxItems  int // of one list
+	walk      func(*walker, *T)
+}
+
+func (c codec[T]) encode(v *T) ([]byte, error) {
+	w := &walker{b: make([]byte, 0, c.roomBytes)}
+	w.putUint(c.version)
+	c.walk(w, v)
+	if w.err == nil && len(w.b) > c.maxBytes {
+		w.fail("%d bytes, at most %d are allowed", len(w.b), c.maxBytes)
+	}
+	if w.err != nil {
+		return nil, fmt.Errorf("encode %s: %w", c.record, w.err)
+	}
+	return w.b, nil
+}
+
+func (c codec[T]) decode(b []byte) (*T, error) {
+	w := &walker{decoding: true, b: b, left: 2, maxItems: c.maxItems}
+	if len(b) > c.maxBytes {
+		w.malformed("%d bytes, at most %d are read", len(b), c.maxBytes)
+	}
+	var seen uint64
+	number(w, &seen)
+	if w.err == nil && seen != c.version {
+		w.err = &ForeignVersion{Record: c.record, Seen: seen, Known: c.version}
+	}
+	v := new(T)
+	c.walk(w, v)
+	if w.err == nil && len(w.b) > 0 {
+		w.malformed("%d bytes follow the record", len(w.b))
+	}
+	if w.err != nil {
+		return nil, fmt.Errorf("decode %s: %w", c.record, w.err)
+	}
+	return v, nil
+}
+
+// fail keeps the first error of an encoder.
+func (w *walker) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (w *walker) malformed(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))
+	}
+}
+
+// take claims the next value of the array that is being read; false leaves the field at its zero value.
+func (w *walker) take() bool {
+	if w.err != nil || w.left == 0 {
+		return false
+	}
+	w.left--
+	return true
+}
+
+// open begins a struct of so many known fields, of which the first release wrote least; its result goes to close.
+func (w *walker) open(known, least int) (outer int) {
+	if !w.decoding {
+		w.putArrayLen(known)
+		return 0
+	}
+	if !w.take() {
+		w.left = 0
+		return 0
+	}
+	outer = w.left
+	have := w.arrayLen(1, maxFields)
+	if w.err == nil && have < least {
+		w.malformed("a struct of %d fields, at least %d are written", have, least)
+	}
+	w.left = have
+	return outer
+}
+
+// close ends a struct: fields that a newer writer appended are skipped.
+func (w *walker) close(outer int) {
+	if !w.decoding {
+		return
+	}
+	for w.take() {
+		w.skip()
+	}
+	w.left = outer
+}
+
+// number walks an unsigned integer.
+func number[T ~uint8 | ~uint32 | ~uint64](w *walker, p *T) {
+	if !w.decoding {
+		w.putUint(uint64(*p))
+		return
+	}
+	if !w.take() {
+		return
+	}
+	n := w.readUint()
+	if *p = T(n); uint64(*p) != n {
+		w.malformed("the number %d does not fit its field", n)
+	}
+}
+
+// signed walks a signed integer.
+func signed[T ~int8 | ~int32 | ~int64](w *walker, p *T) {
+	if !w.decoding {
+		w.putInt(int64(*p))
+		return
+	}
+	if !w.take() {
+		return
+	}
+	n := w.readInt()
+	if *p = T(n); int64(*p) != n {
+		w.malformed("the number %d does not fit its field", n)
+	}
+}
+
+// truth walks a bool.
+func (w *walker) truth(p *bool) {
+	if !w.decoding {
+		w.putBool(*p)
+		return
+	}
+	if w.take() {
+		*p = w.readBool()
+	}
+}
+
+// text walks a string, which is UTF-8.
+func text[T ~string](w *walker, p *T) {
+	if !w.decoding {
+		w.putText(string(*p))
+		return
+	}
+	if w.take() {
+		*p = T(w.readText())
+	}
+}
+
+// content walks bytes; none are nil.
+func (w *walker) content(p *[]byte) {
+	if !w.decoding {
+		w.putBytes(*p)
+		return
+	}
+	if !w.take() {
+		return
+	}
+	if b := w.readBytes(len(w.b)); len(b) > 0 {
+		*p = append([]byte(nil), b...)
+	}
+}
+
+// hash walks a SHA-256; the zero one is written as nil.
+func (w *walker) hash(p *sequencer.Hash) {
+	if !w.decoding {
+		if *p == (sequencer.Hash{}) {
+			w.putNil()
+		} else {
+			w.putBytes(p[:])
+		}
+		return
+	}
+	if !w.take() || w.readNil() {
+		return
+	}
+	b := w.readBytes(len(p))
+	if w.err == nil && len(b) != len(p) {
+		w.malformed("a hash of %d bytes", len(b))
+	}
+	copy(p[:], b)
+}
+
+// pointer walks a struct that may be absent.
+func pointer[T any](w *walker, p **T, walk func(*walker, *T)) {
+	if !w.decoding {
+		if *p == nil {
+			w.putNil()
+		} else {
+			walk(w, *p)
+		}
+		return
+	}
+	if w.err != nil || w.left == 0 {
+		return
+	}
+	if w.readNil() {
+		w.left--
+		return
+	}
+	*p = new(T)
+	walk(w, *p)
+}
+
+// list walks a list whose items take at least so many bytes each; an empty one is nil.
+func list[T any](w *walker, p *[]T, itemBytes int, walk func(*walker, *T)) {
+	if !w.decoding {
+		w.putArrayLen(len(*p))
+		for i := range *p {
+			walk(w, &(*p)[i])
+		}
+		return
+	}
+	if !w.take() {
+		return
+	}
+	outer := w.left
+	if n := w.arrayLen(itemBytes, w.maxItems); n > 0 {
+		w.left = n
+		items := make([]T, n)
+		for i := range items {
+			walk(w, &items[i])
+		}
+		*p = items
+	}
+	w.left = outer
+}
