@@ -67,6 +67,10 @@ type FrontierRow struct {
 	Writer    sequencer.Writer
 	Open      []OpenEpoch     // by Epoch: transactions that hold or claim the scope
 	Frontier  sequencer.Epoch // the smallest of them; zero: none can still change it
+
+	Chain sequencer.Hash // of Seq; only the workspace's own row, whose scope is empty, has this and what follows
+	Time  sequencer.Tick
+	Floor sequencer.Seq
 }
 
 // OpenEpoch is one undecided or unsettled transaction at a scope.

@@ -53,7 +53,7 @@ func walkSnapshot(w *walker, s *Snapshot) {
 }
 
 func walkFrontierRow(w *walker, r *FrontierRow) {
-	outer := w.open(8, 8)
+	outer := w.open(11, 11)
 	text(w, &r.Workspace)
 	text(w, &r.Scope)
 	number(w, &r.Seq)
@@ -62,6 +62,9 @@ func walkFrontierRow(w *walker, r *FrontierRow) {
 	walkWriter(w, &r.Writer)
 	list(w, &r.Open, openEpochBytes, walkOpenEpoch)
 	number(w, &r.Frontier)
+	w.hash(&r.Chain)
+	number(w, &r.Time)
+	number(w, &r.Floor)
 	w.close(outer)
 }
 
