@@ -34,3 +34,26 @@ func DefaultRules() Rules {
 		MaxInlineTotal: 128 << 10, MaxKept: 640 << 10,
 	}
 }
+
+// The greatest values that rules may take, so that a state record stays below a broker's limit of 1 MB.
+const (
+	maxHorizonSeqs = 1 << 16
+	maxKeptBytes   = 800 << 10
+)
+
+// invalid says what is wrong with the rules; empty: nothing.
+func (r *Rules) invalid() string {
+	switch {
+	case !r.Levels.valid():
+		return "the levels are not a subset of A1, A2, A3 and A6"
+	case r.HorizonSeqs > maxHorizonSeqs || r.CapSeqs == 0 || r.CapSeqs > maxHorizonSeqs:
+		return "the horizon is at most 65536 seqs and the cap between 1 and 65536"
+	case r.LeaseTicks < leaseWeight || r.DeadlineTicks == 0 || r.BoundTicks == 0 || r.VerdictTicks == 0:
+		return "a lease has at least 8 ticks, deadlines and bounds at least 1"
+	case r.MaxOpen == 0 || r.MaxScopes == 0 || r.MaxBytes == 0 || r.MaxInline > r.MaxInlineTotal:
+		return "the caps are at least 1, and one inline content is within the cap of all of a transaction"
+	case r.MaxKept > maxKeptBytes || r.MaxKept < 2*(r.MaxBytes+r.MaxInlineTotal):
+		return "the kept bytes are at most 819200 and at least twice a footprint with its contents"
+	}
+	return ""
+}

@@ -86,6 +86,7 @@ type TxState struct {
 	Epoch       Epoch
 	Phase       Phase
 	Due         Tick // deadline
+	Would       Code // observe: the first refusal that was not made
 	Group       string
 	May         []Want
 	Answers     []Answer // by Kind
@@ -98,7 +99,8 @@ type TxState struct {
 	Verdict     int8 // 0 none yet, 1 yes, -1 no
 	VerdictWhy  string
 	SealLevels  Levels
-	RestsOn     []TxID
+	RestsOn     []TxID  // writers that its reads rest on, and those that the seal adds
+	Residue     []TxID  // of those, writers that stand although they are residue
 	Gated       []Scope // of a committed transaction, until it is final
 	Decision    Seq
 	Code        Code

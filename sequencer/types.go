@@ -166,6 +166,9 @@ const (
 	CodeUnknownIntent  Code = "unknown_intent"
 )
 
+// CodeWaiting is what Outcome.Would says where an observing workspace would have let something wait.
+const CodeWaiting Code = "waiting"
+
 // Retryable reports whether a further attempt by the same agent can succeed.
 func (c Code) Retryable() bool {
 	switch c {

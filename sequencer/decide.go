@@ -1,0 +1,235 @@
+package sequencer
+
+import "slices"
+
+// commit decides a sealed transaction. Its writes enter the window at the decision's seq, and whoever waits with a read
+// of them is refused in this very step.
+func (f *Fold) commit(t *tx) {
+	s := t.Seal
+	f.dequeueSeal(t)
+	f.endReadGrants(t)
+	t.Gated = s.gated()
+	seq := f.seq + 1
+	o := Outcome{Kind: OutcomeCommitted, Intent: t.sealID(), Shards: s.Shards, RestsOn: t.RestsOn, Residue: t.Residue,
+		Would: t.Would, At: s.At, Final: len(t.Gated) == 0}
+	o.Writes = f.write(t, s.written(), func(Scope, Writer) Writer { return Writer{Seq: seq, Tx: t.ID} })
+	t.Decision = seq
+	f.undecided--
+	if o.Final {
+		t.Phase = PhaseFinalCommitted
+		f.endGrants(t)
+	} else {
+		t.Phase = PhaseCommitted
+		for _, g := range t.Gated {
+			f.hold(t, Hold{g, Held, WriteAccess})
+		}
+	}
+	f.emitTx(t, o)
+	f.decided(t)
+}
+
+// abort ends an undecided transaction. What it was granted for writing stays its own until it is settled.
+func (f *Fold) abort(t *tx, why finding) {
+	if t.Phase == PhaseOpen {
+		for _, w := range t.May {
+			f.release(t, Hold{w.Scope, Claimed, w.Access})
+		}
+		if t.Waiting != nil {
+			f.unqueueTouch(t)
+		}
+	} else {
+		f.dequeueSeal(t)
+	}
+	f.endReadGrants(t)
+	t.Code = why.code
+	t.Decision = f.seq + 1
+	t.Phase = PhaseAborted
+	if !t.grantedForWriting() {
+		t.Phase = PhaseFinalAborted
+	}
+	f.undecided--
+	f.emitTx(t, Outcome{Kind: OutcomeAborted, Code: why.code, Detail: why.detail, Scope: why.scope, Moved: why.moved,
+		BlockedBy: why.blockers, Would: t.Would, Final: t.final()})
+	f.decided(t)
+}
+
+// decided is what a commit and an abort have in common.
+func (f *Fold) decided(t *tx) {
+	for i := range t.Answers {
+		if t.Answers[i].Kind == IntentSeal {
+			t.Answers[i].Seq = t.Decision
+		}
+	}
+	t.Seal = nil
+	t.May = nil
+	f.settled.push(t)
+	f.account(t)
+	f.wakeDependents(t)
+}
+
+func (t *tx) sealID() string {
+	n, _ := t.answered(IntentSeal)
+	in := Intent{Kind: IntentSeal, Tx: t.ID, N: n}
+	return in.ID()
+}
+
+// wound aborts the younger transactions that stand in an older one's way.
+func (f *Fold) wound(by *tx, younger []*tx) {
+	for _, u := range younger {
+		if u.undecided() {
+			f.abort(u, finding{code: CodeWounded, moved: Writer{Tx: by.ID},
+				detail: "an older transaction asks for what this one was granted"})
+		}
+	}
+}
+
+// write enters scopes into the window at the next seq and marks the waiting reads and expected versions that they
+// overtake. The writer of each scope may depend on who wrote it before.
+func (f *Fold) write(t *tx, scopes []Scope, writer func(Scope, Writer) Writer) []Write {
+	if len(scopes) == 0 {
+		return nil
+	}
+	out := make([]Write, len(scopes))
+	for i, s := range scopes {
+		_, seq, former := f.window.latest(s)
+		former.Seq = seq
+		out[i] = Write{Scope: s, Former: former, Writer: writer(s, former)}
+	}
+	for _, w := range out {
+		f.window.put(w.Scope, f.seq+1, w.Writer)
+		f.overtake(t, w)
+	}
+	return out
+}
+
+// overtake marks the waiting transactions whose reads or expected versions a write has passed.
+func (f *Fold) overtake(t *tx, w Write) {
+	f.asks.visit(w.Scope, func(at Scope, a *ask) bool {
+		u := a.t
+		if u == t {
+			return true
+		}
+		f.wakeTx(u)
+		if u.stale.found() || f.weaken.has(WeakenRecheck) {
+			return true
+		}
+		switch a.kind {
+		case askRead:
+			if f.weaken.has(WeakenReadOnly) && len(u.writeScopes()) == 0 {
+				return true
+			}
+			u.stale = f.enforced(u, movedBy(CodeStaleRead, A1, at, f.seq+1, Writer{Tx: t.ID}))
+		case askExpect:
+			u.stale = f.enforced(u, movedBy(CodeVersionMismatch, 0, at, f.seq+1, Writer{Tx: t.ID}))
+		}
+		return true
+	})
+}
+
+func (f *Fold) applySettle(t *tx, in *Intent) {
+	switch {
+	case t.undecided():
+		f.refuse(in, t, finding{code: CodeNotDecided, detail: "the transaction is not decided"})
+	case t.final():
+		t.answer(in.Kind, in.N, t.Decision)
+		f.repeat(t.Decision)
+	case t.Owner != in.Incarnation:
+		f.refuse(in, t, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})
+	default:
+		f.settle(t, in)
+	}
+}
+
+// settle ends a decided transaction. It counts as a write of what it settled, so nobody commits on a value that was
+// compensated away, or that was read before a release that came after.
+func (f *Fold) settle(t *tx, in *Intent) {
+	s := in.Settle
+	seq := f.seq + 1
+	o := Outcome{Kind: OutcomeSettled, Final: true}
+	for _, e := range s.Effects {
+		if e.Result != ResultClean {
+			t.Unclean = true
+		}
+	}
+	committed := t.Phase == PhaseCommitted
+	if !f.weaken.has(WeakenSettleNoWrite) {
+		o.Writes = f.write(t, t.settledScopes(s), func(scope Scope, former Writer) Writer {
+			switch {
+			case s.unclean(scope):
+				return Writer{Seq: seq, Tx: t.ID, Residue: true}
+			case committed:
+				return Writer{Seq: seq, Tx: t.ID}
+			}
+			return former
+		})
+	}
+	t.Phase = PhaseFinalAborted
+	if committed {
+		t.Phase = PhaseFinalCommitted
+	}
+	f.endGrants(t)
+	for _, g := range t.Gated {
+		f.release(t, Hold{g, Held, WriteAccess})
+	}
+	t.Gated = nil
+	if t.Unclean {
+		o.Residue = []TxID{t.ID}
+	}
+	t.answer(in.Kind, in.N, f.emitTx(t, o))
+	f.settled.retire(t)
+	f.account(t)
+}
+
+// settledScopes are the scopes that a settlement moves: those of the effects it names, the gated ones of a commit, and
+// what an abort was granted unless nothing else ran.
+func (t *tx) settledScopes(s *Settle) []Scope {
+	out := slices.Clone(t.Gated)
+	for _, e := range s.Effects {
+		out = append(out, e.Scopes...)
+	}
+	if t.Phase == PhaseAborted && !s.NoneElse {
+		for _, g := range t.Grants {
+			if g.Access == WriteAccess {
+				out = append(out, g.Scope)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// unclean reports whether an effect at the scope could not be made clean.
+func (s *Settle) unclean(scope Scope) bool {
+	for _, e := range s.Effects {
+		if e.Result == ResultClean {
+			continue
+		}
+		for _, x := range e.Scopes {
+			if x.Overlaps(scope) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// endReadGrants ends the shared grants of a transaction that is decided.
+func (f *Fold) endReadGrants(t *tx) {
+	kept := t.Grants[:0]
+	for _, g := range t.Grants {
+		if g.Access == WriteAccess {
+			kept = append(kept, g)
+			continue
+		}
+		f.release(t, g)
+	}
+	t.Grants = kept
+}
+
+// endGrants ends all grants of a transaction that is final.
+func (f *Fold) endGrants(t *tx) {
+	for _, g := range t.Grants {
+		f.release(t, g)
+	}
+	t.Grants, t.GrantedNs = nil, nil
+}

@@ -1,0 +1,197 @@
+package sequencer
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrUnknownLogic is returned by Fold.Step when the record changes the rules to a logic that this package does not
+// implement. The fold is unchanged and must not be given later records: run a version that knows the logic.
+var ErrUnknownLogic = errors.New("sequencer: the log asks for rules that this version does not implement")
+
+// Fold is one workspace's state machine. It is not safe for concurrent use.
+type Fold struct {
+	workspace string
+	weaken    Weaken
+
+	seq       Seq
+	floor     Seq
+	horizon   Seq
+	tickN     uint64
+	time      Tick
+	lastEpoch Epoch
+	lastOrder uint64
+	chain     Hash
+	rules     Rules
+
+	sidecars   sidecars
+	joins      joins
+	txs        map[TxID]*tx
+	undecided  int
+	settled    retention
+	groups     map[string]*group
+	catalogues catalogues
+
+	holds  index[uint64, *bound] // what is granted, claimed or held, by scope
+	asks   index[uint64, *ask]   // what waiting transactions are interested in, by scope
+	deps   map[TxID][]*tx        // sealed transactions by the undecided ones that they read from
+	window *window
+	open   int // bytes kept for transactions that are not final
+
+	step stepState
+}
+
+// stepState is what one step collects; it is empty between steps.
+type stepState struct {
+	offset  int64
+	intent  string
+	out     []Outcome
+	repeats []Seq
+	queue   wakeQueue
+	touched []*tx // transactions whose hold changes wait for an outcome to carry them
+}
+
+// New returns the fold of a workspace whose log is empty.
+func New(workspace string, weaken Weaken) *Fold {
+	return &Fold{
+		workspace: workspace, weaken: weaken, rules: DefaultRules(),
+		sidecars: newSidecars(), joins: newJoins(), txs: map[TxID]*tx{}, groups: map[string]*group{},
+		catalogues: newCatalogues(), deps: map[TxID][]*tx{}, window: newWindow(nil),
+	}
+}
+
+// Workspace returns the name that the fold was made for.
+func (f *Fold) Workspace() string { return f.workspace }
+
+// Seq returns the seq of the last outcome.
+func (f *Fold) Seq() Seq { return f.seq }
+
+// Floor returns the seq below which everything is stable and forgotten.
+func (f *Fold) Floor() Seq { return f.floor }
+
+// Time returns the log's time.
+func (f *Fold) Time() Tick { return f.time }
+
+// Step applies the next record of the log, runs to the step's fixpoint and returns what was decided. An error is
+// ErrUnknownLogic, and nothing was applied.
+func (f *Fold) Step(offset int64, in *Intent) (Step, error) {
+	if in != nil && in.Kind == IntentRules && in.Rules != nil && in.Rules.Logic != Logic {
+		return Step{}, fmt.Errorf("%w: logic %d, this one is %d", ErrUnknownLogic, in.Rules.Logic, Logic)
+	}
+	if in == nil || !in.readable() {
+		return Step{Ignored: true}, nil
+	}
+	before := f.seq
+	f.step.offset, f.step.intent = offset, in.ID()
+	f.apply(in)
+	f.settleDown()
+	f.answerWaiting(in)
+	f.forget()
+	return f.finish(before), nil
+}
+
+// finish hands the step's outcomes out and leaves the scratch space empty.
+func (f *Fold) finish(before Seq) Step {
+	for _, t := range f.step.touched {
+		if len(t.added)+len(t.ended) > 0 {
+			panic(fmt.Sprintf("sequencer: holds of %s in %s changed without an outcome at seq %d", t.ID, f.workspace, f.seq))
+		}
+	}
+	out := Step{Outcomes: f.step.out, Repeats: f.step.repeats}
+	if n := len(out.Outcomes); n > 0 && before/StateHashEvery != f.seq/StateHashEvery {
+		h := f.StateHash()
+		out.Outcomes[n-1].StateHash = &h
+	}
+	f.step = stepState{queue: f.step.queue[:0], touched: f.step.touched[:0]}
+	return out
+}
+
+func (f *Fold) apply(in *Intent) {
+	switch in.Kind {
+	case IntentTick:
+		f.applyTick(in.Tick)
+	case IntentJoin:
+		f.applyJoin(in)
+	case IntentRules:
+		f.applyRules(in)
+	case IntentWatermark:
+		f.applyWatermark(in)
+	default:
+		if sc := f.sidecars.live(in.Incarnation); sc == nil || sc.Agent != in.Agent {
+			f.refuse(in, nil, finding{code: CodeLeaseExpired, detail: "the incarnation is not live: join again"})
+			return
+		}
+		f.applyLive(in)
+	}
+}
+
+// applyLive applies an intent of a live incarnation.
+func (f *Fold) applyLive(in *Intent) {
+	switch in.Kind {
+	case IntentRegister, IntentUnregister:
+		f.applyRegister(in)
+	case IntentSelect:
+		f.applySelect(in)
+	case IntentBegin, IntentTouch, IntentSeal, IntentAbort, IntentSettle, IntentAdopt, IntentVerdict, IntentRetract:
+		f.applyTx(in)
+	default:
+		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "this version does not know the intent"})
+	}
+}
+
+// emit numbers an outcome, links it into the chain and adds it to the step.
+func (f *Fold) emit(o Outcome) Seq {
+	f.seq++
+	o.Workspace, o.Seq, o.Offset = f.workspace, f.seq, f.step.offset
+	o.RulesVersion, o.Time, o.Floor = f.rules.Version, f.time, f.floor
+	if o.Intent == "" {
+		o.Intent = f.step.intent
+	}
+	o.Retryable = o.Code.Retryable()
+	o.Chain = o.ChainAfter(f.chain)
+	f.chain = o.Chain
+	f.step.out = append(f.step.out, o)
+	return f.seq
+}
+
+// emitTx emits an outcome about a transaction, together with the hold changes since its last one.
+func (f *Fold) emitTx(t *tx, o Outcome) Seq {
+	o.Tx, o.Agent, o.Incarnation, o.Mode, o.Epoch = t.ID, t.Agent, t.Incarnation, t.Mode, t.Epoch
+	o.Group, o.Footprint = t.Group, t.Footprint
+	o.Added, o.Ended = t.added, t.ended
+	t.added, t.ended = nil, nil
+	return f.emit(o)
+}
+
+// refuse answers an intent without changing any transaction.
+func (f *Fold) refuse(in *Intent, t *tx, why finding) {
+	o := Outcome{Kind: OutcomeRefused, Code: why.code, Detail: why.detail, Scope: why.scope, Moved: why.moved,
+		BlockedBy: why.blockers}
+	var seq Seq
+	if t != nil {
+		seq = f.emitTx(t, o)
+		t.answer(in.Kind, in.N, seq)
+		return
+	}
+	o.Tx, o.Agent, o.Incarnation = in.Tx, in.Agent, in.Incarnation
+	f.emit(o)
+}
+
+// repeat answers a duplicate with the outcome that the original had.
+func (f *Fold) repeat(seq Seq) {
+	if seq != 0 {
+		f.step.repeats = append(f.step.repeats, seq)
+	}
+}
+
+// finding is why something is refused, aborted, or has to wait.
+type finding struct {
+	code     Code
+	detail   string
+	scope    Scope
+	moved    Writer
+	blockers []Blocker
+	level    Levels // whose check it is: without that level it is not enforced; zero: always
+}
+
+func (w finding) found() bool { return w.code != "" }

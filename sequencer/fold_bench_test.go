@@ -1,0 +1,65 @@
+package sequencer
+
+import (
+	"fmt"
+	"testing"
+)
+
+// benchLog makes intents as a busy workspace has them: one-record transactions of 8 sidecars that read two shards and
+// write one, watermarks in between, and now and then one that is stale.
+type benchLog struct {
+	fold   *Fold
+	offset int64
+	joined []Seq
+	n      int
+}
+
+func newBenchLog() *benchLog {
+	l := &benchLog{fold: New("bench", 0)}
+	for i := range 8 {
+		s := l.step(&Intent{Kind: IntentJoin, Agent: fmt.Sprintf("a%d", i), Join: &Join{ID: fmt.Sprintf("j%d", i)}})
+		l.joined = append(l.joined, s.Outcomes[0].Seq)
+	}
+	return l
+}
+
+func (l *benchLog) step(in *Intent) Step {
+	s, err := l.fold.Step(l.offset, in)
+	if err != nil {
+		panic(err)
+	}
+	l.offset++
+	return s
+}
+
+func (l *benchLog) next() *Intent {
+	l.n++
+	a := l.n % len(l.joined)
+	head := l.fold.Seq()
+	agent := fmt.Sprintf("a%d", a)
+	if l.n%10 == 0 {
+		return &Intent{Kind: IntentWatermark, Agent: agent, Incarnation: l.joined[a], Watermark: &Watermark{Seq: head}}
+	}
+	view := head - min(head, Seq(l.n%3))
+	r := func(k int) Read {
+		return Read{Scope: Scope(fmt.Sprintf("shard:/orders/%d", k%1000)), View: view}
+	}
+	return &Intent{Kind: IntentSeal, Tx: TxID(fmt.Sprintf("t%d", l.n)), N: 1, Agent: agent, Incarnation: l.joined[a], Base: view,
+		Seal: &Seal{Reads: []Read{r(l.n * 7), r(l.n * 13)},
+			Shards: []ShardWrite{{Scope: r(l.n * 7).Scope, Content: []byte(`{"status":"pending"}`)}}}}
+}
+
+func BenchmarkFold(b *testing.B) {
+	for _, past := range []int{1_000, 1_000_000} {
+		b.Run(fmt.Sprintf("past=%d", past), func(b *testing.B) {
+			l := newBenchLog()
+			for range past {
+				l.step(l.next())
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				l.step(l.next())
+			}
+		})
+	}
+}

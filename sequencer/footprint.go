@@ -1,0 +1,177 @@
+package sequencer
+
+import "slices"
+
+// incomplete finds what a seal leaves out or cannot mean.
+func (f *Fold) incomplete(t *tx, s *Seal) finding {
+	bad := func(detail string, scope Scope) finding {
+		return finding{code: CodeIncompleteFootprint, detail: detail, scope: scope}
+	}
+	for _, r := range s.Reads {
+		if r.View > f.seq || r.Version > r.View {
+			return bad("the read names a seq that was not reached", r.Scope)
+		}
+	}
+	for _, n := range t.GrantedNs {
+		if !slices.ContainsFunc(s.Touches, func(r TouchReport) bool { return r.N == n && r.Known }) {
+			return bad("a granted touch is not listed, or the outcome of a call under it is not known", "")
+		}
+	}
+	for i, e := range s.Effects {
+		if int(e.Index) != i {
+			return bad("the indexes of the effects are not 0..n-1", "")
+		}
+		if why := t.effectCovered(e); why != "" {
+			return bad(why, firstScope(e.Scopes))
+		}
+	}
+	for i, w := range s.Shards {
+		switch {
+		case !w.Scope.IsShard() || w.Scope.HasStar():
+			return bad("a shard is written under a scope of type shard, without wildcards", w.Scope)
+		case slices.ContainsFunc(s.Shards[:i], func(v ShardWrite) bool { return v.Scope == w.Scope }):
+			return bad("the shard is written twice", w.Scope)
+		case w.Expect != nil && (w.Expect.View > f.seq || w.Expect.Version > w.Expect.View):
+			return bad("the expected version names a seq that was not reached", w.Scope)
+		}
+	}
+	return t.outsideMay(s)
+}
+
+// effectCovered finds why an eager effect could not have run; empty: it could.
+func (t *tx) effectCovered(e Effect) string {
+	if !e.Class.eager() {
+		return ""
+	}
+	if !e.Known {
+		return "the outcome of an eager effect is not known"
+	}
+	for _, s := range e.Scopes {
+		if !t.covered(Want{s, WriteAccess}, 0) {
+			return "an eager effect is not covered by a grant"
+		}
+	}
+	return ""
+}
+
+// outsideMay: a transaction that declared where it may go stays there.
+func (t *tx) outsideMay(s *Seal) finding {
+	if len(t.May) == 0 {
+		return finding{}
+	}
+	declared := func(scope Scope, a Access) bool {
+		return slices.ContainsFunc(t.May, func(w Want) bool { return w.Access >= a && w.Scope.Covers(scope) })
+	}
+	for _, r := range s.Reads {
+		if !declared(r.Scope, ReadAccess) {
+			return finding{code: CodeIncompleteFootprint, detail: "a read lies outside what begin declared", scope: r.Scope}
+		}
+	}
+	for _, w := range s.written() {
+		if !declared(w, WriteAccess) {
+			return finding{code: CodeIncompleteFootprint, detail: "a write lies outside what begin declared", scope: w}
+		}
+	}
+	return finding{}
+}
+
+func firstScope(scopes []Scope) Scope {
+	if len(scopes) == 0 {
+		return ""
+	}
+	return scopes[0]
+}
+
+// written are the scopes that a footprint changes, sorted: of its eager and gated effects and of its shards.
+func (s *Seal) written() []Scope {
+	var out []Scope
+	for _, e := range s.Effects {
+		if e.Class != ClassRead {
+			out = append(out, e.Scopes...)
+		}
+	}
+	for _, w := range s.Shards {
+		out = append(out, w.Scope)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// gated are the scopes of a footprint's gated effects, sorted.
+func (s *Seal) gated() []Scope {
+	var out []Scope
+	for _, e := range s.Effects {
+		if e.Class.gated() {
+			out = append(out, e.Scopes...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// writeScopes are all scopes that a sealed transaction counts as writing: those of its footprint and those it was
+// granted for writing.
+func (t *tx) writeScopes() []Scope {
+	out := t.Seal.written()
+	for _, g := range t.Grants {
+		if g.Access == WriteAccess {
+			out = append(out, g.Scope)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// claimedBySeal are the scopes that a waiting sealed transaction claims: gated ones and shard writes.
+func (f *Fold) claimedBySeal(t *tx) []Scope {
+	out := t.Seal.gated()
+	if !f.weaken.has(WeakenShardNoClaim) {
+		for _, w := range t.Seal.Shards {
+			out = append(out, w.Scope)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// scopes counts what MaxScopes bounds.
+func (s *Seal) scopes() int {
+	n := len(s.Reads) + len(s.Shards) + len(s.ReadFrom) + len(s.Pins)
+	for _, e := range s.Effects {
+		n += 1 + len(e.Scopes)
+	}
+	return n
+}
+
+// bytes estimates a footprint's size without contents.
+func (s *Seal) bytes() int {
+	n := 64 + 8*len(s.Touches)
+	for _, r := range s.Reads {
+		n += 24 + len(r.Scope) + len(r.Writer)
+	}
+	for _, e := range s.Effects {
+		n += 24 + len(e.Tool) + len(e.Key)
+		for _, x := range e.Scopes {
+			n += 4 + len(x)
+		}
+	}
+	for _, w := range s.Shards {
+		n += 80 + len(w.Scope) + len(w.Type)
+	}
+	for _, p := range s.Pins {
+		n += 12 + len(p.Server) + len(p.Name) + len(p.Signature)
+	}
+	for _, id := range s.ReadFrom {
+		n += 4 + len(id)
+	}
+	return n
+}
+
+// inline counts the bytes of inline contents.
+func (s *Seal) inline() int {
+	n := 0
+	for _, w := range s.Shards {
+		n += len(w.Content)
+	}
+	return n
+}

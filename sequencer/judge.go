@@ -1,0 +1,246 @@
+package sequencer
+
+import "slices"
+
+// derive notes which writers a footprint's reads rest on, as the window shows them, and what the seal adds.
+func (f *Fold) derive(t *tx) {
+	for _, r := range t.Seal.Reads {
+		f.window.visit(r.Scope, func(_ Scope, seq Seq, w Writer) bool {
+			if seq <= r.View && w.Tx != "" && w.Tx != t.ID {
+				t.restOn(w)
+			}
+			return true
+		})
+	}
+	for _, id := range t.Seal.ReadFrom {
+		if id != t.ID {
+			t.restOn(Writer{Tx: id})
+		}
+	}
+	slices.Sort(t.RestsOn)
+	t.RestsOn = slices.Compact(t.RestsOn)
+	slices.Sort(t.Residue)
+	t.Residue = slices.Compact(t.Residue)
+}
+
+func (t *tx) restOn(w Writer) {
+	if w.Residue {
+		t.Residue = append(t.Residue, w.Tx)
+		return
+	}
+	t.RestsOn = append(t.RestsOn, w.Tx)
+}
+
+// askAgain asks for the footprint once more at the seal. What a younger undecided transaction was granted may be dirty
+// for a read, and is not ours to overwrite.
+func (f *Fold) askAgain(t *tx) judgement {
+	var j judgement
+	if f.weaken.has(WeakenDirtyRead) {
+		return j
+	}
+	for _, w := range f.askedWrites(t) {
+		f.holds.visit(w, func(_ Scope, b *bound) bool {
+			if b.t != t && b.Kind == Granted && b.t.undecided() && t.olderThan(b.t) {
+				f.meet(t, Want{w, WriteAccess}, b, &j, true)
+			}
+			return true
+		})
+	}
+	for _, r := range t.Seal.Reads {
+		if r.Scope.IsShard() {
+			continue
+		}
+		f.holds.visit(r.Scope, func(_ Scope, b *bound) bool {
+			if b.t != t && b.Kind == Granted && b.Access == WriteAccess && b.t.undecided() && t.olderThan(b.t) {
+				j.refuse(b.t.Epoch, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: b.t.ID}, level: A1,
+					detail:   "the value read may be dirty: a younger transaction was granted the scope",
+					blockers: []Blocker{blockerOf(b)}})
+			}
+			return true
+		})
+	}
+	return j.done()
+}
+
+// askedWrites are the scopes that a seal asks for as a touch would: gated effects and shard writes.
+func (f *Fold) askedWrites(t *tx) []Scope {
+	out := t.Seal.gated()
+	for _, w := range t.Seal.Shards {
+		out = append(out, w.Scope)
+	}
+	return out
+}
+
+// phantomTool: the plan's tools are not the registry's any more.
+func (f *Fold) phantomTool(t *tx) finding {
+	sc := f.sidecars.live(t.Incarnation)
+	for _, p := range t.Seal.Pins {
+		if sc == nil || !f.catalogues.has(sc, p) {
+			return finding{code: CodePhantomTool, level: A2, detail: p.Server + "/" + p.Name + " is not in the registry as the plan knew it"}
+		}
+	}
+	return finding{}
+}
+
+// staleRead: a read's ground has moved, or is forgotten.
+func (f *Fold) staleRead(t *tx) finding {
+	if f.weaken.has(WeakenReadOnly) && len(t.writeScopes()) == 0 {
+		return finding{}
+	}
+	for _, r := range t.Seal.Reads {
+		if r.View < f.floor && !f.weaken.has(WeakenRecheck) {
+			return finding{code: CodeTooOld, scope: r.Scope, level: A1, detail: "the read is older than what the workspace remembers"}
+		}
+		if at, seq, w, found := f.window.after(r.Scope, r.View); found {
+			return movedBy(CodeStaleRead, A1, at, seq, w)
+		}
+	}
+	return finding{}
+}
+
+// versionMismatch: an expected version does not hold. No level switches it off.
+func (f *Fold) versionMismatch(t *tx) finding {
+	for _, w := range t.Seal.Shards {
+		if w.Expect == nil {
+			continue
+		}
+		if w.Expect.View < f.floor && !f.weaken.has(WeakenExpectNoFloor) {
+			return finding{code: CodeTooOld, scope: w.Scope, detail: "the expected version is older than what the workspace remembers"}
+		}
+		if at, seq, by, found := f.window.after(w.Scope, w.Expect.View); found {
+			return movedBy(CodeVersionMismatch, 0, at, seq, by)
+		}
+	}
+	return finding{}
+}
+
+func movedBy(code Code, level Levels, at Scope, seq Seq, w Writer) finding {
+	return finding{code: code, level: level, scope: at, moved: Writer{Seq: seq, Tx: w.Tx, Residue: w.Residue}}
+}
+
+// judgeSeal asks what is asked in every step: pins, writers read from, branch, verdict, and those in the way.
+func (f *Fold) judgeSeal(t *tx, collect bool) judgement {
+	var j judgement
+	if why := f.enforced(t, f.phantomTool(t)); why.found() {
+		j.refused = why
+		return j
+	}
+	f.judgeReadFrom(t, &j, collect)
+	if j.refused.found() || j.blocked && !collect {
+		return j
+	}
+	f.judgeBranch(t, &j, collect)
+	f.judgeVerdict(t, &j, collect)
+	if j.refused.found() || j.blocked && !collect {
+		return j
+	}
+	f.judgeReads(t, &j, collect)
+	f.judgeWrites(t, &j, collect)
+	return j.done()
+}
+
+// judgeReadFrom is check 4: nobody commits on what an undecided or aborted transaction showed.
+func (f *Fold) judgeReadFrom(t *tx, j *judgement, collect bool) {
+	for _, id := range t.RestsOn {
+		d := f.txs[id]
+		if d == nil {
+			continue
+		}
+		switch {
+		case d.undecided() && d.olderThan(t):
+			j.blocked = true
+			if collect {
+				j.blockers = append(j.blockers, Blocker{Tx: id, Why: "read_from"})
+			}
+		case d.undecided():
+			f.judgeCascade(t, j, finding{code: CodeConflict, moved: Writer{Tx: id}, level: A3,
+				detail: "it read from a younger transaction that is not decided"})
+		case d.aborted():
+			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3,
+				detail: "it read from a transaction that was aborted"})
+		}
+		if j.refused.found() {
+			return
+		}
+	}
+}
+
+func (f *Fold) judgeCascade(t *tx, j *judgement, why finding) {
+	if why = f.enforced(t, why); why.found() {
+		j.refuse(0, why)
+	}
+}
+
+// judgeBranch is check 5: only the chosen branch commits.
+func (f *Fold) judgeBranch(t *tx, j *judgement, collect bool) {
+	if t.Group == "" {
+		return
+	}
+	switch winner := f.groups[t.Group].Winner; {
+	case winner == "":
+		j.blocked = true
+		if collect {
+			j.blockers = append(j.blockers, Blocker{Tx: t.ID, Why: "branch"})
+		}
+	case winner != t.ID:
+		j.refuse(0, finding{code: CodeLostBranch, detail: "another branch of the group was chosen"})
+	}
+}
+
+// judgeVerdict is check 6: the hook has said yes, where it is asked.
+func (f *Fold) judgeVerdict(t *tx, j *judgement, collect bool) {
+	if t.VerdictDue == 0 && !t.Seal.Hook || t.Verdict > 0 {
+		return
+	}
+	if t.Verdict < 0 {
+		j.refuse(0, finding{code: CodeVetoed, detail: t.VerdictWhy})
+		return
+	}
+	j.blocked = true
+	if collect {
+		j.blockers = append(j.blockers, Blocker{Tx: t.ID, Why: "verdict"})
+	}
+}
+
+// judgeReads is check 7 for reads: what was granted to an older one, or is decided and not settled, may still move them.
+func (f *Fold) judgeReads(t *tx, j *judgement, collect bool) {
+	for _, r := range t.Seal.Reads {
+		f.holds.visit(r.Scope, func(_ Scope, b *bound) bool {
+			if b.t == t || b.Access == ReadAccess {
+				return true
+			}
+			if !b.t.undecided() || b.Kind == Granted && b.t.olderThan(t) {
+				j.block(b, collect)
+			}
+			return collect || !j.blocked
+		})
+		if j.blocked && !collect {
+			return
+		}
+	}
+}
+
+// judgeWrites is check 7 for writes: nothing is overwritten that an older one holds, claims, or in ordered has read.
+func (f *Fold) judgeWrites(t *tx, j *judgement, collect bool) {
+	for _, s := range t.writeScopes() {
+		f.holds.visit(s, func(_ Scope, b *bound) bool {
+			if b.t != t && (!b.t.undecided() || b.t.olderThan(t)) {
+				j.block(b, collect)
+			}
+			return collect || !j.blocked
+		})
+		f.asks.visit(s, func(at Scope, a *ask) bool {
+			u := a.t
+			if a.kind == askRead && u != t && u.Mode == Ordered && u.Phase == PhaseSealed && u.olderThan(t) {
+				j.blocked = true
+				if collect {
+					j.blockers = append(j.blockers, Blocker{Tx: u.ID, Scope: at, Why: "sealed_read"})
+				}
+			}
+			return collect || !j.blocked
+		})
+		if j.blocked && !collect {
+			return
+		}
+	}
+}

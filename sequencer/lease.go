@@ -1,0 +1,239 @@
+package sequencer
+
+import (
+	"cmp"
+	"slices"
+)
+
+// sidecars are the live ones, by incarnation.
+type sidecars struct {
+	list []*SidecarState // by Incarnation
+	low  Seq             // the smallest watermark; zero: to be found again
+}
+
+func newSidecars() sidecars { return sidecars{} }
+
+func (s *sidecars) find(incarnation Seq) (int, bool) {
+	return slices.BinarySearchFunc(s.list, incarnation, func(sc *SidecarState, i Seq) int { return cmp.Compare(sc.Incarnation, i) })
+}
+
+// live returns the sidecar of a live incarnation, or nil.
+func (s *sidecars) live(incarnation Seq) *SidecarState {
+	if at, found := s.find(incarnation); found {
+		return s.list[at]
+	}
+	return nil
+}
+
+func (s *sidecars) ofAgent(agent string) *SidecarState {
+	for _, sc := range s.list {
+		if sc.Agent == agent {
+			return sc
+		}
+	}
+	return nil
+}
+
+func (s *sidecars) add(sc *SidecarState) { s.list, s.low = append(s.list, sc), 0 }
+
+func (s *sidecars) drop(incarnation Seq) {
+	if at, found := s.find(incarnation); found {
+		s.list, s.low = slices.Delete(s.list, at, at+1), 0
+	}
+}
+
+// lowest returns the smallest watermark; ok is false when nobody is live.
+func (s *sidecars) lowest() (seq Seq, ok bool) {
+	if len(s.list) == 0 {
+		return 0, false
+	}
+	if s.low == 0 {
+		s.low = s.list[0].Watermark
+		for _, sc := range s.list {
+			s.low = min(s.low, sc.Watermark)
+		}
+	}
+	return s.low, true
+}
+
+// joins remembers answered joins up to the horizon.
+type joins struct {
+	list []JoinState // by Seq
+}
+
+func newJoins() joins { return joins{} }
+
+func (j *joins) find(id string) Seq {
+	for _, x := range j.list {
+		if x.ID == id {
+			return x.Seq
+		}
+	}
+	return 0
+}
+
+func (j *joins) forget(horizon Seq) {
+	n := 0
+	for n < len(j.list) && j.list[n].Seq <= horizon {
+		n++
+	}
+	j.list = slices.Delete(j.list, 0, n)
+}
+
+// applyJoin starts an incarnation. The lease of the agent's former one ends in this step, and what that one left
+// unsettled, or an earlier one of the agent, is now the new one's.
+func (f *Fold) applyJoin(in *Intent) {
+	if seq := f.joins.find(in.Join.ID); seq != 0 {
+		f.repeat(seq)
+		return
+	}
+	if former := f.sidecars.ofAgent(in.Agent); former != nil {
+		f.endLease(former)
+	}
+	incarnation := f.emit(Outcome{Kind: OutcomeJoined, Agent: in.Agent, Incarnation: f.seq + 1})
+	f.joins.list = append(f.joins.list, JoinState{ID: in.Join.ID, Seq: incarnation})
+	f.sidecars.add(&SidecarState{Incarnation: incarnation, Agent: in.Agent, Watermark: incarnation,
+		Due: f.time + f.rules.LeaseTicks})
+	for _, t := range f.txs {
+		if t.Agent == in.Agent && !t.undecided() && !t.final() && t.Owner == 0 {
+			t.Owner = incarnation
+		}
+	}
+}
+
+// endLease ends an incarnation: its undecided transactions abort, its settlements are orphans, its tools are gone.
+func (f *Fold) endLease(sc *SidecarState) {
+	f.sidecars.drop(sc.Incarnation)
+	for _, s := range sc.Servers {
+		f.catalogues.release(s.Catalogue)
+	}
+	f.emit(Outcome{Kind: OutcomeLeaseEnded, Agent: sc.Agent, Incarnation: sc.Incarnation})
+	for _, t := range f.inOrder(func(t *tx) bool { return t.undecided() && t.Incarnation == sc.Incarnation }) {
+		f.abort(t, finding{code: CodeLeaseExpired, detail: "the lease of its sidecar has ended"})
+	}
+	for _, t := range f.txs {
+		if t.Owner == sc.Incarnation {
+			t.Owner = 0
+		}
+	}
+}
+
+// inOrder lists transactions in the order in which they appeared.
+func (f *Fold) inOrder(keep func(*tx) bool) []*tx {
+	var out []*tx
+	for _, t := range f.txs {
+		if keep(t) {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(a, b *tx) int { return cmp.Compare(a.Order, b.Order) })
+	return out
+}
+
+// applyWatermark renews a lease. One of an ended incarnation revives nothing.
+func (f *Fold) applyWatermark(in *Intent) {
+	sc := f.sidecars.live(in.Incarnation)
+	if sc == nil || sc.Agent != in.Agent {
+		return
+	}
+	if seq := min(in.Watermark.Seq, f.seq); seq > sc.Watermark {
+		if sc.Watermark == f.sidecars.low {
+			f.sidecars.low = 0
+		}
+		sc.Watermark = seq
+	}
+	sc.Due = f.time + f.rules.LeaseTicks
+}
+
+// expiry is something that ends at a tick.
+type expiry struct {
+	due         Tick
+	rank        int // lease, deadline, verdict, touch bound
+	incarnation Seq
+	order       uint64
+	end         func()
+}
+
+// applyTick moves the log's time. Only the next number counts, so two tickers make one tick and missed ones are not
+// made up.
+func (f *Fold) applyTick(tick *TickMark) {
+	if tick.N != f.tickN+1 {
+		return
+	}
+	f.tickN = tick.N
+	weight := min(max(tick.Weight, 1), leaseWeight)
+	if f.undecided > 0 {
+		weight = 1
+	}
+	f.time += weight
+	for _, e := range f.expiries() {
+		e.end()
+	}
+}
+
+// leaseWeight is how many ticks pass at once while only leases are pending.
+const leaseWeight = 8
+
+// NextTick returns the tick to append next, with its weight; false when nothing is pending and time may stand still.
+func (f *Fold) NextTick() (TickMark, bool) {
+	switch {
+	case f.undecided > 0:
+		return TickMark{N: f.tickN + 1, Weight: 1}, true
+	case len(f.sidecars.list) > 0:
+		return TickMark{N: f.tickN + 1, Weight: leaseWeight}, true
+	}
+	return TickMark{}, false
+}
+
+// expiries lists what is due, in the order in which it ends.
+func (f *Fold) expiries() []expiry {
+	var out []expiry
+	for _, sc := range f.sidecars.list {
+		if sc.Due <= f.time {
+			out = append(out, expiry{sc.Due, 0, sc.Incarnation, 0, func() { f.endLease(sc) }})
+		}
+	}
+	for _, t := range f.txs {
+		if t.undecided() {
+			out = f.expiriesOf(t, out)
+		}
+	}
+	slices.SortFunc(out, func(a, b expiry) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.rank, b.rank),
+			cmp.Compare(a.incarnation, b.incarnation), cmp.Compare(a.order, b.order))
+	})
+	return out
+}
+
+func (f *Fold) expiriesOf(t *tx, out []expiry) []expiry {
+	ends := func(code Code, detail string) func() {
+		return func() {
+			if t.undecided() {
+				f.abort(t, finding{code: code, detail: detail})
+			}
+		}
+	}
+	if t.Due <= f.time {
+		out = append(out, expiry{t.Due, 1, t.Incarnation, t.Order, ends(CodeDeadline, "the deadline has passed")})
+	}
+	if t.VerdictDue != 0 && t.Verdict == 0 && t.VerdictDue <= f.time && !t.Free {
+		out = append(out, expiry{t.VerdictDue, 2, t.Incarnation, t.Order, ends(CodeVetoed, "the hook gave no answer in its bound")})
+	}
+	if t.Waiting != nil && t.Waiting.Due <= f.time {
+		out = append(out, expiry{t.Waiting.Due, 3, t.Incarnation, t.Order, func() { f.endBound(t) }})
+	}
+	return out
+}
+
+// endBound refuses a touch that has waited long enough; the transaction stays open.
+func (f *Fold) endBound(t *tx) {
+	if t.Waiting == nil {
+		return
+	}
+	n := t.Waiting.N
+	f.unqueueTouch(t)
+	f.account(t)
+	seq := f.emitTx(t, Outcome{Kind: OutcomeRefused, Code: CodeTouchBound, Intent: touchID(t.ID, n),
+		Detail: "the touch waited as long as it was allowed to"})
+	t.answer(IntentTouch, n, seq)
+}

@@ -1,0 +1,227 @@
+package sequencer
+
+import "fmt"
+
+// applySeal freezes a footprint, checks what is checked once, and decides or makes it wait.
+func (f *Fold) applySeal(t *tx, in *Intent) {
+	s := in.Seal
+	footprint := s.hash()
+	if t.Phase != PhaseOpen {
+		f.sealAgain(t, in, footprint)
+		return
+	}
+	if t.Waiting != nil {
+		f.refuse(in, t, finding{code: CodeTouchWaiting, detail: "a touch of the transaction still waits"})
+		return
+	}
+	if why := f.oversize(t, s); why.found() {
+		f.refuse(in, t, why)
+		return
+	}
+	if why := f.incomplete(t, s); why.found() {
+		f.abort(t, why)
+		t.answer(in.Kind, in.N, t.Decision)
+		return
+	}
+	keptEpoch, keptLast := t.Epoch, f.lastEpoch
+	f.takeEpoch(t)
+	t.Seal = s
+	t.SealLevels = f.rules.Levels
+	if t.Levels != nil {
+		t.SealLevels = *t.Levels
+	}
+	f.derive(t)
+	asked := f.askAgain(t)
+	if !t.Free {
+		j := f.judgeSeal(t, true)
+		j.blockers = append(j.blockers, asked.blockers...)
+		if why := f.ownTransaction(t, j); why.found() {
+			t.Epoch, f.lastEpoch = keptEpoch, keptLast
+			t.Seal, t.RestsOn, t.Residue = nil, nil, nil
+			f.refuse(in, t, why)
+			return
+		}
+	}
+	t.Phase, t.Footprint = PhaseSealed, footprint
+	if s.Hook {
+		t.VerdictDue = f.time + orDefault(s.VerdictTicks, f.rules.VerdictTicks)
+	}
+	t.answer(in.Kind, in.N, 0)
+	f.decideSealed(t, asked)
+}
+
+// sealAgain answers a second seal.
+func (f *Fold) sealAgain(t *tx, in *Intent, footprint Hash) {
+	_, seq := t.answered(IntentSeal)
+	if t.Decision != 0 {
+		seq = t.Decision
+	} else if footprint != t.Footprint {
+		f.refuse(in, t, finding{code: CodeLateEffect, detail: "the transaction is sealed with another footprint"})
+		return
+	}
+	t.answer(in.Kind, in.N, seq)
+	f.repeat(seq)
+}
+
+// decideSealed goes through the checks that are made once, at the seal's position; what is left is asked in each step.
+func (f *Fold) decideSealed(t *tx, asked judgement) {
+	for _, w := range t.May {
+		f.release(t, Hold{w.Scope, Claimed, w.Access})
+	}
+	if why := f.enforced(t, asked.refused); why.found() {
+		f.abort(t, why)
+		return
+	}
+	for _, check := range []func(*tx) finding{f.phantomTool, f.staleRead, f.versionMismatch} {
+		if why := f.enforced(t, check(t)); why.found() {
+			f.abort(t, why)
+			return
+		}
+	}
+	if len(asked.wounds) == 0 && f.step.queue.Len() == 0 && f.tryDecide(t) {
+		return
+	}
+	f.account(t)
+	f.enqueueSeal(t)
+	if !t.Free {
+		f.wound(t, asked.wounds)
+	}
+	f.wakeTx(t)
+}
+
+// tryDecide commits or aborts a sealed transaction if its time has come.
+func (f *Fold) tryDecide(t *tx) bool {
+	j := f.judgeSeal(t, false)
+	switch {
+	case j.refused.found() && !t.Free:
+		f.abort(t, j.refused)
+	case j.blocked && !t.Free:
+		return false
+	default:
+		if t.Would == "" {
+			t.Would = would(j)
+		}
+		f.commit(t)
+	}
+	return true
+}
+
+// advanceSeal looks at a waiting sealed transaction again.
+func (f *Fold) advanceSeal(t *tx) {
+	why := t.stale
+	if f.weaken.has(WeakenRecheck) {
+		why = f.staleRead(t)
+	}
+	if why.found() {
+		f.abort(t, why)
+		return
+	}
+	f.tryDecide(t)
+}
+
+// enforced drops a finding that the transaction's levels switch off, and one that it only observes, which it notes.
+func (f *Fold) enforced(t *tx, why finding) finding {
+	asked := why.level == 0 || t.SealLevels.has(why.level)
+	if !why.found() || asked && !t.Free && (why.level == 0 || !t.Observe) {
+		return why
+	}
+	if asked && t.Would == "" {
+		t.Would = why.code
+	}
+	return finding{}
+}
+
+// enqueueSeal makes a sealed transaction wait: it claims its gated scopes and shard writes, and is found by what moves
+// its reads.
+func (f *Fold) enqueueSeal(t *tx) {
+	t.queued = true
+	for _, r := range t.Seal.Reads {
+		f.asks.add(r.Scope, t.key(uint8(askRead), 0), &ask{t, askRead})
+	}
+	for _, s := range t.writeScopes() {
+		f.asks.add(s, t.key(uint8(askWrite), 0), &ask{t, askWrite})
+	}
+	for _, w := range t.Seal.Shards {
+		if w.Expect != nil {
+			f.asks.add(w.Scope, t.key(uint8(askExpect), 0), &ask{t, askExpect})
+		}
+	}
+	for _, s := range f.claimedBySeal(t) {
+		f.hold(t, Hold{s, Claimed, WriteAccess})
+	}
+	f.dependOn(t)
+}
+
+// dependOn files a sealed transaction under the undecided ones that it reads from.
+func (f *Fold) dependOn(t *tx) {
+	for _, id := range t.RestsOn {
+		if d := f.txs[id]; d != nil && d != t && d.undecided() {
+			f.deps[id] = append(f.deps[id], t)
+		}
+	}
+}
+
+// dequeueSeal undoes enqueueSeal.
+func (f *Fold) dequeueSeal(t *tx) {
+	if !t.queued {
+		return
+	}
+	t.queued = false
+	for _, r := range t.Seal.Reads {
+		f.asks.remove(r.Scope, t.key(uint8(askRead), 0))
+	}
+	for _, s := range t.writeScopes() {
+		f.asks.remove(s, t.key(uint8(askWrite), 0))
+	}
+	for _, w := range t.Seal.Shards {
+		f.asks.remove(w.Scope, t.key(uint8(askExpect), 0))
+	}
+	for _, s := range f.claimedBySeal(t) {
+		f.release(t, Hold{s, Claimed, WriteAccess})
+	}
+	for _, id := range t.RestsOn {
+		f.forgetDependent(id, t)
+	}
+}
+
+func (f *Fold) forgetDependent(id TxID, t *tx) {
+	kept := f.deps[id][:0]
+	for _, d := range f.deps[id] {
+		if d != t {
+			kept = append(kept, d)
+		}
+	}
+	if len(kept) == 0 {
+		delete(f.deps, id)
+		return
+	}
+	f.deps[id] = kept
+}
+
+// oversize holds a footprint against the caps; an intent beyond one is refused and the transaction stays open.
+func (f *Fold) oversize(t *tx, s *Seal) finding {
+	limit := func(format string, args ...any) finding {
+		return finding{code: CodeLimit, detail: fmt.Sprintf(format, args...)}
+	}
+	if n := s.scopes(); n > int(f.rules.MaxScopes) {
+		return limit("the footprint has %d scopes; the rules allow %d", n, f.rules.MaxScopes)
+	}
+	if n := s.bytes(); n > int(f.rules.MaxBytes) {
+		return limit("the footprint has %d bytes without contents; the rules allow %d", n, f.rules.MaxBytes)
+	}
+	if n := s.inline(); n > int(f.rules.MaxInlineTotal) {
+		return limit("the inline contents have %d bytes; the rules allow %d: write some by reference", n, f.rules.MaxInlineTotal)
+	}
+	for _, w := range s.Shards {
+		if len(w.Content) > int(f.rules.MaxInline) {
+			return limit("%s has %d bytes inline; the rules allow %d: write it by reference", w.Scope, len(w.Content), f.rules.MaxInline)
+		}
+		if w.Ref != nil && w.Ref.Size > int64(f.rules.MaxContent) {
+			return limit("%s has %d bytes; the rules allow %d", w.Scope, w.Ref.Size, f.rules.MaxContent)
+		}
+	}
+	if f.open+s.bytes()+s.inline() > f.openBudget() {
+		return limit("the workspace's open transactions keep as many bytes as its rules allow")
+	}
+	return finding{}
+}

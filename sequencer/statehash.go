@@ -1,0 +1,185 @@
+package sequencer
+
+import (
+	"crypto/sha256"
+	"fmt"
+)
+
+// StateHash returns the hash of everything that the fold keeps. Folds that were given the same records agree on it.
+func (f *Fold) StateHash() Hash {
+	st := f.State()
+	return st.Hash()
+}
+
+// Hash returns the hash of the state.
+func (st *State) Hash() Hash {
+	e := make(encoder, 0, 1<<12)
+	e.str(st.Workspace)
+	for _, v := range []uint64{uint64(st.Seq), uint64(st.Floor), uint64(st.Horizon), st.TickN, uint64(st.Time),
+		uint64(st.LastEpoch), st.LastOrder} {
+		e.num(v)
+	}
+	e.hash(&st.Chain)
+	e.rules(&st.Rules)
+	list(&e, st.Sidecars, putSidecar)
+	list(&e, st.Joins, func(e *encoder, j JoinState) {
+		e.str(j.ID)
+		e.num(uint64(j.Seq))
+	})
+	list(&e, st.Txs, func(e *encoder, t TxState) { putTxState(e, &t) })
+	list(&e, st.Window, func(e *encoder, w WindowState) {
+		e.str(string(w.Scope))
+		e.num(uint64(w.Seq))
+		e.writer(w.Writer)
+	})
+	list(&e, st.Catalogues, func(e *encoder, c Catalogue) {
+		e.hash(&c.Hash)
+		list(e, c.Tools, func(e *encoder, t Tool) {
+			e.str(t.Name)
+			e.str(t.Signature)
+		})
+	})
+	list(&e, st.Groups, func(e *encoder, g GroupState) {
+		e.str(g.ID)
+		e.str(string(g.Winner))
+		e.num(uint64(g.Seq))
+	})
+	return sha256.Sum256(e)
+}
+
+func putSidecar(e *encoder, sc SidecarState) {
+	e.num(uint64(sc.Incarnation))
+	e.str(sc.Agent)
+	e.num(uint64(sc.Watermark))
+	e.num(uint64(sc.Due))
+	list(e, sc.Servers, func(e *encoder, s ServerState) {
+		e.str(s.Server)
+		e.num(s.Generation)
+		e.flag(s.Present)
+		e.hash(&s.Catalogue)
+	})
+}
+
+func putTxState(e *encoder, t *TxState) {
+	for _, s := range []string{string(t.ID), t.Agent, t.Group, t.VerdictWhy, string(t.Code), string(t.Would)} {
+		e.str(s)
+	}
+	for _, v := range []uint64{t.Order, uint64(t.Incarnation), uint64(t.Owner), uint64(t.Base), uint64(t.Mode), uint64(t.Epoch),
+		uint64(t.Phase), uint64(t.Due), uint64(t.VerdictDue), uint64(t.Verdict + 1), uint64(t.SealLevels), uint64(t.Decision)} {
+		e.num(v)
+	}
+	for _, v := range []bool{t.Observe, t.Free, t.Succeeded, t.Unclean, t.Levels != nil, t.Waiting != nil, t.Seal != nil} {
+		e.flag(v)
+	}
+	if t.Levels != nil {
+		e.num(uint64(*t.Levels))
+	}
+	if w := t.Waiting; w != nil {
+		e.num(uint64(w.N))
+		e.num(uint64(w.Due))
+		list(e, w.Wants, putWant)
+	}
+	if t.Seal != nil {
+		e.seal(t.Seal)
+	}
+	list(e, t.May, putWant)
+	list(e, t.Answers, func(e *encoder, a Answer) {
+		e.num(uint64(a.Kind))
+		e.num(uint64(a.N))
+		e.num(uint64(a.Seq))
+	})
+	list(e, t.Grants, putHold)
+	list(e, t.GrantedNs, func(e *encoder, n uint32) { e.num(uint64(n)) })
+	e.hash(&t.Footprint)
+	list(e, t.RestsOn, putTx)
+	list(e, t.Residue, putTx)
+	list(e, t.Gated, putScope)
+}
+
+// Restore makes the fold that a state was taken from. It goes on as if it had never stopped.
+func Restore(st State, weaken Weaken) (*Fold, error) {
+	if st.Rules.Logic != Logic {
+		return nil, fmt.Errorf("%w: the state has logic %d, this one is %d", ErrUnknownLogic, st.Rules.Logic, Logic)
+	}
+	f := New(st.Workspace, weaken)
+	f.seq, f.floor, f.horizon, f.tickN, f.time = st.Seq, st.Floor, st.Horizon, st.TickN, st.Time
+	f.lastEpoch, f.lastOrder, f.chain, f.rules = st.LastEpoch, st.LastOrder, st.Chain, st.Rules
+	f.window = newWindow(st.Window)
+	f.joins.list = append(f.joins.list, st.Joins...)
+	for _, g := range st.Groups {
+		f.groups[g.ID] = &group{GroupState: g}
+	}
+	byHash := map[Hash][]Tool{}
+	for _, c := range st.Catalogues {
+		byHash[c.Hash] = c.Tools
+	}
+	for _, sc := range st.Sidecars {
+		c := sc
+		c.Servers = append([]ServerState(nil), sc.Servers...)
+		for _, s := range c.Servers {
+			if s.Present && f.catalogues.keep(byHash[s.Catalogue]) != s.Catalogue {
+				return nil, fmt.Errorf("sequencer: restore %s: the catalogue of server %s is missing from the state", st.Workspace, s.Server)
+			}
+		}
+		f.sidecars.add(&c)
+	}
+	f.restoreTxs(st.Txs)
+	f.step = stepState{}
+	return f, nil
+}
+
+// restoreTxs files the transactions, and enters what they hold and ask for into the indexes.
+func (f *Fold) restoreTxs(txs []TxState) {
+	var decided []*tx
+	for _, ts := range txs {
+		t := &tx{TxState: ts.clone()}
+		f.txs[t.ID] = t
+		if t.Group != "" {
+			f.joinGroup(t)
+		}
+		if !t.undecided() {
+			decided = append(decided, t)
+		} else {
+			f.undecided++
+		}
+		f.account(t)
+	}
+	sortByDecision(decided)
+	for _, t := range decided {
+		f.settled.push(t)
+	}
+	for _, t := range f.inOrder(func(t *tx) bool { return !t.final() }) {
+		f.reindex(t)
+		t.added, t.ended = nil, nil
+	}
+	f.dropStaleWakes()
+}
+
+// reindex enters one transaction's holds and asks.
+func (f *Fold) reindex(t *tx) {
+	for _, g := range t.Grants {
+		f.hold(t, g)
+	}
+	for _, g := range t.Gated {
+		f.hold(t, Hold{g, Held, WriteAccess})
+	}
+	switch {
+	case t.Phase == PhaseSealed:
+		f.enqueueSeal(t)
+	case t.Phase == PhaseOpen:
+		for _, w := range t.May {
+			f.hold(t, Hold{w.Scope, Claimed, w.Access})
+		}
+		if t.Waiting != nil {
+			f.enqueueTouch(t, nil)
+		}
+	}
+}
+
+// dropStaleWakes empties the queue: before the state was taken its step had come to its fixpoint.
+func (f *Fold) dropStaleWakes() {
+	for _, t := range f.step.queue {
+		t.wake = false
+	}
+	f.step.queue = f.step.queue[:0]
+}

@@ -1,0 +1,209 @@
+package sequencer
+
+// applyTx applies an intent about one transaction: the table of FOLD, column by column.
+func (f *Fold) applyTx(in *Intent) {
+	t := f.txs[in.Tx]
+	if t == nil {
+		f.applyUnknown(in)
+		return
+	}
+	if n, seq := t.answered(in.Kind); in.N <= n {
+		if seq == 0 {
+			seq = t.Decision
+		}
+		f.repeat(seq)
+		return
+	}
+	if t.undecided() && in.Kind != IntentAdopt && in.Kind != IntentSettle && in.Incarnation != t.Incarnation {
+		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "the transaction is another sidecar's"})
+		return
+	}
+	switch in.Kind {
+	case IntentBegin:
+		f.applyBegin(t, in)
+	case IntentTouch:
+		f.applyTouch(t, in)
+	case IntentSeal:
+		f.applySeal(t, in)
+	case IntentAbort:
+		f.applyAbort(t, in)
+	case IntentSettle:
+		f.applySettle(t, in)
+	case IntentVerdict:
+		f.applyVerdict(t, in)
+	case IntentAdopt:
+		f.applyAdopt(t, in)
+	default:
+		f.refuse(in, t, finding{code: CodeUnknownIntent, detail: "this version does not retract"})
+	}
+}
+
+// applyUnknown applies an intent about a transaction that has no record: new, or forgotten.
+func (f *Fold) applyUnknown(in *Intent) {
+	switch in.Kind {
+	case IntentBegin, IntentTouch, IntentSeal, IntentAbort:
+	case IntentRetract:
+		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "this version does not retract"})
+		return
+	default:
+		f.refuse(in, nil, finding{code: CodeTooOld, detail: "the transaction is not remembered"})
+		return
+	}
+	if in.Base < f.floor && !f.weaken.has(WeakenNoBase) {
+		f.refuse(in, nil, finding{code: CodeTooOld, detail: "the transaction's base is below the floor"})
+		return
+	}
+	if in.Base > f.seq {
+		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "the transaction's base is a seq that was not reached"})
+		return
+	}
+	if in.Kind != IntentAbort {
+		if why := f.admits(in); why.found() {
+			f.refuse(in, nil, why)
+			return
+		}
+	}
+	t := f.openTx(in)
+	if f.lostBranch(t) {
+		f.abort(t, finding{code: CodeLostBranch, detail: "another branch of the group was chosen"})
+		t.answer(in.Kind, in.N, t.Decision)
+		return
+	}
+	switch in.Kind {
+	case IntentBegin:
+		t.answer(in.Kind, in.N, f.emitTx(t, Outcome{Kind: OutcomeBegun, May: t.May}))
+	case IntentTouch:
+		f.applyTouch(t, in)
+	case IntentSeal:
+		f.applySeal(t, in)
+	default:
+		f.applyAbort(t, in)
+	}
+}
+
+// admits checks the caps and the declaration of a transaction that would open.
+func (f *Fold) admits(in *Intent) finding {
+	if f.undecided >= int(f.rules.MaxOpen) {
+		return finding{code: CodeLimit, detail: "the workspace has as many open transactions as its rules allow"}
+	}
+	if f.open+in.bytes() > f.openBudget() {
+		return finding{code: CodeLimit, detail: "the workspace's open transactions keep as many bytes as its rules allow"}
+	}
+	b := in.Begin
+	if b == nil {
+		return finding{}
+	}
+	if len(b.May) > 0 && b.Mode != Ordered {
+		return finding{code: CodeUnknownIntent, detail: "may is for mode ordered only"}
+	}
+	if len(b.May) > int(f.rules.MaxScopes) {
+		return finding{code: CodeLimit, detail: "may lists more scopes than the rules allow"}
+	}
+	return finding{}
+}
+
+// openTx makes the record of a new transaction.
+func (f *Fold) openTx(in *Intent) *tx {
+	b := in.Begin
+	if b == nil {
+		b = &Begin{}
+	}
+	f.lastOrder++
+	t := &tx{TxState: TxState{
+		ID: in.Tx, Order: f.lastOrder, Agent: in.Agent, Incarnation: in.Incarnation, Owner: in.Incarnation, Base: in.Base,
+		Mode: b.Mode, Observe: b.Observe, Free: f.rules.Observe, Levels: b.Levels, Group: b.Group, May: b.May,
+	}}
+	t.Due = f.time + orDefault(b.DeadlineTicks, f.rules.DeadlineTicks)
+	f.txs[t.ID] = t
+	f.undecided++
+	if t.Group != "" {
+		f.joinGroup(t)
+	}
+	if t.Mode != Optimistic {
+		f.inheritEpoch(t, b.Predecessor)
+		f.takeEpoch(t)
+	}
+	for _, w := range t.May {
+		f.hold(t, Hold{w.Scope, Claimed, w.Access})
+	}
+	f.account(t)
+	return t
+}
+
+// inheritEpoch keeps the age of a wounded predecessor, once, so that the successor cannot be wounded for ever.
+func (f *Fold) inheritEpoch(t *tx, predecessor TxID) {
+	p := f.txs[predecessor]
+	if p == nil || p.Agent != t.Agent || p.Code != CodeWounded || p.Succeeded {
+		return
+	}
+	p.Succeeded = true
+	t.Epoch = p.Epoch
+}
+
+// applyBegin answers the begin of a transaction that is known already.
+func (f *Fold) applyBegin(t *tx, in *Intent) {
+	seq := t.Decision
+	if seq == 0 {
+		for _, a := range t.Answers {
+			seq = max(seq, a.Seq)
+		}
+	}
+	t.answer(in.Kind, in.N, seq)
+	f.repeat(seq)
+}
+
+func (f *Fold) applyAbort(t *tx, in *Intent) {
+	if !t.undecided() {
+		t.answer(in.Kind, in.N, t.Decision)
+		f.repeat(t.Decision)
+		return
+	}
+	why := finding{code: CodeAbortedByAgent}
+	if in.Abort != nil {
+		why.detail = in.Abort.Detail
+		switch in.Abort.Code {
+		case CodeToolFailed, CodeStaleRead, CodeVersionMismatch, CodeCascade, CodeLostBranch, CodeTooOld:
+			why.code = in.Abort.Code
+		}
+	}
+	f.abort(t, why)
+	t.answer(in.Kind, in.N, t.Decision)
+}
+
+func (f *Fold) applyVerdict(t *tx, in *Intent) {
+	switch {
+	case t.Phase == PhaseOpen:
+		f.refuse(in, t, finding{code: CodeNotSealed, detail: "the verdict is on a footprint that is not sealed"})
+	case t.Phase != PhaseSealed:
+		t.answer(in.Kind, in.N, t.Decision)
+		f.repeat(t.Decision)
+	case t.VerdictDue == 0 || in.Verdict.Footprint != t.Footprint:
+		f.refuse(in, t, finding{code: CodeWrongFootprint, detail: "the verdict is not on the footprint that was sealed"})
+	default:
+		t.answer(in.Kind, in.N, 0)
+		if t.Verdict == 0 {
+			t.Verdict = -1
+			if in.Verdict.Yes {
+				t.Verdict = 1
+			}
+			t.VerdictWhy = in.Verdict.Reason
+			f.wakeTx(t)
+		}
+	}
+}
+
+func (f *Fold) applyAdopt(t *tx, in *Intent) {
+	if t.undecided() || t.final() || t.Owner != 0 {
+		f.refuse(in, t, finding{code: CodeNotOrphan, detail: "the transaction's settlement has an owner, or is done"})
+		return
+	}
+	t.Owner = in.Incarnation
+	t.answer(in.Kind, in.N, f.emitTx(t, Outcome{Kind: OutcomeAdopted, Detail: in.Agent}))
+}
+
+func orDefault(v, def Tick) Tick {
+	if v == 0 {
+		return def
+	}
+	return v
+}

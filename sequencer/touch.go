@@ -1,0 +1,227 @@
+package sequencer
+
+import "slices"
+
+// judgement is what a waiting touch or seal comes to: nothing stands against it when refused, wounds and blocked are
+// empty.
+type judgement struct {
+	refused  finding
+	by       Epoch // of the transaction that refused names
+	wounds   []*tx
+	blocked  bool
+	blockers []Blocker // collected on request
+}
+
+func (f *Fold) applyTouch(t *tx, in *Intent) {
+	switch {
+	case !t.undecided() || t.Phase == PhaseSealed:
+		f.refuse(in, t, finding{code: CodeLateEffect, detail: "the footprint is sealed", moved: Writer{Seq: t.Decision, Tx: t.ID}})
+		return
+	case t.Waiting != nil:
+		f.refuse(in, t, finding{code: CodeTouchWaiting, detail: "another touch of the transaction still waits"})
+		return
+	}
+	wants, why := f.stillWanted(t, in.Touch.Wants)
+	if why.found() {
+		f.refuse(in, t, why)
+		return
+	}
+	kept := t.Epoch
+	epochs := f.lastEpoch
+	f.takeEpoch(t)
+	j := f.judgeTouch(t, wants, true)
+	if why := f.refusesTouch(t, wants, j); why.found() {
+		t.Epoch, f.lastEpoch = kept, epochs
+		f.refuse(in, t, why)
+		return
+	}
+	if j.refused.found() && !t.Free {
+		f.abort(t, j.refused)
+		t.answer(in.Kind, in.N, t.Decision)
+		return
+	}
+	t.Waiting = &WaitingState{N: in.N, Wants: wants, Due: f.time + orDefault(in.Touch.BoundTicks, f.rules.BoundTicks)}
+	t.answer(in.Kind, in.N, 0)
+	f.account(t)
+	if len(j.wounds) == 0 && !j.blocked || t.Free {
+		f.grant(t, would(j))
+		return
+	}
+	f.enqueueTouch(t, j.wounds)
+}
+
+// enqueueTouch makes a touch wait: it claims what it asks for, and those younger ones in its way are wounded.
+func (f *Fold) enqueueTouch(t *tx, wounds []*tx) {
+	if f.weaken.has(WeakenPiecewise) {
+		t.left = slices.DeleteFunc(slices.Clone(t.Waiting.Wants), func(w Want) bool {
+			return !f.judgeTouch(t, []Want{w}, false).blocked
+		})
+	}
+	for _, w := range t.Waiting.Wants {
+		f.asks.add(w.Scope, t.key(uint8(askTouch), uint8(w.Access)), &ask{t, askTouch})
+		if !f.weaken.has(WeakenPiecewise) {
+			f.hold(t, Hold{w.Scope, Claimed, w.Access})
+		}
+	}
+	f.wound(t, wounds)
+	f.wakeTx(t)
+}
+
+// stillWanted is what a touch asks for beyond what the transaction holds.
+func (f *Fold) stillWanted(t *tx, asked []Want) ([]Want, finding) {
+	if len(asked)+len(t.Grants) > int(f.rules.MaxScopes) {
+		return nil, finding{code: CodeLimit, detail: "the footprint has more scopes than the rules allow"}
+	}
+	if f.open+wantBytes(asked) > f.openBudget() {
+		return nil, finding{code: CodeLimit, detail: "the workspace's open transactions keep as many bytes as its rules allow"}
+	}
+	var wants []Want
+	for _, w := range asked {
+		if t.covered(w, f.weaken) || coveredByWant(wants, w) {
+			continue
+		}
+		wants = append(wants, w)
+	}
+	return wants, finding{}
+}
+
+// coveredByWant: an earlier want of the same touch asks for it already.
+func coveredByWant(wants []Want, w Want) bool {
+	for _, v := range wants {
+		if v.Scope == w.Scope && v.Access >= w.Access {
+			return true
+		}
+	}
+	return false
+}
+
+// refusesTouch finds what refuses a touch without ending its transaction.
+func (f *Fold) refusesTouch(t *tx, wants []Want, j judgement) finding {
+	if why := f.ownTransaction(t, j); why.found() {
+		return why
+	}
+	if t.Group == "" || !wantsWriting(wants) {
+		return finding{}
+	}
+	for _, w := range wants {
+		var met *tx
+		f.holds.visit(w.Scope, func(_ Scope, b *bound) bool {
+			if b.t != t && b.t.sibling(t) && b.t.undecided() && (b.Kind == Granted || b.t.Waiting != nil) {
+				met = b.t
+			}
+			return met == nil
+		})
+		if met != nil {
+			return finding{code: CodeSibling, scope: w.Scope, detail: "a sibling branch holds or waits for the scope",
+				blockers: []Blocker{{Tx: met.ID, Scope: w.Scope, Why: "sibling"}}}
+		}
+	}
+	return finding{}
+}
+
+// ownTransaction: waiting for an open transaction of the same session would be waiting for oneself.
+func (f *Fold) ownTransaction(t *tx, j judgement) finding {
+	if t.Free {
+		return finding{}
+	}
+	for _, b := range j.blockers {
+		if u := f.txs[b.Tx]; u != nil && u.Phase == PhaseOpen && u.sameSession(t) {
+			return finding{code: CodeOwnTransaction, scope: b.Scope, blockers: []Blocker{b},
+				detail: "it would wait for an open transaction of the same session: seal or abort that one first"}
+		}
+	}
+	return finding{}
+}
+
+func wantsWriting(wants []Want) bool {
+	for _, w := range wants {
+		if w.Access == WriteAccess {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeTouch holds what a touch still wants against what others hold.
+func (f *Fold) judgeTouch(t *tx, wants []Want, collect bool) judgement {
+	var j judgement
+	for _, w := range wants {
+		f.holds.visit(w.Scope, func(_ Scope, b *bound) bool {
+			if b.t != t {
+				f.meet(t, w, b, &j, collect)
+			}
+			return collect || !j.blocked
+		})
+	}
+	return j.done()
+}
+
+// meet is one row of the table of order modes: what a wanted scope comes to at one hold of another transaction.
+func (f *Fold) meet(t *tx, w Want, b *bound, j *judgement, collect bool) {
+	u := b.t
+	if w.Access == ReadAccess && b.Access == ReadAccess {
+		return
+	}
+	younger := u.undecided() && t.olderThan(u)
+	switch {
+	case younger && b.Kind != Granted, younger && f.weaken.has(WeakenOlderOnly):
+	case younger && f.weaken.has(WeakenWaitDie), !younger:
+		j.block(b, collect)
+	case t.Mode == Optimistic:
+		j.refuse(u.Epoch, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: u.ID},
+			detail: "a younger transaction was granted the scope", blockers: []Blocker{blockerOf(b)}})
+	default:
+		j.wound(u)
+	}
+}
+
+// advanceTouch looks at a waiting touch again.
+func (f *Fold) advanceTouch(t *tx) {
+	wants := t.Waiting.Wants
+	if f.weaken.has(WeakenPiecewise) {
+		wants = t.left
+	}
+	j := f.judgeTouch(t, wants, false)
+	switch {
+	case j.refused.found():
+		f.abort(t, j.refused)
+	case len(j.wounds) > 0:
+		f.wound(t, j.wounds)
+		f.wakeTx(t)
+	case !j.blocked:
+		f.grant(t, "")
+	}
+}
+
+// grant gives a waiting touch all that it asks for.
+func (f *Fold) grant(t *tx, would Code) {
+	w := t.Waiting
+	f.unqueueTouch(t)
+	writing := false
+	for _, x := range w.Wants {
+		h := Hold{x.Scope, Granted, x.Access}
+		t.Grants = append(t.Grants, h)
+		f.hold(t, h)
+		writing = writing || x.Access == WriteAccess
+	}
+	if writing {
+		t.GrantedNs = append(t.GrantedNs, w.N)
+	}
+	f.account(t)
+	seq := f.emitTx(t, Outcome{Kind: OutcomeGranted, Intent: touchID(t.ID, w.N), Would: would})
+	t.answer(IntentTouch, w.N, seq)
+}
+
+// unqueueTouch ends the waiting of a touch: its claims and its asks.
+func (f *Fold) unqueueTouch(t *tx) {
+	for _, w := range t.Waiting.Wants {
+		f.asks.remove(w.Scope, t.key(uint8(askTouch), uint8(w.Access)))
+		f.release(t, Hold{w.Scope, Claimed, w.Access})
+	}
+	t.Waiting = nil
+}
+
+func touchID(id TxID, n uint32) string {
+	in := Intent{Kind: IntentTouch, Tx: id, N: n}
+	return in.ID()
+}

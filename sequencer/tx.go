@@ -1,0 +1,174 @@
+package sequencer
+
+import "slices"
+
+// tx is a transaction that the fold remembers, with what is derived from its state.
+type tx struct {
+	TxState
+	size   int     // bytes accounted for it
+	stale  finding // a write of this step overtook a read or an expected version
+	wake   bool    // it is in the step's queue
+	queued bool    // sealed, and entered into the indexes of asks and holds
+	left   []Want  // WeakenPiecewise only: what a waiting touch has not got yet
+	// added and ended are net hold changes since its last outcome.
+	added, ended []Hold
+}
+
+// bound is one entry of the index of holds.
+type bound struct {
+	t *tx
+	Hold
+}
+
+// askKind says why a waiting transaction looks at a scope.
+type askKind uint8
+
+const (
+	askTouch askKind = iota
+	askRead
+	askWrite
+	askExpect
+)
+
+// ask is one entry of the index of asks.
+type ask struct {
+	t    *tx
+	kind askKind
+}
+
+func (t *tx) undecided() bool { return t.Phase == PhaseOpen || t.Phase == PhaseSealed }
+
+func (t *tx) final() bool { return t.Phase == PhaseFinalCommitted || t.Phase == PhaseFinalAborted }
+
+func (t *tx) aborted() bool { return t.Phase == PhaseAborted || t.Phase == PhaseFinalAborted }
+
+// waits: a decision or a grant may come in a later step.
+func (t *tx) waits() bool { return t.Phase == PhaseSealed || t.Phase == PhaseOpen && t.Waiting != nil }
+
+// olderThan compares ages; a transaction without an epoch is younger than any that has one.
+func (t *tx) olderThan(u *tx) bool {
+	if t.Epoch == 0 || u.Epoch == 0 {
+		return t.Epoch != 0
+	}
+	return t.Epoch < u.Epoch
+}
+
+func (t *tx) sameSession(u *tx) bool {
+	return t.Incarnation == u.Incarnation || t.Group != "" && t.Group == u.Group
+}
+
+func (t *tx) sibling(u *tx) bool { return t.Group != "" && t.Group == u.Group }
+
+// answered returns the seq that the transaction's latest intent of a kind was answered with, and that intent's number.
+func (t *tx) answered(kind IntentKind) (n uint32, seq Seq) {
+	for _, a := range t.Answers {
+		if a.Kind == kind {
+			return a.N, a.Seq
+		}
+	}
+	return 0, 0
+}
+
+// answer remembers what an intent was answered with.
+func (t *tx) answer(kind IntentKind, n uint32, seq Seq) {
+	at, found := slices.BinarySearchFunc(t.Answers, kind, func(a Answer, k IntentKind) int { return int(a.Kind) - int(k) })
+	if !found {
+		t.Answers = slices.Insert(t.Answers, at, Answer{Kind: kind})
+	}
+	t.Answers[at].N, t.Answers[at].Seq = n, seq
+}
+
+// covered reports whether the transaction already holds what it wants. A read is covered by either grant, a write by a
+// write grant only: other transactions may share the read.
+func (t *tx) covered(w Want, weaken Weaken) bool {
+	for _, g := range t.Grants {
+		if g.Scope.Covers(w.Scope) && (g.Access == WriteAccess || w.Access == ReadAccess || weaken.has(WeakenReadCovers)) {
+			return true
+		}
+	}
+	return false
+}
+
+// grantedForWriting: something may have run that a compensation has to undo.
+func (t *tx) grantedForWriting() bool {
+	return slices.ContainsFunc(t.Grants, func(g Hold) bool { return g.Access == WriteAccess })
+}
+
+// key is unique per transaction, kind and access in the indexes.
+func (t *tx) key(kind, access uint8) uint64 { return t.Order<<4 | uint64(kind)<<1 | uint64(access) }
+
+// hold enters a hold into the index and notes it for the next outcome.
+func (f *Fold) hold(t *tx, h Hold) {
+	f.holds.add(h.Scope, t.key(uint8(h.Kind), uint8(h.Access)), &bound{t, h})
+	if i := slices.Index(t.ended, h); i >= 0 {
+		t.ended = slices.Delete(t.ended, i, i+1)
+	} else {
+		t.added = append(t.added, h)
+	}
+	f.step.touched = append(f.step.touched, t)
+	if h.Kind == Granted {
+		f.wakeAt(h.Scope, t)
+	}
+}
+
+// release takes a hold out of the index, notes it and wakes who may have waited for it.
+func (f *Fold) release(t *tx, h Hold) {
+	if !f.holds.remove(h.Scope, t.key(uint8(h.Kind), uint8(h.Access))) {
+		return
+	}
+	if i := slices.Index(t.added, h); i >= 0 {
+		t.added = slices.Delete(t.added, i, i+1)
+	} else {
+		t.ended = append(t.ended, h)
+	}
+	f.step.touched = append(f.step.touched, t)
+	f.wakeAt(h.Scope, t)
+}
+
+// epochFor gives a transaction the next epoch, if it has none.
+func (f *Fold) takeEpoch(t *tx) {
+	if t.Epoch == 0 {
+		f.lastEpoch++
+		t.Epoch = f.lastEpoch
+	}
+}
+
+// account brings the bytes kept for a transaction up to date.
+func (f *Fold) account(t *tx) {
+	f.open -= t.size
+	t.size = 0
+	if !t.final() {
+		t.size = t.bytes()
+	}
+	f.open += t.size
+}
+
+// bytes estimates what the transaction adds to a state record.
+func (t *tx) bytes() int {
+	n := 256 + len(t.ID) + len(t.Agent) + len(t.Group)
+	for _, h := range t.Grants {
+		n += 8 + len(h.Scope)
+	}
+	for _, s := range t.Gated {
+		n += 8 + len(s)
+	}
+	n += wantBytes(t.May)
+	if t.Waiting != nil {
+		n += wantBytes(t.Waiting.Wants)
+	}
+	for _, id := range t.RestsOn {
+		n += 4 + len(id)
+	}
+	if t.Seal != nil {
+		n += t.Seal.bytes() + t.Seal.inline()
+	}
+	return n
+}
+
+func wantBytes(wants []Want) int {
+	n := 0
+	for _, w := range wants {
+		n += 8 + len(w.Scope)
+	}
+	return n
+}

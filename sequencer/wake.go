@@ -1,0 +1,94 @@
+package sequencer
+
+import "container/heap"
+
+// wakeQueue is a heap of the waiting transactions that a step has to look at again, the oldest first.
+type wakeQueue []*tx
+
+// Len, Less, Swap, Push and Pop implement heap.Interface.
+func (q wakeQueue) Len() int           { return len(q) }
+func (q wakeQueue) Less(i, j int) bool { return q[i].olderThan(q[j]) }
+func (q wakeQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+// Push appends a transaction.
+func (q *wakeQueue) Push(x any) { *q = append(*q, x.(*tx)) }
+
+// Pop takes the last one.
+func (q *wakeQueue) Pop() any {
+	n := len(*q) - 1
+	t := (*q)[n]
+	(*q)[n] = nil
+	*q = (*q)[:n]
+	return t
+}
+
+// wakeTx queues one waiting transaction.
+func (f *Fold) wakeTx(t *tx) {
+	if t.wake || !t.waits() {
+		return
+	}
+	t.wake = true
+	heap.Push(&f.step.queue, t)
+}
+
+// wakeAt queues the waiting transactions that look at a scope.
+func (f *Fold) wakeAt(s Scope, but *tx) {
+	f.asks.visit(s, func(_ Scope, a *ask) bool {
+		if a.t != but {
+			f.wakeTx(a.t)
+		}
+		return true
+	})
+}
+
+// wakeDependents queues the sealed transactions that read from one that was decided.
+func (f *Fold) wakeDependents(t *tx) {
+	for _, d := range f.deps[t.ID] {
+		f.wakeTx(d)
+	}
+	delete(f.deps, t.ID)
+}
+
+// settleDown runs the step's fixpoint: always the waiting transaction of the smallest epoch that can be decided, granted
+// or refused, until there is none. Only transactions whose scopes, writers, branch, verdict or pins moved are looked
+// at; for the others the answer is what it was.
+func (f *Fold) settleDown() {
+	for f.step.queue.Len() > 0 {
+		t := heap.Pop(&f.step.queue).(*tx)
+		t.wake = false
+		if t.waits() {
+			f.advance(t)
+		}
+	}
+}
+
+// advance grants, commits or aborts a waiting transaction if it can be.
+func (f *Fold) advance(t *tx) {
+	if t.Phase == PhaseOpen {
+		f.advanceTouch(t)
+		return
+	}
+	f.advanceSeal(t)
+}
+
+// answerWaiting tells the sender of a touch or seal that it waits, and for whom.
+func (f *Fold) answerWaiting(in *Intent) {
+	if in.Kind != IntentTouch && in.Kind != IntentSeal {
+		return
+	}
+	t := f.txs[in.Tx]
+	if t == nil || !t.waits() || in.Incarnation != t.Incarnation {
+		return
+	}
+	if n, seq := t.answered(in.Kind); n != in.N || seq != 0 {
+		return
+	}
+	var blockers []Blocker
+	if t.Phase == PhaseOpen {
+		blockers = f.judgeTouch(t, t.Waiting.Wants, true).named()
+	} else {
+		blockers = f.judgeSeal(t, true).named()
+	}
+	seq := f.emitTx(t, Outcome{Kind: OutcomeWaiting, BlockedBy: blockers, Would: t.Would})
+	t.answer(in.Kind, in.N, seq)
+}
