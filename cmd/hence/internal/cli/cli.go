@@ -1,0 +1,148 @@
+// Package cli is the command line of the hence binary: one command, one configuration struct, read once from flags
+// and from the environment (HENCE_ and the flag's name in capitals, a flag wins).
+//
+// Exit codes: 0 done; 1 the command failed, the error says what to do; 2 the command line was not understood; 3 the
+// command ran and what it checked does not hold; 130 it was interrupted.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+// The exit codes.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitCheck       = 3
+	ExitInterrupted = 130
+)
+
+// errCheck is returned by a command that ran and whose check does not hold; it has printed what was found.
+var errCheck = errors.New("the check does not hold")
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// grammar is the command line. Every command is its own configuration.
+type grammar struct {
+	Dev         devCmd         `cmd:"" help:"Run everything in one process: Kafka, NATS, processors, one sidecar."`
+	Sidecar     sidecarCmd     `cmd:"" help:"Run the sidecar of one agent."`
+	Streams     streamsCmd     `cmd:"" help:"Run the processors: sequencer, closure, frontier."`
+	Topics      topicsCmd      `cmd:"" help:"Create, verify or print the topics."`
+	Tail        tailCmd        `cmd:"" help:"Follow a workspace's decisions."`
+	Explain     explainCmd     `cmd:"" help:"Say why a transaction waits, was refused or was committed."`
+	Demo        demoCmd        `cmd:"" help:"Watch agents settle real work in one order, and check it."`
+	Healthcheck healthcheckCmd `cmd:"" help:"Ask a sidecar or a processor whether it is ready; exit 0 or 1."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
+}
+
+// output is the choice between text for people and JSON for programs.
+type output struct {
+	Output string `short:"o" enum:"text,json" default:"text" help:"How to print: text or json."`
+}
+
+func (o output) json() bool { return o.Output == "json" }
+
+// print writes v as one line of JSON, or what text writes.
+func (o output) print(w io.Writer, v any, text func(io.Writer) error) error {
+	if !o.json() {
+		return text(w)
+	}
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		return fmt.Errorf("print as JSON: %w", err)
+	}
+	return nil
+}
+
+// logging is how much a command logs; logs go to the standard error.
+type logging struct {
+	LogLevel string `enum:"debug,info,warn,error" default:"warn" help:"Least severe log line to print: ${enum}."`
+}
+
+func (l logging) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.LogLevel)); err != nil {
+		panic("cli: log level " + l.LogLevel + " passed the flag's check: " + err.Error())
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
+}
+
+// quit is how kong's own exits (of --help) come out of the parser.
+type quit int
+
+// Main runs the command that args name and returns the exit code.
+func Main(ctx context.Context, args []string, s Streams) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			q, ok := r.(quit)
+			if !ok {
+				panic(r)
+			}
+			code = int(q)
+		}
+	}()
+	var g grammar
+	parser, err := kong.New(&g,
+		kong.Name("hence"),
+		kong.Description("Hence settles what agents read, write and do: together, in one order, once it still holds."),
+		kong.Writers(s.Out, s.Err),
+		kong.Exit(func(code int) { panic(quit(code)) }),
+		kong.DefaultEnvars("HENCE"),
+		kong.Bind(s),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	if err != nil {
+		panic("cli: the grammar is wrong: " + err.Error())
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return usage(s.Err, err)
+	}
+	return exitCode(ctx, s.Err, command.Run())
+}
+
+// usage explains a command line that was not understood.
+func usage(w io.Writer, err error) int {
+	about := "hence"
+	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
+		about = p.Context.Selected().FullPath()
+	}
+	fmt.Fprintf(w, "hence: %v\nRun \"%s --help\" for its flags.\n", err, about)
+	return ExitUsage
+}
+
+func exitCode(ctx context.Context, w io.Writer, err error) int {
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, errCheck):
+		return ExitCheck
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(w, "hence: interrupted")
+		return ExitInterrupted
+	}
+	fmt.Fprintf(w, "hence: %v\n", err)
+	return ExitFailed
+}
+
+// isTerminal says whether somebody watches.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

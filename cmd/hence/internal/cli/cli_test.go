@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hence runs a command line and returns what it printed.
+func hence(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Main(t.Context(), args, Streams{In: strings.NewReader(""), Out: &o, Err: &e})
+	return code, o.String(), e.String()
+}
+
+// TestUsageErrors holds that every line that is not understood says what is wrong and where help is, with exit code
+// 2.
+func TestUsageErrors(t *testing.T) {
+	for line, want := range map[string][]string{
+		"":                           {"expected one of", "hence --help"},
+		"dance":                      {"unexpected argument dance"},
+		"demo --agnts 3":             {"unknown flag --agnts", "did you mean", "hence demo --help"},
+		"demo --agents many":         {"--agents", `"many"`, "hence demo --help"},
+		"demo --order fast":          {"--order", "optimistic", `"fast"`},
+		"demo --mode strict":         {"--mode", "enforce", `"strict"`},
+		"demo --think soon":          {"--think", `"soon"`},
+		"dev extra":                  {"unexpected argument extra", "hence dev --help"},
+		"tail -o yaml":               {"text", "json", `"yaml"`, "hence tail --help"},
+		"topics":                     {"expected one of", "create", "verify", "print"},
+		"topics print --copies 3":    {"unknown flag --copies", "hence topics print --help"},
+		"explain":                    {"<tx>", "hence explain --help"},
+		"sidecar --log-level loud":   {"debug", `"loud"`},
+		"healthcheck --timeout long": {"--timeout", `"long"`},
+	} {
+		code, out, errs := hence(t, strings.Fields(line)...)
+		if code != ExitUsage || out != "" {
+			t.Errorf("hence %s: exit code %d and output %q, want %d and none", line, code, out, ExitUsage)
+		}
+		for _, w := range want {
+			if !strings.Contains(errs, w) {
+				t.Errorf("hence %s: %q does not say %q", line, errs, w)
+			}
+		}
+	}
+}
+
+// TestBadValues holds that values which only the command can judge fail before anything is started.
+func TestBadValues(t *testing.T) {
+	for line, want := range map[string]string{
+		"demo --agents 0":                  "give 1 to",
+		"demo --tasks 20000":               "give 0 (the default) to",
+		"demo --think 2h":                  "give 0 to",
+		"demo --brokers 127.0.0.1:9":       "belong together",
+		"demo --nats nats://127.0.0.1:9":   "belong together",
+		"demo --data . --tasks 3":          "leave it out",
+		"demo --data /nowhere":             "load the data set",
+		"topics print --partitions 6":      "power of two",
+		"topics print --replication 0":     "give 1",
+		"tail --workspace Not.Good":        "--workspace",
+		"healthcheck --url somewhere":      "http://host:port",
+		"healthcheck --url http://[::1]:1": "ask whether it is ready",
+	} {
+		code, out, errs := hence(t, strings.Fields(line)...)
+		if code != ExitFailed || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("hence %s: exit code %d, output %q, error %q; want %d, none, %q",
+				line, code, out, errs, ExitFailed, want)
+		}
+	}
+}
+
+func TestHelpNamesFlagsAndEnvironment(t *testing.T) {
+	code, out, _ := hence(t, "demo", "--help")
+	for _, want := range []string{"--agents", "$HENCE_AGENTS", "--order", "Exit code"} {
+		if code != ExitOK || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, help without %q:\n%s", code, want, out)
+		}
+	}
+}
+
+// TestEnvironment holds that a setting comes from the environment and that a flag wins over it.
+func TestEnvironment(t *testing.T) {
+	partitions := func(args ...string) int {
+		t.Helper()
+		code, out, errs := hence(t, append([]string{"topics", "print", "-o", "json"}, args...)...)
+		var topics []struct {
+			Partitions int `json:"partitions"`
+		}
+		if err := json.Unmarshal([]byte(out), &topics); code != ExitOK || err != nil || len(topics) == 0 {
+			t.Fatalf("exit code %d, %v, %s%s", code, err, out, errs)
+		}
+		return topics[0].Partitions
+	}
+	t.Setenv("HENCE_PARTITIONS", "4")
+	if got := partitions(); got != 4 {
+		t.Errorf("with HENCE_PARTITIONS=4: %d partitions", got)
+	}
+	if got := partitions("--partitions", "16"); got != 16 {
+		t.Errorf("with --partitions 16 over HENCE_PARTITIONS=4: %d partitions", got)
+	}
+	t.Setenv("HENCE_PARTITIONS", "four")
+	if code, _, errs := hence(t, "topics", "print"); code != ExitUsage || !strings.Contains(errs, "HENCE_PARTITIONS") {
+		t.Errorf("with HENCE_PARTITIONS=four: exit code %d, %q", code, errs)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, out, _ := hence(t, "version", "-o", "json")
+	var b build
+	if err := json.Unmarshal([]byte(out), &b); code != ExitOK || err != nil || b.Go == "" {
+		t.Errorf("exit code %d, %v, %q", code, err, out)
+	}
+	info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: "v0.1.0"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"},
+	}}
+	if got, want := buildOf(info, true).String(), "hence v0.1.0 abc (modified) go1.26"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	ready := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/healthz" && !ready {
+			http.Error(w, "nats: connection refused", http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	code, _, errs := hence(t, "healthcheck", "--url", server.URL)
+	if code != ExitFailed || !strings.Contains(errs, "nats") {
+		t.Errorf("not ready: exit code %d, %q", code, errs)
+	}
+	if code, _, errs := hence(t, "healthcheck", "--url", server.URL, "--live"); code != ExitOK {
+		t.Errorf("alive: exit code %d, %q", code, errs)
+	}
+	ready = true
+	if code, _, errs := hence(t, "healthcheck", "--url", server.URL); code != ExitOK {
+		t.Errorf("ready: exit code %d, %q", code, errs)
+	}
+}

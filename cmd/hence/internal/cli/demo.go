@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+)
+
+// demoCmd is the configuration of "hence demo".
+type demoCmd struct {
+	logging
+	output
+	Data        string        `type:"path" placeholder:"DIR" help:"Data set in the tau-retail layout; without it a built-in one."`
+	Split       string        `default:"test" help:"Which tasks of the data set: tasks-SPLIT.json."`
+	Agents      int           `default:"8" help:"Agents, each with a sidecar of its own."`
+	Tasks       int           `default:"0" help:"Tasks of each agent from the built-in data; 0: the default, 10."`
+	Think       time.Duration `default:"10ms" help:"Mean time between an agent's reads and its writes."`
+	Seed        uint64        `default:"1" help:"Seed of the built-in data and of the agents' choices."`
+	Mode        string        `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only count it."`
+	Order       string        `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode of the transactions."`
+	Brokers     []string      `placeholder:"HOST:PORT" help:"Kafka of a running cluster; without it everything is embedded."`
+	NATS        string        `name:"nats" placeholder:"URL" help:"NATS server of that cluster."`
+	Replication int           `default:"1" help:"Copies of each partition where topics are created."`
+	Processes   bool          `help:"Run processors and sidecars as child processes, and start killed ones again."`
+	Records     string        `type:"path" placeholder:"FILE" help:"Write what each agent read, wrote and was told there, as JSON lines."`
+}
+
+// Help is what "hence demo --help" says beyond the flags.
+func (c *demoCmd) Help() string {
+	return `Agents do retail tasks, each task one transaction: they read, think and write. Two of them always want the
+same order. Then the run is checked from the agents' own records and from the decision log: no update may be
+lost, nothing that an agent was told of may be missing, and the committed tasks alone, in commit order, must
+leave the same store.
+
+Exit code: 0 the check holds (or --mode observe), 1 the run could not be finished, 2 wrong flags, 3 the check
+does not hold.`
+}
+
+// Run runs the demo and prints its table.
+func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
+	cfg := demo.Config{
+		Data: c.Data, Split: c.Split, Agents: c.Agents, Tasks: c.Tasks, Think: c.Think, Seed: c.Seed,
+		Observe: c.Mode == "observe", Order: c.Order, Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
+		Processes: c.Processes, Announce: s.Err, Progress: s.Err, Terminal: isTerminal(s.Err), Logger: c.logger(s.Err),
+	}
+	if c.Processes {
+		if cfg.Program, err = os.Executable(); err != nil {
+			return fmt.Errorf("find this program for child processes: %w", err)
+		}
+		cfg.Terminal = false // lines of JSON come in between
+	}
+	if c.Records != "" {
+		file, err := os.OpenFile(c.Records, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("open the file for records: %w", err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		cfg.Records = file
+	}
+	report, err := demo.Run(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	if err := c.print(s.Out, report, func(w io.Writer) error { return report.WriteTable(w) }); err != nil {
+		return err
+	}
+	if !report.Holds() {
+		return errCheck
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/embedded"
+)
+
+// devCmd is the configuration of "hence dev".
+type devCmd struct {
+	beside
+	logging
+	output
+	RandomPorts bool   `help:"Take free ports instead of 9092, 4222 and 7420."`
+	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
+	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
+	Port        int    `default:"7420" help:"Port of the sidecar on 127.0.0.1."`
+	DataDir     string `type:"path" placeholder:"DIR" help:"Keep everything there; without it nothing outlives the process."`
+}
+
+// Dev is the line of "hence dev -o json".
+type Dev struct {
+	URL       string   `json:"url"` // of the sidecar
+	Token     string   `json:"token"`
+	Agent     string   `json:"agent"`
+	Workspace string   `json:"workspace"`
+	Brokers   []string `json:"brokers"`
+	NATS      string   `json:"nats"`
+	Durable   bool     `json:"durable"`
+	DataDir   string   `json:"data_dir,omitempty"`
+	PID       int      `json:"pid"`
+	ReadyMs   float64  `json:"ready_ms"` // from the start of the command to the sidecar's readiness
+}
+
+// Run runs everything until the context ends.
+func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
+	start := time.Now()
+	if c.RandomPorts {
+		c.KafkaPort, c.NATSPort, c.Port = 0, 0, 0
+	}
+	dir := c.DataDir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "hence-dev-"); err != nil {
+			return fmt.Errorf("make a folder for the run: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	if c.Token == "" {
+		c.Token = rand.Text()
+	}
+	servers, err := embedded.Start(ctx, embedded.Options{
+		DataDir: c.DataDir, KafkaPort: c.KafkaPort, NATSPort: c.NATSPort,
+	})
+	if err != nil {
+		return fmt.Errorf("%w (is a port taken? try --random-ports)", err)
+	}
+	defer func() { err = errors.Join(err, servers.Close()) }()
+	return c.process(ctx, dir, servers, func(url string) error {
+		return c.announce(s.Out, Dev{
+			URL: url, Token: c.Token, Agent: c.Agent, Workspace: c.Workspace, Brokers: servers.Brokers, NATS: servers.NATS,
+			Durable: c.DataDir != "", DataDir: c.DataDir, PID: os.Getpid(),
+			ReadyMs: float64(time.Since(start).Microseconds()) / 1000,
+		})
+	}, c.logger(s.Err))
+}
+
+// process runs processors and the sidecar over the servers.
+func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, ready func(url string) error,
+	logger *slog.Logger) error {
+	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Logger: logger}
+	if err := streams.EnsureTopics(ctx, cfg); err != nil {
+		return fmt.Errorf("create the topics: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var processors sync.WaitGroup
+	defer processors.Wait()
+	defer cancel(nil)
+	processors.Go(func() {
+		if err := streams.Run(ctx, cfg); ctx.Err() == nil {
+			cancel(fmt.Errorf("the processors ended: %w", err))
+		}
+	})
+	log, err := streams.Dial(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("connect the sidecar: %w", err)
+	}
+	defer log.Close()
+	side, err := sidecar.New(sidecar.Config{
+		Agent: c.Agent, Workspace: c.Workspace, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)),
+		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, Order: c.order(),
+		Observe: c.Mode == "observe", Logger: logger,
+	}, log)
+	if err != nil {
+		return fmt.Errorf("start the sidecar: %w", err)
+	}
+	err = serve(ctx, side, func() error { return ready(side.URL()) })
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+func (c *devCmd) announce(w io.Writer, d Dev) error {
+	return c.print(w, d, func(w io.Writer) error {
+		var b strings.Builder
+		fmt.Fprintf(&b, "hence dev is ready after %.0f ms\n\n", d.ReadyMs)
+		fmt.Fprintf(&b, "  sidecar    %s   agent %s, workspace %s\n", d.URL, d.Agent, d.Workspace)
+		fmt.Fprintf(&b, "  token      %s\n", d.Token)
+		fmt.Fprintf(&b, "  Kafka      %s\n", strings.Join(d.Brokers, ","))
+		fmt.Fprintf(&b, "  NATS       %s\n\n", d.NATS)
+		if d.Durable {
+			fmt.Fprintf(&b, "Everything is kept in %s.\n", d.DataDir)
+		} else {
+			b.WriteString("NOT DURABLE: everything is gone when this process ends. Keep it with --data-dir DIR.\n")
+		}
+		b.WriteString("Stop with Ctrl-C.\n")
+		_, err := io.WriteString(w, b.String())
+		return err
+	})
+}

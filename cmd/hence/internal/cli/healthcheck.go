@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// healthcheckCmd is the configuration of "hence healthcheck".
+type healthcheckCmd struct {
+	URL     string        `name:"url" default:"http://127.0.0.1:7420" help:"Address of the sidecar or the processor."`
+	Live    bool          `help:"Ask only whether it is alive, not whether it is ready."`
+	Timeout time.Duration `default:"3s" help:"How long to wait for the answer."`
+}
+
+const maxHealthBody = 4 << 10
+
+// Run asks once.
+func (c *healthcheckCmd) Run(ctx context.Context, s Streams) error {
+	base, err := url.Parse(c.URL)
+	if err != nil || base.Scheme == "" || base.Host == "" {
+		return fmt.Errorf("--url is %q: give http://host:port", c.URL)
+	}
+	path := "readyz"
+	if c.Live {
+		path = "healthz"
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath(path).String(), nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", c.URL, err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask whether it is ready: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealthBody))
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", req.URL, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s: %s", req.URL, resp.Status, strings.TrimSpace(string(body)))
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+)
+
+// parent ties a process to the one that started it.
+type parent struct {
+	WithParent bool `hidden:"" help:"End when the standard input ends."`
+}
+
+// bind returns a context that also ends when the parent does.
+func (p parent) bind(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if p.WithParent {
+		// This goroutine ends with the process: a read of the standard input cannot be called off.
+		go func() {
+			_, _ = io.Copy(io.Discard, in)
+			cancel()
+		}()
+	}
+	return ctx, cancel
+}
+
+// printReady prints one line: what serves where.
+func printReady(w io.Writer, o output, role, agent, address string) error {
+	ready := demo.Ready{Role: role, Agent: agent, PID: os.Getpid(), Address: address}
+	if !o.json() {
+		_, err := fmt.Fprintf(w, "%s %s is ready at %s\n", role, agent, address)
+		return err
+	}
+	return json.NewEncoder(w).Encode(ready)
+}

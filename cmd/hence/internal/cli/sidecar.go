@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/streams"
+)
+
+// beside is who a sidecar stands beside and how it treats that agent's transactions.
+type beside struct {
+	Agent     string `default:"agent-1" help:"Name of the agent; one live sidecar for each in a workspace."`
+	Workspace string `default:"default" help:"Workspace of requests that name none."`
+	Mode      string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only say so."`
+	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode where none is named."`
+	Token     string `placeholder:"TEXT" help:"What a caller must show; generated when empty. Safer in the environment."`
+}
+
+func (b beside) order() sequencer.Mode {
+	for _, m := range []sequencer.Mode{sequencer.Optimistic, sequencer.Ordered, sequencer.Locked} {
+		if m.String() == b.Order {
+			return m
+		}
+	}
+	panic("cli: order " + b.Order + " passed the flag's check")
+}
+
+// sidecarCmd is the configuration of "hence sidecar".
+type sidecarCmd struct {
+	beside
+	servers
+	logging
+	output
+	parent
+	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface; port 0 is a free one."`
+	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; by default below the user's cache."`
+}
+
+// Run serves until the context ends.
+func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
+	ctx, cancel := c.bind(ctx, s.In)
+	defer cancel()
+	dir, err := c.journalDir()
+	if err != nil {
+		return err
+	}
+	generated := c.Token == ""
+	if generated {
+		c.Token = rand.Text()
+	}
+	logger := c.logger(s.Err)
+	log, err := streams.Dial(ctx, c.config(logger))
+	if err != nil {
+		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
+	}
+	defer log.Close()
+	side, err := sidecar.New(sidecar.Config{
+		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
+		Order: c.order(), Observe: c.Mode == "observe", Logger: logger,
+	}, log)
+	if err != nil {
+		return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
+	}
+	return serve(ctx, side, func() error {
+		if generated && !c.json() {
+			fmt.Fprintln(s.Out, "token:", c.Token)
+		}
+		return printReady(s.Out, c.output, "sidecar", c.Agent, side.URL())
+	})
+}
+
+// serve runs a sidecar until the context ends; ready is called once it answers.
+func serve(ctx context.Context, side *sidecar.Sidecar, ready func() error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- side.Run(ctx) }()
+	select {
+	case err := <-ended:
+		return quietEnd(ctx, err)
+	case <-side.Ready():
+	}
+	err := ready()
+	if err != nil {
+		cancel()
+	}
+	return errors.Join(err, quietEnd(ctx, <-ended))
+}
+
+// quietEnd drops the error of what ended because it was told to.
+func quietEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (c *sidecarCmd) journalDir() (string, error) {
+	if c.DataDir != "" {
+		return c.DataDir, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a folder for the journal, name one with --data-dir: %w", err)
+	}
+	return filepath.Join(cache, "hence", "sidecar", c.Workspace, c.Agent), nil
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/hence-dev/hence/streams"
+)
+
+// streamsCmd is the configuration of "hence streams".
+type streamsCmd struct {
+	servers
+	topicShape
+	logging
+	output
+	parent
+	Listen   string `default:"127.0.0.1:7421" help:"Address for health and metrics; port 0 is a free one."`
+	DataDir  string `type:"path" placeholder:"DIR" help:"Folder for local caches, where a part of it keeps any."`
+	Replica  string `enum:",b" default:"" help:"b: a second group that computes and publishes the same decisions."`
+	Instance string `placeholder:"NAME" help:"Name among the group's members; by default the host's."`
+}
+
+// Run processes until the context ends.
+func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
+	ctx, cancel := c.bind(ctx, s.In)
+	defer cancel()
+	registry := prometheus.NewRegistry()
+	cfg, err := c.apply(c.config(c.logger(s.Err)))
+	if err != nil {
+		return err
+	}
+	cfg.Replica, cfg.Instance, cfg.Metrics = c.Replica, c.Instance, registry
+	probe, err := streams.Dial(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
+	}
+	defer probe.Close()
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for health checks, choose another address with --listen: %w", err)
+	}
+	ops := &http.Server{Handler: opsHandler(probe, registry), ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- ops.Serve(listener) }()
+	err = printReady(s.Out, c.output, "streams", c.Instance, "http://"+listener.Addr().String())
+	if err == nil {
+		err = quietEnd(ctx, streams.Run(ctx, cfg))
+	}
+	closing := ops.Close()
+	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+		closing = errors.Join(closing, end)
+	}
+	return errors.Join(err, closing)
+}
+
+// opsHandler answers whether the processors live and can reach what they need, and their metrics.
+func opsHandler(probe *streams.Client, registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, `{"ok":true}`) })
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		parts, status := map[string]string{}, http.StatusOK
+		for part, err := range probe.Ready(r.Context()) {
+			parts[part] = "ok"
+			if err != nil {
+				parts[part], status = err.Error(), http.StatusServiceUnavailable
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"ready": status == http.StatusOK, "parts": parts})
+	})
+	return mux
+}

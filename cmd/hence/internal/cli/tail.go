@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// tailCmd is the configuration of "hence tail".
+type tailCmd struct {
+	servers
+	logging
+	output
+	Workspace string `default:"default" help:"Workspace to follow."`
+	After     uint64 `default:"0" help:"Start after this seq; 0 starts with the first decision."`
+	Limit     uint64 `default:"0" help:"Stop after this many decisions; 0 goes on until interrupted."`
+}
+
+// Decision is one line of "hence tail -o json".
+type Decision struct {
+	Workspace string   `json:"workspace"`
+	Seq       uint64   `json:"seq"` // position in commit order, 1-based, contiguous per workspace
+	Kind      string   `json:"kind"`
+	Tx        string   `json:"tx,omitempty"`
+	Agent     string   `json:"agent,omitempty"`
+	Mode      string   `json:"mode,omitempty"`
+	Code      string   `json:"code,omitempty"`
+	Detail    string   `json:"detail,omitempty"`
+	Scope     string   `json:"scope,omitempty"` // where the code was found
+	MovedSeq  uint64   `json:"moved_seq,omitempty"`
+	MovedBy   string   `json:"moved_by,omitempty"`
+	BlockedBy []string `json:"blocked_by,omitempty"`
+	Retryable bool     `json:"retryable"`
+	Would     string   `json:"would,omitempty"`
+	Writes    []string `json:"writes,omitempty"`
+	Chain     string   `json:"chain"` // hash over all decisions so far
+	Way       string   `json:"way"`   // how it came: nats, jetstream or kafka
+}
+
+var errEnough = errors.New("enough")
+
+// Run prints decisions until the context ends.
+func (c *tailCmd) Run(ctx context.Context, s Streams) error {
+	if err := topology.ValidWorkspace(c.Workspace); err != nil {
+		return fmt.Errorf("--workspace: %w", err)
+	}
+	client, err := streams.Dial(ctx, c.config(c.logger(s.Err)))
+	if err != nil {
+		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
+	}
+	defer client.Close()
+	seen := uint64(0)
+	err = client.Follow(ctx, c.Workspace, sequencer.Seq(c.After), func(out *sequencer.Outcome, way streams.Way) error {
+		line := decisionOf(out, way)
+		if err := c.print(s.Out, line, line.write); err != nil {
+			return err
+		}
+		if seen++; seen == c.Limit {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) || ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("follow %s: %w", c.Workspace, err)
+}
+
+func decisionOf(out *sequencer.Outcome, way streams.Way) Decision {
+	d := Decision{
+		Workspace: out.Workspace, Seq: uint64(out.Seq), Kind: out.Kind.String(), Tx: string(out.Tx), Agent: out.Agent,
+		Code: string(out.Code), Detail: out.Detail, Scope: out.Scope.String(), MovedSeq: uint64(out.Moved.Seq),
+		MovedBy: string(out.Moved.Tx), Retryable: out.Retryable, Would: string(out.Would),
+		Chain: fmt.Sprintf("%x", out.Chain), Way: way.String(),
+	}
+	if out.Tx != "" {
+		d.Mode = out.Mode.String()
+	}
+	for _, b := range out.BlockedBy {
+		d.BlockedBy = append(d.BlockedBy, string(b.Tx))
+	}
+	for _, w := range out.Writes {
+		d.Writes = append(d.Writes, w.Scope.String())
+	}
+	return d
+}
+
+// write prints the decision as one line for people.
+func (d Decision) write(w io.Writer) error {
+	line := fmt.Sprintf("%7d  %-12s %-10s %s", d.Seq, d.Kind, d.Agent, d.Tx)
+	add := func(name string, values ...string) {
+		if text := strings.Join(values, " "); text != "" {
+			line += "  " + name + "=" + text
+		}
+	}
+	add("code", d.Code)
+	add("would", d.Would)
+	add("scope", d.Scope)
+	if d.MovedSeq > 0 {
+		add("moved_by", fmt.Sprintf("%s@%d", d.MovedBy, d.MovedSeq))
+	}
+	add("blocked_by", d.BlockedBy...)
+	add("writes", d.Writes...)
+	_, err := fmt.Fprintln(w, strings.TrimRight(line, " "))
+	return err
+}

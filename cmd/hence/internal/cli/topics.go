@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// topicsCmd groups what can be done with topics.
+type topicsCmd struct {
+	Create topicsCreateCmd `cmd:"" help:"Create the topics that are missing."`
+	Verify topicsVerifyCmd `cmd:"" help:"Compare the topics on the brokers with what they must be."`
+	Print  topicsPrintCmd  `cmd:"" help:"Print the topics as they must be, without asking a broker."`
+}
+
+// topicsCreateCmd is the configuration of "hence topics create".
+type topicsCreateCmd struct {
+	servers
+	topicShape
+	logging
+	output
+}
+
+// Run creates what is missing and says what there is now.
+func (c *topicsCreateCmd) Run(ctx context.Context, s Streams) error {
+	cfg, err := c.apply(c.config(c.logger(s.Err)))
+	if err != nil {
+		return err
+	}
+	if err := streams.EnsureTopics(ctx, cfg); err != nil {
+		return fmt.Errorf("create the topics on %v: %w", c.Brokers, err)
+	}
+	topics := topology.Topics(topology.Options{Partitions: c.Partitions, Replication: int16(c.Replication)})
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = t.Name
+	}
+	return c.print(s.Out, map[string][]string{"topics": names}, func(w io.Writer) error {
+		for _, name := range names {
+			if _, err := fmt.Fprintln(w, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// topicsVerifyCmd is the configuration of "hence topics verify".
+type topicsVerifyCmd struct {
+	servers
+	topicShape
+	logging
+	output
+}
+
+// Run compares and prints every difference; the exit code is 3 when there is one.
+func (c *topicsVerifyCmd) Run(ctx context.Context, s Streams) error {
+	cfg, err := c.apply(c.config(c.logger(s.Err)))
+	if err != nil {
+		return err
+	}
+	problems, err := streams.VerifyTopics(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("verify the topics on %v: %w", c.Brokers, err)
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.String()
+	}
+	err = c.print(s.Out, map[string]any{"ok": len(lines) == 0, "problems": lines}, func(w io.Writer) error {
+		if len(lines) == 0 {
+			lines = []string{"all topics are as they must be"}
+		}
+		for _, line := range lines {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && len(problems) > 0 {
+		return errCheck
+	}
+	return err
+}
+
+// topicsPrintCmd is the configuration of "hence topics print".
+type topicsPrintCmd struct {
+	topicShape
+	output
+	Replica string `enum:",b" default:"" help:"Whose tables: empty for the first group's, b for the second's."`
+}
+
+// Run prints the topics.
+func (c *topicsPrintCmd) Run(s Streams) error {
+	if c.Replication < 1 || c.Replication > 1000 {
+		return fmt.Errorf("--replication is %d: give 1 to 1000", c.Replication)
+	}
+	topics := topology.Topics(topology.Options{
+		Partitions: c.Partitions, Replication: int16(c.Replication), Replica: c.Replica,
+	})
+	if err := topology.Validate(topics); err != nil {
+		return fmt.Errorf("topics: %w", err)
+	}
+	return c.print(s.Out, topics, func(w io.Writer) error { return topology.Print(w, topics) })
+}

@@ -1,0 +1,169 @@
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/streams"
+)
+
+// cluster is what the agents work on: processors, and a sidecar for each agent that asks for one.
+type cluster interface {
+	sidecar(ctx context.Context, agent string) (door, error)
+	failed() <-chan error // receives one error when a part has ended for good
+	close()
+}
+
+// door is where a sidecar serves.
+type door struct{ url, token string }
+
+// ground is what a cluster stands on.
+type ground struct {
+	brokers     []string
+	nats        string
+	replication int
+	workspace   string
+	dir         string // for journals and caches
+	logger      *slog.Logger
+}
+
+func (g *ground) streams(dir string) streams.Config {
+	return streams.Config{
+		Brokers: g.brokers, NATS: g.nats, Replication: g.replication,
+		CacheDir: filepath.Join(g.dir, dir), Logger: g.logger,
+	}
+}
+
+// local runs everything in this process.
+type local struct {
+	*ground
+	sidecars, processors         sync.WaitGroup
+	stopSidecars, stopProcessors context.CancelFunc
+	ctx                          context.Context // of the sidecars
+	failure                      chan error
+}
+
+func startLocal(g *ground) *local {
+	l := &local{ground: g, failure: make(chan error, 1)}
+	l.ctx, l.stopSidecars = context.WithCancel(context.Background())
+	var ctx context.Context
+	ctx, l.stopProcessors = context.WithCancel(context.Background())
+	l.processors.Go(func() { l.ended(ctx, "processors", streams.Run(ctx, g.streams("processors"))) })
+	return l
+}
+
+func (l *local) ended(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	select {
+	case l.failure <- fmt.Errorf("%s ended: %w", what, err):
+	default: // one is enough to end the run
+	}
+}
+
+func (l *local) failed() <-chan error { return l.failure }
+
+func (l *local) sidecar(ctx context.Context, agent string) (door, error) {
+	log, err := streams.Dial(ctx, l.streams(agent))
+	if err != nil {
+		return door{}, fmt.Errorf("connect the sidecar of %s: %w", agent, err)
+	}
+	token := rand.Text()
+	s, err := sidecar.New(sidecar.Config{
+		Agent: agent, Workspace: l.workspace, Listen: "127.0.0.1:0", Token: token,
+		DataDir: filepath.Join(l.dir, agent), Logger: l.logger,
+	}, log)
+	if err != nil {
+		log.Close()
+		return door{}, fmt.Errorf("start the sidecar of %s: %w", agent, err)
+	}
+	ended := make(chan error, 1)
+	l.sidecars.Go(func() {
+		defer log.Close()
+		err := s.Run(l.ctx)
+		ended <- err
+		l.ended(l.ctx, "sidecar of "+agent, err)
+	})
+	select {
+	case <-s.Ready():
+		return door{s.URL(), token}, nil
+	case err := <-ended:
+		return door{}, fmt.Errorf("start the sidecar of %s: %w", agent, err)
+	case <-ctx.Done():
+		return door{}, fmt.Errorf("wait for the sidecar of %s: %w", agent, context.Cause(ctx))
+	}
+}
+
+func (l *local) close() {
+	l.stopSidecars()
+	l.sidecars.Wait()
+	l.stopProcessors()
+	l.processors.Wait()
+}
+
+// processes runs processors and sidecars as children.
+type processes struct {
+	*ground
+	supervisor *Supervisor
+}
+
+func startProcesses(ctx context.Context, g *ground, cfg *Config) (*processes, error) {
+	p := &processes{ground: g, supervisor: NewSupervisor(cfg.Program, g.dir, cfg.Announce)}
+	_, err := p.supervisor.Start(ctx, p.spec("streams", "processors", nil,
+		"--data-dir", filepath.Join(g.dir, "processors"), "--replication", strconv.Itoa(g.replication)))
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("start the processors: %w", err)
+	}
+	return p, nil
+}
+
+// spec builds a child's command line: the parts that all commands of the binary share, and its own.
+func (p *processes) spec(command, name string, env []string, own ...string) Spec {
+	return Spec{
+		Role: command, Name: name, Env: append(plainEnv(), env...),
+		Args: func(address string) []string {
+			listen := "127.0.0.1:0"
+			if address != "" {
+				listen = strings.TrimPrefix(address, "http://")
+			}
+			args := []string{command, "--brokers", strings.Join(p.brokers, ","), "--nats", p.nats,
+				"--listen", listen, "--with-parent", "--output", "json"}
+			return append(args, own...)
+		},
+	}
+}
+
+// plainEnv is the environment without the settings of this command, which are not the child's.
+func plainEnv() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "HENCE_") {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+func (p *processes) sidecar(ctx context.Context, agent string) (door, error) {
+	token := rand.Text()
+	address, err := p.supervisor.Start(ctx, p.spec("sidecar", agent, []string{"HENCE_TOKEN=" + token},
+		"--agent", agent, "--workspace", p.workspace, "--data-dir", filepath.Join(p.dir, agent)))
+	if err != nil {
+		return door{}, fmt.Errorf("start the sidecar of %s: %w", agent, err)
+	}
+	return door{address, token}, nil
+}
+
+func (p *processes) failed() <-chan error { return p.supervisor.Failed() }
+
+func (p *processes) close() { p.supervisor.Close() }

@@ -1,0 +1,115 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/retail"
+)
+
+// Bounds of a run's size.
+const (
+	MaxAgents = 1000
+	MaxTasks  = 10000 // for each agent
+	MaxThink  = time.Minute
+)
+
+// Orders are the order modes that a run's transactions may have.
+func Orders() []string { return []string{"optimistic", "ordered", "locked"} }
+
+// Config says what a run does.
+type Config struct {
+	Data    string // folder of a data set in the tau-retail layout; empty: the built-in one
+	Split   string // of that data set
+	Agents  int
+	Tasks   int           // for each agent, of the built-in data set; a data set's tasks are all dealt, once
+	Think   time.Duration // mean time between an agent's reads and its writes
+	Seed    uint64        // of the built-in data, the dealing and the thinking
+	Observe bool          // report what would be refused instead of refusing it
+	Order   string        // one of Orders
+
+	Brokers     []string // empty: embedded servers
+	NATS        string   // of the same cluster as Brokers
+	Replication int      // of the topics, where they have to be created
+
+	Processes bool      // processors and sidecars as child processes of Program
+	Program   string    // the binary; its arguments are those of package cli
+	Announce  io.Writer // one line of JSON for each child process
+
+	Progress io.Writer // where progress goes; nil: nowhere
+	Terminal bool      // progress is one line that is written over
+	Records  io.Writer // the agents' records, one attempt as JSON a line; nil: nowhere
+	Logger   *slog.Logger
+}
+
+// Validate says what is wrong with the configuration and what to do about it.
+func (c *Config) Validate() error {
+	switch {
+	case c.Agents < 1 || c.Agents > MaxAgents:
+		return fmt.Errorf("agents is %d: give 1 to %d", c.Agents, MaxAgents)
+	case c.Tasks < 0 || c.Tasks > MaxTasks:
+		return fmt.Errorf("tasks is %d: give 0 (the default) to %d for each agent", c.Tasks, MaxTasks)
+	case c.Tasks > 0 && c.Data != "":
+		return errors.New("tasks counts tasks of the built-in data set: leave it out, all tasks of the data set are dealt")
+	case c.Think < 0 || c.Think > MaxThink:
+		return fmt.Errorf("think is %s: give 0 to %s", c.Think, MaxThink)
+	case !slices.Contains(Orders(), c.Order):
+		return fmt.Errorf("order is %q: give one of %v", c.Order, Orders())
+	case (len(c.Brokers) == 0) != (c.NATS == ""):
+		return errors.New("brokers and nats belong together: give both, or none for embedded servers")
+	case c.Processes && c.Program == "":
+		return errors.New("child processes need the program that they run")
+	}
+	return nil
+}
+
+const defaultTasks = 10
+
+// plan is what a run's agents have to do.
+type plan struct {
+	name      string
+	domain    *retail.Domain
+	initial   retail.Memory
+	tasks     []retail.Task
+	deal      [][]int // positions in tasks, for each agent
+	contended bool    // agents 0 and 1 always want the same order
+}
+
+// makePlan loads the data and deals the tasks.
+func (c *Config) makePlan() (*plan, error) {
+	if c.Data != "" {
+		set, err := retail.Load(c.Data, c.Split)
+		if err != nil {
+			return nil, fmt.Errorf("load the data set: %w", err)
+		}
+		p := &plan{name: set.Name, domain: set.Domain(), initial: set.Initial(), tasks: set.Tasks}
+		p.deal = make([][]int, c.Agents)
+		for i := range p.tasks {
+			p.deal[i%c.Agents] = append(p.deal[i%c.Agents], i)
+		}
+		return p, nil
+	}
+	set := retail.Small(int64(c.Seed))
+	p := &plan{name: set.Name, domain: set.Domain(), initial: set.Initial(), contended: c.Agents > 1}
+	p.deal = make([][]int, c.Agents)
+	perAgent := c.Tasks
+	if perAgent == 0 {
+		perAgent = defaultTasks
+	}
+	for n := range perAgent {
+		for agent := range c.Agents {
+			id := len(p.tasks)
+			task := set.Contended(id, fmt.Sprintf("note %d of agent %d", n+1, agent+1))
+			if agent > 1 {
+				task = set.Tasks[(n*(c.Agents-2)+agent-2)%len(set.Tasks)]
+			}
+			p.tasks = append(p.tasks, task)
+			p.deal[agent] = append(p.deal[agent], id)
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,21 @@
+package demo
+
+import (
+	"context"
+	"time"
+)
+
+// pause waits for d, or returns ctx's error at once when it ends.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,294 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/retail"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/embedded"
+)
+
+// run is one run of the demo.
+type run struct {
+	cfg *Config
+	*plan
+	workspace string
+	cluster   cluster
+	streams   *streams.Client // follows the log, measures appends
+	log       *decisionLog
+	records   records
+	progress  progress
+	appends   []time.Duration
+}
+
+// Run starts everything, lets the agents settle their tasks, draws the verdict and ends everything again. An error
+// means that the run could not be finished; a run whose check does not hold is finished, see [Report.Holds].
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	plan, err := cfg.makePlan()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "hence-demo-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for journals: %w", err)
+	}
+	r := &run{cfg: &cfg, plan: plan, log: newDecisionLog()}
+	r.workspace = fmt.Sprintf("demo-%d-%s", cfg.Seed, strings.ToLower(rand.Text()[:10]))
+	report, err := r.everything(ctx, dir)
+	if err != nil && cfg.Processes {
+		return nil, fmt.Errorf("%w (what the child processes wrote is in %s)", err, dir)
+	}
+	return report, errors.Join(err, os.RemoveAll(dir))
+}
+
+// everything runs the demo over a folder.
+func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
+	r.progress.stage("starting")
+	stopProgress := r.progress.show(r.cfg.Progress, r.cfg.Terminal)
+	defer stopProgress()
+	g := &ground{brokers: r.cfg.Brokers, nats: r.cfg.NATS, replication: r.cfg.Replication,
+		workspace: r.workspace, dir: dir, logger: r.cfg.Logger}
+	if len(g.brokers) == 0 {
+		servers, err := embedded.Start(ctx, embedded.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("start the embedded servers: %w", err)
+		}
+		defer servers.Close()
+		g.brokers, g.nats = servers.Brokers, servers.NATS
+	}
+	if err := streams.EnsureTopics(ctx, g.streams("topics")); err != nil {
+		return nil, fmt.Errorf("create the topics: %w", err)
+	}
+	own, err := streams.Dial(ctx, g.streams("demo"))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the log: %w", err)
+	}
+	defer own.Close()
+	r.streams = own
+	if r.cluster, err = r.startCluster(ctx, g); err != nil {
+		return nil, err
+	}
+	defer r.cluster.close()
+	return r.guarded(ctx)
+}
+
+func (r *run) startCluster(ctx context.Context, g *ground) (cluster, error) {
+	if !r.cfg.Processes {
+		return startLocal(g), nil
+	}
+	return startProcesses(ctx, g, r.cfg)
+}
+
+// guarded runs the agents and the check while somebody follows the log, and ends early when the cluster fails.
+func (r *run) guarded(ctx context.Context) (*Report, error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer fail(nil)
+	beside.Go(func() { r.log.follow(ctx, r.streams, r.workspace) })
+	beside.Go(func() {
+		select {
+		case err := <-r.cluster.failed():
+			fail(err)
+		case <-ctx.Done():
+		}
+	})
+	report, err := r.agents(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return nil, cause
+	}
+	return report, err
+}
+
+// agents loads the data, lets the agents work and draws the verdict.
+func (r *run) agents(ctx context.Context) (*Report, error) {
+	r.progress.stage("loading the data")
+	loader, err := r.connect(ctx, "loader")
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := r.load(ctx, loader)
+	if err != nil {
+		return nil, err
+	}
+	r.progress.stage("starting the sidecars")
+	agents, err := r.gather(ctx, loaded)
+	if err != nil {
+		return nil, err
+	}
+	r.progress.stage("working")
+	r.progress.tasks.Store(int64(len(r.tasks)))
+	start := time.Now()
+	if err := r.work(ctx, agents); err != nil {
+		return nil, err
+	}
+	duration := time.Since(start)
+	r.progress.stage("checking")
+	verdict, err := r.check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.cfg.Records != nil {
+		if err := writeRecords(r.cfg.Records, r.records.all()); err != nil {
+			return nil, err
+		}
+	}
+	return r.report(verdict, duration), nil
+}
+
+// connect starts a sidecar and returns a client of it.
+func (r *run) connect(ctx context.Context, agent string) (*client.Client, error) {
+	door, err := r.cluster.sidecar(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(door.url, door.token, client.WithWorkspace(r.workspace)), nil
+}
+
+// gather starts the agents' sidecars and waits until each of them sees the loaded data.
+func (r *run) gather(ctx context.Context, loaded uint64) ([]*agent, error) {
+	agents := make([]*agent, r.cfg.Agents)
+	together := &meeting{}
+	err := each(ctx, len(agents), 8, func(ctx context.Context, i int) error {
+		a := &agent{name: fmt.Sprintf("agent-%d", i+1), run: r, rng: rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))}
+		if r.contended && i < 2 {
+			a.meeting = together
+		}
+		var err error
+		if a.store, err = r.connect(ctx, a.name); err != nil {
+			return err
+		}
+		agents[i] = a
+		return awaitView(ctx, a.store, loaded)
+	})
+	return agents, err
+}
+
+// work lets all agents work at once, and measures appends beside them.
+func (r *run) work(ctx context.Context, agents []*agent) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var beside sync.WaitGroup
+	measured, stop := context.WithCancel(ctx)
+	beside.Go(func() { r.appends = measureAppends(measured, r.streams, r.workspace+"-probe") })
+	err := each(ctx, len(agents), len(agents), func(ctx context.Context, i int) error {
+		return agents[i].work(ctx, r.deal[i])
+	})
+	stop()
+	beside.Wait()
+	return err
+}
+
+// ended takes the record of an attempt.
+func (r *run) ended(at *Attempt) {
+	r.records.add(at)
+	r.progress.ended(at)
+}
+
+// each calls do for 0 to n-1, so many at once, and returns the first error; the others are then cancelled.
+func each(ctx context.Context, n, atOnce int, do func(context.Context, int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var workers sync.WaitGroup
+	next := make(chan int)
+	for range min(n, atOnce) {
+		workers.Go(func() {
+			for i := range next {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// verdict is what the check found.
+type verdict struct {
+	lost    []LostUpdate
+	missing []Missing
+	differs []string // shards in which the replay and the final state differ
+	hash    string
+}
+
+const checkBound = 2 * time.Minute
+
+// check reads the log back and the final state through a sidecar of its own, and compares both with the agents'
+// records.
+func (r *run) check(ctx context.Context) (*verdict, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkBound, errNoEnd)
+	defer cancel()
+	attempts := r.records.all()
+	var last uint64
+	for _, a := range attempts {
+		last = max(last, a.Seq)
+	}
+	back, err := r.readBack(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	auditor, err := r.connect(ctx, "auditor")
+	if err != nil {
+		return nil, err
+	}
+	if err := awaitView(ctx, auditor, last); err != nil {
+		return nil, err
+	}
+	final, err := readAll(ctx, auditor, scopesOf(r.initial, attempts))
+	if err != nil {
+		return nil, err
+	}
+	v := &verdict{lost: lostUpdates(attempts), missing: missing(attempts, back), hash: final.Hash()}
+	v.differs, err = replay(r.domain, r.initial, final, committedTasks(attempts, r.tasks))
+	return v, err
+}
+
+// readBack reads the workspace's decisions from the first one again.
+func (r *run) readBack(ctx context.Context, last uint64) (map[string]logged, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	back := newDecisionLog()
+	var reader sync.WaitGroup
+	reader.Go(func() { back.follow(ctx, r.streams, r.workspace) })
+	err := back.upTo(ctx, last)
+	cancel()
+	reader.Wait()
+	return back.snapshot(), err
+}
+
+// scopesOf lists all shards of the initial state and all that somebody wrote.
+func scopesOf(initial retail.Memory, attempts []*Attempt) []string {
+	seen := map[string]bool{}
+	for scope := range initial {
+		seen[scope] = true
+	}
+	for _, a := range attempts {
+		for _, w := range a.Writes {
+			seen[w.Scope] = true
+		}
+	}
+	scopes := make([]string, 0, len(seen))
+	for scope := range seen {
+		scopes = append(scopes, scope)
+	}
+	return scopes
+}

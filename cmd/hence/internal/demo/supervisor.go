@@ -1,0 +1,241 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Bounds of the supervision of children.
+const (
+	readyBound   = 60 * time.Second // from the start of a child to its ready line
+	graceBound   = 5 * time.Second  // from the end of a child's input to its kill
+	minBackoff   = 50 * time.Millisecond
+	maxBackoff   = 2 * time.Second
+	maxFailures  = 30 // starts in a row that never became ready
+	maxReadyLine = 16 << 10
+)
+
+// Ready is the line of JSON that a child prints on its standard output once it serves.
+type Ready struct {
+	Role    string `json:"role"`
+	Agent   string `json:"agent,omitempty"`
+	PID     int    `json:"pid"`
+	Address string `json:"address"`
+}
+
+// Announcement is the line of JSON that a supervisor prints for each child that serves.
+type Announcement struct {
+	Ready
+	Starts int `json:"starts"` // 1 at first, then counted up each time that it was started again
+}
+
+// Spec says how a child is started. Args gives its arguments for an address; it is "" at the first start, when the
+// child may choose, and afterwards the address that it chose then.
+type Spec struct {
+	Role, Name string
+	Args       func(address string) []string
+	Env        []string // the child's whole environment
+}
+
+// Supervisor keeps child processes of one program running. A child is told to end by the end of its standard input,
+// so it also ends when the supervisor is killed.
+type Supervisor struct {
+	program  string
+	logDir   string    // each child's standard error goes to a file in it
+	announce io.Writer // one line of JSON for each child that serves
+	grace    time.Duration
+	printing sync.Mutex
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	keep   sync.WaitGroup
+	failed chan error
+}
+
+// NewSupervisor returns a supervisor of children that run program. The caller must Close it.
+func NewSupervisor(program, logDir string, announce io.Writer) *Supervisor {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Supervisor{program: program, logDir: logDir, announce: announce, grace: graceBound,
+		ctx: ctx, cancel: cancel, failed: make(chan error, 1)}
+}
+
+// Failed receives an error when a child could not be started again; the others go on.
+func (s *Supervisor) Failed() <-chan error { return s.failed }
+
+// Start starts a child, waits until it serves and returns its address. From then on the child is started again
+// whenever it ends.
+func (s *Supervisor) Start(ctx context.Context, spec Spec) (address string, err error) {
+	first := make(chan result, 1)
+	s.keep.Go(func() { s.supervise(spec, first) })
+	select {
+	case r := <-first:
+		return r.address, r.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("start %s: %w", spec.Name, context.Cause(ctx))
+	}
+}
+
+// Close ends all children and waits for them.
+func (s *Supervisor) Close() {
+	s.cancel()
+	s.keep.Wait()
+}
+
+type result struct {
+	address string
+	err     error
+}
+
+// supervise starts a child again and again until the supervisor is closed. A first start that fails is not
+// repeated.
+func (s *Supervisor) supervise(spec Spec, first chan<- result) {
+	address, failures, backoff := "", 0, minBackoff
+	for starts := 1; s.ctx.Err() == nil; starts++ {
+		ended, ready, err := s.startOnce(spec, address)
+		switch {
+		case err == nil:
+			failures, backoff = 0, minBackoff
+			if address == "" {
+				address = ready.Address
+				first <- result{address: address}
+			}
+			s.print(Announcement{Ready: ready, Starts: starts})
+			<-ended
+		case address == "":
+			first <- result{err: err}
+			return
+		case failures == maxFailures:
+			s.fail(fmt.Errorf("%s was started %d times in vain: %w", spec.Name, failures, err))
+			return
+		default:
+			failures++
+		}
+		if pause(s.ctx, backoff) != nil {
+			return
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+func (s *Supervisor) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // one is enough to end the run
+	}
+}
+
+func (s *Supervisor) print(a Announcement) {
+	line, err := json.Marshal(a)
+	if err != nil {
+		panic("demo: an announcement has no JSON form: " + err.Error())
+	}
+	s.printing.Lock()
+	defer s.printing.Unlock()
+	fmt.Fprintf(s.announce, "%s\n", line)
+}
+
+// startOnce starts the child once and waits for its ready line. ended is closed when the process is gone.
+func (s *Supervisor) startOnce(spec Spec, address string) (ended <-chan struct{}, ready Ready, err error) {
+	c, err := s.spawn(spec, address)
+	if err != nil {
+		return nil, Ready{}, err
+	}
+	timer := time.NewTimer(readyBound)
+	defer timer.Stop()
+	select {
+	case ready, ok := <-c.ready:
+		if ok {
+			return c.ended, ready, nil
+		}
+		<-c.ended
+		return nil, Ready{}, fmt.Errorf("%s ended before it was ready: %s", spec.Name, c.lastWords())
+	case <-timer.C:
+		c.stop()
+		<-c.ended
+		return nil, Ready{}, fmt.Errorf("%s was not ready within %s: %s", spec.Name, readyBound, c.lastWords())
+	case <-s.ctx.Done():
+		<-c.ended
+		return nil, Ready{}, s.ctx.Err()
+	}
+}
+
+// child is one started process.
+type child struct {
+	ready   chan Ready // one value, or closed without one
+	ended   chan struct{}
+	stop    context.CancelFunc
+	logPath string
+}
+
+// spawn starts the process; when the supervisor closes, its input ends, and a grace later it is killed.
+func (s *Supervisor) spawn(spec Spec, address string) (*child, error) {
+	ctx, stop := context.WithCancel(s.ctx)
+	c := &child{ready: make(chan Ready, 1), ended: make(chan struct{}), stop: stop,
+		logPath: filepath.Join(s.logDir, spec.Name+".log")}
+	cmd := exec.CommandContext(ctx, s.program, spec.Args(address)...)
+	cmd.Env, cmd.WaitDelay = spec.Env, s.grace
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	cmd.Cancel = stdin.Close
+	log, err := os.OpenFile(c.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("start %s: %w", spec.Name, err)
+	}
+	cmd.Stderr = log
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		stop()
+		return nil, errors.Join(fmt.Errorf("start %s: %w", spec.Name, err), log.Close())
+	}
+	s.keep.Go(func() {
+		defer stop()
+		defer close(c.ended)
+		readReady(stdout, c.ready)
+		fmt.Fprintf(log, "ended: %v\n", cmd.Wait())
+		_ = log.Close() // nobody reads it unless something else went wrong
+	})
+	return c, nil
+}
+
+// readReady passes the first line on and reads the rest away until the process closes its output.
+func readReady(stdout io.Reader, ready chan<- Ready) {
+	defer close(ready)
+	lines := bufio.NewReader(io.LimitReader(stdout, maxReadyLine))
+	line, err := lines.ReadBytes('\n')
+	var r Ready
+	if err == nil && json.Unmarshal(line, &r) == nil {
+		ready <- r
+	}
+	_, _ = io.Copy(io.Discard, stdout) // ends when the process does
+}
+
+// lastWords returns the end of the child's log.
+func (c *child) lastWords() string {
+	const most = 2000
+	log, err := os.ReadFile(c.logPath)
+	if err != nil {
+		return err.Error()
+	}
+	text := strings.TrimSpace(string(log[max(0, len(log)-most):]))
+	if text == "" {
+		return "it wrote nothing to " + c.logPath
+	}
+	return text
+}
