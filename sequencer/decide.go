@@ -60,7 +60,7 @@ func (f *Fold) decided(t *tx) {
 			t.Answers[i].Seq = t.Decision
 		}
 	}
-	t.Seal = nil
+	t.Seal, t.scopes = nil, nil
 	t.May = nil
 	f.settled.push(t)
 	f.account(t)

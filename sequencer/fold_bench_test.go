@@ -2,6 +2,7 @@ package sequencer
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 )
 
@@ -11,14 +12,20 @@ type benchLog struct {
 	fold   *Fold
 	offset int64
 	joined []Seq
+	agents []string
+	scopes []Scope
 	n      int
 }
 
 func newBenchLog() *benchLog {
 	l := &benchLog{fold: New("bench", 0)}
 	for i := range 8 {
-		s := l.step(&Intent{Kind: IntentJoin, Agent: fmt.Sprintf("a%d", i), Join: &Join{ID: fmt.Sprintf("j%d", i)}})
+		l.agents = append(l.agents, fmt.Sprintf("a%d", i))
+		s := l.step(&Intent{Kind: IntentJoin, Agent: l.agents[i], Join: &Join{ID: fmt.Sprintf("j%d", i)}})
 		l.joined = append(l.joined, s.Outcomes[0].Seq)
+	}
+	for i := range 1000 {
+		l.scopes = append(l.scopes, Scope(fmt.Sprintf("shard:/orders/%d", i)))
 	}
 	return l
 }
@@ -36,15 +43,15 @@ func (l *benchLog) next() *Intent {
 	l.n++
 	a := l.n % len(l.joined)
 	head := l.fold.Seq()
-	agent := fmt.Sprintf("a%d", a)
+	agent := l.agents[a]
 	if l.n%10 == 0 {
 		return &Intent{Kind: IntentWatermark, Agent: agent, Incarnation: l.joined[a], Watermark: &Watermark{Seq: head}}
 	}
 	view := head - min(head, Seq(l.n%3))
 	r := func(k int) Read {
-		return Read{Scope: Scope(fmt.Sprintf("shard:/orders/%d", k%1000)), View: view}
+		return Read{Scope: l.scopes[k%len(l.scopes)], View: view}
 	}
-	return &Intent{Kind: IntentSeal, Tx: TxID(fmt.Sprintf("t%d", l.n)), N: 1, Agent: agent, Incarnation: l.joined[a], Base: view,
+	return &Intent{Kind: IntentSeal, Tx: TxID("t" + strconv.Itoa(l.n)), N: 1, Agent: agent, Incarnation: l.joined[a], Base: view,
 		Seal: &Seal{Reads: []Read{r(l.n * 7), r(l.n * 13)},
 			Shards: []ShardWrite{{Scope: r(l.n * 7).Scope, Content: []byte(`{"status":"pending"}`)}}}}
 }

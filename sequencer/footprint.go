@@ -110,8 +110,11 @@ func (s *Seal) gated() []Scope {
 }
 
 // writeScopes are all scopes that a sealed transaction counts as writing: those of its footprint and those it was
-// granted for writing.
+// granted for writing. Grants do not change between the seal and the decision, so it is worked out once.
 func (t *tx) writeScopes() []Scope {
+	if t.scopes != nil {
+		return t.scopes
+	}
 	out := t.Seal.written()
 	for _, g := range t.Grants {
 		if g.Access == WriteAccess {
@@ -119,7 +122,8 @@ func (t *tx) writeScopes() []Scope {
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out)
+	t.scopes = slices.Compact(out)
+	return t.scopes
 }
 
 // claimedBySeal are the scopes that a waiting sealed transaction claims: gated ones and shard writes.

@@ -87,7 +87,7 @@ type Outcome struct {
 }
 
 // StateHashEvery is the distance, in seqs, between two published state hashes.
-const StateHashEvery = 1024
+const StateHashEvery = 4096
 
 // Step is what one intent led to.
 type Step struct {

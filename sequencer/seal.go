@@ -25,7 +25,7 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 	}
 	keptEpoch, keptLast := t.Epoch, f.lastEpoch
 	f.takeEpoch(t)
-	t.Seal = s
+	t.Seal, t.scopes = s, nil
 	t.SealLevels = f.rules.Levels
 	if t.Levels != nil {
 		t.SealLevels = *t.Levels
@@ -72,11 +72,9 @@ func (f *Fold) decideSealed(t *tx, asked judgement) {
 		f.abort(t, why)
 		return
 	}
-	for _, check := range []func(*tx) finding{f.phantomTool, f.staleRead, f.versionMismatch} {
-		if why := f.enforced(t, check(t)); why.found() {
-			f.abort(t, why)
-			return
-		}
+	if why := f.checkedOnce(t); why.found() {
+		f.abort(t, why)
+		return
 	}
 	if len(asked.wounds) == 0 && f.step.queue.Len() == 0 && f.tryDecide(t) {
 		return
@@ -87,6 +85,17 @@ func (f *Fold) decideSealed(t *tx, asked judgement) {
 		f.wound(t, asked.wounds)
 	}
 	f.wakeTx(t)
+}
+
+// checkedOnce is checks 1 to 3, in their order.
+func (f *Fold) checkedOnce(t *tx) finding {
+	if why := f.enforced(t, f.phantomTool(t)); why.found() {
+		return why
+	}
+	if why := f.enforced(t, f.staleRead(t)); why.found() {
+		return why
+	}
+	return f.enforced(t, f.versionMismatch(t))
 }
 
 // tryDecide commits or aborts a sealed transaction if its time has come.

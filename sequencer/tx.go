@@ -9,6 +9,7 @@ type tx struct {
 	stale  finding // a write of this step overtook a read or an expected version
 	wake   bool    // it is in the step's queue
 	queued bool    // sealed, and entered into the indexes of asks and holds
+	scopes []Scope // of a sealed one, what writeScopes found
 	left   []Want  // WeakenPiecewise only: what a waiting touch has not got yet
 	// added and ended are net hold changes since its last outcome.
 	added, ended []Hold
