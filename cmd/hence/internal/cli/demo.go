@@ -15,19 +15,24 @@ import (
 type demoCmd struct {
 	logging
 	output
-	Data        string        `type:"path" placeholder:"DIR" help:"Data set in the tau-retail layout; without it a built-in one."`
-	Split       string        `default:"test" help:"Which tasks of the data set: tasks-SPLIT.json."`
-	Agents      int           `default:"8" help:"Agents, each with a sidecar of its own."`
-	Tasks       int           `default:"0" help:"Tasks of each agent from the built-in data; 0: the default, 10."`
-	Think       time.Duration `default:"10ms" help:"Mean time between an agent's reads and its writes."`
-	Seed        uint64        `default:"1" help:"Seed of the built-in data and of the agents' choices."`
-	Mode        string        `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only count it."`
-	Order       string        `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode of the transactions."`
-	Brokers     []string      `placeholder:"HOST:PORT" help:"Kafka of a running cluster; without it everything is embedded."`
-	NATS        string        `name:"nats" placeholder:"URL" help:"NATS server of that cluster."`
-	Replication int           `default:"1" help:"Copies of each partition where topics are created."`
-	Processes   bool          `help:"Run processors and sidecars as child processes, and start killed ones again."`
-	Records     string        `type:"path" placeholder:"FILE" help:"Write what each agent read, wrote and was told there, as JSON lines."`
+	Data  string `type:"path" placeholder:"DIR" help:"Data set in the tau-retail layout; without it a built-in one."`
+	Split string `default:"test" help:"Which tasks of the data set: tasks-SPLIT.json."`
+
+	Agents int           `default:"8" help:"Agents, each with a sidecar of its own."`
+	Tasks  int           `default:"0" help:"Tasks of each agent from the built-in data; 0: the default, 10."`
+	Think  time.Duration `default:"10ms" help:"Mean time between an agent's reads and its writes."`
+	Seed   uint64        `default:"1" help:"Seed of the built-in data and of the agents' choices."`
+
+	Mode  string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only count it."`
+	Order string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode of the transactions."`
+
+	Brokers     []string `placeholder:"HOST:PORT" help:"Kafka of a running cluster; without it all is embedded."`
+	NATS        string   `name:"nats" placeholder:"URL" help:"NATS server of that cluster."`
+	Replication int      `default:"1" help:"Copies of each partition where topics are created."`
+
+	Processes bool `help:"Run processors and sidecars as child processes, and start killed ones again."`
+
+	Records string `type:"path" placeholder:"FILE" help:"Write there, as JSON lines, what each agent did and was told."`
 }
 
 // Help is what "hence demo --help" says beyond the flags.

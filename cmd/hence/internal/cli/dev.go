@@ -29,7 +29,7 @@ type devCmd struct {
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
 	Port        int    `default:"7420" help:"Port of the sidecar on 127.0.0.1."`
-	DataDir     string `type:"path" placeholder:"DIR" help:"Keep everything there; without it nothing outlives the process."`
+	DataDir     string `type:"path" placeholder:"DIR" help:"Keep everything there; without it nothing is kept."`
 }
 
 // Dev is the line of "hence dev -o json".

@@ -19,7 +19,7 @@ type beside struct {
 	Workspace string `default:"default" help:"Workspace of requests that name none."`
 	Mode      string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only say so."`
 	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode where none is named."`
-	Token     string `placeholder:"TEXT" help:"What a caller must show; generated when empty. Safer in the environment."`
+	Token     string `placeholder:"TEXT" help:"What callers must show; generated when empty; safer in the environment."`
 }
 
 func (b beside) order() sequencer.Mode {

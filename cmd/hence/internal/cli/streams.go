@@ -23,7 +23,6 @@ type streamsCmd struct {
 	output
 	parent
 	Listen   string `default:"127.0.0.1:7421" help:"Address for health and metrics; port 0 is a free one."`
-	DataDir  string `type:"path" placeholder:"DIR" help:"Folder for local caches, where a part of it keeps any."`
 	Replica  string `enum:",b" default:"" help:"b: a second group that computes and publishes the same decisions."`
 	Instance string `placeholder:"NAME" help:"Name among the group's members; by default the host's."`
 }

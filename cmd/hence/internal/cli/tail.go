@@ -75,7 +75,7 @@ func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 func decisionOf(out *sequencer.Outcome, way streams.Way) Decision {
 	d := Decision{
 		Workspace: out.Workspace, Seq: uint64(out.Seq), Kind: out.Kind.String(), Tx: string(out.Tx), Agent: out.Agent,
-		Code: string(out.Code), Detail: out.Detail, Scope: out.Scope.String(), MovedSeq: uint64(out.Moved.Seq),
+		Code: string(out.Code), Detail: out.Detail, Scope: string(out.Scope), MovedSeq: uint64(out.Moved.Seq),
 		MovedBy: string(out.Moved.Tx), Retryable: out.Retryable, Would: string(out.Would),
 		Chain: fmt.Sprintf("%x", out.Chain), Way: way.String(),
 	}
@@ -86,7 +86,7 @@ func decisionOf(out *sequencer.Outcome, way streams.Way) Decision {
 		d.BlockedBy = append(d.BlockedBy, string(b.Tx))
 	}
 	for _, w := range out.Writes {
-		d.Writes = append(d.Writes, w.Scope.String())
+		d.Writes = append(d.Writes, string(w.Scope))
 	}
 	return d
 }

@@ -35,10 +35,9 @@ type ground struct {
 	logger      *slog.Logger
 }
 
-func (g *ground) streams(dir string) streams.Config {
+func (g *ground) streams() streams.Config {
 	return streams.Config{
-		Brokers: g.brokers, NATS: g.nats, Replication: g.replication,
-		CacheDir: filepath.Join(g.dir, dir), Logger: g.logger,
+		Brokers: g.brokers, NATS: g.nats, Replication: g.replication, Instance: g.workspace, Logger: g.logger,
 	}
 }
 
@@ -56,7 +55,7 @@ func startLocal(g *ground) *local {
 	l.ctx, l.stopSidecars = context.WithCancel(context.Background())
 	var ctx context.Context
 	ctx, l.stopProcessors = context.WithCancel(context.Background())
-	l.processors.Go(func() { l.ended(ctx, "processors", streams.Run(ctx, g.streams("processors"))) })
+	l.processors.Go(func() { l.ended(ctx, "processors", streams.Run(ctx, g.streams())) })
 	return l
 }
 
@@ -73,7 +72,7 @@ func (l *local) ended(ctx context.Context, what string, err error) {
 func (l *local) failed() <-chan error { return l.failure }
 
 func (l *local) sidecar(ctx context.Context, agent string) (door, error) {
-	log, err := streams.Dial(ctx, l.streams(agent))
+	log, err := streams.Dial(ctx, l.streams())
 	if err != nil {
 		return door{}, fmt.Errorf("connect the sidecar of %s: %w", agent, err)
 	}
@@ -119,7 +118,7 @@ type processes struct {
 func startProcesses(ctx context.Context, g *ground, cfg *Config) (*processes, error) {
 	p := &processes{ground: g, supervisor: NewSupervisor(cfg.Program, g.dir, cfg.Announce)}
 	_, err := p.supervisor.Start(ctx, p.spec("streams", "processors", nil,
-		"--data-dir", filepath.Join(g.dir, "processors"), "--replication", strconv.Itoa(g.replication)))
+		"--instance", g.workspace, "--replication", strconv.Itoa(g.replication)))
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("start the processors: %w", err)

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	secret "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -44,7 +45,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, fmt.Errorf("make a folder for journals: %w", err)
 	}
 	r := &run{cfg: &cfg, plan: plan, log: newDecisionLog()}
-	r.workspace = fmt.Sprintf("demo-%d-%s", cfg.Seed, strings.ToLower(rand.Text()[:10]))
+	r.workspace = fmt.Sprintf("demo-%d-%s", cfg.Seed, strings.ToLower(secret.Text()[:10]))
 	report, err := r.everything(ctx, dir)
 	if err != nil && cfg.Processes {
 		return nil, fmt.Errorf("%w (what the child processes wrote is in %s)", err, dir)
@@ -67,10 +68,10 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 		defer servers.Close()
 		g.brokers, g.nats = servers.Brokers, servers.NATS
 	}
-	if err := streams.EnsureTopics(ctx, g.streams("topics")); err != nil {
+	if err := streams.EnsureTopics(ctx, g.streams()); err != nil {
 		return nil, fmt.Errorf("create the topics: %w", err)
 	}
-	own, err := streams.Dial(ctx, g.streams("demo"))
+	own, err := streams.Dial(ctx, g.streams())
 	if err != nil {
 		return nil, fmt.Errorf("connect to the log: %w", err)
 	}
