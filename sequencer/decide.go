@@ -68,8 +68,7 @@ func (f *Fold) decided(t *tx) {
 }
 
 func (t *tx) sealID() string {
-	n, _ := t.answered(IntentSeal)
-	in := Intent{Kind: IntentSeal, Tx: t.ID, N: n}
+	in := Intent{Kind: IntentSeal, Tx: t.ID, N: t.answered(IntentSeal).N}
 	return in.ID()
 }
 
@@ -131,7 +130,7 @@ func (f *Fold) applySettle(t *tx, in *Intent) {
 	case t.undecided():
 		f.refuse(in, t, finding{code: CodeNotDecided, detail: "the transaction is not decided"})
 	case t.final():
-		t.answer(in.Kind, in.N, t.Decision)
+		t.answer(in, t.Decision)
 		f.repeat(t.Decision)
 	case t.Owner != in.Incarnation:
 		f.refuse(in, t, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})
@@ -175,7 +174,7 @@ func (f *Fold) settle(t *tx, in *Intent) {
 	if t.Unclean {
 		o.Residue = []TxID{t.ID}
 	}
-	t.answer(in.Kind, in.N, f.emitTx(t, o))
+	t.answer(in, f.emitTx(t, o))
 	f.settled.retire(t)
 	f.account(t)
 }

@@ -156,7 +156,10 @@ func (f *Fold) emit(o Outcome) Seq {
 
 // emitTx emits an outcome about a transaction, together with the hold changes since its last one.
 func (f *Fold) emitTx(t *tx, o Outcome) Seq {
-	o.Tx, o.Agent, o.Incarnation, o.Mode, o.Epoch = t.ID, t.Agent, t.Incarnation, t.Mode, t.Epoch
+	o.Tx, o.Mode, o.Epoch = t.ID, t.Mode, t.Epoch
+	if o.Agent == "" {
+		o.Agent, o.Incarnation = t.Agent, t.Incarnation
+	}
 	o.Group, o.Footprint = t.Group, t.Footprint
 	o.Added, o.Ended = t.added, t.ended
 	t.added, t.ended = nil, nil
@@ -165,15 +168,13 @@ func (f *Fold) emitTx(t *tx, o Outcome) Seq {
 
 // refuse answers an intent without changing any transaction.
 func (f *Fold) refuse(in *Intent, t *tx, why finding) {
-	o := Outcome{Kind: OutcomeRefused, Code: why.code, Detail: why.detail, Scope: why.scope, Moved: why.moved,
-		BlockedBy: why.blockers}
-	var seq Seq
+	o := Outcome{Kind: OutcomeRefused, Agent: in.Agent, Incarnation: in.Incarnation, Code: why.code, Detail: why.detail,
+		Scope: why.scope, Moved: why.moved, BlockedBy: why.blockers}
 	if t != nil {
-		seq = f.emitTx(t, o)
-		t.answer(in.Kind, in.N, seq)
+		t.answer(in, f.emitTx(t, o))
 		return
 	}
-	o.Tx, o.Agent, o.Incarnation = in.Tx, in.Agent, in.Incarnation
+	o.Tx = in.Tx
 	f.emit(o)
 }
 

@@ -2,6 +2,10 @@ package sequencer
 
 import "slices"
 
+// maxRestsOn bounds what a decision lists of the writers that it rests on; a list of a large subtree may have more. All
+// that the window shows are committed, so none beyond the bound could refuse the seal.
+const maxRestsOn = 512
+
 // derive notes which writers a footprint's reads rest on, as the window shows them, and what the seal adds.
 func (f *Fold) derive(t *tx) {
 	for _, r := range t.Seal.Reads {
@@ -9,7 +13,7 @@ func (f *Fold) derive(t *tx) {
 			if seq <= r.View && w.Tx != "" && w.Tx != t.ID {
 				t.restOn(w)
 			}
-			return true
+			return len(t.RestsOn) < maxRestsOn
 		})
 	}
 	for _, id := range t.Seal.ReadFrom {

@@ -235,5 +235,5 @@ func (f *Fold) endBound(t *tx) {
 	f.account(t)
 	seq := f.emitTx(t, Outcome{Kind: OutcomeRefused, Code: CodeTouchBound, Intent: touchID(t.ID, n),
 		Detail: "the touch waited as long as it was allowed to"})
-	t.answer(IntentTouch, n, seq)
+	t.remember(Answer{IntentTouch, t.Incarnation, n, seq})
 }

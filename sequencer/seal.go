@@ -14,13 +14,13 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 		f.refuse(in, t, finding{code: CodeTouchWaiting, detail: "a touch of the transaction still waits"})
 		return
 	}
-	if why := f.oversize(t, s); why.found() {
+	if why := f.oversize(s); why.found() {
 		f.refuse(in, t, why)
 		return
 	}
 	if why := f.incomplete(t, s); why.found() {
 		f.abort(t, why)
-		t.answer(in.Kind, in.N, t.Decision)
+		t.answer(in, t.Decision)
 		return
 	}
 	keptEpoch, keptLast := t.Epoch, f.lastEpoch
@@ -37,7 +37,7 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 		j.blockers = append(j.blockers, asked.blockers...)
 		if why := f.ownTransaction(t, j); why.found() {
 			t.Epoch, f.lastEpoch = keptEpoch, keptLast
-			t.Seal, t.RestsOn, t.Residue = nil, nil, nil
+			t.Seal, t.RestsOn, t.Residue, t.Would = nil, nil, nil, ""
 			f.refuse(in, t, why)
 			return
 		}
@@ -46,20 +46,20 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 	if s.Hook {
 		t.VerdictDue = f.time + orDefault(s.VerdictTicks, f.rules.VerdictTicks)
 	}
-	t.answer(in.Kind, in.N, 0)
+	t.answer(in, 0)
 	f.decideSealed(t, asked)
 }
 
 // sealAgain answers a second seal.
 func (f *Fold) sealAgain(t *tx, in *Intent, footprint Hash) {
-	_, seq := t.answered(IntentSeal)
+	seq := t.answered(IntentSeal).Seq
 	if t.Decision != 0 {
 		seq = t.Decision
 	} else if footprint != t.Footprint {
 		f.refuse(in, t, finding{code: CodeLateEffect, detail: "the transaction is sealed with another footprint"})
 		return
 	}
-	t.answer(in.Kind, in.N, seq)
+	t.answer(in, seq)
 	f.repeat(seq)
 }
 
@@ -76,14 +76,15 @@ func (f *Fold) decideSealed(t *tx, asked judgement) {
 		f.abort(t, why)
 		return
 	}
+	if t.Free && len(asked.wounds) > 0 {
+		t.Would, asked.wounds = firstCode(t.Would, CodeWaiting), nil
+	}
 	if len(asked.wounds) == 0 && f.step.queue.Len() == 0 && f.tryDecide(t) {
 		return
 	}
 	f.account(t)
 	f.enqueueSeal(t)
-	if !t.Free {
-		f.wound(t, asked.wounds)
-	}
+	f.wound(t, asked.wounds)
 	f.wakeTx(t)
 }
 
@@ -107,9 +108,7 @@ func (f *Fold) tryDecide(t *tx) bool {
 	case j.blocked && !t.Free:
 		return false
 	default:
-		if t.Would == "" {
-			t.Would = would(j)
-		}
+		t.Would = firstCode(t.Would, would(j))
 		f.commit(t)
 	}
 	return true
@@ -134,10 +133,17 @@ func (f *Fold) enforced(t *tx, why finding) finding {
 	if !why.found() || asked && !t.Free && (why.level == 0 || !t.Observe) {
 		return why
 	}
-	if asked && t.Would == "" {
-		t.Would = why.code
+	if asked {
+		t.Would = firstCode(t.Would, why.code)
 	}
 	return finding{}
+}
+
+func firstCode(a, b Code) Code {
+	if a != "" {
+		return a
+	}
+	return b
 }
 
 // enqueueSeal makes a sealed transaction wait: it claims its gated scopes and shard writes, and is found by what moves
@@ -208,7 +214,7 @@ func (f *Fold) forgetDependent(id TxID, t *tx) {
 }
 
 // oversize holds a footprint against the caps; an intent beyond one is refused and the transaction stays open.
-func (f *Fold) oversize(t *tx, s *Seal) finding {
+func (f *Fold) oversize(s *Seal) finding {
 	limit := func(format string, args ...any) finding {
 		return finding{code: CodeLimit, detail: fmt.Sprintf(format, args...)}
 	}

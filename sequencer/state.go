@@ -59,9 +59,10 @@ const (
 
 // Answer remembers what the last intent of a kind was answered with.
 type Answer struct {
-	Kind IntentKind
-	N    uint32
-	Seq  Seq // zero: it made no outcome
+	Kind        IntentKind
+	Incarnation Seq // of the sender: each sidecar counts its own intents
+	N           uint32
+	Seq         Seq // zero: it made no outcome
 }
 
 // WaitingState is a touch that waits.

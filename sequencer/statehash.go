@@ -85,6 +85,7 @@ func putTxState(e *encoder, t *TxState) {
 	list(e, t.May, putWant)
 	list(e, t.Answers, func(e *encoder, a Answer) {
 		e.num(uint64(a.Kind))
+		e.num(uint64(a.Incarnation))
 		e.num(uint64(a.N))
 		e.num(uint64(a.Seq))
 	})

@@ -7,7 +7,8 @@ func (f *Fold) applyTx(in *Intent) {
 		f.applyUnknown(in)
 		return
 	}
-	if n, seq := t.answered(in.Kind); in.N <= n {
+	if a := t.answered(in.Kind); a.duplicate(in) {
+		seq := a.Seq
 		if seq == 0 {
 			seq = t.Decision
 		}
@@ -66,12 +67,12 @@ func (f *Fold) applyUnknown(in *Intent) {
 	t := f.openTx(in)
 	if f.lostBranch(t) {
 		f.abort(t, finding{code: CodeLostBranch, detail: "another branch of the group was chosen"})
-		t.answer(in.Kind, in.N, t.Decision)
+		t.answer(in, t.Decision)
 		return
 	}
 	switch in.Kind {
 	case IntentBegin:
-		t.answer(in.Kind, in.N, f.emitTx(t, Outcome{Kind: OutcomeBegun, May: t.May}))
+		t.answer(in, f.emitTx(t, Outcome{Kind: OutcomeBegun, May: t.May}))
 	case IntentTouch:
 		f.applyTouch(t, in)
 	case IntentSeal:
@@ -88,6 +89,11 @@ func (f *Fold) admits(in *Intent) finding {
 	}
 	if f.open+in.bytes() > f.openBudget() {
 		return finding{code: CodeLimit, detail: "the workspace's open transactions keep as many bytes as its rules allow"}
+	}
+	if in.Seal != nil {
+		if why := f.oversize(in.Seal); why.found() {
+			return why
+		}
 	}
 	b := in.Begin
 	if b == nil {
@@ -148,13 +154,13 @@ func (f *Fold) applyBegin(t *tx, in *Intent) {
 			seq = max(seq, a.Seq)
 		}
 	}
-	t.answer(in.Kind, in.N, seq)
+	t.answer(in, seq)
 	f.repeat(seq)
 }
 
 func (f *Fold) applyAbort(t *tx, in *Intent) {
 	if !t.undecided() {
-		t.answer(in.Kind, in.N, t.Decision)
+		t.answer(in, t.Decision)
 		f.repeat(t.Decision)
 		return
 	}
@@ -167,7 +173,7 @@ func (f *Fold) applyAbort(t *tx, in *Intent) {
 		}
 	}
 	f.abort(t, why)
-	t.answer(in.Kind, in.N, t.Decision)
+	t.answer(in, t.Decision)
 }
 
 func (f *Fold) applyVerdict(t *tx, in *Intent) {
@@ -175,12 +181,12 @@ func (f *Fold) applyVerdict(t *tx, in *Intent) {
 	case t.Phase == PhaseOpen:
 		f.refuse(in, t, finding{code: CodeNotSealed, detail: "the verdict is on a footprint that is not sealed"})
 	case t.Phase != PhaseSealed:
-		t.answer(in.Kind, in.N, t.Decision)
+		t.answer(in, t.Decision)
 		f.repeat(t.Decision)
 	case t.VerdictDue == 0 || in.Verdict.Footprint != t.Footprint:
 		f.refuse(in, t, finding{code: CodeWrongFootprint, detail: "the verdict is not on the footprint that was sealed"})
 	default:
-		t.answer(in.Kind, in.N, 0)
+		t.answer(in, 0)
 		if t.Verdict == 0 {
 			t.Verdict = -1
 			if in.Verdict.Yes {
@@ -198,7 +204,7 @@ func (f *Fold) applyAdopt(t *tx, in *Intent) {
 		return
 	}
 	t.Owner = in.Incarnation
-	t.answer(in.Kind, in.N, f.emitTx(t, Outcome{Kind: OutcomeAdopted, Detail: in.Agent}))
+	t.answer(in, f.emitTx(t, Outcome{Kind: OutcomeAdopted, Agent: in.Agent, Incarnation: in.Incarnation}))
 }
 
 func orDefault(v, def Tick) Tick {

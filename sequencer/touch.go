@@ -37,11 +37,11 @@ func (f *Fold) applyTouch(t *tx, in *Intent) {
 	}
 	if j.refused.found() && !t.Free {
 		f.abort(t, j.refused)
-		t.answer(in.Kind, in.N, t.Decision)
+		t.answer(in, t.Decision)
 		return
 	}
 	t.Waiting = &WaitingState{N: in.N, Wants: wants, Due: f.time + orDefault(in.Touch.BoundTicks, f.rules.BoundTicks)}
-	t.answer(in.Kind, in.N, 0)
+	t.answer(in, 0)
 	f.account(t)
 	if len(j.wounds) == 0 && !j.blocked || t.Free {
 		f.grant(t, would(j))
@@ -125,7 +125,7 @@ func (f *Fold) ownTransaction(t *tx, j judgement) finding {
 		return finding{}
 	}
 	for _, b := range j.blockers {
-		if u := f.txs[b.Tx]; u != nil && u.Phase == PhaseOpen && u.sameSession(t) {
+		if u := f.txs[b.Tx]; u != nil && u != t && u.Phase == PhaseOpen && u.sameSession(t) {
 			return finding{code: CodeOwnTransaction, scope: b.Scope, blockers: []Blocker{b},
 				detail: "it would wait for an open transaction of the same session: seal or abort that one first"}
 		}
@@ -150,7 +150,7 @@ func (f *Fold) judgeTouch(t *tx, wants []Want, collect bool) judgement {
 			if b.t != t {
 				f.meet(t, w, b, &j, collect)
 			}
-			return collect || !j.blocked
+			return true
 		})
 	}
 	return j.done()
@@ -209,7 +209,7 @@ func (f *Fold) grant(t *tx, would Code) {
 	}
 	f.account(t)
 	seq := f.emitTx(t, Outcome{Kind: OutcomeGranted, Intent: touchID(t.ID, w.N), Would: would})
-	t.answer(IntentTouch, w.N, seq)
+	t.remember(Answer{IntentTouch, t.Incarnation, w.N, seq})
 }
 
 // unqueueTouch ends the waiting of a touch: its claims and its asks.

@@ -60,23 +60,29 @@ func (t *tx) sameSession(u *tx) bool {
 
 func (t *tx) sibling(u *tx) bool { return t.Group != "" && t.Group == u.Group }
 
-// answered returns the seq that the transaction's latest intent of a kind was answered with, and that intent's number.
-func (t *tx) answered(kind IntentKind) (n uint32, seq Seq) {
+// answered returns what the transaction's latest intent of a kind was answered with; the zero answer: there was none.
+func (t *tx) answered(kind IntentKind) Answer {
 	for _, a := range t.Answers {
 		if a.Kind == kind {
-			return a.N, a.Seq
+			return a
 		}
 	}
-	return 0, 0
+	return Answer{}
 }
 
+// duplicate: the intent was applied before.
+func (a Answer) duplicate(in *Intent) bool { return a.Incarnation == in.Incarnation && in.N <= a.N }
+
 // answer remembers what an intent was answered with.
-func (t *tx) answer(kind IntentKind, n uint32, seq Seq) {
-	at, found := slices.BinarySearchFunc(t.Answers, kind, func(a Answer, k IntentKind) int { return int(a.Kind) - int(k) })
+func (t *tx) answer(in *Intent, seq Seq) { t.remember(Answer{in.Kind, in.Incarnation, in.N, seq}) }
+
+// remember replaces the answer to the latest intent of its kind.
+func (t *tx) remember(a Answer) {
+	at, found := slices.BinarySearchFunc(t.Answers, a.Kind, func(a Answer, k IntentKind) int { return int(a.Kind) - int(k) })
 	if !found {
-		t.Answers = slices.Insert(t.Answers, at, Answer{Kind: kind})
+		t.Answers = slices.Insert(t.Answers, at, a)
 	}
-	t.Answers[at].N, t.Answers[at].Seq = n, seq
+	t.Answers[at] = a
 }
 
 // covered reports whether the transaction already holds what it wants. A read is covered by either grant, a write by a

@@ -80,7 +80,7 @@ func (f *Fold) answerWaiting(in *Intent) {
 	if t == nil || !t.waits() || in.Incarnation != t.Incarnation {
 		return
 	}
-	if n, seq := t.answered(in.Kind); n != in.N || seq != 0 {
+	if a := t.answered(in.Kind); a.N != in.N || a.Seq != 0 {
 		return
 	}
 	var blockers []Blocker
@@ -90,5 +90,5 @@ func (f *Fold) answerWaiting(in *Intent) {
 		blockers = f.judgeSeal(t, true).named()
 	}
 	seq := f.emitTx(t, Outcome{Kind: OutcomeWaiting, BlockedBy: blockers, Would: t.Would})
-	t.answer(in.Kind, in.N, seq)
+	t.answer(in, seq)
 }

@@ -7,7 +7,7 @@ const (
 	serverBytes    = 5
 	joinBytes      = 3
 	txBytes        = 34
-	answerBytes    = 4
+	answerBytes    = 5
 	windowBytes    = 7
 	catalogueBytes = 3
 	groupBytes     = 4
@@ -108,8 +108,9 @@ func walkTx(w *walker, t *sequencer.TxState) {
 }
 
 func walkAnswer(w *walker, a *sequencer.Answer) {
-	outer := w.open(3, 3)
+	outer := w.open(4, 4)
 	number(w, &a.Kind)
+	number(w, &a.Incarnation)
 	number(w, &a.N)
 	number(w, &a.Seq)
 	w.close(outer)
