@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxBlockers is how many transactions an answer names; the oldest ones are named.
+// maxBlockers is how many transactions an answer names.
 const maxBlockers = 16
 
 // block notes that a hold of another transaction is in the way.
