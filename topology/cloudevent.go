@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
@@ -125,7 +126,7 @@ func (j *object) decision(o *sequencer.Outcome) {
 	j.uint("floor", uint64(o.Floor))
 	j.hash("chain", o.Chain)
 	if o.StateHash != nil {
-		j.hash("state_hash", *o.StateHash)
+		j.text("state_hash", hex.EncodeToString(o.StateHash[:]))
 	}
 	j.close('}')
 }

@@ -62,7 +62,14 @@ func walkMoves(w *walker, o *sequencer.Outcome) {
 	list(w, &o.Residue, wordBytes, text)
 }
 
-func walkHash(w *walker, h *sequencer.Hash) { w.hash(h) }
+// walkHash is a hash behind a pointer, where nil means something else than zero.
+func walkHash(w *walker, h *sequencer.Hash) {
+	if w.decoding {
+		w.hash(h)
+	} else {
+		w.putBytes(h[:])
+	}
+}
 
 func walkWriter(w *walker, v *sequencer.Writer) {
 	outer := w.open(writerFields, writerFields)

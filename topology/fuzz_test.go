@@ -1,0 +1,61 @@
+package topology
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// fuzz holds a decoder to its promises on any input: no panic, an error of the two kinds, and what it accepts can be
+// written and is then read back the same.
+func fuzz[T any](f *testing.F, record string, encode func(*T) ([]byte, error), decode func([]byte) (*T, error)) {
+	seeds := 0
+	for _, s := range samples(f) {
+		if strings.HasPrefix(s.name, record+"-") {
+			f.Add(s.bytes)
+			seeds++
+		}
+	}
+	if seeds == 0 {
+		f.Fatalf("no sample of %s", record)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, err := decode(b)
+		if err != nil {
+			if v != nil || !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrForeignVersion) {
+				t.Fatalf("error of no kind, or with a value: %v", err)
+			}
+			return
+		}
+		again, err := encode(v)
+		if err != nil {
+			t.Fatalf("accepted, but cannot be written: %v", err)
+		}
+		back, err := decode(again)
+		if err != nil {
+			t.Fatalf("written, but cannot be read: %v", err)
+		}
+		if !reflect.DeepEqual(back, v) {
+			t.Fatal(difference("", reflect.ValueOf(back), reflect.ValueOf(v)))
+		}
+	})
+}
+
+func FuzzDecodeIntent(f *testing.F)    { fuzz(f, "intent", EncodeIntent, DecodeIntent) }
+func FuzzDecodeOutcome(f *testing.F)   { fuzz(f, "outcome", EncodeOutcome, DecodeOutcome) }
+func FuzzDecodeReplica(f *testing.F)   { fuzz(f, "replica", EncodeReplica, DecodeReplica) }
+func FuzzDecodeEvent(f *testing.F)     { fuzz(f, "event", EncodeEvent, DecodeEvent) }
+func FuzzDecodeScopeMove(f *testing.F) { fuzz(f, "scope_move", EncodeScopeMove, DecodeScopeMove) }
+func FuzzDecodeFrontierRow(f *testing.F) {
+	fuzz(f, "frontier_row", EncodeFrontierRow, DecodeFrontierRow)
+}
+func FuzzDecodeClosureRow(f *testing.F) { fuzz(f, "closure_row", EncodeClosureRow, DecodeClosureRow) }
+func FuzzDecodeClosure(f *testing.F)    { fuzz(f, "closure", EncodeClosure, DecodeClosure) }
+func FuzzDecodeSnapshot(f *testing.F)   { fuzz(f, "snapshot", EncodeSnapshot, DecodeSnapshot) }
+
+func FuzzDecodeCloudEvent(f *testing.F) {
+	fuzz[sequencer.Outcome](f, "decision", encodeDecision, DecodeCloudEvent)
+}

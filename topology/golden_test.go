@@ -1,0 +1,98 @@
+package topology
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew: the format changes, so its version must too")
+
+// sample is one encoded record, with its decoder.
+type sample struct {
+	name   string // record, and what kind of it
+	bytes  []byte
+	decode func([]byte) error
+}
+
+func newSample[T any](tb testing.TB, name string, v *T, encode func(*T) ([]byte, error),
+	decode func([]byte) (*T, error)) sample {
+	tb.Helper()
+	b, err := encode(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return sample{name: name, bytes: b, decode: func(b []byte) error { _, err := decode(b); return err }}
+}
+
+func encodeDecision(o *sequencer.Outcome) ([]byte, error) {
+	return EncodeCloudEvent(o, sampleTime, sampleTrace)
+}
+
+// samples are encodings of every record there is, of every kind.
+func samples(tb testing.TB) (list []sample) {
+	tb.Helper()
+	for _, in := range sampleIntents() {
+		list = append(list, newSample(tb, "intent-"+in.Kind.String(), in, EncodeIntent, DecodeIntent))
+	}
+	for _, o := range sampleOutcomes() {
+		list = append(list, newSample(tb, "outcome-"+o.Kind.String(), o, EncodeOutcome, DecodeOutcome),
+			newSample(tb, "decision-"+o.Kind.String(), o, encodeDecision, DecodeCloudEvent))
+	}
+	for _, e := range sampleEvents() {
+		list = append(list, newSample(tb, fmt.Sprintf("event-%d", e.Kind), e, EncodeEvent, DecodeEvent))
+	}
+	for i, m := range SplitByScope(sampleOutcomes()[4]) {
+		list = append(list, newSample(tb, fmt.Sprintf("scope_move-%d", i), &m, EncodeScopeMove, DecodeScopeMove))
+	}
+	return append(list,
+		newSample(tb, "replica-1", sampleReplica(), EncodeReplica, DecodeReplica),
+		newSample(tb, "frontier_row-1", sampleFrontierRow(), EncodeFrontierRow, DecodeFrontierRow),
+		newSample(tb, "closure_row-1", sampleClosureRow(), EncodeClosureRow, DecodeClosureRow),
+		newSample(tb, "closure-1", sampleClosure(), EncodeClosure, DecodeClosure),
+		newSample(tb, "snapshot-1", sampleSnapshot(), EncodeSnapshot, DecodeSnapshot))
+}
+
+// TestGolden holds every format to the bytes that it had when it was released: a log lives longer than a binary.
+func TestGolden(t *testing.T) {
+	for _, s := range samples(t) {
+		path := filepath.Join("testdata", "golden", s.name+".hex")
+		if *rewrite {
+			if err := os.WriteFile(path, []byte(hexLines(s.bytes)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatalf("%v: a new record needs a golden file, run with -rewrite", err)
+		}
+		want, err := hex.DecodeString(strings.ReplaceAll(string(text), "\n", ""))
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if !bytes.Equal(s.bytes, want) {
+			t.Errorf("%s: the format has changed: what older binaries wrote is\n%x\nand what this one writes is\n%x",
+				s.name, want, s.bytes)
+		}
+		if err := s.decode(want); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+	}
+}
+
+func hexLines(b []byte) string {
+	var text strings.Builder
+	for len(b) > 0 {
+		n := min(40, len(b))
+		fmt.Fprintf(&text, "%x\n", b[:n])
+		b = b[n:]
+	}
+	return text.String()
+}

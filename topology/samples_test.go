@@ -1,0 +1,193 @@
+package topology
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// The samples are records as the fold and the sidecars make them; golden files, fuzz corpora, schema tests and
+// benchmarks all start from them.
+
+var sampleTime = time.Date(2026, 11, 21, 4, 5, 6, 789e6, time.UTC)
+
+const sampleTrace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+func sum(text string) sequencer.Hash { return sha256.Sum256([]byte(text)) }
+
+func sampleSeal() *sequencer.Seal {
+	return &sequencer.Seal{
+		Reads: []sequencer.Read{
+			{Scope: "shard:/orders/17", View: 41, Version: 39, Writer: "tx-a"},
+			{Scope: "shard:/users/**", View: 42},
+			{Scope: "shard:/users/mia", View: 42, Version: 7, Writer: "tx-0"},
+		},
+		Effects: []sequencer.Effect{
+			{Scopes: []sequencer.Scope{"mail:/inbox/mia"}, Class: sequencer.ClassIrreversible, Tool: "mail.send"},
+			{Index: 1, Scopes: []sequencer.Scope{"card:/4711", "card:/log"}, Class: sequencer.ClassKnownOutcome,
+				Tool: "card.charge", Key: "tx-b/1", Known: true},
+		},
+		Touches: []sequencer.TouchReport{{N: 1, Known: true}},
+		Shards: []sequencer.ShardWrite{
+			{Scope: "shard:/orders/17", Type: "application/json", Content: []byte(`{"status":"paid","total":12.5}`),
+				Expect: &sequencer.Expect{Version: 39, View: 41}},
+			{Scope: "shard:/scan", Type: "image/png", Ref: &sequencer.Ref{Partition: 3, Offset: 99, Size: 70_000,
+				SHA256: sum("scan")}},
+		},
+		Pins:         []sequencer.Pin{{Server: "mail", Name: "send", Signature: "s1"}},
+		ReadFrom:     []sequencer.TxID{"tx-0"},
+		Hook:         true,
+		VerdictTicks: 12,
+		At:           &sequencer.Place{Partition: 3, Offset: 1234},
+	}
+}
+
+func sampleBegin() *sequencer.Begin {
+	l := sequencer.L2
+	return &sequencer.Begin{Mode: sequencer.Ordered, Levels: &l, DeadlineTicks: 100, Group: "g", Predecessor: "tx-9",
+		May: []sequencer.Want{{Scope: "shard:/orders/**", Access: sequencer.WriteAccess}}}
+}
+
+// sampleIntents are one intent of each kind.
+func sampleIntents() []*sequencer.Intent {
+	rules := sequencer.DefaultRules()
+	rules.Version = 1
+	touch := &sequencer.Touch{Wants: []sequencer.Want{{Scope: "card:/4711", Access: sequencer.WriteAccess}}, BoundTicks: 8}
+	register := &sequencer.Register{Server: "mail", Generation: 2, Tools: []sequencer.Tool{{Name: "send", Signature: "s1"}}}
+	settle := &sequencer.Settle{NoneElse: true, Effects: []sequencer.Settled{{Index: 1,
+		Scopes: []sequencer.Scope{"card:/4711"}, Result: sequencer.ResultUnresolved}}}
+	list := []*sequencer.Intent{
+		{Kind: sequencer.IntentJoin, Join: &sequencer.Join{ID: "join-1"}},
+		{Kind: sequencer.IntentBegin, Begin: sampleBegin()},
+		{Kind: sequencer.IntentTouch, Touch: touch},
+		{Kind: sequencer.IntentSeal, Begin: sampleBegin(), Seal: sampleSeal()},
+		{Kind: sequencer.IntentAbort, Abort: &sequencer.Abort{Code: sequencer.CodeToolFailed, Detail: "timeout"}},
+		{Kind: sequencer.IntentSettle, Settle: settle},
+		{Kind: sequencer.IntentAdopt},
+		{Kind: sequencer.IntentRetract},
+		{Kind: sequencer.IntentSelect, Select: &sequencer.Select{Group: "g", Winner: "tx-b"}},
+		{Kind: sequencer.IntentRegister, Register: register},
+		{Kind: sequencer.IntentUnregister, Register: &sequencer.Register{Server: "mail", Generation: 3}},
+		{Kind: sequencer.IntentVerdict, Verdict: &sequencer.Verdict{Footprint: sum("f"), Reason: "over the limit"}},
+		{Kind: sequencer.IntentWatermark, Watermark: &sequencer.Watermark{Seq: 40}},
+		{Kind: sequencer.IntentRules, Rules: &rules},
+		{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: 77, Weight: 8}},
+	}
+	for _, in := range list {
+		in.Tx, in.N, in.Agent, in.Incarnation, in.Base = "tx-b", 1, "agent-1", 5, 40
+	}
+	return list
+}
+
+// sampleOutcomes are one outcome of each kind.
+func sampleOutcomes() []*sequencer.Outcome {
+	var list []*sequencer.Outcome
+	for k := sequencer.OutcomeBegun; k.String() != unknownName; k++ {
+		o := &sequencer.Outcome{Workspace: "default", Seq: 42 + sequencer.Seq(k), Offset: 900, Chain: sum("chain"),
+			Time: 12, Floor: 30, Kind: k, Intent: fmt.Sprintf("tx-b:%s:1", k), Tx: "tx-b", Agent: "agent-1",
+			Incarnation: 5, Mode: sequencer.Locked, Epoch: 11}
+		fillSample(o)
+		list = append(list, o)
+	}
+	return list
+}
+
+func fillSample(o *sequencer.Outcome) {
+	hold := sequencer.Hold{Scope: "card:/4711", Kind: sequencer.Held, Access: sequencer.WriteAccess}
+	switch o.Kind {
+	case sequencer.OutcomeBegun:
+		o.May = []sequencer.Want{{Scope: "shard:/orders/**", Access: sequencer.WriteAccess}}
+		o.Group = "g"
+	case sequencer.OutcomeWaiting:
+		o.BlockedBy = []sequencer.Blocker{{Tx: "tx-a", Scope: "card:/4711", Why: "granted"}, {Tx: "tx-c", Why: "verdict"}}
+	case sequencer.OutcomeGranted:
+		o.Added = []sequencer.Hold{{Scope: "card:/4711", Access: sequencer.WriteAccess}}
+	case sequencer.OutcomeRefused, sequencer.OutcomeAborted:
+		o.Code, o.Detail, o.Scope, o.Retryable = sequencer.CodeStaleRead, "it moved: \"17\"\n", "shard:/orders/17", true
+		o.Moved = sequencer.Writer{Seq: 41, Tx: "tx-a", Residue: true}
+		o.Ended = []sequencer.Hold{hold}
+	case sequencer.OutcomeCommitted:
+		h := sum("state")
+		o.Added, o.Ended = []sequencer.Hold{hold}, []sequencer.Hold{{Scope: "card:/4711"}}
+		o.Writes = []sequencer.Write{{Scope: "shard:/orders/17", Writer: sequencer.Writer{Seq: 47, Tx: "tx-b"},
+			Former: sequencer.Writer{Seq: 39, Tx: "tx-a"}}, {Scope: "shard:/scan", Writer: sequencer.Writer{Seq: 47, Tx: "tx-b"}}}
+		o.Shards = append(sampleSeal().Shards, sequencer.ShardWrite{Scope: "shard:/raw", Content: []byte{0xff, 0, 1}},
+			sequencer.ShardWrite{Scope: "shard:/empty"})
+		o.RestsOn, o.Residue = []sequencer.TxID{"tx-0", "tx-a"}, []sequencer.TxID{"tx-a"}
+		o.Footprint, o.At, o.StateHash = sum("footprint"), &sequencer.Place{Partition: 3, Offset: 1234}, &h
+		o.Would = sequencer.CodeWaiting
+	case sequencer.OutcomeSettled:
+		o.Final, o.Ended = true, []sequencer.Hold{hold}
+		o.Writes = []sequencer.Write{{Scope: "card:/4711"}}
+	case sequencer.OutcomeRegistered, sequencer.OutcomeUnregistered:
+		o.Tx, o.Mode, o.Epoch, o.Server, o.Catalogue = "", 0, 0, "mail", sum("tools")
+	case sequencer.OutcomeSelected:
+		o.Group, o.Winner = "g", "tx-b"
+	case sequencer.OutcomeRules:
+		rules := sequencer.DefaultRules()
+		rules.Version, rules.Observe = 1, true
+		o.RulesVersion, o.Rules = 1, &rules
+	}
+}
+
+func sampleReplica() *sequencer.ReplicaState {
+	l := sequencer.L1
+	tx := sequencer.TxState{ID: "tx-b", Order: 3, Agent: "agent-1", Incarnation: 5, Owner: 5, Base: 40,
+		Mode: sequencer.Locked, Levels: &l, Epoch: 11, Phase: sequencer.PhaseSealed, Due: 90, Seal: sampleSeal(),
+		Answers: []sequencer.Answer{{Kind: sequencer.IntentSeal, N: 1, Seq: 43}}, GrantedNs: []uint32{1},
+		Grants:  []sequencer.Hold{{Scope: "card:/4711", Access: sequencer.WriteAccess}},
+		Waiting: &sequencer.WaitingState{N: 2, Wants: []sequencer.Want{{Scope: "card:/1"}}, Due: 33},
+		May:     sampleBegin().May, Footprint: sum("f"), VerdictDue: 44, Verdict: -1, VerdictWhy: "no",
+		RestsOn: []sequencer.TxID{"tx-0"}, Residue: []sequencer.TxID{"tx-0"}, Gated: []sequencer.Scope{"mail:/inbox/mia"}}
+	st := sequencer.State{Workspace: "default", Seq: 44, Floor: 30, Horizon: 1, TickN: 12, Time: 12, LastEpoch: 11,
+		LastOrder: 3, Chain: sum("chain"), Rules: sequencer.DefaultRules(), Txs: []sequencer.TxState{tx},
+		Sidecars: []sequencer.SidecarState{{Incarnation: 5, Agent: "agent-1", Watermark: 40, Due: 52,
+			Servers: []sequencer.ServerState{{Server: "mail", Generation: 2, Present: true, Catalogue: sum("tools")}}}},
+		Joins:      []sequencer.JoinState{{ID: "join-1", Seq: 5}},
+		Window:     []sequencer.WindowState{{Scope: "shard:/orders/17", Seq: 39, Writer: sequencer.Writer{Seq: 39, Tx: "tx-a"}}},
+		Catalogues: []sequencer.Catalogue{{Hash: sum("tools"), Tools: []sequencer.Tool{{Name: "send", Signature: "s1"}}}},
+		Groups:     []sequencer.GroupState{{ID: "g", Winner: "tx-b", Seq: 44}}}
+	return &sequencer.ReplicaState{State: st, Offset: 900, Outbox: []sequencer.Outcome{*sampleOutcomes()[4]}}
+}
+
+// sampleEvents are one event of each kind.
+func sampleEvents() []*Event {
+	list := []*Event{
+		{Kind: EventRead, Scope: "shard:/orders/17", View: 41, Version: 39, Writer: "tx-a", Size: 12, SHA256: sum("v")},
+		{Kind: EventWrite, Scope: "shard:/orders/17", MediaType: "text/plain", Size: 12, SHA256: sum("w")},
+		{Kind: EventContent, Scope: "shard:/scan", MediaType: "image/png", Content: []byte("\x89PNG"), Size: 4, SHA256: sum("p")},
+		{Kind: EventSeal, Seal: sampleSeal(), Traceparent: sampleTrace},
+	}
+	for i, e := range list {
+		e.Workspace, e.Tx, e.Agent, e.Incarnation, e.Index, e.AtMs = "default", "tx-b", "agent-1", 5, uint64(i+1), sampleTime.UnixMilli()
+	}
+	return list
+}
+
+func sampleShardRow() ShardRow {
+	return ShardRow{Scope: "shard:/orders/17", Version: 39, Writer: sequencer.Writer{Seq: 39, Tx: "tx-a"},
+		Type: "application/json", Content: []byte(`{"status":"open"}`)}
+}
+
+func sampleFrontierRow() *FrontierRow {
+	s := sampleShardRow()
+	return &FrontierRow{Workspace: "default", Scope: s.Scope, Seq: 47, Shard: &s, Version: 39, Writer: s.Writer,
+		Open: []OpenEpoch{{Epoch: 11, Tx: "tx-b", Since: 43}}, Frontier: 11}
+}
+
+func sampleClosureRow() *ClosureRow {
+	return &ClosureRow{Workspace: "default", Tx: "tx-b", Agent: "agent-1", Status: "aborted", Code: sequencer.CodeStaleRead,
+		Seq: 47, Edges: []ClosureEdge{{Scope: "shard:/orders/17", Writer: "tx-a", Version: 39, View: 41}},
+		RestsOn: []sequencer.TxID{"tx-a"}, Writes: []sequencer.Scope{"shard:/orders/17"}, Scar: true}
+}
+
+func sampleClosure() *Closure {
+	return &Closure{Tx: "tx-b", Rows: []ClosureRow{*sampleClosureRow()}, Truncated: true, Limit: 1}
+}
+
+func sampleSnapshot() *Snapshot {
+	return &Snapshot{Workspace: "default", Seq: 44, Through: 47, Chain: sum("chain"), Time: 12, Floor: 30,
+		Shards: []ShardRow{sampleShardRow()}}
+}
