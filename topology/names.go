@@ -14,6 +14,7 @@ const (
 	TopicEvents    = "hence.events"    // key: workspace|tx
 	TopicDecisions = "hence.decisions" // key: workspace
 	TopicScopes    = "hence.scopes"    // key: workspace|scope
+	TopicTxs       = "hence.txs"       // key: workspace|tx
 	TopicParked    = "hence.parked"    // key: as the record that was parked
 )
 
