@@ -1,0 +1,236 @@
+package streams
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Questions to the tables go over NATS: every process hears them, and the one that owns the workspace's partition and
+// has read its table answers.
+const (
+	askClosure  = "hence.v1.ask.closure"
+	askFrontier = "hence.v1.ask.frontier"
+
+	headerWorkspace = "Hence-Workspace"
+	headerWhat      = "Hence-What" // a transaction, or a prefix of scopes
+	headerLimit     = "Hence-Limit"
+	headerError     = "Hence-Error"
+)
+
+// Bounds of an answer.
+const (
+	maxAnswerRows  = 1000
+	maxAnswerBytes = 768 << 10
+	askTimeout     = 2 * time.Second
+	maxQuestions   = 256 // waiting ones, per process and table
+)
+
+// ErrNoAnswer is returned by Closure and Frontier when no processor that owns the workspace answered in time.
+var ErrNoAnswer = errors.New("no processor answers")
+
+// ErrUnknownTx is returned by Closure when the table has no row of the transaction.
+var ErrUnknownTx = errors.New("unknown transaction")
+
+type question struct {
+	workspace string
+	what      string
+	limit     int
+}
+
+// answer serves questions about this processor's table until ctx ends.
+func (b *base) answer(ctx context.Context, conn *nats.Conn, subject string,
+	reply func(*tableStore, question) ([]byte, error),
+) {
+	if conn == nil {
+		return
+	}
+	if b.cfg.Replica != "" {
+		subject += "." + b.cfg.Replica
+	}
+	questions := make(chan *nats.Msg, maxQuestions)
+	sub, err := conn.ChanSubscribe(subject, questions)
+	if err != nil {
+		b.cfg.Logger.Error("questions to the table cannot be heard", "subject", subject, "error", err)
+		return
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-questions:
+			b.answerOne(m, reply)
+		}
+	}
+}
+
+func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte, error)) {
+	q := question{workspace: m.Header.Get(headerWorkspace), what: m.Header.Get(headerWhat)}
+	limit, err := strconv.Atoi(m.Header.Get(headerLimit))
+	if err != nil || topology.ValidWorkspace(q.workspace) != nil {
+		return // not a question of ours
+	}
+	q.limit = min(max(limit, 1), maxAnswerRows)
+	store := b.store(topology.PartitionOf(q.workspace, b.cfg.Partitions))
+	if store == nil || !store.ready() {
+		return // somebody else owns it, or nobody yet
+	}
+	answer := nats.NewMsg(m.Reply)
+	answer.Data, err = reply(store, q)
+	if err != nil {
+		answer.Header.Set(headerError, err.Error())
+	}
+	_ = m.RespondMsg(answer) // who asked asks again
+}
+
+// closureOf walks the table from a transaction, breadth first.
+func (c *closureProcessor) closureOf(store *tableStore, q question) ([]byte, error) {
+	out := &topology.Closure{Tx: sequencer.TxID(q.what), Limit: q.limit}
+	seen := map[sequencer.TxID]bool{out.Tx: true}
+	bytes := 0
+	for queue := []sequencer.TxID{out.Tx}; len(queue) > 0; queue = queue[1:] {
+		value, _ := store.Get(topology.EventKey(q.workspace, queue[0]))
+		if value == nil {
+			continue
+		}
+		if bytes += len(value); len(out.Rows) == q.limit || bytes > maxAnswerBytes {
+			out.Truncated = true
+			break
+		}
+		row, err := topology.DecodeClosureRow(value)
+		if err != nil {
+			return nil, err
+		}
+		out.Rows = append(out.Rows, *row)
+		for _, next := range causes(row) {
+			if !seen[next] {
+				seen[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	if len(out.Rows) == 0 {
+		return nil, fmt.Errorf("%w: %s has no row in workspace %s", ErrUnknownTx, q.what, q.workspace)
+	}
+	return topology.EncodeClosure(out)
+}
+
+// causes are the transactions that a row rests on, in order and once each.
+func causes(row *topology.ClosureRow) []sequencer.TxID {
+	txs := slices.Clone(row.RestsOn)
+	for _, e := range row.Edges {
+		if e.Writer != "" {
+			txs = append(txs, e.Writer)
+		}
+	}
+	slices.Sort(txs)
+	return slices.Compact(txs)
+}
+
+// frontierOf lists rows under a prefix by scope, without contents, each behind its length.
+func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, error) {
+	var rows []topology.FrontierRow
+	var failed error
+	store.prefixed(topology.ScopeKey(q.workspace, sequencer.Scope(q.what)), func(_ string, value []byte) bool {
+		row, err := topology.DecodeFrontierRow(value)
+		if err != nil {
+			failed = err
+			return false
+		}
+		if row.Shard != nil {
+			row.Shard.Content = nil
+		}
+		rows = append(rows, *row)
+		return true
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	slices.SortFunc(rows, func(a, b topology.FrontierRow) int { return cmp.Compare(a.Scope, b.Scope) })
+	var out []byte
+	for i := range rows[:min(len(rows), q.limit)] {
+		b, err := topology.EncodeFrontierRow(&rows[i])
+		if err != nil {
+			return nil, err
+		}
+		if len(out)+len(b) > maxAnswerBytes {
+			break
+		}
+		out = append(binary.AppendUvarint(out, uint64(len(b))), b...)
+	}
+	return out, nil
+}
+
+// ask puts a question and returns the first answer.
+func (c *Client) ask(ctx context.Context, subject, workspace, what string, limit int) ([]byte, error) {
+	if err := topology.ValidWorkspace(workspace); err != nil {
+		return nil, err
+	}
+	if c.nats == nil {
+		return nil, fmt.Errorf("%w: no NATS address is configured, and questions go over NATS", ErrNoAnswer)
+	}
+	if c.cfg.Replica != "" {
+		subject += "." + c.cfg.Replica
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	m := nats.NewMsg(subject)
+	m.Header.Set(headerWorkspace, workspace)
+	m.Header.Set(headerWhat, what)
+	m.Header.Set(headerLimit, strconv.Itoa(limit))
+	answer, err := c.nats.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: is `hence streams` running and NATS reachable? %w", ErrNoAnswer, err)
+	}
+	if text := answer.Header.Get(headerError); strings.HasPrefix(text, ErrUnknownTx.Error()) {
+		return nil, fmt.Errorf("%w%s", ErrUnknownTx, strings.TrimPrefix(text, ErrUnknownTx.Error()))
+	} else if text != "" {
+		return nil, errors.New(text)
+	}
+	return answer.Data, nil
+}
+
+// Closure walks what a transaction rests on, breadth first and up to limit transactions; the answer says whether it
+// met the limit.
+func (c *Client) Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error) {
+	b, err := c.ask(ctx, askClosure, workspace, string(tx), limit)
+	if err != nil {
+		return nil, fmt.Errorf("closure of %s: %w", tx, err)
+	}
+	return topology.DecodeClosure(b)
+}
+
+// Frontier lists up to limit rows of the scopes whose text begins with prefix, by scope and without shard contents.
+// An empty prefix lists all, the workspace's own row (of the empty scope) first.
+func (c *Client) Frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int,
+) ([]topology.FrontierRow, error) {
+	b, err := c.ask(ctx, askFrontier, workspace, string(prefix), limit)
+	if err != nil {
+		return nil, fmt.Errorf("frontier of %q: %w", prefix, err)
+	}
+	var rows []topology.FrontierRow
+	for len(b) > 0 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			return nil, fmt.Errorf("frontier of %q: the answer is cut short", prefix)
+		}
+		row, err := topology.DecodeFrontierRow(b[size : size+int(n)])
+		if err != nil {
+			return nil, fmt.Errorf("frontier of %q: %w", prefix, err)
+		}
+		rows, b = append(rows, *row), b[size+int(n):]
+	}
+	return rows, nil
+}

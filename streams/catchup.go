@@ -1,0 +1,327 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// errStream says that JetStream cannot help: it is away, or has not got what is missing.
+var errStream = errors.New("the decision stream cannot help")
+
+// fromStream applies what JetStream has from the next seq on.
+func (f *follower) fromStream(ctx context.Context) error {
+	if f.c.nats == nil || !f.c.nats.IsConnected() {
+		return errStream
+	}
+	tryCtx, cancel := context.WithTimeout(ctx, catchUpIn)
+	defer cancel()
+	stream, err := f.c.js.Stream(tryCtx, topology.DecisionStream)
+	if err != nil {
+		return f.streamFailed(ctx, err)
+	}
+	subject := topology.DecisionSubject(f.workspace)
+	last, err := stream.GetLastMsgForSubject(tryCtx, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return f.unless(len(f.ahead) == 0)
+	}
+	if err != nil {
+		return f.streamFailed(ctx, err)
+	}
+	o, err := topology.DecodeOutcome(last.Data)
+	if err != nil {
+		return errStream
+	}
+	if o.Seq < f.next {
+		return f.unless(len(f.ahead) == 0)
+	}
+	if o.Seq == f.next {
+		_, err = f.offer(o, WayJetStream)
+		return err
+	}
+	first, err := findFirst(tryCtx, stream, subject, f.next, last.Sequence)
+	if err != nil {
+		return f.streamFailed(ctx, err)
+	}
+	if err := f.readStream(ctx, tryCtx, stream, subject, first); err != nil {
+		return err
+	}
+	return f.unless(f.next > o.Seq && len(f.ahead) == 0)
+}
+
+func (f *follower) unless(whole bool) error {
+	if whole {
+		return nil
+	}
+	return errStream
+}
+
+// streamFailed keeps the end of the caller's ctx apart from trouble with JetStream.
+func (f *follower) streamFailed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f.c.cfg.Logger.Debug("JetStream", "workspace", f.workspace, "error", err)
+	return errStream
+}
+
+// findFirst finds by bisection the first message of a subject whose decision is not before a seq. Decisions of a
+// workspace lie in the stream in the order of their seqs, but for second copies that came after the duplicate window:
+// a wrong find shows as a gap, which Kafka fills.
+func findFirst(ctx context.Context, s jetstream.Stream, subject string, seq sequencer.Seq, last uint64) (uint64, error) {
+	lo, hi := uint64(1), last
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		m, err := s.GetMsg(ctx, mid, jetstream.WithGetMsgSubject(subject))
+		if err != nil {
+			return 0, fmt.Errorf("find decision %d: %w", seq, err)
+		}
+		o, err := topology.DecodeOutcome(m.Data)
+		if err != nil {
+			return 0, fmt.Errorf("find decision %d: %w", seq, err)
+		}
+		if o.Seq >= seq {
+			hi = mid
+		} else {
+			lo = m.Sequence + 1
+		}
+	}
+	return lo, nil
+}
+
+// readStream offers every message of the subject from a stream sequence on.
+func (f *follower) readStream(ctx, tryCtx context.Context, s jetstream.Stream, subject string, from uint64) error {
+	consumer, err := s.CreateConsumer(tryCtx, jetstream.ConsumerConfig{
+		FilterSubject: subject, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(from, 1),
+		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: 2 * catchUpIn,
+	})
+	if err != nil {
+		return f.streamFailed(ctx, err)
+	}
+	defer func() {
+		_ = s.DeleteConsumer(context.WithoutCancel(tryCtx), consumer.CachedInfo().Name) // else it ages away by itself
+	}()
+	for {
+		batch, err := consumer.FetchNoWait(fetchBatch)
+		if err != nil {
+			return f.streamFailed(ctx, err)
+		}
+		n := 0
+		for m := range batch.Messages() {
+			n++
+			o, err := topology.DecodeOutcome(m.Data())
+			if err != nil || o.Workspace != f.workspace {
+				continue
+			}
+			if _, err := f.offer(o, WayJetStream); err != nil {
+				return err
+			}
+		}
+		if n == 0 || batch.Error() != nil {
+			return nil
+		}
+	}
+}
+
+// kafkaTail reads hence.decisions beside the follower's loop.
+type kafkaTail struct {
+	found  chan tailed
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	start  startAt
+	whole  bool // it has been at the end once
+	proven bool // it began early enough: it saw a decision that is applied
+	useful bool // it brought something
+}
+
+type startAt uint8
+
+const (
+	fromOffset startAt = iota // where we were
+	fromTime                  // a little before the last decision that we have
+	fromOldest
+)
+
+// tailed is one thing that the tail found.
+type tailed struct {
+	o      *sequencer.Outcome // nil: the end was reached, or err is set
+	offset int64
+	err    error
+}
+
+func (f *follower) tailed() <-chan tailed {
+	if f.tail == nil {
+		return nil
+	}
+	return f.tail.found
+}
+
+// startTail begins where the next decision can first be.
+func (f *follower) startTail() {
+	start := fromOldest
+	switch {
+	case f.offset >= 0:
+		start = fromOffset
+	case f.atMs > 0:
+		start = fromTime
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &kafkaTail{found: make(chan tailed, fetchBatch), cancel: cancel, start: start}
+	f.tail = t
+	r := decisionReader{c: f.c, workspace: f.workspace, partition: f.partition, out: t.found}
+	from, ms := f.offset, f.atMs-kafkaMargin.Milliseconds()
+	t.done.Go(func() { r.run(ctx, start, from, ms) })
+}
+
+// stopTail ends the tail and waits for it.
+func (f *follower) stopTail() {
+	if f.tail == nil {
+		return
+	}
+	f.tail.cancel()
+	f.tail.done.Wait()
+	f.tail = nil
+}
+
+// fromTail takes what the tail found.
+func (f *follower) fromTail(t tailed) error {
+	if t.err != nil {
+		f.c.cfg.Logger.Debug("hence.decisions cannot be read", "error", t.err)
+		f.stopTail() // the next silence starts it again
+		f.silences = max(f.silences, 1)
+		return nil
+	}
+	if t.o == nil {
+		return f.atEnd(t.offset)
+	}
+	if t.o.Seq > f.next && !f.tail.proven {
+		return f.tailTooLate(t.o.Seq)
+	}
+	f.tail.proven = true
+	applied, err := f.offer(t.o, WayKafka)
+	f.tail.useful = f.tail.useful || applied
+	f.offset = t.offset + 1
+	return err
+}
+
+// tailTooLate starts the tail again further back: decisions are in order, so the next one lies before what was found.
+func (f *follower) tailTooLate(found sequencer.Seq) error {
+	was := f.tail.start
+	f.stopTail()
+	if was == fromOldest {
+		return fmt.Errorf("%w: Kafka begins at %d, %d is wanted", ErrGone, found, f.next)
+	}
+	f.offset, f.atMs = -1, 0
+	f.startTail()
+	return nil
+}
+
+// atEnd notes that everything up to an offset is applied. The tail goes on while NATS is away or was slower than it.
+func (f *follower) atEnd(end int64) error {
+	f.tail.whole = true
+	f.offset, f.seenEnd = max(f.offset, end), max(f.seenEnd, end)
+	if len(f.ahead) > 0 {
+		return nil // what is missing is not in Kafka yet
+	}
+	if f.c.nats != nil && f.c.nats.IsConnected() && !f.tail.useful {
+		f.stopTail()
+	}
+	return nil
+}
+
+// decisionReader sends a workspace's decisions from hence.decisions, and a mark whenever it stands at the end.
+type decisionReader struct {
+	c         *Client
+	workspace string
+	partition int32
+	out       chan<- tailed
+}
+
+func (r decisionReader) run(ctx context.Context, start startAt, offset, ms int64) {
+	if err := r.read(ctx, start, offset, ms); err != nil {
+		r.send(ctx, tailed{err: err})
+	}
+}
+
+func (r decisionReader) send(ctx context.Context, t tailed) bool {
+	select {
+	case r.out <- t:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r decisionReader) read(ctx context.Context, start startAt, offset, ms int64) error {
+	at, err := r.begin(ctx, start, offset, ms)
+	if err != nil {
+		return err
+	}
+	cl, err := kgo.NewClient(r.c.cfg.consumerOptions(topology.TopicDecisions, r.partition, kgo.NewOffset().At(at))...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for marked := int64(-1); ctx.Err() == nil; {
+		end, err := endOffset(ctx, cl, topology.TopicDecisions, r.partition)
+		if err != nil {
+			return err
+		}
+		if at >= end && end > marked {
+			marked = end
+			r.send(ctx, tailed{offset: end})
+		}
+		pollCtx, cancel := context.WithTimeout(ctx, 2*fetchMaxWait)
+		fetches := cl.PollFetches(pollCtx)
+		cancel()
+		for it := fetches.RecordIter(); !it.Done(); {
+			rec := it.Next()
+			at = rec.Offset + 1
+			if string(rec.Key) != r.workspace {
+				continue
+			}
+			o, err := topology.DecodeCloudEvent(rec.Value)
+			if err != nil || o.Workspace != r.workspace {
+				continue // parked by the processors
+			}
+			if !r.send(ctx, tailed{o: o, offset: rec.Offset}) {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// begin finds the offset to start from.
+func (r decisionReader) begin(ctx context.Context, start startAt, offset, ms int64) (int64, error) {
+	if start == fromOffset {
+		return offset, nil
+	}
+	admin := kadm.NewClient(r.c.log)
+	var listed kadm.ListedOffsets
+	var err error
+	if start == fromTime {
+		listed, err = admin.ListOffsetsAfterMilli(ctx, ms, topology.TopicDecisions)
+	} else {
+		listed, err = admin.ListStartOffsets(ctx, topology.TopicDecisions)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("begin of %s/%d: %w", topology.TopicDecisions, r.partition, err)
+	}
+	o, ok := listed.Lookup(topology.TopicDecisions, r.partition)
+	if !ok {
+		return 0, fmt.Errorf("begin of %s/%d: the broker does not name it", topology.TopicDecisions, r.partition)
+	}
+	if o.Err != nil {
+		return 0, fmt.Errorf("begin of %s/%d: %w", topology.TopicDecisions, r.partition, o.Err)
+	}
+	return o.Offset, nil
+}

@@ -1,0 +1,253 @@
+package streams
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// ErrUnknown is returned by Append and Publish when the caller's time ran out: the record may be in the log, now or
+// later, or never. Appending the same intent again is safe: it has the same id.
+var ErrUnknown = errors.New("outcome unknown")
+
+// ErrTooLarge is returned by Append and Publish when a record is over the broker's limit; it was not appended.
+var ErrTooLarge = errors.New("record too large")
+
+// ErrContent is returned by Content when what lies at a reference is not what the reference says.
+var ErrContent = errors.New("content does not match its reference")
+
+// Client appends to the log, follows decisions and reads the derived tables. It is safe for concurrent use.
+type Client struct {
+	cfg     Config
+	metrics *metrics
+	log     *kgo.Client // intents, and everything small
+	events  *kgo.Client // events: bulk, compressed, and never in an intent's way
+	nats    *nats.Conn  // nil: none configured
+	js      jetstream.JetStream
+
+	mu        sync.Mutex
+	followers map[*follower]bool
+}
+
+// Dial makes a client. It connects in the background and again for ever, so a dead broker fails calls, by their own
+// contexts, and never this one.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	cfg, err := cfg.checked()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, metrics: newMetrics(cfg.Metrics), followers: make(map[*follower]bool)}
+	if c.log, err = kgo.NewClient(cfg.producerOptions(0, kgo.NoCompression())...); err != nil {
+		return nil, fmt.Errorf("dial Kafka: %w", err)
+	}
+	if c.events, err = kgo.NewClient(cfg.producerOptions(0, kgo.Lz4Compression())...); err != nil {
+		c.log.Close()
+		return nil, fmt.Errorf("dial Kafka: %w", err)
+	}
+	if c.nats, err = cfg.dialNATS(c.natsChanged); err == nil && c.nats != nil {
+		c.js, err = jetstream.New(c.nats)
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("dial NATS: %w", err)
+	}
+	return c, nil
+}
+
+// Close ends the client's connections. Records in flight end as unknown.
+func (c *Client) Close() {
+	c.log.Close()
+	c.events.Close()
+	if c.nats != nil {
+		c.nats.Close()
+	}
+}
+
+// natsChanged wakes every follower: NATS went or came.
+func (c *Client) natsChanged() { c.wake("") }
+
+// wake tells the followers of a workspace, or all of them, to look at once.
+func (c *Client) wake(workspace string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for f := range c.followers {
+		if workspace == "" || f.workspace == workspace {
+			select {
+			case f.woken <- workspace == "":
+			default:
+			}
+		}
+	}
+}
+
+// Append adds an intent to its workspace's log and returns its offset there once all in-sync replicas have it.
+func (c *Client) Append(ctx context.Context, workspace string, in *sequencer.Intent) (int64, error) {
+	if err := topology.ValidWorkspace(workspace); err != nil {
+		return 0, err
+	}
+	value, err := topology.EncodeIntent(in)
+	if err != nil {
+		return 0, fmt.Errorf("append %s: %w", in.ID(), err)
+	}
+	if len(value) > maxIntentBytes {
+		return 0, fmt.Errorf("append %s: %w: %d bytes, at most %d", in.ID(), ErrTooLarge, len(value), maxIntentBytes)
+	}
+	r, err := produce(ctx, c.log, &kgo.Record{Topic: topology.TopicIntents, Key: []byte(workspace), Value: value})
+	if err != nil {
+		return 0, fmt.Errorf("append %s: %w", in.ID(), err)
+	}
+	c.wake(workspace)
+	return r.Offset, nil
+}
+
+// Publish adds an event to hence.events and returns its place there.
+func (c *Client) Publish(ctx context.Context, ev *topology.Event) (sequencer.Place, error) {
+	rec, err := eventRecord(ev)
+	if err != nil {
+		return sequencer.Place{}, err
+	}
+	r, err := produce(ctx, c.events, rec)
+	if err != nil {
+		return sequencer.Place{}, fmt.Errorf("publish event %d of %s: %w", ev.Index, ev.Agent, err)
+	}
+	return sequencer.Place{Partition: r.Partition, Offset: r.Offset}, nil
+}
+
+// PublishAsync adds an event and calls done, which may be nil and must not wait, when it is acknowledged or has failed
+// for good. It waits only while the client's buffer is full.
+func (c *Client) PublishAsync(ev *topology.Event, done func(sequencer.Place, error)) {
+	if done == nil {
+		done = func(sequencer.Place, error) {}
+	}
+	rec, err := eventRecord(ev)
+	if err != nil {
+		done(sequencer.Place{}, err)
+		return
+	}
+	c.events.Produce(context.Background(), rec, func(r *kgo.Record, err error) {
+		if err != nil {
+			done(sequencer.Place{}, classify(err))
+			return
+		}
+		done(sequencer.Place{Partition: r.Partition, Offset: r.Offset}, nil)
+	})
+}
+
+func eventRecord(ev *topology.Event) (*kgo.Record, error) {
+	if err := topology.ValidWorkspace(ev.Workspace); err != nil {
+		return nil, err
+	}
+	value, err := topology.EncodeEvent(ev)
+	if err != nil {
+		return nil, fmt.Errorf("publish event %d of %s: %w", ev.Index, ev.Agent, err)
+	}
+	if len(value) > maxEventBytes {
+		return nil, fmt.Errorf("publish event %d of %s: %w: %d bytes, at most %d", ev.Index, ev.Agent, ErrTooLarge,
+			len(value), maxEventBytes)
+	}
+	return &kgo.Record{Topic: topology.TopicEvents, Key: []byte(topology.EventKey(ev.Workspace, ev.Tx)), Value: value}, nil
+}
+
+// produce appends a record and waits for its acknowledgement or for ctx. A record in flight cannot be taken back.
+func produce(ctx context.Context, cl *kgo.Client, r *kgo.Record) (*kgo.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	type answer struct {
+		r   *kgo.Record
+		err error
+	}
+	answered := make(chan answer, 1)
+	cl.Produce(ctx, r, func(r *kgo.Record, err error) { answered <- answer{r, err} })
+	select {
+	case a := <-answered:
+		return a.r, classify(a.err)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+	}
+}
+
+// classify sorts the errors of a produce: nil, surely not appended, or unknown. Unknown is the safe answer, so
+// everything that is not listed is it.
+func classify(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.InvalidTopicException):
+		return err // refused before anything was written
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
+}
+
+// Content reads a shard's content from the events topic and holds it against its reference.
+func (c *Client) Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error) {
+	var ev *topology.Event
+	err := c.cfg.readRange(ctx, topology.TopicEvents, ref.Partition, ref.Offset, ref.Offset+1,
+		func(r *kgo.Record) error {
+			var err error
+			ev, err = topology.DecodeEvent(r.Value)
+			return err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("content at %d/%d: %w", ref.Partition, ref.Offset, err)
+	}
+	switch {
+	case ev == nil:
+		return nil, fmt.Errorf("content at %d/%d: %w: nothing is there", ref.Partition, ref.Offset, ErrContent)
+	case ev.Workspace != workspace:
+		return nil, fmt.Errorf("content at %d/%d: %w: it is of another workspace", ref.Partition, ref.Offset, ErrContent)
+	case int64(len(ev.Content)) != ref.Size || sequencer.Hash(sha256.Sum256(ev.Content)) != ref.SHA256:
+		return nil, fmt.Errorf("content at %d/%d: %w: size or hash differ", ref.Partition, ref.Offset, ErrContent)
+	}
+	return ev.Content, nil
+}
+
+// Ready says what is wrong with each thing that the client needs; nil is well. "kafka": a broker answers. "nats": the
+// connection stands (without it everything works, later). "topics": they are as they must be. "decisions": somebody
+// decides, that is, the sequencer's group has a member.
+func (c *Client) Ready(ctx context.Context) map[string]error {
+	ready := map[string]error{"kafka": c.log.Ping(ctx), "nats": nil, "topics": nil, "decisions": nil}
+	if c.nats == nil {
+		ready["nats"] = errors.New("no NATS address is configured: decisions come by Kafka alone")
+	} else if !c.nats.IsConnected() {
+		ready["nats"] = fmt.Errorf("NATS at %s is %s", c.cfg.NATS, c.nats.Status())
+	}
+	problems, err := verifyTopics(ctx, c.log, c.cfg)
+	if len(problems) > 0 {
+		err = fmt.Errorf("%w: %s", ErrTopics, problems[0])
+	}
+	ready["topics"] = err
+	ready["decisions"] = c.decided(ctx)
+	return ready
+}
+
+// decided looks for a sequencer, of either replica.
+func (c *Client) decided(ctx context.Context) error {
+	names := []string{topology.GroupOf(topology.GroupSequencer, ""), topology.GroupOf(topology.GroupSequencer, "b")}
+	groups, err := kadm.NewClient(c.log).DescribeGroups(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("look for a sequencer: %w", err)
+	}
+	for _, g := range groups {
+		if g.State == "Stable" && len(g.Members) > 0 {
+			return nil
+		}
+	}
+	return errors.New("no sequencer runs: start `hence streams`")
+}

@@ -1,0 +1,255 @@
+package streams
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lovoo/goka"
+	"github.com/nats-io/nats.go"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Statuses of a closure row, in the order in which a transaction passes through them.
+const (
+	statusOpen      = "open"
+	statusSealed    = "sealed"
+	statusCommitted = "committed"
+	statusAborted   = "aborted"
+	statusSettled   = "settled"
+)
+
+// maxRowEdges bounds what one transaction's row keeps; more than any footprint may have.
+const maxRowEdges = 1024
+
+// closureProcessor keeps the table of transactions: what each rests on. Its inputs have no common order, so whatever
+// changes a row is a join: sets grow, statuses rise, seqs are set once. Every order ends in the same row.
+type closureProcessor struct {
+	*base
+	conn *nats.Conn
+}
+
+func newClosureProcessor(b *base, conn *nats.Conn) *closureProcessor {
+	b.name, b.group = "closure", topology.GroupOf(topology.GroupClosure, b.cfg.Replica)
+	b.table = topology.TableOf(b.group)
+	return &closureProcessor{base: b, conn: conn}
+}
+
+func (c *closureProcessor) common() *base { return c.base }
+
+func (c *closureProcessor) graph() *goka.GroupGraph {
+	return goka.DefineGroup(goka.Group(c.group),
+		goka.Input(goka.Stream(topology.TopicDecisions), rawCodec{}, c.decision),
+		goka.Input(goka.Stream(topology.TopicEvents), rawCodec{}, c.event),
+		goka.Input(goka.Stream(topology.TopicTxs), rawCodec{}, c.outcome),
+		goka.Output(goka.Stream(topology.TopicTxs), rawCodec{}),
+		goka.Output(goka.Stream(topology.TopicParked), rawCodec{}),
+		goka.Persist(rawCodec{}))
+}
+
+// decision carries a decision over to the key of its transaction; contents stay behind.
+func (c *closureProcessor) decision(ctx goka.Context, msg any) {
+	o := c.readDecision(recordOf(ctx), bytesOf(msg))
+	if o == nil || o.Tx == "" {
+		return
+	}
+	for i := range o.Shards {
+		o.Shards[i].Content = nil
+	}
+	b, err := topology.EncodeOutcome(o)
+	if err != nil {
+		panic(fmt.Sprintf("streams: decision %s/%d cannot be carried over: %v", o.Workspace, o.Seq, err))
+	}
+	ctx.Emit(goka.Stream(topology.TopicTxs), topology.EventKey(o.Workspace, o.Tx), b)
+}
+
+// event joins what an agent did into its transaction's row. Loose reads of a session have no row.
+func (c *closureProcessor) event(ctx goka.Context, msg any) {
+	value := bytesOf(msg)
+	reason := checkKey(ctx.Key(), ctx.Partition(), c.cfg.Partitions)
+	var ev *topology.Event
+	switch {
+	case reason != "":
+	case len(value) == 0:
+		reason = reasonEmpty
+	case len(value) > maxEventBytes:
+		reason = reasonOversize
+	default:
+		var err error
+		if ev, err = topology.DecodeEvent(value); err != nil {
+			reason = reasonOf(err)
+		} else if topology.EventKey(ev.Workspace, ev.Tx) != ctx.Key() {
+			reason = reasonKey
+		}
+	}
+	if reason != "" {
+		c.park(recordOf(ctx), value, reason)
+		return
+	}
+	if ev.Tx != "" && ev.Kind != topology.EventContent {
+		c.change(ctx, ev.Workspace, ev.Tx, func(r *topology.ClosureRow) { joinEvent(r, ev) })
+	}
+}
+
+// outcome joins a decision into its transaction's row.
+func (c *closureProcessor) outcome(ctx goka.Context, msg any) {
+	value := bytesOf(msg)
+	reason := checkKey(ctx.Key(), ctx.Partition(), c.cfg.Partitions)
+	var o *sequencer.Outcome
+	switch {
+	case reason != "":
+	case len(value) == 0:
+		reason = reasonEmpty
+	default:
+		var err error
+		if o, err = topology.DecodeOutcome(value); err != nil {
+			reason = reasonOf(err)
+		} else if topology.EventKey(o.Workspace, o.Tx) != ctx.Key() {
+			reason = reasonKey
+		}
+	}
+	if reason != "" {
+		c.park(recordOf(ctx), value, reason)
+		return
+	}
+	c.change(ctx, o.Workspace, o.Tx, func(r *topology.ClosureRow) { joinOutcome(r, o) })
+}
+
+// change joins something into the row of the record's key.
+func (c *closureProcessor) change(ctx goka.Context, workspace string, tx sequencer.TxID,
+	join func(*topology.ClosureRow),
+) {
+	row := &topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen}
+	had, _ := ctx.Value().([]byte)
+	if had != nil {
+		var err error
+		if row, err = topology.DecodeClosureRow(had); err != nil {
+			ctx.Fail(fmt.Errorf("row %q of %s: %w", ctx.Key(), c.table, err))
+		}
+	}
+	scar := row.Scar
+	join(row)
+	finishRow(row)
+	b, err := topology.EncodeClosureRow(row)
+	if err != nil {
+		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", ctx.Key(), c.table, err))
+	}
+	if row.Scar && !scar {
+		c.metrics.scars.Inc()
+		c.cfg.Logger.Error("the commit order violates causality", "workspace", workspace, "tx", tx, "seq", row.Seq)
+	}
+	if string(b) != string(had) {
+		ctx.SetValue(b)
+	}
+}
+
+func joinEvent(r *topology.ClosureRow, ev *topology.Event) {
+	r.Agent = ev.Agent
+	switch ev.Kind {
+	case topology.EventRead:
+		r.Edges = append(r.Edges, topology.ClosureEdge{Scope: ev.Scope, Writer: ev.Writer, Version: ev.Version,
+			View: ev.View})
+	case topology.EventWrite:
+		r.Writes = append(r.Writes, ev.Scope)
+	case topology.EventSeal:
+		r.Status = laterStatus(r.Status, statusSealed)
+		if ev.Seal == nil {
+			return
+		}
+		for _, read := range ev.Seal.Reads {
+			r.Edges = append(r.Edges, topology.ClosureEdge{Scope: read.Scope, Writer: read.Writer,
+				Version: read.Version, View: read.View})
+		}
+		for _, s := range ev.Seal.Shards {
+			r.Writes = append(r.Writes, s.Scope)
+		}
+	}
+}
+
+func joinOutcome(r *topology.ClosureRow, o *sequencer.Outcome) {
+	if o.Agent != "" {
+		r.Agent = o.Agent
+	}
+	switch o.Kind {
+	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
+		r.Seq, r.Code = o.Seq, o.Code
+		r.RestsOn = append(r.RestsOn, o.RestsOn...)
+		for _, w := range o.Writes {
+			r.Writes = append(r.Writes, w.Scope)
+		}
+		if o.Kind == sequencer.OutcomeCommitted {
+			r.Status = laterStatus(r.Status, statusCommitted)
+		} else {
+			r.Status = laterStatus(r.Status, statusAborted)
+		}
+	case sequencer.OutcomeSettled:
+		r.Status = laterStatus(r.Status, statusSettled)
+	}
+}
+
+// laterStatus is the one that a transaction reaches later.
+func laterStatus(a, b string) string {
+	rank := func(s string) int {
+		return slices.Index([]string{statusOpen, statusSealed, statusAborted, statusCommitted, statusSettled}, s)
+	}
+	if rank(a) > rank(b) {
+		return a
+	}
+	return b
+}
+
+// finishRow brings a row into its one form and looks for a violated edge: a version that was read can only be older
+// than the commit that rests on it.
+func finishRow(r *topology.ClosureRow) {
+	slices.SortFunc(r.Edges, compareEdges)
+	r.Edges = slices.Compact(r.Edges)
+	r.Edges = r.Edges[:min(len(r.Edges), maxRowEdges)]
+	slices.Sort(r.Writes)
+	r.Writes = slices.Compact(r.Writes)
+	slices.Sort(r.RestsOn)
+	r.RestsOn = slices.Compact(r.RestsOn)
+	committed := r.Status == statusCommitted || r.Status == statusSettled && r.Code == ""
+	r.Scar = committed && r.Seq > 0 && slices.ContainsFunc(r.Edges, func(e topology.ClosureEdge) bool {
+		return e.Version > r.Seq
+	})
+}
+
+func compareEdges(a, b topology.ClosureEdge) int {
+	return cmp.Or(strings.Compare(string(a.Scope), string(b.Scope)), cmp.Compare(a.Version, b.Version),
+		cmp.Compare(a.View, b.View), strings.Compare(string(a.Writer), string(b.Writer)))
+}
+
+// mergeRows joins two images of one row, so that an old one written late by another processor takes nothing away.
+func mergeRows(a, b *topology.ClosureRow) *topology.ClosureRow {
+	a.Edges = append(a.Edges, b.Edges...)
+	a.Writes = append(a.Writes, b.Writes...)
+	a.RestsOn = append(a.RestsOn, b.RestsOn...)
+	a.Status = laterStatus(a.Status, b.Status)
+	a.Agent = cmp.Or(a.Agent, b.Agent)
+	a.Code = cmp.Or(a.Code, b.Code)
+	a.Seq = max(a.Seq, b.Seq)
+	finishRow(a)
+	return a
+}
+
+func (c *closureProcessor) gained(int32, *tableStore) error { return nil }
+
+func (c *closureProcessor) merge(key string, value []byte, _ int64, into *tableStore) {
+	had, _ := into.Get(key)
+	a, errA := topology.DecodeClosureRow(had)
+	b, errB := topology.DecodeClosureRow(value)
+	if had != nil && errA == nil && errB == nil {
+		if merged, err := topology.EncodeClosureRow(mergeRows(a, b)); err == nil {
+			value = merged
+		}
+	}
+	_ = into.Set(key, value) // a map takes everything
+}
+
+func (c *closureProcessor) dropped(bool) { c.forgetStores() }
+
+func (c *closureProcessor) keep(ctx context.Context) { c.answer(ctx, c.conn, askClosure, c.closureOf) }

@@ -1,0 +1,115 @@
+// Package streams is the only door to Kafka and NATS: the goka processors that turn the log of intents into decisions,
+// closures and frontiers, and the client that sidecars append, follow and read with. DESIGN.md beside this file tells
+// the life of a record.
+package streams
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// Config is everything that a client or a run of the processors is told. The zero value of a field means its default.
+type Config struct {
+	Brokers     []string // Kafka; at least one address
+	NATS        string   // URL; empty: Kafka alone delivers
+	Replica     string   // suffix of the groups and tables: "" or "b"
+	Instance    string   // this process among the members of its groups; default: the host's name
+	Replication int      // of topics; default 1
+	Partitions  int32    // of every topic, a power of two; default 8
+	Logger      *slog.Logger
+	Metrics     prometheus.Registerer // default: a registry that nobody reads
+	Clock       Clock                 // default: the machine's
+
+	StateEvery   int           // steps of a workspace between two written states; default 256
+	StateAfter   time.Duration // after which a changed state is written anyhow; default 1 s
+	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
+	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
+
+	// OnStateHash sees every state hash that the sequencer publishes. It runs on the decision path: be quick.
+	OnStateHash func(workspace string, seq sequencer.Seq, hash sequencer.Hash)
+	// Faults damage what NATS delivers to this client; for tests.
+	Faults Faults
+}
+
+// Faults say what happens to messages that arrive on a NATS subscription of Follow.
+type Faults struct {
+	DropEvery int // each n-th is lost; zero: none
+	SwapEvery int // each n-th changes places with the next one; zero: none
+}
+
+// Clock is the time as processors and followers see it.
+type Clock interface {
+	Now() time.Time
+	After(d time.Duration) <-chan time.Time
+}
+
+// ErrConfig is returned by every function that takes a Config when a field of it cannot be used.
+var ErrConfig = errors.New("configuration")
+
+// Bounds and defaults that are not for the user to choose.
+const (
+	defaultPartitions = 8
+	defaultStateEvery = 256
+	defaultStateAfter = time.Second
+	defaultLinger     = 5 * time.Millisecond
+	maxPartitions     = 1024
+)
+
+// checked fills in the defaults and says what is wrong.
+func (c Config) checked() (Config, error) {
+	if len(c.Brokers) == 0 {
+		return c, fmt.Errorf("%w: no Kafka address: give --brokers host:port", ErrConfig)
+	}
+	if c.Replica != "" && c.Replica != "b" {
+		return c, fmt.Errorf(`%w: replica %q: it is "" or "b"`, ErrConfig, c.Replica)
+	}
+	if c.Replication == 0 {
+		c.Replication = 1
+	}
+	if c.Partitions == 0 {
+		c.Partitions = defaultPartitions
+	}
+	if n := c.Partitions; n < 1 || n > maxPartitions || n&(n-1) != 0 {
+		return c, fmt.Errorf("%w: %d partitions: use a power of two up to %d, where all clients place keys alike",
+			ErrConfig, n, maxPartitions)
+	}
+	if c.Instance == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return c, fmt.Errorf("%w: no instance name and no host name (%w): give --instance", ErrConfig, err)
+		}
+		c.Instance = host
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Clock == nil {
+		c.Clock = machineClock{}
+	}
+	if c.StateEvery <= 0 {
+		c.StateEvery = defaultStateEvery
+	}
+	if c.StateAfter <= 0 {
+		c.StateAfter = defaultStateAfter
+	}
+	if c.Linger == 0 {
+		c.Linger = defaultLinger
+	}
+	c.Linger = max(c.Linger, 0)
+	return c, nil
+}
+
+type machineClock struct{}
+
+func (machineClock) Now() time.Time                         { return time.Now() }
+func (machineClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

@@ -1,0 +1,172 @@
+// Package embedded runs Kafka and NATS inside this process: franz-go's kfake and a nats-server, both on loopback.
+// Whoever connects cannot tell them from real servers, and must not try.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// Bounds of the servers. A segment bounds what the in-memory broker keeps of a topic that says nothing itself.
+const (
+	segmentBytes     = "8388608"
+	natsReadyIn      = 5 * time.Second
+	natsMemoryBytes  = 256 << 20
+	natsStoreBytes   = 4 << 30
+	defaultPartition = 1
+)
+
+// Options say where the servers listen and what they keep.
+type Options struct {
+	DataDir   string // empty: nothing outlives the process
+	KafkaPort int    // on 127.0.0.1; zero: a free one
+	NATSPort  int    // on 127.0.0.1; zero: a free one
+	Sync      bool   // with DataDir: an acknowledged Kafka record is on the disk, not only with the kernel
+}
+
+// Servers are the two running servers.
+type Servers struct {
+	Brokers []string // addresses of Kafka
+	NATS    string   // URL of NATS
+
+	kafka    *kfake.Cluster
+	nats     *server.Server
+	natsOpts *server.Options
+	scratch  string // removed on Close
+}
+
+// Start runs both servers; they accept connections when it returns.
+func Start(ctx context.Context, o Options) (*Servers, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("start the embedded servers: %w", err)
+	}
+	s := new(Servers)
+	if err := s.startKafka(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the embedded Kafka: %w", err), s.Close())
+	}
+	if err := s.startNATS(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the embedded NATS: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// Kafka is the broker itself, so that tests can inject faults.
+func (s *Servers) Kafka() *kfake.Cluster { return s.kafka }
+
+// Durable reports whether the NATS server keeps its streams on disk.
+func (s *Servers) Durable() bool { return s.scratch == "" }
+
+// StopNATS stops the NATS server and waits until it has stopped; StartNATS runs it again.
+func (s *Servers) StopNATS() {
+	if s.nats != nil {
+		s.nats.Shutdown()
+		s.nats.WaitForShutdown()
+		s.nats = nil
+	}
+}
+
+// StartNATS runs the NATS server, after StopNATS on the port and with the streams that it had.
+func (s *Servers) StartNATS() error {
+	ns, err := server.NewServer(s.natsOpts)
+	if err != nil {
+		return fmt.Errorf("configure it: %w", err)
+	}
+	ns.SetLogger(quiet{}, false, false)
+	ns.Start()
+	if !ns.ReadyForConnections(natsReadyIn) {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return fmt.Errorf("port %d takes no connections after %v", s.natsOpts.Port, natsReadyIn)
+	}
+	s.nats, s.NATS = ns, ns.ClientURL()
+	s.natsOpts.Port = ns.Addr().(*net.TCPAddr).Port
+	return nil
+}
+
+// Close stops both servers and waits until their goroutines have ended.
+func (s *Servers) Close() error {
+	s.StopNATS()
+	if s.kafka != nil {
+		s.kafka.Close()
+		s.kafka = nil
+	}
+	if s.scratch == "" {
+		return nil
+	}
+	if err := os.RemoveAll(s.scratch); err != nil {
+		return fmt.Errorf("remove the scratch folder of the embedded NATS: %w", err)
+	}
+	return nil
+}
+
+func (s *Servers) startKafka(o Options) error {
+	opts := []kfake.Opt{
+		kfake.NumBrokers(1), kfake.Ports(o.KafkaPort), kfake.DefaultNumPartitions(defaultPartition),
+		kfake.BrokerConfigs(map[string]string{"log.segment.bytes": segmentBytes}),
+		kfake.GroupMinSessionTimeout(100 * time.Millisecond),
+	}
+	if o.DataDir != "" {
+		dir := filepath.Join(o.DataDir, "kafka")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("create its data folder: %w", err)
+		}
+		opts = append(opts, kfake.DataDir(dir))
+		if o.Sync {
+			opts = append(opts, kfake.SyncWrites())
+		}
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		return fmt.Errorf("listen on port %d (0 is a free one): %w", o.KafkaPort, err)
+	}
+	s.kafka, s.Brokers = cluster, cluster.ListenAddrs()
+	return nil
+}
+
+// startNATS always gives JetStream a folder of its own: without one the server would share a folder under the
+// system's temporary one with every other server of this machine.
+func (s *Servers) startNATS(o Options) error {
+	opts := &server.Options{
+		ServerName: "hence-embedded", Host: "127.0.0.1", Port: o.NATSPort, NoSigs: true, NoLog: true,
+		JetStream: true, JetStreamMaxMemory: natsMemoryBytes, JetStreamMaxStore: natsStoreBytes,
+		MaxPayload: 4 << 20,
+	}
+	if o.NATSPort == 0 {
+		opts.Port = server.RANDOM_PORT
+	}
+	if o.DataDir == "" {
+		dir, err := os.MkdirTemp("", "hence-nats-")
+		if err != nil {
+			return fmt.Errorf("create its scratch folder: %w", err)
+		}
+		s.scratch, opts.StoreDir = dir, dir
+	} else {
+		opts.StoreDir = filepath.Join(o.DataDir, "nats")
+		opts.SyncAlways = true // what it acknowledges to a data folder is on the disk
+	}
+	s.natsOpts = opts
+	return s.StartNATS()
+}
+
+// quiet drops the NATS server's chatter; what is wrong shows as an error of Start.
+type quiet struct{}
+
+func (quiet) Noticef(string, ...any) {}
+func (quiet) Warnf(string, ...any)   {}
+func (quiet) Debugf(string, ...any)  {}
+func (quiet) Tracef(string, ...any)  {}
+func (quiet) Errorf(format string, args ...any) {
+	log.Printf("embedded NATS: "+format, args...)
+}
+func (quiet) Fatalf(format string, args ...any) {
+	log.Printf("embedded NATS: "+format, args...)
+}

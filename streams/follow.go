@@ -1,0 +1,260 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Way is how a decision reached a follower.
+type Way uint8
+
+// The ways, in the order in which they are tried.
+const (
+	WayNATS      Way = iota + 1 // pushed on the subject
+	WayJetStream                // caught up from the stream
+	WayKafka                    // read from hence.decisions
+)
+
+// String is the way's name in metrics.
+func (w Way) String() string {
+	switch w {
+	case WayNATS:
+		return "nats"
+	case WayJetStream:
+		return "jetstream"
+	case WayKafka:
+		return "kafka"
+	}
+	return "unknown"
+}
+
+// ErrGone is returned by Follow when decisions after the given seq are in none of the three places any more: start
+// again from a snapshot.
+var ErrGone = errors.New("decisions are gone")
+
+// Bounds of a follower.
+const (
+	liveBuffer  = 8192                 // messages; a longer queue is dropped by NATS and shows as a gap
+	maxAhead    = 4096                 // decisions that wait for one before them
+	gapGrace    = 3 * time.Millisecond // how long a decision may be late before it is looked for
+	silenceMin  = 250 * time.Millisecond
+	silenceMax  = 4 * time.Second
+	catchUpIn   = 2 * time.Second
+	fetchBatch  = 256
+	kafkaMargin = 30 * time.Second // by how much the clocks of two publishers may differ
+)
+
+// follower delivers one workspace's decisions in order.
+type follower struct {
+	c         *Client
+	workspace string
+	partition int32
+	apply     func(*sequencer.Outcome, Way) error
+	woken     chan bool // true: NATS came or went
+
+	next   sequencer.Seq
+	ahead  map[sequencer.Seq]early
+	faults faultCounter
+
+	tail     *kafkaTail // runs while NATS cannot be relied on
+	offset   int64      // in hence.decisions: everything before it is applied; -1: not known
+	atMs     int64      // publisher's time of the last decision that NATS brought; zero: none
+	seenEnd  int64      // the end of hence.decisions when nothing was missing
+	silences int        // how often in a row it looked and found nothing
+	due      time.Time  // when it looks by itself
+}
+
+type early struct {
+	o   *sequencer.Outcome
+	way Way
+}
+
+// Follow calls apply for each decision of a workspace after a seq: in order, without gaps, each once. It blocks until
+// ctx ends, apply fails or the decisions are gone. NATS is tried first; a gap, silence or a reconnect is answered from
+// JetStream, and what that does not have from Kafka.
+func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, Way) error,
+) error {
+	if err := topology.ValidWorkspace(workspace); err != nil {
+		return err
+	}
+	f := &follower{c: c, workspace: workspace, partition: topology.PartitionOf(workspace, c.cfg.Partitions),
+		apply: apply, woken: make(chan bool, 1), next: after + 1, offset: -1, seenEnd: -1,
+		ahead: make(map[sequencer.Seq]early), faults: faultCounter{Faults: c.cfg.Faults}}
+	live := make(chan *nats.Msg, liveBuffer)
+	if c.nats != nil {
+		sub, err := c.nats.ChanSubscribe(topology.DecisionSubject(workspace), live)
+		if err != nil {
+			return fmt.Errorf("follow %s: %w", workspace, err)
+		}
+		defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
+	}
+	c.mu.Lock()
+	c.followers[f] = true
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.followers, f)
+		c.mu.Unlock()
+		f.stopTail()
+	}()
+	err := f.run(ctx, live)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("follow %s: %w", workspace, err)
+}
+
+// run is the follower's loop; everything it knows is touched here only.
+func (f *follower) run(ctx context.Context, live <-chan *nats.Msg) error {
+	clock := f.c.cfg.Clock
+	f.due = clock.Now().Add(silenceMin)
+	if err := f.catchUp(ctx); err != nil {
+		return err
+	}
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m := <-live:
+			for _, m := range f.faults.pass(m) {
+				if err = f.message(m); err != nil {
+					return err
+				}
+			}
+		case t := <-f.tailed():
+			err = f.fromTail(t)
+		case changed := <-f.woken:
+			f.silences = 0
+			f.lookWithin(silenceMin)
+			if changed {
+				err = f.catchUp(ctx)
+			}
+		case <-clock.After(f.due.Sub(clock.Now())):
+			f.silences++
+			f.due = clock.Now().Add(min(silenceMin<<min(f.silences, 8), silenceMax))
+			err = f.catchUp(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// lookWithin brings the next look forward; it never puts it off.
+func (f *follower) lookWithin(d time.Duration) {
+	if at := f.c.cfg.Clock.Now().Add(d); at.Before(f.due) {
+		f.due = at
+	}
+}
+
+// message takes a decision from NATS.
+func (f *follower) message(m *nats.Msg) error {
+	o, err := topology.DecodeOutcome(m.Data)
+	if err != nil || o.Workspace != f.workspace {
+		return nil // not a decision of ours; the true one comes another way
+	}
+	applied, err := f.offer(o, WayNATS)
+	if applied && err == nil {
+		if ms, err := strconv.ParseInt(m.Header.Get(headerAtMs), 10, 64); err == nil {
+			f.atMs = ms
+		}
+		if f.tail != nil && f.tail.whole && len(f.ahead) == 0 {
+			f.stopTail() // NATS was first again
+		}
+	}
+	return err
+}
+
+// offer applies a decision if it is the next one, and then what waited for it.
+func (f *follower) offer(o *sequencer.Outcome, way Way) (applied bool, err error) {
+	switch {
+	case o.Seq < f.next:
+		return false, nil
+	case o.Seq > f.next:
+		if len(f.ahead) < maxAhead {
+			f.ahead[o.Seq] = early{o, way}
+		}
+		f.lookWithin(gapGrace)
+		return false, nil
+	}
+	f.silences, f.due = 0, f.c.cfg.Clock.Now().Add(silenceMin)
+	for {
+		if err := f.apply(o, way); err != nil {
+			return true, err
+		}
+		f.c.metrics.decisions.WithLabelValues(way.String()).Inc()
+		delete(f.ahead, f.next)
+		f.next++
+		waiting, ok := f.ahead[f.next]
+		if !ok {
+			return true, nil
+		}
+		o, way = waiting.o, waiting.way
+	}
+}
+
+// catchUp looks for decisions that NATS did not bring: in JetStream, and in Kafka when that has a hole, cannot be
+// reached, or nothing came for a while.
+func (f *follower) catchUp(ctx context.Context) error {
+	if f.tail != nil {
+		return nil // Kafka is being read already
+	}
+	err := f.fromStream(ctx)
+	if err != nil && !errors.Is(err, errStream) {
+		return err
+	}
+	if err == nil && len(f.ahead) == 0 && f.silences < 2 {
+		return nil
+	}
+	if err == nil && len(f.ahead) == 0 && !f.kafkaHasMore(ctx) {
+		return nil
+	}
+	f.startTail()
+	return nil
+}
+
+// kafkaHasMore asks whether hence.decisions has grown since nothing was missing.
+func (f *follower) kafkaHasMore(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, catchUpIn)
+	defer cancel()
+	end, err := endOffset(ctx, f.c.log, topology.TopicDecisions, f.partition)
+	return err == nil && end > f.seenEnd
+}
+
+// faultCounter damages every n-th message.
+type faultCounter struct {
+	Faults
+	n    int
+	held *nats.Msg
+}
+
+// pass returns the messages to deliver in the place of one.
+func (c *faultCounter) pass(m *nats.Msg) []*nats.Msg {
+	if c.DropEvery == 0 && c.SwapEvery == 0 {
+		return []*nats.Msg{m}
+	}
+	c.n++
+	if c.held != nil {
+		first := c.held
+		c.held = nil
+		return []*nats.Msg{m, first}
+	}
+	if c.DropEvery > 0 && c.n%c.DropEvery == 0 {
+		return nil
+	}
+	if c.SwapEvery > 0 && c.n%c.SwapEvery == 0 {
+		c.held = m
+		return nil
+	}
+	return []*nats.Msg{m}
+}

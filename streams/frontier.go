@@ -1,0 +1,173 @@
+package streams
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lovoo/goka"
+	"github.com/nats-io/nats.go"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// frontierProcessor keeps the table of scopes. A decision is split by scope into hence.scopes, because a callback may
+// set only the row of its own key. All moves of a workspace, and all rows made of them, are in one partition in the
+// order of the decisions, the workspace's own row last of each: whoever reads the table to its end has every row up to
+// that row's seq, and perhaps some of the next decisions.
+type frontierProcessor struct {
+	*base
+	conn *nats.Conn
+}
+
+func newFrontierProcessor(b *base, conn *nats.Conn) *frontierProcessor {
+	b.name, b.group = "frontier", topology.GroupOf(topology.GroupFrontier, b.cfg.Replica)
+	b.table = topology.TableOf(b.group)
+	return &frontierProcessor{base: b, conn: conn}
+}
+
+func (f *frontierProcessor) common() *base { return f.base }
+
+func (f *frontierProcessor) graph() *goka.GroupGraph {
+	return goka.DefineGroup(goka.Group(f.group),
+		goka.Input(goka.Stream(topology.TopicDecisions), rawCodec{}, f.decision),
+		goka.Input(goka.Stream(topology.TopicScopes), rawCodec{}, f.move),
+		goka.Output(goka.Stream(topology.TopicScopes), rawCodec{}),
+		goka.Output(goka.Stream(topology.TopicParked), rawCodec{}),
+		goka.Persist(rawCodec{}))
+}
+
+// decision splits one decision.
+func (f *frontierProcessor) decision(ctx goka.Context, msg any) {
+	o := f.readDecision(recordOf(ctx), bytesOf(msg))
+	if o == nil {
+		return
+	}
+	moves := topology.SplitByScope(o)
+	for i := range moves {
+		b, err := topology.EncodeScopeMove(&moves[i])
+		if err != nil {
+			panic(fmt.Sprintf("streams: decision %s/%d cannot be split: %v", o.Workspace, o.Seq, err))
+		}
+		ctx.Emit(goka.Stream(topology.TopicScopes), moves[i].Key(), b)
+	}
+}
+
+// readDecision decodes a record of hence.decisions; one that cannot be read is parked and nil is returned.
+func (b *base) readDecision(ctx *tracked, value []byte) *sequencer.Outcome {
+	reason := checkKey(ctx.Key(), ctx.Partition(), b.cfg.Partitions)
+	var o *sequencer.Outcome
+	switch {
+	case reason != "":
+	case len(value) == 0:
+		reason = reasonEmpty
+	default:
+		var err error
+		if o, err = topology.DecodeCloudEvent(value); err != nil {
+			reason = reasonOf(err)
+		} else if o.Workspace != ctx.Key() {
+			reason = reasonKey
+		}
+	}
+	if reason != "" {
+		b.park(ctx, value, reason)
+		return nil
+	}
+	return o
+}
+
+// move applies one move to the row of its scope.
+func (f *frontierProcessor) move(ctx goka.Context, msg any) {
+	value := bytesOf(msg)
+	m, reason := f.readMove(ctx, value)
+	if reason != "" {
+		f.park(recordOf(ctx), value, reason)
+		return
+	}
+	row := &topology.FrontierRow{Workspace: m.Workspace, Scope: m.Scope}
+	if had, _ := ctx.Value().([]byte); had != nil {
+		var err error
+		if row, err = topology.DecodeFrontierRow(had); err != nil {
+			ctx.Fail(fmt.Errorf("row %q of %s: %w", ctx.Key(), f.table, err))
+		}
+	}
+	if m.Seq <= row.Seq {
+		return // a second copy, or one of a processor that lags behind
+	}
+	if m.Last() && m.Seq != row.Seq+1 {
+		f.metrics.gaps.Inc()
+		f.cfg.Logger.Error("decisions are missing", "workspace", m.Workspace, "after", row.Seq, "next", m.Seq)
+	}
+	moveRow(row, m)
+	b, err := topology.EncodeFrontierRow(row)
+	if err != nil {
+		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", ctx.Key(), f.table, err))
+	}
+	ctx.SetValue(b, goka.WithCtxEmitHeaders(gokaAt(int64(row.Seq))))
+}
+
+func (f *frontierProcessor) readMove(ctx goka.Context, value []byte) (*topology.ScopeMove, string) {
+	if reason := checkKey(ctx.Key(), ctx.Partition(), f.cfg.Partitions); reason != "" {
+		return nil, reason
+	}
+	if len(value) == 0 {
+		return nil, reasonEmpty
+	}
+	m, err := topology.DecodeScopeMove(value)
+	if err != nil {
+		return nil, reasonOf(err)
+	}
+	if m.Key() != ctx.Key() {
+		return nil, reasonKey
+	}
+	return m, ""
+}
+
+// moveRow brings a row to the seq of a move.
+func moveRow(row *topology.FrontierRow, m *topology.ScopeMove) {
+	row.Seq = m.Seq
+	for range m.Ended {
+		if i := slices.IndexFunc(row.Open, func(o topology.OpenEpoch) bool { return o.Tx == m.Tx }); i >= 0 {
+			row.Open = slices.Delete(row.Open, i, i+1)
+		}
+	}
+	for range m.Added { // one entry for each hold: a transaction may have several on one scope
+		row.Open = append(row.Open, topology.OpenEpoch{Epoch: m.Epoch, Tx: m.Tx, Since: m.Seq})
+	}
+	slices.SortStableFunc(row.Open, func(a, b topology.OpenEpoch) int {
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), strings.Compare(string(a.Tx), string(b.Tx)))
+	})
+	row.Frontier = 0
+	if len(row.Open) > 0 {
+		row.Frontier = row.Open[0].Epoch
+	}
+	if m.Write != nil {
+		row.Version, row.Writer = m.Seq, m.Write.Writer
+	}
+	if s := m.Shard; s != nil {
+		row.Version = m.Seq
+		if m.Write == nil {
+			row.Writer = sequencer.Writer{Seq: m.Seq, Tx: m.Tx}
+		}
+		row.Shard = &topology.ShardRow{Scope: s.Scope, Version: m.Seq, Writer: row.Writer, Type: s.Type,
+			Content: s.Content, Ref: s.Ref}
+	}
+	if m.Last() {
+		row.Chain, row.Time, row.Floor = m.Chain, m.Time, m.Floor
+	}
+}
+
+func (f *frontierProcessor) gained(int32, *tableStore) error { return nil }
+
+func (f *frontierProcessor) merge(key string, value []byte, at int64, into *tableStore) {
+	into.newer(key, value, at)
+}
+
+func (f *frontierProcessor) dropped(bool) { f.forgetStores() }
+
+func (f *frontierProcessor) keep(ctx context.Context) {
+	f.answer(ctx, f.conn, askFrontier, f.frontierOf)
+}

@@ -1,0 +1,70 @@
+package streams
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what a client and the processors count. Several of them in one process count into the same series.
+type metrics struct {
+	decisions   *prometheus.CounterVec // by way: received by Follow
+	published   prometheus.Counter     // outcomes given to NATS and to Kafka
+	natsRefused prometheus.Counter     // outcomes that NATS did not take; Kafka has them
+	parked      *prometheus.CounterVec // by topic, reason
+	states      prometheus.Counter
+	replays     prometheus.Counter
+	ticks       prometheus.Counter
+	scars       prometheus.Counter
+	gaps        prometheus.Counter     // seqs that the frontier's input jumped over
+	restarts    *prometheus.CounterVec // by processor
+	stopped     *prometheus.GaugeVec   // by processor: partitions that wait for a newer binary
+	lag         *prometheus.GaugeVec   // by topic, partition: records between what was begun and the end
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	return &metrics{
+		decisions: counters(reg, "hence_decisions_received_total", "Decisions applied by Follow, by way.", "way"),
+		published: counter(reg, "hence_decisions_published_total", "Decisions published, repeated ones too."),
+		natsRefused: counter(reg, "hence_decisions_nats_refused_total",
+			"Decisions that NATS did not take; they are in Kafka."),
+		parked: counters(reg, "hence_records_parked_total",
+			"Records that could not be read and went to hence.parked.", "topic", "reason"),
+		states:   counter(reg, "hence_states_written_total", "States of workspaces written to the sequencer's table."),
+		replays:  counter(reg, "hence_records_replayed_total", "Records of hence.intents that were applied before."),
+		ticks:    counter(reg, "hence_ticks_appended_total", "Ticks appended."),
+		scars:    counter(reg, "hence_scars_total", "Transactions that read from a later commit; must stay zero."),
+		gaps:     counter(reg, "hence_frontier_gaps_total", "Seqs missing in hence.decisions; must stay zero."),
+		restarts: counters(reg, "hence_processor_restarts_total", "Processors built again after they stopped.", "processor"),
+		stopped: gauges(reg, "hence_partitions_stopped",
+			"Partitions that stand before a record of a newer binary.", "processor"),
+		lag: gauges(reg, "hence_input_lag_records", "Records between the last begun and the end.", "topic", "partition"),
+	}
+}
+
+func counter(reg prometheus.Registerer, name, help string) prometheus.Counter {
+	return registered(reg, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
+}
+
+func counters(reg prometheus.Registerer, name, help string, labels ...string) *prometheus.CounterVec {
+	return registered(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+}
+
+func gauges(reg prometheus.Registerer, name, help string, labels ...string) *prometheus.GaugeVec {
+	return registered(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
+}
+
+// registered registers a collector or returns the one that is there under its name.
+func registered[T prometheus.Collector](reg prometheus.Registerer, c T) T {
+	err := reg.Register(c)
+	var there prometheus.AlreadyRegisteredError
+	if errors.As(err, &there) {
+		if had, ok := there.ExistingCollector.(T); ok {
+			return had
+		}
+	}
+	if err != nil {
+		panic("streams: register metrics: " + err.Error())
+	}
+	return c
+}

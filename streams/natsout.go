@@ -1,0 +1,119 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Headers of a decision's message on NATS.
+const (
+	headerSeq  = "Hence-Seq"
+	headerAtMs = "Hence-At-Ms" // the publisher's clock; only where to begin to look in Kafka rests on it
+)
+
+// Bounds of the JetStream stream: it serves late joiners, Kafka keeps everything.
+const (
+	streamMaxAge   = 24 * time.Hour
+	streamMaxBytes = 128 << 20
+	natsReconnect  = 100 * time.Millisecond
+	natsRetryIn    = 500 * time.Millisecond
+)
+
+// dialNATS connects in the background and for ever; an empty URL is no connection at all.
+func (c Config) dialNATS(changed func()) (*nats.Conn, error) {
+	if c.NATS == "" {
+		return nil, nil
+	}
+	notify := func(*nats.Conn) { changed() }
+	conn, err := nats.Connect(c.NATS, nats.Name("hence-"+c.Instance), nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1), nats.ReconnectWait(natsReconnect), nats.ReconnectJitter(natsReconnect, natsReconnect),
+		nats.ConnectHandler(notify), nats.ReconnectHandler(notify),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { changed() }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			c.Logger.Debug("NATS", "error", err) // a slow subscription shows as a gap, which Follow closes
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", c.NATS, err)
+	}
+	return conn, nil
+}
+
+// natsOut publishes decisions. It never waits: what NATS does not take is in Kafka all the same.
+type natsOut struct {
+	conn    *nats.Conn // nil: no NATS
+	metrics *metrics
+}
+
+// publish sends a decision to its workspace's subject, where subscribers get it at once and the stream keeps it; the
+// message id lets the stream drop a second copy, from whichever processor.
+func (n natsOut) publish(o *sequencer.Outcome, at time.Time) {
+	if n.conn == nil {
+		return
+	}
+	data, err := topology.EncodeOutcome(o)
+	if err != nil {
+		panic(fmt.Sprintf("streams: decision %s/%d cannot be written: %v", o.Workspace, o.Seq, err))
+	}
+	m := nats.NewMsg(topology.DecisionSubject(o.Workspace))
+	m.Data = data
+	m.Header.Set(nats.MsgIdHdr, topology.DecisionMessageID(o.Workspace, o.Seq))
+	m.Header.Set(headerSeq, strconv.FormatUint(uint64(o.Seq), 10))
+	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
+	if err := n.conn.PublishMsg(m); err != nil {
+		n.metrics.natsRefused.Inc()
+	}
+}
+
+// keepStream creates the stream, and again whenever NATS comes back, perhaps without it.
+func (n natsOut) keepStream(ctx context.Context, cfg Config, changed <-chan struct{}) {
+	if n.conn == nil {
+		return
+	}
+	js, err := jetstream.New(n.conn)
+	if err != nil {
+		cfg.Logger.Error("JetStream cannot be used; Kafka alone serves late joiners", "error", err)
+		return
+	}
+	for {
+		var again <-chan time.Time
+		if err := ensureStream(ctx, js, cfg); err != nil && ctx.Err() == nil {
+			cfg.Logger.Debug("no decision stream yet", "error", err)
+			again = cfg.Clock.After(natsRetryIn)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		case <-again:
+		}
+	}
+}
+
+func ensureStream(ctx context.Context, js jetstream.JetStream, cfg Config) error {
+	ctx, cancel := context.WithTimeout(ctx, natsRetryIn*4)
+	defer cancel()
+	storage := jetstream.FileStorage
+	if cfg.MemoryStream {
+		storage = jetstream.MemoryStorage
+	}
+	_, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: topology.DecisionStream, Subjects: []string{topology.DecisionSubjects},
+		Description: "decisions for late joiners; Kafka's hence.decisions is the source of truth",
+		Retention:   jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, Storage: storage,
+		MaxAge: streamMaxAge, MaxBytes: streamMaxBytes, Duplicates: topology.DuplicateWindow, AllowDirect: true,
+		Replicas: 1,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("create the stream %s: %w", topology.DecisionStream, err)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package streams
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Snapshot reads the frontier table's partition to its end. Every outcome up to Seq is in it whole, and some of those
+// up to Through: it is a prefix once every outcome up to Through is applied on top of Seq. A workspace that nothing is
+// known of yet has an empty snapshot at Seq 0.
+func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snapshot, error) {
+	if err := topology.ValidWorkspace(workspace); err != nil {
+		return nil, err
+	}
+	table := topology.TableOf(topology.GroupOf(topology.GroupFrontier, c.cfg.Replica))
+	partition := topology.PartitionOf(workspace, c.cfg.Partitions)
+	end, err := endOffset(ctx, c.log, table, partition)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", workspace, err)
+	}
+	rows := make(map[sequencer.Scope]*topology.FrontierRow)
+	err = c.cfg.readRange(ctx, table, partition, 0, end, func(r *kgo.Record) error {
+		if topology.WorkspaceOfKey(string(r.Key)) != workspace || r.Value == nil {
+			return nil
+		}
+		row, err := topology.DecodeFrontierRow(r.Value)
+		if err != nil {
+			return fmt.Errorf("row %q at offset %d: %w", r.Key, r.Offset, err)
+		}
+		// The newest row counts, not the last one: a processor that was thought dead may have written after its heir.
+		if had := rows[row.Scope]; had == nil || had.Seq <= row.Seq {
+			rows[row.Scope] = row
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", workspace, err)
+	}
+	return snapshotOf(workspace, rows), nil
+}
+
+func snapshotOf(workspace string, rows map[sequencer.Scope]*topology.FrontierRow) *topology.Snapshot {
+	s := &topology.Snapshot{Workspace: workspace}
+	if head := rows[""]; head != nil {
+		s.Seq, s.Chain, s.Time, s.Floor = head.Seq, head.Chain, head.Time, head.Floor
+	}
+	for _, row := range rows {
+		s.Through = max(s.Through, row.Seq)
+		if row.Shard != nil {
+			s.Shards = append(s.Shards, *row.Shard)
+		}
+	}
+	slices.SortFunc(s.Shards, func(a, b topology.ShardRow) int { return cmp.Compare(a.Scope, b.Scope) })
+	return s
+}

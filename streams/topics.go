@@ -1,0 +1,195 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/topology"
+)
+
+// Problem is one thing that is wrong with the topics of a cluster.
+type Problem struct {
+	Topic string // empty: the cluster as a whole
+	What  string // what is wrong
+	Fix   string // the command or the setting that mends it
+}
+
+// String is the problem in one line.
+func (p Problem) String() string {
+	if p.Topic == "" {
+		return p.What + ": " + p.Fix
+	}
+	return p.Topic + ": " + p.What + ": " + p.Fix
+}
+
+// ErrTopics is returned by Run and EnsureTopics when a topic is missing or not as it must be.
+var ErrTopics = errors.New("topics")
+
+// topicsAnswerIn bounds the wait for new topics: creation is asynchronous on real clusters.
+const topicsAnswerIn = 30 * time.Second
+
+func (c Config) topics() []topology.Topic {
+	return topology.Topics(topology.Options{
+		Partitions: c.Partitions, Replication: int16(c.Replication), Replica: c.Replica,
+	})
+}
+
+// EnsureTopics creates the topics that are missing and waits until every partition answers. Topics that are there are
+// left as they are: see VerifyTopics.
+func EnsureTopics(ctx context.Context, cfg Config) error {
+	cfg, err := cfg.checked()
+	if err != nil {
+		return err
+	}
+	want := cfg.topics()
+	if err := topology.Validate(want); err != nil {
+		return fmt.Errorf("%w: %w", ErrTopics, err)
+	}
+	cl, err := kgo.NewClient(cfg.baseOptions()...)
+	if err != nil {
+		return fmt.Errorf("create topics: %w", err)
+	}
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	for _, t := range want {
+		settings := make(map[string]*string)
+		for k, v := range t.Config() {
+			settings[k] = kadm.StringPtr(v)
+		}
+		created, err := admin.CreateTopics(ctx, t.Partitions, t.Replication, settings, t.Name)
+		if err == nil {
+			err = created[t.Name].Err
+		}
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			return fmt.Errorf("%w: create %s: %w", ErrTopics, t.Name, err)
+		}
+	}
+	return waitForTopics(ctx, cl, want)
+}
+
+// waitForTopics returns when each partition of each topic can be asked for its end.
+func waitForTopics(ctx context.Context, cl *kgo.Client, want []topology.Topic) error {
+	ctx, cancel := context.WithTimeout(ctx, topicsAnswerIn)
+	defer cancel()
+	names := make([]string, 0, len(want))
+	for _, t := range want {
+		names = append(names, t.Name)
+	}
+	for {
+		listed, err := kadm.NewClient(cl).ListEndOffsets(ctx, names...)
+		if err == nil {
+			if err = listed.Error(); err == nil && len(listed) == len(names) {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: not every partition answers within %v: %w", ErrTopics, topicsAnswerIn,
+				errors.Join(err, ctx.Err()))
+		case <-time.After(retryBackoff):
+		}
+	}
+}
+
+// VerifyTopics compares the topics of the cluster with what they must be.
+func VerifyTopics(ctx context.Context, cfg Config) ([]Problem, error) {
+	cfg, err := cfg.checked()
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(cfg.baseOptions()...)
+	if err != nil {
+		return nil, fmt.Errorf("verify topics: %w", err)
+	}
+	defer cl.Close()
+	return verifyTopics(ctx, cl, cfg)
+}
+
+func verifyTopics(ctx context.Context, cl *kgo.Client, cfg Config) ([]Problem, error) {
+	want := cfg.topics()
+	names := make([]string, 0, len(want))
+	for _, t := range want {
+		names = append(names, t.Name)
+	}
+	admin := kadm.NewClient(cl)
+	there, err := admin.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("verify topics: %w", err)
+	}
+	settings, err := admin.DescribeTopicConfigs(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("verify topics: %w", err)
+	}
+	var problems []Problem
+	for _, t := range want {
+		detail := there[t.Name]
+		if detail.Err != nil || len(detail.Partitions) == 0 {
+			problems = append(problems, Problem{t.Name, "it does not exist", cfg.createCommand()})
+			continue
+		}
+		problems = append(problems, cfg.shape(t, detail)...)
+		found, err := settings.On(t.Name, nil)
+		if err == nil {
+			err = found.Err
+		}
+		if err != nil {
+			return problems, fmt.Errorf("verify topics: settings of %s: %w", t.Name, err)
+		}
+		problems = append(problems, differing(t, found.Configs)...)
+	}
+	return problems, nil
+}
+
+// createCommand is the command that creates what is missing.
+func (c Config) createCommand() string {
+	cmd := fmt.Sprintf("hence topics create --brokers %s --partitions %d --replication %d",
+		strings.Join(c.Brokers, ","), c.Partitions, c.Replication)
+	if c.Replica != "" {
+		cmd += " --replica " + c.Replica
+	}
+	return cmd
+}
+
+// shape compares partition and replica counts. A partition count cannot be mended in place: keys would move.
+func (c Config) shape(want topology.Topic, is kadm.TopicDetail) (problems []Problem) {
+	if n := len(is.Partitions); n != int(want.Partitions) {
+		problems = append(problems, Problem{want.Name,
+			fmt.Sprintf("%d partitions where all topics must have %d", n, want.Partitions),
+			fmt.Sprintf("run with --partitions %d if all topics have as many, else delete the topic and run: %s",
+				n, c.createCommand())})
+	}
+	if n := is.Partitions.NumReplicas(); n < int(want.Replication) {
+		problems = append(problems, Problem{want.Name,
+			fmt.Sprintf("%d replicas, fewer than the %d asked for", n, want.Replication),
+			fmt.Sprintf("kafka-reassign-partitions.sh to %d replicas, or run with --replication %d", want.Replication, n)})
+	}
+	return problems
+}
+
+// differing compares the settings that our guarantees rest on; a broker that does not know one says nothing of it.
+func differing(want topology.Topic, is []kadm.Config) (problems []Problem) {
+	found := make(map[string]string, len(is))
+	for _, s := range is {
+		if s.Value != nil {
+			found[s.Key] = *s.Value
+		}
+	}
+	settings := want.Config()
+	for _, k := range slices.Sorted(maps.Keys(settings)) {
+		v := settings[k]
+		if have, ok := found[k]; ok && have != v {
+			problems = append(problems, Problem{want.Name, fmt.Sprintf("%s is %s where it must be %s", k, have, v),
+				fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s=%s", want.Name, k, v)})
+		}
+	}
+	return problems
+}
