@@ -1,0 +1,59 @@
+package it
+
+import (
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+// TestTidyRulesFail gives each house rule a file that breaks it.
+func TestTidyRulesFail(t *testing.T) {
+	for _, c := range []struct {
+		rule       string
+		check      func(*source) []string
+		path, text string
+	}{
+		{"file length", longFile, "streams/a.go", "package a\n" + strings.Repeat("\n", maxFileLines)},
+		{"function length", longFunctions, "streams/a.go", "package a\nfunc f() {" + strings.Repeat("\n", 80) + "}\n"},
+		{"line length", longLines, "streams/a.go", "package a\n// " + strings.Repeat("é", 120)},
+		{"sleep", sleeps, "streams/a_test.go", "package a\nfunc f() { time.Sleep(1) }"},
+		{"skip", bareSkips, "streams/a_test.go", "package a\nfunc f() { t.Skip() }"},
+		{"skip now", bareSkips, "streams/a_test.go", "package a\nfunc f() { t.SkipNow() }"},
+		{"arrow back", arrows, "streams/a.go", "package a\nimport \"github.com/hence-dev/hence/sidecar\""},
+		{"arrow from the fold", arrows, "sequencer/a.go", "package a\nimport \"github.com/hence-dev/hence/topology\""},
+		{"clock in the fold", arrows, "sequencer/a.go", "package a\nimport \"time\""},
+		{"client of the client", arrows, "sidecar/client/a.go", "package a\nimport \"github.com/hence-dev/hence/sidecar\""},
+		{"function without comment", undocumented, "streams/a.go", "package a\nfunc F() {}"},
+		{"method without comment", undocumented, "streams/a.go", "package a\nfunc (T[K]) F() {}"},
+		{"type without comment", undocumented, "streams/a.go", "package a\ntype T int"},
+		{"left over", leftovers, "streams/a.go", "package a\n// " + "TO" + "DO: later"},
+		{"init", importWork, "streams/a.go", "package a\nfunc init() {}"},
+		{"variable", importWork, "streams/a.go", "package a\nvar table = map[string]int{}"},
+		{"weakened", weakened, "streams/a.go", "package a\nvar w = sequencer.WeakenNoBase"},
+	} {
+		if found := c.check(parsed(t, c.path, c.text)); len(found) == 0 {
+			t.Errorf("%s: nothing is found in %q", c.rule, c.text)
+		}
+	}
+	fine := parsed(t, "streams/a.go", "// Package a is fine.\npackage a\nvar errA = errors.New(\"a\")\nvar _ I = T{}\n")
+	for _, check := range []func(*source) []string{longFile, longFunctions, longLines, arrows, undocumented, importWork} {
+		if found := check(fine); len(found) > 0 {
+			t.Errorf("a file that keeps the rules has %v", found)
+		}
+	}
+	twice := []*source{fine, parsed(t, "streams/b.go", "// Package a again.\npackage a\n")}
+	if len(packageDocs(twice)) != 1 || len(packageDocs([]*source{parsed(t, "x/a.go", "package a")})) != 1 {
+		t.Error("a second package comment, or none, is not found")
+	}
+}
+
+func parsed(tb testing.TB, path, text string) *source {
+	tb.Helper()
+	set := token.NewFileSet()
+	tree, err := parser.ParseFile(set, path, text, parser.ParseComments)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &source{path: path, text: []byte(text), tree: tree, set: set}
+}
