@@ -1,0 +1,77 @@
+package script
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// FormatOutcome writes an outcome as one line: its seq and kind, whom it concerns, why, who is in the way, and what it
+// changed. It is for people; hashes, texts and the position in the log are left out.
+func FormatOutcome(o *sequencer.Outcome) string {
+	var l line
+	l.add("%d", o.Seq)
+	l.word(strings.ReplaceAll(o.Kind.String(), "_", "-"))
+	if o.Tx != "" {
+		l.word(name(string(o.Tx)))
+	} else if o.Agent != "" {
+		l.word(name(o.Agent))
+	}
+	l.whenf(o.Epoch != 0, "e%d", o.Epoch)
+	l.whenf(o.Group != "" && o.Tx == "", "group=%s", name(o.Group))
+	l.whenf(o.Winner != "", "winner=%s", name(string(o.Winner)))
+	l.whenf(o.Server != "", "server=%s", name(o.Server))
+	l.whenf(o.Rules != nil, "version=%d", o.RulesVersion)
+	l.why(o)
+	l.whenf(len(o.May) > 0, "may=%s", join(o.May, want))
+	for _, h := range o.Added {
+		l.word("+" + hold(h))
+	}
+	for _, h := range o.Ended {
+		l.word("-" + hold(h))
+	}
+	for _, w := range o.Writes {
+		l.word(write(w, o))
+	}
+	l.whenf(len(o.RestsOn) > 0, "rests-on=%s", join(o.RestsOn, txName))
+	l.whenf(len(o.Residue) > 0, "residue=%s", join(o.Residue, txName))
+	l.flag("final", o.Final)
+	return strings.Join(l, " ")
+}
+
+// why writes the reason, where it was found, who moved it and who is in the way.
+func (l *line) why(o *sequencer.Outcome) {
+	l.whenf(o.Code != "", "%s", o.Code)
+	l.whenf(o.Would != "", "would=%s", o.Would)
+	l.whenf(o.Scope != "", "at=%s", scope(o.Scope))
+	l.whenf(o.Moved != sequencer.Writer{}, "moved-by=%s", writer(o.Moved))
+	for _, b := range o.BlockedBy {
+		l.word("blocked-by=" + name(string(b.Tx)) + ":" + b.Why + mark(b.Scope != "", ":"+scope(b.Scope)))
+	}
+	l.flag("retry", o.Retryable)
+}
+
+func hold(h sequencer.Hold) string {
+	return h.Kind.String() + ":" + want(sequencer.Want{Scope: h.Scope, Access: h.Access})
+}
+
+// write writes one scope that moved. Its writer is named where it is not the outcome's own transaction.
+func write(w sequencer.Write, o *sequencer.Outcome) string {
+	out := "wrote=" + scope(w.Scope)
+	if w.Writer.Tx != o.Tx || w.Writer.Residue || w.Writer.Seq != o.Seq {
+		out += ";by=" + writer(w.Writer)
+	}
+	if w.Former != (sequencer.Writer{}) {
+		out += ";was=" + writer(w.Former)
+	}
+	return out
+}
+
+func writer(w sequencer.Writer) string {
+	out := "nobody"
+	if w.Tx != "" {
+		out = name(string(w.Tx))
+	}
+	return out + mark(w.Seq != 0, fmt.Sprintf("@%d", w.Seq)) + mark(w.Residue, "(residue)")
+}
