@@ -63,7 +63,11 @@ func DecisionHeaders(o *sequencer.Outcome, at time.Time, traceparent string) []H
 // decision. Two replicas write the same bytes when they give the same time, that of the input record; the zero time
 // and an empty traceparent are left out. It fails when a text is not UTF-8 or the record over MaxRecordBytes.
 func EncodeCloudEvent(o *sequencer.Outcome, at time.Time, traceparent string) ([]byte, error) {
-	j := &object{b: make([]byte, 0, 1024)}
+	room := 1024 + 96*(len(o.Added)+len(o.Ended)+len(o.Writes))
+	for i := range o.Shards {
+		room += 256 + len(o.Shards[i].Content)*3/2
+	}
+	j := &object{b: make([]byte, 0, room)}
 	j.open('{')
 	j.text("specversion", "1.0")
 	j.text("id", DecisionMessageID(o.Workspace, o.Seq))

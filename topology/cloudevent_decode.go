@@ -1,8 +1,6 @@
 package topology
 
 import (
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,9 +8,6 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 )
-
-// maxJSONValues bounds the values of one decision: the smallest takes two bytes, and up to a hundred once decoded.
-const maxJSONValues = 1 << 17
 
 // CloudEvent is a record of hence.decisions with the attributes that are not the decision's own.
 type CloudEvent struct {
@@ -40,56 +35,78 @@ func ReadCloudEvent(b []byte) (*CloudEvent, error) {
 	return e, nil
 }
 
+// envelope is a CloudEvent's attributes, as far as decisions have them, and where its data stands in the text.
 type envelope struct {
-	SpecVersion string          `json:"specversion"`
-	ID          string          `json:"id"`
-	Source      string          `json:"source"`
-	Type        string          `json:"type"`
-	Time        string          `json:"time"`
-	Traceparent string          `json:"traceparent"`
-	Data        json.RawMessage `json:"data"`
+	specVersion, id, source, kind, time, traceparent string
+	data                                             []byte
+}
+
+func (env *envelope) read(r *jsonReader) {
+	r.object(func(name string) {
+		switch name {
+		case "specversion":
+			env.specVersion = r.text()
+		case "id":
+			env.id = r.text()
+		case "source":
+			env.source = r.text()
+		case "type":
+			env.kind = r.text()
+		case "time":
+			env.time = r.text()
+		case "traceparent":
+			env.traceparent = r.text()
+		case "data":
+			r.peek()
+			from := r.at
+			r.skip()
+			env.data = r.b[from:r.at]
+		default:
+			r.skip()
+		}
+	})
+	r.end()
 }
 
 func readCloudEvent(b []byte) (*CloudEvent, error) {
 	if len(b) > MaxRecordBytes {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d are read", ErrMalformed, len(b), MaxRecordBytes)
 	}
-	if n := jsonValues(b); n > maxJSONValues {
-		return nil, fmt.Errorf("%w: %d values, at most %d are read", ErrMalformed, n, maxJSONValues)
-	}
 	var env envelope
-	if err := json.Unmarshal(b, &env); err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
+	r := &jsonReader{b: b}
+	if env.read(r); r.err != nil {
+		return nil, r.err
 	}
-	if env.SpecVersion != "1.0" {
-		return nil, fmt.Errorf("%w: specversion %q, 1.0 is read", ErrMalformed, env.SpecVersion)
+	if env.specVersion != "1.0" {
+		return nil, fmt.Errorf("%w: specversion %q, 1.0 is read", ErrMalformed, env.specVersion)
 	}
-	if err := checkDecisionType(env.Type); err != nil {
+	if err := checkDecisionType(env.kind); err != nil {
 		return nil, err
 	}
-	var data decisionData
-	if err := json.Unmarshal(env.Data, &data); err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
+	e := &CloudEvent{Outcome: &sequencer.Outcome{}, Traceparent: env.traceparent}
+	r = &jsonReader{b: env.data}
+	if readDecision(r, e.Outcome); r.err != nil {
+		return nil, fmt.Errorf("%s: %w", env.id, r.err)
 	}
-	o, err := data.outcome()
-	if err != nil {
-		return nil, err
-	}
-	e := &CloudEvent{Outcome: o, Traceparent: env.Traceparent}
-	if env.Time != "" {
-		if e.At, err = time.Parse(time.RFC3339, env.Time); err != nil {
+	if env.time != "" {
+		at, err := time.Parse(time.RFC3339, env.time)
+		if err != nil {
 			return nil, fmt.Errorf("%w: time: %v", ErrMalformed, err)
 		}
+		e.At = at
 	}
-	return e, env.check(o)
+	if err := env.check(e.Outcome); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // check holds the attributes against the decision that they repeat.
 func (env *envelope) check(o *sequencer.Outcome) error {
 	id, source, kind := DecisionMessageID(o.Workspace, o.Seq), DecisionSource(o.Workspace), DecisionType(o.Kind)
-	if env.ID != id || env.Source != source || env.Type != kind {
+	if env.id != id || env.source != source || env.kind != kind {
 		return fmt.Errorf("%w: id %q, source %q, type %q of a decision that has %q, %q, %q",
-			ErrMalformed, env.ID, env.Source, env.Type, id, source, kind)
+			ErrMalformed, env.id, env.source, env.kind, id, source, kind)
 	}
 	return nil
 }
@@ -109,35 +126,4 @@ func checkDecisionType(name string) error {
 		return &ForeignVersion{Record: "decision", Seen: version, Known: decisionTypeVersion}
 	}
 	return nil
-}
-
-// jsonValues counts the values of a JSON text without reading them: one more than the commas and brackets outside
-// strings, at most.
-func jsonValues(b []byte) int {
-	n, quoted := 1, false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '[' || c == '{'):
-			n++
-		}
-	}
-	return n
-}
-
-// hexHash is a hash in hexadecimal; an empty text is the zero hash.
-func hexHash(name, text string) (h sequencer.Hash, err error) {
-	if text == "" {
-		return h, nil
-	}
-	if len(text) != hex.EncodedLen(len(h)) {
-		return h, fmt.Errorf("%w: %s has %d digits, a hash has %d", ErrMalformed, name, len(text), hex.EncodedLen(len(h)))
-	}
-	if _, err := hex.Decode(h[:], []byte(text)); err != nil {
-		return h, fmt.Errorf("%w: %s: %v", ErrMalformed, name, err)
-	}
-	return h, nil
 }

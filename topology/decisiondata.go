@@ -1,216 +1,320 @@
 package topology
 
 import (
-	"fmt"
+	"encoding/base64"
+	"encoding/hex"
 
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// The types of this file are the data of a decision as encoding/json reads it; cloudevent.go writes it.
+// This file reads the data of a decision; cloudevent.go writes it.
 
-type decisionData struct {
-	Workspace    string           `json:"workspace"`
-	Seq          sequencer.Seq    `json:"seq"`
-	Kind         string           `json:"kind"`
-	Tx           sequencer.TxID   `json:"tx"`
-	Agent        string           `json:"agent"`
-	Code         sequencer.Code   `json:"code"`
-	Detail       string           `json:"detail"`
-	Scope        sequencer.Scope  `json:"scope"`
-	Moved        writerData       `json:"moved"`
-	BlockedBy    []blockerData    `json:"blocked_by"`
-	Retryable    bool             `json:"retryable"`
-	Would        sequencer.Code   `json:"would"`
-	Added        []holdData       `json:"added"`
-	Ended        []holdData       `json:"ended"`
-	May          []holdData       `json:"may"`
-	Writes       []writeData      `json:"writes"`
-	Shards       []shardData      `json:"shards"`
-	RestsOn      []sequencer.TxID `json:"rests_on"`
-	Residue      []sequencer.TxID `json:"residue"`
-	Intent       string           `json:"intent"`
-	Incarnation  sequencer.Seq    `json:"incarnation"`
-	Mode         string           `json:"mode"`
-	Epoch        sequencer.Epoch  `json:"epoch"`
-	Footprint    string           `json:"footprint"`
-	At           *placeData       `json:"at"`
-	Group        string           `json:"group"`
-	Winner       sequencer.TxID   `json:"winner"`
-	Server       string           `json:"server"`
-	Catalogue    string           `json:"catalogue"`
-	Final        bool             `json:"final"`
-	Rules        *rulesData       `json:"rules"`
-	Offset       int64            `json:"offset"`
-	RulesVersion uint32           `json:"rules_version"`
-	Tick         sequencer.Tick   `json:"tick"`
-	Floor        sequencer.Seq    `json:"floor"`
-	Chain        string           `json:"chain"`
-	StateHash    string           `json:"state_hash"`
-}
-
-type writerData struct {
-	Seq     sequencer.Seq  `json:"seq"`
-	Tx      sequencer.TxID `json:"tx"`
-	Residue bool           `json:"residue"`
-}
-
-func (v writerData) writer() sequencer.Writer {
-	return sequencer.Writer{Seq: v.Seq, Tx: v.Tx, Residue: v.Residue}
-}
-
-type blockerData struct {
-	Tx    sequencer.TxID  `json:"tx"`
-	Scope sequencer.Scope `json:"scope"`
-	Why   string          `json:"why"`
-}
-
-func (b blockerData) blocker() (sequencer.Blocker, error) {
-	return sequencer.Blocker{Tx: b.Tx, Scope: b.Scope, Why: b.Why}, nil
-}
-
-// holdData is a hold, or without a kind a want.
-type holdData struct {
-	Scope  sequencer.Scope `json:"scope"`
-	Kind   string          `json:"kind"`
-	Access string          `json:"access"`
-}
-
-func (h holdData) hold() (sequencer.Hold, error) {
-	kind, err := valueFor[sequencer.HoldKind](h.Kind)
-	if err != nil {
-		return sequencer.Hold{}, err
+// hash takes a hash in hexadecimal; an empty string is the zero hash.
+func (r *jsonReader) hash() (h sequencer.Hash) {
+	if r.null() {
+		return h
 	}
-	access, err := valueFor[sequencer.Access](h.Access)
-	return sequencer.Hold{Scope: h.Scope, Kind: kind, Access: access}, err
-}
-
-func (h holdData) want() (sequencer.Want, error) {
-	access, err := valueFor[sequencer.Access](h.Access)
-	return sequencer.Want{Scope: h.Scope, Access: access}, err
-}
-
-type writeData struct {
-	Scope  sequencer.Scope `json:"scope"`
-	Writer writerData      `json:"writer"`
-	Former writerData      `json:"former"`
-}
-
-func (v writeData) write() (sequencer.Write, error) {
-	return sequencer.Write{Scope: v.Scope, Writer: v.Writer.writer(), Former: v.Former.writer()}, nil
-}
-
-type placeData struct {
-	Partition int32 `json:"partition"`
-	Offset    int64 `json:"offset"`
-}
-
-type refData struct {
-	Partition int32  `json:"partition"`
-	Offset    int64  `json:"offset"`
-	Size      int64  `json:"size_bytes"`
-	SHA256    string `json:"sha256"`
-}
-
-type expectData struct {
-	Version sequencer.Seq `json:"version"`
-	View    sequencer.Seq `json:"view"`
-}
-
-type shardData struct {
-	Scope   sequencer.Scope `json:"scope"`
-	Type    string          `json:"media_type"`
-	Content string          `json:"content"`
-	Base64  []byte          `json:"content_base64"`
-	Ref     *refData        `json:"ref"`
-	Expect  *expectData     `json:"expect"`
-}
-
-func (s shardData) shard() (sequencer.ShardWrite, error) {
-	v := sequencer.ShardWrite{Scope: s.Scope, Type: s.Type, Content: s.Base64}
-	if s.Content != "" {
-		v.Content = []byte(s.Content)
+	text := r.raw()
+	if len(text) == 0 {
+		return h
 	}
-	if len(v.Content) == 0 {
-		v.Content = nil
+	if len(text) != hex.EncodedLen(len(h)) {
+		r.malformed("a hash of %d digits", len(text))
+		return h
 	}
-	if s.Expect != nil {
-		v.Expect = &sequencer.Expect{Version: s.Expect.Version, View: s.Expect.View}
+	if _, err := hex.Decode(h[:], text); err != nil {
+		r.malformed("a hash: %v", err)
 	}
-	if s.Ref != nil {
-		sum, err := hexHash("sha256", s.Ref.SHA256)
-		if err != nil {
-			return v, err
-		}
-		v.Ref = &sequencer.Ref{Partition: s.Ref.Partition, Offset: s.Ref.Offset, Size: s.Ref.Size, SHA256: sum}
-	}
-	return v, nil
-}
-
-// reader keeps the first error of a decision's parts.
-type reader struct{ err error }
-
-func (r *reader) keep(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-}
-
-func (r *reader) hash(name, text string) sequencer.Hash {
-	h, err := hexHash(name, text)
-	r.keep(err)
 	return h
 }
 
-func each[D, T any](r *reader, list []D, one func(D) (T, error)) []T {
-	if len(list) == 0 {
-		return nil
+// nameOf takes the name of an enumeration's value.
+func nameOf[T named](r *jsonReader) T {
+	v, err := valueFor[T](r.text())
+	if err != nil {
+		r.malformed("%v", err)
 	}
-	out := make([]T, len(list))
-	for i := range list {
-		var err error
-		out[i], err = one(list[i])
-		r.keep(err)
-	}
-	return out
+	return v
 }
 
-func (d *decisionData) outcome() (*sequencer.Outcome, error) {
-	r := &reader{}
-	kind, err := valueFor[sequencer.OutcomeKind](d.Kind)
-	r.keep(err)
-	mode, err := valueFor[sequencer.Mode](d.Mode)
-	r.keep(err)
-	o := &sequencer.Outcome{
-		Workspace: d.Workspace, Seq: d.Seq, Offset: d.Offset, RulesVersion: d.RulesVersion,
-		Chain: r.hash("chain", d.Chain), Time: d.Tick, Floor: d.Floor, Kind: kind, Intent: d.Intent,
-		Tx: d.Tx, Agent: d.Agent, Incarnation: d.Incarnation, Mode: mode, Epoch: d.Epoch,
-		Code: d.Code, Detail: d.Detail, Scope: d.Scope, Moved: d.Moved.writer(),
-		BlockedBy: each(r, d.BlockedBy, blockerData.blocker), Retryable: d.Retryable, Would: d.Would,
-		Added: each(r, d.Added, holdData.hold), Ended: each(r, d.Ended, holdData.hold),
-		May:    each(r, d.May, holdData.want),
-		Writes: each(r, d.Writes, writeData.write), Shards: each(r, d.Shards, shardData.shard),
-		Footprint: r.hash("footprint", d.Footprint), Group: d.Group, Winner: d.Winner, Server: d.Server,
-		Catalogue: r.hash("catalogue", d.Catalogue), Final: d.Final,
+// listOf takes a list of values; an empty one is nil.
+func listOf[T any](r *jsonReader, one func(*jsonReader) T) (list []T) {
+	r.list(func() { list = append(list, one(r)) })
+	return list
+}
+
+func wordOf[T ~string](r *jsonReader) T { return T(r.text()) }
+
+func readDecision(r *jsonReader, o *sequencer.Outcome) {
+	r.object(func(name string) {
+		if !readHead(r, o, name) && !readReason(r, o, name) && !readMoves(r, o, name) && !readRest(r, o, name) {
+			r.skip()
+		}
+	})
+}
+
+// readHead takes a member that says which decision it is.
+func readHead(r *jsonReader, o *sequencer.Outcome, name string) bool {
+	switch name {
+	case "workspace":
+		o.Workspace = r.text()
+	case "seq":
+		o.Seq = naturalOf[sequencer.Seq](r)
+	case "kind":
+		o.Kind = nameOf[sequencer.OutcomeKind](r)
+	case "tx":
+		o.Tx = wordOf[sequencer.TxID](r)
+	case "agent":
+		o.Agent = r.text()
+	case "intent":
+		o.Intent = r.text()
+	case "incarnation":
+		o.Incarnation = naturalOf[sequencer.Seq](r)
+	case "mode":
+		o.Mode = nameOf[sequencer.Mode](r)
+	case "epoch":
+		o.Epoch = naturalOf[sequencer.Epoch](r)
+	case "offset":
+		o.Offset = integerOf[int64](r)
+	case "rules_version":
+		o.RulesVersion = naturalOf[uint32](r)
+	case "tick":
+		o.Time = naturalOf[sequencer.Tick](r)
+	case "floor":
+		o.Floor = naturalOf[sequencer.Seq](r)
+	case "chain":
+		o.Chain = r.hash()
+	default:
+		return false
 	}
-	if len(d.RestsOn) > 0 {
-		o.RestsOn = d.RestsOn
+	return true
+}
+
+// readReason takes a member that says why.
+func readReason(r *jsonReader, o *sequencer.Outcome, name string) bool {
+	switch name {
+	case "code":
+		o.Code = wordOf[sequencer.Code](r)
+	case "detail":
+		o.Detail = r.text()
+	case "scope":
+		o.Scope = wordOf[sequencer.Scope](r)
+	case "moved":
+		o.Moved = readWriter(r)
+	case "blocked_by":
+		o.BlockedBy = listOf(r, readBlocker)
+	case "retryable":
+		o.Retryable = r.truth()
+	case "would":
+		o.Would = wordOf[sequencer.Code](r)
+	default:
+		return false
 	}
-	if len(d.Residue) > 0 {
-		o.Residue = d.Residue
+	return true
+}
+
+// readMoves takes a member that says what moved.
+func readMoves(r *jsonReader, o *sequencer.Outcome, name string) bool {
+	switch name {
+	case "added":
+		o.Added = listOf(r, readHold)
+	case "ended":
+		o.Ended = listOf(r, readHold)
+	case "may":
+		o.May = listOf(r, readWant)
+	case "writes":
+		o.Writes = listOf(r, readWrite)
+	case "shards":
+		o.Shards = listOf(r, readShard)
+	case "rests_on":
+		o.RestsOn = listOf(r, wordOf[sequencer.TxID])
+	case "residue":
+		o.Residue = listOf(r, wordOf[sequencer.TxID])
+	default:
+		return false
 	}
-	if d.At != nil {
-		o.At = &sequencer.Place{Partition: d.At.Partition, Offset: d.At.Offset}
+	return true
+}
+
+// readRest takes a member that only some kinds have.
+func readRest(r *jsonReader, o *sequencer.Outcome, name string) bool {
+	switch name {
+	case "footprint":
+		o.Footprint = r.hash()
+	case "at":
+		o.At = readOptional(r, readPlace)
+	case "group":
+		o.Group = r.text()
+	case "winner":
+		o.Winner = wordOf[sequencer.TxID](r)
+	case "server":
+		o.Server = r.text()
+	case "catalogue":
+		o.Catalogue = r.hash()
+	case "final":
+		o.Final = r.truth()
+	case "rules":
+		o.Rules = readOptional(r, readRules)
+	case "state_hash":
+		o.StateHash = readOptional(r, (*jsonReader).hash)
+	default:
+		return false
 	}
-	if d.Rules != nil {
-		o.Rules, err = d.Rules.rules()
-		r.keep(err)
+	return true
+}
+
+func readOptional[T any](r *jsonReader, one func(*jsonReader) T) *T {
+	if r.null() {
+		return nil
 	}
-	if d.StateHash != "" {
-		h := r.hash("state_hash", d.StateHash)
-		o.StateHash = &h
+	v := one(r)
+	return &v
+}
+
+func readWriter(r *jsonReader) (v sequencer.Writer) {
+	r.object(func(name string) {
+		switch name {
+		case "seq":
+			v.Seq = naturalOf[sequencer.Seq](r)
+		case "tx":
+			v.Tx = wordOf[sequencer.TxID](r)
+		case "residue":
+			v.Residue = r.truth()
+		default:
+			r.skip()
+		}
+	})
+	return v
+}
+
+func readBlocker(r *jsonReader) (b sequencer.Blocker) {
+	r.object(func(name string) {
+		switch name {
+		case "tx":
+			b.Tx = wordOf[sequencer.TxID](r)
+		case "scope":
+			b.Scope = wordOf[sequencer.Scope](r)
+		case "why":
+			b.Why = r.text()
+		default:
+			r.skip()
+		}
+	})
+	return b
+}
+
+func readHold(r *jsonReader) (h sequencer.Hold) {
+	r.object(func(name string) {
+		switch name {
+		case "scope":
+			h.Scope = wordOf[sequencer.Scope](r)
+		case "kind":
+			h.Kind = nameOf[sequencer.HoldKind](r)
+		case "access":
+			h.Access = nameOf[sequencer.Access](r)
+		default:
+			r.skip()
+		}
+	})
+	return h
+}
+
+func readWant(r *jsonReader) sequencer.Want {
+	h := readHold(r)
+	return sequencer.Want{Scope: h.Scope, Access: h.Access}
+}
+
+func readWrite(r *jsonReader) (v sequencer.Write) {
+	r.object(func(name string) {
+		switch name {
+		case "scope":
+			v.Scope = wordOf[sequencer.Scope](r)
+		case "writer":
+			v.Writer = readWriter(r)
+		case "former":
+			v.Former = readWriter(r)
+		default:
+			r.skip()
+		}
+	})
+	return v
+}
+
+func readPlace(r *jsonReader) (p sequencer.Place) {
+	r.object(func(name string) {
+		switch name {
+		case "partition":
+			p.Partition = integerOf[int32](r)
+		case "offset":
+			p.Offset = integerOf[int64](r)
+		default:
+			r.skip()
+		}
+	})
+	return p
+}
+
+func readRef(r *jsonReader) (v sequencer.Ref) {
+	r.object(func(name string) {
+		switch name {
+		case "partition":
+			v.Partition = integerOf[int32](r)
+		case "offset":
+			v.Offset = integerOf[int64](r)
+		case "size_bytes":
+			v.Size = integerOf[int64](r)
+		case "sha256":
+			v.SHA256 = r.hash()
+		default:
+			r.skip()
+		}
+	})
+	return v
+}
+
+func readExpect(r *jsonReader) (e sequencer.Expect) {
+	r.object(func(name string) {
+		switch name {
+		case "version":
+			e.Version = naturalOf[sequencer.Seq](r)
+		case "view":
+			e.View = naturalOf[sequencer.Seq](r)
+		default:
+			r.skip()
+		}
+	})
+	return e
+}
+
+func readShard(r *jsonReader) (s sequencer.ShardWrite) {
+	r.object(func(name string) {
+		switch name {
+		case "scope":
+			s.Scope = wordOf[sequencer.Scope](r)
+		case "media_type":
+			s.Type = r.text()
+		case "content":
+			s.Content = bytesOrNil(r.text())
+		case "content_base64":
+			b, err := base64.StdEncoding.DecodeString(r.text())
+			if err != nil {
+				r.malformed("content_base64: %v", err)
+			}
+			s.Content = bytesOrNil(string(b))
+		case "ref":
+			s.Ref = readOptional(r, readRef)
+		case "expect":
+			s.Expect = readOptional(r, readExpect)
+		default:
+			r.skip()
+		}
+	})
+	return s
+}
+
+func bytesOrNil(text string) []byte {
+	if text == "" {
+		return nil
 	}
-	if r.err != nil {
-		return nil, fmt.Errorf("decision %s: %w", DecisionMessageID(d.Workspace, d.Seq), r.err)
-	}
-	return o, nil
+	return []byte(text)
 }

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +62,7 @@ func DecisionSubject(workspace string) string { return DecisionSubjectPrefix + w
 
 // DecisionMessageID names one decision in JetStream's duplicate window, whichever replica publishes it.
 func DecisionMessageID(workspace string, seq sequencer.Seq) string {
-	return fmt.Sprintf("%s/%d", workspace, uint64(seq))
+	return workspace + "/" + strconv.FormatUint(uint64(seq), 10)
 }
 
 // DuplicateWindow is how long JetStream remembers message ids.

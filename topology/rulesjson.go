@@ -31,40 +31,60 @@ func (j *object) rules(r *sequencer.Rules) {
 	j.close('}')
 }
 
-// rulesData is what rules writes, as encoding/json reads it.
-type rulesData struct {
-	Version        uint32   `json:"version"`
-	Logic          uint32   `json:"logic"`
-	Observe        bool     `json:"observe"`
-	Levels         []string `json:"levels"`
-	HorizonSeqs    uint64   `json:"horizon_seqs"`
-	CapSeqs        uint64   `json:"cap_seqs"`
-	LeaseTicks     uint64   `json:"lease_ticks"`
-	DeadlineTicks  uint64   `json:"deadline_ticks"`
-	BoundTicks     uint64   `json:"bound_ticks"`
-	VerdictTicks   uint64   `json:"verdict_ticks"`
-	MaxOpen        uint32   `json:"max_open"`
-	MaxScopes      uint32   `json:"max_scopes"`
-	MaxBytes       uint32   `json:"max_footprint_bytes"`
-	MaxInline      uint32   `json:"max_inline_bytes"`
-	MaxContent     uint32   `json:"max_content_bytes"`
-	MaxInlineTotal uint32   `json:"max_inline_total_bytes"`
-	MaxKept        uint32   `json:"max_kept_bytes"`
+func readRules(r *jsonReader) (v sequencer.Rules) {
+	r.object(func(name string) {
+		switch name {
+		case "version":
+			v.Version = naturalOf[uint32](r)
+		case "logic":
+			v.Logic = naturalOf[uint32](r)
+		case "observe":
+			v.Observe = r.truth()
+		case "levels":
+			names := listOf(r, wordOf[string])
+			levels, err := levelsFor(names)
+			if err != nil {
+				r.malformed("%v", err)
+			}
+			v.Levels = levels
+		default:
+			readRuleNumber(r, &v, name)
+		}
+	})
+	return v
 }
 
-func (r *rulesData) rules() (*sequencer.Rules, error) {
-	levels, err := levelsFor(r.Levels)
-	if err != nil {
-		return nil, err
+func readRuleNumber(r *jsonReader, v *sequencer.Rules, name string) {
+	switch name {
+	case "horizon_seqs":
+		v.HorizonSeqs = naturalOf[sequencer.Seq](r)
+	case "cap_seqs":
+		v.CapSeqs = naturalOf[sequencer.Seq](r)
+	case "lease_ticks":
+		v.LeaseTicks = naturalOf[sequencer.Tick](r)
+	case "deadline_ticks":
+		v.DeadlineTicks = naturalOf[sequencer.Tick](r)
+	case "bound_ticks":
+		v.BoundTicks = naturalOf[sequencer.Tick](r)
+	case "verdict_ticks":
+		v.VerdictTicks = naturalOf[sequencer.Tick](r)
+	case "max_open":
+		v.MaxOpen = naturalOf[uint32](r)
+	case "max_scopes":
+		v.MaxScopes = naturalOf[uint32](r)
+	case "max_footprint_bytes":
+		v.MaxBytes = naturalOf[uint32](r)
+	case "max_inline_bytes":
+		v.MaxInline = naturalOf[uint32](r)
+	case "max_content_bytes":
+		v.MaxContent = naturalOf[uint32](r)
+	case "max_inline_total_bytes":
+		v.MaxInlineTotal = naturalOf[uint32](r)
+	case "max_kept_bytes":
+		v.MaxKept = naturalOf[uint32](r)
+	default:
+		r.skip()
 	}
-	return &sequencer.Rules{
-		Version: r.Version, Logic: r.Logic, Observe: r.Observe, Levels: levels,
-		HorizonSeqs: sequencer.Seq(r.HorizonSeqs), CapSeqs: sequencer.Seq(r.CapSeqs),
-		LeaseTicks: sequencer.Tick(r.LeaseTicks), DeadlineTicks: sequencer.Tick(r.DeadlineTicks),
-		BoundTicks: sequencer.Tick(r.BoundTicks), VerdictTicks: sequencer.Tick(r.VerdictTicks),
-		MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes, MaxBytes: r.MaxBytes, MaxInline: r.MaxInline,
-		MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal, MaxKept: r.MaxKept,
-	}, nil
 }
 
 // levelName is the name of one anomaly; a bit that this version has no name for keeps its number.
