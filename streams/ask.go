@@ -111,7 +111,7 @@ func (c *closureProcessor) closureOf(store *tableStore, q question) ([]byte, err
 		}
 		row, err := topology.DecodeClosureRow(value)
 		if err != nil {
-			return nil, err
+			continue // begins anew with the next record of its key
 		}
 		out.Rows = append(out.Rows, *row)
 		for _, next := range causes(row) {
@@ -142,12 +142,10 @@ func causes(row *topology.ClosureRow) []sequencer.TxID {
 // frontierOf lists rows under a prefix by scope, without contents, each behind its length.
 func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, error) {
 	var rows []topology.FrontierRow
-	var failed error
 	store.prefixed(topology.ScopeKey(q.workspace, sequencer.Scope(q.what)), func(_ string, value []byte) bool {
 		row, err := topology.DecodeFrontierRow(value)
 		if err != nil {
-			failed = err
-			return false
+			return true // begins anew with the next record of its key
 		}
 		if row.Shard != nil {
 			row.Shard.Content = nil
@@ -155,9 +153,6 @@ func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, e
 		rows = append(rows, *row)
 		return true
 	})
-	if failed != nil {
-		return nil, failed
-	}
 	slices.SortFunc(rows, func(a, b topology.FrontierRow) int { return cmp.Compare(a.Scope, b.Scope) })
 	var out []byte
 	for i := range rows[:min(len(rows), q.limit)] {

@@ -126,9 +126,10 @@ func (c *closureProcessor) change(ctx goka.Context, workspace string, tx sequenc
 	row := &topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen}
 	had, _ := ctx.Value().([]byte)
 	if had != nil {
-		var err error
-		if row, err = topology.DecodeClosureRow(had); err != nil {
-			ctx.Fail(fmt.Errorf("row %q of %s: %w", ctx.Key(), c.table, err))
+		if r, err := topology.DecodeClosureRow(had); err != nil {
+			c.brokenRow(ctx.Key(), err)
+		} else {
+			row = r
 		}
 	}
 	scar := row.Scar

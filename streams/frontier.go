@@ -89,9 +89,10 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 	}
 	row := &topology.FrontierRow{Workspace: m.Workspace, Scope: m.Scope}
 	if had, _ := ctx.Value().([]byte); had != nil {
-		var err error
-		if row, err = topology.DecodeFrontierRow(had); err != nil {
-			ctx.Fail(fmt.Errorf("row %q of %s: %w", ctx.Key(), f.table, err))
+		if r, err := topology.DecodeFrontierRow(had); err != nil {
+			f.brokenRow(ctx.Key(), err)
+		} else {
+			row = r
 		}
 	}
 	if m.Seq <= row.Seq {

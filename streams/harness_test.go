@@ -197,6 +197,12 @@ func (v *view) len() int {
 	return len(v.outcomes)
 }
 
+func (v *view) by(way streams.Way) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.ways[way]
+}
+
 func (v *view) all() []sequencer.Outcome {
 	v.mu.Lock()
 	defer v.mu.Unlock()

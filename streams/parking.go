@@ -25,8 +25,8 @@ const maxParkedBytes = topology.MaxRecordBytes
 
 // Largest records that are read; a larger one is parked unread. Producers of ours stay far below.
 const (
-	maxIntentBytes = 1 << 20
-	maxEventBytes  = 1 << 20
+	maxIntentBytes = 512 << 10
+	maxEventBytes  = 512 << 10
 )
 
 // park puts a record that cannot be read aside, with its origin, and keeps its offset uncommitted until that is done.
@@ -55,6 +55,13 @@ func (b *base) park(ctx *tracked, value []byte, reason string) {
 		}
 		ctx.ledger.release(ctx.entry)
 	})
+}
+
+// brokenRow counts a row of a derived table that cannot be read; it is made anew, as if it had not been there.
+func (b *base) brokenRow(key string, err error) {
+	b.metrics.parked.WithLabelValues(b.table, reasonOf(err)).Inc()
+	b.cfg.Logger.Error("row of a derived table cannot be read and begins anew", "table", b.table, "key", key,
+		"error", err)
 }
 
 // reasonOf classifies a decoder's error.

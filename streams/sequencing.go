@@ -59,6 +59,10 @@ func (p *seqPartition) recover() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for key, value := range p.store.snapshot() {
+		if reason := checkKey(key, p.partition, p.cfg.Partitions); reason != "" {
+			p.metrics.parked.WithLabelValues(p.table, reason).Inc()
+			continue // not a workspace of ours
+		}
 		r, err := p.load(key, value)
 		if err != nil {
 			p.stop(fmt.Errorf("state of workspace %q in %s: %w", key, p.table, err))

@@ -26,13 +26,15 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 		return nil, fmt.Errorf("snapshot of %s: %w", workspace, err)
 	}
 	rows := make(map[sequencer.Scope]*topology.FrontierRow)
+	broken := make(map[sequencer.Scope]error) // by the scope in the key
 	err = c.cfg.readRange(ctx, table, partition, 0, end, func(r *kgo.Record) error {
 		if topology.WorkspaceOfKey(string(r.Key)) != workspace || r.Value == nil {
 			return nil
 		}
 		row, err := topology.DecodeFrontierRow(r.Value)
 		if err != nil {
-			return fmt.Errorf("row %q at offset %d: %w", r.Key, r.Offset, err)
+			broken[sequencer.Scope(topology.RestOfKey(string(r.Key)))] = fmt.Errorf("at offset %d: %w", r.Offset, err)
+			return nil
 		}
 		// The newest row counts, not the last one: a processor that was thought dead may have written after its heir.
 		if had := rows[row.Scope]; had == nil || had.Seq <= row.Seq {
@@ -42,6 +44,11 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 	})
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of %s: %w", workspace, err)
+	}
+	for scope, err := range broken {
+		if rows[scope] == nil { // a scope that would be missing must not look absent
+			return nil, fmt.Errorf("snapshot of %s: row %q of %s cannot be read: %w", workspace, scope, table, err)
+		}
 	}
 	return snapshotOf(workspace, rows), nil
 }
