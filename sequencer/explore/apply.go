@@ -1,0 +1,219 @@
+package explore
+
+import (
+	"fmt"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// state is one node of the walk while it is being looked at: a world, and a fold that is made only when a record
+// reaches the log.
+type state struct {
+	world
+	fold   func() *sequencer.Fold
+	fault  string // the first property that does not hold
+	intent *sequencer.Intent
+	landed bool // something committed in this step
+}
+
+func (s *state) violate(format string, args ...any) {
+	if s.fault == "" {
+		s.fault = fmt.Sprintf(format, args...)
+	}
+}
+
+// apply takes one step.
+func (m *model) apply(s *state, act action) {
+	a := &s.agents[act.who]
+	t := &a.txs[act.slot]
+	who := int(act.who)
+	switch act.verb {
+	case doBegin, doTouch, doSeal, doAbort, doSettle, doCopy, doMark:
+		m.record(s, act)
+	case doLand:
+		m.land(s, who, t)
+	case doRead:
+		m.read(s, who, act.arg)
+	case doViewed:
+		r := &t.reads[t.nReads-1]
+		r.pending, r.view = false, act.arg
+		a.view = act.arg
+	case doSee, doDrop:
+		t.seen = true
+		for i := range int(t.nEffects) {
+			if e := &t.effects[i]; e.state == effectReady {
+				e.state = effectDropped
+				if act.verb == doSee {
+					e.state = effectFlying
+					act.verb = doDrop // calls leave one by one
+				}
+			}
+		}
+	case doUndo:
+		m.undo(s, who, t)
+	case doRelease:
+		m.release(s, who, t)
+	case doRetry:
+		m.succeed(a, t)
+	}
+	low := s.head
+	for who := range m.cfg.Agents {
+		m.advance(s, who)
+		if m.reader(&s.world, who) {
+			low = min(low, s.agents[who].view)
+		}
+	}
+	for i := range s.shard {
+		s.shard[i].forget(low)
+	}
+}
+
+// advance moves an agent past what nobody else can tell: operations that do nothing before the seal, and its end.
+func (m *model) advance(s *state, who int) {
+	a := &s.agents[who]
+	t := &a.txs[0]
+	if a.txs[1].phase.final() && a.txs[1].has(effectFlying) < 0 {
+		a.txs[1] = txn{}
+	}
+	if t.phase.final() && t.has(effectReady) < 0 && t.has(effectFlying) < 0 && a.txs[1].phase == phaseNone {
+		if m.retries(a, t) {
+			m.succeed(a, t)
+		} else {
+			a.done = true
+		}
+		return
+	}
+	if t.phase > phaseOpen || t.waiting || t.has(effectReady) >= 0 {
+		return
+	}
+	program := m.cfg.Agents[who].Program
+	for int(a.pc) < len(program) && (program[a.pc].Kind == OpGated || program[a.pc].Kind == OpWrite) {
+		a.pc++
+	}
+	m.ready(s, who)
+}
+
+// ready makes the effects of the operation that the agent has come to, once they are granted.
+func (m *model) ready(s *state, who int) {
+	a := &s.agents[who]
+	t := &a.txs[0]
+	program := m.cfg.Agents[who].Program
+	if int(a.pc) == len(program) || program[a.pc].Kind != OpEffect {
+		return
+	}
+	if write, _ := m.needs(who, program[a.pc]); write&^t.write != 0 || a.whole && t.touches == 0 {
+		return
+	}
+	for _, scope := range program[a.pc].Scopes {
+		t.addEffect(effect{scope: uint8(scope)})
+	}
+}
+
+// land lets an eager call take effect.
+func (m *model) land(s *state, who int, t *txn) {
+	i := t.has(effectFlying)
+	if i < 0 {
+		i = t.has(effectReady)
+	}
+	e := &t.effects[i]
+	m.overwrites(s, who, t, int(e.scope), "an eager effect")
+	e.state, e.undo = effectLanded, s.value[e.scope]
+	s.value[e.scope] = m.token(who, t)
+	if t.phase <= phaseOpen {
+		a := &s.agents[who]
+		a.view = max(a.view, t.grantAt)
+		if t.has(effectReady) < 0 {
+			a.pc++
+		}
+	}
+}
+
+// read answers a read: from the view where the fold keeps the content, else from the world as it is now.
+func (m *model) read(s *state, who int, view seq) {
+	a := &s.agents[who]
+	t := &a.txs[0]
+	op := m.cfg.Agents[who].Program[a.pc]
+	scope := op.Scopes[0]
+	r := read{scope: uint8(scope), view: view, swap: op.Kind == OpSwap}
+	m.openAt(s, a, t)
+	if m.shards[scope] {
+		v := s.shard[scope].shown(view)
+		r.value, r.version = v.value, v.at
+	} else {
+		r.value = s.value[scope]
+		r.own = t.ran(scope)
+		r.pending = m.careless(CarelessView)
+		if s.last[scope] <= view {
+			r.version = s.last[scope]
+		}
+	}
+	if !r.pending {
+		a.view = view
+	}
+	t.addRead(r)
+	a.pc++
+}
+
+// openAt notes the base of a transaction at its first step.
+func (m *model) openAt(s *state, a *agent, t *txn) {
+	if t.base == 0 {
+		t.base = a.view
+	}
+}
+
+// ran: the transaction's own effect on the scope has landed.
+func (t *txn) ran(scope int) bool {
+	for _, e := range t.effects[:t.nEffects] {
+		if int(e.scope) == scope && e.state == effectLanded {
+			return true
+		}
+	}
+	return false
+}
+
+// undo puts back what the last effect found.
+func (m *model) undo(s *state, who int, t *txn) {
+	t.seen = true
+	e := &t.effects[t.hasLast(effectLanded)]
+	if s.value[e.scope] != m.token(who, t) {
+		s.violate("%s undoes its effect on %s over a value that is not its own", m.txID(who, t), m.cfg.Scopes[e.scope])
+	}
+	m.overwrites(s, who, t, int(e.scope), "a compensation")
+	s.value[e.scope] = e.undo
+	e.state = effectUndone
+}
+
+// release lets a gated effect of a committed transaction take effect.
+func (m *model) release(s *state, who int, t *txn) {
+	t.seen = true
+	e := &t.effects[t.has(effectGated)]
+	m.overwrites(s, who, t, int(e.scope), "a release")
+	s.value[e.scope] = m.token(who, t)
+	e.state = effectLanded
+}
+
+// overwrites checks that nobody else has an effect on the scope that is not settled.
+func (m *model) overwrites(s *state, who int, t *txn, scope int, what string) {
+	for other := range m.cfg.Agents {
+		for slot := range s.agents[other].txs {
+			u := &s.agents[other].txs[slot]
+			if u != t && !u.phase.final() && u.ran(scope) {
+				s.violate("%s of %s on %s overwrites what %s left there and has not settled", what, m.txID(who, t),
+					m.cfg.Scopes[scope], m.txID(other, u))
+			}
+		}
+	}
+}
+
+// succeed begins the successor of a refused transaction.
+func (m *model) succeed(a *agent, t *txn) {
+	next := txn{attempt: t.attempt + 1}
+	a.whole = t.conflict && !m.weak(sequencer.WeakenNoFullRetry)
+	a.view = max(a.view, t.decision)
+	t.seen = true
+	if !t.phase.final() {
+		a.txs[1] = *t
+	}
+	a.txs[0] = next
+	a.pc = 0
+}

@@ -1,0 +1,184 @@
+package explore
+
+import "github.com/hence-dev/hence/sequencer"
+
+// observe brings the model up to date with one outcome, and checks it.
+func (m *model) observe(s *state, o *sequencer.Outcome) {
+	if seq(o.Seq) != s.head+1 {
+		s.violate("the outcome's seq is %d after %d", o.Seq, s.head)
+	}
+	s.head = seq(o.Seq)
+	for _, w := range o.Writes {
+		s.last[m.scope(w.Scope)] = s.head
+	}
+	who, t := m.find(s, o.Tx)
+	if o.Kind == sequencer.OutcomeJoined || o.Kind == sequencer.OutcomeRules {
+		return
+	}
+	if t == nil {
+		if o.Kind != sequencer.OutcomeRefused {
+			s.violate("%s is decided again after it was forgotten: %s", o.Tx, o.Kind)
+		}
+		return
+	}
+	switch o.Kind {
+	case sequencer.OutcomeBegun:
+		t.phase = phaseOpen
+	case sequencer.OutcomeWaiting:
+		if t.sealed {
+			t.phase = phaseSealed
+		} else {
+			t.phase = phaseOpen
+		}
+	case sequencer.OutcomeGranted:
+		m.granted(s, who, t)
+	case sequencer.OutcomeCommitted:
+		m.committed(s, who, t, o)
+	case sequencer.OutcomeAborted:
+		m.aborted(s, who, t, o)
+	case sequencer.OutcomeSettled:
+		m.settled(s, who, t)
+	case sequencer.OutcomeRefused:
+		m.refused(s, t, o)
+	default:
+		s.violate("an outcome that nobody asked for: %s of %s", o.Kind, o.Tx)
+	}
+}
+
+func (m *model) scope(s sequencer.Scope) int {
+	for i, x := range m.cfg.Scopes {
+		if x == s {
+			return i
+		}
+	}
+	panic("explore: unknown scope " + string(s))
+}
+
+// find returns the transaction of an id among those that the agents still deal with.
+func (m *model) find(s *state, id sequencer.TxID) (int, *txn) {
+	for who := range m.cfg.Agents {
+		for slot := range s.agents[who].txs {
+			t := &s.agents[who].txs[slot]
+			if (slot == 0 || t.phase != phaseNone) && m.txID(who, t) == id {
+				return who, t
+			}
+		}
+	}
+	return 0, nil
+}
+
+func (m *model) granted(s *state, who int, t *txn) {
+	if t.phase != phaseNone && t.phase != phaseOpen || !t.waiting {
+		s.violate("%s is granted a touch that does not wait", m.txID(who, t))
+	}
+	t.phase, t.waiting, t.grantAt = phaseOpen, false, s.head
+	t.write |= t.askWrite
+	t.read |= t.askRead
+	m.ready(s, who)
+}
+
+func (m *model) committed(s *state, who int, t *txn, o *sequencer.Outcome) {
+	id := m.txID(who, t)
+	s.landed = true
+	if !t.sealed || t.phase >= phaseCommitted {
+		s.violate("%s commits, and it is not sealed or was decided before", id)
+	}
+	t.phase, t.decision = phaseCommitted, s.head
+	for _, r := range t.reads[:t.nReads] {
+		want := s.serial[r.scope]
+		switch {
+		case m.shards[r.scope]:
+			want = s.shard[r.scope].before()
+		case r.own:
+			want = m.token(who, t)
+		}
+		if r.value != want {
+			s.violate("%s commits on %s of %s that is not what the transactions before it leave", id, valueName(r.value),
+				m.cfg.Scopes[r.scope])
+		}
+	}
+	for _, op := range m.cfg.Agents[who].Program {
+		for _, scope := range op.Scopes {
+			switch op.Kind {
+			case OpEffect:
+				s.serial[scope] = m.token(who, t)
+			case OpGated:
+				s.serial[scope] = m.token(who, t)
+				t.addEffect(effect{scope: uint8(scope), state: effectGated})
+			case OpWrite, OpSwap:
+				m.overwrites(s, who, t, scope, "a shard write")
+				s.shard[scope].put(s.head, m.token(who, t))
+			}
+		}
+	}
+	if o.Final {
+		t.phase = phaseFinalCommitted
+	}
+}
+
+func (m *model) aborted(s *state, who int, t *txn, o *sequencer.Outcome) {
+	if t.phase >= phaseCommitted {
+		s.violate("%s aborts after it was decided", m.txID(who, t))
+	}
+	switch {
+	case o.Code == sequencer.CodeIncompleteFootprint:
+		s.violate("%s: %s", m.txID(who, t), o.Detail)
+	case o.Code == sequencer.CodeStaleRead && m.locked(who):
+		s.violate("%s reads under grants, and its read of %s is stale", m.txID(who, t), o.Scope)
+	}
+	t.phase, t.decision, t.waiting = phaseAborted, s.head, false
+	limit := m.cfg.Agents[who].Retries
+	t.retry = o.Code != sequencer.CodeAbortedByAgent && o.Retryable && (limit < 0 || int(t.attempt) < limit)
+	t.conflict = o.Code == sequencer.CodeConflict
+	if o.Final {
+		t.phase = phaseFinalAborted
+	}
+}
+
+func (m *model) settled(s *state, who int, t *txn) {
+	if t.phase != phaseCommitted && t.phase != phaseAborted {
+		s.violate("%s is settled, and it was not decided or is final", m.txID(who, t))
+	}
+	t.phase += phaseFinalCommitted - phaseCommitted
+}
+
+// refused: the only intents that may be refused here are those that come too late for what the fold remembers.
+func (m *model) refused(s *state, t *txn, o *sequencer.Outcome) {
+	if o.Code != sequencer.CodeTooOld {
+		s.violate("an intent of %s is refused: %s: %s", o.Tx, o.Code, o.Detail)
+		return
+	}
+	if t.phase == phaseNone {
+		t.phase, t.waiting, t.decision = phaseFinalAborted, false, s.head
+	}
+}
+
+func (m *model) locked(who int) bool { return m.cfg.Agents[who].Mode == sequencer.Locked }
+
+// ended checks a state in which everybody is done.
+func (m *model) ended(s *state, st *sequencer.State) {
+	for i, scope := range m.cfg.Scopes {
+		if s.value[i] != s.serial[i] {
+			s.violate("the world ends with %s at %s; the committed transactions leave %s", valueName(s.value[i]), scope,
+				valueName(s.serial[i]))
+		}
+	}
+	for _, t := range st.Txs {
+		if t.Phase != sequencer.PhaseFinalCommitted && t.Phase != sequencer.PhaseFinalAborted || len(t.Grants) > 0 ||
+			len(t.Gated) > 0 || t.Waiting != nil {
+			s.violate("everybody is done, and the fold still waits for %s or holds something of it", t.ID)
+		}
+	}
+}
+
+// valueName names a token as a reader of a trace knows it.
+func valueName(v token) string {
+	if v == 0 {
+		return "the first value"
+	}
+	who := string(rune('1' + (v-1)/2))
+	if (v-1)%2 == 1 {
+		return "the value of a retry of T" + who
+	}
+	return "the value of T" + who
+}

@@ -1,0 +1,133 @@
+package explore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// Program reads a program from its short form: words of an operation and the scopes that it concerns, one letter each.
+// R reads, E touches and runs an eager effect, G is a gated effect, W writes a shard, C writes it if it still has the
+// version that it had then. The letters are those of scopes: "Ra Eab Ws" over "abs".
+func Program(text, scopes string) ([]Op, error) {
+	var out []Op
+	kinds := map[byte]OpKind{'R': OpRead, 'E': OpEffect, 'G': OpGated, 'W': OpWrite, 'C': OpSwap}
+	for _, word := range strings.Fields(text) {
+		op := Op{Kind: kinds[word[0]]}
+		for _, letter := range word[1:] {
+			op.Scopes = append(op.Scopes, strings.IndexRune(scopes, letter))
+		}
+		switch {
+		case op.Kind == 0 || len(op.Scopes) == 0 || len(op.Scopes) > 1 && op.Kind != OpEffect:
+			return nil, fmt.Errorf("explore: %q is no operation: write R, E, G, W or C and a scope, for E also several", word)
+		case strings.ContainsFunc(word[1:], func(r rune) bool { return !strings.ContainsRune(scopes, r) }):
+			return nil, fmt.Errorf("explore: %q names a scope that is not one of %q", word, scopes)
+		}
+		out = append(out, op)
+	}
+	return out, nil
+}
+
+// Scopes makes the scopes of the letters: s, t and u are shards, the others resources of the world.
+func Scopes(letters string) []sequencer.Scope {
+	var out []sequencer.Scope
+	for _, r := range letters {
+		kind := "res"
+		if strings.ContainsRune("stu", r) {
+			kind = "shard"
+		}
+		out = append(out, sequencer.Scope(kind+":/"+string(r)))
+	}
+	return out
+}
+
+// Family is a set of programs over the same two scopes.
+type Family struct {
+	Scopes   string
+	Programs []string
+}
+
+// Pairs are the families whose pairs of programs are walked in every mix of modes.
+func Pairs() []Family {
+	return []Family{
+		{"ab", []string{"Ea Eb", "Eb Ea", "Eab", "Ra Eb", "Rb Ea", "Ea Rb", "Ra Gb", "Rb Ga", "Ea Gb", "Ra Rb", "Ga Gb",
+			"Ra Ea Gb"}},
+		{"as", []string{"Ea Ws", "Es Ea", "Ea Es", "Ra Ws", "Rs Ea", "Rs Ga", "Ra Rs Ws", "Ea Rs", "Ga Ws", "Rs Cs Ra", "Ra Es",
+			"Ws"}},
+		{"st", []string{"Rs Wt", "Rt Ws", "Rs Rt", "Rs Ws Wt", "Cs Rt", "Es Wt", "Ws Wt"}},
+	}
+}
+
+// Triples are the families whose triples of programs are walked in mode optimistic.
+func Triples() []Family {
+	return []Family{
+		{"as", []string{"Ea Ws", "Es Ea", "Ea Rs", "Ra Ws", "Rs Ea", "Rs Ga", "Ra Es", "Ga Ws", "Ra Rs"}},
+		{"st", []string{"Rs Wt", "Rt Ws", "Rs Rt", "Cs Wt", "Es Wt", "Es Et"}},
+	}
+}
+
+// order is a way to run a transaction: a mode, and whether it declares its scopes.
+type order struct {
+	mode sequencer.Mode
+	may  bool
+}
+
+func (o order) String() string {
+	if o.may {
+		return o.mode.String() + " with may"
+	}
+	return o.mode.String()
+}
+
+// orders are all of them.
+func orders() []order {
+	return []order{{sequencer.Optimistic, false}, {sequencer.Ordered, false}, {sequencer.Ordered, true}, {sequencer.Locked, false}}
+}
+
+// PairConfigs lists the configurations of two agents: every pair of programs of a family in every mix of modes, each
+// agent free to give up at any time before the decision, and with one successor after a refusal.
+func PairConfigs() []Config {
+	var out []Config
+	for _, f := range Pairs() {
+		n := len(f.Programs) * len(orders())
+		for i := range n {
+			for j := range i + 1 {
+				a, b := orders()[i%len(orders())], orders()[j%len(orders())]
+				out = append(out, f.config([]int{i / len(orders()), j / len(orders())}, []order{a, b}))
+			}
+		}
+	}
+	return out
+}
+
+// TripleConfigs lists the configurations of three agents in mode optimistic: every triple of programs of a family.
+func TripleConfigs() []Config {
+	var out []Config
+	same := []order{{}, {}, {}}
+	for _, f := range Triples() {
+		for i := range f.Programs {
+			for j := range i + 1 {
+				for k := range j + 1 {
+					out = append(out, f.config([]int{i, j, k}, same))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (f Family) config(programs []int, orders []order) Config {
+	cfg := Config{Scopes: Scopes(f.Scopes)}
+	var names []string
+	for i, p := range programs {
+		ops, err := Program(f.Programs[p], f.Scopes)
+		if err != nil {
+			panic(err)
+		}
+		cfg.Agents = append(cfg.Agents, Agent{Mode: orders[i].mode, May: orders[i].may, Program: ops, Retries: 1, Abort: true})
+		names = append(names, orders[i].String()+" "+f.Programs[p])
+	}
+	cfg.Name = strings.Join(names, " | ")
+	return cfg
+}

@@ -1,0 +1,202 @@
+package explore
+
+import (
+	"fmt"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// record puts one intent into the log: the fold decides, and everybody's model learns what it decided. Sidecars act on
+// it later, when they come to it.
+func (m *model) record(s *state, act action) {
+	who := int(act.who)
+	a := &s.agents[who]
+	t := &a.txs[act.slot]
+	in := &sequencer.Intent{Agent: m.agentName(who), Incarnation: sequencer.Seq(a.incarnation), N: 1}
+	if act.verb == doMark {
+		a.mark = m.watermark(&s.world, a)
+		if a.mark == s.head {
+			a.view = s.head
+		}
+		in.Kind, in.N, in.Watermark = sequencer.IntentWatermark, 0, &sequencer.Watermark{Seq: sequencer.Seq(a.mark)}
+		m.step(s, in)
+		return
+	}
+	m.openAt(s, a, t)
+	in.Tx, in.Base = m.txID(who, t), sequencer.Seq(t.base)
+	switch act.verb {
+	case doBegin:
+		t.begun = true
+		in.Kind, in.Begin = sequencer.IntentBegin, m.begin(who, t)
+	case doTouch:
+		m.touch(who, a, t, in)
+	case doSeal:
+		t.sealed = true
+		in.Kind, in.Seal, in.Begin = sequencer.IntentSeal, m.seal(who, t), m.begin(who, t)
+	case doAbort:
+		in.Kind, in.Abort = sequencer.IntentAbort, &sequencer.Abort{}
+		t.retry = false
+	case doSettle:
+		t.seen = true
+		a.view = max(a.view, t.decision)
+		in.Kind, in.Settle = sequencer.IntentSettle, m.settle(t)
+	case doCopy:
+		s.dups--
+		in.Kind, in.Seal, in.Begin = sequencer.IntentSeal, m.seal(who, t), m.begin(who, t)
+	}
+	m.step(s, in)
+}
+
+// touch asks for what the agent's next operation needs, or for all that the program does.
+func (m *model) touch(who int, a *agent, t *txn, in *sequencer.Intent) {
+	program := m.cfg.Agents[who].Program
+	t.askWrite, t.askRead = 0, 0
+	if a.whole && t.touches == 0 {
+		for _, op := range program {
+			for _, scope := range op.Scopes {
+				if op.Kind == OpRead {
+					t.askRead |= 1 << scope
+				} else {
+					t.askWrite |= 1 << scope
+				}
+			}
+		}
+		t.askRead &^= t.askWrite
+	} else {
+		t.askWrite, t.askRead = m.needs(who, program[a.pc])
+	}
+	t.touches++
+	in.Kind, in.N, in.Begin = sequencer.IntentTouch, uint32(t.touches), m.begin(who, t)
+	in.Touch = &sequencer.Touch{Wants: append(m.wants(t.askWrite, sequencer.WriteAccess), m.wants(t.askRead, sequencer.ReadAccess)...)}
+	if t.askWrite != 0 {
+		t.writing |= 1 << t.touches
+	}
+	t.waiting = true
+}
+
+func (m *model) wants(bits uint8, access sequencer.Access) []sequencer.Want {
+	var out []sequencer.Want
+	for i, s := range m.cfg.Scopes {
+		if bits&(1<<i) != 0 {
+			out = append(out, sequencer.Want{Scope: s, Access: access})
+		}
+	}
+	return out
+}
+
+// begin is how the transaction is to be treated; every record of it carries that.
+func (m *model) begin(who int, t *txn) *sequencer.Begin {
+	b := &sequencer.Begin{Mode: m.cfg.Agents[who].Mode}
+	if t.attempt > 0 {
+		p := *t
+		p.attempt--
+		b.Predecessor = m.txID(who, &p)
+	}
+	if m.cfg.Agents[who].May {
+		var write, read uint8
+		for _, op := range m.cfg.Agents[who].Program {
+			for _, scope := range op.Scopes {
+				if op.Kind == OpRead {
+					read |= 1 << scope
+				} else {
+					write |= 1 << scope
+				}
+			}
+		}
+		b.May = append(m.wants(write, sequencer.WriteAccess), m.wants(read&^write, sequencer.ReadAccess)...)
+	}
+	return b
+}
+
+// seal is the footprint: the reads that were made, the effects in the order of the program, the shard writes.
+func (m *model) seal(who int, t *txn) *sequencer.Seal {
+	out := &sequencer.Seal{}
+	for _, r := range t.reads[:t.nReads] {
+		if !r.swap {
+			out.Reads = append(out.Reads, sequencer.Read{Scope: m.cfg.Scopes[r.scope], View: sequencer.Seq(r.view),
+				Version: sequencer.Seq(r.version)})
+		}
+	}
+	for n := uint8(1); n <= t.touches; n++ {
+		if t.writing&(1<<n) != 0 {
+			out.Touches = append(out.Touches, sequencer.TouchReport{N: uint32(n), Known: true})
+		}
+	}
+	swaps := 0
+	for _, op := range m.cfg.Agents[who].Program {
+		scope := m.cfg.Scopes[op.Scopes[0]]
+		switch op.Kind {
+		case OpEffect:
+			for _, x := range op.Scopes {
+				out.Effects = append(out.Effects, sequencer.Effect{Index: uint32(len(out.Effects)), Known: true,
+					Class: sequencer.ClassReversible, Tool: "set", Scopes: []sequencer.Scope{m.cfg.Scopes[x]}})
+			}
+		case OpGated:
+			out.Effects = append(out.Effects, sequencer.Effect{Index: uint32(len(out.Effects)),
+				Class: sequencer.ClassIrreversible, Tool: "send", Scopes: []sequencer.Scope{scope}})
+		case OpWrite:
+			out.Shards = append(out.Shards, sequencer.ShardWrite{Scope: scope, Content: []byte(m.txID(who, t))})
+		case OpSwap:
+			r := t.swap(swaps)
+			swaps++
+			out.Shards = append(out.Shards, sequencer.ShardWrite{Scope: scope, Content: []byte(m.txID(who, t)),
+				Expect: &sequencer.Expect{Version: sequencer.Seq(r.version), View: sequencer.Seq(r.view)}})
+		}
+	}
+	return out
+}
+
+// swap returns the n-th expected version.
+func (t *txn) swap(n int) read {
+	for _, r := range t.reads[:t.nReads] {
+		if r.swap {
+			if n == 0 {
+				return r
+			}
+			n--
+		}
+	}
+	panic("explore: a seal comes before its expected version was noted")
+}
+
+// settle reports what ran and was compensated or released; nothing else did.
+func (m *model) settle(t *txn) *sequencer.Settle {
+	out := &sequencer.Settle{NoneElse: true}
+	for i, e := range t.effects[:t.nEffects] {
+		if e.state == effectUndone || e.state == effectLanded {
+			out.Effects = append(out.Effects, sequencer.Settled{Index: uint32(i), Scopes: []sequencer.Scope{m.cfg.Scopes[e.scope]}})
+		}
+	}
+	return out
+}
+
+// step gives the fold a record and lets the model observe the outcomes.
+func (m *model) step(s *state, in *sequencer.Intent) {
+	s.intent = in
+	s.steps++
+	step, fault := stepFold(s.fold(), int64(s.steps), in)
+	if fault != "" {
+		s.violate("%s", fault)
+		return
+	}
+	for i := range step.Outcomes {
+		m.observe(s, &step.Outcomes[i])
+	}
+}
+
+// stepFold runs the fold; a panic of its own is a violation too.
+func stepFold(f *sequencer.Fold, offset int64, in *sequencer.Intent) (step sequencer.Step, fault string) {
+	defer func() {
+		if r := recover(); r != nil {
+			fault = fmt.Sprintf("the fold panics: %v", r)
+		}
+	}()
+	step, err := f.Step(offset, in)
+	if err != nil {
+		return step, err.Error()
+	}
+	if step.Ignored {
+		return step, "the fold cannot read the intent"
+	}
+	return step, ""
+}

@@ -1,0 +1,252 @@
+package explore
+
+import (
+	"strconv"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// The sizes of a world: fixed, so that a world is one value without pointers.
+const (
+	maxAgents   = 3
+	maxScopes   = 3
+	maxEffects  = 4
+	maxReads    = 4
+	maxVersions = 12
+)
+
+// seq is a sequencer.Seq of a small world.
+type seq uint16
+
+// token stands for the value that one transaction leaves; zero is the value that a resource begins with.
+type token uint8
+
+// world is all of a state but the fold: resources, sidecars, agents. It is a plain value.
+type world struct {
+	head   seq
+	steps  uint16             // records of the log so far
+	value  [maxScopes]token   // what each resource holds now; of a shard, what effects under its name did outside
+	serial [maxScopes]token   // what it holds once the committed transactions have run alone, in commit order
+	last   [maxScopes]seq     // the seq of its last write in the log
+	shard  [maxScopes]history // the contents that views show
+	agents [maxAgents]agent
+	dups   uint8 // late copies still to come
+}
+
+// history is what views show of a shard.
+type history struct {
+	n    uint8
+	list [maxVersions]version
+}
+
+type version struct {
+	at    seq
+	value token
+}
+
+func (h *history) put(at seq, value token) {
+	h.list[h.n] = version{at, value}
+	h.n++
+}
+
+// shown is the version that a view shows.
+func (h *history) shown(view seq) version {
+	var out version
+	for _, v := range h.list[:h.n] {
+		if v.at <= view {
+			out = v
+		}
+	}
+	return out
+}
+
+// before is the content that the committed transactions leave.
+func (h *history) before() token {
+	if h.n == 0 {
+		return 0
+	}
+	return h.list[h.n-1].value
+}
+
+// forget drops the versions that no view from here on shows.
+func (h *history) forget(view seq) {
+	for h.n > 1 && h.list[1].at <= view {
+		copy(h.list[:], h.list[1:h.n])
+		h.n--
+		h.list[h.n] = version{}
+	}
+}
+
+// agent is one agent and its sidecar.
+type agent struct {
+	incarnation seq
+	view        seq // its view is at least here
+	mark        seq // its last watermark
+	pc          uint8
+	done        bool
+	whole       bool   // the first touch asks for the whole footprint
+	txs         [2]txn // the current transaction, and a predecessor that is not settled
+}
+
+// phase is where a transaction stands, as the fold decided.
+type phase uint8
+
+const (
+	phaseNone phase = iota // not begun
+	phaseOpen
+	phaseSealed
+	phaseCommitted
+	phaseAborted
+	phaseFinalCommitted
+	phaseFinalAborted
+)
+
+func (p phase) final() bool { return p >= phaseFinalCommitted }
+
+func (p phase) aborted() bool { return p == phaseAborted || p == phaseFinalAborted }
+
+// txn is one transaction as its sidecar and the world know it.
+type txn struct {
+	attempt  uint8
+	phase    phase
+	seen     bool // its sidecar acts on the decision
+	waiting  bool // a touch waits
+	retry    bool // the code of its abort allows a successor
+	conflict bool // that code is conflict
+	begun    bool // a begin was sent
+	sealed   bool // a seal was sent
+	touches  uint8
+	base     seq
+	grantAt  seq // of the last grant
+	decision seq
+	write    uint8 // scopes granted for writing
+	read     uint8 // scopes granted for reading
+	askWrite uint8 // scopes that the waiting touch asks for
+	askRead  uint8
+	writing  uint8 // the numbers of granted touches that asked for writing, as bits
+	effects  [maxEffects]effect
+	nEffects uint8
+	reads    [maxReads]read
+	nReads   uint8
+}
+
+// effectState is what became of one effect.
+type effectState uint8
+
+const (
+	effectReady  effectState = iota // its touch is granted; the call may have left
+	effectFlying                    // it left before its sidecar saw the abort, and has not landed
+	effectLanded
+	effectUndone
+	effectDropped // it never left
+	effectGated   // waits for the commit
+)
+
+type effect struct {
+	scope uint8
+	state effectState
+	undo  token
+}
+
+type read struct {
+	scope   uint8
+	swap    bool // an expected version, not a read of the footprint
+	pending bool // CarelessView: the answer is here, the view seq is not taken yet
+	own     bool // it saw the transaction's own effect
+	value   token
+	view    seq
+	version seq
+}
+
+func (t *txn) addEffect(e effect) {
+	t.effects[t.nEffects] = e
+	t.nEffects++
+}
+
+func (t *txn) addRead(r read) {
+	t.reads[t.nReads] = r
+	t.nReads++
+}
+
+// undecided: the fold knows it and has not decided.
+func (t *txn) undecided() bool { return t.phase == phaseOpen || t.phase == phaseSealed }
+
+// has returns the index of the first effect in a state, or -1; hasLast that of the last one.
+func (t *txn) has(state effectState) int {
+	for i := range int(t.nEffects) {
+		if t.effects[i].state == state {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *txn) hasLast(state effectState) int {
+	for i := int(t.nEffects) - 1; i >= 0; i-- {
+		if t.effects[i].state == state {
+			return i
+		}
+	}
+	return -1
+}
+
+// model is what does not change during a walk.
+type model struct {
+	cfg    Config
+	shards [maxScopes]bool
+	reads  [maxAgents]bool // the agent's program reads
+	ids    [maxAgents][]sequencer.TxID
+}
+
+// attempts is how many transactions of one agent have their names made in advance.
+const attempts = 26
+
+func newModel(cfg Config) *model {
+	m := &model{cfg: cfg}
+	for i, s := range cfg.Scopes {
+		m.shards[i] = s.IsShard()
+	}
+	for who, a := range cfg.Agents {
+		for _, op := range a.Program {
+			m.reads[who] = m.reads[who] || op.Kind == OpRead || op.Kind == OpSwap
+		}
+		for n := range attempts {
+			m.ids[who] = append(m.ids[who], nameTx(who, n))
+		}
+	}
+	return m
+}
+
+// nameTx names a transaction after its agent and its attempt: T1, T1b, T1c.
+func nameTx(who, attempt int) sequencer.TxID {
+	id := "T" + string(rune('1'+who))
+	if attempt > 0 {
+		id += string(rune('a' + attempt%attempts))
+	}
+	if attempt >= attempts {
+		id += strconv.Itoa(attempt / attempts)
+	}
+	return sequencer.TxID(id)
+}
+
+func (m *model) txID(who int, t *txn) sequencer.TxID {
+	if int(t.attempt) < attempts {
+		return m.ids[who][t.attempt]
+	}
+	return nameTx(who, int(t.attempt))
+}
+
+func (m *model) agentName(who int) string { return [...]string{"a1", "a2", "a3"}[who] }
+
+// reader: the agent may still read.
+func (m *model) reader(w *world, who int) bool { return m.reads[who] && !w.agents[who].done }
+
+func (m *model) weak(w sequencer.Weaken) bool { return m.cfg.Weaken&w != 0 }
+
+func (m *model) careless(c Careless) bool { return m.cfg.Careless&c != 0 }
+
+// token is the value that a transaction leaves: unique among the transactions that can be alive at once.
+func (m *model) token(who int, t *txn) token { return token(1 + 2*who + int(t.attempt&1)) }
+
+// exact: states are told apart by their very seqs.
+func (m *model) exact() bool { return m.cfg.Exact || m.cfg.Watermarks || m.cfg.Duplicates > 0 }
