@@ -7,24 +7,31 @@ const formatVersion = 1
 
 func recordCodec[T any](record string, roomBytes int, walk func(*walker, *T)) codec[T] {
 	return codec[T]{record: record, version: formatVersion, roomBytes: roomBytes, maxBytes: MaxRecordBytes,
-		maxItems: maxListItems, walk: walk}
+		maxItems: maxListItems, maxText: maxTextBytes, walk: walk}
+}
+
+// inputCodec is for what sidecars write: shorter texts, so that what is decided about them can always be written.
+func inputCodec[T any](record string, roomBytes int, walk func(*walker, *T)) codec[T] {
+	c := recordCodec(record, roomBytes, walk)
+	c.maxText = maxNameBytes
+	return c
 }
 
 func replyCodec[T any](record string, walk func(*walker, *T)) codec[T] {
 	return codec[T]{record: record, version: formatVersion, roomBytes: 16 << 10, maxBytes: MaxSnapshotBytes,
-		maxItems: MaxSnapshotBytes / shardRowBytes, walk: walk}
+		maxItems: MaxSnapshotBytes / shardRowBytes, maxText: maxTextBytes, walk: walk}
 }
 
-// EncodeIntent writes a record of hence.intents. It fails when a text is not UTF-8 or over 64 KiB, or the record over
-// MaxRecordBytes; the same holds for every encoder here.
+// EncodeIntent writes a record of hence.intents. It fails when a text is not UTF-8 or over 4 KiB, or the record over
+// MaxRecordBytes; the same holds for every encoder here, with texts of 64 KiB for all but intents and events.
 func EncodeIntent(v *sequencer.Intent) ([]byte, error) {
-	return recordCodec("intent", 512, walkIntent).encode(v)
+	return inputCodec("intent", 512, walkIntent).encode(v)
 }
 
 // DecodeIntent reads a record of hence.intents. It fails with ErrMalformed or ErrForeignVersion; the same holds for
 // every decoder here. What it returns shares no memory with b; empty lists are nil.
 func DecodeIntent(b []byte) (*sequencer.Intent, error) {
-	return recordCodec("intent", 0, walkIntent).decode(b)
+	return inputCodec("intent", 0, walkIntent).decode(b)
 }
 
 // EncodeOutcome writes a decision as it travels on NATS.
@@ -49,12 +56,12 @@ func DecodeReplica(b []byte) (*sequencer.ReplicaState, error) {
 
 // EncodeEvent writes a record of hence.events.
 func EncodeEvent(v *Event) ([]byte, error) {
-	return recordCodec("event", 256+len(v.Content), walkEvent).encode(v)
+	return inputCodec("event", 256+len(v.Content), walkEvent).encode(v)
 }
 
 // DecodeEvent reads a record of hence.events.
 func DecodeEvent(b []byte) (*Event, error) {
-	return recordCodec("event", 0, walkEvent).decode(b)
+	return inputCodec("event", 0, walkEvent).decode(b)
 }
 
 // EncodeScopeMove writes a record of hence.scopes.

@@ -20,15 +20,19 @@ func readAny(b []byte) error {
 
 // TestSkipAgrees holds what is skipped to what encoding/json takes as a value.
 func TestSkipAgrees(t *testing.T) {
-	texts := []string{`{}`, `[]`, `{"a":1}`, `{"a":[1,-2.5e+7,true,null,"\u00e9\ud83d\ude00"]}`, ` { "a" : [ ] } `, `0`, `-0`, `01`, `1.`,
-		`.5`, `-`, `1e`, `1e5`, `1E-5`, `tru`, `nul`, `truee`, `"a`, `"\x"`, `"\u12"`, `"\u12G4"`, `{"a"}`, `{"a":}`, `{,}`, `[1,]`, `[,1]`,
-		`{"a":1,}`, `{a:1}`, `[1 2]`, `"` + "\n" + `"`, ``, ` `, `1 2`, `{"a":1}}`, `[[[[]]]]`, `-1.5`, `--1`, `+1`, `1-1`, `Inf`, `0x1`, `1_0`, "\"\x7f\""}
+	texts := []string{`{}`, `[]`, `{"a":1}`, `{"a":[1,-2.5e+7,true,null,"\u00e9\ud83d\ude00"]}`, ` { "a" : [ ] } `,
+		`0`, `-0`, `01`, `1.`,
+		`.5`, `-`, `1e`, `1e5`, `1E-5`, `tru`, `nul`, `truee`, `"a`, `"\x"`, `"\u12"`, `"\u12G4"`, `{"a"}`, `{"a":}`,
+		`{,}`, `[1,]`, `[,1]`,
+		`{"a":1,}`, `{a:1}`, `[1 2]`, `"` + "\n" + `"`, ``, ` `, `1 2`, `{"a":1}}`, `[[[[]]]]`, `-1.5`, `--1`, `+1`,
+		`1-1`, `Inf`, `0x1`, `1_0`, "\"\x7f\""}
 	for _, text := range texts {
 		if got, want := readAny([]byte(text)) == nil, json.Valid([]byte(text)); got != want {
 			t.Errorf("%q is taken: %t, by encoding/json: %t", text, got, want)
 		}
 	}
-	alphabet := rapid.SliceOfN(rapid.SampledFrom([]string{"{", "}", "[", "]", ",", ":", `"a"`, `"`, "1", "-", ".", "e", "0", "true",
+	alphabet := rapid.SliceOfN(rapid.SampledFrom([]string{"{", "}", "[", "]", ",", ":", `"a"`, `"`, "1", "-", ".",
+		"e", "0", "true",
 		"null", " ", `\`, `\u00`}), 0, 12)
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(alphabet.Draw(t, "pieces"), "")
@@ -50,7 +54,8 @@ func TestStringsAgree(t *testing.T) {
 			t.Fatalf("%s is read as %q (%v), by encoding/json as %q", quoted, got, r.err, want)
 		}
 	}
-	for _, quoted := range []string{`"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx"`, `"\ud83d\ud83d\ude00"`, `"\ude00"`, `"\/\b\f\n\r\t\"\\"`,
+	for _, quoted := range []string{`"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx"`, `"\ud83d\ud83d\ude00"`, `"\ude00"`,
+		`"\/\b\f\n\r\t\"\\"`,
 		`"a\u0000\u00E9b"`, `""`} {
 		check(t, []byte(quoted))
 	}
@@ -108,11 +113,13 @@ func TestDecisionRefuses(t *testing.T) {
 	whole := string(b)
 	for from, to := range map[string]string{
 		`"specversion":"1.0"`: `"specversion":"0.3"`, `"id":"default/47"`: `"id":"default/48"`, `"seq":47`: `"seq":46`,
-		`"source":"/workspaces/default"`: `"source":"/workspaces/other"`, `.committed.v1`: `.committed`, `dev.hence.decision`: `dev.other`,
+		`"source":"/workspaces/default"`: `"source":"/workspaces/other"`, `.committed.v1`: `.committed`,
+		`dev.hence.decision`: `dev.other`,
 		`"kind":"committed"`: `"kind":"comitted"`, `"kind":"held"`: `"kind":"unknown:x"`, `"tick":12`: `"tick":-12`,
 		`"offset":900`: `"offset":9.5`, `"floor":30`: `"floor":"30"`, `"partition":3`: `"partition":3000000000`,
 		`"chain":"`: `"chain":"0`, `"sha256":"`: `"sha256":"zz`, `"content_base64":"`: `"content_base64":"*`,
-		`2026-11-21T04`: `2026-11-21 04`, `"rests_on":["tx-0"`: `"rests_on":[7`, `"rules_version":0`: `"rules_version":4294967296`,
+		`2026-11-21T04`: `2026-11-21 04`, `"rests_on":["tx-0"`: `"rests_on":[7`,
+		`"rules_version":0`: `"rules_version":4294967296`,
 	} {
 		if !strings.Contains(whole, from) {
 			t.Fatalf("the sample has no %s", from)

@@ -55,8 +55,8 @@ func (w *walker) putInt(n int64) {
 
 func (w *walker) putText(s string) {
 	n := len(s)
-	if n > maxTextBytes {
-		w.fail("a text of %d bytes, at most %d are allowed", n, maxTextBytes)
+	if n > w.maxText {
+		w.fail("a text of %d bytes, at most %d are allowed", n, w.maxText)
 		return
 	}
 	if !utf8.ValidString(s) {
@@ -223,8 +223,8 @@ func (w *walker) readText() string {
 	default:
 		w.malformed("code %#x where a text belongs", c)
 	}
-	if n > maxTextBytes {
-		w.malformed("a text of %d bytes, at most %d are read", n, maxTextBytes)
+	if n > uint64(w.maxText) {
+		w.malformed("a text of %d bytes, at most %d are read", n, w.maxText)
 	}
 	b := w.bytes(n)
 	if !utf8.Valid(b) {

@@ -54,8 +54,10 @@ func sampleBegin() *sequencer.Begin {
 func sampleIntents() []*sequencer.Intent {
 	rules := sequencer.DefaultRules()
 	rules.Version = 1
-	touch := &sequencer.Touch{Wants: []sequencer.Want{{Scope: "card:/4711", Access: sequencer.WriteAccess}}, BoundTicks: 8}
-	register := &sequencer.Register{Server: "mail", Generation: 2, Tools: []sequencer.Tool{{Name: "send", Signature: "s1"}}}
+	touch := &sequencer.Touch{Wants: []sequencer.Want{{Scope: "card:/4711", Access: sequencer.WriteAccess}},
+		BoundTicks: 8}
+	register := &sequencer.Register{Server: "mail", Generation: 2, Tools: []sequencer.Tool{{Name: "send",
+		Signature: "s1"}}}
 	settle := &sequencer.Settle{NoneElse: true, Effects: []sequencer.Settled{{Index: 1,
 		Scopes: []sequencer.Scope{"card:/4711"}, Result: sequencer.ResultUnresolved}}}
 	list := []*sequencer.Intent{
@@ -112,7 +114,8 @@ func fillSample(o *sequencer.Outcome) {
 		h := sum("state")
 		o.Added, o.Ended = []sequencer.Hold{hold}, []sequencer.Hold{{Scope: "card:/4711"}}
 		o.Writes = []sequencer.Write{{Scope: "shard:/orders/17", Writer: sequencer.Writer{Seq: 47, Tx: "tx-b"},
-			Former: sequencer.Writer{Seq: 39, Tx: "tx-a"}}, {Scope: "shard:/scan", Writer: sequencer.Writer{Seq: 47, Tx: "tx-b"}}}
+			Former: sequencer.Writer{Seq: 39, Tx: "tx-a"}}, {Scope: "shard:/scan", Writer: sequencer.Writer{Seq: 47,
+			Tx: "tx-b"}}}
 		o.Shards = append(sampleSeal().Shards, sequencer.ShardWrite{Scope: "shard:/raw", Content: []byte{0xff, 0, 1}},
 			sequencer.ShardWrite{Scope: "shard:/empty"})
 		o.RestsOn, o.Residue = []sequencer.TxID{"tx-0", "tx-a"}, []sequencer.TxID{"tx-a"}
@@ -145,8 +148,9 @@ func sampleReplica() *sequencer.ReplicaState {
 		LastOrder: 3, Chain: sum("chain"), Rules: sequencer.DefaultRules(), Txs: []sequencer.TxState{tx},
 		Sidecars: []sequencer.SidecarState{{Incarnation: 5, Agent: "agent-1", Watermark: 40, Due: 52,
 			Servers: []sequencer.ServerState{{Server: "mail", Generation: 2, Present: true, Catalogue: sum("tools")}}}},
-		Joins:      []sequencer.JoinState{{ID: "join-1", Seq: 5}},
-		Window:     []sequencer.WindowState{{Scope: "shard:/orders/17", Seq: 39, Writer: sequencer.Writer{Seq: 39, Tx: "tx-a"}}},
+		Joins: []sequencer.JoinState{{ID: "join-1", Seq: 5}},
+		Window: []sequencer.WindowState{{Scope: "shard:/orders/17", Seq: 39, Writer: sequencer.Writer{Seq: 39,
+			Tx: "tx-a"}}},
 		Catalogues: []sequencer.Catalogue{{Hash: sum("tools"), Tools: []sequencer.Tool{{Name: "send", Signature: "s1"}}}},
 		Groups:     []sequencer.GroupState{{ID: "g", Winner: "tx-b", Seq: 44}}}
 	return &sequencer.ReplicaState{State: st, Offset: 900, Outbox: []sequencer.Outcome{*sampleOutcomes()[4]}}
@@ -157,11 +161,13 @@ func sampleEvents() []*Event {
 	list := []*Event{
 		{Kind: EventRead, Scope: "shard:/orders/17", View: 41, Version: 39, Writer: "tx-a", Size: 12, SHA256: sum("v")},
 		{Kind: EventWrite, Scope: "shard:/orders/17", MediaType: "text/plain", Size: 12, SHA256: sum("w")},
-		{Kind: EventContent, Scope: "shard:/scan", MediaType: "image/png", Content: []byte("\x89PNG"), Size: 4, SHA256: sum("p")},
+		{Kind: EventContent, Scope: "shard:/scan", MediaType: "image/png", Content: []byte("\x89PNG"), Size: 4,
+			SHA256: sum("p")},
 		{Kind: EventSeal, Seal: sampleSeal(), Traceparent: sampleTrace},
 	}
 	for i, e := range list {
-		e.Workspace, e.Tx, e.Agent, e.Incarnation, e.Index, e.AtMs = "default", "tx-b", "agent-1", 5, uint64(i+1), sampleTime.UnixMilli()
+		e.Workspace, e.Tx, e.Agent, e.Incarnation, e.Index, e.AtMs = "default", "tx-b", "agent-1", 5, uint64(i+1),
+			sampleTime.UnixMilli()
 	}
 	return list
 }
@@ -178,8 +184,9 @@ func sampleFrontierRow() *FrontierRow {
 }
 
 func sampleClosureRow() *ClosureRow {
-	return &ClosureRow{Workspace: "default", Tx: "tx-b", Agent: "agent-1", Status: "aborted", Code: sequencer.CodeStaleRead,
-		Seq: 47, Edges: []ClosureEdge{{Scope: "shard:/orders/17", Writer: "tx-a", Version: 39, View: 41}},
+	return &ClosureRow{Workspace: "default", Tx: "tx-b", Agent: "agent-1", Status: "aborted",
+		Code: sequencer.CodeStaleRead,
+		Seq:  47, Edges: []ClosureEdge{{Scope: "shard:/orders/17", Writer: "tx-a", Version: 39, View: 41}},
 		RestsOn: []sequencer.TxID{"tx-a"}, Writes: []sequencer.Scope{"shard:/orders/17"}, Scar: true}
 }
 

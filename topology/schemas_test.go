@@ -185,7 +185,8 @@ func TestDecisionMembers(t *testing.T) {
 // TestAsyncAPI holds that the document names every topic, kind, subject and schema, and that what it refers to exists.
 func TestAsyncAPI(t *testing.T) {
 	doc := string(AsyncAPI())
-	names := []string{"asyncapi: 3.0.0", "address: " + DecisionSubjectPrefix + "{workspace}", DecisionSubjects, DecisionStream}
+	names := []string{"asyncapi: 3.0.0", "address: " + DecisionSubjectPrefix + "{workspace}", DecisionSubjects,
+		DecisionStream}
 	for _, topic := range Topics(Options{}) {
 		names = append(names, "address: "+topic.Name)
 	}
@@ -198,9 +199,7 @@ func TestAsyncAPI(t *testing.T) {
 	for _, h := range DecisionHeaders(sampleOutcomes()[3], sampleTime, sampleTrace) {
 		names = append(names, h.Key+": {")
 	}
-	for _, h := range []string{HeaderParkedTopic, HeaderParkedPartition, HeaderParkedOffset, HeaderParkedReason} {
-		names = append(names, h)
-	}
+	names = append(names, HeaderParkedTopic, HeaderParkedPartition, HeaderParkedOffset, HeaderParkedReason)
 	schemas, err := fs.Glob(Schemas(), "*.json")
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +234,8 @@ func TestDecisionReadable(t *testing.T) {
 	for _, want := range []string{
 		`"id":"default/47"`, `"source":"/workspaces/default"`, `"type":"dev.hence.decision.committed.v1"`,
 		`"time":"2026-11-21T04:05:06.789Z"`, `"traceparent":"` + sampleTrace + `"`, `"kind":"committed"`, `"mode":"locked"`,
-		`"added":[{"scope":"card:/4711","kind":"held","access":"write"}]`, `"content":"{\"status\":\"paid\",\"total\":12.5}"`,
+		`"added":[{"scope":"card:/4711","kind":"held","access":"write"}]`,
+		`"content":"{\"status\":\"paid\",\"total\":12.5}"`,
 		`"content_base64":"` + binary + `"`, `"would":"waiting"`, `"size_bytes":70000`,
 	} {
 		if !bytes.Contains(b, []byte(want)) {
@@ -244,7 +244,8 @@ func TestDecisionReadable(t *testing.T) {
 	}
 }
 
-// TestDecisionAnyContent holds that no content makes a decision larger than twice itself, and that all of it comes back.
+// TestDecisionAnyContent holds that no content makes a decision larger than twice itself, and that all of it comes
+// back.
 func TestDecisionAnyContent(t *testing.T) {
 	for _, piece := range []string{"a", "\"", "\x00", "\n", "é", "\xff", "\u2028", "<", "\\"} {
 		content := []byte(strings.Repeat(piece, 200_000/len(piece)))

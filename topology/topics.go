@@ -29,6 +29,9 @@ const (
 const (
 	dayMs    = int64(24 * time.Hour / time.Millisecond)
 	mebibyte = 1 << 20
+
+	// maxMessageBytes leaves room around a record of MaxRecordBytes for its key, its headers and its batch.
+	maxMessageBytes = MaxRecordBytes + mebibyte
 )
 
 // Options are what an installation chooses about its topics. The zero value is a single broker's.
@@ -114,27 +117,27 @@ func sharedTopics(o Options) []Topic {
 		{Name: TopicIntents, Key: "workspace", Value: "msgpack intent",
 			Purpose: "the log: what every decision is a function of; kept as long as a replay or an audit may go back",
 			Cleanup: CleanupDelete, RetentionMs: o.IntentsRetentionMs,
-			SegmentBytes: 64 * mebibyte, MaxMessageBytes: mebibyte},
+			SegmentBytes: 64 * mebibyte, MaxMessageBytes: maxMessageBytes},
 		{Name: TopicEvents, Key: "workspace|tx", Value: "msgpack event",
 			Purpose: "what agents read and wrote, and shard content by reference: dropping a record loses that content",
 			Cleanup: CleanupDelete, RetentionMs: o.EventsRetentionMs,
-			SegmentBytes: 64 * mebibyte, MaxMessageBytes: mebibyte, Compression: "lz4"},
+			SegmentBytes: 64 * mebibyte, MaxMessageBytes: maxMessageBytes, Compression: "lz4"},
 		{Name: TopicDecisions, Key: "workspace", Value: "application/cloudevents+json decision",
 			Purpose: "every decision in commit order, for everybody; kept long, because an audit and a late view start here",
 			Cleanup: CleanupDelete, RetentionMs: o.DecisionsRetentionMs,
-			SegmentBytes: 64 * mebibyte, MaxMessageBytes: MaxRecordBytes, Compression: "lz4"},
+			SegmentBytes: 64 * mebibyte, MaxMessageBytes: maxMessageBytes, Compression: "lz4"},
 		{Name: TopicScopes, Key: "workspace|scope", Value: "msgpack scope move",
 			Purpose: "decisions split by scope, from which the frontier table is kept; needed until it has read them",
 			Cleanup: CleanupDelete, RetentionMs: 7 * dayMs,
-			SegmentBytes: 32 * mebibyte, MaxMessageBytes: mebibyte, Compression: "lz4"},
+			SegmentBytes: 32 * mebibyte, MaxMessageBytes: maxMessageBytes, Compression: "lz4"},
 		{Name: TopicTxs, Key: "workspace|tx", Value: "msgpack outcome",
 			Purpose: "decisions by transaction, from which the closure table is kept; needed until it has read them",
 			Cleanup: CleanupDelete, RetentionMs: 7 * dayMs,
-			SegmentBytes: 32 * mebibyte, MaxMessageBytes: mebibyte, Compression: "lz4"},
+			SegmentBytes: 32 * mebibyte, MaxMessageBytes: maxMessageBytes, Compression: "lz4"},
 		{Name: TopicParked, Key: "as it came", Value: "bytes as they came",
 			Purpose: "records that could not be read, with the place they came from and the reason in their headers",
 			Cleanup: CleanupDelete, RetentionMs: 90 * dayMs,
-			SegmentBytes: 16 * mebibyte, MaxMessageBytes: 2 * MaxRecordBytes, Compression: "lz4"},
+			SegmentBytes: 16 * mebibyte, MaxMessageBytes: maxMessageBytes + mebibyte, Compression: "lz4"},
 	}
 }
 
@@ -143,7 +146,7 @@ func tableTopics(replica string) []Topic {
 		group = GroupOf(group, replica)
 		return Topic{Name: TableOf(group), Key: key, Value: value, Purpose: purpose, Group: group,
 			Cleanup: CleanupCompact, RetentionMs: Forever,
-			SegmentBytes: 16 * mebibyte, MaxMessageBytes: MaxRecordBytes, Compression: "lz4"}
+			SegmentBytes: 16 * mebibyte, MaxMessageBytes: maxMessageBytes, Compression: "lz4"}
 	}
 	return []Topic{
 		table(GroupSequencer, "workspace", "msgpack replica", "state of each workspace's fold, with its outbox"),

@@ -83,7 +83,8 @@ func TestPrint(t *testing.T) {
 	if err := Print(&text, topics); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"TOPIC", TopicIntents, "hence-frontier-b-table", "90 days", "365 days", "forever", "64 MiB"} {
+	for _, want := range []string{"TOPIC", TopicIntents, "hence-frontier-b-table", "90 days", "365 days",
+		"forever", "64 MiB"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("not printed: %s\n%s", want, text.String())
 		}
@@ -107,7 +108,8 @@ func TestValidWorkspace(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"", "-a", "_a", "A", "a.b", "a|b", "a b", "é", "a/b", "a*", "a>", strings.Repeat("x", 64)} {
+	for _, name := range []string{"", "-a", "_a", "A", "a.b", "a|b", "a b", "é", "a/b", "a*", "a>",
+		strings.Repeat("x", 64)} {
 		if ValidWorkspace(name) == nil {
 			t.Errorf("%q is taken", name)
 		}
@@ -131,7 +133,8 @@ func TestSplitByScope(t *testing.T) {
 	if len(card.Added) != 1 || len(card.Ended) != 1 || card.Write != nil || card.Last() {
 		t.Errorf("card: %+v", card)
 	}
-	if order.Write == nil || order.Write.Former.Tx != "tx-a" || order.Shard == nil || order.Key() != "default|shard:/orders/17" {
+	if order.Write == nil || order.Write.Former.Tx != "tx-a" || order.Shard == nil ||
+		order.Key() != "default|shard:/orders/17" {
 		t.Errorf("order: %+v", order)
 	}
 	last := moves[len(moves)-1]

@@ -48,6 +48,7 @@ const (
 	MaxSnapshotBytes = 64 << 20 // an encoded snapshot or closure; neither is a record of a topic
 	maxListItems     = 1 << 16  // one list of a record
 	maxTextBytes     = 64 << 10 // one string
+	maxNameBytes     = 4 << 10  // one string of an intent or an event: what the fold builds from several still fits
 	maxFields        = 1 << 10  // one struct, a newer writer's too
 )
 
@@ -57,6 +58,7 @@ type walker struct {
 	b        []byte // encoding: written so far; decoding: not read yet
 	left     int    // decoding: values left in the array that is being read
 	maxItems int
+	maxText  int
 	err      error // the first one; nothing is read or written after it
 }
 
@@ -67,11 +69,12 @@ type codec[T any] struct {
 	roomBytes int // what a record usually takes
 	maxBytes  int
 	maxItems  int // of one list
+	maxText   int // bytes of one string
 	walk      func(*walker, *T)
 }
 
 func (c codec[T]) encode(v *T) ([]byte, error) {
-	w := &walker{b: make([]byte, 0, c.roomBytes)}
+	w := &walker{b: make([]byte, 0, c.roomBytes), maxText: c.maxText}
 	w.putUint(c.version)
 	c.walk(w, v)
 	if w.err == nil && len(w.b) > c.maxBytes {
@@ -84,7 +87,7 @@ func (c codec[T]) encode(v *T) ([]byte, error) {
 }
 
 func (c codec[T]) decode(b []byte) (*T, error) {
-	w := &walker{decoding: true, b: b, left: 2, maxItems: c.maxItems}
+	w := &walker{decoding: true, b: b, left: 2, maxItems: c.maxItems, maxText: c.maxText}
 	if len(b) > c.maxBytes {
 		w.malformed("%d bytes, at most %d are read", len(b), c.maxBytes)
 	}

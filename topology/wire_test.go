@@ -120,7 +120,8 @@ func TestNewerWriter(t *testing.T) {
 	if len(body) == len(b) {
 		t.Fatalf("an intent begins with %x", b[:4])
 	}
-	extra, err := msgpack.Marshal([]any{nil, 1.5, float32(2), "text", []byte{1}, map[string]any{"a": []int{1, -70_000}}, true,
+	extra, err := msgpack.Marshal([]any{nil, 1.5, float32(2), "text", []byte{1}, map[string]any{"a": []int{1,
+		-70_000}}, true,
 		uint64(1) << 40, strings.Repeat("x", 70_000), int8(-100)})
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +161,8 @@ func walkGrown(w *walker, g *grown) {
 	w.close(outer)
 }
 
-// TestOlderWriter holds that fields which an older writer did not know are zero, and that the first release's are there.
+// TestOlderWriter holds that fields which an older writer did not know are zero, and that the first release's are
+// there.
 func TestOlderWriter(t *testing.T) {
 	c := recordCodec("grown", 0, walkGrown)
 	got, err := c.decode([]byte("\x01\x92\x07\xa1x"))
@@ -183,7 +185,7 @@ func TestNotUTF8(t *testing.T) {
 	if _, err := EncodeCloudEvent(&sequencer.Outcome{Detail: "\xff"}, sampleTime, ""); err == nil {
 		t.Error("a decision with a detail that is not UTF-8 was written")
 	}
-	if _, err := EncodeIntent(&sequencer.Intent{Agent: strings.Repeat("x", maxTextBytes+1)}); err == nil {
+	if _, err := EncodeIntent(&sequencer.Intent{Agent: strings.Repeat("x", maxNameBytes+1)}); err == nil {
 		t.Error("a text over its bound was written")
 	}
 	b, err := EncodeIntent(&sequencer.Intent{Tx: "abc"})
@@ -200,7 +202,7 @@ func TestLibraryAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want bytes.Buffer
 		enc := msgpack.NewEncoder(&want)
-		w := &walker{}
+		w := &walker{maxText: maxTextBytes}
 		keep := func(err error) {
 			if err != nil {
 				t.Fatal(err)
@@ -227,7 +229,7 @@ func TestLibraryAgrees(t *testing.T) {
 		if !bytes.Equal(w.b, want.Bytes()) {
 			t.Fatalf("%x, the library writes %x", w.b, want.Bytes())
 		}
-		r := &walker{decoding: true, b: append(w.b, make([]byte, 1<<17)...)}
+		r := &walker{decoding: true, maxText: maxTextBytes, b: append(w.b, make([]byte, 1<<17)...)}
 		if r.readUint() != u || r.readInt() != i || r.readText() != s || !bytes.Equal(r.readBytes(1<<20), p) ||
 			!r.readBool() || !r.readNil() || r.arrayLen(1, 1<<17) != n || r.err != nil {
 			t.Fatalf("read back otherwise: %v", r.err)
@@ -237,16 +239,35 @@ func TestLibraryAgrees(t *testing.T) {
 
 // TestEveryForm holds that numbers and lengths are read in forms that we do not write.
 func TestEveryForm(t *testing.T) {
-	for _, form := range []string{"\x05", "\xcc\x05", "\xcd\x00\x05", "\xce\x00\x00\x00\x05", "\xcf\x00\x00\x00\x00\x00\x00\x00\x05",
+	for _, form := range []string{"\x05", "\xcc\x05", "\xcd\x00\x05", "\xce\x00\x00\x00\x05",
+		"\xcf\x00\x00\x00\x00\x00\x00\x00\x05",
 		"\xd0\x05", "\xd1\x00\x05", "\xd2\x00\x00\x00\x05", "\xd3\x00\x00\x00\x00\x00\x00\x00\x05"} {
 		u, i := &walker{b: []byte(form)}, &walker{b: []byte(form)}
 		if u.readUint() != 5 || i.readInt() != 5 || u.err != nil || i.err != nil {
 			t.Errorf("%x is not read as 5: %v, %v", form, u.err, i.err)
 		}
 	}
-	for _, form := range []string{"\xff", "\xd0\xff", "\xd1\xff\xff", "\xd3\xff\xff\xff\xff\xff\xff\xff\xff", "\xc0", "\xcb"} {
+	for _, form := range []string{"\xff", "\xd0\xff", "\xd1\xff\xff", "\xd3\xff\xff\xff\xff\xff\xff\xff\xff",
+		"\xc0", "\xcb"} {
 		if w := (&walker{b: []byte(form)}); w.readUint() != 0 || w.err == nil {
 			t.Errorf("%x is read as a natural number", form)
 		}
+	}
+}
+
+// TestDecisionsOfLongNames holds that a decision about the longest names an intent can have can be written.
+func TestDecisionsOfLongNames(t *testing.T) {
+	name := strings.Repeat("x", maxNameBytes)
+	in := &sequencer.Intent{Kind: sequencer.IntentRegister, Agent: name, Tx: sequencer.TxID(name),
+		Incarnation: ^sequencer.Seq(0), Register: &sequencer.Register{Server: name, Generation: ^uint64(0)}}
+	if _, err := EncodeIntent(in); err != nil {
+		t.Fatal(err)
+	}
+	o := &sequencer.Outcome{Intent: in.ID(), Tx: in.Tx, Agent: in.Agent, Detail: name + " " + name + " " + name}
+	if _, err := EncodeOutcome(o); err != nil {
+		t.Error(err)
+	}
+	if _, err := EncodeCloudEvent(o, sampleTime, ""); err != nil {
+		t.Error(err)
 	}
 }
