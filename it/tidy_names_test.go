@@ -118,8 +118,8 @@ func importWork(s *source) (found []string) {
 	return found
 }
 
-// fixedVariable says whether a package variable is one that nobody changes: an error, a regular expression, an embedded
-// file, a once, a check of an interface, and in tests a flag.
+// fixedVariable says whether a package variable is one that nobody changes: an error, a regular expression, an
+// embedded file, a once, a check of an interface, and in tests a flag.
 func fixedVariable(d *ast.GenDecl, v *ast.ValueSpec, test bool) bool {
 	if v.Names[0].Name == "_" || embedded(d.Doc) || embedded(v.Doc) {
 		return true

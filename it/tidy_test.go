@@ -229,8 +229,8 @@ func mayImport(folder string) []string {
 // foldImports are the packages that the fold may use: none that knows a clock, a file, a network or chance.
 func foldImports() []string {
 	return []string{
-		"bytes", "cmp", "container/heap", "crypto/sha256", "encoding/binary", "encoding/hex", "errors", "fmt", "hash", "iter", "maps",
-		"math", "math/bits", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8",
+		"bytes", "cmp", "container/heap", "crypto/sha256", "encoding/binary", "encoding/hex", "errors", "fmt", "hash",
+		"iter", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "unicode", "unicode/utf8",
 	}
 }
 
@@ -282,7 +282,8 @@ func weakened(s *source) (found []string) {
 			return true
 		}
 		if on, ok := sel.X.(*ast.Ident); ok && on.Name == "sequencer" && strings.HasPrefix(sel.Sel.Name, "Weaken") {
-			found = append(found, s.at(sel, "%s switches a rule off: only sequencer/explore and sequencer/sim may", sel.Sel.Name))
+			found = append(found, s.at(sel, "%s switches a rule off: only sequencer/explore and sequencer/sim may",
+				sel.Sel.Name))
 		}
 		return true
 	})

@@ -1,0 +1,61 @@
+# Run "make help" for what there is. Sizes can be given: make correctness SEEDS=5 AGENTS=8
+GO ?= go
+SEEDS ?= 20
+AGENTS ?= 8,64
+PAIRS ?= 20000
+KILLS ?= 5
+SCHEDULES ?= 1000000
+FUZZTIME ?= 60s
+RACE ?= ./sequencer/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
+
+.PHONY: help build test race bench lint correctness acceptance it-real explore-3x2 sim fuzz ci demo
+
+help: ## print this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+build: ## compile the binary into bin/hence
+	$(GO) build -o bin/hence ./cmd/hence
+
+test: ## every test that needs no server; skips say what is missing
+	$(GO) test -timeout 15m ./...
+
+race: ## the tests of concurrent packages under the race detector
+	$(GO) test -race -short -timeout 15m $(RACE)
+
+bench: ## cost of the fold per event, and other benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+lint: ## formatting, vet, staticcheck
+	@test -z "$$(gofmt -l .)" || { echo "not formatted, run gofmt -w on:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+correctness: ## the demo's own check: SEEDS seeds, AGENTS agents, every order mode; real servers if HENCE_TEST_* are set
+	HENCE_IT_SEEDS=$(SEEDS) HENCE_IT_AGENTS=$(AGENTS) $(GO) test -count=1 -v -timeout 4h -run '^TestCorrectness$$' ./it
+	env -u HENCE_TEST_KAFKA -u HENCE_TEST_NATS \
+	HENCE_IT_SEEDS=$(SEEDS) HENCE_IT_AGENTS=$(AGENTS) $(GO) test -count=1 -v -timeout 4h -run '^TestCorrectness$$' ./it
+
+acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part
+	HENCE_IT_PAIRS=$(PAIRS) HENCE_IT_KILLS=$(KILLS) $(GO) test -count=1 -v -timeout 4h ./it
+
+it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
+	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }
+	$(GO) test -count=1 -v -timeout 24m ./it/...
+
+explore-3x2: ## the explorer on 3 transactions and 2 scopes, complete
+	HENCE_EXPLORE_3X2=1 $(GO) test -count=1 -v -timeout 12h -run 3x2 ./sequencer/explore
+
+sim: ## SCHEDULES schedules of the simulator
+	$(GO) run ./cmd/hence sim --schedules $(SCHEDULES)
+
+fuzz: ## every fuzz target for FUZZTIME
+	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's|/[^/]*:func | |' | sort -u | \
+	while read -r package name; do \
+		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	done
+
+ci: ## all that continuous integration runs
+	bash .ci/run
+
+demo: ## eight agents over one retail store
+	$(GO) run ./cmd/hence demo

@@ -1,0 +1,253 @@
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// BuildBound is how long the build of the binary may take on a small machine.
+const BuildBound = 10 * time.Minute
+
+// Build compiles the hence binary into a folder and returns its path.
+func Build(dir string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), BuildBound)
+	defer cancel()
+	path := filepath.Join(dir, "hence")
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/hence-dev/hence/cmd/hence").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the hence binary: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// plainEnv is the environment without settings of the binary, which are not this test's.
+func plainEnv() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "HENCE_") {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+// Process is one started command of the binary.
+type Process struct {
+	PID    int
+	lines  chan string // of its standard error
+	stdout bytes.Buffer
+	ended  chan struct{}
+	err    error
+
+	mu     sync.Mutex
+	recent []string
+}
+
+// maxRecent bounds the lines of a process that are kept for messages.
+const maxRecent = 60
+
+// Spawn starts the binary. Lines of its standard error go to each, from one goroutine; it may be nil. The process is
+// killed with the test.
+func Spawn(tb testing.TB, binary string, each func(line string), args ...string) *Process {
+	tb.Helper()
+	ctx, kill := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env, cmd.WaitDelay = plainEnv(), 10*time.Second
+	p := &Process{ended: make(chan struct{})}
+	cmd.Stdout = &p.stdout
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		kill()
+		tb.Fatal(err)
+	}
+	p.PID = cmd.Process.Pid
+	go func() {
+		defer close(p.ended)
+		p.readLines(stderr, each)
+		p.err = cmd.Wait()
+	}()
+	tb.Cleanup(func() {
+		kill()
+		<-p.ended
+	})
+	return p
+}
+
+func (p *Process) readLines(from io.Reader, each func(string)) {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		p.mu.Lock()
+		p.recent = append(p.recent, lines.Text())
+		p.recent = p.recent[max(0, len(p.recent)-maxRecent):]
+		p.mu.Unlock()
+		if each != nil {
+			each(lines.Text())
+		}
+	}
+}
+
+// Words are the last lines of its standard error.
+func (p *Process) Words() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.recent, "\n")
+}
+
+// Ended is closed once the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Wait waits for the end and returns the standard output and the exit code.
+func (p *Process) Wait(bound time.Duration) (stdout []byte, code int, err error) {
+	select {
+	case <-p.ended:
+	case <-time.After(bound):
+		return nil, 0, fmt.Errorf("it still runs after %v; its last words:\n%s", bound, p.Words())
+	}
+	var exit *exec.ExitError
+	if p.err != nil && !errors.As(p.err, &exit) {
+		return nil, 0, p.err
+	}
+	if exit != nil {
+		code = exit.ExitCode()
+	}
+	return p.stdout.Bytes(), code, nil
+}
+
+// Report is what "hence demo -o json" prints, as far as the suite looks at it.
+type Report struct {
+	Data         string         `json:"data"`
+	Workspace    string         `json:"workspace"`
+	Seed         uint64         `json:"seed"`
+	Agents       int            `json:"agents"`
+	Order        string         `json:"order"`
+	Mode         string         `json:"mode"`
+	Transactions int            `json:"transactions"`
+	Committed    int            `json:"committed"`
+	Refused      map[string]int `json:"refused"`
+	Retries      int            `json:"retries"`
+	Interrupted  int            `json:"interrupted"`
+	GaveUp       int            `json:"gave_up"`
+	DurationMs   float64        `json:"duration_ms"`
+	SealToMs     struct {
+		P50 float64 `json:"p50"`
+		P99 float64 `json:"p99"`
+	} `json:"seal_to_decision_ms"`
+	AppendMs struct {
+		P50 float64 `json:"p50"`
+	} `json:"append_ms"`
+	LostUpdates         int             `json:"lost_updates"`
+	AcknowledgedMissing int             `json:"acknowledged_missing"`
+	ReplayEqual         bool            `json:"replay_equal"`
+	Hash                string          `json:"hash"`
+	Lost                json.RawMessage `json:"lost"`
+	Missing             json.RawMessage `json:"missing"`
+	Differs             []string        `json:"differs"`
+}
+
+// String is the report's figures on one line.
+func (r Report) String() string {
+	return fmt.Sprintf("%s seed %d, %d agents, %s %s: %d transactions, %d committed, %d retries, %d gave up, lost %d, "+
+		"missing %d, replay %v, %.0f ms, seal to decision p50 %.2f p99 %.2f ms, append p50 %.2f ms, refused %v",
+		r.Data, r.Seed, r.Agents, r.Order, r.Mode, r.Transactions, r.Committed, r.Retries, r.GaveUp, r.LostUpdates,
+		r.AcknowledgedMissing, r.ReplayEqual, r.DurationMs, r.SealToMs.P50, r.SealToMs.P99, r.AppendMs.P50, r.Refused)
+}
+
+// Holds says what of the demo's own check does not hold in an enforcing run.
+func (r Report) Holds() error {
+	if r.LostUpdates != 0 || r.AcknowledgedMissing != 0 || !r.ReplayEqual {
+		return fmt.Errorf("the check does not hold: %s; lost %s, missing %s, differs %v", r, r.Lost, r.Missing, r.Differs)
+	}
+	return nil
+}
+
+// Attempt is one line of the demo's records.
+type Attempt struct {
+	Agent string `json:"agent"`
+	Task  int    `json:"task"`
+	N     int    `json:"n"`
+	Tx    string `json:"tx"`
+	Reads []struct {
+		Scope   string `json:"scope"`
+		Exists  bool   `json:"exists"`
+		Version uint64 `json:"version"`
+		View    uint64 `json:"view"`
+		SHA256  string `json:"sha256"`
+	} `json:"reads"`
+	Writes []struct {
+		Scope  string `json:"scope"`
+		SHA256 string `json:"sha256"`
+	} `json:"writes"`
+	Sealed bool   `json:"sealed"`
+	End    string `json:"end"`
+	Code   string `json:"code"`
+	Seq    uint64 `json:"seq"`
+}
+
+// Demo runs "hence demo -o json" to its end and returns the report and the exit code. On servers that are not nil it
+// uses those, else embedded ones of its own.
+func Demo(tb testing.TB, binary string, servers *Servers, bound time.Duration, args ...string) (Report, int) {
+	tb.Helper()
+	return StartDemo(tb, binary, servers, nil, args...).Report(tb, bound)
+}
+
+// RunningDemo is a demo under way.
+type RunningDemo struct{ *Process }
+
+// StartDemo starts "hence demo -o json"; each is given the lines of its standard error.
+func StartDemo(tb testing.TB, binary string, servers *Servers, each func(string), args ...string) *RunningDemo {
+	tb.Helper()
+	args = append([]string{"demo", "--output", "json"}, args...)
+	if servers != nil {
+		args = append(args, "--brokers", strings.Join(servers.Brokers, ","), "--nats", servers.NATS)
+	}
+	return &RunningDemo{Spawn(tb, binary, each, args...)}
+}
+
+// Report waits for the demo's end.
+func (d *RunningDemo) Report(tb testing.TB, bound time.Duration) (Report, int) {
+	tb.Helper()
+	out, code, err := d.Wait(bound)
+	if err != nil {
+		tb.Fatalf("demo: %v", err)
+	}
+	var r Report
+	if err := json.Unmarshal(out, &r); err != nil {
+		tb.Fatalf("demo ended with %d and printed no report: %v\n%s\n%s", code, err, out, d.Words())
+	}
+	return r, code
+}
+
+// ReadAttempts reads the demo's records.
+func ReadAttempts(tb testing.TB, path string) []Attempt {
+	tb.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer file.Close()
+	var all []Attempt
+	for dec := json.NewDecoder(file); dec.More(); {
+		var a Attempt
+		if err := dec.Decode(&a); err != nil {
+			tb.Fatalf("%s: %v", path, err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
