@@ -1,0 +1,383 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+// reading is an answered read.
+type reading struct {
+	scope     sequencer.Scope
+	rev       revision
+	view      sequencer.Seq
+	pending   bool
+	page      *page // patterns
+	overtaken *api.Overtaken
+}
+
+// start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it.
+func (s *session) start(ctx context.Context, begin sequencer.Begin, like func(*tx)) (*tx, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	t, err := s.admit(begin, like)
+	if err != nil {
+		return nil, err
+	}
+	if begin.Mode == sequencer.Optimistic {
+		return t, nil
+	}
+	return t, s.beginInLog(ctx, t)
+}
+
+func (s *session) admit(begin sequencer.Begin, like func(*tx)) (*tx, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inc, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	if s.open >= s.limits.Open {
+		return nil, problem(codeLimit, "this sidecar has %d open transactions: seal or abort one", s.open)
+	}
+	t := newTx(txName(s.agent, inc, s.count+1), inc, s.view.at(), begin, s.clock.Now())
+	if like != nil {
+		like(t)
+	}
+	err = s.delivery.record(recordBegun, &txRecord{Tx: t.id, Incarnation: inc, Base: t.base, Begin: t.begin,
+		Attempt: t.attempt, Refusals: t.refusals, Reads: t.reads})
+	if err != nil {
+		return nil, err
+	}
+	s.count++
+	s.open++
+	s.txs[t.id] = t
+	return t, nil
+}
+
+// beginInLog gives an ordered or locked transaction its age.
+func (s *session) beginInLog(ctx context.Context, t *tx) error {
+	s.mu.Lock()
+	in := t.intent(sequencer.IntentBegin, s.agent)
+	s.mu.Unlock()
+	if err := s.send(ctx, t, in); err != nil {
+		return err
+	}
+	err := s.view.waits.until(ctx, waitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, known := s.view.transaction(t.id)
+		return known || t.phase != phaseOpen || t.refusedFor(in)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && t.refusedFor(in) {
+		err = s.refusedIntent(t)
+		s.close(t, phaseLost)
+	}
+	return err
+}
+
+// enter takes the transaction for one call; leave gives it back.
+func (t *tx) enter(ctx context.Context) error {
+	select {
+	case t.call <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t *tx) leave() { <-t.call }
+
+// usable says why no read or write can be added to a transaction.
+func (s *session) usable(t *tx) error {
+	switch {
+	case t.phase == phaseLost && t.outcome == nil, t.phase == phaseLost && t.seal == nil:
+		return s.lost(t)
+	case t.decided():
+		d := s.decision(t)
+		if d.State == api.StateCommitted {
+			p := problem(string(sequencer.CodeLateEffect), "%s is committed: begin a new transaction", t.id)
+			p.Decision = d
+			return p
+		}
+		return refusal(d)
+	case t.phase == phaseSealed:
+		return problem(string(sequencer.CodeLateEffect), "%s is sealed: its footprint cannot change any more", t.id)
+	}
+	return nil
+}
+
+// read answers one read of an open transaction.
+func (s *session) read(ctx context.Context, t *tx, scope sequencer.Scope, list int) (*reading, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	if err := s.prepare(ctx, t, scope); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return nil, err
+	}
+	if w := t.write(scope); w != nil && list == 0 {
+		own := revision{writer: t.id, media: w.Type, content: w.Content, ref: w.Ref}
+		return &reading{scope: scope, rev: own, view: s.view.at(), pending: true, overtaken: t.overtaken}, nil
+	}
+	if len(t.reads)+len(t.writes) >= s.footprintLimit() {
+		return nil, problem(codeLimit, "the transaction names %d scopes already; read a pattern instead", s.footprintLimit())
+	}
+	got := s.look(scope, list)
+	entry, err := s.deliver(ctx, t.id, got)
+	if err != nil {
+		return nil, err
+	}
+	t.reads = addRead(t.reads, entry)
+	got.overtaken = t.overtaken
+	return got, nil
+}
+
+// footprintLimit leaves room for the loose reads that may join a seal as one of everything.
+func (s *session) footprintLimit() int { return int(s.view.settings().rules.MaxScopes) - 1 }
+
+// look reads the view. The seq it returns is the view's when the read left, whatever happens to its answer later.
+func (s *session) look(scope sequencer.Scope, list int) *reading {
+	if list == 0 {
+		rev, at := s.view.read(scope)
+		return &reading{scope: scope, rev: rev, view: at}
+	}
+	p := s.view.list(scope, "", list)
+	return &reading{scope: scope, view: p.view, page: &p}
+}
+
+// deliver puts a read into the delivery log and returns it as a footprint names it.
+func (s *session) deliver(ctx context.Context, id sequencer.TxID, got *reading) (sequencer.Read, error) {
+	shown := got.rev
+	if got.page != nil {
+		shown = got.page.last.revision
+	}
+	read := sequencer.Read{Scope: got.scope, View: got.view, Version: shown.version, Writer: shown.writer}
+	err := s.delivery.event(&topology.Event{
+		Kind: topology.EventRead, Workspace: s.workspace, Tx: id, Agent: s.agent, Incarnation: s.incarnation,
+		AtMs: s.clock.Now().UnixMilli(), Scope: read.Scope, View: read.View, Version: read.Version, Writer: read.Writer,
+		MediaType: shown.media, Size: shown.size(), SHA256: shown.sum(), Traceparent: traceOf(ctx),
+	}, nil)
+	return read, err
+}
+
+// loosely answers a read outside any transaction: it goes to the session's next seal.
+func (s *session) loosely(ctx context.Context, scope sequencer.Scope, look func() *reading) (*reading, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.current(); err != nil {
+		return nil, err
+	}
+	got := look()
+	entry, err := s.deliver(ctx, "", got)
+	if err != nil {
+		return nil, err
+	}
+	s.loose = addLoose(s.loose, entry)
+	s.forgiveMoved(scope)
+	return got, nil
+}
+
+// forgiveMoved: the scope was read again, so that it had moved does not matter any more.
+func (s *session) forgiveMoved(scope sequencer.Scope) {
+	kept := s.moved[:0]
+	for _, m := range s.moved {
+		if m != scope {
+			kept = append(kept, m)
+		}
+	}
+	if s.moved = kept; s.looseMoved != nil && sequencer.Scope(s.looseMoved.Scope) == scope {
+		s.looseMoved = nil
+	}
+}
+
+// prepare takes what a transaction must hold before it reads: the whole footprint of a predecessor that was refused
+// for a conflict, and in locked mode the scope. Once it returns the view has reached the grant's seq.
+func (s *session) prepare(ctx context.Context, t *tx, scope sequencer.Scope) error {
+	s.mu.Lock()
+	err := s.usable(t)
+	wants := t.first
+	t.first = nil
+	want := sequencer.Want{Scope: scope, Access: sequencer.ReadAccess}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if len(wants) > 0 {
+		if err := s.touch(ctx, t, wants); err != nil {
+			s.mu.Lock()
+			t.first = wants
+			s.mu.Unlock()
+			return err
+		}
+	}
+	s.mu.Lock()
+	need := scope != "" && t.begin.Mode == sequencer.Locked && !t.holds(want)
+	s.mu.Unlock()
+	if !need {
+		return nil
+	}
+	return s.touch(ctx, t, []sequencer.Want{want})
+}
+
+// touch asks for scopes and waits until the view shows that they are granted. A touch that an earlier call gave up
+// waiting for is waited for first: the log takes one at a time.
+func (s *session) touch(ctx context.Context, t *tx, wants []sequencer.Want) error {
+	for {
+		s.mu.Lock()
+		in, fresh := t.asking, t.asking == nil
+		if fresh {
+			in = t.intent(sequencer.IntentTouch, s.agent)
+			in.Touch = &sequencer.Touch{Wants: wants}
+			t.asking = in
+		}
+		s.mu.Unlock()
+		if err := s.sendTouch(ctx, t, in, fresh); err != nil {
+			return err
+		}
+		done, err := s.touched(t, in, wants)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) sendTouch(ctx context.Context, t *tx, in *sequencer.Intent, fresh bool) error {
+	if fresh {
+		if err := s.send(ctx, t, in); err != nil {
+			if ctx.Err() == nil { // it was not sent
+				s.mu.Lock()
+				t.asking = nil
+				s.mu.Unlock()
+			}
+			return err
+		}
+	}
+	return s.view.waits.until(ctx, waitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.asking != in || t.phase != phaseOpen
+	})
+}
+
+// touched says what became of a touch: everything wanted is held, or why not. Neither: another touch was waited for.
+func (s *session) touched(t *tx, in *sequencer.Intent, wants []sequencer.Want) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return false, err
+	}
+	for _, w := range wants {
+		if !t.holds(w) {
+			if t.refusedFor(in) {
+				return false, s.refusedIntent(t)
+			}
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (t *tx) refusedFor(in *sequencer.Intent) bool {
+	return t.refused != nil && t.refused.Intent == in.ID()
+}
+
+// refusedIntent is the problem of an intent that was refused while its transaction lives on.
+func (s *session) refusedIntent(t *tx) error {
+	d := s.describe(t, t.refused)
+	d.State, d.Seq = api.StateOpen, 0
+	return refusal(d)
+}
+
+// send appends an intent, again and again until it is acknowledged or the view shows that it arrived. An append that
+// timed out is unknown: the same intent with the same number is repeated, and the log drops a second copy.
+func (s *session) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
+	result := make(chan error, 1)
+	ok := s.tasks.start(func(ctx context.Context) { result <- s.repeat(ctx, t, in) })
+	if !ok {
+		return problem(codeBusy, "the sidecar is stopping, or has too many appends under way")
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *session) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error {
+	return retry(ctx, func() error {
+		if s.needless(t, in) {
+			return nil
+		}
+		try, cancel := context.WithTimeout(ctx, appendTry)
+		defer cancel()
+		_, err := s.events.Append(try, s.workspace, in)
+		if err == nil && in.Kind == sequencer.IntentSeal {
+			s.mu.Lock()
+			t.ackedAt = s.clock.Now()
+			s.mu.Unlock()
+		}
+		return err
+	}, func(err error) {
+		s.metrics.appendErrors.Inc()
+		s.log.Warn("an append failed: it is unknown, and repeated", "intent", in.ID(), "cause", err)
+	})
+}
+
+// needless: the log will not, or need not, take the intent any more.
+func (s *session) needless(t *tx, in *sequencer.Intent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch in.Kind {
+	case sequencer.IntentSettle:
+		return t.final || in.Incarnation != s.incarnation
+	case sequencer.IntentTouch:
+		return t.phase != phaseOpen
+	}
+	return t.outcome != nil || t.phase == phaseLost
+}
+
+// expire ends transactions that the agent has left lying: the log counts a deadline only once it knows of them.
+func (s *session) expire(now time.Time) {
+	s.mu.Lock()
+	var idle []*tx
+	for _, t := range s.txs {
+		if t.phase == phaseOpen && !t.begun && now.Sub(t.created) > t.deadline(s.view.settings().rules) {
+			idle = append(idle, t)
+		}
+	}
+	for _, t := range idle {
+		s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeDeadline, Retryable: true,
+			Detail: "the deadline passed before it was sealed"})
+	}
+	for _, t := range idle {
+		s.abortInLog(t, sequencer.CodeDeadline, "the deadline passed before it was sealed")
+	}
+	s.mu.Unlock()
+}
+
+// tickLength is about how long one tick of the log's time takes.
+const tickLength = 250 * time.Millisecond
+
+func (t *tx) deadline(r sequencer.Rules) time.Duration {
+	ticks := t.begin.DeadlineTicks
+	if ticks == 0 {
+		ticks = r.DeadlineTicks
+	}
+	return time.Duration(ticks) * tickLength
+}

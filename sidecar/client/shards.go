@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Get reads a shard outside any transaction; the agent's next seal carries the read. An absent shard is no error.
+func (c *Client) Get(ctx context.Context, scope string) (Shard, error) {
+	return c.getShard(ctx, scope, nil)
+}
+
+// GetVersion reads a former version of a shard. History is not carried by a seal.
+func (c *Client) GetVersion(ctx context.Context, scope string, version uint64) (Shard, error) {
+	return c.getShard(ctx, scope, url.Values{"version": {strconv.FormatUint(version, 10)}})
+}
+
+func (c *Client) getShard(ctx context.Context, scope string, query url.Values) (Shard, error) {
+	got, err := c.call(ctx, request{method: http.MethodGet, path: c.shardPath(scope), query: query})
+	var p *Problem
+	if errors.As(err, &p) && p.Code == "not_found" {
+		return Shard{Scope: scope, View: p.View}, nil
+	}
+	if err != nil {
+		return Shard{}, err
+	}
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(got.header.Get(name), 10, 64)
+		return n
+	}
+	return Shard{Scope: scope, Exists: true, Version: number("Hence-Version"), View: number("Hence-View"),
+		Writer: got.header.Get("Hence-Writer"), MediaType: got.header.Get("Content-Type"), Content: got.body}, nil
+}
+
+// Put writes one shard in a transaction of its own and waits for the decision. An aborted one is no error: see the
+// decision's State and Code; a version that does not hold is a *Problem of code version_mismatch.
+func (c *Client) Put(ctx context.Context, scope string, content []byte, o WriteOptions) (Decision, error) {
+	r := request{method: http.MethodPut, path: c.shardPath(scope), header: map[string]string{}, body: content}
+	if o.MediaType != "" {
+		r.header["Content-Type"] = o.MediaType
+	}
+	switch {
+	case o.IfVersion != nil && *o.IfVersion == 0:
+		r.header["If-None-Match"] = "*"
+	case o.IfVersion != nil:
+		r.header["If-Match"] = `"` + strconv.FormatUint(*o.IfVersion, 10) + `"`
+	}
+	got, err := c.call(ctx, r)
+	var p *Problem
+	if errors.As(err, &p) && p.Decision != nil {
+		return *p.Decision, nil
+	}
+	if err != nil {
+		return Decision{}, err
+	}
+	var d Decision
+	return d, decode(got, &d)
+}
+
+// List is one page of the shards under a prefix; after is the Next of the page before, limit 0 the sidecar's default.
+func (c *Client) List(ctx context.Context, prefix, after string, limit int) (*List, error) {
+	query := withLimit(url.Values{}, limit)
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	if after != "" {
+		query.Set("after", after)
+	}
+	out := &List{}
+	return out, c.json(ctx, http.MethodGet, c.inWorkspace("/shards"), query, nil, out)
+}
+
+// Versions lists what the sidecar remembers of a shard, newest first.
+func (c *Client) Versions(ctx context.Context, scope string) (*List, error) {
+	out := &List{}
+	return out, c.json(ctx, http.MethodGet, c.shardPath(scope), url.Values{"versions": {"true"}}, nil, out)
+}
+
+// shardPath is the route of a shard; a scope's own escapes stay as they are.
+func (c *Client) shardPath(scope string) string {
+	return c.inWorkspace("/shards/" + strings.TrimPrefix(strings.TrimPrefix(scope, "shard:"), "/"))
+}

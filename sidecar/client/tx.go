@@ -1,0 +1,161 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// BeginOptions say how a transaction is to be treated; the zero value is the sidecar's default.
+type BeginOptions struct {
+	Mode       string // optimistic, ordered, locked
+	Observe    bool
+	Levels     string // L0 to L4, or a list of anomalies
+	DeadlineMs int
+	Group      string
+}
+
+// WriteOptions say more of a write; the zero value is an unconditional write of bytes.
+type WriteOptions struct {
+	MediaType string
+	IfVersion *uint64 // zero: only if the shard does not exist
+}
+
+// Shard is one shard as a read answers it.
+type Shard struct {
+	Scope     string
+	Exists    bool
+	Pending   bool   // the transaction's own write, not decided yet
+	Version   uint64 // seq of its last write; zero: absent
+	View      uint64 // the seq of the view that showed it
+	Writer    string
+	MediaType string
+	Content   []byte
+	Items     []Item // when a pattern was read
+	Overtaken *Overtaken
+}
+
+// Tx is a transaction.
+type Tx struct {
+	client *Client
+	opened Decision
+}
+
+// Begin opens a transaction.
+func (c *Client) Begin(ctx context.Context, o BeginOptions) (*Tx, error) {
+	t := &Tx{client: c}
+	in := api.Begin{Mode: o.Mode, Observe: o.Observe, Levels: o.Levels, DeadlineMs: o.DeadlineMs, Group: o.Group}
+	if err := c.json(ctx, http.MethodPost, c.inWorkspace("/tx"), nil, in, &t.opened); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Tx takes up a transaction by its id, for example after the agent was restarted.
+func (c *Client) Tx(id string) *Tx { return &Tx{client: c, opened: Decision{Tx: id}} }
+
+// ID is the transaction's id.
+func (t *Tx) ID() string { return t.opened.Tx }
+
+// Opened is the transaction as it was when it was opened: its mode, base and attempt.
+func (t *Tx) Opened() Decision { return t.opened }
+
+// Read reads a shard, or lists what a pattern covers. An absent shard is no error.
+func (t *Tx) Read(ctx context.Context, scope string) (Shard, error) {
+	var got api.Shard
+	err := t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/reads"), nil, api.Read{Scope: scope}, &got)
+	if err != nil {
+		return Shard{}, err
+	}
+	return shardOf(&got)
+}
+
+func shardOf(got *api.Shard) (Shard, error) {
+	out := Shard{Scope: got.Scope, Exists: got.Exists, Pending: got.Pending, Version: got.Version, View: got.View,
+		Writer: got.Writer, MediaType: got.MediaType, Items: got.Items, Overtaken: got.Overtaken}
+	switch {
+	case got.Content != nil:
+		out.Content = []byte(*got.Content)
+	case got.ContentBase64 != nil:
+		body, err := base64.StdEncoding.DecodeString(*got.ContentBase64)
+		if err != nil {
+			return out, fmt.Errorf("read the content of %s: %w", got.Scope, err)
+		}
+		out.Content = body
+	}
+	return out, nil
+}
+
+// Write adds a shard write to the transaction; the last write of a shard counts.
+func (t *Tx) Write(ctx context.Context, scope string, content []byte, o WriteOptions) error {
+	in := api.Write{Scope: scope, MediaType: o.MediaType, IfVersion: o.IfVersion}
+	if utf8.Valid(content) {
+		text := string(content)
+		in.Content = &text
+	} else {
+		text := base64.StdEncoding.EncodeToString(content)
+		in.ContentBase64 = &text
+	}
+	return t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/writes"), nil, in, &api.Written{})
+}
+
+// Seal freezes the transaction and waits until it is decided or ctx ends. An aborted transaction is no error: see the
+// decision's State and Code. An error says that the seal was not taken, or that nobody knows yet.
+func (t *Tx) Seal(ctx context.Context) (Decision, error) {
+	d, err := t.decided(ctx, http.MethodPost, "/seal", longestWait)
+	for err == nil && d.State == api.StateSealed {
+		if ctx.Err() != nil {
+			return d, fmt.Errorf("wait for the decision of %s: %w", t.ID(), context.Cause(ctx))
+		}
+		d, err = t.Status(ctx, longestWait)
+	}
+	return d, err
+}
+
+// Abort ends the transaction. One that is committed already is a *Problem.
+func (t *Tx) Abort(ctx context.Context, reason string) error {
+	return t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/abort"), nil, api.Abort{Reason: reason}, &Decision{})
+}
+
+// Retry opens the successor of an aborted or lost transaction.
+func (t *Tx) Retry(ctx context.Context) (*Tx, error) {
+	next := &Tx{client: t.client}
+	err := t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/retry"), nil, struct{}{}, &next.opened)
+	if err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// Status is how the transaction stands; with a wait the answer comes when there is something new, or after it.
+func (t *Tx) Status(ctx context.Context, wait time.Duration) (Decision, error) {
+	return t.decided(ctx, http.MethodGet, "", wait)
+}
+
+// decided makes a call whose problem may carry a decision, which then is the answer.
+func (t *Tx) decided(ctx context.Context, method, rest string, wait time.Duration) (Decision, error) {
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, max(0, time.Until(end)))
+	}
+	wait = min(wait, longestWait)
+	query := url.Values{"wait_ms": {strconv.FormatInt(wait.Milliseconds(), 10)}}
+	var d Decision
+	var in any
+	if method == http.MethodPost {
+		in = struct{}{}
+	}
+	err := t.client.json(ctx, method, txPath(t.ID(), rest), query, in, &d)
+	var p *Problem
+	if errors.As(err, &p) && p.Decision != nil && p.Decision.State == api.StateAborted {
+		return *p.Decision, nil
+	}
+	return d, err
+}

@@ -1,0 +1,119 @@
+package sidecar
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Config is everything that a sidecar is told. Zero values of optional fields are the defaults named.
+type Config struct {
+	Agent     string         // whose sidecar it is
+	Workspace string         // default "default"
+	Listen    string         // host:port; default 127.0.0.1:0, a free port
+	DataDir   string         // the journal's folder; empty: the delivery log is in memory only
+	Token     string         // bearer token; empty: one is made up, see Sidecar.Token
+	Order     sequencer.Mode // of transactions that name none
+	Observe   bool           // every transaction only observes
+	Limits    Limits
+	Logger    *slog.Logger
+}
+
+// Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
+type Limits struct {
+	BodyBytes        int64         // of a request's body; 512 KiB
+	Requests         int           // worked on at once; 512
+	Open             int           // open transactions; 256
+	Decided          int           // transactions that are over and still answered; 4096
+	ListItems        int           // of one answer; 1000
+	WaitMost         time.Duration // of one request; 30 s
+	FutureWait       time.Duration // for a seq that is not there yet; 1 s
+	OldBytes         int64         // contents of former revisions; 32 MiB
+	ContentBytes     int64         // contents fetched by reference; 32 MiB
+	IdempotencyKeys  int           // remembered; 4096
+	IdempotencyBytes int64         // of the answers stored with them; 16 MiB
+	IdempotencyAge   time.Duration // how long a key is remembered; 1 h
+	Attempts         int           // of one piece of work, then give up; 64
+	LockedAfter      int           // refusals, then further attempts are locked; 5
+	JournalBytes     int64         // size at which the journal is rewritten; 8 MiB
+	PendingEvents    int           // events that wait to be published; 8192
+	StopWait         time.Duration // for running requests when stopping; 5 s
+	WatermarkEvery   time.Duration // while the view moves; 1 s
+	RenewEvery       time.Duration // of the lease when nothing moves; 3 s
+}
+
+func (l Limits) withDefaults() Limits {
+	l.BodyBytes = cmp.Or(l.BodyBytes, 512<<10)
+	l.Requests = cmp.Or(l.Requests, 512)
+	l.Open = cmp.Or(l.Open, 256)
+	l.Decided = cmp.Or(l.Decided, 4096)
+	l.ListItems = cmp.Or(l.ListItems, 1000)
+	l.WaitMost = cmp.Or(l.WaitMost, 30*time.Second)
+	l.FutureWait = cmp.Or(l.FutureWait, time.Second)
+	l.OldBytes = cmp.Or(l.OldBytes, 32<<20)
+	l.ContentBytes = cmp.Or(l.ContentBytes, 32<<20)
+	l.IdempotencyKeys = cmp.Or(l.IdempotencyKeys, 4096)
+	l.IdempotencyBytes = cmp.Or(l.IdempotencyBytes, 16<<20)
+	l.IdempotencyAge = cmp.Or(l.IdempotencyAge, time.Hour)
+	l.Attempts = cmp.Or(l.Attempts, 64)
+	l.LockedAfter = cmp.Or(l.LockedAfter, 5)
+	l.JournalBytes = cmp.Or(l.JournalBytes, 8<<20)
+	l.PendingEvents = cmp.Or(l.PendingEvents, 8192)
+	l.StopWait = cmp.Or(l.StopWait, 5*time.Second)
+	l.WatermarkEvery = cmp.Or(l.WatermarkEvery, time.Second)
+	l.RenewEvery = cmp.Or(l.RenewEvery, 3*time.Second)
+	return l
+}
+
+// withDefaults completes a configuration and says what is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	c.Workspace = cmp.Or(c.Workspace, "default")
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
+	c.Limits = c.Limits.withDefaults()
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Token == "" {
+		c.Token = randomID() + randomID()
+	}
+	err := errors.Join(validAgent(c.Agent), topology.ValidWorkspace(c.Workspace), validToken(c.Token))
+	if err != nil {
+		return c, fmt.Errorf("sidecar configuration: %w", err)
+	}
+	return c, nil
+}
+
+const leastToken = 16
+
+func validToken(token string) error {
+	if len(token) < leastToken {
+		return fmt.Errorf("the token has %d characters: give at least %d, or none to have one made up", len(token), leastToken)
+	}
+	for _, c := range token {
+		if c <= ' ' || c > '~' {
+			return errors.New("the token has a character that cannot stand in a header: use printable ASCII without spaces")
+		}
+	}
+	return nil
+}
+
+// clock is where a sidecar has its time from.
+type clock interface {
+	Now() time.Time
+	// Ticker gives a time about every d until stop is called.
+	Ticker(d time.Duration) (c <-chan time.Time, stop func())
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) Ticker(d time.Duration) (<-chan time.Time, func()) {
+	t := time.NewTicker(d)
+	return t.C, t.Stop
+}

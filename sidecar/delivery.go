@@ -1,0 +1,319 @@
+package sidecar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// errBacklog refuses a read or a write because too many events wait to be published.
+var errBacklog = errors.New("too many events of this agent wait to be published")
+
+// errSessionGone says that what the agent was told before can no longer be shown from the journal.
+var errSessionGone = errors.New("the journal of the former session is damaged or gone")
+
+// delivery is the delivery log: whatever an agent is told is first here, in memory and in the journal, and is then
+// published. It outlives sessions.
+type delivery struct {
+	log     *slog.Logger
+	events  Writer
+	max     int   // events that may wait
+	rewrite int64 // size at which the journal is rewritten
+	damaged bool  // the journal that was found could not be read
+
+	mu      sync.Mutex
+	lock    *os.File
+	journal *journal // nil: memory only
+	ledger  *ledger
+	index   uint64 // of the session's last event
+	queue   []*outgoing
+	flying  int
+	done    map[sequencer.Seq]*progress
+	kick    chan struct{}
+	shortly int64 // do not rewrite below this size
+}
+
+// outgoing is an event on its way to the events topic.
+type outgoing struct {
+	ev   *topology.Event
+	done func(sequencer.Place)
+}
+
+// progress is how far the events of one session are published.
+type progress struct {
+	through  uint64 // all up to it
+	recorded uint64 // in the journal
+	beyond   map[uint64]bool
+}
+
+const maxFlying = 1024
+
+// openDelivery locks and reads the journal in a folder; an empty folder name keeps everything in memory only.
+func openDelivery(dir, workspace, agent string, open openFile, events Writer, lim Limits, log *slog.Logger) (*delivery, error) {
+	d := &delivery{
+		log: log, events: events, max: lim.PendingEvents, rewrite: lim.JournalBytes, ledger: newLedger(),
+		done: map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1),
+	}
+	if dir == "" {
+		log.Warn("no data folder: the delivery log is in memory only, a crash loses the session")
+		return d, nil
+	}
+	path := filepath.Join(dir, "journal-"+workspace+"-"+agent)
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	j, err := openJournal(path, open, log, d.ledger.apply)
+	switch {
+	case j == nil || err != nil && !errors.Is(err, errCorrupt):
+		_ = lock.Close()
+		return nil, err
+	case err != nil:
+		d.damaged, d.ledger = true, newLedger()
+	}
+	d.lock, d.journal = lock, j
+	for _, ev := range d.ledger.pending {
+		d.push(&outgoing{ev: ev})
+	}
+	return d, nil
+}
+
+// record journals one record and keeps what it comes to.
+func (d *delivery) record(kind byte, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a journal record: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.write(kind, body)
+}
+
+func (d *delivery) write(kind byte, body []byte) error {
+	if err := d.keep(kind, body); err != nil {
+		return err
+	}
+	if err := d.ledger.apply(append([]byte{kind}, body...)); err != nil {
+		panic(fmt.Sprintf("sidecar: a journal record %q that cannot be read back: %v", kind, err))
+	}
+	return nil
+}
+
+func (d *delivery) keep(kind byte, body []byte) error {
+	if d.journal == nil {
+		return nil
+	}
+	return d.journal.append(kind, body)
+}
+
+// session begins the numbering of a new incarnation's events.
+func (d *delivery) session(j joinedRecord) error {
+	if err := d.record(recordJoined, j); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.index = 0
+	return nil
+}
+
+// event numbers an event, journals it and sends it on its way. When it fails nothing may be answered from it.
+func (d *delivery) event(ev *topology.Event, done func(sequencer.Place)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queue)+d.flying >= d.max {
+		return errBacklog
+	}
+	ev.Index = d.index + 1
+	body, err := topology.EncodeEvent(ev)
+	if err != nil {
+		return fmt.Errorf("encode an event: %w", err)
+	}
+	if err := d.keep(recordEvent, body); err != nil {
+		return err
+	}
+	d.ledger.event(ev)
+	d.index++
+	d.push(&outgoing{ev, done})
+	return nil
+}
+
+// push needs d.mu, or that nobody else knows d yet.
+func (d *delivery) push(out *outgoing) {
+	d.queue = append(d.queue, out)
+	if d.done[out.ev.Incarnation] == nil {
+		d.done[out.ev.Incarnation] = &progress{through: out.ev.Index - 1, recorded: out.ev.Index - 1, beyond: map[uint64]bool{}}
+	}
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// publish sends events until ctx ends. Those that fail are sent again: a second copy has the same index.
+func (d *delivery) publish(ctx context.Context) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	wait := time.Duration(0)
+	failed := make(chan struct{}, 1)
+	for {
+		for out := d.pop(); out != nil; out = d.pop() {
+			d.events.PublishAsync(out.ev, func(at sequencer.Place, err error) {
+				d.published(out, at, err)
+				if err != nil {
+					select {
+					case failed <- struct{}{}:
+					default:
+					}
+				}
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.kick:
+			wait = 0
+		case <-failed:
+			wait = min(max(2*wait, 50*time.Millisecond), 2*time.Second)
+			pause.Reset(wait)
+			select {
+			case <-ctx.Done():
+				return
+			case <-pause.C:
+			}
+		}
+	}
+}
+
+func (d *delivery) pop() *outgoing {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queue) == 0 || d.flying >= maxFlying {
+		return nil
+	}
+	out := d.queue[0]
+	d.queue = d.queue[1:]
+	d.flying++
+	return out
+}
+
+func (d *delivery) published(out *outgoing, at sequencer.Place, err error) {
+	d.mu.Lock()
+	d.flying--
+	if err != nil {
+		d.log.Warn("an event was not published: it is sent again", "index", out.ev.Index, "cause", err)
+		d.queue = append([]*outgoing{out}, d.queue...)
+		d.mu.Unlock()
+		return
+	}
+	p := d.done[out.ev.Incarnation]
+	p.beyond[out.ev.Index] = true
+	for p.beyond[p.through+1] {
+		p.through++
+		delete(p.beyond, p.through)
+	}
+	if len(d.queue) > 0 {
+		select {
+		case d.kick <- struct{}{}:
+		default:
+		}
+	}
+	d.mu.Unlock()
+	if out.done != nil {
+		out.done(at)
+	}
+}
+
+// mark journals how far the events are published and rewrites a journal that has grown.
+func (d *delivery) mark() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for inc, p := range d.done {
+		if p.through == p.recorded {
+			continue
+		}
+		body, err := json.Marshal(publishedRecord{inc, p.through})
+		if err != nil {
+			return fmt.Errorf("encode a journal record: %w", err)
+		}
+		if err := d.write(recordPublished, body); err != nil {
+			return err
+		}
+		p.recorded = p.through
+		if inc != d.ledger.joined.Incarnation && !d.ledger.awaits(inc) {
+			delete(d.done, inc)
+		}
+	}
+	return d.compact()
+}
+
+func (d *delivery) compact() error {
+	if d.journal == nil || d.journal.size < max(d.rewrite, d.shortly) {
+		return nil
+	}
+	records, err := d.ledger.records()
+	if err != nil {
+		return fmt.Errorf("rewrite the journal: %w", err)
+	}
+	before := d.journal.size
+	if err := d.journal.rewrite(records); err != nil {
+		return err
+	}
+	d.shortly = 2 * d.journal.size
+	d.log.Info("the journal was rewritten", "before_bytes", before, "after_bytes", d.journal.size)
+	return nil
+}
+
+// backlog is how many events are not published yet.
+func (d *delivery) backlog() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.queue) + d.flying
+}
+
+// drain waits until every event is published, or ctx ends, and returns how many are not.
+func (d *delivery) drain(ctx context.Context) int {
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for d.backlog() > 0 {
+		select {
+		case <-ctx.Done():
+			return d.backlog()
+		case <-poll.C:
+		}
+	}
+	return 0
+}
+
+// health says whether the journal takes records.
+func (d *delivery) health() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.journal != nil && d.journal.broken != nil {
+		return d.journal.broken
+	}
+	if len(d.queue)+d.flying >= d.max {
+		return errBacklog
+	}
+	return nil
+}
+
+// close leaves the journal whole and gives its lock back.
+func (d *delivery) close() error {
+	err := d.mark()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.journal == nil {
+		return err
+	}
+	return errors.Join(err, d.journal.close(), d.lock.Close())
+}

@@ -1,0 +1,276 @@
+package sidecar
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// route is one row of the interface.
+type route struct {
+	method  string
+	pattern string // {x} is one segment, {x...} the rest as it was written
+	name    string // as metrics and the OpenAPI document call it
+	public  bool   // needs no token and no idempotency key
+	query   string // the parameters that it takes, with spaces
+	handle  func(*call) (*reply, error)
+}
+
+// call is one request on its way through a handler.
+type call struct {
+	ctx     context.Context
+	request *http.Request
+	params  map[string]string
+	body    []byte
+	slot    *txSlot // of its idempotency key; nil: none was given
+}
+
+// reply is what a handler answers: either raw bytes of a media type, or a value that is written as JSON.
+type reply struct {
+	status int
+	header map[string]string
+	media  string
+	raw    []byte
+	value  any
+}
+
+func (s *Sidecar) routes() []route {
+	const ws, tx = "/v1/workspaces/{workspace}", "/v1/tx/{tx}"
+	return []route{
+		{"GET", "/healthz", "healthz", true, "", s.healthz},
+		{"GET", "/readyz", "readyz", true, "", s.readyz},
+		{"GET", "/metrics", "metrics", true, "", nil},
+		{"GET", "/v1/openapi.json", "openapi_json", true, "", s.openapiJSON},
+		{"GET", "/v1/openapi.yaml", "openapi_yaml", true, "", s.openapiYAML},
+		{"GET", ws + "/shards", "list_shards", false, "prefix after limit", s.listShards},
+		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version", s.readShard},
+		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms", s.writeShard},
+		{"POST", ws + "/tx", "begin", false, "", s.begin},
+		{"GET", ws + "/chain", "chain", false, "from limit", s.chain},
+		{"GET", ws + "/frontier", "frontier", false, "prefix limit", s.frontier},
+		{"GET", tx, "status", false, "wait_ms", s.status},
+		{"POST", tx + "/reads", "read", false, "", s.readTx},
+		{"POST", tx + "/writes", "write", false, "", s.writeTx},
+		{"POST", tx + "/seal", "seal", false, "wait_ms", s.sealTx},
+		{"POST", tx + "/abort", "abort", false, "", s.abortTx},
+		{"POST", tx + "/retry", "retry", false, "", s.retryTx},
+		{"GET", tx + "/explain", "explain", false, "", s.explain},
+		{"GET", tx + "/closure", "closure", false, "limit", s.closure},
+	}
+}
+
+// face is the HTTP handler: it finds the route, checks what all routes have in common, and writes the answer.
+type face struct {
+	sidecar *Sidecar
+	routes  []route
+	token   [sha256.Size]byte
+	running chan struct{}
+	metrics http.Handler
+}
+
+func (s *Sidecar) newServer() *http.Server {
+	f := &face{
+		sidecar: s, routes: s.routes(), token: sha256.Sum256([]byte(s.config.Token)),
+		running: make(chan struct{}, s.config.Limits.Requests), metrics: s.metrics.handler(),
+	}
+	return &http.Server{
+		Handler: f, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		WriteTimeout: s.config.Limits.WaitMost + 30*time.Second, MaxHeaderBytes: 32 << 10,
+	}
+}
+
+// ServeHTTP answers one request.
+func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	route, params, err := f.find(r)
+	if err != nil {
+		f.write(w, r, "none", problemReply(err))
+		return
+	}
+	if route.name == "metrics" {
+		f.metrics.ServeHTTP(w, r)
+		return
+	}
+	out, err := f.answer(w, r, route, params)
+	if err != nil {
+		out = problemReply(err)
+	}
+	f.write(w, r, route.name, out)
+}
+
+// answer takes a request through the checks that all routes share.
+func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, params map[string]string) (*reply, error) {
+	if route.public {
+		return route.handle(&call{ctx: r.Context(), request: r, params: params})
+	}
+	if !f.authorized(r) {
+		return nil, problem(codeUnauthorized, "send the sidecar's token as Authorization: Bearer")
+	}
+	if f.sidecar.drain.Err() != nil {
+		return nil, ErrStopped
+	}
+	select {
+	case f.running <- struct{}{}:
+		defer func() { <-f.running }()
+	default:
+		return nil, problem(codeBusy, "%d requests are under way", cap(f.running))
+	}
+	if err := checkQuery(r, route.query); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.sidecar.config.Limits.BodyBytes))
+	if err != nil {
+		if p := asProblem(err); p.Code == codeTooLarge {
+			return nil, p
+		}
+		return nil, problem(codeBadRequest, "the body could not be read: %v", err)
+	}
+	c := &call{request: r, params: params, body: body}
+	return f.sidecar.keyed(c, route)
+}
+
+func (f *face) authorized(r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	got := sha256.Sum256([]byte(token))
+	return ok && subtle.ConstantTimeCompare(got[:], f.token[:]) == 1
+}
+
+// run calls the handler with a context that ends with the bound on waits.
+func (s *Sidecar) run(c *call, base context.Context, handle func(*call) (*reply, error)) (*reply, error) {
+	ctx, cancel := context.WithTimeout(base, s.config.Limits.WaitMost)
+	defer cancel()
+	c.ctx = withTrace(ctx, c.request.Header.Get("traceparent"))
+	return handle(c)
+}
+
+// find is the route of a request, or the problem that there is none.
+func (f *face) find(r *http.Request) (*route, map[string]string, error) {
+	var allowed []string
+	for i := range f.routes {
+		route := &f.routes[i]
+		params, ok := match(route.pattern, r.URL.EscapedPath())
+		switch {
+		case !ok:
+		case route.method == r.Method, route.method == http.MethodGet && r.Method == http.MethodHead:
+			return route, params, nil
+		default:
+			allowed = append(allowed, route.method)
+		}
+	}
+	if len(allowed) > 0 {
+		return nil, nil, problem(codeMethod, "%.20s is not for this route: use %s", r.Method, strings.Join(allowed, ", "))
+	}
+	return nil, nil, problem(codeNoRoute, "there is no such route: see /v1/openapi.json")
+}
+
+// match holds an escaped path against a pattern.
+func match(pattern, path string) (map[string]string, bool) {
+	params := map[string]string{}
+	for pattern != "" {
+		want, restPattern, _ := strings.Cut(pattern[1:], "/")
+		if path == "" || path[0] != '/' {
+			return nil, false
+		}
+		if name, ok := strings.CutSuffix(want, "...}"); ok {
+			params[name[1:]] = path[1:]
+			return params, true
+		}
+		got, _, _ := strings.Cut(path[1:], "/")
+		switch {
+		case strings.HasPrefix(want, "{") && got != "":
+			params[want[1:len(want)-1]] = got
+		case want != got:
+			return nil, false
+		}
+		path = path[1+len(got):]
+		if restPattern == "" {
+			break
+		}
+		pattern = "/" + restPattern
+	}
+	return params, path == ""
+}
+
+func checkQuery(r *http.Request, allowed string) error {
+	known := strings.Fields(allowed)
+	for name, values := range r.URL.Query() {
+		ok := false
+		for _, k := range known {
+			ok = ok || k == name
+		}
+		if !ok {
+			return problem(codeBadRequest, "query parameter %.40q is not known here; known are: %s", name, allowed)
+		}
+		if len(values) > 1 {
+			return problem(codeBadRequest, "query parameter %q is given twice", name)
+		}
+	}
+	return nil
+}
+
+// number reads a query parameter that is a whole number from least to most.
+func (c *call) number(name string, def, least, most uint64) (uint64, error) {
+	text := c.request.URL.Query().Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, problem(codeBadRequest, "%s=%.40q: give a whole number from %d to %d", name, text, least, most)
+	}
+	return n, nil
+}
+
+func jsonReply(status int, value any) *reply { return &reply{status: status, value: value} }
+
+func problemReply(err error) *reply {
+	p := asProblem(err)
+	out := &reply{status: p.Status, media: "application/problem+json", value: p, header: map[string]string{}}
+	switch {
+	case p.Code == codeUnauthorized:
+		out.header["WWW-Authenticate"] = `Bearer realm="hence"`
+	case p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable || p.Code == codeKeyInFlight:
+		out.header["Retry-After"] = "1"
+	}
+	return out
+}
+
+// write sends a reply.
+func (f *face) write(w http.ResponseWriter, r *http.Request, name string, out *reply) {
+	f.sidecar.metrics.answered(name, out.status)
+	body, media := out.raw, out.media
+	if out.value != nil {
+		var err error
+		if body, err = json.Marshal(out.value); err != nil {
+			panic("sidecar: an answer cannot be written: " + err.Error())
+		}
+		if media == "" {
+			media = "application/json"
+		}
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	for k, v := range out.header {
+		h.Set(k, v)
+	}
+	if p, ok := out.value.(*api.Problem); ok && p.Code == codeMethod {
+		_, list, _ := strings.Cut(p.Detail, "use ")
+		h.Set("Allow", list)
+	}
+	if media != "" && out.status != http.StatusNotModified {
+		h.Set("Content-Type", media)
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(out.status)
+	if r.Method != http.MethodHead && out.status != http.StatusNotModified {
+		_, _ = w.Write(body)
+	}
+}

@@ -1,0 +1,276 @@
+package sidecar
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// maxDeadlineMs is the longest deadline that a request may ask for: a day.
+const maxDeadlineMs = 24 * 60 * 60 * 1000
+
+const maxNameBytes = 128
+
+func (s *Sidecar) begin(c *call) (*reply, error) {
+	if err := s.inWorkspace(c); err != nil {
+		return nil, err
+	}
+	var in api.Begin
+	if err := c.decode(&in, true); err != nil {
+		return nil, err
+	}
+	begin, err := s.beginOf(&in)
+	if err != nil {
+		return nil, problem(codeBadRequest, "%v", err)
+	}
+	t, err := s.resume(c)
+	if err == nil && t == nil {
+		t, err = s.session.start(c.ctx, *begin, func(t *tx) { c.slot.set(t.id) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.opened(t), nil
+}
+
+func (s *Sidecar) beginOf(in *api.Begin) (*sequencer.Begin, error) {
+	mode, err := modeOf(in.Mode, s.config.Order)
+	if err != nil {
+		return nil, err
+	}
+	levels, err := levelsOf(in.Levels)
+	if err != nil {
+		return nil, err
+	}
+	if in.DeadlineMs < 0 || in.DeadlineMs > maxDeadlineMs {
+		return nil, problem(codeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
+	}
+	if len(in.Group) > maxNameBytes || strings.ContainsFunc(in.Group, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, problem(codeBadRequest, "group has more than %d characters, or one that is not printable ASCII", maxNameBytes)
+	}
+	tick := int(tickLength.Milliseconds())
+	return &sequencer.Begin{Mode: mode, Observe: in.Observe || s.config.Observe, Levels: levels, Group: in.Group,
+		DeadlineTicks: sequencer.Tick((in.DeadlineMs + tick - 1) / tick)}, nil
+}
+
+// resume is the transaction that an earlier try of the same request has made.
+func (s *Sidecar) resume(c *call) (*tx, error) {
+	id := c.slot.get()
+	if id == "" {
+		return nil, nil
+	}
+	return s.session.find(id)
+}
+
+func (s *Sidecar) opened(t *tx) *reply {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	out := jsonReply(http.StatusCreated, s.session.decision(t))
+	out.header = map[string]string{"Location": "/v1/tx/" + string(t.id)}
+	return out
+}
+
+func (s *Sidecar) status(c *call) (*reply, error) {
+	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel, err := s.waiting(c, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	defer context.AfterFunc(s.drain, cancel)() // a long poll does not hold up a stop
+	d, err := s.session.status(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return jsonReply(http.StatusOK, d), nil
+}
+
+func (s *Sidecar) readTx(c *call) (*reply, error) {
+	var in api.Read
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
+	if err != nil {
+		return nil, err
+	}
+	scope, err := shardScope(in.Scope)
+	if err != nil {
+		return nil, problem(codeBadScope, "%v", err)
+	}
+	if in.Limit < 0 || in.Limit > s.config.Limits.ListItems {
+		return nil, problem(codeBadRequest, "limit is %d: give 0 to %d", in.Limit, s.config.Limits.ListItems)
+	}
+	list := 0
+	if scope.HasStar() || strings.HasSuffix(in.Scope, "**") || len(scope.Segments()) == 0 {
+		if list = in.Limit; list == 0 {
+			list = s.config.Limits.ListItems
+		}
+	}
+	got, err := s.session.read(c.ctx, t, scope, list)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.Shard{Scope: string(got.scope), View: uint64(got.view), Overtaken: got.overtaken}
+	if got.page != nil {
+		out.Items, out.Truncated, out.Exists = items(got.page.items), got.page.more, len(got.page.items) > 0
+		return jsonReply(http.StatusOK, out), nil
+	}
+	out.Exists, out.Pending = got.rev.version > 0 || got.pending, got.pending
+	out.Version, out.Writer, out.MediaType = uint64(got.rev.version), string(got.rev.writer), got.rev.media
+	if out.Exists {
+		body, err := s.session.content(c.ctx, got.rev)
+		if err != nil {
+			return nil, err
+		}
+		setContent(out, body)
+	}
+	return jsonReply(http.StatusOK, out), nil
+}
+
+func items(list []named) []api.Item {
+	out := make([]api.Item, 0, len(list))
+	for _, n := range list {
+		out = append(out, api.Item{Scope: string(n.scope), Version: uint64(n.version), Writer: string(n.writer),
+			MediaType: n.media, Size: n.size()})
+	}
+	return out
+}
+
+func (s *Sidecar) writeTx(c *call) (*reply, error) {
+	var in api.Write
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
+	if err != nil {
+		return nil, err
+	}
+	scope, err := oneShard(in.Scope)
+	if err != nil {
+		return nil, problem(codeBadScope, "%v", err)
+	}
+	body, err := contentOf(&in)
+	if err != nil {
+		return nil, err
+	}
+	w := writing{scope: scope, media: in.MediaType, content: body}
+	if w.media == "" {
+		w.media = defaultMedia
+	}
+	if in.IfVersion != nil {
+		version := sequencer.Seq(*in.IfVersion)
+		w.expect = &version
+	}
+	out, err := s.session.write(c.ctx, t, w)
+	if err != nil {
+		return nil, err
+	}
+	return jsonReply(http.StatusOK, out), nil
+}
+
+func (s *Sidecar) sealTx(c *call) (*reply, error) {
+	if err := c.decode(&struct{}{}, true); err != nil {
+		return nil, err
+	}
+	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel, err := s.waiting(c, s.config.Limits.WaitMost)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	d, err := s.session.seal(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return decisionReply(d)
+}
+
+// decisionReply answers with a decision: 200 committed, 202 not decided yet, a problem otherwise.
+func decisionReply(d *api.Decision) (*reply, error) {
+	switch d.State {
+	case api.StateCommitted:
+		return jsonReply(http.StatusOK, d), nil
+	case api.StateAborted:
+		return nil, refusal(d)
+	}
+	return jsonReply(http.StatusAccepted, d), nil
+}
+
+func (s *Sidecar) abortTx(c *call) (*reply, error) {
+	var in api.Abort
+	if err := c.decode(&in, true); err != nil {
+		return nil, err
+	}
+	if len(in.Reason) > maxNameBytes {
+		return nil, problem(codeBadRequest, "reason has more than %d bytes", maxNameBytes)
+	}
+	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.session.abort(c.ctx, t, in.Reason)
+	if err != nil {
+		return nil, err
+	}
+	if d.State == api.StateCommitted {
+		p := problem(codeAlreadyCommitted, "%s is committed at seq %d: it cannot be aborted any more", t.id, d.Seq)
+		p.Decision = d
+		return nil, p
+	}
+	return jsonReply(http.StatusOK, d), nil
+}
+
+func (s *Sidecar) retryTx(c *call) (*reply, error) {
+	if err := c.decode(&struct{}{}, true); err != nil {
+		return nil, err
+	}
+	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
+	if err != nil {
+		return nil, err
+	}
+	next, fresh, err := s.session.again(c.ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	out := s.opened(next)
+	if !fresh {
+		out.status = http.StatusOK
+	}
+	return out, nil
+}
+
+func (s *Sidecar) explain(c *call) (*reply, error) {
+	id := sequencer.TxID(c.params["tx"])
+	t, err := s.session.find(id)
+	if err == nil {
+		return jsonReply(http.StatusOK, s.session.explain(t)), nil
+	}
+	seen, ok := s.view.transaction(id)
+	if !ok {
+		if p := asProblem(err); p.Code == codeOtherAgent {
+			return nil, problem(codeUnknownTx, "%s is another agent's and not among the decisions that the view remembers", id)
+		}
+		return nil, err
+	}
+	d := &api.Decision{Tx: string(id), Workspace: s.config.Workspace, Mode: seen.mode.String(), State: api.StateOpen}
+	switch {
+	case seen.decision != nil:
+		d = describe(seen.decision)
+		d.State = stateOf(seen.decision)
+	case seen.waiting != nil:
+		d = describe(seen.waiting)
+		d.State, d.Seq = api.StateSealed, 0
+	}
+	d.Final = seen.final
+	return jsonReply(http.StatusOK, &api.Explain{Paragraph: sentence(d), Decision: *d}), nil
+}

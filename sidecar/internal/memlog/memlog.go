@@ -1,0 +1,204 @@
+// Package memlog is a log in memory for the tests of a sidecar: the real fold, delivered at once, with doors through
+// which a test can hold back, lose and delay what one sidecar sends and receives.
+package memlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// ErrLost is returned by a door's calls when the test has told it to fail them.
+var ErrLost = errors.New("memlog: the connection was lost")
+
+// Log is one workspace's log and everything derived from it.
+type Log struct {
+	workspace string
+
+	mu       sync.Mutex
+	replica  *sequencer.Replica
+	offset   int64
+	intents  []*sequencer.Intent
+	records  [][]byte // outcomes as they travel, by seq-1
+	outcomes []*sequencer.Outcome
+	events   []*topology.Event
+	changed  chan struct{}
+}
+
+// New returns an empty log.
+func New(workspace string) *Log {
+	return &Log{workspace: workspace, replica: sequencer.NewReplica(workspace), changed: make(chan struct{})}
+}
+
+// Add appends an intent as any process may.
+func (l *Log) Add(in *sequencer.Intent) (int64, error) {
+	body, err := topology.EncodeIntent(in)
+	if err != nil {
+		return 0, err
+	}
+	if in, err = topology.DecodeIntent(body); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.offset
+	l.offset++
+	l.intents = append(l.intents, in)
+	applied, err := l.replica.Apply(at, in)
+	if err != nil {
+		return 0, err
+	}
+	for i := range applied.Outcomes {
+		o := &applied.Outcomes[i]
+		if int(o.Seq) <= len(l.records) {
+			continue
+		}
+		record, err := topology.EncodeOutcome(o)
+		if err != nil {
+			return 0, err
+		}
+		l.records = append(l.records, record)
+		l.outcomes = append(l.outcomes, o)
+		l.replica.Acknowledged(o.Seq)
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return at, nil
+}
+
+// Tick appends so many ticks.
+func (l *Log) Tick(n int) error {
+	for range n {
+		l.mu.Lock()
+		tick, ok := l.replica.NextTick()
+		l.mu.Unlock()
+		if !ok {
+			return nil
+		}
+		if _, err := l.Add(&sequencer.Intent{Kind: sequencer.IntentTick, Tick: &tick}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Seq is the last decision's.
+func (l *Log) Seq() sequencer.Seq {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return sequencer.Seq(len(l.outcomes))
+}
+
+// Outcomes are all decisions so far.
+func (l *Log) Outcomes() []*sequencer.Outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.outcomes)
+}
+
+// Intents are all records so far.
+func (l *Log) Intents() []*sequencer.Intent {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.intents)
+}
+
+// Events are all events so far, in the order of their arrival.
+func (l *Log) Events() []*topology.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.events)
+}
+
+// Until waits until cond holds of the log; it is asked again after each record and event.
+func (l *Log) Until(ctx context.Context, cond func() bool) error {
+	for {
+		l.mu.Lock()
+		changed := l.changed
+		l.mu.Unlock()
+		if cond() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Corrupt gives the decision at a seq, and all that are delivered later, another content than its chain hash covers.
+func (l *Log) Corrupt(seq sequencer.Seq) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := *l.outcomes[seq-1]
+	o.Detail += " (changed)"
+	record, err := topology.EncodeOutcome(&o)
+	l.records[seq-1] = record
+	return err
+}
+
+func (l *Log) publish(ev *topology.Event) sequencer.Place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, ev)
+	close(l.changed)
+	l.changed = make(chan struct{})
+	return sequencer.Place{Offset: int64(len(l.events) - 1)}
+}
+
+func (l *Log) record(seq sequencer.Seq) ([]byte, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if int(seq) <= len(l.records) {
+		return l.records[seq-1], nil
+	}
+	return nil, l.changed
+}
+
+// snapshot is the shards at the head; it claims to be complete up to lag seqs before it.
+func (l *Log) snapshot(lag int) *topology.Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := max(0, len(l.outcomes)-lag)
+	s := &topology.Snapshot{Workspace: l.workspace, Seq: sequencer.Seq(n), Through: sequencer.Seq(len(l.outcomes))}
+	if n > 0 {
+		o := l.outcomes[n-1]
+		s.Chain, s.Time, s.Floor = o.Chain, o.Time, o.Floor
+	}
+	rows := map[sequencer.Scope]topology.ShardRow{}
+	for _, o := range l.outcomes {
+		for _, w := range o.Shards {
+			rows[w.Scope] = topology.ShardRow{Scope: w.Scope, Version: o.Seq, Type: w.Type, Content: w.Content, Ref: w.Ref,
+				Writer: sequencer.Writer{Seq: o.Seq, Tx: o.Tx}}
+		}
+	}
+	for _, row := range rows {
+		s.Shards = append(s.Shards, row)
+	}
+	slices.SortFunc(s.Shards, func(a, b topology.ShardRow) int {
+		if a.Scope < b.Scope {
+			return -1
+		}
+		return 1
+	})
+	return s
+}
+
+func (l *Log) content(ref sequencer.Ref) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ref.Offset < 0 || int(ref.Offset) >= len(l.events) {
+		return nil, fmt.Errorf("memlog: no event at %d", ref.Offset)
+	}
+	return l.events[ref.Offset].Content, nil
+}
+
+// way is how the log delivers.
+const way = streams.WayNATS

@@ -1,0 +1,186 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+)
+
+// How long one try of something may take before it is tried again.
+const (
+	appendTry  = 5 * time.Second
+	joinTry    = 10 * time.Second
+	resolveTry = 30 * time.Second
+	pauseLeast = 20 * time.Millisecond
+	pauseMost  = 2 * time.Second
+)
+
+// join begins a session: it asks the log for an incarnation and returns once the view shows it. The same join is asked
+// for until it is answered, so one that timed out does not make two.
+func (s *session) join(ctx context.Context) error {
+	if err := s.view.ready(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.joinID == "" || s.joined != 0 {
+		s.joinID, s.joined = randomID(), 0
+	}
+	id := s.joinID
+	s.mu.Unlock()
+	seq, err := s.askToJoin(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.enter(ctx, seq)
+}
+
+func (s *session) askToJoin(ctx context.Context, id string) (seq sequencer.Seq, err error) {
+	ctx, cancel := context.WithTimeout(ctx, joinTry)
+	defer cancel()
+	in := &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: s.agent, Join: &sequencer.Join{ID: id}}
+	if _, err := s.events.Append(ctx, s.workspace, in); err != nil {
+		return 0, fmt.Errorf("append the join: %w", err)
+	}
+	err = s.view.waits.until(ctx, waitIntent(joinIntent(id)), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		seq = s.joined
+		return seq != 0
+	})
+	if err != nil {
+		return 0, fmt.Errorf("wait for the join's decision: %w", err)
+	}
+	return seq, nil
+}
+
+// enter makes a decided join the current session.
+func (s *session) enter(ctx context.Context, seq sequencer.Seq) error {
+	if err := s.resolve(ctx, seq); err != nil {
+		return err
+	}
+	err := s.delivery.session(joinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq})
+	if err != nil {
+		return fmt.Errorf("begin the session in the journal: %w", err)
+	}
+	s.mu.Lock()
+	keys := []string{waitSession}
+	if s.incarnation != 0 && s.incarnation != seq {
+		keys = append(keys, s.lose("the sidecar joined again")...)
+	}
+	s.incarnation, s.count, s.watermark, s.marked = seq, 0, seq, s.clock.Now()
+	s.live = s.ended < seq
+	live := s.live
+	s.mu.Unlock()
+	s.view.waits.wake(keys...)
+	if !live {
+		return errors.New("the lease ended before the session began")
+	}
+	s.log.Info("the session is live", "incarnation", uint64(seq), "workspace", s.workspace, "agent", s.agent)
+	s.settleAll(ctx)
+	return nil
+}
+
+// adopt takes over what the journal knows of the process before this one: its transactions are lost unless they were
+// decided; its loose reads go to the next seal.
+func (s *session) adopt(l *ledger, damaged bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgot = damaged
+	s.loose = append(s.loose, l.loose...)
+	for _, id := range l.order() {
+		r := l.txs[id]
+		t := newTx(id, r.Incarnation, r.Base, r.Begin, s.clock.Now())
+		t.attempt, t.refusals, t.reads, t.loose = r.Attempt, r.Refusals, r.Reads, r.Loose
+		t.begun, t.phase = true, phaseLost
+		s.txs[id] = t
+		s.order = append(s.order, id)
+		switch {
+		case r.Decided != nil && (r.Decided.Final || r.Decided.State == "committed"):
+			t.outcome, t.phase = r.Decided.outcome(id), phaseOver
+		default:
+			s.unresolved = append(s.unresolved, r)
+		}
+	}
+	s.trim()
+}
+
+func (d *decidedRecord) outcome(id sequencer.TxID) *sequencer.Outcome {
+	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: id, Seq: d.Seq, Code: d.Code, Scope: d.Scope,
+		Moved: d.Moved, Detail: d.Detail, Final: d.Final, Retryable: d.Code.Retryable()}
+	if d.State == "committed" {
+		o.Kind = sequencer.OutcomeCommitted
+	}
+	return o
+}
+
+var errResolved = errors.New("every decision up to the join was seen")
+
+// resolve reads how the former process's transactions ended. The join has ended its lease, so each of them is decided
+// before it, or never reached the log.
+func (s *session) resolve(ctx context.Context, join sequencer.Seq) error {
+	s.mu.Lock()
+	records := s.unresolved
+	s.mu.Unlock()
+	if len(records) == 0 {
+		return nil
+	}
+	from := join
+	for _, r := range records {
+		from = min(from, r.Base)
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTry)
+	defer cancel()
+	err := s.events.Follow(ctx, s.workspace, from, func(o *sequencer.Outcome, _ streams.Way) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if t := s.txs[o.Tx]; t != nil && t.outcome == nil {
+			s.observeTx(t, o)
+		} else if t != nil {
+			t.final = t.final || o.Final
+		}
+		if o.Seq >= s.view.at() {
+			return errResolved
+		}
+		return nil
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.resolves++; !errors.Is(err, errResolved) && !errors.Is(err, streams.ErrGone) && s.resolves < maxResolves {
+		return fmt.Errorf("read how the former session's transactions ended: %w", err)
+	}
+	if !errors.Is(err, errResolved) {
+		s.log.Error("how the former session's sealed transactions ended is not known", "count", len(records), "cause", err)
+	}
+	s.unresolved = nil
+	return nil
+}
+
+// maxResolves is how often a start tries to read how its predecessor's transactions ended.
+const maxResolves = 3
+
+// retry calls f until it succeeds or ctx ends, with growing pauses.
+func retry(ctx context.Context, f func() error, failed func(error)) error {
+	pause := pauseLeast
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		failed(err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case <-timer.C:
+		}
+		pause = min(2*pause, pauseMost)
+	}
+}

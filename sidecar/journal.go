@@ -1,0 +1,262 @@
+package sidecar
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// ErrJournalLocked is returned by Sidecar.Run when another process has the journal of this agent open.
+var ErrJournalLocked = errors.New("sidecar: the journal is locked by another process")
+
+// ErrJournal is returned by reads and writes that the journal could not take; nothing was answered.
+var ErrJournal = errors.New("sidecar: the journal does not take records")
+
+// errCorrupt is returned by openJournal when a record before the last one cannot be read.
+var errCorrupt = errors.New("sidecar: the journal is damaged")
+
+const (
+	journalMagic  = "HENCEJ1\n"
+	journalHeader = 12 // length, checksum of the length, checksum of the payload
+	maxRecord     = 1 << 20
+)
+
+// journalFile is the part of *os.File that the journal uses; tests put one that fails in its place.
+type journalFile interface {
+	io.Writer
+	io.ReaderAt
+	Truncate(size int64) error
+	Seek(offset int64, whence int) (int64, error)
+	Sync() error
+	Close() error
+}
+
+// openFile opens a journal's file for reading and appending, and creates it when it is not there.
+type openFile func(path string) (journalFile, error)
+
+func openOS(path string) (journalFile, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+// journal appends records to one file. A record is in the file when append returns: the crash of the process loses
+// nothing. It is not synced, so the crash of the machine can lose the newest records; the transactions that were open
+// then are lost with the process anyway. It is not safe for concurrent use.
+//
+// Invariant: the file ends with a whole record, or broken is set.
+type journal struct {
+	path   string
+	open   openFile
+	file   journalFile
+	size   int64
+	broken error
+	buf    []byte
+}
+
+// openJournal opens the file and gives each record to apply. A torn last record is cut off with a log line. On
+// errCorrupt the journal is there, empty, and the damaged file was moved aside.
+func openJournal(path string, open openFile, log *slog.Logger, apply func([]byte) error) (*journal, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("create the journal's folder: %w", err)
+	}
+	j := &journal{path: path, open: open}
+	if err := j.attach(); err != nil {
+		return nil, err
+	}
+	end, whole, err := scanJournal(j.file, apply)
+	if err != nil && !errors.Is(err, errCorrupt) {
+		_ = j.file.Close()
+		return nil, fmt.Errorf("read the journal %s: %w", path, err)
+	}
+	if err != nil {
+		log.Error("the journal is damaged: moved aside, its session is lost", "path", path+".damaged", "offset", end, "cause", err)
+		return j, errors.Join(err, j.moveAside())
+	}
+	if !whole {
+		log.Warn("the journal ended in a torn record: cut off; it was never answered", "path", path, "offset", end)
+	}
+	return j, j.restart(end)
+}
+
+func (j *journal) attach() error {
+	file, err := j.open(j.path)
+	if err != nil {
+		return fmt.Errorf("open the journal %s: %w", j.path, err)
+	}
+	j.file = file
+	return nil
+}
+
+// moveAside keeps a damaged file for whoever wants to look at it and begins an empty one.
+func (j *journal) moveAside() error {
+	_ = j.file.Close()
+	if err := os.Rename(j.path, j.path+".damaged"); err != nil {
+		return fmt.Errorf("move the damaged journal aside: %w", err)
+	}
+	if err := j.attach(); err != nil {
+		return err
+	}
+	return j.restart(0)
+}
+
+// restart makes end the place of the next record.
+func (j *journal) restart(end int64) error {
+	if err := j.file.Truncate(end); err != nil {
+		return fmt.Errorf("cut the journal at %d: %w", end, err)
+	}
+	if _, err := j.file.Seek(end, io.SeekStart); err != nil {
+		return fmt.Errorf("go to the journal's end: %w", err)
+	}
+	j.size = end
+	if end > 0 {
+		return nil
+	}
+	n, err := j.file.Write([]byte(journalMagic))
+	j.size = int64(n)
+	if err != nil {
+		return fmt.Errorf("begin the journal: %w", err)
+	}
+	return nil
+}
+
+// append adds one record. When it fails the record is not in the journal, and the journal can be used again unless
+// even cutting it back failed.
+func (j *journal) append(kind byte, body []byte) error {
+	if j.broken != nil {
+		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
+	}
+	j.buf = frame(j.buf[:0], kind, body)
+	if _, err := j.file.Write(j.buf); err != nil {
+		if cut := j.restart(j.size); cut != nil {
+			j.broken = errors.Join(err, cut)
+		}
+		return fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	j.size += int64(len(j.buf))
+	return nil
+}
+
+// frame appends a record with its header to buf.
+func frame(buf []byte, kind byte, body []byte) []byte {
+	if len(body) >= maxRecord {
+		panic(fmt.Sprintf("sidecar: a journal record of %d bytes", len(body)))
+	}
+	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(body)+1))
+	buf = binary.LittleEndian.AppendUint32(buf, checksum(buf[len(buf)-4:]))
+	at := len(buf)
+	buf = append(buf, 0, 0, 0, 0, kind)
+	buf = append(buf, body...)
+	binary.LittleEndian.PutUint32(buf[at:], checksum(buf[at+4:]))
+	return buf
+}
+
+// rewrite replaces the file by one that holds the given records only.
+func (j *journal) rewrite(records []journalRecord) error {
+	if j.broken != nil {
+		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
+	}
+	content := []byte(journalMagic)
+	for _, r := range records {
+		content = frame(content, r.kind, r.body)
+	}
+	next := &journal{path: j.path + ".next", open: j.open}
+	if err := next.attach(); err != nil {
+		return err
+	}
+	if err := next.replaceBy(content, j.path); err != nil {
+		_ = next.file.Close()
+		return fmt.Errorf("rewrite the journal: %w", err)
+	}
+	_ = j.file.Close()
+	j.file, j.size = next.file, int64(len(content))
+	return nil
+}
+
+func (j *journal) replaceBy(content []byte, path string) error {
+	if err := j.file.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := j.file.Write(content); err != nil {
+		return err
+	}
+	if err := j.file.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(j.path, path)
+}
+
+// close syncs and closes the file.
+func (j *journal) close() error {
+	return errors.Join(j.file.Sync(), j.file.Close())
+}
+
+type journalRecord struct {
+	kind byte
+	body []byte
+}
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+// scanJournal gives each whole record, kind first, to apply. It returns where the next record belongs; whole is false
+// when a torn record lies there. Damage before the last record is errCorrupt.
+func scanJournal(file io.ReaderAt, apply func([]byte) error) (end int64, whole bool, err error) {
+	magic := make([]byte, len(journalMagic))
+	n, err := file.ReadAt(magic, 0)
+	switch {
+	case errors.Is(err, io.EOF) && journalMagic[:n] == string(magic[:n]):
+		return 0, n == 0, nil
+	case err != nil && !errors.Is(err, io.EOF):
+		return 0, false, err
+	case string(magic) != journalMagic:
+		return 0, false, fmt.Errorf("%w: it does not begin as a journal does", errCorrupt)
+	}
+	end = int64(len(journalMagic))
+	header := make([]byte, journalHeader)
+	for {
+		n, err := file.ReadAt(header, end)
+		if n < journalHeader {
+			if err != nil && !errors.Is(err, io.EOF) {
+				return end, false, err
+			}
+			return end, n == 0, nil
+		}
+		length := int64(binary.LittleEndian.Uint32(header))
+		if checksum(header[:4]) != binary.LittleEndian.Uint32(header[4:]) || length > maxRecord {
+			return end, false, fmt.Errorf("%w: the header at %d is not one", errCorrupt, end)
+		}
+		body := make([]byte, length)
+		n, err = file.ReadAt(body, end+journalHeader)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return end, false, err
+		}
+		if int64(n) < length {
+			return end, false, nil
+		}
+		next := end + journalHeader + length
+		if checksum(body) != binary.LittleEndian.Uint32(header[8:]) {
+			if last, err := isEnd(file, next); last || err != nil {
+				return end, false, err
+			}
+			return end, false, fmt.Errorf("%w: the record at %d fails its checksum", errCorrupt, end)
+		}
+		if err := apply(body); err != nil {
+			return end, false, fmt.Errorf("%w: the record at %d: %w", errCorrupt, end, err)
+		}
+		end = next
+	}
+}
+
+func isEnd(file io.ReaderAt, at int64) (bool, error) {
+	n, err := file.ReadAt(make([]byte, 1), at)
+	if n == 0 && errors.Is(err, io.EOF) {
+		return true, nil
+	}
+	if n == 1 {
+		return false, nil
+	}
+	return false, err
+}

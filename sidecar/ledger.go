@@ -1,0 +1,275 @@
+package sidecar
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// The kinds of journal records.
+const (
+	recordJoined    = 'J' // a session began
+	recordBegun     = 'B' // a transaction was opened for the agent
+	recordEvent     = 'E' // an answered read, a write, or content: what goes to the events topic
+	recordSealed    = 'S' // a seal is about to be appended; it carries the loose reads so far
+	recordReopened  = 'R' // that seal was refused: the transaction is open and the loose reads are loose again
+	recordDecided   = 'D' // the view showed the decision
+	recordPublished = 'P' // the events of a session up to an index are in the events topic
+	recordLoose     = 'L' // all loose reads at this point of a rewritten journal
+)
+
+// keptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
+const keptDecided = 1024
+
+// joinedRecord is a session.
+type joinedRecord struct {
+	Agent       string
+	Workspace   string
+	Incarnation sequencer.Seq
+}
+
+// txRecord is what a transaction's journal entries come to.
+type txRecord struct {
+	Tx          sequencer.TxID
+	Incarnation sequencer.Seq
+	Base        sequencer.Seq
+	Begin       sequencer.Begin
+	Attempt     int
+	Refusals    int
+	Decided     *decidedRecord   `json:",omitempty"`
+	Sealed      bool             `json:",omitempty"`
+	Reads       []sequencer.Read `json:",omitempty"`
+	Loose       []sequencer.Read `json:",omitempty"` // taken over by its seal
+}
+
+type decidedRecord struct {
+	Tx     sequencer.TxID
+	State  string
+	Code   sequencer.Code
+	Seq    sequencer.Seq
+	Scope  sequencer.Scope
+	Moved  sequencer.Writer
+	Detail string
+	Final  bool
+}
+
+type publishedRecord struct {
+	Incarnation sequencer.Seq
+	Index       uint64
+}
+
+// ledger is the state that a journal's records come to: what a restarted sidecar must know of its predecessor.
+type ledger struct {
+	joined  joinedRecord
+	txs     map[sequencer.TxID]*txRecord
+	decided []sequencer.TxID // oldest first
+	loose   []sequencer.Read // answered outside transactions since the last seal
+	pending []*topology.Event
+}
+
+func newLedger() *ledger { return &ledger{txs: map[sequencer.TxID]*txRecord{}} }
+
+// apply adds one record, its kind first.
+func (l *ledger) apply(record []byte) error {
+	if len(record) == 0 {
+		return fmt.Errorf("an empty record")
+	}
+	kind, body := record[0], record[1:]
+	switch kind {
+	case recordJoined:
+		return json.Unmarshal(body, &l.joined)
+	case recordBegun:
+		t := &txRecord{}
+		if err := json.Unmarshal(body, t); err != nil {
+			return err
+		}
+		l.txs[t.Tx] = t
+		if t.Decided != nil {
+			l.decide(t, t.Decided)
+		}
+		return nil
+	case recordEvent:
+		ev, err := topology.DecodeEvent(slices.Clone(body))
+		if err != nil {
+			return err
+		}
+		l.event(ev)
+		return nil
+	case recordPublished:
+		var p publishedRecord
+		if err := json.Unmarshal(body, &p); err != nil {
+			return err
+		}
+		l.published(p)
+		return nil
+	case recordLoose:
+		l.loose = nil
+		return json.Unmarshal(body, &l.loose)
+	case recordSealed, recordReopened, recordDecided:
+		var d decidedRecord
+		if err := json.Unmarshal(body, &d); err != nil {
+			return err
+		}
+		return l.move(kind, &d)
+	}
+	return fmt.Errorf("a record of unknown kind %q", kind)
+}
+
+func (l *ledger) event(ev *topology.Event) {
+	l.pending = append(l.pending, ev)
+	if ev.Kind != topology.EventRead {
+		return
+	}
+	read := sequencer.Read{Scope: ev.Scope, View: ev.View, Version: ev.Version, Writer: ev.Writer}
+	if ev.Tx == "" {
+		l.loose = addLoose(l.loose, read)
+	} else if t := l.txs[ev.Tx]; t != nil {
+		t.Reads = addRead(t.Reads, read)
+	}
+}
+
+func (l *ledger) move(kind byte, d *decidedRecord) error {
+	t := l.txs[d.Tx]
+	if t == nil {
+		return fmt.Errorf("a record of transaction %q, which never began", d.Tx)
+	}
+	switch kind {
+	case recordSealed:
+		t.Sealed, t.Loose, l.loose = true, l.loose, nil
+	case recordReopened:
+		t.Sealed, t.Loose, l.loose = false, nil, mergeLoose(t.Loose, l.loose)
+	default:
+		l.decide(t, d)
+	}
+	return nil
+}
+
+func (l *ledger) decide(t *txRecord, d *decidedRecord) {
+	again := t.Decided != nil && slices.Contains(l.decided, t.Tx)
+	t.Decided, t.Loose = d, nil
+	if again {
+		return
+	}
+	l.decided = append(l.decided, t.Tx)
+	if len(l.decided) > keptDecided {
+		delete(l.txs, l.decided[0])
+		l.decided = l.decided[1:]
+	}
+}
+
+func (l *ledger) published(p publishedRecord) {
+	l.pending = slices.DeleteFunc(l.pending, func(ev *topology.Event) bool {
+		return ev.Incarnation == p.Incarnation && ev.Index <= p.Index
+	})
+}
+
+// awaits reports whether events of a session are not known to be published.
+func (l *ledger) awaits(incarnation sequencer.Seq) bool {
+	return slices.ContainsFunc(l.pending, func(ev *topology.Event) bool { return ev.Incarnation == incarnation })
+}
+
+// records are the shortest journal that comes to the same ledger.
+func (l *ledger) records() ([]journalRecord, error) {
+	var out []journalRecord
+	add := func(kind byte, v any) error {
+		body, err := json.Marshal(v)
+		out = append(out, journalRecord{kind, body})
+		return err
+	}
+	if err := add(recordJoined, l.joined); err != nil {
+		return nil, err
+	}
+	for _, id := range l.order() {
+		if err := add(recordBegun, l.txs[id]); err != nil {
+			return nil, err
+		}
+	}
+	for _, ev := range l.pending {
+		body, err := topology.EncodeEvent(ev)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, journalRecord{recordEvent, body})
+	}
+	// After the events: those of loose reads that a seal has taken would count as loose again.
+	if err := add(recordLoose, l.loose); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// order lists undecided transactions by name, then decided ones oldest first.
+func (l *ledger) order() []sequencer.TxID {
+	var open []sequencer.TxID
+	for id, t := range l.txs {
+		if t.Decided == nil {
+			open = append(open, id)
+		}
+	}
+	slices.Sort(open)
+	return append(open, l.decided...)
+}
+
+// addRead adds a read to a footprint. The same scope at the same version is one read: if nothing moved in between
+// both are right or both are wrong, and the older view is the stricter one.
+func addRead(reads []sequencer.Read, r sequencer.Read) []sequencer.Read {
+	for _, old := range reads {
+		if old.Scope == r.Scope && old.Version == r.Version {
+			return reads
+		}
+	}
+	return append(reads, r)
+}
+
+// addLoose adds a read outside a transaction; reading a scope again replaces what was read of it before.
+func addLoose(reads []sequencer.Read, r sequencer.Read) []sequencer.Read {
+	for i, old := range reads {
+		if old.Scope == r.Scope {
+			reads[i] = r
+			return reads
+		}
+	}
+	return coarse(append(reads, r))
+}
+
+// mergeLoose gives back loose reads that were taken; those made since are newer.
+func mergeLoose(taken, since []sequencer.Read) []sequencer.Read {
+	out := slices.Clone(taken)
+	for _, r := range since {
+		out = addLoose(out, r)
+	}
+	return out
+}
+
+// together replaces any reads by one of everything.
+func together(reads []sequencer.Read) []sequencer.Read {
+	if len(reads) == 0 {
+		return nil
+	}
+	all := sequencer.Read{Scope: everyShard, View: reads[0].View}
+	for _, r := range reads {
+		all.View = min(all.View, r.View)
+		if r.Version > all.Version {
+			all.Version, all.Writer = r.Version, r.Writer
+		}
+	}
+	all.Version = min(all.Version, all.View)
+	return []sequencer.Read{all}
+}
+
+// maxLoose is how many scopes a session's loose reads name one by one.
+const maxLoose = 192
+
+// everyShard is the scope that stands for loose reads that are too many to name.
+const everyShard = sequencer.Scope("shard:/")
+
+// coarse replaces too many loose reads by one of everything at the oldest view: it refuses more, never less.
+func coarse(reads []sequencer.Read) []sequencer.Read {
+	if len(reads) <= maxLoose {
+		return reads
+	}
+	return together(reads)
+}

@@ -1,0 +1,41 @@
+package sidecar
+
+import (
+	"context"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Log is what a sidecar needs of the log and of the tables derived from it. streams.Client is one.
+type Log interface {
+	Writer
+	Source
+	Tables
+	// Ready says per dependency what is wrong with it; nil values are good ones.
+	Ready(ctx context.Context) map[string]error
+}
+
+// Writer takes intents and events.
+type Writer interface {
+	// Append adds an intent and returns once it is durable. An error leaves it unknown whether it was added.
+	Append(ctx context.Context, workspace string, in *sequencer.Intent) (offset int64, err error)
+	// PublishAsync adds an event and calls done once, from any goroutine.
+	PublishAsync(ev *topology.Event, done func(sequencer.Place, error))
+}
+
+// Source delivers decisions and what they refer to.
+type Source interface {
+	Snapshot(ctx context.Context, workspace string) (*topology.Snapshot, error)
+	// Follow gives every outcome after a seq to apply, in order and without gaps, until ctx ends or apply errs.
+	Follow(ctx context.Context, workspace string, after sequencer.Seq,
+		apply func(*sequencer.Outcome, streams.Way) error) error
+	Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error)
+}
+
+// Tables answers from the derived tables; they may lag.
+type Tables interface {
+	Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error)
+	Frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int) ([]topology.FrontierRow, error)
+}

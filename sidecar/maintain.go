@@ -1,0 +1,91 @@
+package sidecar
+
+import (
+	"context"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// maintain joins the log, joins again when a lease has ended, renews the lease, and does what has to be done now and
+// then, until ctx ends. It calls live after the first join.
+func (s *session) maintain(ctx context.Context, live func()) {
+	beat, stop := s.clock.Ticker(s.limits.WatermarkEvery)
+	defer stop()
+	pause := pauseLeast
+	retryJoin := time.NewTimer(0)
+	defer retryJoin.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.rejoin:
+		case <-retryJoin.C:
+		case <-beat:
+			s.beat(ctx)
+		}
+		if !s.wantsJoin() {
+			s.settleAll(ctx)
+			continue
+		}
+		if err := s.join(ctx); err != nil {
+			if ctx.Err() == nil && s.view.ready() == nil {
+				s.log.Warn("joining the log failed: tried again", "cause", err)
+			}
+			retryJoin.Reset(pause)
+			pause = min(2*pause, pauseMost)
+			continue
+		}
+		pause = pauseLeast
+		live()
+	}
+}
+
+func (s *session) wantsJoin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.live && !s.superseded
+}
+
+// beat is what happens about once a second.
+func (s *session) beat(ctx context.Context) {
+	now := s.clock.Now()
+	s.expire(now)
+	s.settleAll(ctx)
+	if err := s.delivery.mark(); err != nil {
+		s.log.Error("the journal takes no records", "cause", err)
+	}
+	if in := s.due(now); in != nil {
+		s.promise(ctx, in)
+	}
+}
+
+// due is the watermark to send now: whenever it has moved, and often enough to renew the lease when it has not.
+func (s *session) due(now time.Time) *sequencer.Intent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.live {
+		return nil
+	}
+	mark := s.oldest(s.view.at())
+	if mark <= s.watermark && now.Sub(s.marked) < s.limits.RenewEvery {
+		return nil
+	}
+	return &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: s.agent, Incarnation: s.incarnation,
+		Watermark: &sequencer.Watermark{Seq: max(mark, s.watermark)}}
+}
+
+func (s *session) promise(ctx context.Context, in *sequencer.Intent) {
+	try, cancel := context.WithTimeout(ctx, s.limits.RenewEvery)
+	defer cancel()
+	if _, err := s.events.Append(try, s.workspace, in); err != nil {
+		s.metrics.appendErrors.Inc()
+		s.log.Warn("the lease could not be renewed", "cause", err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.incarnation == in.Incarnation {
+		s.watermark, s.marked = max(s.watermark, in.Watermark.Seq), s.clock.Now()
+	}
+}

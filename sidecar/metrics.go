@@ -1,0 +1,81 @@
+package sidecar
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/hence-dev/hence/streams"
+)
+
+// metrics are a sidecar's own; two sidecars in one process do not share any.
+type metrics struct {
+	registry     *prometheus.Registry
+	requests     *prometheus.CounterVec
+	decisions    *prometheus.CounterVec
+	deliveries   *prometheus.CounterVec
+	appendErrors prometheus.Counter
+	early        prometheus.Counter
+	sealed       prometheus.Histogram
+	lag          prometheus.Histogram
+}
+
+func newMetrics(v *view) *metrics {
+	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_requests_total", Help: "Answered requests by route and class of status."},
+			[]string{"route", "class"}),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_decisions_total", Help: "Decisions of this agent's transactions by state and code."},
+			[]string{"state", "code"}),
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_deliveries_total", Help: "Decisions applied to the view by the way on which they came first."},
+			[]string{"way"}),
+		appendErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hence_sidecar_append_errors_total", Help: "Appends to the log whose outcome was unknown; each was repeated."}),
+		early: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hence_sidecar_early_answers_total", Help: "Seals that were refused from the view at once."}),
+		sealed: prometheus.NewHistogram(prometheus.HistogramOpts{Buckets: buckets,
+			Name: "hence_sidecar_seal_decision_seconds", Help: "From the append of a seal to its decision in the view."}),
+		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Buckets: buckets,
+			Name: "hence_sidecar_view_lag_seconds", Help: "From the acknowledgement of a seal to its decision in the view."}),
+	}
+	seq := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
+		func() float64 { return float64(v.at()) })
+	m.registry.MustRegister(m.requests, m.decisions, m.deliveries, m.appendErrors, m.early, m.sealed, m.lag, seq)
+	return m
+}
+
+func (m *metrics) delivered(way streams.Way) { m.deliveries.WithLabelValues(fmt.Sprint(way)).Inc() }
+
+func (m *metrics) answered(route string, status int) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
+}
+
+func (m *metrics) decided(t *tx, state string, now time.Time) {
+	code := "none"
+	if t.outcome.Code != "" {
+		code = string(t.outcome.Code)
+	}
+	m.decisions.WithLabelValues(state, code).Inc()
+	if t.sentAt.IsZero() {
+		return
+	}
+	m.sealed.Observe(now.Sub(t.sentAt).Seconds())
+	if t.ackedAt.IsZero() {
+		m.lag.Observe(0)
+		return
+	}
+	m.lag.Observe(now.Sub(t.ackedAt).Seconds())
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}

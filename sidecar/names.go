@@ -1,0 +1,114 @@
+package sidecar
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+const maxAgentBytes = 63
+
+// validAgent says what is wrong with an agent's name. It stands in ids of transactions and in the journal's file name.
+func validAgent(name string) error {
+	if name == "" || len(name) > maxAgentBytes {
+		return fmt.Errorf("agent name %q: give 1 to %d of a-z, 0-9, '_', '-'", name, maxAgentBytes)
+	}
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return fmt.Errorf("agent name %q has %q: use a-z, 0-9, '_', '-'", name, c)
+		}
+	}
+	return nil
+}
+
+func lastDot(s string) int { return strings.LastIndexByte(s, '.') }
+
+// decimal reads a number as it is printed: no sign, no leading zero.
+func decimal(s string) (uint64, bool) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil && strconv.FormatUint(n, 10) == s
+}
+
+// modeOf reads an order mode; empty is the default.
+func modeOf(text string, def sequencer.Mode) (sequencer.Mode, error) {
+	for _, m := range []sequencer.Mode{sequencer.Optimistic, sequencer.Ordered, sequencer.Locked} {
+		if text == m.String() {
+			return m, nil
+		}
+	}
+	if text == "" {
+		return def, nil
+	}
+	return 0, fmt.Errorf("mode %q: use optimistic, ordered or locked", text)
+}
+
+// levelsOf reads L0 to L4 or a list of anomalies; empty is nil, the workspace's own.
+func levelsOf(text string) (*sequencer.Levels, error) {
+	var out sequencer.Levels
+	switch text {
+	case "":
+		return nil, nil
+	case "L0":
+		out = sequencer.L0
+	case "L1":
+		out = sequencer.L1
+	case "L2":
+		out = sequencer.L2
+	case "L3":
+		out = sequencer.L3
+	case "L4":
+		out = sequencer.L4
+	default:
+		for name := range strings.SplitSeq(text, ",") {
+			one, ok := anomaly(name)
+			if !ok {
+				return nil, fmt.Errorf("levels %q: use L0, L1, L2, L3, L4, or a list of A1, A2, A3, A6 with commas", text)
+			}
+			out |= one
+		}
+	}
+	return &out, nil
+}
+
+func anomaly(name string) (sequencer.Levels, bool) {
+	switch name {
+	case "A1":
+		return sequencer.A1, true
+	case "A2":
+		return sequencer.A2, true
+	case "A3":
+		return sequencer.A3, true
+	case "A6":
+		return sequencer.A6, true
+	}
+	return 0, false
+}
+
+// shardScope reads a scope that names shards. A text without a type means a shard.
+func shardScope(text string) (sequencer.Scope, error) {
+	if !strings.Contains(text, ":") {
+		text = "shard:/" + strings.TrimPrefix(text, "/")
+	}
+	scope, err := sequencer.ParseScope(text)
+	if err != nil {
+		return "", err
+	}
+	if scope.Type() != "shard" {
+		return "", fmt.Errorf("scope %q is not a shard: this sidecar reads and writes scopes of the form shard:/a/b", text)
+	}
+	return scope, nil
+}
+
+// oneShard reads a scope that names exactly one shard.
+func oneShard(text string) (sequencer.Scope, error) {
+	scope, err := shardScope(text)
+	if err != nil {
+		return "", err
+	}
+	if scope.HasStar() || len(scope.Segments()) == 0 {
+		return "", fmt.Errorf("scope %q names more than one shard: write it out without wildcards", text)
+	}
+	return scope, nil
+}

@@ -1,0 +1,174 @@
+package sidecar
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// decode reads a JSON body strictly: one value, known fields only. An empty body is an empty object where that is
+// allowed.
+func (c *call) decode(into any, mayBeEmpty bool) error {
+	if media := c.request.Header.Get("Content-Type"); media != "" {
+		kind, _, err := mime.ParseMediaType(media)
+		if err != nil || kind != "application/json" {
+			return problem(codeMediaType, "the Content-Type is %.60q: send application/json", media)
+		}
+	}
+	body := bytes.TrimSpace(c.body)
+	if len(body) == 0 && mayBeEmpty {
+		return nil
+	}
+	if !utf8.Valid(body) {
+		return problem(codeBadRequest, "the body is not UTF-8: send bytes as content_base64")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return problem(codeBadRequest, "%s", decodeError(err))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return problem(codeBadRequest, "the body has something after its JSON value")
+	}
+	if bytes.Equal(body, []byte("null")) {
+		return problem(codeBadRequest, "the body is null: send an object")
+	}
+	return nil
+}
+
+func decodeError(err error) string {
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind) && kind.Field == "":
+		return "the body is a JSON " + kind.Value + ": send an object"
+	case errors.As(err, &kind):
+		return "field " + kind.Field + " is a JSON " + kind.Value + ": it must be " + kind.Type.String()
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the body ends before its JSON value does"
+	}
+	return "the body is not the JSON that is expected: " + strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// contentOf is the content that a write carries.
+func contentOf(w *api.Write) ([]byte, error) {
+	switch {
+	case w.Content != nil && w.ContentBase64 != nil:
+		return nil, problem(codeBadRequest, "content and content_base64 are both given: send one of them")
+	case w.Content != nil:
+		return []byte(*w.Content), nil
+	case w.ContentBase64 != nil:
+		body, err := base64.StdEncoding.DecodeString(*w.ContentBase64)
+		if err != nil {
+			return nil, problem(codeBadRequest, "content_base64 is not standard base64: %v", err)
+		}
+		return body, nil
+	}
+	return nil, problem(codeBadRequest, "content is missing: send content, or content_base64 for bytes that are no text")
+}
+
+// setContent puts a content into an answer: as text when it is text.
+func setContent(out *api.Shard, body []byte) {
+	out.Size = int64(len(body))
+	if utf8.Valid(body) {
+		text := string(body)
+		out.Content = &text
+		return
+	}
+	text := base64.StdEncoding.EncodeToString(body)
+	out.ContentBase64 = &text
+}
+
+// inWorkspace checks the workspace that a route names.
+func (s *Sidecar) inWorkspace(c *call) error {
+	if name := c.params["workspace"]; name != s.config.Workspace {
+		return problem(codeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q", name, s.config.Workspace)
+	}
+	return nil
+}
+
+// pathScope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays inside
+// its segment.
+func pathScope(c *call) (sequencer.Scope, error) {
+	text := c.params["scope"]
+	if !strings.HasPrefix(text, "shard:/") {
+		text = "shard:/" + text
+	}
+	scope, err := oneShard(text)
+	if err != nil {
+		return "", problem(codeBadScope, "%v", err)
+	}
+	return scope, nil
+}
+
+// waiting bounds a call's waits by wait_ms.
+func (s *Sidecar) waiting(c *call, def time.Duration) (context.Context, context.CancelFunc, error) {
+	most := uint64(s.config.Limits.WaitMost.Milliseconds())
+	ms, err := c.number("wait_ms", uint64(def.Milliseconds()), 0, most)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, time.Duration(ms)*time.Millisecond)
+	return ctx, cancel, nil
+}
+
+// find is the transaction that a route names.
+func (s *session) find(id sequencer.TxID) (*tx, error) {
+	agent, inc, ok := ownerOf(id)
+	if !ok {
+		return nil, problem(codeUnknownTx, "%.100q is not the id of a transaction", string(id))
+	}
+	if agent != s.agent {
+		return nil, problem(codeOtherAgent, "%s is a transaction of agent %s; this is the sidecar of %s", id, agent, s.agent)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.txs[id]
+	switch {
+	case t != nil:
+		return t, nil
+	case inc == s.incarnation && s.knew(id):
+		return nil, problem(codeForgotten, "%s is over and no longer remembered", id)
+	case inc < s.incarnation, s.incarnation == 0:
+		return nil, problem(codeSessionLost, "the session of %s has ended and nothing is known of it any more: "+
+			"begin a new transaction and read again", id)
+	}
+	return nil, problem(codeUnknownTx, "there is no transaction %s", id)
+}
+
+// knew: the id was given out in this session.
+func (s *session) knew(id sequencer.TxID) bool {
+	n, ok := decimal(string(id)[lastDot(string(id))+1:])
+	return ok && n >= 1 && n <= s.count
+}
+
+type traceKey struct{}
+
+const traceBytes = 55
+
+// withTrace keeps a request's W3C traceparent for the events that it causes.
+func withTrace(ctx context.Context, traceparent string) context.Context {
+	if len(traceparent) != traceBytes {
+		return ctx
+	}
+	for _, c := range traceparent {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') && c != '-' {
+			return ctx
+		}
+	}
+	return context.WithValue(ctx, traceKey{}, traceparent)
+}
+
+func traceOf(ctx context.Context) string {
+	trace, _ := ctx.Value(traceKey{}).(string)
+	return trace
+}

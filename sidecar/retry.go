@@ -1,0 +1,95 @@
+package sidecar
+
+import (
+	"context"
+	"crypto/rand"
+	"math/big"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// again opens the successor of a transaction that was refused, or lost with its session. Asked twice it names the same
+// one.
+func (s *session) again(ctx context.Context, t *tx) (*tx, bool, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, false, err
+	}
+	defer t.leave()
+	s.mu.Lock()
+	next, err := s.mayRetry(t)
+	begin, first := s.successor(t)
+	s.mu.Unlock()
+	if next != nil || err != nil {
+		return next, false, err
+	}
+	next, err = s.start(ctx, begin, func(n *tx) {
+		n.attempt, n.refusals, n.first = t.attempt+1, t.refusals+1, first
+		t.successor = n.id
+	})
+	if err != nil {
+		s.mu.Lock()
+		t.successor = ""
+		s.mu.Unlock()
+	}
+	return next, true, err
+}
+
+// mayRetry is the successor that is there already, or why there may be none.
+func (s *session) mayRetry(t *tx) (*tx, error) {
+	if next := s.txs[t.successor]; next != nil {
+		return next, nil
+	}
+	if t.phase == phaseLost && t.outcome == nil {
+		return nil, nil
+	}
+	if !t.decided() {
+		return nil, problem(codeNotAborted, "%s is %s: only an aborted transaction is tried again", t.id, s.decision(t).State)
+	}
+	d := s.decision(t)
+	if d.State == api.StateCommitted {
+		p := problem(codeAlreadyCommitted, "%s is committed: begin a new transaction", t.id)
+		p.Decision = d
+		return nil, p
+	}
+	if t.attempt >= s.limits.Attempts {
+		p := problem(codeGaveUp, "%d attempts were refused: give the work back, or begin a new transaction", t.attempt)
+		p.Decision = d
+		return nil, p
+	}
+	return nil, nil
+}
+
+// successor is how the next attempt begins: it names its predecessor, so that a wounded one's age is kept; after a
+// conflict it asks for the whole footprint at first; after some refusals it is locked.
+func (s *session) successor(t *tx) (sequencer.Begin, []sequencer.Want) {
+	begin := t.begin
+	begin.Predecessor = t.id
+	if t.refusals+1 >= s.limits.LockedAfter {
+		begin.Mode = sequencer.Locked
+	}
+	if o := t.ending(); o != nil && o.Code == sequencer.CodeConflict {
+		return begin, t.footprint()
+	}
+	return begin, nil
+}
+
+// ending is the decision, or the answer given for it.
+func (t *tx) ending() *sequencer.Outcome {
+	if t.outcome != nil {
+		return t.outcome
+	}
+	return t.early
+}
+
+// backoff is how long to wait before the next attempt: it grows with the attempts, and half of it is by chance, so that
+// agents that were refused together do not come back together.
+func backoff(attempt int) time.Duration {
+	most := 2 * time.Millisecond << min(attempt, 7)
+	n, err := rand.Int(rand.Reader, big.NewInt(int64(most/2)))
+	if err != nil {
+		return most
+	}
+	return most/2 + time.Duration(n.Int64())
+}

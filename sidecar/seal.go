@@ -1,0 +1,271 @@
+package sidecar
+
+import (
+	"context"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+// seal freezes a transaction's footprint and waits for its decision, as long as ctx lasts: then the decision's state is
+// still sealed. Sealing again gives the same answer.
+func (s *session) seal(ctx context.Context, t *tx) (*api.Decision, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	in, err := s.freeze(ctx, t)
+	t.leave()
+	if err != nil {
+		return nil, err
+	}
+	if in != nil {
+		if err := s.send(ctx, t, in); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+	}
+	return s.settledAnswer(ctx, t)
+}
+
+// freeze makes the seal's intent; nil when there is nothing to send: it was sent before, or the answer is known.
+func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) {
+	s.mu.Lock()
+	done, gone := t.decided() || t.phase == phaseSealed, t.phase == phaseLost
+	s.mu.Unlock()
+	if done || gone {
+		return nil, nil
+	}
+	if err := s.prepare(ctx, t, ""); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.phase != phaseOpen {
+		return nil, nil
+	}
+	if s.forgot {
+		s.forgot = false
+		return nil, s.forgotten()
+	}
+	err := s.delivery.record(recordSealed, &decidedRecord{Tx: t.id})
+	if err != nil {
+		return nil, err
+	}
+	t.loose, s.loose = s.loose, nil
+	if o := s.early(t); o != nil {
+		s.refuseEarly(t, o)
+		return nil, nil
+	}
+	s.moved, s.looseMoved = nil, nil
+	return s.footprint(t), nil
+}
+
+// footprint is the seal's intent. Nothing is added to the transaction from here on.
+func (s *session) footprint(t *tx) *sequencer.Intent {
+	seal := &sequencer.Seal{Reads: t.allReads(), Shards: t.writes, Touches: t.touches}
+	if limit := int(s.view.settings().rules.MaxScopes); len(seal.Reads)+len(seal.Shards) > limit {
+		seal.Reads = append(append([]sequencer.Read(nil), t.reads...), together(t.loose)...)
+	}
+	in := t.intent(sequencer.IntentSeal, s.agent)
+	in.Seal = seal
+	t.seal, t.phase, t.sentAt = in, phaseSealed, s.clock.Now()
+	s.announce(t, seal)
+	return in
+}
+
+// announce publishes the footprint's text, without contents.
+func (s *session) announce(t *tx, seal *sequencer.Seal) {
+	text := *seal
+	text.Shards = append([]sequencer.ShardWrite(nil), seal.Shards...)
+	for i := range text.Shards {
+		text.Shards[i].Content = nil
+	}
+	err := s.delivery.event(&topology.Event{
+		Kind: topology.EventSeal, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: s.incarnation,
+		AtMs: s.clock.Now().UnixMilli(), Seal: &text,
+	}, nil)
+	if err != nil {
+		s.log.Warn("a footprint's text is not published; its decision names it by hash", "tx", string(t.id), "cause", err)
+	}
+}
+
+// early is the answer that the view can already give: the log would give the same one, whatever comes in between,
+// because a prefix that is stale stays stale. nil: the log has to be asked.
+func (s *session) early(t *tx) *sequencer.Outcome {
+	now := s.view.settings()
+	if t.begin.Observe || !now.known || now.rules.Observe {
+		return nil
+	}
+	o := s.monotone(t, now)
+	if o != nil && !answerable(o.Code) {
+		panic("sidecar: " + string(t.id) + " would be answered " + string(o.Code) + " without the log")
+	}
+	return o
+}
+
+// answerable: a refusal with this code holds in every log that extends the view. The others may turn out differently.
+func answerable(c sequencer.Code) bool {
+	switch c {
+	case sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeCascade, sequencer.CodeLostBranch,
+		sequencer.CodeTooOld:
+		return true
+	}
+	return false
+}
+
+// monotone finds what makes a commit impossible in every log that extends the view.
+func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
+	no := func(code sequencer.Code, scope sequencer.Scope, moved sequencer.Writer, detail string) *sequencer.Outcome {
+		return &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: code, Scope: scope, Moved: moved,
+			Detail: detail, Retryable: code.Retryable(), Mode: t.begin.Mode}
+	}
+	if winner, chosen := s.view.winner(t.begin.Group); chosen && t.begin.Group != "" && winner != t.id {
+		return no(sequencer.CodeLostBranch, "", sequencer.Writer{Tx: winner}, "another branch of the group was chosen")
+	}
+	levels := t.levels(now)
+	if levels&sequencer.A1 != 0 {
+		if at := overtakenBy(t.overtaken, s.looseMoved); at != nil {
+			return no(sequencer.CodeStaleRead, sequencer.Scope(at.Scope),
+				sequencer.Writer{Seq: sequencer.Seq(at.Seq), Tx: sequencer.TxID(at.Writer)}, "")
+		}
+		for _, r := range t.allReads() {
+			if r.View < now.floor {
+				return no(sequencer.CodeTooOld, r.Scope, sequencer.Writer{}, "the read is older than what the workspace remembers")
+			}
+		}
+	}
+	for _, w := range t.writes {
+		if w.Expect == nil {
+			continue
+		}
+		if rev, _ := s.view.read(w.Scope); rev.version > w.Expect.View {
+			return no(sequencer.CodeVersionMismatch, w.Scope, sequencer.Writer{Seq: rev.version, Tx: rev.writer}, "")
+		}
+	}
+	if levels&sequencer.A3 != 0 {
+		for _, r := range t.allReads() {
+			if by, ok := s.view.transaction(r.Writer); ok && by.decision != nil && by.decision.Kind == sequencer.OutcomeAborted {
+				return no(sequencer.CodeCascade, r.Scope, sequencer.Writer{Seq: by.decision.Seq, Tx: by.tx}, "")
+			}
+		}
+	}
+	return nil
+}
+
+func overtakenBy(own, loose *api.Overtaken) *api.Overtaken {
+	if own != nil {
+		return own
+	}
+	return loose
+}
+
+// refuseEarly answers from the view; the abort still goes into the log.
+func (s *session) refuseEarly(t *tx, o *sequencer.Outcome) {
+	t.moved = append(t.moved, s.moved...)
+	if t.overtaken == nil {
+		t.overtaken = s.looseMoved
+	}
+	s.moved, s.looseMoved = nil, nil
+	s.metrics.early.Inc()
+	s.giveUp(t, o)
+	s.abortInLog(t, o.Code, "answered from the view at once")
+}
+
+// giveUp ends a transaction with an answer that the log has not given.
+func (s *session) giveUp(t *tx, o *sequencer.Outcome) {
+	t.early = o
+	s.close(t, phaseOver)
+	if err := s.delivery.record(recordDecided, decisionRecord(t.id, o)); err != nil {
+		s.log.Error("an abort is not in the journal", "tx", string(t.id), "cause", err)
+	}
+}
+
+// abortInLog sends an abort without waiting for it; s.mu is held.
+func (s *session) abortInLog(t *tx, code sequencer.Code, detail string) {
+	in := t.intent(sequencer.IntentAbort, s.agent)
+	in.Abort = &sequencer.Abort{Code: code, Detail: detail}
+	started := s.tasks.start(func(ctx context.Context) { s.repeat(ctx, t, in) })
+	if !started {
+		s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
+	}
+}
+
+// settledAnswer waits for a sealed transaction's decision.
+func (s *session) settledAnswer(ctx context.Context, t *tx) (*api.Decision, error) {
+	s.mu.Lock()
+	mine := t.seal
+	s.mu.Unlock()
+	err := s.view.waits.until(ctx, waitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.decided() || t.phase != phaseSealed || t.seal != mine
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.decided():
+		return s.decision(t), nil
+	case t.phase == phaseLost:
+		return nil, s.lost(t)
+	case err != nil:
+		if ctx.Err() == nil {
+			return nil, err
+		}
+		return s.decision(t), nil
+	case t.refused != nil:
+		return nil, s.refusedIntent(t)
+	}
+	return s.decision(t), nil
+}
+
+// abort ends a transaction at the agent's wish. The log decides: a seal that came first stands.
+func (s *session) abort(ctx context.Context, t *tx, reason string) (*api.Decision, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	s.mu.Lock()
+	var in *sequencer.Intent
+	if !t.decided() && t.phase != phaseLost {
+		in = t.intent(sequencer.IntentAbort, s.agent)
+		in.Abort = &sequencer.Abort{Code: sequencer.CodeAbortedByAgent, Detail: reason}
+	}
+	s.mu.Unlock()
+	if in != nil {
+		if err := s.send(ctx, t, in); err != nil {
+			return nil, err
+		}
+	}
+	err := s.view.waits.until(ctx, waitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.decided() || t.phase == phaseLost
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.decided():
+		return s.decision(t), nil
+	case t.phase == phaseLost:
+		return nil, s.lost(t)
+	}
+	return nil, err
+}
+
+// status is a transaction's state; it waits, as long as ctx lasts, until there is something new to say.
+func (s *session) status(ctx context.Context, t *tx) (*api.Decision, error) {
+	err := s.view.waits.until(ctx, waitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.decided() || t.phase == phaseLost || t.phase == phaseOpen && t.overtaken != nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.phase == phaseLost && !t.decided() {
+		return nil, s.lost(t)
+	}
+	return s.decision(t), nil
+}

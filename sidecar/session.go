@@ -1,0 +1,309 @@
+package sidecar
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// session is what the agent does through this sidecar: it joins the log, knows the agent's open transactions and
+// loose reads, and keeps its promise to the log (the watermark). It begins anew, with another incarnation, when the
+// lease of the one before has ended.
+type session struct {
+	agent     string
+	workspace string
+	view      *view
+	delivery  *delivery
+	events    Log
+	limits    Limits
+	clock     clock
+	log       *slog.Logger
+	metrics   *metrics
+	observes  bool // every transaction only observes
+	contents  *contents
+	rejoin    chan struct{} // a request wants a session
+	tasks     tasks
+
+	mu          sync.Mutex
+	incarnation sequencer.Seq // of the current or the last session
+	live        bool
+	superseded  bool // another sidecar of this agent has joined; the agent's next request takes it back
+	joinID      string
+	joined      sequencer.Seq // the seq of joinID's decision
+	ended       sequencer.Seq // the newest incarnation of ours whose lease has ended
+	forgot      bool          // what the agent read before is lost: the next request that builds on it is told
+	txs         map[sequencer.TxID]*tx
+	order       []sequencer.TxID // of those that are over, oldest first
+	open        int
+	loose       []sequencer.Read
+	looseMoved  *api.Overtaken
+	moved       []sequencer.Scope
+	count       uint64
+	unsettled   map[sequencer.TxID]bool // aborted after a grant for writing: to be settled with "none ran"
+	unresolved  []*txRecord             // sealed by the process before this one; how they ended is not known yet
+	resolves    int
+	watermark   sequencer.Seq
+	marked      time.Time
+}
+
+// observe is told of every decision after the view has it. It returns the waits to wake.
+func (s *session) observe(o *sequencer.Outcome) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := []string{waitSeq, waitIntent(o.Intent)}
+	switch o.Kind {
+	case sequencer.OutcomeJoined:
+		s.observeJoin(o)
+	case sequencer.OutcomeLeaseEnded:
+		keys = s.observeEnd(o, keys)
+	}
+	if o.Tx != "" {
+		keys = append(keys, waitTx(o.Tx))
+		if t := s.txs[o.Tx]; t != nil {
+			s.observeTx(t, o)
+		}
+	}
+	if len(o.Writes)+len(o.Shards) > 0 {
+		keys = s.observeWrites(o, keys)
+	}
+	return keys
+}
+
+func (s *session) observeJoin(o *sequencer.Outcome) {
+	if o.Agent != s.agent {
+		return
+	}
+	if o.Intent == joinIntent(s.joinID) {
+		s.joined = o.Seq
+		return
+	}
+	if s.incarnation != 0 && o.Seq > s.incarnation {
+		s.superseded = true
+	}
+}
+
+// observeEnd: an incarnation is over. What it had open is lost.
+func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
+	if o.Agent != s.agent {
+		return keys
+	}
+	s.ended = max(s.ended, o.Incarnation)
+	if o.Incarnation != s.incarnation {
+		return keys
+	}
+	if strings.HasPrefix(o.Intent, "join:") && o.Intent != joinIntent(s.joinID) {
+		s.superseded = true
+	}
+	return append(keys, s.lose("its lease ended")...)
+}
+
+// lose ends the session: every open transaction of it is lost.
+func (s *session) lose(why string) (keys []string) {
+	if s.live {
+		s.log.Warn("the session is over", "incarnation", uint64(s.incarnation), "cause", why, "superseded", s.superseded)
+	}
+	s.live = false
+	for id, t := range s.txs {
+		if t.incarnation == s.incarnation && t.outcome == nil && t.phase != phaseLost {
+			s.close(t, phaseLost)
+			keys = append(keys, waitTx(id))
+		}
+	}
+	s.wakeRejoin()
+	return keys
+}
+
+func (s *session) observeTx(t *tx, o *sequencer.Outcome) {
+	t.final = t.final || o.Final
+	switch o.Kind {
+	case sequencer.OutcomeGranted:
+		t.take(o)
+	case sequencer.OutcomeWaiting:
+		t.waiting = o
+	case sequencer.OutcomeRefused:
+		s.observeRefusal(t, o)
+	case sequencer.OutcomeSettled:
+		delete(s.unsettled, t.id)
+	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
+		s.observeDecision(t, o)
+	}
+}
+
+// observeRefusal: an intent was refused and its transaction lives on; a refused seal leaves it open.
+func (s *session) observeRefusal(t *tx, o *sequencer.Outcome) {
+	t.refused = o
+	if t.asking != nil && o.Intent == t.asking.ID() {
+		t.asking = nil
+	}
+	if t.phase != phaseSealed || o.Intent != t.seal.ID() {
+		return
+	}
+	t.phase, t.seal = phaseOpen, nil
+	s.loose, t.loose = mergeLoose(t.loose, s.loose), nil
+	if err := s.delivery.record(recordReopened, &decidedRecord{Tx: t.id}); err != nil {
+		s.log.Error("a refused seal is not in the journal", "tx", string(t.id), "cause", err)
+	}
+}
+
+func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
+	if t.early != nil && o.Kind == sequencer.OutcomeCommitted {
+		panic(fmt.Sprintf("sidecar: %s was answered %s from the view and committed at %d", t.id, t.early.Code, o.Seq))
+	}
+	t.outcome, t.waiting = o, nil
+	s.metrics.decided(t, stateOf(o), s.clock.Now())
+	s.close(t, phaseOver)
+	if o.Kind == sequencer.OutcomeAborted && !o.Final {
+		s.unsettled[t.id] = true
+	}
+	err := s.delivery.record(recordDecided, decisionRecord(t.id, o))
+	if err != nil {
+		s.log.Error("a decision is not in the journal: after a restart the log is asked", "tx", string(t.id), "cause", err)
+	}
+}
+
+func decisionRecord(id sequencer.TxID, o *sequencer.Outcome) *decidedRecord {
+	return &decidedRecord{Tx: id, State: stateOf(o), Code: o.Code, Seq: o.Seq, Scope: o.Scope, Moved: o.Moved,
+		Detail: o.Detail, Final: o.Final}
+}
+
+func stateOf(o *sequencer.Outcome) string {
+	if o.Kind == sequencer.OutcomeCommitted {
+		return api.StateCommitted
+	}
+	return api.StateAborted
+}
+
+// close takes a transaction out of the open ones. It stays known until keptOver newer ones are over.
+func (s *session) close(t *tx, to phase) {
+	if t.phase == phaseOpen || t.phase == phaseSealed {
+		s.open--
+		s.order = append(s.order, t.id)
+		s.trim()
+	}
+	if t.phase != phaseLost {
+		t.phase = to
+	}
+}
+
+// trim forgets transactions that are over, oldest first, beyond the limit.
+func (s *session) trim() {
+	for len(s.order) > s.limits.Decided {
+		id := s.order[0]
+		s.order = s.order[1:]
+		if t := s.txs[id]; t != nil && !s.unsettled[id] {
+			delete(s.txs, id)
+		}
+	}
+}
+
+// observeWrites tells open transactions that a decision has written over what they read.
+func (s *session) observeWrites(o *sequencer.Outcome, keys []string) []string {
+	for _, r := range s.loose {
+		if r.View < o.Seq && writesOver(o, r.Scope) {
+			s.moved = append(s.moved, r.Scope)
+			if s.looseMoved == nil {
+				s.looseMoved = &api.Overtaken{Scope: string(r.Scope), Seq: uint64(o.Seq), Writer: string(o.Tx)}
+			}
+		}
+	}
+	if s.open == 0 {
+		return keys
+	}
+	for id, t := range s.txs {
+		if t.phase == phaseOpen && t.id != o.Tx && t.overtake(o) {
+			keys = append(keys, waitTx(id))
+		}
+	}
+	return keys
+}
+
+// oldest is what the watermark may promise: nothing open is older.
+func (s *session) oldest(at sequencer.Seq) sequencer.Seq {
+	for _, t := range s.txs {
+		if t.pins() {
+			at = min(at, t.base)
+			for _, r := range t.loose {
+				at = min(at, r.View)
+			}
+		}
+	}
+	for _, r := range s.loose {
+		at = min(at, r.View)
+	}
+	return at
+}
+
+// current is the live session's incarnation, or a problem that says why there is none.
+func (s *session) current() (sequencer.Seq, error) {
+	if err := s.view.ready(); err != nil {
+		return 0, notReady(err)
+	}
+	if !s.live {
+		s.wakeRejoin()
+		return 0, problem(codeNotReady, "the sidecar has no live session: it is joining the log")
+	}
+	return s.incarnation, nil
+}
+
+func (s *session) wakeRejoin() {
+	select {
+	case s.rejoin <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until there is a live session. A request of the agent brings back one that another sidecar took over.
+func (s *session) await(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.live {
+		s.superseded = false
+		s.wakeRejoin()
+	}
+	s.mu.Unlock()
+	var err error
+	ctx, cancel := context.WithTimeout(ctx, sessionWait)
+	defer cancel()
+	wait := s.view.waits.until(ctx, waitSession, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, err = s.current()
+		return err == nil || s.view.brokenBy() != nil
+	})
+	if err != nil {
+		return err
+	}
+	return wait
+}
+
+// sessionWait is how long a request waits for a session that is just beginning.
+const sessionWait = 3 * time.Second
+
+// waitSession is the key of waits for a live session.
+const waitSession = "session"
+
+func notReady(err error) error {
+	if p := asProblem(err); p.Code == codeChain {
+		return p
+	}
+	return problem(codeNotReady, "%v", err)
+}
+
+func joinIntent(id string) string {
+	in := sequencer.Intent{Kind: sequencer.IntentJoin, Join: &sequencer.Join{ID: id}}
+	return in.ID()
+}
+
+// randomID is 96 random bits.
+func randomID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,202 @@
+// Package sidecar is the process beside an agent. It keeps a view of its workspace's decisions, writes down what it
+// tells the agent before it tells it, turns the agent's calls into intents for the log, and serves all of it as /v1
+// over HTTP.
+//
+// Guarantees: an answered read is in the delivery log first, and the next seal carries it; a view is always a gapless
+// prefix of the decisions, so all sidecars of a workspace see one order; a seal that may have reached the log is
+// repeated under its number until it did, so it counts once. What can be lost: with the process, its open
+// transactions (they answer 410 afterwards); with the machine, the newest journal records, of transactions that are
+// lost then anyway.
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+)
+
+// Sidecar is one agent's sidecar. Make it with New, run it with Run, once.
+type Sidecar struct {
+	config   Config
+	log      *slog.Logger
+	events   Log
+	listener net.Listener
+	clock    clock
+	open     openFile
+	ready    chan struct{}
+	once     sync.Once
+
+	view    *view
+	session *session
+	keys    *keys
+	metrics *metrics
+	server  *http.Server
+	drain   context.Context // ends when no new request is taken any more
+	draining,
+	stopWork context.CancelFunc
+}
+
+// New makes a sidecar and opens its listener, so that its address is known. Call Run, or Close to give the listener back.
+func New(config Config, log Log) (*Sidecar, error) {
+	c, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the agent: %w", err)
+	}
+	s := &Sidecar{
+		config: c, log: c.Logger.With("agent", c.Agent, "workspace", c.Workspace), events: log, listener: listener,
+		clock: systemClock{}, open: openOS, ready: make(chan struct{}),
+		view: newView(c.Workspace, c.Limits.OldBytes),
+	}
+	s.metrics = newMetrics(s.view)
+	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() })
+	s.drain, s.draining = context.WithCancel(context.Background())
+	s.session = &session{
+		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
+		log: s.log, metrics: s.metrics, rejoin: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
+		unsettled: map[sequencer.TxID]bool{}, contents: newContents(c.Limits.ContentBytes),
+	}
+	return s, nil
+}
+
+// Addr is the address that the sidecar listens on.
+func (s *Sidecar) Addr() string { return s.listener.Addr().String() }
+
+// URL is the base of the sidecar's routes.
+func (s *Sidecar) URL() string { return "http://" + s.Addr() }
+
+// Token is the bearer token that requests must carry.
+func (s *Sidecar) Token() string { return s.config.Token }
+
+// Ready is closed once the sidecar has its view and its first session.
+func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
+
+// Close gives the listener of a sidecar back that is not run.
+func (s *Sidecar) Close() error { return s.listener.Close() }
+
+// Run serves the agent until ctx ends, then finishes running requests within Limits.StopWait. An error is
+// ErrJournalLocked, ErrChain, streams.ErrGone when the view has fallen behind what is kept anywhere (start again, from
+// a snapshot), or that of the journal or the listener.
+func (s *Sidecar) Run(ctx context.Context) error {
+	defer s.listener.Close()
+	d, err := openDelivery(s.config.DataDir, s.config.Workspace, s.config.Agent, s.open, s.events, s.config.Limits, s.log)
+	if err != nil {
+		return err
+	}
+	s.session.delivery, s.session.clock = d, s.clock
+	s.session.adopt(d.ledger, d.damaged)
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	s.stopWork = func() { stop(ErrStopped) }
+	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
+	s.server = s.newServer()
+
+	var group sync.WaitGroup
+	failed := make(chan error, 2)
+	group.Go(func() { d.publish(work) })
+	group.Go(func() { s.session.maintain(work, s.wake) })
+	group.Go(func() { failed <- s.follow(work) })
+	group.Go(func() { failed <- s.serve() })
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	s.shutdown(d)
+	group.Wait()
+	return errors.Join(err, d.close())
+}
+
+func (s *Sidecar) serve() error {
+	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the agent: %w", err)
+	}
+	return nil
+}
+
+// shutdown takes no new request, lets running ones finish for a while, then ends them and the work behind them.
+func (s *Sidecar) shutdown(d *delivery) {
+	wait := s.config.Limits.StopWait
+	s.draining()
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	hurry := time.AfterFunc(wait/2, s.view.waits.close)
+	defer hurry.Stop()
+	if err := s.server.Shutdown(ctx); err != nil {
+		s.log.Warn("requests were still running: their connections are closed", "cause", err)
+		_ = s.server.Close()
+	}
+	s.view.waits.close()
+	if left := d.drain(ctx); left > 0 {
+		s.log.Warn("events are not published yet: the next start of this sidecar publishes them", "count", left)
+	}
+	s.stopWork()
+	s.session.tasks.join()
+}
+
+// wake is called when the first session is live.
+func (s *Sidecar) wake() { s.once.Do(func() { close(s.ready) }) }
+
+// follow keeps the view up to date until ctx ends. An error is ErrChain or streams.ErrGone.
+func (s *Sidecar) follow(ctx context.Context) error {
+	complain := func(err error) { s.log.Warn("the view has no snapshot yet", "cause", err) }
+	err := retry(ctx, func() error {
+		snapshot, err := s.events.Snapshot(ctx, s.config.Workspace)
+		if err != nil {
+			return err
+		}
+		s.view.start(snapshot)
+		return nil
+	}, complain)
+	if err != nil {
+		return nil
+	}
+	s.session.wakeRejoin()
+	var broken error
+	complain = func(err error) { s.log.Warn("following the decisions ended: begun again", "cause", err) }
+	err = retry(ctx, func() error {
+		err := s.events.Follow(ctx, s.config.Workspace, s.view.at(), s.applied)
+		if errors.Is(err, ErrChain) || errors.Is(err, streams.ErrGone) {
+			broken = err
+			return nil
+		}
+		if err == nil {
+			return errors.New("it ended without a reason")
+		}
+		return err
+	}, complain)
+	if broken != nil {
+		s.log.Error("the view has stopped for good", "cause", broken)
+		s.view.waits.close()
+		return broken
+	}
+	return ignoreStop(ctx, err)
+}
+
+func ignoreStop(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// applied brings one decision into the view and wakes those who wait for it.
+func (s *Sidecar) applied(o *sequencer.Outcome, way streams.Way) error {
+	fresh, err := s.view.apply(o)
+	if err != nil || !fresh {
+		return err
+	}
+	s.metrics.delivered(way)
+	s.view.waits.wake(s.session.observe(o)...)
+	return nil
+}

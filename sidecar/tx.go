@@ -1,0 +1,194 @@
+package sidecar
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// phase is where a transaction of this sidecar stands, as far as the sidecar itself decides it.
+type phase uint8
+
+const (
+	phaseOpen   phase = iota
+	phaseSealed       // its seal is on its way to the log, or there
+	phaseOver         // answered from the view, aborted by the agent, or decided
+	phaseLost         // its session ended first
+)
+
+// tx is a transaction of this sidecar's agent. One call at a time works on it; its fields are guarded by session.mu.
+type tx struct {
+	id          sequencer.TxID
+	incarnation sequencer.Seq
+	base        sequencer.Seq
+	begin       sequencer.Begin
+	attempt     int              // 1-based
+	refusals    int              // of its predecessors
+	first       []sequencer.Want // what its first touch asks for; nil: nothing
+	created     time.Time
+	sentAt      time.Time     // of the seal, to the log
+	ackedAt     time.Time     // of the seal, by the log
+	call        chan struct{} // holds one token while a call works on the transaction
+
+	phase     phase
+	begun     bool // a record in the log carries its begin, or is on its way
+	n         map[sequencer.IntentKind]uint32
+	reads     []sequencer.Read
+	loose     []sequencer.Read // of its session, taken over by its seal
+	writes    []sequencer.ShardWrite
+	touches   []sequencer.TouchReport
+	granted   []sequencer.Want
+	asking    *sequencer.Intent // a touch that is not answered yet
+	overtaken *api.Overtaken
+	moved     []sequencer.Scope // all reads that were overtaken
+	seal      *sequencer.Intent
+	early     *sequencer.Outcome // an answer that the log has not given yet; it has no seq
+
+	outcome *sequencer.Outcome // committed or aborted, from the view
+	final   bool
+	waiting *sequencer.Outcome // the last of its kind
+	refused *sequencer.Outcome
+
+	settledBy sequencer.Seq // the incarnation that has sent the settlement
+	successor sequencer.TxID
+	key       string // idempotency key under which it was made; empty: none
+}
+
+func newTx(id sequencer.TxID, inc, base sequencer.Seq, begin sequencer.Begin, now time.Time) *tx {
+	return &tx{
+		id: id, incarnation: inc, base: base, begin: begin, attempt: 1, created: now,
+		call: make(chan struct{}, 1), n: map[sequencer.IntentKind]uint32{},
+	}
+}
+
+// pins reports whether the watermark may not pass the transaction's base: its decision is not in the view.
+func (t *tx) pins() bool {
+	return t.outcome == nil && t.phase != phaseLost && (t.phase != phaseOver || t.begun)
+}
+
+// decided reports whether the agent has been, or can be, told how the transaction ended.
+func (t *tx) decided() bool { return t.outcome != nil || t.early != nil }
+
+// intent makes the next intent of a kind. The first one carries the begin.
+func (t *tx) intent(kind sequencer.IntentKind, agent string) *sequencer.Intent {
+	t.n[kind]++
+	in := &sequencer.Intent{
+		Kind: kind, Tx: t.id, N: t.n[kind], Agent: agent, Incarnation: t.incarnation, Base: t.base,
+	}
+	if !t.begun && kind != sequencer.IntentSettle {
+		begin := t.begin
+		in.Begin, t.begun = &begin, true
+	}
+	return in
+}
+
+// write is the transaction's own write of a shard, if there is one.
+func (t *tx) write(scope sequencer.Scope) *sequencer.ShardWrite {
+	for i := range t.writes {
+		if t.writes[i].Scope == scope {
+			return &t.writes[i]
+		}
+	}
+	return nil
+}
+
+// holds reports whether a grant covers what is wanted.
+func (t *tx) holds(w sequencer.Want) bool {
+	for _, g := range t.granted {
+		if g.Scope.Covers(w.Scope) && g.Access >= w.Access {
+			return true
+		}
+	}
+	return false
+}
+
+// take adds what the log granted.
+func (t *tx) take(o *sequencer.Outcome) {
+	t.waiting = nil
+	if t.asking == nil || o.Intent != t.asking.ID() {
+		return
+	}
+	t.granted = append(t.granted, t.asking.Touch.Wants...)
+	t.touches = append(t.touches, sequencer.TouchReport{N: t.asking.N, Known: true})
+	t.asking = nil
+}
+
+// footprint is what a successor asks for at first when the transaction was refused for a conflict.
+func (t *tx) footprint() []sequencer.Want {
+	var out []sequencer.Want
+	for _, w := range t.writes {
+		out = append(out, sequencer.Want{Scope: w.Scope, Access: sequencer.WriteAccess})
+	}
+	for _, r := range t.allReads() {
+		out = append(out, sequencer.Want{Scope: r.Scope, Access: sequencer.ReadAccess})
+	}
+	return out
+}
+
+// allReads are the transaction's own reads and the loose ones that its seal carries.
+func (t *tx) allReads() []sequencer.Read {
+	return append(append([]sequencer.Read(nil), t.reads...), t.loose...)
+}
+
+// overtake notes which reads a decision has written over. It reports whether one was.
+func (t *tx) overtake(o *sequencer.Outcome) bool {
+	found := false
+	for _, r := range t.reads {
+		if r.View >= o.Seq || !writesOver(o, r.Scope) {
+			continue
+		}
+		found = true
+		t.moved = append(t.moved, r.Scope)
+		if t.overtaken == nil {
+			t.overtaken = &api.Overtaken{Scope: string(r.Scope), Seq: uint64(o.Seq), Writer: string(o.Tx)}
+		}
+	}
+	return found
+}
+
+// writesOver reports whether a decision moved something that a scope names.
+func writesOver(o *sequencer.Outcome, scope sequencer.Scope) bool {
+	for i := range o.Writes {
+		if o.Writes[i].Scope.Overlaps(scope) {
+			return true
+		}
+	}
+	for i := range o.Shards {
+		if o.Shards[i].Scope.Overlaps(scope) {
+			return true
+		}
+	}
+	return false
+}
+
+// levels are the checks that the transaction would be judged under now.
+func (t *tx) levels(s settings) sequencer.Levels {
+	if t.begin.Levels != nil {
+		return *t.begin.Levels
+	}
+	return s.rules.Levels
+}
+
+// txName makes the id of a transaction. It names the agent and the incarnation, so that a sidecar that has forgotten
+// a transaction, or never knew it, still knows whose it is.
+func txName(agent string, inc sequencer.Seq, n uint64) sequencer.TxID {
+	return sequencer.TxID(fmt.Sprintf("%s.%d.%d", agent, inc, n))
+}
+
+// ownerOf is the agent and the incarnation that an id names.
+func ownerOf(id sequencer.TxID) (agent string, inc sequencer.Seq, ok bool) {
+	text := string(id)
+	last := lastDot(text)
+	if last < 0 {
+		return "", 0, false
+	}
+	mid := lastDot(text[:last])
+	if mid < 0 {
+		return "", 0, false
+	}
+	n, ok1 := decimal(text[mid+1 : last])
+	_, ok2 := decimal(text[last+1:])
+	return text[:mid], sequencer.Seq(n), ok1 && ok2
+}

@@ -1,0 +1,237 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// ErrChain is returned by Sidecar.Run when a decision's chain hash is not the one that its predecessors lead to:
+// this view and the rest of the world do not agree on what was decided, and nothing may be answered from it.
+var ErrChain = errors.New("sidecar: the chain of decisions is broken")
+
+// ErrStopped is returned by waits when the sidecar stops.
+var ErrStopped = errors.New("sidecar: stopping")
+
+// What a view remembers beyond the current shards; older entries are dropped.
+const (
+	keptChains    = 1 << 16
+	keptTxs       = 1 << 14
+	keptGroups    = 1 << 12
+	keptRevisions = 16
+)
+
+// view is the fold of a workspace's decisions: always a gapless prefix. Readers run beside each other; one goroutine
+// applies. It answers no read before it has reached everything that its snapshot shows.
+type view struct {
+	workspace string
+	oldBytes  int64 // bound on the contents of former revisions
+
+	mu       sync.RWMutex
+	started  bool
+	seq      sequencer.Seq
+	through  sequencer.Seq // Invariant: no read is answered while seq < through
+	first    sequencer.Seq // smallest seq whose chain hash is known
+	chain    sequencer.Hash
+	time     sequencer.Tick
+	floor    sequencer.Seq
+	rules    sequencer.Rules
+	rulesAt  bool // rules are those that decisions were made under
+	shards   map[sequencer.Scope]*shard
+	names    []sequencer.Scope // of shards; sorted when namesOK
+	namesOK  bool
+	old      []sequencer.Scope // scopes of former revisions, oldest first
+	oldSize  int64
+	chains   []sequencer.Hash // by seq modulo keptChains
+	txs      map[sequencer.TxID]*txState
+	txOrder  []sequencer.TxID // by first appearance
+	groups   map[string]sequencer.TxID
+	groupAge []string
+	broken   error
+
+	waits waits
+}
+
+func newView(workspace string, oldBytes int64) *view {
+	return &view{
+		workspace: workspace, oldBytes: oldBytes, rules: sequencer.DefaultRules(),
+		shards: map[sequencer.Scope]*shard{}, chains: make([]sequencer.Hash, 0, 1024),
+		txs: map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{},
+	}
+}
+
+// start lets the view begin from a snapshot. It is called once.
+func (v *view) start(s *topology.Snapshot) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.started {
+		panic("sidecar: view of " + v.workspace + " started twice")
+	}
+	v.started = true
+	v.seq, v.through, v.first = s.Seq, max(s.Seq, s.Through), s.Seq
+	v.chain, v.time, v.floor = s.Chain, s.Time, s.Floor
+	v.rulesAt = s.Seq == 0
+	for i := range s.Shards {
+		row := &s.Shards[i]
+		v.put(row.Scope, revision{
+			version: row.Version, writer: row.Writer.Tx, media: row.Type, content: row.Content, ref: row.Ref,
+		})
+	}
+	v.remember(s.Seq, s.Chain)
+}
+
+// apply adds the next decision. One that is already there changes nothing.
+func (v *view) apply(o *sequencer.Outcome) (fresh bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.broken != nil {
+		return false, v.broken
+	}
+	if o.Workspace != v.workspace {
+		return false, fmt.Errorf("decision %d of workspace %q came to the view of %q", o.Seq, o.Workspace, v.workspace)
+	}
+	if o.Seq <= v.seq {
+		return false, nil
+	}
+	if o.Seq != v.seq+1 {
+		return false, fmt.Errorf("decision %d came to a view that is at %d", o.Seq, v.seq)
+	}
+	if want := o.ChainAfter(v.chain); want != o.Chain {
+		v.broken = fmt.Errorf("%w: workspace %s, decision %d carries %x, its predecessors lead to %x",
+			ErrChain, v.workspace, o.Seq, o.Chain[:6], want[:6])
+		return false, v.broken
+	}
+	v.seq, v.chain, v.time, v.floor = o.Seq, o.Chain, o.Time, max(v.floor, o.Floor)
+	v.remember(o.Seq, o.Chain)
+	v.learn(o)
+	for i := range o.Shards {
+		w := &o.Shards[i]
+		v.put(w.Scope, revision{version: o.Seq, writer: o.Tx, media: w.Type, content: w.Content, ref: w.Ref})
+	}
+	v.note(o)
+	return true, nil
+}
+
+// learn takes over the rules and the choice of a branch.
+func (v *view) learn(o *sequencer.Outcome) {
+	if o.Rules != nil {
+		v.rules, v.rulesAt = *o.Rules, true
+	} else if o.RulesVersion == 0 {
+		v.rulesAt = true
+	}
+	if o.Kind != sequencer.OutcomeSelected {
+		return
+	}
+	if _, known := v.groups[o.Group]; known {
+		return
+	}
+	if len(v.groupAge) == keptGroups {
+		delete(v.groups, v.groupAge[0])
+		v.groupAge = append(v.groupAge[:0:0], v.groupAge[1:]...)
+	}
+	v.groups[o.Group] = o.Winner
+	v.groupAge = append(v.groupAge, o.Group)
+}
+
+func (v *view) remember(seq sequencer.Seq, chain sequencer.Hash) {
+	if len(v.chains) < keptChains {
+		v.chains = append(v.chains, chain)
+		return
+	}
+	v.chains[uint64(seq-v.first)%keptChains] = chain
+}
+
+// chainAt is the chain hash at a seq, if it is remembered.
+func (v *view) chainAt(seq sequencer.Seq) (sequencer.Hash, bool) {
+	if seq > v.seq || seq < v.firstKept() {
+		return sequencer.Hash{}, false
+	}
+	return v.chains[uint64(seq-v.first)%keptChains], true
+}
+
+func (v *view) firstKept() sequencer.Seq {
+	if v.seq-v.first >= keptChains {
+		return v.seq - keptChains + 1
+	}
+	return v.first
+}
+
+// chainFrom lists chain hashes beginning at a seq.
+func (v *view) chainFrom(from sequencer.Seq, limit int) (links []chainLink, seq, first sequencer.Seq) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	first = v.firstKept()
+	for s := max(from, first); s <= v.seq && len(links) < limit; s++ {
+		h, _ := v.chainAt(s)
+		links = append(links, chainLink{s, h})
+	}
+	return links, v.seq, first
+}
+
+type chainLink struct {
+	seq  sequencer.Seq
+	hash sequencer.Hash
+}
+
+// ready says why no read can be answered; nil: it can.
+func (v *view) ready() error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.readyLocked()
+}
+
+func (v *view) readyLocked() error {
+	switch {
+	case v.broken != nil:
+		return v.broken
+	case !v.started:
+		return errors.New("the view has no snapshot yet")
+	case v.seq < v.through:
+		return fmt.Errorf("the view is at %d of the %d that its snapshot shows", v.seq, v.through)
+	}
+	return nil
+}
+
+// brokenBy is what stopped the view for good; nil: nothing.
+func (v *view) brokenBy() error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.broken
+}
+
+// at is the seq that the view has reached.
+func (v *view) at() sequencer.Seq {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.seq
+}
+
+// reach waits until the view has applied a seq.
+func (v *view) reach(ctx context.Context, seq sequencer.Seq) error {
+	return v.waits.until(ctx, waitSeq, func() bool { return v.at() >= seq })
+}
+
+// settings are what early answers depend on.
+type settings struct {
+	seq, floor sequencer.Seq
+	rules      sequencer.Rules
+	known      bool // rules are known
+}
+
+func (v *view) settings() settings {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return settings{v.seq, v.floor, v.rules, v.rulesAt}
+}
+
+// winner is the branch that was chosen in a group, if one was.
+func (v *view) winner(group string) (sequencer.TxID, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	tx, ok := v.groups[group]
+	return tx, ok
+}

@@ -1,0 +1,164 @@
+package sidecar
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// revision is one version of a shard. Its content is never changed, so readers may keep it.
+type revision struct {
+	version sequencer.Seq // zero: the shard is absent
+	writer  sequencer.TxID
+	media   string
+	content []byte
+	ref     *sequencer.Ref
+}
+
+func (r *revision) size() int64 {
+	if r.ref != nil {
+		return r.ref.Size
+	}
+	return int64(len(r.content))
+}
+
+func (r *revision) sum() sequencer.Hash {
+	switch {
+	case r.version == 0:
+		return sequencer.Hash{}
+	case r.ref != nil:
+		return r.ref.SHA256
+	}
+	return sha256.Sum256(r.content)
+}
+
+// shard is the current revision and a few former ones, newest last.
+type shard struct {
+	now    revision
+	former []revision
+}
+
+// put makes a revision the current one. One that is not newer is dropped: a snapshot may run ahead of the view.
+func (v *view) put(scope sequencer.Scope, r revision) {
+	s := v.shards[scope]
+	if s == nil {
+		v.shards[scope] = &shard{now: r}
+		v.names, v.namesOK = append(v.names, scope), false
+		return
+	}
+	if r.version <= s.now.version {
+		return
+	}
+	s.former = append(s.former, s.now)
+	v.old, v.oldSize = append(v.old, scope), v.oldSize+int64(len(s.now.content))
+	s.now = r
+	if len(s.former) >= keptRevisions {
+		v.dropFormer(s)
+	}
+	v.trimOld()
+}
+
+func (v *view) dropFormer(s *shard) {
+	v.oldSize -= int64(len(s.former[0].content))
+	s.former = slices.Delete(s.former, 0, 1)
+}
+
+// trimOld forgets former revisions, oldest first, until their contents fit the bound.
+func (v *view) trimOld() {
+	for len(v.old) > 0 && (v.oldSize > v.oldBytes || len(v.old) > keptTxs*keptRevisions) {
+		if s := v.shards[v.old[0]]; len(s.former) > 0 {
+			v.dropFormer(s)
+		}
+		v.old = v.old[1:]
+	}
+}
+
+// read is the current revision of a shard and the seq that showed it.
+func (v *view) read(scope sequencer.Scope) (revision, sequencer.Seq) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if s := v.shards[scope]; s != nil {
+		return s.now, v.seq
+	}
+	return revision{}, v.seq
+}
+
+// revisions lists what is remembered of a shard, newest first.
+func (v *view) revisions(scope sequencer.Scope) ([]revision, sequencer.Seq) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	s := v.shards[scope]
+	if s == nil {
+		return nil, v.seq
+	}
+	out := append(slices.Clone(s.former), s.now)
+	slices.Reverse(out)
+	return out, v.seq
+}
+
+// named is one shard of a list.
+type named struct {
+	scope sequencer.Scope
+	revision
+}
+
+// page is one page of shards under a pattern.
+type page struct {
+	items []named
+	more  bool
+	view  sequencer.Seq
+	last  named // the newest of all shards under the pattern, on this page or not
+}
+
+// list pages through the shards that a pattern or prefix covers, in the order of their names.
+func (v *view) list(pattern, after sequencer.Scope, limit int) page {
+	v.sortNames()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	p := page{view: v.seq}
+	stem := literalStem(pattern)
+	at, _ := slices.BinarySearch(v.names, sequencer.Scope(stem))
+	for _, name := range v.names[at:] {
+		if !strings.HasPrefix(string(name), stem) {
+			break
+		}
+		if !pattern.Covers(name) {
+			continue
+		}
+		now := v.shards[name].now
+		if now.version > p.last.version {
+			p.last = named{name, now}
+		}
+		if name <= after {
+			continue
+		}
+		if len(p.items) == limit {
+			p.more = true
+			continue
+		}
+		p.items = append(p.items, named{name, now})
+	}
+	return p
+}
+
+// literalStem is the text that the names of all shards under a pattern begin with.
+func literalStem(pattern sequencer.Scope) string {
+	stem, _, _ := strings.Cut(string(pattern), "*")
+	return strings.TrimSuffix(stem, "/")
+}
+
+// sortNames brings the names into order; creations since the last list have appended to them.
+func (v *view) sortNames() {
+	v.mu.RLock()
+	ok := v.namesOK
+	v.mu.RUnlock()
+	if ok {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	slices.Sort(v.names)
+	v.namesOK = true
+}

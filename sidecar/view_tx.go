@@ -1,0 +1,63 @@
+package sidecar
+
+import "github.com/hence-dev/hence/sequencer"
+
+// txState is any agent's transaction as the decisions show it.
+type txState struct {
+	tx       sequencer.TxID
+	agent    string
+	mode     sequencer.Mode
+	decision *sequencer.Outcome // committed or aborted
+	waiting  *sequencer.Outcome // the last one that said so; nil once decided or granted
+	final    bool
+}
+
+// note keeps what a decision says of a transaction.
+func (v *view) note(o *sequencer.Outcome) {
+	if o.Tx == "" {
+		return
+	}
+	t := v.txs[o.Tx]
+	if t == nil {
+		if o.Kind == sequencer.OutcomeRefused {
+			return // of a transaction that the log does not know
+		}
+		t = &txState{tx: o.Tx, agent: o.Agent, mode: o.Mode}
+		v.txs[o.Tx] = t
+		v.txOrder = append(v.txOrder, o.Tx)
+		v.forget()
+	}
+	t.final = t.final || o.Final
+	switch o.Kind {
+	case sequencer.OutcomeWaiting:
+		t.waiting = o
+	case sequencer.OutcomeGranted:
+		t.waiting = nil
+	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
+		t.decision, t.waiting = o, nil
+	}
+}
+
+// forget drops transactions that are final below the floor, and beyond the bound the oldest ones.
+func (v *view) forget() {
+	for len(v.txOrder) > 0 {
+		t := v.txs[v.txOrder[0]]
+		done := t.final && t.decision != nil && t.decision.Seq <= v.floor
+		if len(v.txOrder) <= keptTxs && (!done || len(v.txOrder) <= keptTxs/4) {
+			return
+		}
+		delete(v.txs, t.tx)
+		v.txOrder = v.txOrder[1:]
+	}
+}
+
+// transaction is what the decisions show of one.
+func (v *view) transaction(tx sequencer.TxID) (txState, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	t := v.txs[tx]
+	if t == nil {
+		return txState{}, false
+	}
+	return *t, true
+}

@@ -1,0 +1,221 @@
+package sidecar
+
+import (
+	"context"
+	"crypto/sha256"
+	"unicode/utf8"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+// writing is one shard write as a request asks for it.
+type writing struct {
+	scope   sequencer.Scope
+	media   string
+	content []byte
+	expect  *sequencer.Seq // the version that the shard must have; zero: none
+}
+
+const (
+	defaultMedia  = "application/octet-stream"
+	maxMediaBytes = 128
+)
+
+// write adds a shard write to an open transaction; the last write of a shard counts.
+func (s *session) write(ctx context.Context, t *tx, w writing) (*api.Written, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	if err := s.prepare(ctx, t, ""); err != nil {
+		return nil, err
+	}
+	shard, err := s.checkWrite(ctx, t, w)
+	if err != nil {
+		return nil, err
+	}
+	if s.byReference(t, shard) {
+		if shard.Ref, err = s.keepContent(ctx, t, shard); err != nil {
+			return nil, err
+		}
+		shard.Content = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return nil, err
+	}
+	err = s.delivery.event(&topology.Event{
+		Kind: topology.EventWrite, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
+		AtMs: s.clock.Now().UnixMilli(), Scope: w.scope, MediaType: w.media, Size: int64(len(w.content)),
+		SHA256: sha256.Sum256(w.content), Traceparent: traceOf(ctx),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if old := t.write(w.scope); old != nil {
+		*old = *shard
+	} else {
+		t.writes = append(t.writes, *shard)
+	}
+	return &api.Written{Tx: string(t.id), Scope: string(w.scope), Writes: len(t.writes), Overtaken: t.overtaken}, nil
+}
+
+// checkWrite holds a write against the limits and its expected version against the view.
+func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.ShardWrite, error) {
+	rules := s.view.settings().rules
+	if len(w.content) > int(rules.MaxContent) {
+		return nil, problem(codeTooLarge, "%s would have %d bytes; a shard has at most %d", w.scope, len(w.content), rules.MaxContent)
+	}
+	if len(w.media) > maxMediaBytes || !utf8.ValidString(w.media) {
+		return nil, problem(codeBadRequest, "the media type has more than %d bytes, or is not UTF-8", maxMediaBytes)
+	}
+	s.mu.Lock()
+	full := t.write(w.scope) == nil && len(t.reads)+len(t.writes) >= s.footprintLimit()
+	s.mu.Unlock()
+	if full {
+		return nil, problem(codeLimit, "the transaction names %d scopes already", s.footprintLimit())
+	}
+	shard := &sequencer.ShardWrite{Scope: w.scope, Type: w.media, Content: w.content}
+	if w.expect == nil {
+		return shard, nil
+	}
+	expect, err := s.expect(ctx, w.scope, *w.expect)
+	shard.Expect = expect
+	return shard, err
+}
+
+// expect is the condition that a shard has a version, with the view that shows it. A version that is not the shard's
+// is refused at once: versions only grow. In a workspace that observes, the log says what it would have been.
+func (s *session) expect(ctx context.Context, scope sequencer.Scope, version sequencer.Seq) (*sequencer.Expect, error) {
+	if err := s.reachSeq(ctx, version); err != nil {
+		return nil, err
+	}
+	rev, at := s.view.read(scope)
+	switch {
+	case rev.version == version:
+		return &sequencer.Expect{Version: version, View: at}, nil
+	case s.view.settings().rules.Observe:
+		return &sequencer.Expect{Version: version, View: version}, nil
+	}
+	p := problem(string(sequencer.CodeVersionMismatch), "%s is at version %d, not at %d; read it again", scope, rev.version, version)
+	p.ReRead, p.Scope = []string{string(scope)}, string(scope)
+	p.MovedSeq, p.MovedBy, p.View = uint64(rev.version), string(rev.writer), uint64(at)
+	return nil, p
+}
+
+// reachSeq waits a moment for a seq that another sidecar may have seen before this one.
+func (s *session) reachSeq(ctx context.Context, seq sequencer.Seq) error {
+	if s.view.at() >= seq {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, s.limits.FutureWait)
+	defer cancel()
+	if err := s.view.reach(short, seq); err != nil {
+		return problem(codeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, s.view.at())
+	}
+	return nil
+}
+
+// byReference reports whether a content is too large for the intent itself.
+func (s *session) byReference(t *tx, w *sequencer.ShardWrite) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rules := s.view.settings().rules
+	total := len(w.Content)
+	for i := range t.writes {
+		if t.writes[i].Scope != w.Scope {
+			total += len(t.writes[i].Content)
+		}
+	}
+	return len(w.Content) > int(rules.MaxInline) || total > int(rules.MaxInlineTotal)
+}
+
+// keepContent puts a content into the events topic and returns once it is there.
+func (s *session) keepContent(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
+	sum := sequencer.Hash(sha256.Sum256(w.Content))
+	done := make(chan sequencer.Place, 1)
+	err := s.delivery.event(&topology.Event{
+		Kind: topology.EventContent, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
+		AtMs: s.clock.Now().UnixMilli(), Scope: w.Scope, MediaType: w.Type, Content: w.Content,
+		Size: int64(len(w.Content)), SHA256: sum,
+	}, func(at sequencer.Place) { done <- at })
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case at := <-done:
+		return &sequencer.Ref{Partition: at.Partition, Offset: at.Offset, Size: int64(len(w.Content)), SHA256: sum}, nil
+	case <-ctx.Done():
+		return nil, problem(codeLog, "the content of %s is not in the events topic yet: %v", w.Scope, context.Cause(ctx))
+	}
+}
+
+// put writes one shard in a transaction of one record. A conflict is tried again here: the agent has read nothing in
+// between that could have changed its mind.
+func (s *session) put(ctx context.Context, w writing, slot *txSlot) (*api.Decision, error) {
+	if id := slot.get(); id != "" {
+		t, err := s.find(id)
+		if err != nil {
+			return nil, err
+		}
+		return s.seal(ctx, t)
+	}
+	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes}
+	t, err := s.start(ctx, begin, nil)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := s.write(ctx, t, w); err != nil {
+			s.drop(t)
+			return nil, err
+		}
+		slot.set(t.id)
+		d, err := s.seal(ctx, t)
+		if err != nil || d.Code != string(sequencer.CodeConflict) || t.attempt >= s.limits.LockedAfter {
+			return d, err
+		}
+		former := t
+		if t, _, err = s.again(ctx, former); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		t.reads = former.allReads()
+		s.mu.Unlock()
+	}
+}
+
+// drop ends a transaction that was never sealed because its only write was refused.
+func (s *session) drop(t *tx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.decided() || t.phase != phaseOpen {
+		return
+	}
+	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent, Detail: "the write was refused"})
+	if t.begun {
+		s.abortInLog(t, sequencer.CodeAbortedByAgent, "the write was refused")
+	}
+}
+
+// content is a revision's content, fetched when it is kept by reference.
+func (s *session) content(ctx context.Context, rev revision) ([]byte, error) {
+	if rev.ref == nil {
+		return rev.content, nil
+	}
+	if body, ok := s.contents.get(rev.ref.SHA256); ok {
+		return body, nil
+	}
+	body, err := s.events.Content(ctx, s.workspace, *rev.ref)
+	if err != nil {
+		return nil, problem(codeLog, "the content at %d/%d cannot be fetched: %v", rev.ref.Partition, rev.ref.Offset, err)
+	}
+	if sha256.Sum256(body) != rev.ref.SHA256 {
+		return nil, problem(codeInternal, "the content at %d/%d is not the one that was written", rev.ref.Partition, rev.ref.Offset)
+	}
+	s.contents.put(rev.ref.SHA256, body)
+	return body, nil
+}
