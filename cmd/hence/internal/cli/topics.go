@@ -91,7 +91,8 @@ func (c *topicsVerifyCmd) Run(ctx context.Context, s Streams) error {
 type topicsPrintCmd struct {
 	topicShape
 	output
-	Replica string `enum:",b" default:"" help:"Whose tables: empty for the first group's, b for the second's."`
+	Partitions int32  `default:"8" help:"Partitions of each topic: a power of two."`
+	Replica    string `enum:",b" default:"" help:"Whose tables: empty for the first group's, b for the second's."`
 }
 
 // Run prints the topics.

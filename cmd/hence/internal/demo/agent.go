@@ -81,7 +81,7 @@ type further struct {
 // open begins a transaction; a successor's when there was one before that can have one.
 func (a *agent) open(ctx context.Context, previous *client.Tx) (*client.Tx, error) {
 	var tx *client.Tx
-	err := insist(ctx, func() (err error) {
+	err := repeat(ctx, func() (err error) {
 		if previous != nil {
 			if tx, err = previous.Retry(ctx); !sessionLost(err) {
 				return err
@@ -90,7 +90,7 @@ func (a *agent) open(ctx context.Context, previous *client.Tx) (*client.Tx, erro
 		}
 		tx, err = a.store.Begin(ctx, client.BeginOptions{Mode: a.run.cfg.Order, Observe: a.run.cfg.Observe})
 		return err
-	})
+	}, func(err error) bool { return transient(err) || sessionLost(err) }) // said once, so that the agent reads anew
 	if err != nil {
 		return nil, fmt.Errorf("begin a transaction: %w", err)
 	}

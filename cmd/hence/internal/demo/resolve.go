@@ -16,6 +16,9 @@ func (a *agent) refused(ctx context.Context, tx *client.Tx, at *Attempt, why *cl
 	if why.Status < 409 && !why.Retryable {
 		return further{}, fmt.Errorf("transaction %s: %w", at.Tx, why) // a mistake of ours, not a refusal
 	}
+	if d := why.Decision; d != nil && decided(*d) {
+		return a.told(at, *d), nil
+	}
 	var d client.Decision
 	err := insist(ctx, func() (err error) {
 		d, err = tx.Status(ctx, 0)

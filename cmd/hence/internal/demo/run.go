@@ -21,6 +21,7 @@ import (
 type run struct {
 	cfg *Config
 	*plan
+	ground    *ground
 	workspace string
 	cluster   cluster
 	streams   *streams.Client // follows the log, measures appends
@@ -60,6 +61,7 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 	defer stopProgress()
 	g := &ground{brokers: r.cfg.Brokers, nats: r.cfg.NATS, replication: r.cfg.Replication,
 		workspace: r.workspace, dir: dir, logger: r.cfg.Logger}
+	r.ground = g
 	if len(g.brokers) == 0 {
 		servers, err := embedded.Start(ctx, embedded.Options{})
 		if err != nil {
@@ -266,11 +268,18 @@ func (r *run) check(ctx context.Context) (*verdict, error) {
 
 // readBack reads the workspace's decisions from the first one again.
 func (r *run) readBack(ctx context.Context, last uint64) (map[string]logged, error) {
+	cfg := r.ground.streams()
+	cfg.NATS = "" // the log itself, not what was delivered
+	log, err := streams.Dial(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to read the log back: %w", err)
+	}
+	defer log.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	back := newDecisionLog()
 	var reader sync.WaitGroup
-	reader.Go(func() { back.follow(ctx, r.streams, r.workspace) })
-	err := back.upTo(ctx, last)
+	reader.Go(func() { back.follow(ctx, log, r.workspace) })
+	err = back.upTo(ctx, last)
 	cancel()
 	reader.Wait()
 	return back.snapshot(), err
