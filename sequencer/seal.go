@@ -184,6 +184,9 @@ func (f *Fold) dequeueSeal(t *tx) {
 	t.queued = false
 	for _, r := range t.Seal.Reads {
 		f.asks.remove(r.Scope, t.key(uint8(askRead), 0))
+		if t.Mode == Ordered {
+			f.wakeAt(r.Scope, t) // its sealed reads bound younger writers
+		}
 	}
 	for _, s := range t.writeScopes() {
 		f.asks.remove(s, t.key(uint8(askWrite), 0))
