@@ -21,7 +21,7 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 		if int(e.Index) != i {
 			return bad("the indexes of the effects are not 0..n-1", "")
 		}
-		if why := t.effectCovered(e); why != "" {
+		if why := t.effectCovered(e, f.weaken); why != "" {
 			return bad(why, firstScope(e.Scopes))
 		}
 	}
@@ -39,7 +39,7 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 }
 
 // effectCovered finds why an eager effect could not have run; empty: it could.
-func (t *tx) effectCovered(e Effect) string {
+func (t *tx) effectCovered(e Effect, weaken Weaken) string {
 	if !e.Class.eager() {
 		return ""
 	}
@@ -47,7 +47,7 @@ func (t *tx) effectCovered(e Effect) string {
 		return "the outcome of an eager effect is not known"
 	}
 	for _, s := range e.Scopes {
-		if !t.covered(Want{s, WriteAccess}, 0) {
+		if !t.covered(Want{s, WriteAccess}, weaken) {
 			return "an eager effect is not covered by a grant"
 		}
 	}

@@ -53,9 +53,7 @@ func (f *Fold) applyTouch(t *tx, in *Intent) {
 // enqueueTouch makes a touch wait: it claims what it asks for, and those younger ones in its way are wounded.
 func (f *Fold) enqueueTouch(t *tx, wounds []*tx) {
 	if f.weaken.has(WeakenPiecewise) {
-		t.left = slices.DeleteFunc(slices.Clone(t.Waiting.Wants), func(w Want) bool {
-			return !f.judgeTouch(t, []Want{w}, false).blocked
-		})
+		t.left = slices.Clone(t.Waiting.Wants)
 	}
 	for _, w := range t.Waiting.Wants {
 		f.asks.add(w.Scope, t.key(uint8(askTouch), uint8(w.Access)), &ask{t, askTouch})
@@ -179,6 +177,10 @@ func (f *Fold) meet(t *tx, w Want, b *bound, j *judgement, collect bool) {
 func (f *Fold) advanceTouch(t *tx) {
 	wants := t.Waiting.Wants
 	if f.weaken.has(WeakenPiecewise) {
+		t.left = slices.DeleteFunc(t.left, func(w Want) bool {
+			j := f.judgeTouch(t, []Want{w}, false)
+			return !j.blocked && len(j.wounds) == 0 && !j.refused.found()
+		})
 		wants = t.left
 	}
 	j := f.judgeTouch(t, wants, false)
