@@ -1,0 +1,93 @@
+package it
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hence-dev/hence/it/check"
+	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// decisionsOf are a workspace's decisions as hence.decisions has them: the first copy of each seq.
+func decisionsOf(tb testing.TB, servers *harness.Servers, workspace string) (all []*sequencer.Outcome, copies int) {
+	tb.Helper()
+	seen := sequencer.Seq(0)
+	for _, r := range harness.ReadTopic(tb, servers.Brokers, topology.TopicDecisions, workspace) {
+		o, err := topology.DecodeCloudEvent(r.Value)
+		if err != nil {
+			tb.Fatalf("%s/%d offset %d: %v", r.Topic, r.Partition, r.Offset, err)
+		}
+		if o.Seq <= seen {
+			copies++
+			continue
+		}
+		seen = o.Seq
+		all = append(all, o)
+	}
+	return all, copies
+}
+
+func checked(outcomes []*sequencer.Outcome) []check.Decision {
+	all := make([]check.Decision, len(outcomes))
+	for i, o := range outcomes {
+		d := check.Decision{Seq: uint64(o.Seq), Kind: o.Kind.String(), Tx: string(o.Tx), Agent: o.Agent,
+			Code: string(o.Code), Chain: fmt.Sprintf("%x", o.Chain)}
+		for _, w := range o.Writes {
+			d.Writes = append(d.Writes, string(w.Scope))
+		}
+		all[i] = d
+	}
+	return all
+}
+
+// attemptsOf are a demo's records as the checkers read them. Scopes are brought into their canonical form.
+func attemptsOf(tb testing.TB, records []harness.Attempt) []check.Attempt {
+	tb.Helper()
+	all := make([]check.Attempt, len(records))
+	for i, r := range records {
+		a := check.Attempt{Agent: r.Agent, Tx: r.Tx, Code: r.Code, Seq: r.Seq, State: check.Unknown}
+		if r.End == string(check.Committed) || r.End == string(check.Aborted) {
+			a.State = check.State(r.End)
+		}
+		for _, read := range r.Reads {
+			a.Reads = append(a.Reads, check.Read{Scope: canonical(tb, read.Scope), Version: read.Version, View: read.View,
+				SHA256: read.SHA256})
+		}
+		for _, w := range r.Writes {
+			a.Writes = append(a.Writes, check.Write{Scope: canonical(tb, w.Scope), SHA256: w.SHA256})
+		}
+		all[i] = a
+	}
+	return all
+}
+
+func canonical(tb testing.TB, text string) string {
+	tb.Helper()
+	scope, err := sequencer.ParseScope(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(scope)
+}
+
+// holds runs every checker over a history and the chain of its decisions.
+func holds(tb testing.TB, attempts []check.Attempt, outcomes []*sequencer.Outcome) {
+	tb.Helper()
+	h := &check.History{Attempts: attempts, Decisions: checked(outcomes)}
+	for i, v := range h.All() {
+		if i == 20 {
+			tb.Error("and more")
+			break
+		}
+		tb.Error(v)
+	}
+	var chain sequencer.Hash
+	for _, o := range outcomes {
+		chain = o.ChainAfter(chain)
+		if chain != o.Chain {
+			tb.Fatalf("seq %d has chain %x, recomputed it is %x", o.Seq, o.Chain, chain)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package it
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hence-dev/hence/it/harness"
+)
+
+// envDir hands the run's folder from TestMain to the tests.
+const envDir = "HENCE_IT_DIR"
+
+func TestMain(m *testing.M) { os.Exit(inFolder(m.Run)) }
+
+// inFolder gives the run a folder for the binary and removes it afterwards.
+func inFolder(run func() int) int {
+	dir, err := os.MkdirTemp("", "hence-it-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "make a folder for the run:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv(envDir, dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return run()
+}
+
+// built compiles the binary once for all tests of a run.
+var built = sync.OnceValues(func() (string, error) { return harness.Build(os.Getenv(envDir)) })
+
+// binary is the path of the hence binary.
+func binary(tb testing.TB) string {
+	tb.Helper()
+	path, err := built()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// number reads a size from the environment.
+func number(tb testing.TB, name string, otherwise int) int {
+	tb.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		tb.Fatalf("%s is %q: give a number from 1", name, text)
+	}
+	return n
+}
+
+// numbers reads a list of sizes from the environment.
+func numbers(tb testing.TB, name string, otherwise ...int) []int {
+	tb.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	var all []int
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 1 {
+			tb.Fatalf("%s is %q: give numbers from 1 with commas", name, text)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// realData is the folder of real data in the tau-retail layout.
+func realData(tb testing.TB) string {
+	tb.Helper()
+	dir := os.Getenv(harness.EnvData)
+	if dir == "" {
+		dir = filepath.Join(repositoryRoot(tb), "..", "shared", "tau-retail")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tasks-test.json")); err != nil {
+		tb.Skipf("real data is missing: name a folder in the tau-retail layout in %s: %v", harness.EnvData, err)
+	}
+	return dir
+}
