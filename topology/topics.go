@@ -66,7 +66,7 @@ func (t Topic) IsTable() bool { return t.Group != "" }
 
 // Config is the topic's configuration in the broker's names.
 func (t Topic) Config() map[string]string {
-	return map[string]string{
+	settings := map[string]string{
 		"cleanup.policy":                 string(t.Cleanup),
 		"retention.ms":                   strconv.FormatInt(t.RetentionMs, 10),
 		"segment.bytes":                  strconv.FormatInt(t.SegmentBytes, 10),
@@ -75,6 +75,10 @@ func (t Topic) Config() map[string]string {
 		"unclean.leader.election.enable": "false",
 		"compression.type":               "producer",
 	}
+	if t.IsTable() { // a former owner that wrote late must not make the heir's newer row vanish before it is noticed
+		settings["min.compaction.lag.ms"] = strconv.FormatInt(dayMs, 10)
+	}
+	return settings
 }
 
 // Topics are all topics of an installation, shared ones first, then the tables of o.Replica. The result is as valid as
