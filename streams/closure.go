@@ -239,16 +239,24 @@ func mergeRows(a, b *topology.ClosureRow) *topology.ClosureRow {
 
 func (c *closureProcessor) gained(int32, *tableStore) error { return nil }
 
+// merge joins what the table topic has of a row; when its last record lacks something, the join is written again.
 func (c *closureProcessor) merge(key string, value []byte, _ int64, into *tableStore) {
 	had, _ := into.Get(key)
 	a, errA := topology.DecodeClosureRow(had)
 	b, errB := topology.DecodeClosureRow(value)
-	if had != nil && errA == nil && errB == nil {
-		if merged, err := topology.EncodeClosureRow(mergeRows(a, b)); err == nil {
-			value = merged
-		}
+	switch {
+	case had == nil || errA != nil:
+		into.joined(key, value, false)
+		return
+	case errB != nil:
+		into.joined(key, had, true)
+		return
 	}
-	_ = into.Set(key, value) // a map takes everything
+	whole, err := topology.EncodeClosureRow(mergeRows(a, b))
+	if err != nil {
+		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", key, c.table, err))
+	}
+	into.joined(key, whole, string(whole) != string(value))
 }
 
 func (c *closureProcessor) dropped(bool) { c.forgetStores() }

@@ -206,7 +206,10 @@ func (b *base) options(p processor) []goka.ProcessorOption {
 			return goka.NewTopicManager(brokers, b.cfg.saramaConfig(b.group), topicManagerConfig(b.cfg.Replication))
 		}),
 		goka.WithStorageBuilder(func(_ string, partition int32) (storage.Storage, error) {
-			store := newTableStore(func(s *tableStore) error { return p.gained(partition, s) })
+			store := newTableStore(func(s *tableStore) error {
+				b.restore(s)
+				return p.gained(partition, s)
+			})
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.stores[partition] = store
@@ -227,6 +230,22 @@ func (b *base) store(partition int32) *tableStore {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.stores[partition]
+}
+
+// restore writes rows again that a former owner has overwritten with older ones, before compaction makes that final.
+func (b *base) restore(store *tableStore) {
+	for key, row := range store.overruled() {
+		b.cfg.Logger.Warn("a former owner wrote late; its row is replaced", "table", b.table, "key", key)
+		rec := &kgo.Record{Topic: b.table, Key: []byte(key), Value: row}
+		if at, ok := store.at[key]; ok {
+			rec.Headers = atHeader(at)
+		}
+		b.out.send(rec, func(_ *kgo.Record, err error) {
+			if err != nil {
+				b.fail(fmt.Errorf("write %q to %s again: %w", key, b.table, err))
+			}
+		})
+	}
 }
 
 func (b *base) forgetStores() {

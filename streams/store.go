@@ -17,13 +17,15 @@ type tableStore struct {
 	mu     sync.RWMutex
 	rows   map[string][]byte
 	at     map[string]int64 // position that the row says it is of; only rows that say one
+	stale  map[string]bool  // rows whose last record in the table topic is older than what the store has
 	offset int64
 	known  bool
 	whole  bool // the table topic has been read to its end
 }
 
 func newTableStore(recovered func(*tableStore) error) *tableStore {
-	return &tableStore{recovered: recovered, rows: make(map[string][]byte), at: make(map[string]int64)}
+	return &tableStore{recovered: recovered, rows: make(map[string][]byte), at: make(map[string]int64),
+		stale: make(map[string]bool)}
 }
 
 // Open implements storage.Storage.
@@ -61,6 +63,7 @@ func (s *tableStore) Delete(key string) error {
 	defer s.mu.Unlock()
 	delete(s.rows, key)
 	delete(s.at, key)
+	delete(s.stale, key)
 	return nil
 }
 
@@ -126,10 +129,34 @@ func (s *tableStore) snapshot() map[string][]byte {
 func (s *tableStore) newer(key string, value []byte, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if had, ok := s.at[key]; ok && had > at {
+	had, ok := s.at[key]
+	if ok && had > at {
+		s.stale[key] = true
 		return
 	}
+	delete(s.stale, key)
 	s.rows[key], s.at[key] = value, at
+}
+
+// joined takes a row that was joined from all of its records; stale says that the last of them had less.
+func (s *tableStore) joined(key string, value []byte, stale bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows[key] = value
+	if delete(s.stale, key); stale {
+		s.stale[key] = true
+	}
+}
+
+// overruled are the rows that must be written again, because the table topic ends with an older one.
+func (s *tableStore) overruled() map[string][]byte {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	rows := make(map[string][]byte, len(s.stale))
+	for key := range s.stale {
+		rows[key] = s.rows[key]
+	}
+	return rows
 }
 
 // prefixed calls f for each row whose key begins with a prefix, in no order, until f returns false.

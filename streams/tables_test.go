@@ -1,0 +1,330 @@
+package streams_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// work lets an agent do a few transactions of every kind, blindly, with the events that its sidecar would publish.
+func (a *agent) work(rng *rand.Rand, rounds int) {
+	base := a.incarnation
+	for range rounds {
+		a.n++
+		tx := sequencer.TxID(fmt.Sprintf("%s-%d", a.name, a.n))
+		view := sequencer.Seq(a.v.len())
+		in := &sequencer.Intent{Tx: tx, N: 1, Agent: a.name, Incarnation: a.incarnation, Base: max(base, view)}
+		row := sequencer.Scope(fmt.Sprint("db:/rows/", rng.IntN(6)))
+		shard := sequencer.Scope(fmt.Sprint("shard:/orders/", rng.IntN(6)))
+		seal := &sequencer.Seal{
+			Reads:  []sequencer.Read{{Scope: shard, View: view}},
+			Shards: []sequencer.ShardWrite{{Scope: shard, Type: "text/plain", Content: []byte(tx)}},
+		}
+		if rng.IntN(2) == 0 {
+			touch := *in
+			touch.Kind, touch.Begin = sequencer.IntentTouch, &sequencer.Begin{}
+			touch.Touch = &sequencer.Touch{Wants: []sequencer.Want{{Scope: row, Access: sequencer.WriteAccess}}}
+			a.append(&touch)
+			seal.Touches = []sequencer.TouchReport{{N: 1, Known: true}}
+			seal.Effects = []sequencer.Effect{{Scopes: []sequencer.Scope{row}, Class: sequencer.ClassReversible,
+				Tool: "put", Known: true}}
+		}
+		a.publish(&topology.Event{Kind: topology.EventRead, Tx: tx, Scope: shard, View: view})
+		a.publish(&topology.Event{Kind: topology.EventWrite, Tx: tx, Scope: shard})
+		switch rng.IntN(5) {
+		case 0: // left open
+		case 1:
+			in.Kind, in.Abort = sequencer.IntentAbort, &sequencer.Abort{}
+			a.append(in)
+			settle := *in
+			settle.Kind, settle.Abort, settle.Settle = sequencer.IntentSettle, nil, &sequencer.Settle{NoneElse: true}
+			a.append(&settle)
+		default:
+			in.Kind, in.Begin, in.Seal = sequencer.IntentSeal, &sequencer.Begin{}, seal
+			a.publish(&topology.Event{Kind: topology.EventSeal, Tx: tx, Seal: seal})
+			a.append(in)
+		}
+	}
+}
+
+func (a *agent) publish(ev *topology.Event) {
+	ev.Workspace, ev.Agent, ev.Incarnation = a.workspace, a.name, a.incarnation
+	if _, err := a.c.Publish(a.w.context(), ev); err != nil {
+		a.w.t.Error(err)
+	}
+}
+
+// frontierByHand reads hence.decisions as plainly as can be.
+func (w *world) frontierByHand(workspace string) map[sequencer.Scope]topology.FrontierRow {
+	w.t.Helper()
+	rows := make(map[sequencer.Scope]topology.FrontierRow)
+	decisions, _ := w.published(workspace)
+	for seq := sequencer.Seq(1); seq <= sequencer.Seq(len(decisions)); seq++ {
+		o := decisions[seq]
+		change := func(scope sequencer.Scope, f func(*topology.FrontierRow)) {
+			r := rows[scope]
+			r.Workspace, r.Scope, r.Seq = workspace, scope, seq
+			f(&r)
+			rows[scope] = r
+		}
+		for _, h := range o.Ended {
+			change(h.Scope, func(r *topology.FrontierRow) {
+				i := slices.IndexFunc(r.Open, func(e topology.OpenEpoch) bool { return e.Tx == o.Tx })
+				r.Open = slices.Delete(slices.Clone(r.Open), i, i+1)
+			})
+		}
+		for _, h := range o.Added {
+			change(h.Scope, func(r *topology.FrontierRow) {
+				r.Open = append(slices.Clone(r.Open), topology.OpenEpoch{Epoch: o.Epoch, Tx: o.Tx, Since: seq})
+			})
+		}
+		for _, x := range o.Writes {
+			change(x.Scope, func(r *topology.FrontierRow) { r.Version, r.Writer = seq, x.Writer })
+		}
+		for _, s := range o.Shards {
+			change(s.Scope, func(r *topology.FrontierRow) {
+				r.Shard = &topology.ShardRow{Scope: s.Scope, Version: seq, Writer: r.Writer, Type: s.Type, Content: s.Content}
+			})
+		}
+		change("", func(r *topology.FrontierRow) { r.Chain, r.Time, r.Floor = o.Chain, o.Time, o.Floor })
+	}
+	for scope, r := range rows {
+		slices.SortFunc(r.Open, func(a, b topology.OpenEpoch) int { return cmp.Compare(a.Epoch, b.Epoch) })
+		if len(r.Open) > 0 {
+			r.Frontier = r.Open[0].Epoch
+		}
+		rows[scope] = r
+	}
+	return rows
+}
+
+// closureByHand reads hence.events and hence.decisions as plainly as can be.
+func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.ClosureRow {
+	w.t.Helper()
+	rows := make(map[sequencer.TxID]topology.ClosureRow)
+	change := func(tx sequencer.TxID, agent string, f func(*topology.ClosureRow)) {
+		r := rows[tx]
+		r.Workspace, r.Tx, r.Agent, r.Status = workspace, tx, agent, cmp.Or(r.Status, "open")
+		f(&r)
+		rows[tx] = r
+	}
+	for _, rec := range w.records(topology.TopicEvents) {
+		ev, err := topology.DecodeEvent(rec.Value)
+		if err != nil || ev.Workspace != workspace {
+			continue
+		}
+		change(ev.Tx, ev.Agent, func(r *topology.ClosureRow) {
+			switch ev.Kind {
+			case topology.EventRead:
+				r.Edges = append(r.Edges, topology.ClosureEdge{Scope: ev.Scope, View: ev.View, Version: ev.Version,
+					Writer: ev.Writer})
+			case topology.EventWrite:
+				r.Writes = append(r.Writes, ev.Scope)
+			case topology.EventSeal:
+				r.Status = "sealed"
+			}
+		})
+	}
+	decisions, _ := w.published(workspace)
+	for seq := sequencer.Seq(1); seq <= sequencer.Seq(len(decisions)); seq++ {
+		o := decisions[seq]
+		if o.Tx == "" {
+			continue
+		}
+		change(o.Tx, o.Agent, func(r *topology.ClosureRow) {
+			switch o.Kind {
+			case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
+				r.Status, r.Seq, r.Code, r.RestsOn = o.Kind.String(), seq, o.Code, o.RestsOn
+				for _, x := range o.Writes {
+					r.Writes = append(r.Writes, x.Scope)
+				}
+			case sequencer.OutcomeSettled:
+				r.Status = "settled"
+			}
+		})
+	}
+	for tx, r := range rows {
+		slices.Sort(r.Writes)
+		r.Writes = slices.Compact(r.Writes)
+		slices.SortFunc(r.Edges, func(a, b topology.ClosureEdge) int { return cmp.Compare(a.View, b.View) })
+		r.Edges = slices.Compact(r.Edges)
+		slices.Sort(r.RestsOn)
+		for _, e := range r.Edges {
+			r.Scar = r.Scar || e.Version > r.Seq && r.Seq > 0 && r.Code == ""
+		}
+		rows[tx] = r
+	}
+	return rows
+}
+
+// table reads a table topic: the last row of each key.
+func table[R any](w *world, topic, workspace string, decode func([]byte) (*R, error)) map[string]R {
+	w.t.Helper()
+	rows := make(map[string]R)
+	for _, rec := range w.records(topic) {
+		if topology.WorkspaceOfKey(string(rec.Key)) != workspace {
+			continue
+		}
+		row, err := decode(rec.Value)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		rows[topology.RestOfKey(string(rec.Key))] = *row
+	}
+	return rows
+}
+
+// same compares two sets of rows as text, so that empty and absent lists are one.
+func same[K ~string, R any](got map[string]R, want map[K]R) string {
+	for k, r := range want {
+		a, b := text(got[string(k)]), text(r)
+		if a != b {
+			return fmt.Sprintf("row %q\n is   %s\n want %s", k, a, b)
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Sprintf("%d rows, want %d", len(got), len(want))
+	}
+	return ""
+}
+
+func text(row any) string {
+	b, err := json.Marshal(row)
+	if err != nil {
+		panic(err)
+	}
+	return strings.ReplaceAll(string(b), "[]", "null")
+}
+
+func (w *world) tablesEqual(workspace string) {
+	w.t.Helper()
+	var differ string
+	defer func() {
+		if w.t.Failed() {
+			w.t.Log(differ)
+		}
+	}()
+	w.until("frontier table equals a reading by hand", func() bool {
+		differ = same(table(w, topology.TableOf(topology.GroupFrontier), workspace, topology.DecodeFrontierRow),
+			w.frontierByHand(workspace))
+		return differ == ""
+	})
+	w.until("closure table equals a reading by hand", func() bool {
+		differ = same(table(w, topology.TableOf(topology.GroupClosure), workspace, topology.DecodeClosureRow),
+			w.closureByHand(workspace))
+		return differ == ""
+	})
+}
+
+func TestTablesEqualAReadingByHand(t *testing.T) {
+	w := newWorld(t)
+	stop := w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v, u := w.follow(c, "shop"), w.follow(c, "bank")
+	var agents []*agent
+	for i := range 4 {
+		agents = append(agents, w.join(c, v, "shop", fmt.Sprint("ann", i)), w.join(c, u, "bank", fmt.Sprint("bob", i)))
+	}
+	round := func(seed uint64) {
+		var wg sync.WaitGroup
+		for i, a := range agents {
+			wg.Go(func() { a.work(rand.New(rand.NewPCG(seed, uint64(i))), 25) })
+		}
+		wg.Wait()
+	}
+	round(1)
+	w.tablesEqual("shop")
+	w.tablesEqual("bank")
+	stop()
+	stop = w.run(w.cfg) // everything in memory is gone
+	round(2)
+	w.tablesEqual("shop")
+	w.tablesEqual("bank")
+	if n := w.count("hence_frontier_gaps_total") + w.count("hence_scars_total"); n != 0 {
+		t.Errorf("%v gaps and scars", n)
+	}
+	w.answersEqual(c, "shop")
+	w.snapshotIsAPrefix(c, v, "shop")
+	stop()
+}
+
+// answersEqual compares what processors answer with the tables.
+func (w *world) answersEqual(c *streams.Client, workspace string) {
+	w.t.Helper()
+	want := w.frontierByHand(workspace)
+	rows, err := c.Frontier(w.context(), workspace, "", 1000)
+	if err != nil || len(rows) != len(want) {
+		w.t.Fatalf("%d rows (%v), want %d", len(rows), err, len(want))
+	}
+	if rows, err = c.Frontier(w.context(), workspace, "db:/", 2); err != nil || len(rows) != 2 || rows[0].Scope > rows[1].Scope {
+		w.t.Errorf("two rows of db:/ are %v, %v", rows, err)
+	}
+	causes := w.closureByHand(workspace)
+	for tx, row := range causes {
+		got, err := c.Closure(w.context(), workspace, tx, 100)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if got.Rows[0].Tx != tx || got.Rows[0].Status != row.Status || !got.Truncated && len(got.Rows) < 1+len(row.RestsOn) {
+			w.t.Fatalf("closure of %s is %+v", tx, got)
+		}
+		if len(row.RestsOn) > 0 {
+			if got, err = c.Closure(w.context(), workspace, tx, 1); err != nil || !got.Truncated || len(got.Rows) != 1 {
+				w.t.Fatalf("closure of %s up to 1 is %+v, %v", tx, got, err)
+			}
+		}
+	}
+}
+
+// snapshotIsAPrefix compares the snapshot with the decisions up to it.
+func (w *world) snapshotIsAPrefix(c *streams.Client, v *view, workspace string) {
+	w.t.Helper()
+	s, err := c.Snapshot(w.context(), workspace)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	seen := v.all()
+	if s.Seq != sequencer.Seq(len(seen)) || s.Through != s.Seq || s.Chain != seen[len(seen)-1].Chain {
+		w.t.Fatalf("the snapshot is of %d through %d, %d decisions were seen", s.Seq, s.Through, len(seen))
+	}
+	contents := make(map[sequencer.Scope]string)
+	for _, o := range seen {
+		for _, x := range o.Shards {
+			contents[x.Scope] = string(x.Content)
+		}
+	}
+	for _, row := range s.Shards {
+		if contents[row.Scope] != string(row.Content) {
+			w.t.Errorf("%s is %q, want %q", row.Scope, row.Content, contents[row.Scope])
+		}
+	}
+	if len(s.Shards) != len(contents) {
+		w.t.Errorf("%d shards, want %d", len(s.Shards), len(contents))
+	}
+}
+
+// A read of a version that was committed after the reader must be impossible; seeded, it is counted.
+func TestScarIsCounted(t *testing.T) {
+	w := newWorld(t)
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	a := w.join(c, v, "shop", "ann")
+	tx := a.write("orders/1", "x")
+	at := w.decided(v, tx).Seq
+	a.publish(&topology.Event{Kind: topology.EventRead, Tx: tx, Scope: "shard:/orders/2", Version: at + 5, View: at})
+	w.until("the scar", func() bool { return w.count("hence_scars_total") == 1 })
+	got, err := c.Closure(w.context(), "shop", tx, 10)
+	if err != nil || !got.Rows[0].Scar {
+		t.Errorf("the row is %+v, %v", got, err)
+	}
+}
