@@ -46,7 +46,6 @@ func plainEnv() []string {
 // Process is one started command of the binary.
 type Process struct {
 	PID    int
-	lines  chan string // of its standard error
 	stdout bytes.Buffer
 	ended  chan struct{}
 	err    error
@@ -62,17 +61,54 @@ const maxRecent = 60
 // killed with the test.
 func Spawn(tb testing.TB, binary string, each func(line string), args ...string) *Process {
 	tb.Helper()
-	ctx, kill := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, binary, args...)
+	p := &Process{}
+	p.start(tb, &p.stdout, each, exec.Command(binary, args...))
+	return p
+}
+
+// SpawnServing is Spawn for a command that prints one line on its standard output once it serves, and waits for it.
+func SpawnServing(tb testing.TB, bound time.Duration, binary string, args ...string) (*Process, []byte) {
+	tb.Helper()
+	p, out := &Process{}, &firstLine{seen: make(chan []byte, 1)}
+	p.start(tb, out, nil, exec.Command(binary, args...))
+	select {
+	case line := <-out.seen:
+		return p, line
+	case <-p.ended:
+		tb.Fatalf("%s %v ended before it served: %v\n%s", binary, args, p.err, p.Words())
+	case <-time.After(bound):
+		tb.Fatalf("%s %v does not serve after %v\n%s", binary, args, bound, p.Words())
+	}
+	return nil, nil
+}
+
+// firstLine passes the first line that is written on, and drops the rest.
+type firstLine struct {
+	seen chan []byte
+	text []byte
+	done bool
+}
+
+func (f *firstLine) Write(b []byte) (int, error) {
+	if !f.done {
+		f.text = append(f.text, b...)
+		if line, _, whole := bytes.Cut(f.text, []byte("\n")); whole {
+			f.done = true
+			f.seen <- line
+		}
+	}
+	return len(b), nil
+}
+
+func (p *Process) start(tb testing.TB, stdout io.Writer, each func(string), cmd *exec.Cmd) {
+	tb.Helper()
 	cmd.Env, cmd.WaitDelay = plainEnv(), 10*time.Second
-	p := &Process{ended: make(chan struct{})}
-	cmd.Stdout = &p.stdout
+	p.ended, cmd.Stdout = make(chan struct{}), stdout
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		kill()
 		tb.Fatal(err)
 	}
 	p.PID = cmd.Process.Pid
@@ -82,10 +118,18 @@ func Spawn(tb testing.TB, binary string, each func(line string), args ...string)
 		p.err = cmd.Wait()
 	}()
 	tb.Cleanup(func() {
-		kill()
+		_ = cmd.Process.Kill() // it may have ended
 		<-p.ended
 	})
-	return p
+}
+
+// Interrupt asks the process to end, as Ctrl-C does.
+func (p *Process) Interrupt() error {
+	process, err := os.FindProcess(p.PID)
+	if err != nil {
+		return err
+	}
+	return process.Signal(os.Interrupt)
 }
 
 func (p *Process) readLines(from io.Reader, each func(string)) {
