@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// runDemo runs "hence demo -o json" and returns its report.
+func runDemo(t *testing.T, args ...string) (int, demo.Report) {
+	t.Helper()
+	code, out, errs := hence(t, append([]string{"demo", "-o", "json"}, args...)...)
+	var r demo.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("exit code %d, %v, output %q, %s", code, err, out, errs)
+	}
+	return code, r
+}
+
+// TestDemoHoldsInEachOrder runs small demos in each order mode: everything is committed and the check holds.
+func TestDemoHoldsInEachOrder(t *testing.T) {
+	for _, order := range demo.Orders() {
+		t.Run(order, func(t *testing.T) {
+			code, r := runDemo(t, "--agents", "4", "--tasks", "4", "--think", "2ms", "--order", order, "--seed", "7")
+			if code != ExitOK || r.Transactions != 16 || r.Committed != 16 || r.GaveUp != 0 || r.LostUpdates != 0 ||
+				r.AcknowledgedMissing != 0 || !r.ReplayEqual || len(r.Hash) != 64 || r.Seed != 7 || r.Order != order {
+				t.Errorf("exit code %d, %+v", code, r)
+			}
+			if r.SealToDecisionMs.P50 <= 0 || r.SealToDecisionMs.P99 < r.SealToDecisionMs.P50 || r.AppendMs.P50 <= 0 {
+				t.Errorf("times are missing: %+v, append %+v", r.SealToDecisionMs, r.AppendMs)
+			}
+			if len(r.Refused) == 0 || r.Retries == 0 {
+				t.Errorf("two agents want the same order and nobody was refused: %+v", r)
+			}
+		})
+	}
+}
+
+// TestDemoObservesLostUpdates holds that nothing is refused in observe, that updates are lost, and that this is said.
+func TestDemoObservesLostUpdates(t *testing.T) {
+	records := filepath.Join(t.TempDir(), "records")
+	code, r := runDemo(t, "--agents", "4", "--tasks", "4", "--think", "2ms", "--mode", "observe", "--records", records)
+	if code != ExitOK || r.Committed != 16 || r.LostUpdates == 0 || len(r.Lost) == 0 || r.AcknowledgedMissing != 0 ||
+		r.Would["stale_read"] == 0 {
+		t.Errorf("exit code %d, %+v", code, r)
+	}
+	data, err := os.ReadFile(records)
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed := 0
+	for line := range strings.Lines(string(data)) {
+		var a demo.Attempt
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			t.Fatal(err)
+		}
+		if a.Task >= 0 && a.End == demo.EndCommitted {
+			committed++
+		}
+	}
+	if committed != r.Committed {
+		t.Errorf("the records show %d commits, the report %d", committed, r.Committed)
+	}
+}
+
+// startDev runs "hence dev" beside the test and returns where it serves.
+func startDev(t *testing.T, args ...string) Dev {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	out, w := io.Pipe()
+	ended := make(chan int, 1)
+	var errs strings.Builder
+	go func() {
+		ended <- Main(ctx, append([]string{"dev", "--random-ports", "-o", "json"}, args...),
+			Streams{In: strings.NewReader(""), Out: w, Err: &errs})
+		_ = w.Close()
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != ExitOK {
+			t.Errorf("hence dev ends with exit code %d: %s", code, errs.String())
+		}
+	})
+	var d Dev
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &d)
+	}
+	if err != nil {
+		t.Fatalf("hence dev says %q: %v", line, err)
+	}
+	return d
+}
+
+// TestDevTailExplain starts everything, writes a shard, and watches it from outside.
+func TestDevTailExplain(t *testing.T) {
+	dev := startDev(t)
+	t.Logf("ready after %.0f ms", dev.ReadyMs)
+	if dev.Durable || dev.Token == "" || dev.ReadyMs <= 0 {
+		t.Errorf("hence dev says %+v", dev)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c := client.New(dev.URL, dev.Token)
+	defer c.Close()
+	d, err := c.Put(ctx, "shard:/greeting", []byte("hello"), client.WriteOptions{MediaType: "text/plain"})
+	if err != nil || d.State != "committed" {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if code, _, errs := hence(t, "healthcheck", "--url", dev.URL); code != ExitOK {
+		t.Errorf("healthcheck: exit code %d, %s", code, errs)
+	}
+	cluster := []string{"--brokers", strings.Join(dev.Brokers, ","), "--nats", dev.NATS}
+	code, out, errs := hence(t, append([]string{"tail", "-o", "json", "--limit", "2"}, cluster...)...)
+	if !strings.Contains(out, `"kind":"joined"`) || !strings.Contains(out, "shard:/greeting") {
+		t.Errorf("tail: exit code %d, %s%s", code, out, errs)
+	}
+	code, out, errs = hence(t, "explain", d.Tx, "--url", dev.URL, "--token", dev.Token)
+	if code != ExitOK || !strings.Contains(out, "committed") {
+		t.Errorf("explain: exit code %d, %s%s", code, out, errs)
+	}
+	code, out, errs = hence(t, "explain", "no-such-tx", "--url", dev.URL, "--token", dev.Token)
+	if code != ExitFailed || out != "" || !strings.Contains(errs, "unknown_tx") {
+		t.Errorf("explain of nothing: exit code %d, %s%s", code, out, errs)
+	}
+	if code, out, errs := hence(t, append([]string{"topics", "verify"}, cluster...)...); code != ExitOK {
+		t.Errorf("topics verify: exit code %d, %s%s", code, out, errs)
+	}
+}
+
+// TestDevKeepsItsData starts twice on one folder: the second one shows what the first one was given.
+func TestDevKeepsItsData(t *testing.T) {
+	dir := t.TempDir()
+	t.Run("first", func(t *testing.T) {
+		dev := startDev(t, "--data-dir", dir)
+		c := client.New(dev.URL, dev.Token)
+		defer c.Close()
+		d, err := c.Put(t.Context(), "shard:/kept", []byte("still here"), client.WriteOptions{})
+		if err != nil || d.State != "committed" || !dev.Durable {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	})
+	dev := startDev(t, "--data-dir", dir)
+	c := client.New(dev.URL, dev.Token)
+	defer c.Close()
+	shard, err := c.Get(t.Context(), "shard:/kept")
+	if err != nil || string(shard.Content) != "still here" {
+		t.Fatalf("%+v, %v", shard, err)
+	}
+}
