@@ -232,6 +232,7 @@ func (f *Fold) endBound(t *tx) {
 	}
 	n := t.Waiting.N
 	f.unqueueTouch(t)
+	t.GrantedNs = slices.DeleteFunc(t.GrantedNs, func(granted uint32) bool { return granted == n })
 	f.account(t)
 	seq := f.emitTx(t, Outcome{Kind: OutcomeRefused, Code: CodeTouchBound, Intent: touchID(t.ID, n),
 		Detail: "the touch waited as long as it was allowed to"})

@@ -92,7 +92,7 @@ type TxState struct {
 	May         []Want
 	Answers     []Answer // by Kind
 	Grants      []Hold
-	GrantedNs   []uint32 // numbers of granted touches that asked for writing
+	GrantedNs   []uint32 // numbers of the touches for writing that were granted, or wait
 	Waiting     *WaitingState
 	Seal        *Seal // while sealed and undecided
 	Footprint   Hash

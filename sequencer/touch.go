@@ -41,6 +41,9 @@ func (f *Fold) applyTouch(t *tx, in *Intent) {
 		return
 	}
 	t.Waiting = &WaitingState{N: in.N, Wants: wants, Due: f.time + orDefault(in.Touch.BoundTicks, f.rules.BoundTicks)}
+	if wantsWriting(in.Touch.Wants) { // also when all of it is held: a call runs under it all the same
+		t.GrantedNs = append(t.GrantedNs, in.N)
+	}
 	t.answer(in, 0)
 	f.account(t)
 	if len(j.wounds) == 0 && !j.blocked || t.Free {
@@ -57,7 +60,7 @@ func (f *Fold) enqueueTouch(t *tx, wounds []*tx) {
 	}
 	for _, w := range t.Waiting.Wants {
 		f.asks.add(w.Scope, t.key(uint8(askTouch), uint8(w.Access)), &ask{t, askTouch})
-		if !f.weaken.has(WeakenPiecewise) {
+		if !f.weaken.has(WeakenPiecewise) && !slices.Contains(t.May, w) {
 			f.hold(t, Hold{w.Scope, Claimed, w.Access})
 		}
 	}
@@ -67,7 +70,7 @@ func (f *Fold) enqueueTouch(t *tx, wounds []*tx) {
 
 // stillWanted is what a touch asks for beyond what the transaction holds.
 func (f *Fold) stillWanted(t *tx, asked []Want) ([]Want, finding) {
-	if len(asked)+len(t.Grants) > int(f.rules.MaxScopes) {
+	if len(asked)+len(t.Grants) > int(f.rules.MaxScopes) || len(t.GrantedNs) >= int(f.rules.MaxScopes) {
 		return nil, finding{code: CodeLimit, detail: "the footprint has more scopes than the rules allow"}
 	}
 	if f.open+wantBytes(asked) > f.openBudget() {
@@ -104,7 +107,7 @@ func (f *Fold) refusesTouch(t *tx, wants []Want, j judgement) finding {
 	for _, w := range wants {
 		var met *tx
 		f.holds.visit(w.Scope, func(_ Scope, b *bound) bool {
-			if b.t != t && b.t.sibling(t) && b.t.undecided() && (b.Kind == Granted || b.t.Waiting != nil) {
+			if b.t != t && b.t.sibling(t) && b.t.undecided() && (b.Kind == Granted || b.t.waitsFor(w.Scope)) {
 				met = b.t
 			}
 			return met == nil
@@ -115,6 +118,11 @@ func (f *Fold) refusesTouch(t *tx, wants []Want, j judgement) finding {
 		}
 	}
 	return finding{}
+}
+
+// waitsFor reports whether the transaction has a waiting touch that overlaps a scope.
+func (t *tx) waitsFor(s Scope) bool {
+	return t.Waiting != nil && slices.ContainsFunc(t.Waiting.Wants, func(w Want) bool { return w.Scope.Overlaps(s) })
 }
 
 // ownTransaction: waiting for an open transaction of the same session would be waiting for oneself.
@@ -199,26 +207,23 @@ func (f *Fold) advanceTouch(t *tx) {
 func (f *Fold) grant(t *tx, would Code) {
 	w := t.Waiting
 	f.unqueueTouch(t)
-	writing := false
 	for _, x := range w.Wants {
 		h := Hold{x.Scope, Granted, x.Access}
 		t.Grants = append(t.Grants, h)
 		f.hold(t, h)
-		writing = writing || x.Access == WriteAccess
-	}
-	if writing {
-		t.GrantedNs = append(t.GrantedNs, w.N)
 	}
 	f.account(t)
 	seq := f.emitTx(t, Outcome{Kind: OutcomeGranted, Intent: touchID(t.ID, w.N), Would: would})
 	t.remember(Answer{IntentTouch, t.Incarnation, w.N, seq})
 }
 
-// unqueueTouch ends the waiting of a touch: its claims and its asks.
+// unqueueTouch ends the waiting of a touch: its asks and its claims, but for what begin has declared.
 func (f *Fold) unqueueTouch(t *tx) {
 	for _, w := range t.Waiting.Wants {
 		f.asks.remove(w.Scope, t.key(uint8(askTouch), uint8(w.Access)))
-		f.release(t, Hold{w.Scope, Claimed, w.Access})
+		if !slices.Contains(t.May, w) {
+			f.release(t, Hold{w.Scope, Claimed, w.Access})
+		}
 	}
 	t.Waiting = nil
 }

@@ -159,7 +159,7 @@ func (t *tx) bytes() int {
 	for _, s := range t.Gated {
 		n += 8 + len(s)
 	}
-	n += wantBytes(t.May)
+	n += 8*len(t.GrantedNs) + wantBytes(t.May)
 	if t.Waiting != nil {
 		n += wantBytes(t.Waiting.Wants)
 	}
