@@ -56,13 +56,35 @@ func (f *Fold) askAgain(t *tx) judgement {
 		}
 		f.holds.visit(r.Scope, func(_ Scope, b *bound) bool {
 			if b.t != t && b.Kind == Granted && b.Access == WriteAccess && b.t.undecided() && t.olderThan(b.t) {
-				j.refuse(b.t.Epoch, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: b.t.ID}, level: A1,
-					detail:   "the value read may be dirty: a younger transaction was granted the scope",
-					blockers: []Blocker{blockerOf(b)}})
+				f.judgeDirty(t, b, &j)
 			}
 			return true
 		})
 	}
+	return j.done()
+}
+
+// judgeDirty: the value read may be one that a compensation takes back. Where the levels switch that off, it must not
+// hide what refuses a write.
+func (f *Fold) judgeDirty(t *tx, b *bound, j *judgement) {
+	why := f.enforced(t, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: b.t.ID}, level: A1,
+		detail:   "the value read may be dirty: a younger transaction was granted the scope",
+		blockers: []Blocker{blockerOf(b)}})
+	if why.found() {
+		j.refuse(b.t.Epoch, why)
+	}
+}
+
+// inTheWay lists all that a seal would wait for, whatever refuses it.
+func (f *Fold) inTheWay(t *tx, asked judgement) judgement {
+	j := judgement{blockers: asked.blockers}
+	for _, id := range t.RestsOn {
+		if d := f.txs[id]; d != nil && d.undecided() && d.olderThan(t) {
+			j.blockers = append(j.blockers, Blocker{Tx: id, Why: "read_from"})
+		}
+	}
+	f.judgeReads(t, &j, true)
+	f.judgeWrites(t, &j, true)
 	return j.done()
 }
 

@@ -33,9 +33,7 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 	f.derive(t)
 	asked := f.askAgain(t)
 	if !t.Free {
-		j := f.judgeSeal(t, true)
-		j.blockers = append(j.blockers, asked.blockers...)
-		if why := f.ownTransaction(t, j); why.found() {
+		if why := f.ownTransaction(t, f.inTheWay(t, asked)); why.found() {
 			t.Epoch, f.lastEpoch = keptEpoch, keptLast
 			t.Seal, t.RestsOn, t.Residue, t.Would = nil, nil, nil, ""
 			f.refuse(in, t, why)
@@ -167,12 +165,11 @@ func (f *Fold) enqueueSeal(t *tx) {
 	f.dependOn(t)
 }
 
-// dependOn files a sealed transaction under the undecided ones that it reads from.
+// dependOn files a sealed transaction under those that it reads from, also under one that is still to come: what the
+// index holds must follow from the state alone.
 func (f *Fold) dependOn(t *tx) {
 	for _, id := range t.RestsOn {
-		if d := f.txs[id]; d != nil && d != t && d.undecided() {
-			f.deps[id] = append(f.deps[id], t)
-		}
+		f.deps[id] = append(f.deps[id], t)
 	}
 }
 

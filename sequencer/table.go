@@ -133,6 +133,7 @@ func (f *Fold) openTx(in *Intent) *tx {
 		f.hold(t, Hold{w.Scope, Claimed, w.Access})
 	}
 	f.account(t)
+	f.wakeDependents(t)
 	return t
 }
 

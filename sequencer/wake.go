@@ -41,12 +41,11 @@ func (f *Fold) wakeAt(s Scope, but *tx) {
 	})
 }
 
-// wakeDependents queues the sealed transactions that read from one that was decided.
+// wakeDependents queues the sealed transactions that read from one that was opened or decided.
 func (f *Fold) wakeDependents(t *tx) {
 	for _, d := range f.deps[t.ID] {
 		f.wakeTx(d)
 	}
-	delete(f.deps, t.ID)
 }
 
 // settleDown runs the step's fixpoint: always the waiting transaction of the smallest epoch that can be decided, granted
