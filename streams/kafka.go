@@ -22,7 +22,7 @@ const (
 	maxRetryBackoff  = 500 * time.Millisecond
 	fetchMaxWait     = 250 * time.Millisecond
 	requestTimeout   = 10 * time.Second
-	maxBatchBytes    = topology.MaxRecordBytes + 4096
+	maxBatchBytes    = 1 << 20 // for topics that are not ours
 	maxBufferRecords = 1 << 16
 	maxBufferBytes   = 64 << 20
 )
@@ -47,11 +47,27 @@ func (c Config) producerOptions(linger time.Duration, codec kgo.CompressionCodec
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(linger),
 		kgo.ProducerBatchCompression(codec),
-		kgo.ProducerBatchMaxBytes(maxBatchBytes),
+		kgo.ProducerBatchMaxBytesFn(c.batchBytes()),
+		kgo.UnknownTopicRetries(-1), // a topic that is not known yet is no reason to drop a record
 		kgo.MaxBufferedRecords(maxBufferRecords),
 		kgo.MaxBufferedBytes(maxBufferBytes),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(kgo.SaramaCompatHasher(topology.HashWorkspace))),
 	)
+}
+
+// batchBytes holds batches to the limit of their topic: a broker refuses a larger one whole, and after an outage the
+// buffer is full of records that would make such batches.
+func (c Config) batchBytes() func(string) int32 {
+	limits := make(map[string]int32)
+	for _, t := range c.topics() {
+		limits[t.Name] = t.MaxMessageBytes
+	}
+	return func(topic string) int32 {
+		if n, ok := limits[topic]; ok {
+			return n
+		}
+		return maxBatchBytes
+	}
 }
 
 // consumerOptions are those of a client that reads one partition from an explicit place. "The end" is never such a
@@ -74,7 +90,7 @@ func (c Config) saramaConfig(group string) *sarama.Config {
 	s.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
 	s.Consumer.MaxWaitTime = fetchMaxWait
 	s.Consumer.Fetch.Default = 4 << 20
-	s.Consumer.Group.InstanceId = c.Instance + "-" + group
+	s.Consumer.Group.InstanceId = c.instanceOf(group)
 	s.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	s.Consumer.Group.Session.Timeout = 6 * time.Second
 	s.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{goka.StrictCopartitioningStrategy}

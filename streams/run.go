@@ -22,6 +22,7 @@ import (
 
 // Pauses of the supervisor between a processor's end and its next start.
 const (
+	rejoinIn     = 10 * time.Millisecond // between two sessions of one consumer group
 	restartMin   = 100 * time.Millisecond
 	restartMax   = 5 * time.Second
 	restartCalm  = 10 * time.Second // a run that lasted longer starts over with the shortest pause
@@ -140,6 +141,9 @@ func supervise(ctx context.Context, cfg Config, m *metrics, out producer, build 
 			pause = restartMin
 		}
 		m.restarts.WithLabelValues(name).Inc()
+		if errors.Is(err, sarama.ErrFencedInstancedId) {
+			err = fmt.Errorf("another process runs as instance %q: give each its own --instance: %w", cfg.Instance, err)
+		}
 		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", pause, "error", err)
 		select {
 		case <-ctx.Done():
@@ -150,8 +154,10 @@ func supervise(ctx context.Context, cfg Config, m *metrics, out producer, build 
 }
 
 // runOnce builds and runs a processor once; goka's can run only once.
-func runOnce(ctx context.Context, cfg Config, m *metrics, out producer, build func(*base) processor) (string, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func runOnce(outer context.Context, cfg Config, m *metrics, out producer, build func(*base) processor) (string,
+	error,
+) {
+	ctx, cancel := context.WithCancelCause(outer)
 	defer cancel(errDone)
 	p := build(&base{cfg: cfg, metrics: m, out: out, fail: cancel, stores: make(map[int32]*tableStore)})
 	b := p.common()
@@ -176,6 +182,9 @@ func runOnce(ctx context.Context, cfg Config, m *metrics, out producer, build fu
 	wg.Go(func() { p.keep(keepCtx) })
 	wg.Go(func() { b.reportLag(keepCtx) })
 	err = proc.Run(ctx)
+	if context.Cause(outer) != nil {
+		cfg.leave(outer, out, b.group)
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = errors.Join(cause, err)
 	}
@@ -197,7 +206,8 @@ func (b *base) options(p processor) []goka.ProcessorOption {
 			if err != nil {
 				return nil, err
 			}
-			return &group{ConsumerGroup: inner, work: b.work}, nil
+			pause := func() <-chan time.Time { return b.cfg.Clock.After(rejoinIn) }
+			return &group{ConsumerGroup: inner, work: b.work, pause: pause}, nil
 		}),
 		goka.WithConsumerSaramaBuilder(func(brokers []string, _ string) (sarama.Consumer, error) {
 			return sarama.NewConsumer(brokers, b.cfg.saramaConfig(b.group))
