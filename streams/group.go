@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/IBM/sarama"
 	"github.com/lovoo/goka"
@@ -15,7 +16,8 @@ import (
 // and with sessions that follow each other without goka's pause of five seconds between two calls of Consume.
 type group struct {
 	sarama.ConsumerGroup
-	work *processorWork
+	work  *processorWork
+	pause func() <-chan time.Time
 }
 
 // processorWork is what one goka processor and the consumer group under it share.
@@ -49,6 +51,10 @@ func (g *group) Consume(ctx context.Context, topics []string, h sarama.ConsumerG
 		err := g.ConsumerGroup.Consume(ctx, topics, &handler{inner: h, work: g.work})
 		if err != nil || ctx.Err() != nil {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-g.pause(): // so that sessions that end at once do not spin
 		}
 	}
 }

@@ -31,9 +31,11 @@ type seqPartition struct {
 	mu      sync.Mutex
 	rooms   map[string]*room
 	stopped error // set: no further record of this partition is applied
+	left    bool  // it is not ours any more
 
 	acksMu sync.Mutex // apart from mu: acknowledgements arrive while a callback waits for room in the producer
 	acks   map[string]sequencer.Seq
+	broken bool // a decision was refused: what is acknowledged behind it must not push it out of its outbox
 }
 
 // room is one workspace in memory.
@@ -181,17 +183,25 @@ func (p *seqPartition) publish(r *room, o *sequencer.Outcome, l *ledger, e *entr
 	}
 	seq := o.Seq
 	p.out.send(rec, func(_ *kgo.Record, err error) {
-		if err != nil {
+		if !p.acknowledge(r.name, seq, err) {
 			p.fail(fmt.Errorf("write decision %s/%d: %w", r.name, seq, err))
 			return
 		}
-		p.acksMu.Lock()
-		p.acks[r.name] = max(p.acks[r.name], seq)
-		p.acksMu.Unlock()
 		if e != nil {
 			l.release(e)
 		}
 	})
+}
+
+// acknowledge notes that Kafka took a decision, and all before it; it returns false when that is not so.
+func (p *seqPartition) acknowledge(workspace string, seq sequencer.Seq, err error) bool {
+	p.acksMu.Lock()
+	defer p.acksMu.Unlock()
+	if p.broken = p.broken || err != nil; p.broken {
+		return false
+	}
+	p.acks[workspace] = max(p.acks[workspace], seq)
+	return true
 }
 
 // drainAcks lets acknowledged outcomes leave their outboxes; mu is held.
@@ -256,10 +266,11 @@ func (p *seqPartition) flush() {
 	}
 }
 
-// leave takes the partition out of the count of stopped ones.
+// leave ends all work on the partition.
 func (p *seqPartition) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.left = true
 	if p.stopped != nil {
 		p.metrics.stopped.WithLabelValues(p.name).Dec()
 	}

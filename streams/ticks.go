@@ -37,7 +37,7 @@ func (s *seqProcessor) keepHouse(ctx context.Context) {
 func (p *seqPartition) keepHouse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped != nil {
+	if p.stopped != nil || p.left {
 		return
 	}
 	p.drainAcks()

@@ -138,7 +138,6 @@ func (s *Servers) startNATS(o Options) error {
 	opts := &server.Options{
 		ServerName: "hence-embedded", Host: "127.0.0.1", Port: o.NATSPort, NoSigs: true, NoLog: true,
 		JetStream: true, JetStreamMaxMemory: natsMemoryBytes, JetStreamMaxStore: natsStoreBytes,
-		MaxPayload: 4 << 20,
 	}
 	if o.NATSPort == 0 {
 		opts.Port = server.RANDOM_PORT
