@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -154,6 +155,19 @@ func (s *Servers) startNATS(o Options) error {
 	}
 	s.natsOpts = opts
 	return s.StartNATS()
+}
+
+// Port is the port of an address like "127.0.0.1:9092", for a restart on the same one.
+func Port(address string) (int, error) {
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, fmt.Errorf("port of %q: %w", address, err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("port of %q: %w", address, err)
+	}
+	return port, nil
 }
 
 // quiet drops the NATS server's chatter; what is wrong shows as an error of Start.
