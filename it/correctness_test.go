@@ -44,8 +44,8 @@ func audited(t *testing.T, servers *harness.Servers, args ...string) harness.Rep
 	if report.Committed != report.Transactions || report.GaveUp != 0 {
 		t.Errorf("%d of %d tasks are committed, %d were given up", report.Committed, report.Transactions, report.GaveUp)
 	}
-	outcomes, _ := decisionsOf(t, servers, report.Workspace)
-	holds(t, attemptsOf(t, harness.ReadAttempts(t, records)), outcomes)
+	attempts := attemptsOf(t, harness.ReadAttempts(t, records))
+	holds(t, attempts, decisionsOf(t, servers, report.Workspace, attempts))
 	return report
 }
 

@@ -3,6 +3,7 @@ package it
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/it/check"
 	"github.com/hence-dev/hence/it/harness"
@@ -10,8 +11,30 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// decisionsOf are a workspace's decisions as hence.decisions has them: the first copy of each seq.
-func decisionsOf(tb testing.TB, servers *harness.Servers, workspace string) (all []*sequencer.Outcome, copies int) {
+// recordedIn is how long a decision that somebody was told of may take to be in hence.decisions: it is delivered as
+// soon as it is determined, before its record is.
+const recordedIn = 20 * time.Second
+
+// decisionsOf are a workspace's decisions as hence.decisions has them, once it has all that the attempts were told of.
+func decisionsOf(tb testing.TB, servers *harness.Servers, workspace string, attempts []check.Attempt,
+) (all []*sequencer.Outcome) {
+	tb.Helper()
+	told := uint64(0)
+	for _, a := range attempts {
+		told = max(told, a.Seq)
+	}
+	harness.Eventually(tb, recordedIn, func() error {
+		all, _ = recorded(tb, servers, workspace)
+		if n := len(all); n == 0 || uint64(all[n-1].Seq) < told {
+			return fmt.Errorf("hence.decisions has %d decisions of %s, agents were told of seq %d", n, workspace, told)
+		}
+		return nil
+	})
+	return all
+}
+
+// recorded are the decisions that hence.decisions has now, the first copy of each seq.
+func recorded(tb testing.TB, servers *harness.Servers, workspace string) (all []*sequencer.Outcome, copies int) {
 	tb.Helper()
 	seen := sequencer.Seq(0)
 	for _, r := range harness.ReadTopic(tb, servers.Brokers, topology.TopicDecisions, workspace) {

@@ -27,7 +27,7 @@ func TestOneOrder(t *testing.T) {
 	for _, s := range all {
 		observers[s.Agent] = chainOf(t, s)
 	}
-	outcomes, _ := decisionsOf(t, d.Servers, d.Workspace)
+	outcomes := decisionsOf(t, d.Servers, d.Workspace, rec.Attempts())
 	observers["log"] = map[uint64]string{}
 	for _, c := range checked(outcomes) {
 		observers["log"][c.Seq] = c.Chain
