@@ -54,20 +54,25 @@ func (m *model) extras(w *world, who int, out []action) []action {
 	if w.dups > 0 && a.txs[0].sealed {
 		out = append(out, action{who: uint8(who), verb: doCopy})
 	}
-	if m.cfg.Watermarks && m.watermark(w, a) > a.mark {
+	if m.cfg.Watermarks && m.sidecar[who] == who && m.watermark(w, who) > a.mark {
 		out = append(out, action{who: uint8(who), verb: doMark})
 	}
 	return out
 }
 
 // watermark is the most that a sidecar may promise: its view, or what it holds open.
-func (m *model) watermark(w *world, a *agent) seq {
-	if t := &a.txs[0]; t.phase != phaseNone && !t.phase.final() {
-		return t.base
-	} else if t.phase == phaseNone && t.nReads > 0 {
-		return t.base
+func (m *model) watermark(w *world, who int) seq {
+	low := w.head
+	for other := range m.cfg.Agents {
+		if m.sidecar[other] != who {
+			continue
+		}
+		t := &w.agents[other].txs[0]
+		if !t.phase.final() && t.base != 0 {
+			low = min(low, t.base)
+		}
 	}
-	return w.head
+	return low
 }
 
 // settling lists the next step of the settlement of one transaction.

@@ -36,13 +36,14 @@ type Op struct {
 	Scopes []int
 }
 
-// Agent is one agent with its own sidecar: a program that it runs as a transaction.
+// Agent is one agent: a program that it runs as a transaction, through a sidecar of its own unless it says otherwise.
 type Agent struct {
 	Mode    sequencer.Mode
 	May     bool // declare the program's scopes at begin (ordered only)
 	Program []Op
 	Retries int  // further transactions after a refusal; negative: for ever
 	Abort   bool // it may also give up at any time before the decision
+	Beside  bool // a second transaction of the agent before it, through the same sidecar
 }
 
 // Careless names duties of a sidecar to leave undone, so that the explorer can show what each of them is for.

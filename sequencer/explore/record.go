@@ -14,11 +14,13 @@ func (m *model) record(s *state, act action) {
 	t := &a.txs[act.slot]
 	in := &sequencer.Intent{Agent: m.agentName(who), Incarnation: sequencer.Seq(a.incarnation), N: 1}
 	if act.verb == doMark {
-		a.mark = m.watermark(&s.world, a)
-		if a.mark == s.head {
-			a.view = s.head
+		mark := m.watermark(&s.world, who)
+		for other := range m.cfg.Agents {
+			if b := &s.agents[other]; m.sidecar[other] == m.sidecar[who] {
+				b.mark, b.view = mark, max(b.view, mark)
+			}
 		}
-		in.Kind, in.N, in.Watermark = sequencer.IntentWatermark, 0, &sequencer.Watermark{Seq: sequencer.Seq(a.mark)}
+		in.Kind, in.N, in.Watermark = sequencer.IntentWatermark, 0, &sequencer.Watermark{Seq: sequencer.Seq(mark)}
 		m.step(s, in)
 		return
 	}

@@ -201,8 +201,11 @@ func (m *model) root() *state {
 	for _, in := range m.opening() {
 		m.step(s, in)
 		if in.Kind == sequencer.IntentJoin {
-			a := &s.agents[len(in.Join.ID)-1]
-			a.incarnation, a.view, a.mark = s.head, s.head, s.head
+			for who := range m.cfg.Agents {
+				if a := &s.agents[who]; m.agentName(who) == in.Agent {
+					a.incarnation, a.view, a.mark = s.head, s.head, s.head
+				}
+			}
 		}
 	}
 	for who := range m.cfg.Agents {
@@ -211,15 +214,17 @@ func (m *model) root() *state {
 	return s
 }
 
-// opening are the records in front of everything: rules, and each sidecar's join, whose ID is as long as its number.
+// opening are the records in front of everything: rules, and each sidecar's join.
 func (m *model) opening() []*sequencer.Intent {
 	var out []*sequencer.Intent
 	if m.cfg.Rules != nil {
 		out = append(out, &sequencer.Intent{Kind: sequencer.IntentRules, Rules: m.cfg.Rules})
 	}
 	for who := range m.cfg.Agents {
-		out = append(out, &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: m.agentName(who),
-			Join: &sequencer.Join{ID: "jjj"[:who+1]}})
+		if m.sidecar[who] == who {
+			out = append(out, &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: m.agentName(who),
+				Join: &sequencer.Join{ID: "j" + m.agentName(who)[1:]}})
+		}
 	}
 	return out
 }

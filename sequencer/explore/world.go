@@ -195,7 +195,9 @@ type model struct {
 	cfg    Config
 	shards [maxScopes]bool
 	reads  [maxAgents]bool // the agent's program reads
-	ids    [maxAgents][]sequencer.TxID
+	// sidecar is the first agent that goes through the same sidecar.
+	sidecar [maxAgents]int
+	ids     [maxAgents][]sequencer.TxID
 }
 
 // attempts is how many transactions of one agent have their names made in advance.
@@ -207,6 +209,10 @@ func newModel(cfg Config) *model {
 		m.shards[i] = s.IsShard()
 	}
 	for who, a := range cfg.Agents {
+		m.sidecar[who] = who
+		if a.Beside && who > 0 {
+			m.sidecar[who] = m.sidecar[who-1]
+		}
 		for _, op := range a.Program {
 			m.reads[who] = m.reads[who] || op.Kind == OpRead || op.Kind == OpSwap
 		}
@@ -236,7 +242,7 @@ func (m *model) txID(who int, t *txn) sequencer.TxID {
 	return nameTx(who, int(t.attempt))
 }
 
-func (m *model) agentName(who int) string { return [...]string{"a1", "a2", "a3"}[who] }
+func (m *model) agentName(who int) string { return [...]string{"a1", "a2", "a3"}[m.sidecar[who]] }
 
 // reader: the agent may still read.
 func (m *model) reader(w *world, who int) bool { return m.reads[who] && !w.agents[who].done }

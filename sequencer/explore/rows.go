@@ -1,0 +1,101 @@
+package explore
+
+import "github.com/hence-dev/hence/sequencer"
+
+// Row is one row of the table of holes: a rule of the fold or a duty of a sidecar, configurations that need it, and what
+// goes wrong in them without it.
+type Row struct {
+	Name     string
+	Weaken   sequencer.Weaken
+	Careless Careless
+	Configs  []Config
+	Wrong    string // a part of the violation
+}
+
+// Rows lists the rows that small worlds show.
+func Rows() []Row {
+	return append(holdRows(), windowRows()...)
+}
+
+// agents reads agents from their programs, all of one mode.
+func agents(scopes string, mode sequencer.Mode, programs ...string) Config {
+	cfg := Config{Scopes: Scopes(scopes)}
+	for _, p := range programs {
+		ops, err := Program(p, scopes)
+		if err != nil {
+			panic(err)
+		}
+		cfg.Agents = append(cfg.Agents, Agent{Mode: mode, Program: ops, Abort: true})
+	}
+	return cfg
+}
+
+// retrying lets every agent try again, and none give up.
+func retrying(cfg Config, times int) Config {
+	for i := range cfg.Agents {
+		cfg.Agents[i].Retries, cfg.Agents[i].Abort = times, false
+	}
+	return cfg
+}
+
+// holdRows are those about grants, claims and settlements.
+func holdRows() []Row {
+	optimistic, locked := sequencer.Optimistic, sequencer.Locked
+	mixed := agents("as", optimistic, "Ga Ws", "Rs Ea")
+	mixed.Agents[1].Mode, mixed.Agents[1].Retries = locked, 1
+	mixed.Agents[0].Mode = locked
+	return []Row{
+		{Name: "1a", Weaken: sequencer.WeakenOlderOnly, Wrong: "overwrites",
+			Configs: []Config{agents("ab", optimistic, "Ea Eb", "Eb")}},
+		{Name: "1b", Weaken: sequencer.WeakenPiecewise, Wrong: "overwrites",
+			Configs: []Config{agents("ab", optimistic, "Ea", "Eab", "Eb")}},
+		{Name: "1c", Weaken: sequencer.WeakenWaitDie, Wrong: "waits for ever",
+			Configs: []Config{retrying(agents("ab", optimistic, "Ea Eb", "Eb"), 1), retrying(agents("ab", locked, "Ea Eb", "Eb"), 1)}},
+		{Name: "1d", Weaken: sequencer.WeakenNoFullRetry, Wrong: "nobody commits",
+			Configs: []Config{retrying(agents("abc", optimistic, "Ea Eb", "Eb Ec", "Ec Ea"), -1)}},
+		{Name: "1e over an effect", Weaken: sequencer.WeakenShardNoClaim, Wrong: "overwrites",
+			Configs: []Config{agents("as", optimistic, "Ea", "Ga Ws", "Es")}},
+		{Name: "1e under a read", Weaken: sequencer.WeakenShardNoClaim, Wrong: "is stale", Configs: []Config{mixed}},
+		{Name: "2 read", Weaken: sequencer.WeakenDirtyRead, Wrong: "commits on the value of T2",
+			Configs: []Config{agents("ab", optimistic, "Ea Rb", "Eb")}},
+		{Name: "2 gated", Weaken: sequencer.WeakenDirtyRead, Wrong: "overwrites",
+			Configs: []Config{agents("ab", optimistic, "Ea Gb", "Eb")}},
+		{Name: "3a", Weaken: sequencer.WeakenSettleNoWrite, Wrong: "commits on the first value of res:/a",
+			Configs: []Config{agents("ab", optimistic, "Ga", "Ra Gb")}},
+		{Name: "3b", Careless: CarelessView, Wrong: "commits on the first value of res:/a",
+			Configs: []Config{agents("ab", optimistic, "Ga", "Ra Gb")}},
+		{Name: "5d", Careless: CarelessGrant, Wrong: "is stale",
+			Configs: []Config{agents("as", locked, "Ws", "Rs Ea")}},
+		{Name: "6", Careless: CarelessFlight, Wrong: "the world ends with",
+			Configs: []Config{agents("ab", optimistic, "Ea")}},
+		{Name: "7d", Weaken: sequencer.WeakenReadCovers, Wrong: "commits on the value of T1",
+			Configs: []Config{retrying(agents("ab", locked, "Ra Ea", "Ra Gb"), 0)}},
+	}
+}
+
+// windowRows are those about what the fold remembers: watermarks move the floor, the cap is small, and final
+// transactions are forgotten at once.
+func windowRows() []Row {
+	optimistic, ordered := sequencer.Optimistic, sequencer.Ordered
+	waiting := agents("as", optimistic, "Ea", "Rs Ga", "Ws")
+	waiting.Agents[1], waiting.Agents[2] = waiting.Agents[2], waiting.Agents[1]
+	waiting.Agents[1].Beside = true
+	return []Row{
+		{Name: "5a", Weaken: sequencer.WeakenNoBase, Wrong: "decided before",
+			Configs: []Config{forgetful(agents("as", optimistic, "Ws", "Rs Ws"), 2, 1)}},
+		{Name: "5b", Weaken: sequencer.WeakenRecheck, Wrong: "commits on the first value of shard:/s",
+			Configs: []Config{forgetful(waiting, 1, 0)}},
+		{Name: "5c", Weaken: sequencer.WeakenReadOnly, Wrong: "commits on the first value of",
+			Configs: []Config{forgetful(agents("as", optimistic, "Ra Rs", "Ga Ws"), 8, 0)}},
+		{Name: "5e", Weaken: sequencer.WeakenExpectNoFloor, Wrong: "commits on the first value of shard:/s",
+			Configs: []Config{forgetful(agents("as", ordered, "Cs", "Ga Ws"), 1, 0)}},
+	}
+}
+
+// forgetful gives a configuration watermarks, rules under which the fold soon forgets, and late copies of seals.
+func forgetful(cfg Config, keep sequencer.Seq, copies int) Config {
+	rules := sequencer.DefaultRules()
+	rules.Version, rules.HorizonSeqs, rules.CapSeqs = 1, 0, keep
+	cfg.Rules, cfg.Watermarks, cfg.Duplicates = &rules, true, copies
+	return cfg
+}
