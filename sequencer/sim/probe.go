@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// Probe names a rare branch that a batch must have reached: a simulator that never gets there proves nothing about it.
+type Probe string
+
+// The probes beyond the reasons of aborts and refusals.
+const (
+	ProbeWaitGranted    Probe = "touch_waited_granted"
+	ProbeWaitCommitted  Probe = "seal_waited_committed"
+	ProbeWoundedKept    Probe = "wounded_kept_epoch"
+	ProbeOrphanAdopted  Probe = "orphan_adopted"
+	ProbeOrphanJoined   Probe = "orphan_taken_by_join"
+	ProbeReplay         Probe = "replay_from_state"
+	ProbeReplayed       Probe = "record_replayed"
+	ProbeZombie         Probe = "zombie_double_publish"
+	ProbeOutbox         Probe = "outbox_republished"
+	ProbeCatchUp        Probe = "gap_caught_up"
+	ProbeReordered      Probe = "delivery_reordered"
+	ProbeResidue        Probe = "residue"
+	ProbeStoodOnResidue Probe = "stood_on_residue"
+	ProbeForgotten      Probe = "duplicate_of_forgotten"
+	ProbeLateCall       Probe = "call_landed_late"
+	ProbeDirtySeen      Probe = "dirty_value_read"
+	ProbeZombieIntent   Probe = "zombie_intent_refused"
+	ProbeUnkeyedStop    Probe = "unkeyed_release_not_repeated"
+	ProbeRules          Probe = "rules_changed"
+	ProbeObserved       Probe = "would_reported"
+	ProbePoison         Probe = "poison_skipped"
+	ProbeDeadAgent      Probe = "agent_stays_dead"
+	ProbeFolded         Probe = "whole_transaction_in_one_record"
+	ProbeDuplicate      Probe = "duplicate_repeated"
+)
+
+// ProbeAborted and ProbeRefused are the probes of one reason.
+func ProbeAborted(code sequencer.Code) Probe { return "aborted_" + Probe(code) }
+
+// ProbeRefused is the probe of an intent refused for one reason.
+func ProbeRefused(code sequencer.Code) Probe { return "refused_" + Probe(code) }
+
+// AllProbes lists every probe by name.
+func AllProbes() []Probe {
+	out := []Probe{ProbeWaitGranted, ProbeWaitCommitted, ProbeWoundedKept, ProbeOrphanAdopted, ProbeOrphanJoined, ProbeReplay,
+		ProbeReplayed, ProbeZombie, ProbeOutbox, ProbeCatchUp, ProbeReordered, ProbeResidue, ProbeStoodOnResidue,
+		ProbeForgotten, ProbeLateCall, ProbeDirtySeen, ProbeZombieIntent, ProbeUnkeyedStop, ProbeRules, ProbeObserved,
+		ProbePoison, ProbeDeadAgent, ProbeFolded, ProbeDuplicate}
+	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
+		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
+		sequencer.CodeVetoed, sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired,
+		sequencer.CodeTooOld, sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent} {
+		out = append(out, ProbeAborted(code))
+	}
+	for _, code := range []sequencer.Code{sequencer.CodeOwnTransaction, sequencer.CodeSibling, sequencer.CodeLimit,
+		sequencer.CodeLateEffect, sequencer.CodeTouchBound, sequencer.CodeTouchWaiting, sequencer.CodeNotOrphan,
+		sequencer.CodeNotDecided, sequencer.CodeNotSealed, sequencer.CodeWrongFootprint, sequencer.CodeUnknownIntent,
+		sequencer.CodeLeaseExpired, sequencer.CodeTooOld} {
+		out = append(out, ProbeRefused(code))
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,245 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// sidecar is the process beside one agent, and the agent.
+type sidecar struct {
+	r     *run
+	id    int
+	agent string
+	lanes []*lane
+	inbox inbox
+
+	view        sequencer.Seq // a gapless prefix
+	chain       sequencer.Hash
+	incarnation sequencer.Seq // zero: not joined
+	joinID      string
+	joins       int
+
+	renewed    int // the lease counts from here, as far as this clock knows
+	beatAt     int
+	doubtfulAt int // the lease was not known to be held from that step on; zero: it is
+	generation uint64
+	tools      map[string]string // server: signature; empty: withdrawn
+
+	down, paused int
+	deadForGood  bool
+	journal      map[sequencer.TxID]*attempt
+	settlements  map[sequencer.TxID]*settlement
+	adoptions    map[sequencer.TxID]adoption
+	attempts     int
+	seen         sequencer.Seq
+	done         int // last programs
+	settledTo    int // truth.list is final up to here
+}
+
+// lane is one line of work: an agent may have two at a time.
+type lane struct {
+	prog  *program
+	cur   *attempt
+	prev  *attempt // the refused one that cur repeats
+	code  sequencer.Code
+	tries int
+	until int
+}
+
+func newSidecar(r *run, id int) *sidecar {
+	c := &sidecar{r: r, id: id, agent: fmt.Sprintf("a%d", id), journal: map[sequencer.TxID]*attempt{}}
+	c.lanes = append(c.lanes, &lane{})
+	if r.chance(r.swarm.twoLanes) {
+		c.lanes = append(c.lanes, &lane{})
+	}
+	if id > 0 && r.chance(0.2) {
+		c.down = 20 + r.n(80) // joins late
+	}
+	c.boot()
+	return c
+}
+
+// boot is the start of an incarnation.
+func (c *sidecar) boot() {
+	c.incarnation, c.joinID, c.beatAt, c.doubtfulAt, c.settledTo = 0, "", 0, 0, 0
+	c.settlements = map[sequencer.TxID]*settlement{}
+	c.adoptions = map[sequencer.TxID]adoption{}
+	c.tools = map[string]string{}
+}
+
+func (c *sidecar) alive() bool { return !c.deadForGood && c.down <= c.r.now }
+
+func (c *sidecar) act() {
+	r := c.r
+	if !c.alive() || c.paused > r.now || !r.healing && r.chance(0.2) {
+		return
+	}
+	if r.chance(r.swarm.carCrash) {
+		c.crash()
+		return
+	}
+	if r.chance(r.swarm.carPause) {
+		r.fault()
+		r.note("%s pauses", c.agent)
+		c.paused = r.now + r.n(100)
+		return
+	}
+	c.receive()
+	if !c.joined() {
+		return
+	}
+	c.beat()
+	c.useTools()
+	for _, l := range c.lanes {
+		c.advance(l)
+	}
+	c.settleAll()
+	if r.chance(r.swarm.pest) {
+		c.pester()
+	}
+}
+
+// send hands an intent to the producer.
+func (c *sidecar) send(in *sequencer.Intent) {
+	in.Agent = c.agent
+	c.r.wire.send(c.id, parcel{in: in, sent: c.r.now})
+}
+
+// joined brings the sidecar to a live incarnation; false: it is not there yet.
+func (c *sidecar) joined() bool {
+	r := c.r
+	if c.incarnation != 0 {
+		if !c.doubtful() {
+			return true
+		}
+		r.note("%s gives its incarnation %d up", c.agent, c.incarnation)
+		c.boot()
+	}
+	if c.joinID == "" {
+		c.joins++
+		c.joinID = fmt.Sprintf("j%d.%d", c.id, c.joins)
+		c.beatAt = r.now
+		c.send(&sequencer.Intent{Kind: sequencer.IntentJoin, Join: &sequencer.Join{ID: c.joinID}})
+	}
+	return false
+}
+
+// onOutcome is called for each outcome in the order of the view.
+func (c *sidecar) onOutcome(o *sequencer.Outcome) {
+	switch {
+	case o.Kind == sequencer.OutcomeJoined && o.Agent == c.agent && o.Intent == "join:"+c.joinID && c.incarnation == 0:
+		c.incarnation, c.renewed = o.Incarnation, c.beatAt
+		c.r.note("%s joins as %d", c.agent, c.incarnation)
+	case o.Kind == sequencer.OutcomeLeaseEnded && o.Incarnation == c.incarnation && c.incarnation != 0:
+		c.r.note("%s sees that its incarnation %d has ended", c.agent, c.incarnation)
+		c.boot()
+	}
+}
+
+// lease is how long a renewal lasts on this clock. One tick may carry the weight of eight and come right after it.
+func (c *sidecar) lease() int { return (int(c.r.truth.rules.LeaseTicks) - 9) * tickSteps }
+
+// doubtful: no renewal was acknowledged while the former one lasted, so nobody here knows whether the lease is held.
+func (c *sidecar) doubtful() bool {
+	if c.r.now <= c.renewed+c.lease() {
+		c.doubtfulAt = 0
+		return false
+	}
+	if c.doubtfulAt == 0 {
+		c.doubtfulAt = c.r.now
+	}
+	return c.r.now > c.doubtfulAt+20
+}
+
+// mayCall: a call that starts now is over before the lease is.
+func (c *sidecar) mayCall() bool { return c.r.now+maxCallSteps+1 < c.renewed+c.lease() }
+
+// beat sends the watermark.
+func (c *sidecar) beat() {
+	r := c.r
+	if r.now < c.beatAt || r.wire.length(c.id) > 4 {
+		return
+	}
+	c.beatAt = r.now + 4 + r.n(6)
+	low := c.view
+	for _, l := range c.lanes {
+		if l.cur != nil && !c.decided(l.cur.id) {
+			low = min(low, l.cur.base)
+		}
+	}
+	incarnation := c.incarnation
+	r.wire.send(c.id, parcel{sent: r.now,
+		in: &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: c.agent, Incarnation: incarnation,
+			Watermark: &sequencer.Watermark{Seq: low}},
+		done: func(sent int) {
+			if c.incarnation == incarnation && r.now <= c.renewed+c.lease() {
+				c.renewed = max(c.renewed, sent)
+			}
+		}})
+}
+
+func (c *sidecar) crash() {
+	r := c.r
+	r.fault()
+	r.note("%s crashes", c.agent)
+	r.wire.cut(r, c.id)
+	c.down = r.now + 1 + r.n(60)
+	c.inbox = inbox{}
+	if r.chance(r.swarm.dieForGood) && c.id > 0 {
+		c.deadForGood = true
+		r.probe(ProbeDeadAgent)
+		return
+	}
+	if r.chance(r.swarm.journalLost) {
+		for _, a := range c.journal {
+			a.gone = true
+		}
+		c.journal = map[sequencer.TxID]*attempt{}
+		for _, l := range c.lanes {
+			*l = lane{}
+		}
+	}
+	if r.chance(0.2) {
+		c.view, c.chain = 0, sequencer.Hash{}
+	}
+	c.boot()
+}
+
+func (c *sidecar) heal() {
+	c.down, c.paused = 0, 0
+	c.lanes = c.lanes[:1]
+	for _, ask := range c.adoptions {
+		if ask.due == never { // as this incarnation it has sent a false settlement, which may come again
+			c.boot()
+			return
+		}
+	}
+}
+
+// info is a transaction as the view shows it; nil: it is not there.
+func (c *sidecar) info(id sequencer.TxID) *txInfo {
+	info := c.r.truth.txs[id]
+	if info == nil || info.outs[0].Seq > c.view {
+		return nil
+	}
+	return info
+}
+
+func (c *sidecar) decided(id sequencer.TxID) bool {
+	info := c.info(id)
+	return info != nil && info.decided(c.view)
+}
+
+// answer finds how the view answers an intent of this incarnation; waiting does not count.
+func (c *sidecar) answer(id sequencer.TxID, kind sequencer.IntentKind, n uint32) *sequencer.Outcome {
+	in := sequencer.Intent{Kind: kind, Tx: id, N: n}
+	name := in.ID()
+	for i := int(c.view) - 1; i >= 0 && sequencer.Seq(i) >= c.incarnation; i-- {
+		o := c.r.truth.out[i]
+		if o.Tx == id && o.Intent == name && o.Incarnation == c.incarnation && o.Kind != sequencer.OutcomeWaiting {
+			return o
+		}
+	}
+	return nil
+}

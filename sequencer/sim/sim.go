@@ -1,0 +1,132 @@
+// Package sim runs the fold in a small world of faults: one goroutine, one seed, one hash out.
+//
+// A schedule has a log whose producers lose and repeat records, processors that crash, restart from their last written
+// state and run beside each other, a delivery that loses, doubles and reorders, and sidecars that read, touch, seal and
+// settle against resources whose values, undo images and calls in flight are modelled. After every record the
+// invariants of the package's Checks section hold or the run ends with an error; at the end all faults stop, and
+// everything must come to rest.
+//
+// # Checks
+//
+// Every processor and every view agrees with a fold that reads the log directly, by chain hash at every seq and by
+// state hash. Seq is contiguous, floor and time never go back, no transaction is decided twice, no hold is given to two
+// owners. Each committed read saw what the commits before it had left; nothing ran without a grant, left without a
+// commit, or landed after its transaction was final; each sink saw each effect once; and the resources end as the
+// committed transactions leave them, but for what the log names as residue.
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// Options of a run. The zero value is what tests and the command line use.
+type Options struct {
+	Steps  int              // length of the phase with faults; zero: 320
+	Weaken sequencer.Weaken // rules of the fold to switch off: the run is then expected to fail
+}
+
+// Report is what a run came to. Two runs with the same seed and options have equal reports.
+type Report struct {
+	Seed    uint64                 // of the schedule
+	Hash    sequencer.Hash         // over the log's outcomes, the final state and the final world
+	Steps   int                    // with and without faults
+	Records int                    // of the log
+	Commits int                    // transactions
+	Aborts  map[sequencer.Code]int // transactions by reason
+	Probes  map[Probe]int          // how often each rare branch was reached
+	Faults  int                    // that landed
+	Void    bool                   // too little happened for the run to say anything
+}
+
+// Violation is the error of a run that broke an invariant.
+type Violation struct {
+	Seed  uint64   // repeats the run
+	Step  int      // at which the invariant was found broken
+	What  string   // the invariant and who broke it
+	Trace []string // the last events before it
+}
+
+// Error gives the violation, how to repeat it, and the trace.
+func (v *Violation) Error() string {
+	return fmt.Sprintf("sim: seed %d, step %d: %s\nrepeat it: hence sim --seed %d, or go test ./sequencer/sim -run TestSeed -seed %d\n%s",
+		v.Seed, v.Step, v.What, v.Seed, v.Seed, strings.Join(v.Trace, "\n"))
+}
+
+// Run runs one schedule. The error is a *Violation.
+func Run(seed uint64, opts Options) (Report, error) {
+	r := newRun(seed, opts)
+	r.all()
+	if r.failed == "" {
+		return r.report, nil
+	}
+	again := newRun(seed, opts)
+	again.tracing = true
+	again.all()
+	return again.report, &Violation{Seed: seed, Step: again.now, What: again.failed, Trace: again.trace}
+}
+
+// Summary adds up the reports of a batch.
+type Summary struct {
+	Schedules int
+	Voids     int
+	Steps     int
+	Records   int
+	Commits   int
+	Faults    int
+	Aborts    map[sequencer.Code]int
+	Probes    map[Probe]int
+}
+
+// Batch runs n schedules with the seeds from, from+1, ... and stops at the first violation.
+func Batch(from uint64, n int, opts Options) (Summary, error) {
+	sum := Summary{Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
+	for i := range n {
+		rep, err := Run(from+uint64(i), opts)
+		sum.add(rep)
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+func (s *Summary) add(rep Report) {
+	s.Schedules++
+	s.Steps += rep.Steps
+	s.Records += rep.Records
+	s.Commits += rep.Commits
+	s.Faults += rep.Faults
+	if rep.Void {
+		s.Voids++
+	}
+	for code, n := range rep.Aborts {
+		s.Aborts[code] += n
+	}
+	for p, n := range rep.Probes {
+		s.Probes[p] += n
+	}
+}
+
+// Missing lists the probes that no schedule of the batch has reached.
+func (s *Summary) Missing() []Probe {
+	return slices.DeleteFunc(AllProbes(), func(p Probe) bool { return s.Probes[p] > 0 })
+}
+
+// String is the table that the command line prints.
+func (s *Summary) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "schedules %d (void %d), steps %d, records %d, commits %d, faults landed %d\n",
+		s.Schedules, s.Voids, s.Steps, s.Records, s.Commits, s.Faults)
+	for _, code := range slices.Sorted(maps.Keys(s.Aborts)) {
+		fmt.Fprintf(&b, "  aborted %-22s %d\n", code, s.Aborts[code])
+	}
+	for _, p := range AllProbes() {
+		fmt.Fprintf(&b, "  probe   %-22s %d\n", p, s.Probes[p])
+	}
+	return b.String()
+}

@@ -1,0 +1,296 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+const workspace = "sim"
+
+// truth reads the log the moment that it grows. A decision is determined once its intent is in the log, so this is what
+// everybody must come to sooner or later.
+type truth struct {
+	r    *run
+	log  []*sequencer.Intent
+	fold *sequencer.Fold
+
+	out    []*sequencer.Outcome // by seq
+	chain  sequencer.Hash
+	floor  sequencer.Seq
+	time   sequencer.Tick
+	rules  sequencer.Rules
+	hashes []sequencer.Hash // of the state after each record whose offset is divisible by hashEvery
+
+	txs    map[sequencer.TxID]*txInfo
+	list   []*txInfo // by their first outcome
+	ledger ledger
+	writes []write
+	state  [numLeaves]token   // as the commits so far leave it
+	shards [numLeaves][]shard // versions, of shards only
+	blind  bool               // the workspace has observed: what it then let through breaks the checks of values
+}
+
+// write is one scope that an outcome moved.
+type write struct {
+	seq   sequencer.Seq
+	scope sequencer.Scope
+	tx    sequencer.TxID
+}
+
+type shard struct {
+	seq   sequencer.Seq
+	tx    sequencer.TxID
+	value token
+}
+
+// txInfo is what the outcomes say about one transaction.
+type txInfo struct {
+	id        sequencer.TxID
+	agent     string
+	outs      []*sequencer.Outcome
+	owners    []owner
+	epoch     sequencer.Epoch
+	free      bool // it opened while the workspace observed
+	sealed    bool
+	seal      *sequencer.Seal
+	levels    sequencer.Levels // of the rules at the seal
+	committed bool
+	decision  sequencer.Seq
+	final     sequencer.Seq
+	grants    []sequencer.Scope // for writing
+}
+
+type owner struct {
+	since       sequencer.Seq
+	incarnation sequencer.Seq // zero: an orphan
+}
+
+func newTruth(r *run) *truth {
+	return &truth{r: r, fold: sequencer.New(workspace, r.opts.Weaken), rules: sequencer.DefaultRules(),
+		txs: map[sequencer.TxID]*txInfo{}}
+}
+
+// ownerAt is who settles the transaction as a view at seq sees it.
+func (i *txInfo) ownerAt(view sequencer.Seq) sequencer.Seq {
+	for n := len(i.owners) - 1; n >= 0; n-- {
+		if i.owners[n].since <= view {
+			return i.owners[n].incarnation
+		}
+	}
+	return 0
+}
+
+func (i *txInfo) owner() sequencer.Seq { return i.owners[len(i.owners)-1].incarnation }
+
+func (i *txInfo) decided(view sequencer.Seq) bool { return i.decision != 0 && i.decision <= view }
+
+func (i *txInfo) finalAt(view sequencer.Seq) bool { return i.final != 0 && i.final <= view }
+
+// residue reports whether its settlement left something unclean.
+func (i *txInfo) residue() bool {
+	return slices.ContainsFunc(i.outs, func(o *sequencer.Outcome) bool {
+		return o.Kind == sequencer.OutcomeSettled && len(o.Residue) > 0
+	})
+}
+
+// apply appends a record and checks what it leads to.
+func (t *truth) apply(in *sequencer.Intent) {
+	offset := int64(len(t.log))
+	t.log = append(t.log, in)
+	step, err := t.fold.Step(offset, in)
+	if len(step.Outcomes) > 0 || in == nil || in.Kind != sequencer.IntentTick && in.Kind != sequencer.IntentWatermark {
+		t.traceIntent(offset, in)
+	}
+	if err != nil {
+		t.r.fail("offset %d: %v", offset, err)
+		return
+	}
+	if len(step.Repeats) > 0 {
+		t.r.probe(ProbeDuplicate)
+	}
+	t.ledger.fresh = t.ledger.fresh[:0]
+	for i := range step.Outcomes {
+		if t.r.failed == "" {
+			t.observe(&step.Outcomes[i], in)
+		}
+	}
+	t.checkFresh()
+	if offset%hashEvery == 0 {
+		t.hashes = append(t.hashes, t.fold.StateHash())
+	}
+}
+
+// agrees reports whether a published outcome is the one of that seq.
+func (t *truth) agrees(o *sequencer.Outcome) bool {
+	return o.Seq >= 1 && int(o.Seq) <= len(t.out) && t.out[o.Seq-1].Chain == o.Chain
+}
+
+// observe checks one outcome against all before it and files it.
+func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
+	t.traceOutcome(o)
+	switch {
+	case int(o.Seq) != len(t.out)+1:
+		t.r.fail("seq %d follows seq %d", o.Seq, len(t.out))
+	case o.ChainAfter(t.chain) != o.Chain:
+		t.r.fail("seq %d breaks the chain", o.Seq)
+	case o.Floor < t.floor || o.Floor > o.Seq:
+		t.r.fail("seq %d: the floor goes from %d to %d", o.Seq, t.floor, o.Floor)
+	case o.Time < t.time:
+		t.r.fail("seq %d: time goes from %d back to %d", o.Seq, t.time, o.Time)
+	}
+	t.chain, t.floor, t.time = o.Chain, o.Floor, o.Time
+	t.out = append(t.out, o)
+	info := t.info(o)
+	t.ledger.move(t.r, info, o)
+	switch o.Kind {
+	case sequencer.OutcomeRefused:
+		t.onRefused(info, o)
+	case sequencer.OutcomeRules:
+		t.rules = *o.Rules
+		t.blind = t.blind || o.Rules.Observe
+		t.r.probe(ProbeRules)
+	case sequencer.OutcomeJoined, sequencer.OutcomeLeaseEnded, sequencer.OutcomeAdopted:
+		t.onOwner(info, o)
+	case sequencer.OutcomeGranted:
+		t.onGranted(info, o)
+	case sequencer.OutcomeWaiting:
+		t.onSealed(info, in)
+	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
+		t.onSealed(info, in)
+		t.onDecided(info, o)
+	case sequencer.OutcomeSettled:
+		t.onSettled(info, o, in)
+	}
+	for _, w := range o.Writes {
+		t.writes = append(t.writes, write{o.Seq, w.Scope, o.Tx})
+	}
+}
+
+// info finds the transaction that an outcome is about. A refused intent may have opened one.
+func (t *truth) info(o *sequencer.Outcome) *txInfo {
+	if o.Tx == "" {
+		return nil
+	}
+	info := t.txs[o.Tx]
+	if info == nil {
+		if o.Kind == sequencer.OutcomeRefused && !opened(o) {
+			return nil
+		}
+		info = &txInfo{id: o.Tx, agent: o.Agent, free: t.rules.Observe, owners: []owner{{o.Seq, o.Incarnation}}}
+		t.txs[o.Tx] = info
+		t.list = append(t.list, info)
+		if a := t.r.attempts[o.Tx]; a != nil && o.Epoch != 0 {
+			if p := t.txs[a.begin.Predecessor]; p != nil && p.epoch == o.Epoch {
+				t.r.probe(ProbeWoundedKept)
+			}
+		}
+	}
+	if o.Would != "" {
+		t.r.probe(ProbeObserved)
+	}
+	info.epoch = max(info.epoch, o.Epoch)
+	info.outs = append(info.outs, o)
+	return info
+}
+
+// opened reports whether a refused intent has a transaction all the same: its first touch or seal has opened it.
+func opened(o *sequencer.Outcome) bool {
+	return o.Epoch != 0 || len(o.Added) > 0 || o.Code == sequencer.CodeOwnTransaction || o.Code == sequencer.CodeSibling
+}
+
+func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome) {
+	t.r.probe(ProbeRefused(o.Code))
+	if info != nil && info.decision != 0 && o.Code == sequencer.CodeTooOld {
+		t.r.probe(ProbeForgotten)
+	}
+	if o.Code == sequencer.CodeLeaseExpired && o.Tx != "" {
+		t.r.probe(ProbeZombieIntent)
+	}
+}
+
+// onOwner follows who settles what.
+func (t *truth) onOwner(info *txInfo, o *sequencer.Outcome) {
+	if o.Kind == sequencer.OutcomeAdopted {
+		if info.owner() != 0 || info.decision == 0 || info.final != 0 {
+			t.r.fail("%s is adopted at %d and is no orphan", info.id, o.Seq)
+		}
+		info.owners = append(info.owners, owner{o.Seq, o.Incarnation})
+		t.r.probe(ProbeOrphanAdopted)
+		return
+	}
+	for _, x := range t.list {
+		switch {
+		case x.final != 0:
+		case o.Kind == sequencer.OutcomeLeaseEnded && x.owner() == o.Incarnation:
+			x.owners = append(x.owners, owner{o.Seq, 0})
+		case o.Kind == sequencer.OutcomeJoined && x.decision != 0 && x.agent == o.Agent && x.owner() == 0:
+			x.owners = append(x.owners, owner{o.Seq, o.Incarnation})
+			t.r.probe(ProbeOrphanJoined)
+		}
+	}
+}
+
+func (t *truth) onGranted(info *txInfo, o *sequencer.Outcome) {
+	for _, h := range o.Added {
+		if h.Kind == sequencer.Granted && h.Access == sequencer.WriteAccess {
+			info.grants = append(info.grants, h.Scope)
+		}
+	}
+	if slices.ContainsFunc(info.outs, func(x *sequencer.Outcome) bool {
+		return x.Kind == sequencer.OutcomeWaiting && x.Intent == o.Intent
+	}) {
+		t.r.probe(ProbeWaitGranted)
+	}
+}
+
+// onSealed notes the footprint that a transaction was sealed with.
+func (t *truth) onSealed(info *txInfo, in *sequencer.Intent) {
+	if in != nil && in.Kind == sequencer.IntentSeal && in.Tx == info.id && !info.sealed {
+		info.sealed, info.seal, info.levels = true, in.Seal, t.rules.Levels
+		if len(info.outs) == 1 {
+			t.r.probe(ProbeFolded)
+		}
+	}
+}
+
+func (t *truth) onDecided(info *txInfo, o *sequencer.Outcome) {
+	if info.decision != 0 {
+		t.r.fail("%s is decided at %d and again at %d", info.id, info.decision, o.Seq)
+		return
+	}
+	info.decision = o.Seq
+	if o.Final {
+		info.final = o.Seq
+	}
+	if o.Kind == sequencer.OutcomeAborted {
+		t.r.report.Aborts[o.Code]++
+		t.r.probe(ProbeAborted(o.Code))
+		return
+	}
+	info.committed = true
+	t.r.report.Commits++
+	if len(info.outs) > 1 && info.outs[len(info.outs)-2].Kind == sequencer.OutcomeWaiting {
+		t.r.probe(ProbeWaitCommitted)
+	}
+	if len(o.Residue) > 0 {
+		t.r.probe(ProbeStoodOnResidue)
+	}
+	t.checkCommit(info, o)
+}
+
+func (t *truth) onSettled(info *txInfo, o *sequencer.Outcome, in *sequencer.Intent) {
+	switch {
+	case info.decision == 0 || info.final != 0:
+		t.r.fail("%s is settled at %d: decided at %d, final at %d", info.id, o.Seq, info.decision, info.final)
+		return
+	case in.Incarnation != info.owner():
+		t.r.fail("%s is settled at %d by incarnation %d; its owner is %d", info.id, o.Seq, in.Incarnation, info.owner())
+		return
+	}
+	info.final = o.Seq
+	if len(o.Residue) > 0 {
+		t.r.probe(ProbeResidue)
+	}
+	t.checkSettled(info, in.Settle)
+}
