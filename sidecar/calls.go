@@ -41,6 +41,10 @@ func (s *session) admit(begin sequencer.Begin, like func(*tx)) (*tx, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.forgot {
+		s.forgot = false
+		return nil, s.forgotten()
+	}
 	if s.open >= s.limits.Open {
 		return nil, problem(codeLimit, "this sidecar has %d open transactions: seal or abort one", s.open)
 	}
@@ -55,7 +59,7 @@ func (s *session) admit(begin sequencer.Begin, like func(*tx)) (*tx, error) {
 	}
 	s.count++
 	s.open++
-	s.txs[t.id] = t
+	s.txs[t.id], s.active[t.id] = t, t
 	return t, nil
 }
 
@@ -97,7 +101,7 @@ func (t *tx) leave() { <-t.call }
 // usable says why no read or write can be added to a transaction.
 func (s *session) usable(t *tx) error {
 	switch {
-	case t.phase == phaseLost && t.outcome == nil, t.phase == phaseLost && t.seal == nil:
+	case t.gone():
 		return s.lost(t)
 	case t.decided():
 		d := s.decision(t)
@@ -356,7 +360,7 @@ func (s *session) needless(t *tx, in *sequencer.Intent) bool {
 func (s *session) expire(now time.Time) {
 	s.mu.Lock()
 	var idle []*tx
-	for _, t := range s.txs {
+	for _, t := range s.active {
 		if t.phase == phaseOpen && !t.begun && now.Sub(t.created) > t.deadline(s.view.settings().rules) {
 			idle = append(idle, t)
 		}

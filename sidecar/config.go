@@ -92,7 +92,8 @@ const leastToken = 16
 
 func validToken(token string) error {
 	if len(token) < leastToken {
-		return fmt.Errorf("the token has %d characters: give at least %d, or none to have one made up", len(token), leastToken)
+		return fmt.Errorf("the token has %d characters: give at least %d, or none to have one made up",
+			len(token), leastToken)
 	}
 	for _, c := range token {
 		if c <= ' ' || c > '~' {

@@ -58,7 +58,8 @@ type progress struct {
 const maxFlying = 1024
 
 // openDelivery locks and reads the journal in a folder; an empty folder name keeps everything in memory only.
-func openDelivery(dir, workspace, agent string, open openFile, events Writer, lim Limits, log *slog.Logger) (*delivery, error) {
+func openDelivery(dir, workspace, agent string, open openFile, events Writer, lim Limits,
+	log *slog.Logger) (*delivery, error) {
 	d := &delivery{
 		log: log, events: events, max: lim.PendingEvents, rewrite: lim.JournalBytes, ledger: newLedger(),
 		done: map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1),
@@ -151,7 +152,8 @@ func (d *delivery) event(ev *topology.Event, done func(sequencer.Place)) error {
 func (d *delivery) push(out *outgoing) {
 	d.queue = append(d.queue, out)
 	if d.done[out.ev.Incarnation] == nil {
-		d.done[out.ev.Incarnation] = &progress{through: out.ev.Index - 1, recorded: out.ev.Index - 1, beyond: map[uint64]bool{}}
+		before := out.ev.Index - 1
+		d.done[out.ev.Incarnation] = &progress{through: before, recorded: before, beyond: map[uint64]bool{}}
 	}
 	select {
 	case d.kick <- struct{}{}:

@@ -111,8 +111,8 @@ func (s *session) lost(t *tx) error {
 
 // forgotten is the problem of an agent whose former reads cannot be shown any more.
 func (s *session) forgotten() error {
-	return problem(codeSessionLost, "%v: what was read before is not known any more. Read again what this request builds on, "+
-		"then send it again", errSessionGone)
+	return problem(codeSessionLost, "%v: what was read before is not known any more. "+
+		"Read again what this request builds on, then send it again", errSessionGone)
 }
 
 // explain says in words how a transaction stands.
@@ -120,7 +120,7 @@ func (s *session) explain(t *tx) *api.Explain {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var d *api.Decision
-	if t.phase == phaseLost && !t.decided() {
+	if t.gone() {
 		p := asProblem(s.lost(t))
 		d = s.describe(t, &sequencer.Outcome{Detail: p.Detail})
 		d.State, d.Code, d.Retryable, d.ReRead = api.StateAborted, codeSessionLost, true, p.ReRead
@@ -161,7 +161,8 @@ func sentence(d *api.Decision) string {
 		b.WriteString(".")
 	}
 	if d.Overtaken != nil && d.State != api.StateCommitted && d.Code != string(sequencer.CodeStaleRead) {
-		fmt.Fprintf(&b, " What it read of %s was overwritten at seq %d by %s.", d.Overtaken.Scope, d.Overtaken.Seq, d.Overtaken.Writer)
+		fmt.Fprintf(&b, " What it read of %s was overwritten at seq %d by %s.",
+			d.Overtaken.Scope, d.Overtaken.Seq, d.Overtaken.Writer)
 	}
 	if d.Would != "" {
 		fmt.Fprintf(&b, " It only observed; otherwise it would have been: %s.", d.Would)

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"testing"
 	"time"
 
@@ -23,8 +24,6 @@ type rig struct {
 	stop   func() error
 	done   chan struct{}
 }
-
-type rigOption func(*Config, *Sidecar)
 
 // start runs a sidecar of an agent behind a door and waits until it is ready.
 func start(t *testing.T, agent string, door Log, opts ...func(*Config)) *rig {
@@ -62,7 +61,8 @@ func launch(t *testing.T, agent string, door Log, prepare func(*Sidecar), opts .
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rig{Sidecar: s, done: make(chan struct{})}
-	r.client = client.New(s.URL(), s.Token(), client.WithWorkspace(s.config.Workspace))
+	r.client = client.New(s.URL(), s.Token(), client.WithWorkspace(s.config.Workspace),
+		client.WithHTTPClient(&http.Client{Transport: checked{t, &http.Transport{MaxIdleConnsPerHost: 64}}}))
 	var failed error
 	go func() {
 		defer close(r.done)

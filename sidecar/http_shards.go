@@ -140,7 +140,8 @@ func (s *Sidecar) readVersion(c *call, scope sequencer.Scope) (*reply, error) {
 	if len(list) == 0 {
 		return nil, problem(codeNotFound, "%s does not exist", scope)
 	}
-	return nil, problem(codeForgotten, "version %d of %s was never there or is no longer remembered; see ?versions=true", version, scope)
+	return nil, problem(codeForgotten, "version %d of %s was never there or is no longer remembered; see ?versions=true",
+		version, scope)
 }
 
 func (s *Sidecar) writeShard(c *call) (*reply, error) {
@@ -159,6 +160,9 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 	w := writing{scope: scope, media: c.request.Header.Get("Content-Type"), content: c.body}
 	if w.media == "" {
 		w.media = defaultMedia
+	}
+	if err := s.session.await(ctx); err != nil {
+		return nil, err
 	}
 	existed, _ := s.view.read(scope)
 	if w.expect, err = s.condition(c, existed.version); err != nil {

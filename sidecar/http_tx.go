@@ -49,7 +49,8 @@ func (s *Sidecar) beginOf(in *api.Begin) (*sequencer.Begin, error) {
 		return nil, problem(codeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
 	}
 	if len(in.Group) > maxNameBytes || strings.ContainsFunc(in.Group, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, problem(codeBadRequest, "group has more than %d characters, or one that is not printable ASCII", maxNameBytes)
+		return nil, problem(codeBadRequest, "group has more than %d characters, or one that is not printable ASCII",
+			maxNameBytes)
 	}
 	tick := int(tickLength.Milliseconds())
 	return &sequencer.Begin{Mode: mode, Observe: in.Observe || s.config.Observe, Levels: levels, Group: in.Group,

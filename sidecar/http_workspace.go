@@ -40,7 +40,9 @@ func (s *Sidecar) healthz(*call) (*reply, error) {
 func (s *Sidecar) readyz(c *call) (*reply, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, readyWait)
 	defer cancel()
-	parts := map[string]error{"view": s.view.ready(), "session": s.session.health(), "journal": s.session.delivery.health()}
+	parts := map[string]error{
+		"view": s.view.ready(), "session": s.session.health(), "journal": s.session.delivery.health(),
+	}
 	for name, err := range s.events.Ready(ctx) {
 		parts[name] = err
 	}
@@ -156,7 +158,8 @@ func (s *Sidecar) closure(c *call) (*reply, error) {
 }
 
 func closureRow(r *topology.ClosureRow) api.ClosureRow {
-	out := api.ClosureRow{Tx: string(r.Tx), Agent: r.Agent, Status: r.Status, Code: string(r.Code), Seq: uint64(r.Seq), Scar: r.Scar}
+	out := api.ClosureRow{Tx: string(r.Tx), Agent: r.Agent, Status: r.Status, Code: string(r.Code),
+		Seq: uint64(r.Seq), Scar: r.Scar}
 	for _, e := range r.Edges {
 		out.Edges = append(out.Edges, api.ClosureEdge{Scope: string(e.Scope), Writer: string(e.Writer),
 			Version: uint64(e.Version), View: uint64(e.View)})

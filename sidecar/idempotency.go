@@ -62,7 +62,8 @@ func (s *txSlot) set(id sequencer.TxID) {
 }
 
 func newKeys(l Limits, now func() time.Time) *keys {
-	return &keys{most: l.IdempotencyKeys, bytes: l.IdempotencyBytes, age: l.IdempotencyAge, now: now, byKey: map[string]*keyed{}}
+	return &keys{most: l.IdempotencyKeys, bytes: l.IdempotencyBytes, age: l.IdempotencyAge, now: now,
+		byKey: map[string]*keyed{}}
 }
 
 // keyed runs a request once per Idempotency-Key. A request with a key is finished even when its client goes away, so

@@ -22,7 +22,7 @@ const (
 // join begins a session: it asks the log for an incarnation and returns once the view shows it. The same join is asked
 // for until it is answered, so one that timed out does not make two.
 func (s *session) join(ctx context.Context) error {
-	if err := s.view.ready(); err != nil {
+	if err := s.awaitView(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -36,6 +36,14 @@ func (s *session) join(ctx context.Context) error {
 		return err
 	}
 	return s.enter(ctx, seq)
+}
+
+// awaitView waits a while for the view to be ready.
+func (s *session) awaitView(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pauseMost)
+	defer cancel()
+	_ = s.view.waits.until(ctx, waitSeq, func() bool { return s.view.ready() == nil })
+	return s.view.ready()
 }
 
 func (s *session) askToJoin(ctx context.Context, id string) (seq sequencer.Seq, err error) {
@@ -89,13 +97,13 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq) error {
 func (s *session) adopt(l *ledger, damaged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forgot = damaged
+	s.forgot, s.former = damaged, l.joined.Incarnation
 	s.loose = append(s.loose, l.loose...)
 	for _, id := range l.order() {
 		r := l.txs[id]
 		t := newTx(id, r.Incarnation, r.Base, r.Begin, s.clock.Now())
 		t.attempt, t.refusals, t.reads, t.loose = r.Attempt, r.Refusals, r.Reads, r.Loose
-		t.begun, t.phase = true, phaseLost
+		t.begun, t.phase, t.sealedBefore = true, phaseLost, r.Sealed
 		s.txs[id] = t
 		s.order = append(s.order, id)
 		switch {

@@ -73,7 +73,8 @@ func openJournal(path string, open openFile, log *slog.Logger, apply func([]byte
 		return nil, fmt.Errorf("read the journal %s: %w", path, err)
 	}
 	if err != nil {
-		log.Error("the journal is damaged: moved aside, its session is lost", "path", path+".damaged", "offset", end, "cause", err)
+		log.Error("the journal is damaged: moved aside, its session is lost",
+			"path", path+".damaged", "offset", end, "cause", err)
 		return j, errors.Join(err, j.moveAside())
 	}
 	if !whole {

@@ -87,8 +87,9 @@ func (l *ledger) apply(record []byte) error {
 			return err
 		}
 		l.txs[t.Tx] = t
-		if t.Decided != nil {
-			l.decide(t, t.Decided)
+		if d := t.Decided; d != nil {
+			t.Decided = nil
+			l.decide(t, d)
 		}
 		return nil
 	case recordEvent:
@@ -133,6 +134,9 @@ func (l *ledger) event(ev *topology.Event) {
 
 func (l *ledger) move(kind byte, d *decidedRecord) error {
 	t := l.txs[d.Tx]
+	if t == nil && kind == recordDecided {
+		return nil // decided before, and dropped since
+	}
 	if t == nil {
 		return fmt.Errorf("a record of transaction %q, which never began", d.Tx)
 	}
@@ -148,7 +152,7 @@ func (l *ledger) move(kind byte, d *decidedRecord) error {
 }
 
 func (l *ledger) decide(t *txRecord, d *decidedRecord) {
-	again := t.Decided != nil && slices.Contains(l.decided, t.Tx)
+	again := t.Decided != nil
 	t.Decided, t.Loose = d, nil
 	if again {
 		return

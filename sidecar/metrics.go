@@ -38,7 +38,8 @@ func newMetrics(v *view) *metrics {
 			Name: "hence_sidecar_deliveries_total", Help: "Decisions applied to the view by the way on which they came first."},
 			[]string{"way"}),
 		appendErrors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "hence_sidecar_append_errors_total", Help: "Appends to the log whose outcome was unknown; each was repeated."}),
+			Name: "hence_sidecar_append_errors_total",
+			Help: "Appends to the log whose outcome was unknown; each was repeated."}),
 		early: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "hence_sidecar_early_answers_total", Help: "Seals that were refused from the view at once."}),
 		sealed: prometheus.NewHistogram(prometheus.HistogramOpts{Buckets: buckets,

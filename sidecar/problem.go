@@ -77,7 +77,7 @@ func kindOf(code string) kindOfProblem {
 	case codeForgotten:
 		return kindOfProblem{http.StatusGone, "it is no longer remembered", false, false}
 	case codeKeyReused:
-		return kindOfProblem{http.StatusUnprocessableEntity, "the Idempotency-Key was used for another request", false, false}
+		return kindOfProblem{http.StatusUnprocessableEntity, "the Idempotency-Key is another request's", false, false}
 	case codeKeyInFlight:
 		return kindOfProblem{http.StatusConflict, "a request with this Idempotency-Key is under way", true, true}
 	case codeLimit:
@@ -109,7 +109,8 @@ func problem(code, format string, args ...any) *api.Problem {
 func refusal(d *api.Decision) *api.Problem {
 	p := problem(d.Code, "%s", sentence(d))
 	p.Retryable = d.Retryable && !d.GiveUp
-	p.ReRead, p.Scope, p.MovedSeq, p.MovedBy, p.Overtaken, p.Decision = d.ReRead, d.Scope, d.MovedSeq, d.MovedBy, d.Overtaken, d
+	p.ReRead, p.Scope, p.MovedSeq, p.MovedBy = d.ReRead, d.Scope, d.MovedSeq, d.MovedBy
+	p.Overtaken, p.Decision = d.Overtaken, d
 	return p
 }
 

@@ -91,13 +91,14 @@ func setContent(out *api.Shard, body []byte) {
 // inWorkspace checks the workspace that a route names.
 func (s *Sidecar) inWorkspace(c *call) error {
 	if name := c.params["workspace"]; name != s.config.Workspace {
-		return problem(codeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q", name, s.config.Workspace)
+		return problem(codeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q",
+			name, s.config.Workspace)
 	}
 	return nil
 }
 
-// pathScope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays inside
-// its segment.
+// pathScope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays
+// inside its segment.
 func pathScope(c *call) (sequencer.Scope, error) {
 	text := c.params["scope"]
 	if !strings.HasPrefix(text, "shard:/") {

@@ -41,11 +41,12 @@ func (s *session) mayRetry(t *tx) (*tx, error) {
 	if next := s.txs[t.successor]; next != nil {
 		return next, nil
 	}
-	if t.phase == phaseLost && t.outcome == nil {
+	if t.gone() {
 		return nil, nil
 	}
 	if !t.decided() {
-		return nil, problem(codeNotAborted, "%s is %s: only an aborted transaction is tried again", t.id, s.decision(t).State)
+		return nil, problem(codeNotAborted, "%s is %s: only an aborted transaction is tried again",
+			t.id, s.decision(t).State)
 	}
 	d := s.decision(t)
 	if d.State == api.StateCommitted {
@@ -83,8 +84,8 @@ func (t *tx) ending() *sequencer.Outcome {
 	return t.early
 }
 
-// backoff is how long to wait before the next attempt: it grows with the attempts, and half of it is by chance, so that
-// agents that were refused together do not come back together.
+// backoff is how long to wait before the next attempt: it grows with the attempts, and half of it is by chance, so
+// that agents that were refused together do not come back together.
 func backoff(attempt int) time.Duration {
 	most := 2 * time.Millisecond << min(attempt, 7)
 	n, err := rand.Int(rand.Reader, big.NewInt(int64(most/2)))

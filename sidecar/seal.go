@@ -8,8 +8,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// seal freezes a transaction's footprint and waits for its decision, as long as ctx lasts: then the decision's state is
-// still sealed. Sealing again gives the same answer.
+// seal freezes a transaction's footprint and waits for its decision as long as ctx lasts; then the state is still
+// sealed. Sealing again gives the same answer.
 func (s *session) seal(ctx context.Context, t *tx) (*api.Decision, error) {
 	if err := t.enter(ctx); err != nil {
 		return nil, err
@@ -30,9 +30,9 @@ func (s *session) seal(ctx context.Context, t *tx) (*api.Decision, error) {
 // freeze makes the seal's intent; nil when there is nothing to send: it was sent before, or the answer is known.
 func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) {
 	s.mu.Lock()
-	done, gone := t.decided() || t.phase == phaseSealed, t.phase == phaseLost
+	done := t.decided() || t.phase != phaseOpen
 	s.mu.Unlock()
-	if done || gone {
+	if done {
 		return nil, nil
 	}
 	if err := s.prepare(ctx, t, ""); err != nil {
@@ -42,10 +42,6 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 	defer s.mu.Unlock()
 	if t.phase != phaseOpen {
 		return nil, nil
-	}
-	if s.forgot {
-		s.forgot = false
-		return nil, s.forgotten()
 	}
 	err := s.delivery.record(recordSealed, &decidedRecord{Tx: t.id})
 	if err != nil {
@@ -144,7 +140,8 @@ func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 	}
 	if levels&sequencer.A3 != 0 {
 		for _, r := range t.allReads() {
-			if by, ok := s.view.transaction(r.Writer); ok && by.decision != nil && by.decision.Kind == sequencer.OutcomeAborted {
+			by, _ := s.view.transaction(r.Writer)
+			if by.decision != nil && by.decision.Kind == sequencer.OutcomeAborted {
 				return no(sequencer.CodeCascade, r.Scope, sequencer.Writer{Seq: by.decision.Seq, Tx: by.tx}, "")
 			}
 		}
@@ -184,6 +181,7 @@ func (s *session) giveUp(t *tx, o *sequencer.Outcome) {
 func (s *session) abortInLog(t *tx, code sequencer.Code, detail string) {
 	in := t.intent(sequencer.IntentAbort, s.agent)
 	in.Abort = &sequencer.Abort{Code: code, Detail: detail}
+	s.active[t.id] = t // until the view shows the abort
 	started := s.tasks.start(func(ctx context.Context) { s.repeat(ctx, t, in) })
 	if !started {
 		s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
@@ -203,10 +201,10 @@ func (s *session) settledAnswer(ctx context.Context, t *tx) (*api.Decision, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case t.gone():
+		return nil, s.lost(t)
 	case t.decided():
 		return s.decision(t), nil
-	case t.phase == phaseLost:
-		return nil, s.lost(t)
 	case err != nil:
 		if ctx.Err() == nil {
 			return nil, err
@@ -244,10 +242,10 @@ func (s *session) abort(ctx context.Context, t *tx, reason string) (*api.Decisio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case t.gone():
+		return nil, s.lost(t)
 	case t.decided():
 		return s.decision(t), nil
-	case t.phase == phaseLost:
-		return nil, s.lost(t)
 	}
 	return nil, err
 }
@@ -264,7 +262,7 @@ func (s *session) status(ctx context.Context, t *tx) (*api.Decision, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.phase == phaseLost && !t.decided() {
+	if t.gone() {
 		return nil, s.lost(t)
 	}
 	return s.decision(t), nil

@@ -40,8 +40,10 @@ type session struct {
 	joined      sequencer.Seq // the seq of joinID's decision
 	ended       sequencer.Seq // the newest incarnation of ours whose lease has ended
 	forgot      bool          // what the agent read before is lost: the next request that builds on it is told
+	former      sequencer.Seq // the incarnation that the journal was left by
 	txs         map[sequencer.TxID]*tx
-	order       []sequencer.TxID // of those that are over, oldest first
+	active      map[sequencer.TxID]*tx // those that are not decided and may still be
+	order       []sequencer.TxID       // of those that are over, oldest first
 	open        int
 	loose       []sequencer.Read
 	looseMoved  *api.Overtaken
@@ -96,6 +98,9 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 		return keys
 	}
 	s.ended = max(s.ended, o.Incarnation)
+	if o.Intent == joinIntent(s.joinID) && o.Incarnation != s.incarnation && o.Incarnation != s.former {
+		s.forgot = true // it was alive until now, and its journal is not here
+	}
 	if o.Incarnation != s.incarnation {
 		return keys
 	}
@@ -111,11 +116,9 @@ func (s *session) lose(why string) (keys []string) {
 		s.log.Warn("the session is over", "incarnation", uint64(s.incarnation), "cause", why, "superseded", s.superseded)
 	}
 	s.live = false
-	for id, t := range s.txs {
-		if t.incarnation == s.incarnation && t.outcome == nil && t.phase != phaseLost {
-			s.close(t, phaseLost)
-			keys = append(keys, waitTx(id))
-		}
+	for id, t := range s.active {
+		s.close(t, phaseLost)
+		keys = append(keys, waitTx(id))
 	}
 	s.wakeRejoin()
 	return keys
@@ -191,6 +194,9 @@ func (s *session) close(t *tx, to phase) {
 	if t.phase != phaseLost {
 		t.phase = to
 	}
+	if !t.pins() {
+		delete(s.active, t.id)
+	}
 }
 
 // trim forgets transactions that are over, oldest first, beyond the limit.
@@ -217,7 +223,7 @@ func (s *session) observeWrites(o *sequencer.Outcome, keys []string) []string {
 	if s.open == 0 {
 		return keys
 	}
-	for id, t := range s.txs {
+	for id, t := range s.active {
 		if t.phase == phaseOpen && t.id != o.Tx && t.overtake(o) {
 			keys = append(keys, waitTx(id))
 		}
@@ -227,12 +233,10 @@ func (s *session) observeWrites(o *sequencer.Outcome, keys []string) []string {
 
 // oldest is what the watermark may promise: nothing open is older.
 func (s *session) oldest(at sequencer.Seq) sequencer.Seq {
-	for _, t := range s.txs {
-		if t.pins() {
-			at = min(at, t.base)
-			for _, r := range t.loose {
-				at = min(at, r.View)
-			}
+	for _, t := range s.active {
+		at = min(at, t.base)
+		for _, r := range t.loose {
+			at = min(at, r.View)
 		}
 	}
 	for _, r := range s.loose {

@@ -44,7 +44,8 @@ type Sidecar struct {
 	stopWork context.CancelFunc
 }
 
-// New makes a sidecar and opens its listener, so that its address is known. Call Run, or Close to give the listener back.
+// New makes a sidecar and opens its listener, so that its address is known. Call Run, or Close to give the listener
+// back.
 func New(config Config, log Log) (*Sidecar, error) {
 	c, err := config.withDefaults()
 	if err != nil {
@@ -65,6 +66,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s.session = &session{
 		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
 		log: s.log, metrics: s.metrics, rejoin: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
+		active:    map[sequencer.TxID]*tx{},
 		unsettled: map[sequencer.TxID]bool{}, contents: newContents(c.Limits.ContentBytes),
 	}
 	return s, nil
@@ -162,6 +164,7 @@ func (s *Sidecar) follow(ctx context.Context) error {
 		return nil
 	}
 	s.session.wakeRejoin()
+	s.view.waits.wake(waitSeq)
 	var broken error
 	complain = func(err error) { s.log.Warn("following the decisions ended: begun again", "cause", err) }
 	err = retry(ctx, func() error {

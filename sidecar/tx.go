@@ -53,7 +53,8 @@ type tx struct {
 
 	settledBy sequencer.Seq // the incarnation that has sent the settlement
 	successor sequencer.TxID
-	key       string // idempotency key under which it was made; empty: none
+
+	sealedBefore bool // by the process before this one
 }
 
 func newTx(id sequencer.TxID, inc, base sequencer.Seq, begin sequencer.Begin, now time.Time) *tx {
@@ -66,6 +67,12 @@ func newTx(id sequencer.TxID, inc, base sequencer.Seq, begin sequencer.Begin, no
 // pins reports whether the watermark may not pass the transaction's base: its decision is not in the view.
 func (t *tx) pins() bool {
 	return t.outcome == nil && t.phase != phaseLost && (t.phase != phaseOver || t.begun)
+}
+
+// gone reports whether the transaction went with its session: it was not sealed, or its seal never reached the log.
+func (t *tx) gone() bool {
+	expired := t.outcome != nil && t.outcome.Code == sequencer.CodeLeaseExpired && t.seal == nil && !t.sealedBefore
+	return t.phase == phaseLost && t.early == nil && (t.outcome == nil || expired)
 }
 
 // decided reports whether the agent has been, or can be, told how the transaction ended.

@@ -67,7 +67,8 @@ func (s *session) write(ctx context.Context, t *tx, w writing) (*api.Written, er
 func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.ShardWrite, error) {
 	rules := s.view.settings().rules
 	if len(w.content) > int(rules.MaxContent) {
-		return nil, problem(codeTooLarge, "%s would have %d bytes; a shard has at most %d", w.scope, len(w.content), rules.MaxContent)
+		return nil, problem(codeTooLarge, "%s would have %d bytes; a shard has at most %d",
+			w.scope, len(w.content), rules.MaxContent)
 	}
 	if len(w.media) > maxMediaBytes || !utf8.ValidString(w.media) {
 		return nil, problem(codeBadRequest, "the media type has more than %d bytes, or is not UTF-8", maxMediaBytes)
@@ -89,7 +90,8 @@ func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.
 
 // expect is the condition that a shard has a version, with the view that shows it. A version that is not the shard's
 // is refused at once: versions only grow. In a workspace that observes, the log says what it would have been.
-func (s *session) expect(ctx context.Context, scope sequencer.Scope, version sequencer.Seq) (*sequencer.Expect, error) {
+func (s *session) expect(ctx context.Context, scope sequencer.Scope,
+	version sequencer.Seq) (*sequencer.Expect, error) {
 	if err := s.reachSeq(ctx, version); err != nil {
 		return nil, err
 	}
@@ -100,7 +102,8 @@ func (s *session) expect(ctx context.Context, scope sequencer.Scope, version seq
 	case s.view.settings().rules.Observe:
 		return &sequencer.Expect{Version: version, View: version}, nil
 	}
-	p := problem(string(sequencer.CodeVersionMismatch), "%s is at version %d, not at %d; read it again", scope, rev.version, version)
+	p := problem(string(sequencer.CodeVersionMismatch), "%s is at version %d, not at %d; read it again",
+		scope, rev.version, version)
 	p.ReRead, p.Scope = []string{string(scope)}, string(scope)
 	p.MovedSeq, p.MovedBy, p.View = uint64(rev.version), string(rev.writer), uint64(at)
 	return nil, p
@@ -195,7 +198,8 @@ func (s *session) drop(t *tx) {
 	if t.decided() || t.phase != phaseOpen {
 		return
 	}
-	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent, Detail: "the write was refused"})
+	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent,
+		Detail: "the write was refused"})
 	if t.begun {
 		s.abortInLog(t, sequencer.CodeAbortedByAgent, "the write was refused")
 	}
@@ -214,7 +218,8 @@ func (s *session) content(ctx context.Context, rev revision) ([]byte, error) {
 		return nil, problem(codeLog, "the content at %d/%d cannot be fetched: %v", rev.ref.Partition, rev.ref.Offset, err)
 	}
 	if sha256.Sum256(body) != rev.ref.SHA256 {
-		return nil, problem(codeInternal, "the content at %d/%d is not the one that was written", rev.ref.Partition, rev.ref.Offset)
+		return nil, problem(codeInternal, "the content at %d/%d is not the one that was written",
+			rev.ref.Partition, rev.ref.Offset)
 	}
 	s.contents.put(rev.ref.SHA256, body)
 	return body, nil

@@ -1,4 +1,5 @@
-// Package api holds the JSON shapes of a sidecar's HTTP interface, as the sidecar answers them and a client reads them.
+// Package api holds the JSON shapes of a sidecar's HTTP interface, as the sidecar answers them and a client reads
+// them.
 package api
 
 // The states of a transaction.

@@ -133,7 +133,8 @@ func (c *Client) call(ctx context.Context, r request) (*answer, error) {
 func again(err error) bool {
 	var p *Problem
 	if errors.As(err, &p) {
-		return p.SafeSameKey && p.Retryable && (p.Status == http.StatusServiceUnavailable || p.Code == "idempotency_key_in_flight")
+		soon := p.Status == http.StatusServiceUnavailable || p.Code == "idempotency_key_in_flight"
+		return p.SafeSameKey && p.Retryable && soon
 	}
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
@@ -163,7 +164,8 @@ func (c *Client) once(ctx context.Context, r *request) (*answer, error) {
 		return nil, fmt.Errorf("read the answer of %s %s: %w", r.method, r.path, err)
 	}
 	if len(body) > maxAnswer {
-		return nil, &Problem{Code: "too_large", Status: resp.StatusCode, Detail: "the answer is larger than this client reads"}
+		return nil, &Problem{Code: "too_large", Status: resp.StatusCode,
+			Detail: "the answer is larger than this client reads"}
 	}
 	out := &answer{resp.StatusCode, resp.Header, body}
 	if resp.StatusCode >= http.StatusBadRequest {

@@ -194,17 +194,20 @@ func (d *Door) Closure(_ context.Context, _ string, tx sequencer.TxID, limit int
 		if o.Tx != tx {
 			continue
 		}
-		out.Rows = []topology.ClosureRow{{Tx: tx, Agent: o.Agent, Status: o.Kind.String(), Code: o.Code, Seq: o.Seq, RestsOn: o.RestsOn}}
+		out.Rows = []topology.ClosureRow{{Tx: tx, Agent: o.Agent, Status: o.Kind.String(), Code: o.Code,
+			Seq: o.Seq, RestsOn: o.RestsOn}}
 	}
 	return out, nil
 }
 
 // Frontier is part of the log's interface to a sidecar: shards only.
-func (d *Door) Frontier(_ context.Context, ws string, prefix sequencer.Scope, limit int) ([]topology.FrontierRow, error) {
+func (d *Door) Frontier(_ context.Context, ws string, prefix sequencer.Scope,
+	limit int) ([]topology.FrontierRow, error) {
 	var out []topology.FrontierRow
 	for _, row := range d.log.snapshot(0).Shards {
 		if prefix.Covers(row.Scope) && len(out) < limit {
-			out = append(out, topology.FrontierRow{Workspace: ws, Scope: row.Scope, Seq: row.Version, Version: row.Version, Writer: row.Writer})
+			out = append(out, topology.FrontierRow{Workspace: ws, Scope: row.Scope, Seq: row.Version,
+				Version: row.Version, Writer: row.Writer})
 		}
 	}
 	return out, nil
