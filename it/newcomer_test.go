@@ -1,0 +1,118 @@
+package it
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// TestNewcomerDev starts "hence dev" as a newcomer does, prints the time until /readyz says yes, and settles one
+// transaction with what it printed.
+func TestNewcomerDev(t *testing.T) {
+	path := binary(t)
+	start := time.Now()
+	p, line := harness.SpawnServing(t, 30*time.Second, path, "dev", "--random-ports", "--output", "json")
+	var dev struct {
+		URL, Token, Workspace string
+		Durable               bool
+		ReadyMs               float64 `json:"ready_ms"`
+	}
+	if err := json.Unmarshal(line, &dev); err != nil {
+		t.Fatalf("%v: %s", err, line)
+	}
+	harness.Eventually(t, 10*time.Second, func() error { return readyz(t.Context(), dev.URL) })
+	ready := time.Since(start)
+	t.Logf("/readyz answered %v after the start of the process (aim: 1 s); it says %.0f ms itself", ready, dev.ReadyMs)
+	if ready > 10*time.Second {
+		t.Errorf("ready after %v", ready)
+	}
+	if dev.Durable {
+		t.Error("it says that it is durable, without a data folder")
+	}
+	oneTransaction(t, client.New(dev.URL, dev.Token, client.WithWorkspace(dev.Workspace)))
+	if err := p.Interrupt(); err != nil {
+		t.Fatal(err)
+	}
+	if _, code, err := p.Wait(20 * time.Second); err != nil || code != 0 && code != 130 {
+		t.Errorf("after Ctrl-C it ended with %d: %v\n%s", code, err, p.Words())
+	}
+}
+
+func readyz(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return &client.Problem{Status: resp.StatusCode, Code: "not_ready", Detail: resp.Status}
+	}
+	return nil
+}
+
+// oneTransaction reads, writes, seals and reads back.
+func oneTransaction(t *testing.T, c *client.Client) {
+	t.Helper()
+	tx, err := c.Begin(t.Context(), client.BeginOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shard, err := tx.Read(t.Context(), "shard:/orders/1"); err != nil || shard.Exists {
+		t.Fatalf("a shard that nobody wrote is %+v: %v", shard, err)
+	}
+	if err := tx.Write(t.Context(), "shard:/orders/1", []byte("paid"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d, err := tx.Seal(t.Context())
+	if err != nil || d.State != "committed" || d.Seq == 0 {
+		t.Fatalf("the decision is %+v: %v", d, err)
+	}
+	if shard, err := c.Get(t.Context(), "shard:/orders/1"); err != nil || string(shard.Content) != "paid" {
+		t.Fatalf("the shard is %+v: %v", shard, err)
+	}
+}
+
+// TestNewcomerDemo runs the first command of README.md as it is printed there.
+func TestNewcomerDemo(t *testing.T) {
+	root := repositoryRoot(t)
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const demo, tests = "go run ./cmd/hence demo", "go test ./..."
+	for _, command := range []string{demo, tests} {
+		if !strings.Contains(string(readme), "\n"+command+" ") {
+			t.Errorf("README.md does not have the command %q any more: mend it or this test", command)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), harness.BuildBound)
+	defer cancel()
+	words := strings.Fields(demo)
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir = root
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", demo, err, errs.String())
+	}
+	if !strings.Contains(string(out), "The check holds.") {
+		t.Errorf("%s prints no verdict:\n%s", demo, out)
+	}
+	t.Logf("%s:\n%s", demo, out)
+}
