@@ -114,12 +114,20 @@ func (f *Fold) staleRead(t *tx) finding {
 		return finding{}
 	}
 	for _, r := range t.Seal.Reads {
-		if r.View < f.floor && !f.weaken.has(WeakenRecheck) {
+		if r.View < f.floor {
 			return finding{code: CodeTooOld, scope: r.Scope, level: A1, detail: "the read is older than what the workspace remembers"}
 		}
-		if at, seq, w, found := f.window.after(r.Scope, r.View); found {
-			return movedBy(CodeStaleRead, A1, at, seq, w)
+		if why := f.movedRead(r); why.found() {
+			return why
 		}
+	}
+	return finding{}
+}
+
+// movedRead: the window shows a write above a read's view seq.
+func (f *Fold) movedRead(r Read) finding {
+	if at, seq, w, found := f.window.after(r.Scope, r.View); found {
+		return movedBy(CodeStaleRead, A1, at, seq, w)
 	}
 	return finding{}
 }

@@ -116,7 +116,14 @@ func (f *Fold) tryDecide(t *tx) bool {
 func (f *Fold) advanceSeal(t *tx) {
 	why := t.stale
 	if f.weaken.has(WeakenRecheck) {
-		why = f.staleRead(t)
+		if j := f.judgeSeal(t, false); j.blocked && !j.refused.found() {
+			return
+		}
+		for _, r := range t.Seal.Reads {
+			if !why.found() {
+				why = f.movedRead(r)
+			}
+		}
 	}
 	if why.found() {
 		f.abort(t, why)
