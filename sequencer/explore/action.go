@@ -134,7 +134,12 @@ func (m *model) progress(w *world, who int, out []action) []action {
 func (m *model) operation(w *world, who int, out []action) []action {
 	a := &w.agents[who]
 	t := &a.txs[0]
-	add := func(v verb, arg seq) { out = append(out, action{who: uint8(who), verb: v, arg: arg}) }
+	add := func(v verb, arg seq) {
+		out = append(out, action{who: uint8(who), verb: v, arg: arg})
+		if m.exact() && t.base == 0 && v != doRead && w.head > a.view {
+			out = append(out, action{who: uint8(who), verb: v, arg: w.head}) // its view may have moved before it began
+		}
+	}
 	if m.explicitBegin(who) && !t.begun {
 		add(doBegin, 0)
 		return out

@@ -135,7 +135,7 @@ func (m *model) read(s *state, who int, view seq) {
 	op := m.cfg.Agents[who].Program[a.pc]
 	scope := op.Scopes[0]
 	r := read{scope: uint8(scope), view: view, swap: op.Kind == OpSwap}
-	m.openAt(s, a, t)
+	m.openAt(t, view)
 	if m.shards[scope] {
 		v := s.shard[scope].shown(view)
 		r.value, r.version = v.value, v.at
@@ -155,9 +155,9 @@ func (m *model) read(s *state, who int, view seq) {
 }
 
 // openAt notes the base of a transaction at its first step.
-func (m *model) openAt(s *state, a *agent, t *txn) {
+func (m *model) openAt(t *txn, view seq) {
 	if t.base == 0 {
-		t.base = a.view
+		t.base = view
 	}
 }
 

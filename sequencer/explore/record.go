@@ -24,7 +24,7 @@ func (m *model) record(s *state, act action) {
 		m.step(s, in)
 		return
 	}
-	m.openAt(s, a, t)
+	m.openAt(t, max(a.view, act.arg))
 	in.Tx, in.Base = m.txID(who, t), sequencer.Seq(t.base)
 	switch act.verb {
 	case doBegin:
