@@ -1,8 +1,11 @@
 package topology
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -15,8 +18,7 @@ import (
 //   - a decoder that meets a longer array skips what it does not know;
 //   - anything else that changes takes a new format version.
 //
-// The MessagePack library's own Encoder and Decoder are not used: they reach every byte through an interface and
-// allocate by the lengths that a record claims. The tests hold this walker against the library.
+// The values themselves are written and read by the MessagePack library, field by field; msgpack.go has the bounds.
 
 // ErrMalformed is returned by every decoder when the bytes are not a record of the format: cut short, lying about a
 // length, of a wrong type, not UTF-8, or beyond a bound. The record can never be read; park it.
@@ -55,8 +57,11 @@ const (
 // walker carries one record through its codec, in either direction.
 type walker struct {
 	decoding bool
-	b        []byte // encoding: written so far; decoding: not read yet
-	left     int    // decoding: values left in the array that is being read
+	enc      *msgpack.Encoder // encoding only
+	dec      *msgpack.Decoder // decoding only, as are those below
+	in       *bytes.Reader    // what dec reads; it buffers nothing, so what it has left is what is not read yet
+	text     []byte           // room for the text that is being read
+	left     int              // values left in the array that is being read
 	maxItems int
 	maxText  int
 	err      error // the first one; nothing is read or written after it
@@ -74,20 +79,27 @@ type codec[T any] struct {
 }
 
 func (c codec[T]) encode(v *T) ([]byte, error) {
-	w := &walker{b: make([]byte, 0, c.roomBytes), maxText: c.maxText}
-	w.putUint(c.version)
+	out := bytes.NewBuffer(make([]byte, 0, c.roomBytes))
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(out)
+	w := &walker{enc: enc, maxText: c.maxText}
+	number(w, &c.version)
 	c.walk(w, v)
-	if w.err == nil && len(w.b) > c.maxBytes {
-		w.fail("%d bytes, at most %d are allowed", len(w.b), c.maxBytes)
+	if w.err == nil && out.Len() > c.maxBytes {
+		w.fail("%d bytes, at most %d are allowed", out.Len(), c.maxBytes)
 	}
 	if w.err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.record, w.err)
 	}
-	return w.b, nil
+	return out.Bytes(), nil
 }
 
 func (c codec[T]) decode(b []byte) (*T, error) {
-	w := &walker{decoding: true, b: b, left: 2, maxItems: c.maxItems, maxText: c.maxText}
+	dec, in := msgpack.GetDecoder(), bytes.NewReader(b)
+	defer msgpack.PutDecoder(dec)
+	dec.Reset(in)
+	w := &walker{decoding: true, dec: dec, in: in, left: 2, maxItems: c.maxItems, maxText: c.maxText}
 	if len(b) > c.maxBytes {
 		w.malformed("%d bytes, at most %d are read", len(b), c.maxBytes)
 	}
@@ -98,8 +110,8 @@ func (c codec[T]) decode(b []byte) (*T, error) {
 	}
 	v := new(T)
 	c.walk(w, v)
-	if w.err == nil && len(w.b) > 0 {
-		w.malformed("%d bytes follow the record", len(w.b))
+	if w.err == nil && in.Len() > 0 {
+		w.malformed("%d bytes follow the record", in.Len())
 	}
 	if w.err != nil {
 		return nil, fmt.Errorf("decode %s: %w", c.record, w.err)
@@ -132,7 +144,7 @@ func (w *walker) take() bool {
 // open begins a struct of so many known fields, of which the first release wrote least; its result goes to close.
 func (w *walker) open(known, least int) (outer int) {
 	if !w.decoding {
-		w.putArrayLen(known)
+		w.keep(w.enc.EncodeArrayLen(known))
 		return 0
 	}
 	if !w.take() {
@@ -162,7 +174,7 @@ func (w *walker) close(outer int) {
 // number walks an unsigned integer.
 func number[T ~uint8 | ~uint32 | ~uint64](w *walker, p *T) {
 	if !w.decoding {
-		w.putUint(uint64(*p))
+		w.keep(w.enc.EncodeUint(uint64(*p)))
 		return
 	}
 	if !w.take() {
@@ -177,7 +189,7 @@ func number[T ~uint8 | ~uint32 | ~uint64](w *walker, p *T) {
 // signed walks a signed integer.
 func signed[T ~int8 | ~int32 | ~int64](w *walker, p *T) {
 	if !w.decoding {
-		w.putInt(int64(*p))
+		w.keep(w.enc.EncodeInt(int64(*p)))
 		return
 	}
 	if !w.take() {
@@ -192,7 +204,7 @@ func signed[T ~int8 | ~int32 | ~int64](w *walker, p *T) {
 // truth walks a bool.
 func (w *walker) truth(p *bool) {
 	if !w.decoding {
-		w.putBool(*p)
+		w.keep(w.enc.EncodeBool(*p))
 		return
 	}
 	if w.take() {
@@ -220,8 +232,9 @@ func (w *walker) content(p *[]byte) {
 	if !w.take() {
 		return
 	}
-	if b := w.readBytes(len(w.b)); len(b) > 0 {
-		*p = append([]byte(nil), b...)
+	if n := w.bytesLen(); n > 0 {
+		*p = make([]byte, n)
+		w.check(w.dec.ReadFull(*p))
 	}
 }
 
@@ -229,7 +242,7 @@ func (w *walker) content(p *[]byte) {
 func (w *walker) hash(p *sequencer.Hash) {
 	if !w.decoding {
 		if *p == (sequencer.Hash{}) {
-			w.putNil()
+			w.keep(w.enc.EncodeNil())
 		} else {
 			w.putBytes(p[:])
 		}
@@ -238,18 +251,18 @@ func (w *walker) hash(p *sequencer.Hash) {
 	if !w.take() || w.readNil() {
 		return
 	}
-	b := w.readBytes(len(p))
-	if w.err == nil && len(b) != len(p) {
-		w.malformed("a hash of %d bytes", len(b))
+	if n := w.bytesLen(); n != len(p) {
+		w.malformed("a hash of %d bytes", n)
+		return
 	}
-	copy(p[:], b)
+	w.check(w.dec.ReadFull(p[:]))
 }
 
 // pointer walks a struct that may be absent.
 func pointer[T any](w *walker, p **T, walk func(*walker, *T)) {
 	if !w.decoding {
 		if *p == nil {
-			w.putNil()
+			w.keep(w.enc.EncodeNil())
 		} else {
 			walk(w, *p)
 		}
@@ -269,7 +282,7 @@ func pointer[T any](w *walker, p **T, walk func(*walker, *T)) {
 // list walks a list whose items take at least so many bytes each; an empty one is nil.
 func list[T any](w *walker, p *[]T, itemBytes int, walk func(*walker, *T)) {
 	if !w.decoding {
-		w.putArrayLen(len(*p))
+		w.keep(w.enc.EncodeArrayLen(len(*p)))
 		for i := range *p {
 			walk(w, &(*p)[i])
 		}

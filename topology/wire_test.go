@@ -81,14 +81,12 @@ func TestHostileLengths(t *testing.T) {
 	}
 	for name, b := range inputs {
 		for record, decode := range decoders {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			err := decode(b)
-			runtime.ReadMemStats(&after)
+			var err error
+			got := allocated(func() { err = decode(b) })
 			if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrForeignVersion) {
 				t.Errorf("%s as %s: %v, want an error", name, record, err)
 			}
-			if got := after.TotalAlloc - before.TotalAlloc; got > 32*uint64(len(b))+64<<10 {
+			if got > 32*uint64(len(b))+64<<10 {
 				t.Errorf("%s as %s: allocates %d bytes for an input of %d", name, record, got, len(b))
 			}
 		}
@@ -197,62 +195,101 @@ func TestNotUTF8(t *testing.T) {
 	}
 }
 
-// TestLibraryAgrees holds our writing of MessagePack to the library's, value by value.
-func TestLibraryAgrees(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var want bytes.Buffer
-		enc := msgpack.NewEncoder(&want)
-		w := &walker{maxText: maxTextBytes}
-		keep := func(err error) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		u, i := rapid.Uint64().Draw(t, "uint"), rapid.Int64().Draw(t, "int")
-		s := strings.Repeat(rapid.String().Draw(t, "text"), rapid.SampledFrom([]int{0, 1, 100}).Draw(t, "times"))
-		p := bytes.Repeat([]byte{7}, rapid.SampledFrom([]int{1, 255, 256, 65_535, 65_536}).Draw(t, "bytes"))
-		n := rapid.SampledFrom([]int{0, 15, 16, 65_535, 65_536}).Draw(t, "items")
-		keep(enc.EncodeUint(u))
-		keep(enc.EncodeInt(i))
-		keep(enc.EncodeString(s))
-		keep(enc.EncodeBytes(p))
-		keep(enc.EncodeBool(true))
-		keep(enc.EncodeNil())
-		keep(enc.EncodeArrayLen(n))
-		w.putUint(u)
-		w.putInt(i)
-		w.putText(s)
-		w.putBytes(p)
-		w.putBool(true)
-		w.putNil()
-		w.putArrayLen(n)
-		if !bytes.Equal(w.b, want.Bytes()) {
-			t.Fatalf("%x, the library writes %x", w.b, want.Bytes())
-		}
-		r := &walker{decoding: true, maxText: maxTextBytes, b: append(w.b, make([]byte, 1<<17)...)}
-		if r.readUint() != u || r.readInt() != i || r.readText() != s || !bytes.Equal(r.readBytes(1<<20), p) ||
-			!r.readBool() || !r.readNil() || r.arrayLen(1, 1<<17) != n || r.err != nil {
-			t.Fatalf("read back otherwise: %v", r.err)
-		}
-	})
-}
-
-// TestEveryForm holds that numbers and lengths are read in forms that we do not write.
+// TestEveryForm holds that numbers are read in forms that we do not write, and that none is taken for another.
 func TestEveryForm(t *testing.T) {
+	u, i := recordCodec("natural", 0, number[uint64]), recordCodec("integer", 0, signed[int64])
 	for _, form := range []string{"\x05", "\xcc\x05", "\xcd\x00\x05", "\xce\x00\x00\x00\x05",
 		"\xcf\x00\x00\x00\x00\x00\x00\x00\x05",
 		"\xd0\x05", "\xd1\x00\x05", "\xd2\x00\x00\x00\x05", "\xd3\x00\x00\x00\x00\x00\x00\x00\x05"} {
-		u, i := &walker{b: []byte(form)}, &walker{b: []byte(form)}
-		if u.readUint() != 5 || i.readInt() != 5 || u.err != nil || i.err != nil {
-			t.Errorf("%x is not read as 5: %v, %v", form, u.err, i.err)
+		if n, err := u.decode([]byte("\x01" + form)); err != nil || *n != 5 {
+			t.Errorf("%x is not read as the natural number 5: %v", form, err)
+		}
+		if n, err := i.decode([]byte("\x01" + form)); err != nil || *n != 5 {
+			t.Errorf("%x is not read as the integer 5: %v", form, err)
 		}
 	}
 	for _, form := range []string{"\xff", "\xd0\xff", "\xd1\xff\xff", "\xd3\xff\xff\xff\xff\xff\xff\xff\xff",
-		"\xc0", "\xcb"} {
-		if w := (&walker{b: []byte(form)}); w.readUint() != 0 || w.err == nil {
-			t.Errorf("%x is read as a natural number", form)
+		"\xc0", "\xcb", "\xcb\x00\x00\x00\x00\x00\x00\x00\x00", "\xa1x"} {
+		if n, err := u.decode([]byte("\x01" + form)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%x is read as the natural number %d: %v", form, n, err)
 		}
 	}
+	large := "\x01\xcf\xff\xff\xff\xff\xff\xff\xff\xff"
+	if n, err := u.decode([]byte(large)); err != nil || *n != ^uint64(0) {
+		t.Errorf("the largest number: %v", err)
+	}
+	if n, err := i.decode([]byte(large)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a number over the largest integer is read as %d: %v", n, err)
+	}
+}
+
+// TestTypesApart holds that nil, texts, bytes and lists are not taken for each other, as the library would.
+func TestTypesApart(t *testing.T) {
+	for _, form := range []string{"\xc0", "\xc4\x01a", "\xa1a", "\x91\xa1a", "\xc3", "\x80", "\xd4\x01a", "\xc1", ""} {
+		record := []byte("\x01" + form)
+		taken := map[string]bool{}
+		see := func(what string, err error) {
+			if taken[what] = err == nil; err != nil && !errors.Is(err, ErrMalformed) {
+				t.Errorf("%x as a %s: %v, want ErrMalformed", form, what, err)
+			}
+		}
+		_, err := recordCodec("text", 0, text[string]).decode(record)
+		see("text", err)
+		_, err = recordCodec("content", 0, (*walker).content).decode(record)
+		see("content", err)
+		_, err = recordCodec("truth", 0, (*walker).truth).decode(record)
+		see("truth", err)
+		_, err = recordCodec("list", 0, func(w *walker, p *[]string) { list(w, p, wordBytes, text) }).decode(record)
+		see("list", err)
+		want := map[string]bool{"text": form == "\xa1a", "content": form == "\xc4\x01a", "truth": form == "\xc3",
+			"list": form == "\x91\xa1a"}
+		if !reflect.DeepEqual(taken, want) {
+			t.Errorf("%x is taken as %v, want %v", form, taken, want)
+		}
+	}
+}
+
+// TestHostileExtras holds that a field which a newer writer appended costs no more than its bytes, however long or
+// deep it claims to be.
+func TestHostileExtras(t *testing.T) {
+	c := recordCodec("one", 0, func(w *walker, p *uint64) {
+		outer := w.open(1, 1)
+		number(w, p)
+		w.close(outer)
+	})
+	const deep = MaxRecordBytes - 16
+	for name, extra := range map[string]string{
+		"deep":  strings.Repeat("\x91", deep) + "\xc0",
+		"maps":  strings.Repeat("\x81\x01", deep/2) + "\xc0",
+		"wide":  "\xdd\x00\x10\x00\x00" + strings.Repeat("\xc0", 1<<20),
+		"large": "\xc6\x00\x10\x00\x00" + strings.Repeat("\xc0", 1<<20),
+	} {
+		if got := allocated(func() {
+			if _, err := c.decode([]byte("\x01\x92\x07" + extra)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}); got > 2*MaxRecordBytes { // one copy is the test's own
+			t.Errorf("%s: allocates %d bytes", name, got)
+		}
+	}
+	for _, head := range []string{"\xdd", "\xdf", "\xdb", "\xc6", "\xc9"} {
+		if got := allocated(func() {
+			record := []byte("\x01\x92\x07" + head + "\xff\xff\xff\xff\x01")
+			if _, err := c.decode(record); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%x of 4 G: %v, want ErrMalformed", head, err)
+			}
+		}); got > 8<<10 {
+			t.Errorf("%x of 4 G: allocates %d bytes", head, got)
+		}
+	}
+}
+
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // TestDecisionsOfLongNames holds that a decision about the longest names an intent can have can be written.
