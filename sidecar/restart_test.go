@@ -1,0 +1,212 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+)
+
+// crash runs another sidecar of the agent on a copy of the journal as it is now: what a killed process leaves.
+func (r *rig) crash(t *testing.T, door Log, change func([]byte) []byte) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	name := "journal-" + r.config.Workspace + "-" + r.config.Agent
+	content := must(os.ReadFile(filepath.Join(r.config.DataDir, name)))(t)
+	if change != nil {
+		content = change(content)
+	}
+	if content != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return start(t, r.config.Agent, door, func(c *Config) { c.DataDir = dir })
+}
+
+func problemIn(t *testing.T, err error) *client.Problem {
+	t.Helper()
+	var p *client.Problem
+	if !errors.As(err, &p) {
+		t.Fatalf("not a problem: %v", err)
+	}
+	return p
+}
+
+// After a crash open transactions are lost and say what to read again; sealed ones are told as the log decided them;
+// loose reads still bind the next seal.
+func TestCrash(t *testing.T) {
+	log := newLog()
+	doorA := log.Door()
+	a, b := start(t, "a", doorA), start(t, "b", log.Door())
+	ctx := background(t)
+	must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	done := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	if err := done.Write(ctx, "shard:/done", []byte("d"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	told := must(done.Seal(ctx))(t)
+	open := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(open.Read(ctx, "shard:/x"))(t)
+	ordered := must(a.client.Begin(ctx, client.BeginOptions{Mode: "ordered"}))(t)
+	must(ordered.Read(ctx, "shard:/o"))(t)
+	sealed := sealUnanswered(t, a, doorA, log)
+	must(a.client.Get(ctx, "shard:/x"))(t)
+
+	again := a.crash(t, log.Door(), nil)
+	for _, tx := range []*client.Tx{open, ordered} {
+		p := problemIn(t, again.client.Tx(tx.ID()).Write(ctx, "shard:/z", nil, client.WriteOptions{}))
+		if p.Status != 410 || p.Code != codeSessionLost || len(p.ReRead) != 1 {
+			t.Fatalf("%s: %+v", tx.ID(), p)
+		}
+		_, err := again.client.Tx(tx.ID()).Seal(ctx)
+		if p := problemIn(t, err); p.Status != 410 {
+			t.Fatalf("%s: %+v", tx.ID(), p)
+		}
+	}
+	if d := must(again.client.Tx(done.ID()).Seal(ctx))(t); d.State != api.StateCommitted || d.Seq != told.Seq {
+		t.Fatalf("told %+v, after the crash %+v", told, d)
+	}
+	if d := must(again.client.Tx(sealed).Seal(ctx))(t); d.State != api.StateCommitted || d.Seq == 0 {
+		t.Fatalf("sealed before the crash: %+v", d)
+	}
+	next := must(again.client.Tx(open.ID()).Retry(ctx))(t)
+	if next.Opened().Attempt != 2 {
+		t.Fatalf("the successor: %+v", next.Opened())
+	}
+	must(b.client.Put(ctx, "shard:/x", []byte("2"), client.WriteOptions{}))(t)
+	if err := again.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	if d := must(again.client.Put(ctx, "shard:/z", []byte("rests on x"), client.WriteOptions{}))(t); d.Code != "stale_read" {
+		t.Fatalf("the loose read from before the crash was forgotten: %+v", d)
+	}
+	if d := must(again.client.Put(ctx, "shard:/z", []byte("again"), client.WriteOptions{}))(t); d.State != api.StateCommitted {
+		t.Fatalf("the next one: %+v", d)
+	}
+}
+
+// sealUnanswered seals a transaction whose decision the sidecar does not see.
+func sealUnanswered(t *testing.T, r *rig, door *memlog.Door, log *memlog.Log) string {
+	t.Helper()
+	ctx := background(t)
+	tx := must(r.client.Begin(ctx, client.BeginOptions{}))(t)
+	if err := tx.Write(ctx, "shard:/sealed", []byte("s"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	door.Hold()
+	short, cancel := context.WithCancel(ctx)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, _ = tx.Seal(short)
+	}()
+	err := log.Until(ctx, func() bool {
+		for _, o := range log.Outcomes() {
+			if o.Kind == sequencer.OutcomeCommitted && string(o.Tx) == tx.ID() {
+				return true
+			}
+		}
+		return false
+	})
+	cancel()
+	<-sent
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tx.ID()
+}
+
+// A damaged or missing journal of a session that was alive fails closed: the agent is told once to read again.
+func TestJournalLost(t *testing.T) {
+	for name, change := range map[string]func([]byte) []byte{
+		"damaged": func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
+		"missing": func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := newLog()
+			a := start(t, "a", log.Door())
+			ctx := background(t)
+			must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+			must(tx.Read(ctx, "shard:/x"))(t)
+			must(a.client.Get(ctx, "shard:/x"))(t)
+			again := a.crash(t, log.Door(), change)
+			_, err := again.client.Tx(tx.ID()).Read(ctx, "shard:/x")
+			if p := problemIn(t, err); p.Status != 410 || p.Code != codeSessionLost {
+				t.Fatalf("the open transaction: %+v", p)
+			}
+			_, err = again.client.Put(ctx, "shard:/y", []byte("rests on x"), client.WriteOptions{})
+			if p := problemIn(t, err); p.Status != 410 || p.Code != codeSessionLost || p.SafeSameKey {
+				t.Fatalf("a write that rests on forgotten reads: %+v", p)
+			}
+			if d := must(again.client.Put(ctx, "shard:/y", []byte("read again"), client.WriteOptions{}))(t); d.State != "committed" {
+				t.Fatalf("after reading again: %+v", d)
+			}
+		})
+	}
+}
+
+// When its lease ends a running sidecar joins again; what was open is lost, and new work goes on.
+func TestLeaseEnds(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door(), func(c *Config) { c.Limits.WatermarkEvery = testWait })
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Read(ctx, "shard:/x"))(t)
+	former := a.session.now()
+	for log.Seq() < 2 { // until the lease's end and the new join are decided
+		if err := log.Tick(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := tx.Read(ctx, "shard:/x")
+	for err == nil {
+		_, err = tx.Read(ctx, "shard:/x")
+	}
+	if p := problemIn(t, err); p.Code != codeSessionLost || len(p.ReRead) != 1 {
+		t.Fatalf("the open transaction: %+v", p)
+	}
+	next := must(tx.Retry(ctx))(t)
+	must(next.Read(ctx, "shard:/x"))(t)
+	if d := must(next.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("the successor: %+v", d)
+	}
+	if now := a.session.now(); now <= former {
+		t.Fatalf("incarnation %d after %d", now, former)
+	}
+}
+
+// When another sidecar of the agent joins, this one does not fight for the session; a request brings it back.
+func TestSuperseded(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	second := start(t, "a", log.Door())
+	seen := func() bool { return a.session.now() == 0 }
+	if err := a.view.waits.until(ctx, waitSeq, seen); err != nil {
+		t.Fatal(err)
+	}
+	if a.session.wantsJoin() {
+		t.Fatal("the first one wants the session back without being asked")
+	}
+	if _, err := a.client.Get(ctx, "shard:/x"); err != nil {
+		t.Fatalf("a request to the first one: %v", err)
+	}
+	if err := second.view.waits.until(ctx, waitSeq, func() bool { return second.session.now() == 0 }); err != nil {
+		t.Fatal(err)
+	}
+}
