@@ -48,7 +48,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	r := &run{cfg: &cfg, plan: plan, log: newDecisionLog()}
 	r.workspace = fmt.Sprintf("demo-%d-%s", cfg.Seed, strings.ToLower(secret.Text()[:10]))
 	report, err := r.everything(ctx, dir)
-	if err != nil && cfg.Processes {
+	if err != nil && cfg.Processes && ctx.Err() == nil {
 		return nil, fmt.Errorf("%w (what the child processes wrote is in %s)", err, dir)
 	}
 	return report, errors.Join(err, os.RemoveAll(dir))
@@ -70,8 +70,8 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 		defer servers.Close()
 		g.brokers, g.nats = servers.Brokers, servers.NATS
 	}
-	if err := streams.EnsureTopics(ctx, g.streams()); err != nil {
-		return nil, fmt.Errorf("create the topics: %w", err)
+	if err := ensureTopics(ctx, g.streams()); err != nil {
+		return nil, err
 	}
 	own, err := streams.Dial(ctx, g.streams())
 	if err != nil {
@@ -84,6 +84,25 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 	}
 	defer r.cluster.close()
 	return r.guarded(ctx)
+}
+
+// ensureTopics creates the topics that are missing and says what is wrong with those that were there.
+func ensureTopics(ctx context.Context, cfg streams.Config) error {
+	if err := streams.EnsureTopics(ctx, cfg); err != nil {
+		return fmt.Errorf("create the topics: %w", err)
+	}
+	problems, err := streams.VerifyTopics(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("verify the topics: %w", err)
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.String()
+	}
+	return fmt.Errorf("the topics on %v are not as they must be:\n%s", cfg.Brokers, strings.Join(lines, "\n"))
 }
 
 func (r *run) startCluster(ctx context.Context, g *ground) (cluster, error) {

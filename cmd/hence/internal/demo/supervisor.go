@@ -21,7 +21,8 @@ const (
 	graceBound   = 5 * time.Second  // from the end of a child's input to its kill
 	minBackoff   = 50 * time.Millisecond
 	maxBackoff   = 2 * time.Second
-	maxFailures  = 30 // starts in a row that never became ready
+	maxFailures  = 20               // starts in a row that never became ready, or that soon ended by themselves
+	calm         = 10 * time.Second // a child that served so long has not failed
 	maxReadyLine = 16 << 10
 )
 
@@ -51,9 +52,10 @@ type Spec struct {
 // so it also ends when the supervisor is killed.
 type Supervisor struct {
 	program  string
-	logDir   string    // each child's standard error goes to a file in it
-	announce io.Writer // one line of JSON for each child that serves
-	grace    time.Duration
+	logDir   string        // each child's standard error goes to a file in it
+	announce io.Writer     // one line of JSON for each child that serves
+	grace    time.Duration // from the end of a child's input to its kill
+	slowest  time.Duration // pause before a further start
 	printing sync.Mutex
 
 	ctx    context.Context
@@ -65,7 +67,7 @@ type Supervisor struct {
 // NewSupervisor returns a supervisor of children that run program. The caller must Close it.
 func NewSupervisor(program, logDir string, announce io.Writer) *Supervisor {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Supervisor{program: program, logDir: logDir, announce: announce, grace: graceBound,
+	return &Supervisor{program: program, logDir: logDir, announce: announce, grace: graceBound, slowest: maxBackoff,
 		ctx: ctx, cancel: cancel, failed: make(chan error, 1)}
 }
 
@@ -101,29 +103,30 @@ type result struct {
 func (s *Supervisor) supervise(spec Spec, first chan<- result) {
 	address, failures, backoff := "", 0, minBackoff
 	for starts := 1; s.ctx.Err() == nil; starts++ {
-		ended, ready, err := s.startOnce(spec, address)
-		switch {
-		case err == nil:
-			failures, backoff = 0, minBackoff
+		c, ready, err := s.startOnce(spec, address)
+		if err != nil && address == "" {
+			first <- result{err: err}
+			return
+		}
+		if err == nil {
 			if address == "" {
 				address = ready.Address
 				first <- result{address: address}
 			}
 			s.print(Announcement{Ready: ready, Starts: starts})
-			<-ended
-		case address == "":
-			first <- result{err: err}
-			return
-		case failures == maxFailures:
+			err = c.served()
+		}
+		if failures++; err == nil {
+			failures, backoff = 0, minBackoff
+		}
+		if failures == maxFailures {
 			s.fail(fmt.Errorf("%s was started %d times in vain: %w", spec.Name, failures, err))
 			return
-		default:
-			failures++
 		}
 		if pause(s.ctx, backoff) != nil {
 			return
 		}
-		backoff = min(2*backoff, maxBackoff)
+		backoff = min(2*backoff, s.slowest)
 	}
 }
 
@@ -144,8 +147,8 @@ func (s *Supervisor) print(a Announcement) {
 	fmt.Fprintf(s.announce, "%s\n", line)
 }
 
-// startOnce starts the child once and waits for its ready line. ended is closed when the process is gone.
-func (s *Supervisor) startOnce(spec Spec, address string) (ended <-chan struct{}, ready Ready, err error) {
+// startOnce starts the child once and waits for its ready line.
+func (s *Supervisor) startOnce(spec Spec, address string) (*child, Ready, error) {
 	c, err := s.spawn(spec, address)
 	if err != nil {
 		return nil, Ready{}, err
@@ -155,7 +158,7 @@ func (s *Supervisor) startOnce(spec Spec, address string) (ended <-chan struct{}
 	select {
 	case ready, ok := <-c.ready:
 		if ok {
-			return c.ended, ready, nil
+			return c, ready, nil
 		}
 		<-c.ended
 		return nil, Ready{}, fmt.Errorf("%s ended before it was ready: %s", spec.Name, c.lastWords())
@@ -173,8 +176,20 @@ func (s *Supervisor) startOnce(spec Spec, address string) (ended <-chan struct{}
 type child struct {
 	ready   chan Ready // one value, or closed without one
 	ended   chan struct{}
+	state   *os.ProcessState // once it has ended
 	stop    context.CancelFunc
 	logPath string
+}
+
+// served waits until a child that became ready has ended. An error says that it soon gave up by itself: nobody
+// killed it, so another start is likely to end alike.
+func (c *child) served() error {
+	since := time.Now()
+	<-c.ended
+	if c.state == nil || !c.state.Exited() || time.Since(since) > calm {
+		return nil
+	}
+	return fmt.Errorf("it ended by itself (%s): %s", c.state, c.lastWords())
 }
 
 // spawn starts the process; when the supervisor closes, its input ends, and a grace later it is killed.
@@ -208,7 +223,9 @@ func (s *Supervisor) spawn(spec Spec, address string) (*child, error) {
 		defer stop()
 		defer close(c.ended)
 		readReady(stdout, c.ready)
-		fmt.Fprintf(log, "ended: %v\n", cmd.Wait())
+		err := cmd.Wait()
+		c.state = cmd.ProcessState
+		fmt.Fprintf(log, "process %d ended: %v\n", cmd.Process.Pid, err)
 		_ = log.Close() // nobody reads it unless something else went wrong
 	})
 	return c, nil

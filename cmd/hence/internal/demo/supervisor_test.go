@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childEnv makes the test binary play a child: "serve" listens, "stubborn" ignores the end of its input, "die"
-// never becomes ready.
+// childEnv makes the test binary play a child: "serve" listens, "stubborn" ignores the end of its input, "quit"
+// ends once it was ready, "die" never becomes ready.
 const childEnv = "HENCE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -46,6 +46,10 @@ func playChild(part, address string) int {
 		return 1
 	}
 	fmt.Printf("%s\n", line)
+	if part == "quit" {
+		fmt.Fprintln(os.Stderr, "the topics are wrong")
+		return 1
+	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	if part == "stubborn" {
 		select {}
@@ -135,6 +139,25 @@ func TestFailedStartSaysWhy(t *testing.T) {
 	_, err := s.Start(t.Context(), echo("die"))
 	if err == nil || !strings.Contains(err.Error(), "the port is taken") {
 		t.Fatalf("got %v, want the child's last words", err)
+	}
+}
+
+// TestQuitterIsReported starts a child that is ready and then gives up, every time: the supervisor ends that and
+// says why.
+func TestQuitterIsReported(t *testing.T) {
+	s := NewSupervisor(os.Args[0], t.TempDir(), io.Discard)
+	s.slowest = time.Millisecond
+	defer s.Close()
+	if _, err := s.Start(t.Context(), echo("quit")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-s.Failed():
+		if !strings.Contains(err.Error(), "the topics are wrong") {
+			t.Errorf("got %v, want the child's last words", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody said that the child gives up again and again")
 	}
 }
 
