@@ -29,8 +29,9 @@ type Deployment struct {
 	Workspace string
 	Config    streams.Config // of processors and clients started from now on
 
-	dir  string
-	stop func()
+	dir      string
+	stop     func()
+	registry *prometheus.Registry // of the running processors
 }
 
 // Deploy starts processors over servers. They stop with the test, after its sidecars.
@@ -78,8 +79,9 @@ func (w *testWriter) Write(p []byte) (int, error) {
 func (d *Deployment) StartProcessors(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	d.registry = prometheus.NewRegistry()
 	cfg := d.Config
-	cfg.Metrics = prometheus.NewRegistry()
+	cfg.Metrics = d.registry
 	ended := make(chan error, 1)
 	go func() { ended <- streams.Run(ctx, cfg) }()
 	d.stop = func() {
@@ -96,6 +98,28 @@ func (d *Deployment) StopProcessors() {
 		d.stop()
 		d.stop = nil
 	}
+}
+
+// Count is the sum of one of the processors' counters over its labels.
+func (d *Deployment) Count(tb testing.TB, name string) (sum float64) {
+	tb.Helper()
+	families, err := d.registry.Gather()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	known := false
+	for _, family := range families {
+		if family.GetName() == name {
+			known = true
+			for _, m := range family.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	if !known {
+		tb.Fatalf("the processors have no counter %s", name)
+	}
+	return sum
 }
 
 // Dial connects a client of the log that lives as long as the test.
