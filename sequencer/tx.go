@@ -76,13 +76,16 @@ func (a Answer) duplicate(in *Intent) bool { return a.Incarnation == in.Incarnat
 // answer remembers what an intent was answered with.
 func (t *tx) answer(in *Intent, seq Seq) { t.remember(Answer{in.Kind, in.Incarnation, in.N, seq}) }
 
-// remember replaces the answer to the latest intent of its kind.
+// remember replaces the answer to the latest intent of its kind. One that waited while a later one was refused is
+// answered after it: the greatest number stays, so that the later one's duplicate is known.
 func (t *tx) remember(a Answer) {
 	at, found := slices.BinarySearchFunc(t.Answers, a.Kind, func(a Answer, k IntentKind) int { return int(a.Kind) - int(k) })
 	if !found {
 		t.Answers = slices.Insert(t.Answers, at, a)
 	}
-	t.Answers[at] = a
+	if last := t.Answers[at]; last.Incarnation != a.Incarnation || last.N <= a.N {
+		t.Answers[at] = a
+	}
 }
 
 // covered reports whether the transaction already holds what it wants. A read is covered by either grant, a write by a
