@@ -19,7 +19,7 @@ const (
 	maxCallSteps = 5    // a tool's maximum time
 	lastPrograms = 5    // that each client must get done after the faults
 	traceLines   = 80
-	hashEvery    = 16 // records between two comparisons of state hashes
+	hashEvery    = 32 // records between two comparisons of state hashes
 )
 
 // run is one schedule.
@@ -50,7 +50,8 @@ func newRun(seed uint64, opts Options) *run {
 	if opts.Steps <= 0 {
 		opts.Steps = defaultSteps
 	}
-	r := &run{seed: seed, opts: opts, rng: rand.New(rand.NewPCG(seed, 0x68656e6365)), attempts: map[sequencer.TxID]*attempt{}}
+	r := &run{seed: seed, opts: opts, rng: rand.New(rand.NewPCG(seed, 0x68656e6365)),
+		attempts: map[sequencer.TxID]*attempt{}}
 	r.report = Report{Seed: seed, Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
 	r.swarm = r.draw()
 	r.truth = newTruth(r)
@@ -165,12 +166,10 @@ func (r *run) heal() {
 	for _, p := range r.procs {
 		p.heal()
 	}
-	if r.truth.rules.Observe || r.truth.rules.MaxOpen < 100 || r.truth.rules.MaxKept < 100<<10 {
-		rules := r.swarm.rules // as at the start, without its caps
-		rules.Version, rules.Observe = r.truth.rules.Version+1, false
-		rules.MaxOpen, rules.MaxKept, rules.MaxBytes = 1000, 640<<10, 4<<10
-		r.append(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})
-	}
+	rules := r.swarm.rules // as at the start, without caps that refuse honest work
+	rules.Version, rules.CapSeqs = r.truth.rules.Version+1, 4096
+	rules.MaxOpen, rules.MaxKept, rules.MaxBytes = 1000, 640<<10, 4<<10
+	r.append(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})
 	for end := r.now + healSteps; r.failed == "" && !r.atRest(); {
 		if r.now == end {
 			r.fail("not at rest %d steps after the last fault: %s", healSteps, r.unrest())

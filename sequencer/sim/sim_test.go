@@ -4,13 +4,17 @@ import (
 	"flag"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/sequencer"
 )
 
 var (
 	seedFlag      = flag.Uint64("seed", 1, "the schedule that TestSeed runs")
+	firstFlag     = flag.Uint64("first", 1, "the first seed of TestSchedules")
 	schedulesFlag = flag.Int("schedules", 10_000, "how many schedules TestSchedules runs")
 )
 
+// TestSeed repeats one schedule; the message of a violation says which.
 func TestSeed(t *testing.T) {
 	rep, err := Run(*seedFlag, Options{})
 	if err != nil {
@@ -19,15 +23,74 @@ func TestSeed(t *testing.T) {
 	t.Logf("%+v", rep)
 }
 
+// TestSchedules runs many schedules: none may break an invariant, and over all of them each rare branch is reached.
 func TestSchedules(t *testing.T) {
 	n := *schedulesFlag
 	if testing.Short() {
-		n = 500
+		n = min(n, 500)
 	}
 	start := time.Now()
-	sum, err := Batch(1, n, Options{})
+	sum, err := Batch(*firstFlag, n, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s%.0f schedules a second", &sum, float64(n)/time.Since(start).Seconds())
+	if sum.Voids*20 > n {
+		t.Errorf("%d of %d schedules are void: hardly anything committed in them", sum.Voids, n)
+	}
+	if missing := sum.Missing(); n >= 10_000 && len(missing) > 0 {
+		t.Errorf("no schedule of %d has reached %v", n, missing)
+	}
+}
+
+// TestSameSeedSameHash: a schedule is nothing but its seed.
+func TestSameSeedSameHash(t *testing.T) {
+	seen := map[sequencer.Hash]uint64{}
+	for seed := uint64(1); seed <= 40; seed++ {
+		a, err := Run(seed, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Run(seed, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Hash != b.Hash {
+			t.Fatalf("seed %d: %x, and then %x", seed, a.Hash, b.Hash)
+		}
+		if other, found := seen[a.Hash]; found {
+			t.Fatalf("seeds %d and %d have one hash", other, seed)
+		}
+		seen[a.Hash] = seed
+	}
+}
+
+// TestFindsWeakenedRules: with one rule of the fold switched off there is a schedule that shows what it is for. A
+// simulator that cannot fail is worth nothing.
+func TestFindsWeakenedRules(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		weaken sequencer.Weaken
+		within int
+	}{
+		{"1a older only", sequencer.WeakenOlderOnly, 300},
+		{"1b piecewise", sequencer.WeakenPiecewise, 300},
+		{"1c wait-die", sequencer.WeakenWaitDie, 300},
+		{"1e shard writes claim nothing", sequencer.WeakenShardNoClaim, 300},
+		{"2 dirty read", sequencer.WeakenDirtyRead, 300},
+		{"3a settlement is no write", sequencer.WeakenSettleNoWrite, 300},
+		{"5a no base", sequencer.WeakenNoBase, 300},
+		{"5b check again", sequencer.WeakenRecheck, 300},
+		{"5c read-only unchecked", sequencer.WeakenReadOnly, 300},
+		{"5e no floor for expected versions", sequencer.WeakenExpectNoFloor, 1000},
+		{"7d read grant covers write", sequencer.WeakenReadCovers, 300},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			sum, err := Batch(1, tc.within, Options{Weaken: tc.weaken})
+			if err == nil {
+				t.Fatalf("%d schedules do without the rule", tc.within)
+			}
+			t.Logf("after %d schedules: %.300s", sum.Schedules, err)
+		})
+	}
 }

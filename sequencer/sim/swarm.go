@@ -64,6 +64,9 @@ func (r *run) drawRules(version uint32) sequencer.Rules {
 	rules.Version = version
 	rules.HorizonSeqs = sequencer.Seq(5 + r.n(60))
 	rules.CapSeqs = sequencer.Seq(10 + r.n(150))
+	if r.chance(0.3) {
+		rules.CapSeqs = sequencer.Seq(4 + r.n(12)) // an idle transaction soon rests on what is forgotten
+	}
 	rules.LeaseTicks = sequencer.Tick(18 + r.n(16))
 	rules.DeadlineTicks = sequencer.Tick(15 + r.n(60))
 	rules.BoundTicks = sequencer.Tick(4 + r.n(20))

@@ -38,7 +38,8 @@ func (t *truth) traceIntent(offset int64, in *sequencer.Intent) {
 		fmt.Fprintf(&b, " %s seq=%d", in.Agent, in.Watermark.Seq)
 	}
 	if in.Begin != nil {
-		fmt.Fprintf(&b, " begin %s may %v group %q after %q", in.Begin.Mode, in.Begin.May, in.Begin.Group, in.Begin.Predecessor)
+		fmt.Fprintf(&b, " begin %s may %v group %q after %q", in.Begin.Mode, in.Begin.May, in.Begin.Group,
+			in.Begin.Predecessor)
 	}
 	t.r.note("%s", b.String())
 }

@@ -232,6 +232,12 @@ func (t *truth) onOwner(info *txInfo, o *sequencer.Outcome) {
 }
 
 func (t *truth) onGranted(info *txInfo, o *sequencer.Outcome) {
+	for _, x := range info.outs[:len(info.outs)-1] {
+		if x.Intent == o.Intent && (x.Kind == sequencer.OutcomeGranted || x.Kind == sequencer.OutcomeRefused) {
+			t.r.fail("%s is granted at %d and was answered at %d: %s %s", o.Intent, o.Seq, x.Seq, x.Kind, x.Code)
+			return
+		}
+	}
 	for _, h := range o.Added {
 		if h.Kind == sequencer.Granted && h.Access == sequencer.WriteAccess {
 			info.grants = append(info.grants, h.Scope)
