@@ -73,10 +73,10 @@ func (t *tx) sealID() string {
 }
 
 // wound aborts the younger transactions that stand in an older one's way.
-func (f *Fold) wound(by *tx, younger []*tx) {
+func (f *Fold) wound(by *tx, younger []*bound) {
 	for _, u := range younger {
-		if u.undecided() {
-			f.abort(u, finding{code: CodeWounded, moved: Writer{Tx: by.ID},
+		if u.t.undecided() {
+			f.abort(u.t, finding{code: CodeWounded, scope: u.Scope, moved: Writer{Tx: by.ID},
 				detail: "an older transaction asks for what this one was granted"})
 		}
 	}
@@ -130,8 +130,9 @@ func (f *Fold) applySettle(t *tx, in *Intent) {
 	case t.undecided():
 		f.refuse(in, t, finding{code: CodeNotDecided, detail: "the transaction is not decided"})
 	case t.final():
-		t.answer(in, t.Decision)
-		f.repeat(t.Decision)
+		seq := max(t.Decision, t.answered(IntentSettle).Seq) // its settlement, where it had one
+		t.answer(in, seq)
+		f.repeat(seq)
 	case t.Owner != in.Incarnation:
 		f.refuse(in, t, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})
 	default:

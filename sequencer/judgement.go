@@ -24,15 +24,19 @@ func (j *judgement) refuse(by Epoch, why finding) {
 	}
 }
 
-func (j *judgement) wound(u *tx) {
-	if !slices.Contains(j.wounds, u) {
-		j.wounds = append(j.wounds, u)
+func (j *judgement) wound(b *bound) {
+	at := slices.IndexFunc(j.wounds, func(w *bound) bool { return w.t == b.t })
+	switch {
+	case at < 0:
+		j.wounds = append(j.wounds, b)
+	case b.Scope < j.wounds[at].Scope:
+		j.wounds[at] = b
 	}
 }
 
 // done puts what was collected in an order that does not depend on how it was found.
 func (j judgement) done() judgement {
-	slices.SortFunc(j.wounds, func(a, b *tx) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	slices.SortFunc(j.wounds, func(a, b *bound) int { return cmp.Compare(a.t.Epoch, b.t.Epoch) })
 	slices.SortFunc(j.blockers, func(a, b Blocker) int {
 		return cmp.Or(cmp.Compare(a.Tx, b.Tx), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Why, b.Why))
 	})

@@ -7,7 +7,7 @@ import "slices"
 type judgement struct {
 	refused  finding
 	by       Epoch // of the transaction that refused names
-	wounds   []*tx
+	wounds   []*bound // one per younger transaction that is in the way
 	blocked  bool
 	blockers []Blocker // collected on request
 }
@@ -54,7 +54,7 @@ func (f *Fold) applyTouch(t *tx, in *Intent) {
 }
 
 // enqueueTouch makes a touch wait: it claims what it asks for, and those younger ones in its way are wounded.
-func (f *Fold) enqueueTouch(t *tx, wounds []*tx) {
+func (f *Fold) enqueueTouch(t *tx, wounds []*bound) {
 	if f.weaken.has(WeakenPiecewise) {
 		t.left = slices.Clone(t.Waiting.Wants)
 	}
@@ -177,7 +177,7 @@ func (f *Fold) meet(t *tx, w Want, b *bound, j *judgement, collect bool) {
 		j.refuse(u.Epoch, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: u.ID},
 			detail: "a younger transaction was granted the scope", blockers: []Blocker{blockerOf(b)}})
 	default:
-		j.wound(u)
+		j.wound(b)
 	}
 }
 
