@@ -21,6 +21,7 @@ func FormatOutcome(o *sequencer.Outcome) string {
 	l.whenf(o.Epoch != 0, "e%d", o.Epoch)
 	l.whenf(o.Group != "" && o.Tx == "", "group=%s", name(o.Group))
 	l.whenf(o.Winner != "", "winner=%s", name(string(o.Winner)))
+	l.whenf(o.Kind == sequencer.OutcomeAdopted, "by=%s", name(o.Agent))
 	l.whenf(o.Server != "", "server=%s", name(o.Server))
 	l.whenf(o.Rules != nil, "version=%d", o.RulesVersion)
 	l.why(o)

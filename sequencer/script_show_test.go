@@ -1,0 +1,110 @@
+package sequencer_test
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// showState prints what the fold keeps, a line each.
+func showState(st sequencer.State) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "seq=%d floor=%d horizon=%d time=%d rules=%d\n", st.Seq, st.Floor, st.Horizon, st.Time, st.Rules.Version)
+	for _, sc := range st.Sidecars {
+		fmt.Fprintf(&out, "sidecar %s incarnation=%d watermark=%d lease=%d", sc.Agent, sc.Incarnation, sc.Watermark, sc.Due)
+		for _, s := range sc.Servers {
+			if s.Present {
+				fmt.Fprintf(&out, " %s.%d=%x", s.Server, s.Generation, s.Catalogue[:2])
+			} else {
+				fmt.Fprintf(&out, " %s.%d=gone", s.Server, s.Generation)
+			}
+		}
+		fmt.Fprintln(&out)
+	}
+	for i := range st.Txs {
+		fmt.Fprintln(&out, showTx(&st.Txs[i]))
+	}
+	for _, w := range st.Window {
+		fmt.Fprintf(&out, "write %s seq=%d by=%s", w.Scope, w.Seq, orNobody(w.Writer.Tx))
+		fmt.Fprintln(&out, when(w.Writer.Residue, " residue"))
+	}
+	for _, g := range st.Groups {
+		fmt.Fprintf(&out, "group %s winner=%s seq=%d\n", g.ID, orNobody(g.Winner), g.Seq)
+	}
+	return out.String()
+}
+
+func showTx(t *sequencer.TxState) string {
+	phases := []string{"open", "sealed", "committed", "aborted", "final committed", "final aborted"}
+	text := fmt.Sprintf("%s %s %s %s", t.ID, t.Agent, t.Mode, phases[t.Phase])
+	text += when(t.Epoch != 0, fmt.Sprintf(" e%d", t.Epoch)) + when(t.Code != "", " "+string(t.Code))
+	text += when(t.Waiting != nil, " waiting") + when(t.Owner == 0, " orphan")
+	text += when(t.Owner != 0 && t.Owner != t.Incarnation, fmt.Sprintf(" owner=%d", t.Owner))
+	text += when(t.Decision != 0, fmt.Sprintf(" decision=%d", t.Decision)) + when(t.Group != "", " group="+t.Group)
+	text += when(t.Verdict > 0, " verdict=yes") + when(t.Verdict < 0, " verdict=no")
+	return text + when(t.Would != "", " would="+string(t.Would)) + when(t.Unclean, " unclean")
+}
+
+// showHolds prints who holds what, by transaction; a sealed one claims what it will release and write.
+func showHolds(st sequencer.State) string {
+	var out strings.Builder
+	for i := range st.Txs {
+		t := &st.Txs[i]
+		show := func(scope sequencer.Scope, kind sequencer.HoldKind, access sequencer.Access) {
+			fmt.Fprintf(&out, "%s %s %s %s\n", t.ID, kind, access, scope)
+		}
+		for _, h := range t.Grants {
+			show(h.Scope, h.Kind, h.Access)
+		}
+		for _, s := range t.Gated {
+			show(s, sequencer.Held, sequencer.WriteAccess)
+		}
+		if t.Phase == sequencer.PhaseOpen {
+			for _, w := range t.May {
+				show(w.Scope, sequencer.Claimed, w.Access)
+			}
+		}
+		if t.Waiting != nil {
+			for _, w := range t.Waiting.Wants {
+				show(w.Scope, sequencer.Claimed, w.Access)
+			}
+		}
+		if t.Phase == sequencer.PhaseSealed {
+			for _, s := range claimedBySeal(t.Seal) {
+				show(s, sequencer.Claimed, sequencer.WriteAccess)
+			}
+		}
+	}
+	if out.Len() == 0 {
+		return "none\n"
+	}
+	return out.String()
+}
+
+func claimedBySeal(s *sequencer.Seal) []sequencer.Scope {
+	var out []sequencer.Scope
+	for _, e := range s.Effects {
+		if e.Class == sequencer.ClassBufferable || e.Class == sequencer.ClassIrreversible {
+			out = append(out, e.Scopes...)
+		}
+	}
+	for _, w := range s.Shards {
+		out = append(out, w.Scope)
+	}
+	return out
+}
+
+func orNobody(id sequencer.TxID) string {
+	if id == "" {
+		return "nobody"
+	}
+	return string(id)
+}
+
+func when(v bool, text string) string {
+	if v {
+		return text
+	}
+	return ""
+}
