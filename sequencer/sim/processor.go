@@ -143,7 +143,6 @@ func (p *processor) tick() {
 // write writes the state; what is in it need not be read from the log again.
 func (p *processor) write() {
 	p.written = p.m.State()
-	p.written.Outbox = slices.Clone(p.written.Outbox)
 	p.records = 0
 	if p.writes++; p.writes%4 == 0 { // a hash costs more than the rest of it
 		p.writtenHash = p.written.State.Hash()

@@ -39,7 +39,7 @@ func (r *run) draw() swarm {
 	s := swarm{
 		cars: 2 + r.n(3), procs: 1 + r.n(3),
 		lose: some(0.2), ackLost: some(0.15), lateDup: some(0.1), stall: some(0.5),
-		crash: some(0.03), pause: some(0.03), stateEvery: 1 + r.n(20), ackLag: r.n(15),
+		crash: some(0.03), pause: some(0.03), stateEvery: 1 + r.n(4) + r.n(40), ackLag: r.n(15),
 		natsLose: some(0.3), natsDup: some(0.2), natsLag: r.n(8),
 		carCrash: some(0.012), carPause: some(0.012), dieForGood: some(0.5), journalLost: some(0.4),
 		callLost: some(0.15), callMute: some(0.2), callFail: some(0.1), poison: some(0.02),
