@@ -1,10 +1,12 @@
 package topology
 
 import (
-	"encoding/hex"
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -59,164 +61,58 @@ func DecisionHeaders(o *sequencer.Outcome, at time.Time, traceparent string) []H
 	return headers
 }
 
+// envelope is a CloudEvent's attributes, as far as decisions have them.
+type envelope struct {
+	SpecVersion string `json:"specversion"`
+	ID          string `json:"id"`
+	Source      string `json:"source"`
+	Type        string `json:"type"`
+	Subject     string `json:"subject,omitempty"`
+	Time        string `json:"time,omitempty"`
+	ContentType string `json:"datacontenttype"`
+	Schema      string `json:"dataschema"`
+	Traceparent string `json:"traceparent,omitempty"`
+}
+
+// cloudEvent is a whole record of hence.decisions.
+type cloudEvent struct {
+	envelope
+	Data decision `json:"data"`
+}
+
 // EncodeCloudEvent writes a record of hence.decisions: a CloudEvent 1.0 in structured JSON. It loses nothing of the
 // decision. Two replicas write the same bytes when they give the same time, that of the input record; the zero time
-// and an empty traceparent are left out. It fails when a text is not UTF-8 or the record over MaxRecordBytes.
+// and an empty traceparent are left out. It fails when the record is over MaxRecordBytes, and as EncodeOutcome does.
 func EncodeCloudEvent(o *sequencer.Outcome, at time.Time, traceparent string) ([]byte, error) {
-	room := 1024 + 96*(len(o.Added)+len(o.Ended)+len(o.Writes))
-	for i := range o.Shards {
-		room += 256 + len(o.Shards[i].Content)*3/2
+	id := DecisionMessageID(o.Workspace, o.Seq)
+	if err := checkOutcome(o); err != nil {
+		return nil, fmt.Errorf("encode decision %s: %w", id, err)
 	}
-	j := &object{b: make([]byte, 0, room)}
-	j.open('{')
-	j.text("specversion", "1.0")
-	j.text("id", DecisionMessageID(o.Workspace, o.Seq))
-	j.text("source", DecisionSource(o.Workspace))
-	j.text("type", DecisionType(o.Kind))
-	j.text("subject", string(o.Tx))
+	if !utf8.ValidString(traceparent) {
+		return nil, fmt.Errorf("encode decision %s: the traceparent %q is not UTF-8", id, traceparent)
+	}
+	e := cloudEvent{Data: decisionOf(o), envelope: envelope{SpecVersion: "1.0", ID: id,
+		Source: DecisionSource(o.Workspace), Type: DecisionType(o.Kind), Subject: string(o.Tx),
+		ContentType: "application/json", Schema: DecisionSchema, Traceparent: traceparent}}
 	if !at.IsZero() {
-		j.text("time", at.UTC().Format(timeLayout))
+		e.Time = at.UTC().Format(timeLayout)
 	}
-	j.text("datacontenttype", "application/json")
-	j.text("dataschema", DecisionSchema)
-	j.text("traceparent", traceparent)
-	j.member("data")
-	j.decision(o)
-	j.close('}')
-	if j.err == nil && len(j.b) > MaxRecordBytes {
-		j.err = fmt.Errorf("%d bytes, at most %d are allowed", len(j.b), MaxRecordBytes)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(&e); err != nil {
+		return nil, fmt.Errorf("encode decision %s: %w", id, err)
 	}
-	if j.err != nil {
-		return nil, fmt.Errorf("encode decision %s: %w", DecisionMessageID(o.Workspace, o.Seq), j.err)
+	record := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	if len(record) > MaxRecordBytes {
+		return nil, fmt.Errorf("encode decision %s: %d bytes, at most %d are allowed", id, len(record), MaxRecordBytes)
 	}
-	return j.b, nil
+	return record, nil
 }
 
-func (j *object) decision(o *sequencer.Outcome) {
-	j.open('{')
-	j.member("workspace")
-	j.quote(o.Workspace)
-	j.uint("seq", uint64(o.Seq))
-	j.text("kind", nameFor(o.Kind))
-	j.text("tx", string(o.Tx))
-	j.text("agent", o.Agent)
-	j.reason(o)
-	j.moves(o)
-	j.text("intent", o.Intent)
-	j.some("incarnation", uint64(o.Incarnation))
-	if o.Tx != "" || o.Mode != 0 {
-		j.text("mode", nameFor(o.Mode))
-	}
-	j.some("epoch", uint64(o.Epoch))
-	j.hash("footprint", o.Footprint)
-	if o.At != nil {
-		j.member("at")
-		j.open('{')
-		j.int("partition", int64(o.At.Partition))
-		j.int("offset", o.At.Offset)
-		j.close('}')
-	}
-	j.text("group", o.Group)
-	j.text("winner", string(o.Winner))
-	j.text("server", o.Server)
-	j.hash("catalogue", o.Catalogue)
-	j.truth("final", o.Final)
-	if o.Rules != nil {
-		j.rules(o.Rules)
-	}
-	j.int("offset", o.Offset)
-	j.uint("rules_version", uint64(o.RulesVersion))
-	j.uint("tick", uint64(o.Time))
-	j.uint("floor", uint64(o.Floor))
-	j.hash("chain", o.Chain)
-	if o.StateHash != nil {
-		j.text("state_hash", hex.EncodeToString(o.StateHash[:]))
-	}
-	j.close('}')
-}
-
-func (j *object) reason(o *sequencer.Outcome) {
-	j.text("code", string(o.Code))
-	j.text("detail", o.Detail)
-	j.text("scope", string(o.Scope))
-	j.writer("moved", o.Moved)
-	objects(j, "blocked_by", o.BlockedBy, func(b sequencer.Blocker) {
-		j.open('{')
-		j.text("tx", string(b.Tx))
-		j.text("scope", string(b.Scope))
-		j.text("why", b.Why)
-		j.close('}')
-	})
-	j.truth("retryable", o.Retryable)
-	j.text("would", string(o.Would))
-}
-
-func (j *object) moves(o *sequencer.Outcome) {
-	j.holds("added", o.Added)
-	j.holds("ended", o.Ended)
-	objects(j, "may", o.May, func(v sequencer.Want) {
-		j.open('{')
-		j.text("scope", string(v.Scope))
-		j.text("access", nameFor(v.Access))
-		j.close('}')
-	})
-	objects(j, "writes", o.Writes, func(v sequencer.Write) {
-		j.open('{')
-		j.text("scope", string(v.Scope))
-		j.writer("writer", v.Writer)
-		j.writer("former", v.Former)
-		j.close('}')
-	})
-	objects(j, "shards", o.Shards, j.shard)
-	words(j, "rests_on", o.RestsOn)
-	words(j, "residue", o.Residue)
-}
-
-func (j *object) holds(name string, list []sequencer.Hold) {
-	objects(j, name, list, func(h sequencer.Hold) {
-		j.open('{')
-		j.text("scope", string(h.Scope))
-		j.text("kind", nameFor(h.Kind))
-		j.text("access", nameFor(h.Access))
-		j.close('}')
-	})
-}
-
-// writer appends a member unless there is no writer.
-func (j *object) writer(name string, v sequencer.Writer) {
-	if v == (sequencer.Writer{}) {
-		return
-	}
-	j.member(name)
-	j.open('{')
-	j.uint("seq", uint64(v.Seq))
-	j.text("tx", string(v.Tx))
-	j.truth("residue", v.Residue)
-	j.close('}')
-}
-
-func (j *object) shard(s sequencer.ShardWrite) {
-	j.open('{')
-	j.text("scope", string(s.Scope))
-	j.text("media_type", s.Type)
-	if s.Ref == nil || len(s.Content) > 0 {
-		j.content(s.Content)
-	}
-	if r := s.Ref; r != nil {
-		j.member("ref")
-		j.open('{')
-		j.int("partition", int64(r.Partition))
-		j.int("offset", r.Offset)
-		j.int("size_bytes", r.Size)
-		j.hash("sha256", r.SHA256)
-		j.close('}')
-	}
-	if e := s.Expect; e != nil {
-		j.member("expect")
-		j.open('{')
-		j.uint("version", uint64(e.Version))
-		j.uint("view", uint64(e.View))
-		j.close('}')
-	}
-	j.close('}')
+// checkOutcome holds a decision to what its MessagePack record holds: encoding/json would write U+FFFD for what is not
+// UTF-8, and has no bound on a text.
+func checkOutcome(o *sequencer.Outcome) error {
+	_, err := EncodeOutcome(o)
+	return err
 }

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -35,67 +36,39 @@ func ReadCloudEvent(b []byte) (*CloudEvent, error) {
 	return e, nil
 }
 
-// envelope is a CloudEvent's attributes, as far as decisions have them, and where its data stands in the text.
-type envelope struct {
-	specVersion, id, source, kind, time, traceparent string
-	data                                             []byte
-}
-
-func (env *envelope) read(r *jsonReader) {
-	r.object(func(name string) {
-		switch name {
-		case "specversion":
-			env.specVersion = r.text()
-		case "id":
-			env.id = r.text()
-		case "source":
-			env.source = r.text()
-		case "type":
-			env.kind = r.text()
-		case "time":
-			env.time = r.text()
-		case "traceparent":
-			env.traceparent = r.text()
-		case "data":
-			r.peek()
-			from := r.at
-			r.skip()
-			env.data = r.b[from:r.at]
-		default:
-			r.skip()
-		}
-	})
-	r.end()
-}
-
 func readCloudEvent(b []byte) (*CloudEvent, error) {
-	if len(b) > MaxRecordBytes {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d are read", ErrMalformed, len(b), MaxRecordBytes)
+	if err := checkText(b); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
 	}
-	var env envelope
-	r := &jsonReader{b: b}
-	if env.read(r); r.err != nil {
-		return nil, r.err
+	var ev cloudEvent
+	dataErr := json.Unmarshal(b, &ev)
+	if dataErr != nil { // the data of another version may be anything; what version it is stands in the envelope
+		ev = cloudEvent{}
+		if err := json.Unmarshal(b, &ev.envelope); err != nil {
+			return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
+		}
 	}
-	if env.specVersion != "1.0" {
-		return nil, fmt.Errorf("%w: specversion %q, 1.0 is read", ErrMalformed, env.specVersion)
+	if ev.SpecVersion != "1.0" {
+		return nil, fmt.Errorf("%w: specversion %q, 1.0 is read", ErrMalformed, ev.SpecVersion)
 	}
-	if err := checkDecisionType(env.kind); err != nil {
+	if err := checkDecisionType(ev.Type); err != nil {
 		return nil, err
 	}
-	e := &CloudEvent{Outcome: &sequencer.Outcome{}, Traceparent: env.traceparent}
-	r = &jsonReader{b: env.data}
-	if readDecision(r, e.Outcome); r.err != nil {
-		return nil, fmt.Errorf("%s: %w", env.id, r.err)
+	if dataErr != nil {
+		return nil, fmt.Errorf("%w: %s: %v", ErrMalformed, ev.ID, dataErr)
 	}
-	if env.time != "" {
-		at, err := time.Parse(time.RFC3339, env.time)
+	e := &CloudEvent{Outcome: ev.Data.outcome(), Traceparent: ev.Traceparent}
+	if ev.Time != "" {
+		at, err := time.Parse(time.RFC3339, ev.Time)
 		if err != nil {
 			return nil, fmt.Errorf("%w: time: %v", ErrMalformed, err)
 		}
 		e.At = at
 	}
-	if err := env.check(e.Outcome); err != nil {
+	if err := checkOutcome(e.Outcome); err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	if err := ev.check(e.Outcome); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -104,9 +77,9 @@ func readCloudEvent(b []byte) (*CloudEvent, error) {
 // check holds the attributes against the decision that they repeat.
 func (env *envelope) check(o *sequencer.Outcome) error {
 	id, source, kind := DecisionMessageID(o.Workspace, o.Seq), DecisionSource(o.Workspace), DecisionType(o.Kind)
-	if env.id != id || env.source != source || env.kind != kind {
+	if env.ID != id || env.Source != source || env.Type != kind {
 		return fmt.Errorf("%w: id %q, source %q, type %q of a decision that has %q, %q, %q",
-			ErrMalformed, env.id, env.source, env.kind, id, source, kind)
+			ErrMalformed, env.ID, env.Source, env.Type, id, source, kind)
 	}
 	return nil
 }

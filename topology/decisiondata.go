@@ -1,320 +1,221 @@
 package topology
 
 import (
-	"encoding/base64"
-	"encoding/hex"
+	"unicode/utf8"
 
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// This file reads the data of a decision; cloudevent.go writes it.
-
-// hash takes a hash in hexadecimal; an empty string is the zero hash.
-func (r *jsonReader) hash() (h sequencer.Hash) {
-	if r.null() {
-		return h
-	}
-	text := r.raw()
-	if len(text) == 0 {
-		return h
-	}
-	if len(text) != hex.EncodedLen(len(h)) {
-		r.malformed("a hash of %d digits", len(text))
-		return h
-	}
-	if _, err := hex.Decode(h[:], text); err != nil {
-		r.malformed("a hash: %v", err)
-	}
-	return h
+// decision is the data of a decision as JSON has it: the same struct is written and read. What is empty, zero or false
+// is left out, but for what every decision has. Structs that differ from the fold's in nothing but tags are converted
+// whole, so that a field that the fold gets is missed here by the compiler.
+type decision struct {
+	Workspace    string                      `json:"workspace"`
+	Seq          sequencer.Seq               `json:"seq"`
+	Kind         name[sequencer.OutcomeKind] `json:"kind"`
+	Tx           sequencer.TxID              `json:"tx,omitempty"`
+	Agent        string                      `json:"agent,omitempty"`
+	Code         sequencer.Code              `json:"code,omitempty"`
+	Detail       string                      `json:"detail,omitempty"`
+	Scope        sequencer.Scope             `json:"scope,omitempty"`
+	Moved        writer                      `json:"moved,omitzero"`
+	BlockedBy    []blocker                   `json:"blocked_by,omitempty"`
+	Retryable    bool                        `json:"retryable,omitempty"`
+	Would        sequencer.Code              `json:"would,omitempty"`
+	Added        []hold                      `json:"added,omitempty"`
+	Ended        []hold                      `json:"ended,omitempty"`
+	May          []want                      `json:"may,omitempty"`
+	Writes       []write                     `json:"writes,omitempty"`
+	Shards       []shard                     `json:"shards,omitempty"`
+	RestsOn      []sequencer.TxID            `json:"rests_on,omitempty"`
+	Residue      []sequencer.TxID            `json:"residue,omitempty"`
+	Intent       string                      `json:"intent,omitempty"`
+	Incarnation  sequencer.Seq               `json:"incarnation,omitempty"`
+	Mode         *name[sequencer.Mode]       `json:"mode,omitempty"` // of a transaction: its zero has a name
+	Epoch        sequencer.Epoch             `json:"epoch,omitempty"`
+	Footprint    hexHash                     `json:"footprint,omitzero"`
+	At           *place                      `json:"at,omitempty"`
+	Group        string                      `json:"group,omitempty"`
+	Winner       sequencer.TxID              `json:"winner,omitempty"`
+	Server       string                      `json:"server,omitempty"`
+	Catalogue    hexHash                     `json:"catalogue,omitzero"`
+	Final        bool                        `json:"final,omitempty"`
+	Rules        *rules                      `json:"rules,omitempty"`
+	Offset       int64                       `json:"offset"`
+	RulesVersion uint32                      `json:"rules_version"`
+	Tick         sequencer.Tick              `json:"tick"`
+	Floor        sequencer.Seq               `json:"floor"`
+	Chain        hexHash                     `json:"chain,omitzero"`
+	StateHash    *hexHash                    `json:"state_hash,omitempty"`
 }
 
-// nameOf takes the name of an enumeration's value.
-func nameOf[T named](r *jsonReader) T {
-	v, err := valueFor[T](r.text())
-	if err != nil {
-		r.malformed("%v", err)
-	}
-	return v
+type writer struct {
+	Seq     sequencer.Seq  `json:"seq"`
+	Tx      sequencer.TxID `json:"tx,omitempty"`
+	Residue bool           `json:"residue,omitempty"`
 }
 
-// listOf takes a list of values; an empty one is nil.
-func listOf[T any](r *jsonReader, one func(*jsonReader) T) (list []T) {
-	r.list(func() { list = append(list, one(r)) })
-	return list
+type blocker struct {
+	Tx    sequencer.TxID  `json:"tx,omitempty"`
+	Scope sequencer.Scope `json:"scope,omitempty"`
+	Why   string          `json:"why,omitempty"`
 }
 
-func wordOf[T ~string](r *jsonReader) T { return T(r.text()) }
-
-func readDecision(r *jsonReader, o *sequencer.Outcome) {
-	r.object(func(name string) {
-		if !readHead(r, o, name) && !readReason(r, o, name) && !readMoves(r, o, name) && !readRest(r, o, name) {
-			r.skip()
-		}
-	})
+type hold struct {
+	Scope  sequencer.Scope          `json:"scope,omitempty"`
+	Kind   name[sequencer.HoldKind] `json:"kind"`
+	Access name[sequencer.Access]   `json:"access"`
 }
 
-// readHead takes a member that says which decision it is.
-func readHead(r *jsonReader, o *sequencer.Outcome, name string) bool {
-	switch name {
-	case "workspace":
-		o.Workspace = r.text()
-	case "seq":
-		o.Seq = naturalOf[sequencer.Seq](r)
-	case "kind":
-		o.Kind = nameOf[sequencer.OutcomeKind](r)
-	case "tx":
-		o.Tx = wordOf[sequencer.TxID](r)
-	case "agent":
-		o.Agent = r.text()
-	case "intent":
-		o.Intent = r.text()
-	case "incarnation":
-		o.Incarnation = naturalOf[sequencer.Seq](r)
-	case "mode":
-		o.Mode = nameOf[sequencer.Mode](r)
-	case "epoch":
-		o.Epoch = naturalOf[sequencer.Epoch](r)
-	case "offset":
-		o.Offset = integerOf[int64](r)
-	case "rules_version":
-		o.RulesVersion = naturalOf[uint32](r)
-	case "tick":
-		o.Time = naturalOf[sequencer.Tick](r)
-	case "floor":
-		o.Floor = naturalOf[sequencer.Seq](r)
-	case "chain":
-		o.Chain = r.hash()
-	default:
-		return false
-	}
-	return true
+type want struct {
+	Scope  sequencer.Scope        `json:"scope,omitempty"`
+	Access name[sequencer.Access] `json:"access"`
 }
 
-// readReason takes a member that says why.
-func readReason(r *jsonReader, o *sequencer.Outcome, name string) bool {
-	switch name {
-	case "code":
-		o.Code = wordOf[sequencer.Code](r)
-	case "detail":
-		o.Detail = r.text()
-	case "scope":
-		o.Scope = wordOf[sequencer.Scope](r)
-	case "moved":
-		o.Moved = readWriter(r)
-	case "blocked_by":
-		o.BlockedBy = listOf(r, readBlocker)
-	case "retryable":
-		o.Retryable = r.truth()
-	case "would":
-		o.Would = wordOf[sequencer.Code](r)
-	default:
-		return false
-	}
-	return true
+type write struct {
+	Scope  sequencer.Scope `json:"scope,omitempty"`
+	Writer writer          `json:"writer,omitzero"`
+	Former writer          `json:"former,omitzero"`
 }
 
-// readMoves takes a member that says what moved.
-func readMoves(r *jsonReader, o *sequencer.Outcome, name string) bool {
-	switch name {
-	case "added":
-		o.Added = listOf(r, readHold)
-	case "ended":
-		o.Ended = listOf(r, readHold)
-	case "may":
-		o.May = listOf(r, readWant)
-	case "writes":
-		o.Writes = listOf(r, readWrite)
-	case "shards":
-		o.Shards = listOf(r, readShard)
-	case "rests_on":
-		o.RestsOn = listOf(r, wordOf[sequencer.TxID])
-	case "residue":
-		o.Residue = listOf(r, wordOf[sequencer.TxID])
-	default:
-		return false
-	}
-	return true
+type shard struct {
+	Scope   sequencer.Scope `json:"scope,omitempty"`
+	Type    string          `json:"media_type,omitempty"`
+	Content *string         `json:"content,omitempty"` // where it is text
+	Base64  []byte          `json:"content_base64,omitempty"`
+	Ref     *ref            `json:"ref,omitempty"`
+	Expect  *expect         `json:"expect,omitempty"`
 }
 
-// readRest takes a member that only some kinds have.
-func readRest(r *jsonReader, o *sequencer.Outcome, name string) bool {
-	switch name {
-	case "footprint":
-		o.Footprint = r.hash()
-	case "at":
-		o.At = readOptional(r, readPlace)
-	case "group":
-		o.Group = r.text()
-	case "winner":
-		o.Winner = wordOf[sequencer.TxID](r)
-	case "server":
-		o.Server = r.text()
-	case "catalogue":
-		o.Catalogue = r.hash()
-	case "final":
-		o.Final = r.truth()
-	case "rules":
-		o.Rules = readOptional(r, readRules)
-	case "state_hash":
-		o.StateHash = readOptional(r, (*jsonReader).hash)
-	default:
-		return false
-	}
-	return true
+type ref struct {
+	Partition int32   `json:"partition"`
+	Offset    int64   `json:"offset"`
+	Size      int64   `json:"size_bytes"`
+	SHA256    hexHash `json:"sha256,omitzero"`
 }
 
-func readOptional[T any](r *jsonReader, one func(*jsonReader) T) *T {
-	if r.null() {
+type place struct {
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
+}
+
+type expect struct {
+	Version sequencer.Seq `json:"version"`
+	View    sequencer.Seq `json:"view"`
+}
+
+// each converts a list; an empty one is nil.
+func each[From, To any](list []From, one func(From) To) []To {
+	if len(list) == 0 {
 		return nil
 	}
-	v := one(r)
-	return &v
-}
-
-func readWriter(r *jsonReader) (v sequencer.Writer) {
-	r.object(func(name string) {
-		switch name {
-		case "seq":
-			v.Seq = naturalOf[sequencer.Seq](r)
-		case "tx":
-			v.Tx = wordOf[sequencer.TxID](r)
-		case "residue":
-			v.Residue = r.truth()
-		default:
-			r.skip()
-		}
-	})
-	return v
-}
-
-func readBlocker(r *jsonReader) (b sequencer.Blocker) {
-	r.object(func(name string) {
-		switch name {
-		case "tx":
-			b.Tx = wordOf[sequencer.TxID](r)
-		case "scope":
-			b.Scope = wordOf[sequencer.Scope](r)
-		case "why":
-			b.Why = r.text()
-		default:
-			r.skip()
-		}
-	})
-	return b
-}
-
-func readHold(r *jsonReader) (h sequencer.Hold) {
-	r.object(func(name string) {
-		switch name {
-		case "scope":
-			h.Scope = wordOf[sequencer.Scope](r)
-		case "kind":
-			h.Kind = nameOf[sequencer.HoldKind](r)
-		case "access":
-			h.Access = nameOf[sequencer.Access](r)
-		default:
-			r.skip()
-		}
-	})
-	return h
-}
-
-func readWant(r *jsonReader) sequencer.Want {
-	h := readHold(r)
-	return sequencer.Want{Scope: h.Scope, Access: h.Access}
-}
-
-func readWrite(r *jsonReader) (v sequencer.Write) {
-	r.object(func(name string) {
-		switch name {
-		case "scope":
-			v.Scope = wordOf[sequencer.Scope](r)
-		case "writer":
-			v.Writer = readWriter(r)
-		case "former":
-			v.Former = readWriter(r)
-		default:
-			r.skip()
-		}
-	})
-	return v
-}
-
-func readPlace(r *jsonReader) (p sequencer.Place) {
-	r.object(func(name string) {
-		switch name {
-		case "partition":
-			p.Partition = integerOf[int32](r)
-		case "offset":
-			p.Offset = integerOf[int64](r)
-		default:
-			r.skip()
-		}
-	})
-	return p
-}
-
-func readRef(r *jsonReader) (v sequencer.Ref) {
-	r.object(func(name string) {
-		switch name {
-		case "partition":
-			v.Partition = integerOf[int32](r)
-		case "offset":
-			v.Offset = integerOf[int64](r)
-		case "size_bytes":
-			v.Size = integerOf[int64](r)
-		case "sha256":
-			v.SHA256 = r.hash()
-		default:
-			r.skip()
-		}
-	})
-	return v
-}
-
-func readExpect(r *jsonReader) (e sequencer.Expect) {
-	r.object(func(name string) {
-		switch name {
-		case "version":
-			e.Version = naturalOf[sequencer.Seq](r)
-		case "view":
-			e.View = naturalOf[sequencer.Seq](r)
-		default:
-			r.skip()
-		}
-	})
-	return e
-}
-
-func readShard(r *jsonReader) (s sequencer.ShardWrite) {
-	r.object(func(name string) {
-		switch name {
-		case "scope":
-			s.Scope = wordOf[sequencer.Scope](r)
-		case "media_type":
-			s.Type = r.text()
-		case "content":
-			s.Content = bytesOrNil(r.text())
-		case "content_base64":
-			b, err := base64.StdEncoding.DecodeString(r.text())
-			if err != nil {
-				r.malformed("content_base64: %v", err)
-			}
-			s.Content = bytesOrNil(string(b))
-		case "ref":
-			s.Ref = readOptional(r, readRef)
-		case "expect":
-			s.Expect = readOptional(r, readExpect)
-		default:
-			r.skip()
-		}
-	})
-	return s
-}
-
-func bytesOrNil(text string) []byte {
-	if text == "" {
-		return nil
+	to := make([]To, len(list))
+	for i := range list {
+		to[i] = one(list[i])
 	}
-	return []byte(text)
+	return to
+}
+
+func decisionOf(o *sequencer.Outcome) decision {
+	d := decision{
+		Workspace: o.Workspace, Seq: o.Seq, Kind: name[sequencer.OutcomeKind]{o.Kind}, Tx: o.Tx, Agent: o.Agent,
+		Code: o.Code, Detail: o.Detail, Scope: o.Scope, Moved: writer(o.Moved),
+		BlockedBy: each(o.BlockedBy, func(b sequencer.Blocker) blocker { return blocker(b) }),
+		Retryable: o.Retryable, Would: o.Would,
+		Added: each(o.Added, holdOf), Ended: each(o.Ended, holdOf), May: each(o.May, wantOf),
+		Writes: each(o.Writes, writeOf), Shards: each(o.Shards, shardOf), RestsOn: o.RestsOn, Residue: o.Residue,
+		Intent: o.Intent, Incarnation: o.Incarnation, Epoch: o.Epoch, Footprint: hexHash(o.Footprint),
+		At: (*place)(o.At), Group: o.Group, Winner: o.Winner, Server: o.Server, Catalogue: hexHash(o.Catalogue),
+		Final: o.Final, Rules: rulesOf(o.Rules), Offset: o.Offset, RulesVersion: o.RulesVersion, Tick: o.Time,
+		Floor: o.Floor, Chain: hexHash(o.Chain), StateHash: (*hexHash)(o.StateHash),
+	}
+	if o.Tx != "" || o.Mode != 0 {
+		d.Mode = &name[sequencer.Mode]{o.Mode}
+	}
+	return d
+}
+
+func (d *decision) outcome() *sequencer.Outcome {
+	o := &sequencer.Outcome{
+		Workspace: d.Workspace, Seq: d.Seq, Kind: d.Kind.value, Tx: d.Tx, Agent: d.Agent,
+		Code: d.Code, Detail: d.Detail, Scope: d.Scope, Moved: sequencer.Writer(d.Moved),
+		BlockedBy: each(d.BlockedBy, func(b blocker) sequencer.Blocker { return sequencer.Blocker(b) }),
+		Retryable: d.Retryable, Would: d.Would,
+		Added: each(d.Added, hold.back), Ended: each(d.Ended, hold.back), May: each(d.May, want.back),
+		Writes: each(d.Writes, write.back), Shards: each(d.Shards, shard.back), RestsOn: d.RestsOn, Residue: d.Residue,
+		Intent: d.Intent, Incarnation: d.Incarnation, Epoch: d.Epoch, Footprint: sequencer.Hash(d.Footprint),
+		At: (*sequencer.Place)(d.At), Group: d.Group, Winner: d.Winner, Server: d.Server,
+		Catalogue: sequencer.Hash(d.Catalogue), Final: d.Final, Rules: d.Rules.back(), Offset: d.Offset,
+		RulesVersion: d.RulesVersion, Time: d.Tick, Floor: d.Floor, Chain: sequencer.Hash(d.Chain),
+		StateHash: (*sequencer.Hash)(d.StateHash),
+	}
+	if d.Mode != nil {
+		o.Mode = d.Mode.value
+	}
+	if len(o.RestsOn) == 0 {
+		o.RestsOn = nil
+	}
+	if len(o.Residue) == 0 {
+		o.Residue = nil
+	}
+	return o
+}
+
+func holdOf(h sequencer.Hold) hold {
+	return hold{h.Scope, name[sequencer.HoldKind]{h.Kind}, name[sequencer.Access]{h.Access}}
+}
+
+func (h hold) back() sequencer.Hold {
+	return sequencer.Hold{Scope: h.Scope, Kind: h.Kind.value, Access: h.Access.value}
+}
+
+func wantOf(v sequencer.Want) want { return want{v.Scope, name[sequencer.Access]{v.Access}} }
+
+func (v want) back() sequencer.Want { return sequencer.Want{Scope: v.Scope, Access: v.Access.value} }
+
+func writeOf(v sequencer.Write) write { return write{v.Scope, writer(v.Writer), writer(v.Former)} }
+
+func (v write) back() sequencer.Write {
+	return sequencer.Write{Scope: v.Scope, Writer: sequencer.Writer(v.Writer), Former: sequencer.Writer(v.Former)}
+}
+
+func shardOf(s sequencer.ShardWrite) shard {
+	to := shard{Scope: s.Scope, Type: s.Type, Expect: (*expect)(s.Expect)}
+	if r := s.Ref; r != nil {
+		to.Ref = &ref{r.Partition, r.Offset, r.Size, hexHash(r.SHA256)}
+	}
+	switch {
+	case s.Ref != nil && len(s.Content) == 0:
+	case readable(s.Content):
+		text := string(s.Content)
+		to.Content = &text
+	default:
+		to.Base64 = s.Content
+	}
+	return to
+}
+
+func (s shard) back() sequencer.ShardWrite {
+	to := sequencer.ShardWrite{Scope: s.Scope, Type: s.Type, Expect: (*sequencer.Expect)(s.Expect)}
+	if r := s.Ref; r != nil {
+		to.Ref = &sequencer.Ref{Partition: r.Partition, Offset: r.Offset, Size: r.Size, SHA256: sequencer.Hash(r.SHA256)}
+	}
+	if s.Content != nil && *s.Content != "" {
+		to.Content = []byte(*s.Content)
+	} else if len(s.Base64) > 0 {
+		to.Content = s.Base64
+	}
+	return to
+}
+
+// readable says whether content is written as text. Text that is mostly control characters counts as bytes: its
+// escapes would take six times its size, and a record has a bound.
+func readable(b []byte) bool {
+	controls := 0
+	for _, c := range b {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
+			controls++
+		}
+	}
+	return utf8.Valid(b) && controls <= len(b)/8
 }

@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -11,142 +10,64 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// object appends the members of JSON objects; it keeps the first text that JSON cannot carry.
-type object struct {
-	b   []byte
-	err error
-}
+// Bounds of a decision's text, beside its size.
+const (
+	maxJSONDepth  = 64
+	maxJSONValues = 1 << 17
+)
 
-func (j *object) open(bracket byte)  { j.b = append(j.b, bracket) }
-func (j *object) close(bracket byte) { j.b = append(j.b, bracket) }
-
-// item sets a comma unless it is the first of its object or list.
-func (j *object) item() {
-	if last := j.b[len(j.b)-1]; last != '{' && last != '[' {
-		j.b = append(j.b, ',')
+// checkText holds a text to the bounds before encoding/json makes anything of it: that makes a struct of a hundred
+// bytes from each "{}," of a list and has no bound on lists, goes 10,000 levels deep, and takes what is not UTF-8
+// for U+FFFD. Whether the text is JSON is its business.
+func checkText(b []byte) error {
+	if len(b) > MaxRecordBytes {
+		return fmt.Errorf("%d bytes, at most %d are read", len(b), MaxRecordBytes)
 	}
-}
-
-// member begins a member; names need no escapes.
-func (j *object) member(name string) {
-	j.item()
-	j.b = append(j.b, '"')
-	j.b = append(j.b, name...)
-	j.b = append(j.b, '"', ':')
-}
-
-// text appends a member unless it is empty.
-func (j *object) text(name, value string) {
-	if value != "" {
-		j.member(name)
-		j.quote(value)
+	if !utf8.Valid(b) {
+		return fmt.Errorf("the text is not UTF-8")
 	}
-}
-
-func (j *object) uint(name string, value uint64) {
-	j.member(name)
-	j.b = strconv.AppendUint(j.b, value, 10)
-}
-
-// some appends a member unless it is zero.
-func (j *object) some(name string, value uint64) {
-	if value != 0 {
-		j.uint(name, value)
-	}
-}
-
-func (j *object) int(name string, value int64) {
-	j.member(name)
-	j.b = strconv.AppendInt(j.b, value, 10)
-}
-
-// truth appends a member if it is true.
-func (j *object) truth(name string, value bool) {
-	if value {
-		j.member(name)
-		j.b = append(j.b, "true"...)
-	}
-}
-
-// hash appends a member in hexadecimal unless it is all zero.
-func (j *object) hash(name string, h sequencer.Hash) {
-	if h != (sequencer.Hash{}) {
-		j.member(name)
-		j.b = append(j.b, '"')
-		j.b = hex.AppendEncode(j.b, h[:])
-		j.b = append(j.b, '"')
-	}
-}
-
-// quote appends a JSON string. Nothing is escaped that JSON does not ask for.
-func (j *object) quote(s string) {
-	const digits = "0123456789abcdef"
-	if !utf8.ValidString(s) && j.err == nil {
-		j.err = fmt.Errorf("the text %q is not UTF-8", s[:min(len(s), 64)])
-	}
-	j.b = append(j.b, '"')
-	from := 0
-	for i := range len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
+	values, depth, quoted := 0, 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\':
+			i++
+		case quoted:
+		case c == ',':
+			values++
+		case c == '{' || c == '[':
+			values++
+			depth++
+		case c == '}' || c == ']':
+			depth--
 		}
-		j.b = append(j.b, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			j.b = append(j.b, '\\', c)
-		case '\n':
-			j.b = append(j.b, '\\', 'n')
-		case '\r':
-			j.b = append(j.b, '\\', 'r')
-		case '\t':
-			j.b = append(j.b, '\\', 't')
-		default:
-			j.b = append(j.b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		if values > maxJSONValues || depth > maxJSONDepth {
+			return fmt.Errorf("more than %d values or %d levels", maxJSONValues, maxJSONDepth)
 		}
 	}
-	j.b = append(j.b, s[from:]...)
-	j.b = append(j.b, '"')
+	return nil
 }
 
-// content appends bytes as a string where they are text, else in base64. Text that is mostly control characters counts
-// as bytes: its escapes would take six times its size, and a record has a bound.
-func (j *object) content(b []byte) {
-	controls := 0
-	for _, c := range b {
-		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
-			controls++
-		}
-	}
-	if utf8.Valid(b) && controls <= len(b)/8 {
-		j.member("content")
-		j.quote(string(b))
-		return
-	}
-	j.member("content_base64")
-	j.b = append(j.b, '"')
-	j.b = base64.StdEncoding.AppendEncode(j.b, b)
-	j.b = append(j.b, '"')
-}
+// hexHash is a hash in hexadecimal; an empty text is the zero hash.
+type hexHash sequencer.Hash
 
-// words appends a list of strings unless it is empty.
-func words[T ~string](j *object, name string, list []T) {
-	objects(j, name, list, func(w T) { j.quote(string(w)) })
-}
+// MarshalText writes 64 digits.
+func (h hexHash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
-// objects appends a list unless it is empty.
-func objects[T any](j *object, name string, list []T, one func(T)) {
-	if len(list) == 0 {
-		return
+// UnmarshalText reads 64 digits or none.
+func (h *hexHash) UnmarshalText(text []byte) error {
+	*h = hexHash{}
+	if len(text) == 0 {
+		return nil
 	}
-	j.member(name)
-	j.open('[')
-	for i := range list {
-		j.item()
-		one(list[i])
+	if len(text) != hex.EncodedLen(len(h)) {
+		return fmt.Errorf("a hash of %d digits", len(text))
 	}
-	j.close(']')
+	if _, err := hex.Decode(h[:], text); err != nil {
+		return fmt.Errorf("a hash: %w", err)
+	}
+	return nil
 }
 
 // named is one of the fold's enumerations.
@@ -156,6 +77,18 @@ type named interface {
 }
 
 const unknownName = "unknown"
+
+// name is a value of an enumeration that is written by its name.
+type name[T named] struct{ value T }
+
+// MarshalText writes the name.
+func (n name[T]) MarshalText() ([]byte, error) { return []byte(nameFor(n.value)), nil }
+
+// UnmarshalText reads what MarshalText wrote; an empty text is zero.
+func (n *name[T]) UnmarshalText(text []byte) (err error) {
+	n.value, err = valueFor[T](string(text))
+	return err
+}
 
 // nameFor is the name of an enumeration's value; one that this version has no name for keeps its number, so that
 // a decision can always be written and read back.
@@ -174,7 +107,7 @@ func valueFor[T named](name string) (T, error) {
 	if number, ok := strings.CutPrefix(name, unknownName+":"); ok {
 		n, err := strconv.ParseUint(number, 10, 8)
 		if err != nil {
-			return 0, fmt.Errorf("%w: the name %q has no number", ErrMalformed, name)
+			return 0, fmt.Errorf("the name %q has no number", name)
 		}
 		return T(n), nil
 	}
@@ -183,5 +116,5 @@ func valueFor[T named](name string) (T, error) {
 			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %q is no %T", ErrMalformed, name, T(0))
+	return 0, fmt.Errorf("%q is no %T", name, T(0))
 }

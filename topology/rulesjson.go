@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -8,83 +9,80 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-func (j *object) rules(r *sequencer.Rules) {
-	j.member("rules")
-	j.open('{')
-	j.uint("version", uint64(r.Version))
-	j.uint("logic", uint64(r.Logic))
-	j.truth("observe", r.Observe)
-	words(j, "levels", levelNames(r.Levels))
-	j.uint("horizon_seqs", uint64(r.HorizonSeqs))
-	j.uint("cap_seqs", uint64(r.CapSeqs))
-	j.uint("lease_ticks", uint64(r.LeaseTicks))
-	j.uint("deadline_ticks", uint64(r.DeadlineTicks))
-	j.uint("bound_ticks", uint64(r.BoundTicks))
-	j.uint("verdict_ticks", uint64(r.VerdictTicks))
-	j.uint("max_open", uint64(r.MaxOpen))
-	j.uint("max_scopes", uint64(r.MaxScopes))
-	j.uint("max_footprint_bytes", uint64(r.MaxBytes))
-	j.uint("max_inline_bytes", uint64(r.MaxInline))
-	j.uint("max_content_bytes", uint64(r.MaxContent))
-	j.uint("max_inline_total_bytes", uint64(r.MaxInlineTotal))
-	j.uint("max_kept_bytes", uint64(r.MaxKept))
-	j.close('}')
+type rules struct {
+	Version        uint32         `json:"version"`
+	Logic          uint32         `json:"logic"`
+	Observe        bool           `json:"observe,omitempty"`
+	Levels         levelSet       `json:"levels,omitzero"`
+	HorizonSeqs    sequencer.Seq  `json:"horizon_seqs"`
+	CapSeqs        sequencer.Seq  `json:"cap_seqs"`
+	LeaseTicks     sequencer.Tick `json:"lease_ticks"`
+	DeadlineTicks  sequencer.Tick `json:"deadline_ticks"`
+	BoundTicks     sequencer.Tick `json:"bound_ticks"`
+	VerdictTicks   sequencer.Tick `json:"verdict_ticks"`
+	MaxOpen        uint32         `json:"max_open"`
+	MaxScopes      uint32         `json:"max_scopes"`
+	MaxBytes       uint32         `json:"max_footprint_bytes"`
+	MaxInline      uint32         `json:"max_inline_bytes"`
+	MaxContent     uint32         `json:"max_content_bytes"`
+	MaxInlineTotal uint32         `json:"max_inline_total_bytes"`
+	MaxKept        uint32         `json:"max_kept_bytes"`
 }
 
-func readRules(r *jsonReader) (v sequencer.Rules) {
-	r.object(func(name string) {
-		switch name {
-		case "version":
-			v.Version = naturalOf[uint32](r)
-		case "logic":
-			v.Logic = naturalOf[uint32](r)
-		case "observe":
-			v.Observe = r.truth()
-		case "levels":
-			names := listOf(r, wordOf[string])
-			levels, err := levelsFor(names)
-			if err != nil {
-				r.malformed("%v", err)
-			}
-			v.Levels = levels
-		default:
-			readRuleNumber(r, &v, name)
-		}
-	})
-	return v
-}
-
-func readRuleNumber(r *jsonReader, v *sequencer.Rules, name string) {
-	switch name {
-	case "horizon_seqs":
-		v.HorizonSeqs = naturalOf[sequencer.Seq](r)
-	case "cap_seqs":
-		v.CapSeqs = naturalOf[sequencer.Seq](r)
-	case "lease_ticks":
-		v.LeaseTicks = naturalOf[sequencer.Tick](r)
-	case "deadline_ticks":
-		v.DeadlineTicks = naturalOf[sequencer.Tick](r)
-	case "bound_ticks":
-		v.BoundTicks = naturalOf[sequencer.Tick](r)
-	case "verdict_ticks":
-		v.VerdictTicks = naturalOf[sequencer.Tick](r)
-	case "max_open":
-		v.MaxOpen = naturalOf[uint32](r)
-	case "max_scopes":
-		v.MaxScopes = naturalOf[uint32](r)
-	case "max_footprint_bytes":
-		v.MaxBytes = naturalOf[uint32](r)
-	case "max_inline_bytes":
-		v.MaxInline = naturalOf[uint32](r)
-	case "max_content_bytes":
-		v.MaxContent = naturalOf[uint32](r)
-	case "max_inline_total_bytes":
-		v.MaxInlineTotal = naturalOf[uint32](r)
-	case "max_kept_bytes":
-		v.MaxKept = naturalOf[uint32](r)
-	default:
-		r.skip()
+func rulesOf(r *sequencer.Rules) *rules {
+	if r == nil {
+		return nil
 	}
+	return &rules{r.Version, r.Logic, r.Observe, levelSet(r.Levels), r.HorizonSeqs, r.CapSeqs, r.LeaseTicks,
+		r.DeadlineTicks, r.BoundTicks, r.VerdictTicks, r.MaxOpen, r.MaxScopes, r.MaxBytes, r.MaxInline, r.MaxContent,
+		r.MaxInlineTotal, r.MaxKept}
+}
+
+func (r *rules) back() *sequencer.Rules {
+	if r == nil {
+		return nil
+	}
+	return &sequencer.Rules{Version: r.Version, Logic: r.Logic, Observe: r.Observe, Levels: sequencer.Levels(r.Levels),
+		HorizonSeqs: r.HorizonSeqs, CapSeqs: r.CapSeqs, LeaseTicks: r.LeaseTicks, DeadlineTicks: r.DeadlineTicks,
+		BoundTicks: r.BoundTicks, VerdictTicks: r.VerdictTicks, MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes,
+		MaxBytes: r.MaxBytes, MaxInline: r.MaxInline, MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal,
+		MaxKept: r.MaxKept}
+}
+
+// levelSet is a set of anomalies as the list of their names.
+type levelSet sequencer.Levels
+
+// MarshalJSON writes the names in the order of their bits.
+func (l levelSet) MarshalJSON() ([]byte, error) {
+	var names []string
+	for i := range 8 {
+		if bit := levelSet(1) << i; l&bit != 0 {
+			names = append(names, levelName(sequencer.Levels(bit)))
+		}
+	}
+	return json.Marshal(names)
+}
+
+// UnmarshalJSON reads the names in any order.
+func (l *levelSet) UnmarshalJSON(b []byte) error {
+	var names []string
+	if err := json.Unmarshal(b, &names); err != nil {
+		return fmt.Errorf("levels: %w", err)
+	}
+	*l = 0
+	for _, name := range names {
+		before := *l
+		for i := range 8 {
+			if bit := levelSet(1) << i; levelName(sequencer.Levels(bit)) == name {
+				*l |= bit
+			}
+		}
+		if *l == before {
+			return fmt.Errorf("%q is no level, or is there twice, in %s", name,
+				strings.Join(names[:min(len(names), 16)], " "))
+		}
+	}
+	return nil
 }
 
 // levelName is the name of one anomaly; a bit that this version has no name for keeps its number.
@@ -100,31 +98,4 @@ func levelName(bit sequencer.Levels) string {
 		return "A6"
 	}
 	return unknownName + ":" + strconv.Itoa(int(bit))
-}
-
-// levelNames are the anomalies in a set, in the order of their bits.
-func levelNames(l sequencer.Levels) (names []string) {
-	for i := range 8 {
-		if bit := sequencer.Levels(1) << i; l&bit != 0 {
-			names = append(names, levelName(bit))
-		}
-	}
-	return names
-}
-
-func levelsFor(names []string) (sequencer.Levels, error) {
-	var l sequencer.Levels
-	for _, name := range names {
-		before := l
-		for i := range 8 {
-			if bit := sequencer.Levels(1) << i; levelName(bit) == name {
-				l |= bit
-			}
-		}
-		if l == before {
-			return 0, fmt.Errorf("%w: %q is no level, or is there twice, in %s", ErrMalformed, name,
-				strings.Join(names[:min(len(names), 16)], " "))
-		}
-	}
-	return l, nil
 }

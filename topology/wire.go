@@ -83,7 +83,7 @@ func (c codec[T]) encode(v *T) ([]byte, error) {
 	enc := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(enc)
 	enc.Reset(out)
-	w := &walker{enc: enc, maxText: c.maxText}
+	w := &walker{enc: enc, maxItems: c.maxItems, maxText: c.maxText}
 	number(w, &c.version)
 	c.walk(w, v)
 	if w.err == nil && out.Len() > c.maxBytes {
@@ -282,6 +282,10 @@ func pointer[T any](w *walker, p **T, walk func(*walker, *T)) {
 // list walks a list whose items take at least so many bytes each; an empty one is nil.
 func list[T any](w *walker, p *[]T, itemBytes int, walk func(*walker, *T)) {
 	if !w.decoding {
+		if len(*p) > w.maxItems {
+			w.fail("a list of %d items, at most %d are allowed", len(*p), w.maxItems)
+			return
+		}
 		w.keep(w.enc.EncodeArrayLen(len(*p)))
 		for i := range *p {
 			walk(w, &(*p)[i])

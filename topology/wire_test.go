@@ -186,6 +186,9 @@ func TestNotUTF8(t *testing.T) {
 	if _, err := EncodeIntent(&sequencer.Intent{Agent: strings.Repeat("x", maxNameBytes+1)}); err == nil {
 		t.Error("a text over its bound was written")
 	}
+	if _, err := EncodeOutcome(&sequencer.Outcome{RestsOn: make([]sequencer.TxID, maxListItems+1)}); err == nil {
+		t.Error("a list over its bound was written")
+	}
 	b, err := EncodeIntent(&sequencer.Intent{Tx: "abc"})
 	if err != nil {
 		t.Fatal(err)

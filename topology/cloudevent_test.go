@@ -6,71 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
-
-// readAny reads a whole text the way encoding/json would into an any, with numbers left as their text.
-func readAny(b []byte) error {
-	r := &jsonReader{b: b}
-	r.skip()
-	r.end()
-	return r.err
-}
-
-// TestSkipAgrees holds what is skipped to what encoding/json takes as a value.
-func TestSkipAgrees(t *testing.T) {
-	texts := []string{`{}`, `[]`, `{"a":1}`, `{"a":[1,-2.5e+7,true,null,"\u00e9\ud83d\ude00"]}`, ` { "a" : [ ] } `,
-		`0`, `-0`, `01`, `1.`,
-		`.5`, `-`, `1e`, `1e5`, `1E-5`, `tru`, `nul`, `truee`, `"a`, `"\x"`, `"\u12"`, `"\u12G4"`, `{"a"}`, `{"a":}`,
-		`{,}`, `[1,]`, `[,1]`,
-		`{"a":1,}`, `{a:1}`, `[1 2]`, `"` + "\n" + `"`, ``, ` `, `1 2`, `{"a":1}}`, `[[[[]]]]`, `-1.5`, `--1`, `+1`,
-		`1-1`, `Inf`, `0x1`, `1_0`, "\"\x7f\""}
-	for _, text := range texts {
-		if got, want := readAny([]byte(text)) == nil, json.Valid([]byte(text)); got != want {
-			t.Errorf("%q is taken: %t, by encoding/json: %t", text, got, want)
-		}
-	}
-	alphabet := rapid.SliceOfN(rapid.SampledFrom([]string{"{", "}", "[", "]", ",", ":", `"a"`, `"`, "1", "-", ".",
-		"e", "0", "true",
-		"null", " ", `\`, `\u00`}), 0, 12)
-	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(alphabet.Draw(t, "pieces"), "")
-		if got, want := readAny([]byte(text)) == nil, json.Valid([]byte(text)); got != want {
-			t.Fatalf("%q is taken: %t, by encoding/json: %t", text, got, want)
-		}
-	})
-}
-
-// TestStringsAgree holds that strings are read as encoding/json reads them, and what quote writes is read by it.
-func TestStringsAgree(t *testing.T) {
-	check := func(t interface{ Fatalf(string, ...any) }, quoted []byte) {
-		var want string
-		if err := json.Unmarshal(quoted, &want); err != nil {
-			t.Fatalf("%s: %v", quoted, err)
-		}
-		r := &jsonReader{b: quoted}
-		if got := r.text(); got != want || r.err != nil {
-			t.Fatalf("%s is read as %q (%v), by encoding/json as %q", quoted, got, r.err, want)
-		}
-	}
-	for _, quoted := range []string{`"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx"`, `"\ud83d\ud83d\ude00"`, `"\ude00"`,
-		`"\/\b\f\n\r\t\"\\"`,
-		`"a\u0000\u00E9b"`, `""`} {
-		check(t, []byte(quoted))
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.String().Draw(t, "text")
-		theirs, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, theirs)
-		j := &object{}
-		j.quote(s)
-		check(t, j.b)
-	})
-}
 
 // TestDecisionFromAnyWriter holds that a decision which another program has rewritten is read the same: other spaces,
 // other order of members, members that nobody knows.
@@ -131,5 +67,30 @@ func TestDecisionRefuses(t *testing.T) {
 	deep := strings.Replace(whole, `"seq":47`, `"seq":47,"later":`+strings.Repeat("[", 1000)+strings.Repeat("]", 1000), 1)
 	if _, err := DecodeCloudEvent([]byte(deep)); !errors.Is(err, ErrMalformed) {
 		t.Errorf("a thousand levels: %v, want ErrMalformed", err)
+	}
+}
+
+// TestDecisionBounds holds what a text of many small values may cost, whole and not only until its first error.
+func TestDecisionBounds(t *testing.T) {
+	const most = 64 << 20
+	b, err := encodeDecision(sampleOutcomes()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []string{"shards", "added", "may", "writes", "blocked_by", "rests_on", "later"} {
+		for _, item := range []string{`{},`, `null,`, `"",`, `[],`, `1,`} {
+			for _, n := range []int{maxJSONValues/2 - 100, MaxRecordBytes/len(item) - 1000} {
+				member := `"data":{"` + list + `":[` + strings.Repeat(item, n) + item[:len(item)-1] + "],"
+				text := []byte(strings.Replace(string(b), `"data":{`, member, 1))
+				var err error
+				got := allocated(func() { _, err = DecodeCloudEvent(text) })
+				if n > maxJSONValues && !errors.Is(err, ErrMalformed) || err != nil && !errors.Is(err, ErrMalformed) {
+					t.Errorf("%d of %s in %s: %v", n, item, list, err)
+				}
+				if got > most {
+					t.Errorf("%d of %s in %s: allocates %d bytes", n, item, list, got)
+				}
+			}
+		}
 	}
 }
