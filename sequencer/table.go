@@ -1,5 +1,7 @@
 package sequencer
 
+import "slices"
+
 // applyTx applies an intent about one transaction: the table of FOLD, column by column.
 func (f *Fold) applyTx(in *Intent) {
 	t := f.txs[in.Tx]
@@ -130,8 +132,10 @@ func (f *Fold) openTx(in *Intent) *tx {
 		f.inheritEpoch(t, b.Predecessor)
 		f.takeEpoch(t)
 	}
-	for _, w := range t.May {
-		f.hold(t, Hold{w.Scope, Claimed, w.Access})
+	for i, w := range t.May {
+		if !slices.Contains(t.May[:i], w) {
+			f.hold(t, Hold{w.Scope, Claimed, w.Access})
+		}
 	}
 	f.account(t)
 	f.wakeDependents(t)

@@ -6,7 +6,7 @@ import "slices"
 // empty.
 type judgement struct {
 	refused  finding
-	by       Epoch // of the transaction that refused names
+	by       Epoch    // of the transaction that refused names
 	wounds   []*bound // one per younger transaction that is in the way
 	blocked  bool
 	blockers []Blocker // collected on request
