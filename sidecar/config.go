@@ -33,6 +33,7 @@ type Limits struct {
 	ListItems        int           // of one answer; 1000
 	WaitMost         time.Duration // of one request; 30 s
 	FutureWait       time.Duration // for a seq that is not there yet; 1 s
+	SessionWait      time.Duration // for a session that is just beginning; 3 s
 	OldBytes         int64         // contents of former revisions; 32 MiB
 	ContentBytes     int64         // contents fetched by reference; 32 MiB
 	IdempotencyKeys  int           // remembered; 4096
@@ -55,6 +56,7 @@ func (l Limits) withDefaults() Limits {
 	l.ListItems = cmp.Or(l.ListItems, 1000)
 	l.WaitMost = cmp.Or(l.WaitMost, 30*time.Second)
 	l.FutureWait = cmp.Or(l.FutureWait, time.Second)
+	l.SessionWait = cmp.Or(l.SessionWait, 3*time.Second)
 	l.OldBytes = cmp.Or(l.OldBytes, 32<<20)
 	l.ContentBytes = cmp.Or(l.ContentBytes, 32<<20)
 	l.IdempotencyKeys = cmp.Or(l.IdempotencyKeys, 4096)

@@ -76,13 +76,19 @@ type face struct {
 	metrics http.Handler
 }
 
-func (s *Sidecar) newServer() *http.Server {
-	f := &face{
+func (s *Sidecar) newFace() *face {
+	return &face{
 		sidecar: s, routes: s.routes(), token: sha256.Sum256([]byte(s.config.Token)),
 		running: make(chan struct{}, s.config.Limits.Requests), metrics: s.metrics.handler(),
 	}
+}
+
+// busy reports whether requests of the agent are under way.
+func (f *face) busy() bool { return len(f.running) > 0 }
+
+func (s *Sidecar) newServer() *http.Server {
 	return &http.Server{
-		Handler: f, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		WriteTimeout: s.config.Limits.WaitMost + 30*time.Second, MaxHeaderBytes: 32 << 10,
 	}
 }

@@ -182,13 +182,21 @@ func retry(ctx context.Context, f func() error, failed func(error)) error {
 			return context.Cause(ctx)
 		}
 		failed(err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep(ctx, pause) {
 			return context.Cause(ctx)
-		case <-timer.C:
 		}
 		pause = min(2*pause, pauseMost)
+	}
+}
+
+// sleep waits; it reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }

@@ -19,10 +19,10 @@ func (s *session) maintain(ctx context.Context, live func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.rejoin:
+		case <-s.soon:
 		case <-retryJoin.C:
-		case <-beat:
-			s.beat(ctx)
+		case now := <-beat:
+			s.beat(ctx, now)
 		}
 		if !s.wantsJoin() {
 			s.settleAll(ctx)
@@ -48,15 +48,14 @@ func (s *session) wantsJoin() bool {
 }
 
 // beat is what happens about once a second.
-func (s *session) beat(ctx context.Context) {
-	now := s.clock.Now()
+func (s *session) beat(ctx context.Context, now time.Time) {
 	s.expire(now)
 	s.settleAll(ctx)
 	if err := s.delivery.mark(); err != nil {
 		s.log.Error("the journal takes no records", "cause", err)
 	}
 	if in := s.due(now); in != nil {
-		s.promise(ctx, in)
+		s.promise(ctx, in, now)
 	}
 }
 
@@ -75,7 +74,8 @@ func (s *session) due(now time.Time) *sequencer.Intent {
 		Watermark: &sequencer.Watermark{Seq: max(mark, s.watermark)}}
 }
 
-func (s *session) promise(ctx context.Context, in *sequencer.Intent) {
+// promise sends a watermark; the lease counts from before that, whenever the log takes it.
+func (s *session) promise(ctx context.Context, in *sequencer.Intent, now time.Time) {
 	try, cancel := context.WithTimeout(ctx, s.limits.RenewEvery)
 	defer cancel()
 	if _, err := s.events.Append(try, s.workspace, in); err != nil {
@@ -86,6 +86,6 @@ func (s *session) promise(ctx context.Context, in *sequencer.Intent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.incarnation == in.Incarnation {
-		s.watermark, s.marked = max(s.watermark, in.Watermark.Seq), s.clock.Now()
+		s.watermark, s.marked = max(s.watermark, in.Watermark.Seq), now
 	}
 }

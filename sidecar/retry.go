@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"math/big"
@@ -76,12 +77,14 @@ func (s *session) successor(t *tx) (sequencer.Begin, []sequencer.Want) {
 	return begin, nil
 }
 
-// ending is the decision, or the answer given for it.
+// ending is the decision, or the answer that was given before it: that one knows more than the abort it led to.
 func (t *tx) ending() *sequencer.Outcome {
-	if t.outcome != nil {
-		return t.outcome
+	if t.early == nil || t.outcome == nil {
+		return cmp.Or(t.outcome, t.early)
 	}
-	return t.early
+	told := *t.early
+	told.Seq = t.outcome.Seq
+	return &told
 }
 
 // backoff is how long to wait before the next attempt: it grows with the attempts, and half of it is by chance, so

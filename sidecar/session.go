@@ -29,7 +29,7 @@ type session struct {
 	metrics   *metrics
 	observes  bool // every transaction only observes
 	contents  *contents
-	rejoin    chan struct{} // a request wants a session
+	soon      chan struct{} // there is something to maintain before the next beat
 	tasks     tasks
 
 	mu          sync.Mutex
@@ -120,7 +120,7 @@ func (s *session) lose(why string) (keys []string) {
 		s.close(t, phaseLost)
 		keys = append(keys, waitTx(id))
 	}
-	s.wakeRejoin()
+	s.hurry()
 	return keys
 }
 
@@ -165,6 +165,7 @@ func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
 	s.close(t, phaseOver)
 	if o.Kind == sequencer.OutcomeAborted && !o.Final {
 		s.unsettled[t.id] = true
+		s.hurry()
 	}
 	err := s.delivery.record(recordDecided, decisionRecord(t.id, o))
 	if err != nil {
@@ -251,15 +252,15 @@ func (s *session) current() (sequencer.Seq, error) {
 		return 0, notReady(err)
 	}
 	if !s.live {
-		s.wakeRejoin()
+		s.hurry()
 		return 0, problem(codeNotReady, "the sidecar has no live session: it is joining the log")
 	}
 	return s.incarnation, nil
 }
 
-func (s *session) wakeRejoin() {
+func (s *session) hurry() {
 	select {
-	case s.rejoin <- struct{}{}:
+	case s.soon <- struct{}{}:
 	default:
 	}
 }
@@ -269,11 +270,11 @@ func (s *session) await(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.live {
 		s.superseded = false
-		s.wakeRejoin()
+		s.hurry()
 	}
 	s.mu.Unlock()
 	var err error
-	ctx, cancel := context.WithTimeout(ctx, sessionWait)
+	ctx, cancel := context.WithTimeout(ctx, s.limits.SessionWait)
 	defer cancel()
 	wait := s.view.waits.until(ctx, waitSession, func() bool {
 		s.mu.Lock()
@@ -286,9 +287,6 @@ func (s *session) await(ctx context.Context) error {
 	}
 	return wait
 }
-
-// sessionWait is how long a request waits for a session that is just beginning.
-const sessionWait = 3 * time.Second
 
 // waitSession is the key of waits for a live session.
 const waitSession = "session"

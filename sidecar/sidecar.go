@@ -39,6 +39,7 @@ type Sidecar struct {
 	keys    *keys
 	metrics *metrics
 	server  *http.Server
+	face    *face
 	drain   context.Context // ends when no new request is taken any more
 	draining,
 	stopWork context.CancelFunc
@@ -65,7 +66,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.session = &session{
 		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
-		log: s.log, metrics: s.metrics, rejoin: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
+		log: s.log, metrics: s.metrics, soon: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
 		active:    map[sequencer.TxID]*tx{},
 		unsettled: map[sequencer.TxID]bool{}, contents: newContents(c.Limits.ContentBytes),
 	}
@@ -101,6 +102,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stopWork = func() { stop(ErrStopped) }
 	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
+	s.face = s.newFace()
 	s.server = s.newServer()
 
 	var group sync.WaitGroup
@@ -132,10 +134,17 @@ func (s *Sidecar) shutdown(d *delivery) {
 	s.draining()
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	hurry := time.AfterFunc(wait/2, s.view.waits.close)
-	defer hurry.Stop()
-	if err := s.server.Shutdown(ctx); err != nil {
-		s.log.Warn("requests were still running: their connections are closed", "cause", err)
+	half := time.AfterFunc(wait/2, s.view.waits.close)
+	defer half.Stop()
+	for s.face.busy() && sleep(ctx, stopPoll) {
+	}
+	if s.face.busy() {
+		s.log.Warn("requests were still running: their connections are closed", "after", wait)
+	}
+	// Nothing runs any more; what Shutdown would still wait for are connections that never carried a request.
+	short, end := context.WithTimeout(ctx, stopGrace)
+	defer end()
+	if s.server.Shutdown(short) != nil {
 		_ = s.server.Close()
 	}
 	s.view.waits.close()
@@ -145,6 +154,11 @@ func (s *Sidecar) shutdown(d *delivery) {
 	s.stopWork()
 	s.session.tasks.join()
 }
+
+const (
+	stopPoll  = 2 * time.Millisecond
+	stopGrace = 100 * time.Millisecond
+)
 
 // wake is called when the first session is live.
 func (s *Sidecar) wake() { s.once.Do(func() { close(s.ready) }) }
@@ -163,34 +177,28 @@ func (s *Sidecar) follow(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
-	s.session.wakeRejoin()
+	s.session.hurry()
 	s.view.waits.wake(waitSeq)
-	var broken error
-	complain = func(err error) { s.log.Warn("following the decisions ended: begun again", "cause", err) }
-	err = retry(ctx, func() error {
-		err := s.events.Follow(ctx, s.config.Workspace, s.view.at(), s.applied)
-		if errors.Is(err, ErrChain) || errors.Is(err, streams.ErrGone) {
-			broken = err
+	pause := pauseLeast
+	for {
+		before := s.view.at()
+		err := s.events.Follow(ctx, s.config.Workspace, before, s.applied)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrChain), errors.Is(err, streams.ErrGone):
+			s.log.Error("the view has stopped for good", "cause", err)
+			s.view.waits.close()
+			return err
+		case s.view.at() > before:
+			pause = pauseLeast
+		}
+		s.log.Warn("following the decisions ended: begun again", "cause", err, "pause", pause)
+		if !sleep(ctx, pause) {
 			return nil
 		}
-		if err == nil {
-			return errors.New("it ended without a reason")
-		}
-		return err
-	}, complain)
-	if broken != nil {
-		s.log.Error("the view has stopped for good", "cause", broken)
-		s.view.waits.close()
-		return broken
+		pause = min(2*pause, pauseMost)
 	}
-	return ignoreStop(ctx, err)
-}
-
-func ignoreStop(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // applied brings one decision into the view and wakes those who wait for it.
