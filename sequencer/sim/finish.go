@@ -63,10 +63,10 @@ func (c *sidecar) awaitSeal(l *lane) {
 // choose names the winner of a group once somebody has waited for it long enough.
 func (c *sidecar) choose(g *group) {
 	r := c.r
-	if g.sent || len(g.members) == 0 || r.now < g.since+10 {
+	if len(g.members) == 0 || r.now < g.since+10 {
 		return
 	}
-	g.sent = true
+	g.since = r.now + 50 // an incarnation that has ended is not heard
 	c.send(&sequencer.Intent{Kind: sequencer.IntentSelect, Incarnation: c.incarnation, Base: c.view,
 		Select: &sequencer.Select{Group: g.id, Winner: g.members[r.n(len(g.members))]}})
 }

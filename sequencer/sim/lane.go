@@ -49,7 +49,7 @@ func (c *sidecar) advance(l *lane) {
 // next starts an attempt: of a new program, or one more of a refused one.
 func (c *sidecar) next(l *lane) {
 	r := c.r
-	if r.healing && c.done >= lastPrograms {
+	if r.healing && (c.done >= lastPrograms || l != c.lanes[0]) {
 		return
 	}
 	if l.prog == nil {
@@ -138,7 +138,7 @@ func (c *sidecar) giveBack(l *lane, code sequencer.Code) {
 	l.prev, l.code, l.cur = l.cur, code, nil
 	l.tries++
 	l.until = r.now + r.n(6)
-	again := code.Retryable() && (l.tries < maxTries || l.prog.last)
+	again := code.Retryable() && (l.tries < maxTries && !r.healing || l.prog.last)
 	if !again {
 		l.prog, l.prev = nil, nil
 	}

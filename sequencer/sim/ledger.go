@@ -68,15 +68,10 @@ func (t *truth) checkFresh() {
 			return
 		}
 	}
-	for _, info := range t.list {
-		if info.final == 0 {
-			continue
-		}
-		for _, h := range t.ledger.held {
-			if h.tx == info {
-				t.r.fail("%s is final at %d and still holds %s (%s)", info.id, info.final, h.Scope, h.Kind)
-				return
-			}
+	for _, h := range t.ledger.held {
+		if h.tx.final != 0 {
+			t.r.fail("%s is final at %d and still holds %s (%s)", h.tx.id, h.tx.final, h.Scope, h.Kind)
+			return
 		}
 	}
 }

@@ -46,9 +46,8 @@ type program struct {
 // group is a set of branches of which one is chosen.
 type group struct {
 	id      string
-	since   int
+	since   int // it is chosen among the members some time after that step
 	members []sequencer.TxID
-	sent    bool
 }
 
 func (r *run) pick(weights ...int) int {

@@ -169,7 +169,7 @@ func (r *run) heal() {
 	// As at the start, without caps that refuse honest work, and without deadlines that are shorter than the queue of
 	// those who all want the same scope.
 	rules := r.swarm.rules
-	rules.DeadlineTicks, rules.BoundTicks = 2400, 600
+	rules.DeadlineTicks, rules.BoundTicks = 600, 600
 	rules.Version, rules.CapSeqs = r.truth.rules.Version+1, 4096
 	rules.MaxOpen, rules.MaxKept, rules.MaxBytes = 1000, 640<<10, 4<<10
 	r.append(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})

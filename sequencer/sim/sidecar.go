@@ -208,7 +208,6 @@ func (c *sidecar) crash() {
 
 func (c *sidecar) heal() {
 	c.down, c.paused = 0, 0
-	c.lanes = c.lanes[:1]
 	for _, ask := range c.adoptions {
 		if ask.due == never { // as this incarnation it has sent a false settlement, which may come again
 			c.boot()

@@ -22,13 +22,15 @@ type truth struct {
 	rules  sequencer.Rules
 	hashes []sequencer.Hash // of the state after each record whose offset is divisible by hashEvery
 
-	txs    map[sequencer.TxID]*txInfo
-	list   []*txInfo // by their first outcome
-	ledger ledger
-	writes []write
-	state  [numLeaves]token   // as the commits so far leave it
-	shards [numLeaves][]shard // versions, of shards only
-	blind  bool               // the workspace has observed: what it then let through breaks the checks of values
+	txs     map[sequencer.TxID]*txInfo
+	list    []*txInfo // by their first outcome
+	ledger  ledger
+	writes  []write
+	state   [numLeaves]token          // as the commits so far leave it
+	shards  [numLeaves][]shard        // versions, of shards only
+	winners map[string]sequencer.TxID // of branch groups
+	rested  int                       // list is final up to here
+	blind   bool                      // the workspace has observed: what it then let through breaks the checks of values
 }
 
 // write is one scope that an outcome moved.
@@ -59,6 +61,7 @@ type txInfo struct {
 	decision  sequencer.Seq
 	final     sequencer.Seq
 	grants    []sequencer.Scope // for writing
+	wants     []sequencer.Want  // of a waiting touch
 }
 
 type owner struct {
@@ -68,7 +71,7 @@ type owner struct {
 
 func newTruth(r *run) *truth {
 	return &truth{r: r, fold: sequencer.New(workspace, r.opts.Weaken), rules: sequencer.DefaultRules(),
-		txs: map[sequencer.TxID]*txInfo{}}
+		txs: map[sequencer.TxID]*txInfo{}, winners: map[string]sequencer.TxID{}}
 }
 
 // ownerAt is who settles the transaction as a view at seq sees it.
@@ -116,6 +119,7 @@ func (t *truth) apply(in *sequencer.Intent) {
 		}
 	}
 	t.checkFresh()
+	t.checkWaiting()
 	if offset%hashEvery == 0 {
 		t.hashes = append(t.hashes, t.fold.StateHash())
 	}
@@ -156,6 +160,11 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 		t.onGranted(info, o)
 	case sequencer.OutcomeWaiting:
 		t.onSealed(info, in)
+		if in.Kind == sequencer.IntentTouch {
+			info.wants = in.Touch.Wants
+		}
+	case sequencer.OutcomeSelected:
+		t.winners[o.Group] = o.Winner
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 		t.onSealed(info, in)
 		t.onDecided(info, o)
@@ -201,6 +210,9 @@ func opened(o *sequencer.Outcome) bool {
 
 func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome) {
 	t.r.probe(ProbeRefused(o.Code))
+	if info != nil && o.Code == sequencer.CodeTouchBound {
+		info.wants = nil
+	}
 	if info != nil && info.decision != 0 && o.Code == sequencer.CodeTooOld {
 		t.r.probe(ProbeForgotten)
 	}
@@ -232,6 +244,7 @@ func (t *truth) onOwner(info *txInfo, o *sequencer.Outcome) {
 }
 
 func (t *truth) onGranted(info *txInfo, o *sequencer.Outcome) {
+	info.wants = nil
 	for _, x := range info.outs[:len(info.outs)-1] {
 		if x.Intent == o.Intent && (x.Kind == sequencer.OutcomeGranted || x.Kind == sequencer.OutcomeRefused) {
 			t.r.fail("%s is granted at %d and was answered at %d: %s %s", o.Intent, o.Seq, x.Seq, x.Kind, x.Code)
