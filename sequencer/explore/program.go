@@ -117,6 +117,49 @@ func TripleConfigs() []Config {
 	return out
 }
 
+// MixedConfigs lists the configurations of three agents in every mix of modes but the one of TripleConfigs, over fewer
+// programs, without successors.
+func MixedConfigs() []Config {
+	var out []Config
+	for _, f := range []Family{
+		{"as", []string{"Ea Ws", "Es Ea", "Ra Rs", "Ra Ws", "Rs Ea", "Ga Ws"}},
+		{"ab", []string{"Ea Eb", "Eb Ea", "Ra Eb", "Ea Rb", "Ra Gb"}},
+	} {
+		p, o := len(f.Programs), orders()
+		for i := p; i < p*len(o); i++ { // the orders in turn, optimistic first
+			for j := range i + 1 {
+				for k := range j + 1 {
+					cfg := f.config([]int{i % p, j % p, k % p}, []order{o[i/p], o[j/p], o[k/p]})
+					for who := range cfg.Agents {
+						cfg.Agents[who].Retries = 0
+					}
+					out = append(out, cfg)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// ForgetConfigs lists configurations of two agents with watermarks, a small cap, no undo horizon and late copies.
+func ForgetConfigs() []Config {
+	var out []Config
+	f := Family{"as", []string{"Ws", "Rs Ws", "Cs", "Ga Ws", "Ra Rs", "Ea Ws", "Rs Ga"}}
+	for i := range f.Programs {
+		for j := range i + 1 {
+			for _, mode := range []sequencer.Mode{sequencer.Optimistic, sequencer.Ordered} {
+				for keep, name := range map[sequencer.Seq]string{1: "cap 1", 3: "cap 3"} {
+					cfg := f.config([]int{i, j}, []order{{mode, false}, {sequencer.Optimistic, false}})
+					cfg.Agents[0].Abort, cfg.Agents[0].Retries, cfg.Agents[1].Retries = false, 0, 0
+					cfg.Name += ", " + name
+					out = append(out, forgetful(cfg, keep, 1))
+				}
+			}
+		}
+	}
+	return out
+}
+
 func (f Family) config(programs []int, orders []order) Config {
 	cfg := Config{Scopes: Scopes(f.Scopes)}
 	var names []string

@@ -77,8 +77,7 @@ func holdRows() []Row {
 // transactions are forgotten at once.
 func windowRows() []Row {
 	optimistic, ordered := sequencer.Optimistic, sequencer.Ordered
-	waiting := agents("as", optimistic, "Ea", "Rs Ga", "Ws")
-	waiting.Agents[1], waiting.Agents[2] = waiting.Agents[2], waiting.Agents[1]
+	waiting := agents("as", optimistic, "Ea", "Ws", "Rs Ga")
 	waiting.Agents[1].Beside = true
 	return []Row{
 		{Name: "5a", Weaken: sequencer.WeakenNoBase, Wrong: "decided before",

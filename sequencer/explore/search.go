@@ -40,6 +40,7 @@ type search struct {
 	cycles bool
 	report Report
 	found  *path
+	visit  func(*world, *sequencer.State) // of each new state; may be nil
 }
 
 // path ends in a violation: the steps to a state, then more.
@@ -153,6 +154,9 @@ func (s *search) take(n *node, act action, next []node) []node {
 	key := s.keys.key(&cur.world, st)
 	id, known := s.seen[key]
 	if !known {
+		if s.visit != nil {
+			s.visit(&cur.world, st)
+		}
 		id = uint32(len(s.steps))
 		s.seen[key] = id
 		s.steps = append(s.steps, step{n.id, act})

@@ -13,16 +13,38 @@ import (
 type Trace struct {
 	Lines   []string
 	Intents []*sequencer.Intent // the records of the log alone
+	Notes   []string            // what happened in the world after each of them
 }
 
 // String returns the lines.
 func (t Trace) String() string { return strings.Join(t.Lines, "\n") }
 
+// Script returns the trace as a script of the fold: the sentence that it shows, one block with the log, and the state
+// hash. What the fold answers is filled in by running the scripts with -rewrite. The weakened rules, by the names that
+// the scripts have for them, are switched off in it.
+func (t Trace) Script(sentence string, weakened ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", sentence)
+	if len(weakened) > 0 {
+		fmt.Fprintf(&b, "new weaken=%s\n----\n\n", strings.Join(weakened, ","))
+	}
+	b.WriteString("run\n")
+	for i, in := range t.Intents {
+		b.WriteString(script.Format(in))
+		if t.Notes[i] != "" {
+			b.WriteString("  # " + t.Notes[i])
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("----\n\nhash\n----\n")
+	return b.String()
+}
+
 // trace walks a way again and writes it down.
 func (m *model) trace(acts []action) Trace {
 	var t Trace
 	log := func(in *sequencer.Intent, outcomes []sequencer.Outcome) {
-		t.Intents = append(t.Intents, in)
+		t.Intents, t.Notes = append(t.Intents, in), append(t.Notes, "")
 		t.Lines = append(t.Lines, script.Format(in))
 		for i := range outcomes {
 			t.Lines = append(t.Lines, "#   "+outcomeLine(&outcomes[i]))
@@ -46,7 +68,13 @@ func (m *model) trace(acts []action) Trace {
 		if s.intent != nil {
 			put(s.intent)
 		} else {
-			t.Lines = append(t.Lines, "# "+m.worldLine(&before, &s.world, act))
+			note := m.worldLine(&before, &s.world, act)
+			t.Lines = append(t.Lines, "# "+note)
+			if last := &t.Notes[len(t.Notes)-1]; *last == "" {
+				*last = note
+			} else {
+				*last += "; " + note
+			}
 		}
 	}
 	return t
