@@ -141,10 +141,9 @@ func TestDeliveryQuiet(t *testing.T) {
 	}
 }
 
-// TestDeliveryDamaged drops or swaps every tenth message and then stops NATS: the chain stays the same and nobody waits
-// for ever.
+// TestDeliveryDamaged drops or swaps every tenth message: the chain stays the same and nobody waits for ever.
 func TestDeliveryDamaged(t *testing.T) {
-	d := harness.Deploy(t, harness.StartOwn(t))
+	d := harness.Deploy(t, harness.Start(t))
 	d.Sidecar(t, "first")
 	observers := map[string]*observer{}
 	for name, faults := range map[string]streams.Faults{

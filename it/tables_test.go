@@ -24,14 +24,14 @@ func TestTables(t *testing.T) {
 	agents := number(t, "HENCE_IT_TABLE_AGENTS", 64)
 	d := harness.Deploy(t, harness.Start(t))
 	rec := traffic.NewRecorder()
-	run(t, d.Sidecars(t, agents), traffic.Plan{Transactions: 8, Scopes: 60, Reads: 3, Writes: 2, Think: 20 * time.Millisecond,
-		Seed: 5, Modes: []string{"optimistic", "ordered", "locked"}}, rec)
+	run(t, d.Sidecars(t, agents), traffic.Plan{Transactions: 8, Scopes: 60, Reads: 3, Writes: 2, Seed: 5,
+		Think: 20 * time.Millisecond, Modes: []string{"optimistic", "ordered", "locked"}}, rec)
 	attempts := rec.Attempts()
 	holds(t, attempts, decisionsOf(t, d.Servers, d.Workspace, attempts))
 	outcomes, _ := recorded(t, d.Servers, d.Workspace)
 	closures, frontiers := tables(t, d)
-	t.Logf("%s by %d agents; %d decisions; tables equal: %d transactions, %d scopes", rec.Figures(), agents, len(outcomes),
-		closures, frontiers)
+	t.Logf("%s by %d agents; %d decisions; tables equal: %d transactions, %d scopes", rec.Figures(), agents,
+		len(outcomes), closures, frontiers)
 	walked(t, d)
 
 	d.StopProcessors()
