@@ -1,19 +1,14 @@
 package sidecar
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/topology"
 )
 
 // An open transaction that a later decision has overtaken is told with its next call, and while it waits.
@@ -35,7 +30,8 @@ func TestOvertaken(t *testing.T) {
 		polled <- d
 	}()
 	put := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	if d := <-polled; d.Overtaken == nil || d.Overtaken.Seq != put.Seq || d.Overtaken.Writer != put.Tx || d.State != api.StateOpen {
+	moved := client.Overtaken{Scope: "shard:/x", Seq: put.Seq, Writer: put.Tx}
+	if d := <-polled; d.Overtaken == nil || *d.Overtaken != moved || d.State != api.StateOpen {
 		t.Fatalf("the long poll: %+v", d)
 	}
 	got := must(tx.Read(ctx, "shard:/y"))(t)
@@ -95,7 +91,8 @@ func TestReadsOwnWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := must(tx.Read(ctx, "shard:/x"))(t); !got.Pending || string(got.Content) != "2" || got.MediaType != "text/plain" {
+	got := must(tx.Read(ctx, "shard:/x"))(t)
+	if !got.Pending || string(got.Content) != "2" || got.MediaType != "text/plain" {
 		t.Fatalf("its own write: %+v", got)
 	}
 	if got := must(a.client.Get(ctx, "shard:/x"))(t); got.Exists {
@@ -248,184 +245,5 @@ func TestLooseReads(t *testing.T) {
 	overtake()
 	if d := must(tx.Seal(ctx))(t); d.Code != "stale_read" {
 		t.Fatalf("a transaction's seal does not carry them: %+v", d)
-	}
-}
-
-// fakeClock moves when the test says so.
-type fakeClock struct {
-	mu   sync.Mutex
-	now  time.Time
-	beat chan time.Time
-}
-
-func (f *fakeClock) Now() time.Time {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.now
-}
-
-func (f *fakeClock) Ticker(time.Duration) (<-chan time.Time, func()) { return f.beat, func() {} }
-
-// advance moves the clock and returns once the beat before this one has been worked off.
-func (f *fakeClock) advance(d time.Duration) {
-	f.mu.Lock()
-	f.now = f.now.Add(d)
-	now := f.now
-	f.mu.Unlock()
-	f.beat <- now
-}
-
-// The watermark follows the view, stops at the oldest open transaction or loose read, and is repeated in time to renew
-// the lease, not more often.
-func TestWatermark(t *testing.T) {
-	log := newLog()
-	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
-	a := startWith(t, "a", log.Door(), func(s *Sidecar) { s.clock = clock })
-	ctx := background(t)
-	marks := func() (out []sequencer.Seq) {
-		for _, in := range log.Intents() {
-			if in.Kind == sequencer.IntentWatermark {
-				out = append(out, in.Watermark.Seq)
-			}
-		}
-		return out
-	}
-	second := func(n int) {
-		for range n {
-			clock.advance(time.Second)
-		}
-		clock.advance(0)
-	}
-	expect := func(what string, n int, last sequencer.Seq) {
-		t.Helper()
-		got := marks()
-		if len(got) != n || n > 0 && got[n-1] != last {
-			t.Fatalf("%s: watermarks %v, wanted %d, the last %d", what, got, n, last)
-		}
-	}
-	second(2)
-	expect("idle", 0, 0)
-	second(7)
-	expect("idle for longer", 3, 1)
-	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	second(1)
-	expect("moved", 4, 2)
-	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-	must(a.client.Put(ctx, "shard:/x", []byte("2"), client.WriteOptions{}))(t)
-	second(2)
-	expect("an open transaction", 4, 2)
-	second(1)
-	expect("its lease", 5, 2)
-	must(tx.Seal(ctx))(t)
-	must(a.client.Get(ctx, "shard:/x"))(t)
-	at := log.Seq()
-	must(start(t, "b", log.Door()).client.Put(ctx, "shard:/y", nil, client.WriteOptions{}))(t)
-	if err := a.view.reach(ctx, log.Seq()); err != nil {
-		t.Fatal(err)
-	}
-	second(1)
-	expect("a loose read", 6, at)
-	must(a.client.Put(ctx, "shard:/x", []byte("3"), client.WriteOptions{}))(t)
-	second(1)
-	expect("sealed", 7, log.Seq())
-	idle := must(a.client.Begin(ctx, client.BeginOptions{DeadlineMs: 1000}))(t)
-	clock.advance(time.Minute)
-	if d := must(idle.Status(ctx, testWait))(t); d.Code != "deadline" {
-		t.Fatalf("left lying: %+v", d)
-	}
-}
-
-// A stop refuses what is new, ends long polls, and lets nothing run on.
-func TestStop(t *testing.T) {
-	log := newLog()
-	a := start(t, "a", log.Door())
-	ctx := background(t)
-	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-	polled := make(chan error, 1)
-	go func() {
-		_, err := tx.Status(ctx, testWait)
-		polled <- err
-	}()
-	begun := time.Now()
-	if err := a.stop(); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(begun); took > 5*time.Second {
-		t.Fatalf("the stop took %v", took)
-	}
-	<-polled
-	once := client.New(a.URL(), a.Token(), client.WithTries(1))
-	defer once.Close()
-	if _, err := once.Begin(ctx, client.BeginOptions{}); err == nil {
-		t.Fatal("a stopped sidecar began a transaction")
-	}
-}
-
-// Health, readiness per part and metrics answer without a token; readiness names what is wrong.
-func TestOperations(t *testing.T) {
-	log := newLog()
-	door := log.Door()
-	a := start(t, "a", door)
-	ctx := background(t)
-	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	page := func(path string) (int, string) {
-		resp, err := checked{t, &http.Transport{DisableKeepAlives: true}}.RoundTrip(
-			must(http.NewRequestWithContext(ctx, http.MethodGet, a.URL()+path, nil))(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode, string(must(io.ReadAll(resp.Body))(t))
-	}
-	for _, path := range []string{"/healthz", "/readyz", "/v1/openapi.json", "/v1/openapi.yaml"} {
-		if status, body := page(path); status != 200 {
-			t.Errorf("%s: %d %s", path, status, body)
-		}
-	}
-	_, body := page("/metrics")
-	for _, line := range []string{`hence_sidecar_requests_total{class="2xx",route="write_shard"} 1`,
-		`hence_sidecar_decisions_total{code="none",state="committed"} 1`, `hence_sidecar_deliveries_total{way="nats"} 2`,
-		`hence_sidecar_seal_decision_seconds_count 1`, `hence_sidecar_view_seq 2`} {
-		if !strings.Contains(body, line+"\n") {
-			t.Errorf("the metrics lack %s", line)
-		}
-	}
-	door.SetReady(fmt.Errorf("no broker answers"))
-	if status, body := page("/readyz"); status != 503 || !strings.Contains(body, "no broker answers") {
-		t.Errorf("readyz: %d %s", status, body)
-	}
-}
-
-// Without a view nothing is answered, and the reason is given.
-func TestNotReady(t *testing.T) {
-	log := newLog()
-	r := launch(t, "a", deaf{log.Door()}, nil, func(c *Config) { c.Limits.SessionWait = time.Millisecond })
-	once := client.New(r.URL(), r.Token(), client.WithTries(1))
-	defer once.Close()
-	ctx := background(t)
-	if _, err := once.Get(ctx, "shard:/x"); problemIn(t, err).Code != codeNotReady {
-		t.Fatalf("a read: %v", err)
-	}
-	if _, err := once.Chain(ctx, 0, 0); problemIn(t, err).Code != codeNotReady {
-		t.Fatalf("the chain: %v", err)
-	}
-}
-
-// deaf is a log whose snapshot never comes.
-type deaf struct{ Log }
-
-func (d deaf) Snapshot(ctx context.Context, _ string) (*topology.Snapshot, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-// The configuration is checked before anything is opened.
-func TestConfig(t *testing.T) {
-	for _, c := range []Config{{}, {Agent: "A"}, {Agent: "a|b"}, {Agent: strings.Repeat("a", 64)}, {Agent: "a", Workspace: "w.x"},
-		{Agent: "a", Token: "short"}, {Agent: "a", Token: "long enough but spaces"}, {Agent: "a", Listen: "nowhere"}} {
-		if s, err := New(c, nil); err == nil {
-			t.Errorf("%+v was taken", c)
-			_ = s.Close()
-		}
 	}
 }

@@ -104,7 +104,7 @@ func TestHole5dLockedReadWaitsForItsGrant(t *testing.T) {
 }
 
 // Row 12: only refusals that stay true whatever the log brings next are answered from the view. Of all codes these are
-// five; a stale read is answered while the log is out of reach, a conflict is not, and the abort still goes into the log.
+// five; a stale read is answered while no decision arrives, and the abort still goes into the log.
 func TestHole12OnlyMonotoneCodesFromTheView(t *testing.T) {
 	five := map[sequencer.Code]bool{sequencer.CodeStaleRead: true, sequencer.CodeVersionMismatch: true,
 		sequencer.CodeCascade: true, sequencer.CodeLostBranch: true, sequencer.CodeTooOld: true}
@@ -142,7 +142,7 @@ func TestHole12OnlyMonotoneCodesFromTheView(t *testing.T) {
 		t.Fatalf("the abort is not in the log: %v", err)
 	}
 	doorB.Release()
-	if d := must(watch.Seal(ctx))(t); d.State != api.StateCommitted || d.Would != string(sequencer.CodeStaleRead) || d.Seq == 0 {
+	if d := must(watch.Seal(ctx))(t); d.State != api.StateCommitted || d.Would != "stale_read" || d.Seq == 0 {
 		t.Fatalf("an observer was refused, or was not told: %+v", d)
 	}
 }

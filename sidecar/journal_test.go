@@ -189,7 +189,8 @@ func TestJournalRewrite(t *testing.T) {
 	}
 	d := open()
 	read := func(tx sequencer.TxID, scope sequencer.Scope, view sequencer.Seq) {
-		ev := &topology.Event{Kind: topology.EventRead, Workspace: "default", Agent: "a", Incarnation: 3, Tx: tx, Scope: scope, View: view}
+		ev := &topology.Event{Kind: topology.EventRead, Workspace: "default", Agent: "a", Incarnation: 3,
+			Tx: tx, Scope: scope, View: view}
 		if err := d.event(ev, nil); err != nil {
 			t.Fatal(err)
 		}

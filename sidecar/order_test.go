@@ -61,7 +61,8 @@ func TestWriteSkew(t *testing.T) {
 }
 
 // skewed reads both shards, waits until the other side has read them too, and writes one.
-func skewed(ctx context.Context, c *client.Client, mode string, side int, read *sync.WaitGroup) (client.Decision, error) {
+func skewed(ctx context.Context, c *client.Client, mode string, side int,
+	read *sync.WaitGroup) (client.Decision, error) {
 	tx, err := c.Begin(ctx, client.BeginOptions{Mode: mode})
 	for _, scope := range []string{"shard:/x", "shard:/y"} {
 		if err == nil {

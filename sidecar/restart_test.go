@@ -87,10 +87,13 @@ func TestCrash(t *testing.T) {
 	if err := again.view.reach(ctx, log.Seq()); err != nil {
 		t.Fatal(err)
 	}
-	if d := must(again.client.Put(ctx, "shard:/z", []byte("rests on x"), client.WriteOptions{}))(t); d.Code != "stale_read" {
+	put := func() client.Decision {
+		return must(again.client.Put(ctx, "shard:/z", []byte("z"), client.WriteOptions{}))(t)
+	}
+	if d := put(); d.Code != "stale_read" {
 		t.Fatalf("the loose read from before the crash was forgotten: %+v", d)
 	}
-	if d := must(again.client.Put(ctx, "shard:/z", []byte("again"), client.WriteOptions{}))(t); d.State != api.StateCommitted {
+	if d := put(); d.State != api.StateCommitted {
 		t.Fatalf("the next one: %+v", d)
 	}
 }
@@ -152,7 +155,8 @@ func TestJournalLost(t *testing.T) {
 			if p := problemIn(t, err); p.Status != 410 || p.Code != codeSessionLost || p.SafeSameKey {
 				t.Fatalf("a write that rests on forgotten reads: %+v", p)
 			}
-			if d := must(again.client.Put(ctx, "shard:/y", []byte("read again"), client.WriteOptions{}))(t); d.State != "committed" {
+			d := must(again.client.Put(ctx, "shard:/y", []byte("read again"), client.WriteOptions{}))(t)
+			if d.State != api.StateCommitted {
 				t.Fatalf("after reading again: %+v", d)
 			}
 		})

@@ -1,0 +1,58 @@
+package sidecar
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// A large content travels by reference and comes back whole, at every size around the bounds.
+func TestContentSizes(t *testing.T) {
+	log := newLog()
+	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
+	ctx := background(t)
+	for _, size := range []int{0, 1, 4 << 10, 4<<10 + 1, 256 << 10} {
+		content := bytes.Repeat([]byte{0xff}, size)
+		d := must(a.client.Put(ctx, "shard:/x", content, client.WriteOptions{}))(t)
+		if d.State != api.StateCommitted {
+			t.Fatalf("%d bytes: %+v", size, d)
+		}
+		if err := b.view.reach(ctx, log.Seq()); err != nil {
+			t.Fatal(err)
+		}
+		tx := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
+		got := must(tx.Read(ctx, "shard:/x"))(t)
+		loose := must(b.client.Get(ctx, "shard:/x"))(t)
+		if !bytes.Equal(got.Content, content) || !bytes.Equal(loose.Content, content) || !got.Exists {
+			t.Fatalf("%d bytes came back as %d and %d", size, len(got.Content), len(loose.Content))
+		}
+		if err := tx.Abort(ctx, "enough"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	for i := range 40 { // 160 KiB inline would be too much for one record
+		scope := "shard:/many/" + strings.Repeat("n", i+1)
+		if err := tx.Write(ctx, scope, bytes.Repeat([]byte{'m'}, 4<<10), client.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("many: %+v", d)
+	}
+	list := must(a.client.List(ctx, "shard:/many", "", 30))(t)
+	rest := must(a.client.List(ctx, "shard:/many", list.Next, 30))(t)
+	if len(list.Items) != 30 || len(rest.Items) != 10 || rest.Next != "" {
+		t.Fatalf("pages of %d and %d", len(list.Items), len(rest.Items))
+	}
+	versions := must(a.client.Versions(ctx, "shard:/x"))(t)
+	if len(versions.Items) != 5 || versions.Items[0].Size != 256<<10 {
+		t.Fatalf("versions %+v", versions)
+	}
+	if old := must(a.client.GetVersion(ctx, "shard:/x", versions.Items[3].Version))(t); len(old.Content) != 1 {
+		t.Fatalf("a former version: %d bytes", len(old.Content))
+	}
+}

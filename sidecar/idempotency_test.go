@@ -1,0 +1,65 @@
+package sidecar
+
+import (
+	"strings"
+	"testing"
+)
+
+// One Idempotency-Key is one request: in flight it is refused, with another body too, afterwards the answer is stored.
+func TestIdempotency(t *testing.T) {
+	log := newLog()
+	door := log.Door()
+	a := start(t, "a", door)
+	ctx := background(t)
+	put := put(inDefault+"/shards/x", "Idempotency-Key", "k1")
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	door.Hold()
+	first := make(chan int, 1)
+	go func() {
+		status, _, _ := a.send(t, put)
+		first <- status
+	}()
+	at := log.Seq()
+	if err := log.Until(ctx, func() bool { return log.Seq() > at }); err != nil {
+		t.Fatal(err)
+	}
+	if status, p, _ := a.send(t, put); status != 409 || p.Code != codeKeyInFlight || !p.Retryable || !p.SafeSameKey {
+		t.Fatalf("while in flight: %d %+v", status, p)
+	}
+	door.Release()
+	if status := <-first; status != 201 {
+		t.Fatalf("the first one: %d", status)
+	}
+	status, _, header := a.send(t, put)
+	if status != 201 || header.Get("Idempotency-Replayed") != "true" || header.Get("Etag") == "" {
+		t.Fatalf("the same again: %d %v", status, header)
+	}
+	put.body = "2"
+	if status, p, _ := a.send(t, put); status != 422 || p.Code != codeKeyReused {
+		t.Fatalf("another body: %d %+v", status, p)
+	}
+	if n := len(committed(log)); n != 1 {
+		t.Fatalf("%d commits for one key", n)
+	}
+	begin := with(post(inDefault+"/tx", ""), "Idempotency-Key", "k2")
+	_, _, one := a.send(t, begin)
+	_, _, two := a.send(t, begin)
+	if one.Get("Location") == "" || one.Get("Location") != two.Get("Location") {
+		t.Fatalf("one key made %s and %s", one.Get("Location"), two.Get("Location"))
+	}
+}
+
+// The table of keys is bounded: in number, in bytes, in age; a request under way is never dropped.
+func TestIdempotencyBounds(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door(), func(c *Config) { c.Limits.IdempotencyKeys = 4; c.Limits.IdempotencyBytes = 4096 })
+	for i := range 20 {
+		key := strings.Repeat("k", i+1)
+		a.send(t, with(post(inDefault+"/tx", ""), "Idempotency-Key", key))
+		if n := len(a.keys.order); n > 4 || n != len(a.keys.byKey) {
+			t.Fatalf("%d keys are remembered, %d in the index", n, len(a.keys.byKey))
+		}
+	}
+}
