@@ -177,7 +177,7 @@ func TestOneRefusedWriteAmongMany(t *testing.T) {
 			w.until("a restart", func() bool { return w.count("hence_processor_restarts_total") >= 1 })
 			w.decided(v, "ann-60")
 			w.complete(v, "shop")
-			w.tablesEqual("shop")
+			w.tablesEqual(v, "shop")
 			w.until("offsets follow", func() bool {
 				return w.committed(topology.PartitionOf("shop", 2)) >= 61
 			})

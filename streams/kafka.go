@@ -157,6 +157,9 @@ func endOffset(ctx context.Context, cl *kgo.Client, topic string, partition int3
 	if o.Err != nil {
 		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, o.Err)
 	}
+	if o.Offset < 0 {
+		return 0, fmt.Errorf("end of %s/%d: the broker does not say", topic, partition)
+	}
 	return o.Offset, nil
 }
 

@@ -208,9 +208,11 @@ func (p *seqPartition) acknowledge(workspace string, seq sequencer.Seq, err erro
 func (p *seqPartition) drainAcks() {
 	p.acksMu.Lock()
 	acks := p.acks
-	if len(acks) > 0 {
-		p.acks = make(map[string]sequencer.Seq)
+	if len(acks) == 0 {
+		p.acksMu.Unlock()
+		return
 	}
+	p.acks = make(map[string]sequencer.Seq)
 	p.acksMu.Unlock()
 	for name, seq := range acks {
 		p.rooms[name].replica.Acknowledged(seq)

@@ -205,8 +205,9 @@ func text(row any) string {
 	return strings.ReplaceAll(string(b), "[]", "null")
 }
 
-func (w *world) tablesEqual(workspace string) {
+func (w *world) tablesEqual(v *view, workspace string) {
 	w.t.Helper()
+	w.complete(v, workspace)
 	var differ string
 	defer func() {
 		if w.t.Failed() {
@@ -242,13 +243,13 @@ func TestTablesEqualAReadingByHand(t *testing.T) {
 		wg.Wait()
 	}
 	round(1)
-	w.tablesEqual("shop")
-	w.tablesEqual("bank")
+	w.tablesEqual(v, "shop")
+	w.tablesEqual(u, "bank")
 	stop()
 	stop = w.run(w.cfg) // everything in memory is gone
 	round(2)
-	w.tablesEqual("shop")
-	w.tablesEqual("bank")
+	w.tablesEqual(v, "shop")
+	w.tablesEqual(u, "bank")
 	if n := w.count("hence_frontier_gaps_total") + w.count("hence_scars_total"); n != 0 {
 		t.Errorf("%v gaps and scars", n)
 	}

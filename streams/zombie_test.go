@@ -22,7 +22,7 @@ func TestLateRowsOfAZombie(t *testing.T) {
 		a.write("orders/1", fmt.Sprint(i))
 	}
 	w.decided(v, "ann-10")
-	w.tablesEqual("shop")
+	w.tablesEqual(v, "shop")
 	stop()
 	cl := w.kafka()
 	for _, group := range []string{topology.GroupSequencer, topology.GroupFrontier} {
@@ -51,10 +51,10 @@ func TestLateRowsOfAZombie(t *testing.T) {
 	stop = w.run(w.cfg)
 	w.decided(v, a.write("orders/2", "y"))
 	w.complete(v, "shop")
-	w.tablesEqual("shop")
+	w.tablesEqual(v, "shop")
 	stop()
 	rows := table(w, topology.TableOf(topology.GroupSequencer), "shop", topology.DecodeReplica)
-	if got := rows[""]; got.State.Seq != 12 {
+	if got := rows[""]; got.State.Seq < 12 {
 		t.Errorf("the state's last row is of %d", got.State.Seq)
 	}
 }
