@@ -178,20 +178,19 @@ func (f *face) find(r *http.Request) (*route, map[string]string, error) {
 
 // match holds an escaped path against a pattern.
 func match(pattern, path string) (map[string]string, bool) {
-	params := map[string]string{}
+	var params map[string]string
 	for pattern != "" {
 		want, restPattern, _ := strings.Cut(pattern[1:], "/")
 		if path == "" || path[0] != '/' {
 			return nil, false
 		}
 		if name, ok := strings.CutSuffix(want, "...}"); ok {
-			params[name[1:]] = path[1:]
-			return params, true
+			return withParam(params, name[1:], path[1:]), true
 		}
 		got, _, _ := strings.Cut(path[1:], "/")
 		switch {
 		case strings.HasPrefix(want, "{") && got != "":
-			params[want[1:len(want)-1]] = got
+			params = withParam(params, want[1:len(want)-1], got)
 		case want != got:
 			return nil, false
 		}
@@ -202,6 +201,14 @@ func match(pattern, path string) (map[string]string, bool) {
 		pattern = "/" + restPattern
 	}
 	return params, path == ""
+}
+
+func withParam(params map[string]string, name, value string) map[string]string {
+	if params == nil {
+		params = map[string]string{}
+	}
+	params[name] = value
+	return params
 }
 
 func checkQuery(r *http.Request, allowed string) error {

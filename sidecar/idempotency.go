@@ -173,18 +173,17 @@ func (e *keyed) bytes() int64 {
 // forget drops old keys, then the oldest ones beyond the bounds; never one of a request under way.
 func (k *keys) forget() {
 	now := k.now()
-	kept := k.order[:0]
-	over := len(k.order) - k.most + 1
-	for _, e := range k.order {
-		old := now.Sub(e.at) > k.age || over > 0 || k.size > k.bytes
-		if !old || e.running {
-			kept = append(kept, e)
+	for range len(k.order) {
+		e := k.order[0]
+		if now.Sub(e.at) <= k.age && len(k.order) < k.most && k.size <= k.bytes {
+			return
+		}
+		k.order = k.order[1:]
+		if e.running {
+			k.order = append(k.order, e)
 			continue
 		}
-		over--
 		k.size -= e.bytes()
 		delete(k.byKey, e.key)
 	}
-	clear(k.order[len(kept):])
-	k.order = kept
 }

@@ -101,7 +101,8 @@ func (d deaf) Snapshot(ctx context.Context, _ string) (*topology.Snapshot, error
 func TestConfig(t *testing.T) {
 	for _, c := range []Config{{}, {Agent: "A"}, {Agent: "a|b"}, {Agent: strings.Repeat("a", 64)},
 		{Agent: "a", Workspace: "w.x"}, {Agent: "a", Token: "short"},
-		{Agent: "a", Token: "long enough but spaces"}, {Agent: "a", Listen: "nowhere"}} {
+		{Agent: "a", Token: "long enough but spaces"},
+		{Agent: "a", Listen: "nowhere"}} {
 		if s, err := New(c, nil); err == nil {
 			t.Errorf("%+v was taken", c)
 			_ = s.Close()
