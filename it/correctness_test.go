@@ -16,8 +16,8 @@ const demoBound = 5 * time.Minute
 // orders are the order modes that every run is repeated in.
 func orders() []string { return []string{"optimistic", "ordered", "locked"} }
 
-// TestCorrectness runs the demo over seeds, numbers of agents and order modes. Its own check must hold, and so must the
-// independent ones over what its agents recorded and what the log shows.
+// TestCorrectness runs the demo over seeds, numbers of agents and order modes. Its own check must hold, and so must
+// the independent ones over what its agents recorded and what the log shows.
 func TestCorrectness(t *testing.T) {
 	seeds := number(t, "HENCE_IT_SEEDS", 3)
 	servers := harness.Start(t)
@@ -36,7 +36,7 @@ func TestCorrectness(t *testing.T) {
 func audited(t *testing.T, servers *harness.Servers, args ...string) harness.Report {
 	t.Helper()
 	records := filepath.Join(t.TempDir(), "records")
-	report, code := harness.Demo(t, binary(t), servers, demoBound, append(args, "--records", records)...)
+	report, code := harness.Demo(t, henceBinary(t), servers, demoBound, append(args, "--records", records)...)
 	t.Log(report)
 	if err := report.Holds(); err != nil || code != 0 {
 		t.Errorf("exit code %d: %v", code, err)
@@ -52,7 +52,7 @@ func audited(t *testing.T, servers *harness.Servers, args ...string) harness.Rep
 // TestObserveLosesUpdates shows that the demo's work does lose updates when nothing is refused, so that zero lost
 // updates in the other runs say something.
 func TestObserveLosesUpdates(t *testing.T) {
-	report, code := harness.Demo(t, binary(t), harness.Start(t), demoBound, "--mode", "observe")
+	report, code := harness.Demo(t, henceBinary(t), harness.Start(t), demoBound, "--mode", "observe")
 	t.Log(report)
 	if code != 0 || report.LostUpdates == 0 {
 		t.Errorf("exit code %d with %d lost updates: want 0 and more than 0", code, report.LostUpdates)

@@ -119,7 +119,7 @@ func killRound(t *testing.T, servers *harness.Servers, round int) (kills []landi
 	before := harness.Ends(t, servers.Brokers, topology.TopicDecisions)
 	kids, records := newChildren(), filepath.Join(t.TempDir(), "records")
 	tasks := number(t, "HENCE_IT_KILL_TASKS", 60)
-	demo := harness.StartDemo(t, binary(t), servers, kids.line, "--processes", "--agents", "8", "--tasks",
+	demo := harness.StartDemo(t, henceBinary(t), servers, kids.line, "--processes", "--agents", "8", "--tasks",
 		strconv.Itoa(tasks), "--think", "60ms", "--seed", strconv.Itoa(round), "--records", records)
 	progress := watchCommits(t, servers, before)
 	done := 20 // commits; the loading of the data is among them

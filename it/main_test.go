@@ -35,8 +35,8 @@ func inFolder(run func() int) int {
 // built compiles the binary once for all tests of a run.
 var built = sync.OnceValues(func() (string, error) { return harness.Build(os.Getenv(envDir)) })
 
-// binary is the path of the hence binary.
-func binary(tb testing.TB) string {
+// henceBinary is the path of the hence binary.
+func henceBinary(tb testing.TB) string {
 	tb.Helper()
 	path, err := built()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // name and the published schema files, and validates every record.
 func TestMonitoring(t *testing.T) {
 	servers := harness.Start(t)
-	report, code := harness.Demo(t, binary(t), servers, demoBound, "--seed", "7")
+	report, code := harness.Demo(t, henceBinary(t), servers, demoBound, "--seed", "7")
 	if code != 0 {
 		t.Fatalf("the demo ended with %d: %v", code, report.Holds())
 	}

@@ -18,7 +18,7 @@ import (
 // TestNewcomerDev starts "hence dev" as a newcomer does, prints the time until /readyz says yes, and settles one
 // transaction with what it printed.
 func TestNewcomerDev(t *testing.T) {
-	path := binary(t)
+	path := henceBinary(t)
 	start := time.Now()
 	p, line := harness.SpawnServing(t, 30*time.Second, path, "dev", "--random-ports", "--output", "json")
 	var dev struct {

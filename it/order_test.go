@@ -41,8 +41,8 @@ func TestOneOrder(t *testing.T) {
 			len(observers["late-2"]))
 	}
 	holds(t, rec.Attempts(), outcomes)
-	t.Logf("%s; %d decisions, %d seqs shared, links: early-1 %d, late-1 %d, late-2 %d", rec.Figures(), len(outcomes), shared,
-		len(observers["early-1"]), len(observers["late-1"]), len(observers["late-2"]))
+	t.Logf("%s; %d decisions, %d seqs shared, links: early-1 %d, late-1 %d, late-2 %d", rec.Figures(), len(outcomes),
+		shared, len(observers["early-1"]), len(observers["late-1"]), len(observers["late-2"]))
 }
 
 func run(t *testing.T, sidecars []*harness.Sidecar, plan traffic.Plan, rec *traffic.Recorder) {

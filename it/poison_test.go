@@ -86,7 +86,8 @@ func poisons(t *testing.T, workspace, topic string) map[string][]byte {
 func laterVersion(t *testing.T, topic string, intent []byte) []byte {
 	t.Helper()
 	if topic == topology.TopicDecisions {
-		return []byte(`{"specversion":"1.0","id":"w/1","source":"/workspaces/w","type":"dev.hence.decision.begun.v9","data":{}}`)
+		return []byte(`{"specversion":"1.0","id":"w/1","source":"/workspaces/w","data":{},` +
+			`"type":"dev.hence.decision.begun.v9"}`)
 	}
 	value := bytes.Clone(intent)
 	for i := range value { // the version is the first small number in the record

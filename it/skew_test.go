@@ -16,8 +16,8 @@ import (
 // skewWorkers pairs are under way at once, each over two scopes of its own.
 const skewWorkers = 32
 
-// TestWriteSkew lets pairs of transactions, from two sidecars, both read x and y before either seals, and each write one
-// of them. Both committing is write skew; none committing is needless.
+// TestWriteSkew lets pairs of transactions, from two sidecars, both read x and y before either seals, and each write
+// one of them. Both committing is write skew; none committing is needless.
 func TestWriteSkew(t *testing.T) {
 	pairs := number(t, "HENCE_IT_PAIRS", 1000)
 	d := harness.Deploy(t, harness.Start(t))
@@ -48,8 +48,8 @@ func TestWriteSkew(t *testing.T) {
 	if err := context.Cause(ctx); err != nil {
 		t.Fatalf("after %d pairs: %v", both.Load()+one.Load()+none.Load(), err)
 	}
-	t.Logf("of %d pairs both committed %d times, one %d times, none %d times; %.0f pairs/s", pairs, both.Load(), one.Load(),
-		none.Load(), float64(pairs)/time.Since(start).Seconds())
+	t.Logf("of %d pairs both committed %d times, one %d times, none %d times; %.0f pairs/s", pairs, both.Load(),
+		one.Load(), none.Load(), float64(pairs)/time.Since(start).Seconds())
 	if both.Load() != 0 {
 		t.Errorf("write skew: both of a pair committed %d times", both.Load())
 	}

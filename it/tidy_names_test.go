@@ -94,7 +94,7 @@ func packageDocs(sources []*source) (found []string) {
 	return found
 }
 
-// importWork finds init functions and package variables that somebody could change.
+// importWork finds init functions and package variables that somebody could change; tests may have tables.
 func importWork(s *source) (found []string) {
 	for _, decl := range s.tree.Decls {
 		switch d := decl.(type) {
@@ -103,12 +103,12 @@ func importWork(s *source) (found []string) {
 				found = append(found, s.at(d, "work at import: do it in a function that somebody calls"))
 			}
 		case *ast.GenDecl:
-			if d.Tok != token.VAR {
+			if d.Tok != token.VAR || s.test() {
 				continue
 			}
 			for _, spec := range d.Specs {
 				v := spec.(*ast.ValueSpec)
-				if !fixedVariable(d, v, s.test()) {
+				if !fixedVariable(d, v) {
 					found = append(found, s.at(v, "%s can be changed by anybody: make it a constant, a function that returns it, "+
 						"or a field of what needs it", v.Names[0].Name))
 				}
@@ -119,8 +119,8 @@ func importWork(s *source) (found []string) {
 }
 
 // fixedVariable says whether a package variable is one that nobody changes: an error, a regular expression, an
-// embedded file, a once, a check of an interface, and in tests a flag.
-func fixedVariable(d *ast.GenDecl, v *ast.ValueSpec, test bool) bool {
+// embedded file, a once, or a check of an interface.
+func fixedVariable(d *ast.GenDecl, v *ast.ValueSpec) bool {
 	if v.Names[0].Name == "_" || embedded(d.Doc) || embedded(v.Doc) {
 		return true
 	}
@@ -128,7 +128,7 @@ func fixedVariable(d *ast.GenDecl, v *ast.ValueSpec, test bool) bool {
 		return false
 	}
 	for _, value := range v.Values {
-		if !fixedValue(value, test) {
+		if !fixedValue(value) {
 			return false
 		}
 	}
@@ -141,7 +141,7 @@ func embedded(doc *ast.CommentGroup) bool {
 	})
 }
 
-func fixedValue(value ast.Expr, test bool) bool {
+func fixedValue(value ast.Expr) bool {
 	call, ok := value.(*ast.CallExpr)
 	if !ok {
 		return false
@@ -163,8 +163,6 @@ func fixedValue(value ast.Expr, test bool) bool {
 		return strings.HasPrefix(f.Sel.Name, "MustCompile")
 	case "sync":
 		return strings.HasPrefix(f.Sel.Name, "OnceValue")
-	case "flag":
-		return test
 	}
 	return false
 }

@@ -65,8 +65,8 @@ type cluster struct {
 
 // Registers holds that each scope is a linearizable register: there is one order of its committed reads and writes
 // that real time allows and in which every read returns the last write before it. Values are unique (versions are
-// seqs), so the zones of Gibbons and Korach decide it: two values may not both be certainly current at one moment, and none may
-// live only inside another's such time.
+// seqs), so the zones of Gibbons and Korach decide it: two values may not both be certainly current at one moment, and
+// none may live only inside another's such time.
 func (h *History) Registers() []Violation {
 	var found []Violation
 	byScope := map[string]map[uint64]*cluster{}

@@ -25,7 +25,8 @@ func Build(dir string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), BuildBound)
 	defer cancel()
 	path := filepath.Join(dir, "hence")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/hence-dev/hence/cmd/hence").CombinedOutput()
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/hence-dev/hence/cmd/hence")
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the hence binary: %w\n%s", err, out)
 	}

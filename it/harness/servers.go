@@ -67,7 +67,8 @@ func Start(tb testing.TB) *Servers {
 }
 
 // StartOwn returns servers that this test may kill: real ones started by the scripts of HENCE_TEST_SERVERS when the
-// suite runs on real ones, else embedded ones that keep their data. It skips when the suite is real and has no scripts.
+// suite runs on real ones, else embedded ones that keep their data. It skips when the suite is real and has no
+// scripts.
 func StartOwn(tb testing.TB) *Servers {
 	tb.Helper()
 	if !Real() {
@@ -191,19 +192,19 @@ func startScripts(tb testing.TB, folder string) *Servers {
 		kafkaDir: filepath.Join(dir, "kafka"), natsDir: filepath.Join(dir, "nats"),
 	}
 	tb.Cleanup(func() {
-		for _, err := range []error{script(c.kafka, "stop", "--dir", c.kafkaDir), script(c.nats, "stop", "--dir", c.natsDir)} {
-			if err != nil {
-				tb.Errorf("stop the servers: %v", err)
-			}
+		if err := c.both("stop"); err != nil {
+			tb.Errorf("stop the servers: %v", err)
 		}
 	})
-	for _, err := range []error{script(c.kafka, "start", "--dir", c.kafkaDir), script(c.nats, "start", "--dir", c.natsDir)} {
-		if err != nil {
-			tb.Fatalf("start servers with the scripts of %s: %v", EnvServers, err)
-		}
+	if err := c.both("start"); err != nil {
+		tb.Fatalf("start servers with the scripts of %s: %v", EnvServers, err)
 	}
 	return &Servers{Kind: "real", control: c,
 		Brokers: strings.Split(address(tb, c.kafkaDir), ","), NATS: address(tb, c.natsDir)}
+}
+
+func (c *scripted) both(verb string) error {
+	return errors.Join(script(c.kafka, verb, "--dir", c.kafkaDir), script(c.nats, verb, "--dir", c.natsDir))
 }
 
 func address(tb testing.TB, dir string) string {

@@ -154,8 +154,8 @@ func (w *worker) settle(ctx context.Context, mode string, scopes []string, n int
 }
 
 // attempt reads, thinks, writes and seals, and records all of it.
-func (w *worker) attempt(ctx context.Context, tx *client.Tx, scopes []string, text string, start int64) (client.Decision,
-	error) {
+func (w *worker) attempt(ctx context.Context, tx *client.Tx, scopes []string, text string, start int64,
+) (client.Decision, error) {
 	a := check.Attempt{Agent: w.Agent, Tx: tx.ID(), State: check.Unknown, Start: start}
 	defer func() { w.rec.add(a) }()
 	err := w.fill(ctx, tx, &a, scopes, text)

@@ -1,0 +1,258 @@
+package it
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+var record = flag.Bool("record", false, "TestRecordLogs: record the logs of demo runs anew, with their hashes")
+
+// A recorded log is a gzip of frames, one for each record of hence.intents of one workspace, in the order of the log:
+// the offset as uvarint, the length of the value as uvarint, the value. Beside it, in JSON, lie its hashes.
+const (
+	logsFolder    = "testdata/logs/spine"
+	maxFrameBytes = 1 << 20
+	chainEvery    = 50 // seqs between two chain hashes that are kept
+)
+
+// hashes are what a recorded log must lead to, with every later version.
+type hashes struct {
+	Command   string            `json:"command"` // that made it
+	Workspace string            `json:"workspace"`
+	Records   int               `json:"records"`
+	Seq       uint64            `json:"seq"`        // of the last decision
+	Chain     string            `json:"chain"`      // of that
+	StateHash string            `json:"state_hash"` // of the state after the last record
+	Chains    map[uint64]string `json:"chains"`     // at some seqs before
+}
+
+// frame is one recorded record.
+type frame struct {
+	offset int64
+	value  []byte
+}
+
+func writeFrames(path string, frames []frame) error {
+	var raw bytes.Buffer
+	packed, err := gzip.NewWriterLevel(&raw, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	for _, f := range frames {
+		head := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(f.offset)), uint64(len(f.value)))
+		if _, err := packed.Write(append(head, f.value...)); err != nil {
+			return err
+		}
+	}
+	if err := packed.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(path, raw.Bytes(), 0o644)
+}
+
+func readFrames(path string) ([]frame, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	packed, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReader(packed)
+	var frames []frame
+	for {
+		offset, err := binary.ReadUvarint(in)
+		if errors.Is(err, io.EOF) {
+			return frames, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		size, err := binary.ReadUvarint(in)
+		if err == nil && size > maxFrameBytes {
+			err = fmt.Errorf("frame %d has %d bytes", len(frames), size)
+		}
+		if err != nil {
+			return nil, err
+		}
+		f := frame{int64(offset), make([]byte, size)}
+		if _, err := io.ReadFull(in, f.value); err != nil {
+			return nil, err
+		}
+		frames = append(frames, f)
+	}
+}
+
+// replayed folds frames and returns what they lead to. Every stride records the replica is written down and read back,
+// so that a state in the middle of the log is as good as the log before it; zero: never.
+func replayed(workspace string, frames []frame, stride int) (hashes, error) {
+	replica := sequencer.NewReplica(workspace)
+	out := hashes{Workspace: workspace, Records: len(frames), Chains: map[uint64]string{}}
+	for i, f := range frames {
+		in, err := topology.DecodeIntent(f.value)
+		if err != nil {
+			return out, fmt.Errorf("record %d: %w", i, err)
+		}
+		applied, err := replica.Apply(f.offset, in)
+		if err != nil {
+			return out, fmt.Errorf("record %d: %w", i, err)
+		}
+		if applied.Ignored {
+			return out, fmt.Errorf("record %d (%s) is not known to this version", i, in.ID())
+		}
+		for _, o := range applied.Outcomes {
+			if uint64(o.Seq) <= out.Seq {
+				continue
+			}
+			out.Seq, out.Chain = uint64(o.Seq), fmt.Sprintf("%x", o.Chain)
+			if out.Seq%chainEvery == 0 {
+				out.Chains[out.Seq] = out.Chain
+			}
+			replica.Acknowledged(o.Seq)
+		}
+		if stride > 0 && i%stride == stride-1 {
+			if replica, err = rewritten(replica); err != nil {
+				return out, fmt.Errorf("after record %d: %w", i, err)
+			}
+		}
+	}
+	out.StateHash = fmt.Sprintf("%x", replica.Fold().StateHash())
+	return out, nil
+}
+
+// rewritten is the replica that comes back from its written state.
+func rewritten(r *sequencer.Replica) (*sequencer.Replica, error) {
+	st := r.State()
+	b, err := topology.EncodeReplica(&st)
+	if err != nil {
+		return nil, err
+	}
+	back, err := topology.DecodeReplica(b)
+	if err != nil {
+		return nil, err
+	}
+	return sequencer.RestoreReplica(*back)
+}
+
+// same says where two replays of one log part.
+func (h hashes) same(want hashes) error {
+	for seq := uint64(chainEvery); seq <= want.Seq; seq += chainEvery {
+		if h.Chains[seq] != want.Chains[seq] {
+			return fmt.Errorf("the decisions differ at or up to %d before seq %d", chainEvery-1, seq)
+		}
+	}
+	if h.Records != want.Records || h.Seq != want.Seq || h.Chain != want.Chain {
+		return fmt.Errorf("%d records lead to seq %d with chain %s, want %d, %d and %s", h.Records, h.Seq, h.Chain,
+			want.Records, want.Seq, want.Chain)
+	}
+	if h.StateHash != want.StateHash {
+		return fmt.Errorf("the decisions are the same, the state after them is not: its hash is %s, want %s", h.StateHash,
+			want.StateHash)
+	}
+	return nil
+}
+
+// TestRecordedLogs replays the logs that demo runs left when they were recorded. They must lead to the same decisions
+// and the same state for ever: a change of the fold's rules is a new Logic, which takes effect by a record of the log.
+func TestRecordedLogs(t *testing.T) {
+	for _, order := range orders() {
+		t.Run(order, func(t *testing.T) {
+			frames, err := readFrames(filepath.Join(logsFolder, order+".gz"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(logsFolder, order+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want hashes
+			if err := json.Unmarshal(text, &want); err != nil {
+				t.Fatal(err)
+			}
+			for _, stride := range []int{0, 1, 97} {
+				got, err := replayed(want.Workspace, frames, stride)
+				if err == nil {
+					err = got.same(want)
+				}
+				if err != nil {
+					t.Errorf("%v (the state written and read back every %d records): the fold no longer decides as it did; "+
+						"a change of its rules needs a new Logic", err, stride)
+				}
+			}
+			t.Logf("%s: %d records, %d decisions, state hash %.16s", want.Command, want.Records, want.Seq, want.StateHash)
+		})
+	}
+}
+
+// TestRecordedLogsCanFail changes one record of a log and holds that the replay notices.
+func TestRecordedLogsCanFail(t *testing.T) {
+	frames, err := readFrames(filepath.Join(logsFolder, orders()[0]+".gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := replayed("w", frames, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(frames) / 2
+	got, err := replayed("w", append(frames[:half:half], frames[half+1:]...), 0)
+	if err == nil && got.same(want) == nil {
+		t.Error("a log without one of its records leads to the same hashes")
+	}
+}
+
+// TestRecordLogs records the logs of demo runs; it does nothing without -record.
+func TestRecordLogs(t *testing.T) {
+	if !*record {
+		t.Skip("nothing to do: the flag -record writes the recorded logs anew, which changes what later versions must keep")
+	}
+	servers := harness.Start(t)
+	for _, order := range orders() {
+		args := []string{"--seed", "1", "--agents", "8", "--tasks", "20", "--order", order}
+		report := audited(t, servers, args...)
+		var frames []frame
+		for _, r := range harness.ReadTopic(t, servers.Brokers, topology.TopicIntents, report.Workspace) {
+			frames = append(frames, frame{r.Offset, r.Value})
+		}
+		got, err := replayed(report.Workspace, frames, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes, _ := recorded(t, servers, report.Workspace)
+		for _, o := range outcomes { // what the processors decided then
+			if chain := got.Chains[uint64(o.Seq)]; chain != "" && chain != fmt.Sprintf("%x", o.Chain) {
+				t.Fatalf("at seq %d the processors had chain %x, the replay has %s", o.Seq, o.Chain, chain)
+			}
+		}
+		got.Command = fmt.Sprint("hence demo ", args)
+		text, err := json.MarshalIndent(got, "", " ")
+		if err == nil {
+			err = os.MkdirAll(logsFolder, 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(logsFolder, order+".json"), append(text, '\n'), 0o644)
+		}
+		if err == nil {
+			err = writeFrames(filepath.Join(logsFolder, order+".gz"), frames)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
