@@ -29,13 +29,13 @@ const patience = 20 * time.Second
 
 // world is embedded servers with a configuration for them.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	servers *embedded.Servers
 	cfg     streams.Config
 	reg     *prometheus.Registry
 }
 
-func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
+func newWorld(t testing.TB, change ...func(*streams.Config)) *world {
 	t.Helper()
 	servers, err := embedded.Start(t.Context(), embedded.Options{})
 	if err != nil {
@@ -155,16 +155,21 @@ type view struct {
 func (w *world) follow(c *streams.Client, workspace string) *view {
 	w.t.Helper()
 	v := &view{ways: make(map[streams.Way]int), grown: make(chan struct{}, 1)}
+	w.followWith(c, workspace, v.take)
+	return v
+}
+
+func (w *world) followWith(c *streams.Client, workspace string, apply func(*sequencer.Outcome, streams.Way) error) {
+	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
-		err := c.Follow(ctx, workspace, 0, v.take)
+		err := c.Follow(ctx, workspace, 0, apply)
 		if ctx.Err() == nil {
 			w.t.Errorf("follow: %v", err)
 		}
 	})
 	w.t.Cleanup(func() { cancel(); done.Wait() })
-	return v
 }
 
 var errOrder = errors.New("out of order")
@@ -189,6 +194,13 @@ func (v *view) take(o *sequencer.Outcome, way streams.Way) error {
 	default:
 	}
 	return nil
+}
+
+// note keeps an outcome without looking at its place.
+func (v *view) note(o *sequencer.Outcome) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.outcomes = append(v.outcomes, *o)
 }
 
 func (v *view) len() int {
