@@ -202,6 +202,47 @@ func TestFootprintLimit(t *testing.T) {
 	}
 }
 
+// A transaction that is older than what the workspace remembers is refused, and can be tried again.
+func TestTooOld(t *testing.T) {
+	log := newLog()
+	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
+	ctx := background(t)
+	rules := sequencer.DefaultRules()
+	rules.Version, rules.CapSeqs = 1, 5
+	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}))(t)
+	var txs []*client.Tx
+	for range 3 {
+		txs = append(txs, must(a.client.Begin(ctx, client.BeginOptions{}))(t))
+	}
+	for range 20 {
+		must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	}
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	if floor := a.view.settings().floor; floor < 10 {
+		t.Fatalf("the floor is at %d", floor)
+	}
+	if d := must(txs[0].Seal(ctx))(t); d.Code != "too_old" || !d.Retryable {
+		t.Fatalf("sealed: %+v", d)
+	}
+	if err := txs[1].Abort(ctx, ""); err != nil {
+		t.Fatalf("aborted: %v", err)
+	}
+	a.session.mu.Lock()
+	late := a.session.txs[sequencer.TxID(txs[2].ID())]
+	late.begin.Mode, late.begun = sequencer.Locked, true // as if its begin had been lost: the log is asked and refuses
+	a.session.mu.Unlock()
+	if _, err := txs[2].Read(ctx, "shard:/x"); problemIn(t, err).Code != "too_old" {
+		t.Fatalf("read: %v", err)
+	}
+	next := must(txs[2].Retry(ctx))(t)
+	must(next.Read(ctx, "shard:/x"))(t)
+	if d := must(next.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("the successor: %+v", d)
+	}
+}
+
 // A session's loose reads go to its next seal, once; reading again makes up for one that was overtaken.
 func TestLooseReads(t *testing.T) {
 	log := newLog()

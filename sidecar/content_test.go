@@ -9,6 +9,27 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
+// Names of shards come back as they were given, whatever is in them.
+func TestNames(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	for name, canonical := range map[string]string{"shard:/a b?c#d": "shard:/a%20b%3Fc%23d", "shard:/a%2Fb/c": "shard:/a%2Fb/c",
+		"shard:/ü": "shard:/%C3%BC", "x:y": "shard:/x%3Ay", "/a/./b/": "shard:/a/b"} {
+		d := must(a.client.Put(ctx, name, []byte(name), client.WriteOptions{}))(t)
+		if d.State != api.StateCommitted {
+			t.Fatalf("%s: %+v", name, d)
+		}
+		tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+		if got := must(tx.Read(ctx, canonical))(t); string(got.Content) != name || got.Scope != canonical {
+			t.Errorf("%s came back as %+v", name, got)
+		}
+		if got := must(a.client.Get(ctx, name))(t); string(got.Content) != name {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // A large content travels by reference and comes back whole, at every size around the bounds.
 func TestContentSizes(t *testing.T) {
 	log := newLog()

@@ -43,6 +43,10 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 	if t.phase != phaseOpen {
 		return nil, nil
 	}
+	if !t.begun && t.base < s.view.settings().floor {
+		s.tooOld(t)
+		return nil, nil
+	}
 	err := s.delivery.record(recordSealed, &decidedRecord{Tx: t.id})
 	if err != nil {
 		return nil, err
@@ -224,6 +228,9 @@ func (s *session) abort(ctx context.Context, t *tx, reason string) (*api.Decisio
 	defer t.leave()
 	s.mu.Lock()
 	var in *sequencer.Intent
+	if !t.begun && t.base < s.view.settings().floor {
+		s.tooOld(t)
+	}
 	if !t.decided() && t.phase != phaseLost {
 		in = t.intent(sequencer.IntentAbort, s.agent)
 		in.Abort = &sequencer.Abort{Code: sequencer.CodeAbortedByAgent, Detail: reason}

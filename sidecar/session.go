@@ -146,6 +146,10 @@ func (s *session) observeRefusal(t *tx, o *sequencer.Outcome) {
 	if t.asking != nil && o.Intent == t.asking.ID() {
 		t.asking = nil
 	}
+	if _, known := s.view.transaction(t.id); !known && o.Code == sequencer.CodeTooOld {
+		s.tooOld(t)
+		return
+	}
 	if t.phase != phaseSealed || o.Intent != t.seal.ID() {
 		return
 	}
@@ -154,6 +158,16 @@ func (s *session) observeRefusal(t *tx, o *sequencer.Outcome) {
 	if err := s.delivery.record(recordReopened, &decidedRecord{Tx: t.id}); err != nil {
 		s.log.Error("a refused seal is not in the journal", "tx", string(t.id), "cause", err)
 	}
+}
+
+// tooOld ends a transaction that the log will not record any more: its base is below the floor.
+func (s *session) tooOld(t *tx) {
+	if t.decided() || t.phase == phaseLost {
+		return
+	}
+	t.begun = false
+	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeTooOld, Retryable: true,
+		Detail: "it was open for so long that the workspace has forgotten where it began", Mode: t.begin.Mode})
 }
 
 func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -82,5 +83,18 @@ func (c *Client) Versions(ctx context.Context, scope string) (*List, error) {
 
 // shardPath is the route of a shard; a scope's own escapes stay as they are.
 func (c *Client) shardPath(scope string) string {
-	return c.inWorkspace("/shards/" + strings.TrimPrefix(strings.TrimPrefix(scope, "shard:"), "/"))
+	return c.inWorkspace("/shards/" + escapeRest(strings.TrimPrefix(strings.TrimPrefix(scope, "shard:"), "/")))
+}
+
+// escapeRest escapes what cannot stand in a path; escapes that are there already, slashes and stars stay.
+func escapeRest(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		if c := path[i]; c <= ' ' || c > '~' || strings.IndexByte(`?#"<>\^{|}`+"`", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
