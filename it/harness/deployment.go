@@ -46,6 +46,21 @@ func Deploy(tb testing.TB, servers *Servers) *Deployment {
 	return d
 }
 
+// Replica starts a second group of processors for the same workspaces, with tables of its own.
+func (d *Deployment) Replica(tb testing.TB, replica string) *Deployment {
+	tb.Helper()
+	second := &Deployment{Servers: d.Servers, Workspace: d.Workspace, dir: d.dir, Config: d.Config}
+	second.Config.Replica = replica
+	ctx, cancel := context.WithTimeout(tb.Context(), topicsBound)
+	defer cancel()
+	if err := streams.EnsureTopics(ctx, second.Config); err != nil {
+		tb.Fatal(err)
+	}
+	second.StartProcessors(tb)
+	tb.Cleanup(second.StopProcessors)
+	return second
+}
+
 // Logger logs warnings and worse to the test.
 func Logger(tb testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(&testWriter{tb: tb}, &slog.HandlerOptions{Level: slog.LevelWarn}))
