@@ -2,9 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -12,8 +14,15 @@ import (
 	"go.uber.org/goleak"
 )
 
+const asProgram = "TEST_AS_HENCE"
+
 // TestMain holds that no command leaves a goroutine behind, but for one that a library starts once for the process.
+//
+// As a child of a demo the test binary is the program itself.
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Main(context.Background(), os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	}
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
 }
 

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,5 +157,41 @@ func TestDevKeepsItsData(t *testing.T) {
 	shard, err := c.Get(t.Context(), "shard:/kept")
 	if err != nil || string(shard.Content) != "still here" {
 		t.Fatalf("%+v, %v", shard, err)
+	}
+}
+
+// TestDemoSurvivesKills kills processors and a sidecar in the middle of a run: the check holds nonetheless.
+func TestDemoSurvivesKills(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	announced, errs := io.Pipe()
+	var out bytes.Buffer
+	ended := make(chan int, 1)
+	go func() {
+		ended <- Main(t.Context(), []string{"demo", "-o", "json", "--processes", "--agents", "3", "--tasks", "60",
+			"--think", "20ms"}, Streams{In: strings.NewReader(""), Out: &out, Err: errs})
+		_ = errs.Close()
+	}()
+	kills := 0
+	lines := bufio.NewScanner(announced)
+	for lines.Scan() {
+		var a demo.Announcement
+		if json.Unmarshal(lines.Bytes(), &a) != nil || a.Role == "sidecar" && a.Agent != "agent-1" || a.Starts > 3 {
+			continue
+		}
+		kills++
+		time.AfterFunc(300*time.Millisecond, func() { // by then it works
+			if err := syscall.Kill(a.PID, syscall.SIGKILL); err != nil {
+				t.Errorf("kill %s %s: %v", a.Role, a.Agent, err)
+			}
+		})
+	}
+	code := <-ended
+	var r demo.Report
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatalf("exit code %d, %v: %s", code, err, out.String())
+	}
+	t.Logf("%d kills, %d interrupted, refused %v", kills, r.Interrupted, r.Refused)
+	if code != ExitOK || r.Committed != r.Transactions || !r.Holds() || kills != 6 {
+		t.Errorf("exit code %d after %d kills: %+v", code, kills, r)
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/retail"
@@ -15,8 +13,8 @@ import (
 
 // Bounds of an agent's patience.
 const (
-	maxAttempts = 200              // tries of one task
-	patience    = 60 * time.Second // without an answer from the sidecar
+	maxAttempts = 200             // tries of one task
+	patience    = 3 * time.Minute // without an answer from the sidecar
 	meetBound   = 250 * time.Millisecond
 )
 
@@ -31,6 +29,9 @@ type agent struct {
 
 // work settles the tasks in order. An error means that the run cannot go on, not that a task was refused.
 func (a *agent) work(ctx context.Context, tasks []int) error {
+	if a.meeting != nil {
+		defer a.meeting.leave()
+	}
 	for _, task := range tasks {
 		if err := a.settle(ctx, task); err != nil {
 			return fmt.Errorf("agent %s, task %d: %w", a.name, task, err)
@@ -211,16 +212,4 @@ func (r *txReader) Read(scope string) ([]byte, bool, error) {
 		SHA256: contentHash(shard.Content), Bytes: len(shard.Content),
 	})
 	return shard.Content, shard.Exists, nil
-}
-
-// scopes lists what an attempt read and wrote, for messages.
-func (a *Attempt) scopes() []string {
-	seen := map[string]bool{}
-	for _, r := range a.Reads {
-		seen[r.Scope] = true
-	}
-	for _, w := range a.Writes {
-		seen[w.Scope] = true
-	}
-	return slices.Sorted(maps.Keys(seen))
 }

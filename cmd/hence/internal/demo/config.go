@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -81,35 +82,38 @@ type plan struct {
 
 // makePlan loads the data and deals the tasks.
 func (c *Config) makePlan() (*plan, error) {
-	if c.Data != "" {
-		set, err := retail.Load(c.Data, c.Split)
-		if err != nil {
-			return nil, fmt.Errorf("load the data set: %w", err)
-		}
-		p := &plan{name: set.Name, domain: set.Domain(), initial: set.Initial(), tasks: set.Tasks}
-		p.deal = make([][]int, c.Agents)
-		for i := range p.tasks {
-			p.deal[i%c.Agents] = append(p.deal[i%c.Agents], i)
-		}
-		return p, nil
+	if c.Data == "" {
+		return c.builtIn(), nil
 	}
+	set, err := retail.Load(c.Data, c.Split)
+	if err != nil {
+		return nil, fmt.Errorf("load the data set: %w", err)
+	}
+	p := &plan{name: set.Name, domain: set.Domain(), initial: set.Initial(), tasks: set.Tasks}
+	p.deal = make([][]int, c.Agents)
+	for i := range p.tasks {
+		p.deal[i%c.Agents] = append(p.deal[i%c.Agents], i)
+	}
+	return p, nil
+}
+
+// builtIn deals the built-in tasks round and round. The first two of several agents do nothing but want the same order.
+func (c *Config) builtIn() *plan {
 	set := retail.Small(int64(c.Seed))
 	p := &plan{name: set.Name, domain: set.Domain(), initial: set.Initial(), contended: c.Agents > 1}
 	p.deal = make([][]int, c.Agents)
-	perAgent := c.Tasks
-	if perAgent == 0 {
-		perAgent = defaultTasks
-	}
-	for n := range perAgent {
+	dealt := 0
+	for n := range cmp.Or(c.Tasks, defaultTasks) {
 		for agent := range c.Agents {
 			id := len(p.tasks)
-			task := set.Contended(id, fmt.Sprintf("note %d of agent %d", n+1, agent+1))
-			if agent > 1 {
-				task = set.Tasks[(n*(c.Agents-2)+agent-2)%len(set.Tasks)]
+			if p.contended && agent < 2 {
+				p.tasks = append(p.tasks, set.Contended(id, fmt.Sprintf("note %d of agent %d", n+1, agent+1)))
+			} else {
+				p.tasks = append(p.tasks, set.Tasks[dealt%len(set.Tasks)])
+				dealt++
 			}
-			p.tasks = append(p.tasks, task)
 			p.deal[agent] = append(p.deal[agent], id)
 		}
 	}
-	return p, nil
+	return p
 }

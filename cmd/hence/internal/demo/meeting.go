@@ -11,11 +11,27 @@ import (
 type meeting struct {
 	mu      sync.Mutex
 	waiting chan struct{} // closed when the other one comes; nil: nobody waits
+	over    bool          // one of them has gone home
+}
+
+// leave says that one of the two comes no more.
+func (m *meeting) leave() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.over = true
+	if m.waiting != nil {
+		close(m.waiting)
+		m.waiting = nil
+	}
 }
 
 // meet reports whether the other one came.
 func (m *meeting) meet(ctx context.Context, bound time.Duration) bool {
 	m.mu.Lock()
+	if m.over {
+		m.mu.Unlock()
+		return false
+	}
 	if m.waiting != nil {
 		close(m.waiting)
 		m.waiting = nil
@@ -30,15 +46,14 @@ func (m *meeting) meet(ctx context.Context, bound time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-mine:
-		return true
 	case <-timer.C:
 	case <-ctx.Done():
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.waiting == mine {
+	if m.waiting == mine { // nobody came
 		m.waiting = nil
 		return false
 	}
-	return true
+	return !m.over
 }

@@ -118,9 +118,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("agents", "%d, %s, %s", r.Agents, r.Order, r.Mode)
 	row("transactions", "%d in %.0f ms", r.Transactions, r.DurationMs)
 	row("commits", "%d", r.Committed)
-	row("refusals", "%s", byCode(r.Refused))
+	row("refusals", "%s", ByCode(r.Refused))
 	if r.Mode == modeObserve {
-		row("would be refused", "%s", byCode(r.Would))
+		row("would be refused", "%s", ByCode(r.Would))
 	}
 	row("retries", "%d", r.Retries)
 	if r.Interrupted > 0 {
@@ -157,8 +157,8 @@ func (r *Report) conclusion() string {
 	return "THE CHECK DOES NOT HOLD."
 }
 
-// byCode prints a count and what it is made of, most frequent first.
-func byCode(counts map[string]int) string {
+// ByCode gives a count and what it is made of, most frequent first.
+func ByCode(counts map[string]int) string {
 	sum := 0
 	var parts []string
 	codes := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {

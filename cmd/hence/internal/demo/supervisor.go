@@ -231,15 +231,17 @@ func (s *Supervisor) spawn(spec Spec, address string) (*child, error) {
 	return c, nil
 }
 
-// readReady passes the first line on and reads the rest away until the process closes its output.
+// readReady passes the ready line on and reads the rest away until the process closes its output.
 func readReady(stdout io.Reader, ready chan<- Ready) {
-	defer close(ready)
-	lines := bufio.NewReader(io.LimitReader(stdout, maxReadyLine))
-	line, err := lines.ReadBytes('\n')
-	var r Ready
-	if err == nil && json.Unmarshal(line, &r) == nil {
-		ready <- r
+	lines := bufio.NewScanner(io.LimitReader(stdout, maxReadyLine))
+	for lines.Scan() {
+		var r Ready
+		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Address != "" {
+			ready <- r
+			break
+		}
 	}
+	close(ready)
 	_, _ = io.Copy(io.Discard, stdout) // ends when the process does
 }
 
