@@ -155,7 +155,8 @@ func (t *truth) lastEager(a *attempt, leaf int) token {
 }
 
 // checkSettled: what is settled cleanly is as the commits leave it; what is not is as it is, and named as residue.
-func (t *truth) checkSettled(info *txInfo, s *sequencer.Settle) {
+func (t *truth) checkSettled(info *txInfo, s *sequencer.Settle, o *sequencer.Outcome) {
+	t.checkMoved(info, s, o)
 	scopes := slices.Clone(info.grants)
 	for _, e := range s.Effects {
 		scopes = append(scopes, e.Scopes...)

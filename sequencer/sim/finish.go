@@ -111,7 +111,7 @@ func (c *sidecar) pester() {
 		return
 	}
 	other := list[c.r.n(len(list))]
-	switch c.r.n(5) {
+	switch c.r.n(6) {
 	case 0:
 		if c.adoptions[other.id] != (adoption{}) || other.agent == c.agent {
 			return
@@ -136,6 +136,10 @@ func (c *sidecar) pester() {
 		in := c.intent(a, sequencer.IntentVerdict)
 		in.Verdict = &sequencer.Verdict{Yes: true}
 		c.send(in)
+	case 5:
+		if b := c.r.attempts[other.id]; b != nil && other.agent != c.agent {
+			c.send(&sequencer.Intent{Kind: sequencer.IntentAbort, Tx: other.id, N: 60, Incarnation: c.incarnation, Base: b.base})
+		}
 	case 4:
 		if c.adoptions[other.id].due != never {
 			c.adopt(other)

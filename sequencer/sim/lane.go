@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -33,6 +34,8 @@ func (c *sidecar) advance(l *lane) {
 	}
 	switch {
 	case a.patience > r.now:
+	case r.now > a.sentAt+60 && c.unheard(a):
+		c.abort(a, sequencer.CodeAbortedByAgent)
 	case a.aborting:
 		c.awaitAbort(l)
 	case a.seal != nil:
@@ -71,6 +74,9 @@ func (c *sidecar) next(l *lane) {
 	if p.may && a.begin.Mode == sequencer.Ordered {
 		a.begin.May = p.footprint()
 	}
+	if l.prev == nil && r.chance(r.swarm.pest) {
+		a.begin.Predecessor = c.wounded // once more
+	}
 	if l.prev != nil {
 		a.begin.Predecessor = l.prev.id
 		if l.code == sequencer.CodeConflict || l.tries >= 3 {
@@ -106,6 +112,7 @@ func (c *sidecar) makeBranch(l *lane) {
 // intent makes the next intent of a kind; each carries the begin, whichever of them comes first.
 func (c *sidecar) intent(a *attempt, kind sequencer.IntentKind) *sequencer.Intent {
 	a.counts[kind]++
+	a.sentAt, a.sentKind = c.r.now, kind
 	return &sequencer.Intent{Kind: kind, Tx: a.id, N: a.counts[kind], Agent: c.agent, Incarnation: a.incarnation,
 		Base: a.base, Begin: a.begin}
 }
@@ -136,6 +143,9 @@ func (c *sidecar) ended(l *lane, info *txInfo) {
 func (c *sidecar) giveBack(l *lane, code sequencer.Code) {
 	r := c.r
 	l.prev, l.code, l.cur = l.cur, code, nil
+	if code == sequencer.CodeWounded {
+		c.wounded = l.prev.id
+	}
 	l.tries++
 	l.until = r.now + r.n(6)
 	again := code.Retryable() && (l.tries < maxTries && !r.healing || l.prog.last)
@@ -160,7 +170,26 @@ func (c *sidecar) awaitAbort(l *lane) {
 	}
 }
 
-// refusedTouchOrSeal is what to do when only the intent was refused: try again for a while, or abort. It reports
+// unheard: what was sent last has no answer, not even that it waits. It may be lost, or land much later.
+func (c *sidecar) unheard(a *attempt) bool {
+	switch {
+	case a.sentKind == sequencer.IntentVerdict, c.r.wire.length(c.id) > 0:
+		return false
+	case a.aborting:
+		return true
+	case a.touch == 0 && a.seal == nil:
+		return false
+	}
+	in := sequencer.Intent{Kind: a.sentKind, Tx: a.id, N: a.counts[a.sentKind]}
+	info := c.info(a.id)
+	if info == nil {
+		return true
+	}
+	name := in.ID()
+	return !slices.ContainsFunc(info.outs, func(o *sequencer.Outcome) bool { return o.Seq <= c.view && o.Intent == name })
+}
+
+// refused is what to do when only the intent was refused: try again for a while, or abort. It reports
 // whether to try again.
 func (c *sidecar) refused(l *lane, code sequencer.Code) bool {
 	a := l.cur

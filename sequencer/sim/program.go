@@ -193,6 +193,8 @@ type attempt struct {
 	refusals  int
 	patience  int // it makes no try before that step
 	verdictAt int
+	sentAt    int // when the last intent was handed to the producer, and its kind
+	sentKind  sequencer.IntentKind
 	gone      bool // the journal lost it
 }
 

@@ -33,8 +33,9 @@ type sidecar struct {
 	adoptions    map[sequencer.TxID]adoption
 	attempts     int
 	seen         sequencer.Seq
-	done         int // last programs
-	settledTo    int // truth.list is final up to here
+	wounded      sequencer.TxID // the last one
+	done         int            // last programs
+	settledTo    int            // truth.list is final up to here
 }
 
 // lane is one line of work: an agent may have two at a time.
@@ -103,6 +104,11 @@ func (c *sidecar) act() {
 // send hands an intent to the producer.
 func (c *sidecar) send(in *sequencer.Intent) {
 	in.Agent = c.agent
+	if c.r.chance(c.r.swarm.lateDup * 0.2) { // the producer has given it up, but it is on its way
+		c.r.fault()
+		c.r.wire.strays = append(c.r.wire.strays, parcel{in: in, due: c.r.now + c.r.n(200)})
+		return
+	}
 	c.r.wire.send(c.id, parcel{in: in, sent: c.r.now})
 }
 

@@ -62,6 +62,9 @@ type txInfo struct {
 	final     sequencer.Seq
 	grants    []sequencer.Scope // for writing
 	wants     []sequencer.Want  // of a waiting touch
+	answered  bool              // the hook has given its verdict
+	opened    int               // step of the first outcome
+	kept      bool              // a successor has its epoch
 }
 
 type owner struct {
@@ -118,6 +121,7 @@ func (t *truth) apply(in *sequencer.Intent) {
 			t.observe(&step.Outcomes[i], in)
 		}
 	}
+	t.onVerdict(in)
 	t.checkFresh()
 	t.checkWaiting()
 	if offset%hashEvery == 0 {
@@ -155,6 +159,7 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 		t.blind = t.blind || o.Rules.Observe
 		t.r.probe(ProbeRules)
 	case sequencer.OutcomeJoined, sequencer.OutcomeLeaseEnded, sequencer.OutcomeAdopted:
+		t.checkLease(o, in)
 		t.onOwner(info, o)
 	case sequencer.OutcomeGranted:
 		t.onGranted(info, o)
@@ -186,12 +191,17 @@ func (t *truth) info(o *sequencer.Outcome) *txInfo {
 		if o.Kind == sequencer.OutcomeRefused && !opened(o) {
 			return nil
 		}
-		info = &txInfo{id: o.Tx, agent: o.Agent, free: t.rules.Observe, owners: []owner{{o.Seq, o.Incarnation}}}
+		info = &txInfo{id: o.Tx, agent: o.Agent, free: t.rules.Observe, owners: []owner{{o.Seq, o.Incarnation}},
+			opened: t.r.now}
 		t.txs[o.Tx] = info
 		t.list = append(t.list, info)
 		if a := t.r.attempts[o.Tx]; a != nil && o.Epoch != 0 {
 			if p := t.txs[a.begin.Predecessor]; p != nil && p.epoch == o.Epoch {
 				t.r.probe(ProbeWoundedKept)
+				if p.kept {
+					t.r.fail("%s keeps the epoch %d of %s, which another one has kept", o.Tx, o.Epoch, p.id)
+				}
+				p.kept = true
 			}
 		}
 	}
@@ -273,6 +283,17 @@ func (t *truth) onSealed(info *txInfo, in *sequencer.Intent) {
 	}
 }
 
+// onVerdict notes that the hook has answered on the footprint that waits.
+func (t *truth) onVerdict(in *sequencer.Intent) {
+	if in == nil || in.Kind != sequencer.IntentVerdict {
+		return
+	}
+	info := t.txs[in.Tx]
+	if info != nil && info.sealed && in.Incarnation == info.owner() && in.Verdict.Footprint == info.seal.Footprint() {
+		info.answered = true
+	}
+}
+
 func (t *truth) onDecided(info *txInfo, o *sequencer.Outcome) {
 	if info.decision != 0 {
 		t.r.fail("%s is decided at %d and again at %d", info.id, info.decision, o.Seq)
@@ -283,6 +304,7 @@ func (t *truth) onDecided(info *txInfo, o *sequencer.Outcome) {
 		info.final = o.Seq
 	}
 	if o.Kind == sequencer.OutcomeAborted {
+		t.checkAbort(info, o)
 		t.r.report.Aborts[o.Code]++
 		t.r.probe(ProbeAborted(o.Code))
 		return
@@ -311,5 +333,5 @@ func (t *truth) onSettled(info *txInfo, o *sequencer.Outcome, in *sequencer.Inte
 	if len(o.Residue) > 0 {
 		t.r.probe(ProbeResidue)
 	}
-	t.checkSettled(info, in.Settle)
+	t.checkSettled(info, in.Settle, o)
 }

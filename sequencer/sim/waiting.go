@@ -46,7 +46,7 @@ func (t *truth) touchBlocked(info *txInfo) bool {
 // sealBlocked: something of check 4 to 7 is left.
 func (t *truth) sealBlocked(info *txInfo) bool {
 	a := t.r.attempts[info.id]
-	if info.seal.Hook || a == nil || a.begin.Group != "" && t.winners[a.begin.Group] != info.id {
+	if info.seal.Hook && !info.answered || a == nil || a.begin.Group != "" && t.winners[a.begin.Group] != info.id {
 		return true
 	}
 	for _, id := range info.seal.ReadFrom {

@@ -69,7 +69,7 @@ func (c *sidecar) suspect(a *attempt, s sequencer.Scope) {
 		if info.id == a.id || info.outs[0].Seq > c.view || info.finalAt(c.view) {
 			continue
 		}
-		if covers(info.grants, s) {
+		if covers(info.grants, s) || c.r.chance(0.1) {
 			a.from = append(a.from, info.id)
 		}
 	}

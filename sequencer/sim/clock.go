@@ -1,0 +1,60 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// checkLease: a lease that its holder has renewed, as far as the holder knows, does not end by itself.
+func (t *truth) checkLease(o *sequencer.Outcome, in *sequencer.Intent) {
+	if o.Kind != sequencer.OutcomeLeaseEnded || in.Kind != sequencer.IntentTick {
+		return
+	}
+	for _, c := range t.r.cars {
+		if c.incarnation == o.Incarnation && t.r.now <= c.renewed+c.lease() {
+			t.r.fail("the lease of %s ends at step %d; renewed at step %d it lasts %d on its clock", c.agent, t.r.now,
+				c.renewed, c.lease())
+		}
+	}
+}
+
+// checkAbort: time has really passed, and what is said to be the agent's wish was.
+func (t *truth) checkAbort(info *txInfo, o *sequencer.Outcome) {
+	a := t.r.attempts[info.id]
+	if a == nil {
+		return
+	}
+	switch o.Code {
+	case sequencer.CodeAbortedByAgent, sequencer.CodeToolFailed:
+		if !a.aborting {
+			t.r.fail("%s is aborted as %s, and its agent did not ask for it", info.id, o.Code)
+		}
+	case sequencer.CodeDeadline:
+		ticks := int(a.begin.DeadlineTicks)
+		if ticks > 0 && t.r.now < info.opened+(ticks-1)*tickSteps {
+			t.r.fail("%s is aborted after %d steps; its deadline is %d ticks of %d", info.id, t.r.now-info.opened, ticks,
+				tickSteps)
+		}
+	}
+}
+
+// checkMoved: a settlement counts as a write of all that may have changed.
+func (t *truth) checkMoved(info *txInfo, s *sequencer.Settle, o *sequencer.Outcome) {
+	if t.r.opts.Weaken != 0 {
+		return
+	}
+	var scopes []sequencer.Scope
+	for _, e := range s.Effects {
+		scopes = append(scopes, e.Scopes...)
+	}
+	if !info.committed && !s.NoneElse {
+		scopes = append(scopes, info.grants...)
+	}
+	for _, x := range scopes {
+		if !slices.ContainsFunc(o.Writes, func(w sequencer.Write) bool { return w.Scope == x }) {
+			t.r.fail("%s is settled at %d, which is no write of %s", info.id, o.Seq, x)
+			return
+		}
+	}
+}
