@@ -19,10 +19,16 @@ const (
 	doRetry // a successor is begun; what is left of the predecessor is settled beside it
 	doCopy  // a late copy of the seal reaches the log
 	doMark  // a watermark
+	doJoin  // the sidecar starts again
+	doTick  // the log's time moves
+	doYes   // the hook answers
+	doNo
 )
 
 // idle steps keep nobody from waiting for ever: they need not happen.
-func (v verb) idle() bool { return v == doAbort || v == doCopy || v == doMark }
+func (v verb) idle() bool {
+	return v == doAbort || v == doCopy || v == doMark || v == doJoin || v == doTick
+}
 
 // action is one step of one agent.
 type action struct {
@@ -34,6 +40,9 @@ type action struct {
 
 // actions lists what can happen next, in a fixed order.
 func (m *model) actions(w *world, out []action) []action {
+	if int(w.ticks) < m.cfg.Ticks {
+		out = append(out, action{verb: doTick})
+	}
 	for who := range m.cfg.Agents {
 		a := &w.agents[who]
 		out = m.extras(w, who, out)
@@ -57,7 +66,20 @@ func (m *model) extras(w *world, who int, out []action) []action {
 	if m.cfg.Watermarks && m.sidecar[who] == who && m.watermark(w, who) > a.mark {
 		out = append(out, action{who: uint8(who), verb: doMark})
 	}
+	if m.sidecar[who] == who && int(a.crashes) < m.cfg.Agents[who].Crashes && m.busy(w, who) {
+		out = append(out, action{who: uint8(who), verb: doJoin})
+	}
 	return out
+}
+
+// busy: somebody behind the sidecar is not done.
+func (m *model) busy(w *world, who int) bool {
+	for other := range m.cfg.Agents {
+		if m.sidecar[other] == who && !w.agents[other].done {
+			return true
+		}
+	}
+	return false
 }
 
 // watermark is the most that a sidecar may promise: its view, or what it holds open.
@@ -123,6 +145,10 @@ func (m *model) progress(w *world, who int, out []action) []action {
 	}
 	if m.cfg.Agents[who].Abort && t.undecided() {
 		add(doAbort, 0)
+	}
+	if t.phase == phaseSealed && m.cfg.Agents[who].Hook && !t.judged {
+		add(doYes, 0)
+		add(doNo, 0)
 	}
 	if t.waiting || t.phase == phaseSealed {
 		return out

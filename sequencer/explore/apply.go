@@ -28,8 +28,15 @@ func (m *model) apply(s *state, act action) {
 	t := &a.txs[act.slot]
 	who := int(act.who)
 	switch act.verb {
-	case doBegin, doTouch, doSeal, doAbort, doSettle, doCopy, doMark:
+	case doBegin, doTouch, doSeal, doAbort, doSettle, doCopy, doYes, doNo:
 		m.record(s, act)
+	case doMark:
+		m.mark(s, who)
+	case doJoin:
+		m.restart(s, who)
+	case doTick:
+		s.ticks++
+		m.step(s, &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: uint64(s.ticks), Weight: 1}})
 	case doLand:
 		m.land(s, who, t)
 	case doRead:

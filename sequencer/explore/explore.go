@@ -44,6 +44,8 @@ type Agent struct {
 	Retries int  // further transactions after a refusal; negative: for ever
 	Abort   bool // it may also give up at any time before the decision
 	Beside  bool // a second transaction of the agent before it, through the same sidecar
+	Hook    bool // its seal asks for a verdict, which may be either
+	Crashes int  // how often its sidecar may start again, as a new incarnation that settles by the journal of the former
 }
 
 // Careless names duties of a sidecar to leave undone, so that the explorer can show what each of them is for.
@@ -70,6 +72,8 @@ type Config struct {
 	Watermarks bool
 	// Duplicates is how many late copies of seals the log may hold.
 	Duplicates int
+	// Ticks is how often the log's time may move, by one. States are then told apart exactly.
+	Ticks int
 	// Exact tells states apart by their very seqs and epochs instead of by their order. It must not find more.
 	Exact bool
 	// Replay reaches each state by its whole log instead of from an exported state of the fold.

@@ -75,6 +75,16 @@ func TestForgetting(t *testing.T) {
 	walk(t, "2 x 2, forgetting", cfgs)
 }
 
+// TestCrashes walks sidecars that start again, and a hook.
+func TestCrashes(t *testing.T) {
+	walk(t, "2 x 2, crashes", every(7, CrashConfigs()))
+}
+
+// TestTicks walks touches, verdicts and transactions that expire.
+func TestTicks(t *testing.T) {
+	walk(t, "2 x 2, ticks", every(7, TickConfigs()))
+}
+
 // TestRows walks each row's configurations twice: whole and without a violation as the rules are, and to a violation
 // with that one rule switched off.
 func TestRows(t *testing.T) {
@@ -123,7 +133,7 @@ func checkScript(t *testing.T, cfg Config, trace Trace) {
 
 // some are configurations small enough to be walked in several ways.
 func some() []Config {
-	out := append(every(97, PairConfigs()), retrying(agents("as", sequencer.Optimistic, "Ra Ws", "Rs Ea", "Ws"), 0))
+	out := append(every(197, PairConfigs()), retrying(agents("as", sequencer.Optimistic, "Ra Ws", "Rs Ea", "Ws"), 0))
 	for i := range out {
 		for who := range out[i].Agents {
 			out[i].Agents[who].Abort = false

@@ -49,7 +49,7 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 	epochs := k.epochs(w, st)
 	for who := range m.cfg.Agents {
 		a := &w.agents[who]
-		b = append(b, bits(a.done, a.whole), a.pc)
+		b = append(b, bits(a.done, a.whole), a.pc, a.crashes)
 		if m.reader(w, who) {
 			b = append(b, writes.rank(a.view))
 		}
@@ -69,7 +69,7 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 
 // txn writes one transaction as the model knows it.
 func (k *keyer) txn(b []byte, who int, t *txn, writes *seqs) []byte {
-	b = append(b, byte(t.phase), bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed), k.attempt(who, t))
+	b = append(b, byte(t.phase), bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged), k.attempt(who, t))
 	if t.phase == phaseNone && t.nReads == 0 && !t.waiting {
 		return b
 	}

@@ -12,7 +12,11 @@ func (m *model) observe(s *state, o *sequencer.Outcome) {
 		s.last[m.scope(w.Scope)] = s.head
 	}
 	who, t := m.find(s, o.Tx)
-	if o.Kind == sequencer.OutcomeJoined || o.Kind == sequencer.OutcomeRules {
+	switch o.Kind {
+	case sequencer.OutcomeJoined:
+		m.joined(s, o.Agent)
+		return
+	case sequencer.OutcomeRules, sequencer.OutcomeLeaseEnded:
 		return
 	}
 	if t == nil {
@@ -42,6 +46,18 @@ func (m *model) observe(s *state, o *sequencer.Outcome) {
 		m.refused(s, t, o)
 	default:
 		s.violate("an outcome that nobody asked for: %s of %s", o.Kind, o.Tx)
+	}
+}
+
+// joined gives a sidecar's agents their incarnation. What the fold did not know of them begins anew.
+func (m *model) joined(s *state, name string) {
+	for who := range m.cfg.Agents {
+		if a := &s.agents[who]; m.agentName(who) == name {
+			a.incarnation, a.view, a.mark = s.head, s.head, s.head
+			if t := &a.txs[0]; t.phase == phaseNone {
+				*t, a.pc = txn{attempt: t.attempt}, 0
+			}
+		}
 	}
 }
 
@@ -142,15 +158,37 @@ func (m *model) settled(s *state, who int, t *txn) {
 	t.phase += phaseFinalCommitted - phaseCommitted
 }
 
-// refused: the only intents that may be refused here are those that come too late for what the fold remembers.
+// refused: the only intents that may be refused here come too late for what the fold remembers, come from a dead
+// incarnation, or have waited as long as they may.
 func (m *model) refused(s *state, t *txn, o *sequencer.Outcome) {
-	if o.Code != sequencer.CodeTooOld {
+	switch o.Code {
+	case sequencer.CodeTooOld:
+	case sequencer.CodeTouchBound:
+		t.waiting = false
+		t.writing &^= 1 << t.touches
+		return
+	case sequencer.CodeLeaseExpired:
+		if t.by == s.agents[m.owner(s, t)].incarnation {
+			s.violate("an intent of %s is refused as if its sidecar were dead", o.Tx)
+		}
+		return
+	default:
 		s.violate("an intent of %s is refused: %s: %s", o.Tx, o.Code, o.Detail)
 		return
 	}
 	if t.phase == phaseNone {
 		t.phase, t.waiting, t.decision = phaseFinalAborted, false, s.head
 	}
+}
+
+// owner is the agent of a transaction.
+func (m *model) owner(s *state, t *txn) int {
+	for who := range m.cfg.Agents {
+		if t == &s.agents[who].txs[0] || t == &s.agents[who].txs[1] {
+			return who
+		}
+	}
+	panic("explore: a transaction of nobody")
 }
 
 func (m *model) locked(who int) bool { return m.cfg.Agents[who].Mode == sequencer.Locked }

@@ -148,13 +148,46 @@ func ForgetConfigs() []Config {
 	for i := range f.Programs {
 		for j := range i + 1 {
 			for _, mode := range []sequencer.Mode{sequencer.Optimistic, sequencer.Ordered} {
-				for keep, name := range map[sequencer.Seq]string{1: "cap 1", 3: "cap 3"} {
+				for _, keep := range []sequencer.Seq{1, 3} {
 					cfg := f.config([]int{i, j}, []order{{mode, false}, {sequencer.Optimistic, false}})
 					cfg.Agents[0].Abort, cfg.Agents[0].Retries, cfg.Agents[1].Retries = false, 0, 0
-					cfg.Name += ", " + name
+					cfg.Name += fmt.Sprintf(", cap %d", keep)
 					out = append(out, forgetful(cfg, keep, 1))
 				}
 			}
+		}
+	}
+	return out
+}
+
+// CrashConfigs lists configurations of two agents whose sidecars start again, each once, with a hook on one of them.
+func CrashConfigs() []Config {
+	return lifeConfigs([]string{"Ea Ws", "Rs Ea", "Ga Ws", "Es Ea", "Ra Rs"}, func(cfg *Config) {
+		cfg.Agents[0].Crashes, cfg.Agents[1].Crashes, cfg.Agents[1].Hook = 1, 1, true
+		cfg.Name += ", crashes"
+	})
+}
+
+// TickConfigs lists configurations of two agents with a hook whose touches, verdicts and transactions expire.
+func TickConfigs() []Config {
+	rules := sequencer.DefaultRules()
+	rules.Version, rules.BoundTicks, rules.VerdictTicks, rules.DeadlineTicks = 1, 1, 1, 2
+	return lifeConfigs([]string{"Ea Ws", "Rs Ea", "Ga Ws", "Es Ea"}, func(cfg *Config) {
+		cfg.Rules, cfg.Ticks, cfg.Agents[1].Hook = &rules, 2, true
+		cfg.Agents[0].Retries, cfg.Agents[1].Retries, cfg.Agents[0].Abort, cfg.Agents[1].Abort = 0, 0, false, false
+		cfg.Name += ", ticks"
+	})
+}
+
+// lifeConfigs lists ordered pairs of programs in mixes of modes, each changed as it is told.
+func lifeConfigs(programs []string, change func(*Config)) []Config {
+	var out []Config
+	f, o := Family{"as", programs}, orders()
+	for i := range len(programs) * len(o) {
+		for j := range len(programs) * len(o) {
+			cfg := f.config([]int{i / len(o), j / len(o)}, []order{o[i%len(o)], o[j%len(o)]})
+			change(&cfg)
+			out = append(out, cfg)
 		}
 	}
 	return out

@@ -12,20 +12,12 @@ func (m *model) record(s *state, act action) {
 	who := int(act.who)
 	a := &s.agents[who]
 	t := &a.txs[act.slot]
-	in := &sequencer.Intent{Agent: m.agentName(who), Incarnation: sequencer.Seq(a.incarnation), N: 1}
-	if act.verb == doMark {
-		mark := m.watermark(&s.world, who)
-		for other := range m.cfg.Agents {
-			if b := &s.agents[other]; m.sidecar[other] == m.sidecar[who] {
-				b.mark, b.view = mark, max(b.view, mark)
-			}
-		}
-		in.Kind, in.N, in.Watermark = sequencer.IntentWatermark, 0, &sequencer.Watermark{Seq: sequencer.Seq(mark)}
-		m.step(s, in)
-		return
-	}
+	in := &sequencer.Intent{Agent: m.agentName(who), N: 1}
 	m.openAt(t, max(a.view, act.arg))
-	in.Tx, in.Base = m.txID(who, t), sequencer.Seq(t.base)
+	if t.by == 0 {
+		t.by = a.incarnation
+	}
+	in.Tx, in.Base, in.Incarnation = m.txID(who, t), sequencer.Seq(t.base), sequencer.Seq(t.by)
 	switch act.verb {
 	case doBegin:
 		t.begun = true
@@ -41,12 +33,41 @@ func (m *model) record(s *state, act action) {
 	case doSettle:
 		t.seen = true
 		a.view = max(a.view, t.decision)
+		in.Incarnation = sequencer.Seq(a.incarnation)
 		in.Kind, in.Settle = sequencer.IntentSettle, m.settle(t)
+	case doYes, doNo:
+		t.judged = true
+		in.Kind, in.Verdict = sequencer.IntentVerdict, &sequencer.Verdict{Footprint: m.seal(who, t).Footprint(),
+			Yes: act.verb == doYes}
 	case doCopy:
 		s.dups--
 		in.Kind, in.Seal, in.Begin = sequencer.IntentSeal, m.seal(who, t), m.begin(who, t)
 	}
 	m.step(s, in)
+}
+
+// mark sends a sidecar's watermark.
+func (m *model) mark(s *state, who int) {
+	mark := m.watermark(&s.world, who)
+	for other := range m.cfg.Agents {
+		if b := &s.agents[other]; m.sidecar[other] == who {
+			b.mark, b.view = mark, max(b.view, mark)
+		}
+	}
+	m.step(s, &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: m.agentName(who),
+		Incarnation: sequencer.Seq(s.agents[who].incarnation), Watermark: &sequencer.Watermark{Seq: sequencer.Seq(mark)}})
+}
+
+// restart lets a sidecar join again. Calls that left may still land.
+func (m *model) restart(s *state, who int) {
+	s.agents[who].crashes++
+	m.step(s, m.join(who, s.agents[who].crashes))
+}
+
+// join is the record that starts a sidecar, the first time or again.
+func (m *model) join(who int, again uint8) *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: m.agentName(who),
+		Join: &sequencer.Join{ID: "j" + m.agentName(who)[1:] + "bcd"[:again]}}
 }
 
 // touch asks for what the agent's next operation needs, or for all that the program does.
@@ -112,7 +133,7 @@ func (m *model) begin(who int, t *txn) *sequencer.Begin {
 
 // seal is the footprint: the reads that were made, the effects in the order of the program, the shard writes.
 func (m *model) seal(who int, t *txn) *sequencer.Seal {
-	out := &sequencer.Seal{}
+	out := &sequencer.Seal{Hook: m.cfg.Agents[who].Hook}
 	for _, r := range t.reads[:t.nReads] {
 		if !r.swap {
 			out.Reads = append(out.Reads, sequencer.Read{Scope: m.cfg.Scopes[r.scope], View: sequencer.Seq(r.view),

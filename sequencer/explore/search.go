@@ -204,13 +204,6 @@ func (m *model) root() *state {
 	s.dups = uint8(m.cfg.Duplicates)
 	for _, in := range m.opening() {
 		m.step(s, in)
-		if in.Kind == sequencer.IntentJoin {
-			for who := range m.cfg.Agents {
-				if a := &s.agents[who]; m.agentName(who) == in.Agent {
-					a.incarnation, a.view, a.mark = s.head, s.head, s.head
-				}
-			}
-		}
 	}
 	for who := range m.cfg.Agents {
 		m.advance(s, who)
@@ -226,8 +219,7 @@ func (m *model) opening() []*sequencer.Intent {
 	}
 	for who := range m.cfg.Agents {
 		if m.sidecar[who] == who {
-			out = append(out, &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: m.agentName(who),
-				Join: &sequencer.Join{ID: "j" + m.agentName(who)[1:]}})
+			out = append(out, m.join(who, 0))
 		}
 	}
 	return out

@@ -31,6 +31,7 @@ type world struct {
 	shard  [maxScopes]history // the contents that views show
 	agents [maxAgents]agent
 	dups   uint8 // late copies still to come
+	ticks  uint8 // ticks so far
 }
 
 // history is what views show of a shard.
@@ -84,6 +85,7 @@ type agent struct {
 	mark        seq // its last watermark
 	pc          uint8
 	done        bool
+	crashes     uint8  // how often its sidecar has started again
 	whole       bool   // the first touch asks for the whole footprint
 	txs         [2]txn // the current transaction, and a predecessor that is not settled
 }
@@ -109,6 +111,8 @@ func (p phase) aborted() bool { return p == phaseAborted || p == phaseFinalAbort
 type txn struct {
 	attempt  uint8
 	phase    phase
+	by       seq  // the incarnation that sends its intents
+	judged   bool // the hook has answered
 	seen     bool // its sidecar acts on the decision
 	waiting  bool // a touch waits
 	retry    bool // the code of its abort allows a successor
@@ -255,4 +259,6 @@ func (m *model) careless(c Careless) bool { return m.cfg.Careless&c != 0 }
 func (m *model) token(who int, t *txn) token { return token(1 + 2*who + int(t.attempt&1)) }
 
 // exact: states are told apart by their very seqs.
-func (m *model) exact() bool { return m.cfg.Exact || m.cfg.Watermarks || m.cfg.Duplicates > 0 }
+func (m *model) exact() bool {
+	return m.cfg.Exact || m.cfg.Watermarks || m.cfg.Ticks > 0 || m.cfg.Duplicates > 0
+}
