@@ -199,7 +199,8 @@ func (c *Client) ask(ctx context.Context, subject, workspace, what string, limit
 
 // Closure walks what a transaction rests on, breadth first and up to limit transactions; the answer says whether it
 // met the limit.
-func (c *Client) Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error) {
+func (c *Client) Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int,
+) (*topology.Closure, error) {
 	b, err := c.ask(ctx, askClosure, workspace, string(tx), limit)
 	if err != nil {
 		return nil, fmt.Errorf("closure of %s: %w", tx, err)

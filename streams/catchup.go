@@ -76,7 +76,8 @@ func (f *follower) streamFailed(ctx context.Context, err error) error {
 // findFirst finds by bisection the first message of a subject whose decision is not before a seq. Decisions of a
 // workspace lie in the stream in the order of their seqs, but for second copies that came after the duplicate window:
 // a wrong find shows as a gap, which Kafka fills.
-func findFirst(ctx context.Context, s jetstream.Stream, subject string, seq sequencer.Seq, last uint64) (uint64, error) {
+func findFirst(ctx context.Context, s jetstream.Stream, subject string, seq sequencer.Seq, last uint64,
+) (uint64, error) {
 	lo, hi := uint64(1), last
 	for lo < hi {
 		mid := lo + (hi-lo)/2

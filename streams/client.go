@@ -159,7 +159,8 @@ func eventRecord(ev *topology.Event) (*kgo.Record, error) {
 		return nil, fmt.Errorf("publish event %d of %s: %w: %d bytes, at most %d", ev.Index, ev.Agent, ErrTooLarge,
 			len(value), maxEventBytes)
 	}
-	return &kgo.Record{Topic: topology.TopicEvents, Key: []byte(topology.EventKey(ev.Workspace, ev.Tx)), Value: value}, nil
+	key := topology.EventKey(ev.Workspace, ev.Tx)
+	return &kgo.Record{Topic: topology.TopicEvents, Key: []byte(key), Value: value}, nil
 }
 
 // produce appends a record and waits for its acknowledgement or for ctx. A record in flight cannot be taken back.

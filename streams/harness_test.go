@@ -148,7 +148,6 @@ type view struct {
 	outcomes []sequencer.Outcome
 	ways     map[streams.Way]int
 	grown    chan struct{}
-	err      error
 }
 
 // follow starts a view; it ends with the test.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,28 +16,26 @@ import (
 // foreign is a whole record of a format version that nobody knows.
 var foreign = []byte{0x7f, 0x90}
 
-// Records that cannot be read are counted, put aside with the place they came from, and stop nothing.
-func TestPoisonIsParked(t *testing.T) {
-	w := newWorld(t)
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	v := w.follow(c, "shop")
-	a := w.join(c, v, "shop", "ann")
-	cl := w.kafka()
+// spoiler writes records that cannot be read and remembers how they must be parked.
+type spoiler struct {
+	w      *world
+	cl     *kgo.Client
+	expect map[string]int // by topic/reason
+}
 
-	expect := make(map[string]int) // by topic/reason
-	spoil := func(topic, key, reason string, readers int, value []byte) {
-		w.put(cl, topic, key, value)
-		expect[topic+"/"+reason] += readers
+func (s *spoiler) spoil(topic, key, reason string, readers int, value []byte) {
+	s.w.t.Helper()
+	s.w.put(s.cl, topic, key, value)
+	s.expect[topic+"/"+reason] += readers
+}
+
+// all spoils every input topic in every way.
+func (s *spoiler) all() {
+	s.w.t.Helper()
+	good, err := topology.EncodeIntent(&sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{}})
+	if err != nil {
+		s.w.t.Fatal(err)
 	}
-	intent := func() []byte {
-		b, err := topology.EncodeIntent(&sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}()
-	large := bytes.Repeat([]byte{1}, 600<<10)
 	for _, topic := range []struct {
 		name, key string
 		readers   int
@@ -45,55 +44,71 @@ func TestPoisonIsParked(t *testing.T) {
 		{topology.TopicDecisions, "shop", 2}, {topology.TopicScopes, "shop|shard:/x", 1},
 		{topology.TopicTxs, "shop|t1", 1},
 	} {
-		spoil(topic.name, topic.key, "malformed", topic.readers, []byte{1, 0xc1})
-		spoil(topic.name, topic.key, "empty", topic.readers, nil)
+		s.spoil(topic.name, topic.key, "malformed", topic.readers, []byte{1, 0xc1})
+		s.spoil(topic.name, topic.key, "empty", topic.readers, nil)
 		if topic.name != topology.TopicDecisions {
-			spoil(topic.name, topic.key, "foreign_version", topic.readers, foreign)
+			s.spoil(topic.name, topic.key, "foreign_version", topic.readers, foreign)
 		}
-		spoil(topic.name, "No Workspace", "key", topic.readers, intent)
+		s.spoil(topic.name, "No Workspace", "key", topic.readers, good)
 	}
-	spoil(topology.TopicIntents, "shop", "oversize", 1, large)
-	spoil(topology.TopicEvents, "shop|t1", "oversize", 1, large)
-	wrong := &kgo.Record{Topic: topology.TopicIntents, Key: []byte("shop"), Value: intent,
+	large := bytes.Repeat([]byte{1}, 600<<10)
+	s.spoil(topology.TopicIntents, "shop", "oversize", 1, large)
+	s.spoil(topology.TopicEvents, "shop|t1", "oversize", 1, large)
+	wrong := &kgo.Record{Topic: topology.TopicIntents, Key: []byte("shop"), Value: good,
 		Partition: 1 - topology.PartitionOf("shop", 2)}
-	if err := cl.ProduceSync(w.context(), wrong).FirstErr(); err != nil {
-		t.Fatal(err)
+	if err := s.cl.ProduceSync(s.w.context(), wrong).FirstErr(); err != nil {
+		s.w.t.Fatal(err)
 	}
-	expect["hence.intents/partition"]++
+	s.expect["hence.intents/partition"]++
+}
 
-	a.write("orders/1", "x")
-	w.decided(v, "ann-1")
+// parked waits until everything is parked and compares what hence.parked says of it.
+func (s *spoiler) parked() {
+	s.w.t.Helper()
 	total := 0
-	for what, n := range expect {
-		topic, reason, _ := bytes.Cut([]byte(what), []byte("/"))
+	for what, n := range s.expect {
+		topic, reason, _ := strings.Cut(what, "/")
 		total += n
-		w.until(fmt.Sprintf("%d × %s parked", n, what), func() bool {
-			return w.count("hence_records_parked_total", "topic", string(topic), "reason", string(reason)) == float64(n)
+		s.w.until(fmt.Sprintf("%d × %s parked", n, what), func() bool {
+			return s.w.count("hence_records_parked_total", "topic", topic, "reason", reason) == float64(n)
 		})
 	}
-	var parked []*kgo.Record
-	w.until("records in hence.parked", func() bool {
-		parked = w.records(topology.TopicParked)
-		return len(parked) >= total
+	var records []*kgo.Record
+	s.w.until("records in hence.parked", func() bool {
+		records = s.w.records(topology.TopicParked)
+		return len(records) >= total
 	})
 	got := make(map[string]int)
-	for _, r := range parked {
+	for _, r := range records {
 		h := make(map[string]string)
 		for _, x := range r.Headers {
 			h[x.Key] = string(x.Value)
 		}
 		got[h[topology.HeaderParkedTopic]+"/"+h[topology.HeaderParkedReason]]++
 		if _, err := strconv.ParseInt(h[topology.HeaderParkedOffset], 10, 64); err != nil {
-			t.Errorf("a parked record does not say where it came from: %v", h)
+			s.w.t.Errorf("a parked record does not say where it came from: %v", h)
 		}
 	}
-	if fmt.Sprint(got) != fmt.Sprint(expect) {
-		t.Errorf("parked %v, want %v", got, expect)
+	if fmt.Sprint(got) != fmt.Sprint(s.expect) {
+		s.w.t.Errorf("parked %v, want %v", got, s.expect)
 	}
+}
+
+// Records that cannot be read are counted, put aside with the place they came from, and stop nothing.
+func TestPoisonIsParked(t *testing.T) {
+	w := newWorld(t)
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	a := w.join(c, v, "shop", "ann")
+	s := &spoiler{w: w, cl: w.kafka(), expect: make(map[string]int)}
+	s.all()
+	w.decided(v, a.write("orders/1", "x"))
+	s.parked()
 	if n := w.count("hence_processor_restarts_total"); n != 0 {
 		t.Errorf("%v restarts", n)
 	}
-	// The closure table and a follower on Kafka pass over what is in their way, too.
+	// A follower on Kafka passes over what is in its way, too.
 	w.servers.StopNATS()
 	late := w.follow(w.dial(w.cfg), "shop")
 	w.until("a follower on Kafka", func() bool { return late.len() >= v.len() })

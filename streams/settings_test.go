@@ -104,7 +104,8 @@ func TestConsumerSettings(t *testing.T) {
 	}
 	for setting, ok := range map[string]bool{
 		"oldest offset":     s.Consumer.Offsets.Initial == sarama.OffsetOldest,
-		"auto commit":       s.Consumer.Offsets.AutoCommit.Enable && s.Consumer.Offsets.AutoCommit.Interval == 200*time.Millisecond,
+		"auto commit":       s.Consumer.Offsets.AutoCommit.Enable,
+		"commit interval":   s.Consumer.Offsets.AutoCommit.Interval == 200*time.Millisecond,
 		"static membership": s.Consumer.Group.InstanceId == "one-hence-sequencer" && s.Version.IsAtLeast(sarama.V2_3_0_0),
 		"heartbeat":         s.Consumer.Group.Heartbeat.Interval == 500*time.Millisecond,
 		"session":           s.Consumer.Group.Session.Timeout == 6*time.Second,
@@ -139,7 +140,9 @@ func TestTopicSettings(t *testing.T) {
 		for _, c := range described[0].Configs {
 			have[c.Key] = c.MaybeValue()
 		}
-		for _, k := range []string{"cleanup.policy", "retention.ms", "segment.bytes", "max.message.bytes", "min.insync.replicas"} {
+		for _, k := range []string{
+			"cleanup.policy", "retention.ms", "segment.bytes", "max.message.bytes", "min.insync.replicas",
+		} {
 			if have[k] != want.Config()[k] {
 				t.Errorf("%s: %s is %q, want %q", want.Name, k, have[k], want.Config()[k])
 			}

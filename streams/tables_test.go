@@ -266,7 +266,8 @@ func (w *world) answersEqual(c *streams.Client, workspace string) {
 	if err != nil || len(rows) != len(want) {
 		w.t.Fatalf("%d rows (%v), want %d", len(rows), err, len(want))
 	}
-	if rows, err = c.Frontier(w.context(), workspace, "db:/", 2); err != nil || len(rows) != 2 || rows[0].Scope > rows[1].Scope {
+	rows, err = c.Frontier(w.context(), workspace, "db:/", 2)
+	if err != nil || len(rows) != 2 || rows[0].Scope > rows[1].Scope {
 		w.t.Errorf("two rows of db:/ are %v, %v", rows, err)
 	}
 	causes := w.closureByHand(workspace)
@@ -275,7 +276,8 @@ func (w *world) answersEqual(c *streams.Client, workspace string) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if got.Rows[0].Tx != tx || got.Rows[0].Status != row.Status || !got.Truncated && len(got.Rows) < 1+len(row.RestsOn) {
+		if got.Rows[0].Tx != tx || got.Rows[0].Status != row.Status ||
+			!got.Truncated && len(got.Rows) < 1+len(row.RestsOn) {
 			w.t.Fatalf("closure of %s is %+v", tx, got)
 		}
 		if len(row.RestsOn) > 0 {
