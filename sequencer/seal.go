@@ -77,7 +77,7 @@ func (f *Fold) decideSealed(t *tx, asked judgement) {
 	if t.Free && len(asked.wounds) > 0 {
 		t.Would, asked.wounds = firstCode(t.Would, CodeWaiting), nil
 	}
-	if len(asked.wounds) == 0 && f.step.queue.Len() == 0 && f.tryDecide(t) {
+	if len(asked.wounds) == 0 && (t.Free || f.step.queue.Len() == 0) && f.tryDecide(t) {
 		return
 	}
 	f.account(t)
