@@ -1,0 +1,325 @@
+package sequencer_test
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+func (w *twin) commit(t *twinTx) {
+	s := t.seal
+	o := sequencer.Outcome{Kind: sequencer.OutcomeCommitted, Intent: idOf(sequencer.IntentSeal, t.id, t.answers[sequencer.IntentSeal].N),
+		Shards: s.Shards, RestsOn: t.restsOn, Residue: t.residue, Would: t.would, At: s.At}
+	me := sequencer.Writer{Seq: w.seq + 1, Tx: t.id}
+	o.Writes = w.write(t, writtenScopes(s), func(sequencer.Scope, sequencer.Writer) sequencer.Writer { return me })
+	t.phase = sequencer.PhaseCommitted
+	t.gated = unique(gatedScopes(s))
+	t.dropReadGrants()
+	if len(t.gated) == 0 {
+		t.phase, t.grants, o.Final = sequencer.PhaseFinalCommitted, nil, true
+	}
+	w.decided(t, o)
+}
+
+func (w *twin) abort(t *twinTx, f twinFinding) {
+	t.waiting, t.code = nil, f.code
+	t.dropReadGrants()
+	t.phase = sequencer.PhaseAborted
+	o := f.outcome(sequencer.OutcomeAborted)
+	o.Would = t.would
+	if len(t.grants) == 0 {
+		t.phase, o.Final = sequencer.PhaseFinalAborted, true
+	}
+	w.decided(t, o)
+}
+
+func (t *twinTx) dropReadGrants() {
+	t.grants = slices.DeleteFunc(t.grants, func(g sequencer.Hold) bool { return g.Access == sequencer.ReadAccess })
+}
+
+func (w *twin) decided(t *twinTx, o sequencer.Outcome) {
+	t.decision = w.seq + 1
+	if a, sealed := t.answers[sequencer.IntentSeal]; sealed {
+		a.Seq = t.decision
+		t.answers[sequencer.IntentSeal] = a
+	}
+	t.seal = nil
+	w.emitTx(t, o)
+}
+
+func (w *twin) abortIntent(t *twinTx, in *sequencer.Intent) {
+	if !t.undecided() {
+		w.repeat(t, t.decision)
+		return
+	}
+	code := sequencer.CodeAbortedByAgent
+	known := []sequencer.Code{sequencer.CodeToolFailed, sequencer.CodeStaleRead, sequencer.CodeVersionMismatch,
+		sequencer.CodeCascade, sequencer.CodeLostBranch, sequencer.CodeTooOld}
+	if in.Abort != nil && slices.Contains(known, in.Abort.Code) {
+		code = in.Abort.Code
+	}
+	w.abort(t, twinFinding{code: code})
+	w.answer(t, t.decision)
+}
+
+func (w *twin) giveVerdict(t *twinTx, in *sequencer.Intent) {
+	switch {
+	case t.phase == sequencer.PhaseOpen:
+		w.refuseCode(t, sequencer.CodeNotSealed)
+	case !t.undecided():
+		w.repeat(t, t.decision)
+	case !t.seal.Hook || in.Verdict.Footprint != t.footprint:
+		w.refuseCode(t, sequencer.CodeWrongFootprint)
+	default:
+		w.answer(t, 0)
+		if t.verdict == 0 {
+			t.verdict = -1
+			if in.Verdict.Yes {
+				t.verdict = 1
+			}
+		}
+	}
+}
+
+func (w *twin) settle(t *twinTx, in *sequencer.Intent) {
+	switch {
+	case t.undecided():
+		w.refuseCode(t, sequencer.CodeNotDecided)
+		return
+	case t.final():
+		w.repeat(t, max(t.decision, t.answers[sequencer.IntentSettle].Seq))
+		return
+	case t.owner != in.Incarnation:
+		w.refuseCode(t, sequencer.CodeLeaseExpired)
+		return
+	}
+	var scopes, dirty []sequencer.Scope
+	o := sequencer.Outcome{Kind: sequencer.OutcomeSettled, Final: true}
+	for _, e := range in.Settle.Effects {
+		scopes = append(scopes, e.Scopes...)
+		if e.Result != sequencer.ResultClean {
+			dirty = append(dirty, e.Scopes...)
+			o.Residue = []sequencer.TxID{t.id}
+		}
+	}
+	committed := t.phase == sequencer.PhaseCommitted
+	if committed {
+		scopes = append(scopes, t.gated...)
+	} else if !in.Settle.NoneElse {
+		for _, g := range t.grants {
+			scopes = append(scopes, g.Scope)
+		}
+	}
+	slices.Sort(scopes)
+	me := sequencer.Writer{Seq: w.seq + 1, Tx: t.id}
+	o.Writes = w.write(t, slices.Compact(scopes), func(scope sequencer.Scope, former sequencer.Writer) sequencer.Writer {
+		if slices.ContainsFunc(dirty, scope.Overlaps) {
+			return sequencer.Writer{Seq: me.Seq, Tx: me.Tx, Residue: true}
+		}
+		if committed {
+			return me
+		}
+		return former
+	})
+	t.grants, t.gated, t.phase = nil, nil, sequencer.PhaseFinalAborted
+	if committed {
+		t.phase = sequencer.PhaseFinalCommitted
+	}
+	w.answer(t, w.emitTx(t, o))
+}
+
+func (w *twin) join(in *sequencer.Intent) {
+	for _, j := range w.joins {
+		if j.ID == in.Join.ID {
+			w.repeats = append(w.repeats, j.Seq)
+			return
+		}
+	}
+	for _, s := range slices.Clone(w.sidecars) {
+		if s.agent == in.Agent {
+			w.endLease(s)
+		}
+	}
+	seq := w.emit(sequencer.Outcome{Kind: sequencer.OutcomeJoined, Agent: in.Agent, Incarnation: w.seq + 1})
+	w.joins = append(w.joins, sequencer.JoinState{ID: in.Join.ID, Seq: seq})
+	w.sidecars = append(w.sidecars, &twinSidecar{agent: in.Agent, incarnation: seq, watermark: seq, due: w.time + w.rules.LeaseTicks,
+		servers: map[string]*sequencer.Register{}, gone: map[string]bool{}})
+	for _, t := range w.txs {
+		if t.agent == in.Agent && !t.undecided() && !t.final() && t.owner == 0 {
+			t.owner = seq
+		}
+	}
+}
+
+func (w *twin) endLease(s *twinSidecar) {
+	w.sidecars = slices.DeleteFunc(w.sidecars, func(x *twinSidecar) bool { return x == s })
+	w.emit(sequencer.Outcome{Kind: sequencer.OutcomeLeaseEnded, Agent: s.agent, Incarnation: s.incarnation})
+	for _, t := range w.txs {
+		if t.undecided() && t.incarnation == s.incarnation {
+			w.abort(t, twinFinding{code: sequencer.CodeLeaseExpired})
+		}
+	}
+	for _, t := range w.txs {
+		if t.owner == s.incarnation {
+			t.owner = 0
+		}
+	}
+}
+
+// tick moves time and ends what is due.
+func (w *twin) tick(mark *sequencer.TickMark) {
+	if mark.N != w.tickN+1 {
+		return
+	}
+	w.tickN++
+	weight := min(8, max(1, mark.Weight))
+	if slices.ContainsFunc(w.txs, (*twinTx).undecided) {
+		weight = 1
+	}
+	w.time += weight
+	type expiry struct {
+		due         sequencer.Tick
+		rank        int
+		incarnation sequencer.Seq
+		begun       int
+		end         func()
+	}
+	var list []expiry
+	for _, s := range w.sidecars {
+		list = append(list, expiry{s.due, 0, s.incarnation, 0, func() { w.endLease(s) }})
+	}
+	for i, t := range w.txs {
+		if !t.undecided() {
+			continue
+		}
+		list = append(list, expiry{t.due, 1, t.incarnation, i, func() { w.expire(t, sequencer.CodeDeadline) }})
+		if t.phase == sequencer.PhaseSealed && t.seal.Hook && t.verdict == 0 {
+			list = append(list, expiry{t.verdictDue, 2, t.incarnation, i, func() { w.expire(t, sequencer.CodeVetoed) }})
+		}
+		if t.waiting != nil {
+			list = append(list, expiry{t.waiting.Due, 3, t.incarnation, i, func() { w.endBound(t) }})
+		}
+	}
+	slices.SortFunc(list, func(a, b expiry) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.rank, b.rank), cmp.Compare(a.incarnation, b.incarnation),
+			cmp.Compare(a.begun, b.begun))
+	})
+	for _, e := range list {
+		if e.due <= w.time {
+			e.end()
+		}
+	}
+}
+
+func (w *twin) expire(t *twinTx, code sequencer.Code) {
+	if t.undecided() {
+		w.abort(t, twinFinding{code: code})
+	}
+}
+
+func (w *twin) endBound(t *twinTx) {
+	if t.waiting == nil {
+		return
+	}
+	n := t.waiting.N
+	t.waiting = nil
+	t.asked = slices.DeleteFunc(t.asked, func(x uint32) bool { return x == n })
+	seq := w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeRefused, Code: sequencer.CodeTouchBound,
+		Intent: idOf(sequencer.IntentTouch, t.id, n)})
+	t.remember(sequencer.Answer{Kind: sequencer.IntentTouch, Incarnation: t.incarnation, N: n, Seq: seq})
+}
+
+func (w *twin) register(s *twinSidecar, in *sequencer.Intent) {
+	r := in.Register
+	if old := s.servers[r.Server]; old != nil && r.Generation <= old.Generation {
+		return
+	}
+	s.servers[r.Server], s.gone[r.Server] = r, in.Kind == sequencer.IntentUnregister
+	o := sequencer.Outcome{Kind: sequencer.OutcomeUnregistered, Agent: in.Agent, Incarnation: in.Incarnation, Server: r.Server}
+	if in.Kind == sequencer.IntentRegister {
+		o.Kind, o.Catalogue = sequencer.OutcomeRegistered, catalogueHash(r.Tools)
+	}
+	w.emit(o)
+}
+
+// catalogueHash is over the tools by name, each name once.
+func catalogueHash(tools []sequencer.Tool) sequencer.Hash {
+	var text []byte
+	for _, t := range distinctTools(tools) {
+		for _, s := range []string{t.Name, t.Signature} {
+			text = binary.AppendUvarint(text, uint64(len(s)))
+			text = append(text, s...)
+		}
+	}
+	return sha256.Sum256(text)
+}
+
+func distinctTools(tools []sequencer.Tool) []sequencer.Tool {
+	tools = slices.Clone(tools)
+	slices.SortFunc(tools, func(a, b sequencer.Tool) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Signature, b.Signature))
+	})
+	return slices.CompactFunc(tools, func(a, b sequencer.Tool) bool { return a.Name == b.Name })
+}
+
+func (s *twinSidecar) has(p sequencer.Pin) bool {
+	r := s.servers[p.Server]
+	return r != nil && !s.gone[p.Server] && slices.Contains(distinctTools(r.Tools), sequencer.Tool{Name: p.Name, Signature: p.Signature})
+}
+
+func (w *twin) choose(in *sequencer.Intent) {
+	g := w.groups[in.Select.Group]
+	switch {
+	case g == nil && in.Base < w.floor:
+		w.refuseCode(nil, sequencer.CodeTooOld)
+		return
+	case g == nil:
+		g = &sequencer.GroupState{ID: in.Select.Group}
+		w.groups[g.ID] = g
+	case g.Winner != "":
+		w.repeats = append(w.repeats, g.Seq)
+		return
+	}
+	g.Winner = in.Select.Winner
+	g.Seq = w.emit(sequencer.Outcome{Kind: sequencer.OutcomeSelected, Agent: in.Agent, Incarnation: in.Incarnation, Group: g.ID, Winner: g.Winner})
+	for _, t := range w.txs {
+		if t.begin.Group == g.ID && t.undecided() && t.id != g.Winner && !t.free {
+			w.abort(t, twinFinding{code: sequencer.CodeLostBranch, moved: sequencer.Writer{Seq: g.Seq, Tx: g.Winner}})
+		}
+	}
+}
+
+func (w *twin) setRules(r *sequencer.Rules) {
+	switch {
+	case r.Version <= w.rules.Version:
+		return
+	case r.Version != w.rules.Version+1, r.CapSeqs == 0, r.LeaseTicks < 8:
+		w.refuseCode(nil, sequencer.CodeUnknownIntent)
+		return
+	}
+	w.rules = *r
+	w.emit(sequencer.Outcome{Kind: sequencer.OutcomeRules, Rules: r})
+}
+
+// forget moves floor and horizon and drops what lies below.
+func (w *twin) forget() {
+	target := w.seq
+	for _, s := range w.sidecars {
+		target = min(target, max(s.watermark, w.seq-min(w.seq, w.rules.CapSeqs)))
+	}
+	w.floor = max(w.floor, target)
+	w.horizon = max(w.horizon, w.seq-min(w.seq, w.rules.HorizonSeqs))
+	below := min(w.floor, w.horizon)
+	w.window = slices.DeleteFunc(w.window, func(e sequencer.WindowState) bool { return e.Seq <= w.floor })
+	w.txs = slices.DeleteFunc(w.txs, func(t *twinTx) bool { return t.final() && t.decision <= below })
+	w.joins = slices.DeleteFunc(w.joins, func(j sequencer.JoinState) bool { return j.Seq <= below })
+	for id, g := range w.groups {
+		member := slices.ContainsFunc(w.txs, func(t *twinTx) bool { return t.begin.Group == id })
+		if !member && g.Seq <= below {
+			delete(w.groups, id)
+		}
+	}
+}
