@@ -23,6 +23,8 @@ const (
 	doTick  // the log's time moves
 	doYes   // the hook answers
 	doNo
+	doStuck  // as doAbort, and nothing else is left
+	doSelect // the agent's branch is chosen
 )
 
 // idle steps keep nobody from waiting for ever: they need not happen.
@@ -60,6 +62,9 @@ func (m *model) actions(w *world, out []action) []action {
 // extras are late copies and watermarks.
 func (m *model) extras(w *world, who int, out []action) []action {
 	a := &w.agents[who]
+	if m.cfg.Agents[who].Branch && w.chosen == 0 && m.openBranch(w) {
+		out = append(out, action{who: uint8(who), verb: doSelect})
+	}
 	if w.dups > 0 && a.txs[0].sealed {
 		out = append(out, action{who: uint8(who), verb: doCopy})
 	}
@@ -70,6 +75,16 @@ func (m *model) extras(w *world, who int, out []action) []action {
 		out = append(out, action{who: uint8(who), verb: doJoin})
 	}
 	return out
+}
+
+// openBranch: some branch is not done.
+func (m *model) openBranch(w *world) bool {
+	for who, a := range m.cfg.Agents {
+		if a.Branch && !w.agents[who].done {
+			return true
+		}
+	}
+	return false
 }
 
 // busy: somebody behind the sidecar is not done.
@@ -141,6 +156,10 @@ func (m *model) progress(w *world, who int, out []action) []action {
 		if m.retries(a, t) && a.txs[1].phase == phaseNone && t.has(effectReady) < 0 {
 			add(doRetry, 0)
 		}
+		return out
+	}
+	if t.stuck {
+		add(doStuck, 0)
 		return out
 	}
 	if m.cfg.Agents[who].Abort && t.undecided() {

@@ -28,12 +28,14 @@ func (m *model) apply(s *state, act action) {
 	t := &a.txs[act.slot]
 	who := int(act.who)
 	switch act.verb {
-	case doBegin, doTouch, doSeal, doAbort, doSettle, doCopy, doYes, doNo:
+	case doBegin, doTouch, doSeal, doAbort, doSettle, doStuck, doCopy, doYes, doNo:
 		m.record(s, act)
 	case doMark:
 		m.mark(s, who)
 	case doJoin:
 		m.restart(s, who)
+	case doSelect:
+		m.choose(s, who)
 	case doTick:
 		s.ticks++
 		m.step(s, &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: uint64(s.ticks), Weight: 1}})
@@ -123,9 +125,10 @@ func (m *model) land(s *state, who int, t *txn) {
 		i = t.has(effectReady)
 	}
 	e := &t.effects[i]
+	cell := m.cell[e.scope]
 	m.overwrites(s, who, t, int(e.scope), "an eager effect")
-	e.state, e.undo = effectLanded, s.value[e.scope]
-	s.value[e.scope] = m.token(who, t)
+	e.state, e.undo = effectLanded, s.value[cell]
+	s.value[cell] = m.token(who, t)
 	if t.phase <= phaseOpen {
 		a := &s.agents[who]
 		a.view = max(a.view, t.grantAt)
@@ -147,8 +150,8 @@ func (m *model) read(s *state, who int, view seq) {
 		v := s.shard[scope].shown(view)
 		r.value, r.version = v.value, v.at
 	} else {
-		r.value = s.value[scope]
-		r.own = t.ran(scope)
+		r.value = s.value[m.cell[scope]]
+		r.own = m.ran(t, scope)
 		r.pending = m.careless(CarelessView)
 		if s.last[scope] <= view {
 			r.version = s.last[scope]
@@ -168,10 +171,10 @@ func (m *model) openAt(t *txn, view seq) {
 	}
 }
 
-// ran: the transaction's own effect on the scope has landed.
-func (t *txn) ran(scope int) bool {
+// ran: an effect of the transaction on the scope has landed.
+func (m *model) ran(t *txn, scope int) bool {
 	for _, e := range t.effects[:t.nEffects] {
-		if int(e.scope) == scope && e.state == effectLanded {
+		if m.cell[e.scope] == m.cell[scope] && e.state == effectLanded {
 			return true
 		}
 	}
@@ -182,11 +185,11 @@ func (t *txn) ran(scope int) bool {
 func (m *model) undo(s *state, who int, t *txn) {
 	t.seen = true
 	e := &t.effects[t.hasLast(effectLanded)]
-	if s.value[e.scope] != m.token(who, t) {
+	if s.value[m.cell[e.scope]] != m.token(who, t) {
 		s.violate("%s undoes its effect on %s over a value that is not its own", m.txID(who, t), m.cfg.Scopes[e.scope])
 	}
 	m.overwrites(s, who, t, int(e.scope), "a compensation")
-	s.value[e.scope] = e.undo
+	s.value[m.cell[e.scope]] = e.undo
 	e.state = effectUndone
 }
 
@@ -195,7 +198,7 @@ func (m *model) release(s *state, who int, t *txn) {
 	t.seen = true
 	e := &t.effects[t.has(effectGated)]
 	m.overwrites(s, who, t, int(e.scope), "a release")
-	s.value[e.scope] = m.token(who, t)
+	s.value[m.cell[e.scope]] = m.token(who, t)
 	e.state = effectLanded
 }
 
@@ -204,7 +207,7 @@ func (m *model) overwrites(s *state, who int, t *txn, scope int, what string) {
 	for other := range m.cfg.Agents {
 		for slot := range s.agents[other].txs {
 			u := &s.agents[other].txs[slot]
-			if u != t && !u.phase.final() && u.ran(scope) {
+			if u != t && !u.phase.final() && m.ran(u, scope) {
 				s.violate("%s of %s on %s overwrites what %s left there and has not settled", what, m.txID(who, t),
 					m.cfg.Scopes[scope], m.txID(other, u))
 			}

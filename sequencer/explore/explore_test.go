@@ -49,6 +49,9 @@ func TestPairs2x2(t *testing.T) {
 // full skips a walk that is made on demand; a sample of it is made always.
 func full(t *testing.T, cfgs []Config, sample int) []Config {
 	t.Helper()
+	if testing.Short() {
+		return every(len(cfgs), cfgs)
+	}
 	if os.Getenv("HENCE_EXPLORE_3X2") == "" {
 		t.Logf("a sample of %d: set HENCE_EXPLORE_3X2=1 (make explore-3x2) for all %d configurations", sample, len(cfgs))
 		return every(len(cfgs)/sample, cfgs)
@@ -66,8 +69,8 @@ func TestModes3x2(t *testing.T) {
 	walk(t, "3 x 2, all modes", full(t, MixedConfigs(), 8))
 }
 
-// TestForgetting walks two sidecars with watermarks, forgetting and late copies.
-func TestForgetting(t *testing.T) {
+// TestForgetting2x2 walks two sidecars with watermarks, forgetting and late copies.
+func TestForgetting2x2(t *testing.T) {
 	cfgs := ForgetConfigs()
 	if testing.Short() {
 		cfgs = every(11, cfgs)
@@ -75,14 +78,19 @@ func TestForgetting(t *testing.T) {
 	walk(t, "2 x 2, forgetting", cfgs)
 }
 
-// TestCrashes walks sidecars that start again, and a hook.
-func TestCrashes(t *testing.T) {
-	walk(t, "2 x 2, crashes", every(7, CrashConfigs()))
+// TestBranches3x2 walks branches of one group.
+func TestBranches3x2(t *testing.T) {
+	walk(t, "3 x 2, branches", full(t, BranchConfigs(), 8))
 }
 
-// TestTicks walks touches, verdicts and transactions that expire.
-func TestTicks(t *testing.T) {
-	walk(t, "2 x 2, ticks", every(7, TickConfigs()))
+// TestCrashes2x2 walks sidecars that start again, and a hook.
+func TestCrashes2x2(t *testing.T) {
+	walk(t, "2 x 2, crashes", full(t, CrashConfigs(), 8))
+}
+
+// TestTicks2x2 walks touches, verdicts and transactions that expire.
+func TestTicks2x2(t *testing.T) {
+	walk(t, "2 x 2, ticks", full(t, TickConfigs(), 8))
 }
 
 // TestRows walks each row's configurations twice: whole and without a violation as the rules are, and to a violation

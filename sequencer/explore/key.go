@@ -38,7 +38,7 @@ func (k *keyer) exact(w *world, st *sequencer.State) uint64 {
 // compared: a seq counts for how many writes lie below it, an epoch for its rank. What is final is in nobody's way.
 func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 	m := k.m
-	b := k.buf[:0]
+	b := append(k.buf[:0], w.chosen, w.branch)
 	writes := w.writes()
 	for i := range len(m.cfg.Scopes) {
 		b = append(b, byte(w.value[i]), byte(w.serial[i]), writes.rank(w.last[i]), w.shard[i].n)
@@ -69,7 +69,7 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 
 // txn writes one transaction as the model knows it.
 func (k *keyer) txn(b []byte, who int, t *txn, writes *seqs) []byte {
-	b = append(b, byte(t.phase), bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged), k.attempt(who, t))
+	b = append(b, byte(t.phase), bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged, t.stuck), k.attempt(who, t))
 	if t.phase == phaseNone && t.nReads == 0 && !t.waiting {
 		return b
 	}

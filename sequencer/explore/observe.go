@@ -16,7 +16,7 @@ func (m *model) observe(s *state, o *sequencer.Outcome) {
 	case sequencer.OutcomeJoined:
 		m.joined(s, o.Agent)
 		return
-	case sequencer.OutcomeRules, sequencer.OutcomeLeaseEnded:
+	case sequencer.OutcomeRules, sequencer.OutcomeLeaseEnded, sequencer.OutcomeSelected:
 		return
 	}
 	if t == nil {
@@ -100,8 +100,14 @@ func (m *model) committed(s *state, who int, t *txn, o *sequencer.Outcome) {
 		s.violate("%s commits, and it is not sealed or was decided before", id)
 	}
 	t.phase, t.decision = phaseCommitted, s.head
+	if m.cfg.Agents[who].Branch {
+		if s.branch != 0 || s.chosen != uint8(who+1) {
+			s.violate("%s commits, and another branch was chosen or has committed", id)
+		}
+		s.branch = uint8(who + 1)
+	}
 	for _, r := range t.reads[:t.nReads] {
-		want := s.serial[r.scope]
+		want := s.serial[m.cell[r.scope]]
 		switch {
 		case m.shards[r.scope]:
 			want = s.shard[r.scope].before()
@@ -117,9 +123,9 @@ func (m *model) committed(s *state, who int, t *txn, o *sequencer.Outcome) {
 		for _, scope := range op.Scopes {
 			switch op.Kind {
 			case OpEffect:
-				s.serial[scope] = m.token(who, t)
+				s.serial[m.cell[scope]] = m.token(who, t)
 			case OpGated:
-				s.serial[scope] = m.token(who, t)
+				s.serial[m.cell[scope]] = m.token(who, t)
 				t.addEffect(effect{scope: uint8(scope), state: effectGated})
 			case OpWrite, OpSwap:
 				m.overwrites(s, who, t, scope, "a shard write")
@@ -163,6 +169,12 @@ func (m *model) settled(s *state, who int, t *txn) {
 func (m *model) refused(s *state, t *txn, o *sequencer.Outcome) {
 	switch o.Code {
 	case sequencer.CodeTooOld:
+	case sequencer.CodeOwnTransaction, sequencer.CodeSibling:
+		if !m.cfg.Agents[m.owner(s, t)].Branch {
+			s.violate("%s is refused for its own session, and it is alone in it", o.Tx)
+		}
+		t.stuck, t.waiting, t.sealed = true, false, false
+		return
 	case sequencer.CodeTouchBound:
 		t.waiting = false
 		t.writing &^= 1 << t.touches

@@ -29,7 +29,8 @@ func Program(text, scopes string) ([]Op, error) {
 	return out, nil
 }
 
-// Scopes makes the scopes of the letters: s, t and u are shards, the others resources of the world.
+// Scopes makes the scopes of the letters: s, t and u are shards, the others resources of the world; c lies below a, and
+// x stands for everything at c's place, so that a, c and x are one resource.
 func Scopes(letters string) []sequencer.Scope {
 	var out []sequencer.Scope
 	for _, r := range letters {
@@ -37,14 +38,18 @@ func Scopes(letters string) []sequencer.Scope {
 		if strings.ContainsRune("stu", r) {
 			kind = "shard"
 		}
-		out = append(out, sequencer.Scope(kind+":/"+string(r)))
+		path := map[rune]string{'c': "a/c", 'x': "*/c"}[r]
+		if path == "" {
+			path = string(r)
+		}
+		out = append(out, sequencer.Scope(kind+":/"+path))
 	}
 	return out
 }
 
 // Family is a set of programs over the same two scopes.
 type Family struct {
-	Scopes   string
+	Scopes   string // the letters of Scopes
 	Programs []string
 }
 
@@ -56,6 +61,7 @@ func Pairs() []Family {
 		{"as", []string{"Ea Ws", "Es Ea", "Ea Es", "Ra Ws", "Rs Ea", "Rs Ga", "Ra Rs Ws", "Ea Rs", "Ga Ws", "Rs Cs Ra", "Ra Es",
 			"Ws"}},
 		{"st", []string{"Rs Wt", "Rt Ws", "Rs Rt", "Rs Ws Wt", "Cs Rt", "Es Wt", "Ws Wt"}},
+		{"acx", []string{"Ea Ec", "Ec Ea", "Ex Ec", "Ra Ec", "Rx Ea", "Ec Rx", "Rc Ga", "Gx"}},
 	}
 }
 
@@ -176,6 +182,18 @@ func TickConfigs() []Config {
 		cfg.Rules, cfg.Ticks, cfg.Agents[1].Hook = &rules, 2, true
 		cfg.Agents[0].Retries, cfg.Agents[1].Retries, cfg.Agents[0].Abort, cfg.Agents[1].Abort = 0, 0, false, false
 		cfg.Name += ", ticks"
+	})
+}
+
+// BranchConfigs lists configurations of two branches of one group, one of which is chosen at some time, and a third
+// transaction beside them.
+func BranchConfigs() []Config {
+	return lifeConfigs([]string{"Ea Ws", "Rs Ea", "Ga Ws", "Es Ea", "Ra Rs"}, func(cfg *Config) {
+		third := agents("as", sequencer.Optimistic, "Ra Es").Agents[0]
+		third.Abort = false
+		cfg.Agents[0].Branch, cfg.Agents[1].Branch = true, true
+		cfg.Agents = append(cfg.Agents, third)
+		cfg.Name += ", branches beside Ra Es"
 	})
 }
 

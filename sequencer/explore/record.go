@@ -27,7 +27,7 @@ func (m *model) record(s *state, act action) {
 	case doSeal:
 		t.sealed = true
 		in.Kind, in.Seal, in.Begin = sequencer.IntentSeal, m.seal(who, t), m.begin(who, t)
-	case doAbort:
+	case doAbort, doStuck:
 		in.Kind, in.Abort = sequencer.IntentAbort, &sequencer.Abort{}
 		t.retry = false
 	case doSettle:
@@ -56,6 +56,14 @@ func (m *model) mark(s *state, who int) {
 	}
 	m.step(s, &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: m.agentName(who),
 		Incarnation: sequencer.Seq(s.agents[who].incarnation), Watermark: &sequencer.Watermark{Seq: sequencer.Seq(mark)}})
+}
+
+// choose names the agent's first transaction as the winner among the branches.
+func (m *model) choose(s *state, who int) {
+	a := &s.agents[who]
+	s.chosen = uint8(who + 1)
+	m.step(s, &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: m.agentName(who), Incarnation: sequencer.Seq(a.incarnation),
+		Base: sequencer.Seq(a.view), Select: &sequencer.Select{Group: branches, Winner: m.ids[who][0]}})
 }
 
 // restart lets a sidecar join again. Calls that left may still land.
@@ -110,6 +118,9 @@ func (m *model) wants(bits uint8, access sequencer.Access) []sequencer.Want {
 // begin is how the transaction is to be treated; every record of it carries that.
 func (m *model) begin(who int, t *txn) *sequencer.Begin {
 	b := &sequencer.Begin{Mode: m.cfg.Agents[who].Mode}
+	if m.cfg.Agents[who].Branch {
+		b.Group = branches
+	}
 	if t.attempt > 0 {
 		p := *t
 		p.attempt--

@@ -52,7 +52,7 @@ func holdRows() []Row {
 		{Name: "1c", Weaken: sequencer.WeakenWaitDie, Wrong: "waits for ever",
 			Configs: []Config{retrying(agents("ab", optimistic, "Ea Eb", "Eb"), 1), retrying(agents("ab", locked, "Ea Eb", "Eb"), 1)}},
 		{Name: "1d", Weaken: sequencer.WeakenNoFullRetry, Wrong: "nobody commits",
-			Configs: []Config{retrying(agents("abc", optimistic, "Ea Eb", "Eb Ec", "Ec Ea"), -1)}},
+			Configs: []Config{retrying(agents("abd", optimistic, "Ea Eb", "Eb Ed", "Ed Ea"), -1)}},
 		{Name: "1e over an effect", Weaken: sequencer.WeakenShardNoClaim, Wrong: "overwrites",
 			Configs: []Config{agents("as", optimistic, "Ea", "Ga Ws", "Es")}},
 		{Name: "1e under a read", Weaken: sequencer.WeakenShardNoClaim, Wrong: "is stale", Configs: []Config{mixed}},

@@ -32,6 +32,8 @@ type world struct {
 	agents [maxAgents]agent
 	dups   uint8 // late copies still to come
 	ticks  uint8 // ticks so far
+	chosen uint8 // the agent whose first transaction was chosen among the branches, counted from 1
+	branch uint8 // the agent whose branch has committed, counted from 1
 }
 
 // history is what views show of a shard.
@@ -113,6 +115,7 @@ type txn struct {
 	phase    phase
 	by       seq  // the incarnation that sends its intents
 	judged   bool // the hook has answered
+	stuck    bool // it would wait for its own session: it gives up
 	seen     bool // its sidecar acts on the decision
 	waiting  bool // a touch waits
 	retry    bool // the code of its abort allows a successor
@@ -198,7 +201,9 @@ func (t *txn) hasLast(state effectState) int {
 type model struct {
 	cfg    Config
 	shards [maxScopes]bool
-	reads  [maxAgents]bool // the agent's program reads
+	// cell is where a scope's value is kept: resources whose scopes overlap are one resource.
+	cell  [maxScopes]int
+	reads [maxAgents]bool // the agent's program reads
 	// sidecar is the first agent that goes through the same sidecar.
 	sidecar [maxAgents]int
 	ids     [maxAgents][]sequencer.TxID
@@ -210,7 +215,12 @@ const attempts = 26
 func newModel(cfg Config) *model {
 	m := &model{cfg: cfg}
 	for i, s := range cfg.Scopes {
-		m.shards[i] = s.IsShard()
+		m.shards[i], m.cell[i] = s.IsShard(), i
+		for j := range i {
+			if s.Overlaps(cfg.Scopes[j]) && m.cell[i] == i {
+				m.cell[i] = m.cell[j]
+			}
+		}
 	}
 	for who, a := range cfg.Agents {
 		m.sidecar[who] = who
@@ -247,6 +257,9 @@ func (m *model) txID(who int, t *txn) sequencer.TxID {
 }
 
 func (m *model) agentName(who int) string { return [...]string{"a1", "a2", "a3"}[m.sidecar[who]] }
+
+// branches is the one group that there is.
+const branches = "g"
 
 // reader: the agent may still read.
 func (m *model) reader(w *world, who int) bool { return m.reads[who] && !w.agents[who].done }
