@@ -14,7 +14,8 @@ func TestNames(t *testing.T) {
 	log := newLog()
 	a := start(t, "a", log.Door())
 	ctx := background(t)
-	for name, canonical := range map[string]string{"shard:/a b?c#d": "shard:/a%20b%3Fc%23d", "shard:/a%2Fb/c": "shard:/a%2Fb/c",
+	for name, canonical := range map[string]string{
+		"shard:/a b?c#d": "shard:/a%20b%3Fc%23d", "shard:/a%2Fb/c": "shard:/a%2Fb/c",
 		"shard:/ü": "shard:/%C3%BC", "x:y": "shard:/x%3Ay", "/a/./b/": "shard:/a/b"} {
 		d := must(a.client.Put(ctx, name, []byte(name), client.WriteOptions{}))(t)
 		if d.State != api.StateCommitted {

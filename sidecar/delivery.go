@@ -38,8 +38,9 @@ type delivery struct {
 	queue   []*outgoing
 	flying  int
 	done    map[sequencer.Seq]*progress
-	kick    chan struct{}
-	shortly int64 // do not rewrite below this size
+	kick    chan struct{} // there is something to publish
+	urgent  chan struct{} // somebody waits for it
+	shortly int64         // do not rewrite below this size
 }
 
 // outgoing is an event on its way to the events topic.
@@ -62,7 +63,7 @@ func openDelivery(dir, workspace, agent string, open openFile, events Writer, li
 	log *slog.Logger) (*delivery, error) {
 	d := &delivery{
 		log: log, events: events, max: lim.PendingEvents, rewrite: lim.JournalBytes, ledger: newLedger(),
-		done: map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1),
+		done: map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 	}
 	if dir == "" {
 		log.Warn("no data folder: the delivery log is in memory only, a crash loses the session")
@@ -145,6 +146,9 @@ func (d *delivery) event(ev *topology.Event, done func(sequencer.Place)) error {
 	d.ledger.event(ev)
 	d.index++
 	d.push(&outgoing{ev, done})
+	if done != nil {
+		signal(d.urgent)
+	}
 	return nil
 }
 
@@ -155,27 +159,37 @@ func (d *delivery) push(out *outgoing) {
 		before := out.ev.Index - 1
 		d.done[out.ev.Incarnation] = &progress{through: before, recorded: before, beyond: map[uint64]bool{}}
 	}
+	signal(d.kick)
+}
+
+// signal leaves a note in a channel of capacity one.
+func signal(c chan struct{}) {
 	select {
-	case d.kick <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
+// eventLinger is how long events wait for others to travel with: nobody waits for them, and each request that they
+// save is one less before the next seal.
+const eventLinger = 3 * time.Millisecond
+
 // publish sends events until ctx ends. Those that fail are sent again: a second copy has the same index.
 func (d *delivery) publish(ctx context.Context) {
-	pause := time.NewTimer(0)
+	pause := time.NewTimer(time.Hour)
 	defer pause.Stop()
 	wait := time.Duration(0)
 	failed := make(chan struct{}, 1)
 	for {
-		for out := d.pop(); out != nil; out = d.pop() {
+		for range d.backlog() { // no more: one that fails at once is in the queue again
+			out := d.pop()
+			if out == nil {
+				break
+			}
 			d.events.PublishAsync(out.ev, func(at sequencer.Place, err error) {
 				d.published(out, at, err)
 				if err != nil {
-					select {
-					case failed <- struct{}{}:
-					default:
-					}
+					signal(failed)
 				}
 			})
 		}
@@ -183,15 +197,17 @@ func (d *delivery) publish(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.kick:
-			wait = 0
+			pause.Reset(eventLinger)
+			wait /= 2
 		case <-failed:
 			wait = min(max(2*wait, 50*time.Millisecond), 2*time.Second)
 			pause.Reset(wait)
-			select {
-			case <-ctx.Done():
-				return
-			case <-pause.C:
-			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.urgent:
+		case <-pause.C:
 		}
 	}
 }
@@ -224,10 +240,7 @@ func (d *delivery) published(out *outgoing, at sequencer.Place, err error) {
 		delete(p.beyond, p.through)
 	}
 	if len(d.queue) > 0 {
-		select {
-		case d.kick <- struct{}{}:
-		default:
-		}
+		signal(d.kick)
 	}
 	d.mu.Unlock()
 	if out.done != nil {
