@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve answers requests one after the other with the given handlers and notes their keys.
+func serve(t *testing.T, handlers ...http.HandlerFunc) (c *Client, keys func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var seen []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		n := len(seen)
+		seen = append(seen, r.Header.Get("Idempotency-Key"))
+		mu.Unlock()
+		handlers[min(n, len(handlers)-1)](w, r)
+	}))
+	c = New(server.URL+"/", "a-token-for-the-test")
+	t.Cleanup(func() {
+		c.Close()
+		server.Close()
+	})
+	return c, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
+}
+
+func answerWith(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// hangUp closes the connection without an answer.
+func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+const busy = `{"code":"not_ready","status":503,"detail":"soon","retryable":true,"safe_to_retry_with_same_key":true}`
+
+// A call that was not answered, or answered with "not yet", is made again with the same key.
+func TestTriesAgainWithTheSameKey(t *testing.T) {
+	c, keys := serve(t, hangUp, answerWith(503, busy), answerWith(201, `{"tx":"a.1.1","state":"open"}`))
+	tx, err := c.Begin(context.Background(), BeginOptions{})
+	if err != nil || tx.ID() != "a.1.1" {
+		t.Fatalf("%v, %v", tx, err)
+	}
+	got := keys()
+	if len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
+		t.Fatalf("the keys were %q", got)
+	}
+}
+
+// Other refusals are final, and a call with a new purpose has a new key.
+func TestDoesNotTryAgain(t *testing.T) {
+	c, keys := serve(t, answerWith(409, `{"code":"stale_read","status":409,"detail":"moved","retryable":true}`))
+	for range 2 {
+		_, err := c.Begin(context.Background(), BeginOptions{})
+		var p *Problem
+		if !errors.As(err, &p) || p.Code != "stale_read" {
+			t.Fatal(err)
+		}
+	}
+	if got := keys(); len(got) != 2 || got[0] == got[1] {
+		t.Fatalf("the keys were %q", got)
+	}
+}
+
+// Tries end with the context and with their number.
+func TestTriesEnd(t *testing.T) {
+	c, keys := serve(t, answerWith(503, busy))
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.Begin(ctx, BeginOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("with a deadline: %v", err)
+	}
+	before := len(keys())
+	WithTries(2)(c)
+	var p *Problem
+	if _, err := c.Begin(context.Background(), BeginOptions{}); !errors.As(err, &p) || p.Status != 503 {
+		t.Fatalf("with two tries: %v", err)
+	}
+	if n := len(keys()) - before; n != 2 {
+		t.Fatalf("%d tries", n)
+	}
+}
+
+// An answer that is not a sidecar's is an error that shows it.
+func TestForeignAnswer(t *testing.T) {
+	c, _ := serve(t, answerWith(404, "<html>"), answerWith(200, "<html>"),
+		answerWith(200, strings.Repeat("x", maxAnswer+1)))
+	for _, want := range []string{"<html>", "read the sidecar's answer", "larger"} {
+		if _, err := c.Explain(context.Background(), "a.1.1"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, wanted %q in it", err, want)
+		}
+	}
+}
+
+// A seal that takes long is waited for with the status, and an aborted one is a decision, not an error.
+func TestSealWaits(t *testing.T) {
+	c, _ := serve(t, answerWith(202, `{"tx":"a.1.1","state":"sealed"}`),
+		answerWith(200, `{"tx":"a.1.1","state":"sealed"}`),
+		answerWith(200, `{"tx":"a.1.1","state":"committed","seq":7}`),
+		answerWith(409, `{"code":"wounded","status":409,"decision":{"tx":"a.1.1","state":"aborted","code":"wounded"}}`))
+	tx := c.Tx("a.1.1")
+	if d, err := tx.Seal(context.Background()); err != nil || d.Seq != 7 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d, err := tx.Seal(context.Background()); err != nil || d.State != "aborted" || d.Code != "wounded" {
+		t.Fatalf("%+v, %v", d, err)
+	}
+}
