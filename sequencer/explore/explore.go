@@ -1,13 +1,13 @@
 // Package explore walks every interleaving of small configurations through the real fold, together with a model of the
 // world: what each resource holds, the undo image of each effect, the calls in flight, and sidecars whose views lag.
 //
-// Decisions alone look right in most of the ways in which an order can be wrong, so the checks are made on the world: a
-// committed transaction read what the ones committed before it left, nobody overwrote what was not settled, the world
+// Decisions alone look right in most of the ways in which an order can be wrong, so the checks are made on the world:
+// a committed transaction read what the ones committed before it left, nobody overwrote what was not settled, the world
 // ends as the committed transactions leave it, and nobody waits for ever.
 //
 // What the model merges is what no other part of it can tell apart: a call's leaving and its landing (a call that left
-// may land at any later time, so it is in flight until its sidecar would have to know), a view that moves past outcomes
-// that write nothing, and the arrival of an answer with the step that it lets the agent take.
+// may land at any later time, so it is in flight until its sidecar would have to know), a view that moves past
+// outcomes that write nothing, and the arrival of an answer with the step that it lets the agent take.
 package explore
 
 import (
@@ -109,8 +109,8 @@ func (r Report) String() string {
 	if !r.Complete {
 		state = "stopped"
 	}
-	fmt.Fprintf(&b, "%s: %d states, %d transitions, depth %d, %d ends, %s in %v", r.Name, r.States, r.Transitions, r.Depth,
-		r.Ends, state, r.Duration.Round(time.Millisecond))
+	fmt.Fprintf(&b, "%s: %d states, %d transitions, depth %d, %d ends, %s in %v", r.Name, r.States, r.Transitions,
+		r.Depth, r.Ends, state, r.Duration.Round(time.Millisecond))
 	if r.Violation != nil {
 		fmt.Fprintf(&b, "\nviolation: %s\n%s", r.Violation.What, r.Violation.Trace)
 	}

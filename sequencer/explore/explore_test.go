@@ -46,31 +46,31 @@ func TestPairs2x2(t *testing.T) {
 	walk(t, "2 x 2, all modes", cfgs)
 }
 
-// full skips a walk that is made on demand; a sample of it is made always.
-func full(t *testing.T, cfgs []Config, sample int) []Config {
+// full lists what is walked on demand; a sample of it is walked always.
+func full(t *testing.T, variable string, cfgs []Config, sample int) []Config {
 	t.Helper()
-	if testing.Short() {
-		return every(len(cfgs), cfgs)
+	switch {
+	case os.Getenv(variable) != "":
+		return cfgs
+	case testing.Short():
+		sample = 1
 	}
-	if os.Getenv("HENCE_EXPLORE_3X2") == "" {
-		t.Logf("a sample of %d: set HENCE_EXPLORE_3X2=1 (make explore-3x2) for all %d configurations", sample, len(cfgs))
-		return every(len(cfgs)/sample, cfgs)
-	}
-	return cfgs
+	t.Logf("%d of %d configurations: set %s=1 for all", sample, len(cfgs), variable)
+	return every(len(cfgs)/sample, cfgs)[:sample]
 }
 
 // TestOptimistic3x2 walks three transactions on two scopes, shard writes among them.
 func TestOptimistic3x2(t *testing.T) {
-	walk(t, "3 x 2, optimistic", full(t, TripleConfigs(), 8))
+	walk(t, "3 x 2, optimistic", full(t, "HENCE_EXPLORE_3X2", TripleConfigs(), 8))
 }
 
-// TestModes3x2 walks three transactions on two scopes in every mix of modes, over fewer programs.
-func TestModes3x2(t *testing.T) {
-	walk(t, "3 x 2, all modes", full(t, MixedConfigs(), 8))
+// TestModes walks three transactions on two scopes in every mix of modes, over fewer programs.
+func TestModes(t *testing.T) {
+	walk(t, "3 x 2, all modes", full(t, "HENCE_EXPLORE_ALL", MixedConfigs(), 8))
 }
 
-// TestForgetting2x2 walks two sidecars with watermarks, forgetting and late copies.
-func TestForgetting2x2(t *testing.T) {
+// TestForgetting walks two sidecars with watermarks, forgetting and late copies.
+func TestForgetting(t *testing.T) {
 	cfgs := ForgetConfigs()
 	if testing.Short() {
 		cfgs = every(11, cfgs)
@@ -78,19 +78,19 @@ func TestForgetting2x2(t *testing.T) {
 	walk(t, "2 x 2, forgetting", cfgs)
 }
 
-// TestBranches3x2 walks branches of one group.
-func TestBranches3x2(t *testing.T) {
-	walk(t, "3 x 2, branches", full(t, BranchConfigs(), 8))
+// TestBranches walks branches of one group.
+func TestBranches(t *testing.T) {
+	walk(t, "3 x 2, branches", full(t, "HENCE_EXPLORE_ALL", BranchConfigs(), 8))
 }
 
-// TestCrashes2x2 walks sidecars that start again, and a hook.
-func TestCrashes2x2(t *testing.T) {
-	walk(t, "2 x 2, crashes", full(t, CrashConfigs(), 8))
+// TestCrashes walks sidecars that start again, and a hook.
+func TestCrashes(t *testing.T) {
+	walk(t, "2 x 2, crashes", full(t, "HENCE_EXPLORE_ALL", CrashConfigs(), 8))
 }
 
-// TestTicks2x2 walks touches, verdicts and transactions that expire.
-func TestTicks2x2(t *testing.T) {
-	walk(t, "2 x 2, ticks", full(t, TickConfigs(), 8))
+// TestTicks walks touches, verdicts and transactions that expire.
+func TestTicks(t *testing.T) {
+	walk(t, "2 x 2, ticks", full(t, "HENCE_EXPLORE_ALL", TickConfigs(), 8))
 }
 
 // TestRows walks each row's configurations twice: whole and without a violation as the rules are, and to a violation
@@ -170,7 +170,8 @@ func TestKeysMergeOnlyWhatIsAlike(t *testing.T) {
 		}
 		t.Logf("%s: %d states by order, %d exactly", cfg.Name, states[0], states[1])
 		if !maps.Equal(found[0], found[1]) {
-			t.Errorf("%s: %d states by order, %d exactly, which are %d by order", cfg.Name, len(found[0]), states[1], len(found[1]))
+			t.Errorf("%s: %d states by order, %d exactly, which are %d by order", cfg.Name, len(found[0]), states[1],
+				len(found[1]))
 		}
 	}
 }

@@ -69,7 +69,8 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 
 // txn writes one transaction as the model knows it.
 func (k *keyer) txn(b []byte, who int, t *txn, writes *seqs) []byte {
-	b = append(b, byte(t.phase), bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged, t.stuck), k.attempt(who, t))
+	b = append(b, byte(t.phase), k.attempt(who, t),
+		bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged, t.stuck))
 	if t.phase == phaseNone && t.nReads == 0 && !t.waiting {
 		return b
 	}
@@ -90,7 +91,8 @@ func (k *keyer) txn(b []byte, who int, t *txn, writes *seqs) []byte {
 	return b
 }
 
-// attempt: who may try for ever has no use for the number of the try; two that follow each other leave different values.
+// attempt: who may try for ever has no use for the number of the try; two that follow each other leave different
+// values.
 func (k *keyer) attempt(who int, t *txn) byte {
 	if k.m.cfg.Agents[who].Retries < 0 {
 		return t.attempt & 1
@@ -103,8 +105,8 @@ func (k *keyer) decided(b []byte, t *sequencer.TxState, epochs []sequencer.Epoch
 	if t == nil || t.Phase >= sequencer.PhaseFinalCommitted {
 		return append(b, 0)
 	}
-	b = append(b, 1+byte(t.Phase), rankOf(epochs, t.Epoch), byte(len(t.Grants)), byte(len(t.Gated)), byte(len(t.GrantedNs)),
-		bits(t.Waiting != nil, t.Seal != nil, t.Succeeded))
+	b = append(b, 1+byte(t.Phase), rankOf(epochs, t.Epoch), byte(len(t.Grants)), byte(len(t.Gated)),
+		byte(len(t.GrantedNs)), bits(t.Waiting != nil, t.Seal != nil, t.Succeeded))
 	for _, g := range t.Grants {
 		b = append(b, k.scope(g.Scope), byte(g.Access))
 	}

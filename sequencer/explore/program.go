@@ -29,8 +29,8 @@ func Program(text, scopes string) ([]Op, error) {
 	return out, nil
 }
 
-// Scopes makes the scopes of the letters: s, t and u are shards, the others resources of the world; c lies below a, and
-// x stands for everything at c's place, so that a, c and x are one resource.
+// Scopes makes the scopes of the letters: s, t and u are shards, the others resources of the world; c lies below a,
+// and x stands for everything at c's place, so that a, c and x are one resource.
 func Scopes(letters string) []sequencer.Scope {
 	var out []sequencer.Scope
 	for _, r := range letters {
@@ -58,8 +58,8 @@ func Pairs() []Family {
 	return []Family{
 		{"ab", []string{"Ea Eb", "Eb Ea", "Eab", "Ra Eb", "Rb Ea", "Ea Rb", "Ra Gb", "Rb Ga", "Ea Gb", "Ra Rb", "Ga Gb",
 			"Ra Ea Gb"}},
-		{"as", []string{"Ea Ws", "Es Ea", "Ea Es", "Ra Ws", "Rs Ea", "Rs Ga", "Ra Rs Ws", "Ea Rs", "Ga Ws", "Rs Cs Ra", "Ra Es",
-			"Ws"}},
+		{"as", []string{"Ea Ws", "Es Ea", "Ea Es", "Ra Ws", "Rs Ea", "Rs Ga", "Ra Rs Ws", "Ea Rs", "Ga Ws", "Rs Cs Ra",
+			"Ra Es", "Ws"}},
 		{"st", []string{"Rs Wt", "Rt Ws", "Rs Rt", "Rs Ws Wt", "Cs Rt", "Es Wt", "Ws Wt"}},
 		{"acx", []string{"Ea Ec", "Ec Ea", "Ex Ec", "Ra Ec", "Rx Ea", "Ec Rx", "Rc Ga", "Gx"}},
 	}
@@ -88,7 +88,8 @@ func (o order) String() string {
 
 // orders are all of them.
 func orders() []order {
-	return []order{{sequencer.Optimistic, false}, {sequencer.Ordered, false}, {sequencer.Ordered, true}, {sequencer.Locked, false}}
+	return []order{{mode: sequencer.Optimistic}, {mode: sequencer.Ordered}, {sequencer.Ordered, true},
+		{mode: sequencer.Locked}}
 }
 
 // PairConfigs lists the configurations of two agents: every pair of programs of a family in every mix of modes, each
@@ -219,7 +220,8 @@ func (f Family) config(programs []int, orders []order) Config {
 		if err != nil {
 			panic(err)
 		}
-		cfg.Agents = append(cfg.Agents, Agent{Mode: orders[i].mode, May: orders[i].may, Program: ops, Retries: 1, Abort: true})
+		cfg.Agents = append(cfg.Agents,
+			Agent{Mode: orders[i].mode, May: orders[i].may, Program: ops, Retries: 1, Abort: true})
 		names = append(names, orders[i].String()+" "+f.Programs[p])
 	}
 	cfg.Name = strings.Join(names, " | ")

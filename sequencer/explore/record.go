@@ -62,8 +62,9 @@ func (m *model) mark(s *state, who int) {
 func (m *model) choose(s *state, who int) {
 	a := &s.agents[who]
 	s.chosen = uint8(who + 1)
-	m.step(s, &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: m.agentName(who), Incarnation: sequencer.Seq(a.incarnation),
-		Base: sequencer.Seq(a.view), Select: &sequencer.Select{Group: branches, Winner: m.ids[who][0]}})
+	m.step(s, &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: m.agentName(who),
+		Incarnation: sequencer.Seq(a.incarnation), Base: sequencer.Seq(a.view),
+		Select: &sequencer.Select{Group: branches, Winner: m.ids[who][0]}})
 }
 
 // restart lets a sidecar join again. Calls that left may still land.
@@ -98,7 +99,8 @@ func (m *model) touch(who int, a *agent, t *txn, in *sequencer.Intent) {
 	}
 	t.touches++
 	in.Kind, in.N, in.Begin = sequencer.IntentTouch, uint32(t.touches), m.begin(who, t)
-	in.Touch = &sequencer.Touch{Wants: append(m.wants(t.askWrite, sequencer.WriteAccess), m.wants(t.askRead, sequencer.ReadAccess)...)}
+	wants := m.wants(t.askWrite, sequencer.WriteAccess)
+	in.Touch = &sequencer.Touch{Wants: append(wants, m.wants(t.askRead, sequencer.ReadAccess)...)}
 	if t.askWrite != 0 {
 		t.writing |= 1 << t.touches
 	}
@@ -198,7 +200,8 @@ func (m *model) settle(t *txn) *sequencer.Settle {
 	out := &sequencer.Settle{NoneElse: true}
 	for i, e := range t.effects[:t.nEffects] {
 		if e.state == effectUndone || e.state == effectLanded {
-			out.Effects = append(out.Effects, sequencer.Settled{Index: uint32(i), Scopes: []sequencer.Scope{m.cfg.Scopes[e.scope]}})
+			scopes := []sequencer.Scope{m.cfg.Scopes[e.scope]}
+			out.Effects = append(out.Effects, sequencer.Settled{Index: uint32(i), Scopes: scopes})
 		}
 	}
 	return out

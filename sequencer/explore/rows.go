@@ -2,8 +2,8 @@ package explore
 
 import "github.com/hence-dev/hence/sequencer"
 
-// Row is one row of the table of holes: a rule of the fold or a duty of a sidecar, configurations that need it, and what
-// goes wrong in them without it.
+// Row is one row of the table of holes: a rule of the fold or a duty of a sidecar, configurations that need it, and
+// what goes wrong in them without it.
 type Row struct {
 	Name     string
 	Weaken   sequencer.Weaken
@@ -50,7 +50,8 @@ func holdRows() []Row {
 		{Name: "1b", Weaken: sequencer.WeakenPiecewise, Wrong: "overwrites",
 			Configs: []Config{agents("ab", optimistic, "Ea", "Eab", "Eb")}},
 		{Name: "1c", Weaken: sequencer.WeakenWaitDie, Wrong: "waits for ever",
-			Configs: []Config{retrying(agents("ab", optimistic, "Ea Eb", "Eb"), 1), retrying(agents("ab", locked, "Ea Eb", "Eb"), 1)}},
+			Configs: []Config{retrying(agents("ab", optimistic, "Ea Eb", "Eb"), 1),
+				retrying(agents("ab", locked, "Ea Eb", "Eb"), 1)}},
 		{Name: "1d", Weaken: sequencer.WeakenNoFullRetry, Wrong: "nobody commits",
 			Configs: []Config{retrying(agents("abd", optimistic, "Ea Eb", "Eb Ed", "Ed Ea"), -1)}},
 		{Name: "1e over an effect", Weaken: sequencer.WeakenShardNoClaim, Wrong: "overwrites",

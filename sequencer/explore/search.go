@@ -270,6 +270,6 @@ func (s *search) cycleAt(stack []uint32, to uint32, at []uint32) {
 	for _, n := range stack[from:] {
 		acts = append(acts, s.edges[at[n]-1].act)
 	}
-	s.found = &path{fmt.Sprintf("nobody commits, and after %d steps all is as it was %d steps before: it can go on for ever",
-		len(acts), len(acts)-before), acts}
+	s.found = &path{fmt.Sprintf("nobody commits, and after %d steps all is as it was %d steps before: "+
+		"it can go on for ever", len(acts), len(acts)-before), acts}
 }
