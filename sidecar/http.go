@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // route is one row of the interface.
@@ -95,9 +93,9 @@ func (s *Sidecar) newServer() *http.Server {
 
 // ServeHTTP answers one request.
 func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	route, params, err := f.find(r)
-	if err != nil {
-		f.write(w, r, "none", problemReply(err))
+	route, params, allowed := f.find(r)
+	if route == nil {
+		f.write(w, r, "none", noRoute(r, allowed))
 		return
 	}
 	if route.name == "metrics" {
@@ -156,9 +154,8 @@ func (s *Sidecar) run(c *call, base context.Context, handle func(*call) (*reply,
 	return handle(c)
 }
 
-// find is the route of a request, or the problem that there is none.
-func (f *face) find(r *http.Request) (*route, map[string]string, error) {
-	var allowed []string
+// find is the route of a request; when there is none, the methods that its path takes.
+func (f *face) find(r *http.Request) (_ *route, _ map[string]string, allowed []string) {
 	for i := range f.routes {
 		route := &f.routes[i]
 		params, ok := match(route.pattern, r.URL.EscapedPath())
@@ -170,10 +167,17 @@ func (f *face) find(r *http.Request) (*route, map[string]string, error) {
 			allowed = append(allowed, route.method)
 		}
 	}
-	if len(allowed) > 0 {
-		return nil, nil, problem(codeMethod, "%.20s is not for this route: use %s", r.Method, strings.Join(allowed, ", "))
+	return nil, nil, allowed
+}
+
+func noRoute(r *http.Request, allowed []string) *reply {
+	if len(allowed) == 0 {
+		return problemReply(problem(codeNoRoute, "there is no such route: see /v1/openapi.json"))
 	}
-	return nil, nil, problem(codeNoRoute, "there is no such route: see /v1/openapi.json")
+	list := strings.Join(allowed, ", ")
+	out := problemReply(problem(codeMethod, "%.20s is not for this route: use %s", r.Method, list))
+	out.header["Allow"] = list
+	return out
 }
 
 // match holds an escaped path against a pattern.
@@ -273,10 +277,6 @@ func (f *face) write(w http.ResponseWriter, r *http.Request, name string, out *r
 	h.Set("X-Content-Type-Options", "nosniff")
 	for k, v := range out.header {
 		h.Set(k, v)
-	}
-	if p, ok := out.value.(*api.Problem); ok && p.Code == codeMethod {
-		_, list, _ := strings.Cut(p.Detail, "use ")
-		h.Set("Allow", list)
 	}
 	if media != "" && out.status != http.StatusNotModified {
 		h.Set("Content-Type", media)

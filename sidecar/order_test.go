@@ -172,6 +172,9 @@ func TestSnapshotIsAPrefixOnlyLater(t *testing.T) {
 	if rev, at := v.read("shard:/x"); rev.version != at {
 		t.Fatalf("version %d at %d", rev.version, at)
 	}
+	if list, at := v.revisions("shard:/x"); len(list) != 1 || list[0].version != at {
+		t.Fatalf("what lies before the snapshot came back as versions: %+v", list)
+	}
 }
 
 // A decision that does not follow from its predecessors stops the sidecar with an error that says so.

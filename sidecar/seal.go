@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -62,7 +63,7 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 
 // footprint is the seal's intent. Nothing is added to the transaction from here on.
 func (s *session) footprint(t *tx) *sequencer.Intent {
-	seal := &sequencer.Seal{Reads: t.allReads(), Shards: t.writes, Touches: t.touches}
+	seal := &sequencer.Seal{Reads: t.allReads(), Shards: slices.Clone(t.writes), Touches: slices.Clone(t.touches)}
 	if limit := int(s.view.settings().rules.MaxScopes); len(seal.Reads)+len(seal.Shards) > limit {
 		seal.Reads = append(append([]sequencer.Read(nil), t.reads...), together(t.loose)...)
 	}

@@ -174,7 +174,7 @@ func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
 	if t.early != nil && o.Kind == sequencer.OutcomeCommitted {
 		panic(fmt.Sprintf("sidecar: %s was answered %s from the view and committed at %d", t.id, t.early.Code, o.Seq))
 	}
-	t.outcome, t.waiting = o, nil
+	t.outcome, t.waiting = brief(o), nil
 	s.metrics.decided(t, stateOf(o), s.clock.Now())
 	s.close(t, phaseOver)
 	if o.Kind == sequencer.OutcomeAborted && !o.Final {
@@ -202,6 +202,7 @@ func stateOf(o *sequencer.Outcome) string {
 // close takes a transaction out of the open ones. It stays known until keptOver newer ones are over.
 func (s *session) close(t *tx, to phase) {
 	if t.phase == phaseOpen || t.phase == phaseSealed {
+		t.slim()
 		s.open--
 		s.order = append(s.order, t.id)
 		s.trim()
@@ -229,7 +230,7 @@ func (s *session) trim() {
 func (s *session) observeWrites(o *sequencer.Outcome, keys []string) []string {
 	for _, r := range s.loose {
 		if r.View < o.Seq && writesOver(o, r.Scope) {
-			s.moved = append(s.moved, r.Scope)
+			s.moved = addScope(s.moved, r.Scope)
 			if s.looseMoved == nil {
 				s.looseMoved = &api.Overtaken{Scope: string(r.Scope), Seq: uint64(o.Seq), Writer: string(o.Tx)}
 			}

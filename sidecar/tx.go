@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -147,12 +148,31 @@ func (t *tx) overtake(o *sequencer.Outcome) bool {
 			continue
 		}
 		found = true
-		t.moved = append(t.moved, r.Scope)
+		t.moved = addScope(t.moved, r.Scope)
 		if t.overtaken == nil {
 			t.overtaken = &api.Overtaken{Scope: string(r.Scope), Seq: uint64(o.Seq), Writer: string(o.Tx)}
 		}
 	}
 	return found
+}
+
+// slim drops contents that nobody can ask for any more. What is on its way to the log has its own copy.
+func (t *tx) slim() {
+	writes := make([]sequencer.ShardWrite, len(t.writes))
+	for i, w := range t.writes {
+		writes[i] = sequencer.ShardWrite{Scope: w.Scope}
+	}
+	t.writes = writes
+	if t.seal != nil {
+		t.seal = &sequencer.Intent{Kind: t.seal.Kind, Tx: t.seal.Tx, N: t.seal.N}
+	}
+}
+
+func addScope(scopes []sequencer.Scope, s sequencer.Scope) []sequencer.Scope {
+	if slices.Contains(scopes, s) {
+		return scopes
+	}
+	return append(scopes, s)
 }
 
 // writesOver reports whether a decision moved something that a scope names.

@@ -30,12 +30,19 @@ func (v *view) note(o *sequencer.Outcome) {
 	t.final = t.final || o.Final
 	switch o.Kind {
 	case sequencer.OutcomeWaiting:
-		t.waiting = o
+		t.waiting = brief(o)
 	case sequencer.OutcomeGranted:
 		t.waiting = nil
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
-		t.decision, t.waiting = o, nil
+		t.decision, t.waiting = brief(o), nil
 	}
+}
+
+// brief is what is remembered of a decision: not the contents and scopes, which may be large.
+func brief(o *sequencer.Outcome) *sequencer.Outcome {
+	out := *o
+	out.Shards, out.Writes, out.Added, out.Ended, out.May, out.RestsOn = nil, nil, nil, nil, nil, nil
+	return &out
 }
 
 // forget drops transactions that are final below the floor, and beyond the bound the oldest ones.
