@@ -46,7 +46,7 @@ explore-3x2: ## the explorer on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_3X2=1 $(GO) test -count=1 -v -timeout 12h -run 3x2 ./sequencer/explore
 
 sim: ## SCHEDULES schedules of the simulator
-	$(GO) run ./cmd/hence sim --schedules $(SCHEDULES)
+	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sequencer/sim -schedules $(SCHEDULES)
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's|/[^/]*:func | |' | sort -u | \
