@@ -13,6 +13,7 @@ const (
 	doAbort
 	doSee     // the sidecar sees an abort while a call of its own is in flight
 	doUndo    // the last effect that landed and is not undone is compensated
+	doGiveUp  // it cannot be compensated
 	doDrop    // the calls that did not leave are dropped
 	doRelease // the first gated effect is released
 	doSettle
@@ -131,6 +132,9 @@ func (m *model) settling(a *agent, who, slot int, out []action) []action {
 		}
 	case t.phase == phaseAborted && t.hasLast(effectLanded) >= 0:
 		add(doUndo)
+		if m.cfg.Agents[who].Leaks {
+			add(doGiveUp)
+		}
 	case t.phase == phaseCommitted && t.has(effectGated) >= 0:
 		add(doRelease)
 	case t.phase == phaseAborted, t.phase == phaseCommitted:

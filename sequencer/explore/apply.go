@@ -58,6 +58,9 @@ func (m *model) apply(s *state, act action) {
 				}
 			}
 		}
+	case doGiveUp:
+		t.seen = true
+		t.effects[t.hasLast(effectLanded)].state = effectLeaked
 	case doUndo:
 		m.undo(s, who, t)
 	case doRelease:
@@ -174,7 +177,7 @@ func (m *model) openAt(t *txn, view seq) {
 // ran: an effect of the transaction on the scope has landed.
 func (m *model) ran(t *txn, scope int) bool {
 	for _, e := range t.effects[:t.nEffects] {
-		if m.cell[e.scope] == m.cell[scope] && e.state == effectLanded {
+		if m.cell[e.scope] == m.cell[scope] && (e.state == effectLanded || e.state == effectLeaked) {
 			return true
 		}
 	}

@@ -45,6 +45,7 @@ type Agent struct {
 	Abort   bool // it may also give up at any time before the decision
 	Beside  bool // a second transaction of the agent before it, through the same sidecar
 	Branch  bool // its transactions are branches of the one group, of which one is chosen at some time
+	Leaks   bool // what it has to compensate may also be given up, and stands as residue
 	Hook    bool // its seal asks for a verdict, which may be either
 	Crashes int  // how often its sidecar may start again, as a new incarnation that settles by the journal of the former
 }

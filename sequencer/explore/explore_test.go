@@ -115,6 +115,17 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestFoundOnce walks what once showed a mistake in the fold.
+func TestFoundOnce(t *testing.T) {
+	// A write that waits for a sealed read of an older one in ordered was not woken by that one's decision.
+	sealed := agents("as", sequencer.Optimistic, "Ea", "Ra Rs", "Ws")
+	sealed.Agents[1].Mode = sequencer.Ordered
+	for who := range sealed.Agents {
+		sealed.Agents[who].Abort = who == 0
+	}
+	walk(t, "a sealed read ends", []Config{sealed})
+}
+
 // checkScript holds that a trace's script leads a fold to the same outcomes.
 func checkScript(t *testing.T, cfg Config, trace Trace) {
 	t.Helper()

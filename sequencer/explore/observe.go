@@ -162,6 +162,11 @@ func (m *model) settled(s *state, who int, t *txn) {
 		s.violate("%s is settled, and it was not decided or is final", m.txID(who, t))
 	}
 	t.phase += phaseFinalCommitted - phaseCommitted
+	for _, e := range t.effects[:t.nEffects] {
+		if e.state == effectLeaked {
+			s.serial[m.cell[e.scope]] = m.token(who, t)
+		}
+	}
 }
 
 // refused: the only intents that may be refused here come too late for what the fold remembers, come from a dead

@@ -171,6 +171,7 @@ func ForgetConfigs() []Config {
 func CrashConfigs() []Config {
 	return lifeConfigs([]string{"Ea Ws", "Rs Ea", "Ga Ws", "Es Ea", "Ra Rs"}, func(cfg *Config) {
 		cfg.Agents[0].Crashes, cfg.Agents[1].Crashes, cfg.Agents[1].Hook = 1, 1, true
+		cfg.Agents[0].Leaks = true
 		cfg.Name += ", crashes"
 	})
 }

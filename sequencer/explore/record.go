@@ -199,9 +199,13 @@ func (t *txn) swap(n int) read {
 func (m *model) settle(t *txn) *sequencer.Settle {
 	out := &sequencer.Settle{NoneElse: true}
 	for i, e := range t.effects[:t.nEffects] {
-		if e.state == effectUndone || e.state == effectLanded {
-			scopes := []sequencer.Scope{m.cfg.Scopes[e.scope]}
-			out.Effects = append(out.Effects, sequencer.Settled{Index: uint32(i), Scopes: scopes})
+		done := sequencer.Settled{Index: uint32(i), Scopes: []sequencer.Scope{m.cfg.Scopes[e.scope]}}
+		switch e.state {
+		case effectLeaked:
+			done.Result = sequencer.ResultLeaked
+			out.Effects = append(out.Effects, done)
+		case effectUndone, effectLanded:
+			out.Effects = append(out.Effects, done)
 		}
 	}
 	return out

@@ -105,6 +105,8 @@ func (m *model) worldLine(before, after *world, act action) string {
 		return fmt.Sprintf("%s reads %s at view %d: %s", id, m.cfg.Scopes[last.scope], last.view, valueName(last.value))
 	case doViewed:
 		return fmt.Sprintf("%s takes the view of its last read: %d", id, act.arg)
+	case doGiveUp:
+		return fmt.Sprintf("%s gives up to undo its last effect", id)
 	case doSee:
 		return fmt.Sprintf("%s sees its abort while a call is in flight", id)
 	case doDrop:

@@ -146,6 +146,7 @@ const (
 	effectLanded
 	effectUndone
 	effectDropped // it never left
+	effectLeaked  // given up: it stands though its transaction was aborted
 	effectGated   // waits for the commit
 )
 
