@@ -70,6 +70,9 @@ func TestPhantom(t *testing.T) {
 		tx := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
 		must(tx.Read(ctx, pattern))(t)
 		must(a.client.Put(ctx, "shard:/orders/2", []byte(pattern), client.WriteOptions{}))(t)
+		if d := must(tx.Status(ctx, testWait))(t); d.Overtaken == nil {
+			t.Fatalf("%s: not told: %+v", pattern, d)
+		}
 		if d := must(tx.Seal(ctx))(t); d.Code != "stale_read" {
 			t.Fatalf("%s: %+v", pattern, d)
 		}
