@@ -11,8 +11,8 @@ import (
 // gapMost is how long a transaction may take when one of two groups has just ended: less than a group needs to notice.
 const gapMost = 3 * time.Second
 
-// TestTwoGroups lets a second group decide beside the first one and ends one of them in the middle of the traffic, then
-// the other: nobody waits for a group, and there is one chain.
+// TestTwoGroups lets a second group decide beside the first one and ends one of them in the middle of the traffic,
+// then the other: nobody waits for a group, and there is one chain.
 func TestTwoGroups(t *testing.T) {
 	servers := harness.Start(t)
 	first := harness.Deploy(t, servers)

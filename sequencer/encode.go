@@ -93,10 +93,10 @@ func (e *encoder) place(p *Place) {
 }
 
 func (e *encoder) rules(r *Rules) {
-	for _, v := range []uint64{uint64(r.Version), uint64(r.Logic), uint64(r.Levels), uint64(r.HorizonSeqs), uint64(r.CapSeqs),
-		uint64(r.LeaseTicks), uint64(r.DeadlineTicks), uint64(r.BoundTicks), uint64(r.VerdictTicks), uint64(r.MaxOpen),
-		uint64(r.MaxScopes), uint64(r.MaxBytes), uint64(r.MaxInline), uint64(r.MaxContent), uint64(r.MaxInlineTotal),
-		uint64(r.MaxKept)} {
+	for _, v := range []uint64{uint64(r.Version), uint64(r.Logic), uint64(r.Levels), uint64(r.HorizonSeqs),
+		uint64(r.CapSeqs), uint64(r.LeaseTicks), uint64(r.DeadlineTicks), uint64(r.BoundTicks), uint64(r.VerdictTicks),
+		uint64(r.MaxOpen), uint64(r.MaxScopes), uint64(r.MaxBytes), uint64(r.MaxInline), uint64(r.MaxContent),
+		uint64(r.MaxInlineTotal), uint64(r.MaxKept)} {
 		e.num(v)
 	}
 	e.flag(r.Observe)
@@ -151,8 +151,8 @@ func (o *Outcome) ChainAfter(prev Hash) Hash {
 		uint64(o.Kind), uint64(o.Incarnation), uint64(o.Mode), uint64(o.Epoch)} {
 		e.num(v)
 	}
-	for _, s := range []string{o.Intent, string(o.Tx), o.Agent, string(o.Code), o.Detail, string(o.Scope), string(o.Would),
-		o.Group, string(o.Winner), o.Server} {
+	for _, s := range []string{o.Intent, string(o.Tx), o.Agent, string(o.Code), o.Detail, string(o.Scope),
+		string(o.Would), o.Group, string(o.Winner), o.Server} {
 		e.str(s)
 	}
 	e.writer(o.Moved)

@@ -51,8 +51,8 @@ func (l *benchLog) next() *Intent {
 	r := func(k int) Read {
 		return Read{Scope: l.scopes[k%len(l.scopes)], View: view}
 	}
-	return &Intent{Kind: IntentSeal, Tx: TxID("t" + strconv.Itoa(l.n)), N: 1, Agent: agent, Incarnation: l.joined[a], Base: view,
-		Seal: &Seal{Reads: []Read{r(l.n * 7), r(l.n * 13)},
+	return &Intent{Kind: IntentSeal, Tx: TxID("t" + strconv.Itoa(l.n)), N: 1, Agent: agent, Incarnation: l.joined[a],
+		Base: view, Seal: &Seal{Reads: []Read{r(l.n * 7), r(l.n * 13)},
 			Shards: []ShardWrite{{Scope: r(l.n * 7).Scope, Content: []byte(`{"status":"pending"}`)}}}}
 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Replica is a fold together with the position in the log that it has reached and the outcomes that are not known to be
-// durable yet. It answers replayed records with the outcomes that they had.
+// Replica is a fold together with the position in the log that it has reached and the outcomes that are not known to
+// be durable yet. It answers replayed records with the outcomes that they had.
 type Replica struct {
 	fold   *Fold
 	offset int64

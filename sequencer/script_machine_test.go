@@ -27,7 +27,8 @@ type machine struct {
 
 func newMachine(weaken sequencer.Weaken) *machine {
 	return &machine{fold: sequencer.New("ws", weaken), weaken: weaken,
-		incarnation: map[string]sequencer.Seq{}, agent: map[sequencer.TxID]string{}, base: map[sequencer.TxID]sequencer.Seq{},
+		incarnation: map[string]sequencer.Seq{}, agent: map[sequencer.TxID]string{},
+		base:    map[sequencer.TxID]sequencer.Seq{},
 		granted: map[sequencer.TxID][]string{}, count: map[string]uint32{}, last: map[string]*sequencer.Intent{}}
 }
 

@@ -10,7 +10,8 @@ import (
 // showState prints what the fold keeps, a line each.
 func showState(st sequencer.State) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "seq=%d floor=%d horizon=%d time=%d rules=%d\n", st.Seq, st.Floor, st.Horizon, st.Time, st.Rules.Version)
+	fmt.Fprintf(&out, "seq=%d floor=%d horizon=%d time=%d rules=%d\n", st.Seq, st.Floor, st.Horizon, st.Time,
+		st.Rules.Version)
 	for _, sc := range st.Sidecars {
 		fmt.Fprintf(&out, "sidecar %s incarnation=%d watermark=%d lease=%d", sc.Agent, sc.Incarnation, sc.Watermark, sc.Due)
 		for _, s := range sc.Servers {

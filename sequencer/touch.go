@@ -15,7 +15,8 @@ type judgement struct {
 func (f *Fold) applyTouch(t *tx, in *Intent) {
 	switch {
 	case !t.undecided() || t.Phase == PhaseSealed:
-		f.refuse(in, t, finding{code: CodeLateEffect, detail: "the footprint is sealed", moved: Writer{Seq: t.Decision, Tx: t.ID}})
+		f.refuse(in, t, finding{code: CodeLateEffect, detail: "the footprint is sealed", moved: Writer{Seq: t.Decision,
+			Tx: t.ID}})
 		return
 	case t.Waiting != nil:
 		f.refuse(in, t, finding{code: CodeTouchWaiting, detail: "another touch of the transaction still waits"})
@@ -74,7 +75,8 @@ func (f *Fold) stillWanted(t *tx, asked []Want) ([]Want, finding) {
 		return nil, finding{code: CodeLimit, detail: "the footprint has more scopes than the rules allow"}
 	}
 	if f.open+wantBytes(asked) > f.openBudget() {
-		return nil, finding{code: CodeLimit, detail: "the workspace's open transactions keep as many bytes as its rules allow"}
+		return nil, finding{code: CodeLimit,
+			detail: "the workspace's open transactions keep as many bytes as its rules allow"}
 	}
 	var wants []Want
 	for _, w := range asked {

@@ -52,7 +52,8 @@ func (r *reached) complete(t *testing.T) {
 		wanted = append(wanted, "kind "+k.String())
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
-		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch, sequencer.CodeVetoed,
+		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
+		sequencer.CodeVetoed,
 		sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired, sequencer.CodeTooOld,
 		sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent} {
 		wanted = append(wanted, "aborted "+string(code))
@@ -63,7 +64,8 @@ func (r *reached) complete(t *testing.T) {
 		sequencer.CodeLeaseExpired, sequencer.CodeTooOld} {
 		wanted = append(wanted, "refused "+string(code))
 	}
-	for _, why := range []string{"granted", "claimed", "held", "sealed_read", "read_from", "branch", "verdict", "orphan"} {
+	for _, why := range []string{"granted", "claimed", "held", "sealed_read", "read_from", "branch", "verdict",
+		"orphan"} {
 		wanted = append(wanted, "why "+why)
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeWaiting, sequencer.CodeStaleRead, sequencer.CodeConflict,
@@ -186,14 +188,14 @@ func (p *pair) compareStates() error {
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Scope, b.Scope))
 	})
 	w := p.twin
-	same := slices.Equal(phases, twinPhases) && slices.Equal(st.Window, w.window) && st.Seq == w.seq && st.Floor == w.floor &&
-		st.Horizon == w.horizon && st.Time == w.time && len(st.Groups) == len(w.groups) && len(st.Joins) == len(w.joins) &&
-		st.LastEpoch == w.epoch
+	same := slices.Equal(phases, twinPhases) && slices.Equal(st.Window, w.window) && st.Seq == w.seq &&
+		st.Floor == w.floor && st.Horizon == w.horizon && st.Time == w.time && len(st.Groups) == len(w.groups) &&
+		len(st.Joins) == len(w.joins) && st.LastEpoch == w.epoch
 	if same {
 		return nil
 	}
-	return differ(nil, nil, fmt.Sprintf("states:\n%s%v\ntwin: %v %v groups %v floor %d horizon %d epoch %d", showState(st), phases,
-		twinPhases, w.window, w.groups, w.floor, w.horizon, w.epoch))
+	return differ(nil, nil, fmt.Sprintf("states:\n%s%v\ntwin: %v %v groups %v floor %d horizon %d epoch %d",
+		showState(st), phases, twinPhases, w.window, w.groups, w.floor, w.horizon, w.epoch))
 }
 
 // differ says how the outcomes of one record differ.

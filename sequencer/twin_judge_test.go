@@ -239,7 +239,8 @@ func (w *twin) grant(t *twinTx, would sequencer.Code) {
 		t.grants = append(t.grants, sequencer.Hold{Scope: x.Scope, Kind: sequencer.Granted, Access: x.Access})
 	}
 	t.waiting = nil
-	seq := w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeGranted, Intent: idOf(sequencer.IntentTouch, t.id, n), Would: would})
+	seq := w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeGranted, Intent: idOf(sequencer.IntentTouch, t.id, n),
+		Would: would})
 	t.remember(sequencer.Answer{Kind: sequencer.IntentTouch, Incarnation: t.incarnation, N: n, Seq: seq})
 }
 

@@ -11,8 +11,9 @@ import (
 
 func (w *twin) commit(t *twinTx) {
 	s := t.seal
-	o := sequencer.Outcome{Kind: sequencer.OutcomeCommitted, Intent: idOf(sequencer.IntentSeal, t.id, t.answers[sequencer.IntentSeal].N),
-		Shards: s.Shards, RestsOn: t.restsOn, Residue: t.residue, Would: t.would, At: s.At}
+	o := sequencer.Outcome{Kind: sequencer.OutcomeCommitted, Intent: idOf(sequencer.IntentSeal, t.id,
+		t.answers[sequencer.IntentSeal].N), Shards: s.Shards, RestsOn: t.restsOn, Residue: t.residue, Would: t.would,
+		At: s.At}
 	me := sequencer.Writer{Seq: w.seq + 1, Tx: t.id}
 	o.Writes = w.write(t, writtenScopes(s), func(sequencer.Scope, sequencer.Writer) sequencer.Writer { return me })
 	t.phase = sequencer.PhaseCommitted
@@ -145,8 +146,8 @@ func (w *twin) join(in *sequencer.Intent) {
 	}
 	seq := w.emit(sequencer.Outcome{Kind: sequencer.OutcomeJoined, Agent: in.Agent, Incarnation: w.seq + 1})
 	w.joins = append(w.joins, sequencer.JoinState{ID: in.Join.ID, Seq: seq})
-	w.sidecars = append(w.sidecars, &twinSidecar{agent: in.Agent, incarnation: seq, watermark: seq, due: w.time + w.rules.LeaseTicks,
-		servers: map[string]*sequencer.Register{}, gone: map[string]bool{}})
+	w.sidecars = append(w.sidecars, &twinSidecar{agent: in.Agent, incarnation: seq, watermark: seq, due: w.time +
+		w.rules.LeaseTicks, servers: map[string]*sequencer.Register{}, gone: map[string]bool{}})
 	for _, t := range w.txs {
 		if t.agent == in.Agent && !t.undecided() && !t.final() && t.owner == 0 {
 			t.owner = seq
@@ -238,7 +239,8 @@ func (w *twin) register(s *twinSidecar, in *sequencer.Intent) {
 		return
 	}
 	s.servers[r.Server], s.gone[r.Server] = r, in.Kind == sequencer.IntentUnregister
-	o := sequencer.Outcome{Kind: sequencer.OutcomeUnregistered, Agent: in.Agent, Incarnation: in.Incarnation, Server: r.Server}
+	o := sequencer.Outcome{Kind: sequencer.OutcomeUnregistered, Agent: in.Agent, Incarnation: in.Incarnation,
+		Server: r.Server}
 	if in.Kind == sequencer.IntentRegister {
 		o.Kind, o.Catalogue = sequencer.OutcomeRegistered, catalogueHash(r.Tools)
 	}
@@ -267,7 +269,8 @@ func distinctTools(tools []sequencer.Tool) []sequencer.Tool {
 
 func (s *twinSidecar) has(p sequencer.Pin) bool {
 	r := s.servers[p.Server]
-	return r != nil && !s.gone[p.Server] && slices.Contains(distinctTools(r.Tools), sequencer.Tool{Name: p.Name, Signature: p.Signature})
+	return r != nil && !s.gone[p.Server] && slices.Contains(distinctTools(r.Tools), sequencer.Tool{Name: p.Name,
+		Signature: p.Signature})
 }
 
 func (w *twin) choose(in *sequencer.Intent) {
@@ -284,7 +287,8 @@ func (w *twin) choose(in *sequencer.Intent) {
 		return
 	}
 	g.Winner = in.Select.Winner
-	g.Seq = w.emit(sequencer.Outcome{Kind: sequencer.OutcomeSelected, Agent: in.Agent, Incarnation: in.Incarnation, Group: g.ID, Winner: g.Winner})
+	g.Seq = w.emit(sequencer.Outcome{Kind: sequencer.OutcomeSelected, Agent: in.Agent, Incarnation: in.Incarnation,
+		Group: g.ID, Winner: g.Winner})
 	for _, t := range w.txs {
 		if t.begin.Group == g.ID && t.undecided() && t.id != g.Winner && !t.free {
 			w.abort(t, twinFinding{code: sequencer.CodeLostBranch, moved: sequencer.Writer{Seq: g.Seq, Tx: g.Winner}})

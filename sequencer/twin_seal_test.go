@@ -146,7 +146,9 @@ func (w *twin) incomplete(t *twinTx, s *sequencer.Seal) *twinFinding {
 // outside finds what lies outside of what begin declared.
 func (t *twinTx) outside(s *sequencer.Seal) *twinFinding {
 	declared := func(scope sequencer.Scope, access sequencer.Access) bool {
-		return slices.ContainsFunc(t.begin.May, func(m sequencer.Want) bool { return m.Access >= access && m.Scope.Covers(scope) })
+		return slices.ContainsFunc(t.begin.May, func(m sequencer.Want) bool {
+			return m.Access >= access && m.Scope.Covers(scope)
+		})
 	}
 	for _, r := range s.Reads {
 		if !declared(r.Scope, sequencer.ReadAccess) {
@@ -369,7 +371,8 @@ func (w *twin) checkSeven(t *twinTx, m *twinMet) {
 }
 
 // write enters scopes into the window and refuses the reads and versions of others that it overtakes.
-func (w *twin) write(t *twinTx, scopes []sequencer.Scope, by func(sequencer.Scope, sequencer.Writer) sequencer.Writer) []sequencer.Write {
+func (w *twin) write(t *twinTx, scopes []sequencer.Scope, by func(sequencer.Scope,
+	sequencer.Writer) sequencer.Writer) []sequencer.Write {
 	var out []sequencer.Write
 	for _, scope := range scopes {
 		last := w.lastWrite(scope)

@@ -192,7 +192,8 @@ func (w *twin) sidecar(incarnation sequencer.Seq) *twinSidecar {
 // emit numbers an outcome.
 func (w *twin) emit(o sequencer.Outcome) sequencer.Seq {
 	w.seq++
-	o.Workspace, o.Seq, o.Offset, o.RulesVersion, o.Time, o.Floor = "ws", w.seq, w.offset, w.rules.Version, w.time, w.floor
+	o.Workspace, o.Seq, o.Offset, o.RulesVersion, o.Time, o.Floor = "ws", w.seq, w.offset, w.rules.Version, w.time,
+		w.floor
 	if o.Intent == "" {
 		o.Intent = w.intent.ID()
 	}
@@ -344,7 +345,8 @@ func (w *twin) applyTx(in *sequencer.Intent) {
 			return
 		}
 		t.owner = in.Incarnation
-		w.answer(t, w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeAdopted, Agent: in.Agent, Incarnation: in.Incarnation}))
+		w.answer(t, w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeAdopted, Agent: in.Agent,
+			Incarnation: in.Incarnation}))
 	default:
 		w.refuseCode(t, sequencer.CodeUnknownIntent)
 	}

@@ -189,7 +189,7 @@ const (
 	WeakenOlderOnly     Weaken = 1 << iota // 1a: a touch looks at older transactions only
 	WeakenPiecewise                        // 1b: a touch is granted scope by scope, waiting ones claim nothing
 	WeakenWaitDie                          // 1c: the older waits for the younger
-	WeakenNoFullRetry                      // 1d: a successor does not ask for the whole footprint (read by the explorer's agents)
+	WeakenNoFullRetry                      // 1d: a successor does not ask for the whole footprint (the explorer reads it)
 	WeakenDirtyRead                        // 2: the seal does not ask for its footprint once more
 	WeakenSettleNoWrite                    // 3a: a settlement is not a write
 	WeakenNoBase                           // 5a: an unknown transaction's base is not compared with the floor

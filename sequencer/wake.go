@@ -48,9 +48,9 @@ func (f *Fold) wakeDependents(t *tx) {
 	}
 }
 
-// settleDown runs the step's fixpoint: always the waiting transaction of the smallest epoch that can be decided, granted
-// or refused, until there is none. Only transactions whose scopes, writers, branch, verdict or pins moved are looked
-// at; for the others the answer is what it was.
+// settleDown runs the step's fixpoint: always the waiting transaction of the smallest epoch that can be decided,
+// granted or refused, until there is none. Only transactions whose scopes, writers, branch, verdict or pins moved are
+// looked at; for the others the answer is what it was.
 func (f *Fold) settleDown() {
 	for f.step.queue.Len() > 0 {
 		t := heap.Pop(&f.step.queue).(*tx)

@@ -88,7 +88,8 @@ func (d drawn) seal() *sequencer.Seal {
 
 func (d drawn) intent() *sequencer.Intent {
 	kind := sequencer.IntentKind(rapid.IntRange(0, 17).Draw(d.t, "kind"))
-	in := &sequencer.Intent{Kind: kind, Tx: sequencer.TxID(d.name()), N: uint32(d.num()), Agent: d.name(), Incarnation: sequencer.Seq(d.num()), Base: sequencer.Seq(d.num())}
+	in := &sequencer.Intent{Kind: kind, Tx: sequencer.TxID(d.name()), N: uint32(d.num()), Agent: d.name(),
+		Incarnation: sequencer.Seq(d.num()), Base: sequencer.Seq(d.num())}
 	if in.Kind != sequencer.IntentRules && in.Kind != sequencer.IntentSelect && d.yes() {
 		in.Begin = d.begin()
 	}
@@ -149,9 +150,9 @@ func TestParseReadsWhatFormatWrites(t *testing.T) {
 }
 
 func TestParseRefusesWhatIsNoIntent(t *testing.T) {
-	for _, text := range []string{"", "T1", "T1 jump a1", `T1 touch a1 w:"open`, "T1 touch a1 n=x", "T1 begin a1 colour=red",
-		"T1 begin a1 may=doc:/x", "tick tick=99999999999999999999", "T1 verdict a1 of=12", "T1 seal a1 pin=a;b",
-		"T1 abort a1 w:doc:/x", "T1 seal a1 shard=shard:/s;colour=red", "rules levels=A9"} {
+	for _, text := range []string{"", "T1", "T1 jump a1", `T1 touch a1 w:"open`, "T1 touch a1 n=x",
+		"T1 begin a1 colour=red", "T1 begin a1 may=doc:/x", "tick tick=99999999999999999999", "T1 verdict a1 of=12",
+		"T1 seal a1 pin=a;b", "T1 abort a1 w:doc:/x", "T1 seal a1 shard=shard:/s;colour=red", "rules levels=A9"} {
 		if in, err := Parse(text); !errors.Is(err, ErrLine) {
 			t.Errorf("%q: got %+v, %v", text, in, err)
 		}

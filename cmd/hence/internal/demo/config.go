@@ -97,7 +97,8 @@ func (c *Config) makePlan() (*plan, error) {
 	return p, nil
 }
 
-// builtIn deals the built-in tasks round and round. The first two of several agents do nothing but want the same order.
+// builtIn deals the built-in tasks round and round. The first two of several agents do nothing but want the same
+// order.
 func (c *Config) builtIn() *plan {
 	set := retail.Small(int64(c.Seed))
 	p := &plan{name: set.Name, domain: set.Domain(), initial: set.Initial(), contended: c.Agents > 1}
