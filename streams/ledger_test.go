@@ -1,10 +1,13 @@
 package streams
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/hence-dev/hence/sequencer"
 )
 
 // Whatever the order in which records finish, the mark is the end of the gapless run of finished ones.
@@ -65,5 +68,16 @@ func TestLedgerPartsPartitions(t *testing.T) {
 	l.done("a", 0, 7) // was never begun: a mark of nothing
 	if len(marks) != 1 || marks[place{"a", 0}] != 6 {
 		t.Errorf("marks %v", marks)
+	}
+}
+
+// An acknowledgement behind a refused decision must not push that decision out of its outbox.
+func TestAcknowledgementsStopAtARefusal(t *testing.T) {
+	p := &seqPartition{acks: make(map[string]sequencer.Seq)}
+	if !p.acknowledge("shop", 1, nil) {
+		t.Error("the first was taken")
+	}
+	if p.acknowledge("shop", 2, errors.New("refused")) || p.acknowledge("shop", 3, nil) || p.acks["shop"] != 1 {
+		t.Errorf("acknowledged up to %d, want 1", p.acks["shop"])
 	}
 }

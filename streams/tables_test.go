@@ -331,3 +331,34 @@ func TestScarIsCounted(t *testing.T) {
 		t.Errorf("the row is %+v, %v", got, err)
 	}
 }
+
+// The workspace's own row says "whole up to here": it does not jump over a decision that is missing.
+func TestHeadDoesNotJump(t *testing.T) {
+	w := newWorld(t)
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	a := w.join(c, v, "shop", "ann")
+	w.decided(v, a.write("orders/1", "x"))
+	w.tablesEqual(v, "shop")
+	for _, m := range []*topology.ScopeMove{
+		{Workspace: "shop", Seq: 9, Scope: "shard:/orders/1", Tx: "t", Epoch: 7, Added: []sequencer.Hold{{}}},
+		{Workspace: "shop", Seq: 9, Scopes: 1},
+	} {
+		b, err := topology.EncodeScopeMove(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.put(w.kafka(), topology.TopicScopes, m.Key(), b)
+	}
+	w.until("the gap", func() bool { return w.count("hence_frontier_gaps_total") == 1 })
+	var s *topology.Snapshot
+	w.until("the row behind the gap", func() bool {
+		var err error
+		s, err = c.Snapshot(w.context(), "shop")
+		return err == nil && s.Through == 9
+	})
+	if s.Seq != sequencer.Seq(v.len()) {
+		t.Errorf("the snapshot is whole up to %d, want %d", s.Seq, v.len())
+	}
+}
