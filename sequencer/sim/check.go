@@ -18,9 +18,14 @@ func (t *truth) checkCommit(info *txInfo, o *sequencer.Outcome) {
 		t.r.fail("%s commits at %d, before a decision at %d that its agent had when it began", info.id, o.Seq, a.seen)
 		return
 	}
+	if a.givenUp {
+		t.r.fail("%s commits at %d after its agent was told that it came to nothing", info.id, o.Seq)
+		return
+	}
 	t.checkStanding(info, o)
 	t.checkGround(info, a, o)
 	t.checkExpected(info)
+	t.checkPins(info, a)
 	t.checkValues(info, a)
 	t.leave(info, a, o)
 }
@@ -104,7 +109,7 @@ func (t *truth) checkValues(info *txInfo, a *attempt) {
 				continue
 			}
 			t.r.fail("%s commits on a read of %s that saw %s; the commits before it leave %s",
-				info.id, leaves[leaf], t.r.world.name(r.values[i]), t.r.world.name(t.state[leaf]))
+				info.id, leaves()[leaf], t.r.world.name(r.values[i]), t.r.world.name(t.state[leaf]))
 			return
 		}
 	}
@@ -119,7 +124,7 @@ func (t *truth) leave(info *txInfo, a *attempt, o *sequencer.Outcome) {
 		for _, leaf := range e.leaves {
 			t.state[leaf] = e.token
 			if v := t.r.world.value[leaf]; v != t.lastEager(a, leaf) && !t.blind {
-				t.r.fail("%s commits; %s holds %s", info.id, leaves[leaf], t.r.world.name(v))
+				t.r.fail("%s commits; %s holds %s", info.id, leaves()[leaf], t.r.world.name(v))
 				return
 			}
 		}
@@ -162,17 +167,17 @@ func (t *truth) checkSettled(info *txInfo, s *sequencer.Settle, o *sequencer.Out
 		scopes = append(scopes, e.Scopes...)
 	}
 	for leaf := range numLeaves {
-		if isShard(leaf) || !slices.ContainsFunc(scopes, func(x sequencer.Scope) bool { return x.Overlaps(leaves[leaf]) }) {
+		if isShard(leaf) || !covers(scopes, leaves()[leaf]) {
 			continue
 		}
 		v := t.r.world.value[leaf]
 		switch {
 		case slices.ContainsFunc(s.Effects, func(e sequencer.Settled) bool {
-			return e.Result != sequencer.ResultClean && covers(e.Scopes, leaves[leaf])
+			return e.Result != sequencer.ResultClean && covers(e.Scopes, leaves()[leaf])
 		}):
 			t.state[leaf] = v
 		case v != t.state[leaf] && !t.blind:
-			t.r.fail("%s is settled cleanly and %s holds %s; the commits leave %s", info.id, leaves[leaf],
+			t.r.fail("%s is settled cleanly and %s holds %s; the commits leave %s", info.id, leaves()[leaf],
 				t.r.world.name(v), t.r.world.name(t.state[leaf]))
 			return
 		}

@@ -39,6 +39,33 @@ func (t *truth) checkAbort(info *txInfo, o *sequencer.Outcome) {
 	}
 }
 
+// checkBranch: whoever begins in a group that is remembered and has chosen another one has lost.
+func (t *truth) checkBranch(info *txInfo, o *sequencer.Outcome) {
+	w := t.winners[o.Group]
+	if w != nil && w.Seq > t.floor && w.Winner != o.Tx && !info.free && o.Code != sequencer.CodeLostBranch {
+		t.r.fail("%s begins in group %s, which has chosen %s", o.Tx, o.Group, w.Winner)
+	}
+}
+
+// toolServer is a tool server as one sidecar sees it.
+type toolServer struct {
+	incarnation sequencer.Seq
+	server      string
+}
+
+// checkPins: the plan's tools were those of the registry.
+func (t *truth) checkPins(info *txInfo, a *attempt) {
+	if info.checks(a)&sequencer.A2 == 0 {
+		return
+	}
+	for _, p := range info.seal.Pins {
+		tool := sequencer.Tool{Name: p.Name, Signature: p.Signature}
+		if !slices.Contains(t.tools[toolServer{a.incarnation, p.Server}], tool) {
+			t.r.fail("%s commits with the tool %s/%s, which its registry has not", info.id, p.Server, p.Name)
+		}
+	}
+}
+
 // checkMoved: a settlement counts as a write of all that may have changed.
 func (t *truth) checkMoved(info *txInfo, s *sequencer.Settle, o *sequencer.Outcome) {
 	if t.r.opts.Weaken != 0 {

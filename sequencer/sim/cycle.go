@@ -6,8 +6,8 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// checkCycles looks for a cycle of committed transactions over what they read and wrote: ww, wr and rw, each resource's
-// versions in the order of the log. Those that were not checked for stale reads take part with their writes.
+// checkCycles looks for a cycle of committed transactions over what they read and wrote: ww, wr and rw, the versions
+// of each resource in the order of the log. Those that were not checked for stale reads take part with their writes.
 func (t *truth) checkCycles() {
 	if t.blind {
 		return

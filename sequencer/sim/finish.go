@@ -130,7 +130,7 @@ func (c *sidecar) pester() {
 			return
 		}
 		in := c.intent(a, sequencer.IntentTouch)
-		in.Touch = &sequencer.Touch{Wants: []sequencer.Want{{Scope: leaves[0], Access: sequencer.WriteAccess}}}
+		in.Touch = &sequencer.Touch{Wants: []sequencer.Want{{Scope: leaves()[0], Access: sequencer.WriteAccess}}}
 		c.send(in)
 	case 3:
 		in := c.intent(a, sequencer.IntentVerdict)
@@ -138,7 +138,8 @@ func (c *sidecar) pester() {
 		c.send(in)
 	case 5:
 		if b := c.r.attempts[other.id]; b != nil && other.agent != c.agent {
-			c.send(&sequencer.Intent{Kind: sequencer.IntentAbort, Tx: other.id, N: 60, Incarnation: c.incarnation, Base: b.base})
+			c.send(&sequencer.Intent{Kind: sequencer.IntentAbort, Tx: other.id, N: 60, Incarnation: c.incarnation,
+				Base: b.base})
 		}
 	case 4:
 		if c.adoptions[other.id].due != never {

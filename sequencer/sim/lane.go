@@ -7,7 +7,8 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// maxTries is how often a client repeats a refused program while there are faults; afterwards it does until it is done.
+// maxTries is how often a client repeats a refused program while there are faults; afterwards it does so until it is
+// done.
 const maxTries = 5
 
 // advance takes the next step of a line of work.
@@ -142,6 +143,7 @@ func (c *sidecar) ended(l *lane, info *txInfo) {
 // giveBack ends an attempt that came to nothing: its program is tried again, or given up.
 func (c *sidecar) giveBack(l *lane, code sequencer.Code) {
 	r := c.r
+	l.cur.givenUp = true
 	l.prev, l.code, l.cur = l.cur, code, nil
 	if code == sequencer.CodeWounded {
 		c.wounded = l.prev.id

@@ -85,6 +85,10 @@ func (t *truth) checkStanding(info *txInfo, o *sequencer.Outcome) {
 	for _, w := range o.Writes {
 		writes = append(writes, w.Scope)
 	}
+	if t.sealedRead(info, writes) {
+		t.r.fail("%s commits a write of what an older one in ordered has read and sealed", info.id)
+		return
+	}
 	for _, h := range t.ledger.held {
 		if h.tx == info || h.tx.free || h.Kind == sequencer.Claimed {
 			continue

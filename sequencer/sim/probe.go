@@ -46,7 +46,8 @@ func ProbeRefused(code sequencer.Code) Probe { return "refused_" + Probe(code) }
 // AllProbes lists every probe by name.
 func AllProbes() []Probe {
 	out := []Probe{ProbeWaitGranted, ProbeWaitCommitted, ProbeWoundedKept, ProbeOrphanAdopted, ProbeOrphanJoined,
-		ProbeReplay, ProbeReplayed, ProbeZombie, ProbeOutbox, ProbeCatchUp, ProbeReordered, ProbeResidue, ProbeStoodOnResidue,
+		ProbeReplay, ProbeReplayed, ProbeZombie, ProbeOutbox, ProbeCatchUp, ProbeReordered, ProbeResidue,
+		ProbeStoodOnResidue,
 		ProbeForgotten, ProbeLateCall, ProbeDirtySeen, ProbeZombieIntent, ProbeUnkeyedStop, ProbeRules, ProbeObserved,
 		ProbePoison, ProbeDeadAgent, ProbeFolded, ProbeDuplicate}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,

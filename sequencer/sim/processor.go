@@ -18,6 +18,8 @@ type processor struct {
 	writtenHash sequencer.Hash
 	records     int // since then
 	writes      int
+	acked       sequencer.Seq // the decision topic has all up to here from this processor
+	wasAcked    sequencer.Seq // when the state was written
 
 	down, paused int // until that step
 	sends        []*sequencer.Outcome
@@ -125,6 +127,7 @@ func (p *processor) produce() {
 	}
 	for len(p.acks) > 0 && p.acks[0].due <= r.now {
 		p.m.Acknowledged(p.acks[0].seq)
+		p.acked = max(p.acked, p.acks[0].seq)
 		p.acks = p.acks[1:]
 	}
 }
@@ -143,7 +146,10 @@ func (p *processor) tick() {
 // write writes the state; what is in it need not be read from the log again.
 func (p *processor) write() {
 	p.written = p.m.State()
-	p.records = 0
+	p.records, p.wasAcked = 0, p.acked
+	if seq := p.m.Fold().Seq(); seq > p.acked && (len(p.written.Outbox) == 0 || p.written.Outbox[0].Seq > p.acked+1) {
+		p.r.fail("processor %d writes a state at seq %d whose outbox lacks what follows seq %d", p.id, seq, p.acked)
+	}
 	if p.writes++; p.writes%4 == 0 { // a hash costs more than the rest of it
 		p.writtenHash = p.written.State.Hash()
 	}
@@ -169,7 +175,7 @@ func (p *processor) restart() {
 		r.fail("processor %d cannot restore its state: %v", p.id, err)
 		return
 	}
-	p.m, p.next = m, p.written.Offset+1
+	p.m, p.next, p.acked = m, p.written.Offset+1, p.wasAcked
 	if p.written.Offset < int64(len(r.truth.log))-1 {
 		r.probe(ProbeReplay)
 	}

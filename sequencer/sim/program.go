@@ -67,14 +67,14 @@ func (r *run) pick(weights ...int) int {
 func (r *run) scope(foreign bool) sequencer.Scope {
 	if r.chance(r.swarm.wide) {
 		if foreign {
-			return wide[r.n(2)]
+			return wide()[r.n(2)]
 		}
-		return wide[2+r.n(2)]
+		return wide()[2+r.n(2)]
 	}
 	if foreign {
-		return leaves[r.n(numForeign)]
+		return leaves()[r.n(numForeign)]
 	}
-	return leaves[numForeign+r.n(numLeaves-numForeign)]
+	return leaves()[numForeign+r.n(numLeaves-numForeign)]
 }
 
 func (r *run) newProgram() *program {
@@ -113,7 +113,7 @@ func (r *run) newOp(mode sequencer.Mode) []op {
 		}
 		return []op{o}
 	case opWrite:
-		return []op{{kind: opWrite, scope: leaves[numForeign+r.n(numLeaves-numForeign)], expect: r.chance(s.expect)}}
+		return []op{{kind: opWrite, scope: leaves()[numForeign+r.n(numLeaves-numForeign)], expect: r.chance(s.expect)}}
 	}
 	read := op{kind: opRead, scope: r.scope(r.chance(0.5))}
 	if mode != sequencer.Locked {
@@ -190,6 +190,7 @@ type attempt struct {
 	callView  sequencer.Seq
 	seal      *sequencer.Seal
 	aborting  bool
+	givenUp   bool // its agent was told that it came to nothing
 	refusals  int
 	patience  int // it makes no try before that step
 	verdictAt int

@@ -57,7 +57,8 @@ func (c *sidecar) adopt(info *txInfo) {
 	ask := c.adoptions[info.id]
 	ask.due, ask.n = c.r.now+60, ask.n+1
 	c.adoptions[info.id] = ask
-	c.send(&sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: info.id, N: ask.n, Incarnation: c.incarnation, Base: c.view})
+	c.send(&sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: info.id, N: ask.n, Incarnation: c.incarnation,
+		Base: c.view})
 }
 
 // newSettlement lists what is to be done: releases in order, or compensations in reverse.

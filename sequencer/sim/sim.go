@@ -1,18 +1,19 @@
 // Package sim runs the fold in a small world of faults: one goroutine, one seed, one hash out.
 //
 // A schedule has a log whose producers lose and repeat records, processors that crash, restart from their last written
-// state and run beside each other, a delivery that loses, doubles and reorders, and sidecars that read, touch, seal and
-// settle against resources whose values, undo images and calls in flight are modelled. After every record the
+// state and run beside each other, a delivery that loses, doubles and reorders, and sidecars that read, touch, seal
+// and settle against resources whose values, undo images and calls in flight are modelled. After every record the
 // invariants of the package's Checks section hold or the run ends with an error; at the end all faults stop, and
 // everything must come to rest.
 //
 // # Checks
 //
 // Every processor and every view agrees with a fold that reads the log directly, by chain hash at every seq and by
-// state hash. Seq is contiguous, floor and time never go back, no transaction is decided twice, no hold is given to two
-// owners. Each committed read saw what the commits before it had left; nothing ran without a grant, left without a
-// commit, or landed after its transaction was final; each sink saw each effect once; and the resources end as the
-// committed transactions leave them, but for what the log names as residue.
+// state hash, and so does a replay of the whole log. Seq is contiguous, floor and time never go back, no transaction
+// is decided twice or commits after its agent was told that it came to nothing, no hold is given to two owners, and
+// nobody waits for nothing. Each committed read saw what the commits before it had left; nothing ran without a grant,
+// left without a commit, or landed after its transaction was final; each sink saw each effect once; and the resources
+// end as the committed transactions leave them, but for what the log names as residue.
 package sim
 
 import (

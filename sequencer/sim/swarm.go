@@ -2,8 +2,8 @@ package sim
 
 import "github.com/hence-dev/hence/sequencer"
 
-// swarm is what one schedule draws: which faults it has at all and how often, and what its agents like to do. Schedules
-// that lack most faults reach states that schedules with all of them never do.
+// swarm is what one schedule draws: which faults it has at all and how often, and what its agents like to do.
+// Schedules that lack most faults reach states that schedules with all of them never do.
 type swarm struct {
 	cars, procs int
 

@@ -8,8 +8,8 @@ import (
 
 const workspace = "sim"
 
-// truth reads the log the moment that it grows. A decision is determined once its intent is in the log, so this is what
-// everybody must come to sooner or later.
+// truth reads the log the moment that it grows. A decision is determined once its intent is in the log, so this is
+// what everybody must come to sooner or later.
 type truth struct {
 	r    *run
 	log  []*sequencer.Intent
@@ -26,11 +26,12 @@ type truth struct {
 	list    []*txInfo // by their first outcome
 	ledger  ledger
 	writes  []write
-	state   [numLeaves]token          // as the commits so far leave it
-	shards  [numLeaves][]shard        // versions, of shards only
-	winners map[string]sequencer.TxID // of branch groups
-	rested  int                       // list is final up to here
-	blind   bool                      // the workspace has observed: what it then let through breaks the checks of values
+	state   [numLeaves]token              // as the commits so far leave it
+	shards  [numLeaves][]shard            // versions, of shards only
+	winners map[string]*sequencer.Outcome // of branch groups
+	tools   map[toolServer][]sequencer.Tool
+	rested  int  // list is final up to here
+	blind   bool // the workspace has observed: what it then let through breaks the checks of values
 }
 
 // write is one scope that an outcome moved.
@@ -62,6 +63,8 @@ type txInfo struct {
 	final     sequencer.Seq
 	grants    []sequencer.Scope // for writing
 	wants     []sequencer.Want  // of a waiting touch
+	waitDue   sequencer.Tick    // when that touch has waited long enough
+	due       sequencer.Tick    // the deadline
 	answered  bool              // the hook has given its verdict
 	opened    int               // step of the first outcome
 	kept      bool              // a successor has its epoch
@@ -74,7 +77,8 @@ type owner struct {
 
 func newTruth(r *run) *truth {
 	return &truth{r: r, fold: sequencer.New(workspace, r.opts.Weaken), rules: sequencer.DefaultRules(),
-		txs: map[sequencer.TxID]*txInfo{}, winners: map[string]sequencer.TxID{}}
+		txs: map[sequencer.TxID]*txInfo{}, winners: map[string]*sequencer.Outcome{},
+		tools: map[toolServer][]sequencer.Tool{}}
 }
 
 // ownerAt is who settles the transaction as a view at seq sees it.
@@ -166,10 +170,12 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 	case sequencer.OutcomeWaiting:
 		t.onSealed(info, in)
 		if in.Kind == sequencer.IntentTouch {
-			info.wants = in.Touch.Wants
+			info.wants, info.waitDue = in.Touch.Wants, o.Time+t.rules.BoundTicks
 		}
+	case sequencer.OutcomeRegistered, sequencer.OutcomeUnregistered:
+		t.tools[toolServer{o.Incarnation, o.Server}] = in.Register.Tools
 	case sequencer.OutcomeSelected:
-		t.winners[o.Group] = o.Winner
+		t.winners[o.Group] = o
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 		t.onSealed(info, in)
 		t.onDecided(info, o)
@@ -194,6 +200,11 @@ func (t *truth) info(o *sequencer.Outcome) *txInfo {
 		info = &txInfo{id: o.Tx, agent: o.Agent, free: t.rules.Observe, owners: []owner{{o.Seq, o.Incarnation}},
 			opened: t.r.now}
 		t.txs[o.Tx] = info
+		t.checkBranch(info, o)
+		info.due = o.Time + t.rules.DeadlineTicks
+		if a := t.r.attempts[o.Tx]; a != nil && a.begin.DeadlineTicks != 0 {
+			info.due = o.Time + a.begin.DeadlineTicks
+		}
 		t.list = append(t.list, info)
 		if a := t.r.attempts[o.Tx]; a != nil && o.Epoch != 0 {
 			if p := t.txs[a.begin.Predecessor]; p != nil && p.epoch == o.Epoch {

@@ -10,12 +10,18 @@ import (
 func (t *truth) checkWaiting() {
 	for _, info := range t.list[t.rested:] {
 		switch {
-		case info.decision != 0 || info.free:
+		case info.decision != 0:
+		case t.fold.Time() >= info.due:
+			t.r.fail("%s is not decided at tick %d; its deadline was tick %d", info.id, t.fold.Time(), info.due)
+		case info.free:
 		case info.sealed:
 			if !t.sealBlocked(info) {
 				t.r.fail("%s is sealed and waits for nothing", info.id)
 			}
 		case info.wants != nil:
+			if t.fold.Time() >= info.waitDue {
+				t.r.fail("%s waits at tick %d; its bound was tick %d", info.id, t.fold.Time(), info.waitDue)
+			}
 			if !t.touchBlocked(info) {
 				t.r.fail("%s waits to be granted %v for nothing", info.id, info.wants)
 			}
@@ -46,7 +52,10 @@ func (t *truth) touchBlocked(info *txInfo) bool {
 // sealBlocked: something of check 4 to 7 is left.
 func (t *truth) sealBlocked(info *txInfo) bool {
 	a := t.r.attempts[info.id]
-	if info.seal.Hook && !info.answered || a == nil || a.begin.Group != "" && t.winners[a.begin.Group] != info.id {
+	if info.seal.Hook && !info.answered || a == nil {
+		return true
+	}
+	if w := t.winners[a.begin.Group]; a.begin.Group != "" && (w == nil || w.Winner != info.id) {
 		return true
 	}
 	for _, id := range info.seal.ReadFrom {

@@ -12,19 +12,21 @@ const (
 	numLeaves  = 6
 )
 
-var leaves = [numLeaves]sequencer.Scope{
-	"res:/a/1", "res:/a/2", "res:/b/1", "shard:/s/1", "shard:/s/2", "shard:/t/1",
+func leaves() [numLeaves]sequencer.Scope {
+	return [...]sequencer.Scope{"res:/a/1", "res:/a/2", "res:/b/1", "shard:/s/1", "shard:/s/2", "shard:/t/1"}
 }
 
 // wide are the scopes that name several resources.
-var wide = [...]sequencer.Scope{"res:/a", "res:/*/1", "shard:/s", "shard:/*/1"}
+func wide() [4]sequencer.Scope {
+	return [...]sequencer.Scope{"res:/a", "res:/*/1", "shard:/s", "shard:/*/1"}
+}
 
 func isShard(leaf int) bool { return leaf >= numForeign }
 
 // leavesOf lists the resources that a scope names.
 func leavesOf(s sequencer.Scope) []int {
 	var out []int
-	for i, leaf := range leaves {
+	for i, leaf := range leaves() {
 		if leaf.Overlaps(s) {
 			out = append(out, i)
 		}
@@ -252,7 +254,7 @@ func (w *world) checkEnd() {
 	}
 	for leaf := range numForeign {
 		if w.value[leaf] != w.r.truth.state[leaf] {
-			w.r.fail("at the end %s holds %s; the committed transactions leave %s", leaves[leaf],
+			w.r.fail("at the end %s holds %s; the committed transactions leave %s", leaves()[leaf],
 				w.name(w.value[leaf]), w.name(w.r.truth.state[leaf]))
 		}
 	}
