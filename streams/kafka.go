@@ -33,6 +33,7 @@ func (c Config) baseOptions() []kgo.Opt {
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID("hence-" + c.Instance),
 		kgo.MetadataMinAge(metadataMinAge),
+		kgo.DisableClientMetrics(), // else each client compresses and pushes its own to the broker
 		kgo.RetryBackoffFn(func(tries int) time.Duration {
 			return min(retryBackoff<<min(tries, 5), maxRetryBackoff)
 		}),
