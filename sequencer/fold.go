@@ -37,6 +37,7 @@ type Fold struct {
 	deps   map[TxID][]*tx        // sealed transactions by the undecided ones that they read from
 	window *window
 	open   int // bytes kept for transactions that are not final
+	chosen int // bytes kept for branch groups with a winner
 
 	step stepState
 }

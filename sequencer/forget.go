@@ -48,8 +48,11 @@ func (r *retention) take(seq Seq) []*tx {
 	return out
 }
 
-// windowEntryBytes estimates what one entry of the window keeps.
-const windowEntryBytes = 160
+// bytes estimates what a remembered join keeps.
+func (j JoinState) bytes() int { return 48 + len(j.ID) }
+
+// bytes estimates what the choice of a branch group keeps.
+func (g *GroupState) bytes() int { return 64 + len(g.ID) + len(g.Winner) }
 
 // openBudget and pastBudget share what the workspace may keep, in bytes, between transactions that are not final and
 // what is remembered of the past.
@@ -57,7 +60,7 @@ func (f *Fold) openBudget() int { return int(f.rules.MaxKept) / 2 }
 
 func (f *Fold) pastBudget() int { return int(f.rules.MaxKept) / 2 }
 
-func (f *Fold) pastKept() int { return f.settled.bytes + f.window.len()*windowEntryBytes }
+func (f *Fold) pastKept() int { return f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen }
 
 // forget moves the floor and the horizon, and drops what lies below both.
 func (f *Fold) forget() {
@@ -110,6 +113,9 @@ func (f *Fold) drop() {
 	f.joins.forget(below)
 	for id, g := range f.groups {
 		if g.members == 0 && g.Seq <= below {
+			if g.Winner != "" {
+				f.chosen -= g.bytes()
+			}
 			delete(f.groups, id)
 		}
 	}

@@ -4,16 +4,21 @@ import "slices"
 
 // maxRestsOn bounds what a decision lists of the writers that it rests on; a list of a large subtree may have more. All
 // that the window shows are committed, so none beyond the bound could refuse the seal.
-const maxRestsOn = 512
+const (
+	maxRestsOn      = 512
+	maxRestsOnBytes = 16 << 10
+)
 
 // derive notes which writers a footprint's reads rest on, as the window shows them, and what the seal adds.
 func (f *Fold) derive(t *tx) {
+	left := maxRestsOnBytes
 	for _, r := range t.Seal.Reads {
 		f.window.visit(r.Scope, func(_ Scope, seq Seq, w Writer) bool {
 			if seq <= r.View && w.Tx != "" && w.Tx != t.ID {
+				left -= 4 + len(w.Tx)
 				t.restOn(w)
 			}
-			return len(t.RestsOn) < maxRestsOn
+			return len(t.RestsOn) < maxRestsOn && left > 0
 		})
 	}
 	for _, id := range t.Seal.ReadFrom {

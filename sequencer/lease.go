@@ -58,7 +58,13 @@ func (s *sidecars) lowest() (seq Seq, ok bool) {
 
 // joins remembers answered joins up to the horizon.
 type joins struct {
-	list []JoinState // by Seq
+	list  []JoinState // by Seq
+	bytes int
+}
+
+func (j *joins) add(x JoinState) {
+	j.list = append(j.list, x)
+	j.bytes += x.bytes()
 }
 
 func newJoins() joins { return joins{} }
@@ -75,6 +81,7 @@ func (j *joins) find(id string) Seq {
 func (j *joins) forget(horizon Seq) {
 	n := 0
 	for n < len(j.list) && j.list[n].Seq <= horizon {
+		j.bytes -= j.list[n].bytes()
 		n++
 	}
 	j.list = slices.Delete(j.list, 0, n)
@@ -91,7 +98,7 @@ func (f *Fold) applyJoin(in *Intent) {
 		f.endLease(former)
 	}
 	incarnation := f.emit(Outcome{Kind: OutcomeJoined, Agent: in.Agent, Incarnation: f.seq + 1})
-	f.joins.list = append(f.joins.list, JoinState{ID: in.Join.ID, Seq: incarnation})
+	f.joins.add(JoinState{ID: in.Join.ID, Seq: incarnation})
 	f.sidecars.add(&SidecarState{Incarnation: incarnation, Agent: in.Agent, Watermark: incarnation,
 		Due: f.time + f.rules.LeaseTicks})
 	for _, t := range f.txs {

@@ -147,6 +147,7 @@ func (f *Fold) applySelect(in *Intent) {
 		f.groups[s.Group] = g
 	}
 	g.Winner = s.Winner
+	f.chosen += g.bytes()
 	g.Seq = f.emit(Outcome{Kind: OutcomeSelected, Agent: in.Agent, Incarnation: in.Incarnation, Group: s.Group, Winner: s.Winner})
 	for _, t := range f.inOrder(func(t *tx) bool { return t.Group == s.Group && t.undecided() }) {
 		if t.ID == s.Winner {

@@ -32,13 +32,15 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 	}
 	f.derive(t)
 	asked := f.askAgain(t)
-	if !t.Free {
-		if why := f.ownTransaction(t, f.inTheWay(t, asked)); why.found() {
-			t.Epoch, f.lastEpoch = keptEpoch, keptLast
-			t.Seal, t.RestsOn, t.Residue, t.Would = nil, nil, nil, ""
-			f.refuse(in, t, why)
-			return
-		}
+	why := f.derivedTooMuch(t)
+	if !why.found() && !t.Free {
+		why = f.ownTransaction(t, f.inTheWay(t, asked))
+	}
+	if why.found() {
+		t.Epoch, f.lastEpoch = keptEpoch, keptLast
+		t.Seal, t.RestsOn, t.Residue, t.Would = nil, nil, nil, ""
+		f.refuse(in, t, why)
+		return
 	}
 	t.Phase, t.Footprint = PhaseSealed, footprint
 	if s.Hook {
@@ -218,6 +220,14 @@ func (f *Fold) forgetDependent(id TxID, t *tx) {
 		return
 	}
 	f.deps[id] = kept
+}
+
+// derivedTooMuch: the writers that a seal rests on are kept while it waits, and are known only now.
+func (f *Fold) derivedTooMuch(t *tx) finding {
+	if f.open-t.size+t.bytes() > f.openBudget() {
+		return finding{code: CodeLimit, detail: "the workspace's open transactions keep as many bytes as its rules allow"}
+	}
+	return finding{}
 }
 
 // oversize holds a footprint against the caps; an intent beyond one is refused and the transaction stays open.

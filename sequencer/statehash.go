@@ -106,9 +106,14 @@ func Restore(st State, weaken Weaken) (*Fold, error) {
 	f.seq, f.floor, f.horizon, f.tickN, f.time = st.Seq, st.Floor, st.Horizon, st.TickN, st.Time
 	f.lastEpoch, f.lastOrder, f.chain, f.rules = st.LastEpoch, st.LastOrder, st.Chain, st.Rules
 	f.window = newWindow(st.Window)
-	f.joins.list = append(f.joins.list, st.Joins...)
+	for _, j := range st.Joins {
+		f.joins.add(j)
+	}
 	for _, g := range st.Groups {
 		f.groups[g.ID] = &group{GroupState: g}
+		if g.Winner != "" {
+			f.chosen += g.bytes()
+		}
 	}
 	byHash := map[Hash][]Tool{}
 	for _, c := range st.Catalogues {

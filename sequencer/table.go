@@ -182,6 +182,9 @@ func (f *Fold) applyAbort(t *tx, in *Intent) {
 	t.answer(in, t.Decision)
 }
 
+// maxReasonBytes is what is kept of a hook's words.
+const maxReasonBytes = 256
+
 func (f *Fold) applyVerdict(t *tx, in *Intent) {
 	switch {
 	case t.Phase == PhaseOpen:
@@ -198,7 +201,7 @@ func (f *Fold) applyVerdict(t *tx, in *Intent) {
 			if in.Verdict.Yes {
 				t.Verdict = 1
 			}
-			t.VerdictWhy = in.Verdict.Reason
+			t.VerdictWhy = in.Verdict.Reason[:min(len(in.Verdict.Reason), maxReasonBytes)]
 			f.wakeTx(t)
 		}
 	}

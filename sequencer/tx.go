@@ -169,6 +169,9 @@ func (t *tx) bytes() int {
 	for _, id := range t.RestsOn {
 		n += 4 + len(id)
 	}
+	for _, id := range t.Residue {
+		n += 4 + len(id)
+	}
 	if t.Seal != nil {
 		n += t.Seal.bytes() + t.Seal.inline()
 	}

@@ -17,6 +17,7 @@ type window struct {
 	// top is the greatest seq ever put. Invariant: no stored seq is above it, and none is put below it.
 	top   Seq
 	count int
+	bytes int // an estimate of what the entries keep in a state record
 }
 
 type windowNode = trieNode[lastWrite]
@@ -55,9 +56,11 @@ func (w *window) put(s Scope, seq Seq, writer Writer) {
 		n.scope = s
 		w.count++
 	} else {
+		w.bytes -= entryBytes(n)
 		w.unlink(n)
 	}
 	n.load.seq, n.load.writer = seq, writer
+	w.bytes += entryBytes(n)
 	n.load.older, n.load.newer = w.newest, nil
 	if w.newest == nil {
 		w.oldest = n
@@ -75,6 +78,8 @@ func (w *window) put(s Scope, seq Seq, writer Writer) {
 		}
 	}
 }
+
+func entryBytes(n *windowNode) int { return 48 + len(n.scope) + len(n.load.writer.Tx) }
 
 // latest returns the overlapping write with the greatest seq; of several, the one of the smallest scope text. All
 // results are zero if there is none.
@@ -109,6 +114,7 @@ func (w *window) prune(floor Seq) {
 	for w.oldest != nil && w.oldest.load.seq <= floor {
 		n := w.oldest
 		w.unlink(n)
+		w.bytes -= entryBytes(n)
 		w.count--
 		n.scope = ""
 		n.load.seq, n.load.writer = 0, Writer{}
