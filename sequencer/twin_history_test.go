@@ -305,6 +305,9 @@ func (h *history) seal(id sequencer.TxID) *sequencer.Seal {
 	}
 	if h.rarely(5) {
 		s.ReadFrom = append(s.ReadFrom, h.id(), h.id())
+		if h.rarely(3) { // one that is still to come
+			s.ReadFrom[0] = sequencer.TxID(fmt.Sprintf("T%d", h.fresh+1))
+		}
 	}
 	return s
 }
