@@ -1,5 +1,7 @@
 package explore
 
+import "github.com/hence-dev/hence/sequencer"
+
 // verb is what happens in one step.
 type verb uint8
 
@@ -189,7 +191,8 @@ func (m *model) operation(w *world, who int, out []action) []action {
 			out = append(out, action{who: uint8(who), verb: v, arg: w.head}) // its view may have moved before it began
 		}
 	}
-	if m.explicitBegin(who) && !t.begun {
+	// Their epochs are taken at the begin, so it is a record of its own.
+	if m.mode(who, t) != sequencer.Optimistic && !t.begun {
 		add(doBegin, 0)
 		return out
 	}
@@ -206,7 +209,7 @@ func (m *model) operation(w *world, who int, out []action) []action {
 		return out
 	}
 	op := program[a.pc]
-	if askWrite, askRead := m.needs(who, op); askWrite&^t.write|askRead&^(t.read|t.write) != 0 {
+	if askWrite, askRead := m.needs(who, t, op); askWrite&^t.write|askRead&^(t.read|t.write) != 0 {
 		add(doTouch, 0)
 		return out
 	}
@@ -225,17 +228,14 @@ func (m *model) operation(w *world, who int, out []action) []action {
 	return m.views(w, a, low, doRead, who, out)
 }
 
-// explicitBegin: the transaction's epoch is taken at its begin, so the begin is a record of its own.
-func (m *model) explicitBegin(who int) bool { return m.cfg.Agents[who].Mode != 0 }
-
 // needs are the grants that an operation runs under.
-func (m *model) needs(who int, op Op) (write, read uint8) {
+func (m *model) needs(who int, t *txn, op Op) (write, read uint8) {
 	switch {
 	case op.Kind == OpEffect:
 		for _, s := range op.Scopes {
 			write |= 1 << s
 		}
-	case op.Kind == OpRead && m.locked(who):
+	case op.Kind == OpRead && m.mode(who, t) == sequencer.Locked:
 		read = 1 << op.Scopes[0]
 	}
 	return write, read

@@ -113,7 +113,7 @@ func (m *model) ready(s *state, who int) {
 	if int(a.pc) == len(program) || program[a.pc].Kind != OpEffect {
 		return
 	}
-	if write, _ := m.needs(who, program[a.pc]); write&^t.write != 0 || a.whole && t.touches == 0 {
+	if write, _ := m.needs(who, t, program[a.pc]); write&^t.write != 0 || a.whole && t.touches == 0 {
 		return
 	}
 	for _, scope := range program[a.pc].Scopes {

@@ -1,8 +1,8 @@
 // Package explore walks every interleaving of small configurations through the real fold, together with a model of the
 // world: what each resource holds, the undo image of each effect, the calls in flight, and sidecars whose views lag.
 //
-// Decisions alone look right in most of the ways in which an order can be wrong, so the checks are made on the world:
-// a committed transaction read what the ones committed before it left, nobody overwrote what was not settled, the world
+// Decisions alone look right in most of the ways in which an order can be wrong, so the checks are made on the world: a
+// committed transaction read what the ones committed before it left, nobody overwrote what was not settled, the world
 // ends as the committed transactions leave it, and nobody waits for ever.
 //
 // What the model merges is what no other part of it can tell apart: a call's leaving and its landing (a call that left
@@ -41,13 +41,15 @@ type Agent struct {
 	Mode    sequencer.Mode
 	May     bool // declare the program's scopes at begin (ordered only)
 	Program []Op
-	Retries int  // further transactions after a refusal; negative: for ever
-	Abort   bool // it may also give up at any time before the decision
-	Beside  bool // a second transaction of the agent before it, through the same sidecar
-	Branch  bool // its transactions are branches of the one group, of which one is chosen at some time
-	Leaks   bool // what it has to compensate may also be given up, and stands as residue
-	Hook    bool // its seal asks for a verdict, which may be either
-	Crashes int  // how often its sidecar may start again, as a new incarnation that settles by the journal of the former
+	Retries int // further transactions after a refusal; negative: for ever
+	// LockAfter is after how many refusals the agent retries in mode locked; zero: never.
+	LockAfter int
+	Abort     bool // it may also give up at any time before the decision
+	Beside    bool // a second transaction of the agent before it, through the same sidecar
+	Branch    bool // its transactions are branches of the one group, of which one is chosen at some time
+	Leaks     bool // what it has to compensate may also be given up, and stands as residue
+	Hook      bool // its seal asks for a verdict, which may be either
+	Crashes   int  // how often its sidecar may start again, as a new incarnation that settles by the journal of the former
 }
 
 // Careless names duties of a sidecar to leave undone, so that the explorer can show what each of them is for.

@@ -115,6 +115,26 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestNobodyTriesForEver walks agents that try until they commit: after two refusals in mode locked. There must be no
+// way round that commits nothing.
+func TestNobodyTriesForEver(t *testing.T) {
+	walk(t, "2 x 2, trying for ever", lockAfter(2, full(t, "HENCE_EXPLORE_ALL", PairConfigs(), 200)))
+	walk(t, "3 x 2, trying for ever", lockAfter(2, full(t, "HENCE_EXPLORE_ALL", TripleConfigs(), 2)))
+}
+
+// TestLocksEndTries holds that without locks a reader in ordered and a writer can end each other for ever: the reader
+// wounds the writer, whose compensation overtakes the read.
+func TestLocksEndTries(t *testing.T) {
+	cfg := agents("ab", sequencer.Optimistic, "Ra Eb", "Ea Eb")
+	cfg.Agents[0].Mode = sequencer.Ordered
+	for refusals, found := range []bool{true, false, false} {
+		r := Run(lockAfter(refusals, []Config{cfg})[0])
+		if (r.Violation != nil) != found || found && !strings.Contains(r.Violation.What, "nobody commits") {
+			t.Errorf("locks after %d refusals: %s", refusals, r)
+		}
+	}
+}
+
 // TestFoundOnce walks what once showed a mistake in the fold.
 func TestFoundOnce(t *testing.T) {
 	// A write that waits for a sealed read of an older one in ordered was not woken by that one's decision.

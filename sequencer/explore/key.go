@@ -94,8 +94,8 @@ func (k *keyer) txn(b []byte, who int, t *txn, writes *seqs) []byte {
 // attempt: who may try for ever has no use for the number of the try; two that follow each other leave different
 // values.
 func (k *keyer) attempt(who int, t *txn) byte {
-	if k.m.cfg.Agents[who].Retries < 0 {
-		return t.attempt & 1
+	if last := k.m.cfg.Agents[who].LockAfter; k.m.cfg.Agents[who].Retries < 0 && int(t.attempt) > last {
+		return byte(last) + (t.attempt-byte(last))&1
 	}
 	return t.attempt
 }
@@ -124,7 +124,7 @@ func (k *keyer) scope(s sequencer.Scope) byte { return byte(k.m.scope(s)) }
 // inherited is the epoch that the agent's next begin would keep.
 func (k *keyer) inherited(w *world, st *sequencer.State, who int) sequencer.Epoch {
 	t := w.agents[who].txs[0]
-	if t.attempt == 0 || t.phase != phaseNone || k.m.cfg.Agents[who].Mode == sequencer.Optimistic {
+	if t.attempt == 0 || t.phase != phaseNone || k.m.mode(who, &t) == sequencer.Optimistic {
 		return 0
 	}
 	t.attempt--

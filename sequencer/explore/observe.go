@@ -145,7 +145,7 @@ func (m *model) aborted(s *state, who int, t *txn, o *sequencer.Outcome) {
 	switch {
 	case o.Code == sequencer.CodeIncompleteFootprint:
 		s.violate("%s: %s", m.txID(who, t), o.Detail)
-	case o.Code == sequencer.CodeStaleRead && m.locked(who):
+	case o.Code == sequencer.CodeStaleRead && m.mode(who, t) == sequencer.Locked:
 		s.violate("%s reads under grants, and its read of %s is stale", m.txID(who, t), o.Scope)
 	}
 	t.phase, t.decision, t.waiting = phaseAborted, s.head, false
@@ -207,8 +207,6 @@ func (m *model) owner(s *state, t *txn) int {
 	}
 	panic("explore: a transaction of nobody")
 }
-
-func (m *model) locked(who int) bool { return m.cfg.Agents[who].Mode == sequencer.Locked }
 
 // ended checks a state in which everybody is done.
 func (m *model) ended(s *state, st *sequencer.State) {

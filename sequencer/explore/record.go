@@ -95,7 +95,7 @@ func (m *model) touch(who int, a *agent, t *txn, in *sequencer.Intent) {
 		}
 		t.askRead &^= t.askWrite
 	} else {
-		t.askWrite, t.askRead = m.needs(who, program[a.pc])
+		t.askWrite, t.askRead = m.needs(who, t, program[a.pc])
 	}
 	t.touches++
 	in.Kind, in.N, in.Begin = sequencer.IntentTouch, uint32(t.touches), m.begin(who, t)
@@ -119,7 +119,7 @@ func (m *model) wants(bits uint8, access sequencer.Access) []sequencer.Want {
 
 // begin is how the transaction is to be treated; every record of it carries that.
 func (m *model) begin(who int, t *txn) *sequencer.Begin {
-	b := &sequencer.Begin{Mode: m.cfg.Agents[who].Mode}
+	b := &sequencer.Begin{Mode: m.mode(who, t)}
 	if m.cfg.Agents[who].Branch {
 		b.Group = branches
 	}
@@ -128,7 +128,7 @@ func (m *model) begin(who int, t *txn) *sequencer.Begin {
 		p.attempt--
 		b.Predecessor = m.txID(who, &p)
 	}
-	if m.cfg.Agents[who].May {
+	if m.cfg.Agents[who].May && b.Mode == sequencer.Ordered {
 		var write, read uint8
 		for _, op := range m.cfg.Agents[who].Program {
 			for _, scope := range op.Scopes {

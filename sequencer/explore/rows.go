@@ -1,6 +1,10 @@
 package explore
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
 
 // Row is one row of the table of holes: a rule of the fold or a duty of a sidecar, configurations that need it, and
 // what goes wrong in them without it.
@@ -36,6 +40,20 @@ func retrying(cfg Config, times int) Config {
 		cfg.Agents[i].Retries, cfg.Agents[i].Abort = times, false
 	}
 	return cfg
+}
+
+// lockAfter lets agents that try for ever do so in mode locked after some refusals.
+func lockAfter(refusals int, cfgs []Config) []Config {
+	var out []Config
+	for _, cfg := range cfgs {
+		cfg.Agents = slices.Clone(cfg.Agents)
+		cfg = retrying(cfg, -1)
+		for i := range cfg.Agents {
+			cfg.Agents[i].LockAfter = refusals
+		}
+		out = append(out, cfg)
+	}
+	return out
 }
 
 // holdRows are those about grants, claims and settlements.

@@ -262,6 +262,15 @@ func (m *model) agentName(who int) string { return [...]string{"a1", "a2", "a3"}
 // branches is the one group that there is.
 const branches = "g"
 
+// mode is how a transaction is ordered: after enough refusals its agent takes locks.
+func (m *model) mode(who int, t *txn) sequencer.Mode {
+	a := &m.cfg.Agents[who]
+	if a.LockAfter > 0 && int(t.attempt) >= a.LockAfter {
+		return sequencer.Locked
+	}
+	return a.Mode
+}
+
 // reader: the agent may still read.
 func (m *model) reader(w *world, who int) bool { return m.reads[who] && !w.agents[who].done }
 
