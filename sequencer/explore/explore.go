@@ -1,9 +1,9 @@
 // Package explore walks every interleaving of small configurations through the real fold, together with a model of the
 // world: what each resource holds, the undo image of each effect, the calls in flight, and sidecars whose views lag.
 //
-// Decisions alone look right in most of the ways in which an order can be wrong, so the checks are made on the world: a
-// committed transaction read what the ones committed before it left, nobody overwrote what was not settled, the world
-// ends as the committed transactions leave it, and nobody waits for ever.
+// Decisions alone look right in most of the ways in which an order can be wrong, so the checks are made on the world:
+// a committed transaction read what the ones committed before it left, nobody overwrote what was not settled, the
+// world ends as the committed transactions leave it, and nobody waits for ever.
 //
 // What the model merges is what no other part of it can tell apart: a call's leaving and its landing (a call that left
 // may land at any later time, so it is in flight until its sidecar would have to know), a view that moves past
@@ -49,7 +49,7 @@ type Agent struct {
 	Branch    bool // its transactions are branches of the one group, of which one is chosen at some time
 	Leaks     bool // what it has to compensate may also be given up, and stands as residue
 	Hook      bool // its seal asks for a verdict, which may be either
-	Crashes   int  // how often its sidecar may start again, as a new incarnation that settles by the journal of the former
+	Crashes   int  // how often its sidecar may start again and settle by the journal of its former incarnation
 }
 
 // Careless names duties of a sidecar to leave undone, so that the explorer can show what each of them is for.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -49,10 +50,14 @@ func TestPairs2x2(t *testing.T) {
 // full lists what is walked on demand; a sample of it is walked always.
 func full(t *testing.T, variable string, cfgs []Config, sample int) []Config {
 	t.Helper()
-	switch {
-	case os.Getenv(variable) != "":
-		return cfgs
-	case testing.Short():
+	if text := os.Getenv(variable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("%s is %q: set it to 1 for all configurations, or to n for every n-th", variable, text)
+		}
+		return every(n, cfgs)
+	}
+	if testing.Short() {
 		sample = 1
 	}
 	t.Logf("%d of %d configurations: set %s=1 for all", sample, len(cfgs), variable)
