@@ -37,7 +37,13 @@ type world struct {
 
 func newWorld(t testing.TB, change ...func(*streams.Config)) *world {
 	t.Helper()
-	servers, err := embedded.Start(t.Context(), embedded.Options{})
+	return newWorldIn(t, embedded.Options{}, change...)
+}
+
+// newWorldIn starts the servers with options.
+func newWorldIn(t testing.TB, o embedded.Options, change ...func(*streams.Config)) *world {
+	t.Helper()
+	servers, err := embedded.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

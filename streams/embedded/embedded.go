@@ -39,10 +39,11 @@ type Servers struct {
 	Brokers []string // addresses of Kafka
 	NATS    string   // URL of NATS
 
-	kafka    *kfake.Cluster
-	nats     *server.Server
-	natsOpts *server.Options
-	scratch  string // removed on Close
+	kafka     *kfake.Cluster
+	kafkaOpts []kfake.Opt
+	nats      *server.Server
+	natsOpts  *server.Options
+	scratch   string // removed on Close
 }
 
 // Start runs both servers; they accept connections when it returns.
@@ -96,10 +97,7 @@ func (s *Servers) StartNATS() error {
 // Close stops both servers and waits until their goroutines have ended.
 func (s *Servers) Close() error {
 	s.StopNATS()
-	if s.kafka != nil {
-		s.kafka.Close()
-		s.kafka = nil
-	}
+	s.StopKafka()
 	if s.scratch == "" {
 		return nil
 	}
@@ -109,8 +107,33 @@ func (s *Servers) Close() error {
 	return nil
 }
 
+// StopKafka stops the broker and waits until it has stopped; StartKafka runs it again.
+func (s *Servers) StopKafka() {
+	if s.kafka != nil {
+		s.kafka.Close()
+		s.kafka = nil
+	}
+}
+
+// StartKafka runs the broker, after StopKafka on the port that it had and with the records of its data folder.
+func (s *Servers) StartKafka() error {
+	cluster, err := kfake.NewCluster(s.kafkaOpts...)
+	if err != nil {
+		return fmt.Errorf("listen (is the port taken?): %w", err)
+	}
+	if s.kafka, s.Brokers = cluster, cluster.ListenAddrs(); len(s.Brokers) != 1 {
+		return fmt.Errorf("%d brokers run where one was asked for", len(s.Brokers))
+	}
+	port, err := Port(s.Brokers[0])
+	if err != nil {
+		return err
+	}
+	s.kafkaOpts = append(s.kafkaOpts, kfake.Ports(port))
+	return nil
+}
+
 func (s *Servers) startKafka(o Options) error {
-	opts := []kfake.Opt{
+	s.kafkaOpts = []kfake.Opt{
 		kfake.NumBrokers(1), kfake.Ports(o.KafkaPort), kfake.DefaultNumPartitions(defaultPartition),
 		kfake.BrokerConfigs(map[string]string{"log.segment.bytes": segmentBytes}),
 		kfake.GroupMinSessionTimeout(100 * time.Millisecond),
@@ -120,17 +143,12 @@ func (s *Servers) startKafka(o Options) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("create its data folder: %w", err)
 		}
-		opts = append(opts, kfake.DataDir(dir))
+		s.kafkaOpts = append(s.kafkaOpts, kfake.DataDir(dir))
 		if o.Sync {
-			opts = append(opts, kfake.SyncWrites())
+			s.kafkaOpts = append(s.kafkaOpts, kfake.SyncWrites())
 		}
 	}
-	cluster, err := kfake.NewCluster(opts...)
-	if err != nil {
-		return fmt.Errorf("listen on port %d (0 is a free one): %w", o.KafkaPort, err)
-	}
-	s.kafka, s.Brokers = cluster, cluster.ListenAddrs()
-	return nil
+	return s.StartKafka()
 }
 
 // startNATS always gives JetStream a folder of its own: without one the server would share a folder under the
