@@ -155,10 +155,19 @@ func torment(ctx context.Context, t *testing.T, log *memlog.Log, doors []*memlog
 		}
 		next := log.Seq() + sequencer.Seq(1+random.IntN(12))
 		short, cancel := context.WithTimeout(ctx, pauseLeast)
-		_ = log.Until(short, func() bool { return log.Seq() >= next })
+		err := log.Until(short, func() bool { return log.Seq() >= next })
 		cancel()
 		door.Release()
+		if err != nil { // nothing moves: heal, and go on when it does
+			heal(doors)
+			next = log.Seq() + 1
+			_ = log.Until(ctx, func() bool { return log.Seq() >= next })
+		}
 	}
+	heal(doors)
+}
+
+func heal(doors []*memlog.Door) {
 	for _, door := range doors {
 		door.Silence(false)
 		door.FailAppends(0)

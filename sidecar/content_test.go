@@ -31,6 +31,56 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// An expected version holds or it does not, with PUT and in a transaction, at once and at the seal.
+func TestExpectedVersions(t *testing.T) {
+	log := newLog()
+	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
+	ctx := background(t)
+	version := func(v uint64) client.WriteOptions { return client.WriteOptions{IfVersion: &v} }
+	put := func(o client.WriteOptions) (uint64, string) {
+		d, err := a.client.Put(ctx, "shard:/x", []byte("x"), o)
+		if err != nil {
+			p := problemIn(t, err)
+			if p.Status != 412 || len(p.ReRead) != 1 || p.Retryable != true {
+				t.Fatalf("put: %+v", p)
+			}
+			return 0, p.Code
+		}
+		return d.Seq, d.Code
+	}
+	one, _ := put(version(0))
+	if _, code := put(version(0)); code != "version_mismatch" {
+		t.Fatalf("created twice: %q", code)
+	}
+	two, code := put(version(one))
+	if code != "" || two <= one {
+		t.Fatalf("replaced: %d %q", two, code)
+	}
+	for _, wrong := range []uint64{one, one - 1, 0} {
+		if _, code := put(version(wrong)); code != "version_mismatch" {
+			t.Fatalf("version %d of %d: %q", wrong, two, code)
+		}
+	}
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	err := tx.Write(ctx, "shard:/x", []byte("y"), version(one))
+	if p := problemIn(t, err); p.Code != "version_mismatch" || p.MovedSeq != two {
+		t.Fatalf("written: %+v", p)
+	}
+	if err := tx.Write(ctx, "shard:/x", []byte("y"), version(two)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	must(b.client.Put(ctx, "shard:/x", []byte("z"), version(two)))(t)
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	if d := must(tx.Seal(ctx))(t); d.Code != "version_mismatch" || d.Scope != "shard:/x" {
+		t.Fatalf("sealed: %+v", d)
+	}
+}
+
 // A large content travels by reference and comes back whole, at every size around the bounds.
 func TestContentSizes(t *testing.T) {
 	log := newLog()

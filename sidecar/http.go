@@ -85,9 +85,10 @@ func (s *Sidecar) newFace() *face {
 func (f *face) busy() bool { return len(f.running) > 0 }
 
 func (s *Sidecar) newServer() *http.Server {
+	longest := s.config.Limits.WaitMost + 30*time.Second // the read deadline would end a handler's context, too
 	return &http.Server{
-		Handler: s.face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		WriteTimeout: s.config.Limits.WaitMost + 30*time.Second, MaxHeaderBytes: 32 << 10,
+		Handler: s.face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest, WriteTimeout: longest,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 	}
 }
 

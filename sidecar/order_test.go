@@ -232,6 +232,11 @@ func TestFaultyLog(t *testing.T) {
 	if err := a.stop(); err != nil {
 		t.Fatal(err)
 	}
+	for _, in := range log.Intents() {
+		if in.Tx != "" && in.N != 1 {
+			t.Errorf("%s: what was repeated got another number", in.ID())
+		}
+	}
 	seen := map[uint64]*topology.Event{}
 	kinds := map[topology.EventKind]int{}
 	for _, ev := range log.Events() {
