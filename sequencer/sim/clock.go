@@ -6,8 +6,16 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// checkLease: a lease that its holder has renewed, as far as the holder knows, does not end by itself.
+// checkLease: a join is answered once while it is remembered, and a lease that its holder has renewed, as far as the
+// holder knows, does not end by itself.
 func (t *truth) checkLease(o *sequencer.Outcome, in *sequencer.Intent) {
+	if o.Kind == sequencer.OutcomeJoined {
+		if seq := t.joins[o.Intent]; seq > t.floor {
+			t.r.fail("%s is answered at %d and at %d", o.Intent, seq, o.Seq)
+		}
+		t.joins[o.Intent] = o.Seq
+		return
+	}
 	if o.Kind != sequencer.OutcomeLeaseEnded || in.Kind != sequencer.IntentTick {
 		return
 	}

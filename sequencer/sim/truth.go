@@ -30,8 +30,10 @@ type truth struct {
 	shards  [numLeaves][]shard            // versions, of shards only
 	winners map[string]*sequencer.Outcome // of branch groups
 	tools   map[toolServer][]sequencer.Tool
-	rested  int  // list is final up to here
-	blind   bool // the workspace has observed: what it then let through breaks the checks of values
+	joins   map[string]sequencer.Seq // by intent
+	refused map[sequencer.TxID]int   // step of the first outcome: a refused seal may have opened its transaction
+	rested  int                      // list is final up to here
+	blind   bool                     // the workspace has observed: what it then let through breaks the checks of values
 }
 
 // write is one scope that an outcome moved.
@@ -66,7 +68,7 @@ type txInfo struct {
 	waitDue   sequencer.Tick    // when that touch has waited long enough
 	due       sequencer.Tick    // the deadline
 	answered  bool              // the hook has given its verdict
-	opened    int               // step of the first outcome
+	opened    int               // step of the first outcome, or before
 	kept      bool              // a successor has its epoch
 }
 
@@ -78,7 +80,8 @@ type owner struct {
 func newTruth(r *run) *truth {
 	return &truth{r: r, fold: sequencer.New(workspace, r.opts.Weaken), rules: sequencer.DefaultRules(),
 		txs: map[sequencer.TxID]*txInfo{}, winners: map[string]*sequencer.Outcome{},
-		tools: map[toolServer][]sequencer.Tool{}}
+		tools: map[toolServer][]sequencer.Tool{}, joins: map[string]sequencer.Seq{},
+		refused: map[sequencer.TxID]int{}}
 }
 
 // ownerAt is who settles the transaction as a view at seq sees it.
@@ -175,6 +178,9 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 	case sequencer.OutcomeRegistered, sequencer.OutcomeUnregistered:
 		t.tools[toolServer{o.Incarnation, o.Server}] = in.Register.Tools
 	case sequencer.OutcomeSelected:
+		if w := t.winners[o.Group]; w != nil && w.Seq > t.floor {
+			t.r.fail("group %s chooses %s at %d after %s at %d", o.Group, o.Winner, o.Seq, w.Winner, w.Seq)
+		}
 		t.winners[o.Group] = o
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 		t.onSealed(info, in)
@@ -194,11 +200,14 @@ func (t *truth) info(o *sequencer.Outcome) *txInfo {
 	}
 	info := t.txs[o.Tx]
 	if info == nil {
+		if _, found := t.refused[o.Tx]; !found {
+			t.refused[o.Tx] = t.r.now
+		}
 		if o.Kind == sequencer.OutcomeRefused && !opened(o) {
 			return nil
 		}
 		info = &txInfo{id: o.Tx, agent: o.Agent, free: t.rules.Observe, owners: []owner{{o.Seq, o.Incarnation}},
-			opened: t.r.now}
+			opened: t.refused[o.Tx]}
 		t.txs[o.Tx] = info
 		t.checkBranch(info, o)
 		info.due = o.Time + t.rules.DeadlineTicks
