@@ -68,6 +68,7 @@ type txInfo struct {
 	waitDue   sequencer.Tick    // when that touch has waited long enough
 	due       sequencer.Tick    // the deadline
 	answered  bool              // the hook has given its verdict
+	verdict   uint32            // the greatest number of one
 	opened    int               // step of the first outcome, or before
 	kept      bool              // a successor has its epoch
 }
@@ -309,9 +310,11 @@ func (t *truth) onVerdict(in *sequencer.Intent) {
 		return
 	}
 	info := t.txs[in.Tx]
-	if info != nil && info.sealed && in.Incarnation == info.owner() && in.Verdict.Footprint == info.seal.Footprint() {
-		info.answered = true
+	if info == nil || in.Incarnation != info.owner() || in.N <= info.verdict {
+		return // a duplicate, or overtaken by a later one
 	}
+	info.verdict = in.N
+	info.answered = info.answered || info.sealed && in.Verdict.Footprint == info.seal.Footprint()
 }
 
 func (t *truth) onDecided(info *txInfo, o *sequencer.Outcome) {
