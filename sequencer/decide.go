@@ -2,8 +2,8 @@ package sequencer
 
 import "slices"
 
-// commit decides a sealed transaction. Its writes enter the window at the decision's seq, and whoever waits with a read
-// of them is refused in this very step.
+// commit decides a sealed transaction. Its writes enter the window at the decision's seq, and whoever waits with a
+// read of them is refused in this very step.
 func (f *Fold) commit(t *tx) {
 	s := t.Seal
 	f.dequeueSeal(t)

@@ -2,8 +2,8 @@ package sequencer
 
 import "slices"
 
-// maxRestsOn bounds what a decision lists of the writers that it rests on; a list of a large subtree may have more. All
-// that the window shows are committed, so none beyond the bound could refuse the seal.
+// maxRestsOn bounds what a decision lists of the writers that it rests on; a list of a large subtree may have more.
+// All that the window shows are committed, so none beyond the bound could refuse the seal.
 const (
 	maxRestsOn      = 512
 	maxRestsOnBytes = 16 << 10
@@ -107,7 +107,8 @@ func (f *Fold) phantomTool(t *tx) finding {
 	sc := f.sidecars.live(t.Incarnation)
 	for _, p := range t.Seal.Pins {
 		if sc == nil || !f.catalogues.has(sc, p) {
-			return finding{code: CodePhantomTool, level: A2, detail: p.Server + "/" + p.Name + " is not in the registry as the plan knew it"}
+			return finding{code: CodePhantomTool, level: A2,
+				detail: p.Server + "/" + p.Name + " is not in the registry as the plan knew it"}
 		}
 	}
 	return finding{}
@@ -120,7 +121,8 @@ func (f *Fold) staleRead(t *tx) finding {
 	}
 	for _, r := range t.Seal.Reads {
 		if r.View < f.floor {
-			return finding{code: CodeTooOld, scope: r.Scope, level: A1, detail: "the read is older than what the workspace remembers"}
+			return finding{code: CodeTooOld, scope: r.Scope, level: A1,
+				detail: "the read is older than what the workspace remembers"}
 		}
 		if why := f.movedRead(r); why.found() {
 			return why
@@ -144,7 +146,8 @@ func (f *Fold) versionMismatch(t *tx) finding {
 			continue
 		}
 		if w.Expect.View < f.floor && !f.weaken.has(WeakenExpectNoFloor) {
-			return finding{code: CodeTooOld, scope: w.Scope, detail: "the expected version is older than what the workspace remembers"}
+			return finding{code: CodeTooOld, scope: w.Scope,
+				detail: "the expected version is older than what the workspace remembers"}
 		}
 		if at, seq, by, found := f.window.after(w.Scope, w.Expect.View); found {
 			return movedBy(CodeVersionMismatch, 0, at, seq, by)
@@ -241,7 +244,8 @@ func (f *Fold) judgeVerdict(t *tx, j *judgement, collect bool) {
 	}
 }
 
-// judgeReads is check 7 for reads: what was granted to an older one, or is decided and not settled, may still move them.
+// judgeReads is check 7 for reads: what was granted to an older one, or is decided and not settled, may still move
+// them.
 func (f *Fold) judgeReads(t *tx, j *judgement, collect bool) {
 	for _, r := range t.Seal.Reads {
 		f.holds.visit(r.Scope, func(_ Scope, b *bound) bool {

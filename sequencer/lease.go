@@ -14,7 +14,9 @@ type sidecars struct {
 func newSidecars() sidecars { return sidecars{} }
 
 func (s *sidecars) find(incarnation Seq) (int, bool) {
-	return slices.BinarySearchFunc(s.list, incarnation, func(sc *SidecarState, i Seq) int { return cmp.Compare(sc.Incarnation, i) })
+	return slices.BinarySearchFunc(s.list, incarnation, func(sc *SidecarState, i Seq) int {
+		return cmp.Compare(sc.Incarnation, i)
+	})
 }
 
 // live returns the sidecar of a live incarnation, or nil.
@@ -224,7 +226,8 @@ func (f *Fold) expiriesOf(t *tx, out []expiry) []expiry {
 		out = append(out, expiry{t.Due, 1, t.Incarnation, t.Order, ends(CodeDeadline, "the deadline has passed")})
 	}
 	if t.VerdictDue != 0 && t.Verdict == 0 && t.VerdictDue <= f.time && !t.Free {
-		out = append(out, expiry{t.VerdictDue, 2, t.Incarnation, t.Order, ends(CodeVetoed, "the hook gave no answer in its bound")})
+		silent := ends(CodeVetoed, "the hook gave no answer in its bound")
+		out = append(out, expiry{t.VerdictDue, 2, t.Incarnation, t.Order, silent})
 	}
 	if t.Waiting != nil && t.Waiting.Due <= f.time {
 		out = append(out, expiry{t.Waiting.Due, 3, t.Incarnation, t.Order, func() { f.endBound(t) }})

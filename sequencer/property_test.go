@@ -179,7 +179,9 @@ func remembered(st *sequencer.State, in *sequencer.Intent) bool {
 			return s.Server == in.Register.Server && s.Generation >= in.Register.Generation
 		})
 	case sequencer.IntentSelect:
-		return slices.ContainsFunc(st.Groups, func(g sequencer.GroupState) bool { return g.ID == in.Select.Group && g.Winner != "" })
+		return slices.ContainsFunc(st.Groups, func(g sequencer.GroupState) bool {
+			return g.ID == in.Select.Group && g.Winner != ""
+		})
 	}
 	return slices.ContainsFunc(st.Txs, func(t sequencer.TxState) bool {
 		return t.ID == in.Tx && slices.ContainsFunc(t.Answers, func(a sequencer.Answer) bool {
@@ -188,8 +190,8 @@ func remembered(st *sequencer.State, in *sequencer.Intent) bool {
 	})
 }
 
-// TestDuplicatesChangeNothing: any intent that was applied before, given again at any later point, makes no outcome and
-// changes nothing while it is remembered.
+// TestDuplicatesChangeNothing: any intent that was applied before, given again at any later point, makes no outcome
+// and changes nothing while it is remembered.
 func TestDuplicatesChangeNothing(t *testing.T) {
 	tried := 0
 	rapid.Check(t, func(rt *rapid.T) {

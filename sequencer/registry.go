@@ -21,7 +21,9 @@ func newCatalogues() catalogues { return catalogues{byHash: map[Hash]*catalogue{
 
 func (c *catalogues) keep(tools []Tool) Hash {
 	tools = slices.Clone(tools)
-	slices.SortFunc(tools, func(a, b Tool) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Signature, b.Signature)) })
+	slices.SortFunc(tools, func(a, b Tool) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Signature, b.Signature))
+	})
 	tools = slices.CompactFunc(tools, func(a, b Tool) bool { return a.Name == b.Name })
 	h := Catalogue{Tools: tools}.hash()
 	if c.byHash[h] == nil {
@@ -43,14 +45,22 @@ func (c *catalogues) release(h Hash) {
 	}
 }
 
+func (sc *SidecarState) server(name string) (at int, found bool) {
+	return slices.BinarySearchFunc(sc.Servers, name, func(s ServerState, name string) int {
+		return cmp.Compare(s.Server, name)
+	})
+}
+
 // has reports whether the sidecar's registry holds the tool exactly as it was pinned.
 func (c *catalogues) has(sc *SidecarState, p Pin) bool {
-	at, found := slices.BinarySearchFunc(sc.Servers, p.Server, func(s ServerState, name string) int { return cmp.Compare(s.Server, name) })
+	at, found := sc.server(p.Server)
 	if !found || !sc.Servers[at].Present {
 		return false
 	}
 	k := c.byHash[sc.Servers[at].Catalogue]
-	i, found := slices.BinarySearchFunc(k.Tools, p.Name, func(t Tool, name string) int { return cmp.Compare(t.Name, name) })
+	i, found := slices.BinarySearchFunc(k.Tools, p.Name, func(t Tool, name string) int {
+		return cmp.Compare(t.Name, name)
+	})
 	return found && k.Tools[i].Signature == p.Signature
 }
 
@@ -75,11 +85,12 @@ func toolBytes(tools []Tool) int {
 // duplicate, or came late.
 func (f *Fold) applyRegister(in *Intent) {
 	sc, r := f.sidecars.live(in.Incarnation), in.Register
-	at, found := slices.BinarySearchFunc(sc.Servers, r.Server, func(s ServerState, name string) int { return cmp.Compare(s.Server, name) })
+	at, found := sc.server(r.Server)
 	if found && r.Generation <= sc.Servers[at].Generation {
 		return
 	}
-	if n := toolBytes(r.Tools); n > int(f.rules.MaxBytes) || f.catalogues.bytes+n > f.openBudget()/2 || !found && len(sc.Servers) >= maxServers {
+	n := toolBytes(r.Tools)
+	if n > int(f.rules.MaxBytes) || f.catalogues.bytes+n > f.openBudget()/2 || !found && len(sc.Servers) >= maxServers {
 		f.refuse(in, nil, finding{code: CodeLimit, detail: "the catalogue is larger than the rules allow"})
 		return
 	}
@@ -148,12 +159,14 @@ func (f *Fold) applySelect(in *Intent) {
 	}
 	g.Winner = s.Winner
 	f.chosen += g.bytes()
-	g.Seq = f.emit(Outcome{Kind: OutcomeSelected, Agent: in.Agent, Incarnation: in.Incarnation, Group: s.Group, Winner: s.Winner})
+	g.Seq = f.emit(Outcome{Kind: OutcomeSelected, Agent: in.Agent, Incarnation: in.Incarnation, Group: s.Group,
+		Winner: s.Winner})
 	for _, t := range f.inOrder(func(t *tx) bool { return t.Group == s.Group && t.undecided() }) {
 		if t.ID == s.Winner {
 			f.wakeTx(t)
 		} else if !t.Free {
-			f.abort(t, finding{code: CodeLostBranch, detail: "another branch of the group was chosen", moved: Writer{Seq: g.Seq, Tx: s.Winner}})
+			f.abort(t, finding{code: CodeLostBranch, detail: "another branch of the group was chosen",
+				moved: Writer{Seq: g.Seq, Tx: s.Winner}})
 		}
 	}
 }

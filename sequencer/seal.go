@@ -242,11 +242,13 @@ func (f *Fold) oversize(s *Seal) finding {
 		return limit("the footprint has %d bytes without contents; the rules allow %d", n, f.rules.MaxBytes)
 	}
 	if n := s.inline(); n > int(f.rules.MaxInlineTotal) {
-		return limit("the inline contents have %d bytes; the rules allow %d: write some by reference", n, f.rules.MaxInlineTotal)
+		return limit("the inline contents have %d bytes; the rules allow %d: write some by reference", n,
+			f.rules.MaxInlineTotal)
 	}
 	for _, w := range s.Shards {
 		if len(w.Content) > int(f.rules.MaxInline) {
-			return limit("%s has %d bytes inline; the rules allow %d: write it by reference", w.Scope, len(w.Content), f.rules.MaxInline)
+			return limit("%s has %d bytes inline; the rules allow %d: write it by reference", w.Scope, len(w.Content),
+				f.rules.MaxInline)
 		}
 		if w.Ref != nil && w.Ref.Size > int64(f.rules.MaxContent) {
 			return limit("%s has %d bytes; the rules allow %d", w.Scope, w.Ref.Size, f.rules.MaxContent)

@@ -64,8 +64,8 @@ func (h *hostile) step(in *sequencer.Intent) {
 	}
 	st := h.fold.State()
 	if h.peak = max(h.peak, sizeOf(reflect.ValueOf(st))); h.peak >= recordLimit {
-		h.t.Fatalf("after %d records the state takes about %d bytes (%d transactions, %d writes, %d joins, %d groups, %d sidecars)",
-			h.at, h.peak, len(st.Txs), len(st.Window), len(st.Joins), len(st.Groups), len(st.Sidecars))
+		h.t.Fatalf("after %d records the state takes about %d bytes: %d transactions, %d writes, %d joins, %d groups",
+			h.at, h.peak, len(st.Txs), len(st.Window), len(st.Joins), len(st.Groups))
 	}
 }
 
@@ -88,48 +88,57 @@ func TestKeptBytesAreBounded(t *testing.T) {
 	h := newHostile(t)
 	h.join("a")
 	for i := range 3_000 {
-		in := &sequencer.Intent{Tx: sequencer.TxID(fmt.Sprintf("t%d", i)), N: 1, Agent: "a", Incarnation: 1, Base: h.fold.Seq()}
-		list := scopes(i, 1+i%250)
-		switch i % 4 {
-		case 0:
-			in.Kind, in.Begin = sequencer.IntentBegin, &sequencer.Begin{Mode: sequencer.Ordered}
-			for _, s := range list {
-				in.Begin.May = append(in.Begin.May, sequencer.Want{Scope: s, Access: sequencer.WriteAccess})
-			}
-		case 1:
-			in.Kind, in.Touch = sequencer.IntentTouch, &sequencer.Touch{}
-			for _, s := range list {
-				in.Touch.Wants = append(in.Touch.Wants, sequencer.Want{Scope: s, Access: sequencer.WriteAccess})
-			}
-		case 2:
-			in.Kind, in.Seal = sequencer.IntentSeal, &sequencer.Seal{Effects: []sequencer.Effect{{Class: sequencer.ClassBufferable, Scopes: list}}}
-		case 3:
-			in.Kind, in.Seal = sequencer.IntentSeal, &sequencer.Seal{Hook: true, ReadFrom: []sequencer.TxID{"t0", "t4"}}
-			for j := range i % 60 {
-				in.Seal.Shards = append(in.Seal.Shards, sequencer.ShardWrite{Scope: sequencer.Scope(fmt.Sprintf("shard:/%d/%d", i, j)),
-					Content: []byte(strings.Repeat("c", 2_000))})
-			}
-		}
+		in := large(i)
+		in.Base = h.fold.Seq()
 		h.step(in)
 	}
 	for i := range 6_000 {
 		id := sequencer.TxID(fmt.Sprintf("w%d", i))
+		scope := sequencer.Scope("shard:/" + strings.Repeat("y", 500) + "/" + string(id))
 		h.step(&sequencer.Intent{Kind: sequencer.IntentSeal, Tx: id, N: 1, Agent: "a", Incarnation: 1, Base: h.fold.Seq(),
-			Seal: &sequencer.Seal{Shards: []sequencer.ShardWrite{{Scope: sequencer.Scope("shard:/" + strings.Repeat("y", 500) + "/" + string(id))}}}})
+			Seal: &sequencer.Seal{Shards: []sequencer.ShardWrite{{Scope: scope}}}})
 	}
 	t.Logf("at most about %d bytes", h.peak)
 }
 
-// TestRememberedBytesAreBounded: what is remembered of the past, of every kind, with long names.
-func TestRememberedBytesAreBounded(t *testing.T) {
-	for name, make := range map[string]func(i int) *sequencer.Intent{
+// large makes the i-th transaction with a large footprint: declared, touched, gated, or of shards.
+func large(i int) *sequencer.Intent {
+	in := &sequencer.Intent{Tx: sequencer.TxID(fmt.Sprintf("t%d", i)), N: 1, Agent: "a", Incarnation: 1}
+	list := scopes(i, 1+i%250)
+	var wants []sequencer.Want
+	for _, s := range list {
+		wants = append(wants, sequencer.Want{Scope: s, Access: sequencer.WriteAccess})
+	}
+	switch i % 4 {
+	case 0:
+		in.Kind, in.Begin = sequencer.IntentBegin, &sequencer.Begin{Mode: sequencer.Ordered, May: wants}
+	case 1:
+		in.Kind, in.Touch = sequencer.IntentTouch, &sequencer.Touch{Wants: wants}
+	case 2:
+		in.Kind = sequencer.IntentSeal
+		in.Seal = &sequencer.Seal{Effects: []sequencer.Effect{{Class: sequencer.ClassBufferable, Scopes: list}}}
+	case 3:
+		in.Kind = sequencer.IntentSeal
+		in.Seal = &sequencer.Seal{Hook: true, ReadFrom: []sequencer.TxID{"t0", "t4"}}
+		for j := range i % 60 {
+			w := sequencer.ShardWrite{Scope: sequencer.Scope(fmt.Sprintf("shard:/%d/%d", i, j)), Content: make([]byte, 2_000)}
+			in.Seal.Shards = append(in.Seal.Shards, w)
+		}
+	}
+	return in
+}
+
+// pasts are intents of which each leaves something behind, by what.
+func pasts() map[string]func(i int) *sequencer.Intent {
+	id := func(length, i int) string { return fmt.Sprintf("%s%d", strings.Repeat("t", length), i) }
+	return map[string]func(i int) *sequencer.Intent{
 		"aborts": func(i int) *sequencer.Intent {
-			return &sequencer.Intent{Kind: sequencer.IntentAbort, Tx: sequencer.TxID(fmt.Sprintf("%s%d", strings.Repeat("t", 500), i)), N: 1}
+			return &sequencer.Intent{Kind: sequencer.IntentAbort, Tx: sequencer.TxID(id(500, i)), N: 1}
 		},
 		"reads of much": func(i int) *sequencer.Intent {
 			s := &sequencer.Seal{Reads: []sequencer.Read{{Scope: "shard:/", View: sequencer.Seq(i + 1)}},
 				Shards: []sequencer.ShardWrite{{Scope: sequencer.Scope(fmt.Sprintf("shard:/%d", i))}}}
-			return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: sequencer.TxID(fmt.Sprintf("%s%d", strings.Repeat("t", 50), i)), N: 1, Seal: s}
+			return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: sequencer.TxID(id(50, i)), N: 1, Seal: s}
 		},
 		"wide writes": func(i int) *sequencer.Intent {
 			s := &sequencer.Seal{}
@@ -137,30 +146,33 @@ func TestRememberedBytesAreBounded(t *testing.T) {
 				scope := fmt.Sprintf("shard:/%s/%d/%d", strings.Repeat("s", 950), i, j)
 				s.Shards = append(s.Shards, sequencer.ShardWrite{Scope: sequencer.Scope(scope)})
 			}
-			return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: sequencer.TxID(fmt.Sprintf("t%d", i)), N: 1, Seal: s}
+			return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: sequencer.TxID(id(1, i)), N: 1, Seal: s}
 		},
 		"groups": func(i int) *sequencer.Intent {
-			return &sequencer.Intent{Kind: sequencer.IntentSelect,
-				Select: &sequencer.Select{Group: fmt.Sprintf("%s%d", strings.Repeat("g", 500), i), Winner: "w"}}
+			return &sequencer.Intent{Kind: sequencer.IntentSelect, Select: &sequencer.Select{Group: id(500, i), Winner: "w"}}
 		},
 		"joins": func(i int) *sequencer.Intent {
-			return &sequencer.Intent{Kind: sequencer.IntentJoin, Join: &sequencer.Join{ID: fmt.Sprintf("%s%d", strings.Repeat("j", 500), i)}}
+			return &sequencer.Intent{Kind: sequencer.IntentJoin, Join: &sequencer.Join{ID: id(500, i)}}
 		},
 		"catalogues": func(i int) *sequencer.Intent {
-			return &sequencer.Intent{Kind: sequencer.IntentRegister, Register: &sequencer.Register{Server: fmt.Sprintf("s%d", i),
-				Generation: 1, Tools: []sequencer.Tool{{Name: fmt.Sprint(i), Signature: strings.Repeat("x", 20_000)}}}}
+			tools := []sequencer.Tool{{Name: fmt.Sprint(i), Signature: strings.Repeat("x", 20_000)}}
+			return &sequencer.Intent{Kind: sequencer.IntentRegister,
+				Register: &sequencer.Register{Server: id(1, i), Generation: 1, Tools: tools}}
 		},
-	} {
+	}
+}
+
+// TestRememberedBytesAreBounded: what is remembered of the past, of every kind, with long names.
+func TestRememberedBytesAreBounded(t *testing.T) {
+	for name, past := range pasts() {
 		t.Run(name, func(t *testing.T) {
 			h := newHostile(t)
 			h.join("a")
 			for i := range 3_000 {
-				in := make(i)
-				in.Agent, in.Base = "a", h.fold.Seq()
-				if in.Kind != sequencer.IntentJoin {
-					in.Incarnation = 1
-				} else {
-					in.Base, in.Agent = 0, "b"
+				in := past(i)
+				in.Agent, in.Incarnation, in.Base = "a", 1, h.fold.Seq()
+				if in.Kind == sequencer.IntentJoin {
+					in.Agent, in.Incarnation, in.Base = "b", 0, 0
 				}
 				h.step(in)
 			}

@@ -64,11 +64,13 @@ func putTxState(e *encoder, t *TxState) {
 	for _, s := range []string{string(t.ID), t.Agent, t.Group, t.VerdictWhy, string(t.Code), string(t.Would)} {
 		e.str(s)
 	}
-	for _, v := range []uint64{t.Order, uint64(t.Incarnation), uint64(t.Owner), uint64(t.Base), uint64(t.Mode), uint64(t.Epoch),
-		uint64(t.Phase), uint64(t.Due), uint64(t.VerdictDue), uint64(t.Verdict + 1), uint64(t.SealLevels), uint64(t.Decision)} {
+	for _, v := range []uint64{t.Order, uint64(t.Incarnation), uint64(t.Owner), uint64(t.Base), uint64(t.Mode),
+		uint64(t.Epoch), uint64(t.Phase), uint64(t.Due), uint64(t.VerdictDue), uint64(t.Verdict + 1),
+		uint64(t.SealLevels), uint64(t.Decision)} {
 		e.num(v)
 	}
-	for _, v := range []bool{t.Observe, t.Free, t.Succeeded, t.Unclean, t.Levels != nil, t.Waiting != nil, t.Seal != nil} {
+	for _, v := range []bool{t.Observe, t.Free, t.Succeeded, t.Unclean, t.Levels != nil, t.Waiting != nil,
+		t.Seal != nil} {
 		e.flag(v)
 	}
 	if t.Levels != nil {
@@ -124,7 +126,8 @@ func Restore(st State, weaken Weaken) (*Fold, error) {
 		c.Servers = append([]ServerState(nil), sc.Servers...)
 		for _, s := range c.Servers {
 			if s.Present && f.catalogues.keep(byHash[s.Catalogue]) != s.Catalogue {
-				return nil, fmt.Errorf("sequencer: restore %s: the catalogue of server %s is missing from the state", st.Workspace, s.Server)
+				return nil, fmt.Errorf("sequencer: restore %s: the catalogue of server %s is missing from the state",
+					st.Workspace, s.Server)
 			}
 		}
 		f.sidecars.add(&c)

@@ -69,7 +69,8 @@ func (f *Fold) applyUnknown(in *Intent) {
 	t := f.openTx(in)
 	if f.lostBranch(t) {
 		g := f.groups[t.Group]
-		f.abort(t, finding{code: CodeLostBranch, detail: "another branch of the group was chosen", moved: Writer{Seq: g.Seq, Tx: g.Winner}})
+		f.abort(t, finding{code: CodeLostBranch, detail: "another branch of the group was chosen",
+			moved: Writer{Seq: g.Seq, Tx: g.Winner}})
 		t.answer(in, t.Decision)
 		return
 	}

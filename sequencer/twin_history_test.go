@@ -37,7 +37,8 @@ type history struct {
 func newHistory() *history { return &history{pair: newPair(), last: map[string]uint32{}} }
 
 func (h *history) scope() sequencer.Scope {
-	return pick(&h.dice, sequencer.Scope("doc:/a"), "doc:/b", "doc:/a/x", "doc:/a/y", "shard:/s", "shard:/t", "shard:/s/x",
+	return pick(&h.dice, sequencer.Scope("doc:/a"), "doc:/b", "doc:/a/x", "doc:/a/y", "shard:/s", "shard:/t",
+		"shard:/s/x",
 		"doc:/*/x", "doc:/*", "shard:/*")
 }
 
@@ -114,8 +115,9 @@ func (h *history) next() *sequencer.Intent {
 
 // kind draws a verb; zero stands for a duplicate.
 func (h *history) kind() sequencer.IntentKind {
-	kinds := [...]sequencer.IntentKind{0, sequencer.IntentJoin, sequencer.IntentBegin, sequencer.IntentTouch, sequencer.IntentSeal,
-		sequencer.IntentAbort, sequencer.IntentSettle, sequencer.IntentAdopt, sequencer.IntentRetract, sequencer.IntentSelect,
+	kinds := [...]sequencer.IntentKind{0, sequencer.IntentJoin, sequencer.IntentBegin,
+		sequencer.IntentTouch, sequencer.IntentSeal, sequencer.IntentAbort, sequencer.IntentSettle, sequencer.IntentAdopt,
+		sequencer.IntentRetract, sequencer.IntentSelect,
 		sequencer.IntentRegister, sequencer.IntentUnregister, sequencer.IntentVerdict, sequencer.IntentWatermark,
 		sequencer.IntentRules, sequencer.IntentTick}
 	weights := [...]int{5, 2, 8, 21, 23, 4, 9, 3, 1, 1, 3, 1, 6, 6, 3, 4} // 100
@@ -204,14 +206,16 @@ func (h *history) payload(in *sequencer.Intent) {
 	case sequencer.IntentSeal:
 		in.Seal = h.seal(in.Tx)
 	case sequencer.IntentAbort:
-		in.Abort = &sequencer.Abort{Code: pick(&h.dice, "", sequencer.CodeToolFailed, sequencer.CodeStaleRead, sequencer.CodeVetoed)}
+		codes := []sequencer.Code{"", sequencer.CodeToolFailed, sequencer.CodeStaleRead, sequencer.CodeVetoed}
+		in.Abort = &sequencer.Abort{Code: pick(&h.dice, codes...)}
 	case sequencer.IntentSettle:
 		in.Settle = h.settle(in.Tx)
 	case sequencer.IntentSelect:
 		in.Select = &sequencer.Select{Group: pick(&h.dice, "g", "h"), Winner: h.id()}
 	case sequencer.IntentRegister, sequencer.IntentUnregister:
 		tool := sequencer.Tool{Name: pick(&h.dice, "t", "u"), Signature: pick(&h.dice, "1", "1", "2")}
-		in.Register = &sequencer.Register{Server: "s", Generation: uint64(1 + h.n(4)), Tools: []sequencer.Tool{tool, {Name: "t", Signature: "1"}}}
+		in.Register = &sequencer.Register{Server: "s", Generation: uint64(1 + h.n(4)),
+			Tools: []sequencer.Tool{tool, {Name: "t", Signature: "1"}}}
 	case sequencer.IntentVerdict:
 		in.Verdict = &sequencer.Verdict{Yes: !h.rarely(4)}
 		if t := h.twin.tx(in.Tx); t != nil && !h.rarely(8) {
@@ -273,7 +277,8 @@ func (h *history) seal(id sequencer.TxID) *sequencer.Seal {
 	}
 	effect := func(class sequencer.Class, scopes ...sequencer.Scope) {
 		known := class == sequencer.ClassReversible || class == sequencer.ClassKnownOutcome
-		s.Effects = append(s.Effects, sequencer.Effect{Index: uint32(len(s.Effects)), Class: class, Scopes: scopes, Known: known})
+		e := sequencer.Effect{Index: uint32(len(s.Effects)), Class: class, Scopes: scopes, Known: known}
+		s.Effects = append(s.Effects, e)
 	}
 	if t := h.twin.tx(id); t != nil {
 		for _, g := range t.grants {
@@ -323,7 +328,8 @@ func (h *history) settle(id sequencer.TxID) *sequencer.Settle {
 	if t := h.twin.tx(id); t != nil {
 		for _, hold := range t.holds() {
 			if !h.rarely(3) {
-				s.Effects = append(s.Effects, sequencer.Settled{Index: uint32(len(s.Effects)), Scopes: []sequencer.Scope{hold.Scope}, Result: result()})
+				e := sequencer.Settled{Index: uint32(len(s.Effects)), Scopes: []sequencer.Scope{hold.Scope}, Result: result()}
+				s.Effects = append(s.Effects, e)
 			}
 		}
 	}

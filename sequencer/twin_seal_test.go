@@ -1,7 +1,6 @@
 package sequencer_test
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -268,21 +267,6 @@ func (w *twin) mismatch(t *twinTx) *twinFinding {
 	return nil
 }
 
-func mover(e sequencer.WindowState) sequencer.Writer {
-	return sequencer.Writer{Seq: e.Seq, Tx: e.Writer.Tx, Residue: e.Writer.Residue}
-}
-
-// lastWrite is the latest overlapping write, of several of one seq that with the smallest scope text.
-func (w *twin) lastWrite(scope sequencer.Scope) sequencer.WindowState {
-	var last sequencer.WindowState
-	for _, e := range w.window {
-		if e.Scope.Overlaps(scope) && (e.Seq > last.Seq || e.Seq == last.Seq && e.Scope < last.Scope) {
-			last = e
-		}
-	}
-	return last
-}
-
 // judge is what is asked in every step: checks 1 and 4 to 7, the first that does not hold.
 func (w *twin) judge(t *twinTx) *twinMet {
 	m := &twinMet{}
@@ -368,49 +352,4 @@ func (w *twin) checkSeven(t *twinTx, m *twinMet) {
 			}
 		}
 	}
-}
-
-// write enters scopes into the window and refuses the reads and versions of others that it overtakes.
-func (w *twin) write(t *twinTx, scopes []sequencer.Scope, by func(sequencer.Scope,
-	sequencer.Writer) sequencer.Writer) []sequencer.Write {
-	var out []sequencer.Write
-	for _, scope := range scopes {
-		last := w.lastWrite(scope)
-		former := mover(last)
-		out = append(out, sequencer.Write{Scope: scope, Former: former, Writer: by(scope, former)})
-	}
-	for _, x := range out {
-		w.window = slices.DeleteFunc(w.window, func(e sequencer.WindowState) bool { return e.Scope == x.Scope })
-		w.window = append(w.window, sequencer.WindowState{Scope: x.Scope, Seq: w.seq + 1, Writer: x.Writer})
-		for _, u := range w.txs {
-			if u != t && u.phase == sequencer.PhaseSealed && u.stale == nil {
-				u.stale = w.overtaken(u, x.Scope, sequencer.Writer{Seq: w.seq + 1, Tx: t.id})
-			}
-		}
-	}
-	return out
-}
-
-// overtaken finds the read or expected version of a waiting transaction that a write has passed.
-func (w *twin) overtaken(u *twinTx, scope sequencer.Scope, by sequencer.Writer) *twinFinding {
-	var list []*twinFinding
-	for _, r := range u.seal.Reads {
-		list = append(list, &twinFinding{code: sequencer.CodeStaleRead, level: sequencer.A1, scope: r.Scope, moved: by})
-	}
-	for _, x := range u.seal.Shards {
-		if x.Expect != nil {
-			list = append(list, &twinFinding{code: sequencer.CodeVersionMismatch, scope: x.Scope, moved: by})
-		}
-	}
-	slices.SortStableFunc(list, func(a, b *twinFinding) int {
-		return cmp.Or(bySegments(a.scope, b.scope), cmp.Compare(a.code, b.code)) // at one scope the read first
-	})
-	for _, f := range list {
-		if f.scope.Overlaps(scope) {
-			if f = u.enforce(f); f != nil {
-				return f
-			}
-		}
-	}
-	return nil
 }

@@ -79,7 +79,9 @@ func (t *tx) answer(in *Intent, seq Seq) { t.remember(Answer{in.Kind, in.Incarna
 // remember replaces the answer to the latest intent of its kind. One that waited while a later one was refused is
 // answered after it: the greatest number stays, so that the later one's duplicate is known.
 func (t *tx) remember(a Answer) {
-	at, found := slices.BinarySearchFunc(t.Answers, a.Kind, func(a Answer, k IntentKind) int { return int(a.Kind) - int(k) })
+	at, found := slices.BinarySearchFunc(t.Answers, a.Kind, func(a Answer, k IntentKind) int {
+		return int(a.Kind) - int(k)
+	})
 	if !found {
 		t.Answers = slices.Insert(t.Answers, at, a)
 	}
