@@ -107,7 +107,7 @@ func TestTwin(t *testing.T) {
 			}
 		}
 	})
-	if n >= 20_000 && !t.Failed() {
+	if n >= 50_000 && !t.Failed() {
 		seen.complete(t)
 	}
 }
