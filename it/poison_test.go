@@ -61,7 +61,10 @@ func TestPoison(t *testing.T) {
 	if links := chainOf(t, late); len(links) == 0 {
 		t.Error("a late sidecar has no chain")
 	}
-	t.Logf("%s; %d records parked", rec.Figures(), len(want))
+	if n := d.Count(t, "hence_processor_restarts_total"); n != 0 {
+		t.Errorf("processors were built again %v times", n)
+	}
+	t.Logf("%s; %d records parked, counted %v times", rec.Figures(), len(want), d.Count(t, "hence_records_parked_total"))
 }
 
 // poisons are records of one topic that its readers cannot use.
