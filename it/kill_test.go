@@ -23,6 +23,14 @@ const (
 	goOn     = 90 * time.Second // from a kill until further tasks are committed
 )
 
+// The parts that are killed.
+const (
+	processors = "processors"
+	oneSidecar = "sidecar"
+	theNATS    = "NATS"
+	broker     = "broker"
+)
+
 // child is one line of the demo's standard error.
 type child struct {
 	Role    string `json:"role"`
@@ -90,7 +98,10 @@ func TestKill(t *testing.T) {
 	rounds := number(t, "HENCE_IT_KILLS", 1)
 	servers := harness.StartOwn(t)
 	landed, void := map[string]int{}, map[string]int{}
-	for round := 1; round <= rounds; round++ {
+	enough := func() bool {
+		return min(landed[processors], landed[oneSidecar], landed[theNATS], landed[broker]) >= rounds
+	}
+	for round := 1; !enough() && round <= 2*rounds; round++ { // a void kill is made up for
 		kills, open := killRound(t, servers, round)
 		for i, k := range kills {
 			if open[i] == 0 {
@@ -106,10 +117,8 @@ func TestKill(t *testing.T) {
 		}
 	}
 	t.Logf("kills that landed: %v, void: %v", landed, void)
-	for _, part := range []string{"processors", "sidecar", "NATS", "broker"} {
-		if landed[part] == 0 {
-			t.Errorf("no kill of the %s landed with a transaction open", part)
-		}
+	if !enough() {
+		t.Errorf("want %d of each with a transaction open", rounds)
 	}
 }
 
@@ -127,10 +136,10 @@ func killRound(t *testing.T, servers *harness.Servers, round int) (kills []landi
 		name string
 		kill func() time.Duration // returns once the part serves again
 	}{
-		{"processors", func() time.Duration { return killChild(t, kids, "streams", "") }},
-		{"sidecar", func() time.Duration { return killChild(t, kids, "sidecar", "agent-1") }},
-		{"NATS", func() time.Duration { return timed(func() { servers.KillNATS(t); servers.UpNATS(t) }) }},
-		{"broker", func() time.Duration { return timed(func() { servers.KillKafka(t); servers.UpKafka(t) }) }},
+		{processors, func() time.Duration { return killChild(t, kids, "streams", "") }},
+		{oneSidecar, func() time.Duration { return killChild(t, kids, "sidecar", "agent-1") }},
+		{theNATS, func() time.Duration { return timed(func() { servers.KillNATS(t); servers.UpNATS(t) }) }},
+		{broker, func() time.Duration { return timed(func() { servers.KillKafka(t); servers.UpKafka(t) }) }},
 	} {
 		if !progress.reach(t, done, goOn, demo) {
 			t.Logf("the demo ended before the %s was killed", part.name)

@@ -181,7 +181,6 @@ type attempt struct {
 	effects []*effect
 	touches []sequencer.TouchReport
 	writes  []sequencer.ShardWrite
-	pins    []sequencer.Pin
 	from    []sequencer.TxID
 
 	touch     uint32 // the touch that is waited for

@@ -23,7 +23,7 @@ type swarm struct {
 	wide, expect, unkeyed, lookup  float64 // per operation
 	levels, observe, may, group    float64 // per program
 	hook, veto, pins, readFrom     float64
-	sloppy, quit, pest, failAbort  float64
+	sloppy, quit, pest             float64
 	twoLanes, registry, rulesTurns float64
 	watch                          bool // the whole workspace comes to observe
 	rules                          sequencer.Rules
