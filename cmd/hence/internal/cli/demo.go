@@ -29,6 +29,7 @@ type demoCmd struct {
 	Brokers     []string `placeholder:"HOST:PORT" help:"Kafka of a running cluster; without it all is embedded."`
 	NATS        string   `name:"nats" placeholder:"URL" help:"NATS server of that cluster."`
 	Replication int      `default:"1" help:"Copies of each partition where topics are created."`
+	Partitions  int32    `default:"8" help:"Partitions of each topic: a power of two, as the cluster has them."`
 
 	Processes bool `help:"Run processors and sidecars as child processes, and start killed ones again."`
 
@@ -51,7 +52,8 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 	cfg := demo.Config{
 		Data: c.Data, Split: c.Split, Agents: c.Agents, Tasks: c.Tasks, Think: c.Think, Seed: c.Seed,
 		Observe: c.Mode == "observe", Order: c.Order, Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
-		Processes: c.Processes, Announce: s.Err, Progress: s.Err, Terminal: isTerminal(s.Err), Logger: c.logger(s.Err),
+		Partitions: c.Partitions, Processes: c.Processes, Announce: s.Err, Progress: s.Err,
+		Terminal: isTerminal(s.Err), Logger: c.logger(s.Err),
 	}
 	if c.Processes {
 		if cfg.Program, err = os.Executable(); err != nil {

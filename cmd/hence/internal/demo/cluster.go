@@ -30,6 +30,7 @@ type ground struct {
 	brokers     []string
 	nats        string
 	replication int
+	partitions  int32
 	workspace   string
 	dir         string // for journals and caches
 	logger      *slog.Logger
@@ -37,7 +38,8 @@ type ground struct {
 
 func (g *ground) streams() streams.Config {
 	return streams.Config{
-		Brokers: g.brokers, NATS: g.nats, Replication: g.replication, Instance: g.workspace, Logger: g.logger,
+		Brokers: g.brokers, NATS: g.nats, Replication: g.replication, Partitions: g.partitions,
+		Instance: g.workspace, Logger: g.logger,
 	}
 }
 
@@ -136,6 +138,7 @@ func (p *processes) spec(command, name string, env []string, own ...string) Spec
 				listen = strings.TrimPrefix(address, "http://")
 			}
 			args := []string{command, "--brokers", strings.Join(p.brokers, ","), "--nats", p.nats,
+				"--partitions", strconv.Itoa(int(p.partitions)),
 				"--listen", listen, "--with-parent", "--output", "json"}
 			return append(args, own...)
 		},

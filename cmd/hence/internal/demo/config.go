@@ -36,6 +36,7 @@ type Config struct {
 	Brokers     []string // empty: embedded servers
 	NATS        string   // of the same cluster as Brokers
 	Replication int      // of the topics, where they have to be created
+	Partitions  int32    // of each topic; 0: the default
 
 	Processes bool      // processors and sidecars as child processes of Program
 	Program   string    // the binary; its arguments are those of package cli

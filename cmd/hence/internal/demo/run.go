@@ -60,7 +60,7 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 	stopProgress := r.progress.show(r.cfg.Progress, r.cfg.Terminal)
 	defer stopProgress()
 	g := &ground{brokers: r.cfg.Brokers, nats: r.cfg.NATS, replication: r.cfg.Replication,
-		workspace: r.workspace, dir: dir, logger: r.cfg.Logger}
+		partitions: r.cfg.Partitions, workspace: r.workspace, dir: dir, logger: r.cfg.Logger}
 	r.ground = g
 	if len(g.brokers) == 0 {
 		servers, err := embedded.Start(ctx, embedded.Options{})
