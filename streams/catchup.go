@@ -40,6 +40,10 @@ func (f *follower) fromStream(ctx context.Context) error {
 	if err != nil {
 		return errStream
 	}
+	// What was pushed before this answer lies in the subscription by now: it came by the same connection.
+	if err := f.takePushed(); err != nil {
+		return err
+	}
 	if o.Seq < f.next {
 		return f.unless(len(f.ahead) == 0)
 	}

@@ -211,16 +211,16 @@ func TestDamagedDelivery(t *testing.T) {
 			damaged := w.cfg
 			damaged.Faults = faults
 			bad := w.follow(w.dial(damaged), "shop")
-			for range 300 {
+			for range 150 {
 				a.write("orders/1", "x")
 			}
-			w.decided(v, "ann-300")
+			w.decided(v, "ann-150")
 			w.until("the damaged view", func() bool { return bad.len() >= v.len() })
 			if v.all()[v.len()-1].Chain != bad.all()[v.len()-1].Chain {
 				t.Error("the chains differ")
 			}
 			t.Logf("quiet %v, damaged %v", v.ways, bad.ways)
-			if faults.DropEvery > 0 && bad.ways[streams.WayNATS] >= 301 {
+			if faults.DropEvery > 0 && bad.by(streams.WayNATS) >= 151 {
 				t.Error("nothing was dropped")
 			}
 		})

@@ -59,6 +59,7 @@ type follower struct {
 	partition int32
 	apply     func(*sequencer.Outcome, Way) error
 	woken     chan bool // true: NATS came or went
+	live      chan *nats.Msg
 
 	next   sequencer.Seq
 	ahead  map[sequencer.Seq]early
@@ -89,9 +90,9 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 	f := &follower{c: c, workspace: workspace, partition: topology.PartitionOf(workspace, c.cfg.Partitions),
 		apply: apply, woken: make(chan bool, 1), next: after + 1, offset: -1, seenEnd: -1,
 		ahead: make(map[sequencer.Seq]early), faults: faultCounter{Faults: c.cfg.Faults}}
-	live := make(chan *nats.Msg, liveBuffer)
+	f.live = make(chan *nats.Msg, liveBuffer)
 	if c.nats != nil {
-		sub, err := c.nats.ChanSubscribe(topology.DecisionSubject(workspace), live)
+		sub, err := c.nats.ChanSubscribe(topology.DecisionSubject(workspace), f.live)
 		if err != nil {
 			return fmt.Errorf("follow %s: %w", workspace, err)
 		}
@@ -106,7 +107,7 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 		c.mu.Unlock()
 		f.stopTail()
 	}()
-	err := f.run(ctx, live)
+	err := f.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return ctx.Err()
 	}
@@ -114,7 +115,7 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 }
 
 // run is the follower's loop; everything it knows is touched here only.
-func (f *follower) run(ctx context.Context, live <-chan *nats.Msg) error {
+func (f *follower) run(ctx context.Context) error {
 	clock := f.c.cfg.Clock
 	f.due = clock.Now().Add(silenceMin)
 	if err := f.catchUp(ctx); err != nil {
@@ -125,12 +126,8 @@ func (f *follower) run(ctx context.Context, live <-chan *nats.Msg) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case m := <-live:
-			for _, m := range f.faults.pass(m) {
-				if err = f.message(m); err != nil {
-					return err
-				}
-			}
+		case m := <-f.live:
+			err = f.pushed(m)
 		case t := <-f.tailed():
 			err = f.fromTail(t)
 		case changed := <-f.woken:
@@ -154,6 +151,30 @@ func (f *follower) run(ctx context.Context, live <-chan *nats.Msg) error {
 func (f *follower) lookWithin(d time.Duration) {
 	if at := f.c.cfg.Clock.Now().Add(d); at.Before(f.due) {
 		f.due = at
+	}
+}
+
+// pushed takes a message of the subscription, as the test's faults leave it.
+func (f *follower) pushed(m *nats.Msg) error {
+	for _, m := range f.faults.pass(m) {
+		if err := f.message(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takePushed takes what the subscription has already.
+func (f *follower) takePushed() error {
+	for {
+		select {
+		case m := <-f.live:
+			if err := f.pushed(m); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
 	}
 }
 
