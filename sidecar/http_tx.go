@@ -48,12 +48,8 @@ func (s *Sidecar) beginOf(in *api.Begin) (*sequencer.Begin, error) {
 	if in.DeadlineMs < 0 || in.DeadlineMs > maxDeadlineMs {
 		return nil, problem(codeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
 	}
-	if len(in.Group) > maxNameBytes || strings.ContainsFunc(in.Group, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, problem(codeBadRequest, "group has more than %d characters, or one that is not printable ASCII",
-			maxNameBytes)
-	}
 	tick := int(tickLength.Milliseconds())
-	return &sequencer.Begin{Mode: mode, Observe: in.Observe || s.config.Observe, Levels: levels, Group: in.Group,
+	return &sequencer.Begin{Mode: mode, Observe: in.Observe || s.config.Observe, Levels: levels,
 		DeadlineTicks: sequencer.Tick((in.DeadlineMs + tick - 1) / tick)}, nil
 }
 

@@ -20,7 +20,6 @@ type BeginOptions struct {
 	Observe    bool
 	Levels     string // L0 to L4, or a list of anomalies
 	DeadlineMs int
-	Group      string
 }
 
 // WriteOptions say more of a write; the zero value is an unconditional write of bytes.
@@ -52,7 +51,7 @@ type Tx struct {
 // Begin opens a transaction.
 func (c *Client) Begin(ctx context.Context, o BeginOptions) (*Tx, error) {
 	t := &Tx{client: c}
-	in := api.Begin{Mode: o.Mode, Observe: o.Observe, Levels: o.Levels, DeadlineMs: o.DeadlineMs, Group: o.Group}
+	in := api.Begin{Mode: o.Mode, Observe: o.Observe, Levels: o.Levels, DeadlineMs: o.DeadlineMs}
 	if err := c.json(ctx, http.MethodPost, c.inWorkspace("/tx"), nil, in, &t.opened); err != nil {
 		return nil, err
 	}
