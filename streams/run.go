@@ -27,6 +27,7 @@ const (
 	restartMax   = 5 * time.Second
 	restartCalm  = 10 * time.Second // a run that lasted longer starts over with the shortest pause
 	handOverIn   = 3 * time.Second  // what a partition that is given up may take to write its states
+	giveUpIn     = 6 * time.Second  // from the end of a run: longer than a hand-over and a farewell take
 	lagReportIn  = time.Second
 	startCheckIn = 10 * time.Second
 )
@@ -65,7 +66,7 @@ func Run(ctx context.Context, cfg Config) error {
 	m := newMetrics(cfg.Metrics)
 	out := natsOut{conn: conn, metrics: m}
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer awaitEnd(&wg, cfg.Clock, client.Close)
 	wg.Go(func() { out.keepStream(ctx, cfg, changed) })
 	for _, build := range []func(*base) processor{
 		func(b *base) processor { return newSeqProcessor(b, out) },
@@ -76,6 +77,22 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// awaitEnd waits for the processors. They wait for the acknowledgement of all that they emitted, and without a broker
+// that would be for ever: after a bound the rest is given up. No offset has passed it, so a later run emits it again.
+func awaitEnd(processors *sync.WaitGroup, clock Clock, giveUp func()) {
+	ended := make(chan struct{})
+	go func() {
+		processors.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-clock.After(giveUpIn):
+		giveUp()
+		<-ended
+	}
 }
 
 // startable refuses to start on topics that would split or lose state.
