@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
 )
+
+// orphanBound is how long a process may take to end once its parent is gone.
+const orphanBound = 10 * time.Second
 
 // parent ties a process to the one that started it.
 type parent struct {
@@ -19,10 +23,13 @@ type parent struct {
 func (p parent) bind(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if p.WithParent {
-		// This goroutine ends with the process: a read of the standard input cannot be called off.
+		// This goroutine ends with the process: a read of the standard input cannot be called off. Nobody would
+		// kill a child that does not end when its parent is gone, so it does that itself.
 		go func() {
 			_, _ = io.Copy(io.Discard, in)
 			cancel()
+			time.Sleep(orphanBound)
+			os.Exit(ExitFailed)
 		}()
 	}
 	return ctx, cancel
