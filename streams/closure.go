@@ -2,7 +2,6 @@ package streams
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -260,5 +259,3 @@ func (c *closureProcessor) merge(key string, value []byte, _ int64, into *tableS
 }
 
 func (c *closureProcessor) dropped(bool) { c.forgetStores() }
-
-func (c *closureProcessor) keep(ctx context.Context) { c.answer(ctx, c.conn, askClosure, c.closureOf) }
