@@ -22,6 +22,7 @@ type topicsCreateCmd struct {
 	topicShape
 	logging
 	output
+	Replica string `enum:",b" default:"" help:"Whose tables: empty for the first group's, b for the second's."`
 }
 
 // Run creates what is missing and says what there is now.
@@ -30,10 +31,13 @@ func (c *topicsCreateCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	cfg.Replica = c.Replica
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics on %v: %w", c.Brokers, err)
 	}
-	topics := topology.Topics(topology.Options{Partitions: c.Partitions, Replication: int16(c.Replication)})
+	topics := topology.Topics(topology.Options{
+		Partitions: c.Partitions, Replication: int16(c.Replication), Replica: c.Replica,
+	})
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = t.Name
@@ -54,6 +58,7 @@ type topicsVerifyCmd struct {
 	topicShape
 	logging
 	output
+	Replica string `enum:",b" default:"" help:"Whose tables: empty for the first group's, b for the second's."`
 }
 
 // Run compares and prints every difference; the exit code is 3 when there is one.
@@ -62,6 +67,7 @@ func (c *topicsVerifyCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	cfg.Replica = c.Replica
 	problems, err := streams.VerifyTopics(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("verify the topics on %v: %w", c.Brokers, err)
