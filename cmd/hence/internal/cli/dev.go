@@ -118,10 +118,10 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 	return c.print(w, d, func(w io.Writer) error {
 		var b strings.Builder
 		fmt.Fprintf(&b, "hence dev is ready after %.0f ms\n\n", d.ReadyMs)
-		fmt.Fprintf(&b, "  sidecar    %s   agent %s, workspace %s\n", d.URL, d.Agent, d.Workspace)
-		fmt.Fprintf(&b, "  token      %s\n", d.Token)
-		fmt.Fprintf(&b, "  Kafka      %s\n", strings.Join(d.Brokers, ","))
-		fmt.Fprintf(&b, "  NATS       %s\n\n", d.NATS)
+		fmt.Fprintf(&b, "  export HENCE_URL=%s   # the sidecar of agent %s, workspace %s\n", d.URL, d.Agent, d.Workspace)
+		fmt.Fprintf(&b, "  export HENCE_TOKEN=%s\n", d.Token)
+		fmt.Fprintf(&b, "  export HENCE_BROKERS=%s\n", strings.Join(d.Brokers, ","))
+		fmt.Fprintf(&b, "  export HENCE_NATS=%s\n\n", d.NATS)
 		if d.Durable {
 			fmt.Fprintf(&b, "Everything is kept in %s.\n", d.DataDir)
 		} else {
