@@ -2,8 +2,10 @@ package sequencer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
+	"time"
 )
 
 // benchLog makes intents as a busy workspace has them: one-record transactions of 8 sidecars that read two shards and
@@ -69,4 +71,31 @@ func BenchmarkFold(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkFoldRatio steps a fold with a short past and one with a long past in turns, so that a busy machine slows
+// both, and reports the ratio of their times: the cost of a step must not depend on how much ever happened.
+func BenchmarkFoldRatio(b *testing.B) {
+	short, long := newBenchLog(), newBenchLog()
+	for range 1_000 {
+		short.step(short.next())
+	}
+	for range 1_000_000 {
+		long.step(long.next())
+	}
+	const turn = 512
+	spent := func(l *benchLog) time.Duration {
+		began := time.Now()
+		for range turn {
+			l.step(l.next())
+		}
+		return time.Since(began)
+	}
+	var ratios []float64
+	for b.Loop() {
+		ratios = append(ratios, float64(spent(long))/float64(spent(short)))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], "long/short")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(2*turn), "ns/event")
 }
