@@ -40,7 +40,7 @@ acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part
 
 it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }
-	$(GO) test -count=1 -v -timeout 24m ./it/...
+	$(GO) test -count=1 -v -timeout 24m ./it ./it/check
 
 explore-3x2: ## the explorer on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_3X2=1 $(GO) test -count=1 -v -timeout 12h -run 3x2 ./sequencer/explore

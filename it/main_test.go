@@ -59,6 +59,14 @@ func number(tb testing.TB, name string, otherwise int) int {
 	return n
 }
 
+// onReal is a size on real servers, else another one.
+func onReal(size, otherwise int) int {
+	if harness.Real() {
+		return size
+	}
+	return otherwise
+}
+
 // numbers reads a list of sizes from the environment.
 func numbers(tb testing.TB, name string, otherwise ...int) []int {
 	tb.Helper()
