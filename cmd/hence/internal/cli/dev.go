@@ -66,7 +66,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 		DataDir: c.DataDir, KafkaPort: c.KafkaPort, NATSPort: c.NATSPort,
 	})
 	if err != nil {
-		return fmt.Errorf("%w (is a port taken? try --random-ports)", err)
+		return fmt.Errorf("%w (--random-ports takes free ports)", err)
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
 	return c.process(ctx, dir, servers, func(url string) error {
@@ -105,7 +105,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 		Observe: c.Mode == "observe", Logger: logger,
 	}, log)
 	if err != nil {
-		return fmt.Errorf("start the sidecar: %w", err)
+		return fmt.Errorf("start the sidecar: %w (--random-ports takes free ports)", err)
 	}
 	err = serve(ctx, side, func() error { return ready(side.URL()) })
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {

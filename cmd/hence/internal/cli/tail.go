@@ -1,11 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
@@ -43,6 +48,9 @@ type Decision struct {
 	Way       string   `json:"way"`   // how it came: nats, jetstream or kafka
 }
 
+// awayEvery is how often it is asked what of the cluster can be used.
+const awayEvery = 2 * time.Second
+
 var errEnough = errors.New("enough")
 
 // Run prints decisions until the context ends.
@@ -56,6 +64,7 @@ func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 	}
 	defer client.Close()
 	seen := uint64(0)
+	defer sayWhatIsAway(ctx, client, s.Err)()
 	err = client.Follow(ctx, c.Workspace, sequencer.Seq(c.After), func(out *sequencer.Outcome, way streams.Way) error {
 		line := decisionOf(out, way)
 		if err := c.print(s.Out, line, line.write); err != nil {
@@ -70,6 +79,45 @@ func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 		return nil
 	}
 	return fmt.Errorf("follow %s: %w", c.Workspace, err)
+}
+
+// sayWhatIsAway writes, each time that it changes, which part of the cluster cannot be used, until the returned
+// function is called.
+func sayWhatIsAway(ctx context.Context, client *streams.Client, w io.Writer) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		ticker := time.NewTicker(awayEvery)
+		defer ticker.Stop()
+		for said := ""; ; {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+			if away := whatIsAway(ctx, client); away != said && ctx.Err() == nil {
+				said = away
+				fmt.Fprintln(w, "hence tail:", cmp.Or(away, "everything can be used again"))
+			}
+		}
+	})
+	return func() {
+		cancel()
+		watch.Wait()
+	}
+}
+
+func whatIsAway(ctx context.Context, client *streams.Client) string {
+	ctx, cancel := context.WithTimeout(ctx, awayEvery)
+	defer cancel()
+	var away []string
+	parts := client.Ready(ctx)
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		if err := parts[part]; err != nil {
+			away = append(away, fmt.Sprintf("%s: %v", part, err))
+		}
+	}
+	return strings.Join(away, "; ")
 }
 
 func decisionOf(out *sequencer.Outcome, way streams.Way) Decision {
