@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestEndIsBounded holds that a run ends although a processor waits for a broker that does not come back, and that what
-// is not acknowledged is not given up sooner than it must.
+// TestEndIsBounded holds that a run ends although a processor waits for a broker that does not come back, and that
+// what is not acknowledged is not given up sooner than it must.
 func TestEndIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := make(chan struct{})

@@ -11,12 +11,14 @@ import (
 )
 
 func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
-	client, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1")) // nobody listens: tombstones wait until the client closes
+	// Nobody listens: tombstones wait until the client closes.
+	client, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c := &closureProcessor{base: &base{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, out: producer{client}, table: "t"}}
+	c := &closureProcessor{base: &base{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, out: producer{client},
+		table: "t"}}
 	store := newTableStore(nil)
 	put := func(workspace string, tx sequencer.TxID, seq sequencer.Seq) {
 		b, err := topology.EncodeClosureRow(&topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen, Seq: seq})
@@ -33,7 +35,8 @@ func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
 	put("w", "open", 0)
 	put("v", "old", 9) // another workspace, whose newest decision it is
 	c.sweep(store, 100)
-	for key, want := range map[string]bool{"w|old": false, "w|edge": true, "w|head": true, "w|open": true, "v|old": true} {
+	for key, want := range map[string]bool{"w|old": false, "w|edge": true, "w|head": true, "w|open": true,
+		"v|old": true} {
 		if got, _ := store.Has(key); got != want {
 			t.Errorf("%s is in the table: %v, want %v", key, got, want)
 		}
