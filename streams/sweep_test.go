@@ -21,7 +21,8 @@ func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
 		table: "t"}}
 	store := newTableStore(nil)
 	put := func(workspace string, tx sequencer.TxID, seq sequencer.Seq) {
-		b, err := topology.EncodeClosureRow(&topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen, Seq: seq})
+		row := topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen, Seq: seq}
+		b, err := topology.EncodeClosureRow(&row)
 		if err != nil {
 			t.Fatal(err)
 		}
