@@ -36,8 +36,8 @@ func (f *follower) fromStream(ctx context.Context) error {
 	if err != nil {
 		return f.streamFailed(ctx, err)
 	}
-	o, err := topology.DecodeOutcome(last.Data)
-	if err != nil {
+	o := f.decision(last.Header, last.Data)
+	if o == nil {
 		return errStream
 	}
 	// What was pushed before this answer lies in the subscription by now: it came by the same connection.
@@ -122,8 +122,8 @@ func (f *follower) readStream(ctx, tryCtx context.Context, s jetstream.Stream, s
 		n := 0
 		for m := range batch.Messages() {
 			n++
-			o, err := topology.DecodeOutcome(m.Data())
-			if err != nil || o.Workspace != f.workspace {
+			o := f.decision(m.Headers(), m.Data())
+			if o == nil {
 				continue
 			}
 			if _, err := f.offer(o, WayJetStream); err != nil {

@@ -37,6 +37,7 @@ type Client struct {
 	js      jetstream.JetStream
 
 	mu        sync.Mutex
+	id        string // of the log; empty: not known yet
 	followers map[*follower]bool
 }
 

@@ -56,6 +56,7 @@ const (
 type follower struct {
 	c         *Client
 	workspace string
+	log       string // its id; messages of another one are passed over
 	partition int32
 	apply     func(*sequencer.Outcome, Way) error
 	woken     chan bool // true: NATS came or went
@@ -87,7 +88,11 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return err
 	}
-	f := &follower{c: c, workspace: workspace, partition: topology.PartitionOf(workspace, c.cfg.Partitions),
+	id, err := c.logID(ctx)
+	if err != nil {
+		return ctx.Err() // nothing else ends the asking
+	}
+	f := &follower{c: c, workspace: workspace, log: id, partition: topology.PartitionOf(workspace, c.cfg.Partitions),
 		apply: apply, woken: make(chan bool, 1), next: after + 1, offset: -1, seenEnd: -1,
 		ahead: make(map[sequencer.Seq]early), faults: faultCounter{Faults: c.cfg.Faults}}
 	f.live = make(chan *nats.Msg, liveBuffer)
@@ -107,7 +112,7 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 		c.mu.Unlock()
 		f.stopTail()
 	}()
-	err := f.run(ctx)
+	err = f.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return ctx.Err()
 	}
@@ -180,9 +185,9 @@ func (f *follower) takePushed() error {
 
 // message takes a decision from NATS.
 func (f *follower) message(m *nats.Msg) error {
-	o, err := topology.DecodeOutcome(m.Data)
-	if err != nil || o.Workspace != f.workspace {
-		return nil // not a decision of ours; the true one comes another way
+	o := f.decision(m.Header, m.Data)
+	if o == nil {
+		return nil // the true one comes another way
 	}
 	applied, err := f.offer(o, WayNATS)
 	if applied && err == nil {
@@ -194,6 +199,18 @@ func (f *follower) message(m *nats.Msg) error {
 		}
 	}
 	return err
+}
+
+// decision reads a message of NATS; nil: it is not one of this workspace and this log.
+func (f *follower) decision(h nats.Header, data []byte) *sequencer.Outcome {
+	if h.Get(headerLog) != f.log {
+		return nil
+	}
+	o, err := topology.DecodeOutcome(data)
+	if err != nil || o.Workspace != f.workspace {
+		return nil
+	}
+	return o
 }
 
 // offer applies a decision if it is the next one, and then what waited for it.

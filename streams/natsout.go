@@ -51,6 +51,7 @@ func (c Config) dialNATS(changed func()) (*nats.Conn, error) {
 type natsOut struct {
 	conn    *nats.Conn // nil: no NATS
 	metrics *metrics
+	log     string // its id
 }
 
 // publish sends a decision to its workspace's subject, where subscribers get it at once and the stream keeps it; the
@@ -65,7 +66,8 @@ func (n natsOut) publish(o *sequencer.Outcome, at time.Time) {
 	}
 	m := nats.NewMsg(topology.DecisionSubject(o.Workspace))
 	m.Data = data
-	m.Header.Set(nats.MsgIdHdr, topology.DecisionMessageID(o.Workspace, o.Seq))
+	m.Header.Set(nats.MsgIdHdr, n.log+"/"+topology.DecisionMessageID(o.Workspace, o.Seq))
+	m.Header.Set(headerLog, n.log)
 	m.Header.Set(headerSeq, strconv.FormatUint(uint64(o.Seq), 10))
 	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
 	if err := n.conn.PublishMsg(m); err != nil {
@@ -85,7 +87,7 @@ func (n natsOut) keepStream(ctx context.Context, cfg Config, changed <-chan stru
 	}
 	for {
 		var again <-chan time.Time
-		if err := ensureStream(ctx, js, cfg); err != nil && ctx.Err() == nil {
+		if err := ensureStream(ctx, js, cfg, n.log); err != nil && ctx.Err() == nil {
 			cfg.Logger.Debug("no decision stream yet", "error", err)
 			again = cfg.Clock.After(natsRetryIn)
 		}
@@ -98,19 +100,30 @@ func (n natsOut) keepStream(ctx context.Context, cfg Config, changed <-chan stru
 	}
 }
 
-func ensureStream(ctx context.Context, js jetstream.JetStream, cfg Config) error {
+// ensureStream creates the stream. One that is there and has another log's decisions makes room: it can only mislead.
+func ensureStream(ctx context.Context, js jetstream.JetStream, cfg Config, log string) error {
 	ctx, cancel := context.WithTimeout(ctx, natsRetryIn*4)
 	defer cancel()
 	storage := jetstream.FileStorage
 	if cfg.MemoryStream {
 		storage = jetstream.MemoryStorage
 	}
+	if was, err := js.Stream(ctx, topology.DecisionStream); err == nil {
+		other := was.CachedInfo().Config.Metadata[metadataLog]
+		if other == log {
+			return nil
+		}
+		cfg.Logger.Warn("the decision stream is of another log and is created anew", "its", other, "ours", log)
+		if err := js.DeleteStream(ctx, topology.DecisionStream); err != nil {
+			return fmt.Errorf("delete the stream %s of another log: %w", topology.DecisionStream, err)
+		}
+	}
 	_, err := js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: topology.DecisionStream, Subjects: []string{topology.DecisionSubjects},
 		Description: "decisions for late joiners; Kafka's hence.decisions is the source of truth",
 		Retention:   jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, Storage: storage,
 		MaxAge: streamMaxAge, MaxBytes: streamMaxBytes, Duplicates: topology.DuplicateWindow, AllowDirect: true,
-		Replicas: 1,
+		Replicas: 1, Metadata: map[string]string{metadataLog: log},
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return fmt.Errorf("create the stream %s: %w", topology.DecisionStream, err)

@@ -64,7 +64,11 @@ func Run(ctx context.Context, cfg Config) error {
 		defer conn.Close()
 	}
 	m := newMetrics(cfg.Metrics)
-	out := natsOut{conn: conn, metrics: m}
+	id, err := logID(ctx, client, cfg)
+	if err != nil {
+		return err
+	}
+	out := natsOut{conn: conn, metrics: m, log: id}
 	var wg sync.WaitGroup
 	defer awaitEnd(&wg, cfg.Clock, client.Close)
 	wg.Go(func() { out.keepStream(ctx, cfg, changed) })
