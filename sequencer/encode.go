@@ -137,7 +137,7 @@ func (e *encoder) seal(s *Seal) {
 func (s *Seal) Footprint() Hash { return s.hash() }
 
 func (s *Seal) hash() Hash {
-	var e encoder
+	e := make(encoder, 0, s.bytes()+s.inline())
 	e.seal(s)
 	return sha256.Sum256(e)
 }
