@@ -13,6 +13,9 @@ const (
 	EventWrite                        // a write taken into a transaction; not decided yet
 	EventContent                      // content of a shard write, kept by reference
 	EventSeal                         // the full text of a sealed footprint
+	EventEffect                       // a tool call, whole: before it runs or is held
+	EventAnswer                       // what became of one: of the call, its release or its compensation
+	EventTouch                        // scopes that the agent asked for before it acted on them by itself
 )
 
 // Event is one record of hence.events: what an agent did through its sidecar, before anything was decided about it.
@@ -34,6 +37,26 @@ type Event struct {
 	SHA256      sequencer.Hash // of that content
 	Seal        *sequencer.Seal
 	Traceparent string
+	Effect      *EffectText // EventEffect and EventAnswer
+}
+
+// EffectText is a tool call as the events topic has it.
+type EffectText struct {
+	Index     uint32 // issuance order in its transaction, 0-based
+	Step      uint8  // of an answer: the gate's step; zero in EventEffect
+	Class     sequencer.Class
+	Tool      string
+	Pin       *sequencer.Pin
+	Key       string // what the sink is given; empty: it takes none
+	Scopes    []sequencer.Scope
+	May       []sequencer.Scope
+	Cost      uint32
+	MaxTimeMs int64
+	Args      []byte         // a JSON object; nil when ArgsRef is set
+	ArgsRef   *sequencer.Ref // a former record of kind EventContent
+	Answer    []byte         // of an answer: the gate's answer as JSON; nil when AnswerRef is set
+	AnswerRef *sequencer.Ref
+	Detail    string
 }
 
 // ShardRow is one shard as the frontier table and a snapshot know it.

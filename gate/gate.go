@@ -1,0 +1,166 @@
+// Package gate holds what an agent's tools do to the world: which calls run at once and which wait for the commit, how
+// a call that ran is undone, and what is said of those that could not be made clean.
+//
+// Guarantees: a call that waits leaves only after its transaction's commit, in the order in which the agent issued it;
+// one whose sink takes a key reaches it once however often it is sent; one whose sink takes none is sent at most once,
+// and what is not known of it is said to be unresolved. What it does not promise: a process that is stopped between the
+// check of its lease and the call, and woken after its successor has settled, still makes that call.
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// ErrNotSent is returned by Adapter.Call when it is certain that the sink was never asked: the call may be made again,
+// also without a key.
+var ErrNotSent = errors.New("gate: the call did not leave")
+
+// ErrUnknown is returned by Adapter.Call when the sink may or may not have acted: a time-out, a lost connection. Every
+// error that is not ErrNotSent counts as this one.
+var ErrUnknown = errors.New("gate: the outcome of the call is not known")
+
+// ErrNoLookup is returned by Adapter.LookUp when the tool has no way to ask what became of a call.
+var ErrNoLookup = errors.New("gate: the tool cannot look a call up")
+
+// Call is what an adapter is asked to do.
+type Call struct {
+	Tool        string
+	Tx          sequencer.TxID
+	Index       uint32
+	Key         string          // idempotency key for the sink; empty: it takes none
+	Compensates string          // the key of the call that this one undoes; a keyed sink refuses that one from now on
+	Args        json.RawMessage // a JSON object
+	Saved       json.RawMessage // compensations: what the undone call's answer saved
+	Traceparent string
+}
+
+// Answer is what a sink said.
+type Answer struct {
+	Refused bool            `json:"refused,omitempty"` // the sink did nothing and says so: not an unknown, not a success
+	Absent  bool            `json:"absent,omitempty"`  // LookUp only: the call never arrived
+	Detail  string          `json:"detail,omitempty"`  // for people, without secrets
+	Result  json.RawMessage `json:"result,omitempty"`
+	Saved   json.RawMessage `json:"saved,omitempty"` // what undoing it needs, such as the former content
+}
+
+// Adapter speaks to one tool. It is safe for concurrent use and makes no retries of its own.
+type Adapter interface {
+	// Call returns the sink's answer, or ErrNotSent or ErrUnknown. It gives up when ctx ends.
+	Call(ctx context.Context, c Call) (Answer, error)
+	// LookUp says what became of a call with this key, or ErrNoLookup.
+	LookUp(ctx context.Context, c Call) (Answer, error)
+}
+
+// Retry bounds how often a release or a compensation is tried.
+type Retry struct {
+	Attempts int           // all in all; at least 1
+	Backoff  time.Duration // before the second try; doubled for each further one
+	Most     time.Duration // longest backoff
+}
+
+// Tool is what the policy says of one tool for given arguments.
+type Tool struct {
+	Name    string
+	Class   sequencer.Class
+	Cost    uint32            // of undoing it; zero: none declared
+	Scopes  []sequencer.Scope // what this call moves (class read: what it reads)
+	May     []sequencer.Scope // what its touch asks for instead, when declared; each of Scopes lies within one
+	Key     string            // business key of a gated call; empty: see Keyed
+	Keyed   bool              // the sink takes a key; for eager classes it is made of transaction and index
+	Pin     *sequencer.Pin    // the registry's entry that the call relies on
+	MaxTime time.Duration     // after it the call is given up
+	Retry   Retry
+	Undo    bool // a compensation is declared
+}
+
+// Tools is the policy as the gate uses it.
+type Tools interface {
+	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict mode.
+	Find(tool string, args json.RawMessage) (Tool, error)
+	// Undo is the call that compensates one that ran, given its answer.
+	Undo(e Effect, a Answer) (Call, error)
+	// Adapter speaks to the tool; an error says that none is declared here.
+	Adapter(tool string) (Adapter, error)
+}
+
+// Effect is one tool call of a transaction, as the log has it before it runs or is held.
+type Effect struct {
+	Tx          sequencer.TxID
+	Incarnation sequencer.Seq // of the sidecar that issued it
+	Index       uint32        // issuance order: 0-based, contiguous within the transaction
+	Tool        Tool
+	Key         string // what the sink is given, made from the tool's or from transaction and index; empty: none
+	Args        json.RawMessage
+	Traceparent string
+}
+
+// Step says what a mark is about.
+type Step uint8
+
+// The steps of an effect, in the order in which they can come.
+const (
+	StepIssued    Step = iota + 1 // it is in the log
+	StepStarted                   // the call is about to be made (eager, or the release of a held one)
+	StepAnswered                  // the sink answered it, or a look-up did
+	StepGivenUp                   // its outcome stays unknown
+	StepUndoing                   // its compensation is about to be made
+	StepUndone                    // the compensation was answered
+	StepUndoLost                  // the compensation's outcome stays unknown, or it failed for good
+	StepDropped                   // it was held, and its transaction was aborted
+)
+
+// Mark is one durable note about an effect. Marks are in the journal before what they announce begins.
+type Mark struct {
+	Tx     sequencer.TxID
+	Index  uint32
+	Step   Step
+	Answer *Answer
+	Try    int
+	Detail string
+}
+
+// Marks keeps marks: the sidecar's journal. It returns once a crash of the process cannot lose the mark.
+type Marks interface {
+	Mark(m Mark) error
+}
+
+// Progress is one effect with what is known of it.
+type Progress struct {
+	Effect
+	Started  bool
+	Answer   *Answer // of the call or of its release
+	GivenUp  bool
+	Undoing  bool
+	UndoDone *Answer
+	UndoLost bool
+}
+
+// Claim says on what ground somebody settles an effect without a key (DESIGN, the gate).
+type Claim uint8
+
+// The grounds.
+const (
+	ClaimOwn       Claim = iota // the incarnation that issued it, alive: what it did not start did not start
+	ClaimSuccessor              // holds the exclusive lock of the whole journal of the process that issued it
+	ClaimStranger               // knows only the log: it may call with keys, and nothing else
+)
+
+// Residue is one effect that could not be made clean, or of which nobody knows.
+type Residue struct {
+	Effect Effect
+	Result sequencer.Result // never clean
+	Detail string           // what was tried and what is left to do
+	Tries  int
+}
+
+// Settlement is what became of a decided transaction's effects, ready for its settle intent.
+type Settlement struct {
+	Effects  []sequencer.Settled
+	NoneElse bool
+	Residue  []Residue
+}
