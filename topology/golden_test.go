@@ -20,6 +20,7 @@ type sample struct {
 	name   string // record, and what kind of it
 	bytes  []byte
 	decode func([]byte) error
+	again  func([]byte) ([]byte, error) // reads and writes
 }
 
 func newSample[T any](tb testing.TB, name string, v *T, encode func(*T) ([]byte, error),
@@ -29,7 +30,14 @@ func newSample[T any](tb testing.TB, name string, v *T, encode func(*T) ([]byte,
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return sample{name: name, bytes: b, decode: func(b []byte) error { _, err := decode(b); return err }}
+	return sample{name: name, bytes: b, decode: func(b []byte) error { _, err := decode(b); return err },
+		again: func(b []byte) ([]byte, error) {
+			v, err := decode(b)
+			if err != nil {
+				return nil, err
+			}
+			return encode(v)
+		}}
 }
 
 func encodeDecision(o *sequencer.Outcome) ([]byte, error) {
@@ -83,6 +91,40 @@ func TestGolden(t *testing.T) {
 		}
 		if err := s.decode(want); err != nil {
 			t.Errorf("%s: %v", s.name, err)
+		}
+	}
+}
+
+// TestOlder holds that records which an older binary wrote are read as what they were: written again, they are this
+// binary's records of the same samples.
+func TestOlder(t *testing.T) {
+	names, err := filepath.Glob(filepath.Join("testdata", "older", "*.hex"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d older records: %v", len(names), err)
+	}
+	now := map[string]sample{}
+	for _, s := range samples(t) {
+		now[s.name] = s
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := hex.DecodeString(strings.ReplaceAll(string(text), "\n", ""))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		s, known := now[strings.TrimSuffix(filepath.Base(name), ".hex")]
+		if !known {
+			t.Errorf("%s is of no sample", name)
+			continue
+		}
+		if bytes.Equal(old, s.bytes) {
+			t.Errorf("%s is what this binary writes", name)
+		}
+		if got, err := s.again(old); err != nil || !bytes.Equal(got, s.bytes) {
+			t.Errorf("%s: becomes\n%x, %v, want\n%x", name, got, err, s.bytes)
 		}
 	}
 }

@@ -164,12 +164,28 @@ func sampleEvents() []*Event {
 		{Kind: EventContent, Scope: "shard:/scan", MediaType: "image/png", Content: []byte("\x89PNG"), Size: 4,
 			SHA256: sum("p")},
 		{Kind: EventSeal, Seal: sampleSeal(), Traceparent: sampleTrace},
+		{Kind: EventEffect, Effect: sampleEffectText(), Traceparent: sampleTrace},
+		{Kind: EventAnswer, Effect: sampleAnswerText()},
+		{Kind: EventTouch, Scope: "calendar:/mia"},
 	}
 	for i, e := range list {
 		e.Workspace, e.Tx, e.Agent, e.Incarnation, e.Index, e.AtMs = "default", "tx-b", "agent-1", 5, uint64(i+1),
 			sampleTime.UnixMilli()
 	}
 	return list
+}
+
+func sampleEffectText() *EffectText {
+	return &EffectText{Index: 1, Class: sequencer.ClassKnownOutcome, Tool: "card.charge",
+		Pin: &sequencer.Pin{Server: "card", Name: "charge", Signature: "s1"}, Key: "tx-b/1",
+		Scopes: []sequencer.Scope{"card:/4711", "card:/log"}, May: []sequencer.Scope{"card:/**"}, Cost: 2,
+		MaxTimeMs: 30_000, Args: []byte(`{"amount":12.5,"card":"4711"}`)}
+}
+
+func sampleAnswerText() *EffectText {
+	return &EffectText{Index: 1, Step: 3, Class: sequencer.ClassKnownOutcome, Tool: "card.charge", Key: "tx-b/1",
+		ArgsRef:   &sequencer.Ref{Partition: 3, Offset: 98, Size: 70_000, SHA256: sum("args")},
+		AnswerRef: &sequencer.Ref{Partition: 3, Offset: 99, Size: 80_000, SHA256: sum("answer")}, Detail: "charged"}
 }
 
 func sampleShardRow() ShardRow {

@@ -120,8 +120,8 @@ func TestSchemasFit(t *testing.T) {
 		if isMsgpack(s) {
 			doc = asJSON(t, s.bytes)
 			list := doc.([]any)
-			if schema.Validate(list[:len(list)-1]) == nil {
-				t.Errorf("%s: the schema takes a record without its last field", s.name)
+			if schema.MinItems == nil || schema.Validate(list[:*schema.MinItems-1]) == nil {
+				t.Errorf("%s: the schema takes a record shorter than any that was ever written", s.name)
 			}
 			if schema.PrefixItems == nil || len(schema.PrefixItems) != len(list) {
 				t.Errorf("%s: the schema has %d fields, the record %d", s.name, len(schema.PrefixItems), len(list))

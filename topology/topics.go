@@ -123,7 +123,7 @@ func sharedTopics(o Options) []Topic {
 			Cleanup: CleanupDelete, RetentionMs: o.IntentsRetentionMs,
 			SegmentBytes: 64 * mebibyte, MaxMessageBytes: maxMessageBytes},
 		{Name: TopicEvents, Key: "workspace|tx", Value: "msgpack event",
-			Purpose: "what agents read and wrote, and shard content by reference: dropping a record loses that content",
+			Purpose: "what agents read, wrote and called, and content by reference: dropping a record loses that content",
 			Cleanup: CleanupDelete, RetentionMs: o.EventsRetentionMs,
 			SegmentBytes: 64 * mebibyte, MaxMessageBytes: maxMessageBytes, Compression: "lz4"},
 		{Name: TopicDecisions, Key: "workspace", Value: "application/cloudevents+json decision",

@@ -8,7 +8,7 @@ const (
 )
 
 func walkEvent(w *walker, e *Event) {
-	outer := w.open(17, 17)
+	outer := w.open(18, 17)
 	number(w, &e.Kind)
 	text(w, &e.Workspace)
 	text(w, &e.Tx)
@@ -26,6 +26,7 @@ func walkEvent(w *walker, e *Event) {
 	w.hash(&e.SHA256)
 	pointer(w, &e.Seal, walkSeal)
 	text(w, &e.Traceparent)
+	pointer(w, &e.Effect, walkEffectText)
 	w.close(outer)
 }
 

@@ -238,6 +238,25 @@ func (w *walker) content(p *[]byte) {
 	}
 }
 
+// shortContent walks bytes of which there are at most so many.
+func (w *walker) shortContent(p *[]byte, most int) {
+	if !w.decoding && len(*p) > most {
+		w.fail("%d bytes, at most %d are allowed inline: give a reference", len(*p), most)
+		return
+	}
+	if w.content(p); len(*p) > most {
+		w.malformed("%d bytes, at most %d are allowed inline", len(*p), most)
+	}
+}
+
+// shortList walks a list of at most so many items.
+func shortList[T any](w *walker, p *[]T, most, itemBytes int, walk func(*walker, *T)) {
+	outer := w.maxItems
+	w.maxItems = min(outer, most)
+	list(w, p, itemBytes, walk)
+	w.maxItems = outer
+}
+
 // hash walks a SHA-256; the zero one is written as nil.
 func (w *walker) hash(p *sequencer.Hash) {
 	if !w.decoding {
