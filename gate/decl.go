@@ -1,0 +1,153 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// The kinds of adapter that a policy can declare; each has its specification below.
+const (
+	KindHTTP  = "http"
+	KindSMTP  = "smtp"
+	KindFile  = "file"
+	KindExec  = "exec"
+	KindSQL   = "sql"
+	KindShard = "shard"
+)
+
+// Decl is one tool's adapter as the policy declares it. The policy has checked the specification's form (known keys,
+// templates that parse, a declared host, database, root) before it hands the declaration over.
+type Decl struct {
+	Tool string          // the declaration's name or glob, for messages
+	Kind string          // one of the Kind constants
+	Spec json.RawMessage // the JSON of HTTPSpec, SMTPSpec, FileSpec, ExecSpec, SQLSpec or ShardSpec
+	Env  Env
+}
+
+// Env is what all adapters of one policy share. Nothing in it is a secret; those are asked for by name when needed.
+type Env struct {
+	Hosts     []string // host:port in lower case; http calls no other
+	Root      string   // absolute directory; file touches nothing outside
+	Mail      *Mail    // nil: none declared
+	Databases map[string]Database
+	Shards    Shards // nil: the process has none
+	// Secret returns the value of a declared secret; it is read anew each time, so that it can be rotated.
+	Secret func(name string) (string, error)
+}
+
+// Mail is the server that takes mails.
+type Mail struct {
+	Server         string `json:"server"` // host:port
+	From           string `json:"from"`
+	User           string `json:"user,omitempty"`
+	PasswordSecret string `json:"password_secret,omitempty"`
+	TLS            string `json:"tls"` // "none", "starttls" or "tls"
+}
+
+// Database is one that sql may use.
+type Database struct {
+	DSNSecret string `json:"dsn_secret"`
+}
+
+// Shards reads and writes the content that Hence itself keeps, outside of any open transaction.
+type Shards interface {
+	// Shard returns the content and media type that stand at a scope; found is false when nothing does.
+	Shard(ctx context.Context, scope sequencer.Scope) (content []byte, mediaType string, found bool, err error)
+	// PutShard writes content, or removes what stands there when content is nil; the same key writes once.
+	PutShard(ctx context.Context, scope sequencer.Scope, content []byte, mediaType, key string) error
+}
+
+// Strings of the specifications are templates over the call (gate/policy/template): {order_id} and {to.0.name} are
+// arguments, {$key}, {$tx}, {$index} the call's own, {$saved.path} what the undone call's answer saved, and, in headers,
+// environment and standard input only, {$secret.NAME}. In a tree a string that is one placeholder and nothing else
+// becomes the value itself, so a number stays a number.
+
+// HTTPSpec is one request. Idempotency-Key is sent when the call has a key, and Hence-Compensates when it undoes one.
+type HTTPSpec struct {
+	Method  string            `json:"method"`
+	URL     string            `json:"url"` // absolute; values are escaped for the place where they stand
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    json.RawMessage   `json:"body,omitempty"`    // a tree; absent: the arguments, for POST, PUT and PATCH
+	Refused []int             `json:"refused,omitempty"` // statuses that say that nothing happened; absent: 4xx but 408, 425, 429
+	Done    []int             `json:"done,omitempty"`    // further statuses that say that it happened; absent: 2xx only
+	LookUp  *HTTPLookUp       `json:"lookup,omitempty"`
+}
+
+// HTTPLookUp asks what became of a call: 2xx it happened, a status of Absent (default 404) it never arrived.
+type HTTPLookUp struct {
+	Method string `json:"method,omitempty"` // GET when empty
+	URL    string `json:"url"`
+	Absent []int  `json:"absent,omitempty"`
+}
+
+// SMTPSpec is one mail. Its Message-ID is made of the call's key.
+type SMTPSpec struct {
+	To      []string `json:"to"`
+	Cc      []string `json:"cc,omitempty"`
+	From    string   `json:"from,omitempty"` // absent: the server's
+	Subject string   `json:"subject"`
+	Text    string   `json:"text"`
+}
+
+// The operations of FileSpec and ShardSpec. OpRestore puts back what the undone call saved; it takes nothing else.
+const (
+	OpRead    = "read"
+	OpWrite   = "write"
+	OpAppend  = "append" // files only
+	OpMove    = "move"   // files only
+	OpDelete  = "delete"
+	OpRestore = "restore"
+)
+
+// FileSpec is one operation on a file under the root. A value in a path may hold slashes, but none may leave the root.
+type FileSpec struct {
+	Op      string `json:"op"`
+	Path    string `json:"path,omitempty"`    // not for restore
+	To      string `json:"to,omitempty"`      // move
+	Content string `json:"content,omitempty"` // write, append
+}
+
+// ExecSpec runs a program without a shell: each entry of Argv is exactly one argument, whatever its values hold.
+type ExecSpec struct {
+	Argv    []string          `json:"argv"`
+	Dir     string            `json:"dir,omitempty"`
+	Env     map[string]string `json:"env,omitempty"` // all of it: nothing is inherited but PATH and HOME
+	Stdin   json.RawMessage   `json:"stdin,omitempty"`
+	Refused []int             `json:"refused,omitempty"` // exit codes that say that nothing happened
+	LookUp  *ExecLookUp       `json:"lookup,omitempty"`
+}
+
+// ExecLookUp asks a program what became of a call: exit code 0 it happened, one of Absent (default 1) it did not.
+type ExecLookUp struct {
+	Argv   []string `json:"argv"`
+	Absent []int    `json:"absent,omitempty"`
+}
+
+// SQLSpec is one statement. Values are parameters only.
+type SQLSpec struct {
+	Database  string     `json:"database"`
+	Statement string     `json:"statement"`        // with $1, $2, …; no templates
+	Params    []string   `json:"params,omitempty"` // each a template
+	Save      *SQLQuery  `json:"save,omitempty"`   // run before it in the same transaction; its rows are what the answer saves
+	Rows      *int       `json:"rows,omitempty"`   // affected rows that it needs; other counts are rolled back and refused
+	LookUp    *SQLLookUp `json:"lookup,omitempty"`
+}
+
+// SQLQuery is one statement that returns rows.
+type SQLQuery struct {
+	Statement string   `json:"statement"`
+	Params    []string `json:"params,omitempty"`
+}
+
+// SQLLookUp asks what became of a call: a row says that it happened, none that it never arrived.
+type SQLLookUp = SQLQuery
+
+// ShardSpec is one operation on a shard.
+type ShardSpec struct {
+	Op      string          `json:"op"`
+	Scope   string          `json:"scope,omitempty"` // not for restore
+	Type    string          `json:"type,omitempty"`  // media type; absent: application/json
+	Content json.RawMessage `json:"content,omitempty"`
+}
