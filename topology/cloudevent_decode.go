@@ -91,12 +91,18 @@ func checkDecisionType(name string) error {
 	if !ok || at < 0 {
 		return fmt.Errorf("%w: type %q is no decision's", ErrMalformed, name)
 	}
-	version, err := strconv.ParseUint(kind[at+2:], 10, 64)
-	if err != nil {
-		return fmt.Errorf("%w: type %q has no version", ErrMalformed, name)
+	return checkType(kind, kind[:at], "decision", decisionTypeVersion)
+}
+
+// checkType holds a type of the form prefix.v<version> to the version that is read here.
+func checkType(name, prefix, record string, known uint64) error {
+	digits, ok := strings.CutPrefix(name, prefix+".v")
+	version, err := strconv.ParseUint(digits, 10, 64)
+	if !ok || err != nil {
+		return fmt.Errorf("%w: type %q is no %s's with a version", ErrMalformed, name, record)
 	}
-	if version != decisionTypeVersion {
-		return &ForeignVersion{Record: "decision", Seen: version, Known: decisionTypeVersion}
+	if version != known {
+		return &ForeignVersion{Record: record, Seen: version, Known: known}
 	}
 	return nil
 }

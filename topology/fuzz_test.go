@@ -55,6 +55,7 @@ func FuzzDecodeFrontierRow(f *testing.F) {
 func FuzzDecodeClosureRow(f *testing.F) { fuzz(f, "closure_row", EncodeClosureRow, DecodeClosureRow) }
 func FuzzDecodeClosure(f *testing.F)    { fuzz(f, "closure", EncodeClosure, DecodeClosure) }
 func FuzzDecodeSnapshot(f *testing.F)   { fuzz(f, "snapshot", EncodeSnapshot, DecodeSnapshot) }
+func FuzzDecodeResidue(f *testing.F)    { fuzz(f, "residue", EncodeResidue, DecodeResidue) }
 
 func FuzzDecodeCloudEvent(f *testing.F) {
 	fuzz[sequencer.Outcome](f, "decision", encodeDecision, DecodeCloudEvent)

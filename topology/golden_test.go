@@ -61,6 +61,7 @@ func samples(tb testing.TB) (list []sample) {
 		list = append(list, newSample(tb, fmt.Sprintf("scope_move-%d", i), &m, EncodeScopeMove, DecodeScopeMove))
 	}
 	return append(list,
+		newSample(tb, "residue-1", sampleResidue(), EncodeResidue, DecodeResidue),
 		newSample(tb, "replica-1", sampleReplica(), EncodeReplica, DecodeReplica),
 		newSample(tb, "frontier_row-1", sampleFrontierRow(), EncodeFrontierRow, DecodeFrontierRow),
 		newSample(tb, "closure_row-1", sampleClosureRow(), EncodeClosureRow, DecodeClosureRow),

@@ -17,6 +17,7 @@ const (
 	TopicScopes    = "hence.scopes"    // key: workspace|scope
 	TopicTxs       = "hence.txs"       // key: workspace|tx
 	TopicParked    = "hence.parked"    // key: as the record that was parked
+	TopicResidue   = "hence.residue"   // key: workspace|tx|index
 )
 
 // The goka groups; replica b has the suffix "-b". A group's table is named by TableOf.

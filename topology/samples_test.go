@@ -188,6 +188,13 @@ func sampleAnswerText() *EffectText {
 		AnswerRef: &sequencer.Ref{Partition: 3, Offset: 99, Size: 80_000, SHA256: sum("answer")}, Detail: "charged"}
 }
 
+func sampleResidue() *Residue {
+	return &Residue{Workspace: "default", Tx: "tx-b", Index: 1, Agent: "agent-1", Tool: "card.charge",
+		Class: sequencer.ClassKnownOutcome, Key: "tx-b/1", Scopes: []sequencer.Scope{"card:/4711"},
+		Result: sequencer.ResultUnresolved, Detail: "timed out 3 times; ask <the bank>", Tries: 3, State: ResidueAccepted,
+		Incarnation: 5, Seq: 49, AtMs: sampleTime.UnixMilli(), Note: "paid by hand"}
+}
+
 func sampleShardRow() ShardRow {
 	return ShardRow{Scope: "shard:/orders/17", Version: 39, Writer: sequencer.Writer{Seq: 39, Tx: "tx-a"},
 		Type: "application/json", Content: []byte(`{"status":"open"}`)}

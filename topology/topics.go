@@ -142,6 +142,10 @@ func sharedTopics(o Options) []Topic {
 			Purpose: "records that could not be read, with the place they came from and the reason in their headers",
 			Cleanup: CleanupDelete, RetentionMs: 90 * dayMs,
 			SegmentBytes: 16 * mebibyte, MaxMessageBytes: maxMessageBytes + mebibyte, Compression: "lz4"},
+		{Name: TopicResidue, Key: "workspace|tx|index", Value: "application/json residue",
+			Purpose: "effects that could not be made clean, for people; the last record of each counts and is kept",
+			Cleanup: CleanupCompact, RetentionMs: Forever,
+			SegmentBytes: 16 * mebibyte, MaxMessageBytes: mebibyte},
 	}
 }
 

@@ -14,7 +14,9 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-func isMsgpack(s sample) bool { return !strings.HasPrefix(s.name, "decision-") }
+func isMsgpack(s sample) bool {
+	return !strings.HasPrefix(s.name, "decision-") && !strings.HasPrefix(s.name, "residue-")
+}
 
 func TestCutShort(t *testing.T) {
 	for _, s := range samples(t) {
