@@ -21,6 +21,7 @@ const (
 	retryBackoff     = 20 * time.Millisecond
 	maxRetryBackoff  = 500 * time.Millisecond
 	fetchMaxWait     = 250 * time.Millisecond
+	quietFor         = time.Second // before a reader asks whether what it waits for can still come
 	requestTimeout   = 10 * time.Second
 	maxBatchBytes    = 1 << 20 // for topics that are not ours
 	maxBufferRecords = 1 << 16
@@ -145,21 +146,32 @@ func (p producer) send(r *kgo.Record, done func(*kgo.Record, error)) {
 	p.client.Produce(context.Background(), r, done)
 }
 
-// endOffset is where the next record of a partition will go.
+// endOffset is where the next record of a partition will go; all before it is acknowledged by the in-sync replicas.
 func endOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
-	listed, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
+	return listOffset(ctx, "end", kadm.NewClient(cl).ListEndOffsets, topic, partition)
+}
+
+// startOffset is the first offset that a partition still has.
+func startOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
+	return listOffset(ctx, "start", kadm.NewClient(cl).ListStartOffsets, topic, partition)
+}
+
+func listOffset(ctx context.Context, what string,
+	list func(context.Context, ...string) (kadm.ListedOffsets, error), topic string, partition int32,
+) (int64, error) {
+	listed, err := list(ctx, topic)
 	if err != nil {
-		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, err)
+		return 0, fmt.Errorf("%s of %s/%d: %w", what, topic, partition, err)
 	}
 	o, ok := listed.Lookup(topic, partition)
 	if !ok {
-		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, kerr.UnknownTopicOrPartition)
+		return 0, fmt.Errorf("%s of %s/%d: %w", what, topic, partition, kerr.UnknownTopicOrPartition)
 	}
 	if o.Err != nil {
-		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, o.Err)
+		return 0, fmt.Errorf("%s of %s/%d: %w", what, topic, partition, o.Err)
 	}
 	if o.Offset < 0 {
-		return 0, fmt.Errorf("end of %s/%d: the broker does not say", topic, partition)
+		return 0, fmt.Errorf("%s of %s/%d: the broker does not say", what, topic, partition)
 	}
 	return o.Offset, nil
 }
@@ -167,7 +179,7 @@ func endOffset(ctx context.Context, cl *kgo.Client, topic string, partition int3
 // errStop ends a read early without an error.
 var errStop = errors.New("stop reading")
 
-// readRange calls f for each record of a partition from one offset up to another.
+// readRange calls f for each record of a partition from one offset up to another, as far as the broker still has them.
 func (c Config) readRange(ctx context.Context, topic string, partition int32, from, to int64,
 	f func(*kgo.Record) error,
 ) error {
@@ -180,28 +192,47 @@ func (c Config) readRange(ctx context.Context, topic string, partition int32, fr
 	}
 	defer cl.Close()
 	for {
-		fetches := cl.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil {
+		pollCtx, cancel := context.WithTimeout(ctx, quietFor)
+		fetches := cl.PollFetches(pollCtx)
+		cancel()
+		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("read %s/%d: %w", topic, partition, err)
 		}
-		for _, e := range fetches.Errors() {
-			if !kerr.IsRetriable(e.Err) {
-				return fmt.Errorf("read %s/%d: %w", topic, partition, e.Err)
+		if fetches.Err0() != nil { // nothing came: is there anything left to come?
+			start, err := startOffset(ctx, cl, topic, partition)
+			if err == nil && start >= to {
+				return nil
 			}
+			continue
 		}
-		for it := fetches.RecordIter(); !it.Done(); {
-			r := it.Next()
-			if r.Offset >= to {
-				return nil
-			}
-			if err := f(r); errors.Is(err, errStop) {
-				return nil
-			} else if err != nil {
-				return err
-			}
-			if r.Offset == to-1 {
-				return nil
-			}
+		done, err := takeFetches(fetches, topic, partition, to, f)
+		if done || err != nil {
+			return err
 		}
 	}
+}
+
+// takeFetches calls f for the records before an offset; done says that there are no more of them.
+func takeFetches(fetches kgo.Fetches, topic string, partition int32, to int64, f func(*kgo.Record) error,
+) (done bool, err error) {
+	for _, e := range fetches.Errors() {
+		if !kerr.IsRetriable(e.Err) {
+			return true, fmt.Errorf("read %s/%d: %w", topic, partition, e.Err)
+		}
+	}
+	for it := fetches.RecordIter(); !it.Done(); {
+		r := it.Next()
+		if r.Offset >= to {
+			return true, nil
+		}
+		if err := f(r); errors.Is(err, errStop) {
+			return true, nil
+		} else if err != nil {
+			return true, err
+		}
+		if r.Offset == to-1 {
+			return true, nil
+		}
+	}
+	return false, nil
 }

@@ -1,0 +1,83 @@
+package streams_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+func residueOf(workspace string, index uint32) *topology.Residue {
+	return &topology.Residue{Workspace: workspace, Tx: "t", Index: index, Agent: "ann", Tool: "mail.send",
+		Class: sequencer.ClassIrreversible, Result: sequencer.ResultUnresolved, Tries: 1, State: topology.ResidueOpen}
+}
+
+// The last record of an effect counts, the newest comes first, other workspaces and what cannot be read stay out, and
+// a list that is not whole says so.
+func TestResidue(t *testing.T) {
+	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
+	c := w.dial(w.cfg)
+	if list, err := c.Residue(w.context(), "shop", 10); err != nil || len(list) != 0 {
+		t.Fatalf("of an empty topic: %v, %v", list, err)
+	}
+	publish := func(r *topology.Residue) {
+		t.Helper()
+		if err := c.PublishResidue(w.context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range uint32(5) {
+		publish(residueOf("shop", i))
+		publish(residueOf("bank", i))
+	}
+	accepted := residueOf("shop", 1)
+	accepted.State, accepted.Note = topology.ResidueAccepted, "paid by hand"
+	publish(accepted)
+	cl := w.kafka()
+	w.put(cl, topology.TopicResidue, "shop|t|9", []byte("broken"))
+	w.put(cl, topology.TopicResidue, "shop|t|2", nil)
+
+	list, err := c.Residue(w.context(), "shop", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, r := range list {
+		got += fmt.Sprintf("%s/%d=%s ", r.Workspace, r.Index, r.State)
+	}
+	if want := "shop/1=accepted shop/4=open shop/3=open shop/0=open "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	list, err = c.Residue(w.context(), "bank", 2)
+	if !errors.Is(err, streams.ErrTruncated) || len(list) != 2 || list[0].Index != 4 || list[1].Index != 3 {
+		t.Errorf("the newest two: %v, %v", list, err)
+	}
+	if _, err := c.Residue(w.context(), "No Workspace", 2); err == nil {
+		t.Error("residue of what is no workspace")
+	}
+	if err := c.PublishResidue(w.context(), &topology.Residue{Workspace: "shop"}); err == nil {
+		t.Error("a residue of nothing was published")
+	}
+}
+
+// A partition whose records were all deleted is empty; nobody waits for them.
+func TestResidueOfAPartitionThatWasCut(t *testing.T) {
+	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
+	c := w.dial(w.cfg)
+	if err := c.PublishResidue(w.context(), residueOf("shop", 0)); err != nil {
+		t.Fatal(err)
+	}
+	cut := kadm.Offsets{}
+	cut.AddOffset(topology.TopicResidue, 0, 1, -1)
+	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := c.Residue(w.context(), "shop", 10); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
