@@ -60,19 +60,20 @@ type Shards interface {
 }
 
 // Strings of the specifications are templates over the call (gate/policy/template): {order_id} and {to.0.name} are
-// arguments, {$key}, {$tx}, {$index} the call's own, {$saved.path} what the undone call's answer saved, and, in headers,
-// environment and standard input only, {$secret.NAME}. In a tree a string that is one placeholder and nothing else
-// becomes the value itself, so a number stays a number.
+// arguments, {$key}, {$tx}, {$index} the call's own, {$saved.path} what the undone call's answer saved, and, in
+// headers, environment and standard input only, {$secret.NAME}. In a tree a string that is one placeholder and nothing
+// else becomes the value itself, so a number stays a number.
 
 // HTTPSpec is one request. Idempotency-Key is sent when the call has a key, and Hence-Compensates when it undoes one.
 type HTTPSpec struct {
 	Method  string            `json:"method"`
 	URL     string            `json:"url"` // absolute; values are escaped for the place where they stand
 	Headers map[string]string `json:"headers,omitempty"`
-	Body    json.RawMessage   `json:"body,omitempty"`    // a tree; absent: the arguments, for POST, PUT and PATCH
-	Refused []int             `json:"refused,omitempty"` // statuses that say that nothing happened; absent: 4xx but 408, 425, 429
-	Done    []int             `json:"done,omitempty"`    // further statuses that say that it happened; absent: 2xx only
-	LookUp  *HTTPLookUp       `json:"lookup,omitempty"`
+	Body    json.RawMessage   `json:"body,omitempty"` // a tree; absent: the arguments, for POST, PUT and PATCH
+	// Refused are the statuses that say that nothing happened; absent: 4xx but 408, 425 and 429.
+	Refused []int       `json:"refused,omitempty"`
+	Done    []int       `json:"done,omitempty"` // further statuses that say that it happened; absent: 2xx only
+	LookUp  *HTTPLookUp `json:"lookup,omitempty"`
 }
 
 // HTTPLookUp asks what became of a call: 2xx it happened, a status of Absent (default 404) it never arrived.
@@ -127,12 +128,14 @@ type ExecLookUp struct {
 
 // SQLSpec is one statement. Values are parameters only.
 type SQLSpec struct {
-	Database  string     `json:"database"`
-	Statement string     `json:"statement"`        // with $1, $2, …; no templates
-	Params    []string   `json:"params,omitempty"` // each a template
-	Save      *SQLQuery  `json:"save,omitempty"`   // run before it in the same transaction; its rows are what the answer saves
-	Rows      *int       `json:"rows,omitempty"`   // affected rows that it needs; other counts are rolled back and refused
-	LookUp    *SQLLookUp `json:"lookup,omitempty"`
+	Database  string   `json:"database"`
+	Statement string   `json:"statement"`        // with $1, $2, …; no templates
+	Params    []string `json:"params,omitempty"` // each a template
+	// Save runs before the statement in the same transaction; its rows are what the answer saves.
+	Save *SQLQuery `json:"save,omitempty"`
+	// Rows is how many rows the statement must affect; any other number is rolled back and refused.
+	Rows   *int       `json:"rows,omitempty"`
+	LookUp *SQLLookUp `json:"lookup,omitempty"`
 }
 
 // SQLQuery is one statement that returns rows.
