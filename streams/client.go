@@ -21,10 +21,11 @@ import (
 // later, or never. Appending the same intent again is safe: it has the same id.
 var ErrUnknown = errors.New("outcome unknown")
 
-// ErrTooLarge is returned by Append and Publish when a record is over the broker's limit; it was not appended.
+// ErrTooLarge is returned by Append and Publish when a record is over the broker's limit, which was not appended then,
+// and by Effects when a transaction has more of them than are read at once.
 var ErrTooLarge = errors.New("record too large")
 
-// ErrContent is returned by Content when what lies at a reference is not what the reference says.
+// ErrContent is returned by Content and Effects when what lies at a reference is not what the reference says.
 var ErrContent = errors.New("content does not match its reference")
 
 // Client appends to the log, follows decisions and reads the derived tables. It is safe for concurrent use.

@@ -22,8 +22,11 @@ const (
 	statusSettled   = "settled"
 )
 
-// maxRowEdges bounds what one transaction's row keeps; more than any footprint may have.
+// maxRowEdges bounds what one transaction's row keeps of reads, and of effects; more than any footprint may have.
 const maxRowEdges = 1024
+
+// noOffset is where no event was seen yet.
+const noOffset = -1
 
 // closureProcessor keeps the table of transactions: what each rests on. Its inputs have no common order, so whatever
 // changes a row is a join: sets grow, statuses rise, seqs are set once. Every order ends in the same row.
@@ -90,7 +93,7 @@ func (c *closureProcessor) event(ctx goka.Context, msg any) {
 		return
 	}
 	if ev.Tx != "" && ev.Kind != topology.EventContent {
-		c.change(ctx, ev.Workspace, ev.Tx, func(r *topology.ClosureRow) { joinEvent(r, ev) })
+		c.change(ctx, ev.Workspace, ev.Tx, func(r *topology.ClosureRow) { joinEvent(r, ev, ctx.Offset()) })
 	}
 }
 
@@ -122,11 +125,13 @@ func (c *closureProcessor) outcome(ctx goka.Context, msg any) {
 func (c *closureProcessor) change(ctx goka.Context, workspace string, tx sequencer.TxID,
 	join func(*topology.ClosureRow),
 ) {
-	row := &topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen}
+	row := &topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen,
+		Events: &topology.EventSpan{First: noOffset}}
 	had, _ := ctx.Value().([]byte)
 	if had != nil {
 		if r, err := topology.DecodeClosureRow(had); err != nil {
 			c.brokenRow(ctx.Key(), err)
+			row.Events = nil // what the row knew may have been earlier
 		} else {
 			row = r
 		}
@@ -147,9 +152,14 @@ func (c *closureProcessor) change(ctx goka.Context, workspace string, tx sequenc
 	}
 }
 
-func joinEvent(r *topology.ClosureRow, ev *topology.Event) {
+func joinEvent(r *topology.ClosureRow, ev *topology.Event, offset int64) {
 	r.Agent = ev.Agent
+	r.Events = joinSpans(r.Events, &topology.EventSpan{First: offset})
 	switch ev.Kind {
+	case topology.EventEffect:
+		if ev.Effect != nil {
+			r.Effects = append(r.Effects, topology.EffectSeen{Index: ev.Effect.Index, Class: ev.Effect.Class})
+		}
 	case topology.EventRead:
 		r.Edges = append(r.Edges, topology.ClosureEdge{Scope: ev.Scope, Writer: ev.Writer, Version: ev.Version,
 			View: ev.View})
@@ -167,13 +177,29 @@ func joinEvent(r *topology.ClosureRow, ev *topology.Event) {
 		for _, s := range ev.Seal.Shards {
 			r.Writes = append(r.Writes, s.Scope)
 		}
+		for _, e := range ev.Seal.Effects {
+			r.Effects = append(r.Effects, topology.EffectSeen{Index: e.Index, Class: e.Class})
+		}
 	}
+}
+
+// joinSpans is where the earlier of two begins; unknown stays unknown.
+func joinSpans(a, b *topology.EventSpan) *topology.EventSpan {
+	if a == nil || b == nil {
+		return nil
+	}
+	first := min(a.First, b.First)
+	if first < 0 {
+		first = max(a.First, b.First)
+	}
+	return &topology.EventSpan{First: first}
 }
 
 func joinOutcome(r *topology.ClosureRow, o *sequencer.Outcome) {
 	if o.Agent != "" {
 		r.Agent = o.Agent
 	}
+	r.Final = r.Final || o.Final
 	switch o.Kind {
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 		r.Seq, r.Code = o.Seq, o.Code
@@ -208,6 +234,13 @@ func finishRow(r *topology.ClosureRow) {
 	slices.SortFunc(r.Edges, compareEdges)
 	r.Edges = slices.Compact(r.Edges)
 	r.Edges = r.Edges[:min(len(r.Edges), maxRowEdges)]
+	slices.SortFunc(r.Effects, func(a, b topology.EffectSeen) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Class, b.Class))
+	})
+	r.Effects = slices.DeleteFunc(slices.Compact(r.Effects), func(e topology.EffectSeen) bool {
+		return e.Class == sequencer.ClassRead // its index is no call's
+	})
+	r.Effects = r.Effects[:min(len(r.Effects), maxRowEdges)]
 	slices.Sort(r.Writes)
 	r.Writes = slices.Compact(r.Writes)
 	slices.Sort(r.RestsOn)
@@ -232,6 +265,9 @@ func mergeRows(a, b *topology.ClosureRow) *topology.ClosureRow {
 	a.Agent = cmp.Or(a.Agent, b.Agent)
 	a.Code = cmp.Or(a.Code, b.Code)
 	a.Seq = max(a.Seq, b.Seq)
+	a.Final = a.Final || b.Final
+	a.Events = joinSpans(a.Events, b.Events)
+	a.Effects = append(a.Effects, b.Effects...)
 	finishRow(a)
 	return a
 }

@@ -37,8 +37,8 @@ func (w Way) String() string {
 }
 
 // ErrGone is returned by Follow when decisions after the given seq are in none of the three places any more: start
-// again from a snapshot.
-var ErrGone = errors.New("decisions are gone")
+// again from a snapshot. It is returned by Effects when events of the transaction may have been deleted.
+var ErrGone = errors.New("records are gone")
 
 // Bounds of a follower.
 const (

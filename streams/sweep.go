@@ -12,7 +12,8 @@ import (
 )
 
 // A transaction's row serves lineage and explanation, which reach down to the undo horizon. Far below it the row goes,
-// or the table would grow with every transaction that ever was.
+// or the table would grow with every transaction that ever was. One that is not settled keeps its row, from which its
+// heir learns where its events begin; the fold bounds how many of them there are.
 const (
 	closureKeptSeqs = 1 << 16 // the greatest horizon that rules may set
 	sweepEvery      = time.Minute
@@ -41,7 +42,7 @@ func (c *closureProcessor) sweepFrom(ctx context.Context) {
 	}
 }
 
-// sweep takes the rows of transactions that were decided more than kept seqs before their workspace's newest decision
+// sweep takes the rows of settled transactions that were decided more than kept seqs before their workspace's newest decision
 // out of the table, in memory and in the topic.
 func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
 	decided := map[string]sequencer.Seq{}
@@ -51,8 +52,10 @@ func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
 		if err != nil || row.Seq == 0 {
 			continue
 		}
-		decided[key] = row.Seq
 		heads[row.Workspace] = max(heads[row.Workspace], row.Seq)
+		if ended(row) {
+			decided[key] = row.Seq
+		}
 	}
 	for key, seq := range decided {
 		if seq+kept >= heads[topology.WorkspaceOfKey(key)] {
@@ -66,6 +69,9 @@ func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
 		})
 	}
 }
+
+// ended reports whether nothing of a row's transaction is pending; a row of the first release does not say.
+func ended(row *topology.ClosureRow) bool { return row.Final || row.Events == nil }
 
 // owned are the stores in memory.
 func (b *base) owned() []*tableStore {

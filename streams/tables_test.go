@@ -37,6 +37,8 @@ func (a *agent) work(rng *rand.Rand, rounds int) {
 			seal.Touches = []sequencer.TouchReport{{N: 1, Known: true}}
 			seal.Effects = []sequencer.Effect{{Scopes: []sequencer.Scope{row}, Class: sequencer.ClassReversible,
 				Tool: "put", Known: true}}
+			a.publish(&topology.Event{Kind: topology.EventEffect, Tx: tx, Effect: &topology.EffectText{
+				Class: sequencer.ClassReversible, Tool: "put", Scopes: []sequencer.Scope{row}}})
 		}
 		a.publish(&topology.Event{Kind: topology.EventRead, Tx: tx, Scope: shard, View: view})
 		a.publish(&topology.Event{Kind: topology.EventWrite, Tx: tx, Scope: shard})
@@ -114,6 +116,7 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 	change := func(tx sequencer.TxID, agent string, f func(*topology.ClosureRow)) {
 		r := rows[tx]
 		r.Workspace, r.Tx, r.Agent, r.Status = workspace, tx, agent, cmp.Or(r.Status, "open")
+		r.Events = cmp.Or(r.Events, &topology.EventSpan{First: -1})
 		f(&r)
 		rows[tx] = r
 	}
@@ -123,7 +126,12 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 			continue
 		}
 		change(ev.Tx, ev.Agent, func(r *topology.ClosureRow) {
+			if r.Events.First < 0 || r.Events.First > rec.Offset {
+				r.Events.First = rec.Offset
+			}
 			switch ev.Kind {
+			case topology.EventEffect:
+				r.Effects = []topology.EffectSeen{{Index: ev.Effect.Index, Class: ev.Effect.Class}}
 			case topology.EventRead:
 				r.Edges = append(r.Edges, topology.ClosureEdge{Scope: ev.Scope, View: ev.View, Version: ev.Version,
 					Writer: ev.Writer})
@@ -141,6 +149,7 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 			continue
 		}
 		change(o.Tx, o.Agent, func(r *topology.ClosureRow) {
+			r.Final = r.Final || o.Final
 			switch o.Kind {
 			case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 				r.Status, r.Seq, r.Code, r.RestsOn = o.Kind.String(), seq, o.Code, o.RestsOn

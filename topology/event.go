@@ -2,7 +2,12 @@
 // the shapes of what travels in them.
 package topology
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
 
 // EventKind says what an event of hence.events records.
 type EventKind uint8
@@ -123,6 +128,30 @@ type ClosureRow struct {
 	RestsOn   []sequencer.TxID
 	Writes    []sequencer.Scope
 	Scar      bool // an edge points at a later commit: the commit order violates causality
+
+	Final   bool         // nothing of it is pending any more
+	Events  *EventSpan   // nil: not known, a binary of the first release has written the row
+	Effects []EffectSeen // by Index: tool calls that are known, of any class but read
+}
+
+// EventSpan says where a transaction's events lie in its partition of hence.events.
+type EventSpan struct {
+	First int64 // offset of the first one; negative: none was seen yet
+}
+
+// EffectSeen is one tool call of a transaction as its closure row knows it.
+type EffectSeen struct {
+	Index uint32
+	Class sequencer.Class
+}
+
+// EffectsByClass counts the tool calls of a row.
+func (r *ClosureRow) EffectsByClass() map[sequencer.Class]int {
+	counts := map[sequencer.Class]int{}
+	for _, e := range r.Effects {
+		counts[e.Class]++
+	}
+	return counts
 }
 
 // Closure is a transaction's causes, walked from the table.
@@ -131,4 +160,25 @@ type Closure struct {
 	Rows      []ClosureRow // the transaction first, then breadth first
 	Truncated bool         // the walk met its limit; what is missing lies beyond the rows shown
 	Limit     int
+}
+
+// Effects are the tool calls and answers of a transaction among events: in the order of incarnation and index, each once.
+func Effects(events []*Event, workspace string, tx sequencer.TxID) []*Event {
+	var found []*Event
+	for _, e := range events {
+		if e.IsEffect() && e.Workspace == workspace && e.Tx == tx {
+			found = append(found, e)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *Event) int {
+		return cmp.Or(cmp.Compare(a.Incarnation, b.Incarnation), cmp.Compare(a.Index, b.Index))
+	})
+	return slices.CompactFunc(found, func(a, b *Event) bool {
+		return a.Index > 0 && a.Incarnation == b.Incarnation && a.Index == b.Index
+	})
+}
+
+// IsEffect reports whether the event is a tool call or an answer to one.
+func (e *Event) IsEffect() bool {
+	return (e.Kind == EventEffect || e.Kind == EventAnswer) && e.Effect != nil
 }

@@ -65,6 +65,7 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "replica-1", sampleReplica(), EncodeReplica, DecodeReplica),
 		newSample(tb, "frontier_row-1", sampleFrontierRow(), EncodeFrontierRow, DecodeFrontierRow),
 		newSample(tb, "closure_row-1", sampleClosureRow(), EncodeClosureRow, DecodeClosureRow),
+		newSample(tb, "closure_row-2", sampleGrownClosureRow(), EncodeClosureRow, DecodeClosureRow),
 		newSample(tb, "closure-1", sampleClosure(), EncodeClosure, DecodeClosure),
 		newSample(tb, "snapshot-1", sampleSnapshot(), EncodeSnapshot, DecodeSnapshot))
 }

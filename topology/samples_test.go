@@ -213,6 +213,13 @@ func sampleClosureRow() *ClosureRow {
 		RestsOn: []sequencer.TxID{"tx-a"}, Writes: []sequencer.Scope{"shard:/orders/17"}, Scar: true}
 }
 
+func sampleGrownClosureRow() *ClosureRow {
+	r := sampleClosureRow()
+	r.Final, r.Events = true, &EventSpan{First: 1234}
+	r.Effects = []EffectSeen{{Index: 0, Class: sequencer.ClassIrreversible}, {Index: 1, Class: sequencer.ClassReversible}}
+	return r
+}
+
 func sampleClosure() *Closure {
 	return &Closure{Tx: "tx-b", Rows: []ClosureRow{*sampleClosureRow()}, Truncated: true, Limit: 1}
 }

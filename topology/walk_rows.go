@@ -4,7 +4,9 @@ const (
 	shardRowBytes    = 6 + writerFields
 	openEpochBytes   = 4
 	edgeBytes        = 5
-	closureRowFields = 10
+	closureRowFields = 13
+	closureRowLeast  = 10 // of the first release
+	effectSeenBytes  = 3
 )
 
 func walkEvent(w *walker, e *Event) {
@@ -87,7 +89,7 @@ func walkEdge(w *walker, e *ClosureEdge) {
 }
 
 func walkClosureRow(w *walker, r *ClosureRow) {
-	outer := w.open(closureRowFields, closureRowFields)
+	outer := w.open(closureRowFields, closureRowLeast)
 	text(w, &r.Workspace)
 	text(w, &r.Tx)
 	text(w, &r.Agent)
@@ -98,6 +100,22 @@ func walkClosureRow(w *walker, r *ClosureRow) {
 	list(w, &r.RestsOn, wordBytes, text)
 	list(w, &r.Writes, wordBytes, text)
 	w.truth(&r.Scar)
+	w.truth(&r.Final)
+	pointer(w, &r.Events, walkEventSpan)
+	list(w, &r.Effects, effectSeenBytes, walkEffectSeen)
+	w.close(outer)
+}
+
+func walkEventSpan(w *walker, s *EventSpan) {
+	outer := w.open(1, 1)
+	signed(w, &s.First)
+	w.close(outer)
+}
+
+func walkEffectSeen(w *walker, e *EffectSeen) {
+	outer := w.open(2, 2)
+	number(w, &e.Index)
+	number(w, &e.Class)
 	w.close(outer)
 }
 
@@ -105,7 +123,7 @@ func walkClosure(w *walker, c *Closure) {
 	outer := w.open(4, 4)
 	limit := int64(c.Limit)
 	text(w, &c.Tx)
-	list(w, &c.Rows, 1+closureRowFields, walkClosureRow)
+	list(w, &c.Rows, 1+closureRowLeast, walkClosureRow)
 	w.truth(&c.Truncated)
 	signed(w, &limit)
 	c.Limit = int(limit)

@@ -115,17 +115,21 @@ func (d *Door) Append(ctx context.Context, _ string, in *sequencer.Intent) (int6
 
 // PublishAsync is part of the log's interface to a sidecar.
 func (d *Door) PublishAsync(ev *topology.Event, done func(sequencer.Place, error)) {
-	d.mu.Lock()
-	silent := d.silent
-	if silent {
-		d.failedPuts++
-	}
-	d.mu.Unlock()
-	if silent {
+	if d.silenced() {
 		done(sequencer.Place{}, ErrLost)
 		return
 	}
 	done(d.log.publish(ev), nil)
+}
+
+// silenced counts a refused event when events fail.
+func (d *Door) silenced() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.silent {
+		d.failedPuts++
+	}
+	return d.silent
 }
 
 // Snapshot is part of the log's interface to a sidecar.

@@ -28,6 +28,7 @@ type Log struct {
 	records  [][]byte // outcomes as they travel, by seq-1
 	outcomes []*sequencer.Outcome
 	events   []*topology.Event
+	residue  rows
 	changed  chan struct{}
 }
 
@@ -67,9 +68,14 @@ func (l *Log) Add(in *sequencer.Intent) (int64, error) {
 		l.outcomes = append(l.outcomes, o)
 		l.replica.Acknowledged(o.Seq)
 	}
+	l.tell()
+	return at, nil
+}
+
+// tell wakes whoever waits for a change; mu is held.
+func (l *Log) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})
-	return at, nil
 }
 
 // Tick appends so many ticks.
@@ -116,7 +122,7 @@ func (l *Log) Events() []*topology.Event {
 	return slices.Clone(l.events)
 }
 
-// Until waits until cond holds of the log; it is asked again after each record and event.
+// Until waits until cond holds of the log; it is asked again after each record, event and residue.
 func (l *Log) Until(ctx context.Context, cond func() bool) error {
 	for {
 		l.mu.Lock()
@@ -148,8 +154,7 @@ func (l *Log) publish(ev *topology.Event) sequencer.Place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events, ev)
-	close(l.changed)
-	l.changed = make(chan struct{})
+	l.tell()
 	return sequencer.Place{Offset: int64(len(l.events) - 1)}
 }
 

@@ -1,0 +1,177 @@
+package streams_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// caller publishes events as a sidecar of one incarnation does.
+type caller struct {
+	w           *world
+	c           *streams.Client
+	incarnation sequencer.Seq
+}
+
+func (p caller) publish(index uint64, ev *topology.Event) sequencer.Place {
+	p.w.t.Helper()
+	ev.Workspace, ev.Agent, ev.Incarnation, ev.Index = "shop", "ann", p.incarnation, index
+	place, err := p.c.Publish(p.w.context(), ev)
+	if err != nil {
+		p.w.t.Fatal(err)
+	}
+	return place
+}
+
+func (p caller) effect(index uint64, tx sequencer.TxID, n uint32, args string) {
+	p.w.t.Helper()
+	p.publish(index, &topology.Event{Kind: topology.EventEffect, Tx: tx, Effect: &topology.EffectText{Index: n,
+		Class: sequencer.ClassReversible, Tool: "put", Args: []byte(args)}})
+}
+
+// content keeps a text in the topic and refers to it.
+func (p caller) content(index uint64, tx sequencer.TxID, text []byte) *sequencer.Ref {
+	p.w.t.Helper()
+	ev := &topology.Event{Kind: topology.EventContent, Tx: tx, Content: text, Size: int64(len(text)),
+		SHA256: sha256.Sum256(text)}
+	place := p.publish(index, ev)
+	return &sequencer.Ref{Partition: place.Partition, Offset: place.Offset, Size: ev.Size, SHA256: ev.SHA256}
+}
+
+func shown(events []*topology.Event) string {
+	var out bytes.Buffer
+	for _, ev := range events {
+		fmt.Fprintf(&out, "%d/%d:%d%.20s%.20s ", ev.Incarnation, ev.Index, ev.Effect.Index, ev.Effect.Args,
+			ev.Effect.Answer)
+	}
+	return out.String()
+}
+
+func TestEffects(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(w.cfg)
+	if events, err := c.Effects(w.context(), "shop", "t"); err != nil || len(events) != 0 {
+		t.Fatalf("of an empty topic: %v, %v", events, err)
+	}
+	first, heir := caller{w, c, 3}, caller{w, c, 9}
+	long := bytes.Repeat([]byte("long "), 40_000)
+	first.effect(1, "t", 0, "{a}")
+	first.effect(2, "other", 0, "{b}")
+	ref := first.content(3, "t", long)
+	first.publish(5, &topology.Event{Kind: topology.EventAnswer, Tx: "t", Effect: &topology.EffectText{Step: 3,
+		Answer: []byte("[a]")}})
+	first.publish(4, &topology.Event{Kind: topology.EventEffect, Tx: "t", // sent again: behind its follower
+		Effect: &topology.EffectText{Index: 1, ArgsRef: ref}})
+	heir.publish(1, &topology.Event{Kind: topology.EventAnswer, Tx: "t", Effect: &topology.EffectText{Index: 1, Step: 3,
+		AnswerRef: ref}})
+	first.effect(1, "t", 0, "{a}") // a second copy, and behind the heir's
+	first.publish(6, &topology.Event{Kind: topology.EventRead, Tx: "t", Scope: "shard:/x"})
+	w.put(w.kafka(), topology.TopicEvents, "shop|t", []byte{1, 0xc1})
+
+	events, err := c.Effects(w.context(), "shop", "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "3/1:0{a} 3/4:1long long long long  3/5:0[a] 9/1:1long long long long  "; shown(events) != want {
+		t.Errorf("%s, want %s", shown(events), want)
+	}
+	if !bytes.Equal(events[1].Effect.Args, long) || events[1].Effect.ArgsRef != nil || events[3].Effect.AnswerRef != nil {
+		t.Error("a reference was not put in place")
+	}
+	for what, spoil := range map[string]func(*sequencer.Ref){
+		"hash": func(r *sequencer.Ref) { r.SHA256[0]++ }, "partition": func(r *sequencer.Ref) { r.Partition++ },
+		"size": func(r *sequencer.Ref) { r.Size++ }, "offset": func(r *sequencer.Ref) { r.Offset = 0 },
+	} {
+		wrong := *ref
+		spoil(&wrong)
+		tx := sequencer.TxID("wrong " + what)
+		first.publish(20, &topology.Event{Kind: topology.EventEffect, Tx: tx, Effect: &topology.EffectText{ArgsRef: &wrong}})
+		if _, err := c.Effects(w.context(), "shop", tx); !errors.Is(err, streams.ErrContent) {
+			t.Errorf("another %s: %v", what, err)
+		}
+	}
+	if _, err := c.Effects(w.context(), "No Workspace", "t"); err == nil {
+		t.Error("effects of what is no workspace")
+	}
+}
+
+// What is acknowledged before the call is in the answer, whatever the table knows, and the table is where the reading
+// begins once it knows the transaction.
+func TestEffectsBeginWhereTheTableSays(t *testing.T) {
+	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	a := w.join(c, v, "shop", "ann")
+	p := caller{w, c, a.incarnation}
+	for i := range uint64(20) {
+		p.effect(i+1, "before", uint32(i), "{}")
+	}
+	tx, in := a.intent("orders/1", "x")
+	p.effect(21, tx, 0, "{a}")
+	a.append(in)
+	w.decided(v, tx)
+	w.until("the row", func() bool {
+		got, err := c.Closure(w.context(), "shop", tx, 1)
+		return err == nil && got.Rows[0].Seq > 0 && got.Rows[0].Events.First == 20 && len(got.Rows[0].Effects) == 1
+	})
+	p.effect(22, tx, 1, "{b}")
+	events, err := c.Effects(w.context(), "shop", tx)
+	if want := fmt.Sprintf("%d/21:0{a} %d/22:1{b} ", a.incarnation, a.incarnation); err != nil || shown(events) != want {
+		t.Errorf("%s, %v, want %s", shown(events), err, want)
+	}
+	cut := kadm.Offsets{}
+	cut.AddOffset(topology.TopicEvents, 0, 20, -1)
+	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	if events, err = c.Effects(w.context(), "shop", tx); err != nil || len(events) != 2 {
+		t.Errorf("after others' events were deleted: %s, %v", shown(events), err)
+	}
+	// The first transaction is not decided, so no table speaks for it; half of it is gone.
+	if _, err = c.Effects(w.context(), "shop", "before"); !errors.Is(err, streams.ErrGone) {
+		t.Errorf("deleted events: %v", err)
+	}
+	cut.AddOffset(topology.TopicEvents, 0, 21, -1)
+	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = c.Effects(w.context(), "shop", tx); !errors.Is(err, streams.ErrGone) {
+		t.Errorf("deleted events of a decided transaction: %v", err)
+	}
+}
+
+// Without processors and NATS the topic is read from its beginning; a broker that answers with errors delays the
+// answer and never shortens it; and the caller's end ends it.
+func TestEffectsFromTheTopicAlone(t *testing.T) {
+	w := newWorld(t, func(c *streams.Config) { c.NATS = "" })
+	c := w.dial(w.cfg)
+	p := caller{w, c, 3}
+	for i := range uint32(50) {
+		p.effect(uint64(i)+1, "t", i, "{}")
+	}
+	w.servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: 3})
+	events, err := c.Effects(w.context(), "shop", "t")
+	if err != nil || len(events) != 50 {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+	w.servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if events, err := c.Effects(ctx, "shop", "t"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+}
