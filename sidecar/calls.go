@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
@@ -135,7 +136,7 @@ func (s *session) read(ctx context.Context, t *tx, scope sequencer.Scope, list i
 		own := revision{writer: t.id, media: w.Type, content: w.Content, ref: w.Ref}
 		return &reading{scope: scope, rev: own, view: s.view.at(), pending: true, overtaken: t.overtaken}, nil
 	}
-	if len(t.reads)+len(t.writes) >= s.footprintLimit() {
+	if t.size() >= s.footprintLimit() {
 		return nil, problem(codeLimit, "the transaction names %d scopes already; read a pattern instead", s.footprintLimit())
 	}
 	got := s.look(scope, list)
@@ -323,6 +324,14 @@ func (s *session) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
 	}
 }
 
+// append adds an intent to the log once.
+func (s *session) append(ctx context.Context, in *sequencer.Intent) (int64, error) {
+	failpoint.Hit(failpoint.AppendBefore)
+	at, err := s.events.Append(ctx, s.workspace, in)
+	failpoint.Hit(failpoint.AppendAfter)
+	return at, err
+}
+
 func (s *session) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error {
 	return retry(ctx, func() error {
 		if s.needless(t, in) {
@@ -330,7 +339,7 @@ func (s *session) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error
 		}
 		try, cancel := context.WithTimeout(ctx, appendTry)
 		defer cancel()
-		_, err := s.events.Append(try, s.workspace, in)
+		_, err := s.append(try, in)
 		if err == nil && in.Kind == sequencer.IntentSeal {
 			s.mu.Lock()
 			t.ackedAt = s.clock.Now()
@@ -348,8 +357,6 @@ func (s *session) needless(t *tx, in *sequencer.Intent) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch in.Kind {
-	case sequencer.IntentSettle:
-		return t.final || in.Incarnation != s.incarnation
 	case sequencer.IntentTouch:
 		return t.phase != phaseOpen
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
@@ -20,6 +21,7 @@ type Config struct {
 	Token     string         // bearer token; empty: one is made up, see Sidecar.Token
 	Order     sequencer.Mode // of transactions that name none
 	Observe   bool           // every transaction only observes
+	Tools     gate.Tools     // the policy; nil: none, then no tool is called
 	Limits    Limits
 	Logger    *slog.Logger
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
@@ -136,6 +137,9 @@ func (d *delivery) event(ev *topology.Event, done func(sequencer.Place)) error {
 		return errBacklog
 	}
 	ev.Index = d.index + 1
+	if ev.Incarnation == 0 {
+		ev.Incarnation = d.ledger.joined.Incarnation
+	}
 	body, err := topology.EncodeEvent(ev)
 	if err != nil {
 		return fmt.Errorf("encode an event: %w", err)
@@ -186,7 +190,9 @@ func (d *delivery) publish(ctx context.Context) {
 			if out == nil {
 				break
 			}
+			failpoint.Hit(failpoint.EventBefore)
 			d.events.PublishAsync(out.ev, func(at sequencer.Place, err error) {
+				failpoint.Hit(failpoint.EventAfter)
 				d.published(out, at, err)
 				if err != nil {
 					signal(failed)

@@ -57,11 +57,14 @@ func (s *Sidecar) routes() []route {
 		{"GET", tx, "status", false, "wait_ms", s.status},
 		{"POST", tx + "/reads", "read", false, "", s.readTx},
 		{"POST", tx + "/writes", "write", false, "", s.writeTx},
+		{"POST", tx + "/effects", "effect", false, "", s.effectTx},
+		{"GET", tx + "/effects", "effects", false, "", s.effectsTx},
 		{"POST", tx + "/seal", "seal", false, "wait_ms", s.sealTx},
 		{"POST", tx + "/abort", "abort", false, "", s.abortTx},
 		{"POST", tx + "/retry", "retry", false, "", s.retryTx},
 		{"GET", tx + "/explain", "explain", false, "", s.explain},
 		{"GET", tx + "/closure", "closure", false, "limit", s.closure},
+		{"POST", "/v1/effects", "one_shot", false, "wait_ms", s.oneShot},
 	}
 }
 

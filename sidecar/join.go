@@ -27,15 +27,15 @@ func (s *session) join(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	if s.joinID == "" || s.joined != 0 {
-		s.joinID, s.joined = randomID(), 0
+		s.joinID, s.joined, s.joinSent = randomID(), 0, s.clock.Now()
 	}
-	id := s.joinID
+	id, sent := s.joinID, s.joinSent
 	s.mu.Unlock()
 	seq, err := s.askToJoin(ctx, id)
 	if err != nil {
 		return err
 	}
-	return s.enter(ctx, seq)
+	return s.enter(ctx, seq, sent)
 }
 
 // awaitView waits a while for the view to be ready.
@@ -50,7 +50,7 @@ func (s *session) askToJoin(ctx context.Context, id string) (seq sequencer.Seq, 
 	ctx, cancel := context.WithTimeout(ctx, joinTry)
 	defer cancel()
 	in := &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: s.agent, Join: &sequencer.Join{ID: id}}
-	if _, err := s.events.Append(ctx, s.workspace, in); err != nil {
+	if _, err := s.append(ctx, in); err != nil {
 		return 0, fmt.Errorf("append the join: %w", err)
 	}
 	err = s.view.waits.until(ctx, waitIntent(joinIntent(id)), func() bool {
@@ -66,7 +66,7 @@ func (s *session) askToJoin(ctx context.Context, id string) (seq sequencer.Seq, 
 }
 
 // enter makes a decided join the current session.
-func (s *session) enter(ctx context.Context, seq sequencer.Seq) error {
+func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) error {
 	if err := s.resolve(ctx, seq); err != nil {
 		return err
 	}
@@ -80,7 +80,13 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq) error {
 		keys = append(keys, s.lose("the sidecar joined again")...)
 	}
 	s.incarnation, s.count, s.watermark, s.marked = seq, 0, seq, s.clock.Now()
-	s.live = s.ended < seq
+	if s.first == 0 {
+		s.first = seq
+	}
+	s.lease.begin(sent, sureOf(s.view.settings().rules))
+	if s.live = s.ended < seq; !s.live {
+		s.lease.end()
+	}
 	live := s.live
 	s.mu.Unlock()
 	s.view.waits.wake(keys...)
@@ -101,14 +107,17 @@ func (s *session) adopt(l *ledger, damaged bool) {
 	s.loose = append(s.loose, l.loose...)
 	for _, id := range l.order() {
 		r := l.txs[id]
+		if r.Foreign {
+			continue
+		}
 		t := newTx(id, r.Incarnation, r.Base, r.Begin, s.clock.Now())
 		t.attempt, t.refusals, t.reads, t.loose = r.Attempt, r.Refusals, r.Reads, r.Loose
 		t.begun, t.phase, t.sealedBefore = true, phaseLost, r.Sealed
 		s.txs[id] = t
 		s.order = append(s.order, id)
 		switch {
-		case r.Decided != nil && (r.Decided.Final || r.Decided.State == "committed"):
-			t.outcome, t.phase = r.Decided.outcome(id), phaseOver
+		case r.Decided != nil && r.Decided.Final:
+			t.outcome, t.phase, t.final = r.Decided.outcome(id), phaseOver, true
 		default:
 			s.unresolved = append(s.unresolved, r)
 		}
@@ -150,6 +159,7 @@ func (s *session) resolve(ctx context.Context, join sequencer.Seq) error {
 		} else if t != nil {
 			t.final = t.final || o.Final
 		}
+		s.observeDebt(o)
 		if o.Seq >= s.view.at() {
 			return errResolved
 		}

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+
+	"github.com/hence-dev/hence/gate/failpoint"
 )
 
 // ErrJournalLocked is returned by Sidecar.Run when another process has the journal of this agent open.
@@ -23,7 +25,7 @@ var errCorrupt = errors.New("sidecar: the journal is damaged")
 const (
 	journalMagic  = "HENCEJ1\n"
 	journalHeader = 12 // length, checksum of the length, checksum of the payload
-	maxRecord     = 1 << 20
+	maxRecord     = 4 << 20
 )
 
 // journalFile is the part of *os.File that the journal uses; tests put one that fails in its place.
@@ -131,6 +133,7 @@ func (j *journal) append(kind byte, body []byte) error {
 		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
 	}
 	j.buf = frame(j.buf[:0], kind, body)
+	failpoint.Hit(failpoint.JournalBeforeWrite)
 	if _, err := j.file.Write(j.buf); err != nil {
 		if cut := j.restart(j.size); cut != nil {
 			j.broken = errors.Join(err, cut)
@@ -138,6 +141,7 @@ func (j *journal) append(kind byte, body []byte) error {
 		return fmt.Errorf("%w: %w", ErrJournal, err)
 	}
 	j.size += int64(len(j.buf))
+	failpoint.Hit(failpoint.JournalAfterWrite)
 	return nil
 }
 
@@ -168,10 +172,12 @@ func (j *journal) rewrite(records []journalRecord) error {
 	if err := next.attach(); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.JournalBeforeRewrite)
 	if err := next.replaceBy(content, j.path); err != nil {
 		_ = next.file.Close()
 		return fmt.Errorf("rewrite the journal: %w", err)
 	}
+	failpoint.Hit(failpoint.JournalAfterRewrite)
 	_ = j.file.Close()
 	j.file, j.size = next.file, int64(len(content))
 	return nil
@@ -188,6 +194,14 @@ func (j *journal) replaceBy(content []byte, path string) error {
 		return err
 	}
 	return os.Rename(j.path, path)
+}
+
+// sync returns once the crash of the machine cannot lose what is in the journal.
+func (j *journal) sync() error {
+	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("%w: sync it: %w", ErrJournal, err)
+	}
+	return nil
 }
 
 // close syncs and closes the file.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
@@ -19,6 +20,9 @@ const (
 	recordDecided   = 'D' // the view showed the decision
 	recordPublished = 'P' // the events of a session up to an index are in the events topic
 	recordLoose     = 'L' // all loose reads at this point of a rewritten journal
+	recordEffect    = 'F' // a tool call, whole: before it runs or is held; in a rewritten journal with its marks
+	recordMark      = 'M' // what became of one
+	recordSettled   = 'T' // the view showed that the transaction is settled
 )
 
 // keptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
@@ -43,6 +47,9 @@ type txRecord struct {
 	Sealed      bool             `json:",omitempty"`
 	Reads       []sequencer.Read `json:",omitempty"`
 	Loose       []sequencer.Read `json:",omitempty"` // taken over by its seal
+	Foreign     bool             `json:",omitempty"` // another agent's, or of a journal that is lost: only settled here
+
+	effects []*gate.Progress // by index; nil once settled
 }
 
 type decidedRecord struct {
@@ -109,7 +116,9 @@ func (l *ledger) apply(record []byte) error {
 	case recordLoose:
 		l.loose = nil
 		return json.Unmarshal(body, &l.loose)
-	case recordSealed, recordReopened, recordDecided:
+	case recordEffect, recordMark:
+		return l.applyEffect(kind, body)
+	case recordSealed, recordReopened, recordDecided, recordSettled:
 		var d decidedRecord
 		if err := json.Unmarshal(body, &d); err != nil {
 			return err
@@ -134,7 +143,7 @@ func (l *ledger) event(ev *topology.Event) {
 
 func (l *ledger) move(kind byte, d *decidedRecord) error {
 	t := l.txs[d.Tx]
-	if t == nil && kind == recordDecided {
+	if t == nil && (kind == recordDecided || kind == recordSettled) {
 		return nil // decided before, and dropped since
 	}
 	if t == nil {
@@ -145,6 +154,8 @@ func (l *ledger) move(kind byte, d *decidedRecord) error {
 		t.Sealed, t.Loose, l.loose = true, l.loose, nil
 	case recordReopened:
 		t.Sealed, t.Loose, l.loose = false, nil, mergeLoose(t.Loose, l.loose)
+	case recordSettled:
+		l.settle(t)
 	default:
 		l.decide(t, d)
 	}
@@ -154,13 +165,26 @@ func (l *ledger) move(kind byte, d *decidedRecord) error {
 func (l *ledger) decide(t *txRecord, d *decidedRecord) {
 	again := t.Decided != nil
 	t.Decided, t.Loose = d, nil
+	if d.Final {
+		t.strip()
+	}
 	if again {
 		return
 	}
 	l.decided = append(l.decided, t.Tx)
 	if len(l.decided) > keptDecided {
-		delete(l.txs, l.decided[0])
-		l.decided = l.decided[1:]
+		l.forget()
+	}
+}
+
+// forget drops the oldest decided transaction that nothing is left to do for.
+func (l *ledger) forget() {
+	for i, id := range l.decided {
+		if t := l.txs[id]; t.Decided.Final || len(t.effects) == 0 {
+			delete(l.txs, id)
+			l.decided = slices.Delete(l.decided, i, i+1)
+			return
+		}
 	}
 }
 
@@ -189,6 +213,11 @@ func (l *ledger) records() ([]journalRecord, error) {
 	for _, id := range l.order() {
 		if err := add(recordBegun, l.txs[id]); err != nil {
 			return nil, err
+		}
+		for _, p := range l.txs[id].unfinished() {
+			if err := add(recordEffect, p); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, ev := range l.pending {

@@ -13,6 +13,7 @@ type Log interface {
 	Writer
 	Source
 	Tables
+	Records
 	// Ready says per dependency what is wrong with it; nil values are good ones.
 	Ready(ctx context.Context) map[string]error
 }
@@ -38,6 +39,15 @@ type Source interface {
 type Tables interface {
 	Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error)
 	Frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int) ([]topology.FrontierRow, error)
+}
+
+// Records are what is kept of tool calls beyond the journals of those who made them.
+type Records interface {
+	// Effects gives every event of a transaction's tool calls, in order and complete up to now.
+	Effects(ctx context.Context, workspace string, tx sequencer.TxID) ([]*topology.Event, error)
+	// PublishResidue puts one effect on the list of those that could not be made clean; the last record of one counts.
+	PublishResidue(ctx context.Context, r *topology.Residue) error
+	Residue(ctx context.Context, workspace string, limit int) ([]topology.Residue, error)
 }
 
 var _ Log = (*streams.Client)(nil)

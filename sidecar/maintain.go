@@ -70,6 +70,12 @@ func (s *session) due(now time.Time) *sequencer.Intent {
 	if mark <= s.watermark && now.Sub(s.marked) < s.limits.RenewEvery {
 		return nil
 	}
+	return s.renewal()
+}
+
+// renewal is a watermark of now; s.mu is held.
+func (s *session) renewal() *sequencer.Intent {
+	mark := s.oldest(s.view.at())
 	return &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: s.agent, Incarnation: s.incarnation,
 		Watermark: &sequencer.Watermark{Seq: max(mark, s.watermark)}}
 }
@@ -78,11 +84,12 @@ func (s *session) due(now time.Time) *sequencer.Intent {
 func (s *session) promise(ctx context.Context, in *sequencer.Intent, now time.Time) {
 	try, cancel := context.WithTimeout(ctx, s.limits.RenewEvery)
 	defer cancel()
-	if _, err := s.events.Append(try, s.workspace, in); err != nil {
+	if _, err := s.append(try, in); err != nil {
 		s.metrics.appendErrors.Inc()
 		s.log.Warn("the lease could not be renewed", "cause", err)
 		return
 	}
+	s.lease.renew(now, sureOf(s.view.settings().rules))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.incarnation == in.Incarnation {

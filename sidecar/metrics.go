@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 )
 
@@ -22,6 +23,9 @@ type metrics struct {
 	early        prometheus.Counter
 	sealed       prometheus.Histogram
 	lag          prometheus.Histogram
+	effects      *prometheus.CounterVec
+	residues     *prometheus.CounterVec
+	pending      prometheus.Gauge
 }
 
 func newMetrics(v *view) *metrics {
@@ -47,14 +51,31 @@ func newMetrics(v *view) *metrics {
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Buckets: buckets,
 			Name: "hence_sidecar_view_lag_seconds", Help: "From the acknowledgement of a seal to its decision in the view."}),
 	}
+	m.effects = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "hence_sidecar_effects_total", Help: "Tool calls of this agent by class and what became of them at first."},
+		[]string{"class", "state"})
+	m.residues = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "hence_sidecar_residue_total", Help: "Effects that could not be made clean, by class and result."},
+		[]string{"class", "result"})
+	m.pending = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "hence_sidecar_settlements_pending", Help: "Decided transactions that this sidecar has to settle."})
 	seq := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
 		func() float64 { return float64(v.at()) })
-	m.registry.MustRegister(m.requests, m.decisions, m.deliveries, m.appendErrors, m.early, m.sealed, m.lag, seq)
+	m.registry.MustRegister(m.requests, m.decisions, m.deliveries, m.appendErrors, m.early, m.sealed, m.lag, seq,
+		m.effects, m.residues, m.pending)
 	return m
 }
 
 func (m *metrics) delivered(way streams.Way) { m.deliveries.WithLabelValues(fmt.Sprint(way)).Inc() }
+
+func (m *metrics) effect(class sequencer.Class, state string) {
+	m.effects.WithLabelValues(class.String(), state).Inc()
+}
+
+func (m *metrics) residue(class sequencer.Class, result sequencer.Result) {
+	m.residues.WithLabelValues(class.String(), result.String()).Inc()
+}
 
 func (m *metrics) answered(route string, status int) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()

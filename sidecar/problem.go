@@ -41,6 +41,11 @@ const (
 	codeKeyInFlight      = "idempotency_key_in_flight"
 	codeKeyReused        = "idempotency_key_reused"
 	codeInternal         = "internal"
+	codeNoPolicy         = "no_policy"
+	codeTool             = "tool_unusable"
+	codeToolUnreachable  = "tool_unreachable"
+	codeNotResidue       = "not_residue"
+	codeUnkeyed          = "no_key"
 )
 
 // kindOfProblem is what every problem of one code has in common.
@@ -82,6 +87,12 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusConflict, "a request with this Idempotency-Key is under way", true, true}
 	case codeLimit:
 		return kindOfProblem{http.StatusTooManyRequests, "a limit is reached", true, true}
+	case codeNoPolicy, codeTool:
+		return kindOfProblem{http.StatusUnprocessableEntity, "the tool cannot be called like this", false, false}
+	case codeToolUnreachable:
+		return kindOfProblem{http.StatusBadGateway, "the tool did not answer", true, false}
+	case codeNotResidue, codeUnkeyed:
+		return kindOfProblem{http.StatusConflict, "the effect is not in a state for this", false, false}
 	case codeNotAborted, codeAlreadyCommitted, codeGaveUp:
 		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
 	case codeUndecided, codeNotReady, codeJournal, codeBacklog, codeLog, codeStopping, codeBusy:

@@ -39,9 +39,12 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 	if err := s.prepare(ctx, t, ""); err != nil {
 		return nil, err
 	}
+	if err := s.flush(ctx, t); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.phase != phaseOpen {
+	if t.phase != phaseOpen || t.decided() {
 		return nil, nil
 	}
 	if !t.begun && t.base < s.view.settings().floor {
@@ -63,8 +66,9 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 
 // footprint is the seal's intent. Nothing is added to the transaction from here on.
 func (s *session) footprint(t *tx) *sequencer.Intent {
-	seal := &sequencer.Seal{Reads: t.allReads(), Shards: slices.Clone(t.writes), Touches: slices.Clone(t.touches)}
-	if limit := int(s.view.settings().rules.MaxScopes); len(seal.Reads)+len(seal.Shards) > limit {
+	seal := &sequencer.Seal{Reads: t.allReads(), Shards: slices.Clone(t.writes), Touches: slices.Clone(t.touches),
+		Effects: t.sealed(), Pins: slices.Clone(t.pinned)}
+	if limit := int(s.view.settings().rules.MaxScopes); t.size()+len(t.loose) > limit {
 		seal.Reads = append(append([]sequencer.Read(nil), t.reads...), together(t.loose)...)
 	}
 	in := t.intent(sequencer.IntentSeal, s.agent)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -31,29 +32,36 @@ type session struct {
 	contents  *contents
 	soon      chan struct{} // there is something to maintain before the next beat
 	tasks     tasks
+	tools     gate.Tools // nil: no policy
+	engine    engine     // nil: no policy
+	lease     lease
 
-	mu          sync.Mutex
-	incarnation sequencer.Seq // of the current or the last session
-	live        bool
-	superseded  bool // another sidecar of this agent has joined; the agent's next request takes it back
-	joinID      string
-	joined      sequencer.Seq // the seq of joinID's decision
-	ended       sequencer.Seq // the newest incarnation of ours whose lease has ended
-	forgot      bool          // what the agent read before is lost: the next request that builds on it is told
-	former      sequencer.Seq // the incarnation that the journal was left by
-	txs         map[sequencer.TxID]*tx
-	active      map[sequencer.TxID]*tx // those that are not decided and may still be
-	order       []sequencer.TxID       // of those that are over, oldest first
-	open        int
-	loose       []sequencer.Read
-	looseMoved  *api.Overtaken
-	moved       []sequencer.Scope
-	count       uint64
-	unsettled   map[sequencer.TxID]bool // aborted after a grant for writing: to be settled with "none ran"
-	unresolved  []*txRecord             // sealed by the process before this one; how they ended is not known yet
-	resolves    int
-	watermark   sequencer.Seq
-	marked      time.Time
+	mu             sync.Mutex
+	incarnation    sequencer.Seq // of the current or the last session
+	live           bool
+	superseded     bool // another sidecar of this agent has joined; the agent's next request takes it back
+	joinID         string
+	joinSent       time.Time     // when it was sent first
+	joined         sequencer.Seq // the seq of joinID's decision
+	ended          sequencer.Seq // the newest incarnation of ours whose lease has ended
+	forgot         bool          // what the agent read before is lost: the next request that builds on it is told
+	former         sequencer.Seq // the incarnation that the journal was left by
+	txs            map[sequencer.TxID]*tx
+	active         map[sequencer.TxID]*tx // those that are not decided and may still be
+	order          []sequencer.TxID       // of those that are over, oldest first
+	open           int
+	loose          []sequencer.Read
+	looseMoved     *api.Overtaken
+	moved          []sequencer.Scope
+	count          uint64
+	debts          map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
+	settling       int                      // of them are being settled
+	first          sequencer.Seq            // the first incarnation of this process
+	strangersUntil time.Time                // until then a call of a former process, not known to be dead, may begin
+	unresolved     []*txRecord              // sealed by the process before this one; how they ended is not known yet
+	resolves       int
+	watermark      sequencer.Seq
+	marked         time.Time
 }
 
 // observe is told of every decision after the view has it. It returns the waits to wake.
@@ -72,6 +80,7 @@ func (s *session) observe(o *sequencer.Outcome) []string {
 		if t := s.txs[o.Tx]; t != nil {
 			s.observeTx(t, o)
 		}
+		s.observeDebt(o)
 	}
 	if len(o.Writes)+len(o.Shards) > 0 {
 		keys = s.observeWrites(o, keys)
@@ -85,6 +94,7 @@ func (s *session) observeJoin(o *sequencer.Outcome) {
 	}
 	if o.Intent == joinIntent(s.joinID) {
 		s.joined = o.Seq
+		s.claimJoined(o)
 		return
 	}
 	if s.incarnation != 0 && o.Seq > s.incarnation {
@@ -100,6 +110,7 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 	s.ended = max(s.ended, o.Incarnation)
 	if o.Intent == joinIntent(s.joinID) && o.Incarnation != s.incarnation && o.Incarnation != s.former {
 		s.forgot = true // it was alive until now, and its journal is not here
+		s.strangersUntil = s.clock.Now().Add(time.Duration(s.view.settings().rules.LeaseTicks) * tickLength)
 	}
 	if o.Incarnation != s.incarnation {
 		return keys
@@ -116,6 +127,7 @@ func (s *session) lose(why string) (keys []string) {
 		s.log.Warn("the session is over", "incarnation", uint64(s.incarnation), "cause", why, "superseded", s.superseded)
 	}
 	s.live = false
+	s.lease.end()
 	for id, t := range s.active {
 		s.close(t, phaseLost)
 		keys = append(keys, waitTx(id))
@@ -133,8 +145,6 @@ func (s *session) observeTx(t *tx, o *sequencer.Outcome) {
 		t.waiting = o
 	case sequencer.OutcomeRefused:
 		s.observeRefusal(t, o)
-	case sequencer.OutcomeSettled:
-		delete(s.unsettled, t.id)
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 		s.observeDecision(t, o)
 	}
@@ -177,9 +187,8 @@ func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
 	t.outcome, t.waiting = brief(o), nil
 	s.metrics.decided(t, stateOf(o), s.clock.Now())
 	s.close(t, phaseOver)
-	if o.Kind == sequencer.OutcomeAborted && !o.Final {
-		s.unsettled[t.id] = true
-		s.hurry()
+	if !o.Final {
+		s.owe(t.id, o.Seq, o.Kind == sequencer.OutcomeCommitted, true)
 	}
 	err := s.delivery.record(recordDecided, decisionRecord(t.id, o))
 	if err != nil {
@@ -220,7 +229,7 @@ func (s *session) trim() {
 	for len(s.order) > s.limits.Decided {
 		id := s.order[0]
 		s.order = s.order[1:]
-		if t := s.txs[id]; t != nil && !s.unsettled[id] {
+		if t := s.txs[id]; t != nil && s.debts[id] == nil {
 			delete(s.txs, id)
 		}
 	}

@@ -1,34 +1,210 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"time"
 
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// settleAll settles transactions that were aborted after they had been granted something for writing. Nothing ran
-// under those grants: shards change at the commit only.
+// maxSettling bounds the settlements that are under way at once; the others wait.
+const maxSettling = 32
+
+// settleTry is how long one try of a settlement waits for its decision before it is appended again.
+const settleTry = 5 * time.Second
+
+// debt is a decided transaction whose settlement this sidecar owns. It is guarded by session.mu.
+type debt struct {
+	tx        sequencer.TxID
+	seq       sequencer.Seq // from which on it is owed: of the decision, the join or the adoption
+	committed bool
+	known     bool          // committed says how the transaction was decided
+	stranger  bool          // what ran is known from the log only
+	waited    bool          // notBefore is set
+	notBefore time.Time     // until then a call of its former owner may be under way
+	running   bool          // a task works on it
+	parked    sequencer.Seq // the incarnation whose settlement was refused: it has another owner
+	n         uint32        // of its last settle intent
+	refused   *sequencer.Outcome
+}
+
+// owe notes that a transaction is this sidecar's to settle; s.mu is held.
+func (s *session) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool) *debt {
+	d := s.debts[id]
+	if d == nil {
+		d = &debt{tx: id}
+		s.debts[id] = d
+	}
+	if d.seq = max(d.seq, seq); known {
+		d.committed, d.known = committed, true
+	}
+	s.hurry()
+	return d
+}
+
+// paid: the view shows that a transaction is final; s.mu is held.
+func (s *session) paid(id sequencer.TxID) {
+	if s.debts[id] == nil {
+		return
+	}
+	delete(s.debts, id)
+	if err := s.delivery.record(recordSettled, &decidedRecord{Tx: id}); err != nil {
+		s.log.Error("a settlement is not in the journal: after a restart the log is asked", "tx", string(id), "cause", err)
+	}
+	s.hurry()
+}
+
+// observeDebt draws what a decision says of a settlement; s.mu is held.
+func (s *session) observeDebt(o *sequencer.Outcome) {
+	d := s.debts[o.Tx]
+	switch {
+	case d == nil:
+	case o.Final:
+		s.paid(o.Tx)
+	case o.Kind == sequencer.OutcomeRefused && d.n > 0 && o.Intent == d.intent(s).ID():
+		d.refused = o
+	}
+}
+
+func (d *debt) intent(s *session) *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentSettle, Tx: d.tx, N: d.n, Agent: s.agent, Incarnation: s.incarnation}
+}
+
+// settleAll starts the settlements that can start now, those owed for longest first.
 func (s *session) settleAll(context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.live {
+	if !s.live || len(s.debts) == 0 {
 		return
 	}
-	for id := range s.unsettled {
-		t := s.txs[id]
-		if t == nil || t.final {
-			delete(s.unsettled, id)
-			continue
-		}
-		if t.settledBy == s.incarnation {
-			continue
-		}
-		t.settledBy = s.incarnation
-		in := t.intent(sequencer.IntentSettle, s.agent)
-		in.Incarnation = s.incarnation
-		in.Settle = &sequencer.Settle{NoneElse: true}
-		if !s.tasks.start(func(ctx context.Context) { s.repeat(ctx, t, in) }) {
-			t.settledBy = 0
+	now := s.clock.Now()
+	var ready []*debt
+	for _, d := range s.debts {
+		if !d.running && d.parked != s.incarnation && !now.Before(d.notBefore) {
+			ready = append(ready, d)
 		}
 	}
+	slices.SortFunc(ready, func(a, b *debt) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.tx, b.tx)) })
+	for _, d := range ready {
+		if s.settling >= maxSettling || !s.tasks.start(func(ctx context.Context) { s.settle(ctx, d) }) {
+			return
+		}
+		d.running = true
+		s.settling++
+	}
+}
+
+// settle works on one settlement until it is done, or has to be begun again later.
+func (s *session) settle(ctx context.Context, d *debt) {
+	s.mu.Lock()
+	inc, t := s.incarnation, s.txs[d.tx]
+	s.mu.Unlock()
+	err := s.settleOnce(ctx, d, t, inc)
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("a settlement is not done: tried again", "tx", string(d.tx), "cause", err)
+		sleep(ctx, pauseMost)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.running = false
+	s.settling--
+	s.hurry()
+}
+
+func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.Seq) error {
+	if t != nil { // a call that is under way ends first; none begins any more
+		if err := t.enter(ctx); err != nil {
+			return err
+		}
+		t.leave()
+	}
+	if err := s.learn(ctx, d); err != nil {
+		return err
+	}
+	effects, claim, err := s.owed(ctx, d, inc)
+	if err != nil {
+		return err
+	}
+	if s.mustWait(d, effects, claim) {
+		return nil
+	}
+	made, err := s.settlement(ctx, d, effects, claim)
+	if err != nil {
+		return err
+	}
+	if err := s.publishResidue(ctx, d, made, inc); err != nil {
+		return err
+	}
+	return s.appendSettlement(ctx, d, made, inc)
+}
+
+// settlement makes or undoes the calls of a decided transaction, as far as that is left to do.
+func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progress,
+	claim gate.Claim) (gate.Settlement, error) {
+	var takes time.Duration
+	did := false
+	for i, p := range effects {
+		effects[i].Committed = d.committed
+		takes = max(takes, p.Tool.MaxTime)
+		did = did || p.Started || claim == gate.ClaimStranger || d.committed && gated(p.Tool.Class)
+	}
+	if !did || s.engine == nil {
+		return gate.Settlement{NoneElse: true}, s.cannot(effects, did)
+	}
+	if err := s.stretchLease(ctx, min(takes, s.longestCall())); err != nil {
+		return gate.Settlement{}, err
+	}
+	if d.committed {
+		return s.engine.Release(ctx, effects, claim)
+	}
+	return s.engine.Undo(ctx, effects, claim)
+}
+
+// appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.
+func (s *session) appendSettlement(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+	s.mu.Lock()
+	d.n++
+	d.refused = nil
+	in := d.intent(s)
+	s.mu.Unlock()
+	if in.Incarnation != inc {
+		return nil // the session has ended meanwhile: the next one begins anew
+	}
+	in.Settle = &sequencer.Settle{Effects: made.Effects, NoneElse: made.NoneElse}
+	for {
+		try, cancel := context.WithTimeout(ctx, settleTry)
+		failpoint.Hit(failpoint.SettleBefore)
+		_, err := s.append(try, in)
+		failpoint.Hit(failpoint.SettleAfter)
+		if err != nil {
+			s.metrics.appendErrors.Inc()
+		}
+		err = s.view.waits.until(try, waitTx(d.tx), func() bool { return s.settled(d, inc) })
+		cancel()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if s.stopped() {
+			return err
+		}
+	}
+}
+
+// settled reports whether nothing is left to do for a settlement: the transaction is final, or not this one's.
+func (s *session) settled(d *debt, inc sequencer.Seq) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.refused != nil {
+		s.log.Warn("a settlement was refused", "tx", string(d.tx), "code", string(d.refused.Code), "detail", d.refused.Detail)
+		d.parked = inc
+		return true
+	}
+	return s.debts[d.tx] != d || s.incarnation != inc
 }

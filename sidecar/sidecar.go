@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 )
@@ -66,9 +67,10 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.session = &session{
 		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
-		log: s.log, metrics: s.metrics, soon: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
-		active:    map[sequencer.TxID]*tx{},
-		unsettled: map[sequencer.TxID]bool{}, contents: newContents(c.Limits.ContentBytes),
+		tools: c.Tools,
+		log:   s.log, metrics: s.metrics, soon: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
+		active: map[sequencer.TxID]*tx{},
+		debts:  map[sequencer.TxID]*debt{}, contents: newContents(c.Limits.ContentBytes),
 	}
 	return s, nil
 }
@@ -97,7 +99,11 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.session.delivery, s.session.clock = d, s.clock
+	s.session.delivery, s.session.clock, s.session.lease.now = d, s.clock, s.clock.Now
+	if c := s.config.Tools; c != nil && s.session.engine == nil {
+		made := gate.New(gate.Options{Tools: c, Marks: marks{s.session}, Lease: &s.session.lease, Log: s.log})
+		s.session.engine, _ = any(made).(engine)
+	}
 	s.session.adopt(d.ledger, d.damaged)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stopWork = func() { stop(ErrStopped) }

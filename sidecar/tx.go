@@ -41,6 +41,8 @@ type tx struct {
 	writes    []sequencer.ShardWrite
 	touches   []sequencer.TouchReport
 	granted   []sequencer.Want
+	effects   []*issued // tool calls that run or are held, in issuance order
+	pinned    []sequencer.Pin
 	asking    *sequencer.Intent // a touch that is not answered yet
 	overtaken *api.Overtaken
 	moved     []sequencer.Scope // all reads that were overtaken
@@ -52,7 +54,6 @@ type tx struct {
 	waiting *sequencer.Outcome // the last of its kind
 	refused *sequencer.Outcome
 
-	settledBy sequencer.Seq // the incarnation that has sent the settlement
 	successor sequencer.TxID
 
 	sealedBefore bool // by the process before this one
@@ -128,6 +129,11 @@ func (t *tx) footprint() []sequencer.Want {
 	var out []sequencer.Want
 	for _, w := range t.writes {
 		out = append(out, sequencer.Want{Scope: w.Scope, Access: sequencer.WriteAccess})
+	}
+	for _, i := range t.effects {
+		for _, scope := range i.effect.Tool.Scopes {
+			out = append(out, sequencer.Want{Scope: scope, Access: sequencer.WriteAccess})
+		}
 	}
 	for _, r := range t.allReads() {
 		out = append(out, sequencer.Want{Scope: r.Scope, Access: sequencer.ReadAccess})

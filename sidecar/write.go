@@ -74,7 +74,7 @@ func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.
 		return nil, problem(codeBadRequest, "the media type has more than %d bytes, or is not UTF-8", maxMediaBytes)
 	}
 	s.mu.Lock()
-	full := t.write(w.scope) == nil && len(t.reads)+len(t.writes) >= s.footprintLimit()
+	full := t.write(w.scope) == nil && t.size() >= s.footprintLimit()
 	s.mu.Unlock()
 	if full {
 		return nil, problem(codeLimit, "the transaction names %d scopes already", s.footprintLimit())
@@ -138,21 +138,24 @@ func (s *session) byReference(t *tx, w *sequencer.ShardWrite) bool {
 
 // keepContent puts a content into the events topic and returns once it is there.
 func (s *session) keepContent(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
-	sum := sequencer.Hash(sha256.Sum256(w.Content))
+	return s.keepBody(ctx, t, w.Scope, w.Type, w.Content)
+}
+
+func (s *session) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, media string,
+	body []byte) (*sequencer.Ref, error) {
+	ev, ref := contentEvent(body)
+	ev.Workspace, ev.Tx, ev.Agent, ev.Incarnation = s.workspace, t.id, s.agent, t.incarnation
+	ev.AtMs, ev.Scope, ev.MediaType = s.clock.Now().UnixMilli(), scope, media
 	done := make(chan sequencer.Place, 1)
-	err := s.delivery.event(&topology.Event{
-		Kind: topology.EventContent, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
-		AtMs: s.clock.Now().UnixMilli(), Scope: w.Scope, MediaType: w.Type, Content: w.Content,
-		Size: int64(len(w.Content)), SHA256: sum,
-	}, func(at sequencer.Place) { done <- at })
-	if err != nil {
+	if err := s.delivery.event(ev, func(at sequencer.Place) { done <- at }); err != nil {
 		return nil, err
 	}
 	select {
 	case at := <-done:
-		return &sequencer.Ref{Partition: at.Partition, Offset: at.Offset, Size: int64(len(w.Content)), SHA256: sum}, nil
+		ref.Partition, ref.Offset = at.Partition, at.Offset
+		return ref, nil
 	case <-ctx.Done():
-		return nil, problem(codeLog, "the content of %s is not in the events topic yet: %v", w.Scope, context.Cause(ctx))
+		return nil, problem(codeLog, "the content of %s is not in the events topic yet: %v", scope, context.Cause(ctx))
 	}
 }
 

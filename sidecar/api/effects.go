@@ -1,0 +1,66 @@
+package api
+
+import "encoding/json"
+
+// The states of a tool call.
+const (
+	EffectIssued    = "issued"    // in the log, not made
+	EffectRunning   = "running"   // made, not answered
+	EffectDone      = "done"      // answered
+	EffectFailed    = "failed"    // the tool refused it: nothing happened
+	EffectUnknown   = "unknown"   // made, and nobody knows what became of it
+	EffectStaged    = "staged"    // applied on commit
+	EffectHeld      = "held"      // made after the commit
+	EffectDropped   = "dropped"   // never made: the transaction was aborted
+	EffectReleasing = "releasing" // committed, being made
+	EffectReleased  = "released"  // made after the commit, and answered
+	EffectUndoing   = "undoing"   // being compensated
+	EffectUndone    = "undone"    // compensated
+	EffectUndoLost  = "undo_lost" // not compensated, see the residue
+)
+
+// Effect is the body of POST /v1/tx/{tx}/effects.
+type Effect struct {
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"`          // an object
+	Key  string          `json:"key,omitempty"` // idempotency key for the sink, where the policy leaves it to the agent
+}
+
+// Receipt is one tool call as it stands.
+type Receipt struct {
+	Tx        string          `json:"tx"`
+	Index     *uint32         `json:"index,omitempty"` // issuance order, 0-based; absent for calls that only read
+	Tool      string          `json:"tool"`
+	Class     string          `json:"class"`
+	State     string          `json:"state"`
+	Key       string          `json:"key,omitempty"`
+	Scopes    []string        `json:"scopes,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Detail    string          `json:"detail,omitempty"`
+	Note      string          `json:"note,omitempty"` // for the model
+	View      uint64          `json:"view,omitempty"` // reads: the view's seq when the call left
+	Overtaken *Overtaken      `json:"overtaken,omitempty"`
+}
+
+// Effects answers GET /v1/tx/{tx}/effects.
+type Effects struct {
+	Tx      string    `json:"tx"`
+	State   string    `json:"state"` // of the transaction
+	Final   bool      `json:"final"`
+	Effects []Receipt `json:"effects"`
+}
+
+// OneShot is the body of POST /v1/effects: a transaction of one call.
+type OneShot struct {
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args"`
+	Key  string          `json:"key,omitempty"`
+	Mode string          `json:"mode,omitempty"`
+}
+
+// Done answers POST /v1/effects.
+type Done struct {
+	Tx       string   `json:"tx"`
+	Effect   Receipt  `json:"effect"`
+	Decision Decision `json:"decision"`
+}

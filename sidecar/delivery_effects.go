@@ -1,0 +1,67 @@
+package sidecar
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// maxMark bounds a mark with its answer: one that is larger is not kept, and its call is then unknown.
+const maxMark = maxRecord / 4
+
+// issue journals a tool call before it runs or is held.
+func (d *delivery) issue(p *gate.Progress) error { return d.record(recordEffect, p) }
+
+// stamp journals a mark. That a call which can be made only once is about to be made is on the disk when it returns:
+// not even the crash of the machine may let it be made again.
+func (d *delivery) stamp(m gate.Mark) error {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode a journal record: %w", err)
+	}
+	if len(body) > maxMark {
+		return fmt.Errorf("%w: the answer has %d bytes, at most %d are kept", ErrJournal, len(body), maxMark)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.write(recordMark, body); err != nil {
+		return err
+	}
+	if d.journal == nil || m.Step != gate.StepStarted {
+		return nil
+	}
+	if p := d.ledger.progress(m.Tx, m.Index); p == nil || p.Key != "" {
+		return nil
+	}
+	return d.journal.sync()
+}
+
+// progress is what is known of one call; nil: nothing.
+func (l *ledger) progress(id sequencer.TxID, index uint32) *gate.Progress {
+	t := l.txs[id]
+	if t == nil {
+		return nil
+	}
+	if at := t.effect(index); at >= 0 {
+		return t.effects[at]
+	}
+	return nil
+}
+
+// effects are a transaction's tool calls as the journal has them; known is false when it has nothing of it.
+func (d *delivery) effects(id sequencer.TxID) (out []gate.Progress, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ledger.effectsOf(id)
+}
+
+// contentEvent is an event that keeps a content, and the reference to it, whose place is known once it is published.
+func contentEvent(body []byte) (*topology.Event, *sequencer.Ref) {
+	sum, size := sequencer.Hash(sha256.Sum256(body)), int64(len(body))
+	return &topology.Event{Kind: topology.EventContent, Content: body, Size: size,
+		SHA256: sum}, &sequencer.Ref{Size: size, SHA256: sum}
+}

@@ -1,0 +1,404 @@
+package sidecar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Bounds of tool calls.
+const (
+	inlineArgs = 4 << 10   // arguments and answers above it travel by reference
+	maxArgs    = 256 << 10 // of one call, bytes
+	maxTxArgs  = 4 << 20   // of all calls of a transaction that have not run, bytes
+)
+
+// engine makes tool calls and settles them; *gate.Engine is one.
+type engine interface {
+	// Run makes an eager call and marks its steps.
+	Run(ctx context.Context, e gate.Effect) (gate.Answer, error)
+	// Read makes a call that changes nothing.
+	Read(ctx context.Context, e gate.Effect) (gate.Answer, error)
+	// Finish finds out what became of an eager call whose outcome is unknown.
+	Finish(ctx context.Context, p gate.Progress, claim gate.Claim) (gate.Progress, error)
+	// Release makes the calls that a commit has let go.
+	Release(ctx context.Context, effects []gate.Progress, claim gate.Claim) (gate.Settlement, error)
+	// Undo compensates the calls of an aborted or retracted transaction.
+	Undo(ctx context.Context, effects []gate.Progress, claim gate.Claim) (gate.Settlement, error)
+}
+
+// toolCall is a tool call as a request asks for it.
+type toolCall struct {
+	tool string
+	args json.RawMessage
+	key  string
+}
+
+// issued is a tool call of a transaction that is in the delivery log; it is guarded by session.mu.
+type issued struct {
+	effect gate.Effect
+	acked  chan struct{} // closed once the events topic has it
+}
+
+// effect makes one tool call of an open transaction, or holds it until the commit.
+func (s *session) effect(ctx context.Context, t *tx, c toolCall) (*api.Receipt, error) {
+	if s.engine == nil {
+		return nil, problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
+	}
+	tool, err := s.toolOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	free := t.leave
+	defer func() { free() }()
+	if err := s.prepare(ctx, t, ""); err != nil {
+		return nil, err
+	}
+	e, err := s.effectOf(ctx, t, tool, c)
+	if err != nil {
+		return nil, err
+	}
+	switch tool.Class {
+	case sequencer.ClassRead:
+		return s.readTool(ctx, t, e)
+	case sequencer.ClassBufferable, sequencer.ClassIrreversible:
+		return s.hold(ctx, t, e)
+	}
+	// The call goes on when the request ends; the transaction is its own until then.
+	free = func() {}
+	return s.runTool(ctx, t, e, t.leave)
+}
+
+// toolOf looks a call up in the policy.
+func (s *session) toolOf(c toolCall) (gate.Tool, error) {
+	if len(c.args) > maxArgs {
+		return gate.Tool{}, problem(codeTooLarge, "the arguments have %d bytes; a call has at most %d", len(c.args), maxArgs)
+	}
+	tool, err := s.tools.Find(c.tool, c.args)
+	if err != nil {
+		return tool, problem(codeTool, "%v", err)
+	}
+	if tool.Class != sequencer.ClassRead && len(tool.Scopes) == 0 {
+		return tool, problem(codeTool, "%s has no scopes with these arguments: declare in the policy what it moves", c.tool)
+	}
+	if eager(tool.Class) && c.key != "" {
+		return tool, problem(codeTool, "%s runs before the commit: its key is made of transaction and index; leave key out",
+			c.tool)
+	}
+	if c.key != "" && !tool.Keyed && tool.Key == "" {
+		return tool, problem(codeTool, "%s takes no idempotency key: leave key out, or declare the key in the policy", c.tool)
+	}
+	if most := s.longestCall(); tool.MaxTime > most {
+		return tool, problem(codeTool, "%s may take %v, and a lease of this workspace leaves %v: "+
+			"shorten its max_time, or raise the rule lease_ticks", c.tool, tool.MaxTime, most)
+	}
+	return tool, nil
+}
+
+func eager(c sequencer.Class) bool {
+	return c == sequencer.ClassReversible || c == sequencer.ClassKnownOutcome
+}
+
+func gated(c sequencer.Class) bool {
+	return c == sequencer.ClassBufferable || c == sequencer.ClassIrreversible
+}
+
+// effectOf gives a call its place in the transaction.
+func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall) (gate.Effect, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := t.size() + 1 + len(tool.Scopes); n > s.footprintLimit() {
+		return gate.Effect{}, problem(codeLimit, "the transaction would name %d scopes; at most %d go into one", n,
+			s.footprintLimit())
+	}
+	total := len(c.args)
+	for _, i := range t.effects {
+		total += len(i.effect.Args)
+	}
+	if total > maxTxArgs {
+		return gate.Effect{}, problem(codeLimit, "the transaction's calls would have arguments of %d bytes; at most %d",
+			total, maxTxArgs)
+	}
+	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(len(t.effects)), Tool: tool,
+		Args: c.args, Traceparent: traceOf(ctx)}
+	e.Key = gate.Key(tool, t.id, e.Index, c.key)
+	if e.Key == "" && tool.Keyed && gated(tool.Class) {
+		e.Key = fmt.Sprintf("%s/%d", t.id, e.Index) // at least a release that is repeated counts once
+	}
+	return e, nil
+}
+
+// readTool makes a call that changes nothing. What it read is as old as the view was when the call left.
+func (s *session) readTool(ctx context.Context, t *tx, e gate.Effect) (*api.Receipt, error) {
+	if t.begin.Mode == sequencer.Locked {
+		if err := s.touchAll(ctx, t, e.Tool.Scopes, sequencer.ReadAccess); err != nil {
+			return nil, err
+		}
+	}
+	view := s.view.at()
+	bound, cancel := context.WithTimeout(ctx, e.Tool.MaxTime)
+	defer cancel()
+	answer, err := s.engine.Read(bound, e)
+	if err != nil {
+		return nil, problem(codeToolUnreachable, "%s did not answer: %v", e.Tool.Name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return nil, err
+	}
+	for _, scope := range e.Tool.Scopes {
+		entry, err := s.deliver(ctx, t.id, &reading{scope: scope, view: view})
+		if err != nil {
+			return nil, err
+		}
+		t.reads = addRead(t.reads, entry)
+	}
+	if e.Tool.Pin != nil {
+		t.pin(*e.Tool.Pin)
+	}
+	s.metrics.effect(e.Tool.Class, "done")
+	out := receipt(gate.Progress{Effect: e, Started: true, Answer: &answer}, api.StateOpen)
+	out.Index, out.View, out.Overtaken = nil, uint64(view), t.overtaken
+	return out, nil
+}
+
+// hold keeps a call until the commit and answers with a receipt at once.
+func (s *session) hold(ctx context.Context, t *tx, e gate.Effect) (*api.Receipt, error) {
+	if _, err := s.issue(ctx, t, e); err != nil {
+		return nil, err
+	}
+	s.metrics.effect(e.Tool.Class, "held")
+	return s.receiptNow(t, gate.Progress{Effect: e}), nil
+}
+
+// issue puts a call into the delivery log and into the transaction. It is published on its way.
+func (s *session) issue(ctx context.Context, t *tx, e gate.Effect) (*issued, error) {
+	text, err := s.argsOf(ctx, t, e)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return nil, err
+	}
+	if err := s.delivery.issue(&gate.Progress{Effect: e}); err != nil {
+		return nil, err
+	}
+	i := &issued{effect: e, acked: make(chan struct{})}
+	err = s.delivery.event(&topology.Event{
+		Kind: topology.EventEffect, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
+		AtMs: s.clock.Now().UnixMilli(), Traceparent: e.Traceparent, Effect: text,
+	}, func(sequencer.Place) { close(i.acked) })
+	if err != nil {
+		return nil, err
+	}
+	t.effects = append(t.effects, i)
+	if e.Tool.Pin != nil {
+		t.pin(*e.Tool.Pin)
+	}
+	return i, nil
+}
+
+// argsOf is the call as the events topic has it; large arguments go there first.
+func (s *session) argsOf(ctx context.Context, t *tx, e gate.Effect) (*topology.EffectText, error) {
+	text := &topology.EffectText{
+		Index: e.Index, Class: e.Tool.Class, Tool: e.Tool.Name, Pin: e.Tool.Pin, Key: e.Key, Scopes: e.Tool.Scopes,
+		May: e.Tool.May, Cost: e.Tool.Cost, MaxTimeMs: e.Tool.MaxTime.Milliseconds(), Args: e.Args,
+	}
+	if len(e.Args) <= inlineArgs {
+		return text, nil
+	}
+	ref, err := s.keepBody(ctx, t, "", "application/json", e.Args)
+	text.Args, text.ArgsRef = nil, ref
+	return text, err
+}
+
+// runTool makes an eager call: what it moves is granted to the transaction, and the call is in the log. done gives the
+// transaction back.
+func (s *session) runTool(ctx context.Context, t *tx, e gate.Effect, done func()) (*api.Receipt, error) {
+	i, err := s.issue(ctx, t, e)
+	if err == nil {
+		err = s.mayRun(ctx, t, i)
+		if err != nil {
+			s.withdraw(t, i)
+		}
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	type result struct {
+		answer gate.Answer
+		err    error
+	}
+	ran := make(chan result, 1)
+	started := s.tasks.start(func(ctx context.Context) {
+		defer done()
+		answer, err := s.engine.Run(ctx, i.effect)
+		s.afterRun(t, i, err)
+		ran <- result{answer, err}
+	})
+	if !started {
+		s.withdraw(t, i)
+		done()
+		return nil, problem(codeBusy, "the sidecar is stopping, or has too many calls under way")
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case r := <-ran:
+		return s.ranTool(ctx, t, i, r.err)
+	}
+}
+
+// mayRun returns once an eager call may leave: its scopes are the transaction's own in the view, the events topic has
+// it, and the lease lasts longer than it may take.
+func (s *session) mayRun(ctx context.Context, t *tx, i *issued) error {
+	scopes := i.effect.Tool.May
+	if len(scopes) == 0 {
+		scopes = i.effect.Tool.Scopes
+	}
+	if err := s.touchAll(ctx, t, scopes, sequencer.WriteAccess); err != nil {
+		return err
+	}
+	if err := s.awaitAck(ctx, i); err != nil {
+		return err
+	}
+	return s.stretchLease(ctx, i.effect.Tool.MaxTime)
+}
+
+func (s *session) awaitAck(ctx context.Context, i *issued) error {
+	select {
+	case <-i.acked:
+		return nil
+	case <-ctx.Done():
+		return problem(codeLog, "call %d of %s is not in the events topic yet: %v", i.effect.Index, i.effect.Tx,
+			context.Cause(ctx))
+	}
+}
+
+// touchAll asks for scopes that the transaction does not hold yet, all at once.
+func (s *session) touchAll(ctx context.Context, t *tx, scopes []sequencer.Scope, access sequencer.Access) error {
+	var wants []sequencer.Want
+	s.mu.Lock()
+	for _, scope := range scopes {
+		if w := (sequencer.Want{Scope: scope, Access: access}); !t.holds(w) {
+			wants = append(wants, w)
+		}
+	}
+	s.mu.Unlock()
+	if len(wants) == 0 {
+		return nil
+	}
+	return s.touch(ctx, t, wants)
+}
+
+// withdraw takes a call back that never ran: the next one has its index.
+func (s *session) withdraw(t *tx, i *issued) {
+	s.mu.Lock()
+	at := slices.Index(t.effects, i)
+	if at >= 0 {
+		t.effects = slices.Delete(t.effects, at, at+1)
+	}
+	s.mu.Unlock()
+	if at < 0 {
+		return
+	}
+	err := marks{s}.Mark(gate.Mark{Tx: t.id, Index: i.effect.Index, Step: gate.StepDropped, Detail: "it never ran"})
+	if err != nil {
+		s.log.Error("a call that never ran is still in the journal", "tx", string(t.id), "cause", err)
+	}
+}
+
+// afterRun draws what follows from a call's end for its transaction.
+func (s *session) afterRun(t *tx, i *issued, err error) {
+	p, known := s.progress(t.id, i.effect.Index)
+	switch {
+	case err == nil || !known:
+		if p.Answer != nil && p.Answer.Refused {
+			s.metrics.effect(i.effect.Tool.Class, "failed")
+			return
+		}
+		s.metrics.effect(i.effect.Tool.Class, "done")
+	case p.GivenUp:
+		s.metrics.effect(i.effect.Tool.Class, "unknown")
+		s.toolFailed(t, i.effect)
+	case !p.Started:
+		s.withdraw(t, i)
+	}
+}
+
+// toolFailed ends a transaction whose call nobody knows the outcome of: it can never be sealed.
+func (s *session) toolFailed(t *tx, e gate.Effect) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.decided() || t.phase != phaseOpen {
+		return
+	}
+	detail := fmt.Sprintf("the outcome of %s, call %d, is not known", e.Tool.Name, e.Index)
+	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeToolFailed,
+		Detail: detail, Mode: t.begin.Mode})
+	s.abortInLog(t, sequencer.CodeToolFailed, detail)
+}
+
+// ranTool is the answer to a call that was made.
+func (s *session) ranTool(ctx context.Context, t *tx, i *issued, err error) (*api.Receipt, error) {
+	p, known := s.progress(t.id, i.effect.Index)
+	switch {
+	case err == nil:
+		return s.receiptNow(t, p), nil
+	case known && p.GivenUp:
+		_ = s.view.waits.until(ctx, waitTx(t.id), func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return t.outcome != nil
+		})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return nil, refusal(s.decision(t))
+	case known && p.Started:
+		return nil, problem(codeUndecided, "the outcome of %s is not known yet: ask for it, do not call again (%v)",
+			i.effect.Tool.Name, err)
+	case errors.Is(err, context.Canceled):
+		return nil, ErrStopped
+	}
+	return nil, problem(codeToolUnreachable, "%s was not called: %v", i.effect.Tool.Name, err)
+}
+
+// progress is what is known of one call.
+func (s *session) progress(id sequencer.TxID, index uint32) (gate.Progress, bool) {
+	s.delivery.mu.Lock()
+	defer s.delivery.mu.Unlock()
+	if p := s.delivery.ledger.progress(id, index); p != nil {
+		return *p, true
+	}
+	return gate.Progress{}, false
+}
+
+// pin adds a tool that the transaction's plan relies on.
+func (t *tx) pin(p sequencer.Pin) {
+	if !slices.Contains(t.pinned, p) {
+		t.pinned = append(t.pinned, p)
+	}
+}
+
+// size is how many scopes the transaction names.
+func (t *tx) size() int {
+	n := len(t.reads) + len(t.writes) + len(t.pinned)
+	for _, i := range t.effects {
+		n += 1 + len(i.effect.Tool.Scopes)
+	}
+	return n
+}

@@ -1,0 +1,131 @@
+package sidecar
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+const maxToolBytes = 256
+
+// callOf checks what a request says of a tool call.
+func callOf(tool string, args json.RawMessage, key string) (toolCall, error) {
+	args = bytes.TrimSpace(args)
+	switch {
+	case tool == "" || len(tool) > maxToolBytes:
+		return toolCall{}, problem(codeBadRequest, "tool is missing or has more than %d bytes", maxToolBytes)
+	case len(args) == 0:
+		return toolCall{}, problem(codeBadRequest, "args is missing: send an object, {} when the tool takes nothing")
+	case args[0] != '{':
+		return toolCall{}, problem(codeBadRequest, "args is not a JSON object: send the arguments by name")
+	}
+	if key != "" {
+		if err := validKey(key); err != nil {
+			return toolCall{}, err
+		}
+	}
+	return toolCall{tool: tool, args: args, key: key}, nil
+}
+
+func (s *Sidecar) effectTx(c *call) (*reply, error) {
+	var in api.Effect
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	what, err := callOf(in.Tool, in.Args, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.session.effect(c.ctx, t, what)
+	if err != nil {
+		return nil, err
+	}
+	return jsonReply(http.StatusOK, out), nil
+}
+
+func (s *Sidecar) effectsTx(c *call) (*reply, error) {
+	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
+	if err != nil {
+		return nil, err
+	}
+	return jsonReply(http.StatusOK, s.session.effects(t)), nil
+}
+
+func (s *Sidecar) oneShot(c *call) (*reply, error) {
+	var in api.OneShot
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	what, err := callOf(in.Tool, in.Args, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	mode, err := modeOf(in.Mode, s.config.Order)
+	if err != nil {
+		return nil, problem(codeBadRequest, "%v", err)
+	}
+	ctx, cancel, err := s.waiting(c, s.config.Limits.WaitMost)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	t, err := s.resume(c)
+	if err == nil && t == nil {
+		t, err = s.session.start(ctx, sequencer.Begin{Mode: mode, Observe: s.config.Observe}, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.session.do(ctx, t, what, c.slot)
+	if err != nil {
+		return nil, err
+	}
+	switch done.Decision.State {
+	case api.StateAborted:
+		return nil, refusal(&done.Decision)
+	case api.StateCommitted:
+		return jsonReply(http.StatusOK, done), nil
+	}
+	return jsonReply(http.StatusAccepted, done), nil
+}
+
+// do makes one call in a transaction of its own and seals it. Asked again with the same transaction it goes on.
+func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*api.Done, error) {
+	again := slot.get() != ""
+	var first *api.Receipt
+	if !again {
+		var err error
+		if first, err = s.effect(ctx, t, what); err != nil {
+			s.mu.Lock()
+			issued := len(t.effects) > 0
+			s.mu.Unlock()
+			if issued {
+				slot.set(t.id)
+			} else {
+				s.drop(t)
+			}
+			return nil, err
+		}
+		slot.set(t.id)
+	}
+	d, err := s.seal(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.Done{Tx: string(t.id), Decision: *d}
+	if now := s.effects(t).Effects; len(now) > 0 {
+		out.Effect = now[0]
+	}
+	if first != nil && first.Index == nil {
+		out.Effect = *first
+	}
+	return out, nil
+}

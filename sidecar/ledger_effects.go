@@ -1,0 +1,119 @@
+package sidecar
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// applyEffect adds a tool call, or a mark on one. A transaction that the journal does not know is one that is settled
+// here for somebody else.
+func (l *ledger) applyEffect(kind byte, body []byte) error {
+	if kind == recordEffect {
+		p := &gate.Progress{}
+		if err := json.Unmarshal(body, p); err != nil {
+			return err
+		}
+		t := l.txs[p.Tx]
+		if t == nil {
+			t = &txRecord{Tx: p.Tx, Incarnation: p.Incarnation, Foreign: true}
+			l.txs[p.Tx] = t
+		}
+		t.put(p)
+		return nil
+	}
+	var m gate.Mark
+	if err := json.Unmarshal(body, &m); err != nil {
+		return err
+	}
+	t := l.txs[m.Tx]
+	if t == nil {
+		return nil // settled since
+	}
+	at := t.effect(m.Index)
+	switch {
+	case at < 0 && len(t.effects) == 0:
+		return nil // settled since
+	case at < 0:
+		return fmt.Errorf("a mark on call %d of %q, which was never made", m.Index, m.Tx)
+	case t.withdraws(at, m):
+		t.effects = t.effects[:at] // its touch was refused: the next call takes its place
+	default:
+		t.effects[at].Apply(m)
+	}
+	return nil
+}
+
+// withdraws reports whether a mark takes an eager call back whose touch was refused: the next call has its index.
+func (t *txRecord) withdraws(at int, m gate.Mark) bool {
+	p := t.effects[at]
+	return m.Step == gate.StepDropped && eager(p.Tool.Class) && !p.Started && at == len(t.effects)-1
+}
+
+// put adds a call. One that never ran is replaced by the next with its index.
+func (t *txRecord) put(p *gate.Progress) {
+	if at := t.effect(p.Index); at >= 0 {
+		t.effects[at] = p
+		return
+	}
+	t.effects = append(t.effects, p)
+}
+
+func (t *txRecord) effect(index uint32) int {
+	for i, p := range t.effects {
+		if p.Index == index {
+			return i
+		}
+	}
+	return -1
+}
+
+// settle: nothing is left to do for the transaction.
+func (l *ledger) settle(t *txRecord) {
+	t.strip()
+	switch {
+	case t.Foreign:
+		delete(l.txs, t.Tx)
+	case t.Decided != nil:
+		t.Decided.Final = true
+	}
+}
+
+// unfinished are the calls that a later process may still have to settle.
+func (t *txRecord) unfinished() []*gate.Progress {
+	if t.Decided != nil && t.Decided.Final {
+		return nil
+	}
+	return t.effects
+}
+
+// strip keeps of the calls of a settled transaction what a list of them shows.
+func (t *txRecord) strip() {
+	for i, p := range t.effects {
+		light := *p
+		light.Args = nil
+		if p.Answer != nil {
+			answer := *p.Answer
+			if answer.Saved = nil; len(answer.Result) > inlineArgs {
+				answer.Result = nil
+			}
+			light.Answer = &answer
+		}
+		t.effects[i] = &light
+	}
+}
+
+// effects are a transaction's tool calls with what is known of them, in issuance order; known is false when the
+// ledger has nothing of the transaction.
+func (l *ledger) effectsOf(id sequencer.TxID) (out []gate.Progress, known bool) {
+	t := l.txs[id]
+	if t == nil {
+		return nil, false
+	}
+	for _, p := range t.effects {
+		out = append(out, *p)
+	}
+	return out, true
+}
