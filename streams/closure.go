@@ -157,8 +157,9 @@ func joinEvent(r *topology.ClosureRow, ev *topology.Event, offset int64) {
 	r.Events = joinSpans(r.Events, &topology.EventSpan{First: offset})
 	switch ev.Kind {
 	case topology.EventEffect:
-		if ev.Effect != nil {
-			r.Effects = append(r.Effects, topology.EffectSeen{Index: ev.Effect.Index, Class: ev.Effect.Class})
+		if ev.Effect != nil && ev.Effect.Class != sequencer.ClassRead { // the index of a read is no call's
+			r.Effects = append(r.Effects, topology.EffectSeen{Index: ev.Effect.Index, Class: ev.Effect.Class,
+				Event: ev.Index})
 		}
 	case topology.EventRead:
 		r.Edges = append(r.Edges, topology.ClosureEdge{Scope: ev.Scope, Writer: ev.Writer, Version: ev.Version,
@@ -178,7 +179,7 @@ func joinEvent(r *topology.ClosureRow, ev *topology.Event, offset int64) {
 			r.Writes = append(r.Writes, s.Scope)
 		}
 		for _, e := range ev.Seal.Effects {
-			r.Effects = append(r.Effects, topology.EffectSeen{Index: e.Index, Class: e.Class})
+			r.Effects = append(r.Effects, topology.EffectSeen{Index: e.Index, Class: e.Class, Event: ev.Index})
 		}
 	}
 }
@@ -235,11 +236,9 @@ func finishRow(r *topology.ClosureRow) {
 	r.Edges = slices.Compact(r.Edges)
 	r.Edges = r.Edges[:min(len(r.Edges), maxRowEdges)]
 	slices.SortFunc(r.Effects, func(a, b topology.EffectSeen) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Class, b.Class))
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(b.Event, a.Event), cmp.Compare(a.Class, b.Class))
 	})
-	r.Effects = slices.DeleteFunc(slices.Compact(r.Effects), func(e topology.EffectSeen) bool {
-		return e.Class == sequencer.ClassRead // its index is no call's
-	})
+	r.Effects = slices.CompactFunc(r.Effects, func(a, b topology.EffectSeen) bool { return a.Index == b.Index })
 	r.Effects = r.Effects[:min(len(r.Effects), maxRowEdges)]
 	slices.Sort(r.Writes)
 	r.Writes = slices.Compact(r.Writes)

@@ -131,7 +131,7 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 			}
 			switch ev.Kind {
 			case topology.EventEffect:
-				r.Effects = []topology.EffectSeen{{Index: ev.Effect.Index, Class: ev.Effect.Class}}
+				r.Effects = []topology.EffectSeen{{Class: ev.Effect.Class, Event: ev.Index}}
 			case topology.EventRead:
 				r.Edges = append(r.Edges, topology.ClosureEdge{Scope: ev.Scope, View: ev.View, Version: ev.Version,
 					Writer: ev.Writer})
@@ -139,6 +139,9 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 				r.Writes = append(r.Writes, ev.Scope)
 			case topology.EventSeal:
 				r.Status = "sealed"
+				for _, e := range ev.Seal.Effects {
+					r.Effects = []topology.EffectSeen{{Class: e.Class, Event: ev.Index}}
+				}
 			}
 		})
 	}

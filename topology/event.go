@@ -131,7 +131,7 @@ type ClosureRow struct {
 
 	Final   bool         // nothing of it is pending any more
 	Events  *EventSpan   // nil: not known, a binary of the first release has written the row
-	Effects []EffectSeen // by Index: tool calls that are known, of any class but read
+	Effects []EffectSeen // by Index, once each: tool calls that are known, of any class but read
 }
 
 // EventSpan says where a transaction's events lie in its partition of hence.events.
@@ -143,6 +143,7 @@ type EventSpan struct {
 type EffectSeen struct {
 	Index uint32
 	Class sequencer.Class
+	Event uint64 // index of the event that says so; the last one counts
 }
 
 // EffectsByClass counts the tool calls of a row.
@@ -162,7 +163,8 @@ type Closure struct {
 	Limit     int
 }
 
-// Effects are the tool calls and answers of a transaction among events: in the order of incarnation and index, each once.
+// Effects are the tool calls and answers of a transaction among events: in the order of incarnation and index, without
+// second copies. Where a call was issued anew under an index, because its touch was refused, both are there.
 func Effects(events []*Event, workspace string, tx sequencer.TxID) []*Event {
 	var found []*Event
 	for _, e := range events {

@@ -216,7 +216,8 @@ func sampleClosureRow() *ClosureRow {
 func sampleGrownClosureRow() *ClosureRow {
 	r := sampleClosureRow()
 	r.Final, r.Events = true, &EventSpan{First: 1234}
-	r.Effects = []EffectSeen{{Index: 0, Class: sequencer.ClassIrreversible}, {Index: 1, Class: sequencer.ClassReversible}}
+	r.Effects = []EffectSeen{{Class: sequencer.ClassIrreversible, Event: 3}, {Index: 1, Class: sequencer.ClassReversible,
+		Event: 4}}
 	return r
 }
 

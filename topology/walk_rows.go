@@ -6,7 +6,7 @@ const (
 	edgeBytes        = 5
 	closureRowFields = 13
 	closureRowLeast  = 10 // of the first release
-	effectSeenBytes  = 3
+	effectSeenBytes  = 4
 )
 
 func walkEvent(w *walker, e *Event) {
@@ -113,9 +113,10 @@ func walkEventSpan(w *walker, s *EventSpan) {
 }
 
 func walkEffectSeen(w *walker, e *EffectSeen) {
-	outer := w.open(2, 2)
+	outer := w.open(3, 3)
 	number(w, &e.Index)
 	number(w, &e.Class)
+	number(w, &e.Event)
 	w.close(outer)
 }
 

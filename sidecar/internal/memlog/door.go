@@ -119,7 +119,7 @@ func (d *Door) PublishAsync(ev *topology.Event, done func(sequencer.Place, error
 		done(sequencer.Place{}, ErrLost)
 		return
 	}
-	done(d.log.publish(ev), nil)
+	done(d.log.publish(ev))
 }
 
 // silenced counts a refused event when events fail.

@@ -150,12 +150,20 @@ func (l *Log) Corrupt(seq sequencer.Seq) error {
 	return err
 }
 
-func (l *Log) publish(ev *topology.Event) sequencer.Place {
+// publish keeps an event as it comes out of the topic.
+func (l *Log) publish(ev *topology.Event) (sequencer.Place, error) {
+	record, err := topology.EncodeEvent(ev)
+	if err != nil {
+		return sequencer.Place{}, err
+	}
+	if ev, err = topology.DecodeEvent(record); err != nil {
+		return sequencer.Place{}, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events, ev)
 	l.tell()
-	return sequencer.Place{Offset: int64(len(l.events) - 1)}
+	return sequencer.Place{Offset: int64(len(l.events) - 1)}, nil
 }
 
 func (l *Log) record(seq sequencer.Seq) ([]byte, <-chan struct{}) {
