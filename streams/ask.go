@@ -37,7 +37,7 @@ const (
 	maxQuestions   = 256 // waiting ones, per process and table
 )
 
-// ErrNoAnswer is returned by Closure and Frontier when no processor that owns the workspace answered in time.
+// ErrNoAnswer is returned by Closure, Frontier and Unsettled when no processor that owns the workspace answered in time.
 var ErrNoAnswer = errors.New("no processor answers")
 
 // ErrUnknownTx is returned by Closure when the table has no row of the transaction.
@@ -89,6 +89,9 @@ func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte,
 	}
 	answer := nats.NewMsg(m.Reply)
 	answer.Data, err = reply(store, q)
+	if errors.Is(err, errNotOurs) {
+		return
+	}
 	if err != nil {
 		answer.Header.Set(headerError, err.Error())
 	}

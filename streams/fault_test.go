@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -308,6 +309,11 @@ func TestUnknownLogicStopsThePartition(t *testing.T) {
 	}
 	if n := w.count("hence_processor_restarts_total"); n != 0 {
 		t.Errorf("%v restarts: a partition that waits must not be built again and again", n)
+	}
+	_, _, err := c.Unsettled(w.context(), stopped, "", 10)
+	if err == nil || !strings.Contains(err.Error(), sequencer.ErrUnknownLogic.Error()) ||
+		!strings.Contains(err.Error(), "newer binary") {
+		t.Errorf("who asks the stopped fold hears %v", err)
 	}
 	if at := w.committed(topology.PartitionOf(stopped, 2)); at > 1 {
 		t.Errorf("offset %d is committed past the record", at)

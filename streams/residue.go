@@ -12,7 +12,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// ErrTruncated is returned by Residue, with the rows that it could give, when there are more of them.
+// ErrTruncated is returned by Residue and Unsettled, with the rows that they could give, when there are more of them.
 var ErrTruncated = errors.New("there is more than was asked for")
 
 // Bounds of a list of residue.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/lovoo/goka"
 
@@ -88,4 +89,9 @@ func (s *seqProcessor) dropped(graceful bool) {
 	s.forgetStores()
 }
 
-func (s *seqProcessor) keep(ctx context.Context) { s.keepHouse(ctx) }
+func (s *seqProcessor) keep(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { s.keepHouse(ctx) })
+	s.answerFold(ctx)
+}

@@ -225,6 +225,12 @@ func sampleClosure() *Closure {
 	return &Closure{Tx: "tx-b", Rows: []ClosureRow{*sampleClosureRow()}, Truncated: true, Limit: 1}
 }
 
+func sampleUnsettled() *UnsettledList {
+	return &UnsettledList{Workspace: "default", Through: 47, Truncated: true, Rows: []Unsettled{{Tx: "tx-b",
+		Agent: "agent-1", Incarnation: 5, Owner: 9, Phase: sequencer.PhaseAborted, Code: sequencer.CodeToolFailed,
+		Decision: 47}}}
+}
+
 func sampleSnapshot() *Snapshot {
 	return &Snapshot{Workspace: "default", Seq: 44, Through: 47, Chain: sum("chain"), Time: 12, Floor: 30,
 		Shards: []ShardRow{sampleShardRow()}}

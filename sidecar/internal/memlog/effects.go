@@ -99,6 +99,18 @@ func (d *Door) Effects(_ context.Context, workspace string, tx sequencer.TxID) (
 	return events, nil
 }
 
+// Unsettled is part of the log's interface to a sidecar.
+func (d *Door) Unsettled(_ context.Context, _, agent string, limit int) ([]topology.Unsettled, sequencer.Seq, error) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	st := d.log.replica.Fold().State()
+	list := topology.UnsettledIn(&st, agent, max(limit, 1))
+	if list.Truncated {
+		return list.Rows, list.Through, streams.ErrTruncated
+	}
+	return list.Rows, list.Through, nil
+}
+
 // resolve puts content in the place of a reference.
 func (d *Door) resolve(ref **sequencer.Ref, content *[]byte) error {
 	at := *ref

@@ -1,0 +1,77 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Questions to a workspace's fold: what they say is exact, as of the seq that the owner has decided.
+const askUnsettled = "hence.v1.ask.unsettled"
+
+// errNotOurs leaves a question to the process that owns the workspace.
+var errNotOurs = errors.New("the workspace is not ours")
+
+// answerFold answers questions to the folds of this processor until ctx ends.
+func (s *seqProcessor) answerFold(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for subject, reply := range map[string]func(*sequencer.Replica, question) ([]byte, error){
+		askUnsettled: unsettledOf,
+	} {
+		wg.Go(func() {
+			s.answer(ctx, s.nats.conn, subject, func(_ *tableStore, q question) ([]byte, error) {
+				return s.askRoom(q, reply)
+			})
+		})
+	}
+}
+
+// askRoom puts a question to a workspace's replica while nothing changes it.
+func (s *seqProcessor) askRoom(q question, reply func(*sequencer.Replica, question) ([]byte, error)) ([]byte, error) {
+	p := s.part(topology.PartitionOf(q.workspace, s.cfg.Partitions))
+	if p == nil {
+		return nil, errNotOurs
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left {
+		return nil, errNotOurs
+	}
+	if p.stopped != nil {
+		return nil, fmt.Errorf("partition %d waits for a newer binary: %w", p.partition, p.stopped)
+	}
+	r := p.rooms[q.workspace]
+	if r == nil {
+		r = &room{replica: sequencer.NewReplica(q.workspace)} // nothing was asked of it yet
+	}
+	return reply(r.replica, q)
+}
+
+func unsettledOf(replica *sequencer.Replica, q question) ([]byte, error) {
+	st := replica.Fold().State()
+	return topology.EncodeUnsettled(topology.UnsettledIn(&st, q.what, q.limit))
+}
+
+// Unsettled lists the decided transactions of a workspace that are not settled, by decision: an agent's, or everybody's
+// when agent is empty; through is the seq as of which the list is exact. When there are more than limit (at most 1,000),
+// the oldest are returned with ErrTruncated.
+func (c *Client) Unsettled(ctx context.Context, workspace, agent string, limit int,
+) (rows []topology.Unsettled, through sequencer.Seq, err error) {
+	b, err := c.ask(ctx, askUnsettled, workspace, agent, limit)
+	if err != nil {
+		return nil, 0, fmt.Errorf("unsettled transactions of %s: %w", workspace, err)
+	}
+	list, err := topology.DecodeUnsettled(b)
+	if err != nil {
+		return nil, 0, fmt.Errorf("unsettled transactions of %s: %w", workspace, err)
+	}
+	if list.Truncated {
+		err = fmt.Errorf("unsettled transactions of %s: %w: these are the first %d", workspace, ErrTruncated, len(list.Rows))
+	}
+	return list.Rows, list.Through, err
+}

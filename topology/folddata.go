@@ -1,0 +1,80 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// Unsettled is one decided transaction whose settlement somebody still owes.
+type Unsettled struct {
+	Tx          sequencer.TxID
+	Agent       string
+	Incarnation sequencer.Seq // of the sidecar that began it
+	Owner       sequencer.Seq // incarnation that owes the settlement; zero: an orphan
+	Phase       sequencer.Phase
+	Code        sequencer.Code // of an aborted one
+	Decision    sequencer.Seq
+}
+
+// UnsettledList is the answer to a request for them: exact as of one seq.
+type UnsettledList struct {
+	Workspace string
+	Through   sequencer.Seq // what the fold that answered has decided
+	Rows      []Unsettled   // by Decision
+	Truncated bool
+}
+
+// UnsettledIn lists the first of a fold's decided transactions that are not settled: an agent's, or everybody's when
+// agent is empty.
+func UnsettledIn(st *sequencer.State, agent string, limit int) *UnsettledList {
+	l := &UnsettledList{Workspace: st.Workspace, Through: st.Seq}
+	for i := range st.Txs {
+		t := &st.Txs[i]
+		owed := t.Phase == sequencer.PhaseCommitted || t.Phase == sequencer.PhaseAborted
+		if !owed || agent != "" && t.Agent != agent {
+			continue
+		}
+		l.Rows = append(l.Rows, Unsettled{Tx: t.ID, Agent: t.Agent, Incarnation: t.Incarnation, Owner: t.Owner,
+			Phase: t.Phase, Code: t.Code, Decision: t.Decision})
+	}
+	slices.SortFunc(l.Rows, func(a, b Unsettled) int { return cmp.Compare(a.Decision, b.Decision) })
+	if len(l.Rows) > limit {
+		l.Rows, l.Truncated = l.Rows[:limit], true
+	}
+	return l
+}
+
+func walkUnsettled(w *walker, u *Unsettled) {
+	outer := w.open(7, 7)
+	text(w, &u.Tx)
+	text(w, &u.Agent)
+	number(w, &u.Incarnation)
+	number(w, &u.Owner)
+	number(w, &u.Phase)
+	text(w, &u.Code)
+	number(w, &u.Decision)
+	w.close(outer)
+}
+
+func walkUnsettledList(w *walker, l *UnsettledList) {
+	outer := w.open(4, 4)
+	text(w, &l.Workspace)
+	number(w, &l.Through)
+	list(w, &l.Rows, unsettledBytes, walkUnsettled)
+	w.truth(&l.Truncated)
+	w.close(outer)
+}
+
+const unsettledBytes = 8
+
+// EncodeUnsettled writes the answer to a request for unsettled transactions.
+func EncodeUnsettled(v *UnsettledList) ([]byte, error) {
+	return replyCodec("unsettled", walkUnsettledList).encode(v)
+}
+
+// DecodeUnsettled reads it.
+func DecodeUnsettled(b []byte) (*UnsettledList, error) {
+	return replyCodec("unsettled", walkUnsettledList).decode(b)
+}
