@@ -1,10 +1,16 @@
 package streams
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
 )
 
 // What is kept of many rows is what keeping all of them would show, whatever was forgotten on the way.
@@ -41,5 +47,34 @@ func TestNewestRows(t *testing.T) {
 	}
 	if rows := small.newest(); !small.cut || len(rows) == 0 || len(rows) > 3 || rows[0].offset != 49 {
 		t.Errorf("under a bound of bytes: %d rows", len(rows))
+	}
+}
+
+// More than is read at once is an error, never half of it.
+func TestEffectsAreBounded(t *testing.T) {
+	value, err := topology.EncodeEvent(&topology.Event{Kind: topology.EventEffect, Workspace: "w", Tx: "t",
+		Effect: &topology.EffectText{Args: make([]byte, 1000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := effectReader{workspace: "w", tx: "t", key: "w|t"}
+	rec := &kgo.Record{Key: []byte("w|t"), Value: value}
+	for n := range maxTxEffects + 1 {
+		if err = r.take(rec); err != nil {
+			if n != maxTxEffects {
+				t.Errorf("after %d: %v", n, err)
+			}
+			break
+		}
+	}
+	if !errors.Is(err, ErrTooLarge) {
+		t.Errorf("many: %v", err)
+	}
+	r = effectReader{workspace: "w", tx: "t", key: "w|t"}
+	big := &topology.Event{Effect: &topology.EffectText{ArgsRef: &sequencer.Ref{Size: maxTxEffectBytes + 1,
+		Partition: topology.PartitionOf("w", 1)}}}
+	r.log = &Client{cfg: Config{Partitions: 1}}
+	if err := r.resolve(t.Context(), big); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("large: %v", err)
 	}
 }

@@ -1,11 +1,16 @@
 package streams_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
@@ -78,6 +83,26 @@ func TestResidueOfAPartitionThatWasCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, err := c.Residue(w.context(), "shop", 10); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// A broker that cannot say whether it took a residue leaves its caller with "unknown", and a second write with one row.
+func TestResidueOfUnknownFate(t *testing.T) {
+	w := newWorld(t)
+	c := w.dial(w.cfg)
+	fault := w.servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topology.TopicResidue,
+		Err: kerr.NotEnoughReplicasAfterAppend, Count: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := c.PublishResidue(ctx, residueOf("shop", 0)); !errors.Is(err, streams.ErrUnknown) {
+		t.Fatalf("publish: %v", err)
+	}
+	fault.Remove()
+	if err := c.PublishResidue(w.context(), residueOf("shop", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := c.Residue(w.context(), "shop", 10); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
 }
