@@ -65,6 +65,9 @@ func (s *Sidecar) routes() []route {
 		{"GET", tx + "/explain", "explain", false, "", s.explain},
 		{"GET", tx + "/closure", "closure", false, "limit", s.closure},
 		{"POST", "/v1/effects", "one_shot", false, "wait_ms", s.oneShot},
+		{"GET", "/v1/residue", "residue", false, "tool result state limit", s.listResidue},
+		{"POST", "/v1/residue/{tx}/{index}/accept", "accept_residue", false, "", s.acceptResidue},
+		{"POST", "/v1/residue/{tx}/{index}/retry", "retry_residue", false, "", s.retryResidue},
 	}
 }
 

@@ -74,6 +74,9 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if err != nil {
 		return fmt.Errorf("begin the session in the journal: %w", err)
 	}
+	if err := s.announceTools(ctx, seq); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	keys := []string{waitSession}
 	if s.incarnation != 0 && s.incarnation != seq {

@@ -51,6 +51,7 @@ func (s *session) wantsJoin() bool {
 func (s *session) beat(ctx context.Context, now time.Time) {
 	s.expire(now)
 	s.settleAll(ctx)
+	s.adoptOrphans(now)
 	if err := s.delivery.mark(); err != nil {
 		s.log.Error("the journal takes no records", "cause", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -37,4 +38,92 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 		s.metrics.residue(r.Effect.Tool.Class, r.Result)
 	}
 	return nil
+}
+
+// tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
+// is answered, and its commit counts as a write of it: nobody commits on what was read before.
+func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Answer, error) {
+	none := gate.Answer{}
+	if s.engine == nil {
+		return none, problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
+	}
+	p, err := s.callOfResidue(ctx, r)
+	if err != nil {
+		return none, err
+	}
+	what := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Key: p.Key, Args: p.Args, Traceparent: traceOf(ctx)}
+	if eager(p.Tool.Class) || p.Undoing {
+		answer := none
+		if p.Answer != nil {
+			answer = *p.Answer
+		}
+		if what, err = s.tools.Undo(p.Effect, answer); err != nil {
+			return none, problem(codeTool, "%v", err)
+		}
+	}
+	adapter, err := s.tools.Adapter(what.Tool)
+	if err != nil {
+		return none, problem(codeTool, "%v", err)
+	}
+	t, err := s.start(ctx, sequencer.Begin{Mode: sequencer.Optimistic}, nil)
+	if err != nil {
+		return none, err
+	}
+	answer, err := s.tryUnderTouch(ctx, t, p.Tool, func(ctx context.Context) (gate.Answer, error) {
+		return adapter.Call(ctx, what)
+	})
+	if err != nil {
+		_, _ = s.abort(ctx, t, "the residue could not be tried again")
+		return none, err
+	}
+	if d, err := s.seal(ctx, t); err != nil || d.State == api.StateAborted {
+		s.log.Warn("a residue was tried again, its transaction did not commit", "tx", string(t.id), "cause", err)
+	}
+	return answer, nil
+}
+
+// tryUnderTouch makes a call while the transaction holds what it moves, and notes it as one of its effects.
+func (s *session) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool,
+	call func(context.Context) (gate.Answer, error)) (gate.Answer, error) {
+	if err := t.enter(ctx); err != nil {
+		return gate.Answer{}, err
+	}
+	defer t.leave()
+	if err := s.touchAll(ctx, t, tool.Scopes, sequencer.WriteAccess); err != nil {
+		return gate.Answer{}, err
+	}
+	if err := s.stretchLease(ctx, tool.MaxTime); err != nil {
+		return gate.Answer{}, err
+	}
+	bound, cancel := context.WithTimeout(ctx, tool.MaxTime)
+	defer cancel()
+	answer, err := call(bound)
+	if err != nil {
+		return answer, problem(codeToolUnreachable, "%s was tried again without an answer: %v", tool.Name, err)
+	}
+	tool.Class = sequencer.ClassKnownOutcome
+	acked := make(chan struct{})
+	close(acked)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.effects = append(t.effects, &issued{effect: gate.Effect{Tx: t.id, Tool: tool}, acked: acked})
+	return answer, nil
+}
+
+// callOfResidue is the call of a residue, as the log has it.
+func (s *session) callOfResidue(ctx context.Context, r *topology.Residue) (gate.Progress, error) {
+	events, err := s.events.Effects(ctx, s.workspace, r.Tx)
+	if err != nil {
+		return gate.Progress{}, problem(codeLog, "what %s did cannot be read from the log: %v", r.Tx, err)
+	}
+	effects, err := s.fromLog(r.Tx, events)
+	if err != nil {
+		return gate.Progress{}, problem(codeLog, "%v", err)
+	}
+	for _, p := range effects {
+		if p.Index == r.Index {
+			return p, nil
+		}
+	}
+	return gate.Progress{}, problem(codeForgotten, "the log has no call %d of %s any more", r.Index, r.Tx)
 }

@@ -56,9 +56,10 @@ type session struct {
 	count          uint64
 	debts          map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
 	settling       int                      // of them are being settled
-	first          sequencer.Seq            // the first incarnation of this process
-	strangersUntil time.Time                // until then a call of a former process, not known to be dead, may begin
-	unresolved     []*txRecord              // sealed by the process before this one; how they ended is not known yet
+	orphans        orphans
+	first          sequencer.Seq // the first incarnation of this process
+	strangersUntil time.Time     // until then a call of a former process, not known to be dead, may begin
+	unresolved     []*txRecord   // sealed by the process before this one; how they ended is not known yet
 	resolves       int
 	watermark      sequencer.Seq
 	marked         time.Time
@@ -82,6 +83,7 @@ func (s *session) observe(o *sequencer.Outcome) []string {
 		}
 		s.observeDebt(o)
 	}
+	s.observeOrphans(o)
 	if len(o.Writes)+len(o.Shards) > 0 {
 		keys = s.observeWrites(o, keys)
 	}

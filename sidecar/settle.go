@@ -153,7 +153,7 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 		did = did || p.Started || claim == gate.ClaimStranger || d.committed && gated(p.Tool.Class)
 	}
 	if !did || s.engine == nil {
-		return gate.Settlement{NoneElse: true}, s.cannot(effects, did)
+		return gate.Settlement{NoneElse: claim != gate.ClaimStranger}, s.cannot(effects, did)
 	}
 	if err := s.stretchLease(ctx, min(takes, s.longestCall())); err != nil {
 		return gate.Settlement{}, err

@@ -1,0 +1,35 @@
+package api
+
+// Residue is one effect that could not be made clean, or of which nobody knows.
+type Residue struct {
+	Tx     string   `json:"tx"`
+	Index  uint32   `json:"index"` // issuance order in its transaction, 0-based
+	Agent  string   `json:"agent"`
+	Tool   string   `json:"tool"`
+	Class  string   `json:"class"`
+	Key    string   `json:"key,omitempty"` // what the sink was given; absent: it takes none
+	Scopes []string `json:"scopes,omitempty"`
+	Result string   `json:"result"` // leaked, unresolved or partial; clean once it is resolved
+	State  string   `json:"state"`  // open, accepted or resolved
+	Detail string   `json:"detail"` // what was tried and what is left to do
+	Note   string   `json:"note,omitempty"`
+	Tries  int      `json:"tries"`
+	AtMs   int64    `json:"at_ms"` // unix milliseconds, of the sidecar that wrote it
+}
+
+// ResidueList answers GET /v1/residue, newest first.
+type ResidueList struct {
+	Workspace string    `json:"workspace"`
+	Items     []Residue `json:"items"`
+	Truncated bool      `json:"truncated"`
+}
+
+// AcceptResidue is the body of POST /v1/residue/{tx}/{index}/accept.
+type AcceptResidue struct {
+	Note string `json:"note"` // who takes it as it is, and why
+}
+
+// RetryResidue is the body of POST /v1/residue/{tx}/{index}/retry.
+type RetryResidue struct {
+	Force bool `json:"force,omitempty"` // also when the sink takes no key: it may then happen twice
+}

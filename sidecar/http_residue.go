@@ -1,0 +1,139 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+const (
+	maxResidue   = 10_000 // of one look at the list
+	maxNoteBytes = 512
+)
+
+func (s *Sidecar) listResidue(c *call) (*reply, error) {
+	query := c.request.URL.Query()
+	limit, err := c.number("limit", min(100, uint64(s.config.Limits.ListItems)), 1, uint64(s.config.Limits.ListItems))
+	if err != nil {
+		return nil, err
+	}
+	list, cut, err := s.session.residue(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ResidueList{Workspace: s.config.Workspace, Items: []api.Residue{}, Truncated: cut}
+	for i := range list {
+		one := residueOf(&list[i])
+		wanted := func(name, have string) bool { return !query.Has(name) || query.Get(name) == have }
+		if !wanted("tool", one.Tool) || !wanted("result", one.Result) || !wanted("state", one.State) {
+			continue
+		}
+		if len(out.Items) == int(limit) {
+			out.Truncated = true
+			break
+		}
+		out.Items = append(out.Items, one)
+	}
+	return jsonReply(http.StatusOK, out), nil
+}
+
+func residueOf(r *topology.Residue) api.Residue {
+	out := api.Residue{Tx: string(r.Tx), Index: r.Index, Agent: r.Agent, Tool: r.Tool, Class: r.Class.String(), Key: r.Key,
+		Result: r.Result.String(), State: string(r.State), Detail: r.Detail, Note: r.Note, Tries: r.Tries, AtMs: r.AtMs}
+	for _, scope := range r.Scopes {
+		out.Scopes = append(out.Scopes, string(scope))
+	}
+	return out
+}
+
+// residue is the workspace's list, newest first; cut: there are more.
+func (s *session) residue(ctx context.Context) (list []topology.Residue, cut bool, err error) {
+	list, err = s.events.Residue(ctx, s.workspace, maxResidue)
+	if errors.Is(err, streams.ErrTruncated) {
+		return list, true, nil
+	}
+	if err != nil {
+		return nil, false, problem(codeLog, "the list of residues cannot be read: %v", err)
+	}
+	return list, false, nil
+}
+
+// oneResidue is the residue that a route names; it must be open.
+func (s *Sidecar) oneResidue(c *call) (*topology.Residue, error) {
+	index, ok := decimal(c.params["index"])
+	if !ok {
+		return nil, problem(codeBadRequest, "index %.20q is not a whole number", c.params["index"])
+	}
+	list, _, err := s.session.residue(c.ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		r := &list[i]
+		if string(r.Tx) != c.params["tx"] || uint64(r.Index) != index {
+			continue
+		}
+		if r.State != topology.ResidueOpen {
+			return nil, problem(codeNotResidue, "effect %d of %s is %s: nothing is left to do", index, r.Tx, r.State)
+		}
+		return r, nil
+	}
+	return nil, problem(codeNotFound, "effect %d of %.100q is not on the list of residues", index, c.params["tx"])
+}
+
+func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
+	var in api.AcceptResidue
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	if in.Note == "" || len(in.Note) > maxNoteBytes {
+		return nil, problem(codeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and why",
+			maxNoteBytes)
+	}
+	r, err := s.oneResidue(c)
+	if err != nil {
+		return nil, err
+	}
+	r.State, r.Note = topology.ResidueAccepted, in.Note
+	return s.writeResidue(c, r)
+}
+
+// writeResidue puts a residue back on the list as it is now.
+func (s *Sidecar) writeResidue(c *call, r *topology.Residue) (*reply, error) {
+	r.AtMs, r.Incarnation = s.clock.Now().UnixMilli(), s.session.now()
+	if err := s.events.PublishResidue(c.ctx, r); err != nil {
+		return nil, problem(codeLog, "the list of residues cannot be written: %v", err)
+	}
+	return jsonReply(http.StatusOK, residueOf(r)), nil
+}
+
+func (s *Sidecar) retryResidue(c *call) (*reply, error) {
+	var in api.RetryResidue
+	if err := c.decode(&in, true); err != nil {
+		return nil, err
+	}
+	r, err := s.oneResidue(c)
+	if err != nil {
+		return nil, err
+	}
+	if r.Key == "" && !in.Force {
+		return nil, problem(codeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
+			"Look there first, then send force", r.Tool)
+	}
+	answer, err := s.session.tryResidue(c.ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Tries++
+	if answer.Refused {
+		r.Detail = "tried again and refused: " + answer.Detail
+	} else {
+		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
+	}
+	return s.writeResidue(c, r)
+}
