@@ -14,7 +14,7 @@ const (
 	IntentAbort                            // ends an undecided transaction
 	IntentSettle                           // says what became of a decided transaction's effects
 	IntentAdopt                            // takes over an orphan's settlement
-	IntentRetract                          // names a committed transaction to undo; not known to this version
+	IntentRetract                          // names a committed transaction to undo, with all that follows from it
 	IntentSelect                           // names the winner of a branch group
 	IntentRegister                         // announces a tool server's catalogue
 	IntentUnregister                       // withdraws it
@@ -143,6 +143,18 @@ type ShardWrite struct {
 	Content []byte // inline content; nil when Ref is set
 	Ref     *Ref
 	Expect  *Expect // nil: unconditional
+	Former  *Former // in a seal: what stood there as the writer saw it; nil: not said
+	Absent  bool    // in a retraction's outcome: the shard is not there any more; Content and Ref are nil
+}
+
+// Former is the content that a shard write replaces. The fold keeps contents no longer than the horizon; what is older
+// a later retraction can only restore when the writer has said it.
+type Former struct {
+	Version Seq // zero: the shard was not there
+	View    Seq // the view's seq that showed it
+	Type    string
+	Content []byte
+	Ref     *Ref
 }
 
 // Pin is a tool as the agent's plan knew it.
@@ -206,7 +218,8 @@ type Settle struct {
 
 // Join starts a sidecar's incarnation.
 type Join struct {
-	ID string // unique per try
+	ID    string // unique per try
+	Logic uint32 // the newest that the sidecar knows: what a workspace's first join sets; zero: 1
 }
 
 // Select names the winner of a branch group; the first one wins.

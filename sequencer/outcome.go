@@ -19,12 +19,15 @@ const (
 	OutcomeLeaseEnded
 	OutcomeAdopted
 	OutcomeRules
+	OutcomeRetracting // a retraction is queued, or started; or the transaction is a member of one that started
+	OutcomeTurn       // the member is to be compensated now
 )
 
 // String returns the kind's name as decisions carry it.
 func (k OutcomeKind) String() string {
 	return nameOf(k, "unknown", "begun", "waiting", "granted", "refused", "committed", "aborted", "settled",
-		"registered", "unregistered", "selected", "joined", "lease_ended", "adopted", "rules")
+		"registered", "unregistered", "selected", "joined", "lease_ended", "adopted", "rules",
+		"retracting", "turn")
 }
 
 // Blocker is one transaction that another waits for.
@@ -82,6 +85,9 @@ type Outcome struct {
 	Catalogue Hash
 	Final     bool // the transaction is settled with this outcome
 	Rules     *Rules
+
+	Retraction TxID   // the retracted transaction whose cone this one is in: of retracting, turn and settled
+	Cone       []TxID // of a started retraction: its members, the most recent first
 
 	StateHash *Hash // of the state after this step, where its seqs passed a multiple of StateHashEvery; not in Chain
 }

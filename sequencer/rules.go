@@ -1,7 +1,11 @@
 package sequencer
 
-// Logic is the version of the fold's own rules that this package implements.
-const Logic = 1
+// Logic is the newest version of the fold's own rules that this package implements; it implements all older ones too.
+// Logic 2 has retraction, and what has to be remembered for it.
+const Logic = 2
+
+// firstLogic is that of a workspace in which nobody has said otherwise.
+const firstLogic = 1
 
 // Rules are the workspace's settings. They change by a record of the log and hold from there on.
 type Rules struct {
@@ -25,10 +29,11 @@ type Rules struct {
 	MaxKept        uint32 // what the workspace's state may keep, bytes
 }
 
-// DefaultRules are the rules of a workspace whose log holds no rules record.
+// DefaultRules are the rules of a workspace whose log holds no rules record. A join that is a log's first record sets
+// their logic.
 func DefaultRules() Rules {
 	return Rules{
-		Logic: Logic, Levels: L4, HorizonSeqs: 1000, CapSeqs: 4096,
+		Logic: firstLogic, Levels: L4, HorizonSeqs: 1000, CapSeqs: 4096,
 		LeaseTicks: 40, DeadlineTicks: 2400, BoundTicks: 240, VerdictTicks: 40,
 		MaxOpen: 1000, MaxScopes: 256, MaxBytes: 64 << 10, MaxInline: 4 << 10, MaxContent: 256 << 10,
 		MaxInlineTotal: 128 << 10, MaxKept: 640 << 10,

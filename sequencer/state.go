@@ -19,6 +19,11 @@ type State struct {
 	Window     []WindowState  // by Seq, then Scope
 	Catalogues []Catalogue    // by Hash
 	Groups     []GroupState   // by ID
+
+	// Since logic 2, and in the hash from there on.
+	Retractions []RetractionState // in the order in which they were accepted; at most the first runs
+	Versions    []ShardVersion    // contents of shards written since the horizon, by Seq, then Scope
+	Unversioned Seq               // the content of a shard whose last write is at or below it may be forgotten
 }
 
 // SidecarState is one live sidecar.
@@ -55,6 +60,8 @@ const (
 	PhaseAborted   // decided, not final
 	PhaseFinalCommitted
 	PhaseFinalAborted
+	PhaseRetracting // committed and settled; in a cone, it holds what it wrote until its turn is settled
+	PhaseRetracted  // final
 )
 
 // Answer remembers what the last intent of a kind was answered with.
@@ -107,6 +114,55 @@ type TxState struct {
 	Code        Code
 	Succeeded   bool // a successor has kept its epoch
 	Unclean     bool // its settlement left residue
+
+	// Since logic 2, and in the hash from there on.
+	Past       *Past // of a committed one, while it can be in a cone
+	Retraction TxID  // the retracted transaction whose cone it is in, or was
+}
+
+// Past is what a retraction needs to know of a committed transaction.
+type Past struct {
+	Reads   []PastRead
+	From    []TxID  // what its seal added to the writers that its reads show
+	Writes  []Scope // sorted; they count from its decision on
+	Shards  []Scope // of Writes, the shards whose content it wrote
+	Effects bool    // something ran or was released that a sidecar has to compensate
+	Undone  Seq     // of its compensation; zero: none
+}
+
+// PastRead is one read of a committed transaction.
+type PastRead struct {
+	Scope Scope
+	View  Seq
+}
+
+// RetractionState is one accepted retraction.
+type RetractionState struct {
+	Tx     TxID
+	Seq    Seq         // of the outcome that accepted it
+	Cone   []TxID      // the most recent first; empty: it has not started
+	Ground []ConeScope // what stands under the cone, by Scope
+	Turn   Seq         // of the outcome that gave the current member its turn; zero: it has none yet
+}
+
+// ConeScope is what stands at a scope under a cone that wrote it.
+type ConeScope struct {
+	Scope   Scope
+	Writer  Writer        // whose write stands; zero: forgotten or nobody
+	Shard   *ShardVersion // the content to restore; nil: no shard, or restored already
+	Unknown bool          // a shard whose content is not known any more: it stays as it is, as residue
+}
+
+// ShardVersion is the content that a shard had from a seq on.
+type ShardVersion struct {
+	Scope   Scope
+	Seq     Seq  // zero: from before what the fold remembers
+	Tx      TxID // who wrote it; empty: not remembered
+	Type    string
+	Content []byte
+	Ref     *Ref
+	Absent  bool // the shard was not there
+	Unknown bool // nobody has said what was there
 }
 
 // WindowState is the last write of one scope, while it is newer than the floor.

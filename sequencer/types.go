@@ -186,18 +186,22 @@ type Weaken uint32
 
 // The rules that can be switched off; the numbers are the rows of the table of holes in docs/holes.md.
 const (
-	WeakenOlderOnly     Weaken = 1 << iota // 1a: a touch looks at older transactions only
-	WeakenPiecewise                        // 1b: a touch is granted scope by scope, waiting ones claim nothing
-	WeakenWaitDie                          // 1c: the older waits for the younger
-	WeakenNoFullRetry                      // 1d: a successor does not ask for the whole footprint (the explorer reads it)
-	WeakenDirtyRead                        // 2: the seal does not ask for its footprint once more
-	WeakenSettleNoWrite                    // 3a: a settlement is not a write
-	WeakenNoBase                           // 5a: an unknown transaction's base is not compared with the floor
-	WeakenRecheck                          // 5b: a waiting seal is checked against the window when it wakes
-	WeakenReadOnly                         // 5c: read-only transactions are not checked
-	WeakenShardNoClaim                     // 1e: shard writes hold nothing before they commit
-	WeakenExpectNoFloor                    // 5e: an expected version needs no floor
-	WeakenReadCovers                       // 7d: a read grant answers a touch for writing
+	WeakenOlderOnly          Weaken = 1 << iota // 1a: a touch looks at older transactions only
+	WeakenPiecewise                             // 1b: a touch is granted scope by scope, waiting ones claim nothing
+	WeakenWaitDie                               // 1c: the older waits for the younger
+	WeakenNoFullRetry                           // 1d: a successor does not ask for the whole footprint (the explorer reads it)
+	WeakenDirtyRead                             // 2: the seal does not ask for its footprint once more
+	WeakenSettleNoWrite                         // 3a: a settlement is not a write
+	WeakenNoBase                                // 5a: an unknown transaction's base is not compared with the floor
+	WeakenRecheck                               // 5b: a waiting seal is checked against the window when it wakes
+	WeakenReadOnly                              // 5c: read-only transactions are not checked
+	WeakenShardNoClaim                          // 1e: shard writes hold nothing before they commit
+	WeakenExpectNoFloor                         // 5e: an expected version needs no floor
+	WeakenReadCovers                            // 7d: a read grant answers a touch for writing
+	WeakenRetractReadersOnly                    // 7a: a cone takes readers only, not those that overwrote
+	WeakenRetractAtOnce                         // 7b: a retraction refuses nobody that holds, claims or waits for its scopes
+	WeakenTurnNoWait                            // 7c: a turn does not wait for decided holders outside the cone
+	WeakenTurnAnyOrder                          // 5.4: turns go the oldest first
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }
