@@ -2,167 +2,148 @@ package sidecar
 
 import (
 	"context"
-	"slices"
-	"strings"
+	"errors"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 )
 
-// maxDead bounds how many agents whose lease has ended are remembered.
-const maxDead = 1024
+// maxUnsettled bounds how many unsettled transactions are asked for at once.
+const maxUnsettled = 1000
 
 // orphans is what a sidecar does about transactions without a live owner that stand in its agent's way. It is guarded
 // by session.mu.
 type orphans struct {
-	dead    map[string]bool // agents whose lease has ended and who have not joined since
-	order   []string
-	adopts  map[sequencer.TxID]*adoption
 	waiting map[sequencer.TxID]time.Time // own transactions, since when they wait
+	asked   map[sequencer.TxID]uint32    // orphans that were asked for, how often
+	next    time.Time                    // when orphans may be looked for again
+	looking bool
 }
 
-// adoption is one orphan that this sidecar wants to settle.
-type adoption struct {
-	n       uint32
-	next    time.Time // when it may be asked for again
-	running bool
-}
-
-// observeOrphans keeps track of who is gone, and takes over what was adopted; s.mu is held.
+// observeOrphans takes over what was adopted; s.mu is held.
 func (s *session) observeOrphans(o *sequencer.Outcome) {
-	p := &s.orphans
-	switch o.Kind {
-	case sequencer.OutcomeLeaseEnded:
-		if o.Agent != s.agent && !strings.HasPrefix(o.Intent, "join:") {
-			p.bury(o.Agent)
-		}
-	case sequencer.OutcomeJoined:
-		delete(p.dead, o.Agent)
-	case sequencer.OutcomeAdopted:
-		if o.Agent == s.agent && o.Incarnation == s.incarnation {
-			s.owe(o.Tx, o.Seq, false, false)
-		}
+	if o.Kind == sequencer.OutcomeAdopted && o.Agent == s.agent && o.Incarnation == s.incarnation {
+		delete(s.orphans.asked, o.Tx)
+		s.owe(o.Tx, o.Seq, false, false)
 	}
 }
 
-func (p *orphans) bury(agent string) {
-	if p.dead == nil {
-		p.dead = map[string]bool{}
-	}
-	if !p.dead[agent] {
-		p.order = append(p.order, agent)
-	}
-	p.dead[agent] = true
-	if len(p.order) > maxDead {
-		delete(p.dead, p.order[0])
-		p.order = p.order[1:]
-	}
-}
-
-// adoptOrphans asks for the orphans that have blocked the agent's transactions for a while.
+// adoptOrphans looks for orphans when the agent's transactions have waited for a while.
 func (s *session) adoptOrphans(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.live {
+	p := &s.orphans
+	if !s.live || p.looking || now.Before(p.next) {
 		return
 	}
-	p := &s.orphans
-	wanted := map[sequencer.TxID]bool{}
+	wanted, longest := s.waitedFor(now)
+	if longest < s.limits.AdoptAfter {
+		return
+	}
+	p.next = now.Add(s.limits.AdoptAfter)
+	inc, all := s.incarnation, longest >= 4*s.limits.AdoptAfter
+	p.looking = s.tasks.start(func(ctx context.Context) {
+		s.lookForOrphans(ctx, inc, func(tx sequencer.TxID) bool { return all || wanted[tx] })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.looking = false
+	})
+}
+
+// waitedFor is what the agent's transactions wait for, as the log named it when they began to, and how long the first
+// of them waits. What blocks them may have changed since.
+func (s *session) waitedFor(now time.Time) (by map[sequencer.TxID]bool, longest time.Duration) {
+	by = map[sequencer.TxID]bool{}
 	still := map[sequencer.TxID]time.Time{}
 	for id, t := range s.active {
 		if t.waiting == nil {
 			continue
 		}
-		since, known := p.waiting[id]
+		since, known := s.orphans.waiting[id]
 		if !known {
 			since = now
 		}
 		still[id] = since
-		if now.Sub(since) >= s.limits.AdoptAfter {
-			s.blockedBy(t, now.Sub(since), wanted)
+		longest = max(longest, now.Sub(since))
+		for _, b := range t.waiting.BlockedBy {
+			by[b.Tx] = true
 		}
 	}
-	p.waiting = still
-	for id := range p.adopts {
-		if !wanted[id] && !p.adopts[id].running {
-			delete(p.adopts, id)
-		}
-	}
-	for id := range wanted {
-		s.adoptOne(id, now)
-	}
+	s.orphans.waiting = still
+	return by, longest
 }
 
-// blockedBy adds the orphans that a transaction waits for. The log names them when it begins to wait; after a while
-// every orphan that the view knows counts, since what blocks may have changed.
-func (s *session) blockedBy(t *tx, waits time.Duration, wanted map[sequencer.TxID]bool) {
-	for _, b := range t.waiting.BlockedBy {
-		agent, _, ok := ownerOf(b.Tx)
-		if b.Why == "orphan" || ok && s.orphans.dead[agent] {
-			wanted[b.Tx] = true
-		}
-	}
-	if waits >= 4*s.limits.AdoptAfter && len(s.orphans.dead) > 0 {
-		for _, id := range s.view.unsettled(s.orphans.dead) {
-			wanted[id] = true
-		}
-	}
-	for id := range wanted {
-		if seen, ok := s.view.transaction(id); ok && (seen.final || seen.decision == nil) || s.debts[id] != nil {
-			delete(wanted, id)
-		}
-	}
-}
-
-// adoptOne asks the log for one orphan; s.mu is held.
-func (s *session) adoptOne(id sequencer.TxID, now time.Time) {
-	p := &s.orphans
-	a := p.adopts[id]
-	if a == nil {
-		a = &adoption{}
-		if p.adopts == nil {
-			p.adopts = map[sequencer.TxID]*adoption{}
-		}
-		p.adopts[id] = a
-	}
-	if a.running || now.Before(a.next) {
-		return
-	}
-	a.n++
-	a.next = now.Add(s.limits.AdoptAfter << min(a.n, 6))
-	in := &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: id, N: a.n, Agent: s.agent, Incarnation: s.incarnation}
-	a.running = s.tasks.start(func(ctx context.Context) {
-		s.adoptNow(ctx, in)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		a.running = false
-	})
-}
-
-func (s *session) adoptNow(ctx context.Context, in *sequencer.Intent) {
+// lookForOrphans asks for those transactions without an owner that are in the way.
+func (s *session) lookForOrphans(ctx context.Context, inc sequencer.Seq, inTheWay func(sequencer.TxID) bool) {
 	ctx, cancel := context.WithTimeout(ctx, appendTry)
 	defer cancel()
-	if s.engine == nil { // what it cannot settle it leaves to others
-		events, err := s.events.Effects(ctx, s.workspace, in.Tx)
-		if err != nil || len(events) > 0 {
-			return
-		}
+	rows, _, err := s.events.Unsettled(ctx, s.workspace, "", maxUnsettled)
+	if err != nil && !errors.Is(err, streams.ErrTruncated) {
+		s.log.Warn("who has left what unsettled is not known", "cause", err)
+		return
 	}
-	if _, err := s.append(ctx, in); err != nil {
-		s.metrics.appendErrors.Inc()
-		s.log.Warn("an orphan was not adopted: tried again", "tx", string(in.Tx), "cause", err)
+	for _, r := range rows {
+		if r.Owner == 0 && inTheWay(r.Tx) && s.canSettle(ctx, r.Tx) {
+			s.adoptOne(ctx, r.Tx, inc)
+		}
 	}
 }
 
-// unsettled are the transactions of some agents that the view knows to be decided and not final.
-func (v *view) unsettled(agents map[string]bool) (out []sequencer.TxID) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	for id, t := range v.txs {
-		if t.decision != nil && !t.final && agents[t.agent] {
-			out = append(out, id)
-		}
+// canSettle: without a policy only what called no tool can be settled; the rest is left to others.
+func (s *session) canSettle(ctx context.Context, tx sequencer.TxID) bool {
+	if s.engine != nil {
+		return true
 	}
-	slices.Sort(out)
-	return out
+	events, err := s.events.Effects(ctx, s.workspace, tx)
+	return err == nil && len(events) == 0
+}
+
+func (s *session) adoptOne(ctx context.Context, tx sequencer.TxID, inc sequencer.Seq) {
+	s.mu.Lock()
+	p := &s.orphans
+	if p.asked == nil || len(p.asked) > maxUnsettled {
+		p.asked = map[sequencer.TxID]uint32{}
+	}
+	p.asked[tx]++
+	in := &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: tx, N: p.asked[tx], Agent: s.agent, Incarnation: inc}
+	s.mu.Unlock()
+	if _, err := s.append(ctx, in); err != nil {
+		s.metrics.appendErrors.Inc()
+		s.log.Warn("an orphan was not adopted: tried again", "tx", string(tx), "cause", err)
+	}
+}
+
+// findOwed asks which transactions the join has made this sidecar's, until that is known: its own journal may be lost,
+// or may never have known of them.
+func (s *session) findOwed(ctx context.Context, inc sequencer.Seq) {
+	_ = retry(ctx, func() error {
+		try, cancel := context.WithTimeout(ctx, appendTry)
+		defer cancel()
+		rows, through, err := s.events.Unsettled(try, s.workspace, s.agent, maxUnsettled)
+		if err != nil && !errors.Is(err, streams.ErrTruncated) {
+			return err
+		}
+		if through < inc {
+			return errors.New("the answer is older than the join")
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.incarnation != inc {
+			return nil
+		}
+		for _, r := range rows {
+			if seen, ok := s.view.transaction(r.Tx); r.Owner != inc || r.Decision > inc || ok && seen.final {
+				continue // another's, of this session, or settled since
+			}
+			s.owe(r.Tx, r.Decision, r.Phase == sequencer.PhaseCommitted, true)
+		}
+		if len(rows) == maxUnsettled {
+			return errors.New("there are more")
+		}
+		return nil
+	}, func(err error) {
+		s.log.Warn("what is left to settle is not known yet: asked again", "cause", err)
+		sleep(ctx, pauseMost)
+	})
 }

@@ -97,6 +97,7 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 		return errors.New("the lease ended before the session began")
 	}
 	s.log.Info("the session is live", "incarnation", uint64(seq), "workspace", s.workspace, "agent", s.agent)
+	s.tasks.start(func(ctx context.Context) { s.findOwed(ctx, seq) })
 	s.settleAll(ctx)
 	return nil
 }

@@ -15,13 +15,26 @@ const leaseMargin = 9
 // leaseSpare is what a lease leaves of a call at least, beyond the time that the call may take.
 const leaseSpare = 500 * time.Millisecond
 
+// maxRenewals bounds the renewals that no decision has confirmed yet.
+const maxRenewals = 64
+
 // lease is how long this sidecar's lease surely still lasts, by its own clock. The log counts it in ticks, and a tick
-// comes no sooner than its weight times 250 ms after the one before.
+// comes no sooner than its weight times 250 ms after the one before. A renewal counts once the view has shown a decision
+// that came after it, and not the lease's end: an acknowledgement alone says nothing, since the lease may have ended
+// before it in the log.
 type lease struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	until time.Time
+	mu      sync.Mutex
+	until   time.Time
+	pending []renewal // by offset
+}
+
+// renewal is one record that renews the lease unless it came too late.
+type renewal struct {
+	offset int64
+	sent   time.Time
+	lasts  time.Duration
 }
 
 // sureOf is how long a lease surely lasts from before its record was sent.
@@ -33,16 +46,28 @@ func sureOf(r sequencer.Rules) time.Duration {
 func (l *lease) begin(sent time.Time, lasts time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until = sent.Add(lasts)
+	l.until, l.pending = sent.Add(lasts), nil
 }
 
-// renew counts a record that was sent at a time and is acknowledged now: only when the lease has lasted until then,
-// since one that came too late renews nothing.
-func (l *lease) renew(sent time.Time, lasts time.Duration) {
+// renew notes a record that was sent at a time and is in the log at an offset.
+func (l *lease) renew(offset int64, sent time.Time, lasts time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if until := sent.Add(lasts); l.now().Before(l.until) && until.After(l.until) {
-		l.until = until
+	l.pending = append(l.pending, renewal{offset, sent, lasts})
+	if len(l.pending) > maxRenewals {
+		l.pending = l.pending[1:]
+	}
+}
+
+// confirm: the view has shown a decision on the record at an offset, and the lease's end was not among those before it.
+func (l *lease) confirm(offset int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.pending) > 0 && l.pending[0].offset < offset {
+		if until := l.pending[0].sent.Add(l.pending[0].lasts); until.After(l.until) {
+			l.until = until
+		}
+		l.pending = l.pending[1:]
 	}
 }
 
@@ -50,7 +75,7 @@ func (l *lease) renew(sent time.Time, lasts time.Duration) {
 func (l *lease) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until = time.Time{}
+	l.until, l.pending = time.Time{}, nil
 }
 
 // Left is how long the lease surely still lasts.
@@ -65,7 +90,8 @@ func (s *session) longestCall() time.Duration {
 	return max(0, sureOf(s.view.settings().rules)-leaseSpare)
 }
 
-// stretchLease renews the lease unless it lasts longer than a call may take.
+// stretchLease renews the lease unless it lasts longer than a call may take. A question that the log refuses confirms the
+// renewal: an answer to a sidecar whose lease is over would say so.
 func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
 	if s.lease.Left() > takes {
 		return nil
@@ -73,12 +99,20 @@ func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
 	s.mu.Lock()
 	live := s.live
 	in := s.renewal()
+	s.pings++
+	ask := &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: txName(s.agent, s.incarnation, 0), N: s.pings,
+		Agent: s.agent, Incarnation: s.incarnation}
 	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.limits.SessionWait)
+	defer cancel()
 	if live {
 		s.promise(ctx, in, s.clock.Now())
+		if _, err := s.append(ctx, ask); err == nil {
+			_ = s.view.waits.until(ctx, waitIntent(ask.ID()), func() bool { return s.lease.Left() > takes || s.now() == 0 })
+		}
 	}
 	if s.lease.Left() > takes {
 		return nil
 	}
-	return problem(codeNotReady, "the lease is too short for a call that may take %v: the log could not renew it", takes)
+	return problem(codeNotReady, "the lease is too short for a call that may take %v: the log did not renew it", takes)
 }

@@ -48,6 +48,9 @@ type Records interface {
 	// PublishResidue puts one effect on the list of those that could not be made clean; the last record of one counts.
 	PublishResidue(ctx context.Context, r *topology.Residue) error
 	Residue(ctx context.Context, workspace string, limit int) ([]topology.Residue, error)
+	// Unsettled lists decided transactions that are not settled, of an agent or of all, exactly as of through.
+	Unsettled(ctx context.Context, workspace, agent string, limit int) (_ []topology.Unsettled, through sequencer.Seq,
+		_ error)
 }
 
 var _ Log = (*streams.Client)(nil)

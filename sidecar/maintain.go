@@ -85,12 +85,13 @@ func (s *session) renewal() *sequencer.Intent {
 func (s *session) promise(ctx context.Context, in *sequencer.Intent, now time.Time) {
 	try, cancel := context.WithTimeout(ctx, s.limits.RenewEvery)
 	defer cancel()
-	if _, err := s.append(try, in); err != nil {
+	offset, err := s.append(try, in)
+	if err != nil {
 		s.metrics.appendErrors.Inc()
 		s.log.Warn("the lease could not be renewed", "cause", err)
 		return
 	}
-	s.lease.renew(now, sureOf(s.view.settings().rules))
+	s.lease.renew(offset, now, sureOf(s.view.settings().rules))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.incarnation == in.Incarnation {

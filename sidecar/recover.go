@@ -148,9 +148,11 @@ func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 		}
 	}
 	now := s.clock.Now()
-	if d.notBefore = now.Add(takes); claim == gate.ClaimStranger && s.strangersUntil.After(d.notBefore) {
-		d.notBefore = s.strangersUntil
+	from := now
+	if claim == gate.ClaimStranger && s.strangersUntil.After(now) {
+		from = s.strangersUntil // until then one may begin
 	}
+	d.notBefore = from.Add(takes)
 	return d.notBefore.After(now)
 }
 

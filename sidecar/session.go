@@ -57,6 +57,7 @@ type session struct {
 	debts          map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
 	settling       int                      // of them are being settled
 	orphans        orphans
+	pings          uint32        // questions that only confirm the lease
 	first          sequencer.Seq // the first incarnation of this process
 	strangersUntil time.Time     // until then a call of a former process, not known to be dead, may begin
 	unresolved     []*txRecord   // sealed by the process before this one; how they ended is not known yet
@@ -75,6 +76,9 @@ func (s *session) observe(o *sequencer.Outcome) []string {
 		s.observeJoin(o)
 	case sequencer.OutcomeLeaseEnded:
 		keys = s.observeEnd(o, keys)
+	}
+	if s.live {
+		s.lease.confirm(o.Offset)
 	}
 	if o.Tx != "" {
 		keys = append(keys, waitTx(o.Tx))

@@ -122,6 +122,9 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 		}
 		t.leave()
 	}
+	if err := s.view.reach(ctx, d.seq); err != nil {
+		return err
+	}
 	if err := s.learn(ctx, d); err != nil {
 		return err
 	}

@@ -1,0 +1,157 @@
+package sidecar
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology"
+)
+
+// final waits until a transaction is settled.
+func (r *rig) final(ctx context.Context, t *testing.T, tx string) {
+	t.Helper()
+	done := func() bool {
+		seen, ok := r.view.transaction(sequencer.TxID(tx))
+		return ok && seen.final
+	}
+	if err := r.view.waits.until(ctx, waitTx(tx), done); err != nil {
+		t.Fatalf("%s is not final: %v", tx, err)
+	}
+}
+
+// An eager call runs before the commit, a held one after it, and the world sees each once.
+func TestEffects(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), withTools(world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	looked := must(tx.Effect(ctx, "look", at{At: "x"}, client.EffectOptions{}))(t)
+	if looked.State != api.EffectDone || looked.Index != nil {
+		t.Errorf("the read: %+v", looked)
+	}
+	set := must(tx.Effect(ctx, "set", at{At: "a"}, client.EffectOptions{}))(t)
+	if set.State != api.EffectDone || string(set.Result) != `"set a"` || *set.Index != 0 {
+		t.Errorf("the eager call: %+v", set)
+	}
+	mail := must(tx.Effect(ctx, "mail", at{At: "b", Key: "k"}, client.EffectOptions{}))(t)
+	if mail.State != api.EffectHeld || mail.Note == "" || *mail.Index != 1 || mail.Key != "k" {
+		t.Errorf("the irreversible call: %+v", mail)
+	}
+	stage := must(tx.Effect(ctx, "stage", at{At: "c"}, client.EffectOptions{}))(t)
+	if stage.State != api.EffectStaged || *stage.Index != 2 {
+		t.Errorf("the bufferable call: %+v", stage)
+	}
+	world.expect(t, "look x", "set a")
+	d := must(tx.Seal(ctx))(t)
+	if d.State != api.StateCommitted {
+		t.Fatalf("decided: %+v", d)
+	}
+	a.final(ctx, t, tx.ID())
+	world.expect(t, "look x", "set a", "mail b", "stage c")
+	list := must(tx.Effects(ctx))(t)
+	var states []string
+	for _, e := range list.Effects {
+		states = append(states, e.State)
+	}
+	if want := []string{api.EffectDone, api.EffectReleased, api.EffectReleased}; !slices.Equal(states, want) || !list.Final {
+		t.Errorf("the list: %+v", list)
+	}
+	kinds := map[topology.EventKind]int{}
+	for _, ev := range log.Events() {
+		kinds[ev.Kind]++
+	}
+	if kinds[topology.EventEffect] != 3 || kinds[topology.EventRead] != 1 || kinds[topology.EventAnswer] != 3 {
+		t.Errorf("events: %v", kinds)
+	}
+}
+
+// A one-shot call is a transaction of its own.
+func TestOneShot(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), withTools(world))
+	ctx := background(t)
+	done := must(a.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t)
+	if done.Decision.State != api.StateCommitted || done.Effect.Tool != "mail" {
+		t.Fatalf("done: %+v", done)
+	}
+	a.final(ctx, t, done.Tx)
+	world.expect(t, "mail x")
+	done = must(a.client.Do(ctx, "look", at{At: "x"}, client.EffectOptions{}))(t)
+	if done.Decision.State != api.StateCommitted || string(done.Effect.Result) != `"look x"` {
+		t.Fatalf("a read: %+v", done)
+	}
+}
+
+// An abort undoes what ran, the last first, and drops what was held.
+func TestAbortCompensates(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), withTools(world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	for _, where := range []string{"a", "b", "c"} {
+		must(tx.Effect(ctx, "set", at{At: where}, client.EffectOptions{}))(t)
+		must(tx.Effect(ctx, "mail", at{At: where}, client.EffectOptions{}))(t)
+	}
+	if err := tx.Abort(ctx, "changed its mind"); err != nil {
+		t.Fatal(err)
+	}
+	a.final(ctx, t, tx.ID())
+	world.expect(t, "set a", "set b", "set c", "back c", "back b", "back a")
+	for _, e := range must(tx.Effects(ctx))(t).Effects {
+		want := api.EffectUndone
+		if e.Class == "irreversible" {
+			want = api.EffectDropped
+		}
+		if e.State != want {
+			t.Errorf("%+v, want %s", e, want)
+		}
+	}
+}
+
+// Nobody overwrites a scope whose compensation is pending, and nobody commits on what is compensated away.
+func TestPendingCompensationHolds(t *testing.T) {
+	log, world := newLog(), newSink()
+	a, b := start(t, "a", log.Door(), withTools(world)), start(t, "b", log.Door(), withTools(world))
+	ctx := background(t)
+	first := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(first.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
+	reader := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
+	if err := b.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	must(reader.Effect(ctx, "look", at{At: "x"}, client.EffectOptions{}))(t)
+
+	open := make(chan struct{})
+	world.set(func() { world.block["back"] = open })
+	if err := first.Abort(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	<-world.entered // the compensation is under way
+	second := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := second.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{})
+		done <- err
+	}()
+	waits := func() bool {
+		seen, ok := a.view.transaction(sequencer.TxID(second.ID()))
+		return ok && seen.waiting != nil
+	}
+	if err := a.view.waits.until(ctx, waitTx(second.ID()), waits); err != nil {
+		t.Fatal(err)
+	}
+	world.expect(t, "set x", "look x")
+	world.set(func() { delete(world.block, "back") })
+	close(open)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	world.expect(t, "set x", "look x", "back x", "set x")
+	if d := must(reader.Seal(ctx))(t); d.State != api.StateAborted {
+		t.Errorf("who read the value that was compensated away: %+v", d)
+	}
+}
