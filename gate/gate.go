@@ -29,11 +29,13 @@ var ErrNoLookup = errors.New("gate: the tool cannot look a call up")
 
 // Call is what an adapter is asked to do.
 type Call struct {
-	Tool        string
-	Tx          sequencer.TxID
-	Index       uint32
-	Key         string          // idempotency key for the sink; empty: it takes none
-	Compensates string          // the key of the call that this one undoes; a keyed sink refuses that one from now on
+	Tool  string
+	Tx    sequencer.TxID
+	Index uint32
+	Key   string // idempotency key for the sink; empty: it takes none
+	// Compensates is the key of the call that this one undoes. A keyed sink refuses that one from now on, and does nothing
+	// else if it never saw it.
+	Compensates string
 	Args        json.RawMessage // a JSON object
 	Saved       json.RawMessage // compensations: what the undone call's answer saved
 	Traceparent string
@@ -48,7 +50,8 @@ type Answer struct {
 	Saved   json.RawMessage `json:"saved,omitempty"` // what undoing it needs, such as the former content
 }
 
-// Adapter speaks to one tool. It is safe for concurrent use and makes no retries of its own.
+// Adapter speaks to one tool. It is safe for concurrent use, makes no retries of its own, and its errors hold no secret:
+// they are shown to people and kept in records.
 type Adapter interface {
 	// Call returns the sink's answer, or ErrNotSent or ErrUnknown. It gives up when ctx ends.
 	Call(ctx context.Context, c Call) (Answer, error)
@@ -82,7 +85,8 @@ type Tool struct {
 type Tools interface {
 	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict mode.
 	Find(tool string, args json.RawMessage) (Tool, error)
-	// Undo is the call that compensates one that ran, given its answer.
+	// Undo is the call that compensates one that ran, given its answer. A key in it says that its sink takes keys; without
+	// one, Find of its tool says whether it does.
 	Undo(e Effect, a Answer) (Call, error)
 	// Adapter speaks to the tool; an error says that none is declared here.
 	Adapter(tool string) (Adapter, error)
@@ -104,14 +108,15 @@ type Step uint8
 
 // The steps of an effect, in the order in which they can come.
 const (
-	StepIssued    Step = iota + 1 // it is in the log
-	StepStarted                   // the call is about to be made (eager, or the release of a held one)
-	StepAnswered                  // the sink answered it, or a look-up did
-	StepGivenUp                   // its outcome stays unknown
-	StepUndoing                   // its compensation is about to be made
-	StepUndone                    // the compensation was answered
-	StepUndoLost                  // the compensation's outcome stays unknown, or it failed for good
-	StepDropped                   // it was held, and its transaction was aborted
+	StepIssued   Step = iota + 1 // it is in the log
+	StepStarted                  // the call is about to be made (eager, or the release of a held one)
+	StepAnswered                 // the sink answered it, or a look-up did
+	StepGivenUp                  // its outcome stays unknown
+	StepUndoing                  // its compensation is about to be made
+	StepUndone                   // the compensation was answered
+	StepUndoLost                 // the compensation's outcome stays unknown, or it failed for good
+	StepDropped                  // it was held, and its transaction was aborted
+	StepNotSent                  // what StepStarted, or StepUndoing, announced certainly did not leave
 )
 
 // Mark is one durable note about an effect. Marks are in the journal before what they announce begins.
@@ -129,15 +134,21 @@ type Marks interface {
 	Mark(m Mark) error
 }
 
-// Progress is one effect with what is known of it.
+// Progress is one effect with what is known of it: the effect as it is in the log, and its marks applied.
 type Progress struct {
 	Effect
-	Started  bool
-	Answer   *Answer // of the call or of its release
-	GivenUp  bool
-	Undoing  bool
-	UndoDone *Answer
-	UndoLost bool
+	Committed bool // its transaction was committed: Undo is then a retraction's turn, and a held effect may have left
+	Started   bool
+	Answer    *Answer // of the call or of its release; one that is Absent was looked up, and never arrived
+	GivenUp   bool
+	Undoing   bool
+	UndoDone  *Answer
+	UndoLost  bool
+	Dropped   bool
+	// Waited: every call that anybody else may have on its way has had its maximum time since. Wait sets it.
+	Waited    bool
+	Tries     int // of the call or its release
+	UndoTries int
 }
 
 // Claim says on what ground somebody settles an effect without a key (DESIGN, the gate).

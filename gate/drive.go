@@ -1,0 +1,278 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hence-dev/hence/gate/failpoint"
+)
+
+// Bounds that a policy does not give, or may leave out.
+const (
+	defaultMaxTime = 30 * time.Second
+	defaultBackoff = 100 * time.Millisecond
+	defaultMost    = 30 * time.Second
+	eagerTries     = 8 // of an eager call, within its maximum time
+)
+
+func (t *Tool) maxTime() time.Duration {
+	if t.MaxTime <= 0 {
+		return defaultMaxTime
+	}
+	return t.MaxTime
+}
+
+// wait is the backoff before the try after n of them.
+func (r Retry) wait(n int) time.Duration {
+	d, most := r.Backoff, r.Most
+	if d <= 0 {
+		d = defaultBackoff
+	}
+	if most <= 0 {
+		most = defaultMost
+	}
+	for range n - 1 {
+		if d >= most {
+			break
+		}
+		d *= 2
+	}
+	return min(d, most)
+}
+
+// steps are a job's marks and the points around them.
+type steps struct {
+	start                                         Step
+	beforeStart, beforeCall, afterCall, afterMark failpoint.Point
+}
+
+func callSteps() steps {
+	return steps{StepStarted, failpoint.CallBeforeStart, failpoint.CallBeforeCall, failpoint.CallAfterCall,
+		failpoint.CallAfterAnswer}
+}
+
+func releaseSteps() steps {
+	return steps{StepStarted, failpoint.ReleaseBeforeStart, failpoint.ReleaseBeforeCall, failpoint.ReleaseAfterCall,
+		failpoint.ReleaseAfterAnswer}
+}
+
+func undoSteps() steps {
+	return steps{StepUndoing, failpoint.UndoBeforeStart, failpoint.UndoBeforeCall, failpoint.UndoAfterCall,
+		failpoint.UndoAfterAnswer}
+}
+
+// job is one call that is driven to an end.
+type job struct {
+	steps
+	p       *Progress
+	call    Call
+	adapter Adapter
+	max     time.Duration
+	retry   Retry
+	eager   bool // repeated within its maximum time instead of by retry; what did not leave is not tried again
+	lookUp  bool // it may only be looked up
+	maybe   bool // some try may have reached the sink, or may yet
+	tries   int
+	first   time.Time // when the first try left
+	left    time.Time // when the newest one left, of anybody
+	mute    bool      // the tool cannot look calls up
+	why     error     // of the last try
+}
+
+// end is what a job came to.
+type end uint8
+
+const (
+	endAnswered end = iota // and marked so
+	endNotSent             // certainly nothing reached the sink
+	endUnknown             // and nothing is on its way any more
+)
+
+// drive makes a call until its outcome is known, as often as it may. An error says that it is to be gone on with later:
+// the context ended, the lease does, or a mark could not be written.
+func (g *Engine) drive(ctx context.Context, j *job) (end, error) {
+	j.left = g.clock.Now()
+	if j.p.Waited {
+		j.left = j.left.Add(-j.max)
+	}
+	if found, err := g.ask(ctx, j, j.eager); found || err != nil {
+		return endAnswered, err
+	}
+	for g.again(j) {
+		if j.tries > 0 {
+			if err := g.clock.Sleep(ctx, j.retry.wait(j.tries)); err != nil {
+				return 0, fmt.Errorf("waiting to try %s again: %w", j.call.Tool, err)
+			}
+		}
+		if done, err := g.try(ctx, j); done || err != nil {
+			return endAnswered, err
+		}
+		if found, err := g.ask(ctx, j, false); found || err != nil {
+			return endAnswered, err
+		}
+	}
+	if !j.maybe {
+		return endNotSent, nil
+	}
+	return g.lastLook(ctx, j)
+}
+
+// again says whether one more try may be made.
+func (g *Engine) again(j *job) bool {
+	switch {
+	case j.lookUp || j.maybe && j.call.Key == "":
+		return false
+	case !j.eager:
+		return j.tries < max(j.retry.Attempts, 1)
+	case j.tries == 0:
+		return true
+	case !j.maybe:
+		return false
+	}
+	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing costs
+	// the whole transaction.
+	return j.tries == 1 || j.tries < eagerTries && g.clock.Now().Sub(j.first) < j.max
+}
+
+// leased returns ErrLease unless the lease surely lasts longer than a call can.
+func (g *Engine) leased(j *job) error {
+	if left := g.lease.Left(); left <= j.max {
+		g.Metrics.LeaseStops.Add(1)
+		return fmt.Errorf("%w: calling %s takes up to %s, %s is left", ErrLease, j.call.Tool, j.max, left)
+	}
+	return nil
+}
+
+// try makes the call once. It reports whether the sink answered; what it did not answer is in j.
+func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
+	if err := errors.Join(context.Cause(ctx), g.leased(j)); err != nil {
+		return false, err
+	}
+	number := j.p.Tries + 1
+	if j.start == StepUndoing {
+		number = j.p.UndoTries + 1
+	}
+	if err := g.mark(j.p, Mark{Step: j.start, Try: number}, j.beforeStart, j.beforeCall); err != nil {
+		return false, err
+	}
+	// Writing the mark may have taken long: what counts is the time at which the call leaves.
+	if err := g.leased(j); err != nil {
+		return false, errors.Join(err, g.notSent(j))
+	}
+	if j.tries++; j.tries > 1 {
+		g.Metrics.Retries.Add(1)
+	}
+	left := g.clock.Now()
+	if j.tries == 1 {
+		j.first = left
+	}
+	bounded, cancel := g.clock.Within(ctx, j.max)
+	answer, err := j.adapter.Call(bounded, j.call)
+	cancel()
+	g.count(answer, err)
+	if err == nil {
+		return true, g.answered(j, answer)
+	}
+	g.log.Warn("a call was not answered", "tool", j.call.Tool, "tx", j.call.Tx, "index", j.call.Index, "try", number,
+		"error", err)
+	j.why = err
+	if errors.Is(err, ErrNotSent) {
+		err = g.notSent(j)
+	} else {
+		j.maybe, j.left, err = true, left, nil
+	}
+	return false, errors.Join(err, context.Cause(ctx))
+}
+
+// notSent takes back the mark of a start, unless an earlier try may have reached the sink.
+func (g *Engine) notSent(j *job) error {
+	if j.maybe {
+		return nil
+	}
+	return g.mark(j.p, Mark{Step: StepNotSent}, failpoint.NotSentBefore, failpoint.NotSentAfter)
+}
+
+// answered marks what the sink said.
+func (g *Engine) answered(j *job, a Answer) error {
+	m := Mark{Step: StepAnswered, Answer: &a}
+	if j.start == StepUndoing {
+		m.Step = StepUndone
+		if a.Refused {
+			m.Step, m.Detail = StepUndoLost, a.Detail
+		}
+	}
+	return g.mark(j.p, m, j.afterCall, j.afterMark)
+}
+
+// ask looks a call up whose outcome is not known. That it never arrived counts only when nothing can be on its way any
+// more, and ends the job only when absence is as good as an answer.
+func (g *Engine) ask(ctx context.Context, j *job, absence bool) (bool, error) {
+	if !j.maybe {
+		return false, nil
+	}
+	landed := g.clock.Now().Sub(j.left) >= j.max
+	a, ok, err := g.look(ctx, j)
+	switch {
+	case err != nil || !ok:
+		return false, err
+	case !a.Absent:
+		return true, g.answered(j, a)
+	case absence && landed:
+		return true, g.answered(j, never(a))
+	}
+	return false, nil
+}
+
+// lastLook waits until nothing can be on its way any more, and looks a last time.
+func (g *Engine) lastLook(ctx context.Context, j *job) (end, error) {
+	if d := j.max - g.clock.Now().Sub(j.left); d > 0 {
+		if err := g.clock.Sleep(ctx, d); err != nil {
+			return 0, fmt.Errorf("waiting until a call of %s cannot land any more: %w", j.call.Tool, err)
+		}
+	}
+	a, ok, err := g.look(ctx, j)
+	switch {
+	case err != nil:
+		return 0, err
+	case !ok:
+		return endUnknown, nil
+	case !a.Absent:
+		return endAnswered, g.answered(j, a)
+	case j.eager:
+		return endAnswered, g.answered(j, never(a))
+	}
+	j.maybe = false
+	return endNotSent, g.notSent(j)
+}
+
+// never is the answer of a call that was looked up and never arrived.
+func never(a Answer) Answer {
+	a.Absent, a.Refused = true, true
+	if a.Detail == "" {
+		a.Detail = "looked up: the call never arrived"
+	}
+	return a
+}
+
+// look asks the sink what became of the call. Calls without a key cannot be told apart, so they are not asked for.
+func (g *Engine) look(ctx context.Context, j *job) (Answer, bool, error) {
+	if j.call.Key == "" || j.mute {
+		return Answer{}, false, nil
+	}
+	g.Metrics.LookUps.Add(1)
+	failpoint.Hit(failpoint.LookUpBefore)
+	bounded, cancel := g.clock.Within(ctx, j.max)
+	a, err := j.adapter.LookUp(bounded, j.call)
+	cancel()
+	failpoint.Hit(failpoint.LookUpAfter)
+	if err == nil {
+		return a, true, nil
+	}
+	j.mute = errors.Is(err, ErrNoLookup)
+	if cause := context.Cause(ctx); cause != nil {
+		return Answer{}, false, fmt.Errorf("looking up a call of %s: %w", j.call.Tool, cause)
+	}
+	return Answer{}, false, nil
+}

@@ -1,0 +1,152 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// ErrGivenUp is returned by Run and Finish when the outcome of a call stays unknown although the tool's maximum time has
+// passed: its transaction can no longer be sealed.
+var ErrGivenUp = errors.New("gate: the outcome of the call stays unknown, it was given up")
+
+// ErrLease is returned by Run, Finish, Release and Undo when the lease does not surely outlast one more call. Nothing
+// left since the last mark; whoever holds the lease next goes on.
+var ErrLease = errors.New("gate: the lease ends before the call could")
+
+// ErrMark is returned by Run, Finish, Release and Undo when a mark could not be written. What it announces did not begin.
+var ErrMark = errors.New("gate: writing down a step")
+
+// Lease is how long this process surely may still act.
+type Lease interface {
+	// Left is the local monotonic time that the lease surely still lasts.
+	Left() time.Duration
+}
+
+// Clock is the time as the gate sees it. Only differences count.
+type Clock interface {
+	Now() time.Time
+	// Sleep waits for d, or returns why ctx ended.
+	Sleep(ctx context.Context, d time.Duration) error
+	// Within is ctx, ended after d at the latest.
+	Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+}
+
+type systemClock struct{}
+
+func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (systemClock) Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
+}
+
+// Options is what an engine needs. Tools, Marks and Lease are required.
+type Options struct {
+	Tools Tools
+	Marks Marks
+	Lease Lease
+	Clock Clock        // nil: the machine's
+	Log   *slog.Logger // nil: none
+}
+
+// Metrics count what the engine did since it was made.
+type Metrics struct {
+	Answered, Refused, NotSent, Unknown atomic.Uint64 // calls, by what came of them
+	Retries                             atomic.Uint64 // calls beyond the first of one effect, or of its compensation
+	LookUps                             atomic.Uint64
+	GivenUp                             atomic.Uint64
+	LeaseStops                          atomic.Uint64 // calls not begun because the lease was too short
+	Leaked, Unresolved, Partial         atomic.Uint64 // residue, by result
+}
+
+// Engine runs, releases and undoes effects. It keeps nothing between calls but its metrics: what it knows of an effect is
+// its Progress, and that is rebuilt from marks. It is safe for concurrent use by different transactions.
+type Engine struct {
+	Metrics Metrics
+
+	tools Tools
+	marks Marks
+	lease Lease
+	clock Clock
+	log   *slog.Logger
+}
+
+// New makes an engine.
+func New(o Options) *Engine {
+	if o.Tools == nil || o.Marks == nil || o.Lease == nil {
+		panic("gate: an engine needs tools, marks and a lease")
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{tools: o.Tools, marks: o.Marks, lease: o.Lease, clock: o.Clock, log: o.Log}
+}
+
+// mark writes a step down and applies it. Until it returned nil the step did not happen.
+func (g *Engine) mark(p *Progress, m Mark, before, after failpoint.Point) error {
+	m.Tx, m.Index = p.Tx, p.Index
+	failpoint.Hit(before)
+	if err := g.marks.Mark(m); err != nil {
+		return fmt.Errorf("%w: %s of %s/%d: %w", ErrMark, m.Step, p.Tx, p.Index, err)
+	}
+	failpoint.Hit(after)
+	p.Apply(m)
+	return nil
+}
+
+// Read makes a call of class read. It changes nothing, so nothing is marked and no lease is asked for.
+func (g *Engine) Read(ctx context.Context, e Effect) (Answer, error) {
+	if e.Tool.Class != sequencer.ClassRead {
+		panic(fmt.Sprintf("gate: %s of %s is read, but is %s", e.Tool.Name, e.Tx, e.Tool.Class))
+	}
+	a, err := g.tools.Adapter(e.Tool.Name)
+	if err != nil {
+		return Answer{}, fmt.Errorf("reading with %s: %w", e.Tool.Name, err)
+	}
+	ctx, cancel := g.clock.Within(ctx, e.Tool.MaxTime)
+	defer cancel()
+	answer, err := a.Call(ctx, e.call())
+	g.count(answer, err)
+	if err != nil {
+		return Answer{}, fmt.Errorf("reading with %s: %w", e.Tool.Name, err)
+	}
+	return answer, nil
+}
+
+// call is the effect's own call.
+func (e *Effect) call() Call {
+	return Call{Tool: e.Tool.Name, Tx: e.Tx, Index: e.Index, Key: e.Key, Args: e.Args, Traceparent: e.Traceparent}
+}
+
+func (g *Engine) count(a Answer, err error) {
+	switch {
+	case errors.Is(err, ErrNotSent):
+		g.Metrics.NotSent.Add(1)
+	case err != nil:
+		g.Metrics.Unknown.Add(1)
+	case a.Refused:
+		g.Metrics.Refused.Add(1)
+	default:
+		g.Metrics.Answered.Add(1)
+	}
+}

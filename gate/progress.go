@@ -1,0 +1,93 @@
+package gate
+
+import (
+	"fmt"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// String returns the step's name.
+func (s Step) String() string {
+	names := [...]string{
+		"", "issued", "started", "answered", "given_up", "undoing", "undone", "undo_lost", "dropped", "not_sent",
+	}
+	if s == 0 || int(s) >= len(names) {
+		return fmt.Sprintf("step %d", uint8(s))
+	}
+	return names[s]
+}
+
+// String returns the claim's name.
+func (c Claim) String() string {
+	switch c {
+	case ClaimOwn:
+		return "own"
+	case ClaimSuccessor:
+		return "successor"
+	case ClaimStranger:
+		return "stranger"
+	}
+	return fmt.Sprintf("claim %d", uint8(c))
+}
+
+// whole says that this claim knows every call that was ever begun.
+func (c Claim) whole() bool { return c == ClaimOwn || c == ClaimSuccessor }
+
+// Key is what a call's sink is given: for eager classes made of transaction and index, for held ones the policy's
+// business key, else the one that the request came with. Empty: the sink takes none.
+func Key(t Tool, tx sequencer.TxID, index uint32, requested string) string {
+	switch {
+	case eager(t.Class) && t.Keyed:
+		return fmt.Sprintf("%s/%d", tx, index)
+	case eager(t.Class) || t.Class == sequencer.ClassRead:
+		return ""
+	case t.Key != "":
+		return t.Key
+	}
+	return requested
+}
+
+func eager(c sequencer.Class) bool {
+	return c == sequencer.ClassReversible || c == sequencer.ClassKnownOutcome
+}
+
+func gated(c sequencer.Class) bool {
+	return c == sequencer.ClassBufferable || c == sequencer.ClassIrreversible
+}
+
+// Known says that the effect's call may not be on its way: it never began, or its outcome is known, or it was given up.
+// An eager effect that is not known, or was given up, keeps its transaction from being sealed.
+func (p *Progress) Known() bool { return !p.Started || p.Answer != nil || p.GivenUp }
+
+// Ran says that the sink acted, as far as it is known.
+func (p *Progress) Ran() bool { return p.Answer != nil && !p.Answer.Refused && !p.Answer.Absent }
+
+// Apply replays a mark. Marks of one effect are applied in the order in which they were made; applying one twice in a
+// row changes nothing.
+func (p *Progress) Apply(m Mark) {
+	if m.Tx != p.Tx || m.Index != p.Index {
+		panic(fmt.Sprintf("gate: a mark of %s/%d is applied to %s/%d", m.Tx, m.Index, p.Tx, p.Index))
+	}
+	switch m.Step {
+	case StepStarted:
+		p.Started, p.Tries = true, max(p.Tries, m.Try)
+	case StepAnswered:
+		p.Answer, p.GivenUp = m.Answer, false
+	case StepGivenUp:
+		p.GivenUp = true
+	case StepUndoing:
+		p.Undoing, p.UndoTries = true, max(p.UndoTries, m.Try)
+	case StepUndone:
+		p.UndoDone, p.UndoLost = m.Answer, false
+	case StepUndoLost:
+		p.UndoDone, p.UndoLost = m.Answer, true
+	case StepDropped:
+		p.Dropped = true
+	case StepNotSent:
+		if p.Undoing {
+			p.Undoing = false
+		} else {
+			p.Started = false
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// Undo settles an aborted transaction, or takes a retraction's turn (the effects are then Committed): first it finds out
+// what became of calls that nobody knows of, then it compensates those that ran, in reverse order, and drops what was
+// held. One that cannot be undone does not stop the rest. As Release it may be called anew, and keeps progress in place.
+func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Settlement, error) {
+	ordered(effects)
+	if err := g.Wait(ctx, effects, claim, g.clock.Now()); err != nil {
+		return Settlement{}, err
+	}
+	for i := range effects {
+		p := &effects[i]
+		if !open(p, claim) || !mayHaveRun(p) {
+			continue
+		}
+		// What nobody can take back is not made to happen only to be known.
+		if err := g.learn(ctx, p, eager(p.Tool.Class) && p.Tool.Undo); err != nil {
+			return Settlement{}, err
+		}
+	}
+	s := Settlement{NoneElse: claim.whole()}
+	for i := range slices.Backward(effects) {
+		if err := g.undo(ctx, &s, &effects[i], claim); err != nil {
+			return Settlement{}, fmt.Errorf("undoing %s/%d (%s): %w", effects[i].Tx, effects[i].Index, effects[i].Tool.Name, err)
+		}
+	}
+	slices.Reverse(s.Effects)
+	slices.Reverse(s.Residue)
+	return s, nil
+}
+
+// mayHaveRun says that the effect was of a kind that could run before it was to be undone.
+func mayHaveRun(p *Progress) bool {
+	return eager(p.Tool.Class) || gated(p.Tool.Class) && (p.Committed || p.Started)
+}
+
+func (g *Engine) undo(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
+	switch {
+	case p.Tool.Class == sequencer.ClassRead:
+		return nil
+	case p.GivenUp && p.Answer == nil:
+		return g.undoUnknown(ctx, s, p, claim)
+	case p.Answer == nil:
+		return g.drop(p)
+	case p.Answer.Absent:
+		s.list(p, sequencer.ResultClean)
+		return nil
+	case p.Answer.Refused:
+		return nil // the sink did nothing and said so
+	case p.UndoDone == nil && !p.UndoLost && !p.Tool.Undo:
+		return g.undoNothing(ctx, s, p)
+	}
+	var why error
+	if p.UndoDone == nil && !p.UndoLost {
+		var err error
+		if why, err = g.compensate(ctx, p, *p.Answer, claim); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !p.UndoLost:
+		s.list(p, sequencer.ResultClean)
+	case p.UndoDone != nil:
+		g.residue(s, p, sequencer.ResultLeaked, p.UndoTries, "the sink refused to undo it"+colon(p.UndoDone.Detail)+
+			": undo it by hand or accept")
+	case p.Undoing || !claim.whole():
+		g.residue(s, p, sequencer.ResultUnresolved, p.UndoTries, fmt.Sprintf("nobody knows whether it was undone (%d calls "+
+			"by this sidecar%s): look at the sink", p.UndoTries, because(why)))
+	default:
+		g.residue(s, p, sequencer.ResultLeaked, p.UndoTries, fmt.Sprintf("it was not undone: %d tries did not reach the "+
+			"sink%s; retry or undo it by hand", p.UndoTries, because(why)))
+	}
+	return nil
+}
+
+// drop notes that a held effect never leaves.
+func (g *Engine) drop(p *Progress) error {
+	if p.Dropped || !gated(p.Tool.Class) {
+		return nil
+	}
+	return g.mark(p, Mark{Step: StepDropped}, failpoint.DropBefore, failpoint.DropAfter)
+}
+
+// undoUnknown tells a keyed sink to refuse a call of which nobody knows; that is unresolved whatever the sink says.
+func (g *Engine) undoUnknown(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
+	if p.Key != "" && p.Tool.Undo && p.UndoDone == nil && !p.UndoLost {
+		if u, err := g.undoCall(p, Answer{}); err == nil && u.call.Key != "" {
+			if _, err := g.compensate(ctx, p, Answer{}, claim); err != nil {
+				return err
+			}
+		}
+	}
+	detail := unknownDetail(p)
+	if p.UndoDone != nil && !p.UndoLost {
+		detail += "; the sink was told to refuse its key from now on"
+	}
+	g.residue(s, p, sequencer.ResultUnresolved, p.Tries+p.UndoTries, detail)
+	return nil
+}
+
+// undoNothing settles an effect that ran and that nothing undoes: a known outcome may have lapsed by itself.
+func (g *Engine) undoNothing(ctx context.Context, s *Settlement, p *Progress) error {
+	if a, err := g.tools.Adapter(p.Tool.Name); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
+		j := &job{p: p, call: p.call(), adapter: a, max: p.Tool.maxTime()}
+		found, ok, err := g.look(ctx, j)
+		if err != nil {
+			return err
+		}
+		if ok && found.Absent {
+			s.list(p, sequencer.ResultClean)
+			return nil
+		}
+	}
+	g.residue(s, p, sequencer.ResultLeaked, p.Tries, "it happened and no compensation is declared: undo it by hand or accept")
+	return nil
+}
+
+// undoing is a compensation's call and what the policy says of its tool.
+type undoing struct {
+	call Call
+	tool Tool
+}
+
+// undoCall is the compensation of an effect, given what it answered.
+func (g *Engine) undoCall(p *Progress, a Answer) (undoing, error) {
+	c, err := g.tools.Undo(p.Effect, a)
+	if err != nil {
+		return undoing{}, fmt.Errorf("making the compensation of %s: %w", p.Tool.Name, err)
+	}
+	t, err := g.tools.Find(c.Tool, c.Args)
+	if err != nil {
+		t = p.Tool
+		t.Keyed = c.Key != ""
+	}
+	if c.Key != "" || t.Keyed {
+		base := p.Key
+		if base == "" {
+			base = fmt.Sprintf("%s/%d", p.Tx, p.Index)
+		}
+		c.Key = base + "/undo"
+	}
+	c.Tx, c.Index, c.Traceparent, c.Compensates = p.Tx, p.Index, p.Traceparent, p.Key
+	if c.Saved == nil {
+		c.Saved = a.Saved
+	}
+	return undoing{c, t}, nil
+}
+
+// compensate drives a compensation until it is answered or lost, and marks which. The error that it returns first is why.
+func (g *Engine) compensate(ctx context.Context, p *Progress, a Answer, claim Claim) (why, err error) {
+	u, err := g.undoCall(p, a)
+	if err != nil {
+		return err, g.undoLost(p, err)
+	}
+	adapter, err := g.tools.Adapter(u.call.Tool)
+	if err != nil {
+		return err, g.undoLost(p, err)
+	}
+	j := &job{steps: undoSteps(), p: p, call: u.call, adapter: adapter, max: u.tool.maxTime(), retry: u.tool.Retry,
+		maybe: p.Undoing || !claim.whole()}
+	e, err := g.drive(ctx, j)
+	if err == nil && e != endAnswered {
+		err = g.undoLost(p, j.why)
+	}
+	return j.why, err
+}
+
+func (g *Engine) undoLost(p *Progress, why error) error {
+	return g.mark(p, Mark{Step: StepUndoLost, Detail: text(why)}, failpoint.UndoLostBefore, failpoint.UndoLostAfter)
+}

@@ -1,0 +1,60 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// Wait returns once the settlement of a transaction may begin: when each call that somebody else may still have on its
+// way has had its tool's maximum time since then, the moment at which the settlement became ours. The owner alive has
+// none but its own; a successor knows which ones are open; a stranger must reckon with all. It notes in the effects that
+// they have waited. Finish, Release and Undo wait by themselves for what has not.
+func (g *Engine) Wait(ctx context.Context, effects []Progress, claim Claim, since time.Time) error {
+	var longest time.Duration
+	for i := range effects {
+		if p := &effects[i]; !p.Waited && foreign(p, claim) {
+			longest = max(longest, g.longest(p))
+		}
+	}
+	if d := longest - g.clock.Now().Sub(since); d > 0 {
+		if err := g.clock.Sleep(ctx, d); err != nil {
+			return fmt.Errorf("waiting for the calls of a former owner: %w", err)
+		}
+	}
+	if claim != ClaimOwn {
+		for i := range effects {
+			effects[i].Waited = true
+		}
+	}
+	return nil
+}
+
+// foreign says that somebody else may have a call for this effect on its way.
+func foreign(p *Progress, claim Claim) bool {
+	switch {
+	case claim == ClaimOwn || p.Tool.Class == sequencer.ClassRead:
+		return false
+	case claim != ClaimSuccessor:
+		return true
+	}
+	return !p.Known() || p.Undoing && p.UndoDone == nil && !p.UndoLost
+}
+
+// longest is the maximum time of the effect's call, or of its compensation.
+func (g *Engine) longest(p *Progress) time.Duration {
+	longest := p.Tool.maxTime()
+	if !p.Tool.Undo {
+		return longest
+	}
+	var a Answer
+	if p.Answer != nil {
+		a = *p.Answer
+	}
+	if u, err := g.undoCall(p, a); err == nil {
+		longest = max(longest, u.tool.maxTime())
+	}
+	return longest
+}
