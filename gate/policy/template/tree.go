@@ -77,7 +77,7 @@ func (t Tree) Placeholders() []Placeholder {
 	return out
 }
 
-// Build returns the tree with its templates replaced. A member of an object whose optional value is absent is left out.
+// Build returns the tree with its templates replaced. A member whose optional value is absent is left out.
 func (t Tree) Build(v Values) (any, error) {
 	switch {
 	case t.leaf != nil:

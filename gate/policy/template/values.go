@@ -154,7 +154,8 @@ func plain(value any) (string, error) {
 func number(text string) (string, error) {
 	const longest, widest = 64, 308
 	_, exponent, _ := strings.Cut(strings.ToLower(text), "e")
-	if e, err := strconv.Atoi(exponent); len(text) > longest || exponent != "" && (err != nil || e > widest || e < -widest) {
+	e, err := strconv.Atoi(exponent)
+	if len(text) > longest || exponent != "" && (err != nil || e > widest || e < -widest) {
 		return "", errors.New("is a number too long to name something: send it as text")
 	}
 	r, ok := new(big.Rat).SetString(text)

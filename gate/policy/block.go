@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/policy/template"
+)
+
+func kinds() []string {
+	return []string{gate.KindHTTP, gate.KindSMTP, gate.KindFile, gate.KindExec, gate.KindSQL, gate.KindShard}
+}
+
+// blockReader reads one adapter's block and remembers its templates.
+type blockReader struct {
+	*reader
+	b *block
+}
+
+// block reads an adapter's declaration into the form in which adapters are given it.
+func (r *reader) block(kind string, n *node) *block {
+	b := blockReader{r, &block{place: n.place, kind: kind}}
+	if n.kind != kindMap {
+		fix := "write its keys below it"
+		if kind == gate.KindExec {
+			fix = "write \"argv: [program, argument]\": no shell reads it, each entry is one argument"
+		}
+		r.refuse(n.place, "wrong-type", kind+" is "+n.kind.String(), fix)
+		return b.b
+	}
+	switch kind {
+	case gate.KindHTTP:
+		b.http(n)
+	case gate.KindSMTP:
+		b.smtp(n)
+	case gate.KindFile:
+		b.file(n)
+	case gate.KindExec:
+		b.exec(n)
+	case gate.KindSQL:
+		b.sql(n)
+	case gate.KindShard:
+		b.shard(n)
+	}
+	spec, err := json.Marshal(b.b.parsed)
+	if err != nil {
+		r.refuse(n.place, "wrong-type", kind+" cannot be written as JSON", err.Error())
+	}
+	b.b.spec = spec
+	return b.b
+}
+
+// template reads a template of the block; what names its key.
+func (b blockReader) template(n *node, key string, u use) string {
+	what := b.b.kind + "." + key
+	t := b.reader.template(n, what)
+	b.note(n.place, what, u, t.Placeholders())
+	return t.String()
+}
+
+func (b blockReader) note(p place, what string, u use, uses []template.Placeholder) {
+	if len(uses) > 0 {
+		b.b.templates = append(b.b.templates, blockTemplate{p, what, u, uses})
+	}
+}
+
+func (b blockReader) templates(n *node, key string, u use, most int) []string {
+	var out []string
+	for _, item := range b.items(n, b.b.kind+"."+key, most) {
+		out = append(out, b.template(item, key, u))
+	}
+	return out
+}
+
+// tree reads a JSON value whose strings are templates.
+func (b blockReader) tree(n *node, key string, u use) json.RawMessage {
+	what := b.b.kind + "." + key
+	tree, ok := b.reader.tree(n, what)
+	if !ok {
+		return nil
+	}
+	b.note(n.place, what, u, tree.Placeholders())
+	data, err := json.Marshal(n.plain())
+	if err != nil {
+		b.refuse(n.place, "wrong-type", what+" cannot be written as JSON", "write text, numbers, lists and mappings")
+	}
+	return data
+}
+
+// mapping reads names with templates as values: headers, an environment.
+func (b blockReader) mapping(n *node, key string) map[string]string {
+	if n.kind != kindMap {
+		b.wrong(n, b.b.kind+"."+key, kindMap)
+		return nil
+	}
+	out := map[string]string{}
+	for _, f := range n.fields {
+		text := b.template(f.value, key, useSecret)
+		if holdsSecret(f.name) && text != "" && !strings.Contains(text, "{$secret.") {
+			what := fmt.Sprintf("%s.%s %.40q is written into the policy", b.b.kind, key, f.name)
+			b.refuse(f.value.place, "inline-secret", what,
+				"declare it under \"secrets\" and write {$secret.NAME}")
+		}
+		out[f.name] = text
+	}
+	return out
+}
+
+// holdsSecret reports whether a header or variable of this name carries a secret.
+func holdsSecret(name string) bool {
+	lower := strings.ToLower(name)
+	switch lower {
+	case "authorization", "proxy-authorization", "cookie":
+		return true
+	}
+	for _, part := range []string{"password", "passwd", "secret", "token", "api-key", "api_key", "apikey"} {
+		if strings.Contains(lower, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b blockReader) need(n *node, names ...string) {
+	for _, name := range names {
+		if n.get(name) == nil {
+			b.refuse(n.place, "missing-key", fmt.Sprintf("%s has no %q", b.b.kind, name), "add it")
+		}
+	}
+}
+
+// one reads a text that is one of a few.
+func (b blockReader) one(n *node, what string, allowed ...string) string {
+	text := b.text(n, what)
+	for _, a := range allowed {
+		if text == a {
+			return text
+		}
+	}
+	if text != "" {
+		b.refuse(n.place, "wrong-value", fmt.Sprintf("%s is %.40q", what, text), "use one of "+strings.Join(allowed, ", "))
+	}
+	return text
+}
+
+// literal refuses placeholders in a text that must not depend on the call.
+func (b blockReader) literal(n *node, what, fix string) string {
+	text := b.text(n, what)
+	if t, err := template.Parse(text); err == nil && len(t.Placeholders()) > 0 {
+		b.refuse(n.place, "literal", what+" depends on the call", fix)
+	}
+	return text
+}
+
+// jsonNumbers gives numbers the type that decoded JSON has.
+func jsonNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name := range v {
+			v[name] = jsonNumbers(v[name])
+		}
+	case []any:
+		for i := range v {
+			v[i] = jsonNumbers(v[i])
+		}
+	case int, int64, uint64, float64:
+		return json.Number(fmt.Sprint(v))
+	}
+	return v
+}

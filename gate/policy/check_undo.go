@@ -1,0 +1,132 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// checkUndo holds a compensation against the tool that makes it. That tool runs at once, when its transaction is
+// already decided: so its class must be one that runs at once and whose outcome the gate can settle, reversible or
+// known_outcome. A read undoes nothing; a bufferable or irreversible one waits for a commit that never comes.
+func (r *reader) checkUndo(p *Policy, d *decl) {
+	u := d.undo
+	if u == nil {
+		return
+	}
+	by := p.find(u.tool)
+	switch {
+	case u.tool == "":
+		return
+	case isGlob(u.tool):
+		r.refuse(u.toolAt, "compensation", fmt.Sprintf("the compensation %q is a glob", u.tool), "name one tool")
+		return
+	case by == nil:
+		fix := "declare it, with the class known_outcome and \"undo_only: true\" if agents never call it"
+		if near := nearest(u.tool, sortedKeys(p.exact)); near != "" {
+			fix = fmt.Sprintf("write %q, or declare it", near)
+		}
+		r.refuse(u.toolAt, "unknown-compensation", fmt.Sprintf("the compensation %q is not declared", u.tool), fix)
+		return
+	case !eager(by.class):
+		r.refuse(u.toolAt, "compensation-class", fmt.Sprintf("the compensation %q has the class %s, which does not "+
+			"compensate", u.tool, compensatesNot(by.class)),
+			"make it known_outcome (or reversible); with \"undo_only: true\" agents cannot call it")
+		return
+	case by == d && u.args == nil:
+		r.refuse(u.toolAt, "compensation", "it would undo itself by the same call again",
+			"give the compensation args made of {saved.…} or {result.…}, or name another tool")
+		return
+	}
+	r.checkUndoRoots(d)
+	r.checkUndoGives(d, by)
+}
+
+func compensatesNot(c sequencer.Class) string {
+	if gated(c) {
+		return c.String() + " (it would be held)"
+	}
+	return c.String()
+}
+
+// checkUndoRoots holds the placeholders of a compensation's arguments to what is there when it is made.
+func (r *reader) checkUndoRoots(d *decl) {
+	for _, use := range d.undo.uses {
+		switch use.Path[0] {
+		case "result", "saved":
+		case "args":
+			if len(use.Path) > 1 && d.declared {
+				inner := use
+				inner.Path = use.Path[1:]
+				r.checkUses(d, d.undo.argsAt, "the compensation", []template.Placeholder{inner}, true)
+			}
+		default:
+			r.refuse(d.undo.argsAt, "template", fmt.Sprintf("the compensation holds %s", use),
+				fmt.Sprintf("write {args.%s}, {result.%s} or {saved.%s}", use.Path, use.Path, use.Path))
+		}
+	}
+}
+
+// checkUndoGives finds arguments that the compensating tool needs and is not given.
+func (r *reader) checkUndoGives(d, by *decl) {
+	u := d.undo
+	gives := u.names
+	optional := func(string) bool { return false }
+	if u.args == nil {
+		if !d.declared {
+			return // the arguments of the call, whatever they are
+		}
+		gives = nil
+		for _, a := range d.args {
+			gives = append(gives, a.name)
+		}
+		optional = func(name string) bool { a, _ := d.argument(name); return a.optional }
+	}
+	for _, need := range by.needs() {
+		if !slices.Contains(gives, need) || optional(need) {
+			r.refuse(u.argsAt, "missing-argument", fmt.Sprintf("the compensation %q needs the argument %q and is not "+
+				"given it", u.tool, need), fmt.Sprintf("add \"%s: '{args.%s}'\" to the compensation's args", need, need))
+		}
+	}
+	if !by.declared {
+		return
+	}
+	for _, name := range gives {
+		if _, ok := by.argument(name); !ok {
+			r.refuse(u.argsAt, "compensation", fmt.Sprintf("the compensation %q is given %q, which it does not take",
+				u.tool, name), "give it its own args only")
+		}
+	}
+}
+
+// needs returns the arguments without which a call cannot be made, sorted.
+func (d *decl) needs() []string {
+	var out []string
+	for _, a := range d.args {
+		if !a.optional {
+			out = append(out, a.name)
+		}
+	}
+	add := func(uses []template.Placeholder) {
+		for _, u := range uses {
+			if !u.Optional && u.Path[0][0] != '$' {
+				out = append(out, u.Path[0])
+			}
+		}
+	}
+	for _, l := range slices.Concat(d.scopes, d.may) {
+		add(l.Placeholders())
+	}
+	if d.key != nil {
+		add(d.key.Placeholders())
+	}
+	if d.block != nil {
+		for _, b := range d.block.templates {
+			add(b.uses)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

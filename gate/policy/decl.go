@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+const defaultMaxTime = 10 * time.Second
+
+func defaultRetry() gate.Retry {
+	return gate.Retry{Attempts: 5, Backoff: 200 * time.Millisecond, Most: 10 * time.Second}
+}
+
+// decl is one entry of "tools".
+type decl struct {
+	place
+	pattern  string
+	class    sequencer.Class
+	cost     uint32
+	declared bool // "args" is there: names beyond it are refused
+	args     []argument
+	scopes   []located
+	may      []located
+	key      *located
+	keyed    bool
+	keyedAt  place
+	undoOnly bool
+	undo     *undo
+	undoAt   place
+	retry    gate.Retry
+	retryAt  place
+	maxTime  time.Duration
+	block    *block
+
+	signature string
+	adapter   gate.Adapter
+}
+
+// argument is one declared name.
+type argument struct {
+	name     string
+	optional bool
+}
+
+// located is a template and where it stands.
+type located struct {
+	place
+	template.Template
+}
+
+// undo is a declared compensation.
+type undo struct {
+	place
+	toolAt  place
+	tool    string
+	args    *template.Tree // nil: the arguments of the call that it undoes
+	names   []string       // top-level names of args, sorted
+	uses    []template.Placeholder
+	argsAt  place
+	written any // args as decoded JSON, for the signature
+}
+
+// use says for what a placeholder stands in an adapter's block.
+type use string
+
+// The uses that lint and the checks tell apart.
+const (
+	useNames  use = "names"  // it chooses what is moved: a path of a URL, a file, a recipient, a row
+	useValue  use = "value"  // it is what is written there
+	useSecret use = "secret" // as useValue, and secrets may stand here
+)
+
+// block is an adapter's declaration.
+type block struct {
+	place
+	kind      string
+	spec      json.RawMessage
+	parsed    any // the gate.…Spec that spec is the JSON of
+	templates []blockTemplate
+}
+
+type blockTemplate struct {
+	place
+	what string // such as http.url
+	use  use
+	uses []template.Placeholder
+}
+
+// argument returns the declaration of a name.
+func (d *decl) argument(name string) (argument, bool) {
+	for _, a := range d.args {
+		if a.name == name {
+			return a, true
+		}
+	}
+	return argument{}, false
+}
+
+// object decodes a call's arguments.
+func object(tool string, args json.RawMessage) (map[string]any, error) {
+	if len(args) == 0 {
+		return map[string]any{}, nil
+	}
+	names, err := template.Object(args)
+	if err != nil {
+		return nil, fmt.Errorf("tool %.80q: %w: %w", tool, ErrArguments, err)
+	}
+	return names, nil
+}
+
+// values decodes a call's arguments and holds them against the declared names.
+func (d *decl) values(tool string, args json.RawMessage) (template.Values, error) {
+	names, err := object(tool, args)
+	if err != nil {
+		return template.Values{}, err
+	}
+	if !d.declared {
+		return template.Values{Names: names}, nil
+	}
+	for _, a := range d.args {
+		if v, ok := names[a.name]; !a.optional && (!ok || v == nil) {
+			return template.Values{}, fmt.Errorf("tool %.80q: %w: %q is missing: the policy requires it",
+				tool, ErrArguments, a.name)
+		}
+	}
+	for _, name := range sortedKeys(names) {
+		if _, ok := d.argument(name); !ok {
+			return template.Values{}, fmt.Errorf("tool %.80q: %w: %.80q is not among the tool's declared arguments",
+				tool, ErrArguments, name)
+		}
+	}
+	return template.Values{Names: names}, nil
+}
+
+// arguments builds the compensation's arguments from the call that ran and what it answered.
+func (u *undo) arguments(args json.RawMessage, a gate.Answer) (json.RawMessage, error) {
+	if u.args == nil {
+		if len(args) == 0 {
+			return json.RawMessage("{}"), nil
+		}
+		return args, nil
+	}
+	names := map[string]any{}
+	for name, data := range map[string]json.RawMessage{"args": args, "result": a.Result, "saved": a.Saved} {
+		if len(data) == 0 {
+			continue
+		}
+		v, err := template.Object([]byte(`{"V":` + string(data) + `}`))
+		if err != nil {
+			return nil, fmt.Errorf("%w: its %s: %w", ErrArguments, name, err)
+		}
+		names[name] = v["V"]
+	}
+	built, err := u.args.JSON(template.Values{Names: names})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrArguments, err)
+	}
+	return built, nil
+}

@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrPolicy is matched by the error that Load returns when the file is refused.
+var ErrPolicy = errors.New("the policy is refused")
+
+// Severity says what a finding means.
+type Severity string
+
+// The severities.
+const (
+	Mistake Severity = "mistake" // effects can go wrong: the command that found it fails
+	Note    Severity = "note"    // safe, but perhaps not what was meant
+)
+
+// Finding is one thing that is wrong or strange in a policy.
+type Finding struct {
+	Rule     string   `json:"rule"`
+	Severity Severity `json:"severity"`
+	Tool     string   `json:"tool,omitempty"` // the declaration's name or glob
+	Line     int      `json:"line"`           // 1-based; 0: the file as a whole
+	Column   int      `json:"column"`
+	What     string   `json:"what"`
+	Fix      string   `json:"fix"`
+}
+
+// Text is the finding on one line, with the file's name in front.
+func (f Finding) Text(file string) string {
+	where := file
+	if f.Line > 0 {
+		where = fmt.Sprintf("%s:%d:%d", file, f.Line, f.Column)
+	}
+	about := ""
+	if f.Tool != "" {
+		about = "tool " + f.Tool + ": "
+	}
+	return fmt.Sprintf("%s: %s%s: %s", where, about, f.What, f.Fix)
+}
+
+// Refusal is what Load returns for a file that cannot be used: every problem, in the order of the file.
+type Refusal struct {
+	File     string
+	Findings []Finding
+	More     bool // there were more than are listed
+}
+
+// Error lists the problems, one to a line.
+func (r *Refusal) Error() string {
+	lines := make([]string, 0, len(r.Findings)+1)
+	for _, f := range r.Findings {
+		lines = append(lines, f.Text(r.File))
+	}
+	if r.More {
+		lines = append(lines, "and more: mend these first")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Is makes the refusal match ErrPolicy.
+func (r *Refusal) Is(target error) bool { return target == ErrPolicy }
+
+func sortFindings(found []Finding) {
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Rule, b.Rule))
+	})
+}
+
+// place is a position in the file.
+type place struct{ line, column int }
+
+func (p place) finding(rule, what, fix string) Finding {
+	return Finding{Rule: rule, Severity: Mistake, Line: p.line, Column: p.column, What: what, Fix: fix}
+}
+
+// nearest returns the known name that a misspelt one probably means; empty: none is near.
+func nearest(name string, known []string) string {
+	best, bestCost := "", max(1, len(name)/3)+1
+	for _, k := range known {
+		if cost := distance(strings.ToLower(name), k); cost < bestCost {
+			best, bestCost = k, cost
+		}
+	}
+	return best
+}
+
+// distance is how many letters must change to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost = 1 + min(last, row[j], row[j+1])
+			}
+			last, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

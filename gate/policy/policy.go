@@ -1,0 +1,265 @@
+// Package policy reads the file that says what an agent's tools are: their effect class, the scopes that a call moves,
+// its idempotency key, how it is undone, and which adapter makes it.
+//
+// A policy is data: it is checked as a whole when it is loaded, and everything that is wrong with it is named at once,
+// with line, column and what to write instead. What it cannot see is whether a declaration is true. Lint, Fuzz and the
+// cases of the file are there for that.
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+var (
+	// ErrUnknownTool is returned by Find when the policy is strict and declares no such tool.
+	ErrUnknownTool = errors.New("the policy is strict and does not declare the tool")
+	// ErrArguments is returned by Find, May and Undo when the arguments are no JSON object, or lack or do not fit what a
+	// scope or the key is made of.
+	ErrArguments = errors.New("the arguments do not fit the policy")
+	// ErrOutsideMay is returned by Find when a call's scopes lie outside of what the tool may touch.
+	ErrOutsideMay = errors.New("the call reaches beyond what the tool may touch")
+	// ErrUndoOnly is returned by Find when an agent calls a tool that only compensates.
+	ErrUndoOnly = errors.New("the tool only undoes others: agents do not call it")
+	// ErrNoCompensation is returned by Undo when none is declared.
+	ErrNoCompensation = errors.New("the policy declares no compensation for the tool")
+	// ErrNoAdapter is returned by Adapter when the policy declares none, or was loaded without a builder of adapters.
+	ErrNoAdapter = errors.New("the policy declares no adapter for the tool")
+)
+
+// The bounds of a policy; a file beyond one of them is refused.
+const (
+	maxTools     = 500
+	maxCases     = 2_000
+	maxList      = 200
+	maxScopes    = 16 // templates in scopes, and in may
+	maxName      = 200
+	maxRetries   = 100
+	maxTimeMs    = 600_000
+	maxBackoffMs = 600_000
+)
+
+// Options are what a policy is loaded with.
+type Options struct {
+	File string // its name, for messages; "policy" when empty
+	Dir  string // relative paths in the file start here; the working directory when empty
+	// Build makes the adapters; nil: the policy classifies, and Adapter answers ErrNoAdapter.
+	Build func(gate.Decl) (gate.Adapter, error)
+	// Shards is handed to shard adapters.
+	Shards gate.Shards
+}
+
+// Policy is a loaded policy. It does not change and is safe for concurrent use.
+type Policy struct {
+	file    string
+	server  string
+	strict  bool
+	env     gate.Env
+	secrets map[string]Secret
+	types   map[string]naming
+	tools   []*decl          // in the order of the file
+	exact   map[string]*decl // those without a wildcard
+	cases   []Case
+	unused  []Finding // what is declared and not used
+}
+
+// Load reads a policy. An error matches ErrPolicy and is a *Refusal that lists every problem.
+func Load(data []byte, o Options) (*Policy, error) {
+	if o.File == "" {
+		o.File = "policy"
+	}
+	root, problem := parse(data)
+	if problem != nil {
+		return nil, &Refusal{File: o.File, Findings: []Finding{*problem}}
+	}
+	r := &reader{}
+	p := r.document(root, o)
+	if len(r.found) == 0 {
+		r.check(p)
+	}
+	if len(r.found) == 0 {
+		p.sign()
+		r.build(p, o)
+	}
+	if len(r.found) == 0 {
+		return p, nil
+	}
+	sortFindings(r.found)
+	refusal := &Refusal{File: o.File, Findings: r.found}
+	if len(r.found) > maxFindings {
+		refusal.Findings, refusal.More = r.found[:maxFindings], true
+	}
+	return nil, refusal
+}
+
+// build makes the adapters, so that what they refuse is refused at load.
+func (r *reader) build(p *Policy, o Options) {
+	if o.Build == nil {
+		return
+	}
+	for _, d := range p.tools {
+		if d.block == nil {
+			continue
+		}
+		r.tool = d.pattern
+		adapter, err := o.Build(gate.Decl{Tool: d.pattern, Kind: d.block.kind, Spec: d.block.spec, Env: p.env})
+		if err != nil {
+			r.refuse(d.block.place, "adapter", "its "+d.block.kind+" adapter refuses the declaration", err.Error())
+			continue
+		}
+		d.adapter = adapter
+	}
+	r.tool = ""
+}
+
+// File returns the file's name as it is in messages.
+func (p *Policy) File() string { return p.file }
+
+// Catalogue returns what a sidecar registers at its start: one entry per declaration, under the server's name. A glob
+// is registered as it is written, and calls that it matches rely on that entry.
+func (p *Policy) Catalogue() (server string, tools []sequencer.Tool) {
+	for _, d := range p.tools {
+		tools = append(tools, sequencer.Tool{Name: d.pattern, Signature: d.signature})
+	}
+	return p.server, tools
+}
+
+// find returns the declaration for a tool: the one with exactly this name, else the glob that matches it (no two do).
+func (p *Policy) find(tool string) *decl {
+	if d := p.exact[tool]; d != nil {
+		return d
+	}
+	for _, d := range p.tools {
+		if isGlob(d.pattern) && match(d.pattern, tool) {
+			return d
+		}
+	}
+	return nil
+}
+
+// Find says what a call is. A tool that nobody declared is irreversible, without key, and its scope is its own name,
+// so that calls of it keep their order; in a strict policy it is refused.
+func (p *Policy) Find(tool string, args json.RawMessage) (gate.Tool, error) {
+	d := p.find(tool)
+	switch {
+	case d == nil && p.strict:
+		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", tool, ErrUnknownTool)
+	case d == nil:
+		return p.unknown(tool, args)
+	case d.undoOnly:
+		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", tool, ErrUndoOnly)
+	}
+	return p.tool(d, tool, args)
+}
+
+// tool is what a declaration says of a call, whoever makes it.
+func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, error) {
+	v, err := d.values(name, args)
+	if err != nil {
+		return gate.Tool{}, err
+	}
+	out := gate.Tool{
+		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed,
+		Pin:     &sequencer.Pin{Server: p.server, Name: d.pattern, Signature: d.signature},
+		MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil,
+	}
+	if out.Scopes, err = p.expand(d.scopes, v); err != nil {
+		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", name, err)
+	}
+	if out.May, err = p.expand(d.may, v); err != nil {
+		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", name, err)
+	}
+	if outside := outside(out.Scopes, out.May); outside != "" {
+		return gate.Tool{}, fmt.Errorf("tool %.80q: %w: %s lies in none of %v: widen \"may\" or send other arguments",
+			name, ErrOutsideMay, outside, out.May)
+	}
+	if d.key != nil {
+		if out.Key, err = expandKey(d.key.Template, v); err != nil {
+			return gate.Tool{}, fmt.Errorf("tool %.80q: %w", name, err)
+		}
+	}
+	return out, nil
+}
+
+func (p *Policy) unknown(tool string, args json.RawMessage) (gate.Tool, error) {
+	if err := checkName(tool); err != nil {
+		return gate.Tool{}, err
+	}
+	if _, err := object(tool, args); err != nil {
+		return gate.Tool{}, err
+	}
+	scope, err := sequencer.ParseScope("tool:/" + escapeSegment(tool))
+	if err != nil {
+		return gate.Tool{}, fmt.Errorf("%w: tool %.80q cannot be named by a scope: %w", ErrArguments, tool, err)
+	}
+	return gate.Tool{
+		Name: tool, Class: sequencer.ClassIrreversible, Scopes: []sequencer.Scope{scope},
+		MaxTime: defaultMaxTime, Retry: defaultRetry(),
+	}, nil
+}
+
+// May returns what a transaction that will call this tool claims at its begin: the conservative scopes where they are
+// declared, else the refined ones.
+func (p *Policy) May(tool string, args json.RawMessage) ([]sequencer.Want, error) {
+	t, err := p.Find(tool, args)
+	if err != nil {
+		return nil, err
+	}
+	access := sequencer.WriteAccess
+	if t.Class == sequencer.ClassRead {
+		access = sequencer.ReadAccess
+	}
+	scopes := t.May
+	if len(scopes) == 0 {
+		scopes = t.Scopes
+	}
+	wants := make([]sequencer.Want, 0, len(scopes))
+	for _, s := range scopes {
+		wants = append(wants, sequencer.Want{Scope: s, Access: access})
+	}
+	return wants, nil
+}
+
+// Undo is the call that compensates one that ran. Its key is made of transaction and index when the compensation's
+// sink takes one; it tells the sink which key it undoes.
+func (p *Policy) Undo(e gate.Effect, a gate.Answer) (gate.Call, error) {
+	d := p.find(e.Tool.Name)
+	if d == nil || d.undo == nil {
+		return gate.Call{}, fmt.Errorf("tool %.80q: %w", e.Tool.Name, ErrNoCompensation)
+	}
+	args, err := d.undo.arguments(e.Args, a)
+	if err != nil {
+		return gate.Call{}, fmt.Errorf("compensate %.80q by %.80q: %w", e.Tool.Name, d.undo.tool, err)
+	}
+	c := gate.Call{
+		Tool: d.undo.tool, Tx: e.Tx, Index: e.Index, Compensates: e.Key,
+		Args: args, Saved: a.Saved, Traceparent: e.Traceparent,
+	}
+	if by := p.find(d.undo.tool); by != nil && by.keyed {
+		c.Key = fmt.Sprintf("%s/%d/undo", e.Tx, e.Index)
+	}
+	return c, nil
+}
+
+// Adapter returns what makes a tool's calls.
+func (p *Policy) Adapter(tool string) (gate.Adapter, error) {
+	d := p.find(tool)
+	if d == nil || d.adapter == nil {
+		return nil, fmt.Errorf("tool %.80q: %w", tool, ErrNoAdapter)
+	}
+	return d.adapter, nil
+}
+
+// Bounds returns how long a tool's calls may take and how often they are tried: what the gate needs to know of a
+// compensation, which Find refuses to agents.
+func (p *Policy) Bounds(tool string) (time.Duration, gate.Retry) {
+	if d := p.find(tool); d != nil {
+		return d.maxTime, d.retry
+	}
+	return defaultMaxTime, defaultRetry()
+}

@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hence-dev/hence/gate/policy/template"
+)
+
+// reader collects everything that is wrong, so that one run names all of it.
+type reader struct {
+	found []Finding
+	tool  string // whose declaration is being read
+}
+
+func (r *reader) refuse(p place, rule, what, fix string) {
+	f := p.finding(rule, what, fix)
+	f.Tool = r.tool
+	r.found = append(r.found, f)
+}
+
+// field is one key of a mapping and what reads its value.
+type field struct {
+	name string
+	read func(*node)
+}
+
+// fields reads a mapping. Unknown keys are refused, with the key that was probably meant.
+func (r *reader) fields(n *node, what string, known ...field) {
+	if n.kind != kindMap {
+		r.wrong(n, what, kindMap)
+		return
+	}
+	names := make([]string, 0, len(known))
+	for _, k := range known {
+		names = append(names, k.name)
+	}
+next:
+	for _, f := range n.fields {
+		for _, k := range known {
+			if k.name == f.name {
+				k.read(f.value)
+				continue next
+			}
+		}
+		r.refuse(f.place, "unknown-key", fmt.Sprintf("%s has no key %.40q", what, f.name), keyFix(f.name, names))
+	}
+}
+
+func keyFix(name string, known []string) string {
+	switch name {
+	case "password", "token", "secret", "dsn", "api_key":
+		return "secrets are never written into the policy: declare one under \"secrets\" and name it"
+	case "idempotency_key":
+		return "write \"key\" for a business key of a gated class, \"keyed: true\" for the others"
+	}
+	if near := nearest(name, known); near != "" {
+		return fmt.Sprintf("write %q", near)
+	}
+	return "use one of " + strings.Join(known, ", ")
+}
+
+func (r *reader) wrong(n *node, what string, want kind) {
+	fix := "write " + want.String()
+	if want == kindText && n.kind != kindNull {
+		fix = "put it in quotes"
+	}
+	r.refuse(n.place, "wrong-type", fmt.Sprintf("%s is %s", what, n.kind), fix)
+}
+
+func (r *reader) text(n *node, what string) string {
+	if n.kind != kindText {
+		r.wrong(n, what, kindText)
+		return ""
+	}
+	if n.text == "" {
+		r.refuse(n.place, "empty", what+" is empty", "write it or leave the key out")
+	}
+	return n.text
+}
+
+// scalar takes numbers too: a version, an id, a header value.
+func (r *reader) scalar(n *node, what string) string {
+	if n.kind == kindNumber || n.kind == kindBool {
+		return n.text
+	}
+	return r.text(n, what)
+}
+
+func (r *reader) flag(n *node, what string) bool {
+	if n.kind != kindBool {
+		r.refuse(n.place, "wrong-type", fmt.Sprintf("%s is %s", what, n.kind), "write true or false")
+		return false
+	}
+	return n.value.(bool)
+}
+
+func (r *reader) number(n *node, what string, least, most int) int {
+	var v int
+	if _, err := fmt.Sscanf(n.text, "%d", &v); n.kind != kindNumber || err != nil || fmt.Sprint(v) != n.text {
+		r.refuse(n.place, "wrong-type", what+" is no whole number", fmt.Sprintf("write one of %d to %d", least, most))
+		return least
+	}
+	if v < least || v > most {
+		r.refuse(n.place, "out-of-range", fmt.Sprintf("%s is %d", what, v), fmt.Sprintf("write %d to %d", least, most))
+		return least
+	}
+	return v
+}
+
+func (r *reader) items(n *node, what string, most int) []*node {
+	if n.kind != kindList {
+		r.wrong(n, what, kindList)
+		return nil
+	}
+	if len(n.list) > most {
+		r.refuse(n.place, "out-of-range", fmt.Sprintf("%s has %d entries", what, len(n.list)),
+			fmt.Sprintf("keep it to %d", most))
+		return n.list[:most]
+	}
+	return n.list
+}
+
+func (r *reader) texts(n *node, what string, most int) []string {
+	var out []string
+	for _, item := range r.items(n, what, most) {
+		out = append(out, r.scalar(item, "an entry of "+what))
+	}
+	return out
+}
+
+func (r *reader) numbers(n *node, what string, least, most int) []int {
+	var out []int
+	for _, item := range r.items(n, what, maxList) {
+		out = append(out, r.number(item, "an entry of "+what, least, most))
+	}
+	return out
+}
+
+// template reads a template; the zero template when it cannot be parsed.
+func (r *reader) template(n *node, what string) template.Template {
+	return r.parseTemplate(n.place, r.scalar(n, what), what)
+}
+
+func (r *reader) parseTemplate(p place, text, what string) template.Template {
+	t, err := template.Parse(text)
+	if err != nil {
+		_, fix, found := strings.Cut(err.Error(), template.ErrSyntax.Error()+": ")
+		if !found {
+			fix = err.Error()
+		}
+		r.refuse(p, "template", what+" is no template", fix)
+	}
+	return t
+}

@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/mail"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxSecretBytes is the size of the largest secret.
+const maxSecretBytes = 64 << 10
+
+// ErrSecret is returned by the resolver of secrets when the named one is not declared or cannot be read.
+var ErrSecret = errors.New("the secret cannot be read")
+
+// Secret says where a secret is kept. The policy holds no secret itself.
+type Secret struct {
+	File string // its content without the final line break
+	Env  string // environment variable
+}
+
+// String names the source; the value is never part of it.
+func (s Secret) String() string {
+	if s.Env != "" {
+		return "(secret, from the environment variable " + s.Env + ")"
+	}
+	return "(secret, from the file " + s.File + ")"
+}
+
+// secret reads a declared secret. It is read anew each time and kept nowhere.
+func (p *Policy) secret(name string) (string, error) {
+	s, ok := p.secrets[name]
+	if !ok {
+		return "", fmt.Errorf("%w: %q is not declared: add it under \"secrets\"", ErrSecret, name)
+	}
+	if s.Env != "" {
+		value, set := os.LookupEnv(s.Env)
+		if !set {
+			return "", fmt.Errorf("%w: %q: the environment variable %s is not set", ErrSecret, name, s.Env)
+		}
+		return value, nil
+	}
+	f, err := os.Open(s.File)
+	if err != nil {
+		return "", fmt.Errorf("%w: %q: %w", ErrSecret, name, err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSecretBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("%w: %q: %w", ErrSecret, name, err)
+	}
+	if len(data) > maxSecretBytes {
+		return "", fmt.Errorf("%w: %q: the file is larger than %d KiB", ErrSecret, name, maxSecretBytes>>10)
+	}
+	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+// secrets reads the references. A value in place of a reference is refused without being repeated in the message.
+func (r *reader) secrets(n *node, out map[string]Secret, dir string) {
+	if n.kind != kindMap {
+		r.wrong(n, "secrets", kindMap)
+		return
+	}
+	for _, f := range n.fields {
+		if f.value.kind != kindMap {
+			r.refuse(f.value.place, "inline-secret", fmt.Sprintf("secret %.40q is written into the policy", f.name),
+				"keep it elsewhere and write \"{file: path}\" or \"{env: VARIABLE}\"")
+			continue
+		}
+		var s Secret
+		r.fields(f.value, "secret "+f.name,
+			field{"file", func(n *node) { s.File = r.text(n, "file") }},
+			field{"env", func(n *node) { s.Env = r.text(n, "env") }})
+		if (s.File == "") == (s.Env == "") {
+			r.refuse(f.place, "secret", fmt.Sprintf("secret %.40q has not exactly one source", f.name),
+				"write \"{file: path}\" or \"{env: VARIABLE}\"")
+		}
+		if s.File != "" && !filepath.IsAbs(s.File) {
+			s.File = filepath.Join(dir, s.File)
+		}
+		out[f.name] = s
+	}
+}
+
+func isAddress(text string) bool {
+	a, err := mail.ParseAddress(text)
+	return err == nil && a.Address != "" && !strings.ContainsAny(text, "\r\n")
+}

@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hence-dev/hence/gate"
+)
+
+// declared is the canonical form of a declaration: everything that changes what a call does or what it moves, and
+// nothing of how the file is laid out.
+type declared struct {
+	Tool     string          `json:"tool"`
+	Class    string          `json:"class"`
+	Cost     uint32          `json:"cost"`
+	Args     []string        `json:"args"`
+	Scopes   []string        `json:"scopes"`
+	May      []string        `json:"may"`
+	Key      string          `json:"key"`
+	Keyed    bool            `json:"keyed"`
+	UndoOnly bool            `json:"undo_only"`
+	Undo     *declaredUndo   `json:"undo,omitempty"`
+	Retry    gate.Retry      `json:"retry"`
+	MaxTime  int64           `json:"max_time_ns"`
+	Kind     string          `json:"kind"`
+	Spec     json.RawMessage `json:"spec,omitempty"`
+}
+
+type declaredUndo struct {
+	Tool string    `json:"tool"`
+	Args any       `json:"args"`
+	By   *declared `json:"by,omitempty"`
+}
+
+// sign gives each declaration its signature: the SHA-256 of its canonical form, that of its compensation included. A
+// plan that relied on a tool is refused once its signature is another one.
+func (p *Policy) sign() {
+	for _, d := range p.tools {
+		form := d.canonical()
+		if d.undo != nil {
+			form.Undo = &declaredUndo{Tool: d.undo.tool, Args: d.undo.written}
+			if by := p.find(d.undo.tool); by != nil {
+				form.Undo.By = by.canonical()
+			}
+		}
+		data, err := json.Marshal(form)
+		if err != nil {
+			panic(fmt.Sprintf("policy: the declaration of %q cannot be written: %v", d.pattern, err))
+		}
+		sum := sha256.Sum256(data)
+		d.signature = hex.EncodeToString(sum[:])
+	}
+}
+
+func (d *decl) canonical() *declared {
+	out := &declared{
+		Tool: d.pattern, Class: d.class.String(), Cost: d.cost, Keyed: d.keyed, UndoOnly: d.undoOnly,
+		Scopes: texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime),
+	}
+	for _, a := range d.args {
+		out.Args = append(out.Args, fmt.Sprintf("%s %t", a.name, a.optional))
+	}
+	slices.Sort(out.Args)
+	if d.key != nil {
+		out.Key = d.key.String()
+	}
+	if d.block != nil {
+		out.Kind, out.Spec = d.block.kind, d.block.spec
+	}
+	return out
+}
+
+func texts(list []located) []string {
+	out := make([]string, 0, len(list))
+	for _, l := range list {
+		out = append(out, l.String())
+	}
+	slices.Sort(out)
+	return out
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+func classes() []sequencer.Class {
+	return []sequencer.Class{sequencer.ClassRead, sequencer.ClassReversible, sequencer.ClassBufferable,
+		sequencer.ClassIrreversible, sequencer.ClassKnownOutcome}
+}
+
+func gated(c sequencer.Class) bool {
+	return c == sequencer.ClassBufferable || c == sequencer.ClassIrreversible
+}
+
+func eager(c sequencer.Class) bool {
+	return c == sequencer.ClassReversible || c == sequencer.ClassKnownOutcome
+}
+
+// decl reads one entry of "tools".
+func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
+	d := &decl{place: n.place, maxTime: maxTime, retry: retry, retryAt: n.place}
+	if name := n.get("tool"); n.kind == kindMap && name != nil && name.kind == kindText {
+		r.tool = name.text
+	}
+	defer func() { r.tool = "" }()
+	known := []field{
+		{"tool", func(n *node) { d.pattern = r.pattern(n) }},
+		{"class", func(n *node) { d.class = r.class(n) }},
+		{"cost", func(n *node) { d.cost = uint32(r.number(n, "cost", 1, 1_000_000)) }},
+		{"args", func(n *node) { d.declared, d.args = true, r.args(n) }},
+		{"scopes", func(n *node) { d.scopes = r.scopes(n, "scopes") }},
+		{"may", func(n *node) { d.may = r.scopes(n, "may") }},
+		{"key", func(n *node) { d.key = &located{n.place, r.template(n, "key")} }},
+		{"keyed", func(n *node) { d.keyed, d.keyedAt = r.flag(n, "keyed"), n.place }},
+		{"undo_only", func(n *node) { d.undoOnly = r.flag(n, "undo_only") }},
+		{"compensation", func(n *node) { d.undo, d.undoAt = r.undo(n), n.place }},
+		{"retry", func(n *node) { d.retry, d.retryAt = r.retry(n, retry), n.place }},
+		{"max_time_ms", func(n *node) { d.maxTime = r.milliseconds(n, "max_time_ms", maxTimeMs) }},
+	}
+	for _, kind := range kinds() {
+		known = append(known, field{kind, func(n *node) {
+			if d.block != nil {
+				r.refuse(n.place, "two-adapters", "it has two adapters, "+d.block.kind+" and "+kind, "keep one of them")
+				return
+			}
+			d.block = r.block(kind, n)
+		}})
+	}
+	r.fields(n, "a tool", known...)
+	for _, name := range []string{"tool", "class"} {
+		if n.kind == kindMap && n.get(name) == nil {
+			r.refuse(n.place, "missing-key", fmt.Sprintf("the tool has no %q", name), "add it")
+		}
+	}
+	return d
+}
+
+func (r *reader) pattern(n *node) string {
+	name := r.text(n, "tool")
+	if err := checkName(name); name != "" && err != nil {
+		r.refuse(n.place, "tool", err.Error(), "write the name as agents call it")
+	}
+	return name
+}
+
+func (r *reader) class(n *node) sequencer.Class {
+	text := r.text(n, "class")
+	var names []string
+	for _, c := range classes() {
+		if text == c.String() {
+			return c
+		}
+		names = append(names, c.String())
+	}
+	if text != "" {
+		fix := "use one of " + strings.Join(names, ", ")
+		if near := nearest(text, names); near != "" {
+			fix = fmt.Sprintf("write %q", near)
+		}
+		r.refuse(n.place, "class", fmt.Sprintf("%.40q is no effect class", text), fix)
+	}
+	return sequencer.ClassIrreversible
+}
+
+func (r *reader) args(n *node) []argument {
+	var out []argument
+	for _, item := range r.items(n, "args", maxList) {
+		name, optional := strings.CutSuffix(r.text(item, "an argument"), "?")
+		t, err := template.Parse("{" + name + "}")
+		if name != "" && (err != nil || len(t.Placeholders()) != 1 || t.Placeholders()[0].Path.String() != name ||
+			strings.ContainsAny(name, ".$?|")) {
+			r.refuse(item.place, "argument", fmt.Sprintf("%.40q is no argument's name", name),
+				"use letters, digits, '_' and '-', and a '?' at the end of an optional one")
+		}
+		for _, a := range out {
+			if a.name == name {
+				r.refuse(item.place, "argument", fmt.Sprintf("the argument %.40q is there twice", name), "keep one of the two")
+			}
+		}
+		out = append(out, argument{name, optional})
+	}
+	return out
+}
+
+func (r *reader) scopes(n *node, what string) []located {
+	var out []located
+	for _, item := range r.items(n, what, maxScopes) {
+		t := r.template(item, "an entry of "+what)
+		if t.String() == "" {
+			continue
+		}
+		if problem, fix := checkScope(t); problem != "" {
+			r.refuse(item.place, "scope", problem, fix)
+			continue
+		}
+		out = append(out, located{item.place, t})
+	}
+	return out
+}
+
+func (r *reader) undo(n *node) *undo {
+	u := &undo{place: n.place, toolAt: n.place, argsAt: n.place}
+	if n.kind == kindText {
+		u.tool = r.text(n, "compensation")
+		return u
+	}
+	r.fields(n, "compensation",
+		field{"tool", func(n *node) { u.tool, u.toolAt = r.text(n, "tool"), n.place }},
+		field{"args", func(n *node) {
+			u.argsAt = n.place
+			if n.kind != kindMap {
+				r.wrong(n, "the compensation's args", kindMap)
+				return
+			}
+			tree, ok := r.tree(n, "the compensation's args")
+			if !ok {
+				return
+			}
+			u.args, u.uses, u.written = &tree, tree.Placeholders(), n.plain()
+			for _, f := range n.fields {
+				u.names = append(u.names, f.name)
+			}
+		}})
+	if n.kind == kindMap && n.get("tool") == nil {
+		r.refuse(n.place, "missing-key", "the compensation names no tool", "write \"tool: name\"")
+	}
+	return u
+}
+
+func (r *reader) tree(n *node, what string) (template.Tree, bool) {
+	tree, err := template.ParseTree(jsonNumbers(n.plain()))
+	if err != nil {
+		r.refuse(n.place, "template", what+" hold no template", err.Error())
+		return tree, false
+	}
+	return tree, true
+}
