@@ -13,14 +13,20 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// Statuses of a closure row, in the order in which a transaction passes through them.
+// Statuses of a closure row.
 const (
-	statusOpen      = "open"
-	statusSealed    = "sealed"
-	statusCommitted = "committed"
-	statusAborted   = "aborted"
-	statusSettled   = "settled"
+	statusOpen       = "open"
+	statusSealed     = "sealed"
+	statusCommitted  = "committed"
+	statusAborted    = "aborted"
+	statusSettled    = "settled"
+	statusRetracting = "retracting" // its retraction was accepted, or that of one that it follows from
+	statusRetracted  = "retracted"  // its turn is settled
 )
+
+// statuses are in the order in which a transaction passes through them.
+var statuses = [...]string{statusOpen, statusSealed, statusAborted, statusCommitted, statusSettled, statusRetracting,
+	statusRetracted}
 
 // maxRowEdges bounds what one transaction's row keeps of reads, and of effects; more than any footprint may have.
 const maxRowEdges = 1024
@@ -213,17 +219,22 @@ func joinOutcome(r *topology.ClosureRow, o *sequencer.Outcome) {
 		} else {
 			r.Status = laterStatus(r.Status, statusAborted)
 		}
+	case sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
+		r.Status = laterStatus(r.Status, statusRetracting)
+		r.Retraction = cmp.Or(r.Retraction, o.Retraction)
 	case sequencer.OutcomeSettled:
-		r.Status = laterStatus(r.Status, statusSettled)
+		if o.Retraction != "" {
+			r.Retraction = o.Retraction
+			r.Status = laterStatus(r.Status, statusRetracted)
+		} else {
+			r.Status = laterStatus(r.Status, statusSettled)
+		}
 	}
 }
 
 // laterStatus is the one that a transaction reaches later.
 func laterStatus(a, b string) string {
-	rank := func(s string) int {
-		return slices.Index([]string{statusOpen, statusSealed, statusAborted, statusCommitted, statusSettled}, s)
-	}
-	if rank(a) > rank(b) {
+	if slices.Index(statuses[:], a) > slices.Index(statuses[:], b) {
 		return a
 	}
 	return b
@@ -244,7 +255,7 @@ func finishRow(r *topology.ClosureRow) {
 	r.Writes = slices.Compact(r.Writes)
 	slices.Sort(r.RestsOn)
 	r.RestsOn = slices.Compact(r.RestsOn)
-	committed := r.Status == statusCommitted || r.Status == statusSettled && r.Code == ""
+	committed := r.Code == "" && slices.Index(statuses[:], r.Status) >= slices.Index(statuses[:], statusCommitted)
 	r.Scar = committed && r.Seq > 0 && slices.ContainsFunc(r.Edges, func(e topology.ClosureEdge) bool {
 		return e.Version > r.Seq
 	})
@@ -265,6 +276,7 @@ func mergeRows(a, b *topology.ClosureRow) *topology.ClosureRow {
 	a.Code = cmp.Or(a.Code, b.Code)
 	a.Seq = max(a.Seq, b.Seq)
 	a.Final = a.Final || b.Final
+	a.Retraction = cmp.Or(a.Retraction, b.Retraction)
 	a.Events = joinSpans(a.Events, b.Events)
 	a.Effects = append(a.Effects, b.Effects...)
 	finishRow(a)

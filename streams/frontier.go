@@ -153,11 +153,13 @@ func moveRow(row *topology.FrontierRow, m *topology.ScopeMove) {
 	}
 	if s := m.Shard; s != nil {
 		row.Version = m.Seq
-		if m.Write == nil {
+		if m.Write == nil { // a settlement that restores content names whose it is
 			row.Writer = sequencer.Writer{Seq: m.Seq, Tx: m.Tx}
 		}
-		row.Shard = &topology.ShardRow{Scope: s.Scope, Version: m.Seq, Writer: row.Writer, Type: s.Type,
-			Content: s.Content, Ref: s.Ref}
+		if row.Shard = nil; !s.Absent {
+			row.Shard = &topology.ShardRow{Scope: s.Scope, Version: m.Seq, Writer: row.Writer, Type: s.Type,
+				Content: s.Content, Ref: s.Ref}
+		}
 	}
 	if m.Last() {
 		row.Chain, row.Time, row.Floor = m.Chain, m.Time, m.Floor

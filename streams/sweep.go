@@ -71,7 +71,9 @@ func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
 }
 
 // ended reports whether nothing of a row's transaction is pending; a row of the first release does not say.
-func ended(row *topology.ClosureRow) bool { return row.Final || row.Events == nil }
+func ended(row *topology.ClosureRow) bool {
+	return row.Status != statusRetracting && (row.Final || row.Events == nil)
+}
 
 // owned are the stores in memory.
 func (b *base) owned() []*tableStore {

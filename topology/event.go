@@ -121,7 +121,7 @@ type ClosureRow struct {
 	Workspace string
 	Tx        sequencer.TxID
 	Agent     string
-	Status    string // open, sealed, committed, aborted, settled
+	Status    string // open, sealed, committed, aborted, settled, retracting, retracted
 	Code      sequencer.Code
 	Seq       sequencer.Seq // of its decision; zero: none yet
 	Edges     []ClosureEdge // by Scope, then Version
@@ -132,6 +132,8 @@ type ClosureRow struct {
 	Final   bool         // nothing of it is pending any more
 	Events  *EventSpan   // nil: not known, a binary of the first release has written the row
 	Effects []EffectSeen // by Index, once each: tool calls that are known, of any class but read
+
+	Retraction sequencer.TxID // the retracted transaction whose cone it is in, or was; empty: none
 }
 
 // EventSpan says where a transaction's events lie in its partition of hence.events.

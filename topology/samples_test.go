@@ -215,7 +215,7 @@ func sampleClosureRow() *ClosureRow {
 
 func sampleGrownClosureRow() *ClosureRow {
 	r := sampleClosureRow()
-	r.Final, r.Events = true, &EventSpan{First: 1234}
+	r.Status, r.Code, r.Retraction, r.Final, r.Events = "retracted", "", "tx-a", true, &EventSpan{First: 1234}
 	r.Effects = []EffectSeen{{Class: sequencer.ClassIrreversible, Event: 3}, {Index: 1, Class: sequencer.ClassReversible,
 		Event: 4}}
 	return r

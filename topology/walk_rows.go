@@ -4,7 +4,7 @@ const (
 	shardRowBytes    = 6 + writerFields
 	openEpochBytes   = 4
 	edgeBytes        = 5
-	closureRowFields = 13
+	closureRowFields = 14
 	closureRowLeast  = 10 // of the first release
 	effectSeenBytes  = 4
 )
@@ -103,6 +103,7 @@ func walkClosureRow(w *walker, r *ClosureRow) {
 	w.truth(&r.Final)
 	pointer(w, &r.Events, walkEventSpan)
 	list(w, &r.Effects, effectSeenBytes, walkEffectSeen)
+	text(w, &r.Retraction)
 	w.close(outer)
 }
 

@@ -188,8 +188,12 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 	rows := map[sequencer.Scope]topology.ShardRow{}
 	for _, o := range l.outcomes {
 		for _, w := range o.Shards {
+			if w.Absent {
+				delete(rows, w.Scope)
+				continue
+			}
 			rows[w.Scope] = topology.ShardRow{Scope: w.Scope, Version: o.Seq, Type: w.Type, Content: w.Content, Ref: w.Ref,
-				Writer: sequencer.Writer{Seq: o.Seq, Tx: o.Tx}}
+				Writer: writerIn(o, w.Scope)}
 		}
 	}
 	for _, row := range rows {
@@ -202,6 +206,16 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 		return 1
 	})
 	return s
+}
+
+// writerIn is who counts as the writer of a shard from an outcome on: one that restores content names whose it is.
+func writerIn(o *sequencer.Outcome, scope sequencer.Scope) sequencer.Writer {
+	for _, w := range o.Writes {
+		if w.Scope == scope {
+			return w.Writer
+		}
+	}
+	return sequencer.Writer{Seq: o.Seq, Tx: o.Tx}
 }
 
 func (l *Log) content(ref sequencer.Ref) ([]byte, error) {
