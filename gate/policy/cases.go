@@ -2,7 +2,6 @@ package policy
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,12 +126,6 @@ func (p *Policy) broken(c Case) []string {
 			return []string{fmt.Sprintf("it is refused by %q; expected %q", err, c.Expect.Refused)}
 		}
 		return nil
-	case errors.Is(err, ErrUndoOnly):
-		d := p.find(c.Tool)
-		if t, err = p.tool(d, c.Tool, c.Args); err == nil {
-			break
-		}
-		fallthrough
 	case err != nil:
 		return []string{fmt.Sprintf("it is refused: %v", err)}
 	}

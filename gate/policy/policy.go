@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -24,7 +23,7 @@ var (
 	ErrArguments = errors.New("the arguments do not fit the policy")
 	// ErrOutsideMay is returned by Find when a call's scopes lie outside of what the tool may touch.
 	ErrOutsideMay = errors.New("the call reaches beyond what the tool may touch")
-	// ErrUndoOnly is returned by Find when an agent calls a tool that only compensates.
+	// ErrUndoOnly is returned by MayCall and May when an agent calls a tool that only compensates.
 	ErrUndoOnly = errors.New("the tool only undoes others: agents do not call it")
 	// ErrNoCompensation is returned by Undo when none is declared.
 	ErrNoCompensation = errors.New("the policy declares no compensation for the tool")
@@ -65,7 +64,6 @@ type Policy struct {
 	tools   []*decl          // in the order of the file
 	exact   map[string]*decl // those without a wildcard
 	cases   []Case
-	unused  []Finding // what is declared and not used
 }
 
 // Load reads a policy. An error matches ErrPolicy and is a *Refusal that lists every problem.
@@ -151,13 +149,19 @@ func (p *Policy) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", tool, ErrUnknownTool)
 	case d == nil:
 		return p.unknown(tool, args)
-	case d.undoOnly:
-		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", tool, ErrUndoOnly)
 	}
 	return p.tool(d, tool, args)
 }
 
-// tool is what a declaration says of a call, whoever makes it.
+// MayCall says whether agents may call a tool: all of them but those that only compensate. Find does not refuse those,
+// because the gate asks it about compensations too.
+func (p *Policy) MayCall(tool string) error {
+	if d := p.find(tool); d != nil && d.undoOnly {
+		return fmt.Errorf("tool %.80q: %w", tool, ErrUndoOnly)
+	}
+	return nil
+}
+
 func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, error) {
 	v, err := d.values(name, args)
 	if err != nil {
@@ -206,6 +210,9 @@ func (p *Policy) unknown(tool string, args json.RawMessage) (gate.Tool, error) {
 // May returns what a transaction that will call this tool claims at its begin: the conservative scopes where they are
 // declared, else the refined ones.
 func (p *Policy) May(tool string, args json.RawMessage) ([]sequencer.Want, error) {
+	if err := p.MayCall(tool); err != nil {
+		return nil, err
+	}
 	t, err := p.Find(tool, args)
 	if err != nil {
 		return nil, err
@@ -253,13 +260,4 @@ func (p *Policy) Adapter(tool string) (gate.Adapter, error) {
 		return nil, fmt.Errorf("tool %.80q: %w", tool, ErrNoAdapter)
 	}
 	return d.adapter, nil
-}
-
-// Bounds returns how long a tool's calls may take and how often they are tried: what the gate needs to know of a
-// compensation, which Find refuses to agents.
-func (p *Policy) Bounds(tool string) (time.Duration, gate.Retry) {
-	if d := p.find(tool); d != nil {
-		return d.maxTime, d.retry
-	}
-	return defaultMaxTime, defaultRetry()
 }

@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// linter looks for declarations that can be loaded and are probably not true.
+type linter struct {
+	p     *Policy
+	d     *decl
+	found []Finding
+}
+
+func (l *linter) report(s Severity, p place, rule, what, fix string) {
+	f := p.finding(rule, what, fix)
+	f.Severity = s
+	if l.d != nil {
+		f.Tool = l.d.pattern
+	}
+	l.found = append(l.found, f)
+}
+
+// Lint reports what a loaded policy probably says wrong, in the order of the file. A scope that is too broad is safe,
+// so at most a note; one that is too narrow, a wrong class and a compensation that cannot undo are mistakes.
+func (p *Policy) Lint() []Finding {
+	l := &linter{p: p}
+	for _, d := range p.tools {
+		l.d = d
+		l.class()
+		l.scopes()
+		l.key()
+		l.undo()
+		l.bounds()
+	}
+	l.d = nil
+	l.sameResource()
+	l.sameArgument()
+	l.unused()
+	l.wires()
+	sortFindings(l.found)
+	return l.found
+}
+
+// scopes finds what a call names and no scope holds.
+func (l *linter) scopes() {
+	d := l.d
+	if len(d.scopes) == 0 {
+		if d.class == sequencer.ClassRead {
+			l.report(Mistake, d.place, "no-scope", "it is a read without scopes: nobody can tell when its answer is stale",
+				"say in \"scopes\" what it reads")
+			return
+		}
+		l.report(Mistake, d.place, "no-scope", "it changes something and has no scopes: nothing keeps others away from it",
+			"say in \"scopes\" what it moves, in the worst case \"type:/**\"")
+		return
+	}
+	held := names(d.scopes)
+	told := map[string]bool{}
+	if d.block != nil {
+		for _, b := range d.block.templates {
+			if b.use == useNames {
+				l.heldByScopes(b, held, told)
+			}
+		}
+		l.insert(held)
+		l.shard()
+	}
+	for _, a := range d.args {
+		if !slices.Contains(held, a.name) && !told[a.name] && namesResource(a.name) && !l.wholeType() {
+			l.report(Mistake, d.scopes[0].place, "ignored-argument",
+				fmt.Sprintf("the argument %q seems to name what is moved, "+
+				"and no scope is made of it", a.name), fmt.Sprintf("add {%s} to a scope, or end the scope above it", a.name))
+		}
+	}
+	l.may()
+}
+
+// heldByScopes reports arguments that choose what the adapter moves and that no scope is made of. A scope of a whole
+// type, or one without any argument, holds them all: too broad is safe.
+func (l *linter) heldByScopes(b blockTemplate, held []string, told map[string]bool) {
+	for _, u := range b.uses {
+		name := u.Path[0]
+		if name[0] == '$' || slices.Contains(held, name) || told[name] || l.wholeType() {
+			continue
+		}
+		told[name] = true
+		severity := Mistake
+		if l.d.block.kind == gate.KindExec {
+			severity = Note // what a program's argument is only its author knows
+		}
+		l.report(severity, b.place, "narrow-scope", fmt.Sprintf("%s is made of %s, and no scope is: two calls that differ "+
+			"only there move different things under one name, or one thing under none", b.what, u),
+			fmt.Sprintf("add {%s} to a scope, or make one scope that holds all of them", u.Path))
+	}
+}
+
+// wholeType reports whether some scope has no argument at all, and so holds every call alike.
+func (l *linter) wholeType() bool {
+	return slices.ContainsFunc(l.d.scopes, func(s located) bool { return len(s.Placeholders()) == 0 })
+}
+
+// insert: the row that an INSERT makes is named by its values.
+func (l *linter) insert(held []string) {
+	s, ok := l.d.block.parsed.(*gate.SQLSpec)
+	if !ok || sqlVerb(s.Statement) != "INSERT" || len(s.Params) == 0 || l.wholeType() {
+		return
+	}
+	for _, b := range l.d.block.templates {
+		for _, u := range b.uses {
+			if slices.Contains(held, u.Path[0]) {
+				return
+			}
+		}
+	}
+	l.report(Mistake, l.d.scopes[0].place, "narrow-scope", "no value of the new row is in its scopes",
+		"name the row by its key, or the whole table")
+}
+
+// shard: what a shard's adapter writes must lie within the scopes.
+func (l *linter) shard() {
+	s, ok := l.d.block.parsed.(*gate.ShardSpec)
+	if !ok || s.Scope == "" {
+		return
+	}
+	t, err := template.Parse(s.Scope)
+	if err != nil {
+		return
+	}
+	names := l.d.sampleNames()
+	written, err := l.p.expandScope(t, template.Values{Names: names})
+	scopes, _, other := l.p.scopesFor(l.d, names)
+	if err == nil && other == nil && outside([]sequencer.Scope{written}, scopes) != "" {
+		l.report(Mistake, l.d.block.place, "narrow-scope",
+			fmt.Sprintf("it moves %s, which lies in none of its scopes", s.Scope),
+			fmt.Sprintf("add %q to \"scopes\"", s.Scope))
+	}
+}
+
+func (l *linter) may() {
+	d := l.d
+	scopes, may, err := l.p.scopesFor(d, d.sampleNames())
+	if err != nil {
+		l.report(Mistake, d.scopes[0].place, "sample", fmt.Sprintf("its scopes cannot be made of sample values: %v", err),
+			"check the templates")
+		return
+	}
+	if s := outside(scopes, may); s != "" {
+		l.report(Mistake, d.may[0].place, "may", fmt.Sprintf("a call moves %s, which lies in none of may %v: it would be "+
+			"refused", s, may), "widen \"may\" until it holds every scope")
+	}
+	for _, name := range names(d.may) {
+		if !slices.Contains(names(d.scopes), name) {
+			l.report(Note, d.may[0].place, "may", fmt.Sprintf("may depends on {%s}, which no scope does", name),
+				"end it above: it is claimed before the arguments are known")
+		}
+	}
+}
+
+// key finds keys that let a sink skip a call that is another one.
+func (l *linter) key() {
+	d := l.d
+	if d.class == sequencer.ClassIrreversible && d.key == nil {
+		l.report(Note, d.place, "no-key",
+			"it is irreversible and has no key: a call of unknown outcome stays unresolved, it "+
+			"is never repeated", "add \"key\" if the sink takes one")
+		return
+	}
+	if d.key == nil {
+		return
+	}
+	of, held := names([]located{*d.key}), names(d.scopes)
+	switch {
+	case len(of) == 0:
+		l.report(Mistake, d.key.place, "constant-key",
+			"the key is the same for every call: the sink would take the first and "+
+			"skip all others", "make it of the arguments that tell two calls apart")
+	case len(held) > 0 && !slices.ContainsFunc(held, func(n string) bool { return slices.Contains(of, n) }):
+		l.report(Mistake, d.key.place, "key-of-other-things",
+			fmt.Sprintf("the key is made of %v and the scopes of %v: two calls "+
+			"on different things can have one key", of, held), "make it of the arguments of the scopes")
+	case l.keySkips(of) != "":
+		l.report(Note, d.key.place, "key-lacks-argument", fmt.Sprintf("the scopes are made of {%s} and the key is not",
+			l.keySkips(of)), "add it, unless one such call per key is meant")
+	}
+	if d.block != nil && d.block.kind == gate.KindFile {
+		l.report(Note, d.key.place, "key", "a file takes no key", "leave it out")
+	}
+}
+
+func (l *linter) keySkips(of []string) string {
+	for _, name := range names(l.d.scopes) {
+		if !slices.Contains(of, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// bounds finds times and retries that cannot do what they say.
+func (l *linter) bounds() {
+	d := l.d
+	if d.maxTime > time.Minute {
+		l.report(Note, d.place, "max-time", fmt.Sprintf("a call may take %v: its scopes stay taken that long, and agents' "+
+			"clients give up earlier", d.maxTime), "split the work, or let the tool start it and look it up")
+	}
+	if gated(d.class) && !d.keyed && d.retryAt != d.place && d.retry.Attempts > 1 {
+		l.report(Note, d.retryAt, "retry", "it has no key: a call that may have arrived is not tried again", "add \"key\" "+
+			"if the sink takes one")
+	}
+}
+
+// wires finds secrets that would cross a network in the clear.
+func (l *linter) wires() {
+	if m := l.p.env.Mail; m != nil && m.TLS == "none" && m.PasswordSecret != "" && !isLoopback(m.Server) {
+		l.report(Mistake, place{}, "clear-text",
+			"the mail server is given a password without TLS", "write \"tls: starttls\"")
+	}
+	for _, d := range l.p.tools {
+		if d.block == nil {
+			continue
+		}
+		s, ok := d.block.parsed.(*gate.HTTPSpec)
+		if !ok || !strings.HasPrefix(s.URL, "http://") {
+			continue
+		}
+		u, problem := literalURL(s.URL)
+		if problem != "" || isLoopback(urlHost(u)) {
+			continue
+		}
+		for _, b := range d.block.templates {
+			if slices.ContainsFunc(b.uses, func(u template.Placeholder) bool { return u.Path[0] == "$secret" }) {
+				l.d = d
+				l.report(Mistake, b.place, "clear-text", "it sends a secret over http", "write https")
+			}
+		}
+	}
+	l.d = nil
+}
+
+func isLoopback(hostPort string) bool {
+	return strings.HasPrefix(hostPort, "127.") || strings.HasPrefix(hostPort, "localhost:") ||
+		strings.HasPrefix(hostPort, "[::1]:")
+}
