@@ -1,0 +1,67 @@
+package explore
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// walkGate walks configurations of the gate's world; the first violation ends the test.
+func walkGate(t *testing.T, name string, cfgs []GateConfig) {
+	t.Helper()
+	var reports []Report
+	for _, cfg := range cfgs {
+		r := RunGate(cfg)
+		if !r.Complete {
+			t.Fatal(r)
+		}
+		if r.Ends == 0 || r.Commits == 0 {
+			t.Fatalf("nobody ends or nobody commits: %s", r)
+		}
+		reports = append(reports, r)
+	}
+	t.Logf("%d configurations: %s", len(cfgs), Sum(name, reports))
+}
+
+// TestGate walks the gate's world: effects with and without keys that land late, are lost or not answered, sinks that
+// are down, two incarnations of one agent, and another agent that adopts.
+func TestGate(t *testing.T) {
+	cfgs := GateConfigs()
+	if os.Getenv("HENCE_EXPLORE_GATE") == "" {
+		small := cfgs[:0:0]
+		for i, cfg := range cfgs {
+			if !cfg.Leaves && !cfg.Elsewhere && cfg.Crashes < 2 && i%11 == 0 {
+				small = append(small, cfg)
+			}
+		}
+		t.Logf("%d of %d configurations: set HENCE_EXPLORE_GATE=1 for all", len(small), len(cfgs))
+		cfgs = small
+	}
+	walkGate(t, "the gate", cfgs)
+}
+
+// TestGateRows walks each duty's configuration twice: without a violation, and to one when the duty is left undone.
+func TestGateRows(t *testing.T) {
+	for _, row := range GateRows() {
+		t.Run(row.Name, func(t *testing.T) {
+			if !row.Large || os.Getenv("HENCE_EXPLORE_GATE") != "" {
+				walkGate(t, row.Name, []GateConfig{row.Config})
+			}
+			row.Config.Careless = row.Careless
+			r := RunGate(row.Config)
+			t.Log(r)
+			if r.Violation == nil || !strings.Contains(r.Violation.What, row.Wrong) {
+				t.Fatalf("without the duty it must find %q", row.Wrong)
+			}
+			checkScript(t, Config{}, r.Violation.Trace)
+		})
+	}
+}
+
+func TestGateProgramSaysWhatIsWrong(t *testing.T) {
+	for _, text := range []string{"Xa", "R", "Rab", "Kc"} {
+		if _, err := GateProgram(text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package explore
+
+import "github.com/hence-dev/hence/sequencer"
+
+// The sizes of the gate's world.
+const (
+	gateTxs     = 2
+	gateProcs   = 3 // two incarnations of the first agent, one of the second
+	gateEffects = 3
+	gateOwners  = 6
+	gateTries   = 2 // calls of one kind that one owner makes for one effect
+)
+
+// The processes.
+const (
+	firstProc  = 0
+	secondProc = 1
+	otherProc  = 2
+	nobody     = -1
+)
+
+// gateWorld is all of a state but the fold.
+type gateWorld struct {
+	head   seq
+	steps  uint16 // records of the log
+	ticks  uint16
+	died   uint8
+	down   bool
+	value  [2]token // what each resource holds
+	serial [2]token // what the committed transactions, and what is named as residue, leave
+	procs  [gateProcs]gateProc
+	txs    [gateTxs]gateTx
+	marks  [gateProcs][gateTxs][gateEffects]gateMark // by journal
+}
+
+// gateProc is one process of a sidecar.
+type gateProc struct {
+	alive       bool
+	gone        bool // it has been alive
+	lapsed      bool // by its own clock its lease may be over
+	journal     uint8
+	incarnation seq
+	ended       seq // where the log ends its lease
+	view        seq
+	waited      [gateTxs]bool // the maximum time has passed since it came to own the settlement
+	sent        [gateTxs]bool // it has sent its settlement
+}
+
+// gateTx is one transaction: what its issuer does, what the fold decided, and what became of its effects.
+type gateTx struct {
+	phase    phase
+	pc       uint8
+	touches  uint8
+	touching bool
+	sealed   bool
+	aborting bool
+	granted  uint8 // scopes, as bits
+	issued   uint8 // effects that are in the log, as bits
+	asked    uint8 // effects whose touch was sent
+	grantAt  seq
+	base     seq
+	decision seq
+	final    seq
+	nReads   uint8
+	reads    [2]read
+	nOwners  uint8
+	owners   [gateOwners]gateOwner
+	adopted  bool // somebody else has owned its settlement
+	effects  [gateEffects]gateEffect
+}
+
+// gateOwner is who settles from a seq on: a process counted from 1, or nobody.
+type gateOwner struct {
+	since seq
+	proc  uint8
+}
+
+// gateEffect is one effect as its sink knows it.
+type gateEffect struct {
+	did, undid uint8
+	by         uint8 // processes whose calls it took, as bits
+	refused    bool  // its compensation came under its key: it is not taken any more
+	undo       token
+	flying     [2]uint8 // calls under way, and compensations, as bits by process
+}
+
+// gateMark is what a journal says about one effect: of its call or release, and of its compensation.
+type gateMark [2]gateNote
+
+type gateNote struct {
+	started  bool
+	answered bool
+	ran      bool // as it was answered
+	unknown  bool // the last try was not answered in the tool's maximum time
+	maybe    bool // some try was not
+	tries    uint8
+}
+
+// The two things that are done to an effect.
+const (
+	doing   = 0
+	undoing = 1
+)
+
+func (t *gateTx) ownerAt(view seq) int {
+	for i := int(t.nOwners) - 1; i >= 0; i-- {
+		if t.owners[i].since <= view {
+			return int(t.owners[i].proc) - 1
+		}
+	}
+	return nobody
+}
+
+func (t *gateTx) own(since seq, proc int) {
+	if t.nOwners == gateOwners {
+		panic("explore: a settlement changes hands more often than the world holds")
+	}
+	t.owners[t.nOwners] = gateOwner{since, uint8(proc + 1)}
+	t.nOwners++
+}
+
+func (t *gateTx) decided() bool { return t.phase >= phaseCommitted }
+
+// over: nobody has to do anything about it any more.
+func (t *gateTx) over() bool { return t.phase.final() }
+
+// flies reports whether a call for the effect is under way by any of the processes in the mask.
+func (e *gateEffect) flies(mask uint8) bool { return (e.flying[doing]|e.flying[undoing])&mask != 0 }
+
+// gateModel is what does not change during a walk.
+type gateModel struct {
+	cfg GateConfig
+	ops [gateTxs][]GateOp // the effects of each transaction, in issuance order
+}
+
+func newGateModel(cfg GateConfig) *gateModel {
+	m := &gateModel{cfg: cfg}
+	for i, program := range cfg.Programs {
+		for _, op := range program {
+			if op.Kind != OpRead {
+				m.ops[i] = append(m.ops[i], op)
+			}
+		}
+		if len(m.ops[i]) > gateEffects {
+			panic("explore: " + cfg.Name + " has more effects than the world holds")
+		}
+	}
+	return m
+}
+
+func (m *gateModel) careless(c GateCareless) bool { return m.cfg.Careless&c != 0 }
+
+// issuer is the process that runs a transaction.
+func issuer(tx int) int { return [...]int{firstProc, otherProc}[tx] }
+
+func gateTxID(tx int) sequencer.TxID { return [...]sequencer.TxID{"T1", "T2"}[tx] }
+
+func gateAgent(proc int) string { return [...]string{"a1", "a1", "a2"}[proc] }
+
+func gateToken(tx int) token { return token(1 + 2*tx) }
+
+// index is which effect the operation at pc is.
+func (m *gateModel) index(tx int, pc uint8) int {
+	n := 0
+	for _, op := range m.cfg.Programs[tx][:pc] {
+		if op.Kind != OpRead {
+			n++
+		}
+	}
+	return n
+}
+
+// note is what the process's journal says of an effect.
+func (w *gateWorld) note(proc, tx, effect, what int) *gateNote {
+	return &w.marks[w.procs[proc].journal][tx][effect][what]
+}
+
+// claim says on what ground a process settles a transaction.
+type claim uint8
+
+const (
+	claimOwn       claim = iota // it issued the effects
+	claimSuccessor              // it has the lock and the whole journal of the process that did
+	claimStranger               // it knows only the log
+)
+
+func (m *gateModel) claim(w *gateWorld, proc, tx int) claim {
+	switch {
+	case proc == issuer(tx):
+		return claimOwn
+	case m.careless(GateClaim):
+		return claimSuccessor
+	case w.procs[proc].journal != uint8(issuer(tx)), w.txs[tx].adopted && !m.careless(GateOwners):
+		return claimStranger
+	}
+	return claimSuccessor
+}
