@@ -8,7 +8,7 @@ SCHEDULES ?= 1000000
 FUZZTIME ?= 60s
 RACE ?= ./sequencer/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build test race bench lint correctness acceptance it-real explore-3x2 explore-all sim fuzz ci demo
+.PHONY: help build test race bench lint correctness acceptance it-real explore-3x2 explore-all explore-gate explore-retract sim fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,12 @@ explore-3x2: ## the explorer on 3 transactions and 2 scopes, complete
 
 explore-all: ## every other small world: mixed modes, crashes, branches, ticks; about an hour
 	HENCE_EXPLORE_ALL=1 $(GO) test -count=1 -v -timeout 3h ./sequencer/explore
+
+explore-gate: ## the gate's world: keys, late calls, two incarnations, sinks that are down; about an hour
+	HENCE_EXPLORE_GATE=1 $(GO) test -count=1 -v -timeout 3h -run Gate ./sequencer/explore
+
+explore-retract: ## retraction on 3 transactions and 2 scopes, complete
+	HENCE_EXPLORE_RETRACT=1 $(GO) test -count=1 -v -timeout 12h -run Retract ./sequencer/explore
 
 sim: ## SCHEDULES schedules of the simulator
 	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sequencer/sim -schedules $(SCHEDULES)

@@ -14,13 +14,13 @@ type GateCareless uint32
 const (
 	GateEarly   GateCareless = 1 << iota // a gated effect leaves with the seal instead of after the commit
 	GateTimeout                          // 6: a call that was not answered counts as failed
-	GateClaim                            // 4: a successor without the journal sends what, as far as it knows, was not sent
+	GateClaim                            // 4: a successor without the journal sends what it does not know to be sent
 	GateMark                             // 4: the start of a call is written down after the call
 	GateWait                             // 8b: a successor does not wait until the calls of the former owner are over
 	GateLease                            // 8: a call starts although the lease may be over
 	GateAdopt                            // 8: nobody adopts
 	GateEnd                              // 13: a settlement goes on until it works
-	GateJoin                             // 8c: after a join it waits for calls under way, not for the lease of their owner
+	GateJoin                             // 8c: after a join it waits for calls under way, not for the former lease
 	GateKey                              // the key differs from incarnation to incarnation
 	GateLog                              // a call is not in the log before it runs
 	GateOrder                            // effects leave in any order
@@ -55,8 +55,8 @@ type GateConfig struct {
 	MaxStates int // zero: 20 million
 }
 
-// GateProgram reads a program of the gate's world: R reads, E runs an eager effect, G holds one for the commit; F and K
-// are E and G whose sink takes a key. The scopes are a and b: "Ra Kb".
+// GateProgram reads a program of the gate's world: R reads, E runs an eager effect, G holds one for the commit; F and
+// K are E and G whose sink takes a key. The scopes are a and b: "Ra Kb".
 func GateProgram(text string) ([]GateOp, error) {
 	kinds := map[byte]GateOp{'R': {Kind: OpRead}, 'E': {Kind: OpEffect}, 'F': {Kind: OpEffect, Keyed: true},
 		'G': {Kind: OpGated}, 'K': {Kind: OpGated, Keyed: true}}
@@ -97,9 +97,9 @@ func gateConfig(first, second string, change func(*GateConfig)) GateConfig {
 
 // RunGate walks every interleaving of a configuration of the gate's world, breadth first.
 //
-// Time is what it allows: a process may stop between any two steps, but a call that it made lands or is lost before the
-// tool's maximum time is over, and it makes none once its lease, by its own clock, may be. So who waits for that time
-// waits until no call of the others is under way and none of them may make one.
+// Time is what it allows: a process may stop between any two steps, but a call that it made lands or is lost before
+// the tool's maximum time is over, and it makes none once its lease, by its own clock, may be. So who waits for that
+// time waits until no call of the others is under way and none of them may make one.
 func RunGate(cfg GateConfig) Report {
 	if cfg.MaxStates == 0 {
 		cfg.MaxStates = defaultStates

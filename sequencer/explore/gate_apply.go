@@ -59,7 +59,8 @@ func (m *gateModel) apply(s *gateState, act gateAct) {
 	m.advance(s)
 }
 
-// advance moves what nobody else can tell apart: the other agent's view, and operations that do nothing before the seal.
+// advance moves what nobody else can tell apart: the other agent's view, and operations that do nothing before the
+// seal.
 func (m *gateModel) advance(s *gateState) {
 	if !m.cfg.Leaves {
 		s.procs[otherProc].view = s.head

@@ -43,7 +43,8 @@ func GateRows() []GateRow {
 }
 
 // GateConfigs lists the configurations of the gate's world that are walked without a violation: effects that run at
-// once and held ones, with and without keys, beside one that reads or takes what they move, under each kind of failure.
+// once and held ones, with and without keys, beside one that reads or takes what they move, under each kind of
+// failure.
 func GateConfigs() []GateConfig {
 	changes := []func(*GateConfig){
 		func(c *GateConfig) { c.Down, c.Abort = true, true },

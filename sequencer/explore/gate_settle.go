@@ -12,8 +12,8 @@ type plan struct {
 
 func settledAs(r sequencer.Result) plan { return plan{known: true, result: r} }
 
-// planOf is the rule of the gate for one effect of a decided transaction. stopped: one before it did not get through; of
-// compensations, one on the same scope: whoever tries that one again later must find what it left.
+// planOf is the rule of the gate for one effect of a decided transaction. stopped: one before it did not get through;
+// of compensations, one on the same scope: whoever tries that one again later must find what it left.
 func (m *gateModel) planOf(w *gateWorld, proc, tx, effect int, stopped bool) plan {
 	op := m.ops[tx][effect]
 	switch committed := !w.txs[tx].phase.aborted(); {
@@ -32,8 +32,8 @@ func (m *gateModel) planOf(w *gateWorld, proc, tx, effect int, stopped bool) pla
 	return got
 }
 
-// releasePlan: with a key whoever owns the settlement calls until the sink answers, for a while; without one the call is
-// made once at most, by who knows that it was not made.
+// releasePlan: with a key whoever owns the settlement calls until the sink answers, for a while; without one the call
+// is made once at most, by who knows that it was not made.
 func (m *gateModel) releasePlan(w *gateWorld, proc, tx, effect int, stopped bool) plan {
 	n := w.note(proc, tx, effect, doing)
 	ground := m.claim(w, proc, tx)
@@ -212,8 +212,8 @@ func (m *gateModel) settle(w *gateWorld, proc, tx int) *sequencer.Settle {
 // mayCall: a call that starts now is over before the lease is.
 func (m *gateModel) mayCall(p *gateProc) bool { return !p.lapsed || m.careless(GateLease) }
 
-// mayEndWait: the time that a new owner waits is over. No call of the others is under way; and after a join, which ends
-// a lease that its holder may still believe in, that lease is over by its holder's clock too.
+// mayEndWait: the time that a new owner waits is over. No call of the others is under way; and after a join, which
+// ends a lease that its holder may still believe in, that lease is over by its holder's clock too.
 func (m *gateModel) mayEndWait(w *gateWorld, proc, tx int) bool {
 	others := uint8(7) &^ (1 << proc)
 	for i := range m.ops[tx] {
