@@ -98,7 +98,11 @@ func (s *session) toolOf(c toolCall) (gate.Tool, error) {
 	if c.key != "" && !tool.Keyed && tool.Key == "" {
 		return tool, problem(codeTool, "%s takes no idempotency key: leave key out, or declare the key in the policy", c.tool)
 	}
-	if most := s.longestCall(); tool.MaxTime > most {
+	most := s.longestCall()
+	if tool.MaxTime <= 0 {
+		tool.MaxTime = most
+	}
+	if tool.MaxTime > most {
 		return tool, problem(codeTool, "%s may take %v, and a lease of this workspace leaves %v: "+
 			"shorten its max_time, or raise the rule lease_ticks", c.tool, tool.MaxTime, most)
 	}

@@ -60,11 +60,15 @@ func TestEffects(t *testing.T) {
 	if want := []string{api.EffectDone, api.EffectReleased, api.EffectReleased}; !slices.Equal(states, want) || !list.Final {
 		t.Errorf("the list: %+v", list)
 	}
-	kinds := map[topology.EventKind]int{}
-	for _, ev := range log.Events() {
-		kinds[ev.Kind]++
+	var kinds map[topology.EventKind]int
+	all := func() bool {
+		kinds = map[topology.EventKind]int{}
+		for _, ev := range log.Events() {
+			kinds[ev.Kind]++
+		}
+		return kinds[topology.EventEffect] == 3 && kinds[topology.EventRead] == 1 && kinds[topology.EventAnswer] == 3
 	}
-	if kinds[topology.EventEffect] != 3 || kinds[topology.EventRead] != 1 || kinds[topology.EventAnswer] != 3 {
+	if err := log.Until(ctx, all); err != nil {
 		t.Errorf("events: %v", kinds)
 	}
 }

@@ -49,7 +49,8 @@ func (s *session) awaitView(ctx context.Context) error {
 func (s *session) askToJoin(ctx context.Context, id string) (seq sequencer.Seq, err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTry)
 	defer cancel()
-	in := &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: s.agent, Join: &sequencer.Join{ID: id}}
+	in := &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: s.agent,
+		Join: &sequencer.Join{ID: id, Logic: sequencer.Logic}}
 	if _, err := s.append(ctx, in); err != nil {
 		return 0, fmt.Errorf("append the join: %w", err)
 	}

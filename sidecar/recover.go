@@ -132,28 +132,52 @@ func (s *session) effectFrom(ev *topology.Event) gate.Effect {
 		Traceparent: ev.Traceparent}
 }
 
-// mustWait holds a settlement back as long as a call that its former owner made may still land.
+// mustWait holds a settlement back as long as a call that its former owner made may still land. What it lets go on has
+// waited: the gate need not.
 func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.waited || claim == gate.ClaimOwn {
-		return false
+	now := s.clock.Now()
+	if claim != gate.ClaimOwn && !d.waited {
+		d.waited = true
+		from, takes := now, s.mayTake(effects, claim)
+		if claim == gate.ClaimStranger && s.strangersUntil.After(now) {
+			from = s.strangersUntil // until then one may begin
+		}
+		d.notBefore = from.Add(takes)
 	}
-	d.waited = true
-	var takes time.Duration
+	if d.notBefore.After(now) {
+		return true
+	}
+	for i := range effects {
+		effects[i].Waited = d.tries == 0 // a call of this process that was broken off may be under way, too
+	}
+	d.tries++
+	return false
+}
+
+// mayTake is how long calls of a former owner may take that are perhaps under way; s.mu is held.
+func (s *session) mayTake(effects []gate.Progress, claim gate.Claim) (longest time.Duration) {
 	for _, p := range effects {
-		flying := p.Started && p.Answer == nil || p.Undoing && p.UndoDone == nil
-		if claim == gate.ClaimStranger || flying && s.isFormer(p.Incarnation) {
-			takes = max(takes, p.Tool.MaxTime)
+		flying := p.Started && p.Answer == nil || p.Undoing && p.UndoDone == nil && !p.UndoLost
+		if claim != gate.ClaimStranger && (!flying || !s.isFormer(p.Incarnation)) {
+			continue
+		}
+		longest = max(longest, p.Tool.MaxTime)
+		if !p.Tool.Undo || s.tools == nil {
+			continue
+		}
+		answer := gate.Answer{}
+		if p.Answer != nil {
+			answer = *p.Answer
+		}
+		if c, err := s.tools.Undo(p.Effect, answer); err == nil {
+			if undo, err := s.tools.Find(c.Tool, c.Args); err == nil {
+				longest = max(longest, undo.MaxTime)
+			}
 		}
 	}
-	now := s.clock.Now()
-	from := now
-	if claim == gate.ClaimStranger && s.strangersUntil.After(now) {
-		from = s.strangersUntil // until then one may begin
-	}
-	d.notBefore = from.Add(takes)
-	return d.notBefore.After(now)
+	return longest
 }
 
 // isFormer reports whether an incarnation is one of a process before this one; s.mu is held.

@@ -25,6 +25,7 @@ type debt struct {
 	known     bool          // committed says how the transaction was decided
 	stranger  bool          // what ran is known from the log only
 	waited    bool          // notBefore is set
+	tries     int           // of the settlement
 	notBefore time.Time     // until then a call of its former owner may be under way
 	running   bool          // a task works on it
 	parked    sequencer.Seq // the incarnation whose settlement was refused: it has another owner

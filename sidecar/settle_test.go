@@ -1,0 +1,161 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+)
+
+// quick gives a sidecar short calls and frequent beats.
+func quick(s *sink) func(*Config) {
+	return func(c *Config) {
+		c.Tools = &testTools{sink: s, maxTime: 150 * time.Millisecond}
+		c.Limits.WatermarkEvery, c.Limits.StopWait, c.Limits.AdoptAfter = 10*time.Millisecond, 50*time.Millisecond,
+			20*time.Millisecond
+	}
+}
+
+// die ends a sidecar as a SIGKILL does, as far as the log and the world can tell, and returns its journal.
+func (r *rig) die(t *testing.T, door *memlog.Door) []byte {
+	t.Helper()
+	name := "journal-" + r.config.Workspace + "-" + r.config.Agent
+	content := must(os.ReadFile(filepath.Join(r.config.DataDir, name)))(t)
+	door.FailAppends(1 << 30)
+	door.Silence(true)
+	_ = r.stop()
+	return content
+}
+
+// reborn starts the agent's next sidecar, on a journal or without one.
+func reborn(t *testing.T, log *memlog.Log, agent string, journal []byte, opts ...func(*Config)) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	if journal != nil {
+		if err := os.WriteFile(filepath.Join(dir, "journal-default-"+agent), journal, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return start(t, agent, log.Door(), append(opts, func(c *Config) { c.DataDir = dir })...)
+}
+
+// leases makes leases short, so that a test need not wait for long.
+func leases(t *testing.T, log *memlog.Log, ticks sequencer.Tick) {
+	t.Helper()
+	rules := sequencer.DefaultRules()
+	rules.Version, rules.Logic, rules.LeaseTicks = 1, sequencer.Logic, ticks
+	if _, err := log.Add(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The steps of a release at which the process dies.
+const (
+	diesBefore  = "before the release begins"
+	diesCalling = "while the sink is called"
+	diesAfter   = "after the sink has answered"
+)
+
+// Whoever finishes a release, and wherever the process died: a sink with a key got the effect once, one without at most
+// once, and what is not known is on the list.
+func TestReleaseSurvives(t *testing.T) {
+	for _, tool := range []string{"mail", "unmail"} {
+		for _, step := range []string{diesBefore, diesCalling, diesAfter} {
+			for _, journal := range []string{"with the journal", "without it"} {
+				t.Run(fmt.Sprintf("%s/%s/%s", tool, step, journal), func(t *testing.T) {
+					t.Parallel()
+					releaseSurvives(t, tool, step, journal == "with the journal")
+				})
+			}
+		}
+	}
+}
+
+func releaseSurvives(t *testing.T, tool, step string, whole bool) {
+	log, world, door := newLog(), newSink(), (*memlog.Door)(nil)
+	leases(t, log, 13)
+	door = log.Door()
+	a := start(t, "a", door, quick(world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, tool, at{At: "x"}, client.EffectOptions{}))(t)
+	sealTo(ctx, t, log, door, a, tx, tool, step, world)
+	journal := a.die(t, door)
+	world.set(func() { clear(world.block) })
+	if !whole {
+		journal = nil
+	}
+	b := reborn(t, log, "a", journal, quick(world))
+	b.final(ctx, t, tx.ID())
+	checkRelease(t, log, world, tool, step, whole)
+}
+
+// sealTo seals a transaction of one call and lets its release come to a step.
+func sealTo(ctx context.Context, t *testing.T, log *memlog.Log, door *memlog.Door, a *rig, tx *client.Tx, tool, step string,
+	world *sink) {
+	t.Helper()
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	door.Hold()
+	if step == diesCalling {
+		world.set(func() { world.block[tool] = make(chan struct{}) })
+	}
+	sealed := make(chan struct{})
+	short, cancel := context.WithCancel(ctx)
+	go func() { defer close(sealed); _, _ = tx.Seal(short) }()
+	committed := func() bool {
+		return slices.ContainsFunc(log.Outcomes(), func(o *sequencer.Outcome) bool {
+			return o.Kind == sequencer.OutcomeCommitted
+		})
+	}
+	if err := log.Until(ctx, committed); err != nil {
+		t.Fatal(err)
+	}
+	if step == diesAfter {
+		door.FailAppends(1 << 30)
+	}
+	if step != diesBefore {
+		door.Release()
+	}
+	switch step {
+	case diesCalling:
+		<-world.entered
+	case diesAfter:
+		answered := func() bool {
+			p, _ := a.session.progress(sequencer.TxID(tx.ID()), 0)
+			return p.Answer != nil && a.session.delivery.backlog() == 0
+		}
+		if err := log.Until(ctx, answered); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	<-sealed
+}
+
+func checkRelease(t *testing.T, log *memlog.Log, world *sink, tool, step string, whole bool) {
+	t.Helper()
+	called := tool == "mail" || step == diesAfter || step == diesBefore && whole
+	if called {
+		world.expect(t, tool+" x")
+	} else {
+		world.expect(t)
+	}
+	list := log.Residue()
+	if called != (len(list) == 0) {
+		t.Errorf("the list of residues: %+v", list)
+	}
+	for _, r := range list {
+		if r.Result != sequencer.ResultUnresolved || r.Tool != tool || string(r.Tx) == "" {
+			t.Errorf("the residue: %+v", r)
+		}
+	}
+}
