@@ -37,7 +37,8 @@ const (
 	maxQuestions   = 256 // waiting ones, per process and table
 )
 
-// ErrNoAnswer is returned by Closure, Frontier and Unsettled when no processor that owns the workspace answered in time.
+// ErrNoAnswer is returned by Closure, Frontier and Unsettled when no processor that owns the workspace answered in
+// time.
 var ErrNoAnswer = errors.New("no processor answers")
 
 // ErrUnknownTx is returned by Closure when the table has no row of the transaction.

@@ -57,9 +57,9 @@ func unsettledOf(replica *sequencer.Replica, q question) ([]byte, error) {
 	return topology.EncodeUnsettled(topology.UnsettledIn(&st, q.what, q.limit))
 }
 
-// Unsettled lists the decided transactions of a workspace that are not settled, by decision: an agent's, or everybody's
-// when agent is empty; through is the seq as of which the list is exact. When there are more than limit (at most 1,000),
-// the oldest are returned with ErrTruncated.
+// Unsettled lists the decided transactions of a workspace that are not settled, by decision: an agent's, or all when
+// agent is empty; through is the seq as of which the list is exact. When there are more than limit, which is at
+// most 1,000, the oldest are returned with ErrTruncated.
 func (c *Client) Unsettled(ctx context.Context, workspace, agent string, limit int,
 ) (rows []topology.Unsettled, through sequencer.Seq, err error) {
 	b, err := c.ask(ctx, askUnsettled, workspace, agent, limit)

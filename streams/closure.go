@@ -24,9 +24,11 @@ const (
 	statusRetracted  = "retracted"  // its turn is settled
 )
 
-// statuses are in the order in which a transaction passes through them.
-var statuses = [...]string{statusOpen, statusSealed, statusAborted, statusCommitted, statusSettled, statusRetracting,
-	statusRetracted}
+// statusRank is where a transaction passes through a status.
+func statusRank(status string) int {
+	return slices.Index([]string{statusOpen, statusSealed, statusAborted, statusCommitted, statusSettled,
+		statusRetracting, statusRetracted}, status)
+}
 
 // maxRowEdges bounds what one transaction's row keeps of reads, and of effects; more than any footprint may have.
 const maxRowEdges = 1024
@@ -234,7 +236,7 @@ func joinOutcome(r *topology.ClosureRow, o *sequencer.Outcome) {
 
 // laterStatus is the one that a transaction reaches later.
 func laterStatus(a, b string) string {
-	if slices.Index(statuses[:], a) > slices.Index(statuses[:], b) {
+	if statusRank(a) > statusRank(b) {
 		return a
 	}
 	return b
@@ -255,7 +257,7 @@ func finishRow(r *topology.ClosureRow) {
 	r.Writes = slices.Compact(r.Writes)
 	slices.Sort(r.RestsOn)
 	r.RestsOn = slices.Compact(r.RestsOn)
-	committed := r.Code == "" && slices.Index(statuses[:], r.Status) >= slices.Index(statuses[:], statusCommitted)
+	committed := r.Code == "" && statusRank(r.Status) >= statusRank(statusCommitted)
 	r.Scar = committed && r.Seq > 0 && slices.ContainsFunc(r.Edges, func(e topology.ClosureEdge) bool {
 		return e.Version > r.Seq
 	})

@@ -24,8 +24,8 @@ const (
 // answers that were given by reference are fetched, held against their SHA-256 and put in place of the reference.
 //
 // It reads the topic itself, not a table that may lag: from the transaction's first event, where the closure table
-// knows it, else from the beginning. It fails with ErrGone when the topic no longer has all of it, with ErrContent when
-// a reference does not lead to what it says, and with ErrTooLarge beyond 16,384 events or 128 MiB.
+// knows it, else from the beginning. It fails with ErrGone when the topic no longer has all of it, with ErrContent
+// when a reference does not lead to what it says, and with ErrTooLarge beyond 16,384 events or 128 MiB.
 func (c *Client) Effects(ctx context.Context, workspace string, tx sequencer.TxID) ([]*topology.Event, error) {
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func beginsWhole(events []*topology.Event) bool {
 }
 
 // firstEvent asks the closure table where a transaction's events begin. The table may lag, but it has read the topic
-// in order: when it knows of any event, it knows of the first. Only a decided transaction's row is believed: a row that
+// in order: when it knows of any event, it knows of the first. Only a decided transaction's row is believed: one that
 // was forgotten and came again with a late copy of an event never saw the decision.
 func (c *Client) firstEvent(ctx context.Context, workspace string, tx sequencer.TxID) (int64, bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintTimeout)

@@ -21,8 +21,8 @@ const (
 	maxResidueBytes = 64 << 20 // of the records that are kept while the topic is read
 )
 
-// PublishResidue writes one effect's residue, over what was there under its transaction and index, and returns once all
-// in-sync replicas have it. It fails with ErrUnknown when the caller's time ended first; writing it again is safe.
+// PublishResidue writes one effect's residue, over what was there under its transaction and index, and returns once
+// all in-sync replicas have it. It fails with ErrUnknown when the caller's time ended first; writing it again is safe.
 func (c *Client) PublishResidue(ctx context.Context, r *topology.Residue) error {
 	value, err := topology.EncodeResidue(r)
 	if err != nil {

@@ -87,7 +87,7 @@ func TestResidueOfAPartitionThatWasCut(t *testing.T) {
 	}
 }
 
-// A broker that cannot say whether it took a residue leaves its caller with "unknown", and a second write with one row.
+// A broker that cannot say whether it took a residue leaves its caller with "unknown"; a second write leaves one row.
 func TestResidueOfUnknownFate(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(w.cfg)

@@ -15,7 +15,8 @@ func TestRetractedRowIsAJoin(t *testing.T) {
 		return &topology.Event{Kind: topology.EventEffect, Agent: "ann", Index: event,
 			Effect: &topology.EffectText{Index: index, Class: class}}
 	}
-	outcome := func(kind sequencer.OutcomeKind, seq sequencer.Seq, in sequencer.TxID, final bool) func(*topology.ClosureRow) {
+	outcome := func(kind sequencer.OutcomeKind, seq sequencer.Seq, in sequencer.TxID, final bool,
+	) func(*topology.ClosureRow) {
 		return func(r *topology.ClosureRow) {
 			joinOutcome(r, &sequencer.Outcome{Kind: kind, Seq: seq, Agent: "ann", Retraction: in, Final: final})
 		}
@@ -58,7 +59,8 @@ func TestRetractedRowIsAJoin(t *testing.T) {
 			t.Fatalf("seed %d:\n%+v\nwant\n%+v", seed, *got, want)
 		}
 	}
-	if n := want.EffectsByClass(); n[sequencer.ClassIrreversible] != 1 || n[sequencer.ClassKnownOutcome] != 1 || len(n) != 2 {
+	n := want.EffectsByClass()
+	if n[sequencer.ClassIrreversible] != 1 || n[sequencer.ClassKnownOutcome] != 1 || len(n) != 2 {
 		t.Errorf("by class: %v", n)
 	}
 }
@@ -104,7 +106,8 @@ func TestRowsFollowRestoredShards(t *testing.T) {
 		Shards: []sequencer.ShardWrite{{Scope: row.Scope, Content: []byte("two")}}})
 	apply(&sequencer.Outcome{Seq: 9, Tx: "t2", Kind: sequencer.OutcomeSettled, Retraction: "t2", Writes: write(5, "t1"),
 		Shards: []sequencer.ShardWrite{{Scope: row.Scope, Content: []byte("one")}}})
-	if s := row.Shard; row.Version != 9 || s == nil || s.Version != 9 || s.Writer.Tx != "t1" || string(s.Content) != "one" {
+	s := row.Shard
+	if row.Version != 9 || s == nil || s.Version != 9 || s.Writer.Tx != "t1" || string(s.Content) != "one" {
 		t.Errorf("restored: %+v of %+v", s, row)
 	}
 	apply(&sequencer.Outcome{Seq: 11, Tx: "t1", Kind: sequencer.OutcomeSettled, Retraction: "t1", Writes: write(0, ""),
@@ -112,7 +115,8 @@ func TestRowsFollowRestoredShards(t *testing.T) {
 	if row.Version != 11 || row.Shard != nil || row.Writer.Tx != "" {
 		t.Errorf("not there any more: %+v", row)
 	}
-	if s := snapshotOf("w", map[sequencer.Scope]*topology.FrontierRow{row.Scope: row}); len(s.Shards) != 0 || s.Through != 11 {
-		t.Errorf("in the snapshot: %+v", s)
+	all := snapshotOf("w", map[sequencer.Scope]*topology.FrontierRow{row.Scope: row})
+	if len(all.Shards) != 0 || all.Through != 11 {
+		t.Errorf("in the snapshot: %+v", all)
 	}
 }

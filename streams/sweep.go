@@ -42,8 +42,8 @@ func (c *closureProcessor) sweepFrom(ctx context.Context) {
 	}
 }
 
-// sweep takes the rows of settled transactions that were decided more than kept seqs before their workspace's newest decision
-// out of the table, in memory and in the topic.
+// sweep takes the rows of settled transactions that were decided more than kept seqs before the newest decision of
+// their workspace out of the table, in memory and in the topic.
 func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
 	decided := map[string]sequencer.Seq{}
 	heads := map[string]sequencer.Seq{}

@@ -83,8 +83,8 @@ type residueText struct {
 	Note        string                 `json:"note,omitempty"`
 }
 
-// MarshalJSON writes the residue as its record has it. What is not UTF-8 in Detail and Note, which may quote a tool, is
-// replaced, and either is cut to 4 KiB.
+// MarshalJSON writes the residue as its record has it. What is not UTF-8 in Detail and Note, which may quote a tool,
+// is replaced, and either is cut to 4 KiB.
 func (r Residue) MarshalJSON() ([]byte, error) {
 	t := residueText{Type: ResidueType, Workspace: r.Workspace, Tx: r.Tx, Index: r.Index, Agent: r.Agent, Tool: r.Tool,
 		Class: name[sequencer.Class]{r.Class}, Key: r.Key, Scopes: r.Scopes, Result: name[sequencer.Result]{r.Result},
