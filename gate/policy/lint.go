@@ -76,7 +76,7 @@ func (l *linter) scopes() {
 		if !slices.Contains(held, a.name) && !told[a.name] && namesResource(a.name) && !l.wholeType() {
 			l.report(Mistake, d.scopes[0].place, "ignored-argument",
 				fmt.Sprintf("the argument %q seems to name what is moved, "+
-				"and no scope is made of it", a.name), fmt.Sprintf("add {%s} to a scope, or end the scope above it", a.name))
+					"and no scope is made of it", a.name), fmt.Sprintf("add {%s} to a scope, or end the scope above it", a.name))
 		}
 	}
 	l.may()
@@ -169,7 +169,7 @@ func (l *linter) key() {
 	if d.class == sequencer.ClassIrreversible && d.key == nil {
 		l.report(Note, d.place, "no-key",
 			"it is irreversible and has no key: a call of unknown outcome stays unresolved, it "+
-			"is never repeated", "add \"key\" if the sink takes one")
+				"is never repeated", "add \"key\" if the sink takes one")
 		return
 	}
 	if d.key == nil {
@@ -180,11 +180,11 @@ func (l *linter) key() {
 	case len(of) == 0:
 		l.report(Mistake, d.key.place, "constant-key",
 			"the key is the same for every call: the sink would take the first and "+
-			"skip all others", "make it of the arguments that tell two calls apart")
+				"skip all others", "make it of the arguments that tell two calls apart")
 	case len(held) > 0 && !slices.ContainsFunc(held, func(n string) bool { return slices.Contains(of, n) }):
 		l.report(Mistake, d.key.place, "key-of-other-things",
 			fmt.Sprintf("the key is made of %v and the scopes of %v: two calls "+
-			"on different things can have one key", of, held), "make it of the arguments of the scopes")
+				"on different things can have one key", of, held), "make it of the arguments of the scopes")
 	case l.keySkips(of) != "":
 		l.report(Note, d.key.place, "key-lacks-argument", fmt.Sprintf("the scopes are made of {%s} and the key is not",
 			l.keySkips(of)), "add it, unless one such call per key is meant")

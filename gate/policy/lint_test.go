@@ -12,3 +12,14 @@ func TestExampleLintsClean(t *testing.T) {
 		}
 	}
 }
+
+func TestExampleFuzzesClean(t *testing.T) {
+	p := example(t)
+	rewrites, found := p.Fuzz(1, 10_000)
+	if rewrites < 10_000 {
+		t.Errorf("%d rewrites of 10000", rewrites)
+	}
+	for _, f := range found {
+		t.Error(f.Text(p.File()))
+	}
+}

@@ -26,12 +26,12 @@ func (l *linter) undo() {
 	if d.block != nil && by.block == nil {
 		l.report(Mistake, d.undoAt, "compensation-without-adapter",
 			fmt.Sprintf("the compensation %q has no adapter: it could "+
-			"never be made", d.undo.tool), "add its adapter")
+				"never be made", d.undo.tool), "add its adapter")
 	}
 	if !by.keyed && !by.looksUp() {
 		l.report(Note, by.place, "compensation-without-key",
 			fmt.Sprintf("it compensates %q without a key or a look-up: after a "+
-			"lost answer the effect stays unresolved", d.pattern), "add \"keyed: true\" if the sink takes a key")
+				"lost answer the effect stays unresolved", d.pattern), "add \"keyed: true\" if the sink takes a key")
 	}
 	l.undoKnows(by)
 	l.undoScopes(by)
@@ -47,13 +47,13 @@ func (l *linter) undoKnows(by *decl) {
 	if by == l.d || sameCall(by, l.d) {
 		l.report(Mistake, u.argsAt, "compensation-repeats",
 			fmt.Sprintf("the compensation %q does again what the call did, with "+
-			"the call's own arguments", u.tool), "give it what stood there before: {saved.…} or {result.…}")
+				"the call's own arguments", u.tool), "give it what stood there before: {saved.…} or {result.…}")
 		return
 	}
 	if overwrites(l.d) && overwrites(by) {
 		l.report(Mistake, u.argsAt, "compensation-forgets",
 			"it overwrites a value and its compensation is given nothing of "+
-			"what stood there before", "give it {saved.…} or {result.…}; sql keeps rows with \"save\"")
+				"what stood there before", "give it {saved.…} or {result.…}; sql keeps rows with \"save\"")
 	}
 }
 
@@ -133,7 +133,7 @@ func (l *linter) undoScopes(by *decl) {
 	if s := outside(moved, held); s != "" {
 		l.report(Mistake, d.undoAt, "compensation-beyond",
 			fmt.Sprintf("the compensation %q moves %s, and the call holds only %v",
-			by.pattern, s, held), "widen the call's scopes, or give it a \"may\" that holds both")
+				by.pattern, s, held), "widen the call's scopes, or give it a \"may\" that holds both")
 	}
 }
 
@@ -157,7 +157,7 @@ func (l *linter) sameResource() {
 			l.d = a
 			l.report(Mistake, a.scopes[0].place, "two-names",
 				fmt.Sprintf("it and %q (line %d) move %s, and their scopes %v and "+
-				"%v never meet", b.pattern, b.line, ra, sa, sb), "name one resource by one scope in both")
+					"%v never meet", b.pattern, b.line, ra, sa, sb), "name one resource by one scope in both")
 		}
 	}
 	l.d = nil
