@@ -90,8 +90,8 @@ const (
 	endUnknown             // and nothing is on its way any more
 )
 
-// drive makes a call until its outcome is known, as often as it may. An error says that it is to be gone on with later:
-// the context ended, the lease does, or a mark could not be written.
+// drive makes a call until its outcome is known, as often as it may. An error says that it is to be gone on with
+// later: the context ended, the lease does, or a mark could not be written.
 func (g *Engine) drive(ctx context.Context, j *job) (end, error) {
 	j.left = g.clock.Now()
 	if j.p.Waited {
@@ -172,7 +172,14 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 	answer, err := j.adapter.Call(bounded, j.call)
 	cancel()
 	g.count(answer, err)
-	if err == nil {
+	switch {
+	case err == nil && answer.Refused && j.maybe && !g.landed(j):
+		// An earlier try may yet be accepted, or be the reason for this refusal: ask again once it has landed.
+		if err := g.land(ctx, j); err != nil {
+			return false, err
+		}
+		return g.try(ctx, j)
+	case err == nil:
 		return true, g.answered(j, answer)
 	}
 	g.log.Warn("a call was not answered", "tool", j.call.Tool, "tx", j.call.Tx, "index", j.call.Index, "try", number,
@@ -212,7 +219,7 @@ func (g *Engine) ask(ctx context.Context, j *job, absence bool) (bool, error) {
 	if !j.maybe {
 		return false, nil
 	}
-	landed := g.clock.Now().Sub(j.left) >= j.max
+	landed := g.landed(j)
 	a, ok, err := g.look(ctx, j)
 	switch {
 	case err != nil || !ok:
@@ -227,10 +234,8 @@ func (g *Engine) ask(ctx context.Context, j *job, absence bool) (bool, error) {
 
 // lastLook waits until nothing can be on its way any more, and looks a last time.
 func (g *Engine) lastLook(ctx context.Context, j *job) (end, error) {
-	if d := j.max - g.clock.Now().Sub(j.left); d > 0 {
-		if err := g.clock.Sleep(ctx, d); err != nil {
-			return 0, fmt.Errorf("waiting until a call of %s cannot land any more: %w", j.call.Tool, err)
-		}
+	if err := g.land(ctx, j); err != nil {
+		return 0, err
 	}
 	a, ok, err := g.look(ctx, j)
 	switch {
@@ -245,6 +250,20 @@ func (g *Engine) lastLook(ctx context.Context, j *job) (end, error) {
 	}
 	j.maybe = false
 	return endNotSent, g.notSent(j)
+}
+
+// landed says that no try can be on its way any more.
+func (g *Engine) landed(j *job) bool { return g.clock.Now().Sub(j.left) >= j.max }
+
+// land waits until no try can be on its way any more.
+func (g *Engine) land(ctx context.Context, j *job) error {
+	if g.landed(j) {
+		return nil
+	}
+	if err := g.clock.Sleep(ctx, j.max-g.clock.Now().Sub(j.left)); err != nil {
+		return fmt.Errorf("waiting until a call of %s cannot land any more: %w", j.call.Tool, err)
+	}
+	return nil
 }
 
 // never is the answer of a call that was looked up and never arrived.

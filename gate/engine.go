@@ -12,15 +12,16 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// ErrGivenUp is returned by Run and Finish when the outcome of a call stays unknown although the tool's maximum time has
-// passed: its transaction can no longer be sealed.
+// ErrGivenUp is returned by Run and Finish when the outcome of a call stays unknown although the tool's maximum
+// time has passed: its transaction can no longer be sealed.
 var ErrGivenUp = errors.New("gate: the outcome of the call stays unknown, it was given up")
 
 // ErrLease is returned by Run, Finish, Release and Undo when the lease does not surely outlast one more call. Nothing
 // left since the last mark; whoever holds the lease next goes on.
 var ErrLease = errors.New("gate: the lease ends before the call could")
 
-// ErrMark is returned by Run, Finish, Release and Undo when a mark could not be written. What it announces did not begin.
+// ErrMark is returned by Run, Finish, Release and Undo when a mark could not be written. What it announces did not
+// begin.
 var ErrMark = errors.New("gate: writing down a step")
 
 // Lease is how long this process surely may still act.
@@ -76,8 +77,8 @@ type Metrics struct {
 	Leaked, Unresolved, Partial         atomic.Uint64 // residue, by result
 }
 
-// Engine runs, releases and undoes effects. It keeps nothing between calls but its metrics: what it knows of an effect is
-// its Progress, and that is rebuilt from marks. It is safe for concurrent use by different transactions.
+// Engine runs, releases and undoes effects. It keeps nothing between calls but its metrics: what it knows of an
+// effect is its Progress, and that is rebuilt from marks. It is safe for concurrent use by different transactions.
 type Engine struct {
 	Metrics Metrics
 

@@ -1,10 +1,11 @@
 // Package gate holds what an agent's tools do to the world: which calls run at once and which wait for the commit, how
 // a call that ran is undone, and what is said of those that could not be made clean.
 //
-// Guarantees: a call that waits leaves only after its transaction's commit, in the order in which the agent issued it;
-// one whose sink takes a key reaches it once however often it is sent; one whose sink takes none is sent at most once,
-// and what is not known of it is said to be unresolved. What it does not promise: a process that is stopped between the
-// check of its lease and the call, and woken after its successor has settled, still makes that call.
+// Guarantees: a call that waits leaves only after its transaction's commit, in the order in which the agent issued
+// it; one whose sink takes a key reaches it once however often it is sent; one whose sink takes none is sent at
+// most once, and what is not known of it is said to be unresolved. What it does not promise: a process that is
+// stopped between the check of its lease and the call, and woken after its successor has settled, still makes that
+// call.
 package gate
 
 import (
@@ -33,8 +34,8 @@ type Call struct {
 	Tx    sequencer.TxID
 	Index uint32
 	Key   string // idempotency key for the sink; empty: it takes none
-	// Compensates is the key of the call that this one undoes. A keyed sink refuses that one from now on, and does nothing
-	// else if it never saw it.
+	// Compensates is the key of the call that this one undoes. A keyed sink refuses that one from now on, and does
+	// nothing else if it never saw it.
 	Compensates string
 	Args        json.RawMessage // a JSON object
 	Saved       json.RawMessage // compensations: what the undone call's answer saved
@@ -50,8 +51,8 @@ type Answer struct {
 	Saved   json.RawMessage `json:"saved,omitempty"` // what undoing it needs, such as the former content
 }
 
-// Adapter speaks to one tool. It is safe for concurrent use, makes no retries of its own, and its errors hold no secret:
-// they are shown to people and kept in records.
+// Adapter speaks to one tool. It is safe for concurrent use, makes no retries of its own, and its errors hold no
+// secret: they are shown to people and kept in records.
 type Adapter interface {
 	// Call returns the sink's answer, or ErrNotSent or ErrUnknown. It gives up when ctx ends.
 	Call(ctx context.Context, c Call) (Answer, error)
@@ -85,8 +86,8 @@ type Tool struct {
 type Tools interface {
 	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict mode.
 	Find(tool string, args json.RawMessage) (Tool, error)
-	// Undo is the call that compensates one that ran, given its answer. A key in it says that its sink takes keys; without
-	// one, Find of its tool says whether it does.
+	// Undo is the call that compensates one that ran, given its answer. A key in it says that its sink takes keys;
+	// without one, Find of its tool says whether it does.
 	Undo(e Effect, a Answer) (Call, error)
 	// Adapter speaks to the tool; an error says that none is declared here.
 	Adapter(tool string) (Adapter, error)

@@ -55,8 +55,8 @@ func gated(c sequencer.Class) bool {
 	return c == sequencer.ClassBufferable || c == sequencer.ClassIrreversible
 }
 
-// Known says that the effect's call may not be on its way: it never began, or its outcome is known, or it was given up.
-// An eager effect that is not known, or was given up, keeps its transaction from being sealed.
+// Known says that the effect's call may not be on its way: it never began, or its outcome is known, or it was
+// given up. An eager effect that is not known, or was given up, keeps its transaction from being sealed.
 func (p *Progress) Known() bool { return !p.Started || p.Answer != nil || p.GivenUp }
 
 // Ran says that the sink acted, as far as it is known.

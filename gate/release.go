@@ -7,10 +7,11 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// Release lets a committed transaction's held effects leave, in issuance order, each once those before it are through.
-// One that fails for good stops the rest: they stay unsent and are residue. What was answered before is not called again,
-// so it may be called anew after a crash, or after an error, which says that the context or the lease ended or that a
-// mark could not be written. The effects are all of the transaction, by index; their progress is kept up to date in place.
+// Release lets a committed transaction's held effects leave, in issuance order, each once those before it are
+// through. One that fails for good stops the rest: they stay unsent and are residue. What was answered before is
+// not called again, so it may be called anew after a crash, or after an error, which says that the context or the
+// lease ended or that a mark could not be written. The effects are all of the transaction, by index; their
+// progress is kept up to date in place.
 func (g *Engine) Release(ctx context.Context, effects []Progress, claim Claim) (Settlement, error) {
 	ordered(effects)
 	if err := g.Wait(ctx, effects, claim, g.clock.Now()); err != nil {
@@ -50,12 +51,12 @@ func ordered(effects []Progress) {
 // unsent is what is said of an effect behind one that failed.
 func (g *Engine) unsent(s *Settlement, p, stopped *Progress, claim Claim) {
 	if open(p, claim) || p.GivenUp {
-		g.residue(s, p, sequencer.ResultUnresolved, p.Tries, fmt.Sprintf("not sent by this sidecar because effect %d failed; "+
-			"a former one may have sent it: look at the sink", stopped.Index))
+		g.residue(s, p, sequencer.ResultUnresolved, p.Tries, fmt.Sprintf("not sent by this sidecar because effect "+
+			"%d failed; a former one may have sent it: look at the sink", stopped.Index))
 		return
 	}
-	g.residue(s, p, sequencer.ResultPartial, p.Tries, fmt.Sprintf("it did not leave, because effect %d before it failed: "+
-		"settle that one, then retry or accept this one", stopped.Index))
+	g.residue(s, p, sequencer.ResultPartial, p.Tries, fmt.Sprintf("it did not leave, because effect %d before it "+
+		"failed: settle that one, then retry or accept this one", stopped.Index))
 }
 
 // release lets one effect leave. It reports whether it is through.
@@ -66,8 +67,8 @@ func (g *Engine) release(ctx context.Context, s *Settlement, p *Progress, claim 
 			return false, err
 		}
 		if p.Answer == nil && !p.GivenUp {
-			g.residue(s, p, sequencer.ResultPartial, p.Tries, fmt.Sprintf("it did not leave: %d tries did not reach the sink%s; "+
-				"retry once it is back, or accept", p.Tries, because(why)))
+			g.residue(s, p, sequencer.ResultPartial, p.Tries, fmt.Sprintf("it did not leave: %d tries did not reach "+
+				"the sink%s; retry once it is back, or accept", p.Tries, because(why)))
 			return false, nil
 		}
 	}
@@ -89,7 +90,7 @@ func unknownDetail(p *Progress) string {
 		return fmt.Sprintf("nobody knows whether it happened (%d calls); it has no key, so it is not repeated: look at the "+
 			"sink", p.Tries)
 	}
-	return fmt.Sprintf("nobody knows whether it happened (%d calls under key %q): look at the sink, or retry under the key",
+	return fmt.Sprintf("nobody knows whether it happened (%d calls under key %q): look at the sink, or retry under it",
 		p.Tries, p.Key)
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/hence-dev/hence/gate/failpoint"
 )
 
-// Run makes an eager call, once its touch is granted and it is in the log. An answer that is Refused says that nothing
-// happened: the sink said so, or was never reached. After ErrGivenUp the transaction can only be aborted. After any other
-// error the call may be on its way if a start was marked: Finish goes on with it. The context must outlive the agent's
-// request; one that ends leaves the outcome open.
+// Run makes an eager call, once its touch is granted and it is in the log. An answer that is Refused says that
+// nothing happened: the sink said so, or was never reached. After ErrGivenUp the transaction can only be aborted.
+// After any other error the call may be on its way if a start was marked: Finish goes on with it. The context must
+// outlive the agent's request; one that ends leaves the outcome open.
 func (g *Engine) Run(ctx context.Context, e Effect) (Answer, error) {
 	p := &Progress{Effect: e}
 	j, err := g.callJob(p)

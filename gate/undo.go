@@ -9,9 +9,10 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// Undo settles an aborted transaction, or takes a retraction's turn (the effects are then Committed): first it finds out
-// what became of calls that nobody knows of, then it compensates those that ran, in reverse order, and drops what was
-// held. One that cannot be undone does not stop the rest. As Release it may be called anew, and keeps progress in place.
+// Undo settles an aborted transaction, or takes a retraction's turn (the effects are then Committed): first it
+// finds out what became of calls that nobody knows of, then it compensates those that ran, in reverse order, and
+// drops what was held. One that cannot be undone does not stop the rest. As Release it may be called anew, and
+// keeps progress in place.
 func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Settlement, error) {
 	ordered(effects)
 	if err := g.Wait(ctx, effects, claim, g.clock.Now()); err != nil {
@@ -29,8 +30,9 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 	}
 	s := Settlement{NoneElse: claim.whole()}
 	for i := range slices.Backward(effects) {
-		if err := g.undo(ctx, &s, &effects[i], claim); err != nil {
-			return Settlement{}, fmt.Errorf("undoing %s/%d (%s): %w", effects[i].Tx, effects[i].Index, effects[i].Tool.Name, err)
+		p := &effects[i]
+		if err := g.undo(ctx, &s, p, claim); err != nil {
+			return Settlement{}, fmt.Errorf("undoing %s/%d (%s): %w", p.Tx, p.Index, p.Tool.Name, err)
 		}
 	}
 	slices.Reverse(s.Effects)
@@ -120,7 +122,8 @@ func (g *Engine) undoNothing(ctx context.Context, s *Settlement, p *Progress) er
 			return nil
 		}
 	}
-	g.residue(s, p, sequencer.ResultLeaked, p.Tries, "it happened and no compensation is declared: undo it by hand or accept")
+	g.residue(s, p, sequencer.ResultLeaked, p.Tries,
+		"it happened and no compensation is declared: undo it by hand or accept")
 	return nil
 }
 
@@ -155,7 +158,8 @@ func (g *Engine) undoCall(p *Progress, a Answer) (undoing, error) {
 	return undoing{c, t}, nil
 }
 
-// compensate drives a compensation until it is answered or lost, and marks which. The error that it returns first is why.
+// compensate drives a compensation until it is answered or lost, and marks which. The error that it returns first
+// is why.
 func (g *Engine) compensate(ctx context.Context, p *Progress, a Answer, claim Claim) (why, err error) {
 	u, err := g.undoCall(p, a)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// Wait returns once the settlement of a transaction may begin: when each call that somebody else may still have on its
-// way has had its tool's maximum time since then, the moment at which the settlement became ours. The owner alive has
-// none but its own; a successor knows which ones are open; a stranger must reckon with all. It notes in the effects that
-// they have waited. Finish, Release and Undo wait by themselves for what has not.
+// Wait returns once the settlement of a transaction may begin: when each call that somebody else may still have on
+// its way has had its tool's maximum time since then, the moment at which the settlement became ours. The owner
+// alive has none but its own; a successor knows which ones are open; a stranger must reckon with all. It notes in
+// the effects that they have waited. Finish, Release and Undo wait by themselves for what has not.
 func (g *Engine) Wait(ctx context.Context, effects []Progress, claim Claim, since time.Time) error {
 	var longest time.Duration
 	for i := range effects {
