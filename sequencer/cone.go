@@ -1,12 +1,20 @@
 package sequencer
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
 
 // ErrNotCommitted is returned by Fold.Cone when the transaction is undecided or was aborted: there is nothing to undo.
 var ErrNotCommitted = errors.New("sequencer: the transaction is not committed")
 
 // ErrTooOld is returned by Fold.Cone when the transaction has no record, or was decided before the undo horizon.
 var ErrTooOld = errors.New("sequencer: the transaction is older than the undo horizon")
+
+// ErrRetracted is returned by Fold.Cone when the transaction is in a retraction's cone already, or was.
+var ErrRetracted = errors.New("sequencer: the transaction is retracted")
 
 // ConeMember is one transaction that a retraction would undo.
 type ConeMember struct {
@@ -20,4 +28,169 @@ type ConeMember struct {
 	Effects  bool   // a sidecar has to compensate something
 	Writes   []Scope
 	Restored []ShardVersion // its shards, as they would be restored
+}
+
+// Cone returns what a retraction of a transaction would undo now, the most recent first. It changes nothing. Each
+// member but the retracted one names another that it follows from, so the list is a tree.
+func (f *Fold) Cone(id TxID) ([]ConeMember, error) {
+	t := f.txs[id]
+	switch {
+	case t == nil:
+		return nil, fmt.Errorf("%w: %s is not remembered", ErrTooOld, id)
+	case t.undecided() || t.aborted():
+		return nil, fmt.Errorf("%w: %s", ErrNotCommitted, id)
+	case t.Retraction != "":
+		return nil, fmt.Errorf("%w: %s, with %s", ErrRetracted, id, t.Retraction)
+	case t.Past == nil || t.Decision <= f.horizon && f.queuedRetraction(id) == nil:
+		return nil, fmt.Errorf("%w: %s was decided at %d", ErrTooOld, id, t.Decision)
+	}
+	c := f.coneOf(t)
+	var out []ConeMember
+	for _, m := range c.members {
+		why := c.why[m]
+		x := ConeMember{Tx: m.ID, Agent: m.Agent, Decision: m.Decision, Why: why.kind, At: why.at,
+			Settled: m.settledOnce(), Effects: m.Past.Effects}
+		if why.of != nil {
+			x.Of = why.of.ID
+		}
+		for _, w := range m.Past.Writes {
+			x.Writes = append(x.Writes, w.Scope)
+			if w.Shard {
+				x.Restored = append(x.Restored, f.shards.under(w.Scope, c.undoes(f)))
+			}
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// cone is the transactions that follow from one, itself included, the most recent first.
+type cone struct {
+	members []*tx
+	why     map[*tx]coneWhy
+	written index[uint64, *tx] // what the members wrote
+}
+
+// coneWhy is how a member follows from another one.
+type coneWhy struct {
+	kind string
+	of   *tx
+	at   Scope
+}
+
+// coneOf takes the cone: every committed transaction that read from one in it, or overwrote a scope of one in it.
+func (f *Fold) coneOf(root *tx) *cone {
+	c := &cone{why: map[*tx]coneWhy{}}
+	c.add(root, coneWhy{})
+	candidates := f.inOrder(func(t *tx) bool {
+		return t.Past != nil && t.Retraction == "" && t != root
+	})
+	sortByDecision(candidates)
+	for found := true; found; { // once more for those that a sidecar lists as read from, though they were decided later
+		found = false
+		for _, t := range candidates {
+			if _, in := c.why[t]; in {
+				continue
+			}
+			if why, follows := c.follows(t, f.weaken); follows {
+				c.add(t, why)
+				found = true
+			}
+		}
+	}
+	slices.SortFunc(c.members, func(a, b *tx) int { return cmp.Compare(b.Decision, a.Decision) })
+	return c
+}
+
+func (c *cone) add(t *tx, why coneWhy) {
+	c.members = append(c.members, t)
+	c.why[t] = why
+	for _, w := range t.Past.Writes {
+		c.written.add(w.Scope, t.Order, t)
+	}
+}
+
+// follows finds how a transaction follows from a member; of several that decided first, reading before overwriting.
+func (c *cone) follows(t *tx, weaken Weaken) (why coneWhy, follows bool) {
+	first := func(kind string, of *tx, at Scope) {
+		if why.of == nil || of.Decision < why.of.Decision {
+			why = coneWhy{kind, of, at}
+		}
+	}
+	for _, r := range t.Past.Reads {
+		c.written.visit(r.Scope, func(at Scope, m *tx) bool {
+			if m.Decision <= r.View {
+				first("read_from", m, at)
+			}
+			return true
+		})
+	}
+	for _, m := range c.members {
+		if slices.Contains(t.Past.From, m.ID) {
+			first("read_from", m, "")
+		}
+	}
+	if !weaken.has(WeakenRetractReadersOnly) {
+		for _, w := range t.Past.Writes {
+			c.written.visit(w.Scope, func(at Scope, m *tx) bool {
+				if m.Decision < t.Decision {
+					first("overwrote", m, at)
+				}
+				return true
+			})
+		}
+	}
+	return why, why.of != nil
+}
+
+// undoes reports whether the write of a transaction does not stand: it is in the cone, or was retracted before.
+func (c *cone) undoes(f *Fold) func(TxID) bool {
+	return func(id TxID) bool {
+		t := f.txs[id]
+		if t == nil {
+			return false
+		}
+		_, in := c.why[t]
+		return in || t.Phase == PhaseRetracted
+	}
+}
+
+// ground is what stands under the cone, by scope: the writer that its oldest member covered there, and for a shard the
+// content whose writer stands.
+func (c *cone) ground(f *Fold) []ConeScope {
+	var out []ConeScope
+	for _, m := range c.members {
+		for _, w := range m.Past.Writes {
+			i, found := slices.BinarySearchFunc(out, w.Scope, func(g ConeScope, s Scope) int { return cmp.Compare(g.Scope, s) })
+			if !found {
+				out = slices.Insert(out, i, ConeScope{Scope: w.Scope, Writer: c.covered(w.Scope)})
+			}
+			if w.Shard && out[i].Shard == nil && !out[i].Unknown {
+				v := f.shards.under(w.Scope, c.undoes(f))
+				out[i].Unknown = v.Unknown
+				if !v.Unknown {
+					out[i].Shard = &v
+				}
+			}
+		}
+	}
+	return out
+}
+
+// covered is the writer that stood at a scope before the cone's oldest member wrote there.
+func (c *cone) covered(s Scope) Writer {
+	var oldest *tx
+	c.written.visit(s, func(_ Scope, m *tx) bool {
+		if oldest == nil || m.Decision < oldest.Decision {
+			oldest = m
+		}
+		return true
+	})
+	var out Writer
+	for _, w := range oldest.Past.Writes {
+		if w.Scope.Overlaps(s) && w.Former.Seq > out.Seq {
+			out = w.Former
+		}
+	}
+	return out
 }

@@ -10,10 +10,12 @@ func (f *Fold) commit(t *tx) {
 	f.endReadGrants(t)
 	t.Gated = s.gated()
 	seq := f.seq + 1
+	f.keepShards(t, seq)
 	o := Outcome{Kind: OutcomeCommitted, Intent: t.sealID(), Shards: s.Shards, RestsOn: t.RestsOn, Residue: t.Residue,
 		Would: t.Would, At: s.At, Final: len(t.Gated) == 0}
 	o.Writes = f.write(t, s.written(), func(Scope, Writer) Writer { return Writer{Seq: seq, Tx: t.ID} })
 	t.Decision = seq
+	f.keepPast(t, o.Writes)
 	f.undecided--
 	if o.Final {
 		t.Phase = PhaseFinalCommitted
@@ -129,8 +131,10 @@ func (f *Fold) applySettle(t *tx, in *Intent) {
 	switch {
 	case t.undecided():
 		f.refuse(in, t, finding{code: CodeNotDecided, detail: "the transaction is not decided"})
+	case t.Phase == PhaseRetracting:
+		f.settleTurn(t, in)
 	case t.final():
-		seq := max(t.Decision, t.answered(IntentSettle).Seq) // its settlement, where it had one
+		seq := max(t.Decision, t.answered(IntentSettle).Seq, t.Past.undone()) // its settlement, where it had one
 		t.answer(in, seq)
 		f.repeat(seq)
 	case t.Owner != in.Incarnation:
@@ -163,15 +167,24 @@ func (f *Fold) settle(t *tx, in *Intent) {
 			return former
 		})
 	}
+	var held []Hold
+	if t.Retraction != "" {
+		held = t.writtenHolds()
+	}
 	t.Phase = PhaseFinalAborted
 	if committed {
 		t.Phase = PhaseFinalCommitted
+		t.Past.add(o.Writes)
 	}
 	f.endGrants(t)
 	for _, g := range t.Gated {
 		f.release(t, Hold{g, Held, WriteAccess})
 	}
 	t.Gated = nil
+	if t.Retraction != "" { // a cone has it: what comes next is its turn
+		t.Phase, o.Final = PhaseRetracting, false
+		f.holdWritten(t, held)
+	}
 	if t.Unclean {
 		o.Residue = []TxID{t.ID}
 	}

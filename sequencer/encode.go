@@ -70,17 +70,34 @@ func putShard(e *encoder, w ShardWrite) {
 	e.str(string(w.Scope))
 	e.str(w.Type)
 	e.str(string(w.Content))
-	e.flag(w.Ref != nil)
-	if r := w.Ref; r != nil {
+	putRef(e, w.Ref)
+	rest := uint64(0) // one number says which of the rest there is: a write without it is as it was before logic 2
+	for bit, there := range []bool{w.Expect != nil, w.Former != nil, w.Absent} {
+		if there {
+			rest |= 1 << bit
+		}
+	}
+	e.num(rest)
+	if x := w.Expect; x != nil {
+		e.num(uint64(x.Version))
+		e.num(uint64(x.View))
+	}
+	if x := w.Former; x != nil {
+		e.num(uint64(x.Version))
+		e.num(uint64(x.View))
+		e.str(x.Type)
+		e.str(string(x.Content))
+		putRef(e, x.Ref)
+	}
+}
+
+func putRef(e *encoder, r *Ref) {
+	e.flag(r != nil)
+	if r != nil {
 		e.num(uint64(r.Partition))
 		e.num(uint64(r.Offset))
 		e.num(uint64(r.Size))
 		e.hash(&r.SHA256)
-	}
-	e.flag(w.Expect != nil)
-	if x := w.Expect; x != nil {
-		e.num(uint64(x.Version))
-		e.num(uint64(x.View))
 	}
 }
 
@@ -172,6 +189,10 @@ func (o *Outcome) ChainAfter(prev Hash) Hash {
 	e.flag(o.Rules != nil)
 	if o.Rules != nil {
 		e.rules(o.Rules)
+	}
+	if o.Retraction != "" { // not written where there is none: as before logic 2
+		e.str(string(o.Retraction))
+		list(&e, o.Cone, putTx)
 	}
 	return sha256.Sum256(e)
 }

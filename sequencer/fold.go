@@ -39,6 +39,11 @@ type Fold struct {
 	open   int // bytes kept for transactions that are not final
 	chosen int // bytes kept for branch groups with a winner
 
+	retractions []*retraction // in order; the running one, if any, is the first
+	undone      []*tx         // remembered members of cones
+	undoing     int           // bytes kept for retractions
+	shards      shardLog
+
 	step stepState
 }
 
@@ -57,7 +62,7 @@ func New(workspace string, weaken Weaken) *Fold {
 	return &Fold{
 		workspace: workspace, weaken: weaken, rules: DefaultRules(),
 		sidecars: newSidecars(), joins: newJoins(), txs: map[TxID]*tx{}, groups: map[string]*group{},
-		catalogues: newCatalogues(), deps: map[TxID][]*tx{}, window: newWindow(nil),
+		catalogues: newCatalogues(), deps: map[TxID][]*tx{}, window: newWindow(nil), shards: newShardLog(),
 	}
 }
 
@@ -76,8 +81,8 @@ func (f *Fold) Time() Tick { return f.time }
 // Step applies the next record of the log, runs to the step's fixpoint and returns what was decided. An error is
 // ErrUnknownLogic, and nothing was applied.
 func (f *Fold) Step(offset int64, in *Intent) (Step, error) {
-	if in != nil && in.Kind == IntentRules && in.Rules != nil && in.Rules.Logic != Logic {
-		return Step{}, fmt.Errorf("%w: logic %d, this one is %d", ErrUnknownLogic, in.Rules.Logic, Logic)
+	if logic, asked := f.asksLogic(in); asked && (logic == 0 || logic > Logic) {
+		return Step{}, fmt.Errorf("%w: logic %d, this one is %d", ErrUnknownLogic, logic, Logic)
 	}
 	if in == nil || !in.readable() {
 		return Step{Ignored: true}, nil
@@ -85,11 +90,27 @@ func (f *Fold) Step(offset int64, in *Intent) (Step, error) {
 	before := f.seq
 	f.step.offset, f.step.intent = offset, in.ID()
 	f.apply(in)
+	f.advanceRetractions()
 	f.settleDown()
 	f.answerWaiting(in)
 	f.forget()
 	return f.finish(before), nil
 }
+
+// asksLogic is the logic that a record asks for.
+func (f *Fold) asksLogic(in *Intent) (logic uint32, asked bool) {
+	switch {
+	case in == nil:
+	case in.Kind == IntentRules && in.Rules != nil:
+		return in.Rules.Logic, true
+	case in.Kind == IntentJoin && f.seq == 0 && in.readable() && in.Join.Logic != 0:
+		return in.Join.Logic, true
+	}
+	return 0, false
+}
+
+// retracts: the workspace's logic has retraction.
+func (f *Fold) retracts() bool { return f.rules.Logic >= 2 }
 
 // finish hands the step's outcomes out and leaves the scratch space empty.
 func (f *Fold) finish(before Seq) Step {

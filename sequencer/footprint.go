@@ -33,6 +33,8 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			return bad("the shard is written twice", w.Scope)
 		case w.Expect != nil && (w.Expect.View > f.seq || w.Expect.Version > w.Expect.View):
 			return bad("the expected version names a seq that was not reached", w.Scope)
+		case w.Former != nil && (w.Former.View > f.seq || w.Former.Version > w.Former.View):
+			return bad("the former content names a seq that was not reached", w.Scope)
 		}
 	}
 	return t.outsideMay(s)
@@ -161,6 +163,9 @@ func (s *Seal) bytes() int {
 	}
 	for _, w := range s.Shards {
 		n += 80 + len(w.Scope) + len(w.Type)
+		if w.Former != nil {
+			n += 80 + len(w.Former.Type)
+		}
 	}
 	for _, p := range s.Pins {
 		n += 12 + len(p.Server) + len(p.Name) + len(p.Signature)
@@ -176,6 +181,9 @@ func (s *Seal) inline() int {
 	n := 0
 	for _, w := range s.Shards {
 		n += len(w.Content)
+		if w.Former != nil {
+			n += len(w.Former.Content)
+		}
 	}
 	return n
 }

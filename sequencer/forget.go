@@ -9,21 +9,25 @@ import (
 type retention struct {
 	queue []*tx // by Decision
 	late  []*tx // passed the queue before they were final
-	bytes int   // an estimate of what the final ones among them keep
+	full  []*tx // by Decision: those with a past
+	bytes int   // an estimate of what the settled ones among them keep
 }
 
 func (r *retention) push(t *tx) {
 	r.queue = append(r.queue, t)
-	if t.final() {
+	if t.Past != nil {
+		r.full = append(r.full, t)
+	}
+	if t.settledOnce() {
 		r.bytes += t.pastBytes()
 	}
 }
 
-// retire notes that a decided transaction became final.
+// retire notes that a decided transaction was settled.
 func (r *retention) retire(t *tx) { r.bytes += t.pastBytes() }
 
 // pastBytes estimates what a final transaction's record keeps.
-func (t *tx) pastBytes() int { return 200 + len(t.ID) + len(t.Agent) + len(t.Group) }
+func (t *tx) pastBytes() int { return 200 + len(t.ID) + len(t.Agent) + len(t.Group) + t.Past.bytes() }
 
 // take removes and returns the final transactions whose decision is at or below seq.
 func (r *retention) take(seq Seq) []*tx {
@@ -60,7 +64,9 @@ func (f *Fold) openBudget() int { return int(f.rules.MaxKept) / 2 }
 
 func (f *Fold) pastBudget() int { return int(f.rules.MaxKept) / 2 }
 
-func (f *Fold) pastKept() int { return f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen }
+func (f *Fold) pastKept() int {
+	return f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen + f.shards.bytes + f.undoing
+}
 
 // forget moves the floor and the horizon, and drops what lies below both.
 func (f *Fold) forget() {
@@ -69,9 +75,20 @@ func (f *Fold) forget() {
 		f.horizon = max(f.horizon, f.seq-f.rules.HorizonSeqs)
 	}
 	f.drop()
-	for f.pastKept() > f.pastBudget() && f.advanceEarly() {
+	for f.pastKept() > f.pastBudget() && (f.giveUpRetraction() || f.advanceEarly()) {
 		f.drop()
 	}
+}
+
+// keepFrom is the horizon of what is remembered: that of the rules, but what a queued retraction needs stays.
+func (f *Fold) keepFrom() Seq {
+	keep := f.horizon
+	for _, r := range f.retractions {
+		if !r.running() {
+			keep = min(keep, f.txs[r.Tx].Decision-1)
+		}
+	}
+	return keep
 }
 
 // floorTarget is the seq that every live sidecar has passed, or the cap behind the head.
@@ -86,12 +103,17 @@ func (f *Fold) floorTarget() Seq {
 	return min(low, f.seq)
 }
 
-// advanceEarly gives up the older half of what is remembered when it keeps more bytes than the rules allow: first the
-// horizon, then the floor. It reports whether there was anything to give up.
+// advanceEarly gives up a part of what is remembered when it keeps more bytes than the rules allow: first the horizon,
+// then the floor. It reports whether there was anything to give up. Where the horizon is what can be undone, the part
+// is small.
 func (f *Fold) advanceEarly() bool {
+	part := Seq(2)
+	if f.retracts() {
+		part = 16
+	}
 	switch {
 	case f.horizon < f.floor:
-		f.horizon += (f.floor - f.horizon + 1) / 2
+		f.horizon += (f.floor - f.horizon + part - 1) / part
 	case f.floor < f.seq:
 		f.floor += (f.seq - f.floor + 1) / 2
 	default:
@@ -102,10 +124,18 @@ func (f *Fold) advanceEarly() bool {
 
 // drop forgets what lies at or below the floor and, for records, the horizon too.
 func (f *Fold) drop() {
-	f.window.prune(f.floor)
-	below := min(f.floor, f.horizon)
+	keep := f.keepFrom()
+	below := min(f.floor, keep)
+	if f.retracts() {
+		f.window.prune(below) // whose value was read is asked up to the horizon
+		f.trimPasts(keep)
+		f.shards.trim(keep)
+	} else {
+		f.window.prune(f.floor)
+	}
 	for _, t := range f.settled.take(below) {
 		delete(f.txs, t.ID)
+		f.forgetUndone(t)
 		if g := f.groups[t.Group]; g != nil {
 			g.members--
 		}
@@ -133,6 +163,13 @@ func (f *Fold) applyRules(in *Intent) {
 	if why := in.Rules.invalid(); why != "" {
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: why})
 		return
+	}
+	if in.Rules.Logic < f.rules.Logic {
+		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "the logic of the rules never goes back"})
+		return
+	}
+	if !f.retracts() {
+		f.shards.forgotten = f.seq // of what was written so far no content was kept
 	}
 	f.rules = *in.Rules
 	changed := f.rules
@@ -162,6 +199,10 @@ func (f *Fold) State() State {
 		st.Groups = append(st.Groups, g.GroupState)
 	}
 	slices.SortFunc(st.Groups, func(a, b GroupState) int { return cmp.Compare(a.ID, b.ID) })
+	for _, r := range f.retractions {
+		st.Retractions = append(st.Retractions, r.clone())
+	}
+	st.Versions, st.Unversioned = f.shards.entries(), f.shards.forgotten
 	return st
 }
 
@@ -173,6 +214,11 @@ func (t TxState) clone() TxState {
 	if t.Waiting != nil {
 		w := *t.Waiting
 		t.Waiting = &w
+	}
+	if t.Past != nil {
+		p := *t.Past
+		p.Writes = slices.Clone(p.Writes)
+		t.Past = &p
 	}
 	return t
 }

@@ -21,6 +21,9 @@ func (f *Fold) derive(t *tx) {
 			return len(t.RestsOn) < maxRestsOn && left > 0
 		})
 	}
+	if u := f.undoneUnder(t.Seal); u != nil {
+		t.restOn(Writer{Tx: u.ID})
+	}
 	for _, id := range t.Seal.ReadFrom {
 		if id != t.ID {
 			t.restOn(Writer{Tx: id})
@@ -197,6 +200,9 @@ func (f *Fold) judgeReadFrom(t *tx, j *judgement, collect bool) {
 		case d.undecided():
 			f.judgeCascade(t, j, finding{code: CodeConflict, moved: Writer{Tx: id}, level: A3,
 				detail: "it read from a younger transaction that is not decided"})
+		case d.Retraction != "":
+			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3,
+				detail: "it read from a transaction that is retracted"})
 		case d.aborted():
 			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3,
 				detail: "it read from a transaction that was aborted"})

@@ -99,7 +99,13 @@ func (f *Fold) applyJoin(in *Intent) {
 	if former := f.sidecars.ofAgent(in.Agent); former != nil {
 		f.endLease(former)
 	}
-	incarnation := f.emit(Outcome{Kind: OutcomeJoined, Agent: in.Agent, Incarnation: f.seq + 1})
+	o := Outcome{Kind: OutcomeJoined, Agent: in.Agent, Incarnation: f.seq + 1}
+	if f.seq == 0 && in.Join.Logic > f.rules.Logic {
+		f.rules.Logic = in.Join.Logic
+		rules := f.rules
+		o.Rules = &rules
+	}
+	incarnation := f.emit(o)
 	f.joins.add(JoinState{ID: in.Join.ID, Seq: incarnation})
 	f.sidecars.add(&SidecarState{Incarnation: incarnation, Agent: in.Agent, Watermark: incarnation,
 		Due: f.time + f.rules.LeaseTicks})

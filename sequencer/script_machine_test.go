@@ -183,6 +183,9 @@ func (m *machine) fillPayload(in *sequencer.Intent, given func(string) bool) {
 			if w.Expect != nil && w.Expect.View == script.Now {
 				w.Expect.View = head
 			}
+			if w.Former != nil && w.Former.View == script.Now {
+				w.Former.View = head
+			}
 		}
 	}
 }

@@ -30,21 +30,49 @@ func showState(st sequencer.State) string {
 		fmt.Fprintf(&out, "write %s seq=%d by=%s", w.Scope, w.Seq, orNobody(w.Writer.Tx))
 		fmt.Fprintln(&out, when(w.Writer.Residue, " residue"))
 	}
+	for _, r := range st.Retractions {
+		fmt.Fprintf(&out, "retraction of %s accepted=%d turn=%d cone=%v\n", r.Tx, r.Seq, r.Turn, r.Cone)
+	}
 	for _, g := range st.Groups {
 		fmt.Fprintf(&out, "group %s winner=%s seq=%d\n", g.ID, orNobody(g.Winner), g.Seq)
 	}
 	return out.String()
 }
 
+// showCone prints what a retraction would undo.
+func showCone(f *sequencer.Fold, id sequencer.TxID) string {
+	list, err := f.Cone(id)
+	if err != nil {
+		return fmt.Sprintf("error: %v\n", err)
+	}
+	var out strings.Builder
+	for _, m := range list {
+		fmt.Fprintf(&out, "%s %s decision=%d", m.Tx, m.Agent, m.Decision)
+		out.WriteString(when(m.Why != "", " "+m.Why+" "+string(m.Of)) + when(m.At != "", " at "+string(m.At)))
+		out.WriteString(when(!m.Settled, " unsettled") + when(m.Effects, " effects"))
+		for _, s := range m.Writes {
+			fmt.Fprintf(&out, " %s", s)
+		}
+		for _, v := range m.Restored {
+			fmt.Fprintf(&out, " restores %s from %d by %s %q", v.Scope, v.Seq, orNobody(v.Tx), v.Content)
+			out.WriteString(when(v.Absent, " absent") + when(v.Unknown, " unknown"))
+		}
+		fmt.Fprintln(&out)
+	}
+	return out.String()
+}
+
 func showTx(t *sequencer.TxState) string {
-	phases := []string{"open", "sealed", "committed", "aborted", "final committed", "final aborted"}
+	phases := []string{"open", "sealed", "committed", "aborted", "final committed", "final aborted",
+		"retracting", "retracted"}
 	text := fmt.Sprintf("%s %s %s %s", t.ID, t.Agent, t.Mode, phases[t.Phase])
 	text += when(t.Epoch != 0, fmt.Sprintf(" e%d", t.Epoch)) + when(t.Code != "", " "+string(t.Code))
 	text += when(t.Waiting != nil, " waiting") + when(t.Owner == 0, " orphan")
 	text += when(t.Owner != 0 && t.Owner != t.Incarnation, fmt.Sprintf(" owner=%d", t.Owner))
 	text += when(t.Decision != 0, fmt.Sprintf(" decision=%d", t.Decision)) + when(t.Group != "", " group="+t.Group)
 	text += when(t.Verdict > 0, " verdict=yes") + when(t.Verdict < 0, " verdict=no")
-	return text + when(t.Would != "", " would="+string(t.Would)) + when(t.Unclean, " unclean")
+	return text + when(t.Would != "", " would="+string(t.Would)) + when(t.Unclean, " unclean") +
+		when(t.Retraction != "", " cone-of="+string(t.Retraction))
 }
 
 // showHolds prints who holds what, by transaction; a sealed one claims what it will release and write.
@@ -64,6 +92,11 @@ func showHolds(st sequencer.State) string {
 		if t.Phase == sequencer.PhaseOpen {
 			for _, w := range t.May {
 				show(w.Scope, sequencer.Claimed, w.Access)
+			}
+		}
+		if t.Retraction != "" && t.Phase != sequencer.PhaseRetracted {
+			for _, w := range t.Past.Writes {
+				show(w.Scope, sequencer.Granted, sequencer.WriteAccess)
 			}
 		}
 		if t.Waiting != nil {

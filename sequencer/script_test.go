@@ -50,6 +50,8 @@ func directive(t *testing.T, m *machine, d *datadriven.TestData) string {
 	case "hash":
 		h := m.fold.StateHash()
 		return fmt.Sprintf("%x\n", h[:8])
+	case "cone":
+		return showCone(m.fold, sequencer.TxID(d.CmdArgs[0].Key))
 	case "restore":
 		out, err := m.restore()
 		if err != nil {
@@ -115,6 +117,8 @@ func weakenNames() map[string]sequencer.Weaken {
 		"1e": sequencer.WeakenShardNoClaim, "2": sequencer.WeakenDirtyRead, "3a": sequencer.WeakenSettleNoWrite,
 		"5a": sequencer.WeakenNoBase, "5b": sequencer.WeakenRecheck, "5c": sequencer.WeakenReadOnly,
 		"5e": sequencer.WeakenExpectNoFloor, "7d": sequencer.WeakenReadCovers,
+		"7a": sequencer.WeakenRetractReadersOnly, "7b": sequencer.WeakenRetractAtOnce, "7c": sequencer.WeakenTurnNoWait,
+		"turn-order": sequencer.WeakenTurnAnyOrder,
 	}
 }
 

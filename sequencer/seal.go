@@ -250,6 +250,10 @@ func (f *Fold) oversize(s *Seal) finding {
 			return limit("%s has %d bytes inline; the rules allow %d: write it by reference", w.Scope, len(w.Content),
 				f.rules.MaxInline)
 		}
+		if w.Former != nil && len(w.Former.Content) > int(f.rules.MaxInline) {
+			return limit("the former content of %s has %d bytes inline; the rules allow %d: say it by reference", w.Scope,
+				len(w.Former.Content), f.rules.MaxInline)
+		}
 		if w.Ref != nil && w.Ref.Size > int64(f.rules.MaxContent) {
 			return limit("%s has %d bytes; the rules allow %d", w.Scope, w.Ref.Size, f.rules.MaxContent)
 		}

@@ -123,11 +123,17 @@ type TxState struct {
 // Past is what a retraction needs to know of a committed transaction.
 type Past struct {
 	Reads   []PastRead
-	From    []TxID  // what its seal added to the writers that its reads show
-	Writes  []Scope // sorted; they count from its decision on
-	Shards  []Scope // of Writes, the shards whose content it wrote
-	Effects bool    // something ran or was released that a sidecar has to compensate
-	Undone  Seq     // of its compensation; zero: none
+	From    []TxID      // what its seal added to the writers that its reads show
+	Writes  []PastWrite // by Scope, but for what its settlement added; they count from its decision on
+	Effects bool        // something ran or was released that a sidecar has to compensate
+	Undone  Seq         // of its compensation; zero: none
+}
+
+// PastWrite is one scope that a committed transaction wrote.
+type PastWrite struct {
+	Scope  Scope
+	Former Writer // whose write it covered; zero: forgotten or nobody
+	Shard  bool   // it wrote the content of this shard
 }
 
 // PastRead is one read of a committed transaction.

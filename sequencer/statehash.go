@@ -26,7 +26,13 @@ func (st *State) Hash() Hash {
 		e.str(j.ID)
 		e.num(uint64(j.Seq))
 	})
-	list(&e, st.Txs, func(e *encoder, t TxState) { putTxState(e, &t) })
+	retracts := st.Rules.Logic >= 2
+	list(&e, st.Txs, func(e *encoder, t TxState) {
+		putTxState(e, &t)
+		if retracts {
+			putPast(e, &t)
+		}
+	})
 	list(&e, st.Window, func(e *encoder, w WindowState) {
 		e.str(string(w.Scope))
 		e.num(uint64(w.Seq))
@@ -44,6 +50,11 @@ func (st *State) Hash() Hash {
 		e.str(string(g.Winner))
 		e.num(uint64(g.Seq))
 	})
+	if retracts {
+		list(&e, st.Retractions, putRetraction)
+		list(&e, st.Versions, putVersion)
+		e.num(uint64(st.Unversioned))
+	}
 	return sha256.Sum256(e)
 }
 
@@ -101,7 +112,7 @@ func putTxState(e *encoder, t *TxState) {
 
 // Restore makes the fold that a state was taken from. It goes on as if it had never stopped.
 func Restore(st State, weaken Weaken) (*Fold, error) {
-	if st.Rules.Logic != Logic {
+	if st.Rules.Logic == 0 || st.Rules.Logic > Logic {
 		return nil, fmt.Errorf("%w: the state has logic %d, this one is %d", ErrUnknownLogic, st.Rules.Logic, Logic)
 	}
 	f := New(st.Workspace, weaken)
@@ -133,6 +144,7 @@ func Restore(st State, weaken Weaken) (*Fold, error) {
 		f.sidecars.add(&c)
 	}
 	f.restoreTxs(st.Txs)
+	f.restoreRetractions(&st)
 	f.step = stepState{}
 	return f, nil
 }
@@ -145,6 +157,9 @@ func (f *Fold) restoreTxs(txs []TxState) {
 		f.txs[t.ID] = t
 		if t.Group != "" {
 			f.joinGroup(t)
+		}
+		if t.Retraction != "" {
+			f.undone = append(f.undone, t)
 		}
 		if !t.undecided() {
 			decided = append(decided, t)
@@ -172,6 +187,9 @@ func (f *Fold) reindex(t *tx) {
 	for _, g := range t.Gated {
 		f.hold(t, Hold{g, Held, WriteAccess})
 	}
+	if t.Retraction != "" {
+		f.holdWritten(t, nil)
+	}
 	switch {
 	case t.Phase == PhaseSealed:
 		f.enqueueSeal(t)
@@ -191,4 +209,51 @@ func (f *Fold) dropStaleWakes() {
 		t.wake = false
 	}
 	f.step.queue = f.step.queue[:0]
+}
+
+func putPast(e *encoder, t *TxState) {
+	e.str(string(t.Retraction))
+	e.flag(t.Past != nil)
+	if t.Past == nil {
+		return
+	}
+	list(e, t.Past.Reads, func(e *encoder, r PastRead) {
+		e.str(string(r.Scope))
+		e.num(uint64(r.View))
+	})
+	list(e, t.Past.From, putTx)
+	list(e, t.Past.Writes, func(e *encoder, w PastWrite) {
+		e.str(string(w.Scope))
+		e.writer(w.Former)
+		e.flag(w.Shard)
+	})
+	e.flag(t.Past.Effects)
+	e.num(uint64(t.Past.Undone))
+}
+
+func putRetraction(e *encoder, r RetractionState) {
+	e.str(string(r.Tx))
+	e.num(uint64(r.Seq))
+	list(e, r.Cone, putTx)
+	list(e, r.Ground, func(e *encoder, g ConeScope) {
+		e.str(string(g.Scope))
+		e.writer(g.Writer)
+		e.flag(g.Unknown)
+		e.flag(g.Shard != nil)
+		if g.Shard != nil {
+			putVersion(e, *g.Shard)
+		}
+	})
+	e.num(uint64(r.Turn))
+}
+
+func putVersion(e *encoder, v ShardVersion) {
+	e.str(string(v.Scope))
+	e.num(uint64(v.Seq))
+	e.str(string(v.Tx))
+	e.str(v.Type)
+	e.str(string(v.Content))
+	putRef(e, v.Ref)
+	e.flag(v.Absent)
+	e.flag(v.Unknown)
 }

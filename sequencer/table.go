@@ -17,7 +17,8 @@ func (f *Fold) applyTx(in *Intent) {
 		f.repeat(seq)
 		return
 	}
-	if t.undecided() && in.Kind != IntentAdopt && in.Kind != IntentSettle && in.Incarnation != t.Incarnation {
+	anybody := in.Kind == IntentAdopt || in.Kind == IntentSettle || in.Kind == IntentRetract && f.retracts()
+	if t.undecided() && !anybody && in.Incarnation != t.Incarnation {
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "the transaction is another sidecar's"})
 		return
 	}
@@ -37,7 +38,7 @@ func (f *Fold) applyTx(in *Intent) {
 	case IntentAdopt:
 		f.applyAdopt(t, in)
 	default:
-		f.refuse(in, t, finding{code: CodeUnknownIntent, detail: "this version does not retract"})
+		f.applyRetract(t, in)
 	}
 }
 
@@ -46,8 +47,11 @@ func (f *Fold) applyUnknown(in *Intent) {
 	switch in.Kind {
 	case IntentBegin, IntentTouch, IntentSeal, IntentAbort:
 	case IntentRetract:
-		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "this version does not retract"})
-		return
+		if !f.retracts() {
+			f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: noRetraction})
+			return
+		}
+		fallthrough
 	default:
 		f.refuse(in, nil, finding{code: CodeTooOld, detail: "the transaction is not remembered"})
 		return

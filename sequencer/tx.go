@@ -39,7 +39,12 @@ type ask struct {
 
 func (t *tx) undecided() bool { return t.Phase == PhaseOpen || t.Phase == PhaseSealed }
 
-func (t *tx) final() bool { return t.Phase == PhaseFinalCommitted || t.Phase == PhaseFinalAborted }
+func (t *tx) final() bool {
+	return t.Phase == PhaseFinalCommitted || t.Phase == PhaseFinalAborted || t.Phase == PhaseRetracted
+}
+
+// settledOnce: its own settlement is done, whether or not a retraction has brought it back.
+func (t *tx) settledOnce() bool { return t.final() || t.Phase == PhaseRetracting }
 
 func (t *tx) aborted() bool { return t.Phase == PhaseAborted || t.Phase == PhaseFinalAborted }
 
@@ -149,7 +154,7 @@ func (f *Fold) takeEpoch(t *tx) {
 func (f *Fold) account(t *tx) {
 	f.open -= t.size
 	t.size = 0
-	if !t.final() {
+	if !t.settledOnce() {
 		t.size = t.bytes()
 	}
 	f.open += t.size
@@ -177,7 +182,7 @@ func (t *tx) bytes() int {
 	if t.Seal != nil {
 		n += t.Seal.bytes() + t.Seal.inline()
 	}
-	return n
+	return n + t.Past.bytes()
 }
 
 func wantBytes(wants []Want) int {

@@ -189,7 +189,7 @@ const (
 	WeakenOlderOnly          Weaken = 1 << iota // 1a: a touch looks at older transactions only
 	WeakenPiecewise                             // 1b: a touch is granted scope by scope, waiting ones claim nothing
 	WeakenWaitDie                               // 1c: the older waits for the younger
-	WeakenNoFullRetry                           // 1d: a successor does not ask for the whole footprint (the explorer reads it)
+	WeakenNoFullRetry                           // 1d: a successor does not ask for all (the explorer reads it)
 	WeakenDirtyRead                             // 2: the seal does not ask for its footprint once more
 	WeakenSettleNoWrite                         // 3a: a settlement is not a write
 	WeakenNoBase                                // 5a: an unknown transaction's base is not compared with the floor
@@ -199,7 +199,7 @@ const (
 	WeakenExpectNoFloor                         // 5e: an expected version needs no floor
 	WeakenReadCovers                            // 7d: a read grant answers a touch for writing
 	WeakenRetractReadersOnly                    // 7a: a cone takes readers only, not those that overwrote
-	WeakenRetractAtOnce                         // 7b: a retraction refuses nobody that holds, claims or waits for its scopes
+	WeakenRetractAtOnce                         // 7b: a retraction refuses nobody that has its scopes
 	WeakenTurnNoWait                            // 7c: a turn does not wait for decided holders outside the cone
 	WeakenTurnAnyOrder                          // 5.4: turns go the oldest first
 )

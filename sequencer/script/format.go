@@ -87,6 +87,7 @@ func (l *line) payload(in *sequencer.Intent) {
 	case sequencer.IntentJoin:
 		if missing = in.Join == nil; !missing {
 			l.text("id", in.Join.ID)
+			l.whenf(in.Join.Logic != 0, "logic=%d", in.Join.Logic)
 		}
 	case sequencer.IntentSelect:
 		if missing = in.Select == nil; !missing {
@@ -250,16 +251,34 @@ func shard(w sequencer.ShardWrite) string {
 	if w.Type != "" {
 		out += ";type=" + name(w.Type)
 	}
-	if r := w.Ref; r != nil {
-		out += fmt.Sprintf(";ref=%d/%d/%d/%x", r.Partition, r.Offset, r.Size, r.SHA256)
+	if w.Ref != nil {
+		out += ";ref=" + ref(w.Ref)
 	}
 	if x := w.Expect; x != nil {
-		out += fmt.Sprintf(";expect=%d", x.Version)
-		if x.View != Now {
-			out += fmt.Sprintf("@%d", x.View)
+		out += fmt.Sprintf(";expect=%d", x.Version) + at(x.View)
+	}
+	if x := w.Former; x != nil {
+		out += fmt.Sprintf(";former=%d", x.Version) + at(x.View)
+		if x.Content != nil {
+			out += ";was=" + strconv.Quote(string(x.Content))
+		}
+		if x.Type != "" {
+			out += ";was-type=" + name(x.Type)
+		}
+		if x.Ref != nil {
+			out += ";was-ref=" + ref(x.Ref)
 		}
 	}
 	return out
+}
+
+func ref(r *sequencer.Ref) string {
+	return fmt.Sprintf("%d/%d/%d/%x", r.Partition, r.Offset, r.Size, r.SHA256)
+}
+
+// at is the view of a version, where it is not that of now.
+func at(view sequencer.Seq) string {
+	return mark(view != Now, fmt.Sprintf("@%d", view))
 }
 
 func eager(c sequencer.Class) bool {

@@ -24,8 +24,14 @@ func FormatOutcome(o *sequencer.Outcome) string {
 	l.whenf(o.Kind == sequencer.OutcomeAdopted, "by=%s", name(o.Agent))
 	l.whenf(o.Server != "", "server=%s", name(o.Server))
 	l.whenf(o.Rules != nil, "version=%d", o.RulesVersion)
+	if o.Rules != nil && o.Rules.Logic > 1 {
+		l.add("logic=%d", o.Rules.Logic)
+	}
 	l.why(o)
 	l.whenf(len(o.May) > 0, "may=%s", join(o.May, want))
+	l.whenf(o.Retraction != "" && o.Retraction != o.Tx, "of=%s", txName(o.Retraction))
+	l.whenf(len(o.Cone) > 0, "cone=%s", join(o.Cone, txName))
+	l.whenf(o.Kind == sequencer.OutcomeTurn && o.Incarnation == 0, "orphan")
 	for _, h := range o.Added {
 		l.word("+" + hold(h))
 	}
@@ -34,6 +40,11 @@ func FormatOutcome(o *sequencer.Outcome) string {
 	}
 	for _, w := range o.Writes {
 		l.word(write(w, o))
+	}
+	if o.Retraction != "" {
+		for _, w := range o.Shards {
+			l.word("restored=" + shard(w) + mark(w.Absent, ";absent"))
+		}
 	}
 	l.whenf(len(o.RestsOn) > 0, "rests-on=%s", join(o.RestsOn, txName))
 	l.whenf(len(o.Residue) > 0, "residue=%s", join(o.Residue, txName))

@@ -33,6 +33,8 @@ func (r *reader) ofKind(key, value string) (known bool, err error) {
 	case in.Join != nil && key == "id":
 		in.Join.ID, err = unquote(value)
 		return true, err
+	case in.Join != nil && key == "logic":
+		return true, number(value, &in.Join.Logic)
 	case in.Select != nil && key == "group":
 		in.Select.Group, err = unquote(value)
 		return true, err
@@ -219,8 +221,15 @@ func shardOf(s *sequencer.Seal, value string) error {
 			if viewed && err == nil {
 				err = number(view, &w.Expect.View)
 			}
+		case "former":
+			version, view, viewed := strings.Cut(value, "@")
+			w.Former = &sequencer.Former{View: Now}
+			err = number(version, &w.Former.Version)
+			if viewed && err == nil {
+				err = number(view, &w.Former.View)
+			}
 		default:
-			return errors.New("a shard write has text, type, ref or expect")
+			return formerOf(w.Former, key, value)
 		}
 		return err
 	})
@@ -231,6 +240,25 @@ func shardOf(s *sequencer.Seal, value string) error {
 	w.Scope = sequencer.Scope(text)
 	s.Shards = append(s.Shards, w)
 	return err
+}
+
+// formerOf reads what stood in a shard, after former.
+func formerOf(x *sequencer.Former, key, value string) (err error) {
+	switch {
+	case x == nil:
+	case key == "was":
+		var text string
+		text, err = unquote(value)
+		x.Content = []byte(text)
+		return err
+	case key == "was-type":
+		x.Type, err = unquote(value)
+		return err
+	case key == "was-ref":
+		x.Ref, err = refOf(value)
+		return err
+	}
+	return errors.New("a shard write has text, type, ref, expect or former; after former was, was-type or was-ref")
 }
 
 func refOf(text string) (*sequencer.Ref, error) {

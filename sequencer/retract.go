@@ -1,0 +1,324 @@
+package sequencer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// maxCone bounds the members of one retraction: each makes outcomes of one step.
+const maxCone = 256
+
+// noRetraction is what logic 1 answers, word for word: it is in the chains of old logs.
+const noRetraction = "this version does not retract"
+
+// retraction is one that was accepted: it is queued until it starts, and runs until its cone is undone.
+type retraction struct {
+	RetractionState
+	size int // bytes accounted for it
+}
+
+func (r *retraction) running() bool { return len(r.Cone) > 0 }
+
+func (r *retraction) clone() RetractionState {
+	s := r.RetractionState
+	s.Ground = slices.Clone(s.Ground)
+	return s
+}
+
+func (r *retraction) scope(s Scope) *ConeScope {
+	i, found := slices.BinarySearchFunc(r.Ground, s, func(g ConeScope, s Scope) int { return cmp.Compare(g.Scope, s) })
+	if !found {
+		return nil
+	}
+	return &r.Ground[i]
+}
+
+// accountRetraction brings the bytes kept for a retraction up to date.
+func (f *Fold) accountRetraction(r *retraction) {
+	f.undoing -= r.size
+	r.size = 32 + len(r.Tx)
+	for _, id := range r.Cone {
+		r.size += 4 + len(id)
+	}
+	for _, g := range r.Ground {
+		r.size += 16 + len(g.Scope) + len(g.Writer.Tx)
+		if g.Shard != nil {
+			r.size += g.Shard.bytes()
+		}
+	}
+	f.undoing += r.size
+}
+
+// applyRetract accepts a retraction, which starts in this step or later.
+func (f *Fold) applyRetract(t *tx, in *Intent) {
+	q := f.queuedRetraction(t.ID)
+	switch {
+	case !f.retracts():
+		f.refuse(in, t, finding{code: CodeUnknownIntent, detail: noRetraction})
+	case t.undecided() || t.aborted():
+		f.refuse(in, t, finding{code: CodeNotCommitted, detail: "the transaction is not committed"})
+	case t.Phase == PhaseRetracted:
+		t.answer(in, t.Past.Undone)
+		f.repeat(t.Past.Undone)
+	case t.Retraction != "":
+		q = f.retractions[0]
+		fallthrough
+	case q != nil:
+		t.answer(in, q.Seq)
+		f.repeat(q.Seq)
+	case t.Past == nil || t.Decision <= f.horizon:
+		f.refuse(in, t, finding{code: CodeTooOld, detail: "the transaction was decided before the undo horizon"})
+	case len(f.coneOf(t).members) > maxCone:
+		f.refuse(in, t, f.coneTooLarge())
+	default:
+		f.acceptRetraction(t, in)
+	}
+}
+
+func (f *Fold) coneTooLarge() finding {
+	return finding{code: CodeLimit, detail: fmt.Sprintf("more than %d transactions follow from this one", maxCone)}
+}
+
+func (f *Fold) acceptRetraction(t *tx, in *Intent) {
+	t.answer(in, 0)
+	r := &retraction{RetractionState: RetractionState{Tx: t.ID}}
+	running := len(f.retractions) > 0 && f.retractions[0].running()
+	f.retractions = append(f.retractions, r)
+	f.accountRetraction(r)
+	if t.final() && !running {
+		return // it starts in this step
+	}
+	o := Outcome{Kind: OutcomeRetracting, Retraction: t.ID}
+	if !t.final() {
+		o.BlockedBy = append(o.BlockedBy, Blocker{Tx: t.ID, Why: t.why("settlement")})
+	}
+	if running {
+		o.BlockedBy = append(o.BlockedBy, Blocker{Tx: f.retractions[0].Tx, Why: "retraction"})
+	}
+	r.Seq = f.emitTx(t, o)
+	t.answer(in, r.Seq)
+}
+
+// queuedRetraction returns the accepted retraction of a transaction, queued or running, or nil.
+func (f *Fold) queuedRetraction(id TxID) *retraction {
+	for _, r := range f.retractions {
+		if r.Tx == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// advanceRetractions gives turns, and starts the next retraction when none runs.
+func (f *Fold) advanceRetractions() {
+	for len(f.retractions) > 0 {
+		if r := f.retractions[0]; r.running() {
+			if !f.advanceCone(r) {
+				return
+			}
+			f.dropRetraction(r)
+			continue
+		}
+		i := slices.IndexFunc(f.retractions, func(r *retraction) bool { return f.txs[r.Tx].final() })
+		if i < 0 {
+			return
+		}
+		f.startRetraction(f.retractions[i])
+	}
+}
+
+func (f *Fold) dropRetraction(r *retraction) {
+	f.undoing -= r.size
+	f.retractions = slices.DeleteFunc(f.retractions, func(q *retraction) bool { return q == r })
+}
+
+// startRetraction takes the cone: its members count again as decided and not final, and what undecided transactions
+// would lose with it is refused in this step.
+func (f *Fold) startRetraction(r *retraction) {
+	root := f.txs[r.Tx]
+	c := f.coneOf(root)
+	if len(c.members) > maxCone { // it has grown while it was queued
+		f.refuseRetraction(r, f.coneTooLarge())
+		return
+	}
+	r.Ground = c.ground(f)
+	for _, m := range c.members {
+		r.Cone = append(r.Cone, m.ID)
+	}
+	f.retractions = slices.DeleteFunc(f.retractions, func(q *retraction) bool {
+		if _, in := c.why[f.txs[q.Tx]]; !in {
+			return false
+		}
+		if q != r {
+			f.undoing -= q.size // it is undone with this one
+		}
+		return true
+	})
+	f.retractions = slices.Insert(f.retractions, 0, r)
+	f.accountRetraction(r)
+	for _, m := range c.members {
+		f.enterCone(m, r)
+	}
+	seq := f.emitTx(root, Outcome{Kind: OutcomeRetracting, Intent: root.retractID(), Agent: root.Agent,
+		Incarnation: root.Owner, Retraction: r.Tx, Cone: r.Cone})
+	if r.Seq == 0 {
+		r.Seq = seq
+	}
+	a := root.answered(IntentRetract)
+	root.remember(Answer{IntentRetract, a.Incarnation, a.N, r.Seq})
+	for _, m := range c.members {
+		if m != root {
+			f.emitTx(m, Outcome{Kind: OutcomeRetracting, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx})
+		}
+	}
+	f.refuseUnder(c)
+}
+
+func (t *tx) retractID() string {
+	in := Intent{Kind: IntentRetract, Tx: t.ID, N: t.answered(IntentRetract).N}
+	return in.ID()
+}
+
+// enterCone brings a member back: it holds what it wrote, and the live sidecar of its agent owns its compensation.
+func (f *Fold) enterCone(m *tx, r *retraction) {
+	m.Retraction = r.Tx
+	f.undone = append(f.undone, m)
+	if m.final() {
+		m.Phase = PhaseRetracting
+	}
+	if f.sidecars.live(m.Owner) == nil {
+		m.Owner = 0
+		if sc := f.sidecars.ofAgent(m.Agent); sc != nil {
+			m.Owner = sc.Incarnation
+		}
+	}
+	f.holdWritten(m, nil)
+}
+
+// holdWritten holds for a member of a cone what it wrote, against everybody; but for what it holds already.
+func (f *Fold) holdWritten(m *tx, held []Hold) {
+	for _, h := range m.writtenHolds() {
+		if !slices.Contains(held, h) {
+			f.hold(m, h)
+		}
+	}
+}
+
+// writtenHolds are the holds that a member of a cone has beyond those it is not settled without.
+func (t *tx) writtenHolds() []Hold {
+	var out []Hold
+	for _, w := range t.Past.Writes {
+		if h := (Hold{w.Scope, Granted, WriteAccess}); !slices.Contains(t.Grants, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// refuseUnder aborts the undecided transactions that hold, claim or wait for what the cone wrote, at every level, and
+// those that read from it.
+func (f *Fold) refuseUnder(c *cone) {
+	open := f.inOrder((*tx).undecided)
+	slices.SortStableFunc(open, func(a, b *tx) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	for _, t := range open {
+		why := f.bindsUnder(t, c)
+		if !why.found() && t.Phase == PhaseSealed {
+			why = f.readUnder(t, c)
+		}
+		if why = f.enforced(t, why); why.found() {
+			f.abort(t, why)
+		}
+	}
+}
+
+// bindsUnder finds the scope of a cone that a transaction holds, claims or waits for.
+func (f *Fold) bindsUnder(t *tx, c *cone) (why finding) {
+	if f.weaken.has(WeakenRetractAtOnce) {
+		return why
+	}
+	for _, h := range f.boundBy(t) {
+		c.written.visit(h, func(_ Scope, m *tx) bool {
+			if !why.found() || m.Decision > why.moved.Seq {
+				why = finding{code: CodeCascade, scope: h, moved: Writer{Seq: m.Decision, Tx: m.ID},
+					detail: "a retraction takes back what was written at a scope that it holds, claims or waits for"}
+			}
+			return true
+		})
+		if why.found() {
+			break
+		}
+	}
+	return why
+}
+
+// boundBy are the scopes that an undecided transaction holds, claims or waits for, sorted.
+func (f *Fold) boundBy(t *tx) []Scope {
+	var out []Scope
+	for _, g := range t.Grants {
+		out = append(out, g.Scope)
+	}
+	wants := t.May
+	if t.Phase == PhaseSealed {
+		wants = nil
+		out = append(out, f.claimedBySeal(t)...)
+	}
+	for _, w := range wants {
+		out = append(out, w.Scope)
+	}
+	if t.Waiting != nil {
+		for _, w := range t.Waiting.Wants {
+			out = append(out, w.Scope)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// readUnder finds the member of a cone, the most recent one, that a sealed transaction has read from.
+func (f *Fold) readUnder(t *tx, c *cone) finding {
+	for _, m := range c.members {
+		if slices.Contains(t.RestsOn, m.ID) || slices.ContainsFunc(t.Seal.Reads, func(r Read) bool {
+			return m.showed(r.Scope, r.View)
+		}) {
+			return finding{code: CodeCascade, moved: Writer{Seq: m.Decision, Tx: m.ID}, level: A3,
+				detail: "it read from a transaction that is retracted"}
+		}
+	}
+	return finding{}
+}
+
+// refuseRetraction gives up an accepted retraction that has not started.
+func (f *Fold) refuseRetraction(r *retraction, why finding) {
+	t := f.txs[r.Tx]
+	f.dropRetraction(r)
+	seq := f.emitTx(t, Outcome{Kind: OutcomeRefused, Intent: t.retractID(), Code: why.code, Detail: why.detail})
+	a := t.answered(IntentRetract)
+	t.remember(Answer{IntentRetract, a.Incarnation, a.N, seq})
+}
+
+// giveUpRetraction refuses the first queued retraction that keeps more of the past than the rules allow.
+func (f *Fold) giveUpRetraction() bool {
+	for _, r := range f.retractions {
+		if !r.running() && f.txs[r.Tx].Decision <= f.horizon {
+			f.refuseRetraction(r, finding{code: CodeTooOld,
+				detail: "the retraction has waited while the workspace's past grew to what its rules allow"})
+			return true
+		}
+	}
+	return false
+}
+
+// restoreRetractions files retractions and contents as a state has them.
+func (f *Fold) restoreRetractions(st *State) {
+	for _, s := range st.Retractions {
+		r := &retraction{RetractionState: s}
+		r.Ground = slices.Clone(s.Ground)
+		f.retractions = append(f.retractions, r)
+		f.accountRetraction(r)
+	}
+	f.shards.forgotten = st.Unversioned
+	for _, v := range st.Versions {
+		f.shards.put(v)
+	}
+}

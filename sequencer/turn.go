@@ -1,0 +1,124 @@
+package sequencer
+
+import "slices"
+
+// advanceCone gives the members of a running retraction their turns, the most recent first, and reports whether all of
+// it is undone. A member that no sidecar has to compensate is settled in its turn by the fold.
+func (f *Fold) advanceCone(r *retraction) bool {
+	for {
+		m := f.nextMember(r)
+		switch {
+		case m == nil:
+			return true
+		case r.Turn != 0, m.Phase != PhaseRetracting, f.heldOutside(m):
+			return false
+		case m.Past.Effects:
+			r.Turn = f.emitTx(m, Outcome{Kind: OutcomeTurn, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx})
+			return false
+		}
+		f.undo(m, r, &Settle{})
+	}
+}
+
+// nextMember is the one whose turn it is, or comes next; nil: all had it.
+func (f *Fold) nextMember(r *retraction) *tx {
+	for i := range r.Cone {
+		id := r.Cone[i]
+		if f.weaken.has(WeakenTurnAnyOrder) {
+			id = r.Cone[len(r.Cone)-1-i]
+		}
+		if m := f.txs[id]; m != nil && m.Phase != PhaseRetracted {
+			return m
+		}
+	}
+	return nil
+}
+
+// heldOutside: a decided transaction outside the cone holds what a member wrote; its settlement comes first, else it
+// would put back what the member wrote.
+func (f *Fold) heldOutside(m *tx) (held bool) {
+	if f.weaken.has(WeakenTurnNoWait) {
+		return false
+	}
+	for _, w := range m.Past.Writes {
+		f.holds.visit(w.Scope, func(_ Scope, b *bound) bool {
+			held = held || !b.t.undecided() && b.t.Retraction != m.Retraction
+			return !held
+		})
+	}
+	return held
+}
+
+// settleTurn takes the settlement of a member of a cone: its compensation, when its turn has come.
+func (f *Fold) settleTurn(m *tx, in *Intent) {
+	r := f.retractions[0]
+	switch {
+	case r.Turn == 0 || f.nextMember(r) != m:
+		f.refuse(in, m, finding{code: CodeNotDecided, detail: "the transaction's turn in the retraction has not come"})
+	case m.Owner != in.Incarnation:
+		f.refuse(in, m, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})
+	default:
+		m.answer(in, f.undo(m, r, in.Settle))
+	}
+}
+
+// undo settles a member's turn. It is a write of all that the member wrote: each scope goes back to the writer that
+// stands, each shard to that one's content, as a new version. What could not be made clean is residue.
+func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
+	seq := f.seq + 1
+	o := Outcome{Kind: OutcomeSettled, Final: true, Retraction: r.Tx}
+	unclean := slices.ContainsFunc(s.Effects, func(e Settled) bool { return e.Result != ResultClean })
+	if !f.weaken.has(WeakenSettleNoWrite) {
+		o.Writes = f.write(m, m.undoneScopes(s), func(scope Scope, former Writer) Writer {
+			g := r.scope(scope)
+			switch {
+			case s.unclean(scope), g != nil && g.Unknown:
+				return Writer{Seq: seq, Tx: m.ID, Residue: true}
+			case former.Residue && !slices.Contains(r.Cone, former.Tx):
+				return former // of one that was aborted meanwhile
+			case g != nil:
+				return g.Writer
+			case slices.Contains(r.Cone, former.Tx):
+				return Writer{}
+			}
+			return former
+		})
+	}
+	for _, w := range m.Past.Writes {
+		if g := r.scope(w.Scope); w.Shard && g.Unknown {
+			unclean = true
+		} else if w.Shard && g.Shard != nil {
+			v := *g.Shard
+			g.Shard = nil
+			o.Shards = append(o.Shards, ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref,
+				Absent: v.Absent})
+			v.Seq, v.Tx = seq, g.Writer.Tx
+			f.shards.put(v)
+		}
+	}
+	if unclean {
+		m.Unclean = true
+		o.Residue = []TxID{m.ID}
+	}
+	for _, h := range m.writtenHolds() {
+		f.release(m, h)
+	}
+	m.Phase, m.Past.Undone, r.Turn = PhaseRetracted, seq, 0
+	f.emitTx(m, o)
+	f.accountRetraction(r)
+	f.account(m)
+	return seq
+}
+
+// undoneScopes are the scopes that a turn writes: what the member wrote, and what its compensation names besides.
+func (t *tx) undoneScopes(s *Settle) []Scope {
+	var out []Scope
+	for _, w := range t.Past.Writes {
+		out = append(out, w.Scope)
+	}
+	for _, e := range s.Effects {
+		out = append(out, e.Scopes...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
