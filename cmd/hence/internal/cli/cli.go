@@ -44,6 +44,7 @@ type grammar struct {
 	Tail        tailCmd        `cmd:"" help:"Follow a workspace's decisions."`
 	Explain     explainCmd     `cmd:"" help:"Say why a transaction waits, was refused or was committed."`
 	Demo        demoCmd        `cmd:"" help:"Watch agents settle real work in one order, and check it."`
+	Policy      policyCmd      `cmd:"" help:"Check, test, explain and fuzz a policy file."`
 	Sim         simCmd         `cmd:"" help:"Run the fold through simulated crashes and losses, and check it."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a sidecar or a processor whether it is ready; exit 0 or 1."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
