@@ -136,7 +136,7 @@ func (s *session) findOwed(ctx context.Context, inc sequencer.Seq) {
 			if seen, ok := s.view.transaction(r.Tx); r.Owner != inc || r.Decision > inc || ok && seen.final {
 				continue // another's, of this session, or settled since
 			}
-			s.owe(r.Tx, r.Decision, r.Phase == sequencer.PhaseCommitted, true)
+			s.take(s.owe(r.Tx, r.Decision, false, false), r)
 		}
 		if len(rows) == maxUnsettled {
 			return errors.New("there are more")

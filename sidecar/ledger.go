@@ -214,7 +214,7 @@ func (l *ledger) records() ([]journalRecord, error) {
 		if err := add(recordBegun, l.txs[id]); err != nil {
 			return nil, err
 		}
-		for _, p := range l.txs[id].unfinished() {
+		for _, p := range l.txs[id].effects {
 			if err := add(recordEffect, p); err != nil {
 				return nil, err
 			}

@@ -81,15 +81,7 @@ func (l *ledger) settle(t *txRecord) {
 	}
 }
 
-// unfinished are the calls that a later process may still have to settle.
-func (t *txRecord) unfinished() []*gate.Progress {
-	if t.Decided != nil && t.Decided.Final {
-		return nil
-	}
-	return t.effects
-}
-
-// strip keeps of the calls of a settled transaction what a list of them shows.
+// strip keeps of the calls of a settled transaction what a list of them shows. A retraction finds the rest in the log.
 func (t *txRecord) strip() {
 	for i, p := range t.effects {
 		light := *p

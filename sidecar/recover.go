@@ -3,80 +3,148 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
-// learn finds out how a transaction was decided whose decision this view has not seen.
-func (s *session) learn(ctx context.Context, d *debt) error {
+// observeTurn: a member of a retraction's cone that is this sidecar's to settle is to be undone now; s.mu is held.
+func (s *session) observeTurn(o *sequencer.Outcome) {
+	if o.Kind != sequencer.OutcomeTurn || o.Incarnation != s.incarnation {
+		return
+	}
+	d := s.owe(o.Tx, o.Seq, true, true)
+	d.turn, d.waited, d.tries = true, false, 0
+}
+
+// learn finds out what is owed of a transaction that was adopted. gone: nothing is, or nothing yet.
+func (s *session) learn(ctx context.Context, d *debt) (gone bool, err error) {
 	s.mu.Lock()
 	known := d.known
 	s.mu.Unlock()
 	if known {
-		return nil
+		return false, nil
 	}
-	committed := false
-	if seen, ok := s.view.transaction(d.tx); ok && seen.decision != nil {
-		committed = seen.decision.Kind == sequencer.OutcomeCommitted
-	} else {
-		c, err := s.events.Closure(ctx, s.workspace, d.tx, 1)
-		if err != nil {
-			return fmt.Errorf("find out how %s was decided: %w", d.tx, err)
-		}
-		if len(c.Rows) == 0 || c.Rows[0].Status != "committed" && c.Rows[0].Status != "aborted" {
-			return fmt.Errorf("find out how %s was decided: the tables do not know it yet", d.tx)
-		}
-		committed = c.Rows[0].Status == "committed"
+	agent, _, _ := ownerOf(d.tx)
+	rows, through, err := s.events.Unsettled(ctx, s.workspace, agent, maxUnsettled)
+	if err != nil && !errors.Is(err, streams.ErrTruncated) {
+		return false, fmt.Errorf("find out how %s was decided: %w", d.tx, err)
+	}
+	if through < d.seq {
+		return false, fmt.Errorf("find out how %s was decided: the answer is older than the adoption", d.tx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d.committed, d.known = committed, true
-	return nil
+	for _, r := range rows {
+		if r.Tx == d.tx {
+			return !s.take(d, r), nil
+		}
+	}
+	if err == nil {
+		delete(s.debts, d.tx) // it is final
+	}
+	return true, err
+}
+
+// take notes what is owed of a transaction. A member of a cone whose turn has not come is owed nothing yet: the view
+// shows when it comes. s.mu is held.
+func (s *session) take(d *debt, r topology.Unsettled) bool {
+	d.committed, d.known = r.Phase != sequencer.PhaseAborted, true
+	if r.Phase != sequencer.PhaseRetracting {
+		return true
+	}
+	if d.turn = d.turn || r.Turn != 0; !d.turn {
+		delete(s.debts, d.tx)
+	}
+	return d.turn
 }
 
 // owed is what is known of a transaction's calls, and the ground on which they are settled here: the incarnation that
 // made them, alive; whoever holds its whole journal, whose process is dead; or only the log.
 func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
-	effects, known, foreign := s.delivery.owed(d.tx)
-	if known && !foreign {
+	effects, kept := s.delivery.owed(d.tx)
+	if kept.known && !kept.foreign && (len(effects) > 0 || !d.turn) {
 		claim := gate.ClaimSuccessor
 		if _, issuer, ok := ownerOf(d.tx); ok && issuer == inc {
 			claim = gate.ClaimOwn
+		}
+		if kept.stripped {
+			return s.refill(ctx, d.tx, effects, claim)
 		}
 		return effects, claim, nil
 	}
 	s.mu.Lock()
 	d.stranger = true
 	s.mu.Unlock()
-	if known {
+	if len(effects) > 0 {
 		return effects, gate.ClaimStranger, nil
 	}
-	events, err := s.events.Effects(ctx, s.workspace, d.tx)
-	if err != nil {
-		return nil, gate.ClaimStranger, fmt.Errorf("read what %s did from the log: %w", d.tx, err)
-	}
-	effects, err = s.fromLog(d.tx, events)
+	effects, err := s.logged(ctx, d.tx)
 	if err != nil {
 		return nil, gate.ClaimStranger, err
 	}
-	for i := range effects {
-		if err := s.delivery.issue(&effects[i]); err != nil {
-			return nil, gate.ClaimStranger, err
-		}
-	}
-	return effects, gate.ClaimStranger, nil
+	return effects, gate.ClaimStranger, s.keep(effects)
 }
 
-// owed are a transaction's calls as the journal has them; foreign: they were taken from the log before.
-func (d *delivery) owed(id sequencer.TxID) (out []gate.Progress, known, foreign bool) {
+// logged are a transaction's calls as the log has them.
+func (s *session) logged(ctx context.Context, id sequencer.TxID) ([]gate.Progress, error) {
+	events, err := s.events.Effects(ctx, s.workspace, id)
+	if err != nil {
+		return nil, fmt.Errorf("read what %s did from the log: %w", id, err)
+	}
+	return s.fromLog(id, events)
+}
+
+// keep puts calls into the journal, so that marks can be made on them.
+func (s *session) keep(effects []gate.Progress) error {
+	for i := range effects {
+		if err := s.delivery.issue(&effects[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refill gives the calls of a settled transaction, which is to be undone after all, their arguments and answers back.
+// What was marked on them is still in the journal.
+func (s *session) refill(ctx context.Context, id sequencer.TxID, kept []gate.Progress,
+	claim gate.Claim) ([]gate.Progress, gate.Claim, error) {
+	logged, err := s.logged(ctx, id)
+	if err != nil {
+		return nil, claim, err
+	}
+	for i := range kept {
+		p := &kept[i]
+		at := slices.IndexFunc(logged, func(l gate.Progress) bool { return l.Index == p.Index })
+		if at < 0 {
+			return nil, claim, fmt.Errorf("the log has no call %d of %s any more", p.Index, id)
+		}
+		p.Args = logged[at].Args
+		if p.Answer != nil && logged[at].Answer != nil {
+			p.Answer = logged[at].Answer
+		}
+	}
+	return kept, claim, s.keep(kept)
+}
+
+// kept says what a journal has of a transaction: nothing; only what was taken from the log before; or the calls, perhaps
+// without their arguments, since it was settled.
+type kept struct{ known, foreign, stripped bool }
+
+// owed are a transaction's calls as the journal has them.
+func (d *delivery) owed(id sequencer.TxID) (out []gate.Progress, k kept) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out, known = d.ledger.effectsOf(id)
-	return out, known, known && d.ledger.txs[id].Foreign
+	out, k.known = d.ledger.effectsOf(id)
+	k.foreign = k.known && d.ledger.txs[id].Foreign
+	k.stripped = slices.ContainsFunc(out, func(p gate.Progress) bool { return p.Args == nil })
+	return out, k
 }
 
 // fromLog folds a transaction's events into what is known of its calls. Of two calls with one index the last counts:
@@ -192,13 +260,3 @@ func (s *session) cannot(effects []gate.Progress, did bool) error {
 }
 
 func (s *session) stopped() bool { return s.tasks.ctx.Err() != nil }
-
-// claimJoined takes over what the join has made this sidecar's; s.mu is held. The join lists it.
-func (s *session) claimJoined(o *sequencer.Outcome) {
-	for _, id := range o.RestsOn {
-		s.owe(id, o.Seq, true, true)
-	}
-	for _, id := range o.Residue {
-		s.owe(id, o.Seq, false, true)
-	}
-}

@@ -55,6 +55,7 @@ type session struct {
 	moved          []sequencer.Scope
 	count          uint64
 	debts          map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
+	settles        uint32                   // settle intents of this process
 	settling       int                      // of them are being settled
 	orphans        orphans
 	pings          uint32        // questions that only confirm the lease
@@ -88,6 +89,7 @@ func (s *session) observe(o *sequencer.Outcome) []string {
 		s.observeDebt(o)
 	}
 	s.observeOrphans(o)
+	s.observeTurn(o)
 	if len(o.Writes)+len(o.Shards) > 0 {
 		keys = s.observeWrites(o, keys)
 	}
@@ -100,7 +102,6 @@ func (s *session) observeJoin(o *sequencer.Outcome) {
 	}
 	if o.Intent == joinIntent(s.joinID) {
 		s.joined = o.Seq
-		s.claimJoined(o)
 		return
 	}
 	if s.incarnation != 0 && o.Seq > s.incarnation {

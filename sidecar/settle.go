@@ -23,6 +23,7 @@ type debt struct {
 	seq       sequencer.Seq // from which on it is owed: of the decision, the join or the adoption
 	committed bool
 	known     bool          // committed says how the transaction was decided
+	turn      bool          // it was committed, is in a retraction's cone, and its turn to be undone has come
 	stranger  bool          // what ran is known from the log only
 	waited    bool          // notBefore is set
 	tries     int           // of the settlement
@@ -126,7 +127,7 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 	if err := s.view.reach(ctx, d.seq); err != nil {
 		return err
 	}
-	if err := s.learn(ctx, d); err != nil {
+	if gone, err := s.learn(ctx, d); gone || err != nil {
 		return err
 	}
 	effects, claim, err := s.owed(ctx, d, inc)
@@ -162,7 +163,7 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 	if err := s.stretchLease(ctx, min(takes, s.longestCall())); err != nil {
 		return gate.Settlement{}, err
 	}
-	if d.committed {
+	if d.committed && !d.turn {
 		return s.engine.Release(ctx, effects, claim)
 	}
 	return s.engine.Undo(ctx, effects, claim)
@@ -171,7 +172,8 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 // appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.
 func (s *session) appendSettlement(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
 	s.mu.Lock()
-	d.n++
+	s.settles++ // of one transaction and incarnation the log takes greater numbers only, also for its later turn
+	d.n = s.settles
 	d.refused = nil
 	in := d.intent(s)
 	s.mu.Unlock()

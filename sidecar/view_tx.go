@@ -33,6 +33,8 @@ func (v *view) note(o *sequencer.Outcome) {
 		t.waiting = brief(o)
 	case sequencer.OutcomeGranted:
 		t.waiting = nil
+	case sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
+		t.final = false // until its turn is settled
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 		t.decision, t.waiting = brief(o), nil
 	}
