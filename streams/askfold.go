@@ -11,7 +11,13 @@ import (
 )
 
 // Questions to a workspace's fold: what they say is exact, as of the seq that the owner has decided.
-const askUnsettled = "hence.v1.ask.unsettled"
+const (
+	askUnsettled = "hence.v1.ask.unsettled"
+	askCone      = "hence.v1.ask.cone"
+)
+
+// maxConeMembers is how many members of a cone are told; the fold accepts fewer.
+const maxConeMembers = maxAnswerRows
 
 // errNotOurs leaves a question to the process that owns the workspace.
 var errNotOurs = errors.New("the workspace is not ours")
@@ -21,7 +27,7 @@ func (s *seqProcessor) answerFold(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for subject, reply := range map[string]func(*sequencer.Replica, question) ([]byte, error){
-		askUnsettled: unsettledOf,
+		askUnsettled: unsettledOf, askCone: coneOf,
 	} {
 		wg.Go(func() {
 			s.answer(ctx, s.nats.conn, subject, func(_ *tableStore, q question) ([]byte, error) {
@@ -74,4 +80,31 @@ func (c *Client) Unsettled(ctx context.Context, workspace, agent string, limit i
 		err = fmt.Errorf("unsettled transactions of %s: %w: these are the first %d", workspace, ErrTruncated, len(list.Rows))
 	}
 	return list.Rows, list.Through, err
+}
+
+// coneOf says what a retraction would undo now. When it does not fit into an answer, the most recent are told.
+func coneOf(replica *sequencer.Replica, q question) ([]byte, error) {
+	c := topology.ConeIn(replica.Fold(), sequencer.TxID(q.what))
+	c.Members = c.Members[:min(len(c.Members), q.limit)]
+	for {
+		b, err := topology.EncodeCone(c)
+		if err != nil || len(b) <= maxAnswerBytes || len(c.Members) == 0 {
+			return b, err
+		}
+		c.Members = c.Members[:len(c.Members)/2]
+	}
+}
+
+// Cone is the dry run of a retraction: what it would undo now, as of the seq that the answer names, and why each of it.
+// Its Code says what a retraction would be refused with. It fails with ErrNoAnswer when nobody owns the workspace.
+func (c *Client) Cone(ctx context.Context, workspace string, tx sequencer.TxID) (*topology.Cone, error) {
+	b, err := c.ask(ctx, askCone, workspace, string(tx), maxConeMembers)
+	if err != nil {
+		return nil, fmt.Errorf("cone of %s: %w", tx, err)
+	}
+	cone, err := topology.DecodeCone(b)
+	if err != nil {
+		return nil, fmt.Errorf("cone of %s: %w", tx, err)
+	}
+	return cone, nil
 }

@@ -94,6 +94,9 @@ func (w *world) frontierByHand(workspace string) map[sequencer.Scope]topology.Fr
 		}
 		for _, s := range o.Shards {
 			change(s.Scope, func(r *topology.FrontierRow) {
+				if r.Shard = nil; s.Absent {
+					return
+				}
 				r.Shard = &topology.ShardRow{Scope: s.Scope, Version: seq, Writer: r.Writer, Type: s.Type, Content: s.Content}
 			})
 		}
@@ -159,8 +162,12 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 				for _, x := range o.Writes {
 					r.Writes = append(r.Writes, x.Scope)
 				}
+			case sequencer.OutcomeRetracting:
+				r.Status, r.Retraction = "retracting", o.Retraction
 			case sequencer.OutcomeSettled:
-				r.Status = "settled"
+				if r.Status = "settled"; o.Retraction != "" {
+					r.Status = "retracted"
+				}
 			}
 		})
 	}

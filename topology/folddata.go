@@ -16,6 +16,8 @@ type Unsettled struct {
 	Phase       sequencer.Phase
 	Code        sequencer.Code // of an aborted one
 	Decision    sequencer.Seq
+	Retraction  sequencer.TxID // the retracted transaction whose cone it is in; empty: none
+	Turn        sequencer.Seq  // of the outcome that gave it its turn there; zero: it has not come
 }
 
 // UnsettledList is the answer to a request for them: exact as of one seq.
@@ -30,14 +32,18 @@ type UnsettledList struct {
 // agent is empty.
 func UnsettledIn(st *sequencer.State, agent string, limit int) *UnsettledList {
 	l := &UnsettledList{Workspace: st.Workspace, Through: st.Seq}
+	turn, at := turnIn(st)
 	for i := range st.Txs {
 		t := &st.Txs[i]
-		owed := t.Phase == sequencer.PhaseCommitted || t.Phase == sequencer.PhaseAborted
-		if !owed || agent != "" && t.Agent != agent {
+		if !owed(t.Phase) || agent != "" && t.Agent != agent {
 			continue
 		}
-		l.Rows = append(l.Rows, Unsettled{Tx: t.ID, Agent: t.Agent, Incarnation: t.Incarnation, Owner: t.Owner,
-			Phase: t.Phase, Code: t.Code, Decision: t.Decision})
+		row := Unsettled{Tx: t.ID, Agent: t.Agent, Incarnation: t.Incarnation, Owner: t.Owner, Phase: t.Phase,
+			Code: t.Code, Decision: t.Decision, Retraction: t.Retraction}
+		if t.ID == turn {
+			row.Turn = at
+		}
+		l.Rows = append(l.Rows, row)
 	}
 	slices.SortFunc(l.Rows, func(a, b Unsettled) int { return cmp.Compare(a.Decision, b.Decision) })
 	if len(l.Rows) > limit {
@@ -46,8 +52,30 @@ func UnsettledIn(st *sequencer.State, agent string, limit int) *UnsettledList {
 	return l
 }
 
+// owed reports whether somebody owes a settlement in a phase.
+func owed(p sequencer.Phase) bool {
+	return p == sequencer.PhaseCommitted || p == sequencer.PhaseAborted || p == sequencer.PhaseRetracting
+}
+
+// turnIn is the member of the running retraction that has its turn, and since when; zero: none has.
+func turnIn(st *sequencer.State) (sequencer.TxID, sequencer.Seq) {
+	if len(st.Retractions) == 0 || st.Retractions[0].Turn == 0 {
+		return "", 0
+	}
+	undone := map[sequencer.TxID]bool{}
+	for i := range st.Txs {
+		undone[st.Txs[i].ID] = st.Txs[i].Phase == sequencer.PhaseRetracted
+	}
+	for _, tx := range st.Retractions[0].Cone {
+		if done, remembered := undone[tx]; remembered && !done {
+			return tx, st.Retractions[0].Turn
+		}
+	}
+	return "", 0
+}
+
 func walkUnsettled(w *walker, u *Unsettled) {
-	outer := w.open(7, 7)
+	outer := w.open(9, 9)
 	text(w, &u.Tx)
 	text(w, &u.Agent)
 	number(w, &u.Incarnation)
@@ -55,6 +83,8 @@ func walkUnsettled(w *walker, u *Unsettled) {
 	number(w, &u.Phase)
 	text(w, &u.Code)
 	number(w, &u.Decision)
+	text(w, &u.Retraction)
+	number(w, &u.Turn)
 	w.close(outer)
 }
 
@@ -67,7 +97,7 @@ func walkUnsettledList(w *walker, l *UnsettledList) {
 	w.close(outer)
 }
 
-const unsettledBytes = 8
+const unsettledBytes = 10
 
 // EncodeUnsettled writes the answer to a request for unsettled transactions.
 func EncodeUnsettled(v *UnsettledList) ([]byte, error) {

@@ -62,11 +62,16 @@ func samples(tb testing.TB) (list []sample) {
 	}
 	return append(list,
 		newSample(tb, "residue-1", sampleResidue(), EncodeResidue, DecodeResidue),
+		newSample(tb, "intent-former", sampleFormer(), EncodeIntent, DecodeIntent),
+		newSample(tb, "outcome-retracted", sampleRetracted(), EncodeOutcome, DecodeOutcome),
+		newSample(tb, "decision-retracted", sampleRetracted(), encodeDecision, DecodeCloudEvent),
+		newSample(tb, "replica-2", sampleRetracting(), EncodeReplica, DecodeReplica),
 		newSample(tb, "replica-1", sampleReplica(), EncodeReplica, DecodeReplica),
 		newSample(tb, "frontier_row-1", sampleFrontierRow(), EncodeFrontierRow, DecodeFrontierRow),
 		newSample(tb, "closure_row-1", sampleClosureRow(), EncodeClosureRow, DecodeClosureRow),
 		newSample(tb, "closure_row-2", sampleGrownClosureRow(), EncodeClosureRow, DecodeClosureRow),
 		newSample(tb, "unsettled-1", sampleUnsettled(), EncodeUnsettled, DecodeUnsettled),
+		newSample(tb, "cone-1", sampleCone(), EncodeCone, DecodeCone),
 		newSample(tb, "closure-1", sampleClosure(), EncodeClosure, DecodeClosure),
 		newSample(tb, "snapshot-1", sampleSnapshot(), EncodeSnapshot, DecodeSnapshot))
 }

@@ -128,11 +128,56 @@ func fillSample(o *sequencer.Outcome) {
 		o.Tx, o.Mode, o.Epoch, o.Server, o.Catalogue = "", 0, 0, "mail", sum("tools")
 	case sequencer.OutcomeSelected:
 		o.Group, o.Winner = "g", "tx-b"
+	case sequencer.OutcomeRetracting:
+		o.Retraction, o.Cone = "tx-b", []sequencer.TxID{"tx-c", "tx-b"}
+		o.Added = []sequencer.Hold{{Scope: "card:/4711", Access: sequencer.WriteAccess}}
+	case sequencer.OutcomeTurn:
+		o.Retraction = "tx-a"
 	case sequencer.OutcomeRules:
 		rules := sequencer.DefaultRules()
 		rules.Version, rules.Observe = 1, true
 		o.RulesVersion, o.Rules = 1, &rules
 	}
+}
+
+// sampleFormer is a seal that says what its writes replace, and, for its codec, a join with a logic.
+func sampleFormer() *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: "tx-b", N: 1, Agent: "agent-1", Incarnation: 5, Base: 40,
+		Join: &sequencer.Join{ID: "join-1", Logic: 2},
+		Seal: &sequencer.Seal{Shards: sampleRetracted().Shards}}
+}
+
+// sampleRetracted is the settlement of a retraction's member, with every form that a shard may have in it.
+func sampleRetracted() *sequencer.Outcome {
+	o := &sequencer.Outcome{Workspace: "default", Seq: 60, Offset: 901, Chain: sum("chain"), Time: 12, Floor: 30,
+		Kind: sequencer.OutcomeSettled, Intent: "tx-b:settle:2", Tx: "tx-b", Agent: "agent-1", Incarnation: 5, Epoch: 11,
+		Final: true, Retraction: "tx-a", Writes: []sequencer.Write{{Scope: "shard:/a"}, {Scope: "shard:/b"}}}
+	former := &sequencer.Former{Version: 7, View: 41, Type: "text/plain", Content: []byte("before")}
+	ref := &sequencer.Ref{Partition: 3, Offset: 99, Size: 70_000, SHA256: sum("scan")}
+	o.Shards = []sequencer.ShardWrite{{Scope: "shard:/a", Absent: true},
+		{Scope: "shard:/b", Content: []byte("now"), Former: former},
+		{Scope: "shard:/c", Ref: ref, Former: &sequencer.Former{Version: 8, View: 41, Ref: ref}},
+		{Scope: "shard:/d", Content: []byte("now"), Former: &sequencer.Former{View: 41}}}
+	return o
+}
+
+// sampleRetracting is a replica of a workspace of logic 2 that is about to undo something.
+func sampleRetracting() *sequencer.ReplicaState {
+	rules := sequencer.DefaultRules()
+	rules.Logic = 2
+	ref := &sequencer.Ref{Partition: 3, Offset: 99, Size: 70_000, SHA256: sum("scan")}
+	version := sequencer.ShardVersion{Scope: "shard:/a", Seq: 31, Tx: "tx-0", Type: "text/plain", Content: []byte("0")}
+	past := &sequencer.Past{Reads: []sequencer.PastRead{{Scope: "shard:/b", View: 30}}, From: []sequencer.TxID{"tx-9"},
+		Writes:  []sequencer.PastWrite{{Scope: "shard:/a", Former: sequencer.Writer{Seq: 31, Tx: "tx-0"}, Shard: true}},
+		Effects: true, Undone: 50}
+	return &sequencer.ReplicaState{Offset: 907, State: sequencer.State{Workspace: "default", Seq: 44, Floor: 30, Rules: rules,
+		Txs: []sequencer.TxState{{ID: "tx-a", Order: 3, Agent: "agent-1", Phase: sequencer.PhaseRetracting, Decision: 40,
+			Past: past, Retraction: "tx-a"}},
+		Retractions: []sequencer.RetractionState{{Tx: "tx-a", Seq: 42, Cone: []sequencer.TxID{"tx-a"}, Turn: 43,
+			Ground: []sequencer.ConeScope{{Scope: "shard:/a", Writer: sequencer.Writer{Seq: 31, Tx: "tx-0"}, Shard: &version},
+				{Scope: "shard:/c", Unknown: true}}}, {Tx: "tx-b", Seq: 44}},
+		Versions: []sequencer.ShardVersion{version, {Scope: "shard:/c", Seq: 33, Tx: "tx-1", Ref: ref},
+			{Scope: "shard:/d", Absent: true}, {Scope: "shard:/e", Unknown: true}}, Unversioned: 12}}
 }
 
 func sampleReplica() *sequencer.ReplicaState {
@@ -228,7 +273,14 @@ func sampleClosure() *Closure {
 func sampleUnsettled() *UnsettledList {
 	return &UnsettledList{Workspace: "default", Through: 47, Truncated: true, Rows: []Unsettled{{Tx: "tx-b",
 		Agent: "agent-1", Incarnation: 5, Owner: 9, Phase: sequencer.PhaseAborted, Code: sequencer.CodeToolFailed,
-		Decision: 47}}}
+		Decision: 47, Retraction: "tx-a", Turn: 46}}}
+}
+
+func sampleCone() *Cone {
+	return &Cone{Workspace: "default", Tx: "tx-a", Through: 47, Detail: "a line", Total: 2, Members: []ConeMember{{
+		Tx: "tx-b", Agent: "agent-1", Seq: 44, Depth: 1, Why: "overwrote", Of: "tx-a", At: "shard:/orders/17", Settled: true,
+		Effects: true, Writes: []sequencer.Scope{"shard:/orders/17"}, Restored: []ShardRestored{{Scope: "shard:/orders/17",
+			Seq: 39, Tx: "tx-0"}}}}}
 }
 
 func sampleSnapshot() *Snapshot {

@@ -111,6 +111,13 @@ func (d *Door) Unsettled(_ context.Context, _, agent string, limit int) ([]topol
 	return list.Rows, list.Through, nil
 }
 
+// Cone is part of the log's interface to a sidecar.
+func (d *Door) Cone(_ context.Context, _ string, tx sequencer.TxID) (*topology.Cone, error) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	return topology.ConeIn(d.log.replica.Fold(), tx), nil
+}
+
 // resolve puts content in the place of a reference.
 func (d *Door) resolve(ref **sequencer.Ref, content *[]byte) error {
 	at := *ref
