@@ -47,6 +47,8 @@ type decision struct {
 	Floor        sequencer.Seq               `json:"floor"`
 	Chain        hexHash                     `json:"chain,omitzero"`
 	StateHash    *hexHash                    `json:"state_hash,omitempty"`
+	Retraction   sequencer.TxID              `json:"retraction,omitempty"`
+	Cone         []sequencer.TxID            `json:"cone,omitempty"`
 }
 
 type writer struct {
@@ -85,6 +87,17 @@ type shard struct {
 	Base64  []byte          `json:"content_base64,omitempty"`
 	Ref     *ref            `json:"ref,omitempty"`
 	Expect  *expect         `json:"expect,omitempty"`
+	Former  *former         `json:"former,omitempty"`
+	Absent  bool            `json:"absent,omitempty"`
+}
+
+type former struct {
+	Version sequencer.Seq `json:"version"`
+	View    sequencer.Seq `json:"view"`
+	Type    string        `json:"media_type,omitempty"`
+	Content *string       `json:"content,omitempty"` // where it is text
+	Base64  []byte        `json:"content_base64,omitempty"`
+	Ref     *ref          `json:"ref,omitempty"`
 }
 
 type ref struct {
@@ -127,7 +140,7 @@ func decisionOf(o *sequencer.Outcome) decision {
 		Intent: o.Intent, Incarnation: o.Incarnation, Epoch: o.Epoch, Footprint: hexHash(o.Footprint),
 		At: (*place)(o.At), Group: o.Group, Winner: o.Winner, Server: o.Server, Catalogue: hexHash(o.Catalogue),
 		Final: o.Final, Rules: rulesOf(o.Rules), Offset: o.Offset, RulesVersion: o.RulesVersion, Tick: o.Time,
-		Floor: o.Floor, Chain: hexHash(o.Chain), StateHash: (*hexHash)(o.StateHash),
+		Floor: o.Floor, Chain: hexHash(o.Chain), StateHash: (*hexHash)(o.StateHash), Retraction: o.Retraction, Cone: o.Cone,
 	}
 	if o.Tx != "" || o.Mode != 0 {
 		d.Mode = &name[sequencer.Mode]{o.Mode}
@@ -147,7 +160,7 @@ func (d *decision) outcome() *sequencer.Outcome {
 		At: (*sequencer.Place)(d.At), Group: d.Group, Winner: d.Winner, Server: d.Server,
 		Catalogue: sequencer.Hash(d.Catalogue), Final: d.Final, Rules: d.Rules.back(), Offset: d.Offset,
 		RulesVersion: d.RulesVersion, Time: d.Tick, Floor: d.Floor, Chain: sequencer.Hash(d.Chain),
-		StateHash: (*sequencer.Hash)(d.StateHash),
+		StateHash: (*sequencer.Hash)(d.StateHash), Retraction: d.Retraction, Cone: d.Cone,
 	}
 	if d.Mode != nil {
 		o.Mode = d.Mode.value
@@ -157,6 +170,9 @@ func (d *decision) outcome() *sequencer.Outcome {
 	}
 	if len(o.Residue) == 0 {
 		o.Residue = nil
+	}
+	if len(o.Cone) == 0 {
+		o.Cone = nil
 	}
 	return o
 }
@@ -180,30 +196,58 @@ func (v write) back() sequencer.Write {
 }
 
 func shardOf(s sequencer.ShardWrite) shard {
-	to := shard{Scope: s.Scope, Type: s.Type, Expect: (*expect)(s.Expect)}
-	if r := s.Ref; r != nil {
-		to.Ref = &ref{r.Partition, r.Offset, r.Size, hexHash(r.SHA256)}
+	to := shard{Scope: s.Scope, Type: s.Type, Ref: refOf(s.Ref), Expect: (*expect)(s.Expect), Absent: s.Absent}
+	if s.Ref == nil && !s.Absent || len(s.Content) > 0 {
+		to.Content, to.Base64 = contentOf(s.Content)
 	}
-	switch {
-	case s.Ref != nil && len(s.Content) == 0:
-	case readable(s.Content):
-		text := string(s.Content)
-		to.Content = &text
-	default:
-		to.Base64 = s.Content
+	if f := s.Former; f != nil {
+		to.Former = &former{Version: f.Version, View: f.View, Type: f.Type, Ref: refOf(f.Ref)}
+		if len(f.Content) > 0 {
+			to.Former.Content, to.Former.Base64 = contentOf(f.Content)
+		}
 	}
 	return to
 }
 
-func (s shard) back() sequencer.ShardWrite {
-	to := sequencer.ShardWrite{Scope: s.Scope, Type: s.Type, Expect: (*sequencer.Expect)(s.Expect)}
-	if r := s.Ref; r != nil {
-		to.Ref = &sequencer.Ref{Partition: r.Partition, Offset: r.Offset, Size: r.Size, SHA256: sequencer.Hash(r.SHA256)}
+func refOf(r *sequencer.Ref) *ref {
+	if r == nil {
+		return nil
 	}
-	if s.Content != nil && *s.Content != "" {
-		to.Content = []byte(*s.Content)
-	} else if len(s.Base64) > 0 {
-		to.Content = s.Base64
+	return &ref{r.Partition, r.Offset, r.Size, hexHash(r.SHA256)}
+}
+
+func (r *ref) back() *sequencer.Ref {
+	if r == nil {
+		return nil
+	}
+	return &sequencer.Ref{Partition: r.Partition, Offset: r.Offset, Size: r.Size, SHA256: sequencer.Hash(r.SHA256)}
+}
+
+// contentOf writes content as text where it is text.
+func contentOf(b []byte) (text *string, base64 []byte) {
+	if !readable(b) {
+		return nil, b
+	}
+	s := string(b)
+	return &s, nil
+}
+
+func contentBack(text *string, base64 []byte) []byte {
+	switch {
+	case text != nil && *text != "":
+		return []byte(*text)
+	case len(base64) > 0:
+		return base64
+	}
+	return nil
+}
+
+func (s shard) back() sequencer.ShardWrite {
+	to := sequencer.ShardWrite{Scope: s.Scope, Type: s.Type, Content: contentBack(s.Content, s.Base64), Ref: s.Ref.back(),
+		Expect: (*sequencer.Expect)(s.Expect), Absent: s.Absent}
+	if f := s.Former; f != nil {
+		to.Former = &sequencer.Former{Version: f.Version, View: f.View, Type: f.Type,
+			Content: contentBack(f.Content, f.Base64), Ref: f.Ref.back()}
 	}
 	return to
 }

@@ -115,12 +115,24 @@ func walkReport(w *walker, r *sequencer.TouchReport) {
 }
 
 func walkShardWrite(w *walker, s *sequencer.ShardWrite) {
-	outer := w.open(5, 5)
+	outer := w.open(7, 5)
 	text(w, &s.Scope)
 	text(w, &s.Type)
 	w.content(&s.Content)
 	pointer(w, &s.Ref, walkRef)
 	pointer(w, &s.Expect, walkExpect)
+	pointer(w, &s.Former, walkFormer)
+	w.truth(&s.Absent)
+	w.close(outer)
+}
+
+func walkFormer(w *walker, f *sequencer.Former) {
+	outer := w.open(5, 5)
+	number(w, &f.Version)
+	number(w, &f.View)
+	text(w, &f.Type)
+	w.content(&f.Content)
+	pointer(w, &f.Ref, walkRef)
 	w.close(outer)
 }
 
@@ -178,8 +190,9 @@ func walkSettled(w *walker, s *sequencer.Settled) {
 }
 
 func walkJoin(w *walker, j *sequencer.Join) {
-	outer := w.open(1, 1)
+	outer := w.open(2, 1)
 	text(w, &j.ID)
+	number(w, &j.Logic)
 	w.close(outer)
 }
 

@@ -6,12 +6,13 @@ const (
 	writerFields  = 3
 	blockerBytes  = 4
 	writeBytes    = 2 + 2*writerFields + 1
-	outcomeFields = 37
-	outcomeBytes  = 1 + outcomeFields
+	outcomeFields = 39
+	outcomeLeast  = 37 // of the first release
+	outcomeBytes  = 1 + outcomeLeast
 )
 
 func walkOutcome(w *walker, o *sequencer.Outcome) {
-	outer := w.open(outcomeFields, outcomeFields)
+	outer := w.open(outcomeFields, outcomeLeast)
 	text(w, &o.Workspace)
 	number(w, &o.Seq)
 	signed(w, &o.Offset)
@@ -37,6 +38,8 @@ func walkOutcome(w *walker, o *sequencer.Outcome) {
 	w.truth(&o.Final)
 	pointer(w, &o.Rules, walkRules)
 	pointer(w, &o.StateHash, walkHash)
+	text(w, &o.Retraction)
+	list(w, &o.Cone, wordBytes, text)
 	w.close(outer)
 }
 

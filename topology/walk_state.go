@@ -12,6 +12,12 @@ const (
 	catalogueBytes = 3
 	groupBytes     = 4
 	numberBytes    = 1
+
+	pastReadBytes   = 3
+	pastWriteBytes  = 3 + 1 + writerFields
+	retractionBytes = 6
+	groundBytes     = 4 + 1 + writerFields
+	versionBytes    = 9
 )
 
 func walkReplica(w *walker, r *sequencer.ReplicaState) {
@@ -23,7 +29,7 @@ func walkReplica(w *walker, r *sequencer.ReplicaState) {
 }
 
 func walkState(w *walker, s *sequencer.State) {
-	outer := w.open(16, 16)
+	outer := w.open(19, 16)
 	text(w, &s.Workspace)
 	number(w, &s.Seq)
 	number(w, &s.Floor)
@@ -40,6 +46,9 @@ func walkState(w *walker, s *sequencer.State) {
 	list(w, &s.Window, windowBytes, walkWindow)
 	list(w, &s.Catalogues, catalogueBytes, walkCatalogue)
 	list(w, &s.Groups, groupBytes, walkGroup)
+	list(w, &s.Retractions, retractionBytes, walkRetraction)
+	list(w, &s.Versions, versionBytes, walkVersion)
+	number(w, &s.Unversioned)
 	w.close(outer)
 }
 
@@ -70,7 +79,7 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 }
 
 func walkTx(w *walker, t *sequencer.TxState) {
-	outer := w.open(33, 33)
+	outer := w.open(35, 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -104,6 +113,65 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	text(w, &t.Code)
 	w.truth(&t.Succeeded)
 	w.truth(&t.Unclean)
+	pointer(w, &t.Past, walkPast)
+	text(w, &t.Retraction)
+	w.close(outer)
+}
+
+func walkPast(w *walker, p *sequencer.Past) {
+	outer := w.open(5, 5)
+	list(w, &p.Reads, pastReadBytes, walkPastRead)
+	list(w, &p.From, wordBytes, text)
+	list(w, &p.Writes, pastWriteBytes, walkPastWrite)
+	w.truth(&p.Effects)
+	number(w, &p.Undone)
+	w.close(outer)
+}
+
+func walkPastRead(w *walker, r *sequencer.PastRead) {
+	outer := w.open(2, 2)
+	text(w, &r.Scope)
+	number(w, &r.View)
+	w.close(outer)
+}
+
+func walkPastWrite(w *walker, v *sequencer.PastWrite) {
+	outer := w.open(3, 3)
+	text(w, &v.Scope)
+	walkWriter(w, &v.Former)
+	w.truth(&v.Shard)
+	w.close(outer)
+}
+
+func walkRetraction(w *walker, r *sequencer.RetractionState) {
+	outer := w.open(5, 5)
+	text(w, &r.Tx)
+	number(w, &r.Seq)
+	list(w, &r.Cone, wordBytes, text)
+	list(w, &r.Ground, groundBytes, walkConeScope)
+	number(w, &r.Turn)
+	w.close(outer)
+}
+
+func walkConeScope(w *walker, g *sequencer.ConeScope) {
+	outer := w.open(4, 4)
+	text(w, &g.Scope)
+	walkWriter(w, &g.Writer)
+	pointer(w, &g.Shard, walkVersion)
+	w.truth(&g.Unknown)
+	w.close(outer)
+}
+
+func walkVersion(w *walker, v *sequencer.ShardVersion) {
+	outer := w.open(8, 8)
+	text(w, &v.Scope)
+	number(w, &v.Seq)
+	text(w, &v.Tx)
+	text(w, &v.Type)
+	w.content(&v.Content)
+	pointer(w, &v.Ref, walkRef)
+	w.truth(&v.Absent)
+	w.truth(&v.Unknown)
 	w.close(outer)
 }
 
