@@ -219,10 +219,10 @@ func (r *reader) checkSecrets(p *Policy) {
 		}
 	}
 	if p.env.Mail != nil {
-		need(place{}, "mail", p.env.Mail.PasswordSecret)
+		need(r.mailAt, "mail", p.env.Mail.PasswordSecret)
 	}
 	for _, name := range sortedKeys(p.env.Databases) {
-		need(place{}, "database "+name, p.env.Databases[name].DSNSecret)
+		need(r.databasesAt, "database "+name, p.env.Databases[name].DSNSecret)
 	}
 	for _, d := range p.tools {
 		if d.block == nil {

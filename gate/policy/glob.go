@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -45,11 +46,11 @@ func meets(a, b []rune, bothGlobs bool) bool {
 func checkName(tool string) error {
 	switch {
 	case tool == "":
-		return fmt.Errorf("%w: the call names no tool", ErrArguments)
+		return errors.New("the tool has no name")
 	case len(tool) > maxName:
-		return fmt.Errorf("%w: the tool's name is longer than %d bytes", ErrArguments, maxName)
+		return fmt.Errorf("the tool's name is longer than %d bytes", maxName)
 	case !utf8.ValidString(tool) || strings.ContainsFunc(tool, unicode.IsControl):
-		return fmt.Errorf("%w: the tool's name %.80q has bytes that no name has", ErrArguments, tool)
+		return fmt.Errorf("the tool's name %.80q has characters that no name has", tool)
 	}
 	return nil
 }

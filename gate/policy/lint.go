@@ -101,9 +101,11 @@ func (l *linter) heldByScopes(b blockTemplate, held []string, told map[string]bo
 	}
 }
 
-// wholeType reports whether some scope has no argument at all, and so holds every call alike.
+// wholeType reports whether some scope has no argument at all, or a star, and so holds more than one call.
 func (l *linter) wholeType() bool {
-	return slices.ContainsFunc(l.d.scopes, func(s located) bool { return len(s.Placeholders()) == 0 })
+	return slices.ContainsFunc(l.d.scopes, func(s located) bool {
+		return len(s.Placeholders()) == 0 || strings.Contains(s.String(), "*")
+	})
 }
 
 // insert: the row that an INSERT makes is named by its values.

@@ -192,7 +192,7 @@ func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, er
 
 func (p *Policy) unknown(tool string, args json.RawMessage) (gate.Tool, error) {
 	if err := checkName(tool); err != nil {
-		return gate.Tool{}, err
+		return gate.Tool{}, fmt.Errorf("%w: %w", ErrArguments, err)
 	}
 	if _, err := object(tool, args); err != nil {
 		return gate.Tool{}, err

@@ -11,6 +11,8 @@ import (
 type reader struct {
 	found []Finding
 	tool  string // whose declaration is being read
+
+	mailAt, databasesAt place // where secrets are named outside of tools
 }
 
 func (r *reader) refuse(p place, rule, what, fix string) {

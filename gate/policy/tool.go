@@ -26,7 +26,7 @@ func eager(c sequencer.Class) bool {
 // decl reads one entry of "tools".
 func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 	d := &decl{place: n.place, maxTime: maxTime, retry: retry, retryAt: n.place}
-	if name := n.get("tool"); n.kind == kindMap && name != nil && name.kind == kindText {
+	if name := n.get("tool"); n.kind == kindMap && name != nil && name.kind == kindText && checkName(name.text) == nil {
 		r.tool = name.text
 	}
 	defer func() { r.tool = "" }()
