@@ -1,0 +1,176 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// TestReleaseTable goes through every claim, key, progress and fault of one held effect.
+func TestReleaseTable(t *testing.T) {
+	faults := [][]fault{nil, {faultDown}, {faultDown, faultDown, faultDown}, {faultLost}, {faultLate}, {faultVanish},
+		{faultVanish, faultVanish, faultVanish}, {faultRefuse}, {faultTimeout}, {faultLate, faultRefuse}}
+	for _, claim := range []Claim{ClaimOwn, ClaimSuccessor, ClaimStranger} {
+		for _, keyed := range []bool{true, false} {
+			for _, started := range []bool{true, false} {
+				for _, fs := range faults {
+					t.Run(fmt.Sprintf("%s/keyed=%v/started=%v/%v", claim, keyed, started, fs), func(t *testing.T) {
+						w := newWorld()
+						effects := []Progress{w.add(sequencer.ClassIrreversible, keyed, false, false),
+							w.add(sequencer.ClassIrreversible, true, false, false)}
+						effects[0].Started = started
+						w.faults = fs
+						s, err := w.engine().Release(context.Background(), effects, claim)
+						must(t, err)
+						w.checkTruth(t, effects, s, true)
+						if got, want := s.Effects[0].Result, releaseWant(claim, keyed, started, fs); got != want {
+							t.Errorf("settles as %s, want %s", got, want)
+						}
+						if !keyed && (started || claim == ClaimStranger) && w.done["tool0"] != 0 {
+							t.Error("called without a key, and without a claim to")
+						}
+						if s.NoneElse != claim.whole() {
+							t.Errorf("claims that nothing else ran: %v", s.NoneElse)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func releaseWant(claim Claim, keyed, started bool, fs []fault) sequencer.Result {
+	maybe := started || claim == ClaimStranger
+	if !keyed && maybe {
+		return sequencer.ResultUnresolved
+	}
+	for n, f := range fs {
+		switch {
+		case f == faultRefuse && n == 0 && claim == ClaimOwn && started:
+			return sequencer.ResultClean // asked again once the earlier call must have landed
+		case f == faultRefuse && n == 0:
+			return sequencer.ResultPartial
+		case f != faultDown && !keyed, n == 2 && (f != faultDown || maybe):
+			return sequencer.ResultUnresolved
+		case n == 2:
+			return sequencer.ResultPartial
+		}
+	}
+	return sequencer.ResultClean
+}
+
+// TestUndoAnswers says what becomes of one eager effect that ran, by what the compensation met.
+func TestUndoAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		undo, keyed bool
+		claim       Claim
+		faults      []fault
+		want        sequencer.Result
+	}{
+		{"done", true, false, ClaimOwn, nil, sequencer.ResultClean},
+		{"none declared", false, false, ClaimOwn, nil, sequencer.ResultLeaked},
+		{"refused", true, true, ClaimOwn, []fault{faultRefuse}, sequencer.ResultLeaked},
+		{"unknown without key", true, false, ClaimOwn, []fault{faultLost}, sequencer.ResultUnresolved},
+		{"unknown with key", true, true, ClaimOwn, []fault{faultLost}, sequencer.ResultClean},
+		{"down", true, true, ClaimOwn, []fault{faultDown, faultDown, faultDown}, sequencer.ResultLeaked},
+		{"stranger without key", true, false, ClaimStranger, nil, sequencer.ResultUnresolved},
+		{"stranger with key", true, true, ClaimStranger, nil, sequencer.ResultClean},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			p := w.add(sequencer.ClassReversible, true, c.undo, c.keyed)
+			_, err := w.engine().Run(context.Background(), p.Effect)
+			must(t, err)
+			effects := w.journal([]Progress{p}, c.claim)
+			w.faults = c.faults
+			s, err := w.engine().Undo(context.Background(), effects, c.claim)
+			must(t, err)
+			w.checkTruth(t, effects, s, false)
+			if len(s.Effects) != 1 || s.Effects[0].Result != c.want {
+				t.Errorf("settles as %v, want %s", s.Effects, c.want)
+			}
+		})
+	}
+}
+
+// TestFailEach fails the n-th operation for every n: nothing leaves after a mark that failed, and going on is true.
+func TestFailEach(t *testing.T) {
+	for n := 1; ; n++ {
+		w := newWorld()
+		effects := []Progress{w.add(sequencer.ClassReversible, true, true, true),
+			w.add(sequencer.ClassBufferable, true, false, false), w.add(sequencer.ClassIrreversible, false, false, false)}
+		w.failAt = n
+		ctx := context.Background()
+		_, err := w.engine().Run(ctx, effects[0].Effect)
+		failed := err != nil
+		effects = w.journal(effects, ClaimOwn)
+		var s Settlement
+		for range 3 {
+			if s, err = w.engine().Release(ctx, effects, ClaimOwn); err == nil {
+				break
+			}
+			if !errors.Is(err, ErrMark) {
+				t.Fatalf("operation %d: %v", n, err)
+			}
+			failed = true
+		}
+		must(t, err)
+		w.checkTruth(t, effects, s, true)
+		if w.ops < n {
+			if failed {
+				t.Fatalf("operation %d of %d failed", n, w.ops)
+			}
+			return
+		}
+	}
+}
+
+// TestLease begins no call that the lease does not outlast, and leaves no trace of one.
+func TestLease(t *testing.T) {
+	w := newWorld()
+	w.leaseEnd = w.now.Add(testMax)
+	effects := []Progress{w.add(sequencer.ClassIrreversible, false, false, false)}
+	_, err := w.engine().Release(context.Background(), effects, ClaimOwn)
+	if !errors.Is(err, ErrLease) || len(w.marks) != 0 {
+		t.Fatalf("got %v and %d marks, want %v and none", err, len(w.marks), ErrLease)
+	}
+	w.leaseEnd = w.now.Add(time.Hour)
+	s, err := w.engine().Release(context.Background(), effects, ClaimOwn)
+	must(t, err)
+	w.checkTruth(t, effects, s, true)
+}
+
+// silent is a sink that never answers.
+type silent struct{ *world }
+
+func (s silent) Adapter(string) (Adapter, error) { return s, nil }
+
+func (silent) Call(ctx context.Context, _ Call) (Answer, error) {
+	<-ctx.Done()
+	return Answer{}, ErrUnknown
+}
+
+// TestGiveUp ends a call that nobody answers after its maximum time, on the machine's clock.
+func TestGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := w.add(sequencer.ClassReversible, false, false, false)
+		start := time.Now()
+		g := New(Options{Tools: silent{w}, Marks: w, Lease: w})
+		if _, err := g.Run(t.Context(), p.Effect); !errors.Is(err, ErrGivenUp) {
+			t.Fatalf("got %v, want %v", err, ErrGivenUp)
+		}
+		if d := time.Since(start); d != testMax {
+			t.Errorf("given up after %s, want %s", d, testMax)
+		}
+		if last := w.marks[len(w.marks)-1]; last.Step != StepGivenUp {
+			t.Errorf("the last mark is %s", last.Step)
+		}
+	})
+}
