@@ -95,7 +95,7 @@ func coneOf(replica *sequencer.Replica, q question) ([]byte, error) {
 	}
 }
 
-// Cone is the dry run of a retraction: what it would undo now, as of the seq that the answer names, and why each of it.
+// Cone is the dry run of a retraction: what it would undo now, as of the seq that the answer names, and why.
 // Its Code says what a retraction would be refused with. It fails with ErrNoAnswer when nobody owns the workspace.
 func (c *Client) Cone(ctx context.Context, workspace string, tx sequencer.TxID) (*topology.Cone, error) {
 	b, err := c.ask(ctx, askCone, workspace, string(tx), maxConeMembers)

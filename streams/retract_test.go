@@ -1,0 +1,143 @@
+package streams_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// rule lets a workspace have the newest logic from here on.
+func (a *agent) rule(version uint32) {
+	a.w.t.Helper()
+	rules := sequencer.DefaultRules()
+	rules.Version, rules.Logic = version, sequencer.Logic
+	a.append(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})
+	a.w.until("the rules", func() bool {
+		for _, o := range a.v.all() {
+			if o.Kind == sequencer.OutcomeRules && o.Rules.Version == version {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// rest writes a shard by a transaction that read another one.
+func (a *agent) rest(write, read string) sequencer.TxID {
+	a.w.t.Helper()
+	tx, in := a.intent(write, "of "+read)
+	view := sequencer.Seq(a.v.len())
+	in.Base = view
+	in.Seal.Shards[0].Former = &sequencer.Former{View: view} // it was not there
+	in.Seal.Reads = []sequencer.Read{{Scope: sequencer.Scope("shard:/" + read), View: view}}
+	a.append(in)
+	a.w.decided(a.v, tx)
+	return tx
+}
+
+// A workspace that was begun under the first logic gets the second by its rules, which survive a change of owners, and
+// retraction with it: the dry run says what goes, and then it goes, in the tables and in the snapshot too.
+func TestRetraction(t *testing.T) {
+	w := newWorld(t)
+	stop := w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	a := w.join(c, v, "shop", "ann")
+	old := a.write("orders/1", "old")
+	w.decided(v, old)
+	if cone, err := c.Cone(w.context(), "shop", old); err != nil || cone.Code != sequencer.CodeUnknownIntent {
+		t.Fatalf("under the first logic: %+v, %v", cone, err)
+	}
+	a.rule(1)
+	before := a.write("orders/1", "first")
+	w.decided(v, before)
+	named := a.write("orders/1", "second")
+	w.decided(v, named)
+	reader := a.rest("orders/2", "orders/1")
+	apart := a.rest("orders/3", "orders/9")
+	stop()
+	w.run(w.cfg) // another owner, from the table
+
+	var cone *topology.Cone
+	w.until("an owner", func() bool {
+		var err error
+		cone, err = c.Cone(w.context(), "shop", named)
+		return err == nil
+	})
+	text := ""
+	for _, m := range cone.Members {
+		text += fmt.Sprintf("%s %d %s %s %s; ", m.Tx, m.Depth, m.Why, m.Of, m.At)
+	}
+	if want := fmt.Sprintf("%s 1 read_from %s shard:/orders/1; %s 0   ; ", reader, named, named); text != want ||
+		cone.Code != "" || cone.Total != 2 {
+		t.Errorf("%s, want %s: %+v", text, want, cone)
+	}
+	a.append(&sequencer.Intent{Kind: sequencer.IntentRetract, Tx: named, N: 1, Agent: "ann",
+		Incarnation: a.incarnation, Base: sequencer.Seq(v.len())})
+	undone := func(tx sequencer.TxID) bool {
+		for _, o := range v.all() {
+			if o.Tx == tx && o.Kind == sequencer.OutcomeSettled && o.Retraction == named && o.Final {
+				return true
+			}
+		}
+		return false
+	}
+	w.until("the settlements", func() bool { return undone(named) && undone(reader) })
+	w.tablesEqual(v, "shop")
+	for tx, want := range map[sequencer.TxID]string{before: "committed", named: "retracted", reader: "retracted",
+		apart: "committed"} {
+		got, err := c.Closure(w.context(), "shop", tx, 1)
+		if err != nil || got.Rows[0].Status != want || (want == "retracted") != (got.Rows[0].Retraction == named) {
+			t.Errorf("%s is %+v, %v, want %s", tx, got, err, want)
+		}
+	}
+	s, err := c.Snapshot(w.context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := ""
+	for _, row := range s.Shards {
+		shown += fmt.Sprintf("%s=%s by %s; ", row.Scope, row.Content, row.Writer.Tx)
+	}
+	want := fmt.Sprintf("shard:/orders/1=first by %s; shard:/orders/3=of orders/9 by %s; ", before, apart)
+	if shown != want || s.Seq != sequencer.Seq(v.len()) {
+		t.Errorf("the snapshot at %d shows %s, want %s", s.Seq, shown, want)
+	}
+	w.servers.StopNATS()
+	if _, err := c.Cone(w.context(), "shop", named); !errors.Is(err, streams.ErrNoAnswer) {
+		t.Errorf("without NATS: %v", err)
+	}
+}
+
+// A first join sets the logic of its workspace; one that asks for a later logic stops the partition like a rules record.
+func TestFirstJoinSetsTheLogic(t *testing.T) {
+	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	join := func(workspace string, logic uint32) {
+		in := &sequencer.Intent{Kind: sequencer.IntentJoin, N: 1, Agent: "ann",
+			Join: &sequencer.Join{ID: "j-" + workspace, Logic: logic}}
+		if _, err := c.Append(w.context(), workspace, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	join("shop", sequencer.Logic)
+	w.until("the join", func() bool { return v.len() == 1 })
+	if o := v.all()[0]; o.Rules == nil || o.Rules.Logic != sequencer.Logic {
+		t.Errorf("%+v", o)
+	}
+	if cone, err := c.Cone(w.context(), "shop", "t"); err != nil || cone.Code != sequencer.CodeTooOld {
+		t.Errorf("%+v, %v", cone, err)
+	}
+	join("bank", sequencer.Logic+1)
+	w.until("stopped", func() bool { return w.count("hence_partitions_stopped") == 1 })
+	if _, err := c.Cone(w.context(), "shop", "t"); err == nil || !strings.Contains(err.Error(), "newer binary") {
+		t.Errorf("who asks a stopped partition hears %v", err)
+	}
+}
