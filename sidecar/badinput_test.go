@@ -139,7 +139,7 @@ func scopeRows(tx string) []row {
 		{get(inDefault + "/shards?after=%2e%2e"), 400, codeBadScope},
 		{get(inDefault + "/frontier?prefix=nonsense"), 400, codeBadScope},
 		{put(inDefault + "/shards/*"), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/reads", `{"scope":"mail:/x"}`), 400, codeBadScope},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":"mail:/x","limit":3}`), 400, codeBadRequest},
 		{post("/v1/tx/"+tx+"/reads", `{"scope":"shard:/../x"}`), 400, codeBadScope},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/*","content":""}`), 400, codeBadScope},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/","content":""}`), 400, codeBadScope},

@@ -48,6 +48,7 @@ type Limits struct {
 	StopWait         time.Duration // for running requests when stopping; 5 s
 	WatermarkEvery   time.Duration // while the view moves; 1 s
 	RenewEvery       time.Duration // of the lease when nothing moves; 3 s
+	SettlementWait   time.Duration // for an agent to say what it did under its touches, after an abort; 2 min
 	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
 }
 
@@ -72,6 +73,7 @@ func (l Limits) withDefaults() Limits {
 	l.StopWait = cmp.Or(l.StopWait, 5*time.Second)
 	l.WatermarkEvery = cmp.Or(l.WatermarkEvery, time.Second)
 	l.RenewEvery = cmp.Or(l.RenewEvery, 3*time.Second)
+	l.SettlementWait = cmp.Or(l.SettlementWait, 2*time.Minute)
 	l.AdoptAfter = cmp.Or(l.AdoptAfter, 2*time.Second)
 	return l
 }

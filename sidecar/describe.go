@@ -39,6 +39,11 @@ func (s *session) describe(t *tx, o *sequencer.Outcome) *api.Decision {
 	d.Tx, d.Workspace, d.Mode = string(t.id), s.workspace, t.begin.Mode.String()
 	d.Base, d.Attempt, d.Final = uint64(t.base), t.attempt, t.final
 	d.Overtaken = t.overtaken
+	if t.residue {
+		d.Residue = append(d.Residue, string(t.id))
+	}
+	d.WaitedMs, d.AttemptsLeft = t.waited(s.clock.Now()), max(0, s.limits.Attempts-t.attempt)
+	d.OwesSettlement = len(t.own) > 0 && o.Kind == sequencer.OutcomeAborted && !t.final
 	if o.Code != "" && o.Kind == sequencer.OutcomeAborted {
 		d.ReRead = s.reRead(t, o)
 	}
@@ -164,6 +169,9 @@ func sentence(d *api.Decision) string {
 		fmt.Fprintf(&b, " What it read of %s was overwritten at seq %d by %s.",
 			d.Overtaken.Scope, d.Overtaken.Seq, d.Overtaken.Writer)
 	}
+	if slices.Contains(d.Residue, d.Tx) {
+		b.WriteString(" Not all of its effects could be made clean: see the list of residues.")
+	}
 	if d.Would != "" {
 		fmt.Fprintf(&b, " It only observed; otherwise it would have been: %s.", d.Would)
 	}
@@ -194,6 +202,18 @@ func reason(d *api.Decision) string {
 		text = "too_old, it rests on something older than what the workspace remembers"
 	case sequencer.CodeLeaseExpired:
 		text = "lease_expired, its sidecar was gone for too long"
+	case sequencer.CodeOwnTransaction:
+		text = "own_transaction, another open transaction of this session has it: seal or abort that one first"
+	case sequencer.CodeSibling:
+		text = "sibling, another branch of the group acts there: let one branch act, or select a winner first"
+	case sequencer.CodeTouchBound:
+		text = "touch_bound, it waited for as long as it may: ask again, or abort"
+	case sequencer.CodeVetoed:
+		text = "vetoed, the hook said no"
+	case sequencer.CodeLostBranch:
+		text = "lost_branch, another branch of its group was chosen"
+	case sequencer.CodePhantomTool:
+		text = "phantom_tool, a tool that it relies on was changed or withdrawn: plan anew with the tools as they are"
 	case sequencer.CodeDeadline:
 		text = "deadline, it took longer than it was allowed to"
 	}

@@ -400,7 +400,7 @@ func (t *tx) pin(p sequencer.Pin) {
 
 // size is how many scopes the transaction names.
 func (t *tx) size() int {
-	n := len(t.reads) + len(t.writes) + len(t.pinned)
+	n := len(t.reads) + len(t.writes) + len(t.pinned) + len(t.own) + min(1, len(t.own))
 	for _, i := range t.effects {
 		n += 1 + len(i.effect.Tool.Scopes)
 	}

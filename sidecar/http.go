@@ -57,6 +57,8 @@ func (s *Sidecar) routes() []route {
 		{"GET", tx, "status", false, "wait_ms", s.status},
 		{"POST", tx + "/reads", "read", false, "", s.readTx},
 		{"POST", tx + "/writes", "write", false, "", s.writeTx},
+		{"POST", tx + "/touches", "touch", false, "", s.touchTx},
+		{"POST", tx + "/settlement", "settlement", false, "wait_ms", s.settleTx},
 		{"POST", tx + "/effects", "effect", false, "", s.effectTx},
 		{"GET", tx + "/effects", "effects", false, "", s.effectsTx},
 		{"POST", tx + "/seal", "seal", false, "wait_ms", s.sealTx},

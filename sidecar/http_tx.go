@@ -97,6 +97,9 @@ func (s *Sidecar) readTx(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	if out, ok, err := s.readForeign(c, t, &in); ok {
+		return out, err
+	}
 	scope, err := shardScope(in.Scope)
 	if err != nil {
 		return nil, problem(codeBadScope, "%v", err)
@@ -173,7 +176,8 @@ func (s *Sidecar) writeTx(c *call) (*reply, error) {
 }
 
 func (s *Sidecar) sealTx(c *call) (*reply, error) {
-	if err := c.decode(&struct{}{}, true); err != nil {
+	var in api.Seal
+	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
 	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
@@ -185,6 +189,9 @@ func (s *Sidecar) sealTx(c *call) (*reply, error) {
 		return nil, err
 	}
 	defer cancel()
+	if err := s.session.beforeSeal(t, &in); err != nil {
+		return nil, err
+	}
 	d, err := s.session.seal(ctx, t)
 	if err != nil {
 		return nil, err

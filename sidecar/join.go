@@ -116,7 +116,7 @@ func (s *session) adopt(l *ledger, damaged bool) {
 			continue
 		}
 		t := newTx(id, r.Incarnation, r.Base, r.Begin, s.clock.Now())
-		t.attempt, t.refusals, t.reads, t.loose = r.Attempt, r.Refusals, r.Reads, r.Loose
+		t.attempt, t.refusals, t.reads, t.loose, t.own = r.Attempt, r.Refusals, r.Reads, r.Loose, r.Own
 		t.begun, t.phase, t.sealedBefore = true, phaseLost, r.Sealed
 		s.txs[id] = t
 		s.order = append(s.order, id)

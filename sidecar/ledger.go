@@ -19,6 +19,7 @@ const (
 	recordReopened  = 'R' // that seal was refused: the transaction is open and the loose reads are loose again
 	recordDecided   = 'D' // the view showed the decision
 	recordPublished = 'P' // the events of a session up to an index are in the events topic
+	recordOwn       = 'O' // an agent may act on scopes by itself, or said what it did
 	recordLoose     = 'L' // all loose reads at this point of a rewritten journal
 	recordEffect    = 'F' // a tool call, whole: before it runs or is held; in a rewritten journal with its marks
 	recordMark      = 'M' // what became of one
@@ -43,11 +44,13 @@ type txRecord struct {
 	Begin       sequencer.Begin
 	Attempt     int
 	Refusals    int
-	Decided     *decidedRecord   `json:",omitempty"`
-	Sealed      bool             `json:",omitempty"`
-	Reads       []sequencer.Read `json:",omitempty"`
-	Loose       []sequencer.Read `json:",omitempty"` // taken over by its seal
-	Foreign     bool             `json:",omitempty"` // another agent's, or of a journal that is lost: only settled here
+	Decided     *decidedRecord    `json:",omitempty"`
+	Sealed      bool              `json:",omitempty"`
+	Reads       []sequencer.Read  `json:",omitempty"`
+	Loose       []sequencer.Read  `json:",omitempty"` // taken over by its seal
+	Own         []sequencer.Scope `json:",omitempty"` // handed to the agent to act on by itself
+	Told        *sequencer.Settle `json:",omitempty"` // what it said that it did
+	Foreign     bool              `json:",omitempty"` // another agent's, or of a journal that is lost: only settled here
 
 	effects []*gate.Progress // by index; nil once settled
 }
@@ -116,6 +119,13 @@ func (l *ledger) apply(record []byte) error {
 	case recordLoose:
 		l.loose = nil
 		return json.Unmarshal(body, &l.loose)
+	case recordOwn:
+		var r ownRecord
+		if err := json.Unmarshal(body, &r); err != nil {
+			return err
+		}
+		l.applyOwn(&r)
+		return nil
 	case recordEffect, recordMark:
 		return l.applyEffect(kind, body)
 	case recordSealed, recordReopened, recordDecided, recordSettled:

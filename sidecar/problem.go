@@ -40,6 +40,8 @@ const (
 	codeBusy             = "busy"
 	codeKeyInFlight      = "idempotency_key_in_flight"
 	codeKeyReused        = "idempotency_key_reused"
+	codeNothingOwed      = "nothing_owed"
+	codeCallsUnknown     = "calls_unknown"
 	codeInternal         = "internal"
 	codeNoPolicy         = "no_policy"
 	codeTool             = "tool_unusable"
@@ -93,6 +95,11 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusBadGateway, "the tool did not answer", true, false}
 	case codeNotResidue, codeUnkeyed:
 		return kindOfProblem{http.StatusConflict, "the effect is not in a state for this", false, false}
+	case string(sequencer.CodeOwnTransaction), string(sequencer.CodeSibling), string(sequencer.CodeTouchWaiting),
+		string(sequencer.CodeTouchBound):
+		return kindOfProblem{http.StatusConflict, "the touch was refused; the transaction is still open", true, false}
+	case codeNothingOwed, codeCallsUnknown:
+		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
 	case codeNotAborted, codeAlreadyCommitted, codeGaveUp:
 		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
 	case codeUndecided, codeNotReady, codeJournal, codeBacklog, codeLog, codeStopping, codeBusy:

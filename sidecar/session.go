@@ -35,6 +35,7 @@ type session struct {
 	tools     gate.Tools // nil: no policy
 	engine    engine     // nil: no policy
 	lease     lease
+	questions questions
 
 	mu             sync.Mutex
 	incarnation    sequencer.Seq // of the current or the last session
@@ -69,6 +70,7 @@ type session struct {
 
 // observe is told of every decision after the view has it. It returns the waits to wake.
 func (s *session) observe(o *sequencer.Outcome) []string {
+	s.questions.observe(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	keys := []string{waitSeq, waitIntent(o.Intent)}
@@ -145,6 +147,7 @@ func (s *session) lose(why string) (keys []string) {
 
 func (s *session) observeTx(t *tx, o *sequencer.Outcome) {
 	t.final = t.final || o.Final
+	t.noteWait(o, s.clock.Now())
 	switch o.Kind {
 	case sequencer.OutcomeGranted:
 		t.take(o)

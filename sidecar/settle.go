@@ -32,6 +32,9 @@ type debt struct {
 	parked    sequencer.Seq // the incarnation whose settlement was refused: it has another owner
 	n         uint32        // of its last settle intent
 	refused   *sequencer.Outcome
+
+	agentAsked bool      // agentUntil is set
+	agentUntil time.Time // until then the agent may say what it did by itself
 }
 
 // owe notes that a transaction is this sidecar's to settle; s.mu is held.
@@ -40,6 +43,7 @@ func (s *session) owe(id sequencer.TxID, seq sequencer.Seq, committed, known boo
 	if d == nil {
 		d = &debt{tx: id}
 		s.debts[id] = d
+		s.metrics.pending.Set(float64(len(s.debts)))
 	}
 	if d.seq = max(d.seq, seq); known {
 		d.committed, d.known = committed, true
@@ -54,6 +58,7 @@ func (s *session) paid(id sequencer.TxID) {
 		return
 	}
 	delete(s.debts, id)
+	s.metrics.pending.Set(float64(len(s.debts)))
 	if err := s.delivery.record(recordSettled, &decidedRecord{Tx: id}); err != nil {
 		s.log.Error("a settlement is not in the journal: after a restart the log is asked", "tx", string(id), "cause", err)
 	}
@@ -86,7 +91,8 @@ func (s *session) settleAll(context.Context) {
 	now := s.clock.Now()
 	var ready []*debt
 	for _, d := range s.debts {
-		if !d.running && d.parked != s.incarnation && !now.Before(d.notBefore) {
+		if !d.running && d.parked != s.incarnation && !now.Before(d.notBefore) &&
+			!now.Before(d.agentUntil) {
 			ready = append(ready, d)
 		}
 	}
@@ -137,10 +143,15 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 	if s.mustWait(d, effects, claim) {
 		return nil
 	}
+	own, wait := s.ownSettled(d, len(effects))
+	if wait {
+		return nil
+	}
 	made, err := s.settlement(ctx, d, effects, claim)
 	if err != nil {
 		return err
 	}
+	made = withOwn(made, own)
 	if err := s.publishResidue(ctx, d, made, inc); err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type tx struct {
 	granted   []sequencer.Want
 	effects   []*issued // tool calls that run or are held, in issuance order
 	pinned    []sequencer.Pin
+	own       []sequencer.Scope // handed to the agent to act on by itself
 	asking    *sequencer.Intent // a touch that is not answered yet
 	overtaken *api.Overtaken
 	moved     []sequencer.Scope // all reads that were overtaken
@@ -54,6 +55,10 @@ type tx struct {
 	waiting *sequencer.Outcome // the last of its kind
 	refused *sequencer.Outcome
 
+	waitingSince time.Time // zero: it waits for nobody
+	waitedFor    time.Duration
+
+	residue   bool // its settlement left some
 	successor sequencer.TxID
 
 	sealedBefore bool // by the process before this one
@@ -134,6 +139,9 @@ func (t *tx) footprint() []sequencer.Want {
 		for _, scope := range i.effect.Tool.Scopes {
 			out = append(out, sequencer.Want{Scope: scope, Access: sequencer.WriteAccess})
 		}
+	}
+	for _, scope := range t.own {
+		out = append(out, sequencer.Want{Scope: scope, Access: sequencer.WriteAccess})
 	}
 	for _, r := range t.allReads() {
 		out = append(out, sequencer.Want{Scope: r.Scope, Access: sequencer.ReadAccess})

@@ -96,27 +96,30 @@ type Blocker struct {
 
 // Decision is a transaction as its sidecar knows it.
 type Decision struct {
-	Tx        string     `json:"tx"`
-	Workspace string     `json:"workspace"`
-	State     string     `json:"state"`
-	Mode      string     `json:"mode,omitempty"`
-	Base      uint64     `json:"base"`          // the view's seq at its begin
-	Seq       uint64     `json:"seq,omitempty"` // of the decision: 1-based, contiguous per workspace
-	Code      string     `json:"code,omitempty"`
-	Detail    string     `json:"detail,omitempty"`
-	Scope     string     `json:"scope,omitempty"`
-	MovedSeq  uint64     `json:"moved_seq,omitempty"`
-	MovedBy   string     `json:"moved_by,omitempty"`
-	BlockedBy []Blocker  `json:"blocked_by,omitempty"`
-	Retryable bool       `json:"retryable"`
-	ReRead    []string   `json:"re_read,omitempty"`
-	Would     string     `json:"would,omitempty"` // observe: what enforcing would have decided
-	Overtaken *Overtaken `json:"overtaken,omitempty"`
-	Residue   []string   `json:"residue,omitempty"`
-	Final     bool       `json:"final"`
-	Attempt   int        `json:"attempt"`              // 1 for a first try
-	BackoffMs int        `json:"backoff_ms,omitempty"` // wait this long before the next attempt
-	GiveUp    bool       `json:"give_up,omitempty"`    // the budget of attempts is used up
+	Tx             string     `json:"tx"`
+	Workspace      string     `json:"workspace"`
+	State          string     `json:"state"`
+	Mode           string     `json:"mode,omitempty"`
+	Base           uint64     `json:"base"`          // the view's seq at its begin
+	Seq            uint64     `json:"seq,omitempty"` // of the decision: 1-based, contiguous per workspace
+	Code           string     `json:"code,omitempty"`
+	Detail         string     `json:"detail,omitempty"`
+	Scope          string     `json:"scope,omitempty"`
+	MovedSeq       uint64     `json:"moved_seq,omitempty"`
+	MovedBy        string     `json:"moved_by,omitempty"`
+	BlockedBy      []Blocker  `json:"blocked_by,omitempty"`
+	Retryable      bool       `json:"retryable"`
+	ReRead         []string   `json:"re_read,omitempty"`
+	Would          string     `json:"would,omitempty"` // observe: what enforcing would have decided
+	Overtaken      *Overtaken `json:"overtaken,omitempty"`
+	Residue        []string   `json:"residue,omitempty"`
+	Final          bool       `json:"final"`
+	Attempt        int        `json:"attempt"` // 1 for a first try
+	AttemptsLeft   int        `json:"attempts_left,omitempty"`
+	WaitedMs       int64      `json:"waited_ms,omitempty"`       // for other transactions, so far
+	OwesSettlement bool       `json:"owes_settlement,omitempty"` // say what became of what was done under its touches
+	BackoffMs      int        `json:"backoff_ms,omitempty"`      // wait this long before the next attempt
+	GiveUp         bool       `json:"give_up,omitempty"`         // the budget of attempts is used up
 }
 
 // Explain answers GET /v1/tx/{tx}/explain.

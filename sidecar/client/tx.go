@@ -109,7 +109,11 @@ func (t *Tx) Write(ctx context.Context, scope string, content []byte, o WriteOpt
 // Seal freezes the transaction and waits until it is decided or ctx ends. An aborted transaction is no error: see the
 // decision's State and Code. An error says that the seal was not taken, or that nobody knows yet.
 func (t *Tx) Seal(ctx context.Context) (Decision, error) {
-	d, err := t.decided(ctx, http.MethodPost, "/seal", longestWait)
+	return t.sealWith(ctx, struct{}{})
+}
+
+func (t *Tx) sealWith(ctx context.Context, in any) (Decision, error) {
+	d, err := t.decided(ctx, http.MethodPost, "/seal", longestWait, in)
 	for err == nil && d.State == api.StateSealed {
 		if ctx.Err() != nil {
 			return d, fmt.Errorf("wait for the decision of %s: %w", t.ID(), context.Cause(ctx))
@@ -136,21 +140,17 @@ func (t *Tx) Retry(ctx context.Context) (*Tx, error) {
 
 // Status is how the transaction stands; with a wait the answer comes when there is something new, or after it.
 func (t *Tx) Status(ctx context.Context, wait time.Duration) (Decision, error) {
-	return t.decided(ctx, http.MethodGet, "", wait)
+	return t.decided(ctx, http.MethodGet, "", wait, nil)
 }
 
 // decided makes a call whose problem may carry a decision, which then is the answer.
-func (t *Tx) decided(ctx context.Context, method, rest string, wait time.Duration) (Decision, error) {
+func (t *Tx) decided(ctx context.Context, method, rest string, wait time.Duration, in any) (Decision, error) {
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, max(0, time.Until(end)))
 	}
 	wait = min(wait, longestWait)
 	query := url.Values{"wait_ms": {strconv.FormatInt(wait.Milliseconds(), 10)}}
 	var d Decision
-	var in any
-	if method == http.MethodPost {
-		in = struct{}{}
-	}
 	err := t.client.json(ctx, method, txPath(t.ID(), rest), query, in, &d)
 	var p *Problem
 	if errors.As(err, &p) && p.Decision != nil && p.Decision.State == api.StateAborted {

@@ -1,0 +1,158 @@
+package sidecar
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// ownTool is what residue calls the acts that an agent did by itself under a touch.
+const ownTool = "touch"
+
+// ownRecord says in the journal that an agent may act on scopes by itself, or what it said that it did.
+type ownRecord struct {
+	Tx     sequencer.TxID
+	Scopes []sequencer.Scope `json:",omitempty"`
+	Told   *sequencer.Settle `json:",omitempty"`
+}
+
+// applyOwn adds such a record.
+func (l *ledger) applyOwn(r *ownRecord) {
+	t := l.txs[r.Tx]
+	if t == nil {
+		return // settled since
+	}
+	for _, scope := range r.Scopes {
+		t.Own = addScope(t.Own, scope)
+	}
+	if r.Told != nil {
+		t.Told = r.Told
+	}
+}
+
+// ownOf is what an agent did by itself in a transaction, as far as the journal knows.
+func (d *delivery) ownOf(id sequencer.TxID) (scopes []sequencer.Scope, told *sequencer.Settle) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.ledger.txs[id]; t != nil {
+		return slices.Clone(t.Own), t.Told
+	}
+	return nil, nil
+}
+
+// tell takes what an agent says of what it did under its own touches of a transaction that was aborted.
+func (s *session) tell(ctx context.Context, t *tx, told *sequencer.Settle) (*api.Decision, error) {
+	own, before := s.delivery.ownOf(t.id)
+	s.mu.Lock()
+	err := s.mayTell(t, own, told)
+	if err == nil && before == nil {
+		err = s.delivery.record(recordOwn, &ownRecord{Tx: t.id, Told: told})
+	}
+	if d := s.debts[t.id]; d != nil && err == nil {
+		d.agentUntil = time.Time{}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	s.hurry()
+	err = s.view.waits.until(ctx, waitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.final
+	})
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decision(t), nil
+}
+
+// mayTell says why there is nothing to tell of a transaction.
+func (s *session) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) error {
+	if !t.gone() {
+		if !t.decided() {
+			return problem(codeNotAborted, "%s is not aborted: while it can commit, the seal says that the outcome of "+
+				"every act is known; abort it first to take them back", t.id)
+		}
+		if s.decision(t).State == api.StateCommitted {
+			return problem(codeAlreadyCommitted, "%s is committed: what was done under its touches stands", t.id)
+		}
+	}
+	if len(own) == 0 {
+		return problem(codeNothingOwed, "nothing was handed to the agent in %s to act on for writing, or it is settled",
+			t.id)
+	}
+	if t.final {
+		return problem(codeNothingOwed, "%s is settled already: look at the list of residues", t.id)
+	}
+	for _, e := range told.Effects {
+		for _, scope := range e.Scopes {
+			if !slices.ContainsFunc(own, func(o sequencer.Scope) bool { return o.Covers(scope) }) {
+				return problem(codeBadRequest, "%s was not handed to the agent in %s: name scopes within its own touches",
+					scope, t.id)
+			}
+		}
+	}
+	return nil
+}
+
+// ownSettled is what the agent's own acts add to the settlement of an aborted transaction. wait: the agent has not said
+// yet, and may still; after the bound nobody knows.
+func (s *session) ownSettled(d *debt, calls int) (made gate.Settlement, wait bool) {
+	own, told := s.delivery.ownOf(d.tx)
+	if d.committed || len(own) == 0 {
+		return gate.Settlement{NoneElse: true}, false
+	}
+	if told == nil {
+		s.mu.Lock()
+		now := s.clock.Now()
+		if !d.agentAsked {
+			d.agentAsked, d.agentUntil = true, now.Add(s.limits.SettlementWait)
+		}
+		wait = now.Before(d.agentUntil)
+		s.mu.Unlock()
+		if wait {
+			return gate.Settlement{}, true
+		}
+		told = &sequencer.Settle{Effects: []sequencer.Settled{{Scopes: own, Result: sequencer.ResultUnresolved}}}
+	}
+	made.NoneElse = told.NoneElse
+	for i, e := range told.Effects {
+		e.Index = uint32(calls + i)
+		made.Effects = append(made.Effects, e)
+		if e.Result == sequencer.ResultClean {
+			continue
+		}
+		detail := "the agent acted under a touch and said: " + e.Result.String()
+		if e.Result == sequencer.ResultUnresolved && len(told.Effects) == 1 && !told.NoneElse {
+			detail = "the agent acted, or may have acted, under a touch, and what became of it is not known: look there"
+		}
+		made.Residue = append(made.Residue, gate.Residue{Result: e.Result, Detail: detail, Effect: gate.Effect{Tx: d.tx,
+			Index: e.Index, Tool: gate.Tool{Name: ownTool, Class: sequencer.ClassReversible, Scopes: e.Scopes}}})
+	}
+	return made, false
+}
+
+// withOwn adds the agent's own acts to a settlement.
+func withOwn(made, own gate.Settlement) gate.Settlement {
+	made.Effects = append(made.Effects, own.Effects...)
+	made.Residue = append(made.Residue, own.Residue...)
+	made.NoneElse = made.NoneElse && own.NoneElse
+	return made
+}
+
+// ownEffects are the agent's own acts as the footprint names them: one for all scopes that were handed to it, so that
+// the commit counts as a write of them.
+func (t *tx) ownEffects() []sequencer.Effect {
+	if len(t.own) == 0 {
+		return nil
+	}
+	return []sequencer.Effect{{Index: uint32(len(t.effects)), Scopes: slices.Clone(t.own),
+		Class: sequencer.ClassReversible, Tool: ownTool, Known: true}}
+}
