@@ -96,25 +96,32 @@ func TestRetraction(t *testing.T) {
 			t.Errorf("%s is %+v, %v, want %s", tx, got, err, want)
 		}
 	}
-	s, err := c.Snapshot(w.context(), "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := ""
-	for _, row := range s.Shards {
-		shown += fmt.Sprintf("%s=%s by %s; ", row.Scope, row.Content, row.Writer.Tx)
-	}
 	want := fmt.Sprintf("shard:/orders/1=first by %s; shard:/orders/3=of orders/9 by %s; ", before, apart)
-	if shown != want || s.Seq != sequencer.Seq(v.len()) {
-		t.Errorf("the snapshot at %d shows %s, want %s", s.Seq, shown, want)
-	}
+	w.snapshotShows(c, v, want)
 	w.servers.StopNATS()
 	if _, err := c.Cone(w.context(), "shop", named); !errors.Is(err, streams.ErrNoAnswer) {
 		t.Errorf("without NATS: %v", err)
 	}
 }
 
-// A first join sets the logic of its workspace; one that asks for a later logic stops the partition like a rules record.
+// snapshotShows compares contents and writers of the shop's shards at the newest decision.
+func (w *world) snapshotShows(c *streams.Client, v *view, want string) {
+	w.t.Helper()
+	s, err := c.Snapshot(w.context(), "shop")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	shown := ""
+	for _, row := range s.Shards {
+		shown += fmt.Sprintf("%s=%s by %s; ", row.Scope, row.Content, row.Writer.Tx)
+	}
+	if shown != want || s.Seq != sequencer.Seq(v.len()) {
+		w.t.Errorf("the snapshot at %d shows %s, want %s", s.Seq, shown, want)
+	}
+}
+
+// A first join sets the logic of its workspace; one that asks for a later logic stops the partition, as a rules record
+// does.
 func TestFirstJoinSetsTheLogic(t *testing.T) {
 	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
 	w.run(w.cfg)

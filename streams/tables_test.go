@@ -142,8 +142,8 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 				r.Writes = append(r.Writes, ev.Scope)
 			case topology.EventSeal:
 				r.Status = "sealed"
-				for _, e := range ev.Seal.Effects {
-					r.Effects = []topology.EffectSeen{{Class: e.Class, Event: ev.Index}}
+				if len(ev.Seal.Effects) > 0 {
+					r.Effects = []topology.EffectSeen{{Class: ev.Seal.Effects[0].Class, Event: ev.Index}}
 				}
 			}
 		})
@@ -154,22 +154,7 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 		if o.Tx == "" {
 			continue
 		}
-		change(o.Tx, o.Agent, func(r *topology.ClosureRow) {
-			r.Final = r.Final || o.Final
-			switch o.Kind {
-			case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
-				r.Status, r.Seq, r.Code, r.RestsOn = o.Kind.String(), seq, o.Code, o.RestsOn
-				for _, x := range o.Writes {
-					r.Writes = append(r.Writes, x.Scope)
-				}
-			case sequencer.OutcomeRetracting:
-				r.Status, r.Retraction = "retracting", o.Retraction
-			case sequencer.OutcomeSettled:
-				if r.Status = "settled"; o.Retraction != "" {
-					r.Status = "retracted"
-				}
-			}
-		})
+		change(o.Tx, o.Agent, func(r *topology.ClosureRow) { decideByHand(r, o) })
 	}
 	for tx, r := range rows {
 		slices.Sort(r.Writes)
@@ -183,6 +168,24 @@ func (w *world) closureByHand(workspace string) map[sequencer.TxID]topology.Clos
 		rows[tx] = r
 	}
 	return rows
+}
+
+// decideByHand is what one decision does to a closure row.
+func decideByHand(r *topology.ClosureRow, o *sequencer.Outcome) {
+	r.Final = r.Final || o.Final
+	switch o.Kind {
+	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
+		r.Status, r.Seq, r.Code, r.RestsOn = o.Kind.String(), o.Seq, o.Code, o.RestsOn
+		for _, x := range o.Writes {
+			r.Writes = append(r.Writes, x.Scope)
+		}
+	case sequencer.OutcomeRetracting:
+		r.Status, r.Retraction = "retracting", o.Retraction
+	case sequencer.OutcomeSettled:
+		if r.Status = "settled"; o.Retraction != "" {
+			r.Status = "retracted"
+		}
+	}
 }
 
 // table reads a table topic: the last row of each key.
