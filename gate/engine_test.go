@@ -174,3 +174,19 @@ func TestGiveUp(t *testing.T) {
 		}
 	})
 }
+
+// TestAbsentYet does not believe that a call never arrived while it may be on its way.
+func TestAbsentYet(t *testing.T) {
+	w := newWorld()
+	w.lookups = true
+	p := w.add(sequencer.ClassKnownOutcome, true, false, false)
+	p.Started = true
+	w.flying = append(w.flying, landing{w.now.Add(testMax / 2), p.call()})
+	effects := []Progress{p}
+	s, err := w.engine().Undo(context.Background(), effects, ClaimOwn)
+	must(t, err)
+	w.checkTruth(t, effects, s, false)
+	if len(s.Residue) != 1 || s.Residue[0].Result != sequencer.ResultLeaked {
+		t.Errorf("the residue is %v, want one that leaked", s.Residue)
+	}
+}

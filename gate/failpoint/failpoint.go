@@ -7,8 +7,8 @@ import "slices"
 // Point is one place in the code, between two things that a crash may separate.
 type Point string
 
-// The gate's places: around each mark and around each call. An eager call's own are named call, a held effect's release
-// is release, a compensation undo.
+// The gate's places: around each mark and around each call. An eager call's own are named call, those
+// of a held effect's release release, those of a compensation undo.
 const (
 	CallBeforeStart    Point = "call.before_start"    // nothing is marked
 	CallBeforeCall     Point = "call.before_call"     // the start is marked, nothing left
