@@ -171,7 +171,8 @@ func sampleRetracting() *sequencer.ReplicaState {
 		Writes:  []sequencer.PastWrite{{Scope: "shard:/a", Former: sequencer.Writer{Seq: 31, Tx: "tx-0"}, Shard: true}},
 		Effects: true, Undone: 50}
 	return &sequencer.ReplicaState{Offset: 907, State: sequencer.State{Workspace: "default", Seq: 44, Floor: 30,
-		Rules: rules, Txs: []sequencer.TxState{{ID: "tx-a", Order: 3, Agent: "agent-1", Phase: sequencer.PhaseRetracting, Decision: 40,
+		Rules: rules,
+		Txs: []sequencer.TxState{{ID: "tx-a", Order: 3, Agent: "agent-1", Phase: sequencer.PhaseRetracting, Decision: 40,
 			Past: past, Retraction: "tx-a"}},
 		Retractions: []sequencer.RetractionState{{Tx: "tx-a", Seq: 42, Cone: []sequencer.TxID{"tx-a"}, Turn: 43,
 			Ground: []sequencer.ConeScope{{Scope: "shard:/a", Writer: sequencer.Writer{Seq: 31, Tx: "tx-0"}, Shard: &version},
