@@ -211,7 +211,7 @@ func TestTooOld(t *testing.T) {
 	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
 	ctx := background(t)
 	rules := sequencer.DefaultRules()
-	rules.Version, rules.CapSeqs = 1, 5
+	rules.Version, rules.Logic, rules.CapSeqs = 1, sequencer.Logic, 5
 	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}))(t)
 	var txs []*client.Tx
 	for range 3 {

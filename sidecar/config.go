@@ -49,6 +49,7 @@ type Limits struct {
 	WatermarkEvery   time.Duration // while the view moves; 1 s
 	RenewEvery       time.Duration // of the lease when nothing moves; 3 s
 	SettlementWait   time.Duration // for an agent to say what it did under its touches, after an abort; 2 min
+	Branches         int           // of a group; 16
 	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
 }
 
@@ -74,6 +75,7 @@ func (l Limits) withDefaults() Limits {
 	l.WatermarkEvery = cmp.Or(l.WatermarkEvery, time.Second)
 	l.RenewEvery = cmp.Or(l.RenewEvery, 3*time.Second)
 	l.SettlementWait = cmp.Or(l.SettlementWait, 2*time.Minute)
+	l.Branches = cmp.Or(l.Branches, 16)
 	l.AdoptAfter = cmp.Or(l.AdoptAfter, 2*time.Second)
 	return l
 }

@@ -52,6 +52,8 @@ func (s *Sidecar) routes() []route {
 		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version", s.readShard},
 		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms", s.writeShard},
 		{"POST", ws + "/tx", "begin", false, "", s.begin},
+		{"POST", ws + "/groups", "begin_group", false, "", s.beginGroup},
+		{"POST", ws + "/groups/{group}/select", "select", false, "", s.selectBranch},
 		{"GET", ws + "/chain", "chain", false, "from limit", s.chain},
 		{"GET", ws + "/frontier", "frontier", false, "prefix limit", s.frontier},
 		{"GET", tx, "status", false, "wait_ms", s.status},

@@ -26,6 +26,9 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 	if err != nil {
 		return nil, problem(codeBadRequest, "%v", err)
 	}
+	if err := s.inGroup(in.Group); err != nil {
+		return nil, err
+	}
 	t, err := s.resume(c)
 	if err == nil && t == nil {
 		t, err = s.session.start(c.ctx, *begin, func(t *tx) { c.slot.set(t.id) })
@@ -48,9 +51,8 @@ func (s *Sidecar) beginOf(in *api.Begin) (*sequencer.Begin, error) {
 	if in.DeadlineMs < 0 || in.DeadlineMs > maxDeadlineMs {
 		return nil, problem(codeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
 	}
-	tick := int(tickLength.Milliseconds())
-	return &sequencer.Begin{Mode: mode, Observe: in.Observe || s.config.Observe, Levels: levels,
-		DeadlineTicks: sequencer.Tick((in.DeadlineMs + tick - 1) / tick)}, nil
+	return &sequencer.Begin{Mode: mode, Observe: in.Observe || s.config.Observe, Levels: levels, Group: in.Group,
+		DeadlineTicks: ticksOf(in.DeadlineMs)}, nil
 }
 
 // resume is the transaction that an earlier try of the same request has made.

@@ -55,6 +55,11 @@ func (s *session) mayRetry(t *tx) (*tx, error) {
 		p.Decision = d
 		return nil, p
 	}
+	if d.Code == string(sequencer.CodeLostBranch) {
+		p := problem(d.Code, "%s lost against %s: begin outside the group", t.id, d.MovedBy)
+		p.Decision = d
+		return nil, p
+	}
 	if t.attempt >= s.limits.Attempts {
 		p := problem(codeGaveUp, "%d attempts were refused: give the work back, or begin a new transaction", t.attempt)
 		p.Decision = d

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -216,6 +217,17 @@ func (t *tx) levels(s settings) sequencer.Levels {
 // a transaction, or never knew it, still knows whose it is.
 func txName(agent string, inc sequencer.Seq, n uint64) sequencer.TxID {
 	return sequencer.TxID(fmt.Sprintf("%s.%d.%d", agent, inc, n))
+}
+
+// sortByBegin brings transactions of one agent into the order of their begin.
+func sortByBegin(list []*tx) {
+	number := func(t *tx) uint64 {
+		n, _ := decimal(string(t.id)[lastDot(string(t.id))+1:])
+		return n
+	}
+	slices.SortFunc(list, func(a, b *tx) int {
+		return cmp.Or(cmp.Compare(a.incarnation, b.incarnation), cmp.Compare(number(a), number(b)))
+	})
 }
 
 // ownerOf is the agent and the incarnation that an id names.

@@ -16,6 +16,7 @@ type Begin struct {
 	Observe    bool   `json:"observe,omitempty"`     // report what would be refused instead of refusing it
 	Levels     string `json:"levels,omitempty"`      // L0 to L4, or a list such as "A1,A3"; empty: the workspace's
 	DeadlineMs int    `json:"deadline_ms,omitempty"` // from the begin; zero: the workspace's default
+	Group      string `json:"group,omitempty"`       // a further branch of this group
 }
 
 // Read is the body of POST /v1/tx/{tx}/reads.

@@ -20,6 +20,7 @@ type BeginOptions struct {
 	Observe    bool
 	Levels     string // L0 to L4, or a list of anomalies
 	DeadlineMs int
+	Group      string // a further branch of this group
 }
 
 // WriteOptions say more of a write; the zero value is an unconditional write of bytes.
@@ -51,11 +52,14 @@ type Tx struct {
 // Begin opens a transaction.
 func (c *Client) Begin(ctx context.Context, o BeginOptions) (*Tx, error) {
 	t := &Tx{client: c}
-	in := api.Begin{Mode: o.Mode, Observe: o.Observe, Levels: o.Levels, DeadlineMs: o.DeadlineMs}
-	if err := c.json(ctx, http.MethodPost, c.inWorkspace("/tx"), nil, in, &t.opened); err != nil {
+	if err := c.json(ctx, http.MethodPost, c.inWorkspace("/tx"), nil, beginOf(o), &t.opened); err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+func beginOf(o BeginOptions) api.Begin {
+	return api.Begin{Mode: o.Mode, Observe: o.Observe, Levels: o.Levels, DeadlineMs: o.DeadlineMs, Group: o.Group}
 }
 
 // Tx takes up a transaction by its id, for example after the agent was restarted.

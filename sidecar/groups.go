@@ -1,0 +1,187 @@
+package sidecar
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// speculate opens the branches of a group: transactions of which one will be chosen. When one cannot be opened none is.
+func (s *session) speculate(ctx context.Context, group string, begin sequencer.Begin, branches int) ([]*tx, error) {
+	begin.Group = group
+	var out []*tx
+	for range branches {
+		t, err := s.start(ctx, begin, nil)
+		if err != nil {
+			for _, t := range out {
+				s.dropBranch(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode,
+					Code: sequencer.CodeAbortedByAgent, Detail: "not every branch of its group could be opened"})
+			}
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// dropBranch ends an open branch before the log has said so.
+func (s *session) dropBranch(t *tx, o *sequencer.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.decided() || t.phase != phaseOpen {
+		return
+	}
+	s.giveUp(t, o)
+	s.abortInLog(t, o.Code, o.Detail)
+}
+
+// choose makes one branch of a group the winner. The first choice stands; every other branch is over with it.
+func (s *session) choose(ctx context.Context, group string, winner *tx) error {
+	s.mu.Lock()
+	inc, err := s.current()
+	var ended *api.Decision
+	if winner.decided() {
+		ended = s.decision(winner)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if was, known := s.view.winner(group); known {
+		return s.chosen(group, winner, was)
+	}
+	if ended != nil && ended.State == api.StateAborted {
+		return refusal(ended)
+	}
+	in := &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: s.agent, Incarnation: inc, Base: s.view.at(),
+		Select: &sequencer.Select{Group: group, Winner: winner.id}}
+	o, err := s.ask(ctx, in, func() bool { _, known := s.view.winner(group); return known || s.now() != inc })
+	if err != nil {
+		return err
+	}
+	was, known := s.view.winner(group)
+	switch {
+	case known:
+		return s.chosen(group, winner, was)
+	case o != nil && o.Kind == sequencer.OutcomeRefused:
+		return refusal(describe(o))
+	}
+	return problem(codeNotReady, "the session ended before the choice was in the log: begin the group anew")
+}
+
+// chosen ends the branches that lost, also those that the log has never heard of.
+func (s *session) chosen(group string, winner *tx, was sequencer.TxID) error {
+	if was != winner.id {
+		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in group %s already, not %s", was, group, winner.id)
+		p.MovedBy = string(was)
+		return p
+	}
+	for _, t := range s.branches(group) {
+		if t != winner {
+			s.dropBranch(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode,
+				Code: sequencer.CodeLostBranch, Moved: sequencer.Writer{Tx: was},
+				Detail: "another branch of the group was chosen"})
+		}
+	}
+	return nil
+}
+
+// branches are the transactions of a group that this sidecar remembers, in the order of their begin.
+func (s *session) branches(group string) (out []*tx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.txs {
+		if t.begin.Group == group {
+			out = append(out, t)
+		}
+	}
+	sortByBegin(out)
+	return out
+}
+
+func (s *Sidecar) beginGroup(c *call) (*reply, error) {
+	if err := s.inWorkspace(c); err != nil {
+		return nil, err
+	}
+	var in api.BeginGroup
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	most := s.config.Limits.Branches
+	if in.Branches < 2 || in.Branches > most {
+		return nil, problem(codeBadRequest, "branches is %d: give 2 to %d", in.Branches, most)
+	}
+	if in.Group != "" {
+		return nil, problem(codeBadRequest, "group is given: this request makes one; to add a branch to a group that there "+
+			"is, name it in the begin of a transaction")
+	}
+	begin, err := s.beginOf(&in.Begin)
+	if err != nil {
+		return nil, problem(codeBadRequest, "%v", err)
+	}
+	group := s.config.Agent + "." + randomID()
+	list, err := s.session.speculate(c.ctx, group, *begin, in.Branches)
+	if err != nil {
+		return nil, err
+	}
+	return jsonReply(http.StatusCreated, s.groupOf(group, list)), nil
+}
+
+func (s *Sidecar) groupOf(group string, list []*tx) *api.Group {
+	out := &api.Group{Group: group, Tx: []string{}}
+	if winner, known := s.view.winner(group); known {
+		out.Winner = string(winner)
+	}
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	for _, t := range list {
+		out.Tx = append(out.Tx, string(t.id))
+		out.Branches = append(out.Branches, *s.session.decision(t))
+	}
+	return out
+}
+
+func (s *Sidecar) selectBranch(c *call) (*reply, error) {
+	if err := s.inWorkspace(c); err != nil {
+		return nil, err
+	}
+	var in api.Select
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	group := c.params["group"]
+	t, err := s.session.find(sequencer.TxID(in.Tx))
+	if err != nil {
+		return nil, err
+	}
+	if t.begin.Group != group {
+		return nil, problem(codeBadRequest, "%s is not a branch of group %.100q", t.id, group)
+	}
+	if err := s.session.choose(c.ctx, group, t); err != nil {
+		return nil, err
+	}
+	return jsonReply(http.StatusOK, s.groupOf(group, s.session.branches(group))), nil
+}
+
+// inGroup checks the group that a begin names.
+func (s *Sidecar) inGroup(group string) error {
+	switch {
+	case group == "":
+		return nil
+	case len(group) > maxNameBytes:
+		return problem(codeBadRequest, "group has more than %d bytes", maxNameBytes)
+	}
+	if winner, known := s.view.winner(group); known {
+		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in group %s: begin outside of it", winner, group)
+		p.MovedBy = string(winner)
+		return p
+	}
+	if list := s.session.branches(group); len(list) >= 4*s.config.Limits.Branches {
+		return problem(codeLimit, "group %s has had %d branches", group, len(list))
+	} else if len(list) == 0 {
+		return problem(codeNotFound, "there is no group %s in this session: make one first", group)
+	}
+	return nil
+}
