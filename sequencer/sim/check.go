@@ -162,6 +162,7 @@ func (t *truth) lastEager(a *attempt, leaf int) token {
 // checkSettled: what is settled cleanly is as the commits leave it; what is not is as it is, and named as residue.
 func (t *truth) checkSettled(info *txInfo, s *sequencer.Settle, o *sequencer.Outcome) {
 	t.checkMoved(info, s, o)
+	t.checkResults(info, s)
 	scopes := slices.Clone(info.grants)
 	for _, e := range s.Effects {
 		scopes = append(scopes, e.Scopes...)
@@ -179,6 +180,28 @@ func (t *truth) checkSettled(info *txInfo, s *sequencer.Settle, o *sequencer.Out
 		case v != t.state[leaf] && !t.blind:
 			t.r.fail("%s is settled cleanly and %s holds %s; the commits leave %s", info.id, leaves()[leaf],
 				t.r.world.name(v), t.r.world.name(t.state[leaf]))
+			return
+		}
+	}
+}
+
+// checkResults holds what a settlement says of each effect against its sink.
+func (t *truth) checkResults(info *txInfo, s *sequencer.Settle) {
+	a := t.r.attempts[info.id]
+	if a == nil {
+		return
+	}
+	for _, e := range s.Effects {
+		if int(e.Index) >= len(a.effects) {
+			continue // a false one, of somebody else
+		}
+		d := t.r.world.deed(a.effects[e.Index].token)
+		there := d.ran && !d.undone
+		switch {
+		case e.Result == sequencer.ResultClean && there != info.committed,
+			e.Result == sequencer.ResultPartial && there, e.Result == sequencer.ResultLeaked && !there:
+			t.r.fail("effect %d of %s is settled as %s; it ran: %v, it was undone: %v", e.Index, info.id, e.Result, d.ran,
+				d.undone)
 			return
 		}
 	}

@@ -79,5 +79,6 @@ func (c *sidecar) see(o *sequencer.Outcome) {
 	}
 	delete(c.inbox.ahead, o.Seq)
 	c.view, c.chain, c.inbox.quietAt = o.Seq, chain, c.r.now
+	c.confirm(o)
 	c.onOutcome(o)
 }

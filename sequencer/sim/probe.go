@@ -35,6 +35,20 @@ const (
 	ProbeDeadAgent      Probe = "agent_stays_dead"
 	ProbeFolded         Probe = "whole_transaction_in_one_record"
 	ProbeDuplicate      Probe = "duplicate_repeated"
+
+	ProbeReleasedOwn       Probe = "released_by_its_issuer"
+	ProbeReleasedSuccessor Probe = "released_by_successor"
+	ProbeReleasedStranger  Probe = "released_by_stranger"
+	ProbeUndoneStranger    Probe = "compensated_by_stranger"
+	ProbeCompensated       Probe = "compensated"
+	ProbeUnresolved        Probe = "unresolved"
+	ProbeNotSent           Probe = "not_sent"
+	ProbeLeaked            Probe = "leaked"
+	ProbeStopped           Probe = "settlement_stopped"
+	ProbeSinkDown          Probe = "sink_down"
+	ProbeLateAnswer        Probe = "answered_too_late"
+	ProbeZombieCall        Probe = "zombie_call"
+	ProbeTwin              Probe = "started_elsewhere"
 )
 
 // ProbeAborted and ProbeRefused are the probes of one reason.
@@ -49,7 +63,10 @@ func AllProbes() []Probe {
 		ProbeReplay, ProbeReplayed, ProbeZombie, ProbeOutbox, ProbeCatchUp, ProbeReordered, ProbeResidue,
 		ProbeStoodOnResidue,
 		ProbeForgotten, ProbeLateCall, ProbeDirtySeen, ProbeZombieIntent, ProbeUnkeyedStop, ProbeRules, ProbeObserved,
-		ProbePoison, ProbeDeadAgent, ProbeFolded, ProbeDuplicate}
+		ProbePoison, ProbeDeadAgent, ProbeFolded, ProbeDuplicate,
+		ProbeReleasedOwn, ProbeReleasedSuccessor, ProbeReleasedStranger, ProbeUndoneStranger, ProbeCompensated,
+		ProbeUnresolved, ProbeNotSent, ProbeLeaked, ProbeStopped, ProbeSinkDown, ProbeLateAnswer, ProbeZombieCall,
+		ProbeTwin}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed, sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired,

@@ -24,6 +24,7 @@ type op struct {
 	runs   []sequencer.Scope // opTouch: where eager effects run
 	class  sequencer.Class
 	key    string // opGated: the business key, the same in every attempt
+	keyed  bool   // opTouch: the sinks of what runs take keys
 	expect bool
 }
 
@@ -124,9 +125,11 @@ func (r *run) newOp(mode sequencer.Mode) []op {
 }
 
 func (r *run) newTouch() op {
+	s := &r.swarm
 	o := op{kind: opTouch, class: sequencer.ClassReversible}
+	o.keyed = !r.chance(s.unkeyed)
 	if r.chance(0.2) {
-		o.class = sequencer.ClassKnownOutcome
+		o.class, o.keyed = sequencer.ClassKnownOutcome, true
 	}
 	for range 1 + r.n(2) {
 		w := sequencer.Want{Scope: r.scope(true), Access: sequencer.WriteAccess}
@@ -219,6 +222,7 @@ type effect struct {
 
 	mend    *call // release or compensation
 	mends   int
+	maybe   bool // some try of it was not answered
 	settled bool
 	result  sequencer.Result
 }
@@ -228,6 +232,9 @@ func (e *effect) eager() bool {
 }
 
 func (e *effect) gated() bool { return !e.eager() }
+
+// keyed: the sink takes a key; for what runs at once it is made of transaction and index.
+func (e *effect) keyed() bool { return e.key != "" }
 
 // written lists the resources that the attempt's effects and shard writes are on.
 func (a *attempt) written() []int {

@@ -69,6 +69,8 @@ func (r *run) n(limit int) int { return r.rng.IntN(limit) }
 
 func (r *run) chance(p float64) bool { return p > 0 && r.rng.Float64() < p }
 
+func (r *run) careless(c Careless) bool { return r.opts.Careless&c != 0 }
+
 func (r *run) probe(p Probe) { r.report.Probes[p]++ }
 
 func (r *run) fault() { r.report.Faults++ }
@@ -113,6 +115,7 @@ func (r *run) all() {
 func (r *run) step() {
 	r.now++
 	r.inject()
+	r.move()
 	r.wire.step(r)
 	for _, p := range r.procs {
 		p.step()
@@ -187,7 +190,7 @@ func (r *run) atRest() bool { return r.unrest() == "" }
 // unrest names what is not done yet; empty: nothing.
 func (r *run) unrest() string {
 	for _, c := range r.cars {
-		if !c.deadForGood && c.done < lastPrograms {
+		if !c.deadForGood && !c.ghost && c.done < lastPrograms {
 			return fmt.Sprintf("client %s has committed %d of its last %d programs", c.agent, c.done, lastPrograms)
 		}
 	}

@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
 
 // The bounds of a settlement.
 const (
@@ -12,12 +16,22 @@ const (
 type settlement struct {
 	info    *txInfo
 	since   int
-	effects []*effect // what is left to do, in order
+	ground  ground
+	wait    int       // steps before it does anything: a call of a former owner may still land
+	effects []*effect // what is to be done, in order
 	all     []*effect
-	journal *attempt // nil: somebody else's, or the journal is lost
 	n       uint32
 	sentAt  int
 }
+
+// ground is why somebody settles a transaction.
+type ground uint8
+
+const (
+	groundOwn       ground = iota // this incarnation issued the effects
+	groundSuccessor               // it has the journal of the dead process that did, and nobody settled in between
+	groundStranger                // it knows the log
+)
 
 // settleAll works on every decided transaction that this incarnation owns, and takes over what nobody owns.
 func (c *sidecar) settleAll() {
@@ -63,59 +77,73 @@ func (c *sidecar) adopt(info *txInfo) {
 
 // newSettlement lists what is to be done: releases in order, or compensations in reverse.
 func (c *sidecar) newSettlement(info *txInfo) *settlement {
-	s := &settlement{info: info, since: c.r.now, journal: c.journal[info.id], n: 1}
+	s := &settlement{info: info, since: c.r.now, ground: groundStranger, n: 1, wait: maxCallSteps + 1}
 	c.settlements[info.id] = s
+	journal := c.journal[info.id]
 	switch {
-	case s.journal != nil:
-		s.all = s.journal.effects
-	case info.committed:
-		s.all = c.foundInLog(info)
+	case journal != nil && journal.incarnation == c.incarnation:
+		s.ground, s.wait, s.all = groundOwn, 0, journal.effects
+	case journal != nil && info.adoptions(c.view) == 0:
+		s.ground, s.all = groundSuccessor, journal.effects
 	default:
-		s.all = strangers(info)
+		s.all = c.foundInLog(info)
+		if info.agent == c.agent && !c.r.careless(CarelessJoin) { // its join ended a lease that the former process may still believe in
+			s.wait += int(c.r.truth.rules.LeaseTicks) * tickSteps
+		}
 	}
+	s.since = c.ownedSince(info)
 	for _, e := range s.all {
 		if info.committed == e.gated() {
 			s.effects = append(s.effects, e)
 		}
 	}
 	if !info.committed {
-		for i, j := 0, len(s.effects)-1; i < j; i, j = i+1, j-1 {
-			s.effects[i], s.effects[j] = s.effects[j], s.effects[i]
-		}
+		slices.Reverse(s.effects)
+	}
+	switch {
+	case c.r.careless(CarelessClaim) && s.ground == groundStranger:
+		s.ground = groundSuccessor
+	case c.r.careless(CarelessWait):
+		s.wait = 0
 	}
 	return s
 }
 
-// foundInLog is what a stranger knows of a committed transaction: its footprint. Without a key it must not call.
-func (c *sidecar) foundInLog(info *txInfo) []*effect {
-	var out []*effect
-	for _, e := range c.r.attempts[info.id].effects {
-		known := &effect{index: e.index, scope: e.scope, leaves: e.leaves, class: e.class, key: e.key, token: e.token}
-		if e.gated() && e.key == "" {
-			known.settled, known.result = true, sequencer.ResultUnresolved
-			c.r.probe(ProbeUnkeyedStop)
-		}
-		out = append(out, known)
-	}
-	return out
+// tenure is since when this process has owned a settlement, by whichever of its incarnations.
+type tenure struct {
+	since     int
+	adoptions int // that the transaction had seen by then
 }
 
-// strangers is what a stranger knows of an aborted one: what it was granted, and that anything may have run there.
-func strangers(info *txInfo) []*effect {
+// ownedSince does not begin anew when the process joins again, or it might wait for ever; it does when somebody else
+// has owned the settlement in between.
+func (c *sidecar) ownedSince(info *txInfo) int {
+	t, found := c.tenures[info.id]
+	if n := info.adoptions(c.view); !found || t.adoptions != n {
+		t = tenure{c.r.now, n}
+		c.tenures[info.id] = t
+	}
+	return t.since
+}
+
+// foundInLog is what a stranger knows: each effect is in the log before it is in the world.
+func (c *sidecar) foundInLog(info *txInfo) []*effect {
+	a := c.r.attempts[info.id]
+	if a == nil {
+		return nil
+	}
 	var out []*effect
-	for i, s := range info.grants {
-		out = append(out, &effect{index: i, scope: s, class: sequencer.ClassReversible, settled: true,
-			result: sequencer.ResultUnresolved})
+	for _, e := range a.effects {
+		out = append(out, &effect{index: e.index, scope: e.scope, leaves: e.leaves, class: e.class, key: e.key,
+			token: e.token})
 	}
 	return out
 }
 
 // settle takes the next step of a settlement.
 func (c *sidecar) settle(s *settlement) {
-	r := c.r
-	first := s.journal != nil && s.journal.incarnation == c.incarnation
-	if !first && r.now <= s.since+maxCallSteps+1 {
-		return // a call of the former owner may still land
+	if c.r.now <= s.since+s.wait {
+		return
 	}
 	for _, e := range s.all {
 		if e.eager() && e.run != nil && !e.known && !e.givenUp {
@@ -124,78 +152,38 @@ func (c *sidecar) settle(s *settlement) {
 			}
 		}
 	}
-	for _, e := range s.effects {
+	for i, e := range s.effects {
+		if e.settled {
+			continue
+		}
+		if stopped := s.stopped(i) && !c.r.careless(CarelessStop); s.info.committed {
+			c.release(s, e, stopped)
+		} else {
+			c.takeBack(s, e, stopped)
+		}
 		if !e.settled {
-			if c.mend(s, e, first); !e.settled {
-				return
-			}
+			return
 		}
 	}
 	c.finishSettlement(s)
 }
 
-// mend releases or compensates one effect.
-func (c *sidecar) mend(s *settlement, e *effect, first bool) {
-	switch {
-	case s.info.committed:
-		c.release(s, e, first)
-	case e.givenUp:
-		e.settled, e.result = true, sequencer.ResultUnresolved
-	case !e.ran:
-		e.settled = true
-	case e.class == sequencer.ClassKnownOutcome:
-		e.settled, e.result = true, sequencer.ResultLeaked
-	default:
-		c.call(s, e, callUndo, true)
-	}
-}
-
-// release lets a gated effect out. Without a key it is called once, and by another incarnation only if the journal
-// shows no start.
-func (c *sidecar) release(s *settlement, e *effect, first bool) {
-	if e.key == "" && !first && e.mend != nil {
-		c.r.probe(ProbeUnkeyedStop)
-		e.settled = true
-		if !e.mend.answered(c.r.now) || e.mend.fails {
-			e.result = sequencer.ResultUnresolved
+// stopped: one before the effect did not get through; of compensations, one on the same resources, since whoever tries
+// that one again must find what it left.
+func (s *settlement) stopped(at int) bool {
+	for _, e := range s.effects[:at] {
+		if e.result != sequencer.ResultClean && (s.info.committed || e.scope.Overlaps(s.effects[at].scope)) {
+			return true
 		}
-		return
 	}
-	c.call(s, e, callRelease, e.key != "")
-}
-
-// call makes the call of a settlement, and again while it may be repeated and its outcome is not known.
-func (c *sidecar) call(s *settlement, e *effect, kind callKind, repeat bool) {
-	r := c.r
-	switch {
-	case e.mend == nil:
-	case e.mend.answered(r.now) && !e.mend.fails:
-		e.settled = true
-		return
-	case e.mend.answered(r.now):
-		e.mend = nil // refused by the tool: it had no effect
-	case !e.mend.over(r.now) || e.mend.answers >= 0:
-		return
-	case !repeat:
-		e.settled, e.result = true, sequencer.ResultUnresolved
-		return
-	}
-	if e.mends >= maxMends {
-		e.settled, e.result = true, sequencer.ResultPartial
-		return
-	}
-	if !c.mayCall() {
-		return
-	}
-	e.mends++
-	e.mend = r.world.start(&call{kind: kind, tx: s.info.id, effect: e, leaves: e.leaves})
+	return false
 }
 
 // finishSettlement tells the log what became of the effects.
 func (c *sidecar) finishSettlement(s *settlement) {
 	r := c.r
 	for _, e := range s.effects {
-		if e.mend != nil && !e.mend.over(r.now) {
+		if e.mend != nil && !e.mend.over(r.now) && !e.mend.answered(r.now) {
 			return // what was not answered may still land
 		}
 	}
@@ -210,7 +198,7 @@ func (c *sidecar) finishSettlement(s *settlement) {
 	}
 	s.sentAt = r.now
 	in := &sequencer.Intent{Kind: sequencer.IntentSettle, Tx: s.info.id, N: s.n, Incarnation: c.incarnation, Base: c.view,
-		Settle: &sequencer.Settle{NoneElse: s.journal != nil && r.chance(0.7)}}
+		Settle: &sequencer.Settle{NoneElse: r.chance(0.7)}}
 	for _, e := range s.effects {
 		in.Settle.Effects = append(in.Settle.Effects, sequencer.Settled{Index: uint32(e.index),
 			Scopes: []sequencer.Scope{e.scope}, Result: e.result})

@@ -21,16 +21,22 @@ type sidecar struct {
 	joins       int
 
 	renewed    int // the lease counts from here, as far as this clock knows
+	sure       int // and from here, as far as the view shows: nobody had joined in its place
+	beats      []beat
+	stalled    int // it would make a call and is not sure of its lease, since that step; zero: it is
 	beatAt     int
 	doubtfulAt int // the lease was not known to be held from that step on; zero: it is
 	generation uint64
 	tools      map[string]string // server: signature; empty: withdrawn
 
 	down, paused int
+	deaf         int // until that step nothing that was decided gets to it
 	deadForGood  bool
+	ghost        bool // its agent has a sidecar elsewhere, of which it does not know yet
 	journal      map[sequencer.TxID]*attempt
 	settlements  map[sequencer.TxID]*settlement
 	adoptions    map[sequencer.TxID]adoption
+	tenures      map[sequencer.TxID]tenure // over the incarnations of this process
 	attempts     int
 	seen         sequencer.Seq
 	wounded      sequencer.TxID // the last one
@@ -49,7 +55,8 @@ type lane struct {
 }
 
 func newSidecar(r *run, id int) *sidecar {
-	c := &sidecar{r: r, id: id, agent: fmt.Sprintf("a%d", id), journal: map[sequencer.TxID]*attempt{}}
+	c := &sidecar{r: r, id: id, agent: fmt.Sprintf("a%d", id), journal: map[sequencer.TxID]*attempt{},
+		tenures: map[sequencer.TxID]tenure{}}
 	c.lanes = append(c.lanes, &lane{})
 	if r.chance(r.swarm.twoLanes) {
 		c.lanes = append(c.lanes, &lane{})
@@ -64,6 +71,7 @@ func newSidecar(r *run, id int) *sidecar {
 // boot is the start of an incarnation.
 func (c *sidecar) boot() {
 	c.incarnation, c.joinID, c.beatAt, c.doubtfulAt, c.settledTo = 0, "", 0, 0, 0
+	c.sure, c.beats, c.stalled = 0, nil, 0
 	c.settlements = map[sequencer.TxID]*settlement{}
 	c.adoptions = map[sequencer.TxID]adoption{}
 	c.tools = map[string]string{}
@@ -86,7 +94,14 @@ func (c *sidecar) act() {
 		c.paused = r.now + r.n(100)
 		return
 	}
-	c.receive()
+	if r.chance(r.swarm.deaf) {
+		r.fault()
+		r.note("%s hears nothing", c.agent)
+		c.deaf = r.now + r.n(150)
+	}
+	if c.deaf <= r.now {
+		c.receive()
+	}
 	if !c.joined() {
 		return
 	}
@@ -116,11 +131,15 @@ func (c *sidecar) send(in *sequencer.Intent) {
 func (c *sidecar) joined() bool {
 	r := c.r
 	if c.incarnation != 0 {
-		if !c.doubtful() {
+		if !c.doubtful() && (c.stalled == 0 || r.now < c.stalled+20) {
 			return true
 		}
 		r.note("%s gives its incarnation %d up", c.agent, c.incarnation)
 		c.boot()
+	}
+	if c.ghost {
+		c.deadForGood = true
+		return false
 	}
 	if c.joinID == "" {
 		c.joins++
@@ -135,7 +154,7 @@ func (c *sidecar) joined() bool {
 func (c *sidecar) onOutcome(o *sequencer.Outcome) {
 	switch {
 	case o.Kind == sequencer.OutcomeJoined && o.Agent == c.agent && o.Intent == "join:"+c.joinID && c.incarnation == 0:
-		c.incarnation, c.renewed = o.Incarnation, c.beatAt
+		c.incarnation, c.renewed, c.sure = o.Incarnation, c.beatAt, c.beatAt
 		c.r.note("%s joins as %d", c.agent, c.incarnation)
 	case o.Kind == sequencer.OutcomeLeaseEnded && o.Incarnation == c.incarnation && c.incarnation != 0:
 		c.r.note("%s sees that its incarnation %d has ended", c.agent, c.incarnation)
@@ -158,9 +177,6 @@ func (c *sidecar) doubtful() bool {
 	return c.r.now > c.doubtfulAt+20
 }
 
-// mayCall: a call that starts now is over before the lease is.
-func (c *sidecar) mayCall() bool { return c.r.now+maxCallSteps+1 < c.renewed+c.lease() }
-
 // beat sends the watermark.
 func (c *sidecar) beat() {
 	r := c.r
@@ -181,6 +197,7 @@ func (c *sidecar) beat() {
 		done: func(sent int) {
 			if c.incarnation == incarnation && r.now <= c.renewed+c.lease() {
 				c.renewed = max(c.renewed, sent)
+				c.beats = append(c.beats, beat{int64(len(r.truth.log)) - 1, sent})
 			}
 		}})
 }
@@ -192,7 +209,9 @@ func (c *sidecar) crash() {
 	r.wire.cut(r, c.id)
 	c.down = r.now + 1 + r.n(60)
 	c.inbox = inbox{}
-	if r.chance(r.swarm.dieForGood) && c.id > 0 {
+	c.hangUp()
+	c.tenures = map[sequencer.TxID]tenure{}
+	if c.ghost || r.chance(r.swarm.dieForGood) && c.agent != "a0" {
 		c.deadForGood = true
 		r.probe(ProbeDeadAgent)
 		return
@@ -212,8 +231,21 @@ func (c *sidecar) crash() {
 	c.boot()
 }
 
+// hangUp: what the sinks answer from now on, nobody hears.
+func (c *sidecar) hangUp() {
+	for _, a := range c.journal {
+		for _, e := range a.effects {
+			for _, x := range []*call{e.run, e.mend} {
+				if x != nil && x.answers > c.r.now {
+					x.answers = -1
+				}
+			}
+		}
+	}
+}
+
 func (c *sidecar) heal() {
-	c.down, c.paused = 0, 0
+	c.down, c.paused, c.deaf = 0, 0, 0
 	for _, ask := range c.adoptions {
 		if ask.due == never { // as this incarnation it has sent a false settlement, which may come again
 			c.boot()

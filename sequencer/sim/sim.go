@@ -29,7 +29,22 @@ import (
 type Options struct {
 	Steps  int              // length of the phase with faults; zero: 320
 	Weaken sequencer.Weaken // rules of the fold to switch off: the run is then expected to fail
+	// Careless names duties of sidecars to leave undone: the run is then expected to fail.
+	Careless Careless
 }
+
+// Careless names duties of whoever settles to leave undone.
+type Careless uint8
+
+// The duties, with the row of the table of holes where there is one.
+const (
+	CarelessClaim Careless = 1 << iota // 4: a stranger sends what it does not know to be sent, also without a key
+	CarelessLease                      // 8: a watermark that was acknowledged counts before the view has shown it
+	CarelessWait                       // 8b: a new owner does not wait for calls under way
+	CarelessJoin                       // 8c: nor, after a join, for the lease of the one before
+	CarelessMaybe                      // 13b: a try of unknown outcome is forgotten when a later one surely did not leave
+	CarelessStop                       // 13c: a settlement goes on although one effect did not get through
+)
 
 // Report is what a run came to. Two runs with the same seed and options have equal reports.
 type Report struct {

@@ -96,3 +96,25 @@ func TestFindsWeakenedRules(t *testing.T) {
 		})
 	}
 }
+
+// TestFindsCarelessSidecars: the same for the duties of whoever settles.
+func TestFindsCarelessSidecars(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		careless Careless
+		within   int
+	}{
+		{"4 claim", CarelessClaim, 300},
+		{"8 lease", CarelessLease, 1000},
+		{"13b unknown try", CarelessMaybe, 1000},
+		{"13c stop", CarelessStop, 1000},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			sum, err := Batch(1, tc.within, Options{Careless: tc.careless})
+			if err == nil {
+				t.Fatalf("%d schedules do without the duty", tc.within)
+			}
+			t.Logf("after %d schedules: %.300s", sum.Schedules, err)
+		})
+	}
+}

@@ -14,8 +14,10 @@ type swarm struct {
 	natsLose, natsDup             float64 // per message
 	natsLag                       int     // steps, at most
 	carCrash, carPause            float64 // sidecars: per step
+	deaf                          float64 // sidecars: per step
 	dieForGood, journalLost       float64 // per crash
 	callLost, callMute, callFail  float64 // calls: never lands, never answers, is refused by the tool
+	sinkDown, twin                float64 // per step
 	poison                        float64 // per step
 
 	modes                          [3]int  // weights
@@ -41,10 +43,12 @@ func (r *run) draw() swarm {
 		lose: some(0.2), ackLost: some(0.15), lateDup: some(0.1), stall: some(0.5),
 		crash: some(0.03), pause: some(0.03), stateEvery: 1 + r.n(4) + r.n(40), ackLag: r.n(15),
 		natsLose: some(0.3), natsDup: some(0.2), natsLag: r.n(8),
-		carCrash: some(0.012), carPause: some(0.012), dieForGood: some(0.5), journalLost: some(0.4),
-		callLost: some(0.15), callMute: some(0.2), callFail: some(0.1), poison: some(0.02),
-		modes: [3]int{r.n(4), r.n(3), r.n(3)},
-		read:  1 + r.n(5), touch: r.n(5), gated: r.n(4), write: 1 + r.n(4),
+		carCrash: some(0.012), carPause: some(0.012), deaf: some(0.01),
+		dieForGood: some(0.5), journalLost: some(0.4),
+		callLost: some(0.15), callMute: some(0.2), callFail: some(0.1), sinkDown: some(0.02), twin: some(0.01),
+		poison: some(0.02),
+		modes:  [3]int{r.n(4), r.n(3), r.n(3)},
+		read:   1 + r.n(5), touch: r.n(5), gated: r.n(4), write: 1 + r.n(4),
 		wide: some(0.3), expect: some(0.8), unkeyed: some(0.8), lookup: some(1),
 		levels: some(0.3), observe: some(0.1), may: some(0.7), group: some(0.4),
 		hook: some(0.4), veto: some(0.4), pins: some(0.4), readFrom: some(0.6),

@@ -95,6 +95,17 @@ func (i *txInfo) ownerAt(view sequencer.Seq) sequencer.Seq {
 	return 0
 }
 
+// adoptions is how often a view at seq shows it adopted.
+func (i *txInfo) adoptions(view sequencer.Seq) int {
+	n := 0
+	for _, o := range i.outs {
+		if o.Kind == sequencer.OutcomeAdopted && o.Seq <= view {
+			n++
+		}
+	}
+	return n
+}
+
 func (i *txInfo) owner() sequencer.Seq { return i.owners[len(i.owners)-1].incarnation }
 
 func (i *txInfo) decided(view sequencer.Seq) bool { return i.decision != 0 && i.decision <= view }

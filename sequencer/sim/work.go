@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -106,7 +107,6 @@ func (c *sidecar) touch(l *lane, o *op) {
 
 // runEffects runs the eager effects of an op one after another; it reports whether all are done.
 func (c *sidecar) runEffects(a *attempt, o *op) bool {
-	r := c.r
 	if n := len(a.effects); n > 0 && a.effects[n-1].run != nil && !a.effects[n-1].known {
 		e := a.effects[n-1]
 		c.learn(e)
@@ -124,20 +124,25 @@ func (c *sidecar) runEffects(a *attempt, o *op) bool {
 	if !c.mayCall() {
 		return false
 	}
-	e := c.newEffect(a, o.runs[a.ran], o.class, "")
+	key := ""
+	if o.keyed {
+		key = fmt.Sprintf("%s/%d", a.id, len(a.effects))
+	}
+	e := c.newEffect(a, o.runs[a.ran], o.class, key)
 	a.ran++
-	e.run = r.world.start(&call{kind: callDo, tx: a.id, effect: e, leaves: e.leaves})
+	e.run = c.start(&call{kind: callDo, tx: a.id, effect: e, leaves: e.leaves})
 	return false
 }
 
-// learn finds out what became of an eager call: from its answer, or by looking it up once it can no longer land.
+// learn finds out what became of an eager call: from its answer, or, once it can no longer land and its sink takes a
+// key, by looking it up.
 func (c *sidecar) learn(e *effect) {
 	switch {
 	case e.known || e.givenUp:
 	case e.run.answered(c.r.now):
 		e.known, e.ran = true, !e.run.fails && c.r.world.ran(e.token)
 	case e.run.over(c.r.now):
-		if e.givenUp = !c.r.chance(c.r.swarm.lookup); !e.givenUp {
+		if e.givenUp = !e.keyed() || !c.r.chance(c.r.swarm.lookup); !e.givenUp {
 			e.known, e.ran = true, c.r.world.ran(e.token)
 		}
 	}

@@ -50,6 +50,7 @@ type world struct {
 	deeds  map[token]*deed
 	sunk   map[string]sequencer.TxID // keyed sinks: which transaction's effect each key has let through
 	flying []*call
+	down   [numLeaves]int // until that step calls do not get through
 }
 
 // deed is an effect as its tool remembers it.
@@ -116,6 +117,13 @@ func (w *world) start(c *call) *call {
 	case c.kind != callRead && r.chance(r.swarm.callFail):
 		r.fault()
 		c.fails = true
+	case c.answers > r.now+maxCallSteps:
+		r.probe(ProbeLateAnswer)
+		c.answers = -1 // nobody waits that long
+	}
+	if c.kind != callRead && w.isDown(c.leaves) {
+		r.probe(ProbeSinkDown)
+		c.lands, c.answers, c.fails = r.now+1, r.now+1, true
 	}
 	if c.lands >= 0 {
 		w.flying = append(w.flying, c)
@@ -124,13 +132,27 @@ func (w *world) start(c *call) *call {
 	return c
 }
 
+// isDown reports whether one of the sinks cannot be reached. Whoever calls then knows that nothing has left.
+func (w *world) isDown(leaves []int) bool {
+	for _, leaf := range leaves {
+		if w.down[leaf] > w.r.now {
+			return true
+		}
+	}
+	return false
+}
+
 // over reports whether the call can no longer land.
 func (c *call) over(now int) bool { return now > c.started+maxCallSteps }
 
 func (c *call) answered(now int) bool { return c.answers >= 0 && c.answers <= now }
 
-// step lets the calls land whose time has come.
+// step lets the calls land whose time has come, and sinks go down.
 func (w *world) step() {
+	if w.r.chance(w.r.swarm.sinkDown) {
+		w.r.fault()
+		w.down[w.r.n(numForeign)] = w.r.now + w.r.n(150)
+	}
 	kept := w.flying[:0]
 	for _, c := range w.flying {
 		if c.lands > w.r.now {
@@ -179,7 +201,11 @@ func (w *world) deed(t token) *deed {
 // do runs an eager effect: its transaction must have been granted the scope and not be final.
 func (w *world) do(c *call) {
 	d := w.deed(c.effect.token)
-	if d.ran || d.refused {
+	switch {
+	case c.effect.keyed() && (d.ran || d.refused):
+		return
+	case d.ran:
+		w.r.fail("an effect of %s on %s without a key runs twice", c.tx, c.effect.scope)
 		return
 	}
 	info := w.r.truth.txs[c.tx]
@@ -198,6 +224,9 @@ func (w *world) undo(c *call) {
 	d := w.deed(c.effect.token)
 	d.refused = true
 	if !d.ran || d.undone {
+		if !c.effect.keyed() {
+			w.r.fail("a compensation of %s without a key lands on %s, where nothing is to be undone", c.tx, c.effect.scope)
+		}
 		return
 	}
 	info := w.r.truth.txs[c.tx]
@@ -207,6 +236,10 @@ func (w *world) undo(c *call) {
 	}
 	d.undone = true
 	for i, leaf := range c.leaves {
+		if w.value[leaf] != c.effect.token && !w.r.truth.blind {
+			w.r.fail("a compensation of %s lands on %s, which holds %s", c.tx, leaves()[leaf], w.name(w.value[leaf]))
+			return
+		}
 		w.value[leaf] = d.images[i]
 	}
 }
