@@ -110,8 +110,9 @@ func (e Explanation) ends(t gate.Tool) []string {
 		return []string{"On commit it stands.", fmt.Sprintf("On abort %s undoes it, after the later ones of its "+
 			"transaction.", e.Compensation)}
 	case sequencer.ClassKnownOutcome:
-		return []string{"On commit it stands.", "On abort its outcome is looked up, or it is repeated under its key until it " +
-			"is known" + e.compensated() + "."}
+		return []string{"On commit it stands.",
+			"On abort its outcome is looked up, or it is repeated under its key until it " +
+				"is known" + e.compensated() + "."}
 	}
 	retracted := "A retraction cannot take it back and lists it as leaked."
 	if e.Compensation != "" {
@@ -138,7 +139,8 @@ func (e Explanation) sends(t gate.Tool) string {
 	case t.Class == sequencer.ClassRead:
 		return upper(within) + "."
 	case e.Key != "":
-		return fmt.Sprintf("%s, under the key %s, tried at most %d times: the sink acts once.", upper(within), e.Key, e.Attempts)
+		return fmt.Sprintf("%s, under the key %s, tried at most %d times: the sink acts once.", upper(within), e.Key,
+			e.Attempts)
 	}
 	return upper(within) + ", at most once: without a key a call of unknown outcome is not repeated and ends unresolved."
 }

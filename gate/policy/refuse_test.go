@@ -61,7 +61,9 @@ func TestRefusals(t *testing.T) {
 
 func TestAdapterRefusesAtLoad(t *testing.T) {
 	text := head + "tools:\n  - tool: a\n    class: read\n    scopes: [\"a:/\"]\n    exec: {argv: [/bin/true]}\n"
-	_, err := Load([]byte(text), Options{Build: func(gate.Decl) (gate.Adapter, error) { return nil, errors.New("write it anew") }})
+	_, err := Load([]byte(text), Options{Build: func(gate.Decl) (gate.Adapter, error) {
+		return nil, errors.New("write it anew")
+	}})
 	if err == nil || err.Error() != "policy:7:12: tool a: its exec adapter refuses the declaration: write it anew" {
 		t.Fatal(err)
 	}

@@ -97,8 +97,9 @@ type policyLintCmd struct {
 
 // Help is what "hence policy lint --help" says beyond the flags.
 func (c *policyLintCmd) Help() string {
-	return `A mistake is a declaration under which effects can go wrong: a scope that leaves out what the call names, a class
-that the adapter contradicts, a compensation that cannot know what to put back. A note is safe, but perhaps not meant.
+	return `A mistake is a declaration under which effects can go wrong: a scope that leaves out what the call names, a
+class that the adapter contradicts, a compensation that cannot know what to put back. A note is safe, but perhaps not
+what was meant.
 
 Exit code: 0 no mistakes, 1 the file is refused, 3 mistakes were found.`
 }
@@ -196,10 +197,10 @@ type policyFuzzCmd struct {
 
 // Help is what "hence policy fuzz --help" says beyond the flags.
 func (c *policyFuzzCmd) Help() string {
-	return `One resource can have many names: A@x.org and a+shop@X.org are one mailbox, a//b and ./a/b one file. What a name of
-a type may look like is declared under "types" (mail, file, url and host are known). For each name in each scope the
-fuzzer writes others and compares: scopes that stop overlapping let two transactions move one thing at once, and keys
-that differ let the sink act twice.
+	return `One resource can have many names: A@x.org and a+shop@X.org are one mailbox, a//b and ./a/b one file. What a
+name of a type may look like is declared under "types" (mail, file, url and host are known). For each name in each
+scope the fuzzer writes others and compares: scopes that stop overlapping let two transactions move one thing at once,
+and keys that differ let the sink act twice.
 
 Exit code: 0 nothing was found, 1 the file is refused, 3 something was found.`
 }

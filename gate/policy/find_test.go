@@ -1,0 +1,234 @@
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+var _ gate.Tools = (*Policy)(nil)
+
+func load(tb testing.TB, text string) *Policy {
+	tb.Helper()
+	p, err := Load([]byte(head+text), Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+func TestUnknownTools(t *testing.T) {
+	p := load(t, "tools: []\n")
+	tool, err := p.Find("no/such tool", nil)
+	if err != nil || tool.Class != sequencer.ClassIrreversible || tool.Pin != nil || tool.Keyed || tool.MaxTime <= 0 ||
+		tool.Retry.Attempts < 1 || !slices.Equal(tool.Scopes, []sequencer.Scope{"tool:/no%2Fsuch%20tool"}) {
+		t.Fatalf("%+v, %v", tool, err)
+	}
+	for _, name := range []string{"", "..", "a\x00", strings.Repeat("x", maxName+1), "\xff"} {
+		if _, err := p.Find(name, nil); !errors.Is(err, ErrArguments) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := p.Adapter("no"); !errors.Is(err, ErrNoAdapter) {
+		t.Error(err)
+	}
+	if _, err := p.Undo(gate.Effect{Tool: tool}, gate.Answer{}); !errors.Is(err, ErrNoCompensation) {
+		t.Error(err)
+	}
+	if _, err := load(t, "strict: true\ntools: []\n").Find("no", nil); !errors.Is(err, ErrUnknownTool) {
+		t.Error(err)
+	}
+}
+
+func TestArgumentsThatAreRefused(t *testing.T) {
+	p := load(t, "tools:\n  - {tool: a, class: irreversible, scopes: [\"a:/{x}\"]}\n")
+	for _, args := range []string{
+		"", "[]", "null", `"x"`, "{", `{"x":1} {}`, `{"x":1,"x":2}`, `{"y":{"x":1,"x":2},"x":1}`, `{"x":{}}`,
+		`{"x":1e999999999}`,
+		`{"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", `{"x":"` + strings.Repeat("x", 2000) + `"}`,
+	} {
+		if _, err := p.Find("a", json.RawMessage(args)); !errors.Is(err, ErrArguments) {
+			t.Errorf("%.60s: %v", args, err)
+		}
+	}
+}
+
+func TestMay(t *testing.T) {
+	p := load(t, `tools:
+  - {tool: a, class: irreversible, scopes: ["a:/{x}/{y}"], may: ["a:/{z}"]}
+  - {tool: r, class: read, scopes: ["a:/{x}"]}
+  - {tool: u, class: known_outcome, keyed: true, undo_only: true, scopes: ["a:/{x}"]}
+`)
+	wants, err := p.May("a", json.RawMessage(`{"x":"1","y":"2","z":"1"}`))
+	if err != nil || !slices.Equal(wants, []sequencer.Want{{Scope: "a:/1", Access: sequencer.WriteAccess}}) {
+		t.Errorf("%v, %v", wants, err)
+	}
+	if _, err := p.Find("a", json.RawMessage(`{"x":"1","y":"2","z":"2"}`)); !errors.Is(err, ErrOutsideMay) {
+		t.Error(err)
+	}
+	wants, err = p.May("r", json.RawMessage(`{"x":"1"}`))
+	if err != nil || !slices.Equal(wants, []sequencer.Want{{Scope: "a:/1", Access: sequencer.ReadAccess}}) {
+		t.Errorf("%v, %v", wants, err)
+	}
+	if _, err := p.May("u", json.RawMessage(`{"x":"1"}`)); !errors.Is(err, ErrUndoOnly) {
+		t.Error(err)
+	}
+	if _, err := p.Find("u", json.RawMessage(`{"x":"1"}`)); err != nil {
+		t.Error("the gate cannot ask about a compensation:", err)
+	}
+}
+
+func TestUndoBuildsItsArguments(t *testing.T) {
+	p := load(t, `tools:
+  - {tool: a, class: reversible, scopes: ["a:/{x}"], compensation: {tool: b, args: {x: "{args.x}",
+     n: "{result.rows.0.n}", text: "was {saved}", deep: [{k: "{result.k?}"}, 1.5], none: "{result.none?}"}}}
+  - {tool: b, class: known_outcome, keyed: true, scopes: ["a:/{x}"]}
+  - {tool: c, class: reversible, scopes: ["a:/{x}"], compensation: d}
+  - {tool: d, class: known_outcome, scopes: ["a:/{x}"], max_time_ms: 70,
+     sql: {database: db, statement: SELECT 1, lookup: {statement: SELECT 1}}}
+databases: {db: {dsn_secret: s}}
+secrets: {s: {env: NO}}
+`)
+	e := gate.Effect{Tx: "t", Index: 2, Tool: gate.Tool{Name: "a"}, Key: "t/2", Traceparent: "tp",
+		Args: json.RawMessage(`{"x":17}`)}
+	a := gate.Answer{Result: json.RawMessage(`{"rows":[{"n":12345678901234567890}]}`), Saved: json.RawMessage(`"blue"`)}
+	c, err := p.Undo(e, a)
+	if err != nil || string(c.Args) != `{"deep":[{},1.5],"n":12345678901234567890,"text":"was blue","x":17}` {
+		t.Fatalf("%s, %v", c.Args, err)
+	}
+	if c.Key != "t/2/undo" || c.Compensates != "t/2" || string(c.Saved) != `"blue"` || c.Traceparent != "tp" ||
+		c.Index != 2 {
+		t.Fatalf("%+v", c)
+	}
+	if _, err := p.Undo(e, gate.Answer{}); !errors.Is(err, ErrArguments) {
+		t.Fatalf("a compensation without the answer that it is made of: %v", err)
+	}
+	e.Tool.Name = "c"
+	if c, err = p.Undo(e, gate.Answer{}); err != nil || string(c.Args) != `{"x":17}` || c.Key != "" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if tool, err := p.Find("d", e.Args); err != nil || tool.MaxTime != 70*time.Millisecond {
+		t.Fatalf("%+v, %v", tool, err)
+	}
+}
+
+// TestShape: no value changes the shape of a scope, and two values that differ never give one scope or one key.
+func TestShape(t *testing.T) {
+	p := load(t, "tools:\n  - {tool: a, class: irreversible, scopes: [\"a:/x/{v}/{w}/y\"], key: \"{v}/{w}\"}\n")
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.SampledFrom(hostile()))
+		find := func(v, w string) (gate.Tool, error) {
+			return p.Find("a", asJSON(map[string]any{"v": v, "w": w}))
+		}
+		v, w, v2, w2 := text.Draw(t, "v"), text.Draw(t, "w"), text.Draw(t, "v2"), text.Draw(t, "w2")
+		one, err := find(v, w)
+		if err != nil {
+			return
+		}
+		s := one.Scopes[0]
+		if segments := s.Segments(); len(segments) != 4 || segments[0] != "x" || segments[3] != "y" || s.HasStar() {
+			t.Fatalf("%q and %q give %s", v, w, s)
+		}
+		other, err := find(v2, w2)
+		if err == nil && (v != v2 || w != w2) && (other.Scopes[0].Overlaps(s) || other.Key == one.Key) {
+			t.Fatalf("%q, %q and %q, %q give %s and %s, %s and %s", v, w, v2, w2, s, other.Scopes[0], one.Key, other.Key)
+		}
+	})
+}
+
+func TestSignatures(t *testing.T) {
+	base := "tools:\n  - {tool: a, class: reversible, args: [x, y], scopes: [\"a:/{x}\", \"b:/\"], compensation: b, " +
+		"max_time_ms: 5}\n" +
+		"  - {tool: b, class: known_outcome, keyed: true, scopes: [\"a:/{x}\"]}\n"
+	of := func(text string) string {
+		server, tools := load(t, text).Catalogue()
+		if server != "s" || len(tools) != 2 || tools[0].Name != "a" || len(tools[0].Signature) != 64 {
+			t.Fatalf("%s, %v", server, tools)
+		}
+		return tools[0].Signature
+	}
+	want := of(base)
+	for _, same := range []string{"# a comment\n" + base, strings.Replace(base, "[x, y]", "[y, x]", 1),
+		strings.Replace(base, `"a:/{x}", "b:/"`, `"b:/", 'a:/{x}'`, 1)} {
+		if of(same) != want {
+			t.Errorf("another signature for\n%s", same)
+		}
+	}
+	for _, change := range [][2]string{{"max_time_ms: 5", "max_time_ms: 6"}, {"[x, y]", "[x, y?]"}, {`"b:/"`, `"b:/c"`},
+		{"keyed: true", "keyed: true, undo_only: true"}, {", max_time_ms: 5", ", cost: 1, max_time_ms: 5"}} {
+		if of(strings.Replace(base, change[0], change[1], 1)) == want {
+			t.Errorf("%v does not change the signature", change)
+		}
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "s.txt"), []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HENCE_TEST_SECRET", "hunter3")
+	p, err := Load([]byte(head+"tools: []\n"+
+		"secrets: {a: {file: s.txt}, b: {env: HENCE_TEST_SECRET}, c: {env: HENCE_TEST_NONE}, d: {file: no}}\n"),
+		Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"a": "hunter2", "b": "hunter3"} {
+		if got, err := p.env.Secret(name); err != nil || got != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"c", "d", "e"} {
+		if _, err := p.env.Secret(name); !errors.Is(err, ErrSecret) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if text := fmt.Sprintf("%v %+v %s", p, p.secrets, p.secrets["a"]); strings.Contains(text, "hunter") {
+		t.Errorf("a secret is printed: %s", text)
+	}
+}
+
+func TestGlobs(t *testing.T) {
+	alphabet := []rune("ab*?")
+	names := allNames()
+	rapid.Check(t, func(t *rapid.T) {
+		glob := rapid.StringOfN(rapid.SampledFrom(alphabet), 0, 5, -1)
+		name := rapid.StringOfN(rapid.SampledFrom([]rune("ab")), 0, 6, -1)
+		a, b, n := glob.Draw(t, "a"), glob.Draw(t, "b"), name.Draw(t, "n")
+		if match(a, n) && match(b, n) && !overlap(a, b) {
+			t.Fatalf("%q and %q both match %q and do not overlap", a, b, n)
+		}
+		if overlap(a, b) != overlap(b, a) {
+			t.Fatalf("overlap of %q and %q depends on the order", a, b)
+		}
+		if overlap(a, b) && !slices.ContainsFunc(names, func(n string) bool { return match(a, n) && match(b, n) }) {
+			t.Fatalf("%q and %q overlap, and no name is matched by both", a, b)
+		}
+	})
+}
+
+// allNames are the names of up to 10 letters a and b: longer ones match no two globs of 5 characters that no shorter
+// one does.
+func allNames() []string {
+	out := []string{""}
+	for from := 0; len(out[len(out)-1]) < 10; {
+		to := len(out)
+		for _, n := range out[from:to] {
+			out = append(out, n+"a", n+"b")
+		}
+		from = to
+	}
+	return out
+}
