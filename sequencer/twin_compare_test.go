@@ -42,13 +42,40 @@ func (r *reached) note(o *sequencer.Outcome) {
 	for _, b := range o.BlockedBy {
 		r.count["why "+b.Why]++
 	}
+	if o.Kind == sequencer.OutcomeSettled && !o.Final {
+		r.count["settled and not final"]++ // by itself, and then by its turn
+	}
+	r.noteRetraction(o)
+}
+
+// noteRetraction counts what came of retractions.
+func (r *reached) noteRetraction(o *sequencer.Outcome) {
+	if o.Retraction == "" {
+		return
+	}
+	if len(o.Cone) > 2 {
+		r.count["cone of three and more"]++
+	}
+	for _, w := range o.Shards {
+		if w.Absent {
+			r.count["shard taken back"]++
+		} else {
+			r.count["shard restored"]++
+		}
+	}
+	if len(o.Residue) > 0 {
+		r.count["turn left residue"]++
+	}
+	if o.Kind == sequencer.OutcomeTurn && o.Incarnation == 0 {
+		r.count["turn of an orphan"]++
+	}
 }
 
 // complete fails when the histories did not reach all that they are for.
 func (r *reached) complete(t *testing.T) {
 	t.Helper()
 	var wanted []string
-	for k := sequencer.OutcomeBegun; k <= sequencer.OutcomeRules; k++ {
+	for k := sequencer.OutcomeBegun; k <= sequencer.OutcomeTurn; k++ {
 		wanted = append(wanted, "kind "+k.String())
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
@@ -61,17 +88,32 @@ func (r *reached) complete(t *testing.T) {
 	for _, code := range []sequencer.Code{sequencer.CodeOwnTransaction, sequencer.CodeSibling, sequencer.CodeLimit,
 		sequencer.CodeLateEffect, sequencer.CodeTouchBound, sequencer.CodeTouchWaiting, sequencer.CodeNotOrphan,
 		sequencer.CodeNotDecided, sequencer.CodeNotSealed, sequencer.CodeWrongFootprint, sequencer.CodeUnknownIntent,
-		sequencer.CodeLeaseExpired, sequencer.CodeTooOld} {
+		sequencer.CodeLeaseExpired, sequencer.CodeTooOld, sequencer.CodeNotCommitted} {
 		wanted = append(wanted, "refused "+string(code))
 	}
 	for _, why := range []string{"granted", "claimed", "held", "sealed_read", "read_from", "branch", "verdict",
-		"orphan"} {
+		"orphan", "settlement", "retraction"} {
 		wanted = append(wanted, "why "+why)
 	}
+	wanted = append(wanted, "cone of three and more", "shard taken back", "shard restored", "turn left residue",
+		"turn of an orphan")
 	for _, code := range []sequencer.Code{sequencer.CodeWaiting, sequencer.CodeStaleRead, sequencer.CodeConflict,
 		sequencer.CodeVersionMismatch, sequencer.CodePhantomTool, sequencer.CodeCascade, sequencer.CodeTooOld} {
 		wanted = append(wanted, "would "+string(code))
 	}
+	r.came(t, wanted)
+}
+
+// completeRetractions is complete for histories that retract much.
+func (r *reached) completeRetractions(t *testing.T) {
+	t.Helper()
+	r.came(t, []string{"cone of three and more", "shard taken back", "shard restored", "turn left residue",
+		"turn of an orphan", "why settlement", "why retraction", "aborted cascade", "would cascade", "kind retracting",
+		"kind turn", "settled and not final"})
+}
+
+func (r *reached) came(t *testing.T, wanted []string) {
+	t.Helper()
 	for _, key := range wanted {
 		t.Logf("%7d %s", r.count[key], key)
 		if r.count[key] == 0 {
@@ -83,7 +125,22 @@ func (r *reached) complete(t *testing.T) {
 // TestTwin compares the fold with its slow twin, record by record: the same outcomes, up to their hash, and the same
 // repeats. Now and then the fold is written out and read back.
 func TestTwin(t *testing.T) {
-	n := twinHistories()
+	seen := compareTwin(t, twinHistories(), 60, false)
+	if twinHistories() >= 50_000 && !t.Failed() {
+		seen.complete(t)
+	}
+}
+
+// TestTwinRetracts is TestTwin over longer histories of workspaces that retract much.
+func TestTwinRetracts(t *testing.T) {
+	seen := compareTwin(t, twinHistories()/5, 120, true)
+	if twinHistories() >= 10_000 && !t.Failed() {
+		seen.completeRetractions(t)
+	}
+}
+
+func compareTwin(t *testing.T, n, most int, undo bool) *reached {
+	t.Helper()
 	if testing.Short() {
 		n = min(n, 2_000)
 	}
@@ -100,16 +157,15 @@ func TestTwin(t *testing.T) {
 	seen := &reached{count: map[string]int{}}
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHistory()
-		for _, word := range rapid.SliceOfN(rapid.Uint64(), 30, 60).Draw(rt, "words") {
+		h.undo = undo
+		for _, word := range rapid.SliceOfN(rapid.Uint64(), most/2, most).Draw(rt, "words") {
 			h.dice = dice{word}
 			if h.compare(h.next(), h.rarely(10), seen) != nil {
 				rt.Fatal(shortest(h.log))
 			}
 		}
 	})
-	if n >= 50_000 && !t.Failed() {
-		seen.complete(t)
-	}
+	return seen
 }
 
 // pair is the fold and its twin after the same records.
@@ -179,10 +235,10 @@ func (p *pair) compareStates() error {
 	st := p.fold.State()
 	var phases, twinPhases []string
 	for i := range st.Txs {
-		phases = append(phases, fmt.Sprint(st.Txs[i].ID, st.Txs[i].Phase, st.Txs[i].Owner))
+		phases = append(phases, fmt.Sprint(st.Txs[i].ID, st.Txs[i].Phase, st.Txs[i].Owner, st.Txs[i].Past))
 	}
 	for _, t := range p.twin.txs {
-		twinPhases = append(twinPhases, fmt.Sprint(t.id, t.phase, t.owner))
+		twinPhases = append(twinPhases, fmt.Sprint(t.id, t.phase, t.owner, t.past))
 	}
 	slices.SortFunc(p.twin.window, func(a, b sequencer.WindowState) int {
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Scope, b.Scope))
@@ -190,7 +246,8 @@ func (p *pair) compareStates() error {
 	w := p.twin
 	same := slices.Equal(phases, twinPhases) && slices.Equal(st.Window, w.window) && st.Seq == w.seq &&
 		st.Floor == w.floor && st.Horizon == w.horizon && st.Time == w.time && len(st.Groups) == len(w.groups) &&
-		len(st.Joins) == len(w.joins) && st.LastEpoch == w.epoch
+		len(st.Joins) == len(w.joins) && st.LastEpoch == w.epoch && len(st.Retractions) == len(w.retractions) &&
+		len(st.Versions) == len(w.versions) && st.Unversioned == w.unversioned
 	if same {
 		return nil
 	}

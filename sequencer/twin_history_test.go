@@ -32,11 +32,15 @@ type history struct {
 	join  int
 	fresh int  // transactions so far
 	time  bool // the last intent was a tick
+	undo  bool // a workspace that retracts much, and little else
 }
 
 func newHistory() *history { return &history{pair: newPair(), last: map[string]uint32{}} }
 
 func (h *history) scope() sequencer.Scope {
+	if h.undo {
+		return pick(&h.dice, sequencer.Scope("doc:/a"), "doc:/b", "doc:/a/x", "shard:/s", "shard:/t", "doc:/*")
+	}
 	return pick(&h.dice, sequencer.Scope("doc:/a"), "doc:/b", "doc:/a/x", "doc:/a/y", "shard:/s", "shard:/t",
 		"shard:/s/x",
 		"doc:/*/x", "doc:/*", "shard:/*")
@@ -85,7 +89,7 @@ func (h *history) next() *sequencer.Intent {
 	if h.join < 3 {
 		h.join++
 		return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: fmt.Sprintf("a%d", h.join),
-			Join: &sequencer.Join{ID: fmt.Sprintf("j%d", h.join)}}
+			Join: &sequencer.Join{ID: fmt.Sprintf("j%d", h.join), Logic: h.logic()}}
 	}
 	in := &sequencer.Intent{Kind: h.kind(), Agent: h.agent(), Base: head}
 	if h.time && h.n(4) > 0 { // ticks come in runs, else no lease would ever end
@@ -113,6 +117,14 @@ func (h *history) next() *sequencer.Intent {
 	return in
 }
 
+// logic is what the first join asks for.
+func (h *history) logic() uint32 {
+	if h.undo {
+		return sequencer.Logic
+	}
+	return uint32(min(sequencer.Logic, h.n(5)))
+}
+
 // kind draws a verb; zero stands for a duplicate.
 func (h *history) kind() sequencer.IntentKind {
 	kinds := [...]sequencer.IntentKind{0, sequencer.IntentJoin, sequencer.IntentBegin,
@@ -120,7 +132,10 @@ func (h *history) kind() sequencer.IntentKind {
 		sequencer.IntentRetract, sequencer.IntentSelect,
 		sequencer.IntentRegister, sequencer.IntentUnregister, sequencer.IntentVerdict, sequencer.IntentWatermark,
 		sequencer.IntentRules, sequencer.IntentTick}
-	weights := [...]int{5, 2, 8, 21, 23, 4, 9, 3, 1, 1, 3, 1, 6, 6, 3, 4} // 100
+	weights := [...]int{5, 2, 7, 19, 23, 3, 11, 3, 6, 1, 2, 1, 5, 5, 3, 4} // 100
+	if h.undo {
+		weights = [...]int{4, 2, 2, 12, 42, 1, 22, 3, 5, 0, 0, 0, 2, 2, 1, 2}
+	}
 	at := h.n(100)
 	for i, weight := range weights {
 		if at -= weight; at < 0 {
@@ -178,6 +193,8 @@ func (h *history) likely(kind sequencer.IntentKind) sequencer.TxID {
 			return !t.undecided() && !t.final() && t.owner == 0
 		case sequencer.IntentSettle:
 			return !t.undecided() && !t.final()
+		case sequencer.IntentRetract:
+			return t.past != nil && t.coneOf == "" && !t.undecided()
 		}
 		return false
 	}
@@ -191,7 +208,9 @@ func (h *history) likely(kind sequencer.IntentKind) sequencer.TxID {
 			list = append(list, t.id)
 		}
 	}
-	if n := len(list); n > 0 {
+	if n := len(list); n > 0 && kind == sequencer.IntentRetract {
+		return list[min(h.n(n), h.n(n))] // rather an early one: more follows from it
+	} else if n > 0 {
 		return list[n-1-min(h.n(n), h.n(n))] // rather a late one
 	}
 	return h.id()
@@ -303,6 +322,10 @@ func (h *history) seal(id sequencer.TxID) *sequencer.Seal {
 		if h.rarely(2) {
 			w.Expect = &sequencer.Expect{View: h.view()}
 		}
+		if h.rarely(4) {
+			w.Former = &sequencer.Former{View: h.view(), Content: []byte("was")}
+			w.Former.Version = w.Former.View - min(w.Former.View, sequencer.Seq(h.n(12)))
+		}
 		s.Shards = append(s.Shards, w)
 	}
 	if h.rarely(5) {
@@ -352,6 +375,9 @@ func (h *history) rules() *sequencer.Rules {
 	r.BoundTicks = pick(&h.dice, sequencer.Tick(240), 3)
 	r.VerdictTicks = pick(&h.dice, sequencer.Tick(40), 2)
 	r.MaxOpen = pick(&h.dice, uint32(1000), 1000, 2)
+	if h.rarely(3) {
+		r.Logic = uint32(1 + h.n(2))
+	}
 	r.MaxScopes = pick(&h.dice, uint32(256), 256, 2)
 	return &r
 }

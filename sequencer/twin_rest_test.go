@@ -15,7 +15,9 @@ func (w *twin) commit(t *twinTx) {
 		t.answers[sequencer.IntentSeal].N), Shards: s.Shards, RestsOn: t.restsOn, Residue: t.residue, Would: t.would,
 		At: s.At}
 	me := sequencer.Writer{Seq: w.seq + 1, Tx: t.id}
+	w.keepPast(t)
 	o.Writes = w.write(t, writtenScopes(s), func(sequencer.Scope, sequencer.Writer) sequencer.Writer { return me })
+	t.noteWrites(o.Writes, shardScopes(s))
 	t.phase = sequencer.PhaseCommitted
 	t.gated = unique(gatedScopes(s))
 	t.dropReadGrants()
@@ -90,8 +92,15 @@ func (w *twin) settle(t *twinTx, in *sequencer.Intent) {
 	case t.undecided():
 		w.refuseCode(t, sequencer.CodeNotDecided)
 		return
+	case t.phase == sequencer.PhaseRetracting:
+		w.settleTurn(t, in)
+		return
 	case t.final():
-		w.repeat(t, max(t.decision, t.answers[sequencer.IntentSettle].Seq))
+		seq := max(t.decision, t.answers[sequencer.IntentSettle].Seq)
+		if t.past != nil {
+			seq = max(seq, t.past.Undone)
+		}
+		w.repeat(t, seq)
 		return
 	case t.owner != in.Incarnation:
 		w.refuseCode(t, sequencer.CodeLeaseExpired)
@@ -128,6 +137,10 @@ func (w *twin) settle(t *twinTx, in *sequencer.Intent) {
 	t.grants, t.gated, t.phase = nil, nil, sequencer.PhaseFinalAborted
 	if committed {
 		t.phase = sequencer.PhaseFinalCommitted
+		t.noteWrites(o.Writes, nil)
+	}
+	if t.coneOf != "" {
+		t.phase, o.Final = sequencer.PhaseRetracting, false
 	}
 	w.answer(t, w.emitTx(t, o))
 }
@@ -144,7 +157,13 @@ func (w *twin) join(in *sequencer.Intent) {
 			w.endLease(s)
 		}
 	}
-	seq := w.emit(sequencer.Outcome{Kind: sequencer.OutcomeJoined, Agent: in.Agent, Incarnation: w.seq + 1})
+	o := sequencer.Outcome{Kind: sequencer.OutcomeJoined, Agent: in.Agent, Incarnation: w.seq + 1}
+	if w.seq == 0 && in.Join.Logic > 1 {
+		w.rules.Logic = in.Join.Logic
+		rules := w.rules
+		o.Rules = &rules
+	}
+	seq := w.emit(o)
 	w.joins = append(w.joins, sequencer.JoinState{ID: in.Join.ID, Seq: seq})
 	w.sidecars = append(w.sidecars, &twinSidecar{agent: in.Agent, incarnation: seq, watermark: seq, due: w.time +
 		w.rules.LeaseTicks, servers: map[string]*sequencer.Register{}, gone: map[string]bool{}})
@@ -300,9 +319,12 @@ func (w *twin) setRules(r *sequencer.Rules) {
 	switch {
 	case r.Version <= w.rules.Version:
 		return
-	case r.Version != w.rules.Version+1, r.CapSeqs == 0, r.LeaseTicks < 8:
+	case r.Version != w.rules.Version+1, r.CapSeqs == 0, r.LeaseTicks < 8, r.Logic < w.rules.Logic:
 		w.refuseCode(nil, sequencer.CodeUnknownIntent)
 		return
+	}
+	if !w.retracts() {
+		w.unversioned = w.seq
 	}
 	w.rules = *r
 	w.emit(sequencer.Outcome{Kind: sequencer.OutcomeRules, Rules: r})
@@ -316,8 +338,14 @@ func (w *twin) forget() {
 	}
 	w.floor = max(w.floor, target)
 	w.horizon = max(w.horizon, w.seq-min(w.seq, w.rules.HorizonSeqs))
-	below := min(w.floor, w.horizon)
-	w.window = slices.DeleteFunc(w.window, func(e sequencer.WindowState) bool { return e.Seq <= w.floor })
+	keep := w.keepFrom()
+	below := min(w.floor, keep)
+	shown := w.floor
+	if w.retracts() {
+		shown = below
+		w.forgetContents(keep)
+	}
+	w.window = slices.DeleteFunc(w.window, func(e sequencer.WindowState) bool { return e.Seq <= shown })
 	w.txs = slices.DeleteFunc(w.txs, func(t *twinTx) bool { return t.final() && t.decision <= below })
 	w.joins = slices.DeleteFunc(w.joins, func(j sequencer.JoinState) bool { return j.Seq <= below })
 	for id, g := range w.groups {

@@ -131,7 +131,8 @@ func (w *twin) incomplete(t *twinTx, s *sequencer.Seal) *twinFinding {
 	}
 	for i, x := range s.Shards {
 		twice := slices.ContainsFunc(s.Shards[:i], func(y sequencer.ShardWrite) bool { return x.Scope == y.Scope })
-		late := x.Expect != nil && (x.Expect.View > w.seq || x.Expect.Version > x.Expect.View)
+		f := x.Former
+		late := f != nil && (f.View > w.seq || f.Version > f.View) || x.Expect != nil && (x.Expect.View > w.seq || x.Expect.Version > x.Expect.View)
 		if x.Scope.Type() != "shard" || x.Scope.HasStar() || twice || late {
 			return at(x.Scope)
 		}
@@ -175,6 +176,15 @@ func (w *twin) derive(t *twinTx) {
 				t.restsOn = append(t.restsOn, e.Writer.Tx)
 			}
 		}
+	}
+	var undone []sequencer.TxID
+	for _, m := range w.txs {
+		if m.coneOf != "" && t.sawUndone(m) {
+			undone = append(undone, m.id)
+		}
+	}
+	if len(undone) > 0 {
+		t.restsOn = append(t.restsOn, slices.Min(undone))
 	}
 	for _, list := range []*[]sequencer.TxID{&t.restsOn, &t.residue} {
 		*list = slices.DeleteFunc(*list, func(id sequencer.TxID) bool { return id == t.id })
@@ -315,7 +325,7 @@ func (w *twin) checkFour(t *twinTx, m *twinMet) {
 			m.block(sequencer.Blocker{Tx: id, Why: "read_from"})
 		case d.undecided():
 			f = &twinFinding{code: sequencer.CodeConflict, level: sequencer.A3, moved: sequencer.Writer{Tx: id}}
-		case d.phase == sequencer.PhaseAborted || d.phase == sequencer.PhaseFinalAborted:
+		case d.aborted() || d.coneOf != "":
 			f = &twinFinding{code: sequencer.CodeCascade, level: sequencer.A3, moved: sequencer.Writer{Seq: d.decision, Tx: id}}
 		}
 		if f = t.enforce(f); f != nil {

@@ -17,7 +17,8 @@ func (w *twin) applyTx(in *sequencer.Intent) {
 		}
 		return
 	}
-	settlement := in.Kind == sequencer.IntentAdopt || in.Kind == sequencer.IntentSettle
+	settlement := in.Kind == sequencer.IntentAdopt || in.Kind == sequencer.IntentSettle ||
+		in.Kind == sequencer.IntentRetract && w.retracts()
 	if t.undecided() && !settlement && in.Incarnation != t.incarnation {
 		w.refuseCode(nil, sequencer.CodeUnknownIntent)
 		return
@@ -44,14 +45,18 @@ func (w *twin) applyTx(in *sequencer.Intent) {
 		w.answer(t, w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeAdopted, Agent: in.Agent,
 			Incarnation: in.Incarnation}))
 	default:
-		w.refuseCode(t, sequencer.CodeUnknownIntent)
+		w.retract(t)
 	}
 }
 
 func (w *twin) applyUnknown(in *sequencer.Intent) {
 	switch in.Kind {
 	case sequencer.IntentRetract:
-		w.refuseCode(nil, sequencer.CodeUnknownIntent)
+		code := sequencer.CodeTooOld
+		if !w.retracts() {
+			code = sequencer.CodeUnknownIntent
+		}
+		w.refuseCode(nil, code)
 		return
 	case sequencer.IntentSettle, sequencer.IntentVerdict, sequencer.IntentAdopt:
 		w.refuseCode(nil, sequencer.CodeTooOld)

@@ -20,6 +20,9 @@ type twin struct {
 	txs                 []*twinTx // in order of appearance
 	window              []sequencer.WindowState
 	groups              map[string]*sequencer.GroupState
+	retractions         []*twinRetraction        // the running one first
+	versions            []sequencer.ShardVersion // in the order in which they came
+	unversioned         sequencer.Seq
 
 	offset  int64
 	intent  *sequencer.Intent
@@ -61,6 +64,8 @@ type twinTx struct {
 	succeeded          bool
 	stale              *twinFinding
 	answers            map[sequencer.IntentKind]sequencer.Answer
+	past               *sequencer.Past  // since logic 2, of a committed one up to the horizon
+	coneOf             sequencer.TxID   // the retracted transaction that takes it along
 	reported           []sequencer.Hold // what the outcomes so far say that it holds
 }
 
@@ -82,7 +87,8 @@ func (t *twinTx) undecided() bool {
 }
 
 func (t *twinTx) final() bool {
-	return t.phase == sequencer.PhaseFinalCommitted || t.phase == sequencer.PhaseFinalAborted
+	return t.phase == sequencer.PhaseFinalCommitted || t.phase == sequencer.PhaseFinalAborted ||
+		t.phase == sequencer.PhaseRetracted
 }
 
 // older: t is older than u. Whoever has no epoch yet is the younger one.
@@ -115,6 +121,11 @@ func (t *twinTx) holds() []sequencer.Hold {
 	case sequencer.PhaseCommitted:
 		for _, s := range t.gated {
 			out = append(out, sequencer.Hold{Scope: s, Kind: sequencer.Held, Access: sequencer.WriteAccess})
+		}
+	}
+	if t.inCone() {
+		for _, x := range t.past.Writes {
+			out = append(out, sequencer.Hold{Scope: x.Scope, Kind: sequencer.Granted, Access: sequencer.WriteAccess})
 		}
 	}
 	return unique(out)
@@ -264,6 +275,7 @@ func (w *twin) repeat(t *twinTx, seq sequencer.Seq) {
 func (w *twin) step(offset int64, in *sequencer.Intent) (outcomes []sequencer.Outcome, repeats []sequencer.Seq) {
 	w.offset, w.intent, w.out, w.repeats = offset, in, nil, nil
 	w.apply(in)
+	w.undoSome()
 	for w.advanceOne() {
 	}
 	w.tellWaiting(in)

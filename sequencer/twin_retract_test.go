@@ -1,0 +1,270 @@
+package sequencer_test
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// twinRetraction is an accepted retraction; with a cone it runs.
+type twinRetraction struct {
+	root   *twinTx
+	seq    sequencer.Seq
+	cone   []*twinTx // the most recent first
+	turn   bool
+	ground map[sequencer.Scope]*twinGround
+}
+
+// twinGround is what stands at a scope under a cone.
+type twinGround struct {
+	writer sequencer.Writer
+	shard  *sequencer.ShardVersion // nil: none, or restored already
+}
+
+func (w *twin) retracts() bool { return w.rules.Logic > 1 }
+
+func (t *twinTx) aborted() bool {
+	return t.phase == sequencer.PhaseAborted || t.phase == sequencer.PhaseFinalAborted
+}
+
+func (t *twinTx) inCone() bool { return t.coneOf != "" && t.phase != sequencer.PhaseRetracted }
+
+func (w *twin) retract(t *twinTx) {
+	at := slices.IndexFunc(w.retractions, func(r *twinRetraction) bool {
+		return r.root == t || slices.Contains(r.cone, t)
+	})
+	switch {
+	case !w.retracts():
+		w.refuseCode(t, sequencer.CodeUnknownIntent)
+	case t.undecided() || t.aborted():
+		w.refuseCode(t, sequencer.CodeNotCommitted)
+	case t.phase == sequencer.PhaseRetracted:
+		w.repeat(t, t.past.Undone)
+	case at >= 0:
+		w.repeat(t, w.retractions[at].seq)
+	case t.past == nil || t.decision <= w.horizon:
+		w.refuseCode(t, sequencer.CodeTooOld)
+	default:
+		r := &twinRetraction{root: t}
+		w.answer(t, 0)
+		running := len(w.retractions) > 0 && w.retractions[0].cone != nil
+		w.retractions = append(w.retractions, r)
+		if t.final() && !running {
+			return
+		}
+		o := sequencer.Outcome{Kind: sequencer.OutcomeRetracting, Retraction: t.id}
+		if !t.final() {
+			why := "settlement"
+			if t.owner == 0 {
+				why = "orphan"
+			}
+			o.BlockedBy = append(o.BlockedBy, sequencer.Blocker{Tx: t.id, Why: why})
+		}
+		if running {
+			o.BlockedBy = append(o.BlockedBy, sequencer.Blocker{Tx: w.retractions[0].root.id, Why: "retraction"})
+		}
+		r.seq = w.emitTx(t, o)
+		w.answer(t, r.seq)
+	}
+}
+
+// undoSome goes on with retractions as far as it goes.
+func (w *twin) undoSome() {
+	for len(w.retractions) > 0 {
+		r := w.retractions[0]
+		if r.cone == nil {
+			at := slices.IndexFunc(w.retractions, func(r *twinRetraction) bool { return r.root.final() })
+			if at < 0 {
+				return
+			}
+			w.startUndoing(w.retractions[at])
+			continue
+		}
+		at := slices.IndexFunc(r.cone, func(t *twinTx) bool { return t.phase != sequencer.PhaseRetracted })
+		switch {
+		case at < 0:
+			w.retractions = w.retractions[1:]
+		case r.turn, r.cone[at].phase != sequencer.PhaseRetracting, w.heldByOthers(r, r.cone[at]):
+			return
+		case r.cone[at].past.Effects:
+			t := r.cone[at]
+			r.turn = true
+			w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeTurn, Agent: t.agent, Incarnation: t.owner,
+				Retraction: r.root.id})
+			return
+		default:
+			w.undo(r, r.cone[at], &sequencer.Settle{})
+		}
+	}
+}
+
+func (w *twin) heldByOthers(r *twinRetraction, t *twinTx) (held bool) {
+	for _, x := range t.past.Writes {
+		w.others(t, x.Scope, func(u *twinTx, _ sequencer.Hold) {
+			held = held || !u.undecided() && !slices.Contains(r.cone, u)
+		})
+	}
+	return held
+}
+
+// follows: t read from u, or overwrote a scope of it.
+func (t *twinTx) follows(u *twinTx) bool {
+	if slices.Contains(t.past.From, u.id) {
+		return true
+	}
+	for _, x := range u.past.Writes {
+		for _, r := range t.past.Reads {
+			if x.Scope.Overlaps(r.Scope) && r.View >= u.decision {
+				return true
+			}
+		}
+		for _, y := range t.past.Writes {
+			if x.Scope.Overlaps(y.Scope) && t.decision > u.decision {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *twin) startUndoing(r *twinRetraction) {
+	r.cone = []*twinTx{r.root}
+	for n := 0; n < len(r.cone); n++ {
+		for _, t := range w.txs {
+			if t.past != nil && t.coneOf == "" && !slices.Contains(r.cone, t) && t.follows(r.cone[n]) {
+				r.cone = append(r.cone, t)
+			}
+		}
+	}
+	slices.SortFunc(r.cone, func(a, b *twinTx) int { return cmp.Compare(b.decision, a.decision) })
+	w.retractions = slices.DeleteFunc(w.retractions, func(q *twinRetraction) bool { return slices.Contains(r.cone, q.root) })
+	w.retractions = slices.Insert(w.retractions, 0, r)
+	r.ground = map[sequencer.Scope]*twinGround{}
+	var ids []sequencer.TxID
+	for _, t := range r.cone {
+		ids = append(ids, t.id)
+		for _, x := range t.past.Writes {
+			g := r.ground[x.Scope]
+			if g == nil {
+				g = &twinGround{writer: r.covered(x.Scope)}
+				r.ground[x.Scope] = g
+			}
+			if x.Shard && g.shard == nil {
+				g.shard = w.contentUnder(r, x.Scope)
+			}
+		}
+	}
+	for _, t := range r.cone {
+		t.coneOf = r.root.id
+		if t.final() {
+			t.phase = sequencer.PhaseRetracting
+		}
+		if w.sidecar(t.owner) == nil {
+			t.owner = 0
+			for _, s := range w.sidecars {
+				if s.agent == t.agent {
+					t.owner = s.incarnation
+				}
+			}
+		}
+	}
+	a := r.root.answers[sequencer.IntentRetract]
+	seq := w.emitTx(r.root, sequencer.Outcome{Kind: sequencer.OutcomeRetracting, Retraction: r.root.id, Cone: ids,
+		Agent: r.root.agent, Incarnation: r.root.owner, Intent: idOf(sequencer.IntentRetract, r.root.id, a.N)})
+	r.seq = cmp.Or(r.seq, seq)
+	a.Seq = r.seq
+	r.root.answers[sequencer.IntentRetract] = a
+	for _, t := range r.cone {
+		if t != r.root {
+			w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeRetracting, Retraction: r.root.id, Agent: t.agent,
+				Incarnation: t.owner})
+		}
+	}
+	w.refuseUnder(r)
+}
+
+// covered is whom the oldest member that wrote at a scope wrote over.
+func (r *twinRetraction) covered(scope sequencer.Scope) (last sequencer.Writer) {
+	for i := len(r.cone) - 1; i >= 0; i-- {
+		met := false
+		for _, x := range r.cone[i].past.Writes {
+			if x.Scope.Overlaps(scope) {
+				met = true
+				if x.Former.Seq > last.Seq {
+					last = x.Former
+				}
+			}
+		}
+		if met {
+			return last
+		}
+	}
+	return last
+}
+
+// contentUnder is the last content of a shard whose writer stands.
+func (w *twin) contentUnder(r *twinRetraction, scope sequencer.Scope) *sequencer.ShardVersion {
+	for i := len(w.versions) - 1; i >= 0; i-- {
+		v := w.versions[i]
+		t := w.tx(v.Tx)
+		gone := v.Tx != "" && t != nil && (slices.Contains(r.cone, t) || t.phase == sequencer.PhaseRetracted)
+		if v.Scope == scope && !gone {
+			return &v
+		}
+	}
+	return &sequencer.ShardVersion{Unknown: true}
+}
+
+// refuseUnder aborts whom the retraction would undercut.
+func (w *twin) refuseUnder(r *twinRetraction) {
+	list := slices.Clone(w.txs)
+	slices.SortStableFunc(list, func(a, b *twinTx) int { return cmp.Compare(a.epoch, b.epoch) })
+	for _, t := range list {
+		if !t.undecided() {
+			continue
+		}
+		why := r.metBy(t)
+		if why == nil && t.phase == sequencer.PhaseSealed {
+			why = r.readBy(t)
+		}
+		if why = t.enforce(why); why != nil {
+			w.abort(t, *why)
+		}
+	}
+}
+
+// metBy finds the smallest scope of those that t holds, claims or waits for which a member wrote, and the last one.
+func (r *twinRetraction) metBy(t *twinTx) *twinFinding {
+	holds := t.holds()
+	slices.SortFunc(holds, func(a, b sequencer.Hold) int { return cmp.Compare(a.Scope, b.Scope) })
+	for _, h := range holds {
+		for _, m := range r.cone {
+			if slices.ContainsFunc(m.past.Writes, func(x sequencer.PastWrite) bool { return x.Scope.Overlaps(h.Scope) }) {
+				return &twinFinding{code: sequencer.CodeCascade, scope: h.Scope,
+					moved: sequencer.Writer{Seq: m.decision, Tx: m.id}}
+			}
+		}
+	}
+	return nil
+}
+
+// sawUndone: a read of the seal saw what m wrote and a retraction takes back, or took.
+func (t *twinTx) sawUndone(m *twinTx) bool {
+	return slices.ContainsFunc(t.seal.Reads, func(x sequencer.Read) bool {
+		if x.View < m.decision || m.past.Undone != 0 && x.View >= m.past.Undone {
+			return false
+		}
+		return slices.ContainsFunc(m.past.Writes, func(y sequencer.PastWrite) bool { return y.Scope.Overlaps(x.Scope) })
+	})
+}
+
+func (r *twinRetraction) readBy(t *twinTx) *twinFinding {
+	for _, m := range r.cone {
+		if slices.Contains(t.restsOn, m.id) || t.sawUndone(m) {
+			return &twinFinding{code: sequencer.CodeCascade, level: sequencer.A3,
+				moved: sequencer.Writer{Seq: m.decision, Tx: m.id}}
+		}
+	}
+	return nil
+}
