@@ -147,6 +147,7 @@ func (s *session) lose(why string) (keys []string) {
 
 func (s *session) observeTx(t *tx, o *sequencer.Outcome) {
 	t.final = t.final || o.Final
+	t.residue = t.residue || o.Kind == sequencer.OutcomeSettled && len(o.Residue) > 0
 	t.noteWait(o, s.clock.Now())
 	switch o.Kind {
 	case sequencer.OutcomeGranted:
