@@ -22,6 +22,7 @@ type Config struct {
 	Order     sequencer.Mode // of transactions that name none
 	Observe   bool           // every transaction only observes
 	Tools     gate.Tools     // the policy; nil: none, then no tool is called
+	Hook      Hook           // says yes or no to each sealed footprint; none by default
 	Limits    Limits
 	Logger    *slog.Logger
 }
@@ -91,7 +92,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Token == "" {
 		c.Token = randomID() + randomID()
 	}
-	err := errors.Join(validAgent(c.Agent), topology.ValidWorkspace(c.Workspace), validToken(c.Token))
+	var bad error
+	c.Hook, bad = c.Hook.withDefaults()
+	err := errors.Join(bad, validAgent(c.Agent), topology.ValidWorkspace(c.Workspace), validToken(c.Token))
 	if err != nil {
 		return c, fmt.Errorf("sidecar configuration: %w", err)
 	}

@@ -73,6 +73,7 @@ func (s *session) footprint(t *tx) *sequencer.Intent {
 	}
 	in := t.intent(sequencer.IntentSeal, s.agent)
 	in.Seal = seal
+	s.askHook(t, in)
 	t.seal, t.phase, t.sentAt = in, phaseSealed, s.clock.Now()
 	s.announce(t, seal)
 	return in

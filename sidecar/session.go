@@ -35,6 +35,7 @@ type session struct {
 	tools     gate.Tools // nil: no policy
 	engine    engine     // nil: no policy
 	lease     lease
+	hook      Hook
 	questions questions
 
 	mu             sync.Mutex
