@@ -1,0 +1,95 @@
+package sidecar
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// A lease lasts as long as is sure from before its record was sent, and is renewed only by what a later decision
+// confirms.
+func TestLease(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	l := lease{now: func() time.Time { return now }}
+	left := func(want time.Duration) {
+		t.Helper()
+		if got := l.Left(); got != want {
+			t.Errorf("%v left, want %v", got, want)
+		}
+	}
+	left(0)
+	lasts := sureOf(sequencer.DefaultRules())
+	if lasts != 31*250*time.Millisecond {
+		t.Errorf("a lease of 40 ticks surely lasts %v", lasts)
+	}
+	l.begin(now, lasts)
+	left(lasts)
+	now = now.Add(time.Second)
+	left(lasts - time.Second)
+	l.renew(7, now, lasts)
+	left(lasts - time.Second) // acknowledged, and perhaps behind the lease's end
+	l.confirm(7)
+	left(lasts - time.Second) // the record itself is no decision after it
+	l.confirm(8)
+	left(lasts)
+	now = now.Add(20 * time.Second)
+	left(0)
+	l.renew(9, now.Add(-time.Second), lasts)
+	l.confirm(30)
+	left(lasts - time.Second) // it had not ended in the log, whatever the clock said
+	l.renew(31, now, lasts)
+	l.end()
+	l.confirm(40)
+	left(0)
+	rules := sequencer.DefaultRules()
+	if rules.LeaseTicks = 8; sureOf(rules) != 0 {
+		t.Errorf("a lease that one tick can end surely lasts %v", sureOf(rules))
+	}
+}
+
+// An idle sidecar whose renewals nothing confirms gets its lease confirmed when it needs it.
+func TestStretchLease(t *testing.T) {
+	log := newLog()
+	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
+	a := startWith(t, "a", log.Door(), func(s *Sidecar) { s.clock = clock })
+	clock.advance(10 * time.Second)
+	clock.advance(0)
+	if left := a.session.lease.Left(); left != 0 {
+		t.Fatalf("%v left without any decision", left)
+	}
+	if err := a.session.stretchLease(background(t), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if left := a.session.lease.Left(); left < 7*time.Second {
+		t.Errorf("%v left after it was confirmed", left)
+	}
+}
+
+// A rewritten journal still knows what is held, what is marked, and nothing of what is settled.
+func TestRewrittenJournalKeepsCalls(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := log.Door()
+	a := start(t, "a", door, quick(world), func(c *Config) { c.Limits.JournalBytes = 1 })
+	ctx := background(t)
+	done := must(a.client.Do(ctx, "mail", at{At: "done"}, client.EffectOptions{}))(t)
+	a.final(ctx, t, done.Tx)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
+	must(tx.Effect(ctx, "unmail", at{At: "x"}, client.EffectOptions{}))(t)
+	held(t, a, log, door, tx)
+	d := a.session.delivery
+	d.mu.Lock()
+	d.shortly = 0
+	d.mu.Unlock()
+	if err := d.mark(); err != nil {
+		t.Fatal(err)
+	}
+	b := reborn(t, log, "a", a.die(t, door), quick(world))
+	b.final(ctx, t, tx.ID())
+	world.expect(t, "mail done", "set x", "unmail x")
+	if list := log.Residue(); len(list) > 0 {
+		t.Errorf("the list of residues: %+v", list)
+	}
+}
