@@ -1,0 +1,244 @@
+// Package adapters speaks to the sinks of tool calls: HTTP services, mail servers, files, programs, databases and
+// shards.
+//
+// Guarantees: a call leaves only for what its declaration names; it is made once, without retries; an error that is
+// not gate.ErrNotSent may have acted; no secret is in an error, a detail or a result. What it does not promise: that a
+// sink that takes a key does what its makers say with it.
+package adapters
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/policy/template"
+)
+
+// Bounds of what an adapter takes and gives.
+const (
+	MaxAnswer = 1 << 20 // bytes of a sink's answer
+	MaxDetail = 300     // bytes of a detail for people
+)
+
+// Build makes the adapter that a policy declares. An error says what to change in the declaration.
+func Build(d gate.Decl) (gate.Adapter, error) {
+	kinds := map[string]func(gate.Decl) (gate.Adapter, error){
+		gate.KindHTTP: newHTTP, gate.KindSMTP: newSMTP, gate.KindFile: newFile,
+		gate.KindExec: newExec, gate.KindSQL: newSQL, gate.KindShard: newShard,
+	}
+	build := kinds[d.Kind]
+	if build == nil {
+		return nil, fmt.Errorf("tool %q: there is no adapter %q: declare one of http, smtp, file, exec, sql, shard",
+			d.Tool, d.Kind)
+	}
+	a, err := build(d)
+	if err != nil {
+		return nil, fmt.Errorf("tool %q, adapter %s: %w", d.Tool, d.Kind, err)
+	}
+	return a, nil
+}
+
+// readSpec decodes a declaration; a name that it does not know is an error.
+func readSpec[T any](d gate.Decl) (T, error) {
+	var spec T
+	dec := json.NewDecoder(bytes.NewReader(d.Spec))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&spec); err != nil {
+		return spec, fmt.Errorf("reading its declaration: %w", err)
+	}
+	return spec, nil
+}
+
+// parser collects the first error of several templates.
+type parser struct{ err error }
+
+func (p *parser) text(what, text string) template.Template {
+	t, err := template.Parse(text)
+	if err != nil && p.err == nil {
+		p.err = fmt.Errorf("%s: %w", what, err)
+	}
+	return t
+}
+
+func (p *parser) list(what string, texts []string) []template.Template {
+	out := make([]template.Template, len(texts))
+	for i, text := range texts {
+		out[i] = p.text(what, text)
+	}
+	return out
+}
+
+// tree is nil when none is declared.
+func (p *parser) tree(what string, data json.RawMessage) *template.Tree {
+	if len(data) == 0 {
+		return nil
+	}
+	t := &template.Tree{}
+	if err := t.UnmarshalJSON(data); err != nil && p.err == nil {
+		p.err = fmt.Errorf("%s: %w", what, err)
+	}
+	return t
+}
+
+// values are what the templates of a call may name, secrets apart.
+func values(c gate.Call) (template.Values, error) {
+	names, err := object(c.Args)
+	if err != nil {
+		return template.Values{}, fmt.Errorf("%w: its arguments: %w", gate.ErrNotSent, err)
+	}
+	for name := range names {
+		if strings.HasPrefix(name, "$") {
+			return template.Values{}, notSent("the argument %.40q: names that start with $ are not arguments", name)
+		}
+	}
+	names["$key"], names["$tx"] = c.Key, string(c.Tx)
+	names["$index"] = json.Number(fmt.Sprint(c.Index))
+	if len(c.Saved) > 0 {
+		saved, err := template.Object([]byte(`{"v":` + string(c.Saved) + `}`))
+		if err != nil {
+			return template.Values{}, fmt.Errorf("%w: what the undone call saved: %w", gate.ErrNotSent, err)
+		}
+		names["$saved"] = saved["v"]
+	}
+	return template.Values{Names: names}, nil
+}
+
+func object(args json.RawMessage) (map[string]any, error) {
+	if len(args) == 0 {
+		return map[string]any{}, nil
+	}
+	return template.Object(args)
+}
+
+func notSent(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", gate.ErrNotSent, fmt.Sprintf(format, args...))
+}
+
+func unknown(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", gate.ErrUnknown, fmt.Sprintf(format, args...))
+}
+
+// unsent wraps an error of a template or an argument: nothing left because of it.
+func unsent(what string, err error) error {
+	if err == nil || errors.Is(err, gate.ErrNotSent) {
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", gate.ErrNotSent, what, err)
+}
+
+// secrets hands secrets out and takes them back out of what is said later.
+type secrets struct {
+	resolve func(string) (string, error)
+	mu      sync.Mutex
+	given   []string
+}
+
+func newSecrets(e gate.Env) *secrets { return &secrets{resolve: e.Secret} }
+
+// get never says the value in its error.
+func (s *secrets) get(name string) (string, error) {
+	if s.resolve == nil {
+		return "", fmt.Errorf("the secret %q is not declared", name)
+	}
+	value, err := s.resolve(name)
+	if err != nil {
+		return "", fmt.Errorf("reading the secret %q: %w", name, err)
+	}
+	if value == "" {
+		return "", fmt.Errorf("the secret %q is empty", name)
+	}
+	s.hide(value)
+	return value, nil
+}
+
+// hide also remembers how a value looks inside JSON.
+func (s *secrets) hide(value string) {
+	if value == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = append(s.given, value)
+	if quoted, err := json.Marshal(value); err == nil {
+		s.given = append(s.given, strings.Trim(string(quoted), `"`))
+	}
+}
+
+func (s *secrets) clean(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, value := range s.given {
+		text = strings.ReplaceAll(text, value, "[secret]")
+	}
+	return text
+}
+
+func (s *secrets) answer(a gate.Answer) gate.Answer {
+	a.Detail = s.clean(a.Detail)
+	if len(a.Result) > 0 {
+		if cleaned := []byte(s.clean(string(a.Result))); json.Valid(cleaned) {
+			a.Result = cleaned
+		} else {
+			a.Result = nil // a secret was part of its form
+		}
+	}
+	return a
+}
+
+// detail shortens a sink's words for people.
+func detail(text string) string {
+	text = strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD")
+	if len(text) > MaxDetail {
+		text = strings.ToValidUTF8(text[:MaxDetail], "") + "…"
+	}
+	return text
+}
+
+// result is what a sink said as JSON: its own JSON, or its text as a string.
+func result(data []byte) json.RawMessage {
+	data = bytes.TrimSpace(data)
+	if len(data) == 0 {
+		return nil
+	}
+	if utf8.Valid(data) && json.Valid(data) {
+		return bytes.Clone(data)
+	}
+	return toJSON(strings.ToValidUTF8(string(data), "\uFFFD"))
+}
+
+// toJSON encodes what the adapters themselves made, which cannot fail.
+func toJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("gate/adapters: %T is not written as JSON: %v", v, err))
+	}
+	return data
+}
+
+// fingerprint tells a call's arguments from other ones, however their JSON is spaced and ordered.
+func fingerprint(c gate.Call) string {
+	args := []byte(c.Args)
+	if names, err := object(c.Args); err == nil {
+		args = toJSON(names)
+	}
+	sum := sha256.Sum256(append([]byte(c.Tool+"\x00"), args...))
+	return hex.EncodeToString(sum[:])
+}
+
+// decodeSaved reads what the undone call saved.
+func decodeSaved(data json.RawMessage, into any) error {
+	if len(data) == 0 {
+		return notSent("the undone call saved nothing")
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return notSent("what the undone call saved cannot be read: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package adapters
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/policy/template"
+)
+
+// MaxFile is the size of the largest file that is written, or whose content is kept, in bytes.
+const MaxFile = 64 << 20
+
+type fileAdapter struct {
+	spec              gate.FileSpec
+	root              string
+	path, to, content template.Template
+}
+
+func newFile(d gate.Decl) (gate.Adapter, error) {
+	spec, err := readSpec[gate.FileSpec](d)
+	if err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(d.Env.Root) {
+		return nil, fmt.Errorf("the root %q: declare an absolute directory", d.Env.Root)
+	}
+	switch spec.Op {
+	case gate.OpRead, gate.OpWrite, gate.OpAppend, gate.OpMove, gate.OpDelete, gate.OpRestore:
+	default:
+		return nil, fmt.Errorf("op %q: write read, write, append, move, delete or restore", spec.Op)
+	}
+	p := &parser{}
+	a := &fileAdapter{spec: spec, root: d.Env.Root, path: p.text("path", spec.Path), to: p.text("to", spec.To),
+		content: p.text("content", spec.Content)}
+	return a, p.err
+}
+
+// job is one call with its values filled in.
+type fileJob struct {
+	store    *store
+	call     gate.Call
+	op       string
+	path, to string
+	content  []byte
+}
+
+func (a *fileAdapter) open(ctx context.Context, c gate.Call) (*fileJob, error) {
+	j := &fileJob{call: c, op: a.spec.Op}
+	if a.spec.Op != gate.OpRestore {
+		v, err := values(c)
+		if err != nil {
+			return nil, err
+		}
+		if err := j.fill(a, v); err != nil {
+			return nil, unsent("the file's name or content", err)
+		}
+	}
+	var err error
+	if j.store, err = openStore(ctx, a.root); err != nil {
+		return nil, unsent("opening the root", err)
+	}
+	return j, nil
+}
+
+func (j *fileJob) fill(a *fileAdapter, v template.Values) error {
+	var err error
+	if j.path, err = inside(a.path, v); err != nil {
+		return fmt.Errorf("path: %w", err)
+	}
+	if a.spec.Op == gate.OpMove {
+		if j.to, err = inside(a.to, v); err != nil {
+			return fmt.Errorf("to: %w", err)
+		}
+		if j.to == j.path {
+			return errors.New("path and to are the same file")
+		}
+	}
+	text, err := a.content.Expand(v, nil)
+	j.content = []byte(text)
+	return err
+}
+
+// inside expands a path and refuses what would leave the root, or reach what the adapter itself keeps there.
+func inside(t template.Template, v template.Values) (string, error) {
+	text, err := t.Expand(v, nil)
+	if err != nil {
+		return "", err
+	}
+	if strings.HasPrefix(text, "/") || strings.ContainsRune(text, 0) || slices.Contains(strings.Split(text, "/"), "..") {
+		return "", fmt.Errorf("%.80q leads out of the root: write it relative to the root, without '..'", text)
+	}
+	name := path.Clean(text)
+	if name == "." || strings.HasSuffix(text, "/") {
+		return "", fmt.Errorf("%.80q names no file", text)
+	}
+	if first, _, _ := strings.Cut(name, "/"); strings.EqualFold(first, storeDir) {
+		return "", fmt.Errorf("%.80q is where the adapter keeps former contents", text)
+	}
+	return name, nil
+}
+
+// Call does the operation. With a key it is done once: a repetition gets the first one's answer.
+func (a *fileAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
+	j, err := a.open(ctx, c)
+	if err != nil {
+		return gate.Answer{}, err
+	}
+	defer j.store.close()
+	answer, err := j.do()
+	if no := (refusal{}); errors.As(err, &no) {
+		return gate.Answer{Refused: true, Detail: detail(no.why)}, nil
+	}
+	if err != nil && !errors.Is(err, gate.ErrNotSent) && !errors.Is(err, gate.ErrUnknown) {
+		return gate.Answer{}, fmt.Errorf("%w: %w", gate.ErrUnknown, err)
+	}
+	return answer, err
+}
+
+func (j *fileJob) do() (gate.Answer, error) {
+	if j.op == gate.OpRead {
+		return j.read()
+	}
+	m, err := j.store.marker(j.call.Key)
+	if err != nil {
+		return gate.Answer{}, unsent("reading the key's note", err)
+	}
+	switch {
+	case m == nil:
+		plan, err := j.plan()
+		if err != nil || plan == nil {
+			return gate.Answer{Detail: "there was nothing to undo"}, err
+		}
+		if err := j.forbid(); err != nil {
+			return gate.Answer{}, unsent("closing the undone key", err)
+		}
+		m = plan
+		if err := j.store.note(j.call.Key, m); err != nil {
+			return gate.Answer{}, unsent("noting the key", err)
+		}
+	case m.Compensated:
+		return gate.Answer{}, refusal{"the call with this key was compensated"}
+	case m.Request != fingerprint(j.call):
+		return gate.Answer{}, refusal{"the key was used for a call with other arguments"}
+	case m.Done:
+		return m.Answer, nil
+	}
+	return j.act(m)
+}
+
+// act brings the files to where the note says, from wherever a crash left them.
+func (j *fileJob) act(m *marker) (gate.Answer, error) {
+	for i := range m.Changes {
+		if err := j.store.apply(&m.Changes[i]); err != nil {
+			return gate.Answer{}, err
+		}
+	}
+	for _, dir := range m.RemoveDirs {
+		_ = j.store.root.Remove(dir) // one that is not empty is somebody else's by now
+	}
+	m.Done = true
+	if err := j.store.note(j.call.Key, m); err != nil {
+		return gate.Answer{}, fmt.Errorf("noting that it is done: %w", err)
+	}
+	return m.Answer, nil
+}
+
+// forbid closes the undone call's key, also one that never came.
+func (j *fileJob) forbid() error {
+	if j.call.Compensates == "" {
+		return nil
+	}
+	m, err := j.store.marker(j.call.Compensates)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		m = &marker{}
+	}
+	m.Compensated = true
+	return j.store.note(j.call.Compensates, m)
+}
+
+func (j *fileJob) read() (gate.Answer, error) {
+	if err := j.store.plainPath(j.path); err != nil {
+		return gate.Answer{}, err
+	}
+	info, err := j.store.root.Lstat(j.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return gate.Answer{}, refusal{j.path + " does not exist"}
+	case err != nil:
+		return gate.Answer{}, unsent("reading", err)
+	case !info.Mode().IsRegular():
+		return gate.Answer{}, refusal{j.path + " is no plain file"}
+	case info.Size() > MaxAnswer/2:
+		return gate.Answer{}, refusal{fmt.Sprintf("%s is longer than %d bytes", j.path, MaxAnswer/2)}
+	}
+	data, err := j.store.root.ReadFile(j.path)
+	if err != nil {
+		return gate.Answer{}, unsent("reading", err)
+	}
+	if utf8.Valid(data) {
+		return gate.Answer{Result: toJSON(map[string]string{"path": j.path, "content": string(data)})}, nil
+	}
+	return gate.Answer{Result: toJSON(map[string]any{"path": j.path, "base64": data})}, nil
+}
+
+// LookUp reads the key's note, and the files when a crash left it open.
+func (a *fileAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, error) {
+	if c.Key == "" {
+		return gate.Answer{}, gate.ErrNoLookup
+	}
+	s, err := openStore(ctx, a.root)
+	if err != nil {
+		return gate.Answer{}, fmt.Errorf("looking the call up: %w", err)
+	}
+	defer s.close()
+	m, err := s.marker(c.Key)
+	switch {
+	case err != nil:
+		return gate.Answer{}, fmt.Errorf("looking the call up: %w", err)
+	case m == nil || len(m.Changes) == 0 && !m.Done:
+		return gate.Answer{Absent: true, Detail: "the root has no note of this key"}, nil
+	case m.Done:
+		return m.Answer, nil
+	}
+	for i := range m.Changes {
+		done, err := s.reached(&m.Changes[i])
+		if err != nil {
+			return gate.Answer{}, unknown("looking the call up: %v", err)
+		}
+		if !done {
+			return gate.Answer{Absent: true, Detail: "noted, and not carried out"}, nil
+		}
+	}
+	return m.Answer, nil
+}
+
+// restored is what a call's answer saves.
+type restored struct {
+	Changes []change `json:"changes"`
+	Dirs    []string `json:"dirs,omitempty"` // made for it, innermost first
+}
+
+func (r restored) json() json.RawMessage { return toJSON(r) }
+
+func modeOf(info os.FileInfo) fs.FileMode { return info.Mode().Perm() }

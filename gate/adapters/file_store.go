@@ -1,0 +1,314 @@
+package adapters
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+)
+
+// What the adapter keeps below the root: one note for each key, and former contents that are too long for a note.
+const (
+	storeDir  = ".hence"
+	keysDir   = storeDir + "/keys"
+	savedDir  = storeDir + "/saved"
+	lockName  = storeDir + "/lock"
+	maxInline = 16 << 10 // bytes of content that a note itself carries
+	maxNote   = 1 << 20
+	lockTurn  = 2 * time.Millisecond
+)
+
+// store is a root while one call works in it. Its lock orders calls of all processes, so that a note is never read
+// between a change and its end, unless a process died there.
+type store struct {
+	root *os.Root
+	lock *os.File
+}
+
+func openStore(ctx context.Context, dir string) (*store, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("the root: %w", err)
+	}
+	s := &store{root: root}
+	for _, name := range []string{keysDir, savedDir} {
+		if err := root.MkdirAll(name, 0o700); err != nil {
+			s.close()
+			return nil, fmt.Errorf("making %s: %w", name, err)
+		}
+	}
+	if s.lock, err = root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		s.close()
+		return nil, fmt.Errorf("opening the lock: %w", err)
+	}
+	if err := flock(ctx, s.lock); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func flock(ctx context.Context, f *os.File) error {
+	turn := time.NewTicker(lockTurn)
+	defer turn.Stop()
+	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for the root's lock: %w", ctx.Err())
+		}
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return fmt.Errorf("taking the root's lock: %w", err)
+		}
+		select {
+		case <-turn.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (s *store) close() {
+	if s.lock != nil {
+		_ = s.lock.Close() // the lock ends with it; nothing was written
+	}
+	_ = s.root.Close() // read-only handle of a directory
+}
+
+// marker is the note of one key. Without a key it lives in memory only.
+type marker struct {
+	Request     string      `json:"request,omitempty"`
+	Changes     []change    `json:"changes,omitempty"`
+	RemoveDirs  []string    `json:"remove_dirs,omitempty"`
+	Answer      gate.Answer `json:"answer"`
+	Done        bool        `json:"done,omitempty"`
+	Compensated bool        `json:"compensated,omitempty"`
+}
+
+// change is one file's way from one state to another.
+type change struct {
+	Path   string `json:"path"`
+	Before state  `json:"before"`
+	After  state  `json:"after"`
+}
+
+// state is what is at a path. Content is in the note when short, else in a file of savedDir named by its sum.
+type state struct {
+	Absent  bool        `json:"absent,omitempty"`
+	Sum     string      `json:"sum,omitempty"`
+	Size    int         `json:"size,omitempty"`
+	Mode    fs.FileMode `json:"mode,omitempty"`
+	Content []byte      `json:"content,omitempty"`
+}
+
+func (a state) same(b state) bool {
+	return a.Absent == b.Absent && a.Sum == b.Sum && (a.Absent || a.Mode == b.Mode)
+}
+
+func (a state) bare() state { a.Content = nil; return a }
+
+func keyFile(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return keysDir + "/" + hex.EncodeToString(sum[:])
+}
+
+// marker returns a key's note, nil when there is none.
+func (s *store) marker(key string) (*marker, error) {
+	if key == "" {
+		return nil, nil
+	}
+	data, err := s.root.ReadFile(keyFile(key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &marker{}
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, fmt.Errorf("the note %s is damaged: %w", keyFile(key), err)
+	}
+	return m, nil
+}
+
+func (s *store) note(key string, m *marker) error {
+	if key == "" {
+		return nil
+	}
+	data := toJSON(m)
+	if len(data) > maxNote {
+		return fmt.Errorf("its note would be longer than %d bytes", maxNote)
+	}
+	return s.replace(keyFile(key), data, 0o600)
+}
+
+// replace puts content at a path, whole or not at all, and durable when it returns.
+func (s *store) replace(name string, content []byte, mode fs.FileMode) error {
+	temp := storeDir + "/writing" // one at a time, under the lock
+	f, err := s.root.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("making a file: %w", err)
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	if err := s.root.Rename(temp, name); err != nil {
+		return fmt.Errorf("replacing %s: %w", name, err)
+	}
+	return s.syncDir(path.Dir(name))
+}
+
+func (s *store) syncDir(name string) error {
+	d, err := s.root.Open(name)
+	if err != nil {
+		return fmt.Errorf("opening the directory %s: %w", name, err)
+	}
+	err = d.Sync()
+	if closed := d.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("making the directory %s durable: %w", name, err)
+	}
+	return nil
+}
+
+// state reads what is at a path, without its content.
+func (s *store) state(name string) (state, error) {
+	st, _, err := s.look(name)
+	return st, err
+}
+
+func (s *store) look(name string) (state, []byte, error) {
+	info, err := s.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return state{Absent: true}, nil, nil
+	}
+	if err != nil {
+		return state{}, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return state{}, nil, refusal{name + " is no plain file"}
+	}
+	if info.Size() > MaxFile {
+		return state{}, nil, refusal{fmt.Sprintf("%s is longer than %d bytes, so its content cannot be kept", name, MaxFile)}
+	}
+	data, err := s.root.ReadFile(name)
+	if err != nil {
+		return state{}, nil, err
+	}
+	return state{Sum: sumOf(data), Size: len(data), Mode: modeOf(info)}, data, nil
+}
+
+// keep reads what is at a path and keeps its content.
+func (s *store) keep(name string) (state, error) {
+	st, data, err := s.look(name)
+	if err != nil || st.Absent {
+		return st, unsentUnlessRefused(name, err)
+	}
+	return s.stateOf(data, st.Mode)
+}
+
+func unsentUnlessRefused(name string, err error) error {
+	if no := (refusal{}); errors.As(err, &no) {
+		return err
+	}
+	return unsent("reading "+name, err)
+}
+
+// stateOf keeps a content: in the state itself, or in a file of its own.
+func (s *store) stateOf(data []byte, mode fs.FileMode) (state, error) {
+	st := state{Sum: sumOf(data), Size: len(data), Mode: mode}
+	if len(data) <= maxInline {
+		st.Content = data
+		return st, nil
+	}
+	name := savedDir + "/" + st.Sum
+	if _, err := s.root.Lstat(name); err == nil {
+		return st, nil
+	}
+	return st, unsent("keeping a content", s.replace(name, data, 0o600))
+}
+
+func (s *store) content(st state) ([]byte, error) {
+	if st.Size <= maxInline {
+		return st.Content, nil
+	}
+	if len(st.Sum) != sha256.Size*2 || path.Base(st.Sum) != st.Sum {
+		return nil, notSent("a kept content has no name")
+	}
+	data, err := s.root.ReadFile(savedDir + "/" + st.Sum)
+	if err != nil {
+		return nil, unsent("reading a kept content", err)
+	}
+	if sumOf(data) != st.Sum {
+		return nil, notSent("the kept content %s is damaged", st.Sum)
+	}
+	return data, nil
+}
+
+// reached says whether a file is where a change brings it.
+func (s *store) reached(c *change) (bool, error) {
+	now, err := s.state(c.Path)
+	if err != nil {
+		return false, err
+	}
+	if now.same(c.After) {
+		return true, nil
+	}
+	if !now.same(c.Before) {
+		return false, fmt.Errorf("%s is neither as it was nor as it should become", c.Path)
+	}
+	return false, nil
+}
+
+// apply makes one change; one that is made already is left.
+func (s *store) apply(c *change) error {
+	done, err := s.reached(c)
+	switch {
+	case err != nil:
+		return err
+	case done:
+		return nil
+	case c.After.Absent:
+		if err := s.root.Remove(c.Path); err != nil {
+			return fmt.Errorf("removing %s: %w", c.Path, err)
+		}
+		return s.syncDir(path.Dir(c.Path))
+	}
+	content, err := s.content(c.After)
+	if err != nil {
+		return err
+	}
+	if dir := path.Dir(c.Path); dir != "." {
+		if err := s.root.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making %s: %w", dir, err)
+		}
+	}
+	return s.replace(c.Path, content, c.After.Mode)
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
