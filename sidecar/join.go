@@ -78,6 +78,9 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if err := s.announceTools(ctx, seq); err != nil {
 		return err
 	}
+	if err := s.registerAll(ctx, seq); err != nil {
+		return fmt.Errorf("register the agent's tools: %w", err)
+	}
 	s.mu.Lock()
 	keys := []string{waitSession}
 	if s.incarnation != 0 && s.incarnation != seq {

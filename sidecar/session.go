@@ -35,6 +35,7 @@ type session struct {
 	tools     gate.Tools // nil: no policy
 	engine    engine     // nil: no policy
 	lease     lease
+	registry  *registry
 	hook      Hook
 	questions questions
 

@@ -66,7 +66,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() })
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.session = &session{
-		hook:  c.Hook,
+		hook: c.Hook, registry: newRegistry(),
 		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
 		tools: c.Tools,
 		log:   s.log, metrics: s.metrics, soon: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},

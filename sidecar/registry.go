@@ -1,0 +1,186 @@
+package sidecar
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// Bounds of the tools that an agent registers.
+const (
+	maxToolServers = 32
+	maxServerTools = 1000
+)
+
+// registry is what an agent has said of its tools. It outlives sessions: a new incarnation registers it again. Its
+// entries are guarded by turn, which one request at a time has.
+type registry struct {
+	turn       chan struct{}
+	servers    map[string]map[string]string // signatures by name
+	generation uint64
+}
+
+func newRegistry() *registry {
+	return &registry{turn: make(chan struct{}, 1), servers: map[string]map[string]string{}, generation: 1}
+}
+
+func (r *registry) enter(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *registry) leave() { <-r.turn }
+
+// intent announces a server's whole catalogue, or withdraws it when it is empty. Generations only grow, so the newest
+// one counts whatever arrives when.
+func (r *registry) intent(server, agent string, inc sequencer.Seq) *sequencer.Intent {
+	r.generation++
+	in := &sequencer.Intent{Kind: sequencer.IntentUnregister, Agent: agent, Incarnation: inc,
+		Register: &sequencer.Register{Server: server, Generation: r.generation}}
+	for name, signature := range r.servers[server] {
+		in.Kind = sequencer.IntentRegister
+		in.Register.Tools = append(in.Register.Tools, sequencer.Tool{Name: name, Signature: signature})
+	}
+	slices.SortFunc(in.Register.Tools, func(a, b sequencer.Tool) int { return strings.Compare(a.Name, b.Name) })
+	return in
+}
+
+// registerAll registers what the agent has said of its tools for a new incarnation.
+func (s *session) registerAll(ctx context.Context, inc sequencer.Seq) error {
+	if err := s.registry.enter(ctx); err != nil {
+		return err
+	}
+	defer s.registry.leave()
+	for server := range s.registry.servers {
+		try, cancel := context.WithTimeout(ctx, appendTry)
+		_, err := s.append(try, s.registry.intent(server, s.agent, inc))
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setTool registers a tool, or withdraws it when the signature is empty, and returns once the view shows that.
+func (s *session) setTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
+	if c, ok := s.tools.(catalogue); ok {
+		if of, _ := c.Catalogue(); of == server {
+			return nil, problem(codeBadRequest, "server %q is that of the policy's own tools: change the policy file, or name "+
+				"another server", server)
+		}
+	}
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.registry.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.registry.leave()
+	back, err := s.registry.set(server, name, signature)
+	if err != nil {
+		return nil, err
+	}
+	inc := s.now()
+	in := s.registry.intent(server, s.agent, inc)
+	o, err := s.ask(ctx, in, func() bool { return s.now() != inc })
+	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
+		err = refusal(describe(o))
+	}
+	if err == nil && o == nil {
+		err = problem(codeNotReady, "the session ended meanwhile: send it again")
+	}
+	if err != nil {
+		back()
+		return nil, err
+	}
+	return &api.Tool{Server: server, Name: name, Signature: signature, Generation: in.Register.Generation,
+		Seq: uint64(o.Seq), Tools: len(in.Register.Tools)}, nil
+}
+
+// set changes one entry; back undoes that.
+func (r *registry) set(server, name, signature string) (back func(), err error) {
+	tools := r.servers[server]
+	former, had := tools[name]
+	switch {
+	case signature == "" && !had:
+		return nil, problem(codeNotFound, "no tool %q of server %q is registered here", name, server)
+	case tools == nil && len(r.servers) >= maxToolServers:
+		return nil, problem(codeLimit, "%d tool servers are registered already", maxToolServers)
+	case signature != "" && !had && len(tools) >= maxServerTools:
+		return nil, problem(codeLimit, "server %q has %d tools already", server, maxServerTools)
+	case tools == nil:
+		tools = map[string]string{}
+		r.servers[server] = tools
+	}
+	put := func(to string) {
+		if to == "" {
+			delete(tools, name)
+		} else {
+			tools[name] = to
+		}
+		if len(tools) > 0 {
+			r.servers[server] = tools
+		} else {
+			delete(r.servers, server)
+		}
+	}
+	put(signature)
+	return func() { put(former) }, nil
+}
+
+// toolName is the tool that a route names, as it was before it was escaped.
+func toolName(c *call) (string, error) {
+	name, err := url.PathUnescape(c.params["name"])
+	if err != nil {
+		return "", problem(codeBadRequest, "the tool's name is not escaped as a path is")
+	}
+	return name, nil
+}
+
+func (s *Sidecar) putTool(c *call) (*reply, error) {
+	var in api.PutTool
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	if in.Server == "" {
+		in.Server = defaultServer
+	}
+	name, err := toolName(c)
+	if err == nil {
+		err = validTool(in.Server, name, in.Signature)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.session.setTool(c.ctx, in.Server, name, in.Signature)
+	if err != nil {
+		return nil, err
+	}
+	return jsonReply(http.StatusOK, out), nil
+}
+
+func (s *Sidecar) deleteTool(c *call) (*reply, error) {
+	server := c.request.URL.Query().Get("server")
+	if server == "" {
+		server = defaultServer
+	}
+	name, err := toolName(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.session.setTool(c.ctx, server, name, "")
+	if err != nil {
+		return nil, err
+	}
+	return jsonReply(http.StatusOK, out), nil
+}

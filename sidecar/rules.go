@@ -1,0 +1,177 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+func (s *Sidecar) getRules(c *call) (*reply, error) {
+	if err := s.inWorkspace(c); err != nil {
+		return nil, err
+	}
+	rules, err := s.session.rulesNow()
+	if err != nil {
+		return nil, err
+	}
+	return rulesReply(rules), nil
+}
+
+func rulesReply(r sequencer.Rules) *reply {
+	out := jsonReply(http.StatusOK, rulesOf(&r))
+	out.header = map[string]string{"ETag": strconv.Quote(strconv.FormatUint(uint64(r.Version), 10))}
+	return out
+}
+
+// rulesNow are the rules in force. A view that began from a snapshot knows them once it has seen a change of them.
+func (s *session) rulesNow() (sequencer.Rules, error) {
+	if err := s.view.ready(); err != nil {
+		return sequencer.Rules{}, notReady(err)
+	}
+	now := s.view.settings()
+	if !now.known {
+		return now.rules, problem(codeNotReady, "this sidecar began after the rules were last changed and does not know "+
+			"them: ask one that has run for longer")
+	}
+	return now.rules, nil
+}
+
+func (s *Sidecar) putRules(c *call) (*reply, error) {
+	if err := s.inWorkspace(c); err != nil {
+		return nil, err
+	}
+	var in api.RulesChange
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	was, err := ifVersion(c)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := s.session.rulesNow()
+	if err != nil {
+		return nil, err
+	}
+	if rules.Version != was {
+		return nil, otherRules(rules.Version, was)
+	}
+	if err := changeRules(&rules, &in); err != nil {
+		return nil, err
+	}
+	rules.Version++
+	got, err := s.session.setRules(c.ctx, rules)
+	if err != nil {
+		return nil, err
+	}
+	return rulesReply(got), nil
+}
+
+func otherRules(now, was uint32) error {
+	p := problem(string(sequencer.CodeVersionMismatch), "the rules are at version %d, not at %d: read them again", now, was)
+	p.Status = http.StatusPreconditionFailed
+	return p
+}
+
+// ifVersion is the version that a change of the rules is meant for.
+func ifVersion(c *call) (uint32, error) {
+	text := c.request.Header.Get("If-Match")
+	n, err := strconv.ParseUint(strings.Trim(text, `"`), 10, 32)
+	if err != nil || text != strconv.Quote(strconv.FormatUint(n, 10)) {
+		return 0, problem(codeBadRequest, "If-Match is %.40q: send the version of the rules that you have read, in quotes",
+			text)
+	}
+	return uint32(n), nil
+}
+
+// setRules returns once the view shows the rules, or another change of the same version.
+func (s *session) setRules(ctx context.Context, rules sequencer.Rules) (sequencer.Rules, error) {
+	if err := s.await(ctx); err != nil {
+		return rules, err
+	}
+	in := &sequencer.Intent{Kind: sequencer.IntentRules, Agent: s.agent, Rules: &rules}
+	o, err := s.ask(ctx, in, func() bool { return s.view.settings().rules.Version >= rules.Version })
+	if err != nil {
+		return rules, err
+	}
+	if o != nil && o.Kind == sequencer.OutcomeRefused {
+		return rules, problem(codeBadRequest, "the rules cannot be changed so: %s", o.Detail)
+	}
+	if o != nil && o.Rules != nil && *o.Rules == rules {
+		return rules, nil
+	}
+	return rules, otherRules(s.view.settings().rules.Version, rules.Version-1)
+}
+
+// changeRules takes over what a request gives.
+func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
+	if in.Levels != nil {
+		levels, err := levelsOf(*in.Levels)
+		if err != nil {
+			return problem(codeBadRequest, "%v", err)
+		}
+		if levels == nil {
+			return problem(codeBadRequest, "levels is empty: use L0 to L4, or a list of A1, A2, A3, A6")
+		}
+		r.Levels = *levels
+	}
+	if in.Observe != nil {
+		r.Observe = *in.Observe
+	}
+	take(&r.Logic, in.Logic)
+	take(&r.HorizonSeqs, in.HorizonSeqs)
+	take(&r.CapSeqs, in.CapSeqs)
+	take(&r.LeaseTicks, in.LeaseTicks)
+	take(&r.DeadlineTicks, in.DeadlineTicks)
+	take(&r.BoundTicks, in.BoundTicks)
+	take(&r.VerdictTicks, in.VerdictTicks)
+	take(&r.MaxOpen, in.MaxOpen)
+	take(&r.MaxScopes, in.MaxScopes)
+	take(&r.MaxBytes, in.MaxBytes)
+	take(&r.MaxInline, in.MaxInline)
+	take(&r.MaxContent, in.MaxContent)
+	take(&r.MaxInlineTotal, in.MaxInlineTotal)
+	take(&r.MaxKept, in.MaxKept)
+	if r.Logic == 0 || r.Logic > sequencer.Logic {
+		return problem(codeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that does not know "+
+			"one stops there", r.Logic, sequencer.Logic)
+	}
+	return nil
+}
+
+func take[T ~uint32 | ~uint64](to *T, from *uint32) {
+	if from != nil {
+		*to = T(*from)
+	}
+}
+
+func rulesOf(r *sequencer.Rules) *api.Rules {
+	return &api.Rules{Version: r.Version, Logic: r.Logic, Observe: r.Observe, Levels: levelNames(r.Levels),
+		HorizonSeqs: uint64(r.HorizonSeqs), CapSeqs: uint64(r.CapSeqs), LeaseTicks: uint64(r.LeaseTicks),
+		DeadlineTicks: uint64(r.DeadlineTicks), BoundTicks: uint64(r.BoundTicks), VerdictTicks: uint64(r.VerdictTicks),
+		MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes, MaxBytes: r.MaxBytes, MaxInline: r.MaxInline,
+		MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal, MaxKept: r.MaxKept}
+}
+
+// levelNames is a set of anomalies as a request may write it.
+func levelNames(l sequencer.Levels) string {
+	for i, named := range []sequencer.Levels{sequencer.L0, sequencer.L1, sequencer.L2, sequencer.L3, sequencer.L4} {
+		if l == named {
+			return fmt.Sprintf("L%d", i)
+		}
+	}
+	var out []string
+	for _, one := range []struct {
+		level sequencer.Levels
+		name  string
+	}{{sequencer.A1, "A1"}, {sequencer.A2, "A2"}, {sequencer.A3, "A3"}, {sequencer.A6, "A6"}} {
+		if l&one.level != 0 {
+			out = append(out, one.name)
+		}
+	}
+	return strings.Join(out, ",")
+}

@@ -1,0 +1,160 @@
+package sidecar
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// What is given changes, at the version that was read; the rest stays.
+func TestRules(t *testing.T) {
+	log := newLog()
+	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
+	ctx := background(t)
+	was := must(a.client.Rules(ctx))(t)
+	if was.Version != 0 || was.Logic != 2 || was.Levels != "L4" || was.HorizonSeqs != 1000 {
+		t.Fatalf("the rules at first: %+v", was)
+	}
+	horizon, levels, observe := uint32(50), "A1,A3", true
+	got := must(a.client.SetRules(ctx, 0, client.RulesChange{HorizonSeqs: &horizon, Levels: &levels, Observe: &observe}))(t)
+	want := was
+	want.Version, want.HorizonSeqs, want.Levels, want.Observe = 1, 50, "L2", true
+	if got != want {
+		t.Errorf("changed: %+v, want %+v", got, want)
+	}
+	if err := b.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	if seen := must(b.client.Rules(ctx))(t); seen != want {
+		t.Errorf("another sidecar: %+v", seen)
+	}
+	_, err := b.client.SetRules(ctx, 0, client.RulesChange{HorizonSeqs: &horizon})
+	var p *client.Problem
+	if !errors.As(err, &p) || p.Status != 412 {
+		t.Errorf("of an old version: %v", err)
+	}
+	zero, far := uint32(0), uint32(9)
+	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{CapSeqs: &zero}); problemCode(err) != codeBadRequest ||
+		!strings.Contains(err.Error(), "65536") {
+		t.Errorf("rules that cannot be: %v", err)
+	}
+	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{Logic: &far}); problemCode(err) != codeBadRequest {
+		t.Errorf("a logic that there is not: %v", err)
+	}
+	empty := ""
+	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{Levels: &empty}); problemCode(err) != codeBadRequest {
+		t.Errorf("no levels: %v", err)
+	}
+	if status, p, _ := a.send(t, put(inDefault+"/rules", "If-Match", "*")); status != 400 {
+		t.Errorf("without a version: %d %+v", status, p)
+	}
+}
+
+// Of two changes of one version one holds; the other is told to read again.
+func TestRulesRace(t *testing.T) {
+	log := newLog()
+	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
+	ctx := background(t)
+	result := make(chan error, 2)
+	for i, r := range []*rig{a, b} {
+		horizon := uint32(100 + i)
+		go func() {
+			_, err := r.client.SetRules(ctx, 0, client.RulesChange{HorizonSeqs: &horizon})
+			result <- err
+		}()
+	}
+	one, two := <-result, <-result
+	if (one == nil) == (two == nil) {
+		t.Errorf("both or none: %v, %v", one, two)
+	}
+}
+
+// A tool that was changed or withdrawn between plan and commit refuses the commit; the call that was held never leaves.
+func TestPinnedTools(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), withTools(world))
+	ctx := background(t)
+	must(a.client.PutTool(ctx, "", "search", "s1"))(t)
+	got := must(a.client.PutTool(ctx, "", "calendar/add", "c1"))(t)
+	if got.Server != defaultServer || got.Tools != 2 || got.Name != "calendar/add" {
+		t.Errorf("registered: %+v", got)
+	}
+	must(a.client.PutTool(ctx, "other", "search", "o1"))(t)
+	pinned := func(pin client.Pin) client.Decision {
+		t.Helper()
+		tx := open(ctx, t, a, client.BeginOptions{})
+		must(tx.Effect(ctx, "mail", at{At: "b", Key: tx.ID()}, client.EffectOptions{}))(t)
+		return must(tx.SealPinned(ctx, []client.Pin{pin}))(t)
+	}
+	if d := pinned(client.Pin{Name: "search", Signature: "s1"}); d.State != api.StateCommitted {
+		t.Errorf("as it was: %+v", d)
+	}
+	must(a.client.PutTool(ctx, "", "search", "s2"))(t)
+	if d := pinned(client.Pin{Name: "search", Signature: "s1"}); d.Code != "phantom_tool" || !d.Retryable {
+		t.Errorf("changed: %+v", d)
+	}
+	must(a.client.DeleteTool(ctx, "", "search"))(t)
+	if d := pinned(client.Pin{Name: "search", Signature: "s2"}); d.Code != "phantom_tool" {
+		t.Errorf("withdrawn: %+v", d)
+	}
+	if d := pinned(client.Pin{Server: "other", Name: "search", Signature: "o1"}); d.State != api.StateCommitted {
+		t.Errorf("another server's: %+v", d)
+	}
+	if d := must(a.client.DeleteTool(ctx, "other", "search"))(t); d.Tools != 0 {
+		t.Errorf("the last one: %+v", d)
+	}
+	for i, o := range a.session.branches("") {
+		a.final(ctx, t, string(o.id))
+		_ = i
+	}
+	if n := len(world.world()); n != 2 {
+		t.Errorf("%d calls were made, want those of the 2 commits", n)
+	}
+}
+
+// What is wrong with a tool is said.
+func TestToolsBadInput(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), withTools(world))
+	ctx := background(t)
+	server, _ := a.session.tools.(catalogue).Catalogue()
+	for name, c := range map[string]struct {
+		err  error
+		code string
+	}{
+		"unknown":      {second(a.client.DeleteTool(ctx, "", "none")), codeNotFound},
+		"no signature": {second(a.client.PutTool(ctx, "", "x", "")), codeBadRequest},
+		"long":         {second(a.client.PutTool(ctx, "", "x", strings.Repeat("s", 2000))), codeBadRequest},
+		"long name":    {second(a.client.PutTool(ctx, "", strings.Repeat("n", 300), "s")), codeBadRequest},
+		"the policy's": {second(a.client.PutTool(ctx, server, "x", "s")), codeBadRequest},
+	} {
+		if problemCode(c.err) != c.code {
+			t.Errorf("%s: %v, want %s", name, c.err, c.code)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// A new session of the same process registers the agent's tools again.
+func TestToolsAgain(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	must(a.client.PutTool(ctx, "", "search", "s1"))(t)
+	inc := a.session.now()
+	if err := log.Tick(200); err != nil {
+		t.Fatal(err)
+	}
+	again := func() bool { now := a.session.now(); return now != 0 && now != inc }
+	if err := a.view.waits.until(ctx, waitSession, again); err != nil {
+		t.Fatal(err)
+	}
+	tx := open(ctx, t, a, client.BeginOptions{})
+	if d := must(tx.SealPinned(ctx, []client.Pin{{Name: "search", Signature: "s1"}}))(t); d.State != api.StateCommitted {
+		t.Errorf("sealed: %+v", d)
+	}
+}
