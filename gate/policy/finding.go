@@ -25,6 +25,7 @@ type Finding struct {
 	Rule     string   `json:"rule"`
 	Severity Severity `json:"severity"`
 	Tool     string   `json:"tool,omitempty"` // the declaration's name or glob
+	File     string   `json:"file,omitempty"` // when it is not the policy's own
 	Line     int      `json:"line"`           // 1-based; 0: the file as a whole
 	Column   int      `json:"column"`
 	What     string   `json:"what"`
@@ -33,6 +34,9 @@ type Finding struct {
 
 // Text is the finding on one line, with the file's name in front.
 func (f Finding) Text(file string) string {
+	if f.File != "" {
+		file = f.File
+	}
 	where := file
 	if f.Line > 0 {
 		where = fmt.Sprintf("%s:%d:%d", file, f.Line, f.Column)

@@ -45,7 +45,8 @@ func TestExpand(t *testing.T) {
 }
 
 func TestSyntax(t *testing.T) {
-	for _, text := range []string{"{", "}", "{}", "{a", "a}", "{a b}", "{a|}", "{a|nope}", "{a..b}", "{.a}", "{$}", "{a.$b}",
+	for _, text := range []string{"{", "}", "{}", "{a", "a}", "{a b}", "{a|}", "{a|nope}", "{a..b}", "{.a}", "{$}",
+		"{a.$b}",
 		"{é}", strings.Repeat("{a}", MaxPlaceholders+1), strings.Repeat("a", MaxBytes+1)} {
 		if _, err := Parse(text); !errors.Is(err, ErrSyntax) {
 			t.Errorf("%.40q: %v", text, err)

@@ -133,7 +133,7 @@ func (c *policyTestCmd) Run(s Streams) error {
 		return err
 	}
 	for _, f := range p.Test(more) {
-		f.What = file + ": " + f.What
+		f.File = file
 		found = append(found, f)
 	}
 	if n += len(more); n == 0 {
