@@ -14,6 +14,7 @@ import (
 const (
 	askUnsettled = "hence.v1.ask.unsettled"
 	askCone      = "hence.v1.ask.cone"
+	askRules     = "hence.v1.ask.rules"
 )
 
 // maxConeMembers is how many members of a cone are told; the fold accepts fewer.
@@ -27,7 +28,7 @@ func (s *seqProcessor) answerFold(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for subject, reply := range map[string]func(*sequencer.Replica, question) ([]byte, error){
-		askUnsettled: unsettledOf, askCone: coneOf,
+		askUnsettled: unsettledOf, askCone: coneOf, askRules: rulesOf,
 	} {
 		wg.Go(func() {
 			s.answer(ctx, s.nats.conn, subject, func(_ *tableStore, q question) ([]byte, error) {
@@ -107,4 +108,22 @@ func (c *Client) Cone(ctx context.Context, workspace string, tx sequencer.TxID) 
 		return nil, fmt.Errorf("cone of %s: %w", tx, err)
 	}
 	return cone, nil
+}
+
+func rulesOf(replica *sequencer.Replica, q question) ([]byte, error) {
+	st := replica.Fold().State()
+	return topology.EncodeRulesNow(&topology.RulesNow{Workspace: q.workspace, Through: st.Seq, Rules: st.Rules})
+}
+
+// Rules are the workspace's rules as of a seq. It fails with ErrNoAnswer when nobody owns the workspace.
+func (c *Client) Rules(ctx context.Context, workspace string) (rules sequencer.Rules, through sequencer.Seq, err error) {
+	b, err := c.ask(ctx, askRules, workspace, "", 1)
+	if err != nil {
+		return rules, 0, fmt.Errorf("rules of %s: %w", workspace, err)
+	}
+	now, err := topology.DecodeRulesNow(b)
+	if err != nil {
+		return rules, 0, fmt.Errorf("rules of %s: %w", workspace, err)
+	}
+	return now.Rules, now.Through, nil
 }

@@ -53,6 +53,9 @@ func TestRetraction(t *testing.T) {
 	if cone, err := c.Cone(w.context(), "shop", old); err != nil || cone.Code != sequencer.CodeUnknownIntent {
 		t.Fatalf("under the first logic: %+v, %v", cone, err)
 	}
+	if rules, _, err := c.Rules(w.context(), "shop"); err != nil || rules != sequencer.DefaultRules() {
+		t.Fatalf("the rules of a new workspace: %+v, %v", rules, err)
+	}
 	a.rule(1)
 	before := a.write("orders/1", "first")
 	w.decided(v, before)
@@ -70,6 +73,9 @@ func TestRetraction(t *testing.T) {
 		return err == nil
 	})
 	text := ""
+	if rules, through, err := c.Rules(w.context(), "shop"); err != nil || rules.Version != 1 || through == 0 {
+		t.Errorf("the rules after their change: %+v at %d, %v", rules, through, err)
+	}
 	for _, m := range cone.Members {
 		text += fmt.Sprintf("%s %d %s %s %s; ", m.Tx, m.Depth, m.Why, m.Of, m.At)
 	}

@@ -28,6 +28,27 @@ type UnsettledList struct {
 	Truncated bool
 }
 
+// RulesNow is the answer to a request for a workspace's rules.
+type RulesNow struct {
+	Workspace string
+	Through   sequencer.Seq // what the fold that answered has decided
+	Rules     sequencer.Rules
+}
+
+func walkRulesNow(w *walker, r *RulesNow) {
+	outer := w.open(3, 3)
+	text(w, &r.Workspace)
+	number(w, &r.Through)
+	walkRules(w, &r.Rules)
+	w.close(outer)
+}
+
+// EncodeRulesNow writes the answer to a request for the rules.
+func EncodeRulesNow(v *RulesNow) ([]byte, error) { return replyCodec("rules", walkRulesNow).encode(v) }
+
+// DecodeRulesNow reads it.
+func DecodeRulesNow(b []byte) (*RulesNow, error) { return replyCodec("rules", walkRulesNow).decode(b) }
+
 // UnsettledIn lists the first of a fold's decided transactions that are not settled: an agent's, or everybody's when
 // agent is empty.
 func UnsettledIn(st *sequencer.State, agent string, limit int) *UnsettledList {

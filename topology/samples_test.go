@@ -277,6 +277,10 @@ func sampleUnsettled() *UnsettledList {
 		Decision: 47, Retraction: "tx-a", Turn: 46}}}
 }
 
+func sampleRulesNow() *RulesNow {
+	return &RulesNow{Workspace: "default", Through: 47, Rules: sequencer.DefaultRules()}
+}
+
 func sampleCone() *Cone {
 	return &Cone{Workspace: "default", Tx: "tx-a", Through: 47, Detail: "a line", Total: 2, Members: []ConeMember{{
 		Tx: "tx-b", Agent: "agent-1", Seq: 44, Depth: 1, Why: "overwrote", Of: "tx-a", At: "shard:/orders/17", Settled: true,

@@ -111,6 +111,14 @@ func (d *Door) Unsettled(_ context.Context, _, agent string, limit int) ([]topol
 	return list.Rows, list.Through, nil
 }
 
+// Rules is part of the log's interface to a sidecar.
+func (d *Door) Rules(context.Context, string) (sequencer.Rules, sequencer.Seq, error) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	st := d.log.replica.Fold().State()
+	return st.Rules, st.Seq, nil
+}
+
 // Cone is part of the log's interface to a sidecar.
 func (d *Door) Cone(_ context.Context, _ string, tx sequencer.TxID) (*topology.Cone, error) {
 	d.log.mu.Lock()
