@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -109,6 +110,12 @@ func object(tool string, args json.RawMessage) (map[string]any, error) {
 	names, err := template.Object(args)
 	if err != nil {
 		return nil, fmt.Errorf("tool %.80q: %w: %w", tool, ErrArguments, err)
+	}
+	for name := range names {
+		if strings.HasPrefix(name, "$") {
+			return nil, fmt.Errorf("tool %.80q: %w: %.80q starts with $, as the call's own values do: rename it",
+				tool, ErrArguments, name)
+		}
 	}
 	return names, nil
 }

@@ -55,7 +55,7 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 	p := load(t, "tools:\n  - {tool: a, class: irreversible, scopes: [\"a:/{x}\"]}\n")
 	for _, args := range []string{
 		"", "[]", "null", `"x"`, "{", `{"x":1} {}`, `{"x":1,"x":2}`, `{"y":{"x":1,"x":2},"x":1}`, `{"x":{}}`,
-		`{"x":1e999999999}`,
+		`{"x":1e999999999}`, `{"x":1,"$key":"mine"}`,
 		`{"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", `{"x":"` + strings.Repeat("x", 2000) + `"}`,
 	} {
 		if _, err := p.Find("a", json.RawMessage(args)); !errors.Is(err, ErrArguments) {
@@ -231,4 +231,14 @@ func allNames() []string {
 		from = to
 	}
 	return out
+}
+
+func BenchmarkFind(b *testing.B) {
+	p := example(b)
+	args := json.RawMessage(`{"order_id":"W17","kind":"confirmation","to":"a@example.com","text":"Thank you."}`)
+	for b.Loop() {
+		if _, err := p.Find("mail.send", args); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
