@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -52,7 +51,7 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall) (*api.Receipt, 
 	if s.engine == nil {
 		return nil, problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
 	}
-	tool, err := s.toolOf(c)
+	tool, err := s.toolOf(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall) (*api.Receipt, 
 }
 
 // toolOf looks a call up in the policy.
-func (s *session) toolOf(c toolCall) (gate.Tool, error) {
+func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	if len(c.args) > maxArgs {
 		return gate.Tool{}, problem(codeTooLarge, "the arguments have %d bytes; a call has at most %d", len(c.args), maxArgs)
 	}
@@ -96,9 +95,15 @@ func (s *session) toolOf(c toolCall) (gate.Tool, error) {
 			c.tool)
 	}
 	if c.key != "" && !tool.Keyed && tool.Key == "" {
-		return tool, problem(codeTool, "%s takes no idempotency key: leave key out, or declare the key in the policy", c.tool)
+		return tool, problem(codeTool, "%s takes no idempotency key: leave key out, or declare the key in the policy",
+			c.tool)
 	}
+	s.learnRules(ctx)
 	most := s.longestCall()
+	if most == 0 && !s.view.settings().known {
+		return tool, problem(codeNotReady, "the rules of the workspace are not known yet: how long a call may take "+
+			"depends on them")
+	}
 	if tool.MaxTime <= 0 {
 		tool.MaxTime = most
 	}
@@ -227,158 +232,6 @@ func (s *session) argsOf(ctx context.Context, t *tx, e gate.Effect) (*topology.E
 	ref, err := s.keepBody(ctx, t, "", "application/json", e.Args)
 	text.Args, text.ArgsRef = nil, ref
 	return text, err
-}
-
-// runTool makes an eager call: what it moves is granted to the transaction, and the call is in the log. done gives the
-// transaction back.
-func (s *session) runTool(ctx context.Context, t *tx, e gate.Effect, done func()) (*api.Receipt, error) {
-	i, err := s.issue(ctx, t, e)
-	if err == nil {
-		err = s.mayRun(ctx, t, i)
-		if err != nil {
-			s.withdraw(t, i)
-		}
-	}
-	if err != nil {
-		done()
-		return nil, err
-	}
-	type result struct {
-		answer gate.Answer
-		err    error
-	}
-	ran := make(chan result, 1)
-	started := s.tasks.start(func(ctx context.Context) {
-		defer done()
-		answer, err := s.engine.Run(ctx, i.effect)
-		s.afterRun(t, i, err)
-		ran <- result{answer, err}
-	})
-	if !started {
-		s.withdraw(t, i)
-		done()
-		return nil, problem(codeBusy, "the sidecar is stopping, or has too many calls under way")
-	}
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case r := <-ran:
-		return s.ranTool(ctx, t, i, r.err)
-	}
-}
-
-// mayRun returns once an eager call may leave: its scopes are the transaction's own in the view, the events topic has
-// it, and the lease lasts longer than it may take.
-func (s *session) mayRun(ctx context.Context, t *tx, i *issued) error {
-	scopes := i.effect.Tool.May
-	if len(scopes) == 0 {
-		scopes = i.effect.Tool.Scopes
-	}
-	if err := s.touchAll(ctx, t, scopes, sequencer.WriteAccess); err != nil {
-		return err
-	}
-	if err := s.awaitAck(ctx, i); err != nil {
-		return err
-	}
-	return s.stretchLease(ctx, i.effect.Tool.MaxTime)
-}
-
-func (s *session) awaitAck(ctx context.Context, i *issued) error {
-	select {
-	case <-i.acked:
-		return nil
-	case <-ctx.Done():
-		return problem(codeLog, "call %d of %s is not in the events topic yet: %v", i.effect.Index, i.effect.Tx,
-			context.Cause(ctx))
-	}
-}
-
-// touchAll asks for scopes that the transaction does not hold yet, all at once.
-func (s *session) touchAll(ctx context.Context, t *tx, scopes []sequencer.Scope, access sequencer.Access) error {
-	var wants []sequencer.Want
-	s.mu.Lock()
-	for _, scope := range scopes {
-		if w := (sequencer.Want{Scope: scope, Access: access}); !t.holds(w) {
-			wants = append(wants, w)
-		}
-	}
-	s.mu.Unlock()
-	if len(wants) == 0 {
-		return nil
-	}
-	return s.touch(ctx, t, wants)
-}
-
-// withdraw takes a call back that never ran: the next one has its index.
-func (s *session) withdraw(t *tx, i *issued) {
-	s.mu.Lock()
-	at := slices.Index(t.effects, i)
-	if at >= 0 {
-		t.effects = slices.Delete(t.effects, at, at+1)
-	}
-	s.mu.Unlock()
-	if at < 0 {
-		return
-	}
-	err := marks{s}.Mark(gate.Mark{Tx: t.id, Index: i.effect.Index, Step: gate.StepDropped, Detail: "it never ran"})
-	if err != nil {
-		s.log.Error("a call that never ran is still in the journal", "tx", string(t.id), "cause", err)
-	}
-}
-
-// afterRun draws what follows from a call's end for its transaction.
-func (s *session) afterRun(t *tx, i *issued, err error) {
-	p, known := s.progress(t.id, i.effect.Index)
-	switch {
-	case err == nil || !known:
-		if p.Answer != nil && p.Answer.Refused {
-			s.metrics.effect(i.effect.Tool.Class, "failed")
-			return
-		}
-		s.metrics.effect(i.effect.Tool.Class, "done")
-	case p.GivenUp:
-		s.metrics.effect(i.effect.Tool.Class, "unknown")
-		s.toolFailed(t, i.effect)
-	case !p.Started:
-		s.withdraw(t, i)
-	}
-}
-
-// toolFailed ends a transaction whose call nobody knows the outcome of: it can never be sealed.
-func (s *session) toolFailed(t *tx, e gate.Effect) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t.decided() || t.phase != phaseOpen {
-		return
-	}
-	detail := fmt.Sprintf("the outcome of %s, call %d, is not known", e.Tool.Name, e.Index)
-	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeToolFailed,
-		Detail: detail, Mode: t.begin.Mode})
-	s.abortInLog(t, sequencer.CodeToolFailed, detail)
-}
-
-// ranTool is the answer to a call that was made.
-func (s *session) ranTool(ctx context.Context, t *tx, i *issued, err error) (*api.Receipt, error) {
-	p, known := s.progress(t.id, i.effect.Index)
-	switch {
-	case err == nil:
-		return s.receiptNow(t, p), nil
-	case known && p.GivenUp:
-		_ = s.view.waits.until(ctx, waitTx(t.id), func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return t.outcome != nil
-		})
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return nil, refusal(s.decision(t))
-	case known && p.Started:
-		return nil, problem(codeUndecided, "the outcome of %s is not known yet: ask for it, do not call again (%v)",
-			i.effect.Tool.Name, err)
-	case errors.Is(err, context.Canceled):
-		return nil, ErrStopped
-	}
-	return nil, problem(codeToolUnreachable, "%s was not called: %v", i.effect.Tool.Name, err)
 }
 
 // progress is what is known of one call.

@@ -57,7 +57,8 @@ func TestEffects(t *testing.T) {
 	for _, e := range list.Effects {
 		states = append(states, e.State)
 	}
-	if want := []string{api.EffectDone, api.EffectReleased, api.EffectReleased}; !slices.Equal(states, want) || !list.Final {
+	want := []string{api.EffectDone, api.EffectReleased, api.EffectReleased}
+	if !slices.Equal(states, want) || !list.Final {
 		t.Errorf("the list: %+v", list)
 	}
 	var kinds map[topology.EventKind]int

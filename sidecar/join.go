@@ -81,6 +81,7 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if err := s.registerAll(ctx, seq); err != nil {
 		return fmt.Errorf("register the agent's tools: %w", err)
 	}
+	s.learnRules(ctx)
 	s.mu.Lock()
 	keys := []string{waitSession}
 	if s.incarnation != 0 && s.incarnation != seq {
@@ -90,7 +91,7 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if s.first == 0 {
 		s.first = seq
 	}
-	s.lease.begin(sent, sureOf(s.view.settings().rules))
+	s.lease.begin(sent, s.sure())
 	if s.live = s.ended < seq; !s.live {
 		s.lease.end()
 	}

@@ -19,9 +19,9 @@ const leaseSpare = 500 * time.Millisecond
 const maxRenewals = 64
 
 // lease is how long this sidecar's lease surely still lasts, by its own clock. The log counts it in ticks, and a tick
-// comes no sooner than its weight times 250 ms after the one before. A renewal counts once the view has shown a decision
-// that came after it, and not the lease's end: an acknowledgement alone says nothing, since the lease may have ended
-// before it in the log.
+// comes no sooner than its weight times 250 ms after the one before. A renewal counts once the view has shown a
+// decision that came after it, and not the lease's end: an acknowledgement alone says nothing, since the lease may have
+// ended before it in the log.
 type lease struct {
 	now func() time.Time
 
@@ -59,7 +59,7 @@ func (l *lease) renew(offset int64, sent time.Time, lasts time.Duration) {
 	}
 }
 
-// confirm: the view has shown a decision on the record at an offset, and the lease's end was not among those before it.
+// confirm: the view has shown a decision on the record at an offset, and not the lease's end before it.
 func (l *lease) confirm(offset int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,17 +85,44 @@ func (l *lease) Left() time.Duration {
 	return max(0, l.until.Sub(l.now()))
 }
 
-// longestCall is what a call may take at most, so that a fresh lease lasts longer.
-func (s *session) longestCall() time.Duration {
-	return max(0, sureOf(s.view.settings().rules)-leaseSpare)
+// sure is how long a fresh lease lasts; nothing is sure under rules that the view does not know.
+func (s *session) sure() time.Duration {
+	if now := s.view.settings(); now.known {
+		return sureOf(now.rules)
+	}
+	return 0
 }
 
-// stretchLease renews the lease unless it lasts longer than a call may take. A question that the log refuses confirms the
-// renewal: an answer to a sidecar whose lease is over would say so.
+// learnRules asks for the rules when the view began after their last change.
+func (s *session) learnRules(ctx context.Context) {
+	if s.view.settings().known {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.limits.SessionWait)
+	defer cancel()
+	rules, through, err := s.events.Rules(ctx, s.workspace)
+	if err == nil {
+		err = s.view.reach(ctx, through) // a later change is in the view by then
+	}
+	if err != nil {
+		s.log.Warn("the workspace's rules are not known: no tool is called until they are", "cause", err)
+		return
+	}
+	s.view.setRules(rules)
+}
+
+// longestCall is what a call may take at most, so that a fresh lease lasts longer.
+func (s *session) longestCall() time.Duration {
+	return max(0, s.sure()-leaseSpare)
+}
+
+// stretchLease renews the lease unless it lasts longer than a call may take. A question that the log refuses confirms
+// the renewal: an answer to a sidecar whose lease is over would say so.
 func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
 	if s.lease.Left() > takes {
 		return nil
 	}
+	s.learnRules(ctx)
 	s.mu.Lock()
 	live := s.live
 	in := s.renewal()

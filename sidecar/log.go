@@ -14,6 +14,7 @@ type Log interface {
 	Source
 	Tables
 	Records
+	Folds
 	// Ready says per dependency what is wrong with it; nil values are good ones.
 	Ready(ctx context.Context) map[string]error
 }
@@ -39,6 +40,12 @@ type Source interface {
 type Tables interface {
 	Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error)
 	Frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int) ([]topology.FrontierRow, error)
+}
+
+// Folds answer for the fold itself, exactly as of through.
+type Folds interface {
+	// Rules are those in force.
+	Rules(ctx context.Context, workspace string) (_ sequencer.Rules, through sequencer.Seq, _ error)
 }
 
 // Records are what is kept of tool calls beyond the journals of those who made them.

@@ -91,7 +91,7 @@ func (s *session) promise(ctx context.Context, in *sequencer.Intent, now time.Ti
 		s.log.Warn("the lease could not be renewed", "cause", err)
 		return
 	}
-	s.lease.renew(offset, now, sureOf(s.view.settings().rules))
+	s.lease.renew(offset, now, s.sure())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.incarnation == in.Incarnation {

@@ -68,7 +68,8 @@ func heldState(p gate.Progress, state string) (string, string) {
 	case state == api.StateCommitted:
 		return api.EffectReleasing, "the transaction is committed: the call is being made"
 	}
-	note := fmt.Sprintf("%s is accepted and is made once the transaction has committed; do not call it again", p.Tool.Name)
+	note := fmt.Sprintf("%s is accepted and is made once the transaction has committed; do not call it again",
+		p.Tool.Name)
 	if p.Tool.Class == sequencer.ClassBufferable {
 		return api.EffectStaged, note
 	}

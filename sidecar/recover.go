@@ -133,8 +133,8 @@ func (s *session) refill(ctx context.Context, id sequencer.TxID, kept []gate.Pro
 	return kept, claim, s.keep(kept)
 }
 
-// kept says what a journal has of a transaction: nothing; only what was taken from the log before; or the calls, perhaps
-// without their arguments, since it was settled.
+// kept says what a journal has of a transaction: nothing; only what was taken from the log before; or the calls,
+// perhaps without their arguments, since it was settled.
 type kept struct{ known, foreign, stripped bool }
 
 // owed are a transaction's calls as the journal has them.
@@ -205,12 +205,12 @@ func (s *session) effectFrom(ev *topology.Event) gate.Effect {
 func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clock.Now()
+	now, lease := s.clock.Now(), time.Duration(s.view.settings().rules.LeaseTicks)*tickLength
 	if claim != gate.ClaimOwn && !d.waited {
 		d.waited = true
 		from, takes := now, s.mayTake(effects, claim)
-		if claim == gate.ClaimStranger && s.strangersUntil.After(now) {
-			from = s.strangersUntil // until then one may begin
+		if until := s.strangersSince.Add(lease); claim == gate.ClaimStranger && until.After(now) {
+			from = until // until then one may begin
 		}
 		d.notBefore = from.Add(takes)
 	}

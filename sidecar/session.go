@@ -63,7 +63,7 @@ type session struct {
 	orphans        orphans
 	pings          uint32        // questions that only confirm the lease
 	first          sequencer.Seq // the first incarnation of this process
-	strangersUntil time.Time     // until then a call of a former process, not known to be dead, may begin
+	strangersSince time.Time     // a former process, not known to be dead, had a lease until then
 	unresolved     []*txRecord   // sealed by the process before this one; how they ended is not known yet
 	resolves       int
 	watermark      sequencer.Seq
@@ -121,7 +121,7 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 	s.ended = max(s.ended, o.Incarnation)
 	if o.Intent == joinIntent(s.joinID) && o.Incarnation != s.incarnation && o.Incarnation != s.former {
 		s.forgot = true // it was alive until now, and its journal is not here
-		s.strangersUntil = s.clock.Now().Add(time.Duration(s.view.settings().rules.LeaseTicks) * tickLength)
+		s.strangersSince = s.clock.Now()
 	}
 	if o.Incarnation != s.incarnation {
 		return keys

@@ -219,7 +219,8 @@ func (s *session) settled(d *debt, inc sequencer.Seq) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d.refused != nil {
-		s.log.Warn("a settlement was refused", "tx", string(d.tx), "code", string(d.refused.Code), "detail", d.refused.Detail)
+		s.log.Warn("a settlement was refused", "tx", string(d.tx), "code", string(d.refused.Code),
+			"detail", d.refused.Detail)
 		d.parked = inc
 		return true
 	}

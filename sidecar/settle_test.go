@@ -63,8 +63,8 @@ const (
 	diesAfter   = "after the sink has answered"
 )
 
-// Whoever finishes a release, and wherever the process died: a sink with a key got the effect once, one without at most
-// once, and what is not known is on the list.
+// Whoever finishes a release, and wherever the process died: a sink with a key got the effect once, one without at
+// most once, and what is not known is on the list.
 func TestReleaseSurvives(t *testing.T) {
 	for _, tool := range []string{"mail", "unmail"} {
 		for _, step := range []string{diesBefore, diesCalling, diesAfter} {
@@ -98,8 +98,8 @@ func releaseSurvives(t *testing.T, tool, step string, whole bool) {
 }
 
 // sealTo seals a transaction of one call and lets its release come to a step.
-func sealTo(ctx context.Context, t *testing.T, log *memlog.Log, door *memlog.Door, a *rig, tx *client.Tx, tool, step string,
-	world *sink) {
+func sealTo(ctx context.Context, t *testing.T, log *memlog.Log, door *memlog.Door, a *rig, tx *client.Tx,
+	tool, step string, world *sink) {
 	t.Helper()
 	if err := a.view.reach(ctx, log.Seq()); err != nil {
 		t.Fatal(err)

@@ -130,7 +130,8 @@ func (p *testTools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	}
 	name, plain := strings.CutPrefix(tool, "un")
 	out := gate.Tool{Name: tool, Scopes: []sequencer.Scope{sequencer.Scope("thing:/" + in.At)}, Keyed: !plain,
-		MaxTime: p.maxTime, Retry: gate.Retry{Attempts: 3, Backoff: time.Millisecond, Most: 2 * time.Millisecond}, Undo: true}
+		MaxTime: p.maxTime, Undo: true,
+		Retry: gate.Retry{Attempts: 3, Backoff: time.Millisecond, Most: 2 * time.Millisecond}}
 	switch name {
 	case "look":
 		out.Class = sequencer.ClassRead

@@ -13,8 +13,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// Whoever finishes a compensation, and wherever the process died: with a key it happens once; without one at most once,
-// and then the list says that nobody knows.
+// Whoever finishes a compensation, and wherever the process died: with a key it happens once; without one at most
+// once, and then the list says that nobody knows.
 func TestUndoSurvives(t *testing.T) {
 	for _, tool := range []string{"set", "unset"} {
 		for _, step := range []string{diesBefore, diesCalling, diesAfter} {

@@ -137,6 +137,15 @@ func (v *view) learn(o *sequencer.Outcome) {
 	v.groupAge = append(v.groupAge, o.Group)
 }
 
+// setRules takes over rules that were asked for, unless a change of them was seen meanwhile.
+func (v *view) setRules(r sequencer.Rules) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.rulesAt {
+		v.rules, v.rulesAt = r, true
+	}
+}
+
 func (v *view) remember(seq sequencer.Seq, chain sequencer.Hash) {
 	if len(v.chains) < keptChains {
 		v.chains = append(v.chains, chain)
