@@ -61,6 +61,11 @@ func (d *Deployment) Replica(tb testing.TB, replica string) *Deployment {
 	return second
 }
 
+// In is the deployment as another workspace sees it: the same processors, sidecars of its own.
+func (d *Deployment) In(workspace string) *Deployment {
+	return &Deployment{Servers: d.Servers, Workspace: workspace, Config: d.Config, dir: d.dir, registry: d.registry}
+}
+
 // Logger logs warnings and worse to the test.
 func Logger(tb testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(&testWriter{tb: tb}, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -195,11 +200,19 @@ func (d *Deployment) SidecarWith(tb testing.TB, cfg sidecar.Config) *Sidecar {
 // Sidecars starts n sidecars at once, named agent-1 and so on.
 func (d *Deployment) Sidecars(tb testing.TB, n int) []*Sidecar {
 	tb.Helper()
+	return d.SidecarsWith(tb, n, sidecar.Config{})
+}
+
+// SidecarsWith is Sidecars with a configuration of the test's own.
+func (d *Deployment) SidecarsWith(tb testing.TB, n int, cfg sidecar.Config) []*Sidecar {
+	tb.Helper()
 	all, errs := make([]*Sidecar, n), make([]error, n)
 	var starting sync.WaitGroup
 	for i := range n {
 		starting.Go(func() {
-			all[i], errs[i] = d.startSidecar(tb, sidecar.Config{Agent: fmt.Sprintf("agent-%d", i+1)})
+			one := cfg
+			one.Agent = fmt.Sprintf("agent-%d", i+1)
+			all[i], errs[i] = d.startSidecar(tb, one)
 		})
 	}
 	starting.Wait()
