@@ -95,7 +95,7 @@ func TestTurnSurvives(t *testing.T) {
 			if !whole {
 				journal = nil
 			}
-			reborn(t, log, "a", journal, quick(world))
+			reborn(t, log, "a", journal, quick(world)).aloneNow()
 			retracted(t, log, tx.ID())
 			world.expect(t, "set x", "back x")
 		})

@@ -75,7 +75,7 @@ func undoSurvives(t *testing.T, tool, step string, whole bool) {
 	if !whole {
 		journal = nil
 	}
-	b := reborn(t, log, "a", journal, quick(world))
+	b := reborn(t, log, "a", journal, quick(world)).aloneNow()
 	b.final(ctx, t, tx.ID())
 	clean := tool == "set" || step == diesAfter || step == diesBefore && whole
 	if clean {
