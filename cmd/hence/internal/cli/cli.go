@@ -43,6 +43,9 @@ type grammar struct {
 	Topics      topicsCmd      `cmd:"" help:"Create, verify or print the topics."`
 	Tail        tailCmd        `cmd:"" help:"Follow a workspace's decisions."`
 	Explain     explainCmd     `cmd:"" help:"Say why a transaction waits, was refused or was committed."`
+	Retract     retractCmd     `cmd:"" help:"Undo a committed transaction and everything that follows from it."`
+	Residue     residueCmd     `cmd:"" help:"See and mend what could not be made clean."`
+	Rules       rulesCmd       `cmd:"" help:"Read and change a workspace's rules."`
 	Demo        demoCmd        `cmd:"" help:"Watch agents settle real work in one order, and check it."`
 	Policy      policyCmd      `cmd:"" help:"Check, test, explain and fuzz a policy file."`
 	Sim         simCmd         `cmd:"" help:"Run the fold through simulated crashes and losses, and check it."`

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// residueCmd holds the commands about what could not be made clean.
+type residueCmd struct {
+	Ls     residueLsCmd     `cmd:"" help:"List it, newest first."`
+	Show   residueShowCmd   `cmd:"" help:"Show one."`
+	Retry  residueRetryCmd  `cmd:"" help:"Try again to make one clean."`
+	Accept residueAcceptCmd `cmd:"" help:"Take one as it is."`
+}
+
+// residueLsCmd is the configuration of "hence residue ls".
+type residueLsCmd struct {
+	output
+	asking
+	Tool   string `placeholder:"NAME" help:"Only of this tool."`
+	Result string `placeholder:"TEXT" help:"Only with this result: leaked, unresolved or partial."`
+	State  string `placeholder:"TEXT" default:"open" help:"Only in this state: open, accepted, resolved; all: any."`
+	Limit  int    `default:"100" help:"How many at most."`
+}
+
+// Run lists.
+func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
+	if c.Limit < 1 || c.Limit > 1000 {
+		return fmt.Errorf("--limit %d: give 1 to 1000", c.Limit)
+	}
+	q := client.ResidueQuery{Tool: c.Tool, Result: c.Result, State: c.State, Limit: c.Limit}
+	if q.State == "all" {
+		q.State = ""
+	}
+	list, err := c.client().Residue(ctx, q)
+	if err != nil {
+		return fmt.Errorf("list the residue: %w", err)
+	}
+	return c.print(s.Out, list, func(w io.Writer) error {
+		if len(list.Items) == 0 {
+			_, err := fmt.Fprintln(w, "nothing is left behind")
+			return err
+		}
+		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tRESULT\tSTATE\tTRIES\tDETAIL")
+		for _, r := range list.Items {
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%.80s\n", r.Tx, r.Index, r.Tool, r.Result, r.State, r.Tries, r.Detail)
+		}
+		if list.Truncated {
+			fmt.Fprintln(table, "…\t\t\t\t\t\tthere are more: raise --limit, or select")
+		}
+		return table.Flush()
+	})
+}
+
+// oneResidue names one effect.
+type oneResidue struct {
+	asking
+	Tx    string `arg:"" help:"The transaction's id."`
+	Index uint32 `arg:"" help:"The effect's place in it, from 0."`
+}
+
+func (o oneResidue) name() string { return fmt.Sprintf("effect %d of %s", o.Index, o.Tx) }
+
+func printResidue(w io.Writer, r *api.Residue) error {
+	_, err := fmt.Fprintf(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result, r.Tries, r.State)
+	if err == nil && r.Key != "" {
+		_, err = fmt.Fprintf(w, "  key    %s\n", r.Key)
+	}
+	for _, scope := range r.Scopes {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "  scope  %s\n", scope)
+		}
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(w, "  detail %s\n", r.Detail)
+	}
+	if err == nil && r.Note != "" {
+		_, err = fmt.Fprintf(w, "  note   %s\n", r.Note)
+	}
+	return err
+}
+
+// residueShowCmd is the configuration of "hence residue show".
+type residueShowCmd struct {
+	output
+	oneResidue
+}
+
+// Run shows one.
+func (c *residueShowCmd) Run(ctx context.Context, s Streams) error {
+	list, err := c.client().Residue(ctx, client.ResidueQuery{Limit: 1000})
+	if err != nil {
+		return fmt.Errorf("list the residue: %w", err)
+	}
+	for i := range list.Items {
+		if r := &list.Items[i]; r.Tx == c.Tx && r.Index == c.Index {
+			return c.print(s.Out, r, func(w io.Writer) error { return printResidue(w, r) })
+		}
+	}
+	if list.Truncated {
+		return fmt.Errorf("%s is not among the newest 1000", c.name())
+	}
+	return fmt.Errorf("%s is not on the list of residues: run hence residue ls --state all", c.name())
+}
+
+// residueRetryCmd is the configuration of "hence residue retry".
+type residueRetryCmd struct {
+	output
+	oneResidue
+	Force bool `help:"Also when the sink takes no key: it may then happen twice. Look there first."`
+}
+
+// Run tries one again.
+func (c *residueRetryCmd) Run(ctx context.Context, s Streams) error {
+	r, err := c.client().RetryResidue(ctx, c.Tx, c.Index, c.Force)
+	var p *client.Problem
+	if errors.As(err, &p) && p.Code == "no_key" {
+		return fmt.Errorf("retry %s: %s; then run it with --force", c.name(), p.Detail)
+	}
+	if err != nil {
+		return fmt.Errorf("retry %s: %w", c.name(), err)
+	}
+	return c.print(s.Out, r, func(w io.Writer) error { return printResidue(w, &r) })
+}
+
+// residueAcceptCmd is the configuration of "hence residue accept".
+type residueAcceptCmd struct {
+	output
+	oneResidue
+	Note string `required:"" placeholder:"TEXT" help:"Who accepts it, and why."`
+}
+
+// Run accepts one.
+func (c *residueAcceptCmd) Run(ctx context.Context, s Streams) error {
+	r, err := c.client().AcceptResidue(ctx, c.Tx, c.Index, c.Note)
+	if err != nil {
+		return fmt.Errorf("accept %s: %w", c.name(), err)
+	}
+	return c.print(s.Out, r, func(w io.Writer) error { return printResidue(w, &r) })
+}
