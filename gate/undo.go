@@ -11,8 +11,9 @@ import (
 
 // Undo settles an aborted transaction, or takes a retraction's turn (the effects are then Committed): first it
 // finds out what became of calls that nobody knows of, then it compensates those that ran, in reverse order, and
-// drops what was held. One that cannot be undone does not stop the rest. As Release it may be called anew, and
-// keeps progress in place.
+// drops what was held. One that cannot be undone stops those before it on the same scopes: its compensation may yet
+// arrive, and would put back over theirs what they had written. It does not stop the rest. As Release it may be called
+// anew, and keeps progress in place.
 func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Settlement, error) {
 	ordered(effects)
 	if err := g.Wait(ctx, effects, claim, g.clock.Now()); err != nil {
@@ -29,15 +30,45 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 		}
 	}
 	s := Settlement{NoneElse: claim.whole()}
+	var stuck []*Progress
 	for i := range slices.Backward(effects) {
 		p := &effects[i]
+		if at := slices.IndexFunc(stuck, p.meets); at >= 0 && p.compensable() {
+			g.behind(&s, p, stuck[at])
+			continue
+		}
 		if err := g.undo(ctx, &s, p, claim); err != nil {
 			return Settlement{}, fmt.Errorf("undoing %s/%d (%s): %w", p.Tx, p.Index, p.Tool.Name, err)
+		}
+		if p.UndoLost {
+			stuck = append(stuck, p)
 		}
 	}
 	slices.Reverse(s.Effects)
 	slices.Reverse(s.Residue)
 	return s, nil
+}
+
+// meets says that two effects move a scope in common.
+func (p *Progress) meets(q *Progress) bool {
+	return slices.ContainsFunc(p.Tool.Scopes, func(a sequencer.Scope) bool {
+		return slices.ContainsFunc(q.Tool.Scopes, a.Overlaps)
+	})
+}
+
+// compensable says that a compensation of the effect is still to be made.
+func (p *Progress) compensable() bool {
+	return p.Tool.Undo && p.UndoDone == nil && !p.UndoLost && (p.Ran() || p.GivenUp)
+}
+
+// behind is what is said of an effect whose compensation may not be made, because a later one's may be on its way.
+func (g *Engine) behind(s *Settlement, p, stuck *Progress) {
+	result := sequencer.ResultUnresolved
+	if p.Ran() {
+		result = sequencer.ResultLeaked
+	}
+	g.residue(s, p, result, p.UndoTries, fmt.Sprintf("it was not undone, because nobody knows that effect %d, which came "+
+		"after it on the same scope, was: settle that one first, then retry or accept this one", stuck.Index))
 }
 
 // mayHaveRun says that the effect was of a kind that could run before it was to be undone.
@@ -54,8 +85,7 @@ func (g *Engine) undo(ctx context.Context, s *Settlement, p *Progress, claim Cla
 	case p.Answer == nil:
 		return g.drop(p)
 	case p.Answer.Absent:
-		s.list(p, sequencer.ResultClean)
-		return nil
+		return g.undoAbsent(ctx, s, p, claim)
 	case p.Answer.Refused:
 		return nil // the sink did nothing and said so
 	case p.UndoDone == nil && !p.UndoLost && !p.Tool.Undo:
@@ -92,20 +122,39 @@ func (g *Engine) drop(p *Progress) error {
 	return g.mark(p, Mark{Step: StepDropped}, failpoint.DropBefore, failpoint.DropAfter)
 }
 
+// forbid tells a keyed sink to refuse a call from now on, where a compensation under a key can say so.
+func (g *Engine) forbid(ctx context.Context, p *Progress, claim Claim) error {
+	if p.Key == "" || !p.Tool.Undo || p.UndoDone != nil || p.UndoLost {
+		return nil
+	}
+	u, err := g.undoCall(p, Answer{})
+	if err != nil || u.call.Key == "" {
+		return nil // nothing can say it: what is known of the call is said anyway
+	}
+	_, err = g.compensate(ctx, p, Answer{}, claim)
+	return err
+}
+
 // undoUnknown tells a keyed sink to refuse a call of which nobody knows; that is unresolved whatever the sink says.
 func (g *Engine) undoUnknown(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
-	if p.Key != "" && p.Tool.Undo && p.UndoDone == nil && !p.UndoLost {
-		if u, err := g.undoCall(p, Answer{}); err == nil && u.call.Key != "" {
-			if _, err := g.compensate(ctx, p, Answer{}, claim); err != nil {
-				return err
-			}
-		}
+	if err := g.forbid(ctx, p, claim); err != nil {
+		return err
 	}
 	detail := unknownDetail(p)
 	if p.UndoDone != nil && !p.UndoLost {
 		detail += "; the sink was told to refuse its key from now on"
 	}
 	g.residue(s, p, sequencer.ResultUnresolved, p.Tries+p.UndoTries, detail)
+	return nil
+}
+
+// undoAbsent settles a call that was looked up and had not arrived. A keyed sink is told to refuse it, should it be later
+// than its tool's maximum time says.
+func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
+	if err := g.forbid(ctx, p, claim); err != nil {
+		return err
+	}
+	s.list(p, sequencer.ResultClean)
 	return nil
 }
 

@@ -1,0 +1,63 @@
+package gate
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// TestUndoStops holds that a compensation which may yet arrive keeps earlier ones on its scope from being made: it
+// would put back over theirs what they had written. Those on other scopes are made.
+func TestUndoStops(t *testing.T) {
+	w := newWorld()
+	var effects []Progress
+	for range 3 {
+		p := w.add(sequencer.ClassReversible, true, true, true)
+		_, err := w.engine().Run(t.Context(), p.Effect)
+		must(t, err)
+		effects = append(effects, p)
+	}
+	effects = w.journal(effects, ClaimOwn)
+	effects[2].Tool.Scopes = effects[0].Tool.Scopes
+	w.faults = []fault{faultVanish, faultVanish, faultVanish} // the undo of the last one, as often as it is tried
+	s, err := w.engine().Undo(t.Context(), effects, ClaimOwn)
+	must(t, err)
+	if w.done["tool1-undo"] != 1 || w.done["tool0-undo"] != 0 {
+		t.Errorf("undone: %v, want tool1 alone", w.done)
+	}
+	want := []sequencer.Result{sequencer.ResultLeaked, sequencer.ResultClean, sequencer.ResultUnresolved}
+	for i, e := range s.Effects {
+		if e.Result != want[i] {
+			t.Errorf("effect %d settles as %s, want %s", i, e.Result, want[i])
+		}
+	}
+	if len(s.Residue) != 2 || !strings.Contains(s.Residue[0].Detail, "effect 2") {
+		t.Errorf("the residue is %v", s.Residue)
+	}
+}
+
+// TestUndoForbidsAbsent holds that a call which was looked up and had not arrived is forbidden to its sink all the same:
+// one that is later than its maximum time then does nothing.
+func TestUndoForbidsAbsent(t *testing.T) {
+	w := newWorld()
+	w.lookups = true
+	p := w.add(sequencer.ClassReversible, true, true, true)
+	w.faults = []fault{faultVanish, faultVanish, faultVanish, faultVanish, faultVanish, faultVanish, faultVanish, faultVanish}
+	a, err := w.engine().Run(context.Background(), p.Effect)
+	must(t, err)
+	if !a.Absent && !a.Refused {
+		t.Fatalf("the call is answered %+v, want that it never arrived", a)
+	}
+	w.faults = nil
+	effects := w.journal([]Progress{p}, ClaimOwn)
+	s, err := w.engine().Undo(t.Context(), effects, ClaimOwn)
+	must(t, err)
+	w.flying = append(w.flying, landing{w.now, p.call()})
+	w.pass(time.Second)
+	if w.done["tool0"] != 0 || len(s.Residue) != 0 {
+		t.Errorf("it happened %d times after it was settled as %v", w.done["tool0"], s.Effects)
+	}
+}
