@@ -70,6 +70,7 @@ func (s *Sidecar) routes() []route {
 		{"POST", tx + "/seal", "seal", false, "wait_ms", s.sealTx},
 		{"POST", tx + "/abort", "abort", false, "", s.abortTx},
 		{"POST", tx + "/retry", "retry", false, "", s.retryTx},
+		{"POST", tx + "/retract", "retract", false, "", s.retractTx},
 		{"GET", tx + "/explain", "explain", false, "", s.explain},
 		{"GET", tx + "/closure", "closure", false, "limit", s.closure},
 		{"POST", "/v1/effects", "one_shot", false, "wait_ms", s.oneShot},

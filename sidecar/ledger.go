@@ -64,6 +64,7 @@ type decidedRecord struct {
 	Moved  sequencer.Writer
 	Detail string
 	Final  bool
+	Calls  int `json:",omitempty"` // of a seal: how many tool calls it carries
 }
 
 type publishedRecord struct {
@@ -162,6 +163,7 @@ func (l *ledger) move(kind byte, d *decidedRecord) error {
 	switch kind {
 	case recordSealed:
 		t.Sealed, t.Loose, l.loose = true, l.loose, nil
+		t.effects = t.effects[:min(len(t.effects), d.Calls)] // one that was journalled and then refused is not its own
 	case recordReopened:
 		t.Sealed, t.Loose, l.loose = false, nil, mergeLoose(t.Loose, l.loose)
 	case recordSettled:

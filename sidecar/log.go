@@ -44,6 +44,8 @@ type Tables interface {
 
 // Folds answer for the fold itself, exactly as of through.
 type Folds interface {
+	// Cone is what retracting a transaction would undo now.
+	Cone(ctx context.Context, workspace string, tx sequencer.TxID) (*topology.Cone, error)
 	// Rules are those in force.
 	Rules(ctx context.Context, workspace string) (_ sequencer.Rules, through sequencer.Seq, _ error)
 }

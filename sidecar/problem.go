@@ -98,6 +98,8 @@ func kindOf(code string) kindOfProblem {
 	case string(sequencer.CodeOwnTransaction), string(sequencer.CodeSibling), string(sequencer.CodeTouchWaiting),
 		string(sequencer.CodeTouchBound):
 		return kindOfProblem{http.StatusConflict, "the touch was refused; the transaction is still open", true, false}
+	case string(sequencer.CodeNotCommitted):
+		return kindOfProblem{http.StatusConflict, "only a committed transaction can be retracted", false, false}
 	case codeNothingOwed, codeCallsUnknown:
 		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
 	case codeNotAborted, codeAlreadyCommitted, codeGaveUp:

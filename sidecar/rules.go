@@ -15,7 +15,7 @@ func (s *Sidecar) getRules(c *call) (*reply, error) {
 	if err := s.inWorkspace(c); err != nil {
 		return nil, err
 	}
-	rules, err := s.session.rulesNow()
+	rules, err := s.session.rulesNow(c.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -28,15 +28,16 @@ func rulesReply(r sequencer.Rules) *reply {
 	return out
 }
 
-// rulesNow are the rules in force. A view that began from a snapshot knows them once it has seen a change of them.
-func (s *session) rulesNow() (sequencer.Rules, error) {
+// rulesNow are the rules in force. A view that began after their last change has to ask for them.
+func (s *session) rulesNow(ctx context.Context) (sequencer.Rules, error) {
 	if err := s.view.ready(); err != nil {
 		return sequencer.Rules{}, notReady(err)
 	}
+	s.learnRules(ctx)
 	now := s.view.settings()
 	if !now.known {
-		return now.rules, problem(codeNotReady, "this sidecar began after the rules were last changed and does not know "+
-			"them: ask one that has run for longer")
+		return now.rules, problem(codeNotReady, "the rules were changed before this sidecar began, and no processor says "+
+			"what they are: see that the processors run")
 	}
 	return now.rules, nil
 }
@@ -53,7 +54,7 @@ func (s *Sidecar) putRules(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := s.session.rulesNow()
+	rules, err := s.session.rulesNow(c.ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 		s.tooOld(t)
 		return nil, nil
 	}
-	err := s.delivery.record(recordSealed, &decidedRecord{Tx: t.id})
+	err := s.delivery.record(recordSealed, &decidedRecord{Tx: t.id, Calls: len(t.effects)})
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 		if w.Expect == nil {
 			continue
 		}
-		if rev, _ := s.view.read(w.Scope); rev.version > w.Expect.View {
-			return no(sequencer.CodeVersionMismatch, w.Scope, sequencer.Writer{Seq: rev.version, Tx: rev.writer}, "")
+		if rev, _ := s.view.read(w.Scope); rev.at > w.Expect.View {
+			return no(sequencer.CodeVersionMismatch, w.Scope, sequencer.Writer{Seq: rev.at, Tx: rev.writer}, "")
 		}
 	}
 	if levels&sequencer.A3 != 0 {

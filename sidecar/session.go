@@ -151,7 +151,10 @@ func (s *session) observeTx(t *tx, o *sequencer.Outcome) {
 	t.final = t.final || o.Final
 	t.residue = t.residue || o.Kind == sequencer.OutcomeSettled && len(o.Residue) > 0
 	t.noteWait(o, s.clock.Now())
+	t.retraction = t.retraction.next(o)
 	switch o.Kind {
+	case sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
+		t.final = false // until its turn is settled
 	case sequencer.OutcomeGranted:
 		t.take(o)
 	case sequencer.OutcomeWaiting:

@@ -51,10 +51,11 @@ type tx struct {
 	seal      *sequencer.Intent
 	early     *sequencer.Outcome // an answer that the log has not given yet; it has no seq
 
-	outcome *sequencer.Outcome // committed or aborted, from the view
-	final   bool
-	waiting *sequencer.Outcome // the last of its kind
-	refused *sequencer.Outcome
+	outcome    *sequencer.Outcome // committed or aborted, from the view
+	final      bool
+	retraction retracting
+	waiting    *sequencer.Outcome // the last of its kind
+	refused    *sequencer.Outcome
 
 	waitingSince time.Time // zero: it waits for nobody
 	waitedFor    time.Duration
@@ -228,6 +229,11 @@ func sortByBegin(list []*tx) {
 	slices.SortFunc(list, func(a, b *tx) int {
 		return cmp.Or(cmp.Compare(a.incarnation, b.incarnation), cmp.Compare(number(a), number(b)))
 	})
+}
+
+// sortByDecision brings decided transactions into their order, the most recent first.
+func sortByDecision(list []txState) {
+	slices.SortFunc(list, func(a, b txState) int { return cmp.Compare(b.decision.Seq, a.decision.Seq) })
 }
 
 // ownerOf is the agent and the incarnation that an id names.

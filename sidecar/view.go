@@ -78,7 +78,7 @@ func (v *view) start(s *topology.Snapshot) {
 	for i := range s.Shards {
 		row := &s.Shards[i]
 		v.put(row.Scope, revision{
-			version: row.Version, writer: row.Writer.Tx, media: row.Type, content: row.Content, ref: row.Ref,
+			version: row.Version, at: row.Version, writer: row.Writer.Tx, media: row.Type, content: row.Content, ref: row.Ref,
 		})
 	}
 	v.remember(s.Seq, s.Chain)
@@ -109,8 +109,7 @@ func (v *view) apply(o *sequencer.Outcome) (fresh bool, err error) {
 	v.remember(o.Seq, o.Chain)
 	v.learn(o)
 	for i := range o.Shards {
-		w := &o.Shards[i]
-		v.put(w.Scope, revision{version: o.Seq, writer: o.Tx, media: w.Type, content: w.Content, ref: w.Ref})
+		v.put(o.Shards[i].Scope, revisionOf(o, &o.Shards[i]))
 	}
 	v.note(o)
 	return true, nil

@@ -11,6 +11,7 @@ import (
 // revision is one version of a shard. Its content is never changed, so readers may keep it.
 type revision struct {
 	version sequencer.Seq // zero: the shard is absent
+	at      sequencer.Seq // of the decision that made it so: its version, or that of the retraction that took it away
 	writer  sequencer.TxID
 	media   string
 	content []byte
@@ -48,7 +49,7 @@ func (v *view) put(scope sequencer.Scope, r revision) {
 		v.names, v.namesOK = append(v.names, scope), false
 		return
 	}
-	if r.version <= s.now.version {
+	if r.at <= s.now.at {
 		return
 	}
 	s.former = append(s.former, s.now)
@@ -94,6 +95,7 @@ func (v *view) revisions(scope sequencer.Scope) ([]revision, sequencer.Seq) {
 		return nil, v.seq
 	}
 	out := append(slices.Clone(s.former), s.now)
+	out = slices.DeleteFunc(out, func(r revision) bool { return r.version == 0 })
 	slices.Reverse(out)
 	return out, v.seq
 }
@@ -128,6 +130,9 @@ func (v *view) list(pattern, after sequencer.Scope, limit int) page {
 			continue
 		}
 		now := v.shards[name].now
+		if now.version == 0 {
+			continue // a retraction has taken it away
+		}
 		if now.version > p.last.version {
 			p.last = named{name, now}
 		}

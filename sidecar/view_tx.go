@@ -4,12 +4,13 @@ import "github.com/hence-dev/hence/sequencer"
 
 // txState is any agent's transaction as the decisions show it.
 type txState struct {
-	tx       sequencer.TxID
-	agent    string
-	mode     sequencer.Mode
-	decision *sequencer.Outcome // committed or aborted
-	waiting  *sequencer.Outcome // the last one that said so; nil once decided or granted
-	final    bool
+	tx         sequencer.TxID
+	agent      string
+	mode       sequencer.Mode
+	decision   *sequencer.Outcome // committed or aborted
+	waiting    *sequencer.Outcome // the last one that said so; nil once decided or granted
+	final      bool
+	retraction retracting
 }
 
 // note keeps what a decision says of a transaction.
@@ -28,6 +29,7 @@ func (v *view) note(o *sequencer.Outcome) {
 		v.forget()
 	}
 	t.final = t.final || o.Final
+	t.retraction = t.retraction.next(o)
 	switch o.Kind {
 	case sequencer.OutcomeWaiting:
 		t.waiting = brief(o)

@@ -115,7 +115,9 @@ type Decision struct {
 	Overtaken      *Overtaken `json:"overtaken,omitempty"`
 	Residue        []string   `json:"residue,omitempty"`
 	Final          bool       `json:"final"`
-	Attempt        int        `json:"attempt"` // 1 for a first try
+	Retraction     string     `json:"retraction,omitempty"` // the retracted transaction that it follows from, or itself
+	Undone         bool       `json:"undone,omitempty"`     // its compensation is settled
+	Attempt        int        `json:"attempt"`              // 1 for a first try
 	AttemptsLeft   int        `json:"attempts_left,omitempty"`
 	WaitedMs       int64      `json:"waited_ms,omitempty"`       // for other transactions, so far
 	OwesSettlement bool       `json:"owes_settlement,omitempty"` // say what became of what was done under its touches

@@ -1,0 +1,202 @@
+package sidecar
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Bounds of what a retraction's answer says of calls.
+const (
+	maxConeLooks   = 64 // members whose calls are looked up
+	maxConeEffects = 64 // of one member
+)
+
+// retracting is where a transaction stands in a retraction.
+type retracting struct {
+	of     sequencer.TxID // whose cone it is in; empty: none
+	seq    sequencer.Seq  // when that was decided
+	undone bool
+}
+
+// next is where it stands after a decision about it.
+func (r retracting) next(o *sequencer.Outcome) retracting {
+	switch {
+	case o.Retraction == "":
+	case o.Kind == sequencer.OutcomeSettled:
+		r.of, r.undone = o.Retraction, true
+	case r.of == "":
+		r.of, r.seq = o.Retraction, o.Seq
+	}
+	return r
+}
+
+// revisionOf is the revision that a decision makes of a shard. A retraction restores what stands: its writer is the one
+// who counts as it now, and the shard may not be there any more.
+func revisionOf(o *sequencer.Outcome, w *sequencer.ShardWrite) revision {
+	r := revision{version: o.Seq, at: o.Seq, writer: o.Tx, media: w.Type, content: w.Content, ref: w.Ref}
+	if o.Retraction == "" {
+		return r
+	}
+	for i := range o.Writes {
+		if o.Writes[i].Scope == w.Scope {
+			r.writer = o.Writes[i].Writer.Tx
+		}
+	}
+	if w.Absent {
+		return revision{at: o.Seq}
+	}
+	return r
+}
+
+// retract asks the log to undo a committed transaction, anybody's, and all that follows from it.
+func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.Retraction, error) {
+	if seen, ok := s.view.transaction(id); ok && seen.retraction.of != "" {
+		return s.retraction(id), nil // it runs, or is done
+	}
+	cone, err := s.events.Cone(ctx, s.workspace, id)
+	if err != nil {
+		return nil, problem(codeLog, "what follows from %s cannot be found out: %v", id, err)
+	}
+	if cone.Code != "" {
+		return nil, problem(string(cone.Code), "%s cannot be retracted: %s", id, cone.Detail)
+	}
+	out := s.coneOf(ctx, cone)
+	if dry {
+		return out, nil
+	}
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	inc := s.now()
+	in := &sequencer.Intent{Kind: sequencer.IntentRetract, Tx: id, N: uint32(s.view.at()) + 1, Agent: s.agent,
+		Incarnation: inc}
+	o, err := s.ask(ctx, in, func() bool {
+		seen, _ := s.view.transaction(id)
+		return seen.retraction.of != "" || s.now() != inc
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o != nil && o.Kind == sequencer.OutcomeRefused {
+		p := refusal(describe(o))
+		p.Decision = nil
+		return nil, p
+	}
+	now := s.retraction(id)
+	if out.State, out.Seq = now.State, now.Seq; o != nil {
+		out.BlockedBy = blockers(o)
+	}
+	return out, nil
+}
+
+// retraction says how a retraction stands, as far as the view shows it.
+func (s *session) retraction(id sequencer.TxID) *api.Retraction {
+	seen, _ := s.view.transaction(id)
+	out := &api.Retraction{Tx: string(id), State: api.RetractRunning, Seq: uint64(seen.retraction.seq),
+		Through: uint64(s.view.at()), Cone: []api.ConeMember{}}
+	if seen.retraction.undone {
+		out.State = api.RetractDone
+	}
+	for _, m := range s.view.cone(seen.retraction.of) {
+		out.Cone = append(out.Cone, api.ConeMember{Tx: string(m.tx), Agent: m.agent, Seq: uint64(m.decision.Seq)})
+	}
+	out.Total = len(out.Cone)
+	return out
+}
+
+// cone are the members of a retraction that the view remembers, the most recent first.
+func (v *view) cone(of sequencer.TxID) (out []txState) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, t := range v.txs {
+		if t.retraction.of == of && of != "" && t.decision != nil {
+			out = append(out, *t)
+		}
+	}
+	sortByDecision(out)
+	return out
+}
+
+// coneOf is a cone with what becomes of its members' calls.
+func (s *session) coneOf(ctx context.Context, c *topology.Cone) *api.Retraction {
+	out := &api.Retraction{Tx: string(c.Tx), State: api.RetractPossible, Through: uint64(c.Through), Total: int(c.Total),
+		Cone: []api.ConeMember{}}
+	for i := range c.Members {
+		m := &c.Members[i]
+		one := api.ConeMember{Tx: string(m.Tx), Agent: m.Agent, Seq: uint64(m.Seq), Depth: int(m.Depth), Why: m.Why,
+			Of: string(m.Of), At: string(m.At)}
+		for _, w := range m.Writes {
+			one.Writes = append(one.Writes, string(w))
+		}
+		for _, r := range m.Restored {
+			one.Restored = append(one.Restored, api.ShardRestored{Scope: string(r.Scope), Seq: uint64(r.Seq),
+				Writer: string(r.Tx), Absent: r.Absent, Unknown: r.Unknown})
+		}
+		if m.Effects && i < maxConeLooks {
+			one.Effects, one.MoreEffects = s.fates(ctx, m.Tx)
+		} else {
+			one.MoreEffects = m.Effects
+		}
+		out.Cone = append(out.Cone, one)
+	}
+	return out
+}
+
+// fates are what becomes of a transaction's calls when it is retracted. more: not all of them are known here.
+func (s *session) fates(ctx context.Context, id sequencer.TxID) (out []api.ConeEffect, more bool) {
+	events, err := s.events.Effects(ctx, s.workspace, id)
+	if err != nil {
+		return nil, true
+	}
+	effects, err := s.fromLog(id, events)
+	if err != nil {
+		return nil, true
+	}
+	for _, p := range effects {
+		if len(out) == maxConeEffects {
+			return out, true
+		}
+		one := api.ConeEffect{Index: p.Index, Tool: p.Tool.Name, Class: p.Tool.Class.String(), Fate: fateOf(p)}
+		for _, scope := range p.Tool.Scopes {
+			one.Scopes = append(one.Scopes, string(scope))
+		}
+		out = append(out, one)
+	}
+	return out, len(effects) == 0
+}
+
+// fateOf: what ran before the commit can be taken back, what left after it only where a compensation is declared.
+func fateOf(p gate.Progress) string {
+	if eager(p.Tool.Class) || p.Tool.Undo {
+		return api.FateCompensated
+	}
+	return api.FateLeft
+}
+
+func (s *Sidecar) retractTx(c *call) (*reply, error) {
+	var in api.Retract
+	if err := c.decode(&in, true); err != nil {
+		return nil, err
+	}
+	id := sequencer.TxID(c.params["tx"])
+	if _, _, ok := ownerOf(id); !ok {
+		return nil, problem(codeUnknownTx, "%.100q is not the id of a transaction", string(id))
+	}
+	if len(in.Reason) > maxNameBytes {
+		return nil, problem(codeBadRequest, "reason has more than %d bytes", maxNameBytes)
+	}
+	out, err := s.session.retract(c.ctx, id, in.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	if in.DryRun {
+		return jsonReply(http.StatusOK, out), nil
+	}
+	s.log.Info("a retraction was asked for", "tx", string(id), "reason", in.Reason, "state", out.State)
+	return jsonReply(http.StatusAccepted, out), nil
+}

@@ -1,0 +1,114 @@
+package sidecar
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// A retraction restores shards as new versions, takes away what was created, and undoes calls; anybody may ask.
+func TestRetract(t *testing.T) {
+	log, world := newLog(), newSink()
+	a, b := start(t, "a", log.Door(), withTools(world)), start(t, "b", log.Door(), withTools(world))
+	ctx := background(t)
+	must(a.client.Put(ctx, "shard:/x", []byte("old"), client.WriteOptions{}))(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	must(tx.Read(ctx, "shard:/x"))(t)
+	for _, scope := range []string{"shard:/x", "shard:/new"} {
+		if err := tx.Write(ctx, scope, []byte("bad"), client.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(tx.Effect(ctx, "set", at{At: "s"}, client.EffectOptions{}))(t)
+	must(tx.Effect(ctx, "mail", at{At: "m", Key: "k"}, client.EffectOptions{}))(t)
+	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("seal: %+v", d)
+	}
+	for _, r := range []*rig{a, b} {
+		r.final(ctx, t, tx.ID())
+	}
+	after := open(ctx, t, b, client.BeginOptions{})
+	must(after.Read(ctx, "shard:/x"))(t)
+	if err := after.Write(ctx, "shard:/follows", []byte("f"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if d := must(after.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("seal: %+v", d)
+	}
+	head := log.Seq()
+	dry := must(b.client.Retract(ctx, tx.ID(), "", true))(t)
+	if log.Seq() != head || dry.State != api.RetractPossible || dry.Total != 2 || len(dry.Cone) != 2 {
+		t.Fatalf("the dry run: %+v", dry)
+	}
+	first, last := dry.Cone[0], dry.Cone[1]
+	if first.Tx != after.ID() || first.Of != tx.ID() || first.Why != "read_from" || first.Depth != 1 || last.Depth != 0 {
+		t.Errorf("the tree: %+v", dry.Cone)
+	}
+	var fates []string
+	for _, e := range last.Effects {
+		fates = append(fates, e.Tool+" "+e.Fate)
+	}
+	if !slices.Equal(fates, []string{"set compensated", "mail left"}) {
+		t.Errorf("the calls: %v", fates)
+	}
+	got := must(b.client.Retract(ctx, tx.ID(), "wrong customer", false))(t)
+	if got.State == api.RetractPossible || got.Seq <= uint64(head) {
+		t.Errorf("retracted: %+v", got)
+	}
+	undone := func() bool {
+		seen, _ := a.view.transaction(sequencer.TxID(tx.ID()))
+		return seen.retraction.undone
+	}
+	if err := a.view.waits.until(ctx, waitTx(tx.ID()), undone); err != nil {
+		t.Fatal(err)
+	}
+	if d := must(tx.Status(ctx, 0))(t); d.Retraction != tx.ID() || !d.Undone || !d.Final || d.State != api.StateCommitted {
+		t.Errorf("its status: %+v", d)
+	}
+	x := must(a.client.Get(ctx, "shard:/x"))(t)
+	if string(x.Content) != "old" || x.Version <= uint64(head) || x.Writer == tx.ID() {
+		t.Errorf("restored: %+v", x)
+	}
+	for _, gone := range []string{"shard:/new", "shard:/follows"} {
+		if s := must(open(ctx, t, a, client.BeginOptions{}).Read(ctx, gone))(t); s.Exists {
+			t.Errorf("%s is still there: %+v", gone, s)
+		}
+	}
+	if page := must(a.client.List(ctx, "shard:/", "", 0))(t); len(page.Items) != 1 {
+		t.Errorf("the list: %+v", page.Items)
+	}
+	fresh := uint64(0)
+	if _, err := a.client.Put(ctx, "shard:/new", []byte("again"), client.WriteOptions{IfVersion: &fresh}); err != nil {
+		t.Errorf("created again: %v", err)
+	}
+	if again := must(b.client.Retract(ctx, tx.ID(), "", false))(t); again.State != api.RetractDone || again.Total != 2 {
+		t.Errorf("asked again: %+v", again)
+	}
+	world.expect(t, "set s", "mail m", "back s")
+}
+
+// What cannot be retracted is refused with the reason.
+func TestRetractRefused(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	undecided, aborted := open(ctx, t, a, client.BeginOptions{Mode: "ordered"}), open(ctx, t, a, client.BeginOptions{})
+	if err := aborted.Abort(ctx, ""); err != nil {
+		t.Fatal(err)
+	}
+	for tx, want := range map[string]string{
+		"nonsense":     codeUnknownTx,
+		"b.1.1":        "too_old",
+		undecided.ID(): "not_committed",
+		aborted.ID():   "not_committed",
+	} {
+		for _, dry := range []bool{true, false} {
+			if _, err := a.client.Retract(ctx, tx, "", dry); problemCode(err) != want {
+				t.Errorf("%s, dry %v: %v, want %s", tx, dry, err, want)
+			}
+		}
+	}
+}
