@@ -242,3 +242,11 @@ func BenchmarkFind(b *testing.B) {
 		}
 	}
 }
+
+func asJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}

@@ -54,8 +54,8 @@ var ruleCases = []struct {
 		Note},
 	{"key-lacks-argument", `{tool: a, class: irreversible, scopes: ["x:/{k}/{m}"], key: "{k}"}`,
 		`{tool: a, class: irreversible, scopes: ["x:/{k}/{m}"], key: "{k}/{m}"}`, Note},
-	
-		"write-that-reads", `{tool: a, class: irreversible, scopes: ["x:/"], http: {method: GET, url: "https://far.example/"}}`,
+	{"write-that-reads",
+		`{tool: a, class: irreversible, scopes: ["x:/"], http: {method: GET, url: "https://far.example/"}}`,
 		`{tool: a, class: irreversible, scopes: ["x:/"], http: {method: POST, url: "https://far.example/"}}`, Note},
 	{"write-that-reads", `{tool: order.find, class: irreversible, scopes: ["x:/"]}`,
 		`{tool: order.find, class: read, scopes: ["x:/"]}`, Note},

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,14 +95,6 @@ func (p *Policy) scopesFor(d *decl, names map[string]any) (scopes, may []sequenc
 	}
 	may, err = p.expand(d.may, v)
 	return scopes, may, err
-}
-
-func asJSON(v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("policy: sample values %v cannot be written as JSON: %v", v, err))
-	}
-	return data
 }
 
 // names are the arguments that templates are made of, top level only, sorted.
