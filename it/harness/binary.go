@@ -20,12 +20,13 @@ import (
 // BuildBound is how long the build of the binary may take on a small machine.
 const BuildBound = 10 * time.Minute
 
-// Build compiles the hence binary into a folder and returns its path.
-func Build(dir string) (string, error) {
+// Build compiles the hence binary, with build tags if any are given, into a folder and returns its path.
+func Build(dir string, tags ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), BuildBound)
 	defer cancel()
-	path := filepath.Join(dir, "hence")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/hence-dev/hence/cmd/hence")
+	path := filepath.Join(dir, strings.Join(append([]string{"hence"}, tags...), "-"))
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", strings.Join(tags, ","), "-o", path,
+		"github.com/hence-dev/hence/cmd/hence")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the hence binary: %w\n%s", err, out)
@@ -70,17 +71,29 @@ func Spawn(tb testing.TB, binary string, each func(line string), args ...string)
 // SpawnServing is Spawn for a command that prints one line on its standard output once it serves, and waits for it.
 func SpawnServing(tb testing.TB, bound time.Duration, binary string, args ...string) (*Process, []byte) {
 	tb.Helper()
+	p, line, err := Launch(tb, bound, exec.Command(binary, args...))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p, line
+}
+
+// ErrEnded is returned by Launch when the process ended before it served.
+var ErrEnded = errors.New("it ended before it served")
+
+// Launch is SpawnServing for a command that may end before it serves; what its Env names is set besides the rest.
+func Launch(tb testing.TB, bound time.Duration, cmd *exec.Cmd) (*Process, []byte, error) {
+	tb.Helper()
 	p, out := &Process{}, &firstLine{seen: make(chan []byte, 1)}
-	p.start(tb, out, nil, exec.Command(binary, args...))
+	p.start(tb, out, nil, cmd)
 	select {
 	case line := <-out.seen:
-		return p, line
+		return p, line, nil
 	case <-p.ended:
-		tb.Fatalf("%s %v ended before it served: %v\n%s", binary, args, p.err, p.Words())
+		return p, nil, fmt.Errorf("%v: %w: %w\n%s", cmd.Args, ErrEnded, p.err, p.Words())
 	case <-time.After(bound):
-		tb.Fatalf("%s %v does not serve after %v\n%s", binary, args, bound, p.Words())
+		return p, nil, fmt.Errorf("%v does not serve after %v\n%s", cmd.Args, bound, p.Words())
 	}
-	return nil, nil
 }
 
 // firstLine passes the first line that is written on, and drops the rest.
@@ -103,7 +116,7 @@ func (f *firstLine) Write(b []byte) (int, error) {
 
 func (p *Process) start(tb testing.TB, stdout io.Writer, each func(string), cmd *exec.Cmd) {
 	tb.Helper()
-	cmd.Env, cmd.WaitDelay = plainEnv(), 10*time.Second
+	cmd.Env, cmd.WaitDelay = append(plainEnv(), cmd.Env...), 10*time.Second
 	p.ended, cmd.Stdout = make(chan struct{}), stdout
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
@@ -125,12 +138,24 @@ func (p *Process) start(tb testing.TB, stdout io.Writer, each func(string), cmd 
 }
 
 // Interrupt asks the process to end, as Ctrl-C does.
-func (p *Process) Interrupt() error {
+func (p *Process) Interrupt() error { return p.signal(os.Interrupt) }
+
+// Kill ends the process without a farewell and waits for that.
+func (p *Process) Kill() error {
+	err := p.signal(os.Kill)
+	<-p.ended
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+func (p *Process) signal(s os.Signal) error {
 	process, err := os.FindProcess(p.PID)
 	if err != nil {
 		return err
 	}
-	return process.Signal(os.Interrupt)
+	return process.Signal(s)
 }
 
 func (p *Process) readLines(from io.Reader, each func(string)) {
