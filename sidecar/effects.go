@@ -114,6 +114,22 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	return tool, nil
 }
 
+// capped is the policy as the gate sees it: a call that may outlast every lease, such as a compensation, gets as long as
+// one leaves. Else it would never be made, and its settlement would not end.
+type capped struct {
+	gate.Tools
+	session *session
+}
+
+// Find is part of the policy's interface.
+func (c capped) Find(tool string, args json.RawMessage) (gate.Tool, error) {
+	found, err := c.Tools.Find(tool, args)
+	if most := c.session.longestCall(); most > 0 && (found.MaxTime > most || found.MaxTime <= 0) {
+		found.MaxTime = most
+	}
+	return found, err
+}
+
 func eager(c sequencer.Class) bool {
 	return c == sequencer.ClassReversible || c == sequencer.ClassKnownOutcome
 }

@@ -1,7 +1,9 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
@@ -57,7 +59,7 @@ func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Ans
 		if p.Answer != nil {
 			answer = *p.Answer
 		}
-		if what, err = s.tools.Undo(p.Effect, answer); err != nil {
+		if what, err = s.undoOf(p, answer); err != nil {
 			return none, problem(codeTool, "%v", err)
 		}
 	}
@@ -80,6 +82,23 @@ func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Ans
 		s.log.Warn("a residue was tried again, its transaction did not commit", "tx", string(t.id), "cause", err)
 	}
 	return answer, nil
+}
+
+// undoOf is the call that compensates another one, under the key that the gate gives it.
+func (s *session) undoOf(p gate.Progress, answer gate.Answer) (gate.Call, error) {
+	c, err := s.tools.Undo(p.Effect, answer)
+	if err != nil {
+		return c, fmt.Errorf("make the compensation of %s: %w", p.Tool.Name, err)
+	}
+	tool, err := s.tools.Find(c.Tool, c.Args)
+	if c.Key != "" || err == nil && tool.Keyed {
+		c.Key = cmp.Or(p.Key, fmt.Sprintf("%s/%d", p.Tx, p.Index)) + "/undo"
+	}
+	c.Tx, c.Index, c.Traceparent, c.Compensates = p.Tx, p.Index, p.Traceparent, p.Key
+	if c.Saved == nil {
+		c.Saved = answer.Saved
+	}
+	return c, nil
 }
 
 // tryUnderTouch makes a call while the transaction holds what it moves, and notes it as one of its effects.

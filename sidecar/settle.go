@@ -165,6 +165,7 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 	did := false
 	for i, p := range effects {
 		effects[i].Committed = d.committed
+		effects[i].Tool.MaxTime = min(p.Tool.MaxTime, s.longestCall()) // a settlement ends also when leases got shorter
 		takes = max(takes, p.Tool.MaxTime)
 		did = did || p.Started || claim == gate.ClaimStranger || d.committed && gated(p.Tool.Class)
 	}
