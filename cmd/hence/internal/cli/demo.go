@@ -26,6 +26,8 @@ type demoCmd struct {
 	Mode  string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only count it."`
 	Order string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode of the transactions."`
 
+	Faults float64 `default:"0" help:"Probability of each kind of fault at the mail server and the ledger, up to 0.5."`
+
 	Brokers     []string `placeholder:"HOST:PORT" help:"Kafka of a running cluster; without it all is embedded."`
 	NATS        string   `name:"nats" placeholder:"URL" help:"NATS server of that cluster."`
 	Replication int      `default:"1" help:"Copies of each partition where topics are created."`
@@ -38,10 +40,14 @@ type demoCmd struct {
 
 // Help is what "hence demo --help" says beyond the flags.
 func (c *demoCmd) Help() string {
-	return `Agents do retail tasks, each task one transaction: they read, think and write. Two of them always want the
-same order. Then the run is checked from the agents' own records and from the decision log: no update may be
-lost, nothing that an agent was told of may be missing, and the committed tasks alone, in commit order, must
-leave the same store.
+	return `Agents do retail tasks, each task one transaction: they read, think, write, reserve goods, charge a card and
+send a confirmation. Two of them always want the same order. Then the run is checked from the agents' own records,
+from the decision log and from what the mail server and the ledger have: no update may be lost, nothing that an agent
+was told of may be missing, and the committed tasks alone, in commit order, must leave the same store. No charge and no
+mail may have left without a commit, or twice. What nobody can know is listed as residue.
+
+--faults p makes both sinks misbehave, each request with probability p in each way: refuse before they act (F1), lose
+the answer after they acted (F2), fail a compensation (F3), deliver twice (F4), answer too late (F5).
 
 Exit code: 0 the check holds (or --mode observe), 1 the run could not be finished, 2 wrong flags, 3 the check
 does not hold.`
@@ -51,7 +57,7 @@ does not hold.`
 func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 	cfg := demo.Config{
 		Data: c.Data, Split: c.Split, Agents: c.Agents, Tasks: c.Tasks, Think: c.Think, Seed: c.Seed,
-		Observe: c.Mode == "observe", Order: c.Order, Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
+		Observe: c.Mode == "observe", Order: c.Order, Faults: c.Faults, Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
 		Partitions: c.Partitions, Processes: c.Processes, Announce: s.Err, Progress: s.Err,
 		Terminal: isTerminal(s.Err), Logger: c.logger(s.Err),
 	}

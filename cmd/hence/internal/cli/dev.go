@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/embedded"
@@ -25,6 +26,7 @@ type devCmd struct {
 	beside
 	logging
 	output
+	tools
 	RandomPorts bool   `help:"Take free ports instead of 9092, 4222 and 7420."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
@@ -49,6 +51,11 @@ type Dev struct {
 // Run runs everything until the context ends.
 func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	start := time.Now()
+	logger := c.logger(s.Err)
+	tools, err := c.tools.load(logger)
+	if err != nil {
+		return err
+	}
 	if c.RandomPorts {
 		c.KafkaPort, c.NATSPort, c.Port = 0, 0, 0
 	}
@@ -69,18 +76,18 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 		return fmt.Errorf("%w (--random-ports takes free ports)", err)
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
-	return c.process(ctx, dir, servers, func(url string) error {
+	return c.process(ctx, dir, servers, tools, func(url string) error {
 		return c.announce(s.Out, Dev{
 			URL: url, Token: c.Token, Agent: c.Agent, Workspace: c.Workspace, Brokers: servers.Brokers, NATS: servers.NATS,
 			Durable: c.DataDir != "", DataDir: c.DataDir, PID: os.Getpid(),
 			ReadyMs: float64(time.Since(start).Microseconds()) / 1000,
 		})
-	}, c.logger(s.Err))
+	}, logger)
 }
 
 // process runs processors and the sidecar over the servers.
-func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, ready func(url string) error,
-	logger *slog.Logger) error {
+func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, tools gate.Tools,
+	ready func(url string) error, logger *slog.Logger) error {
 	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Logger: logger}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)
@@ -102,7 +109,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	side, err := sidecar.New(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)),
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, Order: c.order(),
-		Observe: c.Mode == "observe", Logger: logger,
+		Observe: c.Mode == "observe", Tools: tools, Logger: logger,
 	}, log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar: %w (--random-ports takes free ports)", err)

@@ -38,6 +38,7 @@ type sidecarCmd struct {
 	logging
 	output
 	parent
+	tools
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface; port 0 is a free one."`
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; by default below the user's cache."`
 }
@@ -55,6 +56,10 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 		c.Token = rand.Text()
 	}
 	logger := c.logger(s.Err)
+	tools, err := c.tools.load(logger)
+	if err != nil {
+		return err
+	}
 	log, err := streams.Dial(ctx, c.config(logger))
 	if err != nil {
 		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
@@ -62,7 +67,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	defer log.Close()
 	side, err := sidecar.New(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
-		Order: c.order(), Observe: c.Mode == "observe", Logger: logger,
+		Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Logger: logger,
 	}, log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)

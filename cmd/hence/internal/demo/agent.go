@@ -108,6 +108,9 @@ func (a *agent) finish(ctx context.Context, tx *client.Tx, at *Attempt, err erro
 	if err == nil {
 		return a.seal(ctx, tx, at)
 	}
+	if errors.Is(err, errToolFailed) {
+		return a.toolFailed(ctx, tx, at)
+	}
 	if ctx.Err() != nil {
 		return further{}, ctx.Err()
 	}
@@ -121,8 +124,8 @@ func (a *agent) finish(ctx context.Context, tx *client.Tx, at *Attempt, err erro
 	return further{backoff: minBackoff}, nil
 }
 
-// readThinkWrite does the task over what the transaction reads and hands its writes to the transaction, all or
-// none.
+// readThinkWrite does the task over what the transaction reads, hands its writes to the transaction, all or none, and
+// calls the tools that follow from them.
 func (a *agent) readThinkWrite(ctx context.Context, tx *client.Tx, at *Attempt) error {
 	result, err := a.run.domain.Run(a.run.tasks[at.Task], &txReader{ctx, tx, at})
 	if err != nil {
@@ -134,7 +137,10 @@ func (a *agent) readThinkWrite(ctx context.Context, tx *client.Tx, at *Attempt) 
 	if err := pause(ctx, a.think()); err != nil {
 		return err
 	}
-	return a.writeAll(ctx, tx, at, result.WriteKeys(), result.Writes)
+	if err := a.writeAll(ctx, tx, at, result.WriteKeys(), result.Writes); err != nil || len(result.Writes) == 0 {
+		return err
+	}
+	return a.act(ctx, tx, at)
 }
 
 // writeAll hands contents to the transaction, in the order of scopes.
@@ -182,9 +188,12 @@ func (a *agent) seal(ctx context.Context, tx *client.Tx, at *Attempt) (further, 
 
 func decided(d client.Decision) bool { return d.State == EndCommitted || d.State == EndAborted }
 
-// told writes a decision into the record.
+// told writes a decision into the record. A tool that failed may do better next time; the errand begins afresh.
 func (a *agent) told(at *Attempt, d client.Decision) further {
 	at.End, at.Code, at.Seq, at.Would = d.State, d.Code, d.Seq, d.Would
+	if d.Code == "tool_failed" || d.Code == "aborted_by_agent" {
+		return further{backoff: minBackoff}
+	}
 	return further{successor: d.Retryable, giveUp: d.GiveUp || !d.Retryable, backoff: backoff(d.BackoffMs)}
 }
 

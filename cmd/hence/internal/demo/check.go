@@ -82,6 +82,7 @@ type logged struct {
 	committed bool
 	code      string
 	seq       uint64
+	final     bool // settled: nothing of it is still to be released or undone
 }
 
 // missing compares what agents were told with the decision log.

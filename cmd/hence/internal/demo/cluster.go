@@ -33,6 +33,7 @@ type ground struct {
 	partitions  int32
 	workspace   string
 	dir         string // for journals and caches
+	shop        *shop
 	logger      *slog.Logger
 }
 
@@ -81,7 +82,7 @@ func (l *local) sidecar(ctx context.Context, agent string) (door, error) {
 	token := rand.Text()
 	s, err := sidecar.New(sidecar.Config{
 		Agent: agent, Workspace: l.workspace, Listen: "127.0.0.1:0", Token: token,
-		DataDir: filepath.Join(l.dir, agent), Logger: l.logger,
+		DataDir: filepath.Join(l.dir, agent), Tools: l.shop.tools, Logger: l.logger,
 	}, log)
 	if err != nil {
 		log.Close()
@@ -159,7 +160,8 @@ func plainEnv() []string {
 func (p *processes) sidecar(ctx context.Context, agent string) (door, error) {
 	token := rand.Text()
 	address, err := p.supervisor.Start(ctx, p.spec("sidecar", agent, []string{"HENCE_TOKEN=" + token},
-		"--agent", agent, "--workspace", p.workspace, "--data-dir", filepath.Join(p.dir, agent)))
+		"--agent", agent, "--workspace", p.workspace, "--data-dir", filepath.Join(p.dir, agent),
+		"--policy", p.shop.file))
 	if err != nil {
 		return door{}, fmt.Errorf("start the sidecar of %s: %w", agent, err)
 	}

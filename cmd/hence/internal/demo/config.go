@@ -17,6 +17,7 @@ const (
 	MaxAgents = 1000
 	MaxTasks  = 10000 // for each agent
 	MaxThink  = time.Minute
+	MaxFaults = 0.5
 )
 
 // Orders are the order modes that a run's transactions may have.
@@ -32,6 +33,7 @@ type Config struct {
 	Seed    uint64        // of the built-in data, the dealing and the thinking
 	Observe bool          // report what would be refused instead of refusing it
 	Order   string        // one of Orders
+	Faults  float64       // probability of each kind of fault at the tools' sinks, 0 to 0.5
 
 	Brokers     []string // empty: embedded servers
 	NATS        string   // of the same cluster as Brokers
@@ -59,6 +61,8 @@ func (c *Config) Validate() error {
 		return errors.New("tasks counts tasks of the built-in data set: leave it out, all tasks of the data set are dealt")
 	case c.Think < 0 || c.Think > MaxThink:
 		return fmt.Errorf("think is %s: give 0 to %s", c.Think, MaxThink)
+	case !(c.Faults >= 0 && c.Faults <= MaxFaults):
+		return fmt.Errorf("faults is %v: give 0 to %v, the probability of each kind of fault", c.Faults, MaxFaults)
 	case !slices.Contains(Orders(), c.Order):
 		return fmt.Errorf("order is %q: give one of %v", c.Order, Orders())
 	case (len(c.Brokers) == 0) != (c.NATS == ""):

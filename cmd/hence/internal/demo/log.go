@@ -39,14 +39,19 @@ func (l *decisionLog) follow(ctx context.Context, c *streams.Client, workspace s
 func (l *decisionLog) apply(out *sequencer.Outcome, _ streams.Way) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	tx := string(out.Tx)
 	if out.Kind == sequencer.OutcomeCommitted || out.Kind == sequencer.OutcomeAborted {
-		tx := string(out.Tx)
 		if before, ok := l.byTx[tx]; ok {
 			return fmt.Errorf("transaction %s is decided twice, at seq %d and %d", tx, before.seq, out.Seq)
 		}
 		l.byTx[tx] = logged{
 			committed: out.Kind == sequencer.OutcomeCommitted, code: string(out.Code), seq: uint64(out.Seq),
+			final: out.Final,
 		}
+	}
+	if d, ok := l.byTx[tx]; ok && out.Final {
+		d.final = true
+		l.byTx[tx] = d
 	}
 	l.seq = uint64(out.Seq)
 	close(l.moved)
@@ -56,11 +61,37 @@ func (l *decisionLog) apply(out *sequencer.Outcome, _ streams.Way) error {
 
 // upTo waits until every decision up to seq is there.
 func (l *decisionLog) upTo(ctx context.Context, seq uint64) error {
+	return l.until(ctx, func() error {
+		if l.seq < seq {
+			return fmt.Errorf("the decision log ends at seq %d, want %d", l.seq, seq)
+		}
+		return nil
+	})
+}
+
+// settled waits until every transaction that is decided is settled, too.
+func (l *decisionLog) settled(ctx context.Context) error {
+	return l.until(ctx, func() error {
+		open := 0
+		for _, d := range l.byTx {
+			if !d.final {
+				open++
+			}
+		}
+		if open > 0 {
+			return fmt.Errorf("%d decided transactions are not settled", open)
+		}
+		return nil
+	})
+}
+
+// until waits until what is known of the log is enough; enough is called under the lock.
+func (l *decisionLog) until(ctx context.Context, enough func() error) error {
 	for {
 		l.mu.Lock()
-		at, moved, failed := l.seq, l.moved, l.failed
+		missing, moved, failed := enough(), l.moved, l.failed
 		l.mu.Unlock()
-		if at >= seq {
+		if missing == nil {
 			return nil
 		}
 		if failed != nil {
@@ -69,7 +100,7 @@ func (l *decisionLog) upTo(ctx context.Context, seq uint64) error {
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return fmt.Errorf("the decision log ends at seq %d, want %d: %w", at, seq, context.Cause(ctx))
+			return fmt.Errorf("%w: %w", missing, context.Cause(ctx))
 		}
 	}
 }

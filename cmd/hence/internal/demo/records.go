@@ -43,11 +43,13 @@ type Attempt struct {
 	Tx     string        `json:"tx"`
 	Reads  []ReadRecord  `json:"reads"`
 	Writes []WriteRecord `json:"writes"`
-	Sealed bool          `json:"sealed"`
-	End    string        `json:"end"`
-	Code   string        `json:"code,omitempty"`  // why it was aborted
-	Would  string        `json:"would,omitempty"` // observe: what would have been decided
-	Seq    uint64        `json:"seq,omitempty"`   // of its decision
+	// Effects are the tool calls, in the order in which they were made.
+	Effects []EffectRecord `json:"effects,omitempty"`
+	Sealed  bool           `json:"sealed"`
+	End     string         `json:"end"`
+	Code    string         `json:"code,omitempty"`  // why it was aborted
+	Would   string         `json:"would,omitempty"` // observe: what would have been decided
+	Seq     uint64         `json:"seq,omitempty"`   // of its decision
 	// FromLog is set when the agent was not told and the decision log had to be asked.
 	FromLog bool `json:"from_log,omitempty"`
 	// WaitNS is the time from the seal to the decision in nanoseconds, where both were seen in one go.

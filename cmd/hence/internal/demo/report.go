@@ -47,6 +47,15 @@ type Report struct {
 	ReplayEqual         bool   `json:"replay_equal"`
 	Hash                string `json:"hash"` // SHA-256 of the final shards in order of their names
 
+	Effects        int            `json:"effects"`         // what the tools' sinks did in the run
+	Leaks          int            `json:"leaks"`           // left although their transaction was not committed
+	Duplicates     int            `json:"duplicates"`      // arrived more than once
+	EffectsMissing int            `json:"effects_missing"` // committed, never arrived, and no residue says so
+	NotUndone      int            `json:"not_undone"`      // stand although refused, and no residue says so
+	Residue        map[string]int `json:"residue"`         // what could not be made clean, by class
+	Faults         map[string]int `json:"faults"`          // injected at the sinks, by kind
+	Findings       []Finding      `json:"findings,omitempty"`
+
 	Lost    []LostUpdate `json:"lost,omitempty"`    // the first ones
 	Missing []Missing    `json:"missing,omitempty"` // the first ones
 	Differs []string     `json:"differs,omitempty"` // the first shards in which replay and store differ
@@ -54,9 +63,10 @@ type Report struct {
 
 const shownFindings = 20
 
-// Holds says whether the check holds: always of an observing run, which only counts.
+// Holds says whether the check holds. Of the store an observing run only counts what enforcing would have kept.
 func (r *Report) Holds() bool {
-	return r.Mode == modeObserve || r.LostUpdates == 0 && r.AcknowledgedMissing == 0 && r.ReplayEqual
+	state := r.Mode == modeObserve || r.LostUpdates == 0 && r.AcknowledgedMissing == 0 && r.ReplayEqual
+	return state && r.Leaks == 0 && r.Duplicates == 0 && r.EffectsMissing == 0 && r.NotUndone == 0
 }
 
 // The modes of a run as reports name them.
@@ -77,6 +87,7 @@ func (r *run) report(v *verdict, duration time.Duration) *Report {
 	if r.cfg.Observe {
 		rep.Mode = modeObserve
 	}
+	rep.addEffects(v.effects)
 	var waits []time.Duration
 	for _, a := range r.records.all() {
 		if a.Task < 0 {
@@ -89,6 +100,14 @@ func (r *run) report(v *verdict, duration time.Duration) *Report {
 	}
 	rep.SealToDecisionMs = Quantiles{ms(quantile(waits, 0.5)), ms(quantile(waits, 0.99))}
 	return rep
+}
+
+func (r *Report) addEffects(f *effectsFound) {
+	r.Effects = f.arrived
+	r.Leaks, r.Duplicates = len(f.leaks), len(f.duplicates)
+	r.EffectsMissing, r.NotUndone = len(f.absent), len(f.standing)
+	r.Residue, r.Faults = f.residue, f.injected
+	r.Findings = first(sortFindings(slices.Concat(f.leaks, f.duplicates, f.absent, f.standing)))
 }
 
 func (r *Report) count(a *Attempt) {
@@ -133,6 +152,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("acknowledged, missing", "%d", r.AcknowledgedMissing)
 	row("replay", "%s", r.replayLine())
 	row("hash of the store", "%s", r.Hash)
+	row("effects", "%d at the sinks; %s faults injected", r.Effects, ByCode(r.Faults))
+	row("leaks", "%d", r.Leaks)
+	row("duplicates", "%d", r.Duplicates)
+	row("missing, not undone", "%d, %d", r.EffectsMissing, r.NotUndone)
+	row("residue", "%s", ByCode(r.Residue))
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
 	}

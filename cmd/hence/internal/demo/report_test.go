@@ -44,7 +44,7 @@ func TestReportCounts(t *testing.T) {
 	} {
 		r.records.add(a)
 	}
-	rep := r.report(&verdict{hash: "h", differs: []string{"shard:/x"}}, time.Second)
+	rep := r.report(&verdict{hash: "h", effects: &effectsFound{}, differs: []string{"shard:/x"}}, time.Second)
 	if rep.Committed != 2 || rep.Retries != 2 || rep.Interrupted != 1 || rep.Refused["stale_read"] != 1 ||
 		len(rep.Refused) != 1 || rep.Would["stale_read"] != 1 || rep.ReplayEqual || rep.DurationMs != 1000 {
 		t.Errorf("got %+v", rep)

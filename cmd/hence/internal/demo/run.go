@@ -24,6 +24,7 @@ type run struct {
 	ground    *ground
 	workspace string
 	cluster   cluster
+	shop      *shop
 	streams   *streams.Client // follows the log, measures appends
 	log       *decisionLog
 	records   records
@@ -59,7 +60,12 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 	r.progress.stage("starting")
 	stopProgress := r.progress.show(r.cfg.Progress, r.cfg.Terminal)
 	defer stopProgress()
-	g := &ground{brokers: r.cfg.Brokers, nats: r.cfg.NATS, replication: r.cfg.Replication,
+	var err error
+	if r.shop, err = openShop(dir, r.cfg.Faults, r.cfg.Seed); err != nil {
+		return nil, err
+	}
+	defer r.shop.close()
+	g := &ground{shop: r.shop, brokers: r.cfg.Brokers, nats: r.cfg.NATS, replication: r.cfg.Replication,
 		partitions: r.cfg.Partitions, workspace: r.workspace, dir: dir, logger: r.cfg.Logger}
 	r.ground = g
 	if len(g.brokers) == 0 {
@@ -251,6 +257,7 @@ type verdict struct {
 	missing []Missing
 	differs []string // shards in which the replay and the final state differ
 	hash    string
+	effects *effectsFound
 }
 
 const checkBound = 2 * time.Minute
@@ -282,6 +289,9 @@ func (r *run) check(ctx context.Context) (*verdict, error) {
 	}
 	v := &verdict{lost: lostUpdates(attempts), missing: missing(attempts, back), hash: final.Hash()}
 	v.differs, err = replay(r.domain, r.initial, final, committedTasks(attempts, r.tasks))
+	if err == nil {
+		v.effects, err = r.checkEffects(ctx, auditor)
+	}
 	return v, err
 }
 

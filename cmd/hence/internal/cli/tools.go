@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/adapters"
+	"github.com/hence-dev/hence/gate/policy"
+)
+
+// maxPolicy bounds a policy file, in bytes.
+const maxPolicy = 1 << 20
+
+// tools is the policy of a sidecar that calls tools.
+type tools struct {
+	Policy string `type:"path" placeholder:"FILE" help:"Policy file: what the agent's tools are; without it none is called."`
+}
+
+// load reads the policy; nil: the command was given none.
+func (t tools) load(logger *slog.Logger) (gate.Tools, error) {
+	if t.Policy == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(t.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("read the policy: %w", err)
+	}
+	if info.Size() > maxPolicy {
+		return nil, fmt.Errorf("the policy %s has %d bytes: at most %d", t.Policy, info.Size(), maxPolicy)
+	}
+	data, err := os.ReadFile(t.Policy)
+	if err != nil {
+		return nil, fmt.Errorf("read the policy: %w", err)
+	}
+	p, err := policy.Load(data, policy.Options{File: t.Policy, Dir: filepath.Dir(t.Policy), Build: adapters.Build})
+	if err != nil {
+		return nil, err
+	}
+	server, all := p.Catalogue()
+	logger.Info("the policy is loaded", "file", t.Policy, "server", server, "tools", len(all))
+	return p, nil
+}
