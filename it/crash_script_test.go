@@ -42,7 +42,7 @@ func calls(tools ...string) (out []crashCall) {
 // crashScripts are what agents do when their sidecars are killed.
 func crashScripts() map[string][]crashTx {
 	large := crashTx{end: "commit", rest: 1500 * time.Millisecond, calls: calls("reserve")}
-	for range 15 {
+	for range 15 { // of them two transactions fill a journal
 		large.calls = append(large.calls, crashCall{tool: "charge", fault: faultNone, undo: faultNone, pad: 250 << 10})
 	}
 	return map[string][]crashTx{
@@ -61,7 +61,7 @@ func crashScripts() map[string][]crashTx {
 			{end: "abort", calls: calls("seat undo "+faultLose, "reserve undo "+faultRefuse)},
 			{end: "abort", calls: calls("away", "reserve undo "+faultLoseOnce)},
 		},
-		"large": {large},
+		"large": {{end: "commit", calls: large.calls}, large},
 	}
 }
 

@@ -49,13 +49,14 @@ tools:
     class: reversible
     args: [agent, n, fault, undo]
     scopes: ["seat:/{agent}"]
-    compensation: {tool: unseat, args: {agent: "{args.agent}", fault: "{args.undo}"}}
+    compensation: {tool: unseat, args: {agent: "{args.agent}", n: "{args.n}", fault: "{args.undo}"}}
     http: {method: POST, url: "http://SINK/seat", body: BODY}
   - tool: unseat
-    class: known_outcome
+    class: reversible
     undo_only: true
-    args: [agent, fault]
+    args: [agent, n, fault]
     scopes: ["seat:/{agent}"]
+    compensation: {tool: seat, args: {agent: "{args.agent}", n: "{args.n}", fault: none, undo: none}}
     http: {method: POST, url: "http://SINK/unseat", body: BODY}
   - tool: charge
     class: irreversible
