@@ -19,11 +19,11 @@ type benchLog struct {
 	n      int
 }
 
-func newBenchLog() *benchLog {
+func newBenchLog(logic uint32) *benchLog {
 	l := &benchLog{fold: New("bench", 0)}
 	for i := range 8 {
 		l.agents = append(l.agents, fmt.Sprintf("a%d", i))
-		s := l.step(&Intent{Kind: IntentJoin, Agent: l.agents[i], Join: &Join{ID: fmt.Sprintf("j%d", i)}})
+		s := l.step(&Intent{Kind: IntentJoin, Agent: l.agents[i], Join: &Join{ID: fmt.Sprintf("j%d", i), Logic: logic}})
 		l.joined = append(l.joined, s.Outcomes[0].Seq)
 	}
 	for i := range 1000 {
@@ -68,10 +68,13 @@ func (l *benchLog) timed() time.Duration {
 
 // BenchmarkFold reports the fold's own time for an event; ns/op has the making of the intent too.
 func BenchmarkFold(b *testing.B) {
-	for _, past := range []int{1_000, 1_000_000} {
-		b.Run(fmt.Sprintf("past=%d", past), func(b *testing.B) {
-			l := newBenchLog()
-			for range past {
+	for _, at := range []struct {
+		past  int
+		logic uint32
+	}{{1_000, 1}, {1_000, 2}, {1_000_000, 2}} {
+		b.Run(fmt.Sprintf("past=%d/logic=%d", at.past, at.logic), func(b *testing.B) {
+			l := newBenchLog(at.logic)
+			for range at.past {
 				l.step(l.next())
 			}
 			var spent time.Duration
@@ -87,7 +90,7 @@ func BenchmarkFold(b *testing.B) {
 // BenchmarkFoldRatio steps a fold with a short past and one with a long past in turns, so that a busy machine slows
 // both, and reports the ratio of their times: the cost of a step must not depend on how much ever happened.
 func BenchmarkFoldRatio(b *testing.B) {
-	short, long := newBenchLog(), newBenchLog()
+	short, long := newBenchLog(Logic), newBenchLog(Logic)
 	for range 1_000 {
 		short.step(short.next())
 	}

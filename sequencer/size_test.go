@@ -49,14 +49,21 @@ type hostile struct {
 	fold *sequencer.Fold
 	at   int64
 	peak int
+	seen func(*sequencer.Outcome) // where set, is given each outcome
 }
 
 func newHostile(t *testing.T) *hostile { return &hostile{t: t, fold: sequencer.New("ws", 0)} }
 
 func (h *hostile) step(in *sequencer.Intent) {
 	h.t.Helper()
-	if _, err := h.fold.Step(h.at, in); err != nil {
+	step, err := h.fold.Step(h.at, in)
+	if err != nil {
 		h.t.Fatal(err)
+	}
+	for i := range step.Outcomes {
+		if h.seen != nil {
+			h.seen(&step.Outcomes[i])
+		}
 	}
 	h.at++
 	if h.at%50 != 0 {
@@ -70,7 +77,7 @@ func (h *hostile) step(in *sequencer.Intent) {
 }
 
 func (h *hostile) join(agent string) {
-	h.step(&sequencer.Intent{Kind: sequencer.IntentJoin, Agent: agent, Join: &sequencer.Join{ID: agent}})
+	h.step(&sequencer.Intent{Kind: sequencer.IntentJoin, Agent: agent, Join: &sequencer.Join{ID: agent, Logic: sequencer.Logic}})
 }
 
 // scopes are n scopes of about 200 bytes, all different.
