@@ -28,11 +28,12 @@ const (
 	doNo
 	doStuck  // as doAbort, and nothing else is left
 	doSelect // the agent's branch is chosen
+	doRetract
 )
 
 // idle steps keep nobody from waiting for ever: they need not happen.
 func (v verb) idle() bool {
-	return v == doAbort || v == doCopy || v == doMark || v == doJoin || v == doTick
+	return v == doAbort || v == doCopy || v == doMark || v == doJoin || v == doTick || v == doRetract
 }
 
 // action is one step of one agent.
@@ -65,6 +66,9 @@ func (m *model) actions(w *world, out []action) []action {
 // extras are late copies and watermarks.
 func (m *model) extras(w *world, who int, out []action) []action {
 	a := &w.agents[who]
+	if m.cfg.Agents[who].Retract && !a.txs[0].asked && a.txs[0].stands() {
+		out = append(out, action{who: uint8(who), verb: doRetract})
+	}
 	if m.cfg.Agents[who].Branch && w.chosen == 0 && m.openBranch(w) {
 		out = append(out, action{who: uint8(who), verb: doSelect})
 	}
@@ -126,6 +130,8 @@ func (m *model) settling(a *agent, who, slot int, out []action) []action {
 		}
 	}
 	switch {
+	case t.phase == phaseRetracting:
+		return m.takingBack(a, who, slot, out)
 	case t.phase.aborted() && !t.seen && t.has(effectReady) >= 0:
 		add(doLand)
 		add(doDrop)
@@ -259,7 +265,7 @@ func (m *model) views(w *world, a *agent, low seq, v verb, who int, out []action
 // seqs is a small sorted set.
 type seqs struct {
 	n    int
-	list [maxScopes + maxScopes*maxVersions]seq
+	list [maxScopes + maxScopes*maxVersions + 8*maxAgents]seq
 }
 
 // writes are the seqs of the writes that matter to a view.

@@ -28,7 +28,7 @@ func (m *model) apply(s *state, act action) {
 	t := &a.txs[act.slot]
 	who := int(act.who)
 	switch act.verb {
-	case doBegin, doTouch, doSeal, doAbort, doSettle, doStuck, doCopy, doYes, doNo:
+	case doBegin, doTouch, doSeal, doAbort, doSettle, doStuck, doCopy, doYes, doNo, doRetract:
 		m.record(s, act)
 	case doMark:
 		m.mark(s, who)
@@ -188,7 +188,7 @@ func (m *model) ran(t *txn, scope int) bool {
 func (m *model) undo(s *state, who int, t *txn) {
 	t.seen = true
 	e := &t.effects[t.hasLast(effectLanded)]
-	if s.value[m.cell[e.scope]] != m.token(who, t) {
+	if v := s.value[m.cell[e.scope]]; v != m.token(who, t) && !m.leftBy(s, v, int(e.scope)) {
 		s.violate("%s undoes its effect on %s over a value that is not its own", m.txID(who, t), m.cfg.Scopes[e.scope])
 	}
 	m.overwrites(s, who, t, int(e.scope), "a compensation")
@@ -202,7 +202,7 @@ func (m *model) release(s *state, who int, t *txn) {
 	e := &t.effects[t.has(effectGated)]
 	m.overwrites(s, who, t, int(e.scope), "a release")
 	s.value[m.cell[e.scope]] = m.token(who, t)
-	e.state = effectLanded
+	e.state, e.sent = effectLanded, true
 }
 
 // overwrites checks that nobody else has an effect on the scope that is not settled.
@@ -210,7 +210,8 @@ func (m *model) overwrites(s *state, who int, t *txn, scope int, what string) {
 	for other := range m.cfg.Agents {
 		for slot := range s.agents[other].txs {
 			u := &s.agents[other].txs[slot]
-			if u != t && !u.phase.final() && m.ran(u, scope) {
+			later := u.phase == phaseRetracting && !u.turn // its turn comes when everybody else is done there
+			if u != t && !u.phase.final() && !later && m.ran(u, scope) {
 				s.violate("%s of %s on %s overwrites what %s left there and has not settled", what, m.txID(who, t),
 					m.cfg.Scopes[scope], m.txID(other, u))
 			}

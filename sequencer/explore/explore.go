@@ -49,6 +49,7 @@ type Agent struct {
 	Branch    bool // its transactions are branches of the one group, of which one is chosen at some time
 	Leaks     bool // what it has to compensate may also be given up, and stands as residue
 	Hook      bool // its seal asks for a verdict, which may be either
+	Retract   bool // its transaction may be retracted at any time once it has committed
 	Crashes   int  // how often its sidecar may start again and settle by the journal of its former incarnation
 }
 

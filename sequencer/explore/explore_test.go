@@ -178,6 +178,9 @@ func checkScript(t *testing.T, cfg Config, trace Trace) {
 // some are configurations small enough to be walked in several ways.
 func some() []Config {
 	out := append(every(197, PairConfigs()), retrying(agents("as", sequencer.Optimistic, "Ra Ws", "Rs Ea", "Ws"), 0))
+	retracted := agents("as", sequencer.Optimistic, "Ea Ws", "Ra Ws")
+	retracted.Agents[0].Retract = true
+	out = append(out, retracted)
 	for i := range out {
 		for who := range out[i].Agents {
 			out[i].Agents[who].Abort = false

@@ -40,6 +40,9 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 	m := k.m
 	b := append(k.buf[:0], w.chosen, w.branch)
 	writes := w.writes()
+	if m.retracts {
+		k.events(w, st, &writes)
+	}
 	for i := range len(m.cfg.Scopes) {
 		b = append(b, byte(w.value[i]), byte(w.serial[i]), writes.rank(w.last[i]), w.shard[i].n)
 		for _, v := range w.shard[i].list[:w.shard[i].n] {
@@ -53,7 +56,7 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 		if m.reader(w, who) {
 			b = append(b, writes.rank(a.view))
 		}
-		if a.done {
+		if a.done && !m.retracts {
 			continue
 		}
 		for slot := range a.txs {
@@ -63,6 +66,9 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 		}
 		b = append(b, rankOf(epochs, k.inherited(w, st, who)))
 	}
+	if m.retracts {
+		b = k.remembered(b, w, st, &writes)
+	}
 	k.buf = b
 	return b
 }
@@ -70,18 +76,18 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 // txn writes one transaction as the model knows it.
 func (k *keyer) txn(b []byte, who int, t *txn, writes *seqs) []byte {
 	b = append(b, byte(t.phase), k.attempt(who, t),
-		bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged, t.stuck))
+		bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged, t.stuck), bits(t.asked, t.cone, t.turn))
 	if t.phase == phaseNone && t.nReads == 0 && !t.waiting {
 		return b
 	}
 	b = append(b, t.touches, t.write, t.read, t.askWrite, t.askRead, t.writing, t.nEffects)
 	for _, e := range t.effects[:t.nEffects] {
-		b = append(b, e.scope, byte(e.state), byte(e.undo))
+		b = append(b, e.scope, byte(e.state)|bits(e.sent)<<7, byte(e.undo))
 	}
 	if k.m.reads[who] {
 		b = append(b, writes.rank(t.grantAt), writes.rank(t.decision))
 	}
-	if t.phase >= phaseCommitted {
+	if t.phase >= phaseCommitted && !(k.m.retracts && t.stands()) {
 		return b
 	}
 	b = append(b, t.nReads)

@@ -41,7 +41,18 @@ func (m *model) observe(s *state, o *sequencer.Outcome) {
 	case sequencer.OutcomeAborted:
 		m.aborted(s, who, t, o)
 	case sequencer.OutcomeSettled:
+		if t.phase == phaseRetracting {
+			m.takenBack(s, who, t, o)
+			return
+		}
 		m.settled(s, who, t)
+	case sequencer.OutcomeRetracting:
+		m.retracting(t, o)
+	case sequencer.OutcomeTurn:
+		if t.phase != phaseRetracting || t.turn {
+			s.violate("%s has its turn, and it is in no cone, is not settled, or had it before", o.Tx)
+		}
+		t.turn = true
 	case sequencer.OutcomeRefused:
 		m.refused(s, t, o)
 	default:
@@ -121,6 +132,7 @@ func (m *model) committed(s *state, who int, t *txn, o *sequencer.Outcome) {
 	}
 	for _, op := range m.cfg.Agents[who].Program {
 		for _, scope := range op.Scopes {
+			m.remember(s, who, t, op.Kind, scope)
 			switch op.Kind {
 			case OpEffect:
 				s.serial[m.cell[scope]] = m.token(who, t)
@@ -162,9 +174,13 @@ func (m *model) settled(s *state, who int, t *txn) {
 		s.violate("%s is settled, and it was not decided or is final", m.txID(who, t))
 	}
 	t.phase += phaseFinalCommitted - phaseCommitted
+	if t.cone {
+		t.phase = phaseRetracting
+	}
 	for _, e := range t.effects[:t.nEffects] {
 		if e.state == effectLeaked {
 			s.serial[m.cell[e.scope]] = m.token(who, t)
+			s.past[m.cell[e.scope]].add(pastWrite{value: m.token(who, t), who: uint8(who), left: true})
 		}
 	}
 }
@@ -210,6 +226,7 @@ func (m *model) owner(s *state, t *txn) int {
 
 // ended checks a state in which everybody is done.
 func (m *model) ended(s *state, st *sequencer.State) {
+	m.endedRetracted(s)
 	for i, scope := range m.cfg.Scopes {
 		if s.value[i] != s.serial[i] {
 			s.violate("the world ends with %s at %s; the committed transactions leave %s", valueName(s.value[i]), scope,
@@ -217,8 +234,9 @@ func (m *model) ended(s *state, st *sequencer.State) {
 		}
 	}
 	for _, t := range st.Txs {
-		if t.Phase != sequencer.PhaseFinalCommitted && t.Phase != sequencer.PhaseFinalAborted || len(t.Grants) > 0 ||
-			len(t.Gated) > 0 || t.Waiting != nil {
+		final := t.Phase == sequencer.PhaseFinalCommitted || t.Phase == sequencer.PhaseFinalAborted ||
+			t.Phase == sequencer.PhaseRetracted
+		if !final || len(t.Grants) > 0 || len(t.Gated) > 0 || t.Waiting != nil {
 			s.violate("everybody is done, and the fold still waits for %s or holds something of it", t.ID)
 		}
 	}

@@ -35,6 +35,12 @@ func (m *model) record(s *state, act action) {
 		a.view = max(a.view, t.decision)
 		in.Incarnation = sequencer.Seq(a.incarnation)
 		in.Kind, in.Settle = sequencer.IntentSettle, m.settle(t)
+		if t.phase == phaseRetracting {
+			in.N = 2
+		}
+	case doRetract:
+		t.asked = true
+		in.Kind, in.Incarnation = sequencer.IntentRetract, sequencer.Seq(a.incarnation)
 	case doYes, doNo:
 		t.judged = true
 		in.Kind, in.Verdict = sequencer.IntentVerdict, &sequencer.Verdict{Footprint: m.seal(who, t).Footprint(),
@@ -75,8 +81,11 @@ func (m *model) restart(s *state, who int) {
 
 // join is the record that starts a sidecar, the first time or again.
 func (m *model) join(who int, again uint8) *sequencer.Intent {
-	return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: m.agentName(who),
-		Join: &sequencer.Join{ID: "j" + m.agentName(who)[1:] + "bcd"[:again]}}
+	join := &sequencer.Join{ID: "j" + m.agentName(who)[1:] + "bcd"[:again]}
+	if m.retracts {
+		join.Logic = sequencer.Logic
+	}
+	return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: m.agentName(who), Join: join}
 }
 
 // touch asks for what the agent's next operation needs, or for all that the program does.

@@ -30,10 +30,11 @@ type world struct {
 	last   [maxScopes]seq     // the seq of its last write in the log
 	shard  [maxScopes]history // the contents that views show
 	agents [maxAgents]agent
-	dups   uint8 // late copies still to come
-	ticks  uint8 // ticks so far
-	chosen uint8 // the agent whose first transaction was chosen among the branches, counted from 1
-	branch uint8 // the agent whose branch has committed, counted from 1
+	dups   uint8           // late copies still to come
+	ticks  uint8           // ticks so far
+	chosen uint8           // the agent whose first transaction was chosen among the branches, counted from 1
+	branch uint8           // the agent whose branch has committed, counted from 1
+	past   [maxScopes]past // where transactions may be retracted: what has committed at each resource
 }
 
 // history is what views show of a shard.
@@ -103,9 +104,11 @@ const (
 	phaseAborted
 	phaseFinalCommitted
 	phaseFinalAborted
+	phaseRetracting // in a cone, and settled on its own account
+	phaseRetracted
 )
 
-func (p phase) final() bool { return p >= phaseFinalCommitted }
+func (p phase) final() bool { return p >= phaseFinalCommitted && p != phaseRetracting }
 
 func (p phase) aborted() bool { return p == phaseAborted || p == phaseFinalAborted }
 
@@ -116,6 +119,9 @@ type txn struct {
 	by       seq  // the incarnation that sends its intents
 	judged   bool // the hook has answered
 	stuck    bool // it would wait for its own session: it gives up
+	asked    bool // its retraction was asked for
+	cone     bool // it is in a cone
+	turn     bool // its compensation has its turn
 	seen     bool // its sidecar acts on the decision
 	waiting  bool // a touch waits
 	retry    bool // the code of its abort allows a successor
@@ -154,6 +160,7 @@ type effect struct {
 	scope uint8
 	state effectState
 	undo  token
+	sent  bool // it was held, and has left for good
 }
 
 type read struct {
@@ -205,6 +212,8 @@ type model struct {
 	// cell is where a scope's value is kept: resources whose scopes overlap are one resource.
 	cell  [maxScopes]int
 	reads [maxAgents]bool // the agent's program reads
+	// retracts: some transaction may be retracted, so what has committed goes on to matter.
+	retracts bool
 	// sidecar is the first agent that goes through the same sidecar.
 	sidecar [maxAgents]int
 	ids     [maxAgents][]sequencer.TxID
@@ -225,6 +234,7 @@ func newModel(cfg Config) *model {
 	}
 	for who, a := range cfg.Agents {
 		m.sidecar[who] = who
+		m.retracts = m.retracts || a.Retract
 		if a.Beside && who > 0 {
 			m.sidecar[who] = m.sidecar[who-1]
 		}
