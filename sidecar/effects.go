@@ -33,6 +33,11 @@ type engine interface {
 	Undo(ctx context.Context, effects []gate.Progress, claim gate.Claim) (gate.Settlement, error)
 }
 
+// agentTools is a policy that knows tools which agents do not call: those that only undo others.
+type agentTools interface {
+	MayCall(tool string) error
+}
+
 // toolCall is a tool call as a request asks for it.
 type toolCall struct {
 	tool string
@@ -82,6 +87,11 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall) (*api.Receipt, 
 func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	if len(c.args) > maxArgs {
 		return gate.Tool{}, problem(codeTooLarge, "the arguments have %d bytes; a call has at most %d", len(c.args), maxArgs)
+	}
+	if p, ok := s.tools.(agentTools); ok {
+		if err := p.MayCall(c.tool); err != nil {
+			return gate.Tool{}, problem(codeTool, "%v", err)
+		}
 	}
 	tool, err := s.tools.Find(c.tool, c.args)
 	if err != nil {

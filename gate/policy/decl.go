@@ -11,7 +11,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-const defaultMaxTime = 10 * time.Second
+const defaultMaxTime = 5 * time.Second
 
 func defaultRetry() gate.Retry {
 	return gate.Retry{Attempts: 5, Backoff: 200 * time.Millisecond, Most: 10 * time.Second}

@@ -39,7 +39,7 @@ func (a *agent) act(ctx context.Context, tx *client.Tx, at *Attempt) error {
 	}{
 		{toolReserve, map[string]any{"task": at.Task, "items": len(at.Writes)}},
 		{toolCharge, map[string]any{"task": at.Task, "customer": customer, "cents": 100 * (1 + at.Task%90)}},
-		{toolMail, map[string]any{"task": at.Task, "customer": customer, "to": "customer@example.com"}},
+		{toolMail, map[string]any{"task": at.Task, "customer": customer, "to": customer + "@example.com"}},
 	} {
 		if err := a.call(ctx, tx, at, c.tool, c.args); err != nil {
 			return fmt.Errorf("call %s: %w", c.tool, err)
