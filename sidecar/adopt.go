@@ -90,13 +90,25 @@ func (s *session) lookForOrphans(ctx context.Context, inc sequencer.Seq, inTheWa
 	}
 }
 
-// canSettle: without a policy only what called no tool can be settled; the rest is left to others.
+// canSettle: what this sidecar's policy does not know is left to others.
 func (s *session) canSettle(ctx context.Context, tx sequencer.TxID) bool {
-	if s.engine != nil {
-		return true
+	effects, err := s.logged(ctx, tx)
+	if err != nil {
+		return lostForGood(err)
 	}
-	events, err := s.events.Effects(ctx, s.workspace, tx)
-	return err == nil && len(events) == 0
+	for _, p := range effects {
+		if s.tools == nil {
+			return false
+		}
+		found, err := s.tools.Find(p.Tool.Name, p.Args)
+		if err != nil || found.Class != p.Tool.Class {
+			return false
+		}
+		if _, err := s.tools.Adapter(p.Tool.Name); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *session) adoptOne(ctx context.Context, tx sequencer.TxID, inc sequencer.Seq) {

@@ -2,12 +2,14 @@ package sidecar
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
 )
 
 // ownTool is what residue calls the acts that an agent did by itself under a touch.
@@ -80,7 +82,7 @@ func (s *session) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) 
 			return problem(codeNotAborted, "%s is not aborted: while it can commit, the seal says that the outcome of "+
 				"every act is known; abort it first to take them back", t.id)
 		}
-		if s.decision(t).State == api.StateCommitted {
+		if s.decision(t).State == api.StateCommitted && t.retraction.of == "" {
 			return problem(codeAlreadyCommitted, "%s is committed: what was done under its touches stands", t.id)
 		}
 	}
@@ -104,10 +106,14 @@ func (s *session) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) 
 
 // ownSettled is what the agent's own acts add to the settlement of an aborted transaction. wait: the agent has not said
 // yet, and may still; after the bound nobody knows.
-func (s *session) ownSettled(d *debt, calls int) (made gate.Settlement, wait bool) {
+func (s *session) ownSettled(ctx context.Context, d *debt, effects []gate.Progress,
+	claim gate.Claim) (made gate.Settlement, wait bool, err error) {
 	own, told := s.delivery.ownOf(d.tx)
-	if d.committed || len(own) == 0 {
-		return gate.Settlement{NoneElse: true}, false
+	if len(own) == 0 && claim == gate.ClaimStranger {
+		own, err = s.ownInLog(ctx, d.tx)
+	}
+	if d.committed && !d.turn || len(own) == 0 || err != nil {
+		return gate.Settlement{NoneElse: true}, false, err
 	}
 	if told == nil {
 		s.mu.Lock()
@@ -118,13 +124,13 @@ func (s *session) ownSettled(d *debt, calls int) (made gate.Settlement, wait boo
 		wait = now.Before(d.agentUntil)
 		s.mu.Unlock()
 		if wait {
-			return gate.Settlement{}, true
+			return gate.Settlement{}, true, nil
 		}
 		told = &sequencer.Settle{Effects: []sequencer.Settled{{Scopes: own, Result: sequencer.ResultUnresolved}}}
 	}
 	made.NoneElse = told.NoneElse
 	for i, e := range told.Effects {
-		e.Index = uint32(calls + i)
+		e.Index = uint32(len(effects) + i)
 		made.Effects = append(made.Effects, e)
 		if e.Result == sequencer.ResultClean {
 			continue
@@ -136,7 +142,21 @@ func (s *session) ownSettled(d *debt, calls int) (made gate.Settlement, wait boo
 		made.Residue = append(made.Residue, gate.Residue{Result: e.Result, Detail: detail, Effect: gate.Effect{Tx: d.tx,
 			Index: e.Index, Tool: gate.Tool{Name: ownTool, Class: sequencer.ClassReversible, Scopes: e.Scopes}}})
 	}
-	return made, false
+	return made, false, nil
+}
+
+// ownInLog is what an agent acted on by itself in a transaction whose journal is not here.
+func (s *session) ownInLog(ctx context.Context, id sequencer.TxID) (own []sequencer.Scope, err error) {
+	events, err := s.events.Effects(ctx, s.workspace, id)
+	if err != nil {
+		return nil, fmt.Errorf("read what was handed to the agent of %s from the log: %w", id, err)
+	}
+	for _, ev := range events {
+		if ev.Kind == topology.EventTouch {
+			own = addScope(own, ev.Scope)
+		}
+	}
+	return own, nil
 }
 
 // withOwn adds the agent's own acts to a settlement.

@@ -167,7 +167,13 @@ func (s *session) fates(ctx context.Context, id sequencer.TxID) (out []api.ConeE
 		}
 		out = append(out, one)
 	}
-	return out, len(effects) == 0
+	for _, ev := range events {
+		if ev.Kind == topology.EventTouch {
+			out = append(out, api.ConeEffect{Index: uint32(len(effects)), Tool: ownTool,
+				Class: sequencer.ClassReversible.String(), Scopes: []string{string(ev.Scope)}, Fate: api.FateUnknown})
+		}
+	}
+	return out, len(out) == 0
 }
 
 // fateOf: what ran before the commit can be taken back, what left after it only where a compensation is declared.

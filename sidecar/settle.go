@@ -3,6 +3,7 @@ package sidecar
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -137,15 +138,18 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 		return err
 	}
 	effects, claim, err := s.owed(ctx, d, inc)
+	if lostForGood(err) {
+		return s.settleUnknown(ctx, d, inc, err)
+	}
 	if err != nil {
 		return err
 	}
 	if s.mustWait(d, effects, claim) {
 		return nil
 	}
-	own, wait := s.ownSettled(d, len(effects))
-	if wait {
-		return nil
+	own, wait, err := s.ownSettled(ctx, d, effects, claim)
+	if wait || err != nil {
+		return err
 	}
 	made, err := s.settlement(ctx, d, effects, claim)
 	if err != nil {
@@ -194,25 +198,31 @@ func (s *session) appendSettlement(ctx context.Context, d *debt, made gate.Settl
 	}
 	in.Settle = &sequencer.Settle{Effects: made.Effects, NoneElse: made.NoneElse}
 	for {
-		try, cancel := context.WithTimeout(ctx, settleTry)
-		failpoint.Hit(failpoint.SettleBefore)
-		_, err := s.append(try, in)
-		failpoint.Hit(failpoint.SettleAfter)
-		if err != nil {
-			s.metrics.appendErrors.Inc()
-		}
-		err = s.view.waits.until(try, waitTx(d.tx), func() bool { return s.settled(d, inc) })
-		cancel()
-		if ctx.Err() != nil {
+		err := s.appendOnce(ctx, d, in)
+		switch {
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		}
-		if err == nil {
-			return nil
-		}
-		if s.stopped() {
+		case err == nil || errors.Is(err, ErrStopped):
 			return err
 		}
 	}
+}
+
+// appendOnce appends a settle intent and waits a while for what it leads to. One whose append failed is unknown, and
+// appended again soon.
+func (s *session) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent) error {
+	try, cancel := context.WithTimeout(ctx, settleTry)
+	defer cancel()
+	failpoint.Hit(failpoint.SettleBefore)
+	_, err := s.append(try, in)
+	failpoint.Hit(failpoint.SettleAfter)
+	if err != nil {
+		s.metrics.appendErrors.Inc()
+		again, end := context.WithTimeout(ctx, pauseMost)
+		defer end()
+		try = again
+	}
+	return s.view.waits.until(try, waitTx(d.tx), func() bool { return s.settled(d, in.Incarnation) })
 }
 
 // settled reports whether nothing is left to do for a settlement: the transaction is final, or not this one's.

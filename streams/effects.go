@@ -62,6 +62,9 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 			topology.TopicEvents, partition, start)
 	}
 	for _, ev := range events {
+		if ev.Effect == nil {
+			continue // a touch
+		}
 		if err := r.resolve(ctx, ev); err != nil {
 			return nil, err
 		}
@@ -69,10 +72,10 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 	return events, nil
 }
 
-// beginsWhole reports whether the transaction's first tool call is among the events.
+// beginsWhole reports whether the transaction's first tool call, or a touch before it, is among the events.
 func beginsWhole(events []*topology.Event) bool {
 	for _, ev := range events {
-		if ev.Kind == topology.EventEffect && ev.Effect.Index == 0 {
+		if ev.Kind == topology.EventTouch || ev.Kind == topology.EventEffect && ev.Effect.Index == 0 {
 			return true
 		}
 	}

@@ -182,7 +182,8 @@ func Effects(events []*Event, workspace string, tx sequencer.TxID) []*Event {
 	})
 }
 
-// IsEffect reports whether the event is a tool call or an answer to one.
+// IsEffect reports whether the event is a tool call, an answer to one, or scopes that the agent acts on by itself; of
+// those Effect is nil.
 func (e *Event) IsEffect() bool {
-	return (e.Kind == EventEffect || e.Kind == EventAnswer) && e.Effect != nil
+	return e.Kind == EventTouch || (e.Kind == EventEffect || e.Kind == EventAnswer) && e.Effect != nil
 }

@@ -86,6 +86,9 @@ func (d *Door) Residue(_ context.Context, workspace string, limit int) ([]topolo
 func (d *Door) Effects(_ context.Context, workspace string, tx sequencer.TxID) ([]*topology.Event, error) {
 	events := topology.Effects(d.log.Events(), workspace, tx)
 	for i, ev := range events {
+		if ev.Effect == nil {
+			continue
+		}
 		whole, text := *ev, *ev.Effect
 		whole.Effect = &text
 		events[i] = &whole
