@@ -133,6 +133,26 @@ func (s *session) refill(ctx context.Context, id sequencer.TxID, kept []gate.Pro
 	return kept, claim, s.keep(kept)
 }
 
+// lostForGood: what a transaction did cannot be read from the log any more, however often that is tried.
+func lostForGood(err error) bool {
+	return errors.Is(err, streams.ErrGone) || errors.Is(err, streams.ErrTooLarge) || errors.Is(err, streams.ErrContent)
+}
+
+// settleUnknown settles a transaction of which nobody knows what it did: a settlement always ends.
+func (s *session) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq, why error) error {
+	s.log.Error("what a transaction did is lost: it is settled as unresolved", "tx", string(d.tx), "cause", why)
+	unknown := gate.Tool{Name: "unknown", Class: sequencer.ClassIrreversible}
+	made := gate.Settlement{
+		Effects: []sequencer.Settled{{Result: sequencer.ResultUnresolved}},
+		Residue: []gate.Residue{{Effect: gate.Effect{Tx: d.tx, Tool: unknown}, Result: sequencer.ResultUnresolved,
+			Detail: fmt.Sprintf("the log no longer says what it called (%v): ask its agent", why)}},
+	}
+	if err := s.publishResidue(ctx, d, made, inc); err != nil {
+		return err
+	}
+	return s.appendSettlement(ctx, d, made, inc)
+}
+
 // kept says what a journal has of a transaction: nothing; only what was taken from the log before; or the calls,
 // perhaps without their arguments, since it was settled.
 type kept struct{ known, foreign, stripped bool }
@@ -258,5 +278,3 @@ func (s *session) cannot(effects []gate.Progress, did bool) error {
 	}
 	return nil
 }
-
-func (s *session) stopped() bool { return s.tasks.ctx.Err() != nil }

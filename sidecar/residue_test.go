@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // A sink that stays away does not keep a transaction from being final: what did not leave is on the list, can be tried
@@ -252,5 +255,30 @@ func held(t *testing.T, a *rig, log *memlog.Log, door *memlog.Door, txs ...*clie
 		if err := a.session.send(ctx, s, in); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// goneLog is a log that no longer has what transactions called.
+type goneLog struct{ *memlog.Door }
+
+func (goneLog) Effects(context.Context, string, sequencer.TxID) ([]*topology.Event, error) {
+	return nil, streams.ErrGone
+}
+
+// When neither a journal nor the log says what a transaction called, it is settled all the same, and the list says so.
+func TestNobodyKnows(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := log.Door()
+	a := start(t, "a", door, quick(world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t)
+	held(t, a, log, door, tx)
+	a.die(t, door)
+	b := start(t, "a", goneLog{log.Door()}, quick(world)).aloneNow()
+	b.final(ctx, t, tx.ID())
+	world.expect(t)
+	if list := log.Residue(); len(list) != 1 || list[0].Result != sequencer.ResultUnresolved {
+		t.Errorf("the list of residues: %+v", list)
 	}
 }
