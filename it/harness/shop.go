@@ -179,3 +179,16 @@ func (s *Shop) File(tb testing.TB, path string) string {
 	}
 	return string(content)
 }
+
+// Files are the names of the files in a folder.
+func (s *Shop) Files(tb testing.TB, folder string) (names []string) {
+	tb.Helper()
+	entries, err := os.ReadDir(filepath.Join(s.Root, folder))
+	if err != nil && !os.IsNotExist(err) {
+		tb.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
