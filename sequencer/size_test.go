@@ -77,7 +77,8 @@ func (h *hostile) step(in *sequencer.Intent) {
 }
 
 func (h *hostile) join(agent string) {
-	h.step(&sequencer.Intent{Kind: sequencer.IntentJoin, Agent: agent, Join: &sequencer.Join{ID: agent, Logic: sequencer.Logic}})
+	h.step(&sequencer.Intent{Kind: sequencer.IntentJoin, Agent: agent, Join: &sequencer.Join{ID: agent,
+		Logic: sequencer.Logic}})
 }
 
 // scopes are n scopes of about 200 bytes, all different.

@@ -138,7 +138,9 @@ func (w *twin) startUndoing(r *twinRetraction) {
 		}
 	}
 	slices.SortFunc(r.cone, func(a, b *twinTx) int { return cmp.Compare(b.decision, a.decision) })
-	w.retractions = slices.DeleteFunc(w.retractions, func(q *twinRetraction) bool { return slices.Contains(r.cone, q.root) })
+	w.retractions = slices.DeleteFunc(w.retractions, func(q *twinRetraction) bool {
+		return slices.Contains(r.cone, q.root)
+	})
 	w.retractions = slices.Insert(w.retractions, 0, r)
 	r.ground = map[sequencer.Scope]*twinGround{}
 	var ids []sequencer.TxID

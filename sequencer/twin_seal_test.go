@@ -132,7 +132,8 @@ func (w *twin) incomplete(t *twinTx, s *sequencer.Seal) *twinFinding {
 	for i, x := range s.Shards {
 		twice := slices.ContainsFunc(s.Shards[:i], func(y sequencer.ShardWrite) bool { return x.Scope == y.Scope })
 		f := x.Former
-		late := f != nil && (f.View > w.seq || f.Version > f.View) || x.Expect != nil && (x.Expect.View > w.seq || x.Expect.Version > x.Expect.View)
+		late := f != nil && (f.View > w.seq || f.Version > f.View)
+		late = late || x.Expect != nil && (x.Expect.View > w.seq || x.Expect.Version > x.Expect.View)
 		if x.Scope.Type() != "shard" || x.Scope.HasStar() || twice || late {
 			return at(x.Scope)
 		}
