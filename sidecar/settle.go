@@ -147,9 +147,9 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 	if s.mustWait(d, effects, claim) {
 		return nil
 	}
-	own, wait := s.ownSettled(d, len(effects))
-	if wait {
-		return nil
+	own, wait, err := s.ownSettled(ctx, d, effects, claim)
+	if wait || err != nil {
+		return err
 	}
 	made, err := s.settlement(ctx, d, effects, claim)
 	if err != nil {
