@@ -21,8 +21,8 @@ import (
 )
 
 // Hook is asked whether a sealed footprint may commit. It is a URL that takes a POST, or a command that reads its
-// standard input; either sees the footprint as JSON and answers {"yes": true} or {"yes": false, "reason": "…"}. Anything
-// else, and no answer in time, is no.
+// standard input; either sees the footprint as JSON and answers {"yes": true} or {"yes": false, "reason": "why"}.
+// Anything else, and no answer in time, is no.
 type Hook struct {
 	URL     string
 	Command []string      // the program and its arguments; no shell reads them

@@ -47,10 +47,15 @@ func TestHookURL(t *testing.T) {
 		answer func(w http.ResponseWriter)
 		reason string // of the veto; empty: it commits
 	}{
-		"yes":       {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"yes":true}`) }, ""},
-		"no":        {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"yes":false,"reason":"too dear"}`) }, "too dear"},
-		"status":    {func(w http.ResponseWriter) { w.WriteHeader(500) }, "status 500"},
-		"redirect":  {func(w http.ResponseWriter) { w.Header().Set("Location", elsewhere.URL); w.WriteHeader(307) }, "status 307"},
+		"yes": {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"yes":true}`) }, ""},
+		"no": {func(w http.ResponseWriter) {
+			_, _ = io.WriteString(w, `{"yes":false,"reason":"too dear"}`)
+		}, "too dear"},
+		"status": {func(w http.ResponseWriter) { w.WriteHeader(500) }, "status 500"},
+		"redirect": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(307)
+		}, "status 307"},
 		"no JSON":   {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `yes`) }, "its answer is not"},
 		"no yes":    {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{}`) }, "its answer is not"},
 		"too large": {func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, maxHookAnswer+1)) }, "more than 16384 bytes"},
@@ -91,8 +96,8 @@ func checkVerdict(t *testing.T, d client.Decision, reason string) {
 	}
 }
 
-// A command is asked on its standard input. No shell reads its arguments, it has none of the sidecar's secrets, and it is
-// killed with its children at the bound.
+// A command is asked on its standard input. No shell reads its arguments, it has none of the sidecar's secrets, and it
+// is killed with its children at the bound.
 func TestHookCommand(t *testing.T) {
 	t.Setenv("HENCE_TOKEN", "secret")
 	dir := t.TempDir()

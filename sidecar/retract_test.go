@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -58,6 +59,16 @@ func TestRetract(t *testing.T) {
 	if got.State == api.RetractPossible || got.Seq <= uint64(head) {
 		t.Errorf("retracted: %+v", got)
 	}
+	checkRestored(ctx, t, a, tx, uint64(head))
+	if again := must(b.client.Retract(ctx, tx.ID(), "", false))(t); again.State != api.RetractDone || again.Total != 2 {
+		t.Errorf("asked again: %+v", again)
+	}
+	world.expect(t, "set s", "mail m", "back s")
+}
+
+// checkRestored: once the retraction is through the shards are as they would be without the transaction.
+func checkRestored(ctx context.Context, t *testing.T, a *rig, tx *client.Tx, head uint64) {
+	t.Helper()
 	undone := func() bool {
 		seen, _ := a.view.transaction(sequencer.TxID(tx.ID()))
 		return seen.retraction.undone
@@ -69,7 +80,7 @@ func TestRetract(t *testing.T) {
 		t.Errorf("its status: %+v", d)
 	}
 	x := must(a.client.Get(ctx, "shard:/x"))(t)
-	if string(x.Content) != "old" || x.Version <= uint64(head) || x.Writer == tx.ID() {
+	if string(x.Content) != "old" || x.Version <= head || x.Writer == tx.ID() {
 		t.Errorf("restored: %+v", x)
 	}
 	for _, gone := range []string{"shard:/new", "shard:/follows"} {
@@ -84,10 +95,6 @@ func TestRetract(t *testing.T) {
 	if _, err := a.client.Put(ctx, "shard:/new", []byte("again"), client.WriteOptions{IfVersion: &fresh}); err != nil {
 		t.Errorf("created again: %v", err)
 	}
-	if again := must(b.client.Retract(ctx, tx.ID(), "", false))(t); again.State != api.RetractDone || again.Total != 2 {
-		t.Errorf("asked again: %+v", again)
-	}
-	world.expect(t, "set s", "mail m", "back s")
 }
 
 // What cannot be retracted is refused with the reason.

@@ -73,7 +73,8 @@ func (s *Sidecar) putRules(c *call) (*reply, error) {
 }
 
 func otherRules(now, was uint32) error {
-	p := problem(string(sequencer.CodeVersionMismatch), "the rules are at version %d, not at %d: read them again", now, was)
+	p := problem(string(sequencer.CodeVersionMismatch), "the rules are at version %d, not at %d: read them again",
+		now, was)
 	p.Status = http.StatusPreconditionFailed
 	return p
 }

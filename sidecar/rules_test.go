@@ -19,7 +19,8 @@ func TestRules(t *testing.T) {
 		t.Fatalf("the rules at first: %+v", was)
 	}
 	horizon, levels, observe := uint32(50), "A1,A3", true
-	got := must(a.client.SetRules(ctx, 0, client.RulesChange{HorizonSeqs: &horizon, Levels: &levels, Observe: &observe}))(t)
+	change := client.RulesChange{HorizonSeqs: &horizon, Levels: &levels, Observe: &observe}
+	got := must(a.client.SetRules(ctx, 0, change))(t)
 	want := was
 	want.Version, want.HorizonSeqs, want.Levels, want.Observe = 1, 50, "L2", true
 	if got != want {

@@ -31,8 +31,8 @@ func sidecarStub(t *testing.T, answers map[string]any) string {
 
 // The cone is a tree: each member below the one that it follows from, with what is undone and what has left.
 func TestRetractTree(t *testing.T) {
-	url := sidecarStub(t, map[string]any{"POST /v1/tx/a.1.1/retract": api.Retraction{Tx: "a.1.1", State: api.RetractPossible,
-		Total: 4, Through: 9, Cone: []api.ConeMember{
+	url := sidecarStub(t, map[string]any{"POST /v1/tx/a.1.1/retract": api.Retraction{Tx: "a.1.1",
+		State: api.RetractPossible, Total: 4, Through: 9, Cone: []api.ConeMember{
 			{Tx: "c.3.1", Agent: "c", Seq: 8, Depth: 2, Why: "overwrote", Of: "b.2.1", At: "order:/1"},
 			{Tx: "b.2.1", Agent: "b", Seq: 6, Depth: 1, Why: "read_from", Of: "a.1.1", At: "shard:/x",
 				Restored: []api.ShardRestored{{Scope: "shard:/y", Absent: true}}},
@@ -55,14 +55,16 @@ func TestRetractTree(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); code != ExitOK || err != nil || len(got.Cone) != 3 {
 		t.Errorf("as JSON: %d, %v, %s", code, err, out)
 	}
-	if code, _, errs = hence(t, "retract", "b.9.9", "--url", url); code != ExitFailed || !strings.Contains(errs, "not_found") {
+	code, _, errs = hence(t, "retract", "b.9.9", "--url", url)
+	if code != ExitFailed || !strings.Contains(errs, "not_found") {
 		t.Errorf("refused: %d, %s", code, errs)
 	}
 }
 
 // The commands about residue and rules are the sidecar's routes.
 func TestResidueAndRules(t *testing.T) {
-	one := api.Residue{Tx: "a.1.1", Index: 2, Tool: "mail", Result: "leaked", State: "open", Detail: "it has left", Tries: 1}
+	one := api.Residue{Tx: "a.1.1", Index: 2, Tool: "mail", Result: "leaked", State: "open", Detail: "it has left",
+		Tries: 1}
 	rules := api.Rules{Version: 3, Logic: 2, Levels: "L4", HorizonSeqs: 1000}
 	url := sidecarStub(t, map[string]any{
 		"GET /v1/residue":                  api.ResidueList{Items: []api.Residue{one}},

@@ -69,7 +69,8 @@ type oneResidue struct {
 func (o oneResidue) name() string { return fmt.Sprintf("effect %d of %s", o.Index, o.Tx) }
 
 func printResidue(w io.Writer, r *api.Residue) error {
-	_, err := fmt.Fprintf(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result, r.Tries, r.State)
+	_, err := fmt.Fprintf(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result, r.Tries,
+		r.State)
 	if err == nil && r.Key != "" {
 		_, err = fmt.Fprintf(w, "  key    %s\n", r.Key)
 	}
