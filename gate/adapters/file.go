@@ -34,6 +34,9 @@ func newFile(d gate.Decl) (gate.Adapter, error) {
 	if !filepath.IsAbs(d.Env.Root) {
 		return nil, fmt.Errorf("the root %q: declare an absolute directory", d.Env.Root)
 	}
+	if info, err := os.Stat(d.Env.Root); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("the root %s is no directory: create it", d.Env.Root)
+	}
 	switch spec.Op {
 	case gate.OpRead, gate.OpWrite, gate.OpAppend, gate.OpMove, gate.OpDelete, gate.OpRestore:
 	default:
