@@ -210,7 +210,7 @@ func stateRows(tx, sealed string) []row {
 		{post(inDefault+"/tx", `{"levels":"A1,A1x"}`), 400, codeBadRequest},
 		{post(inDefault+"/tx", `{"deadline_ms":-1}`), 400, codeBadRequest},
 		{post(inDefault+"/tx", `{"deadline_ms":1e12}`), 400, codeBadRequest},
-		{post(inDefault+"/tx", `{"group":"g"}`), 400, codeBadRequest},
+		{post(inDefault+"/tx", `{"group":"g"}`), 404, codeNotFound},
 		{post("/v1/tx/"+tx+"/abort", `{"reason":"`+strings.Repeat("r", 129)+`"}`), 400, codeBadRequest},
 		{post("/v1/tx/"+sealed+"/abort", ""), 409, codeAlreadyCommitted},
 		{post("/v1/tx/"+sealed+"/retry", ""), 409, codeAlreadyCommitted},

@@ -144,8 +144,8 @@ func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 		if w.Expect == nil {
 			continue
 		}
-		if rev, _ := s.view.read(w.Scope); rev.version > w.Expect.View {
-			return no(sequencer.CodeVersionMismatch, w.Scope, sequencer.Writer{Seq: rev.version, Tx: rev.writer}, "")
+		if rev, _ := s.view.read(w.Scope); rev.at > w.Expect.View {
+			return no(sequencer.CodeVersionMismatch, w.Scope, sequencer.Writer{Seq: rev.at, Tx: rev.writer}, "")
 		}
 	}
 	if levels&sequencer.A3 != 0 {
