@@ -126,6 +126,19 @@ func (s *session) afterRun(t *tx, i *issued, err error) {
 	}
 }
 
+// stillOpen answers a call with its receipt, or with how its transaction has ended meanwhile.
+func (s *session) stillOpen(t *tx, p gate.Progress) (*api.Receipt, error) {
+	s.mu.Lock()
+	err := s.usable(t)
+	s.mu.Unlock()
+	if err == nil {
+		return s.receiptNow(t, p), nil
+	}
+	over := asProblem(err)
+	over.Detail += fmt.Sprintf(" Call %d, %s, was made before that: it is undone.", p.Index, p.Tool.Name)
+	return nil, over
+}
+
 // toolFailed ends a transaction whose call nobody knows the outcome of: it can never be sealed.
 func (s *session) toolFailed(t *tx, e gate.Effect) {
 	s.mu.Lock()
@@ -144,7 +157,7 @@ func (s *session) ranTool(ctx context.Context, t *tx, i *issued, err error) (*ap
 	p, known := s.progress(t.id, i.effect.Index)
 	switch {
 	case err == nil:
-		return s.receiptNow(t, p), nil
+		return s.stillOpen(t, p)
 	case known && p.GivenUp:
 		_ = s.view.waits.until(ctx, waitTx(t.id), func() bool {
 			s.mu.Lock()

@@ -220,3 +220,47 @@ func TestAdoption(t *testing.T) {
 		t.Errorf("decided: %+v", d)
 	}
 }
+
+// A call whose transaction ends while it runs is answered with how it ended, and undone.
+func TestAbortedWhileRunning(t *testing.T) {
+	log, world := newLog(), newSink()
+	a, b := start(t, "a", log.Door(), quick(world)), start(t, "b", log.Door(), quick(world))
+	ctx := background(t)
+	older := must(b.client.Begin(ctx, client.BeginOptions{Mode: "ordered"}))(t)
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	block := make(chan struct{})
+	world.set(func() { world.block["set"] = block })
+	done := make(chan error, 1)
+	go func() {
+		_, err := tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{})
+		done <- err
+	}()
+	<-world.entered
+	wounder := make(chan error, 1)
+	go func() {
+		_, err := older.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{})
+		wounder <- err
+	}()
+	awaitKind(ctx, t, log, sequencer.OutcomeAborted)
+	world.set(func() { delete(world.block, "set") })
+	inner := must(a.session.find(sequencer.TxID(tx.ID())))(t)
+	wounded := func() bool {
+		a.session.mu.Lock()
+		defer a.session.mu.Unlock()
+		return inner.decided()
+	}
+	if err := a.view.waits.until(ctx, waitTx(tx.ID()), wounded); err != nil {
+		t.Fatal(err)
+	}
+	close(block)
+	if p := problemIn(t, <-done); p.Code != string(sequencer.CodeWounded) || !strings.Contains(p.Detail, "undone") {
+		t.Errorf("the call of the wounded one: %+v", p)
+	}
+	if err := <-wounder; err != nil {
+		t.Fatal(err)
+	}
+	world.expect(t, "set x", "back x", "set x")
+}
