@@ -3,6 +3,7 @@ package adapters
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -137,7 +138,11 @@ func (a *httpAdapter) request(ctx context.Context, c gate.Call, s *secrets) (*ht
 			return nil, nil, fmt.Errorf("body: %w", err)
 		}
 	case a.spec.Method == http.MethodPost || a.spec.Method == http.MethodPut || a.spec.Method == http.MethodPatch:
-		if body = c.Args; len(body) == 0 {
+		var compact bytes.Buffer // one spelling: sinks hold a key's repetition against its first body
+		if err := json.Compact(&compact, c.Args); err != nil && len(c.Args) > 0 {
+			return nil, nil, fmt.Errorf("body: %w", err)
+		}
+		if body = compact.Bytes(); len(body) == 0 {
 			body = []byte("{}")
 		}
 	}

@@ -63,6 +63,10 @@ func (p *parser) query(what string, q *gate.SQLQuery) *query {
 	if p.err == nil && strings.TrimSpace(q.Statement) == "" {
 		p.err = fmt.Errorf("%s: the statement is empty", what)
 	}
+	if p.err == nil && regexp.MustCompile(`(?i)^\s*(begin|start|commit|end|rollback|abort|savepoint|release)\b`).
+		MatchString(q.Statement) {
+		p.err = fmt.Errorf("%s: the adapter begins and ends the transaction itself: leave that statement out", what)
+	}
 	returns := regexp.MustCompile(`(?is)^\s*(select|with|values|table|show)\b|\breturning\b`)
 	return &query{text: q.Statement, params: p.list(what+" params", q.Params), rows: returns.MatchString(q.Statement)}
 }
@@ -203,15 +207,21 @@ func (q *query) run(ctx context.Context, tx *sql.Tx, v template.Values) ([]map[s
 	if err != nil {
 		return nil, 0, err
 	}
+	// Prepared also without parameters: the driver would else send the text as it is, which may hold several statements.
+	prepared, err := tx.PrepareContext(ctx, q.text)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = prepared.Close() }() // it ends with the connection
 	if !q.rows {
-		r, err := tx.ExecContext(ctx, q.text, params...)
+		r, err := prepared.ExecContext(ctx, params...)
 		if err != nil {
 			return nil, 0, err
 		}
 		n, err := r.RowsAffected()
 		return nil, n, err
 	}
-	rows, err := tx.QueryContext(ctx, q.text, params...)
+	rows, err := prepared.QueryContext(ctx, params...)
 	if err != nil {
 		return nil, 0, err
 	}

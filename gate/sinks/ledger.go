@@ -189,6 +189,11 @@ func (l *Ledger) post(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusBadRequest, map[string]string{"error": "send one JSON value of at most 1 MiB"})
 		return
 	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, body); err != nil {
+		panic(fmt.Sprintf("sinks: valid JSON cannot be compacted: %v", err))
+	}
+	body = compact.Bytes()
 	o := order{key: r.Header.Get(headerKey), compensates: r.Header.Get(headerCompensates), path: r.URL.Path, body: body}
 	f := l.dice.draw(o.compensates != "")
 	switch {

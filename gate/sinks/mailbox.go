@@ -96,6 +96,7 @@ func (b *Mailbox) Addr() string { return b.listen.Addr().String() }
 func (b *Mailbox) Close() error {
 	b.stop()
 	err := b.server.Close()
+	_ = b.listen.Close() // the server does not know it yet when it was only just started
 	b.serving.Wait()
 	if err != nil && !errors.Is(err, smtp.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("closing the mailbox: %w", err)
