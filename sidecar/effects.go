@@ -124,8 +124,8 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	return tool, nil
 }
 
-// capped is the policy as the gate sees it: a call that may outlast every lease, such as a compensation, gets as long as
-// one leaves. Else it would never be made, and its settlement would not end.
+// capped is the policy as the gate sees it: a call that may outlast every lease, such as a compensation, gets as long
+// as one leaves. Else it would never be made, and its settlement would not end.
 type capped struct {
 	gate.Tools
 	session *session

@@ -20,8 +20,8 @@ const maxRenewals = 64
 
 // lease is how long this sidecar's lease surely still lasts, by its own clock. The log counts it in ticks, and a tick
 // comes no sooner than its weight times 250 ms after the one before. A renewal counts once the view has shown a
-// decision that came after it, and not the lease's end: an acknowledgement alone says nothing, since the lease may have
-// ended before it in the log.
+// decision that came after it, and not the lease's end: an acknowledgement alone says nothing, since the lease may
+// have ended before it in the log.
 type lease struct {
 	now func() time.Time
 
