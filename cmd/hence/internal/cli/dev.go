@@ -27,6 +27,7 @@ type devCmd struct {
 	logging
 	output
 	tools
+	hooked
 	RandomPorts bool   `help:"Take free ports instead of 9092, 4222 and 7420."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
@@ -109,7 +110,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	side, err := sidecar.New(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)),
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, Order: c.order(),
-		Observe: c.Mode == "observe", Tools: tools, Logger: logger,
+		Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 	}, log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar: %w (--random-ports takes free ports)", err)

@@ -39,6 +39,7 @@ type sidecarCmd struct {
 	output
 	parent
 	tools
+	hooked
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface; port 0 is a free one."`
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; by default below the user's cache."`
 }
@@ -67,7 +68,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	defer log.Close()
 	side, err := sidecar.New(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
-		Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Logger: logger,
+		Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 	}, log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
