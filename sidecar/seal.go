@@ -66,7 +66,7 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 
 // footprint is the seal's intent. Nothing is added to the transaction from here on.
 func (s *session) footprint(t *tx) *sequencer.Intent {
-	seal := &sequencer.Seal{Reads: t.allReads(), Shards: slices.Clone(t.writes), Touches: slices.Clone(t.touches),
+	seal := &sequencer.Seal{Reads: t.allReads(), Shards: s.withFormer(t.writes), Touches: slices.Clone(t.touches),
 		Effects: append(t.sealed(), t.ownEffects()...), Pins: slices.Clone(t.pinned)}
 	if limit := int(s.view.settings().rules.MaxScopes); t.size()+len(t.loose) > limit {
 		seal.Reads = append(append([]sequencer.Read(nil), t.reads...), together(t.loose)...)
