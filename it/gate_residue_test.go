@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/gate/sinks"
 	"github.com/hence-dev/hence/it/harness"
@@ -142,11 +143,11 @@ func TestResidueIsTrue(t *testing.T) {
 	const agents = 4
 	n := number(t, "HENCE_IT_RESIDUE_TAGS", onReal(600, 60))
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()
-	shop.Attempts = 1
+	shop.Attempts, shop.MaxTime = 1, 300*time.Millisecond
 	sidecars := shop.Sidecars(t, d, agents)
 	part, failed := 0, 0
 	for _, p := range []float64{0.1, 0.3} {
-		for _, status := range []int{409, 503} { // the sink says no, or says nothing that tells
+		for _, status := range []int{422, 503} { // the sink says no, or says nothing that tells
 			shop.Ledger.SetFaults(sinks.Faults{Seed: uint64(status), Undo: p, RefuseStatus: status})
 			before := shop.Ledger.Injected().UndoFailed
 			share(t, agents, n/4, func(ctx context.Context, worker, job int) error {

@@ -5,10 +5,6 @@ import (
 	"testing"
 )
 
-func ways(w *World) []Way {
-	return []Way{NoTx{w}, NewCallLock(w), NewWorkflowLock(w), OCC{w}, Saga{w}, NewTCC(w), NewMutexWAL(w), Replay{w}}
-}
-
 // Each way is weak where it is known to be weak, and nowhere else: a table in which all rows look alike would count
 // nothing.
 func TestWeaknesses(t *testing.T) {
@@ -23,9 +19,9 @@ func TestWeaknesses(t *testing.T) {
 		"one lock and a log":    {leaks: true, duplicates: true, waits: true},
 		"checkpoint and replay": {leaks: true, duplicates: true, violations: true},
 	}
-	for i := range ways(NewWorld(nil)) {
+	for i := range Ways(NewWorld(nil)) {
 		world := NewWorld(load.Orders)
-		row, err := Run(t.Context(), load, world, ways(world)[i])
+		row, err := Run(t.Context(), load, world, Ways(world)[i])
 		if err != nil {
 			t.Fatal(err)
 		}

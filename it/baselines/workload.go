@@ -77,6 +77,16 @@ type Way interface {
 	Do(ctx context.Context, agent int, t Task) error
 }
 
+// Ways are the ways without Hence, in one world.
+func Ways(w *World) []Way {
+	return []Way{NoTx{w}, NewCallLock(w), NewWorkflowLock(w), OCC{w}, Saga{w}, NewTCC(w), NewMutexWAL(w), Replay{w}}
+}
+
+// finisher is a way whose effects go on after its tasks: Finish waits for them and completes the world's history.
+type finisher interface {
+	Finish(ctx context.Context) error
+}
+
 // Run lets all agents work at once and counts what is left behind.
 func Run(ctx context.Context, w *Workload, world *World, way Way) (Row, error) {
 	start := time.Now()
@@ -98,7 +108,13 @@ func Run(ctx context.Context, w *Workload, world *World, way Way) (Row, error) {
 			return Row{}, err
 		}
 	}
-	return Count(way.Name(), w.Tasks(), world, time.Since(start)), nil
+	took := time.Since(start)
+	if f, ok := way.(finisher); ok {
+		if err := f.Finish(ctx); err != nil {
+			return Row{}, fmt.Errorf("%s: %w", way.Name(), err)
+		}
+	}
+	return Count(way.Name(), w.Tasks(), world, took), nil
 }
 
 // think lets an agent think: this is the time in which others act.
