@@ -280,7 +280,7 @@ func (c *crashCase) excused(at spot, k *known) bool {
 	if k.keyed() { // only if nobody answers at all, or a stranger found one before it that nobody knows of
 		return k.tool == "away" || c.stranger && c.behindUnclean(at)
 	}
-	if k.fault == faultLose || k.undo == faultLose {
+	if k.fault == faultLose || k.undo == faultLose || k.undo == faultDropOnce {
 		return true
 	}
 	if c.stranger && (!k.answered || k.deed.done > 0 && !k.held() && !k.undone) {

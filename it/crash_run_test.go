@@ -47,7 +47,7 @@ type crashKill struct {
 	script string
 	at     crashAt
 	after  string
-	again  *crashAt // successors only
+	again  *crashAt // not for an adopter, which is in this process
 }
 
 // crashLab is what all runs share.
@@ -231,6 +231,7 @@ func (r *crashRun) settle(ctx context.Context, dir string) {
 		end = other.Stop
 	case afterStranger:
 		dir = r.tb.TempDir()
+		r.dieAgain(ctx, dir)
 	case afterSuccessor:
 		r.dieAgain(ctx, dir)
 	}
@@ -254,7 +255,7 @@ func (r *crashRun) settle(ctx context.Context, dir string) {
 	}
 }
 
-// dieAgain lets the successor die, too, at its own point.
+// dieAgain lets whoever settles die, too, at its own point; another one goes on with its journal.
 func (r *crashRun) dieAgain(ctx context.Context, dir string) {
 	if r.kill.again == nil {
 		return
@@ -328,8 +329,7 @@ func (l *crashLab) count(tb testing.TB, id int, script string) (before, all map[
 	}
 	c := gather(tb, l.deployment.Servers, r.workspace, r.decisions.all(), l.sink.of(r.agent))
 	if wrong := c.violations(); len(wrong) > 0 {
-		tb.Errorf("the script %s without a kill: %s\ntold: %q\n%s", script, strings.Join(wrong, "\n"), agent.last,
-			p.Words())
+		tb.Errorf("the script %s without a kill: %s\ntold: %q", script, strings.Join(wrong, "\n"), agent.last)
 	}
 	tb.Logf("the script %s: %s", script, c.figures())
 	return before, readHits(tb, r.hits)

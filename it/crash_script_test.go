@@ -48,7 +48,7 @@ func crashScripts() map[string][]crashTx {
 	return map[string][]crashTx{
 		"plain": {
 			{end: "commit", calls: calls("reserve", "seat", "charge", "note")},
-			{end: "abort", calls: calls("reserve", "seat", "charge", "note")},
+			{end: "abort", calls: calls("reserve", "seat", "charge", "reserve", "seat", "note")},
 			{end: "stale", calls: calls("reserve", "note")},
 			{end: "commit", calls: calls("charge", "note"), leave: true},
 			{end: "commit", calls: calls("note", "charge")},
@@ -60,6 +60,7 @@ func crashScripts() map[string][]crashTx {
 			{end: "commit", calls: calls("reserve "+faultDropOnce, "gone")},
 			{end: "abort", calls: calls("seat undo "+faultLose, "reserve undo "+faultRefuse)},
 			{end: "abort", calls: calls("away", "reserve undo "+faultLoseOnce)},
+			{end: "abort", calls: calls("reserve", "seat", "seat undo "+faultDropOnce)},
 		},
 		"large": {{end: "commit", calls: large.calls}, large},
 	}

@@ -204,7 +204,7 @@ func (s *crashSink) take(r *http.Request, at spot, fault string) int {
 	first := *count == 1
 	switch {
 	case fault == faultRefuse:
-		return http.StatusConflict
+		return http.StatusUnprocessableEntity
 	case fault == faultDropOnce && first:
 		return 0
 	case key != "" && s.barred[key]:

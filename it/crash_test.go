@@ -127,20 +127,20 @@ func spread(list []crashKill) []crashKill {
 	return out
 }
 
-// afterwards says who settles after the ith kill, and where a successor dies in turn.
+// afterwards says who settles after the ith kill, and where that one dies in turn.
 func afterwards(i int, k crashKill) crashKill {
 	again := []failpoint.Point{failpoint.JournalAfterWrite, failpoint.SettleBefore, failpoint.ReleaseBeforeCall,
 		failpoint.UndoAfterCall, failpoint.SettleAfter, failpoint.AppendAfter, failpoint.UndoBeforeCall,
 		failpoint.ReleaseAfterCall, failpoint.ResidueAfter, failpoint.EventBefore, failpoint.GiveUpBefore}
-	switch {
+	switch k.after = afterSuccessor; {
 	case i%11 == 7:
 		k.after = afterAdopted
+		return k
 	case i%5 == 3:
 		k.after = afterStranger
-	default:
-		if k.after = afterSuccessor; i%4 == 1 {
-			k.again = &crashAt{again[i/4%len(again)], 1 + i/4/len(again)%3}
-		}
+	}
+	if i%4 == 1 {
+		k.again = &crashAt{again[i/4%len(again)], 1 + i/4/len(again)%3}
 	}
 	return k
 }
