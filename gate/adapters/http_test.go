@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +39,13 @@ func record(t *testing.T, answer http.HandlerFunc) *recorder {
 	return r
 }
 
+// seen are the requests so far and their bodies.
+func (r *recorder) seen() ([]*http.Request, []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.reqs), slices.Clone(r.body)
+}
+
 func (r *recorder) env(secret string) gate.Env {
 	return gate.Env{Hosts: []string{r.Listener.Addr().String()},
 		Secret: func(string) (string, error) { return secret, nil }}
@@ -53,12 +61,13 @@ func TestHTTPRequest(t *testing.T) {
 	if got := must(t, a, c); string(got.Result) != `{"ok":true}` {
 		t.Errorf("result %s", got.Result)
 	}
-	req := r.reqs[0]
+	reqs, bodies := r.seen()
+	req := reqs[0]
 	if req.URL.EscapedPath() != "/o/a%2Fb%3Fc%23d" || req.URL.Query().Get("q") != "x&y=z" {
 		t.Errorf("the URL is %s", req.URL)
 	}
-	if r.body[0] != `{"amount":12.50,"key":"key-1","note":"for a/b?c#d"}` {
-		t.Errorf("the body is %s", r.body[0])
+	if bodies[0] != `{"amount":12.50,"key":"key-1","note":"for a/b?c#d"}` {
+		t.Errorf("the body is %s", bodies[0])
 	}
 	for name, want := range map[string]string{"Idempotency-Key": "key-1", "Hence-Compensates": "key-0",
 		"Authorization": "Bearer tok-9", "Content-Type": "application/json"} {
@@ -69,7 +78,7 @@ func TestHTTPRequest(t *testing.T) {
 }
 
 func TestHTTPStatuses(t *testing.T) {
-	var status int
+	var status int // set before each call, whose connection orders it before the handler
 	r := record(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 	spec := gate.HTTPSpec{Method: "POST", URL: r.URL}
 	plain := build(t, gate.KindHTTP, r.env(""), spec)
@@ -131,8 +140,8 @@ func TestHTTPStaysOnDeclaredHosts(t *testing.T) {
 	if _, err := elsewhere.Call(t.Context(), call("k", `{}`)); !errors.Is(err, gate.ErrNotSent) {
 		t.Errorf("a host that is not declared: %v", err)
 	}
-	if len(other.reqs) != 0 {
-		t.Errorf("%d requests reached a host that is not declared", len(other.reqs))
+	if reqs, _ := other.seen(); len(reqs) != 0 {
+		t.Errorf("%d requests reached a host that is not declared", len(reqs))
 	}
 }
 
@@ -161,8 +170,8 @@ func TestHTTPMakesNoRetries(t *testing.T) {
 			t.Errorf("a connection that ends: %v", err)
 		}
 	}
-	if len(r.reqs) != 3 {
-		t.Errorf("3 calls made %d requests", len(r.reqs))
+	if reqs, _ := r.seen(); len(reqs) != 3 {
+		t.Errorf("3 calls made %d requests", len(reqs))
 	}
 }
 
@@ -179,7 +188,8 @@ func TestSecretsStayInside(t *testing.T) {
 	web := build(t, gate.KindHTTP, env, gate.HTTPSpec{Method: "POST", URL: r.URL, Headers: headers,
 		LookUp: &gate.HTTPLookUp{URL: r.URL}})
 	program := build(t, gate.KindExec, env, gate.ExecSpec{
-		Argv: []string{"sh", "-c", `printf %s "$TOK"; printf %s "$TOK" >&2; exit "$CODE"`}, Env: map[string]string{"TOK": "{$secret.api}", "CODE": "{code}"}, Refused: []int{3}})
+		Argv: []string{"sh", "-c", `printf %s "$TOK"; printf %s "$TOK" >&2; exit "$CODE"`}, Refused: []int{3},
+		Env: map[string]string{"TOK": "{$secret.api}", "CODE": "{code}"}})
 	broken := r.env(secret + "\n")
 	var said []string
 	say := func(a gate.Answer, err error) { said = append(said, fmt.Sprint(string(toJSON(a)), " ", err)) }

@@ -51,8 +51,8 @@ func startPostgres(t *testing.T) string {
 	})
 	attr := unprivileged(t, dir)
 	data := filepath.Join(dir, "data")
-	initial := exec.CommandContext(t.Context(), initdb, "-D", data, "-U", "shop", "-A", "trust", "--no-sync", "-E", "UTF8",
-		"--locale=C")
+	initial := exec.CommandContext(t.Context(), initdb, "-D", data, "-U", "shop", "-A", "trust", "--no-sync", "-E",
+		"UTF8", "--locale=C")
 	initial.SysProcAttr, initial.Dir = attr, dir
 	if out, err := initial.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)

@@ -60,7 +60,8 @@ func makeTable(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS hence_effects (
-		key text PRIMARY KEY, request text NOT NULL, result text, compensated boolean NOT NULL DEFAULT false, at timestamptz NOT NULL DEFAULT now())`); err != nil {
+		key text PRIMARY KEY, request text NOT NULL, result text, compensated boolean NOT NULL DEFAULT false,
+		at timestamptz NOT NULL DEFAULT now())`); err != nil {
 		return err
 	}
 	return tx.Commit()
