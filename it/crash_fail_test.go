@@ -10,7 +10,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// TestCrashJudge gives the judge of the crash windows one case of each thing that it must find, and cases that are right.
+// TestCrashJudge gives the judge of the crash windows one case of each thing that it must find, and some that are
+// right.
 func TestCrashJudge(t *testing.T) {
 	started := gate.Progress{Started: true}
 	for name, c := range map[string]struct {

@@ -132,10 +132,12 @@ func (l *crashLog) all() []*sequencer.Outcome {
 func (r *crashRun) follow(ctx context.Context) {
 	rules := sequencer.DefaultRules()
 	rules.Version, rules.Logic, rules.LeaseTicks = 1, sequencer.Logic, crashLease
-	if _, err := r.log.Append(ctx, r.workspace, &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}); err != nil {
+	in := &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}
+	if _, err := r.log.Append(ctx, r.workspace, in); err != nil {
 		r.tb.Fatal(err)
 	}
-	r.decisions = &crashLog{open: map[sequencer.TxID]bool{}, ended: map[sequencer.TxID]bool{}, moved: make(chan struct{})}
+	r.decisions = &crashLog{open: map[sequencer.TxID]bool{}, ended: map[sequencer.TxID]bool{},
+		moved: make(chan struct{})}
 	following, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
