@@ -1,5 +1,3 @@
-//go:build hence_postgres
-
 package adapters
 
 import (
