@@ -6,7 +6,7 @@ PAIRS ?= 20000
 KILLS ?= 5
 SCHEDULES ?= 1000000
 FUZZTIME ?= 60s
-RACE ?= ./sequencer/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
+RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
 .PHONY: help build test race bench lint correctness acceptance it-real explore-3x2 explore-all explore-gate explore-retract sim fuzz ci demo
 
