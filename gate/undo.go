@@ -67,8 +67,8 @@ func (g *Engine) behind(s *Settlement, p, stuck *Progress) {
 	if p.Ran() {
 		result = sequencer.ResultLeaked
 	}
-	g.residue(s, p, result, p.UndoTries, fmt.Sprintf("it was not undone, because nobody knows that effect %d, which came "+
-		"after it on the same scope, was: settle that one first, then retry or accept this one", stuck.Index))
+	g.residue(s, p, result, p.UndoTries, fmt.Sprintf("it was not undone, because nobody knows that effect %d, "+
+		"which came after it on the same scope, was: settle that one first, then retry or accept this one", stuck.Index))
 }
 
 // mayHaveRun says that the effect was of a kind that could run before it was to be undone.
@@ -148,8 +148,8 @@ func (g *Engine) undoUnknown(ctx context.Context, s *Settlement, p *Progress, cl
 	return nil
 }
 
-// undoAbsent settles a call that was looked up and had not arrived. A keyed sink is told to refuse it, should it be later
-// than its tool's maximum time says.
+// undoAbsent settles a call that was looked up and had not arrived. A keyed sink is told to refuse it, should it be
+// later than its tool's maximum time says.
 func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
 	if err := g.forbid(ctx, p, claim); err != nil {
 		return err

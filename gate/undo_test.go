@@ -39,13 +39,15 @@ func TestUndoStops(t *testing.T) {
 	}
 }
 
-// TestUndoForbidsAbsent holds that a call which was looked up and had not arrived is forbidden to its sink all the same:
-// one that is later than its maximum time then does nothing.
+// TestUndoForbidsAbsent holds that a call which was looked up and had not arrived is forbidden to its sink all the
+// same: one that is later than its maximum time then does nothing.
 func TestUndoForbidsAbsent(t *testing.T) {
 	w := newWorld()
 	w.lookups = true
 	p := w.add(sequencer.ClassReversible, true, true, true)
-	w.faults = []fault{faultVanish, faultVanish, faultVanish, faultVanish, faultVanish, faultVanish, faultVanish, faultVanish}
+	for range eagerTries {
+		w.faults = append(w.faults, faultVanish)
+	}
 	a, err := w.engine().Run(context.Background(), p.Effect)
 	must(t, err)
 	if !a.Absent && !a.Refused {

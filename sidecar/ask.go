@@ -59,7 +59,8 @@ func (q *questions) answer(id string) *sequencer.Outcome {
 	return nil
 }
 
-// ask appends an intent, again and again until the view shows its decision, or that done holds: then there may be none.
+// ask appends an intent, again and again until the view shows its decision, or that done holds: then there may be
+// none.
 func (s *session) ask(ctx context.Context, in *sequencer.Intent, done func() bool) (*sequencer.Outcome, error) {
 	id := in.ID()
 	s.questions.expect(id)

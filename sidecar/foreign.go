@@ -11,9 +11,9 @@ import (
 // defaultServer is the tool server of tools and pins that name none.
 const defaultServer = "tools"
 
-// announceRead puts a read that the agent is about to make by itself into the footprint, as of now: what moves between
-// this answer and the agent's read makes it stale, whether or not the agent saw it. In locked mode the scope is granted
-// in the view first.
+// announceRead puts a read that the agent is about to make by itself into the footprint, as of now: what moves
+// between this answer and the agent's read makes it stale, whether or not the agent saw it. In locked mode the
+// scope is granted in the view first.
 func (s *session) announceRead(ctx context.Context, t *tx, scope sequencer.Scope) (*api.Announced, error) {
 	if err := t.enter(ctx); err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 // retracts is the logic of the fold from which on it takes committed transactions back.
 const retracts = 2
 
-// withFormer is a transaction's writes for its seal. Those of shards that were last written so long ago that the fold may
-// have forgotten their content say it, so that a retraction can put it back; s.mu is held.
+// withFormer is a transaction's writes for its seal. Those of shards that were last written so long ago that the fold
+// may have forgotten their content say it, so that a retraction can put it back; s.mu is held.
 func (s *session) withFormer(writes []sequencer.ShardWrite) []sequencer.ShardWrite {
 	out := slices.Clone(writes)
 	now := s.view.settings()
@@ -28,7 +28,8 @@ func (s *session) withFormer(writes []sequencer.ShardWrite) []sequencer.ShardWri
 			inline -= len(rev.content)
 			continue
 		}
-		out[i].Former = &sequencer.Former{Version: rev.version, View: at, Type: rev.media, Content: rev.content, Ref: rev.ref}
+		out[i].Former = &sequencer.Former{Version: rev.version, View: at, Type: rev.media, Content: rev.content,
+			Ref: rev.ref}
 	}
 	return out
 }

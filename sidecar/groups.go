@@ -8,7 +8,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
-// speculate opens the branches of a group: transactions of which one will be chosen. When one cannot be opened none is.
+// speculate opens the branches of a group: transactions of which one will be chosen. When one cannot be opened none
+// is.
 func (s *session) speculate(ctx context.Context, group string, begin sequencer.Begin, branches int) ([]*tx, error) {
 	begin.Group = group
 	var out []*tx

@@ -56,10 +56,11 @@ func TestHookURL(t *testing.T) {
 			w.Header().Set("Location", elsewhere.URL)
 			w.WriteHeader(307)
 		}, "status 307"},
-		"no JSON":   {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `yes`) }, "its answer is not"},
-		"no yes":    {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{}`) }, "its answer is not"},
-		"too large": {func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, maxHookAnswer+1)) }, "more than 16384 bytes"},
-		"silent":    {func(http.ResponseWriter) { <-release }, "no answer within"},
+		"no JSON": {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `yes`) }, "its answer is not"},
+		"no yes":  {func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{}`) }, "its answer is not"},
+		"too large": {func(w http.ResponseWriter) { _, _ = w.Write(make([]byte, maxHookAnswer+1)) },
+			"more than 16384 bytes"},
+		"silent": {func(http.ResponseWriter) { <-release }, "no answer within"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

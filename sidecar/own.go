@@ -104,8 +104,8 @@ func (s *session) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) 
 	return nil
 }
 
-// ownSettled is what the agent's own acts add to the settlement of an aborted transaction. wait: the agent has not said
-// yet, and may still; after the bound nobody knows.
+// ownSettled is what the agent's own acts add to the settlement of an aborted transaction. wait: the agent has not
+// said yet, and may still; after the bound nobody knows.
 func (s *session) ownSettled(ctx context.Context, d *debt, effects []gate.Progress,
 	claim gate.Claim) (made gate.Settlement, wait bool, err error) {
 	own, told := s.delivery.ownOf(d.tx)

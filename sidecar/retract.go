@@ -35,8 +35,8 @@ func (r retracting) next(o *sequencer.Outcome) retracting {
 	return r
 }
 
-// revisionOf is the revision that a decision makes of a shard. A retraction restores what stands: its writer is the one
-// who counts as it now, and the shard may not be there any more.
+// revisionOf is the revision that a decision makes of a shard. A retraction restores what stands: its writer is the
+// one who counts as it now, and the shard may not be there any more.
 func revisionOf(o *sequencer.Outcome, w *sequencer.ShardWrite) revision {
 	r := revision{version: o.Seq, at: o.Seq, writer: o.Tx, media: w.Type, content: w.Content, ref: w.Ref}
 	if o.Retraction == "" {

@@ -76,7 +76,8 @@ func checkRestored(ctx context.Context, t *testing.T, a *rig, tx *client.Tx, hea
 	if err := a.view.waits.until(ctx, waitTx(tx.ID()), undone); err != nil {
 		t.Fatal(err)
 	}
-	if d := must(tx.Status(ctx, 0))(t); d.Retraction != tx.ID() || !d.Undone || !d.Final || d.State != api.StateCommitted {
+	d := must(tx.Status(ctx, 0))(t)
+	if d.Retraction != tx.ID() || !d.Undone || !d.Final || d.State != api.StateCommitted {
 		t.Errorf("its status: %+v", d)
 	}
 	x := must(a.client.Get(ctx, "shard:/x"))(t)

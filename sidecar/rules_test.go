@@ -73,7 +73,8 @@ func TestRulesRace(t *testing.T) {
 	}
 }
 
-// A tool that was changed or withdrawn between plan and commit refuses the commit; the call that was held never leaves.
+// A tool that was changed or withdrawn between plan and commit refuses the commit; the call that was held never
+// leaves.
 func TestPinnedTools(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), withTools(world))

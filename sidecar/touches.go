@@ -70,8 +70,8 @@ func (s *session) prepareWithin(ctx, short context.Context, t *tx) error {
 	return nil
 }
 
-// touchWithin sends a touch unless everything is held or it is on its way, and waits until the log has answered it; for
-// the grant of one that waits there only as long as short lasts.
+// touchWithin sends a touch unless everything is held or it is on its way, and waits until the log has answered it;
+// for the grant of one that waits there only as long as short lasts.
 func (s *session) touchWithin(ctx, short context.Context, t *tx, a asking) error {
 	s.mu.Lock()
 	in, fresh := t.asking, t.asking == nil

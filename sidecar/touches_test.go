@@ -241,7 +241,8 @@ func TestAgentSettlesAfterRestart(t *testing.T) {
 	}
 }
 
-// A read of something that Hence does not keep is announced first, as of the view's seq, and goes stale like any other.
+// A read of something that Hence does not keep is announced first, as of the view's seq, and goes stale like any
+// other.
 func TestForeignRead(t *testing.T) {
 	log := newLog()
 	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())

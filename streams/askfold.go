@@ -116,7 +116,8 @@ func rulesOf(replica *sequencer.Replica, q question) ([]byte, error) {
 }
 
 // Rules are the workspace's rules as of a seq. It fails with ErrNoAnswer when nobody owns the workspace.
-func (c *Client) Rules(ctx context.Context, workspace string) (rules sequencer.Rules, through sequencer.Seq, err error) {
+func (c *Client) Rules(ctx context.Context, workspace string) (rules sequencer.Rules, through sequencer.Seq,
+	err error) {
 	b, err := c.ask(ctx, askRules, workspace, "", 1)
 	if err != nil {
 		return rules, 0, fmt.Errorf("rules of %s: %w", workspace, err)

@@ -14,9 +14,9 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// Hence lets each agent work through a sidecar of its own: orders are shards, and a confirmation is a tool call that
-// waits for the commit. The world's history is drawn from what the agents were told and what the sink has: versions are
-// seqs of the log, so commit order is the order of the history.
+// Hence lets each agent work through a sidecar of its own: orders are shards, and a confirmation is a tool call
+// that waits for the commit. The world's history is drawn from what the agents were told and what the sink has:
+// versions are seqs of the log, so commit order is the order of the history.
 type Hence struct {
 	World  *World
 	Agents []*client.Client

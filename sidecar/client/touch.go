@@ -57,7 +57,8 @@ func (t *Tx) Settle(ctx context.Context, effects []SettledEffect, noneElse bool)
 	return d, err
 }
 
-// SealPinned seals a transaction whose plan relies on tools as they were: one that was changed or withdrawn refuses it.
+// SealPinned seals a transaction whose plan relies on tools as they were: one that was changed or withdrawn refuses
+// it.
 func (t *Tx) SealPinned(ctx context.Context, pins []Pin) (Decision, error) {
 	return t.sealWith(ctx, api.Seal{Pins: pins})
 }

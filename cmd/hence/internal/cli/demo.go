@@ -57,7 +57,8 @@ does not hold.`
 func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 	cfg := demo.Config{
 		Data: c.Data, Split: c.Split, Agents: c.Agents, Tasks: c.Tasks, Think: c.Think, Seed: c.Seed,
-		Observe: c.Mode == "observe", Order: c.Order, Faults: c.Faults, Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
+		Observe: c.Mode == "observe", Order: c.Order, Faults: c.Faults,
+		Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
 		Partitions: c.Partitions, Processes: c.Processes, Announce: s.Err, Progress: s.Err,
 		Terminal: isTerminal(s.Err), Logger: c.logger(s.Err),
 	}

@@ -16,7 +16,7 @@ const maxPolicy = 1 << 20
 
 // tools is the policy of a sidecar that calls tools.
 type tools struct {
-	Policy string `type:"path" placeholder:"FILE" help:"Policy file: what the agent's tools are; without it none is called."`
+	Policy string `type:"path" placeholder:"FILE" help:"Policy file: what the agent's tools are; none: none is called."`
 }
 
 // load reads the policy; nil: the command was given none.

@@ -15,12 +15,13 @@ func TestCheckEffects(t *testing.T) {
 		left                         []Uncleaned
 		leaks, twice, absent, undone int
 	}{
-		"clean":      {arrived: clean},
-		"leak":       {arrived: append(clean[:5:5], Arrival{toolMail, "b", 2, ""}), leaks: 1},
-		"same key":   {arrived: append(clean[:5:5], Arrival{toolCharge, "a", 1, "charge/1"}), twice: 1},
-		"no key":     {arrived: append(clean[:5:5], Arrival{toolMail, "a", 2, ""}), twice: 1},
-		"absent":     {arrived: append(clean[:1:1], clean[3:]...), absent: 2},
-		"named":      {arrived: append(clean[:2:2], clean[3:]...), left: []Uncleaned{{Tx: "a", Index: 2, Class: "irreversible"}}},
+		"clean":    {arrived: clean},
+		"leak":     {arrived: append(clean[:5:5], Arrival{toolMail, "b", 2, ""}), leaks: 1},
+		"same key": {arrived: append(clean[:5:5], Arrival{toolCharge, "a", 1, "charge/1"}), twice: 1},
+		"no key":   {arrived: append(clean[:5:5], Arrival{toolMail, "a", 2, ""}), twice: 1},
+		"absent":   {arrived: append(clean[:1:1], clean[3:]...), absent: 2},
+		"named": {arrived: append(clean[:2:2], clean[3:]...),
+			left: []Uncleaned{{Tx: "a", Index: 2, Class: "irreversible"}}},
 		"not undone": {arrived: clean[:4], undone: 1},
 	} {
 		f := checkEffects(attempts, log, c.arrived, c.left)
