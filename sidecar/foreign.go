@@ -64,8 +64,8 @@ func (s *session) beforeSeal(t *tx, in *api.Seal) error {
 		return nil // sealing again gives the same answer
 	}
 	if in.TouchesKnown != nil && !*in.TouchesKnown && len(t.own) > 0 {
-		return problem(codeCallsUnknown, "what was done under a touch of %s is not known: find out and seal again, or abort "+
-			"and say in its settlement that it is unresolved", t.id)
+		return problem(codeCallsUnknown, "what was done under a touch of %s is not known: find out and seal again, or "+
+			"abort and say in its settlement that it is unresolved", t.id)
 	}
 	if n := t.size() + len(in.Pins); n > s.footprintLimit() {
 		return problem(codeLimit, "the transaction would name %d scopes and pins; at most %d go into one", n,
