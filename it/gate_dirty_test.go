@@ -171,7 +171,8 @@ func TestPendingCompensation(t *testing.T) {
 	t.Logf("%d compensations were pending while another agent asked for their row: none was overtaken", 9*rounds)
 }
 
-func pending(t *testing.T, e *errands, g *gateway, s []*harness.Sidecar, shop *harness.Shop, row, first, second string) {
+func pending(t *testing.T, e *errands, g *gateway, s []*harness.Sidecar, shop *harness.Shop,
+	row, first, second string) {
 	t.Helper()
 	ctx := t.Context()
 	about := task{Task: row}

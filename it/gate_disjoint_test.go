@@ -23,7 +23,7 @@ func TestDisjoint(t *testing.T) {
 	for _, agents := range numbers(t, "HENCE_IT_DISJOINT_AGENTS", everybody...) {
 		t.Run(fmt.Sprintf("%d_agents", agents), func(t *testing.T) {
 			d, shop, e := harness.Deploy(t, servers), harness.OpenShop(t), newErrands()
-			sidecars := shop.Sidecars(t, d, agents)
+			sidecars := shop.SidecarsApart(t, d, agents)
 			var group sync.WaitGroup
 			for i, s := range sidecars {
 				group.Go(func() {

@@ -162,7 +162,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// TestIsolationSeesCycles lets the same agents work under observation, where nothing is refused: then there are cycles.
+// TestIsolationSeesCycles lets the same agents work under observation, where nothing is refused: then there are
+// cycles.
 func TestIsolationSeesCycles(t *testing.T) {
 	if n := isolated(t, harness.Start(t), 8, "shards", client.BeginOptions{Observe: true}); n == 0 {
 		t.Error("no conflict cycle is found although nothing was refused")

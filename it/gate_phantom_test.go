@@ -13,8 +13,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// TestPhantomTool changes or withdraws tools between the plan and the commit: every commit is refused and nothing of it
-// is called.
+// TestPhantomTool changes or withdraws tools between the plan and the commit: every commit is refused and nothing of
+// it is called.
 func TestPhantomTool(t *testing.T) {
 	n := number(t, "HENCE_IT_PHANTOMS", onReal(1000, 100))
 	d, shop := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t)

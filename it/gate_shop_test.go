@@ -129,7 +129,7 @@ func (e *errands) effects(tb testing.TB, d *harness.Deployment, s *harness.Sidec
 		all.Attempts = append(all.Attempts, check.Attempt{Tx: tx, State: check.State(end.State), Seq: end.Seq})
 	}
 	all.Decisions = checked(decisionsOf(tb, d.Servers, d.Workspace, all.Attempts))
-	list, err := s.Client.Residue(tb.Context(), client.ResidueQuery{})
+	list, err := s.Client.Residue(tb.Context(), client.ResidueQuery{Limit: 1000})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -57,8 +57,8 @@ type written struct {
 	restore bool
 }
 
-// staleCommits counts committed attempts with a read that somebody else had overtaken before the commit, or that showed
-// what an attempt had written that did not commit.
+// staleCommits counts committed attempts with a read that somebody else had overtaken before the commit, or that
+// showed what an attempt had written that did not commit.
 func staleCommits(history []Op, ended map[string]OpKind) int {
 	versions := map[string]map[int]written{}
 	reads := map[string][]Op{}

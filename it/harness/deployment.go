@@ -206,14 +206,22 @@ func (d *Deployment) Sidecars(tb testing.TB, n int) []*Sidecar {
 // SidecarsWith is Sidecars with a configuration of the test's own.
 func (d *Deployment) SidecarsWith(tb testing.TB, n int, cfg sidecar.Config) []*Sidecar {
 	tb.Helper()
+	var cfgs []sidecar.Config
+	for i := range n {
+		cfg.Agent = fmt.Sprintf("agent-%d", i+1)
+		cfgs = append(cfgs, cfg)
+	}
+	return d.SidecarsOf(tb, cfgs)
+}
+
+// SidecarsOf starts a sidecar for each configuration, at once.
+func (d *Deployment) SidecarsOf(tb testing.TB, cfgs []sidecar.Config) []*Sidecar {
+	tb.Helper()
+	n := len(cfgs)
 	all, errs := make([]*Sidecar, n), make([]error, n)
 	var starting sync.WaitGroup
-	for i := range n {
-		starting.Go(func() {
-			one := cfg
-			one.Agent = fmt.Sprintf("agent-%d", i+1)
-			all[i], errs[i] = d.startSidecar(tb, one)
-		})
+	for i, cfg := range cfgs {
+		starting.Go(func() { all[i], errs[i] = d.startSidecar(tb, cfg) })
 	}
 	starting.Wait()
 	for i, err := range errs {

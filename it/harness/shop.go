@@ -99,6 +99,21 @@ func (s *Shop) Sidecars(tb testing.TB, d *Deployment, n int) []*Sidecar {
 	return d.SidecarsWith(tb, n, sidecar.Config{Tools: s.Tools(tb)})
 }
 
+// SidecarsApart is Sidecars with a folder for the files of each agent: a root takes one call at a time.
+func (s *Shop) SidecarsApart(tb testing.TB, d *Deployment, n int) []*Sidecar {
+	tb.Helper()
+	var cfgs []sidecar.Config
+	for i := range n {
+		own := *s
+		own.Root = filepath.Join(s.Root, fmt.Sprint("agent-", i+1))
+		if err := os.MkdirAll(own.Root, 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		cfgs = append(cfgs, sidecar.Config{Agent: fmt.Sprint("agent-", i+1), Tools: own.Tools(tb)})
+	}
+	return d.SidecarsOf(tb, cfgs)
+}
+
 // Said is what a call told its sink of itself.
 type Said struct {
 	Tx    string `json:"tx"`
