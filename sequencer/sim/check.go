@@ -63,7 +63,7 @@ func (t *truth) checkGround(info *txInfo, a *attempt, o *sequencer.Outcome) {
 		if d == nil || d == info || d.final != 0 && d.decision <= t.floor {
 			continue
 		}
-		if d.decision == 0 || d.decision > o.Seq || !d.committed {
+		if d.decision == 0 || d.decision > o.Seq || !d.committed || d.cone != 0 {
 			t.r.fail("%s commits at %d and rests on %s, which has not committed before", info.id, o.Seq, id)
 			return
 		}
@@ -122,7 +122,7 @@ func (t *truth) leave(info *txInfo, a *attempt, o *sequencer.Outcome) {
 			continue
 		}
 		for _, leaf := range e.leaves {
-			t.state[leaf] = e.token
+			t.lay(leaf, laid{tx: info.id, value: e.token})
 			if v := t.r.world.value[leaf]; v != t.lastEager(a, leaf) && !t.blind {
 				t.r.fail("%s commits; %s holds %s", info.id, leaves()[leaf], t.r.world.name(v))
 				return
@@ -132,7 +132,7 @@ func (t *truth) leave(info *txInfo, a *attempt, o *sequencer.Outcome) {
 	for _, e := range a.effects {
 		if e.gated() { // it leaves after all eager ones
 			for _, leaf := range e.leaves {
-				t.state[leaf] = e.token
+				t.lay(leaf, laid{tx: info.id, value: e.token})
 			}
 		}
 	}
@@ -143,8 +143,8 @@ func (t *truth) leave(info *txInfo, a *attempt, o *sequencer.Outcome) {
 			return
 		}
 		leaf := leavesOf(w.Scope)[0]
-		t.state[leaf] = token(v)
-		t.shards[leaf] = append(t.shards[leaf], shard{o.Seq, info.id, token(v)})
+		t.lay(leaf, laid{tx: info.id, value: token(v)})
+		t.shards[leaf] = append(t.shards[leaf], shard{seq: o.Seq, tx: info.id, value: token(v)})
 	}
 }
 
@@ -176,7 +176,7 @@ func (t *truth) checkSettled(info *txInfo, s *sequencer.Settle, o *sequencer.Out
 		case slices.ContainsFunc(s.Effects, func(e sequencer.Settled) bool {
 			return e.Result != sequencer.ResultClean && covers(e.Scopes, leaves()[leaf])
 		}):
-			t.state[leaf] = v
+			t.unclean(leaf, info.id, v)
 		case v != t.state[leaf] && !t.blind:
 			t.r.fail("%s is settled cleanly and %s holds %s; the commits leave %s", info.id, leaves()[leaf],
 				t.r.world.name(v), t.r.world.name(t.state[leaf]))
@@ -198,7 +198,7 @@ func (t *truth) checkResults(info *txInfo, s *sequencer.Settle) {
 		d := t.r.world.deed(a.effects[e.Index].token)
 		there := d.ran && !d.undone
 		switch {
-		case e.Result == sequencer.ResultClean && there != info.committed,
+		case e.Result == sequencer.ResultClean && there != (info.committed && info.undone == 0),
 			e.Result == sequencer.ResultPartial && there, e.Result == sequencer.ResultLeaked && !there:
 			t.r.fail("effect %d of %s is settled as %s; it ran: %v, it was undone: %v", e.Index, info.id, e.Result, d.ran,
 				d.undone)
@@ -241,7 +241,8 @@ func (t *truth) checkReplay() {
 // pending names a transaction that the fold still has to decide or to settle; empty: none.
 func (t *truth) pending() sequencer.TxID {
 	for _, tx := range t.fold.State().Txs {
-		if tx.Phase != sequencer.PhaseFinalCommitted && tx.Phase != sequencer.PhaseFinalAborted {
+		if tx.Phase != sequencer.PhaseFinalCommitted && tx.Phase != sequencer.PhaseFinalAborted &&
+			tx.Phase != sequencer.PhaseRetracted {
 			return tx.ID
 		}
 	}

@@ -46,7 +46,7 @@ func (t *truth) checkCycles() {
 func (t *truth) commits() []*txInfo {
 	var out []*txInfo
 	for _, info := range t.list {
-		if info.committed {
+		if info.committed && info.cone == 0 {
 			out = append(out, info)
 		}
 	}

@@ -59,6 +59,9 @@ func (t *truth) checkFresh() {
 		if a.Kind == sequencer.Claimed || !t.ledger.has(a) {
 			continue
 		}
+		if a.tx.cone != 0 {
+			continue // it holds what it wrote beside others of the cone, and those who are aborted for it
+		}
 		for _, b := range t.ledger.held {
 			if !a.meets(b) || b.Kind == sequencer.Claimed && (b.tx.epoch == 0 || b.tx.epoch >= a.tx.epoch) {
 				continue
@@ -69,7 +72,7 @@ func (t *truth) checkFresh() {
 		}
 	}
 	for _, h := range t.ledger.held {
-		if h.tx.final != 0 {
+		if h.tx.over() {
 			t.r.fail("%s is final at %d and still holds %s (%s)", h.tx.id, h.tx.final, h.Scope, h.Kind)
 			return
 		}

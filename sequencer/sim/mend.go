@@ -42,6 +42,8 @@ func (c *sidecar) takeBack(s *settlement, e *effect, stopped bool) {
 	r := c.r
 	stranger := s.ground == groundStranger
 	switch {
+	case e.gated():
+		c.hasLeft(e)
 	case e.class == sequencer.ClassKnownOutcome:
 		c.lookUp(e, stranger)
 	case !stranger && e.known && !e.ran:
@@ -72,6 +74,19 @@ func (c *sidecar) kept(s *settlement, e *effect) {
 	}
 	c.r.probe(ProbeUnresolved)
 	e.end(sequencer.ResultUnresolved)
+}
+
+// hasLeft ends what was held and may have left: it cannot be taken back.
+func (c *sidecar) hasLeft(e *effect) {
+	switch {
+	case !e.known:
+		e.end(sequencer.ResultUnresolved)
+	case e.ran:
+		c.r.probe(ProbeLeaked)
+		e.end(sequencer.ResultLeaked)
+	default:
+		e.end(sequencer.ResultClean)
+	}
 }
 
 // lookUp settles what cannot be undone and can be asked for.

@@ -49,6 +49,13 @@ const (
 	ProbeLateAnswer        Probe = "answered_too_late"
 	ProbeZombieCall        Probe = "zombie_call"
 	ProbeTwin              Probe = "started_elsewhere"
+	ProbeRetracted         Probe = "retracted"
+	ProbeRetractQueued     Probe = "retraction_queued"
+	ProbeConeOfSeveral     Probe = "cone_of_several"
+	ProbeTurn              Probe = "retraction_turn"
+	ProbeTurnUnclean       Probe = "retraction_turn_unclean"
+	ProbeRestored          Probe = "shard_restored"
+	ProbeContentLost       Probe = "shard_content_lost"
 )
 
 // ProbeAborted and ProbeRefused are the probes of one reason.
@@ -66,7 +73,8 @@ func AllProbes() []Probe {
 		ProbePoison, ProbeDeadAgent, ProbeFolded, ProbeDuplicate,
 		ProbeReleasedOwn, ProbeReleasedSuccessor, ProbeReleasedStranger, ProbeUndoneStranger, ProbeCompensated,
 		ProbeUnresolved, ProbeNotSent, ProbeLeaked, ProbeStopped, ProbeSinkDown, ProbeLateAnswer, ProbeZombieCall,
-		ProbeTwin}
+		ProbeTwin, ProbeRetracted, ProbeRetractQueued, ProbeConeOfSeveral, ProbeTurn, ProbeTurnUnclean, ProbeRestored,
+		ProbeContentLost}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed, sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired,
@@ -75,7 +83,8 @@ func AllProbes() []Probe {
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeOwnTransaction, sequencer.CodeSibling, sequencer.CodeLimit,
 		sequencer.CodeLateEffect, sequencer.CodeTouchBound, sequencer.CodeTouchWaiting, sequencer.CodeNotOrphan,
-		sequencer.CodeNotDecided, sequencer.CodeNotSealed, sequencer.CodeWrongFootprint, sequencer.CodeUnknownIntent,
+		sequencer.CodeNotDecided, sequencer.CodeNotSealed, sequencer.CodeNotCommitted,
+		sequencer.CodeWrongFootprint, sequencer.CodeUnknownIntent,
 		sequencer.CodeLeaseExpired, sequencer.CodeTooOld} {
 		out = append(out, ProbeRefused(code))
 	}

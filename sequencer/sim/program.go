@@ -233,6 +233,14 @@ func (e *effect) eager() bool {
 
 func (e *effect) gated() bool { return !e.eager() }
 
+// stage is when it runs: at once, or after the commit.
+func (e *effect) stage() int {
+	if e.gated() {
+		return 1
+	}
+	return 0
+}
+
 // keyed: the sink takes a key; for what runs at once it is made of transaction and index.
 func (e *effect) keyed() bool { return e.key != "" }
 

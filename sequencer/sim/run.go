@@ -142,6 +142,7 @@ func (r *run) inject() {
 		next++
 	}
 	rules := r.drawRules(next)
+	rules.Logic = r.swarm.logic
 	rules.LeaseTicks = r.swarm.rules.LeaseTicks // a sidecar counts on the lease that it was given
 	rules.Observe = r.swarm.watch && r.chance(0.5)
 	if r.chance(0.3) {
@@ -198,7 +199,7 @@ func (r *run) unrest() string {
 		if info.decision == 0 {
 			return fmt.Sprintf("%s is not decided", info.id)
 		}
-		if info.final == 0 {
+		if !info.over() {
 			return fmt.Sprintf("%s is decided at %d and not final", info.id, info.decision)
 		}
 	}
@@ -224,6 +225,7 @@ func (r *run) finish() {
 	}
 	r.truth.checkReplay()
 	r.truth.checkCycles()
+	r.truth.checkRetracted()
 	r.world.checkEnd()
 	state := r.truth.fold.StateHash()
 	for _, p := range r.procs {

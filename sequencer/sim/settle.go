@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -20,9 +21,14 @@ type settlement struct {
 	wait    int       // steps before it does anything: a call of a former owner may still land
 	effects []*effect // what is to be done, in order
 	all     []*effect
+	turn    bool // of a member of a cone: all that ran is undone
+	listed  bool
 	n       uint32
 	sentAt  int
 }
+
+// undoes: it takes back what ran instead of letting out what was held.
+func (s *settlement) undoes() bool { return s.turn || !s.info.committed }
 
 // ground is why somebody settles a transaction.
 type ground uint8
@@ -44,10 +50,20 @@ func (c *sidecar) settleAll() {
 			delete(c.settlements, info.id)
 			continue
 		}
+		turn := info.settledAt(c.view)
+		if s := c.settlements[info.id]; s != nil && s.turn != turn {
+			delete(c.settlements, info.id)
+		}
 		switch info.ownerAt(c.view) {
 		case c.incarnation:
+			if turn && (info.turn == 0 || info.turn > c.view) {
+				continue
+			}
 			s := c.settlements[info.id]
-			if s == nil {
+			switch {
+			case s == nil && turn:
+				s = c.newTurn(info)
+			case s == nil:
 				s = c.newSettlement(info)
 			}
 			c.settle(s)
@@ -75,9 +91,10 @@ func (c *sidecar) adopt(info *txInfo) {
 		Base: c.view})
 }
 
-// newSettlement lists what is to be done: releases in order, or compensations in reverse.
+// newSettlement begins a settlement: on which ground, and how long it waits first.
 func (c *sidecar) newSettlement(info *txInfo) *settlement {
-	s := &settlement{info: info, since: c.r.now, ground: groundStranger, n: 1, wait: maxCallSteps + 1}
+	s := &settlement{info: info, since: c.r.now, ground: groundStranger, n: c.settled[info.id] + 1,
+		wait: maxCallSteps + 1}
 	c.settlements[info.id] = s
 	journal := c.journal[info.id]
 	switch {
@@ -86,20 +103,12 @@ func (c *sidecar) newSettlement(info *txInfo) *settlement {
 	case journal != nil && info.adoptions(c.view) == 0:
 		s.ground, s.all = groundSuccessor, journal.effects
 	default:
-		s.all = c.foundInLog(info)
-		if info.agent == c.agent && !c.r.careless(CarelessJoin) { // its join ended a lease that the former process may still believe in
+		// Its join ended a lease that the former process may still believe in.
+		if info.agent == c.agent && !c.r.careless(CarelessJoin) {
 			s.wait += int(c.r.truth.rules.LeaseTicks) * tickSteps
 		}
 	}
 	s.since = c.ownedSince(info)
-	for _, e := range s.all {
-		if info.committed == e.gated() {
-			s.effects = append(s.effects, e)
-		}
-	}
-	if !info.committed {
-		slices.Reverse(s.effects)
-	}
 	switch {
 	case c.r.careless(CarelessClaim) && s.ground == groundStranger:
 		s.ground = groundSuccessor
@@ -107,6 +116,34 @@ func (c *sidecar) newSettlement(info *txInfo) *settlement {
 		s.wait = 0
 	}
 	return s
+}
+
+// list makes the effects of a settlement: releases in order, or compensations in reverse. A stranger reads the log
+// when it has waited: until then the former owner may add to it.
+func (s *settlement) list(c *sidecar) {
+	if s.listed {
+		return
+	}
+	s.listed = true
+	if s.ground == groundStranger || s.all == nil {
+		s.all = c.foundInLog(s.info)
+	}
+	if s.turn {
+		s.all = s.ran()
+	}
+	for _, e := range s.all {
+		if s.turn || s.info.committed == e.gated() {
+			s.effects = append(s.effects, e)
+		}
+	}
+	if s.turn { // what was held ran after all that ran at once
+		slices.SortStableFunc(s.effects, func(a, b *effect) int {
+			return cmp.Compare(a.stage(), b.stage())
+		})
+	}
+	if s.undoes() {
+		slices.Reverse(s.effects)
+	}
 }
 
 // tenure is since when this process has owned a settlement, by whichever of its incarnations.
@@ -145,6 +182,7 @@ func (c *sidecar) settle(s *settlement) {
 	if c.r.now <= s.since+s.wait {
 		return
 	}
+	s.list(c)
 	for _, e := range s.all {
 		if e.eager() && e.run != nil && !e.known && !e.givenUp {
 			if c.learn(e); !e.known && !e.givenUp {
@@ -156,10 +194,10 @@ func (c *sidecar) settle(s *settlement) {
 		if e.settled {
 			continue
 		}
-		if stopped := s.stopped(i) && !c.r.careless(CarelessStop); s.info.committed {
-			c.release(s, e, stopped)
-		} else {
+		if stopped := s.stopped(i) && !c.r.careless(CarelessStop); s.undoes() {
 			c.takeBack(s, e, stopped)
+		} else {
+			c.release(s, e, stopped)
 		}
 		if !e.settled {
 			return
@@ -172,7 +210,7 @@ func (c *sidecar) settle(s *settlement) {
 // that one again must find what it left.
 func (s *settlement) stopped(at int) bool {
 	for _, e := range s.effects[:at] {
-		if e.result != sequencer.ResultClean && (s.info.committed || e.scope.Overlaps(s.effects[at].scope)) {
+		if e.result != sequencer.ResultClean && (!s.undoes() || e.scope.Overlaps(s.effects[at].scope)) {
 			return true
 		}
 	}
@@ -196,7 +234,7 @@ func (c *sidecar) finishSettlement(s *settlement) {
 			s.n++
 		}
 	}
-	s.sentAt = r.now
+	s.sentAt, c.settled[s.info.id] = r.now, s.n
 	in := &sequencer.Intent{Kind: sequencer.IntentSettle, Tx: s.info.id, N: s.n, Incarnation: c.incarnation, Base: c.view,
 		Settle: &sequencer.Settle{NoneElse: r.chance(0.7)}}
 	for _, e := range s.effects {

@@ -36,6 +36,8 @@ type sidecar struct {
 	journal      map[sequencer.TxID]*attempt
 	settlements  map[sequencer.TxID]*settlement
 	adoptions    map[sequencer.TxID]adoption
+	settled      map[sequencer.TxID]uint32 // settle intents of this incarnation
+	retractions  map[sequencer.TxID]uint32 // retract intents of this incarnation
 	tenures      map[sequencer.TxID]tenure // over the incarnations of this process
 	attempts     int
 	seen         sequencer.Seq
@@ -75,6 +77,7 @@ func (c *sidecar) boot() {
 	c.settlements = map[sequencer.TxID]*settlement{}
 	c.adoptions = map[sequencer.TxID]adoption{}
 	c.tools = map[string]string{}
+	c.settled, c.retractions = map[sequencer.TxID]uint32{}, map[sequencer.TxID]uint32{}
 }
 
 func (c *sidecar) alive() bool { return !c.deadForGood && c.down <= c.r.now }
@@ -113,6 +116,9 @@ func (c *sidecar) act() {
 	c.settleAll()
 	if r.chance(r.swarm.pest) {
 		c.pester()
+	}
+	if r.chance(r.swarm.retract) {
+		c.retract()
 	}
 }
 
@@ -153,6 +159,8 @@ func (c *sidecar) joined() bool {
 // onOutcome is called for each outcome in the order of the view.
 func (c *sidecar) onOutcome(o *sequencer.Outcome) {
 	switch {
+	case o.Kind == sequencer.OutcomeRetracting:
+		c.settledTo = 0 // it is back
 	case o.Kind == sequencer.OutcomeJoined && o.Agent == c.agent && o.Intent == "join:"+c.joinID && c.incarnation == 0:
 		c.incarnation, c.renewed, c.sure = o.Incarnation, c.beatAt, c.beatAt
 		c.r.note("%s joins as %d", c.agent, c.incarnation)

@@ -105,7 +105,6 @@ func TestFindsCarelessSidecars(t *testing.T) {
 		within   int
 	}{
 		{"4 claim", CarelessClaim, 300},
-		{"8 lease", CarelessLease, 1000},
 		{"13b unknown try", CarelessMaybe, 1000},
 		{"13c stop", CarelessStop, 1000},
 	} {

@@ -18,6 +18,8 @@ type swarm struct {
 	dieForGood, journalLost       float64 // per crash
 	callLost, callMute, callFail  float64 // calls: never lands, never answers, is refused by the tool
 	sinkDown, twin                float64 // per step
+	retract                       float64 // sidecars: per step
+	logic                         uint32  // of the workspace's rules
 	poison                        float64 // per step
 
 	modes                          [3]int  // weights
@@ -46,6 +48,7 @@ func (r *run) draw() swarm {
 		carCrash: some(0.012), carPause: some(0.012), deaf: some(0.01),
 		dieForGood: some(0.5), journalLost: some(0.4),
 		callLost: some(0.15), callMute: some(0.2), callFail: some(0.1), sinkDown: some(0.02), twin: some(0.01),
+		retract: some(0.03), logic: 1 + uint32(r.n(4))/2,
 		poison: some(0.02),
 		modes:  [3]int{r.n(4), r.n(3), r.n(3)},
 		read:   1 + r.n(5), touch: r.n(5), gated: r.n(4), write: 1 + r.n(4),
@@ -59,6 +62,8 @@ func (r *run) draw() swarm {
 		s.modes[r.n(3)] = 1
 	}
 	s.rules = r.drawRules(1)
+	s.logic = min(s.logic, sequencer.Logic)
+	s.rules.Logic = s.logic
 	return s
 }
 
@@ -89,5 +94,5 @@ func (r *run) drawRules(version uint32) sequencer.Rules {
 func (s *swarm) calm() {
 	*s = swarm{cars: s.cars, procs: s.procs, stateEvery: s.stateEvery, ackLag: 1, natsLag: 1, lookup: 1,
 		modes: s.modes, read: s.read, touch: s.touch, gated: s.gated, write: s.write, wide: s.wide, expect: s.expect,
-		unkeyed: s.unkeyed, may: s.may, twoLanes: 0, rules: s.rules}
+		unkeyed: s.unkeyed, logic: s.logic, may: s.may, twoLanes: 0, rules: s.rules}
 }

@@ -27,6 +27,7 @@ type truth struct {
 	ledger  ledger
 	writes  []write
 	state   [numLeaves]token              // as the commits so far leave it
+	laid    [numLeaves][]laid             // what they left one after another
 	shards  [numLeaves][]shard            // versions, of shards only
 	winners map[string]*sequencer.Outcome // of branch groups
 	tools   map[toolServer][]sequencer.Tool
@@ -47,6 +48,7 @@ type shard struct {
 	seq   sequencer.Seq
 	tx    sequencer.TxID
 	value token
+	stays bool // its writer was taken back, and what was there before is not known any more
 }
 
 // txInfo is what the outcomes say about one transaction.
@@ -71,6 +73,11 @@ type txInfo struct {
 	verdict   uint32            // the greatest number of one
 	opened    int               // step of the first outcome, or before
 	kept      bool              // a successor has its epoch
+
+	cone       sequencer.Seq // where a retraction took it into its cone; its turn; its compensation
+	turn       sequencer.Seq
+	undone     sequencer.Seq
+	retraction sequencer.TxID
 }
 
 type owner struct {
@@ -110,7 +117,13 @@ func (i *txInfo) owner() sequencer.Seq { return i.owners[len(i.owners)-1].incarn
 
 func (i *txInfo) decided(view sequencer.Seq) bool { return i.decision != 0 && i.decision <= view }
 
-func (i *txInfo) finalAt(view sequencer.Seq) bool { return i.final != 0 && i.final <= view }
+func (i *txInfo) settledAt(view sequencer.Seq) bool { return i.final != 0 && i.final <= view }
+
+// finalAt: as a view at seq shows it, nothing is left to do about it.
+func (i *txInfo) finalAt(view sequencer.Seq) bool {
+	back := i.cone != 0 && i.cone <= view && (i.undone == 0 || i.undone > view)
+	return i.settledAt(view) && !back
+}
 
 // residue reports whether its settlement left something unclean.
 func (i *txInfo) residue() bool {
@@ -198,7 +211,15 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 		t.onSealed(info, in)
 		t.onDecided(info, o)
 	case sequencer.OutcomeSettled:
-		t.onSettled(info, o, in)
+		if info.cone != 0 && info.final != 0 {
+			t.onTaken(info, o, in)
+		} else {
+			t.onSettled(info, o, in)
+		}
+	case sequencer.OutcomeRetracting:
+		t.onRetracting(info, o)
+	case sequencer.OutcomeTurn:
+		t.onTurn(info, o)
 	}
 	for _, w := range o.Writes {
 		t.writes = append(t.writes, write{o.Seq, w.Scope, o.Tx})
@@ -266,7 +287,7 @@ func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome) {
 // onOwner follows who settles what.
 func (t *truth) onOwner(info *txInfo, o *sequencer.Outcome) {
 	if o.Kind == sequencer.OutcomeAdopted {
-		if info.owner() != 0 || info.decision == 0 || info.final != 0 {
+		if info.owner() != 0 || info.decision == 0 || info.over() {
 			t.r.fail("%s is adopted at %d and is no orphan", info.id, o.Seq)
 		}
 		info.owners = append(info.owners, owner{o.Seq, o.Incarnation})
@@ -275,7 +296,7 @@ func (t *truth) onOwner(info *txInfo, o *sequencer.Outcome) {
 	}
 	for _, x := range t.list {
 		switch {
-		case x.final != 0:
+		case x.over():
 		case o.Kind == sequencer.OutcomeLeaseEnded && x.owner() == o.Incarnation:
 			x.owners = append(x.owners, owner{o.Seq, 0})
 		case o.Kind == sequencer.OutcomeJoined && x.decision != 0 && x.agent == o.Agent && x.owner() == 0:

@@ -20,8 +20,8 @@ func (c *sidecar) confirm(o *sequencer.Outcome) {
 	}
 }
 
-// mayCall: a call that starts now is over before the lease is, also by a view that lags. Who is not sure for long joins
-// again.
+// mayCall: a call that starts now is over before the lease is, also by a view that lags. Who is not sure for long
+// joins again.
 func (c *sidecar) mayCall() bool {
 	from := c.sure
 	if c.r.careless(CarelessLease) {
@@ -37,7 +37,8 @@ func (c *sidecar) mayCall() bool {
 	return false
 }
 
-// move starts a sidecar of an agent elsewhere, without its journal, while the old one is alive and knows nothing of it.
+// move starts a sidecar of an agent elsewhere, without its journal, while the old one is alive and knows nothing of
+// it.
 func (r *run) move() {
 	if !r.chance(r.swarm.twin) || len(r.cars) >= r.swarm.cars+maxTwins {
 		return

@@ -27,7 +27,7 @@ func (t *truth) checkWaiting() {
 			}
 		}
 	}
-	for t.rested < len(t.list) && t.list[t.rested].final != 0 {
+	for t.rested < len(t.list) && t.list[t.rested].over() {
 		t.rested++
 	}
 }

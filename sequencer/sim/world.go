@@ -230,13 +230,14 @@ func (w *world) undo(c *call) {
 		return
 	}
 	info := w.r.truth.txs[c.tx]
-	if info == nil || info.decision == 0 || info.committed || info.final != 0 {
-		w.r.fail("a compensation of %s lands, which is not aborted and unsettled", c.tx)
+	aborted := info != nil && info.decision != 0 && !info.committed && info.final == 0
+	if !aborted && (info == nil || info.turn == 0 || info.undone != 0) {
+		w.r.fail("a compensation of %s lands, which is not aborted and unsettled, and has no turn", c.tx)
 		return
 	}
 	d.undone = true
 	for i, leaf := range c.leaves {
-		if w.value[leaf] != c.effect.token && !w.r.truth.blind {
+		if w.value[leaf] != c.effect.token && !w.r.truth.blind && !w.stays(leaf) {
 			w.r.fail("a compensation of %s lands on %s, which holds %s", c.tx, leaves()[leaf], w.name(w.value[leaf]))
 			return
 		}
@@ -277,6 +278,12 @@ func (w *world) release(c *call) {
 	}
 }
 
+// stays: what a resource holds is what somebody could not undo.
+func (w *world) stays(leaf int) bool {
+	info := w.r.truth.txs[w.tokens[w.value[leaf]].tx]
+	return info != nil && info.residue()
+}
+
 // ran is what a look-up finds once the call can no longer land.
 func (w *world) ran(t token) bool { return w.deed(t).ran }
 
@@ -297,7 +304,7 @@ func (w *world) checkEnd() {
 			continue
 		}
 		for _, e := range a.effects {
-			if e.gated() && !w.ran(e.token) && !info.residue() {
+			if e.gated() && !w.ran(e.token) && !info.residue() && info.cone == 0 {
 				w.r.fail("%s is final and clean, but its effect on %s never left", info.id, e.scope)
 			}
 		}
