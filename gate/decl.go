@@ -1,11 +1,6 @@
 package gate
 
-import (
-	"context"
-	"encoding/json"
-
-	"github.com/hence-dev/hence/sequencer"
-)
+import "encoding/json"
 
 // The kinds of adapter that a policy can declare; each has its specification below.
 const (
@@ -32,7 +27,6 @@ type Env struct {
 	Root      string   // absolute directory; file touches nothing outside
 	Mail      *Mail    // nil: none declared
 	Databases map[string]Database
-	Shards    Shards // nil: the process has none
 	// Secret returns the value of a declared secret; it is read anew each time, so that it can be rotated.
 	Secret func(name string) (string, error)
 }
@@ -49,14 +43,6 @@ type Mail struct {
 // Database is one that sql may use.
 type Database struct {
 	DSNSecret string `json:"dsn_secret"`
-}
-
-// Shards reads and writes the content that Hence itself keeps, outside of any open transaction.
-type Shards interface {
-	// Shard returns the content and media type that stand at a scope; found is false when nothing does.
-	Shard(ctx context.Context, scope sequencer.Scope) (content []byte, mediaType string, found bool, err error)
-	// PutShard writes content, or removes what stands there when content is nil; the same key writes once.
-	PutShard(ctx context.Context, scope sequencer.Scope, content []byte, mediaType, key string) error
 }
 
 // Strings of the specifications are templates over the call (gate/policy/template): {order_id} and {to.0.name} are
@@ -92,12 +78,13 @@ type SMTPSpec struct {
 	Text    string   `json:"text"`
 }
 
-// The operations of FileSpec and ShardSpec. OpRestore puts back what the undone call saved; it takes nothing else.
+// The operations of FileSpec; those of ShardSpec are OpRead and OpWrite. OpRestore puts back what the undone call
+// saved; it takes nothing else.
 const (
 	OpRead    = "read"
 	OpWrite   = "write"
-	OpAppend  = "append" // files only
-	OpMove    = "move"   // files only
+	OpAppend  = "append"
+	OpMove    = "move"
 	OpDelete  = "delete"
 	OpRestore = "restore"
 )
@@ -147,10 +134,10 @@ type SQLQuery struct {
 // SQLLookUp asks what became of a call: a row says that it happened, none that it never arrived.
 type SQLLookUp = SQLQuery
 
-// ShardSpec is one operation on a shard.
+// ShardSpec is one read or write of a shard, which the transaction itself makes.
 type ShardSpec struct {
 	Op      string          `json:"op"`
-	Scope   string          `json:"scope,omitempty"` // not for restore
-	Type    string          `json:"type,omitempty"`  // media type; absent: application/json
-	Content json.RawMessage `json:"content,omitempty"`
+	Scope   string          `json:"scope"`
+	Type    string          `json:"type,omitempty"`    // write: media type; absent: application/json
+	Content json.RawMessage `json:"content,omitempty"` // write: a tree; absent: the arguments
 }

@@ -1,5 +1,5 @@
-// Package adapters speaks to the sinks of tool calls: HTTP services, mail servers, files, programs, databases and
-// shards.
+// Package adapters speaks to the sinks of tool calls: HTTP services, mail servers, files, programs and databases. Of
+// shards it only says what a call reads or writes.
 //
 // Guarantees: a call leaves only for what its declaration names; it is made once, without retries; an error that is
 // not gate.ErrNotSent may have acted; no secret is in an error, a detail or a result. What it does not promise: that a

@@ -280,7 +280,8 @@ func TestBuildRefuses(t *testing.T) {
 		{gate.KindSQL, `{"database":"d","statement":"DELETE FROM t WHERE id = {id}"}`, "write $1"},
 		{gate.KindSQL, `{"database":"d","statement":"DELETE FROM t","save":{"statement":"DELETE FROM t"}}`, "SELECT"},
 		{gate.KindSQL, `{"database":"d","statement":" COMMIT"}`, "itself"},
-		{gate.KindShard, `{"op":"append"}`, "op"},
+		{gate.KindShard, `{"op":"delete","scope":"shard:/a"}`, "write read or write"},
+		{gate.KindShard, `{"op":"read","scope":"shard:/a","type":"text/plain"}`, "leave type"},
 	} {
 		_, err := Build(gate.Decl{Tool: "t", Kind: c.kind, Spec: json.RawMessage(c.spec), Env: env})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

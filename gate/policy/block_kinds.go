@@ -306,35 +306,3 @@ func wherePart(statement string) string {
 	}
 	return ""
 }
-
-func (b blockReader) shard(n *node) {
-	s := &gate.ShardSpec{}
-	b.b.parsed = s
-	b.fields(n, "shard",
-		field{"op", func(n *node) {
-			s.Op = b.one(n, "shard.op", gate.OpRead, gate.OpWrite, gate.OpDelete, gate.OpRestore)
-		}},
-		field{"scope", func(n *node) { s.Scope = b.shardScope(n) }},
-		field{"type", func(n *node) { s.Type = b.literal(n, "shard.type", "write a media type") }},
-		field{"content", func(n *node) { s.Content = b.tree(n, "content", useValue) }})
-	takes := map[string][]string{
-		gate.OpRead: {"scope"}, gate.OpWrite: {"scope", "content"}, gate.OpDelete: {"scope"}, gate.OpRestore: {},
-	}
-	b.exactly(n, s.Op, takes[s.Op], []string{"scope", "content"})
-}
-
-func (b blockReader) shardScope(n *node) string {
-	text := b.template(n, "scope", useNames)
-	t, err := template.Parse(text)
-	if err != nil || text == "" {
-		return text
-	}
-	what, fix := checkScope(t)
-	switch {
-	case what != "":
-		b.refuse(n.place, "scope", what, fix)
-	case !strings.HasPrefix(text, "shard:/") || strings.Contains(text, "*"):
-		b.refuse(n.place, "scope", fmt.Sprintf("%q is no shard", text), "write shard:/path without wildcards")
-	}
-	return text
-}

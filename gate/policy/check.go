@@ -20,8 +20,10 @@ func (r *reader) check(p *Policy) {
 	}
 	for _, d := range p.tools {
 		r.tool = d.pattern
-		r.checkClass(d)
-		r.checkKey(d)
+		if !r.checkShard(d) {
+			r.checkClass(d)
+			r.checkKey(d)
+		}
 		r.checkTemplates(d)
 		r.checkBlock(p, d)
 	}

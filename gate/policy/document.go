@@ -15,7 +15,7 @@ import (
 func (r *reader) document(root *node, o Options) *Policy {
 	p := &Policy{
 		file: o.File, exact: map[string]*decl{}, secrets: map[string]Secret{}, types: defaultTypes(),
-		env: gate.Env{Databases: map[string]gate.Database{}, Shards: o.Shards},
+		env: gate.Env{Databases: map[string]gate.Database{}},
 	}
 	maxTime, retry := defaultMaxTime, defaultRetry()
 	var tools, cases *node

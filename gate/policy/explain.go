@@ -59,6 +59,11 @@ func (p *Policy) Explain(tool string, args json.RawMessage) Explanation {
 	if e.Key == "" && t.Keyed {
 		e.Key = "<transaction>/<index>"
 	}
+	if e.Adapter == gate.KindShard {
+		e.Sentences = append(e.Sentences, e.declaredBy(), e.moves(t))
+		e.Sentences = append(e.Sentences, shardSentences(t)...)
+		return e
+	}
 	e.Sentences = append(e.Sentences, e.declaredBy(), e.moves(t), e.runs(t))
 	e.Sentences = append(e.Sentences, e.ends(t)...)
 	e.Sentences = append(e.Sentences, e.sends(t))
@@ -143,6 +148,15 @@ func (e Explanation) sends(t gate.Tool) string {
 			e.Attempts)
 	}
 	return upper(within) + ", at most once: without a key a call of unknown outcome is not repeated and ends unresolved."
+}
+
+func shardSentences(t gate.Tool) []string {
+	if t.Class == sequencer.ClassRead {
+		return []string{"It is a read of its transaction, from the view: nothing leaves."}
+	}
+	return []string{"It is a write of its transaction: nothing leaves, and the agent gets a staged receipt at once.",
+		"On commit the shard is written, in the step of the commit.", "On abort it is dropped.",
+		"A retraction puts back what stood there."}
 }
 
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

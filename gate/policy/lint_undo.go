@@ -62,10 +62,7 @@ func (l *linter) restores(by *decl) bool {
 	if by.block == nil {
 		return false
 	}
-	switch s := by.block.parsed.(type) {
-	case *gate.FileSpec:
-		return s.Op == gate.OpRestore
-	case *gate.ShardSpec:
+	if s, ok := by.block.parsed.(*gate.FileSpec); ok {
 		return s.Op == gate.OpRestore
 	}
 	return slices.ContainsFunc(by.block.templates, func(b blockTemplate) bool {
@@ -87,8 +84,6 @@ func overwrites(d *decl) bool {
 	case *gate.HTTPSpec:
 		return s.Method == "PUT" || s.Method == "PATCH"
 	case *gate.FileSpec:
-		return s.Op == gate.OpWrite
-	case *gate.ShardSpec:
 		return s.Op == gate.OpWrite
 	case *gate.SQLSpec:
 		return sqlVerb(s.Statement) == "UPDATE"

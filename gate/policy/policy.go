@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/policy/template"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -49,8 +50,6 @@ type Options struct {
 	Dir  string // relative paths in the file start here; the working directory when empty
 	// Build makes the adapters; nil: the policy classifies, and Adapter answers ErrNoAdapter.
 	Build func(gate.Decl) (gate.Adapter, error)
-	// Shards is handed to shard adapters.
-	Shards gate.Shards
 }
 
 // Policy is a loaded policy. It does not change and is safe for concurrent use.
@@ -208,28 +207,47 @@ func (p *Policy) unknown(tool string, args json.RawMessage) (gate.Tool, error) {
 }
 
 // May returns what a transaction that will call this tool claims at its begin: the conservative scopes where they are
-// declared, else the refined ones.
+// declared, made of the arguments that are known by then; else the refined ones, which take all of them.
 func (p *Policy) May(tool string, args json.RawMessage) ([]sequencer.Want, error) {
 	if err := p.MayCall(tool); err != nil {
 		return nil, err
 	}
-	t, err := p.Find(tool, args)
+	class, scopes, err := p.claims(tool, args)
 	if err != nil {
 		return nil, err
 	}
 	access := sequencer.WriteAccess
-	if t.Class == sequencer.ClassRead {
+	if class == sequencer.ClassRead {
 		access = sequencer.ReadAccess
-	}
-	scopes := t.May
-	if len(scopes) == 0 {
-		scopes = t.Scopes
 	}
 	wants := make([]sequencer.Want, 0, len(scopes))
 	for _, s := range scopes {
 		wants = append(wants, sequencer.Want{Scope: s, Access: access})
 	}
 	return wants, nil
+}
+
+func (p *Policy) claims(tool string, args json.RawMessage) (sequencer.Class, []sequencer.Scope, error) {
+	d := p.find(tool)
+	if d == nil || len(d.may) == 0 {
+		t, err := p.Find(tool, args)
+		return t.Class, t.Scopes, err
+	}
+	names, err := object(tool, args)
+	if err != nil {
+		return d.class, nil, err
+	}
+	for _, name := range sortedKeys(names) {
+		if _, ok := d.argument(name); d.declared && !ok {
+			return d.class, nil, fmt.Errorf("tool %.80q: %w: %.80q is not among the tool's declared arguments",
+				tool, ErrArguments, name)
+		}
+	}
+	scopes, err := p.expand(d.may, template.Values{Names: names})
+	if err != nil {
+		err = fmt.Errorf("tool %.80q: %w", tool, err)
+	}
+	return d.class, scopes, err
 }
 
 // Undo is the call that compensates one that ran. Its key is made of transaction and index when the compensation's

@@ -37,8 +37,8 @@ var ruleCases = []struct {
   - {tool: b, class: irreversible, scopes: ["y:/{p}"], file: {op: delete, path: "{p}"}}`,
 		`{tool: a, class: read, scopes: ["x:/{p}"], file: {op: read, path: "{p|path}"}}
   - {tool: b, class: irreversible, scopes: ["x:/{p}"], file: {op: delete, path: "{p}"}}`, Mistake},
-	{"narrow-scope", `{tool: a, class: irreversible, scopes: ["x:/{p}"], shard: {op: delete, scope: "shard:/{p}"}}`,
-		`{tool: a, class: irreversible, scopes: ["shard:/{p}"], shard: {op: delete, scope: "shard:/{p}"}}`, Mistake},
+	{"narrow-scope", `{tool: a, class: read, scopes: ["shard:/x/{p}"], shard: {op: read, scope: "shard:/{p}"}}`,
+		`{tool: a, class: read, scopes: ["shard:/{p}"], shard: {op: read, scope: "shard:/{p}"}}`, Mistake},
 	{"narrow-scope", `{tool: a, class: irreversible, scopes: ["row:/{x}"], sql: {database: db,
      statement: INSERT INTO t VALUES ($1), params: ["{id}"]}}`,
 		`{tool: a, class: irreversible, scopes: ["row:/{id}"],
