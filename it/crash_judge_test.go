@@ -99,6 +99,7 @@ type crashCase struct {
 	residue   map[spot]topology.Residue
 	settled   map[string]*sequencer.Settle // accepted, by transaction
 	journals  []map[spot]*gate.Progress    // as each kill left them
+	retracted map[string]bool              // transactions that were undone after their commit
 	stranger  bool                         // somebody settled without the journal
 }
 
@@ -107,7 +108,7 @@ func gather(tb testing.TB, servers *harness.Servers, workspace string, outcomes 
 	deeds map[spot]deed) *crashCase {
 	tb.Helper()
 	c := &crashCase{calls: map[spot]*known{}, residue: map[spot]topology.Residue{},
-		settled: map[string]*sequencer.Settle{}}
+		settled: map[string]*sequencer.Settle{}, retracted: map[string]bool{}}
 	for _, r := range harness.ReadTopic(tb, servers.Brokers, topology.TopicEvents, workspace) {
 		ev, err := topology.DecodeEvent(r.Value)
 		if err != nil {
@@ -124,6 +125,9 @@ func gather(tb testing.TB, servers *harness.Servers, workspace string, outcomes 
 	accepted := map[int64]bool{}
 	for _, o := range outcomes {
 		accepted[o.Offset] = accepted[o.Offset] || o.Kind == sequencer.OutcomeSettled
+		if o.Kind == sequencer.OutcomeSettled && o.Retraction != "" {
+			c.retracted[string(o.Tx)] = true
+		}
 		c.decisions = append(c.decisions, check.Decision{Seq: uint64(o.Seq), Kind: o.Kind.String(), Tx: string(o.Tx),
 			Agent: o.Agent, Code: string(o.Code)})
 	}
@@ -191,7 +195,9 @@ func (c *crashCase) join() {
 		}
 	}
 	for at, k := range c.calls {
-		k.tx = decided[at.tx]
+		if k.tx = decided[at.tx]; c.retracted[at.tx] {
+			k.tx.Kind = "retracted"
+		}
 		if s := c.settled[at.tx]; s != nil {
 			for _, e := range s.Effects {
 				if int(e.Index) == at.index {
@@ -247,7 +253,7 @@ func (c *crashCase) judge(at spot, k *known) (all []string) {
 			all = append(all, text)
 		}
 	}
-	committed, aborted := k.tx.Kind == "committed", k.tx.Kind == "aborted"
+	committed, aborted := k.tx.Kind == "committed", k.tx.Kind == "aborted" || k.tx.Kind == "retracted"
 	add(k.deed.done > 1, "it happened more than once")
 	add(k.deed.undone > 1, "it was undone more than once")
 	add(!k.held() && !committed && !aborted && k.stands(), "it ran, and its transaction was never decided")

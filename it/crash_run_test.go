@@ -91,6 +91,9 @@ func (l *crashLog) take(o *sequencer.Outcome, _ streams.Way) error {
 	l.outcomes = append(l.outcomes, o)
 	switch {
 	case o.Tx == "" || o.Kind == sequencer.OutcomeRefused:
+	case o.Kind == sequencer.OutcomeRetracting || o.Kind == sequencer.OutcomeTurn:
+		l.open[o.Tx] = true
+		delete(l.ended, o.Tx)
 	case o.Final:
 		l.ended[o.Tx] = true
 		delete(l.open, o.Tx)

@@ -23,6 +23,8 @@ type crashTx struct {
 	end   string // commit, abort; stale: sealed after somebody overwrote what it read
 	rest  time.Duration
 	leave bool // the next one begins before this one is settled
+	// retract: once it is final, the script's nth transaction, from 1, is retracted with all that follows from it.
+	retract int
 }
 
 func calls(tools ...string) (out []crashCall) {
@@ -62,6 +64,11 @@ func crashScripts() map[string][]crashTx {
 			{end: "abort", calls: calls("away", "reserve undo "+faultLoseOnce)},
 			{end: "abort", calls: calls("reserve", "seat", "seat undo "+faultDropOnce)},
 		},
+		"retract": {
+			{end: "commit", calls: calls("reserve", "charge")},
+			{end: "commit", calls: calls("seat", "reserve", "note"), retract: 1},
+			{end: "commit", calls: calls("seat", "reserve", "seat"), retract: 3},
+		},
 		"large": {{end: "commit", calls: large.calls}, large},
 	}
 }
@@ -75,16 +82,36 @@ type crashAgent struct {
 	cl    *client.Client
 	ended <-chan struct{} // of the sidecar; nil: it does not end
 	n     int
+	txs   []*client.Tx
 	last  []string // what it was told last, for messages
 }
 
 func (a *crashAgent) play(ctx context.Context, script []crashTx) error {
 	for _, tx := range script {
-		if err := a.transact(ctx, tx); err != nil {
+		err := a.transact(ctx, tx)
+		if err == nil && tx.retract > 0 && len(a.txs) >= tx.retract {
+			err = a.retract(ctx, a.txs[tx.retract-1].ID())
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// retract asks for a retraction, again and again until it is done.
+func (a *crashAgent) retract(ctx context.Context, tx string) error {
+	for {
+		r, err := a.cl.Retract(ctx, tx, "it was a mistake", false)
+		if gone := a.over(ctx, "retract", err); gone != nil || err != nil || r.State == "retracted" {
+			return gone
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-a.ended:
+			return errGone
+		}
+	}
 }
 
 // over: the sidecar has ended, or the context has. Whatever else a request came to is part of the script.
@@ -117,6 +144,7 @@ func (a *crashAgent) transact(ctx context.Context, s crashTx) error {
 	if gone := a.over(ctx, "begin", err); gone != nil || err != nil {
 		return gone
 	}
+	a.txs = append(a.txs, tx)
 	if s.end == "stale" {
 		_, err := tx.Read(ctx, shard)
 		if gone := a.over(ctx, "read", err); gone != nil {

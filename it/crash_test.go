@@ -80,7 +80,7 @@ func (c *crashTally) enough(want int) bool {
 // crashPlan lists every place that the scripts reach: round after round, in each round one hit of each point.
 func crashPlan(tb testing.TB, lab *crashLab, tally *crashTally) []crashKill {
 	tb.Helper()
-	places := map[failpoint.Point][]crashKill{}
+	places := map[failpoint.Point][][]crashKill{} // of each script
 	for id, script := range slices.Sorted(maps.Keys(crashScripts())) {
 		before, all := lab.count(tb, id, script)
 		for point, n := range all {
@@ -95,19 +95,35 @@ func crashPlan(tb testing.TB, lab *crashLab, tally *crashTally) []crashKill {
 			if script == "large" && !strings.HasSuffix(string(point), "rewrite") {
 				here = here[:min(2, len(here))]
 			}
-			places[point] = append(places[point], spread(here)...)
+			places[point] = append(places[point], spread(here))
 		}
 	}
 	var plan []crashKill
 	for round := 0; ; round++ {
 		size := len(plan)
 		for _, point := range failpoint.All() {
-			if of := places[point]; round < len(of) {
+			if of := inTurns(places[point]); round < len(of) {
 				plan = append(plan, of[round])
 			}
 		}
 		if len(plan) == size {
 			return plan
+		}
+	}
+}
+
+// inTurns takes one of each list, then the next of each.
+func inTurns(lists [][]crashKill) []crashKill {
+	var out []crashKill
+	for i := 0; ; i++ {
+		size := len(out)
+		for _, list := range lists {
+			if i < len(list) {
+				out = append(out, list[i])
+			}
+		}
+		if len(out) == size {
+			return out
 		}
 	}
 }
