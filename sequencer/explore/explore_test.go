@@ -30,8 +30,8 @@ func walk(t *testing.T, name string, cfgs []Config) {
 }
 
 // every keeps one configuration of n.
-func every(n int, cfgs []Config) []Config {
-	var out []Config
+func every[C any](n int, cfgs []C) []C {
+	var out []C
 	for i := 0; i < len(cfgs); i += n {
 		out = append(out, cfgs[i])
 	}
@@ -48,7 +48,7 @@ func TestPairs2x2(t *testing.T) {
 }
 
 // full lists what is walked on demand; a sample of it is walked always.
-func full(t *testing.T, variable string, cfgs []Config, sample int) []Config {
+func full[C any](t *testing.T, variable string, cfgs []C, sample int) []C {
 	t.Helper()
 	if text := os.Getenv(variable); text != "" {
 		n, err := strconv.Atoi(text)

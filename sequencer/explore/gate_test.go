@@ -18,6 +18,7 @@ func walkGate(t *testing.T, name string, cfgs []GateConfig) {
 		if r.Ends == 0 || r.Commits == 0 {
 			t.Fatalf("nobody ends or nobody commits: %s", r)
 		}
+		t.Log(r)
 		reports = append(reports, r)
 	}
 	t.Logf("%d configurations: %s", len(cfgs), Sum(name, reports))
@@ -27,7 +28,9 @@ func walkGate(t *testing.T, name string, cfgs []GateConfig) {
 // are down, two incarnations of one agent, and another agent that adopts.
 func TestGate(t *testing.T) {
 	cfgs := GateConfigs()
-	if os.Getenv("HENCE_EXPLORE_GATE") == "" {
+	if os.Getenv("HENCE_EXPLORE_GATE") != "" {
+		cfgs = full(t, "HENCE_EXPLORE_GATE", cfgs, 0)
+	} else {
 		small := cfgs[:0:0]
 		for _, cfg := range cfgs {
 			one := len(cfg.Programs[0]) == 1 && len(cfg.Programs[1]) == 1
