@@ -126,9 +126,13 @@ func (s *session) adoptOne(ctx context.Context, tx sequencer.TxID, inc sequencer
 	}
 }
 
+// pauseAsking is the longest pause between two questions for what a join has made this sidecar's.
+const pauseAsking = 30 * time.Second
+
 // findOwed asks which transactions the join has made this sidecar's, until that is known: its own journal may be lost,
 // or may never have known of them.
 func (s *session) findOwed(ctx context.Context, inc sequencer.Seq) {
+	pause := pauseMost
 	_ = retry(ctx, func() error {
 		try, cancel := context.WithTimeout(ctx, appendTry)
 		defer cancel()
@@ -156,6 +160,7 @@ func (s *session) findOwed(ctx context.Context, inc sequencer.Seq) {
 		return nil
 	}, func(err error) {
 		s.log.Warn("what is left to settle is not known yet: asked again", "cause", err)
-		sleep(ctx, pauseMost)
+		sleep(ctx, pause)
+		pause = min(2*pause, pauseAsking)
 	})
 }

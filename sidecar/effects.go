@@ -52,7 +52,7 @@ type issued struct {
 }
 
 // effect makes one tool call of an open transaction, or holds it until the commit.
-func (s *session) effect(ctx context.Context, t *tx, c toolCall) (*api.Receipt, error) {
+func (s *session) effect(ctx context.Context, t *tx, c toolCall, slot *txSlot) (*api.Receipt, error) {
 	if s.engine == nil {
 		return nil, problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
 	}
@@ -65,6 +65,9 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall) (*api.Receipt, 
 	}
 	free := t.leave
 	defer func() { free() }()
+	if i := slot.called(); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
+		return s.ranTool(ctx, t, i, errBrokenOff)
+	}
 	if err := s.prepare(ctx, t, ""); err != nil {
 		return nil, err
 	}
@@ -76,11 +79,11 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall) (*api.Receipt, 
 	case sequencer.ClassRead:
 		return s.readTool(ctx, t, e)
 	case sequencer.ClassBufferable, sequencer.ClassIrreversible:
-		return s.hold(ctx, t, e)
+		return s.hold(ctx, t, e, slot)
 	}
 	// The call goes on when the request ends; the transaction is its own until then.
 	free = func() {}
-	return s.runTool(ctx, t, e, t.leave)
+	return s.runTool(ctx, t, e, slot, t.leave)
 }
 
 // toolOf looks a call up in the policy.
@@ -209,10 +212,12 @@ func (s *session) readTool(ctx context.Context, t *tx, e gate.Effect) (*api.Rece
 }
 
 // hold keeps a call until the commit and answers with a receipt at once.
-func (s *session) hold(ctx context.Context, t *tx, e gate.Effect) (*api.Receipt, error) {
-	if _, err := s.issue(ctx, t, e); err != nil {
+func (s *session) hold(ctx context.Context, t *tx, e gate.Effect, slot *txSlot) (*api.Receipt, error) {
+	i, err := s.issue(ctx, t, e)
+	if err != nil {
 		return nil, err
 	}
+	slot.calls(i)
 	s.metrics.effect(e.Tool.Class, "held")
 	return s.receiptNow(t, gate.Progress{Effect: e}), nil
 }

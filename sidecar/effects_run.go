@@ -13,9 +13,11 @@ import (
 
 // runTool makes an eager call: what it moves is granted to the transaction, and the call is in the log. done gives the
 // transaction back.
-func (s *session) runTool(ctx context.Context, t *tx, e gate.Effect, done func()) (*api.Receipt, error) {
+func (s *session) runTool(ctx context.Context, t *tx, e gate.Effect, slot *txSlot,
+	done func()) (*api.Receipt, error) {
 	i, err := s.issue(ctx, t, e)
 	if err == nil {
+		slot.calls(i)
 		err = s.mayRun(ctx, t, i)
 		if err != nil {
 			s.withdraw(t, i)
@@ -129,7 +131,10 @@ func (s *session) afterRun(t *tx, i *issued, err error) {
 // stillOpen answers a call with its receipt, or with how its transaction has ended meanwhile.
 func (s *session) stillOpen(t *tx, p gate.Progress) (*api.Receipt, error) {
 	s.mu.Lock()
-	err := s.usable(t)
+	var err error
+	if t.gone() || t.decided() && s.decision(t).State == api.StateAborted {
+		err = s.usable(t)
+	}
 	s.mu.Unlock()
 	if err == nil {
 		return s.receiptNow(t, p), nil
@@ -152,11 +157,21 @@ func (s *session) toolFailed(t *tx, e gate.Effect) {
 	s.abortInLog(t, sequencer.CodeToolFailed, detail)
 }
 
+// errBrokenOff is what a request learns of a call that its first try has made.
+var errBrokenOff = errors.New("the request that made the call ended before it")
+
+// stands reports whether a call is one of its transaction's: it was not withdrawn.
+func (s *session) stands(t *tx, i *issued) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(t.effects, i)
+}
+
 // ranTool is the answer to a call that was made.
 func (s *session) ranTool(ctx context.Context, t *tx, i *issued, err error) (*api.Receipt, error) {
 	p, known := s.progress(t.id, i.effect.Index)
 	switch {
-	case err == nil:
+	case err == nil, p.Answer != nil, known && gated(p.Tool.Class):
 		return s.stillOpen(t, p)
 	case known && p.GivenUp:
 		_ = s.view.waits.until(ctx, waitTx(t.id), func() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -159,4 +160,37 @@ func TestPendingCompensationHolds(t *testing.T) {
 	if d := must(reader.Seal(ctx))(t); d.State != api.StateAborted {
 		t.Errorf("who read the value that was compensated away: %+v", d)
 	}
+}
+
+// A request that waits for longer than one may is sent again under its key, and its call is made once.
+func TestCallOutlastsRequest(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), withTools(world), func(c *Config) { c.Limits.WaitMost = 30 * time.Millisecond })
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	block, done := make(chan struct{}), make(chan error, 1)
+	world.set(func() { world.block["set"] = block })
+	go func() {
+		_, err := tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{})
+		done <- err
+	}()
+	busy := time.After(testWait)
+	for entered := false; !entered || busy != nil; {
+		select {
+		case err := <-done:
+			t.Fatalf("it was answered while the tool was busy: %v", err)
+		case <-world.entered:
+			entered, busy = true, time.After(100*time.Millisecond)
+		case <-busy: // the request has ended by then, and was sent again
+			if busy = nil; !entered {
+				t.Fatal("the tool was not called")
+			}
+		}
+	}
+	world.set(func() { delete(world.block, "set") })
+	close(block)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	world.expect(t, "set x")
 }

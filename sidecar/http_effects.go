@@ -44,7 +44,7 @@ func (s *Sidecar) effectTx(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.session.effect(c.ctx, t, what)
+	out, err := s.session.effect(c.ctx, t, what, c.slot)
 	if err != nil {
 		return nil, err
 	}
@@ -99,22 +99,22 @@ func (s *Sidecar) oneShot(c *call) (*reply, error) {
 
 // do makes one call in a transaction of its own and seals it. Asked again with the same transaction it goes on.
 func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*api.Done, error) {
-	again := slot.get() != ""
+	slot.set(t.id)
+	s.mu.Lock()
+	open := t.phase == phaseOpen && !t.decided()
+	s.mu.Unlock()
 	var first *api.Receipt
-	if !again {
+	if open {
 		var err error
-		if first, err = s.effect(ctx, t, what); err != nil {
+		if first, err = s.effect(ctx, t, what, slot); err != nil {
 			s.mu.Lock()
-			issued := len(t.effects) > 0
+			calls := len(t.effects)
 			s.mu.Unlock()
-			if issued {
-				slot.set(t.id)
-			} else {
+			if p := asProblem(err); calls == 0 && !p.SafeSameKey {
 				s.drop(t)
 			}
 			return nil, err
 		}
-		slot.set(t.id)
 	}
 	d, err := s.seal(ctx, t)
 	if err != nil {

@@ -37,10 +37,31 @@ type keyed struct {
 	slot    txSlot
 }
 
-// txSlot keeps the transaction that a request has made, so that the same request does not make another.
+// txSlot keeps the transaction or the tool call that a request has made, so that the same request makes no other.
 type txSlot struct {
-	mu sync.Mutex
-	tx sequencer.TxID
+	mu   sync.Mutex
+	tx   sequencer.TxID
+	call *issued
+}
+
+// calls notes the tool call that the request makes; nil: it was not made after all.
+func (s *txSlot) calls(i *issued) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.call = i
+}
+
+// called is the tool call that the request has made; nil: none yet.
+func (s *txSlot) called() *issued {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.call
 }
 
 func (s *txSlot) get() sequencer.TxID {

@@ -16,12 +16,11 @@ func TestIdempotency(t *testing.T) {
 		t.Fatal(err)
 	}
 	door.Hold()
-	first := make(chan int, 1)
+	first, at := make(chan int, 1), log.Seq()
 	go func() {
 		status, _, _ := a.send(t, put)
 		first <- status
 	}()
-	at := log.Seq()
 	if err := log.Until(ctx, func() bool { return log.Seq() > at }); err != nil {
 		t.Fatal(err)
 	}

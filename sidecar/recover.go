@@ -55,7 +55,9 @@ func (s *session) learn(ctx context.Context, d *debt) (gone bool, err error) {
 // take notes what is owed of a transaction. A member of a cone whose turn has not come is owed nothing yet: the view
 // shows when it comes. s.mu is held.
 func (s *session) take(d *debt, r topology.Unsettled) bool {
-	d.committed, d.known = r.Phase != sequencer.PhaseAborted, true
+	if !d.known { // a task may be at work with what was known before
+		d.committed, d.known = r.Phase != sequencer.PhaseAborted, true
+	}
 	if r.Phase != sequencer.PhaseRetracting {
 		return true
 	}
@@ -68,8 +70,11 @@ func (s *session) take(d *debt, r topology.Unsettled) bool {
 // owed is what is known of a transaction's calls, and the ground on which they are settled here: the incarnation that
 // made them, alive; whoever holds its whole journal, whose process is dead; or only the log.
 func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
+	s.mu.Lock()
+	turn := d.turn
+	s.mu.Unlock()
 	effects, kept := s.delivery.owed(d.tx)
-	if kept.known && !kept.foreign && (len(effects) > 0 || !d.turn) {
+	if kept.known && !kept.foreign && (len(effects) > 0 || !turn) {
 		claim := gate.ClaimSuccessor
 		if _, issuer, ok := ownerOf(d.tx); ok && issuer == inc {
 			claim = gate.ClaimOwn

@@ -131,7 +131,10 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 		}
 		t.leave()
 	}
-	if err := s.view.reach(ctx, d.seq); err != nil {
+	s.mu.Lock()
+	from := d.seq
+	s.mu.Unlock()
+	if err := s.view.reach(ctx, from); err != nil {
 		return err
 	}
 	if gone, err := s.learn(ctx, d); gone || err != nil {
@@ -167,11 +170,14 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 	claim gate.Claim) (gate.Settlement, error) {
 	var takes time.Duration
 	did := false
+	s.mu.Lock()
+	committed, turn := d.committed, d.turn
+	s.mu.Unlock()
 	for i, p := range effects {
-		effects[i].Committed = d.committed
+		effects[i].Committed = committed
 		effects[i].Tool.MaxTime = min(p.Tool.MaxTime, s.longestCall()) // a settlement ends also when leases got shorter
 		takes = max(takes, p.Tool.MaxTime)
-		did = did || p.Started || claim == gate.ClaimStranger || d.committed && gated(p.Tool.Class)
+		did = did || p.Started || claim == gate.ClaimStranger || committed && gated(p.Tool.Class)
 	}
 	if !did || s.engine == nil {
 		return gate.Settlement{NoneElse: claim != gate.ClaimStranger}, s.cannot(effects, did)
@@ -179,7 +185,7 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 	if err := s.stretchLease(ctx, min(takes, s.longestCall())); err != nil {
 		return gate.Settlement{}, err
 	}
-	if d.committed && !d.turn {
+	if committed && !turn {
 		return s.engine.Release(ctx, effects, claim)
 	}
 	return s.engine.Undo(ctx, effects, claim)

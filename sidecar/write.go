@@ -202,9 +202,9 @@ func (s *session) drop(t *tx) {
 		return
 	}
 	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent,
-		Detail: "the write was refused"})
+		Detail: "its only request was refused"})
 	if t.begun {
-		s.abortInLog(t, sequencer.CodeAbortedByAgent, "the write was refused")
+		s.abortInLog(t, sequencer.CodeAbortedByAgent, "its only request was refused")
 	}
 }
 
