@@ -124,6 +124,11 @@ func (s *session) read(ctx context.Context, t *tx, scope sequencer.Scope, list i
 		return nil, err
 	}
 	defer t.leave()
+	return s.readIn(ctx, t, scope, list)
+}
+
+// readIn answers one read of a transaction that the caller has entered.
+func (s *session) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list int) (*reading, error) {
 	if err := s.prepare(ctx, t, scope); err != nil {
 		return nil, err
 	}

@@ -71,6 +71,9 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall, slot *txSlot) (
 	if err := s.prepare(ctx, t, ""); err != nil {
 		return nil, err
 	}
+	if shard, ok := s.shardTool(c.tool); ok {
+		return s.shardCall(ctx, t, tool, shard, c)
+	}
 	e, err := s.effectOf(ctx, t, tool, c)
 	if err != nil {
 		return nil, err

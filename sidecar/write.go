@@ -29,6 +29,11 @@ func (s *session) write(ctx context.Context, t *tx, w writing) (*api.Written, er
 		return nil, err
 	}
 	defer t.leave()
+	return s.writeIn(ctx, t, w)
+}
+
+// writeIn adds a shard write to a transaction that the caller has entered.
+func (s *session) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, error) {
 	if err := s.prepare(ctx, t, ""); err != nil {
 		return nil, err
 	}
