@@ -120,7 +120,7 @@ func (s *Sidecar) beginGroup(c *call) (*reply, error) {
 	}
 	begin, err := s.beginOf(&in.Begin)
 	if err != nil {
-		return nil, problem(codeBadRequest, "%v", err)
+		return nil, err
 	}
 	group := s.config.Agent + "." + randomID()
 	list, err := s.session.speculate(c.ctx, group, *begin, in.Branches)

@@ -24,7 +24,7 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 	}
 	begin, err := s.beginOf(&in)
 	if err != nil {
-		return nil, problem(codeBadRequest, "%v", err)
+		return nil, err
 	}
 	if err := s.inGroup(in.Group); err != nil {
 		return nil, err
@@ -42,17 +42,21 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 func (s *Sidecar) beginOf(in *api.Begin) (*sequencer.Begin, error) {
 	mode, err := modeOf(in.Mode, s.config.Order)
 	if err != nil {
-		return nil, err
+		return nil, problem(codeBadRequest, "%v", err)
 	}
 	levels, err := levelsOf(in.Levels)
 	if err != nil {
-		return nil, err
+		return nil, problem(codeBadRequest, "%v", err)
 	}
 	if in.DeadlineMs < 0 || in.DeadlineMs > maxDeadlineMs {
 		return nil, problem(codeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
 	}
+	may, err := s.mayOf(mode, in)
+	if err != nil {
+		return nil, err
+	}
 	return &sequencer.Begin{Mode: mode, Observe: in.Observe || s.config.Observe, Levels: levels, Group: in.Group,
-		DeadlineTicks: ticksOf(in.DeadlineMs)}, nil
+		DeadlineTicks: ticksOf(in.DeadlineMs), May: may}, nil
 }
 
 // resume is the transaction that an earlier try of the same request has made.

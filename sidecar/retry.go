@@ -74,7 +74,7 @@ func (s *session) successor(t *tx) (sequencer.Begin, []sequencer.Want) {
 	begin := t.begin
 	begin.Predecessor = t.id
 	if t.refusals+1 >= s.limits.LockedAfter {
-		begin.Mode = sequencer.Locked
+		begin.Mode, begin.May = sequencer.Locked, nil // which takes no claims: it waits for what it reads
 	}
 	if o := t.ending(); o != nil && o.Code == sequencer.CodeConflict {
 		return begin, t.footprint()

@@ -2,6 +2,8 @@
 // them.
 package api
 
+import "encoding/json"
+
 // The states of a transaction.
 const (
 	StateOpen      = "open"
@@ -17,6 +19,17 @@ type Begin struct {
 	Levels     string `json:"levels,omitempty"`      // L0 to L4, or a list such as "A1,A3"; empty: the workspace's
 	DeadlineMs int    `json:"deadline_ms,omitempty"` // from the begin; zero: the workspace's default
 	Group      string `json:"group,omitempty"`       // a further branch of this group
+	// May and Tools are for mode ordered: what the transaction claims, from its begin to its seal. Nobody who begins
+	// later is given it, and a footprint that goes beyond it is refused.
+	May   []Want        `json:"may,omitempty"`
+	Tools []PlannedCall `json:"tools,omitempty"`
+}
+
+// PlannedCall is a tool that a transaction will call, with the arguments that are known: the policy says what it
+// claims.
+type PlannedCall struct {
+	Tool string          `json:"tool"`
+	Args json.RawMessage `json:"args,omitempty"` // an object; absent: none is known yet
 }
 
 // Read is the body of POST /v1/tx/{tx}/reads.

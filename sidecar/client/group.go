@@ -17,7 +17,11 @@ type Group struct {
 
 // Speculate opens a group of so many branches.
 func (c *Client) Speculate(ctx context.Context, branches int, o BeginOptions) (*Group, error) {
-	in := api.BeginGroup{Branches: branches, Begin: beginOf(o)}
+	begin, err := beginOf(o)
+	if err != nil {
+		return nil, err
+	}
+	in := api.BeginGroup{Branches: branches, Begin: begin}
 	var out api.Group
 	if err := c.json(ctx, http.MethodPost, c.inWorkspace("/groups"), nil, in, &out); err != nil {
 		return nil, err

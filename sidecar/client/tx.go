@@ -21,6 +21,16 @@ type BeginOptions struct {
 	Levels     string // L0 to L4, or a list of anomalies
 	DeadlineMs int
 	Group      string // a further branch of this group
+	// May and Tools are for mode ordered: what the transaction claims from its begin to its seal, where its footprint
+	// must stay. Nobody who begins later is given it before.
+	May   []Want
+	Tools []PlannedCall // the policy says what they claim
+}
+
+// PlannedCall is a tool that a transaction will call.
+type PlannedCall struct {
+	Tool string
+	Args any // those that are known, as a JSON object when marshalled; nil: none
 }
 
 // WriteOptions say more of a write; the zero value is an unconditional write of bytes.
@@ -51,15 +61,28 @@ type Tx struct {
 
 // Begin opens a transaction.
 func (c *Client) Begin(ctx context.Context, o BeginOptions) (*Tx, error) {
+	in, err := beginOf(o)
+	if err != nil {
+		return nil, err
+	}
 	t := &Tx{client: c}
-	if err := c.json(ctx, http.MethodPost, c.inWorkspace("/tx"), nil, beginOf(o), &t.opened); err != nil {
+	if err := c.json(ctx, http.MethodPost, c.inWorkspace("/tx"), nil, in, &t.opened); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func beginOf(o BeginOptions) api.Begin {
-	return api.Begin{Mode: o.Mode, Observe: o.Observe, Levels: o.Levels, DeadlineMs: o.DeadlineMs, Group: o.Group}
+func beginOf(o BeginOptions) (api.Begin, error) {
+	in := api.Begin{Mode: o.Mode, Observe: o.Observe, Levels: o.Levels, DeadlineMs: o.DeadlineMs, Group: o.Group,
+		May: o.May}
+	for _, call := range o.Tools {
+		args, err := objectOf(call.Args)
+		if err != nil {
+			return in, fmt.Errorf("claim for %s: %w", call.Tool, err)
+		}
+		in.Tools = append(in.Tools, api.PlannedCall{Tool: call.Tool, Args: args})
+	}
+	return in, nil
 }
 
 // Tx takes up a transaction by its id, for example after the agent was restarted.
