@@ -172,32 +172,37 @@ func (h hashes) same(want hashes) error {
 // and the same state for ever: a change of the fold's rules is a new Logic, which takes effect by a record of the log.
 func TestRecordedLogs(t *testing.T) {
 	for _, order := range orders() {
-		t.Run(order, func(t *testing.T) {
-			frames, err := readFrames(filepath.Join(logsFolder, order+".gz"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := os.ReadFile(filepath.Join(logsFolder, order+".json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want hashes
-			if err := json.Unmarshal(text, &want); err != nil {
-				t.Fatal(err)
-			}
-			for _, stride := range []int{0, 1, 97} {
-				got, err := replayed(want.Workspace, frames, stride)
-				if err == nil {
-					err = got.same(want)
-				}
-				if err != nil {
-					t.Errorf("%v (the state written and read back every %d records): the fold no longer decides as it did; "+
-						"a change of its rules needs a new Logic", err, stride)
-				}
-			}
-			t.Logf("%s: %d records, %d decisions, state hash %.16s", want.Command, want.Records, want.Seq, want.StateHash)
-		})
+		t.Run(order, func(t *testing.T) { keepsLog(t, logsFolder, order) })
 	}
+}
+
+// keepsLog replays a recorded log, with the state written and read back now and then, and returns its records.
+func keepsLog(t *testing.T, folder, name string) []frame {
+	t.Helper()
+	frames, err := readFrames(filepath.Join(folder, name+".gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want hashes
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	for _, stride := range []int{0, 1, 97, len(frames)/2 + 1} { // the last one: once, in the middle
+		got, err := replayed(want.Workspace, frames, stride)
+		if err == nil {
+			err = got.same(want)
+		}
+		if err != nil {
+			t.Errorf("%v (the state written and read back every %d records): the fold no longer decides as it did; "+
+				"a change of its rules needs a new Logic", err, stride)
+		}
+	}
+	t.Logf("%s: %d records, %d decisions, state hash %.16s", want.Command, want.Records, want.Seq, want.StateHash)
+	return frames
 }
 
 // TestRecordedLogsCanFail changes one record of a log and holds that the replay notices.
@@ -226,33 +231,40 @@ func TestRecordLogs(t *testing.T) {
 	for _, order := range orders() {
 		args := []string{"--seed", "1", "--agents", "8", "--tasks", "20", "--order", order}
 		report := audited(t, servers, args...)
-		var frames []frame
-		for _, r := range harness.ReadTopic(t, servers.Brokers, topology.TopicIntents, report.Workspace) {
-			frames = append(frames, frame{r.Offset, r.Value})
+		recordLog(t, servers, logsFolder, order, report.Workspace, fmt.Sprint("hence demo ", args))
+	}
+}
+
+// recordLog writes what the log has of a workspace, and what it leads to, into a folder. The replay has to agree with
+// what the processors decided.
+func recordLog(t *testing.T, servers *harness.Servers, folder, name, workspace, command string) {
+	t.Helper()
+	var frames []frame
+	for _, r := range harness.ReadTopic(t, servers.Brokers, topology.TopicIntents, workspace) {
+		frames = append(frames, frame{r.Offset, r.Value})
+	}
+	got, err := replayed(workspace, frames, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, _ := recorded(t, servers, workspace)
+	for _, o := range outcomes { // what the processors decided then
+		if chain := got.Chains[uint64(o.Seq)]; chain != "" && chain != fmt.Sprintf("%x", o.Chain) {
+			t.Fatalf("at seq %d the processors had chain %x, the replay has %s", o.Seq, o.Chain, chain)
 		}
-		got, err := replayed(report.Workspace, frames, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		outcomes, _ := recorded(t, servers, report.Workspace)
-		for _, o := range outcomes { // what the processors decided then
-			if chain := got.Chains[uint64(o.Seq)]; chain != "" && chain != fmt.Sprintf("%x", o.Chain) {
-				t.Fatalf("at seq %d the processors had chain %x, the replay has %s", o.Seq, o.Chain, chain)
-			}
-		}
-		got.Command = fmt.Sprint("hence demo ", args)
-		text, err := json.MarshalIndent(got, "", " ")
-		if err == nil {
-			err = os.MkdirAll(logsFolder, 0o755)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(logsFolder, order+".json"), append(text, '\n'), 0o644)
-		}
-		if err == nil {
-			err = writeFrames(filepath.Join(logsFolder, order+".gz"), frames)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	}
+	got.Command = command
+	text, err := json.MarshalIndent(got, "", " ")
+	if err == nil {
+		err = os.MkdirAll(folder, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, name+".json"), append(text, '\n'), 0o644)
+	}
+	if err == nil {
+		err = writeFrames(filepath.Join(folder, name+".gz"), frames)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

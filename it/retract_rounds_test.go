@@ -16,7 +16,7 @@ import (
 const retractAgents = 4
 
 // TestRetractions retracts chains, fan-outs and mixtures of 2 to 16 transactions with overwriters among them and open
-// transactions above them: the sinks and the shards end as if they had never run, and what had left for good is listed.
+// transactions above them: sinks and shards end as if they had never run, and what had left for good is listed.
 func TestRetractions(t *testing.T) {
 	const workers = 5
 	rounds := number(t, "HENCE_IT_RETRACTIONS", onReal(1000, 40))
