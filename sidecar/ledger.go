@@ -24,6 +24,7 @@ const (
 	recordEffect    = 'F' // a tool call, whole: before it runs or is held; in a rewritten journal with its marks
 	recordMark      = 'M' // what became of one
 	recordSettled   = 'T' // the view showed that the transaction is settled
+	recordShared    = 'A' // somebody else has owned its settlement
 )
 
 // keptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
@@ -51,6 +52,7 @@ type txRecord struct {
 	Own         []sequencer.Scope `json:",omitempty"` // handed to the agent to act on by itself
 	Told        *sequencer.Settle `json:",omitempty"` // what it said that it did
 	Foreign     bool              `json:",omitempty"` // another agent's, or of a journal that is lost: only settled here
+	Shared      bool              `json:",omitempty"` // somebody else has owned its settlement: the log knows more
 
 	effects []*gate.Progress // by index; nil once settled
 }
@@ -129,7 +131,7 @@ func (l *ledger) apply(record []byte) error {
 		return nil
 	case recordEffect, recordMark:
 		return l.applyEffect(kind, body)
-	case recordSealed, recordReopened, recordDecided, recordSettled:
+	case recordSealed, recordReopened, recordDecided, recordSettled, recordShared:
 		var d decidedRecord
 		if err := json.Unmarshal(body, &d); err != nil {
 			return err
@@ -154,7 +156,7 @@ func (l *ledger) event(ev *topology.Event) {
 
 func (l *ledger) move(kind byte, d *decidedRecord) error {
 	t := l.txs[d.Tx]
-	if t == nil && (kind == recordDecided || kind == recordSettled) {
+	if t == nil && (kind == recordDecided || kind == recordSettled || kind == recordShared) {
 		return nil // decided before, and dropped since
 	}
 	if t == nil {
@@ -168,6 +170,8 @@ func (l *ledger) move(kind byte, d *decidedRecord) error {
 		t.Sealed, t.Loose, l.loose = false, nil, mergeLoose(t.Loose, l.loose)
 	case recordSettled:
 		l.settle(t)
+	case recordShared:
+		t.Shared = true
 	default:
 		l.decide(t, d)
 	}

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,7 +75,7 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 	turn := d.turn
 	s.mu.Unlock()
 	effects, kept := s.delivery.owed(d.tx)
-	if kept.known && !kept.foreign && (len(effects) > 0 || !turn) {
+	if kept.known && !kept.foreign && !kept.shared && (len(effects) > 0 || !turn) {
 		claim := gate.ClaimSuccessor
 		if _, issuer, ok := ownerOf(d.tx); ok && issuer == inc {
 			claim = gate.ClaimOwn
@@ -86,15 +87,77 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 	}
 	s.mu.Lock()
 	d.stranger = true
+	heard, quiet := d.heard, !s.strangersUntil().After(s.clock.Now())
 	s.mu.Unlock()
-	if len(effects) > 0 {
+	if heard {
 		return effects, gate.ClaimStranger, nil
 	}
-	effects, err := s.logged(ctx, d.tx)
+	logged, err := s.logged(ctx, d.tx)
 	if err != nil {
 		return nil, gate.ClaimStranger, err
 	}
-	return effects, gate.ClaimStranger, s.keep(effects)
+	if effects = merge(effects, logged); !quiet {
+		return effects, gate.ClaimStranger, nil // more may come: nothing is settled before
+	}
+	if err := s.keep(effects); err != nil {
+		return nil, gate.ClaimStranger, err
+	}
+	s.mu.Lock()
+	d.heard = true
+	s.mu.Unlock()
+	return effects, gate.ClaimStranger, nil
+}
+
+// share: somebody else has adopted a transaction, and may have made calls that this journal does not know; s.mu is held.
+func (s *session) share(id sequencer.TxID, d *debt) {
+	if d != nil {
+		d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
+	}
+	if err := s.delivery.share(id); err != nil {
+		s.log.Error("that a settlement had another owner is not in the journal", "tx", string(id), "cause", err)
+	}
+}
+
+// share notes that somebody else has owned the settlement of a transaction.
+func (d *delivery) share(id sequencer.TxID) error {
+	d.mu.Lock()
+	t := d.ledger.txs[id]
+	known := t != nil && !t.Foreign && !t.Shared
+	d.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return d.record(recordShared, &decidedRecord{Tx: id})
+}
+
+// merge adds what the log says of a transaction's calls to what a journal has of them: others may have made some, or
+// undone them.
+func merge(kept, logged []gate.Progress) []gate.Progress {
+	for _, l := range logged {
+		at := slices.IndexFunc(kept, func(p gate.Progress) bool { return p.Index == l.Index })
+		if at < 0 {
+			kept = append(kept, l)
+			continue
+		}
+		p := &kept[at]
+		if p.Answer == nil || p.Args == nil && l.Answer != nil {
+			p.Answer = l.Answer
+		}
+		if p.Args == nil {
+			p.Args = l.Args
+		}
+		if p.UndoDone == nil {
+			p.UndoDone, p.UndoLost = l.UndoDone, p.UndoLost || l.UndoLost
+		}
+		p.GivenUp = p.Answer == nil && (p.GivenUp || l.GivenUp)
+	}
+	slices.SortFunc(kept, func(a, b gate.Progress) int { return cmp.Compare(a.Index, b.Index) })
+	return kept
+}
+
+// strangersUntil is when no former process that may be alive has a lease any more; s.mu is held.
+func (s *session) strangersUntil() time.Time {
+	return s.strangersSince.Add(time.Duration(s.view.settings().rules.LeaseTicks) * tickLength)
 }
 
 // logged are a transaction's calls as the log has them.
@@ -160,14 +223,16 @@ func (s *session) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq,
 
 // kept says what a journal has of a transaction: nothing; only what was taken from the log before; or the calls,
 // perhaps without their arguments, since it was settled.
-type kept struct{ known, foreign, stripped bool }
+type kept struct{ known, foreign, shared, stripped bool }
 
 // owed are a transaction's calls as the journal has them.
 func (d *delivery) owed(id sequencer.TxID) (out []gate.Progress, k kept) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out, k.known = d.ledger.effectsOf(id)
-	k.foreign = k.known && d.ledger.txs[id].Foreign
+	if k.known {
+		k.foreign, k.shared = d.ledger.txs[id].Foreign, d.ledger.txs[id].Shared
+	}
 	k.stripped = slices.ContainsFunc(out, func(p gate.Progress) bool { return p.Args == nil })
 	return out, k
 }
@@ -230,14 +295,14 @@ func (s *session) effectFrom(ev *topology.Event) gate.Effect {
 func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, lease := s.clock.Now(), time.Duration(s.view.settings().rules.LeaseTicks)*tickLength
+	now := s.clock.Now()
+	if claim == gate.ClaimStranger && !d.heard { // until then one may begin, and say so in the log
+		d.notBefore = s.strangersUntil()
+		return true
+	}
 	if claim != gate.ClaimOwn && !d.waited {
 		d.waited = true
-		from, takes := now, s.mayTake(effects, claim)
-		if until := s.strangersSince.Add(lease); claim == gate.ClaimStranger && until.After(now) {
-			from = until // until then one may begin
-		}
-		d.notBefore = from.Add(takes)
+		d.notBefore = now.Add(s.mayTake(effects, claim))
 	}
 	if d.notBefore.After(now) {
 		return true

@@ -26,6 +26,8 @@ type debt struct {
 	known     bool          // committed says how the transaction was decided
 	turn      bool          // it was committed, is in a retraction's cone, and its turn to be undone has come
 	stranger  bool          // what ran is known from the log only
+	heard     bool          // the log was read when no former owner could begin a call any more
+	theirs    bool          // somebody else has adopted it
 	waited    bool          // notBefore is set
 	tries     int           // of the settlement
 	notBefore time.Time     // until then a call of its former owner may be under way
@@ -46,7 +48,7 @@ func (s *session) owe(id sequencer.TxID, seq sequencer.Seq, committed, known boo
 		s.debts[id] = d
 		s.metrics.pending.Set(float64(len(s.debts)))
 	}
-	if d.seq = max(d.seq, seq); known {
+	if d.seq, d.theirs = max(d.seq, seq), false; known {
 		d.committed, d.known = committed, true
 	}
 	s.hurry()
@@ -69,6 +71,9 @@ func (s *session) paid(id sequencer.TxID) {
 // observeDebt draws what a decision says of a settlement; s.mu is held.
 func (s *session) observeDebt(o *sequencer.Outcome) {
 	d := s.debts[o.Tx]
+	if o.Kind == sequencer.OutcomeAdopted && o.Agent != s.agent {
+		s.share(o.Tx, d)
+	}
 	switch {
 	case d == nil:
 	case o.Final:
@@ -92,7 +97,7 @@ func (s *session) settleAll(context.Context) {
 	now := s.clock.Now()
 	var ready []*debt
 	for _, d := range s.debts {
-		if !d.running && d.parked != s.incarnation && !now.Before(d.notBefore) &&
+		if !d.running && !d.theirs && d.parked != s.incarnation && !now.Before(d.notBefore) &&
 			!now.Before(d.agentUntil) {
 			ready = append(ready, d)
 		}
