@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/adapters"
 	"github.com/hence-dev/hence/gate/policy"
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
@@ -123,6 +124,23 @@ func TestShardToolRefused(t *testing.T) {
 	}
 	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
 		t.Errorf("decided: %+v", d)
+	}
+}
+
+// A call without a place among the calls keeps its receipt for the same request sent again.
+func TestShardToolAgain(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door(), withPolicy(t, notesPolicy))
+	ctx := background(t)
+	must(a.client.Put(ctx, "shard:/notes/1", []byte(`"there"`), client.WriteOptions{}))(t)
+	what := must(callOf("notes", []byte(`{"id":"1"}`), ""))(t)
+	tx := must(a.session.start(ctx, sequencer.Begin{}, nil))(t)
+	slot := &txSlot{}
+	for i := range 2 {
+		done := must(a.session.do(ctx, tx, what, slot))(t)
+		if done.Decision.State != api.StateCommitted || string(done.Effect.Result) != `"there"` {
+			t.Errorf("try %d: %+v", i, done)
+		}
 	}
 }
 

@@ -103,8 +103,8 @@ func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*
 	s.mu.Lock()
 	open := t.phase == phaseOpen && !t.decided()
 	s.mu.Unlock()
-	var first *api.Receipt
-	if open {
+	first := slot.kept()
+	if open && first == nil {
 		var err error
 		if first, err = s.effect(ctx, t, what, slot); err != nil {
 			s.mu.Lock()
@@ -114,6 +114,9 @@ func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*
 				s.drop(t)
 			}
 			return nil, err
+		}
+		if first.Index == nil {
+			slot.keep(first)
 		}
 	}
 	d, err := s.seal(ctx, t)

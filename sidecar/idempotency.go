@@ -42,6 +42,27 @@ type txSlot struct {
 	mu   sync.Mutex
 	tx   sequencer.TxID
 	call *issued
+	seen *api.Receipt // of a call that is a read or a write of the transaction: it is nowhere else
+}
+
+// keep notes the receipt of such a call.
+func (s *txSlot) keep(r *api.Receipt) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = r
+}
+
+// kept is the receipt that was noted; nil: none.
+func (s *txSlot) kept() *api.Receipt {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
 }
 
 // calls notes the tool call that the request makes; nil: it was not made after all.
