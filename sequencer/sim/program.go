@@ -198,7 +198,8 @@ type attempt struct {
 	verdictAt int
 	sentAt    int // when the last intent was handed to the producer, and its kind
 	sentKind  sequencer.IntentKind
-	gone      bool // the journal lost it
+	gone      bool      // the journal lost it
+	turned    []*effect // what a retraction's turn has done about the effects
 }
 
 type readRecord struct {

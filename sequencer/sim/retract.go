@@ -216,6 +216,17 @@ func (c *sidecar) newTurn(info *txInfo) *settlement {
 	return s
 }
 
+// taken is what a turn works on: what the journal has of it, if it was begun before.
+func (s *settlement) taken(journal *attempt) []*effect {
+	if s.ground == groundStranger || journal == nil {
+		return s.ran()
+	}
+	if journal.turned == nil {
+		journal.turned = s.ran()
+	}
+	return journal.turned
+}
+
 // ran is what a compensation of a committed transaction begins with: the calls' outcomes, not those of its settlement.
 func (s *settlement) ran() []*effect {
 	var out []*effect

@@ -129,7 +129,7 @@ func (s *settlement) list(c *sidecar) {
 		s.all = c.foundInLog(s.info)
 	}
 	if s.turn {
-		s.all = s.ran()
+		s.all = s.taken(c.journal[s.info.id])
 	}
 	for _, e := range s.all {
 		if s.turn || s.info.committed == e.gated() {

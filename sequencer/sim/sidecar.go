@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -242,7 +243,7 @@ func (c *sidecar) crash() {
 // hangUp: what the sinks answer from now on, nobody hears.
 func (c *sidecar) hangUp() {
 	for _, a := range c.journal {
-		for _, e := range a.effects {
+		for _, e := range append(slices.Clone(a.effects), a.turned...) {
 			for _, x := range []*call{e.run, e.mend} {
 				if x != nil && x.answers > c.r.now {
 					x.answers = -1
