@@ -34,7 +34,7 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 	for i := range slices.Backward(effects) {
 		p := &effects[i]
 		if at := slices.IndexFunc(stuck, p.meets); at >= 0 && p.compensable() {
-			g.behind(&s, p, stuck[at])
+			g.behind(&s, p, stuck[at], claim)
 			continue
 		}
 		if err := g.undo(ctx, &s, p, claim); err != nil {
@@ -62,13 +62,16 @@ func (p *Progress) compensable() bool {
 }
 
 // behind is what is said of an effect whose compensation may not be made, because a later one's may be on its way.
-func (g *Engine) behind(s *Settlement, p, stuck *Progress) {
-	result := sequencer.ResultUnresolved
-	if p.Ran() {
+func (g *Engine) behind(s *Settlement, p, stuck *Progress, claim Claim) {
+	result, said := sequencer.ResultUnresolved, "it was not undone"
+	switch {
+	case !claim.whole() || p.Undoing:
+		said += " by this sidecar (a former one may have done it)"
+	case p.Ran():
 		result = sequencer.ResultLeaked
 	}
-	g.residue(s, p, result, p.UndoTries, fmt.Sprintf("it was not undone, because nobody knows that effect %d, "+
-		"which came after it on the same scope, was: settle that one first, then retry or accept this one", stuck.Index))
+	g.residue(s, p, result, p.UndoTries, fmt.Sprintf("%s, because nobody knows that effect %d, which came after it on "+
+		"the same scope, was: settle that one first, then retry or accept this one", said, stuck.Index))
 }
 
 // mayHaveRun says that the effect was of a kind that could run before it was to be undone.
