@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -107,9 +106,8 @@ func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
 
 // writeResidue puts a residue back on the list as it is now.
 func (s *Sidecar) writeResidue(c *call, r *topology.Residue) (*reply, error) {
-	r.AtMs, r.Incarnation = s.clock.Now().UnixMilli(), s.session.now()
-	if err := s.events.PublishResidue(c.ctx, r); err != nil {
-		return nil, problem(codeLog, "the list of residues cannot be written: %v", err)
+	if err := s.session.listResidue(c.ctx, r); err != nil {
+		return nil, err
 	}
 	return jsonReply(http.StatusOK, residueOf(r)), nil
 }
@@ -127,15 +125,8 @@ func (s *Sidecar) retryResidue(c *call) (*reply, error) {
 		return nil, problem(codeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
 			"Look there first, then send force", r.Tool)
 	}
-	answer, err := s.session.tryResidue(c.ctx, r)
-	if err != nil {
+	if _, err := s.session.tryResidue(c.ctx, r); err != nil {
 		return nil, err
 	}
-	r.Tries++
-	if answer.Refused {
-		r.Detail = "tried again and refused: " + answer.Detail
-	} else {
-		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
-	}
-	return s.writeResidue(c, r)
+	return jsonReply(http.StatusOK, residueOf(r)), nil
 }

@@ -54,7 +54,11 @@ func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Ans
 		return none, err
 	}
 	what := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Key: p.Key, Args: p.Args, Traceparent: traceOf(ctx)}
-	if eager(p.Tool.Class) || p.Undoing {
+	if s.isToUndo(r, &p) {
+		if !p.Tool.Undo {
+			return none, problem(codeTool, "%s happened, and no compensation of it is declared: undo it by hand, then accept",
+				p.Tool.Name)
+		}
 		answer := none
 		if p.Answer != nil {
 			answer = *p.Answer
@@ -71,17 +75,69 @@ func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Ans
 	if err != nil {
 		return none, err
 	}
-	answer, err := s.tryUnderTouch(ctx, t, p.Tool, func(ctx context.Context) (gate.Answer, error) {
-		return adapter.Call(ctx, what)
+	open := func(ctx context.Context) error { return s.stillResidue(ctx, r) }
+	answer, called, err := s.tryUnderTouch(ctx, t, p.Tool, open, func(ctx context.Context) (gate.Answer, error) {
+		answer, err := adapter.Call(ctx, what)
+		if err != nil {
+			return answer, problem(codeToolUnreachable, "%s was tried again without an answer: %v", p.Tool.Name, err)
+		}
+		return answer, s.noteTry(ctx, r, answer)
 	})
-	if err != nil {
+	if !called {
 		_, _ = s.abort(ctx, t, "the residue could not be tried again")
 		return none, err
 	}
+	// Whatever came of it, it may have moved what it names: that counts as written, also when nobody waits any more.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
+	defer cancel()
 	if d, err := s.seal(ctx, t); err != nil || d.State == api.StateAborted {
 		s.log.Warn("a residue was tried again, its transaction did not commit", "tx", string(t.id), "cause", err)
 	}
-	return answer, nil
+	return answer, err
+}
+
+// isToUndo reports whether what is left of a call is to undo it: it ran before the commit, was retracted, or is known to
+// have happened although it should not have.
+func (s *session) isToUndo(r *topology.Residue, p *gate.Progress) bool {
+	seen, _ := s.view.transaction(r.Tx)
+	return eager(p.Tool.Class) || r.Result == sequencer.ResultLeaked || p.UndoLost || p.UndoDone != nil ||
+		seen.retraction.of != ""
+}
+
+// stillResidue refuses to try a residue again that somebody else has dealt with.
+func (s *session) stillResidue(ctx context.Context, r *topology.Residue) error {
+	list, _, err := s.residue(ctx)
+	if err != nil {
+		return err
+	}
+	for _, now := range list {
+		if now.Tx == r.Tx && now.Index == r.Index && now.State != topology.ResidueOpen {
+			return problem(codeNotResidue, "effect %d of %s is %s meanwhile: nothing is left to do", r.Index, r.Tx, now.State)
+		}
+	}
+	return nil
+}
+
+// noteTry puts what came of another try on the list, before anybody else can make one.
+func (s *session) noteTry(ctx context.Context, r *topology.Residue, answer gate.Answer) error {
+	r.Tries++
+	if answer.Refused {
+		r.Detail = "tried again and refused: " + answer.Detail
+	} else {
+		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
+	defer cancel()
+	return s.listResidue(ctx, r)
+}
+
+// listResidue puts a residue back on the list as it is now.
+func (s *session) listResidue(ctx context.Context, r *topology.Residue) error {
+	r.AtMs, r.Incarnation = s.clock.Now().UnixMilli(), s.now()
+	if err := s.events.PublishResidue(ctx, r); err != nil {
+		return problem(codeLog, "the list of residues cannot be written: %v", err)
+	}
+	return nil
 }
 
 // undoOf is the call that compensates another one, under the key that the gate gives it.
@@ -101,32 +157,34 @@ func (s *session) undoOf(p gate.Progress, answer gate.Answer) (gate.Call, error)
 	return c, nil
 }
 
-// tryUnderTouch makes a call while the transaction holds what it moves, and notes it as one of its effects.
-func (s *session) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool,
-	call func(context.Context) (gate.Answer, error)) (gate.Answer, error) {
+// tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. called: it may
+// have left. The log and the journal say so before: whoever finds the transaction after a crash does not know what it did.
+func (s *session) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool, open func(context.Context) error,
+	call func(context.Context) (gate.Answer, error)) (answer gate.Answer, called bool, err error) {
 	if err := t.enter(ctx); err != nil {
-		return gate.Answer{}, err
+		return answer, false, err
 	}
 	defer t.leave()
 	if err := s.touchAll(ctx, t, tool.Scopes, sequencer.WriteAccess); err != nil {
-		return gate.Answer{}, err
+		return answer, false, err
+	}
+	if err := open(ctx); err != nil {
+		return answer, false, err
+	}
+	var wants []sequencer.Want
+	for _, scope := range tool.Scopes {
+		wants = append(wants, sequencer.Want{Scope: scope, Access: sequencer.WriteAccess})
 	}
 	if err := s.stretchLease(ctx, tool.MaxTime); err != nil {
-		return gate.Answer{}, err
+		return answer, false, err
+	}
+	if _, err := s.handOver(ctx, t, wants); err != nil {
+		return answer, false, err
 	}
 	bound, cancel := context.WithTimeout(ctx, tool.MaxTime)
 	defer cancel()
-	answer, err := call(bound)
-	if err != nil {
-		return answer, problem(codeToolUnreachable, "%s was tried again without an answer: %v", tool.Name, err)
-	}
-	tool.Class = sequencer.ClassKnownOutcome
-	acked := make(chan struct{})
-	close(acked)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.effects = append(t.effects, &issued{effect: gate.Effect{Tx: t.id, Tool: tool}, acked: acked})
-	return answer, nil
+	answer, err = call(bound)
+	return answer, true, err
 }
 
 // callOfResidue is the call of a residue, as the log has it.
