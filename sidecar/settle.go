@@ -170,6 +170,9 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 	return s.appendSettlement(ctx, d, made, inc)
 }
 
+// severalCalls is what a settlement asks of its lease beyond the time that one call may take.
+const severalCalls = time.Second
+
 // settlement makes or undoes the calls of a decided transaction, as far as that is left to do.
 func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progress,
 	claim gate.Claim) (gate.Settlement, error) {
@@ -187,7 +190,8 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 	if !did || s.engine == nil {
 		return gate.Settlement{NoneElse: claim != gate.ClaimStranger}, s.cannot(effects, did)
 	}
-	if err := s.stretchLease(ctx, min(takes, s.longestCall())); err != nil {
+	// One call after the other is made under it: a lease that is just long enough for the first stops at the second.
+	if err := s.stretchLease(ctx, min(takes+severalCalls, s.longestCall())); err != nil {
 		return gate.Settlement{}, err
 	}
 	if committed && !turn {
