@@ -18,8 +18,10 @@ server: shop
 tools:
   - {tool: note, class: bufferable, args: [id, text], scopes: ["shard:/notes/{id}"], may: ["shard:/notes/**"],
      shard: {op: write, scope: "shard:/notes/{id}", content: {text: "{text}"}}}
-  - {tool: notes, class: read, args: [id], scopes: ["shard:/notes/{id}"], shard: {op: read, scope: "shard:/notes/{id}"}}
-  - {tool: stray, class: read, args: [id], scopes: ["shard:/other/{id}"], shard: {op: read, scope: "shard:/notes/{id}"}}
+  - {tool: notes, class: read, args: [id], scopes: ["shard:/notes/{id}"],
+     shard: {op: read, scope: "shard:/notes/{id}"}}
+  - {tool: stray, class: read, args: [id], scopes: ["shard:/other/{id}"],
+     shard: {op: read, scope: "shard:/notes/{id}"}}
 `
 
 // withPolicy gives a sidecar a policy file.
@@ -115,7 +117,8 @@ func TestShardToolRefused(t *testing.T) {
 		args noteArgs
 		o    client.EffectOptions
 	}{
-		{"stray", noteArgs{ID: "1"}, client.EffectOptions{}}, {"note", noteArgs{ID: "..", Text: "x"}, client.EffectOptions{}},
+		{"stray", noteArgs{ID: "1"}, client.EffectOptions{}},
+		{"note", noteArgs{ID: "..", Text: "x"}, client.EffectOptions{}},
 		{"note", noteArgs{ID: "1"}, client.EffectOptions{}}, {"note", noteArgs{"1", "x"}, client.EffectOptions{Key: "k"}},
 	} {
 		if _, err := tx.Effect(ctx, c.tool, c.args, c.o); problemCode(err) != codeTool {
