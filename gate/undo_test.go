@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,4 +63,30 @@ func TestUndoForbidsAbsent(t *testing.T) {
 	if w.done["tool0"] != 0 || len(s.Residue) != 0 {
 		t.Errorf("it happened %d times after it was settled as %v", w.done["tool0"], s.Effects)
 	}
+}
+
+// TestUndoBehindStranger holds that whoever knows only the log does not call an effect leaked that a former owner may
+// have undone before it died.
+func TestUndoBehindStranger(t *testing.T) {
+	w := newWorld()
+	var effects []Progress
+	for range 2 {
+		p := w.add(sequencer.ClassReversible, false, true, false)
+		_, err := w.engine().Run(t.Context(), p.Effect)
+		must(t, err)
+		effects = append(effects, p)
+	}
+	known := w.journal(effects, ClaimOwn)
+	known[1].Tool.Scopes = known[0].Tool.Scopes
+	left := slices.Clone(known)
+	_, err := w.engine().Undo(t.Context(), known, ClaimOwn)
+	must(t, err)
+	s, err := w.engine().Undo(t.Context(), left, ClaimStranger)
+	must(t, err)
+	for _, e := range s.Effects {
+		if e.Result != sequencer.ResultUnresolved {
+			t.Errorf("effect %d settles as %s, want unresolved", e.Index, e.Result)
+		}
+	}
+	w.checkOnce(t)
 }
