@@ -137,8 +137,12 @@ func (g *Engine) again(j *job) bool {
 }
 
 // leased returns ErrLease unless the lease surely lasts longer than a call can.
-func (g *Engine) leased(j *job) error {
-	if left := g.lease.Left(); left <= j.max {
+func (g *Engine) leased(ctx context.Context, j *job) error {
+	lease := g.lease
+	if own, ok := ctx.Value(leaseKey{}).(Lease); ok {
+		lease = own
+	}
+	if left := lease.Left(); left <= j.max {
 		g.Metrics.LeaseStops.Add(1)
 		return fmt.Errorf("%w: calling %s takes up to %s, %s is left", ErrLease, j.call.Tool, j.max, left)
 	}
@@ -147,7 +151,7 @@ func (g *Engine) leased(j *job) error {
 
 // try makes the call once. It reports whether the sink answered; what it did not answer is in j.
 func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
-	if err := errors.Join(context.Cause(ctx), g.leased(j)); err != nil {
+	if err := errors.Join(context.Cause(ctx), g.leased(ctx, j)); err != nil {
 		return false, err
 	}
 	number := j.p.Tries + 1
@@ -158,7 +162,7 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 		return false, err
 	}
 	// Writing the mark may have taken long: what counts is the time at which the call leaves.
-	if err := g.leased(j); err != nil {
+	if err := g.leased(ctx, j); err != nil {
 		return false, errors.Join(err, g.notSent(j))
 	}
 	if j.tries++; j.tries > 1 {

@@ -30,6 +30,14 @@ type Lease interface {
 	Left() time.Duration
 }
 
+type leaseKey struct{}
+
+// UnderLease is a context in which calls start under a lease of their own instead of the engine's: one that does not
+// come to life again when its holder takes another one.
+func UnderLease(ctx context.Context, l Lease) context.Context {
+	return context.WithValue(ctx, leaseKey{}, l)
+}
+
 // Clock is the time as the gate sees it. Only differences count.
 type Clock interface {
 	Now() time.Time

@@ -34,7 +34,10 @@ func (s *session) runTool(ctx context.Context, t *tx, e gate.Effect, slot *txSlo
 	ran := make(chan result, 1)
 	started := s.tasks.start(func(ctx context.Context) {
 		defer done()
-		answer, err := s.engine.Run(ctx, i.effect)
+		s.mu.Lock()
+		under := s.under(ctx, t.incarnation)
+		s.mu.Unlock()
+		answer, err := s.engine.Run(under, i.effect)
 		s.afterRun(t, i, err)
 		ran <- result{answer, err}
 	})

@@ -34,7 +34,10 @@ func (s *session) finish(ctx context.Context, t *tx, i *issued) error {
 		if err := s.stretchLease(ctx, i.effect.Tool.MaxTime); err != nil {
 			return err
 		}
-		done, err := s.engine.Finish(ctx, p, gate.ClaimOwn)
+		s.mu.Lock()
+		under := s.under(ctx, t.incarnation)
+		s.mu.Unlock()
+		done, err := s.engine.Finish(under, p, gate.ClaimOwn)
 		if p, _ = s.progress(t.id, i.effect.Index); err != nil && !p.GivenUp {
 			return problem(codeUndecided, "the outcome of %s, call %d, is not known yet: seal again (%v)",
 				i.effect.Tool.Name, i.effect.Index, err)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -26,6 +27,7 @@ type lease struct {
 	now func() time.Time
 
 	mu      sync.Mutex
+	term    int // which lease of this sidecar it is
 	until   time.Time
 	pending []renewal // by offset
 }
@@ -47,6 +49,7 @@ func (l *lease) begin(sent time.Time, lasts time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.until, l.pending = sent.Add(lasts), nil
+	l.term++
 }
 
 // renew notes a record that was sent at a time and is in the log at an offset.
@@ -83,6 +86,34 @@ func (l *lease) Left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(0, l.until.Sub(l.now()))
+}
+
+// term is one lease, over for good once there is another one: what was begun under it is not gone on with.
+type term struct {
+	lease *lease
+	n     int
+}
+
+// Left is how long the lease surely still lasts.
+func (t term) Left() time.Duration {
+	t.lease.mu.Lock()
+	over := t.lease.term != t.n
+	t.lease.mu.Unlock()
+	if over {
+		return 0
+	}
+	return t.lease.Left()
+}
+
+// under is a context in which calls start under the lease of an incarnation only; s.mu is held.
+func (s *session) under(ctx context.Context, inc sequencer.Seq) context.Context {
+	now := term{&s.lease, 0} // never alive: the first one is 1
+	if s.incarnation == inc {
+		s.lease.mu.Lock()
+		now.n = s.lease.term
+		s.lease.mu.Unlock()
+	}
+	return gate.UnderLease(ctx, now)
 }
 
 // sure is how long a fresh lease lasts; nothing is sure under rules that the view does not know.

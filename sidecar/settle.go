@@ -116,8 +116,9 @@ func (s *session) settleAll(context.Context) {
 func (s *session) settle(ctx context.Context, d *debt) {
 	s.mu.Lock()
 	inc, t := s.incarnation, s.txs[d.tx]
+	under := s.under(ctx, inc)
 	s.mu.Unlock()
-	err := s.settleOnce(ctx, d, t, inc)
+	err := s.settleOnce(under, d, t, inc)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a settlement is not done: tried again", "tx", string(d.tx), "cause", err)
 		sleep(ctx, pauseMost)
