@@ -4,11 +4,12 @@ SEEDS ?= 20
 AGENTS ?= 8,64
 PAIRS ?= 20000
 KILLS ?= 5
+CRASHES ?= 400
 SCHEDULES ?= 1000000
 FUZZTIME ?= 60s
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build test race bench lint correctness acceptance it-real explore-3x2 explore-all explore-gate explore-retract sim fuzz ci demo
+.PHONY: help build test race bench lint correctness acceptance crash-windows it-real explore-3x2 explore-all explore-gate explore-retract sim fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -41,6 +42,9 @@ acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part
 it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }
 	$(GO) test -count=1 -v -timeout 24m ./it ./it/check
+
+crash-windows: ## CRASHES kills of sidecars at every step of a settlement
+	HENCE_IT_CRASHES=$(CRASHES) $(GO) test -count=1 -v -timeout 30m -run '^TestCrash' ./it
 
 explore-3x2: ## the explorer on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_3X2=1 $(GO) test -count=1 -v -timeout 12h -run 3x2 ./sequencer/explore
