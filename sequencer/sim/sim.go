@@ -13,8 +13,8 @@
 // is decided twice or commits after its agent was told that it came to nothing, no hold is given to two owners, and
 // nobody waits for nothing. Each committed read saw what the commits before it had left; nothing ran without a grant,
 // left without a commit, or landed after its transaction was final; each sink saw each effect once, and what a
-// settlement says of it is so; what was retracted is gone, its shards are as if it had never been, and nobody stands on
-// it; and the resources end as the committed transactions leave them, but for what the log names as residue.
+// settlement says of it is so; what was retracted is gone, its shards are as if it had never been, and nobody stands
+// on it; and the resources end as the committed transactions leave them, but for what the log names as residue.
 package sim
 
 import (
