@@ -45,7 +45,7 @@ func TestCost(t *testing.T) {
 	ratio := float64(c.median(costEager)) / float64(c.median(costFloor))
 	t.Logf("an eager call is %.2f x the floor; a held call adds %v p50 (aim: 200µs), of it HTTP %v", ratio,
 		c.median(costHeld).Round(time.Microsecond), c.median(costAsk).Round(time.Microsecond))
-	if ratio > 6 { // its event, its touch and the call itself, with air for a busy machine
+	if ratio > 15 { // its event, its touch, the call and HTTP, with air for a busy machine and the race detector
 		t.Errorf("an eager call takes %.2f times as long as one decision", ratio)
 	}
 	if held, floor := c.median(costHeld), c.median(costFloor); held > floor {
