@@ -308,7 +308,9 @@ func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 		return true
 	}
 	for i := range effects {
-		effects[i].Waited = d.tries == 0 // a call of this process that was broken off may be under way, too
+		// A call of this process that was broken off may be under way, too.
+		own := claim != gate.ClaimStranger && flying(&effects[i]) && !s.isFormer(effects[i].Incarnation)
+		effects[i].Waited = d.tries == 0 && !own
 	}
 	d.tries++
 	return false
@@ -317,8 +319,7 @@ func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 // mayTake is how long calls of a former owner may take that are perhaps under way; s.mu is held.
 func (s *session) mayTake(effects []gate.Progress, claim gate.Claim) (longest time.Duration) {
 	for _, p := range effects {
-		flying := p.Started && p.Answer == nil || p.Undoing && p.UndoDone == nil && !p.UndoLost
-		if claim != gate.ClaimStranger && (!flying || !s.isFormer(p.Incarnation)) {
+		if claim != gate.ClaimStranger && (!flying(&p) || !s.isFormer(p.Incarnation)) {
 			continue
 		}
 		longest = max(longest, p.Tool.MaxTime)
@@ -336,6 +337,11 @@ func (s *session) mayTake(effects []gate.Progress, claim gate.Claim) (longest ti
 		}
 	}
 	return longest
+}
+
+// flying reports whether a call, or its compensation, may be under way, as far as the marks say.
+func flying(p *gate.Progress) bool {
+	return !p.Known() || p.Undoing && p.UndoDone == nil && !p.UndoLost
 }
 
 // isFormer reports whether an incarnation is one of a process before this one; s.mu is held.
