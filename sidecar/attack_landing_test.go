@@ -8,8 +8,8 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// A call of this process that was broken off may still land: its settlement does not take for landed what nobody waited
-// for, under whichever lease it is made.
+// A call of this process that was broken off may still land: its settlement does not take for landed what nobody
+// waited for, under whichever lease it is made.
 func TestBrokenOffMayLand(t *testing.T) {
 	a := start(t, "a", newLog().Door(), quick(newSink()))
 	s := a.session

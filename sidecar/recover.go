@@ -108,7 +108,8 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 	return effects, gate.ClaimStranger, nil
 }
 
-// share: somebody else has adopted a transaction, and may have made calls that this journal does not know; s.mu is held.
+// share: somebody else has adopted a transaction, and may have made calls that this journal does not know; s.mu is
+// held.
 func (s *session) share(id sequencer.TxID, d *debt) {
 	if d != nil {
 		d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
