@@ -57,7 +57,8 @@ func (r *rig) rejoin(t *testing.T, log *memlog.Log) {
 	r.live(t, now)
 }
 
-// What was adopted while a sidecar's lease was over is not its own any more when it joins again: it makes no call of it.
+// What was adopted while a sidecar's lease was over is not its own any more when it joins again: it makes no
+// call of it.
 func TestAdoptedMeanwhile(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()

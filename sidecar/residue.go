@@ -96,8 +96,8 @@ func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Ans
 	return answer, err
 }
 
-// isToUndo reports whether what is left of a call is to undo it: it ran before the commit, was retracted, or is known to
-// have happened although it should not have.
+// isToUndo reports whether what is left of a call is to undo it: it ran before the commit, was retracted, or is known
+// to have happened although it should not have.
 func (s *session) isToUndo(r *topology.Residue, p *gate.Progress) bool {
 	seen, _ := s.view.transaction(r.Tx)
 	return eager(p.Tool.Class) || r.Result == sequencer.ResultLeaked || p.UndoLost || p.UndoDone != nil ||
@@ -158,7 +158,8 @@ func (s *session) undoOf(p gate.Progress, answer gate.Answer) (gate.Call, error)
 }
 
 // tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. called: it may
-// have left. The log and the journal say so before: whoever finds the transaction after a crash does not know what it did.
+// have left. The log and the journal say so before: whoever finds the transaction after a crash does not
+// know what it did.
 func (s *session) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool, open func(context.Context) error,
 	call func(context.Context) (gate.Answer, error)) (answer gate.Answer, called bool, err error) {
 	if err := t.enter(ctx); err != nil {
