@@ -127,6 +127,14 @@ func (f *Fold) overtake(t *tx, w Write) {
 	})
 }
 
+// ownersAnswer: what the owner's settlement was answered with stays when somebody else's comes. A retraction waits for a
+// second one, and a late copy of the first must be known as that.
+func (f *Fold) ownersAnswer(t *tx, in *Intent) bool {
+	last := t.answered(IntentSettle)
+	return f.retracts() && in.Kind == IntentSettle && in.Incarnation != t.Owner && last.N != 0 &&
+		last.Incarnation != in.Incarnation
+}
+
 func (f *Fold) applySettle(t *tx, in *Intent) {
 	switch {
 	case t.undecided():
@@ -135,7 +143,9 @@ func (f *Fold) applySettle(t *tx, in *Intent) {
 		f.settleTurn(t, in)
 	case t.final():
 		seq := max(t.Decision, t.answered(IntentSettle).Seq, t.Past.undone()) // its settlement, where it had one
-		t.answer(in, seq)
+		if !f.ownersAnswer(t, in) {
+			t.answer(in, seq)
+		}
 		f.repeat(seq)
 	case t.Owner != in.Incarnation:
 		f.refuse(in, t, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})

@@ -193,7 +193,9 @@ func (f *Fold) refuse(in *Intent, t *tx, why finding) {
 	o := Outcome{Kind: OutcomeRefused, Agent: in.Agent, Incarnation: in.Incarnation, Code: why.code, Detail: why.detail,
 		Scope: why.scope, Moved: why.moved, BlockedBy: why.blockers}
 	if t != nil {
-		t.answer(in, f.emitTx(t, o))
+		if seq := f.emitTx(t, o); !f.ownersAnswer(t, in) {
+			t.answer(in, seq)
+		}
 		return
 	}
 	o.Tx = in.Tx

@@ -254,6 +254,10 @@ func (w *twin) refuseCode(t *twinTx, code sequencer.Code) { w.refuse(t, twinFind
 
 func (w *twin) answer(t *twinTx, seq sequencer.Seq) {
 	in := w.intent
+	if last, some := t.answers[in.Kind]; in.Kind == sequencer.IntentSettle && some && w.rules.Logic >= 2 &&
+		last.Incarnation != in.Incarnation && in.Incarnation != t.owner {
+		return // a late copy of the owner's must still be known
+	}
 	t.remember(sequencer.Answer{Kind: in.Kind, Incarnation: in.Incarnation, N: in.N, Seq: seq})
 }
 

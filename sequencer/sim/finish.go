@@ -113,8 +113,8 @@ func (c *sidecar) pester() {
 	other := list[c.r.n(len(list))]
 	switch c.r.n(6) {
 	case 0:
-		if c.adoptions[other.id] != (adoption{}) || other.agent == c.agent || other.cone != 0 || c.r.swarm.retract > 0 {
-			return // a refused settlement of somebody else's hides a late copy of the first one from a member's turn
+		if c.adoptions[other.id] != (adoption{}) || other.agent == c.agent {
+			return
 		}
 		c.adoptions[other.id] = adoption{due: never}
 		c.send(&sequencer.Intent{Kind: sequencer.IntentSettle, Tx: other.id, N: 50, Incarnation: c.incarnation,
