@@ -127,8 +127,8 @@ func (f *Fold) overtake(t *tx, w Write) {
 	})
 }
 
-// ownersAnswer: what the owner's settlement was answered with stays when somebody else's comes. A retraction waits for a
-// second one, and a late copy of the first must be known as that.
+// ownersAnswer: what the owner's settlement was answered with stays when somebody else's comes. A retraction waits for
+// a second one, and a late copy of the first must be known as that.
 func (f *Fold) ownersAnswer(t *tx, in *Intent) bool {
 	last := t.answered(IntentSettle)
 	return f.retracts() && in.Kind == IntentSettle && in.Incarnation != t.Owner && last.N != 0 &&
