@@ -154,6 +154,8 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 	if err := errors.Join(context.Cause(ctx), g.leased(ctx, j)); err != nil {
 		return false, err
 	}
+	g.calls.Add(1)
+	defer g.calls.Add(-1)
 	number := j.p.Tries + 1
 	if j.start == StepUndoing {
 		number = j.p.UndoTries + 1

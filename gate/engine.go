@@ -95,7 +95,11 @@ type Engine struct {
 	lease Lease
 	clock Clock
 	log   *slog.Logger
+	calls atomic.Int64
 }
+
+// Calls is how many calls are being made now, their marks included. Once the lease is over no further one begins.
+func (g *Engine) Calls() int { return int(g.calls.Load()) }
 
 // New makes an engine.
 func New(o Options) *Engine {

@@ -31,6 +31,8 @@ type engine interface {
 	Release(ctx context.Context, effects []gate.Progress, claim gate.Claim) (gate.Settlement, error)
 	// Undo compensates the calls of an aborted or retracted transaction.
 	Undo(ctx context.Context, effects []gate.Progress, claim gate.Claim) (gate.Settlement, error)
+	// Calls is how many calls are being made now.
+	Calls() int
 }
 
 // agentTools is a policy that knows tools which agents do not call: those that only undo others.

@@ -155,11 +155,26 @@ func (s *Sidecar) shutdown(d *delivery) {
 		_ = s.server.Close()
 	}
 	s.view.waits.close()
+	s.session.rest(ctx)
 	if left := d.drain(ctx); left > 0 {
 		s.log.Warn("events are not published yet: the next start of this sidecar publishes them", "count", left)
 	}
 	s.stopWork()
 	s.session.tasks.join()
+}
+
+// rest begins no further call and lets those that are being made end: one that is cut off may be one that nobody will
+// ever know of. What is left to settle the next start goes on with.
+func (s *session) rest(ctx context.Context) {
+	if s.engine == nil {
+		return
+	}
+	s.lease.end()
+	for s.engine.Calls() > 0 && sleep(ctx, stopPoll) {
+	}
+	if n := s.engine.Calls(); n > 0 {
+		s.log.Warn("calls are cut off: without a key nobody will know of them", "count", n)
+	}
 }
 
 const (
