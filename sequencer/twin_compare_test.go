@@ -126,7 +126,7 @@ func (r *reached) came(t *testing.T, wanted []string) {
 // repeats. Now and then the fold is written out and read back.
 func TestTwin(t *testing.T) {
 	seen := compareTwin(t, twinHistories(), 60, false)
-	if twinHistories() >= 50_000 && !t.Failed() {
+	if twinHistories() >= 50_000 && !testing.Short() && !t.Failed() {
 		seen.complete(t)
 	}
 }
@@ -134,7 +134,7 @@ func TestTwin(t *testing.T) {
 // TestTwinRetracts is TestTwin over longer histories of workspaces that retract much.
 func TestTwinRetracts(t *testing.T) {
 	seen := compareTwin(t, twinHistories()/5, 120, true)
-	if twinHistories() >= 10_000 && !t.Failed() {
+	if twinHistories() >= 10_000 && !testing.Short() && !t.Failed() {
 		seen.completeRetractions(t)
 	}
 }
