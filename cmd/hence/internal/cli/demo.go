@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
@@ -55,12 +56,13 @@ does not hold.`
 
 // Run runs the demo and prints its table.
 func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
+	words := &oneAtATime{w: s.Err}
 	cfg := demo.Config{
 		Data: c.Data, Split: c.Split, Agents: c.Agents, Tasks: c.Tasks, Think: c.Think, Seed: c.Seed,
 		Observe: c.Mode == "observe", Order: c.Order, Faults: c.Faults,
 		Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
-		Partitions: c.Partitions, Processes: c.Processes, Announce: s.Err, Progress: s.Err,
-		Terminal: isTerminal(s.Err), Logger: c.logger(s.Err),
+		Partitions: c.Partitions, Processes: c.Processes, Announce: words, Progress: words,
+		Terminal: isTerminal(s.Err), Logger: c.logger(words),
 	}
 	if c.Processes {
 		if cfg.Program, err = os.Executable(); err != nil {
@@ -87,4 +89,17 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 		return errCheck
 	}
 	return nil
+}
+
+// oneAtATime lets progress, log and announcements write to one stream.
+type oneAtATime struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write writes all of b before anything else.
+func (o *oneAtATime) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(b)
 }
