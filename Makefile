@@ -5,6 +5,7 @@ AGENTS ?= 8,64
 PAIRS ?= 20000
 KILLS ?= 5
 CRASHES ?= 400
+N ?= 1000
 SCHEDULES ?= 1000000
 FUZZTIME ?= 60s
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
@@ -36,8 +37,10 @@ correctness: ## the demo's own check: SEEDS seeds, AGENTS agents, every order mo
 	env -u HENCE_TEST_KAFKA -u HENCE_TEST_NATS \
 	HENCE_IT_SEEDS=$(SEEDS) HENCE_IT_AGENTS=$(AGENTS) $(GO) test -count=1 -v -timeout 4h -run '^TestCorrectness$$' ./it
 
-acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part
-	HENCE_IT_PAIRS=$(PAIRS) HENCE_IT_KILLS=$(KILLS) $(GO) test -count=1 -v -timeout 4h ./it
+acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part, CRASHES kills in settlements, N of all else
+	HENCE_IT_PAIRS=$(PAIRS) HENCE_IT_KILLS=$(KILLS) HENCE_IT_CRASHES=$(CRASHES) HENCE_IT_SENDS=100 HENCE_IT_PHANTOMS=$(N) \
+	HENCE_IT_RESIDUE=$(N) HENCE_IT_RESIDUE_TAGS=600 HENCE_IT_RETRACTIONS=$(N) HENCE_IT_RETRACTION_PAIRS=100 \
+	HENCE_IT_ORDER_ROUNDS=40 HENCE_IT_DIRTY=20 HENCE_IT_ISOLATION_TASKS=20 $(GO) test -count=1 -v -timeout 4h ./it
 
 it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }

@@ -16,7 +16,7 @@ import (
 // sidecars and sinks.
 func TestBaselines(t *testing.T) {
 	const agents, scopes = 8, 4
-	tasks := number(t, "HENCE_IT_BASELINE_TASKS", onReal(50, 15))
+	tasks := number(t, "HENCE_IT_BASELINE_TASKS", onReal(15, 15))
 	load := baselines.MakeWorkload(1, agents, tasks, scopes)
 	var rows []baselines.Row
 	for i := range baselines.Ways(nil) {

@@ -38,7 +38,7 @@ const (
 // TestCost measures what tool calls take over real clients: an eager one beside one append and its decision, which is
 // the floor of all that needs a decision, and a held one, which waits for nothing. The aim of the latter is 200 µs.
 func TestCost(t *testing.T) {
-	c := measure(t, number(t, "HENCE_IT_COST_CALLS", onReal(500, 60)))
+	c := measure(t, number(t, "HENCE_IT_COST_CALLS", onReal(120, 60)))
 	for _, name := range []string{costFloor, costEager, costHeld, costAsk, costBare, costFull} {
 		t.Logf("%-42s p50 %v", name, c.median(name).Round(time.Microsecond))
 	}

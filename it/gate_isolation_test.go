@@ -172,7 +172,7 @@ func TestIsolationSeesCycles(t *testing.T) {
 
 func isolated(t *testing.T, servers *harness.Servers, agents int, where string, o client.BeginOptions) (cycles int) {
 	t.Helper()
-	tasks := number(t, "HENCE_IT_ISOLATION_TASKS", onReal(20, 3))
+	tasks := number(t, "HENCE_IT_ISOLATION_TASKS", onReal(5, 3))
 	d, shop, e := harness.Deploy(t, servers), harness.OpenShop(t), newErrands()
 	read := &seen{reads: map[string]map[string]string{}}
 	var at orderAt = inShards{}
