@@ -88,7 +88,7 @@ func TestUndoModel(t *testing.T) {
 		claim := ClaimOwn
 		if !attempt(func() {
 			for i := range effects {
-				if eager(effects[i].Tool.Class) {
+				if effects[i].Tool.Class.Eager() {
 					_, err := w.engine().Run(ctx, effects[i].Effect)
 					if err != nil && !errors.Is(err, ErrGivenUp) {
 						t.Fatalf("running: %v", err)
@@ -118,6 +118,6 @@ func TestUndoModel(t *testing.T) {
 
 func allKnown(effects []Progress) bool {
 	return !slices.ContainsFunc(effects, func(p Progress) bool {
-		return eager(p.Tool.Class) && (!p.Started || !p.Known() || p.GivenUp)
+		return p.Tool.Class.Eager() && (!p.Started || !p.Known() || p.GivenUp)
 	})
 }

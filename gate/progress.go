@@ -37,22 +37,14 @@ func (c Claim) whole() bool { return c == ClaimOwn || c == ClaimSuccessor }
 // business key, else the one that the request came with. Empty: the sink takes none.
 func Key(t Tool, tx sequencer.TxID, index uint32, requested string) string {
 	switch {
-	case eager(t.Class) && t.Keyed:
+	case t.Class.Eager() && t.Keyed:
 		return fmt.Sprintf("%s/%d", tx, index)
-	case eager(t.Class) || t.Class == sequencer.ClassRead:
+	case t.Class.Eager() || t.Class == sequencer.ClassRead:
 		return ""
 	case t.Key != "":
 		return t.Key
 	}
 	return requested
-}
-
-func eager(c sequencer.Class) bool {
-	return c == sequencer.ClassReversible || c == sequencer.ClassKnownOutcome
-}
-
-func gated(c sequencer.Class) bool {
-	return c == sequencer.ClassBufferable || c == sequencer.ClassIrreversible
 }
 
 // Known says that the effect's call may not be on its way: it never began, or its outcome is known, or it was

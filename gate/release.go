@@ -21,7 +21,7 @@ func (g *Engine) Release(ctx context.Context, effects []Progress, claim Claim) (
 	var stopped *Progress
 	for i := range effects {
 		p := &effects[i]
-		if !gated(p.Tool.Class) {
+		if !p.Tool.Class.Gated() {
 			continue
 		}
 		if stopped != nil && p.Answer == nil {

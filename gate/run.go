@@ -31,7 +31,7 @@ func (g *Engine) Run(ctx context.Context, e Effect) (Answer, error) {
 // key, or given up, which the progress that is returned says. An error says that it is to be called again with that
 // progress. Whoever is not the incarnation that began it repeats only what can be undone.
 func (g *Engine) Finish(ctx context.Context, p Progress, claim Claim) (Progress, error) {
-	if !eager(p.Tool.Class) {
+	if !p.Tool.Class.Eager() {
 		panic(fmt.Sprintf("gate: %s/%d is finished as a call, but is %s", p.Tx, p.Index, p.Tool.Class))
 	}
 	if !open(&p, claim) {
@@ -64,7 +64,7 @@ func (g *Engine) learn(ctx context.Context, p *Progress, repeat bool) error {
 }
 
 func (g *Engine) callJob(p *Progress) (*job, error) {
-	if !eager(p.Tool.Class) && !gated(p.Tool.Class) {
+	if !p.Tool.Class.Eager() && !p.Tool.Class.Gated() {
 		panic(fmt.Sprintf("gate: %s/%d is called as an effect, but is %s", p.Tx, p.Index, p.Tool.Class))
 	}
 	a, err := g.tools.Adapter(p.Tool.Name)

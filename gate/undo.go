@@ -25,7 +25,7 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 			continue
 		}
 		// What nobody can take back is not made to happen only to be known.
-		if err := g.learn(ctx, p, eager(p.Tool.Class) && p.Tool.Undo); err != nil {
+		if err := g.learn(ctx, p, p.Tool.Class.Eager() && p.Tool.Undo); err != nil {
 			return Settlement{}, err
 		}
 	}
@@ -76,7 +76,7 @@ func (g *Engine) behind(s *Settlement, p, stuck *Progress, claim Claim) {
 
 // mayHaveRun says that the effect was of a kind that could run before it was to be undone.
 func mayHaveRun(p *Progress) bool {
-	return eager(p.Tool.Class) || gated(p.Tool.Class) && (p.Committed || p.Started)
+	return p.Tool.Class.Eager() || p.Tool.Class.Gated() && (p.Committed || p.Started)
 }
 
 func (g *Engine) undo(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
@@ -119,7 +119,7 @@ func (g *Engine) undo(ctx context.Context, s *Settlement, p *Progress, claim Cla
 
 // drop notes that a held effect never leaves.
 func (g *Engine) drop(p *Progress) error {
-	if p.Dropped || !gated(p.Tool.Class) {
+	if p.Dropped || !p.Tool.Class.Gated() {
 		return nil
 	}
 	return g.mark(p, Mark{Step: StepDropped}, failpoint.DropBefore, failpoint.DropAfter)

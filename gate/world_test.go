@@ -271,7 +271,7 @@ func (w *world) checkTruth(t interface{ Fatalf(string, ...any) }, effects []Prog
 		r, found := listed[p.Index]
 		want := 0
 		switch {
-		case released && !gated(p.Tool.Class):
+		case released && !p.Tool.Class.Gated():
 			continue
 		case released && found && r == sequencer.ResultClean, !released && r == sequencer.ResultLeaked:
 			want = 1

@@ -42,7 +42,7 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 
 // effectCovered finds why an eager effect could not have run; empty: it could.
 func (t *tx) effectCovered(e Effect, weaken Weaken) string {
-	if !e.Class.eager() {
+	if !e.Class.Eager() {
 		return ""
 	}
 	if !e.Known {
@@ -103,7 +103,7 @@ func (s *Seal) written() []Scope {
 func (s *Seal) gated() []Scope {
 	var out []Scope
 	for _, e := range s.Effects {
-		if e.Class.gated() {
+		if e.Class.Gated() {
 			out = append(out, e.Scopes...)
 		}
 	}

@@ -78,11 +78,11 @@ func (c Class) String() string {
 
 func (c Class) valid() bool { return c < numClasses }
 
-// eager: the effect runs before the decision, under a grant.
-func (c Class) eager() bool { return c == ClassReversible || c == ClassKnownOutcome }
+// Eager says that an effect runs before the decision, under a grant.
+func (c Class) Eager() bool { return c == ClassReversible || c == ClassKnownOutcome }
 
-// gated: the effect runs after the commit decision.
-func (c Class) gated() bool { return c == ClassBufferable || c == ClassIrreversible }
+// Gated says that an effect runs after the commit decision.
+func (c Class) Gated() bool { return c == ClassBufferable || c == ClassIrreversible }
 
 // Access is what a hold or a touch wants of a scope.
 type Access uint8

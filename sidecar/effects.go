@@ -108,7 +108,7 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	if tool.Class != sequencer.ClassRead && len(tool.Scopes) == 0 {
 		return tool, problem(codeTool, "%s has no scopes with these arguments: declare in the policy what it moves", c.tool)
 	}
-	if eager(tool.Class) && c.key != "" {
+	if tool.Class.Eager() && c.key != "" {
 		return tool, problem(codeTool, "%s runs before the commit: its key is made of transaction and index; leave key out",
 			c.tool)
 	}
@@ -148,14 +148,6 @@ func (c capped) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	return found, err
 }
 
-func eager(c sequencer.Class) bool {
-	return c == sequencer.ClassReversible || c == sequencer.ClassKnownOutcome
-}
-
-func gated(c sequencer.Class) bool {
-	return c == sequencer.ClassBufferable || c == sequencer.ClassIrreversible
-}
-
 // effectOf gives a call its place in the transaction.
 func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall) (gate.Effect, error) {
 	s.mu.Lock()
@@ -175,7 +167,7 @@ func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCal
 	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(len(t.effects)), Tool: tool,
 		Args: c.args, Traceparent: traceOf(ctx)}
 	e.Key = gate.Key(tool, t.id, e.Index, c.key)
-	if e.Key == "" && tool.Keyed && gated(tool.Class) {
+	if e.Key == "" && tool.Keyed && tool.Class.Gated() {
 		e.Key = fmt.Sprintf("%s/%d", t.id, e.Index) // at least a release that is repeated counts once
 	}
 	return e, nil

@@ -174,7 +174,7 @@ func (s *session) stands(t *tx, i *issued) bool {
 func (s *session) ranTool(ctx context.Context, t *tx, i *issued, err error) (*api.Receipt, error) {
 	p, known := s.progress(t.id, i.effect.Index)
 	switch {
-	case err == nil, p.Answer != nil, known && gated(p.Tool.Class):
+	case err == nil, p.Answer != nil, known && p.Tool.Class.Gated():
 		return s.stillOpen(t, p)
 	case known && p.GivenUp:
 		_ = s.view.waits.until(ctx, waitTx(t.id), func() bool {

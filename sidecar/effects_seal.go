@@ -17,7 +17,7 @@ func (s *session) flush(ctx context.Context, t *tx) error {
 		if err := s.awaitAck(ctx, i); err != nil {
 			return err
 		}
-		if !eager(i.effect.Tool.Class) {
+		if !i.effect.Tool.Class.Eager() {
 			continue
 		}
 		if err := s.finish(ctx, t, i); err != nil {
@@ -56,7 +56,7 @@ func (t *tx) sealed() []sequencer.Effect {
 	for _, i := range t.effects {
 		e := i.effect
 		out = append(out, sequencer.Effect{Index: e.Index, Scopes: e.Tool.Scopes, Class: e.Tool.Class, Tool: e.Tool.Name,
-			Key: e.Key, Known: eager(e.Tool.Class)})
+			Key: e.Key, Known: e.Tool.Class.Eager()})
 	}
 	return out
 }

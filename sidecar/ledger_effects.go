@@ -49,7 +49,7 @@ func (l *ledger) applyEffect(kind byte, body []byte) error {
 // withdraws reports whether a mark takes an eager call back whose touch was refused: the next call has its index.
 func (t *txRecord) withdraws(at int, m gate.Mark) bool {
 	p := t.effects[at]
-	return m.Step == gate.StepDropped && eager(p.Tool.Class) && !p.Started && at == len(t.effects)-1
+	return m.Step == gate.StepDropped && p.Tool.Class.Eager() && !p.Started && at == len(t.effects)-1
 }
 
 // put adds a call. One that never ran is replaced by the next with its index.

@@ -15,7 +15,7 @@ func receipt(p gate.Progress, state string) *api.Receipt {
 	for _, scope := range p.Tool.Scopes {
 		out.Scopes = append(out.Scopes, string(scope))
 	}
-	if gated(p.Tool.Class) {
+	if p.Tool.Class.Gated() {
 		out.State, out.Note = heldState(p, state)
 	} else {
 		out.State = ranState(p)

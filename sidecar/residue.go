@@ -100,7 +100,7 @@ func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Ans
 // to have happened although it should not have.
 func (s *session) isToUndo(r *topology.Residue, p *gate.Progress) bool {
 	seen, _ := s.view.transaction(r.Tx)
-	return eager(p.Tool.Class) || r.Result == sequencer.ResultLeaked || p.UndoLost || p.UndoDone != nil ||
+	return p.Tool.Class.Eager() || r.Result == sequencer.ResultLeaked || p.UndoLost || p.UndoDone != nil ||
 		seen.retraction.of != ""
 }
 

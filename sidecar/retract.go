@@ -178,7 +178,7 @@ func (s *session) fates(ctx context.Context, id sequencer.TxID) (out []api.ConeE
 
 // fateOf: what ran before the commit can be taken back, what left after it only where a compensation is declared.
 func fateOf(p gate.Progress) string {
-	if eager(p.Tool.Class) || p.Tool.Undo {
+	if p.Tool.Class.Eager() || p.Tool.Undo {
 		return api.FateCompensated
 	}
 	return api.FateLeft

@@ -186,7 +186,7 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 		effects[i].Committed = committed
 		effects[i].Tool.MaxTime = min(p.Tool.MaxTime, s.longestCall()) // a settlement ends also when leases got shorter
 		takes = max(takes, p.Tool.MaxTime)
-		did = did || p.Started || claim == gate.ClaimStranger || committed && gated(p.Tool.Class)
+		did = did || p.Started || claim == gate.ClaimStranger || committed && p.Tool.Class.Gated()
 	}
 	if !did || s.engine == nil {
 		return gate.Settlement{NoneElse: claim != gate.ClaimStranger}, s.cannot(effects, did)

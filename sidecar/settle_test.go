@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -123,14 +122,7 @@ func sealTo(ctx context.Context, t *testing.T, log *memlog.Log, door *memlog.Doo
 	sealed := make(chan struct{})
 	short, cancel := context.WithCancel(ctx)
 	go func() { defer close(sealed); _, _ = tx.Seal(short) }()
-	committed := func() bool {
-		return slices.ContainsFunc(log.Outcomes(), func(o *sequencer.Outcome) bool {
-			return o.Kind == sequencer.OutcomeCommitted
-		})
-	}
-	if err := log.Until(ctx, committed); err != nil {
-		t.Fatal(err)
-	}
+	awaitKind(ctx, t, log, sequencer.OutcomeCommitted)
 	if step == diesAfter {
 		door.FailAppends(1 << 30)
 	}

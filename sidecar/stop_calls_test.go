@@ -1,7 +1,6 @@
 package sidecar
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -39,14 +38,7 @@ func TestStopLetsCallsEnd(t *testing.T) {
 	}
 	world.set(func() { clear(world.block) })
 	b := start(t, "a", log.Door(), quick(world), keep).aloneNow()
-	settled := func() bool {
-		return slices.ContainsFunc(log.Outcomes(), func(o *sequencer.Outcome) bool {
-			return o.Kind == sequencer.OutcomeSettled
-		})
-	}
-	if err := log.Until(ctx, settled); err != nil {
-		t.Fatal(err)
-	}
+	awaitKind(ctx, t, log, sequencer.OutcomeSettled)
 	world.expect(t, "unmail x")
 	if list := must(b.client.Residue(ctx, client.ResidueQuery{}))(t); len(list.Items) != 0 {
 		t.Errorf("it left residue: %+v", list.Items)

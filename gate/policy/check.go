@@ -89,12 +89,12 @@ func (d *decl) looksUp() bool {
 
 func (r *reader) checkKey(d *decl) {
 	switch {
-	case d.key != nil && eager(d.class):
+	case d.key != nil && d.class.Eager():
 		r.refuse(d.key.place, "key", fmt.Sprintf("a business key for the class %s: after a compensation the sink would "+
 			"skip the retry", d.class), "write \"keyed: true\": the key is then made of transaction and index")
 	case d.class == sequencer.ClassRead && (d.key != nil || d.keyed):
 		r.refuse(d.place, "key", "it is a read, and a read needs no key", "remove \"key\" and \"keyed\"")
-	case d.keyed && d.key == nil && gated(d.class):
+	case d.keyed && d.key == nil && d.class.Gated():
 		r.refuse(d.keyedAt, "key", fmt.Sprintf("the class %s is sent under a business key, the same in every attempt, "+
 			"and none is given", d.class), "write \"key: template\" in place of \"keyed\"")
 	case d.key != nil:

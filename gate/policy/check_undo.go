@@ -30,7 +30,7 @@ func (r *reader) checkUndo(p *Policy, d *decl) {
 		}
 		r.refuse(u.toolAt, "unknown-compensation", fmt.Sprintf("the compensation %q is not declared", u.tool), fix)
 		return
-	case !eager(by.class):
+	case !by.class.Eager():
 		r.refuse(u.toolAt, "compensation-class", fmt.Sprintf("the compensation %q has the class %s, which does not "+
 			"compensate", u.tool, compensatesNot(by.class)),
 			"make it known_outcome (or reversible); with \"undo_only: true\" agents cannot call it")
@@ -45,7 +45,7 @@ func (r *reader) checkUndo(p *Policy, d *decl) {
 }
 
 func compensatesNot(c sequencer.Class) string {
-	if gated(c) {
+	if c.Gated() {
 		return c.String() + " (it would be held)"
 	}
 	return c.String()

@@ -98,7 +98,7 @@ func (e Explanation) runs(t gate.Tool) string {
 	switch {
 	case t.Class == sequencer.ClassRead:
 		return "It is called at once, and its answer counts as a read from the moment the call left."
-	case eager(t.Class):
+	case t.Class.Eager():
 		return "It is called as soon as those scopes are granted; until its transaction is final nobody else moves them."
 	case t.Class == sequencer.ClassBufferable:
 		return "It is held: the agent gets a staged receipt at once, and the call is made after the commit."

@@ -212,7 +212,7 @@ func (l *linter) bounds() {
 		l.report(Note, d.place, "max-time", fmt.Sprintf("a call may take %v: its scopes stay taken that long, and agents' "+
 			"clients give up earlier", d.maxTime), "split the work, or let the tool start it and look it up")
 	}
-	if gated(d.class) && !d.keyed && d.retryAt != d.place && d.retry.Attempts > 1 {
+	if d.class.Gated() && !d.keyed && d.retryAt != d.place && d.retry.Attempts > 1 {
 		l.report(Note, d.retryAt, "retry", "it has no key: a call that may have arrived is not tried again", "add \"key\" "+
 			"if the sink takes one")
 	}

@@ -21,7 +21,7 @@ func (l *linter) class() {
 	case how != "" && !writes && d.class != sequencer.ClassRead && d.class != sequencer.ClassKnownOutcome:
 		l.report(Note, d.place, "write-that-reads", fmt.Sprintf("it is declared %s, and %s only reads", d.class, how),
 			"declare it read: then its answer is at once and checked for staleness")
-	case d.block != nil && d.block.kind == gate.KindSMTP && eager(d.class):
+	case d.block != nil && d.block.kind == gate.KindSMTP && d.class.Eager():
 		l.report(Mistake, d.place, "eager-mail", fmt.Sprintf("it is %s and leaves at once, and a mail that left cannot be "+
 			"taken back", d.class), "declare it irreversible")
 	}

@@ -15,14 +15,6 @@ func classes() []sequencer.Class {
 		sequencer.ClassIrreversible, sequencer.ClassKnownOutcome}
 }
 
-func gated(c sequencer.Class) bool {
-	return c == sequencer.ClassBufferable || c == sequencer.ClassIrreversible
-}
-
-func eager(c sequencer.Class) bool {
-	return c == sequencer.ClassReversible || c == sequencer.ClassKnownOutcome
-}
-
 // decl reads one entry of "tools".
 func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 	d := &decl{place: n.place, maxTime: maxTime, retry: retry, retryAt: n.place}

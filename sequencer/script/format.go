@@ -237,7 +237,7 @@ func effect(i int, e sequencer.Effect) string {
 	if e.Key != "" {
 		out += ";key=" + name(e.Key)
 	}
-	if e.Known != eager(e.Class) {
+	if e.Known != e.Class.Eager() {
 		out += ";" + mark(e.Known, "known") + mark(!e.Known, "unknown")
 	}
 	return out
@@ -279,10 +279,6 @@ func ref(r *sequencer.Ref) string {
 // at is the view of a version, where it is not that of now.
 func at(view sequencer.Seq) string {
 	return mark(view != Now, fmt.Sprintf("@%d", view))
-}
-
-func eager(c sequencer.Class) bool {
-	return c == sequencer.ClassReversible || c == sequencer.ClassKnownOutcome
 }
 
 func indexed(i int, index uint32) string {

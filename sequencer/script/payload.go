@@ -185,7 +185,7 @@ func effectOf(s *sequencer.Seal, value string) error {
 	if e.Class, err = classOf(class); err != nil {
 		return err
 	}
-	e.Known = known > 0 || known == 0 && eager(e.Class)
+	e.Known = known > 0 || known == 0 && e.Class.Eager()
 	if scopes != "" {
 		err = names(scopes, &e.Scopes)
 	}
