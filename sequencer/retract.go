@@ -100,10 +100,11 @@ func (f *Fold) acceptRetraction(t *tx, in *Intent) {
 	t.answer(in, r.Seq)
 }
 
-// queuedRetraction returns the accepted retraction of a transaction, queued or running, or nil.
+// queuedRetraction returns the accepted retraction of a transaction that waits to be started, or nil. One that runs is
+// found by its members: the record of the transaction that it is named after may be forgotten before its end.
 func (f *Fold) queuedRetraction(id TxID) *retraction {
 	for _, r := range f.retractions {
-		if r.Tx == id {
+		if r.Tx == id && !r.running() {
 			return r
 		}
 	}

@@ -20,14 +20,15 @@ func (f *Fold) advanceCone(r *retraction) bool {
 	}
 }
 
-// nextMember is the one whose turn it is, or comes next; nil: all had it.
+// nextMember is the one whose turn it is, or comes next; nil: all had it. A member may be forgotten after its turn, and
+// its name may come again from a sidecar that repeats names: that is another transaction, and not of the cone.
 func (f *Fold) nextMember(r *retraction) *tx {
 	for i := range r.Cone {
 		id := r.Cone[i]
 		if f.weaken.has(WeakenTurnAnyOrder) {
 			id = r.Cone[len(r.Cone)-1-i]
 		}
-		if m := f.txs[id]; m != nil && m.Phase != PhaseRetracted {
+		if m := f.txs[id]; m != nil && m.Retraction == r.Tx && m.Phase != PhaseRetracted {
 			return m
 		}
 	}

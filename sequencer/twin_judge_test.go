@@ -53,11 +53,16 @@ func (m *twinMet) refuse(by sequencer.Epoch, f *twinFinding) {
 
 // named are the blockers as an answer shows them.
 func (m *twinMet) named() []sequencer.Blocker {
+	all := m.sorted()
+	return all[:min(16, len(all))]
+}
+
+func (m *twinMet) sorted() []sequencer.Blocker {
 	slices.SortFunc(m.blockers, func(a, b sequencer.Blocker) int {
 		return cmp.Or(cmp.Compare(a.Tx, b.Tx), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Why, b.Why))
 	})
 	m.blockers = slices.Compact(m.blockers)
-	return m.blockers[:min(16, len(m.blockers))]
+	return m.blockers
 }
 
 func conflict(u *twinTx, h sequencer.Hold, level sequencer.Levels) *twinFinding {
@@ -115,7 +120,7 @@ func (m *twinMet) would() sequencer.Code {
 
 // own finds the open transaction of the same session that would be waited for.
 func (w *twin) own(t *twinTx, m *twinMet) *twinFinding {
-	for _, b := range m.named() {
+	for _, b := range m.sorted() { // also those that an answer has no room for
 		u := w.tx(b.Tx)
 		if u != t && u.phase == sequencer.PhaseOpen && u.sameSession(t) {
 			return &twinFinding{code: sequencer.CodeOwnTransaction, scope: b.Scope, blockers: []sequencer.Blocker{b}}
