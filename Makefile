@@ -10,7 +10,7 @@ SCHEDULES ?= 1000000
 FUZZTIME ?= 60s
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build test race bench lint correctness acceptance crash-windows it-real explore-3x2 explore-all explore-gate explore-retract sim fuzz ci demo
+.PHONY: help build test race bench lint correctness acceptance crash-windows it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part, CR
 it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }
 	$(GO) test -count=1 -v -timeout 24m ./it ./it/check
+
+it-containers: ## the tests that start containers: needs an engine, compose and the images of compose/
+	HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -timeout 28m -run 'Container|Compose|Cluster' ./it
 
 crash-windows: ## CRASHES kills of sidecars at every step of a settlement
 	HENCE_IT_CRASHES=$(CRASHES) $(GO) test -count=1 -v -timeout 30m -run '^TestCrash' ./it
