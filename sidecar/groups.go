@@ -6,6 +6,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // speculate opens the branches of a group: transactions of which one will be chosen. When one cannot be opened none
@@ -67,7 +68,7 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 	case known:
 		return s.chosen(group, winner, was)
 	case o != nil && o.Kind == sequencer.OutcomeRefused:
-		return refusal(describe(o))
+		return refusal(words.Decision(o))
 	}
 	return problem(codeNotReady, "the session ended before the choice was in the log: begin the group anew")
 }

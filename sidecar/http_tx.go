@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // maxDeadlineMs is the longest deadline that a request may ask for: a day.
@@ -275,12 +276,12 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	d := &api.Decision{Tx: string(id), Workspace: s.config.Workspace, Mode: seen.mode.String(), State: api.StateOpen}
 	switch {
 	case seen.decision != nil:
-		d = describe(seen.decision)
+		d = words.Decision(seen.decision)
 		d.State = stateOf(seen.decision)
 	case seen.waiting != nil:
-		d = describe(seen.waiting)
+		d = words.Decision(seen.waiting)
 		d.State, d.Seq = api.StateSealed, 0
 	}
 	d.Final = seen.final
-	return jsonReply(http.StatusOK, &api.Explain{Paragraph: sentence(d), Decision: *d}), nil
+	return jsonReply(http.StatusOK, &api.Explain{Paragraph: words.Sentence(d), Decision: *d}), nil
 }

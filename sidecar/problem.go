@@ -8,6 +8,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // The codes of problems that are not codes of decisions.
@@ -127,7 +128,7 @@ func problem(code, format string, args ...any) *api.Problem {
 
 // refusal is the problem that says how a transaction ended.
 func refusal(d *api.Decision) *api.Problem {
-	p := problem(d.Code, "%s", sentence(d))
+	p := problem(d.Code, "%s", words.Sentence(d))
 	p.Retryable = d.Retryable && !d.GiveUp
 	p.ReRead, p.Scope, p.MovedSeq, p.MovedBy = d.ReRead, d.Scope, d.MovedSeq, d.MovedBy
 	p.Overtaken, p.Decision = d.Overtaken, d

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // Bounds of the tools that an agent registers.
@@ -94,7 +95,7 @@ func (s *session) setTool(ctx context.Context, server, name, signature string) (
 	in := s.registry.intent(server, s.agent, inc)
 	o, err := s.ask(ctx, in, func() bool { return s.now() != inc })
 	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
-		err = refusal(describe(o))
+		err = refusal(words.Decision(o))
 	}
 	if err == nil && o == nil {
 		err = problem(codeNotReady, "the session ended meanwhile: send it again")

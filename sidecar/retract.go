@@ -7,6 +7,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -83,13 +84,13 @@ func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*ap
 		return nil, err
 	}
 	if o != nil && o.Kind == sequencer.OutcomeRefused {
-		p := refusal(describe(o))
+		p := refusal(words.Decision(o))
 		p.Decision = nil
 		return nil, p
 	}
 	now := s.retraction(id)
 	if out.State, out.Seq = now.State, now.Seq; o != nil {
-		out.BlockedBy = blockers(o)
+		out.BlockedBy = words.Blockers(o)
 	}
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -127,7 +128,7 @@ func (s *session) stillAsking(ctx, short context.Context, t *tx, err error) (*ap
 	}
 	out := s.touchedAs(t, api.TouchWaiting, t.asking.Touch.Wants)
 	if t.waiting != nil {
-		out.BlockedBy = blockers(t.waiting)
+		out.BlockedBy = words.Blockers(t.waiting)
 	}
 	return out, nil
 }
