@@ -27,6 +27,7 @@ const (
 	headerWhat      = "Hence-What" // a transaction, or a prefix of scopes
 	headerLimit     = "Hence-Limit"
 	headerError     = "Hence-Error"
+	headerMore      = "Hence-More" // set: there is more than the answer holds
 )
 
 // Bounds of an answer.
@@ -90,10 +91,12 @@ func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte,
 	}
 	answer := nats.NewMsg(m.Reply)
 	answer.Data, err = reply(store, q)
-	if errors.Is(err, errNotOurs) {
+	switch {
+	case errors.Is(err, errNotOurs):
 		return
-	}
-	if err != nil {
+	case errors.Is(err, ErrTruncated):
+		answer.Header.Set(headerMore, "1")
+	case err != nil:
 		answer.Header.Set(headerError, err.Error())
 	}
 	_ = m.RespondMsg(answer) // who asked asks again
@@ -159,21 +162,35 @@ func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, e
 	})
 	slices.SortFunc(rows, func(a, b topology.FrontierRow) int { return cmp.Compare(a.Scope, b.Scope) })
 	var out []byte
-	for i := range rows[:min(len(rows), q.limit)] {
+	var more error
+	if len(rows) > q.limit {
+		rows, more = rows[:q.limit], ErrTruncated
+	}
+	for i := range rows {
 		b, err := topology.EncodeFrontierRow(&rows[i])
 		if err != nil {
 			return nil, err
 		}
 		if len(out)+len(b) > maxAnswerBytes {
+			more = ErrTruncated
 			break
 		}
 		out = append(binary.AppendUvarint(out, uint64(len(b))), b...)
 	}
-	return out, nil
+	return out, more
 }
 
-// ask puts a question and returns the first answer.
+// ask puts a question and returns the first answer, whole or not.
 func (c *Client) ask(ctx context.Context, subject, workspace, what string, limit int) ([]byte, error) {
+	b, err := c.askPart(ctx, subject, workspace, what, limit)
+	if errors.Is(err, ErrTruncated) {
+		err = nil
+	}
+	return b, err
+}
+
+// askPart does what ask does, and returns ErrTruncated with an answer that is not whole.
+func (c *Client) askPart(ctx context.Context, subject, workspace, what string, limit int) ([]byte, error) {
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return nil, err
 	}
@@ -198,6 +215,9 @@ func (c *Client) ask(ctx context.Context, subject, workspace, what string, limit
 	} else if text != "" {
 		return nil, errors.New(text)
 	}
+	if answer.Header.Get(headerMore) != "" {
+		return answer.Data, ErrTruncated
+	}
 	return answer.Data, nil
 }
 
@@ -216,21 +236,50 @@ func (c *Client) Closure(ctx context.Context, workspace string, tx sequencer.TxI
 // An empty prefix lists all, the workspace's own row (of the empty scope) first.
 func (c *Client) Frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int,
 ) ([]topology.FrontierRow, error) {
-	b, err := c.ask(ctx, askFrontier, workspace, string(prefix), limit)
-	if err != nil {
+	rows, err := c.frontier(ctx, workspace, prefix, limit)
+	if err != nil && !errors.Is(err, ErrTruncated) {
 		return nil, fmt.Errorf("frontier of %q: %w", prefix, err)
+	}
+	return rows, nil
+}
+
+// Scopes is Frontier as people are shown it: without the workspace's own row, and saying whether there are more.
+func (c *Client) Scopes(ctx context.Context, workspace string, prefix sequencer.Scope, limit int,
+) (topology.Scopes, error) {
+	s := topology.Scopes{Workspace: workspace}
+	if prefix == "" {
+		limit++ // the workspace's own row
+	}
+	rows, err := c.frontier(ctx, workspace, prefix, limit)
+	if s.Truncated = errors.Is(err, ErrTruncated); err != nil && !s.Truncated {
+		return s, fmt.Errorf("scopes under %q: %w", prefix, err)
+	}
+	for i := range rows {
+		if rows[i].Scope != "" {
+			s.Rows = append(s.Rows, topology.ScopeInfoOf(&rows[i]))
+		}
+	}
+	return s, nil
+}
+
+// frontier asks for rows; with ErrTruncated there are more of them.
+func (c *Client) frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int,
+) ([]topology.FrontierRow, error) {
+	b, more := c.askPart(ctx, askFrontier, workspace, string(prefix), limit)
+	if more != nil && !errors.Is(more, ErrTruncated) {
+		return nil, more
 	}
 	var rows []topology.FrontierRow
 	for len(b) > 0 {
 		n, size := binary.Uvarint(b)
 		if size <= 0 || n > uint64(len(b)-size) {
-			return nil, fmt.Errorf("frontier of %q: the answer is cut short", prefix)
+			return nil, errors.New("the answer is cut short")
 		}
 		row, err := topology.DecodeFrontierRow(b[size : size+int(n)])
 		if err != nil {
-			return nil, fmt.Errorf("frontier of %q: %w", prefix, err)
+			return nil, err
 		}
 		rows, b = append(rows, *row), b[size+int(n):]
 	}
-	return rows, nil
+	return rows, more
 }

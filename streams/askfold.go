@@ -15,6 +15,7 @@ const (
 	askUnsettled = "hence.v1.ask.unsettled"
 	askCone      = "hence.v1.ask.cone"
 	askRules     = "hence.v1.ask.rules"
+	askLive      = "hence.v1.ask.live"
 )
 
 // maxConeMembers is how many members of a cone are told; the fold accepts fewer.
@@ -28,7 +29,7 @@ func (s *seqProcessor) answerFold(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for subject, reply := range map[string]func(*sequencer.Replica, question) ([]byte, error){
-		askUnsettled: unsettledOf, askCone: coneOf, askRules: rulesOf,
+		askUnsettled: unsettledOf, askCone: coneOf, askRules: rulesOf, askLive: liveOf,
 	} {
 		wg.Go(func() {
 			s.answer(ctx, s.nats.conn, subject, func(_ *tableStore, q question) ([]byte, error) {
