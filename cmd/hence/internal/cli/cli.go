@@ -13,6 +13,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 )
@@ -33,6 +35,7 @@ var errCheck = errors.New("the check does not hold")
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+	Signals  bool // the process's signals are for the command: SIGINT and SIGTERM end it
 }
 
 // grammar is the command line. Every command is its own configuration.
@@ -50,6 +53,7 @@ type grammar struct {
 	Policy      policyCmd      `cmd:"" help:"Check, test, explain and fuzz a policy file."`
 	Sim         simCmd         `cmd:"" help:"Run the fold through simulated crashes and losses, and check it."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a sidecar or a processor whether it is ready; exit 0 or 1."`
+	Pause       pauseCmd       `cmd:"" help:"Sleep until told to end; holds a container's network namespace."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
@@ -106,7 +110,6 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 		kong.Exit(func(code int) { panic(quit(code)) }),
 		kong.DefaultEnvars("HENCE"),
 		kong.Bind(s),
-		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
 	if err != nil {
 		panic("cli: the grammar is wrong: " + err.Error())
@@ -115,7 +118,27 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	if err != nil {
 		return usage(s.Err, err)
 	}
+	ctx, stop := s.untilSignal(ctx, command)
+	defer stop()
+	command.BindTo(ctx, (*context.Context)(nil))
 	return exitCode(ctx, s.Err, command.Run())
+}
+
+// signalled is a command that deals with signals itself.
+type signalled interface{ handlesSignals() }
+
+// untilSignal returns a context that also ends at a signal, unless the command wants to see them.
+func (s Streams) untilSignal(ctx context.Context, command *kong.Context) (context.Context, context.CancelFunc) {
+	node := command.Selected()
+	if !s.Signals || node == nil {
+		return ctx, func() {}
+	}
+	if _, own := node.Target.Addr().Interface().(signalled); own {
+		return ctx, func() {}
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	return ctx, stop
 }
 
 // usage explains a command line that was not understood.

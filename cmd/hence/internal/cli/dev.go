@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -37,8 +36,9 @@ type devCmd struct {
 
 // Dev is the line of "hence dev -o json".
 type Dev struct {
-	URL       string   `json:"url"` // of the sidecar
-	Token     string   `json:"token"`
+	URL       string   `json:"url"`             // of the sidecar
+	Token     string   `json:"token,omitempty"` // unless it is in a file
+	TokenFile string   `json:"token_file,omitempty"`
 	Agent     string   `json:"agent"`
 	Workspace string   `json:"workspace"`
 	Brokers   []string `json:"brokers"`
@@ -57,6 +57,9 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
+	if _, err := c.obtain(); err != nil {
+		return err
+	}
 	if c.RandomPorts {
 		c.KafkaPort, c.NATSPort, c.Port = 0, 0, 0
 	}
@@ -67,9 +70,6 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	if c.Token == "" {
-		c.Token = rand.Text()
-	}
 	servers, err := embedded.Start(ctx, embedded.Options{
 		DataDir: c.DataDir, KafkaPort: c.KafkaPort, NATSPort: c.NATSPort,
 	})
@@ -79,7 +79,8 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	defer func() { err = errors.Join(err, servers.Close()) }()
 	return c.process(ctx, dir, servers, tools, func(url string) error {
 		return c.announce(s.Out, Dev{
-			URL: url, Token: c.Token, Agent: c.Agent, Workspace: c.Workspace, Brokers: servers.Brokers, NATS: servers.NATS,
+			URL: url, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
+			Brokers: servers.Brokers, NATS: servers.NATS,
 			Durable: c.DataDir != "", DataDir: c.DataDir, PID: os.Getpid(),
 			ReadyMs: float64(time.Since(start).Microseconds()) / 1000,
 		})
@@ -127,6 +128,9 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 		var b strings.Builder
 		fmt.Fprintf(&b, "hence dev is ready after %.0f ms\n\n", d.ReadyMs)
 		fmt.Fprintf(&b, "  export HENCE_URL=%s   # the sidecar of agent %s, workspace %s\n", d.URL, d.Agent, d.Workspace)
+		if d.TokenFile != "" {
+			d.Token = fmt.Sprintf("$(cat %s)", shellWord(d.TokenFile))
+		}
 		fmt.Fprintf(&b, "  export HENCE_TOKEN=%s\n", d.Token)
 		fmt.Fprintf(&b, "  export HENCE_BROKERS=%s\n", strings.Join(d.Brokers, ","))
 		fmt.Fprintf(&b, "  export HENCE_NATS=%s\n\n", d.NATS)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -15,11 +14,11 @@ import (
 
 // beside is who a sidecar stands beside and how it treats that agent's transactions.
 type beside struct {
+	tokens
 	Agent     string `default:"agent-1" help:"Name of the agent; one live sidecar for each in a workspace."`
 	Workspace string `default:"default" help:"Workspace of requests that name none."`
 	Mode      string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only say so."`
 	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode where none is named."`
-	Token     string `placeholder:"TEXT" help:"What callers must show; generated when empty; safer in the environment."`
 }
 
 func (b beside) order() sequencer.Mode {
@@ -52,9 +51,9 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	generated := c.Token == ""
-	if generated {
-		c.Token = rand.Text()
+	generated, err := c.obtain()
+	if err != nil {
+		return err
 	}
 	logger := c.logger(s.Err)
 	tools, err := c.tools.load(logger)

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// tokens is how a sidecar is told what its callers must show.
+type tokens struct {
+	Token     string `placeholder:"TEXT" help:"What callers must show; generated when empty; safer in the environment."`
+	TokenFile string `type:"path" placeholder:"FILE" help:"Read it from there; made, with mode 600, when missing."`
+}
+
+// obtain settles the token: the given one, the file's, or a new one. Then fresh says that nobody else knows it yet.
+func (t *tokens) obtain() (fresh bool, err error) {
+	if t.TokenFile == "" {
+		if fresh = t.Token == ""; fresh {
+			t.Token = rand.Text()
+		}
+		return fresh, nil
+	}
+	if t.Token != "" {
+		return false, errors.New("the token is given twice: leave out --token (or unset HENCE_TOKEN), or --token-file")
+	}
+	t.Token, err = keepToken(t.TokenFile)
+	return false, err
+}
+
+// shown is the token as it may be printed: not when it is kept in a file.
+func (t tokens) shown() string {
+	if t.TokenFile != "" {
+		return ""
+	}
+	return t.Token
+}
+
+// shellWord quotes a text so that a shell takes it as one word.
+func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// maxToken bounds a token file, in bytes.
+const maxToken = 4 << 10
+
+// readToken reads a token file that others cannot read.
+func readToken(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("open the token file: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("look at the token file: %w", err)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("the token file %s is no regular file: name one, or one that is to be made", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return "", fmt.Errorf("the token file %s is open to others (mode %#o): run chmod 600 %s", path,
+			info.Mode().Perm(), path)
+	case info.Size() > maxToken:
+		return "", fmt.Errorf("the token file %s has %d bytes, at most %d: it holds one token", path, info.Size(), maxToken)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxToken))
+	if err != nil {
+		return "", fmt.Errorf("read the token file: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" {
+		return "", fmt.Errorf("the token file %s is empty: remove it to have a token made, or write one into it", path)
+	}
+	return token, nil
+}
+
+// keepToken reads a token file, and makes it first when it is missing. It appears whole or not at all, and of several
+// processes that make one at once all get the same token.
+func keepToken(path string) (string, error) {
+	token, err := readToken(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return token, err
+	}
+	whole, err := os.CreateTemp(filepath.Dir(path), ".token-*") // with mode 600
+	if err != nil {
+		return "", fmt.Errorf("make the token file: %w; its folder must be there and writable: mkdir -p %s", err,
+			filepath.Dir(path))
+	}
+	defer os.Remove(whole.Name())
+	_, err = fmt.Fprintln(whole, rand.Text())
+	if err = errors.Join(err, whole.Sync(), whole.Close()); err != nil {
+		return "", fmt.Errorf("write the token file: %w", err)
+	}
+	if err := os.Link(whole.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make the token file: %w", err)
+	}
+	return readToken(path)
+}
