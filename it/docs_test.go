@@ -1,0 +1,240 @@
+package it
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/it/fenced"
+	"github.com/hence-dev/hence/it/harness"
+)
+
+// The marks behind "sh" in the info string of a block in README.md or docs/.
+const (
+	markNew    = "new"    // a fresh shell in a fresh folder
+	markServe  = "serve"  // goes on in the background; once it is ready its export lines are pasted
+	markWatch  = "watch"  // goes on in the background and prints something before the document ends
+	markSuite  = "suite"  // the tests themselves, or run by a test of its own
+	markDocker = "docker" // needs an engine with images; run when HENCE_TEST_CONTAINERS is 1
+	markReal   = "servers"
+)
+
+// envContainers asks for tests on containers, which take minutes.
+const envContainers = "HENCE_TEST_CONTAINERS"
+
+// Bounds of what a block may take.
+const (
+	blockBound = 3 * time.Minute
+	serveBound = time.Minute
+	watchBound = 5 * time.Second
+)
+
+// TestDocs runs every block of shell commands in README.md and docs/ as it is printed, one shell for each document.
+// "go run ./cmd/hence" is the built binary, and HENCE_RANDOM_PORTS is set, so that documents do not meet.
+func TestDocs(t *testing.T) {
+	root := repositoryRoot(t)
+	ran, left := 0, map[string]int{}
+	for _, path := range documents(t, root) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks, err := fenced.Blocks(name, string(text))
+		if err != nil {
+			t.Error(err)
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			r := &reader{t: t, root: root, left: left}
+			defer r.close()
+			for _, b := range blocks {
+				r.read(b)
+			}
+			ran += r.ran
+		})
+	}
+	t.Logf("%d blocks ran; left out: %v", ran, left)
+	if ran < 10 {
+		t.Errorf("only %d blocks ran", ran)
+	}
+}
+
+// documents are all Markdown files that people read first.
+func documents(tb testing.TB, root string) []string {
+	tb.Helper()
+	all := []string{filepath.Join(root, "README.md")}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".md" {
+			all = append(all, path)
+		}
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
+
+// reader does what a document says.
+type reader struct {
+	t       *testing.T
+	root    string
+	shell   *fenced.Shell
+	watched []*fenced.Running
+	ran     int
+	left    map[string]int // blocks left out, by why
+}
+
+// read runs one block, or says why not.
+func (r *reader) read(b fenced.Block) {
+	r.t.Helper()
+	if why := missing(b); why != "" {
+		r.left[why]++
+		r.t.Logf("left out: %s: %s", b.Where(), why)
+		return
+	}
+	if r.shell == nil || b.Has(markNew) {
+		r.close()
+		r.shell = readersShell(r.t, r.root)
+	}
+	r.ran++
+	b.Text = strings.ReplaceAll(b.Text, "go run ./cmd/hence", "hence")
+	switch {
+	case b.Has(markServe):
+		r.serve(b)
+	case b.Has(markWatch):
+		w, err := r.shell.Start(b)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.watched = append(r.watched, w)
+		waitWhile(watchBound, func() bool { return w.Out()+w.Words() == "" })
+	default:
+		out, err := r.shell.Run(b, blockBound)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.t.Logf("%s:\n%s%s", b.Where(), b.Text, out)
+	}
+}
+
+func (r *reader) serve(b fenced.Block) {
+	r.t.Helper()
+	running, err := r.shell.Start(b)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ready := func() bool { return strings.Contains(running.Out(), "ready") }
+	waitWhile(serveBound, func() bool { return !ready() && running.Alive() })
+	if !ready() {
+		r.t.Fatalf("%s: it is not ready:\n%s%s", b.Where(), running.Out(), running.Words())
+	}
+	if err := r.shell.Paste(running); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// close ends what still runs; what watched must have seen something.
+func (r *reader) close() {
+	r.t.Helper()
+	for _, w := range r.watched {
+		waitWhile(watchBound, func() bool { return w.Out() == "" && w.Alive() })
+		if w.Out() == "" {
+			r.t.Errorf("%s: it shows nothing; it said: %s", w.Block.Where(), w.Words())
+		}
+	}
+	r.watched = nil
+	if r.shell != nil {
+		if err := r.shell.Close(); err != nil {
+			r.t.Error(err)
+		}
+		r.shell = nil
+	}
+}
+
+// waitWhile waits until cond no longer holds, or for the bound; the caller looks which.
+func waitWhile(bound time.Duration, cond func() bool) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(bound); cond(); {
+		select {
+		case <-deadline:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// missing says what a block needs and is not there.
+func missing(b fenced.Block) string {
+	switch {
+	case b.Has(markSuite):
+		return "run by a test of its own, or the suite itself"
+	case b.Has(markDocker) && (os.Getenv(envContainers) != "1" || exec.Command("docker", "version").Run() != nil):
+		return "needs docker and " + envContainers + "=1"
+	case b.Has(markReal) && !harness.Real():
+		return "needs " + harness.EnvKafka + " and " + harness.EnvNATS
+	}
+	for _, mark := range b.Marks {
+		if strings.HasPrefix(mark, "exit=") ||
+			slices.Contains([]string{markNew, markServe, markWatch, markSuite, markDocker, markReal}, mark) {
+			continue
+		}
+		if _, err := exec.LookPath(mark); err != nil { // any other mark names a program that it needs
+			return "needs the program " + mark
+		}
+	}
+	return ""
+}
+
+// readersShell is a shell as a reader has one: hence on the path, the clone's files in the folder, and a curl that
+// fails when it is answered with an error.
+func readersShell(t *testing.T, root string) *fenced.Shell {
+	t.Helper()
+	dir, home := t.TempDir(), t.TempDir()
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		err = errors.Join(err, os.Symlink(filepath.Join(root, e.Name()), filepath.Join(dir, e.Name())))
+	}
+	err = errors.Join(err, os.WriteFile(filepath.Join(home, ".curlrc"), []byte("fail-with-body\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := []string{
+		"PATH=" + filepath.Dir(henceBinary(t)) + ":" + natsFolder() + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
+		"HENCE_RANDOM_PORTS=true", "LANG=C.UTF-8",
+	}
+	if harness.Real() {
+		env = append(env, "KAFKA="+os.Getenv(harness.EnvKafka), "NATS="+os.Getenv(harness.EnvNATS))
+	}
+	shell, err := fenced.NewShell(dir, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shell
+}
+
+// envNATSCLI is the path of the program "nats", where it is not on the path.
+const envNATSCLI = "HENCE_NATS_CLI"
+
+func natsFolder() string {
+	if path := os.Getenv(envNATSCLI); path != "" {
+		return filepath.Dir(path) + ":"
+	}
+	return ""
+}
