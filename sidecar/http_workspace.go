@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -150,27 +151,7 @@ func (s *Sidecar) closure(c *call) (*reply, error) {
 	if got == nil || len(got.Rows) == 0 {
 		return nil, problem(codeUnknownTx, "the closure table knows nothing of %s; it may lag behind", id)
 	}
-	out := &api.Closure{Tx: string(got.Tx), Truncated: got.Truncated, Limit: got.Limit}
-	for i := range got.Rows {
-		out.Rows = append(out.Rows, closureRow(&got.Rows[i]))
-	}
-	return jsonReply(http.StatusOK, out), nil
-}
-
-func closureRow(r *topology.ClosureRow) api.ClosureRow {
-	out := api.ClosureRow{Tx: string(r.Tx), Agent: r.Agent, Status: r.Status, Code: string(r.Code),
-		Seq: uint64(r.Seq), Scar: r.Scar}
-	for _, e := range r.Edges {
-		out.Edges = append(out.Edges, api.ClosureEdge{Scope: string(e.Scope), Writer: string(e.Writer),
-			Version: uint64(e.Version), View: uint64(e.View)})
-	}
-	for _, id := range r.RestsOn {
-		out.RestsOn = append(out.RestsOn, string(id))
-	}
-	for _, scope := range r.Writes {
-		out.Writes = append(out.Writes, string(scope))
-	}
-	return out
+	return jsonReply(http.StatusOK, words.Closure(got)), nil
 }
 
 // now is the incarnation of the live session; zero: there is none.
