@@ -31,6 +31,7 @@ type Config struct {
 type Limits struct {
 	BodyBytes        int64         // of a request's body; 512 KiB
 	Requests         int           // worked on at once; 512
+	Watchers         int           // streams of decisions at once; 32
 	Open             int           // open transactions; 256
 	Decided          int           // transactions that are over and still answered; 4096
 	ListItems        int           // of one answer; 1000
@@ -57,6 +58,7 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	l.BodyBytes = cmp.Or(l.BodyBytes, 512<<10)
 	l.Requests = cmp.Or(l.Requests, 512)
+	l.Watchers = cmp.Or(l.Watchers, 32)
 	l.Open = cmp.Or(l.Open, 256)
 	l.Decided = cmp.Or(l.Decided, 4096)
 	l.ListItems = cmp.Or(l.ListItems, 1000)

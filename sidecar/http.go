@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hence-dev/hence/sidecar/feed"
 )
 
 // route is one row of the interface.
@@ -59,6 +61,7 @@ func (s *Sidecar) routes() []route {
 		{"PUT", "/v1/tools/{name}", "put_tool", false, "", s.putTool},
 		{"DELETE", "/v1/tools/{name}", "delete_tool", false, "server", s.deleteTool},
 		{"GET", ws + "/chain", "chain", false, "from limit", s.chain},
+		{"GET", ws + "/decisions", "decisions", false, feed.Parameters, nil},
 		{"GET", ws + "/frontier", "frontier", false, "prefix limit", s.frontier},
 		{"GET", tx, "status", false, "wait_ms", s.status},
 		{"POST", tx + "/reads", "read", false, "", s.readTx},
@@ -87,17 +90,19 @@ type face struct {
 	token   [sha256.Size]byte
 	running chan struct{}
 	metrics http.Handler
+	feed    *feed.Handler
 }
 
 func (s *Sidecar) newFace() *face {
 	return &face{
 		sidecar: s, routes: s.routes(), token: sha256.Sum256([]byte(s.config.Token)),
 		running: make(chan struct{}, s.config.Limits.Requests), metrics: s.metrics.handler(),
+		feed: s.newFeed(),
 	}
 }
 
 // busy reports whether requests of the agent are under way.
-func (f *face) busy() bool { return len(f.running) > 0 }
+func (f *face) busy() bool { return len(f.running) > 0 || f.feed.Stats().Open > 0 }
 
 func (s *Sidecar) newServer() *http.Server {
 	longest := s.config.Limits.WaitMost + 30*time.Second // the read deadline would end a handler's context, too
@@ -114,8 +119,12 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.write(w, r, "none", noRoute(r, allowed))
 		return
 	}
-	if route.name == "metrics" {
+	switch route.name {
+	case "metrics":
 		f.metrics.ServeHTTP(w, r)
+		return
+	case "decisions":
+		f.stream(w, r, route, params)
 		return
 	}
 	out, err := f.answer(w, r, route, params)
