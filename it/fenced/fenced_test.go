@@ -94,7 +94,8 @@ func TestShellSeesFailures(t *testing.T) {
 // What serves is interrupted in the end, and its export lines can be pasted.
 func TestShellServes(t *testing.T) {
 	s := shell(t)
-	r, err := s.Start(fenced.Block{Text: "trap 'echo bye; exit 0' INT\necho '  export B=7  # it'\nwhile :; do sleep 0.05; done\n"})
+	const serves = "trap 'echo bye; exit 0' INT\necho '  export B=7  # it'\nwhile :; do sleep 0.05; done\n"
+	r, err := s.Start(fenced.Block{Text: serves})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,8 @@ func NewShell(dir string, env []string) (*Shell, error) {
 	if err := os.MkdirAll(filepath.Join(dir, ".blocks"), 0o755); err != nil {
 		return nil, fmt.Errorf("make a folder for the shell: %w", err)
 	}
-	s := &Shell{dir: dir, cmd: exec.Command("bash", "--norc", "--noprofile", "-euo", "pipefail"), lines: make(chan string)}
+	s := &Shell{dir: dir, lines: make(chan string)}
+	s.cmd = exec.Command("bash", "--norc", "--noprofile", "-euo", "pipefail")
 	s.cmd.Dir, s.cmd.Env, s.cmd.WaitDelay = dir, env, endBound
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, in := io.Pipe()
@@ -84,7 +85,8 @@ func (s *Shell) Run(b Block, bound time.Duration) (string, error) {
 	}
 	line := fmt.Sprintf("source %q </dev/null >%q 2>%q; echo 0", script, out, words)
 	if want != 0 {
-		line = fmt.Sprintf("set +e; (set -e; source %q) </dev/null >%q 2>%q; code=$?; set -e; echo $code", script, out, words)
+		line = fmt.Sprintf("set +e; (set -e; source %q) </dev/null >%q 2>%q; code=$?; set -e; echo $code",
+			script, out, words)
 	}
 	said, err := s.say(line, bound)
 	switch {
@@ -104,7 +106,8 @@ func (s *Shell) Start(b Block) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	said, err := s.say(fmt.Sprintf("set -m; source %q </dev/null >%q 2>%q & set +m; echo $!", script, out, words), endBound)
+	line := fmt.Sprintf("set -m; source %q </dev/null >%q 2>%q & set +m; echo $!", script, out, words)
+	said, err := s.say(line, endBound)
 	if err != nil {
 		return nil, fmt.Errorf("%s: start it: %w", b.Where(), err)
 	}
