@@ -222,6 +222,8 @@ func mayImport(folder string) []string {
 		return []string{"sidecar", "streams", "gate", "topology", "sequencer"}
 	case "it":
 		return []string{"sidecar", "streams", "gate", "topology", "sequencer"}
+	case "compose": // examples for users: a client, and the mail server of the demo
+		return []string{"sidecar", "gate"}
 	}
 	return nil
 }

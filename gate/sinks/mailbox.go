@@ -41,9 +41,10 @@ type MailboxOptions struct {
 	User, Password string // when set, senders must authenticate
 	TLS            *tls.Config
 	RefuseAfterDot bool // it says 554 to every mail, having kept none
+	Keep           int  // how many of the latest are kept at least; zero: all
 }
 
-// Mailbox is a mail server that keeps every mail that it takes.
+// Mailbox is a mail server that keeps the mails that it takes.
 type Mailbox struct {
 	o       MailboxOptions
 	server  *smtp.Server
@@ -55,6 +56,7 @@ type Mailbox struct {
 
 	mu    sync.Mutex
 	mails []Mail
+	taken int // mails so far
 	ids   map[string]bool
 }
 
@@ -110,7 +112,7 @@ func (b *Mailbox) SetFaults(f Faults) { b.dice.set(f) }
 // Injected counts the faults so far.
 func (b *Mailbox) Injected() Injected { return b.dice.injected() }
 
-// Mails returns every mail that was kept, in order.
+// Mails returns the mails that are kept, in order.
 func (b *Mailbox) Mails() []Mail {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,8 +138,15 @@ func (b *Mailbox) keep(m Mail) {
 		return
 	}
 	b.ids[m.MessageID] = true
-	m.ID = len(b.mails) + 1
+	b.taken++
+	m.ID = b.taken
 	b.mails = append(b.mails, m)
+	if b.o.Keep > 0 && len(b.mails) > 2*b.o.Keep {
+		for _, old := range b.mails[:len(b.mails)-b.o.Keep] {
+			delete(b.ids, old.MessageID)
+		}
+		b.mails = slices.Clone(b.mails[len(b.mails)-b.o.Keep:])
+	}
 }
 
 // mailSession is one sender's connection.

@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/smtp"
@@ -199,5 +200,20 @@ func TestMailboxDedup(t *testing.T) {
 	}
 	if len(b.Mails()) != 1 {
 		t.Errorf("%d mails are kept, want 1", len(b.Mails()))
+	}
+}
+
+func TestMailboxKeep(t *testing.T) {
+	b := mailbox(t, MailboxOptions{Keep: 2, Dedup: true})
+	for i := range 7 {
+		err := smtp.SendMail(b.Addr(), nil, "a@example.com", []string{"b@example.com"},
+			fmt.Appendf(nil, "Message-ID: <%d@example.com>\r\n\r\nHello.\r\n", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := b.Mails()
+	if len(m) < 2 || len(m) > 4 || m[len(m)-1].ID != 7 || m[len(m)-1].MessageID != "<6@example.com>" {
+		t.Errorf("of 7 mails these are kept: %+v", m)
 	}
 }

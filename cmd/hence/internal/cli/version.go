@@ -1,10 +1,18 @@
 package cli
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 )
+
+// stamp is empty here. Where a binary is built without its repository, as in an image, the build writes version,
+// revision and time into the file.
+//
+//go:embed build.txt
+var stamp string
 
 // versionCmd is the configuration of "hence version".
 type versionCmd struct {
@@ -22,7 +30,7 @@ type build struct {
 
 // Run prints what the Go toolchain recorded when it built the binary.
 func (c *versionCmd) Run(s Streams) error {
-	b := buildOf(debug.ReadBuildInfo())
+	b := buildOf(debug.ReadBuildInfo()).stamped(stamp)
 	return c.print(s.Out, b, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, b)
 		return err
@@ -45,6 +53,17 @@ func buildOf(info *debug.BuildInfo, ok bool) build {
 			b.Time = s.Value
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// stamped is the build with what its builder wrote down; words that say "unknown" say nothing.
+func (b build) stamped(text string) build {
+	words := strings.Fields(text)
+	for i, field := range []*string{&b.Version, &b.Revision, &b.Time} {
+		if i < len(words) && words[i] != "unknown" {
+			*field = words[i]
 		}
 	}
 	return b

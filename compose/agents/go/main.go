@@ -1,0 +1,225 @@
+// Command agent sells from a stock that it shares with others, through its Hence sidecar. Copy it: outside of the
+// standard library it needs the package sidecar/client only.
+//
+// Each round it reads the stock, thinks, and then acts in one transaction: one piece less in the stock, an order, a
+// label for the parcel, a charge, and a mail. The label is written at once and put back if the transaction is refused;
+// charge and mail are held and leave only once it is committed. When somebody else was faster, the sidecar says so, and
+// the round is tried again on what is there now.
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+const (
+	mark     = "/tmp/committed" // touched at each commit, for --check
+	delivery = 20               // pieces
+	shelves  = 50
+	tries    = 8
+)
+
+// item is one row of the catalogue.
+type item struct {
+	name  string
+	cents int
+}
+
+func catalogue() []item { return []item{{"mug", 1200}, {"lamp", 4900}, {"chair", 8900}} }
+
+// agent is one seller.
+type agent struct {
+	name  string
+	think time.Duration // on average
+	hence *client.Client
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	think, err := strconv.ParseFloat(env("THINK_SECONDS", "2"), 64)
+	if err != nil {
+		return fmt.Errorf("read THINK_SECONDS: %w", err)
+	}
+	a := &agent{name: env("AGENT", "agent-1"), think: time.Duration(think * float64(time.Second))}
+	if len(args) == 1 && args[0] == "--check" {
+		return a.check()
+	}
+	token, err := a.token(ctx, env("HENCE_TOKEN_FILE", "/run/hence/token"))
+	if err != nil {
+		return err
+	}
+	a.hence = client.New(env("HENCE_URL", "http://127.0.0.1:7420"), token,
+		client.WithWorkspace(env("WORKSPACE", "default")), client.WithTries(tries))
+	defer a.hence.Close()
+	started := strconv.FormatInt(time.Now().Unix(), 16)
+	for n := 1; ctx.Err() == nil; n++ {
+		err := a.round(ctx, n, started)
+		if err != nil && ctx.Err() == nil { // for example session_lost: what was open is aborted
+			fmt.Printf("%s: round %d: begun again: %v\n", a.name, n, err)
+			a.pause(ctx, time.Second/2+rand.N(time.Second))
+		}
+	}
+	return ctx.Err()
+}
+
+// round tries until the work is committed, or the sidecar says to give it back.
+func (a *agent) round(ctx context.Context, n int, started string) error {
+	order, shelf, start := fmt.Sprintf("%s-%s-%d", a.name, started, n), fmt.Sprintf("%s-%d", a.name, n%shelves), time.Now()
+	tx, err := a.hence.Begin(ctx, client.BeginOptions{})
+	for {
+		if err != nil {
+			return err
+		}
+		decision, done, err := a.attempt(ctx, tx, order, shelf)
+		if err != nil {
+			return err
+		}
+		try, took := max(1, decision.Attempt), time.Since(start).Seconds()
+		if decision.State == "committed" {
+			fmt.Printf("%s: round %d: %s; committed as %d at try %d, %.1f s\n", a.name, n, done, decision.Seq, try, took)
+			return os.WriteFile(mark, nil, 0o600)
+		}
+		if decision.GiveUp || !decision.Retryable {
+			fmt.Printf("%s: round %d: given back after try %d, %.1f s: %s %s\n", a.name, n, try, took, decision.Code,
+				decision.Scope)
+			return nil
+		}
+		a.pause(ctx, time.Duration(cmp.Or(decision.BackoffMs, 100))*time.Millisecond)
+		tx, err = tx.Retry(ctx)
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// attempt goes to the decision. What is refused before the seal is a decision, too.
+func (a *agent) attempt(ctx context.Context, tx *client.Tx, order, shelf string) (client.Decision, string, error) {
+	done, err := a.sell(ctx, tx, order, shelf)
+	var p *client.Problem
+	if errors.As(err, &p) && p.Decision != nil && p.Decision.State == "aborted" {
+		return *p.Decision, "", nil
+	}
+	if err != nil {
+		return client.Decision{}, "", err
+	}
+	decision, err := tx.Seal(ctx)
+	return decision, done, err
+}
+
+// sell reads, thinks and acts, and returns what was sold, as a sentence.
+func (a *agent) sell(ctx context.Context, tx *client.Tx, order, shelf string) (string, error) {
+	stock := map[string]int{}
+	for _, i := range catalogue() {
+		shard, err := tx.Read(ctx, "shard:/stock/"+i.name)
+		if err != nil {
+			return "", err
+		}
+		if !shard.Exists {
+			continue
+		}
+		left := 0
+		if err := json.Unmarshal(shard.Content, &left); err != nil {
+			return "", fmt.Errorf("read the stock of %s: %w", i.name, err)
+		}
+		stock[i.name] = left
+	}
+	a.pause(ctx, rand.N(2*a.think+1)) // where a model would think about the numbers
+	pick := catalogue()[rand.N(len(catalogue()))]
+	left, word := stock[pick.name], "sold"
+	if left == 0 {
+		left, word = delivery, "restocked and sold"
+	}
+	if err := a.act(ctx, tx, pick, left-1, order, shelf); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s one %s, %d left", word, pick.name, left-1), nil
+}
+
+func (a *agent) act(ctx context.Context, tx *client.Tx, pick item, left int, order, shelf string) error {
+	for scope, value := range map[string]any{
+		"shard:/stock/" + pick.name: left,
+		"shard:/orders/" + shelf:    map[string]any{"order": order, "item": pick.name, "cents": pick.cents},
+	} {
+		content, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("write %s as JSON: %w", scope, err)
+		}
+		if err := tx.Write(ctx, scope, content, client.WriteOptions{MediaType: "application/json"}); err != nil {
+			return err
+		}
+	}
+	for _, call := range []struct {
+		tool string
+		args map[string]any
+	}{
+		{"label.write", map[string]any{"shelf": shelf, "text": order + ": one " + pick.name}},
+		{"payment.charge", map[string]any{"order_id": order, "cents": pick.cents}},
+		{"mail.send", map[string]any{"order_id": order, "to": "bob@example.com",
+			"text": "Your " + pick.name + " is on its way."}},
+	} {
+		if _, err := tx.Effect(ctx, call.tool, call.args, client.EffectOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// token waits for the file that the sidecar makes at its first start.
+func (a *agent) token(ctx context.Context, path string) (string, error) {
+	for said := false; ; said = true {
+		text, err := os.ReadFile(path)
+		if err == nil && len(text) > 0 {
+			return strings.TrimSpace(string(text)), nil
+		}
+		if !said {
+			fmt.Printf("%s: waiting for the sidecar's token: %v\n", a.name, err)
+		}
+		if a.pause(ctx, time.Second/2); ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// pause returns after d, or earlier when ctx ends.
+func (a *agent) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// check is for the container's health: was anything committed in the last minutes?
+func (a *agent) check() error {
+	info, err := os.Stat(mark)
+	if err != nil {
+		return fmt.Errorf("nothing was committed yet: %w", err)
+	}
+	if age := time.Since(info.ModTime()); age > time.Minute+20*a.think {
+		return fmt.Errorf("the last commit is %v ago", age)
+	}
+	return nil
+}
+
+func env(name, otherwise string) string { return cmp.Or(os.Getenv(name), otherwise) }

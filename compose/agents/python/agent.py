@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""An agent that sells from a stock it shares with others, through its Hence sidecar. Copy it: it needs only Python.
+
+Each round it reads the stock, thinks, and then acts in one transaction: one piece less in the stock, an order, a label
+for the parcel, a charge, and a mail. The label is written at once and put back if the transaction is refused; charge
+and mail are held and leave only once it is committed. When somebody else was faster, the sidecar says so, and the
+round is tried again on what is there now.
+"""
+
+import http.client
+import json
+import os
+import random
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+URL = os.environ.get("HENCE_URL", "http://127.0.0.1:7420")
+TOKEN_FILE = os.environ.get("HENCE_TOKEN_FILE", "/run/hence/token")
+NAME = os.environ.get("AGENT", "agent-1")
+WORKSPACE = os.environ.get("WORKSPACE", "default")
+THINK = float(os.environ.get("THINK_SECONDS", "2"))  # on average
+MARK = "/tmp/committed"  # touched at each commit, for --check
+CATALOGUE = {"mug": 1200, "lamp": 4900, "chair": 8900}  # cents
+DELIVERY = 20  # pieces
+
+
+class Problem(Exception):
+    """The sidecar refused a request; the fields are those of RFC 9457 and Hence's own."""
+
+    def __init__(self, status, fields):
+        super().__init__(f"{fields.get('code')} ({status}): {fields.get('detail')}")
+        self.status, self.code, self.fields = status, fields.get("code", ""), fields
+
+
+def call(method, path, body=None):
+    """Asks the sidecar until it answers. All tries carry one Idempotency-Key, so together they count once."""
+    headers = {"Content-Type": "application/json", "Idempotency-Key": uuid.uuid4().hex}
+    pause, said = 0.1, False
+    while True:
+        try:
+            with open(TOKEN_FILE, encoding="ascii") as f:  # the sidecar makes it at its first start
+                headers["Authorization"] = "Bearer " + f.read().strip()
+            data = None if body is None else json.dumps(body).encode()
+            request = urllib.request.Request(URL + path, data=data, method=method, headers=headers)
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as e:
+            problem = problem_of(e)
+            if not (problem.fields.get("retryable") and problem.fields.get("safe_to_retry_with_same_key")
+                    and (e.code == 503 or problem.code == "idempotency_key_in_flight")):
+                raise problem from None
+            why = str(problem)
+        except (OSError, http.client.HTTPException, json.JSONDecodeError) as e:
+            why = str(e)
+        if not said:
+            print(f"{NAME}: waiting for the sidecar: {why}", flush=True)
+        said = True
+        time.sleep(pause * random.uniform(0.5, 1))
+        pause = min(2 * pause, 3)
+
+
+def problem_of(error):
+    try:
+        return Problem(error.code, json.load(error))
+    except (OSError, ValueError, http.client.HTTPException):
+        return Problem(error.code, {"code": "foreign_answer", "detail": "the answer is not a sidecar's"})
+
+
+def read(tx, scope):
+    """A shard's JSON, or None where nobody has written yet."""
+    shard = call("POST", f"/v1/tx/{tx}/reads", {"scope": scope})
+    return json.loads(shard["content"]) if shard["exists"] else None
+
+
+def write(tx, scope, value):
+    call("POST", f"/v1/tx/{tx}/writes", {"scope": scope, "content": json.dumps(value), "media_type": "application/json"})
+
+
+def effect(tx, tool, **args):
+    return call("POST", f"/v1/tx/{tx}/effects", {"tool": tool, "args": args})
+
+
+def seal(tx):
+    """The decision. A refusal is one, too."""
+    method, path, body = "POST", f"/v1/tx/{tx}/seal?wait_ms=25000", {}
+    while True:
+        try:
+            decision = call(method, path, body)
+        except Problem as p:
+            if p.fields.get("decision", {}).get("state") != "aborted":
+                raise
+            return p.fields["decision"]
+        if decision["state"] != "sealed":
+            return decision
+        method, path, body = "GET", f"/v1/tx/{tx}?wait_ms=25000", None
+
+
+def sell(tx, order, shelf):
+    """One attempt: reads, thinks, acts. Returns what was sold, as a sentence."""
+    stock = {item: read(tx, f"shard:/stock/{item}") for item in CATALOGUE}
+    time.sleep(random.uniform(0, 2 * THINK))  # where a model would think about the numbers
+    item = random.choice(list(CATALOGUE))
+    left, word = stock[item], "sold"
+    if not left:
+        left, word = DELIVERY, "restocked and sold"
+    write(tx, f"shard:/stock/{item}", left - 1)
+    write(tx, f"shard:/orders/{shelf}", {"order": order, "item": item, "cents": CATALOGUE[item]})
+    effect(tx, "label.write", shelf=shelf, text=f"{order}: one {item}")
+    effect(tx, "payment.charge", order_id=order, cents=CATALOGUE[item])
+    effect(tx, "mail.send", order_id=order, to="ann@example.com", text=f"Your {item} is on its way.")
+    return f"{word} one {item}, {left - 1} left"
+
+
+def attempt(tx, order, shelf):
+    """One attempt to its decision. What is refused before the seal is refused: a decision, too."""
+    try:
+        done = sell(tx, order, shelf)
+        return seal(tx), done
+    except Problem as p:
+        decision = p.fields.get("decision", {})
+        if decision.get("state") != "aborted":
+            raise
+        return decision, ""
+
+
+def round_of(n, run):
+    """Tries until the work is committed, or the sidecar says to give it back."""
+    order, shelf, start = f"{NAME}-{run}-{n}", f"{NAME}-{n % 50}", time.monotonic()
+    tx = call("POST", f"/v1/workspaces/{WORKSPACE}/tx", {})["tx"]
+    while True:
+        decision, done = attempt(tx, order, shelf)
+        tries, took = decision.get("attempt", 1), time.monotonic() - start
+        if decision["state"] == "committed":
+            with open(MARK, "w", encoding="ascii"):
+                pass
+            print(f"{NAME}: round {n}: {done}; committed as {decision['seq']} at try {tries}, {took:.1f} s", flush=True)
+            return
+        why = f"{decision.get('code')} {decision.get('scope', '')}".strip()
+        if decision.get("give_up") or not decision.get("retryable"):
+            print(f"{NAME}: round {n}: given back after try {tries}, {took:.1f} s: {why}", flush=True)
+            return
+        time.sleep(decision.get("backoff_ms", 100) / 1000)
+        tx = call("POST", f"/v1/tx/{decision['tx']}/retry", {})["tx"]
+
+
+def check():
+    """For the container's health: was anything committed in the last minutes?"""
+    try:
+        return 0 if time.time() - os.stat(MARK).st_mtime < 60 + 20 * THINK else 1
+    except OSError:
+        return 1
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    run, n = format(int(time.time()), "x"), 0
+    while True:
+        n += 1
+        try:
+            round_of(n, run)
+        except Problem as p:  # for example session_lost: the sidecar's journal is gone, what was open is aborted
+            print(f"{NAME}: round {n}: begun again: {p}", flush=True)
+            time.sleep(random.uniform(0.5, 1.5))
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(check() if sys.argv[1:] == ["--check"] else main())
+    except KeyboardInterrupt:
+        sys.exit(130)
