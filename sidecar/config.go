@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ type Config struct {
 	Listen    string         // host:port; default 127.0.0.1:0, a free port
 	DataDir   string         // the journal's folder; empty: the delivery log is in memory only
 	Token     string         // bearer token; empty: one is made up, see Sidecar.Token
+	TLS       *tls.Config    // of the listener, with a certificate; nil: plain HTTP
 	Order     sequencer.Mode // of transactions that name none
 	Observe   bool           // every transaction only observes
 	Tools     gate.Tools     // the policy; nil: none, then no tool is called
@@ -96,6 +98,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	var bad error
 	c.Hook, bad = c.Hook.withDefaults()
+	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil {
+		bad = errors.Join(bad, errors.New("TLS without a certificate: give one with its key"))
+	}
 	err := errors.Join(bad, validAgent(c.Agent), topology.ValidWorkspace(c.Workspace), validToken(c.Token))
 	if err != nil {
 		return c, fmt.Errorf("sidecar configuration: %w", err)

@@ -80,7 +80,12 @@ func New(config Config, log Log) (*Sidecar, error) {
 func (s *Sidecar) Addr() string { return s.listener.Addr().String() }
 
 // URL is the base of the sidecar's routes.
-func (s *Sidecar) URL() string { return "http://" + s.Addr() }
+func (s *Sidecar) URL() string {
+	if s.config.TLS != nil {
+		return "https://" + s.Addr()
+	}
+	return "http://" + s.Addr()
+}
 
 // Token is the bearer token that requests must carry.
 func (s *Sidecar) Token() string { return s.config.Token }
@@ -129,7 +134,11 @@ func (s *Sidecar) Run(ctx context.Context) error {
 }
 
 func (s *Sidecar) serve() error {
-	if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	serve := func() error { return s.server.Serve(s.listener) }
+	if s.config.TLS != nil {
+		serve = func() error { return s.server.ServeTLS(s.listener, "", "") } // refuses plain HTTP with a 400
+	}
+	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the agent: %w", err)
 	}
 	return nil

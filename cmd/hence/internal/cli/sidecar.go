@@ -39,6 +39,7 @@ type sidecarCmd struct {
 	parent
 	tools
 	hooked
+	https
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface; port 0 is a free one."`
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; by default below the user's cache."`
 }
@@ -60,6 +61,10 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	encrypted, err := c.https.load()
+	if err != nil {
+		return err
+	}
 	log, err := streams.Dial(ctx, c.config(logger))
 	if err != nil {
 		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
@@ -67,7 +72,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	defer log.Close()
 	side, err := sidecar.New(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
-		Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
+		Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger, TLS: encrypted,
 	}, log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)

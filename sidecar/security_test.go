@@ -1,0 +1,141 @@
+package sidecar
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// ask sends one request with a token, or without any, and reads the problem that it is answered with.
+func ask(t *testing.T, method, url, token, body string) (*http.Response, api.Problem) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", token)
+	}
+	resp := must(http.DefaultClient.Do(r))(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	text := must(io.ReadAll(resp.Body))(t)
+	var p api.Problem
+	if resp.Header.Get("Content-Type") == "application/problem+json" {
+		if err := json.Unmarshal(text, &p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return resp, p
+}
+
+// filled is a route's pattern with a value for each of its parameters.
+func filled(pattern, tx string) string {
+	return strings.NewReplacer("{workspace}", "default", "{scope...}", "x", "{tx}", tx, "{group}", "g", "{name}", "n",
+		"{index}", "1").Replace(pattern)
+}
+
+// Without the token nothing is answered but health, metrics and the document; a wrong one is no token.
+func TestNoToken(t *testing.T) {
+	r := start(t, "a", newLog().Door())
+	for _, route := range r.routes() {
+		url := r.URL() + filled(route.pattern, "a.1.1")
+		for _, token := range []string{"", "Bearer ", "Bearer " + r.Token() + "x", "Basic " + r.Token(), r.Token()} {
+			resp, p := ask(t, route.method, url, token, "{}")
+			switch {
+			case route.public && resp.StatusCode != http.StatusOK:
+				t.Errorf("%s needs no token: %d", route.name, resp.StatusCode)
+			case !route.public && (resp.StatusCode != http.StatusUnauthorized || p.Code != codeUnauthorized ||
+				resp.Header.Get("WWW-Authenticate") == ""):
+				t.Errorf("%s with %q: %d %+v", route.name, token, resp.StatusCode, p)
+			}
+		}
+	}
+}
+
+// Another agent's transaction can be looked at and its retraction asked for; nobody else works on it.
+func TestOtherAgent(t *testing.T) {
+	log := newLog()
+	other := start(t, "b", log.Door())
+	theirs := must(other.client.Begin(background(t), client.BeginOptions{}))(t)
+	r := start(t, "a", log.Door())
+	free := map[string]bool{"explain": true, "closure": true, "retract": true}
+	bodies := map[string]string{"read": `{"scope":"shard:/x"}`, "write": `{"scope":"shard:/x","content":"1"}`,
+		"touch": `{"wants":[{"scope":"db:/x","access":"write"}]}`, "effect": `{"tool":"n","args":{}}`,
+		"settlement": `{"none_else":true}`}
+	seen := 0
+	for _, route := range r.routes() {
+		if !strings.HasPrefix(route.pattern, "/v1/tx/") || free[route.name] {
+			continue
+		}
+		body := bodies[route.name]
+		if body == "" && route.method == http.MethodPost {
+			body = "{}"
+		}
+		resp, p := ask(t, route.method, r.URL()+filled(route.pattern, theirs.ID()), "Bearer "+r.Token(), body)
+		if resp.StatusCode != http.StatusForbidden || p.Code != codeOtherAgent || p.Retryable ||
+			!strings.Contains(p.Detail, "is a transaction of agent b; this is the sidecar of a") {
+			t.Errorf("%s: %d %+v", route.name, resp.StatusCode, p)
+		}
+		seen++
+	}
+	if seen < 10 {
+		t.Errorf("only %d routes were tried", seen)
+	}
+	if resp, p := ask(t, http.MethodPost, other.URL()+"/v1/tx/"+theirs.ID()+"/abort", "Bearer "+r.Token(), ""); resp.StatusCode !=
+		http.StatusUnauthorized {
+		t.Errorf("one sidecar's token at another one: %d %+v", resp.StatusCode, p)
+	}
+}
+
+// certificate makes one for 127.0.0.1, and the pool that trusts it.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	plain := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	der := must(x509.CreateCertificate(rand.Reader, plain, plain, &key.PublicKey, key))(t)
+	pool := x509.NewCertPool()
+	pool.AddCert(must(x509.ParseCertificate(der))(t))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+// With TLS on, plain HTTP and a certificate that nobody vouches for are refused.
+func TestTLS(t *testing.T) {
+	cert, pool := certificate(t)
+	r := start(t, "a", newLog().Door(), func(c *Config) { c.TLS = &tls.Config{Certificates: []tls.Certificate{cert}} })
+	trusting := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	defer trusting.CloseIdleConnections()
+	resp := must((&http.Client{Transport: trusting}).Get(r.URL() + "/healthz"))(t)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(r.URL(), "https://") || resp.TLS == nil {
+		t.Errorf("%s: %d", r.URL(), resp.StatusCode)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	if _, err := http.Get(r.URL() + "/healthz"); err == nil {
+		t.Error("a certificate of nobody was trusted")
+	}
+	plain := must(http.Get("http://" + r.Addr() + "/healthz"))(t)
+	text := must(io.ReadAll(plain.Body))(t)
+	_ = plain.Body.Close()
+	if plain.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "HTTP request to an HTTPS server") {
+		t.Errorf("plain HTTP: %d %s", plain.StatusCode, text)
+	}
+	if _, err := New(Config{Agent: "a", TLS: &tls.Config{}}, nil); err == nil ||
+		!strings.Contains(err.Error(), "TLS without a certificate") {
+		t.Errorf("no certificate: %v", err)
+	}
+}
