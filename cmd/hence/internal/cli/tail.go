@@ -22,6 +22,7 @@ type tailCmd struct {
 	servers
 	logging
 	output
+	tailFilter
 	Workspace string `default:"default" help:"Workspace to follow."`
 	After     uint64 `default:"0" help:"Start after this seq; 0 starts with the first decision."`
 	Limit     uint64 `default:"0" help:"Stop after this many decisions; 0 goes on until interrupted."`
@@ -58,6 +59,14 @@ func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 	if err := topology.ValidWorkspace(c.Workspace); err != nil {
 		return fmt.Errorf("--workspace: %w", err)
 	}
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	from, err := c.from(time.Now())
+	if err != nil {
+		return err
+	}
 	client, err := streams.Dial(ctx, c.config(c.logger(s.Err)))
 	if err != nil {
 		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
@@ -65,7 +74,14 @@ func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 	defer client.Close()
 	seen := uint64(0)
 	defer sayWhatIsAway(ctx, client, s.Err)()
-	err = client.Follow(ctx, c.Workspace, sequencer.Seq(c.After), func(out *sequencer.Outcome, way streams.Way) error {
+	after, err := from.seq(ctx, client, c.Workspace)
+	if err != nil {
+		return err
+	}
+	err = client.Follow(ctx, c.Workspace, after, func(out *sequencer.Outcome, way streams.Way) error {
+		if !filter.Match(out) {
+			return nil
+		}
 		line := decisionOf(out, way)
 		if err := c.print(s.Out, line, line.write); err != nil {
 			return err
@@ -75,8 +91,11 @@ func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) || ctx.Err() != nil {
+	switch {
+	case errors.Is(err, errEnough) || ctx.Err() != nil:
 		return nil
+	case errors.Is(err, streams.ErrGone):
+		return fmt.Errorf("follow %s: %w: begin later, with --since 1h or a greater --after", c.Workspace, err)
 	}
 	return fmt.Errorf("follow %s: %w", c.Workspace, err)
 }

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/feed"
+	"github.com/hence-dev/hence/streams"
+)
+
+// tailFilter is what of the decisions is shown. None of it comes from the environment, where HENCE_AGENT names whose
+// sidecar is beside.
+type tailFilter struct {
+	Tx     string `env:"-" placeholder:"ID" help:"Only decisions about this transaction."`
+	Agent  string `env:"-" placeholder:"NAME" help:"Only decisions about this agent."`
+	Scope  string `env:"-" placeholder:"SCOPE" help:"Only decisions that name a scope which overlaps this one."`
+	Reason string `env:"-" placeholder:"CODE" help:"Only what was, or in observe would have been, refused for this code."`
+	Kind   string `env:"-" placeholder:"KIND" help:"Only this kind: begun, waiting, granted, committed, aborted, ..."`
+	Since  string `env:"-" placeholder:"WHEN" help:"Begin after this seq, this long ago (10m), or then (RFC 3339)."`
+}
+
+func (t tailFilter) filter() (feed.Filter, error) {
+	f, err := feed.NewFilter(t.Tx, t.Agent, t.Scope, t.Reason, t.Kind)
+	if err != nil {
+		return f, fmt.Errorf("--%w", err) // it begins with the name of what is wrong
+	}
+	return f, nil
+}
+
+// tailFrom is where a tail begins: after a seq, or at a time.
+type tailFrom struct {
+	after sequencer.Seq
+	at    time.Time // zero: the seq counts
+}
+
+// from understands --since and --after; only one of them may be given.
+func (c *tailCmd) from(now time.Time) (tailFrom, error) {
+	text := strings.TrimSpace(c.Since)
+	if text == "" {
+		return tailFrom{after: sequencer.Seq(c.After)}, nil
+	}
+	if c.After > 0 {
+		return tailFrom{}, fmt.Errorf("--since and --after both say where to begin: give one of them")
+	}
+	if seq, err := strconv.ParseUint(text, 10, 63); err == nil {
+		return tailFrom{after: sequencer.Seq(seq)}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil {
+		if ago < 0 {
+			return tailFrom{}, fmt.Errorf("--since is %s: give how long ago, without a sign", text)
+		}
+		return tailFrom{at: now.Add(-ago)}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return tailFrom{}, fmt.Errorf("--since is %.40q: give a seq (120), how long ago (10m), or a time with its zone "+
+			"(2026-01-31T12:00:00Z)", text)
+	}
+	if at.After(now) {
+		return tailFrom{}, fmt.Errorf("--since is %s, which is still to come: give a time that has passed", text)
+	}
+	return tailFrom{at: at}, nil
+}
+
+// seq is the seq to follow after.
+func (f tailFrom) seq(ctx context.Context, c *streams.Client, workspace string) (sequencer.Seq, error) {
+	if f.at.IsZero() {
+		return f.after, nil
+	}
+	return c.SeqBefore(ctx, workspace, f.at)
+}
