@@ -2,7 +2,7 @@
 // and from the environment (HENCE_ and the flag's name in capitals, a flag wins).
 //
 // Exit codes: 0 done; 1 the command failed, the error says what to do; 2 the command line was not understood; 3 the
-// command ran and what it checked does not hold; 130 it was interrupted.
+// command ran and what it checked does not hold; 130 it was interrupted. "hence run" has that of the program.
 package cli
 
 import (
@@ -41,10 +41,12 @@ type Streams struct {
 // grammar is the command line. Every command is its own configuration.
 type grammar struct {
 	Dev         devCmd         `cmd:"" help:"Run everything in one process: Kafka, NATS, processors, one sidecar."`
+	Run         runCmd         `cmd:"" help:"Run an agent's program beside its sidecar."`
 	Sidecar     sidecarCmd     `cmd:"" help:"Run the sidecar of one agent."`
 	Streams     streamsCmd     `cmd:"" help:"Run the processors: sequencer, closure, frontier."`
 	Topics      topicsCmd      `cmd:"" help:"Create, verify or print the topics."`
 	Tail        tailCmd        `cmd:"" help:"Follow a workspace's decisions."`
+	Console     consoleCmd     `cmd:"" help:"Serve the web page for people who watch."`
 	Explain     explainCmd     `cmd:"" help:"Say why a transaction waits, was refused or was committed."`
 	Retract     retractCmd     `cmd:"" help:"Undo a committed transaction and everything that follows from it."`
 	Residue     residueCmd     `cmd:"" help:"See and mend what could not be made clean."`
@@ -152,6 +154,12 @@ func usage(w io.Writer, err error) int {
 }
 
 func exitCode(ctx context.Context, w io.Writer, err error) int {
+	if end, ok := errors.AsType[*exit](err); ok {
+		if end.err != nil {
+			fmt.Fprintf(w, "hence: %v\n", end.err)
+		}
+		return end.code
+	}
 	switch {
 	case err == nil:
 		return ExitOK

@@ -16,6 +16,8 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/console"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/embedded"
 )
@@ -27,10 +29,11 @@ type devCmd struct {
 	output
 	tools
 	hooked
-	RandomPorts bool   `help:"Take free ports instead of 9092, 4222 and 7420."`
+	RandomPorts bool   `help:"Take free ports instead of 9092, 4222, 7420 and 7422."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
 	Port        int    `default:"7420" help:"Port of the sidecar on 127.0.0.1."`
+	ConsolePort int    `default:"7422" help:"Port of the web console on 127.0.0.1."`
 	DataDir     string `type:"path" placeholder:"DIR" help:"Keep everything there; without it nothing is kept."`
 }
 
@@ -41,6 +44,7 @@ type Dev struct {
 	TokenFile string   `json:"token_file,omitempty"`
 	Agent     string   `json:"agent"`
 	Workspace string   `json:"workspace"`
+	Console   string   `json:"console"` // of the web console; logs one browser in
 	Brokers   []string `json:"brokers"`
 	NATS      string   `json:"nats"`
 	Durable   bool     `json:"durable"`
@@ -61,7 +65,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	if c.RandomPorts {
-		c.KafkaPort, c.NATSPort, c.Port = 0, 0, 0
+		c.KafkaPort, c.NATSPort, c.Port, c.ConsolePort = 0, 0, 0, 0
 	}
 	dir := c.DataDir
 	if dir == "" {
@@ -77,9 +81,9 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 		return fmt.Errorf("%w (--random-ports takes free ports)", err)
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
-	return c.process(ctx, dir, servers, tools, func(url string) error {
+	return c.process(ctx, dir, servers, tools, func(url, console string) error {
 		return c.announce(s.Out, Dev{
-			URL: url, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
+			URL: url, Console: console, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
 			Brokers: servers.Brokers, NATS: servers.NATS,
 			Durable: c.DataDir != "", DataDir: c.DataDir, PID: os.Getpid(),
 			ReadyMs: float64(time.Since(start).Microseconds()) / 1000,
@@ -89,7 +93,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 
 // process runs processors and the sidecar over the servers.
 func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, tools gate.Tools,
-	ready func(url string) error, logger *slog.Logger) error {
+	ready func(url, console string) error, logger *slog.Logger) error {
 	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Logger: logger}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)
@@ -116,11 +120,34 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	if err != nil {
 		return fmt.Errorf("start the sidecar: %w (--random-ports takes free ports)", err)
 	}
-	err = serve(ctx, side, func() error { return ready(side.URL()) })
+	stopConsole := func() error { return nil }
+	err = serve(ctx, side, func() (err error) {
+		var console string
+		if console, stopConsole, err = c.console(ctx, log, side.URL(), logger); err != nil {
+			return err
+		}
+		return ready(side.URL(), console)
+	})
+	err = errors.Join(err, stopConsole())
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return err
+}
+
+// console starts the web console beside the sidecar.
+func (c *devCmd) console(ctx context.Context, log *streams.Client, sidecarURL string, logger *slog.Logger,
+) (url string, stop func() error, err error) {
+	actions := client.New(sidecarURL, c.Token, client.WithWorkspace(c.Workspace))
+	page, err := console.New(console.Config{Source: log, Workspace: c.Workspace, Token: c.Token, Actions: actions,
+		Version: binaryVersion(), Logger: logger})
+	if err == nil {
+		url, stop, err = startConsole(ctx, page, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ConsolePort)), logger)
+	}
+	if err != nil {
+		return "", func() error { return nil }, fmt.Errorf("start the console: %w (--random-ports takes free ports)", err)
+	}
+	return url, stop, nil
 }
 
 func (c *devCmd) announce(w io.Writer, d Dev) error {
@@ -134,6 +161,7 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 		fmt.Fprintf(&b, "  export HENCE_TOKEN=%s\n", d.Token)
 		fmt.Fprintf(&b, "  export HENCE_BROKERS=%s\n", strings.Join(d.Brokers, ","))
 		fmt.Fprintf(&b, "  export HENCE_NATS=%s\n\n", d.NATS)
+		fmt.Fprintf(&b, "Watch it at %s (this link logs one browser in; later ones take the token).\n", d.Console)
 		if d.Durable {
 			fmt.Fprintf(&b, "Everything is kept in %s.\n", d.DataDir)
 		} else {

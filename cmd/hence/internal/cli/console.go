@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/console"
+	"github.com/hence-dev/hence/streams"
+)
+
+// consoleStop is how long open requests may take once the console was told to stop.
+const consoleStop = 3 * time.Second
+
+// consoleCmd is the configuration of "hence console".
+type consoleCmd struct {
+	servers
+	logging
+	output
+	tokens
+	Workspace        string   `default:"default" help:"Workspace to show."`
+	Listen           string   `default:"127.0.0.1:7422" placeholder:"HOST:PORT" help:"Address of the web page."`
+	Host             []string `placeholder:"NAME" help:"Names of the console, beside localhost and addresses."`
+	Sidecar          string   `placeholder:"URL" help:"A sidecar of the workspace, for what an operator may do."`
+	SidecarToken     string   `placeholder:"TEXT" help:"That sidecar's token. Prefer the environment to the flag."`
+	SidecarTokenFile string   `type:"path" placeholder:"FILE" help:"Read that sidecar's token from there."`
+}
+
+// Run serves the console until the context ends.
+func (c *consoleCmd) Run(ctx context.Context, s Streams) error {
+	fresh, err := c.obtain()
+	if err != nil {
+		return err
+	}
+	logger := c.logger(s.Err)
+	actions, close, err := c.actions()
+	if err != nil {
+		return err
+	}
+	defer close()
+	log, err := streams.Dial(ctx, c.config(logger))
+	if err != nil {
+		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
+	}
+	defer log.Close()
+	page, err := console.New(console.Config{Source: log, Workspace: c.Workspace, Token: c.Token, Hosts: c.Host,
+		Actions: actions, Version: binaryVersion(), Logger: logger})
+	if err != nil {
+		return err
+	}
+	return serveConsole(ctx, page, c.Listen, logger, func(url string) error {
+		if c.json() {
+			return printReady(s.Out, c.output, "console", "", url)
+		}
+		if fresh {
+			fmt.Fprintln(s.Out, "token:", c.Token)
+		}
+		_, err := fmt.Fprintf(s.Out, "console of workspace %s is ready at %s\nThis link logs one browser in: %s/%s\n",
+			c.Workspace, url, url, page.LoginFragment())
+		return err
+	})
+}
+
+// actions is the sidecar that does what an operator asks for; nil without --sidecar.
+func (c *consoleCmd) actions() (_ console.Actions, close func(), err error) {
+	if c.Sidecar == "" {
+		return nil, func() {}, nil
+	}
+	if c.SidecarTokenFile != "" {
+		if c.SidecarToken != "" {
+			return nil, nil, errors.New("the sidecar's token is given twice: leave out --sidecar-token or --sidecar-token-file")
+		}
+		if c.SidecarToken, err = readToken(c.SidecarTokenFile); err != nil {
+			return nil, nil, err
+		}
+	}
+	if c.SidecarToken == "" {
+		return nil, nil, errors.New("--sidecar needs that sidecar's token: give --sidecar-token-file FILE")
+	}
+	cl := client.New(c.Sidecar, c.SidecarToken, client.WithWorkspace(c.Workspace))
+	return cl, cl.Close, nil
+}
+
+// serveConsole serves a console until the context ends; ready is called once it listens.
+func serveConsole(ctx context.Context, page *console.Console, listen string, logger *slog.Logger,
+	ready func(url string) error) error {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listen for browsers: %w; give another address with --listen", err)
+	}
+	server := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
+	running, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	watched := make(chan error, 1)
+	go func() { watched <- page.Run(running) }()
+	if err = ready("http://" + shownAddress(listener.Addr())); err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-ended:
+			ended <- err
+			err = fmt.Errorf("serve the console: %w", err)
+		}
+	}
+	cancel()
+	<-watched // streams to pages end with it
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), consoleStop)
+	defer done()
+	if server.Shutdown(stop) != nil {
+		_ = server.Close() // what is open now has had its time
+	}
+	<-ended
+	return err
+}
+
+// shownAddress is where a browser on this machine finds a listener.
+func shownAddress(a net.Addr) string {
+	host, port, err := net.SplitHostPort(a.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return a.String()
+}
+
+func binaryVersion() string { return buildOf(debug.ReadBuildInfo()).stamped(stamp).Version }
+
+// startConsole serves a console beside other things. It returns its address, which logs one browser in, and what ends
+// it and waits.
+func startConsole(ctx context.Context, page *console.Console, listen string, logger *slog.Logger,
+) (url string, stop func() error, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	listens, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- serveConsole(ctx, page, listen, logger, func(url string) error {
+			listens <- url
+			return nil
+		})
+	}()
+	select {
+	case url = <-listens:
+		return url + "/" + page.LoginFragment(), func() error { cancel(); return <-ended }, nil
+	case err = <-ended:
+		cancel()
+		return "", nil, err
+	}
+}

@@ -1,0 +1,312 @@
+package console
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// The states of a transaction as the page shows them.
+const (
+	stateOpen       = "open"
+	stateWaiting    = "waiting" // a touch of it waits
+	stateSealed     = "sealed"  // its decision waits
+	stateCommitted  = "committed"
+	stateAborted    = "aborted"
+	stateSettling   = "settling" // decided, and something is released or undone
+	stateOrphan     = "orphan"   // decided, and nobody settles it now
+	stateRetracting = "retracting"
+	stateRetracted  = "retracted"
+	stateGone       = "gone" // its session ended before the log heard of it
+)
+
+// The states of a tool call.
+const (
+	effectHeld     = "held"
+	effectCalled   = "called"
+	effectDone     = "done"
+	effectRefused  = "refused"
+	effectReleased = "released"
+	effectDropped  = "dropped"
+	effectUnknown  = "unknown"
+	effectUndone   = "undone"
+	effectStuck    = "not undone"
+)
+
+// Bounds of what is remembered of one transaction.
+const (
+	maxSeqs    = 256
+	maxActs    = 256
+	maxEffects = 256
+	maxDetail  = 512 // bytes of a text that others wrote
+)
+
+// act is one thing that an agent did, as hence.events has it.
+type act struct {
+	Kind    string          `json:"kind"` // read, write, content, seal, effect, answer, touch
+	AtMs    int64           `json:"at_ms"`
+	Index   uint64          `json:"index"`
+	Scope   sequencer.Scope `json:"scope,omitempty"`
+	View    sequencer.Seq   `json:"view,omitempty"`
+	Version sequencer.Seq   `json:"version,omitempty"`
+	Writer  sequencer.TxID  `json:"writer,omitempty"`
+	Size    int64           `json:"size,omitempty"`
+	Effect  *uint32         `json:"effect,omitempty"` // issuance order of the call that it is about
+	Tool    string          `json:"tool,omitempty"`
+	Step    string          `json:"step,omitempty"` // of an answer
+	Detail  string          `json:"detail,omitempty"`
+}
+
+// effect is one tool call with what became of it.
+type effect struct {
+	Index     uint32            `json:"index"`
+	Tool      string            `json:"tool"`
+	Class     string            `json:"class"`
+	Gated     bool              `json:"gated"`
+	Key       string            `json:"key,omitempty"`
+	Scopes    []sequencer.Scope `json:"scopes,omitempty"`
+	State     string            `json:"state"`
+	AtMs      int64             `json:"at_ms"`      // when it was asked for
+	ChangedMs int64             `json:"changed_ms"` // when its state was last heard of
+	Detail    string            `json:"detail,omitempty"`
+	Args      string            `json:"args,omitempty"`   // only where they were asked for
+	Answer    string            `json:"answer,omitempty"` // only where they were asked for
+}
+
+// work is one transaction as the console has seen it.
+type work struct {
+	tx          sequencer.TxID
+	agent       string
+	incarnation sequencer.Seq
+	mode        string
+	group       string
+	state       string
+	code        sequencer.Code
+	committed   bool
+	final       bool
+	inFold      bool // the log has decided something about it
+	decision    sequencer.Seq
+	beganMs     int64
+	sealedMs    int64
+	decidedMs   int64
+	lastMs      int64
+	waits       []sequencer.Blocker
+	seqs        []sequencer.Seq
+	reads       int
+	writes      int
+	acts        []act
+	effects     []effect
+	forgotten   int // acts and effects beyond the bounds
+}
+
+// learn takes what an outcome says of the transaction; atMs is zero for one of the past.
+func (t *work) learn(o *sequencer.Outcome, atMs int64) {
+	t.inFold, t.mode = true, o.Mode.String()
+	t.agent, t.group = orElse(t.agent, o.Agent), orElse(t.group, o.Group)
+	if t.incarnation == 0 {
+		t.incarnation = o.Incarnation
+	}
+	if len(t.seqs) < maxSeqs {
+		t.seqs = append(t.seqs, o.Seq)
+	}
+	if atMs > 0 {
+		t.lastMs = atMs
+		if t.beganMs == 0 {
+			t.beganMs = atMs
+		}
+	}
+	switch o.Kind {
+	case sequencer.OutcomeWaiting:
+		t.state, t.waits = stateWaiting, o.BlockedBy
+		if t.sealedMs > 0 || sealIntent(o.Intent) {
+			t.state = stateSealed
+		}
+	case sequencer.OutcomeGranted:
+		t.state, t.waits = stateOpen, nil
+	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
+		t.decide(o, atMs)
+	case sequencer.OutcomeSettled:
+		t.settle(o)
+	case sequencer.OutcomeRetracting:
+		t.state, t.final, t.waits = stateRetracting, false, nil
+	case sequencer.OutcomeRefused:
+		t.code = orElse(t.code, o.Code)
+	}
+}
+
+func sealIntent(id string) bool {
+	return bytes.Contains([]byte(id), []byte(":"+sequencer.IntentSeal.String()+":"))
+}
+
+func (t *work) decide(o *sequencer.Outcome, atMs int64) {
+	t.committed, t.final, t.waits = o.Kind == sequencer.OutcomeCommitted, o.Final, nil
+	t.code, t.decision, t.decidedMs, t.state = o.Code, o.Seq, atMs, stateSettling
+	if o.Final {
+		t.state = t.verdict()
+		t.settleEffects(atMs)
+	}
+}
+
+func (t *work) settle(o *sequencer.Outcome) {
+	t.final, t.waits = true, nil
+	if t.state = t.verdict(); o.Retraction != "" && t.committed {
+		t.state = stateRetracted
+	}
+	t.settleEffects(t.lastMs)
+}
+
+func (t *work) verdict() string {
+	if t.committed {
+		return stateCommitted
+	}
+	return stateAborted
+}
+
+// settleEffects says what became of calls of which nothing more will be heard.
+func (t *work) settleEffects(atMs int64) {
+	for i := range t.effects {
+		if e := &t.effects[i]; e.State == effectHeld {
+			e.State, e.ChangedMs = effectDropped, atMs
+			if t.committed {
+				e.State = effectReleased
+			}
+		}
+	}
+}
+
+// hear takes what an event says; it reports whether it was new.
+func (t *work) hear(ev *topology.Event) bool {
+	for i := len(t.acts) - 1; i >= 0 && t.acts[i].Index >= ev.Index; i-- {
+		if t.acts[i].Index == ev.Index && t.acts[i].AtMs == ev.AtMs {
+			return false
+		}
+	}
+	t.agent, t.lastMs = orElse(t.agent, ev.Agent), max(t.lastMs, ev.AtMs)
+	if t.incarnation == 0 {
+		t.incarnation = ev.Incarnation
+	}
+	if t.beganMs == 0 || ev.AtMs < t.beganMs {
+		t.beganMs = ev.AtMs
+	}
+	switch ev.Kind {
+	case topology.EventRead:
+		t.reads++
+	case topology.EventWrite:
+		t.writes++
+	case topology.EventSeal:
+		if t.sealedMs = ev.AtMs; t.state == stateOpen || t.state == stateWaiting {
+			t.state = stateSealed
+		}
+	case topology.EventEffect, topology.EventAnswer:
+		t.hearEffect(ev)
+	}
+	if ev.Kind == topology.EventContent {
+		return true // the write behind it says the same
+	}
+	if len(t.acts) == maxActs {
+		t.forgotten++
+		return true
+	}
+	t.acts = append(t.acts, actOf(ev))
+	return true
+}
+
+func actOf(ev *topology.Event) act {
+	a := act{Kind: eventName(ev.Kind), AtMs: ev.AtMs, Index: ev.Index, Scope: ev.Scope, View: ev.View,
+		Version: ev.Version, Writer: ev.Writer, Size: ev.Size}
+	if x := ev.Effect; x != nil {
+		index := x.Index
+		a.Effect, a.Tool, a.Detail = &index, x.Tool, cut(x.Detail)
+		if len(x.Scopes) > 0 {
+			a.Scope = x.Scopes[0]
+		}
+		if ev.Kind == topology.EventAnswer {
+			a.Step = gate.Step(x.Step).String()
+		}
+	}
+	return a
+}
+
+func eventName(k topology.EventKind) string {
+	names := [...]string{"", "read", "write", "content", "seal", "effect", "answer", "touch"}
+	if int(k) < len(names) {
+		return names[k]
+	}
+	return "unknown"
+}
+
+func (t *work) hearEffect(ev *topology.Event) {
+	x := ev.Effect
+	if x == nil {
+		return
+	}
+	at := slices.IndexFunc(t.effects, func(e effect) bool { return e.Index == x.Index })
+	if ev.Kind == topology.EventEffect {
+		e := effectOf(ev)
+		if at >= 0 {
+			t.effects[at] = e // issued anew: the former one never ran
+		} else if len(t.effects) < maxEffects {
+			t.effects = append(t.effects, e)
+		} else {
+			t.forgotten++
+		}
+		return
+	}
+	if at >= 0 {
+		t.effects[at].answer(x, ev.AtMs)
+	}
+}
+
+func effectOf(ev *topology.Event) effect {
+	x := ev.Effect
+	e := effect{Index: x.Index, Tool: x.Tool, Class: x.Class.String(), Gated: x.Class.Gated(), Key: x.Key,
+		Scopes: x.Scopes, State: effectCalled, AtMs: ev.AtMs, ChangedMs: ev.AtMs, Detail: cut(x.Detail)}
+	if e.Gated {
+		e.State = effectHeld
+	}
+	return e
+}
+
+// answer takes what an answer says became of the call.
+func (e *effect) answer(x *topology.EffectText, atMs int64) {
+	e.ChangedMs = atMs
+	if x.Detail != "" {
+		e.Detail = cut(x.Detail)
+	}
+	switch gate.Step(x.Step) {
+	case gate.StepAnswered:
+		e.State = effectDone
+		if e.Gated {
+			e.State = effectReleased
+		}
+		if bytes.Contains(x.Answer, []byte(`"refused":true`)) {
+			e.State = effectRefused
+		}
+	case gate.StepGivenUp:
+		e.State = effectUnknown
+	case gate.StepUndone:
+		e.State = effectUndone
+	case gate.StepUndoLost:
+		e.State = effectStuck
+	case gate.StepDropped:
+		e.State = effectDropped
+	}
+}
+
+func orElse[T ~string](a, b T) T {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// cut bounds a text that others wrote.
+func cut(s string) string {
+	if len(s) <= maxDetail {
+		return s
+	}
+	return s[:maxDetail] + "…"
+}
