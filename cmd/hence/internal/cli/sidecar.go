@@ -14,20 +14,25 @@ import (
 
 // beside is who a sidecar stands beside and how it treats that agent's transactions.
 type beside struct {
+	Agent string `default:"agent-1" help:"Name of the agent; one live sidecar for each in a workspace."`
+	manners
+}
+
+// manners is how a sidecar treats its agent's transactions and callers.
+type manners struct {
 	tokens
-	Agent     string `default:"agent-1" help:"Name of the agent; one live sidecar for each in a workspace."`
 	Workspace string `default:"default" help:"Workspace of requests that name none."`
 	Mode      string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only say so."`
 	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode where none is named."`
 }
 
-func (b beside) order() sequencer.Mode {
-	for _, m := range []sequencer.Mode{sequencer.Optimistic, sequencer.Ordered, sequencer.Locked} {
-		if m.String() == b.Order {
-			return m
+func (m manners) order() sequencer.Mode {
+	for _, order := range []sequencer.Mode{sequencer.Optimistic, sequencer.Ordered, sequencer.Locked} {
+		if order.String() == m.Order {
+			return order
 		}
 	}
-	panic("cli: order " + b.Order + " passed the flag's check")
+	panic("cli: order " + m.Order + " passed the flag's check")
 }
 
 // sidecarCmd is the configuration of "hence sidecar".
@@ -115,9 +120,13 @@ func (c *sidecarCmd) journalDir() (string, error) {
 	if c.DataDir != "" {
 		return c.DataDir, nil
 	}
+	return cachedJournal(c.Workspace, c.Agent)
+}
+
+func cachedJournal(workspace, agent string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find a folder for the journal, name one with --data-dir: %w", err)
 	}
-	return filepath.Join(cache, "hence", "sidecar", c.Workspace, c.Agent), nil
+	return filepath.Join(cache, "hence", "sidecar", workspace, agent), nil
 }

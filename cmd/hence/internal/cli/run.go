@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/process"
+	"github.com/hence-dev/hence/sidecar"
+)
+
+// runCmd is the configuration of "hence run".
+type runCmd struct {
+	Agent string `required:"" placeholder:"NAME" help:"Name of the agent; one live sidecar for each in a workspace."`
+	manners
+	servers
+	Embedded bool `help:"Run Kafka, NATS and processors in this process as well; other addresses are not used."`
+	logging
+	tools
+	hooked
+	ending
+	Listen  string   `default:"127.0.0.1:0" help:"Address of the sidecar; port 0 is a free one."`
+	DataDir string   `type:"path" placeholder:"DIR" help:"Folder of the journal; with --embedded: keep everything there."`
+	Command []string `arg:"" passthrough:"" help:"The program and its arguments, best after --."`
+}
+
+// ending is how programs are ended.
+type ending struct {
+	Grace  time.Duration `default:"10s" help:"From a program's being told to end to its being killed."`
+	Settle time.Duration `default:"10s" help:"How long to settle what a program leaves behind, once it has ended."`
+}
+
+const longestEnding = 24 * time.Hour
+
+func (e ending) check() error {
+	for name, d := range map[string]time.Duration{"--grace": e.Grace, "--settle": e.Settle} {
+		if d <= 0 || d > longestEnding {
+			return fmt.Errorf("%s is %s: give more than 0 and at most %s", name, d, longestEnding)
+		}
+	}
+	return nil
+}
+
+// Help is what "hence run --help" says beyond the flags.
+func (c *runCmd) Help() string {
+	return `The sidecar of the agent runs in this process, and the program beside it, with HENCE_URL, HENCE_TOKEN,
+HENCE_AGENT and HENCE_WORKSPACE set and the rest of the environment, its input and its output untouched. The program is
+started once the sidecar is ready. While brokers are away, that is waited for, for ever; what is waited for is said.
+
+Without --embedded the cluster is that of --brokers and --nats; where "hence dev" listens, if none is named.
+
+SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the program and what it has started; Ctrl-C at the
+terminal reaches it once. If it does not end within --grace after one of the first four, it is killed. When it has
+ended, what it left running is ended, its open transactions are aborted, and what is decided is settled. If the sidecar
+ends first, the program is told by SIGTERM.
+
+Exit code: the program's; 128+n if signal n ended it; 126 if it cannot be executed, 127 if it is not found; 1 if the
+sidecar could not be started or ended first; 2 wrong flags.`
+}
+
+func (c *runCmd) handlesSignals() {}
+
+// Run runs the sidecar and the program until the program has ended.
+func (c *runCmd) Run(ctx context.Context, s Streams) error {
+	signals, stop := catch()
+	defer stop()
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.Command[0] == "--" {
+		c.Command = c.Command[1:]
+	}
+	if len(c.Command) == 0 {
+		return errors.New("no program is named: hence run --agent NAME -- PROGRAM ARGUMENTS")
+	}
+	if _, err := process.Find(c.Command[0], "", os.Environ()); err != nil { // better now than when the brokers are there
+		return notRun(err)
+	}
+	if _, err := c.obtain(); err != nil {
+		return err
+	}
+	logger, hush := c.hushing(s.Err)
+	tools, err := c.tools.load(logger)
+	if err != nil {
+		return err
+	}
+	beside := func(ctx context.Context, g ground) error {
+		dir, err := g.journal(c.Workspace, c.Agent)
+		if err != nil {
+			return err
+		}
+		return c.beside(ctx, s, companion{
+			streams: g.streams, signals: signals, settle: c.Settle, say: sayAs(s.Err, "run"), hush: hush,
+			config: sidecar.Config{
+				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token, Order: c.order(),
+				Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
+			},
+		})
+	}
+	if c.Embedded {
+		return embed(ctx, c.DataDir, logger, beside)
+	}
+	return onCluster(ctx, c.servers, c.DataDir, logger, beside)
+}
+
+// beside runs the program beside its sidecar.
+func (c *runCmd) beside(ctx context.Context, s Streams, with companion) error {
+	return with.around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
+		status, err := process.Run(ctx, process.Spec{
+			Command: c.Command, Env: with.environment(os.Environ(), side), In: fileOf(s.In), Out: fileOf(s.Out),
+			Err: fileOf(s.Err), Signals: with.signals, Grace: c.Grace, Terminal: true,
+		})
+		if err != nil {
+			return notRun(err)
+		}
+		if status.Killed {
+			with.say("%s was killed: it did not end within %s", c.Command[0], c.Grace)
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		with.farewell(side)
+		if status.Code() == 0 {
+			return nil
+		}
+		return &exit{code: status.Code()}
+	})
+}
+
+// notRun is the end of a command whose program could not be started.
+func notRun(err error) error {
+	if code, ok := process.Code(err); ok {
+		return &exit{code: code, err: err}
+	}
+	return err
+}
+
+// catch takes the signals that are passed on to programs, but for those that this process was started to ignore.
+func catch() (<-chan os.Signal, func()) {
+	all := make(chan os.Signal, 16)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+		syscall.SIGUSR2} {
+		if !signal.Ignored(s) {
+			signal.Notify(all, s)
+		}
+	}
+	return all, func() { signal.Stop(all) }
+}
+
+// sayAs writes lines in the name of a command.
+func sayAs(w io.Writer, command string) func(string, ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(w, "hence "+command+": "+format+"\n", args...) }
+}
