@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -38,7 +39,8 @@ type Client struct {
 	js      jetstream.JetStream
 
 	mu        sync.Mutex
-	id        string // of the log; empty: not known yet
+	id        string    // of the log; empty: not known yet
+	fittedAt  time.Time // when the topics were last seen to be as they must be
 	followers map[*follower]bool
 }
 
@@ -228,16 +230,40 @@ func (c *Client) Ready(ctx context.Context) map[string]error {
 	ready := map[string]error{"kafka": c.log.Ping(ctx), "nats": nil, "topics": nil, "decisions": nil}
 	if c.nats == nil {
 		ready["nats"] = errors.New("no NATS address is configured: decisions come by Kafka alone")
-	} else if !c.nats.IsConnected() {
-		ready["nats"] = fmt.Errorf("NATS at %s is %s", c.cfg.NATS, c.nats.Status())
+	} else {
+		ready["nats"] = c.cfg.natsAway(c.nats)
+	}
+	if ready["kafka"] != nil {
+		ready["kafka"] = c.cfg.kafkaAway(ready["kafka"])
+	}
+	ready["topics"] = c.topicsFit(ctx)
+	ready["decisions"] = c.decided(ctx)
+	return ready
+}
+
+// fitFor is how long topics that were as they must be are taken to be so: a health check asks every few seconds, and
+// the answer takes a broker some work.
+const fitFor = 30 * time.Second
+
+func (c *Client) topicsFit(ctx context.Context) error {
+	now := c.cfg.Clock.Now()
+	c.mu.Lock()
+	fit := !c.fittedAt.IsZero() && now.Sub(c.fittedAt) < fitFor
+	c.mu.Unlock()
+	if fit {
+		return nil
 	}
 	problems, err := verifyTopics(ctx, c.log, c.cfg)
 	if len(problems) > 0 {
-		err = fmt.Errorf("%w: %s", ErrTopics, problems[0])
+		return fmt.Errorf("%w: %s", ErrTopics, problems[0])
 	}
-	ready["topics"] = err
-	ready["decisions"] = c.decided(ctx)
-	return ready
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fittedAt = now
+	return nil
 }
 
 // decided looks for a sequencer, of either replica.

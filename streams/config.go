@@ -4,6 +4,7 @@
 package streams
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,8 +19,10 @@ import (
 // Config is everything that a client or a run of the processors is told. The zero value of a field means its default.
 type Config struct {
 	Brokers     []string // Kafka; at least one address
-	NATS        string   // URL; empty: Kafka alone delivers
-	Replica     string   // suffix of the groups and tables: "" or "b"
+	NATS        string   // URLs, separated by commas; empty: Kafka alone delivers
+	Kafka       Security // of the connections to Kafka
+	NATSAuth    NATSAuth // of the connections to NATS
+	Replica     string   // which group computes: "a" (as is "") or "b", with tables of its own
 	Instance    string   // this process among the members of its groups; default: the host's name
 	Replication int      // of topics; default 1
 	Partitions  int32    // of every topic, a power of two; default 8
@@ -30,12 +33,19 @@ type Config struct {
 	StateEvery   int           // steps of a workspace between two written states; default 256
 	StateAfter   time.Duration // after which a changed state is written anyhow; default 1 s
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
+	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
+	CreateTopics bool          // Run creates the topics that are missing, once Kafka answers
+
+	// Health is told how a run fares; nil: nobody asks.
+	Health *Health
 
 	// OnStateHash sees every state hash that the sequencer publishes. It runs on the decision path: be quick.
 	OnStateHash func(workspace string, seq sequencer.Seq, hash sequencer.Hash)
 	// Faults damage what NATS delivers to this client; for tests.
 	Faults Faults
+
+	kafkaTLS *tls.Config // made by checked
 }
 
 // Faults say what happens to messages that arrive on a NATS subscription of Follow.
@@ -67,12 +77,21 @@ func (c Config) checked() (Config, error) {
 	if len(c.Brokers) == 0 {
 		return c, fmt.Errorf("%w: no Kafka address: give --brokers host:port", ErrConfig)
 	}
-	if c.Replica != "" && c.Replica != "b" {
-		return c, fmt.Errorf(`%w: replica %q: it is "" or "b"`, ErrConfig, c.Replica)
+	switch c.Replica {
+	case "", "b":
+	case "a":
+		c.Replica = ""
+	default:
+		return c, fmt.Errorf(`%w: replica %q: it is "a" or "b"`, ErrConfig, c.Replica)
+	}
+	var err error
+	if c.kafkaTLS, err = c.Kafka.checked(); err != nil {
+		return c, fmt.Errorf("%w: Kafka: %w", ErrConfig, err)
 	}
 	if c.Replication == 0 {
 		c.Replication = 1
 	}
+	c.NATSReplicas = max(c.NATSReplicas, 1)
 	if c.Partitions == 0 {
 		c.Partitions = defaultPartitions
 	}

@@ -24,6 +24,7 @@ type group struct {
 type processorWork struct {
 	session  atomic.Pointer[session]
 	released func(graceful bool) // called when a session's partitions have stopped, before its last commit
+	ready    func(error)         // told nil when a session's partitions are recovered, and what else keeps them
 
 	mu     sync.Mutex
 	claims map[place]sarama.ConsumerGroupClaim
@@ -72,12 +73,16 @@ func (h *handler) Setup(s sarama.ConsumerGroupSession) error {
 		s.MarkOffset(topic, partition, next, "")
 	})
 	h.work.session.Store(ours)
-	return h.inner.Setup(ours)
+	h.work.ready(errRecovers)
+	err := h.inner.Setup(ours) // returns when all is recovered
+	h.work.ready(err)
+	return err
 }
 
 // Cleanup ends a session: the partitions stop, then what they hold back is written, then sarama commits. A session
 // that was lost may have a successor already, and writes nothing more.
 func (h *handler) Cleanup(s sarama.ConsumerGroupSession) error {
+	h.work.ready(errRecovers)
 	err := h.inner.Cleanup(h.work.session.Load())
 	cause := context.Cause(s.Context())
 	lost := errors.Is(cause, sarama.ErrUnknownMemberId) || errors.Is(cause, sarama.ErrIllegalGeneration) ||

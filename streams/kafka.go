@@ -30,15 +30,15 @@ const (
 
 // baseOptions are those of every franz-go client here.
 func (c Config) baseOptions() []kgo.Opt {
-	return []kgo.Opt{
+	return append(c.secured(),
 		kgo.SeedBrokers(c.Brokers...),
-		kgo.ClientID("hence-" + c.Instance),
+		kgo.ClientID("hence-"+c.Instance),
 		kgo.MetadataMinAge(metadataMinAge),
 		kgo.DisableClientMetrics(), // else each client compresses and pushes its own to the broker
 		kgo.RetryBackoffFn(func(tries int) time.Duration {
 			return min(retryBackoff<<min(tries, 5), maxRetryBackoff)
 		}),
-	}
+	)
 }
 
 // producerOptions are those of every producer: acknowledged by all in-sync replicas, idempotent, in order, placed by
@@ -87,6 +87,7 @@ func (c Config) saramaConfig(group string) *sarama.Config {
 	s := sarama.NewConfig()
 	s.Version = sarama.V2_4_0_0 // static membership needs 2.3
 	s.ClientID = "hence-" + c.Instance
+	c.secure(s)
 	s.Consumer.Return.Errors = true
 	s.Consumer.Offsets.Initial = sarama.OffsetOldest
 	s.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond

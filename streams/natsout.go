@@ -18,6 +18,12 @@ import (
 const (
 	headerSeq  = "Hence-Seq"
 	headerAtMs = "Hence-At-Ms" // the publisher's clock; only where to begin to look in Kafka rests on it
+
+	// For people, since the body is MessagePack; left away where empty. The workspace's is headerWorkspace.
+	headerKind  = "Hence-Kind"
+	headerTx    = "Hence-Tx"
+	headerAgent = "Hence-Agent"
+	headerCode  = "Hence-Code"
 )
 
 // Bounds of the JetStream stream: it serves late joiners, Kafka keeps everything.
@@ -34,13 +40,18 @@ func (c Config) dialNATS(changed func()) (*nats.Conn, error) {
 		return nil, nil
 	}
 	notify := func(*nats.Conn) { changed() }
-	conn, err := nats.Connect(c.NATS, nats.Name("hence-"+c.Instance), nats.RetryOnFailedConnect(true),
-		nats.MaxReconnects(-1), nats.ReconnectWait(natsReconnect), nats.ReconnectJitter(natsReconnect, natsReconnect),
+	opts, err := c.NATSAuth.options()
+	if err != nil {
+		return nil, fmt.Errorf("%w: NATS: %w", ErrConfig, err)
+	}
+	conn, err := nats.Connect(c.NATS, append(opts, nats.Name("hence-"+c.Instance), nats.RetryOnFailedConnect(true),
+		nats.IgnoreAuthErrorAbort(), nats.MaxReconnects(-1), nats.ReconnectWait(natsReconnect),
+		nats.ReconnectJitter(natsReconnect, natsReconnect),
 		nats.ConnectHandler(notify), nats.ReconnectHandler(notify),
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { changed() }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			c.Logger.Debug("NATS", "error", err) // a slow subscription shows as a gap, which Follow closes
-		}))
+		}))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", c.NATS, err)
 	}
@@ -70,6 +81,12 @@ func (n natsOut) publish(o *sequencer.Outcome, at time.Time) {
 	m.Header.Set(headerLog, n.log)
 	m.Header.Set(headerSeq, strconv.FormatUint(uint64(o.Seq), 10))
 	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
+	for _, h := range [][2]string{{headerWorkspace, o.Workspace}, {headerKind, o.Kind.String()},
+		{headerTx, string(o.Tx)}, {headerAgent, o.Agent}, {headerCode, string(o.Code)}} {
+		if h[1] != "" {
+			m.Header.Set(h[0], h[1])
+		}
+	}
 	if err := n.conn.PublishMsg(m); err != nil {
 		n.metrics.natsRefused.Inc()
 	}
@@ -109,8 +126,16 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg Config, log s
 		storage = jetstream.MemoryStorage
 	}
 	if was, err := js.Stream(ctx, topology.DecisionStream); err == nil {
-		other := was.CachedInfo().Config.Metadata[metadataLog]
+		is := was.CachedInfo().Config
+		other := is.Metadata[metadataLog]
 		if other == log {
+			if is.Replicas >= cfg.NATSReplicas {
+				return nil
+			}
+			is.Replicas = cfg.NATSReplicas
+			if _, err := js.UpdateStream(ctx, is); err != nil {
+				return fmt.Errorf("keep %d copies of the stream %s: %w", is.Replicas, topology.DecisionStream, err)
+			}
 			return nil
 		}
 		cfg.Logger.Warn("the decision stream is of another log and is created anew", "its", other, "ours", log)
@@ -123,7 +148,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg Config, log s
 		Description: "decisions for late joiners; Kafka's hence.decisions is the source of truth",
 		Retention:   jetstream.LimitsPolicy, Discard: jetstream.DiscardOld, Storage: storage,
 		MaxAge: streamMaxAge, MaxBytes: streamMaxBytes, Duplicates: topology.DuplicateWindow, AllowDirect: true,
-		Replicas: 1, Metadata: map[string]string{metadataLog: log},
+		Replicas: cfg.NATSReplicas, Metadata: map[string]string{metadataLog: log},
 	})
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return fmt.Errorf("create the stream %s: %w", topology.DecisionStream, err)

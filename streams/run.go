@@ -32,24 +32,20 @@ const (
 	startCheckIn = 10 * time.Second
 )
 
+// errRecovers is a processor's health until it has recovered what it was given.
+var errRecovers = errors.New("it joins its group and recovers its partitions")
+
 // errDone ends a processor's run without being an error of it.
 var errDone = errors.New("the run ends")
 
-// Run runs the processors sequencer, closure and frontier until ctx ends, and builds one that stops again. It creates
-// no topics: it returns ErrTopics, with the commands that mend it, when they are not as they must be.
+// Run runs the processors sequencer, closure and frontier until ctx ends, and builds one that stops again. It waits
+// for Kafka and NATS however long they are away, and for topics that are missing, or creates them if it may. It
+// returns ErrTopics, with the commands that mend them, when topics are there and not as they must be.
 func Run(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.checked()
 	if err != nil {
 		return err
 	}
-	if err := startable(ctx, cfg); err != nil {
-		return err
-	}
-	client, err := kgo.NewClient(cfg.producerOptions(cfg.Linger, kgo.Lz4Compression())...)
-	if err != nil {
-		return fmt.Errorf("connect to Kafka: %w", err)
-	}
-	defer client.Close()
 	changed := make(chan struct{}, 1)
 	conn, err := cfg.dialNATS(func() {
 		select {
@@ -63,6 +59,15 @@ func Run(ctx context.Context, cfg Config) error {
 	if conn != nil {
 		defer conn.Close()
 	}
+	cfg.Health.set(partNATS, cfg.natsAway(conn))
+	if err := startable(ctx, cfg); err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(cfg.producerOptions(cfg.Linger, kgo.Lz4Compression())...)
+	if err != nil {
+		return fmt.Errorf("connect to Kafka: %w", err)
+	}
+	defer client.Close()
 	m := newMetrics(cfg.Metrics)
 	id, err := logID(ctx, client, cfg)
 	if err != nil {
@@ -72,6 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 	var wg sync.WaitGroup
 	defer awaitEnd(&wg, cfg.Clock, client.Close)
 	wg.Go(func() { out.keepStream(ctx, cfg, changed) })
+	wg.Go(func() { cfg.Health.watch(ctx, cfg, client, conn) })
 	for _, build := range []func(*base) processor{
 		func(b *base) processor { return newSeqProcessor(b, out) },
 		func(b *base) processor { return newClosureProcessor(b, conn) },
@@ -96,31 +102,6 @@ func awaitEnd(processors *sync.WaitGroup, clock Clock, giveUp func()) {
 	case <-clock.After(giveUpIn):
 		giveUp()
 		<-ended
-	}
-}
-
-// startable refuses to start on topics that would split or lose state.
-func startable(ctx context.Context, cfg Config) error {
-	for {
-		tryCtx, cancel := context.WithTimeout(ctx, startCheckIn)
-		problems, err := VerifyTopics(tryCtx, cfg)
-		cancel()
-		if len(problems) > 0 {
-			lines := make([]string, len(problems))
-			for i, p := range problems {
-				lines[i] = p.String()
-			}
-			return fmt.Errorf("%w:\n%s", ErrTopics, strings.Join(lines, "\n"))
-		}
-		if err == nil {
-			return nil
-		}
-		cfg.Logger.Warn("Kafka does not answer yet", "error", err)
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("check the topics: %w", errors.Join(err, ctx.Err()))
-		case <-cfg.Clock.After(restartMin):
-		}
 	}
 }
 
@@ -165,6 +146,7 @@ func supervise(ctx context.Context, cfg Config, m *metrics, out producer, build 
 		if errors.Is(err, sarama.ErrFencedInstancedId) {
 			err = fmt.Errorf("another process runs as instance %q: give each its own --instance: %w", cfg.Instance, err)
 		}
+		cfg.Health.set(name, fmt.Errorf("it stopped and is built again: %w", err))
 		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", pause, "error", err)
 		select {
 		case <-ctx.Done():
@@ -182,7 +164,9 @@ func runOnce(outer context.Context, cfg Config, m *metrics, out producer, build 
 	defer cancel(errDone)
 	p := build(&base{cfg: cfg, metrics: m, out: out, fail: cancel, stores: make(map[int32]*tableStore)})
 	b := p.common()
-	b.work = &processorWork{claims: make(map[place]sarama.ConsumerGroupClaim), released: func(graceful bool) {
+	b.work = &processorWork{claims: make(map[place]sarama.ConsumerGroupClaim), ready: func(err error) {
+		cfg.Health.set(b.name, err)
+	}, released: func(graceful bool) {
 		p.dropped(graceful)
 		if graceful {
 			flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverIn)
@@ -198,6 +182,7 @@ func runOnce(outer context.Context, cfg Config, m *metrics, out producer, build 
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	cfg.Health.set(b.name, errRecovers)
 	keepCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	wg.Go(func() { p.keep(keepCtx) })

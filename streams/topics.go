@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ type Problem struct {
 	What  string // what is wrong
 	Fix   string // the command or the setting that mends it
 }
+
+// topicMissing is what is wrong with a topic that is not there.
+const topicMissing = "it does not exist"
 
 // String is the problem in one line.
 func (p Problem) String() string {
@@ -133,7 +137,7 @@ func verifyTopics(ctx context.Context, cl *kgo.Client, cfg Config) ([]Problem, e
 	for _, t := range want {
 		detail := there[t.Name]
 		if detail.Err != nil || len(detail.Partitions) == 0 {
-			problems = append(problems, Problem{t.Name, "it does not exist", cfg.createCommand()})
+			problems = append(problems, Problem{t.Name, topicMissing, cfg.createCommand()})
 			continue
 		}
 		problems = append(problems, cfg.shape(t, detail)...)
@@ -186,10 +190,20 @@ func differing(want topology.Topic, is []kadm.Config) (problems []Problem) {
 	settings := want.Config()
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
 		v := settings[k]
-		if have, ok := found[k]; ok && have != v {
+		if have, ok := found[k]; ok && have != v && !stricter(k, have, v) {
 			problems = append(problems, Problem{want.Name, fmt.Sprintf("%s is %s where it must be %s", k, have, v),
 				fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s=%s", want.Name, k, v)})
 		}
 	}
 	return problems
+}
+
+// stricter: who does not know how many replicas a cluster keeps must not call it wrong that it waits for more of them.
+func stricter(setting, have, want string) bool {
+	if setting != "min.insync.replicas" {
+		return false
+	}
+	h, err := strconv.Atoi(have)
+	w, wantErr := strconv.Atoi(want)
+	return err == nil && wantErr == nil && h > w
 }

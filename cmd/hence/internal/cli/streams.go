@@ -22,12 +22,17 @@ type streamsCmd struct {
 	logging
 	output
 	parent
-	Listen   string `default:"127.0.0.1:7421" help:"Address for health and metrics; port 0 is a free one."`
-	Replica  string `enum:",b" default:"" help:"b: a second group that computes and publishes the same decisions."`
-	Instance string `placeholder:"NAME" help:"Name among the group's members; by default the host's."`
+	Listen       string `default:"127.0.0.1:7421" help:"Address for health and metrics; port 0 is a free one."`
+	Replica      string `enum:"a,b" default:"a" help:"b: a second group that computes and publishes the same decisions."`
+	Instance     string `placeholder:"NAME" help:"Name among the group's members; by default the host's."`
+	NATSReplicas int    `name:"nats-replicas" default:"1" help:"Copies that JetStream keeps; 3 on a real cluster."`
+	CreateTopics bool   `default:"true" negatable:"" help:"Create the topics that are missing."`
 }
 
-// Run processes until the context ends.
+// mendIn is the pause before topics that are not as they must be are looked at again.
+const mendIn = 5 * time.Second
+
+// Run processes until the context ends. It waits for whatever is away, and for topics to be mended.
 func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
@@ -37,21 +42,27 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 		return err
 	}
 	cfg.Replica, cfg.Instance, cfg.Metrics = c.Replica, c.Instance, registry
-	probe, err := streams.Dial(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
-	}
-	defer probe.Close()
+	cfg.NATSReplicas = c.NATSReplicas
+	cfg.CreateTopics, cfg.Health = c.CreateTopics, new(streams.Health)
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen for health checks, choose another address with --listen: %w", err)
 	}
-	ops := &http.Server{Handler: opsHandler(probe, registry), ReadHeaderTimeout: 5 * time.Second}
+	ops := &http.Server{Handler: opsHandler(cfg.Health, registry), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- ops.Serve(listener) }()
 	err = printReady(s.Out, c.output, "streams", c.Instance, "http://"+listener.Addr().String())
-	if err == nil {
+	for err == nil {
 		err = quietEnd(ctx, streams.Run(ctx, cfg))
+		if ctx.Err() != nil || !errors.Is(err, streams.ErrTopics) {
+			break
+		}
+		cfg.Logger.Error("nothing is processed until the topics are mended", "error", err)
+		err = nil
+		select {
+		case <-ctx.Done():
+		case <-time.After(mendIn):
+		}
 	}
 	closing := ops.Close()
 	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
@@ -60,14 +71,14 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	return errors.Join(err, closing)
 }
 
-// opsHandler answers whether the processors live and can reach what they need, and their metrics.
-func opsHandler(probe *streams.Client, registry *prometheus.Registry) http.Handler {
+// opsHandler answers whether the processors live and work, and their metrics.
+func opsHandler(health *streams.Health, registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, `{"ok":true}`) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		parts, status := map[string]string{}, http.StatusOK
-		for part, err := range probe.Ready(r.Context()) {
+		for part, err := range health.Ready() {
 			parts[part] = "ok"
 			if err != nil {
 				parts[part], status = err.Error(), http.StatusServiceUnavailable

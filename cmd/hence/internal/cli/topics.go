@@ -22,7 +22,7 @@ type topicsCreateCmd struct {
 	topicShape
 	logging
 	output
-	Replica string `enum:",b" default:"" help:"Whose tables: empty for the first group's, b for the second's."`
+	Replica string `enum:"a,b" default:"a" help:"Whose tables: of the first group, a, or of the second, b."`
 }
 
 // Run creates what is missing and says what there is now.
@@ -58,7 +58,7 @@ type topicsVerifyCmd struct {
 	topicShape
 	logging
 	output
-	Replica string `enum:",b" default:"" help:"Whose tables: empty for the first group's, b for the second's."`
+	Replica string `enum:"a,b" default:"a" help:"Whose tables: of the first group, a, or of the second, b."`
 }
 
 // Run compares and prints every difference; the exit code is 3 when there is one.
@@ -98,7 +98,7 @@ type topicsPrintCmd struct {
 	topicShape
 	output
 	Partitions int32  `default:"8" help:"Partitions of each topic: a power of two."`
-	Replica    string `enum:",b" default:"" help:"Whose tables: empty for the first group's, b for the second's."`
+	Replica    string `enum:"a,b" default:"a" help:"Whose tables: of the first group, a, or of the second, b."`
 }
 
 // Run prints the topics.
