@@ -1,10 +1,10 @@
 // Command agent sells from a stock that it shares with others, through its Hence sidecar. Copy it: outside of the
 // standard library it needs the package sidecar/client only.
 //
-// Each round it reads the stock, thinks, and then acts in one transaction: one piece less in the stock, an order, a
-// label for the parcel, a charge, and a mail. The label is written at once and put back if the transaction is refused;
-// charge and mail are held and leave only once it is committed. When somebody else was faster, the sidecar says so, and
-// the round is tried again on what is there now.
+// Each round it reads what is left of an item, thinks, and then acts in one transaction: one piece less in the stock,
+// an order, a label for the parcel, a charge, and a mail. The label is written at once and put back if the transaction
+// is refused; charge and mail are held and leave only once it is committed. When somebody else was faster, the sidecar
+// says so, and the round is tried again on what is there now.
 package main
 
 import (
@@ -35,6 +35,12 @@ const (
 type item struct {
 	name  string
 	cents int
+}
+
+// order is one round's work.
+type order struct {
+	id, shelf string
+	item      item
 }
 
 func catalogue() []item { return []item{{"mug", 1200}, {"lamp", 4900}, {"chair", 8900}} }
@@ -84,13 +90,15 @@ func run(ctx context.Context, args []string) error {
 
 // round tries until the work is committed, or the sidecar says to give it back.
 func (a *agent) round(ctx context.Context, n int, started string) error {
-	order, shelf, start := fmt.Sprintf("%s-%s-%d", a.name, started, n), fmt.Sprintf("%s-%d", a.name, n%shelves), time.Now()
+	o := order{id: fmt.Sprintf("%s-%s-%d", a.name, started, n), shelf: fmt.Sprintf("%s-%d", a.name, n%shelves),
+		item: catalogue()[rand.N(len(catalogue()))]}
+	start := time.Now()
 	tx, err := a.hence.Begin(ctx, client.BeginOptions{})
 	for {
 		if err != nil {
 			return err
 		}
-		decision, done, err := a.attempt(ctx, tx, order, shelf)
+		decision, done, err := a.attempt(ctx, tx, o)
 		if err != nil {
 			return err
 		}
@@ -113,8 +121,8 @@ func (a *agent) round(ctx context.Context, n int, started string) error {
 }
 
 // attempt goes to the decision. What is refused before the seal is a decision, too.
-func (a *agent) attempt(ctx context.Context, tx *client.Tx, order, shelf string) (client.Decision, string, error) {
-	done, err := a.sell(ctx, tx, order, shelf)
+func (a *agent) attempt(ctx context.Context, tx *client.Tx, o order) (client.Decision, string, error) {
+	done, err := a.sell(ctx, tx, o)
 	var p *client.Problem
 	if errors.As(err, &p) && p.Decision != nil && p.Decision.State == "aborted" {
 		return *p.Decision, "", nil
@@ -127,38 +135,31 @@ func (a *agent) attempt(ctx context.Context, tx *client.Tx, order, shelf string)
 }
 
 // sell reads, thinks and acts, and returns what was sold, as a sentence.
-func (a *agent) sell(ctx context.Context, tx *client.Tx, order, shelf string) (string, error) {
-	stock := map[string]int{}
-	for _, i := range catalogue() {
-		shard, err := tx.Read(ctx, "shard:/stock/"+i.name)
-		if err != nil {
-			return "", err
-		}
-		if !shard.Exists {
-			continue
-		}
-		left := 0
+func (a *agent) sell(ctx context.Context, tx *client.Tx, o order) (string, error) {
+	shard, err := tx.Read(ctx, "shard:/stock/"+o.item.name)
+	if err != nil {
+		return "", err
+	}
+	left, word := 0, "sold"
+	if shard.Exists {
 		if err := json.Unmarshal(shard.Content, &left); err != nil {
-			return "", fmt.Errorf("read the stock of %s: %w", i.name, err)
+			return "", fmt.Errorf("read the stock of %s: %w", o.item.name, err)
 		}
-		stock[i.name] = left
 	}
 	a.pause(ctx, rand.N(2*a.think+1)) // where a model would think about the numbers
-	pick := catalogue()[rand.N(len(catalogue()))]
-	left, word := stock[pick.name], "sold"
 	if left == 0 {
 		left, word = delivery, "restocked and sold"
 	}
-	if err := a.act(ctx, tx, pick, left-1, order, shelf); err != nil {
+	if err := a.act(ctx, tx, o, left-1); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s one %s, %d left", word, pick.name, left-1), nil
+	return fmt.Sprintf("%s one %s, %d left", word, o.item.name, left-1), nil
 }
 
-func (a *agent) act(ctx context.Context, tx *client.Tx, pick item, left int, order, shelf string) error {
+func (a *agent) act(ctx context.Context, tx *client.Tx, o order, left int) error {
 	for scope, value := range map[string]any{
-		"shard:/stock/" + pick.name: left,
-		"shard:/orders/" + shelf:    map[string]any{"order": order, "item": pick.name, "cents": pick.cents},
+		"shard:/stock/" + o.item.name: left,
+		"shard:/orders/" + o.shelf:    map[string]any{"order": o.id, "item": o.item.name, "cents": o.item.cents},
 	} {
 		content, err := json.Marshal(value)
 		if err != nil {
@@ -172,10 +173,10 @@ func (a *agent) act(ctx context.Context, tx *client.Tx, pick item, left int, ord
 		tool string
 		args map[string]any
 	}{
-		{"label.write", map[string]any{"shelf": shelf, "text": order + ": one " + pick.name}},
-		{"payment.charge", map[string]any{"order_id": order, "cents": pick.cents}},
-		{"mail.send", map[string]any{"order_id": order, "to": "bob@example.com",
-			"text": "Your " + pick.name + " is on its way."}},
+		{"label.write", map[string]any{"shelf": o.shelf, "text": o.id + ": one " + o.item.name}},
+		{"payment.charge", map[string]any{"order_id": o.id, "cents": o.item.cents}},
+		{"mail.send", map[string]any{"order_id": o.id, "to": "bob@example.com",
+			"text": "Your " + o.item.name + " is on its way."}},
 	} {
 		if _, err := tx.Effect(ctx, call.tool, call.args, client.EffectOptions{}); err != nil {
 			return err

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """An agent that sells from a stock it shares with others, through its Hence sidecar. Copy it: it needs only Python.
 
-Each round it reads the stock, thinks, and then acts in one transaction: one piece less in the stock, an order, a label
-for the parcel, a charge, and a mail. The label is written at once and put back if the transaction is refused; charge
-and mail are held and leave only once it is committed. When somebody else was faster, the sidecar says so, and the
-round is tried again on what is there now.
+Each round it reads what is left of an item, thinks, and then acts in one transaction: one piece less in the stock, an
+order, a label for the parcel, a charge, and a mail. The label is written at once and put back if the transaction is
+refused; charge and mail are held and leave only once it is committed. When somebody else was faster, the sidecar says
+so, and the round is tried again on what is there now.
 """
 
 import http.client
@@ -99,12 +99,10 @@ def seal(tx):
         method, path, body = "GET", f"/v1/tx/{tx}?wait_ms=25000", None
 
 
-def sell(tx, order, shelf):
+def sell(tx, order, item, shelf):
     """One attempt: reads, thinks, acts. Returns what was sold, as a sentence."""
-    stock = {item: read(tx, f"shard:/stock/{item}") for item in CATALOGUE}
+    left, word = read(tx, f"shard:/stock/{item}"), "sold"
     time.sleep(random.uniform(0, 2 * THINK))  # where a model would think about the numbers
-    item = random.choice(list(CATALOGUE))
-    left, word = stock[item], "sold"
     if not left:
         left, word = DELIVERY, "restocked and sold"
     write(tx, f"shard:/stock/{item}", left - 1)
@@ -115,10 +113,10 @@ def sell(tx, order, shelf):
     return f"{word} one {item}, {left - 1} left"
 
 
-def attempt(tx, order, shelf):
+def attempt(tx, order, item, shelf):
     """One attempt to its decision. What is refused before the seal is refused: a decision, too."""
     try:
-        done = sell(tx, order, shelf)
+        done = sell(tx, order, item, shelf)
         return seal(tx), done
     except Problem as p:
         decision = p.fields.get("decision", {})
@@ -129,10 +127,11 @@ def attempt(tx, order, shelf):
 
 def round_of(n, run):
     """Tries until the work is committed, or the sidecar says to give it back."""
-    order, shelf, start = f"{NAME}-{run}-{n}", f"{NAME}-{n % 50}", time.monotonic()
+    order, item, shelf = f"{NAME}-{run}-{n}", random.choice(list(CATALOGUE)), f"{NAME}-{n % 50}"
+    start = time.monotonic()
     tx = call("POST", f"/v1/workspaces/{WORKSPACE}/tx", {})["tx"]
     while True:
-        decision, done = attempt(tx, order, shelf)
+        decision, done = attempt(tx, order, item, shelf)
         tries, took = decision.get("attempt", 1), time.monotonic() - start
         if decision["state"] == "committed":
             with open(MARK, "w", encoding="ascii"):
