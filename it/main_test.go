@@ -15,7 +15,22 @@ import (
 // envDir hands the run's folder from TestMain to the tests.
 const envDir = "HENCE_IT_DIR"
 
-func TestMain(m *testing.M) { os.Exit(inFolder(m.Run)) }
+func TestMain(m *testing.M) { os.Exit(inFolder(func() int { return overContainers(m.Run) })) }
+
+// overContainers starts the servers of the run as containers when the environment asks for that, and removes them.
+func overContainers(run func() int) int {
+	stop, err := harness.StartShared()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "remove the run's containers:", err)
+		return 1
+	}
+	return code
+}
 
 // inFolder gives the run a folder for the binary and removes it afterwards.
 func inFolder(run func() int) int {

@@ -38,7 +38,7 @@ const (
 type Servers struct {
 	Brokers []string
 	NATS    string
-	Kind    string // "embedded" or "real", for figures
+	Kind    string // "embedded", "real" or "containers", for figures
 	control control
 }
 
@@ -50,27 +50,42 @@ type control interface {
 	UpNATS() error
 }
 
-// Real says whether the environment names real servers.
-func Real() bool { return os.Getenv(EnvKafka) != "" && os.Getenv(EnvNATS) != "" }
+// named says whether the environment names real servers.
+func named() bool { return os.Getenv(EnvKafka) != "" && os.Getenv(EnvNATS) != "" }
 
-// Start returns the servers that the environment names, or starts embedded ones for this test. Their topics are there.
+// Real says whether tests stand on real servers: those that the environment names, or containers.
+func Real() bool { return named() || Containers() }
+
+// Start returns the servers that the environment names, or starts containers or embedded ones for this test. Their
+// topics are there.
 func Start(tb testing.TB) *Servers {
 	tb.Helper()
 	s := &Servers{Kind: "real"}
-	if Real() {
+	switch {
+	case named():
 		s.Brokers, s.NATS = strings.Split(os.Getenv(EnvKafka), ","), os.Getenv(EnvNATS)
-	} else {
+		if Containers() {
+			s.Kind = "containers"
+		}
+	case Containers():
+		s = OpenFleet(tb, 1, 1).Servers
+	default:
 		s = startEmbedded(tb, embedded.Options{})
 	}
 	s.ready(tb)
 	return s
 }
 
-// StartOwn returns servers that this test may kill: real ones started by the scripts of HENCE_TEST_SERVERS when the
-// suite runs on real ones, else embedded ones that keep their data. It skips when the suite is real and has no
-// scripts.
+// StartOwn returns servers that this test may kill: containers when the suite runs on those, real ones started by the
+// scripts of HENCE_TEST_SERVERS when it runs on real ones, else embedded ones that keep their data. It skips when the
+// suite is real and has no scripts.
 func StartOwn(tb testing.TB) *Servers {
 	tb.Helper()
+	if Containers() {
+		s := OpenFleet(tb, 1, 1).Servers
+		s.ready(tb)
+		return s
+	}
 	if !Real() {
 		s := startEmbedded(tb, embedded.Options{DataDir: tb.TempDir()})
 		s.ready(tb)
