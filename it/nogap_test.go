@@ -153,7 +153,7 @@ func openGapLab(t *testing.T) *gapLab {
 	if err := streams.EnsureTopics(ctx, second); err != nil {
 		t.Fatal(err)
 	}
-	l.first = l.StartMember(t, henceBinary(t), "", l.Workspace+"-a")
+	l.first = l.StartMember(t, henceBinary(t), "a", l.Workspace+"-a")
 	l.second = l.StartMember(t, henceBinary(t), "b", l.Workspace+"-b")
 	l.sidecars = l.Sidecars(t, gapAgents)
 	return l

@@ -15,6 +15,9 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
+// farewellBound is how long a member may take to leave its groups.
+const farewellBound = 10 * time.Second
+
 // Over is a workspace of its own on some servers without processors: the test starts those.
 func Over(tb testing.TB, servers *Servers) *Deployment {
 	tb.Helper()
@@ -37,6 +40,11 @@ func (d *Deployment) StartMember(tb testing.TB, binary, replica, instance string
 	m := &Member{binary: binary, args: append([]string{"streams", "--brokers", strings.Join(d.Brokers, ","), "--nats",
 		d.NATS, "--listen", "127.0.0.1:0", "--output", "json", "--replica", replica, "--instance", instance}, args...)}
 	m.Restart(tb)
+	tb.Cleanup(func() { // with a farewell, else the group waits for it when the next test starts
+		if m.Interrupt() == nil {
+			_, _, _ = m.Wait(farewellBound) // what still runs then is killed
+		}
+	})
 	return m
 }
 
