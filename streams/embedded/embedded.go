@@ -1,5 +1,5 @@
-// Package embedded runs Kafka and NATS inside this process: franz-go's kfake and a nats-server, both on loopback.
-// Whoever connects cannot tell them from real servers, and must not try.
+//go:build !slim
+
 package embedded
 
 import (
@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -25,14 +24,6 @@ const (
 	natsStoreBytes   = 4 << 30
 	defaultPartition = 1
 )
-
-// Options say where the servers listen and what they keep.
-type Options struct {
-	DataDir   string // empty: nothing outlives the process
-	KafkaPort int    // on 127.0.0.1; zero: a free one
-	NATSPort  int    // on 127.0.0.1; zero: a free one
-	Sync      bool   // with DataDir: an acknowledged Kafka record is on the disk, not only with the kernel
-}
 
 // Servers are the two running servers.
 type Servers struct {
@@ -173,19 +164,6 @@ func (s *Servers) startNATS(o Options) error {
 	}
 	s.natsOpts = opts
 	return s.StartNATS()
-}
-
-// Port is the port of an address like "127.0.0.1:9092", for a restart on the same one.
-func Port(address string) (int, error) {
-	_, text, err := net.SplitHostPort(address)
-	if err != nil {
-		return 0, fmt.Errorf("port of %q: %w", address, err)
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return 0, fmt.Errorf("port of %q: %w", address, err)
-	}
-	return port, nil
 }
 
 // quiet drops the NATS server's chatter; what is wrong shows as an error of Start.
