@@ -41,7 +41,7 @@ func (r *rig) send(t *testing.T, c rawCall) (int, *api.Problem, http.Header) {
 		return resp.StatusCode, nil, resp.Header
 	}
 	p := &api.Problem{}
-	if err := json.Unmarshal(body, p); err != nil || p.Code == "" || p.Detail == "" || p.Type != api.ProblemType+p.Code {
+	if err := json.Unmarshal(body, p); err != nil || p.Code == "" || p.Detail == "" || p.Type != api.ProblemType(p.Code) {
 		t.Errorf("%s %s: %d %s", c.method, c.path, resp.StatusCode, body)
 	}
 	if got := resp.Header.Get("Content-Type"); got != "application/problem+json" || p.Status != resp.StatusCode {

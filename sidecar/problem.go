@@ -121,7 +121,7 @@ func kindOf(code string) kindOfProblem {
 func problem(code, format string, args ...any) *api.Problem {
 	k := kindOf(code)
 	return &api.Problem{
-		Type: api.ProblemType + code, Title: k.title, Status: k.status, Code: code,
+		Type: api.ProblemType(code), Title: k.title, Status: k.status, Code: code,
 		Detail: fmt.Sprintf(format, args...), Retryable: k.retryable, SafeSameKey: k.sameKey,
 	}
 }

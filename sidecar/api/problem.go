@@ -2,8 +2,11 @@ package api
 
 import "fmt"
 
-// ProblemType is what a problem's type URI begins with; its code follows.
-const ProblemType = "urn:hence:problem:"
+// ProblemTypes is what every problem's type URI begins with.
+const ProblemTypes = "https://github.com/hence-dev/hence/blob/main/docs/codes/"
+
+// ProblemType is a code's type URI: the address of the page about it, docs/codes/CODE.md of this repository.
+func ProblemType(code string) string { return ProblemTypes + code + ".md" }
 
 // Problem is a refused request as RFC 9457 writes it, with what an agent needs to act on it. It is an error.
 type Problem struct {

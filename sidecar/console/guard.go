@@ -84,7 +84,7 @@ func (g *guard) checkHost(host string) error {
 }
 
 func refusal(status int, code, format string, args ...any) *api.Problem {
-	return &api.Problem{Type: api.ProblemType + code, Title: http.StatusText(status), Status: status, Code: code,
+	return &api.Problem{Type: api.ProblemType(code), Title: http.StatusText(status), Status: status, Code: code,
 		Detail: fmt.Sprintf(format, args...), Retryable: status == http.StatusTooManyRequests || status >= 500}
 }
 

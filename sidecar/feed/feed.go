@@ -158,7 +158,7 @@ func read(r *http.Request) (after sequencer.Seq, named bool, f Filter, err error
 }
 
 func refusal(status int, code, format string, args ...any) *api.Problem {
-	return &api.Problem{Type: api.ProblemType + code, Title: http.StatusText(status), Status: status, Code: code,
+	return &api.Problem{Type: api.ProblemType(code), Title: http.StatusText(status), Status: status, Code: code,
 		Detail: fmt.Sprintf(format, args...), Retryable: status == http.StatusTooManyRequests || status >= 500}
 }
 

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -213,7 +214,7 @@ func TestRefusals(t *testing.T) {
 			t.Fatalf("%s: %s: %v", c.query, body, err)
 		}
 		if resp.StatusCode != c.status || p.Code != c.code || !strings.Contains(p.Detail, c.says) ||
-			p.Type != "urn:hence:problem:"+c.code || resp.Header.Get("Content-Type") != "application/problem+json" {
+			p.Type != api.ProblemType(c.code) || resp.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %s", c.query, resp.StatusCode, body)
 		}
 	}
