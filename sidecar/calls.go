@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"time"
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
@@ -29,6 +28,7 @@ func (s *session) start(ctx context.Context, begin sequencer.Begin, like func(*t
 	if err != nil {
 		return nil, err
 	}
+	s.traces(ctx, t)
 	if begin.Mode == sequencer.Optimistic {
 		return t, nil
 	}
@@ -316,6 +316,7 @@ func (s *session) refusedIntent(t *tx) error {
 // send appends an intent, again and again until it is acknowledged or the view shows that it arrived. An append that
 // timed out is unknown: the same intent with the same number is repeated, and the log drops a second copy.
 func (s *session) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
+	s.traces(ctx, t)
 	result := make(chan error, 1)
 	ok := s.tasks.start(func(ctx context.Context) { result <- s.repeat(ctx, t, in) })
 	if !ok {
@@ -331,13 +332,16 @@ func (s *session) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
 
 // append adds an intent to the log once.
 func (s *session) append(ctx context.Context, in *sequencer.Intent) (int64, error) {
+	ctx, end := s.tracing.append(ctx, in)
 	failpoint.Hit(failpoint.AppendBefore)
 	at, err := s.events.Append(ctx, s.workspace, in)
 	failpoint.Hit(failpoint.AppendAfter)
+	end(at, err)
 	return at, err
 }
 
 func (s *session) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error {
+	ctx = under(ctx, s.traceOf(t.id))
 	return retry(ctx, func() error {
 		if s.needless(t, in) {
 			return nil
@@ -366,34 +370,4 @@ func (s *session) needless(t *tx, in *sequencer.Intent) bool {
 		return t.phase != phaseOpen
 	}
 	return t.outcome != nil || t.phase == phaseLost
-}
-
-// expire ends transactions that the agent has left lying: the log counts a deadline only once it knows of them.
-func (s *session) expire(now time.Time) {
-	s.mu.Lock()
-	var idle []*tx
-	for _, t := range s.active {
-		if t.phase == phaseOpen && !t.begun && now.Sub(t.created) > t.deadline(s.view.settings().rules) {
-			idle = append(idle, t)
-		}
-	}
-	for _, t := range idle {
-		s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeDeadline, Retryable: true,
-			Detail: "the deadline passed before it was sealed"})
-	}
-	for _, t := range idle {
-		s.abortInLog(t, sequencer.CodeDeadline, "the deadline passed before it was sealed")
-	}
-	s.mu.Unlock()
-}
-
-// tickLength is about how long one tick of the log's time takes.
-const tickLength = 250 * time.Millisecond
-
-func (t *tx) deadline(r sequencer.Rules) time.Duration {
-	ticks := t.begin.DeadlineTicks
-	if ticks == 0 {
-		ticks = r.DeadlineTicks
-	}
-	return time.Duration(ticks) * tickLength
 }

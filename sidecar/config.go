@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
@@ -27,6 +29,7 @@ type Config struct {
 	Hook      Hook           // says yes or no to each sealed footprint; none by default
 	Limits    Limits
 	Logger    *slog.Logger
+	Tracer    trace.Tracer // of spans; nil: none are begun, and a request's traceparent is handed on
 }
 
 // Limits bound what a sidecar keeps and how long it waits. A zero field is its default.

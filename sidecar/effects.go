@@ -148,6 +148,15 @@ func (c capped) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	return found, err
 }
 
+// Adapter is part of the policy's interface.
+func (c capped) Adapter(tool string) (gate.Adapter, error) {
+	a, err := c.Tools.Adapter(tool)
+	if err != nil || c.session.tracing.tracer == nil {
+		return a, err
+	}
+	return tracedAdapter{a, c.session.tracing}, nil
+}
+
 // effectOf gives a call its place in the transaction.
 func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall) (gate.Effect, error) {
 	s.mu.Lock()

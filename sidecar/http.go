@@ -174,11 +174,14 @@ func (f *face) authorized(r *http.Request) bool {
 }
 
 // run calls the handler with a context that ends with the bound on waits.
-func (s *Sidecar) run(c *call, base context.Context, handle func(*call) (*reply, error)) (*reply, error) {
+func (s *Sidecar) run(c *call, base context.Context, r *route) (*reply, error) {
 	ctx, cancel := context.WithTimeout(base, s.config.Limits.WaitMost)
 	defer cancel()
-	c.ctx = withTrace(ctx, c.request.Header.Get("traceparent"))
-	return handle(c)
+	ctx, end := s.traced(ctx, c, r)
+	c.ctx = ctx
+	out, err := r.handle(c)
+	end(out, err)
+	return out, err
 }
 
 // find is the route of a request; when there is none, the methods that its path takes.

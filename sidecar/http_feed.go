@@ -27,7 +27,7 @@ func (s *Sidecar) feedFrom(ctx context.Context, _ string, after sequencer.Seq, n
 	return after, s.session.reachSeq(ctx, after)
 }
 
-// stream serves a route whose answer does not end. It takes none of the places for requests: it has a bound of its own.
+// stream serves a route whose answer does not end. It takes none of the places for requests: it has its own bound.
 func (f *face) stream(w http.ResponseWriter, r *http.Request, route *route, params map[string]string) {
 	answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 	defer func() { f.sidecar.metrics.answered(route.name, answer.status) }()

@@ -113,7 +113,7 @@ func newKeys(l Limits, now func() time.Time) *keys {
 func (s *Sidecar) keyed(c *call, route *route) (*reply, error) {
 	key := c.request.Header.Get("Idempotency-Key")
 	if key == "" || route.method == http.MethodGet {
-		return s.run(c, c.request.Context(), route.handle)
+		return s.run(c, c.request.Context(), route)
 	}
 	if err := validKey(key); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (s *Sidecar) keyed(c *call, route *route) (*reply, error) {
 		return &again, nil
 	}
 	c.slot = &entry.slot
-	out, err := s.run(c, context.WithoutCancel(c.request.Context()), route.handle)
+	out, err := s.run(c, context.WithoutCancel(c.request.Context()), route)
 	if err != nil {
 		out = problemReply(err)
 	}

@@ -151,25 +151,3 @@ func (s *session) knew(id sequencer.TxID) bool {
 	n, ok := decimal(string(id)[lastDot(string(id))+1:])
 	return ok && n >= 1 && n <= s.count
 }
-
-type traceKey struct{}
-
-const traceBytes = 55
-
-// withTrace keeps a request's W3C traceparent for the events that it causes.
-func withTrace(ctx context.Context, traceparent string) context.Context {
-	if len(traceparent) != traceBytes {
-		return ctx
-	}
-	for _, c := range traceparent {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') && c != '-' {
-			return ctx
-		}
-	}
-	return context.WithValue(ctx, traceKey{}, traceparent)
-}
-
-func traceOf(ctx context.Context) string {
-	trace, _ := ctx.Value(traceKey{}).(string)
-	return trace
-}

@@ -67,7 +67,7 @@ func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Ans
 			return none, problem(codeTool, "%v", err)
 		}
 	}
-	adapter, err := s.tools.Adapter(what.Tool)
+	adapter, err := capped{s.tools, s}.Adapter(what.Tool)
 	if err != nil {
 		return none, problem(codeTool, "%v", err)
 	}

@@ -95,8 +95,8 @@ func TestOtherAgent(t *testing.T) {
 	if seen < 10 {
 		t.Errorf("only %d routes were tried", seen)
 	}
-	if resp, p := ask(t, http.MethodPost, other.URL()+"/v1/tx/"+theirs.ID()+"/abort", "Bearer "+r.Token(), ""); resp.StatusCode !=
-		http.StatusUnauthorized {
+	resp, p := ask(t, http.MethodPost, other.URL()+"/v1/tx/"+theirs.ID()+"/abort", "Bearer "+r.Token(), "")
+	if resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("one sidecar's token at another one: %d %+v", resp.StatusCode, p)
 	}
 }

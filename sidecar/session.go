@@ -28,6 +28,7 @@ type session struct {
 	clock     clock
 	log       *slog.Logger
 	metrics   *metrics
+	tracing   tracing
 	observes  bool // every transaction only observes
 	contents  *contents
 	soon      chan struct{} // there is something to maintain before the next beat
@@ -202,6 +203,7 @@ func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
 	}
 	t.outcome, t.waiting = brief(o), nil
 	s.metrics.decided(t, stateOf(o), s.clock.Now())
+	s.tracing.decided(t, o, s.clock.Now())
 	s.close(t, phaseOver)
 	if !o.Final {
 		s.owe(t.id, o.Seq, o.Kind == sequencer.OutcomeCommitted, true)

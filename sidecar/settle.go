@@ -116,9 +116,12 @@ func (s *session) settleAll(context.Context) {
 func (s *session) settle(ctx context.Context, d *debt) {
 	s.mu.Lock()
 	inc, t := s.incarnation, s.txs[d.tx]
-	under := s.under(ctx, inc)
+	leased := s.under(ctx, inc)
+	if t != nil {
+		leased = under(leased, t.trace)
+	}
 	s.mu.Unlock()
-	err := s.settleOnce(under, d, t, inc)
+	err := s.settleOnce(leased, d, t, inc)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a settlement is not done: tried again", "tx", string(d.tx), "cause", err)
 		sleep(ctx, pauseMost)

@@ -68,8 +68,8 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s.session = &session{
 		hook: c.Hook, registry: newRegistry(),
 		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
-		tools: c.Tools,
-		log:   s.log, metrics: s.metrics, soon: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
+		tools: c.Tools, tracing: tracing{c.Tracer},
+		log: s.log, metrics: s.metrics, soon: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
 		active: map[sequencer.TxID]*tx{},
 		debts:  map[sequencer.TxID]*debt{}, contents: newContents(c.Limits.ContentBytes),
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -30,9 +32,10 @@ type tx struct {
 	refusals    int              // of its predecessors
 	first       []sequencer.Want // what its first touch asks for; nil: nothing
 	created     time.Time
-	sentAt      time.Time     // of the seal, to the log
-	ackedAt     time.Time     // of the seal, by the log
-	call        chan struct{} // holds one token while a call works on the transaction
+	sentAt      time.Time         // of the seal, to the log
+	ackedAt     time.Time         // of the seal, by the log
+	trace       trace.SpanContext // that its work belongs to; not valid: none
+	call        chan struct{}     // holds one token while a call works on the transaction
 
 	phase     phase
 	begun     bool // a record in the log carries its begin, or is on its way

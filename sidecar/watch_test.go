@@ -14,7 +14,8 @@ import (
 // watch opens a stream of the sidecar's decisions.
 func watch(t *testing.T, r *rig, query string) *http.Response {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+"/v1/workspaces/default/decisions"+query, nil)
+	url := r.URL() + "/v1/workspaces/default/decisions" + query
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +51,8 @@ func upTo(t *testing.T, r *bufio.Reader, want string) string {
 	}
 }
 
-// A stream of a sidecar has what is decided from now on, or from a seq on; other workspaces and the future are refused;
-// a stop of the sidecar ends it with a word, and at once.
+// A stream of a sidecar has what is decided from now on, or from a seq on; other workspaces and the future are
+// refused; a stop of the sidecar ends it with a word, and at once.
 func TestWatch(t *testing.T) {
 	r := start(t, "a", newLog().Door())
 	first := commit(t, r, "1")

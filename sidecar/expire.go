@@ -1,0 +1,37 @@
+package sidecar
+
+import (
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// expire ends transactions that the agent has left lying: the log counts a deadline only once it knows of them.
+func (s *session) expire(now time.Time) {
+	s.mu.Lock()
+	var idle []*tx
+	for _, t := range s.active {
+		if t.phase == phaseOpen && !t.begun && now.Sub(t.created) > t.deadline(s.view.settings().rules) {
+			idle = append(idle, t)
+		}
+	}
+	for _, t := range idle {
+		s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeDeadline, Retryable: true,
+			Detail: "the deadline passed before it was sealed"})
+	}
+	for _, t := range idle {
+		s.abortInLog(t, sequencer.CodeDeadline, "the deadline passed before it was sealed")
+	}
+	s.mu.Unlock()
+}
+
+// tickLength is about how long one tick of the log's time takes.
+const tickLength = 250 * time.Millisecond
+
+func (t *tx) deadline(r sequencer.Rules) time.Duration {
+	ticks := t.begin.DeadlineTicks
+	if ticks == 0 {
+		ticks = r.DeadlineTicks
+	}
+	return time.Duration(ticks) * tickLength
+}
