@@ -26,6 +26,7 @@ const (
 	headerWorkspace = "Hence-Workspace"
 	headerWhat      = "Hence-What" // a transaction, or a prefix of scopes
 	headerLimit     = "Hence-Limit"
+	headerAtLeast   = "Hence-At-Least" // a fold that is not there yet does not answer
 	headerError     = "Hence-Error"
 	headerMore      = "Hence-More" // set: there is more than the answer holds
 )
@@ -35,6 +36,7 @@ const (
 	maxAnswerRows  = 1000
 	maxAnswerBytes = 768 << 10
 	askTimeout     = 2 * time.Second
+	askAgain       = 500 * time.Millisecond
 	maxQuestions   = 256 // waiting ones, per process and table
 )
 
@@ -49,6 +51,7 @@ type question struct {
 	workspace string
 	what      string
 	limit     int
+	atLeast   sequencer.Seq
 }
 
 // answer serves questions about this processor's table until ctx ends.
@@ -57,9 +60,6 @@ func (b *base) answer(ctx context.Context, conn *nats.Conn, subject string,
 ) {
 	if conn == nil {
 		return
-	}
-	if b.cfg.Replica != "" {
-		subject += "." + b.cfg.Replica
 	}
 	questions := make(chan *nats.Msg, maxQuestions)
 	sub, err := conn.ChanSubscribe(subject, questions)
@@ -85,6 +85,8 @@ func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte,
 		return // not a question of ours
 	}
 	q.limit = min(max(limit, 1), maxAnswerRows)
+	atLeast, _ := strconv.ParseUint(m.Header.Get(headerAtLeast), 10, 64) // older clients name none
+	q.atLeast = sequencer.Seq(atLeast)
 	store := b.store(topology.PartitionOf(q.workspace, b.cfg.Partitions))
 	if store == nil || !store.ready() {
 		return // somebody else owns it, or nobody yet
@@ -197,16 +199,14 @@ func (c *Client) askPart(ctx context.Context, subject, workspace, what string, l
 	if c.nats == nil {
 		return nil, fmt.Errorf("%w: no NATS address is configured, and questions go over NATS", ErrNoAnswer)
 	}
-	if c.cfg.Replica != "" {
-		subject += "." + c.cfg.Replica
-	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	m := nats.NewMsg(subject)
 	m.Header.Set(headerWorkspace, workspace)
 	m.Header.Set(headerWhat, what)
 	m.Header.Set(headerLimit, strconv.Itoa(limit))
-	answer, err := c.nats.RequestMsgWithContext(ctx, m)
+	m.Header.Set(headerAtLeast, strconv.FormatUint(uint64(c.followed(workspace)), 10))
+	answer, err := c.request(ctx, m)
 	if err != nil {
 		return nil, fmt.Errorf("%w: is `hence streams` running and NATS reachable? %w", ErrNoAnswer, err)
 	}
@@ -219,6 +219,31 @@ func (c *Client) askPart(ctx context.Context, subject, workspace, what string, l
 		return answer.Data, ErrTruncated
 	}
 	return answer.Data, nil
+}
+
+// request asks both replicas and takes the first answer. It asks again while nobody says anything: a partition that
+// changes hands, or whose owners have not decided what this client has seen, has nobody who answers for a moment.
+func (c *Client) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	for {
+		tryCtx, cancel := context.WithTimeout(ctx, askAgain)
+		answer, err := c.nats.RequestMsgWithContext(tryCtx, m)
+		cancel()
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return answer, err
+		}
+	}
+}
+
+// followed is the greatest seq of a workspace that this client has delivered to a follower.
+func (c *Client) followed(workspace string) (seq sequencer.Seq) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for f := range c.followers {
+		if f.workspace == workspace {
+			seq = max(seq, sequencer.Seq(f.at.Load()))
+		}
+	}
+	return seq
 }
 
 // Closure walks what a transaction rests on, breadth first and up to limit transactions; the answer says whether it

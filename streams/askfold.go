@@ -51,11 +51,14 @@ func (s *seqProcessor) askRoom(q question, reply func(*sequencer.Replica, questi
 		return nil, errNotOurs
 	}
 	if p.stopped != nil {
-		return nil, fmt.Errorf("partition %d waits for a newer binary: %w", p.partition, p.stopped)
+		return nil, fmt.Errorf("partition %d has stopped: %w", p.partition, p.stopped)
 	}
 	r := p.rooms[q.workspace]
 	if r == nil {
 		r = &room{replica: sequencer.NewReplica(q.workspace)} // nothing was asked of it yet
+	}
+	if r.replica.Fold().Seq() < q.atLeast {
+		return nil, errNotOurs // the other replica is further, or this one soon will be
 	}
 	return reply(r.replica, q)
 }

@@ -144,6 +144,7 @@ type kafkaTail struct {
 	start  startAt
 	whole  bool // it has been at the end once
 	proven bool // it began early enough: it saw a decision that is applied
+	gap    bool // and yet one is missing before what it saw: the one that proved it was a second, late copy
 	useful bool // it brought something
 }
 
@@ -210,7 +211,7 @@ func (f *follower) fromTail(t tailed) error {
 	if t.o.Seq > f.next && !f.tail.proven {
 		return f.tailTooLate(t.o.Seq)
 	}
-	f.tail.proven = true
+	f.tail.proven, f.tail.gap = true, f.tail.gap || t.o.Seq > f.next
 	applied, err := f.offer(t.o, WayKafka)
 	f.tail.useful = f.tail.useful || applied
 	f.offset = t.offset + 1
@@ -234,6 +235,9 @@ func (f *follower) atEnd(end int64) error {
 	f.tail.whole = true
 	f.offset, f.seenEnd = max(f.offset, end), max(f.seenEnd, end)
 	if len(f.ahead) > 0 {
+		if f.tail.gap && f.tail.start == fromTime {
+			return f.tailTooLate(f.next)
+		}
 		return nil // what is missing is not in Kafka yet
 	}
 	if f.c.nats != nil && f.c.nats.IsConnected() && !f.tail.useful {

@@ -32,6 +32,7 @@ type Config struct {
 
 	StateEvery   int           // steps of a workspace between two written states; default 256
 	StateAfter   time.Duration // after which a changed state is written anyhow; default 1 s
+	HashEvery    int           // seqs between two state hashes that replicas compare, the same in both; default 256
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
@@ -42,14 +43,18 @@ type Config struct {
 
 	// OnStateHash sees every state hash that the sequencer publishes. It runs on the decision path: be quick.
 	OnStateHash func(workspace string, seq sequencer.Seq, hash sequencer.Hash)
-	// Faults damage what NATS delivers to this client; for tests.
+	// Faults are for tests.
 	Faults Faults
 
 	kafkaTLS *tls.Config // made by checked
 }
 
-// Faults say what happens to messages that arrive on a NATS subscription of Follow.
+// Faults say what goes wrong, in tests only.
 type Faults struct {
+	// Misread changes what the processors take for an intent.
+	Misread func(workspace string, in *sequencer.Intent)
+
+	// These happen to messages that arrive on a NATS subscription of Follow.
 	DropEvery int // each n-th is lost; zero: none
 	SwapEvery int // each n-th changes places with the next one; zero: none
 }
@@ -68,6 +73,7 @@ const (
 	defaultPartitions = 8
 	defaultStateEvery = 256
 	defaultStateAfter = time.Second
+	defaultHashEvery  = 256
 	defaultLinger     = 5 * time.Millisecond
 	maxPartitions     = 1024
 )
@@ -120,6 +126,9 @@ func (c Config) checked() (Config, error) {
 	}
 	if c.StateAfter <= 0 {
 		c.StateAfter = defaultStateAfter
+	}
+	if c.HashEvery <= 0 {
+		c.HashEvery = defaultHashEvery
 	}
 	if c.Linger == 0 {
 		c.Linger = defaultLinger

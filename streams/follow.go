@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -63,6 +64,7 @@ type follower struct {
 	live      chan *nats.Msg
 
 	next   sequencer.Seq
+	at     atomic.Uint64 // the last one applied; others read it
 	ahead  map[sequencer.Seq]early
 	faults faultCounter
 
@@ -232,6 +234,7 @@ func (f *follower) offer(o *sequencer.Outcome, way Way) (applied bool, err error
 		}
 		f.c.metrics.decisions.WithLabelValues(way.String()).Inc()
 		delete(f.ahead, f.next)
+		f.at.Store(uint64(f.next))
 		f.next++
 		waiting, ok := f.ahead[f.next]
 		if !ok {

@@ -16,6 +16,8 @@ type metrics struct {
 	replays     prometheus.Counter
 	ticks       prometheus.Counter
 	scars       prometheus.Counter
+	compared    prometheus.Counter     // states of two replicas
+	divergence  prometheus.Gauge       // 1: the replicas differ
 	gaps        prometheus.Counter     // seqs that the frontier's input jumped over
 	restarts    *prometheus.CounterVec // by processor
 	stopped     *prometheus.GaugeVec   // by processor: partitions that wait for a newer binary
@@ -35,6 +37,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		ticks:    counter(reg, "hence_ticks_appended_total", "Ticks appended."),
 		scars:    counter(reg, "hence_scars_total", "Transactions that read from a later commit; must stay zero."),
 		gaps:     counter(reg, "hence_frontier_gaps_total", "Seqs missing in hence.decisions; must stay zero."),
+		compared: counter(reg, "hence_replica_states_compared_total", "States of two replicas that were compared."),
+		divergence: registered(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_replica_divergence",
+			Help: "1 when two replicas have come to different states; must stay zero."})),
 		restarts: counters(reg, "hence_processor_restarts_total", "Processors built again after they stopped.", "processor"),
 		stopped: gauges(reg, "hence_partitions_stopped",
 			"Partitions that stand before a record of a newer binary.", "processor"),

@@ -73,13 +73,14 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	out := natsOut{conn: conn, metrics: m, log: id}
+	out, states := natsOut{conn: conn, metrics: m, log: id}, newComparison(cfg, m, id)
 	var wg sync.WaitGroup
 	defer awaitEnd(&wg, cfg.Clock, client.Close)
 	wg.Go(func() { out.keepStream(ctx, cfg, changed) })
+	wg.Go(func() { states.watch(ctx) })
 	wg.Go(func() { cfg.Health.watch(ctx, cfg, client, conn) })
 	for _, build := range []func(*base) processor{
-		func(b *base) processor { return newSeqProcessor(b, out) },
+		func(b *base) processor { return newSeqProcessor(b, out, states) },
 		func(b *base) processor { return newClosureProcessor(b, conn) },
 		func(b *base) processor { return newFrontierProcessor(b, conn) },
 	} {

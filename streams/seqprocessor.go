@@ -15,15 +15,16 @@ import (
 // seqProcessor turns hence.intents into decisions: one input topic, so that what it decides is a function of it.
 type seqProcessor struct {
 	*base
-	nats natsOut
+	nats   natsOut
+	states *comparison
 
 	parts map[int32]*seqPartition // guarded by base.mu
 }
 
-func newSeqProcessor(b *base, out natsOut) *seqProcessor {
+func newSeqProcessor(b *base, out natsOut, states *comparison) *seqProcessor {
 	b.name, b.group = "sequencer", topology.GroupOf(topology.GroupSequencer, b.cfg.Replica)
 	b.table = topology.TableOf(b.group)
-	return &seqProcessor{base: b, nats: out, parts: make(map[int32]*seqPartition)}
+	return &seqProcessor{base: b, nats: out, states: states, parts: make(map[int32]*seqPartition)}
 }
 
 func (s *seqProcessor) common() *base { return s.base }

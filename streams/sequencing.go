@@ -65,11 +65,15 @@ func (p *seqPartition) recover() {
 			p.metrics.parked.WithLabelValues(p.table, reason).Inc()
 			continue // not a workspace of ours
 		}
-		r, err := p.load(key, value)
-		if err != nil {
+		if _, err := p.load(key, value); err != nil {
 			p.stop(fmt.Errorf("state of workspace %q in %s: %w", key, p.table, err))
 			return
 		}
+	}
+	if p.heed(); p.stopped != nil {
+		return
+	}
+	for _, r := range p.rooms {
 		for _, o := range r.replica.Outbox() {
 			p.publish(r, &o, nil, nil)
 		}
@@ -92,20 +96,26 @@ func (p *seqPartition) load(workspace string, row []byte) (*room, error) {
 	return r, nil
 }
 
-// stop ends the work on this partition until a newer binary takes it over.
+// stop ends the work on this partition: until a newer binary takes it over, or until the replicas agree.
 func (p *seqPartition) stop(err error) {
 	p.stopped = err
 	p.metrics.stopped.WithLabelValues(p.name).Inc()
-	p.cfg.Logger.Error("this partition waits: run a binary that knows the record",
-		slog.Int("partition", int(p.partition)), slog.Any("error", err))
+	p.cfg.Health.set(p.partName(), err)
+	if _, said := err.(*difference); !said {
+		p.cfg.Logger.Error("this partition waits: run a binary that knows the record",
+			slog.Int("partition", int(p.partition)), slog.Any("error", err))
+	}
 }
+
+// part is the partition's name in a health.
+func (p *seqPartition) partName() string { return fmt.Sprintf("partition %d", p.partition) }
 
 // take applies one record. It returns false when the partition is stopped: the record then stays unfinished, so that
 // its offset is never committed.
 func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped != nil {
+	if p.heed(); p.stopped != nil {
 		return false
 	}
 	p.drainAcks()
@@ -115,6 +125,9 @@ func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 	}
 	if reason == reasonKey || reason == reasonPartition {
 		return true // no workspace of ours
+	}
+	if m := p.cfg.Faults.Misread; m != nil && in != nil {
+		m(ctx.Key(), in)
 	}
 	r := p.rooms[ctx.Key()]
 	if r == nil {
@@ -127,6 +140,7 @@ func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 // apply steps a workspace; mu is held.
 func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
 	next, had := r.replica.NextTick()
+	before := r.replica.Fold().Seq()
 	applied, err := r.replica.Apply(ctx.Offset(), in)
 	if errors.Is(err, sequencer.ErrUnknownLogic) {
 		p.stop(fmt.Errorf("%s/%d offset %d, workspace %q: %w",
@@ -144,6 +158,7 @@ func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
 		return true
 	}
 	now := p.cfg.Clock.Now()
+	p.sayState(r, before, now)
 	if in != nil && in.Tick != nil && had && in.Tick.N == next.N {
 		r.countAt = now
 	}
@@ -275,6 +290,7 @@ func (p *seqPartition) leave() {
 	p.left = true
 	if p.stopped != nil {
 		p.metrics.stopped.WithLabelValues(p.name).Dec()
+		p.cfg.Health.drop(p.partName())
 	}
 }
 

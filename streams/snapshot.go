@@ -3,6 +3,7 @@ package streams
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,18 +13,35 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// Snapshot reads the frontier table's partition to its end. Every outcome up to Seq is in it whole, and some of those
-// up to Through: it is a prefix once every outcome up to Through is applied on top of Seq. A workspace that nothing is
-// known of yet has an empty snapshot at Seq 0.
+// Snapshot reads the frontier table's partition to its end, of both replicas where there are two, and returns the newer
+// one. Every outcome up to Seq is in it whole, and some of those up to Through: it is a prefix once every outcome up to
+// Through is applied on top of Seq. A workspace that nothing is known of yet has an empty snapshot at Seq 0.
 func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snapshot, error) {
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return nil, err
 	}
-	table := topology.TableOf(topology.GroupOf(topology.GroupFrontier, c.cfg.Replica))
+	var newest *topology.Snapshot
+	var failed []error
+	for _, replica := range []string{topology.ReplicaA, topology.ReplicaB} {
+		s, err := c.snapshotIn(ctx, workspace, topology.TableOf(topology.GroupOf(topology.GroupFrontier, replica)))
+		if err != nil {
+			failed = append(failed, err)
+		} else if newest == nil || newest.Seq < s.Seq {
+			newest = s
+		}
+	}
+	if newest == nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", workspace, errors.Join(failed...))
+	}
+	return newest, nil
+}
+
+// snapshotIn reads one table.
+func (c *Client) snapshotIn(ctx context.Context, workspace, table string) (*topology.Snapshot, error) {
 	partition := topology.PartitionOf(workspace, c.cfg.Partitions)
 	end, err := endOffset(ctx, c.log, table, partition)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot of %s: %w", workspace, err)
+		return nil, err
 	}
 	rows := make(map[sequencer.Scope]*topology.FrontierRow)
 	broken := make(map[sequencer.Scope]error) // by the scope in the key
@@ -43,11 +61,11 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("snapshot of %s: %w", workspace, err)
+		return nil, err
 	}
 	for scope, err := range broken {
 		if rows[scope] == nil { // a scope that would be missing must not look absent
-			return nil, fmt.Errorf("snapshot of %s: row %q of %s cannot be read: %w", workspace, scope, table, err)
+			return nil, fmt.Errorf("row %q of %s cannot be read: %w", scope, table, err)
 		}
 	}
 	return snapshotOf(workspace, rows), nil

@@ -37,7 +37,10 @@ func (s *seqProcessor) keepHouse(ctx context.Context) {
 func (p *seqPartition) keepHouse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped != nil || p.left {
+	if p.left {
+		return
+	}
+	if p.heed(); p.stopped != nil {
 		return
 	}
 	p.drainAcks()

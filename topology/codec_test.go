@@ -18,6 +18,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Run("closure", func(t *testing.T) { roundTrip(t, EncodeClosure, DecodeClosure) })
 	t.Run("unsettled", func(t *testing.T) { roundTrip(t, EncodeUnsettled, DecodeUnsettled) })
 	t.Run("rules", func(t *testing.T) { roundTrip(t, EncodeRulesNow, DecodeRulesNow) })
+	t.Run("state hash", func(t *testing.T) { roundTrip(t, EncodeStateHash, DecodeStateHash) })
 	t.Run("live", func(t *testing.T) { roundTrip(t, EncodeLive, DecodeLive) })
 	t.Run("cone", func(t *testing.T) { roundTrip(t, EncodeCone, DecodeCone) })
 	t.Run("snapshot", func(t *testing.T) { roundTrip(t, EncodeSnapshot, DecodeSnapshot) })

@@ -56,6 +56,7 @@ func FuzzDecodeClosureRow(f *testing.F) { fuzz(f, "closure_row", EncodeClosureRo
 func FuzzDecodeClosure(f *testing.F)    { fuzz(f, "closure", EncodeClosure, DecodeClosure) }
 func FuzzDecodeUnsettled(f *testing.F)  { fuzz(f, "unsettled", EncodeUnsettled, DecodeUnsettled) }
 func FuzzDecodeRulesNow(f *testing.F)   { fuzz(f, "rules", EncodeRulesNow, DecodeRulesNow) }
+func FuzzDecodeStateHash(f *testing.F)  { fuzz(f, "state_hash", EncodeStateHash, DecodeStateHash) }
 func FuzzDecodeLive(f *testing.F)       { fuzz(f, "live", EncodeLive, DecodeLive) }
 func FuzzDecodeCone(f *testing.F)       { fuzz(f, "cone", EncodeCone, DecodeCone) }
 func FuzzDecodeSnapshot(f *testing.F)   { fuzz(f, "snapshot", EncodeSnapshot, DecodeSnapshot) }

@@ -72,6 +72,7 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "closure_row-2", sampleGrownClosureRow(), EncodeClosureRow, DecodeClosureRow),
 		newSample(tb, "unsettled-1", sampleUnsettled(), EncodeUnsettled, DecodeUnsettled),
 		newSample(tb, "rules-1", sampleRulesNow(), EncodeRulesNow, DecodeRulesNow),
+		newSample(tb, "state_hash-1", sampleStateHash(), EncodeStateHash, DecodeStateHash),
 		newSample(tb, "live-1", sampleLive(), EncodeLive, DecodeLive),
 		newSample(tb, "cone-1", sampleCone(), EncodeCone, DecodeCone),
 		newSample(tb, "closure-1", sampleClosure(), EncodeClosure, DecodeClosure),

@@ -18,6 +18,7 @@ const (
 	TopicTxs       = "hence.txs"       // key: workspace|tx
 	TopicParked    = "hence.parked"    // key: as the record that was parked
 	TopicResidue   = "hence.residue"   // key: workspace|tx|index
+	TopicHashes    = "hence.hashes"    // key: workspace
 )
 
 // The goka groups; replica b has the suffix "-b". A group's table is named by TableOf.
@@ -47,9 +48,15 @@ const keySeparator = "|"
 // maxWorkspaceBytes is the longest name of a workspace.
 const maxWorkspaceBytes = 63
 
-// GroupOf is the name of a group for a replica: "" is the first one, "b" the second.
+// The replicas: groups that compute the same decisions side by side.
+const (
+	ReplicaA = "a" // the first one; so is an empty name
+	ReplicaB = "b"
+)
+
+// GroupOf is the name of a group for a replica.
 func GroupOf(group, replica string) string {
-	if replica == "" {
+	if replica == "" || replica == ReplicaA {
 		return group
 	}
 	return group + "-" + replica

@@ -38,7 +38,7 @@ const (
 type Options struct {
 	Partitions           int32  `json:"partitions"`             // of every topic, a power of two; zero: DefaultPartitions
 	Replication          int16  `json:"replication"`            // copies of every partition; zero: DefaultReplication
-	Replica              string `json:"replica,omitempty"`      // whose tables: "" the first group's, "b" the second's
+	Replica              string `json:"replica,omitempty"`      // whose tables: "" or "a" the first group's, "b" the second's
 	IntentsRetentionMs   int64  `json:"intents_retention_ms"`   // zero: 90 days; Forever: kept
 	DecisionsRetentionMs int64  `json:"decisions_retention_ms"` // zero: 365 days; Forever: kept
 	EventsRetentionMs    int64  `json:"events_retention_ms"`    // zero or Forever: kept
@@ -146,6 +146,10 @@ func sharedTopics(o Options) []Topic {
 			Purpose: "effects that could not be made clean, for people; the last record of each counts and is kept",
 			Cleanup: CleanupCompact, RetentionMs: Forever,
 			SegmentBytes: 16 * mebibyte, MaxMessageBytes: mebibyte},
+		{Name: TopicHashes, Key: "workspace", Value: "msgpack state hash",
+			Purpose: "which state each replica has come to, so that two that differ stop; looked at for some days",
+			Cleanup: CleanupDelete, RetentionMs: 3 * dayMs,
+			SegmentBytes: 4 * mebibyte, MaxMessageBytes: mebibyte},
 	}
 }
 

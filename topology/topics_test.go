@@ -38,8 +38,8 @@ func TestTopicsTogether(t *testing.T) {
 	for _, x := range Topics(Options{}) {
 		byName[x.Name] = x
 	}
-	if len(byName) != 10 {
-		t.Errorf("%d topics, want 10", len(byName))
+	if len(byName) != 11 {
+		t.Errorf("%d topics, want 11", len(byName))
 	}
 	if byName[TopicParked].MaxMessageBytes <= byName[TopicDecisions].MaxMessageBytes {
 		t.Error("a record of the greatest size could not be parked with its headers")
@@ -69,7 +69,7 @@ func TestValidateFinds(t *testing.T) {
 		"needs retention.ms -1": func(ts []Topic) { ts[6].RetentionMs = 7 * dayMs },
 		"segment.bytes":         func(ts []Topic) { ts[2].SegmentBytes = 0 },
 		"max.message.bytes":     func(ts []Topic) { ts[2].MaxMessageBytes = 0 },
-		"needs cleanup.policy":  func(ts []Topic) { ts[7].Cleanup = CleanupDelete },
+		"needs cleanup.policy":  func(ts []Topic) { ts[8].Cleanup = CleanupDelete },
 		"take delete or":        func(ts []Topic) { ts[6].Cleanup = "none" },
 		"compression":           func(ts []Topic) { ts[6].Compression = "zip" },
 	} {

@@ -1,0 +1,215 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Two replicas of the processors compute the same decisions from the same log. Each says in hence.hashes which state it
+// has come to, every so many seqs, and every process reads what both say. Where they differ, one of them computes
+// wrongly and nobody here can know which: the processes of both publish nothing more of that workspace's partition.
+//
+// What a replica says later about the same seq counts. So the one that was wrong can be started anew, without its
+// table and its offsets, with a binary that is right: it folds the log again, says what is right at that seq, and both
+// go on.
+
+// maxStates is how many (workspace, seq) are remembered to be compared.
+const maxStates = 1 << 16
+
+// comparison is what a process knows of both replicas' states.
+type comparison struct {
+	cfg     Config
+	metrics *metrics
+	log     string // hashes of another log have nothing to do with ours
+
+	mu     sync.Mutex
+	states map[stateAt]*[2]*topology.StateHash // of replicas a and b
+	order  []stateAt                           // the order in which they came; a ring once it is full
+	oldest int
+	differ map[string]*difference // by workspace: the first one that is not mended
+}
+
+type stateAt struct {
+	workspace string
+	seq       sequencer.Seq
+}
+
+// difference is an error that stops the owners of a workspace's partition.
+type difference struct {
+	at   stateAt
+	a, b topology.StateHash
+}
+
+// Error says what to do.
+func (d *difference) Error() string {
+	group := topology.GroupOf(topology.GroupSequencer, "")
+	other := topology.GroupOf(topology.GroupSequencer, topology.ReplicaB)
+	return fmt.Sprintf("replicas a and b differ in workspace %q at seq %d (a, %s: %x; b, %s: %x): nothing more of its "+
+		"partition is published. Compare `hence version` of both. Stop the wrong group (%s or %s), delete its table "+
+		"(kafka-topics.sh --delete --topic %s or %s) and its offsets (kafka-consumer-groups.sh --delete --group), "+
+		"and start it with the right binary: it computes the log anew, and both go on once they agree",
+		d.at.workspace, d.at.seq, d.a.Instance, d.a.Hash[:6], d.b.Instance, d.b.Hash[:6], group, other,
+		topology.TableOf(group), topology.TableOf(other))
+}
+
+func newComparison(cfg Config, m *metrics, log string) *comparison {
+	return &comparison{cfg: cfg, metrics: m, log: log, states: make(map[stateAt]*[2]*topology.StateHash),
+		differ: make(map[string]*difference)}
+}
+
+// watch reads hence.hashes from its start until ctx ends.
+func (c *comparison) watch(ctx context.Context) {
+	opts := append(c.cfg.baseOptions(), kgo.ConsumeTopics(topology.TopicHashes), kgo.FetchMaxWait(fetchMaxWait),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		c.cfg.Logger.Error("the other replica's states cannot be read", "error", err)
+		return
+	}
+	defer cl.Close()
+	for ctx.Err() == nil {
+		fetches := cl.PollFetches(ctx)
+		for _, e := range fetches.Errors() {
+			if ctx.Err() == nil {
+				c.cfg.Logger.Debug("states of the replicas", "error", e.Err)
+			}
+		}
+		for it := fetches.RecordIter(); !it.Done(); {
+			if h, err := topology.DecodeStateHash(it.Next().Value); err == nil {
+				c.take(h)
+			}
+		}
+	}
+}
+
+// take compares one state with what the other replica has said about it.
+func (c *comparison) take(h *topology.StateHash) {
+	of := 0
+	switch h.Replica {
+	case topology.ReplicaA:
+	case topology.ReplicaB:
+		of = 1
+	default:
+		return
+	}
+	if h.Log != c.log {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	both := c.remember(stateAt{h.Workspace, h.Seq})
+	both[of] = h
+	if both[0] == nil || both[1] == nil {
+		return
+	}
+	c.metrics.compared.Inc()
+	c.judge(both)
+}
+
+// judge notes or forgets a difference; mu is held.
+func (c *comparison) judge(both *[2]*topology.StateHash) {
+	at := stateAt{both[0].Workspace, both[0].Seq}
+	was := c.differ[at.workspace]
+	switch same := both[0].Hash == both[1].Hash; {
+	case !same && (was == nil || at.seq < was.at.seq):
+		d := &difference{at: at, a: *both[0], b: *both[1]}
+		c.differ[at.workspace] = d
+		if was == nil {
+			c.cfg.Logger.Error(d.Error())
+		}
+	case same && was != nil && was.at == at:
+		delete(c.differ, at.workspace)
+		c.cfg.Logger.Warn("the replicas agree again", "workspace", at.workspace, "seq", at.seq)
+	default:
+		return
+	}
+	for _, d := range c.differ {
+		c.metrics.divergence.Set(1)
+		c.cfg.Health.set(partReplicas, d)
+		return
+	}
+	c.metrics.divergence.Set(0)
+	c.cfg.Health.set(partReplicas, nil)
+}
+
+// remember finds the entry of a state or makes it, in the place of the oldest one when there are too many.
+func (c *comparison) remember(at stateAt) *[2]*topology.StateHash {
+	if both := c.states[at]; both != nil {
+		return both
+	}
+	if len(c.order) < maxStates {
+		c.order = append(c.order, at)
+	} else {
+		delete(c.states, c.order[c.oldest])
+		c.order[c.oldest] = at
+		c.oldest = (c.oldest + 1) % maxStates
+	}
+	both := new([2]*topology.StateHash)
+	c.states[at] = both
+	return both
+}
+
+// stops is the difference that a workspace's state at a seq comes after, or nil: what was computed before it, also by
+// a replica that computes anew, is not in doubt.
+func (c *comparison) stops(workspace string, seq sequencer.Seq) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d := c.differ[workspace]; d != nil && seq >= d.at.seq {
+		return d
+	}
+	return nil
+}
+
+// any says whether there is a difference at all: it is asked often, and there is none.
+func (c *comparison) any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.differ) > 0
+}
+
+// sayState publishes which state a workspace has come to, when a step has passed a multiple of HashEvery. A hash that
+// is lost is no harm: the next one says as much. mu is held.
+func (p *seqPartition) sayState(r *room, before sequencer.Seq, now time.Time) {
+	fold, every := r.replica.Fold(), sequencer.Seq(p.cfg.HashEvery)
+	if before/every == fold.Seq()/every {
+		return
+	}
+	h := topology.StateHash{Workspace: r.name, Seq: fold.Seq(), Replica: topology.ReplicaA, Log: p.nats.log,
+		Offset: r.replica.Offset(), Hash: fold.StateHash(), AtMs: now.UnixMilli(), Instance: p.cfg.Instance}
+	if p.cfg.Replica != "" {
+		h.Replica = p.cfg.Replica
+	}
+	value, err := topology.EncodeStateHash(&h)
+	if err != nil {
+		panic(fmt.Sprintf("streams: state hash %s/%d cannot be written: %v", r.name, h.Seq, err))
+	}
+	rec := &kgo.Record{Topic: topology.TopicHashes, Key: []byte(r.name), Value: value}
+	p.out.send(rec, func(*kgo.Record, error) {})
+}
+
+// heed stops the partition when a state in it is in doubt, and has the processor built anew when that is over; mu is
+// held.
+func (p *seqPartition) heed() {
+	_, stopped := p.stopped.(*difference)
+	if !stopped && (p.stopped != nil || !p.states.any()) {
+		return
+	}
+	for name, r := range p.rooms {
+		if err := p.states.stops(name, r.replica.Fold().Seq()); err != nil {
+			if !stopped {
+				p.stop(err)
+			}
+			return
+		}
+	}
+	if stopped {
+		p.fail(fmt.Errorf("the replicas agree again on partition %d", p.partition))
+	}
+}

@@ -1,0 +1,218 @@
+package streams_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// replicas is a world with the configurations of two groups.
+func replicas(t *testing.T, change ...func(*streams.Config)) (w *world, a, b streams.Config) {
+	t.Helper()
+	w = newWorld(t, change...)
+	a, b = w.cfg, w.cfg
+	a.Replica, a.Health = "a", new(streams.Health)
+	b.Replica, b.Instance, b.Metrics, b.Health = "b", "two", prometheus.NewRegistry(), new(streams.Health)
+	if err := streams.EnsureTopics(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return w, a, b
+}
+
+// well waits until a health names nothing.
+func (w *world) well(h *streams.Health) {
+	w.t.Helper()
+	w.until("health", func() bool {
+		for _, err := range h.Ready() {
+			if err != nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Two groups publish everything twice; each follower and each table has it once, and the states agree.
+func TestReplicasAgree(t *testing.T) {
+	w, a, b := replicas(t, func(c *streams.Config) { c.HashEvery = 8 })
+	w.run(a)
+	w.run(b)
+	w.well(a.Health)
+	w.well(b.Health)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	ann := w.join(c, v, "shop", "ann")
+	const n = 100
+	for i := range n {
+		w.decided(v, ann.write(fmt.Sprintf("s%d", i%7), fmt.Sprint(i)))
+	}
+	w.until("both copies in Kafka", func() bool { _, copies := w.published("shop"); return copies >= n+1 })
+	if decisions, _ := w.published("shop"); len(decisions) != n+1 || v.len() != n+1 {
+		t.Errorf("%d decisions in Kafka, %d in the view", len(decisions), v.len())
+	}
+	w.until("the states", func() bool { return w.count("hence_replica_states_compared_total") >= n/8 })
+	if w.count("hence_replica_divergence") != 0 {
+		t.Error("the replicas differ")
+	}
+	if w.count("hence_frontier_gaps_total") != 0 || w.count("hence_scars_total") != 0 {
+		t.Error("a second copy left a trace in the tables")
+	}
+	w.until("the snapshot", func() bool {
+		s, err := c.Snapshot(w.context(), "shop")
+		return err == nil && s.Seq == n+1 && len(s.Shards) == 7
+	})
+}
+
+// A replica that computes something else is found out: both stop on that partition, and say so; others go on. Begun
+// anew and right, both go on.
+func TestReplicasDiffer(t *testing.T) {
+	w, a, b := replicas(t, func(c *streams.Config) { c.HashEvery = 4 })
+	here, there := "shop", otherPartition("shop", w.cfg.Partitions)
+	wrong := b
+	wrong.Faults.Misread = func(workspace string, in *sequencer.Intent) {
+		if workspace == here && in.Tx == "ann-3" && in.Seal != nil {
+			in.Seal.Shards[0].Content = []byte("seeded")
+		}
+	}
+	w.run(a)
+	stopB := w.run(wrong)
+	w.well(a.Health)
+	w.well(b.Health)
+	c := w.dial(w.cfg)
+	seen := &view{}
+	w.followWith(c, here, func(o *sequencer.Outcome, _ streams.Way) error { seen.note(o); return nil })
+	v := w.follow(c, there)
+	ann, bob := w.join(c, seen, here, "ann"), w.join(c, v, there, "bob")
+	ann.write("x", "1")
+	ann.write("x", "2")
+	ann.write("x", "3")
+	w.until("the alarm", func() bool {
+		ann.write("y", "more")
+		return w.count("hence_replica_divergence") == 1 && b.Health.Ready()["replicas"] != nil
+	})
+	partition := fmt.Sprintf("partition %d", topology.PartitionOf(here, w.cfg.Partitions))
+	for name, h := range map[string]*streams.Health{"a": a.Health, "b": b.Health} {
+		w.until("the stop of "+name, func() bool { return h.Ready()[partition] != nil })
+		if text := h.Ready()[partition].Error(); !strings.Contains(text, `workspace "shop" at seq`) ||
+			!strings.Contains(text, "hence-sequencer-b-table") {
+			t.Errorf("%s says: %s", name, text)
+		}
+	}
+	before := w.copies(here)
+	last := ann.write("z", "nobody answers this")
+	w.decided(v, bob.write("x", "another partition goes on"))
+	w.decided(v, bob.write("x", "and on"))
+	if after := w.copies(here); after != before {
+		t.Errorf("%d decisions were published after the stop", after-before)
+	}
+	stopB()
+	w.forgetGroup(topology.GroupSequencer, topology.ReplicaB)
+	if err := streams.EnsureTopics(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	w.run(b)
+	w.decided(seen, last)
+	w.well(a.Health)
+	w.well(b.Health)
+	if w.count("hence_replica_divergence") != 0 || w.count("hence_partitions_stopped") != 0 {
+		t.Error("the alarm stands after the mend")
+	}
+}
+
+// copies counts a workspace's records in hence.decisions.
+func (w *world) copies(workspace string) (n int) {
+	w.t.Helper()
+	for _, r := range w.records(topology.TopicDecisions) {
+		if string(r.Key) == workspace {
+			n++
+		}
+	}
+	return n
+}
+
+// forgetGroup deletes a group's table and offsets, as the alarm says.
+func (w *world) forgetGroup(group, replica string) {
+	w.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cfg.Brokers...))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer cl.Close()
+	admin, name := kadm.NewClient(cl), topology.GroupOf(group, replica)
+	if _, err := admin.DeleteTopic(w.context(), topology.TableOf(name)); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until("the end of the group", func() bool {
+		r, err := admin.DeleteGroup(w.context(), name)
+		return err == nil && r.Err == nil
+	})
+}
+
+// otherPartition is a workspace in another partition.
+func otherPartition(workspace string, partitions int32) string {
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("w%d", i)
+		if topology.PartitionOf(name, partitions) != topology.PartitionOf(workspace, partitions) {
+			return name
+		}
+	}
+}
+
+// One of two groups hangs for good in the middle of a load, and later one is stopped: no decision waits for it.
+func TestNothingWaitsForOneReplica(t *testing.T) {
+	w, a, b := replicas(t)
+	hang, hung := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	stuck := a
+	stuck.Faults.Misread = func(_ string, in *sequencer.Intent) {
+		if in.Tx == "ann-50" {
+			once.Do(func() { close(hung) })
+			<-hang
+		}
+	}
+	stopA := w.run(stuck)
+	t.Cleanup(stopA)
+	t.Cleanup(func() { close(hang) }) // before what waits for the group
+	w.run(b)
+	w.well(a.Health)
+	w.well(b.Health)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	ann := w.join(c, v, "shop", "ann")
+	worst := func(n int) (worst time.Duration) {
+		for range n {
+			began := time.Now()
+			tx := ann.write("x", "y")
+			w.decided(v, tx)
+			worst = max(worst, time.Since(began))
+		}
+		return worst
+	}
+	both := worst(49)
+	alone := worst(51)
+	select {
+	case <-hung:
+	default:
+		t.Fatal("the first group did not hang")
+	}
+	for _, r := range v.all() {
+		if r.Kind == sequencer.OutcomeAborted {
+			t.Errorf("%s was aborted: %s", r.Tx, r.Code)
+		}
+	}
+	live, err := c.Live(w.context(), "shop")
+	if err != nil || live.Seq != sequencer.Seq(v.len()) {
+		t.Errorf("a question while one group hangs: at %d of %d, %v", live.Seq, v.len(), err)
+	}
+	t.Logf("longest wait for a decision: %v with both groups, %v while one hangs", both, alone)
+}

@@ -1,0 +1,6 @@
+package topology
+
+func sampleStateHash() *StateHash {
+	return &StateHash{Workspace: "default", Seq: 4096, Replica: "b", Log: "q0VnK2kqSFO0bq1mJ2dVCw", Offset: 5012,
+		Hash: sum("state"), AtMs: sampleTime.UnixMilli(), Instance: "streams-b1"}
+}
