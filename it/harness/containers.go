@@ -151,16 +151,23 @@ func OpenNet(tb testing.TB) *Net {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if tb.Failed() {
-			for _, b := range n.boxes {
-				tb.Logf("last words of the container %s:\n%s", b.Alias, b.Words(40))
-			}
-		}
+		n.say(tb)
 		if err := n.Close(); err != nil {
 			tb.Error(err)
 		}
 	})
 	return n
+}
+
+// say logs the last words of containers when the test has failed.
+func (n *Net) say(tb testing.TB) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, b := range n.boxes {
+		if tb.Failed() {
+			tb.Logf("last words of the container %s:\n%s", b.Alias, b.Words(40))
+		}
+	}
 }
 
 func openNet() (*Net, error) {
@@ -191,14 +198,22 @@ func openNet() (*Net, error) {
 func (n *Net) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), engineBound)
 	defer cancel()
+	err := n.removeBoxes(ctx)
+	_, netErr := n.api.NetworkRemove(ctx, n.Name, client.NetworkRemoveOptions{})
+	n.close()
+	return errors.Join(err, netErr)
+}
+
+// removeBoxes removes the network's containers, once.
+func (n *Net) removeBoxes(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	var errs []error
 	for _, b := range n.boxes {
 		_, err := n.api.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		errs = append(errs, err)
 	}
-	_, err := n.api.NetworkRemove(ctx, n.Name, client.NetworkRemoveOptions{})
-	errs = append(errs, err)
-	n.close()
+	n.boxes = nil
 	return errors.Join(errs...)
 }
 

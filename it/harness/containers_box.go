@@ -153,3 +153,15 @@ func (b *Box) Words(lines int) string {
 	}
 	return out.String()
 }
+
+// Connected says whether it is in its network.
+func (b *Box) Connected() (connected bool, err error) {
+	err = b.act("look at", func(ctx context.Context, c *client.Client) error {
+		seen, err := c.ContainerInspect(ctx, b.id, client.ContainerInspectOptions{})
+		if err == nil {
+			_, connected = seen.Container.NetworkSettings.Networks[b.net.Name]
+		}
+		return err
+	})
+	return connected, err
+}

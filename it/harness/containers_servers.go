@@ -77,7 +77,7 @@ func StartShared() (stop func() error, err error) {
 func fillNet(n *Net, brokers, nats int) (*Fleet, error) {
 	f := &Fleet{Net: n, Servers: &Servers{Kind: "containers"}}
 	f.control = f
-	ports, err := freePorts(brokers + nats)
+	ports, err := FreePorts(brokers + nats)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func nth(alias string, i int) string { return fmt.Sprint(alias, "-", i+1) }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// freePorts are ports that nobody listens at now.
-func freePorts(n int) ([]int, error) {
+// FreePorts are ports that nobody listens at now.
+func FreePorts(n int) ([]int, error) {
 	var all []int
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,19 +38,26 @@ type Shop struct {
 	Changed  bool          // policies made from now on declare mail.send in another way
 }
 
-// OpenShop starts the sinks.
+// OpenShop starts the sinks on loopback.
 func OpenShop(tb testing.TB) *Shop {
 	tb.Helper()
+	return OpenShopAt(tb, "127.0.0.1")
+}
+
+// OpenShopAt starts the sinks on an address of this machine, where containers reach them.
+func OpenShopAt(tb testing.TB, host string) *Shop {
+	tb.Helper()
+	listen := net.JoinHostPort(host, "0")
 	s := &Shop{Root: filepath.Join(tb.TempDir(), "files"), MaxTime: 5 * time.Second, Attempts: 5}
 	err := os.MkdirAll(s.Root, 0o755)
 	if err == nil {
-		s.Ledger, err = sinks.StartLedger(sinks.LedgerOptions{})
+		s.Ledger, err = sinks.StartLedger(sinks.LedgerOptions{Listen: listen})
 	}
 	if err == nil {
-		s.Broken, err = sinks.StartLedger(sinks.LedgerOptions{KeyLess: true, Faults: sinks.Faults{Lose: 1}})
+		s.Broken, err = sinks.StartLedger(sinks.LedgerOptions{Listen: listen, KeyLess: true, Faults: sinks.Faults{Lose: 1}})
 	}
 	if err == nil {
-		s.Mail, err = sinks.StartMailbox(sinks.MailboxOptions{})
+		s.Mail, err = sinks.StartMailbox(sinks.MailboxOptions{Listen: listen})
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -66,6 +74,16 @@ func OpenShop(tb testing.TB) *Shop {
 
 // Tools loads the shop's policy with its adapters, as the binary does.
 func (s *Shop) Tools(tb testing.TB) *policy.Policy {
+	tb.Helper()
+	p, err := policy.Load([]byte(s.Policy(tb)), policy.Options{File: "shop.yaml", Build: adapters.Build})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// Policy is the text of the shop's policy file.
+func (s *Shop) Policy(tb testing.TB) string {
 	tb.Helper()
 	values := struct {
 		Ledger, Broken, Mail, Root, Changed string
@@ -86,11 +104,7 @@ func (s *Shop) Tools(tb testing.TB) *policy.Policy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p, err := policy.Load(text.Bytes(), policy.Options{File: "shop.yaml", Build: adapters.Build})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return p
+	return text.String()
 }
 
 // Sidecars starts n sidecars over the shop, named agent-1 and so on.
