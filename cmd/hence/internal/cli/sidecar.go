@@ -70,23 +70,26 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	log, err := streams.Dial(ctx, c.config(logger))
-	if err != nil {
-		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
-	}
-	defer log.Close()
-	side, err := sidecar.New(sidecar.Config{
-		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
-		Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger, TLS: encrypted,
-	}, log)
-	if err != nil {
-		return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
-	}
-	return serve(ctx, side, func() error {
-		if generated && !c.json() {
-			fmt.Fprintln(s.Out, "token:", c.Token)
+	cfg := c.config(logger)
+	return overLogs(ctx, cfg, func(ctx context.Context) error {
+		log, err := streams.Dial(ctx, cfg)
+		if err != nil {
+			return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
 		}
-		return printReady(s.Out, c.output, "sidecar", c.Agent, side.URL())
+		defer log.Close()
+		side, err := sidecar.New(sidecar.Config{
+			Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
+			Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger, TLS: encrypted,
+		}, log)
+		if err != nil {
+			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
+		}
+		return serve(ctx, side, func() error {
+			if generated && !c.json() {
+				fmt.Fprintln(s.Out, "token:", c.Token)
+			}
+			return printReady(s.Out, c.output, "sidecar", c.Agent, side.URL())
+		})
 	})
 }
 

@@ -53,7 +53,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	go func() { served <- ops.Serve(listener) }()
 	err = printReady(s.Out, c.output, "streams", c.Instance, "http://"+listener.Addr().String())
 	for err == nil {
-		err = quietEnd(ctx, streams.Run(ctx, cfg))
+		err = quietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error { return streams.Run(ctx, cfg) }))
 		if ctx.Err() != nil || !errors.Is(err, streams.ErrTopics) {
 			break
 		}

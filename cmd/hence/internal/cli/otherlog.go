@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hence-dev/hence/streams"
+)
+
+// overLogs runs f until it ends by itself. When the log is lost meanwhile, with the brokers' disks, it says so and runs
+// f anew: nothing of the former log is true any more.
+func overLogs(ctx context.Context, cfg streams.Config, f func(context.Context) error) error {
+	for {
+		inner, cancel := context.WithCancelCause(ctx)
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			if err := streams.SameLog(inner, cfg); err != nil {
+				cancel(err)
+			}
+		}()
+		err := f(inner)
+		why := context.Cause(inner)
+		cancel(nil)
+		<-watched
+		if ctx.Err() != nil || why == nil {
+			return err
+		}
+		if !errors.Is(why, streams.ErrOtherLog) {
+			return errors.Join(err, fmt.Errorf("watch the log: %w", why))
+		}
+		cfg.Logger.Error("the log is lost, everything begins anew on an empty one", "error", why)
+	}
+}
