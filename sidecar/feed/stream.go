@@ -38,8 +38,8 @@ type stream struct {
 	buf   bytes.Buffer
 }
 
-// run writes decisions until the client leaves, reads too slowly, or the stream is stopped. An error means that nothing
-// was answered yet.
+// run writes decisions until the client leaves, reads too slowly, or the stream is stopped. An error means that
+// nothing was answered yet.
 func (s *stream) run(ctx context.Context, workspace string, after sequencer.Seq) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)

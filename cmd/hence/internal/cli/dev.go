@@ -94,6 +94,11 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 // process runs processors and the sidecar over the servers.
 func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, tools gate.Tools,
 	ready func(url, console string) error, logger *slog.Logger) error {
+	telemetry, err := startTelemetry("hence-dev", logger)
+	if err != nil {
+		return err
+	}
+	defer telemetry.stop(logger)
 	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Logger: logger}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)
@@ -116,6 +121,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 		Agent: c.Agent, Workspace: c.Workspace, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)),
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, Order: c.order(),
 		Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
+		Tracer: telemetry.tracer("hence/sidecar"),
 	}, log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar: %w (--random-ports takes free ports)", err)
