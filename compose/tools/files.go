@@ -77,6 +77,9 @@ func (f *files) put(w http.ResponseWriter, r *http.Request) {
 	case f.never[c.Key]:
 		say(w, http.StatusGone, problem("this key was compensated"))
 		return
+	case done && (former.Name != c.Name || !same(former.Text, c.Text)):
+		say(w, http.StatusUnprocessableEntity, problem("this key was used for another change"))
+		return
 	case done:
 		say(w, http.StatusOK, former)
 		return
@@ -99,6 +102,8 @@ func (f *files) put(w http.ResponseWriter, r *http.Request) {
 	slog.Info("done", "file", c.Name, "key", c.Key, "removed", c.Text == nil)
 	say(w, http.StatusCreated, c)
 }
+
+func same(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // forget drops the keys of changes that are not kept any more; the files stay until they are written again.
 func (f *files) forget() {

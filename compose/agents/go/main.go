@@ -178,8 +178,12 @@ func (a *agent) act(ctx context.Context, tx *client.Tx, o order, left int) error
 		{"mail.send", map[string]any{"order_id": o.id, "to": "bob@example.com",
 			"text": "Your " + o.item.name + " is on its way."}},
 	} {
-		if _, err := tx.Effect(ctx, call.tool, call.args, client.EffectOptions{}); err != nil {
+		receipt, err := tx.Effect(ctx, call.tool, call.args, client.EffectOptions{})
+		if err != nil {
 			return err
+		}
+		if receipt.State == "failed" { // the tool refused it, and nothing happened
+			return errors.Join(fmt.Errorf("%s: %s", call.tool, receipt.Detail), tx.Abort(ctx, call.tool+" failed"))
 		}
 	}
 	return nil

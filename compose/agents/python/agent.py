@@ -81,7 +81,12 @@ def write(tx, scope, value):
 
 
 def effect(tx, tool, **args):
-    return call("POST", f"/v1/tx/{tx}/effects", {"tool": tool, "args": args})
+    """Calls a tool. The answer is its result, or the receipt of one that is held: do not call that one again."""
+    receipt = call("POST", f"/v1/tx/{tx}/effects", {"tool": tool, "args": args})
+    if receipt["state"] == "failed":  # the tool refused it, and nothing happened
+        call("POST", f"/v1/tx/{tx}/abort", {"reason": f"{tool} failed"})
+        raise Problem(422, {"code": "tool_failed", "detail": f"{tool}: {receipt.get('detail', '')}"})
+    return receipt
 
 
 def seal(tx):
