@@ -70,6 +70,11 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	telemetry, err := startTelemetry("hence-sidecar", logger)
+	if err != nil {
+		return err
+	}
+	defer telemetry.stop(logger)
 	cfg := c.config(logger)
 	return overLogs(ctx, cfg, func(ctx context.Context) error {
 		log, err := streams.Dial(ctx, cfg)
@@ -80,6 +85,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 		side, err := sidecar.New(sidecar.Config{
 			Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 			Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger, TLS: encrypted,
+			Tracer: telemetry.tracer("hence/sidecar"),
 		}, log)
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)

@@ -36,11 +36,16 @@ const mendIn = 5 * time.Second
 func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
-	registry := prometheus.NewRegistry()
-	cfg, err := c.apply(c.config(c.logger(s.Err)))
+	registry, logger := prometheus.NewRegistry(), c.logger(s.Err)
+	cfg, err := c.apply(c.config(logger))
 	if err != nil {
 		return err
 	}
+	telemetry, err := startTelemetry("hence-streams", logger)
+	if err != nil {
+		return err
+	}
+	defer telemetry.stop(logger)
 	cfg.Replica, cfg.Instance, cfg.Metrics = c.Replica, c.Instance, registry
 	cfg.NATSReplicas = c.NATSReplicas
 	cfg.CreateTopics, cfg.Health = c.CreateTopics, new(streams.Health)
