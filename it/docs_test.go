@@ -3,6 +3,7 @@ package it
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,13 +121,14 @@ func (r *reader) read(b fenced.Block) {
 			r.t.Fatal(err)
 		}
 		r.watched = append(r.watched, w)
-		waitWhile(watchBound, func() bool { return w.Out()+w.Words() == "" })
+		waitWhile(watchBound, func() bool { return w.Out()+w.Words() == "" && w.Alive() })
 	default:
+		began := time.Now()
 		out, err := r.shell.Run(b, blockBound)
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		r.t.Logf("%s:\n%s%s", b.Where(), b.Text, out)
+		r.t.Logf("%s, %v:\n%s%s", b.Where(), time.Since(began).Round(time.Millisecond), b.Text, out)
 	}
 }
 
@@ -136,7 +138,7 @@ func (r *reader) serve(b fenced.Block) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ready := func() bool { return strings.Contains(running.Out(), "ready") }
+	ready := func() bool { return strings.Contains(running.Out()+running.Words(), "ready") }
 	waitWhile(serveBound, func() bool { return !ready() && running.Alive() })
 	if !ready() {
 		r.t.Fatalf("%s: it is not ready:\n%s%s", b.Where(), running.Out(), running.Words())
@@ -149,6 +151,8 @@ func (r *reader) serve(b fenced.Block) {
 // close ends what still runs; what watched must have seen something.
 func (r *reader) close() {
 	r.t.Helper()
+	began := time.Now()
+	defer func() { r.t.Logf("ending what runs took %v", time.Since(began).Round(time.Millisecond)) }()
 	for _, w := range r.watched {
 		waitWhile(watchBound, func() bool { return w.Out() == "" && w.Alive() })
 		if w.Out() == "" {
@@ -192,7 +196,7 @@ func missing(b fenced.Block) string {
 			slices.Contains([]string{markNew, markServe, markWatch, markSuite, markDocker, markReal}, mark) {
 			continue
 		}
-		if _, err := exec.LookPath(mark); err != nil { // any other mark names a program that it needs
+		if _, err := lookPath(mark); err != nil { // any other mark names a program that it needs
 			return "needs the program " + mark
 		}
 	}
@@ -217,7 +221,7 @@ func readersShell(t *testing.T, root string) *fenced.Shell {
 	}
 	env := []string{
 		"PATH=" + filepath.Dir(henceBinary(t)) + ":" + natsFolder() + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
-		"HENCE_RANDOM_PORTS=true", "LANG=C.UTF-8",
+		"HENCE_RANDOM_PORTS=true", "LANG=C.UTF-8", "PROMETHEUS=" + freeAddress(t),
 	}
 	if harness.Real() {
 		env = append(env, "KAFKA="+os.Getenv(harness.EnvKafka), "NATS="+os.Getenv(harness.EnvNATS))
@@ -229,6 +233,17 @@ func readersShell(t *testing.T, root string) *fenced.Shell {
 	return shell
 }
 
+// freeAddress is one on which nobody listened just now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 // envNATSCLI is the path of the program "nats", where it is not on the path.
 const envNATSCLI = "HENCE_NATS_CLI"
 
@@ -237,4 +252,12 @@ func natsFolder() string {
 		return filepath.Dir(path) + ":"
 	}
 	return ""
+}
+
+// lookPath says whether a program is there.
+func lookPath(program string) (string, error) {
+	if path := os.Getenv(envNATSCLI); program == "nats" && path != "" {
+		return path, nil
+	}
+	return exec.LookPath(program)
 }
