@@ -122,6 +122,7 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 	s.ended = max(s.ended, o.Incarnation)
 	if o.Intent == joinIntent(s.joinID) && o.Incarnation != s.incarnation && o.Incarnation != s.former {
 		s.forgot = true // it was alive until now, and its journal is not here
+		s.log.Warn("this agent's former session has no journal here: a new folder, or a lost volume; the agent reads again")
 		s.strangersSince = s.clock.Now()
 	}
 	if o.Incarnation != s.incarnation {

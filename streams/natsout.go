@@ -153,5 +153,8 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg Config, log s
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return fmt.Errorf("create the stream %s: %w", topology.DecisionStream, err)
 	}
+	if err == nil {
+		cfg.Logger.Info("NATS had no decision stream, it is created: what was decided before is read from Kafka")
+	}
 	return nil
 }
