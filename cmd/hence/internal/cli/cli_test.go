@@ -14,12 +14,19 @@ import (
 	"go.uber.org/goleak"
 )
 
-const asProgram = "TEST_AS_HENCE"
+// What the test binary is when it is started with one of these: hence itself, or an agent's program.
+const (
+	asProgram = "TEST_AS_HENCE"
+	asAgent   = "TEST_AS_AGENT"
+)
 
 // TestMain holds that no command leaves a goroutine behind, but for one that a library starts once for the process.
 //
 // As a child of a demo the test binary is the program itself.
 func TestMain(m *testing.M) {
+	if part := os.Getenv(asAgent); part != "" && len(os.Args) == 1 {
+		os.Exit(playAgent(part))
+	}
 	if os.Getenv(asProgram) != "" {
 		os.Exit(Main(context.Background(), os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 			Signals: true}))

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -44,7 +45,11 @@ func (c companion) around(ctx context.Context, f func(context.Context, *sidecar.
 	defer log.Close()
 	side, err := sidecar.New(c.config, log)
 	if err != nil {
-		return fmt.Errorf("start the sidecar of %s: %w", c.config.Agent, err)
+		err = fmt.Errorf("start the sidecar of %s: %w", c.config.Agent, err)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%w: name another port with --listen; port 0 is a free one", err)
+		}
+		return err
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -76,7 +76,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams) error {
 		c.Command = c.Command[1:]
 	}
 	if len(c.Command) == 0 {
-		return errors.New("no program is named: hence run --agent NAME -- PROGRAM ARGUMENTS")
+		return &exit{ExitUsage, errors.New("no program is named: hence run --agent NAME -- PROGRAM ARGUMENTS")}
 	}
 	if _, err := process.Find(c.Command[0], "", os.Environ()); err != nil { // better now than when the brokers are there
 		return notRun(err)
