@@ -23,8 +23,8 @@ const lastExport = 3 * time.Second
 // provider, no goroutine.
 type telemetry struct{ provider *sdktrace.TracerProvider }
 
-// startTelemetry reads the standard variables. Service is the name under which spans are shown unless OTEL_SERVICE_NAME
-// gives another one.
+// startTelemetry reads the standard variables. Service is the name under which spans are shown, unless
+// OTEL_SERVICE_NAME gives another one.
 func startTelemetry(service string, log *slog.Logger) (telemetry, error) {
 	if !otlp.Enabled(os.Getenv) {
 		return telemetry{}, nil

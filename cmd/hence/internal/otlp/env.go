@@ -43,8 +43,8 @@ func FromEnv(env func(string) string) (Settings, error) {
 		return s, err
 	}
 	if protocol := get("PROTOCOL"); protocol != "" && !strings.HasPrefix(protocol, "http/") {
-		return s, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: spans go as http/json; set that, or leave it out, and give "+
-			"the collector's HTTP port, 4318", protocol)
+		return s, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is %q: spans go as http/json; set that, or leave it out, "+
+			"and give the collector's HTTP port, 4318", protocol)
 	}
 	if text := get("TIMEOUT"); text != "" {
 		ms, err := strconv.Atoi(text)

@@ -39,8 +39,8 @@ func New(s Settings) *Exporter {
 	return &Exporter{url: s.URL, header: s.Header, client: &http.Client{Timeout: s.Timeout, Transport: transport}}
 }
 
-// ExportSpans sends a batch. What the collector does not take for good is lost; what it cannot take now is sent again a
-// few times.
+// ExportSpans sends a batch. What the collector does not take for good is lost; what it cannot take now is sent again
+// a few times.
 func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if len(spans) == 0 {
 		return nil
