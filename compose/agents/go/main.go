@@ -50,6 +50,7 @@ type agent struct {
 	name  string
 	think time.Duration // on average
 	hence *client.Client
+	shown string // the token that hence shows
 }
 
 func main() {
@@ -70,15 +71,11 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 1 && args[0] == "--check" {
 		return a.check()
 	}
-	token, err := a.token(ctx, env("HENCE_TOKEN_FILE", "/run/hence/token"))
-	if err != nil {
-		return err
-	}
-	a.hence = client.New(env("HENCE_URL", "http://127.0.0.1:7420"), token,
-		client.WithWorkspace(env("WORKSPACE", "default")), client.WithTries(tries))
-	defer a.hence.Close()
 	started := strconv.FormatInt(time.Now().Unix(), 16)
 	for n := 1; ctx.Err() == nil; n++ {
+		if err := a.connect(ctx); err != nil {
+			return err
+		}
 		err := a.round(ctx, n, started)
 		if err != nil && ctx.Err() == nil { // for example session_lost: what was open is aborted
 			fmt.Printf("%s: round %d: begun again: %v\n", a.name, n, err)
@@ -86,6 +83,20 @@ func run(ctx context.Context, args []string) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// connect makes a client with the token as it is now: a pod that lost its volume has another one.
+func (a *agent) connect(ctx context.Context) error {
+	token, err := a.token(ctx, env("HENCE_TOKEN_FILE", "/run/hence/token"))
+	if err != nil || token == a.shown {
+		return err
+	}
+	if a.hence != nil {
+		a.hence.Close()
+	}
+	a.shown, a.hence = token, client.New(env("HENCE_URL", "http://127.0.0.1:7420"), token,
+		client.WithWorkspace(env("WORKSPACE", "default")), client.WithTries(tries))
+	return nil
 }
 
 // round tries until the work is committed, or the sidecar says to give it back.
