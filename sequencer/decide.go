@@ -11,9 +11,9 @@ func (f *Fold) commit(t *tx) {
 	t.Gated = s.gated()
 	seq := f.seq + 1
 	f.keepShards(t, seq)
-	o := Outcome{Kind: OutcomeCommitted, Intent: t.sealID(), Shards: s.Shards, RestsOn: t.RestsOn, Residue: t.Residue,
+	o := Outcome{Kind: OutcomeCommitted, Intent: f.sealID(t), Shards: s.Shards, RestsOn: t.RestsOn, Residue: t.Residue,
 		Would: t.Would, At: s.At, Final: len(t.Gated) == 0}
-	o.Writes = f.write(t, s.written(), func(Scope, Writer) Writer { return Writer{Seq: seq, Tx: t.ID} })
+	o.Writes = f.write(t, t.committedScopes(), func(Scope, Writer) Writer { return Writer{Seq: seq, Tx: t.ID} })
 	t.Decision = seq
 	f.keepPast(t, o.Writes)
 	f.undecided--
@@ -69,10 +69,7 @@ func (f *Fold) decided(t *tx) {
 	f.wakeDependents(t)
 }
 
-func (t *tx) sealID() string {
-	in := Intent{Kind: IntentSeal, Tx: t.ID, N: t.answered(IntentSeal).N}
-	return in.ID()
-}
+func (f *Fold) sealID(t *tx) string { return f.intentID(IntentSeal, t.ID, t.answered(IntentSeal).N) }
 
 // wound aborts the younger transactions that stand in an older one's way.
 func (f *Fold) wound(by *tx, younger []*bound) {
@@ -111,7 +108,7 @@ func (f *Fold) overtake(t *tx, w Write) {
 			return true
 		}
 		f.wakeTx(u)
-		if u.stale.found() || f.weaken.has(WeakenRecheck) {
+		if u.stale != nil || f.weaken.has(WeakenRecheck) {
 			return true
 		}
 		switch a.kind {
@@ -119,12 +116,19 @@ func (f *Fold) overtake(t *tx, w Write) {
 			if f.weaken.has(WeakenReadOnly) && len(u.writeScopes()) == 0 {
 				return true
 			}
-			u.stale = f.enforced(u, movedBy(CodeStaleRead, A1, at, f.seq+1, Writer{Tx: t.ID}))
+			f.makeStale(u, movedBy(CodeStaleRead, A1, at, f.seq+1, Writer{Tx: t.ID}))
 		case askExpect:
-			u.stale = f.enforced(u, movedBy(CodeVersionMismatch, 0, at, f.seq+1, Writer{Tx: t.ID}))
+			f.makeStale(u, movedBy(CodeVersionMismatch, 0, at, f.seq+1, Writer{Tx: t.ID}))
 		}
 		return true
 	})
+}
+
+// makeStale notes what refuses a transaction in this step, unless its levels switch that off.
+func (f *Fold) makeStale(t *tx, why finding) {
+	if why = f.enforced(t, why); why.found() {
+		t.stale = &why
+	}
 }
 
 // ownersAnswer: what the owner's settlement was answered with stays when somebody else's comes. A retraction waits for

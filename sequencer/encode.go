@@ -9,6 +9,18 @@ import (
 // in front, so that no two values share a form. It is not a wire format.
 type encoder []byte
 
+// maxScratch is the longest text whose room is kept for the next one.
+const maxScratch = 64 << 10
+
+// sum returns the hash of what was written and empties the encoder.
+func (e *encoder) sum() Hash {
+	h := Hash(sha256.Sum256(*e))
+	if *e = (*e)[:0]; cap(*e) > maxScratch {
+		*e = nil
+	}
+	return h
+}
+
 func (e *encoder) num(v uint64) { *e = binary.AppendUvarint(*e, v) }
 
 func (e *encoder) flag(v bool) {
@@ -151,18 +163,26 @@ func (e *encoder) seal(s *Seal) {
 }
 
 // Footprint returns the hash that names a sealed footprint: what verdicts are on.
-func (s *Seal) Footprint() Hash { return s.hash() }
-
-func (s *Seal) hash() Hash {
+func (s *Seal) Footprint() Hash {
 	e := make(encoder, 0, s.bytes()+s.inline())
+	return s.hash(&e)
+}
+
+// hash is Footprint, written into an encoder that is empty.
+func (s *Seal) hash(e *encoder) Hash {
 	e.seal(s)
-	return sha256.Sum256(e)
+	return e.sum()
 }
 
 // ChainAfter returns the chain hash of the outcome when the one before it was prev. Chain and StateHash do not count.
 func (o *Outcome) ChainAfter(prev Hash) Hash {
 	e := make(encoder, 0, 512)
-	e.hash(&prev)
+	return o.chainAfter(&prev, &e)
+}
+
+// chainAfter is ChainAfter, written into an encoder that is empty.
+func (o *Outcome) chainAfter(prev *Hash, e *encoder) Hash {
+	e.hash(prev)
 	e.str(o.Workspace)
 	for _, v := range []uint64{uint64(o.Seq), uint64(o.Offset), uint64(o.RulesVersion), uint64(o.Time), uint64(o.Floor),
 		uint64(o.Kind), uint64(o.Incarnation), uint64(o.Mode), uint64(o.Epoch)} {
@@ -175,14 +195,14 @@ func (o *Outcome) ChainAfter(prev Hash) Hash {
 	e.writer(o.Moved)
 	e.flag(o.Retryable)
 	e.flag(o.Final)
-	list(&e, o.BlockedBy, putBlocker)
-	list(&e, o.Added, putHold)
-	list(&e, o.Ended, putHold)
-	list(&e, o.May, putWant)
-	list(&e, o.Writes, putWrite)
-	list(&e, o.Shards, putShard)
-	list(&e, o.RestsOn, putTx)
-	list(&e, o.Residue, putTx)
+	list(e, o.BlockedBy, putBlocker)
+	list(e, o.Added, putHold)
+	list(e, o.Ended, putHold)
+	list(e, o.May, putWant)
+	list(e, o.Writes, putWrite)
+	list(e, o.Shards, putShard)
+	list(e, o.RestsOn, putTx)
+	list(e, o.Residue, putTx)
 	e.hash(&o.Footprint)
 	e.hash(&o.Catalogue)
 	e.place(o.At)
@@ -192,7 +212,7 @@ func (o *Outcome) ChainAfter(prev Hash) Hash {
 	}
 	if o.Retraction != "" { // not written where there is none: as before logic 2
 		e.str(string(o.Retraction))
-		list(&e, o.Cone, putTx)
+		list(e, o.Cone, putTx)
 	}
-	return sha256.Sum256(e)
+	return e.sum()
 }

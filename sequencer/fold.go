@@ -44,13 +44,15 @@ type Fold struct {
 	undoing     int           // bytes kept for retractions
 	shards      shardLog
 
-	step stepState
+	step    stepState
+	scratch encoder // room for what is hashed; empty between uses
 }
 
 // stepState is what one step collects; it is empty between steps.
 type stepState struct {
 	offset  int64
-	intent  string
+	in      *Intent
+	id      string // of in, once it was asked for
 	out     []Outcome
 	repeats []Seq
 	queue   wakeQueue
@@ -88,7 +90,7 @@ func (f *Fold) Step(offset int64, in *Intent) (Step, error) {
 		return Step{Ignored: true}, nil
 	}
 	before := f.seq
-	f.step.offset, f.step.intent = offset, in.ID()
+	f.step.offset, f.step.in = offset, in
 	f.apply(in)
 	f.advanceRetractions()
 	f.settleDown()
@@ -162,18 +164,37 @@ func (f *Fold) applyLive(in *Intent) {
 }
 
 // emit numbers an outcome, links it into the chain and adds it to the step.
-func (f *Fold) emit(o Outcome) Seq {
+func (f *Fold) emit(o Outcome) Seq { return f.number(&o) }
+
+func (f *Fold) number(o *Outcome) Seq {
 	f.seq++
 	o.Workspace, o.Seq, o.Offset = f.workspace, f.seq, f.step.offset
 	o.RulesVersion, o.Time, o.Floor = f.rules.Version, f.time, f.floor
 	if o.Intent == "" {
-		o.Intent = f.step.intent
+		o.Intent = f.stepID()
 	}
 	o.Retryable = o.Code.Retryable()
-	o.Chain = o.ChainAfter(f.chain)
+	o.Chain = o.chainAfter(&f.chain, &f.scratch)
 	f.chain = o.Chain
-	f.step.out = append(f.step.out, o)
+	f.step.out = append(f.step.out, *o)
 	return f.seq
+}
+
+// stepID names the record of this step.
+func (f *Fold) stepID() string {
+	if f.step.id == "" {
+		f.step.id = f.step.in.ID()
+	}
+	return f.step.id
+}
+
+// intentID names an intent of a transaction; mostly it is this step's, whose name is made once.
+func (f *Fold) intentID(kind IntentKind, id TxID, n uint32) string {
+	if in := f.step.in; in != nil && in.Kind == kind && in.Tx == id && in.N == n {
+		return f.stepID()
+	}
+	in := Intent{Kind: kind, Tx: id, N: n}
+	return in.ID()
 }
 
 // emitTx emits an outcome about a transaction, together with the hold changes since its last one.
@@ -185,7 +206,7 @@ func (f *Fold) emitTx(t *tx, o Outcome) Seq {
 	o.Group, o.Footprint = t.Group, t.Footprint
 	o.Added, o.Ended = t.added, t.ended
 	t.added, t.ended = nil, nil
-	return f.emit(o)
+	return f.number(&o)
 }
 
 // refuse answers an intent without changing any transaction.

@@ -128,6 +128,14 @@ func (t *tx) writeScopes() []Scope {
 	return t.scopes
 }
 
+// committedScopes are the scopes that a commit writes, sorted: those of its footprint, not all that it was granted.
+func (t *tx) committedScopes() []Scope {
+	if t.grantedForWriting() {
+		return t.Seal.written()
+	}
+	return t.writeScopes()
+}
+
 // claimedBySeal are the scopes that a waiting sealed transaction claims: gated ones and shard writes.
 func (f *Fold) claimedBySeal(t *tx) []Scope {
 	out := t.Seal.gated()

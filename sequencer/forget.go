@@ -29,27 +29,32 @@ func (r *retention) retire(t *tx) { r.bytes += t.pastBytes() }
 // pastBytes estimates what a final transaction's record keeps.
 func (t *tx) pastBytes() int { return 200 + len(t.ID) + len(t.Agent) + len(t.Group) + t.Past.bytes() }
 
-// take removes and returns the final transactions whose decision is at or below seq.
-func (r *retention) take(seq Seq) []*tx {
+// take removes the final transactions whose decision is at or below seq and hands them to gone.
+func (r *retention) take(seq Seq, gone func(*tx)) {
+	if len(r.late) > 0 {
+		late := r.late
+		r.late = r.late[:0] // what stays is written over what was looked at
+		for _, t := range late {
+			r.pass(t, gone)
+		}
+		clear(late[len(r.late):])
+	}
 	n := 0
 	for n < len(r.queue) && r.queue[n].Decision <= seq {
+		r.pass(r.queue[n], gone)
 		n++
 	}
-	due := append(r.late, r.queue[:n]...)
-	if len(due) == 0 {
-		return nil
+	r.queue = r.queue[n:]
+}
+
+// pass lets one go that is final; any other is late.
+func (r *retention) pass(t *tx, gone func(*tx)) {
+	if !t.final() {
+		r.late = append(r.late, t)
+		return
 	}
-	r.queue, r.late = r.queue[n:], nil
-	var out []*tx
-	for _, t := range due {
-		if t.final() {
-			out = append(out, t)
-			r.bytes -= t.pastBytes()
-		} else {
-			r.late = append(r.late, t)
-		}
-	}
-	return out
+	r.bytes -= t.pastBytes()
+	gone(t)
 }
 
 // bytes estimates what a remembered join keeps.
@@ -133,13 +138,7 @@ func (f *Fold) drop() {
 	} else {
 		f.window.prune(f.floor)
 	}
-	for _, t := range f.settled.take(below) {
-		delete(f.txs, t.ID)
-		f.forgetUndone(t)
-		if g := f.groups[t.Group]; g != nil {
-			g.members--
-		}
-	}
+	f.settled.take(below, f.forgetTx)
 	f.joins.forget(below)
 	for id, g := range f.groups {
 		if g.members == 0 && g.Seq <= below {
@@ -148,6 +147,17 @@ func (f *Fold) drop() {
 			}
 			delete(f.groups, id)
 		}
+	}
+}
+
+func (f *Fold) forgetTx(t *tx) {
+	delete(f.txs, t.ID)
+	f.forgetUndone(t)
+	if t.Group == "" {
+		return
+	}
+	if g := f.groups[t.Group]; g != nil {
+		g.members--
 	}
 }
 
@@ -177,7 +187,10 @@ func (f *Fold) applyRules(in *Intent) {
 }
 
 // State exports everything that the fold keeps. The caller must not change what it points at.
-func (f *Fold) State() State {
+func (f *Fold) State() State { return f.export(TxState.clone) }
+
+// export is State with a copy of each transaction that later steps change or not.
+func (f *Fold) export(copied func(TxState) TxState) State {
 	st := State{
 		Workspace: f.workspace, Seq: f.seq, Floor: f.floor, Horizon: f.horizon, TickN: f.tickN, Time: f.time,
 		LastEpoch: f.lastEpoch, LastOrder: f.lastOrder, Chain: f.chain, Rules: f.rules,
@@ -188,8 +201,9 @@ func (f *Fold) State() State {
 		c.Servers = slices.Clone(sc.Servers)
 		st.Sidecars = append(st.Sidecars, c)
 	}
+	st.Txs = slices.Grow(st.Txs, len(f.txs))
 	for _, t := range f.inOrder(func(*tx) bool { return true }) {
-		st.Txs = append(st.Txs, t.TxState.clone())
+		st.Txs = append(st.Txs, copied(t.TxState))
 	}
 	for _, c := range f.catalogues.byHash {
 		st.Catalogues = append(st.Catalogues, c.Catalogue)

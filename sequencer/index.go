@@ -109,7 +109,7 @@ func (s Scope) reach() (kind, path string) {
 }
 
 // maxRun is the length of the longest run of siblings: it bounds what one insertion moves.
-const maxRun = 256
+const maxRun = 64
 
 // siblings are the children of one node in order of their names, cut into runs so that a node with a million of them
 // is not moved in memory for each new one.

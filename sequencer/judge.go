@@ -50,13 +50,11 @@ func (f *Fold) askAgain(t *tx) judgement {
 	if f.weaken.has(WeakenDirtyRead) {
 		return j
 	}
-	for _, w := range f.askedWrites(t) {
-		f.holds.visit(w, func(_ Scope, b *bound) bool {
-			if b.t != t && b.Kind == Granted && b.t.undecided() && t.olderThan(b.t) {
-				f.meet(t, Want{w, WriteAccess}, b, &j, true)
-			}
-			return true
-		})
+	for _, w := range t.Seal.gated() {
+		f.askWrite(t, w, &j)
+	}
+	for i := range t.Seal.Shards {
+		f.askWrite(t, t.Seal.Shards[i].Scope, &j)
 	}
 	for _, r := range t.Seal.Reads {
 		if r.Scope.IsShard() {
@@ -96,13 +94,14 @@ func (f *Fold) inTheWay(t *tx, asked judgement) judgement {
 	return j.done()
 }
 
-// askedWrites are the scopes that a seal asks for as a touch would: gated effects and shard writes.
-func (f *Fold) askedWrites(t *tx) []Scope {
-	out := t.Seal.gated()
-	for _, w := range t.Seal.Shards {
-		out = append(out, w.Scope)
-	}
-	return out
+// askWrite: a seal asks for gated effects and shard writes as a touch would.
+func (f *Fold) askWrite(t *tx, w Scope, j *judgement) {
+	f.holds.visit(w, func(_ Scope, b *bound) bool {
+		if b.t != t && b.Kind == Granted && b.t.undecided() && t.olderThan(b.t) {
+			f.meet(t, Want{w, WriteAccess}, b, j, true)
+		}
+		return true
+	})
 }
 
 // phantomTool: the plan's tools are not the registry's any more.

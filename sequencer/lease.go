@@ -250,7 +250,7 @@ func (f *Fold) endBound(t *tx) {
 	f.unqueueTouch(t)
 	t.GrantedNs = slices.DeleteFunc(t.GrantedNs, func(granted uint32) bool { return granted == n })
 	f.account(t)
-	seq := f.emitTx(t, Outcome{Kind: OutcomeRefused, Code: CodeTouchBound, Intent: touchID(t.ID, n),
+	seq := f.emitTx(t, Outcome{Kind: OutcomeRefused, Code: CodeTouchBound, Intent: f.touchID(t, n),
 		Detail: "the touch waited as long as it was allowed to"})
 	t.remember(Answer{IntentTouch, t.Incarnation, n, seq})
 }

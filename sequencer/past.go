@@ -8,12 +8,10 @@ func (f *Fold) keepPast(t *tx, writes []Write) {
 		return
 	}
 	s := t.Seal
-	p := &Past{From: s.ReadFrom}
-	if len(s.Reads) > 0 {
-		p.Reads = make([]PastRead, len(s.Reads))
-		for i, r := range s.Reads {
-			p.Reads[i] = PastRead{r.Scope, r.View}
-		}
+	p := newPast(len(s.Reads), len(writes))
+	p.From = s.ReadFrom
+	for _, r := range s.Reads {
+		p.Reads = append(p.Reads, PastRead{r.Scope, r.View})
 	}
 	for _, e := range s.Effects {
 		p.Effects = p.Effects || e.Class != ClassRead
@@ -25,13 +23,32 @@ func (f *Fold) keepPast(t *tx, writes []Write) {
 	t.Past = p
 }
 
+// newPast makes room for a past. That of a small footprint, as most have, is in one piece.
+func newPast(reads, writes int) *Past {
+	piece := &struct {
+		Past
+		reads  [2]PastRead
+		writes [2]PastWrite
+	}{}
+	piece.Reads, piece.Writes = room(piece.reads[:0], reads), room(piece.writes[:0], writes)
+	return &piece.Past
+}
+
+// room is an empty slice that n fit into: the one at hand, or else a new one.
+func room[T any](have []T, n int) []T {
+	switch {
+	case n == 0:
+		return nil
+	case n > cap(have):
+		return make([]T, 0, n)
+	}
+	return have
+}
+
 // add notes writes at scopes that were not written before.
 func (p *Past) add(writes []Write) {
 	if p == nil {
 		return
-	}
-	if p.Writes == nil && len(writes) > 0 {
-		p.Writes = make([]PastWrite, 0, len(writes))
 	}
 	n := len(p.Writes)
 	for _, w := range writes {

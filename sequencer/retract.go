@@ -161,7 +161,7 @@ func (f *Fold) startRetraction(r *retraction) {
 	for _, m := range c.members {
 		f.enterCone(m, r)
 	}
-	seq := f.emitTx(root, Outcome{Kind: OutcomeRetracting, Intent: root.retractID(), Agent: root.Agent,
+	seq := f.emitTx(root, Outcome{Kind: OutcomeRetracting, Intent: f.retractID(root), Agent: root.Agent,
 		Incarnation: root.Owner, Retraction: r.Tx, Cone: r.Cone})
 	if r.Seq == 0 {
 		r.Seq = seq
@@ -176,9 +176,8 @@ func (f *Fold) startRetraction(r *retraction) {
 	f.refuseUnder(c)
 }
 
-func (t *tx) retractID() string {
-	in := Intent{Kind: IntentRetract, Tx: t.ID, N: t.answered(IntentRetract).N}
-	return in.ID()
+func (f *Fold) retractID(t *tx) string {
+	return f.intentID(IntentRetract, t.ID, t.answered(IntentRetract).N)
 }
 
 // enterCone brings a member back: it holds what it wrote, and the live sidecar of its agent owns its compensation.
@@ -293,7 +292,7 @@ func (f *Fold) readUnder(t *tx, c *cone) finding {
 func (f *Fold) refuseRetraction(r *retraction, why finding) {
 	t := f.txs[r.Tx]
 	f.dropRetraction(r)
-	seq := f.emitTx(t, Outcome{Kind: OutcomeRefused, Intent: t.retractID(), Code: why.code, Detail: why.detail})
+	seq := f.emitTx(t, Outcome{Kind: OutcomeRefused, Intent: f.retractID(t), Code: why.code, Detail: why.detail})
 	a := t.answered(IntentRetract)
 	t.remember(Answer{IntentRetract, a.Incarnation, a.N, seq})
 }

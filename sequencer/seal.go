@@ -5,7 +5,7 @@ import "fmt"
 // applySeal freezes a footprint, checks what is checked once, and decides or makes it wait.
 func (f *Fold) applySeal(t *tx, in *Intent) {
 	s := in.Seal
-	footprint := s.hash()
+	footprint := s.hash(&f.scratch)
 	if t.Phase != PhaseOpen {
 		f.sealAgain(t, in, footprint)
 		return
@@ -116,7 +116,10 @@ func (f *Fold) tryDecide(t *tx) bool {
 
 // advanceSeal looks at a waiting sealed transaction again.
 func (f *Fold) advanceSeal(t *tx) {
-	why := t.stale
+	var why finding
+	if t.stale != nil {
+		why = *t.stale
+	}
 	if f.weaken.has(WeakenRecheck) {
 		if j := f.judgeSeal(t, false); j.blocked && !j.refused.found() {
 			return

@@ -7,23 +7,39 @@ import (
 
 // shardLog keeps the contents of the shards that were written since the horizon, and of each what stood there at it.
 type shardLog struct {
-	of        map[Scope][]ShardVersion // by Seq
-	order     []shardAt                // by seq: where trim looks next
-	bytes     int                      // an estimate of what the entries keep
-	forgotten Seq                      // a shard that is not in the log may have been written up to here
+	of        map[Scope]*shardPast
+	order     []shardAt // by seq: where trim looks next
+	bytes     int       // an estimate of what the entries keep
+	forgotten Seq       // a shard that is not in the log may have been written up to here
+}
+
+// shardPast is the contents of one shard. Once it is empty it is in the log no more, and stays empty.
+type shardPast struct {
+	scope Scope
+	list  []ShardVersion  // by Seq
+	room  [2]ShardVersion // of list, while it has no more: one content, and what stood there before it
 }
 
 type shardAt struct {
 	seq   Seq
-	scope Scope
+	shard *shardPast
 }
 
-func newShardLog() shardLog { return shardLog{of: map[Scope][]ShardVersion{}} }
+func newShardLog() shardLog { return shardLog{of: map[Scope]*shardPast{}} }
 
-func (l *shardLog) put(v ShardVersion) {
-	l.of[v.Scope] = append(l.of[v.Scope], v)
-	l.order = append(l.order, shardAt{v.Seq, v.Scope})
+func (l *shardLog) put(v ShardVersion) { l.putInto(l.of[v.Scope], v) }
+
+// putInto adds a content to those of its shard; nil: it has none yet.
+func (l *shardLog) putInto(p *shardPast, v ShardVersion) *shardPast {
+	if p == nil {
+		p = &shardPast{scope: v.Scope}
+		p.list = p.room[:0]
+		l.of[v.Scope] = p
+	}
+	p.list = append(p.list, v)
+	l.order = append(l.order, shardAt{v.Seq, p})
 	l.bytes += v.bytes()
+	return p
 }
 
 func (v *ShardVersion) bytes() int {
@@ -38,40 +54,45 @@ func (v *ShardVersion) bytes() int {
 func (l *shardLog) trim(keep Seq) {
 	n := 0
 	for n < len(l.order) && l.order[n].seq <= keep {
-		l.trimScope(l.order[n].scope, keep)
+		l.trimShard(l.order[n].shard, keep)
 		n++
 	}
 	l.order = l.order[n:]
 }
 
-func (l *shardLog) trimScope(s Scope, keep Seq) {
-	list := l.of[s]
+func (l *shardLog) trimShard(p *shardPast, keep Seq) {
 	n := 0
-	for n < len(list) && list[n].Seq <= keep {
+	for n < len(p.list) && p.list[n].Seq <= keep {
 		n++
 	}
-	if n == len(list) {
-		if n > 0 {
-			l.forgotten = max(l.forgotten, list[n-1].Seq)
-		}
-	} else if n > 0 {
+	switch {
+	case n == 0:
+		return
+	case n < len(p.list):
 		n-- // it stood there at the horizon
+	default:
+		l.forgotten = max(l.forgotten, p.list[n-1].Seq)
+		delete(l.of, p.scope)
 	}
-	for i := range list[:n] {
-		l.bytes -= list[i].bytes()
+	for i := range p.list[:n] {
+		l.bytes -= p.list[i].bytes()
 	}
-	if n == len(list) {
-		delete(l.of, s)
-	} else if n > 0 {
-		l.of[s] = slices.Clone(list[n:])
+	if len(p.list) > shortList {
+		clear(p.list[:n]) // contents are let go
+		p.list = p.list[n:]
+	} else {
+		p.list = slices.Delete(p.list, 0, n) // keeps its room
 	}
 }
+
+// shortList is how many contents of a shard are moved rather than given room anew.
+const shortList = 8
 
 // entries returns all contents by Seq, those of one seq by Scope.
 func (l *shardLog) entries() []ShardVersion {
 	var out []ShardVersion
-	for _, list := range l.of {
-		out = append(out, list...)
+	for _, p := range l.of {
+		out = append(out, p.list...)
 	}
 	slices.SortFunc(out, func(a, b ShardVersion) int {
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Scope, b.Scope))
@@ -81,10 +102,11 @@ func (l *shardLog) entries() []ShardVersion {
 
 // under is what a shard held before the writes of those that are left out. It is unknown where the log does not say.
 func (l *shardLog) under(s Scope, out func(TxID) bool) ShardVersion {
-	list := l.of[s]
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Tx == "" || !out(list[i].Tx) {
-			return list[i]
+	if p := l.of[s]; p != nil {
+		for i := len(p.list) - 1; i >= 0; i-- {
+			if v := &p.list[i]; v.Tx == "" || !out(v.Tx) {
+				return *v
+			}
 		}
 	}
 	return ShardVersion{Scope: s, Unknown: true}
@@ -97,10 +119,11 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 	}
 	for i := range t.Seal.Shards {
 		w := &t.Seal.Shards[i]
-		if len(f.shards.of[w.Scope]) == 0 {
-			f.shards.put(f.formerOf(t, w))
+		p := f.shards.of[w.Scope]
+		if p == nil {
+			p = f.shards.putInto(nil, f.formerOf(t, w))
 		}
-		f.shards.put(ShardVersion{Scope: w.Scope, Seq: seq, Tx: t.ID, Type: w.Type, Content: w.Content, Ref: w.Ref})
+		f.shards.putInto(p, ShardVersion{Scope: w.Scope, Seq: seq, Tx: t.ID, Type: w.Type, Content: w.Content, Ref: w.Ref})
 	}
 }
 

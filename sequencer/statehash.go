@@ -7,13 +7,18 @@ import (
 
 // StateHash returns the hash of everything that the fold keeps. Folds that were given the same records agree on it.
 func (f *Fold) StateHash() Hash {
-	st := f.State()
+	st := f.export(func(t TxState) TxState { return t }) // nothing changes it meanwhile
 	return st.Hash()
 }
 
 // Hash returns the hash of the state.
 func (st *State) Hash() Hash {
-	e := make(encoder, 0, 1<<12)
+	h := sha256.New()
+	hashed := func(e *encoder) {
+		h.Write(*e)
+		*e = (*e)[:0]
+	}
+	e := make(encoder, 0, 2*pieceBytes)
 	e.str(st.Workspace)
 	for _, v := range []uint64{uint64(st.Seq), uint64(st.Floor), uint64(st.Horizon), st.TickN, uint64(st.Time),
 		uint64(st.LastEpoch), st.LastOrder} {
@@ -27,13 +32,13 @@ func (st *State) Hash() Hash {
 		e.num(uint64(j.Seq))
 	})
 	retracts := st.Rules.Logic >= 2
-	list(&e, st.Txs, func(e *encoder, t TxState) {
-		putTxState(e, &t)
+	listInPieces(&e, hashed, st.Txs, func(e *encoder, t *TxState) {
+		putTxState(e, t)
 		if retracts {
-			putPast(e, &t)
+			putPast(e, t)
 		}
 	})
-	list(&e, st.Window, func(e *encoder, w WindowState) {
+	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {
 		e.str(string(w.Scope))
 		e.num(uint64(w.Seq))
 		e.writer(w.Writer)
@@ -52,10 +57,25 @@ func (st *State) Hash() Hash {
 	})
 	if retracts {
 		list(&e, st.Retractions, putRetraction)
-		list(&e, st.Versions, putVersion)
+		listInPieces(&e, hashed, st.Versions, putVersion)
 		e.num(uint64(st.Unversioned))
 	}
-	return sha256.Sum256(e)
+	hashed(&e)
+	return Hash(h.Sum(nil))
+}
+
+// pieceBytes is how much of a state is written before it is hashed: a state may be large.
+const pieceBytes = 16 << 10
+
+// listInPieces is list for the long ones. Whenever there is a piece, it is to be hashed.
+func listInPieces[T any](e *encoder, hashed func(*encoder), s []T, put func(*encoder, *T)) {
+	e.num(uint64(len(s)))
+	for i := range s {
+		put(e, &s[i])
+		if len(*e) >= pieceBytes {
+			hashed(e)
+		}
+	}
 }
 
 func putSidecar(e *encoder, sc SidecarState) {
@@ -241,13 +261,13 @@ func putRetraction(e *encoder, r RetractionState) {
 		e.flag(g.Unknown)
 		e.flag(g.Shard != nil)
 		if g.Shard != nil {
-			putVersion(e, *g.Shard)
+			putVersion(e, g.Shard)
 		}
 	})
 	e.num(uint64(r.Turn))
 }
 
-func putVersion(e *encoder, v ShardVersion) {
+func putVersion(e *encoder, v *ShardVersion) {
 	e.str(string(v.Scope))
 	e.num(uint64(v.Seq))
 	e.str(string(v.Tx))

@@ -127,6 +127,7 @@ func (f *Fold) openTx(in *Intent) *tx {
 		ID: in.Tx, Order: f.lastOrder, Agent: in.Agent, Incarnation: in.Incarnation, Owner: in.Incarnation, Base: in.Base,
 		Mode: b.Mode, Observe: b.Observe, Free: f.rules.Observe, Levels: b.Levels, Group: b.Group, May: b.May,
 	}}
+	t.Answers = t.room[:0]
 	t.Due = f.time + orDefault(b.DeadlineTicks, f.rules.DeadlineTicks)
 	f.txs[t.ID] = t
 	f.undecided++

@@ -215,7 +215,7 @@ func (f *Fold) grant(t *tx, would Code) {
 		f.hold(t, h)
 	}
 	f.account(t)
-	seq := f.emitTx(t, Outcome{Kind: OutcomeGranted, Intent: touchID(t.ID, w.N), Would: would})
+	seq := f.emitTx(t, Outcome{Kind: OutcomeGranted, Intent: f.touchID(t, w.N), Would: would})
 	t.remember(Answer{IntentTouch, t.Incarnation, w.N, seq})
 }
 
@@ -230,7 +230,4 @@ func (f *Fold) unqueueTouch(t *tx) {
 	t.Waiting = nil
 }
 
-func touchID(id TxID, n uint32) string {
-	in := Intent{Kind: IntentTouch, Tx: id, N: n}
-	return in.ID()
-}
+func (f *Fold) touchID(t *tx, n uint32) string { return f.intentID(IntentTouch, t.ID, n) }

@@ -20,8 +20,8 @@ func (f *Fold) advanceCone(r *retraction) bool {
 	}
 }
 
-// nextMember is the one whose turn it is, or comes next; nil: all had it. A member may be forgotten after its turn, and
-// its name may come again from a sidecar that repeats names: that is another transaction, and not of the cone.
+// nextMember is the one whose turn it is, or comes next; nil: all had it. A member may be forgotten after its turn,
+// and its name may come again from a sidecar that repeats names: that is another transaction, and not of the cone.
 func (f *Fold) nextMember(r *retraction) *tx {
 	for i := range r.Cone {
 		id := r.Cone[i]

@@ -5,12 +5,13 @@ import "slices"
 // tx is a transaction that the fold remembers, with what is derived from its state.
 type tx struct {
 	TxState
-	size   int     // bytes accounted for it
-	stale  finding // a write of this step overtook a read or an expected version
-	wake   bool    // it is in the step's queue
-	queued bool    // sealed, and entered into the indexes of asks and holds
-	scopes []Scope // of a sealed one, what writeScopes found
-	left   []Want  // WeakenPiecewise only: what a waiting touch has not got yet
+	room   [2]Answer // of Answers, while it has no more
+	size   int       // bytes accounted for it
+	stale  *finding  // a write of this step overtook a read or an expected version
+	wake   bool      // it is in the step's queue
+	queued bool      // sealed, and entered into the indexes of asks and holds
+	scopes []Scope   // of a sealed one, what writeScopes found
+	left   []Want    // WeakenPiecewise only: what a waiting touch has not got yet
 	// added and ended are net hold changes since its last outcome.
 	added, ended []Hold
 }
