@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -85,8 +86,8 @@ func (c Config) kafkaAway(err error) error {
 	where := strings.Join(c.Brokers, ",")
 	hint := ""
 	var first *kgo.ErrFirstReadEOF
-	switch {
-	case errors.Is(err, kerr.SaslAuthenticationFailed):
+	switch { // some brokers close the connection instead of saying that a login is wrong
+	case errors.Is(err, kerr.SaslAuthenticationFailed), c.Kafka.SASL != "" && errors.Is(err, io.EOF):
 		hint = ": the login was refused: look at --kafka-user and --kafka-password-file"
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
 		hint = ": the broker does not know this login: look at --kafka-sasl"
