@@ -184,7 +184,7 @@ func (l *gapLab) kills(ctx context.Context, n int, alone bool) (landed int, err 
 		if err := l.waits.more(ctx, gapLead); err != nil {
 			return landed, err
 		}
-		before, err := l.first.Count(ctx, "hence_decisions_published_total")
+		before, err := l.first.Count(ctx, harness.Published)
 		if err != nil {
 			return landed, err
 		}

@@ -165,7 +165,7 @@ func (n *Net) say(tb testing.TB) {
 	defer n.mu.Unlock()
 	for _, b := range n.boxes {
 		if tb.Failed() {
-			tb.Logf("last words of the container %s:\n%s", b.Alias, b.Words(40))
+			tb.Logf("last words of the container %s:\n%s", b.Alias, b.Words(12))
 		}
 	}
 }

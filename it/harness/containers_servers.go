@@ -178,7 +178,7 @@ func natsRecipes(ports []int) (all []Recipe) {
 		routes = append(routes, "nats-route://"+nth(aliasNATS, i)+":"+portRoutes)
 	}
 	for i, port := range ports {
-		cmd := []string{"--jetstream", "--store_dir", "/tmp/jetstream", "--name", nth(aliasNATS, i)}
+		cmd := []string{"--jetstream", "--store_dir", "/tmp/jetstream", "--name", nth(aliasNATS, i), "--no_advertise"}
 		if len(ports) > 1 {
 			cmd = append(cmd, "--cluster_name", "hence", "--cluster", "nats://0.0.0.0:"+portRoutes,
 				"--routes", strings.Join(routes, ","))

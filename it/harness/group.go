@@ -15,6 +15,9 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
+// Published is the counter of what a member has published.
+const Published = "hence_decisions_published_total"
+
 // farewellBound is how long a member may take to leave its groups.
 const farewellBound = 10 * time.Second
 
@@ -92,10 +95,25 @@ func (m *Member) Count(ctx context.Context, name string) (sum float64, err error
 func (m *Member) Publishing(tb testing.TB, n float64) {
 	tb.Helper()
 	Eventually(tb, readyBound, func() error {
-		done, err := m.Count(tb.Context(), "hence_decisions_published_total")
+		done, err := m.Count(tb.Context(), Published)
 		if err == nil && done < n {
 			err = fmt.Errorf("it has published %v decisions, want %v\n%s", done, n, m.Words())
 		}
 		return err
+	})
+}
+
+// SomePublishing waits until one of a group's members publishes.
+func SomePublishing(tb testing.TB, members []*Member) {
+	tb.Helper()
+	Eventually(tb, readyBound, func() error {
+		words := ""
+		for _, m := range members {
+			if done, err := m.Count(tb.Context(), Published); err == nil && done > 0 {
+				return nil
+			}
+			words += "\n" + m.Words()
+		}
+		return fmt.Errorf("none of %d members publishes%s", len(members), words)
 	})
 }
