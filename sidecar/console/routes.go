@@ -33,6 +33,9 @@ func (c *Console) routes(decisions *feed.Handler) http.Handler {
 		writeJSON(w, map[string]string{"status": "ok"})
 	})
 	mux.HandleFunc("GET /readyz", c.ready)
+	mux.HandleFunc("GET /session", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, map[string]bool{"open": c.door.open(r)})
+	})
 	mux.HandleFunc("POST /login", c.door.login)
 	mux.HandleFunc("POST /logout", c.door.logout)
 	members := func(pattern string, handle func(r *http.Request) (any, error)) {

@@ -1,0 +1,27 @@
+import { h, put } from "../dom.js";
+import { icon } from "../icons.js";
+
+// page is a view's heading with room for its tools.
+export function page(title, intro, ...tools) {
+  const heading = h("h1", { tabindex: -1 }, title);
+  const head = h("div", { class: "page-head" }, heading, tools.length > 0 ? h("div", { class: "tools" }, tools) : null, intro ? h("p", {}, intro) : null);
+  const root = h("div", { class: "fade" }, head);
+  return { root, head, heading };
+}
+
+export const notice = (message, kind = "") => h("p", { class: `notice ${kind}` }, icon("residue"), h("span", {}, message));
+
+// trouble keeps a place for what went wrong, and empties it when it is over.
+export function trouble() {
+  const root = h("div", { role: "status" });
+  let said = "";
+  return {
+    root,
+    set(cause) {
+      const message = cause ? cause.message : "";
+      if (message === said) return;
+      said = message;
+      put(root, message ? notice(message) : null);
+    },
+  };
+}

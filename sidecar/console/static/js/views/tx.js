@@ -1,0 +1,113 @@
+import * as api from "../api.js";
+import { attr, h, put } from "../dom.js";
+import { int, plural } from "../format.js";
+import { icon } from "../icons.js";
+import { say } from "../say.js";
+import { poll, store } from "../store.js";
+import { page, trouble } from "./page.js";
+import { reportBody } from "./report.js";
+
+// txView shows one transaction, and keeps up with it while it is not final.
+export function txView(ctx, { rest }) {
+  const id = rest[0] ?? "";
+  const exporter = h("button", { class: "button", type: "button", onclick: () => exportDialog(id) }, icon("down"), "Export");
+  const content = h("button", { class: "button", type: "button", "aria-pressed": "false", onclick: () => {
+    withContent = !withContent;
+    attr(content, "aria-pressed", String(withContent));
+    asking.now();
+  } }, "Arguments and answers");
+  const undo = h("button", { class: "button", type: "button", hidden: true, onclick: () => retractDialog(ctx, id, () => asking.now()) }, icon("retracting"), "Retract…");
+  const { root, heading } = page(h("span", {}, h("span", { class: "faint kicker" }, "Transaction "), h("code", {}, id)), null, content, undo, exporter);
+  heading.setAttribute("aria-label", `Transaction ${id}`);
+  const problem = trouble();
+  const body = h("div", {}, h("p", { class: "muted" }, "Looking it up…"));
+  root.append(problem.root, body);
+  let withContent = false;
+  let sign = "";
+  let state = "";
+  const asking = poll(1500, (signal) => api.tx(id, withContent, signal), (report) => {
+    problem.set(null);
+    const { made_ms: made, ...what } = report;
+    const now = JSON.stringify(what);
+    if (now === sign) return;
+    sign = now;
+    if (state && state !== report.state) say(`${id} is ${report.state} now.`);
+    state = report.state;
+    undo.hidden = !(report.state === "committed");
+    content.hidden = report.effects.length === 0;
+    redraw(body, reportBody(report, { now: made }));
+  }, (cause) => {
+    if (sign === "") put(body);
+    problem.set(cause);
+  });
+  return { root, title: id, stop: asking.stop };
+}
+
+// redraw replaces a view and leaves the focus where it was, as far as that is still there.
+function redraw(body, fresh) {
+  const focused = body.contains(document.activeElement) ? document.activeElement : null;
+  const all = focused ? [...body.querySelectorAll("a[href], button, [tabindex], summary")] : [];
+  const at = all.indexOf(focused);
+  const opened = [...body.querySelectorAll("details")].map((d) => d.open);
+  put(body, fresh);
+  [...body.querySelectorAll("details")].forEach((d, i) => {
+    d.open = opened[i] ?? false;
+  });
+  if (at >= 0) [...body.querySelectorAll("a[href], button, [tabindex], summary")][at]?.focus({ preventScroll: true });
+}
+
+function dialog(title, ...content) {
+  const el = h("dialog", { "aria-labelledby": "dialog-title", onclose: () => el.remove() }, h("form", { method: "dialog" },
+    h("h2", { id: "dialog-title" }, title), content));
+  document.body.append(el);
+  el.showModal();
+  return el;
+}
+
+function exportDialog(id) {
+  const box = h("input", { type: "checkbox" });
+  const el = dialog("Export this transaction", h("p", { class: "sub" }, "A JSON file with its steps, decisions, causes and tool calls. Open it in any console under ",
+    h("em", {}, "Open a file"), ", without a server behind it."),
+  h("label", { class: "check" }, box, h("span", {}, "With arguments and answers of its tool calls. They may hold what should not leave this place.")),
+  h("div", { class: "row" }, h("button", { class: "button", value: "no" }, "Cancel"), h("button", { class: "button primary", type: "button", onclick: () => {
+    const link = h("a", { href: api.exportPath(id, box.checked), download: "" });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    el.close();
+    say("The file is being saved.");
+  } }, icon("down"), "Save the file")));
+}
+
+async function retractDialog(ctx, id, done) {
+  const list = h("div", { class: "cone" }, h("p", { class: "muted" }, "Looking what would be undone…"));
+  const why = h("input", { type: "text", maxlength: 200, placeholder: "for the sidecar's log" });
+  const error = h("p", { role: "alert", class: "notice bad", hidden: true });
+  const go = h("button", { class: "button danger", type: "button", disabled: true, onclick: async () => {
+    go.disabled = true;
+    try {
+      const r = await api.retract(id, why.value);
+      say(`Retracting ${id}: ${plural(r.total, "transaction")} will be undone.`);
+      el.close();
+      done();
+    } catch (cause) {
+      put(error, cause.message);
+      error.hidden = false;
+      go.disabled = false;
+    }
+  } }, "Retract");
+  const reasonWhyNot = ctx.about?.actions ? null : h("p", { class: "sub" }, `It cannot be done from here: ${ctx.about?.no_actions}.`);
+  const el = dialog(`Retract ${id}`, h("p", { class: "sub" }, "It is undone together with every transaction that read what it wrote, or wrote over it. What has left for good becomes residue."),
+    list, h("label", { class: "field" }, h("span", {}, "Reason"), why), reasonWhyNot, error,
+    h("div", { class: "row" }, h("button", { class: "button", value: "no" }, "Cancel"), go));
+  try {
+    const cone = await api.cone(id);
+    put(list, h("p", {}, h("span", { class: "strong" }, plural(cone.total, "transaction")), ` would be undone, as of seq ${int(cone.through)}:`),
+      h("ul", {}, cone.cone.slice(0, 50).map((m) => h("li", {}, h("code", {}, m.tx), h("span", { class: "muted" }, ` agent ${m.agent}, seq ${int(m.seq)}${m.why ? `, ${m.why.replaceAll("_", " ")} ${m.of}` : ""}`)))));
+    go.disabled = !ctx.about?.actions;
+  } catch (cause) {
+    put(list, h("p", { class: "notice" }, cause.message));
+  }
+}
+
+export const keep = store;
