@@ -2,11 +2,13 @@ package sidecar
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -26,6 +28,7 @@ type metrics struct {
 	effects      *prometheus.CounterVec
 	residues     *prometheus.CounterVec
 	pending      prometheus.Gauge
+	behind       prometheus.Gauge
 }
 
 func newMetrics(v *view) *metrics {
@@ -62,8 +65,12 @@ func newMetrics(v *view) *metrics {
 	seq := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
 		func() float64 { return float64(v.at()) })
+	m.behind = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_sidecar_view_lag_seqs",
+		Help: "Decisions that JetStream has and the view has not; NaN while that cannot be known."})
+	m.behind.Set(math.NaN())
 	m.registry.MustRegister(m.requests, m.decisions, m.deliveries, m.appendErrors, m.early, m.sealed, m.lag, seq,
-		m.effects, m.residues, m.pending)
+		m.effects, m.residues, m.pending, m.behind, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

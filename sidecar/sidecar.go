@@ -116,11 +116,13 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
 	s.face = s.newFace()
 	s.server = s.newServer()
+	s.measured()
 
 	var group sync.WaitGroup
 	failed := make(chan error, 2)
 	group.Go(func() { d.publish(work) })
 	group.Go(func() { s.session.maintain(work, s.wake) })
+	group.Go(func() { s.measure(work) })
 	group.Go(func() { failed <- s.follow(work) })
 	group.Go(func() { failed <- s.serve() })
 	select {

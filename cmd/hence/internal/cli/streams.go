@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hence-dev/hence/streams"
@@ -37,6 +38,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
 	registry, logger := prometheus.NewRegistry(), c.logger(s.Err)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg, err := c.apply(c.config(logger))
 	if err != nil {
 		return err
