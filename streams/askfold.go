@@ -28,7 +28,7 @@ var errNotOurs = errors.New("the workspace is not ours")
 func (s *seqProcessor) answerFold(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for subject, reply := range map[string]func(*sequencer.Replica, question) ([]byte, error){
+	for subject, reply := range map[string]func(*room, question) ([]byte, error){
 		askUnsettled: unsettledOf, askCone: coneOf, askRules: rulesOf, askLive: liveOf,
 	} {
 		wg.Go(func() {
@@ -40,7 +40,7 @@ func (s *seqProcessor) answerFold(ctx context.Context) {
 }
 
 // askRoom puts a question to a workspace's replica while nothing changes it.
-func (s *seqProcessor) askRoom(q question, reply func(*sequencer.Replica, question) ([]byte, error)) ([]byte, error) {
+func (s *seqProcessor) askRoom(q question, reply func(*room, question) ([]byte, error)) ([]byte, error) {
 	p := s.part(topology.PartitionOf(q.workspace, s.cfg.Partitions))
 	if p == nil {
 		return nil, errNotOurs
@@ -63,11 +63,11 @@ func (s *seqProcessor) askRoom(q question, reply func(*sequencer.Replica, questi
 	if r.replica.Fold().Seq() < q.atLeast {
 		return nil, errNotOurs // the other replica is further, or this one soon will be
 	}
-	return reply(r.replica, q)
+	return reply(r, q)
 }
 
-func unsettledOf(replica *sequencer.Replica, q question) ([]byte, error) {
-	st := replica.Fold().State()
+func unsettledOf(r *room, q question) ([]byte, error) {
+	st := r.replica.Fold().State()
 	return topology.EncodeUnsettled(topology.UnsettledIn(&st, q.what, q.limit))
 }
 
@@ -91,8 +91,8 @@ func (c *Client) Unsettled(ctx context.Context, workspace, agent string, limit i
 }
 
 // coneOf says what a retraction would undo now. When it does not fit into an answer, the most recent are told.
-func coneOf(replica *sequencer.Replica, q question) ([]byte, error) {
-	c := topology.ConeIn(replica.Fold(), sequencer.TxID(q.what))
+func coneOf(r *room, q question) ([]byte, error) {
+	c := topology.ConeIn(r.replica.Fold(), sequencer.TxID(q.what))
 	c.Members = c.Members[:min(len(c.Members), q.limit)]
 	for {
 		b, err := topology.EncodeCone(c)
@@ -117,8 +117,8 @@ func (c *Client) Cone(ctx context.Context, workspace string, tx sequencer.TxID) 
 	return cone, nil
 }
 
-func rulesOf(replica *sequencer.Replica, q question) ([]byte, error) {
-	st := replica.Fold().State()
+func rulesOf(r *room, q question) ([]byte, error) {
+	st := r.replica.Fold().State()
 	return topology.EncodeRulesNow(&topology.RulesNow{Workspace: q.workspace, Through: st.Seq, Rules: st.Rules})
 }
 

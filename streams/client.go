@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -110,7 +111,8 @@ func (c *Client) Append(ctx context.Context, workspace string, in *sequencer.Int
 	if len(value) > maxIntentBytes {
 		return 0, fmt.Errorf("append %s: %w: %d bytes, at most %d", in.ID(), ErrTooLarge, len(value), maxIntentBytes)
 	}
-	r, err := produce(ctx, c.log, &kgo.Record{Topic: topology.TopicIntents, Key: []byte(workspace), Value: value})
+	rec := &kgo.Record{Topic: topology.TopicIntents, Key: []byte(workspace), Value: value}
+	r, err := produce(ctx, c.log, withTrace(rec, traceOf(ctx)))
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", in.ID(), err)
 	}
@@ -124,7 +126,7 @@ func (c *Client) Publish(ctx context.Context, ev *topology.Event) (sequencer.Pla
 	if err != nil {
 		return sequencer.Place{}, err
 	}
-	r, err := produce(ctx, c.events, rec)
+	r, err := produce(ctx, c.events, withTrace(rec, cmp.Or(traceOf(ctx), ev.Traceparent)))
 	if err != nil {
 		return sequencer.Place{}, fmt.Errorf("publish event %d of %s: %w", ev.Index, ev.Agent, err)
 	}
@@ -142,7 +144,7 @@ func (c *Client) PublishAsync(ev *topology.Event, done func(sequencer.Place, err
 		done(sequencer.Place{}, err)
 		return
 	}
-	c.events.Produce(context.Background(), rec, func(r *kgo.Record, err error) {
+	c.events.Produce(context.Background(), withTrace(rec, ev.Traceparent), func(r *kgo.Record, err error) {
 		if err != nil {
 			done(sequencer.Place{}, classify(err))
 			return

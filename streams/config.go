@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -37,6 +39,8 @@ type Config struct {
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
 	CreateTopics bool          // Run creates the topics that are missing, once Kafka answers
+
+	Tracer trace.Tracer // of the processors' spans; default: the process's
 
 	// Health is told how a run fares; nil: nobody asks.
 	Health *Health
@@ -117,6 +121,9 @@ func (c Config) checked() (Config, error) {
 	}
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()
+	}
+	if c.Tracer == nil {
+		c.Tracer = otel.Tracer("hence/streams")
 	}
 	if c.Clock == nil {
 		c.Clock = machineClock{}

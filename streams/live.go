@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
 
 // liveOf says what goes on in a workspace. What does not fit into an answer is left out, the youngest first.
-func liveOf(replica *sequencer.Replica, q question) ([]byte, error) {
-	l := topology.LiveIn(replica.Fold(), q.limit)
+func liveOf(r *room, q question) ([]byte, error) {
+	l := topology.LiveIn(r.replica.Fold(), q.limit)
+	for i := range l.Transactions {
+		l.Transactions[i].BeganTick = r.notes.of[l.Transactions[i].Tx].began
+	}
 	for {
 		b, err := topology.EncodeLive(l)
 		if err != nil || len(b) <= maxAnswerBytes || len(l.Transactions)+len(l.Sidecars) == 0 {

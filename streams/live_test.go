@@ -33,7 +33,7 @@ func TestLive(t *testing.T) {
 		got[tx.Tx] = tx
 	}
 	if x := got["a1"]; x.State != topology.LiveOpen || len(x.Granted) != 1 || x.Granted[0].Scope != "db:/1" ||
-		x.DeadlineTick == 0 {
+		x.DeadlineTick == 0 || x.BeganTick == 0 {
 		t.Errorf("a1 is %+v", x)
 	}
 	if x := got["b1"]; x.State != topology.LiveWaiting || len(x.Waits) != 1 || x.Waits[0].Tx != "a1" || x.Agent != "bob" {

@@ -67,7 +67,7 @@ type natsOut struct {
 
 // publish sends a decision to its workspace's subject, where subscribers get it at once and the stream keeps it; the
 // message id lets the stream drop a second copy, from whichever processor.
-func (n natsOut) publish(o *sequencer.Outcome, at time.Time) {
+func (n natsOut) publish(o *sequencer.Outcome, at time.Time, trace string) {
 	if n.conn == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (n natsOut) publish(o *sequencer.Outcome, at time.Time) {
 	m.Header.Set(headerSeq, strconv.FormatUint(uint64(o.Seq), 10))
 	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
 	for _, h := range [][2]string{{headerWorkspace, o.Workspace}, {headerKind, o.Kind.String()},
-		{headerTx, string(o.Tx)}, {headerAgent, o.Agent}, {headerCode, string(o.Code)}} {
+		{headerTx, string(o.Tx)}, {headerAgent, o.Agent}, {headerCode, string(o.Code)}, {headerTrace, trace}} {
 		if h[1] != "" {
 			m.Header.Set(h[0], h[1])
 		}

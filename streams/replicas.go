@@ -12,8 +12,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// Two replicas of the processors compute the same decisions from the same log. Each says in hence.hashes which state it
-// has come to, every so many seqs, and every process reads what both say. Where they differ, one of them computes
+// Two replicas of the processors compute the same decisions from the same log. Each says in hence.hashes which state
+// it has come to, every so many seqs, and every process reads what both say. Where they differ, one of them computes
 // wrongly and nobody here can know which: the processes of both publish nothing more of that workspace's partition.
 //
 // What a replica says later about the same seq counts. So the one that was wrong can be started anew, without its

@@ -167,26 +167,27 @@ func TestGuardedServers(t *testing.T) {
 func TestGuardedServersRefuse(t *testing.T) {
 	w, _ := guarded(t, "scram-sha-256")
 	stranger := newAuthority(t)
-	for name, x := range map[string]struct {
-		change func(*streams.Config)
-		part   string
-		says   string
+	guess := secretFile(t, "wrong", "guess")
+	for _, x := range []struct {
+		name, part, says string
+		change           func(*streams.Config)
 	}{
-		"plaintext": {func(c *streams.Config) { c.Kafka = streams.Security{} }, "kafka", "--kafka-tls"},
-		"wrong password": {func(c *streams.Config) { c.Kafka.PasswordFile = secretFile(t, "wrong", "guess") }, "kafka",
-			"--kafka-password-file"},
-		"wrong way": {func(c *streams.Config) { c.Kafka.SASL = "plain" }, "kafka", "--kafka-"},
-		"untrusted broker": {func(c *streams.Config) { c.Kafka.CA = stranger.file }, "kafka",
-			"--kafka-ca"},
-		"other name":           {func(c *streams.Config) { c.Kafka.ServerName = "kafka.example" }, "kafka", "--kafka-server-name"},
-		"NATS: plaintext":      {func(c *streams.Config) { c.NATSAuth = streams.NATSAuth{} }, "nats", "certificate"},
-		"NATS: no login":       {func(c *streams.Config) { c.NATSAuth.User, c.NATSAuth.PasswordFile = "", "" }, "nats", "uthorization"},
-		"NATS: untrusted":      {func(c *streams.Config) { c.NATSAuth.CA = stranger.file }, "nats", "certificate"},
-		"NATS: no certificate": {func(c *streams.Config) { c.NATSAuth.Cert, c.NATSAuth.Key = "", "" }, "nats", "certificate"},
-		"NATS: wrong password": {func(c *streams.Config) { c.NATSAuth.PasswordFile = secretFile(t, "wrong", "guess") }, "nats",
-			"uthorization"},
+		{"plaintext", "kafka", "--kafka-tls", func(c *streams.Config) { c.Kafka = streams.Security{} }},
+		{"wrong password", "kafka", "--kafka-password-file", func(c *streams.Config) { c.Kafka.PasswordFile = guess }},
+		{"wrong way", "kafka", "--kafka-", func(c *streams.Config) { c.Kafka.SASL = "plain" }},
+		{"untrusted broker", "kafka", "--kafka-ca", func(c *streams.Config) { c.Kafka.CA = stranger.file }},
+		{"other name", "kafka", "--kafka-server-name", func(c *streams.Config) { c.Kafka.ServerName = "kafka.example" }},
+		{"NATS: plaintext", "nats", "certificate", func(c *streams.Config) { c.NATSAuth = streams.NATSAuth{} }},
+		{"NATS: no login", "nats", "uthorization", func(c *streams.Config) {
+			c.NATSAuth.User, c.NATSAuth.PasswordFile = "", ""
+		}},
+		{"NATS: untrusted", "nats", "certificate", func(c *streams.Config) { c.NATSAuth.CA = stranger.file }},
+		{"NATS: no certificate", "nats", "certificate", func(c *streams.Config) {
+			c.NATSAuth.Cert, c.NATSAuth.Key = "", ""
+		}},
+		{"NATS: wrong password", "nats", "uthorization", func(c *streams.Config) { c.NATSAuth.PasswordFile = guess }},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(x.name, func(t *testing.T) {
 			cfg := w.cfg
 			x.change(&cfg)
 			c, err := streams.Dial(t.Context(), cfg)
@@ -242,13 +243,15 @@ func TestSecurityIsChecked(t *testing.T) {
 	empty, full := secretFile(t, "empty", "\n"), secretFile(t, "full", "x")
 	missing := filepath.Join(t.TempDir(), "missing")
 	for says, change := range map[string]func(*streams.Config){
-		"--kafka-ca: open":              func(c *streams.Config) { c.Kafka.CA = missing },
-		"no certificate in PEM":         func(c *streams.Config) { c.Kafka.CA = full },
-		"--kafka-cert and --kafka-key":  func(c *streams.Config) { c.Kafka.Cert = cert },
-		"--kafka-sasl is":               func(c *streams.Config) { c.Kafka.SASL = "kerberos" },
-		"give --kafka-user":             func(c *streams.Config) { c.Kafka.SASL = "plain" },
-		"give --kafka-sasl":             func(c *streams.Config) { c.Kafka.User = "hence" },
-		"is empty":                      func(c *streams.Config) { c.Kafka.SASL, c.Kafka.User, c.Kafka.PasswordFile = "plain", "h", empty },
+		"--kafka-ca: open":             func(c *streams.Config) { c.Kafka.CA = missing },
+		"no certificate in PEM":        func(c *streams.Config) { c.Kafka.CA = full },
+		"--kafka-cert and --kafka-key": func(c *streams.Config) { c.Kafka.Cert = cert },
+		"--kafka-sasl is":              func(c *streams.Config) { c.Kafka.SASL = "kerberos" },
+		"give --kafka-user":            func(c *streams.Config) { c.Kafka.SASL = "plain" },
+		"give --kafka-sasl":            func(c *streams.Config) { c.Kafka.User = "hence" },
+		"is empty": func(c *streams.Config) {
+			c.Kafka.SASL, c.Kafka.User, c.Kafka.PasswordFile = "plain", "hence", empty
+		},
 		"--nats-ca":                     func(c *streams.Config) { c.NATSAuth.CA = missing },
 		"--nats-cert and --nats-key":    func(c *streams.Config) { c.NATSAuth.Key = key },
 		"--nats-creds":                  func(c *streams.Config) { c.NATSAuth.Creds = missing },

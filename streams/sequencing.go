@@ -49,6 +49,8 @@ type room struct {
 	held   []*entry // records that are not in a written state
 	ledger *ledger  // that they are held in
 
+	notes notes
+
 	pending  bool      // a tick is due some time
 	countAt  time.Time // when the last counted tick was folded, or when the first one became pending
 	appended sequencer.TickMark
@@ -75,7 +77,7 @@ func (p *seqPartition) recover() {
 	}
 	for _, r := range p.rooms {
 		for _, o := range r.replica.Outbox() {
-			p.publish(r, &o, nil, nil)
+			p.publish(r, &o, "", nil, nil)
 		}
 	}
 }
@@ -139,6 +141,8 @@ func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 
 // apply steps a workspace; mu is held.
 func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
+	trace, end := p.folding(traceIn(ctx.Headers()), r.name, in)
+	defer end()
 	next, had := r.replica.NextTick()
 	before := r.replica.Fold().Seq()
 	applied, err := r.replica.Apply(ctx.Offset(), in)
@@ -150,8 +154,10 @@ func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
 	if err != nil {
 		panic(fmt.Sprintf("streams: %s/%d offset %d: %v", ctx.Topic(), p.partition, ctx.Offset(), err))
 	}
+	r.notes.see(in, trace, r.replica.Fold().Time())
 	for i := range applied.Outcomes {
-		p.publish(r, &applied.Outcomes[i], ctx.ledger, ctx.entry)
+		o := &applied.Outcomes[i]
+		p.publish(r, o, r.notes.traceOf(o, in, trace), ctx.ledger, ctx.entry)
 	}
 	if applied.Replayed {
 		p.metrics.replays.Inc()
@@ -178,19 +184,19 @@ func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
 
 // publish gives an outcome to NATS at once, since it is determined, and to Kafka, whose acknowledgement lets it leave
 // the outbox and ends its hold on the record that caused it; mu is held.
-func (p *seqPartition) publish(r *room, o *sequencer.Outcome, l *ledger, e *entry) {
+func (p *seqPartition) publish(r *room, o *sequencer.Outcome, trace string, l *ledger, e *entry) {
 	at := p.cfg.Clock.Now()
 	p.metrics.published.Inc()
 	if o.StateHash != nil && p.cfg.OnStateHash != nil {
 		p.cfg.OnStateHash(r.name, o.Seq, *o.StateHash)
 	}
-	p.nats.publish(o, at)
-	value, err := topology.EncodeCloudEvent(o, at, "")
+	p.nats.publish(o, at, trace)
+	value, err := topology.EncodeCloudEvent(o, at, trace)
 	if err != nil {
 		panic(fmt.Sprintf("streams: decision %s/%d cannot be written: %v", r.name, o.Seq, err))
 	}
 	rec := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(r.name), Value: value}
-	for _, h := range topology.DecisionHeaders(o, at, "") {
+	for _, h := range topology.DecisionHeaders(o, at, trace) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: []byte(h.Value)})
 	}
 	if e != nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// Snapshot reads the frontier table's partition to its end, of both replicas where there are two, and returns the newer
-// one. Every outcome up to Seq is in it whole, and some of those up to Through: it is a prefix once every outcome up to
-// Through is applied on top of Seq. A workspace that nothing is known of yet has an empty snapshot at Seq 0.
+// Snapshot reads the frontier table's partition to its end, of both replicas where there are two, and returns the
+// newer one. Every outcome up to Seq is in it whole, and some of those up to Through: it is a prefix once every
+// outcome up to Through is applied on top of Seq. A workspace that nothing is known of yet has an empty snapshot at
+// Seq 0.
 func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snapshot, error) {
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return nil, err

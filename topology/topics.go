@@ -38,7 +38,7 @@ const (
 type Options struct {
 	Partitions           int32  `json:"partitions"`             // of every topic, a power of two; zero: DefaultPartitions
 	Replication          int16  `json:"replication"`            // copies of every partition; zero: DefaultReplication
-	Replica              string `json:"replica,omitempty"`      // whose tables: "" or "a" the first group's, "b" the second's
+	Replica              string `json:"replica,omitempty"`      // whose tables: "a" (or "") or "b"
 	IntentsRetentionMs   int64  `json:"intents_retention_ms"`   // zero: 90 days; Forever: kept
 	DecisionsRetentionMs int64  `json:"decisions_retention_ms"` // zero: 365 days; Forever: kept
 	EventsRetentionMs    int64  `json:"events_retention_ms"`    // zero or Forever: kept

@@ -1,0 +1,110 @@
+package streams_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// The trace of a caller goes with its intent to the fold and with the decision to Kafka and NATS, also when another's
+// record leads to the decision; chain and states do not know it.
+func TestTraceGoesWithTheDecision(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	defer func() { _ = provider.Shutdown(context.Background()) }()
+	w := newWorld(t, func(c *streams.Config) { c.Tracer = provider.Tracer("test") })
+	conn, err := nats.Connect(w.cfg.NATS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	pushed, err := conn.SubscribeSync(topology.DecisionSubject("shop"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	ann, bob := w.join(c, v, "shop", "ann"), w.join(c, v, "shop", "bob")
+	ann.touched("a1", "db:/1")
+	want := sequencer.Intent{Kind: sequencer.IntentTouch, Tx: "b1", N: 1, Agent: "bob", Incarnation: bob.incarnation,
+		Base: bob.incarnation, Begin: &sequencer.Begin{},
+		Touch: &sequencer.Touch{Wants: []sequencer.Want{{Scope: "db:/1", Access: sequencer.WriteAccess}}}}
+	ctx, span := provider.Tracer("test").Start(w.context(), "the agent's call")
+	if _, err := c.Append(ctx, "shop", &want); err != nil {
+		t.Fatal(err)
+	}
+	span.End()
+	ann.settle("a1") // without a trace: it is what b1 waits for
+	granted := func(o *sequencer.Outcome) bool { return o.Tx == "b1" && o.Kind == sequencer.OutcomeGranted }
+	w.until("the grant", func() bool {
+		for _, o := range v.all() {
+			if granted(&o) {
+				return true
+			}
+		}
+		return false
+	})
+	id := span.SpanContext().TraceID()
+	w.complete(v, "shop")
+	w.tracedInKafka(id.String())
+	w.tracedOnNATS(pushed, id.String())
+	folded := 0
+	for _, s := range spans.Ended() {
+		if s.Name() == "hence.fold" {
+			folded++
+			if s.SpanContext().TraceID() != id || s.Parent().SpanID() != span.SpanContext().SpanID() ||
+				s.SpanKind() != trace.SpanKindConsumer {
+				t.Errorf("a span of another trace: %+v", s)
+			}
+		}
+	}
+	if folded != 1 {
+		t.Errorf("%d records were folded under a span, want 1", folded)
+	}
+}
+
+// tracedInKafka holds that the decisions about b1, and only those, have a trace.
+func (w *world) tracedInKafka(id string) {
+	w.t.Helper()
+	for _, r := range w.records(topology.TopicDecisions) {
+		e, err := topology.ReadCloudEvent(r.Value)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		header := ""
+		for _, h := range r.Headers {
+			if h.Key == "traceparent" {
+				header = string(h.Value)
+			}
+		}
+		if has := strings.Contains(e.Traceparent, id); has != (e.Outcome.Tx == "b1") || header != e.Traceparent {
+			w.t.Errorf("decision %d of %s has the trace %q and the header %q", e.Outcome.Seq, e.Outcome.Tx, e.Traceparent,
+				header)
+		}
+	}
+}
+
+// tracedOnNATS holds the same for what the subject has brought.
+func (w *world) tracedOnNATS(pushed *nats.Subscription, id string) {
+	w.t.Helper()
+	for tx := ""; tx != "b1"; {
+		m, err := pushed.NextMsgWithContext(w.context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		tx = m.Header.Get("Hence-Tx")
+		if has := strings.Contains(m.Header.Get("traceparent"), id); has != (tx == "b1") {
+			w.t.Errorf("on NATS %s has %v", tx, m.Header)
+		}
+	}
+}
