@@ -17,7 +17,7 @@ func (s *Sidecar) measured() {
 	gauge := func(name, help string, f func() float64) {
 		s.metrics.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 	}
-	gauge("hence_sidecar_session_live", "1 while the sidecar has joined the log; else nothing can begin.", func() float64 {
+	gauge("hence_sidecar_session_live", "1 while it has joined the log; else nothing can begin.", func() float64 {
 		if s.session.now() == 0 {
 			return 0
 		}
