@@ -96,10 +96,22 @@ func (t *terminal) stopped(group int, by syscall.Signal) {
 		send(group, syscall.SIGCONT)
 		return
 	}
-	// Whoever waits for this process, a shell as a rule, must see it stopped as well. The default of the signal does
-	// nothing where nobody could continue it again.
-	signal.Reset(syscall.SIGTSTP)
-	_ = syscall.Kill(0, syscall.SIGTSTP)
+	if t.underShell() {
+		_ = syscall.Kill(0, syscall.SIGSTOP) // the shell must see its job stopped: that is this process's group
+	} else if by == syscall.SIGTSTP {
+		send(group, syscall.SIGCONT) // nobody could continue it: without this process the kernel would not stop it
+	}
+}
+
+// underShell says whether somebody is there who sees this process's group stop and can continue it: a shell with job
+// control gives each job a group, and stays in the session.
+func (t *terminal) underShell() bool {
+	session, err := unix.Getsid(0)
+	if err != nil || session == t.own {
+		return false
+	}
+	parents, err := unix.Getsid(os.Getppid())
+	return err == nil && parents == session
 }
 
 // job is called with a signal of job control that this process got.
@@ -108,7 +120,6 @@ func (t *terminal) job(group int, s os.Signal) {
 		send(group, syscall.SIGTSTP)
 		return
 	}
-	signal.Notify(t.jobs, syscall.SIGTSTP)
 	if t.given && t.foreground() == t.own {
 		t.give(group)
 	}
