@@ -45,7 +45,8 @@ func (s sight) String() string { return fmt.Sprintf("%d %s %s %s", s.Seq, s.Kind
 const watchBoundAll = time.Minute
 
 // TestWatching runs the commands of README.md's section "Watch" as they are printed, while transactions are committed
-// and refused, and holds that each shows the same decisions: those of "hence tail", up to the seq of the sidecar's chain.
+// and refused, and holds that each shows the same decisions: those of "hence tail" up to the seq of the sidecar's
+// chain.
 func TestWatching(t *testing.T) {
 	blocks := watchBlocks(t)
 	shell := readersShell(t, repositoryRoot(t))

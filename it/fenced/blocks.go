@@ -42,7 +42,7 @@ func (b Block) Exit() (int, error) {
 // closed and shell under another name (bash, shell, console) are errors: nobody would run them.
 func Blocks(file, text string) ([]Block, error) {
 	var all []Block
-	section, fence := "", ""
+	section, fence, indent := "", "", ""
 	var open *Block
 	for i, line := range strings.Split(text, "\n") {
 		if fence != "" {
@@ -52,16 +52,19 @@ func Blocks(file, text string) ([]Block, error) {
 				}
 				open, fence = nil, ""
 			} else if open != nil {
-				open.Text += line + "\n"
+				open.Text += strings.TrimPrefix(line, indent) + "\n"
 			}
 			continue
 		}
 		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
 			section = strings.TrimSpace(heading)
 		}
+		full := line
+		line = strings.TrimLeft(full, " ")
 		if !strings.HasPrefix(line, "```") {
 			continue
 		}
+		indent = full[:len(full)-len(line)] // of a block in a list
 		fence = line[:len(line)-len(strings.TrimLeft(line, "`"))]
 		words := strings.Fields(strings.TrimLeft(line, "`"))
 		switch {

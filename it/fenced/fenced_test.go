@@ -13,9 +13,10 @@ import (
 const bound = 20 * time.Second
 
 func TestBlocks(t *testing.T) {
-	text := "# A\n```sh serve new\none\ntwo\n```\n## B\n```yaml\n# C\n```\n````sh exit=3\n```\n````\n"
+	text := "# A\n```sh serve new\none\ntwo\n```\n## B\n```yaml\n# C\n```\n````sh exit=3\n```\n````\n" +
+		"1. C\n\n   ```sh\n   three\n     four\n   ```\n"
 	blocks, err := fenced.Blocks("x.md", text)
-	if err != nil || len(blocks) != 2 {
+	if err != nil || len(blocks) != 3 || blocks[2].Text != "three\n  four\n" {
 		t.Fatalf("%v %+v", err, blocks)
 	}
 	a, b := blocks[0], blocks[1]
