@@ -69,6 +69,7 @@ func openBrowser(t *testing.T, base string) *browser {
 	if err := chromedp.Listen(ctx, b.hear); err != nil {
 		t.Fatalf("start the browser: %v", err)
 	}
+	b.do("set the size of the window", chromedp.EmulateViewport(1440, 900))
 	enable(b, network.Enable, network.EnableParams{})
 	enable(b, log.Enable, cdp.Empty{})
 	enable(b, runtime.Enable, cdp.Empty{})
@@ -201,6 +202,9 @@ func (b *browser) scheme(name string) {
 // shot writes a picture of what can be seen.
 func (b *browser) shot(name string) {
 	b.t.Helper()
+	if name != "failed" {
+		b.until("an end of what moves", `document.getAnimations().every((a) => a.playState !== "running")`)
+	}
 	ctx, cancel := context.WithTimeout(b.ctx, browserWait)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())

@@ -44,6 +44,7 @@ type stage struct {
 	held    string // one with held calls
 	left    string // one of which something could not be made clean
 	refused string // one that was aborted
+	chain   string // one that rests on others, which rest on others
 }
 
 // setStage makes one transaction of each kind, and some traffic before.
@@ -59,7 +60,7 @@ func setStage(t *testing.T) *stage {
 	if err := traffic.Run(ctx, st.agents, plan, traffic.NewRecorder()); err != nil {
 		t.Fatal(err)
 	}
-	st.refused = st.refuse(t, ctx)
+	st.refused, st.chain = st.refuse(t, ctx), st.link(t, ctx)
 	st.left = st.leave(t, ctx)
 	st.hold(t, ctx)
 	return st
@@ -84,6 +85,31 @@ func (st *stage) refuse(t *testing.T, ctx context.Context) string {
 		t.Fatalf("a stale transaction is %s: %v", d.State, err)
 	}
 	return tx.ID()
+}
+
+// link makes transactions that read what others wrote, and returns the last one.
+func (st *stage) link(t *testing.T, ctx context.Context) (last string) {
+	t.Helper()
+	name := func(i int) string { return fmt.Sprintf("shard:/orders/%d", i) }
+	for i := range 8 {
+		tx := begin(t, ctx, st.agents[i%len(st.agents)], "")
+		for _, from := range []int{i - 1, i - 2, i / 2} {
+			if from < 0 || from >= i {
+				continue
+			}
+			if _, err := tx.Read(ctx, name(from)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Write(ctx, name(i), []byte("ordered"), client.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := tx.Seal(ctx); err != nil || d.State != "committed" {
+			t.Fatalf("order %d is %s: %v", i, d.State, err)
+		}
+		last = tx.ID()
+	}
+	return last
 }
 
 // leave commits calls, one of which is never answered.
@@ -175,6 +201,7 @@ func walk(b *browser, st *stage, scheme string) {
 		{"tx-waiting", "#/tx/" + st.waiting, st.waiting, `document.body.innerText.includes("waits for")`},
 		{"tx-held", "#/tx/" + st.held, st.held, `document.body.innerText.includes("card.charge")`},
 		{"tx-left", "#/tx/" + st.left, st.left, `document.querySelector(".timeline li")`},
+		{"tx-graph", "#/tx/" + st.chain, st.chain, `document.querySelectorAll("svg.graph .node").length > 3`},
 		{"file", "#/file", "Open a file", `document.querySelector(".drop")`},
 	} {
 		b.visit(v.hash, v.heading)

@@ -128,17 +128,24 @@ func (w *watch) now() *liveView {
 		if !t.inFold {
 			v.Unsent++
 		}
-		v.Transactions = append(v.Transactions, seenRow(t))
+		row := seenRow(t)
+		row.ageBy(t, w.tick)
+		v.Transactions = append(v.Transactions, row)
 	}
 	slices.SortStableFunc(v.Transactions, func(a, b liveRow) int {
-		return cmp.Or(cmp.Compare(beganKey(a), beganKey(b)), cmp.Compare(a.Tx, b.Tx))
+		return cmp.Or(cmp.Compare(beganKey(a, v.NowMs), beganKey(b, v.NowMs)), cmp.Compare(a.Tx, b.Tx))
 	})
 	v.Agents = w.agentRows(v.Transactions)
 	return v
 }
 
-// beganKey orders by age; what began before the console is oldest.
-func beganKey(r liveRow) int64 { return r.BeganMs }
+// beganKey orders by age, the oldest first; where no clock saw the begin, ticks say about when it was.
+func beganKey(r liveRow, nowMs int64) int64 {
+	if r.BeganMs == 0 && r.AgeTicks != nil {
+		return nowMs - int64(*r.AgeTicks)*tickMs
+	}
+	return r.BeganMs
+}
 
 func (w *watch) exactRow(x *topology.LiveTx) (liveRow, bool) {
 	row := liveRow{Tx: x.Tx, Agent: x.Agent, State: string(x.State), Committed: x.Committed, Mode: x.Mode, Code: x.Code,
@@ -172,6 +179,7 @@ func (w *watch) exactRow(x *topology.LiveTx) (liveRow, bool) {
 		row.State, row.Waits, row.Code, row.Committed = newer.State, newer.Waits, newer.Code, newer.Committed
 	}
 	row.count(t)
+	row.ageBy(t, w.tick)
 	return row, true
 }
 
@@ -183,6 +191,14 @@ func seenRow(t *work) liveRow {
 	}
 	row.count(t)
 	return row
+}
+
+// ageBy counts the age in ticks since the first decision about it, where nothing better is known.
+func (r *liveRow) ageBy(t *work, now sequencer.Tick) {
+	if r.AgeTicks == nil && t.inFold && t.firstTick <= now {
+		age := now - t.firstTick
+		r.AgeTicks = &age
+	}
 }
 
 // count takes over what only events say.

@@ -334,7 +334,7 @@ func (w *watch) start(_ context.Context, workspace string, after sequencer.Seq, 
 
 // troubles are what is wrong, in a fixed order.
 func (w *watch) troubles() []string {
-	var out []string
+	out := []string{}
 	for _, what := range []string{"decisions", "events", "live"} {
 		if why := w.trouble[what]; why != "" {
 			out = append(out, fmt.Sprintf("%s: %s", what, strings.TrimSpace(cut(why))))

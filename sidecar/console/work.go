@@ -93,6 +93,7 @@ type work struct {
 	sealedMs    int64
 	decidedMs   int64
 	lastMs      int64
+	firstTick   sequencer.Tick // of the first outcome that was seen
 	waits       []sequencer.Blocker
 	seqs        []sequencer.Seq
 	reads       int
@@ -108,6 +109,9 @@ func (t *work) learn(o *sequencer.Outcome, atMs int64) {
 	t.agent, t.group = orElse(t.agent, o.Agent), orElse(t.group, o.Group)
 	if t.incarnation == 0 {
 		t.incarnation = o.Incarnation
+	}
+	if t.firstTick == 0 {
+		t.firstTick = o.Time
 	}
 	if len(t.seqs) < maxSeqs {
 		t.seqs = append(t.seqs, o.Seq)

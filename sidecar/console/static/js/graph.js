@@ -79,6 +79,7 @@ function positions(layers) {
 export function graph(closure, { links = true } = {}) {
   const rows = closure.rows;
   const edges = edgesOf(rows);
+  if (rows.length < 2) return h("p", { class: "muted" }, hint(edges));
   const layers = layersOf(rows, edges);
   order(layers, edges);
   const { at, width, height } = positions(layers);
@@ -107,6 +108,9 @@ export function graph(closure, { links = true } = {}) {
 const hint = (edges) => (edges.length > 0 ? "Point at a transaction, or move to it with Tab, to see what leads to it."
   : "It read nothing that another transaction wrote, as far as it is remembered.");
 
+// stands is how a row's transaction was decided; settled ones were committed or aborted before.
+const stands = (row) => (row.status === "settled" ? (row.code ? "aborted" : "committed") : row.status);
+
 const sentence = (e) => (e.scopes.length > 0
   ? `${e.to} read ${e.scopes.slice(0, 3).join(", ")}${e.scopes.length > 3 ? ` and ${e.scopes.length - 3} more` : ""}, written by ${e.from}.`
   : `${e.to} rests on ${e.from}.`);
@@ -121,10 +125,11 @@ function arc(a, b) {
 }
 
 function node(row, at, own, links, mark) {
-  const [word] = look(row.status);
+  const status = stands(row);
+  const [word] = look(status);
   const content = [
     s("rect", { width: NODE_W, height: NODE_H, rx: 8, class: "box" }),
-    s("g", { class: `badge ink-${tone(row.status)}`, transform: "translate(11 10) scale(.875)" }, shape(look(row.status)[2])),
+    s("g", { class: `badge ink-${tone(status)}`, transform: "translate(11 10) scale(.875)" }, shape(look(status)[2])),
     s("text", { x: 33, y: 21, class: "id" }, middle(row.tx, 21)),
     s("text", { x: 33, y: 38, class: "about" }, `${word}${row.seq ? ` at ${row.seq}` : ""}${row.code ? `, ${row.code}` : ""}`),
   ];
@@ -144,6 +149,6 @@ function list(rows, edges, links) {
   return h("details", {}, h("summary", {}, "As a list"), h("div", { class: "table-scroll" }, h("table", { class: "free" },
     h("thead", {}, h("tr", {}, ["Transaction", "rests on", "through"].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, edges.map((e) => h("tr", {}, h("td", {}, h("code", {}, e.to)),
-      h("td", {}, links ? h("a", { href: txHref(e.from) }, h("code", {}, e.from)) : h("code", {}, e.from), ` ${look(byTx.get(e.from).status)[0]}`),
+      h("td", {}, links ? h("a", { href: txHref(e.from) }, h("code", {}, e.from)) : h("code", {}, e.from), ` ${look(stands(byTx.get(e.from)))[0]}`),
       h("td", {}, h("code", {}, e.scopes.join(", ") || "what its sidecar said"))))))));
 }

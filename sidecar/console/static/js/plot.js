@@ -1,12 +1,11 @@
 import { h, put, s, text, uid } from "./dom.js";
 import { clock } from "./format.js";
 
-const W = 640;
+const START_W = 640;
 const H = 150;
 const LEFT = 44;
 const BOTTOM = 22;
 const TOP = 10;
-const SPAN = 300; // seconds that are shown
 
 // niceTop is the least round number over a value.
 export function niceTop(v) {
@@ -19,12 +18,13 @@ export function niceTop(v) {
 // plot draws series over the last five minutes. series: [{ name, tone, kind: "bars" | "line" | "dashed", value(second) }];
 // bars are stacked in their order. summary(seconds) is what it says in words.
 export function plot({ title, note, unit, series, summary, floor = 1 }) {
+  let span = 120; // seconds that are shown
   const id = uid("plot");
+  let W = START_W; // as many as there are pixels: letters are not stretched
   const marks = s("g");
   const axis = s("g", { class: "axis" });
   const cursor = s("line", { class: "cursor", y1: TOP, y2: H - BOTTOM, visibility: "hidden" });
-  const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-labelledby": id, tabindex: 0,
-    preserveAspectRatio: "none" }, axis, marks, cursor);
+  const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-labelledby": id, tabindex: 0 }, axis, marks, cursor);
   const words = h("span", { id, class: "hidden-text" });
   const legend = h("div", { class: "legend" });
   const read = h("p", { class: "reading num", "aria-hidden": "true" });
@@ -33,8 +33,8 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     h("table", {}, h("caption", { class: "hidden-text" }, title), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Second"),
       series.map((x) => h("th", { scope: "col", class: "right" }, x.name)))), body)));
   const root = h("section", { class: "card plot-card", "aria-label": title },
-    h("header", {}, h("h2", {}, title), note ? h("p", {}, note) : null, legend),
-    h("div", { class: "body" }, svg, words, read), asTable);
+    h("header", {}, h("h2", {}, title), note ? h("p", {}, note) : null),
+    h("div", { class: "body" }, legend, svg, words, read), asTable);
   let current = series;
   let data = [];
   let at = -1;
@@ -45,8 +45,17 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
         : s("line", { x1: 0, y1: 5, x2: 14, y2: 5, class: `stroke-${x.tone} ${x.kind}` })), x.name)));
   }
 
-  const x = (i) => LEFT + ((W - LEFT) * (i + SPAN - data.length)) / SPAN;
-  const wide = (W - LEFT) / SPAN;
+  const x = (i) => LEFT + ((W - LEFT) * (i + span - data.length)) / span;
+  let wide = (W - LEFT) / span;
+
+  const sized = new ResizeObserver(([entry]) => {
+    const width = Math.max(240, Math.round(entry.contentRect.width));
+    if (width === W) return;
+    W = width;
+    wide = (W - LEFT) / span;
+    svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
+    draw();
+  });
 
   function draw() {
     const bars = current.filter((v) => v.kind === "bars");
@@ -60,7 +69,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     const y = (v) => H - BOTTOM - ((H - BOTTOM - TOP) * v) / top;
     put(axis, [0, 0.5, 1].map((f) => [s("line", { x1: LEFT, x2: W, y1: y(f * top), y2: y(f * top) }),
       s("text", { x: LEFT - 8, y: y(f * top) + 3.5, "text-anchor": "end" }, short(f * top) + (f === 1 && unit ? ` ${unit}` : ""))]),
-    [["5 min ago", LEFT, "start"], ["2½ min", LEFT + (W - LEFT) / 2, "middle"], ["now", W, "end"]].map(([word, px, anchor]) =>
+    [[`${span / 60} min ago`, LEFT, "start"], ["now", W, "end"]].map(([word, px, anchor]) =>
       s("text", { x: px, y: H - 5, "text-anchor": anchor }, word)));
     const base = data.map(() => 0);
     put(marks, bars.map((b) => s("path", { class: `fill-${b.tone}`, d: stacked(b, base, y) })),
@@ -120,7 +129,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
   svg.addEventListener("pointermove", (e) => {
     const box = svg.getBoundingClientRect();
     const px = ((e.clientX - box.left) / box.width) * W;
-    const i = Math.floor((px - LEFT) / wide) - (SPAN - data.length);
+    const i = Math.floor((px - LEFT) / wide) - (span - data.length);
     point(i >= 0 && i < data.length ? i : -1);
   });
   svg.addEventListener("pointerleave", () => point(-1));
@@ -135,9 +144,14 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
   asTable.addEventListener("toggle", () => asTable.open && fillTable());
   drawLegend();
   draw();
+  sized.observe(svg);
   return {
     root,
-    set(seconds, next) {
+    stop: () => sized.disconnect(),
+    // set shows the last so many seconds.
+    set(seconds, next, spanned = span) {
+      span = spanned;
+      wide = (W - LEFT) / span;
       if (next && next.map((v) => v.name).join() !== current.map((v) => v.name).join()) {
         current = next;
         put(asTable.querySelector("thead tr"), h("th", { scope: "col" }, "Second"),
@@ -146,7 +160,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
       } else if (next) {
         current = next;
       }
-      data = seconds;
+      data = seconds.slice(-span);
       draw();
     },
   };

@@ -34,7 +34,7 @@ export function table({ label, columns, key, empty, tall = true, height }) {
   function place() {
     frame = 0;
     const top = Math.max(0, Math.floor(scroll.scrollTop / ROW) - BEYOND);
-    const room = Math.ceil((scroll.clientHeight || 600) / ROW) + 2 * BEYOND;
+    const room = Math.ceil(Math.max(scroll.clientHeight, window.innerHeight) / ROW) + 2 * BEYOND;
     const bottom = Math.min(rows.length, top + room);
     const keep = new Set();
     for (let i = top; i < bottom; i++) keep.add(key(rows[i]));

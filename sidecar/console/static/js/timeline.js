@@ -15,7 +15,7 @@ function wordsOf(x) {
     case "write":
       return { title: ["wants to write ", scope], tone: "calm", picture: "write", note: bytes(x.size ?? 0) };
     case "touch":
-      return { title: ["asks for ", scope ?? "scopes"], tone: "calm", picture: "granted" };
+      return { title: ["acts by itself on ", scope ?? "scopes"], tone: "calm", picture: "granted" };
     case "seal":
       return { title: "sealed by its agent", tone: "seal", picture: "sealed", note: "nothing is added from here on" };
     case "effect":

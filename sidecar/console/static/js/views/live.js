@@ -20,7 +20,9 @@ export function waitsText(t) {
   const first = t.waits?.[0];
   if (!first) return t.unsent ? "its agent reads and acts" : t.state === "open" ? "its agent reads and acts" : t.state === "settling" ? "its sidecar settles it" : "";
   const more = t.waits.length > 1 ? ` and ${t.waits.length - 1} more` : "";
-  return [first.tx && first.tx !== t.tx ? txLink(first.tx) : null, " ", h("span", { class: "muted" }, why(first.why), first.scope ? [" ", h("code", {}, first.scope)] : null, more)];
+  const other = first.tx && first.tx !== t.tx;
+  return h("span", { title: `${other ? first.tx : "it"} ${why(first.why)} ${first.scope ?? ""}` }, other ? txLink(first.tx) : null, other ? " " : null,
+    first.scope ? [h("code", {}, first.scope), " "] : null, h("span", { class: "muted" }, first.scope ? first.why.replaceAll("_", " ") : why(first.why), more));
 }
 
 // liveView lists what is not final, oldest first: rows leave anywhere and come at the end, so that nothing jumps.
@@ -29,7 +31,7 @@ export function liveView(ctx) {
   let wanted = "";
   const note = h("p", { class: "sub num", role: "status" });
   const buttons = new Map();
-  const filter = h("div", { class: "tools", role: "group", "aria-label": "Show states" }, ["", ...states].map((state) => {
+  const filter = h("div", { class: "choices", role: "group", "aria-label": "Show states" }, ["", ...states].map((state) => {
     const n = h("span", { class: "num" }, "");
     const b = h("button", { class: "button small", type: "button", "aria-pressed": state === "" ? "true" : "false", onclick: () => {
       wanted = state;
@@ -44,15 +46,15 @@ export function liveView(ctx) {
     label: "Live transactions",
     key: (t) => t.tx,
     columns: [
-      { name: "Transaction", width: "21%", sign: (t) => t.tx, draw: (c, t) => put(c, txLink(t.tx)) },
-      { name: "State", width: "130px", sign: (t) => t.state, draw: (c, t) => put(c, chip(t.state)) },
+      { name: "Transaction", width: "190px", sign: (t) => t.tx, draw: (c, t) => put(c, txLink(t.tx)) },
+      { name: "State", width: "128px", sign: (t) => t.state, draw: (c, t) => put(c, chip(t.state)) },
       { name: "Age", width: "92px", right: true, sign: (t) => age(ageOf(t, now())), draw: (c, t) => text(c, age(ageOf(t, now()))) },
       { name: "Waits for", sign: (t) => `${t.state}|${t.code ?? ""}|${t.waits?.map((w) => w.tx + w.why + w.scope).join()}`, draw: (c, t) => put(c, t.code && !t.waits?.length ? h("span", { class: "muted" }, `${t.code}: ${reason(t.code)}`) : waitsText(t)) },
-      { name: "Agent", width: "12%", sign: (t) => t.agent, draw: (c, t) => text(c, t.agent) },
-      { name: "Mode", width: "100px", sign: (t) => t.mode ?? "", draw: (c, t) => text(c, t.mode ?? "–") },
-      { name: "Holds", width: "72px", right: true, sign: (t) => t.holds, draw: (c, t) => text(c, t.holds || "–") },
+      { name: "Agent", width: "120px", sign: (t) => t.agent, draw: (c, t) => text(c, t.agent) },
+      { name: "Mode", width: "94px", sign: (t) => t.mode ?? "", draw: (c, t) => text(c, t.mode ?? "–") },
+      { name: "Holds", width: "66px", right: true, sign: (t) => t.holds, draw: (c, t) => text(c, t.holds || "–") },
       { name: "Held calls", width: "92px", right: true, sign: (t) => t.held, draw: (c, t) => text(c, t.held || "–") },
-      { name: "Deadline", width: "100px", right: true, sign: (t) => t.left_ticks ?? "", draw: (c, t) => text(c, t.left_ticks ? `≈ ${span(t.left_ticks * 250)}` : "–") },
+      { name: "Deadline", width: "112px", right: true, sign: (t) => t.left_ticks ?? "", draw: (c, t) => text(c, t.left_ticks ? `≈ ${span(t.left_ticks * 250)}` : "–") },
     ],
     empty: { icon: "live", title: "Nothing is under way", text: "As soon as an agent begins a transaction it is listed here. Begin one from another terminal:",
       code: 'curl -s -H "Authorization: Bearer $HENCE_TOKEN" --json \'{}\' $HENCE_URL/v1/workspaces/default/tx' },

@@ -38,7 +38,14 @@ function tile(name, tone) {
 
 // overviewView is what one looks at first: is anything wrong, how much is decided, how fast, and what is refused.
 export function overviewView(ctx) {
-  const { root } = page("Overview");
+  let minutes = 2;
+  const choice = h("div", { class: "choices", role: "group", "aria-label": "Show the last" }, [1, 2, 5].map((n) => h("button", {
+    class: "button small", type: "button", "aria-pressed": String(n === minutes), onclick: (e) => {
+      minutes = n;
+      for (const b of choice.children) b.setAttribute("aria-pressed", String(b === e.currentTarget));
+      drawPlots();
+    } }, `${n} min`)));
+  const { root } = page("Overview", null, choice);
   const commits = tile("Commits a second", "good");
   const refused = tile("Aborted", "bad");
   const latency = tile("Seal to decision, median", "accent");
@@ -112,14 +119,19 @@ export function overviewView(ctx) {
     put(attention, items.map(([kind, what]) => h("p", { class: `notice ${kind === "bad" ? "bad" : kind === "calm" ? "calm" : ""}` }, icon(kind === "bad" ? "residue" : "note"), h("span", {}, what))));
   }
 
+  function drawPlots() {
+    const shown = store.seconds.slice(-60 * minutes);
+    flow.set(shown, null, 60 * minutes);
+    why.set(shown, mergedReasons(shown).series, 60 * minutes);
+    speed.set(shown, null, 60 * minutes);
+  }
+
   function update() {
     const last = store.seconds[store.seconds.length - 1]?.at ?? 0;
     if (last !== drawnSecond) {
       drawnSecond = last;
       figures();
-      flow.set(store.seconds);
-      why.set(store.seconds, mergedReasons(store.seconds).series);
-      speed.set(store.seconds);
+      drawPlots();
     }
     quiet.hidden = store.rows.length > 0 || store.state !== "open";
     latest.root.hidden = store.rows.length === 0;
@@ -127,5 +139,6 @@ export function overviewView(ctx) {
   }
   if (ctx.live) tellLive(ctx.live);
   update();
-  return { root, title: "Overview", update, live: tellLive, residue: () => ctx.live && attend(ctx.live), reason };
+  return { root, title: "Overview", update, live: tellLive, residue: () => ctx.live && attend(ctx.live),
+    stop: () => [flow, why, speed].forEach((p) => p.stop()), reason };
 }

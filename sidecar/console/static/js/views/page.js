@@ -4,7 +4,8 @@ import { icon } from "../icons.js";
 // page is a view's heading with room for its tools.
 export function page(title, intro, ...tools) {
   const heading = h("h1", { tabindex: -1 }, title);
-  const head = h("div", { class: "page-head" }, heading, tools.length > 0 ? h("div", { class: "tools" }, tools) : null, intro ? h("p", {}, intro) : null);
+  const row = h("div", { class: "row" }, heading, tools.length > 0 ? h("div", { class: "tools" }, tools) : null);
+  const head = h("div", { class: "page-head" }, row, intro ? h("p", {}, intro) : null);
   const root = h("div", { class: "fade" }, head);
   return { root, head, heading };
 }

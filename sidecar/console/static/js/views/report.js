@@ -9,6 +9,11 @@ import { notice } from "./page.js";
 const section = (title, note, ...body) => h("section", { class: "card", "aria-label": title },
   h("header", {}, h("h2", {}, title), note ? h("p", {}, note) : null), h("div", { class: "body" }, body));
 
+function heldNote(report) {
+  const held = report.effects.filter((e) => e.state === "held").length;
+  return held > 0 && report.live ? h("span", { class: "held-note" }, ` ${plural(held, "call")} of it ${held === 1 ? "waits" : "wait"} at the gate for its commit.`) : null;
+}
+
 const fact = (name, value) => (value === undefined || value === null || value === "" ? null
   : h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 
@@ -52,7 +57,7 @@ export function reportBody(report, { now, links = true }) {
   const rests = report.closure;
   return h("div", { class: "stack" },
     h("section", { class: "card verdict", "aria-label": "How it stands" }, h("div", { class: "body" },
-      h("p", { class: "sentence" }, chip(report.state), h("span", {}, report.paragraph)), facts(report))),
+      h("p", { class: "sentence" }, chip(report.state), h("span", {}, report.paragraph, heldNote(report))), facts(report))),
     report.missing.map((m) => notice(`Not shown: ${m}`, "calm")),
     h("div", { class: "pair" },
       section("Timeline", plural(report.acts.length + report.decisions.length, "step"), report.acts.length + report.decisions.length > 0
