@@ -32,7 +32,7 @@ func (l *boxLab) judge(t *testing.T) {
 	for _, violations := range [][]check.Violation{found.Leaks(), found.Duplicates(), found.Lost(), found.Orders()} {
 		none(t, violations)
 	}
-	l.replays(t, outcomes)
+	replays(t, l.Deployment, outcomes)
 	commits := 0
 	for _, o := range outcomes {
 		if o.Kind == sequencer.OutcomeCommitted {
@@ -64,13 +64,13 @@ func (l *boxLab) effects(t *testing.T, outcomes []*sequencer.Outcome) *check.Eff
 
 // replays folds the log once more: it leads to the decisions that were published, and to the state that the
 // processors wrote.
-func (l *boxLab) replays(t *testing.T, outcomes []*sequencer.Outcome) {
+func replays(t *testing.T, d *harness.Deployment, outcomes []*sequencer.Outcome) {
 	t.Helper()
 	var frames []frame
-	for _, r := range harness.ReadTopic(t, l.Brokers, topology.TopicIntents, l.Workspace) {
+	for _, r := range harness.ReadTopic(t, d.Brokers, topology.TopicIntents, d.Workspace) {
 		frames = append(frames, frame{r.Offset, r.Value})
 	}
-	got, err := replayed(l.Workspace, frames, 97)
+	got, err := replayed(d.Workspace, frames, 97)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +79,10 @@ func (l *boxLab) replays(t *testing.T, outcomes []*sequencer.Outcome) {
 			t.Fatalf("at seq %d the processors had chain %x, the replay has %s", o.Seq, o.Chain, chain)
 		}
 	}
-	row := harness.ReadTable(t, l.Brokers, topology.TableOf(topology.GroupSequencer), l.Workspace)[l.Workspace]
+	row := harness.ReadTable(t, d.Brokers, topology.TableOf(topology.GroupSequencer), d.Workspace)[d.Workspace]
 	state, err := topology.DecodeReplica(row)
 	if err != nil {
-		t.Fatalf("the row of %s in the sequencer's table: %v", l.Workspace, err)
+		t.Fatalf("the row of %s in the sequencer's table: %v", d.Workspace, err)
 	}
 	written, err := sequencer.RestoreReplica(*state)
 	if err != nil {
@@ -92,7 +92,7 @@ func (l *boxLab) replays(t *testing.T, outcomes []*sequencer.Outcome) {
 	for n < len(frames) && frames[n].offset <= state.Offset {
 		n++
 	}
-	then, err := replayed(l.Workspace, frames[:n], 0)
+	then, err := replayed(d.Workspace, frames[:n], 0)
 	if err != nil {
 		t.Fatal(err)
 	}

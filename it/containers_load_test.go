@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/check"
+	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/it/traffic"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -30,6 +31,17 @@ type boxAgent struct {
 	cl   *client.Client
 	rng  *rand.Rand
 	n    int
+}
+
+// agentsOf are programs for sidecars of this process.
+func agentsOf(tb testing.TB, d *harness.Deployment, sidecars []*harness.Sidecar) (all []*boxAgent) {
+	tb.Helper()
+	for i, s := range sidecars {
+		cl := client.New(s.URL, s.Token, client.WithWorkspace(d.Workspace), client.WithTries(2))
+		tb.Cleanup(cl.Close)
+		all = append(all, &boxAgent{name: s.Agent, cl: cl, rng: rand.New(rand.NewPCG(31, uint64(i)))})
+	}
+	return all
 }
 
 // boxLoad is what agents do and were told, while faults go on.
