@@ -134,7 +134,7 @@ func (h *history) kind() sequencer.IntentKind {
 		sequencer.IntentRules, sequencer.IntentTick}
 	weights := [...]int{5, 2, 7, 19, 23, 3, 11, 3, 6, 1, 2, 1, 5, 5, 3, 4} // 100
 	if h.undo {
-		weights = [...]int{4, 2, 2, 12, 42, 1, 22, 3, 5, 0, 0, 0, 2, 2, 1, 2}
+		weights = [...]int{4, 2, 2, 12, 40, 1, 22, 3, 5, 0, 0, 0, 2, 1, 1, 5}
 	}
 	at := h.n(100)
 	for i, weight := range weights {
@@ -366,7 +366,7 @@ func (h *history) rules() *sequencer.Rules {
 	if h.rarely(8) {
 		r.Version += uint32(h.n(3)) - 1
 	}
-	r.Observe = h.rarely(8)
+	r.Observe = h.rarely(5)
 	r.Levels = pick(&h.dice, sequencer.L4, sequencer.L4, sequencer.L4, sequencer.L0, sequencer.L1, sequencer.L2)
 	r.HorizonSeqs = pick(&h.dice, sequencer.Seq(1000), 0, 4)
 	r.CapSeqs = pick(&h.dice, sequencer.Seq(4096), 3, 12, 0)
