@@ -294,6 +294,14 @@ func (d *delivery) compact() error {
 	return nil
 }
 
+// place is where the journal is.
+func (d *delivery) place() string {
+	if d.journal == nil {
+		return "in memory"
+	}
+	return d.journal.path
+}
+
 // backlog is how many events are not published yet.
 func (d *delivery) backlog() int {
 	d.mu.Lock()

@@ -113,6 +113,10 @@ func (s *session) adopt(l *ledger, damaged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgot, s.former = damaged, l.joined.Incarnation
+	if l.joined.Incarnation != 0 {
+		s.log.Info("going on with the journal of the former session", "former", uint64(l.joined.Incarnation),
+			"transactions", len(l.txs), "loose_reads", len(l.loose), "events", len(l.pending))
+	}
 	s.loose = append(s.loose, l.loose...)
 	for _, id := range l.order() {
 		r := l.txs[id]

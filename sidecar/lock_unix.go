@@ -13,11 +13,11 @@ import (
 // lockFile takes the exclusive lock of a journal. The lock ends with the file, so with the process at the latest.
 func lockFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("create the journal's folder: %w", err)
+		return nil, fmt.Errorf("create the journal's folder, which user %d must be able to write: %w", os.Getuid(), err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the journal's lock: %w", err)
+		return nil, fmt.Errorf("open the journal's lock, which user %d must be able to write: %w", os.Getuid(), err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()

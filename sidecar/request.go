@@ -140,8 +140,8 @@ func (s *session) find(id sequencer.TxID) (*tx, error) {
 	case inc == s.incarnation && s.knew(id):
 		return nil, problem(codeForgotten, "%s is over and no longer remembered", id)
 	case inc < s.incarnation, s.incarnation == 0:
-		return nil, problem(codeSessionLost, "the session of %s has ended and nothing is known of it any more: "+
-			"begin a new transaction and read again", id)
+		return nil, problem(codeSessionLost, "the session of %s has ended and nothing is known of it here any more. "+
+			"If it was sealed, GET /v1/tx/%s/closure says how it ended; else begin a new transaction and read again", id, id)
 	}
 	return nil, problem(codeUnknownTx, "there is no transaction %s", id)
 }

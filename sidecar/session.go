@@ -114,6 +114,10 @@ func (s *session) observeJoin(o *sequencer.Outcome) {
 	}
 }
 
+// withIt is what a journal's loss costs.
+const withIt = "Its open transactions are aborted and their held calls dropped, calls without a key whose outcome " +
+	"only it knew become residue, and the agent is told once to read again; all that was decided is in the log"
+
 // observeEnd: an incarnation is over. What it had open is lost.
 func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 	if o.Agent != s.agent {
@@ -122,7 +126,8 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 	s.ended = max(s.ended, o.Incarnation)
 	if o.Intent == joinIntent(s.joinID) && o.Incarnation != s.incarnation && o.Incarnation != s.former {
 		s.forgot = true // it was alive until now, and its journal is not here
-		s.log.Warn("this agent's former session has no journal here: a new folder, or a lost volume; the agent reads again")
+		s.log.Warn("the journal of this agent's former session is not here: a new folder, or an emptied volume. "+withIt,
+			"former", uint64(o.Incarnation), "journal", s.delivery.place())
 		s.strangersSince = s.clock.Now()
 	}
 	if o.Incarnation != s.incarnation {
