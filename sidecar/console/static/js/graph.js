@@ -4,11 +4,13 @@ import { shape } from "./icons.js";
 import { look, tone } from "./states.js";
 import { txHref } from "./api.js";
 
-const NODE_W = 190;
+const NODE_W = 184;
 const NODE_H = 50;
-const GAP_X = 110;
-const GAP_Y = 18;
-const PAD = 10;
+const WAY_H = 8;
+const MOST_WAYS = 600;
+const GAP_X = 72;
+const GAP_Y = 14;
+const PAD = 12;
 
 // edgesOf are the arcs of a closure: from what a transaction rests on to that transaction, once per pair.
 export function edgesOf(rows) {
@@ -43,35 +45,66 @@ export function layersOf(rows, edges) {
   return layers.filter(Boolean);
 }
 
-// order sorts each layer by where its neighbours in the layer before lie, so that few arcs cross.
-function order(layers, edges) {
-  const place = new Map();
-  layers.forEach((layer, n) => {
-    if (n > 0) {
-      const middleOf = (row) => {
-        const at = edges.filter((e) => e.from === row.tx && place.has(e.to)).map((e) => place.get(e.to));
-        return at.length > 0 ? at.reduce((a, b) => a + b, 0) / at.length : 1e9;
-      };
-      const keyed = layer.map((row) => [middleOf(row), row]);
-      keyed.sort((a, b) => a[0] - b[0] || (a[1].seq ?? 0) - (b[1].seq ?? 0));
-      keyed.forEach(([, row], i) => {
-        layer[i] = row;
-      });
+// withWays adds a way point in every layer that an arc passes, so that arcs lead around transactions, not behind them.
+function withWays(layers, edges) {
+  const layerOf = new Map();
+  const cells = layers.map((layer, n) => layer.map((row) => {
+    layerOf.set(row.tx, n);
+    return { id: row.tx, row, seq: row.seq ?? 0, size: NODE_H };
+  }));
+  const links = []; // between cells of neighbouring layers: [near the one that is shown, further away]
+  let ways = 0;
+  for (const e of edges) {
+    let near = e.to;
+    e.ways = [];
+    for (let n = layerOf.get(e.to) + 1; n < layerOf.get(e.from) && ways < MOST_WAYS; n++) {
+      const id = `way ${ways++}`;
+      cells[n].push({ id, seq: 0, size: WAY_H });
+      e.ways.unshift(id);
+      links.push([near, id]);
+      near = id;
     }
-    layer.forEach((row, i) => place.set(row.tx, (i + 0.5) / layer.length));
-  });
+    links.push([near, e.from]);
+  }
+  return { cells, links };
 }
 
-function positions(layers) {
-  const height = Math.max(...layers.map((l) => l.length)) * (NODE_H + GAP_Y) - GAP_Y;
+// order sorts each layer by where its neighbours lie, back and forth, so that few arcs cross.
+function order(cells, links) {
+  const place = new Map();
+  const note = (layer) => layer.forEach((cell, i) => place.set(cell.id, (i + 0.5) / layer.length));
+  cells.forEach(note);
+  const beside = [new Map(), new Map()];
+  for (const [near, far] of links) {
+    beside[0].set(far, [...(beside[0].get(far) ?? []), near]);
+    beside[1].set(near, [...(beside[1].get(near) ?? []), far]);
+  }
+  for (let round = 0; round < 6; round++) {
+    const of = beside[round % 2];
+    const turn = round % 2 === 0 ? cells : [...cells].reverse();
+    for (const layer of turn) {
+      const want = new Map(layer.map((cell) => {
+        const at = of.get(cell.id) ?? [];
+        return [cell.id, at.length > 0 ? at.reduce((a, b) => a + place.get(b), 0) / at.length : place.get(cell.id)];
+      }));
+      layer.sort((a, b) => want.get(a.id) - want.get(b.id) || a.seq - b.seq);
+      note(layer);
+    }
+  }
+}
+
+function positions(cells) {
+  const tall = (layer) => layer.reduce((sum, cell) => sum + cell.size + GAP_Y, -GAP_Y);
+  const height = Math.max(...cells.map(tall));
   const at = new Map();
-  layers.forEach((layer, n) => {
-    const own = layer.length * (NODE_H + GAP_Y) - GAP_Y;
-    layer.forEach((row, i) => at.set(row.tx, {
-      x: PAD + (layers.length - 1 - n) * (NODE_W + GAP_X), y: PAD + (height - own) / 2 + i * (NODE_H + GAP_Y),
-    }));
+  cells.forEach((layer, n) => {
+    let y = PAD + (height - tall(layer)) / 2;
+    for (const cell of layer) {
+      at.set(cell.id, { x: PAD + (cells.length - 1 - n) * (NODE_W + GAP_X), y, middle: y + cell.size / 2 });
+      y += cell.size + GAP_Y;
+    }
   });
-  return { at, width: layers.length * (NODE_W + GAP_X) - GAP_X + 2 * PAD, height: height + 2 * PAD };
+  return { at, width: cells.length * (NODE_W + GAP_X) - GAP_X + 2 * PAD, height: height + 2 * PAD };
 }
 
 // graph draws a closure: what the transaction rests on, to its left. Every node is a link; what an arc is about is said
@@ -80,9 +113,9 @@ export function graph(closure, { links = true } = {}) {
   const rows = closure.rows;
   const edges = edgesOf(rows);
   if (rows.length < 2) return h("p", { class: "muted" }, hint(edges));
-  const layers = layersOf(rows, edges);
-  order(layers, edges);
-  const { at, width, height } = positions(layers);
+  const { cells, links: between } = withWays(layersOf(rows, edges), edges);
+  order(cells, between);
+  const { at, width, height } = positions(cells);
   const title = uid("graph");
   const arcs = s("g", { class: "arcs" });
   const nodes = s("g");
@@ -90,7 +123,7 @@ export function graph(closure, { links = true } = {}) {
     s("title", { id: title }, `What ${closure.tx} rests on: ${rows.length - 1} transactions`), arcs, nodes);
   const reading = h("p", { class: "reading", "aria-live": "polite" }, hint(edges));
   const drawn = edges.map((e) => {
-    const path = s("path", { d: arc(at.get(e.from), at.get(e.to)), class: "arc" }, s("title", {}, sentence(e)));
+    const path = s("path", { d: arc([e.from, ...e.ways, e.to].map((id) => at.get(id))), class: "arc" }, s("title", {}, sentence(e)));
     arcs.append(path);
     return { e, path };
   });
@@ -101,7 +134,12 @@ export function graph(closure, { links = true } = {}) {
       about.length > 4 ? [h("br"), `and ${about.length - 4} more`] : null);
   };
   for (const row of rows) nodes.append(node(row, at.get(row.tx), row.tx === closure.tx, links, mark));
-  return h("div", {}, h("div", { class: "graph-scroll", tabindex: 0, role: "region", "aria-label": "Graph of causes" }, svg), reading,
+  const scroll = h("div", { class: "graph-scroll", tabindex: 0, role: "region", "aria-label": "Graph of causes" }, svg);
+  requestAnimationFrame(() => {
+    scroll.scrollLeft = scroll.scrollWidth; // the one that is shown is at the right
+    scroll.scrollTop = at.get(closure.tx).middle - scroll.clientHeight / 2;
+  });
+  return h("div", {}, scroll, reading,
     list(rows, edges, links), closure.truncated ? h("p", { class: "sub" }, `Only ${closure.limit} transactions are walked; it rests on more.`) : null);
 }
 
@@ -115,13 +153,18 @@ const sentence = (e) => (e.scopes.length > 0
   ? `${e.to} read ${e.scopes.slice(0, 3).join(", ")}${e.scopes.length > 3 ? ` and ${e.scopes.length - 3} more` : ""}, written by ${e.from}.`
   : `${e.to} rests on ${e.from}.`);
 
-function arc(a, b) {
-  const x1 = a.x + NODE_W;
-  const y1 = a.y + NODE_H / 2;
-  const x2 = b.x;
-  const y2 = b.y + NODE_H / 2;
-  const bend = Math.max(30, (x2 - x1) / 2);
-  return `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2 - 6} ${y2}M${x2 - 12} ${y2 - 4}L${x2 - 5} ${y2}L${x2 - 12} ${y2 + 4}`;
+function arc(points) {
+  let d = `M${points[0].x + NODE_W} ${points[0].middle}`;
+  for (let i = 1; i < points.length; i++) {
+    const last = i === points.length - 1;
+    const x1 = points[i - 1].x + NODE_W;
+    const x2 = points[i].x - (last ? 6 : 0);
+    const bend = (x2 - x1) * 0.55;
+    d += `C${x1 + bend} ${points[i - 1].middle} ${x2 - bend} ${points[i].middle} ${x2} ${points[i].middle}`;
+    if (!last) d += `h${NODE_W}`;
+  }
+  const end = points[points.length - 1];
+  return `${d}M${end.x - 12} ${end.middle - 4}L${end.x - 5} ${end.middle}L${end.x - 12} ${end.middle + 4}`;
 }
 
 function node(row, at, own, links, mark) {

@@ -14,6 +14,8 @@ export function ageOf(t, now) {
   return t.age_ticks === undefined ? NaN : t.age_ticks * 250;
 }
 
+const ageText = (t, now) => (t.began_ms || t.age_ticks === undefined ? "" : "≈ ") + age(ageOf(t, now));
+
 export const txLink = (id) => h("a", { href: api.txHref(id), class: "mono", title: id }, id);
 
 export function waitsText(t) {
@@ -48,7 +50,7 @@ export function liveView(ctx) {
     columns: [
       { name: "Transaction", width: "190px", sign: (t) => t.tx, draw: (c, t) => put(c, txLink(t.tx)) },
       { name: "State", width: "128px", sign: (t) => t.state, draw: (c, t) => put(c, chip(t.state)) },
-      { name: "Age", width: "92px", right: true, sign: (t) => age(ageOf(t, now())), draw: (c, t) => text(c, age(ageOf(t, now()))) },
+      { name: "Age", width: "92px", right: true, sign: (t) => ageText(t, now()), draw: (c, t) => text(c, ageText(t, now())) },
       { name: "Waits for", sign: (t) => `${t.state}|${t.code ?? ""}|${t.waits?.map((w) => w.tx + w.why + w.scope).join()}`, draw: (c, t) => put(c, t.code && !t.waits?.length ? h("span", { class: "muted" }, `${t.code}: ${reason(t.code)}`) : waitsText(t)) },
       { name: "Agent", width: "120px", sign: (t) => t.agent, draw: (c, t) => text(c, t.agent) },
       { name: "Mode", width: "94px", sign: (t) => t.mode ?? "", draw: (c, t) => text(c, t.mode ?? "–") },

@@ -55,18 +55,23 @@ function facts(report) {
 // reportBody draws a transaction: from the server, or from a file. links: other transactions can be opened.
 export function reportBody(report, { now, links = true }) {
   const rests = report.closure;
+  const wide = rests?.rows.length > 1;
   return h("div", { class: "stack" },
     h("section", { class: "card verdict", "aria-label": "How it stands" }, h("div", { class: "body" },
       h("p", { class: "sentence" }, chip(report.state), h("span", {}, report.paragraph, heldNote(report))), facts(report))),
     report.missing.map((m) => notice(`Not shown: ${m}`, "calm")),
+    wide ? causes(rests, links) : null,
     h("div", { class: "pair" },
       section("Timeline", plural(report.acts.length + report.decisions.length, "step"), report.acts.length + report.decisions.length > 0
         ? timeline(report, now) : h("p", { class: "muted" }, "No step of it is known any more.")),
-      h("div", { class: "stack" },
-        section("What it rests on", rests ? plural(rests.rows.length - 1, "transaction") : null, rests ? graph(rests, { links })
-          : h("p", { class: "muted" }, "The closure table knows nothing of it yet; it may lag behind, or nothing was read.")),
+      h("div", { class: "stack" }, wide ? null : causes(rests, links),
         report.effects.length > 0 ? section("Tool calls", plural(report.effects.length, "call"), effectsTable(report.effects)) : null,
         residueOf(report.residue))));
+}
+
+function causes(rests, links) {
+  return section("What it rests on", rests ? plural(rests.rows.length - 1, "transaction") : null, rests ? graph(rests, { links })
+    : h("p", { class: "muted" }, "The closure table knows nothing of it yet; it may lag behind, or nothing was read."));
 }
 
 export const back = (href, name) => h("a", { class: "button quiet", href }, icon("back"), name);
