@@ -8,8 +8,8 @@ import (
 	"github.com/hence-dev/hence/gate"
 )
 
-// The trace of a call goes to the sink: as a header over HTTP, of the look-up too, and as a variable of a program. Without
-// a trace there is none.
+// The trace of a call goes to the sink: as a header over HTTP, of the look-up too, and as a variable of a program.
+// Without a trace there is none.
 func TestTraceparent(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	r := record(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })

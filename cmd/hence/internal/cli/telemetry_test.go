@@ -154,7 +154,7 @@ func TestOneTrace(t *testing.T) {
 		t.Fatal("the sink was not called")
 	}
 	spans := c.of(t, trace, "POST /v1/workspaces/{workspace}/tx", "POST /v1/tx/{tx}/writes", "POST /v1/tx/{tx}/effects",
-		"POST /v1/tx/{tx}/seal", "hence.append", "hence.decision", "hence.call order.ship")
+		"POST /v1/tx/{tx}/seal", "hence.append", "hence.fold", "hence.decision", "hence.call order.ship")
 	known := map[string]bool{"b7ad6b7169203331": true}
 	for _, s := range spans {
 		known[s.SpanID] = true
