@@ -55,6 +55,7 @@ type grammar struct {
 	Policy      policyCmd      `cmd:"" help:"Check, test, explain and fuzz a policy file."`
 	Sim         simCmd         `cmd:"" help:"Run the fold through simulated crashes and losses, and check it."`
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a sidecar or a processor whether it is ready; exit 0 or 1."`
+	Doctor      doctorCmd      `cmd:"" help:"Look at brokers, topics, clocks, gaps, files; say what mends what is wrong."`
 	Pause       pauseCmd       `cmd:"" help:"Sleep until told to end; holds a container's network namespace."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/hence-dev/hence/sidecar"
+)
+
+// leastFree is how much of a file system should be free, in bytes: a journal is rewritten at 8 MiB.
+const leastFree = 256 << 20
+
+// lookAtFiles looks at what a sidecar keeps on this machine.
+func (c *doctorCmd) lookAtFiles(found *checkup) {
+	if c.TokenFile != "" {
+		lookAtToken(found, c.TokenFile)
+	}
+	dir := c.DataDir
+	if dir == "" {
+		var err error
+		if dir, err = cachedJournal(c.Workspace, c.Agent); err != nil {
+			found.problem("journal", "name a folder: --data-dir DIR, or HENCE_DATA_DIR", "%v", err)
+			return
+		}
+	}
+	if c.lookAtFolder(found, dir) {
+		c.lookAtJournal(found, dir)
+	}
+	found.ok("caches", "processors keep their tables in memory and read them from Kafka: no cache on a disk can be foreign")
+}
+
+func lookAtToken(found *checkup, path string) {
+	const part = "token"
+	_, err := readToken(path)
+	if err == nil {
+		found.ok(part, "%s is readable by its owner only", path)
+		return
+	}
+	info, statErr := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && writable(filepath.Dir(path)) == nil:
+		found.note(part, "%s is not there yet: it is made at the first start", path)
+	case errors.Is(err, fs.ErrNotExist):
+		found.problem(part, "mkdir -p "+shellWord(filepath.Dir(path)), "%s cannot be made: its folder is missing or cannot "+
+			"be written", path)
+	case statErr == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
+		found.problem(part, "chmod 600 "+shellWord(path), "%s can be read by others (mode %#o): whoever reads it acts as the "+
+			"agent", path, info.Mode().Perm())
+	case errors.Is(err, fs.ErrPermission):
+		found.problem(part, "chown $(id -u) "+shellWord(path), "%v", err)
+	default:
+		found.problem(part, "rm "+shellWord(path)+"  # a new one is made at the next start", "%v", err)
+	}
+}
+
+// lookAtFolder looks at a journal's folder; false: there is no use in looking further.
+func (c *doctorCmd) lookAtFolder(found *checkup, dir string) bool {
+	const part = "journal"
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		above := existing(dir)
+		if err := writable(above); err != nil {
+			found.problem(part, fmt.Sprintf("mkdir -p %s && chown $(id -u) %[1]s", shellWord(dir)),
+				"%s is not there and cannot be made: %v", dir, err)
+		} else {
+			found.note(part, "%s is not there yet: it is made at the first start", dir)
+		}
+		return false
+	case err != nil:
+		found.problem(part, "chown $(id -u) "+shellWord(dir), "%v", err)
+		return false
+	case !info.IsDir():
+		found.problem(part, "give a folder: --data-dir DIR", "%s is no folder", dir)
+		return false
+	}
+	if err := writable(dir); err != nil {
+		found.problem(part, "chown $(id -u) "+shellWord(dir)+" && chmod 700 "+shellWord(dir),
+			"nothing can be written to %s: %v", dir, err)
+		return false
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		found.problem(part, "chmod 700 "+shellWord(dir), "%s can be changed by others (mode %#o)", dir, info.Mode().Perm())
+	}
+	if free, known := freeBytes(dir); known && free < leastFree {
+		found.problem(part, "df -h "+shellWord(dir)+"  # and free some", "%d MiB are free where %s lies, %d MiB should be",
+			free>>20, dir, leastFree>>20)
+	}
+	return true
+}
+
+func (c *doctorCmd) lookAtJournal(found *checkup, dir string) {
+	const part = "journal"
+	look, err := sidecar.LookAtJournal(dir, c.Workspace, c.Agent)
+	switch {
+	case err != nil:
+		found.problem(part, "chown $(id -u) "+shellWord(look.Path), "%v", err)
+	case look.Locked:
+		found.ok(part, "%s has %d bytes and is held by a process that runs", look.Path, look.Bytes)
+	case look.Damaged != nil:
+		found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged  # open transactions of %s are lost, it is told session_lost",
+			shellWord(look.Path), c.Agent), "%s: %v", look.Path, look.Damaged)
+	case look.Bytes == 0:
+		found.note(part, "%s holds no journal of %s in %s", dir, c.Agent, c.Workspace)
+	default:
+		found.ok(part, "%s is whole, %d bytes; no process holds it", look.Path, look.Bytes)
+	}
+}
+
+// existing is the nearest folder above a path that is there.
+func existing(path string) string {
+	for {
+		above := filepath.Dir(path)
+		if _, err := os.Stat(above); err == nil || above == path {
+			return above
+		}
+		path = above
+	}
+}
+
+// writable says why nothing can be written to a folder.
+func writable(dir string) error {
+	probe, err := os.CreateTemp(dir, ".hence-doctor-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
