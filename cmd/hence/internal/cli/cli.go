@@ -42,6 +42,7 @@ type Streams struct {
 type grammar struct {
 	Dev         devCmd         `cmd:"" help:"Run everything in one process: Kafka, NATS, processors, one sidecar."`
 	Run         runCmd         `cmd:"" help:"Run an agent's program beside its sidecar."`
+	Up          upCmd          `cmd:"" help:"Run several agents' programs, each beside its sidecar."`
 	Sidecar     sidecarCmd     `cmd:"" help:"Run the sidecar of one agent."`
 	Streams     streamsCmd     `cmd:"" help:"Run the processors: sequencer, closure, frontier."`
 	Topics      topicsCmd      `cmd:"" help:"Create, verify or print the topics."`

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -132,11 +133,19 @@ func endsProgram(s syscall.Signal) bool {
 // farewell lets the sidecar end what the program has left behind.
 func (c companion) farewell(side *sidecar.Sidecar) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.settle)
-	defer cancel()
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-c.signals: // whoever asks again does not want to wait
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	if left := side.Farewell(ctx); left > 0 {
-		c.say("%d transactions of %s are not settled after %s: the next start goes on with them", left, c.config.Agent,
-			c.settle)
+		c.say("%d transactions of %s are not settled yet: the next start goes on with them", left, c.config.Agent)
 	}
+	cancel()
+	watching.Wait()
 }
 
 // environment is what the program sees: the one of this process, untouched but for where its sidecar is.

@@ -1,0 +1,210 @@
+// Package agentfile reads the file of "hence up": which agents run beside sidecars of their own, and how. It is strict:
+// a key that is not known, or a value of the wrong kind, is a finding with its line and what to do.
+package agentfile
+
+import (
+	_ "embed" // the schema
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The bounds of a file.
+const (
+	maxFileBytes = 256 << 10
+	maxAgents    = 64
+	maxRestarts  = 1000
+	maxFindings  = 30
+)
+
+//go:embed agents.schema.json
+var schema string
+
+// Schema returns the JSON Schema of the file, which docs/agents.schema.json publishes.
+func Schema() []byte { return []byte(schema) }
+
+// When a program is started again.
+const (
+	RestartNever     = "never"
+	RestartOnFailure = "on-failure"
+)
+
+// File is a file that can be run. Folders and policies are absolute.
+type File struct {
+	Embedded bool // Kafka, NATS and processors run in the same process
+	Agents   []Agent
+}
+
+// Agent is one program beside its sidecar.
+type Agent struct {
+	Name      string
+	Command   []string // the program and its arguments
+	Env       []string // NAME=value, to be set besides those that are there
+	Dir       string   // where the program runs
+	Workspace string   // "": the default
+	Order     string   // "": the default
+	Mode      string   // "": the default
+	Policy    string   // file; "": none
+	Restart   string
+	Restarts  int // at most, in a row
+	Line      int // in the file
+}
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	File   string `json:"file"`
+	Line   int    `json:"line"` // 1-based
+	Column int    `json:"column"`
+	What   string `json:"what"`
+	Fix    string `json:"fix"`
+}
+
+// String is the finding on one line.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s: %s", f.File, f.Line, f.Column, f.What, f.Fix)
+}
+
+// Read reads a file's text. Dir is its folder: what it names is seen from there. The file can be run when there is no
+// finding.
+func Read(name, dir string, text []byte) (File, []Finding) {
+	r := &reader{file: name, dir: dir}
+	root := r.parse(text)
+	if root == nil {
+		return File{}, r.found
+	}
+	f := r.document(root)
+	slices.SortStableFunc(r.found, func(a, b Finding) int { return a.Line - b.Line })
+	return f, r.found[:min(len(r.found), maxFindings)]
+}
+
+// defaults are what agents have that do not say otherwise.
+func defaults() Agent { return Agent{Restart: RestartNever, Restarts: 5} }
+
+func (r *reader) document(root *value) (f File) {
+	shared := defaults()
+	var agents *value
+	r.fields(root, "the file", append(r.settings(&shared),
+		field{"version", func(v *value) {
+			if v.text != "1" {
+				r.refuse(v.at, fmt.Sprintf("version %.20q is not known here", v.text), `write "version: 1"`)
+			}
+		}},
+		field{"embedded", func(v *value) { f.Embedded = r.flag(v, "embedded") }},
+		field{"agents", func(v *value) { agents = v }},
+	))
+	for _, required := range []struct{ name, fix string }{
+		{"version", `write "version: 1" in the first line`},
+		{"agents", `write "agents:" and a list, each with a name and a command`},
+	} {
+		if root.kind == mapping && root.get(required.name) == nil {
+			r.refuse(place{1, 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
+		}
+	}
+	if agents == nil {
+		return f
+	}
+	items := r.list(agents, "agents")
+	if len(items) == 0 && agents.kind == sequence || len(items) > maxAgents {
+		r.refuse(agents.at, fmt.Sprintf("there are %d agents", len(items)), fmt.Sprintf("name 1 to %d", maxAgents))
+	}
+	for _, item := range items {
+		f.Agents = append(f.Agents, r.agent(item, shared))
+	}
+	r.twice(f.Agents)
+	return f
+}
+
+// settings are the keys that stand both at the top, for all, and with an agent.
+func (r *reader) settings(a *Agent) []field {
+	return []field{
+		{"workspace", func(v *value) {
+			a.Workspace = r.named(v, "workspace", regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`))
+		}},
+		{"order", func(v *value) { a.Order = r.oneOf(v, "order", "optimistic", "ordered", "locked") }},
+		{"mode", func(v *value) { a.Mode = r.oneOf(v, "mode", "enforce", "observe") }},
+		{"policy", func(v *value) { a.Policy = r.path(v, "policy") }},
+		{"env", func(v *value) { a.Env = append(slices.Clone(a.Env), r.env(v)...) }},
+		{"restart", func(v *value) { a.Restart = r.oneOf(v, "restart", RestartNever, RestartOnFailure) }},
+		{"restarts", func(v *value) { a.Restarts = r.number(v, "restarts", maxRestarts) }},
+	}
+}
+
+func (r *reader) agent(v *value, shared Agent) Agent {
+	a := shared
+	a.Dir, a.Line = r.dir, v.at.line
+	r.fields(v, "an agent", append(r.settings(&a),
+		field{"name", func(v *value) { a.Name = r.named(v, "name", regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)) }},
+		field{"command", func(v *value) { a.Command = r.command(v) }},
+		field{"dir", func(v *value) { a.Dir = r.path(v, "dir") }},
+	))
+	for _, required := range []string{"name", "command"} {
+		if v.kind == mapping && v.get(required) == nil {
+			r.refuse(v.at, fmt.Sprintf("an agent has no %s", required), fmt.Sprintf("write %q", required+": ..."))
+		}
+	}
+	return a
+}
+
+// twice finds agents that would take each other's sessions.
+func (r *reader) twice(all []Agent) {
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.Name != "" && a.Name == b.Name && a.Workspace == b.Workspace {
+				r.refuse(place{a.Line, 1}, fmt.Sprintf("agent %s is there twice, first in line %d", a.Name, b.Line),
+					"give each agent of a workspace a name of its own")
+			}
+		}
+	}
+}
+
+func (r *reader) named(v *value, what string, form *regexp.Regexp) string {
+	name := r.text(v, what)
+	if name != "" && !form.MatchString(name) {
+		r.refuse(v.at, fmt.Sprintf("%s %.80q is no name", what, name), "use a-z, 0-9, '_' and '-'")
+	}
+	return name
+}
+
+// command is a list of words, or one text for the shell.
+func (r *reader) command(v *value) []string {
+	if v.kind == text {
+		return []string{"sh", "-c", r.text(v, "command")}
+	}
+	var words []string
+	for _, item := range r.list(v, "command") {
+		words = append(words, r.scalar(item, "a word of the command"))
+	}
+	if v.kind == sequence && (len(words) == 0 || words[0] == "") {
+		r.refuse(v.at, "the command names no program", "write [program, argument, ...], or one text for the shell")
+	}
+	return words
+}
+
+func (r *reader) env(v *value) (env []string) {
+	if v.kind != mapping {
+		r.wrongKind(v, "env", "names and values", "NAME: value")
+		return nil
+	}
+	for _, f := range v.fields {
+		if f.name == "" || strings.ContainsAny(f.name, "=\x00") {
+			r.refuse(f.at, fmt.Sprintf("%.40q cannot name a variable", f.name), "use letters, digits and '_'")
+			continue
+		}
+		if slices.Contains([]string{"HENCE_URL", "HENCE_TOKEN", "HENCE_AGENT", "HENCE_WORKSPACE"}, f.name) {
+			r.refuse(f.at, f.name+" is set for each agent anyway", "leave it out")
+			continue
+		}
+		env = append(env, f.name+"="+r.scalar(f.value, f.name))
+	}
+	return env
+}
+
+func (r *reader) path(v *value, what string) string {
+	path := r.text(v, what)
+	if path != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(r.dir, path)
+	}
+	return path
+}

@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
+	"github.com/hence-dev/hence/cmd/hence/internal/process"
+	"github.com/hence-dev/hence/sidecar"
+)
+
+// upCmd is the configuration of "hence up".
+type upCmd struct {
+	File  string `short:"f" type:"path" default:"agents.yaml" help:"Which agents to run, and how."`
+	Check bool   `help:"Only say what is wrong with the file; exit 3 when something is."`
+	servers
+	logging
+	output
+	ending
+	DataDir string        `type:"path" placeholder:"DIR" help:"Folder of the journals; embedded: keep everything there."`
+	backoff time.Duration // before the first restart; 0: the default
+}
+
+// Help is what "hence up --help" says beyond the flags.
+func (c *upCmd) Help() string {
+	return `Each agent of the file runs beside a sidecar of its own, as with "hence run"; all sidecars are in this process,
+over one cluster: that of --brokers and --nats, or one in this process with "embedded: true" in the file. What the agents
+write is shown with their names in front. docs/agents.schema.json describes the file, docs/examples/agents.yaml is one.
+
+The first SIGINT or SIGTERM is passed on to all agents, with --grace to end in; the second kills them. At the end a table
+says, for each agent, how it ended, how often it was started again, and what its sidecar counted. With -o json the table
+is one line of JSON on the standard output, and all else goes to the standard error.
+
+Exit code: 0 all agents ended with 0; 1 one did not, or the file is wrong; 3 with --check, something is wrong;
+128+n signal n ended the command.`
+}
+
+func (c *upCmd) handlesSignals() {}
+
+// maxAgentsFile bounds what is read of the file.
+const maxAgentsFile = 1 << 20
+
+// Run runs all agents until the last has ended.
+func (c *upCmd) Run(ctx context.Context, s Streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	logger, hush := c.hushing(s.Err)
+	file, err := c.load()
+	if err != nil {
+		return err
+	}
+	configs, found := c.prepare(file, logger)
+	if c.Check {
+		return c.checked(s, file, found)
+	}
+	if len(found) > 0 {
+		return findings(found)
+	}
+	hush.Store(false) // each agent has a hush of its own
+	signals, stop := catch()
+	defer stop()
+	team := newTeam(c, file.Agents, configs, s)
+	run := func(ctx context.Context, g ground) error { return team.run(ctx, g, signals) }
+	if file.Embedded {
+		err = embed(ctx, c.DataDir, logger, run)
+	} else {
+		err = onCluster(ctx, c.servers, c.DataDir, logger, run)
+	}
+	if team.results == nil {
+		return err
+	}
+	if err := errors.Join(err, c.print(s.Out, team.summary(), team.summary().write)); err != nil {
+		return err
+	}
+	return team.verdict()
+}
+
+// load reads the file.
+func (c *upCmd) load() (agentfile.File, error) {
+	f, err := os.Open(c.File)
+	if err != nil {
+		return agentfile.File{}, fmt.Errorf("read the agents' file, name another with -f: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxAgentsFile))
+	if err != nil {
+		return agentfile.File{}, fmt.Errorf("read the agents' file: %w", err)
+	}
+	file, found := agentfile.Read(shortPath(c.File), filepath.Dir(c.File), text)
+	if len(found) > 0 {
+		return file, findings(found)
+	}
+	return file, nil
+}
+
+// findings are what is wrong with a file.
+type findings []agentfile.Finding
+
+// Error lists them, one to a line.
+func (f findings) Error() string {
+	lines := []string{"the agents' file is refused:"}
+	for _, one := range f {
+		lines = append(lines, one.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// prepare makes a sidecar's configuration for each agent, and says what cannot work.
+func (c *upCmd) prepare(file agentfile.File, logger *slog.Logger) (configs []sidecar.Config, found findings) {
+	for _, a := range file.Agents {
+		wrong := func(what, fix string) {
+			found = append(found, agentfile.Finding{File: shortPath(c.File), Line: a.Line, Column: 1,
+				What: "agent " + a.Name + ": " + what, Fix: fix})
+		}
+		if info, err := os.Stat(a.Dir); err != nil || !info.IsDir() {
+			wrong(fmt.Sprintf("its folder %s is not there", a.Dir), "mkdir -p "+shellWord(a.Dir))
+		} else if _, err := process.Find(a.Command[0], a.Dir, append(os.Environ(), a.Env...)); err != nil {
+			wrong(err.Error(), "name a program that is in PATH, or its path from dir")
+		}
+		policy, err := tools{Policy: a.Policy}.load(logger)
+		if err != nil {
+			wrong("its policy: "+err.Error(), "see hence policy lint")
+		}
+		m := manners{Workspace: cmp.Or(a.Workspace, "default"), Mode: a.Mode, Order: cmp.Or(a.Order, "optimistic")}
+		configs = append(configs, sidecar.Config{
+			Agent: a.Name, Workspace: m.Workspace, Order: m.order(), Observe: m.Mode == "observe", Tools: policy,
+		})
+	}
+	return configs, found
+}
+
+// checked is the answer of --check.
+func (c *upCmd) checked(s Streams, file agentfile.File, found findings) error {
+	err := c.print(s.Out, map[string]any{"file": shortPath(c.File), "agents": len(file.Agents),
+		"findings": append(findings{}, found...)}, func(w io.Writer) error {
+		for _, f := range found {
+			if _, err := fmt.Fprintln(w, f); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Fprintf(w, "%s: %d agents, %d mistakes\n", shortPath(c.File), len(file.Agents), len(found))
+		return err
+	})
+	if err == nil && len(found) > 0 {
+		return errCheck
+	}
+	return err
+}
