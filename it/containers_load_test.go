@@ -31,6 +31,7 @@ type boxAgent struct {
 	cl   *client.Client
 	rng  *rand.Rand
 	n    int
+	last error // why it does not know what became of its last attempt
 }
 
 // agentsOf are programs for sidecars of this process.
@@ -91,6 +92,7 @@ func (l *boxLoad) attempt(ctx context.Context, a *boxAgent) check.State {
 	a.n++
 	tx, err := a.cl.Begin(ctx, client.BeginOptions{Mode: orders()[n%3], DeadlineMs: boxDeadline})
 	if err != nil {
+		a.last = err
 		return check.Unknown // nobody heard of it
 	}
 	attempt := check.Attempt{Agent: a.name, Tx: tx.ID(), State: check.Unknown, Start: start}
@@ -98,11 +100,14 @@ func (l *boxLoad) attempt(ctx context.Context, a *boxAgent) check.State {
 	l.open[tx.ID()] = start
 	l.mu.Unlock()
 	defer func() { l.add(attempt) }()
-	if err := l.fill(ctx, a, tx, &attempt, n); err != nil {
-		return attempt.State
+	var d client.Decision
+	if err = l.fill(ctx, a, tx, &attempt, n); err == nil {
+		d, err = tx.Seal(ctx)
 	}
-	d, err := tx.Seal(ctx)
-	if err == nil && (d.State == api.StateCommitted || d.State == api.StateAborted) {
+	if problemCode(err) != "" { // refused: the decision says why
+		d, err = tx.Status(ctx, time.Second)
+	}
+	if a.last = err; err == nil && (d.State == api.StateCommitted || d.State == api.StateAborted) {
 		attempt.State, attempt.Seq, attempt.Code, attempt.End = check.State(d.State), d.Seq, d.Code, l.now()
 	}
 	return attempt.State
@@ -208,7 +213,7 @@ func (l *boxLoad) oneOfTheLast(ctx context.Context, a *boxAgent) error {
 		case check.Committed:
 			return nil
 		case check.Unknown:
-			return fmt.Errorf("%s does not know what became of a transaction", a.name)
+			return fmt.Errorf("%s does not know what became of a transaction: %w", a.name, a.last)
 		case check.Aborted: // another agent was before it
 		}
 		if err := pauseFor(ctx, time.Duration(a.rng.IntN(50))*time.Millisecond); err != nil {

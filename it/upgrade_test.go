@@ -43,8 +43,8 @@ func TestPreviousRows(t *testing.T) {
 		t.Fatalf("what build %s left: %v", want.Build, err)
 	}
 	if got.RowOffset != want.RowOffset || got.RowHash != want.RowHash {
-		t.Errorf("the state at offset %d has hash %s, build %s said offset %d and %s", got.RowOffset, got.RowHash, want.Build,
-			want.RowOffset, want.RowHash)
+		t.Errorf("the state at offset %d has hash %s, build %s said offset %d and %s", got.RowOffset, got.RowHash,
+			want.Build, want.RowOffset, want.RowHash)
 	}
 	frames := framesIn(left, want.Log.Workspace)
 	under := 0

@@ -76,28 +76,30 @@ func Start(tb testing.TB) *Servers {
 	return s
 }
 
-// StartOwn returns servers that this test may kill: containers when the suite runs on those, real ones started by the
-// scripts of HENCE_TEST_SERVERS when it runs on real ones, else embedded ones that keep their data. It skips when the
-// suite is real and has no scripts.
+// StartOwn returns servers that this test may kill, with their topics: those of StartEmpty.
 func StartOwn(tb testing.TB) *Servers {
 	tb.Helper()
-	if Containers() {
-		s := OpenFleet(tb, 1, 1).Servers
-		s.ready(tb)
-		return s
-	}
-	if !Real() {
-		s := startEmbedded(tb, embedded.Options{DataDir: tb.TempDir()})
-		s.ready(tb)
-		return s
-	}
-	scripts := os.Getenv(EnvServers)
-	if scripts == "" {
-		tb.Skipf("servers that may be killed are missing: set %s to a folder with scripts kafka and nats", EnvServers)
-	}
-	s := startScripts(tb, scripts)
+	s := StartEmpty(tb)
 	s.ready(tb)
 	return s
+}
+
+// StartEmpty returns servers of the test's own without topics: containers when the suite runs on those, real ones
+// started by the scripts of HENCE_TEST_SERVERS when it runs on real ones, else embedded ones that keep their data. It
+// skips when the suite is real and has no scripts.
+func StartEmpty(tb testing.TB) *Servers {
+	tb.Helper()
+	switch scripts := os.Getenv(EnvServers); {
+	case Containers():
+		return OpenFleet(tb, 1, 1).Servers
+	case !Real():
+		return startEmbedded(tb, embedded.Options{DataDir: tb.TempDir()})
+	case scripts == "":
+		tb.Skipf("servers that may be killed are missing: set %s to a folder with scripts kafka and nats", EnvServers)
+		return nil
+	default:
+		return startScripts(tb, scripts)
+	}
 }
 
 // ready creates the topics and says what the test stands on.
