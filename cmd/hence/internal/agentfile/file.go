@@ -49,7 +49,8 @@ type Agent struct {
 	Policy    string   // file; "": none
 	Restart   string
 	Restarts  int // at most, in a row
-	Line      int // in the file
+	Line      int // in the file, 1-based
+	Column    int
 }
 
 // Finding is one thing that is wrong.
@@ -133,7 +134,7 @@ func (r *reader) settings(a *Agent) []field {
 
 func (r *reader) agent(v *value, shared Agent) Agent {
 	a := shared
-	a.Dir, a.Line = r.dir, v.at.line
+	a.Dir, a.Line, a.Column = r.dir, v.at.line, v.at.column
 	r.fields(v, "an agent", append(r.settings(&a),
 		field{"name", func(v *value) { a.Name = r.named(v, "name", regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)) }},
 		field{"command", func(v *value) { a.Command = r.command(v) }},
@@ -152,7 +153,7 @@ func (r *reader) twice(all []Agent) {
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if a.Name != "" && a.Name == b.Name && a.Workspace == b.Workspace {
-				r.refuse(place{a.Line, 1}, fmt.Sprintf("agent %s is there twice, first in line %d", a.Name, b.Line),
+				r.refuse(place{a.Line, a.Column}, fmt.Sprintf("agent %s is there twice, first in line %d", a.Name, b.Line),
 					"give each agent of a workspace a name of its own")
 			}
 		}

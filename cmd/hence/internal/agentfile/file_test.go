@@ -37,10 +37,10 @@ func TestRead(t *testing.T) {
 	got, found := Read("agents.yaml", "/files", []byte(whole))
 	want := File{Embedded: true, Agents: []Agent{
 		{Name: "one", Command: []string{"python3", "agent.py", "3", "true"}, Env: []string{"A=1", "B=top", "B=own"},
-			Dir: "/files", Workspace: "shop", Restart: RestartOnFailure, Restarts: 5, Line: 7},
+			Dir: "/files", Workspace: "shop", Restart: RestartOnFailure, Restarts: 5, Line: 7, Column: 5},
 		{Name: "two", Command: []string{"sh", "-c", "./agent.sh | cat"}, Env: []string{"A=1", "B=top"}, Dir: "/files/sub",
 			Workspace: "other", Order: "locked", Mode: "observe", Policy: "/files/tools.yaml", Restart: RestartNever,
-			Restarts: 7, Line: 10},
+			Restarts: 7, Line: 10, Column: 5},
 	}}
 	if len(found) > 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, found, want)
@@ -72,7 +72,7 @@ func bad() map[string]string {
 		head + "    workspace: Shop\n":                   `workspace "Shop" is no name`,
 		head + "    dir: \"\"\n":                         "dir is empty",
 		head + "embedded: \"yes\"\n":                     "embedded is text: it must be true or false",
-		head + "  - name: a\n    command: y":             "5:1: agent a is there twice, first in line 3",
+		head + "  - name: a\n    command: y":             "5:5: agent a is there twice, first in line 3",
 		"version: 1\nagents: [{name: A b, command: x}]":  `name "A b" is no name`,
 		"version: 1\nagents: [{name: a, command: []}]":   "the command names no program",
 		"version: 1\nagents: [{name: a, command: 3}]":    "command is a number: it must be a list",

@@ -54,16 +54,19 @@ func (c *upCmd) Run(ctx context.Context, s Streams) error {
 		return err
 	}
 	logger, hush := c.hushing(s.Err)
-	file, err := c.load()
+	file, found, err := c.load()
 	if err != nil {
 		return err
 	}
-	configs, found := c.prepare(file, logger)
+	var configs []sidecar.Config
+	if len(found) == 0 {
+		configs, found = c.prepare(file, logger)
+	}
 	if c.Check {
 		return c.checked(s, file, found)
 	}
 	if len(found) > 0 {
-		return findings(found)
+		return found
 	}
 	hush.Store(false) // each agent has a hush of its own
 	signals, stop := catch()
@@ -85,21 +88,18 @@ func (c *upCmd) Run(ctx context.Context, s Streams) error {
 }
 
 // load reads the file.
-func (c *upCmd) load() (agentfile.File, error) {
+func (c *upCmd) load() (agentfile.File, findings, error) {
 	f, err := os.Open(c.File)
 	if err != nil {
-		return agentfile.File{}, fmt.Errorf("read the agents' file, name another with -f: %w", err)
+		return agentfile.File{}, nil, fmt.Errorf("read the agents' file, name another with -f: %w", err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxAgentsFile))
 	if err != nil {
-		return agentfile.File{}, fmt.Errorf("read the agents' file: %w", err)
+		return agentfile.File{}, nil, fmt.Errorf("read the agents' file: %w", err)
 	}
 	file, found := agentfile.Read(shortPath(c.File), filepath.Dir(c.File), text)
-	if len(found) > 0 {
-		return file, findings(found)
-	}
-	return file, nil
+	return file, found, nil
 }
 
 // findings are what is wrong with a file.
@@ -118,7 +118,7 @@ func (f findings) Error() string {
 func (c *upCmd) prepare(file agentfile.File, logger *slog.Logger) (configs []sidecar.Config, found findings) {
 	for _, a := range file.Agents {
 		wrong := func(what, fix string) {
-			found = append(found, agentfile.Finding{File: shortPath(c.File), Line: a.Line, Column: 1,
+			found = append(found, agentfile.Finding{File: shortPath(c.File), Line: a.Line, Column: a.Column,
 				What: "agent " + a.Name + ": " + what, Fix: fix})
 		}
 		if info, err := os.Stat(a.Dir); err != nil || !info.IsDir() {

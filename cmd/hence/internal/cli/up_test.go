@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// agentsFile writes a file of agents.
+func agentsFile(t *testing.T, agents string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "agents.yaml")
+	if err := os.WriteFile(path, []byte("version: 1\nembedded: true\nagents:\n"+agents), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Each agent ends in its own way, is started again as it may, and is counted by its own sidecar.
+func TestUp(t *testing.T) {
+	path := agentsFile(t, fmt.Sprintf(`
+  - {name: fine, command: 'echo "in $HENCE_WORKSPACE as $HENCE_AGENT"; echo oops >&2; printf "no end"'}
+  - {name: third-time, command: 'echo x >> tries; test $(wc -l < tries) -ge 2', restart: on-failure, workspace: shop}
+  - {name: hopeless, command: exit 3, restart: on-failure, restarts: 1}
+  - {name: shot, command: kill -KILL $$}
+  - {name: commits, command: [%q], env: {%s: commit}}
+  - {name: leaves, command: [%[1]q], env: {%[2]s: leave}}
+`, os.Args[0], asAgent))
+	code, out, errs := hence(t, "up", "-f", path, "-o", "json")
+	var got UpSummary
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != ExitFailed {
+		t.Fatalf("exit code %d, %v, %s%s", code, err, out, errs)
+	}
+	for i, want := range []struct {
+		name                      string
+		exit, restarts, committed int
+	}{{"fine", 0, 0, 0}, {"third-time", 0, 1, 0}, {"hopeless", 3, 1, 0}, {"shot", 137, 0, 0}, {"commits", 0, 0, 1},
+		{"leaves", 4, 0, 0}} {
+		r := got.Agents[i]
+		if r.Agent != want.name || r.Exit == nil || *r.Exit != want.exit || r.Restarts != want.restarts ||
+			r.Committed != want.committed || r.Refused+r.Held+r.Residue != 0 || r.Error != "" {
+			t.Errorf("got %+v, want %+v", r, want)
+		}
+	}
+	for _, want := range []string{"fine       | in default as fine\n", "fine       | oops\n", "fine       | no end\n",
+		"hopeless   | hence: ended: exit code 3; started again after 500ms\n", "leaves     | left open: ",
+		"3 of 6 agents did not end well: hopeless, shot, leaves"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q is not in\n%s", want, errs)
+		}
+	}
+}
+
+// A signal reaches all agents; the table is printed nonetheless. Those that do not end in time are killed, and at once
+// with the second signal.
+func TestUpSignals(t *testing.T) {
+	obedient := `trap 'echo bye; exit 0' INT TERM; echo ready; while :; do sleep 0.01; done`
+	deaf := `trap '' INT TERM; echo ready; while :; do sleep 1; done`
+	path := agentsFile(t, fmt.Sprintf("  - {name: a, command: %q}\n  - {name: b, command: %q, restart: on-failure}\n",
+		obedient, deaf))
+	for _, c := range []struct {
+		grace   string
+		signals []syscall.Signal
+		code    int
+	}{{"100ms", []syscall.Signal{syscall.SIGTERM}, 143}, {"1h", []syscall.Signal{syscall.SIGINT, syscall.SIGINT}, 130}} {
+		p := startProgram(t, "up", "-f", path, "--grace", c.grace)
+		p.out.await(t, "a | ready")
+		p.out.await(t, "b | ready")
+		for _, s := range c.signals {
+			p.signal(t, s)
+			p.out.await(t, "a | bye")
+		}
+		code := p.code(t)
+		out := p.out.text()
+		if code != c.code || !strings.Contains(out, "b      137   0") || !strings.Contains(out, "a      0     0") ||
+			strings.Contains(out, "\x1b") {
+			t.Errorf("grace %s: exit code %d, want %d\n%s", c.grace, code, c.code, out)
+		}
+	}
+}
+
+// What is wrong with a file is said with its line, before anything is started; --check says no more.
+func TestUpCheck(t *testing.T) {
+	bad := agentsFile(t, `
+  - {name: a, command: [no-such-program]}
+  - {name: b, command: x, dir: nowhere}
+  - {name: c, command: "true", policy: nothing.yaml}
+`)
+	wants := []string{":5:6: agent a: no-such-program: not found in PATH", ":6:6: agent b: its folder", "mkdir -p",
+		":7:6: agent c: its policy: read the policy"}
+	code, out, errs := hence(t, "up", "-f", bad, "--check")
+	runs, _, said := hence(t, "up", "-f", bad)
+	for _, want := range wants {
+		if !strings.Contains(out, want) || !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s\nand\n%s", want, out, said)
+		}
+	}
+	if code != ExitCheck || errs != "" || runs != ExitFailed {
+		t.Errorf("exit codes %d and %d, %s", code, runs, errs)
+	}
+	misspelt := agentsFile(t, "  - {name: a, comand: x, command: y}\n")
+	code, out, _ = hence(t, "up", "-f", misspelt, "--check", "-o", "json")
+	if code != ExitCheck || !strings.Contains(out, `"line":4`) || !strings.Contains(out, "did you mean") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	code, _, errs = hence(t, "up", "-f", misspelt)
+	if code != ExitFailed || !strings.Contains(errs, "did you mean") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	if code, _, errs = hence(t, "up", "-f", "nowhere.yaml"); code != ExitFailed || !strings.Contains(errs, "-f") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+// The example does what it says: no increment is lost.
+func TestUpExample(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("the example's agents call their sidecars with curl: install curl")
+	}
+	example := filepath.FromSlash("../../../../docs/examples/agents.yaml")
+	if code, out, errs := hence(t, "up", "-f", example, "--check"); code != ExitOK {
+		t.Fatalf("exit code %d, %s%s", code, out, errs)
+	}
+	p := startProgram(t, "up", "-f", example)
+	if code := p.code(t); code != ExitOK || p.out.count(" became 10") != 1 || p.out.count(" became ") != 10 {
+		t.Errorf("exit code %d\n%s", code, p.out.text())
+	}
+}
