@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/embedded"
 )
@@ -16,18 +18,29 @@ import (
 // ground is what the sidecars of "hence run" and "hence up" stand on: a cluster that is there, or one in this process.
 type ground struct {
 	streams streams.Config
-	dir     string // of the journals; "": below the user's cache
+	tracer  trace.Tracer // nil: no spans
+	dir     string       // of the journals; "": below the user's cache
 }
 
 // onCluster calls f with a cluster that others run. It may be away: the sidecars wait for it.
 func onCluster(ctx context.Context, s servers, dir string, logger *slog.Logger,
 	f func(context.Context, ground) error) error {
-	return f(ctx, ground{streams: s.config(logger), dir: dir})
+	telemetry, err := startTelemetry("hence-sidecar", logger)
+	if err != nil {
+		return err
+	}
+	defer telemetry.stop(logger)
+	return f(ctx, ground{streams: s.config(logger), tracer: telemetry.tracer("hence/sidecar"), dir: dir})
 }
 
 // embed starts Kafka, NATS and the processors in this process for as long as f runs. What f is given ends when one of
 // them does. Without a folder nothing is kept.
 func embed(ctx context.Context, dir string, logger *slog.Logger, f func(context.Context, ground) error) (err error) {
+	telemetry, err := startTelemetry("hence-run", logger)
+	if err != nil {
+		return err
+	}
+	defer telemetry.stop(logger)
 	journals := dir
 	if dir == "" {
 		if journals, err = os.MkdirTemp("", "hence-"); err != nil {
@@ -55,7 +68,7 @@ func embed(ctx context.Context, dir string, logger *slog.Logger, f func(context.
 			cancel(fmt.Errorf("the processors ended: %w", err))
 		}
 	})
-	return f(ctx, ground{streams: cfg, dir: journals})
+	return f(ctx, ground{streams: cfg, tracer: telemetry.tracer("hence/sidecar"), dir: journals})
 }
 
 // journal is the folder of an agent's journal.

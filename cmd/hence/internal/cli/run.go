@@ -99,6 +99,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams) error {
 			config: sidecar.Config{
 				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token, Order: c.order(),
 				Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
+				Tracer: g.tracer,
 			},
 		})
 	}

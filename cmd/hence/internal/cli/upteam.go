@@ -149,7 +149,7 @@ func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
 	}
 	config := m.config
 	logger, hush := t.logging.hushing(m.err)
-	config.Logger = logger
+	config.Logger, config.Tracer = logger, g.tracer
 	var err error
 	if config.DataDir, err = g.journal(config.Workspace, config.Agent); err == nil {
 		with := companion{config: config, hush: hush, streams: g.streams, signals: m.signals, settle: t.ending.Settle,
