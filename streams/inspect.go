@@ -163,6 +163,6 @@ type inspection struct {
 	admin *kadm.Client
 }
 
-func (i *inspection) problem(topic, what, fix string) {
-	i.Problems = append(i.Problems, Problem{Topic: topic, What: what, Fix: fix})
+func (i *inspection) problem(part, topic, what, fix string) {
+	i.Problems = append(i.Problems, Problem{Part: part, Topic: topic, What: what, Fix: fix})
 }

@@ -20,7 +20,7 @@ func (i *inspection) brokers(ctx context.Context) bool {
 	defer cancel()
 	meta, err := i.admin.BrokerMetadata(ctx)
 	if err != nil {
-		i.problem("", i.cfg.kafkaAway(err).Error(), "start Kafka, or give its address with --brokers")
+		i.problem("brokers", "", i.cfg.kafkaAway(err).Error(), "start Kafka, or give its address with --brokers")
 		return false
 	}
 	i.ClusterID = meta.Cluster
@@ -36,7 +36,7 @@ func (i *inspection) brokers(ctx context.Context) bool {
 			f.Version = v.VersionGuess()
 		}
 		if f.Error != "" {
-			i.problem("", fmt.Sprintf("broker %d at %s cannot be reached: %s", f.ID, f.Address, f.Error),
+			i.problem("brokers", "", fmt.Sprintf("broker %d at %s cannot be reached: %s", f.ID, f.Address, f.Error),
 				"start it, or make the address that it advertises reachable from here")
 		}
 		i.Brokers = append(i.Brokers, f)
@@ -50,7 +50,7 @@ func (i *inspection) topics(ctx context.Context) {
 	defer cancel()
 	problems, err := verifyTopics(ctx, i.cl, i.cfg)
 	if err != nil {
-		i.problem("", err.Error(), "look at the brokers' logs, and at our rights to describe topics")
+		i.problem("topics", "", err.Error(), "look at the brokers' logs, and at our rights to describe topics")
 	}
 	i.Problems = append(i.Problems, problems...)
 	want := i.cfg.topics()
@@ -97,10 +97,10 @@ func (i *inspection) topic(want topology.Topic, is kadm.TopicDetail, settings []
 		}
 	}
 	if len(headless) > 0 {
-		i.problem(want.Name, "partitions without a leader: "+strings.Join(headless, ", "),
+		i.problem("topics", want.Name, "partitions without a leader: "+strings.Join(headless, ", "),
 			"start the brokers that have them")
 	} else if len(few) > 0 {
-		i.problem(want.Name, "partitions with replicas that are behind: "+strings.Join(few, ", "),
+		i.problem("topics", want.Name, "partitions with replicas that are behind: "+strings.Join(few, ", "),
 			"start the brokers that are away and wait; kafka-topics.sh --describe --under-replicated-partitions")
 	}
 	i.Topics = append(i.Topics, f)
@@ -123,7 +123,8 @@ func (i *inspection) groups(ctx context.Context) {
 		}
 	}
 	if !working {
-		i.problem("", "no sequencer runs: nothing is decided", "hence streams --brokers "+strings.Join(i.cfg.Brokers, ","))
+		i.problem("groups", "", "no sequencer runs: nothing is decided",
+			"hence streams --brokers "+strings.Join(i.cfg.Brokers, ","))
 	}
 }
 

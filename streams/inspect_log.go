@@ -30,9 +30,10 @@ func (i *inspection) decisions(ctx context.Context) {
 			f = i.partition(ctx, p, inspectWider)
 		}
 		for _, g := range f.Gaps {
-			i.problem(topology.TopicDecisions, fmt.Sprintf("workspace %s lacks the decisions between %d and %d in partition %d",
-				g.Workspace, g.After, g.Before, p), "stop the sequencers, delete their tables and offsets and start them: "+
-				"they compute and publish the log anew")
+			i.problem("decisions", topology.TopicDecisions,
+				fmt.Sprintf("workspace %s lacks the decisions between %d and %d in partition %d",
+					g.Workspace, g.After, g.Before, p), "stop the sequencers, delete their tables and offsets and start them: "+
+					"they compute and publish the log anew")
 		}
 		i.Decisions = append(i.Decisions, f)
 	}
@@ -46,7 +47,7 @@ func (i *inspection) decisions(ctx context.Context) {
 		}
 	}
 	if i.Parked > 0 {
-		i.problem(topology.TopicParked, fmt.Sprintf("%d records could not be read and were put aside", i.Parked),
+		i.problem("parked", topology.TopicParked, fmt.Sprintf("%d records could not be read and were put aside", i.Parked),
 			"kcat -C -t hence.parked -o beginning -e -f '%h\\n' shows where each came from and why")
 	}
 }
@@ -127,6 +128,6 @@ func (i *inspection) replicas(ctx context.Context) {
 	}
 	for _, workspace := range slices.Sorted(maps.Keys(c.differ)) {
 		i.Replicas.Difference = c.differ[workspace].Error()
-		i.problem("", i.Replicas.Difference, "hence version, on both")
+		i.problem("replicas", "", i.Replicas.Difference, "hence version, on both")
 	}
 }

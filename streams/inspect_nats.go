@@ -24,7 +24,8 @@ const (
 func (i *inspection) nats(ctx context.Context, conn *nats.Conn) {
 	f := &i.NATS
 	if f.Configured = conn != nil; !f.Configured {
-		i.problem("", "no NATS address is configured: decisions come by Kafka alone, and questions have no answer",
+		i.problem("nats", "",
+			"no NATS address is configured: decisions come by Kafka alone, and questions have no answer",
 			"give --nats")
 		return
 	}
@@ -32,12 +33,13 @@ func (i *inspection) nats(ctx context.Context, conn *nats.Conn) {
 	defer cancel()
 	if err := i.connected(ctx, conn); err != nil {
 		f.Error = err.Error()
-		i.problem("", f.Error, "start NATS, or give its address with --nats; decisions come by Kafka meanwhile, later")
+		i.problem("nats", "", f.Error,
+			"start NATS, or give its address with --nats; decisions come by Kafka meanwhile, later")
 		return
 	}
 	f.Connected, f.Server, f.Version = true, conn.ConnectedServerName(), conn.ConnectedServerVersion()
 	if f.MaxPayload = conn.MaxPayload(); f.MaxPayload < minPayload {
-		i.problem("", fmt.Sprintf("NATS takes messages of %d bytes", f.MaxPayload), "set max_payload to 1MB or more")
+		i.problem("nats", "", fmt.Sprintf("NATS takes messages of %d bytes", f.MaxPayload), "set max_payload to 1MB or more")
 	}
 	if err := i.stream(ctx, conn); err != nil {
 		f.Error = err.Error()
@@ -66,7 +68,7 @@ func (i *inspection) stream(ctx context.Context, conn *nats.Conn) error {
 		return err
 	}
 	if _, err := js.AccountInfo(ctx); err != nil {
-		i.problem("", "NATS has no JetStream: late joiners read Kafka, more slowly: "+err.Error(),
+		i.problem("nats", "", "NATS has no JetStream: late joiners read Kafka, more slowly: "+err.Error(),
 			"start nats-server with -js, or allow the account to use it")
 		return err
 	}
@@ -74,7 +76,7 @@ func (i *inspection) stream(ctx context.Context, conn *nats.Conn) error {
 	asked := i.cfg.Clock.Now()
 	stream, err := js.Stream(ctx, topology.DecisionStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		i.problem("", "the stream "+topology.DecisionStream+" is not there", "hence streams creates it")
+		i.problem("nats", "", "the stream "+topology.DecisionStream+" is not there", "hence streams creates it")
 		return err
 	}
 	if err != nil {
@@ -87,7 +89,7 @@ func (i *inspection) stream(ctx context.Context, conn *nats.Conn) error {
 	f.Messages, f.Bytes, f.MaxBytes, f.MaxAge = info.State.Msgs, info.State.Bytes, c.MaxBytes, c.MaxAge
 	f.Replicas, f.Storage = c.Replicas, c.Storage.String()
 	if f.OtherLog {
-		i.problem("", "the stream "+topology.DecisionStream+" has the decisions of another log",
+		i.problem("nats", "", "the stream "+topology.DecisionStream+" has the decisions of another log",
 			"hence streams creates it anew; if two clusters share this NATS, give each one of its own")
 	}
 	i.publishersClock(ctx, stream, info)
@@ -125,7 +127,7 @@ func (i *inspection) publishersClock(ctx context.Context, stream jetstream.Strea
 func (i *inspection) clocks() {
 	for _, c := range i.Clocks {
 		if off := max(c.AheadMs, -c.AheadMs) - c.UncertainMs; off > ms(maxClockOff) {
-			i.problem("", fmt.Sprintf("the clock of %s is %.1f s ahead of ours", c.Whose, c.AheadMs/1000),
+			i.problem("clock", "", fmt.Sprintf("the clock of %s is %.1f s ahead of ours", c.Whose, c.AheadMs/1000),
 				"run chrony or another NTP client on both machines")
 		}
 	}

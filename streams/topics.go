@@ -19,6 +19,7 @@ import (
 
 // Problem is one thing that is wrong with the topics of a cluster.
 type Problem struct {
+	Part  string // what Inspect looked at: brokers, topics, groups, decisions, parked, replicas, nats, clock
 	Topic string // empty: the cluster as a whole
 	What  string // what is wrong
 	Fix   string // the command or the setting that mends it
@@ -137,7 +138,7 @@ func verifyTopics(ctx context.Context, cl *kgo.Client, cfg Config) ([]Problem, e
 	for _, t := range want {
 		detail := there[t.Name]
 		if detail.Err != nil || len(detail.Partitions) == 0 {
-			problems = append(problems, Problem{t.Name, topicMissing, cfg.createCommand()})
+			problems = append(problems, Problem{"topics", t.Name, topicMissing, cfg.createCommand()})
 			continue
 		}
 		problems = append(problems, cfg.shape(t, detail)...)
@@ -166,13 +167,13 @@ func (c Config) createCommand() string {
 // shape compares partition and replica counts. A partition count cannot be mended in place: keys would move.
 func (c Config) shape(want topology.Topic, is kadm.TopicDetail) (problems []Problem) {
 	if n := len(is.Partitions); n != int(want.Partitions) {
-		problems = append(problems, Problem{want.Name,
+		problems = append(problems, Problem{"topics", want.Name,
 			fmt.Sprintf("%d partitions where all topics must have %d", n, want.Partitions),
 			fmt.Sprintf("run with --partitions %d if all topics have as many, else delete the topic and run: %s",
 				n, c.createCommand())})
 	}
 	if n := is.Partitions.NumReplicas(); n < int(want.Replication) {
-		problems = append(problems, Problem{want.Name,
+		problems = append(problems, Problem{"topics", want.Name,
 			fmt.Sprintf("%d replicas, fewer than the %d asked for", n, want.Replication),
 			fmt.Sprintf("kafka-reassign-partitions.sh to %d replicas, or run with --replication %d", want.Replication, n)})
 	}
@@ -191,7 +192,7 @@ func differing(want topology.Topic, is []kadm.Config) (problems []Problem) {
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
 		v := settings[k]
 		if have, ok := found[k]; ok && have != v && !stricter(k, have, v) {
-			problems = append(problems, Problem{want.Name, fmt.Sprintf("%s is %s where it must be %s", k, have, v),
+			problems = append(problems, Problem{"topics", want.Name, fmt.Sprintf("%s is %s where it must be %s", k, have, v),
 				fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s=%s", want.Name, k, v)})
 		}
 	}
