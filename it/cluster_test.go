@@ -198,15 +198,19 @@ func TestCluster(t *testing.T) {
 	harness.SomePublishing(t, c.members[2:])
 	producer, end := produceBare(t, c.gapLab)
 	defer end()
-	calm := c.under(func(ctx context.Context) error { return c.waits.more(ctx, 2*gapLead) })
-	t.Logf("calm: %s; bare producer: %s", calm, producer.take())
+	c.under(func(ctx context.Context) error {
+		c.waits.take()
+		return c.waits.more(ctx, 2*gapLead)
+	})
+	t.Logf("calm: %s; bare producer: %s", c.waits.take(), producer.take())
 	var longest, gap time.Duration
 	killed := 0
 	for _, kind := range []string{"broker", "NATS", "processor"} {
 		for _, v := range c.victims[kind][:min(most, len(c.victims[kind]))] {
 			c.whole()
-			producer.take()
-			found := c.under(func(ctx context.Context) error {
+			c.under(func(ctx context.Context) error {
+				producer.take()
+				c.waits.take()
 				if err := v.kill(); err != nil {
 					return fmt.Errorf("kill %s %s: %w", v.kind, v.name, err)
 				}
@@ -218,7 +222,7 @@ func TestCluster(t *testing.T) {
 				}
 				return c.waits.more(ctx, gapLead)
 			})
-			alone := producer.take()
+			found, alone := c.waits.take(), producer.take()
 			t.Logf("%s %s killed: %s; bare producer: %s", v.kind, v.name, found, alone)
 			longest, gap = max(longest, found.longest()), max(gap, alone.longest())
 			killed++

@@ -19,8 +19,10 @@ import (
 const (
 	gapAgents = 6
 	gapThink  = 15 * time.Millisecond // of an agent between two transactions
-	gapLead   = 150                   // transactions between a group's return and its next kill
-	gapMax    = 3                     // times the p99 of the calm run
+	gapLead   = 150                   // transactions that go on before something is measured or done
+	gapMax    = 3                     // times the p99 between kills
+	gapRounds = 3
+	gapBound  = 5 * time.Minute // of one round
 )
 
 // waiting is how long agents waited for decisions: from the call of seal to its answer.
@@ -159,92 +161,117 @@ func openGapLab(t *testing.T) *gapLab {
 	return l
 }
 
-// under runs a part of the test under load and returns the waits.
-func (l *gapLab) under(part func(ctx context.Context) error) waited {
+// under runs a part of the test under load.
+func (l *gapLab) under(part func(ctx context.Context) error) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(l.t.Context(), 100*time.Second, errors.New("its time is over"))
+	ctx, cancel := context.WithTimeoutCause(l.t.Context(), gapBound, fmt.Errorf("%v are over", gapBound))
 	defer cancel()
 	end := loaded(l.t, l.sidecars, l.waits)
 	err := l.waits.more(ctx, gapLead) // connections stand, caches are warm
-	l.waits.take()
 	if err == nil {
 		err = part(ctx)
 	}
 	if err = errors.Join(err, end()); err != nil {
 		l.t.Fatal(err)
 	}
-	return l.waits.take()
 }
 
-// kills kills the first group's process under load and starts it again, n times: when it is alone at once, else after
-// the other one has worked alone. It returns how many of them landed while the group was at work.
-func (l *gapLab) kills(ctx context.Context, n int, alone bool) (landed int, err error) {
-	for range n {
-		l.first.Publishing(l.t, 1)
-		if err := l.waits.more(ctx, gapLead); err != nil {
-			return landed, err
-		}
-		before, err := l.first.Count(ctx, harness.Published)
-		if err != nil {
-			return landed, err
-		}
-		if err := l.first.Kill(); err != nil {
-			return landed, err
-		}
-		if before >= gapLead/2 {
-			landed++
-		}
-		if !alone {
-			if err := l.waits.more(ctx, gapLead/3); err != nil {
-				return landed, err
-			}
-		}
-		l.first.Restart(l.t)
-	}
-	return landed, l.waits.more(ctx, gapLead)
+// gapRound is what n kills of the first group's process came to. Calm and kills take turns, so that whatever else the
+// machine does falls into both.
+type gapRound struct {
+	calm, kills waited
+	landed      int // kills while the group was at work
 }
+
+func (l *gapLab) round(n int, alone bool) (r gapRound) {
+	l.t.Helper()
+	l.under(func(ctx context.Context) error {
+		for range n {
+			l.first.Publishing(l.t, gapLead/3)
+			l.waits.take()
+			if err := l.waits.more(ctx, 2*gapLead); err != nil {
+				return err
+			}
+			r.calm = append(r.calm, l.waits.take()...)
+			landed, err := l.strike(ctx, alone)
+			if err != nil {
+				return err
+			}
+			r.landed += landed
+			r.kills = append(r.kills, l.waits.take()...)
+		}
+		return nil
+	})
+	slices.Sort(r.calm)
+	slices.Sort(r.kills)
+	return r
+}
+
+// strike kills the first group's process and starts it again: when it is alone at once, else after the other one has
+// worked alone. It returns 1 when the group was at work until then.
+func (l *gapLab) strike(ctx context.Context, alone bool) (landed int, err error) {
+	before, err := l.first.Count(ctx, harness.Published)
+	if err == nil {
+		err = l.waits.more(ctx, 10)
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := l.first.Count(ctx, harness.Published)
+	if err == nil {
+		err = l.first.Kill()
+	}
+	if err == nil && !alone {
+		err = l.waits.more(ctx, gapLead/2)
+	}
+	if err != nil {
+		return 0, err
+	}
+	l.first.Restart(l.t)
+	if after > before {
+		landed = 1
+	}
+	return landed, l.waits.more(ctx, 3*gapLead/2)
+}
+
+// limit is what nobody may wait longer than.
+func (r gapRound) limit() time.Duration { return gapMax * r.calm.at(0.99) }
 
 // TestNoGap kills one of two groups of processors again and again under load. No agent waits for that: the longest
-// wait of all stays under three times the p99 of a run without kills. Beside it stands what one group alone does.
+// wait of all stays under three times the p99 of the time between. Beside it stands what one group alone does.
+//
+// A round is void when somebody waited longer than that without a kill, too. On a machine that does something else
+// besides a round may break the bound by chance, so it is tried again; a true gap breaks it every time.
 func TestNoGap(t *testing.T) {
 	kills := number(t, "HENCE_IT_GAP_KILLS", onReal(5, 3))
 	l := openGapLab(t)
-	l.first.Publishing(t, 1)
 	l.second.Publishing(t, 1)
-	var landed int
-	var calm, two waited
-	void := 0
-	for {
-		calm = l.under(func(ctx context.Context) error { return l.waits.more(ctx, kills*2*gapLead) })
-		if calm.longest() < gapMax*calm.at(0.99) {
-			break
+	var rounds []gapRound
+	void, holding := 0, false
+	for len(rounds) < gapRounds && !holding {
+		r := l.round(kills, false)
+		rounds = append(rounds, r)
+		if r.calm.longest() >= r.limit() {
+			void++
 		}
-		void++
-		t.Logf("void: without a kill, too, somebody waited more than %d times the p99: %s", gapMax, calm)
-		if void == 5 {
-			break
-		}
+		holding = r.kills.longest() < r.limit() && r.landed == kills
+		t.Logf("%s, two groups: between kills %s", l.Kind, r.calm)
+		t.Logf("%d kills of one, %d landed: %s: %.1f times the p99 between kills", kills, r.landed, r.kills,
+			float64(r.kills.longest())/float64(r.calm.at(0.99)))
 	}
-	two = l.under(func(ctx context.Context) (err error) {
-		landed, err = l.kills(ctx, kills, false)
-		return err
-	})
 	if err := l.second.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	one := l.under(func(ctx context.Context) error {
-		_, err := l.kills(ctx, min(kills, 3), true)
-		return err
-	})
-	t.Logf("%s: without kills %s", l.Kind, calm)
-	t.Logf("two groups, %d kills of one, %d landed: %s: %.1f times the calm p99", kills, landed, two,
-		float64(two.longest())/float64(calm.at(0.99)))
-	t.Logf("one group, %d kills of it: %s: %.1f times", min(kills, 3), one, float64(one.longest())/float64(calm.at(0.99)))
-	if landed < kills {
-		t.Errorf("%d of %d kills landed while the group was at work", landed, kills)
+	one := l.round(min(kills, 3), true)
+	t.Logf("one group, %d kills of it: %s: %.1f times; %d rounds with two groups, %d of them void", min(kills, 3),
+		one.kills, float64(one.kills.longest())/float64(one.calm.at(0.99)), len(rounds), void)
+	if !holding && void < len(rounds) {
+		t.Errorf("in each of %d rounds somebody waited %d times the p99 or more", len(rounds), gapMax)
 	}
-	if two.longest() >= gapMax*calm.at(0.99) {
-		t.Errorf("somebody waited %v, want less than %d times %v", two.longest(), gapMax, calm.at(0.99))
+	for _, r := range rounds {
+		if r.kills.longest() >= one.kills.longest() {
+			t.Errorf("with two groups somebody waited %v, with one %v", r.kills.longest(), one.kills.longest())
+		}
 	}
 	attempts := l.waits.attempts
 	holds(t, attempts, decisionsOf(t, l.Servers, l.Workspace, attempts))
