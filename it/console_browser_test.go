@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -24,7 +25,7 @@ import (
 const (
 	envChromium    = "HENCE_CHROMIUM"         // the browser's binary
 	envNeedBrowser = "HENCE_REQUIRE_CHROMIUM" // 1: without a browser the tests fail
-	envShots       = "HENCE_SCREENSHOTS"      // folder for the pictures; by default one below the system's temporary files
+	envShots       = "HENCE_SCREENSHOTS"      // folder for the pictures; default: a temporary one
 )
 
 // browserWait is how long the page may take until it shows what is waited for; the machine may be busy.
@@ -71,6 +72,7 @@ func openBrowser(t *testing.T, base string) *browser {
 	}
 	b.do("set the size of the window", chromedp.EmulateViewport(1440, 900))
 	enable(b, network.Enable, network.EnableParams{})
+	enable(b, performance.Enable, performance.EnableParams{})
 	enable(b, log.Enable, cdp.Empty{})
 	enable(b, runtime.Enable, cdp.Empty{})
 	return b
@@ -214,6 +216,24 @@ func (b *browser) shot(name string) {
 	if err != nil {
 		b.t.Errorf("take a picture of %s: %v", name, err)
 	}
+}
+
+// busy is how long the page has worked so far, in seconds: all of it, and on scripts alone.
+func (b *browser) busy() (all, scripts float64) {
+	b.t.Helper()
+	got, err := chromedp.Call(b.ctx, performance.GetMetrics, cdp.Empty{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, m := range got.Metrics {
+		switch m.Name {
+		case "TaskDuration":
+			all = m.Value
+		case "ScriptDuration":
+			scripts = m.Value
+		}
+	}
+	return all, scripts
 }
 
 // visit goes to a view of the console and waits for its heading.

@@ -16,9 +16,7 @@ import (
 // flood is a workspace that decides a thousand times a second: the console's source without any server. Its decisions
 // are made up, but contiguous and consistent: transactions read what earlier ones wrote, some wait, some are refused.
 type flood struct {
-	total  int           // decisions, then it is quiet
-	every  time.Duration // between two handfuls
-	handed int           // decisions of a handful
+	total int // decisions, then it is quiet
 
 	mu       sync.Mutex
 	outcomes []*sequencer.Outcome
@@ -29,25 +27,25 @@ type flood struct {
 const (
 	floodWorkspace = "flood"
 	floodAgents    = 24
+	floodRate      = 1000 // decisions a second
+	floodEvery     = 20 * time.Millisecond
 )
 
-func newFlood(total int) *flood {
-	return &flood{total: total, every: 20 * time.Millisecond, handed: 20, grown: make(chan struct{})}
-}
+func newFlood(total int) *flood { return &flood{total: total, grown: make(chan struct{})} }
 
 // run makes decisions until there are enough of them or ctx ends.
 func (f *flood) run(ctx context.Context) {
-	tick := time.NewTicker(f.every)
+	tick := time.NewTicker(floodEvery)
 	defer tick.Stop()
+	start := time.Now()
 	for n := 1; n <= f.total; {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
 			f.mu.Lock()
-			for range f.handed {
+			for due := min(f.total, int(now.Sub(start).Seconds()*floodRate)); n <= due; n++ {
 				f.add(n, now)
-				n++
 			}
 			close(f.grown)
 			f.grown = make(chan struct{})
@@ -60,17 +58,20 @@ func floodTx(n int) sequencer.TxID {
 	return sequencer.TxID(fmt.Sprintf("worker-%02d.%d.%d", n%floodAgents, n%floodAgents+1, n))
 }
 
+func floodAgent(n int) string { return fmt.Sprintf("worker-%02d", n%floodAgents) }
+
 func floodScope(n int) sequencer.Scope { return sequencer.Scope(fmt.Sprintf("shard:/orders/%d", n%97)) }
 
 // add makes the n-th decision, and the events before it; f.mu is held.
 func (f *flood) add(n int, now time.Time) {
-	tx, agent := floodTx(n), fmt.Sprintf("worker-%02d", n%floodAgents)
+	tx, agent := floodTx(n), floodAgent(n)
 	o := &sequencer.Outcome{Workspace: floodWorkspace, Seq: sequencer.Seq(n), Offset: int64(n), RulesVersion: 1,
-		Time: sequencer.Tick(n / 250), Kind: sequencer.OutcomeCommitted, Tx: tx, Agent: agent, Intent: string(tx) + ":seal:1",
-		Final: true, Incarnation: sequencer.Seq(n%floodAgents + 1), Epoch: sequencer.Epoch(n)}
+		Time: sequencer.Tick(n / 250), Kind: sequencer.OutcomeCommitted, Tx: tx, Agent: agent,
+		Intent: string(tx) + ":seal:1",
+		Final:  true, Incarnation: sequencer.Seq(n%floodAgents + 1), Epoch: sequencer.Epoch(n)}
 	switch {
 	case n <= floodAgents:
-		o.Kind, o.Tx, o.Final, o.Intent, o.Agent = sequencer.OutcomeJoined, "", false, "join:x", fmt.Sprintf("worker-%02d", n-1)
+		o.Kind, o.Tx, o.Final, o.Intent, o.Agent = sequencer.OutcomeJoined, "", false, "join:x", floodAgent(n-1)
 		f.outcomes = append(f.outcomes, o)
 		return
 	case n%9 == 0:
@@ -86,13 +87,15 @@ func (f *flood) add(n int, now time.Time) {
 	}
 	f.outcomes = append(f.outcomes, o)
 	at := now.UnixMilli()
-	f.events = append(f.events,
-		&topology.Event{Kind: topology.EventRead, Workspace: floodWorkspace, Tx: tx, Agent: agent, Incarnation: o.Incarnation,
-			Index: uint64(n) * 4, AtMs: at - 40, Scope: floodScope(n + 1), View: o.Seq - 1, Version: o.Seq - 1, Writer: floodTx(n - 1)},
-		&topology.Event{Kind: topology.EventWrite, Workspace: floodWorkspace, Tx: tx, Agent: agent, Incarnation: o.Incarnation,
-			Index: uint64(n)*4 + 1, AtMs: at - 20, Scope: floodScope(n), Size: 120},
-		&topology.Event{Kind: topology.EventSeal, Workspace: floodWorkspace, Tx: tx, Agent: agent, Incarnation: o.Incarnation,
-			Index: uint64(n)*4 + 2, AtMs: at - int64(2+n%7), Seal: &sequencer.Seal{}})
+	event := func(kind topology.EventKind, index int, ago int64, scope sequencer.Scope) *topology.Event {
+		return &topology.Event{Kind: kind, Workspace: floodWorkspace, Tx: tx, Agent: agent, Incarnation: o.Incarnation,
+			Index: uint64(4*n + index), AtMs: at - ago, Scope: scope}
+	}
+	read := event(topology.EventRead, 0, 40, floodScope(n+1))
+	read.View, read.Version, read.Writer = o.Seq-1, o.Seq-1, floodTx(n-1)
+	seal := event(topology.EventSeal, 2, int64(2+n%7), "")
+	seal.Seal = &sequencer.Seal{}
+	f.events = append(f.events, read, event(topology.EventWrite, 1, 20, floodScope(n)), seal)
 }
 
 // next waits for entries behind the first i of a list.
@@ -156,7 +159,7 @@ func (f *flood) Live(context.Context, string) (topology.Live, error) {
 	states := []topology.LiveState{topology.LiveOpen, topology.LiveWaiting, topology.LiveSealed, topology.LiveSettling}
 	for i := range 1000 {
 		n := int(head)/50*50 + i + 1_000_000
-		t := topology.LiveTx{Tx: floodTx(n), Agent: fmt.Sprintf("worker-%02d", n%floodAgents), State: states[i%4], Mode: "ordered",
+		t := topology.LiveTx{Tx: floodTx(n), Agent: floodAgent(n), State: states[i%4], Mode: "ordered",
 			Epoch: sequencer.Epoch(n), BeganTick: 1, DeadlineTick: l.Tick + 400, Gated: uint32(i % 3)}
 		if states[i%4] == topology.LiveWaiting {
 			t.Waits = []topology.LiveWait{{Tx: floodTx(n - 1), Scope: floodScope(n), Why: "granted"}}
@@ -164,8 +167,9 @@ func (f *flood) Live(context.Context, string) (topology.Live, error) {
 		l.Transactions = append(l.Transactions, t)
 	}
 	for i := range floodAgents {
-		l.Sidecars = append(l.Sidecars, topology.LiveSidecar{Agent: fmt.Sprintf("worker-%02d", i),
-			Incarnation: sequencer.Seq(i + 1), LeaseLeft: sequencer.Tick(8 + i%32), Watermark: head - sequencer.Seq(i), Lag: sequencer.Seq(i)})
+		l.Sidecars = append(l.Sidecars, topology.LiveSidecar{Agent: floodAgent(i),
+			Incarnation: sequencer.Seq(i + 1), LeaseLeft: sequencer.Tick(8 + i%32), Watermark: head - sequencer.Seq(i),
+			Lag: sequencer.Seq(i)})
 	}
 	return l, nil
 }
@@ -178,7 +182,7 @@ func (f *flood) Closure(_ context.Context, _ string, tx sequencer.TxID, limit in
 	}
 	c := &topology.Closure{Tx: tx, Limit: limit, Truncated: true}
 	for i := range min(limit, 24) {
-		row := topology.ClosureRow{Tx: floodTx(n - i), Agent: fmt.Sprintf("worker-%02d", (n-i)%floodAgents), Status: "committed",
+		row := topology.ClosureRow{Tx: floodTx(n - i), Agent: floodAgent(n - i), Status: "committed",
 			Seq: sequencer.Seq(n - i), Writes: []sequencer.Scope{floodScope(n - i)}}
 		for _, back := range []int{i + 1, 2*i + 1, 2*i + 2} {
 			row.Edges = append(row.Edges, topology.ClosureEdge{Scope: floodScope(n - back), Writer: floodTx(n - back),
@@ -193,7 +197,8 @@ func (f *flood) Scopes(_ context.Context, _ string, prefix sequencer.Scope, limi
 	head := f.head()
 	s := topology.Scopes{Workspace: floodWorkspace}
 	for i := range min(limit, 97) {
-		s.Rows = append(s.Rows, topology.ScopeInfo{Scope: floodScope(i), Seq: head, Version: head - sequencer.Seq(i), Shard: true,
+		s.Rows = append(s.Rows, topology.ScopeInfo{Scope: floodScope(i), Seq: head, Version: head - sequencer.Seq(i),
+			Shard:  true,
 			Writer: floodTx(int(head) - i)})
 	}
 	return s, nil
@@ -201,7 +206,8 @@ func (f *flood) Scopes(_ context.Context, _ string, prefix sequencer.Scope, limi
 
 func (f *flood) Residue(context.Context, string, int) (list []topology.Residue, err error) {
 	for i := range 40 {
-		list = append(list, topology.Residue{Workspace: floodWorkspace, Tx: floodTx(100 + i), Agent: "worker-01", Tool: "mail.send",
+		list = append(list, topology.Residue{Workspace: floodWorkspace, Tx: floodTx(100 + i), Agent: "worker-01",
+			Tool:  "mail.send",
 			Class: sequencer.ClassIrreversible, Result: sequencer.ResultUnresolved, State: topology.ResidueOpen, Tries: 3,
 			Detail: "nobody knows whether it happened", AtMs: time.Now().UnixMilli()})
 	}

@@ -133,7 +133,7 @@ func (w *watch) now() *liveView {
 		v.Transactions = append(v.Transactions, row)
 	}
 	slices.SortStableFunc(v.Transactions, func(a, b liveRow) int {
-		return cmp.Or(cmp.Compare(beganKey(a, v.NowMs), beganKey(b, v.NowMs)), cmp.Compare(a.Tx, b.Tx))
+		return cmp.Compare(beganKey(a, v.NowMs), beganKey(b, v.NowMs))
 	})
 	v.Agents = w.agentRows(v.Transactions)
 	return v

@@ -26,23 +26,31 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
   const cursor = s("line", { class: "cursor", y1: TOP, y2: H - BOTTOM, visibility: "hidden" });
   const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-labelledby": id, tabindex: 0 }, axis, marks, cursor);
   const words = h("span", { id, class: "hidden-text" });
-  const legend = h("div", { class: "legend" });
-  const read = h("p", { class: "reading num", "aria-hidden": "true" });
+  const legend = h("div", { class: "legend num" });
+  const when = h("span", { class: "when" });
+  const values = [];
   const body = h("tbody");
   const asTable = h("details", { class: "as-table" }, h("summary", {}, "As a table"), h("div", { class: "table-scroll" },
     h("table", {}, h("caption", { class: "hidden-text" }, title), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Second"),
       series.map((x) => h("th", { scope: "col", class: "right" }, x.name)))), body)));
   const root = h("section", { class: "card plot-card", "aria-label": title },
     h("header", {}, h("h2", {}, title), note ? h("p", {}, note) : null),
-    h("div", { class: "body" }, legend, svg, words, read), asTable);
+    h("div", { class: "body" }, legend, svg, words), asTable);
   let current = series;
   let data = [];
   let at = -1;
 
   function drawLegend() {
+    values.length = 0;
     put(legend, current.map((x) => h("span", { class: "key" }, s("svg", { viewBox: "0 0 14 10", "aria-hidden": "true" },
       x.kind === "bars" ? s("rect", { x: 2, y: 1, width: 10, height: 8, rx: 2, class: `fill-${x.tone}` })
-        : s("line", { x1: 0, y1: 5, x2: 14, y2: 5, class: `stroke-${x.tone} ${x.kind}` })), x.name)));
+        : s("line", { x1: 0, y1: 5, x2: 14, y2: 5, class: `stroke-${x.tone} ${x.kind}` })), x.name, valueOf(x))), when);
+  }
+
+  function valueOf() {
+    const el = h("span", { class: "strong" });
+    values.push(el);
+    return el;
   }
 
   const x = (i) => LEFT + ((W - LEFT) * (i + span - data.length)) / span;
@@ -111,14 +119,13 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     at = i;
     const one = i >= 0 ? data[i] : data[data.length - 1];
     cursor.setAttribute("visibility", i >= 0 ? "visible" : "hidden");
-    if (!one) return text(read, "");
+    text(when, one ? clock(one.at * 1000) : "");
+    current.forEach((v, n) => text(values[n], one && !v.skip?.(one) ? `${short(v.value(one))}${unit ? ` ${unit}` : ""}` : "–"));
+    if (!one) return;
     if (i >= 0) {
       cursor.setAttribute("x1", x(i) + wide / 2);
       cursor.setAttribute("x2", x(i) + wide / 2);
     }
-    const values = current.filter((v) => v.kind !== "bars" || v.value(one) > 0 || current.length < 4)
-      .map((v) => `${v.name} ${v.skip?.(one) ? "–" : short(v.value(one))}${unit ? ` ${unit}` : ""}`);
-    return text(read, `${clock(one.at * 1000)}   ${values.join("   ")}`);
   }
 
   function fillTable() {
@@ -139,7 +146,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     if (!step || data.length === 0) return;
     e.preventDefault();
     point(Math.min(data.length - 1, Math.max(0, (at < 0 ? data.length : at) + step)));
-    text(words, read.textContent);
+    text(words, `${when.textContent}: ${current.map((v, n) => `${v.name} ${values[n].textContent}`).join(", ")}`);
   });
   asTable.addEventListener("toggle", () => asTable.open && fillTable());
   drawLegend();

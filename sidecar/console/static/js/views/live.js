@@ -18,9 +18,12 @@ const ageText = (t, now) => (t.began_ms || t.age_ticks === undefined ? "" : "≈
 
 export const txLink = (id) => h("a", { href: api.txHref(id), class: "mono", title: id }, id);
 
+const idle = { open: "nothing: its agent reads and acts", sealed: "nothing: its decision is on the way", settling: "its sidecar, which settles it",
+  orphan: "somebody to settle it", retracting: "its turn to be undone" };
+
 export function waitsText(t) {
   const first = t.waits?.[0];
-  if (!first) return t.unsent ? "its agent reads and acts" : t.state === "open" ? "its agent reads and acts" : t.state === "settling" ? "its sidecar settles it" : "";
+  if (!first) return h("span", { class: "muted" }, idle[t.state] ?? "");
   const more = t.waits.length > 1 ? ` and ${t.waits.length - 1} more` : "";
   const other = first.tx && first.tx !== t.tx;
   return h("span", { title: `${other ? first.tx : "it"} ${why(first.why)} ${first.scope ?? ""}` }, other ? txLink(first.tx) : null, other ? " " : null,

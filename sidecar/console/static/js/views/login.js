@@ -24,7 +24,8 @@ export function loginView(enter) {
     } finally {
       button.disabled = false;
     }
-  } }, h("label", { class: "field" }, h("span", {}, "Token"), input), error, button);
+  } }, h("input", { type: "text", name: "username", autocomplete: "username", value: "console", hidden: true }),
+  h("label", { class: "field" }, h("span", {}, "Token"), input), error, button);
   const root = h("div", { class: "login" }, h("div", { class: "card" }, h("div", { class: "body" },
     h("div", { class: "brand" }, h("img", { src: "/icon.svg", alt: "", width: 32, height: 32 })),
     h("h1", {}, "Hence console"), h("p", { class: "sub" }, "It shows what is decided in one workspace. Log in with the token that ",

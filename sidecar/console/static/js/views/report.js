@@ -61,7 +61,7 @@ export function reportBody(report, { now, links = true }) {
       h("p", { class: "sentence" }, chip(report.state), h("span", {}, report.paragraph, heldNote(report))), facts(report))),
     report.missing.map((m) => notice(`Not shown: ${m}`, "calm")),
     wide ? causes(rests, links) : null,
-    h("div", { class: "pair" },
+    h("div", { class: `pair${wide && report.effects.length + report.residue.length === 0 ? " one" : ""}` },
       section("Timeline", plural(report.acts.length + report.decisions.length, "step"), report.acts.length + report.decisions.length > 0
         ? timeline(report, now) : h("p", { class: "muted" }, "No step of it is known any more.")),
       h("div", { class: "stack" }, wide ? null : causes(rests, links),
