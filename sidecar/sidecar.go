@@ -62,6 +62,10 @@ func New(config Config, log Log) (*Sidecar, error) {
 		clock: systemClock{}, open: openOS, ready: make(chan struct{}),
 		view: newView(c.Workspace, c.Limits.OldBytes),
 	}
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && c.TLS == nil {
+		s.log.Warn("the interface is open to the network without TLS: whoever is on the way reads token and content",
+			"listen", c.Listen)
+	}
 	s.metrics = newMetrics(s.view)
 	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() })
 	s.drain, s.draining = context.WithCancel(context.Background())
