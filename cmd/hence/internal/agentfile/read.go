@@ -9,6 +9,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/spelling"
 )
 
 type kind uint8
@@ -183,36 +185,11 @@ func (r *reader) fields(v *value, what string, known []field) {
 
 // suggest names the key that was probably meant, or all.
 func suggest(name string, known []string) string {
-	for _, k := range known {
-		if near(strings.ToLower(name), k) {
-			return fmt.Sprintf("did you mean %q?", k)
-		}
+	if near := spelling.Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	slices.Sort(known)
 	return "known are " + strings.Join(known, ", ")
-}
-
-// near says whether one letter more, less or other, or two that changed places, make one name of the other.
-func near(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	if len(b)-len(a) > 1 {
-		return strings.HasPrefix(b, a) && len(a) >= 3
-	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	switch {
-	case i == len(a):
-		return true
-	case len(a) < len(b):
-		return a[i:] == b[i+1:]
-	case a[i+1:] == b[i+1:]:
-		return true
-	}
-	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }
 
 func (r *reader) wrongKind(v *value, what, want, fix string) {

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -58,6 +59,9 @@ type grammar struct {
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask a sidecar or a processor whether it is ready; exit 0 or 1."`
 	Doctor      doctorCmd      `cmd:"" help:"Look at brokers, topics, clocks, gaps, files; say what mends what is wrong."`
 	Pause       pauseCmd       `cmd:"" help:"Sleep until told to end; holds a container's network namespace."`
+	Config      configCmd      `cmd:"" help:"Print settings, each with where it comes from."`
+	Completion  completionCmd  `cmd:"" help:"Print the script that completes commands in a shell."`
+	Complete    completeCmd    `cmd:"" name:"__complete" hidden:""`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
@@ -106,8 +110,24 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 			code = int(q)
 		}
 	}()
-	var g grammar
-	parser, err := kong.New(&g,
+	parser := newParser(&grammar{}, s)
+	command, err := parser.Parse(args)
+	if err != nil {
+		return usage(s.Err, err)
+	}
+	if !strings.HasPrefix(command.Command(), "config print") { // which says it itself
+		for _, warning := range strangeVariables(parser.Model, os.Environ(), true) {
+			fmt.Fprintln(s.Err, "hence: warning:", warning)
+		}
+	}
+	ctx, stop := s.untilSignal(ctx, command)
+	defer stop()
+	command.BindTo(ctx, (*context.Context)(nil))
+	return exitCode(ctx, s.Err, command.Run())
+}
+
+func newParser(g *grammar, s Streams) *kong.Kong {
+	parser, err := kong.New(g,
 		kong.Name("hence"),
 		kong.Description("Hence settles what agents read, write and do: together, in one order, once it still holds."),
 		kong.Writers(s.Out, s.Err),
@@ -118,14 +138,7 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	if err != nil {
 		panic("cli: the grammar is wrong: " + err.Error())
 	}
-	command, err := parser.Parse(args)
-	if err != nil {
-		return usage(s.Err, err)
-	}
-	ctx, stop := s.untilSignal(ctx, command)
-	defer stop()
-	command.BindTo(ctx, (*context.Context)(nil))
-	return exitCode(ctx, s.Err, command.Run())
+	return parser
 }
 
 // signalled is a command that deals with signals itself.

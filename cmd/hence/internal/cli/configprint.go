@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/spelling"
+)
+
+// configCmd groups what can be done with settings.
+type configCmd struct {
+	Print configPrintCmd `cmd:"" help:"Print the settings of a command, each with where it comes from."`
+}
+
+// configPrintCmd is the configuration of "hence config print".
+type configPrintCmd struct {
+	output
+	Command []string `arg:"" optional:"" passthrough:"" help:"The command, with flags if there are any; none: all."`
+}
+
+// Help is what "hence config print --help" says beyond the flags.
+func (c *configPrintCmd) Help() string {
+	return `A setting comes from a flag, else from the environment (HENCE_ and the flag's name in capitals), else it is the
+default; there is no configuration file. Secrets are shown as ********. Variables that begin with HENCE_ and that no
+command reads are named, with the one that was probably meant.
+
+    hence config print run --agent a1 --grace 5s
+
+Exit code: 0, 2 if the command is not known, 3 if a setting from the environment cannot be read.`
+}
+
+// The origins of a setting.
+const (
+	fromFlag        = "flag"
+	fromEnvironment = "environment"
+	fromDefault     = "default"
+)
+
+// Setting is one setting of a command, in "hence config print -o json".
+type Setting struct {
+	Name    string `json:"name"`  // of the flag
+	Value   string `json:"value"` // as it would be written; secrets are masked
+	Origin  string `json:"origin"`
+	Env     string `json:"env,omitempty"`     // the variable that sets it
+	Problem string `json:"problem,omitempty"` // why the command would not take it
+}
+
+// CommandSettings are those of one command.
+type CommandSettings struct {
+	Command  string    `json:"command"`
+	Settings []Setting `json:"settings"`
+}
+
+// Settings is the line of "hence config print -o json".
+type Settings struct {
+	Commands []CommandSettings `json:"commands"`
+	Warnings []string          `json:"warnings"` // about variables that nobody reads
+}
+
+// Run prints.
+func (c *configPrintCmd) Run(s Streams) error {
+	parser := newParser(&grammar{}, s)
+	line, err := kong.Trace(parser, c.Command)
+	if err == nil {
+		err = line.Error
+	}
+	if err != nil {
+		return &exit{ExitUsage, fmt.Errorf("%w: see hence --help for the commands", err)}
+	}
+	node := line.Selected()
+	if node == nil {
+		node = parser.Model.Node
+	}
+	out := Settings{Commands: []CommandSettings{}, Warnings: strangeVariables(parser.Model, os.Environ(), false)}
+	bad := false
+	for _, leaf := range leaves(node) {
+		of := CommandSettings{strings.TrimPrefix(leaf.Path(), parser.Model.Name+" "), []Setting{}}
+		for _, group := range leaf.AllFlags(true) {
+			for _, flag := range group {
+				if flag.Name != "help" {
+					of.Settings = append(of.Settings, settingOf(line, flag))
+					bad = bad || of.Settings[len(of.Settings)-1].Problem != ""
+				}
+			}
+		}
+		out.Commands = append(out.Commands, of)
+	}
+	if err := c.print(s.Out, out, out.write); err != nil {
+		return err
+	}
+	if bad {
+		return errCheck
+	}
+	return nil
+}
+
+// leaves are the commands below a node that can be run, itself included.
+func leaves(node *kong.Node) []*kong.Node {
+	if node.Leaf() && node.Type == kong.CommandNode {
+		return []*kong.Node{node}
+	}
+	return node.Leaves(true)
+}
+
+func (s Settings) write(w io.Writer) error {
+	for _, c := range s.Commands {
+		fmt.Fprintf(w, "hence %s\n", c.Command)
+		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		for _, one := range c.Settings {
+			origin := one.Origin
+			if origin == fromEnvironment {
+				origin = one.Env
+			}
+			if one.Problem != "" {
+				origin += ": " + one.Problem
+			}
+			fmt.Fprintf(table, "  --%s\t%s\t%s\n", one.Name, one.Value, origin)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, warning := range s.Warnings {
+		if _, err := fmt.Fprintln(w, "warning:", warning); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settingOf says what a flag is, seen from a command line.
+func settingOf(line *kong.Context, flag *kong.Flag) Setting {
+	s := Setting{Name: flag.Name, Value: flag.Default, Origin: fromDefault}
+	if flag.IsBool() && s.Value == "" {
+		s.Value = "false"
+	}
+	if len(flag.Envs) > 0 {
+		s.Env = flag.Envs[0]
+	}
+	for _, env := range flag.Envs {
+		if value, ok := os.LookupEnv(env); ok {
+			s.Value, s.Origin, s.Env, s.Problem = value, fromEnvironment, env, problemOf(flag, value)
+			break
+		}
+	}
+	for _, p := range line.Path {
+		if p.Flag == flag {
+			s.Value, s.Origin, s.Problem = written(line.FlagValue(flag)), fromFlag, ""
+		}
+	}
+	s.Value = masked(flag.Name, s.Value)
+	return s
+}
+
+// problemOf says why a flag would not take a text.
+func problemOf(flag *kong.Flag, text string) string {
+	scan := kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text})
+	value := reflect.New(flag.Target.Type()).Elem()
+	if err := flag.Parse(scan, value); err != nil {
+		return masked(flag.Name, err.Error())
+	}
+	if flag.Enum != "" && !flag.EnumMap()[written(value.Interface())] {
+		return "it must be one of " + strings.Join(flag.EnumSlice(), ", ")
+	}
+	return ""
+}
+
+// written is a value as one would write it on a command line.
+func written(value any) string {
+	if list, ok := value.([]string); ok {
+		return strings.Join(list, ",")
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		value = v.Elem().Interface()
+	}
+	return fmt.Sprint(value)
+}
+
+const mask = "********"
+
+// masked hides what must not be shown: a secret, and who logs in within an address.
+func masked(name, value string) string {
+	last := name[strings.LastIndexByte(name, '-')+1:]
+	if value != "" && slices.Contains([]string{"token", "password", "secret", "passphrase"}, last) {
+		return mask
+	}
+	return regexp.MustCompile(`://[^/@\s]*@`).ReplaceAllString(value, "://"+mask+"@")
+}
+
+// strangeVariables are those that begin with HENCE_ and that no command reads; only those that are probably misspelt,
+// if that is asked for.
+func strangeVariables(model *kong.Application, env []string, misspelt bool) []string {
+	known, out := knownVariables(model.Node), []string{}
+	for _, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		short, ours := strings.CutPrefix(name, "HENCE_")
+		if !ours || slices.Contains(known, short) || ofTests(short) {
+			continue
+		}
+		if near := spelling.Nearest(short, known); near != "" {
+			out = append(out, fmt.Sprintf("%s is read by nobody: did you mean HENCE_%s?", name, near))
+		} else if !misspelt {
+			out = append(out, name+" is read by nobody")
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// knownVariables are the names, without HENCE_, that some command reads.
+func knownVariables(node *kong.Node) (names []string) {
+	for _, flag := range node.Flags {
+		for _, env := range flag.Envs {
+			names = append(names, strings.TrimPrefix(env, "HENCE_"))
+		}
+	}
+	for _, child := range node.Children {
+		names = append(names, knownVariables(child)...)
+	}
+	return names
+}
+
+// ofTests says whether a variable is for the project's own tests or its compose files.
+func ofTests(short string) bool {
+	return slices.ContainsFunc([]string{"TEST_", "IT_", "REQUIRE_", "EXPLORE_", "FAILPOINT"}, func(p string) bool {
+		return strings.HasPrefix(short, p)
+	}) || strings.HasSuffix(short, "IMAGE")
+}

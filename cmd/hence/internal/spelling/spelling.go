@@ -1,0 +1,51 @@
+// Package spelling guesses which known name a misspelt one was meant to be.
+package spelling
+
+import "strings"
+
+// Nearest returns the known name that differs least from a name; "" when none is near: about one letter in four may be
+// missing, too much, other, or have changed places with its neighbour. A name that is the beginning of one known name
+// only is near to it.
+func Nearest(name string, known []string) string {
+	best, least := "", max(1, len(name)/4)+1
+	for _, k := range known {
+		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least {
+			best, least = k, d
+		}
+	}
+	if best != "" || len(name) < 3 {
+		return best
+	}
+	for _, k := range known {
+		if strings.HasPrefix(strings.ToLower(k), strings.ToLower(name)) {
+			if best != "" {
+				return ""
+			}
+			best = k
+		}
+	}
+	return best
+}
+
+// distance is how many such changes make b of a.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			other := 1
+			if a[i-1] == b[j-1] {
+				other = 0
+			}
+			row[j] = min(last[j-1]+other, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
