@@ -101,7 +101,7 @@ type cluster struct {
 
 func openCluster(t *testing.T) *cluster {
 	t.Helper()
-	harness.NeedEngine(t)
+	harness.NeedContainers(t)
 	fleet := harness.OpenFleet(t, clusterCopies, clusterCopies)
 	t.Logf("servers: %s, kafka %v, nats %s", fleet.Kind, fleet.Brokers, fleet.Servers.NATS)
 	c := &cluster{fleet: fleet, gapLab: &gapLab{t: t, Deployment: harness.Over(t, fleet.Servers), waits: newWaits()},

@@ -40,7 +40,7 @@ type boxLab struct {
 // openBoxLab starts Kafka, NATS, two processors and some sidecars as containers, and the tools' sinks beside them.
 func openBoxLab(t *testing.T) *boxLab {
 	t.Helper()
-	harness.NeedEngine(t)
+	harness.NeedContainers(t)
 	binary, err := harness.BuildStatic("", os.Getenv(envDir))
 	if err != nil {
 		t.Fatal(err)

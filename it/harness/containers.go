@@ -48,18 +48,19 @@ var ErrNoEngine = errors.New("no container engine answers: start Docker (DOCKER_
 // Containers says whether the environment asks for containers.
 func Containers() bool { return os.Getenv(EnvContainers) == "1" }
 
-// NeedEngine skips a test when no container engine answers; with HENCE_TEST_CONTAINERS=1 it fails.
-func NeedEngine(tb testing.TB) {
+// NeedContainers skips a test that makes containers of its own unless the environment asks for containers; then an
+// engine that does not answer is a failure.
+func NeedContainers(tb testing.TB) {
 	tb.Helper()
-	e, err := openEngine()
-	if err == nil {
-		e.close()
-		return
+	if !Containers() {
+		tb.Skipf("it makes containers of its own: start Docker with the images %s and %s and set %s=1", imageKafka,
+			imageNATS, EnvContainers)
 	}
-	if Containers() {
+	e, err := openEngine()
+	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Skip(err)
+	e.close()
 }
 
 // engine is the connection to the container engine.
@@ -145,7 +146,6 @@ type Net struct {
 // OpenNet makes a network; what is in it ends with the test.
 func OpenNet(tb testing.TB) *Net {
 	tb.Helper()
-	NeedEngine(tb)
 	n, err := openNet()
 	if err != nil {
 		tb.Fatal(err)
