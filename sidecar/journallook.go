@@ -16,8 +16,8 @@ type JournalLook struct {
 	Damaged error // a record before the last one cannot be read: the sidecar would begin anew, open transactions lost
 }
 
-// LookAtJournal says how an agent's journal in a folder is, without changing it. An error says that it cannot be looked
-// at: the folder or a file is not readable.
+// LookAtJournal says how an agent's journal in a folder is, without changing it. An error says that it cannot be
+// looked at: the folder or a file is not readable.
 func LookAtJournal(dir, workspace, agent string) (JournalLook, error) {
 	look := JournalLook{Path: filepath.Join(dir, "journal-"+workspace+"-"+agent)}
 	info, err := os.Stat(look.Path)

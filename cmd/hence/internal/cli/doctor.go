@@ -21,7 +21,7 @@ type doctorCmd struct {
 	Replica   string        `enum:",a,b" default:"" help:"Whose tables: a the first group's, b the second's."`
 	Workspace string        `default:"default" help:"Workspace whose journal and decisions are looked at."`
 	Agent     string        `default:"agent-1" help:"Agent whose journal is looked at."`
-	DataDir   string        `type:"path" placeholder:"DIR" help:"Folder of its journal; by default below the user's cache."`
+	DataDir   string        `type:"path" placeholder:"DIR" help:"Folder of its journal; by default in the user's cache."`
 	Sidecar   string        `placeholder:"URL" help:"Address of a sidecar to look at, too."`
 	Token     string        `placeholder:"TEXT" help:"That sidecar's token, to see whether it is the right one."`
 	TokenFile string        `type:"path" placeholder:"FILE" help:"Token file to look at."`
@@ -54,9 +54,9 @@ type Diagnosis struct {
 // Help is what "hence doctor --help" says beyond the flags.
 func (c *doctorCmd) Help() string {
 	return `It looks at the brokers, the topics (that all have the same partitions, and the settings that the guarantees
-rest on), the groups of processors and their lag, gaps in the decisions, clocks, NATS and JetStream, at the journal of an
-agent and its folder, and, if they are named, at a sidecar, a token file and addresses to listen on. It changes nothing.
-Each problem comes with the command that mends it.
+rest on), the groups of processors and their lag, gaps in the decisions, clocks, NATS and JetStream, at the journal of
+an agent and its folder, and, if they are named, at a sidecar, a token file and addresses to listen on. It changes
+nothing. Each problem comes with the command that mends it.
 
 Exit code: 0 no problem; 3 there is one; 1 doctor itself could not run.`
 }

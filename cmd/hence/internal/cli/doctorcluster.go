@@ -2,10 +2,16 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/hence-dev/hence/streams"
 )
+
+// maxLag is how many records a group may be behind before somebody should look.
+const maxLag = 10_000
 
 // lookAtCluster looks at Kafka, the topics, the processors and NATS.
 func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *slog.Logger) error {
@@ -14,16 +20,131 @@ func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *s
 		return err
 	}
 	cfg.Replica = c.Replica
-	problems, err := streams.VerifyTopics(ctx, cfg)
+	report, err := streams.Inspect(ctx, cfg)
 	if err != nil {
-		found.problem("brokers", "start them, or name others with --brokers", "%v", err)
-		return nil
+		return fmt.Errorf("look at the cluster: %w", err)
 	}
-	for _, p := range problems {
-		found.problem("topics", p.Fix, "%s: %s", p.Topic, p.What)
+	bad := map[string]bool{}
+	for _, p := range report.Problems {
+		says := p.What
+		if p.Topic != "" {
+			says = p.Topic + ": " + p.What
+		}
+		found.problem(partOf(p), p.Fix, "%s", says)
+		bad[partOf(p)] = true
 	}
-	if len(problems) == 0 {
-		found.ok("topics", "all are as they must be, with %d partitions each", c.Partitions)
+	for _, say := range []func(*checkup, *streams.Report, map[string]bool){
+		sayBrokers, sayTopics, sayGroups, sayDecisions, sayReplicas, sayNATS, sayClocks,
+	} {
+		say(found, report, bad)
 	}
 	return nil
+}
+
+// partOf is what of the cluster a problem is about.
+func partOf(p streams.Problem) string {
+	switch {
+	case p.Part != "":
+		return p.Part
+	case p.Topic != "":
+		return "topics"
+	}
+	return "cluster"
+}
+
+func sayBrokers(found *checkup, r *streams.Report, bad map[string]bool) {
+	if len(r.Brokers) == 0 || bad["brokers"] {
+		return
+	}
+	var versions []string
+	for _, b := range r.Brokers {
+		if b.Version != "" && !slices.Contains(versions, b.Version) {
+			versions = append(versions, b.Version)
+		}
+	}
+	found.ok("brokers", "%s of cluster %s: Kafka %s", several(len(r.Brokers), "broker"), r.ClusterID,
+		strings.Join(versions, ", "))
+}
+
+func sayTopics(found *checkup, r *streams.Report, bad map[string]bool) {
+	if len(r.Topics) == 0 || bad["topics"] {
+		return
+	}
+	least := r.Topics[0].InSync
+	for _, t := range r.Topics {
+		least = min(least, t.InSync)
+	}
+	found.ok("topics", "%d topics with %s each and the settings that they must have; %d in sync at least",
+		len(r.Topics), several(r.Topics[0].Partitions, "partition"), least)
+}
+
+func sayGroups(found *checkup, r *streams.Report, bad map[string]bool) {
+	for _, g := range r.Groups {
+		var lag int64
+		for _, l := range g.Lags {
+			lag += max(l.Lag, 0)
+		}
+		switch {
+		case g.Error != "":
+			found.problem("groups", "give this user the right to describe groups: kafka-acls.sh --add --operation Describe "+
+				"--group "+g.Name, "%s: %s", g.Name, g.Error)
+		case lag > maxLag:
+			found.problem("groups", "hence streams --instance ANOTHER  # one more member, or mend what is slow",
+				"%s (%s) is %d records behind", g.Name, g.State, lag)
+		case len(g.Members) > 0 && !bad["groups"]:
+			found.ok("groups", "%s is %s with %s, %s behind", g.Name, g.State, several(len(g.Members), "member"),
+				several(int(lag), "record"))
+		default:
+			found.note("groups", "%s is %s", g.Name, strings.ToLower(g.State))
+		}
+	}
+}
+
+func sayDecisions(found *checkup, r *streams.Report, bad map[string]bool) {
+	looked, copies := 0, 0
+	for _, d := range r.Decisions {
+		looked, copies = looked+d.Looked, copies+d.Copies
+		if d.Error != "" {
+			found.problem("decisions", "give this user the right to read hence.decisions, or mend the brokers",
+				"partition %d cannot be read: %s", d.Partition, d.Error)
+		}
+	}
+	if len(r.Decisions) > 0 && !bad["decisions"] {
+		found.ok("decisions", "no gap among the newest %s, %d of them second copies", several(looked, "record"), copies)
+	}
+}
+
+func sayReplicas(found *checkup, r *streams.Report, _ map[string]bool) {
+	if r.Replicas.Compared > 0 && r.Replicas.Difference == "" {
+		found.ok("replicas", "%s of both groups are equal", several(int(r.Replicas.Compared), "state"))
+	}
+}
+
+func sayNATS(found *checkup, r *streams.Report, bad map[string]bool) {
+	n := r.NATS
+	if !n.Connected || bad["nats"] {
+		return
+	}
+	found.ok("nats", "%s %s answers; the stream has %s, %d MiB of %d, for %s, %s, %s", n.Server, n.Version,
+		several(int(n.Messages), "message"), n.Bytes>>20, n.MaxBytes>>20, n.MaxAge, several(n.Replicas, "copy"), n.Storage)
+}
+
+func sayClocks(found *checkup, r *streams.Report, bad map[string]bool) {
+	for _, c := range r.Clocks {
+		if !bad["clock"] {
+			found.ok("clock", "the clock of %s is %+.0f ms ahead of ours, give or take %.0f", c.Whose, c.AheadMs, c.UncertainMs)
+		}
+	}
+}
+
+// several counts a thing: "1 copy", "3 copies".
+func several(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "y"):
+		thing = strings.TrimSuffix(thing, "y") + "ies"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

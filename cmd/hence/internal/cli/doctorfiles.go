@@ -29,7 +29,7 @@ func (c *doctorCmd) lookAtFiles(found *checkup) {
 	if c.lookAtFolder(found, dir) {
 		c.lookAtJournal(found, dir)
 	}
-	found.ok("caches", "processors keep their tables in memory and read them from Kafka: no cache on a disk can be foreign")
+	found.ok("caches", "tables are in the processors' memory and come from Kafka: no cache on a disk can be foreign")
 }
 
 func lookAtToken(found *checkup, path string) {
@@ -47,8 +47,8 @@ func lookAtToken(found *checkup, path string) {
 		found.problem(part, "mkdir -p "+shellWord(filepath.Dir(path)), "%s cannot be made: its folder is missing or cannot "+
 			"be written", path)
 	case statErr == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
-		found.problem(part, "chmod 600 "+shellWord(path), "%s can be read by others (mode %#o): whoever reads it acts as the "+
-			"agent", path, info.Mode().Perm())
+		found.problem(part, "chmod 600 "+shellWord(path),
+			"%s can be read by others (mode %#o): whoever reads it acts as the agent", path, info.Mode().Perm())
 	case errors.Is(err, fs.ErrPermission):
 		found.problem(part, "chown $(id -u) "+shellWord(path), "%v", err)
 	default:

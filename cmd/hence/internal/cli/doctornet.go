@@ -108,8 +108,8 @@ func (c *doctorCmd) lookAtSidecar(ctx context.Context, found *checkup) {
 	base := strings.TrimRight(c.Sidecar, "/")
 	answer, err := ask(ctx, base+"/readyz", "")
 	if err != nil {
-		found.problem(part, fmt.Sprintf("hence sidecar --agent %s --workspace %s --brokers %s --nats %s", c.Agent, c.Workspace,
-			strings.Join(c.Brokers, ","), c.NATS), "%s does not answer: %v", base, err)
+		found.problem(part, fmt.Sprintf("hence sidecar --agent %s --workspace %s --brokers %s --nats %s",
+			c.Agent, c.Workspace, strings.Join(c.Brokers, ","), c.NATS), "%s does not answer: %v", base, err)
 		return
 	}
 	clockOf(found, "the sidecar", answer.skew())

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// doctor runs "hence doctor -o json" and returns its diagnosis.
+func doctor(t *testing.T, args ...string) (int, Diagnosis) {
+	t.Helper()
+	code, out, errs := hence(t, append([]string{"doctor", "-o", "json"}, args...)...)
+	var d Diagnosis
+	if err := json.Unmarshal([]byte(out), &d); err != nil {
+		t.Fatalf("doctor %v: exit code %d, %v: %s%s", args, code, err, out, errs)
+	}
+	return code, d
+}
+
+// holds fails unless a diagnosis has a finding of a part and a level that says something, with its fix.
+func (d Diagnosis) holds(t *testing.T, part, level, says, fix string) {
+	t.Helper()
+	for _, f := range d.Findings {
+		if f.Part == part && f.Level == level && strings.Contains(f.Says, says) && strings.Contains(f.Fix, fix) {
+			return
+		}
+	}
+	t.Errorf("no %s of %s says %q, to be mended by %q, in:\n%+v", level, part, says, fix, d.Findings)
+}
+
+// local runs only the looks at this machine, whatever the cluster is.
+func local(c doctorCmd) Diagnosis {
+	found := &checkup{}
+	c.Workspace, c.Agent = "default", "agent-1"
+	c.lookAtFiles(found)
+	return Diagnosis{Findings: found.all, Problems: found.problems}
+}
+
+// TestDoctorHealthy starts everything and finds no problem.
+func TestDoctorHealthy(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	dev := startDev(t)
+	args := []string{"--brokers", strings.Join(dev.Brokers, ","), "--nats", dev.NATS,
+		"--sidecar", dev.URL, "--token", dev.Token,
+		"--listen", strings.TrimPrefix(dev.URL, "http://"), "--listen", "127.0.0.1:0"}
+	code, d := doctor(t, args...)
+	for deadline := time.Now().Add(20 * time.Second); code != ExitOK && time.Now().Before(deadline); {
+		code, d = doctor(t, args...) // processors may still be joining their groups
+	}
+	if code != ExitOK || !d.OK || d.Problems != 0 {
+		t.Errorf("exit code %d, %+v", code, d)
+	}
+	for part, says := range map[string]string{
+		"brokers": "1 broker", "topics": "8 partitions", "groups": "hence-sequencer is Stable with 1 member",
+		"decisions": "no gap", "nats": "the stream has", "sidecar": "is ready: agent agent-1", "token": "takes the token",
+		"ports": "is taken by a process of Hence", "clock": "agrees with ours", "caches": "no cache",
+	} {
+		d.holds(t, part, levelOK, says, "")
+	}
+	if _, d := doctor(t, append(args, "--token", "another-token-than-that")...); true {
+		d.holds(t, "token", levelProblem, "does not take the token", "--token-file")
+	}
+	text := func() string { _, out, _ := hence(t, append([]string{"doctor"}, args...)...); return out }()
+	if !strings.HasSuffix(text, "No problem was found.\n") || !strings.Contains(text, "ok       brokers") {
+		t.Errorf("it prints:\n%s", text)
+	}
+}
+
+// TestDoctorFiles seeds what can be wrong with files, and sees each.
+func TestDoctorFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+			t.Fatal(err)
+		}
+		return path
+	}
+	folder := func(name string, mode os.FileMode) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	fine := folder("fine", 0o700)
+	open, empty := file("open", "0123456789abcdef\n", 0o644), file("empty", "", 0o600)
+	local(doctorCmd{DataDir: fine, TokenFile: open}).holds(t, "token", levelProblem, "can be read by others", "chmod 600")
+	local(doctorCmd{DataDir: fine, TokenFile: empty}).holds(t, "token", levelProblem, "is empty", "rm ")
+	far, next := filepath.Join(dir, "no", "such"), filepath.Join(dir, "new")
+	local(doctorCmd{DataDir: fine, TokenFile: far}).holds(t, "token", levelProblem, "cannot be made", "mkdir -p")
+	local(doctorCmd{DataDir: fine, TokenFile: next}).holds(t, "token", levelNote, "is made at the first start", "")
+	kept := file("kept", "0123456789abcdef\n", 0o600)
+	local(doctorCmd{DataDir: fine, TokenFile: kept}).holds(t, "token", levelOK, "its owner only", "")
+
+	local(doctorCmd{DataDir: fine}).holds(t, "journal", levelNote, "holds no journal of agent-1", "")
+	local(doctorCmd{DataDir: dir + "/new/folder"}).holds(t, "journal", levelNote, "is made at the first start", "")
+	local(doctorCmd{DataDir: kept}).holds(t, "journal", levelProblem, "is no folder", "--data-dir")
+	local(doctorCmd{DataDir: kept + "/below"}).holds(t, "journal", levelProblem, "not a directory", "chown")
+	local(doctorCmd{DataDir: folder("wide", 0o777)}).holds(t, "journal", levelProblem, "changed by others", "chmod 700")
+	damaged := folder("damaged", 0o700)
+	file("damaged/journal-default-agent-1", "this is no journal", 0o600)
+	local(doctorCmd{DataDir: damaged}).holds(t, "journal", levelProblem, "does not begin as a journal does", "mv ")
+	whole := folder("whole", 0o700)
+	file("whole/journal-default-agent-1", "HENCEJ1\n", 0o600)
+	local(doctorCmd{DataDir: whole}).holds(t, "journal", levelOK, "is whole", "")
+	if d := local(doctorCmd{DataDir: fine}); d.Problems != 0 {
+		t.Errorf("a folder that is as it must be has %+v", d)
+	}
+}
+
+// sidecarThat answers as a sidecar whose state and clock are given.
+func sidecarThat(t *testing.T, ready string, ahead time.Duration) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		fmt.Fprint(w, ready)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestDoctorSidecar seeds what can be wrong with a sidecar, and sees each.
+func TestDoctorSidecar(t *testing.T) {
+	look := func(c doctorCmd) Diagnosis {
+		found := &checkup{}
+		c.Agent, c.Brokers = "agent-1", []string{"k:9092"}
+		c.lookAtSidecar(t.Context(), found)
+		return Diagnosis{Findings: found.all, Problems: found.problems}
+	}
+	const well = `{"ready":true,"agent":"a","workspace":"w","view":7,"parts":{"view":{"ok":true}}}`
+	const ill = `{"ready":false,"agent":"a","workspace":"w","parts":{"kafka":{"ok":false,"problem":"no broker"},` +
+		`"nats":{"ok":false,"problem":"away"},"topics":{"ok":false,"problem":"missing"},` +
+		`"view":{"ok":false,"problem":"late"},"journal":{"ok":false,"problem":"disk full"}}}`
+	at := func(ready string, ahead time.Duration) Diagnosis {
+		return look(doctorCmd{Sidecar: sidecarThat(t, ready, ahead)})
+	}
+	if d := at(well, 0); d.Problems != 0 {
+		t.Errorf("a sidecar that is well has %+v", d)
+	}
+	nobody := look(doctorCmd{Sidecar: "http://127.0.0.1:1"})
+	nobody.holds(t, "sidecar", levelProblem, "does not answer", "hence sidecar --agent agent-1")
+	at("hello", 0).holds(t, "sidecar", levelProblem, "is no sidecar", "--sidecar")
+	d := at(ill, 0)
+	for _, want := range [][2]string{{"no broker", "--brokers"}, {"away", "--nats"}, {"missing", "hence topics verify"},
+		{"late", "hence streams"}, {"disk full", "--data-dir"}} {
+		d.holds(t, "sidecar", levelProblem, want[0], want[1])
+	}
+	at(well, 90*time.Second).holds(t, "clock", levelProblem, "ahead of ours by 1m", "set-ntp")
+	at(well, -time.Minute).holds(t, "clock", levelProblem, "behind ours", "set-ntp")
+	at(well, 4500*time.Millisecond).holds(t, "clock", levelNote, "ahead of ours", "")
+}
+
+// TestDoctorAddresses holds that an address that another program has is a problem.
+func TestDoctorAddresses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	found := &checkup{}
+	c := doctorCmd{Listen: []string{other.Listener.Addr().String(), "127.0.0.1:0", "192.0.2.1:7420"}}
+	c.lookAtAddresses(t.Context(), found)
+	d := Diagnosis{Findings: found.all}
+	d.holds(t, "ports", levelProblem, "is taken by another program", "ss -ltnp")
+	d.holds(t, "ports", levelOK, "is free", "")
+	d.holds(t, "ports", levelProblem, "192.0.2.1:7420", "an address of this machine")
+}
+
+// TestDoctorBadFlags holds that flags which mean nothing are said before anything is asked.
+func TestDoctorBadFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"--sidecar localhost:7420": "http://host:port", "--listen 7420": "host:port", "--timeout 0s": "more than 0",
+		"--workspace Not.Good": "--workspace", "--replication 0": "--replication", "--partitions 6": "power of two",
+	} {
+		code, out, errs := hence(t, append([]string{"doctor"}, strings.Fields(line)...)...)
+		if code != ExitFailed || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("doctor %s: exit code %d, %q, %q; want %q", line, code, out, errs, want)
+		}
+	}
+}

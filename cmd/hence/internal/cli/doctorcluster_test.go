@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/embedded"
+	"github.com/hence-dev/hence/topology"
+)
+
+// ill is a cluster without processors, in which a test breaks things.
+type ill struct {
+	t     *testing.T
+	kafka *kgo.Client
+	admin *kadm.Client
+	args  []string
+	nats  string
+}
+
+func newIll(t *testing.T) *ill {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir())
+	servers, err := embedded.Start(t.Context(), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := servers.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS}
+	if err := streams.EnsureTopics(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	kafka, err := kgo.NewClient(kgo.SeedBrokers(servers.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kafka.Close)
+	return &ill{t: t, kafka: kafka, admin: kadm.NewClient(kafka), nats: servers.NATS,
+		args: []string{"--brokers", strings.Join(servers.Brokers, ","), "--nats", servers.NATS}}
+}
+
+// finds runs doctor, which must say that something is wrong, and holds one finding.
+func (i *ill) finds(part, says, fix string, flags ...string) {
+	i.t.Helper()
+	code, d := doctor(i.t, append(i.args, flags...)...)
+	if code != ExitCheck || d.OK || d.Problems == 0 {
+		i.t.Errorf("exit code %d, %+v", code, d)
+	}
+	d.holds(i.t, part, levelProblem, says, fix)
+}
+
+func (i *ill) must(err error) {
+	i.t.Helper()
+	if err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+func (i *ill) produce(topic, key string, value []byte) {
+	i.t.Helper()
+	r := &kgo.Record{Topic: topic, Partition: topology.PartitionOf(key, 8), Key: []byte(key), Value: value}
+	i.must(i.kafka.ProduceSync(i.t.Context(), r).FirstErr())
+}
+
+// TestDoctorCluster seeds what can be wrong with a cluster, and sees each with what mends it.
+func TestDoctorCluster(t *testing.T) {
+	i := newIll(t)
+	ctx := t.Context()
+	i.finds("groups", "no sequencer runs", "hence streams --brokers")
+	i.finds("nats", "HENCE_DECISIONS is not there", "hence streams")
+	i.finds("nats", "127.0.0.1:1", "--nats", "--nats", "nats://127.0.0.1:1")
+	i.finds("topics", "replicas", "--replication", "--replication", "3")
+
+	i.seq(1)
+	i.seq(3)
+	i.finds("decisions", "between 1 and 3", "compute and publish the log anew")
+	i.produce(topology.TopicParked, "w", []byte("?"))
+	i.finds("parked", "1 records could not be read", "kcat")
+
+	value := "1000"
+	set := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &value}}
+	_, err := i.admin.AlterTopicConfigs(ctx, set, topology.TopicIntents)
+	i.must(err)
+	i.finds("topics", "retention.ms is 1000", "kafka-configs.sh --alter --topic hence.intents --add-config retention.ms=")
+
+	_, err = i.admin.DeleteTopics(ctx, topology.TopicTxs, topology.TopicResidue)
+	i.must(err)
+	_, err = i.admin.CreateTopic(ctx, 4, 1, nil, topology.TopicTxs)
+	i.must(err)
+	i.finds("topics", "hence.txs: 4 partitions where all topics must have 8", "delete the topic and run:")
+	i.finds("topics", "hence.residue: it does not exist", "hence topics create")
+
+	i.strangeStream()
+	i.finds("nats", "another log", "hence streams creates it anew")
+	i.finds("clock", "ahead of ours", "NTP")
+}
+
+// TestDoctorNothing holds that doctor answers, and says what to do, when nothing is there at all.
+func TestDoctorNothing(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	code, d := doctor(t, "--brokers", "127.0.0.1:1", "--nats", "nats://127.0.0.1:1")
+	if code != ExitCheck {
+		t.Errorf("exit code %d, want %d", code, ExitCheck)
+	}
+	d.holds(t, "brokers", levelProblem, "127.0.0.1:1", "--brokers")
+	d.holds(t, "nats", levelProblem, "127.0.0.1:1", "--nats")
+	for _, f := range d.Findings {
+		if f.Level == levelProblem && f.Fix == "" || f.Says == "" || f.Part == "" {
+			t.Errorf("a problem without a way out: %+v", f)
+		}
+	}
+}
+
+// seq publishes a decision of workspace w, as if a processor had.
+func (i *ill) seq(seq sequencer.Seq) {
+	i.t.Helper()
+	value, err := topology.EncodeCloudEvent(&sequencer.Outcome{Workspace: "w", Seq: seq, Kind: sequencer.OutcomeCommitted,
+		Tx: "a.1.1", Agent: "a"}, time.Now(), "")
+	i.must(err)
+	i.produce(topology.TopicDecisions, "w", value)
+}
+
+// strangeStream makes the decision stream of another log, with a message of a publisher whose clock is an hour ahead.
+func (i *ill) strangeStream() {
+	i.t.Helper()
+	conn, err := nats.Connect(i.nats)
+	i.must(err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	i.must(err)
+	_, err = js.CreateStream(i.t.Context(), jetstream.StreamConfig{Name: topology.DecisionStream,
+		Subjects: []string{topology.DecisionSubjects}, Storage: jetstream.MemoryStorage,
+		Metadata: map[string]string{"hence-log": "another"}})
+	i.must(err)
+	m := nats.NewMsg(topology.DecisionSubject("w"))
+	m.Header.Set("Hence-At-Ms", strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10))
+	_, err = js.PublishMsg(i.t.Context(), m)
+	i.must(err)
+}
