@@ -77,7 +77,8 @@ def read(tx, scope):
 
 
 def write(tx, scope, value):
-    call("POST", f"/v1/tx/{tx}/writes", {"scope": scope, "content": json.dumps(value), "media_type": "application/json"})
+    content = json.dumps(value)
+    call("POST", f"/v1/tx/{tx}/writes", {"scope": scope, "content": content, "media_type": "application/json"})
 
 
 def effect(tx, tool, **args):
@@ -141,7 +142,8 @@ def round_of(n, run):
         if decision["state"] == "committed":
             with open(MARK, "w", encoding="ascii"):
                 pass
-            print(f"{NAME}: round {n}: {done}; committed as {decision['seq']} at try {tries}, {took:.1f} s", flush=True)
+            seq = decision["seq"]
+            print(f"{NAME}: round {n}: {done}; committed as {seq} at try {tries}, {took:.1f} s", flush=True)
             return
         why = f"{decision.get('code')} {decision.get('scope', '')}".strip()
         if decision.get("give_up") or not decision.get("retryable"):
