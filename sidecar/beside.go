@@ -54,8 +54,9 @@ func total(of *prometheus.CounterVec, label string, counts func(value string) bo
 }
 
 // Farewell ends what the agent's process has left behind: it aborts each transaction that is still open, and waits
-// until all that was decided is settled, or ctx ends. It returns how many transactions are undecided or unsettled then;
-// the next start of this sidecar goes on with them. Call it while Run runs, when nobody calls for the agent any more.
+// until all that was decided is settled, or ctx ends. It returns how many transactions are undecided or unsettled
+// then; the next start of this sidecar goes on with them. Call it while Run runs, when nobody calls for the agent any
+// more.
 func (s *Sidecar) Farewell(ctx context.Context) (left int) {
 	var aborts sync.WaitGroup
 	for _, t := range s.session.begun() {

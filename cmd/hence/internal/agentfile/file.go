@@ -1,5 +1,5 @@
-// Package agentfile reads the file of "hence up": which agents run beside sidecars of their own, and how. It is strict:
-// a key that is not known, or a value of the wrong kind, is a finding with its line and what to do.
+// Package agentfile reads the file of "hence up": which agents run beside sidecars of their own, and how. It is
+// strict: a key that is not known, or a value of the wrong kind, is a finding with its line and what to do.
 package agentfile
 
 import (

@@ -60,7 +60,7 @@ func bad() map[string]string {
 		"[1]":                                            "the file is a list",
 		head + "    comand: [y]\n":                       `5:5: an agent has no key "comand": did you mean "command"?`,
 		head + "    retsart: never\n":                    `did you mean "restart"?`,
-		head + "    port: 1\n":                           "known are command, dir, env, mode, name, order, policy, restart, restarts, workspace",
+		head + "    port: 1\n":                           "known are command, dir, env, mode, name, order, policy, restart",
 		head + "    name: b\n":                           "5:5: this is no YAML: mapping key \"name\" already defined",
 		head + "    restart: always\n":                   `5:14: restart is "always": write never or on-failure`,
 		head + "    restarts: 1001\n":                    "from 0 to 1000",
@@ -144,7 +144,8 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	for text, want := range bad() {
-		beyond := strings.Contains(want, "there twice") || strings.Contains(want, "anchors") || strings.Contains(want, "document")
+		beyond := strings.Contains(want, "there twice") || strings.Contains(want, "anchors") ||
+			strings.Contains(want, "document")
 		if valid([]byte(text)) == nil && !beyond {
 			t.Errorf("the schema takes %.80q", text)
 		}

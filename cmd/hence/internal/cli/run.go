@@ -54,8 +54,8 @@ started once the sidecar is ready. While brokers are away, that is waited for, f
 
 Without --embedded the cluster is that of --brokers and --nats; where "hence dev" listens, if none is named.
 
-SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the program and what it has started; Ctrl-C at the
-terminal reaches it once. If it does not end within --grace after one of the first four, it is killed. When it has
+SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the program and what it has started; Ctrl-C at
+the terminal reaches it once. If it does not end within --grace after one of the first four, it is killed. When it has
 ended, what it left running is ended, its open transactions are aborted, and what is decided is settled. If the sidecar
 ends first, the program is told by SIGTERM.
 

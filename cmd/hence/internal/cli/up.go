@@ -31,13 +31,14 @@ type upCmd struct {
 
 // Help is what "hence up --help" says beyond the flags.
 func (c *upCmd) Help() string {
-	return `Each agent of the file runs beside a sidecar of its own, as with "hence run"; all sidecars are in this process,
-over one cluster: that of --brokers and --nats, or one in this process with "embedded: true" in the file. What the agents
-write is shown with their names in front. docs/agents.schema.json describes the file, docs/examples/agents.yaml is one.
+	return `Each agent of the file runs beside a sidecar of its own, as with "hence run"; all sidecars are in this
+process, over one cluster: that of --brokers and --nats, or one in this process with "embedded: true" in the file. What
+the agents write is shown with their names in front. docs/agents.schema.json describes the file,
+docs/examples/agents.yaml is one.
 
-The first SIGINT or SIGTERM is passed on to all agents, with --grace to end in; the second kills them. At the end a table
-says, for each agent, how it ended, how often it was started again, and what its sidecar counted. With -o json the table
-is one line of JSON on the standard output, and all else goes to the standard error.
+The first SIGINT or SIGTERM is passed on to all agents, with --grace to end in; the second kills them. At the end a
+table says, for each agent, how it ended, how often it was started again, and what its sidecar counted. With -o json
+the table is one line of JSON on the standard output, and all else goes to the standard error.
 
 Exit code: 0 all agents ended with 0; 1 one did not, or the file is wrong; 3 with --check, something is wrong;
 128+n signal n ended the command.`
