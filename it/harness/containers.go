@@ -99,12 +99,20 @@ func runLabel() string {
 	return host + "/" + strconv.Itoa(os.Getpid())
 }
 
-// sweep removes containers and networks of runs on this machine that were killed before they could.
+// sweep removes containers, networks and images of runs on this machine that were killed before they could.
 func (e *engine) sweep(ctx context.Context) error {
 	filters := client.Filters{}.Add("label", labelRun)
 	boxes, err := e.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 	if err != nil {
 		return fmt.Errorf("list containers: %w", err)
+	}
+	nets, err := e.api.NetworkList(ctx, client.NetworkListOptions{Filters: filters})
+	if err != nil {
+		return fmt.Errorf("list networks: %w", err)
+	}
+	images, err := e.api.ImageList(ctx, client.ImageListOptions{Filters: filters})
+	if err != nil {
+		return fmt.Errorf("list images: %w", err)
 	}
 	for _, b := range boxes.Items {
 		if gone(b.Labels[labelRun]) {
@@ -112,13 +120,15 @@ func (e *engine) sweep(ctx context.Context) error {
 			err = errors.Join(err, e)
 		}
 	}
-	nets, listErr := e.api.NetworkList(ctx, client.NetworkListOptions{Filters: filters})
-	if listErr != nil {
-		return errors.Join(err, fmt.Errorf("list networks: %w", listErr))
-	}
 	for _, n := range nets.Items {
 		if gone(n.Labels[labelRun]) {
 			_, e := e.api.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+			err = errors.Join(err, e)
+		}
+	}
+	for _, i := range images.Items {
+		if gone(i.Labels[labelRun]) {
+			_, e := e.api.ImageRemove(ctx, i.ID, client.ImageRemoveOptions{Force: true, PruneChildren: true})
 			err = errors.Join(err, e)
 		}
 	}
