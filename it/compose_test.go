@@ -220,8 +220,8 @@ func (s *stack) volumes(t *testing.T) {
 		by, says          string
 	}{
 		{[]string{"nats"}, []string{"nats"}, "streams", "NATS had no decision stream, it is created"},
-		{[]string{"journal-1"}, []string{"sidecar-1"}, "sidecar-1", "former session has no journal here"},
-		{[]string{"token-3", "journal-3"}, []string{"sidecar-3", "agent-3"}, "sidecar-3", "former session has no journal"},
+		{[]string{"journal-1"}, []string{"sidecar-1"}, "sidecar-1", "former session is not here"},
+		{[]string{"token-3", "journal-3"}, []string{"sidecar-3", "agent-3"}, "sidecar-3", "former session is not here"},
 		{[]string{"token-1", "token-console"}, []string{"sidecar-1", "agent-1", "console"}, "console", "is ready at"},
 		{[]string{"ledger"}, []string{"ledger"}, "ledger", "a new or lost volume; it starts empty"},
 		{[]string{"files"}, []string{"files"}, "files", "a new or lost volume; it starts empty"},
