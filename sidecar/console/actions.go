@@ -11,7 +11,7 @@ import (
 // acting refuses what an operator asks for where no sidecar is configured.
 func (c *Console) acting() error {
 	if c.config.Actions == nil {
-		return refusal(http.StatusConflict, "no_sidecar", "%s", c.config.NoActions)
+		return refusal(http.StatusConflict, codeNoSidecar, "%s", c.config.NoActions)
 	}
 	return nil
 }

@@ -52,13 +52,13 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := g.cross.Check(r); err != nil {
-		feed.Refuse(w, refusal(http.StatusForbidden, "cross_origin",
+		feed.Refuse(w, refusal(http.StatusForbidden, codeCrossOrigin,
 			"the request comes from another site's page (%v): open the console itself", err))
 		return
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, "/api/") && site != "" &&
 		site != "same-origin" && site != "none" {
-		feed.Refuse(w, refusal(http.StatusForbidden, "cross_origin", "another site's page may not read the console"))
+		feed.Refuse(w, refusal(http.StatusForbidden, codeCrossOrigin, "another site's page may not read the console"))
 		return
 	}
 	g.next.ServeHTTP(w, r)
@@ -79,12 +79,23 @@ func (g *guard) checkHost(host string) error {
 		slices.Contains(g.hosts, name) {
 		return nil
 	}
-	return refusal(http.StatusMisdirectedRequest, "unknown_host",
+	return refusal(http.StatusMisdirectedRequest, codeUnknownHost,
 		"the console is not known under the name %.100q: use its address, or start it with --host %.100s", name, name)
 }
 
+// The codes that only the console answers with: no page describes them, the detail says it all.
+const (
+	codeCrossOrigin = "cross_origin"
+	codeUnknownHost = "unknown_host"
+	codeNoSidecar   = "no_sidecar"
+)
+
 func refusal(status int, code, format string, args ...any) *api.Problem {
-	return &api.Problem{Type: api.ProblemType(code), Title: http.StatusText(status), Status: status, Code: code,
+	kind := api.ProblemType(code)
+	if code == codeCrossOrigin || code == codeUnknownHost || code == codeNoSidecar {
+		kind = "about:blank"
+	}
+	return &api.Problem{Type: kind, Title: http.StatusText(status), Status: status, Code: code,
 		Detail: fmt.Sprintf(format, args...), Retryable: status == http.StatusTooManyRequests || status >= 500}
 }
 

@@ -39,7 +39,7 @@ func (c *Console) search(ctx context.Context, text string) []hit {
 	if text == "" {
 		return hits
 	}
-	hits = append(hits, c.watch.search(strings.ToLower(text))...)
+	hits = append(hits, c.watch.search(text)...)
 	ctx, cancel := context.WithTimeout(ctx, c.config.Limits.AskWait/2)
 	defer cancel()
 	known := slices.ContainsFunc(hits, func(h hit) bool { return h.ID == text })
@@ -63,7 +63,8 @@ func (c *Console) search(ctx context.Context, text string) []hit {
 }
 
 // search looks among transactions, newest first, agents, seqs and reasons.
-func (w *watch) search(text string) (hits []hit) {
+func (w *watch) search(name string) (hits []hit) {
+	text := strings.ToLower(name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n, err := strconv.ParseUint(text, 10, 63); err == nil {
@@ -79,20 +80,29 @@ func (w *watch) search(text string) (hits []hit) {
 	slices.SortFunc(hits, func(a, b hit) int { return strings.Compare(a.ID, b.ID) })
 	codes := map[sequencer.Code]int{}
 	found := 0
+	exact := w.txs[sequencer.TxID(name)]
+	if exact != nil {
+		found++
+		hits = append(hits, exact.Value.(*work).hit())
+	}
 	for e := w.order.Back(); e != nil; e = e.Prev() {
 		t := e.Value.(*work)
 		if t.code != "" && strings.Contains(string(t.code), text) {
 			codes[t.code]++
 		}
-		if found < maxHits && strings.Contains(strings.ToLower(string(t.tx)), text) {
+		if e != exact && found < maxHits && strings.Contains(strings.ToLower(string(t.tx)), text) {
 			found++
-			hits = append(hits, hit{Kind: "transaction", ID: string(t.tx), State: t.state, Note: t.agent})
+			hits = append(hits, t.hit())
 		}
 	}
 	for code, n := range codes {
 		hits = append(hits, hit{Kind: "reason", ID: string(code), Note: strconv.Itoa(n) + " lately"})
 	}
 	return hits
+}
+
+func (t *work) hit() hit {
+	return hit{Kind: "transaction", ID: string(t.tx), State: t.state, Note: t.agent}
 }
 
 // list are remembered decisions that a filter picks, newest first, before a seq where one is given.

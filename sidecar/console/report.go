@@ -71,7 +71,10 @@ func (c *Console) report(ctx context.Context, tx sequencer.TxID, content bool) (
 		r.Closure = words.Closure(closure)
 	}
 	seen, outcomes := c.watch.remembered(tx)
-	if seen == nil && r.Closure == nil {
+	if seen == nil {
+		r.Live = c.watch.liveRowOf(tx)
+	}
+	if seen == nil && r.Closure == nil && r.Live == nil {
 		return nil, notFound("nothing is known of %.100q in workspace %s: it may not have begun, or be forgotten",
 			string(tx), c.config.Workspace)
 	}

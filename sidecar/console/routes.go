@@ -101,7 +101,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 func refuse(w http.ResponseWriter, err error) {
 	var p *api.Problem
 	if !errors.As(err, &p) {
-		err = refusal(http.StatusServiceUnavailable, "source", "%s", cut(err.Error()))
+		err = refusal(http.StatusServiceUnavailable, "log_unavailable", "%s", cut(err.Error()))
 	}
 	feed.Refuse(w, err)
 }

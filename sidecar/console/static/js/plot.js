@@ -27,7 +27,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
   const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-labelledby": id, tabindex: 0 }, axis, marks, cursor);
   const words = h("span", { id, class: "hidden-text" });
   const legend = h("div", { class: "legend num" });
-  const when = h("span", { class: "when" });
+  const when = h("span", { class: "when num" });
   const values = [];
   const body = h("tbody");
   const asTable = h("details", { class: "as-table" }, h("summary", {}, "As a table"), h("div", { class: "table-scroll" },
@@ -35,7 +35,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
       series.map((x) => h("th", { scope: "col", class: "right" }, x.name)))), body)));
   const root = h("section", { class: "card plot-card", "aria-label": title },
     h("header", {}, h("h2", {}, title), note ? h("p", {}, note) : null),
-    h("div", { class: "body" }, legend, svg, words), asTable);
+    h("div", { class: "body" }, legend, svg, words), asTable, when);
   let current = series;
   let data = [];
   let at = -1;
@@ -44,7 +44,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     values.length = 0;
     put(legend, current.map((x) => h("span", { class: "key" }, s("svg", { viewBox: "0 0 14 10", "aria-hidden": "true" },
       x.kind === "bars" ? s("rect", { x: 2, y: 1, width: 10, height: 8, rx: 2, class: `fill-${x.tone}` })
-        : s("line", { x1: 0, y1: 5, x2: 14, y2: 5, class: `stroke-${x.tone} ${x.kind}` })), x.name, valueOf(x))), when);
+        : s("line", { x1: 0, y1: 5, x2: 14, y2: 5, class: `stroke-${x.tone} ${x.kind}` })), x.name, valueOf(x))));
   }
 
   function valueOf() {

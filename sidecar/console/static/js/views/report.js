@@ -20,15 +20,27 @@ const fact = (name, value) => (value === undefined || value === null || value ==
 const codes = (list) => h("span", { class: "scope-list" }, (list ?? []).map((x) => h("code", {}, x)));
 
 export function effectsTable(effects) {
-  const seen = effects.some((e) => e.args || e.answer);
+  const widths = ["52px", "20%", "126px", "124px"].map((w) => h("col", { width: w }));
   return h("div", { class: "table-scroll" }, h("table", { class: "free" }, h("caption", { class: "hidden-text" }, "Tool calls"),
-    h("colgroup", {}, ["52px", "18%", "126px", "120px"].map((w) => h("col", { width: w })), h("col"), seen ? h("col", { width: "30%" }) : null),
-    h("thead", {}, h("tr", {}, ["Call", "Tool", "State", "Class", "What it moves", seen ? "Arguments and answer" : null]
-      .filter(Boolean).map((t) => h("th", { scope: "col" }, t)))),
-    h("tbody", {}, effects.map((e) => h("tr", {}, h("td", {}, String(e.index)), h("td", { class: "strong" }, e.tool), h("td", {}, chip(e.state)),
-      h("td", {}, e.class.replaceAll("_", " ")),
-      h("td", {}, codes(e.scopes), e.key ? h("div", { class: "sub" }, "key ", h("code", {}, e.key)) : null, e.detail ? h("div", { class: "sub" }, e.detail) : null),
-      seen ? h("td", {}, e.args ? h("pre", { tabindex: 0 }, e.args) : null, e.answer ? h("pre", { tabindex: 0 }, e.answer) : null) : null)))));
+    h("colgroup", {}, widths, h("col")),
+    h("thead", {}, h("tr", {}, ["Call", "Tool", "State", "Class", "What it moves"].map((t) => h("th", { scope: "col" }, t)))),
+    h("tbody", {}, effects.map((e) => [
+      h("tr", { class: e.args || e.answer ? "opened" : null }, h("td", {}, String(e.index)), h("td", { class: "strong" }, e.tool),
+        h("td", {}, chip(e.state)), h("td", {}, e.class.replaceAll("_", " ")),
+        h("td", {}, codes(e.scopes), e.key ? h("div", { class: "sub" }, "key ", h("code", {}, e.key)) : null,
+          e.detail ? h("div", { class: "sub" }, e.detail) : null)),
+      e.args || e.answer ? h("tr", {}, h("td"), h("td", { colspan: 4 }, content("Arguments", e.args), content("Answer", e.answer))) : null,
+    ]))));
+}
+
+const content = (name, value) => (value ? h("div", {}, h("div", { class: "sub" }, name), h("pre", { tabindex: 0 }, pretty(value))) : null);
+
+function pretty(value) {
+  try {
+    return JSON.stringify(JSON.parse(value), null, 2);
+  } catch {
+    return value; // it was cut, or is no JSON
+  }
 }
 
 function residueOf(list) {
