@@ -7,7 +7,6 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,13 +41,22 @@ func TestCodesHavePages(t *testing.T) {
 		}
 		checkPage(t, code, string(text))
 	}
+	console := codesIn(t, "console")
+	for _, code := range console {
+		text, err := os.ReadFile(filepath.Join(folder, code+".md"))
+		if err != nil {
+			t.Errorf("the console's code %s has no page: write docs/codes/%s.md: %v", code, code, err)
+		} else if !slices.Contains(all, code) {
+			checkSections(t, code, string(text))
+		}
+	}
 	pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, page := range pages {
 		name := strings.TrimSuffix(filepath.Base(page), ".md")
-		if name != "README" && !slices.Contains(all, name) && !slices.Contains(consoleCodes(t), name) {
+		if name != "README" && !slices.Contains(all, name) && !slices.Contains(console, name) {
 			t.Errorf("%s is about a code that nothing answers: remove it", page)
 		}
 	}
@@ -57,11 +65,7 @@ func TestCodesHavePages(t *testing.T) {
 // checkPage holds that a page says what it must, and that its example is what the sidecar would answer.
 func checkPage(t *testing.T, code, text string) {
 	t.Helper()
-	for _, want := range []string{"# " + code + "\n", "**Means.** ", "**Why.** ", "**What to do.** "} {
-		if !strings.Contains(text, want) {
-			t.Errorf("docs/codes/%s.md does not have %q", code, want)
-		}
-	}
+	checkSections(t, code, text)
 	if code == string(sequencer.CodeWaiting) {
 		return // it refuses nothing
 	}
@@ -87,6 +91,16 @@ func checkPage(t *testing.T, code, text string) {
 	}
 }
 
+func checkSections(t *testing.T, code, text string) {
+	t.Helper()
+	for _, want := range []string{"# " + code + "\n", "**Means.** ", "**Why.** ", "**What to do.** ",
+		`"type": "` + api.ProblemType(code) + `"`} {
+		if !strings.Contains(text, want) && (code != string(sequencer.CodeWaiting) || want[0] != '"') {
+			t.Errorf("docs/codes/%s.md does not have %q", code, want)
+		}
+	}
+}
+
 // codesIn are the values of the constants of a folder whose names begin with code or Code.
 func codesIn(t *testing.T, folder string) (codes []string) {
 	t.Helper()
@@ -98,27 +112,6 @@ func codesIn(t *testing.T, folder string) (codes []string) {
 			}
 			if text, ok := literal(spec.Values[0]); ok {
 				codes = append(codes, text)
-			}
-			return true
-		})
-	})
-	return codes
-}
-
-// consoleCodes are the codes that the console names where it refuses something.
-func consoleCodes(t *testing.T) (codes []string) {
-	t.Helper()
-	word := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
-	eachFile(t, "console", func(file *ast.File) {
-		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) < 2 {
-				return true
-			}
-			if name, ok := call.Fun.(*ast.Ident); ok && name.Name == "refusal" {
-				if text, ok := literal(call.Args[1]); ok && word.MatchString(text) {
-					codes = append(codes, text)
-				}
 			}
 			return true
 		})

@@ -76,7 +76,8 @@ func (i *inspection) stream(ctx context.Context, conn *nats.Conn) error {
 	asked := i.cfg.Clock.Now()
 	stream, err := js.Stream(ctx, topology.DecisionStream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		i.problem("nats", "", "the stream "+topology.DecisionStream+" is not there", "hence streams creates it")
+		i.problem("nats", "", "the stream "+topology.DecisionStream+" is not there",
+			"hence streams creates it when it starts: start it, or start it again")
 		return err
 	}
 	if err != nil {

@@ -59,7 +59,9 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, "docs/events.md", got)
-	for _, want := range []string{"### `hence.decisions`", "`ce_id`", "| `data.seq` |", "### residue.json", "`committed`"} {
+	for _, want := range []string{
+		"### `hence.decisions`", "`ce_id`", "| `data.seq` |", "### residue.json", "`committed`",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the reference does not have %q", want)
 		}

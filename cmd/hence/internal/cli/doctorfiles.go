@@ -22,11 +22,10 @@ func (c *doctorCmd) lookAtFiles(found *checkup) {
 	if dir == "" {
 		var err error
 		if dir, err = cachedJournal(c.Workspace, c.Agent); err != nil {
-			found.problem("journal", "name a folder: --data-dir DIR, or HENCE_DATA_DIR", "%v", err)
-			return
+			found.note("journal", "none was looked at, name its folder with --data-dir: %v", err)
 		}
 	}
-	if c.lookAtFolder(found, dir) {
+	if dir != "" && c.lookAtFolder(found, dir) {
 		c.lookAtJournal(found, dir)
 	}
 	found.ok("caches", "tables are in the processors' memory and come from Kafka: no cache on a disk can be foreign")
