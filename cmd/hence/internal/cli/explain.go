@@ -4,21 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
-
-	"github.com/hence-dev/hence/sidecar/client"
 )
 
 // explainCmd is the configuration of "hence explain".
 type explainCmd struct {
 	output
-	Tx    string `arg:"" help:"The transaction's id."`
-	URL   string `name:"url" default:"http://127.0.0.1:7420" help:"Address of the sidecar that has the transaction."`
-	Token string `placeholder:"TEXT" help:"The sidecar's token. Prefer the environment to the flag."`
+	asking
+	Tx string `arg:"" help:"The transaction's id."`
 }
 
 // Run asks the sidecar.
 func (c *explainCmd) Run(ctx context.Context, s Streams) error {
-	why, err := client.New(c.URL, c.Token).Explain(ctx, c.Tx)
+	why, err := c.client().Explain(ctx, c.Tx)
 	if err != nil {
 		return fmt.Errorf("explain %s: %w", c.Tx, err)
 	}

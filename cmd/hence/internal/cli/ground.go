@@ -22,7 +22,8 @@ type ground struct {
 	dir     string       // of the journals; "": below the user's cache
 }
 
-// onCluster calls f with a cluster that others run. It may be away: the sidecars wait for it.
+// onCluster calls f with a cluster that others run. It may be away: the sidecars wait for it. What f is given ends when
+// the cluster has lost its log: nothing that the programs know is true then.
 func onCluster(ctx context.Context, s servers, dir string, logger *slog.Logger,
 	f func(context.Context, ground) error) error {
 	telemetry, err := startTelemetry("hence-sidecar", logger)
@@ -30,7 +31,17 @@ func onCluster(ctx context.Context, s servers, dir string, logger *slog.Logger,
 		return err
 	}
 	defer telemetry.stop(logger)
-	return f(ctx, ground{streams: s.config(logger), tracer: telemetry.tracer("hence/sidecar"), dir: dir})
+	cfg := s.config(logger)
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	watching.Go(func() {
+		if err := streams.SameLog(ctx, cfg); err != nil {
+			cancel(fmt.Errorf("watch the log: %w", err))
+		}
+	})
+	return f(ctx, ground{streams: cfg, tracer: telemetry.tracer("hence/sidecar"), dir: dir})
 }
 
 // embed starts Kafka, NATS and the processors in this process for as long as f runs. What f is given ends when one of

@@ -14,6 +14,16 @@ import (
 type asking struct {
 	URL   string `name:"url" default:"http://127.0.0.1:7420" help:"Address of a sidecar of the workspace."`
 	Token string `placeholder:"TEXT" help:"The sidecar's token. Prefer the environment to the flag."`
+
+	TokenFile string `type:"path" placeholder:"FILE" help:"Read the token from there, if none is given."`
+}
+
+// AfterApply reads the token's file.
+func (a *asking) AfterApply() (err error) {
+	if a.Token == "" && a.TokenFile != "" {
+		a.Token, err = readToken(a.TokenFile)
+	}
+	return err
 }
 
 func (a asking) client(opts ...client.Option) *client.Client {

@@ -204,3 +204,20 @@ func TestRunJobControl(t *testing.T) {
 		t.Errorf("the shell ends with %d", got)
 	}
 }
+
+// At a terminal each agent has a colour, unless plain text is asked for.
+func TestUpColours(t *testing.T) {
+	path := agentsFile(t, "  - {name: one, command: echo here}\n  - {name: two, command: echo there}\n")
+	for _, plain := range []string{"", "1"} {
+		term := newTerminal(t)
+		code := term.at(t, exec.Command(os.Args[0], "up", "-f", path), "NO_COLOR="+plain)
+		if got := code(); got != 0 {
+			t.Errorf("exit code %d", got)
+		}
+		term.await(t, "AGENT")
+		one, two := term.count("\x1b[36mone | \x1b[0mhere"), term.count("\x1b[33mtwo | \x1b[0mthere")
+		if plain == "" && (one != 1 || two != 1) || plain != "" && term.count("\x1b") > 0 {
+			t.Errorf("NO_COLOR=%q:\n%q", plain, term.text())
+		}
+	}
+}

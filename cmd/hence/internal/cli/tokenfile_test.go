@@ -86,6 +86,14 @@ func TestDevKeepsItsToken(t *testing.T) {
 			if code != ExitOK {
 				t.Errorf("with the file's token: %d, %s", code, errs)
 			}
+			code, _, errs = hence(t, "rules", "get", "--url", dev.URL, "--token-file", path)
+			if code != ExitOK {
+				t.Errorf("with the token's file: %d, %s", code, errs)
+			}
+			code, _, errs = hence(t, "explain", "a.1.1", "--url", dev.URL, "--token-file", path+"x")
+			if code != ExitUsage || !strings.Contains(errs, "token file") {
+				t.Errorf("with no file: %d, %s", code, errs)
+			}
 		})
 	}
 }
