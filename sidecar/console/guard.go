@@ -83,7 +83,7 @@ func (g *guard) checkHost(host string) error {
 		"the console is not known under the name %.100q: use its address, or start it with --host %.100s", name, name)
 }
 
-// The codes that only the console answers with: no page describes them, the detail says it all.
+// The codes that only the console answers with.
 const (
 	codeCrossOrigin = "cross_origin"
 	codeUnknownHost = "unknown_host"
@@ -91,11 +91,7 @@ const (
 )
 
 func refusal(status int, code, format string, args ...any) *api.Problem {
-	kind := api.ProblemType(code)
-	if code == codeCrossOrigin || code == codeUnknownHost || code == codeNoSidecar {
-		kind = "about:blank"
-	}
-	return &api.Problem{Type: kind, Title: http.StatusText(status), Status: status, Code: code,
+	return &api.Problem{Type: api.ProblemType(code), Title: http.StatusText(status), Status: status, Code: code,
 		Detail: fmt.Sprintf(format, args...), Retryable: status == http.StatusTooManyRequests || status >= 500}
 }
 

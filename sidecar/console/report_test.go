@@ -31,7 +31,8 @@ func TestReport(t *testing.T) {
 	w.source.add(nil, event(topology.EventRead, "a.1.1", 1, now-1000), held("a.1.1", 2, now-900), seal)
 	until(w, "/api/live", func(v liveView) bool { return len(v.Transactions) == 1 && v.Transactions[0].Held == 1 })
 	w.source.add([]*sequencer.Outcome{{Kind: sequencer.OutcomeAborted, Tx: "a.1.1", Agent: "a", Final: true,
-		Retryable: true, Code: sequencer.CodeStaleRead, Scope: "shard:/x", Moved: sequencer.Writer{Seq: 7, Tx: "b.1.1"}}}, answer)
+		Retryable: true, Code: sequencer.CodeStaleRead, Scope: "shard:/x",
+		Moved: sequencer.Writer{Seq: 7, Tx: "b.1.1"}}}, answer)
 	r := until(w, "/api/tx/a.1.1", func(r Report) bool { return r.State == stateAborted && len(r.Acts) == 4 })
 	want := "a.1.1 was aborted: stale_read, something it had read was overwritten before it could commit " +
 		"(shard:/x, moved at seq 7 by b.1.1). A further attempt can succeed."

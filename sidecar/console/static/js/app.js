@@ -48,12 +48,16 @@ function buildFrame() {
     return { ...p, el, count };
   });
   const main = h("main", { class: "main", id: "main", tabindex: -1 });
-  const dot = h("span", { class: "link-state", role: "group", "aria-label": "Connection" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", {}));
+  const dot = h("span", { class: "link-state", role: "group", "aria-label": "Connection" },
+    h("span", { class: "dot", "aria-hidden": "true" }), h("span", {}));
   const foot = h("footer", {});
   const bar = h("header", { class: "bar" }, searchBox(), h("span", { class: "space" }), dot, themeSwitch(),
-    h("button", { class: "button quiet", type: "button", title: "Log out", onclick: leave }, icon("out"), h("span", { class: "hidden-text" }, "Log out")));
-  const side = h("div", { class: "side" }, h("a", { class: "brand", href: "#/" }, h("img", { src: "/icon.svg", alt: "", width: 24, height: 24 }),
-    h("span", {}, "Hence ", h("small", {}, "console"))), h("nav", { "aria-label": "Views" }, h("ul", {}, links.map((l) => h("li", {}, l.el)))), foot);
+    h("button", { class: "button quiet", type: "button", title: "Log out", onclick: leave }, icon("out"),
+      h("span", { class: "hidden-text" }, "Log out")));
+  const side = h("div", { class: "side" }, h("a", { class: "brand", href: "#/" },
+    h("img", { src: "/icon.svg", alt: "", width: 24, height: 24 }),
+    h("span", {}, "Hence ", h("small", {}, "console"))), h("nav", { "aria-label": "Views" },
+      h("ul", {}, links.map((l) => h("li", {}, l.el)))), foot);
   return { root: [side, bar, main], main, links, dot, foot };
 }
 
@@ -95,7 +99,8 @@ function route() {
   const view = name === "tx" ? txView : place?.view ?? overviewView;
   shown = view(ctx, { rest, query, refresh: () => counts?.now() });
   put(frame.main, shown.root);
-  for (const l of frame.links) attr(l.el, "aria-current", (place ?? (name === "tx" ? null : places[0]))?.path === l.path ? "page" : null);
+  for (const l of frame.links) attr(l.el, "aria-current", (place ?? (name === "tx" ? null
+    : places[0]))?.path === l.path ? "page" : null);
   document.title = `${shown.title} · Hence`;
   window.scrollTo(0, 0);
   if (routed) frame.main.querySelector("h1")?.focus({ preventScroll: true });
@@ -118,7 +123,8 @@ function update() {
   const state = store.state !== "open" ? "waiting" : store.troubles.length > 0 ? "trouble" : "open";
   const words = { waiting: "connecting…", trouble: "not everything answers", open: `seq ${int(store.seq)}` }[state];
   if (frame.dot.dataset.state !== state) {
-    if (frame.dot.dataset.state) say({ waiting: "The connection is lost; it is tried again.", trouble: `Not everything answers: ${store.troubles[0]}`, open: "Connected." }[state]);
+    if (frame.dot.dataset.state) say({ waiting: "The connection is lost; it is tried again.",
+      trouble: `Not everything answers: ${store.troubles[0]}`, open: "Connected." }[state]);
     frame.dot.dataset.state = state;
   }
   text(frame.dot.lastChild, words);

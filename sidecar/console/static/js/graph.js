@@ -107,8 +107,8 @@ function positions(cells) {
   return { at, width: cells.length * (NODE_W + GAP_X) - GAP_X + 2 * PAD, height: height + 2 * PAD };
 }
 
-// graph draws a closure: what the transaction rests on, to its left. Every node is a link; what an arc is about is said
-// where it is pointed at, and in the list below.
+// graph draws a closure: what the transaction rests on, to its left. Every node is a link; what an arc is about is
+// said where it is pointed at, and in the list below.
 export function graph(closure, { links = true } = {}) {
   const rows = closure.rows;
   const edges = edgesOf(rows);
@@ -119,28 +119,33 @@ export function graph(closure, { links = true } = {}) {
   const title = uid("graph");
   const arcs = s("g", { class: "arcs" });
   const nodes = s("g");
-  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "graph", role: "group", "aria-labelledby": title },
+  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "graph", role: "group",
+    "aria-labelledby": title },
     s("title", { id: title }, `What ${closure.tx} rests on: ${rows.length - 1} transactions`), arcs, nodes);
   const reading = h("p", { class: "reading", "aria-live": "polite" }, hint(edges));
   const drawn = edges.map((e) => {
-    const path = s("path", { d: arc([e.from, ...e.ways, e.to].map((id) => at.get(id))), class: "arc" }, s("title", {}, sentence(e)));
+    const path = s("path", { d: arc([e.from, ...e.ways, e.to].map((id) => at.get(id))), class: "arc" },
+      s("title", {}, sentence(e)));
     arcs.append(path);
     return { e, path };
   });
   const mark = (tx) => {
     for (const { e, path } of drawn) path.classList.toggle("near", e.from === tx || e.to === tx);
     const about = tx ? edges.filter((e) => e.to === tx || e.from === tx) : [];
-    put(reading, about.length > 0 ? about.slice(0, 4).map((e, i) => [i > 0 ? h("br") : null, sentence(e)]) : hint(edges),
+    put(reading, about.length > 0 ? about.slice(0, 4).map((e, i) => [i > 0 ? h("br") : null, sentence(e)])
+      : hint(edges),
       about.length > 4 ? [h("br"), `and ${about.length - 4} more`] : null);
   };
   for (const row of rows) nodes.append(node(row, at.get(row.tx), row.tx === closure.tx, links, mark));
-  const scroll = h("div", { class: "graph-scroll", tabindex: 0, role: "region", "aria-label": "Graph of causes" }, svg);
+  const scroll = h("div", { class: "graph-scroll", tabindex: 0, role: "region", "aria-label": "Graph of causes" },
+    svg);
   requestAnimationFrame(() => {
     scroll.scrollLeft = scroll.scrollWidth; // the one that is shown is at the right
     scroll.scrollTop = at.get(closure.tx).middle - scroll.clientHeight / 2;
   });
   return h("div", {}, scroll, reading,
-    list(rows, edges, links), closure.truncated ? h("p", { class: "sub" }, `Only ${closure.limit} transactions are walked; it rests on more.`) : null);
+    list(rows, edges, links), closure.truncated ? h("p", { class: "sub" },
+      `Only ${closure.limit} transactions are walked; it rests on more.`) : null);
 }
 
 const hint = (edges) => (edges.length > 0 ? "Point at a transaction, or move to it with Tab, to see what leads to it."
@@ -149,9 +154,11 @@ const hint = (edges) => (edges.length > 0 ? "Point at a transaction, or move to 
 // stands is how a row's transaction was decided; settled ones were committed or aborted before.
 const stands = (row) => (row.status === "settled" ? (row.code ? "aborted" : "committed") : row.status);
 
-const sentence = (e) => (e.scopes.length > 0
-  ? `${e.to} read ${e.scopes.slice(0, 3).join(", ")}${e.scopes.length > 3 ? ` and ${e.scopes.length - 3} more` : ""}, written by ${e.from}.`
-  : `${e.to} rests on ${e.from}.`);
+function sentence(e) {
+  if (e.scopes.length === 0) return `${e.to} rests on ${e.from}.`;
+  const more = e.scopes.length > 3 ? ` and ${e.scopes.length - 3} more` : "";
+  return `${e.to} read ${e.scopes.slice(0, 3).join(", ")}${more}, written by ${e.from}.`;
+}
 
 function arc(points) {
   let d = `M${points[0].x + NODE_W} ${points[0].middle}`;
@@ -174,10 +181,12 @@ function node(row, at, own, links, mark) {
     s("rect", { width: NODE_W, height: NODE_H, rx: 8, class: "box" }),
     s("g", { class: `badge ink-${tone(status)}`, transform: "translate(11 10) scale(.875)" }, shape(look(status)[2])),
     s("text", { x: 33, y: 21, class: "id" }, middle(row.tx, 21)),
-    s("text", { x: 33, y: 38, class: "about" }, `${word}${row.seq ? ` at ${row.seq}` : ""}${row.code ? `, ${row.code}` : ""}`),
+    s("text", { x: 33, y: 38, class: "about" },
+      `${word}${row.seq ? ` at ${row.seq}` : ""}${row.code ? `, ${row.code}` : ""}`),
   ];
   const label = `${row.tx}, ${word}${row.seq ? ` at seq ${row.seq}` : ""}${row.agent ? `, agent ${row.agent}` : ""}`;
-  const props = { class: `node${own ? " own" : ""}${row.scar ? " scar" : ""}`, transform: `translate(${at.x} ${at.y})`, "aria-label": label };
+  const props = { class: `node${own ? " own" : ""}${row.scar ? " scar" : ""}`,
+    transform: `translate(${at.x} ${at.y})`, "aria-label": label };
   const g = links && !own ? s("a", { ...props, href: txHref(row.tx) }, ...content)
     : s("g", { ...props, tabindex: 0, role: "img" }, ...content);
   g.append(s("title", {}, label));
@@ -189,9 +198,11 @@ function node(row, at, own, links, mark) {
 function list(rows, edges, links) {
   if (edges.length === 0) return null;
   const byTx = new Map(rows.map((r) => [r.tx, r]));
-  return h("details", {}, h("summary", {}, "As a list"), h("div", { class: "table-scroll" }, h("table", { class: "free" },
+  return h("details", {}, h("summary", {}, "As a list"), h("div", { class: "table-scroll" },
+    h("table", { class: "free" },
     h("thead", {}, h("tr", {}, ["Transaction", "rests on", "through"].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, edges.map((e) => h("tr", {}, h("td", {}, h("code", {}, e.to)),
-      h("td", {}, links ? h("a", { href: txHref(e.from) }, h("code", {}, e.from)) : h("code", {}, e.from), ` ${look(stands(byTx.get(e.from)))[0]}`),
+      h("td", {}, links ? h("a", { href: txHref(e.from) }, h("code", {}, e.from)) : h("code", {}, e.from),
+        ` ${look(stands(byTx.get(e.from)))[0]}`),
       h("td", {}, h("code", {}, e.scopes.join(", ") || "what its sidecar said"))))))));
 }

@@ -15,7 +15,7 @@ export function niceTop(v) {
   return 10 * power;
 }
 
-// plot draws series over the last five minutes. series: [{ name, tone, kind: "bars" | "line" | "dashed", value(second) }];
+// plot draws series over the last minutes. series: [{ name, tone, kind: "bars" | "line" | "dashed", value(second) }];
 // bars are stacked in their order. summary(seconds) is what it says in words.
 export function plot({ title, note, unit, series, summary, floor = 1 }) {
   let span = 120; // seconds that are shown
@@ -24,14 +24,17 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
   const marks = s("g");
   const axis = s("g", { class: "axis" });
   const cursor = s("line", { class: "cursor", y1: TOP, y2: H - BOTTOM, visibility: "hidden" });
-  const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-labelledby": id, tabindex: 0 }, axis, marks, cursor);
+  const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-labelledby": id, tabindex: 0 },
+    axis, marks, cursor);
   const words = h("span", { id, class: "hidden-text" });
   const legend = h("div", { class: "legend num" });
   const when = h("span", { class: "when num" });
   const values = [];
   const body = h("tbody");
-  const asTable = h("details", { class: "as-table" }, h("summary", {}, "As a table"), h("div", { class: "table-scroll" },
-    h("table", {}, h("caption", { class: "hidden-text" }, title), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Second"),
+  const asTable = h("details", { class: "as-table" }, h("summary", {}, "As a table"),
+    h("div", { class: "table-scroll" },
+    h("table", {}, h("caption", { class: "hidden-text" }, title), h("thead", {},
+      h("tr", {}, h("th", { scope: "col" }, "Second"),
       series.map((x) => h("th", { scope: "col", class: "right" }, x.name)))), body)));
   const root = h("section", { class: "card plot-card", "aria-label": title },
     h("header", {}, h("h2", {}, title), note ? h("p", {}, note) : null),
@@ -42,7 +45,8 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
 
   function drawLegend() {
     values.length = 0;
-    put(legend, current.map((x) => h("span", { class: "key" }, s("svg", { viewBox: "0 0 14 10", "aria-hidden": "true" },
+    put(legend, current.map((x) => h("span", { class: "key" }, s("svg",
+      { viewBox: "0 0 14 10", "aria-hidden": "true" },
       x.kind === "bars" ? s("rect", { x: 2, y: 1, width: 10, height: 8, rx: 2, class: `fill-${x.tone}` })
         : s("line", { x1: 0, y1: 5, x2: 14, y2: 5, class: `stroke-${x.tone} ${x.kind}` })), x.name, valueOf(x))));
   }
@@ -76,12 +80,14 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     const top = niceTop(most);
     const y = (v) => H - BOTTOM - ((H - BOTTOM - TOP) * v) / top;
     put(axis, [0, 0.5, 1].map((f) => [s("line", { x1: LEFT, x2: W, y1: y(f * top), y2: y(f * top) }),
-      s("text", { x: LEFT - 8, y: y(f * top) + 3.5, "text-anchor": "end" }, short(f * top) + (f === 1 && unit ? ` ${unit}` : ""))]),
+      s("text", { x: LEFT - 8, y: y(f * top) + 3.5, "text-anchor": "end" },
+        short(f * top) + (f === 1 && unit ? ` ${unit}` : ""))]),
     [[`${span / 60} min ago`, LEFT, "start"], ["now", W, "end"]].map(([word, px, anchor]) =>
       s("text", { x: px, y: H - 5, "text-anchor": anchor }, word)));
     const base = data.map(() => 0);
     put(marks, bars.map((b) => s("path", { class: `fill-${b.tone}`, d: stacked(b, base, y) })),
-      current.filter((v) => v.kind !== "bars").map((v) => s("path", { class: `stroke-${v.tone} ${v.kind}`, d: line(v, y) })));
+      current.filter((v) => v.kind !== "bars").map((v) => s("path", { class: `stroke-${v.tone} ${v.kind}`,
+        d: line(v, y) })));
     text(words, `${title}. ${data.length > 0 ? summary(data) : "Nothing yet."}`);
     point(at);
     if (asTable.open) fillTable();
@@ -94,7 +100,8 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
       if (value <= 0) return;
       const low = base[i];
       base[i] += value;
-      d += `M${x(i).toFixed(1)} ${y(low).toFixed(1)}V${y(base[i]).toFixed(1)}h${(wide * 0.86).toFixed(2)}V${y(low).toFixed(1)}z`;
+      const [bottom, end] = [y(low).toFixed(1), y(base[i]).toFixed(1)];
+      d += `M${x(i).toFixed(1)} ${bottom}V${end}h${(wide * 0.86).toFixed(2)}V${bottom}z`;
     });
     return d;
   }
@@ -120,7 +127,8 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     const one = i >= 0 ? data[i] : data[data.length - 1];
     cursor.setAttribute("visibility", i >= 0 ? "visible" : "hidden");
     text(when, one ? clock(one.at * 1000) : "");
-    current.forEach((v, n) => text(values[n], one && !v.skip?.(one) ? `${short(v.value(one))}${unit ? ` ${unit}` : ""}` : "–"));
+    current.forEach((v, n) => text(values[n], one && !v.skip?.(one)
+      ? `${short(v.value(one))}${unit ? ` ${unit}` : ""}` : "–"));
     if (!one) return;
     if (i >= 0) {
       cursor.setAttribute("x1", x(i) + wide / 2);
@@ -182,13 +190,15 @@ export function short(v) {
 // spark is a small line without axes.
 export function spark(tone) {
   const path = s("path", { class: `stroke-${tone} line` });
-  const svg = s("svg", { viewBox: "0 0 120 28", class: "spark", "aria-hidden": "true", preserveAspectRatio: "none" }, path);
+  const svg = s("svg", { viewBox: "0 0 120 28", class: "spark", "aria-hidden": "true", preserveAspectRatio: "none" },
+    path);
   return {
     root: svg,
     set(values) {
       const top = Math.max(1e-9, ...values);
       const step = 120 / Math.max(1, values.length - 1);
-      path.setAttribute("d", values.map((v, i) => `${i ? "L" : "M"}${(i * step).toFixed(1)} ${(26 - (24 * v) / top).toFixed(1)}`).join(""));
+      path.setAttribute("d", values.map((v,
+        i) => `${i ? "L" : "M"}${(i * step).toFixed(1)} ${(26 - (24 * v) / top).toFixed(1)}`).join(""));
     },
   };
 }

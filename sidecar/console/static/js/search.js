@@ -18,10 +18,14 @@ const hrefOf = {
 // searchBox finds transactions, agents, scopes, reasons and seqs while one types: a combobox with a list.
 export function searchBox() {
   const listID = uid("hits");
-  const list = h("ul", { class: "hits fade", id: listID, role: "listbox", "aria-label": "What was found", hidden: true });
-  const input = h("input", { type: "text", id: "search", placeholder: "Find a transaction, agent, scope, reason or seq", role: "combobox",
-    "aria-label": "Search", "aria-expanded": "false", "aria-controls": listID, "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false", maxlength: 200 });
-  const root = h("search", { class: "search" }, icon("search"), input, h("kbd", { "aria-hidden": "true" }, "/"), list);
+  const list = h("ul", { class: "hits fade", id: listID, role: "listbox", "aria-label": "What was found",
+    hidden: true });
+  const input = h("input", { type: "text", id: "search",
+    placeholder: "Find a transaction, agent, scope, reason or seq", role: "combobox",
+    "aria-label": "Search", "aria-expanded": "false", "aria-controls": listID, "aria-autocomplete": "list",
+      autocomplete: "off", spellcheck: "false", maxlength: 200 });
+  const root = h("search", { class: "search" }, icon("search"), input, h("kbd", { "aria-hidden": "true" }, "/"),
+    list);
   let hits = [];
   let at = -1;
   let timer = 0;
@@ -51,11 +55,14 @@ export function searchBox() {
   function show(found) {
     hits = found;
     put(list, found.length === 0
-      ? h("li", { class: "none", role: "option", "aria-disabled": "true" }, "Nothing is known under this name. A transaction's whole id also finds older ones.")
-      : found.map((x, i) => h("li", { role: "option", id: `${listID}-${i}`, "aria-selected": "false", onpointerdown: (e) => {
+      ? h("li", { class: "none", role: "option", "aria-disabled": "true" },
+        "Nothing is known under this name. A transaction's whole id also finds older ones.")
+      : found.map((x, i) => h("li", { role: "option", id: `${listID}-${i}`, "aria-selected": "false",
+        onpointerdown: (e) => {
         e.preventDefault();
         go(i);
-      } }, h("span", { class: "what" }, x.kind), h("span", { class: "mono" }, x.id), h("span", { class: "note" }, x.note ?? ""), x.state ? chip(x.state) : null)));
+      } }, h("span", { class: "what" }, x.kind), h("span", { class: "mono" }, x.id),
+        h("span", { class: "note" }, x.note ?? ""), x.state ? chip(x.state) : null)));
     list.hidden = false;
     attr(input, "aria-expanded", "true");
     select(found.length > 0 ? 0 : -1);

@@ -11,14 +11,16 @@ const BEYOND = 8; // rows drawn above and below what can be seen
 export function table({ label, columns, key, empty, tall = true, height }) {
   const caption = uid("caption");
   const head = h("tr", { "aria-rowindex": 1 }, columns.map((c) =>
-    h("th", { scope: "col", class: c.right ? "right" : null }, c.name || h("span", { class: "hidden-text" }, c.title))));
+    h("th", { scope: "col", class: c.right ? "right" : null }, c.name || h("span", { class: "hidden-text" },
+      c.title))));
   const above = spacer(columns.length);
   const below = spacer(columns.length);
   const body = h("tbody", {}, above, below);
   const cols = h("colgroup", {}, columns.map((c) => h("col", c.width ? { width: c.width } : {})));
   const grid = h("table", { "aria-labelledby": caption }, h("caption", { id: caption, class: "hidden-text" }, label),
     cols, h("thead", {}, head), body);
-  const scroll = h("div", { class: `table-scroll${tall ? " tall" : ""}`, tabindex: 0, role: "region", "aria-labelledby": caption },
+  const scroll = h("div", { class: `table-scroll${tall ? " tall" : ""}`, tabindex: 0, role: "region",
+    "aria-labelledby": caption },
     grid);
   if (height) scroll.style.height = height;
   const nothing = h("div", { class: "empty", hidden: true });

@@ -11,7 +11,8 @@ function wordsOf(x) {
   switch (x.kind) {
     case "read":
       return { title: ["read ", scope], tone: "calm", picture: "read",
-        note: x.version ? `version ${x.version}${x.writer ? ` by ${x.writer}` : ""}, as of seq ${x.view}` : `nothing there as of seq ${x.view}` };
+        note: x.version ? `version ${x.version}${x.writer ? ` by ${x.writer}` : ""}, as of seq ${x.view}`
+          : `nothing there as of seq ${x.view}` };
     case "write":
       return { title: ["wants to write ", scope], tone: "calm", picture: "write", note: bytes(x.size ?? 0) };
     case "touch":
@@ -55,7 +56,8 @@ function told(d) {
   }
   const writes = (x.writes ?? []).map((w) => w.scope);
   if (writes.length > 0 && x.kind !== "granted") {
-    note.push(["wrote ", h("code", {}, writes.slice(0, 4).join(", ")), writes.length > 4 ? ` and ${writes.length - 4} more` : ""]);
+    note.push(["wrote ", h("code", {}, writes.slice(0, 4).join(", ")), writes.length > 4
+      ? ` and ${writes.length - 4} more` : ""]);
   }
   if (x.detail) note.push(x.detail);
   return { at: d.at_ms ?? 0, seq: x.seq, decided: true, kind: x.kind, picture: look(x.kind)[2], tone: tone(x.kind),
@@ -88,11 +90,13 @@ export function phases(report, now) {
   const end = report.live ? now : Math.max(report.decided_ms ?? 0, report.sealed_ms ?? 0,
     ...report.acts.map((a) => a.at_ms), ...report.decisions.map((d) => d.at_ms ?? 0));
   const marks = [["open", "calm", report.began_ms], ["sealed", "seal", report.sealed_ms],
-    [report.state === "aborted" ? "undoing" : "settling", report.state === "aborted" ? "bad" : "good", report.decided_ms]]
+    [report.state === "aborted" ? "undoing" : "settling", report.state === "aborted" ? "bad" : "good",
+      report.decided_ms]]
     .filter(([, , at]) => at > 0);
   for (const d of report.decisions) {
     const kind = d.event.data.kind;
-    if (d.at_ms && kind === "waiting" && !(report.sealed_ms && d.at_ms >= report.sealed_ms)) marks.push(["waiting", "wait", d.at_ms]);
+    if (d.at_ms && kind === "waiting" && !(report.sealed_ms && d.at_ms >= report.sealed_ms)) marks.push(["waiting",
+      "wait", d.at_ms]);
     if (d.at_ms && kind === "granted") marks.push(["acting", "calm", d.at_ms]);
   }
   marks.sort((a, b) => a[2] - b[2]);
@@ -113,24 +117,31 @@ function phaseBar(list) {
   let x = 0;
   const bars = list.map((p, i) => {
     const w = (1000 * widths[i]) / all;
-    const rect = s("rect", { x, y: 0, width: Math.max(1, w - 2), height: 12, class: `fill-${p.tone}` }, s("title", {}, `${p.name} ${span(p.to - p.from)}`));
+    const rect = s("rect", { x, y: 0, width: Math.max(1, w - 2), height: 12, class: `fill-${p.tone}` },
+      s("title", {}, `${p.name} ${span(p.to - p.from)}`));
     x += w;
     return rect;
   });
   const words = list.map((p) => `${p.name} ${span(p.to - p.from)}`).join(", ");
-  return h("figure", { class: "phases" }, s("svg", { viewBox: "0 0 1000 12", preserveAspectRatio: "none", role: "img", "aria-label": words }, bars),
-    h("figcaption", {}, list.map((p) => h("span", { class: "key" }, s("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" },
-      s("rect", { width: 10, height: 10, rx: 2, class: `fill-${p.tone}` })), `${p.name} `, h("span", { class: "num muted" }, span(p.to - p.from))))));
+  return h("figure", { class: "phases" }, s("svg", { viewBox: "0 0 1000 12", preserveAspectRatio: "none", role: "img",
+    "aria-label": words }, bars),
+    h("figcaption", {}, list.map((p) => h("span", { class: "key" }, s("svg",
+      { viewBox: "0 0 10 10", "aria-hidden": "true" },
+      s("rect", { width: 10, height: 10, rx: 2, class: `fill-${p.tone}` })), `${p.name} `,
+        h("span", { class: "num muted" }, span(p.to - p.from))))));
 }
 
 // timeline draws a transaction's life: a bar of its stretches, and every step.
 export function timeline(report, now) {
   const list = entries(report);
   const start = report.began_ms || list.find((e) => e.at)?.at || 0;
-  return h("div", {}, phaseBar(phases(report, now)), h("ol", { class: "timeline" }, list.map((e) => h("li", { class: e.decided ? "decided" : null },
+  return h("div", {}, phaseBar(phases(report, now)), h("ol", { class: "timeline" },
+    list.map((e) => h("li", { class: e.decided ? "decided" : null },
     h("span", { class: `mark ink-${e.tone}` }, h("span", { class: "ring" }, icon(e.picture))),
-    h("span", { class: "when num", title: e.at ? clock(e.at, true) : null }, e.at ? `+${span(e.at - start)}` : e.tick !== undefined ? `tick ${e.tick}` : ""),
-    h("div", {}, h("div", {}, e.title, e.decided ? h("span", { class: "faint num" }, ` seq ${e.seq}`) : null), e.note ? h("div", { class: "sub" }, e.note) : null)))));
+    h("span", { class: "when num", title: e.at ? clock(e.at, true) : null }, e.at ? `+${span(e.at - start)}`
+      : e.tick !== undefined ? `tick ${e.tick}` : ""),
+    h("div", {}, h("div", {}, e.title, e.decided ? h("span", { class: "faint num" }, ` seq ${e.seq}`) : null), e.note
+      ? h("div", { class: "sub" }, e.note) : null)))));
 }
 
 export { shape };

@@ -13,8 +13,11 @@ const FIELDS = ["tx", "agent", "scope", "reason", "kind"];
 
 // columns of a list of decisions.
 export const columns = (open) => [
-  { name: "Seq", width: "96px", right: true, sign: (r) => r.seq, draw: (c, r) => put(c, open ? h("button", { class: "button quiet small num", type: "button", title: "Show the record", onclick: () => open(r.seq) }, int(r.seq)) : int(r.seq)) },
-  { name: "Seen", width: "84px", sign: (r) => r.at_ms ?? 0, draw: (c, r) => text(c, r.at_ms ? clock(r.at_ms) : "earlier") },
+  { name: "Seq", width: "96px", right: true, sign: (r) => r.seq, draw: (c, r) => put(c, open
+    ? h("button", { class: "button quiet small num", type: "button", title: "Show the record",
+    onclick: () => open(r.seq) }, int(r.seq)) : int(r.seq)) },
+  { name: "Seen", width: "84px", sign: (r) => r.at_ms ?? 0, draw: (c, r) => text(c, r.at_ms ? clock(r.at_ms)
+    : "earlier") },
   { name: "Kind", width: "138px", sign: (r) => r.kind, draw: (c, r) => put(c, chip(r.kind)) },
   { name: "Transaction", width: "21%", sign: (r) => r.tx ?? "", draw: (c, r) => put(c, r.tx ? txLink(r.tx) : "–") },
   { name: "Agent", width: "11%", sign: (r) => r.agent ?? "", draw: (c, r) => text(c, r.agent ?? "–") },
@@ -23,7 +26,8 @@ export const columns = (open) => [
 
 export function about(r) {
   const where = r.scope ? h("code", {}, r.scope) : null;
-  if (r.code) return [h("span", { class: "strong" }, r.code), " ", h("span", { class: "muted" }, reason(r.code)), where ? [" ", where] : null];
+  if (r.code) return [h("span", { class: "strong" }, r.code), " ", h("span", { class: "muted" }, reason(r.code)),
+    where ? [" ", where] : null];
   if (r.waits) return [h("span", { class: "muted" }, "for "), txLink(r.waits), where ? [" ", where] : null];
   if (r.would) return h("span", { class: "muted" }, `would have been: ${r.would}`);
   if (r.writes > 1) return [where, h("span", { class: "muted" }, ` and ${r.writes - 1} more`)];
@@ -36,14 +40,20 @@ export function decisionsView(ctx, { query }) {
   const { root } = page("Decisions", null, pause);
   const problem = trouble();
   const inputs = Object.fromEntries(FIELDS.map((name) => [name, name === "kind"
-    ? h("select", { name }, h("option", { value: "" }, "any"), (ctx.about?.kinds ?? []).map((k) => h("option", { value: k }, k)))
-    : h("input", { name, type: "text", spellcheck: "false", autocomplete: "off", maxlength: 200, placeholder: name === "scope" ? "shard:/orders" : "any" })]));
+    ? h("select", { name }, h("option", { value: "" }, "any"),
+      (ctx.about?.kinds ?? []).map((k) => h("option", { value: k }, k)))
+    : h("input", { name, type: "text", spellcheck: "false", autocomplete: "off", maxlength: 200,
+      placeholder: name === "scope" ? "shard:/orders" : "any" })]));
   for (const name of FIELDS) inputs[name].value = query.get(name) ?? "";
-  const filters = h("form", { class: "filters", "aria-label": "Filter", onsubmit: (e) => e.preventDefault(), oninput: () => changed() },
-    FIELDS.map((name) => h("label", { class: "field" }, h("span", {}, { tx: "Transaction", agent: "Agent", scope: "Scope, and what overlaps it", reason: "Reason", kind: "Kind" }[name]), inputs[name])));
+  const filters = h("form", { class: "filters", "aria-label": "Filter", onsubmit: (e) => e.preventDefault(),
+    oninput: () => changed() },
+    FIELDS.map((name) => h("label", { class: "field" }, h("span", {}, { tx: "Transaction", agent: "Agent",
+      scope: "Scope, and what overlaps it", reason: "Reason", kind: "Kind" }[name]), inputs[name])));
   const note = h("p", { class: "sub num" });
   const list = table({ label: "Decisions, newest first", key: (r) => r.seq, columns: columns(open),
-    empty: { icon: "decisions", title: "No decision is here", text: "Either nothing was decided yet, or nothing that is remembered meets the filter. Older ones are in the log:", code: "hence tail --after 0" } });
+    empty: { icon: "decisions", title: "No decision is here",
+      text: "Either nothing was decided yet, or nothing that is remembered meets the filter. Older ones are in " +
+        "the log:", code: "hence tail --after 0" } });
   root.append(problem.root, h("div", { class: "card" }, filters, list.root), h("div", { class: "below" }, note));
   let paused = false;
   let held = null; // rows while somebody looks closely
@@ -92,7 +102,8 @@ export function decisionsView(ctx, { query }) {
   function draw() {
     if (picked) {
       list.set(paused && held?.picked ? held : picked.rows);
-      text(note, `${picked.more ? "The newest " : ""}${plural(picked.rows.length, "decision")} of those that the console remembers meet the filter.`);
+      const found = plural(picked.rows.length, "decision");
+      text(note, `${picked.more ? "The newest " : ""}${found} of those that the console remembers meet the filter.`);
       return;
     }
     const close = !paused && list.busy();
@@ -101,16 +112,21 @@ export function decisionsView(ctx, { query }) {
     const rows = held ?? [...store.rows].reverse();
     list.set(rows);
     const fresh = held ? store.seq - (held[0]?.seq ?? 0) : 0;
-    text(note, held ? `${paused ? "Paused" : "Standing still while you are in the list"}: ${plural(fresh, "newer decision")}.`
-      : `The newest ${plural(rows.length, "decision")}${store.skipped > 0 ? `; ${int(store.skipped)} went by too fast to be listed here` : ""}.`);
+    const still = paused ? "Paused" : "Standing still while you are in the list";
+    const missed = store.skipped > 0 ? `; ${int(store.skipped)} went by too fast to be listed here` : "";
+    text(note, held ? `${still}: ${plural(fresh, "newer decision")}.`
+      : `The newest ${plural(rows.length, "decision")}${missed}.`);
   }
 
   async function open(seq) {
     try {
       const { event } = await api.decision(seq);
-      const dialog = h("dialog", { "aria-labelledby": "record", onclose: () => dialog.remove() }, h("div", { class: "form" },
-        h("h2", { id: "record" }, `Decision ${int(seq)}`), h("pre", { tabindex: 0, class: "record" }, JSON.stringify(event, null, 2)),
-        h("div", { class: "row" }, h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Close"))));
+      const dialog = h("dialog", { "aria-labelledby": "record", onclose: () => dialog.remove() },
+        h("div", { class: "form" },
+        h("h2", { id: "record" }, `Decision ${int(seq)}`), h("pre", { tabindex: 0, class: "record" },
+          JSON.stringify(event, null, 2)),
+        h("div", { class: "row" }, h("button", { class: "button", type: "button", onclick: () => dialog.close() },
+          "Close"))));
       dialog.classList.add("wide");
       document.body.append(dialog);
       dialog.showModal();

@@ -18,7 +18,8 @@ const ageText = (t, now) => (t.began_ms || t.age_ticks === undefined ? "" : "≈
 
 export const txLink = (id) => h("a", { href: api.txHref(id), class: "mono", title: id }, id);
 
-const idle = { open: "nothing: its agent reads and acts", sealed: "nothing: its decision is on the way", settling: "its sidecar, which settles it",
+const idle = { open: "nothing: its agent reads and acts", sealed: "nothing: its decision is on the way",
+  settling: "its sidecar, which settles it",
   orphan: "somebody to settle it", retracting: "its turn to be undone" };
 
 export function waitsText(t) {
@@ -26,19 +27,24 @@ export function waitsText(t) {
   if (!first) return h("span", { class: "muted" }, idle[t.state] ?? "");
   const more = t.waits.length > 1 ? ` and ${t.waits.length - 1} more` : "";
   const other = first.tx && first.tx !== t.tx;
-  return h("span", { title: `${other ? first.tx : "it"} ${why(first.why)} ${first.scope ?? ""}` }, other ? txLink(first.tx) : null, other ? " " : null,
-    first.scope ? [h("code", {}, first.scope), " "] : null, h("span", { class: "muted" }, first.scope ? first.why.replaceAll("_", " ") : why(first.why), more));
+  return h("span", { title: `${other ? first.tx : "it"} ${why(first.why)} ${first.scope ?? ""}` }, other
+    ? txLink(first.tx) : null, other ? " " : null,
+    first.scope ? [h("code", {}, first.scope), " "] : null, h("span", { class: "muted" }, first.scope
+      ? first.why.replaceAll("_", " ") : why(first.why), more));
 }
 
 // liveView lists what is not final, oldest first: rows leave anywhere and come at the end, so that nothing jumps.
 export function liveView(ctx) {
-  const { root, head } = page("Live transactions", "Everything that is not final, the oldest first. What only its own sidecar knows yet is in the list, too.");
+  const { root, head } = page("Live transactions",
+    "Everything that is not final, the oldest first. What only its own sidecar knows yet is in the list, too.");
   let wanted = "";
   const note = h("p", { class: "sub num", role: "status" });
   const buttons = new Map();
-  const filter = h("div", { class: "choices", role: "group", "aria-label": "Show states" }, ["", ...states].map((state) => {
+  const filter = h("div", { class: "choices", role: "group", "aria-label": "Show states" },
+    ["", ...states].map((state) => {
     const n = h("span", { class: "num" }, "");
-    const b = h("button", { class: "button small", type: "button", "aria-pressed": state === "" ? "true" : "false", onclick: () => {
+    const b = h("button", { class: "button small", type: "button", "aria-pressed": state === "" ? "true" : "false",
+      onclick: () => {
       wanted = state;
       for (const [k, v] of buttons) attr(v.b, "aria-pressed", k === wanted ? "true" : "false");
       draw();
@@ -53,15 +59,22 @@ export function liveView(ctx) {
     columns: [
       { name: "Transaction", width: "190px", sign: (t) => t.tx, draw: (c, t) => put(c, txLink(t.tx)) },
       { name: "State", width: "128px", sign: (t) => t.state, draw: (c, t) => put(c, chip(t.state)) },
-      { name: "Age", width: "92px", right: true, sign: (t) => ageText(t, now()), draw: (c, t) => text(c, ageText(t, now())) },
-      { name: "Waits for", sign: (t) => `${t.state}|${t.code ?? ""}|${t.waits?.map((w) => w.tx + w.why + w.scope).join()}`, draw: (c, t) => put(c, t.code && !t.waits?.length ? h("span", { class: "muted" }, `${t.code}: ${reason(t.code)}`) : waitsText(t)) },
+      { name: "Age", width: "92px", right: true, sign: (t) => ageText(t, now()),
+        draw: (c, t) => text(c, ageText(t, now())) },
+      { name: "Waits for",
+        sign: (t) => `${t.state}|${t.code ?? ""}|${t.waits?.map((w) => w.tx + w.why + w.scope).join()}`,
+        draw: (c, t) => put(c, t.code && !t.waits?.length
+          ? h("span", { class: "muted" }, `${t.code}: ${reason(t.code)}`) : waitsText(t)) },
       { name: "Agent", width: "120px", sign: (t) => t.agent, draw: (c, t) => text(c, t.agent) },
       { name: "Mode", width: "94px", sign: (t) => t.mode ?? "", draw: (c, t) => text(c, t.mode ?? "–") },
       { name: "Holds", width: "66px", right: true, sign: (t) => t.holds, draw: (c, t) => text(c, t.holds || "–") },
-      { name: "Held calls", width: "92px", right: true, sign: (t) => t.held, draw: (c, t) => text(c, t.held || "–") },
-      { name: "Deadline", width: "112px", right: true, sign: (t) => t.left_ticks ?? "", draw: (c, t) => text(c, t.left_ticks ? `≈ ${span(t.left_ticks * 250)}` : "–") },
+      { name: "Held calls", width: "92px", right: true, sign: (t) => t.held,
+        draw: (c, t) => text(c, t.held || "–") },
+      { name: "Deadline", width: "112px", right: true, sign: (t) => t.left_ticks ?? "",
+        draw: (c, t) => text(c, t.left_ticks ? `≈ ${span(t.left_ticks * 250)}` : "–") },
     ],
-    empty: { icon: "live", title: "Nothing is under way", text: "As soon as an agent begins a transaction it is listed here. Begin one from another terminal:",
+    empty: { icon: "live", title: "Nothing is under way",
+      text: "As soon as an agent begins a transaction it is listed here. Begin one from another terminal:",
       code: 'curl -s -H "Authorization: Bearer $HENCE_TOKEN" --json \'{}\' $HENCE_URL/v1/workspaces/default/tx' },
   });
   root.append(h("div", { class: "card" }, h("header", {}, filter, h("span", { class: "tools" }, note)), list.root));
@@ -73,7 +86,8 @@ export function liveView(ctx) {
       text(n, int(k));
     }
     list.set(wanted === "" ? rows : rows.filter((t) => t.state === wanted));
-    text(note, `${cut ? "the first " : ""}${plural(rows.length, "transaction")}, ${plural(rows.filter((t) => t.waits?.length > 0).length, "waits", "wait")}`);
+    const waiting = rows.filter((t) => t.waits?.length > 0).length;
+    text(note, `${cut ? "the first " : ""}${plural(rows.length, "transaction")}, ${plural(waiting, "waits", "wait")}`);
   }
   const take = (live) => {
     rows = live.transactions;

@@ -5,7 +5,8 @@ import { icon } from "../icons.js";
 // loginView asks for the token.
 export function loginView(enter) {
   const error = h("p", { class: "notice bad", role: "alert", hidden: true });
-  const input = h("input", { type: "password", name: "token", id: "token", autocomplete: "current-password", required: true, autofocus: true });
+  const input = h("input", { type: "password", name: "token", id: "token", autocomplete: "current-password",
+    required: true, autofocus: true });
   const button = h("button", { class: "button primary", type: "submit" }, "Log in");
   const fail = (message) => {
     put(error, icon("residue"), h("span", {}, message));
@@ -28,8 +29,11 @@ export function loginView(enter) {
   h("label", { class: "field" }, h("span", {}, "Token"), input), error, button);
   const root = h("div", { class: "login" }, h("div", { class: "card" }, h("div", { class: "body" },
     h("div", { class: "brand" }, h("img", { src: "/icon.svg", alt: "", width: 32, height: 32 })),
-    h("h1", {}, "Hence console"), h("p", { class: "sub" }, "It shows what is decided in one workspace. Log in with the token that ",
-      h("code", {}, "hence dev"), " or ", h("code", {}, "hence console"), " printed, or that is in its token file."), form,
-    h("p", { class: "sub" }, h("a", { href: "#/file" }, "Open an exported transaction"), " – that needs no token."))));
+    h("h1", {}, "Hence console"), h("p", { class: "sub" },
+      "It shows what is decided in one workspace. Log in with the token that ",
+      h("code", {}, "hence dev"), " or ", h("code", {}, "hence console"), " printed, or that is in its token file."),
+        form,
+    h("p", { class: "sub" }, h("a", { href: "#/file" }, "Open an exported transaction"),
+      " – that needs no token."))));
   return { root, title: "Log in" };
 }

@@ -18,13 +18,16 @@ const sum = (map) => Object.values(map ?? {}).reduce((a, b) => a + b, 0);
 // mergedReasons are the most frequent reasons; the rest is one of its own.
 export function mergedReasons(seconds) {
   const all = new Map();
-  for (const d of seconds) for (const [code, n] of Object.entries(d.aborts ?? {})) all.set(code, (all.get(code) ?? 0) + n);
+  for (const d of seconds) for (const [code, n] of Object.entries(d.aborts ?? {})) all.set(code,
+    (all.get(code) ?? 0) + n);
   const sorted = [...all].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([code]) => code);
   const top = sorted.slice(0, tones.length - (sorted.length > tones.length ? 1 : 0)).sort();
-  const series = top.map((code, i) => ({ name: code, tone: tones[i], kind: "bars", value: (d) => d.aborts?.[code] ?? 0 }));
+  const series = top.map((code, i) => ({ name: code, tone: tones[i], kind: "bars",
+    value: (d) => d.aborts?.[code] ?? 0 }));
   if (sorted.length > tones.length) {
     const rest = sorted.filter((code) => !top.includes(code));
-    series.push({ name: "others", tone: tones[tones.length - 1], kind: "bars", value: (d) => rest.reduce((n, code) => n + (d.aborts?.[code] ?? 0), 0) });
+    series.push({ name: "others", tone: tones[tones.length - 1], kind: "bars",
+      value: (d) => rest.reduce((n, code) => n + (d.aborts?.[code] ?? 0), 0) });
   }
   return { series, all };
 }
@@ -39,7 +42,8 @@ function tile(name, tone) {
 // overviewView is what one looks at first: is anything wrong, how much is decided, how fast, and what is refused.
 export function overviewView(ctx) {
   let minutes = 2;
-  const choice = h("div", { class: "choices", role: "group", "aria-label": "Show the last" }, [1, 2, 5].map((n) => h("button", {
+  const choice = h("div", { class: "choices", role: "group", "aria-label": "Show the last" },
+    [1, 2, 5].map((n) => h("button", {
     class: "button small", type: "button", "aria-pressed": String(n === minutes), onclick: (e) => {
       minutes = n;
       for (const b of choice.children) b.setAttribute("aria-pressed", String(b === e.currentTarget));
@@ -55,7 +59,11 @@ export function overviewView(ctx) {
   const flow = plot({ title: "Commits and aborts", note: "transactions a second", series: [
     { name: "committed", tone: "good", kind: "bars", value: (d) => d.commits },
     { name: "aborted", tone: "bad", kind: "bars", value: (d) => sum(d.aborts) },
-  ], summary: (all) => `${plural(all.reduce((n, d) => n + d.commits, 0), "commit")} and ${plural(all.reduce((n, d) => n + sum(d.aborts), 0), "abort")} in ${plural(all.length, "second")}.` });
+  ], summary: (all) => {
+    const commits = plural(all.reduce((n, d) => n + d.commits, 0), "commit");
+    const aborts = plural(all.reduce((n, d) => n + sum(d.aborts), 0), "abort");
+    return `${commits} and ${aborts} in ${plural(all.length, "second")}.`;
+  } });
   const why = plot({ title: "Aborts by reason", note: "a second", series: [], summary: (all) => {
     const { all: counts } = mergedReasons(all);
     return counts.size === 0 ? "None." : [...counts].map(([code, n]) => `${code} ${n}`).join(", ");
@@ -67,10 +75,15 @@ export function overviewView(ctx) {
     const one = [...all].reverse().find((d) => d.samples > 0);
     return one ? `Lately ${ms(one.p50_ms)} in the median, ${ms(one.p99_ms)} for 99 of 100.` : "Nothing was sealed.";
   } });
-  const latest = table({ label: "Latest decisions", key: (r) => r.seq, columns: columns(), tall: false, height: `${40 * 8 + 36}px` });
-  const quiet = nothingHere({ icon: "overview", title: "Nothing was decided yet", text: "Agents write through their sidecars; every decision appears here as it is made. Try one from another terminal:",
-    code: 'curl -s -H "Authorization: Bearer $HENCE_TOKEN" -X PUT --data \'hello\' \\\n  "$HENCE_URL/v1/workspaces/default/shards/first"' });
-  const latestCard = h("div", { class: "card" }, h("header", {}, h("h2", {}, "Latest decisions"), h("span", { class: "tools" }, h("a", { href: "#/decisions" }, "All decisions"))), latest.root, quiet);
+  const latest = table({ label: "Latest decisions", key: (r) => r.seq, columns: columns(), tall: false,
+    height: `${40 * 8 + 36}px` });
+  const quiet = nothingHere({ icon: "overview", title: "Nothing was decided yet",
+    text: "Agents write through their sidecars; every decision appears here as it is made. Try one from another " +
+      "terminal:",
+    code: 'curl -s -H "Authorization: Bearer $HENCE_TOKEN" -X PUT --data hello \\\n' +
+      '  "$HENCE_URL/v1/workspaces/default/shards/first"' });
+  const latestCard = h("div", { class: "card" }, h("header", {}, h("h2", {}, "Latest decisions"),
+    h("span", { class: "tools" }, h("a", { href: "#/decisions" }, "All decisions"))), latest.root, quiet);
   root.append(attention, tiles, h("div", { class: "plots" }, flow.root, why.root, speed.root), latestCard);
   let drawnSecond = -1;
   let shownAttention = "";
@@ -106,17 +119,25 @@ export function overviewView(ctx) {
     const items = [];
     for (const t of live.troubles) items.push(["trouble", t]);
     const orphans = live.transactions.filter((t) => t.state === "orphan");
-    if (orphans.length > 0) items.push(["wait", [plural(orphans.length, "transaction is", "transactions are"), " decided and nobody settles ", orphans.length === 1 ? "it: " : "them: ", txLink(orphans[0].tx)]]);
+    if (orphans.length > 0) items.push(["wait", [plural(orphans.length, "transaction is", "transactions are"),
+      " decided and nobody settles ", orphans.length === 1 ? "it: " : "them: ", txLink(orphans[0].tx)]]);
     const long = live.transactions.filter((t) => t.waits?.length > 0 && ageOf(t, store.now()) > LONG_MS);
-    if (long.length > 0) items.push(["wait", [txLink(long[0].tx), ` has been under way for ${age(ageOf(long[0], store.now()))} and waits`, long.length > 1 ? `; so do ${long.length - 1} more` : ""]]);
+    if (long.length > 0) items.push(["wait", [txLink(long[0].tx),
+      ` has been under way for ${age(ageOf(long[0], store.now()))} and waits`, long.length > 1
+      ? `; so do ${long.length - 1} more` : ""]]);
     const open = (ctx.residue?.items ?? []).filter((r) => r.state === "open").length;
-    if (open > 0) items.push(["bad", [h("a", { href: "#/residue" }, plural(open, "effect")), " could not be made clean"]]);
+    if (open > 0) items.push(["bad", [h("a", { href: "#/residue" }, plural(open, "effect")),
+      " could not be made clean"]]);
     const gone = live.agents.filter((a) => !a.live && a.ended);
-    if (gone.length > 0) items.push(["calm", [h("a", { href: "#/agents" }, plural(gone.length, "agent has", "agents have")), " no sidecar any more"]]);
-    const sign = items.map(([k, x]) => k + (Array.isArray(x) ? x.map((y) => y?.textContent ?? y).join("") : x)).join("|");
+    if (gone.length > 0) items.push(["calm", [h("a", { href: "#/agents" },
+      plural(gone.length, "agent has", "agents have")), " no sidecar any more"]]);
+    const sign = items.map(([k, x]) => k + (Array.isArray(x) ? x.map((y) => y?.textContent ?? y).join("")
+      : x)).join("|");
     if (sign === shownAttention) return;
     shownAttention = sign;
-    put(attention, items.map(([kind, what]) => h("p", { class: `notice ${kind === "bad" ? "bad" : kind === "calm" ? "calm" : ""}` }, icon(kind === "bad" ? "residue" : "note"), h("span", {}, what))));
+    put(attention, items.map(([kind, what]) => h("p",
+      { class: `notice ${kind === "bad" ? "bad" : kind === "calm" ? "calm" : ""}` },
+      icon(kind === "bad" ? "residue" : "note"), h("span", {}, what))));
   }
 
   function drawPlots() {

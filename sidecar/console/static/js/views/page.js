@@ -10,7 +10,8 @@ export function page(title, intro, ...tools) {
   return { root, head, heading };
 }
 
-export const notice = (message, kind = "") => h("p", { class: `notice ${kind}` }, icon("residue"), h("span", {}, message));
+export const notice = (message, kind = "") => h("p", { class: `notice ${kind}` }, icon("residue"),
+  h("span", {}, message));
 
 // trouble keeps a place for what went wrong, and empties it when it is over.
 export function trouble() {

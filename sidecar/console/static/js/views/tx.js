@@ -10,14 +10,17 @@ import { reportBody } from "./report.js";
 // txView shows one transaction, and keeps up with it while it is not final.
 export function txView(ctx, { rest }) {
   const id = rest[0] ?? "";
-  const exporter = h("button", { class: "button", type: "button", onclick: () => exportDialog(id) }, icon("down"), "Export");
+  const exporter = h("button", { class: "button", type: "button", onclick: () => exportDialog(id) }, icon("down"),
+    "Export");
   const content = h("button", { class: "button", type: "button", "aria-pressed": "false", onclick: () => {
     withContent = !withContent;
     attr(content, "aria-pressed", String(withContent));
     asking.now();
   } }, "Arguments and answers");
-  const undo = h("button", { class: "button", type: "button", hidden: true, onclick: () => retractDialog(ctx, id, () => asking.now()) }, icon("retracting"), "Retract…");
-  const { root, heading } = page(h("span", {}, h("span", { class: "faint kicker" }, "Transaction "), h("code", {}, id)), null, content, undo, exporter);
+  const undo = h("button", { class: "button", type: "button", hidden: true,
+    onclick: () => retractDialog(ctx, id, () => asking.now()) }, icon("retracting"), "Retract…");
+  const { root, heading } = page(h("span", {}, h("span", { class: "faint kicker" }, "Transaction "),
+    h("code", {}, id)), null, content, undo, exporter);
   heading.setAttribute("aria-label", `Transaction ${id}`);
   const problem = trouble();
   const body = h("div", {}, h("p", { class: "muted" }, "Looking it up…"));
@@ -57,7 +60,8 @@ function redraw(body, fresh) {
 }
 
 function dialog(title, ...content) {
-  const el = h("dialog", { "aria-labelledby": "dialog-title", onclose: () => el.remove() }, h("form", { method: "dialog" },
+  const el = h("dialog", { "aria-labelledby": "dialog-title", onclose: () => el.remove() },
+    h("form", { method: "dialog" },
     h("h2", { id: "dialog-title" }, title), content));
   document.body.append(el);
   el.showModal();
@@ -66,10 +70,13 @@ function dialog(title, ...content) {
 
 function exportDialog(id) {
   const box = h("input", { type: "checkbox" });
-  const el = dialog("Export this transaction", h("p", { class: "sub" }, "A JSON file with its steps, decisions, causes and tool calls. Open it in any console under ",
+  const el = dialog("Export this transaction", h("p", { class: "sub" },
+    "A JSON file with its steps, decisions, causes and tool calls. Open it in any console under ",
     h("em", {}, "Open a file"), ", without a server behind it."),
-  h("label", { class: "check" }, box, h("span", {}, "With arguments and answers of its tool calls. They may hold what should not leave this place.")),
-  h("div", { class: "row" }, h("button", { class: "button", value: "no" }, "Cancel"), h("button", { class: "button primary", type: "button", onclick: () => {
+  h("label", { class: "check" }, box, h("span", {},
+    "With arguments and answers of its tool calls. They may hold what should not leave this place.")),
+  h("div", { class: "row" }, h("button", { class: "button", value: "no" }, "Cancel"),
+    h("button", { class: "button primary", type: "button", onclick: () => {
     const link = h("a", { href: api.exportPath(id, box.checked), download: "" });
     document.body.append(link);
     link.click();
@@ -96,14 +103,20 @@ async function retractDialog(ctx, id, done) {
       go.disabled = false;
     }
   } }, "Retract");
-  const reasonWhyNot = ctx.about?.actions ? null : h("p", { class: "sub" }, `It cannot be done from here: ${ctx.about?.no_actions}.`);
-  const el = dialog(`Retract ${id}`, h("p", { class: "sub" }, "It is undone together with every transaction that read what it wrote, or wrote over it. What has left for good becomes residue."),
+  const reasonWhyNot = ctx.about?.actions ? null : h("p", { class: "sub" },
+    `It cannot be done from here: ${ctx.about?.no_actions}.`);
+  const el = dialog(`Retract ${id}`, h("p", { class: "sub" },
+    "It is undone together with every transaction that read what it wrote, or wrote over it. What has left for " +
+      "good becomes residue."),
     list, h("label", { class: "field" }, h("span", {}, "Reason"), why), reasonWhyNot, error,
     h("div", { class: "row" }, h("button", { class: "button", value: "no" }, "Cancel"), go));
   try {
     const cone = await api.cone(id);
-    put(list, h("p", {}, h("span", { class: "strong" }, plural(cone.total, "transaction")), ` would be undone, as of seq ${int(cone.through)}:`),
-      h("ul", {}, cone.cone.slice(0, 50).map((m) => h("li", {}, h("code", {}, m.tx), h("span", { class: "muted" }, ` agent ${m.agent}, seq ${int(m.seq)}${m.why ? `, ${m.why.replaceAll("_", " ")} ${m.of}` : ""}`)))));
+    put(list, h("p", {}, h("span", { class: "strong" }, plural(cone.total, "transaction")),
+      ` would be undone, as of seq ${int(cone.through)}:`),
+      h("ul", {}, cone.cone.slice(0, 50).map((m) => h("li", {}, h("code", {}, m.tx),
+        h("span", { class: "muted" },
+        ` agent ${m.agent}, seq ${int(m.seq)}${m.why ? `, ${m.why.replaceAll("_", " ")} ${m.of}` : ""}`)))));
     go.disabled = !ctx.about?.actions;
   } catch (cause) {
     put(list, h("p", { class: "notice" }, cause.message));
