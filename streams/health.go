@@ -101,5 +101,5 @@ func (c Config) natsAway(conn *nats.Conn) error {
 	case conn.LastError() != nil:
 		return fmt.Errorf("NATS at %s is %s: %w", c.NATS, conn.Status(), conn.LastError())
 	}
-	return fmt.Errorf("NATS at %s is %s", c.NATS, conn.Status())
+	return fmt.Errorf("NATS at %s does not answer: it is %s", c.NATS, conn.Status())
 }

@@ -3,7 +3,6 @@ package streams
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,17 +21,17 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 		return nil, err
 	}
 	var newest *topology.Snapshot
-	var failed []error
+	var failed error // the first one: the second replica's table need not be there
 	for _, replica := range []string{topology.ReplicaA, topology.ReplicaB} {
 		s, err := c.snapshotIn(ctx, workspace, topology.TableOf(topology.GroupOf(topology.GroupFrontier, replica)))
 		if err != nil {
-			failed = append(failed, err)
+			failed = cmp.Or(failed, err)
 		} else if newest == nil || newest.Seq < s.Seq {
 			newest = s
 		}
 	}
 	if newest == nil {
-		return nil, fmt.Errorf("snapshot of %s: %w", workspace, errors.Join(failed...))
+		return nil, fmt.Errorf("snapshot of %s: %w", workspace, failed)
 	}
 	return newest, nil
 }

@@ -24,7 +24,7 @@ type kafkaSecurity struct {
 	KafkaCert         string `placeholder:"FILE" help:"Our own certificate for Kafka, with --kafka-key."`
 	KafkaKey          string `placeholder:"FILE" help:"Its key."`
 	KafkaServerName   string `placeholder:"NAME" help:"Name in the brokers' certificates, where not the dialled one."`
-	KafkaSASL         string `name:"kafka-sasl" enum:",plain,scram-sha-256,scram-sha-512" default:"" help:"Login."`
+	KafkaSasl         string `enum:",plain,scram-sha-256,scram-sha-512" default:"" help:"How to log in: one of ${enum}."`
 	KafkaUser         string `placeholder:"NAME" help:"Who logs in to Kafka."`
 	KafkaPasswordFile string `placeholder:"FILE" help:"File with the password."`
 }
@@ -48,7 +48,7 @@ type topicShape struct {
 func (s servers) config(logger *slog.Logger) streams.Config {
 	return streams.Config{Brokers: s.Brokers, NATS: s.NATS, Partitions: s.Partitions, Logger: logger,
 		Kafka: streams.Security{TLS: s.KafkaTLS, CA: s.KafkaCA, Cert: s.KafkaCert, Key: s.KafkaKey,
-			ServerName: s.KafkaServerName, SASL: s.KafkaSASL, User: s.KafkaUser, PasswordFile: s.KafkaPasswordFile},
+			ServerName: s.KafkaServerName, SASL: s.KafkaSasl, User: s.KafkaUser, PasswordFile: s.KafkaPasswordFile},
 		NATSAuth: streams.NATSAuth{CA: s.NATSCA, Cert: s.NATSCert, Key: s.NATSKey, Creds: s.NATSCreds,
 			User: s.NATSUser, PasswordFile: s.NATSPasswordFile, TokenFile: s.NATSTokenFile},
 	}

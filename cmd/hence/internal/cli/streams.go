@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -58,7 +59,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	ops := &http.Server{Handler: opsHandler(cfg.Health, registry), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- ops.Serve(listener) }()
-	err = printReady(s.Out, c.output, "streams", c.Instance, "http://"+listener.Addr().String())
+	err = c.announce(s.Out, "http://"+listener.Addr().String())
 	for err == nil {
 		err = quietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error { return streams.Run(ctx, cfg) }))
 		if ctx.Err() != nil || !errors.Is(err, streams.ErrTopics) {
@@ -76,6 +77,15 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 		closing = errors.Join(closing, end)
 	}
 	return errors.Join(err, closing)
+}
+
+// announce says where to ask; whether the processors work is what the answer says.
+func (c *streamsCmd) announce(w io.Writer, address string) error {
+	if c.json() {
+		return printReady(w, c.output, "streams", c.Instance, address)
+	}
+	_, err := fmt.Fprintf(w, "streams of replica %s: health and metrics at %s\n", c.Replica, address)
+	return err
 }
 
 // opsHandler answers whether the processors live and work, and their metrics.
