@@ -87,3 +87,31 @@ func grouped(n int) string {
 	}
 	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
 }
+
+// TestConsoleEmpty walks a workspace in which nothing has happened, on a wide and on a narrow screen: every view says
+// what to do, and nothing is wider than the screen.
+func TestConsoleEmpty(t *testing.T) {
+	chromium(t)
+	page, base := openConsole(t, console.Config{Source: newFlood(0), Workspace: floodWorkspace, Token: consoleToken,
+		Version: "test", Logger: harness.Logger(t)})
+	b := openBrowser(t, base)
+	b.do("log in by the printed link", chromedp.Navigate(base+"/"+page.LoginFragment()))
+	b.until("the overview", `document.querySelector("h1")?.textContent === "Overview"`)
+	for _, width := range []int64{1440, 420} {
+		b.do("set the size of the window", chromedp.EmulateViewport(width, 900))
+		for _, v := range []struct{ name, hash, heading string }{
+			{"overview", "#/", "Overview"}, {"decisions", "#/decisions", "Decisions"}, {"gate", "#/gate", "Gate"},
+			{"agents", "#/agents", "Agents"}, {"scopes", "#/scopes?prefix=none", "Scopes"}, {"live", "#/live", "Live"},
+		} {
+			b.visit(v.hash, v.heading)
+			if v.name != "agents" && v.name != "live" && v.name != "scopes" { // this source is never without those
+				b.until("a word on what to do in "+v.name, `document.querySelector(".empty:not([hidden]) strong")`)
+			}
+			if over := eval[float64](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+				t.Errorf("%s is %v pixels wider than a screen of %d", v.name, over, width)
+			}
+			b.shot(fmt.Sprintf("empty-%d-%s", width, v.name))
+		}
+	}
+	b.holds()
+}

@@ -105,8 +105,10 @@ func operate(b *browser, st *stage) {
 	}
 	b.shot("residue-empty")
 	b.visit("#/tx/"+st.chain, st.chain)
-	b.until("retraction", `[...document.querySelectorAll(".tools button")].some((e) => e.textContent === "Retract…")`)
-	eval[bool](b, `[...document.querySelectorAll(".tools button")].find((e) => e.textContent === "Retract…").click() ?? true`)
+	const button = `[...document.querySelectorAll(".tools button:not([hidden])")].find((e) => ` +
+		`e.textContent === "Retract…")`
+	b.until("retraction", button)
+	eval[bool](b, button+".click() ?? true")
 	b.until("the cone", `document.querySelector("dialog .cone li")`)
 	b.shot("dialog-retract")
 	b.press(kb.Escape)
@@ -119,7 +121,8 @@ func carry(b *browser, st *stage) {
 	file := filepath.Join(b.t.TempDir(), "exported.hence.json")
 	body := fetch(b, "/api/tx/"+st.left+"/export?content=1", "Bearer "+consoleToken)
 	var report console.Report
-	if err := json.Unmarshal(body, &report); err != nil || report.Format != console.ReportFormat || len(report.Effects) != 2 {
+	err := json.Unmarshal(body, &report)
+	if err != nil || report.Format != console.ReportFormat || len(report.Effects) != 2 {
 		b.t.Fatalf("the exported file has %d calls, format %q: %v", len(report.Effects), report.Format, err)
 	}
 	if !strings.Contains(report.Effects[0].Args, `"task"`) {

@@ -10,14 +10,14 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// TestFollowEvents: events of the workspace come in order, those from before and those that come later; others' do not.
+// TestFollowEvents: events of the workspace come in order, those from before and those that come later; no others'.
 func TestFollowEvents(t *testing.T) {
 	w := newWorld(t)
 	c := w.dial(w.cfg)
 	publish := func(workspace string, tx sequencer.TxID, index uint64) {
 		t.Helper()
-		ev := &topology.Event{Kind: topology.EventRead, Workspace: workspace, Tx: tx, Agent: "a", Incarnation: 1, Index: index,
-			Scope: "shard:/x"}
+		ev := &topology.Event{Kind: topology.EventRead, Workspace: workspace, Tx: tx, Agent: "a", Incarnation: 1,
+			Index: index, Scope: "shard:/x"}
 		if _, err := c.Publish(t.Context(), ev); err != nil {
 			t.Fatal(err)
 		}

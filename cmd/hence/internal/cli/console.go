@@ -39,44 +39,47 @@ func (c *consoleCmd) Run(ctx context.Context, s Streams) error {
 		return err
 	}
 	logger := c.logger(s.Err)
-	actions, close, err := c.actions()
+	actions, close, err := c.actions(ctx, logger)
 	if err != nil {
-		return err
+		return quietEnd(ctx, err)
 	}
 	defer close()
-	log, err := streams.Dial(ctx, c.config(logger))
-	if err != nil {
-		return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
-	}
-	defer log.Close()
-	page, err := console.New(console.Config{Source: log, Workspace: c.Workspace, Token: c.Token, Hosts: c.Host,
-		Actions: actions, Version: binaryVersion(), Logger: logger})
-	if err != nil {
-		return err
-	}
-	return serveConsole(ctx, page, c.Listen, logger, func(url string) error {
-		if c.json() {
-			return printReady(s.Out, c.output, "console", "", url)
+	cfg := c.config(logger)
+	return quietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error {
+		log, err := streams.Dial(ctx, cfg)
+		if err != nil {
+			return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
 		}
-		if fresh {
-			fmt.Fprintln(s.Out, "token:", c.Token)
+		defer log.Close()
+		page, err := console.New(console.Config{Source: log, Workspace: c.Workspace, Token: c.Token, Hosts: c.Host,
+			Actions: actions, Version: binaryVersion(), Logger: logger})
+		if err != nil {
+			return err
 		}
-		_, err := fmt.Fprintf(s.Out, "console of workspace %s is ready at %s\nThis link logs one browser in: %s/%s\n",
-			c.Workspace, url, url, page.LoginFragment())
-		return err
-	})
+		return serveConsole(ctx, page, c.Listen, logger, func(url string) error {
+			if c.json() {
+				return printReady(s.Out, c.output, "console", "", url)
+			}
+			if fresh {
+				fmt.Fprintln(s.Out, "token:", c.Token)
+			}
+			_, err := fmt.Fprintf(s.Out, "console of workspace %s is ready at %s\nThis link logs one browser in: %s/%s\n",
+				c.Workspace, url, url, page.LoginFragment())
+			return err
+		})
+	}))
 }
 
 // actions is the sidecar that does what an operator asks for; nil without --sidecar.
-func (c *consoleCmd) actions() (_ console.Actions, close func(), err error) {
+func (c *consoleCmd) actions(ctx context.Context, logger *slog.Logger) (_ console.Actions, close func(), err error) {
 	if c.Sidecar == "" {
 		return nil, func() {}, nil
 	}
 	if c.SidecarTokenFile != "" {
 		if c.SidecarToken != "" {
-			return nil, nil, errors.New("the sidecar's token is given twice: leave out --sidecar-token or --sidecar-token-file")
+			return nil, nil, errors.New("the sidecar's token is given twice: leave out --sidecar-token, or the file")
 		}
-		if c.SidecarToken, err = readToken(c.SidecarTokenFile); err != nil {
+		if c.SidecarToken, err = awaitToken(ctx, logger, c.SidecarTokenFile); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -95,7 +98,8 @@ func serveConsole(ctx context.Context, page *console.Console, listen string, log
 		return fmt.Errorf("listen for browsers: %w; give another address with --listen", err)
 	}
 	server := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
