@@ -26,6 +26,9 @@ const (
 	markReal   = "servers"
 )
 
+// needsProgram begins what missing says of a block whose program is not there.
+const needsProgram = "needs the program "
+
 // envContainers asks for tests on containers, which take minutes.
 const envContainers = "HENCE_TEST_CONTAINERS"
 
@@ -102,13 +105,16 @@ type reader struct {
 func (r *reader) read(b fenced.Block) {
 	r.t.Helper()
 	if why := missing(b); why != "" {
+		if os.Getenv(envRequireWatchers) != "" && strings.HasPrefix(why, needsProgram) {
+			r.t.Errorf("%s: it %s", b.Where(), why)
+		}
 		r.left[why]++
 		r.t.Logf("left out: %s: %s", b.Where(), why)
 		return
 	}
 	if r.shell == nil || b.Has(markNew) {
 		r.close()
-		r.shell = readersShell(r.t, r.root)
+		r.shell = readersShell(r.t, r.root, dockerEnv(r.t, b)...)
 	}
 	r.ran++
 	b.Text = strings.ReplaceAll(b.Text, "go run ./cmd/hence", "hence")
@@ -197,7 +203,7 @@ func missing(b fenced.Block) string {
 			continue
 		}
 		if _, err := lookPath(mark); err != nil { // any other mark names a program that it needs
-			return "needs the program " + mark
+			return needsProgram + mark
 		}
 	}
 	return ""
@@ -205,7 +211,7 @@ func missing(b fenced.Block) string {
 
 // readersShell is a shell as a reader has one: hence on the path, the clone's files in the folder, and a curl that
 // fails when it is answered with an error.
-func readersShell(t *testing.T, root string) *fenced.Shell {
+func readersShell(t *testing.T, root string, more ...string) *fenced.Shell {
 	t.Helper()
 	dir, home := t.TempDir(), t.TempDir()
 	entries, err := os.ReadDir(root)
@@ -226,11 +232,31 @@ func readersShell(t *testing.T, root string) *fenced.Shell {
 	if harness.Real() {
 		env = append(env, "KAFKA="+os.Getenv(harness.EnvKafka), "NATS="+os.Getenv(harness.EnvNATS))
 	}
-	shell, err := fenced.NewShell(dir, env)
+	shell, err := fenced.NewShell(dir, append(env, more...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return shell
+}
+
+// dockerEnv gives a document that works with compose a project, images and ports of its own.
+func dockerEnv(t *testing.T, first fenced.Block) []string {
+	t.Helper()
+	if !first.Has(markDocker) {
+		return nil
+	}
+	s := newStack(t, "compose.yaml")
+	home, err := os.UserHomeDir() // compose may be a plugin there, and the shell has another home
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(s.env, "COMPOSE_PROJECT_NAME="+s.project, "DOCKER_CONFIG="+filepath.Join(home, ".docker"))
+	for _, e := range os.Environ() {
+		if strings.HasPrefix(e, "DOCKER_") {
+			env = append(env, e)
+		}
+	}
+	return env
 }
 
 // freeAddress is one on which nobody listened just now.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 
@@ -125,14 +126,15 @@ func sayNATS(found *checkup, r *streams.Report, bad map[string]bool) {
 	if !n.Connected || bad["nats"] {
 		return
 	}
-	found.ok("nats", "%s %s answers; the stream has %s, %d MiB of %d, for %s, %s, %s", n.Server, n.Version,
+	found.ok("nats", "version %s answers; the stream has %s, %d MiB of %d, for %s, %s, %s", n.Version,
 		several(int(n.Messages), "message"), n.Bytes>>20, n.MaxBytes>>20, n.MaxAge, several(n.Replicas, "copy"), n.Storage)
 }
 
 func sayClocks(found *checkup, r *streams.Report, bad map[string]bool) {
 	for _, c := range r.Clocks {
 		if !bad["clock"] {
-			found.ok("clock", "the clock of %s is %+.0f ms ahead of ours, give or take %.0f", c.Whose, c.AheadMs, c.UncertainMs)
+			off := math.Ceil(math.Abs(c.AheadMs) + c.UncertainMs)
+			found.ok("clock", "the clock of %s agrees with ours, within %.0f ms", c.Whose, off)
 		}
 	}
 }
