@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+)
+
+// tokenEvery is how often a token file that is not there is looked for.
+const tokenEvery = 500 * time.Millisecond
+
+// awaitToken reads a token file that another process makes at its first start. It waits for that, and says so once.
+func awaitToken(ctx context.Context, logger *slog.Logger, path string) (string, error) {
+	for said := false; ; said = true {
+		token, err := readToken(path)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return token, err
+		}
+		if !said {
+			logger.Warn("the token file is not there yet: nothing is served until its sidecar has made it", "file", path)
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("wait for the token file %s: %w", path, ctx.Err())
+		case <-time.After(tokenEvery):
+		}
+	}
+}
