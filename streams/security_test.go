@@ -79,11 +79,11 @@ func (a *authority) issue(name string) (certFile, keyFile string) {
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.cert,
 		func(key *ecdsa.PrivateKey) {
 			var err error
-			if keyDER, err = x509.MarshalECPrivateKey(key); err != nil {
+			if keyDER, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
 				a.t.Fatal(err)
 			}
 		})
-	return a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "EC PRIVATE KEY", keyDER)
+	return a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", keyDER)
 }
 
 func (a *authority) write(name, kind string, der []byte) string {
@@ -110,6 +110,13 @@ func (a *authority) serverTLS() *tls.Config {
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, ClientCAs: a.pool,
 		ClientAuth: tls.RequireAndVerifyClientCert}
+}
+
+// clientTLS has a certificate of the authority's.
+func (a *authority) clientTLS() *tls.Config {
+	a.t.Helper()
+	c := a.serverTLS()
+	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: c.Certificates, RootCAs: a.pool}
 }
 
 // guarded starts a Kafka and a NATS that want TLS, a certificate and a login, and returns what lets a client in.

@@ -91,6 +91,8 @@ func (c Config) kafkaAway(err error) error {
 		hint = ": the login was refused: look at --kafka-user and --kafka-password-file"
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
 		hint = ": the broker does not know this login: look at --kafka-sasl"
+	case strings.Contains(err.Error(), "tls alert record"):
+		hint = ": it speaks TLS: give --kafka-tls, or --kafka-ca"
 	case errors.As(err, &first):
 		hint = ": it closes the connection at once: does it want TLS (--kafka-tls) or a login (--kafka-sasl)?"
 	case strings.Contains(err.Error(), "x509:"):
