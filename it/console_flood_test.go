@@ -101,12 +101,11 @@ func TestConsoleEmpty(t *testing.T) {
 		b.do("set the size of the window", chromedp.EmulateViewport(width, 900))
 		for _, v := range []struct{ name, hash, heading string }{
 			{"overview", "#/", "Overview"}, {"decisions", "#/decisions", "Decisions"}, {"gate", "#/gate", "Gate"},
-			{"agents", "#/agents", "Agents"}, {"scopes", "#/scopes?prefix=none", "Scopes"}, {"live", "#/live", "Live"},
+			{"agents", "#/agents", "Agents"}, {"scopes", "#/scopes", "Scopes"}, {"live", "#/live", "Live"},
+			{"residue", "#/residue", "Residue"},
 		} {
 			b.visit(v.hash, v.heading)
-			if v.name != "agents" && v.name != "live" && v.name != "scopes" { // this source is never without those
-				b.until("a word on what to do in "+v.name, `document.querySelector(".empty:not([hidden]) strong")`)
-			}
+			b.until("a word on what to do in "+v.name, `document.querySelector(".empty:not([hidden]) strong")`)
 			if over := eval[float64](b, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
 				t.Errorf("%s is %v pixels wider than a screen of %d", v.name, over, width)
 			}

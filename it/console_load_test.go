@@ -155,7 +155,10 @@ func (f *flood) head() sequencer.Seq {
 // Live has as many transactions as fit: 1,000, which change all the time.
 func (f *flood) Live(context.Context, string) (topology.Live, error) {
 	head := f.head()
-	l := topology.Live{Workspace: floodWorkspace, Seq: head, Tick: sequencer.Tick(head / 250), Truncated: true}
+	l := topology.Live{Workspace: floodWorkspace, Seq: head, Tick: sequencer.Tick(head / 250), Truncated: f.total > 0}
+	if f.total == 0 {
+		return l, nil
+	}
 	states := []topology.LiveState{topology.LiveOpen, topology.LiveWaiting, topology.LiveSealed, topology.LiveSettling}
 	for i := range 1000 {
 		n := int(head)/50*50 + i + 1_000_000
@@ -196,7 +199,7 @@ func (f *flood) Closure(_ context.Context, _ string, tx sequencer.TxID, limit in
 func (f *flood) Scopes(_ context.Context, _ string, prefix sequencer.Scope, limit int) (topology.Scopes, error) {
 	head := f.head()
 	s := topology.Scopes{Workspace: floodWorkspace}
-	for i := range min(limit, 97) {
+	for i := range min(limit, 97, f.total) {
 		s.Rows = append(s.Rows, topology.ScopeInfo{Scope: floodScope(i), Seq: head, Version: head - sequencer.Seq(i),
 			Shard:  true,
 			Writer: floodTx(int(head) - i)})
@@ -205,7 +208,7 @@ func (f *flood) Scopes(_ context.Context, _ string, prefix sequencer.Scope, limi
 }
 
 func (f *flood) Residue(context.Context, string, int) (list []topology.Residue, err error) {
-	for i := range 40 {
+	for i := range min(40, f.total) {
 		list = append(list, topology.Residue{Workspace: floodWorkspace, Tx: floodTx(100 + i), Agent: "worker-01",
 			Tool:  "mail.send",
 			Class: sequencer.ClassIrreversible, Result: sequencer.ResultUnresolved, State: topology.ResidueOpen, Tries: 3,

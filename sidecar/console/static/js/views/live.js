@@ -65,17 +65,18 @@ export function liveView(ctx) {
         sign: (t) => `${t.state}|${t.code ?? ""}|${t.waits?.map((w) => w.tx + w.why + w.scope).join()}`,
         draw: (c, t) => put(c, t.code && !t.waits?.length
           ? h("span", { class: "muted" }, `${t.code}: ${reason(t.code)}`) : waitsText(t)) },
-      { name: "Agent", width: "120px", sign: (t) => t.agent, draw: (c, t) => text(c, t.agent) },
-      { name: "Mode", width: "94px", sign: (t) => t.mode ?? "", draw: (c, t) => text(c, t.mode ?? "–") },
+      { name: "Agent", width: "104px", sign: (t) => t.agent, draw: (c, t) => text(c, t.agent) },
+      { name: "Mode", width: "92px", sign: (t) => t.mode ?? "", draw: (c, t) => text(c, t.mode ?? "–") },
       { name: "Holds", width: "66px", right: true, sign: (t) => t.holds, draw: (c, t) => text(c, t.holds || "–") },
       { name: "Held calls", width: "92px", right: true, sign: (t) => t.held,
         draw: (c, t) => text(c, t.held || "–") },
-      { name: "Deadline", width: "112px", right: true, sign: (t) => t.left_ticks ?? "",
+      { name: "Deadline", width: "108px", right: true, sign: (t) => t.left_ticks ?? "",
         draw: (c, t) => text(c, t.left_ticks ? `≈ ${span(t.left_ticks * 250)}` : "–") },
     ],
     empty: { icon: "live", title: "Nothing is under way",
       text: "As soon as an agent begins a transaction it is listed here. Begin one from another terminal:",
-      code: 'curl -s -H "Authorization: Bearer $HENCE_TOKEN" --json \'{}\' $HENCE_URL/v1/workspaces/default/tx' },
+      code: 'curl -s -H "Authorization: Bearer $HENCE_TOKEN" --json "{}" \\\n' +
+        `  $HENCE_URL/v1/workspaces/${ctx.about.workspace}/tx` },
   });
   root.append(h("div", { class: "card" }, h("header", {}, filter, h("span", { class: "tools" }, note)), list.root));
   let rows = [];

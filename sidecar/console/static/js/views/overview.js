@@ -81,7 +81,7 @@ export function overviewView(ctx) {
     text: "Agents write through their sidecars; every decision appears here as it is made. Try one from another " +
       "terminal:",
     code: 'curl -s -H "Authorization: Bearer $HENCE_TOKEN" -X PUT --data hello \\\n' +
-      '  "$HENCE_URL/v1/workspaces/default/shards/first"' });
+      '  "$HENCE_URL/v1/workspaces/' + `${ctx.about.workspace}/shards/first"` });
   const latestCard = h("div", { class: "card" }, h("header", {}, h("h2", {}, "Latest decisions"),
     h("span", { class: "tools" }, h("a", { href: "#/decisions" }, "All decisions"))), latest.root, quiet);
   root.append(attention, tiles, h("div", { class: "plots" }, flow.root, why.root, speed.root), latestCard);
