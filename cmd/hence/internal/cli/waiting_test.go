@@ -63,6 +63,29 @@ func eventually(t *testing.T, what string, holds func() (ok bool, said any)) {
 	}
 }
 
+// serversOn runs Kafka, NATS and processors until end is called.
+func serversOn(ctx context.Context, t *testing.T, kafka, nats int) (end func()) {
+	t.Helper()
+	servers, err := embedded.Start(ctx, embedded.Options{KafkaPort: kafka, NATSPort: nats})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS}
+	if err := streams.EnsureTopics(ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
+	processing, halt := context.WithCancel(ctx)
+	processed := make(chan error, 1)
+	go func() { processed <- streams.Run(processing, cfg) }()
+	return func() {
+		halt()
+		<-processed
+		if err := servers.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestSidecarWaitsForServers: a sidecar that is started before Kafka and NATS are there answers, says what is wrong,
 // becomes ready once they come, says so again when they go, and ends only when it is told to.
 func TestSidecarWaitsForServers(t *testing.T) {
@@ -108,17 +131,7 @@ func TestSidecarWaitsForServers(t *testing.T) {
 	}
 	t.Logf("without servers: %+v", last.Parts)
 
-	servers, err := embedded.Start(ctx, embedded.Options{KafkaPort: ports[0], NATSPort: ports[1]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS}
-	if err := streams.EnsureTopics(ctx, cfg); err != nil {
-		t.Fatal(err)
-	}
-	processing, halt := context.WithCancel(ctx)
-	processed := make(chan error, 1)
-	go func() { processed <- streams.Run(processing, cfg) }()
+	end := serversOn(ctx, t, ports[0], ports[1])
 	eventually(t, "readiness", func() (bool, any) {
 		status, got, _ := readiness(t, url)
 		alive()
@@ -129,11 +142,7 @@ func TestSidecarWaitsForServers(t *testing.T) {
 	if d, err := c.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}); err != nil || d.State != "committed" {
 		t.Fatalf("%+v %v", d, err)
 	}
-	halt()
-	<-processed
-	if err := servers.Close(); err != nil {
-		t.Fatal(err)
-	}
+	end()
 	eventually(t, "word of the servers' end", func() (bool, any) {
 		status, got, _ := readiness(t, url)
 		alive()
