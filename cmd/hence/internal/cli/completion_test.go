@@ -78,10 +78,8 @@ func TestCompletionScripts(t *testing.T) {
 			if err != nil {
 				t.Skipf("%s is not here: apt-get install %[1]s", c.shell)
 			}
-			for line, want := range completions() {
-				if want == "" {
-					continue // shells go on with files then
-				}
+			for _, line := range []string{"hence topics ", "hence run --order=o"} {
+				want := completions()[line]
 				args := []string{"-c", c.ask, c.shell, line}
 				if c.shell == "fish" {
 					args = []string{"--no-config", "-c", c.ask, line}

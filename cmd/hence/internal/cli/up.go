@@ -21,6 +21,8 @@ import (
 type upCmd struct {
 	File  string `short:"f" type:"path" default:"agents.yaml" help:"Which agents to run, and how."`
 	Check bool   `help:"Only say what is wrong with the file; exit 3 when something is."`
+
+	Schema bool `help:"Only print the JSON Schema of such files."`
 	servers
 	logging
 	output
@@ -52,6 +54,10 @@ const maxAgentsFile = 1 << 20
 // Run runs all agents until the last has ended.
 func (c *upCmd) Run(ctx context.Context, s Streams) error {
 	if err := c.check(); err != nil {
+		return err
+	}
+	if c.Schema {
+		_, err := s.Out.Write(agentfile.Schema())
 		return err
 	}
 	logger, hush := c.hushing(s.Err)

@@ -112,6 +112,9 @@ func TestUpCheck(t *testing.T) {
 	if code != ExitFailed || !strings.Contains(errs, "did you mean") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
+	if code, out, _ := hence(t, "up", "--schema"); code != ExitOK || !json.Valid([]byte(out)) {
+		t.Errorf("the schema: exit code %d, %s", code, out)
+	}
 	if code, _, errs = hence(t, "up", "-f", "nowhere.yaml"); code != ExitFailed || !strings.Contains(errs, "-f") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
