@@ -234,6 +234,22 @@ func (l *gapLab) strike(ctx context.Context, alone bool) (landed int, err error)
 	return landed, l.waits.more(ctx, 3*gapLead/2)
 }
 
+// agree holds that no group has found the other's states to differ from its own.
+func (l *gapLab) agree() {
+	l.t.Helper()
+	for name, m := range map[string]*harness.Member{"a": l.first, "b": l.second} {
+		compared, err := m.Count(l.t.Context(), "hence_replica_states_compared_total")
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		differ, err := m.Count(l.t.Context(), "hence_replica_divergence")
+		if err != nil || differ != 0 {
+			l.t.Errorf("replica %s says that %v states differ: %v\n%s", name, differ, err, m.Words())
+		}
+		l.t.Logf("replica %s compared %v states with the other's, none differs", name, compared)
+	}
+}
+
 // limit is what nobody may wait longer than.
 func (r gapRound) limit() time.Duration { return gapMax * r.calm.at(0.99) }
 
@@ -259,6 +275,7 @@ func TestNoGap(t *testing.T) {
 		t.Logf("%d kills of one, %d landed: %s: %.1f times the p99 between kills", kills, r.landed, r.kills,
 			float64(r.kills.longest())/float64(r.calm.at(0.99)))
 	}
+	l.agree()
 	if err := l.second.Kill(); err != nil {
 		t.Fatal(err)
 	}
