@@ -29,8 +29,8 @@ type configPrintCmd struct {
 // Help is what "hence config print --help" says beyond the flags.
 func (c *configPrintCmd) Help() string {
 	return `A setting comes from a flag, else from the environment (HENCE_ and the flag's name in capitals), else it is
-the default; there is no configuration file. Secrets are shown as ********. Variables that begin with HENCE_ and that no
-command reads are named, with the one that was probably meant.
+the default; there is no configuration file. Secrets are shown as ********. Variables that begin with HENCE_ and that
+no command reads are named, with the one that was probably meant.
 
     hence config print run --agent a1 --grace 5s
 

@@ -22,8 +22,8 @@ type ground struct {
 	dir     string       // of the journals; "": below the user's cache
 }
 
-// onCluster calls f with a cluster that others run. It may be away: the sidecars wait for it. What f is given ends when
-// the cluster has lost its log: nothing that the programs know is true then.
+// onCluster calls f with a cluster that others run. It may be away: the sidecars wait for it. What f is given ends
+// when the cluster has lost its log: nothing that the programs know is true then.
 func onCluster(ctx context.Context, s servers, dir string, logger *slog.Logger,
 	f func(context.Context, ground) error) error {
 	telemetry, err := startTelemetry("hence-sidecar", logger)
