@@ -25,6 +25,9 @@ func (c *Client) Newest(ctx context.Context, workspace string) (sequencer.Seq, e
 		return 0, fmt.Errorf("newest decision of %s: %w", workspace, err)
 	}
 	stream, err := c.js.Stream(ctx, topology.DecisionStream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, nil // the processors have not made it yet
+	}
 	if err != nil {
 		return 0, fmt.Errorf("newest decision of %s: %w", workspace, err)
 	}

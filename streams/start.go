@@ -100,5 +100,5 @@ func (c Config) kafkaAway(err error) error {
 	case strings.Contains(err.Error(), "first record does not look like a TLS handshake"):
 		hint = ": it does not speak TLS: leave --kafka-tls and --kafka-ca away, or use its TLS port"
 	}
-	return fmt.Errorf("Kafka at %s%s: %w", where, hint, err)
+	return fmt.Errorf("reach Kafka at %s%s: %w", where, hint, err)
 }
