@@ -98,21 +98,23 @@ func parameters(w *strings.Builder, doc node, all []node) {
 
 // content says what a body is: its shape, or its media type.
 func content(body node) string {
-	for _, c := range body.at("content").members() {
-		if properties := c.at("schema", "properties").members(); len(properties) > 0 {
-			names := make([]string, len(properties))
-			for i, p := range properties {
-				names[i] = p.name
-			}
-			return "object with " + codes(names)
-		}
-		switch {
-		case strings.HasSuffix(c.name, "json"):
-			return kind(c.at("schema"))
-		case c.name == "*/*":
-			return "the content itself"
-		}
-		return code(c.name)
+	all := body.at("content").members()
+	if len(all) == 0 {
+		return ""
 	}
-	return ""
+	c := all[0]
+	if properties := c.at("schema", "properties").members(); len(properties) > 0 {
+		names := make([]string, len(properties))
+		for i, p := range properties {
+			names[i] = p.name
+		}
+		return "object with " + codes(names)
+	}
+	switch {
+	case strings.HasSuffix(c.name, "json"):
+		return kind(c.at("schema"))
+	case c.name == "*/*":
+		return "the content itself"
+	}
+	return code(c.name)
 }
