@@ -34,7 +34,7 @@ const (
 // Bounds of containers.
 const (
 	startBound  = 3 * time.Minute // until a container that was just made serves
-	returnBound = 90 * time.Second
+	returnBound = 3 * time.Minute
 	engineBound = 30 * time.Second // one request to the engine
 )
 
