@@ -216,3 +216,34 @@ func TestNothingWaitsForOneReplica(t *testing.T) {
 	}
 	t.Logf("longest wait for a decision: %v with both groups, %v while one hangs", both, alone)
 }
+
+// A group that begins where the log's beginning is deleted computes nothing, and disturbs nobody.
+func TestNewReplicaOfAShortenedLog(t *testing.T) {
+	w, a, b := replicas(t, func(c *streams.Config) { c.HashEvery = 4 })
+	w.run(a)
+	w.well(a.Health)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	ann := w.join(c, v, "shop", "ann")
+	for range 20 {
+		w.decided(v, ann.write("x", "y"))
+	}
+	partition := topology.PartitionOf("shop", w.cfg.Partitions)
+	var offsets kadm.Offsets
+	offsets.Add(kadm.Offset{Topic: topology.TopicIntents, Partition: partition, At: 5})
+	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), offsets); err != nil {
+		t.Fatal(err)
+	}
+	w.run(b)
+	w.until("the stop", func() bool {
+		err := b.Health.Ready()[fmt.Sprintf("partition %d", partition)]
+		return err != nil && strings.Contains(err.Error(), "begins at offset 5")
+	})
+	for range 20 {
+		w.decided(v, ann.write("x", "y"))
+	}
+	w.well(a.Health)
+	if w.count("hence_replica_divergence") != 0 {
+		t.Error("a group that knows nothing raised the alarm")
+	}
+}

@@ -103,7 +103,11 @@ func (p *seqPartition) stop(err error) {
 	p.stopped = err
 	p.metrics.stopped.WithLabelValues(p.name).Inc()
 	p.cfg.Health.set(p.partName(), err)
-	if _, said := err.(*difference); !said {
+	switch _, said := err.(*difference); {
+	case said:
+	case errors.Is(err, errHeadGone):
+		p.cfg.Logger.Error("this partition is not processed", "partition", p.partition, "error", err)
+	default:
 		p.cfg.Logger.Error("this partition waits: run a binary that knows the record",
 			slog.Int("partition", int(p.partition)), slog.Any("error", err))
 	}
