@@ -69,10 +69,17 @@ func (s *source) wait(ctx context.Context, ready func() bool) error {
 func (s *source) Follow(ctx context.Context, _ string, after sequencer.Seq,
 	apply func(*sequencer.Outcome, streams.Way) error) error {
 	for at := int(after); ; at++ {
-		if err := s.wait(ctx, func() bool { return len(s.outcomes) > at }); err != nil {
+		var o *sequencer.Outcome
+		err := s.wait(ctx, func() bool {
+			if len(s.outcomes) > at {
+				o = s.outcomes[at]
+			}
+			return o != nil
+		})
+		if err != nil {
 			return err
 		}
-		if err := apply(s.outcomes[at], streams.WayNATS); err != nil {
+		if err := apply(o, streams.WayNATS); err != nil {
 			return err
 		}
 	}
@@ -80,10 +87,17 @@ func (s *source) Follow(ctx context.Context, _ string, after sequencer.Seq,
 
 func (s *source) FollowEvents(ctx context.Context, _ string, _ time.Duration, each func(*topology.Event) error) error {
 	for at := 0; ; at++ {
-		if err := s.wait(ctx, func() bool { return len(s.events) > at }); err != nil {
+		var ev *topology.Event
+		err := s.wait(ctx, func() bool {
+			if len(s.events) > at {
+				ev = s.events[at]
+			}
+			return ev != nil
+		})
+		if err != nil {
 			return err
 		}
-		if err := each(s.events[at]); err != nil {
+		if err := each(ev); err != nil {
 			return err
 		}
 	}
@@ -96,10 +110,18 @@ func (s *source) Live(context.Context, string) (topology.Live, error) {
 }
 
 func (s *source) Closure(context.Context, string, sequencer.TxID, int) (*topology.Closure, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closure == nil {
 		return nil, streams.ErrUnknownTx
 	}
 	return s.closure, nil
+}
+
+func (s *source) setClosure(c *topology.Closure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closure = c
 }
 
 func (s *source) Effects(context.Context, string, sequencer.TxID) ([]*topology.Event, error) {
@@ -334,4 +356,35 @@ func TestTroubleIsSaid(t *testing.T) {
 	if !strings.HasPrefix(v.Troubles[0], "live: ") {
 		t.Errorf("the troubles are %q", v.Troubles)
 	}
+}
+
+// TestPastIsDoubted: what began before the console is shown once the closure table has not seen its decision; what was
+// decided long ago never is.
+func TestPastIsDoubted(t *testing.T) {
+	decided := &topology.Closure{Tx: "a.1.1", Rows: []topology.ClosureRow{{Tx: "a.1.1", Status: "committed", Seq: 1}}}
+	w := newWorld(t)
+	w.source.add(nil, event(topology.EventRead, "a.1.2", 1, 5))
+	until(w, "/api/live", func(v liveView) bool { return len(v.Transactions) == 1 && v.Transactions[0].Tx == "a.1.2" })
+	w.source.setClosure(decided)
+	seal := event(topology.EventSeal, "a.1.3", 3, 5)
+	seal.Seal = &sequencer.Seal{}
+	late := event(topology.EventAnswer, "a.1.4", 4, 5)
+	late.Effect = &topology.EffectText{Step: 7}
+	w.source.add(nil, event(topology.EventRead, "a.1.1", 2, 5), seal, late)
+	w.source.add([]*sequencer.Outcome{{Kind: sequencer.OutcomeRules}})
+	until(w, "/api/live", func(v liveView) bool { return v.Seq == 1 })
+	w.page.watch.mu.Lock()
+	_, answered := w.page.watch.txs["a.1.4"]
+	w.page.watch.mu.Unlock()
+	if answered {
+		t.Error("an answer alone makes a transaction")
+	}
+	until(w, "/api/live", func(v liveView) bool {
+		for _, row := range v.Transactions {
+			if row.Tx == "a.1.1" || row.Tx == "a.1.3" {
+				t.Fatalf("%s is shown as %s: it was decided before", row.Tx, row.State)
+			}
+		}
+		return len(w.page.watch.doubts()) == 0
+	})
 }

@@ -2,15 +2,20 @@ package console
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
 const (
 	tickMs      = 250 // of one tick of weight 1, and longer when the log is idle
 	maxLiveRows = 1000
+
+	sealReachesLogMs = 10_000 // after its event a seal is in the log, and decided or among the fold's
 )
 
 // liveView is what goes on, as the page shows it.
@@ -83,12 +88,47 @@ func (w *watch) reconcile() {
 	}
 	for e := w.order.Front(); e != nil; e = e.Next() {
 		t := e.Value.(*work)
-		if t.inFold && !t.final && !known[t.tx] && t.newest() <= w.live.Seq {
+		switch {
+		case t.final || known[t.tx]:
+		case t.inFold && t.newest() <= w.live.Seq:
 			t.final = true
 			if t.decision > 0 && t.state != stateRetracted {
 				t.state = t.verdict()
 			}
+		case !t.inFold && t.sealedMs > 0 && w.liveAt.UnixMilli()-t.sealedMs > sealReachesLogMs:
+			t.final = true // the log has its seal, and the fold is done with it
 		}
+	}
+}
+
+// doubts are open transactions of before the console began to look of which no decision was seen.
+func (w *watch) doubts() (out []sequencer.TxID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for e := w.order.Back(); e != nil && len(out) < maxDoubts; e = e.Prev() {
+		if t := e.Value.(*work); t.doubtful && !t.inFold && !t.final {
+			out = append(out, t.tx)
+		}
+	}
+	return out
+}
+
+// settleDoubts asks the closure table about some of them: they are open, or were decided too long ago to be seen here.
+func (w *watch) settleDoubts(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, w.config.Limits.AskWait)
+	defer cancel()
+	for _, tx := range w.doubts() {
+		c, err := w.config.Source.Closure(ctx, w.config.Workspace, tx, 1)
+		if err != nil && !errors.Is(err, streams.ErrUnknownTx) {
+			return // asked again in the next turn
+		}
+		w.mu.Lock()
+		if e := w.txs[tx]; e != nil {
+			t := e.Value.(*work)
+			t.doubtful = false
+			t.final = t.final || err == nil && len(c.Rows) > 0 && c.Rows[0].Seq > 0 && !t.inFold
+		}
+		w.mu.Unlock()
 	}
 }
 
@@ -118,7 +158,7 @@ func (w *watch) now() *liveView {
 	}
 	for e := w.order.Front(); e != nil; e = e.Next() {
 		t := e.Value.(*work)
-		if t.final || shown[t.tx] {
+		if t.final || shown[t.tx] || t.doubtful && !t.inFold {
 			continue
 		}
 		if len(v.Transactions) >= maxLiveRows {

@@ -21,15 +21,15 @@ func TestReport(t *testing.T) {
 	seal.Seal = &sequencer.Seal{}
 	answer := event(topology.EventAnswer, "a.1.1", 4, now-100)
 	answer.Effect = &topology.EffectText{Step: uint8(gate.StepDropped)}
-	w.source.closure = &topology.Closure{Tx: "a.1.1", Limit: closureRows, Rows: []topology.ClosureRow{
-		{Tx: "a.1.1", Agent: "a", Status: "aborted", Code: sequencer.CodeStaleRead, Seq: 1,
-			Edges: []topology.ClosureEdge{{Scope: "shard:/x", Writer: "b.1.1", Version: 1}}},
-		{Tx: "b.1.1", Agent: "b", Status: "committed", Seq: 1}}}
 	w.source.residue = []topology.Residue{{Tx: "a.1.1", Tool: "mail.send", State: topology.ResidueOpen,
 		Result: sequencer.ResultLeaked}, {Tx: "other", State: topology.ResidueOpen, Result: sequencer.ResultLeaked}}
 	w.source.effects = []*topology.Event{held("a.1.1", 2, now-900)}
 	w.source.add(nil, event(topology.EventRead, "a.1.1", 1, now-1000), held("a.1.1", 2, now-900), seal)
 	until(w, "/api/live", func(v liveView) bool { return len(v.Transactions) == 1 && v.Transactions[0].Held == 1 })
+	w.source.setClosure(&topology.Closure{Tx: "a.1.1", Limit: closureRows, Rows: []topology.ClosureRow{
+		{Tx: "a.1.1", Agent: "a", Status: "aborted", Code: sequencer.CodeStaleRead, Seq: 1,
+			Edges: []topology.ClosureEdge{{Scope: "shard:/x", Writer: "b.1.1", Version: 1}}},
+		{Tx: "b.1.1", Agent: "b", Status: "committed", Seq: 1}}})
 	w.source.add([]*sequencer.Outcome{{Kind: sequencer.OutcomeAborted, Tx: "a.1.1", Agent: "a", Final: true,
 		Retryable: true, Code: sequencer.CodeStaleRead, Scope: "shard:/x",
 		Moved: sequencer.Writer{Seq: 7, Tx: "b.1.1"}}}, answer)
@@ -66,8 +66,8 @@ func TestReport(t *testing.T) {
 // TestOldTransaction: one that was over before the console began to look is found in the table and in the log.
 func TestOldTransaction(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Transactions = 4 })
-	w.source.closure = &topology.Closure{Tx: "a.1.1", Rows: []topology.ClosureRow{
-		{Tx: "a.1.1", Agent: "a", Status: "committed", Seq: 2}}}
+	w.source.setClosure(&topology.Closure{Tx: "a.1.1", Rows: []topology.ClosureRow{
+		{Tx: "a.1.1", Agent: "a", Status: "committed", Seq: 2}}})
 	w.source.effects = []*topology.Event{held("a.1.1", 1, 5)}
 	w.source.add([]*sequencer.Outcome{{Kind: sequencer.OutcomeRules}, committed("a.1.1")})
 	w.source.add(many(30))
@@ -80,7 +80,7 @@ func TestOldTransaction(t *testing.T) {
 	if len(r.Missing) != 1 || !strings.Contains(r.Missing[0], "the console was not there") {
 		t.Errorf("what is missing is not said: %v", r.Missing)
 	}
-	w.source.closure = nil
+	w.source.setClosure(nil)
 	if resp, body := w.ask("GET", "/api/tx/no.such.tx", "", nil); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("an unknown one: %s %s", resp.Status, body)
 	}

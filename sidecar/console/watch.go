@@ -21,6 +21,7 @@ const (
 	lookBack  = 4096 // decisions that are read when the console starts
 	maxAgents = 1024
 	idleEvery = 10 // polls are so many times rarer while nobody looks
+	maxDoubts = 16 // transactions that the closure table is asked about in one turn
 )
 
 // watch is what the console knows of its workspace. One goroutine brings decisions, one events, one what is live; the
@@ -240,16 +241,19 @@ func (w *watch) forget() {
 
 func (w *watch) followEvents(ctx context.Context) error {
 	w.setTrouble("events", nil)
+	began := w.nowMs()
 	return w.config.Source.FollowEvents(ctx, w.config.Workspace, w.config.Limits.Back, func(ev *topology.Event) error {
 		if ev.Tx == "" || ev.Kind == topology.EventContent {
 			return nil
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.txs[ev.Tx] == nil && w.over(ev) {
+		fresh := w.txs[ev.Tx] == nil
+		if fresh && w.over(ev) {
 			return nil
 		}
 		t := w.tx(ev.Tx)
+		t.doubtful = t.doubtful || fresh && ev.AtMs < began
 		late := ev.Kind == topology.EventSeal && t.decidedMs > 0 && t.sealedMs == 0
 		if t.hear(ev) && late {
 			w.series.at(w.config.Clock.Now())
@@ -259,17 +263,22 @@ func (w *watch) followEvents(ctx context.Context) error {
 	})
 }
 
-// over reports whether an event is of a session that has ended, as far as it is known: its transaction was decided
-// before the console began to look, or never came.
+// over reports whether an event of a transaction that is not remembered is not worth remembering it: it is about a
+// settlement, or of a session that has ended, as far as it is known.
 func (w *watch) over(ev *topology.Event) bool {
 	a := w.agents[ev.Agent]
-	return a != nil && (a.incarnation > ev.Incarnation && ev.Incarnation > 0 || a.leaseEnded > ev.Incarnation)
+	if a == nil {
+		return ev.Kind == topology.EventAnswer
+	}
+	return ev.Kind == topology.EventAnswer || a.leaseEnded > ev.Incarnation ||
+		a.incarnation > ev.Incarnation && ev.Incarnation > 0
 }
 
 // pollLive asks the fold what goes on: each second while somebody looks.
 func (w *watch) pollLive(ctx context.Context) {
 	for {
 		w.ask(ctx)
+		w.settleDoubts(ctx)
 		w.mu.Lock()
 		every := w.config.Limits.LiveEvery
 		if w.watchers == 0 {

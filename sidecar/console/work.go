@@ -88,6 +88,7 @@ type work struct {
 	committed   bool
 	final       bool
 	inFold      bool // the log has decided something about it
+	doubtful    bool // of before the console began to look: it may be over
 	decision    sequencer.Seq
 	beganMs     int64
 	sealedMs    int64

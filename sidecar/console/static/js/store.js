@@ -85,7 +85,8 @@ class Store {
 
 export const store = new Store();
 
-// poll asks again and again while a view is shown, never twice at once, and not while nobody looks.
+// poll asks again and again while a view is shown, never twice at once, and not while nobody looks. everyMs may be a
+// function of what was answered.
 export function poll(everyMs, ask, take, fail) {
   const over = new AbortController();
   let timer = 0;
@@ -101,7 +102,7 @@ export function poll(everyMs, ask, take, fail) {
         fail?.(cause);
       }
     }
-    timer = setTimeout(turn, everyMs);
+    timer = setTimeout(turn, typeof everyMs === "function" ? everyMs() : everyMs);
   };
   turn();
   return {

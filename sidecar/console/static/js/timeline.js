@@ -140,7 +140,8 @@ export function timeline(report, now) {
     h("span", { class: `mark ink-${e.tone}` }, h("span", { class: "ring" }, icon(e.picture))),
     h("span", { class: "when num", title: e.at ? clock(e.at, true) : null }, e.at ? `+${span(e.at - start)}`
       : e.tick !== undefined ? `tick ${e.tick}` : ""),
-    h("div", {}, h("div", {}, e.title, e.decided ? h("span", { class: "faint num whole" }, ` seq ${e.seq}`) : null), e.note
+    h("div", {}, h("div", {}, e.title, e.decided ? h("span", { class: "faint num whole" }, ` seq ${e.seq}`)
+      : null), e.note
       ? h("div", { class: "sub" }, e.note) : null)))));
 }
 

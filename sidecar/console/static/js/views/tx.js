@@ -28,8 +28,10 @@ export function txView(ctx, { rest }) {
   let withContent = false;
   let sign = "";
   let state = "";
-  const asking = poll(1500, (signal) => api.tx(id, withContent, signal), (report) => {
+  let final = false;
+  const asking = poll(() => (final ? 10_000 : 1500), (signal) => api.tx(id, withContent, signal), (report) => {
     problem.set(null);
+    final = !report.live;
     const { made_ms: made, ...what } = report;
     const now = JSON.stringify(what);
     if (now === sign) return;

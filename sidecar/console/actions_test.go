@@ -1,0 +1,61 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// operator notes what a sidecar was asked for.
+type operator struct{ asked []string }
+
+func (o *operator) AcceptResidue(_ context.Context, tx string, index uint32, note string) (api.Residue, error) {
+	o.asked = append(o.asked, fmt.Sprintf("accept %s/%d: %s", tx, index, note))
+	return api.Residue{Tx: tx, State: "accepted"}, nil
+}
+
+func (o *operator) RetryResidue(_ context.Context, tx string, index uint32, force bool) (api.Residue, error) {
+	o.asked = append(o.asked, fmt.Sprintf("retry %s/%d %v", tx, index, force))
+	return api.Residue{}, &api.Problem{Status: http.StatusConflict, Code: "no_key", Detail: "look there first"}
+}
+
+func (o *operator) Retract(_ context.Context, tx, reason string, dry bool) (api.Retraction, error) {
+	o.asked = append(o.asked, fmt.Sprintf("retract %s %s %v", tx, reason, dry))
+	return api.Retraction{Tx: tx, State: api.RetractRunning, Total: 2}, nil
+}
+
+// TestActions: what an operator asks for reaches the sidecar, its refusals come back as they are, and what cannot be
+// understood goes no further.
+func TestActions(t *testing.T) {
+	o := &operator{}
+	w := newWorld(t, func(c *Config) { c.Actions = o })
+	for _, c := range []struct {
+		path, body string
+		status     int
+		has        string
+	}{
+		{"/api/residue/a.1.1/2/accept", `{"note":"M, seen"}`, 200, `"accepted"`},
+		{"/api/residue/a.1.1/2/accept", `{}`, 400, "who accepts it"},
+		{"/api/residue/a.1.1/x/accept", `{"note":"M"}`, 400, "place of an effect"},
+		{"/api/residue/a.1.1/0/retry", `{"force":true}`, 409, "look there first"},
+		{"/api/residue/a.1.1/0/retry", `{"force":`, 400, "JSON"},
+		{"/api/residue/a.1.1/0/retry", strings.Repeat(" ", maxBody+1), 400, "small"},
+		{"/api/tx/a.1.1/retract", `{"reason":"a slip"}`, 200, `"retracting"`},
+	} {
+		resp, body := w.ask("POST", c.path, c.body, nil)
+		if resp.StatusCode != c.status || !strings.Contains(body, c.has) {
+			t.Errorf("%s %.30s: %s %s; want %d with %q", c.path, c.body, resp.Status, body, c.status, c.has)
+		}
+	}
+	want := "accept a.1.1/2: M, seen|retry a.1.1/0 true|retract a.1.1 a slip false"
+	if got := strings.Join(o.asked, "|"); got != want {
+		t.Errorf("the sidecar was asked for %s; want %s", got, want)
+	}
+	if list := get[residueList](w, "/api/residue"); !list.Actions {
+		t.Error("the list does not say that an operator may act")
+	}
+}
