@@ -72,6 +72,7 @@ func TestComposeImage(t *testing.T) {
 
 // TestComposeArm64 compiles what the image holds for the other machine.
 func TestComposeArm64(t *testing.T) {
+	askedForContainers(t)
 	path := filepath.Join(t.TempDir(), "hence")
 	cmd := exec.Command("go", "build", "-trimpath", "-tags", "slim", "-ldflags", "-s -w -buildid=", "-o", path,
 		"../cmd/hence")

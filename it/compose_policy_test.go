@@ -17,7 +17,8 @@ func TestComposePolicy(t *testing.T) {
 	if err != nil || code != 0 {
 		t.Errorf("hence policy test: exit code %d: %v\n%s", code, err, out)
 	}
-	out, _, err = harness.Spawn(t, binary, nil, "policy", "lint", "-o", "json", "../compose/policy.yaml").Wait(time.Minute)
+	lints := harness.Spawn(t, binary, nil, "policy", "lint", "-o", "json", "../compose/policy.yaml")
+	out, _, err = lints.Wait(time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,16 +28,21 @@ const (
 	commitBound  = 90 * time.Second
 )
 
-// needCompose skips a test where docker compose cannot be used; with HENCE_REQUIRE_CONTAINERS=1 it fails.
+// askedForContainers skips a test that takes minutes where nobody asked for it.
+func askedForContainers(t *testing.T) {
+	t.Helper()
+	if !harness.Containers() && os.Getenv("HENCE_REQUIRE_CONTAINERS") != "1" {
+		t.Skip("images and containers take minutes: set " + harness.EnvContainers + "=1 where a container engine runs")
+	}
+}
+
+// needCompose fails a test on containers that somebody asked for where docker compose cannot be used.
 func needCompose(t *testing.T) {
 	t.Helper()
+	askedForContainers(t)
 	for _, args := range [][]string{{"info"}, {"compose", "version"}} {
 		if out, err := docker(time.Minute, nil, args...); err != nil {
-			why := fmt.Sprintf("docker %s: %v: %s: start a container engine, and install docker compose v2", args, err, out)
-			if os.Getenv("HENCE_REQUIRE_CONTAINERS") == "1" {
-				t.Fatal(why)
-			}
-			t.Skip(why)
+			t.Fatalf("docker %s: %v: %s: start a container engine, and install docker compose v2", args, err, out)
 		}
 	}
 }

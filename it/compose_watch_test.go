@@ -25,11 +25,10 @@ import (
 func (s *stack) watch(t *testing.T) {
 	for _, program := range []string{"prometheus", "promtool"} {
 		if _, err := exec.LookPath(program); err != nil {
-			why := program + " is missing: apt-get install prometheus"
 			if os.Getenv("HENCE_REQUIRE_CONTAINERS") == "1" {
-				t.Fatal(why)
+				t.Fatal(program + " is missing: apt-get install prometheus")
 			}
-			t.Skip(why)
+			t.Skip(program + " is missing: apt-get install prometheus")
 		}
 	}
 	if out, err := exec.Command("promtool", "check", "config", "../compose/prometheus.yml").CombinedOutput(); err != nil {

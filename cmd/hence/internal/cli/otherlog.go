@@ -8,8 +8,8 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// overLogs runs f until it ends by itself. When the log is lost meanwhile, with the brokers' disks, it says so and runs
-// f anew: nothing of the former log is true any more.
+// overLogs runs f until it ends by itself. When the log is lost meanwhile, with the brokers' disks, it says so and
+// runs f anew: nothing of the former log is true any more.
 func overLogs(ctx context.Context, cfg streams.Config, f func(context.Context) error) error {
 	for {
 		inner, cancel := context.WithCancelCause(ctx)
