@@ -61,10 +61,18 @@ function buildFrame() {
   return { root: [side, bar, main], main, links, dot, foot };
 }
 
-async function leave() {
-  await api.logout().catch(() => null);
+// quiet ends every question that is asked again and again.
+function quiet() {
   loggedIn = false;
   store.stop();
+  counts?.stop();
+  residues?.stop();
+  shown?.stop?.();
+}
+
+async function leave() {
+  quiet(); // before: no question of this page is to find the door closed
+  await api.logout().catch(() => null);
   location.hash = "#/";
   route();
 }
@@ -174,10 +182,7 @@ async function enter() {
 
 api.onUnauthorized(() => {
   if (!loggedIn) return;
-  loggedIn = false;
-  store.stop();
-  counts?.stop();
-  residues?.stop();
+  quiet();
   route();
   say("Your login has ended. Log in again.");
 });
