@@ -145,6 +145,6 @@ func valueOf(v attribute.Value) value {
 		f := v.AsFloat64()
 		return value{Float: &f}
 	}
-	text := v.Emit()
+	text := v.String()
 	return value{Text: &text}
 }
