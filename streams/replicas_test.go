@@ -29,6 +29,13 @@ func replicas(t *testing.T, change ...func(*streams.Config)) (w *world, a, b str
 	return w, a, b
 }
 
+// renew keeps the agent's lease, which is ten seconds of the log's time: a busy machine may take longer.
+func (a *agent) renew() {
+	a.w.t.Helper()
+	a.append(&sequencer.Intent{Kind: sequencer.IntentWatermark, N: 1, Agent: a.name, Incarnation: a.incarnation,
+		Watermark: &sequencer.Watermark{Seq: a.incarnation}})
+}
+
 // well waits until a health names nothing.
 func (w *world) well(h *streams.Health) {
 	w.t.Helper()
@@ -54,6 +61,7 @@ func TestReplicasAgree(t *testing.T) {
 	ann := w.join(c, v, "shop", "ann")
 	const n = 100
 	for i := range n {
+		ann.renew()
 		w.decided(v, ann.write(fmt.Sprintf("s%d", i%7), fmt.Sprint(i)))
 	}
 	w.until("both copies in Kafka", func() bool { _, copies := w.published("shop"); return copies >= n+1 })
@@ -191,6 +199,7 @@ func TestNothingWaitsForOneReplica(t *testing.T) {
 	ann := w.join(c, v, "shop", "ann")
 	worst := func(n int) (worst time.Duration) {
 		for range n {
+			ann.renew()
 			began := time.Now()
 			tx := ann.write("x", "y")
 			w.decided(v, tx)
@@ -226,6 +235,7 @@ func TestNewReplicaOfAShortenedLog(t *testing.T) {
 	v := w.follow(c, "shop")
 	ann := w.join(c, v, "shop", "ann")
 	for range 20 {
+		ann.renew()
 		w.decided(v, ann.write("x", "y"))
 	}
 	partition := topology.PartitionOf("shop", w.cfg.Partitions)
@@ -240,6 +250,7 @@ func TestNewReplicaOfAShortenedLog(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "begins at offset 5")
 	})
 	for range 20 {
+		ann.renew()
 		w.decided(v, ann.write("x", "y"))
 	}
 	w.well(a.Health)
