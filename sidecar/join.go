@@ -27,6 +27,7 @@ func (s *session) join(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	if s.joinID == "" || s.joined != 0 {
+		s.unentered = s.joined
 		s.joinID, s.joined, s.joinSent = randomID(), 0, s.clock.Now()
 	}
 	id, sent := s.joinID, s.joinSent

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -212,5 +213,41 @@ func TestSuperseded(t *testing.T) {
 	}
 	if err := second.view.waits.until(ctx, waitSeq, func() bool { return second.session.now() == 0 }); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// lateTools refuses the catalogue of tools until its sidecar has joined twice.
+type lateTools struct {
+	Log
+	joins atomic.Int32
+}
+
+// Append is part of Log.
+func (l *lateTools) Append(ctx context.Context, workspace string, in *sequencer.Intent) (int64, error) {
+	if in.Kind == sequencer.IntentJoin {
+		l.joins.Add(1)
+	}
+	if in.Kind == sequencer.IntentRegister && l.joins.Load() < 2 {
+		return 0, errors.New("refused by the test")
+	}
+	return l.Log.Append(ctx, workspace, in)
+}
+
+// A sidecar whose first join came to no session joins again. Nothing was lost by that, and nobody is told so.
+func TestJoinWithoutSession(t *testing.T) {
+	log, said := newLog(), new(lines)
+	door := &lateTools{Log: log.Door()}
+	r := start(t, "a", door, said.config(t.TempDir()), func(c *Config) {
+		c.Tools = &testTools{sink: newSink(), pins: true}
+	})
+	ctx := background(t)
+	if err := log.Until(ctx, func() bool { return door.joins.Load() == 2 }); err != nil {
+		t.Fatalf("it joined %d times, wanted twice: %v", door.joins.Load(), err)
+	}
+	if tx, err := r.client.Begin(ctx, client.BeginOptions{}); err != nil {
+		t.Errorf("%v: %v", tx, err)
+	}
+	if lost := said.with("an emptied volume"); len(lost) > 0 {
+		t.Errorf("it says that a journal was lost: %s", lost)
 	}
 }

@@ -47,6 +47,7 @@ type session struct {
 	joinID         string
 	joinSent       time.Time     // when it was sent first
 	joined         sequencer.Seq // the seq of joinID's decision
+	unentered      sequencer.Seq // a join of ours before that one: when no session came of it, its end costs nothing
 	ended          sequencer.Seq // the newest incarnation of ours whose lease has ended
 	forgot         bool          // what the agent read before is lost: the next request that builds on it is told
 	former         sequencer.Seq // the incarnation that the journal was left by
@@ -124,7 +125,8 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 		return keys
 	}
 	s.ended = max(s.ended, o.Incarnation)
-	if o.Intent == joinIntent(s.joinID) && o.Incarnation != s.incarnation && o.Incarnation != s.former {
+	ours := o.Incarnation == s.incarnation || o.Incarnation == s.unentered || o.Incarnation == s.former
+	if o.Intent == joinIntent(s.joinID) && !ours {
 		s.forgot = true // it was alive until now, and its journal is not here
 		s.log.Warn("the journal of this agent's former session is not here: a new folder, or an emptied volume. "+withIt,
 			"former", uint64(o.Incarnation), "journal", s.delivery.place())
