@@ -271,7 +271,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // envNATSCLI is the path of the program "nats", where it is not on the path.
-const envNATSCLI = "HENCE_NATS_CLI"
+const envNATSCLI = "HENCE_TEST_NATS_CLI"
 
 func natsFolder() string {
 	if path := os.Getenv(envNATSCLI); path != "" {

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,18 +36,27 @@ func TestPause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	until := func(what string, done func() bool) {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for !done() {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				t.Fatal(what)
+			}
+		}
+	}
+	until("the shell has not made way", func() bool { // it might collect the process itself
+		runs, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid))
+		return err != nil || filepath.Base(runs) == filepath.Base(os.Args[0])
+	})
 	if err := syscall.Kill(left, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !errors.Is(syscall.Kill(left, 0), syscall.ESRCH) {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("process %d is still there, as a zombie", left)
-		}
-	}
+	until(fmt.Sprintf("process %d is still there, as a zombie", left), func() bool {
+		return errors.Is(syscall.Kill(left, 0), syscall.ESRCH)
+	})
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
