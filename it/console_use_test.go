@@ -104,7 +104,8 @@ func operate(b *browser, st *stage) {
 		b.t.Errorf("the residue is not accepted: %+v, %v", list.Items, err)
 	}
 	b.shot("residue-empty")
-	b.visit("#/tx/"+st.chain, st.chain)
+	chain := st.link(b.t, b.t.Context()) // the one of before may be past the undo horizon by now
+	b.visit("#/tx/"+chain, chain)
 	const button = `[...document.querySelectorAll(".tools button:not([hidden])")].find((e) => ` +
 		`e.textContent === "Retract…")`
 	b.until("retraction", button)
