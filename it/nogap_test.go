@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +15,9 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/streams"
 )
+
+// envGapKills asks for that many kills, and for the bound to be held.
+const envGapKills = "HENCE_IT_GAP_KILLS"
 
 // Sizes of the test of the gap.
 const (
@@ -256,15 +260,18 @@ func (r gapRound) limit() time.Duration { return gapMax * r.calm.at(0.99) }
 // TestNoGap kills one of two groups of processors again and again under load. No agent waits for that: the longest
 // wait of all stays under three times the p99 of the time between. Beside it stands what one group alone does.
 //
-// A round is void when somebody waited longer than that without a kill, too. On a machine that does something else
-// besides a round may break the bound by chance, so it is tried again; a true gap breaks it every time.
+// That bound is held only where HENCE_IT_GAP_KILLS asks for a measurement: where few processors also have to start the
+// killed group again it breaks by chance. What always holds is that with two groups nobody waits a third as long as
+// with one. A round is void when somebody waited longer than the bound without a kill, too; one that breaks it is
+// tried again, because a true gap breaks it every time.
 func TestNoGap(t *testing.T) {
-	kills := number(t, "HENCE_IT_GAP_KILLS", onReal(5, 3))
+	kills := number(t, envGapKills, onReal(5, 3))
 	l := openGapLab(t)
 	l.second.Publishing(t, 1)
 	var rounds []gapRound
 	void, holding := 0, false
-	for len(rounds) < gapRounds && !holding {
+	asked := os.Getenv(envGapKills) != ""
+	for len(rounds) == 0 || asked && len(rounds) < gapRounds && !holding {
 		r := l.round(kills, false)
 		rounds = append(rounds, r)
 		if r.calm.longest() >= r.limit() {
@@ -282,11 +289,11 @@ func TestNoGap(t *testing.T) {
 	one := l.round(min(kills, 3), true)
 	t.Logf("one group, %d kills of it: %s: %.1f times; %d rounds with two groups, %d of them void", min(kills, 3),
 		one.kills, float64(one.kills.longest())/float64(one.calm.at(0.99)), len(rounds), void)
-	if !holding && void < len(rounds) {
+	if asked && !holding && void < len(rounds) {
 		t.Errorf("in each of %d rounds somebody waited %d times the p99 or more", len(rounds), gapMax)
 	}
 	for _, r := range rounds {
-		if r.kills.longest() >= one.kills.longest() {
+		if gapMax*r.kills.longest() >= one.kills.longest() {
 			t.Errorf("with two groups somebody waited %v, with one %v", r.kills.longest(), one.kills.longest())
 		}
 	}
