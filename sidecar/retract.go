@@ -125,25 +125,14 @@ func (v *view) cone(of sequencer.TxID) (out []txState) {
 
 // coneOf is a cone with what becomes of its members' calls.
 func (s *session) coneOf(ctx context.Context, c *topology.Cone) *api.Retraction {
-	out := &api.Retraction{Tx: string(c.Tx), State: api.RetractPossible, Through: uint64(c.Through), Total: int(c.Total),
-		Cone: []api.ConeMember{}}
+	out := words.Cone(c)
 	for i := range c.Members {
-		m := &c.Members[i]
-		one := api.ConeMember{Tx: string(m.Tx), Agent: m.Agent, Seq: uint64(m.Seq), Depth: int(m.Depth), Why: m.Why,
-			Of: string(m.Of), At: string(m.At)}
-		for _, w := range m.Writes {
-			one.Writes = append(one.Writes, string(w))
-		}
-		for _, r := range m.Restored {
-			one.Restored = append(one.Restored, api.ShardRestored{Scope: string(r.Scope), Seq: uint64(r.Seq),
-				Writer: string(r.Tx), Absent: r.Absent, Unknown: r.Unknown})
-		}
+		m, one := &c.Members[i], &out.Cone[i]
 		if m.Effects && i < maxConeLooks {
 			one.Effects, one.MoreEffects = s.fates(ctx, m.Tx)
 		} else {
 			one.MoreEffects = m.Effects
 		}
-		out.Cone = append(out.Cone, one)
 	}
 	return out
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/feed"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -240,24 +239,4 @@ func (w *watch) gate() *gateView {
 	}
 	slices.SortStableFunc(v.Held, func(a, b gateRow) int { return int(a.Effects[0].AtMs - b.Effects[0].AtMs) })
 	return v
-}
-
-// coneOf is what a retraction would undo, as the API writes it.
-func coneOf(cone *topology.Cone) *api.Retraction {
-	r := &api.Retraction{Tx: string(cone.Tx), State: api.RetractPossible, Through: uint64(cone.Through),
-		Total: int(cone.Total), Cone: []api.ConeMember{}}
-	for i := range cone.Members {
-		m := &cone.Members[i]
-		one := api.ConeMember{Tx: string(m.Tx), Agent: m.Agent, Seq: uint64(m.Seq), Depth: int(m.Depth), Why: m.Why,
-			Of: string(m.Of), At: string(m.At)}
-		for _, s := range m.Writes {
-			one.Writes = append(one.Writes, string(s))
-		}
-		for _, s := range m.Restored {
-			one.Restored = append(one.Restored, api.ShardRestored{Scope: string(s.Scope), Seq: uint64(s.Seq),
-				Writer: string(s.Tx), Absent: s.Absent, Unknown: s.Unknown})
-		}
-		r.Cone = append(r.Cone, one)
-	}
-	return r
 }

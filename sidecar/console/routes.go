@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/feed"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -239,7 +240,7 @@ func (c *Console) cone(r *http.Request) (any, error) {
 	if cone.Code != "" {
 		return nil, refusal(http.StatusConflict, string(cone.Code), "it cannot be retracted: %s", cone.Detail)
 	}
-	return coneOf(cone), nil
+	return words.Cone(cone), nil
 }
 
 // decode reads a small body.

@@ -17,20 +17,6 @@ import (
 	"github.com/hence-dev/hence/streams/embedded"
 )
 
-// unused are ports on which nobody listened a moment ago.
-func unused(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
-}
-
 // readiness asks a sidecar how it is.
 func readiness(t *testing.T, url string) (status int, out api.Ready, err error) {
 	t.Helper()
@@ -89,7 +75,7 @@ func serversOn(ctx context.Context, t *testing.T, kafka, nats int) (end func()) 
 // TestSidecarWaitsForServers: a sidecar that is started before Kafka and NATS are there answers, says what is wrong,
 // becomes ready once they come, says so again when they go, and ends only when it is told to.
 func TestSidecarWaitsForServers(t *testing.T) {
-	ports := unused(t, 3)
+	ports := freePorts(t, 3)
 	url := fmt.Sprintf("http://127.0.0.1:%d", ports[2])
 	const token = "a-token-for-the-waiting-test"
 	ctx, stop := context.WithCancel(t.Context())
