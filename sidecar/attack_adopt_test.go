@@ -39,6 +39,14 @@ func endLease(t *testing.T, log *memlog.Log, inc sequencer.Seq) {
 	t.Fatalf("the lease of %d does not end", inc)
 }
 
+// endLease ends a sidecar's lease while it sees nothing of the log. By its own clock it is over as well: the log's ticks
+// come faster here than a sidecar may count on.
+func (r *rig) endLease(t *testing.T, log *memlog.Log) {
+	t.Helper()
+	endLease(t, log, r.session.now())
+	r.session.lease.end()
+}
+
 // live waits until a sidecar has a session younger than another one, and returns its incarnation.
 func (r *rig) live(t *testing.T, former sequencer.Seq) (inc sequencer.Seq) {
 	t.Helper()
@@ -53,6 +61,7 @@ func (r *rig) live(t *testing.T, former sequencer.Seq) (inc sequencer.Seq) {
 func (r *rig) rejoin(t *testing.T, log *memlog.Log) {
 	t.Helper()
 	now := r.live(t, 0)
+	r.session.lease.end()
 	endLease(t, log, now)
 	r.live(t, now)
 }
@@ -71,7 +80,7 @@ func TestAdoptedMeanwhile(t *testing.T) {
 		txs = append(txs, tx)
 	}
 	held(t, a, log, door, txs...)
-	endLease(t, log, a.session.now())
+	a.endLease(t, log)
 	other := stranger(t, log, "b")
 	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: sequencer.TxID(txs[0].ID()), N: 1, Agent: "b",
 		Incarnation: other}))(t)
@@ -97,7 +106,7 @@ func TestTurnOfAdopted(t *testing.T) {
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Effect(ctx, "stage", at{At: "x"}, client.EffectOptions{}))(t)
 	held(t, a, log, door, tx)
-	endLease(t, log, a.session.now())
+	a.endLease(t, log)
 	b := start(t, "b", log.Door(), quick(world))
 	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: sequencer.TxID(tx.ID()), N: 1, Agent: "b",
 		Incarnation: b.session.now()}))(t)
