@@ -73,6 +73,8 @@ type Options struct {
 	Lease Lease
 	Clock Clock        // nil: the machine's
 	Log   *slog.Logger // nil: none
+	// Origin is what the keys of compensations name when what they undo has no key; see OwnKey. Nil: nothing.
+	Origin func() string
 }
 
 // Metrics count what the engine did since it was made.
@@ -90,12 +92,13 @@ type Metrics struct {
 type Engine struct {
 	Metrics Metrics
 
-	tools Tools
-	marks Marks
-	lease Lease
-	clock Clock
-	log   *slog.Logger
-	calls atomic.Int64
+	tools  Tools
+	marks  Marks
+	lease  Lease
+	clock  Clock
+	log    *slog.Logger
+	origin func() string
+	calls  atomic.Int64
 }
 
 // Calls is how many calls are being made now, their marks included. Once the lease is over no further one begins.
@@ -112,7 +115,10 @@ func New(o Options) *Engine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{tools: o.Tools, marks: o.Marks, lease: o.Lease, clock: o.Clock, log: o.Log}
+	if o.Origin == nil {
+		o.Origin = func() string { return "" }
+	}
+	return &Engine{tools: o.Tools, marks: o.Marks, lease: o.Lease, clock: o.Clock, log: o.Log, origin: o.Origin}
 }
 
 // mark writes a step down and applies it. Until it returned nil the step did not happen.

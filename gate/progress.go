@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -33,12 +35,24 @@ func (c Claim) String() string {
 // whole says that this claim knows every call that was ever begun.
 func (c Claim) whole() bool { return c == ClaimOwn || c == ClaimSuccessor }
 
+// Origin names where transactions come from, in few characters. Their ids alone do not: each workspace and each log
+// counts its own, so two agents of one name may both have a first transaction.
+func Origin(log, workspace string) string {
+	sum := sha256.Sum256([]byte(log + "\x00" + workspace))
+	return hex.EncodeToString(sum[:6])
+}
+
+// OwnKey is made of transaction and index, and belongs to no other call, of any workspace.
+func OwnKey(origin string, tx sequencer.TxID, index uint32) string {
+	return fmt.Sprintf("%s/%d@%s", tx, index, origin)
+}
+
 // Key is what a call's sink is given: for eager classes made of transaction and index, for held ones the policy's
 // business key, else the one that the request came with. Empty: the sink takes none.
-func Key(t Tool, tx sequencer.TxID, index uint32, requested string) string {
+func Key(t Tool, origin string, tx sequencer.TxID, index uint32, requested string) string {
 	switch {
 	case t.Class.Eager() && t.Keyed:
-		return fmt.Sprintf("%s/%d", tx, index)
+		return OwnKey(origin, tx, index)
 	case t.Class.Eager() || t.Class == sequencer.ClassRead:
 		return ""
 	case t.Key != "":

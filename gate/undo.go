@@ -199,7 +199,7 @@ func (g *Engine) undoCall(p *Progress, a Answer) (undoing, error) {
 	if c.Key != "" || t.Keyed {
 		base := p.Key
 		if base == "" {
-			base = fmt.Sprintf("%s/%d", p.Tx, p.Index)
+			base = OwnKey(g.origin(), p.Tx, p.Index)
 		}
 		c.Key = base + "/undo"
 	}

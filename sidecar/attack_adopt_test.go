@@ -39,8 +39,8 @@ func endLease(t *testing.T, log *memlog.Log, inc sequencer.Seq) {
 	t.Fatalf("the lease of %d does not end", inc)
 }
 
-// endLease ends a sidecar's lease while it sees nothing of the log. By its own clock it is over as well: the log's ticks
-// come faster here than a sidecar may count on.
+// endLease ends a sidecar's lease while it sees nothing of the log. By its own clock it is over as well: the log's
+// ticks come faster here than a sidecar may count on.
 func (r *rig) endLease(t *testing.T, log *memlog.Log) {
 	t.Helper()
 	endLease(t, log, r.session.now())

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/hence-dev/hence/gate"
@@ -175,9 +174,9 @@ func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCal
 	}
 	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(len(t.effects)), Tool: tool,
 		Args: c.args, Traceparent: traceOf(ctx)}
-	e.Key = gate.Key(tool, t.id, e.Index, c.key)
+	e.Key = gate.Key(tool, s.origin, t.id, e.Index, c.key)
 	if e.Key == "" && tool.Keyed && tool.Class.Gated() {
-		e.Key = fmt.Sprintf("%s/%d", t.id, e.Index) // at least a release that is repeated counts once
+		e.Key = gate.OwnKey(s.origin, t.id, e.Index) // at least a release that is repeated counts once
 	}
 	return e, nil
 }

@@ -24,6 +24,27 @@ func (r *rig) final(ctx context.Context, t *testing.T, tx string) {
 	}
 }
 
+// Two agents of one name, each on a log or in a workspace of its own, have the same transactions; a sink that both
+// call takes neither's call for the other's.
+func TestKeysOfTwoLogs(t *testing.T) {
+	world := newSink()
+	ctx := background(t)
+	for i, where := range []string{"x", "y"} {
+		a := start(t, "a", newLog().Door(), withTools(world))
+		tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+		if tx.ID() != "a.1.1" {
+			t.Fatalf("log %d: the first transaction is %s", i, tx.ID())
+		}
+		must(tx.Effect(ctx, "set", at{At: where}, client.EffectOptions{}))(t)
+		must(tx.Effect(ctx, "charge", at{At: where}, client.EffectOptions{}))(t)
+		if err := tx.Abort(ctx, "over"); err != nil {
+			t.Fatal(err)
+		}
+		a.final(ctx, t, tx.ID())
+	}
+	world.expect(t, "set x", "charge x", "back x", "back x", "set y", "charge y", "back y", "back y")
+}
+
 // An eager call runs before the commit, a held one after it, and the world sees each once.
 func TestEffects(t *testing.T) {
 	log, world := newLog(), newSink()

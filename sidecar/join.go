@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 )
@@ -72,7 +73,11 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if err := s.resolve(ctx, seq); err != nil {
 		return err
 	}
-	err := s.delivery.session(joinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq})
+	id, err := s.events.ID(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.delivery.session(joinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq})
 	if err != nil {
 		return fmt.Errorf("begin the session in the journal: %w", err)
 	}
@@ -84,6 +89,7 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	}
 	s.learnRules(ctx)
 	s.mu.Lock()
+	s.origin = gate.Origin(id, s.workspace)
 	keys := []string{waitSession}
 	if s.incarnation != 0 && s.incarnation != seq {
 		keys = append(keys, s.lose("the sidecar joined again")...)
@@ -106,6 +112,13 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	s.tasks.start(func(ctx context.Context) { s.findOwed(ctx, seq) })
 	s.settleAll(ctx)
 	return nil
+}
+
+// where is what the keys of this session's calls name.
+func (s *session) where() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.origin
 }
 
 // adopt takes over what the journal knows of the process before this one: its transactions are lost unless they were

@@ -15,6 +15,8 @@ type Log interface {
 	Tables
 	Records
 	Folds
+	// ID names the log: no other has it, even one with the same workspaces and transactions.
+	ID(ctx context.Context) (string, error)
 	// Ready says per dependency what is wrong with it; nil values are good ones.
 	Ready(ctx context.Context) map[string]error
 }

@@ -41,6 +41,7 @@ type session struct {
 	questions questions
 
 	mu             sync.Mutex
+	origin         string        // what keys of calls name, known before the first session
 	incarnation    sequencer.Seq // of the current or the last session
 	live           bool
 	superseded     bool // another sidecar of this agent has joined; the agent's next request takes it back

@@ -112,7 +112,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	s.session.delivery, s.session.clock, s.session.lease.now = d, s.clock, s.clock.Now
 	if c := s.config.Tools; c != nil && s.session.engine == nil {
 		s.session.engine = gate.New(gate.Options{Tools: capped{c, s.session}, Marks: marks{s.session},
-			Lease: &s.session.lease, Log: s.log})
+			Lease: &s.session.lease, Log: s.log, Origin: s.session.where})
 	}
 	s.session.adopt(d.ledger, d.damaged)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))

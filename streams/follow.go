@@ -90,7 +90,7 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return err
 	}
-	id, err := c.logID(ctx)
+	id, err := c.ID(ctx)
 	if err != nil {
 		return ctx.Err() // nothing else ends the asking
 	}

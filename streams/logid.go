@@ -57,8 +57,8 @@ func askLogID(ctx context.Context, cl *kgo.Client) (string, error) {
 	return detail.ID.String(), nil
 }
 
-// logID is the id of the client's log, asked for once.
-func (c *Client) logID(ctx context.Context) (string, error) {
+// ID names the client's log; no other has it, whatever workspaces and transactions both have. It is asked for once.
+func (c *Client) ID(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	id := c.id
 	c.mu.Unlock()

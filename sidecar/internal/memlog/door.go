@@ -132,6 +132,9 @@ func (d *Door) silenced() bool {
 	return d.silent
 }
 
+// ID is part of the log's interface to a sidecar.
+func (d *Door) ID(context.Context) (string, error) { return d.log.id, nil }
+
 // Snapshot is part of the log's interface to a sidecar.
 func (d *Door) Snapshot(context.Context, string) (*topology.Snapshot, error) {
 	d.mu.Lock()

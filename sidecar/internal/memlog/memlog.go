@@ -4,6 +4,7 @@ package memlog
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +20,7 @@ var ErrLost = errors.New("memlog: the connection was lost")
 
 // Log is one workspace's log and everything derived from it.
 type Log struct {
+	id        string // another for each
 	workspace string
 
 	mu       sync.Mutex
@@ -34,7 +36,8 @@ type Log struct {
 
 // New returns an empty log.
 func New(workspace string) *Log {
-	return &Log{workspace: workspace, replica: sequencer.NewReplica(workspace), changed: make(chan struct{})}
+	return &Log{id: rand.Text(), workspace: workspace, replica: sequencer.NewReplica(workspace),
+		changed: make(chan struct{})}
 }
 
 // Add appends an intent as any process may.
