@@ -146,6 +146,7 @@ func (s *session) adopt(l *ledger, damaged bool) {
 		case r.Decided != nil && r.Decided.Final:
 			t.outcome, t.phase, t.final = r.Decided.outcome(id), phaseOver, true
 		default:
+			t.fate = fateUnread
 			s.unresolved = append(s.unresolved, r)
 		}
 	}
@@ -200,8 +201,27 @@ func (s *session) resolve(ctx context.Context, join sequencer.Seq) error {
 	if !errors.Is(err, errResolved) {
 		s.log.Error("how the former session's sealed transactions ended is not known", "count", len(records), "cause", err)
 	}
+	for _, r := range records {
+		s.resolved(r, errors.Is(err, errResolved))
+	}
 	s.unresolved = nil
 	return nil
+}
+
+// resolved: the log was read for a transaction of the former process, or cannot be; s.mu is held.
+func (s *session) resolved(r *txRecord, read bool) {
+	t := s.txs[r.Tx]
+	if t == nil {
+		return
+	}
+	t.fate = fateKnown
+	switch {
+	case read || t.outcome != nil:
+	case r.Decided != nil && r.Decided.Seq > 0:
+		t.outcome, t.phase = r.Decided.outcome(r.Tx), phaseOver
+	case r.Sealed:
+		t.fate = fateGone
+	}
 }
 
 // maxResolves is how often a start tries to read how its predecessor's transactions ended.

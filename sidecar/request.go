@@ -135,6 +135,12 @@ func (s *session) find(id sequencer.TxID) (*tx, error) {
 	defer s.mu.Unlock()
 	t := s.txs[id]
 	switch {
+	case t != nil && t.fate == fateUnread:
+		return nil, problem(codeNotReady, "how %s ended is not known yet: the sidecar was started again and has not read "+
+			"the log so far; ask again", id)
+	case t != nil && t.fate == fateGone:
+		return nil, problem(codeForgotten, "%s was sealed, and how it ended is no longer in the log: look at what it "+
+			"would have written, or GET /v1/tx/%s/closure, before its work is begun anew", id, id)
 	case t != nil:
 		return t, nil
 	case inc == s.incarnation && s.knew(id):

@@ -12,10 +12,17 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/streams"
 )
 
 // crash runs another sidecar of the agent on a copy of the journal as it is now: what a killed process leaves.
 func (r *rig) crash(t *testing.T, door Log, change func([]byte) []byte) *rig {
+	t.Helper()
+	return start(t, r.config.Agent, door, func(c *Config) { c.DataDir = r.copied(t, change) })
+}
+
+// copied is a folder with a copy of the journal as it is now.
+func (r *rig) copied(t *testing.T, change func([]byte) []byte) string {
 	t.Helper()
 	dir := t.TempDir()
 	name := "journal-" + r.config.Workspace + "-" + r.config.Agent
@@ -28,7 +35,7 @@ func (r *rig) crash(t *testing.T, door Log, change func([]byte) []byte) *rig {
 			t.Fatal(err)
 		}
 	}
-	return start(t, r.config.Agent, door, func(c *Config) { c.DataDir = dir })
+	return dir
 }
 
 func problemIn(t *testing.T, err error) *client.Problem {
@@ -97,6 +104,80 @@ func TestCrash(t *testing.T) {
 	if d := put(); d.State != api.StateCommitted {
 		t.Fatalf("the next one: %+v", d)
 	}
+}
+
+// Until a sidecar that was started again has read the log it says so, and tells nobody to do again what may be
+// committed; when the log cannot be read that far back it says that.
+func TestCrashBeforeTheLogIsRead(t *testing.T) {
+	log := newLog()
+	door := log.Door()
+	a := start(t, "a", door)
+	ctx := background(t)
+	open := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	sealed := sealUnanswered(t, a, door, log)
+	away := unreadLog{Door: log.Door(), blocked: make(chan struct{}), from: log.Seq()}
+	again := launch(t, "a", away, nil, func(c *Config) { c.DataDir = a.copied(t, nil) })
+	once := client.New(again.URL(), again.Token(), client.WithTries(1))
+	defer once.Close()
+	for _, tx := range []string{open.ID(), sealed} {
+		_, err := once.Tx(tx).Retry(ctx)
+		if p := problemIn(t, err); p.Status != 503 || p.Code != codeNotReady || !p.SafeSameKey {
+			t.Errorf("%s: %+v", tx, p)
+		}
+		if _, err = once.Tx(tx).Seal(ctx); problemIn(t, err).Code != codeNotReady {
+			t.Errorf("%s: %v", tx, err)
+		}
+	}
+	close(away.blocked)
+	<-again.Ready()
+	if d := must(again.client.Tx(sealed).Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Errorf("sealed before the crash: %+v", d)
+	}
+	if next := must(again.client.Tx(open.ID()).Retry(ctx))(t); next.Opened().Attempt != 2 {
+		t.Errorf("the successor: %+v", next.Opened())
+	}
+
+	lost := a.crash(t, shortLog{Door: log.Door(), from: log.Seq()}, nil)
+	_, err := lost.client.Tx(sealed).Retry(ctx)
+	if p := problemIn(t, err); p.Status != 410 || p.Code != codeForgotten || p.Retryable {
+		t.Errorf("sealed, and the log is shortened: %+v", p)
+	}
+	if _, err = lost.client.Tx(open.ID()).Seal(ctx); problemIn(t, err).Code != codeSessionLost {
+		t.Errorf("open, and the log is shortened: %v", err)
+	}
+}
+
+// unreadLog has its first decisions only once it is let.
+type unreadLog struct {
+	*memlog.Door
+	blocked chan struct{}
+	from    sequencer.Seq
+}
+
+func (l unreadLog) Follow(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way) error) error {
+	if after < l.from {
+		select {
+		case <-l.blocked:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return l.Door.Follow(ctx, workspace, after, apply)
+}
+
+// shortLog has lost its first decisions.
+type shortLog struct {
+	*memlog.Door
+	from sequencer.Seq
+}
+
+func (l shortLog) Follow(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way) error) error {
+	if after < l.from {
+		return streams.ErrGone
+	}
+	return l.Door.Follow(ctx, workspace, after, apply)
 }
 
 // sealUnanswered seals a transaction whose decision the sidecar does not see.

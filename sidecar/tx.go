@@ -22,6 +22,15 @@ const (
 	phaseLost         // its session ended first
 )
 
+// fate is what is known of a transaction of the process before this one.
+type fate uint8
+
+const (
+	fateKnown  fate = iota // its decision, or that there is none: its seal never reached the log
+	fateUnread             // the log has not been read yet
+	fateGone               // it was sealed, and the log cannot be read that far back
+)
+
 // tx is a transaction of this sidecar's agent. One call at a time works on it; its fields are guarded by session.mu.
 type tx struct {
 	id          sequencer.TxID
@@ -67,6 +76,7 @@ type tx struct {
 	successor sequencer.TxID
 
 	sealedBefore bool // by the process before this one
+	fate         fate
 }
 
 func newTx(id sequencer.TxID, inc, base sequencer.Seq, begin sequencer.Begin, now time.Time) *tx {
@@ -84,7 +94,7 @@ func (t *tx) pins() bool {
 // gone reports whether the transaction went with its session: it was not sealed, or its seal never reached the log.
 func (t *tx) gone() bool {
 	expired := t.outcome != nil && t.outcome.Code == sequencer.CodeLeaseExpired && t.seal == nil && !t.sealedBefore
-	return t.phase == phaseLost && t.early == nil && (t.outcome == nil || expired)
+	return t.phase == phaseLost && t.fate == fateKnown && t.early == nil && (t.outcome == nil || expired)
 }
 
 // decided reports whether the agent has been, or can be, told how the transaction ended.
