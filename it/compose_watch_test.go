@@ -37,17 +37,15 @@ func (s *stack) watch(t *testing.T) {
 	p := s.prometheus(t)
 	eachSecond(t, time.Minute, func() error { return p.scraped(4) })
 	answered := 0
-	for title, queries := range dashboard(t) {
-		for _, q := range queries {
-			rows, err := p.query(q)
-			if err != nil {
-				t.Errorf("%s: %s: %v", title, q, err)
-			}
-			if rows > 0 {
-				answered++
-			} else {
-				t.Logf("%s: %s: no rows: nothing of it happened", title, q)
-			}
+	for _, q := range dashboard(t) {
+		rows, err := p.query(q.Expr)
+		if err != nil {
+			t.Errorf("%s: %s: %v", q.panel, q.Expr, err)
+		}
+		if rows > 0 {
+			answered++
+		} else {
+			t.Logf("%s: %s: no rows: nothing of it happened", q.panel, q.Expr)
 		}
 	}
 	if answered < 10 {
@@ -177,8 +175,11 @@ func (p *prometheus) knows(t *testing.T) {
 	}
 }
 
-// dashboard are the queries by panel. It also holds what Grafana needs to find the file and to draw it.
-func dashboard(t *testing.T) map[string][]string {
+// shown is a query of the dashboard, and how its rows are named.
+type shown struct{ panel, Expr, LegendFormat string }
+
+// dashboard are the queries of all panels. It also holds what Grafana needs to find the file and to draw it.
+func dashboard(t *testing.T) (queries []shown) {
 	t.Helper()
 	var board struct {
 		UID, Title    string
@@ -188,7 +189,7 @@ func dashboard(t *testing.T) map[string][]string {
 			Type, Title       string
 			Datasource        struct{ Type, UID string }
 			GridPos           struct{ X, Y, W, H int }
-			Targets           []struct{ RefID, Expr string }
+			Targets           []shown
 			Description, Unit string
 		}
 	}
@@ -199,7 +200,7 @@ func dashboard(t *testing.T) map[string][]string {
 	if board.UID == "" || board.Title == "" || board.SchemaVersion < 30 || len(board.Panels) < 8 {
 		t.Errorf("the dashboard is not whole: %+v", board)
 	}
-	queries, ids := map[string][]string{}, map[int]bool{}
+	ids := map[int]bool{}
 	for _, p := range board.Panels {
 		if ids[p.ID] || p.Type == "" || p.Description == "" || p.GridPos.W == 0 || p.GridPos.X+p.GridPos.W > 24 {
 			t.Errorf("the panel %q cannot be drawn: %+v", p.Title, p)
@@ -209,8 +210,98 @@ func dashboard(t *testing.T) map[string][]string {
 		}
 		ids[p.ID] = true
 		for _, target := range p.Targets {
-			queries[p.Title] = append(queries[p.Title], target.Expr)
+			target.panel = p.Title
+			queries = append(queries, target)
 		}
 	}
 	return queries
+}
+
+// metricLabels are the metrics that docs/metrics.md lists, each with its labels and those that a scrape adds. A test
+// of the sidecar holds that list against what is served.
+func metricLabels(t *testing.T) map[string][]string {
+	t.Helper()
+	listed := map[string][]string{"up": {"instance", "job"}}
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\|([^|]*)\\|")
+	for _, m := range row.FindAllStringSubmatch(readText(t, "../docs/metrics.md"), -1) {
+		labels := append(strings.Fields(strings.ReplaceAll(m[3], "`", "")), "instance", "job")
+		listed[m[1]] = labels
+		if m[2] == "histogram" {
+			listed[m[1]+"_bucket"] = append(labels, "le")
+		}
+	}
+	return listed
+}
+
+// misnamed says which metrics and labels of a query nobody serves.
+func misnamed(listed map[string][]string, q, legend string) (wrong []string) {
+	var labels, used []string
+	for _, name := range regexp.MustCompile(`\b(hence_\w+|up\b)`).FindAllString(q, -1) {
+		if listed[name] == nil {
+			wrong = append(wrong, name)
+		}
+		labels = append(labels, listed[name]...)
+	}
+	for _, m := range regexp.MustCompile(`\b(?:by|without) \(([^)]*)\)`).FindAllStringSubmatch(q, -1) {
+		used = append(used, strings.FieldsFunc(m[1], func(c rune) bool { return c == ',' || c == ' ' })...)
+	}
+	for _, m := range regexp.MustCompile(`[{,] *(\w+) *(?:=|!)|\{\{(\w+)\}\}`).FindAllStringSubmatch(q+legend, -1) {
+		used = append(used, m[1]+m[2])
+	}
+	for _, label := range used {
+		if !slices.Contains(labels, label) {
+			wrong = append(wrong, "label "+label)
+		}
+	}
+	return wrong
+}
+
+// Every query of the dashboard and of the alerts asks for metrics and labels that docs/metrics.md lists, and
+// docs/operating.md tells of the metrics that the alerts ask for, and of no other.
+func TestWatchedMetricsExist(t *testing.T) {
+	listed := metricLabels(t)
+	if len(listed) < 40 || misnamed(listed, "sum by (status) (hence_sidecar_requests_total)", "{{status}}") == nil {
+		t.Fatalf("the list of docs/metrics.md is not read: %v", listed)
+	}
+	for _, q := range dashboard(t) {
+		if wrong := misnamed(listed, q.Expr, q.LegendFormat); wrong != nil {
+			t.Errorf("the panel %q asks %s, named %q: nobody serves %v", q.panel, q.Expr, q.LegendFormat, wrong)
+		}
+	}
+	alerts := readText(t, "../compose/alerts.yml")
+	for _, rule := range strings.Split(alerts, "- alert:")[1:] {
+		_, expr, _ := strings.Cut(rule, "expr:")
+		expr, _, _ = strings.Cut(expr, "annotations:")
+		if wrong := misnamed(listed, expr, ""); wrong != nil {
+			t.Errorf("the alert %s: nobody serves %v", strings.Fields(rule)[0], wrong)
+		}
+	}
+	_, table, _ := strings.Cut(readText(t, "../docs/operating.md"), "\n## What to alert on\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	name := regexp.MustCompile(`\b(hence_[a-z_]+[a-z]|up\b)`)
+	named := func(text string) []string {
+		all := name.FindAllString(strings.ReplaceAll(text, "_bucket", ""), -1)
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	if ruled, told := named(alerts), named(table); !slices.Equal(ruled, told) {
+		t.Errorf("compose/alerts.yml asks for\n%v\nand docs/operating.md tells of\n%v", ruled, told)
+	}
+}
+
+// TestAlerts gives the rules series as they come in life: what must wake somebody does, and what is usual does not.
+func TestAlerts(t *testing.T) {
+	needProgram(t, "promtool", howToGet("promtool"))
+	rules, err := filepath.Abs("../compose/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "alerts_test.yml")
+	text := strings.ReplaceAll(readText(t, "testdata/alerts_test.yml"), "alerts.yml", rules)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("promtool", "test", "rules", path).CombinedOutput(); err != nil {
+		t.Errorf("promtool: %v: %s", err, out)
+	}
 }

@@ -60,6 +60,7 @@ func newMetrics(v *view) *metrics {
 	m.residues = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "hence_sidecar_residue_total", Help: "Effects that could not be made clean, by class and result."},
 		[]string{"class", "result"})
+	m.begin()
 	m.pending = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "hence_sidecar_settlements_pending", Help: "Decided transactions that this sidecar has to settle."})
 	seq := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -72,6 +73,15 @@ func newMetrics(v *view) *metrics {
 		m.effects, m.residues, m.pending, m.behind, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// begin makes the series that an alert counts by their growth: one that appeared at 1 would not have grown.
+func (m *metrics) begin() {
+	for class := sequencer.ClassRead; class <= sequencer.ClassKnownOutcome; class++ {
+		for result := sequencer.ResultLeaked; result <= sequencer.ResultPartial; result++ {
+			m.residues.WithLabelValues(class.String(), result.String())
+		}
+	}
 }
 
 func (m *metrics) delivered(way streams.Way) { m.deliveries.WithLabelValues(fmt.Sprint(way)).Inc() }

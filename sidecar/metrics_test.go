@@ -115,3 +115,39 @@ func TestMetricValues(t *testing.T) {
 		}
 	}
 }
+
+// A counter that is alerted on by its growth is there, at zero, before it counts for the first time.
+func TestCountersBeginAtZero(t *testing.T) {
+	processors := prometheus.NewRegistry()
+	log := must(streams.Dial(t.Context(), streams.Config{Brokers: []string{"127.0.0.1:1"}, Metrics: processors}))(t)
+	defer log.Close()
+	r := start(t, "a", newLog().Door())
+	for _, c := range []struct {
+		from *prometheus.Registry
+		name string
+		want []string // among others
+	}{
+		{r.metrics.registry, "hence_sidecar_residue_total", []string{"irreversible leaked", "reversible unresolved",
+			"bufferable partial", "known_outcome unresolved"}},
+		{processors, "hence_records_parked_total", []string{"malformed hence.intents", "oversize hence.events",
+			"foreign_version hence-closure-b-table", "key hence-sequencer-table", "partition hence.decisions"}},
+	} {
+		var got []string
+		for _, f := range must(c.from.Gather())(t) {
+			if f.GetName() != c.name {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				got = append(got, m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue())
+				if n := m.GetCounter().GetValue(); n != 0 {
+					t.Errorf("%s begins at %v", c.name, n)
+				}
+			}
+		}
+		for _, want := range c.want {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s has no series %s; it has %v", c.name, want, got)
+			}
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hence-dev/hence/topology"
 )
 
 // metrics are what a client and the processors count. Several of them in one process count into the same series.
@@ -25,7 +27,7 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
-	return &metrics{
+	m := &metrics{
 		decisions: counters(reg, "hence_decisions_received_total", "Decisions applied by Follow, by way.", "way"),
 		published: counter(reg, "hence_decisions_published_total", "Decisions published, repeated ones too."),
 		natsRefused: counter(reg, "hence_decisions_nats_refused_total",
@@ -44,6 +46,26 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		stopped: gauges(reg, "hence_partitions_stopped",
 			"Partitions that stand before a record of a newer binary.", "processor"),
 		lag: gauges(reg, "hence_input_lag_records", "Records between the last begun and the end.", "topic", "partition"),
+	}
+	m.begin()
+	return m
+}
+
+// begin makes the series that an alert counts by their growth: one that appeared at 1 would not have grown.
+func (m *metrics) begin() {
+	for _, topic := range []string{topology.TopicIntents, topology.TopicEvents, topology.TopicDecisions,
+		topology.TopicScopes, topology.TopicTxs} {
+		for _, reason := range []string{reasonEmpty, reasonMalformed, reasonForeign, reasonOversize, reasonKey,
+			reasonPartition} {
+			m.parked.WithLabelValues(topic, reason)
+		}
+	}
+	for _, group := range []string{topology.GroupSequencer, topology.GroupClosure, topology.GroupFrontier} {
+		for _, replica := range []string{topology.ReplicaA, topology.ReplicaB} {
+			for _, reason := range []string{reasonMalformed, reasonForeign, reasonKey, reasonPartition} {
+				m.parked.WithLabelValues(topology.TableOf(topology.GroupOf(group, replica)), reason)
+			}
+		}
 	}
 }
 
