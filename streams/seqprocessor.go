@@ -41,9 +41,12 @@ func (s *seqProcessor) graph() *goka.GroupGraph {
 		goka.Persist(rawCodec{}))
 }
 
-// intent is the callback. A stopped partition waits here, and with it only this partition.
+// intent is the callback. A stopped partition waits here, and with it only this partition. It holds the record for
+// good: goka takes the end of the wait for the end of the work, and marks it.
 func (s *seqProcessor) intent(ctx goka.Context, msg any) {
-	if p := s.part(ctx.Partition()); !p.take(recordOf(ctx), bytesOf(msg)) {
+	r := recordOf(ctx)
+	if p := s.part(ctx.Partition()); !p.take(r, bytesOf(msg)) {
+		r.ledger.hold(r.entry)
 		<-ctx.Context().Done()
 	}
 }
