@@ -18,10 +18,12 @@ import (
 const (
 	maxLoginBody  = 4 << 10
 	maxTries      = 20 // wrong tokens in a minute, of everybody together
-	inviteLasts   = 10 * time.Minute
 	cookiePrefix  = "hence_console_"
 	wrongTokenSay = "that is not the console's token: it is in the console's --token-file, or was printed when it started"
 )
+
+// LoginLasts is how long a printed link logs somebody in, once.
+const LoginLasts = 10 * time.Minute
 
 // door lets people in: a token, or once an invitation, is changed for a cookie that scripts cannot read.
 type door struct {
@@ -45,7 +47,7 @@ func (d *door) invite() string {
 	code := rand.Text()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.keep(d.invites, sha256.Sum256([]byte(code)), inviteLasts)
+	d.keep(d.invites, sha256.Sum256([]byte(code)), LoginLasts)
 	return code
 }
 
@@ -116,7 +118,8 @@ func (d *door) admit(token, invitation string) error {
 	d.tries++
 	if invitation != "" {
 		return refusal(http.StatusUnauthorized, "unauthorized",
-			"this link has been used, or is too old: log in with the token")
+			"this link has been used, or is too old: it works once, within %d minutes. Log in with the token, or start the "+
+				"console again, which prints a new link", int(LoginLasts.Minutes()))
 	}
 	return refusal(http.StatusUnauthorized, "unauthorized", wrongTokenSay)
 }

@@ -133,7 +133,7 @@ func TestInvitationsEnd(t *testing.T) {
 	clock := &stopped{time.Unix(1000, 0)}
 	d := newDoor(Config{Token: token, Clock: clock, Limits: Limits{Sessions: 2, SessionAge: time.Hour}})
 	code := d.invite()
-	clock.now = clock.now.Add(inviteLasts)
+	clock.now = clock.now.Add(LoginLasts)
 	if err := d.admit("", code); err == nil {
 		t.Error("an invitation lasts for ever")
 	}

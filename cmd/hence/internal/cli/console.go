@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/sidecar/client"
@@ -27,6 +30,7 @@ type consoleCmd struct {
 	Workspace        string   `default:"default" help:"Workspace to show."`
 	Listen           string   `default:"127.0.0.1:7422" placeholder:"HOST:PORT" help:"Address of the web page."`
 	Host             []string `placeholder:"NAME" help:"Names of the console, beside localhost and addresses."`
+	PublicURL        string   `placeholder:"URL" help:"Where browsers find it, for the printed link."`
 	Sidecar          string   `placeholder:"URL" help:"A sidecar of the workspace, for what an operator may do."`
 	SidecarToken     string   `placeholder:"TEXT" help:"That sidecar's token. Prefer the environment to the flag."`
 	SidecarTokenFile string   `type:"path" placeholder:"FILE" help:"Read that sidecar's token from there."`
@@ -36,6 +40,9 @@ type consoleCmd struct {
 func (c *consoleCmd) Run(ctx context.Context, s Streams) error {
 	fresh, err := c.obtain()
 	if err != nil {
+		return err
+	}
+	if err := c.public(); err != nil {
 		return err
 	}
 	logger := c.logger(s.Err)
@@ -57,17 +64,33 @@ func (c *consoleCmd) Run(ctx context.Context, s Streams) error {
 			return err
 		}
 		return serveConsole(ctx, page, c.Listen, logger, func(url string) error {
+			url = cmp.Or(c.PublicURL, url)
 			if c.json() {
 				return printReady(s.Out, c.output, "console", "", url)
 			}
 			if fresh {
 				fmt.Fprintln(s.Out, "token:", c.Token)
 			}
-			_, err := fmt.Fprintf(s.Out, "console of workspace %s is ready at %s\nThis link logs one browser in: %s/%s\n",
-				c.Workspace, url, url, page.LoginFragment())
+			_, err := fmt.Fprintf(s.Out, "console of workspace %s is ready at %s\n"+
+				"This link logs one browser in: %s/%s\nIt works once, within %.0f minutes; then use the token, or start again.\n",
+				c.Workspace, url, url, page.LoginFragment(), console.LoginLasts.Minutes())
 			return err
 		})
 	}))
+}
+
+// public settles the address that is printed; its name is then one of the console's.
+func (c *consoleCmd) public() error {
+	if c.PublicURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
+		strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+		return fmt.Errorf("--public-url %q is no address of a page: write it as http://HOST:PORT", c.PublicURL)
+	}
+	c.PublicURL, c.Host = u.Scheme+"://"+u.Host, append(c.Host, u.Hostname())
+	return nil
 }
 
 // actions is the sidecar that does what an operator asks for; nil without --sidecar.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -65,14 +66,16 @@ func TestConsole(t *testing.T) {
 	if err := os.WriteFile(secret, []byte(d.Token), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	listens := fmt.Sprint("127.0.0.1:", freePorts(t, 1)[0])
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	out, w := io.Pipe()
 	ended := make(chan int, 1)
 	var errs strings.Builder
 	go func() {
-		code := Main(ctx, []string{"console", "--listen", "127.0.0.1:0", "--brokers", d.Brokers[0], "--nats", d.NATS,
-			"--sidecar", d.URL, "--sidecar-token-file", secret, "--token", "look"},
+		code := Main(ctx, []string{"console", "--listen", listens, "--brokers", d.Brokers[0], "--nats", d.NATS,
+			"--sidecar", d.URL, "--sidecar-token-file", secret, "--token", "look",
+			"--public-url", "http://pages.localhost:1234/"},
 			Streams{In: strings.NewReader(""), Out: w, Err: &errs})
 		_ = w.Close()
 		ended <- code
@@ -85,7 +88,14 @@ func TestConsole(t *testing.T) {
 	if !strings.HasPrefix(link, page+"/#login=") {
 		t.Errorf("the link is %s, the page is at %s", link, page)
 	}
-	if got := look(t, page+"/api/about", "look"); !strings.Contains(got, `"actions":true`) {
+	if page != "http://pages.localhost:1234" {
+		t.Errorf("the page is shown at %s", page)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if line != "It works once, within 10 minutes; then use the token, or start again.\n" {
+		t.Errorf("of the link it says: %s", line)
+	}
+	if got := look(t, "http://"+listens+"/api/about", "look"); !strings.Contains(got, `"actions":true`) {
 		t.Errorf("what it says about itself: %s", got)
 	}
 	stop()
@@ -103,6 +113,8 @@ func TestConsoleBadFlags(t *testing.T) {
 		{[]string{"--sidecar", "http://127.0.0.1:1"}, "--sidecar-token-file"},
 		{[]string{"--sidecar", "http://127.0.0.1:1", "--sidecar-token", "a", "--sidecar-token-file", "/b"}, "given twice"},
 		{[]string{"--workspace", "a|b"}, "workspace"},
+		{[]string{"--public-url", "localhost:7422"}, "http://HOST:PORT"},
+		{[]string{"--public-url", "http://example.org/console"}, "http://HOST:PORT"},
 		{[]string{"--listen", "no-such-address"}, "--listen"},
 	} {
 		code, _, errs := hence(t, append([]string{"console", "--token", "look"}, c.args...)...)

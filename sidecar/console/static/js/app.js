@@ -33,6 +33,7 @@ const ctx = { about: null, live: null, gate: null, residue: null };
 let shown = null; // the view: { root, title, stop, update }
 let frame = null;
 let loggedIn = false;
+let refused = ""; // why a printed link did not log in
 
 // parse reads where the page is from its address.
 function parse() {
@@ -85,7 +86,7 @@ function route() {
   const shell = document.getElementById("shell");
   if (!loggedIn && !(place?.open)) {
     frame = null;
-    shown = loginView(enter);
+    shown = loginView(enter, refused);
     shell.className = "shell alone";
     put(shell, h("main", { id: "main", tabindex: -1 }, shown.root));
     document.title = "Log in · Hence";
@@ -172,6 +173,7 @@ async function enter() {
   if (!(await api.session()).open) return false;
   ctx.about = await api.about();
   loggedIn = true;
+  refused = "";
   route();
   put(frame.foot, "Workspace ", h("span", { class: "strong" }, ctx.about.workspace), h("br"), ctx.about.version);
   store.start();
@@ -192,15 +194,21 @@ async function invited() {
   const code = new URLSearchParams(location.hash.slice(1)).get("login");
   if (!code) return;
   history.replaceState(null, "", "#/");
-  await api.login({ invitation: code }).catch(() => null); // an old link: perhaps there is a login already
+  await api.login({ invitation: code }).catch((cause) => {
+    refused = cause.message; // said where there is no login already
+  });
+}
+
+async function arrive() {
+  await invited();
+  if (!(await enter().catch(() => false))) route();
 }
 
 store.on(update);
-window.addEventListener("hashchange", route);
+window.addEventListener("hashchange", () => (location.hash.startsWith("#login=") ? arrive() : route()));
 document.querySelector(".skip").addEventListener("click", (e) => {
   e.preventDefault(); // the address says which view is shown
   const main = document.getElementById("main");
   main.focus();
 });
-await invited();
-if (!(await enter().catch(() => false))) route();
+await arrive();

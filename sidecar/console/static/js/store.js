@@ -86,13 +86,24 @@ class Store {
 export const store = new Store();
 
 // poll asks again and again while a view is shown, never twice at once, and not while nobody looks. everyMs may be a
-// function of what was answered.
+// function of what was answered. now() asks at once; while an answer is under way, which may be older than what was
+// just done, it is asked once more behind it.
 export function poll(everyMs, ask, take, fail) {
   const over = new AbortController();
   let timer = 0;
+  let running = false;
+  let again = false;
   const turn = async () => {
-    if (over.signal.aborted) return;
-    if (!document.hidden) {
+    clearTimeout(timer);
+    if (running) {
+      again = true;
+      return;
+    }
+    running = true;
+    do {
+      again = false;
+      if (over.signal.aborted) return;
+      if (document.hidden) break;
       try {
         const answer = await ask(over.signal);
         if (over.signal.aborted) return;
@@ -101,7 +112,8 @@ export function poll(everyMs, ask, take, fail) {
         if (over.signal.aborted) return;
         fail?.(cause);
       }
-    }
+    } while (again);
+    running = false;
     timer = setTimeout(turn, typeof everyMs === "function" ? everyMs() : everyMs);
   };
   turn();
@@ -110,9 +122,6 @@ export function poll(everyMs, ask, take, fail) {
       over.abort();
       clearTimeout(timer);
     },
-    now() {
-      clearTimeout(timer);
-      turn();
-    },
+    now: turn,
   };
 }

@@ -3,7 +3,7 @@ import { attr, h, put, text } from "../dom.js";
 import { clock, int, plural } from "../format.js";
 import { icon } from "../icons.js";
 import { say } from "../say.js";
-import { store } from "../store.js";
+import { poll, store } from "../store.js";
 import { chip, reason } from "../states.js";
 import { table } from "../table.js";
 import { txLink } from "./live.js";
@@ -56,66 +56,74 @@ export function decisionsView(ctx, { query }) {
         "the log:", code: "hence tail --after 0" } });
   root.append(problem.root, h("div", { class: "card" }, filters, list.root), h("div", { class: "below" }, note));
   let paused = false;
-  let held = null; // rows while somebody looks closely
-  let picked = null; // rows that a filter picked on the server
+  let held = null; // rows while somebody looks closely, or has paused
+  let picked = null; // what a filter picked on the server: { rows, more }
   let timer = 0;
   let asking = null;
 
   const filter = () => Object.fromEntries(FIELDS.map((name) => [name, inputs[name].value.trim()]));
   const filtered = () => FIELDS.some((name) => inputs[name].value.trim() !== "");
+  const latest = () => (picked ? picked.rows : [...store.rows].reverse());
 
   function changed() {
     clearTimeout(timer);
     timer = setTimeout(ask, 250);
   }
 
-  async function ask() {
-    asking?.abort();
+  // ask begins to ask for what the filter picks. Its first answer is shown even where the list stands still.
+  function ask() {
+    asking?.stop();
+    asking = null;
     if (!filtered()) {
+      problem.set(null);
       picked = null;
-      problem.set(null);
-      return draw();
+      renew();
+      draw();
+      return;
     }
-    asking = new AbortController();
-    try {
-      const found = await api.decisions({ ...filter(), limit: 500 }, asking.signal);
-      picked = { rows: found.rows, more: found.more, seq: store.seq };
+    const wanted = { ...filter(), limit: 500 };
+    let first = true;
+    asking = poll(2000, (signal) => api.decisions(wanted, signal), (found) => {
       problem.set(null);
-    } catch (cause) {
-      if (cause.name === "AbortError") return null;
-      problem.set(cause);
-    }
-    draw();
-    timer = setTimeout(ask, 2000);
-    return null;
+      picked = found;
+      if (first) renew();
+      first = false;
+      draw();
+    }, (cause) => problem.set(cause));
+  }
+
+  // renew lets go of the rows that another filter picked.
+  function renew() {
+    held = paused ? latest() : null;
   }
 
   function setPaused(on) {
     paused = on;
     attr(pause, "aria-pressed", String(on));
     put(pause, icon(on ? "play" : "pause"), on ? "Go on" : "Pause");
-    held = on ? [...store.rows].reverse() : null;
+    held = on ? held ?? latest() : null;
     say(on ? "Paused" : "Going on");
     draw();
   }
 
   function draw() {
-    if (picked) {
-      list.set(paused && held?.picked ? held : picked.rows);
-      const found = plural(picked.rows.length, "decision");
-      text(note, `${picked.more ? "The newest " : ""}${found} of those that the console remembers meet the filter.`);
-      return;
-    }
     const close = !paused && list.busy();
-    if (close && !held) held = [...store.rows].reverse();
+    if (close && !held) held = latest();
     if (!close && !paused) held = null;
-    const rows = held ?? [...store.rows].reverse();
+    const rows = held ?? latest();
     list.set(rows);
-    const fresh = held ? store.seq - (held[0]?.seq ?? 0) : 0;
-    const still = paused ? "Paused" : "Standing still while you are in the list";
-    const missed = store.skipped > 0 ? `; ${int(store.skipped)} went by too fast to be listed here` : "";
-    text(note, held ? `${still}: ${plural(fresh, "newer decision")}.`
-      : `The newest ${plural(rows.length, "decision")}${missed}.`);
+    if (held) {
+      const newest = held[0]?.seq ?? 0;
+      const fresh = picked ? picked.rows.filter((r) => r.seq > newest).length : store.seq - newest;
+      const still = paused ? "Paused" : "Standing still while you are in the list";
+      text(note, `${still}: ${plural(fresh, "newer decision")}.`);
+    } else if (picked) {
+      text(note, `${picked.more ? "The newest " : ""}${plural(rows.length, "decision")} of those that the console ` +
+        "remembers meet the filter.");
+    } else {
+      const missed = store.skipped > 0 ? `; ${int(store.skipped)} went by too fast to be listed here` : "";
+      text(note, `The newest ${plural(rows.length, "decision")}${missed}.`);
+    }
   }
 
   async function open(seq) {
@@ -142,6 +150,6 @@ export function decisionsView(ctx, { query }) {
   draw();
   return { root, title: "Decisions", update: draw, stop: () => {
     clearTimeout(timer);
-    asking?.abort();
+    asking?.stop();
   } };
 }

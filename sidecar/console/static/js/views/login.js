@@ -2,8 +2,8 @@ import * as api from "../api.js";
 import { h, put } from "../dom.js";
 import { icon } from "../icons.js";
 
-// loginView asks for the token.
-export function loginView(enter) {
+// loginView asks for the token; refused says why a link was none.
+export function loginView(enter, refused) {
   const error = h("p", { class: "notice bad", role: "alert", hidden: true });
   const input = h("input", { type: "password", name: "token", id: "token", autocomplete: "current-password",
     required: true, autofocus: true });
@@ -35,5 +35,6 @@ export function loginView(enter) {
         form,
     h("p", { class: "sub" }, h("a", { href: "#/file" }, "Open an exported transaction"),
       " – that needs no token."))));
+  if (refused) fail(refused);
   return { root, title: "Log in" };
 }
