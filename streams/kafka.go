@@ -35,11 +35,12 @@ func (c Config) baseOptions() []kgo.Opt {
 		kgo.ClientID("hence-"+c.Instance),
 		kgo.MetadataMinAge(metadataMinAge),
 		kgo.DisableClientMetrics(), // else each client compresses and pushes its own to the broker
-		kgo.RetryBackoffFn(func(tries int) time.Duration {
-			return min(retryBackoff<<min(tries, 5), maxRetryBackoff)
-		}),
+		kgo.RetryBackoffFn(backoff),
 	)
 }
+
+// backoff is the pause after so many tries in a row.
+func backoff(tries int) time.Duration { return min(retryBackoff<<min(tries, 5), maxRetryBackoff) }
 
 // producerOptions are those of every producer: acknowledged by all in-sync replicas, idempotent, in order, placed by
 // the workspace's hash, and never given up: a record that was accepted is sent until it is acknowledged, however long
@@ -147,6 +148,11 @@ func (p producer) send(r *kgo.Record, done func(*kgo.Record, error)) {
 	p.client.Produce(context.Background(), r, done)
 }
 
+// trySend is for a done itself: where send would wait for room, it fails.
+func (p producer) trySend(r *kgo.Record, done func(*kgo.Record, error)) {
+	p.client.TryProduce(context.Background(), r, done)
+}
+
 // endOffset is where the next record of a partition will go; all before it is acknowledged by the in-sync replicas.
 func endOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
 	return listOffset(ctx, "end", kadm.NewClient(cl).ListEndOffsets, topic, partition)
@@ -192,14 +198,14 @@ func (c Config) readRange(ctx context.Context, topic string, partition int32, fr
 		return fmt.Errorf("read %s/%d: %w", topic, partition, err)
 	}
 	defer cl.Close()
-	for {
+	for tries := 0; ; {
 		pollCtx, cancel := context.WithTimeout(ctx, quietFor)
 		fetches := cl.PollFetches(pollCtx)
 		cancel()
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("read %s/%d: %w", topic, partition, err)
 		}
-		if fetches.Err0() != nil { // nothing came: is there anything left to come?
+		if errors.Is(fetches.Err0(), context.DeadlineExceeded) { // nothing came: is there anything left to come?
 			start, err := startOffset(ctx, cl, topic, partition)
 			if err == nil && start >= to {
 				return nil
@@ -209,6 +215,14 @@ func (c Config) readRange(ctx context.Context, topic string, partition int32, fr
 		done, err := takeFetches(fetches, topic, partition, to, f)
 		if done || err != nil {
 			return err
+		}
+		if tries++; fetches.Err0() == nil {
+			tries = 0
+			continue
+		}
+		select { // the error may pass
+		case <-ctx.Done():
+		case <-time.After(backoff(tries)):
 		}
 	}
 }

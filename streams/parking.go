@@ -2,8 +2,12 @@ package streams
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -20,8 +24,15 @@ const (
 	reasonPartition = "partition"
 )
 
-// maxParkedBytes is how much of a parked record is kept.
-const maxParkedBytes = topology.MaxRecordBytes
+// How much of a parked record is kept: together far less than a batch of hence.parked may have.
+const (
+	maxParkedBytes   = topology.MaxRecordBytes // of its value
+	maxParkedKey     = 4 << 10
+	maxParkedHeaders = 64 << 10 // of all that it came with
+)
+
+// headerParkedCut says that more came than is kept.
+const headerParkedCut = "hence-parked-cut"
 
 // Largest records that are read; a larger one is parked unread. Producers of ours stay far below.
 const (
@@ -35,26 +46,68 @@ func (b *base) park(ctx *tracked, value []byte, reason string) {
 	b.metrics.parked.WithLabelValues(topic, reason).Inc()
 	b.cfg.Logger.Warn("record parked", "topic", topic, "partition", ctx.Partition(), "offset", ctx.Offset(),
 		"reason", reason)
-	rec := &kgo.Record{Topic: topology.TopicParked, Key: []byte(ctx.Key()),
-		Value: value[:min(len(value), maxParkedBytes)]}
-	for k, v := range ctx.Headers() {
-		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: k, Value: v})
-	}
-	add := func(k, v string) {
-		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: k, Value: []byte(v)})
-	}
-	add(topology.HeaderParkedTopic, topic)
-	add(topology.HeaderParkedPartition, strconv.Itoa(int(ctx.Partition())))
-	add(topology.HeaderParkedOffset, strconv.FormatInt(ctx.Offset(), 10))
-	add(topology.HeaderParkedReason, reason)
+	from := origin{topic, ctx.Partition(), ctx.Offset(), reason}
 	ctx.ledger.hold(ctx.entry)
-	b.out.send(rec, func(_ *kgo.Record, err error) {
+	done := func(_ *kgo.Record, err error) {
 		if err != nil {
 			b.fail(err)
 			return
 		}
 		ctx.ledger.release(ctx.entry)
+	}
+	b.out.send(from.parked(ctx.Key(), ctx.Headers(), value), func(r *kgo.Record, err error) {
+		if !errors.Is(err, kerr.MessageTooLarge) {
+			done(r, err)
+			return
+		}
+		b.cfg.Logger.Error("hence.parked refuses a record for its size; it keeps the origin only", "topic", topic,
+			"partition", from.partition, "offset", from.offset)
+		bare := &kgo.Record{Topic: topology.TopicParked}
+		from.sign(bare)
+		b.out.trySend(bare, done)
 	})
+}
+
+// origin is where a parked record came from, and why it is parked.
+type origin struct {
+	topic     string
+	partition int32
+	offset    int64
+	reason    string
+}
+
+// sign adds the origin to a record's headers, behind those that it came with.
+func (o origin) sign(r *kgo.Record) {
+	addHeader(r, topology.HeaderParkedTopic, o.topic)
+	addHeader(r, topology.HeaderParkedPartition, strconv.Itoa(int(o.partition)))
+	addHeader(r, topology.HeaderParkedOffset, strconv.FormatInt(o.offset, 10))
+	addHeader(r, topology.HeaderParkedReason, o.reason)
+}
+
+// parked is a record of hence.parked with as much of what came as is kept. Its producer may have compressed more than
+// fits into a batch of ours.
+func (o origin) parked(key string, headers map[string][]byte, value []byte) *kgo.Record {
+	rec := &kgo.Record{Topic: topology.TopicParked, Key: []byte(key[:min(len(key), maxParkedKey)]),
+		Value: value[:min(len(value), maxParkedBytes)]}
+	size, left := 0, 0
+	for _, k := range slices.Sorted(maps.Keys(headers)) {
+		if n := len(k) + len(headers[k]); size+n > maxParkedHeaders {
+			left++
+		} else {
+			size += n
+			rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: k, Value: headers[k]})
+		}
+	}
+	if left > 0 || len(key) > maxParkedKey || len(value) > maxParkedBytes {
+		addHeader(rec, headerParkedCut, fmt.Sprintf("key of %d bytes, value of %d bytes, %d headers left out", len(key),
+			len(value), left))
+	}
+	o.sign(rec)
+	return rec
+}
+
+func addHeader(r *kgo.Record, key, value string) {
+	r.Headers = append(r.Headers, kgo.RecordHeader{Key: key, Value: []byte(value)})
 }
 
 // brokenRow counts a row of a derived table that cannot be read; it is made anew, as if it had not been there.
