@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,7 +41,7 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 		if err := g.undo(ctx, &s, p, claim); err != nil {
 			return Settlement{}, fmt.Errorf("undoing %s/%d (%s): %w", p.Tx, p.Index, p.Tool.Name, err)
 		}
-		if p.UndoLost {
+		if p.UndoLost && (p.Ran() || p.GivenUp) { // what never arrived wrote nothing
 			stuck = append(stuck, p)
 		}
 	}
@@ -185,29 +186,32 @@ type undoing struct {
 	tool Tool
 }
 
-// undoCall is the compensation of an effect, given what it answered.
-func (g *Engine) undoCall(p *Progress, a Answer) (undoing, error) {
-	c, err := g.tools.Undo(p.Effect, a)
+// Compensation is the call that undoes an effect, given what that answered, and what the policy says of its tool.
+// Whoever makes it, and however often, it goes under the same key.
+func Compensation(tools Tools, origin string, p *Progress, a Answer) (Call, Tool, error) {
+	c, err := tools.Undo(p.Effect, a)
 	if err != nil {
-		return undoing{}, fmt.Errorf("making the compensation of %s: %w", p.Tool.Name, err)
+		return Call{}, Tool{}, fmt.Errorf("making the compensation of %s: %w", p.Tool.Name, err)
 	}
-	t, err := g.tools.Find(c.Tool, c.Args)
+	t, err := tools.Find(c.Tool, c.Args)
 	if err != nil {
 		t = p.Tool
 		t.Keyed = c.Key != ""
 	}
 	if c.Key != "" || t.Keyed {
-		base := p.Key
-		if base == "" {
-			base = OwnKey(g.origin(), p.Tx, p.Index)
-		}
-		c.Key = base + "/undo"
+		c.Key = cmp.Or(p.Key, OwnKey(origin, p.Tx, p.Index)) + "/undo"
 	}
 	c.Tx, c.Index, c.Traceparent, c.Compensates = p.Tx, p.Index, p.Traceparent, p.Key
+	c.ForbidOnly = p.Key != "" && !p.Ran()
 	if c.Saved == nil {
 		c.Saved = a.Saved
 	}
-	return undoing{c, t}, nil
+	return c, t, nil
+}
+
+func (g *Engine) undoCall(p *Progress, a Answer) (undoing, error) {
+	c, t, err := Compensation(g.tools, g.origin(), p, a)
+	return undoing{c, t}, err
 }
 
 // compensate drives a compensation until it is answered or lost, and marks which. The error that it returns first

@@ -90,3 +90,62 @@ func TestUndoBehindStranger(t *testing.T) {
 	}
 	w.checkOnce(t)
 }
+
+// recorder keeps the calls that reach the world.
+type recorder struct {
+	*world
+	calls []Call
+}
+
+func (r *recorder) Adapter(string) (Adapter, error) { return r, nil }
+
+func (r *recorder) Call(ctx context.Context, c Call) (Answer, error) {
+	r.calls = append(r.calls, c)
+	return r.world.Call(ctx, c)
+}
+
+// TestUndoForbidsOnly holds that the compensation of a call that a dead process announced, and that never arrived,
+// says that it only forbids; that of a call which ran does not.
+func TestUndoForbidsOnly(t *testing.T) {
+	for _, ran := range []bool{false, true} {
+		w := newWorld()
+		w.lookups = true
+		r := &recorder{world: w}
+		p := w.add(sequencer.ClassReversible, true, true, true)
+		if ran {
+			_, err := w.engine().Run(t.Context(), p.Effect)
+			must(t, err)
+		}
+		w.marks = []Mark{{Tx: p.Tx, Index: p.Index, Step: StepStarted, Try: 1}}
+		g := New(Options{Tools: r, Marks: w, Lease: w, Clock: w})
+		s, err := g.Undo(t.Context(), w.journal([]Progress{p}, ClaimSuccessor), ClaimSuccessor)
+		must(t, err)
+		if len(r.calls) != 1 || r.calls[0].Compensates != p.Key || r.calls[0].ForbidOnly == ran {
+			t.Errorf("ran %v: the sink was sent %+v", ran, r.calls)
+		}
+		if w.net(&p) != 0 || len(s.Residue) != 0 {
+			t.Errorf("ran %v: %d times, undone %d times, residue %v", ran, w.done["tool0"], w.done["tool0-undo"], s.Residue)
+		}
+	}
+}
+
+// TestUndoPassesAbsent holds that a call which never arrived does not keep what came before it from being undone, even
+// if its sink takes no order to refuse it.
+func TestUndoPassesAbsent(t *testing.T) {
+	w := newWorld()
+	w.lookups = true
+	var effects []Progress
+	for range 2 {
+		effects = append(effects, w.add(sequencer.ClassReversible, true, true, true))
+	}
+	_, err := w.engine().Run(t.Context(), effects[0].Effect)
+	must(t, err)
+	effects = w.journal(effects, ClaimSuccessor)
+	effects[1].Tool.Scopes, effects[1].Started = effects[0].Tool.Scopes, true
+	w.faults = []fault{faultRefuse} // the order
+	s, err := w.engine().Undo(t.Context(), effects, ClaimSuccessor)
+	must(t, err)
+	if w.net(&effects[0]) != 0 || len(s.Residue) != 0 {
+		t.Errorf("undone: %v, residue %v", w.done, s.Residue)
+	}
+}

@@ -125,11 +125,12 @@ func (w *world) Find(tool string, _ json.RawMessage) (Tool, error) {
 func (w *world) Undo(e Effect, _ Answer) (Call, error) { return Call{Tool: e.Tool.Name + "-undo"}, nil }
 func (w *world) Adapter(string) (Adapter, error)       { return w, nil }
 
-// execute is the sink: it takes a key once, and refuses one that was compensated.
+// execute is the sink: it takes a key once, and refuses one that was compensated. What it has no record of it undoes
+// all the same unless it is told not to: its records may not be those of the call.
 func (w *world) execute(c Call) (Answer, bool) {
 	if c.Compensates != "" && c.Key != "" {
 		w.refused[c.Compensates] = true
-		if !w.seen[c.Compensates] {
+		if c.ForbidOnly && !w.seen[c.Compensates] {
 			return Answer{}, true // nothing to undo, and it never will be
 		}
 	}

@@ -27,6 +27,9 @@ const (
 	MaxDetail = 300     // bytes of a detail for people
 )
 
+// nothingToUndo is the answer to a compensation whose call never came.
+const nothingToUndo = "there was nothing to undo"
+
 // Build makes the adapter that a policy declares. An error says what to change in the declaration.
 func Build(d gate.Decl) (gate.Adapter, error) {
 	kinds := map[string]func(gate.Decl) (gate.Adapter, error){

@@ -141,7 +141,7 @@ func (j *fileJob) do() (gate.Answer, error) {
 	case m == nil:
 		plan, err := j.plan()
 		if err != nil || plan == nil {
-			return gate.Answer{Detail: "there was nothing to undo"}, err
+			return gate.Answer{Detail: nothingToUndo}, err
 		}
 		if err := j.forbid(); err != nil {
 			return gate.Answer{}, unsent("closing the undone key", err)
@@ -229,24 +229,30 @@ func (a *fileAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	}
 	defer s.close()
 	m, err := s.marker(c.Key)
+	if err != nil {
+		return gate.Answer{}, fmt.Errorf("looking the call up: %w", err)
+	}
+	came, err := s.came(m)
 	switch {
 	case err != nil:
-		return gate.Answer{}, fmt.Errorf("looking the call up: %w", err)
-	case m == nil || len(m.Changes) == 0 && !m.Done:
-		return gate.Answer{Absent: true, Detail: "the root has no note of this key"}, nil
-	case m.Done:
-		return m.Answer, nil
-	}
-	for i := range m.Changes {
-		done, err := s.reached(&m.Changes[i])
-		if err != nil {
-			return gate.Answer{}, unknown("looking the call up: %v", err)
-		}
-		if !done {
-			return gate.Answer{Absent: true, Detail: "noted, and not carried out"}, nil
-		}
+		return gate.Answer{}, unknown("looking the call up: %v", err)
+	case !came:
+		return gate.Answer{Absent: true, Detail: "it is not noted, or was not carried out"}, nil
 	}
 	return m.Answer, nil
+}
+
+// came says whether the call of a note was carried out.
+func (s *store) came(m *marker) (bool, error) {
+	if m == nil || len(m.Changes) == 0 || m.Done {
+		return m != nil && m.Done, nil
+	}
+	for i := range m.Changes {
+		if done, err := s.reached(&m.Changes[i]); err != nil || !done {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // restored is what a call's answer saves.

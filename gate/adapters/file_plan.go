@@ -18,6 +18,15 @@ func (j *fileJob) plan() (*marker, error) {
 	if j.op == gate.OpRestore {
 		return j.planRestore(m)
 	}
+	if j.call.ForbidOnly {
+		undone, err := j.store.marker(j.call.Compensates)
+		if err != nil {
+			return nil, unsent("reading the undone key's note", err)
+		}
+		if came, err := j.store.came(undone); err != nil || !came {
+			return nil, unsent("closing the undone key", errors.Join(err, j.forbid()))
+		}
+	}
 	for _, name := range []string{j.path, j.to} {
 		if name == "" {
 			continue

@@ -208,3 +208,30 @@ func FuzzFilePath(f *testing.F) {
 		}
 	})
 }
+
+// TestFileForbidsOnly: an undo that is itself a write is not made for a call that nobody knows of and that never came.
+func TestFileForbidsOnly(t *testing.T) {
+	for _, came := range []bool{false, true} {
+		root := t.TempDir()
+		env := gate.Env{Root: root}
+		do := build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpAppend, Path: "log", Content: "+10\n"})
+		undo := build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpAppend, Path: "log", Content: "-10\n"})
+		want := ""
+		if came {
+			want = "+10\n-10\n"
+			must(t, do, call("k", `{}`))
+		}
+		back := call("k/undo", `{}`)
+		back.Compensates, back.ForbidOnly = "k", true
+		for range 2 {
+			must(t, undo, back)
+		}
+		if a, err := do.Call(t.Context(), call("k", `{}`)); err != nil || !a.Refused {
+			t.Errorf("came %v: the call comes after its compensation: %+v, %v; want it refused", came, a, err)
+		}
+		data, err := os.ReadFile(filepath.Join(root, "log"))
+		if string(data) != want || err != nil && !os.IsNotExist(err) {
+			t.Errorf("came %v: the file holds %q, %v; want %q", came, data, err, want)
+		}
+	}
+}

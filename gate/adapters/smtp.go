@@ -61,6 +61,9 @@ func (a *smtpAdapter) LookUp(context.Context, gate.Call) (gate.Answer, error) {
 
 // Call hands one mail to the server.
 func (a *smtpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
+	if c.ForbidOnly {
+		return gate.Answer{Refused: true, Detail: "a mail server keeps no keys, so it refuses none: nothing was sent"}, nil
+	}
 	m, err := a.compose(c)
 	if err != nil {
 		return gate.Answer{}, unsent("writing the mail", err)

@@ -122,3 +122,16 @@ func TestSMTPAuth(t *testing.T) {
 		t.Errorf("%d mails, want 1", len(b.Mails()))
 	}
 }
+
+// TestSMTPForbidsNothing: a mail that undoes a call of which nobody knows is not sent. A mail server keeps no keys.
+func TestSMTPForbidsNothing(t *testing.T) {
+	b := startMailbox(t, sinks.MailboxOptions{})
+	a := build(t, gate.KindSMTP, mailEnv(b), mailSpec())
+	back := call("k/undo", `{"to":"ann@example.com"}`)
+	back.Compensates = "k"
+	must(t, a, back)
+	back.ForbidOnly = true
+	if got, err := a.Call(t.Context(), back); err != nil || !got.Refused || len(b.Mails()) != 1 {
+		t.Errorf("%+v, %v; %d mails", got, err, len(b.Mails()))
+	}
+}

@@ -111,8 +111,12 @@ func (a *sqlAdapter) apply(ctx context.Context, tx *sql.Tx, c gate.Call, v templ
 		}
 	}
 	if c.Compensates != "" {
-		if err := forbid(ctx, tx, c.Compensates); err != nil {
+		came, err := forbid(ctx, tx, c.Compensates)
+		if err != nil {
 			return gate.Answer{}, err
+		}
+		if c.ForbidOnly && !came {
+			return note(ctx, tx, c, gate.Answer{Detail: nothingToUndo})
 		}
 	}
 	var answer gate.Answer
@@ -141,10 +145,15 @@ func (a *sqlAdapter) apply(ctx context.Context, tx *sql.Tx, c gate.Call, v templ
 	if len(answer.Result) > MaxAnswer || len(answer.Saved) > MaxAnswer {
 		return gate.Answer{}, refusal{fmt.Sprintf("the statement returns more than %d bytes", MaxAnswer)}
 	}
+	return note(ctx, tx, c, answer)
+}
+
+// note keeps the answer under the call's key.
+func note(ctx context.Context, tx *sql.Tx, c gate.Call, answer gate.Answer) (gate.Answer, error) {
 	if c.Key == "" {
 		return answer, nil
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE hence_effects SET result = $2 WHERE key = $1`, c.Key, string(toJSON(answer)))
+	_, err := tx.ExecContext(ctx, `UPDATE hence_effects SET result = $2 WHERE key = $1`, c.Key, string(toJSON(answer)))
 	return answer, err
 }
 
@@ -194,11 +203,12 @@ func stored(ctx context.Context, tx *sql.Tx, key string) (a gate.Answer, request
 	return a, request, compensated, nil
 }
 
-// forbid closes a key for good, also one that never came.
-func forbid(ctx context.Context, tx *sql.Tx, key string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO hence_effects (key, request, compensated) VALUES ($1, '', true)
-		ON CONFLICT (key) DO UPDATE SET compensated = true`, key)
-	return err
+// forbid closes a key for good, also one that never came, and says whether it came.
+func forbid(ctx context.Context, tx *sql.Tx, key string) (came bool, err error) {
+	row := tx.QueryRowContext(ctx, `INSERT INTO hence_effects (key, request, compensated) VALUES ($1, '', true)
+		ON CONFLICT (key) DO UPDATE SET compensated = true RETURNING result IS NOT NULL`, key)
+	err = row.Scan(&came)
+	return came, err
 }
 
 // run returns the rows, nil when the statement returns none, and how many it affected.

@@ -83,6 +83,7 @@ func TestPostgres(t *testing.T) {
 	t.Run("look-up waits", func(t *testing.T) { lookUpWaits(t, b) })
 	t.Run("lost commit", func(t *testing.T) { lostCommit(t, b) })
 	t.Run("parameters only", func(t *testing.T) { parametersOnly(t, b) })
+	t.Run("forbid only", func(t *testing.T) { forbidOnly(t, b) })
 	t.Run("secrets", func(t *testing.T) { sqlSecrets(t, b) })
 }
 
@@ -261,5 +262,39 @@ func sqlSecrets(t *testing.T, b *bank) {
 	var rows struct{ Rows []map[string]string }
 	if err := json.Unmarshal(said.Result, &rows); err != nil || strings.Contains(rows.Rows[0]["it"], "pa55") {
 		t.Errorf("%s, %v", said.Result, err)
+	}
+}
+
+// forbidOnly has an undo that is itself an insert: made of a call that never came, it would be seen.
+func forbidOnly(t *testing.T, b *bank) {
+	do := b.tool(t, gate.SQLSpec{Statement: `INSERT INTO log (line) VALUES ($1)`, Params: []string{"{n}"}})
+	undo := b.tool(t, gate.SQLSpec{Statement: `INSERT INTO log (line) VALUES ($1)`, Params: []string{"-{n}"}})
+	for name, c := range map[string]struct {
+		ran, only bool
+		want      int
+	}{
+		"never came":                {false, true, 0},
+		"came, and nobody knew":     {true, true, 2},
+		"came":                      {true, false, 2},
+		"came, in another database": {false, false, 1},
+	} {
+		b.exec(t, `TRUNCATE hence_effects, log`)
+		if c.ran {
+			must(t, do, call("k", `{"n":10}`))
+		}
+		back := call("k/undo", `{"n":10}`)
+		back.Compensates, back.ForbidOnly = "k", c.only
+		for range 2 {
+			must(t, undo, back)
+		}
+		if a, err := undo.LookUp(t.Context(), back); err != nil || a.Absent {
+			t.Errorf("%s: looked up, the compensation is %+v, %v", name, a, err)
+		}
+		if a, err := do.Call(t.Context(), call("k", `{"n":10}`)); err != nil || !a.Refused {
+			t.Errorf("%s: the call comes after its compensation: %+v, %v; want it refused", name, a, err)
+		}
+		if n := b.number(t, `SELECT count(*) FROM log`); n != c.want {
+			t.Errorf("%s: %d rows, want %d", name, n, c.want)
+		}
 	}
 }
