@@ -1,9 +1,7 @@
 package sidecar
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
@@ -63,9 +61,11 @@ func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Ans
 		if p.Answer != nil {
 			answer = *p.Answer
 		}
-		if what, err = s.undoOf(p, answer); err != nil {
+		if what, _, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
 			return none, problem(codeTool, "%v", err)
 		}
+		// The log may lack the answer of a call that its settlement knew to have happened.
+		what.ForbidOnly = what.ForbidOnly && r.Result != sequencer.ResultLeaked
 	}
 	adapter, err := capped{s.tools, s}.Adapter(what.Tool)
 	if err != nil {
@@ -138,23 +138,6 @@ func (s *session) listResidue(ctx context.Context, r *topology.Residue) error {
 		return problem(codeLog, "the list of residues cannot be written: %v", err)
 	}
 	return nil
-}
-
-// undoOf is the call that compensates another one, under the key that the gate gives it.
-func (s *session) undoOf(p gate.Progress, answer gate.Answer) (gate.Call, error) {
-	c, err := s.tools.Undo(p.Effect, answer)
-	if err != nil {
-		return c, fmt.Errorf("make the compensation of %s: %w", p.Tool.Name, err)
-	}
-	tool, err := s.tools.Find(c.Tool, c.Args)
-	if c.Key != "" || err == nil && tool.Keyed {
-		c.Key = cmp.Or(p.Key, fmt.Sprintf("%s/%d", p.Tx, p.Index)) + "/undo"
-	}
-	c.Tx, c.Index, c.Traceparent, c.Compensates = p.Tx, p.Index, p.Traceparent, p.Key
-	if c.Saved == nil {
-		c.Saved = answer.Saved
-	}
-	return c, nil
 }
 
 // tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. called: it may

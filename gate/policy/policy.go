@@ -250,8 +250,8 @@ func (p *Policy) claims(tool string, args json.RawMessage) (sequencer.Class, []s
 	return d.class, scopes, err
 }
 
-// Undo is the call that compensates one that ran. Its key is made of transaction and index when the compensation's
-// sink takes one; it tells the sink which key it undoes.
+// Undo is the call that compensates one that ran; it tells the sink which key it undoes. That it has a key says only
+// that the compensation's sink takes one: the gate makes it.
 func (p *Policy) Undo(e gate.Effect, a gate.Answer) (gate.Call, error) {
 	d := p.find(e.Tool.Name)
 	if d == nil || d.undo == nil {
@@ -266,7 +266,7 @@ func (p *Policy) Undo(e gate.Effect, a gate.Answer) (gate.Call, error) {
 		Args: args, Saved: a.Saved, Traceparent: e.Traceparent,
 	}
 	if by := p.find(d.undo.tool); by != nil && by.keyed {
-		c.Key = fmt.Sprintf("%s/%d/undo", e.Tx, e.Index)
+		c.Key = "undo"
 	}
 	return c, nil
 }
