@@ -12,8 +12,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// parkedSoon runs the processors over a record that cannot be read, and expects it in hence.parked, no restart, and the
-// next decision; it returns the parked record.
+// parkedSoon runs the processors over a record that cannot be read, and expects it in hence.parked, no restart, and
+// the next decision; it returns the parked record.
 func (w *world) parkedSoon(key string, headers []kgo.RecordHeader) *kgo.Record {
 	w.t.Helper()
 	w.run(w.cfg)
