@@ -104,7 +104,11 @@ func (c *comparison) take(h *topology.StateHash) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	both := c.remember(stateAt{h.Workspace, h.Seq})
+	at := stateAt{h.Workspace, h.Seq}
+	both := c.remember(at)
+	if d := c.differ[h.Workspace]; d != nil && d.at == at { // others may have taken its place since
+		*both = [2]*topology.StateHash{&d.a, &d.b}
+	}
 	both[of] = h
 	if both[0] == nil || both[1] == nil {
 		return
@@ -118,7 +122,7 @@ func (c *comparison) judge(both *[2]*topology.StateHash) {
 	at := stateAt{both[0].Workspace, both[0].Seq}
 	was := c.differ[at.workspace]
 	switch same := both[0].Hash == both[1].Hash; {
-	case !same && (was == nil || at.seq < was.at.seq):
+	case !same && (was == nil || at.seq <= was.at.seq):
 		d := &difference{at: at, a: *both[0], b: *both[1]}
 		c.differ[at.workspace] = d
 		if was == nil {
