@@ -49,6 +49,8 @@ const (
 	firstPause  = 20 * time.Millisecond  // before a call is tried again
 	lastPause   = 500 * time.Millisecond //
 	defaultWait = 60 * time.Second       // of one request without a deadline of its own
+	tableLag    = 30 * time.Second       // longer than the table of transactions is behind the log
+	tableLooks  = 60                     // at it, in that time
 )
 
 // Client is one agent's connection to its sidecar. It is safe for concurrent use.
@@ -58,6 +60,7 @@ type Client struct {
 	workspace string
 	http      *http.Client
 	tries     int
+	lag       time.Duration
 }
 
 // Option changes a client that New makes.
@@ -75,7 +78,7 @@ func WithTries(n int) Option { return func(c *Client) { c.tries = max(1, n) } }
 
 // New returns a client of the sidecar at a base URL such as http://127.0.0.1:7070.
 func New(baseURL, token string, opts ...Option) *Client {
-	c := &Client{base: strings.TrimSuffix(baseURL, "/"), token: token, workspace: "default", tries: 8}
+	c := &Client{base: strings.TrimSuffix(baseURL, "/"), token: token, workspace: "default", tries: 8, lag: tableLag}
 	for _, o := range opts {
 		o(c)
 	}
@@ -118,14 +121,22 @@ func (c *Client) call(ctx context.Context, r request) (*answer, error) {
 		if err == nil || try >= c.tries || !again(err) {
 			return out, err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep(ctx, pause) {
 			return nil, fmt.Errorf("%s %s: %w; before: %w", r.method, r.path, context.Cause(ctx), err)
 		}
 		pause = min(2*pause, lastPause)
+	}
+}
+
+// sleep waits; it reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

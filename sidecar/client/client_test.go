@@ -124,3 +124,46 @@ func TestSealWaits(t *testing.T) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 }
+
+const (
+	lost    = `{"code":"session_lost","status":410,"detail":"gone","retryable":true}`
+	unknown = `{"code":"unknown_tx","status":404,"detail":"it may lag behind","safe_to_retry_with_same_key":true}`
+)
+
+// After a seal without an answer the sidecar is asked until it knows, and the log's table when it never will.
+func TestEnded(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		answers []string
+		state   string
+		failed  string // the problem's code
+	}{
+		{"committed meanwhile", []string{`{"state":"sealed"}`, busy, `{"state":"committed","seq":7}`}, "committed", ""},
+		{"not taken", []string{`{"state":"open"}`}, "open", ""},
+		{"lost and committed", []string{lost, unknown, `{"rows":[{"status":"sealed"}]}`, `{"rows":[{"seq":7}]}`},
+			"committed", ""},
+		{"lost and aborted", []string{lost, `{"rows":[{"seq":7,"code":"lease_expired"}]}`}, "aborted", ""},
+		{"lost and never in the log", []string{lost, unknown}, "", "session_lost"},
+		{"lost, and the table refuses", []string{lost, `{"code":"unauthorized","status":401}`}, "", "unauthorized"},
+		{"refused", []string{unknown}, "", "unknown_tx"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var handlers []http.HandlerFunc
+			for _, body := range test.answers {
+				status := 200
+				if strings.Contains(body, `"code"`) && !strings.Contains(body, "rows") {
+					status = 503
+				}
+				handlers = append(handlers, answerWith(status, body))
+			}
+			c, _ := serve(t, handlers...)
+			c.lag = tableLooks * time.Millisecond
+			d, err := c.Tx("a.1.1").Ended(context.Background())
+			var p *Problem
+			if errors.As(err, &p); d.State != test.state || test.failed != "" && (p == nil || p.Code != test.failed) ||
+				test.failed == "" && err != nil {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		})
+	}
+}

@@ -150,6 +150,42 @@ func (t *Tx) sealWith(ctx context.Context, in any) (Decision, error) {
 	return d, err
 }
 
+// Ended is how the transaction ended when Seal came back with an error; it waits for the decision until ctx ends. Of
+// a transaction that the sidecar has lost the log's own table says it, and where that knows of no decision, the error
+// is the sidecar's: it did not commit. State open: the seal was not taken. After other errors, ask again.
+func (t *Tx) Ended(ctx context.Context) (Decision, error) {
+	d, err := t.Status(ctx, 0)
+	for err == nil && d.State == api.StateSealed {
+		d, err = t.Status(ctx, longestWait)
+	}
+	var lost *Problem
+	if !errors.As(err, &lost) || lost.Code != "session_lost" && lost.Code != "forgotten" {
+		return d, err
+	}
+	for range tableLooks {
+		found, err := t.client.Closure(ctx, t.ID(), 1)
+		var p *Problem
+		switch {
+		case err == nil && len(found.Rows) > 0 && found.Rows[0].Seq > 0:
+			return decidedAs(&found.Rows[0]), nil
+		case err != nil && !(errors.As(err, &p) && p.Code == "unknown_tx"):
+			return Decision{}, err
+		}
+		if !sleep(ctx, t.client.lag/tableLooks) {
+			return Decision{}, fmt.Errorf("look how %s ended: %w", t.ID(), context.Cause(ctx))
+		}
+	}
+	return Decision{}, lost
+}
+
+func decidedAs(row *api.ClosureRow) Decision {
+	d := Decision{Tx: row.Tx, State: api.StateCommitted, Seq: row.Seq, Code: row.Code}
+	if row.Code != "" {
+		d.State = api.StateAborted
+	}
+	return d
+}
+
 // Abort ends the transaction. One that is committed already is a *Problem.
 func (t *Tx) Abort(ctx context.Context, reason string) error {
 	return t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/abort"), nil, api.Abort{Reason: reason}, &Decision{})

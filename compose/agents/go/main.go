@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		err := a.round(ctx, n, started)
-		if err != nil && ctx.Err() == nil { // for example session_lost: what was open is aborted
+		if err != nil && ctx.Err() == nil { // for example session_lost: the sidecar was killed, what was open is aborted
 			fmt.Printf("%s: round %d: begun again: %v\n", a.name, n, err)
 			a.pause(ctx, time.Second/2+rand.N(time.Second))
 		}
@@ -139,10 +139,43 @@ func (a *agent) attempt(ctx context.Context, tx *client.Tx, o order) (client.Dec
 		return *p.Decision, "", nil
 	}
 	if err != nil {
+		a.abort(ctx, tx)
 		return client.Decision{}, "", err
 	}
-	decision, err := tx.Seal(ctx)
+	decision, err := a.seal(ctx, tx)
 	return decision, done, err
+}
+
+// seal goes to the decision. Until that is known the transaction may commit, and nothing is begun before.
+func (a *agent) seal(ctx context.Context, tx *client.Tx) (client.Decision, error) {
+	decision, cause := tx.Seal(ctx)
+	err := cause
+	for asked := false; err != nil; asked = true {
+		var p *client.Problem
+		over := asked && errors.As(err, &p) && (p.Status == 403 || p.Status == 404 || p.Status == 410)
+		if over || ctx.Err() != nil { // what is sealed is decided without us
+			return decision, err
+		}
+		if !asked {
+			fmt.Printf("%s: waiting to be told how %s ended: %v\n", a.name, tx.ID(), err)
+		}
+		a.pause(ctx, time.Second)
+		if err = a.connect(ctx); err == nil {
+			decision, err = a.hence.Tx(tx.ID()).Ended(ctx)
+		}
+	}
+	if decision.State == "open" {
+		a.abort(ctx, tx)
+		return decision, errors.Join(fmt.Errorf("the seal of %s was not taken", tx.ID()), cause)
+	}
+	return decision, nil
+}
+
+// abort ends a transaction that goes nowhere, so that nobody waits for it until its deadline; also when the agent ends.
+func (a *agent) abort(ctx context.Context, tx *client.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = tx.Abort(ctx, "the agent gave it up") // where that fails it is over, or its deadline ends it
 }
 
 // sell reads, thinks and acts, and returns what was sold, as a sentence.
@@ -194,7 +227,7 @@ func (a *agent) act(ctx context.Context, tx *client.Tx, o order, left int) error
 			return err
 		}
 		if receipt.State == "failed" { // the tool refused it, and nothing happened
-			return errors.Join(fmt.Errorf("%s: %s", call.tool, receipt.Detail), tx.Abort(ctx, call.tool+" failed"))
+			return fmt.Errorf("%s: %s", call.tool, receipt.Detail)
 		}
 	}
 	return nil

@@ -26,6 +26,8 @@ THINK = float(os.environ.get("THINK_SECONDS", "2"))  # on average
 MARK = "/tmp/committed"  # touched at each commit, for --check
 CATALOGUE = {"mug": 1200, "lamp": 4900, "chair": 8900}  # cents
 DELIVERY = 20  # pieces
+LAG = 30  # seconds; longer than the table of transactions is behind the log
+GONE = ("session_lost", "forgotten")  # what a sidecar says of a transaction that it knows no more
 
 
 class Problem(Exception):
@@ -34,26 +36,20 @@ class Problem(Exception):
     def __init__(self, status, fields):
         super().__init__(f"{fields.get('code')} ({status}): {fields.get('detail')}")
         self.status, self.code, self.fields = status, fields.get("code", ""), fields
+        self.decision = fields.get("decision") or {}  # set when the transaction was decided
 
 
 def call(method, path, body=None):
     """Asks the sidecar until it answers. All tries carry one Idempotency-Key, so together they count once."""
-    headers = {"Content-Type": "application/json", "Idempotency-Key": uuid.uuid4().hex}
-    pause, said = 0.1, False
+    key, pause, said = uuid.uuid4().hex, 0.1, False
     while True:
         try:
-            with open(TOKEN_FILE, encoding="ascii") as f:  # the sidecar makes it at its first start
-                headers["Authorization"] = "Bearer " + f.read().strip()
-            data = None if body is None else json.dumps(body).encode()
-            request = urllib.request.Request(URL + path, data=data, method=method, headers=headers)
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as e:
-            problem = problem_of(e)
-            if not (problem.fields.get("retryable") and problem.fields.get("safe_to_retry_with_same_key")
-                    and (e.code == 503 or problem.code == "idempotency_key_in_flight")):
-                raise problem from None
-            why = str(problem)
+            return once(method, path, body, key)
+        except Problem as p:
+            if not (p.fields.get("retryable") and p.fields.get("safe_to_retry_with_same_key")
+                    and (p.status == 503 or p.code == "idempotency_key_in_flight")):
+                raise
+            why = str(p)
         except (OSError, http.client.HTTPException, json.JSONDecodeError) as e:
             why = str(e)
         if not said:
@@ -61,6 +57,20 @@ def call(method, path, body=None):
         said = True
         time.sleep(pause * random.uniform(0.5, 1))
         pause = min(2 * pause, 3)
+
+
+def once(method, path, body, key, timeout=60):
+    """One try of a request."""
+    with open(TOKEN_FILE, encoding="ascii") as f:  # the sidecar makes it at its first start
+        token = f.read().strip()
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key, "Authorization": "Bearer " + token}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(URL + path, data=data, method=method, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as e:
+        raise problem_of(e) from None
 
 
 def problem_of(error):
@@ -85,24 +95,66 @@ def effect(tx, tool, **args):
     """Calls a tool. The answer is its result, or the receipt of one that is held: do not call that one again."""
     receipt = call("POST", f"/v1/tx/{tx}/effects", {"tool": tool, "args": args})
     if receipt["state"] == "failed":  # the tool refused it, and nothing happened
-        call("POST", f"/v1/tx/{tx}/abort", {"reason": f"{tool} failed"})
         raise Problem(422, {"code": "tool_failed", "detail": f"{tool}: {receipt.get('detail', '')}"})
     return receipt
 
 
+def abort(tx, reason):
+    """Ends a transaction that goes nowhere, so that nobody waits for it until its deadline. Tried once."""
+    try:
+        once("POST", f"/v1/tx/{tx}/abort", {"reason": reason}, uuid.uuid4().hex, timeout=2)
+    except (Problem, OSError, http.client.HTTPException, json.JSONDecodeError):
+        pass  # it is over, or its deadline ends it
+
+
 def seal(tx):
-    """The decision. A refusal is one, too."""
-    method, path, body = "POST", f"/v1/tx/{tx}/seal?wait_ms=25000", {}
+    """The decision. A refusal is one, too. Until it is known, the transaction may commit: nothing is begun before."""
+    try:
+        decision = call("POST", f"/v1/tx/{tx}/seal?wait_ms=25000", {})
+    except Problem as p:
+        if p.decision.get("state") == "aborted":
+            return p.decision
+        decision = status(tx, 0)
+        if decision["state"] == "open":  # the seal was not taken
+            raise
+    while decision["state"] == "sealed":
+        decision = status(tx, 25000)
+    return decision
+
+
+def status(tx, wait_ms):
+    """How a transaction stands; of one that the sidecar has lost, the log's own table says it."""
+    said = False
     while True:
         try:
-            decision = call(method, path, body)
+            return call("GET", f"/v1/tx/{tx}?wait_ms={wait_ms}")
         except Problem as p:
-            if p.fields.get("decision", {}).get("state") != "aborted":
+            if p.code in GONE:
+                return ended(tx, p)
+            if p.status in (403, 404):  # there is no such transaction in this log
                 raise
-            return p.fields["decision"]
-        if decision["state"] != "sealed":
-            return decision
-        method, path, body = "GET", f"/v1/tx/{tx}?wait_ms=25000", None
+            if not said:
+                print(f"{NAME}: waiting to be told how {tx} ended: {p}", flush=True)
+            said = True
+            time.sleep(1)
+
+
+def ended(tx, lost):
+    """How a lost transaction ended. Raises what the sidecar said of it when the log knows of no decision."""
+    until = time.monotonic() + LAG
+    while True:
+        try:
+            row = call("GET", f"/v1/tx/{tx}/closure?limit=1")["rows"][0]
+        except Problem as p:
+            if p.code != "unknown_tx":
+                raise
+            row = {}
+        if row.get("seq"):
+            state = "aborted" if row.get("code") else "committed"
+            return {"tx": tx, "state": state, "seq": row["seq"], "code": row.get("code")}
+        if time.monotonic() > until:  # its seal has not reached the log, and cannot any more
+            raise lost
+        time.sleep(1)
 
 
 def sell(tx, order, item, shelf):
@@ -121,14 +173,19 @@ def sell(tx, order, item, shelf):
 
 def attempt(tx, order, item, shelf):
     """One attempt to its decision. What is refused before the seal is refused: a decision, too."""
+    done = ""
     try:
         done = sell(tx, order, item, shelf)
         return seal(tx), done
     except Problem as p:
-        decision = p.fields.get("decision", {})
-        if decision.get("state") != "aborted":
-            raise
-        return decision, ""
+        if p.decision.get("state") == "aborted":
+            return p.decision, ""
+        abort(tx, p.code)
+        raise
+    except BaseException:  # SIGTERM is one; what is sealed is decided without us
+        if not done:
+            abort(tx, "the agent ends")
+        raise
 
 
 def round_of(n, run):
@@ -168,7 +225,7 @@ def main():
         n += 1
         try:
             round_of(n, run)
-        except Problem as p:  # for example session_lost: the sidecar's journal is gone, what was open is aborted
+        except Problem as p:  # for example session_lost: the sidecar was killed, what was open is aborted
             print(f"{NAME}: round {n}: begun again: {p}", flush=True)
             time.sleep(random.uniform(0.5, 1.5))
 
