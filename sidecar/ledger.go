@@ -196,7 +196,8 @@ func (l *ledger) decide(t *txRecord, d *decidedRecord) {
 // forget drops the oldest decided transaction that nothing is left to do for.
 func (l *ledger) forget() {
 	for i, id := range l.decided {
-		if t := l.txs[id]; t.Decided.Final || len(t.effects) == 0 {
+		t := l.txs[id]
+		if t.Decided.Final || len(t.effects) == 0 && len(t.Own) == 0 && t.Told == nil {
 			delete(l.txs, id)
 			l.decided = slices.Delete(l.decided, i, i+1)
 			return

@@ -16,6 +16,9 @@ func (l *ledger) applyEffect(kind byte, body []byte) error {
 		if err := json.Unmarshal(body, p); err != nil {
 			return err
 		}
+		p.Args = present(p.Args)
+		tidy(p.Answer)
+		tidy(p.UndoDone)
 		t := l.txs[p.Tx]
 		if t == nil {
 			t = &txRecord{Tx: p.Tx, Incarnation: p.Incarnation, Foreign: true}
@@ -28,6 +31,7 @@ func (l *ledger) applyEffect(kind byte, body []byte) error {
 	if err := json.Unmarshal(body, &m); err != nil {
 		return err
 	}
+	tidy(m.Answer)
 	t := l.txs[m.Tx]
 	if t == nil {
 		return nil // settled since
@@ -44,6 +48,21 @@ func (l *ledger) applyEffect(kind byte, body []byte) error {
 		t.effects[at].Apply(m)
 	}
 	return nil
+}
+
+// present is a value as it was before it was written down: none is written as null, and read as four bytes.
+func present(v json.RawMessage) json.RawMessage {
+	if string(v) == "null" {
+		return nil
+	}
+	return v
+}
+
+// tidy does that to an answer.
+func tidy(a *gate.Answer) {
+	if a != nil {
+		a.Result, a.Saved = present(a.Result), present(a.Saved)
+	}
 }
 
 // withdraws reports whether a mark takes an eager call back whose touch was refused: the next call has its index.

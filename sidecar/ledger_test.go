@@ -1,0 +1,97 @@
+package sidecar
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// A rewritten journal has the calls of settled transactions without their arguments. They come back from the log when
+// such a one is retracted, also after a restart.
+func TestRewrittenJournalOfSettledCalls(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := log.Door()
+	a := start(t, "a", door, quick(world), func(c *Config) { c.Limits.JournalBytes = 1 })
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
+	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("seal: %+v", d)
+	}
+	a.final(ctx, t, tx.ID())
+	d := a.session.delivery
+	if d.drain(ctx) > 0 {
+		t.Fatal("events are not published")
+	}
+	settled := func() bool {
+		p, _ := a.session.progress(sequencer.TxID(tx.ID()), 0)
+		return p.Args == nil
+	}
+	if err := a.view.waits.until(ctx, waitTx(tx.ID()), settled); err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	d.shortly = 0
+	d.mu.Unlock()
+	if err := d.mark(); err != nil {
+		t.Fatal(err)
+	}
+	journal := a.die(t, door)
+	if !strings.Contains(string(journal), `"Args":null`) {
+		t.Error("the journal was not rewritten")
+	}
+	b := reborn(t, log, "a", journal, quick(world)).aloneNow()
+	retractNow(t, log, b, tx.ID())
+	retracted(t, log, tx.ID())
+	world.expect(t, "set x", "back x")
+	if list := log.Residue(); len(list) > 0 {
+		t.Errorf("the list of residues: %+v", list)
+	}
+}
+
+// A transaction in which an agent may have acted by itself is not forgotten before it is settled.
+func TestForgetKeepsOwnActs(t *testing.T) {
+	for name, own := range map[string]*ownRecord{
+		"handed over": {Scopes: []sequencer.Scope{"order:/1"}},
+		"told":        {Told: &sequencer.Settle{NoneElse: true}},
+	} {
+		l := newLedger()
+		put := func(kind byte, v any) {
+			t.Helper()
+			body := must(json.Marshal(v))(t)
+			if err := l.apply(append([]byte{kind}, body...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		own.Tx = "a.3.1"
+		put(recordBegun, &txRecord{Tx: own.Tx, Incarnation: 3})
+		put(recordOwn, own)
+		put(recordDecided, &decidedRecord{Tx: own.Tx, State: api.StateAborted})
+		for i := range keptDecided + 8 {
+			id := sequencer.TxID(fmt.Sprintf("a.3.%d", i+2))
+			put(recordBegun, &txRecord{Tx: id, Incarnation: 3})
+			put(recordDecided, &decidedRecord{Tx: id, State: api.StateAborted})
+		}
+		if t1 := l.txs[own.Tx]; t1 == nil || len(t1.Own) != len(own.Scopes) || t1.Told != own.Told && t1.Told == nil {
+			t.Errorf("%s: %+v", name, t1)
+		}
+		if len(l.decided) != keptDecided {
+			t.Errorf("%s: %d are kept", name, len(l.decided))
+		}
+		put(recordSettled, &decidedRecord{Tx: own.Tx})
+		for i := range keptDecided {
+			id := sequencer.TxID(fmt.Sprintf("a.4.%d", i))
+			put(recordBegun, &txRecord{Tx: id, Incarnation: 4})
+			put(recordDecided, &decidedRecord{Tx: id, State: api.StateAborted})
+		}
+		if slices.Contains(l.decided, own.Tx) || l.txs[own.Tx] != nil {
+			t.Errorf("%s: it is settled, and still kept", name)
+		}
+	}
+}
