@@ -13,6 +13,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -231,9 +232,13 @@ func (d *delivery) pop() *outgoing {
 }
 
 func (d *delivery) published(out *outgoing, at sequencer.Place, err error) {
+	lost := errors.Is(err, streams.ErrTooLarge) && tooLarge(out.ev)
 	d.mu.Lock()
 	d.flying--
-	if err != nil {
+	if lost {
+		d.log.Error("an event is larger than the events topic takes: it is not published", "index", out.ev.Index,
+			"tx", string(out.ev.Tx), "cause", err)
+	} else if err != nil {
 		d.log.Warn("an event was not published: it is sent again", "index", out.ev.Index, "cause", err)
 		d.queue = append([]*outgoing{out}, d.queue...)
 		d.mu.Unlock()
@@ -249,9 +254,16 @@ func (d *delivery) published(out *outgoing, at sequencer.Place, err error) {
 		signal(d.kick)
 	}
 	d.mu.Unlock()
-	if out.done != nil {
+	if out.done != nil && !lost {
 		out.done(at)
 	}
+}
+
+// tooLarge reports whether an event is refused however often it is sent. A small one is refused with those that it
+// travels with, or by a topic that is not as it must be.
+func tooLarge(ev *topology.Event) bool {
+	body, err := topology.EncodeEvent(ev)
+	return err == nil && len(body) > maxSpread
 }
 
 // mark journals how far the events are published and rewrites a journal that has grown.

@@ -50,7 +50,11 @@ func (s *session) runTool(ctx context.Context, t *tx, e gate.Effect, slot *txSlo
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case r := <-ran:
-		return s.ranTool(ctx, t, i, r.err)
+		out, err := s.ranTool(ctx, t, i, r.err)
+		if err == nil && r.err == nil {
+			out.Result = r.answer.Result // whole, also when it is too large to be kept
+		}
+		return out, err
 	}
 }
 

@@ -9,11 +9,19 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
+// Bounds of what a sink answered, bytes of JSON.
+const (
+	maxAnswer = maxMark - 64<<10 // in the journal
+	maxSpread = 480 << 10        // in the events topic, which takes events of 512 KiB
+)
+
 // marks is the journal as the gate uses it: a mark is there before what it announces begins.
 type marks struct{ session *session }
 
-// Mark journals a mark and publishes what has become of a call.
+// Mark journals a mark and publishes what has become of a call. An answer that is too large loses its result, or what
+// undoing it needs: a mark that is never kept would let the call be made for ever.
 func (k marks) Mark(m gate.Mark) error {
+	m.Answer = within(m.Answer, maxAnswer)
 	if err := k.session.delivery.stamp(m); err != nil {
 		return fmt.Errorf("journal what became of call %d of %s: %w", m.Index, m.Tx, err)
 	}
@@ -29,7 +37,7 @@ func (k marks) Mark(m gate.Mark) error {
 func (s *session) publishMark(m gate.Mark) {
 	text := &topology.EffectText{Index: m.Index, Step: uint8(m.Step), Detail: m.Detail}
 	if m.Answer != nil {
-		body, err := json.Marshal(m.Answer)
+		body, err := json.Marshal(within(m.Answer, maxSpread))
 		if err != nil {
 			s.log.Error("an answer cannot be written", "tx", string(m.Tx), "index", m.Index, "cause", err)
 			return
@@ -54,4 +62,36 @@ func (s *session) publishMark(m gate.Mark) {
 		text.Answer, text.AnswerRef = nil, ref
 		ev(&topology.Event{Kind: topology.EventAnswer, Effect: text}, nil)
 	})
+}
+
+// within is an answer without what would make it larger than a bound; its detail says what that is. A result is let
+// go first: what is saved is only there for the compensation.
+func within(a *gate.Answer, most int) *gate.Answer {
+	if a == nil || fits(a, most) {
+		return a
+	}
+	result := fmt.Sprintf("its result (%d bytes) is too large and not kept", len(a.Result))
+	saved := fmt.Sprintf("what it saved (%d bytes) is too large and not kept: it may be impossible to undo it",
+		len(a.Saved))
+	out := gate.Answer{}
+	for _, out = range []gate.Answer{
+		{Detail: result, Saved: a.Saved},
+		{Detail: saved, Result: a.Result},
+		{Detail: result + "; " + saved},
+	} {
+		out.Refused, out.Absent = a.Refused, a.Absent
+		if a.Detail != "" {
+			out.Detail = a.Detail + "; " + out.Detail
+		}
+		if fits(&out, most) {
+			break
+		}
+	}
+	return &out
+}
+
+// fits reports whether an answer can be written within a bound.
+func fits(a *gate.Answer, most int) bool {
+	body, err := json.Marshal(a)
+	return err == nil && len(body) <= most
 }

@@ -153,11 +153,17 @@ func (l *Log) Corrupt(seq sequencer.Seq) error {
 	return err
 }
 
+// maxEventBytes is the largest event that the topic takes.
+const maxEventBytes = 512 << 10
+
 // publish keeps an event as it comes out of the topic.
 func (l *Log) publish(ev *topology.Event) (sequencer.Place, error) {
 	record, err := topology.EncodeEvent(ev)
 	if err != nil {
 		return sequencer.Place{}, err
+	}
+	if len(record) > maxEventBytes {
+		return sequencer.Place{}, fmt.Errorf("memlog: %w: %d bytes", streams.ErrTooLarge, len(record))
 	}
 	if ev, err = topology.DecodeEvent(record); err != nil {
 		return sequencer.Place{}, err
