@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // tokens is how a sidecar is told what its callers must show.
@@ -46,7 +48,7 @@ func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", 
 // maxToken bounds a token file, in bytes.
 const maxToken = 4 << 10
 
-// readToken reads a token file that others cannot read.
+// readToken reads a token file that others cannot read, or one that a secret was mounted as.
 func readToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -59,11 +61,11 @@ func readToken(path string) (string, error) {
 		return "", fmt.Errorf("look at the token file: %w", err)
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("the token file %s is no regular file: name one, or one that is to be made", path)
-	case info.Mode().Perm()&0o077 != 0:
-		return "", fmt.Errorf("the token file %s is open to others (mode %#o): run chmod 600 %s", path,
-			info.Mode().Perm(), path)
 	case info.Size() > maxToken:
 		return "", fmt.Errorf("the token file %s has %d bytes, at most %d: it holds one token", path, info.Size(), maxToken)
+	}
+	if err := checkOpenness(path, info.Mode().Perm(), isMounted(f, info)); err != nil {
+		return "", err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxToken))
 	if err != nil {
@@ -74,6 +76,31 @@ func readToken(path string) (string, error) {
 		return "", fmt.Errorf("the token file %s is empty: remove it to have a token made, or write one into it", path)
 	}
 	return token, nil
+}
+
+// checkOpenness says why a token file is too open. One that is ours to change is for its owner alone. The mode of a
+// mounted secret is its mounter's choice: often all of a container may read it, or a group, and that is taken, but
+// nobody else may be able to write it.
+func checkOpenness(path string, mode fs.FileMode, mounted bool) error {
+	switch {
+	case mode&0o022 != 0 && mounted:
+		return fmt.Errorf("the token file %s can be written by others (mode %#o): have it mounted with mode 400 or 440",
+			path, mode)
+	case mode&0o077 != 0 && !mounted:
+		return fmt.Errorf("the token file %s is open to others (mode %#o): run chmod 600 %s", path, mode, path)
+	case mode&0o004 != 0:
+		slog.New(slog.NewTextHandler(os.Stderr, nil)).Warn("everybody on this machine, or in this container, can read the "+
+			"token file: mount it with mode 400 or 440", "file", path, "mode", mode.String())
+	}
+	return nil
+}
+
+// isMounted says whether a file's mode is not ours to change: it belongs to another user, or its mount is read-only.
+func isMounted(f *os.File, info fs.FileInfo) bool {
+	if of, ok := info.Sys().(*syscall.Stat_t); ok && int(of.Uid) != os.Geteuid() {
+		return true
+	}
+	return info.Mode().Perm()&0o077 != 0 && errors.Is(f.Chmod(info.Mode()), syscall.EROFS) // else it changes nothing
 }
 
 // keepToken reads a token file, and makes it first when it is missing. It appears whole or not at all, and of several

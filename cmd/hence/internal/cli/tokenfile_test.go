@@ -72,6 +72,45 @@ func TestTokenFileRefused(t *testing.T) {
 	}
 }
 
+// A mounted secret is taken with the mode that it was mounted with, as long as nobody but its owner can write it.
+func TestTokenFileMounted(t *testing.T) {
+	for _, c := range []struct {
+		mode          os.FileMode
+		ours, mounted string // what is said; empty: it is taken
+	}{
+		{0o600, "", ""},
+		{0o400, "", ""},
+		{0o440, "chmod 600", ""},
+		{0o444, "chmod 600", ""},
+		{0o644, "chmod 600", ""},
+		{0o640, "chmod 600", ""},
+		{0o660, "chmod 600", "written by others"},
+		{0o602, "chmod 600", "written by others"},
+		{0o666, "chmod 600", "written by others"},
+	} {
+		for mounted, want := range map[bool]string{false: c.ours, true: c.mounted} {
+			err := checkOpenness("/run/secrets/token", c.mode, mounted)
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("mode %#o, mounted %v: %v; want %q", c.mode, mounted, err, want)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(path, []byte("a secret of sixteen or more\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o440); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, os.Geteuid()+1, -1); err != nil {
+		t.Logf("a file of another user is not read here: only root can make one: %v", err)
+		return
+	}
+	if token, err := keepToken(path); err != nil || token != "a secret of sixteen or more" {
+		t.Errorf("another user's file with mode 440: %q, %v", token, err)
+	}
+}
+
 // The token outlives the process, and is not printed.
 func TestDevKeepsItsToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
