@@ -19,10 +19,14 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 )
 
-// watch runs Debian's Prometheus on the compose files' configuration against the running cluster, with the names that
+// watch looks at what the profile "watch" adds. It runs Debian's Prometheus on the compose files' configuration against the running cluster, with the names that
 // only containers know written as addresses, and asks it every query of the dashboard. Grafana itself is not run:
 // there is no image of it where these tests run.
 func (s *stack) watch(t *testing.T) {
+	start := time.Now()
+	s.must(t, "--profile", "watch", "up", "-d", "--no-deps", "--no-build", "viewer")
+	s.says(t, commitBound, "viewer", start, "committed")
+	s.must(t, "--profile", "watch", "rm", "--stop", "--force", "viewer")
 	for _, program := range []string{"prometheus", "promtool"} {
 		if _, err := exec.LookPath(program); err != nil {
 			if os.Getenv("HENCE_REQUIRE_CONTAINERS") == "1" {
