@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -144,9 +146,17 @@ type kafkaTail struct {
 	start  startAt
 	whole  bool // it has been at the end once
 	proven bool // it began early enough: it saw a decision that is applied
-	gap    bool // and yet one is missing before what it saw: the one that proved it was a second, late copy
 	useful bool // it brought something
+
+	// gap is the last decision it saw behind one that is missing, although it is proven: what proved it was a second,
+	// late copy, or hence.decisions has a hole. It is filled when the next decision is a later one.
+	gap       sequencer.Seq
+	holeNext  sequencer.Seq // the missing one when the hole was looked at last, at the end
+	holeUntil time.Time     // how long that may still come
 }
+
+// holeIn is how long a hole in hence.decisions is waited for: a replica that lags may bring what is missing.
+const holeIn = 30 * time.Second
 
 type startAt uint8
 
@@ -211,10 +221,15 @@ func (f *follower) fromTail(t tailed) error {
 	if t.o.Seq > f.next && !f.tail.proven {
 		return f.tailTooLate(t.o.Seq)
 	}
-	f.tail.proven, f.tail.gap = true, f.tail.gap || t.o.Seq > f.next
+	f.tail.proven = true
+	if t.o.Seq > f.next {
+		f.tail.gap = max(f.tail.gap, t.o.Seq)
+	}
 	applied, err := f.offer(t.o, WayKafka)
 	f.tail.useful = f.tail.useful || applied
-	f.offset = t.offset + 1
+	if f.tail.gap < f.next {
+		f.offset = t.offset + 1
+	}
 	return err
 }
 
@@ -232,12 +247,16 @@ func (f *follower) tailTooLate(found sequencer.Seq) error {
 
 // atEnd notes that everything up to an offset is applied. The tail goes on while NATS is away or was slower than it.
 func (f *follower) atEnd(end int64) error {
+	again := f.tail.whole && end <= f.seenEnd
 	f.tail.whole = true
+	if f.tail.gap >= f.next {
+		return f.hole()
+	}
+	if again {
+		return nil
+	}
 	f.offset, f.seenEnd = max(f.offset, end), max(f.seenEnd, end)
 	if len(f.ahead) > 0 {
-		if f.tail.gap && f.tail.start == fromTime {
-			return f.tailTooLate(f.next)
-		}
 		return nil // what is missing is not in Kafka yet
 	}
 	if f.c.nats != nil && f.c.nats.IsConnected() && !f.tail.useful {
@@ -246,7 +265,33 @@ func (f *follower) atEnd(end int64) error {
 	return nil
 }
 
-// decisionReader sends a workspace's decisions from hence.decisions, and a mark whenever it stands at the end.
+// hole deals with decisions that Kafka lacks between others: they are looked for from the oldest record on, waited
+// for and asked of JetStream before they are gone.
+func (f *follower) hole() error {
+	t, now := f.tail, f.c.cfg.Clock.Now()
+	if t.start != fromOldest {
+		return f.tailTooLate(f.next)
+	}
+	if t.holeNext != f.next {
+		t.holeNext, t.holeUntil = f.next, now.Add(holeIn)
+	}
+	if now.Before(t.holeUntil) {
+		return nil
+	}
+	gap := t.gap
+	if err := f.fromStream(context.Background()); err != nil && !errors.Is(err, errStream) {
+		return err
+	}
+	if f.next > t.holeNext {
+		return nil
+	}
+	f.c.cfg.Logger.Error("hence.decisions has a hole", "workspace", f.workspace, "partition", f.partition,
+		"missing", f.next, "found", gap)
+	return fmt.Errorf("%w: Kafka has %d and not %d, after %v", ErrGone, gap, f.next, holeIn)
+}
+
+// decisionReader sends a workspace's decisions from hence.decisions, and a mark whenever it stands at the end. It comes
+// again and again: what is missing there may only be waited for so long.
 type decisionReader struct {
 	c         *Client
 	workspace string
@@ -279,18 +324,20 @@ func (r decisionReader) read(ctx context.Context, start startAt, offset, ms int6
 		return err
 	}
 	defer cl.Close()
-	for marked := int64(-1); ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		end, err := endOffset(ctx, cl, topology.TopicDecisions, r.partition)
 		if err != nil {
 			return err
 		}
-		if at >= end && end > marked {
-			marked = end
+		if at >= end {
 			r.send(ctx, tailed{offset: end})
 		}
 		pollCtx, cancel := context.WithTimeout(ctx, 2*fetchMaxWait)
 		fetches := cl.PollFetches(pollCtx)
 		cancel()
+		if err := fetches.Err0(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !kerr.IsRetriable(err) {
+			return err
+		}
 		for it := fetches.RecordIter(); !it.Done(); {
 			rec := it.Next()
 			at = rec.Offset + 1
