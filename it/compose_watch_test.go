@@ -19,9 +19,10 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 )
 
-// watch looks at what the profile "watch" adds. It runs Debian's Prometheus on the compose files' configuration against the running cluster, with the names that
-// only containers know written as addresses, and asks it every query of the dashboard. Grafana itself is not run:
-// there is no image of it where these tests run.
+// watch looks at what the profile "watch" adds: the viewer, and the dashboard. It runs Debian's Prometheus on the
+// compose files' configuration against the running cluster, with the names that only containers know written as
+// addresses, and asks it every query of the dashboard. Grafana itself is not run: there is no image of it where these
+// tests run.
 func (s *stack) watch(t *testing.T) {
 	start := time.Now()
 	s.must(t, "--profile", "watch", "up", "-d", "--no-deps", "--no-build", "viewer")
