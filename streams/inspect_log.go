@@ -29,11 +29,14 @@ func (i *inspection) decisions(ctx context.Context) {
 		if len(f.Gaps) > 0 {
 			f = i.partition(ctx, p, inspectWider)
 		}
+		fix := ""
+		if len(f.Gaps) > 0 {
+			fix = i.mendGaps(ctx, p)
+		}
 		for _, g := range f.Gaps {
 			i.problem("decisions", topology.TopicDecisions,
 				fmt.Sprintf("workspace %s lacks the decisions between %d and %d in partition %d",
-					g.Workspace, g.After, g.Before, p), "stop the sequencers, delete their tables and offsets and start them: "+
-					"they compute and publish the log anew")
+					g.Workspace, g.After, g.Before, p), fix)
 		}
 		i.Decisions = append(i.Decisions, f)
 	}
@@ -52,6 +55,22 @@ func (i *inspection) decisions(ctx context.Context) {
 	}
 }
 
+// mendGaps says what mends decisions that are missing: a log that is whole is computed anew, another one cannot be.
+func (i *inspection) mendGaps(ctx context.Context, p int32) string {
+	ctx, cancel := context.WithTimeout(ctx, inspectIn)
+	defer cancel()
+	const keep = "keep the tables and offsets of the sequencers, and start a replica that is behind, if there is one: it " +
+		"may publish what is missing; "
+	switch start, err := startOffset(ctx, i.cl, topology.TopicIntents, p); {
+	case err != nil:
+		return keep + fmt.Sprintf("it is not known whether %s/%d is whole: %v", topology.TopicIntents, p, err)
+	case start > 0:
+		return keep + fmt.Sprintf("%s/%d begins at offset %d, so the log cannot be computed anew",
+			topology.TopicIntents, p, start)
+	}
+	return "stop the sequencers, delete their tables and offsets and start them: they compute and publish the log anew"
+}
+
 // partition reads a partition's newest decisions.
 func (i *inspection) partition(ctx context.Context, p int32, most int64) (f DecisionsFact) {
 	ctx, cancel := context.WithTimeout(ctx, inspectIn)
@@ -62,21 +81,25 @@ func (i *inspection) partition(ctx context.Context, p int32, most int64) (f Deci
 		f.Error = err.Error()
 		return f
 	}
+	start, err := startOffset(ctx, i.cl, topology.TopicDecisions, p)
+	if err != nil {
+		f.Error = err.Error()
+		return f
+	}
 	f.End = end
-	seen := make(map[string]map[sequencer.Seq]bool)
-	err = i.cfg.readRange(ctx, topology.TopicDecisions, p, max(0, end-most), end, func(r *kgo.Record) error {
+	from, seen := max(start, end-most), make(map[string]*written)
+	err = i.cfg.readRange(ctx, topology.TopicDecisions, p, from, end, func(r *kgo.Record) error {
 		f.Looked++
 		o, err := topology.DecodeCloudEvent(r.Value)
 		if err != nil {
 			return nil // it is parked
 		}
 		if seen[o.Workspace] == nil {
-			seen[o.Workspace] = make(map[sequencer.Seq]bool)
+			seen[o.Workspace] = &written{first: make(map[sequencer.Seq]appearance), writers: make(map[int64]bool)}
 		}
-		if seen[o.Workspace][o.Seq] {
+		if !seen[o.Workspace].take(o.Seq, r.Offset, r.ProducerID) {
 			f.Copies++
 		}
-		seen[o.Workspace][o.Seq] = true
 		return nil
 	})
 	if err != nil {
@@ -84,14 +107,70 @@ func (i *inspection) partition(ctx context.Context, p int32, most int64) (f Deci
 		return f
 	}
 	for _, workspace := range slices.Sorted(maps.Keys(seen)) {
-		seqs := slices.SortedFunc(maps.Keys(seen[workspace]), cmp.Compare[sequencer.Seq])
-		for n := 1; n < len(seqs) && len(f.Gaps) < inspectGaps; n++ {
-			if seqs[n] != seqs[n-1]+1 {
-				f.Gaps = append(f.Gaps, Gap{Workspace: workspace, After: uint64(seqs[n-1]), Before: uint64(seqs[n])})
+		for _, g := range seen[workspace].gaps(from > 0, i.two()) {
+			if len(f.Gaps) < inspectGaps {
+				f.Gaps = append(f.Gaps, Gap{Workspace: workspace, After: uint64(g[0]), Before: uint64(g[1])})
 			}
 		}
 	}
 	return f
+}
+
+// two says whether there are sequencers of both replicas, running or not.
+func (i *inspection) two() bool {
+	n := 0
+	for _, g := range i.Groups {
+		if g.State != "Dead" && (g.Name == topology.GroupOf(topology.GroupSequencer, topology.ReplicaA) ||
+			g.Name == topology.GroupOf(topology.GroupSequencer, topology.ReplicaB)) {
+			n++
+		}
+	}
+	return n == 2
+}
+
+// written is what a workspace's newest records in hence.decisions show, in their order. Each replica writes its
+// decisions in the order of their seqs, but one of them may be far behind the other.
+type written struct {
+	first   map[sequencer.Seq]appearance
+	writers map[int64]bool // producers that were seen
+	highest sequencer.Seq
+}
+
+// appearance is the first record of a decision.
+type appearance struct {
+	offset  int64
+	highest bool // it was behind all that came before it
+	begins  bool // it was the first record of its writer
+}
+
+// take notes a record; it returns false for a copy.
+func (w *written) take(seq sequencer.Seq, offset, writer int64) bool {
+	begins := writer >= 0 && !w.writers[writer]
+	w.writers[writer] = true
+	if _, ok := w.first[seq]; ok {
+		return false
+	}
+	w.first[seq] = appearance{offset: offset, highest: seq > w.highest, begins: begins}
+	w.highest = max(w.highest, seq)
+	return true
+}
+
+// gaps are the decisions that are missing between two. Where what lies behind came first, or what lies before it went
+// on afterwards, these are two replicas, and one is behind. What was written before the records that were read (cut)
+// may have been the other replica's (two): it is not missing when that one has passed it, or begins here behind it.
+func (w *written) gaps(cut, two bool) (gaps [][2]sequencer.Seq) {
+	seqs := slices.SortedFunc(maps.Keys(w.first), cmp.Compare[sequencer.Seq])
+	for n := 1; n < len(seqs); n++ {
+		before, behind := w.first[seqs[n-1]], w.first[seqs[n]]
+		if seqs[n] == seqs[n-1]+1 || before.offset > behind.offset {
+			continue
+		}
+		if cut && (!behind.highest || two && behind.begins) {
+			continue
+		}
+		gaps = append(gaps, [2]sequencer.Seq{seqs[n-1], seqs[n]})
+	}
+	return gaps
 }
 
 // replicas compares what both have said of their states, as the processors do.

@@ -1,0 +1,58 @@
+package streams_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// decide writes decisions of a workspace as if a sequencer had.
+func (w *world) decide(workspace string, seqs ...sequencer.Seq) {
+	w.t.Helper()
+	cl := w.kafka()
+	for _, seq := range seqs {
+		o := &sequencer.Outcome{Workspace: workspace, Seq: seq, Kind: sequencer.OutcomeBegun}
+		b, err := topology.EncodeCloudEvent(o, time.Now(), "")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.put(cl, topology.TopicDecisions, workspace, b)
+	}
+}
+
+// A replica far behind the other one is no hole; where there is one, nobody is told to delete what cannot be made
+// again.
+func TestInspectRuns(t *testing.T) {
+	w := newWorld(t)
+	w.decide("lag", 40001, 1, 40002, 2, 40003, 3)
+	w.decide("late", 1, 40001, 2, 40002, 3)
+	if _, said := w.inspect(w.cfg); strings.Contains(said, "lacks the decisions") {
+		t.Errorf("a replica that lags: %s", said)
+	}
+	w.decide("shop", 1, 2, 5, 1)
+	if _, said := w.inspect(w.cfg); !strings.Contains(said, "shop lacks the decisions between 2 and 5") ||
+		!strings.Contains(said, "delete their tables") {
+		t.Errorf("a hole: %s", said)
+	}
+	cl := w.kafka()
+	p := topology.PartitionOf("shop", w.cfg.Partitions)
+	for n := range 3 {
+		w.put(cl, topology.TopicIntents, "shop", fmt.Append(nil, n))
+	}
+	cut := kadm.Offsets{}
+	cut.AddOffset(topology.TopicIntents, p, 2, -1)
+	if _, err := kadm.NewClient(cl).DeleteRecords(w.context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	_, said := w.inspect(w.cfg)
+	if !strings.Contains(said, "shop lacks the decisions between 2 and 5") || strings.Contains(said, "delete their") ||
+		!strings.Contains(said, fmt.Sprintf("hence.intents/%d begins at offset 2", p)) {
+		t.Errorf("a hole in a log without its beginning: %s", said)
+	}
+}
