@@ -290,8 +290,8 @@ func (f *follower) hole() error {
 	return fmt.Errorf("%w: Kafka has %d and not %d, after %v", ErrGone, gap, f.next, holeIn)
 }
 
-// decisionReader sends a workspace's decisions from hence.decisions, and a mark whenever it stands at the end. It comes
-// again and again: what is missing there may only be waited for so long.
+// decisionReader sends a workspace's decisions from hence.decisions, and a mark whenever it stands at the end, where
+// it sends it again and again: what is missing may only be waited for so long.
 type decisionReader struct {
 	c         *Client
 	workspace string
