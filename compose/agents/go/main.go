@@ -171,7 +171,7 @@ func (a *agent) seal(ctx context.Context, tx *client.Tx) (client.Decision, error
 	return decision, nil
 }
 
-// abort ends a transaction that goes nowhere, so that nobody waits for it until its deadline; also when the agent ends.
+// abort ends a transaction that goes nowhere, so that nobody waits for it until its deadline; the agent may be ending.
 func (a *agent) abort(ctx context.Context, tx *client.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
