@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -123,12 +124,17 @@ func TestReplayDecidesTheSame(t *testing.T) {
 // again although no record comes that could remind it.
 func TestNewOwnerPublishesTheOutbox(t *testing.T) {
 	w := newWorld(t)
+	cl, p := w.kafka(), topology.PartitionOf("shop", w.cfg.Partitions)
 	replica := sequencer.NewReplica("shop")
 	var want []sequencer.Outcome
 	for i := range 3 {
 		in := &sequencer.Intent{Kind: sequencer.IntentJoin, N: 1, Agent: fmt.Sprint("a", i),
 			Join: &sequencer.Join{ID: fmt.Sprint("j", i)}}
-		applied, err := replica.Apply(int64(1000+i), in) // beyond the log's end: no record can be a replay of it
+		value, err := topology.EncodeIntent(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied, err := replica.Apply(w.put(cl, topology.TopicIntents, "shop", value).Offset, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +145,12 @@ func TestNewOwnerPublishesTheOutbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(w.kafka(), topology.TableOf(topology.GroupSequencer), "shop", row)
+	w.put(cl, topology.TableOf(topology.GroupSequencer), "shop", row)
+	var read kadm.Offsets // all of it: no record is a replay
+	read.Add(kadm.Offset{Topic: topology.TopicIntents, Partition: p, At: st.Offset + 1, LeaderEpoch: -1})
+	if err := kadm.NewClient(cl).CommitAllOffsets(w.context(), topology.GroupSequencer, read); err != nil {
+		t.Fatal(err)
+	}
 	w.run(w.cfg)
 	v := w.follow(w.dial(w.cfg), "shop")
 	w.until("the outbox", func() bool { return v.len() >= len(want) })

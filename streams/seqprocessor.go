@@ -2,8 +2,6 @@ package streams
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -71,38 +69,13 @@ func (s *seqProcessor) owned() []*seqPartition {
 func (s *seqProcessor) gained(partition int32, store *tableStore) error {
 	p := &seqPartition{seqProcessor: s, partition: partition, store: store,
 		rooms: make(map[string]*room), acks: make(map[string]sequencer.Seq)}
-	if err := p.wholeLog(); errors.Is(err, errHeadGone) {
-		p.mu.Lock()
-		p.stop(err)
-		p.mu.Unlock()
-	} else if err != nil {
+	if err := p.recover(); err != nil {
 		return err
-	} else {
-		p.recover()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts[partition] = p
 	return nil
-}
-
-// errHeadGone stops a partition of a group that knows nothing of it, when the beginning of its log is deleted: states
-// that begin in the middle are wrong, and beside another replica they would stop that one too.
-var errHeadGone = errors.New("this group has no state of the partition, and the beginning of its log is deleted")
-
-// wholeLog looks whether a partition without a single state can be computed from its log.
-func (p *seqPartition) wholeLog() error {
-	if len(p.store.snapshot()) > 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
-	defer cancel()
-	start, err := startOffset(ctx, p.out.client, topology.TopicIntents, p.partition)
-	if err != nil || start == 0 {
-		return err
-	}
-	return fmt.Errorf("%w (it begins at offset %d): copy the other group's table to %s and its offsets to group %s, "+
-		"then start this one", errHeadGone, start, p.table, p.group)
 }
 
 func (s *seqProcessor) merge(key string, value []byte, at int64, into *tableStore) {

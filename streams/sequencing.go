@@ -58,28 +58,38 @@ type room struct {
 }
 
 // recover loads a partition that was gained: every replica is decoded, and every outbox is published again, because
-// the former owner may have gone before Kafka took it.
-func (p *seqPartition) recover() {
+// the former owner may have gone before Kafka took it. An error says that Kafka could not be asked.
+func (p *seqPartition) recover() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	applied := int64(-1)
 	for key, value := range p.store.snapshot() {
 		if reason := checkKey(key, p.partition, p.cfg.Partitions); reason != "" {
 			p.metrics.parked.WithLabelValues(p.table, reason).Inc()
 			continue // not a workspace of ours
 		}
-		if _, err := p.load(key, value); err != nil {
+		r, err := p.load(key, value)
+		if err != nil {
 			p.stop(fmt.Errorf("state of workspace %q in %s: %w", key, p.table, err))
-			return
+			return nil
 		}
+		applied = max(applied, r.replica.Offset())
+	}
+	if err := p.meetsLog(applied); errors.Is(err, errOffLog) {
+		p.stop(err)
+		return nil
+	} else if err != nil {
+		return err
 	}
 	if p.heed(); p.stopped != nil {
-		return
+		return nil
 	}
 	for _, r := range p.rooms {
 		for _, o := range r.replica.Outbox() {
 			p.publish(r, &o, "", nil, nil)
 		}
 	}
+	return nil
 }
 
 // load makes the room of a table row.
@@ -105,7 +115,7 @@ func (p *seqPartition) stop(err error) {
 	p.cfg.Health.set(p.partName(), err)
 	switch _, said := err.(*difference); {
 	case said:
-	case errors.Is(err, errHeadGone):
+	case errors.Is(err, errOffLog):
 		p.cfg.Logger.Error("this partition is not processed", "partition", p.partition, "error", err)
 	default:
 		p.cfg.Logger.Error("this partition waits: run a binary that knows the record",

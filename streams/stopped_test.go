@@ -19,7 +19,7 @@ func (w *world) begun(partition int32, left float64) {
 	})
 }
 
-// A partition that cannot read a state commits nothing, also when its run ends: who repairs the row finds every record.
+// A partition that cannot read a state commits nothing, also when its run ends: who mends the row finds every record.
 func TestStoppedPartitionCommitsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.put(w.kafka(), topology.TableOf(topology.GroupSequencer), "shop", []byte("broken"))
