@@ -146,9 +146,9 @@ def ended(tx, lost):
         try:
             row = call("GET", f"/v1/tx/{tx}/closure?limit=1")["rows"][0]
         except Problem as p:
-            if p.code != "unknown_tx":
-                raise
             row = {}
+            if p.code != "unknown_tx":  # that is no answer
+                until = time.monotonic() + LAG
         if row.get("seq"):
             state = "aborted" if row.get("code") else "committed"
             return {"tx": tx, "state": state, "seq": row["seq"], "code": row.get("code")}
