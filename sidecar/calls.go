@@ -54,7 +54,7 @@ func (s *session) admit(begin sequencer.Begin, like func(*tx)) (*tx, error) {
 		like(t)
 	}
 	err = s.delivery.record(recordBegun, &txRecord{Tx: t.id, Incarnation: inc, Base: t.base, Begin: t.begin,
-		Attempt: t.attempt, Refusals: t.refusals, Reads: t.reads})
+		Boot: s.delivery.boot, Attempt: t.attempt, Refusals: t.refusals, Reads: t.reads})
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ type delivery struct {
 	max     int   // events that may wait
 	rewrite int64 // size at which the journal is rewritten
 	damaged bool  // the journal that was found could not be read
+	boot    string
 
 	mu      sync.Mutex
 	lock    *os.File

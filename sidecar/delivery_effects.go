@@ -17,7 +17,8 @@ const maxMark = maxRecord / 4
 func (d *delivery) issue(p *gate.Progress) error { return d.record(recordEffect, p) }
 
 // stamp journals a mark. That a call which can be made only once is about to be made is on the disk when it returns:
-// not even the crash of the machine may let it be made again.
+// not even the crash of the machine may let it be made again. So is that a call is about to be undone: what undoes it
+// may take no key.
 func (d *delivery) stamp(m gate.Mark) error {
 	body, err := json.Marshal(m)
 	if err != nil {
@@ -31,10 +32,20 @@ func (d *delivery) stamp(m gate.Mark) error {
 	if err := d.write(recordMark, body); err != nil {
 		return err
 	}
-	if d.journal == nil || m.Step != gate.StepStarted {
-		return nil
+	switch m.Step {
+	case gate.StepUndoing:
+		return d.sync()
+	case gate.StepStarted:
+		if p := d.ledger.progress(m.Tx, m.Index); p != nil && p.Key == "" {
+			return d.sync()
+		}
 	}
-	if p := d.ledger.progress(m.Tx, m.Index); p == nil || p.Key != "" {
+	return nil
+}
+
+// sync returns once what was journalled is on the disk; d.mu is held.
+func (d *delivery) sync() error {
+	if d.journal == nil {
 		return nil
 	}
 	return d.journal.sync()

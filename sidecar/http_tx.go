@@ -32,7 +32,9 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 	}
 	t, err := s.resume(c)
 	if err == nil && t == nil {
-		t, err = s.session.start(c.ctx, *begin, func(t *tx) { c.slot.set(t.id) })
+		if t, err = s.session.start(c.ctx, *begin, func(t *tx) { c.slot.set(t.id) }); t == nil {
+			c.slot.set("") // nothing was begun: the name is the next one's
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -77,7 +77,8 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if err != nil {
 		return err
 	}
-	err = s.delivery.session(joinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq})
+	err = s.delivery.session(joinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq,
+		Boot: s.delivery.boot})
 	if err != nil {
 		return fmt.Errorf("begin the session in the journal: %w", err)
 	}
@@ -126,7 +127,12 @@ func (s *session) where() string {
 func (s *session) adopt(l *ledger, damaged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forgot, s.former = damaged, l.joined.Incarnation
+	other := l.joined.Boot != "" && l.joined.Boot != s.delivery.boot
+	if other {
+		s.log.Warn("the machine was started again, or is another one: what the agent read last may not be in the journal, " +
+			"so it is told once to read again")
+	}
+	s.forgot, s.former = damaged || other, l.joined.Incarnation
 	if l.joined.Incarnation != 0 {
 		s.log.Info("going on with the journal of the former session", "former", uint64(l.joined.Incarnation),
 			"transactions", len(l.txs), "loose_reads", len(l.loose), "events", len(l.pending))

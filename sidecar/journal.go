@@ -38,6 +38,15 @@ type journalFile interface {
 	Close() error
 }
 
+// bootID names the time since the machine was started; empty: the system has no name for it.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil || len(id) < 8 {
+		return ""
+	}
+	return string(id[:8])
+}
+
 // openFile opens a journal's file for reading and appending, and creates it when it is not there.
 type openFile func(path string) (journalFile, error)
 

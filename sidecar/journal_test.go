@@ -201,7 +201,7 @@ func TestJournalRewrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ok(d.session(joinedRecord{"a", "default", 3}))
+	ok(d.session(joinedRecord{"a", "default", 3, ""}))
 	ok(d.record(recordBegun, &txRecord{Tx: "a.3.1", Incarnation: 3, Base: 3}))
 	ok(d.record(recordBegun, &txRecord{Tx: "a.3.2", Incarnation: 3, Base: 4}))
 	read("a.3.1", "shard:/x", 5)

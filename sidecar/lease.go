@@ -28,6 +28,7 @@ type lease struct {
 
 	mu      sync.Mutex
 	term    int // which lease of this sidecar it is
+	closed  bool
 	until   time.Time
 	pending []renewal // by offset
 }
@@ -48,14 +49,26 @@ func sureOf(r sequencer.Rules) time.Duration {
 func (l *lease) begin(sent time.Time, lasts time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until, l.pending = sent.Add(lasts), nil
 	l.term++
+	if !l.closed {
+		l.until, l.pending = sent.Add(lasts), nil
+	}
+}
+
+// close ends the lease for good: the sidecar stops, and no later renewal lets a call begin.
+func (l *lease) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until, l.pending, l.closed = time.Time{}, nil, true
 }
 
 // renew notes a record that was sent at a time and is in the log at an offset.
 func (l *lease) renew(offset int64, sent time.Time, lasts time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
 	l.pending = append(l.pending, renewal{offset, sent, lasts})
 	if len(l.pending) > maxRenewals {
 		l.pending = l.pending[1:]

@@ -35,6 +35,7 @@ type joinedRecord struct {
 	Agent       string
 	Workspace   string
 	Incarnation sequencer.Seq
+	Boot        string `json:",omitempty"` // of the machine then
 }
 
 // txRecord is what a transaction's journal entries come to.
@@ -53,6 +54,7 @@ type txRecord struct {
 	Told        *sequencer.Settle `json:",omitempty"` // what it said that it did
 	Foreign     bool              `json:",omitempty"` // another agent's, or of a journal that is lost: only settled here
 	Shared      bool              `json:",omitempty"` // somebody else has owned its settlement: the log knows more
+	Boot        string            `json:",omitempty"` // of the machine while it was begun
 
 	effects []*gate.Progress // by index; nil once settled
 }

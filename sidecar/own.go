@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -34,6 +35,20 @@ func (l *ledger) applyOwn(r *ownRecord) {
 	if r.Told != nil {
 		t.Told = r.Told
 	}
+}
+
+// own notes that scopes are handed to the agent, on the disk: what it does there nobody else will know of.
+func (d *delivery) own(o *ownRecord) error {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode a journal record: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.write(recordOwn, body); err != nil {
+		return err
+	}
+	return d.sync()
 }
 
 // ownOf is what an agent did by itself in a transaction, as far as the journal knows.

@@ -76,14 +76,18 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 	s.mu.Unlock()
 	effects, kept := s.delivery.owed(d.tx)
 	if kept.known && !kept.foreign && !kept.shared && (len(effects) > 0 || !turn) {
-		claim := gate.ClaimSuccessor
-		if _, issuer, ok := ownerOf(d.tx); ok && issuer == inc {
-			claim = gate.ClaimOwn
+		_, issuer, ok := ownerOf(d.tx)
+		switch {
+		case ok && issuer == inc && kept.stripped:
+			return s.refill(ctx, d.tx, effects, gate.ClaimOwn)
+		case ok && issuer == inc:
+			return effects, gate.ClaimOwn, nil
+		case kept.short:
+			return s.complete(ctx, d, effects)
+		case kept.stripped:
+			return s.refill(ctx, d.tx, effects, gate.ClaimSuccessor)
 		}
-		if kept.stripped {
-			return s.refill(ctx, d.tx, effects, claim)
-		}
-		return effects, claim, nil
+		return effects, gate.ClaimSuccessor, nil
 	}
 	s.mu.Lock()
 	d.stranger = true
@@ -202,6 +206,33 @@ func (s *session) refill(ctx context.Context, id sequencer.TxID, kept []gate.Pro
 	return kept, claim, s.keep(kept)
 }
 
+// complete adds what a crash of the machine may have taken from the journal: its last records, but none before a call
+// that can be made only once, which are on the disk before it begins. So what the journal lacks of a call is asked of
+// the log, and one that its sink knows by a key may have begun whatever the marks say.
+func (s *session) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]gate.Progress, gate.Claim, error) {
+	logged, err := s.logged(ctx, d.tx)
+	if err != nil {
+		return nil, gate.ClaimSuccessor, err
+	}
+	s.mu.Lock()
+	committed := d.committed
+	s.mu.Unlock()
+	inLog := func(p gate.Progress) bool {
+		return !p.Started && slices.ContainsFunc(logged, func(l gate.Progress) bool { return l.Index == p.Index })
+	}
+	all := merge(slices.DeleteFunc(kept, inLog), logged) // one that was withdrawn may have left its index to another
+	for i := range all {
+		p := &all[i]
+		if p.Args == nil {
+			return nil, gate.ClaimSuccessor, fmt.Errorf("the log has no call %d of %s any more", p.Index, d.tx)
+		}
+		if p.Key != "" && (committed || p.Tool.Class.Eager()) {
+			p.Started = true
+		}
+	}
+	return all, gate.ClaimSuccessor, s.keep(all)
+}
+
 // lostForGood: what a transaction did cannot be read from the log any more, however often that is tried.
 func lostForGood(err error) bool {
 	return errors.Is(err, streams.ErrGone) || errors.Is(err, streams.ErrTooLarge) || errors.Is(err, streams.ErrContent)
@@ -223,8 +254,9 @@ func (s *session) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq,
 }
 
 // kept says what a journal has of a transaction: nothing; only what was taken from the log before; or the calls,
-// perhaps without their arguments, since it was settled.
-type kept struct{ known, foreign, shared, stripped bool }
+// perhaps without their arguments, since it was settled; or without the newest of them, since the machine is not the
+// one, or was started again since.
+type kept struct{ known, foreign, shared, stripped, short bool }
 
 // owed are a transaction's calls as the journal has them.
 func (d *delivery) owed(id sequencer.TxID) (out []gate.Progress, k kept) {
@@ -232,7 +264,8 @@ func (d *delivery) owed(id sequencer.TxID) (out []gate.Progress, k kept) {
 	defer d.mu.Unlock()
 	out, k.known = d.ledger.effectsOf(id)
 	if k.known {
-		k.foreign, k.shared = d.ledger.txs[id].Foreign, d.ledger.txs[id].Shared
+		t := d.ledger.txs[id]
+		k.foreign, k.shared, k.short = t.Foreign, t.Shared, d.boot == "" || t.Boot != d.boot
 	}
 	k.stripped = slices.ContainsFunc(out, func(p gate.Progress) bool { return p.Args == nil })
 	return out, k

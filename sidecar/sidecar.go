@@ -32,6 +32,7 @@ type Sidecar struct {
 	listener net.Listener
 	clock    clock
 	open     openFile
+	boot     string // of the machine; empty: not known
 	ready    chan struct{}
 	once     sync.Once
 
@@ -59,7 +60,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 	}
 	s := &Sidecar{
 		config: c, log: c.Logger.With("agent", c.Agent, "workspace", c.Workspace), events: log, listener: listener,
-		clock: systemClock{}, open: openOS, ready: make(chan struct{}),
+		clock: systemClock{}, open: openOS, boot: bootID(), ready: make(chan struct{}),
 		view: newView(c.Workspace, c.Limits.OldBytes),
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && c.TLS == nil {
@@ -114,6 +115,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		s.session.engine = gate.New(gate.Options{Tools: capped{c, s.session}, Marks: marks{s.session},
 			Lease: &s.session.lease, Log: s.log, Origin: s.session.where})
 	}
+	d.boot = s.boot
 	s.session.adopt(d.ledger, d.damaged)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stopWork = func() { stop(ErrStopped) }
@@ -184,7 +186,7 @@ func (s *session) rest(ctx context.Context) {
 	if s.engine == nil {
 		return
 	}
-	s.lease.end()
+	s.lease.close()
 	for s.engine.Calls() > 0 && sleep(ctx, stopPoll) {
 	}
 	if n := s.engine.Calls(); n > 0 {

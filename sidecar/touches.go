@@ -159,7 +159,7 @@ func (s *session) handOver(ctx context.Context, t *tx, wants []sequencer.Want) (
 		return nil, err
 	}
 	if len(own) > 0 {
-		if err := s.delivery.record(recordOwn, &ownRecord{Tx: t.id, Scopes: own}); err != nil {
+		if err := s.delivery.own(&ownRecord{Tx: t.id, Scopes: own}); err != nil {
 			return nil, err
 		}
 		for _, scope := range own {
