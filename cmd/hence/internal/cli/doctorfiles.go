@@ -35,7 +35,7 @@ func lookAtToken(found *checkup, path string) {
 	const part = "token"
 	_, err := readToken(path)
 	if err == nil {
-		found.ok(part, "%s is readable by its owner only", path)
+		found.ok(part, "%s can be read, and written by its owner only", path)
 		return
 	}
 	info, statErr := os.Stat(path)
