@@ -32,10 +32,10 @@ func receipt(p gate.Progress, state string) *api.Receipt {
 // ranState is the state of a call that runs before the commit.
 func ranState(p gate.Progress) string {
 	switch {
+	case p.UndoLost: // refused, and its answer is kept
+		return api.EffectUndoLost
 	case p.UndoDone != nil:
 		return api.EffectUndone
-	case p.UndoLost:
-		return api.EffectUndoLost
 	case p.Undoing:
 		return api.EffectUndoing
 	case p.GivenUp:
@@ -53,10 +53,10 @@ func ranState(p gate.Progress) string {
 // heldState is the state of a call that waits for the commit, with what a model should be told of it.
 func heldState(p gate.Progress, state string) (string, string) {
 	switch {
-	case p.UndoDone != nil:
-		return api.EffectUndone, ""
 	case p.UndoLost:
 		return api.EffectUndoLost, ""
+	case p.UndoDone != nil:
+		return api.EffectUndone, ""
 	case p.Answer != nil && (p.Answer.Refused || p.Answer.Absent):
 		return api.EffectFailed, ""
 	case p.Answer != nil:

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/topology"
 )
 
 // quick gives a sidecar short calls and frequent beats.
@@ -135,7 +137,8 @@ func sealTo(ctx context.Context, t *testing.T, log *memlog.Log, door *memlog.Doo
 	case diesAfter:
 		answered := func() bool {
 			p, _ := a.session.progress(sequencer.TxID(tx.ID()), 0)
-			return p.Answer != nil && a.session.delivery.backlog() == 0
+			told := func(ev *topology.Event) bool { return ev.Kind == topology.EventAnswer && len(ev.Effect.Answer) > 0 }
+			return p.Answer != nil && a.session.delivery.backlog() == 0 && slices.ContainsFunc(log.Events(), told)
 		}
 		if err := log.Until(ctx, answered); err != nil {
 			t.Fatal(err)

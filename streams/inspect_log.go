@@ -59,8 +59,8 @@ func (i *inspection) decisions(ctx context.Context) {
 func (i *inspection) mendGaps(ctx context.Context, p int32) string {
 	ctx, cancel := context.WithTimeout(ctx, inspectIn)
 	defer cancel()
-	const keep = "keep the tables and offsets of the sequencers, and start a replica that is behind, if there is one: it " +
-		"may publish what is missing; "
+	const keep = "keep the tables and offsets of the sequencers, and start a replica that is behind, if there is one: " +
+		"it may publish what is missing; "
 	switch start, err := startOffset(ctx, i.cl, topology.TopicIntents, p); {
 	case err != nil:
 		return keep + fmt.Sprintf("it is not known whether %s/%d is whole: %v", topology.TopicIntents, p, err)
