@@ -1,0 +1,54 @@
+package streams
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams/embedded"
+	"github.com/hence-dev/hence/topology"
+)
+
+// What Kafka lacks and JetStream has is not gone.
+func TestHoleThatJetStreamFills(t *testing.T) {
+	servers, err := embedded.Start(t.Context(), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer servers.Close()
+	f := newTailing(t, fromOldest, 5)
+	cfg := Config{Brokers: servers.Brokers, NATS: servers.NATS, Partitions: 1, MemoryStream: true, Clock: f.clock}
+	c, err := Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f.c, f.log = c, "log"
+	tick, ctx := time.NewTicker(5*time.Millisecond), t.Context()
+	defer tick.Stop()
+	until := func(holds func() bool) {
+		for n := 0; !holds(); n++ {
+			if <-tick.C; n > 2000 {
+				t.Fatal("not within 10 s")
+			}
+		}
+	}
+	until(func() bool { return c.nats.IsConnected() && ensureStream(ctx, c.js, c.cfg, "log") == nil })
+	out := natsOut{conn: c.nats, metrics: newMetrics(prometheus.NewRegistry()), log: "log"}
+	for seq := range sequencer.Seq(8) {
+		o := &sequencer.Outcome{Workspace: "shop", Seq: seq + 1, Kind: sequencer.OutcomeBegun}
+		out.publish(o, time.Now(), "")
+	}
+	until(func() bool {
+		s, err := c.js.Stream(ctx, topology.DecisionStream)
+		return err == nil && s.CachedInfo().State.Msgs == 8
+	})
+	f.waits(4, 5, 7)
+	f.clock.now = f.clock.now.Add(31 * time.Second)
+	f.waits()
+	if f.next != 9 {
+		t.Errorf("at %d: the stream has 8", f.next)
+	}
+}
