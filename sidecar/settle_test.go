@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
@@ -110,6 +111,18 @@ func releaseSurvives(t *testing.T, tool, step string, whole bool) {
 	checkRelease(t, log, world, tool, step, whole)
 }
 
+// marked waits until a sidecar has marked a step of a call, and the log says so.
+func (r *rig) marked(ctx context.Context, t *testing.T, log *memlog.Log, step gate.Step) {
+	t.Helper()
+	said := func(ev *topology.Event) bool {
+		return ev.Kind == topology.EventAnswer && gate.Step(ev.Effect.Step) == step
+	}
+	err := log.Until(ctx, func() bool { return slices.ContainsFunc(log.Events(), said) })
+	if err != nil || r.session.delivery.drain(ctx) > 0 {
+		t.Fatalf("a call is not marked as %s: %v", step, err)
+	}
+}
+
 // sealTo seals a transaction of one call and lets its release come to a step.
 func sealTo(ctx context.Context, t *testing.T, log *memlog.Log, door *memlog.Door, a *rig, tx *client.Tx,
 	tool, step string, world *sink) {
@@ -135,14 +148,7 @@ func sealTo(ctx context.Context, t *testing.T, log *memlog.Log, door *memlog.Doo
 	case diesCalling:
 		<-world.entered
 	case diesAfter:
-		answered := func() bool {
-			p, _ := a.session.progress(sequencer.TxID(tx.ID()), 0)
-			told := func(ev *topology.Event) bool { return ev.Kind == topology.EventAnswer && len(ev.Effect.Answer) > 0 }
-			return p.Answer != nil && a.session.delivery.backlog() == 0 && slices.ContainsFunc(log.Events(), told)
-		}
-		if err := log.Until(ctx, answered); err != nil {
-			t.Fatal(err)
-		}
+		a.marked(ctx, t, log, gate.StepAnswered)
 	}
 	cancel()
 	<-sealed

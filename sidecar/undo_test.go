@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -60,13 +61,7 @@ func undoSurvives(t *testing.T, tool, step string, whole bool) {
 	case diesCalling:
 		<-world.entered
 	case diesAfter:
-		undone := func() bool {
-			p, _ := a.session.progress(sequencer.TxID(tx.ID()), 0)
-			return p.UndoDone != nil && a.session.delivery.backlog() == 0
-		}
-		if err := log.Until(ctx, undone); err != nil {
-			t.Fatal(err)
-		}
+		a.marked(ctx, t, log, gate.StepUndone)
 	}
 	cancel()
 	<-ended
