@@ -51,10 +51,7 @@ func (s *seqProcessor) askRoom(q question, reply func(*room, question) ([]byte, 
 		return nil, errNotOurs
 	}
 	if p.stopped != nil {
-		if _, differ := p.stopped.(*difference); differ {
-			return nil, fmt.Errorf("partition %d has stopped: %w", p.partition, p.stopped)
-		}
-		return nil, fmt.Errorf("partition %d waits for a newer binary: %w", p.partition, p.stopped)
+		return nil, fmt.Errorf("partition %d has stopped: %w", p.partition, p.stopped)
 	}
 	r := p.rooms[q.workspace]
 	if r == nil {

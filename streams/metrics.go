@@ -22,7 +22,7 @@ type metrics struct {
 	divergence  prometheus.Gauge       // 1: the replicas differ
 	gaps        prometheus.Counter     // seqs that the frontier's input jumped over
 	restarts    *prometheus.CounterVec // by processor
-	stopped     *prometheus.GaugeVec   // by processor: partitions that wait for a newer binary
+	stopped     *prometheus.GaugeVec   // by processor: partitions that have stopped
 	lag         *prometheus.GaugeVec   // by topic, partition: records between what was begun and the end
 }
 
@@ -44,7 +44,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "1 when two replicas have come to different states; must stay zero."})),
 		restarts: counters(reg, "hence_processor_restarts_total", "Processors built again after they stopped.", "processor"),
 		stopped: gauges(reg, "hence_partitions_stopped",
-			"Partitions that stand before a record of a newer binary.", "processor"),
+			"Partitions that have stopped: /readyz says why.", "processor"),
 		lag: gauges(reg, "hence_input_lag_records", "Records between the last begun and the end.", "topic", "partition"),
 	}
 	m.begin()

@@ -161,7 +161,7 @@ func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
 	before := r.replica.Fold().Seq()
 	applied, err := r.replica.Apply(ctx.Offset(), in)
 	if errors.Is(err, sequencer.ErrUnknownLogic) {
-		p.stop(fmt.Errorf("%s/%d offset %d, workspace %q: %w",
+		p.stop(fmt.Errorf("%s/%d offset %d, workspace %q, waits for a newer binary: %w",
 			ctx.Topic(), p.partition, ctx.Offset(), r.name, err))
 		return false
 	}
