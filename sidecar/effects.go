@@ -115,7 +115,9 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 		return tool, problem(codeTool, "%s takes no idempotency key: leave key out, or declare the key in the policy",
 			c.tool)
 	}
-	s.learnRules(ctx)
+	if !s.view.settings().known {
+		s.learnRules(ctx)
+	}
 	most := s.longestCall()
 	if most == 0 && !s.view.settings().known {
 		return tool, problem(codeNotReady, "the rules of the workspace are not known yet: how long a call may take "+

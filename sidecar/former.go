@@ -14,7 +14,7 @@ const retracts = 2
 func (s *session) withFormer(writes []sequencer.ShardWrite) []sequencer.ShardWrite {
 	out := slices.Clone(writes)
 	now := s.view.settings()
-	if !now.known || now.rules.Logic < retracts {
+	if !now.exact || now.rules.Logic < retracts {
 		return out
 	}
 	inline := 0

@@ -139,7 +139,7 @@ func (s *session) sure() time.Duration {
 
 // learnRules asks for the rules when the view began after their last change.
 func (s *session) learnRules(ctx context.Context) {
-	if s.view.settings().known {
+	if s.view.settings().exact {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.limits.SessionWait)
@@ -149,7 +149,8 @@ func (s *session) learnRules(ctx context.Context) {
 		err = s.view.reach(ctx, through) // a later change is in the view by then
 	}
 	if err != nil {
-		s.log.Warn("the workspace's rules are not known: no tool is called until they are", "cause", err)
+		s.log.Warn("the workspace's rules are not known: until they are, no tool is called after a change of them, and "+
+			"writes are not prepared for a retraction", "cause", err)
 		return
 	}
 	s.view.setRules(rules)
@@ -166,7 +167,9 @@ func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
 	if s.lease.Left() > takes {
 		return nil
 	}
-	s.learnRules(ctx)
+	if !s.view.settings().known {
+		s.learnRules(ctx)
+	}
 	s.mu.Lock()
 	live := s.live
 	in := s.renewal()

@@ -35,8 +35,8 @@ func (s *session) rulesNow(ctx context.Context) (sequencer.Rules, error) {
 	}
 	s.learnRules(ctx)
 	now := s.view.settings()
-	if !now.known {
-		return now.rules, problem(codeNotReady, "the rules were changed before this sidecar began, and no processor says "+
+	if !now.exact {
+		return now.rules, problem(codeNotReady, "the rules were set before this sidecar began, and no processor says "+
 			"what they are: see that the processors run")
 	}
 	return now.rules, nil
@@ -52,6 +52,9 @@ func (s *Sidecar) putRules(c *call) (*reply, error) {
 	}
 	was, err := ifVersion(c)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.session.await(c.ctx); err != nil { // its first join sets the logic without a new version
 		return nil, err
 	}
 	rules, err := s.session.rulesNow(c.ctx)
@@ -90,23 +93,25 @@ func ifVersion(c *call) (uint32, error) {
 	return uint32(n), nil
 }
 
-// setRules returns once the view shows the rules, or another change of the same version.
+// setRules returns once the view shows the rules, or another change of the same version. All changes to one version
+// have one id, so another agent's change may be refused in our place: then ours has still to be decided.
 func (s *session) setRules(ctx context.Context, rules sequencer.Rules) (sequencer.Rules, error) {
-	if err := s.await(ctx); err != nil {
-		return rules, err
-	}
 	in := &sequencer.Intent{Kind: sequencer.IntentRules, Agent: s.agent, Rules: &rules}
-	o, err := s.ask(ctx, in, func() bool { return s.view.settings().rules.Version >= rules.Version })
-	if err != nil {
-		return rules, err
+	for {
+		o, err := s.ask(ctx, in, func() bool { return s.view.settings().rules.Version >= rules.Version })
+		if err != nil {
+			return rules, err
+		}
+		now := s.view.settings().rules
+		switch refused := o != nil && o.Kind == sequencer.OutcomeRefused; {
+		case now == rules, o != nil && o.Rules != nil && *o.Rules == rules:
+			return rules, nil
+		case refused && o.Agent == s.agent:
+			return rules, problem(codeBadRequest, "the rules cannot be changed so: %s", o.Detail)
+		case !refused || now.Version >= rules.Version:
+			return rules, otherRules(now.Version, rules.Version-1)
+		}
 	}
-	if o != nil && o.Kind == sequencer.OutcomeRefused {
-		return rules, problem(codeBadRequest, "the rules cannot be changed so: %s", o.Detail)
-	}
-	if o != nil && o.Rules != nil && *o.Rules == rules {
-		return rules, nil
-	}
-	return rules, otherRules(s.view.settings().rules.Version, rules.Version-1)
 }
 
 // changeRules takes over what a request gives.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
@@ -70,6 +71,22 @@ func TestRulesRace(t *testing.T) {
 	one, two := <-result, <-result
 	if (one == nil) == (two == nil) {
 		t.Errorf("both or none: %v, %v", one, two)
+	}
+}
+
+// A sidecar that began after the workspace's first join learns the logic that this one set, without a new version.
+func TestLogicOfTheFirstJoin(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	b := start(t, "b", log.Door())
+	must(b.client.Put(ctx, "shard:/y", []byte("1"), client.WriteOptions{}))(t)
+	if now := b.view.settings(); !now.exact || now.rules.Logic != sequencer.Logic {
+		t.Errorf("the rules that it knows: %+v", now)
+	}
+	if got := must(b.client.Rules(ctx))(t); got.Version != 0 || got.Logic != sequencer.Logic {
+		t.Errorf("the rules that it shows: %+v", got)
 	}
 }
 

@@ -40,7 +40,8 @@ type view struct {
 	time     sequencer.Tick
 	floor    sequencer.Seq
 	rules    sequencer.Rules
-	rulesAt  bool // rules are those that decisions were made under
+	rulesAt  bool // rules are those that decisions were made under; of version 0 the logic may be another
+	logicAt  bool // their logic is, too
 	shards   map[sequencer.Scope]*shard
 	names    []sequencer.Scope // of shards; sorted when namesOK
 	namesOK  bool
@@ -74,7 +75,7 @@ func (v *view) start(s *topology.Snapshot) {
 	v.started = true
 	v.seq, v.through, v.first = s.Seq, max(s.Seq, s.Through), s.Seq
 	v.chain, v.time, v.floor = s.Chain, s.Time, s.Floor
-	v.rulesAt = s.Seq == 0
+	v.rulesAt, v.logicAt = s.Seq == 0, s.Seq == 0
 	for i := range s.Shards {
 		row := &s.Shards[i]
 		v.put(row.Scope, revision{
@@ -118,9 +119,9 @@ func (v *view) apply(o *sequencer.Outcome) (fresh bool, err error) {
 // learn takes over the rules and the choice of a branch.
 func (v *view) learn(o *sequencer.Outcome) {
 	if o.Rules != nil {
-		v.rules, v.rulesAt = *o.Rules, true
+		v.rules, v.rulesAt, v.logicAt = *o.Rules, true, true
 	} else if o.RulesVersion == 0 {
-		v.rulesAt = true
+		v.rulesAt = true // all but the logic, which a workspace's first join may have set
 	}
 	if o.Kind != sequencer.OutcomeSelected {
 		return
@@ -140,8 +141,8 @@ func (v *view) learn(o *sequencer.Outcome) {
 func (v *view) setRules(r sequencer.Rules) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.rulesAt {
-		v.rules, v.rulesAt = r, true
+	if !v.logicAt {
+		v.rules, v.rulesAt, v.logicAt = r, true, true
 	}
 }
 
@@ -227,13 +228,14 @@ func (v *view) reach(ctx context.Context, seq sequencer.Seq) error {
 type settings struct {
 	seq, floor sequencer.Seq
 	rules      sequencer.Rules
-	known      bool // rules are known
+	known      bool // rules are known, except perhaps their logic
+	exact      bool // their logic, too
 }
 
 func (v *view) settings() settings {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return settings{v.seq, v.floor, v.rules, v.rulesAt}
+	return settings{v.seq, v.floor, v.rules, v.rulesAt, v.logicAt}
 }
 
 // winner is the branch that was chosen in a group, if one was.
