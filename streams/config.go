@@ -58,6 +58,9 @@ type Faults struct {
 	// Misread changes what the processors take for an intent.
 	Misread func(workspace string, in *sequencer.Intent)
 
+	// BeforeStates runs before what the replicas say of their states is read.
+	BeforeStates func()
+
 	// These happen to messages that arrive on a NATS subscription of Follow.
 	DropEvery int // each n-th is lost; zero: none
 	SwapEvery int // each n-th changes places with the next one; zero: none

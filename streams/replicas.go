@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -23,11 +24,15 @@ import (
 // maxStates is how many (workspace, seq) are remembered to be compared.
 const maxStates = 1 << 16
 
+// statesIn is how long an owner waits at its start for what both have said so far: it is read while the table is.
+const statesIn = 10 * time.Second
+
 // comparison is what a process knows of both replicas' states.
 type comparison struct {
 	cfg     Config
 	metrics *metrics
-	log     string // hashes of another log have nothing to do with ours
+	log     string        // hashes of another log have nothing to do with ours
+	known   chan struct{} // closed: what was said before this process began is read, or reading has ended
 
 	mu     sync.Mutex
 	states map[stateAt]*[2]*topology.StateHash // of replicas a and b
@@ -60,12 +65,17 @@ func (d *difference) Error() string {
 }
 
 func newComparison(cfg Config, m *metrics, log string) *comparison {
-	return &comparison{cfg: cfg, metrics: m, log: log, states: make(map[stateAt]*[2]*topology.StateHash),
-		differ: make(map[string]*difference)}
+	return &comparison{cfg: cfg, metrics: m, log: log, known: make(chan struct{}),
+		states: make(map[stateAt]*[2]*topology.StateHash), differ: make(map[string]*difference)}
 }
 
 // watch reads hence.hashes from its start until ctx ends.
 func (c *comparison) watch(ctx context.Context) {
+	known := sync.OnceFunc(func() { close(c.known) })
+	defer known()
+	if c.cfg.Faults.BeforeStates != nil {
+		c.cfg.Faults.BeforeStates()
+	}
 	opts := append(c.cfg.baseOptions(), kgo.ConsumeTopics(topology.TopicHashes), kgo.FetchMaxWait(fetchMaxWait),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	cl, err := kgo.NewClient(opts...)
@@ -74,7 +84,18 @@ func (c *comparison) watch(ctx context.Context) {
 		return
 	}
 	defer cl.Close()
+	unread, err := unreadStates(ctx, cl)
+	for ; err != nil && ctx.Err() == nil; unread, err = unreadStates(ctx, cl) {
+		c.cfg.Logger.Debug("states of the replicas", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-c.cfg.Clock.After(healthIn):
+		}
+	}
 	for ctx.Err() == nil {
+		if len(unread) == 0 {
+			known()
+		}
 		fetches := cl.PollFetches(ctx)
 		for _, e := range fetches.Errors() {
 			if ctx.Err() == nil {
@@ -82,10 +103,51 @@ func (c *comparison) watch(ctx context.Context) {
 			}
 		}
 		for it := fetches.RecordIter(); !it.Done(); {
-			if h, err := topology.DecodeStateHash(it.Next().Value); err == nil {
+			r := it.Next()
+			if h, err := topology.DecodeStateHash(r.Value); err == nil {
 				c.take(h)
 			}
+			if last, ok := unread[r.Partition]; ok && r.Offset >= last {
+				delete(unread, r.Partition)
+			}
 		}
+	}
+}
+
+// unreadStates are the partitions of hence.hashes that hold something, with their last offsets.
+func unreadStates(ctx context.Context, cl *kgo.Client) (map[int32]int64, error) {
+	admin := kadm.NewClient(cl)
+	starts, err := admin.ListStartOffsets(ctx, topology.TopicHashes)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ends, err := admin.ListEndOffsets(ctx, topology.TopicHashes)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return nil, err
+	}
+	unread := make(map[int32]int64)
+	ends.Each(func(end kadm.ListedOffset) {
+		if start, ok := starts.Lookup(end.Topic, end.Partition); ok && start.Offset < end.Offset {
+			unread[end.Partition] = end.Offset - 1
+		}
+	})
+	return unread, nil
+}
+
+// await returns when a difference that was there before this process is known: else its owners would publish until
+// they read of it.
+func (c *comparison) await() {
+	select {
+	case <-c.known:
+	case <-c.cfg.Clock.After(statesIn):
+		c.cfg.Logger.Warn("an owner begins before it knows whether the replicas differed: reading what they said takes long",
+			"topic", topology.TopicHashes, "waited", statesIn)
 	}
 }
 

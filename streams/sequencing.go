@@ -60,6 +60,7 @@ type room struct {
 // recover loads a partition that was gained: every replica is decoded, and every outbox is published again, because
 // the former owner may have gone before Kafka took it. An error says that Kafka could not be asked.
 func (p *seqPartition) recover() error {
+	p.states.await()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	applied := int64(-1)
