@@ -57,6 +57,30 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
+// What was decided before a sidecar began is explained from the closure table, its own agent's, too.
+func TestExplainOld(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	put := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	must(tx.Read(ctx, "shard:/x"))(t)
+	must(a.client.Put(ctx, "shard:/x", []byte("2"), client.WriteOptions{}))(t)
+	must(tx.Seal(ctx))(t)
+	b, again := start(t, "b", log.Door()), start(t, "a", log.Door())
+	for _, one := range []*rig{b, again} {
+		why := must(one.client.Explain(ctx, put.Tx))(t)
+		if why.Decision.State != api.StateCommitted || why.Decision.Seq != put.Seq ||
+			!strings.Contains(why.Paragraph, "hence tail --tx "+put.Tx) {
+			t.Errorf("what committed: %+v", why)
+		}
+		why = must(one.client.Explain(ctx, tx.ID()))(t)
+		if why.Decision.State != api.StateAborted || why.Decision.Code != "stale_read" {
+			t.Errorf("what was refused: %+v", why)
+		}
+	}
+}
+
 // A pattern that was read is overtaken by what appears under it.
 func TestPhantom(t *testing.T) {
 	log := newLog()

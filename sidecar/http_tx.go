@@ -270,10 +270,7 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	}
 	seen, ok := s.view.transaction(id)
 	if !ok {
-		if p := asProblem(err); p.Code == codeOtherAgent {
-			return nil, problem(codeUnknownTx, "%s is another agent's and not among the decisions that the view remembers", id)
-		}
-		return nil, err
+		return s.explainRow(c, id, err)
 	}
 	d := &api.Decision{Tx: string(id), Workspace: s.config.Workspace, Mode: seen.mode.String(), State: api.StateOpen}
 	switch {
@@ -286,4 +283,26 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	}
 	d.Final = seen.final
 	return jsonReply(http.StatusOK, &api.Explain{Paragraph: words.Sentence(d), Decision: *d}), nil
+}
+
+// explainRow explains what the view does not remember from the closure table; unknown is why nothing is known here.
+func (s *Sidecar) explainRow(c *call, id sequencer.TxID, unknown error) (*reply, error) {
+	if p := asProblem(unknown); p.Code == codeOtherAgent {
+		unknown = problem(codeUnknownTx, "%s is another agent's, and neither the view nor the closure table knows it; "+
+			"hence tail --tx %s looks through all decisions", id, id)
+	} else if p.Code == codeUnknownTx || p.Code == codeNotReady {
+		return nil, unknown
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, tableWait)
+	defer cancel()
+	got, err := s.events.Closure(ctx, s.config.Workspace, id, 1)
+	if err != nil || got == nil {
+		return nil, unknown
+	}
+	for i := range got.Rows {
+		if got.Rows[i].Tx == id {
+			return jsonReply(http.StatusOK, words.ExplainRow(s.config.Workspace, &got.Rows[i])), nil
+		}
+	}
+	return nil, unknown
 }

@@ -14,6 +14,28 @@ func Closure(c *topology.Closure) *api.Closure {
 	return out
 }
 
+// ExplainRow explains a transaction as far as its row knows it.
+func ExplainRow(workspace string, row *topology.ClosureRow) *api.Explain {
+	r := closureRow(row)
+	d := api.Decision{Tx: r.Tx, Workspace: workspace, Seq: r.Seq, Code: r.Code, Final: row.Final,
+		Retraction: string(row.Retraction), State: api.StateOpen}
+	switch {
+	case r.Seq != 0 && r.Code == "":
+		d.State = api.StateCommitted
+	case r.Seq != 0:
+		d.State = api.StateAborted
+	case r.Status == api.StateSealed:
+		d.State = api.StateSealed
+	}
+	out := &api.Explain{Decision: d, Writes: r.Writes}
+	for _, e := range r.Edges {
+		out.Reads = append(out.Reads, e.Scope)
+	}
+	out.Paragraph = Sentence(&d) + " That is what the closure table keeps; hence tail --tx " + r.Tx +
+		" shows all that was said."
+	return out
+}
+
 func closureRow(r *topology.ClosureRow) api.ClosureRow {
 	out := api.ClosureRow{Tx: string(r.Tx), Agent: r.Agent, Status: r.Status, Code: string(r.Code),
 		Seq: uint64(r.Seq), Scar: r.Scar}
