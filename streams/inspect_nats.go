@@ -81,6 +81,13 @@ func (i *inspection) stream(ctx context.Context, conn *nats.Conn) error {
 		return err
 	}
 	if err != nil {
+		why := err
+		if last := conn.LastError(); errors.Is(last, nats.ErrPermissionViolation) {
+			why = last // which a question without rights meets as silence
+		}
+		i.problem("nats", "", "the stream "+topology.DecisionStream+" cannot be looked at: "+why.Error(),
+			"give this user of NATS the rights to publish to $JS.API.> and to subscribe to _INBOX.>; if it has them, start "+
+				"the NATS servers that keep the stream, a majority of its copies")
 		return err
 	}
 	info := stream.CachedInfo()

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -117,5 +119,34 @@ func TestInspectFinds(t *testing.T) {
 	find("Kafka at ", "--brokers")
 	if _, err := streams.Inspect(w.context(), streams.Config{}); err == nil {
 		t.Error("no configuration is inspected")
+	}
+}
+
+// A decision stream that nobody may look at is not one that is well.
+func TestInspectBlind(t *testing.T) {
+	w := newWorld(t)
+	rights := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.INFO.>"}}}
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
+		JetStream: true, StoreDir: t.TempDir(),
+		Users: []*server.User{{Username: "half", Password: "rosebud", Permissions: rights}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("NATS takes no connections")
+	}
+	cfg := w.cfg
+	cfg.NATS = ns.ClientURL()
+	cfg.NATSAuth = streams.NATSAuth{User: "half", PasswordFile: secretFile(t, "nats", "rosebud\n")}
+	r, said := w.inspect(cfg)
+	if !r.NATS.JetStream || r.NATS.Stream {
+		t.Errorf("NATS: %+v", r.NATS)
+	}
+	for _, text := range []string{"cannot be looked at", "$JS.API.STREAM.INFO", "give this user"} {
+		if !strings.Contains(said, text) {
+			t.Errorf("%q is not said:\n%s", text, said)
+		}
 	}
 }

@@ -123,7 +123,7 @@ func sayReplicas(found *checkup, r *streams.Report, _ map[string]bool) {
 
 func sayNATS(found *checkup, r *streams.Report, bad map[string]bool) {
 	n := r.NATS
-	if !n.Connected || bad["nats"] {
+	if !n.Stream || bad["nats"] {
 		return
 	}
 	found.ok("nats", "version %s answers; the stream has %s, %d MiB of %d, for %s, %s, %s", n.Version,

@@ -107,6 +107,15 @@ func TestDoctorCluster(t *testing.T) {
 	i.finds("clock", "ahead of ours", "NTP")
 }
 
+// TestDoctorUnseenStream holds that NATS is not called well when its stream was not seen.
+func TestDoctorUnseenStream(t *testing.T) {
+	found := &checkup{}
+	sayNATS(found, &streams.Report{NATS: streams.NATSFact{Connected: true, JetStream: true, Error: "timeout"}}, nil)
+	if len(found.all) != 0 {
+		t.Errorf("it says %+v", found.all)
+	}
+}
+
 // TestDoctorNothing holds that doctor answers, and says what to do, when nothing is there at all.
 func TestDoctorNothing(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
