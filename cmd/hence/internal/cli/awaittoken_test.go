@@ -34,7 +34,7 @@ func TestAwaitToken(t *testing.T) {
 	if line := <-lines; !strings.Contains(line, path) {
 		t.Errorf("it says %q", line)
 	}
-	want, err := keepToken(path)
+	want, err := keepToken(slog.New(slog.DiscardHandler), path)
 	if err != nil {
 		t.Fatal(err)
 	}

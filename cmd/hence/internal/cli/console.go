@@ -38,14 +38,14 @@ type consoleCmd struct {
 
 // Run serves the console until the context ends.
 func (c *consoleCmd) Run(ctx context.Context, s Streams) error {
-	fresh, err := c.obtain()
+	logger := c.logger(s.Err)
+	fresh, err := c.obtain(logger)
 	if err != nil {
 		return err
 	}
 	if err := c.public(); err != nil {
 		return err
 	}
-	logger := c.logger(s.Err)
 	actions, close, err := c.actions(ctx, logger)
 	if err != nil {
 		return quietEnd(ctx, err)

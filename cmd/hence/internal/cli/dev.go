@@ -61,7 +61,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := c.obtain(); err != nil {
+	if _, err := c.obtain(logger); err != nil {
 		return err
 	}
 	if c.RandomPorts {

@@ -81,7 +81,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams) error {
 	if _, err := process.Find(c.Command[0], "", os.Environ()); err != nil { // better now than when the brokers are there
 		return notRun(err)
 	}
-	if _, err := c.obtain(); err != nil {
+	if _, err := c.obtain(c.logger(s.Err)); err != nil {
 		return err
 	}
 	logger, hush := c.hushing(s.Err)

@@ -57,11 +57,11 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	generated, err := c.obtain()
+	logger := c.logger(s.Err)
+	generated, err := c.obtain(logger)
 	if err != nil {
 		return err
 	}
-	logger := c.logger(s.Err)
 	tools, err := c.tools.load(logger)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type tokens struct {
 }
 
 // obtain settles the token: the given one, the file's, or a new one. Then fresh says that nobody else knows it yet.
-func (t *tokens) obtain() (fresh bool, err error) {
+func (t *tokens) obtain(logger *slog.Logger) (fresh bool, err error) {
 	if t.TokenFile == "" {
 		if fresh = t.Token == ""; fresh {
 			t.Token = rand.Text()
@@ -30,7 +30,7 @@ func (t *tokens) obtain() (fresh bool, err error) {
 	if t.Token != "" {
 		return false, errors.New("the token is given twice: leave out --token (or unset HENCE_TOKEN), or --token-file")
 	}
-	t.Token, err = keepToken(t.TokenFile)
+	t.Token, err = keepToken(logger, t.TokenFile)
 	return false, err
 }
 
@@ -104,8 +104,8 @@ func isMounted(f *os.File, info fs.FileInfo) bool {
 }
 
 // keepToken reads a token file, and makes it first when it is missing. It appears whole or not at all, and of several
-// processes that make one at once all get the same token.
-func keepToken(path string) (string, error) {
+// processes that make one at once all get the same token. Who made it says so: the file may have been lost.
+func keepToken(logger *slog.Logger, path string) (string, error) {
 	token, err := readToken(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return token, err
@@ -120,8 +120,12 @@ func keepToken(path string) (string, error) {
 	if err = errors.Join(err, whole.Sync(), whole.Close()); err != nil {
 		return "", fmt.Errorf("write the token file: %w", err)
 	}
-	if err := os.Link(whole.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = os.Link(whole.Name(), path)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("make the token file: %w", err)
+	}
+	if err == nil {
+		logger.Warn("there was no token file, a new token is made: who shows an older one is answered 401", "file", path)
 	}
 	return readToken(path)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,15 +14,24 @@ func TestTokenFileIsMadeOnce(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
 	var all sync.WaitGroup
+	var said strings.Builder // slog writes one line at a time
+	logger := slog.New(slog.NewTextHandler(&said, nil))
 	tokens, errs := make([]string, 16), make([]error, 16)
 	for i := range tokens {
-		all.Go(func() { tokens[i], errs[i] = keepToken(path) })
+		all.Go(func() { tokens[i], errs[i] = keepToken(logger, path) })
 	}
 	all.Wait()
 	for i := range tokens {
 		if errs[i] != nil || len(tokens[i]) < 16 || tokens[i] != tokens[0] {
 			t.Errorf("%d: %q, %v; the first got %q", i, tokens[i], errs[i], tokens[0])
 		}
+	}
+	if _, err := keepToken(logger, path); err != nil {
+		t.Error(err)
+	}
+	if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "a new token is made") ||
+		!strings.Contains(text, path) || strings.Contains(text, tokens[0]) {
+		t.Errorf("it is said %q, want one line that names the file and not the token", text)
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
@@ -106,7 +116,8 @@ func TestTokenFileMounted(t *testing.T) {
 		t.Logf("a file of another user is not read here: only root can make one: %v", err)
 		return
 	}
-	if token, err := keepToken(path); err != nil || token != "a secret of sixteen or more" {
+	token, err := keepToken(slog.New(slog.DiscardHandler), path)
+	if err != nil || token != "a secret of sixteen or more" {
 		t.Errorf("another user's file with mode 440: %q, %v", token, err)
 	}
 }
