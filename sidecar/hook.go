@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -26,6 +25,7 @@ import (
 type Hook struct {
 	URL     string
 	Command []string      // the program and its arguments; no shell reads them
+	Dir     string        // where the command runs; "": where the sidecar does
 	Timeout time.Duration // default 5 s
 }
 
@@ -40,6 +40,12 @@ const (
 
 // enabled reports whether there is a hook.
 func (h *Hook) enabled() bool { return h.URL != "" || len(h.Command) > 0 }
+
+// Check says what is wrong with a hook; none at all is fine.
+func (h Hook) Check() error {
+	_, err := h.withDefaults()
+	return err
+}
 
 // withDefaults completes a hook and says what is wrong with it.
 func (h Hook) withDefaults() (Hook, error) {
@@ -241,7 +247,8 @@ func (h *Hook) run(ctx context.Context, body []byte) ([]byte, error) {
 	var out limited
 	cmd := exec.CommandContext(ctx, h.Command[0], h.Command[1:]...)
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(body), &out
-	cmd.Env = withoutSecrets(os.Environ())
+	cmd.Dir = h.Dir
+	cmd.Env = withoutSecrets(cmd.Environ())
 	cmd.WaitDelay = 100 * time.Millisecond
 	killAll(cmd)
 	err := cmd.Run()

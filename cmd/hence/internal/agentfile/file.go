@@ -47,6 +47,7 @@ type Agent struct {
 	Order     string   // "": the default
 	Mode      string   // "": the default
 	Policy    string   // file; "": none
+	Hook      *Hook    // nil: none
 	Restart   string
 	Restarts  int // at most, in a row
 	Line      int // in the file, 1-based
@@ -126,6 +127,7 @@ func (r *reader) settings(a *Agent) []field {
 		{"order", func(v *value) { a.Order = r.oneOf(v, "order", "optimistic", "ordered", "locked") }},
 		{"mode", func(v *value) { a.Mode = r.oneOf(v, "mode", "enforce", "observe") }},
 		{"policy", func(v *value) { a.Policy = r.path(v, "policy") }},
+		{"hook", func(v *value) { a.Hook = r.hook(v) }},
 		{"env", func(v *value) { a.Env = append(slices.Clone(a.Env), r.env(v)...) }},
 		{"restart", func(v *value) { a.Restart = r.oneOf(v, "restart", RestartNever, RestartOnFailure) }},
 		{"restarts", func(v *value) { a.Restarts = r.number(v, "restarts", maxRestarts) }},

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -16,6 +17,7 @@ const whole = `version: 1
 embedded: true
 workspace: shop
 env: {A: 1, B: top}
+hook: {url: "https://judge.example/ask"}
 restart: on-failure
 agents:
   - name: one
@@ -28,6 +30,7 @@ agents:
     order: locked
     mode: observe
     policy: tools.yaml
+    hook: {command: [./judge.sh, 3], timeout: 1m}
     restart: never
     restarts: 7
 `
@@ -37,10 +40,12 @@ func TestRead(t *testing.T) {
 	got, found := Read("agents.yaml", "/files", []byte(whole))
 	want := File{Embedded: true, Agents: []Agent{
 		{Name: "one", Command: []string{"python3", "agent.py", "3", "true"}, Env: []string{"A=1", "B=top", "B=own"},
-			Dir: "/files", Workspace: "shop", Restart: RestartOnFailure, Restarts: 5, Line: 7, Column: 5},
+			Dir: "/files", Workspace: "shop", Restart: RestartOnFailure, Restarts: 5, Line: 8, Column: 5,
+			Hook: &Hook{URL: "https://judge.example/ask", Dir: "/files", Line: 5, Column: 8}},
 		{Name: "two", Command: []string{"sh", "-c", "./agent.sh | cat"}, Env: []string{"A=1", "B=top"}, Dir: "/files/sub",
 			Workspace: "other", Order: "locked", Mode: "observe", Policy: "/files/tools.yaml", Restart: RestartNever,
-			Restarts: 7, Line: 10, Column: 5},
+			Restarts: 7, Line: 11, Column: 5, Hook: &Hook{Command: []string{"./judge.sh", "3"}, Timeout: time.Minute,
+				Dir: "/files", Line: 18, Column: 12}},
 	}}
 	if len(found) > 0 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, found, want)
@@ -50,7 +55,7 @@ func TestRead(t *testing.T) {
 // bad maps a file to where it is wrong and what is said.
 func bad() map[string]string {
 	head := "version: 1\nagents:\n  - name: a\n    command: [x]\n"
-	return map[string]string{
+	all := map[string]string{
 		"": "1:1: the file is empty",
 		"version: 2\nagents: [{name: a, command: x}]":    `1:10: version "2"`,
 		"agents: [{name: a, command: x}]":                `the key "version" is missing`,
@@ -60,7 +65,7 @@ func bad() map[string]string {
 		"[1]":                                            "the file is a list",
 		head + "    comand: [y]\n":                       `5:5: an agent has no key "comand": did you mean "command"?`,
 		head + "    retsart: never\n":                    `did you mean "restart"?`,
-		head + "    port: 1\n":                           "known are command, dir, env, mode, name, order, policy, restart",
+		head + "    port: 1\n":                           "known are command, dir, env, hook, mode, name, order, policy",
 		head + "    name: b\n":                           "5:5: this is no YAML: mapping key \"name\" already defined",
 		head + "    restart: always\n":                   `5:14: restart is "always": write never or on-failure`,
 		head + "    restarts: 1001\n":                    "from 0 to 1000",
@@ -82,6 +87,32 @@ func bad() map[string]string {
 		"version: 1\n---\nversion: 1":                    "a second document",
 		"version: [":                                     "this is no YAML",
 		strings.Repeat("#", maxFileBytes+1):              "at most",
+	}
+	for hook, want := range badHooks() {
+		all[head+"hook: "+hook] = want
+	}
+	return all
+}
+
+// badHooks are for the whole file, in its line 5; what an agent says is read in the same way.
+func badHooks() map[string]string {
+	return map[string]string{
+		"http://x":                      "5:7: the hook is text: it must be a mapping",
+		"{}":                            "5:7: the hook has no url and no command",
+		"{timeout: 1s}":                 "the hook has no url and no command",
+		"{uri: x}":                      `did you mean "url"?`,
+		"{url: http://x, command: [y]}": "5:8: the hook has a url and a command: keep one",
+		"\n  url: u:p@x":                "6:8: the hook's url is not one: write http://host/path",
+		"{url: \"http:///x\"}":          "the hook's url is not one",
+		"{url: \"\"}":                   "url is empty",
+		"{command: x y}":                "the hook's command is text: it must be a list",
+		"{command: []}":                 "the hook's command names no program",
+		"{command: [\"\", x]}":          "the hook's command names no program",
+		"{command: [[x]]}":              "a word of the hook's command is a list",
+		"{command: [x], timeout: 2m}":   `5:31: the hook's timeout is "2m": write a time up to 1m`,
+		"{command: [x], timeout: 0s}":   `5:31: the hook's timeout is "0s"`,
+		"{command: [x], timeout: 5}":    `the hook's timeout is "5"`,
+		"{command: [x], timeout: soon}": `the hook's timeout is "soon"`,
 	}
 }
 
@@ -145,7 +176,7 @@ func TestSchema(t *testing.T) {
 	}
 	for text, want := range bad() {
 		beyond := strings.Contains(want, "there twice") || strings.Contains(want, "anchors") ||
-			strings.Contains(want, "document")
+			strings.Contains(want, "document") || strings.Contains(want, `"2m"`) || strings.Contains(want, `"0s"`)
 		if valid([]byte(text)) == nil && !beyond {
 			t.Errorf("the schema takes %.80q", text)
 		}

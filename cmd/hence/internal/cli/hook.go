@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"fmt"
+	"os"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
+	"github.com/hence-dev/hence/cmd/hence/internal/process"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -15,4 +19,32 @@ type hooked struct {
 
 func (h hooked) hook() sidecar.Hook {
 	return sidecar.Hook{URL: h.HookURL, Command: h.HookCommand, Timeout: h.HookTimeout}
+}
+
+// usable says why the hook of the flags cannot be asked.
+func (h hooked) usable() error {
+	hook := h.hook()
+	if err := hook.Check(); err != nil {
+		return err
+	}
+	return findHook(hook)
+}
+
+// of is an agent's hook: that of the file, or else that of the flags.
+func (h hooked) of(a agentfile.Agent) sidecar.Hook {
+	if a.Hook == nil {
+		return h.hook()
+	}
+	return sidecar.Hook{URL: a.Hook.URL, Command: a.Hook.Command, Dir: a.Hook.Dir, Timeout: a.Hook.Timeout}
+}
+
+// findHook says why a hook's program cannot be run; a URL is asked when there is something to ask.
+func findHook(hook sidecar.Hook) error {
+	if len(hook.Command) == 0 {
+		return nil
+	}
+	if _, err := process.Find(hook.Command[0], hook.Dir, os.Environ()); err != nil {
+		return fmt.Errorf("the hook's command: %w", err)
+	}
+	return nil
 }

@@ -28,7 +28,7 @@ func playAgent(part string) int {
 	if part == "commit" {
 		d, err := c.Put(ctx, "shard:/by/"+os.Getenv("HENCE_AGENT"), []byte("hello"), client.WriteOptions{})
 		if err != nil || d.State != "committed" {
-			fmt.Fprintln(os.Stderr, "not committed:", d.State, err)
+			fmt.Fprintln(os.Stderr, "not committed:", d.State, d.Code, d.Detail, err)
 			return 1
 		}
 		return 0

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ type upCmd struct {
 	servers
 	logging
 	output
+	hooked
 	ending
 	DataDir string        `type:"path" placeholder:"DIR" help:"Folder of the journals; embedded: keep everything there."`
 	backoff time.Duration // before the first restart; 0: the default
@@ -37,6 +39,9 @@ func (c *upCmd) Help() string {
 process, over one cluster: that of --brokers and --nats, or one in this process with "embedded: true" in the file. What
 the agents write is shown with their names in front. docs/agents.schema.json describes the file,
 docs/examples/agents.yaml is one.
+
+A hook that the file gives an agent, or all of them, is asked about that agent's footprints; --hook-url or
+--hook-command about those of all others. docs/hook.md says what is asked.
 
 The first SIGINT or SIGTERM is passed on to all agents, with --grace to end in; the second kills them. At the end a
 table says, for each agent, how it ended, how often it was started again, and what its sidecar counted. With -o json
@@ -58,6 +63,9 @@ func (c *upCmd) Run(ctx context.Context, s Streams) error {
 	}
 	if c.Schema {
 		_, err := s.Out.Write(agentfile.Schema())
+		return err
+	}
+	if err := c.usable(); err != nil {
 		return err
 	}
 	logger, hush := c.hushing(s.Err)
@@ -137,9 +145,18 @@ func (c *upCmd) prepare(file agentfile.File, logger *slog.Logger) (configs []sid
 		if err != nil {
 			wrong("its policy: "+err.Error(), "see hence policy lint")
 		}
+		hook := c.of(a)
+		if err := findHook(hook); err != nil && a.Hook != nil {
+			f := agentfile.Finding{File: shortPath(c.File), Line: a.Hook.Line, Column: a.Hook.Column, What: err.Error(),
+				Fix: "name a program that is in PATH, or its path from the file's folder"}
+			if !slices.Contains(found, f) { // one hook can be that of all
+				found = append(found, f)
+			}
+		}
 		m := manners{Workspace: cmp.Or(a.Workspace, "default"), Mode: a.Mode, Order: cmp.Or(a.Order, "optimistic")}
 		configs = append(configs, sidecar.Config{
 			Agent: a.Name, Workspace: m.Workspace, Order: m.order(), Observe: m.Mode == "observe", Tools: policy,
+			Hook: hook,
 		})
 	}
 	return configs, found

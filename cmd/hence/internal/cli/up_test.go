@@ -3,6 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +56,69 @@ func TestUp(t *testing.T) {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is not in\n%s", want, errs)
 		}
+	}
+}
+
+// The hook of the flags or of the environment is asked about each agent that has none in the file; an agent's own one
+// runs in the file's folder.
+func TestUpHook(t *testing.T) {
+	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"yes":false,"reason":"not on a Friday"}`) // the sidecar sees to what does not arrive
+	}))
+	defer judge.Close()
+	t.Setenv("HENCE_HOOK_URL", judge.URL)
+	path := agentsFile(t, fmt.Sprintf(`
+  - {name: asked, command: [%q], env: {%s: commit}}
+  - {name: own, command: [%[1]q], env: {%[2]s: commit}, hook: {command: [sh, yes.sh, own], timeout: 20s}}
+`, os.Args[0], asAgent))
+	yes := `test "$1" = own && grep -q '"agent":"own"' && echo '{"yes":true}'`
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "yes.sh"), []byte(yes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := hence(t, "up", "-f", path, "-o", "json")
+	var got UpSummary
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != ExitFailed || len(got.Agents) != 2 {
+		t.Fatalf("exit code %d, %v, %s%s", code, err, out, errs)
+	}
+	asked, own := got.Agents[0], got.Agents[1]
+	if asked.Committed != 0 || asked.Refused != 1 || own.Committed != 1 || own.Refused != 0 ||
+		!strings.Contains(errs, "vetoed") || !strings.Contains(errs, "not on a Friday") {
+		t.Errorf("got %+v\n%s", got, errs)
+	}
+}
+
+// A hook that cannot be asked is a mistake before anything is started, said once with its line.
+func TestUpCheckHook(t *testing.T) {
+	bad := agentsFile(t, `
+  - {name: a, command: "true"}
+  - {name: b, command: "true", hook: {command: [./nowhere]}}
+hook: {command: [no-such-program]}
+`)
+	code, out, _ := hence(t, "up", "-f", bad, "--check")
+	if code != ExitCheck || strings.Count(out, ":7:8: the hook's command: no-such-program: not found in PATH") != 1 ||
+		!strings.Contains(out, ":6:39: the hook's command: ./nowhere: not found") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	both := agentsFile(t, "  - {name: a, command: x, hook: {url: http://127.0.0.1:1, command: [y]}}\n")
+	if code, out, _ := hence(t, "up", "-f", both, "--check"); code != ExitCheck || !strings.Contains(out, "keep one") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	fine := agentsFile(t, "  - {name: a, command: \"true\"}\n")
+	for flags, want := range map[string]string{
+		"--hook-url http://h --hook-command true": "give one of them",
+		"--hook-url h":                              "give http://host/path",
+		"--hook-url http://h --hook-timeout 2m":     "at most 1m",
+		"--hook-command no-such-program --check":    "not found in PATH",
+		"--hook-command= --hook-timeout 1s --check": "name a program",
+	} {
+		code, _, errs := hence(t, append([]string{"up", "-f", fine}, strings.Fields(flags)...)...)
+		if code != ExitFailed || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d, %q is not in %s", flags, code, want, errs)
+		}
+	}
+	code, out, _ = hence(t, "config", "print", "up", "--hook-url", "http://me:pass@h/ask")
+	if code != ExitOK || !strings.Contains(out, "--hook-url") || strings.Contains(out, "pass@") {
+		t.Errorf("exit code %d, %s", code, out)
 	}
 }
 
