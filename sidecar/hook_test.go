@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -137,6 +138,28 @@ func TestHookCommand(t *testing.T) {
 		t.Error("a shell has read the arguments")
 	}
 	checkVerdict(t, sealHooked(t, Hook{Command: []string{filepath.Join(dir, "none")}}, 1), "it cannot be run")
+}
+
+// What docs/hook.md shows is what is sent, to the last key.
+func TestHookPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.FromSlash("../docs/hook.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```json\n")
+	example, _, _ := strings.Cut(rest, "```")
+	var seen hooked
+	if err := json.Unmarshal([]byte(example), &seen); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := json.Marshal(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown bytes.Buffer
+	if err := json.Compact(&shown, []byte(example)); err != nil || shown.String() != string(sent) {
+		t.Errorf("the page shows (%v)\n%s\nand sent would be\n%s", err, &shown, sent)
+	}
 }
 
 // A hook that cannot work is refused at the start.
