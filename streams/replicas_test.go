@@ -65,7 +65,8 @@ func TestReplicasAgree(t *testing.T) {
 		w.decided(v, ann.write(fmt.Sprintf("s%d", i%7), fmt.Sprint(i)))
 	}
 	w.until("both copies in Kafka", func() bool { _, copies := w.published("shop"); return copies >= n+1 })
-	if decisions, _ := w.published("shop"); len(decisions) != n+1 || v.len() != n+1 {
+	if decisions, _ := w.published("shop"); len(decisions) < n+1 || v.len() < n+1 {
+		// more there may be: a lease may end meanwhile, which is a decision too
 		t.Errorf("%d decisions in Kafka, %d in the view", len(decisions), v.len())
 	}
 	w.until("the states", func() bool { return w.count("hence_replica_states_compared_total") >= n/8 })
@@ -77,7 +78,7 @@ func TestReplicasAgree(t *testing.T) {
 	}
 	w.until("the snapshot", func() bool {
 		s, err := c.Snapshot(w.context(), "shop")
-		return err == nil && s.Seq == n+1 && len(s.Shards) == 7
+		return err == nil && s.Seq >= n+1 && len(s.Shards) == 7
 	})
 }
 
