@@ -95,17 +95,20 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 			row = r
 		}
 	}
-	if m.Seq <= row.Seq {
-		return // a second copy, or one of a processor that lags behind
-	}
-	if m.Last() && m.Seq != row.Seq+1 {
+	switch {
+	case m.Seq <= row.Seq:
+		if !lateContent(row, m, func() sequencer.Seq { return f.wholeTo(ctx.Partition(), m.Workspace) }) {
+			return // a second copy, or one of a processor that lags behind
+		}
+	case m.Last() && m.Seq != row.Seq+1:
 		// The workspace's own row says "whole up to here", so it never jumps. What is missing comes again when the
 		// decision before it was refused by the broker; else the alarm stands, and snapshots stay behind it.
 		f.metrics.gaps.Inc()
 		f.cfg.Logger.Error("decisions are missing", "workspace", m.Workspace, "after", row.Seq, "next", m.Seq)
 		return
+	default:
+		moveRow(row, m)
 	}
-	moveRow(row, m)
 	b, err := topology.EncodeFrontierRow(row)
 	if err != nil {
 		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", ctx.Key(), f.table, err))
@@ -148,6 +151,14 @@ func moveRow(row *topology.FrontierRow, m *topology.ScopeMove) {
 	if len(row.Open) > 0 {
 		row.Frontier = row.Open[0].Epoch
 	}
+	moveContent(row, m)
+	if m.Last() {
+		row.Chain, row.Time, row.Floor = m.Chain, m.Time, m.Floor
+	}
+}
+
+// moveContent gives a row what a move says of its version and content.
+func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 	if m.Write != nil {
 		row.Version, row.Writer = m.Seq, m.Write.Writer
 	}
@@ -161,15 +172,61 @@ func moveRow(row *topology.FrontierRow, m *topology.ScopeMove) {
 				Content: s.Content, Ref: s.Ref}
 		}
 	}
-	if m.Last() {
-		row.Chain, row.Time, row.Floor = m.Chain, m.Time, m.Floor
+}
+
+// lateContent gives a row the content of a move that came behind later ones. hence.scopes is kept for days and
+// hence.decisions for a year: a table that is made anew reads the last days' moves first, and all moves from the first
+// decision on behind them. Holds of such moves are not taken: who knows whether they have ended. A row without content
+// may have lost it to a retraction, so an older one comes in only while the workspace's own row, which is whole up to
+// the given seq, is before it: the retraction then comes once more too.
+func lateContent(row *topology.FrontierRow, m *topology.ScopeMove, whole func() sequencer.Seq) bool {
+	switch {
+	case m.Write == nil && m.Shard == nil:
+		return false
+	case m.Seq > row.Version:
+		moveContent(row, m)
+		return true
+	case m.Shard == nil, row.Shard != nil && row.Shard.Version >= m.Seq,
+		row.Shard == nil && (m.Shard.Absent || m.Seq <= whole()):
+		return false
 	}
+	version, writer := row.Version, row.Writer // of a later write that left the content as it was
+	moveContent(row, m)
+	row.Version, row.Writer = version, writer
+	return true
+}
+
+// wholeTo is the seq of a workspace's own row.
+func (f *frontierProcessor) wholeTo(partition int32, workspace string) sequencer.Seq {
+	value, _ := f.store(partition).Get(topology.ScopeKey(workspace, ""))
+	if value == nil {
+		return 0
+	}
+	row, err := topology.DecodeFrontierRow(value)
+	if err != nil {
+		return 0 // it begins anew
+	}
+	return row.Seq
 }
 
 func (f *frontierProcessor) gained(int32, *tableStore) error { return nil }
 
 func (f *frontierProcessor) merge(key string, value []byte, at int64, into *tableStore) {
+	if had := into.rowAt(key, at); had != nil && overtakes(had, value) {
+		into.joined(key, had, true)
+		return
+	}
 	into.newer(key, value, at)
+}
+
+// overtakes reports whether a row is of a later version than another one of the same seq.
+func overtakes(row, other []byte) bool {
+	a, err := topology.DecodeFrontierRow(row)
+	if err != nil {
+		return false
+	}
+	b, err := topology.DecodeFrontierRow(other)
+	return err == nil && a.Version > b.Version
 }
 
 func (f *frontierProcessor) dropped(bool) { f.forgetStores() }

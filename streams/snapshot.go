@@ -55,7 +55,8 @@ func (c *Client) snapshotIn(ctx context.Context, workspace, table string) (*topo
 			return nil
 		}
 		// The newest row counts, not the last one: a processor that was thought dead may have written after its heir.
-		if had := rows[row.Scope]; had == nil || had.Seq <= row.Seq {
+		had := rows[row.Scope]
+		if had == nil || cmp.Or(cmp.Compare(had.Seq, row.Seq), cmp.Compare(had.Version, row.Version)) <= 0 {
 			rows[row.Scope] = row
 		}
 		return nil

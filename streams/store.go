@@ -138,6 +138,16 @@ func (s *tableStore) newer(key string, value []byte, at int64) {
 	s.rows[key], s.at[key] = value, at
 }
 
+// rowAt is the row of a key if it says that it is of this position; else nil.
+func (s *tableStore) rowAt(key string, at int64) []byte {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if had, ok := s.at[key]; !ok || had != at {
+		return nil
+	}
+	return s.rows[key]
+}
+
 // joined takes a row that was joined from all of its records; stale says that the last of them had less.
 func (s *tableStore) joined(key string, value []byte, stale bool) {
 	s.mu.Lock()

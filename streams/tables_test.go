@@ -363,24 +363,27 @@ func TestHeadDoesNotJump(t *testing.T) {
 	a := w.join(c, v, "shop", "ann")
 	w.decided(v, a.write("orders/1", "x"))
 	w.tablesEqual(v, "shop")
-	for _, m := range []*topology.ScopeMove{
-		{Workspace: "shop", Seq: 9, Scope: "shard:/orders/1", Tx: "t", Epoch: 7, Added: []sequencer.Hold{{}}},
-		{Workspace: "shop", Seq: 9, Scopes: 1},
-	} {
-		b, err := topology.EncodeScopeMove(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.put(w.kafka(), topology.TopicScopes, m.Key(), b)
-	}
+	held := topology.ScopeMove{Workspace: "shop", Seq: 9, Scope: "shard:/orders/1", Tx: "t", Epoch: 7,
+		Added: []sequencer.Hold{{}}}
+	w.move(held, topology.ScopeMove{Workspace: "shop", Seq: 9, Scopes: 1})
 	w.until("the gap", func() bool { return w.count("hence_frontier_gaps_total") == 1 })
 	var s *topology.Snapshot
-	w.until("the row behind the gap", func() bool {
-		var err error
-		s, err = c.Snapshot(w.context(), "shop")
-		return err == nil && s.Through == 9
-	})
-	if s.Seq != sequencer.Seq(v.len()) {
-		t.Errorf("the snapshot is whole up to %d, want %d", s.Seq, v.len())
+	at := func(seq, through sequencer.Seq) func() bool {
+		return func() bool {
+			var err error
+			s, err = c.Snapshot(w.context(), "shop")
+			return err == nil && s.Seq == seq && s.Through == through
+		}
+	}
+	w.until("the row behind the gap", at(sequencer.Seq(v.len()), 9))
+	w.move(topology.ScopeMove{Workspace: "shop", Seq: 3, Scope: held.Scope, Tx: "u",
+		Shard: &sequencer.ShardWrite{Scope: held.Scope, Content: []byte("third")}})
+	for seq := sequencer.Seq(v.len() + 1); seq < 9; seq++ {
+		w.move(topology.ScopeMove{Workspace: "shop", Seq: seq})
+	}
+	w.move(held, topology.ScopeMove{Workspace: "shop", Seq: 9, Scopes: 1})
+	w.until("what was missing", at(9, 9))
+	if len(s.Shards) != 1 || string(s.Shards[0].Content) != "third" || s.Shards[0].Version != 3 {
+		t.Errorf("what came behind a later hold is not in the snapshot: %+v", s.Shards)
 	}
 }

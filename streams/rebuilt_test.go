@@ -1,0 +1,94 @@
+package streams_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// A table of scopes that is made anew when only the last moves are kept, and those are holds, has what was written
+// before: a shard that it lacked would look absent, and be written over.
+func TestFrontierOfAShortenedTopic(t *testing.T) {
+	w, a, b := replicas(t)
+	const scope = sequencer.Scope("shard:/x")
+	w.run(a)
+	w.well(a.Health)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	ann := w.join(c, v, "shop", "ann")
+	w.decided(v, ann.write("x", "content"))
+	ann.touched("t", scope)
+	w.decided(v, "t")
+	n := sequencer.Seq(v.len())
+	w.until("the table", func() bool {
+		s, err := c.Snapshot(w.context(), "shop")
+		return err == nil && s.Seq >= n
+	})
+	var cut kadm.Offsets
+	for _, r := range w.records(topology.TopicScopes) {
+		m, err := topology.DecodeScopeMove(r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Scope == scope && m.Shard == nil && len(cut) == 0 {
+			cut.AddOffset(topology.TopicScopes, r.Partition, r.Offset, -1)
+		}
+	}
+	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	b.Health = new(streams.Health)
+	w.run(b)
+	rows := func() map[string]topology.FrontierRow {
+		name := topology.TableOf(topology.GroupOf(topology.GroupFrontier, topology.ReplicaB))
+		return table(w, name, "shop", topology.DecodeFrontierRow)
+	}
+	w.until("the whole table of b", func() bool { return rows()[""].Seq >= n })
+	if row := rows()[string(scope)]; row.Shard == nil || string(row.Shard.Content) != "content" || row.Seq < row.Version+1 {
+		t.Errorf("the row is %+v", row)
+	}
+}
+
+// A former owner's row of the same seq does not take the content from its heir's, in the table nor in a snapshot.
+func TestRowsOfOneSeq(t *testing.T) {
+	w := newWorld(t)
+	rows := []topology.FrontierRow{{Seq: 9, Version: 3, Shard: &topology.ShardRow{Scope: "shard:/x", Version: 3,
+		Content: []byte("content")}}, {Seq: 9}}
+	for _, row := range rows {
+		row.Workspace, row.Scope = "shop", "shard:/x"
+		value, err := topology.EncodeFrontierRow(&row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.put(w.kafka(), topology.TableOf(topology.GroupFrontier), "shop|shard:/x", value)
+	}
+	c := w.dial(w.cfg)
+	has := func() bool {
+		s, err := c.Snapshot(w.context(), "shop")
+		return err == nil && len(s.Shards) == 1
+	}
+	if !has() {
+		t.Error("a snapshot lacks the shard")
+	}
+	w.run(w.cfg)
+	w.until("the heir's row again", func() bool { return len(w.records(topology.TableOf(topology.GroupFrontier))) == 3 })
+	if !has() {
+		t.Error("a snapshot lacks the shard after the table was read back")
+	}
+}
+
+// move writes moves of scopes as they are.
+func (w *world) move(moves ...topology.ScopeMove) {
+	w.t.Helper()
+	for i := range moves {
+		b, err := topology.EncodeScopeMove(&moves[i])
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.put(w.kafka(), topology.TopicScopes, moves[i].Key(), b)
+	}
+}
