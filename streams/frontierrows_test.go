@@ -10,7 +10,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// randomMoves are what decisions do to one scope, in order: writes, removals, writes that leave the content, and holds.
+// randomMoves are what decisions do to one scope, in order: writes, removals, writes that leave the content, and
+// holds.
 func randomMoves(rng *rand.Rand, n int) []topology.ScopeMove {
 	var moves []topology.ScopeMove
 	for seq := sequencer.Seq(1); len(moves) < n; seq++ {
@@ -44,8 +45,8 @@ func feed(row *topology.FrontierRow, m *topology.ScopeMove, whole sequencer.Seq)
 	}
 }
 
-// A table that begins with the last moves, and is given all of them behind those, has the content of one that was given
-// all in order; second copies that a lagging processor sends then change nothing.
+// A table that begins with the last moves, and is given all of them behind those, has the content of one that was
+// given all in order; second copies that a lagging processor sends then change nothing.
 func TestLateMovesMakeTheSameContent(t *testing.T) {
 	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
