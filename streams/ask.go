@@ -28,7 +28,10 @@ const (
 	headerLimit     = "Hence-Limit"
 	headerAtLeast   = "Hence-At-Least" // a fold that is not there yet does not answer
 	headerError     = "Hence-Error"
-	headerMore      = "Hence-More" // set: there is more than the answer holds
+	headerMore      = "Hence-More"    // set: there is more than the answer holds
+	headerStopped   = "Hence-Stopped" // set: the partition has stopped; another replica's may go on
+
+	noResponders = "503" // the server's status for a question that nobody hears
 )
 
 // Bounds of an answer.
@@ -38,6 +41,7 @@ const (
 	askTimeout     = 2 * time.Second
 	askAgain       = 500 * time.Millisecond
 	maxQuestions   = 256 // waiting ones, per process and table
+	maxAnswers     = 64  // waiting ones, of one question
 )
 
 // ErrNoAnswer is returned by Closure, Frontier and Unsettled when no processor that owns the workspace answered in
@@ -98,6 +102,9 @@ func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte,
 		return
 	case errors.Is(err, ErrTruncated):
 		answer.Header.Set(headerMore, "1")
+	case errors.Is(err, errStopped):
+		answer.Header.Set(headerStopped, "1")
+		answer.Header.Set(headerError, err.Error())
 	case err != nil:
 		answer.Header.Set(headerError, err.Error())
 	}
@@ -222,14 +229,40 @@ func (c *Client) askPart(ctx context.Context, subject, workspace, what string, l
 }
 
 // request asks both replicas and takes the first answer. It asks again while nobody says anything: a partition that
-// changes hands, or whose owners have not decided what this client has seen, has nobody who answers for a moment.
+// changes hands, or whose owners have not decided what this client has seen, has nobody who answers for a moment. That
+// a partition has stopped is the answer only when no other owner gives one.
 func (c *Client) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
-	for {
-		tryCtx, cancel := context.WithTimeout(ctx, askAgain)
-		answer, err := c.nats.RequestMsgWithContext(tryCtx, m)
-		cancel()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			return answer, err
+	answers := make(chan *nats.Msg, maxAnswers)
+	m.Reply = c.nats.NewInbox()
+	sub, err := c.nats.ChanSubscribe(m.Reply, answers)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
+	var again <-chan time.Time
+	var stopped *nats.Msg
+	for ask := true; ; {
+		if ask {
+			if err := c.nats.PublishMsg(m); err != nil {
+				return nil, err
+			}
+			ask, again = false, c.cfg.Clock.After(askAgain)
+		}
+		select {
+		case <-ctx.Done():
+			if stopped != nil {
+				return stopped, nil
+			}
+			return nil, ctx.Err()
+		case <-again:
+			ask = true
+		case a := <-answers:
+			switch {
+			case a.Header.Get(headerStopped) != "":
+				stopped = a
+			case len(a.Data) > 0 || a.Header.Get("Status") != noResponders:
+				return a, nil
+			}
 		}
 	}
 }

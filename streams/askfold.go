@@ -24,6 +24,9 @@ const maxConeMembers = maxAnswerRows
 // errNotOurs leaves a question to the process that owns the workspace.
 var errNotOurs = errors.New("the workspace is not ours")
 
+// errStopped says that a partition has stopped, and behind it why.
+var errStopped = errors.New("has stopped")
+
 // answerFold answers questions to the folds of this processor until ctx ends.
 func (s *seqProcessor) answerFold(ctx context.Context) {
 	var wg sync.WaitGroup
@@ -51,7 +54,7 @@ func (s *seqProcessor) askRoom(q question, reply func(*room, question) ([]byte, 
 		return nil, errNotOurs
 	}
 	if p.stopped != nil {
-		return nil, fmt.Errorf("partition %d has stopped: %w", p.partition, p.stopped)
+		return nil, fmt.Errorf("partition %d %w: %w", p.partition, errStopped, p.stopped)
 	}
 	r := p.rooms[q.workspace]
 	if r == nil {

@@ -1,9 +1,14 @@
 package streams_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -53,5 +58,15 @@ func TestLive(t *testing.T) {
 	if s, err := c.Scopes(w.context(), "shop", "db:", 1); err != nil || len(s.Rows) != 1 || !s.Truncated ||
 		len(s.Rows[0].Open) != 2 || s.Rows[0].Scope != "db:/1" {
 		t.Errorf("scopes of db: %+v %v", s, err)
+	}
+}
+
+// A question that nobody hears yet is put again until its time is over: processors may be about to start.
+func TestQuestionThatNobodyHears(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.dial(w.cfg).Live(w.context(), "shop")
+	if !errors.Is(err, streams.ErrNoAnswer) || !errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("without processors: %v", err)
 	}
 }

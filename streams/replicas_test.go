@@ -230,7 +230,7 @@ func TestNothingWaitsForOneReplica(t *testing.T) {
 // A group that begins where the log's beginning is deleted computes nothing, and disturbs nobody.
 func TestNewReplicaOfAShortenedLog(t *testing.T) {
 	w, a, b := replicas(t, func(c *streams.Config) { c.HashEvery = 4 })
-	w.run(a)
+	stopA := w.run(a)
 	w.well(a.Health)
 	c := w.dial(w.cfg)
 	v := w.follow(c, "shop")
@@ -257,5 +257,14 @@ func TestNewReplicaOfAShortenedLog(t *testing.T) {
 	w.well(a.Health)
 	if w.count("hence_replica_divergence") != 0 {
 		t.Error("a group that knows nothing raised the alarm")
+	}
+	for range 50 { // the stopped one hears the question too
+		if _, err := c.Live(w.context(), "shop"); err != nil {
+			t.Fatalf("a question while one group has stopped: %v", err)
+		}
+	}
+	stopA()
+	if _, err := c.Live(w.context(), "shop"); err == nil || !strings.Contains(err.Error(), "begins at offset 5") {
+		t.Errorf("a question when the only group has stopped: %v", err)
 	}
 }
