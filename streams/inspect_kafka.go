@@ -101,7 +101,8 @@ func (i *inspection) topic(want topology.Topic, is kadm.TopicDetail, settings []
 			"start the brokers that have them")
 	} else if len(few) > 0 {
 		i.problem("topics", want.Name, "partitions with replicas that are behind: "+strings.Join(few, ", "),
-			"start the brokers that are away and wait; kafka-topics.sh --describe --under-replicated-partitions")
+			"start the brokers that are away and wait; "+i.cfg.tool("kafka-topics")+
+				" --describe --under-replicated-partitions")
 	}
 	i.Topics = append(i.Topics, f)
 }
@@ -119,6 +120,11 @@ func (i *inspection) groups(ctx context.Context) {
 				continue // most installations have one
 			}
 			i.Groups = append(i.Groups, f)
+			if f.Error != "" {
+				i.problem("groups", "", f.Name+": "+f.Error, "give this user the right to describe groups: "+
+					i.cfg.tool("kafka-acls")+" --add --allow-principal User:"+cmp.Or(i.cfg.Kafka.User, "ANONYMOUS")+
+					" --operation Describe --group "+f.Name)
+			}
 			working = working || group == topology.GroupSequencer && f.State == "Stable" && len(f.Members) > 0
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -22,7 +23,7 @@ const (
 	inspectGaps    = 16 // of one partition that are told
 )
 
-// decisions looks for gaps, and counts what was parked.
+// decisions looks for gaps.
 func (i *inspection) decisions(ctx context.Context) {
 	for p := range i.cfg.Partitions {
 		f := i.partition(ctx, p, inspectRecords)
@@ -40,18 +41,27 @@ func (i *inspection) decisions(ctx context.Context) {
 		}
 		i.Decisions = append(i.Decisions, f)
 	}
+	i.parked(ctx)
+}
+
+// parked counts what was put aside, and says how to look at it, and how to clear just that.
+func (i *inspection) parked(ctx context.Context) {
+	var ends []string
 	for p := range i.cfg.Partitions {
 		tryCtx, cancel := context.WithTimeout(ctx, inspectIn)
 		start, err := startOffset(tryCtx, i.cl, topology.TopicParked, p)
 		end, endErr := endOffset(tryCtx, i.cl, topology.TopicParked, p)
 		cancel()
-		if err == nil && endErr == nil {
+		if err == nil && endErr == nil && end > start {
 			i.Parked += end - start
+			ends = append(ends, fmt.Sprintf(`{"topic":%q,"partition":%d,"offset":%d}`, topology.TopicParked, p, end))
 		}
 	}
 	if i.Parked > 0 {
 		i.problem("parked", topology.TopicParked, fmt.Sprintf("%d records could not be read and were put aside", i.Parked),
-			"kcat -C -t hence.parked -o beginning -e -f '%h\\n' shows where each came from and why")
+			"kcat -b "+strings.Join(i.cfg.Brokers, ",")+" -C -t hence.parked -o beginning -e -f '%h\\n' shows where each came "+
+				`from and why; then clear them: echo '{"version":1,"partitions":[`+strings.Join(ends, ",")+
+				"]}' > parked.json && "+i.cfg.tool("kafka-delete-records")+" --offset-json-file parked.json")
 	}
 }
 

@@ -149,7 +149,7 @@ func verifyTopics(ctx context.Context, cl *kgo.Client, cfg Config) ([]Problem, e
 		if err != nil {
 			return problems, fmt.Errorf("verify topics: settings of %s: %w", t.Name, err)
 		}
-		problems = append(problems, differing(t, found.Configs)...)
+		problems = append(problems, cfg.differing(t, found.Configs)...)
 	}
 	return problems, nil
 }
@@ -164,6 +164,15 @@ func (c Config) createCommand() string {
 	return cmd
 }
 
+// tool is the beginning of a command of Kafka's own, which reads a login or TLS from a file of its own.
+func (c Config) tool(name string) string {
+	command := name + ".sh --bootstrap-server " + strings.Join(c.Brokers, ",")
+	if c.Kafka != (Security{}) {
+		command += " --command-config FILE"
+	}
+	return command
+}
+
 // shape compares partition and replica counts. A partition count cannot be mended in place: keys would move.
 func (c Config) shape(want topology.Topic, is kadm.TopicDetail) (problems []Problem) {
 	if n := len(is.Partitions); n != int(want.Partitions) {
@@ -175,13 +184,14 @@ func (c Config) shape(want topology.Topic, is kadm.TopicDetail) (problems []Prob
 	if n := is.Partitions.NumReplicas(); n < int(want.Replication) {
 		problems = append(problems, Problem{"topics", want.Name,
 			fmt.Sprintf("%d replicas, fewer than the %d asked for", n, want.Replication),
-			fmt.Sprintf("kafka-reassign-partitions.sh to %d replicas, or run with --replication %d", want.Replication, n)})
+			fmt.Sprintf("run with --replication %d, or write a JSON file that names %d brokers for each partition, and: "+
+				"%s --reassignment-json-file THAT.json --execute", n, want.Replication, c.tool("kafka-reassign-partitions"))})
 	}
 	return problems
 }
 
 // differing compares the settings that our guarantees rest on; a broker that does not know one says nothing of it.
-func differing(want topology.Topic, is []kadm.Config) (problems []Problem) {
+func (c Config) differing(want topology.Topic, is []kadm.Config) (problems []Problem) {
 	found := make(map[string]string, len(is))
 	for _, s := range is {
 		if s.Value != nil {
@@ -193,7 +203,7 @@ func differing(want topology.Topic, is []kadm.Config) (problems []Problem) {
 		v := settings[k]
 		if have, ok := found[k]; ok && have != v && !stricter(k, have, v) {
 			problems = append(problems, Problem{"topics", want.Name, fmt.Sprintf("%s is %s where it must be %s", k, have, v),
-				fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s=%s", want.Name, k, v)})
+				fmt.Sprintf("%s --alter --topic %s --add-config %s=%s", c.tool("kafka-configs"), want.Name, k, v)})
 		}
 	}
 	return problems

@@ -86,9 +86,7 @@ func sayGroups(found *checkup, r *streams.Report, bad map[string]bool) {
 			lag += max(l.Lag, 0)
 		}
 		switch {
-		case g.Error != "":
-			found.problem("groups", "give this user the right to describe groups: kafka-acls.sh --add --operation Describe "+
-				"--group "+g.Name, "%s: %s", g.Name, g.Error)
+		case g.Error != "": // said already
 		case lag > maxLag:
 			found.problem("groups", "hence streams --instance ANOTHER  # one more member, or mend what is slow",
 				"%s (%s) is %d records behind", g.Name, g.State, lag)

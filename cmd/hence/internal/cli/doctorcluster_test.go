@@ -59,6 +59,12 @@ func (i *ill) finds(part, says, fix string, flags ...string) {
 		i.t.Errorf("exit code %d, %+v", code, d)
 	}
 	d.holds(i.t, part, levelProblem, says, fix)
+	for _, f := range d.Findings {
+		if strings.Contains(f.Fix, "kafka-") && !strings.Contains(f.Fix, "sh --bootstrap-server "+i.args[1]) ||
+			strings.Contains(f.Fix, "kcat") && !strings.Contains(f.Fix, "kcat -b "+i.args[1]) {
+			i.t.Errorf("a fix that does not say of which Kafka: %s", f.Fix)
+		}
+	}
 }
 
 func (i *ill) must(err error) {
@@ -81,19 +87,20 @@ func TestDoctorCluster(t *testing.T) {
 	i.finds("groups", "no sequencer runs", "hence streams --brokers")
 	i.finds("nats", "HENCE_DECISIONS is not there", "hence streams")
 	i.finds("nats", "127.0.0.1:1", "--nats", "--nats", "nats://127.0.0.1:1")
-	i.finds("topics", "replicas", "--replication", "--replication", "3")
+	i.finds("topics", "replicas", "kafka-reassign-partitions.sh --bootstrap-server", "--replication", "3")
 
 	i.seq(1)
 	i.seq(3)
 	i.finds("decisions", "between 1 and 3", "compute and publish the log anew")
 	i.produce(topology.TopicParked, "w", []byte("?"))
-	i.finds("parked", "1 records could not be read", "kcat")
+	i.finds("parked", "1 records could not be read",
+		`echo '{"version":1,"partitions":[{"topic":"hence.parked","partition":`) // then they are cleared
 
 	value := "1000"
 	set := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &value}}
 	_, err := i.admin.AlterTopicConfigs(ctx, set, topology.TopicIntents)
 	i.must(err)
-	i.finds("topics", "retention.ms is 1000", "kafka-configs.sh --alter --topic hence.intents --add-config retention.ms=")
+	i.finds("topics", "retention.ms is 1000", " --alter --topic hence.intents --add-config retention.ms=")
 
 	_, err = i.admin.DeleteTopics(ctx, topology.TopicTxs, topology.TopicResidue)
 	i.must(err)
