@@ -77,6 +77,9 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	servers, err := embedded.Start(ctx, embedded.Options{
 		DataDir: c.DataDir, KafkaPort: c.KafkaPort, NATSPort: c.NATSPort,
 	})
+	if errors.Is(err, embedded.ErrNone) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("%w (--random-ports takes free ports)", err)
 	}
