@@ -212,7 +212,7 @@ func (f *follower) fromTail(t tailed) error {
 	if t.err != nil {
 		f.c.cfg.Logger.Debug("hence.decisions cannot be read", "error", t.err)
 		f.stopTail() // the next silence starts it again
-		f.silences = max(f.silences, 1)
+		f.looks = max(f.looks, 1)
 		return nil
 	}
 	if t.o == nil {

@@ -72,7 +72,8 @@ type follower struct {
 	offset   int64      // in hence.decisions: everything before it is applied; -1: not known
 	atMs     int64      // publisher's time of the last decision that NATS brought; zero: none
 	seenEnd  int64      // the end of hence.decisions when nothing was missing
-	silences int        // how often in a row it looked and found nothing
+	silences int        // looks in a row that found nothing, since what the next pause is for
+	looks    int        // the same since the last decision; our own appends do not begin it anew
 	due      time.Time  // when it looks by itself
 }
 
@@ -145,6 +146,7 @@ func (f *follower) run(ctx context.Context) error {
 			}
 		case <-clock.After(f.due.Sub(clock.Now())):
 			f.silences++
+			f.looks++
 			f.due = clock.Now().Add(min(silenceMin<<min(f.silences, 8), silenceMax))
 			err = f.catchUp(ctx)
 		}
@@ -227,7 +229,7 @@ func (f *follower) offer(o *sequencer.Outcome, way Way) (applied bool, err error
 		f.lookWithin(gapGrace)
 		return false, nil
 	}
-	f.silences, f.due = 0, f.c.cfg.Clock.Now().Add(silenceMin)
+	f.silences, f.looks, f.due = 0, 0, f.c.cfg.Clock.Now().Add(silenceMin)
 	for {
 		if err := f.apply(o, way); err != nil {
 			return true, err
@@ -254,7 +256,7 @@ func (f *follower) catchUp(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errStream) {
 		return err
 	}
-	if err == nil && len(f.ahead) == 0 && f.silences < 2 {
+	if err == nil && len(f.ahead) == 0 && f.looks < 2 {
 		return nil
 	}
 	if err == nil && len(f.ahead) == 0 && !f.kafkaHasMore(ctx) {

@@ -42,3 +42,32 @@ func TestBrokerStopsAndStarts(t *testing.T) {
 	}
 	w.tablesEqual(v, "shop")
 }
+
+// A sidecar whose sequencer is cut off from NATS, while it is not, finds the decisions in Kafka, however busy it is
+// itself: only a decision shows that NATS brings them.
+func TestOwnAppendsDoNotPutKafkaOff(t *testing.T) {
+	w := newWorld(t)
+	stop := w.run(w.cfg)
+	c := w.dial(w.cfg)
+	ann := w.join(c, w.follow(c, "shop"), "shop", "ann")
+	clock := &handClock{now: time.Unix(1000, 0)}
+	busy, cut := w.cfg, w.cfg
+	busy.Clock, cut.NATS = clock, ""
+	ann.c = w.dial(busy)
+	v := w.follow(ann.c, "shop")
+	soon := func(what string, decisions int) {
+		w.until(what, func() bool {
+			ann.renew()
+			clock.advance(100 * time.Millisecond)
+			return v.len() >= decisions
+		})
+	}
+	soon("the join", 1)
+	stop()
+	w.run(cut)
+	ann.write("x", "y")
+	soon("a decision that NATS does not bring", 2)
+	if v.by(streams.WayKafka) == 0 {
+		t.Error("it did not come by Kafka")
+	}
+}
