@@ -52,6 +52,15 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 		return nil, fmt.Errorf("%w: the first event was at %s/%d offset %d, the topic begins at %d", ErrGone,
 			topology.TopicEvents, partition, first, start)
 	}
+	if known && first >= end { // it may have come meanwhile; if not, the topic is another one
+		if end, err = endOffset(ctx, c.log, topology.TopicEvents, partition); err != nil {
+			return nil, err
+		}
+		if first >= end {
+			return nil, fmt.Errorf("%w: the first event was at %s/%d offset %d, the topic ends at %d", ErrGone,
+				topology.TopicEvents, partition, first, end)
+		}
+	}
 	r := effectReader{workspace: workspace, tx: tx, key: topology.EventKey(workspace, tx), log: c}
 	if err := c.cfg.readRange(ctx, topology.TopicEvents, partition, max(first, start), end, r.take); err != nil {
 		return nil, err

@@ -154,6 +154,26 @@ func TestEffectsBeginWhereTheTableSays(t *testing.T) {
 	}
 }
 
+// A decided transaction whose events are gone with their topic has lost them: it is not one that did nothing.
+func TestEffectsOfATopicMadeAnew(t *testing.T) {
+	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	a := w.join(c, w.follow(c, "shop"), "shop", "ann")
+	tx, in := a.intent("orders/1", "x")
+	caller{w, c, a.incarnation}.effect(1, tx, 0, "{a}")
+	a.append(in)
+	w.until("the row", func() bool {
+		got, err := c.Closure(w.context(), "shop", tx, 1)
+		return err == nil && got.Rows[0].Seq > 0 && got.Rows[0].Events.First == 0
+	})
+	w.again(topology.TopicEvents)
+	w.until("the loss", func() bool { // once the table answers again
+		_, err := c.Effects(w.context(), "shop", tx)
+		return errors.Is(err, streams.ErrGone)
+	})
+}
+
 // Without processors and NATS the topic is read from its beginning; a broker that answers with errors delays the
 // answer and never shortens it; and the caller's end ends it.
 func TestEffectsFromTheTopicAlone(t *testing.T) {
