@@ -21,6 +21,8 @@ import (
 type frontierProcessor struct {
 	*base
 	conn *nats.Conn
+
+	stopped []int32 // partitions; guarded by base.mu
 }
 
 func newFrontierProcessor(b *base, conn *nats.Conn) *frontierProcessor {
@@ -89,10 +91,15 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 	}
 	row := &topology.FrontierRow{Workspace: m.Workspace, Scope: m.Scope}
 	if had, _ := ctx.Value().([]byte); had != nil {
-		if r, err := topology.DecodeFrontierRow(had); err != nil {
-			f.brokenRow(ctx.Key(), err)
-		} else {
+		r, err := topology.DecodeFrontierRow(had)
+		switch {
+		case err == nil:
 			row = r
+		case m.Last(), m.Scope.IsShard() && m.Shard == nil:
+			f.stop(recordOf(ctx), err)
+			return
+		default:
+			f.brokenRow(ctx.Key(), err)
 		}
 	}
 	switch {
@@ -114,6 +121,27 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", ctx.Key(), f.table, err))
 	}
 	ctx.SetValue(b, goka.WithCtxEmitHeaders(gokaAt(int64(row.Seq))))
+}
+
+// stop ends the work on a partition before a move, whose row cannot be read and cannot be made anew from the move: the
+// workspace's own row would never be whole again, and a shard would look absent. The record stays unfinished.
+func (f *frontierProcessor) stop(ctx *tracked, err error) {
+	err = fmt.Errorf("row %q of %s cannot be read: %w. If a newer release wrote it, start that one. Else stop the "+
+		"processors of this group, delete %s and the offsets of group %s, and start them: the table is made anew from %s",
+		ctx.Key(), f.table, err, f.table, f.group, topology.TopicDecisions)
+	f.mu.Lock()
+	f.stopped = append(f.stopped, ctx.Partition())
+	f.mu.Unlock()
+	f.metrics.stopped.WithLabelValues(f.name).Inc()
+	f.cfg.Health.set(f.partName(ctx.Partition()), err)
+	f.cfg.Logger.Error("this partition is not processed", "processor", f.name, "partition", ctx.Partition(), "error", err)
+	ctx.ledger.hold(ctx.entry)
+	<-ctx.Context().Done()
+}
+
+// partName is a stopped partition's name in a health, beside the sequencer's.
+func (f *frontierProcessor) partName(partition int32) string {
+	return fmt.Sprintf("%s partition %d", f.name, partition)
 }
 
 func (f *frontierProcessor) readMove(ctx goka.Context, value []byte) (*topology.ScopeMove, string) {
@@ -204,7 +232,7 @@ func (f *frontierProcessor) wholeTo(partition int32, workspace string) sequencer
 	}
 	row, err := topology.DecodeFrontierRow(value)
 	if err != nil {
-		return 0 // it begins anew
+		return 0 // its next move stops the partition
 	}
 	return row.Seq
 }
@@ -229,7 +257,16 @@ func overtakes(row, other []byte) bool {
 	return err == nil && a.Version > b.Version
 }
 
-func (f *frontierProcessor) dropped(bool) { f.forgetStores() }
+func (f *frontierProcessor) dropped(bool) {
+	f.mu.Lock()
+	for _, partition := range f.stopped {
+		f.metrics.stopped.WithLabelValues(f.name).Dec()
+		f.cfg.Health.drop(f.partName(partition))
+	}
+	f.stopped = nil
+	f.mu.Unlock()
+	f.forgetStores()
+}
 
 func (f *frontierProcessor) keep(ctx context.Context) {
 	f.answer(ctx, f.conn, askFrontier, f.frontierOf)

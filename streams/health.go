@@ -35,7 +35,7 @@ var errNotStarted = errors.New("it has not started yet")
 // Ready says what is wrong with each part; nil is well. "kafka": a broker answers. "topics": they are as they must be.
 // "nats": the connection stands. "sequencer", "closure", "frontier": the processor is a member of its group, has
 // recovered all partitions that it was given, and works on them. "replicas": no other replica has come to another
-// state. "partition n": only there when that partition has stopped.
+// state. "partition n", "frontier partition n": only there when the sequencer's, or the frontier's, has stopped.
 func (h *Health) Ready() map[string]error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

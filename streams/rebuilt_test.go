@@ -1,6 +1,8 @@
 package streams_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -79,6 +81,49 @@ func TestRowsOfOneSeq(t *testing.T) {
 	w.until("the heir's row again", func() bool { return len(w.records(topology.TableOf(topology.GroupFrontier))) == 3 })
 	if !has() {
 		t.Error("a snapshot lacks the shard after the table was read back")
+	}
+}
+
+// A workspace's own row that cannot be read stops the frontier's partition with a mend in its health, and so does a
+// shard's whose content does not come again. Made anew as it says, the table is whole.
+func TestUnreadableRowStopsTheFrontier(t *testing.T) {
+	for _, scope := range []sequencer.Scope{"", "shard:/x"} {
+		t.Run("scope "+string(scope), func(t *testing.T) {
+			w := newWorld(t)
+			w.cfg.Health = new(streams.Health)
+			w.put(w.kafka(), topology.TableOf(topology.GroupFrontier), topology.ScopeKey("shop", scope), []byte("broken"))
+			stop := w.run(w.cfg)
+			c := w.dial(w.cfg)
+			v := w.follow(c, "shop")
+			ann := w.join(c, v, "shop", "ann")
+			ann.touched("t", "shard:/x")
+			w.decided(v, "t")
+			part := fmt.Sprintf("frontier partition %d", topology.PartitionOf("shop", w.cfg.Partitions))
+			w.until("the stop", func() bool {
+				err := w.cfg.Health.Ready()[part]
+				return err != nil && strings.Contains(err.Error(),
+					"delete hence-frontier-table and the offsets of group hence-frontier, and start")
+			})
+			if n := w.count("hence_partitions_stopped", "processor", "frontier"); n != 1 {
+				t.Errorf("%v partitions stopped", n)
+			}
+			if s, err := c.Snapshot(w.context(), "shop"); err == nil {
+				t.Errorf("a snapshot of a table that cannot be read: %+v", s)
+			}
+			stop()
+			if n := w.count("hence_partitions_stopped"); n != 0 || w.cfg.Health.Ready()[part] != nil {
+				t.Errorf("%v partitions stopped after the end", n)
+			}
+			w.forgetGroup(topology.GroupFrontier, "")
+			if err := streams.EnsureTopics(t.Context(), w.cfg); err != nil {
+				t.Fatal(err)
+			}
+			w.run(w.cfg)
+			w.until("the whole table", func() bool {
+				s, err := c.Snapshot(w.context(), "shop")
+				return err == nil && s.Seq >= sequencer.Seq(v.len())
+			})
+		})
 	}
 }
 
