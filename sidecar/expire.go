@@ -6,12 +6,13 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// expire ends transactions that the agent has left lying: the log counts a deadline only once it knows of them.
+// expire ends transactions that the agent has left lying and that no decision shows: the log counts a deadline only
+// once it knows of them.
 func (s *session) expire(now time.Time) {
 	s.mu.Lock()
 	var idle []*tx
 	for _, t := range s.active {
-		if t.phase == phaseOpen && !t.begun && now.Sub(t.created) > t.deadline(s.view.settings().rules) {
+		if t.phase == phaseOpen && !t.shown && now.Sub(t.created) > t.deadline(s.view.settings().rules) {
 			idle = append(idle, t)
 		}
 	}

@@ -47,7 +47,8 @@ type tx struct {
 	call        chan struct{}     // holds one token while a call works on the transaction
 
 	phase     phase
-	begun     bool // a record in the log carries its begin, or is on its way
+	begun     bool // a record in the log may carry its begin: one that was sent, or is on its way
+	shown     bool // a decision shows that the log has begun it
 	n         map[sequencer.IntentKind]uint32
 	reads     []sequencer.Read
 	loose     []sequencer.Read // of its session, taken over by its seal
@@ -100,13 +101,14 @@ func (t *tx) gone() bool {
 // decided reports whether the agent has been, or can be, told how the transaction ended.
 func (t *tx) decided() bool { return t.outcome != nil || t.early != nil }
 
-// intent makes the next intent of a kind. The first one carries the begin.
+// intent makes the next intent of a kind. Each carries the begin until a decision shows the transaction: what went
+// before may have been refused, or never arrive. The log takes the begin of the first and passes over the others.
 func (t *tx) intent(kind sequencer.IntentKind, agent string) *sequencer.Intent {
 	t.n[kind]++
 	in := &sequencer.Intent{
 		Kind: kind, Tx: t.id, N: t.n[kind], Agent: agent, Incarnation: t.incarnation, Base: t.base,
 	}
-	if !t.begun && kind != sequencer.IntentSettle {
+	if !t.shown && kind != sequencer.IntentSettle {
 		begin := t.begin
 		in.Begin, t.begun = &begin, true
 	}
