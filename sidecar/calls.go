@@ -19,7 +19,8 @@ type reading struct {
 	overtaken *api.Overtaken
 }
 
-// start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it.
+// start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
+// transaction beside an error may still be begun, and like has noted it for a later try; without like it is dropped.
 func (s *session) start(ctx context.Context, begin sequencer.Begin, like func(*tx)) (*tx, error) {
 	if err := s.await(ctx); err != nil {
 		return nil, err
@@ -29,10 +30,11 @@ func (s *session) start(ctx context.Context, begin sequencer.Begin, like func(*t
 		return nil, err
 	}
 	s.traces(ctx, t)
-	if begin.Mode == sequencer.Optimistic {
-		return t, nil
+	if t, err = s.beginInLog(ctx, t); err != nil && t != nil && like == nil {
+		s.drop(t, "its begin was not answered in time")
+		return nil, err
 	}
-	return t, s.beginInLog(ctx, t)
+	return t, err
 }
 
 func (s *session) admit(begin sequencer.Begin, like func(*tx)) (*tx, error) {
@@ -64,27 +66,35 @@ func (s *session) admit(begin sequencer.Begin, like func(*tx)) (*tx, error) {
 	return t, nil
 }
 
-// beginInLog gives an ordered or locked transaction its age.
-func (s *session) beginInLog(ctx context.Context, t *tx) error {
+// beginInLog gives an ordered or locked transaction its age, unless a decision shows that it has it. One whose begin
+// was not answered in time comes back beside the error and may be asked for again; one that is over does not.
+func (s *session) beginInLog(ctx context.Context, t *tx) (*tx, error) {
 	s.mu.Lock()
+	if t.begin.Mode == sequencer.Optimistic || t.phase != phaseOpen || t.shown {
+		s.mu.Unlock()
+		return t, nil
+	}
 	in := t.intent(sequencer.IntentBegin, s.agent)
 	s.mu.Unlock()
 	if err := s.send(ctx, t, in); err != nil {
-		return err
+		return t, err
 	}
 	err := s.view.waits.until(ctx, waitTx(t.id), func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		_, known := s.view.transaction(t.id)
-		return known || t.phase != phaseOpen || t.refusedFor(in)
+		return t.shown || t.phase != phaseOpen || t.refusedFor(in)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil && t.refusedFor(in) {
+	switch {
+	case t.refusedFor(in):
 		err = s.refusedIntent(t)
 		s.close(t, phaseLost)
+		return nil, err
+	case t.gone():
+		return nil, s.lost(t)
 	}
-	return err
+	return t, err
 }
 
 // enter takes the transaction for one call; leave gives it back.

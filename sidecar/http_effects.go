@@ -77,7 +77,7 @@ func (s *Sidecar) oneShot(c *call) (*reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	t, err := s.resume(c)
+	t, err := s.resume(ctx, c)
 	if err == nil && t == nil {
 		t, err = s.session.start(ctx, sequencer.Begin{Mode: mode, Observe: s.config.Observe}, nil)
 	}
@@ -111,7 +111,7 @@ func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*
 			calls := len(t.effects)
 			s.mu.Unlock()
 			if p := asProblem(err); calls == 0 && !p.SafeSameKey {
-				s.drop(t)
+				s.drop(t, "its only request was refused")
 			}
 			return nil, err
 		}

@@ -30,11 +30,16 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 	if err := s.inGroup(in.Group); err != nil {
 		return nil, err
 	}
-	t, err := s.resume(c)
+	t, err := s.resume(c.ctx, c)
 	if err == nil && t == nil {
-		if t, err = s.session.start(c.ctx, *begin, func(t *tx) { c.slot.set(t.id) }); t == nil {
-			c.slot.set("") // nothing was begun: the name is the next one's
+		note := func(t *tx) { c.slot.set(t.id) }
+		if c.slot == nil {
+			note = nil // the same request would open another one
 		}
+		t, err = s.session.start(c.ctx, *begin, note)
+	}
+	if t == nil {
+		c.slot.set("") // nothing was begun: the name is the next one's
 	}
 	if err != nil {
 		return nil, err
@@ -62,13 +67,25 @@ func (s *Sidecar) beginOf(in *api.Begin) (*sequencer.Begin, error) {
 		DeadlineTicks: ticksOf(in.DeadlineMs), May: may}, nil
 }
 
-// resume is the transaction that an earlier try of the same request has made.
-func (s *Sidecar) resume(c *call) (*tx, error) {
+// resume is the transaction that an earlier try of the same request has made; the log has begun it where it must.
+func (s *Sidecar) resume(ctx context.Context, c *call) (*tx, error) {
 	id := c.slot.get()
 	if id == "" {
 		return nil, nil
 	}
-	return s.session.find(id)
+	t, err := s.session.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if t, err = s.session.beginInLog(ctx, t); err != nil {
+		return t, err
+	}
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	if t.gone() {
+		return nil, s.session.lost(t)
+	}
+	return t, nil
 }
 
 func (s *Sidecar) opened(t *tx) *reply {

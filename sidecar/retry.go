@@ -22,19 +22,24 @@ func (s *session) again(ctx context.Context, t *tx) (*tx, bool, error) {
 	next, err := s.mayRetry(t)
 	begin, first := s.successor(t)
 	s.mu.Unlock()
-	if next != nil || err != nil {
-		return next, false, err
-	}
-	next, err = s.start(ctx, begin, func(n *tx) {
-		n.attempt, n.refusals, n.first = t.attempt+1, t.refusals+1, first
-		t.successor = n.id
-	})
 	if err != nil {
+		return nil, false, err
+	}
+	fresh := next == nil
+	if fresh {
+		next, err = s.start(ctx, begin, func(n *tx) {
+			n.attempt, n.refusals, n.first = t.attempt+1, t.refusals+1, first
+			t.successor = n.id
+		})
+	} else {
+		next, err = s.beginInLog(ctx, next)
+	}
+	if next == nil {
 		s.mu.Lock()
 		t.successor = ""
 		s.mu.Unlock()
 	}
-	return next, true, err
+	return next, fresh, err
 }
 
 // mayRetry is the successor that is there already, or why there may be none.

@@ -181,7 +181,7 @@ func (s *session) put(ctx context.Context, w writing, slot *txSlot) (*api.Decisi
 	}
 	for {
 		if _, err := s.write(ctx, t, w); err != nil {
-			s.drop(t)
+			s.drop(t, "its only request was refused")
 			return nil, err
 		}
 		slot.set(t.id)
@@ -199,17 +199,17 @@ func (s *session) put(ctx context.Context, w writing, slot *txSlot) (*api.Decisi
 	}
 }
 
-// drop ends a transaction that was never sealed because its only write was refused.
-func (s *session) drop(t *tx) {
+// drop ends a transaction that was never sealed and that nobody can come back to.
+func (s *session) drop(t *tx, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.decided() || t.phase != phaseOpen {
 		return
 	}
 	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent,
-		Detail: "its only request was refused"})
+		Detail: why})
 	if t.begun {
-		s.abortInLog(t, sequencer.CodeAbortedByAgent, "its only request was refused")
+		s.abortInLog(t, sequencer.CodeAbortedByAgent, why)
 	}
 }
 
