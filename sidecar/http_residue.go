@@ -64,15 +64,16 @@ func (s *session) residue(ctx context.Context) (list []topology.Residue, cut boo
 	return list, false, nil
 }
 
-// oneResidue is the residue that a route names; it must be open.
-func (s *Sidecar) oneResidue(c *call) (*topology.Residue, error) {
+// oneResidue is the residue that a route names; it must be open. told: it was tried again before, and only now does
+// the list say what came of it.
+func (s *Sidecar) oneResidue(c *call) (r *topology.Residue, told bool, err error) {
 	index, ok := decimal(c.params["index"])
 	if !ok {
-		return nil, problem(codeBadRequest, "index %.20q is not a whole number", c.params["index"])
+		return nil, false, problem(codeBadRequest, "index %.20q is not a whole number", c.params["index"])
 	}
 	list, _, err := s.session.residue(c.ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for i := range list {
 		r := &list[i]
@@ -80,11 +81,19 @@ func (s *Sidecar) oneResidue(c *call) (*topology.Residue, error) {
 			continue
 		}
 		if r.State != topology.ResidueOpen {
-			return nil, problem(codeNotResidue, "effect %d of %s is %s: nothing is left to do", index, r.Tx, r.State)
+			if s.untold.forget(r) {
+				return r, true, nil // the write that failed has come through
+			}
+			return nil, false, dealtWith(r)
 		}
-		return r, nil
+		told, err := s.session.listUntold(c.ctx, &s.untold, r)
+		return r, told, err
 	}
-	return nil, problem(codeNotFound, "effect %d of %.100q is not on the list of residues", index, c.params["tx"])
+	return nil, false, problem(codeNotFound, "effect %d of %.100q is not on the list of residues", index, c.params["tx"])
+}
+
+func dealtWith(r *topology.Residue) error {
+	return problem(codeNotResidue, "effect %d of %s is %s: nothing is left to do", r.Index, r.Tx, r.State)
 }
 
 func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
@@ -96,9 +105,12 @@ func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
 		return nil, problem(codeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and why",
 			maxNoteBytes)
 	}
-	r, err := s.oneResidue(c)
+	r, _, err := s.oneResidue(c)
 	if err != nil {
 		return nil, err
+	}
+	if r.State != topology.ResidueOpen {
+		return nil, dealtWith(r)
 	}
 	r.State, r.Note = topology.ResidueAccepted, in.Note
 	return s.writeResidue(c, r)
@@ -117,15 +129,17 @@ func (s *Sidecar) retryResidue(c *call) (*reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	r, err := s.oneResidue(c)
+	r, told, err := s.oneResidue(c)
 	if err != nil {
 		return nil, err
 	}
-	if r.Key == "" && !in.Force {
-		return nil, problem(codeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
-			"Look there first, then send force", r.Tool)
+	if told { // the call was made: it is not made again only because the list could not be written
+		return jsonReply(http.StatusOK, residueOf(r)), nil
 	}
-	if _, err := s.session.tryResidue(c.ctx, r); err != nil {
+	if r.Key == "" && !in.Force {
+		return nil, unkeyed(r.Tool)
+	}
+	if err := s.session.tryResidue(c.ctx, &s.untold, r, in.Force); err != nil {
 		return nil, err
 	}
 	return jsonReply(http.StatusOK, residueOf(r)), nil

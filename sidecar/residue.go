@@ -2,17 +2,20 @@ package sidecar
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
 )
 
 // publishResidue puts what could not be made clean on the list before the log hears of the settlement: a crash in
 // between writes it again under the same key.
 func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+	if err := s.publishRetracted(ctx, d); err != nil {
+		return err
+	}
 	for _, r := range made.Residue {
 		agent, _, ok := ownerOf(d.tx)
 		if !ok {
@@ -40,102 +43,50 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 	return nil
 }
 
-// tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
-// is answered, and its commit counts as a write of it: nobody commits on what was read before.
-func (s *session) tryResidue(ctx context.Context, r *topology.Residue) (gate.Answer, error) {
-	none := gate.Answer{}
-	if s.engine == nil {
-		return none, problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
+// heldRetracted is what the events topic says of a held call whose transaction was retracted. It counts wherever it
+// stands: the order of events says nothing among several sidecars.
+const heldRetracted = "its transaction is retracted"
+
+// publishRetracted returns once the events topic says of a retracted transaction's held calls that none is to be made
+// any more. Residues of them may stay open, and who tries one again may have a view that never saw the retraction; but
+// not before the turn is settled, because until then the transaction holds what its calls move.
+func (s *session) publishRetracted(ctx context.Context, d *debt) error {
+	s.mu.Lock()
+	turn := d.turn
+	s.mu.Unlock()
+	if !turn {
+		return nil
 	}
-	p, err := s.callOfResidue(ctx, r)
-	if err != nil {
-		return none, err
-	}
-	what := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Key: p.Key, Args: p.Args, Traceparent: traceOf(ctx)}
-	if s.isToUndo(r, &p) {
-		if !p.Tool.Undo {
-			return none, problem(codeTool, "%s happened, and no compensation of it is declared: undo it by hand, then accept",
-				p.Tool.Name)
+	effects, _ := s.delivery.effects(d.tx)
+	done := make(chan struct{}, len(effects))
+	sent := 0
+	for i := range effects {
+		p := &effects[i]
+		if !p.Tool.Class.Gated() {
+			continue
 		}
-		answer := none
-		if p.Answer != nil {
-			answer = *p.Answer
+		step := gate.StepDropped
+		switch { // nothing that the log does not say of it already
+		case p.Ran():
+			step = gate.StepStarted
+		case p.GivenUp:
+			step = gate.StepGivenUp
 		}
-		if what, _, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
-			return none, problem(codeTool, "%v", err)
-		}
-		// The log may lack the answer of a call that its settlement knew to have happened.
-		what.ForbidOnly = what.ForbidOnly && r.Result != sequencer.ResultLeaked
-	}
-	adapter, err := capped{s.tools, s}.Adapter(what.Tool)
-	if err != nil {
-		return none, problem(codeTool, "%v", err)
-	}
-	t, err := s.start(ctx, sequencer.Begin{Mode: sequencer.Optimistic}, nil)
-	if err != nil {
-		return none, err
-	}
-	open := func(ctx context.Context) error { return s.stillResidue(ctx, r) }
-	answer, called, err := s.tryUnderTouch(ctx, t, p.Tool, open, func(ctx context.Context) (gate.Answer, error) {
-		answer, err := adapter.Call(ctx, what)
+		err := s.delivery.event(&topology.Event{
+			Kind: topology.EventAnswer, Workspace: s.workspace, Tx: d.tx, Agent: s.agent, AtMs: s.clock.Now().UnixMilli(),
+			Effect: &topology.EffectText{Index: p.Index, Step: uint8(step), Detail: heldRetracted},
+		}, func(sequencer.Place) { done <- struct{}{} })
 		if err != nil {
-			return answer, problem(codeToolUnreachable, "%s was tried again without an answer: %v", p.Tool.Name, err)
+			return err
 		}
-		return answer, s.noteTry(ctx, r, answer)
-	})
-	if !called {
-		_, _ = s.abort(ctx, t, "the residue could not be tried again")
-		return none, err
+		sent++
 	}
-	// Whatever came of it, it may have moved what it names: that counts as written, also when nobody waits any more.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
-	defer cancel()
-	if d, err := s.seal(ctx, t); err != nil || d.State == api.StateAborted {
-		s.log.Warn("a residue was tried again, its transaction did not commit", "tx", string(t.id), "cause", err)
-	}
-	return answer, err
-}
-
-// isToUndo reports whether what is left of a call is to undo it: it ran before the commit, was retracted, or is known
-// to have happened although it should not have.
-func (s *session) isToUndo(r *topology.Residue, p *gate.Progress) bool {
-	seen, _ := s.view.transaction(r.Tx)
-	return p.Tool.Class.Eager() || r.Result == sequencer.ResultLeaked || p.UndoLost || p.UndoDone != nil ||
-		seen.retraction.of != ""
-}
-
-// stillResidue refuses to try a residue again that somebody else has dealt with.
-func (s *session) stillResidue(ctx context.Context, r *topology.Residue) error {
-	list, _, err := s.residue(ctx)
-	if err != nil {
-		return err
-	}
-	for _, now := range list {
-		if now.Tx == r.Tx && now.Index == r.Index && now.State != topology.ResidueOpen {
-			return problem(codeNotResidue, "effect %d of %s is %s meanwhile: nothing is left to do", r.Index, r.Tx, now.State)
+	for range sent {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-	}
-	return nil
-}
-
-// noteTry puts what came of another try on the list, before anybody else can make one.
-func (s *session) noteTry(ctx context.Context, r *topology.Residue, answer gate.Answer) error {
-	r.Tries++
-	if answer.Refused {
-		r.Detail = "tried again and refused: " + answer.Detail
-	} else {
-		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
-	defer cancel()
-	return s.listResidue(ctx, r)
-}
-
-// listResidue puts a residue back on the list as it is now.
-func (s *session) listResidue(ctx context.Context, r *topology.Residue) error {
-	r.AtMs, r.Incarnation = s.clock.Now().UnixMilli(), s.now()
-	if err := s.events.PublishResidue(ctx, r); err != nil {
-		return problem(codeLog, "the list of residues cannot be written: %v", err)
 	}
 	return nil
 }
@@ -183,6 +134,10 @@ func (s *session) callOfResidue(ctx context.Context, r *topology.Residue) (gate.
 	}
 	for _, p := range effects {
 		if p.Index == r.Index {
+			p.Dropped = p.Dropped || slices.ContainsFunc(events, func(ev *topology.Event) bool {
+				return ev.Kind == topology.EventAnswer && ev.Effect != nil && ev.Effect.Index == r.Index &&
+					ev.Effect.Detail == heldRetracted
+			})
 			return p, nil
 		}
 	}

@@ -39,6 +39,7 @@ type Sidecar struct {
 	view    *view
 	session *session
 	keys    *keys
+	untold  untold
 	metrics *metrics
 	server  *http.Server
 	face    *face
