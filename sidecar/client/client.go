@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -146,6 +147,10 @@ func again(err error) bool {
 	if errors.As(err, &p) {
 		soon := p.Status == http.StatusServiceUnavailable || p.Code == "idempotency_key_in_flight"
 		return p.SafeSameKey && p.Retryable && soon
+	}
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return false
 	}
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }

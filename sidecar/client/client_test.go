@@ -3,11 +3,15 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,5 +169,24 @@ func TestEnded(t *testing.T) {
 				t.Fatalf("%+v, %v", d, err)
 			}
 		})
+	}
+}
+
+// A certificate that is not believed now is not asked for again.
+func TestUntrustedOnce(t *testing.T) {
+	var tries atomic.Int32
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			tries.Add(1)
+		}
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	c := New(server.URL, "a-token-for-the-test")
+	t.Cleanup(c.Close)
+	if _, err := c.Rules(t.Context()); err == nil || !strings.Contains(err.Error(), "x509") || tries.Load() != 1 {
+		t.Errorf("after %d tries: %v", tries.Load(), err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // ErrNone is returned by Start of a build with the tag slim. It says what each command does without servers.
-var ErrNone = errors.New("this build has no embedded servers (its tag is slim, as in the container image): leave out " +
-	"--embedded (hence run) or \"embedded: true\" (hence up), and name a cluster with --brokers and --nats, as for hence " +
-	"demo; hence dev has no cluster but its own: take a binary of \"go build ./cmd/hence\"")
+var ErrNone = errors.New("this build has no embedded servers (its tag is slim, as in the container image): " +
+	"leave out --embedded (hence run) or \"embedded: true\" (hence up), and name a cluster with --brokers and --nats, " +
+	"as for hence demo; hence dev has no cluster but its own: take a binary of \"go build ./cmd/hence\"")
 
 // Options say where the servers listen and what they keep.
 type Options struct {

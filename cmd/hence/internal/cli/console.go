@@ -27,6 +27,7 @@ type consoleCmd struct {
 	logging
 	output
 	tokens
+	trust
 	Workspace        string   `default:"default" help:"Workspace to show."`
 	Listen           string   `default:"127.0.0.1:7422" placeholder:"HOST:PORT" help:"Address of the web page."`
 	Host             []string `placeholder:"NAME" help:"Names of the console, beside localhost and addresses."`
@@ -109,7 +110,11 @@ func (c *consoleCmd) actions(ctx context.Context, logger *slog.Logger) (_ consol
 	if c.SidecarToken == "" {
 		return nil, nil, errors.New("--sidecar needs that sidecar's token: give --sidecar-token-file FILE")
 	}
-	cl := client.New(c.Sidecar, c.SidecarToken, client.WithWorkspace(c.Workspace))
+	trusting, err := c.trust.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	cl := client.New(c.Sidecar, c.SidecarToken, client.WithWorkspace(c.Workspace), client.WithHTTPClient(trusting))
 	return cl, cl.Close, nil
 }
 

@@ -18,6 +18,7 @@ type doctorCmd struct {
 	topicShape
 	output
 	logging
+	trust
 	Replica   string        `enum:",a,b" default:"" help:"Whose tables: a the first group's, b the second's."`
 	Workspace string        `default:"default" help:"Workspace whose journal and decisions are looked at."`
 	Agent     string        `default:"agent-1" help:"Agent whose journal is looked at."`
@@ -96,6 +97,9 @@ func (c *doctorCmd) check() error {
 	}
 	if u, err := url.Parse(c.Sidecar); c.Sidecar != "" && (err != nil || u.Scheme == "" || u.Host == "") {
 		return fmt.Errorf("--sidecar is %q: give http://host:port", c.Sidecar)
+	}
+	if _, err := c.trust.client(); err != nil {
+		return err
 	}
 	for _, address := range c.Listen {
 		if _, _, err := net.SplitHostPort(address); err != nil {

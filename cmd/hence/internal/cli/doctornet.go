@@ -34,7 +34,7 @@ func (c *doctorCmd) lookAtAddresses(ctx context.Context, found *checkup) {
 		case err == nil:
 			_ = listener.Close() // nothing was accepted
 			found.ok("ports", "%s is free", address)
-		case errors.Is(err, syscall.EADDRINUSE) && isHence(ctx, address):
+		case errors.Is(err, syscall.EADDRINUSE) && c.isHence(ctx, address):
 			found.ok("ports", "%s is taken by a process of Hence", address)
 		case errors.Is(err, syscall.EADDRINUSE):
 			found.problem("ports", "ss -ltnp 'sport = :"+port+"'  # stop that program, or give another --listen",
@@ -47,11 +47,17 @@ func (c *doctorCmd) lookAtAddresses(ctx context.Context, found *checkup) {
 	}
 }
 
-// isHence asks whether a readiness check answers there.
-func isHence(ctx context.Context, address string) bool {
-	answer, err := ask(ctx, "http://"+address+"/readyz", "")
-	var ready struct{ Parts map[string]json.RawMessage }
-	return err == nil && json.Unmarshal(answer.body, &ready) == nil && len(ready.Parts) > 0
+// isHence asks whether a readiness check answers there. One that speaks TLS with a certificate for another name, or of
+// an unknown authority, cannot be told.
+func (c *doctorCmd) isHence(ctx context.Context, address string) bool {
+	for _, scheme := range []string{"http://", "https://"} {
+		answer, err := c.ask(ctx, scheme+address+"/readyz", "")
+		var ready struct{ Parts map[string]json.RawMessage }
+		if err == nil && json.Unmarshal(answer.body, &ready) == nil && len(ready.Parts) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // answered is what a process answered.
@@ -62,7 +68,7 @@ type answered struct {
 	between [2]time.Time
 }
 
-func ask(ctx context.Context, address, token string) (answered, error) {
+func (c *doctorCmd) ask(ctx context.Context, address, token string) (answered, error) {
 	ctx, cancel := context.WithTimeout(ctx, askIn)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -74,7 +80,11 @@ func ask(ctx context.Context, address, token string) (answered, error) {
 	}
 	var a answered
 	a.between[0] = time.Now()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client, err := c.trust.client()
+	if err != nil {
+		return answered{}, err
+	}
+	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {
 		return answered{}, err
@@ -106,7 +116,11 @@ func (c *doctorCmd) lookAtSidecar(ctx context.Context, found *checkup) {
 	}
 	const part = "sidecar"
 	base := strings.TrimRight(c.Sidecar, "/")
-	answer, err := ask(ctx, base+"/readyz", "")
+	answer, err := c.ask(ctx, base+"/readyz", "")
+	if isUntrusted(err) {
+		found.problem(part, "--ca FILE  # the PEM file of who signed its certificate", "%s cannot be trusted: %v", base, err)
+		return
+	}
 	if err != nil {
 		found.problem(part, fmt.Sprintf("hence sidecar --agent %s --workspace %s --brokers %s --nats %s",
 			c.Agent, c.Workspace, strings.Join(c.Brokers, ","), c.NATS), "%s does not answer: %v", base, err)
@@ -139,7 +153,7 @@ func (c *doctorCmd) lookAtIdentity(ctx context.Context, found *checkup, base str
 	if token == "" {
 		return
 	}
-	answer, err := ask(ctx, base+"/v1/workspaces/"+ready.Workspace+"/rules", token)
+	answer, err := c.ask(ctx, base+"/v1/workspaces/"+ready.Workspace+"/rules", token)
 	switch {
 	case err != nil:
 		found.problem("token", "hence doctor, again", "%s does not answer: %v", base, err)

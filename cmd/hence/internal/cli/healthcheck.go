@@ -12,6 +12,7 @@ import (
 
 // healthcheckCmd is the configuration of "hence healthcheck".
 type healthcheckCmd struct {
+	trust
 	URL     string        `name:"url" default:"http://127.0.0.1:7420" help:"Address of the sidecar or the processor."`
 	Live    bool          `help:"Ask only whether it is alive, not whether it is ready."`
 	Timeout time.Duration `default:"3s" help:"How long to wait for the answer."`
@@ -35,7 +36,11 @@ func (c *healthcheckCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", c.URL, err)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client, err := c.trust.client()
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
 	resp, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("ask whether it is ready: %w", err)

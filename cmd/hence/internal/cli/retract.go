@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/hence-dev/hence/sidecar/api"
@@ -12,14 +13,20 @@ import (
 
 // asking is where a command finds the sidecar that it asks.
 type asking struct {
+	trust
 	URL   string `name:"url" default:"http://127.0.0.1:7420" help:"Address of a sidecar of the workspace."`
 	Token string `placeholder:"TEXT" help:"The sidecar's token. Prefer the environment to the flag."`
 
 	TokenFile string `type:"path" placeholder:"FILE" help:"Read the token from there, if none is given."`
+
+	http *http.Client
 }
 
-// AfterApply reads the token's file.
+// AfterApply reads the files of the token and of whom to trust.
 func (a *asking) AfterApply() (err error) {
+	if a.http, err = a.trust.client(); err != nil {
+		return err
+	}
 	if a.Token == "" && a.TokenFile != "" {
 		a.Token, err = readToken(a.TokenFile)
 	}
@@ -27,7 +34,7 @@ func (a *asking) AfterApply() (err error) {
 }
 
 func (a asking) client(opts ...client.Option) *client.Client {
-	return client.New(a.URL, a.Token, opts...)
+	return client.New(a.URL, a.Token, append(opts, client.WithHTTPClient(a.http))...)
 }
 
 // retractCmd is the configuration of "hence retract".
