@@ -47,6 +47,9 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 	if winner.decided() {
 		ended = s.decision(winner)
 	}
+	if err == nil && winner.gone() {
+		err = s.lost(winner)
+	}
 	s.mu.Unlock()
 	if err != nil {
 		return err
@@ -54,8 +57,11 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 	if was, known := s.view.winner(group); known {
 		return s.chosen(group, winner, was)
 	}
-	if ended != nil && ended.State == api.StateAborted {
+	switch {
+	case ended != nil && ended.State == api.StateAborted:
 		return refusal(ended)
+	case ended != nil: // only the chosen one commits, before this sidecar began
+		return s.chosen(group, winner, winner.id)
 	}
 	in := &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: s.agent, Incarnation: inc, Base: s.view.at(),
 		Select: &sequencer.Select{Group: group, Winner: winner.id}}

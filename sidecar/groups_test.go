@@ -103,3 +103,27 @@ func TestGroupWaits(t *testing.T) {
 		t.Errorf("choosing one from outside: %v", err)
 	}
 }
+
+// A branch whose session has ended cannot be chosen: it cannot commit any more, and the choice would condemn its work.
+func TestChooseLostBranch(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door(), func(c *Config) { c.Limits.WatermarkEvery = testWait })
+	ctx := background(t)
+	g := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
+	former := a.session.now()
+	for log.Seq() < 2 { // until the lease's end and the new join are decided
+		if err := log.Tick(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	joined := func() bool { now := a.session.now(); return now != 0 && now != former }
+	if err := a.view.waits.until(ctx, waitSession, joined); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Select(ctx, g.Branches()[0]); problemCode(err) != codeSessionLost {
+		t.Errorf("choosing a lost branch: %v", err)
+	}
+	if winner, known := a.view.winner(g.ID()); known {
+		t.Errorf("%s was chosen", winner)
+	}
+}

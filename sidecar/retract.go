@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -22,18 +23,41 @@ type retracting struct {
 	of     sequencer.TxID // whose cone it is in; empty: none
 	seq    sequencer.Seq  // when that was decided
 	undone bool
+	queued bool // it waits for its start, and may still be given up
+	final  bool // queued: the transaction is final if it is given up
 }
 
-// next is where it stands after a decision about it.
-func (r retracting) next(o *sequencer.Outcome) retracting {
-	switch {
-	case o.Retraction == "":
-	case o.Kind == sequencer.OutcomeSettled:
-		r.of, r.undone = o.Retraction, true
-	case r.of == "":
-		r.of, r.seq = o.Retraction, o.Seq
+// observe takes over a decision about the transaction; final: nothing of it is pending.
+func (r *retracting) observe(o *sequencer.Outcome, final *bool) {
+	if o.Final {
+		*final, r.final = true, true
 	}
-	return r
+	if r.queued && o.Kind == sequencer.OutcomeRefused && gaveUp(o) {
+		*final, *r = r.final, retracting{}
+		return
+	}
+	if o.Retraction == "" {
+		return
+	}
+	if r.of == "" {
+		r.of, r.seq = o.Retraction, o.Seq
+		r.queued, r.final = len(o.BlockedBy) > 0, *final
+	} else if o.Kind == sequencer.OutcomeRetracting {
+		r.queued = false
+	}
+	switch o.Kind {
+	case sequencer.OutcomeSettled:
+		r.of, r.undone = o.Retraction, true
+	case sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
+		*final = false // until its turn is settled
+	}
+}
+
+// gaveUp: the log will not start a retraction that it had accepted. Whoever else asked may be refused for himself.
+func gaveUp(o *sequencer.Outcome) bool {
+	asked := sequencer.Intent{Kind: sequencer.IntentRetract, Tx: o.Tx}
+	return strings.HasPrefix(o.Intent, strings.TrimSuffix(asked.ID(), "0")) &&
+		(o.Code == sequencer.CodeLimit || o.Code == sequencer.CodeTooOld)
 }
 
 // revisionOf is the revision that a decision makes of a shard. A retraction restores what stands: its writer is the
@@ -66,6 +90,9 @@ func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*ap
 	if cone.Code != "" {
 		return nil, problem(string(cone.Code), "%s cannot be retracted: %s", id, cone.Detail)
 	}
+	if len(cone.Members) == 0 {
+		return s.retractedBefore(ctx, id)
+	}
 	out := s.coneOf(ctx, cone)
 	if dry {
 		return out, nil
@@ -91,6 +118,19 @@ func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*ap
 	now := s.retraction(id)
 	if out.State, out.Seq = now.State, now.Seq; o != nil {
 		out.BlockedBy = words.Blockers(o)
+	}
+	return out, nil
+}
+
+// retractedBefore says how a retraction stands that the view does not remember.
+func (s *session) retractedBefore(ctx context.Context, id sequencer.TxID) (*api.Retraction, error) {
+	out := s.retraction(id)
+	c, err := s.events.Closure(ctx, s.workspace, id, 1)
+	if err != nil {
+		return nil, problem(codeLog, "how far the retraction of %s is cannot be found out: %v", id, err)
+	}
+	if c != nil && len(c.Rows) > 0 && c.Rows[0].Status == api.RetractDone {
+		out.State = api.RetractDone
 	}
 	return out, nil
 }

@@ -64,6 +64,50 @@ func TestRetract(t *testing.T) {
 		t.Errorf("asked again: %+v", again)
 	}
 	world.expect(t, "set s", "mail m", "back s")
+	c := start(t, "c", log.Door(), withTools(world))
+	for _, dry := range []bool{true, false} {
+		if late := must(c.client.Retract(ctx, tx.ID(), "", dry))(t); late.State != api.RetractDone {
+			t.Errorf("asked by a sidecar that began later, dry %v: %+v", dry, late)
+		}
+	}
+}
+
+// A retraction that the log gives up before its start is over, whatever had been accepted; one that runs is not.
+func TestRetractionGivenUp(t *testing.T) {
+	at := func(kind sequencer.OutcomeKind, change func(*sequencer.Outcome)) *sequencer.Outcome {
+		o := &sequencer.Outcome{Kind: kind, Tx: "a.1.1"}
+		change(o)
+		return o
+	}
+	committed := at(sequencer.OutcomeCommitted, func(o *sequencer.Outcome) { o.Final = true })
+	queued := at(sequencer.OutcomeRetracting, func(o *sequencer.Outcome) {
+		o.Retraction, o.BlockedBy = "a.1.1", []sequencer.Blocker{{Tx: "b.1.1", Why: "retraction"}}
+	})
+	started := at(sequencer.OutcomeRetracting, func(o *sequencer.Outcome) { o.Retraction = "a.1.1" })
+	refused := func(intent string, code sequencer.Code) *sequencer.Outcome {
+		return at(sequencer.OutcomeRefused, func(o *sequencer.Outcome) { o.Intent, o.Code = intent, code })
+	}
+	limit := refused("a.1.1:retract:7", sequencer.CodeLimit)
+	lease := refused("a.1.1:retract:7", sequencer.CodeLeaseExpired)
+	touch := refused("a.1.1:touch:7", sequencer.CodeLimit)
+	for name, x := range map[string]struct {
+		said []*sequencer.Outcome
+		over bool
+	}{
+		"given up":                   {[]*sequencer.Outcome{committed, queued, limit}, true},
+		"started":                    {[]*sequencer.Outcome{committed, queued, started, limit}, false},
+		"another is refused":         {[]*sequencer.Outcome{committed, queued, lease}, false},
+		"something else is too much": {[]*sequencer.Outcome{committed, queued, touch}, false},
+	} {
+		var r retracting
+		var final bool
+		for _, o := range x.said {
+			r.observe(o, &final)
+		}
+		if over := r == (retracting{}) && final; over != x.over {
+			t.Errorf("%s: %+v, final %v", name, r, final)
+		}
+	}
 }
 
 // checkRestored: once the retraction is through the shards are as they would be without the transaction.

@@ -158,14 +158,11 @@ func (s *session) lose(why string) (keys []string) {
 }
 
 func (s *session) observeTx(t *tx, o *sequencer.Outcome) {
-	t.final = t.final || o.Final
 	t.residue = t.residue || o.Kind == sequencer.OutcomeSettled && len(o.Residue) > 0
 	t.noteWait(o, s.clock.Now())
-	t.retraction = t.retraction.next(o)
+	t.retraction.observe(o, &t.final)
 	t.shown = t.shown || o.Kind != sequencer.OutcomeRefused // a refusal may be of one that the log does not know
 	switch o.Kind {
-	case sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
-		t.final = false // until its turn is settled
 	case sequencer.OutcomeGranted:
 		t.take(o)
 	case sequencer.OutcomeWaiting:

@@ -28,15 +28,12 @@ func (v *view) note(o *sequencer.Outcome) {
 		v.txOrder = append(v.txOrder, o.Tx)
 		v.forget()
 	}
-	t.final = t.final || o.Final
-	t.retraction = t.retraction.next(o)
+	t.retraction.observe(o, &t.final)
 	switch o.Kind {
 	case sequencer.OutcomeWaiting:
 		t.waiting = brief(o)
 	case sequencer.OutcomeGranted:
 		t.waiting = nil
-	case sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
-		t.final = false // until its turn is settled
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 		t.decision, t.waiting = brief(o), nil
 	}

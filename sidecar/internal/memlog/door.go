@@ -202,7 +202,10 @@ func (d *Door) Closure(_ context.Context, _ string, tx sequencer.TxID, limit int
 			continue
 		}
 		out.Rows = []topology.ClosureRow{{Tx: tx, Agent: o.Agent, Status: o.Kind.String(), Code: o.Code,
-			Seq: o.Seq, RestsOn: o.RestsOn}}
+			Seq: o.Seq, RestsOn: o.RestsOn, Retraction: o.Retraction}}
+		if o.Kind == sequencer.OutcomeSettled && o.Retraction != "" {
+			out.Rows[0].Status = "retracted"
+		}
 	}
 	return out, nil
 }
