@@ -127,3 +127,31 @@ func TestChooseLostBranch(t *testing.T) {
 		t.Errorf("%s was chosen", winner)
 	}
 }
+
+// The chosen branch is tried again outside of its group, where no other branch can take its place; the others are not.
+func TestRetryChosenBranch(t *testing.T) {
+	log := newLog()
+	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
+	ctx := background(t)
+	g := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
+	chosen, other := g.Branches()[0], g.Branches()[1]
+	for _, branch := range g.Branches() {
+		must(branch.Read(ctx, "shard:/x"))(t)
+	}
+	must(b.client.Put(ctx, "shard:/x", []byte("moved"), client.WriteOptions{}))(t)
+	if d := must(other.Seal(ctx))(t); d.Code != "stale_read" {
+		t.Fatalf("the other: %+v", d)
+	}
+	must(g.Select(ctx, chosen))(t)
+	if d := must(chosen.Seal(ctx))(t); d.Code != "stale_read" || !d.Retryable {
+		t.Fatalf("the chosen one: %+v", d)
+	}
+	next := must(chosen.Retry(ctx))(t)
+	must(next.Read(ctx, "shard:/x"))(t)
+	if d := must(next.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Errorf("the chosen one again: %+v", d)
+	}
+	if _, err := other.Retry(ctx); problemCode(err) != "lost_branch" {
+		t.Errorf("the other again: %v", err)
+	}
+}

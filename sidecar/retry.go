@@ -65,6 +65,12 @@ func (s *session) mayRetry(t *tx) (*tx, error) {
 		p.Decision = d
 		return nil, p
 	}
+	if winner, known := s.view.winner(t.begin.Group); known && winner != t.id {
+		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", winner,
+			t.id)
+		p.Decision, p.MovedBy = d, string(winner)
+		return nil, p
+	}
 	if t.attempt >= s.limits.Attempts {
 		p := problem(codeGaveUp, "%d attempts were refused: give the work back, or begin a new transaction", t.attempt)
 		p.Decision = d
@@ -78,6 +84,9 @@ func (s *session) mayRetry(t *tx) (*tx, error) {
 func (s *session) successor(t *tx) (sequencer.Begin, []sequencer.Want) {
 	begin := t.begin
 	begin.Predecessor = t.id
+	if winner, known := s.view.winner(t.begin.Group); known && winner == t.id {
+		begin.Group = "" // the choice stands: another branch would be lost
+	}
 	if t.refusals+1 >= s.limits.LockedAfter {
 		begin.Mode, begin.May = sequencer.Locked, nil // which takes no claims: it waits for what it reads
 	}
