@@ -75,14 +75,13 @@ func (l *lease) renew(offset int64, sent time.Time, lasts time.Duration) {
 	}
 }
 
-// confirm: the view has shown a decision on the record at an offset, and not the lease's end before it.
-func (l *lease) confirm(offset int64) {
+// confirm: the view has shown a decision on the record at an offset, and not the lease's end before it; sure is how
+// long a lease lasts under the rules that it shows. The last renewal counts, also where shorter rules end it sooner.
+func (l *lease) confirm(offset int64, sure time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.pending) > 0 && l.pending[0].offset < offset {
-		if until := l.pending[0].sent.Add(l.pending[0].lasts); until.After(l.until) {
-			l.until = until
-		}
+		l.until = l.pending[0].sent.Add(min(l.pending[0].lasts, sure))
 		l.pending = l.pending[1:]
 	}
 }

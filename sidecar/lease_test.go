@@ -30,19 +30,23 @@ func TestLease(t *testing.T) {
 	left(lasts - time.Second)
 	l.renew(7, now, lasts)
 	left(lasts - time.Second) // acknowledged, and perhaps behind the lease's end
-	l.confirm(7)
+	l.confirm(7, lasts)
 	left(lasts - time.Second) // the record itself is no decision after it
-	l.confirm(8)
+	l.confirm(8, lasts)
 	left(lasts)
 	now = now.Add(20 * time.Second)
 	left(0)
 	l.renew(9, now.Add(-time.Second), lasts)
-	l.confirm(30)
+	l.confirm(30, lasts)
 	left(lasts - time.Second) // it had not ended in the log, whatever the clock said
 	l.renew(31, now, lasts)
 	l.end()
-	l.confirm(40)
+	l.confirm(40, lasts)
 	left(0)
+	l.begin(now, 100*time.Second)
+	l.renew(41, now, 100*time.Second)
+	l.confirm(42, lasts) // the rules have changed since
+	left(lasts)
 	rules := sequencer.DefaultRules()
 	if rules.LeaseTicks = 8; sureOf(rules) != 0 {
 		t.Errorf("a lease that one tick can end surely lasts %v", sureOf(rules))

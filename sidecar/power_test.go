@@ -93,7 +93,7 @@ func TestLeaseClosed(t *testing.T) {
 	l.renew(3, now, 20*time.Second)
 	l.close()
 	l.renew(5, now, 20*time.Second)
-	l.confirm(6)
+	l.confirm(6, 20*time.Second)
 	l.begin(now, 10*time.Second)
 	if left := l.Left(); left != 0 {
 		t.Errorf("a closed lease lasts %v", left)

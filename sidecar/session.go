@@ -86,7 +86,7 @@ func (s *session) observe(o *sequencer.Outcome) []string {
 		keys = s.observeEnd(o, keys)
 	}
 	if s.live {
-		s.lease.confirm(o.Offset)
+		s.lease.confirm(o.Offset, s.sure())
 	}
 	if o.Tx != "" {
 		keys = append(keys, waitTx(o.Tx))
