@@ -229,6 +229,7 @@ func readersShell(t *testing.T, root string, more ...string) *fenced.Shell {
 		"PATH=" + filepath.Dir(henceBinary(t)) + ":" + natsFolder() + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
 		"HENCE_RANDOM_PORTS=true", "LANG=C.UTF-8", "PROMETHEUS=" + freeAddress(t),
 	}
+	env = append(env, goEnv()...)
 	if harness.Real() {
 		env = append(env, "KAFKA="+os.Getenv(harness.EnvKafka), "NATS="+os.Getenv(harness.EnvNATS))
 	}
@@ -237,6 +238,20 @@ func readersShell(t *testing.T, root string, more ...string) *fenced.Shell {
 		t.Fatal(err)
 	}
 	return shell
+}
+
+// goEnv are Go's settings and caches, which lie in the home that a reader's shell does not have.
+func goEnv() (env []string) {
+	names := []string{"GOCACHE", "GOPATH", "GOMODCACHE", "GOFLAGS", "GOPROXY"}
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	values := strings.Split(string(out), "\n")
+	if err != nil || len(values) < len(names) {
+		return nil // a block that needs go is left out, or shows what is wrong
+	}
+	for i, name := range names {
+		env = append(env, name+"="+values[i])
+	}
+	return env
 }
 
 // dockerEnv gives a document that works with compose a project, images and ports of its own.
