@@ -267,7 +267,9 @@ func (r gapRound) limit() time.Duration { return gapMax * r.calm.at(0.99) }
 func TestNoGap(t *testing.T) {
 	kills := number(t, envGapKills, onReal(5, 3))
 	l := openGapLab(t)
-	l.second.Publishing(t, 1)
+	for _, m := range []*harness.Member{l.first, l.second} {
+		m.CaughtUp(t)
+	}
 	var rounds []gapRound
 	void, holding := 0, false
 	asked := os.Getenv(envGapKills) != ""

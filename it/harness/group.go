@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -102,6 +103,34 @@ func (m *Member) Publishing(tb testing.TB, n float64) {
 		return err
 	})
 }
+
+// CaughtUp waits until it is level with the log: on servers with a past a new group has all of that to compute first,
+// and nobody can rely on it before. Lags are reported every second, so it has to stay level for longer.
+func (m *Member) CaughtUp(tb testing.TB) {
+	tb.Helper()
+	m.Publishing(tb, 1)
+	var level time.Time
+	Eventually(tb, caughtUpBound, func() error {
+		lag, err := m.Count(tb.Context(), "hence_input_lag_records")
+		if err == nil && lag > 100 {
+			err = fmt.Errorf("it is %v records behind\n%s", lag, m.Words())
+		}
+		if err != nil {
+			level = time.Time{}
+			return err
+		}
+		if level.IsZero() {
+			level = time.Now()
+		}
+		if time.Since(level) < 3*time.Second {
+			return errors.New("it has been level for less than three seconds")
+		}
+		return nil
+	})
+}
+
+// caughtUpBound is how long a new group may compute the past of servers that a whole suite has used.
+const caughtUpBound = 3 * time.Minute
 
 // SomePublishing waits until one of a group's members publishes.
 func SomePublishing(tb testing.TB, members []*Member) {
