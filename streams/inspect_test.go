@@ -126,17 +126,8 @@ func TestInspectFinds(t *testing.T) {
 func TestInspectBlind(t *testing.T) {
 	w := newWorld(t)
 	rights := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.INFO.>"}}}
-	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: t.TempDir(),
+	ns := startNATS(t, &server.Options{
 		Users: []*server.User{{Username: "half", Password: "rosebud", Permissions: rights}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS takes no connections")
-	}
 	cfg := w.cfg
 	cfg.NATS = ns.ClientURL()
 	cfg.NATSAuth = streams.NATSAuth{User: "half", PasswordFile: secretFile(t, "nats", "rosebud\n")}

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -84,8 +83,8 @@ func (c *comparison) watch(ctx context.Context) {
 		return
 	}
 	defer cl.Close()
-	unread, err := unreadStates(ctx, cl)
-	for ; err != nil && ctx.Err() == nil; unread, err = unreadStates(ctx, cl) {
+	unread, err := c.unreadStates(ctx, cl)
+	for ; err != nil && ctx.Err() == nil; unread, err = c.unreadStates(ctx, cl) {
 		c.cfg.Logger.Debug("states of the replicas", "error", err)
 		select {
 		case <-ctx.Done():
@@ -115,28 +114,21 @@ func (c *comparison) watch(ctx context.Context) {
 }
 
 // unreadStates are the partitions of hence.hashes that hold something, with their last offsets.
-func unreadStates(ctx context.Context, cl *kgo.Client) (map[int32]int64, error) {
-	admin := kadm.NewClient(cl)
-	starts, err := admin.ListStartOffsets(ctx, topology.TopicHashes)
-	if err == nil {
-		err = starts.Error()
-	}
-	if err != nil {
-		return nil, err
-	}
-	ends, err := admin.ListEndOffsets(ctx, topology.TopicHashes)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		return nil, err
-	}
+func (c *comparison) unreadStates(ctx context.Context, cl *kgo.Client) (map[int32]int64, error) {
 	unread := make(map[int32]int64)
-	ends.Each(func(end kadm.ListedOffset) {
-		if start, ok := starts.Lookup(end.Topic, end.Partition); ok && start.Offset < end.Offset {
-			unread[end.Partition] = end.Offset - 1
+	for p := range c.cfg.Partitions {
+		start, err := startOffset(ctx, cl, topology.TopicHashes, p)
+		if err != nil {
+			return nil, err
 		}
-	})
+		end, err := endOffset(ctx, cl, topology.TopicHashes, p)
+		if err != nil {
+			return nil, err
+		}
+		if start < end {
+			unread[p] = end - 1
+		}
+	}
 	return unread, nil
 }
 

@@ -132,17 +132,8 @@ func guarded(t *testing.T, method string) (w *world, a *authority) {
 		t.Fatal(err)
 	}
 	t.Cleanup(kafka.Close)
-	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: t.TempDir(), TLSConfig: a.serverTLS(), TLSVerify: true, TLSTimeout: 5,
+	ns := startNATS(t, &server.Options{TLSConfig: a.serverTLS(), TLSVerify: true, TLSTimeout: 5,
 		Username: "hence", Password: "rosebud"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS takes no connections")
-	}
 	cert, key := a.issue("client")
 	w = &world{t: t, cfg: streams.Config{Brokers: kafka.ListenAddrs(), NATS: ns.ClientURL(), Partitions: 2,
 		Instance: "one", MemoryStream: true, CreateTopics: true, Health: new(streams.Health),
@@ -151,6 +142,23 @@ func guarded(t *testing.T, method string) (w *world, a *authority) {
 		NATSAuth: streams.NATSAuth{CA: a.file, Cert: cert, Key: key, User: "hence",
 			PasswordFile: secretFile(t, "nats", "rosebud\n")}}}
 	return w, a
+}
+
+// startNATS starts a server with JetStream that lets in whom the options name; it stops with the test.
+func startNATS(t *testing.T, o *server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
+	o.JetStream, o.StoreDir = true, t.TempDir()
+	ns, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("NATS takes no connections")
+	}
+	return ns
 }
 
 // Everything works over TLS with a login of each kind, through franz-go, sarama and NATS alike.
