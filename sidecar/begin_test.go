@@ -88,14 +88,7 @@ func TestNeedlessTouchKeepsTheBegin(t *testing.T) {
 		t.Fatal("a touch was answered without the log")
 	}
 	must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t) // it would be stale_read
-	decided := make(chan client.Decision, 1)
-	go func() {
-		d, err := tx.Seal(ctx)
-		if err != nil {
-			t.Error(err)
-		}
-		decided <- d
-	}()
+	decided := sealing(ctx, t, tx)
 	sealed := func() bool {
 		return slices.ContainsFunc(log.Events(), func(ev *topology.Event) bool {
 			return ev.Kind == topology.EventSeal && string(ev.Tx) == tx.ID()

@@ -131,6 +131,24 @@ func (d *delivery) session(j joinedRecord) error {
 	return nil
 }
 
+// publishAll returns once the topic has all of some events, or with the cause of ctx's end.
+func (d *delivery) publishAll(ctx context.Context, events []*topology.Event) error {
+	done := make(chan struct{}, len(events))
+	for _, ev := range events {
+		if err := d.event(ev, func(sequencer.Place) { done <- struct{}{} }); err != nil {
+			return err
+		}
+	}
+	for range events {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
 // event numbers an event, journals it and sends it on its way. When it fails nothing may be answered from it.
 func (d *delivery) event(ev *topology.Event, done func(sequencer.Place)) error {
 	d.mu.Lock()

@@ -10,9 +10,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// sealLater seals a transaction and returns once it waits in the log.
-func sealLater(ctx context.Context, t *testing.T, r *rig, tx *client.Tx) chan client.Decision {
-	t.Helper()
+// sealing seals a transaction in the background.
+func sealing(ctx context.Context, t *testing.T, tx *client.Tx) chan client.Decision {
 	decided := make(chan client.Decision, 1)
 	go func() {
 		d, err := tx.Seal(ctx)
@@ -21,6 +20,13 @@ func sealLater(ctx context.Context, t *testing.T, r *rig, tx *client.Tx) chan cl
 		}
 		decided <- d
 	}()
+	return decided
+}
+
+// sealLater seals a transaction and returns once it waits in the log.
+func sealLater(ctx context.Context, t *testing.T, r *rig, tx *client.Tx) chan client.Decision {
+	t.Helper()
+	decided := sealing(ctx, t, tx)
 	waits := func() bool {
 		seen, ok := r.view.transaction(sequencer.TxID(tx.ID()))
 		return ok && seen.waiting != nil

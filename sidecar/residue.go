@@ -58,8 +58,7 @@ func (s *session) publishRetracted(ctx context.Context, d *debt) error {
 		return nil
 	}
 	effects, _ := s.delivery.effects(d.tx)
-	done := make(chan struct{}, len(effects))
-	sent := 0
+	var events []*topology.Event
 	for i := range effects {
 		p := &effects[i]
 		if !p.Tool.Class.Gated() {
@@ -72,23 +71,12 @@ func (s *session) publishRetracted(ctx context.Context, d *debt) error {
 		case p.GivenUp:
 			step = gate.StepGivenUp
 		}
-		err := s.delivery.event(&topology.Event{
+		events = append(events, &topology.Event{
 			Kind: topology.EventAnswer, Workspace: s.workspace, Tx: d.tx, Agent: s.agent, AtMs: s.clock.Now().UnixMilli(),
 			Effect: &topology.EffectText{Index: p.Index, Step: uint8(step), Detail: heldRetracted},
-		}, func(sequencer.Place) { done <- struct{}{} })
-		if err != nil {
-			return err
-		}
-		sent++
+		})
 	}
-	for range sent {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
+	return s.delivery.publishAll(ctx, events)
 }
 
 // tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. called: it may

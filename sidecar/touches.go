@@ -171,29 +171,21 @@ func (s *session) handOver(ctx context.Context, t *tx, wants []sequencer.Want) (
 
 // announceTouch returns once the events topic says what the agent is about to act on.
 func (s *session) announceTouch(ctx context.Context, t *tx, own []sequencer.Scope) error {
-	done := make(chan struct{}, len(own))
-	sent := 0
+	var events []*topology.Event
 	for _, scope := range own {
 		if slices.Contains(t.own, scope) {
 			continue
 		}
-		err := s.delivery.event(&topology.Event{
+		events = append(events, &topology.Event{
 			Kind: topology.EventTouch, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
 			AtMs: s.clock.Now().UnixMilli(), Scope: scope, View: s.view.at(), Traceparent: traceOf(ctx),
-		}, func(sequencer.Place) { done <- struct{}{} })
-		if err != nil {
-			return err
-		}
-		sent++
+		})
 	}
-	for range sent {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return problem(codeLog, "the touch is granted, and not in the events topic yet: ask again before acting")
-		}
+	err := s.delivery.publishAll(ctx, events)
+	if err != nil && ctx.Err() != nil {
+		return problem(codeLog, "the touch is granted, and not in the events topic yet: ask again before acting")
 	}
-	return nil
+	return err
 }
 
 // noteWait keeps how long a transaction has waited for others; s.mu is held.
