@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,6 +127,79 @@ func TestSealWaits(t *testing.T) {
 	}
 	if d, err := tx.Seal(context.Background()); err != nil || d.State != "aborted" || d.Code != "wounded" {
 		t.Fatalf("%+v, %v", d, err)
+	}
+}
+
+// A call that was answered 202 waits for the decision; when that does not come, it says of which transaction.
+func TestWaitsForWhatIsSealed(t *testing.T) {
+	const sealed, lateSeal = `{"tx":"a.1.1","state":"sealed"}`, `{"tx":"a.1.1","decision":{"tx":"a.1.1","state":"sealed"}}`
+	calls := map[string]func(context.Context, *Client) (Decision, error){
+		"put": func(ctx context.Context, c *Client) (Decision, error) {
+			return c.Put(ctx, "shard:/x", []byte("1"), WriteOptions{})
+		},
+		"do": func(ctx context.Context, c *Client) (Decision, error) {
+			done, err := c.Do(ctx, "mail", nil, EffectOptions{})
+			return done.Decision, err
+		},
+		"seal": func(ctx context.Context, c *Client) (Decision, error) { return c.Tx("a.1.1").Seal(ctx) },
+	}
+	for name, call := range calls {
+		first := sealed
+		if name == "do" {
+			first = lateSeal
+		}
+		for end, want := range map[string]string{
+			`{"tx":"a.1.1","state":"committed","seq":7}`:        "committed",
+			`{"tx":"a.1.1","state":"aborted","code":"wounded"}`: "aborted",
+		} {
+			c, _ := serve(t, answerWith(202, first), answerWith(200, sealed), answerWith(200, end))
+			if d, err := call(t.Context(), c); err != nil || d.State != want {
+				t.Errorf("%s, then %s: %+v, %v", name, want, d, err)
+			}
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		for why, then := range map[string]http.HandlerFunc{
+			"no more time": func(w http.ResponseWriter, r *http.Request) {
+				cancel(errors.New("no more time"))
+				answerWith(200, sealed)(w, r)
+			},
+			"session_lost":       answerWith(410, lost),
+			"seal was not taken": answerWith(200, `{"tx":"a.1.1","state":"open"}`),
+		} {
+			c, _ := serve(t, answerWith(202, first), then)
+			with := t.Context()
+			if why == "no more time" {
+				with = ctx
+			}
+			d, err := call(with, c)
+			var u *Undecided
+			if !errors.As(err, &u) || u.Tx != "a.1.1" || d.State != "sealed" || !strings.Contains(err.Error(), why) ||
+				!strings.Contains(err.Error(), "a.1.1") {
+				t.Errorf("%s, then %s: %+v, %v", name, why, d, err)
+			}
+		}
+		cancel(nil)
+	}
+}
+
+// What names its transaction only in the answer is answered before the caller's deadline.
+func TestAnswerBeforeDeadline(t *testing.T) {
+	var asked []string
+	c, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("wait_ms"))
+		answerWith(200, `{"tx":"a.1.1","state":"committed","decision":{"state":"committed"}}`)(w, r)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, put := c.Put(ctx, "shard:/x", nil, WriteOptions{})
+	_, do := c.Do(ctx, "mail", nil, EffectOptions{})
+	if err := errors.Join(put, do); err != nil {
+		t.Fatal(err)
+	}
+	for _, ms := range asked {
+		if n, err := strconv.Atoi(ms); err != nil || n > 9000 {
+			t.Errorf("with 10 s left they wait for %q ms", asked)
+		}
 	}
 }
 

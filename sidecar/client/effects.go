@@ -50,7 +50,7 @@ func (t *Tx) Effects(ctx context.Context) (api.Effects, error) {
 }
 
 // Do calls a tool in a transaction of its own and waits until it is decided or ctx ends. An aborted transaction is no
-// error: see the decision's State and Code.
+// error: see the decision's State and Code. One that is not decided in time is an *Undecided.
 func (c *Client) Do(ctx context.Context, tool string, args any, o EffectOptions) (Done, error) {
 	body, err := objectOf(args)
 	if err != nil {
@@ -63,17 +63,19 @@ func (c *Client) Do(ctx context.Context, tool string, args any, o EffectOptions)
 	if errors.As(err, &p) && p.Decision != nil && p.Decision.State == api.StateAborted {
 		return Done{Tx: p.Decision.Tx, Decision: *p.Decision}, nil
 	}
-	if err != nil || out.Decision.State != api.StateSealed {
+	if err != nil {
 		return out, err
 	}
-	out.Decision, err = c.Tx(out.Tx).Seal(ctx)
+	out.Decision, err = c.Tx(out.Tx).await(ctx, out.Decision)
 	return out, err
 }
 
+// waitQuery asks for an answer before ctx ends: it names the transaction.
 func waitQuery(ctx context.Context) url.Values {
 	wait := longestWait
 	if end, ok := ctx.Deadline(); ok {
-		wait = min(wait, max(0, time.Until(end)))
+		left := max(0, time.Until(end))
+		wait = min(wait, left-min(left/4, time.Second))
 	}
 	return url.Values{"wait_ms": {strconv.FormatInt(wait.Milliseconds(), 10)}}
 }

@@ -37,10 +37,12 @@ func (c *Client) getShard(ctx context.Context, scope string, query url.Values) (
 		Writer: got.header.Get("Hence-Writer"), MediaType: got.header.Get("Content-Type"), Content: got.body}, nil
 }
 
-// Put writes one shard in a transaction of its own and waits for the decision. An aborted one is no error: see the
-// decision's State and Code; a version that does not hold is a *Problem of code version_mismatch.
+// Put writes one shard in a transaction of its own and waits until it is decided or ctx ends. An aborted one is no
+// error: see the decision's State and Code. A version that does not hold is version_mismatch: the code of a *Problem
+// where the sidecar knew it at once, else of the decision. One that is not decided in time is an *Undecided.
 func (c *Client) Put(ctx context.Context, scope string, content []byte, o WriteOptions) (Decision, error) {
-	r := request{method: http.MethodPut, path: c.shardPath(scope), header: map[string]string{}, body: content}
+	r := request{method: http.MethodPut, path: c.shardPath(scope), query: waitQuery(ctx), header: map[string]string{},
+		body: content}
 	if o.MediaType != "" {
 		r.header["Content-Type"] = o.MediaType
 	}
@@ -59,7 +61,10 @@ func (c *Client) Put(ctx context.Context, scope string, content []byte, o WriteO
 		return Decision{}, err
 	}
 	var d Decision
-	return d, decode(got, &d)
+	if err := decode(got, &d); err != nil {
+		return d, err
+	}
+	return c.Tx(d.Tx).await(ctx, d)
 }
 
 // List is one page of the shards under a prefix; after is the Next of the page before, limit 0 the sidecar's default.

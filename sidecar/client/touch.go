@@ -49,6 +49,7 @@ func (t *Tx) Announce(ctx context.Context, scope string) (view uint64, err error
 }
 
 // Settle says what became of what the agent did by itself in an aborted transaction; noneElse: nothing else was done.
+// Without an error it is noted for good; it is in the log once the answer, or a later Status, is Final.
 func (t *Tx) Settle(ctx context.Context, effects []SettledEffect, noneElse bool) (Decision, error) {
 	var d Decision
 	in := api.Settlement{Effects: effects, NoneElse: noneElse}

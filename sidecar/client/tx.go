@@ -133,21 +133,50 @@ func (t *Tx) Write(ctx context.Context, scope string, content []byte, o WriteOpt
 	return t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/writes"), nil, in, &api.Written{})
 }
 
+// Undecided is the error of a call that sealed a transaction and was not told its decision. It may still commit: ask
+// Client.Tx(u.Tx).Ended.
+type Undecided struct {
+	Tx  string
+	Err error // what ended the waiting
+}
+
+// Error names the transaction.
+func (u *Undecided) Error() string {
+	return fmt.Sprintf("wait for the decision of %s: %v", u.Tx, u.Err)
+}
+
+// Unwrap is what ended the waiting.
+func (u *Undecided) Unwrap() error { return u.Err }
+
 // Seal freezes the transaction and waits until it is decided or ctx ends. An aborted transaction is no error: see the
-// decision's State and Code. An error says that the seal was not taken, or that nobody knows yet.
+// decision's State and Code. An *Undecided was sealed; after other errors it may have been, see Ended.
 func (t *Tx) Seal(ctx context.Context) (Decision, error) {
 	return t.sealWith(ctx, struct{}{})
 }
 
 func (t *Tx) sealWith(ctx context.Context, in any) (Decision, error) {
 	d, err := t.decided(ctx, http.MethodPost, "/seal", longestWait, in)
-	for err == nil && d.State == api.StateSealed {
-		if ctx.Err() != nil {
-			return d, fmt.Errorf("wait for the decision of %s: %w", t.ID(), context.Cause(ctx))
-		}
-		d, err = t.Status(ctx, longestWait)
+	if err != nil {
+		return d, err
 	}
-	return d, err
+	return t.await(ctx, d)
+}
+
+// await waits for the decision of what is sealed.
+func (t *Tx) await(ctx context.Context, sealed Decision) (Decision, error) {
+	d, err := sealed, error(nil)
+	for d.State == api.StateSealed && err == nil {
+		if err = context.Cause(ctx); err == nil {
+			d, err = t.Status(ctx, longestWait)
+		}
+	}
+	if err == nil && d.State == api.StateOpen {
+		err = errors.New("its seal was not taken")
+	}
+	if err != nil {
+		return sealed, &Undecided{t.ID(), err}
+	}
+	return d, nil
 }
 
 // Ended is how the transaction ended when Seal came back with an error; it waits for the decision until ctx ends. Of
