@@ -56,8 +56,8 @@ func (s signed) user() string {
 	return string(text)
 }
 
-// A credentials file of nsc's form is a login to a NATS that an operator runs; one of a stranger's account is refused with
-// the reason, and a file put in its place is taken without a restart.
+// A credentials file of nsc's form is a login to a NATS that an operator runs; one of a stranger's account is refused
+// with the reason, and a file put in its place is taken without a restart.
 func TestCredentialsFile(t *testing.T) {
 	operator := newSigned(t, nkeys.CreateOperator)
 	system, account := newSigned(t, nkeys.CreateAccount), newSigned(t, nkeys.CreateAccount)
