@@ -205,7 +205,13 @@ func (s *Sidecar) wake() { s.once.Do(func() { close(s.ready) }) }
 
 // follow keeps the view up to date until ctx ends. An error is ErrChain or streams.ErrGone.
 func (s *Sidecar) follow(ctx context.Context) error {
-	complain := func(err error) { s.log.Warn("the view has no snapshot yet", "cause", err) }
+	said := "" // once for each reason: brokers may be away for an hour
+	complain := func(err error) {
+		if text := err.Error(); text != said {
+			said = text
+			s.log.Warn("the view has no snapshot yet: asked again", "cause", err)
+		}
+	}
 	err := retry(ctx, func() error {
 		snapshot, err := s.events.Snapshot(ctx, s.config.Workspace)
 		if err != nil {
