@@ -47,11 +47,13 @@ func (f *follower) fromStream(ctx context.Context) error {
 		return err
 	}
 	if o.Seq < f.next {
+		if f.atMs == 0 {
+			f.noteTime(last.Header)
+		}
 		return f.unless(len(f.ahead) == 0)
 	}
 	if o.Seq == f.next {
-		_, err = f.offer(o, WayJetStream)
-		return err
+		return f.take(o, last.Header, WayJetStream)
 	}
 	first, err := findFirst(tryCtx, stream, subject, f.next, last.Sequence)
 	if err != nil {
@@ -128,7 +130,7 @@ func (f *follower) readStream(ctx, tryCtx context.Context, s jetstream.Stream, s
 			if o == nil {
 				continue
 			}
-			if _, err := f.offer(o, WayJetStream); err != nil {
+			if err := f.take(o, m.Headers(), WayJetStream); err != nil {
 				return err
 			}
 		}
@@ -144,9 +146,10 @@ type kafkaTail struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	start  startAt
-	whole  bool // it has been at the end once
-	proven bool // it began early enough: it saw a decision that is applied
-	useful bool // it brought something
+	back   int64 // where the follower was when it began; -1: not known
+	whole  bool  // it has been at the end once
+	proven bool  // it began early enough: it saw a decision that is applied
+	useful bool  // it brought something
 
 	// gap is the last decision it saw behind one that is missing, although it is proven: what proved it was a second,
 	// late copy, or hence.decisions has a hole. It is filled when the next decision is a later one.
@@ -162,7 +165,7 @@ type startAt uint8
 
 const (
 	fromOffset startAt = iota // where we were
-	fromTime                  // a little before the last decision that we have
+	fromTime                  // a little before the last decision that we have, not before where we were
 	fromOldest
 )
 
@@ -184,13 +187,13 @@ func (f *follower) tailed() <-chan tailed {
 func (f *follower) startTail() {
 	start := fromOldest
 	switch {
+	case f.atMs > 0: // not before the offset, which may be hours old: NATS brought what came since
+		start = fromTime
 	case f.offset >= 0:
 		start = fromOffset
-	case f.atMs > 0:
-		start = fromTime
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &kafkaTail{found: make(chan tailed, fetchBatch), cancel: cancel, start: start}
+	t := &kafkaTail{found: make(chan tailed, fetchBatch), cancel: cancel, start: start, back: f.offset}
 	f.tail = t
 	r := decisionReader{c: f.c, workspace: f.workspace, partition: f.partition, out: t.found}
 	from, ms := f.offset, f.atMs-kafkaMargin.Milliseconds()
@@ -235,12 +238,16 @@ func (f *follower) fromTail(t tailed) error {
 
 // tailTooLate starts the tail again further back: decisions are in order, so the next one lies before what was found.
 func (f *follower) tailTooLate(found sequencer.Seq) error {
-	was := f.tail.start
+	was := f.tail
 	f.stopTail()
-	if was == fromOldest {
-		return fmt.Errorf("%w: Kafka begins at %d, %d is wanted", ErrGone, found, f.next)
-	}
 	f.offset, f.atMs = -1, 0
+	switch was.start {
+	case fromOldest:
+		return fmt.Errorf("%w: Kafka begins at %d, %d is wanted", ErrGone, found, f.next)
+	case fromTime:
+		f.offset = was.back
+	case fromOffset:
+	}
 	f.startTail()
 	return nil
 }
@@ -378,6 +385,9 @@ func (r decisionReader) begin(ctx context.Context, start startAt, offset, ms int
 	}
 	if o.Err != nil {
 		return 0, fmt.Errorf("begin of %s/%d: %w", topology.TopicDecisions, r.partition, o.Err)
+	}
+	if start == fromTime {
+		return max(o.Offset, offset), nil
 	}
 	return o.Offset, nil
 }

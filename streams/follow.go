@@ -70,7 +70,7 @@ type follower struct {
 
 	tail     *kafkaTail // runs while NATS cannot be relied on
 	offset   int64      // in hence.decisions: everything before it is applied; -1: not known
-	atMs     int64      // publisher's time of the last decision that NATS brought; zero: none
+	atMs     int64      // publisher's time of the last decision that NATS or JetStream brought; zero: none
 	seenEnd  int64      // the end of hence.decisions when nothing was missing
 	silences int        // looks in a row that found nothing, since what the next pause is for
 	looks    int        // the same since the last decision; our own appends do not begin it anew
@@ -193,16 +193,30 @@ func (f *follower) message(m *nats.Msg) error {
 	if o == nil {
 		return nil // the true one comes another way
 	}
-	applied, err := f.offer(o, WayNATS)
-	if applied && err == nil {
-		if ms, err := strconv.ParseInt(m.Header.Get(headerAtMs), 10, 64); err == nil {
-			f.atMs = ms
-		}
-		if f.tail != nil && f.tail.whole && len(f.ahead) == 0 {
-			f.stopTail() // NATS was first again
-		}
+	next := f.next
+	if err := f.take(o, m.Header, WayNATS); err != nil {
+		return err
+	}
+	if f.next > next && f.tail != nil && f.tail.whole && len(f.ahead) == 0 {
+		f.stopTail() // NATS was first again
+	}
+	return nil
+}
+
+// take offers a decision of NATS and keeps when it was published, if it is applied.
+func (f *follower) take(o *sequencer.Outcome, h nats.Header, way Way) error {
+	applied, err := f.offer(o, way)
+	if applied {
+		f.noteTime(h)
 	}
 	return err
+}
+
+// noteTime keeps when an applied decision was published: what comes after it is not much further back in Kafka.
+func (f *follower) noteTime(h nats.Header) {
+	if ms, err := strconv.ParseInt(h.Get(headerAtMs), 10, 64); err == nil {
+		f.atMs = ms
+	}
 }
 
 // decision reads a message of NATS; nil: it is not one of this workspace and this log.

@@ -51,4 +51,10 @@ func TestHoleThatJetStreamFills(t *testing.T) {
 	if f.next != 9 {
 		t.Errorf("at %d: the stream has 8", f.next)
 	}
+	for _, next := range []sequencer.Seq{7, 8, 9} { // what the stream has last says where Kafka is read from
+		f.next, f.atMs = next, 0
+		if err := f.fromStream(ctx); err != nil || f.next != 9 || f.atMs == 0 {
+			t.Errorf("after %d: at %d, time %d, %v", next-1, f.next, f.atMs, err)
+		}
+	}
 }

@@ -1,0 +1,126 @@
+package streams
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams/embedded"
+	"github.com/hence-dev/hence/topology"
+)
+
+// minutely is a follower beside a hence.decisions that has one decision of each minute, a hundred of them.
+func minutely(t *testing.T) (f *tailing, at func(sequencer.Seq) time.Time) {
+	t.Helper()
+	servers, err := embedded.Start(t.Context(), embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = servers.Close() })
+	f = newTailing(t, fromOldest, 1)
+	f.stopTail()
+	cfg := Config{Brokers: servers.Brokers, Partitions: 1, Clock: f.clock}
+	if err := EnsureTopics(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if f.c, err = Dial(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.c.Close)
+	at = func(seq sequencer.Seq) time.Time { return time.Unix(0, 0).Add(time.Duration(seq) * time.Minute) }
+	for seq := sequencer.Seq(1); seq <= 100; seq++ {
+		o := &sequencer.Outcome{Workspace: "shop", Seq: seq, Kind: sequencer.OutcomeBegun}
+		value, err := topology.EncodeCloudEvent(o, at(seq), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte("shop"), Value: value, Timestamp: at(seq)}
+		if err := f.c.log.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, at
+}
+
+// brings gives the follower a decision as NATS does.
+func (f *tailing) brings(seq sequencer.Seq, at time.Time) {
+	f.t.Helper()
+	o := &sequencer.Outcome{Workspace: "shop", Seq: seq, Kind: sequencer.OutcomeBegun}
+	data, err := topology.EncodeOutcome(o)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	m := nats.NewMsg(topology.DecisionSubject("shop"))
+	m.Data = data
+	m.Header.Set(headerLog, f.log)
+	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
+	if err := f.message(m); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// found is the first decision that the tail reads from Kafka.
+func (f *tailing) found() tailed {
+	f.t.Helper()
+	select {
+	case found := <-f.tailed():
+		if found.err != nil || found.o == nil {
+			f.t.Fatalf("the tail found %+v", found)
+		}
+		return found
+	case <-time.After(time.Minute):
+		f.t.Fatal("the tail finds nothing")
+		return tailed{}
+	}
+}
+
+// A follower that NATS alone has served for long reads from Kafka what came lately, not all since it last looked.
+func TestTailAfterNATS(t *testing.T) {
+	f, at := minutely(t)
+	f.offset = 0
+	for seq := sequencer.Seq(1); seq <= 99; seq++ {
+		f.brings(seq, at(seq))
+	}
+	f.startTail()
+	if found := f.found(); found.o.Seq != 99 {
+		t.Errorf("the tail begins with %d, 99 is applied", found.o.Seq)
+	}
+
+	f.stopTail() // an offset behind that time counts
+	f.offset = 99
+	f.startTail()
+	if found := f.found(); found.o.Seq != 100 {
+		t.Errorf("the tail begins with %d, offset 99 is wanted", found.o.Seq)
+	}
+}
+
+// A time that is too late, as that of a late copy, skips nothing: the tail begins again where the follower was, and
+// then with the oldest record.
+func TestTailAfterALateCopy(t *testing.T) {
+	for _, offset := range []int64{-1, 10, 60} {
+		f, at := minutely(t)
+		f.next = 50
+		f.brings(50, at(90))
+		f.offset = offset
+		f.startTail()
+		began := f.found()
+		if began.o.Seq != 90 {
+			t.Fatalf("the tail begins with %d, the copy is as late as 90", began.o.Seq)
+		}
+		for found := began; ; found = f.found() {
+			if err := f.fromTail(found); err != nil {
+				t.Fatalf("offset %d: %v", offset, err)
+			}
+			if offset == 10 && f.tail.start == fromOldest {
+				t.Fatal("it begins with the oldest although it knows an offset")
+			}
+			if f.next > 100 {
+				break
+			}
+		}
+	}
+}
