@@ -56,6 +56,9 @@ type Dev struct {
 // Run runs everything until the context ends.
 func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	start := time.Now()
+	if err := c.usable(); err != nil {
+		return err
+	}
 	logger := c.logger(s.Err)
 	tools, err := c.tools.load(logger)
 	if err != nil {

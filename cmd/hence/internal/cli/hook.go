@@ -21,13 +21,16 @@ func (h hooked) hook() sidecar.Hook {
 	return sidecar.Hook{URL: h.HookURL, Command: h.HookCommand, Timeout: h.HookTimeout}
 }
 
-// usable says why the hook of the flags cannot be asked.
+// usable says why the hook of the flags cannot be asked. It is called before anything is started.
 func (h hooked) usable() error {
 	hook := h.hook()
 	if err := hook.Check(); err != nil {
 		return err
 	}
-	return findHook(hook)
+	if err := findHook(hook); err != nil {
+		return fmt.Errorf("--hook-command: %w: %s", err, nameProgram)
+	}
+	return nil
 }
 
 // of is an agent's hook: that of the file, or else that of the flags.
@@ -38,13 +41,16 @@ func (h hooked) of(a agentfile.Agent) sidecar.Hook {
 	return sidecar.Hook{URL: a.Hook.URL, Command: a.Hook.Command, Dir: a.Hook.Dir, Timeout: a.Hook.Timeout}
 }
 
+// nameProgram is what to do when a hook's program cannot be run.
+const nameProgram = "name a program that is in PATH, or its path"
+
 // findHook says why a hook's program cannot be run; a URL is asked when there is something to ask.
 func findHook(hook sidecar.Hook) error {
 	if len(hook.Command) == 0 {
 		return nil
 	}
 	if _, err := process.Find(hook.Command[0], hook.Dir, os.Environ()); err != nil {
-		return fmt.Errorf("the hook's command: %w", err)
+		return err
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (c *runCmd) handlesSignals() {}
 func (c *runCmd) Run(ctx context.Context, s Streams) error {
 	signals, stop := catch()
 	defer stop()
-	if err := c.check(); err != nil {
+	if err := errors.Join(c.check(), c.usable()); err != nil {
 		return err
 	}
 	if c.Command[0] == "--" {

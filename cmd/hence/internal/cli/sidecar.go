@@ -53,6 +53,9 @@ type sidecarCmd struct {
 func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
+	if err := c.usable(); err != nil {
+		return err
+	}
 	dir, err := c.journalDir()
 	if err != nil {
 		return err

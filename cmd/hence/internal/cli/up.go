@@ -147,8 +147,8 @@ func (c *upCmd) prepare(file agentfile.File, logger *slog.Logger) (configs []sid
 		}
 		hook := c.of(a)
 		if err := findHook(hook); err != nil && a.Hook != nil {
-			f := agentfile.Finding{File: shortPath(c.File), Line: a.Hook.Line, Column: a.Hook.Column, What: err.Error(),
-				Fix: "name a program that is in PATH, or its path from the file's folder"}
+			f := agentfile.Finding{File: shortPath(c.File), Line: a.Hook.Line, Column: a.Hook.Column,
+				What: "the hook's command: " + err.Error(), Fix: nameProgram + " from the file's folder"}
 			if !slices.Contains(found, f) { // one hook can be that of all
 				found = append(found, f)
 			}

@@ -99,18 +99,17 @@ hook: {command: [no-such-program]}
 		!strings.Contains(out, ":6:39: the hook's command: ./nowhere: not found") {
 		t.Errorf("exit code %d, %s", code, out)
 	}
+	code, out, errs := hence(t, "up", "-f", bad, "--data-dir", filepath.Join(filepath.Dir(bad), "data"))
+	if _, err := os.Stat(filepath.Join(filepath.Dir(bad), "data")); code != ExitFailed || out != "" || err == nil ||
+		!strings.Contains(errs, ":7:8: the hook's command: no-such-program: not found in PATH: name a program that is") {
+		t.Errorf("exit code %d, %s%s, its data: %v", code, out, errs, err)
+	}
 	both := agentsFile(t, "  - {name: a, command: x, hook: {url: http://127.0.0.1:1, command: [y]}}\n")
 	if code, out, _ := hence(t, "up", "-f", both, "--check"); code != ExitCheck || !strings.Contains(out, "keep one") {
 		t.Errorf("exit code %d, %s", code, out)
 	}
 	fine := agentsFile(t, "  - {name: a, command: \"true\"}\n")
-	for flags, want := range map[string]string{
-		"--hook-url http://h --hook-command true": "give one of them",
-		"--hook-url h":                              "give http://host/path",
-		"--hook-url http://h --hook-timeout 2m":     "at most 1m",
-		"--hook-command no-such-program --check":    "not found in PATH",
-		"--hook-command= --hook-timeout 1s --check": "name a program",
-	} {
+	for flags, want := range badHooks {
 		code, _, errs := hence(t, append([]string{"up", "-f", fine}, strings.Fields(flags)...)...)
 		if code != ExitFailed || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit code %d, %q is not in %s", flags, code, want, errs)
