@@ -28,7 +28,7 @@ var errNoLogID = errors.New("the broker gives topics no ids")
 func logID(ctx context.Context, cl *kgo.Client, cfg Config) (string, error) {
 	for {
 		tryCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		id, err := askLogID(tryCtx, cl)
+		id, err := topicID(tryCtx, cl, topology.TopicIntents)
 		cancel()
 		if err == nil {
 			return id, nil
@@ -42,12 +42,13 @@ func logID(ctx context.Context, cl *kgo.Client, cfg Config) (string, error) {
 	}
 }
 
-func askLogID(ctx context.Context, cl *kgo.Client) (string, error) {
-	topics, err := kadm.NewClient(cl).ListTopics(ctx, topology.TopicIntents)
+// topicID is the id that Kafka gave a topic when it was created.
+func topicID(ctx context.Context, cl *kgo.Client, topic string) (string, error) {
+	topics, err := kadm.NewClient(cl).ListTopics(ctx, topic)
 	if err != nil {
 		return "", err
 	}
-	detail := topics[topology.TopicIntents]
+	detail := topics[topic]
 	if detail.Err != nil {
 		return "", detail.Err
 	}

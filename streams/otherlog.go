@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/topology"
 )
 
 // ErrOtherLog says that hence.intents is gone, or another topic of the same name: its brokers lost their disks, or
@@ -35,7 +37,7 @@ func SameLog(ctx context.Context, cfg Config) error {
 	first, err := logID(ctx, client, cfg)
 	for gone := 0; err == nil && ctx.Err() == nil; {
 		askCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		now, asked := askLogID(askCtx, client)
+		now, asked := topicID(askCtx, client, topology.TopicIntents)
 		cancel()
 		if errors.Is(asked, kerr.UnknownTopicOrPartition) {
 			gone++

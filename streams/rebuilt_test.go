@@ -43,7 +43,7 @@ func TestFrontierOfAShortenedTopic(t *testing.T) {
 	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
 		t.Fatal(err)
 	}
-	b.Health = new(streams.Health)
+	b.Health, b.Metrics = new(streams.Health), w.reg
 	w.run(b)
 	rows := func() map[string]topology.FrontierRow {
 		name := topology.TableOf(topology.GroupOf(topology.GroupFrontier, topology.ReplicaB))
@@ -54,6 +54,11 @@ func TestFrontierOfAShortenedTopic(t *testing.T) {
 	if row.Shard == nil || string(row.Shard.Content) != "content" || row.Seq <= row.Version {
 		t.Errorf("the row is %+v", row)
 	}
+	if n := w.count("hence_frontier_gaps_total"); n != 0 {
+		t.Errorf("%v gaps while the table was made anew", n)
+	}
+	w.decide("bank", 1, 3)
+	w.until("a true gap, in both", func() bool { return w.count("hence_frontier_gaps_total") == 2 })
 }
 
 // A former owner's row of the same seq does not take the content from its heir's, in the table nor in a snapshot.
