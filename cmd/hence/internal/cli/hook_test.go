@@ -12,9 +12,9 @@ import (
 // badHooks are flags of a hook that cannot be asked, with what is said of them.
 var badHooks = map[string]string{
 	"--hook-url http://h --hook-command true": "give one of them",
-	"--hook-url h":                            "give http://host/path",
-	"--hook-url http://h --hook-timeout 2m":   "at most 1m",
-	"--hook-command= --hook-timeout 1s":       "name a program",
+	"--hook-url h":                          "give http://host/path",
+	"--hook-url http://h --hook-timeout 2m": "at most 1m",
+	"--hook-command= --hook-timeout 1s":     "name a program",
 	"--hook-command no-such-program": "--hook-command: no-such-program: not found in PATH: name a program that is in " +
 		"PATH, or its path",
 	"--hook-command ./nowhere": "--hook-command: ./nowhere: not found: name a program that is in PATH, or its path",

@@ -139,6 +139,7 @@ func TestUpSignals(t *testing.T) {
 		for _, s := range c.signals {
 			p.signal(t, s)
 			p.out.await(t, "a | bye")
+			p.errs.await(t, "a | hence: ended: exit code 0") // before the next one, which kills
 		}
 		code := p.code(t)
 		out := p.out.text()
