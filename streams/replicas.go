@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,18 +50,28 @@ type stateAt struct {
 type difference struct {
 	at   stateAt
 	a, b topology.StateHash
+	mend string // what to do
 }
 
 // Error says what to do.
 func (d *difference) Error() string {
-	group := topology.GroupOf(topology.GroupSequencer, "")
-	other := topology.GroupOf(topology.GroupSequencer, topology.ReplicaB)
 	return fmt.Sprintf("replicas a and b differ in workspace %q at seq %d (a, %s: %x; b, %s: %x): nothing more of its "+
-		"partition is published. Compare `hence version` of both. Stop the wrong group (%s or %s), delete its table "+
-		"(kafka-topics.sh --delete --topic %s or %s) and its offsets (kafka-consumer-groups.sh --delete --group), "+
-		"and start it with the right binary: it computes the log anew, and both go on once they agree",
-		d.at.workspace, d.at.seq, d.a.Instance, d.a.Hash[:6], d.b.Instance, d.b.Hash[:6], group, other,
-		topology.TableOf(group), topology.TableOf(other))
+		"partition is published. %s", d.at.workspace, d.at.seq, d.a.Instance, d.a.Hash[:6], d.b.Instance, d.b.Hash[:6],
+		d.mend)
+}
+
+// mendDifference has the commands that let one replica or the other compute the log anew.
+func (c Config) mendDifference() string {
+	forget := func(replica string) string {
+		c.Replica = replica
+		group := topology.GroupOf(topology.GroupSequencer, replica)
+		return fmt.Sprintf("%s --delete --topic %s && %s --delete --group %s && %s", c.tool("kafka-topics"),
+			topology.TableOf(group), c.tool("kafka-consumer-groups"), group, c.createCommand())
+	}
+	return fmt.Sprintf("One of them is wrong: compare `hence version` of both. Stop all members of that group and let it "+
+		"forget what it computed, if it is a: `%s`; if it is b: `%s`. Start it with the right binary: it computes the "+
+		"log anew, and both go on once they agree, as `hence doctor --brokers %s` then says",
+		forget(topology.ReplicaA), forget(topology.ReplicaB), strings.Join(c.Brokers, ","))
 }
 
 func newComparison(cfg Config, m *metrics, log string) *comparison {
@@ -177,7 +188,7 @@ func (c *comparison) judge(both *[2]*topology.StateHash) {
 	was := c.differ[at.workspace]
 	switch same := both[0].Hash == both[1].Hash; {
 	case !same && (was == nil || at.seq <= was.at.seq):
-		d := &difference{at: at, a: *both[0], b: *both[1]}
+		d := &difference{at: at, a: *both[0], b: *both[1], mend: c.cfg.mendDifference()}
 		c.differ[at.workspace] = d
 		if was == nil {
 			c.cfg.Logger.Error(d.Error())

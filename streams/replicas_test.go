@@ -112,9 +112,16 @@ func TestReplicasDiffer(t *testing.T) {
 	partition := fmt.Sprintf("partition %d", topology.PartitionOf(here, w.cfg.Partitions))
 	for name, h := range map[string]*streams.Health{"a": a.Health, "b": b.Health} {
 		w.until("the stop of "+name, func() bool { return h.Ready()[partition] != nil })
-		if text := h.Ready()[partition].Error(); !strings.Contains(text, `workspace "shop" at seq`) ||
-			!strings.Contains(text, "hence-sequencer-b-table") {
-			t.Errorf("%s says: %s", name, text)
+		text, brokers := h.Ready()[partition].Error(), strings.Join(w.cfg.Brokers, ",")
+		for _, want := range []string{
+			`workspace "shop" at seq`, "hence doctor --brokers " + brokers,
+			"`kafka-topics.sh --bootstrap-server " + brokers + " --delete --topic hence-sequencer-b-table && " +
+				"kafka-consumer-groups.sh --bootstrap-server " + brokers + " --delete --group hence-sequencer-b && " +
+				"hence topics create --brokers " + brokers + " --partitions 2 --replication 1 --replica b`",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q: %s", name, want, text)
+			}
 		}
 	}
 	before := w.copies(here)
