@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -26,9 +27,14 @@ const (
 // decisions looks for gaps.
 func (i *inspection) decisions(ctx context.Context) {
 	for p := range i.cfg.Partitions {
-		f := i.partition(ctx, p, inspectRecords)
-		if len(f.Gaps) > 0 {
-			f = i.partition(ctx, p, inspectWider)
+		f, unsure := i.partition(ctx, p, inspectRecords)
+		if len(f.Gaps) > 0 || unsure {
+			f, unsure = i.partition(ctx, p, inspectWider)
+		}
+		if unsure {
+			if all, _ := i.partition(ctx, p, math.MaxInt64); all.Error == "" { // there may be too many to read
+				f = all
+			}
 		}
 		fix := ""
 		if len(f.Gaps) > 0 {
@@ -81,20 +87,20 @@ func (i *inspection) mendGaps(ctx context.Context, p int32) string {
 	return "stop the sequencers, delete their tables and offsets and start them: they compute and publish the log anew"
 }
 
-// partition reads a partition's newest decisions.
-func (i *inspection) partition(ctx context.Context, p int32, most int64) (f DecisionsFact) {
+// partition reads a partition's newest decisions; unsure says that older ones may show a gap.
+func (i *inspection) partition(ctx context.Context, p int32, most int64) (f DecisionsFact, unsure bool) {
 	ctx, cancel := context.WithTimeout(ctx, inspectIn)
 	defer cancel()
 	f.Partition = p
 	end, err := endOffset(ctx, i.cl, topology.TopicDecisions, p)
 	if err != nil {
 		f.Error = err.Error()
-		return f
+		return f, false
 	}
 	start, err := startOffset(ctx, i.cl, topology.TopicDecisions, p)
 	if err != nil {
 		f.Error = err.Error()
-		return f
+		return f, false
 	}
 	f.End = end
 	from, seen := max(start, end-most), make(map[string]*written)
@@ -105,7 +111,7 @@ func (i *inspection) partition(ctx context.Context, p int32, most int64) (f Deci
 			return nil // it is parked
 		}
 		if seen[o.Workspace] == nil {
-			seen[o.Workspace] = &written{first: make(map[sequencer.Seq]appearance), writers: make(map[int64]bool)}
+			seen[o.Workspace] = &written{first: make(map[sequencer.Seq]appearance), writers: make(map[int64]sequencer.Seq)}
 		}
 		if !seen[o.Workspace].take(o.Seq, r.Offset, r.ProducerID) {
 			f.Copies++
@@ -114,16 +120,18 @@ func (i *inspection) partition(ctx context.Context, p int32, most int64) (f Deci
 	})
 	if err != nil {
 		f.Error = err.Error()
-		return f
+		return f, false
 	}
 	for _, workspace := range slices.Sorted(maps.Keys(seen)) {
-		for _, g := range seen[workspace].gaps(from > 0, i.two()) {
+		gaps, open := seen[workspace].gaps(from > 0, i.two())
+		unsure = unsure || open
+		for _, g := range gaps {
 			if len(f.Gaps) < inspectGaps {
 				f.Gaps = append(f.Gaps, Gap{Workspace: workspace, After: uint64(g[0]), Before: uint64(g[1])})
 			}
 		}
 	}
-	return f
+	return f, unsure
 }
 
 // two says whether there are sequencers of both replicas, running or not.
@@ -142,7 +150,8 @@ func (i *inspection) two() bool {
 // decisions in the order of their seqs, but one of them may be far behind the other.
 type written struct {
 	first   map[sequencer.Seq]appearance
-	writers map[int64]bool // producers that were seen
+	writers map[int64]sequencer.Seq // producers that were seen, each with its last
+	jumps   [][2]sequencer.Seq      // from and to of one producer
 	highest sequencer.Seq
 }
 
@@ -155,32 +164,37 @@ type appearance struct {
 
 // take notes a record; it returns false for a copy.
 func (w *written) take(seq sequencer.Seq, offset, writer int64) bool {
-	begins := writer >= 0 && !w.writers[writer]
-	w.writers[writer] = true
+	last, known := w.writers[writer]
+	if w.writers[writer] = seq; known && writer >= 0 && seq > last+1 {
+		w.jumps = append(w.jumps, [2]sequencer.Seq{last, seq})
+	}
 	if _, ok := w.first[seq]; ok {
 		return false
 	}
-	w.first[seq] = appearance{offset: offset, highest: seq > w.highest, begins: begins}
+	w.first[seq] = appearance{offset: offset, highest: seq > w.highest, begins: writer >= 0 && !known}
 	w.highest = max(w.highest, seq)
 	return true
 }
 
 // gaps are the decisions that are missing between two. Where what lies behind came first, or what lies before it went
 // on afterwards, these are two replicas, and one is behind. What was written before the records that were read (cut)
-// may have been the other replica's (two): it is not missing when that one has passed it, or begins here behind it.
-func (w *written) gaps(cut, two bool) (gaps [][2]sequencer.Seq) {
+// may have been the other replica's (two): it is not missing when that one has passed it. When it begins here behind
+// it, that is not known (unsure), unless another writer jumped over it here: both replicas lack it then.
+func (w *written) gaps(cut, two bool) (gaps [][2]sequencer.Seq, unsure bool) {
 	seqs := slices.SortedFunc(maps.Keys(w.first), cmp.Compare[sequencer.Seq])
 	for n := 1; n < len(seqs); n++ {
-		before, behind := w.first[seqs[n-1]], w.first[seqs[n]]
-		if seqs[n] == seqs[n-1]+1 || before.offset > behind.offset {
-			continue
+		gap := [2]sequencer.Seq{seqs[n-1], seqs[n]}
+		before, behind := w.first[gap[0]], w.first[gap[1]]
+		jumped := func(j [2]sequencer.Seq) bool { return j[0] <= gap[0] && j[1] >= gap[1] }
+		switch {
+		case gap[1] == gap[0]+1, before.offset > behind.offset, cut && !behind.highest:
+		case cut && two && behind.begins && !slices.ContainsFunc(w.jumps, jumped):
+			unsure = true
+		default:
+			gaps = append(gaps, gap)
 		}
-		if cut && (!behind.highest || two && behind.begins) {
-			continue
-		}
-		gaps = append(gaps, [2]sequencer.Seq{seqs[n-1], seqs[n]})
 	}
-	return gaps
+	return gaps, unsure
 }
 
 // replicas compares what both have said of their states, as the processors do.

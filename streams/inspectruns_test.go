@@ -12,7 +12,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// decide writes decisions of a workspace as if a sequencer had.
+// decide writes decisions of a workspace as if a sequencer had that was just started.
 func (w *world) decide(workspace string, seqs ...sequencer.Seq) {
 	w.t.Helper()
 	cl := w.kafka()
@@ -54,5 +54,27 @@ func TestInspectRuns(t *testing.T) {
 	if !strings.Contains(said, "shop lacks the decisions between 2 and 5") || strings.Contains(said, "delete their") ||
 		!strings.Contains(said, fmt.Sprintf("hence.intents/%d begins at offset 2", p)) {
 		t.Errorf("a hole in a log without its beginning: %s", said)
+	}
+}
+
+// A hole between the last decision of one process and the first of the next is found, also where there are two
+// replicas and it is the one that lies beyond the newest records.
+func TestInspectHoleAtRestart(t *testing.T) {
+	w, _, b := replicas(t)
+	for _, group := range []string{topology.GroupSequencer, topology.GroupOf(topology.GroupSequencer, b.Replica)} {
+		var at kadm.Offsets
+		at.AddOffset(topology.TopicIntents, 0, 0, -1)
+		if _, err := kadm.NewClient(w.kafka()).CommitOffsets(w.context(), group, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := make([]sequencer.Seq, 2100)
+	for n := range old {
+		old[n] = sequencer.Seq(n + 1)
+	}
+	w.decide("shop", old...)
+	w.decide("shop", 2103, 2104)
+	if _, said := w.inspect(w.cfg); !strings.Contains(said, "shop lacks the decisions between 2100 and 2103") {
+		t.Errorf("a hole at a restart: %s", said)
 	}
 }
