@@ -13,6 +13,7 @@ func TestGapsOfWritten(t *testing.T) {
 		writer int64
 		seqs   []sequencer.Seq
 	}
+	unsure := map[string]bool{"the lagging stopped": true, "started anew": true, "both started anew": true}
 	by := func(writer int64, seqs ...sequencer.Seq) record { return record{writer, seqs} }
 	for name, c := range map[string]struct {
 		records   []record
@@ -20,23 +21,22 @@ func TestGapsOfWritten(t *testing.T) {
 		cut       string // the newest records, of one replica
 		cutOfTwo  string
 		copiesAre int
-		unsure    bool // about the newest records of two
 	}{
-		"one replica":         {[]record{by(1, 7, 8, 9)}, "[]", "[]", "[]", 0, false},
-		"a hole":              {[]record{by(1, 1, 2, 5, 1)}, "[[2 5]]", "[[2 5]]", "[[2 5]]", 1, false},
-		"a hole in two":       {[]record{by(1, 1, 2), by(2, 1, 2), by(1, 5), by(2, 5)}, "[[2 5]]", "[[2 5]]", "[[2 5]]", 3, false},
-		"filled by the other": {[]record{by(1, 1, 2, 5), by(2, 1, 2, 3, 4)}, "[]", "[]", "[]", 2, false},
-		"computed again":      {[]record{by(1, 4, 5, 6, 4, 5, 6, 7)}, "[]", "[]", "[]", 3, false},
-		"one lags":            {[]record{by(1, 40001), by(2, 1), by(1, 40002), by(2, 2)}, "[]", "[]", "[]", 0, false},
-		"the lagging first":   {[]record{by(2, 1), by(1, 40001), by(2, 2), by(1, 40002)}, "[]", "[]", "[]", 0, false},
-		"the lagging stopped": {[]record{by(2, 1, 2), by(1, 40001, 40002)}, "[[2 40001]]", "[[2 40001]]", "[]", 0, true},
-		"the leader's hole":   {[]record{by(2, 1), by(1, 41, 42, 45), by(2, 2)}, "[[42 45]]", "[[42 45]]", "[[42 45]]", 0, false},
-		"passed before":       {[]record{by(1, 41), by(2, 1, 2, 5)}, "[[2 5]]", "[]", "[]", 0, false},
-		"of no known writer":  {[]record{by(-1, 1, 2, 5)}, "[[2 5]]", "[[2 5]]", "[[2 5]]", 0, false},
-		"started anew":        {[]record{by(1, 1, 2), by(3, 5)}, "[[2 5]]", "[[2 5]]", "[]", 0, true},
+		"one replica":         {[]record{by(1, 7, 8, 9)}, "[]", "[]", "[]", 0},
+		"a hole":              {[]record{by(1, 1, 2, 5, 1)}, "[[2 5]]", "[[2 5]]", "[[2 5]]", 1},
+		"a hole in two":       {[]record{by(1, 1, 2), by(2, 1, 2), by(1, 5), by(2, 5)}, "[[2 5]]", "[[2 5]]", "[[2 5]]", 3},
+		"filled by the other": {[]record{by(1, 1, 2, 5), by(2, 1, 2, 3, 4)}, "[]", "[]", "[]", 2},
+		"computed again":      {[]record{by(1, 4, 5, 6, 4, 5, 6, 7)}, "[]", "[]", "[]", 3},
+		"one lags":            {[]record{by(1, 40001), by(2, 1), by(1, 40002), by(2, 2)}, "[]", "[]", "[]", 0},
+		"the lagging first":   {[]record{by(2, 1), by(1, 40001), by(2, 2), by(1, 40002)}, "[]", "[]", "[]", 0},
+		"the lagging stopped": {[]record{by(2, 1, 2), by(1, 40001, 40002)}, "[[2 40001]]", "[[2 40001]]", "[]", 0},
+		"the leader's hole":   {[]record{by(2, 1), by(1, 41, 42, 45), by(2, 2)}, "[[42 45]]", "[[42 45]]", "[[42 45]]", 0},
+		"passed before":       {[]record{by(1, 41), by(2, 1, 2, 5)}, "[[2 5]]", "[]", "[]", 0},
+		"of no known writer":  {[]record{by(-1, 1, 2, 5)}, "[[2 5]]", "[[2 5]]", "[[2 5]]", 0},
+		"started anew":        {[]record{by(1, 1, 2), by(3, 5)}, "[[2 5]]", "[[2 5]]", "[]", 0},
 		"one started anew": {[]record{by(1, 1, 2), by(2, 1, 2), by(3, 5), by(2, 5, 6), by(3, 6)}, "[[2 5]]", "[[2 5]]",
-			"[[2 5]]", 4, false},
-		"both started anew": {[]record{by(1, 1), by(2, 1), by(3, 4), by(4, 4)}, "[[1 4]]", "[[1 4]]", "[]", 2, true},
+			"[[2 5]]", 4},
+		"both started anew": {[]record{by(1, 1), by(2, 1), by(3, 4), by(4, 4)}, "[[1 4]]", "[[1 4]]", "[]", 2},
 	} {
 		w := &written{first: make(map[sequencer.Seq]appearance), writers: make(map[int64]sequencer.Seq)}
 		offset, copies := int64(0), 0
@@ -50,10 +50,10 @@ func TestGapsOfWritten(t *testing.T) {
 		}
 		whole, _ := w.gaps(false, true)
 		cut, _ := w.gaps(true, false)
-		cutOfTwo, unsure := w.gaps(true, true)
+		cutOfTwo, doubt := w.gaps(true, true)
 		got := []string{fmt.Sprint(whole), fmt.Sprint(cut), fmt.Sprint(cutOfTwo)}
-		if unsure != c.unsure {
-			t.Errorf("%s: unsure %v", name, unsure)
+		if doubt != unsure[name] {
+			t.Errorf("%s: doubt is %v", name, doubt)
 		}
 		if want := []string{c.whole, c.cut, c.cutOfTwo}; fmt.Sprint(got) != fmt.Sprint(want) || copies != c.copiesAre {
 			t.Errorf("%s: %v with %d copies, want %v with %d", name, got, copies, want, c.copiesAre)
