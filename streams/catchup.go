@@ -243,7 +243,7 @@ func (f *follower) tailTooLate(found sequencer.Seq) error {
 	f.offset, f.atMs = -1, 0
 	switch was.start {
 	case fromOldest:
-		return fmt.Errorf("%w: Kafka begins at %d, %d is wanted", ErrGone, found, f.next)
+		return fmt.Errorf("%w: decision %d is wanted, and hence.decisions begins with %d", ErrGone, f.next, found)
 	case fromTime:
 		f.offset = was.back
 	case fromOffset:
@@ -294,7 +294,8 @@ func (f *follower) hole() error {
 	}
 	f.c.cfg.Logger.Error("hence.decisions has a hole", "workspace", f.workspace, "partition", f.partition,
 		"missing", f.next, "found", gap)
-	return fmt.Errorf("%w: Kafka has %d and not %d, after %v", ErrGone, gap, f.next, holeIn)
+	return fmt.Errorf("%w: decision %d did not come for %v; hence.decisions has %d behind it, and NATS does not have it "+
+		"either", ErrGone, f.next, holeIn, gap)
 }
 
 // decisionReader sends a workspace's decisions from hence.decisions, and a mark whenever it stands at the end, where

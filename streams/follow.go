@@ -119,6 +119,9 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return ctx.Err()
 	}
+	if errors.Is(err, ErrGone) {
+		err = fmt.Errorf("%w; %s", err, c.pastGone(ctx, workspace, f.next))
+	}
 	return fmt.Errorf("follow %s: %w", workspace, err)
 }
 

@@ -86,3 +86,18 @@ func snapshotOf(workspace string, rows map[sequencer.Scope]*topology.FrontierRow
 	slices.SortFunc(s.Shards, func(a, b topology.ShardRow) int { return cmp.Compare(a.Scope, b.Scope) })
 	return s
 }
+
+// pastGone says what leads past a decision that is gone.
+func (c *Client) pastGone(ctx context.Context, workspace string, missing sequencer.Seq) string {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	switch s, err := c.Snapshot(ctx, workspace); {
+	case err != nil:
+		return fmt.Sprintf("start again; when this comes back, run hence doctor (%v)", err)
+	case s.Seq >= missing:
+		return fmt.Sprintf("start again: a snapshot at %d leads past it", s.Seq)
+	default:
+		return fmt.Sprintf("snapshots end at %d, so a new start comes back to this until the decision is published "+
+			"again: run hence doctor", s.Seq)
+	}
+}
