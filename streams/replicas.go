@@ -68,9 +68,9 @@ func (c Config) mendDifference() string {
 		return fmt.Sprintf("%s --delete --topic %s && %s --delete --group %s && %s", c.tool("kafka-topics"),
 			topology.TableOf(group), c.tool("kafka-consumer-groups"), group, c.createCommand())
 	}
-	return fmt.Sprintf("One of them is wrong: compare `hence version` of both. Stop all members of that group and let it "+
-		"forget what it computed, if it is a: `%s`; if it is b: `%s`. Start it with the right binary: it computes the "+
-		"log anew, and both go on once they agree, as `hence doctor --brokers %s` then says",
+	return fmt.Sprintf("One of them is wrong: compare `hence version` of both. Stop all members of that group and let "+
+		"it forget what it computed, if it is a: `%s`; if it is b: `%s`. Start it with the right binary: it computes "+
+		"the log anew, and both go on once they agree, as `hence doctor --brokers %s` then says",
 		forget(topology.ReplicaA), forget(topology.ReplicaB), strings.Join(c.Brokers, ","))
 }
 

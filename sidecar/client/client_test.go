@@ -132,7 +132,7 @@ func TestSealWaits(t *testing.T) {
 
 // A call that was answered 202 waits for the decision; when that does not come, it says of which transaction.
 func TestWaitsForWhatIsSealed(t *testing.T) {
-	const sealed, lateSeal = `{"tx":"a.1.1","state":"sealed"}`, `{"tx":"a.1.1","decision":{"tx":"a.1.1","state":"sealed"}}`
+	const sealed = `{"tx":"a.1.1","state":"sealed"}`
 	calls := map[string]func(context.Context, *Client) (Decision, error){
 		"put": func(ctx context.Context, c *Client) (Decision, error) {
 			return c.Put(ctx, "shard:/x", []byte("1"), WriteOptions{})
@@ -146,7 +146,7 @@ func TestWaitsForWhatIsSealed(t *testing.T) {
 	for name, call := range calls {
 		first := sealed
 		if name == "do" {
-			first = lateSeal
+			first = `{"tx":"a.1.1","decision":` + sealed + `}`
 		}
 		for end, want := range map[string]string{
 			`{"tx":"a.1.1","state":"committed","seq":7}`:        "committed",
