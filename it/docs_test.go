@@ -16,7 +16,7 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 )
 
-// The marks behind "sh" in the info string of a block in README.md or docs/.
+// The marks behind "sh" in the info string of a block in a document.
 const (
 	markNew    = "new"    // a fresh shell in a fresh folder
 	markServe  = "serve"  // goes on in the background; once it is ready its export lines are pasted
@@ -39,10 +39,11 @@ const (
 	watchBound = 5 * time.Second
 )
 
-// TestDocs runs every block of shell commands in README.md and docs/ as it is printed, one shell for each document.
+// TestDocs runs every block of shell commands in the documents as it is printed, one shell for each document.
 // "go run ./cmd/hence" is the built binary, and HENCE_RANDOM_PORTS is set, so that documents do not meet.
 func TestDocs(t *testing.T) {
 	root := repositoryRoot(t)
+	unread(t, root)
 	ran, found, left := 0, 0, map[string]int{}
 	for _, path := range documents(t, root) {
 		text, err := os.ReadFile(path)
@@ -78,7 +79,7 @@ func TestDocs(t *testing.T) {
 // documents are all Markdown files that people read first.
 func documents(tb testing.TB, root string) []string {
 	tb.Helper()
-	all := []string{filepath.Join(root, "README.md")}
+	all := []string{filepath.Join(root, "README.md"), filepath.Join(root, "compose", "README.md")}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".md" {
 			all = append(all, path)
@@ -89,6 +90,25 @@ func documents(tb testing.TB, root string) []string {
 		tb.Fatal(err)
 	}
 	return all
+}
+
+// unread holds that no other Markdown file has commands: nobody would run them.
+func unread(t *testing.T, root string) {
+	t.Helper()
+	known := documents(t, root)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" || slices.Contains(known, path) {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if blocks, wrong := fenced.Blocks(path, string(text)); len(blocks) > 0 || wrong != nil {
+			t.Errorf("%s has commands and is no document that is run: %d blocks, %v", path, len(blocks), wrong)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // reader does what a document says.
@@ -129,8 +149,11 @@ func (r *reader) read(b fenced.Block) {
 		r.watched = append(r.watched, w)
 		waitWhile(watchBound, func() bool { return w.Out()+w.Words() == "" && w.Alive() })
 	default:
-		began := time.Now()
-		out, err := r.shell.Run(b, blockBound)
+		began, bound := time.Now(), blockBound
+		if b.Has(markDocker) {
+			bound = upBound
+		}
+		out, err := r.shell.Run(b, bound)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -254,13 +277,18 @@ func goEnv() (env []string) {
 	return env
 }
 
-// dockerEnv gives a document that works with compose a project, images and ports of its own.
+// dockerEnv gives a shell that works with compose a project, images and ports of its own, for the file that its first
+// block names.
 func dockerEnv(t *testing.T, first fenced.Block) []string {
 	t.Helper()
 	if !first.Has(markDocker) {
 		return nil
 	}
-	s := newStack(t, "compose.yaml")
+	file := "compose.yaml"
+	if strings.Contains(first.Text, "compose/cluster.yaml") {
+		file = "cluster.yaml"
+	}
+	s := newStack(t, file)
 	home, err := os.UserHomeDir() // compose may be a plugin there, and the shell has another home
 	if err != nil {
 		t.Fatal(err)
