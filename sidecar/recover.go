@@ -277,7 +277,7 @@ func (s *session) fromLog(id sequencer.TxID, events []*topology.Event) ([]gate.P
 	t := &txRecord{}
 	for _, ev := range events {
 		x := ev.Effect
-		if x == nil || ev.Tx != id {
+		if x == nil || ev.Tx != id || isMade(ev) {
 			continue
 		}
 		if ev.Kind == topology.EventEffect {

@@ -79,35 +79,38 @@ func (s *session) publishRetracted(ctx context.Context, d *debt) error {
 	return s.delivery.publishAll(ctx, events)
 }
 
-// tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. called: it may
-// have left. The log and the journal say so before: whoever finds the transaction after a crash does not
-// know what it did.
-func (s *session) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool, open func(context.Context) error,
-	call func(context.Context) (gate.Answer, error)) (answer gate.Answer, called bool, err error) {
+// tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. The log and
+// the journal say so before: whoever finds the transaction after a crash does not know what it did.
+func (s *session) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool,
+	open, call func(context.Context) error) error {
 	if err := t.enter(ctx); err != nil {
-		return answer, false, err
+		return err
 	}
 	defer t.leave()
 	if err := s.touchAll(ctx, t, tool.Scopes, sequencer.WriteAccess); err != nil {
-		return answer, false, err
+		return err
 	}
 	if err := open(ctx); err != nil {
-		return answer, false, err
+		return err
 	}
 	var wants []sequencer.Want
 	for _, scope := range tool.Scopes {
 		wants = append(wants, sequencer.Want{Scope: scope, Access: sequencer.WriteAccess})
 	}
 	if err := s.stretchLease(ctx, tool.MaxTime); err != nil {
-		return answer, false, err
+		return err
 	}
 	if _, err := s.handOver(ctx, t, wants); err != nil {
-		return answer, false, err
+		return err
 	}
-	bound, cancel := context.WithTimeout(ctx, tool.MaxTime)
-	defer cancel()
-	answer, err = call(bound)
-	return answer, true, err
+	err := call(ctx)
+	// What came of it belongs to the residue. Of this transaction there is only to say that it counts as a write.
+	told := &sequencer.Settle{NoneElse: true,
+		Effects: []sequencer.Settled{{Scopes: tool.Scopes, Result: sequencer.ResultClean}}}
+	if err := s.delivery.record(recordOwn, &ownRecord{Tx: t.id, Told: told}); err != nil {
+		s.log.Warn("a further try is not in the journal as ended", "tx", string(t.id), "cause", err)
+	}
+	return err
 }
 
 // callOfResidue is the call of a residue, as the log has it.
@@ -122,6 +125,9 @@ func (s *session) callOfResidue(ctx context.Context, r *topology.Residue) (gate.
 	}
 	for _, p := range effects {
 		if p.Index == r.Index {
+			if err := madeByHand(&p, events); err != nil {
+				return gate.Progress{}, problem(codeLog, "%v", err)
+			}
 			p.Dropped = p.Dropped || slices.ContainsFunc(events, func(ev *topology.Event) bool {
 				return ev.Kind == topology.EventAnswer && ev.Effect != nil && ev.Effect.Index == r.Index &&
 					ev.Effect.Detail == heldRetracted

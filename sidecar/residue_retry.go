@@ -16,16 +16,21 @@ import (
 // made, so whoever asks again only has the list written.
 type untold struct {
 	mu    sync.Mutex
-	byKey map[string]topology.Residue
+	byKey map[string]untoldTry
 }
 
-func (u *untold) keep(r *topology.Residue) {
+type untoldTry struct {
+	topology.Residue
+	undo bool // it was the compensation that was tried
+}
+
+func (u *untold) keep(r *topology.Residue, undo bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.byKey == nil {
-		u.byKey = map[string]topology.Residue{}
+		u.byKey = map[string]untoldTry{}
 	}
-	u.byKey[r.RecordKey()] = *r
+	u.byKey[r.RecordKey()] = untoldTry{*r, undo}
 }
 
 func (u *untold) has(r *topology.Residue) bool {
@@ -49,16 +54,20 @@ func (s *session) listUntold(ctx context.Context, u *untold, r *topology.Residue
 	u.mu.Lock() // also while it is written: what is listed later must not be written over
 	defer u.mu.Unlock()
 	kept, ok := u.byKey[r.RecordKey()]
+	if seen, _ := s.view.transaction(r.Tx); ok && !kept.undo && seen.retraction.undone {
+		delete(u.byKey, r.RecordKey()) // the turn knew what came of it, and what it left counts
+		return false, nil
+	}
 	if !ok {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, appendTry)
 	defer cancel()
-	if err := s.listResidue(ctx, &kept); err != nil {
+	if err := s.listResidue(ctx, &kept.Residue); err != nil {
 		return false, err
 	}
 	delete(u.byKey, r.RecordKey())
-	*r = kept
+	*r = kept.Residue
 	return true, nil
 }
 
@@ -67,10 +76,12 @@ type leftover struct {
 	tool    gate.Tool // what the residue is of
 	call    gate.Call // the same, or its compensation
 	adapter gate.Adapter
+	undo    bool         // call is the compensation
+	made    *gate.Answer // nothing but to list it: a former try was answered so
 }
 
 // tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
-// is answered, and its commit counts as a write of it: nobody commits on what was read before.
+// is answered, and its settlement counts as a write of it: nobody commits on what was read before.
 func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue, force bool) error {
 	if s.engine == nil {
 		return problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
@@ -93,18 +104,15 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 		left, err = s.leftOf(ctx, r, force) // a retraction may have had its turn while the touch waited
 		return err
 	}
-	_, called, err := s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) (gate.Answer, error) {
-		return s.tryCall(ctx, u, r, left)
+	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
+		return s.tryCall(ctx, u, r, t.id, left)
 	})
-	if !called {
-		_, _ = s.abort(ctx, t, "the residue could not be tried again")
-		return err
-	}
-	// Whatever came of it, it may have moved what it names: that counts as written, also when nobody waits any more.
+	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
+	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
 	defer cancel()
-	if d, err := s.seal(ctx, t); err != nil || d.State == api.StateAborted {
-		s.log.Warn("a residue was tried again, its transaction did not commit", "tx", string(t.id), "cause", err)
+	if _, err := s.abort(ctx, t, "it only held what a residue moves that is tried again"); err != nil {
+		s.log.Warn("a residue was tried again, what it moves is still held", "tx", string(t.id), "cause", err)
 	}
 	return err
 }
@@ -116,7 +124,8 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 		return leftover{}, err
 	}
 	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Key: p.Key, Args: p.Args, Traceparent: traceOf(ctx)}
-	if s.isToUndo(r, &p) {
+	undo := s.isToUndo(r, &p)
+	if undo {
 		switch {
 		case p.Tool.Class.Gated() && r.Result == sequencer.ResultPartial:
 			return leftover{}, problem(codeTool, "%s did not leave, and its transaction is retracted: it is not made any "+
@@ -137,6 +146,8 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 		}
 		// The log may lack the answer of a call that its settlement knew to have happened.
 		call.ForbidOnly = call.ForbidOnly && r.Result != sequencer.ResultLeaked
+	} else if p.Ran() {
+		return leftover{tool: p.Tool, made: p.Answer}, nil
 	}
 	if call.Key == "" && !force {
 		return leftover{}, unkeyed(call.Tool)
@@ -145,7 +156,7 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 	if err != nil {
 		return leftover{}, problem(codeTool, "%v", err)
 	}
-	return leftover{p.Tool, call, adapter}, nil
+	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo}, nil
 }
 
 func unkeyed(tool string) error {
@@ -180,38 +191,65 @@ func (s *session) stillResidue(ctx context.Context, r *topology.Residue) error {
 	return nil
 }
 
-// tryCall makes the call. One that its sink knows by no key is announced on the list before: should this process end,
-// nobody is told that it never left.
-func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, left leftover) (gate.Answer, error) {
-	announced := left.call.Key == ""
-	if announced {
-		now := *r
-		now.Tries++
-		now.Detail = fmt.Sprintf("tried again (call %d), and no answer is known: it may have happened, look at the sink",
-			now.Tries)
-		if now.Result == sequencer.ResultPartial {
-			now.Result = sequencer.ResultUnresolved
-		}
-		if err := s.listResidue(ctx, &now); err != nil {
-			return gate.Answer{}, err
-		}
+// tryCall makes the call in a transaction. The list says before that it may have happened, should this process end.
+func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, in sequencer.TxID,
+	left leftover) error {
+	if left.made != nil {
+		return s.noteTry(ctx, u, r, left, *left.made)
 	}
-	answer, err := left.adapter.Call(ctx, left.call)
+	var answer gate.Answer
+	err := s.announceTry(ctx, r, in, left)
 	if err == nil {
-		return answer, s.noteTry(ctx, u, r, answer)
+		bound, cancel := context.WithTimeout(ctx, left.tool.MaxTime)
+		answer, err = left.adapter.Call(bound, left.call)
+		cancel()
+	} else {
+		err = fmt.Errorf("%w: %w", gate.ErrNotSent, err)
 	}
-	if announced && errors.Is(err, gate.ErrNotSent) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
+	ctx = context.WithoutCancel(ctx)
+	if err == nil {
+		s.endMade(ctx, r, in, left, gate.StepAnswered, &answer)
+		return s.noteTry(ctx, u, r, left, answer)
+	}
+	if errors.Is(err, gate.ErrNotSent) {
+		s.endMade(ctx, r, in, left, gate.StepNotSent, nil)
+		ctx, cancel := context.WithTimeout(ctx, appendTry)
 		defer cancel()
 		if err := s.listResidue(ctx, r); err != nil {
 			s.log.Warn("the list does not say that a further try did not leave", "tx", string(r.Tx), "cause", err)
 		}
 	}
-	return answer, problem(codeToolUnreachable, "%s was tried again without an answer: %v", left.tool.Name, err)
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return problem(codeToolUnreachable, "%s was tried again without an answer: %v", left.tool.Name, err)
+}
+
+// announceTry says in the events topic and on the list that a call may have happened. It is the last step before that
+// leaves.
+func (s *session) announceTry(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover) error {
+	if !left.undo {
+		if err := s.publishMade(ctx, r, in, gate.StepStarted, nil); err != nil {
+			return problem(codeLog, "that %s is tried again is not in the events topic: %v", left.tool.Name, err)
+		}
+	}
+	now := *r
+	now.Tries++
+	now.Detail = fmt.Sprintf("tried again (call %d), and no answer is known: it may have happened, look at the sink",
+		now.Tries)
+	if now.Result == sequencer.ResultPartial {
+		now.Result = sequencer.ResultUnresolved
+	}
+	if err := s.listResidue(ctx, &now); err != nil {
+		return err
+	}
+	return s.stretchLease(ctx, left.tool.MaxTime) // writing may have taken long
 }
 
 // noteTry puts what came of another try on the list, before anybody else can make one.
-func (s *session) noteTry(ctx context.Context, u *untold, r *topology.Residue, answer gate.Answer) error {
+func (s *session) noteTry(ctx context.Context, u *untold, r *topology.Residue, left leftover,
+	answer gate.Answer) error {
 	r.Tries++
 	if answer.Refused {
 		r.Detail = "tried again and refused: " + answer.Detail
@@ -222,7 +260,7 @@ func (s *session) noteTry(ctx context.Context, u *untold, r *topology.Residue, a
 	defer cancel()
 	err := s.listResidue(ctx, r)
 	if err != nil {
-		u.keep(r)
+		u.keep(r, left.undo)
 	}
 	return err
 }

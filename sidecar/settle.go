@@ -78,7 +78,8 @@ func (s *session) observeDebt(o *sequencer.Outcome) {
 	case d == nil:
 	case o.Final:
 		s.paid(o.Tx)
-	case o.Kind == sequencer.OutcomeRefused && d.n > 0 && o.Intent == d.intent(s).ID():
+	case o.Kind == sequencer.OutcomeRefused && d.n > 0 && o.Intent == d.intent(s).ID() &&
+		o.Incarnation == s.incarnation: // each process and each owner counts for itself
 		d.refused = o
 	}
 }
@@ -150,6 +151,9 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 		return err
 	}
 	effects, claim, err := s.owed(ctx, d, inc)
+	if err == nil {
+		err = s.madeSince(ctx, d, effects)
+	}
 	if lostForGood(err) {
 		return s.settleUnknown(ctx, d, inc, err)
 	}

@@ -1,0 +1,121 @@
+package sidecar
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// madeIn begins what the events topic says of a held call that is made by hand after its settlement. The transaction
+// under which it is made comes after it: the order of events says nothing among several sidecars.
+const madeIn = "made by hand in "
+
+// publishMade returns once the events topic has a step of a held call that is made by hand: a retraction of its
+// transaction has to know that it may have left.
+func (s *session) publishMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, step gate.Step,
+	answer *gate.Answer) error {
+	text := &topology.EffectText{Index: r.Index, Step: uint8(step), Detail: madeIn + string(in)}
+	if answer != nil {
+		body, err := json.Marshal(within(answer, maxSpread))
+		if err != nil {
+			return fmt.Errorf("write down the answer of %s, call %d: %w", r.Tx, r.Index, err)
+		}
+		text.Answer = body
+	}
+	return s.delivery.publishAll(ctx, []*topology.Event{{
+		Kind: topology.EventAnswer, Workspace: s.workspace, Tx: r.Tx, Agent: s.agent, AtMs: s.clock.Now().UnixMilli(),
+		Effect: text,
+	}})
+}
+
+// endMade says what came of it. That is in the journal at once, and the topic mostly has it before anybody asks.
+func (s *session) endMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover, step gate.Step,
+	answer *gate.Answer) {
+	if left.undo {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, pauseMost)
+	defer cancel()
+	if err := s.publishMade(ctx, r, in, step, answer); err != nil {
+		s.log.Warn("what came of a further try is not in the events topic yet", "tx", string(r.Tx), "cause", err)
+	}
+}
+
+// isMade reports whether an event is about a call that was made by hand.
+func isMade(ev *topology.Event) bool {
+	return ev.Kind == topology.EventAnswer && ev.Effect != nil && strings.HasPrefix(ev.Effect.Detail, madeIn)
+}
+
+// madeByHand adds to what is known of a held call what came of it by hand: one try that was answered counts, else one
+// of which nobody knows.
+func madeByHand(p *gate.Progress, events []*topology.Event) error {
+	ended := map[string]bool{} // by try
+	var ran *gate.Answer
+	for _, ev := range events {
+		if !isMade(ev) || ev.Effect.Index != p.Index {
+			continue
+		}
+		x := ev.Effect
+		ended[x.Detail] = ended[x.Detail] || gate.Step(x.Step) != gate.StepStarted
+		if gate.Step(x.Step) != gate.StepAnswered {
+			continue
+		}
+		var a gate.Answer
+		if err := json.Unmarshal(x.Answer, &a); err != nil {
+			return fmt.Errorf("read an answer of %s, call %d: %w", p.Tx, p.Index, err)
+		}
+		if !a.Refused && !a.Absent {
+			ran = &a
+		}
+	}
+	unknown := false
+	for _, over := range ended {
+		unknown = unknown || !over
+	}
+	switch {
+	case p.Ran():
+	case ran != nil:
+		p.Started, p.Answer, p.GivenUp = true, ran, false
+	case unknown && !p.GivenUp:
+		p.Started, p.Answer, p.Tries = true, nil, max(p.Tries, len(ended))
+	}
+	return nil
+}
+
+// madeSince finds out for a retraction's turn which held calls were made by hand after their settlement: they are no
+// marks of their transaction's journal, and any sidecar may have made them.
+func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progress) error {
+	s.mu.Lock()
+	turn := d.turn
+	s.mu.Unlock()
+	held := func(p gate.Progress) bool { return p.Tool.Class.Gated() && !p.Ran() }
+	if !turn || !slices.ContainsFunc(effects, held) {
+		return nil
+	}
+	events, err := s.events.Effects(ctx, s.workspace, d.tx)
+	if err != nil {
+		return fmt.Errorf("read what was made by hand of %s from the log: %w", d.tx, err)
+	}
+	for i := range effects {
+		p := &effects[i]
+		if !held(*p) {
+			continue
+		}
+		if err := madeByHand(p, events); err != nil {
+			return err
+		}
+		if !p.Started {
+			continue
+		}
+		if err := s.delivery.issue(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
