@@ -23,7 +23,8 @@ type Log interface {
 
 // Writer takes intents and events.
 type Writer interface {
-	// Append adds an intent and returns once it is durable. An error leaves it unknown whether it was added.
+	// Append adds an intent and returns once it is durable. An error leaves it unknown whether it was added, or will be:
+	// but not after an intent that was appended later and acknowledged.
 	Append(ctx context.Context, workspace string, in *sequencer.Intent) (offset int64, err error)
 	// PublishAsync adds an event and calls done once, from any goroutine.
 	PublishAsync(ev *topology.Event, done func(sequencer.Place, error))

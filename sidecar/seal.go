@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -15,27 +16,50 @@ func (s *session) seal(ctx context.Context, t *tx) (*api.Decision, error) {
 	if err := t.enter(ctx); err != nil {
 		return nil, err
 	}
-	in, err := s.freeze(ctx, t)
+	sent, err := s.sendSeal(ctx, t)
 	t.leave()
+	if sent != nil {
+		select {
+		case err = <-sent:
+		case <-ctx.Done():
+		}
+	}
 	if err != nil {
 		return nil, err
-	}
-	if in != nil {
-		if err := s.send(ctx, t, in); err != nil && ctx.Err() == nil {
-			return nil, err
-		}
 	}
 	return s.settledAnswer(ctx, t)
 }
 
-// freeze makes the seal's intent; nil when there is nothing to send: it was sent before, or the answer is known.
-func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) {
+// sendSeal freezes a transaction and sends its seal; what it gives tells when the log has it. nil: there is nothing to
+// send, it was sent before, or the answer is known. The task is there first: what is frozen has somebody to send it.
+func (s *session) sendSeal(ctx context.Context, t *tx) (<-chan error, error) {
 	s.mu.Lock()
 	done := t.decided() || t.phase != phaseOpen
 	s.mu.Unlock()
 	if done {
 		return nil, nil
 	}
+	s.traces(ctx, t)
+	frozen, sent := make(chan *sequencer.Intent, 1), make(chan error, 1)
+	defer close(frozen)
+	started := s.tasks.start(func(ctx context.Context) {
+		if in := <-frozen; in != nil {
+			sent <- s.sealInLog(ctx, t, in)
+		}
+	})
+	if !started {
+		return nil, problem(codeBusy, "%s is still open: the sidecar is stopping, or has too many appends under way", t.id)
+	}
+	in, err := s.freeze(ctx, t)
+	if in == nil || err != nil {
+		return nil, err
+	}
+	frozen <- in
+	return sent, nil
+}
+
+// freeze makes the seal's intent; nil when the answer is known.
+func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) {
 	if err := s.prepare(ctx, t, ""); err != nil {
 		return nil, err
 	}
@@ -64,6 +88,75 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 	return s.footprint(t), nil
 }
 
+// sending is a seal on its way to the log, guarded by session.mu. An append whose answer was lost is repeated, so the
+// log may have several copies. Of a transaction that it does not know it may refuse one for want of room and take a
+// later one: there only the last copy's refusal leaves the transaction open.
+type sending struct {
+	intent  *sequencer.Intent
+	acked   bool
+	last    int64              // where the log has the last copy, once acked
+	refused *sequencer.Outcome // the last refusal of a copy
+}
+
+// sealInLog appends a seal, again and again until an append is acknowledged or the view shows what it has led to.
+func (s *session) sealInLog(ctx context.Context, t *tx, in *sequencer.Intent) error {
+	ctx = under(ctx, s.traceOf(t.id))
+	return retry(ctx, func() error {
+		s.mu.Lock()
+		w := s.sending[t.id]
+		s.mu.Unlock()
+		if w == nil || w.intent != in {
+			return nil
+		}
+		try, cancel := context.WithTimeout(ctx, appendTry)
+		defer cancel()
+		at, err := s.append(try, in)
+		if err == nil {
+			s.sealAcked(t, w, at)
+		}
+		return err
+	}, func(err error) {
+		s.metrics.appendErrors.Inc()
+		s.log.Warn("an append failed: it is unknown, and repeated", "intent", in.ID(), "cause", err)
+	})
+}
+
+// sealAcked: the log has the last copy of a seal. The view may show its refusal already.
+func (s *session) sealAcked(t *tx, w *sending, at int64) {
+	s.mu.Lock()
+	t.ackedAt = s.clock.Now()
+	w.acked, w.last = true, at
+	over := s.sending[t.id] == w && w.refused != nil && w.refused.Offset >= at
+	if over {
+		s.reopen(t)
+	}
+	s.mu.Unlock()
+	if over {
+		s.view.waits.wake(waitTx(t.id))
+	}
+}
+
+// sealRefused: a copy of a transaction's seal was refused; s.mu is held. One that the log knows, or will not take for
+// another reason than want of room, it refuses for good: a later copy is a duplicate.
+func (s *session) sealRefused(t *tx, o *sequencer.Outcome) {
+	w := s.sending[t.id]
+	w.refused = o
+	if t.shown || o.Code != sequencer.CodeLimit || w.acked && o.Offset >= w.last {
+		s.reopen(t)
+	}
+}
+
+// reopen: a transaction's seal was refused, and the log has no copy of it to come; s.mu is held.
+func (s *session) reopen(t *tx) {
+	t.refused = s.sending[t.id].refused
+	delete(s.sending, t.id)
+	t.phase, t.seal = phaseOpen, nil
+	s.loose, t.loose = mergeLoose(t.loose, s.loose), nil
+	if err := s.delivery.record(recordReopened, &decidedRecord{Tx: t.id}); err != nil {
+		s.log.Error("a refused seal is not in the journal", "tx", string(t.id), "cause", err)
+	}
+}
+
 // footprint is the seal's intent. Nothing is added to the transaction from here on.
 func (s *session) footprint(t *tx) *sequencer.Intent {
 	seal := &sequencer.Seal{Reads: t.allReads(), Shards: s.withFormer(t.writes), Touches: slices.Clone(t.touches),
@@ -74,7 +167,11 @@ func (s *session) footprint(t *tx) *sequencer.Intent {
 	in := t.intent(sequencer.IntentSeal, s.agent)
 	in.Seal = seal
 	s.askHook(t, in)
-	t.seal, t.phase, t.sentAt = in, phaseSealed, s.clock.Now()
+	t.seal, t.phase, t.sentAt, t.ackedAt = in, phaseSealed, s.clock.Now(), time.Time{}
+	if s.sending == nil {
+		s.sending = map[sequencer.TxID]*sending{}
+	}
+	s.sending[t.id] = &sending{intent: in}
 	s.announce(t, seal)
 	return in
 }

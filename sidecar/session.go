@@ -56,6 +56,7 @@ type session struct {
 	active         map[sequencer.TxID]*tx // those that are not decided and may still be
 	order          []sequencer.TxID       // of those that are over, oldest first
 	open           int
+	sending        map[sequencer.TxID]*sending // seals whose outcome is not known
 	loose          []sequencer.Read
 	looseMoved     *api.Overtaken
 	moved          []sequencer.Scope
@@ -75,9 +76,11 @@ type session struct {
 
 // observe is told of every decision after the view has it. It returns the waits to wake.
 func (s *session) observe(o *sequencer.Outcome) []string {
-	s.questions.observe(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if o.Code != sequencer.CodeLeaseExpired || o.Incarnation == s.incarnation { // else of another who asks the same
+		s.questions.observe(o)
+	}
 	keys := []string{waitSeq, waitIntent(o.Intent)}
 	switch o.Kind {
 	case sequencer.OutcomeJoined:
@@ -174,8 +177,12 @@ func (s *session) observeTx(t *tx, o *sequencer.Outcome) {
 	}
 }
 
-// observeRefusal: an intent was refused and its transaction lives on; a refused seal leaves it open.
+// observeRefusal: an intent was refused and its transaction lives on; a refused seal leaves it open. What others ask
+// of a transaction, to settle or to retract it, does not concern it.
 func (s *session) observeRefusal(t *tx, o *sequencer.Outcome) {
+	if o.Incarnation != t.incarnation {
+		return
+	}
 	t.refused = o
 	if t.asking != nil && o.Intent == t.asking.ID() {
 		t.asking = nil
@@ -184,13 +191,8 @@ func (s *session) observeRefusal(t *tx, o *sequencer.Outcome) {
 		s.tooOld(t)
 		return
 	}
-	if t.phase != phaseSealed || o.Intent != t.seal.ID() {
-		return
-	}
-	t.phase, t.seal = phaseOpen, nil
-	s.loose, t.loose = mergeLoose(t.loose, s.loose), nil
-	if err := s.delivery.record(recordReopened, &decidedRecord{Tx: t.id}); err != nil {
-		s.log.Error("a refused seal is not in the journal", "tx", string(t.id), "cause", err)
+	if t.phase == phaseSealed && o.Intent == t.seal.ID() {
+		s.sealRefused(t, o)
 	}
 }
 
@@ -247,6 +249,7 @@ func (s *session) close(t *tx, to phase) {
 	if !t.pins() {
 		delete(s.active, t.id)
 	}
+	delete(s.sending, t.id)
 }
 
 // trim forgets transactions that are over, oldest first, beyond the limit.
