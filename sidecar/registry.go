@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/words"
@@ -72,7 +74,8 @@ func (s *session) registerAll(ctx context.Context, inc sequencer.Seq) error {
 	return nil
 }
 
-// setTool registers a tool, or withdraws it when the signature is empty, and returns once the view shows that.
+// setTool registers a tool, or withdraws it when the signature is empty, and returns once the view shows that. Whoever
+// waits no longer has not taken it back.
 func (s *session) setTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
 	if c, ok := s.tools.(catalogue); ok {
 		if of, _ := c.Catalogue(); of == server {
@@ -86,14 +89,40 @@ func (s *session) setTool(ctx context.Context, server, name, signature string) (
 	if err := s.registry.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer s.registry.leave()
+	type answered struct {
+		tool *api.Tool
+		err  error
+	}
+	done := make(chan answered, 1)
+	span := trace.SpanContextFromContext(ctx)
+	started := s.tasks.start(func(ctx context.Context) {
+		defer s.registry.leave()
+		out, err := s.announceTool(under(ctx, span), server, name, signature)
+		done <- answered{out, err}
+	})
+	if !started {
+		s.registry.leave()
+		return nil, problem(codeBusy, "too much is under way: the tool is as it was, send it again")
+	}
+	select {
+	case out := <-done:
+		return out.tool, out.err
+	case <-ctx.Done():
+		return nil, problem(codeUndecided, "the log has not answered yet whether it takes tool %s of server %s so; it is "+
+			"asked on: send the same request again for the answer", name, server)
+	}
+}
+
+// announceTool changes an entry and tells the log, as long as that takes: a request that waits no more leaves nothing
+// of which the log says one thing and the registry another.
+func (s *session) announceTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
 	back, err := s.registry.set(server, name, signature)
 	if err != nil {
 		return nil, err
 	}
 	inc := s.now()
 	in := s.registry.intent(server, s.agent, inc)
-	o, err := s.ask(ctx, in, func() bool { return s.now() != inc })
+	o, err := s.ask(ctx, in, func() bool { return inc == 0 || s.now() != inc }) // the next session waits for the turn
 	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
 		err = refusal(words.Decision(o))
 	}
