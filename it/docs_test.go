@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,11 @@ func TestDocs(t *testing.T) {
 		if found += len(blocks); len(blocks) == 0 {
 			continue
 		}
+		for _, b := range blocks {
+			if line := commented(b.Text); line != "" {
+				t.Errorf("%s: zsh would not take the comment for one, say it in the text: %s", b.Where(), line)
+			}
+		}
 		t.Run(name, func(t *testing.T) {
 			r := &reader{t: t, root: root, left: left}
 			defer r.close()
@@ -109,6 +115,25 @@ func unread(t *testing.T, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// commented is the first line of a block with a comment: pasted into zsh, it would be words of the command.
+func commented(block string) string {
+	end, comment := "", regexp.MustCompile(`(^|\s)#(\s|$)`)
+	for line := range strings.Lines(block) {
+		line = strings.TrimSpace(line)
+		switch m := regexp.MustCompile(`<<'?(\w+)'?$`).FindStringSubmatch(line); {
+		case end != "": // in a file that is written
+			if line == end {
+				end = ""
+			}
+		case m != nil:
+			end = m[1]
+		case comment.MatchString(line):
+			return line
+		}
+	}
+	return ""
 }
 
 // reader does what a document says.

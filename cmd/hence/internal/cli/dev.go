@@ -165,8 +165,8 @@ func (c *devCmd) console(ctx context.Context, log *streams.Client, sidecarURL st
 func (c *devCmd) announce(w io.Writer, d Dev) error {
 	return c.print(w, d, func(w io.Writer) error {
 		var b strings.Builder
-		fmt.Fprintf(&b, "hence dev is ready after %.0f ms\n\n", d.ReadyMs)
-		fmt.Fprintf(&b, "  export HENCE_URL=%s   # the sidecar of agent %s, workspace %s\n", d.URL, d.Agent, d.Workspace)
+		fmt.Fprintf(&b, "hence dev is ready after %.0f ms: agent %s, workspace %s\n\n", d.ReadyMs, d.Agent, d.Workspace)
+		fmt.Fprintf(&b, "  export HENCE_URL=%s\n", d.URL)
 		if d.TokenFile != "" {
 			d.Token = fmt.Sprintf("$(cat %s)", shellWord(d.TokenFile))
 		}

@@ -74,6 +74,28 @@ func TestDemoObservesLostUpdates(t *testing.T) {
 	}
 }
 
+// The lines that are to be pasted are taken by every shell: zsh takes a comment behind a command for words of it.
+func TestDevExports(t *testing.T) {
+	var out bytes.Buffer
+	c := &devCmd{output: output{Output: "text"}}
+	err := c.announce(&out, Dev{URL: "http://127.0.0.1:1", Token: "x", Agent: "ann", Workspace: "shop", NATS: "nats://n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := 0
+	for line := range strings.Lines(out.String()) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") {
+			exports++
+			if len(strings.Fields(line)) != 2 {
+				t.Errorf("more than one word behind export: %s", line)
+			}
+		}
+	}
+	if exports != 4 || !strings.Contains(out.String(), "agent ann, workspace shop") {
+		t.Errorf("%d lines to paste:\n%s", exports, out.String())
+	}
+}
+
 // startDev runs "hence dev" beside the test and returns where it serves.
 func startDev(t *testing.T, args ...string) Dev {
 	t.Helper()
