@@ -32,7 +32,7 @@ type frontierProcessor struct {
 
 func newFrontierProcessor(b *base, conn *nats.Conn) *frontierProcessor {
 	b.name, b.group = "frontier", topology.GroupOf(topology.GroupFrontier, b.cfg.Replica)
-	b.table = topology.TableOf(b.group)
+	b.table, b.position = topology.TableOf(b.group), frontierPosition
 	return &frontierProcessor{base: b, conn: conn}
 }
 

@@ -127,6 +127,8 @@ type base struct {
 	work    *processorWork
 	fail    func(error) // ends the run
 
+	position func(row []byte) int64 // of a row, -1: not known; nil: rows of this table have none
+
 	mu     sync.Mutex
 	stores map[int32]*tableStore
 }
@@ -188,6 +190,7 @@ func runOnce(outer context.Context, cfg Config, m *metrics, out producer, build 
 	defer stop()
 	wg.Go(func() { p.keep(keepCtx) })
 	wg.Go(func() { b.reportLag(keepCtx) })
+	wg.Go(func() { b.watchRows(keepCtx) })
 	err = proc.Run(ctx)
 	if context.Cause(outer) != nil {
 		cfg.leave(outer, out, b.group)
@@ -253,16 +256,25 @@ func (b *base) store(partition int32) *tableStore {
 func (b *base) restore(store *tableStore) {
 	for key, row := range store.overruled() {
 		b.cfg.Logger.Warn("a former owner wrote late; its row is replaced", "table", b.table, "key", key)
-		rec := &kgo.Record{Topic: b.table, Key: []byte(key), Value: row}
-		if at, ok := store.at[key]; ok {
-			rec.Headers = atHeader(at)
+		at, ok := store.at[key]
+		if !ok {
+			at = -1
 		}
-		b.out.send(rec, func(_ *kgo.Record, err error) {
-			if err != nil {
-				b.fail(fmt.Errorf("write %q to %s again: %w", key, b.table, err))
-			}
-		})
+		b.rewrite(key, row, at)
 	}
+}
+
+// rewrite writes a row once more; at is its position, -1: it has none.
+func (b *base) rewrite(key string, row []byte, at int64) {
+	rec := &kgo.Record{Topic: b.table, Key: []byte(key), Value: row}
+	if at >= 0 {
+		rec.Headers = atHeader(at)
+	}
+	b.out.send(rec, func(_ *kgo.Record, err error) {
+		if err != nil {
+			b.fail(fmt.Errorf("write %q to %s again: %w", key, b.table, err))
+		}
+	})
 }
 
 func (b *base) forgetStores() {

@@ -23,7 +23,7 @@ type seqProcessor struct {
 
 func newSeqProcessor(b *base, out natsOut, states *comparison) *seqProcessor {
 	b.name, b.group = "sequencer", topology.GroupOf(topology.GroupSequencer, b.cfg.Replica)
-	b.table = topology.TableOf(b.group)
+	b.table, b.position = topology.TableOf(b.group), statePosition
 	return &seqProcessor{base: b, nats: out, states: states, parts: make(map[int32]*seqPartition)}
 }
 

@@ -1,8 +1,10 @@
 package streams_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -24,26 +26,8 @@ func TestLateRowsOfAZombie(t *testing.T) {
 	w.decided(v, "ann-10")
 	w.tablesEqual(v, "shop")
 	stop()
-	cl := w.kafka()
-	for _, group := range []string{topology.GroupSequencer, topology.GroupFrontier} {
-		name := topology.TableOf(group)
-		first, last := make(map[string]*kgo.Record), make(map[string]*kgo.Record)
-		for _, r := range w.records(name) {
-			if first[string(r.Key)] == nil {
-				first[string(r.Key)] = r
-			}
-			last[string(r.Key)] = r
-		}
-		for key, r := range first {
-			if last[key] == r {
-				t.Fatalf("%s: only one row of %q", name, key)
-			}
-			late := &kgo.Record{Topic: name, Key: r.Key, Value: r.Value, Headers: r.Headers, Partition: r.Partition}
-			if err := cl.ProduceSync(w.context(), late).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	w.writeLate(topology.GroupSequencer)
+	w.writeLate(topology.GroupFrontier)
 	s, err := c.Snapshot(w.context(), "shop")
 	if err != nil || s.Seq != 11 || len(s.Shards) != 1 || string(s.Shards[0].Content) != "9" {
 		t.Fatalf("the snapshot is %+v, %v", s, err)
@@ -56,5 +40,68 @@ func TestLateRowsOfAZombie(t *testing.T) {
 	rows := table(w, topology.TableOf(topology.GroupSequencer), "shop", topology.DecodeReplica)
 	if got := rows[""]; got.State.Seq < 12 {
 		t.Errorf("the state's last row is of %d", got.State.Seq)
+	}
+}
+
+// writeLate writes the first row of each key of a group's table behind the others, and returns the last ones.
+func (w *world) writeLate(group string) (last map[string]*kgo.Record) {
+	w.t.Helper()
+	name, cl := topology.TableOf(group), w.kafka()
+	first, last := make(map[string]*kgo.Record), make(map[string]*kgo.Record)
+	for _, r := range w.records(name) {
+		if first[string(r.Key)] == nil {
+			first[string(r.Key)] = r
+		}
+		last[string(r.Key)] = r
+	}
+	for key, r := range first {
+		if last[key] == r {
+			w.t.Fatalf("%s: only one row of %q", name, key)
+		}
+		late := &kgo.Record{Topic: name, Key: r.Key, Value: r.Value, Headers: r.Headers, Partition: r.Partition}
+		if err := cl.ProduceSync(w.context(), late).FirstErr(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return last
+}
+
+// hourlyClock is one on which what comes once an hour comes at once.
+type hourlyClock struct{}
+
+func (hourlyClock) Now() time.Time { return time.Now() }
+
+func (hourlyClock) After(d time.Duration) <-chan time.Time {
+	if d >= time.Hour {
+		d = 20 * time.Millisecond
+	}
+	return time.After(d)
+}
+
+// An owner does not leave a table with a former owner's row at its end: compaction would take its own away.
+func TestOwnerOutwritesAZombie(t *testing.T) {
+	w := newWorld(t, func(c *streams.Config) { c.StateEvery, c.Clock = 1, hourlyClock{} })
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	a := w.join(c, v, "shop", "ann")
+	for i := range 3 {
+		w.decided(v, a.write("orders/1", fmt.Sprint(i)))
+	}
+	w.tablesEqual(v, "shop")
+	for _, group := range []string{topology.GroupSequencer, topology.GroupFrontier} {
+		own := w.writeLate(group)
+		w.until("the owner's rows at the end of the table of "+group, func() bool {
+			ends := make(map[string]*kgo.Record)
+			for _, r := range w.records(topology.TableOf(group)) {
+				ends[string(r.Key)] = r
+			}
+			for key, r := range own {
+				if bytes.Compare(ends[key].Headers[0].Value, r.Headers[0].Value) < 0 { // positions
+					return false
+				}
+			}
+			return true
+		})
 	}
 }
