@@ -115,6 +115,9 @@ func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*ap
 		p.Decision = nil
 		return nil, p
 	}
+	if seen, _ := s.view.transaction(id); o == nil && seen.retraction.of == "" {
+		return nil, problem(codeNotReady, "the session ended before the log answered: send it again")
+	}
 	now := s.retraction(id)
 	if out.State, out.Seq = now.State, now.Seq; o != nil {
 		out.BlockedBy = words.Blockers(o)

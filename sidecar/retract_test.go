@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
 )
 
 // A retraction restores shards as new versions, takes away what was created, and undoes calls; anybody may ask.
@@ -107,6 +108,34 @@ func TestRetractionGivenUp(t *testing.T) {
 		if over := r == (retracting{}) && final; over != x.over {
 			t.Errorf("%s: %+v, final %v", name, r, final)
 		}
+	}
+}
+
+// endsAsked is a way to the log that loses what asks for a retraction, and with it the session's lease.
+type endsAsked struct {
+	*memlog.Door
+	log *memlog.Log
+}
+
+func (d endsAsked) Append(ctx context.Context, ws string, in *sequencer.Intent) (int64, error) {
+	if in.Kind != sequencer.IntentRetract {
+		return d.Door.Append(ctx, ws, in)
+	}
+	if err := d.log.Tick(200); err != nil {
+		return 0, err
+	}
+	return 0, memlog.ErrLost
+}
+
+// A retraction of which the log has said nothing when the session ended does not run, as far as anybody knows.
+func TestRetractSessionEnds(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", endsAsked{log.Door(), log})
+	ctx := background(t)
+	put := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	got, err := a.session.retract(ctx, sequencer.TxID(put.Tx), false)
+	if p := asProblem(err); err == nil || p.Code != codeNotReady {
+		t.Errorf("retracted: %+v, %v", got, err)
 	}
 }
 
