@@ -80,15 +80,18 @@ func (h *handler) Setup(s sarama.ConsumerGroupSession) error {
 }
 
 // Cleanup ends a session: the partitions stop, then what they hold back is written, then sarama commits. A session
-// that was lost may have a successor already, and writes nothing more.
+// that was lost, or may have been, may have a successor already, and writes nothing more.
 func (h *handler) Cleanup(s sarama.ConsumerGroupSession) error {
 	h.work.ready(errRecovers)
 	err := h.inner.Cleanup(h.work.session.Load())
-	cause := context.Cause(s.Context())
-	lost := errors.Is(cause, sarama.ErrUnknownMemberId) || errors.Is(cause, sarama.ErrIllegalGeneration) ||
-		errors.Is(cause, sarama.ErrFencedInstancedId) || errors.Is(cause, sarama.ErrSessionHeartbeatFailed)
-	h.work.released(!lost)
+	h.work.released(stillOurs(context.Cause(s.Context())))
 	return err
+}
+
+// stillOurs reports whether a session that ended for a cause had its partitions to the end.
+func stillOurs(cause error) bool {
+	return errors.Is(cause, context.Canceled) || errors.Is(cause, sarama.ErrRebalanceInProgress) ||
+		errors.Is(cause, sarama.ErrSessionPartitionCountChanged) || errors.Is(cause, sarama.ErrSessionConsumeClaimExited)
 }
 
 // ConsumeClaim hands goka one partition of one topic.
