@@ -12,15 +12,22 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// madeIn begins what the events topic says of a held call that is made by hand after its settlement. The transaction
-// under which it is made comes after it: the order of events says nothing among several sidecars.
-const madeIn = "made by hand in "
+// What the events topic says of a residue that is tried again begins with one of these, for the call and for its
+// compensation. The transaction under which it is tried comes after it: the order of events says nothing among several
+// sidecars.
+const (
+	madeIn   = "made by hand in "
+	undoneIn = "undone by hand in "
+)
 
-// publishMade returns once the events topic has a step of a held call that is made by hand: a retraction of its
-// transaction has to know that it may have left.
-func (s *session) publishMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, step gate.Step,
-	answer *gate.Answer) error {
+// publishMade returns once the events topic has that a try begins, or what came of it. A retraction has to know that a
+// held call may have left, and whoever tries again that there is nothing left to call.
+func (s *session) publishMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover,
+	step gate.Step, answer *gate.Answer) error {
 	text := &topology.EffectText{Index: r.Index, Step: uint8(step), Detail: madeIn + string(in)}
+	if left.undo {
+		text.Detail = undoneIn + string(in)
+	}
 	if answer != nil {
 		body, err := json.Marshal(within(answer, maxSpread))
 		if err != nil {
@@ -37,40 +44,44 @@ func (s *session) publishMade(ctx context.Context, r *topology.Residue, in seque
 // endMade says what came of it. That is in the journal at once, and the topic mostly has it before anybody asks.
 func (s *session) endMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover, step gate.Step,
 	answer *gate.Answer) {
-	if left.undo {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, pauseMost)
 	defer cancel()
-	if err := s.publishMade(ctx, r, in, step, answer); err != nil {
+	if err := s.publishMade(ctx, r, in, left, step, answer); err != nil {
 		s.log.Warn("what came of a further try is not in the events topic yet", "tx", string(r.Tx), "cause", err)
 	}
 }
 
-// isMade reports whether an event is about a call that was made by hand.
+// isMade reports whether an event is about a residue that was tried again.
 func isMade(ev *topology.Event) bool {
-	return ev.Kind == topology.EventAnswer && ev.Effect != nil && strings.HasPrefix(ev.Effect.Detail, madeIn)
+	return ev.Kind == topology.EventAnswer && ev.Effect != nil &&
+		(strings.HasPrefix(ev.Effect.Detail, madeIn) || strings.HasPrefix(ev.Effect.Detail, undoneIn))
 }
 
 // madeByHand adds to what is known of a held call what came of it by hand: one try that was answered counts, else one
-// of which nobody knows.
-func madeByHand(p *gate.Progress, events []*topology.Event) error {
+// of which nobody knows. undone is what answered its compensation by hand.
+func madeByHand(p *gate.Progress, events []*topology.Event) (undone *gate.Answer, err error) {
 	ended := map[string]bool{} // by try
 	var ran *gate.Answer
 	for _, ev := range events {
 		if !isMade(ev) || ev.Effect.Index != p.Index {
 			continue
 		}
-		x := ev.Effect
-		ended[x.Detail] = ended[x.Detail] || gate.Step(x.Step) != gate.StepStarted
+		x, undo := ev.Effect, strings.HasPrefix(ev.Effect.Detail, undoneIn)
+		if !undo {
+			ended[x.Detail] = ended[x.Detail] || gate.Step(x.Step) != gate.StepStarted
+		}
 		if gate.Step(x.Step) != gate.StepAnswered {
 			continue
 		}
 		var a gate.Answer
 		if err := json.Unmarshal(x.Answer, &a); err != nil {
-			return fmt.Errorf("read an answer of %s, call %d: %w", p.Tx, p.Index, err)
+			return nil, fmt.Errorf("read an answer of %s, call %d: %w", p.Tx, p.Index, err)
 		}
-		if !a.Refused && !a.Absent {
+		switch {
+		case a.Refused:
+		case undo:
+			undone = &a
+		case !a.Absent:
 			ran = &a
 		}
 	}
@@ -85,7 +96,7 @@ func madeByHand(p *gate.Progress, events []*topology.Event) error {
 	case unknown && !p.GivenUp:
 		p.Started, p.Answer, p.Tries = true, nil, max(p.Tries, len(ended))
 	}
-	return nil
+	return undone, nil
 }
 
 // madeSince finds out for a retraction's turn which held calls were made by hand after their settlement: they are no
@@ -107,7 +118,7 @@ func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progres
 		if !held(*p) {
 			continue
 		}
-		if err := madeByHand(p, events); err != nil {
+		if _, err := madeByHand(p, events); err != nil {
 			return err
 		}
 		if !p.Started {

@@ -134,8 +134,9 @@ func TestRetryTakesNoLooseReads(t *testing.T) {
 	}
 }
 
-// unlisted makes a held call by hand of which the list cannot be told, and returns once it can be again.
-func unlisted(t *testing.T, log *memlog.Log, world *sink) (a *rig, door *memlog.Door, tx string) {
+// unlisted tries a residue again of which the list cannot be told, and returns once it can be again.
+func unlisted(t *testing.T, log *memlog.Log, world *sink, leave func(a *rig) string) (a *rig, door *memlog.Door,
+	tx string) {
 	t.Helper()
 	door = log.Door()
 	armed := false
@@ -145,7 +146,7 @@ func unlisted(t *testing.T, log *memlog.Log, world *sink) (a *rig, door *memlog.
 		door.Silence(armed)
 	}
 	a = start(t, "a", door, quick(world), func(c *Config) { c.Tools = calledTools{c.Tools.(*testTools), called} })
-	tx = heldBack(t, a, world, "unmail", "")
+	tx = leave(a)
 	world.set(func() { armed = true })
 	status, p, _ := a.send(t, post("/v1/residue/"+tx+"/0/retry", `{"force":true}`))
 	if status != 503 {
@@ -156,14 +157,13 @@ func unlisted(t *testing.T, log *memlog.Log, world *sink) (a *rig, door *memlog.
 	if a.session.delivery.drain(background(t)) > 0 {
 		t.Fatal("events are not published")
 	}
-	world.expect(t, "unmail unmail")
 	return a, door, tx
 }
 
 // What came of a further try, and could not be listed, does not hide what a retraction has left since.
 func TestUntoldBeforeRetraction(t *testing.T) {
 	log, world := newLog(), newSink()
-	a, _, tx := unlisted(t, log, world)
+	a, _, tx := unlisted(t, log, world, func(a *rig) string { return heldBack(t, a, world, "unmail", "") })
 	retractNow(t, log, a, tx)
 	retracted(t, log, tx)
 	if _, err := a.client.RetryResidue(background(t), tx, 0, true); problemCode(err) != codeTool {
@@ -177,14 +177,38 @@ func TestUntoldBeforeRetraction(t *testing.T) {
 
 // A further try that was answered, and whose sidecar ended before the list said so, is not made again.
 func TestUntoldSurvives(t *testing.T) {
-	log, world := newLog(), newSink()
-	a, door, tx := unlisted(t, log, world)
-	a.die(t, door)
-	b := start(t, "b", log.Door(), quick(world))
-	if r := must(b.client.RetryResidue(background(t), tx, 0, true))(t); r.State != "resolved" {
-		t.Errorf("asked again: %+v", r)
+	for name, c := range map[string]struct {
+		leave func(t *testing.T, a *rig, world *sink) string
+		world []string
+	}{
+		"a call": {func(t *testing.T, a *rig, world *sink) string {
+			return heldBack(t, a, world, "unmail", "")
+		}, []string{"unmail unmail"}},
+		"a compensation": {func(t *testing.T, a *rig, world *sink) string {
+			ctx := background(t)
+			world.set(func() { world.down["back"] = 1 << 20 })
+			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+			must(tx.Effect(ctx, "unset", at{At: "x"}, client.EffectOptions{}))(t)
+			if err := tx.Abort(ctx, ""); err != nil {
+				t.Fatal(err)
+			}
+			a.final(ctx, t, tx.ID())
+			world.set(func() { clear(world.down) })
+			return tx.ID()
+		}, []string{"unset x", "back x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, world := newLog(), newSink()
+			a, door, tx := unlisted(t, log, world, func(a *rig) string { return c.leave(t, a, world) })
+			a.die(t, door)
+			b := start(t, "b", log.Door(), quick(world))
+			if r := must(b.client.RetryResidue(background(t), tx, 0, true))(t); r.State != "resolved" {
+				t.Errorf("asked again: %+v", r)
+			}
+			world.expect(t, c.world...)
+		})
 	}
-	world.expect(t, "unmail unmail")
 }
 
 // A retraction that starts while a held call is made by hand waits for its answer, and then undoes it.

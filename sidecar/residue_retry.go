@@ -119,7 +119,7 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 
 // leftOf finds out from the log what is left to do of a residue.
 func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (leftover, error) {
-	p, err := s.callOfResidue(ctx, r)
+	p, undone, err := s.callOfResidue(ctx, r)
 	if err != nil {
 		return leftover{}, err
 	}
@@ -136,6 +136,8 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 		case !p.Tool.Undo:
 			return leftover{}, problem(codeTool, "%s happened, and no compensation of it is declared: undo it by hand, then "+
 				"accept", p.Tool.Name)
+		case undone != nil:
+			return leftover{tool: p.Tool, undo: true, made: undone}, nil
 		}
 		answer := gate.Answer{}
 		if p.Answer != nil {
@@ -229,10 +231,8 @@ func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, i
 // announceTry says in the events topic and on the list that a call may have happened. It is the last step before that
 // leaves.
 func (s *session) announceTry(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover) error {
-	if !left.undo {
-		if err := s.publishMade(ctx, r, in, gate.StepStarted, nil); err != nil {
-			return problem(codeLog, "that %s is tried again is not in the events topic: %v", left.tool.Name, err)
-		}
+	if err := s.publishMade(ctx, r, in, left, gate.StepStarted, nil); err != nil {
+		return problem(codeLog, "that %s is tried again is not in the events topic: %v", left.tool.Name, err)
 	}
 	now := *r
 	now.Tries++
