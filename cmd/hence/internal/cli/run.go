@@ -59,8 +59,8 @@ the terminal reaches it once. If it does not end within --grace after one of the
 ended, what it left running is ended, its open transactions are aborted, and what is decided is settled. If the sidecar
 ends first, the program is told by SIGTERM.
 
-Exit code: the program's; 128+n if signal n ended it; 126 if it cannot be executed, 127 if it is not found; 1 if the
-sidecar could not be started or ended first; 2 wrong flags.`
+Exit code: the program's; 128+n if signal n ended it; 126 if it cannot be executed, 127 if it is not found; 1 if a flag
+has a value that cannot be used, or the sidecar could not be started or ended first; 2 a line that is not understood.`
 }
 
 func (c *runCmd) handlesSignals() {}
