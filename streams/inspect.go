@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
 )
 
 // Report is what Inspect has found out. It holds facts; Problems are those of them that need somebody.
@@ -136,7 +138,8 @@ func Inspect(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, fmt.Errorf("inspect: %w", err)
 	}
 	defer cl.Close()
-	i := &inspection{cfg: cfg, cl: cl, admin: kadm.NewClient(cl), Report: &Report{At: cfg.Clock.Now()}}
+	i := &inspection{cfg: cfg, cl: cl, admin: kadm.NewClient(cl), Report: &Report{At: cfg.Clock.Now()},
+		lowest: make(map[string]sequencer.Seq)}
 	conn, err := cfg.dialNATS(func() {})
 	if err != nil {
 		return nil, err
@@ -151,6 +154,7 @@ func Inspect(ctx context.Context, cfg Config) (*Report, error) {
 		i.replicas(ctx)
 	}
 	i.nats(ctx, conn)
+	i.snapshots(ctx, conn)
 	i.clocks()
 	return i.Report, nil
 }
@@ -161,6 +165,8 @@ type inspection struct {
 	cfg   Config
 	cl    *kgo.Client
 	admin *kadm.Client
+
+	lowest map[string]sequencer.Seq // of the newest decisions of each workspace
 }
 
 func (i *inspection) problem(part, topic, what, fix string) {

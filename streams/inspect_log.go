@@ -123,6 +123,7 @@ func (i *inspection) partition(ctx context.Context, p int32, most int64) (f Deci
 		return f, false
 	}
 	for _, workspace := range slices.Sorted(maps.Keys(seen)) {
+		i.lowest[workspace] = slices.Min(slices.Collect(maps.Keys(seen[workspace].first)))
 		gaps, open := seen[workspace].gaps(from > 0, i.two())
 		unsure = unsure || open
 		for _, g := range gaps {

@@ -78,3 +78,23 @@ func TestInspectHoleAtRestart(t *testing.T) {
 		t.Errorf("a hole at a restart: %s", said)
 	}
 }
+
+// A hole far behind the newest decisions is found by what it does: snapshots stand still before it.
+func TestInspectOldHole(t *testing.T) {
+	w := newWorld(t)
+	w.run(w.cfg)
+	seqs := []sequencer.Seq{1}
+	for seq := sequencer.Seq(3); seq < 2200; seq++ {
+		seqs = append(seqs, seq)
+	}
+	w.decide("shop", seqs...)
+	w.decide("bank", 1, 2, 3)
+	said := ""
+	w.until("the hole", func() bool {
+		_, said = w.inspect(w.cfg)
+		return strings.Contains(said, "snapshots of workspace shop end at 1, ")
+	})
+	if !strings.Contains(said, "decision 2 is missing") || strings.Contains(said, "bank") {
+		t.Error(said)
+	}
+}
