@@ -113,28 +113,27 @@ func (s *session) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool,
 	return err
 }
 
-// callOfResidue is the call of a residue, as the log has it. undone: by hand, and answered so.
-func (s *session) callOfResidue(ctx context.Context, r *topology.Residue) (p gate.Progress, undone *gate.Answer,
-	err error) {
+// callOfResidue is the call of a residue, as the log has it, and what came of it by hand.
+func (s *session) callOfResidue(ctx context.Context, r *topology.Residue) (p gate.Progress, by byHand, err error) {
 	events, err := s.events.Effects(ctx, s.workspace, r.Tx)
 	if err != nil {
-		return p, nil, problem(codeLog, "what %s did cannot be read from the log: %v", r.Tx, err)
+		return p, by, problem(codeLog, "what %s did cannot be read from the log: %v", r.Tx, err)
 	}
 	effects, err := s.fromLog(r.Tx, events)
 	if err != nil {
-		return p, nil, problem(codeLog, "%v", err)
+		return p, by, problem(codeLog, "%v", err)
 	}
 	at := slices.IndexFunc(effects, func(p gate.Progress) bool { return p.Index == r.Index })
 	if at < 0 {
-		return p, nil, problem(codeForgotten, "the log has no call %d of %s any more", r.Index, r.Tx)
+		return p, by, problem(codeForgotten, "the log has no call %d of %s any more", r.Index, r.Tx)
 	}
 	p = effects[at]
-	if undone, err = madeByHand(&p, events); err != nil {
-		return p, nil, problem(codeLog, "%v", err)
+	if by, err = madeByHand(&p, events); err != nil {
+		return p, by, problem(codeLog, "%v", err)
 	}
 	p.Dropped = p.Dropped || slices.ContainsFunc(events, func(ev *topology.Event) bool {
 		return ev.Kind == topology.EventAnswer && ev.Effect != nil && ev.Effect.Index == r.Index &&
 			ev.Effect.Detail == heldRetracted
 	})
-	return p, undone, nil
+	return p, by, nil
 }

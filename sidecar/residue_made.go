@@ -57,9 +57,16 @@ func isMade(ev *topology.Event) bool {
 		(strings.HasPrefix(ev.Effect.Detail, madeIn) || strings.HasPrefix(ev.Effect.Detail, undoneIn))
 }
 
+// byHand is what came of a residue by hand.
+type byHand struct {
+	tried  bool           // the call was
+	in     sequencer.TxID // it was answered in this one; empty: it was not
+	undone *gate.Answer   // of the compensation
+}
+
 // madeByHand adds to what is known of a held call what came of it by hand: one try that was answered counts, else one
-// of which nobody knows. undone is what answered its compensation by hand.
-func madeByHand(p *gate.Progress, events []*topology.Event) (undone *gate.Answer, err error) {
+// of which nobody knows.
+func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err error) {
 	ended := map[string]bool{} // by try
 	var ran *gate.Answer
 	for _, ev := range events {
@@ -67,7 +74,7 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (undone *gate.Answer
 			continue
 		}
 		x, undo := ev.Effect, strings.HasPrefix(ev.Effect.Detail, undoneIn)
-		if !undo {
+		if by.tried = by.tried || !undo; !undo {
 			ended[x.Detail] = ended[x.Detail] || gate.Step(x.Step) != gate.StepStarted
 		}
 		if gate.Step(x.Step) != gate.StepAnswered {
@@ -75,14 +82,14 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (undone *gate.Answer
 		}
 		var a gate.Answer
 		if err := json.Unmarshal(x.Answer, &a); err != nil {
-			return nil, fmt.Errorf("read an answer of %s, call %d: %w", p.Tx, p.Index, err)
+			return by, fmt.Errorf("read an answer of %s, call %d: %w", p.Tx, p.Index, err)
 		}
 		switch {
 		case a.Refused:
 		case undo:
-			undone = &a
+			by.undone = &a
 		case !a.Absent:
-			ran = &a
+			ran, by.in = &a, sequencer.TxID(strings.TrimPrefix(x.Detail, madeIn))
 		}
 	}
 	unknown := false
@@ -96,37 +103,95 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (undone *gate.Answer
 	case unknown && !p.GivenUp:
 		p.Started, p.Answer, p.Tries = true, nil, max(p.Tries, len(ended))
 	}
-	return undone, nil
+	return by, nil
 }
 
 // madeSince finds out for a retraction's turn which held calls were made by hand after their settlement: they are no
-// marks of their transaction's journal, and any sidecar may have made them.
-func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progress) error {
+// marks of their transaction's journal, and any sidecar may have made them. One that came too late to be undone in this
+// turn is marked so, and named with what came before it.
+func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progress) (late map[uint32]sequencer.TxID,
+	err error) {
 	s.mu.Lock()
 	turn := d.turn
 	s.mu.Unlock()
-	held := func(p gate.Progress) bool { return p.Tool.Class.Gated() && !p.Ran() }
-	if !turn || !slices.ContainsFunc(effects, held) {
-		return nil
+	if !turn || !slices.ContainsFunc(effects, func(p gate.Progress) bool { return p.Tool.Class.Gated() }) {
+		return nil, nil
 	}
 	events, err := s.events.Effects(ctx, s.workspace, d.tx)
 	if err != nil {
-		return fmt.Errorf("read what was made by hand of %s from the log: %w", d.tx, err)
+		return nil, fmt.Errorf("read what was made by hand of %s from the log: %w", d.tx, err)
 	}
+	late = map[uint32]sequencer.TxID{}
 	for i := range effects {
 		p := &effects[i]
-		if !held(*p) {
+		if !p.Tool.Class.Gated() {
 			continue
 		}
-		if _, err := madeByHand(p, events); err != nil {
-			return err
+		by, err := madeByHand(p, events)
+		if err != nil {
+			return nil, err
 		}
-		if !p.Started {
+		if !by.tried {
 			continue
+		}
+		if by.in != "" && p.Tool.Undo && p.UndoDone == nil {
+			other, err := s.crossed(ctx, p, by.in)
+			if err != nil {
+				return nil, err
+			}
+			if other != "" {
+				p.UndoLost, late[p.Index] = true, other
+			}
 		}
 		if err := s.delivery.issue(p); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return late, nil
+}
+
+// crossed finds another member of the cone that wrote what a call moves before that was made by hand. It has had its
+// turn, and the compensation would put back what it had written.
+func (s *session) crossed(ctx context.Context, p *gate.Progress, in sequencer.TxID) (sequencer.TxID, error) {
+	at := func(id sequencer.TxID) (sequencer.Seq, bool) {
+		seen, _ := s.view.transaction(id)
+		if seen.decision == nil {
+			return 0, false // it was decided before the view began
+		}
+		return seen.decision.Seq, true
+	}
+	own, _ := s.view.transaction(p.Tx)
+	first, _ := at(p.Tx)
+	last, known := at(in)
+	for _, id := range s.view.members(own.retraction.of) {
+		if seq, ok := at(id); id == p.Tx || ok && (seq < first || known && seq > last) {
+			continue
+		}
+		events, err := s.events.Effects(ctx, s.workspace, id)
+		if err != nil {
+			return "", fmt.Errorf("read what %s did from the log: %w", id, err)
+		}
+		for _, ev := range events {
+			scopes := []sequencer.Scope{ev.Scope}
+			if ev.Effect != nil {
+				scopes = ev.Effect.Scopes
+			}
+			if slices.ContainsFunc(scopes, func(s sequencer.Scope) bool {
+				return slices.ContainsFunc(p.Tool.Scopes, s.Overlaps)
+			}) {
+				return id, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// sayLate says why calls that were made by hand too late are not undone.
+func sayLate(list []gate.Residue, late map[uint32]sequencer.TxID) {
+	for i := range list {
+		if other, ok := late[list[i].Effect.Index]; ok {
+			list[i].Detail = fmt.Sprintf("it was made by hand, perhaps after %s, which is retracted with it, had written the "+
+				"same: to undo it may put that back; look at the sink, then undo it by hand, retry or accept", other)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -233,6 +234,57 @@ func TestRetractWhileRetried(t *testing.T) {
 	for _, r := range log.Residue() {
 		if r.State == topology.ResidueOpen {
 			t.Errorf("left: %+v", r)
+		}
+	}
+}
+
+// What was made by hand after another member of the cone had written the same thing came after that: its compensation
+// would put back what the other one wrote. One that came before is undone in its turn.
+func TestRetractCrossed(t *testing.T) {
+	for name, crossed := range map[string]bool{"another wrote before it": true, "another wrote after it": false} {
+		for _, view := range []string{"whole", "younger"} {
+			t.Run(name+"/"+view, func(t *testing.T) {
+				t.Parallel()
+				log, world := newLog(), newSink()
+				a, b := start(t, "a", log.Door(), quick(world)), start(t, "b", log.Door(), quick(world))
+				ctx := background(t)
+				tx := heldBack(t, a, world, "stage", "k")
+				set := func() {
+					own := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
+					must(own.Effect(ctx, "set", at{At: "stage"}, client.EffectOptions{}))(t)
+					must(own.Seal(ctx))(t)
+					a.final(ctx, t, own.ID())
+				}
+				if crossed {
+					set()
+				}
+				must(a.client.RetryResidue(ctx, tx, 0, false))(t)
+				if !crossed {
+					set()
+				}
+				if view == "younger" {
+					if err := a.stop(); err != nil {
+						t.Fatal(err)
+					}
+					a = start(t, "a", log.Door(), quick(world)).aloneNow()
+				}
+				retractNow(t, log, a, tx)
+				retracted(t, log, tx)
+				want := []string{"stage stage", "set stage", "back stage", "back stage"}
+				leaked := crossed || view == "younger" // which came first is not known then
+				if crossed {
+					want[0], want[1] = want[1], want[0]
+				}
+				if leaked {
+					want = want[:3]
+				}
+				world.expect(t, want...)
+				list := log.Residue()
+				if len(list) != 1 || leaked != (list[0].State == topology.ResidueOpen) ||
+					leaked && !strings.Contains(list[0].Detail, "b.2.1") {
+					t.Errorf("the list: %+v", list)
+				}
+			})
 		}
 	}
 }

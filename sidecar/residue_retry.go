@@ -119,7 +119,7 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 
 // leftOf finds out from the log what is left to do of a residue.
 func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (leftover, error) {
-	p, undone, err := s.callOfResidue(ctx, r)
+	p, by, err := s.callOfResidue(ctx, r)
 	if err != nil {
 		return leftover{}, err
 	}
@@ -136,8 +136,8 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 		case !p.Tool.Undo:
 			return leftover{}, problem(codeTool, "%s happened, and no compensation of it is declared: undo it by hand, then "+
 				"accept", p.Tool.Name)
-		case undone != nil:
-			return leftover{tool: p.Tool, undo: true, made: undone}, nil
+		case by.undone != nil:
+			return leftover{tool: p.Tool, undo: true, made: by.undone}, nil
 		}
 		answer := gate.Answer{}
 		if p.Answer != nil {

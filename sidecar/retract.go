@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/hence-dev/hence/gate"
@@ -163,6 +164,19 @@ func (v *view) cone(of sequencer.TxID) (out []txState) {
 		}
 	}
 	sortByDecision(out)
+	return out
+}
+
+// members are all of a cone, also those that were decided before the view began.
+func (v *view) members(of sequencer.TxID) (out []sequencer.TxID) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, t := range v.txs {
+		if t.retraction.of == of && of != "" {
+			out = append(out, t.tx)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

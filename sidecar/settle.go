@@ -151,8 +151,9 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 		return err
 	}
 	effects, claim, err := s.owed(ctx, d, inc)
+	var late map[uint32]sequencer.TxID
 	if err == nil {
-		err = s.madeSince(ctx, d, effects)
+		late, err = s.madeSince(ctx, d, effects)
 	}
 	if lostForGood(err) {
 		return s.settleUnknown(ctx, d, inc, err)
@@ -171,6 +172,7 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 	if err != nil {
 		return err
 	}
+	sayLate(made.Residue, late)
 	made = withOwn(made, own)
 	if err := s.publishResidue(ctx, d, made, inc); err != nil {
 		return err
