@@ -107,8 +107,8 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 }
 
 // madeSince finds out for a retraction's turn which held calls were made by hand after their settlement: they are no
-// marks of their transaction's journal, and any sidecar may have made them. One that came too late to be undone in this
-// turn is marked so, and named with what came before it.
+// marks of their transaction's journal, and any sidecar may have made them. One that came too late to be undone in
+// this turn is marked so, and named with what came before it.
 func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progress) (late map[uint32]sequencer.TxID,
 	err error) {
 	s.mu.Lock()
