@@ -136,9 +136,6 @@ func (s *Sidecar) retryResidue(c *call) (*reply, error) {
 	if told { // the call was made: it is not made again only because the list could not be written
 		return jsonReply(http.StatusOK, residueOf(r)), nil
 	}
-	if r.Key == "" && !in.Force {
-		return nil, unkeyed(r.Tool)
-	}
 	if err := s.session.tryResidue(c.ctx, &s.untold, r, in.Force); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func TestResidueKeepsItsKey(t *testing.T) {
 	a.final(ctx, t, tx.ID())
 	world.set(func() { clear(world.lose) })
 	before := len(tools.sent())
-	if r := must(a.client.RetryResidue(ctx, tx.ID(), 0, true))(t); r.State != "resolved" {
+	if r := must(a.client.RetryResidue(ctx, tx.ID(), 0, false))(t); r.State != "resolved" {
 		t.Errorf("tried again: %+v", r)
 	}
 	sent := tools.sent()

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -286,5 +287,29 @@ func TestRetractCrossed(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A further try whose client goes away is not broken off: what comes of it is on the list.
+func TestRetryOutlivesItsRequest(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), quick(world))
+	ctx := background(t)
+	tx := heldBack(t, a, world, "unmail", "")
+	block := make(chan struct{})
+	world.set(func() { world.block["unmail"] = block })
+	request, leave := context.WithCancel(ctx)
+	tried := make(chan error, 1)
+	r := log.Residue()[0]
+	go func() { tried <- a.session.tryResidue(request, &a.untold, &r, true) }()
+	<-world.entered
+	leave()
+	close(block)
+	if err := <-tried; err != nil {
+		t.Errorf("tried again: %v", err)
+	}
+	world.expect(t, "unmail unmail")
+	if list := log.Residue(); len(list) != 1 || list[0].State != topology.ResidueResolved {
+		t.Errorf("the list: %+v on %s", list, tx)
 	}
 }

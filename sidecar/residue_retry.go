@@ -202,7 +202,7 @@ func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, i
 	var answer gate.Answer
 	err := s.announceTry(ctx, r, in, left)
 	if err == nil {
-		bound, cancel := context.WithTimeout(ctx, left.tool.MaxTime)
+		bound, cancel := context.WithTimeout(s.tasks.ctx, left.tool.MaxTime) // a client that goes away breaks nothing off
 		answer, err = left.adapter.Call(bound, left.call)
 		cancel()
 	} else {
