@@ -191,9 +191,6 @@ func (l *linter) key() {
 		l.report(Note, d.key.place, "key-lacks-argument", fmt.Sprintf("the scopes are made of {%s} and the key is not",
 			l.keySkips(of)), "add it, unless one such call per key is meant")
 	}
-	if d.block != nil && d.block.kind == gate.KindFile {
-		l.report(Note, d.key.place, "key", "a file takes no key", "leave it out")
-	}
 }
 
 func (l *linter) keySkips(of []string) string {

@@ -87,6 +87,14 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// A file honours keys: with one there is nothing to note.
+func TestKeyedFileHasNoFinding(t *testing.T) {
+	for _, f := range rulesOf(t, `{tool: a, class: irreversible, scopes: ["x:/{id}"], key: "{id}",
+     file: {op: append, path: x, content: "{id}"}}`) {
+		t.Error(f.Text("policy"))
+	}
+}
+
 func rulesOf(t *testing.T, tools string) []Finding {
 	t.Helper()
 	p := load(t, `hosts: ["far.example:443", "far.example:80", "127.0.0.1:80"]
