@@ -47,7 +47,7 @@ it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	$(GO) test -count=1 -v -timeout 24m ./it ./it/check
 
 it-containers: ## the tests that start containers: needs an engine, compose and the images of compose/
-	HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -timeout 28m -run 'Container|Compose|Cluster|TestDocs$$/docs$$/cluster' ./it
+	HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -timeout 28m -run 'Container|Compose|Cluster|TestDocs$$/(docs|compose)$$/(cluster|README)' ./it
 
 crash-windows: ## CRASHES kills of sidecars at every step of a settlement
 	HENCE_IT_CRASHES=$(CRASHES) $(GO) test -count=1 -v -timeout 30m -run '^TestCrash' ./it
