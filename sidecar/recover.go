@@ -272,10 +272,19 @@ func (d *delivery) owed(id sequencer.TxID) (out []gate.Progress, k kept) {
 }
 
 // fromLog folds a transaction's events into what is known of its calls. Of two calls with one index the last counts:
-// the former never ran.
+// the former never ran. What others say of them comes after what their issuer says, also where they joined before it.
 func (s *session) fromLog(id sequencer.TxID, events []*topology.Event) ([]gate.Progress, error) {
 	t := &txRecord{}
+	_, issuer, _ := ownerOf(id)
+	var own, others []*topology.Event
 	for _, ev := range events {
+		if ev.Incarnation == issuer {
+			own = append(own, ev)
+		} else {
+			others = append(others, ev)
+		}
+	}
+	for _, ev := range append(own, others...) {
 		x := ev.Effect
 		if x == nil || ev.Tx != id || isMade(ev) {
 			continue
