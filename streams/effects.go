@@ -66,8 +66,8 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 		return nil, err
 	}
 	events := topology.Effects(r.events, workspace, tx)
-	if !known && start > 0 && !beginsWhole(events) {
-		return nil, fmt.Errorf("%w: %s/%d begins at offset %d and no table says that the transaction is younger", ErrGone,
+	if start > 0 && !beginsWhole(events, known) {
+		return nil, fmt.Errorf("%w: %s/%d begins at offset %d and nothing shows that the transaction is younger", ErrGone,
 			topology.TopicEvents, partition, start)
 	}
 	for _, ev := range events {
@@ -81,14 +81,27 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 	return events, nil
 }
 
-// beginsWhole reports whether the transaction's first tool call, or a touch before it, is among the events.
-func beginsWhole(events []*topology.Event) bool {
+// beginsWhole reports whether the events are a transaction's from its first tool call on. Calls are numbered from 0. Of
+// one without calls the closure table must know, or a touch must be there; an answer alone is to a call that is gone. A
+// table that was made anew on a shortened topic knows no more than that.
+func beginsWhole(events []*topology.Event, known bool) bool {
+	var called, first, answered, other bool
 	for _, ev := range events {
-		if ev.Kind == topology.EventTouch || ev.Kind == topology.EventEffect && ev.Effect.Index == 0 {
-			return true
+		switch {
+		case ev.Kind == topology.EventTouch:
+			other = true
+		case ev.Kind == topology.EventAnswer:
+			answered = true
+		case ev.Effect.Class == sequencer.ClassRead: // not numbered
+			other = other || known || ev.Effect.Index == 0
+		default:
+			called, first = true, first || ev.Effect.Index == 0
 		}
 	}
-	return false
+	if called {
+		return first
+	}
+	return other || known && !answered
 }
 
 // firstEvent asks the closure table where a transaction's events begin. The table may lag, but it has read the topic

@@ -154,6 +154,46 @@ func TestEffectsBeginWhereTheTableSays(t *testing.T) {
 	}
 }
 
+// A call that was deleted is missed by the ones behind it, whoever says that the transaction is younger than the topic:
+// a touch that came later, or a table that was made anew after the deletion.
+func TestEffectsBehindADeletedCall(t *testing.T) {
+	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
+	stop := w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	a := w.join(c, v, "shop", "ann")
+	p := caller{w, c, a.incarnation}
+	tx, in := a.intent("orders/1", "x")
+	p.effect(1, tx, 0, "{a}")
+	p.effect(2, "open", 0, "{a}")
+	p.publish(3, &topology.Event{Kind: topology.EventTouch, Tx: "open", Scope: "db:/x"})
+	p.effect(4, "open", 1, "{b}")
+	p.effect(5, tx, 1, "{b}")
+	a.append(in)
+	w.decided(v, tx)
+	w.complete(v, "shop")
+	stop()
+	w.forgetGroup(topology.GroupClosure, "")
+	cut := kadm.Offsets{}
+	cut.AddOffset(topology.TopicEvents, 0, 2, -1)
+	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	if err := streams.EnsureTopics(w.context(), w.cfg); err != nil {
+		t.Fatal(err)
+	}
+	w.run(w.cfg)
+	w.until("the row", func() bool {
+		got, err := c.Closure(w.context(), "shop", tx, 1)
+		return err == nil && got.Rows[0].Seq > 0 && got.Rows[0].Events.First == 4
+	})
+	for _, tx := range []sequencer.TxID{tx, "open"} {
+		if events, err := c.Effects(w.context(), "shop", tx); !errors.Is(err, streams.ErrGone) {
+			t.Errorf("%s lacks its first call: %d events, %v", tx, len(events), err)
+		}
+	}
+}
+
 // A decided transaction whose events are gone with their topic has lost them: it is not one that did nothing.
 func TestEffectsOfATopicMadeAnew(t *testing.T) {
 	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
