@@ -110,6 +110,7 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 			code = int(q)
 		}
 	}()
+	dropEmptyVariables()
 	parser := newParser(&grammar{}, s)
 	command, err := parser.Parse(args)
 	if err != nil {
@@ -124,6 +125,15 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
 	return exitCode(ctx, s.Err, command.Run())
+}
+
+// dropEmptyVariables makes a variable that is set to nothing, as compose files pass optional ones on, one that is not set.
+func dropEmptyVariables() {
+	for _, e := range os.Environ() {
+		if name, value, _ := strings.Cut(e, "="); value == "" && strings.HasPrefix(name, "HENCE_") {
+			_ = os.Unsetenv(name)
+		}
+	}
 }
 
 func newParser(g *grammar, s Streams) *kong.Kong {

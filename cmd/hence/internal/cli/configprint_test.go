@@ -52,6 +52,20 @@ func TestConfigPrint(t *testing.T) {
 	}
 }
 
+// A variable that is set to nothing is one that is not set: compose files pass optional ones on that way.
+func TestEmptyVariables(t *testing.T) {
+	for _, name := range []string{"HENCE_BROKERS", "HENCE_GRACE", "HENCE_DATA_DIR", "HENCE_EMBEDDED"} {
+		t.Setenv(name, "")
+	}
+	got, _ := settings(t, ExitOK, "run", "--agent", "a", "--", "program")
+	for name, want := range map[string]string{"brokers": "127.0.0.1:9092", "grace": "10s", "data-dir": "",
+		"embedded": "false"} {
+		if s := got[name]; s.Value != want || s.Origin != "default" || s.Problem != "" {
+			t.Errorf("--%s: %+v, want %q", name, s, want)
+		}
+	}
+}
+
 // Every flag whose name says that it is a secret is hidden.
 func TestSecretsAreHidden(t *testing.T) {
 	for name, value := range map[string]string{"token": "x", "kafka-password": "x", "client-secret": "x"} {
