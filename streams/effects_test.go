@@ -154,8 +154,8 @@ func TestEffectsBeginWhereTheTableSays(t *testing.T) {
 	}
 }
 
-// A call that was deleted is missed by the ones behind it, whoever says that the transaction is younger than the topic:
-// a touch that came later, or a table that was made anew after the deletion.
+// A call that was deleted is missed by the ones behind it, whoever says that the transaction is younger than the
+// topic: a touch that came later, or a table that was made anew after the deletion.
 func TestEffectsBehindADeletedCall(t *testing.T) {
 	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
 	stop := w.run(w.cfg)
