@@ -26,14 +26,15 @@ type frontierProcessor struct {
 	conn *nats.Conn
 
 	// Guarded by base.mu.
-	stopped []int32 // partitions
-	id      string  // of the table's topic; another one is a table that was made anew
+	stopped []int32                  // partitions
+	id      string                   // of the table's topic; another one is a table that was made anew
+	stuck   map[string]sequencer.Seq // workspaces with a gap, and the last decision before it
 }
 
 func newFrontierProcessor(b *base, conn *nats.Conn) *frontierProcessor {
 	b.name, b.group = "frontier", topology.GroupOf(topology.GroupFrontier, b.cfg.Replica)
 	b.table, b.position = topology.TableOf(b.group), frontierPosition
-	return &frontierProcessor{base: b, conn: conn}
+	return &frontierProcessor{base: b, conn: conn, stuck: make(map[string]sequencer.Seq)}
 }
 
 func (f *frontierProcessor) common() *base { return f.base }
@@ -117,8 +118,7 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 		// decision before it was refused by the broker; else the alarm stands, and snapshots stay behind it. A move
 		// that the other group made, or that was made for a former table, says nothing of what ours has yet to read.
 		if string(ctx.Headers()[headerTable]) == f.tableID() {
-			f.metrics.gaps.Inc()
-			f.cfg.Logger.Error("decisions are missing", "workspace", m.Workspace, "after", row.Seq, "next", m.Seq)
+			f.gap(m.Workspace, row.Seq, m.Seq)
 		}
 		return
 	default:
@@ -129,6 +129,19 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", ctx.Key(), f.table, err))
 	}
 	ctx.SetValue(b, goka.WithCtxEmitHeaders(gokaAt(int64(row.Seq))))
+}
+
+// gap counts a gap that a decision met, and says it once.
+func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
+	f.metrics.gaps.Inc()
+	f.mu.Lock()
+	at, said := f.stuck[workspace]
+	f.stuck[workspace] = after
+	f.mu.Unlock()
+	if !said || at != after {
+		f.cfg.Logger.Error("decisions are missing: snapshots stand still before them; run hence doctor",
+			"workspace", workspace, "after", after, "next", next)
+	}
 }
 
 // stop ends the work on a partition before a move, whose row cannot be read and cannot be made anew from the move: the

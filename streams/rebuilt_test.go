@@ -2,7 +2,9 @@ package streams_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -59,6 +61,36 @@ func TestFrontierOfAShortenedTopic(t *testing.T) {
 	}
 	w.decide("bank", 1, 3)
 	w.until("a true gap, in both", func() bool { return w.count("hence_frontier_gaps_total") == 2 })
+}
+
+// lockedText is what was written to it.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A gap that stays is counted with each decision behind it, and said once.
+func TestGapIsSaidOnce(t *testing.T) {
+	var lines lockedText
+	w := newWorld(t, func(c *streams.Config) { c.Logger = slog.New(slog.NewTextHandler(&lines, nil)) })
+	w.run(w.cfg)
+	w.decide("bank", 1, 3, 4, 5)
+	w.until("the gaps", func() bool { return w.count("hence_frontier_gaps_total") == 3 })
+	if n := strings.Count(lines.String(), "decisions are missing"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, lines.String())
+	}
 }
 
 // A former owner's row of the same seq does not take the content from its heir's, in the table nor in a snapshot.
