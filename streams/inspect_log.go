@@ -84,7 +84,9 @@ func (i *inspection) mendGaps(ctx context.Context, p int32) string {
 		return keep + fmt.Sprintf("%s/%d begins at offset %d, so the log cannot be computed anew",
 			topology.TopicIntents, p, start)
 	}
-	return "stop the sequencers, delete their tables and offsets and start them: they compute and publish the log anew"
+	return fmt.Sprintf("stop the sequencers and let them forget what they computed, replica a: `%s`; replica b, if it "+
+		"runs: `%s`. Start them: they compute and publish the log anew", i.cfg.forgetCommand(topology.ReplicaA),
+		i.cfg.forgetCommand(topology.ReplicaB))
 }
 
 // partition reads a partition's newest decisions; unsure says that older ones may show a gap.

@@ -37,7 +37,7 @@ func TestInspectRuns(t *testing.T) {
 	}
 	w.decide("shop", 1, 2, 5, 1)
 	if _, said := w.inspect(w.cfg); !strings.Contains(said, "shop lacks the decisions between 2 and 5") ||
-		!strings.Contains(said, "delete their tables") {
+		!strings.Contains(said, "compute and publish the log anew") {
 		t.Errorf("a hole: %s", said)
 	}
 	cl := w.kafka()

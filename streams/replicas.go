@@ -62,16 +62,18 @@ func (d *difference) Error() string {
 
 // mendDifference has the commands that let one replica or the other compute the log anew.
 func (c Config) mendDifference() string {
-	forget := func(replica string) string {
-		c.Replica = replica
-		group := topology.GroupOf(topology.GroupSequencer, replica)
-		return fmt.Sprintf("%s --delete --topic %s && %s --delete --group %s && %s", c.tool("kafka-topics"),
-			topology.TableOf(group), c.tool("kafka-consumer-groups"), group, c.createCommand())
-	}
 	return fmt.Sprintf("One of them is wrong: compare `hence version` of both. Stop all members of that group and let "+
 		"it forget what it computed, if it is a: `%s`; if it is b: `%s`. Start it with the right binary: it computes "+
 		"the log anew, and both go on once they agree, as `hence doctor --brokers %s` then says",
-		forget(topology.ReplicaA), forget(topology.ReplicaB), strings.Join(c.Brokers, ","))
+		c.forgetCommand(topology.ReplicaA), c.forgetCommand(topology.ReplicaB), strings.Join(c.Brokers, ","))
+}
+
+// forgetCommand deletes what the sequencers of a replica have computed. None of them may run.
+func (c Config) forgetCommand(replica string) string {
+	c.Replica = replica
+	group := topology.GroupOf(topology.GroupSequencer, replica)
+	return fmt.Sprintf("%s --delete --topic %s && %s --delete --group %s && %s", c.tool("kafka-topics"),
+		topology.TableOf(group), c.tool("kafka-consumer-groups"), group, c.createCommand())
 }
 
 func newComparison(cfg Config, m *metrics, log string) *comparison {

@@ -127,7 +127,8 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	return exitCode(ctx, s.Err, command.Run())
 }
 
-// dropEmptyVariables makes a variable that is set to nothing, as compose files pass optional ones on, one that is not set.
+// dropEmptyVariables takes a variable that is set to nothing, as compose files pass optional ones on, for one that is
+// not set.
 func dropEmptyVariables() {
 	for _, e := range os.Environ() {
 		if name, value, _ := strings.Cut(e, "="); value == "" && strings.HasPrefix(name, "HENCE_") {

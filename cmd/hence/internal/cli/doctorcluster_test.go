@@ -91,7 +91,7 @@ func TestDoctorCluster(t *testing.T) {
 
 	i.seq(1)
 	i.seq(3)
-	i.finds("decisions", "between 1 and 3", "compute and publish the log anew")
+	i.finds("decisions", "between 1 and 3", "--delete --group hence-sequencer &&")
 	i.produce(topology.TopicParked, "w", []byte("?"))
 	i.finds("parked", "1 records could not be read",
 		`echo '{"version":1,"partitions":[{"topic":"hence.parked","partition":`) // then they are cleared

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/hence-dev/hence/streams"
 )
 
+// goneAgainIn is the pause before a decision is looked for again that was gone.
+var goneAgainIn = 5 * time.Second
+
 // overLogs runs f until it ends by itself. When the log is lost meanwhile, with the brokers' disks, it says so and
-// runs f anew: nothing of the former log is true any more.
+// runs f anew: nothing of the former log is true any more. The same where a decision is gone: a snapshot may lead past
+// it by now, or somebody has mended the topic.
 func overLogs(ctx context.Context, cfg streams.Config, f func(context.Context) error) error {
 	for {
 		inner, cancel := context.WithCancelCause(ctx)
@@ -24,6 +29,15 @@ func overLogs(ctx context.Context, cfg streams.Config, f func(context.Context) e
 		why := context.Cause(inner)
 		cancel(nil)
 		<-watched
+		if ctx.Err() == nil && why == nil && errors.Is(err, streams.ErrGone) {
+			cfg.Logger.Error("a decision is gone, everything begins anew", "error", err, "pause", goneAgainIn)
+			select {
+			case <-time.After(goneAgainIn):
+				continue
+			case <-ctx.Done():
+				return err
+			}
+		}
 		if ctx.Err() != nil || why == nil {
 			return err
 		}
