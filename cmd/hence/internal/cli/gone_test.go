@@ -14,14 +14,13 @@ import (
 
 // What ends because a decision is gone begins anew; other ends are ends.
 func TestGoneBeginsAnew(t *testing.T) {
-	defer func(d time.Duration) { goneAgainIn = d }(goneAgainIn)
-	goneAgainIn = time.Millisecond
 	var said strings.Builder
 	cfg := streams.Config{Brokers: []string{"127.0.0.1:1"}, NATS: "nats://127.0.0.1:1",
 		Logger: slog.New(slog.NewTextHandler(&said, nil))}
-	ends := []error{fmt.Errorf("follow: %w", streams.ErrGone), fmt.Errorf("again: %w", streams.ErrGone), errors.New("full")}
+	ends := []error{fmt.Errorf("follow: %w", streams.ErrGone), fmt.Errorf("again: %w", streams.ErrGone),
+		errors.New("full")}
 	runs := 0
-	err := overLogs(t.Context(), cfg, func(context.Context) error {
+	err := overLogsIn(t.Context(), cfg, time.Millisecond, func(context.Context) error {
 		runs++
 		return ends[runs-1]
 	})
@@ -29,8 +28,7 @@ func TestGoneBeginsAnew(t *testing.T) {
 		t.Errorf("%d runs, %v, %s", runs, err, said.String())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	goneAgainIn = time.Hour
-	if err := overLogs(ctx, cfg, func(context.Context) error {
+	if err := overLogsIn(ctx, cfg, time.Hour, func(context.Context) error {
 		cancel()
 		return ends[0]
 	}); !errors.Is(err, streams.ErrGone) {

@@ -10,12 +10,16 @@ import (
 )
 
 // goneAgainIn is the pause before a decision is looked for again that was gone.
-var goneAgainIn = 5 * time.Second
+const goneAgainIn = 5 * time.Second
 
 // overLogs runs f until it ends by itself. When the log is lost meanwhile, with the brokers' disks, it says so and
 // runs f anew: nothing of the former log is true any more. The same where a decision is gone: a snapshot may lead past
 // it by now, or somebody has mended the topic.
 func overLogs(ctx context.Context, cfg streams.Config, f func(context.Context) error) error {
+	return overLogsIn(ctx, cfg, goneAgainIn, f)
+}
+
+func overLogsIn(ctx context.Context, cfg streams.Config, pause time.Duration, f func(context.Context) error) error {
 	for {
 		inner, cancel := context.WithCancelCause(ctx)
 		watched := make(chan struct{})
@@ -30,9 +34,9 @@ func overLogs(ctx context.Context, cfg streams.Config, f func(context.Context) e
 		cancel(nil)
 		<-watched
 		if ctx.Err() == nil && why == nil && errors.Is(err, streams.ErrGone) {
-			cfg.Logger.Error("a decision is gone, everything begins anew", "error", err, "pause", goneAgainIn)
+			cfg.Logger.Error("a decision is gone, everything begins anew", "error", err, "pause", pause)
 			select {
-			case <-time.After(goneAgainIn):
+			case <-time.After(pause):
 				continue
 			case <-ctx.Done():
 				return err
