@@ -160,6 +160,13 @@ func (s *session) longestCall() time.Duration {
 	return max(0, s.sure()-leaseSpare)
 }
 
+// probe is a question that the log refuses: its decision comes after all that was in the log before it; s.mu is held.
+func (s *session) probe() *sequencer.Intent {
+	s.pings++
+	return &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: txName(s.agent, s.incarnation, 0), N: s.pings,
+		Agent: s.agent, Incarnation: s.incarnation}
+}
+
 // stretchLease renews the lease unless it lasts longer than a call may take. A question that the log refuses confirms
 // the renewal: an answer to a sidecar whose lease is over would say so.
 func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
@@ -172,9 +179,7 @@ func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
 	s.mu.Lock()
 	live := s.live
 	in := s.renewal()
-	s.pings++
-	ask := &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: txName(s.agent, s.incarnation, 0), N: s.pings,
-		Agent: s.agent, Incarnation: s.incarnation}
+	ask := s.probe()
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.limits.SessionWait)
 	defer cancel()

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -276,5 +277,86 @@ func TestSealWithoutTask(t *testing.T) {
 	}
 	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
 		t.Errorf("sealed again: %+v", d)
+	}
+}
+
+// A transaction that the log knows by a refused touch only: the last copy of its refused seal is a duplicate, which
+// the log answers with nothing new. It is open all the same once the view is past that copy, however late it saw them.
+func TestRefusedSealOfKnown(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("seen late: %v", late), func(t *testing.T) {
+			t.Parallel()
+			log := newLog()
+			ctx := background(t)
+			door := newSealDoor(log)
+			a := start(t, "a", door)
+			other := open(ctx, t, a, client.BeginOptions{})
+			touch(ctx, t, other, writes("order:/x"))
+			tx := open(ctx, t, a, client.BeginOptions{})
+			_, err := tx.Touch(ctx, writes("order:/x"), client.TouchOptions{})
+			if problemCode(err) != string(sequencer.CodeOwnTransaction) {
+				t.Fatalf("the touch: %v", err)
+			}
+			if err := tx.Write(ctx, "shard:/x", []byte("sealed"), client.WriteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			rules := sequencer.DefaultRules()
+			rules.Version, rules.Logic, rules.MaxBytes = 1, sequencer.Logic, 100
+			must(log.Add(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}))(t)
+			if err := a.view.reach(ctx, log.Seq()); err != nil {
+				t.Fatal(err)
+			}
+			if late {
+				door.Hold()
+			}
+			sealed := make(chan error, 1)
+			go func() {
+				_, err := tx.Seal(ctx)
+				sealed <- err
+			}()
+			<-door.came
+			door.answer <- memlog.ErrLost
+			door.again(nil)
+			door.Release()
+			if p := problemIn(t, <-sealed); p.Code != codeLimit || p.Decision == nil || p.Decision.State != api.StateOpen {
+				t.Errorf("the seal: %+v", p)
+			}
+		})
+	}
+}
+
+// A sidecar that stops does not wait for a request that freezes a transaction, as long as that may take.
+func TestStopWhileFreezing(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := log.Door()
+	a := start(t, "a", door, quick(world))
+	ctx := background(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	door.Silence(true)
+	must(tx.Effect(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t)
+	request, leave := context.WithCancel(context.WithoutCancel(ctx)) // as one with an Idempotency-Key
+	one := a.session.txs[sequencer.TxID(tx.ID())]
+	sealed := make(chan error, 1)
+	go func() {
+		_, err := a.session.seal(request, one)
+		sealed <- err
+	}()
+	freezing := func() bool {
+		a.session.tasks.mu.Lock()
+		defer a.session.tasks.mu.Unlock()
+		return len(one.call) == 1 && a.session.tasks.count > 0
+	}
+	for !freezing() && ctx.Err() == nil {
+		must(tx.Status(ctx, 0))(t)
+	}
+	go func() { _ = a.stop() }()
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		t.Error("it does not stop before the request ends")
+	}
+	leave()
+	if err := <-sealed; err == nil {
+		t.Error("sealed by a sidecar that has stopped")
 	}
 }
