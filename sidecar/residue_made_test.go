@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -311,5 +312,38 @@ func TestRetryOutlivesItsRequest(t *testing.T) {
 	world.expect(t, "unmail unmail")
 	if list := log.Residue(); len(list) != 1 || list[0].State != topology.ResidueResolved {
 		t.Errorf("the list: %+v on %s", list, tx)
+	}
+}
+
+// meanwhileList does something after it was listed that a further try may have happened.
+type meanwhileList struct {
+	*memlog.Door
+	meanwhile func()
+	once      *sync.Once
+}
+
+func (d meanwhileList) PublishResidue(ctx context.Context, r *topology.Residue) error {
+	err := d.Door.PublishResidue(ctx, r)
+	if strings.Contains(r.Detail, "no answer is known") {
+		d.once.Do(d.meanwhile)
+	}
+	return err
+}
+
+// A further try whose session ends while it is announced does not leave under the next one: what it moves may be
+// another's by then.
+func TestRetryAcrossSessions(t *testing.T) {
+	log, world := newLog(), newSink()
+	var a *rig
+	a = start(t, "a", meanwhileList{log.Door(), func() { a.rejoin(t, log) }, new(sync.Once)}, quick(world))
+	heldBack(t, a, world, "unmail", "")
+	r := log.Residue()[0]
+	before := r
+	if err := a.session.tryResidue(background(t), &a.untold, &r, true); problemCode(err) != codeSessionLost {
+		t.Errorf("tried again: %v", err)
+	}
+	world.expect(t)
+	if list := log.Residue(); len(list) != 1 || list[0].Result != before.Result || list[0].Tries != before.Tries {
+		t.Errorf("the list: %+v, before %+v", list, before)
 	}
 }

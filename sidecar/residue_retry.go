@@ -105,7 +105,7 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 		return err
 	}
 	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
-		return s.tryCall(ctx, u, r, t.id, left)
+		return s.tryCall(ctx, u, r, t, left)
 	})
 	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
 	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
@@ -194,13 +194,12 @@ func (s *session) stillResidue(ctx context.Context, r *topology.Residue) error {
 }
 
 // tryCall makes the call in a transaction. The list says before that it may have happened, should this process end.
-func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, in sequencer.TxID,
-	left leftover) error {
+func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, t *tx, left leftover) error {
 	if left.made != nil {
 		return s.noteTry(ctx, u, r, left, *left.made)
 	}
 	var answer gate.Answer
-	err := s.announceTry(ctx, r, in, left)
+	err := s.announceTry(ctx, r, t, left)
 	if err == nil {
 		bound, cancel := context.WithTimeout(s.tasks.ctx, left.tool.MaxTime) // a client that goes away breaks nothing off
 		answer, err = left.adapter.Call(bound, left.call)
@@ -210,11 +209,11 @@ func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, i
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
-		s.endMade(ctx, r, in, left, gate.StepAnswered, &answer)
+		s.endMade(ctx, r, t.id, left, gate.StepAnswered, &answer)
 		return s.noteTry(ctx, u, r, left, answer)
 	}
 	if errors.Is(err, gate.ErrNotSent) {
-		s.endMade(ctx, r, in, left, gate.StepNotSent, nil)
+		s.endMade(ctx, r, t.id, left, gate.StepNotSent, nil)
 		ctx, cancel := context.WithTimeout(ctx, appendTry)
 		defer cancel()
 		if err := s.listResidue(ctx, r); err != nil {
@@ -230,8 +229,8 @@ func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, i
 
 // announceTry says in the events topic and on the list that a call may have happened. It is the last step before that
 // leaves.
-func (s *session) announceTry(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover) error {
-	if err := s.publishMade(ctx, r, in, left, gate.StepStarted, nil); err != nil {
+func (s *session) announceTry(ctx context.Context, r *topology.Residue, t *tx, left leftover) error {
+	if err := s.publishMade(ctx, r, t.id, left, gate.StepStarted, nil); err != nil {
 		return problem(codeLog, "that %s is tried again is not in the events topic: %v", left.tool.Name, err)
 	}
 	now := *r
@@ -244,7 +243,12 @@ func (s *session) announceTry(ctx context.Context, r *topology.Residue, in seque
 	if err := s.listResidue(ctx, &now); err != nil {
 		return err
 	}
-	return s.stretchLease(ctx, left.tool.MaxTime) // writing may have taken long
+	if err := s.stretchLease(ctx, left.tool.MaxTime); err != nil { // writing may have taken long
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usable(t) // the lease may be the next session's: then what it moves may be another's, or a turn is over
 }
 
 // noteTry puts what came of another try on the list, before anybody else can make one.
