@@ -70,7 +70,7 @@ type follower struct {
 
 	tail     *kafkaTail // runs while NATS cannot be relied on
 	offset   int64      // in hence.decisions: everything before it is applied; -1: not known
-	atMs     int64      // publisher's time of the last decision that NATS or JetStream brought; zero: none
+	atMs     int64      // what comes after the last decision that NATS brought is not older in Kafka; zero: not known
 	seenEnd  int64      // the end of hence.decisions when nothing was missing
 	silences int        // looks in a row that found nothing, since what the next pause is for
 	looks    int        // the same since the last decision; our own appends do not begin it anew
@@ -215,10 +215,14 @@ func (f *follower) take(o *sequencer.Outcome, h nats.Header, way Way) error {
 	return err
 }
 
-// noteTime keeps when an applied decision was published: what comes after it is not much further back in Kafka.
+// noteTime keeps when an applied decision was published: what comes after it is not much further back in Kafka. A
+// replica that is far behind publishes what the other one went on from long ago, so the time of the intent counts
+// where it is earlier. Where that is not said the former time stays.
 func (f *follower) noteTime(h nats.Header) {
-	if ms, err := strconv.ParseInt(h.Get(headerAtMs), 10, 64); err == nil {
-		f.atMs = ms
+	at, err := strconv.ParseInt(h.Get(headerAtMs), 10, 64)
+	intent, unsaid := strconv.ParseInt(h.Get(headerIntentMs), 10, 64)
+	if err == nil && unsaid == nil {
+		f.atMs = min(at, intent)
 	}
 }
 

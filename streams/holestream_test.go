@@ -37,9 +37,10 @@ func TestHoleThatJetStreamFills(t *testing.T) {
 	}
 	until(func() bool { return c.nats.IsConnected() && ensureStream(ctx, c.js, c.cfg, "log") == nil })
 	out := natsOut{conn: c.nats, metrics: newMetrics(prometheus.NewRegistry()), log: "log"}
+	intent := time.Now().Add(-time.Hour)
 	for seq := range sequencer.Seq(8) {
 		o := &sequencer.Outcome{Workspace: "shop", Seq: seq + 1, Kind: sequencer.OutcomeBegun}
-		out.publish(o, time.Now(), "")
+		out.publish(o, time.Now(), intent, "")
 	}
 	until(func() bool {
 		s, err := c.js.Stream(ctx, topology.DecisionStream)
@@ -51,9 +52,9 @@ func TestHoleThatJetStreamFills(t *testing.T) {
 	if f.next != 9 {
 		t.Errorf("at %d: the stream has 8", f.next)
 	}
-	for _, next := range []sequencer.Seq{7, 8, 9} { // what the stream has last says where Kafka is read from
+	for _, next := range []sequencer.Seq{7, 8, 9} { // the last one's intent says where Kafka is read
 		f.next, f.atMs = next, 0
-		if err := f.fromStream(ctx); err != nil || f.next != 9 || f.atMs == 0 {
+		if err := f.fromStream(ctx); err != nil || f.next != 9 || f.atMs != intent.UnixMilli() {
 			t.Errorf("after %d: at %d, time %d, %v", next-1, f.next, f.atMs, err)
 		}
 	}

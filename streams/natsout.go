@@ -17,7 +17,10 @@ import (
 // Headers of a decision's message on NATS.
 const (
 	headerSeq  = "Hence-Seq"
-	headerAtMs = "Hence-At-Ms" // the publisher's clock; only where to begin to look in Kafka rests on it
+	headerAtMs = "Hence-At-Ms" // the publisher's clock; only where to begin to look in Kafka rests on these two
+
+	// headerIntentMs is when the intent was appended, by the clock of who did; left away where that is not known.
+	headerIntentMs = "Hence-Intent-Ms"
 
 	// For people, since the body is MessagePack; left away where empty. The workspace's is headerWorkspace.
 	headerKind  = "Hence-Kind"
@@ -66,8 +69,8 @@ type natsOut struct {
 }
 
 // publish sends a decision to its workspace's subject, where subscribers get it at once and the stream keeps it; the
-// message id lets the stream drop a second copy, from whichever processor.
-func (n natsOut) publish(o *sequencer.Outcome, at time.Time, trace string) {
+// message id lets the stream drop a second copy, from whichever processor. A zero time of the intent is not known.
+func (n natsOut) publish(o *sequencer.Outcome, at, intent time.Time, trace string) {
 	if n.conn == nil {
 		return
 	}
@@ -81,6 +84,9 @@ func (n natsOut) publish(o *sequencer.Outcome, at time.Time, trace string) {
 	m.Header.Set(headerLog, n.log)
 	m.Header.Set(headerSeq, strconv.FormatUint(uint64(o.Seq), 10))
 	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
+	if ms := intent.UnixMilli(); ms > 0 {
+		m.Header.Set(headerIntentMs, strconv.FormatInt(ms, 10))
+	}
 	for _, h := range [][2]string{{headerWorkspace, o.Workspace}, {headerKind, o.Kind.String()},
 		{headerTx, string(o.Tx)}, {headerAgent, o.Agent}, {headerCode, string(o.Code)}, {headerTrace, trace}} {
 		if h[1] != "" {

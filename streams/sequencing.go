@@ -87,7 +87,7 @@ func (p *seqPartition) recover() error {
 	}
 	for _, r := range p.rooms {
 		for _, o := range r.replica.Outbox() {
-			p.publish(r, &o, "", nil, nil)
+			p.publish(r, &o, "", nil)
 		}
 	}
 	return nil
@@ -172,7 +172,7 @@ func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
 	r.notes.see(in, trace, r.replica.Fold().Time())
 	for i := range applied.Outcomes {
 		o := &applied.Outcomes[i]
-		p.publish(r, o, r.notes.traceOf(o, in, trace), ctx.ledger, ctx.entry)
+		p.publish(r, o, r.notes.traceOf(o, in, trace), ctx)
 	}
 	if applied.Replayed {
 		p.metrics.replays.Inc()
@@ -198,14 +198,18 @@ func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
 }
 
 // publish gives an outcome to NATS at once, since it is determined, and to Kafka, whose acknowledgement lets it leave
-// the outbox and ends its hold on the record that caused it; mu is held.
-func (p *seqPartition) publish(r *room, o *sequencer.Outcome, trace string, l *ledger, e *entry) {
-	at := p.cfg.Clock.Now()
+// the outbox and ends its hold on the record that caused it, if that is known; mu is held.
+func (p *seqPartition) publish(r *room, o *sequencer.Outcome, trace string, of *tracked) {
+	at, intent := p.cfg.Clock.Now(), time.Time{}
+	if of != nil {
+		intent = of.Timestamp()
+		of.ledger.hold(of.entry)
+	}
 	p.metrics.published.Inc()
 	if o.StateHash != nil && p.cfg.OnStateHash != nil {
 		p.cfg.OnStateHash(r.name, o.Seq, *o.StateHash)
 	}
-	p.nats.publish(o, at, trace)
+	p.nats.publish(o, at, intent, trace)
 	value, err := topology.EncodeCloudEvent(o, at, trace)
 	if err != nil {
 		panic(fmt.Sprintf("streams: decision %s/%d cannot be written: %v", r.name, o.Seq, err))
@@ -214,17 +218,14 @@ func (p *seqPartition) publish(r *room, o *sequencer.Outcome, trace string, l *l
 	for _, h := range topology.DecisionHeaders(o, at, trace) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: []byte(h.Value)})
 	}
-	if e != nil {
-		l.hold(e)
-	}
 	seq := o.Seq
 	p.out.send(rec, func(_ *kgo.Record, err error) {
 		if !p.acknowledge(r.name, seq, err) {
 			p.fail(fmt.Errorf("write decision %s/%d: %w", r.name, seq, err))
 			return
 		}
-		if e != nil {
-			l.release(e)
+		if of != nil {
+			of.ledger.release(of.entry)
 		}
 	})
 }

@@ -46,8 +46,8 @@ func minutely(t *testing.T) (f *tailing, at func(sequencer.Seq) time.Time) {
 	return f, at
 }
 
-// brings gives the follower a decision as NATS does.
-func (f *tailing) brings(seq sequencer.Seq, at time.Time) {
+// brings gives the follower a decision as NATS does, published at a time, of an intent of another.
+func (f *tailing) brings(seq sequencer.Seq, at, intent time.Time) {
 	f.t.Helper()
 	o := &sequencer.Outcome{Workspace: "shop", Seq: seq, Kind: sequencer.OutcomeBegun}
 	data, err := topology.EncodeOutcome(o)
@@ -58,6 +58,7 @@ func (f *tailing) brings(seq sequencer.Seq, at time.Time) {
 	m.Data = data
 	m.Header.Set(headerLog, f.log)
 	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
+	m.Header.Set(headerIntentMs, strconv.FormatInt(intent.UnixMilli(), 10))
 	if err := f.message(m); err != nil {
 		f.t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestTailAfterNATS(t *testing.T) {
 	f, at := minutely(t)
 	f.offset = 0
 	for seq := sequencer.Seq(1); seq <= 99; seq++ {
-		f.brings(seq, at(seq))
+		f.brings(seq, at(seq), at(seq))
 	}
 	f.startTail()
 	if found := f.found(); found.o.Seq != 99 {
@@ -98,13 +99,13 @@ func TestTailAfterNATS(t *testing.T) {
 	}
 }
 
-// A time that is too late, as that of a late copy, skips nothing: the tail begins again where the follower was, and
-// then with the oldest record.
+// A time that is too late, by clocks that differ, skips nothing that others lie behind: the tail begins again where
+// the follower was, and then with the oldest record.
 func TestTailAfterALateCopy(t *testing.T) {
 	for _, offset := range []int64{-1, 10, 60} {
 		f, at := minutely(t)
 		f.next = 50
-		f.brings(50, at(90))
+		f.brings(50, at(90), at(90))
 		f.offset = offset
 		f.startTail()
 		began := f.found()
@@ -121,6 +122,28 @@ func TestTailAfterALateCopy(t *testing.T) {
 			if f.next > 100 {
 				break
 			}
+		}
+	}
+}
+
+// A replica that is far behind publishes decisions of long ago. Where nothing comes after those of the other one, no
+// gap would show that the time of such a copy skips them.
+func TestTailAfterTheLastLateCopy(t *testing.T) {
+	f, at := minutely(t)
+	f.next = 50
+	f.brings(50, at(200), at(50))
+	f.startTail()
+	for f.next <= 100 {
+		select {
+		case found := <-f.tailed():
+			if found.err != nil || found.o == nil {
+				t.Fatalf("at %d the tail found %+v, decisions end with 100", f.next, found)
+			}
+			if err := f.fromTail(found); err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the tail finds nothing")
 		}
 	}
 }

@@ -103,6 +103,9 @@ func (w *world) tracedOnNATS(pushed *nats.Subscription, id string) {
 			w.t.Fatal(err)
 		}
 		tx = m.Header.Get("Hence-Tx")
+		if m.Header.Get("Hence-Intent-Ms") == "" {
+			w.t.Errorf("on NATS %s does not say when its intent was appended: %v", tx, m.Header)
+		}
 		if has := strings.Contains(m.Header.Get("traceparent"), id); has != (tx == "b1") {
 			w.t.Errorf("on NATS %s has %v", tx, m.Header)
 		}
