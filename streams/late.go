@@ -70,7 +70,7 @@ func (b *base) outwrite(ctx context.Context, partition int32, store *tableStore,
 	}
 	for key, at := range other {
 		row, _ := store.Get(key)
-		if own := b.position(row); own > at {
+		if own := b.position(row); own > at && b.store(partition) == store { // else an heir may have written more
 			b.cfg.Logger.Debug("the table ends with an older row; it is written again", "table", b.table, "key", key)
 			b.rewrite(key, row, own)
 		}
