@@ -59,9 +59,9 @@ func isMade(ev *topology.Event) bool {
 
 // byHand is what came of a residue by hand.
 type byHand struct {
-	tried  bool           // the call was
-	in     sequencer.TxID // it was answered in this one; empty: it was not
-	undone *gate.Answer   // of the compensation
+	tried  bool             // the call was
+	in     []sequencer.TxID // the tries that may have made it
+	undone *gate.Answer     // of the compensation
 }
 
 // madeByHand adds to what is known of a held call what came of it by hand: one try that was answered counts, else one
@@ -89,12 +89,16 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 		case undo:
 			by.undone = &a
 		case !a.Absent:
-			ran, by.in = &a, sequencer.TxID(strings.TrimPrefix(x.Detail, madeIn))
+			ran = &a
+			by.in = append(by.in, sequencer.TxID(strings.TrimPrefix(x.Detail, madeIn)))
 		}
 	}
 	unknown := false
-	for _, over := range ended {
-		unknown = unknown || !over
+	for try, over := range ended {
+		if !over {
+			unknown = true
+			by.in = append(by.in, sequencer.TxID(strings.TrimPrefix(try, madeIn)))
+		}
 	}
 	switch {
 	case p.Ran():
@@ -109,7 +113,7 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 // madeSince finds out for a retraction's turn which held calls were made by hand after their settlement: they are no
 // marks of their transaction's journal, and any sidecar may have made them. One that came too late to be undone in
 // this turn is marked so, and named with what came before it.
-func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progress) (late map[uint32]sequencer.TxID,
+func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progress) (late map[uint32]string,
 	err error) {
 	s.mu.Lock()
 	turn := d.turn
@@ -121,21 +125,22 @@ func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progres
 	if err != nil {
 		return nil, fmt.Errorf("read what was made by hand of %s from the log: %w", d.tx, err)
 	}
-	late = map[uint32]sequencer.TxID{}
+	made := make([]byHand, len(effects))
+	for i := range effects {
+		if effects[i].Tool.Class.Gated() {
+			if made[i], err = madeByHand(&effects[i], events); err != nil {
+				return nil, err
+			}
+		}
+	}
+	late = map[uint32]string{}
 	for i := range effects {
 		p := &effects[i]
-		if !p.Tool.Class.Gated() {
+		if !made[i].tried {
 			continue
 		}
-		by, err := madeByHand(p, events)
-		if err != nil {
-			return nil, err
-		}
-		if !by.tried {
-			continue
-		}
-		if by.in != "" && p.Tool.Undo && p.UndoDone == nil {
-			other, err := s.crossed(ctx, p, by.in)
+		if len(made[i].in) > 0 && p.Tool.Undo && p.UndoDone == nil {
+			other, err := s.madeBefore(ctx, effects, made, i)
 			if err != nil {
 				return nil, err
 			}
@@ -150,21 +155,49 @@ func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progres
 	return late, nil
 }
 
+// madeBefore finds what wrote the same as a call before that was made by hand, and is undone before it: a later call of
+// the transaction, or another member of the cone.
+func (s *session) madeBefore(ctx context.Context, effects []gate.Progress, made []byHand, at int) (string, error) {
+	p, last, known := &effects[at], sequencer.Seq(0), true
+	for _, id := range made[at].in {
+		seq, ok := s.decidedAt(id)
+		last, known = max(last, seq), known && ok
+	}
+	after := func(id sequencer.TxID) bool {
+		seq, ok := s.decidedAt(id)
+		return ok && known && seq > last
+	}
+	for i := at + 1; i < len(effects); i++ {
+		q := &effects[i]
+		ran := q.Ran() || q.GivenUp || q.Started && q.Answer == nil
+		if !ran || !meet(p.Tool.Scopes, q.Tool.Scopes) {
+			continue
+		}
+		if in := made[i].in; len(in) == 0 || slices.ContainsFunc(in, func(id sequencer.TxID) bool { return !after(id) }) {
+			return fmt.Sprintf("effect %d", q.Index), nil
+		}
+	}
+	other, err := s.crossed(ctx, p, after)
+	return string(other), err
+}
+
+// decidedAt is when a transaction was decided; not known: before the view began.
+func (s *session) decidedAt(id sequencer.TxID) (sequencer.Seq, bool) {
+	seen, _ := s.view.transaction(id)
+	if seen.decision == nil {
+		return 0, false
+	}
+	return seen.decision.Seq, true
+}
+
 // crossed finds another member of the cone that wrote what a call moves before that was made by hand. It has had its
 // turn, and the compensation would put back what it had written.
-func (s *session) crossed(ctx context.Context, p *gate.Progress, in sequencer.TxID) (sequencer.TxID, error) {
-	at := func(id sequencer.TxID) (sequencer.Seq, bool) {
-		seen, _ := s.view.transaction(id)
-		if seen.decision == nil {
-			return 0, false // it was decided before the view began
-		}
-		return seen.decision.Seq, true
-	}
+func (s *session) crossed(ctx context.Context, p *gate.Progress,
+	after func(sequencer.TxID) bool) (sequencer.TxID, error) {
 	own, _ := s.view.transaction(p.Tx)
-	first, _ := at(p.Tx)
-	last, known := at(in)
+	first, _ := s.decidedAt(p.Tx)
 	for _, id := range s.view.members(own.retraction.of) {
-		if seq, ok := at(id); id == p.Tx || ok && (seq < first || known && seq > last) {
+		if seq, ok := s.decidedAt(id); id == p.Tx || ok && seq < first || after(id) {
 			continue
 		}
 		events, err := s.events.Effects(ctx, s.workspace, id)
@@ -176,9 +209,7 @@ func (s *session) crossed(ctx context.Context, p *gate.Progress, in sequencer.Tx
 			if ev.Effect != nil {
 				scopes = ev.Effect.Scopes
 			}
-			if slices.ContainsFunc(scopes, func(s sequencer.Scope) bool {
-				return slices.ContainsFunc(p.Tool.Scopes, s.Overlaps)
-			}) {
+			if meet(scopes, p.Tool.Scopes) {
 				return id, nil
 			}
 		}
@@ -186,8 +217,13 @@ func (s *session) crossed(ctx context.Context, p *gate.Progress, in sequencer.Tx
 	return "", nil
 }
 
+// meet reports whether two calls move something in common.
+func meet(a, b []sequencer.Scope) bool {
+	return slices.ContainsFunc(a, func(s sequencer.Scope) bool { return slices.ContainsFunc(b, s.Overlaps) })
+}
+
 // sayLate says why calls that were made by hand too late are not undone.
-func sayLate(list []gate.Residue, late map[uint32]sequencer.TxID) {
+func sayLate(list []gate.Residue, late map[uint32]string) {
 	for i := range list {
 		if other, ok := late[list[i].Effect.Index]; ok {
 			list[i].Detail = fmt.Sprintf("it was made by hand, perhaps after %s, which is retracted with it, had written the "+

@@ -151,7 +151,7 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 		return err
 	}
 	effects, claim, err := s.owed(ctx, d, inc)
-	var late map[uint32]sequencer.TxID
+	var late map[uint32]string
 	if err == nil {
 		late, err = s.madeSince(ctx, d, effects)
 	}
