@@ -155,8 +155,8 @@ func (s *session) madeSince(ctx context.Context, d *debt, effects []gate.Progres
 	return late, nil
 }
 
-// madeBefore finds what wrote the same as a call before that was made by hand, and is undone before it: a later call of
-// the transaction, or another member of the cone.
+// madeBefore finds what wrote the same as a call before that was made by hand, and is undone before it: a later call
+// of the transaction, or another member of the cone.
 func (s *session) madeBefore(ctx context.Context, effects []gate.Progress, made []byHand, at int) (string, error) {
 	p, last, known := &effects[at], sequencer.Seq(0), true
 	for _, id := range made[at].in {
@@ -173,7 +173,8 @@ func (s *session) madeBefore(ctx context.Context, effects []gate.Progress, made 
 		if !ran || !meet(p.Tool.Scopes, q.Tool.Scopes) {
 			continue
 		}
-		if in := made[i].in; len(in) == 0 || slices.ContainsFunc(in, func(id sequencer.TxID) bool { return !after(id) }) {
+		in := made[i].in
+		if len(in) == 0 || slices.ContainsFunc(in, func(id sequencer.TxID) bool { return !after(id) }) {
 			return fmt.Sprintf("effect %d", q.Index), nil
 		}
 	}
