@@ -93,6 +93,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
 		}
+		c.Listen = side.Addr() // a free port is kept when it begins anew
 		return serve(ctx, side, func() error {
 			if generated && !c.json() {
 				fmt.Fprintln(s.Out, "token:", c.Token)
