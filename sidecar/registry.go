@@ -108,9 +108,13 @@ func (s *session) setTool(ctx context.Context, server, name, signature string) (
 	case out := <-done:
 		return out.tool, out.err
 	case <-ctx.Done():
-		return nil, problem(codeUndecided, "the log has not answered yet whether it takes tool %s of server %s so; it is "+
-			"asked on: send the same request again for the answer", name, server)
 	}
+	again := "send the same request again for the answer"
+	if signature == "" {
+		again += "; " + codeNotFound + " says that the tool is withdrawn"
+	}
+	return nil, problem(codeUndecided, "the log has not answered yet whether it takes tool %s of server %s so; it is "+
+		"asked on: %s", name, server, again)
 }
 
 // announceTool changes an entry and tells the log, as long as that takes: a request that waits no more leaves nothing

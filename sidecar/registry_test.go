@@ -73,3 +73,22 @@ func TestToolBetweenSessions(t *testing.T) {
 		t.Errorf("registered: %v, %v", err, a.session.registry.servers)
 	}
 }
+
+// Who withdraws a tool and is not told in time learns how to find out: once it is withdrawn there is none any more.
+func TestToolWithdrawnUndecided(t *testing.T) {
+	door := newLog().Door()
+	a := start(t, "a", door)
+	ctx := background(t)
+	must(a.client.PutTool(ctx, "", "search", "s1"))(t)
+	door.Hold()
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	_, err := a.session.setTool(short, defaultServer, "search", "")
+	if p := asProblem(err); p.Code != codeUndecided || !strings.Contains(p.Detail, codeNotFound) {
+		t.Errorf("while the log is silent: %v", err)
+	}
+	door.Release()
+	if _, err := a.session.setTool(ctx, defaultServer, "search", ""); problemCode(err) != codeNotFound {
+		t.Errorf("asked again: %v", err)
+	}
+}
