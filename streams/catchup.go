@@ -196,7 +196,7 @@ func (f *follower) startTail() {
 	t := &kafkaTail{found: make(chan tailed, fetchBatch), cancel: cancel, start: start, back: f.offset}
 	f.tail = t
 	r := decisionReader{c: f.c, workspace: f.workspace, partition: f.partition, out: t.found}
-	from, ms := f.offset, f.atMs-kafkaMargin.Milliseconds()
+	from, ms := f.offset, max(0, f.atMs-kafkaMargin.Milliseconds()) // below zero it would be no time
 	t.done.Go(func() { r.run(ctx, start, from, ms) })
 }
 

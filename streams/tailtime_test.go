@@ -130,20 +130,23 @@ func TestTailAfterALateCopy(t *testing.T) {
 // gap would show that the time of such a copy skips them.
 func TestTailAfterTheLastLateCopy(t *testing.T) {
 	f, at := minutely(t)
-	f.next = 50
-	f.brings(50, at(200), at(50))
-	f.startTail()
-	for f.next <= 100 {
-		select {
-		case found := <-f.tailed():
-			if found.err != nil || found.o == nil {
-				t.Fatalf("at %d the tail found %+v, decisions end with 100", f.next, found)
+	for _, intent := range []time.Time{at(50), time.UnixMilli(29_999), time.UnixMilli(1)} { // clocks that were never set
+		f.next, f.offset, f.atMs = 50, -1, 0
+		f.brings(50, at(200), intent)
+		f.startTail()
+		for f.next <= 100 {
+			select {
+			case found := <-f.tailed():
+				if found.err != nil || found.o == nil {
+					t.Fatalf("intent at %v: at %d the tail found %+v, decisions end with 100", intent, f.next, found)
+				}
+				if err := f.fromTail(found); err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("the tail finds nothing")
 			}
-			if err := f.fromTail(found); err != nil {
-				t.Fatal(err)
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("the tail finds nothing")
 		}
+		f.stopTail()
 	}
 }
