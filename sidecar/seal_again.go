@@ -42,29 +42,42 @@ func (s *session) sealInLog(ctx context.Context, t *tx, in *sequencer.Intent) (a
 	return again, err
 }
 
-// passSeal waits until the view is past the last of several copies of a seal. Of a transaction that the log knows it
-// answers a copy of a refused seal with nothing new, and the view may not show that it knows the transaction.
+// passSeal opens a transaction whose seal was refused once the view is past the last of several copies. Of one that
+// the log knows it answers a copy of what was refused with nothing new, and the view may not show that it knows it.
 func (s *session) passSeal(ctx context.Context, t *tx, in *sequencer.Intent) {
-	s.mu.Lock()
-	ask := s.probe()
-	s.mu.Unlock()
-	sending := func() bool {
+	look := func() (w *sending) {
+		if w = s.sending[t.id]; w != nil && w.intent != in {
+			return nil
+		}
+		return w
+	}
+	over := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		w := s.sending[t.id]
-		return w != nil && w.intent == in
+		return look() == nil
 	}
-	if o, err := s.ask(ctx, ask, func() bool { return !sending() }); o == nil || err != nil {
+	err := s.view.waits.until(ctx, waitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		w := look()
+		return w == nil || w.refused != nil
+	})
+	if err != nil || over() {
 		return
 	}
 	s.mu.Lock()
-	w := s.sending[t.id]
-	over := w != nil && w.intent == in && w.refused != nil && !t.shown
-	if over {
+	ask := s.probe()
+	s.mu.Unlock()
+	if o, err := s.ask(ctx, ask, over); o == nil || err != nil {
+		return
+	}
+	s.mu.Lock()
+	opens := look() != nil && !t.shown
+	if opens {
 		s.reopen(t)
 	}
 	s.mu.Unlock()
-	if over {
+	if opens {
 		s.view.waits.wake(waitTx(t.id))
 	}
 }
