@@ -359,11 +359,6 @@ func (s *session) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error
 		try, cancel := context.WithTimeout(ctx, appendTry)
 		defer cancel()
 		_, err := s.append(try, in)
-		if err == nil && in.Kind == sequencer.IntentSeal {
-			s.mu.Lock()
-			t.ackedAt = s.clock.Now()
-			s.mu.Unlock()
-		}
 		return err
 	}, func(err error) {
 		s.metrics.appendErrors.Inc()

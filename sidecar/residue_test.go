@@ -251,8 +251,7 @@ func held(t *testing.T, a *rig, log *memlog.Log, door *memlog.Door, txs ...*clie
 	door.Hold()
 	for _, tx := range txs {
 		s := must(a.session.find(sequencer.TxID(tx.ID())))(t)
-		in := must(a.session.freeze(ctx, s))(t)
-		if err := a.session.send(ctx, s, in); err != nil {
+		if err := <-must(a.session.sendSeal(ctx, s))(t); err != nil {
 			t.Fatal(err)
 		}
 	}
