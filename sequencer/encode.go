@@ -129,6 +129,9 @@ func (e *encoder) rules(r *Rules) {
 		e.num(v)
 	}
 	e.flag(r.Observe)
+	if r.Logic >= 3 {
+		e.num(uint64(r.MaxSidecars))
+	}
 }
 
 func (e *encoder) seal(s *Seal) {

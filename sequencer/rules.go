@@ -1,8 +1,8 @@
 package sequencer
 
 // Logic is the newest version of the fold's own rules that this package implements; it implements all older ones too.
-// Logic 2 has retraction, and what has to be remembered for it.
-const Logic = 2
+// Logic 2 has retraction, and what has to be remembered for it. Logic 3 bounds what one record can do to the others.
+const Logic = 3
 
 // firstLogic is that of a workspace in which nobody has said otherwise.
 const firstLogic = 1
@@ -27,6 +27,9 @@ type Rules struct {
 	MaxContent     uint32 // content of one shard write by reference, bytes
 	MaxInlineTotal uint32 // inline content of one transaction, bytes
 	MaxKept        uint32 // what the workspace's state may keep, bytes
+
+	// Since logic 3, and in the canonical form from there on.
+	MaxSidecars uint32 // live sidecars; a new agent's join beyond is refused
 }
 
 // DefaultRules are the rules of a workspace whose log holds no rules record. A join that is a log's first record sets

@@ -33,6 +33,9 @@ type SidecarState struct {
 	Watermark   Seq
 	Due         Tick          // its lease ends here
 	Servers     []ServerState // by Server
+
+	// Since logic 3.
+	Shut bool // a server of it could not even be listed: it registers no further ones
 }
 
 // ServerState is one tool server as one sidecar sees it.
@@ -118,6 +121,10 @@ type TxState struct {
 	// Since logic 2, and in the hash from there on.
 	Past       *Past // of a committed one, while it can be in a cone
 	Retraction TxID  // the retracted transaction whose cone it is in, or was
+
+	// Since logic 3.
+	Shared []Scope // granted or gated scopes that another transaction changed too while the workspace observed, sorted
+	Sealed []Scope // of an aborted one that was sealed and is not settled: what its settlement may name besides grants
 }
 
 // Past is what a retraction needs to know of a committed transaction.
@@ -149,6 +156,9 @@ type RetractionState struct {
 	Cone   []TxID      // the most recent first; empty: it has not started
 	Ground []ConeScope // what stands under the cone, by Scope
 	Turn   Seq         // of the outcome that gave the current member its turn; zero: it has none yet
+
+	// Since logic 3.
+	Named *Blocker // the first of those that the next turn was last said to wait for; nil: none was named
 }
 
 // ConeScope is what stands at a scope under a cone that wrote it.

@@ -26,7 +26,13 @@ func (st *State) Hash() Hash {
 	}
 	e.hash(&st.Chain)
 	e.rules(&st.Rules)
-	list(&e, st.Sidecars, putSidecar)
+	bounds := st.Rules.Logic >= 3
+	list(&e, st.Sidecars, func(e *encoder, sc SidecarState) {
+		putSidecar(e, sc)
+		if bounds {
+			e.flag(sc.Shut)
+		}
+	})
 	list(&e, st.Joins, func(e *encoder, j JoinState) {
 		e.str(j.ID)
 		e.num(uint64(j.Seq))
@@ -36,6 +42,10 @@ func (st *State) Hash() Hash {
 		putTxState(e, t)
 		if retracts {
 			putPast(e, t)
+		}
+		if bounds {
+			list(e, t.Shared, putScope)
+			list(e, t.Sealed, putScope)
 		}
 	})
 	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {
@@ -56,7 +66,15 @@ func (st *State) Hash() Hash {
 		e.num(uint64(g.Seq))
 	})
 	if retracts {
-		list(&e, st.Retractions, putRetraction)
+		list(&e, st.Retractions, func(e *encoder, r RetractionState) {
+			putRetraction(e, r)
+			if bounds {
+				e.flag(r.Named != nil)
+				if r.Named != nil {
+					putBlocker(e, *r.Named)
+				}
+			}
+		})
 		listInPieces(&e, hashed, st.Versions, putVersion)
 		e.num(uint64(st.Unversioned))
 	}

@@ -148,6 +148,7 @@ const (
 	CodeTooOld              Code = "too_old"
 	CodeToolFailed          Code = "tool_failed"
 	CodeAbortedByAgent      Code = "aborted_by_agent"
+	CodeRulesChanged        Code = "rules_changed" // the workspace began to enforce while it was undecided
 )
 
 // Codes that refuse an intent only and never change a transaction. CodeLeaseExpired and CodeTooOld serve both ways.
@@ -164,6 +165,9 @@ const (
 	CodeNotCommitted   Code = "not_committed"
 	CodeWrongFootprint Code = "wrong_footprint"
 	CodeUnknownIntent  Code = "unknown_intent"
+
+	CodeWrongScopes       Code = "wrong_scopes"        // a settlement names scopes that are not its transaction's
+	CodeNotWhileObserving Code = "not_while_observing" // observing and retracting exclude each other
 )
 
 // CodeWaiting is what Outcome.Would says where an observing workspace would have let something wait.
@@ -174,7 +178,7 @@ func (c Code) Retryable() bool {
 	switch c {
 	case CodeStaleRead, CodeVersionMismatch, CodeConflict, CodeWounded, CodeCascade, CodePhantomTool,
 		CodeDeadline, CodeTooOld, CodeTouchBound, CodeTouchWaiting, CodeOwnTransaction, CodeSibling,
-		CodeLeaseExpired, CodeLimit, CodeNotDecided, CodeNotSealed:
+		CodeLeaseExpired, CodeLimit, CodeNotDecided, CodeNotSealed, CodeRulesChanged, CodeNotWhileObserving:
 		return true
 	}
 	return false
@@ -202,6 +206,16 @@ const (
 	WeakenRetractAtOnce                         // 7b: a retraction refuses nobody that has its scopes
 	WeakenTurnNoWait                            // 7c: a turn does not wait for decided holders outside the cone
 	WeakenTurnAnyOrder                          // 5.4: turns go the oldest first
+	WeakenForeignScopes                         // 14: a settlement may name any scope
+	WeakenRegistryOpen                          // 15: a refused registration leaves the former catalogue in force
+	WeakenPinsOnce                              // 15b: pins are compared at the seal only
+	WeakenObserveRetract                        // 16: a retraction runs beside transactions that are only observed
+	WeakenObserveKeep                           // 16b: what opened while the workspace observed goes on when it enforces
+	WeakenObserveShared                         // 16c: what shared a scope while the workspace observed settles clean
+	WeakenOrphanUnnamed                         // 17: a retraction does not name the orphan that it waits for
+	WeakenAdoptAnswer                           // 17b: a refused adoption takes the place of the answer to the accepted one
+	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
+	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

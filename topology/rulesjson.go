@@ -27,6 +27,7 @@ type rules struct {
 	MaxContent     uint32         `json:"max_content_bytes"`
 	MaxInlineTotal uint32         `json:"max_inline_total_bytes"`
 	MaxKept        uint32         `json:"max_kept_bytes"`
+	MaxSidecars    uint32         `json:"max_sidecars,omitempty"`
 }
 
 func rulesOf(r *sequencer.Rules) *rules {
@@ -35,7 +36,7 @@ func rulesOf(r *sequencer.Rules) *rules {
 	}
 	return &rules{r.Version, r.Logic, r.Observe, levelSet(r.Levels), r.HorizonSeqs, r.CapSeqs, r.LeaseTicks,
 		r.DeadlineTicks, r.BoundTicks, r.VerdictTicks, r.MaxOpen, r.MaxScopes, r.MaxBytes, r.MaxInline, r.MaxContent,
-		r.MaxInlineTotal, r.MaxKept}
+		r.MaxInlineTotal, r.MaxKept, r.MaxSidecars}
 }
 
 func (r *rules) back() *sequencer.Rules {
@@ -46,7 +47,7 @@ func (r *rules) back() *sequencer.Rules {
 		HorizonSeqs: r.HorizonSeqs, CapSeqs: r.CapSeqs, LeaseTicks: r.LeaseTicks, DeadlineTicks: r.DeadlineTicks,
 		BoundTicks: r.BoundTicks, VerdictTicks: r.VerdictTicks, MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes,
 		MaxBytes: r.MaxBytes, MaxInline: r.MaxInline, MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal,
-		MaxKept: r.MaxKept}
+		MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars}
 }
 
 // levelSet is a set of anomalies as the list of their names.

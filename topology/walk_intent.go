@@ -240,7 +240,8 @@ func walkTick(w *walker, t *sequencer.TickMark) {
 }
 
 func walkRules(w *walker, r *sequencer.Rules) {
-	outer := w.open(17, 17)
+	bounds := w.decoding || r.MaxSidecars != 0
+	outer := w.open(optional(17, bounds), 17)
 	number(w, &r.Version)
 	number(w, &r.Logic)
 	w.truth(&r.Observe)
@@ -258,5 +259,8 @@ func walkRules(w *walker, r *sequencer.Rules) {
 	number(w, &r.MaxContent)
 	number(w, &r.MaxInlineTotal)
 	number(w, &r.MaxKept)
+	if bounds {
+		number(w, &r.MaxSidecars)
+	}
 	w.close(outer)
 }

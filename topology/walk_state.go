@@ -53,12 +53,16 @@ func walkState(w *walker, s *sequencer.State) {
 }
 
 func walkSidecar(w *walker, s *sequencer.SidecarState) {
-	outer := w.open(5, 5)
+	shut := w.decoding || s.Shut
+	outer := w.open(optional(5, shut), 5)
 	number(w, &s.Incarnation)
 	text(w, &s.Agent)
 	number(w, &s.Watermark)
 	number(w, &s.Due)
 	list(w, &s.Servers, serverBytes, walkServer)
+	if shut {
+		w.truth(&s.Shut)
+	}
 	w.close(outer)
 }
 
@@ -79,7 +83,8 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 }
 
 func walkTx(w *walker, t *sequencer.TxState) {
-	outer := w.open(35, 33)
+	shared := w.decoding || len(t.Shared)+len(t.Sealed) > 0
+	outer := w.open(optional(35, shared, shared), 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -115,6 +120,10 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	w.truth(&t.Unclean)
 	pointer(w, &t.Past, walkPast)
 	text(w, &t.Retraction)
+	if shared {
+		list(w, &t.Shared, wordBytes, text)
+		list(w, &t.Sealed, wordBytes, text)
+	}
 	w.close(outer)
 }
 
@@ -144,12 +153,16 @@ func walkPastWrite(w *walker, v *sequencer.PastWrite) {
 }
 
 func walkRetraction(w *walker, r *sequencer.RetractionState) {
-	outer := w.open(5, 5)
+	named := w.decoding || r.Named != nil
+	outer := w.open(optional(5, named), 5)
 	text(w, &r.Tx)
 	number(w, &r.Seq)
 	list(w, &r.Cone, wordBytes, text)
 	list(w, &r.Ground, groundBytes, walkConeScope)
 	number(w, &r.Turn)
+	if named {
+		pointer(w, &r.Named, walkBlocker)
+	}
 	w.close(outer)
 }
 

@@ -160,6 +160,17 @@ func (w *walker) open(known, least int) (outer int) {
 	return outer
 }
 
+// optional counts the fields of a struct whose last ones are written only where they say something. So a record without
+// them has the bytes that it had before there were such fields.
+func optional(always int, written ...bool) int {
+	for _, w := range written {
+		if w {
+			always++
+		}
+	}
+	return always
+}
+
 // close ends a struct: fields that a newer writer appended are skipped.
 func (w *walker) close(outer int) {
 	if !w.decoding {
