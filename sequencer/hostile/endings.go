@@ -1,0 +1,224 @@
+package hostile
+
+import (
+	"fmt"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+func largestEndings(add adder) {
+	add(sequencer.IntentAbort, "256 grants of 1 KiB", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		tx := sequencer.TxID(l.long("t", l.longs.tx))
+		l.must(sequencer.OutcomeGranted, l.touch(agent, tx,
+			scopesOf("doc", of(share, fullScopes), sequencer.MaxScopeBytes)...))
+		in := l.by(agent, sequencer.IntentAbort, tx)
+		in.Abort = &sequencer.Abort{Code: sequencer.CodeToolFailed, Detail: text(l.longs.letter, maxNameBytes)}
+		return in
+	}, sequencer.OutcomeAborted)
+	add(sequencer.IntentAbort, "256 read grants", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		touch := l.touch(agent, "t", scopesOf("doc", of(share, fullScopes), sequencer.MaxScopeBytes)...)
+		for i := range touch.Touch.Wants {
+			touch.Touch.Wants[i].Access = sequencer.ReadAccess
+		}
+		l.must(sequencer.OutcomeGranted, touch)
+		return l.by(agent, sequencer.IntentAbort, "t")
+	}, sequencer.OutcomeAborted)
+	add(sequencer.IntentAbort, "unknown, may of 40,000", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		in := l.by(agent, sequencer.IntentAbort, sequencer.TxID(l.long("t", l.longs.tx)))
+		in.Begin = &sequencer.Begin{Mode: sequencer.Ordered, May: wants(scopesOf("r", of(share, 40_000), 1))}
+		return in
+	}, sequencer.OutcomeAborted)
+	largestSettlements(add)
+	add(sequencer.IntentAdopt, "longest names", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		l.join("bob")
+		tx := sequencer.TxID(l.long("t", l.longs.tx))
+		l.must(sequencer.OutcomeCommitted, l.seal("bob", tx, gated(scopesOf("doc", of(share, fullScopes)-1, 200)...)))
+		for range 5 {
+			l.tick(1) // of eight
+			l.renew(agent)
+		}
+		return l.by(agent, sequencer.IntentAdopt, tx)
+	}, sequencer.OutcomeAdopted)
+	add(sequencer.IntentRetract, "cone of 256", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		for _, tree := range []struct {
+			name string
+			n    int
+		}{{"half", maxMembers / 2}, {"full", maxMembers}} {
+			for i := range tree.n {
+				view := l.fold.Seq()
+				shard := func(i int) sequencer.Scope { return sequencer.Scope(fmt.Sprintf("shard:/%s/%d", tree.name, i)) }
+				s := sequencer.Seal{Shards: []sequencer.ShardWrite{{Scope: shard(i), Content: []byte("content")}}}
+				if i > 0 {
+					s.Reads = []sequencer.Read{{Scope: shard(i - 1), View: view}, {Scope: shard(0), View: view}}
+				}
+				l.must(sequencer.OutcomeCommitted, l.seal(agent, sequencer.TxID(fmt.Sprintf("%s-%d", tree.name, i)), s))
+			}
+		}
+		return l.by(agent, sequencer.IntentRetract, [...]sequencer.TxID{Half: "half-0", Full: "full-0"}[share])
+	}, sequencer.OutcomeRetracting, sequencer.OutcomeSettled)
+}
+
+// maxMembers is how many transactions a retraction may undo.
+const maxMembers = 256
+
+func largestSettlements(add adder) {
+	settle := func(name string, make func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent) {
+		add(sequencer.IntentSettle, name, func(l *Log, share int) *sequencer.Intent {
+			l.join(agent)
+			scopes := scopesOf("doc", fullScopes-1, 252)
+			l.must(sequencer.OutcomeCommitted, l.seal(agent, settledTx(l), gated(scopes...)))
+			return make(l, share, scopes)
+		}, sequencer.OutcomeSettled)
+	}
+	settle("255 scopes, clean", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
+		return l.settle(agent, settledTx(l), sequencer.ResultClean, scopes[:of(share, len(scopes))])
+	})
+	settle("255 scopes, leaked", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
+		return l.settle(agent, settledTx(l), sequencer.ResultLeaked, scopes[:of(share, len(scopes))])
+	})
+	settle("255 scopes in one, partial", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
+		in := l.settle(agent, settledTx(l), sequencer.ResultPartial, scopes[:1])
+		in.Settle.Effects[0].Scopes = scopes[:of(share, len(scopes))]
+		return in
+	})
+	add(sequencer.IntentSettle, "narrower than granted", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		l.must(sequencer.OutcomeGranted, l.touch(agent, "t", "doc:/"))
+		l.must(sequencer.OutcomeAborted, l.by(agent, sequencer.IntentAbort, "t"))
+		return l.settle(agent, "t", sequencer.ResultLeaked, scopesOf("doc", of(share, fullScopes), 200))
+	}, sequencer.OutcomeSettled)
+	add(sequencer.IntentSettle, "aborted, 256 grants", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		scopes := scopesOf("doc", fullScopes, sequencer.MaxScopeBytes)
+		l.must(sequencer.OutcomeGranted, l.touch(agent, "t", scopes...))
+		l.must(sequencer.OutcomeAborted, l.by(agent, sequencer.IntentAbort, "t"))
+		return l.settle(agent, "t", sequencer.ResultUnresolved, scopes[:of(share, fullScopes)])
+	}, sequencer.OutcomeSettled)
+	add(sequencer.IntentSettle, "a turn of 255 scopes", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		tx := sequencer.TxID(l.long("t", min(l.longs.tx, 200))) // it is remembered, with all that it wrote
+		scopes := scopesOf("doc", fullScopes-1, 252)
+		l.must(sequencer.OutcomeCommitted, l.seal(agent, tx, gated(scopes...)))
+		l.must(sequencer.OutcomeSettled, l.settle(agent, tx, sequencer.ResultClean, scopes))
+		l.must(sequencer.OutcomeTurn, l.by(agent, sequencer.IntentRetract, tx))
+		return l.settle(agent, tx, sequencer.ResultLeaked, scopes[:of(share, len(scopes))])
+	}, sequencer.OutcomeSettled)
+}
+
+func settledTx(l *Log) sequencer.TxID { return sequencer.TxID(l.long("t", l.longs.tx)) }
+
+func largestOfGroups(add adder) {
+	add(sequencer.IntentSelect, "refuses 1,000", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		crowdOf(l, of(share, fullOpen), sequencer.Begin{Group: "g"})
+		in := l.by(agent, sequencer.IntentSelect, "")
+		in.Select = &sequencer.Select{Group: "g", Winner: sequencer.TxID(l.long("w", l.longs.tx))}
+		return in
+	}, sequencer.OutcomeSelected, sequencer.OutcomeAborted)
+	add(sequencer.IntentSelect, "refuses 80 of a long name", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		group := l.long("g", min(l.longs.group, 3000))
+		for i := range of(share, 80) {
+			l.open(agent, sequencer.TxID(fmt.Sprintf("t%d", i)), sequencer.Begin{Group: group})
+		}
+		in := l.by(agent, sequencer.IntentSelect, "")
+		in.Select = &sequencer.Select{Group: group, Winner: sequencer.TxID(l.long("w", l.longs.tx))}
+		return in
+	}, sequencer.OutcomeSelected, sequencer.OutcomeAborted)
+}
+
+func largestOfTime(add adder) {
+	add(sequencer.IntentTick, "ends 1,000", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		crowdOf(l, of(share, fullOpen), sequencer.Begin{DeadlineTicks: 1})
+		return &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: 1, Weight: 1}}
+	}, sequencer.OutcomeAborted)
+	add(sequencer.IntentTick, "ends 1,000 that hold", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		for i, scope := range scopesOf("doc", fullOpen, 40) {
+			begin := sequencer.Begin{Mode: sequencer.Ordered, May: wants([]sequencer.Scope{scope}), DeadlineTicks: 9}
+			if i < of(share, fullOpen) {
+				begin.DeadlineTicks = 1
+			}
+			l.open(agent, sequencer.TxID(fmt.Sprintf("t%d", i)), begin)
+		}
+		return &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: 1, Weight: 1}}
+	}, sequencer.OutcomeAborted)
+	add(sequencer.IntentTick, "ends 500 leases", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		const sidecars = 500
+		for i := range sidecars {
+			l.join(fmt.Sprintf("a%d", i))
+		}
+		for range 4 {
+			l.tick(1) // of eight
+			l.renew(agent)
+		}
+		for i := of(share, sidecars); i < sidecars; i++ {
+			l.renew(fmt.Sprintf("a%d", i))
+		}
+		return &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: 5, Weight: 8}}
+	}, sequencer.OutcomeLeaseEnded)
+	add(sequencer.IntentRules, "lets 2,000 go", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		for i := range 2000 {
+			l.must(sequencer.OutcomeCommitted, l.seal(agent, sequencer.TxID(fmt.Sprintf("t%d", i)), sequencer.Seal{
+				Shards: []sequencer.ShardWrite{{Scope: sequencer.Scope(fmt.Sprintf("shard:/%d", i))}}}))
+		}
+		r := l.rules
+		r.Version++
+		r.CapSeqs, r.HorizonSeqs = 1, 0
+		if share == Half {
+			r.CapSeqs, r.HorizonSeqs = 500, 500 // of the thousand that the former horizon has left
+		}
+		return &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &r}
+	}, sequencer.OutcomeRules)
+	add(sequencer.IntentRules, "ends observing of 1,000", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		l.change(func(r *sequencer.Rules) { r.Observe = true })
+		for i := range of(share, fullOpen) {
+			l.open(agent, sequencer.TxID(fmt.Sprintf("t%d", i)), sequencer.Begin{})
+		}
+		r := l.rules
+		r.Version, r.Observe = r.Version+1, false
+		return &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &r}
+	}, sequencer.OutcomeRules)
+}
+
+// waking are records of no size that wake many waiters.
+func waking() []Case {
+	touches := func(l *Log, n int, scope func(i int) sequencer.Scope) {
+		for i := range n {
+			waiter := fmt.Sprintf("b%d", i) // one sidecar does not wait for itself
+			l.join(waiter)
+			l.must(sequencer.OutcomeWaiting, l.touch(waiter, sequencer.TxID(fmt.Sprintf("u%d", i)), scope(i)))
+		}
+	}
+	return []Case{
+		{Kind: sequencer.IntentAbort, Name: "500 wait at one scope", Waiters: true,
+			Made: []sequencer.OutcomeKind{sequencer.OutcomeAborted, sequencer.OutcomeGranted},
+			make: func(l *Log, share int) *sequencer.Intent {
+				l.join(agent)
+				touch := l.touch(agent, "t", "doc:/a")
+				touch.Touch.Wants[0].Access = sequencer.ReadAccess // ends with the abort
+				l.must(sequencer.OutcomeGranted, touch)
+				touches(l, of(share, 500), func(int) sequencer.Scope { return "doc:/a" })
+				return l.by(agent, sequencer.IntentAbort, "t")
+			}},
+		{Kind: sequencer.IntentAbort, Name: "500 wait below a scope", Waiters: true,
+			Made: []sequencer.OutcomeKind{sequencer.OutcomeAborted, sequencer.OutcomeGranted},
+			make: func(l *Log, share int) *sequencer.Intent {
+				l.join(agent)
+				touch := l.touch(agent, "t", "doc:/a")
+				touch.Touch.Wants[0].Access = sequencer.ReadAccess
+				l.must(sequencer.OutcomeGranted, touch)
+				touches(l, of(share, 500), func(i int) sequencer.Scope { return sequencer.Scope(fmt.Sprintf("doc:/a/%d", i)) })
+				return l.by(agent, sequencer.IntentAbort, "t")
+			}},
+	}
+}

@@ -1,0 +1,73 @@
+package topology_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sequencer/hostile"
+	"github.com/hence-dev/hence/topology"
+)
+
+// TestLargestRecords: of the largest legal record of each kind, what is decided travels, and the row stays.
+func TestLargestRecords(t *testing.T) {
+	for _, c := range hostile.Largest() {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			before, last, err := c.Make(sequencer.Logic, hostile.Full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newSiege(0, sequencer.Logic, harmless)
+			s.check = func(*siege, sequencer.Applied) error { return nil }
+			for i, in := range before {
+				if err := s.apply(in); err != nil {
+					t.Fatalf("record %d before it, %s: %v", i, in.Kind, err)
+				}
+			}
+			b, err := topology.EncodeIntent(last)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var step sequencer.Applied
+			s.check = func(s *siege, a sequencer.Applied) error {
+				step = a
+				for i := range a.Outcomes {
+					if err := travels(&a.Outcomes[i]); err != nil {
+						return err
+					}
+				}
+				return stays(s.replica)
+			}
+			began := time.Now()
+			if err := s.read(b); err != nil {
+				t.Error(err)
+			}
+			t.Log(sizes(b, step, s.replica, time.Since(began)))
+			for _, kind := range c.Made {
+				if !slices.ContainsFunc(step.Outcomes, func(o sequencer.Outcome) bool { return o.Kind == kind }) {
+					t.Errorf("nothing is %s", kind)
+				}
+			}
+		})
+	}
+}
+
+func sizes(record []byte, a sequencer.Applied, r *sequencer.Replica, took time.Duration) string {
+	said, largest := map[string]int{}, 0
+	for i := range a.Outcomes {
+		o := &a.Outcomes[i]
+		if said[fmt.Sprintf("%s %s", o.Kind, o.Code)]++; o.Kind == sequencer.OutcomeRefused {
+			said[o.Detail]++
+		}
+		if b, err := topology.EncodeCloudEvent(o, hostileAt(), ""); err == nil {
+			largest = max(largest, len(b))
+		}
+	}
+	st := r.State()
+	row, _ := topology.EncodeReplica(&st)
+	return fmt.Sprintf("record %d B, largest decision %d B, row %d B, checked in %v: %v", len(record), largest, len(row),
+		took.Round(time.Millisecond), said)
+}
