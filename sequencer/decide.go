@@ -15,6 +15,7 @@ func (f *Fold) commit(t *tx) {
 		Would: t.Would, At: s.At, Final: len(t.Gated) == 0}
 	o.Writes = f.write(t, t.committedScopes(), func(Scope, Writer) Writer { return Writer{Seq: seq, Tx: t.ID} })
 	t.Decision = seq
+	f.shareWrites(t, o.Writes)
 	f.keepPast(t, o.Writes)
 	f.undecided--
 	if o.Final {
@@ -43,6 +44,7 @@ func (f *Fold) abort(t *tx, why finding) {
 		f.dequeueSeal(t)
 	}
 	f.endReadGrants(t)
+	f.keepSealed(t)
 	t.Code = why.code
 	t.Decision = f.seq + 1
 	t.Phase = PhaseAborted
@@ -131,12 +133,21 @@ func (f *Fold) makeStale(t *tx, why finding) {
 	}
 }
 
-// ownersAnswer: what the owner's settlement was answered with stays when somebody else's comes. A retraction waits for
-// a second one, and a late copy of the first must be known as that.
+// ownersAnswer: what the owner's settlement or adoption was answered with stays when somebody else's comes. A
+// retraction waits for a second settlement, and a late copy of the first must be known as that; so must a copy of the
+// adoption that made it the owner.
 func (f *Fold) ownersAnswer(t *tx, in *Intent) bool {
-	last := t.answered(IntentSettle)
-	return f.retracts() && in.Kind == IntentSettle && in.Incarnation != t.Owner && last.N != 0 &&
-		last.Incarnation != in.Incarnation
+	last := t.answered(in.Kind)
+	if last.N == 0 || last.Incarnation == in.Incarnation || in.Incarnation == t.Owner {
+		return false
+	}
+	switch in.Kind {
+	case IntentSettle:
+		return f.retracts()
+	case IntentAdopt:
+		return f.bounded() && last.Incarnation == t.Owner && !f.weaken.has(WeakenAdoptAnswer)
+	}
+	return false
 }
 
 func (f *Fold) applySettle(t *tx, in *Intent) {
@@ -154,26 +165,30 @@ func (f *Fold) applySettle(t *tx, in *Intent) {
 	case t.Owner != in.Incarnation:
 		f.refuse(in, t, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})
 	default:
-		f.settle(t, in)
+		s, why := f.owned(t, in.Settle)
+		if why.found() {
+			f.refuse(in, t, why)
+			return
+		}
+		f.settle(t, in, s)
 	}
 }
 
 // settle ends a decided transaction. It counts as a write of what it settled, so nobody commits on a value that was
 // compensated away, or that was read before a release that came after.
-func (f *Fold) settle(t *tx, in *Intent) {
-	s := in.Settle
+func (f *Fold) settle(t *tx, in *Intent, s *Settle) {
 	seq := f.seq + 1
 	o := Outcome{Kind: OutcomeSettled, Final: true}
-	for _, e := range s.Effects {
-		if e.Result != ResultClean {
-			t.Unclean = true
-		}
-	}
+	unclean := f.unclean(s)
+	t.Unclean = t.Unclean || unclean.any
 	committed := t.Phase == PhaseCommitted
 	if !f.weaken.has(WeakenSettleNoWrite) {
 		o.Writes = f.write(t, t.settledScopes(s), func(scope Scope, former Writer) Writer {
 			switch {
-			case s.unclean(scope):
+			case unclean.at(scope):
+				return Writer{Seq: seq, Tx: t.ID, Residue: true}
+			case f.sharedAt(t, scope):
+				t.Unclean = true
 				return Writer{Seq: seq, Tx: t.ID, Residue: true}
 			case committed:
 				return Writer{Seq: seq, Tx: t.ID}
@@ -194,7 +209,7 @@ func (f *Fold) settle(t *tx, in *Intent) {
 	for _, g := range t.Gated {
 		f.release(t, Hold{g, Held, WriteAccess})
 	}
-	t.Gated = nil
+	t.Gated, t.Sealed = nil, nil
 	if t.Retraction != "" { // a cone has it: what comes next is its turn
 		t.Phase, o.Final = PhaseRetracting, false
 		f.holdWritten(t, held)
@@ -225,19 +240,34 @@ func (t *tx) settledScopes(s *Settle) []Scope {
 	return slices.Compact(out)
 }
 
-// unclean reports whether an effect at the scope could not be made clean.
-func (s *Settle) unclean(scope Scope) bool {
+// uncleanScopes are where the effects of a settlement could not be made clean.
+type uncleanScopes struct {
+	any    bool // there is such an effect, with scopes or without
+	scopes trie[struct{}]
+	f      *Fold
+}
+
+func (f *Fold) unclean(s *Settle) *uncleanScopes {
+	u := &uncleanScopes{f: f}
 	for _, e := range s.Effects {
 		if e.Result == ResultClean {
 			continue
 		}
+		u.any = true
 		for _, x := range e.Scopes {
-			if x.Overlaps(scope) {
-				return true
-			}
+			u.scopes.grow(x).scope = x
 		}
+		f.look(len(e.Scopes))
 	}
-	return false
+	return u
+}
+
+// at reports whether such an effect was at a scope.
+func (u *uncleanScopes) at(s Scope) (found bool) {
+	before := u.scopes.visited
+	u.scopes.visit(s, func(*trieNode[struct{}]) bool { found = true; return false })
+	u.f.look(u.scopes.visited - before)
+	return found
 }
 
 // endReadGrants ends the shared grants of a transaction that is decided.

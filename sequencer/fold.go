@@ -42,8 +42,11 @@ type Fold struct {
 	retractions []*retraction // in order; the running one, if any, is the first
 	undone      []*tx         // remembered members of cones
 	undoing     int           // bytes kept for retractions
+	undoneNames int           // bytes of the names of the retractions that these are in
+	listed      int           // bytes kept for the names of tool servers
 	shards      shardLog
 
+	looked  int // see look
 	step    stepState
 	scratch encoder // room for what is hashed; empty between uses
 }
@@ -117,7 +120,7 @@ func (f *Fold) retracts() bool { return f.rules.Logic >= 2 }
 // finish hands the step's outcomes out and leaves the scratch space empty.
 func (f *Fold) finish(before Seq) Step {
 	for _, t := range f.step.touched {
-		if len(t.added)+len(t.ended) > 0 {
+		if t.added.len()+t.ended.len() > 0 {
 			panic(fmt.Sprintf("sequencer: holds of %s in %s changed without an outcome at seq %d", t.ID, f.workspace, f.seq))
 		}
 	}
@@ -204,8 +207,7 @@ func (f *Fold) emitTx(t *tx, o Outcome) Seq {
 		o.Agent, o.Incarnation = t.Agent, t.Incarnation
 	}
 	o.Group, o.Footprint = t.Group, t.Footprint
-	o.Added, o.Ended = t.added, t.ended
-	t.added, t.ended = nil, nil
+	o.Added, o.Ended = t.added.take(), t.ended.take()
 	return f.number(&o)
 }
 

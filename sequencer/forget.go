@@ -10,7 +10,8 @@ type retention struct {
 	queue []*tx // by Decision
 	late  []*tx // passed the queue before they were final
 	full  []*tx // by Decision: those with a past
-	bytes int   // an estimate of what the settled ones among them keep
+	count int   // the settled ones among them
+	bytes int   // an estimate of what these keep
 }
 
 func (r *retention) push(t *tx) {
@@ -19,15 +20,28 @@ func (r *retention) push(t *tx) {
 		r.full = append(r.full, t)
 	}
 	if t.settledOnce() {
-		r.bytes += t.pastBytes()
+		r.retire(t)
 	}
 }
 
 // retire notes that a decided transaction was settled.
-func (r *retention) retire(t *tx) { r.bytes += t.pastBytes() }
+func (r *retention) retire(t *tx) {
+	r.count++
+	r.bytes += t.pastBytes()
+}
 
 // pastBytes estimates what a final transaction's record keeps.
-func (t *tx) pastBytes() int { return 200 + len(t.ID) + len(t.Agent) + len(t.Group) + t.Past.bytes() }
+func (t *tx) pastBytes() int {
+	return 200 + len(t.ID) + len(t.Agent) + len(t.Group) + t.Past.bytes() + scopeBytes(t.Shared)
+}
+
+func scopeBytes(scopes []Scope) int {
+	n := 0
+	for _, s := range scopes {
+		n += 4 + len(s)
+	}
+	return n
+}
 
 // take removes the final transactions whose decision is at or below seq and hands them to gone.
 func (r *retention) take(seq Seq, gone func(*tx)) {
@@ -53,6 +67,7 @@ func (r *retention) pass(t *tx, gone func(*tx)) {
 		r.late = append(r.late, t)
 		return
 	}
+	r.count--
 	r.bytes -= t.pastBytes()
 	gone(t)
 }
@@ -70,7 +85,11 @@ func (f *Fold) openBudget() int { return int(f.rules.MaxKept) / 2 }
 func (f *Fold) pastBudget() int { return int(f.rules.MaxKept) / 2 }
 
 func (f *Fold) pastKept() int {
-	return f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen + f.shards.bytes + f.undoing
+	n := f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen + f.shards.bytes + f.undoing
+	if f.bounded() { // the older logics' estimate takes a record with all its answers for smaller than it is
+		n += 40*f.settled.count + f.undoneNames
+	}
+	return n
 }
 
 // forget moves the floor and the horizon, and drops what lies below both.
@@ -83,6 +102,24 @@ func (f *Fold) forget() {
 	for f.pastKept() > f.pastBudget() && (f.giveUpRetraction() || f.advanceEarly()) {
 		f.drop()
 	}
+	for f.bounded() && f.open > f.openBudget() && f.unsettledPasts() && (f.giveUpRetraction() || f.advanceHorizon()) {
+		f.drop()
+	}
+}
+
+// unsettledPasts: committed transactions that are not settled keep what a retraction would need. It is counted among
+// the open ones, and was not known when these were admitted.
+func (f *Fold) unsettledPasts() bool {
+	return slices.ContainsFunc(f.settled.full, func(t *tx) bool { return !t.settledOnce() && t.Past != nil })
+}
+
+// advanceHorizon gives up a part of what can be undone, and reports whether there was any.
+func (f *Fold) advanceHorizon() bool {
+	if f.horizon >= f.seq {
+		return false
+	}
+	f.horizon += (f.seq - f.horizon + 15) / 16
+	return true
 }
 
 // keepFrom is the horizon of what is remembered: that of the rules, but what a queued retraction needs stays.
@@ -170,20 +207,32 @@ func (f *Fold) applyRules(in *Intent) {
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "rules are changed one version at a time"})
 		return
 	}
-	if why := in.Rules.invalid(); why != "" {
+	next := *in.Rules
+	next.fill()
+	if why := next.invalid(); why != "" {
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: why})
 		return
 	}
-	if in.Rules.Logic < f.rules.Logic {
+	if next.Logic < f.rules.Logic {
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "the logic of the rules never goes back"})
+		return
+	}
+	if why := f.rulesRefused(&next); why.found() {
+		f.refuse(in, nil, why)
 		return
 	}
 	if !f.retracts() {
 		f.shards.forgotten = f.seq // of what was written so far no content was kept
 	}
-	f.rules = *in.Rules
-	changed := f.rules
-	f.emit(Outcome{Kind: OutcomeRules, Rules: &changed})
+	former := f.rules
+	f.rules = next
+	if former.Logic < 3 && f.bounded() {
+		for _, t := range f.txs {
+			f.account(t) // the bounds count more of each
+		}
+	}
+	f.emit(Outcome{Kind: OutcomeRules, Rules: &next})
+	f.observed(former)
 }
 
 // State exports everything that the fold keeps. The caller must not change what it points at.

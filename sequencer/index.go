@@ -14,7 +14,8 @@ import (
 //
 // What a walk meets, and in which order, depends only on what is stored, never on the history or on map order.
 type trie[T any] struct {
-	root trieNode[T]
+	root    trieNode[T]
+	visited int // nodes that walks came to, and values that they showed
 }
 
 type trieNode[T any] struct {
@@ -57,11 +58,12 @@ func (t *trie[T]) find(s Scope) *trieNode[T] {
 func (t *trie[T]) visit(s Scope, fn func(*trieNode[T]) bool) {
 	kind, path := s.reach()
 	if n := t.root.kids.get(kind); n != nil {
-		n.visit(path, fn)
+		t.walk(n, path, fn)
 	}
 }
 
-func (n *trieNode[T]) visit(path string, fn func(*trieNode[T]) bool) bool {
+func (t *trie[T]) walk(n *trieNode[T], path string, fn func(*trieNode[T]) bool) bool {
+	t.visited++
 	if n.scope != "" && !fn(n) {
 		return false
 	}
@@ -69,7 +71,7 @@ func (n *trieNode[T]) visit(path string, fn func(*trieNode[T]) bool) bool {
 	if segment == "" || segment == star {
 		for _, run := range n.kids.runs {
 			for _, kid := range run {
-				if !kid.visit(rest, fn) {
+				if !t.walk(kid, rest, fn) {
 					return false
 				}
 			}
@@ -80,7 +82,7 @@ func (n *trieNode[T]) visit(path string, fn func(*trieNode[T]) bool) bool {
 	if segment < star { // an escape sorts before the star
 		first, second = second, first
 	}
-	return (first == nil || first.visit(rest, fn)) && (second == nil || second.visit(rest, fn))
+	return (first == nil || t.walk(first, rest, fn)) && (second == nil || t.walk(second, rest, fn))
 }
 
 // kid returns the child of that name, made if need be.
@@ -239,6 +241,7 @@ func (x *index[K, V]) remove(s Scope, key K) bool {
 func (x *index[K, V]) visit(s Scope, fn func(scope Scope, value V) bool) {
 	x.trie.visit(s, func(n *trieNode[[]indexItem[K, V]]) bool {
 		for i := range n.load {
+			x.trie.visited++
 			if !fn(n.scope, n.load[i].value) {
 				return false
 			}

@@ -121,12 +121,20 @@ func (f *Fold) staleRead(t *tx) finding {
 	if f.weaken.has(WeakenReadOnly) && len(t.writeScopes()) == 0 {
 		return finding{}
 	}
+	tooOld := A1
+	if f.bounded() && !f.weaken.has(WeakenReadFloorA1) {
+		tooOld |= A3 // nobody remembers whose write it was, and so not whether that one was aborted
+	}
 	for _, r := range t.Seal.Reads {
+		why := f.movedRead(r)
 		if r.View < f.floor {
-			return finding{code: CodeTooOld, scope: r.Scope, level: A1,
+			why = finding{code: CodeTooOld, scope: r.Scope, level: tooOld,
 				detail: "the read is older than what the workspace remembers"}
 		}
-		if why := f.movedRead(r); why.found() {
+		if f.bounded() {
+			why = f.enforced(t, why) // a stale read that is let pass must not hide one that is too old
+		}
+		if why.found() {
 			return why
 		}
 	}

@@ -37,11 +37,13 @@ func (j *judgement) wound(b *bound) {
 // done puts what was collected in an order that does not depend on how it was found.
 func (j judgement) done() judgement {
 	slices.SortFunc(j.wounds, func(a, b *bound) int { return cmp.Compare(a.t.Epoch, b.t.Epoch) })
-	slices.SortFunc(j.blockers, func(a, b Blocker) int {
-		return cmp.Or(cmp.Compare(a.Tx, b.Tx), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Why, b.Why))
-	})
+	slices.SortFunc(j.blockers, compareBlockers)
 	j.blockers = slices.Compact(j.blockers)
 	return j
+}
+
+func compareBlockers(a, b Blocker) int {
+	return cmp.Or(cmp.Compare(a.Tx, b.Tx), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Why, b.Why))
 }
 
 // named is what an answer shows of the blockers.
@@ -51,10 +53,13 @@ func blockerOf(b *bound) Blocker {
 	return Blocker{Tx: b.t.ID, Scope: b.Scope, Why: b.t.why(b.Kind.String())}
 }
 
-// why says how a transaction is in the way; what nobody settles reads as orphan.
+// whyOrphan is how a decided transaction is in the way that nobody settles.
+const whyOrphan = "orphan"
+
+// why says how a transaction is in the way.
 func (t *tx) why(kind string) string {
 	if !t.undecided() && t.Owner == 0 {
-		return "orphan"
+		return whyOrphan
 	}
 	return kind
 }

@@ -96,12 +96,18 @@ func (f *Fold) applyJoin(in *Intent) {
 		f.repeat(seq)
 		return
 	}
-	if former := f.sidecars.ofAgent(in.Agent); former != nil {
+	former := f.sidecars.ofAgent(in.Agent)
+	if why := f.joinRefused(in, former != nil); why.found() {
+		f.refuse(in, nil, why)
+		return
+	}
+	if former != nil {
 		f.endLease(former)
 	}
 	o := Outcome{Kind: OutcomeJoined, Agent: in.Agent, Incarnation: f.seq + 1}
 	if f.seq == 0 && in.Join.Logic > f.rules.Logic {
 		f.rules.Logic = in.Join.Logic
+		f.rules.fill()
 		rules := f.rules
 		o.Rules = &rules
 	}
@@ -121,6 +127,7 @@ func (f *Fold) endLease(sc *SidecarState) {
 	f.sidecars.drop(sc.Incarnation)
 	for _, s := range sc.Servers {
 		f.catalogues.release(s.Catalogue)
+		f.listed -= s.bytes()
 	}
 	f.emit(Outcome{Kind: OutcomeLeaseEnded, Agent: sc.Agent, Incarnation: sc.Incarnation})
 	for _, t := range f.inOrder(func(t *tx) bool { return t.undecided() && t.Incarnation == sc.Incarnation }) {

@@ -109,6 +109,7 @@ func (f *Fold) undoneUnder(s *Seal) *tx {
 func (f *Fold) forgetUndone(t *tx) {
 	if t.Retraction != "" {
 		f.undone = slices.DeleteFunc(f.undone, func(u *tx) bool { return u == t })
+		f.undoneNames -= len(t.Retraction)
 	}
 }
 

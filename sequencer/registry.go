@@ -19,12 +19,17 @@ type catalogue struct {
 
 func newCatalogues() catalogues { return catalogues{byHash: map[Hash]*catalogue{}} }
 
-func (c *catalogues) keep(tools []Tool) Hash {
+// sortedTools is a catalogue as it is kept: by name, each once.
+func sortedTools(tools []Tool) []Tool {
 	tools = slices.Clone(tools)
 	slices.SortFunc(tools, func(a, b Tool) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Signature, b.Signature))
 	})
-	tools = slices.CompactFunc(tools, func(a, b Tool) bool { return a.Name == b.Name })
+	return slices.CompactFunc(tools, func(a, b Tool) bool { return a.Name == b.Name })
+}
+
+func (c *catalogues) keep(tools []Tool) Hash {
+	tools = sortedTools(tools)
 	h := Catalogue{Tools: tools}.hash()
 	if c.byHash[h] == nil {
 		c.byHash[h] = &catalogue{Catalogue: Catalogue{Hash: h, Tools: tools}}
@@ -89,6 +94,10 @@ func (f *Fold) applyRegister(in *Intent) {
 	if found && r.Generation <= sc.Servers[at].Generation {
 		return
 	}
+	if f.bounded() {
+		f.registerBounded(sc, at, found, in)
+		return
+	}
 	n := toolBytes(r.Tools)
 	if n > int(f.rules.MaxBytes) || f.catalogues.bytes+n > f.openBudget()/2 || !found && len(sc.Servers) >= maxServers {
 		f.refuse(in, nil, finding{code: CodeLimit, detail: "the catalogue is larger than the rules allow"})
@@ -96,6 +105,7 @@ func (f *Fold) applyRegister(in *Intent) {
 	}
 	if !found {
 		sc.Servers = slices.Insert(sc.Servers, at, ServerState{Server: r.Server})
+		f.listed += sc.Servers[at].bytes()
 	}
 	s := &sc.Servers[at]
 	former := s.Catalogue
@@ -108,12 +118,77 @@ func (f *Fold) applyRegister(in *Intent) {
 	}
 	f.catalogues.release(former)
 	f.emit(o)
+	f.wakePins(in.Incarnation)
+}
+
+// wakePins looks again at the sealed transactions of a sidecar whose registry has changed.
+func (f *Fold) wakePins(incarnation Seq) {
 	for _, t := range f.inOrder(func(t *tx) bool {
-		return t.Phase == PhaseSealed && t.Incarnation == in.Incarnation && len(t.Seal.Pins) > 0
+		return t.Phase == PhaseSealed && t.Incarnation == incarnation && len(t.Seal.Pins) > 0
 	}) {
 		f.wakeTx(t)
 	}
 }
+
+// registerBounded is applyRegister since logic 3: the registry fails closed. A withdrawal is never refused, a catalogue
+// is measured once the one that it replaces is released, and what cannot be kept is absent, so that no plan commits on
+// a tool that its server no longer has.
+func (f *Fold) registerBounded(sc *SidecarState, at int, found bool, in *Intent) {
+	r, announced := in.Register, in.Kind == IntentRegister
+	o := Outcome{Kind: OutcomeUnregistered, Agent: in.Agent, Incarnation: in.Incarnation, Server: r.Server}
+	limit := func(detail string) {
+		o.Kind, o.Code, o.Detail = OutcomeRefused, CodeLimit, detail
+	}
+	switch {
+	case !found && (sc.Shut || !f.lists(sc, r.Server)):
+		// Its generation cannot be kept, so a late copy could not be told from a new announcement: the sidecar
+		// registers no further servers until it joins again.
+		sc.Shut = true
+		if announced {
+			limit("the sidecar's tool servers are more than the rules allow: none of this one's tools is registered")
+		}
+		f.emit(o)
+		return
+	case !found:
+		sc.Servers = slices.Insert(sc.Servers, at, ServerState{Server: r.Server})
+		f.listed += sc.Servers[at].bytes()
+	}
+	s := &sc.Servers[at]
+	former := *s
+	*s = ServerState{Server: r.Server, Generation: r.Generation}
+	f.catalogues.release(former.Catalogue)
+	switch {
+	case announced && f.fits(r.Tools):
+		s.Present, s.Catalogue = true, f.catalogues.keep(r.Tools)
+		o.Kind, o.Catalogue = OutcomeRegistered, s.Catalogue
+	case announced:
+		limit("the catalogue is larger than the rules allow: none of the server's tools is registered")
+		if f.weaken.has(WeakenRegistryOpen) && former.Present {
+			s.Present, s.Catalogue = true, former.Catalogue
+		}
+	}
+	f.emit(o)
+	f.wakePins(in.Incarnation)
+}
+
+// lists reports whether a further server's name finds room.
+func (f *Fold) lists(sc *SidecarState, server string) bool {
+	return len(sc.Servers) < maxServers && len(server) <= maxNameBytes &&
+		f.catalogues.bytes+f.listed+ServerState{Server: server}.bytes() <= f.openBudget()/2
+}
+
+// fits reports whether a catalogue finds room; one that is kept already needs none.
+func (f *Fold) fits(tools []Tool) bool {
+	sorted := sortedTools(tools)
+	if f.catalogues.byHash[Catalogue{Tools: sorted}.hash()] != nil {
+		return true
+	}
+	n := toolBytes(sorted)
+	return n <= int(f.rules.MaxBytes) && f.catalogues.bytes+f.listed+n <= f.openBudget()/2
+}
+
+// bytes estimates what the server's entry keeps beside its catalogue.
+func (s ServerState) bytes() int { return 56 + len(s.Server) }
 
 // maxServers bounds the tool servers of one sidecar.
 const maxServers = 64
@@ -147,6 +222,9 @@ func (f *Fold) applySelect(in *Intent) {
 	s := in.Select
 	g := f.groups[s.Group]
 	switch {
+	case f.nameTooLong(s.Group, string(s.Winner)).found():
+		f.refuse(in, nil, f.nameTooLong(s.Group, string(s.Winner)))
+		return
 	case g == nil && in.Base < f.floor:
 		f.refuse(in, nil, finding{code: CodeTooOld, detail: "the branch group is not remembered"})
 		return

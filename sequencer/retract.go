@@ -15,10 +15,23 @@ const noRetraction = "this version does not retract"
 // retraction is one that was accepted: it is queued until it starts, and runs until its cone is undone.
 type retraction struct {
 	RetractionState
-	size int // bytes accounted for it
+	size int           // bytes accounted for it
+	in   map[TxID]bool // the members, once they were asked for
+	done int           // so many members, from the first, had their turn
 }
 
 func (r *retraction) running() bool { return len(r.Cone) > 0 }
+
+// has reports whether a transaction is in the cone of a running retraction.
+func (r *retraction) has(id TxID) bool {
+	if r.in == nil {
+		r.in = make(map[TxID]bool, len(r.Cone))
+		for _, id := range r.Cone {
+			r.in[id] = true
+		}
+	}
+	return r.in[id]
+}
 
 func (r *retraction) clone() RetractionState {
 	s := r.RetractionState
@@ -38,6 +51,9 @@ func (r *retraction) scope(s Scope) *ConeScope {
 func (f *Fold) accountRetraction(r *retraction) {
 	f.undoing -= r.size
 	r.size = 32 + len(r.Tx)
+	if r.Named != nil {
+		r.size += 16 + len(r.Named.Tx) + len(r.Named.Scope)
+	}
 	for _, id := range r.Cone {
 		r.size += 4 + len(id)
 	}
@@ -69,6 +85,8 @@ func (f *Fold) applyRetract(t *tx, in *Intent) {
 		f.repeat(q.Seq)
 	case t.Past == nil || t.Decision <= f.horizon:
 		f.refuse(in, t, finding{code: CodeTooOld, detail: "the transaction was decided before the undo horizon"})
+	case f.retractRefused().found():
+		f.refuse(in, t, f.retractRefused())
 	case len(f.coneOf(t).members) > maxCone:
 		f.refuse(in, t, f.coneTooLarge())
 	default:
@@ -184,6 +202,7 @@ func (f *Fold) retractID(t *tx) string {
 func (f *Fold) enterCone(m *tx, r *retraction) {
 	m.Retraction = r.Tx
 	f.undone = append(f.undone, m)
+	f.undoneNames += len(r.Tx)
 	if m.final() {
 		m.Phase = PhaseRetracting
 	}

@@ -49,6 +49,45 @@ const (
 	maxKeptBytes   = 800 << 10
 )
 
+// The bounds that logic 3 adds.
+const (
+	maxStateBytes = 1 << 20 // of a state record
+	stateRoom     = 32 << 10
+	maxOpen       = 4096
+	maxScopes     = 1024
+	// leastLeaseTicks is the shortest lease under which a call can start: its holder counts the first 9 ticks of a
+	// lease as passed, because they may pass faster than the log's time.
+	leastLeaseTicks = 10
+)
+
+// fill sets what rules of an older logic do not have.
+func (r *Rules) fill() {
+	if r.Logic >= 3 && r.MaxSidecars == 0 {
+		r.MaxSidecars = defaultMaxSidecars
+	}
+}
+
+// stateBytes is what a state record may come to under the rules: live sidecars, what the workspace keeps, and the
+// catalogues beside it.
+func (r *Rules) stateBytes() uint64 {
+	return uint64(r.MaxSidecars)*sidecarBytes + uint64(r.MaxKept) + uint64(r.MaxKept)/4 + stateRoom
+}
+
+// unbounded says what is wrong with rules of logic 3 beyond what is wrong with any; empty: nothing.
+func (r *Rules) unbounded() string {
+	switch {
+	case r.LeaseTicks < leastLeaseTicks:
+		return "under a lease of less than 10 ticks no call could ever start"
+	case r.MaxOpen > maxOpen || r.MaxScopes > maxScopes:
+		return "at most 4096 transactions are open, with at most 1024 scopes each"
+	case uint64(r.MaxKept) < 2*(uint64(r.MaxBytes)+uint64(r.MaxInlineTotal)):
+		return "the kept bytes are at least twice a footprint with its contents"
+	case r.stateBytes() > maxStateBytes:
+		return "sidecars of 160 bytes, the kept bytes and a quarter of them for catalogues exceed a record of 1 MiB"
+	}
+	return ""
+}
+
 // invalid says what is wrong with the rules; empty: nothing.
 func (r *Rules) invalid() string {
 	switch {
@@ -60,6 +99,8 @@ func (r *Rules) invalid() string {
 		return "a lease has at least 8 ticks, deadlines and bounds at least 1"
 	case r.MaxOpen == 0 || r.MaxScopes == 0 || r.MaxBytes == 0 || r.MaxInline > r.MaxInlineTotal:
 		return "the caps are at least 1, and one inline content is within the cap of all of a transaction"
+	case r.Logic >= 3 && r.unbounded() != "":
+		return r.unbounded()
 	case r.MaxKept > maxKeptBytes || r.MaxKept < 2*(r.MaxBytes+r.MaxInlineTotal):
 		return "the kept bytes are at most 819200 and at least twice a footprint with its contents"
 	}

@@ -227,7 +227,7 @@ func (f *Fold) forgetDependent(id TxID, t *tx) {
 
 // derivedTooMuch: the writers that a seal rests on are kept while it waits, and are known only now.
 func (f *Fold) derivedTooMuch(t *tx) finding {
-	if f.open-t.size+t.bytes() > f.openBudget() {
+	if f.open-t.size+f.bytesOf(t) > f.openBudget() {
 		return finding{code: CodeLimit, detail: "the workspace's open transactions keep as many bytes as its rules allow"}
 	}
 	return finding{}

@@ -174,6 +174,7 @@ func Restore(st State, weaken Weaken) (*Fold, error) {
 		c := sc
 		c.Servers = append([]ServerState(nil), sc.Servers...)
 		for _, s := range c.Servers {
+			f.listed += s.bytes()
 			if s.Present && f.catalogues.keep(byHash[s.Catalogue]) != s.Catalogue {
 				return nil, fmt.Errorf("sequencer: restore %s: the catalogue of server %s is missing from the state",
 					st.Workspace, s.Server)
@@ -198,6 +199,7 @@ func (f *Fold) restoreTxs(txs []TxState) {
 		}
 		if t.Retraction != "" {
 			f.undone = append(f.undone, t)
+			f.undoneNames += len(t.Retraction)
 		}
 		if !t.undecided() {
 			decided = append(decided, t)
@@ -212,7 +214,7 @@ func (f *Fold) restoreTxs(txs []TxState) {
 	}
 	for _, t := range f.inOrder(func(t *tx) bool { return !t.final() }) {
 		f.reindex(t)
-		t.added, t.ended = nil, nil
+		t.added, t.ended = holdList{}, holdList{}
 	}
 	f.dropStaleWakes()
 }

@@ -1,6 +1,9 @@
 package sequencer
 
-import "slices"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // applyTx applies an intent about one transaction: the table of FOLD, column by column.
 func (f *Fold) applyTx(in *Intent) {
@@ -64,7 +67,7 @@ func (f *Fold) applyUnknown(in *Intent) {
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "the transaction's base is a seq that was not reached"})
 		return
 	}
-	if in.Kind != IntentAbort {
+	if in.Kind != IntentAbort { // which is recorded in any case: else a delayed seal would commit
 		if why := f.admits(in); why.found() {
 			f.refuse(in, nil, why)
 			return
@@ -92,6 +95,13 @@ func (f *Fold) applyUnknown(in *Intent) {
 
 // admits checks the caps and the declaration of a transaction that would open.
 func (f *Fold) admits(in *Intent) finding {
+	names := []string{string(in.Tx)}
+	if in.Begin != nil {
+		names = append(names, in.Begin.Group)
+	}
+	if why := f.nameTooLong(names...); why.found() {
+		return why
+	}
 	if f.undecided >= int(f.rules.MaxOpen) {
 		return finding{code: CodeLimit, detail: "the workspace has as many open transactions as its rules allow"}
 	}
@@ -127,6 +137,9 @@ func (f *Fold) openTx(in *Intent) *tx {
 		ID: in.Tx, Order: f.lastOrder, Agent: in.Agent, Incarnation: in.Incarnation, Owner: in.Incarnation, Base: in.Base,
 		Mode: b.Mode, Observe: b.Observe, Free: f.rules.Observe, Levels: b.Levels, Group: b.Group, May: b.May,
 	}}
+	if in.Kind == IntentAbort && f.bounded() && !f.weaken.has(WeakenNoCaps) {
+		t.May = nil // it ends at once, and no cap was asked for what it declares
+	}
 	t.Answers = t.room[:0]
 	t.Due = f.time + orDefault(b.DeadlineTicks, f.rules.DeadlineTicks)
 	f.txs[t.ID] = t
@@ -207,10 +220,24 @@ func (f *Fold) applyVerdict(t *tx, in *Intent) {
 			if in.Verdict.Yes {
 				t.Verdict = 1
 			}
-			t.VerdictWhy = in.Verdict.Reason[:min(len(in.Verdict.Reason), maxReasonBytes)]
+			t.VerdictWhy = firstBytes(in.Verdict.Reason, maxReasonBytes)
+			if f.bounded() {
+				f.account(t)
+			}
 			f.wakeTx(t)
 		}
 	}
+}
+
+// firstBytes is the beginning of a text, without half a character: no decision with that could be written.
+func firstBytes(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }
 
 func (f *Fold) applyAdopt(t *tx, in *Intent) {

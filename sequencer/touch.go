@@ -209,6 +209,7 @@ func (f *Fold) advanceTouch(t *tx) {
 func (f *Fold) grant(t *tx, would Code) {
 	w := t.Waiting
 	f.unqueueTouch(t)
+	f.shareGrants(t, w.Wants)
 	for _, x := range w.Wants {
 		h := Hold{x.Scope, Granted, x.Access}
 		t.Grants = append(t.Grants, h)

@@ -1,6 +1,9 @@
 package sequencer
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // advanceCone gives the members of a running retraction their turns, the most recent first, and reports whether all of
 // it is undone. A member that no sidecar has to compensate is settled in its turn by the fold.
@@ -11,8 +14,10 @@ func (f *Fold) advanceCone(r *retraction) bool {
 		case m == nil:
 			return true
 		case r.Turn != 0, m.Phase != PhaseRetracting, f.heldOutside(m):
+			f.nameTurn(r, m)
 			return false
 		case m.Past.Effects:
+			r.Named = nil
 			r.Turn = f.emitTx(m, Outcome{Kind: OutcomeTurn, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx})
 			return false
 		}
@@ -20,13 +25,63 @@ func (f *Fold) advanceCone(r *retraction) bool {
 	}
 }
 
+// nameTurn says what a member's turn waits for, whenever that begins with something else than was said last: with a
+// transaction outside the cone, or with an orphan, which somebody has to adopt before anything goes on.
+func (f *Fold) nameTurn(r *retraction, m *tx) {
+	if !f.bounded() || f.weaken.has(WeakenOrphanUnnamed) {
+		return
+	}
+	var blockers []Blocker
+	switch {
+	case r.Turn != 0 && m.Owner != 0:
+		return // its owner is at it
+	case r.Turn != 0, m.Phase != PhaseRetracting:
+		blockers = []Blocker{{Tx: m.ID, Why: m.why("settlement")}}
+	default:
+		blockers = f.outside(m)
+	}
+	if len(blockers) == 0 || r.Named != nil && *r.Named == blockers[0] {
+		return
+	}
+	first := blockers[0]
+	r.Named = &first
+	f.accountRetraction(r)
+	f.emitTx(m, Outcome{Kind: OutcomeRetracting, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx,
+		BlockedBy: blockers})
+}
+
+// outside lists the decided transactions outside the cone that hold what a member wrote, orphans first.
+func (f *Fold) outside(m *tx) []Blocker {
+	var out []Blocker
+	for _, w := range m.Past.Writes {
+		f.holds.visit(w.Scope, func(_ Scope, b *bound) bool {
+			if !b.t.undecided() && b.t.Retraction != m.Retraction {
+				out = append(out, blockerOf(b))
+			}
+			return true
+		})
+	}
+	orphan := func(b Blocker) int {
+		if b.Why == whyOrphan {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(out, func(a, b Blocker) int {
+		return cmp.Or(cmp.Compare(orphan(a), orphan(b)), compareBlockers(a, b))
+	})
+	out = slices.Compact(out)
+	return out[:min(len(out), maxBlockers)]
+}
+
 // nextMember is the one whose turn it is, or comes next; nil: all had it. A member may be forgotten after its turn,
 // and its name may come again from a sidecar that repeats names: that is another transaction, and not of the cone.
 func (f *Fold) nextMember(r *retraction) *tx {
-	for i := range r.Cone {
-		id := r.Cone[i]
+	for ; r.done < len(r.Cone); r.done++ {
+		f.look(1)
+		id := r.Cone[r.done]
 		if f.weaken.has(WeakenTurnAnyOrder) {
-			id = r.Cone[len(r.Cone)-1-i]
+			id = r.Cone[len(r.Cone)-1-r.done]
 		}
 		if m := f.txs[id]; m != nil && m.Retraction == r.Tx && m.Phase != PhaseRetracted {
 			return m
@@ -59,7 +114,12 @@ func (f *Fold) settleTurn(m *tx, in *Intent) {
 	case m.Owner != in.Incarnation:
 		f.refuse(in, m, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})
 	default:
-		m.answer(in, f.undo(m, r, in.Settle))
+		s, why := f.owned(m, in.Settle)
+		if why.found() {
+			f.refuse(in, m, why)
+			return
+		}
+		m.answer(in, f.undo(m, r, s))
 	}
 }
 
@@ -68,18 +128,22 @@ func (f *Fold) settleTurn(m *tx, in *Intent) {
 func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 	seq := f.seq + 1
 	o := Outcome{Kind: OutcomeSettled, Final: true, Retraction: r.Tx}
-	unclean := slices.ContainsFunc(s.Effects, func(e Settled) bool { return e.Result != ResultClean })
+	failed := f.unclean(s)
+	unclean := failed.any
 	if !f.weaken.has(WeakenSettleNoWrite) {
 		o.Writes = f.write(m, m.undoneScopes(s), func(scope Scope, former Writer) Writer {
 			g := r.scope(scope)
 			switch {
-			case s.unclean(scope), g != nil && g.Unknown:
+			case failed.at(scope), g != nil && g.Unknown:
 				return Writer{Seq: seq, Tx: m.ID, Residue: true}
-			case former.Residue && !slices.Contains(r.Cone, former.Tx):
+			case f.sharedAt(m, scope):
+				unclean = true
+				return Writer{Seq: seq, Tx: m.ID, Residue: true}
+			case former.Residue && !r.has(former.Tx):
 				return former // of one that was aborted meanwhile
 			case g != nil:
 				return g.Writer
-			case slices.Contains(r.Cone, former.Tx):
+			case r.has(former.Tx):
 				return Writer{}
 			}
 			return former
@@ -104,7 +168,7 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 	for _, h := range m.writtenHolds() {
 		f.release(m, h)
 	}
-	m.Phase, m.Past.Undone, r.Turn = PhaseRetracted, seq, 0
+	m.Phase, m.Past.Undone, r.Turn, r.Named = PhaseRetracted, seq, 0, nil
 	f.emitTx(m, o)
 	f.accountRetraction(r)
 	f.account(m)

@@ -13,7 +13,7 @@ type tx struct {
 	scopes []Scope   // of a sealed one, what writeScopes found
 	left   []Want    // WeakenPiecewise only: what a waiting touch has not got yet
 	// added and ended are net hold changes since its last outcome.
-	added, ended []Hold
+	added, ended holdList
 }
 
 // bound is one entry of the index of holds.
@@ -118,10 +118,8 @@ func (t *tx) key(kind, access uint8) uint64 { return t.Order<<4 | uint64(kind)<<
 // hold enters a hold into the index and notes it for the next outcome.
 func (f *Fold) hold(t *tx, h Hold) {
 	f.holds.add(h.Scope, t.key(uint8(h.Kind), uint8(h.Access)), &bound{t, h})
-	if i := slices.Index(t.ended, h); i >= 0 {
-		t.ended = slices.Delete(t.ended, i, i+1)
-	} else {
-		t.added = append(t.added, h)
+	if !t.ended.drop(h) {
+		t.added.add(h)
 	}
 	f.step.touched = append(f.step.touched, t)
 	if h.Kind == Granted {
@@ -134,10 +132,8 @@ func (f *Fold) release(t *tx, h Hold) {
 	if !f.holds.remove(h.Scope, t.key(uint8(h.Kind), uint8(h.Access))) {
 		return
 	}
-	if i := slices.Index(t.added, h); i >= 0 {
-		t.added = slices.Delete(t.added, i, i+1)
-	} else {
-		t.ended = append(t.ended, h)
+	if !t.added.drop(h) {
+		t.ended.add(h)
 	}
 	f.step.touched = append(f.step.touched, t)
 	f.wakeAt(h.Scope, t)
@@ -156,12 +152,21 @@ func (f *Fold) account(t *tx) {
 	f.open -= t.size
 	t.size = 0
 	if !t.settledOnce() {
-		t.size = t.bytes()
+		t.size = f.bytesOf(t)
 	}
 	f.open += t.size
 }
 
-// bytes estimates what the transaction adds to a state record.
+// bytesOf estimates what a transaction that is not settled adds to a state record.
+func (f *Fold) bytesOf(t *tx) int {
+	n := t.bytes()
+	if f.bounded() {
+		n += len(t.Group) + len(t.VerdictWhy) + len(t.Retraction) + scopeBytes(t.Shared) + scopeBytes(t.Sealed)
+	}
+	return n
+}
+
+// bytes is what of it the first logics count.
 func (t *tx) bytes() int {
 	n := 256 + len(t.ID) + len(t.Agent) + len(t.Group)
 	for _, h := range t.Grants {

@@ -97,6 +97,7 @@ func (w *window) after(s Scope, seq Seq) (Scope, Seq, Writer, bool) {
 	if n := w.trie.root.kids.get(kind); n != nil {
 		q.walk(n, path)
 	}
+	w.trie.visited += q.visited
 	if q.found == nil {
 		return "", 0, Writer{}, false
 	}
@@ -184,11 +185,13 @@ func leaveRecent(n *windowNode) {
 
 // windowSearch looks for the latest write above a seq, and leaves out each subtree whose best cannot be it.
 type windowSearch struct {
-	above Seq
-	found *windowNode
+	above   Seq
+	found   *windowNode
+	visited int
 }
 
 func (q *windowSearch) walk(n *windowNode, path string) {
+	q.visited++
 	if !q.wants(n.load.best) {
 		return
 	}
