@@ -12,11 +12,19 @@ import (
 )
 
 // TestLargestRecords: of the largest legal record of each kind, what is decided travels, and the row stays.
-func TestLargestRecords(t *testing.T) {
+func TestLargestRecords(t *testing.T) { largestRecords(t, false) }
+
+// TestLargestRecordsOfWidestRules is the same where the rules allow as much as rules may.
+func TestLargestRecordsOfWidestRules(t *testing.T) { largestRecords(t, true) }
+
+func largestRecords(t *testing.T, wide bool) {
 	for _, c := range hostile.Largest() {
+		if wide && c.Sidecars {
+			continue // the widest rules leave no room for them
+		}
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			before, last, err := c.Make(sequencer.Logic, hostile.Full)
+			before, last, err := c.Make(sequencer.Logic, wide, hostile.Full)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,6 +30,9 @@ func (w *World) Any() *sequencer.Intent {
 		w.queue = w.queue[1:]
 		return in
 	}
+	if w.rarely(60) {
+		w.siblings()
+	}
 	if len(w.sidecars) < 2 && w.rarely(2) {
 		return w.Draw(sequencer.IntentJoin)
 	}
@@ -47,6 +50,22 @@ func (w *World) Any() *sequencer.Intent {
 	}
 	w.pass()
 	return w.Draw(sequencer.IntentTick)
+}
+
+// siblings lets two branches of one group want the same scope, the older one last.
+func (w *World) siblings() {
+	s := w.live()
+	w.fresh++
+	group, scope := fmt.Sprintf("g%d", w.fresh), w.scope()
+	ids := []sequencer.TxID{w.newID(), w.newID()}
+	for _, id := range ids {
+		w.queue = append(w.queue, &sequencer.Intent{Kind: sequencer.IntentBegin, Tx: id, N: 1, Agent: s.agent, Base: w.seq,
+			Incarnation: s.incarnation, Begin: &sequencer.Begin{Mode: sequencer.Ordered, Group: group}})
+	}
+	for _, id := range []sequencer.TxID{ids[1], ids[0]} {
+		w.queue = append(w.queue, &sequencer.Intent{Kind: sequencer.IntentTouch, Tx: id, N: 1, Agent: s.agent, Base: w.seq,
+			Incarnation: s.incarnation, Touch: &sequencer.Touch{Wants: wants([]sequencer.Scope{scope})}})
+	}
 }
 
 // pass lets time pass: ticks come in runs, else no bound would ever end. Most leases are renewed then.

@@ -7,18 +7,18 @@ import (
 )
 
 func largestEndings(add adder) {
-	add(sequencer.IntentAbort, "256 grants of 1 KiB", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentAbort, "grants", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
 		tx := sequencer.TxID(l.long("t", l.longs.tx))
 		l.must(sequencer.OutcomeGranted, l.touch(agent, tx,
-			scopesOf("doc", of(share, fullScopes), sequencer.MaxScopeBytes)...))
+			scopesOf("doc", of(share, l.scopes()), l.reach())...))
 		in := l.by(agent, sequencer.IntentAbort, tx)
 		in.Abort = &sequencer.Abort{Code: sequencer.CodeToolFailed, Detail: text(l.longs.letter, maxNameBytes)}
 		return in
 	}, sequencer.OutcomeAborted)
-	add(sequencer.IntentAbort, "256 read grants", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentAbort, "read grants", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		touch := l.touch(agent, "t", scopesOf("doc", of(share, fullScopes), sequencer.MaxScopeBytes)...)
+		touch := l.touch(agent, "t", scopesOf("doc", of(share, l.scopes()), l.reach())...)
 		for i := range touch.Touch.Wants {
 			touch.Touch.Wants[i].Access = sequencer.ReadAccess
 		}
@@ -36,7 +36,7 @@ func largestEndings(add adder) {
 		l.join(agent)
 		l.join("bob")
 		tx := sequencer.TxID(l.long("t", l.longs.tx))
-		l.must(sequencer.OutcomeCommitted, l.seal("bob", tx, gated(scopesOf("doc", of(share, fullScopes)-1, 200)...)))
+		l.must(sequencer.OutcomeCommitted, l.seal("bob", tx, gated(scopesOf("doc", of(share, l.scopes())-1, 200)...)))
 		for range 5 {
 			l.tick(1) // of eight
 			l.renew(agent)
@@ -70,18 +70,19 @@ func largestSettlements(add adder) {
 	settle := func(name string, make func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent) {
 		add(sequencer.IntentSettle, name, func(l *Log, share int) *sequencer.Intent {
 			l.join(agent)
-			scopes := scopesOf("doc", fullScopes-1, 252)
+			scopes := scopesOf("doc", l.scopes()-1, l.width())
+			over(l, scopes)
 			l.must(sequencer.OutcomeCommitted, l.seal(agent, settledTx(l), gated(scopes...)))
 			return make(l, share, scopes)
 		}, sequencer.OutcomeSettled)
 	}
-	settle("255 scopes, clean", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
+	settle("clean", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
 		return l.settle(agent, settledTx(l), sequencer.ResultClean, scopes[:of(share, len(scopes))])
 	})
-	settle("255 scopes, leaked", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
+	settle("leaked", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
 		return l.settle(agent, settledTx(l), sequencer.ResultLeaked, scopes[:of(share, len(scopes))])
 	})
-	settle("255 scopes in one, partial", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
+	settle("partial, in one", func(l *Log, share int, scopes []sequencer.Scope) *sequencer.Intent {
 		in := l.settle(agent, settledTx(l), sequencer.ResultPartial, scopes[:1])
 		in.Settle.Effects[0].Scopes = scopes[:of(share, len(scopes))]
 		return in
@@ -90,19 +91,42 @@ func largestSettlements(add adder) {
 		l.join(agent)
 		l.must(sequencer.OutcomeGranted, l.touch(agent, "t", "doc:/"))
 		l.must(sequencer.OutcomeAborted, l.by(agent, sequencer.IntentAbort, "t"))
-		return l.settle(agent, "t", sequencer.ResultLeaked, scopesOf("doc", of(share, fullScopes), 200))
+		return l.settle(agent, "t", sequencer.ResultLeaked, scopesOf("doc", of(share, l.scopes()), 200))
 	}, sequencer.OutcomeSettled)
-	add(sequencer.IntentSettle, "aborted, 256 grants", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentSettle, "40,000 narrower scopes", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		scopes := scopesOf("doc", fullScopes, sequencer.MaxScopeBytes)
+		for _, s := range scopesOf("r", l.scopes()-1, 1) { // of one letter each
+			l.must(sequencer.OutcomeGranted, l.touch(agent, "t", s))
+		}
+		l.must(sequencer.OutcomeAborted, l.by(agent, sequencer.IntentAbort, "t"))
+		in := l.settle(agent, "t", sequencer.ResultLeaked, []sequencer.Scope{"r:/0/x"})
+		for i := range of(share, 40_000) {
+			s := sequencer.Scope(fmt.Sprintf("r:/%d/x/%d", i%(l.scopes()-1), i%100))
+			in.Settle.Effects[0].Scopes = append(in.Settle.Effects[0].Scopes, s)
+		}
+		return in
+	}, sequencer.OutcomeSettled)
+	add(sequencer.IntentSettle, "60,000 effects", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		scopes := scopesOf("doc", l.scopes()-1, 60)
+		l.must(sequencer.OutcomeCommitted, l.seal(agent, "t", gated(scopes...)))
+		in := l.settle(agent, "t", sequencer.ResultClean, scopes)
+		for i := range of(share, 60_000) {
+			in.Settle.Effects = append(in.Settle.Effects, sequencer.Settled{Index: uint32(i), Result: sequencer.ResultPartial})
+		}
+		return in
+	}, sequencer.OutcomeSettled)
+	add(sequencer.IntentSettle, "grants of an aborted one", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		scopes := scopesOf("doc", l.scopes(), l.reach())
 		l.must(sequencer.OutcomeGranted, l.touch(agent, "t", scopes...))
 		l.must(sequencer.OutcomeAborted, l.by(agent, sequencer.IntentAbort, "t"))
-		return l.settle(agent, "t", sequencer.ResultUnresolved, scopes[:of(share, fullScopes)])
+		return l.settle(agent, "t", sequencer.ResultUnresolved, scopes[:of(share, l.scopes())])
 	}, sequencer.OutcomeSettled)
-	add(sequencer.IntentSettle, "a turn of 255 scopes", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentSettle, "a turn", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		tx := sequencer.TxID(l.long("t", min(l.longs.tx, 200))) // it is remembered, with all that it wrote
-		scopes := scopesOf("doc", fullScopes-1, 252)
+		tx := sequencer.TxID(l.long("t", min(l.longs.tx, 40))) // it is remembered, with all that it wrote
+		scopes := scopesOf("doc", l.scopes()-1, min(l.width(), l.reach()/4))
 		l.must(sequencer.OutcomeCommitted, l.seal(agent, tx, gated(scopes...)))
 		l.must(sequencer.OutcomeSettled, l.settle(agent, tx, sequencer.ResultClean, scopes))
 		l.must(sequencer.OutcomeTurn, l.by(agent, sequencer.IntentRetract, tx))
@@ -113,9 +137,9 @@ func largestSettlements(add adder) {
 func settledTx(l *Log) sequencer.TxID { return sequencer.TxID(l.long("t", l.longs.tx)) }
 
 func largestOfGroups(add adder) {
-	add(sequencer.IntentSelect, "refuses 1,000", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentSelect, "refuses all that are open", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		crowdOf(l, of(share, fullOpen), sequencer.Begin{Group: "g"})
+		crowdOf(l, of(share, l.transactions()), sequencer.Begin{Group: "g"})
 		in := l.by(agent, sequencer.IntentSelect, "")
 		in.Select = &sequencer.Select{Group: "g", Winner: sequencer.TxID(l.long("w", l.longs.tx))}
 		return in
@@ -133,37 +157,22 @@ func largestOfGroups(add adder) {
 }
 
 func largestOfTime(add adder) {
-	add(sequencer.IntentTick, "ends 1,000", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentTick, "ends all that are open", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		crowdOf(l, of(share, fullOpen), sequencer.Begin{DeadlineTicks: 1})
+		crowdOf(l, of(share, l.transactions()), sequencer.Begin{DeadlineTicks: 1})
 		return &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: 1, Weight: 1}}
 	}, sequencer.OutcomeAborted)
-	add(sequencer.IntentTick, "ends 1,000 that hold", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentTick, "ends all that are open and hold", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		for i, scope := range scopesOf("doc", fullOpen, 40) {
+		for i, scope := range scopesOf("doc", l.transactions(), 36) {
 			begin := sequencer.Begin{Mode: sequencer.Ordered, May: wants([]sequencer.Scope{scope}), DeadlineTicks: 9}
-			if i < of(share, fullOpen) {
+			if i < of(share, l.transactions()) {
 				begin.DeadlineTicks = 1
 			}
 			l.open(agent, sequencer.TxID(fmt.Sprintf("t%d", i)), begin)
 		}
 		return &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: 1, Weight: 1}}
 	}, sequencer.OutcomeAborted)
-	add(sequencer.IntentTick, "ends 500 leases", func(l *Log, share int) *sequencer.Intent {
-		l.join(agent)
-		const sidecars = 500
-		for i := range sidecars {
-			l.join(fmt.Sprintf("a%d", i))
-		}
-		for range 4 {
-			l.tick(1) // of eight
-			l.renew(agent)
-		}
-		for i := of(share, sidecars); i < sidecars; i++ {
-			l.renew(fmt.Sprintf("a%d", i))
-		}
-		return &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: 5, Weight: 8}}
-	}, sequencer.OutcomeLeaseEnded)
 	add(sequencer.IntentRules, "lets 2,000 go", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
 		for i := range 2000 {
@@ -178,16 +187,32 @@ func largestOfTime(add adder) {
 		}
 		return &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &r}
 	}, sequencer.OutcomeRules)
-	add(sequencer.IntentRules, "ends observing of 1,000", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentRules, "ends observing", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
 		l.change(func(r *sequencer.Rules) { r.Observe = true })
-		for i := range of(share, fullOpen) {
+		for i := range of(share, l.transactions()) {
 			l.open(agent, sequencer.TxID(fmt.Sprintf("t%d", i)), sequencer.Begin{})
 		}
 		r := l.rules
 		r.Version, r.Observe = r.Version+1, false
 		return &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &r}
 	}, sequencer.OutcomeRules)
+}
+
+func endsLeases(l *Log, share int) *sequencer.Intent {
+	l.join(agent)
+	const sidecars = 500
+	for i := range sidecars {
+		l.join(fmt.Sprintf("a%d", i))
+	}
+	for range 4 {
+		l.tick(1) // of eight
+		l.renew(agent)
+	}
+	for i := of(share, sidecars); i < sidecars; i++ {
+		l.renew(fmt.Sprintf("a%d", i))
+	}
+	return &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: 5, Weight: 8}}
 }
 
 // waking are records of no size that wake many waiters.
@@ -200,7 +225,9 @@ func waking() []Case {
 		}
 	}
 	return []Case{
-		{Kind: sequencer.IntentAbort, Name: "500 wait at one scope", Waiters: true,
+		{Kind: sequencer.IntentTick, Name: "ends 500 leases", Sidecars: true,
+			Made: []sequencer.OutcomeKind{sequencer.OutcomeLeaseEnded}, make: endsLeases},
+		{Kind: sequencer.IntentAbort, Name: "500 wait at one scope", Waiters: true, Sidecars: true,
 			Made: []sequencer.OutcomeKind{sequencer.OutcomeAborted, sequencer.OutcomeGranted},
 			make: func(l *Log, share int) *sequencer.Intent {
 				l.join(agent)
@@ -210,7 +237,7 @@ func waking() []Case {
 				touches(l, of(share, 500), func(int) sequencer.Scope { return "doc:/a" })
 				return l.by(agent, sequencer.IntentAbort, "t")
 			}},
-		{Kind: sequencer.IntentAbort, Name: "500 wait below a scope", Waiters: true,
+		{Kind: sequencer.IntentAbort, Name: "500 wait below a scope", Waiters: true, Sidecars: true,
 			Made: []sequencer.OutcomeKind{sequencer.OutcomeAborted, sequencer.OutcomeGranted},
 			make: func(l *Log, share int) *sequencer.Intent {
 				l.join(agent)

@@ -12,6 +12,9 @@ type Case struct {
 	Name string                  // what is large about it
 	Made []sequencer.OutcomeKind // what the step makes, among others
 
+	// Sidecars says that it takes many of them.
+	Sidecars bool
+
 	// Waiters says that it is not the record that is of a size, nor what it decides, but the waiters that it wakes.
 	Waiters bool
 
@@ -30,18 +33,14 @@ const (
 // Make returns the log that leads up to the record, and the record. Where the record, or what it decides, is half as
 // large the state before it is the same as far as that can be. An error says that the fold took none of what leads up
 // to it.
-func (c Case) Make(logic uint32, share int) (before []*sequencer.Intent, last *sequencer.Intent, err error) {
-	l := newLog(logic, measure(logic))
+func (c Case) Make(logic uint32, wide bool, share int) (before []*sequencer.Intent, last *sequencer.Intent, err error) {
+	l := newLog(logic, wide, measure(logic))
 	last = c.make(l, share)
 	return l.Records, last, l.err
 }
 
-// What the rules allow where nobody has changed them.
-const (
-	fullScopes = 256
-	fullOpen   = 1000
-	agent      = "ann"
-)
+// agent is who sends the large record.
+const agent = "ann"
 
 // of is a share of a full number.
 func of(share, full int) int { return full * share / Full }
@@ -70,7 +69,7 @@ type adder func(kind sequencer.IntentKind, name string, make func(l *Log, share 
 func crowdOf(l *Log, n int, b sequencer.Begin) {
 	other := "bob"
 	l.join(other)
-	for i := range fullOpen {
+	for i := range l.transactions() {
 		if i < n {
 			l.open(agent, sequencer.TxID(fmt.Sprintf("t%04d", i)), b)
 		} else {
@@ -85,9 +84,9 @@ func largestOfSessions(add adder) {
 		return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: l.long("x", of(share, l.longs.agent)),
 			Join: &sequencer.Join{ID: l.long("j", of(share, l.longs.join)), Logic: l.logic}}
 	}, sequencer.OutcomeJoined)
-	add(sequencer.IntentJoin, "takes over 1,000", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentJoin, "takes over all that are open", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		crowdOf(l, of(share, fullOpen), sequencer.Begin{})
+		crowdOf(l, of(share, l.transactions()), sequencer.Begin{})
 		return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: agent,
 			Join: &sequencer.Join{ID: l.long("j", l.longs.join), Logic: l.logic}}
 	}, sequencer.OutcomeJoined, sequencer.OutcomeLeaseEnded, sequencer.OutcomeAborted)
@@ -149,31 +148,31 @@ func pinned(l *Log, n int, r *sequencer.Register) {
 }
 
 func largestOpening(add adder) {
-	add(sequencer.IntentBegin, "may 256 of 1 KiB", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentBegin, "may as many as may be", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
 		in := l.by(agent, sequencer.IntentBegin, sequencer.TxID(l.long("t", l.longs.tx)))
 		in.Begin = &sequencer.Begin{Mode: sequencer.Ordered, Group: l.long("g", l.longs.group),
 			Predecessor: sequencer.TxID(l.long("p", l.longs.tx)),
-			May:         wants(scopesOf("doc", of(share, fullScopes), sequencer.MaxScopeBytes))}
+			May:         wants(scopesOf("doc", of(share, l.scopes()), l.reach()))}
 		return in
 	}, sequencer.OutcomeBegun)
-	add(sequencer.IntentTouch, "256 of 1 KiB", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentTouch, "as many as may be", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
 		return l.touch(agent, sequencer.TxID(l.long("t", l.longs.tx)),
-			scopesOf("doc", of(share, fullScopes), sequencer.MaxScopeBytes)...)
+			scopesOf("doc", of(share, l.scopes()), l.reach())...)
 	}, sequencer.OutcomeGranted)
-	add(sequencer.IntentTouch, "256 within may", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentTouch, "within may", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		may := scopesOf("doc", fullScopes, 300)
+		may := scopesOf("doc", l.scopes(), l.reach()/3)
 		l.open(agent, "t", sequencer.Begin{Mode: sequencer.Ordered, May: wants(may)})
-		return l.touch(agent, "t", may[:of(share, fullScopes)]...)
+		return l.touch(agent, "t", may[:of(share, l.scopes())]...)
 	}, sequencer.OutcomeGranted)
-	add(sequencer.IntentTouch, "waits behind 256", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentTouch, "waits behind another", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
 		l.join("bob")
-		scopes := scopesOf("doc", fullScopes, 300)
+		scopes := scopesOf("doc", l.scopes(), l.reach()/3)
 		l.must(sequencer.OutcomeGranted, l.touch("bob", "u", scopes...))
-		return l.touch(agent, sequencer.TxID(l.long("t", l.longs.tx)), scopes[:of(share, fullScopes)]...)
+		return l.touch(agent, sequencer.TxID(l.long("t", l.longs.tx)), scopes[:of(share, l.scopes())]...)
 	}, sequencer.OutcomeWaiting)
 	add(sequencer.IntentTouch, "wounds 500", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
@@ -193,6 +192,14 @@ func largestOpening(add adder) {
 	}, sequencer.OutcomeAborted)
 }
 
+// over makes a transaction with a long name the last writer of scopes.
+func over(l *Log, scopes []sequencer.Scope) {
+	l.join("bob")
+	tx := sequencer.TxID(l.long("b", l.longs.tx))
+	l.must(sequencer.OutcomeCommitted, l.seal("bob", tx, gated(scopes...)))
+	l.must(sequencer.OutcomeSettled, l.settle("bob", tx, sequencer.ResultLeaked, scopes))
+}
+
 func largestSeals(add adder) {
 	seal := func(name string, make func(l *Log, share int) sequencer.Seal, made ...sequencer.OutcomeKind) {
 		add(sequencer.IntentSeal, name, func(l *Log, share int) *sequencer.Intent {
@@ -200,57 +207,58 @@ func largestSeals(add adder) {
 			return l.seal(agent, sequencer.TxID(l.long("t", l.longs.tx)), make(l, share))
 		}, made...)
 	}
-	seal("256 reads", func(_ *Log, share int) sequencer.Seal {
+	seal("reads", func(l *Log, share int) sequencer.Seal {
 		var s sequencer.Seal
-		for _, x := range scopesOf("doc", of(share, fullScopes), 230) {
+		for _, x := range scopesOf("doc", of(share, l.scopes()), l.width()-20) {
 			s.Reads = append(s.Reads, sequencer.Read{Scope: x, View: 1})
 		}
 		return s
 	}, sequencer.OutcomeCommitted)
-	seal("255 gated scopes", func(_ *Log, share int) sequencer.Seal {
-		return gated(scopesOf("doc", of(share, fullScopes)-1, 252)...)
+	seal("gated scopes", func(l *Log, share int) sequencer.Seal {
+		over(l, scopesOf("doc", l.scopes()-1, l.width()))
+		return gated(scopesOf("doc", of(share, l.scopes())-1, l.width())...)
 	}, sequencer.OutcomeCommitted)
-	seal("128 gated effects", func(l *Log, share int) sequencer.Seal {
+	seal("gated effects", func(l *Log, share int) sequencer.Seal {
 		var s sequencer.Seal
 		tool := text(l.longs.letter, min(l.longs.effect, 100))
-		for i, x := range scopesOf("doc", of(share, fullScopes/2), 250) {
+		for i, x := range scopesOf("doc", of(share, l.scopes()/2), 2*l.width()-228) {
 			s.Effects = append(s.Effects, sequencer.Effect{Index: uint32(i), Class: sequencer.ClassBufferable,
 				Scopes: []sequencer.Scope{x}, Tool: tool, Key: tool})
 		}
 		return s
 	}, sequencer.OutcomeCommitted)
-	seal("128 KiB of contents", func(l *Log, share int) sequencer.Seal {
+	seal("contents", func(l *Log, share int) sequencer.Seal {
 		var s sequencer.Seal
-		view := l.fold.Seq()
+		view, content := l.fold.Seq(), []byte(text("\x00", int(l.rules.MaxInlineTotal)/32))
 		for _, x := range scopesOf("shard", of(share, 16), sequencer.MaxScopeBytes) {
-			s.Shards = append(s.Shards, sequencer.ShardWrite{Scope: x, Content: []byte(text("\x00", 4<<10)),
-				Former: &sequencer.Former{View: view, Content: []byte(text("\x00", 4<<10))}})
+			s.Shards = append(s.Shards, sequencer.ShardWrite{Scope: x, Content: content,
+				Former: &sequencer.Former{View: view, Content: content}})
 		}
 		return s
 	}, sequencer.OutcomeCommitted)
-	seal("256 shards", func(_ *Log, share int) sequencer.Seal {
+	seal("shards", func(l *Log, share int) sequencer.Seal {
 		var s sequencer.Seal
-		for _, x := range scopesOf("shard", of(share, fullScopes), 170) {
-			s.Shards = append(s.Shards, sequencer.ShardWrite{Scope: x, Content: []byte(text("x", 512)),
+		for _, x := range scopesOf("shard", of(share, l.scopes()), l.width()-76) {
+			s.Shards = append(s.Shards, sequencer.ShardWrite{Scope: x, Content: []byte(text("x", int(l.rules.MaxInlineTotal)/l.scopes())),
 				Expect: &sequencer.Expect{View: 1}})
 		}
 		return s
 	}, sequencer.OutcomeCommitted)
-	seal("256 read from", func(_ *Log, share int) sequencer.Seal {
+	seal("read from", func(l *Log, share int) sequencer.Seal {
 		var s sequencer.Seal
-		for i := range of(share, fullScopes) {
-			s.ReadFrom = append(s.ReadFrom, sequencer.TxID(text(fmt.Sprintf("%04d", i), 248)))
+		for i := range of(share, l.scopes()) {
+			s.ReadFrom = append(s.ReadFrom, sequencer.TxID(l.long(fmt.Sprintf("%04d", i), min(l.longs.tx, l.width(), l.reach()/3))))
 		}
 		return s
 	}, sequencer.OutcomeCommitted)
-	add(sequencer.IntentSeal, "256 touches", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentSeal, "touches", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		scopes := scopesOf("doc", fullScopes, 10)
+		scopes := scopesOf("doc", l.scopes(), 10)
 		for _, x := range scopes {
 			l.must(sequencer.OutcomeGranted, l.touch(agent, "t", x))
 		}
-		s := gated(scopes[:of(share, fullScopes)-1]...)
-		for i := range fullScopes {
+		s := gated(scopes[:of(share, l.scopes())-1]...)
+		for i := range l.scopes() {
 			s.Touches = append(s.Touches, sequencer.TouchReport{N: uint32(i + 1), Known: true})
 		}
 		for range of(share, 6000) {
@@ -260,9 +268,9 @@ func largestSeals(add adder) {
 	}, sequencer.OutcomeCommitted)
 	add(sequencer.IntentSeal, "within may", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		may := scopesOf("doc", fullScopes, 200)
+		may := scopesOf("doc", l.scopes(), min(l.width(), l.reach()/3))
 		l.open(agent, "t", sequencer.Begin{Mode: sequencer.Ordered, May: wants(may)})
-		return l.seal(agent, "t", gated(may[:of(share, fullScopes)-1]...))
+		return l.seal(agent, "t", gated(may[:of(share, l.scopes())-1]...))
 	}, sequencer.OutcomeCommitted)
 	add(sequencer.IntentSeal, "overtakes 250", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
@@ -278,9 +286,9 @@ func largestSeals(add adder) {
 		return l.seal(agent, sequencer.TxID(l.long("t", l.longs.tx)), sequencer.Seal{Shards: []sequencer.ShardWrite{{
 			Scope: "shard:/s"}}})
 	}, sequencer.OutcomeCommitted, sequencer.OutcomeAborted)
-	add(sequencer.IntentVerdict, "commits 255 scopes", func(l *Log, share int) *sequencer.Intent {
+	add(sequencer.IntentVerdict, "commits gated scopes", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
-		s := gated(scopesOf("doc", of(share, fullScopes)-1, 252)...)
+		s := gated(scopesOf("doc", of(share, l.scopes())-1, l.width())...)
 		s.Hook = true
 		o := l.must(sequencer.OutcomeWaiting, l.seal(agent, "t", s))
 		in := l.by(agent, sequencer.IntentVerdict, "t")

@@ -14,6 +14,7 @@ type Log struct {
 
 	fold     *sequencer.Fold
 	logic    uint32
+	wide     bool // under the widest rules
 	longs    *longs
 	live     map[string]sequencer.Seq // incarnation by agent
 	rules    sequencer.Rules
@@ -26,8 +27,8 @@ type longs struct {
 	tx, group, agent, join, server, tool, effect int
 }
 
-func newLog(logic uint32, names *longs) *Log {
-	return &Log{fold: sequencer.New("ws", 0), logic: logic, longs: names, live: map[string]sequencer.Seq{},
+func newLog(logic uint32, wide bool, names *longs) *Log {
+	return &Log{fold: sequencer.New("ws", 0), logic: logic, wide: wide, longs: names, live: map[string]sequencer.Seq{},
 		rules: sequencer.DefaultRules(), numbered: map[string]uint32{}}
 }
 
@@ -67,7 +68,33 @@ func (l *Log) join(agent string) {
 	if l.live[agent] = o.Incarnation; o.Rules != nil {
 		l.rules = *o.Rules
 	}
+	if l.wide && l.rules.Version == 0 {
+		l.change(widen)
+	}
 }
+
+// widen makes rules that allow the largest footprints.
+func widen(r *sequencer.Rules) {
+	r.MaxSidecars, r.MaxOpen, r.MaxScopes = 4, 4096, 1024
+	r.MaxKept, r.MaxInline, r.MaxInlineTotal = 800_000, 16_000, 16_000
+	r.MaxBytes = r.MaxKept/2 - r.MaxInlineTotal
+}
+
+// scopes is how many scopes a footprint may have.
+func (l *Log) scopes() int { return int(l.rules.MaxScopes) }
+
+// width is how long the scopes of a footprint may be that has as many as it may.
+func (l *Log) width() int {
+	return min(sequencer.MaxScopeBytes, (int(l.rules.MaxBytes)-2048)/l.scopes()-4)
+}
+
+// reach is width for what no footprint bounds, but the bytes that the workspace keeps of what is open.
+func (l *Log) reach() int {
+	return min(sequencer.MaxScopeBytes, (int(l.rules.MaxKept)/2-2048)/l.scopes()-8)
+}
+
+// transactions is how many can be open.
+func (l *Log) transactions() int { return min(int(l.rules.MaxOpen), int(l.rules.MaxKept)/2/320) }
 
 // by is an intent of an agent about a transaction.
 func (l *Log) by(agent string, kind sequencer.IntentKind, tx sequencer.TxID) *sequencer.Intent {
@@ -174,7 +201,7 @@ func measureOf(logic uint32, letter string) *longs {
 	find := func(make func(l *Log, name string) *sequencer.Intent) int {
 		// The smallest length that is refused, less one.
 		return sort.Search(maxNameBytes, func(n int) bool {
-			l := newLog(logic, m)
+			l := newLog(logic, false, m)
 			l.join("p")
 			step, err := l.fold.Step(1, make(l, text(letter, n+1)))
 			return err != nil || len(step.Outcomes) == 0 || step.Outcomes[0].Kind == sequencer.OutcomeRefused
