@@ -1,6 +1,7 @@
 package sequencer
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -9,7 +10,7 @@ import (
 // settlement may name; live sidecars and their tool servers. The bounds of lists and bytes are rules.
 const (
 	// maxNameBytes bounds the names that outcomes repeat: of transactions, groups and agents.
-	maxNameBytes = 256
+	maxNameBytes = 128
 	// maxAgentBytes bounds an agent's name at its join: a sidecar's record has at most sidecarBytes without its servers.
 	maxAgentBytes = 120
 	sidecarBytes  = 160
@@ -34,7 +35,7 @@ func (f *Fold) nameTooLong(names ...string) finding {
 	if f.bounded() {
 		for _, name := range names {
 			if len(name) > maxNameBytes {
-				return finding{code: CodeLimit, detail: "a name in the intent is longer than 256 bytes"}
+				return finding{code: CodeLimit, detail: "a name in the intent is longer than 128 bytes"}
 			}
 		}
 	}
@@ -77,35 +78,33 @@ func (c *cover) add(s Scope, a Access) {
 	n.scope = s
 }
 
-// of returns the widest scope that covers s with at least an access; empty: none does.
-func (c *cover) of(s Scope, least Access) Scope {
+// of returns the shortest scope that covers s with at least an access, of several the smallest text; empty: none does.
+func (c *cover) of(s Scope, least Access) (found Scope) {
 	kind, path, _ := s.split()
 	if n := c.trie.root.kids.get(kind); n != nil {
-		return c.widest(n, path, least)
+		c.walk(n, path, least, &found)
 	}
-	return ""
+	return found
 }
 
-func (c *cover) widest(n *trieNode[Access], path string, least Access) Scope {
+func (c *cover) walk(n *trieNode[Access], path string, least Access, found *Scope) {
 	c.trie.visited++
-	if n.scope != "" && n.load >= least {
-		return n.scope
+	if n.scope != "" && n.load >= least { // what lies below is longer
+		if *found == "" || cmp.Or(cmp.Compare(len(n.scope), len(*found)), cmp.Compare(n.scope, *found)) < 0 {
+			*found = n.scope
+		}
+		return
 	}
 	if path == "" {
-		return ""
+		return
 	}
 	segment, rest, _ := strings.Cut(path, "/")
-	if segment != star {
-		if kid := n.kids.get(segment); kid != nil {
-			if found := c.widest(kid, rest, least); found != "" {
-				return found
-			}
-		}
+	if kid := n.kids.get(segment); kid != nil {
+		c.walk(kid, rest, least, found)
 	}
-	if kid := n.kids.get(star); kid != nil {
-		return c.widest(kid, rest, least)
+	if kid := n.kids.get(star); kid != nil && segment != star {
+		c.walk(kid, rest, least, found)
 	}
-	return ""
 }
 
 // fewPairs is up to how many comparisons two lists are compared item by item: below it a walk is faster than a cover.

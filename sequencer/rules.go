@@ -54,7 +54,8 @@ const (
 	maxStateBytes = 1 << 20 // of a state record
 	stateRoom     = 32 << 10
 	maxOpen       = 4096
-	maxScopes     = 1024
+	maxScopes     = 512
+	maxFootprint  = 128 << 10
 	// leastLeaseTicks is the shortest lease under which a call can start: its holder counts the first 9 ticks of a
 	// lease as passed, because they may pass faster than the log's time.
 	leastLeaseTicks = 10
@@ -78,8 +79,8 @@ func (r *Rules) unbounded() string {
 	switch {
 	case r.LeaseTicks < leastLeaseTicks:
 		return "under a lease of less than 10 ticks no call could ever start"
-	case r.MaxOpen > maxOpen || r.MaxScopes > maxScopes:
-		return "at most 4096 transactions are open, with at most 1024 scopes each"
+	case r.MaxOpen > maxOpen || r.MaxScopes > maxScopes || r.MaxBytes > maxFootprint:
+		return "at most 4096 transactions are open, and a footprint has at most 512 scopes and 131072 bytes"
 	case uint64(r.MaxKept) < 2*(uint64(r.MaxBytes)+uint64(r.MaxInlineTotal)):
 		return "the kept bytes are at least twice a footprint with its contents"
 	case r.stateBytes() > maxStateBytes:

@@ -18,7 +18,13 @@ func (f *Fold) advanceCone(r *retraction) bool {
 			return false
 		case m.Past.Effects:
 			r.Named = nil
-			r.Turn = f.emitTx(m, Outcome{Kind: OutcomeTurn, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx})
+			o := Outcome{Kind: OutcomeTurn, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx}
+			if m.Owner == 0 && f.bounded() && !f.weaken.has(WeakenOrphanUnnamed) {
+				r.Named = &Blocker{Tx: m.ID, Why: whyOrphan} // somebody has to adopt it first
+				o.BlockedBy = []Blocker{*r.Named}
+				f.accountRetraction(r)
+			}
+			r.Turn = f.emitTx(m, o)
 			return false
 		}
 		f.undo(m, r, &Settle{})

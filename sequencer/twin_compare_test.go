@@ -82,13 +82,14 @@ func (r *reached) complete(t *testing.T) {
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed,
 		sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired, sequencer.CodeTooOld,
-		sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent} {
+		sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent, sequencer.CodeRulesChanged} {
 		wanted = append(wanted, "aborted "+string(code))
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeOwnTransaction, sequencer.CodeSibling, sequencer.CodeLimit,
 		sequencer.CodeLateEffect, sequencer.CodeTouchBound, sequencer.CodeTouchWaiting, sequencer.CodeNotOrphan,
 		sequencer.CodeNotDecided, sequencer.CodeNotSealed, sequencer.CodeWrongFootprint, sequencer.CodeUnknownIntent,
-		sequencer.CodeLeaseExpired, sequencer.CodeTooOld, sequencer.CodeNotCommitted} {
+		sequencer.CodeLeaseExpired, sequencer.CodeTooOld, sequencer.CodeNotCommitted, sequencer.CodeWrongScopes,
+		sequencer.CodeNotWhileObserving} {
 		wanted = append(wanted, "refused "+string(code))
 	}
 	for _, why := range []string{"granted", "claimed", "held", "sealed_read", "read_from", "branch", "verdict",

@@ -120,9 +120,9 @@ func (h *history) next() *sequencer.Intent {
 // logic is what the first join asks for.
 func (h *history) logic() uint32 {
 	if h.undo {
-		return sequencer.Logic
+		return uint32(sequencer.Logic - h.n(2))
 	}
-	return uint32(min(sequencer.Logic, h.n(5)))
+	return uint32(min(sequencer.Logic, h.n(6)))
 }
 
 // kind draws a verb; zero stands for a duplicate.
@@ -356,6 +356,10 @@ func (h *history) settle(id sequencer.TxID) *sequencer.Settle {
 			}
 		}
 	}
+	if h.rarely(16) { // narrower than a hold, or somebody else's
+		e := sequencer.Settled{Index: uint32(len(s.Effects)), Scopes: []sequencer.Scope{h.scope()}, Result: result()}
+		s.Effects = append(s.Effects, e)
+	}
 	return s
 }
 
@@ -376,8 +380,9 @@ func (h *history) rules() *sequencer.Rules {
 	r.VerdictTicks = pick(&h.dice, sequencer.Tick(40), 2)
 	r.MaxOpen = pick(&h.dice, uint32(1000), 1000, 2)
 	if h.rarely(3) {
-		r.Logic = uint32(1 + h.n(2))
+		r.Logic = uint32(1 + h.n(3))
 	}
+	r.MaxSidecars = pick(&h.dice, uint32(0), 3, 2)
 	r.MaxScopes = pick(&h.dice, uint32(256), 256, 2)
 	return &r
 }

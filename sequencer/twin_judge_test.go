@@ -241,6 +241,11 @@ func bySegments(a, b sequencer.Scope) int {
 func (w *twin) grant(t *twinTx, would sequencer.Code) {
 	n := t.waiting.N
 	for _, x := range t.waiting.Wants {
+		if x.Access == sequencer.WriteAccess {
+			w.share(t, []sequencer.Scope{x.Scope})
+		}
+	}
+	for _, x := range t.waiting.Wants {
 		t.grants = append(t.grants, sequencer.Hold{Scope: x.Scope, Kind: sequencer.Granted, Access: x.Access})
 	}
 	t.waiting = nil

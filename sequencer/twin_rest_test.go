@@ -17,6 +17,7 @@ func (w *twin) commit(t *twinTx) {
 	me := sequencer.Writer{Seq: w.seq + 1, Tx: t.id}
 	w.keepPast(t)
 	o.Writes = w.write(t, writtenScopes(s), func(sequencer.Scope, sequencer.Writer) sequencer.Writer { return me })
+	w.share(t, writtenScopes(s))
 	t.noteWrites(o.Writes, shardScopes(s))
 	t.phase = sequencer.PhaseCommitted
 	t.gated = unique(gatedScopes(s))
@@ -30,6 +31,9 @@ func (w *twin) commit(t *twinTx) {
 func (w *twin) abort(t *twinTx, f twinFinding) {
 	t.waiting, t.code = nil, f.code
 	t.dropReadGrants()
+	if w.bounded() && t.phase == sequencer.PhaseSealed && len(t.grants) > 0 {
+		t.sealed = writtenScopes(t.seal)
+	}
 	t.phase = sequencer.PhaseAborted
 	o := f.outcome(sequencer.OutcomeAborted)
 	o.Would = t.would
@@ -106,9 +110,14 @@ func (w *twin) settle(t *twinTx, in *sequencer.Intent) {
 		w.refuseCode(t, sequencer.CodeLeaseExpired)
 		return
 	}
+	s, refused := w.owned(t, in.Settle)
+	if refused != "" {
+		w.refuse(t, twinFinding{code: sequencer.CodeWrongScopes, scope: refused})
+		return
+	}
 	var scopes, dirty []sequencer.Scope
 	o := sequencer.Outcome{Kind: sequencer.OutcomeSettled, Final: true}
-	for _, e := range in.Settle.Effects {
+	for _, e := range s.Effects {
 		scopes = append(scopes, e.Scopes...)
 		if e.Result != sequencer.ResultClean {
 			dirty = append(dirty, e.Scopes...)
@@ -118,7 +127,7 @@ func (w *twin) settle(t *twinTx, in *sequencer.Intent) {
 	committed := t.phase == sequencer.PhaseCommitted
 	if committed {
 		scopes = append(scopes, t.gated...)
-	} else if !in.Settle.NoneElse {
+	} else if !s.NoneElse {
 		for _, g := range t.grants {
 			scopes = append(scopes, g.Scope)
 		}
@@ -129,12 +138,16 @@ func (w *twin) settle(t *twinTx, in *sequencer.Intent) {
 		if slices.ContainsFunc(dirty, scope.Overlaps) {
 			return sequencer.Writer{Seq: me.Seq, Tx: me.Tx, Residue: true}
 		}
+		if w.doubtful(t, scope) {
+			o.Residue = []sequencer.TxID{t.id}
+			return sequencer.Writer{Seq: me.Seq, Tx: me.Tx, Residue: true}
+		}
 		if committed {
 			return me
 		}
 		return former
 	})
-	t.grants, t.gated, t.phase = nil, nil, sequencer.PhaseFinalAborted
+	t.grants, t.gated, t.sealed, t.phase = nil, nil, nil, sequencer.PhaseFinalAborted
 	if committed {
 		t.phase = sequencer.PhaseFinalCommitted
 		t.noteWrites(o.Writes, nil)
@@ -152,6 +165,10 @@ func (w *twin) join(in *sequencer.Intent) {
 			return
 		}
 	}
+	if w.refusesJoin(in.Agent) {
+		w.refuseCode(nil, sequencer.CodeLimit)
+		return
+	}
 	for _, s := range slices.Clone(w.sidecars) {
 		if s.agent == in.Agent {
 			w.endLease(s)
@@ -160,6 +177,9 @@ func (w *twin) join(in *sequencer.Intent) {
 	o := sequencer.Outcome{Kind: sequencer.OutcomeJoined, Agent: in.Agent, Incarnation: w.seq + 1}
 	if w.seq == 0 && in.Join.Logic > 1 {
 		w.rules.Logic = in.Join.Logic
+		if w.bounded() {
+			w.rules.MaxSidecars = 1024
+		}
 		rules := w.rules
 		o.Rules = &rules
 	}
@@ -323,11 +343,20 @@ func (w *twin) setRules(r *sequencer.Rules) {
 		w.refuseCode(nil, sequencer.CodeUnknownIntent)
 		return
 	}
+	if code := w.refusesRules(r); code != "" {
+		w.refuseCode(nil, code)
+		return
+	}
 	if !w.retracts() {
 		w.unversioned = w.seq
 	}
-	w.rules = *r
-	w.emit(sequencer.Outcome{Kind: sequencer.OutcomeRules, Rules: r})
+	former, now := w.rules, *r
+	if now.Logic > 2 && now.MaxSidecars == 0 {
+		now.MaxSidecars = 1024
+	}
+	w.rules = now
+	w.emit(sequencer.Outcome{Kind: sequencer.OutcomeRules, Rules: &now})
+	w.switched(former)
 }
 
 // forget moves floor and horizon and drops what lies below.

@@ -13,6 +13,7 @@ type twinRetraction struct {
 	seq    sequencer.Seq
 	cone   []*twinTx // the most recent first
 	turn   bool
+	named  sequencer.Blocker // the first of those that its next turn was said to wait for
 	ground map[sequencer.Scope]*twinGround
 }
 
@@ -45,6 +46,8 @@ func (w *twin) retract(t *twinTx) {
 		w.repeat(t, w.retractions[at].seq)
 	case t.past == nil || t.decision <= w.horizon:
 		w.refuseCode(t, sequencer.CodeTooOld)
+	case w.unfinished():
+		w.refuseCode(t, sequencer.CodeNotWhileObserving)
 	default:
 		r := &twinRetraction{root: t}
 		w.answer(t, 0)
@@ -86,12 +89,18 @@ func (w *twin) undoSome() {
 		case at < 0:
 			w.retractions = w.retractions[1:]
 		case r.turn, r.cone[at].phase != sequencer.PhaseRetracting, w.heldByOthers(r, r.cone[at]):
+			w.sayWait(r, r.cone[at])
 			return
 		case r.cone[at].past.Effects:
 			t := r.cone[at]
-			r.turn = true
-			w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeTurn, Agent: t.agent, Incarnation: t.owner,
-				Retraction: r.root.id})
+			r.turn, r.named = true, sequencer.Blocker{}
+			o := sequencer.Outcome{Kind: sequencer.OutcomeTurn, Agent: t.agent, Incarnation: t.owner,
+				Retraction: r.root.id}
+			if t.owner == 0 && w.bounded() {
+				r.named = sequencer.Blocker{Tx: t.id, Why: "orphan"}
+				o.BlockedBy = []sequencer.Blocker{r.named}
+			}
+			w.emitTx(t, o)
 			return
 		default:
 			w.undo(r, r.cone[at], &sequencer.Settle{})

@@ -59,8 +59,9 @@ func (w *twin) seal(t *twinTx, in *sequencer.Intent) {
 
 // decideOnce is what is judged at the seal only; the rest is asked in every step.
 func (w *twin) decideOnce(t *twinTx, asked *twinMet) {
-	for _, why := range []*twinFinding{asked.refused, w.phantom(t), w.stale(t), w.mismatch(t)} {
-		if why = t.enforce(why); why != nil {
+	refused := func(*twinTx) *twinFinding { return asked.refused }
+	for _, check := range []func(*twinTx) *twinFinding{refused, w.phantom, w.stale, w.mismatch} {
+		if why := t.enforce(check(t)); why != nil {
 			w.abort(t, *why)
 			return
 		}
@@ -252,11 +253,20 @@ func (w *twin) phantom(t *twinTx) *twinFinding {
 // stale is check 2.
 func (w *twin) stale(t *twinTx) *twinFinding {
 	for _, r := range t.seal.Reads {
-		if r.View < w.floor {
-			return &twinFinding{code: sequencer.CodeTooOld, level: sequencer.A1, scope: r.Scope}
+		var f *twinFinding
+		if e := w.lastWrite(r.Scope); r.View < w.floor {
+			f = &twinFinding{code: sequencer.CodeTooOld, level: sequencer.A1, scope: r.Scope}
+			if w.bounded() {
+				f.level |= sequencer.A3
+			}
+		} else if e.Seq > r.View {
+			f = &twinFinding{code: sequencer.CodeStaleRead, level: sequencer.A1, scope: e.Scope, moved: mover(e)}
 		}
-		if e := w.lastWrite(r.Scope); e.Seq > r.View {
-			return &twinFinding{code: sequencer.CodeStaleRead, level: sequencer.A1, scope: e.Scope, moved: mover(e)}
+		if w.bounded() {
+			f = t.enforce(f)
+		}
+		if f != nil {
+			return f
 		}
 	}
 	return nil

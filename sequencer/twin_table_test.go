@@ -123,6 +123,9 @@ func (w *twin) open(in *sequencer.Intent) *twinTx {
 	if in.Begin != nil {
 		t.begin = *in.Begin
 	}
+	if in.Kind == sequencer.IntentAbort && w.bounded() {
+		t.begin.May = nil
+	}
 	t.due = w.time + w.rules.DeadlineTicks
 	if t.begin.DeadlineTicks != 0 {
 		t.due = w.time + t.begin.DeadlineTicks

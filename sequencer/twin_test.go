@@ -64,7 +64,8 @@ type twinTx struct {
 	succeeded          bool
 	stale              *twinFinding
 	answers            map[sequencer.IntentKind]sequencer.Answer
-	past               *sequencer.Past  // since logic 2, of a committed one up to the horizon
+	past               *sequencer.Past // since logic 2, of a committed one up to the horizon
+	shared, sealed     []sequencer.Scope
 	coneOf             sequencer.TxID   // the retracted transaction that takes it along
 	reported           []sequencer.Hold // what the outcomes so far say that it holds
 }
@@ -254,8 +255,11 @@ func (w *twin) refuseCode(t *twinTx, code sequencer.Code) { w.refuse(t, twinFind
 
 func (w *twin) answer(t *twinTx, seq sequencer.Seq) {
 	in := w.intent
-	if last, some := t.answers[in.Kind]; in.Kind == sequencer.IntentSettle && some && w.rules.Logic >= 2 &&
-		last.Incarnation != in.Incarnation && in.Incarnation != t.owner {
+	last, some := t.answers[in.Kind]
+	switch {
+	case !some || last.Incarnation == in.Incarnation || in.Incarnation == t.owner:
+	case in.Kind == sequencer.IntentSettle && w.rules.Logic >= 2,
+		in.Kind == sequencer.IntentAdopt && w.bounded() && last.Incarnation == t.owner:
 		return // a late copy of the owner's must still be known
 	}
 	t.remember(sequencer.Answer{Kind: in.Kind, Incarnation: in.Incarnation, N: in.N, Seq: seq})

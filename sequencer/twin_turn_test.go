@@ -16,7 +16,12 @@ func (w *twin) settleTurn(t *twinTx, in *sequencer.Intent) {
 	case t.owner != in.Incarnation:
 		w.refuseCode(t, sequencer.CodeLeaseExpired)
 	default:
-		w.answer(t, w.undo(r, t, in.Settle))
+		s, refused := w.owned(t, in.Settle)
+		if refused != "" {
+			w.refuse(t, twinFinding{code: sequencer.CodeWrongScopes, scope: refused})
+			return
+		}
+		w.answer(t, w.undo(r, t, s))
 	}
 }
 
@@ -44,6 +49,9 @@ func (w *twin) undo(r *twinRetraction, t *twinTx, s *sequencer.Settle) sequencer
 		switch {
 		case slices.ContainsFunc(dirty, scope.Overlaps), g != nil && g.shard != nil && g.shard.Unknown:
 			return sequencer.Writer{Seq: seq, Tx: t.id, Residue: true}
+		case w.doubtful(t, scope):
+			o.Residue = []sequencer.TxID{t.id}
+			return sequencer.Writer{Seq: seq, Tx: t.id, Residue: true}
 		case former.Residue && !member(former.Tx):
 			return former
 		case g != nil:
@@ -69,6 +77,7 @@ func (w *twin) undo(r *twinRetraction, t *twinTx, s *sequencer.Settle) sequencer
 		}
 	}
 	t.phase, t.past.Undone, r.turn = sequencer.PhaseRetracted, seq, false
+	r.named = sequencer.Blocker{}
 	return w.emitTx(t, o)
 }
 
