@@ -88,9 +88,9 @@ func travels(o *sequencer.Outcome) error {
 }
 
 // stays holds that the row of a workspace can be written, with the decisions that are not acknowledged and without
-// them.
-func stays(r *sequencer.Replica) error {
-	st := r.State()
+// them. The workspace goes on with the replica that is read back.
+func (s *siege) stays() error {
+	st := s.replica.State()
 	if err := roundTrips(fmt.Sprintf("the row with %d decisions", len(st.Outbox)), &st, topology.EncodeReplica,
 		topology.DecodeReplica); err != nil {
 		return err
@@ -103,7 +103,12 @@ func stays(r *sequencer.Replica) error {
 	if len(b) > stateBytes {
 		return fmt.Errorf("the row alone has %d bytes", len(b))
 	}
-	return nil
+	back, err := topology.DecodeReplica(b)
+	if err != nil {
+		return err
+	}
+	s.replica, err = sequencer.RestoreReplica(*back)
+	return err
 }
 
 // tally is what a run over hostile records came to.
@@ -142,19 +147,26 @@ type siege struct {
 	*tally
 	world   *hostile.World
 	replica *sequencer.Replica
+	twin    *sequencer.Replica // is given the same, and never restored
 	offset  int64
 	check   func(*siege, sequencer.Applied) error
 }
 
 func newSiege(seed uint64, logic uint32, check func(*siege, sequencer.Applied) error) *siege {
-	return &siege{tally: newTally(), world: hostile.NewWorld(seed, logic), replica: sequencer.NewReplica("ws"), check: check}
+	return &siege{tally: newTally(), world: hostile.NewWorld(seed, logic), check: check,
+		replica: sequencer.NewReplica("ws"), twin: sequencer.NewReplica("ws")}
 }
 
 // apply gives the workspace a record; nil is one that cannot be read. What is decided travels, and the row stays.
 func (s *siege) apply(in *sequencer.Intent) error {
 	s.replica.Acknowledged(s.replica.Fold().Seq())
 	a, err := s.replica.Apply(s.offset, in)
+	s.twin.Acknowledged(s.twin.Fold().Seq())
+	b, _ := s.twin.Apply(s.offset, in)
 	s.offset++
+	if n := len(a.Outcomes); n != len(b.Outcomes) || n > 0 && a.Outcomes[n-1].Chain != b.Outcomes[n-1].Chain {
+		return fmt.Errorf("a restored replica decides %d outcomes, one that was not %d, or others", n, len(b.Outcomes))
+	}
 	if errors.Is(err, sequencer.ErrUnknownLogic) {
 		s.foreign++ // the workspace waits for a binary that knows it; here it goes on without the record
 		return nil
@@ -184,7 +196,7 @@ func harmless(s *siege, a sequencer.Applied) error {
 		}
 	}
 	if len(a.Outcomes) > 20 || s.offset%16 == 0 {
-		return stays(s.replica)
+		return s.stays()
 	}
 	return nil
 }

@@ -69,15 +69,33 @@ func (l *Log) join(agent string) {
 		l.rules = *o.Rules
 	}
 	if l.wide && l.rules.Version == 0 {
-		l.change(widen)
+		l.change(l.widen)
 	}
 }
 
-// widen makes rules that allow the largest footprints.
-func widen(r *sequencer.Rules) {
-	r.MaxSidecars, r.MaxOpen, r.MaxScopes = 4, 4096, 1024
-	r.MaxKept, r.MaxInline, r.MaxInlineTotal = 800_000, 16_000, 16_000
-	r.MaxBytes = r.MaxKept/2 - r.MaxInlineTotal
+// widen makes the rules that allow the largest footprints and the most of them, as far as the fold takes such.
+func (l *Log) widen(r *sequencer.Rules) {
+	r.MaxSidecars, r.MaxInline, r.MaxInlineTotal = 4, 16_000, 16_000
+	for _, cap := range []struct {
+		of   *uint32
+		most uint32
+	}{{&r.MaxKept, 1 << 20}, {&r.MaxScopes, 4096}, {&r.MaxOpen, 1 << 16}, {&r.MaxBytes, 1 << 20}} {
+		least := *cap.of
+		*cap.of = least + uint32(sort.Search(int(cap.most-least), func(n int) bool {
+			*cap.of = least + uint32(n) + 1
+			return !l.takes(*r)
+		}))
+	}
+}
+
+// takes says whether the fold takes rules now.
+func (l *Log) takes(r sequencer.Rules) bool {
+	f, err := sequencer.Restore(l.fold.State(), 0)
+	if err != nil {
+		return false
+	}
+	step, err := f.Step(int64(len(l.Records)), &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &r})
+	return err == nil && len(step.Outcomes) > 0 && step.Outcomes[0].Kind == sequencer.OutcomeRules
 }
 
 // scopes is how many scopes a footprint may have.
