@@ -54,7 +54,7 @@ func largestRecords(t *testing.T, wide bool) {
 				return s.stays()
 			}
 			began := time.Now()
-			if err := s.read(b); err != nil {
+			if _, err := s.read(b); err != nil {
 				t.Error(err)
 			}
 			t.Log(sizes(b, step, row, time.Since(began)))

@@ -236,16 +236,16 @@ func (s *siege) mutant(kind sequencer.IntentKind) []byte {
 	return s.world.Garble(twisted, b)
 }
 
-// read applies a record as it stands in the log.
-func (s *siege) read(b []byte) error {
+// read applies a record as it stands in the log, and says whether it could be decoded.
+func (s *siege) read(b []byte) (decoded bool, err error) {
 	in, err := topology.DecodeIntent(b)
 	if err != nil {
-		return s.apply(nil)
+		return false, s.apply(nil)
 	}
 	if err := s.apply(in); err != nil {
-		return fmt.Errorf("%s: %w", in.Kind, err)
+		return true, fmt.Errorf("%s: %w", in.Kind, err)
 	}
-	return nil
+	return true, nil
 }
 
 // attack sends mutated records of a kind, between others that make sense.
@@ -258,17 +258,16 @@ func (s *siege) attack(kind sequencer.IntentKind, records int) error {
 	for range records {
 		b, err := topology.EncodeIntent(s.world.Any())
 		if err == nil {
-			if err := s.read(b); err != nil {
+			if _, err := s.read(b); err != nil {
 				return err
 			}
 		}
-		mutant := s.mutant(kind)
-		if _, err := topology.DecodeIntent(mutant); err == nil {
-			s.decoded[kind]++
-		}
-		s.tried[kind]++
-		if err := s.read(mutant); err != nil {
+		decoded, err := s.read(s.mutant(kind))
+		if err != nil {
 			return fmt.Errorf("a mutated %s: %w", kind, err)
+		}
+		if s.tried[kind]++; decoded {
+			s.decoded[kind]++
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -43,37 +44,30 @@ func (w *World) addPayload(in, from *sequencer.Intent) {
 // crowd fills a list of scopes far beyond what any rules allow. It is rare: it takes long.
 func (w *World) crowd(in *sequencer.Intent) {
 	n := pick(w, 257, 300, 1000)
-	if w.rarely(20) {
+	if w.rarely(40) {
 		n = 40_000
 	}
-	scope := func(i int) sequencer.Scope { return sequencer.Scope(fmt.Sprintf("doc:/a/%d", i)) }
-	wants := make([]sequencer.Want, n)
-	for i := range wants {
-		wants[i] = sequencer.Want{Scope: scope(i), Access: sequencer.WriteAccess}
+	scopes := make([]sequencer.Scope, n)
+	for i := range scopes {
+		scopes[i] = sequencer.Scope("doc:/a/" + strconv.Itoa(i))
 	}
 	switch {
 	case in.Settle != nil:
-		s := sequencer.Settled{Result: pick(w, sequencer.ResultClean, sequencer.ResultLeaked)}
-		for i := range n {
-			s.Scopes = append(s.Scopes, scope(i))
-		}
-		in.Settle.Effects = append(in.Settle.Effects, s)
+		in.Settle.Effects = append(in.Settle.Effects, sequencer.Settled{Scopes: scopes,
+			Result: pick(w, sequencer.ResultClean, sequencer.ResultLeaked)})
 	case in.Begin != nil:
-		in.Begin.May, in.Begin.Mode = wants, sequencer.Ordered
+		in.Begin.May, in.Begin.Mode = wants(scopes), sequencer.Ordered
 	case in.Touch != nil:
-		in.Touch.Wants = wants
+		in.Touch.Wants = wants(scopes)
 	case in.Seal != nil:
-		e := sequencer.Effect{Class: sequencer.ClassIrreversible, Index: uint32(len(in.Seal.Effects))}
-		for i := range n {
-			e.Scopes = append(e.Scopes, scope(i))
-		}
-		in.Seal.Effects = append(in.Seal.Effects, e)
+		in.Seal.Effects = append(in.Seal.Effects, sequencer.Effect{Class: sequencer.ClassIrreversible, Scopes: scopes,
+			Index: uint32(len(in.Seal.Effects))})
 	case in.Register != nil:
-		for i := range n {
-			in.Register.Tools = append(in.Register.Tools, sequencer.Tool{Name: fmt.Sprint("t", i)})
+		for _, s := range scopes {
+			in.Register.Tools = append(in.Register.Tools, sequencer.Tool{Name: string(s)})
 		}
 	case in.Kind == sequencer.IntentAbort:
-		in.Begin = &sequencer.Begin{Mode: sequencer.Ordered, May: wants}
+		in.Begin = &sequencer.Begin{Mode: sequencer.Ordered, May: wants(scopes)}
 	}
 }
 
