@@ -49,9 +49,12 @@ func (f *Fold) nameTurn(r *retraction, m *tx) {
 	if len(blockers) == 0 || r.Named != nil && *r.Named == blockers[0] {
 		return
 	}
-	first := blockers[0]
+	first, named := blockers[0], r.Named
 	r.Named = &first
 	f.accountRetraction(r)
+	if named != nil && named.Tx == first.Tx && first.Why != whyOrphan {
+		return // somebody has adopted it, which is said already
+	}
 	f.emitTx(m, Outcome{Kind: OutcomeRetracting, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx,
 		BlockedBy: blockers})
 }
