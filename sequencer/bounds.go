@@ -110,6 +110,41 @@ func (c *cover) walk(n *trieNode[Access], path string, least Access, found *Scop
 // fewPairs is up to how many comparisons two lists are compared item by item: below it a walk is faster than a cover.
 const fewPairs = 64
 
+// holding answers whether a want lies within one of the holds; it is asked n times.
+func (f *Fold) holding(holds []Hold, n int) func(Want) bool {
+	if len(holds)*n <= fewPairs || f.weaken.has(WeakenReadCovers) {
+		f.look(len(holds) * n)
+		return func(w Want) bool {
+			return slices.ContainsFunc(holds, func(g Hold) bool {
+				return g.Scope.Covers(w.Scope) && (g.Access == WriteAccess || w.Access == ReadAccess ||
+					f.weaken.has(WeakenReadCovers))
+			})
+		}
+	}
+	c := coverOf(holds)
+	f.look(len(holds))
+	return func(w Want) bool {
+		before := c.trie.visited
+		found := c.of(w.Scope, w.Access) != ""
+		f.look(c.trie.visited - before)
+		return found
+	}
+}
+
+// among answers whether a value is in a list; it is asked n times.
+func among[T comparable](f *Fold, list []T, n int) func(T) bool {
+	if len(list)*n <= fewPairs {
+		f.look(len(list) * n)
+		return func(v T) bool { return slices.Contains(list, v) }
+	}
+	f.look(len(list) + n)
+	set := make(map[T]bool, len(list))
+	for _, v := range list {
+		set[v] = true
+	}
+	return func(v T) bool { return set[v] }
+}
+
 // ownScopes are the scopes that a transaction's settlement may name: granted for writing, or sealed.
 func (t *tx) ownScopes() *cover {
 	c := &cover{}

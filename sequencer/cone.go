@@ -68,7 +68,9 @@ func (f *Fold) Cone(id TxID) ([]ConeMember, error) {
 type cone struct {
 	members []*tx
 	why     map[*tx]coneWhy
-	written index[uint64, *tx] // what the members wrote
+	byID    map[TxID]*tx
+	written index[uint64, *tx]                // what the members wrote
+	formers map[*tx]*index[int, placedWriter] // whose writes a member covered, by scope and place in its list; as asked for
 }
 
 // coneWhy is how a member follows from another one.
@@ -80,7 +82,7 @@ type coneWhy struct {
 
 // coneOf takes the cone: every committed transaction that read from one in it, or overwrote a scope of one in it.
 func (f *Fold) coneOf(root *tx) *cone {
-	c := &cone{why: map[*tx]coneWhy{}}
+	c := &cone{why: map[*tx]coneWhy{}, byID: map[TxID]*tx{}, formers: map[*tx]*index[int, placedWriter]{}}
 	c.add(root, coneWhy{})
 	candidates := f.inOrder(func(t *tx) bool {
 		return t.Past != nil && t.Retraction == "" && t != root
@@ -105,6 +107,7 @@ func (f *Fold) coneOf(root *tx) *cone {
 func (c *cone) add(t *tx, why coneWhy) {
 	c.members = append(c.members, t)
 	c.why[t] = why
+	c.byID[t.ID] = t
 	for _, w := range t.Past.Writes {
 		c.written.add(w.Scope, t.Order, t)
 	}
@@ -125,8 +128,8 @@ func (c *cone) follows(t *tx, weaken Weaken) (why coneWhy, follows bool) {
 			return true
 		})
 	}
-	for _, m := range c.members {
-		if slices.Contains(t.Past.From, m.ID) {
+	for _, id := range t.Past.From {
+		if m := c.byID[id]; m != nil {
 			first("read_from", m, "")
 		}
 	}
@@ -187,10 +190,30 @@ func (c *cone) covered(s Scope) Writer {
 		return true
 	})
 	var out Writer
-	for _, w := range oldest.Past.Writes {
-		if w.Scope.Overlaps(s) && w.Former.Seq > out.Seq {
-			out = w.Former
+	at := 0
+	c.formersOf(oldest).visit(s, func(_ Scope, f placedWriter) bool {
+		if f.Seq > out.Seq || f.Seq == out.Seq && f.Seq > 0 && f.place < at {
+			out, at = f.Writer, f.place
 		}
-	}
+		return true
+	})
 	return out
+}
+
+// placedWriter is whose write a member covered, and where in the list of its writes that stands.
+type placedWriter struct {
+	Writer
+	place int
+}
+
+func (c *cone) formersOf(m *tx) *index[int, placedWriter] {
+	x := c.formers[m]
+	if x == nil {
+		x = &index[int, placedWriter]{}
+		for i, w := range m.Past.Writes {
+			x.add(w.Scope, i, placedWriter{w.Former, i})
+		}
+		c.formers[m] = x
+	}
+	return x
 }

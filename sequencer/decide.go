@@ -198,12 +198,12 @@ func (f *Fold) settle(t *tx, in *Intent, s *Settle) {
 	}
 	var held []Hold
 	if t.Retraction != "" {
-		held = t.writtenHolds()
+		held = f.writtenHolds(t)
 	}
 	t.Phase = PhaseFinalAborted
 	if committed {
 		t.Phase = PhaseFinalCommitted
-		t.Past.add(o.Writes)
+		f.addWrites(t.Past, o.Writes)
 	}
 	f.endGrants(t)
 	for _, g := range t.Gated {

@@ -33,6 +33,7 @@ type Fold struct {
 	catalogues catalogues
 
 	holds  index[uint64, *bound] // what is granted, claimed or held, by scope
+	grants index[uint64, *bound] // of these, what is granted
 	asks   index[uint64, *ask]   // what waiting transactions are interested in, by scope
 	deps   map[TxID][]*tx        // sealed transactions by the undecided ones that they read from
 	window *window
@@ -59,7 +60,9 @@ type stepState struct {
 	out     []Outcome
 	repeats []Seq
 	queue   wakeQueue
-	touched []*tx // transactions whose hold changes wait for an outcome to carry them
+	moved   []Scope        // where something was granted or released, and nobody was woken yet
+	seen    map[Scope]bool // those of moved, once there are many
+	touched []*tx          // transactions whose hold changes wait for an outcome to carry them
 }
 
 // New returns the fold of a workspace whose log is empty.
@@ -129,7 +132,7 @@ func (f *Fold) finish(before Seq) Step {
 		h := f.StateHash()
 		out.Outcomes[n-1].StateHash = &h
 	}
-	f.step = stepState{queue: f.step.queue[:0], touched: f.step.touched[:0]}
+	f.step = stepState{queue: f.step.queue[:0], moved: f.step.moved[:0], touched: f.step.touched[:0]}
 	return out
 }
 

@@ -12,24 +12,29 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			return bad("the read names a seq that was not reached", r.Scope)
 		}
 	}
+	known := among(f, s.Touches, len(t.GrantedNs))
 	for _, n := range t.GrantedNs {
-		if !slices.ContainsFunc(s.Touches, func(r TouchReport) bool { return r.N == n && r.Known }) {
+		if !known(TouchReport{N: n, Known: true}) {
 			return bad("a granted touch is not listed, or the outcome of a call under it is not known", "")
 		}
 	}
+	held := f.holding(t.Grants, s.scopes())
 	for i, e := range s.Effects {
 		if int(e.Index) != i {
 			return bad("the indexes of the effects are not 0..n-1", "")
 		}
-		if why := t.effectCovered(e, f.weaken); why != "" {
+		if why := e.uncovered(held); why != "" {
 			return bad(why, firstScope(e.Scopes))
 		}
 	}
-	for i, w := range s.Shards {
+	written := make(map[Scope]bool, len(s.Shards))
+	for _, w := range s.Shards {
+		twice := written[w.Scope]
+		written[w.Scope] = true
 		switch {
 		case !w.Scope.IsShard() || w.Scope.HasStar():
 			return bad("a shard is written under a scope of type shard, without wildcards", w.Scope)
-		case slices.ContainsFunc(s.Shards[:i], func(v ShardWrite) bool { return v.Scope == w.Scope }):
+		case twice:
 			return bad("the shard is written twice", w.Scope)
 		case w.Expect != nil && (w.Expect.View > f.seq || w.Expect.Version > w.Expect.View):
 			return bad("the expected version names a seq that was not reached", w.Scope)
@@ -37,11 +42,12 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			return bad("the former content names a seq that was not reached", w.Scope)
 		}
 	}
-	return t.outsideMay(s)
+	f.look(len(s.Reads) + len(s.Shards))
+	return f.outsideMay(t, s)
 }
 
-// effectCovered finds why an eager effect could not have run; empty: it could.
-func (t *tx) effectCovered(e Effect, weaken Weaken) string {
+// uncovered finds why an eager effect could not have run under what was granted; empty: it could.
+func (e *Effect) uncovered(held func(Want) bool) string {
 	if !e.Class.Eager() {
 		return ""
 	}
@@ -49,7 +55,7 @@ func (t *tx) effectCovered(e Effect, weaken Weaken) string {
 		return "the outcome of an eager effect is not known"
 	}
 	for _, s := range e.Scopes {
-		if !t.covered(Want{s, WriteAccess}, weaken) {
+		if !held(Want{s, WriteAccess}) {
 			return "an eager effect is not covered by a grant"
 		}
 	}
@@ -57,20 +63,22 @@ func (t *tx) effectCovered(e Effect, weaken Weaken) string {
 }
 
 // outsideMay: a transaction that declared where it may go stays there.
-func (t *tx) outsideMay(s *Seal) finding {
+func (f *Fold) outsideMay(t *tx, s *Seal) finding {
 	if len(t.May) == 0 {
 		return finding{}
 	}
-	declared := func(scope Scope, a Access) bool {
-		return slices.ContainsFunc(t.May, func(w Want) bool { return w.Access >= a && w.Scope.Covers(scope) })
+	may := make([]Hold, len(t.May))
+	for i, w := range t.May {
+		may[i] = Hold{Scope: w.Scope, Access: w.Access}
 	}
+	declared := f.holding(may, s.scopes())
 	for _, r := range s.Reads {
-		if !declared(r.Scope, ReadAccess) {
+		if !declared(Want{r.Scope, ReadAccess}) {
 			return finding{code: CodeIncompleteFootprint, detail: "a read lies outside what begin declared", scope: r.Scope}
 		}
 	}
 	for _, w := range s.written() {
-		if !declared(w, WriteAccess) {
+		if !declared(Want{w, WriteAccess}) {
 			return finding{code: CodeIncompleteFootprint, detail: "a write lies outside what begin declared", scope: w}
 		}
 	}

@@ -173,7 +173,7 @@ func movedBy(code Code, level Levels, at Scope, seq Seq, w Writer) finding {
 // judgeSeal asks what is asked in every step: pins, writers read from, branch, verdict, and those in the way.
 func (f *Fold) judgeSeal(t *tx, collect bool) judgement {
 	var j judgement
-	if why := f.enforced(t, f.phantomTool(t)); why.found() {
+	if why := f.enforced(t, f.phantomTool(t)); why.found() && !f.weaken.has(WeakenPinsOnce) {
 		j.refused = why
 		return j
 	}

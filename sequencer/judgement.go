@@ -24,19 +24,15 @@ func (j *judgement) refuse(by Epoch, why finding) {
 	}
 }
 
-func (j *judgement) wound(b *bound) {
-	at := slices.IndexFunc(j.wounds, func(w *bound) bool { return w.t == b.t })
-	switch {
-	case at < 0:
-		j.wounds = append(j.wounds, b)
-	case b.Scope < j.wounds[at].Scope:
-		j.wounds[at] = b
-	}
-}
+func (j *judgement) wound(b *bound) { j.wounds = append(j.wounds, b) }
 
-// done puts what was collected in an order that does not depend on how it was found.
+// done puts what was collected in an order that does not depend on how it was found. Of the holds of one transaction
+// that is wounded the smallest scope is named.
 func (j judgement) done() judgement {
-	slices.SortFunc(j.wounds, func(a, b *bound) int { return cmp.Compare(a.t.Epoch, b.t.Epoch) })
+	slices.SortFunc(j.wounds, func(a, b *bound) int {
+		return cmp.Or(cmp.Compare(a.t.Epoch, b.t.Epoch), cmp.Compare(a.t.Order, b.t.Order), cmp.Compare(a.Scope, b.Scope))
+	})
+	j.wounds = slices.CompactFunc(j.wounds, func(a, b *bound) bool { return a.t == b.t })
 	slices.SortFunc(j.blockers, compareBlockers)
 	j.blockers = slices.Compact(j.blockers)
 	return j

@@ -49,8 +49,9 @@ func (f *Fold) observed(former Rules) {
 		!former.Observe && !slices.ContainsFunc(undecided, func(t *tx) bool { return t.Free }) {
 		return
 	}
+	at := f.seq
 	for _, t := range undecided {
-		f.abort(t, finding{code: CodeRulesChanged, moved: Writer{Seq: f.seq},
+		f.abort(t, finding{code: CodeRulesChanged, moved: Writer{Seq: at},
 			detail: "the workspace began to enforce while the transaction was undecided"})
 	}
 }

@@ -16,9 +16,14 @@ func (f *Fold) keepPast(t *tx, writes []Write) {
 	for _, e := range s.Effects {
 		p.Effects = p.Effects || e.Class != ClassRead
 	}
-	p.add(writes)
+	f.addWrites(p, writes)
+	shards := make([]Scope, len(s.Shards))
+	for i := range s.Shards {
+		shards[i] = s.Shards[i].Scope
+	}
+	shard := among(f, shards, len(p.Writes))
 	for i := range p.Writes {
-		p.Writes[i].Shard = slices.ContainsFunc(s.Shards, func(w ShardWrite) bool { return w.Scope == p.Writes[i].Scope })
+		p.Writes[i].Shard = shard(p.Writes[i].Scope)
 	}
 	t.Past = p
 }
@@ -45,14 +50,18 @@ func room[T any](have []T, n int) []T {
 	return have
 }
 
-// add notes writes at scopes that were not written before.
-func (p *Past) add(writes []Write) {
+// addWrites notes writes at scopes that were not written before.
+func (f *Fold) addWrites(p *Past, writes []Write) {
 	if p == nil {
 		return
 	}
-	n := len(p.Writes)
+	scopes := make([]Scope, len(p.Writes))
+	for i := range p.Writes {
+		scopes[i] = p.Writes[i].Scope
+	}
+	had := among(f, scopes, len(writes))
 	for _, w := range writes {
-		if !slices.ContainsFunc(p.Writes[:n], func(x PastWrite) bool { return x.Scope == w.Scope }) {
+		if !had(w.Scope) {
 			p.Writes = append(p.Writes, PastWrite{Scope: w.Scope, Former: w.Former})
 		}
 	}

@@ -154,17 +154,17 @@ func (f *Fold) registerBounded(sc *SidecarState, at int, found bool, in *Intent)
 		f.listed += sc.Servers[at].bytes()
 	}
 	s := &sc.Servers[at]
-	former := *s
+	former := f.catalogues.byHash[s.Catalogue]
+	f.catalogues.release(s.Catalogue)
 	*s = ServerState{Server: r.Server, Generation: r.Generation}
-	f.catalogues.release(former.Catalogue)
 	switch {
 	case announced && f.fits(r.Tools):
 		s.Present, s.Catalogue = true, f.catalogues.keep(r.Tools)
 		o.Kind, o.Catalogue = OutcomeRegistered, s.Catalogue
 	case announced:
 		limit("the catalogue is larger than the rules allow: none of the server's tools is registered")
-		if f.weaken.has(WeakenRegistryOpen) && former.Present {
-			s.Present, s.Catalogue = true, former.Catalogue
+		if f.weaken.has(WeakenRegistryOpen) && former != nil {
+			s.Present, s.Catalogue = true, f.catalogues.keep(former.Tools)
 		}
 	}
 	f.emit(o)

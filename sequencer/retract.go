@@ -213,22 +213,26 @@ func (f *Fold) enterCone(m *tx, r *retraction) {
 		}
 	}
 	f.holdWritten(m, nil)
+	f.account(m)
 }
 
 // holdWritten holds for a member of a cone what it wrote, against everybody; but for what it holds already.
 func (f *Fold) holdWritten(m *tx, held []Hold) {
-	for _, h := range m.writtenHolds() {
-		if !slices.Contains(held, h) {
+	holds := f.writtenHolds(m)
+	already := among(f, held, len(holds))
+	for _, h := range holds {
+		if !already(h) {
 			f.hold(m, h)
 		}
 	}
 }
 
 // writtenHolds are the holds that a member of a cone has beyond those it is not settled without.
-func (t *tx) writtenHolds() []Hold {
+func (f *Fold) writtenHolds(t *tx) []Hold {
 	var out []Hold
+	granted := among(f, t.Grants, len(t.Past.Writes))
 	for _, w := range t.Past.Writes {
-		if h := (Hold{w.Scope, Granted, WriteAccess}); !slices.Contains(t.Grants, h) {
+		if h := (Hold{w.Scope, Granted, WriteAccess}); !granted(h) {
 			out = append(out, h)
 		}
 	}

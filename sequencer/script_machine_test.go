@@ -229,6 +229,7 @@ func fillRules(r *sequencer.Rules, now sequencer.Rules, given func(string) bool)
 	keep(given("content"), &r.MaxContent, now.MaxContent)
 	keep(given("inlines"), &r.MaxInlineTotal, now.MaxInlineTotal)
 	keep(given("kept"), &r.MaxKept, now.MaxKept)
+	keep(given("sidecars"), &r.MaxSidecars, now.MaxSidecars)
 }
 
 func keep[T any](given bool, field *T, now T) {

@@ -21,7 +21,7 @@ func showState(st sequencer.State) string {
 				fmt.Fprintf(&out, " %s.%d=gone", s.Server, s.Generation)
 			}
 		}
-		fmt.Fprintln(&out)
+		fmt.Fprintln(&out, when(sc.Shut, " shut"))
 	}
 	for i := range st.Txs {
 		fmt.Fprintln(&out, showTx(&st.Txs[i]))

@@ -118,7 +118,10 @@ func weakenNames() map[string]sequencer.Weaken {
 		"5a": sequencer.WeakenNoBase, "5b": sequencer.WeakenRecheck, "5c": sequencer.WeakenReadOnly,
 		"5e": sequencer.WeakenExpectNoFloor, "7d": sequencer.WeakenReadCovers,
 		"7a": sequencer.WeakenRetractReadersOnly, "7b": sequencer.WeakenRetractAtOnce, "7c": sequencer.WeakenTurnNoWait,
-		"turn-order": sequencer.WeakenTurnAnyOrder,
+		"turn-order": sequencer.WeakenTurnAnyOrder, "5f": sequencer.WeakenReadFloorA1,
+		"14": sequencer.WeakenForeignScopes, "15": sequencer.WeakenRegistryOpen, "15b": sequencer.WeakenPinsOnce,
+		"16": sequencer.WeakenObserveRetract, "16b": sequencer.WeakenObserveKeep, "16c": sequencer.WeakenObserveShared,
+		"17": sequencer.WeakenOrphanUnnamed, "17b": sequencer.WeakenAdoptAnswer, "18": sequencer.WeakenNoCaps,
 	}
 }
 

@@ -79,7 +79,7 @@ func (f *Fold) decideSealed(t *tx, asked judgement) {
 	if t.Free && len(asked.wounds) > 0 {
 		t.Would, asked.wounds = firstCode(t.Would, CodeWaiting), nil
 	}
-	if len(asked.wounds) == 0 && (t.Free || f.step.queue.Len() == 0) && f.tryDecide(t) {
+	if len(asked.wounds) == 0 && (t.Free || f.woken() == 0) && f.tryDecide(t) {
 		return
 	}
 	f.account(t)
@@ -194,7 +194,7 @@ func (f *Fold) dequeueSeal(t *tx) {
 	for _, r := range t.Seal.Reads {
 		f.asks.remove(r.Scope, t.key(uint8(askRead), 0))
 		if t.Mode == Ordered {
-			f.wakeAt(r.Scope, t) // its sealed reads bound younger writers
+			f.wakeAt(r.Scope) // its sealed reads bound younger writers
 		}
 	}
 	for _, s := range t.writeScopes() {

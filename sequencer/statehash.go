@@ -245,6 +245,7 @@ func (f *Fold) reindex(t *tx) {
 
 // dropStaleWakes empties the queue: before the state was taken its step had come to its fixpoint.
 func (f *Fold) dropStaleWakes() {
+	f.step.moved, f.step.seen = nil, nil
 	for _, t := range f.step.queue {
 		t.wake = false
 	}

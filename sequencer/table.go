@@ -1,7 +1,6 @@
 package sequencer
 
 import (
-	"slices"
 	"unicode/utf8"
 )
 
@@ -151,8 +150,10 @@ func (f *Fold) openTx(in *Intent) *tx {
 		f.inheritEpoch(t, b.Predecessor)
 		f.takeEpoch(t)
 	}
-	for i, w := range t.May {
-		if !slices.Contains(t.May[:i], w) {
+	claimed := make(map[Want]bool, len(t.May))
+	for _, w := range t.May {
+		if !claimed[w] {
+			claimed[w] = true
 			f.hold(t, Hold{w.Scope, Claimed, w.Access})
 		}
 	}

@@ -59,9 +59,10 @@ func (f *Fold) enqueueTouch(t *tx, wounds []*bound) {
 	if f.weaken.has(WeakenPiecewise) {
 		t.left = slices.Clone(t.Waiting.Wants)
 	}
+	may := among(f, t.May, len(t.Waiting.Wants))
 	for _, w := range t.Waiting.Wants {
 		f.asks.add(w.Scope, t.key(uint8(askTouch), uint8(w.Access)), &ask{t, askTouch})
-		if !f.weaken.has(WeakenPiecewise) && !slices.Contains(t.May, w) {
+		if !f.weaken.has(WeakenPiecewise) && !may(w) {
 			f.hold(t, Hold{w.Scope, Claimed, w.Access})
 		}
 	}
@@ -79,23 +80,19 @@ func (f *Fold) stillWanted(t *tx, asked []Want) ([]Want, finding) {
 			detail: "the workspace's open transactions keep as many bytes as its rules allow"}
 	}
 	var wants []Want
+	held := f.holding(t.Grants, len(asked))
+	widest := map[Scope]Access{} // what earlier wants of the touch ask for
 	for _, w := range asked {
-		if t.covered(w, f.weaken) || coveredByWant(wants, w) {
+		if held(w) {
 			continue
 		}
+		if a, asked := widest[w.Scope]; asked && a >= w.Access {
+			continue
+		}
+		widest[w.Scope] = w.Access
 		wants = append(wants, w)
 	}
 	return wants, finding{}
-}
-
-// coveredByWant: an earlier want of the same touch asks for it already.
-func coveredByWant(wants []Want, w Want) bool {
-	for _, v := range wants {
-		if v.Scope == w.Scope && v.Access >= w.Access {
-			return true
-		}
-	}
-	return false
 }
 
 // refusesTouch finds what refuses a touch without ending its transaction.
@@ -150,16 +147,27 @@ func wantsWriting(wants []Want) bool {
 	return false
 }
 
-// judgeTouch holds what a touch still wants against what others hold.
+// judgeTouch holds what a touch still wants against what others hold. Only what is granted refuses it, or is wounded;
+// of the rest, which many may claim at once, the first in the way is enough unless all are to be named.
 func (f *Fold) judgeTouch(t *tx, wants []Want, collect bool) judgement {
 	var j judgement
 	for _, w := range wants {
-		f.holds.visit(w.Scope, func(_ Scope, b *bound) bool {
+		meet := func(_ Scope, b *bound) bool {
 			if b.t != t {
 				f.meet(t, w, b, &j, collect)
 			}
 			return true
-		})
+		}
+		if collect {
+			f.holds.visit(w.Scope, meet)
+			continue
+		}
+		f.grants.visit(w.Scope, meet)
+		if !j.blocked {
+			f.holds.visit(w.Scope, func(at Scope, b *bound) bool {
+				return b.Kind == Granted || meet(at, b) && !j.blocked
+			})
+		}
 	}
 	return j.done()
 }
@@ -222,9 +230,10 @@ func (f *Fold) grant(t *tx, would Code) {
 
 // unqueueTouch ends the waiting of a touch: its asks and its claims, but for what begin has declared.
 func (f *Fold) unqueueTouch(t *tx) {
+	may := among(f, t.May, len(t.Waiting.Wants))
 	for _, w := range t.Waiting.Wants {
 		f.asks.remove(w.Scope, t.key(uint8(askTouch), uint8(w.Access)))
-		if !slices.Contains(t.May, w) {
+		if !may(w) {
 			f.release(t, Hold{w.Scope, Claimed, w.Access})
 		}
 	}

@@ -22,8 +22,8 @@ func (f *Fold) advanceCone(r *retraction) bool {
 			if m.Owner == 0 && f.bounded() && !f.weaken.has(WeakenOrphanUnnamed) {
 				r.Named = &Blocker{Tx: m.ID, Why: whyOrphan} // somebody has to adopt it first
 				o.BlockedBy = []Blocker{*r.Named}
-				f.accountRetraction(r)
 			}
+			f.accountRetraction(r)
 			r.Turn = f.emitTx(m, o)
 			return false
 		}
@@ -49,9 +49,12 @@ func (f *Fold) nameTurn(r *retraction, m *tx) {
 	if len(blockers) == 0 || r.Named != nil && *r.Named == blockers[0] {
 		return
 	}
-	first := blockers[0]
+	first, named := blockers[0], r.Named
 	r.Named = &first
 	f.accountRetraction(r)
+	if named != nil && named.Tx == first.Tx && first.Why != whyOrphan {
+		return // somebody has adopted it, which is said already
+	}
 	f.emitTx(m, Outcome{Kind: OutcomeRetracting, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx,
 		BlockedBy: blockers})
 }
@@ -171,7 +174,7 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 		m.Unclean = true
 		o.Residue = []TxID{m.ID}
 	}
-	for _, h := range m.writtenHolds() {
+	for _, h := range f.writtenHolds(m) {
 		f.release(m, h)
 	}
 	m.Phase, m.Past.Undone, r.Turn, r.Named = PhaseRetracted, seq, 0, nil

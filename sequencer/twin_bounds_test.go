@@ -117,7 +117,6 @@ func (w *twin) switched(former sequencer.Rules) {
 	for _, t := range w.txs {
 		if t.undecided() {
 			w.abort(t, twinFinding{code: sequencer.CodeRulesChanged, moved: sequencer.Writer{Seq: seq}})
-			seq = w.seq
 		}
 	}
 }
@@ -158,7 +157,11 @@ func (w *twin) sayWait(r *twinRetraction, t *twinTx) {
 	if len(list) == 0 || r.named == list[0] {
 		return
 	}
+	said := r.named
 	r.named = list[0]
+	if said.Tx == list[0].Tx && list[0].Why != "orphan" {
+		return
+	}
 	w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeRetracting, Agent: t.agent, Incarnation: t.owner,
 		Retraction: r.root.id, BlockedBy: list[:min(len(list), 16)]})
 }

@@ -96,17 +96,6 @@ func (t *tx) remember(a Answer) {
 	}
 }
 
-// covered reports whether the transaction already holds what it wants. A read is covered by either grant, a write by a
-// write grant only: other transactions may share the read.
-func (t *tx) covered(w Want, weaken Weaken) bool {
-	for _, g := range t.Grants {
-		if g.Scope.Covers(w.Scope) && (g.Access == WriteAccess || w.Access == ReadAccess || weaken.has(WeakenReadCovers)) {
-			return true
-		}
-	}
-	return false
-}
-
 // grantedForWriting: something may have run that a compensation has to undo.
 func (t *tx) grantedForWriting() bool {
 	return slices.ContainsFunc(t.Grants, func(g Hold) bool { return g.Access == WriteAccess })
@@ -117,14 +106,16 @@ func (t *tx) key(kind, access uint8) uint64 { return t.Order<<4 | uint64(kind)<<
 
 // hold enters a hold into the index and notes it for the next outcome.
 func (f *Fold) hold(t *tx, h Hold) {
-	f.holds.add(h.Scope, t.key(uint8(h.Kind), uint8(h.Access)), &bound{t, h})
+	b := &bound{t, h}
+	f.holds.add(h.Scope, t.key(uint8(h.Kind), uint8(h.Access)), b)
+	if h.Kind == Granted {
+		f.grants.add(h.Scope, t.key(uint8(h.Kind), uint8(h.Access)), b)
+		f.wakeAt(h.Scope)
+	}
 	if !t.ended.drop(h) {
 		t.added.add(h)
 	}
 	f.step.touched = append(f.step.touched, t)
-	if h.Kind == Granted {
-		f.wakeAt(h.Scope, t)
-	}
 }
 
 // release takes a hold out of the index, notes it and wakes who may have waited for it.
@@ -132,11 +123,14 @@ func (f *Fold) release(t *tx, h Hold) {
 	if !f.holds.remove(h.Scope, t.key(uint8(h.Kind), uint8(h.Access))) {
 		return
 	}
+	if h.Kind == Granted {
+		f.grants.remove(h.Scope, t.key(uint8(h.Kind), uint8(h.Access)))
+	}
 	if !t.added.drop(h) {
 		t.ended.add(h)
 	}
 	f.step.touched = append(f.step.touched, t)
-	f.wakeAt(h.Scope, t)
+	f.wakeAt(h.Scope)
 }
 
 // epochFor gives a transaction the next epoch, if it has none.

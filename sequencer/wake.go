@@ -1,6 +1,9 @@
 package sequencer
 
-import "container/heap"
+import (
+	"container/heap"
+	"slices"
+)
 
 // wakeQueue is a heap of the waiting transactions that a step has to look at again, the oldest first.
 type wakeQueue []*tx
@@ -31,14 +34,35 @@ func (f *Fold) wakeTx(t *tx) {
 	heap.Push(&f.step.queue, t)
 }
 
-// wakeAt queues the waiting transactions that look at a scope.
-func (f *Fold) wakeAt(s Scope, but *tx) {
-	f.asks.visit(s, func(_ Scope, a *ask) bool {
-		if a.t != but {
-			f.wakeTx(a.t)
+// wakeAt notes that the waiting transactions that look at a scope are to be queued. A step that ends many transactions
+// releases a scope many times, and each time all who wait for it would be looked up.
+func (f *Fold) wakeAt(s Scope) {
+	st := &f.step
+	if st.seen == nil && len(st.moved) > shortHolds {
+		st.seen = make(map[Scope]bool, 2*len(st.moved))
+		for _, m := range st.moved {
+			st.seen[m] = true
 		}
-		return true
-	})
+	}
+	switch {
+	case st.seen[s], st.seen == nil && slices.Contains(st.moved, s):
+		return
+	case st.seen != nil:
+		st.seen[s] = true
+	}
+	st.moved = append(st.moved, s)
+}
+
+// woken queues those whom wakeAt noted, and reports how many wait to be looked at.
+func (f *Fold) woken() int {
+	for _, s := range f.step.moved {
+		f.asks.visit(s, func(_ Scope, a *ask) bool {
+			f.wakeTx(a.t)
+			return true
+		})
+	}
+	f.step.moved, f.step.seen = f.step.moved[:0], nil
+	return f.step.queue.Len()
 }
 
 // wakeDependents queues the sealed transactions that read from one that was opened or decided.
@@ -52,7 +76,7 @@ func (f *Fold) wakeDependents(t *tx) {
 // granted or refused, until there is none. Only transactions whose scopes, writers, branch, verdict or pins moved are
 // looked at; for the others the answer is what it was.
 func (f *Fold) settleDown() {
-	for f.step.queue.Len() > 0 {
+	for f.woken() > 0 {
 		t := heap.Pop(&f.step.queue).(*tx)
 		t.wake = false
 		if t.waits() {

@@ -341,6 +341,7 @@ func rulesFields(r *sequencer.Rules) []rulesField {
 		field("verdict", &r.VerdictTicks), field("open", &r.MaxOpen), field("scopes", &r.MaxScopes),
 		field("bytes", &r.MaxBytes), field("inline", &r.MaxInline), field("content", &r.MaxContent),
 		field("inlines", &r.MaxInlineTotal), field("kept", &r.MaxKept),
+		field("sidecars", &r.MaxSidecars),
 	}
 }
 
