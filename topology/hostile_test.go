@@ -239,8 +239,8 @@ func (s *siege) mutant(kind sequencer.IntentKind) []byte {
 // read applies a record as it stands in the log, and says whether it could be decoded.
 func (s *siege) read(b []byte) (decoded bool, err error) {
 	in, err := topology.DecodeIntent(b)
-	if err != nil {
-		return false, s.apply(nil)
+	if err != nil || len(b) > hostile.RecordBytes {
+		return err == nil, s.apply(nil)
 	}
 	if err := s.apply(in); err != nil {
 		return true, fmt.Errorf("%s: %w", in.Kind, err)

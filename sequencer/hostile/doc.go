@@ -23,8 +23,7 @@ func RefusedCodes() []sequencer.Code {
 		sequencer.CodeLeaseExpired, sequencer.CodeTooOld}
 }
 
-// The bounds of an intent's record, as the codecs and the readers of the log have them.
-const (
-	maxNameBytes   = 4 << 10   // of one text
-	maxIntentBytes = 512 << 10 // of the record
-)
+// RecordBytes is the largest record of an intent that is read; a larger one is put aside.
+const RecordBytes = 512 << 10
+
+const maxNameBytes = 4 << 10 // of one text of an intent
