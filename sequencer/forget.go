@@ -43,27 +43,28 @@ func scopeBytes(scopes []Scope) int {
 	return n
 }
 
-// take removes the final transactions whose decision is at or below seq and hands them to gone.
-func (r *retention) take(seq Seq, gone func(*tx)) {
+// take removes the final transactions whose decision is at or below seq and hands them to gone; stays keeps one of
+// them longer.
+func (r *retention) take(seq Seq, stays func(*tx) bool, gone func(*tx)) {
 	if len(r.late) > 0 {
 		late := r.late
 		r.late = r.late[:0] // what stays is written over what was looked at
 		for _, t := range late {
-			r.pass(t, gone)
+			r.pass(t, stays, gone)
 		}
 		clear(late[len(r.late):])
 	}
 	n := 0
 	for n < len(r.queue) && r.queue[n].Decision <= seq {
-		r.pass(r.queue[n], gone)
+		r.pass(r.queue[n], stays, gone)
 		n++
 	}
 	r.queue = r.queue[n:]
 }
 
 // pass lets one go that is final; any other is late.
-func (r *retention) pass(t *tx, gone func(*tx)) {
-	if !t.final() {
+func (r *retention) pass(t *tx, stays func(*tx) bool, gone func(*tx)) {
+	if !t.final() || stays(t) {
 		r.late = append(r.late, t)
 		return
 	}
@@ -175,7 +176,10 @@ func (f *Fold) drop() {
 	} else {
 		f.window.prune(f.floor)
 	}
-	f.settled.take(below, f.forgetTx)
+	f.settled.take(below, func(t *tx) bool {
+		// A read between its decision and its compensation has seen what was taken back; the seal must still learn that.
+		return f.bounded() && t.Past.undone() > below && !f.weaken.has(WeakenForgetUndone)
+	}, f.forgetTx)
 	f.joins.forget(below)
 	for id, g := range f.groups {
 		if g.members == 0 && g.Seq <= below {

@@ -375,7 +375,13 @@ func (w *twin) forget() {
 		w.forgetContents(keep)
 	}
 	w.window = slices.DeleteFunc(w.window, func(e sequencer.WindowState) bool { return e.Seq <= shown })
-	w.txs = slices.DeleteFunc(w.txs, func(t *twinTx) bool { return t.final() && t.decision <= below })
+	w.txs = slices.DeleteFunc(w.txs, func(t *twinTx) bool {
+		undone := sequencer.Seq(0) // until then reads may have seen what was taken back
+		if t.past != nil && w.bounded() {
+			undone = t.past.Undone
+		}
+		return t.final() && max(t.decision, undone) <= below
+	})
 	w.joins = slices.DeleteFunc(w.joins, func(j sequencer.JoinState) bool { return j.Seq <= below })
 	for id, g := range w.groups {
 		member := slices.ContainsFunc(w.txs, func(t *twinTx) bool { return t.begin.Group == id })

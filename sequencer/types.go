@@ -216,6 +216,7 @@ const (
 	WeakenAdoptAnswer                           // 17b: a refused adoption takes the place of the answer to the accepted one
 	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
 	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
+	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

@@ -128,6 +128,10 @@ func (s *session) announceTool(ctx context.Context, server, name, signature stri
 	in := s.registry.intent(server, s.agent, inc)
 	o, err := s.ask(ctx, in, func() bool { return inc == 0 || s.now() != inc }) // the next session waits for the turn
 	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
+		if o.Code == sequencer.CodeLimit {
+			s.registerRest(ctx, server, name, inc)
+			return nil, problem(codeLimit, "tool %s of server %s is not registered: %s", name, server, o.Detail)
+		}
 		err = refusal(words.Decision(o))
 	}
 	if err == nil && o == nil {
@@ -139,6 +143,21 @@ func (s *session) announceTool(ctx context.Context, server, name, signature stri
 	}
 	return &api.Tool{Server: server, Name: name, Signature: signature, Generation: in.Register.Generation,
 		Seq: uint64(o.Seq), Tools: len(in.Register.Tools)}, nil
+}
+
+// registerRest says again what is left of a server's tools when the log had no room for a changed one. The log has
+// none of them now, so that no plan commits on what the server no longer has; the changed tool stays out.
+func (s *session) registerRest(ctx context.Context, server, name string, inc sequencer.Seq) {
+	if _, err := s.registry.set(server, name, ""); err != nil {
+		return // it was the server's first, and is not kept
+	}
+	if len(s.registry.servers[server]) == 0 {
+		return
+	}
+	o, err := s.ask(ctx, s.registry.intent(server, s.agent, inc), func() bool { return s.now() != inc })
+	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
+		delete(s.registry.servers, server) // as in the log
+	}
 }
 
 // set changes one entry; back undoes that.

@@ -43,6 +43,36 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 	return nil
 }
 
+// observedTool is the tool of a residue that the log found by itself.
+const observedTool = "observed"
+
+// publishDoubts lists the scopes where the log did not believe a settlement that said clean: another transaction
+// changed them too, while the workspace observed and let both.
+func (s *session) publishDoubts(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+	s.mu.Lock()
+	doubtful := d.doubtful
+	s.mu.Unlock()
+	next := uint32(0)
+	var said []sequencer.Scope
+	for _, e := range made.Effects {
+		next = max(next, e.Index+1)
+		if e.Result != sequencer.ResultClean {
+			said = append(said, e.Scopes...)
+		}
+	}
+	doubtful = slices.DeleteFunc(slices.Clone(doubtful), func(scope sequencer.Scope) bool {
+		return slices.ContainsFunc(said, scope.Overlaps) // these are on the list
+	})
+	if len(doubtful) == 0 {
+		return nil
+	}
+	tool := gate.Tool{Name: observedTool, Class: sequencer.ClassReversible, Scopes: doubtful}
+	return s.publishResidue(ctx, d, gate.Settlement{Residue: []gate.Residue{{
+		Effect: gate.Effect{Tx: d.tx, Index: next, Tool: tool}, Result: sequencer.ResultUnresolved,
+		Detail: "another transaction changed it too while the workspace observed, in an order that nobody knows: look there",
+	}}}, inc)
+}
+
 // heldRetracted is what the events topic says of a held call whose transaction was retracted. It counts wherever it
 // stands: the order of events says nothing among several sidecars.
 const heldRetracted = "its transaction is retracted"

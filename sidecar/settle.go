@@ -35,6 +35,8 @@ type debt struct {
 	parked    sequencer.Seq // the incarnation whose settlement was refused: it has another owner
 	n         uint32        // of its last settle intent
 	refused   *sequencer.Outcome
+	foreign   bool              // the log refused it for scopes that are not the transaction's
+	doubtful  []sequencer.Scope // where the log did not believe that it was clean
 
 	agentAsked bool      // agentUntil is set
 	agentUntil time.Time // until then the agent may say what it did by itself
@@ -73,6 +75,13 @@ func (s *session) observeDebt(o *sequencer.Outcome) {
 	d := s.debts[o.Tx]
 	if o.Kind == sequencer.OutcomeAdopted && o.Agent != s.agent {
 		s.share(o.Tx, d)
+	}
+	if d != nil && o.Kind == sequencer.OutcomeSettled && o.Incarnation == s.incarnation {
+		for _, w := range o.Writes {
+			if w.Writer.Residue && w.Writer.Tx == o.Tx && w.Writer.Seq == o.Seq {
+				d.doubtful = append(d.doubtful, w.Scope)
+			}
+		}
 	}
 	switch {
 	case d == nil:
@@ -142,10 +151,13 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 		t.leave()
 	}
 	s.mu.Lock()
-	from := d.seq
+	from, foreign := d.seq, d.foreign
 	s.mu.Unlock()
 	if err := s.view.reach(ctx, from); err != nil {
 		return err
+	}
+	if foreign { // what is known of its calls is not what the log knows: a settlement always ends
+		return s.settleUnknown(ctx, d, inc, errForeignScopes)
 	}
 	if gone, err := s.learn(ctx, d); gone || err != nil {
 		return err
@@ -177,8 +189,14 @@ func (s *session) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.
 	if err := s.publishResidue(ctx, d, made, inc); err != nil {
 		return err
 	}
-	return s.appendSettlement(ctx, d, made, inc)
+	if err := s.appendSettlement(ctx, d, made, inc); err != nil {
+		return err
+	}
+	return s.publishDoubts(ctx, d, made, inc)
 }
+
+// errForeignScopes is returned by settleOnce's first try when the log refuses what it names.
+var errForeignScopes = errors.New("its settlement named scopes that are not its own")
 
 // severalCalls is what a settlement asks of its lease beyond the time that one call may take.
 const severalCalls = time.Second
@@ -257,7 +275,9 @@ func (s *session) settled(d *debt, inc sequencer.Seq) bool {
 	if d.refused != nil {
 		s.log.Warn("a settlement was refused", "tx", string(d.tx), "code", string(d.refused.Code),
 			"detail", d.refused.Detail)
-		d.parked = inc
+		if d.foreign = d.refused.Code == sequencer.CodeWrongScopes && !d.foreign; !d.foreign {
+			d.parked = inc
+		}
 		return true
 	}
 	return s.debts[d.tx] != d || s.incarnation != inc
