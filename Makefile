@@ -8,9 +8,10 @@ CRASHES ?= 400
 N ?= 1000
 SCHEDULES ?= 1000000
 FUZZTIME ?= 60s
+RECORDS ?= 100000
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build test race bench lint correctness acceptance crash-windows it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim fuzz ci demo
+.PHONY: help build test race bench lint correctness acceptance crash-windows it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim hostile fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -66,6 +67,9 @@ explore-retract: ## retraction on 3 transactions and 2 scopes, complete
 
 sim: ## SCHEDULES schedules of the simulator
 	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sequencer/sim -schedules $(SCHEDULES)
+
+hostile: ## RECORDS mutated records of each kind, and the largest legal ones
+	HENCE_HOSTILE=$(RECORDS) $(GO) test -count=1 -v -timeout 4h -run 'Hostile|Largest|Visits|Counters' ./sequencer ./topology ./streams
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's|/[^/]*:func | |' | sort -u | \

@@ -17,7 +17,8 @@ func sameCounters(t *testing.T, f *sequencer.Fold, seed uint64, step int) {
 		t.Fatalf("seed %d after %d: %v", seed, step, err)
 	}
 	if live, restored := f.Counters(), g.Counters(); !maps.Equal(live, restored) {
-		t.Fatalf("seed %d, logic %d, after %d:\n live     %v\n restored %v", seed, f.State().Rules.Logic, step, live, restored)
+		t.Fatalf("seed %d, logic %d, after %d:\n live     %v\n restored %v", seed, f.State().Rules.Logic, step, live,
+			restored)
 	}
 }
 

@@ -15,8 +15,8 @@ const maxGrowth = 2.2
 // fixedVisits are what any step may look at, whatever its size.
 const fixedVisits = 64
 
-// TestVisitsAreLinear: for the largest legal record of each kind, in each of the ways in which it can be large, twice as
-// much of it costs at most maxGrowth times as much.
+// TestVisitsAreLinear: for the largest legal record of each kind, in each of the ways in which it can be large, twice
+// as much of it costs at most maxGrowth times as much.
 func TestVisitsAreLinear(t *testing.T) {
 	for _, c := range largest.Largest() {
 		half, _, _ := visitsOf(t, c, largest.Half)

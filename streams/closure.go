@@ -33,8 +33,8 @@ func statusRank(status string) int {
 // maxRowEdges bounds what one transaction's row keeps of reads, and of effects; more than any footprint may have.
 const maxRowEdges = 1024
 
-// maxRowList bounds the bytes of each list of a row, likewise: what comes under one name, event by event and again once
-// the name is forgotten, has no other bound, and a row that cannot be written would stop the processor.
+// maxRowList bounds the bytes of each list of a row, likewise: what comes under one name, event by event and again
+// once the name is forgotten, has no other bound, and a row that cannot be written would stop the processor.
 const maxRowList = 256 << 10
 
 // noOffset is where no event was seen yet.

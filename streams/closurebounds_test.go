@@ -20,7 +20,9 @@ func TestClosureRowIsBounded(t *testing.T) {
 		scope := sequencer.Scope(fmt.Sprintf("doc:/%d/%s", i, long))
 		writer := sequencer.TxID(fmt.Sprintf("%d%s", i, strings.Repeat("w", 4000)))
 		joins = append(joins,
-			func(r *topology.ClosureRow) { joinEvent(r, &topology.Event{Kind: topology.EventWrite, Scope: scope}, 1) },
+			func(r *topology.ClosureRow) {
+				joinEvent(r, &topology.Event{Kind: topology.EventWrite, Scope: scope}, 1)
+			},
 			func(r *topology.ClosureRow) {
 				joinEvent(r, &topology.Event{Kind: topology.EventRead, Scope: scope, Writer: writer}, 1)
 			},

@@ -105,14 +105,11 @@ const maxHostileLog = 600
 // hostileLogs are logs of workspaces in the partition of another one.
 func hostileLogs(t *testing.T, beside string, partitions int32, logic uint32) (logs []*hostileLog) {
 	t.Helper()
-	n := 0
+	n, partition := 0, topology.PartitionOf(beside, partitions)
 	next := func() string {
-		for {
-			n++
-			if name := fmt.Sprintf("h%d", n); topology.PartitionOf(name, partitions) == topology.PartitionOf(beside, partitions) {
-				return name
-			}
+		for n++; topology.PartitionOf(fmt.Sprintf("h%d", n), partitions) != partition; n++ {
 		}
+		return fmt.Sprintf("h%d", n)
 	}
 	for seed := range uint64(4) {
 		logs = append(logs, mutatedLog(next(), seed, logic, 150))

@@ -33,7 +33,9 @@ const (
 // Make returns the log that leads up to the record, and the record. Where the record, or what it decides, is half as
 // large the state before it is the same as far as that can be. An error says that the fold took none of what leads up
 // to it.
-func (c Case) Make(logic uint32, wide bool, share int) (before []*sequencer.Intent, last *sequencer.Intent, err error) {
+func (c Case) Make(logic uint32, wide bool, share int) (before []*sequencer.Intent, last *sequencer.Intent,
+	err error,
+) {
 	l := newLog(logic, wide, measure(logic))
 	last = c.make(l, share)
 	return l.Records, last, l.err
@@ -238,19 +240,26 @@ func largestSeals(add adder) {
 	}, sequencer.OutcomeCommitted)
 	seal("shards", func(l *Log, share int) sequencer.Seal {
 		var s sequencer.Seal
+		content := []byte(text("x", int(l.rules.MaxInlineTotal)/l.scopes()))
 		for _, x := range scopesOf("shard", of(share, l.scopes()), l.width()-76) {
-			s.Shards = append(s.Shards, sequencer.ShardWrite{Scope: x, Content: []byte(text("x", int(l.rules.MaxInlineTotal)/l.scopes())),
+			s.Shards = append(s.Shards, sequencer.ShardWrite{Scope: x, Content: content,
 				Expect: &sequencer.Expect{View: 1}})
 		}
 		return s
 	}, sequencer.OutcomeCommitted)
 	seal("read from", func(l *Log, share int) sequencer.Seal {
 		var s sequencer.Seal
+		bytes := min(l.longs.tx, l.width(), l.reach()/3)
 		for i := range of(share, l.scopes()) {
-			s.ReadFrom = append(s.ReadFrom, sequencer.TxID(l.long(fmt.Sprintf("%04d", i), min(l.longs.tx, l.width(), l.reach()/3))))
+			s.ReadFrom = append(s.ReadFrom, sequencer.TxID(l.long(fmt.Sprintf("%04d", i), bytes)))
 		}
 		return s
 	}, sequencer.OutcomeCommitted)
+	largestLate(add)
+}
+
+// largestLate are seals and verdicts whose size lies in what came before.
+func largestLate(add adder) {
 	add(sequencer.IntentSeal, "touches", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
 		scopes := scopesOf("doc", l.scopes(), 10)

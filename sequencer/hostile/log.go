@@ -23,7 +23,7 @@ type Log struct {
 
 // longs are the lengths of the longest names that the fold takes, in bytes.
 type longs struct {
-	letter                                       string // of names: one that JSON has to escape, where the fold takes that
+	letter                                       string // of names: one that JSON escapes, if the fold takes it
 	tx, group, agent, join, server, tool, effect int
 }
 
@@ -55,8 +55,8 @@ func (l *Log) must(kind sequencer.OutcomeKind, in *sequencer.Intent) sequencer.O
 		said = fmt.Sprintf("%s %s %s", out[0].Kind, out[0].Code, out[0].Detail)
 	}
 	if l.err == nil {
-		l.err = fmt.Errorf("record %d, %s of %.40q, makes no %s but %d outcomes: %s", len(l.Records)-1, in.Kind, in.Tx, kind,
-			len(out), said)
+		l.err = fmt.Errorf("record %d, %s of %.40q, makes no %s but %d outcomes: %s", len(l.Records)-1, in.Kind, in.Tx,
+			kind, len(out), said)
 	}
 	return sequencer.Outcome{}
 }
@@ -143,7 +143,8 @@ func (l *Log) seal(agent string, tx sequencer.TxID, s sequencer.Seal) *sequencer
 }
 
 // settle is a settlement that says of each scope, one by one, what became of it.
-func (l *Log) settle(agent string, tx sequencer.TxID, result sequencer.Result, scopes []sequencer.Scope) *sequencer.Intent {
+func (l *Log) settle(agent string, tx sequencer.TxID, result sequencer.Result, scopes []sequencer.Scope,
+) *sequencer.Intent {
 	in := l.by(agent, sequencer.IntentSettle, tx)
 	in.Settle = &sequencer.Settle{}
 	for i, s := range scopes {

@@ -150,13 +150,14 @@ func (w *World) twistList(v reflect.Value, depth int) {
 
 func (w *World) twistText(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[sequencer.Scope]() {
-		v.SetString(pick(w, string(w.scope()), string(w.scope()), "doc:/", "shard:/", "doc:/*/*", "doc:/*/x/*/y", longScope("doc", 1),
-			longScope("shard", 2), deepScope(16), "", "doc", "doc:", "DOC:/a", "doc:/%41", "doc:/a/", "doc:/**",
+		v.SetString(pick(w, string(w.scope()), string(w.scope()), "doc:/", "shard:/", "doc:/*/*", "doc:/*/x/*/y",
+			longScope("doc", 1), longScope("shard", 2), deepScope(16), "", "doc", "doc:", "DOC:/a", "doc:/%41", "doc:/a/", "doc:/**",
 			deepScope(17), "doc:/*/*/*", "doc:/"+text("x", sequencer.MaxScopeBytes)))
 		return
 	}
-	v.SetString(pick(w, "", "x", string(w.known()), w.live().agent, w.group(), text("n", maxNameBytes), text("\x01", maxNameBytes),
-		text("é", maxNameBytes), text("n", maxNameBytes+1), text("n", 200), "a:b|c\r\n", "\xff", "\ufffd", "stale_read", "vetoed"))
+	v.SetString(pick(w, "", "x", string(w.known()), w.live().agent, w.group(), text("n", maxNameBytes),
+		text("\x01", maxNameBytes), text("é", maxNameBytes), text("n", maxNameBytes+1), text("n", 200), "a:b|c\r\n",
+		"\xff", "\ufffd", "stale_read", "vetoed"))
 }
 
 // longScope is the i-th of the longest scopes of a type.
@@ -189,8 +190,8 @@ func (w *World) Garble(record, other []byte) []byte {
 			end := min(len(b), at+1+w.rng.IntN(8))
 			b = append(b[:at:at], b[end:]...)
 		case 4: // a number, a length, a type
-			b[at] = pick(w, byte(0), 1, 0x7f, 0x80, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xc3, 0xc4, 0xcc, 0xcf, 0xdb, 0xdc, 0xdd,
-				0xff)
+			b[at] = pick(w, byte(0), 1, 0x7f, 0x80, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xc3, 0xc4, 0xcc, 0xcf, 0xdb,
+				0xdc, 0xdd, 0xff)
 		case 5: // a long number or length
 			if at+5 <= len(b) {
 				b[at] = pick(w, byte(0xc6), 0xce, 0xd2, 0xdb, 0xdd)
