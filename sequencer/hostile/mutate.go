@@ -151,8 +151,8 @@ func (w *World) twistList(v reflect.Value, depth int) {
 func (w *World) twistText(v reflect.Value) {
 	if v.Type() == reflect.TypeFor[sequencer.Scope]() {
 		v.SetString(pick(w, string(w.scope()), string(w.scope()), "doc:/", "shard:/", "doc:/*/*", "doc:/*/x/*/y",
-			longScope("doc", 1), longScope("shard", 2), deepScope(16), "", "doc", "doc:", "DOC:/a", "doc:/%41", "doc:/a/", "doc:/**",
-			deepScope(17), "doc:/*/*/*", "doc:/"+text("x", sequencer.MaxScopeBytes)))
+			longScope("doc", 1), longScope("shard", 2), deepScope(16), "", "doc", "doc:", "DOC:/a", "doc:/%41",
+			"doc:/a/", "doc:/**", deepScope(17), "doc:/*/*/*", "doc:/"+text("x", sequencer.MaxScopeBytes)))
 		return
 	}
 	v.SetString(pick(w, "", "x", string(w.known()), w.live().agent, w.group(), text("n", maxNameBytes),
