@@ -67,6 +67,26 @@ func largestRecords(t *testing.T, wide bool) {
 	}
 }
 
+// TestLargestRecordsOfOlderLogic: under an older logic what is decided about them may be too large to be written; that
+// is an error, and no panic.
+func TestLargestRecordsOfOlderLogic(t *testing.T) {
+	for _, c := range hostile.Largest() {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			before, last, err := c.Make(sequencer.Logic-1, false, hostile.Full)
+			if err != nil {
+				t.Logf("that logic does not take what leads up to it: %v", err)
+			}
+			s := newSiege(0, sequencer.Logic-1, written)
+			for _, in := range append(before, last) {
+				if err := s.apply(in); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func sizes(record []byte, a sequencer.Applied, row int, took time.Duration) string {
 	said, largest := map[string]int{}, 0
 	for i := range a.Outcomes {
