@@ -1,6 +1,9 @@
 package sequencer
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // keepPast notes of a committed transaction what a later retraction asks of it.
 func (f *Fold) keepPast(t *tx, writes []Write) {
@@ -17,13 +20,13 @@ func (f *Fold) keepPast(t *tx, writes []Write) {
 		p.Effects = p.Effects || e.Class != ClassRead
 	}
 	f.addWrites(p, writes)
-	shards := make([]Scope, len(s.Shards))
-	for i := range s.Shards {
-		shards[i] = s.Shards[i].Scope
-	}
-	shard := among(f, shards, len(p.Writes))
-	for i := range p.Writes {
-		p.Writes[i].Shard = shard(p.Writes[i].Scope)
+	f.look(len(p.Writes) + len(s.Shards))
+	for i := range s.Shards { // writes are sorted, and each shard is one of them
+		if at, found := slices.BinarySearchFunc(p.Writes, s.Shards[i].Scope, func(w PastWrite, s Scope) int {
+			return cmp.Compare(w.Scope, s)
+		}); found {
+			p.Writes[at].Shard = true
+		}
 	}
 	t.Past = p
 }
@@ -55,7 +58,7 @@ func (f *Fold) addWrites(p *Past, writes []Write) {
 	if p == nil {
 		return
 	}
-	scopes := make([]Scope, len(p.Writes))
+	scopes := make([]Scope, len(p.Writes)) // of a commit there are none yet
 	for i := range p.Writes {
 		scopes[i] = p.Writes[i].Scope
 	}
