@@ -102,8 +102,8 @@ func (h *hoard) join() {
 // by is an intent of the i-th sidecar.
 func (h *hoard) by(i int, kind sequencer.IntentKind, tx string) *sequencer.Intent {
 	i %= len(h.live)
-	return &sequencer.Intent{Kind: kind, Tx: sequencer.TxID(tx), N: math.MaxUint32, Agent: h.agent(i), Incarnation: h.live[i],
-		Base: h.replica.Fold().Seq()}
+	return &sequencer.Intent{Kind: kind, Tx: sequencer.TxID(tx), N: math.MaxUint32, Agent: h.agent(i),
+		Incarnation: h.live[i], Base: h.replica.Fold().Seq()}
 }
 
 // register fills up with tool servers: catalogues of one small tool, then servers without any.
@@ -137,6 +137,7 @@ func (h *hoard) answers(i int, tx string) {
 
 // open fills up with open transactions of a shape.
 func (h *hoard) open(shape int) {
+	ref := &sequencer.Ref{Offset: 1 << 40, Size: 1, SHA256: sequencer.Hash{1}}
 	for i := 0; ; i++ {
 		in := h.by(i, sequencer.IntentBegin, h.long(fmt.Sprintf("open%d-%d-", shape, i)))
 		in.Begin = &sequencer.Begin{DeadlineTicks: 1 << 62, Group: h.long(fmt.Sprintf("g%d", i)),
@@ -156,7 +157,7 @@ func (h *hoard) open(shape int) {
 				in.Seal.ReadFrom = append(in.Seal.ReadFrom, sequencer.TxID(fmt.Sprint(k)))
 				in.Seal.Shards = append(in.Seal.Shards, sequencer.ShardWrite{
 					Scope: sequencer.Scope(fmt.Sprintf("shard:/%d", i*40+k)), Expect: &sequencer.Expect{View: in.Base},
-					Former: &sequencer.Former{View: in.Base, Ref: &sequencer.Ref{Offset: 1 << 40, Size: 1, SHA256: sequencer.Hash{1}}}})
+					Former: &sequencer.Former{View: in.Base, Ref: ref}})
 			}
 		}
 		if limit(h.give(in)) || i > 5000 {
@@ -204,8 +205,8 @@ func (h *hoard) past(shape, records int) {
 	}
 }
 
-// TestRowIsBounded: a workspace that keeps all that it lets itself be made to keep, of every kind at once, under rules of
-// several shapes: the row stays below what may be written.
+// TestRowIsBounded: a workspace that keeps all that it lets itself be made to keep, of every kind at once, under rules
+// of several shapes: the row stays below what may be written.
 func TestRowIsBounded(t *testing.T) {
 	const records = 1000
 	for name, rules := range map[string]func(*sequencer.Rules){

@@ -199,6 +199,34 @@ func largestOfTime(add adder) {
 	}, sequencer.OutcomeRules)
 }
 
+// retractsUnder takes back much that was written, while there are many waiting reads of other things.
+func retractsUnder(l *Log, share int) *sequencer.Intent {
+	l.join(agent)
+	for i := range 4 {
+		root := sequencer.Scope("shard:/root")
+		s := sequencer.Seal{Reads: []sequencer.Read{{Scope: root, View: l.fold.Seq()}}}
+		if i == 0 {
+			s = sequencer.Seal{Shards: []sequencer.ShardWrite{{Scope: root}}}
+		}
+		for _, x := range scopesOf(fmt.Sprintf("doc%d", i), of(share, 100), 12) {
+			s.Effects = append(s.Effects, sequencer.Effect{Index: uint32(len(s.Effects)), Scopes: []sequencer.Scope{x},
+				Class: sequencer.ClassBufferable})
+		}
+		tx := sequencer.TxID(fmt.Sprintf("t%d", i))
+		l.must(sequencer.OutcomeCommitted, l.seal(agent, tx, s))
+		l.must(sequencer.OutcomeSettled, l.settle(agent, tx, sequencer.ResultClean, nil))
+	}
+	l.join("bob")
+	for i := range of(share, 30) {
+		s := sequencer.Seal{Hook: true}
+		for _, x := range scopesOf("other", 200, 12) {
+			s.Reads = append(s.Reads, sequencer.Read{Scope: x, View: l.fold.Seq()})
+		}
+		l.must(sequencer.OutcomeWaiting, l.seal("bob", sequencer.TxID(fmt.Sprintf("u%d", i)), s))
+	}
+	return l.by(agent, sequencer.IntentRetract, "t0")
+}
+
 func endsLeases(l *Log, share int) *sequencer.Intent {
 	l.join(agent)
 	const sidecars = 500
@@ -225,6 +253,8 @@ func waking() []Case {
 		}
 	}
 	return []Case{
+		{Kind: sequencer.IntentRetract, Name: "under those that have read", Waiters: true,
+			Made: []sequencer.OutcomeKind{sequencer.OutcomeRetracting}, make: retractsUnder},
 		{Kind: sequencer.IntentTick, Name: "ends 500 leases", Sidecars: true,
 			Made: []sequencer.OutcomeKind{sequencer.OutcomeLeaseEnded}, make: endsLeases},
 		{Kind: sequencer.IntentAbort, Name: "500 wait at one scope", Waiters: true, Sidecars: true,
