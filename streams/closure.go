@@ -33,10 +33,6 @@ func statusRank(status string) int {
 // maxRowEdges bounds what one transaction's row keeps of reads, and of effects; more than any footprint may have.
 const maxRowEdges = 1024
 
-// maxRowList bounds the bytes of each list of a row, likewise: what comes under one name, event by event and again
-// once the name is forgotten, has no other bound, and a row that cannot be written would stop the processor.
-const maxRowList = 256 << 10
-
 // noOffset is where no event was seen yet.
 const noOffset = -1
 
@@ -251,34 +247,20 @@ func laterStatus(a, b string) string {
 func finishRow(r *topology.ClosureRow) {
 	slices.SortFunc(r.Edges, compareEdges)
 	r.Edges = slices.Compact(r.Edges)
-	r.Edges = bounded(r.Edges[:min(len(r.Edges), maxRowEdges)], func(e topology.ClosureEdge) int {
-		return len(e.Scope) + len(e.Writer)
-	})
+	r.Edges = r.Edges[:min(len(r.Edges), maxRowEdges)]
 	slices.SortFunc(r.Effects, func(a, b topology.EffectSeen) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(b.Event, a.Event), cmp.Compare(a.Class, b.Class))
 	})
 	r.Effects = slices.CompactFunc(r.Effects, func(a, b topology.EffectSeen) bool { return a.Index == b.Index })
 	r.Effects = r.Effects[:min(len(r.Effects), maxRowEdges)]
 	slices.Sort(r.Writes)
-	r.Writes = bounded(slices.Compact(r.Writes), func(s sequencer.Scope) int { return len(s) })
+	r.Writes = slices.Compact(r.Writes)
 	slices.Sort(r.RestsOn)
-	r.RestsOn = bounded(slices.Compact(r.RestsOn), func(id sequencer.TxID) int { return len(id) })
+	r.RestsOn = slices.Compact(r.RestsOn)
 	committed := r.Code == "" && statusRank(r.Status) >= statusRank(statusCommitted)
 	r.Scar = committed && r.Seq > 0 && slices.ContainsFunc(r.Edges, func(e topology.ClosureEdge) bool {
 		return e.Version > r.Seq
 	})
-}
-
-// bounded is as much of the front of a sorted list as a row has room for. What is cut off stays cut off however the
-// list grows, so a row does not depend on the order in which things came.
-func bounded[T any](list []T, bytes func(T) int) []T {
-	total := 0
-	for i, item := range list {
-		if total += 16 + bytes(item); total > maxRowList {
-			return list[:i]
-		}
-	}
-	return list
 }
 
 func compareEdges(a, b topology.ClosureEdge) int {
