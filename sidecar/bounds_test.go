@@ -24,8 +24,8 @@ func ruled(t *testing.T, log *memlog.Log, version uint32, change func(*sequencer
 	}
 }
 
-// A changed tool for which the log has no room is not registered, and the server's other tools stay; a plan on the tool
-// as it was does not commit.
+// A changed tool for which the log has no room is not registered, and the server's other tools stay; a plan on the
+// tool as it was does not commit.
 func TestToolWithoutRoom(t *testing.T) {
 	log := newLog()
 	a := start(t, "a", log.Door(), withTools(newSink()))
