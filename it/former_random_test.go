@@ -324,7 +324,8 @@ func (c *composer) shardWrite() sequencer.ShardWrite {
 		Content: fmt.Appendf(nil, "content %d", c.IntN(1_000))}
 	if c.once(8) {
 		w.Content = nil
-		w.Ref = &sequencer.Ref{Partition: 1, Offset: int64(c.IntN(100)), Size: 5_000, SHA256: sequencer.Hash{byte(c.IntN(9))}}
+		w.Ref = &sequencer.Ref{Partition: 1, Offset: int64(c.IntN(100)), Size: 5_000}
+		w.Ref.SHA256 = sequencer.Hash{byte(c.IntN(9))}
 	}
 	if c.once(2) {
 		w.Expect = &sequencer.Expect{View: c.view()}
