@@ -69,7 +69,7 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall, slot *txSlot) (
 	if i := slot.called(); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
 		return s.ranTool(ctx, t, i, errBrokenOff)
 	}
-	if err := s.prepare(ctx, t, ""); err != nil {
+	if err := s.prepare(ctx, t); err != nil {
 		return nil, err
 	}
 	if shard, ok := s.shardTool(c.tool); ok {
