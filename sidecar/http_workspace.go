@@ -181,6 +181,8 @@ func (s *session) health() error {
 		return nil
 	case s.superseded:
 		return problem(codeNotReady, "another sidecar of this agent has joined")
+	case s.joinRefused != nil:
+		return s.notLetIn()
 	}
 	return problem(codeNotReady, "the sidecar is joining the log")
 }
