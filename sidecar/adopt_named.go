@@ -56,7 +56,8 @@ func (s *session) observeNamed(o *sequencer.Outcome) {
 	}
 	if delete(p.named, o.Retraction); len(wanted) > 0 {
 		first := o.Incarnation == s.incarnation || o.Incarnation == 0 && p.asking[o.Retraction]
-		s.wantNamed(o.Retraction, awaited{txs: wanted, due: s.clock.Now().Add(adoptIn(s.limits.AdoptAfter, s.agent, o.Retraction, first))})
+		in := adoptIn(s.limits.AdoptAfter, s.agent, o.Retraction, first)
+		s.wantNamed(o.Retraction, awaited{txs: wanted, due: s.clock.Now().Add(in)})
 	}
 }
 

@@ -61,8 +61,9 @@ type view struct {
 func newView(workspace string, oldBytes int64) *view {
 	return &view{
 		workspace: workspace, oldBytes: oldBytes, rules: sequencer.DefaultRules(),
-		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{}, chains: make([]sequencer.Hash, 0, 1024),
-		txs: map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{},
+		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
+		chains: make([]sequencer.Hash, 0, 1024),
+		txs:    map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{},
 	}
 }
 

@@ -73,15 +73,6 @@ func (v *view) named(exact sequencer.Scope) (sequencer.Scope, error) {
 	return topology.NormalScope(exact)
 }
 
-// meant is a pattern in the one spelling of its names, and those beside it that stand for stored names.
-func (v *view) meant(pattern sequencer.Scope) (_ sequencer.Scope, also []sequencer.Scope, err error) {
-	normal, err := topology.NormalScope(pattern)
-	if err != nil {
-		return "", nil, err
-	}
-	return normal, v.spelt(normal), nil
-}
-
 // widen adds to wants what stands for stored names.
 func (v *view) widen(wants []sequencer.Want) []sequencer.Want {
 	for _, w := range wants {

@@ -19,11 +19,14 @@ tools:
 	decomposed := `
 types: {order: {aliases: [[` + "cafe\u0301, kaffee" + `]]}}
 tools:
-  - {tool: ` + "pay_e\u0301" + `, class: known_outcome, keyed: true, undo_only: true, scopes: ["order:/{id}/` + "e\u0301" + `"]}
-  - {tool: ` + "buy_?" + `, class: reversible, compensation: ` + "pay_e\u0301" + `, scopes: ["order:/{id}/` + "e\u0301" + `"]}
+  - {tool: ` + "pay_e\u0301" + `, class: known_outcome, keyed: true, undo_only: true,
+     scopes: ["order:/{id}/` + "e\u0301" + `"]}
+  - {tool: ` + "buy_?" + `, class: reversible, compensation: ` + "pay_e\u0301" + `,
+     scopes: ["order:/{id}/` + "e\u0301" + `"]}
   - {tool: join, class: irreversible, scopes: ["order:/x{id}"]}
 cases:
-  - {tool: ` + "buy_\u00e9" + `, args: {id: ` + "cafe\u0301" + `}, expect: {scopes: ["order:/` + "cafe\u0301/\u00e9" + `"]}}
+  - {tool: ` + "buy_\u00e9" + `, args: {id: ` + "cafe\u0301" + `},
+     expect: {scopes: ["order:/` + "cafe\u0301/\u00e9" + `"]}}
 `
 	if _, err := Load([]byte(head+composed), Options{}); err == nil {
 		t.Fatal("a scope's type beyond ASCII is taken")

@@ -26,7 +26,8 @@ func TestDoctorWorkspaces(t *testing.T) {
 	d.holds(t, "rules", levelOK, "2 workspaces follow the newest logic, 3", "")
 	d.holds(t, "rules", levelNote, "workspace old follows logic 2; the newest is 3",
 		"hence rules set --workspace old --logic 3  # ")
-	d.holds(t, "names", levelNote, "shard:/cafe%CC%81/x of workspace old", `--data-binary @shard.tmp "$U/caf%C3%A9/x" && `)
+	d.holds(t, "names", levelNote, "shard:/cafe%CC%81/x of workspace old",
+		`--data-binary @shard.tmp "$U/caf%C3%A9/x" && `)
 	d.holds(t, "names", levelNote, "workspace full stores 8 shards more", "")
 	d.holds(t, "names", levelNote, "partition 3", "")
 	d.holds(t, "names", levelNote, "of workspace long", "under a shorter name")

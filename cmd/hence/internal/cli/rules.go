@@ -54,7 +54,7 @@ type rulesSetCmd struct {
 	asking
 	Workspace      string  `default:"default" help:"The workspace."`
 	IfVersion      *uint32 `placeholder:"N" help:"Change only this version; without it, the one in force."`
-	Logic          *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 has retraction, 3 more bounds. Never lower it."`
+	Logic          *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 retracts, 3 bounds more. Never lower it."`
 	Levels         *string `placeholder:"TEXT" help:"L0 to L4, or a list of A1, A2, A3, A6 with commas."`
 	Observe        *bool   `negatable:"" help:"Report what would be refused instead of refusing it."`
 	HorizonSeqs    *uint32 `placeholder:"N" help:"How long a committed transaction can be retracted."`
