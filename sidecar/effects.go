@@ -107,6 +107,7 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	if tool.Class != sequencer.ClassRead && len(tool.Scopes) == 0 {
 		return tool, problem(codeTool, "%s has no scopes with these arguments: declare in the policy what it moves", c.tool)
 	}
+	tool.Scopes, tool.May = s.view.widenScopes(tool.Scopes), s.view.widenScopes(tool.May)
 	if tool.Class.Eager() && c.key != "" {
 		return tool, problem(codeTool, "%s runs before the commit: its key is made of transaction and index; leave key out",
 			c.tool)

@@ -52,6 +52,9 @@ func TestJoinRefused(t *testing.T) {
 		if err := a.view.reach(ctx, log.Seq()); err != nil {
 			t.Fatal(err)
 		}
+		if err := a.Refused(); err == nil || !strings.Contains(err.Error(), full) {
+			t.Errorf("it is refused with %v", err)
+		}
 		for range 5 {
 			status, p, _ := a.send(t, get(inDefault+"/shards/x"))
 			if status != http.StatusTooManyRequests || p.Code != codeLimit || !strings.Contains(p.Detail, full) {
@@ -74,6 +77,9 @@ func TestJoinRefused(t *testing.T) {
 	case <-a.Ready():
 	case <-ctx.Done():
 		t.Fatal("it is let in and not ready")
+	}
+	if err := a.Refused(); err != nil {
+		t.Errorf("let in, and still refused: %v", err)
 	}
 	if err := a.session.health(); err != nil {
 		t.Errorf("let in: %v", err)

@@ -227,6 +227,36 @@ func TestStoredNamesInPatterns(t *testing.T) {
 	}
 }
 
+// TestStoredNamesOfTools holds the same of the scopes that a policy gives to a call.
+func TestStoredNamesOfTools(t *testing.T) {
+	log := newLog()
+	olderShard(t, log, 1, decomposedScope, "1")
+	a := start(t, "a", log.Door(), withPolicy(t, `version: 1
+server: s
+tools:
+  - {tool: act, class: irreversible, args: [id], scopes: ["shard:/{id}/x"], may: ["shard:/{id}"]}
+`))
+	for _, id := range []string{composed, decomposed} {
+		tool := must(a.session.toolOf(background(t), toolCall{tool: "act", args: []byte(`{"id":"` + id + `"}`)}))(t)
+		if !slices.Equal(tool.Scopes, []sequencer.Scope{composedScope + "/x", decomposedScope + "/x"}) ||
+			!slices.Equal(tool.May, []sequencer.Scope{composedScope, decomposedScope}) {
+			t.Errorf("%q: %v within %v", id, tool.Scopes, tool.May)
+		}
+	}
+}
+
+// TestSettledAsHandedOver holds that scopes that an older release handed over are settled under their bytes.
+func TestSettledAsHandedOver(t *testing.T) {
+	told := &sequencer.Settle{Effects: []sequencer.Settled{{
+		Scopes: []sequencer.Scope{"order:/e%CC%81/1", "order:/o%CC%88"}}}}
+	if err := asHandedOver(told, []sequencer.Scope{"order:/e%CC%81", "order:/%C3%B6"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := told.Effects[0].Scopes; got[0] != "order:/e%CC%81/1" || got[1] != "order:/%C3%B6" {
+		t.Errorf("settled: %v", got)
+	}
+}
+
 // listAll lists a prefix in pages of one.
 func listAll(ctx context.Context, t *testing.T, r *rig, prefix string) (out []string) {
 	t.Helper()

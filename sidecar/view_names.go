@@ -73,6 +73,17 @@ func (v *view) named(exact sequencer.Scope) (sequencer.Scope, error) {
 	return topology.NormalScope(exact)
 }
 
+// widenScopes adds to the scopes of a tool call what stands for stored names.
+func (v *view) widenScopes(scopes []sequencer.Scope) []sequencer.Scope {
+	out := slices.Clone(scopes)
+	for _, scope := range scopes {
+		for _, also := range v.spelt(scope) {
+			out = addScope(out, also)
+		}
+	}
+	return out
+}
+
 // widen adds to wants what stands for stored names.
 func (v *view) widen(wants []sequencer.Want) []sequencer.Want {
 	for _, w := range wants {
