@@ -127,3 +127,39 @@ func TestObservedTogether(t *testing.T) {
 		t.Errorf("residue: %+v: %v", log.Residue(), err)
 	}
 }
+
+// A retraction behind a transaction of an agent that is gone comes to its end: the log says what it waits for, and a
+// sidecar adopts that.
+func TestRetractionBehindOrphan(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), quick(world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
+	must(tx.Seal(ctx))(t)
+	a.final(ctx, t, tx.ID())
+	inc := stranger(t, log, "gone")
+	var scopes []sequencer.Want
+	for _, o := range log.Outcomes() {
+		if o.Kind == sequencer.OutcomeCommitted {
+			for _, w := range o.Writes {
+				scopes = append(scopes, sequencer.Want{Scope: w.Scope, Access: sequencer.WriteAccess})
+			}
+		}
+	}
+	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentTouch, Tx: "gone.9.1", N: 1, Agent: "gone", Incarnation: inc,
+		Base: log.Seq(), Begin: &sequencer.Begin{}, Touch: &sequencer.Touch{Wants: scopes}}))(t)
+	must(a.client.Retract(ctx, tx.ID(), "wrong", false))(t)
+	endLease(t, log, inc)
+	if err := log.Until(ctx, func() bool {
+		return slices.ContainsFunc(log.Outcomes(), func(o *sequencer.Outcome) bool {
+			return o.Kind == sequencer.OutcomeSettled && string(o.Tx) == tx.ID() && o.Retraction != ""
+		})
+	}); err != nil {
+		t.Fatalf("the retraction stands: %v", err)
+	}
+	if got := adopters(log, "gone.9.1"); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("adopted by %v", got)
+	}
+	world.expect(t, "set x", "back x")
+}
