@@ -83,6 +83,9 @@ func replays(t *testing.T, d *harness.Deployment, outcomes []*sequencer.Outcome)
 		}
 	}
 	got, err := replayed(d.Workspace, frames, 97)
+	if err == nil {
+		err = got.known()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,8 @@ func agentsOf(tb testing.TB, d *harness.Deployment, sidecars []*harness.Sidecar)
 // boxLoad is what agents do and were told, while faults go on.
 type boxLoad struct {
 	*errands
-	start time.Time
+	start      time.Time
+	deadlineMs int // of a transaction
 
 	mu       sync.Mutex
 	attempts []check.Attempt
@@ -58,7 +59,8 @@ type boxLoad struct {
 }
 
 func newBoxLoad() *boxLoad {
-	return &boxLoad{errands: newErrands(), start: time.Now(), open: map[string]int64{}, moved: make(chan struct{})}
+	return &boxLoad{errands: newErrands(), start: time.Now(), deadlineMs: boxDeadline, open: map[string]int64{},
+		moved: make(chan struct{})}
 }
 
 func (l *boxLoad) now() int64 { return int64(time.Since(l.start)) + 1 }
@@ -90,7 +92,7 @@ func (l *boxLoad) attempt(ctx context.Context, a *boxAgent) check.State {
 	defer cancel()
 	start, n := l.now(), a.n
 	a.n++
-	tx, err := a.cl.Begin(ctx, client.BeginOptions{Mode: orders()[n%3], DeadlineMs: boxDeadline})
+	tx, err := a.cl.Begin(ctx, client.BeginOptions{Mode: orders()[n%3], DeadlineMs: l.deadlineMs})
 	if err != nil {
 		a.last = err
 		return check.Unknown // nobody heard of it

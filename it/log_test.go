@@ -4,15 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sequencer"
@@ -27,6 +30,7 @@ const (
 	logsFolder    = "testdata/logs/spine"
 	maxFrameBytes = 1 << 20
 	chainEvery    = 50 // seqs between two chain hashes that are kept
+	stateEvery    = 25 // records between two state hashes that are kept
 )
 
 // hashes are what a recorded log must lead to, with every later version.
@@ -38,6 +42,15 @@ type hashes struct {
 	Chain     string            `json:"chain"`      // of that
 	StateHash string            `json:"state_hash"` // of the state after the last record
 	Chains    map[uint64]string `json:"chains"`     // at some seqs before
+
+	// What the bytes are, too; absent from logs that were recorded without.
+	Ignored  int            `json:"ignored,omitempty"`  // records that the fold could not read as intents
+	States   map[int]string `json:"states,omitempty"`   // state hashes after some records
+	Rows     string         `json:"rows,omitempty"`     // hash of all rows that are written after these
+	Outcomes string         `json:"outcomes,omitempty"` // hash of all outcomes as the decisions topic has them
+	Data     string         `json:"data,omitempty"`     // hash of all outcomes as JSON
+
+	row []byte // the last one
 }
 
 // frame is one recorded record.
@@ -99,47 +112,97 @@ func readFrames(path string) ([]frame, error) {
 	}
 }
 
+// replay is a log on its way through a replica, with the hashes of all that is written on that way.
+type replay struct {
+	replica              *sequencer.Replica
+	out                  hashes
+	outcomes, data, rows hash.Hash
+}
+
 // replayed folds frames and returns what they lead to. Every stride records the replica is written down and read back,
 // so that a state in the middle of the log is as good as the log before it; zero: never.
 func replayed(workspace string, frames []frame, stride int) (hashes, error) {
-	replica := sequencer.NewReplica(workspace)
-	out := hashes{Workspace: workspace, Records: len(frames), Chains: map[uint64]string{}}
+	r := replay{replica: sequencer.NewReplica(workspace), outcomes: sha256.New(), data: sha256.New(), rows: sha256.New()}
+	r.out = hashes{Workspace: workspace, Records: len(frames), Chains: map[uint64]string{}, States: map[int]string{}}
 	for i, f := range frames {
-		in, err := topology.DecodeIntent(f.value)
-		if err != nil {
-			return out, fmt.Errorf("record %d: %w", i, err)
-		}
-		applied, err := replica.Apply(f.offset, in)
-		if err != nil {
-			return out, fmt.Errorf("record %d: %w", i, err)
-		}
-		if applied.Ignored {
-			return out, fmt.Errorf("record %d (%s) is not known to this version", i, in.ID())
-		}
-		for _, o := range applied.Outcomes {
-			if uint64(o.Seq) <= out.Seq {
-				continue
-			}
-			out.Seq, out.Chain = uint64(o.Seq), fmt.Sprintf("%x", o.Chain)
-			if out.Seq%chainEvery == 0 {
-				out.Chains[out.Seq] = out.Chain
-			}
-			replica.Acknowledged(o.Seq)
+		if err := r.record(i, f, i == len(frames)-1); err != nil {
+			return r.out, fmt.Errorf("record %d: %w", i, err)
 		}
 		if stride > 0 && i%stride == stride-1 {
-			if replica, err = rewritten(replica); err != nil {
-				return out, fmt.Errorf("after record %d: %w", i, err)
+			var err error
+			if r.replica, err = rewritten(r.replica); err != nil {
+				return r.out, fmt.Errorf("after record %d: %w", i, err)
 			}
 		}
 	}
-	out.StateHash = fmt.Sprintf("%x", replica.Fold().StateHash())
-	return out, nil
+	r.out.StateHash = fmt.Sprintf("%x", r.replica.Fold().StateHash())
+	r.out.Outcomes, r.out.Data, r.out.Rows = fmt.Sprintf("%x", r.outcomes.Sum(nil)), fmt.Sprintf("%x", r.data.Sum(nil)),
+		fmt.Sprintf("%x", r.rows.Sum(nil))
+	return r.out, nil
+}
+
+// record applies one record. The row is taken before its outcomes are acknowledged, so that it has an outbox.
+func (r *replay) record(i int, f frame, last bool) error {
+	in, err := topology.DecodeIntent(f.value)
+	if err != nil {
+		return err
+	}
+	applied, err := r.replica.Apply(f.offset, in)
+	if err != nil {
+		return err
+	}
+	if applied.Ignored {
+		r.out.Ignored++
+	}
+	for _, o := range applied.Outcomes {
+		if err := r.outcome(&o); err != nil {
+			return err
+		}
+	}
+	if i%stateEvery == stateEvery-1 || last {
+		r.out.States[i] = fmt.Sprintf("%x", r.replica.Fold().StateHash())
+		row, err := written(r.replica)
+		if err != nil {
+			return err
+		}
+		r.rows.Write(row)
+		r.out.row = row
+	}
+	for _, o := range applied.Outcomes {
+		r.replica.Acknowledged(o.Seq)
+	}
+	return nil
+}
+
+// outcome notes a decision; a copy of a former one counts for the bytes only.
+func (r *replay) outcome(o *sequencer.Outcome) error {
+	b, err := topology.EncodeOutcome(o)
+	if err != nil {
+		return err
+	}
+	r.outcomes.Write(b)
+	if b, err = topology.EncodeCloudEvent(o, time.Unix(0, 0).UTC(), ""); err != nil {
+		return err
+	}
+	r.data.Write(b)
+	if uint64(o.Seq) > r.out.Seq {
+		r.out.Seq, r.out.Chain = uint64(o.Seq), fmt.Sprintf("%x", o.Chain)
+		if r.out.Seq%chainEvery == 0 {
+			r.out.Chains[r.out.Seq] = r.out.Chain
+		}
+	}
+	return nil
+}
+
+// written is the replica's row as the sequencer's table has it.
+func written(r *sequencer.Replica) ([]byte, error) {
+	st := r.State()
+	return topology.EncodeReplica(&st)
 }
 
 // rewritten is the replica that comes back from its written state.
 func rewritten(r *sequencer.Replica) (*sequencer.Replica, error) {
-	st := r.State()
-	b, err := topology.EncodeReplica(&st)
+	b, err := written(r)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +211,14 @@ func rewritten(r *sequencer.Replica) (*sequencer.Replica, error) {
 		return nil, err
 	}
 	return sequencer.RestoreReplica(*back)
+}
+
+// known is an error where the fold could not read some of the records.
+func (h hashes) known() error {
+	if h.Ignored > 0 {
+		return fmt.Errorf("%d of %d records are not known to this version", h.Ignored, h.Records)
+	}
+	return nil
 }
 
 // same says where two replays of one log part.
@@ -161,9 +232,25 @@ func (h hashes) same(want hashes) error {
 		return fmt.Errorf("%d records lead to seq %d with chain %s, want %d, %d and %s", h.Records, h.Seq, h.Chain,
 			want.Records, want.Seq, want.Chain)
 	}
+	if h.Ignored != want.Ignored {
+		return fmt.Errorf("%d records are not known to this version, want %d", h.Ignored, want.Ignored)
+	}
+	for i := stateEvery - 1; i < want.Records; i += stateEvery {
+		if state, kept := want.States[i]; kept && h.States[i] != state {
+			return fmt.Errorf("the state differs at or up to %d before record %d: its hash is %s, want %s", stateEvery-1, i,
+				h.States[i], state)
+		}
+	}
 	if h.StateHash != want.StateHash {
 		return fmt.Errorf("the decisions are the same, the state after them is not: its hash is %s, want %s", h.StateHash,
 			want.StateHash)
+	}
+	for what, pair := range map[string][2]string{"rows": {h.Rows, want.Rows}, "outcomes": {h.Outcomes, want.Outcomes},
+		"JSON data": {h.Data, want.Data}} {
+		if pair[1] != "" && pair[0] != pair[1] {
+			return fmt.Errorf("decisions and states are the same, the bytes of the %s are not: %s, want %s", what, pair[0],
+				pair[1])
+		}
 	}
 	return nil
 }
@@ -244,6 +331,9 @@ func recordLog(t *testing.T, servers *harness.Servers, folder, name, workspace, 
 		frames = append(frames, frame{r.Offset, r.Value})
 	}
 	got, err := replayed(workspace, frames, 0)
+	if err == nil {
+		err = got.known()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +344,13 @@ func recordLog(t *testing.T, servers *harness.Servers, folder, name, workspace, 
 		}
 	}
 	got.Command = command
-	text, err := json.MarshalIndent(got, "", " ")
+	writeLog(t, folder, name, frames, got)
+}
+
+// writeLog writes a log and what it leads to.
+func writeLog(t *testing.T, folder, name string, frames []frame, leads hashes) {
+	t.Helper()
+	text, err := json.MarshalIndent(leads, "", " ")
 	if err == nil {
 		err = os.MkdirAll(folder, 0o755)
 	}

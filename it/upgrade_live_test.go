@@ -9,47 +9,71 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hence-dev/hence/it/harness"
 )
 
-// previousCommit is the last one before the processors had replicas that compare themselves: what "the previous build"
-// is, unless HENCE_IT_UPGRADE_FROM names another commit or a binary.
-const previousCommit = "ca3dafcf397add14f26d6975d783066e4769f7c2"
+// What "the previous build" is, unless HENCE_IT_UPGRADE_FROM names another commit or a binary: the last one before the
+// processors had replicas that compare themselves, and the last one before logic 3.
+const (
+	beforeReplicas = "ca3dafcf397add14f26d6975d783066e4769f7c2"
+	beforeLogic3   = "eb0f1a1d1b13f256e288fb7de168276806905267"
+)
 
-// previousBinary builds the previous build's binary from the repository's history.
-func previousBinary(t *testing.T) string {
+// previousBuilds compiles each former build once for all tests of a run.
+var previousBuilds = map[string]func() (string, error){
+	beforeReplicas: sync.OnceValues(func() (string, error) { return buildPrevious(beforeReplicas) }),
+	beforeLogic3:   sync.OnceValues(func() (string, error) { return buildPrevious(beforeLogic3) }),
+}
+
+// errNoHistory is returned by buildPrevious when the repository does not have the commit.
+var errNoHistory = errors.New("the previous build's source is missing: fetch the whole history (git fetch " +
+	"--unshallow), or name a commit or a binary in HENCE_IT_UPGRADE_FROM")
+
+// previousBinary is the binary of a former commit.
+func previousBinary(t *testing.T, commit string) string {
 	t.Helper()
-	from := os.Getenv("HENCE_IT_UPGRADE_FROM")
-	if info, err := os.Stat(from); err == nil && info.Mode().IsRegular() {
-		return from
+	binary, err := previousBuilds[commit]()
+	if errors.Is(err, errNoHistory) {
+		t.Skip(err)
 	}
-	if from == "" {
-		from = previousCommit
-	}
-	dir, root := t.TempDir(), repositoryRoot(t)
-	ctx, cancel := context.WithTimeout(t.Context(), harness.BuildBound)
-	defer cancel()
-	archive := filepath.Join(dir, "source.tar")
-	out, err := exec.CommandContext(ctx, "git", "-C", root, "archive", "--output", archive, from).CombinedOutput()
-	if err != nil {
-		t.Skipf("the previous build's source is missing: fetch the whole history (git fetch --unshallow), or name a commit "+
-			"or a binary in HENCE_IT_UPGRADE_FROM: git archive %s: %v: %s", from, err, out)
-	}
-	source := filepath.Join(dir, "source")
-	if err := os.Mkdir(source, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(ctx, "tar", "-xf", archive, "-C", source).CombinedOutput(); err != nil {
-		t.Fatalf("unpack the previous build's source: %v: %s", err, out)
-	}
-	binary, err := harness.BuildStatic(source, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return binary
+}
+
+// buildPrevious builds a former commit's binary from the repository's history, in the run's folder.
+func buildPrevious(commit string) (string, error) {
+	from := os.Getenv("HENCE_IT_UPGRADE_FROM")
+	if info, err := os.Stat(from); err == nil && info.Mode().IsRegular() {
+		return from, nil
+	}
+	if from == "" {
+		from = commit
+	}
+	dir, err := os.MkdirTemp(os.Getenv(envDir), "previous-")
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), harness.BuildBound)
+	defer cancel()
+	archive, source := filepath.Join(dir, "source.tar"), filepath.Join(dir, "source")
+	git := exec.CommandContext(ctx, "git", "archive", "--output", archive, from)
+	git.Dir = ".." // the repository's root: git archive has the tree below where it stands
+	if out, err := git.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: git archive %s: %w: %s", errNoHistory, from, err, out)
+	}
+	if err := os.Mkdir(source, 0o755); err != nil {
+		return "", err
+	}
+	if out, err := exec.CommandContext(ctx, "tar", "-xf", archive, "-C", source).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("unpack the previous build's source: %w: %s", err, out)
+	}
+	return harness.BuildStatic(source, dir)
 }
 
 // upgraded is one sidecar that is a process, of either build, with its folder and address.
@@ -66,7 +90,7 @@ func (u *upgraded) start(t *testing.T, binary string) {
 // TestUpgradeLive puts this build in the place of the previous one under load, processors first and sidecars first;
 // some are killed, some told to end. Every check of a history holds for the whole of it.
 func TestUpgradeLive(t *testing.T) {
-	was, is := previousBinary(t), henceBinary(t)
+	was, is := previousBinary(t, beforeReplicas), henceBinary(t)
 	for name, order := range map[string][]string{
 		"processors first": {"processors", "a sidecar", "all sidecars"},
 		"sidecars first":   {"a sidecar", "all sidecars", "processors"},
@@ -133,27 +157,33 @@ func (l *boxLab) processes(t *testing.T, n int) (all []*upgraded) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := rand.Text()
 	var sidecars []*harness.Sidecar
 	for i, port := range ports {
-		agent, dir := fmt.Sprint("agent-", i+1), t.TempDir()
-		l.shop.Root = filepath.Join(dir, "files")
-		policy := filepath.Join(dir, "policy.yaml")
-		err := os.Mkdir(l.shop.Root, 0o755)
-		if err == nil {
-			err = os.WriteFile(policy, []byte(l.shop.Policy(t)), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, &upgraded{args: []string{"sidecar", "--agent", agent, "--workspace", l.Workspace, "--listen",
-			fmt.Sprint("127.0.0.1:", port), "--brokers", strings.Join(l.Brokers, ","), "--nats", l.NATS, "--data-dir",
-			filepath.Join(dir, "journal"), "--policy", policy, "--token", token, "--output", "json"}})
-		sidecars = append(sidecars, &harness.Sidecar{Agent: agent, URL: fmt.Sprint("http://127.0.0.1:", port), Token: token})
+		u, s := l.process(t, fmt.Sprint("agent-", i+1), port)
+		all, sidecars = append(all, u), append(sidecars, s)
 	}
 	l.agents = agentsOf(t, l.Deployment, append(sidecars, sidecars...))
 	for _, a := range l.agents {
 		l.residents = append(l.residents, a.cl)
 	}
 	return all
+}
+
+// process prepares one sidecar that is a process; it is still to be started.
+func (l *boxLab) process(t *testing.T, agent string, port int) (*upgraded, *harness.Sidecar) {
+	t.Helper()
+	token, dir := rand.Text(), t.TempDir()
+	l.shop.Root = filepath.Join(dir, "files")
+	policy, url := filepath.Join(dir, "policy.yaml"), fmt.Sprint("127.0.0.1:", port)
+	err := os.Mkdir(l.shop.Root, 0o755)
+	if err == nil {
+		err = os.WriteFile(policy, []byte(l.shop.Policy(t)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &upgraded{args: []string{"sidecar", "--agent", agent, "--workspace", l.Workspace, "--listen", url, "--brokers",
+		strings.Join(l.Brokers, ","), "--nats", l.NATS, "--data-dir", filepath.Join(dir, "journal"), "--policy", policy,
+		"--token", token, "--output", "json"}}
+	return u, &harness.Sidecar{Agent: agent, URL: "http://" + url, Token: token}
 }

@@ -21,7 +21,7 @@ const (
 // bounded: the workspace's logic has the bounds of this file.
 func (f *Fold) bounded() bool { return f.rules.Logic >= 3 }
 
-// look counts what a step looks at: elements of lists that it walks, beside the nodes of tries. A test holds the sum to
+// look counts what a step looks at: items of lists that it walks, beside the nodes of tries. A test holds the sum to
 // what is linear in the record, its outcomes and the waiters that it wakes.
 func (f *Fold) look(n int) { f.looked += n }
 

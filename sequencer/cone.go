@@ -70,7 +70,7 @@ type cone struct {
 	why     map[*tx]coneWhy
 	byID    map[TxID]*tx
 	written index[uint64, *tx]                // what the members wrote
-	formers map[*tx]*index[int, placedWriter] // whose writes a member covered, by scope and place in its list; as asked for
+	formers map[*tx]*index[int, placedWriter] // whose writes a member covered, by scope and place; as asked for
 }
 
 // coneWhy is how a member follows from another one.

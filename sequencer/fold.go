@@ -174,6 +174,7 @@ func (f *Fold) emit(o Outcome) Seq { return f.number(&o) }
 
 func (f *Fold) number(o *Outcome) Seq {
 	f.seq++
+	f.look(1 + len(o.Added) + len(o.Ended) + len(o.Writes) + len(o.May) + len(o.Shards) + len(o.RestsOn) + len(o.Cone))
 	o.Workspace, o.Seq, o.Offset = f.workspace, f.seq, f.step.offset
 	o.RulesVersion, o.Time, o.Floor = f.rules.Version, f.time, f.floor
 	if o.Intent == "" {

@@ -143,6 +143,7 @@ func (f *Fold) endLease(sc *SidecarState) {
 // inOrder lists transactions in the order in which they appeared.
 func (f *Fold) inOrder(keep func(*tx) bool) []*tx {
 	var out []*tx
+	f.look(len(f.txs))
 	for _, t := range f.txs {
 		if keep(t) {
 			out = append(out, t)
@@ -210,6 +211,7 @@ func (f *Fold) NextTick() (TickMark, bool) {
 // expiries lists what is due, in the order in which it ends.
 func (f *Fold) expiries() []expiry {
 	var out []expiry
+	f.look(len(f.sidecars.list) + len(f.txs))
 	for _, sc := range f.sidecars.list {
 		if sc.Due <= f.time {
 			out = append(out, expiry{sc.Due, 0, sc.Incarnation, 0, func() { f.endLease(sc) }})

@@ -130,9 +130,9 @@ func (f *Fold) wakePins(incarnation Seq) {
 	}
 }
 
-// registerBounded is applyRegister since logic 3: the registry fails closed. A withdrawal is never refused, a catalogue
-// is measured once the one that it replaces is released, and what cannot be kept is absent, so that no plan commits on
-// a tool that its server no longer has.
+// registerBounded is applyRegister since logic 3. The registry fails closed: a withdrawal is never refused, a
+// catalogue is measured once the one that it replaces is released, and what cannot be kept is absent. So no plan
+// commits on a tool that its server no longer has.
 func (f *Fold) registerBounded(sc *SidecarState, at int, found bool, in *Intent) {
 	r, announced := in.Register, in.Kind == IntentRegister
 	o := Outcome{Kind: OutcomeUnregistered, Agent: in.Agent, Incarnation: in.Incarnation, Server: r.Server}

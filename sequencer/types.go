@@ -213,7 +213,7 @@ const (
 	WeakenObserveKeep                           // 16b: what opened while the workspace observed goes on when it enforces
 	WeakenObserveShared                         // 16c: what shared a scope while the workspace observed settles clean
 	WeakenOrphanUnnamed                         // 17: a retraction does not name the orphan that it waits for
-	WeakenAdoptAnswer                           // 17b: a refused adoption takes the place of the answer to the accepted one
+	WeakenAdoptAnswer                           // 17b: a refused adoption hides the answer to the accepted one
 	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
 	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
 	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision

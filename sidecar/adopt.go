@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -12,13 +13,16 @@ import (
 // maxUnsettled bounds how many unsettled transactions are asked for at once.
 const maxUnsettled = 1000
 
-// orphans is what a sidecar does about transactions without a live owner that stand in its agent's way. It is guarded
-// by session.mu.
+// orphans is what a sidecar does about transactions without a live owner that stand in the way of its agent, or of a
+// retraction. It is guarded by session.mu.
 type orphans struct {
 	waiting map[sequencer.TxID]time.Time // own transactions, since when they wait
 	asked   map[sequencer.TxID]uint32    // orphans that were asked for, how often
 	next    time.Time                    // when orphans may be looked for again
 	looking bool
+
+	named  map[sequencer.TxID]awaited // by retraction
+	asking map[sequencer.TxID]bool    // retractions that this sidecar has asked for
 }
 
 // observeOrphans takes over what was adopted; s.mu is held.
@@ -27,9 +31,10 @@ func (s *session) observeOrphans(o *sequencer.Outcome) {
 		delete(s.orphans.asked, o.Tx)
 		s.owe(o.Tx, o.Seq, false, false)
 	}
+	s.observeNamed(o)
 }
 
-// adoptOrphans looks for orphans when the agent's transactions have waited for a while.
+// adoptOrphans looks for orphans when the agent's transactions, or a retraction, have waited for a while.
 func (s *session) adoptOrphans(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,11 +43,17 @@ func (s *session) adoptOrphans(now time.Time) {
 		return
 	}
 	wanted, longest := s.waitedFor(now)
-	if longest < s.limits.AdoptAfter {
+	if longest < s.limits.AdoptAfter { // an agent's next session may still come for its own
+		wanted = map[sequencer.TxID]bool{}
+	}
+	named, all := p.namedNow(now)
+	maps.Copy(wanted, named)
+	all = all || longest >= 4*s.limits.AdoptAfter
+	if len(wanted) == 0 && !all && longest < s.limits.AdoptAfter {
 		return
 	}
 	p.next = now.Add(s.limits.AdoptAfter)
-	inc, all := s.incarnation, longest >= 4*s.limits.AdoptAfter
+	inc := s.incarnation
 	p.looking = s.tasks.start(func(ctx context.Context) {
 		s.lookForOrphans(ctx, inc, func(tx sequencer.TxID) bool { return all || wanted[tx] })
 		s.mu.Lock()
@@ -153,6 +164,9 @@ func (s *session) findOwed(ctx context.Context, inc sequencer.Seq) {
 				continue // another's, of this session, or settled since
 			}
 			s.take(s.owe(r.Tx, r.Decision, false, false), r)
+			if r.Retraction != "" && r.Turn == 0 {
+				s.waitsForTurn(r.Retraction)
+			}
 		}
 		if len(rows) == maxUnsettled {
 			return errors.New("there are more")

@@ -24,8 +24,8 @@ func ruled(t *testing.T, log *memlog.Log, version uint32, change func(*sequencer
 	}
 }
 
-// A changed tool for which the log has no room is not registered, and the server's other tools stay; a plan on the tool
-// as it was does not commit.
+// A changed tool for which the log has no room is not registered, and the server's other tools stay; a plan on the
+// tool as it was does not commit.
 func TestToolWithoutRoom(t *testing.T) {
 	log := newLog()
 	a := start(t, "a", log.Door(), withTools(newSink()))
@@ -126,4 +126,40 @@ func TestObservedTogether(t *testing.T) {
 	if err := log.Until(ctx, listed); err != nil {
 		t.Errorf("residue: %+v: %v", log.Residue(), err)
 	}
+}
+
+// A retraction behind a transaction of an agent that is gone comes to its end: the log says what it waits for, and a
+// sidecar adopts that.
+func TestRetractionBehindOrphan(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), quick(world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
+	must(tx.Seal(ctx))(t)
+	a.final(ctx, t, tx.ID())
+	inc := stranger(t, log, "gone")
+	var scopes []sequencer.Want
+	for _, o := range log.Outcomes() {
+		if o.Kind == sequencer.OutcomeCommitted {
+			for _, w := range o.Writes {
+				scopes = append(scopes, sequencer.Want{Scope: w.Scope, Access: sequencer.WriteAccess})
+			}
+		}
+	}
+	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentTouch, Tx: "gone.9.1", N: 1, Agent: "gone", Incarnation: inc,
+		Base: log.Seq(), Begin: &sequencer.Begin{}, Touch: &sequencer.Touch{Wants: scopes}}))(t)
+	must(a.client.Retract(ctx, tx.ID(), "wrong", false))(t)
+	endLease(t, log, inc)
+	if err := log.Until(ctx, func() bool {
+		return slices.ContainsFunc(log.Outcomes(), func(o *sequencer.Outcome) bool {
+			return o.Kind == sequencer.OutcomeSettled && string(o.Tx) == tx.ID() && o.Retraction != ""
+		})
+	}); err != nil {
+		t.Fatalf("the retraction stands: %v", err)
+	}
+	if got := adopters(log, "gone.9.1"); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("adopted by %v", got)
+	}
+	world.expect(t, "set x", "back x")
 }

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 
-	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
@@ -12,6 +11,7 @@ import (
 // reading is an answered read.
 type reading struct {
 	scope     sequencer.Scope
+	also      []sequencer.Scope // patterns: those that stand for stored names beside it
 	rev       revision
 	view      sequencer.Seq
 	pending   bool
@@ -139,7 +139,11 @@ func (s *session) read(ctx context.Context, t *tx, scope sequencer.Scope, list i
 
 // readIn answers one read of a transaction that the caller has entered.
 func (s *session) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list int) (*reading, error) {
-	if err := s.prepare(ctx, t, scope); err != nil {
+	want := []sequencer.Scope{scope}
+	if list > 0 {
+		want = append(want, s.view.spelt(scope)...)
+	}
+	if err := s.prepare(ctx, t, want...); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
@@ -151,15 +155,17 @@ func (s *session) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list
 		own := revision{writer: t.id, media: w.Type, content: w.Content, ref: w.Ref}
 		return &reading{scope: scope, rev: own, view: s.view.at(), pending: true, overtaken: t.overtaken}, nil
 	}
-	if t.size() >= s.footprintLimit() {
-		return nil, problem(codeLimit, "the transaction names %d scopes already; read a pattern instead", s.footprintLimit())
+	if t.size()+len(want) > s.footprintLimit() {
+		return nil, problem(codeLimit, "the transaction names %d scopes already; read a pattern instead", t.size())
 	}
 	got := s.look(scope, list)
-	entry, err := s.deliver(ctx, t.id, got)
+	entries, err := s.deliverAll(ctx, t.id, got)
 	if err != nil {
 		return nil, err
 	}
-	t.reads = addRead(t.reads, entry)
+	for _, entry := range entries {
+		t.reads = addRead(t.reads, entry)
+	}
 	got.overtaken = t.overtaken
 	return got, nil
 }
@@ -173,8 +179,28 @@ func (s *session) look(scope sequencer.Scope, list int) *reading {
 		rev, at := s.view.read(scope)
 		return &reading{scope: scope, rev: rev, view: at}
 	}
-	p := s.view.list(scope, "", list)
-	return &reading{scope: scope, view: p.view, page: &p}
+	return s.lookAt(scope, "", list)
+}
+
+// lookAt reads a page of what a pattern means in the view.
+func (s *session) lookAt(pattern, after sequencer.Scope, limit int) *reading {
+	also := s.view.spelt(pattern)
+	p := s.view.list(append([]sequencer.Scope{pattern}, also...), after, limit)
+	return &reading{scope: pattern, also: also, view: p.view, page: &p}
+}
+
+// deliverAll delivers a read once for each scope that it means.
+func (s *session) deliverAll(ctx context.Context, id sequencer.TxID, got *reading) (out []sequencer.Read, err error) {
+	for _, scope := range append([]sequencer.Scope{got.scope}, got.also...) {
+		one := *got
+		one.scope = scope
+		entry, err := s.deliver(ctx, id, &one)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entry)
+	}
+	return out, nil
 }
 
 // deliver puts a read into the delivery log and returns it as a footprint names it.
@@ -193,7 +219,7 @@ func (s *session) deliver(ctx context.Context, id sequencer.TxID, got *reading) 
 }
 
 // loosely answers a read outside any transaction: it goes to the session's next seal.
-func (s *session) loosely(ctx context.Context, scope sequencer.Scope, look func() *reading) (*reading, error) {
+func (s *session) loosely(ctx context.Context, look func() *reading) (*reading, error) {
 	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
@@ -203,12 +229,14 @@ func (s *session) loosely(ctx context.Context, scope sequencer.Scope, look func(
 		return nil, err
 	}
 	got := look()
-	entry, err := s.deliver(ctx, "", got)
+	entries, err := s.deliverAll(ctx, "", got)
 	if err != nil {
 		return nil, err
 	}
-	s.loose = addLoose(s.loose, entry)
-	s.forgiveMoved(scope)
+	for _, entry := range entries {
+		s.loose = addLoose(s.loose, entry)
+		s.forgiveMoved(entry.Scope)
+	}
 	return got, nil
 }
 
@@ -226,13 +254,12 @@ func (s *session) forgiveMoved(scope sequencer.Scope) {
 }
 
 // prepare takes what a transaction must hold before it reads: the whole footprint of a predecessor that was refused
-// for a conflict, and in locked mode the scope. Once it returns the view has reached the grant's seq.
-func (s *session) prepare(ctx context.Context, t *tx, scope sequencer.Scope) error {
+// for a conflict, and in locked mode the scopes. Once it returns the view has reached the grant's seq.
+func (s *session) prepare(ctx context.Context, t *tx, scopes ...sequencer.Scope) error {
 	s.mu.Lock()
 	err := s.usable(t)
 	wants := t.first
 	t.first = nil
-	want := sequencer.Want{Scope: scope, Access: sequencer.ReadAccess}
 	s.mu.Unlock()
 	if err != nil {
 		return err
@@ -245,13 +272,19 @@ func (s *session) prepare(ctx context.Context, t *tx, scope sequencer.Scope) err
 			return err
 		}
 	}
+	var need []sequencer.Want
 	s.mu.Lock()
-	need := scope != "" && t.begin.Mode == sequencer.Locked && !t.holds(want)
+	for _, scope := range scopes {
+		want := sequencer.Want{Scope: scope, Access: sequencer.ReadAccess}
+		if t.begin.Mode == sequencer.Locked && !t.holds(want) {
+			need = append(need, want)
+		}
+	}
 	s.mu.Unlock()
-	if !need {
+	if len(need) == 0 {
 		return nil
 	}
-	return s.touch(ctx, t, []sequencer.Want{want})
+	return s.touch(ctx, t, need)
 }
 
 // touch asks for scopes and waits until the view shows that they are granted. A touch that an earlier call gave up
@@ -321,58 +354,4 @@ func (s *session) refusedIntent(t *tx) error {
 	d := s.describe(t, t.refused)
 	d.State, d.Seq = api.StateOpen, 0
 	return refusal(d)
-}
-
-// send appends an intent, again and again until it is acknowledged or the view shows that it arrived. An append that
-// timed out is unknown: the same intent with the same number is repeated, and the log drops a second copy.
-func (s *session) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
-	s.traces(ctx, t)
-	result := make(chan error, 1)
-	ok := s.tasks.start(func(ctx context.Context) { result <- s.repeat(ctx, t, in) })
-	if !ok {
-		return problem(codeBusy, "the sidecar is stopping, or has too many appends under way")
-	}
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// append adds an intent to the log once.
-func (s *session) append(ctx context.Context, in *sequencer.Intent) (int64, error) {
-	ctx, end := s.tracing.append(ctx, in)
-	failpoint.Hit(failpoint.AppendBefore)
-	at, err := s.events.Append(ctx, s.workspace, in)
-	failpoint.Hit(failpoint.AppendAfter)
-	end(at, err)
-	return at, err
-}
-
-func (s *session) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error {
-	ctx = under(ctx, s.traceOf(t.id))
-	return retry(ctx, func() error {
-		if s.needless(t, in) {
-			return nil
-		}
-		try, cancel := context.WithTimeout(ctx, appendTry)
-		defer cancel()
-		_, err := s.append(try, in)
-		return err
-	}, func(err error) {
-		s.metrics.appendErrors.Inc()
-		s.log.Warn("an append failed: it is unknown, and repeated", "intent", in.ID(), "cause", err)
-	})
-}
-
-// needless: the log will not, or need not, take the intent any more.
-func (s *session) needless(t *tx, in *sequencer.Intent) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch in.Kind {
-	case sequencer.IntentTouch:
-		return t.phase != phaseOpen
-	}
-	return t.outcome != nil || t.phase == phaseLost
 }

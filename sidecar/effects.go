@@ -69,7 +69,7 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall, slot *txSlot) (
 	if i := slot.called(); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
 		return s.ranTool(ctx, t, i, errBrokenOff)
 	}
-	if err := s.prepare(ctx, t, ""); err != nil {
+	if err := s.prepare(ctx, t); err != nil {
 		return nil, err
 	}
 	if shard, ok := s.shardTool(c.tool); ok {
@@ -107,6 +107,7 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	if tool.Class != sequencer.ClassRead && len(tool.Scopes) == 0 {
 		return tool, problem(codeTool, "%s has no scopes with these arguments: declare in the policy what it moves", c.tool)
 	}
+	tool.Scopes, tool.May = s.view.widenScopes(tool.Scopes), s.view.widenScopes(tool.May)
 	if tool.Class.Eager() && c.key != "" {
 		return tool, problem(codeTool, "%s runs before the commit: its key is made of transaction and index; leave key out",
 			c.tool)

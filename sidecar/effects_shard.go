@@ -11,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
 )
 
 // shardTool is the tool's adapter when its calls are reads and writes of the transaction itself.
@@ -31,7 +32,14 @@ func (s *session) shardCall(ctx context.Context, t *tx, tool gate.Tool, shard ga
 	if err != nil {
 		return nil, problem(codeTool, "%s: %v", c.tool, err)
 	}
-	within := func(scope sequencer.Scope) bool { return scope.Covers(what.Scope) }
+	normal, err := topology.NormalScope(what.Scope)
+	if err != nil {
+		return nil, problem(codeTool, "%s: %v", c.tool, err)
+	}
+	if what.Scope, err = s.named(ctx, what.Scope); err != nil {
+		return nil, err
+	}
+	within := func(scope sequencer.Scope) bool { return scope.Covers(normal) } // policies have the one spelling
 	switch {
 	case what.Write != (tool.Class == sequencer.ClassBufferable) || !what.Write && tool.Class != sequencer.ClassRead:
 		return nil, problem(codeTool, "%s is %s: declare a tool that reads a shard read, one that writes it bufferable",

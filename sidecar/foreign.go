@@ -6,6 +6,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
 )
 
 // defaultServer is the tool server of tools and pins that name none.
@@ -42,7 +43,7 @@ func (s *session) announceRead(ctx context.Context, t *tx, scope sequencer.Scope
 
 // readForeign answers the announcement of a read; ok is false when the scope is a shard's.
 func (s *Sidecar) readForeign(c *call, t *tx, in *api.Read) (_ *reply, ok bool, _ error) {
-	scope, err := sequencer.ParseScope(in.Scope)
+	scope, err := topology.ParseScope(in.Scope)
 	if err != nil || scope.Type() == "shard" {
 		return nil, false, nil
 	}
@@ -72,7 +73,8 @@ func (s *session) beforeSeal(t *tx, in *api.Seal) error {
 			s.footprintLimit())
 	}
 	for _, p := range in.Pins {
-		pin := sequencer.Pin{Server: p.Server, Name: p.Name, Signature: p.Signature}
+		pin := sequencer.Pin{Server: topology.NormalName(p.Server), Name: topology.NormalName(p.Name),
+			Signature: p.Signature}
 		if pin.Server == "" {
 			pin.Server = defaultServer
 		}

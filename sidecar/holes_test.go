@@ -111,7 +111,8 @@ func TestHole12OnlyMonotoneCodesFromTheView(t *testing.T) {
 	for _, c := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed, sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired,
-		sequencer.CodeTooOld, sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent, sequencer.CodeLimit, ""} {
+		sequencer.CodeTooOld, sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent, sequencer.CodeLimit,
+		sequencer.CodeRulesChanged, ""} {
 		if answerable(c) != five[c] {
 			t.Errorf("%q is answered from the view: %v", c, answerable(c))
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
 )
 
 const maxToolBytes = 256
@@ -28,7 +29,7 @@ func callOf(tool string, args json.RawMessage, key string) (toolCall, error) {
 			return toolCall{}, err
 		}
 	}
-	return toolCall{tool: tool, args: args, key: key}, nil
+	return toolCall{tool: topology.NormalName(tool), args: args, key: key}, nil
 }
 
 func (s *Sidecar) effectTx(c *call) (*reply, error) {

@@ -28,7 +28,9 @@ func (s *Sidecar) listResidue(c *call) (*reply, error) {
 	out := &api.ResidueList{Workspace: s.config.Workspace, Items: []api.Residue{}, Truncated: cut}
 	for i := range list {
 		one := residueOf(&list[i])
-		wanted := func(name, have string) bool { return !query.Has(name) || query.Get(name) == have }
+		wanted := func(name, have string) bool {
+			return !query.Has(name) || topology.NormalName(query.Get(name)) == topology.NormalName(have)
+		}
 		if !wanted("tool", one.Tool) || !wanted("result", one.Result) || !wanted("state", one.State) {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
 )
 
 func (s *Sidecar) listShards(c *call) (*reply, error) {
@@ -20,8 +21,11 @@ func (s *Sidecar) listShards(c *call) (*reply, error) {
 		if prefix, err = shardScope(text); err != nil {
 			return nil, problem(codeBadScope, "%v", err)
 		}
+		if prefix, err = topology.NormalScope(prefix); err != nil {
+			return nil, err
+		}
 	}
-	if text := query.Get("after"); text != "" {
+	if text := query.Get("after"); text != "" { // as a page gave it: pages are in the order of bytes
 		if after, err = shardScope(text); err != nil {
 			return nil, problem(codeBadScope, "%v", err)
 		}
@@ -30,10 +34,7 @@ func (s *Sidecar) listShards(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.session.loosely(c.ctx, prefix, func() *reading {
-		p := s.view.list(prefix, after, int(limit))
-		return &reading{scope: prefix, view: p.view, page: &p}
-	})
+	got, err := s.session.loosely(c.ctx, func() *reading { return s.session.lookAt(prefix, after, int(limit)) })
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (s *Sidecar) readShard(c *call) (*reply, error) {
 	if err := s.inWorkspace(c); err != nil {
 		return nil, err
 	}
-	scope, err := pathScope(c)
+	scope, err := s.pathScope(c)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func (s *Sidecar) readShard(c *call) (*reply, error) {
 	case query.Has("version"):
 		return s.readVersion(c, scope)
 	}
-	got, err := s.session.loosely(c.ctx, scope, func() *reading { return s.session.look(scope, 0) })
+	got, err := s.session.loosely(c.ctx, func() *reading { return s.session.look(scope, 0) })
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 	if err := s.inWorkspace(c); err != nil {
 		return nil, err
 	}
-	scope, err := pathScope(c)
+	scope, err := s.pathScope(c)
 	if err != nil {
 		return nil, err
 	}

@@ -6,16 +6,17 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
 )
 
-// wantsOf reads scopes with their access.
+// wantsOf reads scopes with their access, in the one spelling of their names.
 func wantsOf(list []api.Want) ([]sequencer.Want, error) {
 	if len(list) == 0 {
 		return nil, problem(codeBadRequest, "wants is empty: name the scopes to act on, with access read or write")
 	}
 	var out []sequencer.Want
 	for _, w := range list {
-		scope, err := sequencer.ParseScope(w.Scope)
+		scope, err := topology.ParseScope(w.Scope)
 		if err != nil {
 			return nil, problem(codeBadScope, "%v", err)
 		}
@@ -58,6 +59,10 @@ func (s *Sidecar) touchTx(c *call) (*reply, error) {
 	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
 	if err != nil {
 		return nil, err
+	}
+	if wants = s.view.widen(wants); len(wants) > s.session.footprintLimit() {
+		return nil, problem(codeLimit, "the touch names %d scopes, with those of stored names that are spelt otherwise; at "+
+			"most %d go into one", len(wants), s.session.footprintLimit())
 	}
 	out, err := s.session.touchFor(c.ctx, t, asking{wants: wants, wait: time.Duration(wait) * time.Millisecond,
 		bound: ticksOf(in.BoundMs)})

@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/words"
+	"github.com/hence-dev/hence/topology"
 )
 
 // maxDeadlineMs is the longest deadline that a request may ask for: a day.
@@ -23,7 +24,7 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	begin, err := s.beginOf(&in)
+	begin, err := s.beginOf(c.ctx, &in)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 	return s.opened(t), nil
 }
 
-func (s *Sidecar) beginOf(in *api.Begin) (*sequencer.Begin, error) {
+func (s *Sidecar) beginOf(ctx context.Context, in *api.Begin) (*sequencer.Begin, error) {
 	mode, err := modeOf(in.Mode, s.config.Order)
 	if err != nil {
 		return nil, problem(codeBadRequest, "%v", err)
@@ -59,7 +60,7 @@ func (s *Sidecar) beginOf(in *api.Begin) (*sequencer.Begin, error) {
 	if in.DeadlineMs < 0 || in.DeadlineMs > maxDeadlineMs {
 		return nil, problem(codeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
 	}
-	may, err := s.mayOf(mode, in)
+	may, err := s.mayOf(ctx, mode, in)
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +131,20 @@ func (s *Sidecar) readTx(c *call) (*reply, error) {
 	if err != nil {
 		return nil, problem(codeBadScope, "%v", err)
 	}
+	pattern := scope.HasStar() || strings.HasSuffix(in.Scope, "**") || len(scope.Segments()) == 0
+	if pattern {
+		scope, err = topology.NormalScope(scope)
+	} else {
+		scope, err = s.session.named(c.ctx, scope)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if in.Limit < 0 || in.Limit > s.config.Limits.ListItems {
 		return nil, problem(codeBadRequest, "limit is %d: give 0 to %d", in.Limit, s.config.Limits.ListItems)
 	}
 	list := 0
-	if scope.HasStar() || strings.HasSuffix(in.Scope, "**") || len(scope.Segments()) == 0 {
+	if pattern {
 		if list = in.Limit; list == 0 {
 			list = s.config.Limits.ListItems
 		}
@@ -178,9 +188,9 @@ func (s *Sidecar) writeTx(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope, err := oneShard(in.Scope)
+	scope, err := s.shardNamed(c.ctx, in.Scope)
 	if err != nil {
-		return nil, problem(codeBadScope, "%v", err)
+		return nil, err
 	}
 	body, err := contentOf(&in)
 	if err != nil {

@@ -99,10 +99,13 @@ func (s *Sidecar) frontier(c *call) (*reply, error) {
 	if err := s.inWorkspace(c); err != nil {
 		return nil, err
 	}
-	prefix := everyShard
+	prefix, exact := everyShard, everyShard
 	if text := c.request.URL.Query().Get("prefix"); text != "" {
 		var err error
-		if prefix, err = sequencer.ParseScope(text); err != nil {
+		if exact, err = sequencer.ParseScope(text); err != nil {
+			return nil, err
+		}
+		if prefix, err = topology.NormalScope(exact); err != nil {
 			return nil, err
 		}
 	}
@@ -113,6 +116,11 @@ func (s *Sidecar) frontier(c *call) (*reply, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, tableWait)
 	defer cancel()
 	rows, err := s.events.Frontier(ctx, s.config.Workspace, prefix, int(limit))
+	if err == nil && exact != prefix && len(rows) < int(limit) { // what is stored under these bytes, too
+		var more []topology.FrontierRow
+		more, err = s.events.Frontier(ctx, s.config.Workspace, exact, int(limit)-len(rows))
+		rows = append(rows, more...)
+	}
 	if err != nil {
 		return nil, problem(codeLog, "the frontier table did not answer: %v", err)
 	}
@@ -173,6 +181,8 @@ func (s *session) health() error {
 		return nil
 	case s.superseded:
 		return problem(codeNotReady, "another sidecar of this agent has joined")
+	case s.joinRefused != nil:
+		return s.notLetIn()
 	}
 	return problem(codeNotReady, "the sidecar is joining the log")
 }

@@ -27,13 +27,17 @@ func (s *session) join(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	if s.joinID == "" || s.joined != 0 {
+	switch {
+	case s.joinID == "" || s.joined != 0:
 		s.unentered = s.joined
 		s.joinID, s.joined, s.joinSent = randomID(), 0, s.clock.Now()
+	case s.joinRefused != nil && s.joinRefused.Intent == joinIntent(s.joinID): // it has its answer
+		s.joinID, s.joinSent = randomID(), s.clock.Now()
 	}
+	before := s.joinRefused // told to requests until the log has answered again
 	id, sent := s.joinID, s.joinSent
 	s.mu.Unlock()
-	seq, err := s.askToJoin(ctx, id)
+	seq, err := s.askToJoin(ctx, id, before)
 	if err != nil {
 		return err
 	}
@@ -48,7 +52,8 @@ func (s *session) awaitView(ctx context.Context) error {
 	return s.view.ready()
 }
 
-func (s *session) askToJoin(ctx context.Context, id string) (seq sequencer.Seq, err error) {
+// askToJoin returns the incarnation that the log gives to a join. before is the refusal of the join before this one.
+func (s *session) askToJoin(ctx context.Context, id string, before *sequencer.Outcome) (seq sequencer.Seq, err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTry)
 	defer cancel()
 	in := &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: s.agent,
@@ -60,12 +65,42 @@ func (s *session) askToJoin(ctx context.Context, id string) (seq sequencer.Seq, 
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		seq = s.joined
-		return seq != 0
+		return seq != 0 || s.joinRefused != before
 	})
 	if err != nil {
 		return 0, fmt.Errorf("wait for the join's decision: %w", err)
 	}
+	if seq == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return 0, s.notLetIn()
+	}
 	return seq, nil
+}
+
+// observeJoinRefused: the log does not let this agent in, for now. It is asked again after a pause that doubles from
+// one refusal to the next: what has to end first, the session of another agent, lasts for seconds at least. s.mu is
+// held.
+func (s *session) observeJoinRefused(o *sequencer.Outcome, keys []string) []string {
+	if s.joinID == "" || o.Intent != joinIntent(s.joinID) || s.joined != 0 {
+		return keys
+	}
+	s.joinPause = min(max(2*s.joinPause, pauseMost), pauseAsking)
+	s.joinRefused, s.joinAfter = o, s.clock.Now().Add(s.joinPause)
+	return append(keys, waitSession)
+}
+
+// notLetIn is why the log does not take this agent's join; nil: it has not refused it. s.mu is held.
+func (s *session) notLetIn() error {
+	o := s.joinRefused
+	if o == nil {
+		return nil
+	}
+	code := string(o.Code)
+	if code == "" {
+		code = codeNotReady
+	}
+	return problem(code, "the log does not let agent %s join: %s; it is asked again by itself", s.agent, o.Detail)
 }
 
 // enter makes a decided join the current session.
@@ -95,6 +130,7 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if s.incarnation != 0 && s.incarnation != seq {
 		keys = append(keys, s.lose("the sidecar joined again")...)
 	}
+	s.joinRefused, s.joinAfter, s.joinPause = nil, time.Time{}, 0
 	s.incarnation, s.count, s.watermark, s.marked = seq, 0, seq, s.clock.Now()
 	if s.first == 0 {
 		s.first = seq

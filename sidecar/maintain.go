@@ -32,7 +32,7 @@ func (s *session) maintain(ctx context.Context, live func()) {
 			if ctx.Err() == nil && s.view.ready() == nil {
 				s.log.Warn("joining the log failed: tried again", "cause", err)
 			}
-			retryJoin.Reset(pause)
+			retryJoin.Reset(max(pause, s.joinIn())) // a beat or a request in between does not join, either
 			pause = min(2*pause, pauseMost)
 			continue
 		}
@@ -44,7 +44,14 @@ func (s *session) maintain(ctx context.Context, live func()) {
 func (s *session) wantsJoin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.live && !s.superseded
+	return !s.live && !s.superseded && !s.clock.Now().Before(s.joinAfter)
+}
+
+// joinIn is how long a refused join is left alone.
+func (s *session) joinIn() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.joinAfter.Sub(s.clock.Now())
 }
 
 // beat is what happens about once a second.

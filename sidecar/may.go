@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
@@ -15,7 +16,7 @@ type claiming interface {
 
 // mayOf is what a begin claims: the scopes that it lists and those of the tools that it will call. Only an ordered
 // transaction has its age from the begin on, so only there a claim binds those that come after it.
-func (s *Sidecar) mayOf(mode sequencer.Mode, in *api.Begin) ([]sequencer.Want, error) {
+func (s *Sidecar) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin) ([]sequencer.Want, error) {
 	if len(in.May) == 0 && len(in.Tools) == 0 {
 		return nil, nil
 	}
@@ -41,7 +42,10 @@ func (s *Sidecar) mayOf(mode sequencer.Mode, in *api.Begin) ([]sequencer.Want, e
 			break
 		}
 	}
-	if len(out) > most {
+	if err := s.session.await(ctx); err != nil { // only a view that is ready knows what is stored
+		return nil, err
+	}
+	if out = s.view.widen(out); len(out) > most {
 		return nil, problem(codeLimit, "may and tools claim more than %d scopes: claim wider ones", most)
 	}
 	return out, nil

@@ -1,11 +1,13 @@
 package sidecar
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
 )
 
 const maxAgentBytes = 63
@@ -86,7 +88,7 @@ func anomaly(name string) (sequencer.Levels, bool) {
 	return 0, false
 }
 
-// shardScope reads a scope that names shards. A text without a type means a shard.
+// shardScope reads a scope that names shards, in the bytes that it has. A text without a type means a shard.
 func shardScope(text string) (sequencer.Scope, error) {
 	if !strings.Contains(text, ":") {
 		text = "shard:/" + strings.TrimPrefix(text, "/")
@@ -101,7 +103,31 @@ func shardScope(text string) (sequencer.Scope, error) {
 	return scope, nil
 }
 
-// oneShard reads a scope that names exactly one shard.
+// shardNamed is the shard that a text names; see view.named. A view that is not ready does not know what is stored.
+func (s *Sidecar) shardNamed(ctx context.Context, text string) (sequencer.Scope, error) {
+	exact, err := oneShard(text)
+	if err != nil {
+		return "", problem(codeBadScope, "%v", err)
+	}
+	return s.session.named(ctx, exact)
+}
+
+// named is the shard that a scope means.
+func (s *session) named(ctx context.Context, exact sequencer.Scope) (sequencer.Scope, error) {
+	if topology.IsNormal(exact) {
+		return exact, nil
+	}
+	if err := s.await(ctx); err != nil {
+		return "", err
+	}
+	scope, err := s.view.named(exact)
+	if err != nil {
+		return "", problem(codeBadScope, "%v", err)
+	}
+	return scope, nil
+}
+
+// oneShard reads a scope that names exactly one shard, in the bytes that it has.
 func oneShard(text string) (sequencer.Scope, error) {
 	scope, err := shardScope(text)
 	if err != nil {

@@ -64,6 +64,9 @@ func (d *delivery) ownOf(id sequencer.TxID) (scopes []sequencer.Scope, told *seq
 // tell takes what an agent says of what it did under its own touches of a transaction that was aborted.
 func (s *session) tell(ctx context.Context, t *tx, told *sequencer.Settle) (*api.Decision, error) {
 	own, before := s.delivery.ownOf(t.id)
+	if err := asHandedOver(told, own); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	err := s.mayTell(t, own, told)
 	if err == nil && before == nil {
@@ -88,6 +91,23 @@ func (s *session) tell(ctx context.Context, t *tx, told *sequencer.Settle) (*api
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.decision(t), nil
+}
+
+// asHandedOver spells the scopes of a settlement as they were handed over: by their bytes, which an older release may
+// have written, else in the one spelling of their names.
+func asHandedOver(told *sequencer.Settle, own []sequencer.Scope) error {
+	for _, e := range told.Effects {
+		for i, scope := range e.Scopes {
+			if slices.ContainsFunc(own, func(o sequencer.Scope) bool { return o.Covers(scope) }) {
+				continue
+			}
+			var err error
+			if e.Scopes[i], err = topology.NormalScope(scope); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // mayTell says why there is nothing to tell of a transaction.

@@ -101,6 +101,8 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusConflict, "the touch was refused; the transaction is still open", true, false}
 	case string(sequencer.CodeNotCommitted):
 		return kindOfProblem{http.StatusConflict, "only a committed transaction can be retracted", false, false}
+	case string(sequencer.CodeNotWhileObserving):
+		return kindOfProblem{http.StatusConflict, "observing and retracting exclude each other", true, false}
 	case codeNothingOwed, codeCallsUnknown:
 		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
 	case codeNotAborted, codeAlreadyCommitted, codeGaveUp:

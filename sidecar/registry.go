@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/words"
+	"github.com/hence-dev/hence/topology"
 )
 
 // Bounds of the tools that an agent registers.
@@ -191,13 +192,13 @@ func (r *registry) set(server, name, signature string) (back func(), err error) 
 	return func() { put(former) }, nil
 }
 
-// toolName is the tool that a route names, as it was before it was escaped.
+// toolName is the tool that a route names, as it was before it was escaped, in its one spelling.
 func toolName(c *call) (string, error) {
 	name, err := url.PathUnescape(c.params["name"])
 	if err != nil {
 		return "", problem(codeBadRequest, "the tool's name is not escaped as a path is")
 	}
-	return name, nil
+	return topology.NormalName(name), nil
 }
 
 func (s *Sidecar) putTool(c *call) (*reply, error) {
@@ -208,6 +209,7 @@ func (s *Sidecar) putTool(c *call) (*reply, error) {
 	if in.Server == "" {
 		in.Server = defaultServer
 	}
+	in.Server = topology.NormalName(in.Server)
 	name, err := toolName(c)
 	if err == nil {
 		err = validTool(in.Server, name, in.Signature)
@@ -223,7 +225,7 @@ func (s *Sidecar) putTool(c *call) (*reply, error) {
 }
 
 func (s *Sidecar) deleteTool(c *call) (*reply, error) {
-	server := c.request.URL.Query().Get("server")
+	server := topology.NormalName(c.request.URL.Query().Get("server"))
 	if server == "" {
 		server = defaultServer
 	}

@@ -99,16 +99,12 @@ func (s *Sidecar) inWorkspace(c *call) error {
 
 // pathScope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays
 // inside its segment.
-func pathScope(c *call) (sequencer.Scope, error) {
+func (s *Sidecar) pathScope(c *call) (sequencer.Scope, error) {
 	text := c.params["scope"]
 	if !strings.HasPrefix(text, "shard:/") {
 		text = "shard:/" + text
 	}
-	scope, err := oneShard(text)
-	if err != nil {
-		return "", problem(codeBadScope, "%v", err)
-	}
-	return scope, nil
+	return s.shardNamed(c.ctx, text)
 }
 
 // waiting bounds a call's waits by wait_ms.

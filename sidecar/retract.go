@@ -24,8 +24,9 @@ type retracting struct {
 	of     sequencer.TxID // whose cone it is in; empty: none
 	seq    sequencer.Seq  // when that was decided
 	undone bool
-	queued bool // it waits for its start, and may still be given up
-	final  bool // queued: the transaction is final if it is given up
+	queued bool                // it waits for its start, and may still be given up
+	final  bool                // queued: the transaction is final if it is given up
+	waits  []sequencer.Blocker // what its start, or its turn, waits for
 }
 
 // observe takes over a decision about the transaction; final: nothing of it is pending.
@@ -42,10 +43,11 @@ func (r *retracting) observe(o *sequencer.Outcome, final *bool) {
 	}
 	if r.of == "" {
 		r.of, r.seq = o.Retraction, o.Seq
-		r.queued, r.final = len(o.BlockedBy) > 0, *final
+		r.queued, r.final = len(o.BlockedBy) > 0 && asksToRetract(o), *final // else a turn waits, in one that has started
 	} else if o.Kind == sequencer.OutcomeRetracting {
 		r.queued = false
 	}
+	r.waits = o.BlockedBy
 	switch o.Kind {
 	case sequencer.OutcomeSettled:
 		r.of, r.undone = o.Retraction, true
@@ -56,9 +58,13 @@ func (r *retracting) observe(o *sequencer.Outcome, final *bool) {
 
 // gaveUp: the log will not start a retraction that it had accepted. Whoever else asked may be refused for himself.
 func gaveUp(o *sequencer.Outcome) bool {
+	return asksToRetract(o) && (o.Code == sequencer.CodeLimit || o.Code == sequencer.CodeTooOld)
+}
+
+// asksToRetract: the decision answers a request to retract its transaction.
+func asksToRetract(o *sequencer.Outcome) bool {
 	asked := sequencer.Intent{Kind: sequencer.IntentRetract, Tx: o.Tx}
-	return strings.HasPrefix(o.Intent, strings.TrimSuffix(asked.ID(), "0")) &&
-		(o.Code == sequencer.CodeLimit || o.Code == sequencer.CodeTooOld)
+	return strings.HasPrefix(o.Intent, strings.TrimSuffix(asked.ID(), "0"))
 }
 
 // revisionOf is the revision that a decision makes of a shard. A retraction restores what stands: its writer is the
@@ -104,6 +110,9 @@ func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*ap
 	inc := s.now()
 	in := &sequencer.Intent{Kind: sequencer.IntentRetract, Tx: id, N: uint32(s.view.at()) + 1, Agent: s.agent,
 		Incarnation: inc}
+	s.mu.Lock()
+	s.askedToRetract(id)
+	s.mu.Unlock()
 	o, err := s.ask(ctx, in, func() bool {
 		seen, _ := s.view.transaction(id)
 		return seen.retraction.of != "" || s.now() != inc
@@ -147,7 +156,11 @@ func (s *session) retraction(id sequencer.TxID) *api.Retraction {
 	if seen.retraction.undone {
 		out.State = api.RetractDone
 	}
+	out.BlockedBy = words.Blockers(&sequencer.Outcome{BlockedBy: seen.retraction.waits})
 	for _, m := range s.view.cone(seen.retraction.of) {
+		if len(out.BlockedBy) == 0 && !m.retraction.undone { // the most recent one that waits is the next
+			out.BlockedBy = words.Blockers(&sequencer.Outcome{BlockedBy: m.retraction.waits})
+		}
 		out.Cone = append(out.Cone, api.ConeMember{Tx: string(m.tx), Agent: m.agent, Seq: uint64(m.decision.Seq)})
 	}
 	out.Total = len(out.Cone)

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -82,7 +83,11 @@ func TestRetractionGivenUp(t *testing.T) {
 	}
 	committed := at(sequencer.OutcomeCommitted, func(o *sequencer.Outcome) { o.Final = true })
 	queued := at(sequencer.OutcomeRetracting, func(o *sequencer.Outcome) {
+		o.Intent = "a.1.1:retract:7"
 		o.Retraction, o.BlockedBy = "a.1.1", []sequencer.Blocker{{Tx: "b.1.1", Why: "retraction"}}
+	})
+	waits := at(sequencer.OutcomeRetracting, func(o *sequencer.Outcome) { // the turn of one that has started
+		o.Retraction, o.BlockedBy = "a.1.1", []sequencer.Blocker{{Tx: "b.1.1", Scope: "shard:/x", Why: "orphan"}}
 	})
 	started := at(sequencer.OutcomeRetracting, func(o *sequencer.Outcome) { o.Retraction = "a.1.1" })
 	refused := func(intent string, code sequencer.Code) *sequencer.Outcome {
@@ -97,6 +102,7 @@ func TestRetractionGivenUp(t *testing.T) {
 	}{
 		"given up":                   {[]*sequencer.Outcome{committed, queued, limit}, true},
 		"started":                    {[]*sequencer.Outcome{committed, queued, started, limit}, false},
+		"its turn waits":             {[]*sequencer.Outcome{committed, waits, limit}, false},
 		"another is refused":         {[]*sequencer.Outcome{committed, queued, lease}, false},
 		"something else is too much": {[]*sequencer.Outcome{committed, queued, touch}, false},
 	} {
@@ -105,7 +111,7 @@ func TestRetractionGivenUp(t *testing.T) {
 		for _, o := range x.said {
 			r.observe(o, &final)
 		}
-		if over := r == (retracting{}) && final; over != x.over {
+		if over := reflect.DeepEqual(r, retracting{}) && final; over != x.over {
 			t.Errorf("%s: %+v, final %v", name, r, final)
 		}
 	}

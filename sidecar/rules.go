@@ -93,6 +93,18 @@ func ifVersion(c *call) (uint32, error) {
 	return uint32(n), nil
 }
 
+// boundsSidecars is the logic of the fold from which on it bounds a workspace's live sidecars.
+const boundsSidecars = 3
+
+// inForce reports whether rules are those that were asked for. The fold fills in a bound on sidecars where none is
+// given.
+func inForce(now, asked sequencer.Rules) bool {
+	if asked.MaxSidecars == 0 {
+		asked.MaxSidecars = now.MaxSidecars
+	}
+	return now == asked
+}
+
 // setRules returns once the view shows the rules, or another change of the same version. All changes to one version
 // have one id, so another agent's change may be refused in our place: then ours has still to be decided.
 func (s *session) setRules(ctx context.Context, rules sequencer.Rules) (sequencer.Rules, error) {
@@ -104,8 +116,12 @@ func (s *session) setRules(ctx context.Context, rules sequencer.Rules) (sequence
 		}
 		now := s.view.settings().rules
 		switch refused := o != nil && o.Kind == sequencer.OutcomeRefused; {
-		case now == rules, o != nil && o.Rules != nil && *o.Rules == rules:
-			return rules, nil
+		case inForce(now, rules):
+			return now, nil
+		case o != nil && o.Rules != nil && inForce(*o.Rules, rules):
+			return *o.Rules, nil
+		case refused && o.Agent == s.agent && o.Code == sequencer.CodeNotWhileObserving:
+			return rules, problem(string(o.Code), "the rules cannot be changed so: %s", o.Detail)
 		case refused && o.Agent == s.agent:
 			return rules, problem(codeBadRequest, "the rules cannot be changed so: %s", o.Detail)
 		case !refused || now.Version >= rules.Version:
@@ -143,10 +159,19 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	take(&r.MaxContent, in.MaxContent)
 	take(&r.MaxInlineTotal, in.MaxInlineTotal)
 	take(&r.MaxKept, in.MaxKept)
+	take(&r.MaxSidecars, in.MaxSidecars)
 	if r.Logic == 0 || r.Logic > sequencer.Logic {
 		return problem(codeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that does not know "+
 			"one stops there", r.Logic, sequencer.Logic)
 	}
+	if r.Logic >= boundsSidecars {
+		return nil
+	}
+	if in.MaxSidecars != nil { // older logics would take the rule without a word and not follow it
+		return problem(codeBadRequest, "max_sidecars is a rule of logic %d, and the workspace has logic %d: raise logic "+
+			"with it", boundsSidecars, r.Logic)
+	}
+	r.MaxSidecars = 0
 	return nil
 }
 
@@ -161,7 +186,7 @@ func rulesOf(r *sequencer.Rules) *api.Rules {
 		HorizonSeqs: uint64(r.HorizonSeqs), CapSeqs: uint64(r.CapSeqs), LeaseTicks: uint64(r.LeaseTicks),
 		DeadlineTicks: uint64(r.DeadlineTicks), BoundTicks: uint64(r.BoundTicks), VerdictTicks: uint64(r.VerdictTicks),
 		MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes, MaxBytes: r.MaxBytes, MaxInline: r.MaxInline,
-		MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal, MaxKept: r.MaxKept}
+		MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal, MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars}
 }
 
 // levelNames is a set of anomalies as a request may write it.

@@ -16,7 +16,7 @@ func TestRules(t *testing.T) {
 	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
 	ctx := background(t)
 	was := must(a.client.Rules(ctx))(t)
-	if was.Version != 0 || was.Logic != 2 || was.Levels != "L4" || was.HorizonSeqs != 1000 {
+	if was.Version != 0 || was.Logic != sequencer.Logic || was.Levels != "L4" || was.HorizonSeqs != 1000 {
 		t.Fatalf("the rules at first: %+v", was)
 	}
 	horizon, levels, observe := uint32(50), "A1,A3", true
@@ -52,6 +52,110 @@ func TestRules(t *testing.T) {
 	}
 	if status, p, _ := a.send(t, put(inDefault+"/rules", "If-Match", "*")); status != 400 {
 		t.Errorf("without a version: %d %+v", status, p)
+	}
+}
+
+// TestMaxSidecars holds that the bound on sidecars is shown and set from logic 3 on, and that older logics have none.
+func TestMaxSidecars(t *testing.T) {
+	log := newLog()
+	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentJoin, Agent: "old",
+		Join: &sequencer.Join{ID: "old", Logic: 2}}))(t)
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	if was := must(a.client.Rules(ctx))(t); was.Logic != 2 || was.MaxSidecars != 0 {
+		t.Fatalf("the rules at first: %+v", was)
+	}
+	few, three, levels := uint32(5), uint32(3), "L3"
+	_, err := a.client.SetRules(ctx, 0, client.RulesChange{MaxSidecars: &few})
+	if problemCode(err) != codeBadRequest || !strings.Contains(err.Error(), "logic 3") {
+		t.Errorf("set under logic 2: %v", err)
+	}
+	got := must(a.client.SetRules(ctx, 0, client.RulesChange{Logic: &three, MaxSidecars: &few}))(t)
+	if got.Logic != 3 || got.MaxSidecars != few {
+		t.Errorf("set with logic 3: %+v", got)
+	}
+	if got = must(a.client.SetRules(ctx, 1, client.RulesChange{Levels: &levels}))(t); got.MaxSidecars != few {
+		t.Errorf("another change: %+v", got)
+	}
+}
+
+// TestRulesFilledIn holds that rules whose bound the fold has filled in are those that were asked for.
+func TestRulesFilledIn(t *testing.T) {
+	asked := sequencer.DefaultRules()
+	asked.Version, asked.Logic, asked.MaxSidecars = 1, 3, 0
+	now := asked
+	if now.MaxSidecars = 1024; !inForce(now, asked) {
+		t.Error("the default of the fold is taken for another change")
+	}
+	if asked.MaxSidecars = 5; inForce(now, asked) {
+		t.Error("another bound is taken for the one that was asked for")
+	}
+}
+
+// TestNotWhileObserving holds that what the log refuses to observe is said under its own code.
+func TestNotWhileObserving(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	if _, err := a.client.Rules(ctx); err != nil { // learnt while the log still answers
+		t.Fatal(err)
+	}
+	at := log.Seq()
+	must(log.Say(sequencer.Outcome{Kind: sequencer.OutcomeRefused, Agent: "a", Intent: "nobody's"}))(t)
+	if err := a.view.reach(ctx, at+1); err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error, 1)
+	observe := true
+	go func() {
+		_, err := a.client.SetRules(ctx, 0, client.RulesChange{Observe: &observe})
+		result <- err
+	}()
+	var in *sequencer.Intent
+	asked := func() bool {
+		for _, one := range log.Intents() {
+			if one.Kind == sequencer.IntentRules {
+				in = one
+			}
+		}
+		return in != nil
+	}
+	if err := log.Until(ctx, asked); err != nil {
+		t.Fatal(err)
+	}
+	must(log.Say(sequencer.Outcome{Kind: sequencer.OutcomeRefused, Agent: "a", Incarnation: in.Incarnation,
+		Intent: in.ID(), Code: sequencer.CodeNotWhileObserving, Detail: "a retraction runs", Retryable: true}))(t)
+	err := <-result
+	var p *client.Problem
+	if !errors.As(err, &p) || p.Code != string(sequencer.CodeNotWhileObserving) || !p.Retryable || p.Status != 409 {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+// TestRulesChanged holds that an abort by a change of the rules is a conflict that may be tried again.
+func TestRulesChanged(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	must(tx.Read(ctx, "shard:/x"))(t)
+	must(log.Say(sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: sequencer.TxID(tx.ID()), Agent: "a",
+		Incarnation: a.session.now(), Code: sequencer.CodeRulesChanged, Retryable: true, Final: true}))(t)
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	d := must(tx.Seal(ctx))(t)
+	if d.State != api.StateAborted || d.Code != string(sequencer.CodeRulesChanged) || !d.Retryable || d.BackoffMs == 0 {
+		t.Errorf("decided: %+v", d)
+	}
+	next := must(tx.Retry(ctx))(t)
+	if got := next.Opened(); got.State != api.StateOpen || got.Attempt != d.Attempt+1 {
+		t.Errorf("tried again: %+v", got)
+	}
+	status, p, _ := a.send(t, with(rawCall{method: "POST", path: "/v1/tx/" + tx.ID() + "/seal"}))
+	if status != 409 || !p.Retryable || p.Code != string(sequencer.CodeRulesChanged) ||
+		!strings.Contains(p.Detail, "began to enforce") {
+		t.Errorf("answered %d %+v", status, p)
 	}
 }
 

@@ -68,7 +68,7 @@ func (s *session) sendSeal(ctx context.Context, t *tx) (<-chan error, error) {
 
 // freeze makes the seal's intent; nil when the answer is known.
 func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) {
-	if err := s.prepare(ctx, t, ""); err != nil {
+	if err := s.prepare(ctx, t); err != nil {
 		return nil, err
 	}
 	if err := s.flush(ctx, t); err != nil {

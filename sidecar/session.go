@@ -46,12 +46,15 @@ type session struct {
 	live           bool
 	superseded     bool // another sidecar of this agent has joined; the agent's next request takes it back
 	joinID         string
-	joinSent       time.Time     // when it was sent first
-	joined         sequencer.Seq // the seq of joinID's decision
-	unentered      sequencer.Seq // a join of ours before that one: when no session came of it, its end costs nothing
-	ended          sequencer.Seq // the newest incarnation of ours whose lease has ended
-	forgot         bool          // what the agent read before is lost: the next request that builds on it is told
-	former         sequencer.Seq // the incarnation that the journal was left by
+	joinSent       time.Time          // when it was sent first
+	joined         sequencer.Seq      // the seq of joinID's decision
+	joinRefused    *sequencer.Outcome // why the log does not take joinID; nil: it does, or has not said
+	joinAfter      time.Time          // after a refusal: it is not asked again before
+	joinPause      time.Duration      // how long it is left alone after the next refusal
+	unentered      sequencer.Seq      // a join of ours before that one: when no session came of it, its end costs nothing
+	ended          sequencer.Seq      // the newest incarnation of ours whose lease has ended
+	forgot         bool               // what the agent read before is lost: the next request that builds on it is told
+	former         sequencer.Seq      // the incarnation that the journal was left by
 	txs            map[sequencer.TxID]*tx
 	active         map[sequencer.TxID]*tx // those that are not decided and may still be
 	order          []sequencer.TxID       // of those that are over, oldest first
@@ -87,6 +90,8 @@ func (s *session) observe(o *sequencer.Outcome) []string {
 		s.observeJoin(o)
 	case sequencer.OutcomeLeaseEnded:
 		keys = s.observeEnd(o, keys)
+	case sequencer.OutcomeRefused:
+		keys = s.observeJoinRefused(o, keys)
 	}
 	if s.live {
 		s.lease.confirm(o.Offset, s.sure())
@@ -305,6 +310,9 @@ func (s *session) current() (sequencer.Seq, error) {
 	}
 	if !s.live {
 		s.hurry()
+		if err := s.notLetIn(); err != nil { // waiting a moment longer does not help
+			return 0, err
+		}
 		return 0, problem(codeNotReady, "the sidecar has no live session: it is joining the log")
 	}
 	return s.incarnation, nil
@@ -332,7 +340,7 @@ func (s *session) await(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		_, err = s.current()
-		return err == nil || s.view.brokenBy() != nil
+		return err == nil || s.joinRefused != nil || s.view.brokenBy() != nil
 	})
 	if err != nil {
 		return err

@@ -99,6 +99,13 @@ func (s *Sidecar) Token() string { return s.config.Token }
 // Ready is closed once the sidecar has its view and its first session.
 func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
 
+// Refused is why the log does not let the sidecar in; nil: it has not refused it. It is asked again by itself.
+func (s *Sidecar) Refused() error {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	return s.session.notLetIn()
+}
+
 // Close gives the listener of a sidecar back that is not run.
 func (s *Sidecar) Close() error { return s.listener.Close() }
 

@@ -45,7 +45,8 @@ type view struct {
 	shards   map[sequencer.Scope]*shard
 	names    []sequencer.Scope // of shards; sorted when namesOK
 	namesOK  bool
-	old      []sequencer.Scope // scopes of former revisions, oldest first
+	odd      map[sequencer.Scope]sequencer.Scope // stored names that are not NFC, and their one spelling
+	old      []sequencer.Scope                   // scopes of former revisions, oldest first
 	oldSize  int64
 	chains   []sequencer.Hash // by seq modulo keptChains
 	txs      map[sequencer.TxID]*txState
@@ -60,8 +61,9 @@ type view struct {
 func newView(workspace string, oldBytes int64) *view {
 	return &view{
 		workspace: workspace, oldBytes: oldBytes, rules: sequencer.DefaultRules(),
-		shards: map[sequencer.Scope]*shard{}, chains: make([]sequencer.Hash, 0, 1024),
-		txs: map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{},
+		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
+		chains: make([]sequencer.Hash, 0, 1024),
+		txs:    map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{},
 	}
 }
 

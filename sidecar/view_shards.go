@@ -47,6 +47,7 @@ func (v *view) put(scope sequencer.Scope, r revision) {
 	if s == nil {
 		v.shards[scope] = &shard{now: r}
 		v.names, v.namesOK = append(v.names, scope), false
+		v.noteName(scope)
 		return
 	}
 	if r.at <= s.now.at {
@@ -114,13 +115,29 @@ type page struct {
 	last  named // the newest of all shards under the pattern, on this page or not
 }
 
-// list pages through the shards that a pattern or prefix covers, in the order of their names.
-func (v *view) list(pattern, after sequencer.Scope, limit int) page {
+// list pages through the shards that patterns or prefixes cover, in the order of their names.
+func (v *view) list(patterns []sequencer.Scope, after sequencer.Scope, limit int) page {
 	v.sortNames()
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	p := page{view: v.seq}
-	stem := literalStem(pattern)
+	for _, pattern := range patterns {
+		v.listOne(&p, pattern, after, limit)
+	}
+	if len(patterns) == 1 {
+		return p
+	}
+	slices.SortFunc(p.items, func(a, b named) int { return strings.Compare(string(a.scope), string(b.scope)) })
+	p.items = slices.CompactFunc(p.items, func(a, b named) bool { return a.scope == b.scope })
+	if len(p.items) > limit {
+		p.items, p.more = p.items[:limit], true
+	}
+	return p
+}
+
+// listOne adds what one pattern covers to a page, up to limit shards; v.mu is held.
+func (v *view) listOne(p *page, pattern, after sequencer.Scope, limit int) {
+	stem, before := literalStem(pattern), len(p.items)
 	at, _ := slices.BinarySearch(v.names, sequencer.Scope(stem))
 	for _, name := range v.names[at:] {
 		if !strings.HasPrefix(string(name), stem) {
@@ -139,13 +156,12 @@ func (v *view) list(pattern, after sequencer.Scope, limit int) page {
 		if name <= after {
 			continue
 		}
-		if len(p.items) == limit {
+		if len(p.items) == before+limit {
 			p.more = true
 			continue
 		}
 		p.items = append(p.items, named{name, now})
 	}
-	return p
 }
 
 // literalStem is the text that the names of all shards under a pattern begin with.

@@ -34,7 +34,7 @@ func (s *session) write(ctx context.Context, t *tx, w writing) (*api.Written, er
 
 // writeIn adds a shard write to a transaction that the caller has entered.
 func (s *session) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, error) {
-	if err := s.prepare(ctx, t, ""); err != nil {
+	if err := s.prepare(ctx, t); err != nil {
 		return nil, err
 	}
 	shard, err := s.checkWrite(ctx, t, w)

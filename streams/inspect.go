@@ -25,6 +25,9 @@ type Report struct {
 	Clocks    []ClockFact     `json:"clocks"`
 	NATS      NATSFact        `json:"nats"`
 	Problems  []Problem       `json:"problems"`
+
+	Workspaces  []WorkspaceFact `json:"workspaces"`
+	NamesUnread []int32         `json:"names_unread,omitempty"` // partitions whose stored names were not all read
 }
 
 // BrokerFact is one broker of the cluster.
@@ -155,6 +158,7 @@ func Inspect(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	i.nats(ctx, conn)
 	i.snapshots(ctx, conn)
+	i.workspaces(ctx, conn)
 	i.clocks()
 	return i.Report, nil
 }

@@ -160,8 +160,8 @@ func (w *walker) open(known, least int) (outer int) {
 	return outer
 }
 
-// optional counts the fields of a struct whose last ones are written only where they say something. So a record without
-// them has the bytes that it had before there were such fields.
+// optional counts the fields of a struct whose last ones are written only where they say something. So a record
+// without them has the bytes that it had before there were such fields.
 func optional(always int, written ...bool) int {
 	for _, w := range written {
 		if w {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
 )
 
 // Case is one example of a policy: a call and what it must be. Absent expectations are not checked.
@@ -74,7 +75,7 @@ func (r *reader) expect(n *node) Expect {
 func (r *reader) expectScopes(n *node) []string {
 	var out []string
 	for _, item := range r.items(n, "scopes", maxScopes) {
-		s, err := sequencer.ParseScope(r.text(item, "a scope"))
+		s, err := topology.ParseScope(r.text(item, "a scope"))
 		if err != nil {
 			r.refuse(item.place, "scope", fmt.Sprintf("%.80q is no scope", item.text), reason(err))
 		}

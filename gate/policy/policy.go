@@ -14,6 +14,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
 )
 
 var (
@@ -127,7 +128,9 @@ func (p *Policy) Catalogue() (server string, tools []sequencer.Tool) {
 }
 
 // find returns the declaration for a tool: the one with exactly this name, else the glob that matches it (no two do).
+// A name is compared in its one spelling.
 func (p *Policy) find(tool string) *decl {
+	tool = topology.NormalName(tool)
 	if d := p.exact[tool]; d != nil {
 		return d
 	}
@@ -196,7 +199,7 @@ func (p *Policy) unknown(tool string, args json.RawMessage) (gate.Tool, error) {
 	if _, err := object(tool, args); err != nil {
 		return gate.Tool{}, err
 	}
-	scope, err := sequencer.ParseScope("tool:/" + escapeSegment(tool))
+	scope, err := topology.ParseScope("tool:/" + topology.EscapeSegment(tool))
 	if err != nil {
 		return gate.Tool{}, fmt.Errorf("%w: tool %.80q cannot be named by a scope: %w", ErrArguments, tool, err)
 	}

@@ -8,26 +8,12 @@ import (
 
 	"github.com/hence-dev/hence/gate/policy/template"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
 )
 
-// escapeSegment writes a value so that it is one segment of a scope, whatever it holds: a slash, a star, a percent
-// sign and every other byte that has a meaning there become escapes.
-func escapeSegment(value string) string {
-	var out strings.Builder
-	for _, b := range []byte(value) {
-		switch {
-		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9',
-			b == '-', b == '.', b == '_', b == '~':
-			out.WriteByte(b)
-		default:
-			fmt.Fprintf(&out, "%%%02X", b)
-		}
-	}
-	return out.String()
-}
-
 // expandScope makes the scope of one template. A value cannot change the scope's shape: it stays one segment (or with
-// the filters path and url the segments of its names), and one that would vanish or climb is refused.
+// the filters path and url the segments of its names), and one that would vanish or climb is refused. Names have one
+// spelling (NFC), whatever the template and its values are written in.
 func (p *Policy) expandScope(t template.Template, v template.Values) (sequencer.Scope, error) {
 	kind, _, _ := strings.Cut(t.String(), ":")
 	names := p.types[strings.ToLower(kind)]
@@ -35,7 +21,7 @@ func (p *Policy) expandScope(t template.Template, v template.Values) (sequencer.
 		if value == "" {
 			return "", errors.New("an empty text names nothing")
 		}
-		return escapeSegment(names.canonical(value)), nil
+		return topology.EscapeSegment(names.canonical(topology.NormalName(value))), nil
 	})
 	if err != nil {
 		return "", fmt.Errorf("%w: scope %q: %w", ErrArguments, t, err)
@@ -47,7 +33,7 @@ func (p *Policy) expandScope(t template.Template, v template.Values) (sequencer.
 				ErrArguments, t, segment)
 		}
 	}
-	s, err := sequencer.ParseScope(text)
+	s, err := topology.ParseScope(text)
 	if err != nil {
 		return "", fmt.Errorf("%w: scope %q: %w", ErrArguments, t, err)
 	}
@@ -81,7 +67,7 @@ func expandKey(t template.Template, v template.Values) (string, error) {
 		if value == "" {
 			return "", errors.New("an empty text tells no two calls apart")
 		}
-		return escapeSegment(value), nil
+		return topology.EscapeSegment(value), nil
 	})
 	if err != nil {
 		return "", fmt.Errorf("%w: key %q: %w", ErrArguments, t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
 )
 
 func classes() []sequencer.Class {
@@ -55,7 +56,7 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 }
 
 func (r *reader) pattern(n *node) string {
-	name := r.text(n, "tool")
+	name := topology.NormalName(r.text(n, "tool"))
 	if err := checkName(name); name != "" && err != nil {
 		r.refuse(n.place, "tool", err.Error(), "write the name as agents call it")
 	}
@@ -120,11 +121,11 @@ func (r *reader) scopes(n *node, what string) []located {
 func (r *reader) undo(n *node) *undo {
 	u := &undo{place: n.place, toolAt: n.place, argsAt: n.place}
 	if n.kind == kindText {
-		u.tool = r.text(n, "compensation")
+		u.tool = topology.NormalName(r.text(n, "compensation"))
 		return u
 	}
 	r.fields(n, "compensation",
-		field{"tool", func(n *node) { u.tool, u.toolAt = r.text(n, "tool"), n.place }},
+		field{"tool", func(n *node) { u.tool, u.toolAt = topology.NormalName(r.text(n, "tool")), n.place }},
 		field{"args", func(n *node) {
 			u.argsAt = n.place
 			if n.kind != kindMap {

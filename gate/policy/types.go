@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hence-dev/hence/topology"
 )
 
 // The spellings: ways in which two different texts name one resource.
@@ -78,6 +80,9 @@ func (r *reader) types(n *node, out map[string]naming) {
 
 func (r *reader) aliasGroup(n *node, before [][]string) []string {
 	group := r.texts(n, "a group of aliases", maxList)
+	for i := range group {
+		group[i] = topology.NormalName(group[i]) // values are compared in it
+	}
 	if len(group) < 2 {
 		r.refuse(n.place, "alias", "a group of aliases has less than two names", "write [name, other name]")
 	}

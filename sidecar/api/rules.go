@@ -19,6 +19,7 @@ type Rules struct {
 	MaxContent     uint32 `json:"max_content_bytes"`
 	MaxInlineTotal uint32 `json:"max_inline_total_bytes"`
 	MaxKept        uint32 `json:"max_kept_bytes"`
+	MaxSidecars    uint32 `json:"max_sidecars,omitempty"` // live ones; none before logic 3
 }
 
 // RulesChange is the body of PUT /v1/workspaces/{workspace}/rules: what is given changes, the rest stays.
@@ -39,6 +40,7 @@ type RulesChange struct {
 	MaxContent     *uint32 `json:"max_content_bytes,omitempty"`
 	MaxInlineTotal *uint32 `json:"max_inline_total_bytes,omitempty"`
 	MaxKept        *uint32 `json:"max_kept_bytes,omitempty"`
+	MaxSidecars    *uint32 `json:"max_sidecars,omitempty"` // from logic 3 on; 0 is the default, 1,024
 }
 
 // PutTool is the body of PUT /v1/tools/{name}.

@@ -136,7 +136,9 @@ func (t *work) learn(o *sequencer.Outcome, atMs int64) {
 	case sequencer.OutcomeSettled:
 		t.settle(o)
 	case sequencer.OutcomeRetracting:
-		t.state, t.final, t.waits = stateRetracting, false, nil
+		t.state, t.final, t.waits = stateRetracting, false, o.BlockedBy
+	case sequencer.OutcomeTurn:
+		t.waits = nil
 	case sequencer.OutcomeRefused:
 		t.code = orElse(t.code, o.Code)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
 )
 
 // FilterNames are the names of a filter's parts, as query parameters and as flags have them.
@@ -18,17 +19,25 @@ type Filter struct {
 	Scope  sequencer.Scope // naming a scope that overlaps this one
 	Reason sequencer.Code  // refused, or in observe what would have been refused, for this code
 	Kind   string          // of this kind: begun, granted, committed, aborted, ...
+
+	exact sequencer.Scope // Scope as it was written, where that is not the one spelling of its names
 }
 
 // NewFilter makes a filter of texts; empty ones ask for nothing. An error says which text is wrong and what to give.
 func NewFilter(tx, agent, scope, reason, kind string) (Filter, error) {
 	f := Filter{Tx: sequencer.TxID(tx), Agent: agent, Reason: sequencer.Code(reason), Kind: kind}
 	if scope != "" {
-		parsed, err := sequencer.ParseScope(scope)
+		parsed, err := topology.ParseScope(scope)
 		if err != nil {
 			return Filter{}, fmt.Errorf("scope: %w", err)
 		}
 		f.Scope = parsed
+		if f.exact, err = sequencer.ParseScope(scope); err != nil {
+			return Filter{}, fmt.Errorf("scope: %w", err)
+		}
+		if f.exact == f.Scope {
+			f.exact = ""
+		}
 	}
 	if reason != "" && !isCode(reason) {
 		return Filter{}, fmt.Errorf("reason: %.60q is not a code: codes are words like stale_read or deadline", reason)
@@ -75,7 +84,9 @@ func (f Filter) Match(o *sequencer.Outcome) bool {
 
 // meets reports whether a decision names a scope that overlaps the filter's.
 func (f Filter) meets(o *sequencer.Outcome) bool {
-	one := func(s sequencer.Scope) bool { return s != "" && s.Overlaps(f.Scope) }
+	one := func(s sequencer.Scope) bool {
+		return s != "" && (s.Overlaps(f.Scope) || f.exact != "" && s.Overlaps(f.exact))
+	}
 	held := func(h sequencer.Hold) bool { return one(h.Scope) }
 	return one(o.Scope) ||
 		slices.ContainsFunc(o.Writes, func(w sequencer.Write) bool { return one(w.Scope) }) ||

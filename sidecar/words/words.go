@@ -106,6 +106,8 @@ func reason(d *api.Decision) string {
 		text = "phantom_tool, a tool that it relies on was changed or withdrawn: plan anew with the tools as they are"
 	case sequencer.CodeDeadline:
 		text = "deadline, it took longer than it was allowed to"
+	case sequencer.CodeRulesChanged:
+		text = "rules_changed, the workspace began to enforce what it only observed while this was undecided"
 	}
 	if d.Scope != "" {
 		text += " (" + d.Scope

@@ -32,6 +32,7 @@ type Log struct {
 	events   []*topology.Event
 	residue  rows
 	changed  chan struct{}
+	told     bool // by Say: nothing is decided any more
 }
 
 // New returns an empty log.
@@ -54,6 +55,10 @@ func (l *Log) Add(in *sequencer.Intent) (int64, error) {
 	at := l.offset
 	l.offset++
 	l.intents = append(l.intents, in)
+	if l.told {
+		l.tell()
+		return at, nil
+	}
 	applied, err := l.replica.Apply(at, in)
 	if err != nil {
 		return 0, err
@@ -238,3 +243,25 @@ func (l *Log) content(ref sequencer.Ref) ([]byte, error) {
 
 // way is how the log delivers.
 const way = streams.WayNATS
+
+// Say adds a decision of a test's own behind all that there are, as one of a fold that decides otherwise. What is
+// appended later is kept and not decided any more: this fold does not know of that decision.
+func (l *Log) Say(o sequencer.Outcome) (sequencer.Seq, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = true
+	var before sequencer.Hash
+	if n := len(l.outcomes); n > 0 {
+		last := l.outcomes[n-1]
+		before, o.Time, o.Floor = last.Chain, last.Time, last.Floor
+	}
+	o.Workspace, o.Seq, o.Offset = l.workspace, sequencer.Seq(len(l.outcomes)+1), l.offset
+	o.Chain = o.ChainAfter(before)
+	record, err := topology.EncodeOutcome(&o)
+	if err != nil {
+		return 0, err
+	}
+	l.records, l.outcomes = append(l.records, record), append(l.outcomes, &o)
+	l.tell()
+	return o.Seq, nil
+}

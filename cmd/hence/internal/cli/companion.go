@@ -99,6 +99,9 @@ func (c companion) await(ctx context.Context, side *sidecar.Sidecar,
 		case <-timer.C:
 		}
 		found := lookOnce(ctx, look)
+		if err := side.Refused(); err != nil { // all can be reached, and the log says no
+			found["its session"] = err.Error()
+		}
 		for _, part := range slices.Sorted(maps.Keys(found)) {
 			if text := found[part]; text != said[part] {
 				said[part] = text

@@ -42,7 +42,7 @@ type Finding struct {
 	Part  string `json:"part"`  // what was looked at: brokers, topics, journal, ...
 	Level string `json:"level"` // ok, note or problem
 	Says  string `json:"says"`
-	Fix   string `json:"fix,omitempty"` // of a problem: the command or the setting that mends it
+	Fix   string `json:"fix,omitempty"` // the command or the setting that mends it, of each problem and of some notes
 }
 
 // Diagnosis is what "hence doctor -o json" prints.
@@ -55,9 +55,10 @@ type Diagnosis struct {
 // Help is what "hence doctor --help" says beyond the flags.
 func (c *doctorCmd) Help() string {
 	return `It looks at the brokers, the topics (that all have the same partitions, and the settings that the guarantees
-rest on), the groups of processors and their lag, gaps in the decisions, clocks, NATS and JetStream, at the journal of
-an agent and its folder, and, if they are named, at a sidecar, a token file and addresses to listen on. It changes
-nothing. Each problem comes with the command that mends it.
+rest on), the groups of processors and their lag, gaps in the decisions, the logic of each workspace and stored names
+that are not in NFC, clocks, NATS and JetStream, at the journal of an agent and its folder, and, if they are named,
+at a sidecar, a token file and addresses to listen on. It changes nothing. Each problem comes with the command that
+mends it.
 
 Exit code: 0 no problem; 3 there is one; 1 doctor itself could not run.`
 }
@@ -121,6 +122,11 @@ func (f *checkup) ok(part, format string, args ...any) {
 
 func (f *checkup) note(part, format string, args ...any) {
 	f.all = append(f.all, Finding{Part: part, Level: levelNote, Says: fmt.Sprintf(format, args...)})
+}
+
+// advise adds a note; fix is what one may do about it.
+func (f *checkup) advise(part, fix, format string, args ...any) {
+	f.all = append(f.all, Finding{Part: part, Level: levelNote, Says: fmt.Sprintf(format, args...), Fix: fix})
 }
 
 // problem adds a problem; fix is the command or the setting that mends it.

@@ -61,6 +61,7 @@ func TestDoctorHealthy(t *testing.T) {
 		"brokers": "1 broker", "topics": "8 partitions", "groups": "hence-sequencer is Stable with 1 member",
 		"decisions": "no gap", "nats": "the stream has", "sidecar": "is ready: agent agent-1", "token": "takes the token",
 		"ports": "is taken by a process of Hence", "clock": "agrees with ours", "caches": "no cache",
+		"rules": "the newest logic",
 	} {
 		d.holds(t, part, levelOK, says, "")
 	}

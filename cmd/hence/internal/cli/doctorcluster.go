@@ -35,7 +35,7 @@ func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *s
 		bad[partOf(p)] = true
 	}
 	for _, say := range []func(*checkup, *streams.Report, map[string]bool){
-		sayBrokers, sayTopics, sayGroups, sayDecisions, sayReplicas, sayNATS, sayClocks,
+		sayBrokers, sayTopics, sayGroups, sayDecisions, sayReplicas, sayNATS, sayClocks, sayLogic, sayNames,
 	} {
 		say(found, report, bad)
 	}

@@ -33,14 +33,18 @@ func (c *rulesGetCmd) Run(ctx context.Context, s Streams) error {
 }
 
 func printRules(w io.Writer, r *api.Rules) error {
+	sidecars := ""
+	if r.MaxSidecars > 0 { // since logic 3
+		sidecars = fmt.Sprintf(", %d sidecars", r.MaxSidecars)
+	}
 	_, err := fmt.Fprintf(w, "version %d, logic %d\n"+
 		"levels %s, observe %v\n"+
 		"horizon %d seqs, cap %d seqs\n"+
 		"ticks: lease %d, deadline %d, bound %d, verdict %d\n"+
-		"at most: %d open, %d scopes, %d bytes of a footprint, %d kept\n"+
+		"at most: %d open, %d scopes, %d bytes of a footprint, %d kept%s\n"+
 		"content: %d bytes inline, %d of a transaction, %d by reference\n",
 		r.Version, r.Logic, r.Levels, r.Observe, r.HorizonSeqs, r.CapSeqs, r.LeaseTicks, r.DeadlineTicks, r.BoundTicks,
-		r.VerdictTicks, r.MaxOpen, r.MaxScopes, r.MaxBytes, r.MaxKept, r.MaxInline, r.MaxInlineTotal, r.MaxContent)
+		r.VerdictTicks, r.MaxOpen, r.MaxScopes, r.MaxBytes, r.MaxKept, sidecars, r.MaxInline, r.MaxInlineTotal, r.MaxContent)
 	return err
 }
 
@@ -50,7 +54,7 @@ type rulesSetCmd struct {
 	asking
 	Workspace      string  `default:"default" help:"The workspace."`
 	IfVersion      *uint32 `placeholder:"N" help:"Change only this version; without it, the one in force."`
-	Logic          *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 has retraction. Never lower it."`
+	Logic          *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 retracts, 3 bounds more. Never lower it."`
 	Levels         *string `placeholder:"TEXT" help:"L0 to L4, or a list of A1, A2, A3, A6 with commas."`
 	Observe        *bool   `negatable:"" help:"Report what would be refused instead of refusing it."`
 	HorizonSeqs    *uint32 `placeholder:"N" help:"How long a committed transaction can be retracted."`
@@ -66,6 +70,7 @@ type rulesSetCmd struct {
 	MaxContent     *uint32 `placeholder:"N" help:"Bytes of one content."`
 	MaxInlineTotal *uint32 `placeholder:"N" help:"Bytes of all contents that travel in one intent."`
 	MaxKept        *uint32 `placeholder:"N" help:"Bytes that the workspace's state keeps."`
+	MaxSidecars    *uint32 `placeholder:"N" help:"Live sidecars, from logic 3 on; 0 is the default, 1024."`
 }
 
 // Run changes the rules.
@@ -73,7 +78,8 @@ func (c *rulesSetCmd) Run(ctx context.Context, s Streams) error {
 	change := client.RulesChange{Logic: c.Logic, Observe: c.Observe, Levels: c.Levels, HorizonSeqs: c.HorizonSeqs,
 		CapSeqs: c.CapSeqs, LeaseTicks: c.LeaseTicks, DeadlineTicks: c.DeadlineTicks, BoundTicks: c.BoundTicks,
 		VerdictTicks: c.VerdictTicks, MaxOpen: c.MaxOpen, MaxScopes: c.MaxScopes, MaxBytes: c.MaxBytes,
-		MaxInline: c.MaxInline, MaxContent: c.MaxContent, MaxInlineTotal: c.MaxInlineTotal, MaxKept: c.MaxKept}
+		MaxInline: c.MaxInline, MaxContent: c.MaxContent, MaxInlineTotal: c.MaxInlineTotal, MaxKept: c.MaxKept,
+		MaxSidecars: c.MaxSidecars}
 	if change == (client.RulesChange{}) {
 		return errors.New("nothing is to be changed: give a flag, see hence rules set --help")
 	}

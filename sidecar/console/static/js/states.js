@@ -71,6 +71,7 @@ const reasons = {
   too_old: "it rests on what is forgotten",
   tool_failed: "a tool call failed",
   aborted_by_agent: "its agent gave it up",
+  rules_changed: "the rules changed under it",
 };
 export const reason = (code) => reasons[code] ?? "";
 
