@@ -3,6 +3,8 @@ package sequencer_test
 import (
 	"errors"
 	"maps"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -22,13 +24,26 @@ func sameCounters(t *testing.T, f *sequencer.Fold, seed uint64, step int) {
 	}
 }
 
+// historySeeds is how many histories are tried: more where HENCE_HOSTILE asks for so many hostile records of each kind.
+func historySeeds(t *testing.T, usual uint64) uint64 {
+	t.Helper()
+	if testing.Short() {
+		return usual / 8
+	}
+	text := os.Getenv("HENCE_HOSTILE")
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		t.Fatalf("HENCE_HOSTILE: %v", err)
+	}
+	return max(usual, n/500)
+}
+
 // TestCountersFollowTheState: along histories as sidecars make them, after every step.
 func TestCountersFollowTheState(t *testing.T) {
-	seeds := uint64(40)
-	if testing.Short() {
-		seeds = 4
-	}
-	for seed := range seeds {
+	for seed := range historySeeds(t, 40) {
 		h := newHistory()
 		h.undo = seed%2 == 1
 		words := dice{seed * 7919}
@@ -51,11 +66,7 @@ func TestCountersFollowTheState(t *testing.T) {
 
 // TestCountersSurviveHostileRecords: and along histories in which every other record is mutated, under every logic.
 func TestCountersSurviveHostileRecords(t *testing.T) {
-	seeds := uint64(30)
-	if testing.Short() {
-		seeds = 3
-	}
-	for seed := range seeds {
+	for seed := range historySeeds(t, 24) {
 		kinds := records.Kinds()
 		for logic := uint32(1); logic <= sequencer.Logic; logic++ {
 			w, f, at := records.NewWorld(seed, logic), sequencer.New("ws", 0), 0

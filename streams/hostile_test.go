@@ -117,8 +117,12 @@ func hostileLogs(t *testing.T, beside string, partitions int32, logic uint32) (l
 	if logic < sequencer.Logic {
 		return logs
 	}
+	most := maxHostileLog
+	if testing.Short() {
+		most = 20
+	}
 	for _, c := range hostile.Largest() {
-		if l := largestLog(t, next(), c); len(l.records) <= maxHostileLog {
+		if l := largestLog(t, next(), c); len(l.records) <= most {
 			logs = append(logs, l)
 		}
 	}
