@@ -24,7 +24,7 @@ func sameCounters(t *testing.T, f *sequencer.Fold, seed uint64, step int) {
 	}
 }
 
-// historySeeds is how many histories are tried: more where HENCE_HOSTILE asks for so many hostile records of each kind.
+// historySeeds is how many histories are tried: more where HENCE_HOSTILE asks for more hostile records of each kind.
 func historySeeds(t *testing.T, usual uint64) uint64 {
 	t.Helper()
 	if testing.Short() {
