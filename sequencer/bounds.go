@@ -27,7 +27,8 @@ func (f *Fold) look(n int) { f.looked += n }
 
 // visits is how much the fold has looked at in its life.
 func (f *Fold) visits() int {
-	return f.looked + f.holds.trie.visited + f.asks.trie.visited + f.window.trie.visited
+	return f.looked + f.holds.trie.visited + f.asks.trie.visited + f.window.trie.visited +
+		f.grants.trie.visited + f.undoneAt.trie.visited
 }
 
 // nameTooLong finds a name that every outcome of a step may repeat, and that is longer than they have room for.

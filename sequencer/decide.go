@@ -212,6 +212,7 @@ func (f *Fold) settle(t *tx, in *Intent, s *Settle) {
 	t.Gated, t.Sealed = nil, nil
 	if t.Retraction != "" { // a cone has it: what comes next is its turn
 		t.Phase, o.Final = PhaseRetracting, false
+		f.undoneWrites(t)
 		f.holdWritten(t, held)
 	}
 	if t.Unclean {

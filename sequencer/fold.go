@@ -40,11 +40,12 @@ type Fold struct {
 	open   int // bytes kept for transactions that are not final
 	chosen int // bytes kept for branch groups with a winner
 
-	retractions []*retraction // in order; the running one, if any, is the first
-	undone      []*tx         // remembered members of cones
-	undoing     int           // bytes kept for retractions
-	undoneNames int           // bytes of the names of the retractions that these are in
-	listed      int           // bytes kept for the names of tool servers
+	retractions []*retraction      // in order; the running one, if any, is the first
+	undone      []*tx              // remembered members of cones
+	undoneAt    index[uint64, *tx] // what they wrote, by scope
+	undoing     int                // bytes kept for retractions
+	undoneNames int                // bytes of the names of the retractions that these are in
+	listed      int                // bytes kept for the names of tool servers
 	shards      shardLog
 
 	looked  int // see look

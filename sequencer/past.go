@@ -95,33 +95,48 @@ func (p *Past) undone() Seq {
 	return p.Undone
 }
 
-// showed reports whether a read at a view saw what the transaction wrote, before that was undone.
-func (t *tx) showed(scope Scope, view Seq) bool {
-	p := t.Past
-	if view < t.Decision || p.Undone != 0 && view >= p.Undone {
-		return false
-	}
-	return slices.ContainsFunc(p.Writes, func(w PastWrite) bool { return w.Scope.Overlaps(scope) })
+// shownAt reports whether a view shows what the transaction wrote, and not yet that it was undone.
+func (t *tx) shownAt(view Seq) bool {
+	return view >= t.Decision && (t.Past.Undone == 0 || view < t.Past.Undone)
 }
 
 // undoneUnder finds a member of a cone that a footprint's reads rest on; of several that with the smallest name, for
 // one is enough to refuse the seal. The window does not show those whose compensation is newer than the read.
 func (f *Fold) undoneUnder(s *Seal) *tx {
 	var found *tx
-	for _, u := range f.undone {
-		if (found == nil || u.ID < found.ID) && slices.ContainsFunc(s.Reads, func(r Read) bool {
-			return u.showed(r.Scope, r.View)
-		}) {
-			found = u
-		}
+	for _, r := range s.Reads {
+		f.undoneAt.visit(r.Scope, func(_ Scope, u *tx) bool {
+			if u.shownAt(r.View) && (found == nil || u.ID < found.ID) {
+				found = u
+			}
+			return true
+		})
 	}
 	return found
 }
 
+// enterUndone files a member of a cone under what it wrote.
+func (f *Fold) enterUndone(t *tx) {
+	f.undone = append(f.undone, t)
+	f.undoneNames += len(t.Retraction)
+	f.undoneWrites(t)
+}
+
+// undoneWrites files what a member of a cone wrote; its own settlement, when it comes later, may add to it.
+func (f *Fold) undoneWrites(t *tx) {
+	for _, w := range t.Past.Writes {
+		f.undoneAt.add(w.Scope, t.Order, t)
+	}
+}
+
 func (f *Fold) forgetUndone(t *tx) {
-	if t.Retraction != "" {
-		f.undone = slices.DeleteFunc(f.undone, func(u *tx) bool { return u == t })
-		f.undoneNames -= len(t.Retraction)
+	if t.Retraction == "" {
+		return
+	}
+	f.undone = slices.DeleteFunc(f.undone, func(u *tx) bool { return u == t })
+	f.undoneNames -= len(t.Retraction)
+	for _, w := range t.Past.Writes {
+		f.undoneAt.remove(w.Scope, t.Order)
 	}
 }
 

@@ -201,8 +201,7 @@ func (f *Fold) retractID(t *tx) string {
 // enterCone brings a member back: it holds what it wrote, and the live sidecar of its agent owns its compensation.
 func (f *Fold) enterCone(m *tx, r *retraction) {
 	m.Retraction = r.Tx
-	f.undone = append(f.undone, m)
-	f.undoneNames += len(r.Tx)
+	f.enterUndone(m)
 	if m.final() {
 		m.Phase = PhaseRetracting
 	}
@@ -300,15 +299,31 @@ func (f *Fold) boundBy(t *tx) []Scope {
 
 // readUnder finds the member of a cone, the most recent one, that a sealed transaction has read from.
 func (f *Fold) readUnder(t *tx, c *cone) finding {
-	for _, m := range c.members {
-		if slices.Contains(t.RestsOn, m.ID) || slices.ContainsFunc(t.Seal.Reads, func(r Read) bool {
-			return m.showed(r.Scope, r.View)
-		}) {
-			return finding{code: CodeCascade, moved: Writer{Seq: m.Decision, Tx: m.ID}, level: A3,
-				detail: "it read from a transaction that is retracted"}
+	var last *tx
+	met := func(m *tx) {
+		if last == nil || m.Decision > last.Decision {
+			last = m
 		}
 	}
-	return finding{}
+	for _, id := range t.RestsOn {
+		if m := c.byID[id]; m != nil {
+			met(m)
+		}
+	}
+	for _, r := range t.Seal.Reads {
+		c.written.visit(r.Scope, func(_ Scope, m *tx) bool {
+			if m.shownAt(r.View) {
+				met(m)
+			}
+			return true
+		})
+	}
+	f.look(len(t.RestsOn) + len(t.Seal.Reads))
+	if last == nil {
+		return finding{}
+	}
+	return finding{code: CodeCascade, moved: Writer{Seq: last.Decision, Tx: last.ID}, level: A3,
+		detail: "it read from a transaction that is retracted"}
 }
 
 // refuseRetraction gives up an accepted retraction that has not started.

@@ -198,8 +198,7 @@ func (f *Fold) restoreTxs(txs []TxState) {
 			f.joinGroup(t)
 		}
 		if t.Retraction != "" {
-			f.undone = append(f.undone, t)
-			f.undoneNames += len(t.Retraction)
+			f.enterUndone(t)
 		}
 		if !t.undecided() {
 			decided = append(decided, t)
