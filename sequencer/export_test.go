@@ -7,5 +7,6 @@ func (f *Fold) Visits() int { return f.visits() }
 func (f *Fold) Counters() map[string]int {
 	return map[string]int{"open": f.open, "settled": f.settled.bytes, "window": f.window.bytes, "joins": f.joins.bytes,
 		"chosen": f.chosen, "shards": f.shards.bytes, "undoing": f.undoing, "catalogues": f.catalogues.bytes,
-		"undecided": f.undecided, "undone": len(f.undone), "groups": len(f.groups)}
+		"undecided": f.undecided, "undone": f.undoneNames, "listed": f.listed,
+		"count": f.settled.count, "groups": len(f.groups)}
 }

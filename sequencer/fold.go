@@ -41,10 +41,9 @@ type Fold struct {
 	chosen int // bytes kept for branch groups with a winner
 
 	retractions []*retraction      // in order; the running one, if any, is the first
-	undone      []*tx              // remembered members of cones
-	undoneAt    index[uint64, *tx] // what they wrote, by scope
+	undoneAt    index[uint64, *tx] // remembered members of cones, by what they wrote
 	undoing     int                // bytes kept for retractions
-	undoneNames int                // bytes of the names of the retractions that these are in
+	undoneNames int                // bytes of the names of the retractions that members of cones are in
 	listed      int                // bytes kept for the names of tool servers
 	shards      shardLog
 
@@ -110,6 +109,8 @@ func (f *Fold) Step(offset int64, in *Intent) (Step, error) {
 func (f *Fold) asksLogic(in *Intent) (logic uint32, asked bool) {
 	switch {
 	case in == nil:
+	case in.Kind == IntentRules && in.Rules != nil && in.Rules.Logic == 0 && f.bounded():
+		// No version ever implements it, so it is refused as one that goes back, and the workspace goes on.
 	case in.Kind == IntentRules && in.Rules != nil:
 		return in.Rules.Logic, true
 	case in.Kind == IntentJoin && f.seq == 0 && in.readable() && in.Join.Logic != 0:

@@ -117,7 +117,6 @@ func (f *Fold) undoneUnder(s *Seal) *tx {
 
 // enterUndone files a member of a cone under what it wrote.
 func (f *Fold) enterUndone(t *tx) {
-	f.undone = append(f.undone, t)
 	f.undoneNames += len(t.Retraction)
 	f.undoneWrites(t)
 }
@@ -133,7 +132,6 @@ func (f *Fold) forgetUndone(t *tx) {
 	if t.Retraction == "" {
 		return
 	}
-	f.undone = slices.DeleteFunc(f.undone, func(u *tx) bool { return u == t })
 	f.undoneNames -= len(t.Retraction)
 	for _, w := range t.Past.Writes {
 		f.undoneAt.remove(w.Scope, t.Order)
