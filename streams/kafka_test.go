@@ -3,6 +3,7 @@ package streams_test
 import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"strconv"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
@@ -115,4 +116,13 @@ func (w *world) committed(partition int32) int64 {
 		return 0
 	}
 	return max(o.At, 0)
+}
+
+// begun waits until a partition's owner has taken all of its records but some.
+func (w *world) begun(partition int32, left float64) {
+	w.t.Helper()
+	w.until("records before the owner", func() bool {
+		return w.count("hence_input_lag_records", "topic", topology.TopicIntents,
+			"partition", strconv.Itoa(int(partition))) == left
+	})
 }
