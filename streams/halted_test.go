@@ -225,6 +225,7 @@ func TestWorkspaceStopsAtItsFirstRecord(t *testing.T) {
 	if _, err := c.Append(w.context(), "shop", in); err != nil {
 		t.Fatal(err)
 	}
+	w.halts(1)
 	p := topology.PartitionOf("shop", w.cfg.Partitions)
 	w.until("the offset", func() bool { return w.committed(p) == 1 })
 	if m := w.mark("shop", topology.GroupSequencer); m == nil || m.From != 0 || m.At != 0 || m.State != -1 {
@@ -246,7 +247,7 @@ func TestStoppedWorkspaceOutlivesKills(t *testing.T) {
 	d := (*duo)(nil)
 	random := rand.New(rand.NewPCG(11, 3))
 	stopped := 0
-	for round := range 12 {
+	for round := range 8 {
 		cfg := w.cfg
 		poison := ""
 		if d == nil || random.IntN(3) > 0 {
@@ -273,7 +274,7 @@ func TestStoppedWorkspaceOutlivesKills(t *testing.T) {
 			}
 		}
 		write(random.IntN(4))
-		lost := random.IntN(8)
+		lost := round * 3 % 8
 		var faults []kfake.Fault
 		if lost&1 != 0 {
 			faults = append(faults, kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Count: -1,

@@ -103,7 +103,11 @@ func opsHandler(health *streams.Health, registry *prometheus.Registry) http.Hand
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]any{"ready": status == http.StatusOK, "parts": parts})
+		answer := map[string]any{"ready": status == http.StatusOK, "parts": parts}
+		if notes := health.Notes(); len(notes) > 0 {
+			answer["notes"] = notes // what works, and should be looked at: a workspace that has stopped
+		}
+		_ = json.NewEncoder(w).Encode(answer)
 	})
 	return mux
 }
