@@ -33,8 +33,8 @@ func statusRank(status string) int {
 // maxRowEdges bounds what one transaction's row keeps of reads, and of effects; more than any footprint may have.
 const maxRowEdges = 1024
 
-// maxRowTexts bounds what one list of a row has in texts: three of them and what else there is are less than a record. An
-// agent may read, and write, as many and as long scopes as it likes, and its row must not end the processor.
+// maxRowTexts bounds what one list of a row has in texts: three of them and what else there is are less than a record.
+// An agent may read, and write, as many and as long scopes as it likes, and its row must not end the processor.
 const (
 	maxRowTexts = 512 << 10
 	perRowText  = 16 // what an item counts beside its texts

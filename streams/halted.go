@@ -101,8 +101,8 @@ func (p *seqPartition) haltWithout(r *room, start int64) {
 	p.enterHalted(&halted{name: r.name, at: r.mark.row.At, state: r.replica.Offset(), covered: r.replica.Offset(),
 		mark: r.mark, why: fmt.Errorf("%s; and its records from offset %d on cannot be read again: the log begins at "+
 			"offset %d now, what came before is deleted", r.mark.row.Reason, r.mark.row.From, start),
-		fix: "If the other group goes on with this workspace: " + p.copyTable() + ". If no group does, nobody can: restore " +
-			"all topics from a backup that has these records, or go on in another workspace"})
+		fix: "If the other group goes on with this workspace: " + p.copyTable() + ". If no group does, nobody can: " +
+			"restore all topics from a backup that has these records, or go on in another workspace"})
 }
 
 // passBy leaves a record of a stopped workspace to whoever reads the log from its mark on; mu is held.
@@ -214,9 +214,9 @@ func (p *seqPartition) factOf(h *halted) StoppedFact {
 
 // fixUnreadable is what to do about a state that cannot be used.
 func (p *seqPartition) fixUnreadable() string {
-	return "If a newer release wrote it, start that one in this group: it goes on by itself. Else, where the other group " +
-		"goes on: " + p.copyTable() + ". Or, while the log begins at offset 0, stop this group and let it compute the log " +
-		"anew: `" + p.cfg.forgetCommand(p.replica()) + "`"
+	return "If a newer release wrote it, start that one in this group: it goes on by itself. Else, where the other " +
+		"group goes on: " + p.copyTable() + ". Or, while the log begins at offset 0, stop this group and let it compute " +
+		"the log anew: `" + p.cfg.forgetCommand(p.replica()) + "`"
 }
 
 // copyTable is how to give this group what the other one has computed.

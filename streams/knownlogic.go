@@ -17,15 +17,15 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// A workspace's first join sets its logic, and an owner that does not know it stops there. So a sidecar asks the owners
-// first. The question is the one for the rules, which every release answers; what this release says besides is in
-// headers, and an owner that leaves them out is of an older one. Members that do not own the partition are not asked:
-// a group whose members are replaced one by one may give it to an older one, which is why docs/operating.md stops all
-// members of a group before the first new one is started.
+// A workspace's first join sets its logic, and an owner that does not know it stops there. So a sidecar asks the
+// owners first. The question is the one for the rules, which every release answers; what this release says besides is
+// in headers, and an owner that leaves them out is of an older one. Members that do not own the partition are not
+// asked: a group whose members are replaced one by one may give it to an older one, which is why docs/operating.md
+// stops all members of a group before the first new one is started.
 //
 // Kafka says how many groups there are to hear of. Waiting for a second answer in any case would cost each new
-// workspace of the many installations that have one group; taking the first answer would let a fast new group speak for
-// a slow old one.
+// workspace of the many installations that have one group; taking the first answer would let a fast new group speak
+// for a slow old one.
 const (
 	headerLogic   = "Hence-Logic"   // the newest that the answering owner knows
 	headerReplica = "Hence-Replica" // a or b: whose owner it is

@@ -55,7 +55,8 @@ func (x position) offLog(group, table string) error {
 
 // copyTable is how a group takes over what the other one has computed.
 func copyTable(group, table string) string {
-	return fmt.Sprintf("copy the other group's table to %s and its offsets to group %s, then start this one", table, group)
+	return fmt.Sprintf("copy the other group's table to %s and its offsets to group %s, then start this one", table,
+		group)
 }
 
 // meetsLog compares the rows that the partition has with its log. A workspace that has stopped does not hold the

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// listPaths calls f with a new value of a type for each of its lists, at any depth, with as many zero items in that list
-// as asked for and nothing else that could be left away.
+// listPaths calls f with a new value of a type for each of its lists, at any depth, with as many zero items in that
+// list as asked for and nothing else that could be left away.
 func listPaths(t *testing.T, of reflect.Type, items int, f func(path string, v reflect.Value)) {
 	t.Helper()
 	var walk func(at reflect.Type, path string, depth int, build func() (root, here reflect.Value))
@@ -48,9 +48,9 @@ func listPaths(t *testing.T, of reflect.Type, items int, f func(path string, v r
 	})
 }
 
-// meets holds that what an encoder takes its decoder takes, for lists of the smallest items: the decoder bounds a list by
-// the least bytes of its items, which must not be more than the encoder writes. Lists at the bound are read, one more
-// item is not written.
+// meets holds that what an encoder takes its decoder takes, for lists of the smallest items: the decoder bounds a list
+// by the least bytes of its items, which must not be more than the encoder writes. Lists at the bound are read, one
+// more item is not written.
 func meets[T any](t *testing.T, encode func(*T) ([]byte, error), decode func([]byte) (*T, error)) {
 	t.Helper()
 	lists := 0
