@@ -1,9 +1,11 @@
 package streams_test
 
 import (
+	"strconv"
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"strconv"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
@@ -48,7 +50,7 @@ func (w *world) records(topic string) []*kgo.Record {
 		left += o.Offset
 		starts[o.Partition] = kgo.NewOffset().At(0)
 	})
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.servers.Brokers...),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.servers.Brokers...), kgo.FetchMaxWait(50*time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: starts}))
 	if err != nil {
 		w.t.Fatal(err)

@@ -298,13 +298,16 @@ func (p *seqPartition) writeState(r *room) {
 	}
 	st := r.replica.State()
 	row, err := p.encodeState(r.name, &st)
-	if len(st.Outbox) > 0 && (err != nil || len(row) > maxStateBytes) {
+	if len(st.Outbox) > 0 && err == nil && len(row) > maxStateBytes {
+		return // acknowledgements will shrink it
+	}
+	if err != nil && len(st.Outbox) > 0 {
 		st.Outbox = nil
-		if _, bare := p.encodeState(r.name, &st); err == nil || bare == nil {
-			return // acknowledgements will shrink it
+		if _, bare := p.encodeState(r.name, &st); bare == nil {
+			return // as above: the state alone could be written
 		}
 	}
-	if err != nil {
+	if err != nil { // no acknowledgement makes it one that can be written
 		p.halt(r, &logRecord{offset: r.replica.Offset()}, err)
 		return
 	}
