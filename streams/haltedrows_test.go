@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -127,9 +128,21 @@ func TestUnreadableStateKeepsItsRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	fault := w.servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Count: -1,
+		Topic: topology.TableOf(topology.GroupSequencer), Err: kerr.NotLeaderForPartition})
 	stop := w.run(w.cfg)
 	w.halts(1)
 	p := topology.PartitionOf("shop", w.cfg.Partitions)
+	w.begun(p, 0)
+	parked := &kgo.Record{Topic: topology.TopicIntents, Key: []byte("No Workspace"), Partition: 1 - p}
+	if err := w.kafka().ProduceSync(w.context(), parked).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	w.until("a commit", func() bool { return w.committed(1-p) == 1 }) // of all partitions, when one has something
+	if at := w.committed(p); at != 0 {
+		t.Errorf("offset %d is committed, and no mark covers what is before it", at)
+	}
+	fault.Remove()
 	w.until("the offsets", func() bool { return w.committed(p) == 2 })
 	text := w.cfg.Health.Notes()["workspace shop"]
 	for _, want := range []string{"its state in hence-sequencer-table cannot be read", "copy the other group's table",
@@ -153,6 +166,57 @@ func TestUnreadableStateKeepsItsRecords(t *testing.T) {
 	w.run(w.cfg)
 	v := w.follow(c, "shop")
 	w.until("both joins", func() bool { return v.len() >= 2 })
+	w.complete(v, "shop")
+	w.unmarked("shop")
+}
+
+// A broker may refuse a state and take the mark that was sent behind it. What that state had is not committed then, and
+// is read again together with what the mark covers.
+func TestMarkBehindALostState(t *testing.T) {
+	w := newWorld(t)
+	cl, p := w.kafka(), topology.PartitionOf("shop", w.cfg.Partitions)
+	table := topology.TableOf(topology.GroupSequencer)
+	replica := sequencer.NewReplica("shop")
+	ann := &agent{name: "ann", incarnation: 1}
+	ins := []*sequencer.Intent{{Kind: sequencer.IntentJoin, N: 1, Agent: "ann", Join: &sequencer.Join{ID: "j"}}}
+	for range 3 {
+		_, in := ann.intent("x", "y")
+		ins = append(ins, in)
+	}
+	for n, in := range ins {
+		value, err := topology.EncodeIntent(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := w.put(cl, topology.TopicIntents, "shop", value).Offset; n > 0 {
+			continue
+		} else if _, err := replica.Apply(at, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st := replica.State() // with the join
+	row, err := topology.EncodeReplica(&st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(cl, table, "shop", row)
+	mark, err := topology.EncodeStopped(&topology.Stopped{Workspace: "shop", From: 2, At: 2, State: 0, Reason: "it was"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(cl, table, topology.StoppedKey("shop"), mark) // behind a state with ann-1, at offset 1, that was refused
+	var read kadm.Offsets
+	read.Add(kadm.Offset{Topic: topology.TopicIntents, Partition: p, At: 1, LeaderEpoch: -1})
+	if err := kadm.NewClient(cl).CommitAllOffsets(w.context(), topology.GroupSequencer, read); err != nil {
+		t.Fatal(err)
+	}
+	w.run(w.cfg)
+	v := w.follow(w.dial(w.cfg), "shop")
+	for _, tx := range []sequencer.TxID{"ann-1", "ann-2", "ann-3"} {
+		if o := w.decided(v, tx); o.Kind != sequencer.OutcomeCommitted {
+			t.Errorf("%s: %s", tx, o.Code)
+		}
+	}
 	w.complete(v, "shop")
 	w.unmarked("shop")
 }
