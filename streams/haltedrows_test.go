@@ -170,8 +170,8 @@ func TestUnreadableStateKeepsItsRecords(t *testing.T) {
 	w.unmarked("shop")
 }
 
-// A broker may refuse a state and take the mark that was sent behind it. What that state had is not committed then, and
-// is read again together with what the mark covers.
+// A broker may refuse a state and take the mark that was sent behind it. What that state had is not committed then,
+// and is read again together with what the mark covers.
 func TestMarkBehindALostState(t *testing.T) {
 	w := newWorld(t)
 	cl, p := w.kafka(), topology.PartitionOf("shop", w.cfg.Partitions)
