@@ -56,8 +56,11 @@ func (s *session) awaitView(ctx context.Context) error {
 func (s *session) askToJoin(ctx context.Context, id string, before *sequencer.Outcome) (seq sequencer.Seq, err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTry)
 	defer cancel()
-	in := &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: s.agent,
-		Join: &sequencer.Join{ID: id, Logic: sequencer.Logic}}
+	logic, err := s.firstLogic(ctx)
+	if err != nil {
+		return 0, err
+	}
+	in := &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: s.agent, Join: &sequencer.Join{ID: id, Logic: logic}}
 	if _, err := s.append(ctx, in); err != nil {
 		return 0, fmt.Errorf("append the join: %w", err)
 	}
@@ -101,6 +104,19 @@ func (s *session) notLetIn() error {
 		code = codeNotReady
 	}
 	return problem(code, "the log does not let agent %s join: %s; it is asked again by itself", s.agent, o.Detail)
+}
+
+// firstLogic is the logic that a join asks for. It counts in a new workspace only, so only there the processors are
+// asked what they know: one that does not know it would stop at the join.
+func (s *session) firstLogic(ctx context.Context) (uint32, error) {
+	if s.view.at() > 0 {
+		return sequencer.Logic, nil
+	}
+	logic, err := s.events.KnownLogic(ctx, s.workspace)
+	if err != nil {
+		return 0, fmt.Errorf("ask which logic the processors know: %w", err)
+	}
+	return min(logic, sequencer.Logic), nil
 }
 
 // enter makes a decided join the current session.

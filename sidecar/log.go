@@ -51,6 +51,8 @@ type Folds interface {
 	Cone(ctx context.Context, workspace string, tx sequencer.TxID) (*topology.Cone, error)
 	// Rules are those in force.
 	Rules(ctx context.Context, workspace string) (_ sequencer.Rules, through sequencer.Seq, _ error)
+	// KnownLogic is the newest logic that all owners of a workspace know.
+	KnownLogic(ctx context.Context, workspace string) (uint32, error)
 }
 
 // Records are what is kept of tool calls beyond the journals of those who made them.

@@ -1,8 +1,10 @@
 package sidecar
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -191,6 +193,34 @@ func TestLogicOfTheFirstJoin(t *testing.T) {
 	}
 	if got := must(b.client.Rules(ctx))(t); got.Version != 0 || got.Logic != sequencer.Logic {
 		t.Errorf("the rules that it shows: %+v", got)
+	}
+}
+
+// older is a log whose processors know an older logic.
+type older struct {
+	Log
+	asked atomic.Int32
+}
+
+func (d *older) KnownLogic(context.Context, string) (uint32, error) {
+	d.asked.Add(1)
+	return 2, nil
+}
+
+// The first join of a workspace asks for the logic that the processors know; later ones do not ask.
+func TestFirstJoinAsksForAKnownLogic(t *testing.T) {
+	log := newLog()
+	first, second := &older{Log: log.Door()}, &older{Log: log.Door()}
+	ctx := background(t)
+	a := start(t, "a", first)
+	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	b := start(t, "b", second)
+	must(b.client.Put(ctx, "shard:/y", []byte("1"), client.WriteOptions{}))(t)
+	if got := must(b.client.Rules(ctx))(t); got.Logic != 2 {
+		t.Errorf("the workspace has logic %d", got.Logic)
+	}
+	if first.asked.Load() == 0 || second.asked.Load() != 0 {
+		t.Errorf("the first asked %d times, the second %d times", first.asked.Load(), second.asked.Load())
 	}
 }
 

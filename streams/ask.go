@@ -29,7 +29,7 @@ const (
 	headerAtLeast   = "Hence-At-Least" // a fold that is not there yet does not answer
 	headerError     = "Hence-Error"
 	headerMore      = "Hence-More"    // set: there is more than the answer holds
-	headerStopped   = "Hence-Stopped" // set: the partition has stopped; another replica's may go on
+	headerStopped   = "Hence-Stopped" // set: the partition or the workspace has stopped; another replica may go on
 
 	noResponders = "503" // the server's status for a question that nobody hears
 )
@@ -56,19 +56,25 @@ type question struct {
 	what      string
 	limit     int
 	atLeast   sequencer.Seq
+	says      nats.Header // of the answer, to be written to
 }
 
 // answer serves questions about this processor's table until ctx ends.
 func (b *base) answer(ctx context.Context, conn *nats.Conn, subject string,
 	reply func(*tableStore, question) ([]byte, error),
 ) {
+	b.hear(ctx, conn, subject, func(m *nats.Msg) { b.answerOne(m, reply) })
+}
+
+// hear calls f for each message of a subject until ctx ends.
+func (b *base) hear(ctx context.Context, conn *nats.Conn, subject string, f func(*nats.Msg)) {
 	if conn == nil {
 		return
 	}
 	questions := make(chan *nats.Msg, maxQuestions)
 	sub, err := conn.ChanSubscribe(subject, questions)
 	if err != nil {
-		b.cfg.Logger.Error("questions to the table cannot be heard", "subject", subject, "error", err)
+		b.cfg.Logger.Error("questions cannot be heard", "subject", subject, "error", err)
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
@@ -77,7 +83,7 @@ func (b *base) answer(ctx context.Context, conn *nats.Conn, subject string,
 		case <-ctx.Done():
 			return
 		case m := <-questions:
-			b.answerOne(m, reply)
+			f(m)
 		}
 	}
 }
@@ -96,6 +102,7 @@ func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte,
 		return // somebody else owns it, or nobody yet
 	}
 	answer := nats.NewMsg(m.Reply)
+	q.says = answer.Header
 	answer.Data, err = reply(store, q)
 	switch {
 	case errors.Is(err, errNotOurs):

@@ -24,7 +24,7 @@ const maxConeMembers = maxAnswerRows
 // errNotOurs leaves a question to the process that owns the workspace.
 var errNotOurs = errors.New("the workspace is not ours")
 
-// errStopped says that a partition has stopped, and behind it why.
+// errStopped says that a partition or a workspace has stopped, and behind it why.
 var errStopped = errors.New("has stopped")
 
 // answerFold answers questions to the folds of this processor until ctx ends.
@@ -36,10 +36,14 @@ func (s *seqProcessor) answerFold(ctx context.Context) {
 	} {
 		wg.Go(func() {
 			s.answer(ctx, s.nats.conn, subject, func(_ *tableStore, q question) ([]byte, error) {
+				if subject == askRules && q.what == whatLogic {
+					s.sayLogic(ctx, q.says)
+				}
 				return s.askRoom(q, reply)
 			})
 		})
 	}
+	wg.Go(func() { s.answerStopped(ctx) })
 }
 
 // askRoom puts a question to a workspace's replica while nothing changes it.
@@ -55,6 +59,9 @@ func (s *seqProcessor) askRoom(q question, reply func(*room, question) ([]byte, 
 	}
 	if p.stopped != nil {
 		return nil, fmt.Errorf("partition %d %w: %w", p.partition, errStopped, p.stopped)
+	}
+	if h := p.halted[q.workspace]; h != nil {
+		return nil, fmt.Errorf("workspace %s %w: %s", q.workspace, errStopped, p.textOf(h))
 	}
 	r := p.rooms[q.workspace]
 	if r == nil {

@@ -33,6 +33,13 @@ func statusRank(status string) int {
 // maxRowEdges bounds what one transaction's row keeps of reads, and of effects; more than any footprint may have.
 const maxRowEdges = 1024
 
+// maxRowTexts bounds what one list of a row has in texts: three of them and what else there is are less than a record.
+// An agent may read, and write, as many and as long scopes as it likes, and its row must not end the processor.
+const (
+	maxRowTexts = 512 << 10
+	perRowText  = 16 // what an item counts beside its texts
+)
+
 // noOffset is where no event was seen yet.
 const noOffset = -1
 
@@ -247,20 +254,34 @@ func laterStatus(a, b string) string {
 func finishRow(r *topology.ClosureRow) {
 	slices.SortFunc(r.Edges, compareEdges)
 	r.Edges = slices.Compact(r.Edges)
-	r.Edges = r.Edges[:min(len(r.Edges), maxRowEdges)]
+	r.Edges = firstTexts(r.Edges[:min(len(r.Edges), maxRowEdges)], func(e topology.ClosureEdge) int {
+		return len(e.Scope) + len(e.Writer)
+	})
 	slices.SortFunc(r.Effects, func(a, b topology.EffectSeen) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(b.Event, a.Event), cmp.Compare(a.Class, b.Class))
 	})
 	r.Effects = slices.CompactFunc(r.Effects, func(a, b topology.EffectSeen) bool { return a.Index == b.Index })
 	r.Effects = r.Effects[:min(len(r.Effects), maxRowEdges)]
 	slices.Sort(r.Writes)
-	r.Writes = slices.Compact(r.Writes)
+	r.Writes = firstTexts(slices.Compact(r.Writes), func(s sequencer.Scope) int { return len(s) })
 	slices.Sort(r.RestsOn)
-	r.RestsOn = slices.Compact(r.RestsOn)
+	r.RestsOn = firstTexts(slices.Compact(r.RestsOn), func(tx sequencer.TxID) int { return len(tx) })
 	committed := r.Code == "" && statusRank(r.Status) >= statusRank(statusCommitted)
 	r.Scar = committed && r.Seq > 0 && slices.ContainsFunc(r.Edges, func(e topology.ClosureEdge) bool {
 		return e.Version > r.Seq
 	})
+}
+
+// firstTexts are the first items of a sorted list, as many as its texts leave room for. What one order of joins leaves
+// out lies behind what fills the room, so every order leaves out the same.
+func firstTexts[T any](list []T, size func(T) int) []T {
+	room := maxRowTexts
+	for i := range list {
+		if room -= size(list[i]) + perRowText; room < 0 {
+			return list[:i]
+		}
+	}
+	return list
 }
 
 func compareEdges(a, b topology.ClosureEdge) int {

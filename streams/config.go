@@ -58,6 +58,18 @@ type Faults struct {
 	// Misread changes what the processors take for an intent.
 	Misread func(workspace string, in *sequencer.Intent)
 
+	// Encode makes a decision one that cannot be written, by an error.
+	Encode func(o *sequencer.Outcome) error
+
+	// EncodeState makes a state one that cannot be written, by an error.
+	EncodeState func(workspace string, st *sequencer.ReplicaState) error
+
+	// KnownLogic is the newest logic that the processors take for known; zero: the fold's.
+	KnownLogic uint32
+
+	// HideLogic answers as a release does that knows no question for the logic.
+	HideLogic bool
+
 	// BeforeStates runs before what the replicas say of their states is read.
 	BeforeStates func()
 

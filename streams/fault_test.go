@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -291,42 +290,5 @@ func TestPartitionsChangeOwners(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(views)) {
 		w.decided(views[name], "ann-60")
 		w.complete(views[name], name)
-	}
-}
-
-// A record that asks for rules of a newer binary stops its partition before it, without a loop, and no other one.
-func TestUnknownLogicStopsThePartition(t *testing.T) {
-	w := newWorld(t)
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	stopped, goes := "shop", "bank"
-	for i := 0; topology.PartitionOf(goes, 2) == topology.PartitionOf(stopped, 2); i++ {
-		goes = fmt.Sprint("bank", i)
-	}
-	v, u := w.follow(c, stopped), w.follow(c, goes)
-	a, b := w.join(c, v, stopped, "ann"), w.join(c, u, goes, "bob")
-	rules := sequencer.DefaultRules()
-	rules.Version, rules.Logic = 1, sequencer.Logic+1
-	a.append(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})
-	w.until("stopped", func() bool { return w.count("hence_partitions_stopped") == 1 })
-	before := v.len()
-	a.write("orders/1", "x")
-	for range 10 {
-		b.write("orders/1", "x")
-	}
-	w.decided(u, "bob-10")
-	if v.len() != before {
-		t.Errorf("the stopped partition decided: %+v", v.all()[before:])
-	}
-	if n := w.count("hence_processor_restarts_total"); n != 0 {
-		t.Errorf("%v restarts: a partition that waits must not be built again and again", n)
-	}
-	_, _, err := c.Unsettled(w.context(), stopped, "", 10)
-	if err == nil || !strings.Contains(err.Error(), sequencer.ErrUnknownLogic.Error()) ||
-		!strings.Contains(err.Error(), "newer binary") {
-		t.Errorf("who asks the stopped fold hears %v", err)
-	}
-	if at := w.committed(topology.PartitionOf(stopped, 2)); at > 1 {
-		t.Errorf("offset %d is committed past the record", at)
 	}
 }

@@ -54,14 +54,31 @@ func (f *frontierProcessor) decision(ctx goka.Context, msg any) {
 	if o == nil {
 		return
 	}
-	moves, ours := topology.SplitByScope(o), goka.WithCtxEmitHeaders(goka.Headers{headerTable: []byte(f.tableID())})
+	moves, values, reason := splitDecision(o)
+	if reason != "" { // no sequencer of this release writes it; older ones may have
+		f.park(recordOf(ctx), bytesOf(msg), reason)
+		return
+	}
+	ours := goka.WithCtxEmitHeaders(goka.Headers{headerTable: []byte(f.tableID())})
+	for i := range moves {
+		ctx.Emit(goka.Stream(topology.TopicScopes), moves[i].Key(), values[i], ours)
+	}
+}
+
+// splitDecision makes the records of a decision's moves, or says why there can be none.
+func splitDecision(o *sequencer.Outcome) (moves []topology.ScopeMove, values [][]byte, reason string) {
+	if topology.CheckScopes(o) != nil {
+		return nil, nil, reasonMalformed
+	}
+	moves = topology.SplitByScope(o)
 	for i := range moves {
 		b, err := topology.EncodeScopeMove(&moves[i])
 		if err != nil {
-			panic(fmt.Sprintf("streams: decision %s/%d cannot be split: %v", o.Workspace, o.Seq, err))
+			return nil, nil, reasonOversize
 		}
-		ctx.Emit(goka.Stream(topology.TopicScopes), moves[i].Key(), b, ours)
+		values = append(values, b)
 	}
+	return moves, values, ""
 }
 
 // readDecision decodes a record of hence.decisions; one that cannot be read is parked and nil is returned.
@@ -125,8 +142,9 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 		moveRow(row, m)
 	}
 	b, err := topology.EncodeFrontierRow(row)
-	if err != nil {
-		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", ctx.Key(), f.table, err))
+	if err != nil { // a move without its row would be a gap that nobody sees
+		f.stop(recordOf(ctx), fmt.Errorf("its next version cannot be written: %w", err))
+		return
 	}
 	ctx.SetValue(b, goka.WithCtxEmitHeaders(gokaAt(int64(row.Seq))))
 }
@@ -147,7 +165,7 @@ func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
 // stop ends the work on a partition before a move, whose row cannot be read and cannot be made anew from the move: the
 // workspace's own row would never be whole again, and a shard would look absent. The record stays unfinished.
 func (f *frontierProcessor) stop(ctx *tracked, err error) {
-	err = fmt.Errorf("row %q of %s cannot be read: %w. If a newer release wrote it, start that one. Else stop the "+
+	err = fmt.Errorf("row %q of %s cannot be used: %w. If a newer release wrote it, start that one. Else stop the "+
 		"processors of this group, delete %s and the offsets of group %s, and start them: the table is made anew from %s",
 		ctx.Key(), f.table, err, f.table, f.group, topology.TopicDecisions)
 	f.mu.Lock()

@@ -17,6 +17,7 @@ import (
 type Health struct {
 	mu    sync.Mutex
 	parts map[string]error
+	notes map[string]string
 }
 
 // The parts of a health.
@@ -58,6 +59,38 @@ func (h *Health) set(part string, err error) {
 		h.parts = make(map[string]error)
 	}
 	h.parts[part] = err
+}
+
+// Notes say what somebody should look at although the run works: "workspace NAME" is there when one workspace has
+// stopped and the others go on, and "hash_every" when the replicas compare their states at different seqs. They do not
+// make a run unready: one workspace's record must not keep the others' sidecars from being started.
+func (h *Health) Notes() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.notes)
+}
+
+// note says what somebody should look at. A nil health notes nothing.
+func (h *Health) note(part, text string) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.notes == nil {
+		h.notes = make(map[string]string)
+	}
+	h.notes[part] = text
+}
+
+// unnote forgets a note.
+func (h *Health) unnote(part string) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.notes, part)
 }
 
 // drop forgets a part.

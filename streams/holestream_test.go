@@ -40,7 +40,11 @@ func TestHoleThatJetStreamFills(t *testing.T) {
 	intent := time.Now().Add(-time.Hour)
 	for seq := range sequencer.Seq(8) {
 		o := &sequencer.Outcome{Workspace: "shop", Seq: seq + 1, Kind: sequencer.OutcomeBegun}
-		out.publish(o, time.Now(), intent, "")
+		data, err := topology.EncodeOutcome(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.publish(&message{outcome: o, at: time.Now(), nats: data}, intent)
 	}
 	until(func() bool {
 		s, err := c.js.Stream(ctx, topology.DecisionStream)

@@ -20,6 +20,7 @@ type Report struct {
 	Topics    []TopicFact     `json:"topics"`
 	Groups    []GroupFact     `json:"groups"`
 	Decisions []DecisionsFact `json:"decisions"` // per partition of hence.decisions
+	Stopped   []StoppedFact   `json:"stopped"`   // workspaces, as the processors say
 	Parked    int64           `json:"parked"`    // records in hence.parked
 	Replicas  ReplicasFact    `json:"replicas"`
 	Clocks    []ClockFact     `json:"clocks"`
@@ -73,6 +74,19 @@ type PartitionLag struct {
 	Committed int64  `json:"committed"` // -1: nothing yet
 	End       int64  `json:"end"`
 	Lag       int64  `json:"lag"` // -1: not known
+}
+
+// StoppedFact is a workspace that has stopped in one replica while its partition goes on.
+type StoppedFact struct {
+	Workspace string `json:"workspace"`
+	Replica   string `json:"replica"`
+	Instance  string `json:"instance"` // the process that says so
+	Partition int32  `json:"partition"`
+	At        int64  `json:"at"`   // offset of the record that it cannot pass; -1: no record has come yet
+	From      int64  `json:"from"` // offset of the first record that is to be read again
+	Reason    string `json:"reason"`
+	What      string `json:"what"` // all of it, for people
+	Fix       string `json:"fix"`
 }
 
 // DecisionsFact is what the newest decisions of one partition show.
@@ -157,6 +171,7 @@ func Inspect(ctx context.Context, cfg Config) (*Report, error) {
 		i.replicas(ctx)
 	}
 	i.nats(ctx, conn)
+	i.stopped(ctx, conn)
 	i.snapshots(ctx, conn)
 	i.workspaces(ctx, conn)
 	i.clocks()

@@ -232,6 +232,9 @@ func (i *inspection) replicas(ctx context.Context) {
 			i.Replicas.Compared++
 		}
 	}
+	if text := c.unevenText(); text != "" {
+		i.problem("replicas", "", text, "hence version, on both")
+	}
 	for _, workspace := range slices.Sorted(maps.Keys(c.differ)) {
 		i.Replicas.Difference = c.differ[workspace].Error()
 		i.problem("replicas", "", i.Replicas.Difference, "hence version, on both")

@@ -1,6 +1,9 @@
 package streams_test
 
 import (
+	"strconv"
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -47,7 +50,7 @@ func (w *world) records(topic string) []*kgo.Record {
 		left += o.Offset
 		starts[o.Partition] = kgo.NewOffset().At(0)
 	})
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.servers.Brokers...),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.servers.Brokers...), kgo.FetchMaxWait(50*time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: starts}))
 	if err != nil {
 		w.t.Fatal(err)
@@ -115,4 +118,13 @@ func (w *world) committed(partition int32) int64 {
 		return 0
 	}
 	return max(o.At, 0)
+}
+
+// begun waits until a partition's owner has taken all of its records but some.
+func (w *world) begun(partition int32, left float64) {
+	w.t.Helper()
+	w.until("records before the owner", func() bool {
+		return w.count("hence_input_lag_records", "topic", topology.TopicIntents,
+			"partition", strconv.Itoa(int(partition))) == left
+	})
 }

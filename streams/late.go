@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"math"
 	"time"
 
 	"github.com/lovoo/goka"
@@ -86,14 +87,20 @@ func headersOf(r *kgo.Record) goka.Headers {
 	return h
 }
 
-// statePosition is the offset of the last record in a state.
+// statePosition is the offset of the last record in a state, or the position of a mark.
 func statePosition(row []byte) int64 {
-	st, err := topology.DecodeReplica(row)
-	if err != nil {
-		return -1
+	if st, err := topology.DecodeReplica(row); err == nil {
+		return st.Offset
 	}
-	return st.Offset
+	if s, err := topology.DecodeStopped(row); err == nil {
+		return markPosition(s)
+	}
+	return -1
 }
+
+// markPosition makes the mark that begins earlier the newer one: a former owner's late mark could begin behind records
+// that the heir's has let go, and one that begins too early only makes somebody read more.
+func markPosition(s *topology.Stopped) int64 { return math.MaxInt64 - s.From }
 
 // frontierPosition is the seq of a row.
 func frontierPosition(row []byte) int64 {

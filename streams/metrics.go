@@ -23,6 +23,7 @@ type metrics struct {
 	gaps        prometheus.Counter     // seqs that the frontier's input jumped over
 	restarts    *prometheus.CounterVec // by processor
 	stopped     *prometheus.GaugeVec   // by processor: partitions that have stopped
+	workspaces  prometheus.Gauge       // that have stopped while their partition goes on
 	lag         *prometheus.GaugeVec   // by topic, partition: records between what was begun and the end
 }
 
@@ -45,6 +46,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		restarts: counters(reg, "hence_processor_restarts_total", "Processors built again after they stopped.", "processor"),
 		stopped: gauges(reg, "hence_partitions_stopped",
 			"Partitions that have stopped: /readyz says why.", "processor"),
+		workspaces: registered(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_workspaces_stopped",
+			Help: "Workspaces that have stopped before a record, in this process: /readyz says why."})),
 		lag: gauges(reg, "hence_input_lag_records", "Records between the last begun and the end.", "topic", "partition"),
 	}
 	m.begin()

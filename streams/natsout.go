@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -70,25 +69,22 @@ type natsOut struct {
 
 // publish sends a decision to its workspace's subject, where subscribers get it at once and the stream keeps it; the
 // message id lets the stream drop a second copy, from whichever processor. A zero time of the intent is not known.
-func (n natsOut) publish(o *sequencer.Outcome, at, intent time.Time, trace string) {
+func (n natsOut) publish(d *message, intent time.Time) {
 	if n.conn == nil {
 		return
 	}
-	data, err := topology.EncodeOutcome(o)
-	if err != nil {
-		panic(fmt.Sprintf("streams: decision %s/%d cannot be written: %v", o.Workspace, o.Seq, err))
-	}
+	o := d.outcome
 	m := nats.NewMsg(topology.DecisionSubject(o.Workspace))
-	m.Data = data
+	m.Data = d.nats
 	m.Header.Set(nats.MsgIdHdr, n.log+"/"+topology.DecisionMessageID(o.Workspace, o.Seq))
 	m.Header.Set(headerLog, n.log)
 	m.Header.Set(headerSeq, strconv.FormatUint(uint64(o.Seq), 10))
-	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
+	m.Header.Set(headerAtMs, strconv.FormatInt(d.at.UnixMilli(), 10))
 	if ms := intent.UnixMilli(); ms > 0 {
 		m.Header.Set(headerIntentMs, strconv.FormatInt(ms, 10))
 	}
 	for _, h := range [][2]string{{headerWorkspace, o.Workspace}, {headerKind, o.Kind.String()},
-		{headerTx, string(o.Tx)}, {headerAgent, o.Agent}, {headerCode, string(o.Code)}, {headerTrace, trace}} {
+		{headerTx, string(o.Tx)}, {headerAgent, o.Agent}, {headerCode, string(o.Code)}, {headerTrace, d.trace}} {
 		if h[1] != "" {
 			m.Header.Set(h[0], h[1])
 		}

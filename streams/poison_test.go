@@ -114,7 +114,7 @@ func TestPoisonIsParked(t *testing.T) {
 	w.until("a follower on Kafka", func() bool { return late.len() >= v.len() })
 }
 
-// A broken row of a derived table is made anew; a broken state stops its partition, because deciding from nothing
+// A broken row of a derived table is made anew; a broken state stops its workspace, because deciding from nothing
 // would decide the past again.
 func TestBrokenRows(t *testing.T) {
 	w := newWorld(t)
@@ -122,11 +122,7 @@ func TestBrokenRows(t *testing.T) {
 	w.put(cl, topology.TableOf(topology.GroupFrontier), "shop|shard:/orders/1", []byte("broken"))
 	w.put(cl, topology.TableOf(topology.GroupClosure), "shop|ann-1", []byte("broken"))
 	w.put(cl, topology.TableOf(topology.GroupSequencer), "No Workspace", []byte("broken"))
-	other := "bank"
-	for i := 0; topology.PartitionOf(other, 2) == topology.PartitionOf("shop", 2); i++ {
-		other = fmt.Sprint("bank", i)
-	}
-	w.put(cl, topology.TableOf(topology.GroupSequencer), other, []byte("broken"))
+	w.put(cl, topology.TableOf(topology.GroupSequencer), samePartition("shop", 2), []byte("broken"))
 	w.run(w.cfg)
 	c := w.dial(w.cfg)
 	v := w.follow(c, "shop")
@@ -138,8 +134,8 @@ func TestBrokenRows(t *testing.T) {
 		closure, closureErr := c.Closure(w.context(), "shop", tx, 10)
 		return err == nil && len(s.Shards) == 1 && closureErr == nil && closure.Rows[0].Status == "committed"
 	})
-	if n := w.count("hence_partitions_stopped"); n != 1 {
-		t.Errorf("%v partitions stopped, want the one with the broken state", n)
+	if n := w.count("hence_workspaces_stopped"); n != 1 {
+		t.Errorf("%v workspaces stopped, want the one with the broken state", n)
 	}
 	if n := w.count("hence_processor_restarts_total"); n != 0 {
 		t.Errorf("%v restarts", n)

@@ -20,8 +20,8 @@ var errOffLog = errors.New("the states of this group and the log do not meet")
 type position struct {
 	start, end int64 // of the log: its first record, and where the next one will go
 	committed  int64 // where the group reads on; -1: it has not said, or Kafka has forgotten it
-	applied    int64 // the greatest offset in its states; -1: it has none
-	bare       bool  // it has no state, and has read records that make one
+	applied    int64 // the greatest offset that its rows say it has read; -1: they say none
+	bare       bool  // it has no row, and has read records that make one
 }
 
 // reads is where the group reads on. Without a committed offset everything before the newest state counts as read:
@@ -35,8 +35,7 @@ func (x position) reads() int64 {
 
 // offLog says why the states cannot go on with the log; nil: they can.
 func (x position) offLog(group, table string) error {
-	copied := fmt.Sprintf("copy the other group's table to %s and its offsets to group %s, then start this one",
-		table, group)
+	copied := copyTable(group, table)
 	switch through := max(x.committed, x.applied+1); {
 	case through > x.end:
 		return fmt.Errorf("%w: it ends at offset %d and they have read it up to %d, so it lost acknowledged records, or "+
@@ -54,33 +53,40 @@ func (x position) offLog(group, table string) error {
 	return nil
 }
 
-// meetsLog compares the states that the partition has with its log.
-func (p *seqPartition) meetsLog(applied int64) error {
+// copyTable is how a group takes over what the other one has computed.
+func copyTable(group, table string) string {
+	return fmt.Sprintf("copy the other group's table to %s and its offsets to group %s, then start this one", table,
+		group)
+}
+
+// meetsLog compares the rows that the partition has with its log. A workspace that has stopped does not hold the
+// group's offsets back, so its old state says nothing of how far the group has read, and its mark does.
+func (p *seqPartition) meetsLog(applied int64, rows bool) (position, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	x := position{committed: -1, applied: applied}
 	offsets, err := kadm.NewClient(p.out.client).FetchOffsets(ctx, p.group)
 	if err != nil {
-		return fmt.Errorf("offsets of group %s: %w", p.group, err)
+		return x, fmt.Errorf("offsets of group %s: %w", p.group, err)
 	}
 	if o, ok := offsets.Lookup(topology.TopicIntents, p.partition); ok {
 		if o.Err != nil {
-			return fmt.Errorf("offset of group %s in %s/%d: %w", p.group, topology.TopicIntents, p.partition, o.Err)
+			return x, fmt.Errorf("offset of group %s in %s/%d: %w", p.group, topology.TopicIntents, p.partition, o.Err)
 		}
 		x.committed = o.At
 	}
 	if x.start, err = startOffset(ctx, p.out.client, topology.TopicIntents, p.partition); err != nil {
-		return err
+		return x, err
 	}
 	if x.end, err = endOffset(ctx, p.out.client, topology.TopicIntents, p.partition); err != nil {
-		return err
+		return x, err
 	}
-	if applied < 0 {
+	if !rows {
 		if x.bare, err = p.madeStates(ctx, x.start, min(x.committed, x.end)); err != nil {
-			return err
+			return x, err
 		}
 	}
-	return x.offLog(p.group, p.table)
+	return x, x.offLog(p.group, p.table)
 }
 
 // madeStates looks for a record between two offsets that leads to a state: one that is of a workspace here.

@@ -39,6 +39,14 @@ type comparison struct {
 	order  []stateAt                           // the order in which they came; a ring once it is full
 	oldest int
 	differ map[string]*difference // by workspace: the first one that is not mended
+	every  [2]saidEvery           // of replicas a and b
+	uneven bool                   // they say their states at different seqs, which was told
+}
+
+// saidEvery is how many seqs a replica goes on between two states that it says.
+type saidEvery struct {
+	seqs uint32 // zero: it has not said
+	atMs int64  // when it said so, by its own clock
 }
 
 type stateAt struct {
@@ -85,6 +93,7 @@ func newComparison(cfg Config, m *metrics, log string) *comparison {
 func (c *comparison) watch(ctx context.Context) {
 	known := sync.OnceFunc(func() { close(c.known) })
 	defer known()
+	c.sayOwn()
 	if c.cfg.Faults.BeforeStates != nil {
 		c.cfg.Faults.BeforeStates()
 	}
@@ -171,6 +180,10 @@ func (c *comparison) take(h *topology.StateHash) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if h.Every != 0 && h.AtMs >= c.every[of].atMs {
+		c.every[of] = saidEvery{h.Every, h.AtMs}
+		c.judgeEvery()
+	}
 	at := stateAt{h.Workspace, h.Seq}
 	both := c.remember(at)
 	if d := c.differ[h.Workspace]; d != nil && d.at == at { // others may have taken its place since
@@ -182,6 +195,45 @@ func (c *comparison) take(h *topology.StateHash) {
 	}
 	c.metrics.compared.Inc()
 	c.judge(both)
+}
+
+// partEvery is the name of a note in a health.
+const partEvery = "hash_every"
+
+// judgeEvery tells once that the replicas say their states at different seqs, and forgets it when they do not; mu is
+// held. It is a note and stops nothing: both compute what they computed.
+func (c *comparison) judgeEvery() {
+	text := c.unevenText()
+	switch {
+	case text != "" && !c.uneven:
+		c.cfg.Logger.Error(text)
+		c.cfg.Health.note(partEvery, text)
+	case text == "" && c.uneven:
+		c.cfg.Health.unnote(partEvery)
+	}
+	c.uneven = text != ""
+}
+
+// sayOwn notes how often this process says its states: what its former self has said is past.
+func (c *comparison) sayOwn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := 0
+	if c.cfg.Replica == topology.ReplicaB {
+		of = 1
+	}
+	c.every[of] = saidEvery{uint32(c.cfg.HashEvery), c.cfg.Clock.Now().UnixMilli()}
+}
+
+// unevenText says that the replicas say their states at different seqs; empty: they do not. mu is held.
+func (c *comparison) unevenText() string {
+	a, b := c.every[0].seqs, c.every[1].seqs
+	if a == 0 || b == 0 || a == b {
+		return ""
+	}
+	return fmt.Sprintf("replica a says its state every %d seqs and replica b every %d: only states at the same seq are "+
+		"compared, so a difference is found late or never. Run both with the same setting (HashEvery), that is, with the "+
+		"same release of hence streams", a, b)
 }
 
 // judge notes or forgets a difference; mu is held.
@@ -252,14 +304,13 @@ func (p *seqPartition) sayState(r *room, before sequencer.Seq, now time.Time) {
 	if before/every == fold.Seq()/every {
 		return
 	}
-	h := topology.StateHash{Workspace: r.name, Seq: fold.Seq(), Replica: topology.ReplicaA, Log: p.nats.log,
-		Offset: r.replica.Offset(), Hash: fold.StateHash(), AtMs: now.UnixMilli(), Instance: p.cfg.Instance}
-	if p.cfg.Replica != "" {
-		h.Replica = p.cfg.Replica
-	}
+	h := topology.StateHash{Workspace: r.name, Seq: fold.Seq(), Replica: p.replica(), Log: p.nats.log,
+		Offset: r.replica.Offset(), Hash: fold.StateHash(), AtMs: now.UnixMilli(), Instance: p.cfg.Instance,
+		Every: uint32(p.cfg.HashEvery)}
 	value, err := topology.EncodeStateHash(&h)
-	if err != nil {
-		panic(fmt.Sprintf("streams: state hash %s/%d cannot be written: %v", r.name, h.Seq, err))
+	if err != nil { // no record of the log leads here: an instance may have an odd name
+		p.cfg.Logger.Error("a state hash cannot be written: the replicas are not compared", "error", err)
+		return
 	}
 	rec := &kgo.Record{Topic: topology.TopicHashes, Key: []byte(r.name), Value: value}
 	p.out.send(rec, func(*kgo.Record, error) {})

@@ -275,3 +275,40 @@ func TestNewReplicaOfAShortenedLog(t *testing.T) {
 		t.Errorf("a question when the only group has stopped: %v", err)
 	}
 }
+
+// Replicas that say their states at different seqs are hardly compared: this is told, and stops nothing.
+func TestReplicasSayTheirStatesUnevenly(t *testing.T) {
+	w, a, b := replicas(t)
+	a.HashEvery, b.HashEvery = 4, 8
+	w.run(a)
+	stopB := w.run(b)
+	w.well(a.Health)
+	w.well(b.Health)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	ann := w.join(c, v, "shop", "ann")
+	say := func() {
+		for range 16 {
+			ann.renew()
+			w.decided(v, ann.write("x", "y"))
+		}
+	}
+	say()
+	for name, h := range map[string]*streams.Health{"a": a.Health, "b": b.Health} {
+		w.until("the note of "+name, func() bool {
+			return strings.Contains(h.Notes()["hash_every"], "replica a says its state every 4 seqs and replica b every 8")
+		})
+	}
+	w.well(a.Health)
+	if _, said := w.inspect(w.cfg); !strings.Contains(said, "every 4 seqs and replica b every 8") {
+		t.Errorf("the doctor says: %s", said)
+	}
+	stopB()
+	b.HashEvery, b.Health = 4, new(streams.Health)
+	w.run(b)
+	w.well(b.Health)
+	say()
+	for name, h := range map[string]*streams.Health{"a": a.Health, "b": b.Health} {
+		w.until("the end of the note of "+name, func() bool { return len(h.Notes()) == 0 })
+	}
+}

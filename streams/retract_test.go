@@ -126,8 +126,8 @@ func (w *world) snapshotShows(c *streams.Client, v *view, want string) {
 	}
 }
 
-// A first join sets the logic of its workspace; one that asks for a later logic stops the partition, as a rules record
-// does.
+// A first join sets the logic of its workspace; one that asks for a later logic stops the workspace, as a rules record
+// does, and no other one.
 func TestFirstJoinSetsTheLogic(t *testing.T) {
 	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
 	w.run(w.cfg)
@@ -149,8 +149,11 @@ func TestFirstJoinSetsTheLogic(t *testing.T) {
 		t.Errorf("%+v, %v", cone, err)
 	}
 	join("bank", sequencer.Logic+1)
-	w.until("stopped", func() bool { return w.count("hence_partitions_stopped") == 1 })
-	if _, err := c.Cone(w.context(), "shop", "t"); err == nil || !strings.Contains(err.Error(), "newer binary") {
-		t.Errorf("who asks a stopped partition hears %v", err)
+	w.halts(1)
+	if _, err := c.Cone(w.context(), "bank", "t"); err == nil || !strings.Contains(err.Error(), "newer release") {
+		t.Errorf("who asks a stopped workspace hears %v", err)
+	}
+	if _, err := c.Cone(w.context(), "shop", "t"); err != nil {
+		t.Errorf("who asks another one hears %v", err)
 	}
 }

@@ -17,6 +17,7 @@ type seqProcessor struct {
 	*base
 	nats   natsOut
 	states *comparison
+	groups liveGroups
 
 	parts map[int32]*seqPartition // guarded by base.mu
 }
@@ -24,7 +25,8 @@ type seqProcessor struct {
 func newSeqProcessor(b *base, out natsOut, states *comparison) *seqProcessor {
 	b.name, b.group = "sequencer", topology.GroupOf(topology.GroupSequencer, b.cfg.Replica)
 	b.table, b.position = topology.TableOf(b.group), statePosition
-	return &seqProcessor{base: b, nats: out, states: states, parts: make(map[int32]*seqPartition)}
+	return &seqProcessor{base: b, nats: out, states: states, groups: liveGroups{clock: b.cfg.Clock},
+		parts: make(map[int32]*seqPartition)}
 }
 
 func (s *seqProcessor) common() *base { return s.base }
@@ -68,7 +70,7 @@ func (s *seqProcessor) owned() []*seqPartition {
 
 func (s *seqProcessor) gained(partition int32, store *tableStore) error {
 	p := &seqPartition{seqProcessor: s, partition: partition, store: store,
-		rooms: make(map[string]*room), acks: make(map[string]sequencer.Seq)}
+		rooms: make(map[string]*room), halted: make(map[string]*halted), acks: make(map[string]sequencer.Seq)}
 	if err := p.recover(); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lovoo/goka"
@@ -30,8 +31,9 @@ type seqPartition struct {
 
 	mu      sync.Mutex
 	rooms   map[string]*room
-	stopped error // set: no further record of this partition is applied
-	left    bool  // it is not ours any more
+	halted  map[string]*halted // workspaces that have stopped. Invariant: none of them is in rooms
+	stopped error              // set: no further record of this partition is applied
+	left    bool               // it is not ours any more
 
 	acksMu sync.Mutex // apart from mu: acknowledgements arrive while a callback waits for room in the producer
 	acks   map[string]sequencer.Seq
@@ -42,12 +44,15 @@ type seqPartition struct {
 type room struct {
 	name    string
 	replica *sequencer.Replica
-	written []byte    // the row as this owner last saw or wrote it
-	steps   int       // records applied since the last state was written
-	since   time.Time // of the first of them
+	written []byte        // the row as this owner last saw or wrote it
+	kept    *atomic.Int64 // offset of the last state that Kafka has; -1: none
+	steps   int           // records applied since the last state was written
+	first   int64         // offset of the first of them
+	since   time.Time     // when it was applied
 
 	held   []*entry // records that are not in a written state
 	ledger *ledger  // that they are held in
+	mark   *mark    // it had stopped, and Kafka may still have the mark: a state without it was not written yet
 
 	notes notes
 
@@ -57,56 +62,11 @@ type room struct {
 	askedAt  time.Time // when it was appended
 }
 
-// recover loads a partition that was gained: every replica is decoded, and every outbox is published again, because
-// the former owner may have gone before Kafka took it. An error says that Kafka could not be asked.
-func (p *seqPartition) recover() error {
-	p.states.await()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	applied := int64(-1)
-	for key, value := range p.store.snapshot() {
-		if reason := checkKey(key, p.partition, p.cfg.Partitions); reason != "" {
-			p.metrics.parked.WithLabelValues(p.table, reason).Inc()
-			continue // not a workspace of ours
-		}
-		r, err := p.load(key, value)
-		if err != nil {
-			p.stop(fmt.Errorf("state of workspace %q in %s: %w", key, p.table, err))
-			return nil
-		}
-		applied = max(applied, r.replica.Offset())
-	}
-	if err := p.meetsLog(applied); errors.Is(err, errOffLog) {
-		p.stop(err)
-		return nil
-	} else if err != nil {
-		return err
-	}
-	if p.heed(); p.stopped != nil {
-		return nil
-	}
-	for _, r := range p.rooms {
-		for _, o := range r.replica.Outbox() {
-			p.publish(r, &o, "", nil)
-		}
-	}
-	return nil
-}
-
-// load makes the room of a table row.
-func (p *seqPartition) load(workspace string, row []byte) (*room, error) {
-	st, err := topology.DecodeReplica(row)
-	if err != nil {
-		return nil, err
-	}
-	replica, err := sequencer.RestoreReplica(*st)
-	if err != nil {
-		return nil, err
-	}
-	r := &room{name: workspace, replica: replica, written: row, countAt: p.cfg.Clock.Now()}
-	_, r.pending = replica.NextTick()
-	p.rooms[workspace] = r
-	return r, nil
+// newRoom is a room of a replica whose state Kafka has.
+func newRoom(name string, replica *sequencer.Replica) *room {
+	r := &room{name: name, replica: replica, kept: new(atomic.Int64)}
+	r.kept.Store(replica.Offset())
+	return r
 }
 
 // stop ends the work on this partition: until a newer binary takes it over, or until the replicas agree.
@@ -119,7 +79,7 @@ func (p *seqPartition) stop(err error) {
 	case errors.Is(err, errOffLog):
 		p.cfg.Logger.Error("this partition is not processed", "partition", p.partition, "error", err)
 	default:
-		p.cfg.Logger.Error("this partition waits: run a binary that knows the record",
+		p.cfg.Logger.Error("this partition waits: run a binary that knows the row",
 			slog.Int("partition", int(p.partition)), slog.Any("error", err))
 	}
 }
@@ -146,37 +106,67 @@ func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 	if m := p.cfg.Faults.Misread; m != nil && in != nil {
 		m(ctx.Key(), in)
 	}
+	rec := &logRecord{offset: ctx.Offset(), at: ctx.Timestamp(), headers: ctx.Headers(), ledger: ctx.ledger,
+		entry: ctx.entry}
+	if h := p.halted[ctx.Key()]; h != nil {
+		p.passBy(h, rec)
+		return true
+	}
 	r := p.rooms[ctx.Key()]
 	if r == nil {
-		r = &room{name: ctx.Key(), replica: sequencer.NewReplica(ctx.Key())}
+		r = newRoom(ctx.Key(), sequencer.NewReplica(ctx.Key()))
 		p.rooms[ctx.Key()] = r
 	}
-	return p.apply(r, ctx, in)
+	p.apply(r, rec, in)
+	return true
 }
 
-// apply steps a workspace; mu is held.
-func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
-	trace, end := p.folding(traceIn(ctx.Headers()), r.name, in)
+// logRecord is a record of hence.intents in work: one that goka brought, with its place in the ledger, or one that is
+// read again for a workspace that had stopped.
+type logRecord struct {
+	offset  int64
+	at      time.Time // when it was appended
+	headers map[string][]byte
+	ledger  *ledger // nil: it is read again, and a mark covers it
+	entry   *entry
+}
+
+// hold keeps the record's offset uncommitted until release is called once more.
+func (r *logRecord) hold() {
+	if r.ledger != nil {
+		r.ledger.hold(r.entry)
+	}
+}
+
+func (r *logRecord) release() {
+	if r.ledger != nil {
+		r.ledger.release(r.entry)
+	}
+}
+
+// apply steps a workspace, or stops it before the record. Nothing of a step is published before all of it can be: a
+// reader that takes one of two decisions and never the other has a gap for good. mu is held.
+func (p *seqPartition) apply(r *room, rec *logRecord, in *sequencer.Intent) {
+	trace, end := p.folding(traceIn(rec.headers), r.name, in)
 	defer end()
 	next, had := r.replica.NextTick()
 	before := r.replica.Fold().Seq()
-	applied, err := r.replica.Apply(ctx.Offset(), in)
-	if errors.Is(err, sequencer.ErrUnknownLogic) {
-		p.stop(fmt.Errorf("%s/%d offset %d, workspace %q, waits for a newer binary: %w",
-			ctx.Topic(), p.partition, ctx.Offset(), r.name, err))
-		return false
+	applied, err := p.step(r, rec.offset, in)
+	var messages []message
+	if err == nil {
+		r.notes.see(in, trace, r.replica.Fold().Time())
+		messages, err = p.encode(r, applied.Outcomes, in, trace)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("streams: %s/%d offset %d: %v", ctx.Topic(), p.partition, ctx.Offset(), err))
+		p.halt(r, rec, err)
+		return
 	}
-	r.notes.see(in, trace, r.replica.Fold().Time())
-	for i := range applied.Outcomes {
-		o := &applied.Outcomes[i]
-		p.publish(r, o, r.notes.traceOf(o, in, trace), ctx)
+	for i := range messages {
+		p.publish(r, &messages[i], rec)
 	}
 	if applied.Replayed {
 		p.metrics.replays.Inc()
-		return true
+		return
 	}
 	now := p.cfg.Clock.Now()
 	p.sayState(r, before, now)
@@ -186,36 +176,73 @@ func (p *seqPartition) apply(r *room, ctx *tracked, in *sequencer.Intent) bool {
 	if _, has := r.replica.NextTick(); has != r.pending {
 		r.pending, r.countAt = has, now
 	}
-	ctx.ledger.hold(ctx.entry)
-	r.held, r.ledger = append(r.held, ctx.entry), ctx.ledger
-	if r.steps++; r.steps == 1 {
-		r.since = now
+	p.dirty(r, rec.offset)
+	if rec.ledger == nil {
+		return // the mark covers it, and no state may be written before all records are read again
 	}
+	rec.hold()
+	r.held, r.ledger = append(r.held, rec.entry), rec.ledger
 	if r.steps >= p.cfg.StateEvery || now.Sub(r.since) >= p.cfg.StateAfter {
 		p.writeState(r)
 	}
-	return true
+}
+
+// dirty counts a record that is in no written state.
+func (p *seqPartition) dirty(r *room, offset int64) {
+	if r.steps++; r.steps == 1 {
+		r.first, r.since = offset, p.cfg.Clock.Now()
+	}
+}
+
+// message is an outcome in both of its forms, ready to be published.
+type message struct {
+	outcome *sequencer.Outcome
+	at      time.Time
+	trace   string
+	event   []byte // for Kafka
+	nats    []byte
+}
+
+// encode writes the outcomes of a step. An error says that one of them cannot be written so that every reader of ours
+// takes it.
+func (p *seqPartition) encode(r *room, outcomes []sequencer.Outcome, in *sequencer.Intent, trace string) ([]message,
+	error,
+) {
+	messages := make([]message, len(outcomes))
+	for i := range outcomes {
+		m := &messages[i]
+		m.outcome, m.at = &outcomes[i], p.cfg.Clock.Now()
+		if in != nil {
+			m.trace = r.notes.traceOf(m.outcome, in, trace)
+		}
+		var err error
+		if m.event, m.nats, err = topology.EncodeDecision(m.outcome, m.at, m.trace); err != nil {
+			return nil, err
+		}
+		if f := p.cfg.Faults.Encode; f != nil {
+			if err := f(m.outcome); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return messages, nil
 }
 
 // publish gives an outcome to NATS at once, since it is determined, and to Kafka, whose acknowledgement lets it leave
 // the outbox and ends its hold on the record that caused it, if that is known; mu is held.
-func (p *seqPartition) publish(r *room, o *sequencer.Outcome, trace string, of *tracked) {
-	at, intent := p.cfg.Clock.Now(), time.Time{}
+func (p *seqPartition) publish(r *room, m *message, of *logRecord) {
+	o, intent := m.outcome, time.Time{}
 	if of != nil {
-		intent = of.Timestamp()
-		of.ledger.hold(of.entry)
+		intent = of.at
+		of.hold()
 	}
 	p.metrics.published.Inc()
 	if o.StateHash != nil && p.cfg.OnStateHash != nil {
 		p.cfg.OnStateHash(r.name, o.Seq, *o.StateHash)
 	}
-	p.nats.publish(o, at, intent, trace)
-	value, err := topology.EncodeCloudEvent(o, at, trace)
-	if err != nil {
-		panic(fmt.Sprintf("streams: decision %s/%d cannot be written: %v", r.name, o.Seq, err))
-	}
-	rec := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(r.name), Value: value}
-	for _, h := range topology.DecisionHeaders(o, at, trace) {
+	p.nats.publish(m, intent)
+	rec := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(r.name), Value: m.event}
+	for _, h := range topology.DecisionHeaders(o, m.at, m.trace) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: []byte(h.Value)})
 	}
 	seq := o.Seq
@@ -225,7 +252,7 @@ func (p *seqPartition) publish(r *room, o *sequencer.Outcome, trace string, of *
 			return
 		}
 		if of != nil {
-			of.ledger.release(of.entry)
+			of.release()
 		}
 	})
 }
@@ -252,7 +279,9 @@ func (p *seqPartition) drainAcks() {
 	p.acks = make(map[string]sequencer.Seq)
 	p.acksMu.Unlock()
 	for name, seq := range acks {
-		p.rooms[name].replica.Acknowledged(seq)
+		if r := p.rooms[name]; r != nil { // else it has stopped since
+			r.replica.Acknowledged(seq)
+		}
 	}
 }
 
@@ -264,31 +293,59 @@ func (p *seqPartition) writeState(r *room) {
 	if had, _ := p.store.Get(r.name); len(had) != len(r.written) || len(had) > 0 && &had[0] != &r.written[0] {
 		panic(fmt.Sprintf("streams: the row of workspace %q is not the one that this owner wrote", r.name))
 	}
-	st := r.replica.State()
-	row, err := topology.EncodeReplica(&st)
-	if err != nil {
-		panic(fmt.Sprintf("streams: state of workspace %q cannot be written: %v", r.name, err))
+	if r.mark != nil && r.mark.gone.Load() {
+		r.mark = nil
 	}
-	if len(row) > maxStateBytes && len(st.Outbox) > 0 {
+	st := r.replica.State()
+	row, err := p.encodeState(r.name, &st)
+	if len(st.Outbox) > 0 && err == nil && len(row) > maxStateBytes {
+		return // acknowledgements will shrink it
+	}
+	if err != nil && len(st.Outbox) > 0 {
+		st.Outbox = nil
+		if _, bare := p.encodeState(r.name, &st); bare == nil {
+			return // as above: the state alone could be written
+		}
+	}
+	if err != nil { // no acknowledgement makes it one that can be written
+		p.halt(r, &logRecord{offset: r.replica.Offset()}, err)
 		return
 	}
 	if err := p.store.Set(r.name, row); err != nil {
 		panic(fmt.Sprintf("streams: state of workspace %q: %v", r.name, err))
 	}
-	held, l := r.held, r.ledger
+	held, l, m := r.held, r.ledger, r.mark
 	r.written, r.held, r.steps = row, nil, 0
 	p.metrics.states.Inc()
 	rec := &kgo.Record{Topic: p.table, Key: []byte(r.name), Value: row, Headers: atHeader(st.Offset)}
-	name := r.name
+	name, kept := r.name, r.kept
 	p.out.send(rec, func(_ *kgo.Record, err error) {
 		if err != nil {
 			p.fail(fmt.Errorf("write state of workspace %q: %w", name, err))
 			return
 		}
+		kept.Store(st.Offset)
+		if m != nil {
+			p.unmark(m)
+		}
 		if l != nil {
 			l.release(held...)
 		}
 	})
+}
+
+// encodeState writes a state as a row. An error is about the state itself when it has no outbox.
+func (p *seqPartition) encodeState(workspace string, st *sequencer.ReplicaState) ([]byte, error) {
+	if f := p.cfg.Faults.EncodeState; f != nil {
+		if err := f(workspace, st); err != nil {
+			return nil, err
+		}
+	}
+	row, err := topology.EncodeReplica(st)
+	if err != nil {
+		return nil, fmt.Errorf("its state cannot be written: %w", err)
+	}
+	return row, nil
 }
 
 // flush writes every changed state: the partition is being given up.
@@ -310,6 +367,7 @@ func (p *seqPartition) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = true
+	p.leaveHalted()
 	if p.stopped != nil {
 		p.metrics.stopped.WithLabelValues(p.name).Dec()
 		p.cfg.Health.drop(p.partName())

@@ -148,6 +148,16 @@ func (s *tableStore) rowAt(key string, at int64) []byte {
 	return s.rows[key]
 }
 
+// position is what the row of a key says; -1: it says none.
+func (s *tableStore) position(key string) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if at, ok := s.at[key]; ok {
+		return at
+	}
+	return -1
+}
+
 // joined takes a row that was joined from all of its records; stale says that the last of them had less.
 func (s *tableStore) joined(key string, value []byte, stale bool) {
 	s.mu.Lock()

@@ -49,7 +49,7 @@ func (p *seqPartition) keepHouse() {
 		if r.steps > 0 && now.Sub(r.since) >= p.cfg.StateAfter {
 			p.writeState(r)
 		}
-		if r.pending {
+		if r.pending && p.halted[r.name] == nil { // the state may just have stopped it
 			p.tick(r, now)
 		}
 	}

@@ -82,14 +82,33 @@ type cloudEvent struct {
 
 // EncodeCloudEvent writes a record of hence.decisions: a CloudEvent 1.0 in structured JSON. It loses nothing of the
 // decision. Two replicas write the same bytes when they give the same time, that of the input record; the zero time
-// and an empty traceparent are left out. It fails when the record is over MaxRecordBytes, and as EncodeOutcome does.
+// and an empty traceparent are left out. It fails as EncodeOutcome does, and when DecodeCloudEvent would not read the
+// record back: over MaxRecordBytes, or of more values than a text may have.
 func EncodeCloudEvent(o *sequencer.Outcome, at time.Time, traceparent string) ([]byte, error) {
+	event, _, err := bothForms(o, at, traceparent)
+	return event, err
+}
+
+// EncodeDecision writes a decision in both of its forms: as EncodeCloudEvent does for Kafka, and as EncodeOutcome does
+// for NATS. It fails also when the decision could not be cut by its scopes, of which the frontier table is made: what
+// it takes, every reader of ours takes.
+func EncodeDecision(o *sequencer.Outcome, at time.Time, traceparent string) (event, message []byte, err error) {
+	if event, message, err = bothForms(o, at, traceparent); err != nil {
+		return nil, nil, err
+	}
+	if err := checkSplits(o, len(message)); err != nil {
+		return nil, nil, fmt.Errorf("encode decision %s: %w", DecisionMessageID(o.Workspace, o.Seq), err)
+	}
+	return event, message, nil
+}
+
+func bothForms(o *sequencer.Outcome, at time.Time, traceparent string) (event, message []byte, err error) {
 	id := DecisionMessageID(o.Workspace, o.Seq)
-	if err := checkOutcome(o); err != nil {
-		return nil, fmt.Errorf("encode decision %s: %w", id, err)
+	if message, err = EncodeOutcome(o); err != nil {
+		return nil, nil, fmt.Errorf("encode decision %s: %w", id, err)
 	}
 	if !utf8.ValidString(traceparent) {
-		return nil, fmt.Errorf("encode decision %s: the traceparent %q is not UTF-8", id, traceparent)
+		return nil, nil, fmt.Errorf("encode decision %s: the traceparent %q is not UTF-8", id, traceparent)
 	}
 	e := cloudEvent{Data: decisionOf(o), envelope: envelope{SpecVersion: "1.0", ID: id,
 		Source: DecisionSource(o.Workspace), Type: DecisionType(o.Kind), Subject: string(o.Tx),
@@ -101,13 +120,13 @@ func EncodeCloudEvent(o *sequencer.Outcome, at time.Time, traceparent string) ([
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(&e); err != nil {
-		return nil, fmt.Errorf("encode decision %s: %w", id, err)
+		return nil, nil, fmt.Errorf("encode decision %s: %w", id, err)
 	}
-	record := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	if len(record) > MaxRecordBytes {
-		return nil, fmt.Errorf("encode decision %s: %d bytes, at most %d are allowed", id, len(record), MaxRecordBytes)
+	event = bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	if err := checkText(event); err != nil { // what our own decoder refuses would be parked by every reader
+		return nil, nil, fmt.Errorf("encode decision %s: %w", id, err)
 	}
-	return record, nil
+	return event, message, nil
 }
 
 // checkOutcome holds a decision to what its MessagePack record holds: encoding/json would write U+FFFD for what is not

@@ -19,6 +19,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Run("unsettled", func(t *testing.T) { roundTrip(t, EncodeUnsettled, DecodeUnsettled) })
 	t.Run("rules", func(t *testing.T) { roundTrip(t, EncodeRulesNow, DecodeRulesNow) })
 	t.Run("state hash", func(t *testing.T) { roundTrip(t, EncodeStateHash, DecodeStateHash) })
+	t.Run("stopped", func(t *testing.T) { roundTrip(t, EncodeStopped, DecodeStopped) })
 	t.Run("live", func(t *testing.T) { roundTrip(t, EncodeLive, DecodeLive) })
 	t.Run("cone", func(t *testing.T) { roundTrip(t, EncodeCone, DecodeCone) })
 	t.Run("snapshot", func(t *testing.T) { roundTrip(t, EncodeSnapshot, DecodeSnapshot) })

@@ -57,6 +57,7 @@ func FuzzDecodeClosure(f *testing.F)    { fuzz(f, "closure", EncodeClosure, Deco
 func FuzzDecodeUnsettled(f *testing.F)  { fuzz(f, "unsettled", EncodeUnsettled, DecodeUnsettled) }
 func FuzzDecodeRulesNow(f *testing.F)   { fuzz(f, "rules", EncodeRulesNow, DecodeRulesNow) }
 func FuzzDecodeStateHash(f *testing.F)  { fuzz(f, "state_hash", EncodeStateHash, DecodeStateHash) }
+func FuzzDecodeStopped(f *testing.F)    { fuzz(f, "stopped", EncodeStopped, DecodeStopped) }
 func FuzzDecodeLive(f *testing.F)       { fuzz(f, "live", EncodeLive, DecodeLive) }
 func FuzzDecodeCone(f *testing.F)       { fuzz(f, "cone", EncodeCone, DecodeCone) }
 func FuzzDecodeSnapshot(f *testing.F)   { fuzz(f, "snapshot", EncodeSnapshot, DecodeSnapshot) }
@@ -64,4 +65,47 @@ func FuzzDecodeResidue(f *testing.F)    { fuzz(f, "residue", EncodeResidue, Deco
 
 func FuzzDecodeCloudEvent(f *testing.F) {
 	fuzz[sequencer.Outcome](f, "decision", encodeDecision, DecodeCloudEvent)
+}
+
+// What the encoder of decisions takes, every reader takes: the decoder, and the frontier, which cuts it by scopes.
+func FuzzEncodeDecision(f *testing.F) {
+	for _, o := range sampleOutcomes() {
+		b, err := EncodeOutcome(o)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, err := DecodeOutcome(b)
+		if err != nil {
+			return
+		}
+		event, message, err := EncodeDecision(o, sampleTime, sampleTrace)
+		if err != nil {
+			return
+		}
+		takenByAll(t, o, event, message)
+	})
+}
+
+// takenByAll holds both forms of a decision against what reads them.
+func takenByAll(t *testing.T, o *sequencer.Outcome, event, message []byte) {
+	t.Helper()
+	for form, decode := range map[string]func() (*sequencer.Outcome, error){
+		"event":   func() (*sequencer.Outcome, error) { return DecodeCloudEvent(event) },
+		"message": func() (*sequencer.Outcome, error) { return DecodeOutcome(message) },
+	} {
+		if back, err := decode(); err != nil {
+			t.Fatalf("the %s is written and cannot be read: %v", form, err)
+		} else if !reflect.DeepEqual(back, o) {
+			t.Fatal(difference(form, reflect.ValueOf(back), reflect.ValueOf(o)))
+		}
+	}
+	moves := SplitByScope(o)
+	for i := range moves {
+		if _, err := EncodeScopeMove(&moves[i]); err != nil {
+			t.Fatalf("a move of it cannot be written: %v", err)
+		}
+	}
 }

@@ -13,12 +13,14 @@ type StateHash struct {
 	Hash      sequencer.Hash
 	AtMs      int64  // the writer's clock; for people
 	Instance  string // the writer; for people
+	Every     uint32 // how many seqs the writer goes on between two records; zero: an older one, which does not say
 }
 
 const stateHashFields = 8
 
 func walkStateHash(w *walker, h *StateHash) {
-	outer := w.open(stateHashFields, stateHashFields)
+	every := w.decoding || h.Every != 0
+	outer := w.open(optional(stateHashFields, every), stateHashFields)
 	text(w, &h.Workspace)
 	number(w, &h.Seq)
 	text(w, &h.Replica)
@@ -27,6 +29,9 @@ func walkStateHash(w *walker, h *StateHash) {
 	w.hash(&h.Hash)
 	signed(w, &h.AtMs)
 	text(w, &h.Instance)
+	if every {
+		number(w, &h.Every)
+	}
 	w.close(outer)
 }
 

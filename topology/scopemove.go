@@ -1,6 +1,10 @@
 package topology
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"errors"
+
+	"github.com/hence-dev/hence/sequencer"
+)
 
 // ScopeMove is what one decision did at one scope: a record of hence.scopes. A decision becomes one of them for each
 // scope that it names in its holds, writes and shards, in the order of first mention, and a last one with an empty
@@ -30,7 +34,50 @@ func (m *ScopeMove) Last() bool { return m.Scope == "" }
 // Key is the key of m's record.
 func (m *ScopeMove) Key() string { return ScopeKey(m.Workspace, m.Scope) }
 
-// SplitByScope cuts a decision into its scope moves. They point into the outcome, which must not change afterwards.
+// ErrNoScope is returned by EncodeDecision and CheckScopes when a decision names an empty scope.
+var ErrNoScope = errors.New("the decision names an empty scope")
+
+// CheckScopes says whether SplitByScope takes a decision: an empty scope is the key of the workspace's own row.
+func CheckScopes(o *sequencer.Outcome) error {
+	empty := false
+	for _, h := range o.Added {
+		empty = empty || h.Scope == ""
+	}
+	for _, h := range o.Ended {
+		empty = empty || h.Scope == ""
+	}
+	for i := range o.Writes {
+		empty = empty || o.Writes[i].Scope == ""
+	}
+	for i := range o.Shards {
+		empty = empty || o.Shards[i].Scope == ""
+	}
+	if empty {
+		return ErrNoScope
+	}
+	return nil
+}
+
+// checkSplits says whether each scope move of a decision, which has so many bytes itself, is a record.
+func checkSplits(o *sequencer.Outcome, encodedBytes int) error {
+	if err := CheckScopes(o); err != nil {
+		return err
+	}
+	// A move has nothing that the decision has not, but its scope once more: only a large decision needs a closer look.
+	if encodedBytes <= MaxRecordBytes/2 {
+		return nil
+	}
+	moves := SplitByScope(o)
+	for i := range moves {
+		if _, err := EncodeScopeMove(&moves[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SplitByScope cuts a decision into its scope moves. They point into the outcome, which must not change afterwards. It
+// panics where CheckScopes fails.
 func SplitByScope(o *sequencer.Outcome) []ScopeMove {
 	s := splitter{o: o, at: make(map[sequencer.Scope]int, len(o.Added)+len(o.Ended)+len(o.Writes))}
 	for _, h := range o.Added {

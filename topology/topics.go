@@ -161,7 +161,8 @@ func tableTopics(replica string) []Topic {
 			SegmentBytes: 16 * mebibyte, MaxMessageBytes: maxMessageBytes, Compression: "lz4"}
 	}
 	return []Topic{
-		table(GroupSequencer, "workspace", "msgpack replica", "state of each workspace's fold, with its outbox"),
+		table(GroupSequencer, "workspace", "msgpack replica",
+			"state of each workspace's fold, with its outbox; workspace|stopped: where one has stopped"),
 		table(GroupClosure, "workspace|tx", "msgpack closure row", "what each transaction rests on, and its status"),
 		table(GroupFrontier, "workspace|scope", "msgpack frontier row", "version, writer, content, open epochs of scopes"),
 	}

@@ -122,6 +122,9 @@ func (d *Door) Rules(context.Context, string) (sequencer.Rules, sequencer.Seq, e
 	return st.Rules, st.Seq, nil
 }
 
+// KnownLogic is part of the log's interface to a sidecar.
+func (d *Door) KnownLogic(context.Context, string) (uint32, error) { return sequencer.Logic, nil }
+
 // Cone is part of the log's interface to a sidecar.
 func (d *Door) Cone(_ context.Context, _ string, tx sequencer.TxID) (*topology.Cone, error) {
 	d.log.mu.Lock()

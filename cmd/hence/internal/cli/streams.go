@@ -94,16 +94,28 @@ func opsHandler(health *streams.Health, registry *prometheus.Registry) http.Hand
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, `{"ok":true}`) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		parts, status := map[string]string{}, http.StatusOK
-		for part, err := range health.Ready() {
-			parts[part] = "ok"
-			if err != nil {
-				parts[part], status = err.Error(), http.StatusServiceUnavailable
-			}
-		}
+		status, answer := readyOf(health.Ready(), health.Notes())
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(map[string]any{"ready": status == http.StatusOK, "parts": parts})
+		_ = json.NewEncoder(w).Encode(answer)
 	})
 	return mux
+}
+
+// readyOf is what a readiness check is answered. Notes are there to be looked at, and leave it ready: one workspace
+// that has stopped must not keep the others' sidecars from being started.
+func readyOf(ready map[string]error, notes map[string]string) (status int, answer map[string]any) {
+	status = http.StatusOK
+	parts := map[string]string{}
+	for part, err := range ready {
+		parts[part] = "ok"
+		if err != nil {
+			parts[part], status = err.Error(), http.StatusServiceUnavailable
+		}
+	}
+	answer = map[string]any{"ready": status == http.StatusOK, "parts": parts}
+	if len(notes) > 0 {
+		answer["notes"] = notes
+	}
+	return status, answer
 }
