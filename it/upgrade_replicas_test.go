@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -243,16 +241,6 @@ func (r *rolling) noGap() {
 	}
 }
 
-// asksLogic says whether sidecars of this build ask the owners which logic all of them know. Without that a workspace
-// that one of them begins stops the partition of an owner of the former build.
-func (r *rolling) asksLogic() bool {
-	_, asks := reflect.TypeFor[*streams.Client]().MethodByName("KnownLogic")
-	if !asks {
-		r.t.Log("no workspace is begun: sidecars do not ask the owners which logic all of them know")
-	}
-	return asks
-}
-
 // newcomer begins a workspace with a sidecar of this build, which must ask for a logic that all owners know.
 func (r *rolling) newcomer(ctx context.Context, name string, want uint32) error {
 	d := r.In(r.Workspace + "-" + name)
@@ -269,17 +257,11 @@ func (r *rolling) newcomer(ctx context.Context, name string, want uint32) error 
 
 // mixed begins a workspace while one group is of the former build.
 func (r *rolling) mixed(ctx context.Context) error {
-	if !r.asksLogic() {
-		return nil
-	}
 	return r.newcomer(ctx, "mixed", formerLogic)
 }
 
 // newest begins workspaces until one has the newest logic: what is known of owners that are gone may last a while.
 func (r *rolling) newest(ctx context.Context) (err error) {
-	if !r.asksLogic() {
-		return nil
-	}
 	for n := range 30 {
 		if err = r.newcomer(ctx, fmt.Sprint("new-", n), sequencer.Logic); err == nil {
 			return nil
