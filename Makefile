@@ -56,7 +56,7 @@ crash-windows: ## CRASHES kills of sidecars at every step of a settlement
 explore-3x2: ## the explorer on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_3X2=1 $(GO) test -count=1 -v -timeout 12h -run 3x2 ./sequencer/explore
 
-explore-all: ## every other small world: mixed modes, crashes, branches, ticks; about an hour
+explore-all: ## every other small world: mixed modes, crashes, branches, ticks, observing; about an hour and a half
 	HENCE_EXPLORE_ALL=1 $(GO) test -count=1 -v -timeout 3h ./sequencer/explore
 
 explore-gate: ## the gate's world: keys, late calls, two incarnations, sinks that are down; about an hour

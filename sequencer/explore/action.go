@@ -29,11 +29,14 @@ const (
 	doStuck  // as doAbort, and nothing else is left
 	doSelect // the agent's branch is chosen
 	doRetract
+	doSwitch // a rules record: the workspace enforces from here on, or observes again
+	doStray  // as doSettle, and it also names a scope that is another transaction's, with the result of arg
 )
 
 // idle steps keep nobody from waiting for ever: they need not happen.
 func (v verb) idle() bool {
-	return v == doAbort || v == doCopy || v == doMark || v == doJoin || v == doTick || v == doRetract
+	return v == doAbort || v == doCopy || v == doMark || v == doJoin || v == doTick || v == doRetract ||
+		v == doSwitch || v == doStray
 }
 
 // action is one step of one agent.
@@ -48,6 +51,9 @@ type action struct {
 func (m *model) actions(w *world, out []action) []action {
 	if int(w.ticks) < m.cfg.Ticks {
 		out = append(out, action{verb: doTick})
+	}
+	if int(w.watch.switches) < m.cfg.Switches {
+		out = append(out, action{verb: doSwitch})
 	}
 	for who := range m.cfg.Agents {
 		a := &w.agents[who]
@@ -66,7 +72,7 @@ func (m *model) actions(w *world, out []action) []action {
 // extras are late copies and watermarks.
 func (m *model) extras(w *world, who int, out []action) []action {
 	a := &w.agents[who]
-	if m.cfg.Agents[who].Retract && !a.txs[0].asked && a.txs[0].stands() {
+	if m.cfg.Agents[who].Retract && !a.txs[0].asked && a.txs[0].asks < maxAsks && a.txs[0].stands() {
 		out = append(out, action{who: uint8(who), verb: doRetract})
 	}
 	if m.cfg.Agents[who].Branch && w.chosen == 0 && m.openBranch(w) {
@@ -147,6 +153,7 @@ func (m *model) settling(a *agent, who, slot int, out []action) []action {
 		add(doRelease)
 	case t.phase == phaseAborted, t.phase == phaseCommitted:
 		add(doSettle)
+		out = m.strays(who, slot, t, out)
 	}
 	return out
 }

@@ -28,7 +28,7 @@ func (m *model) apply(s *state, act action) {
 	t := &a.txs[act.slot]
 	who := int(act.who)
 	switch act.verb {
-	case doBegin, doTouch, doSeal, doAbort, doSettle, doStuck, doCopy, doYes, doNo, doRetract:
+	case doBegin, doTouch, doSeal, doAbort, doSettle, doStuck, doCopy, doYes, doNo, doRetract, doStray:
 		m.record(s, act)
 	case doMark:
 		m.mark(s, who)
@@ -36,6 +36,8 @@ func (m *model) apply(s *state, act action) {
 		m.restart(s, who)
 	case doSelect:
 		m.choose(s, who)
+	case doSwitch:
+		m.switchRules(s)
 	case doTick:
 		s.ticks++
 		m.step(s, &sequencer.Intent{Kind: sequencer.IntentTick, Tick: &sequencer.TickMark{N: uint64(s.ticks), Weight: 1}})
@@ -188,7 +190,7 @@ func (m *model) ran(t *txn, scope int) bool {
 func (m *model) undo(s *state, who int, t *txn) {
 	t.seen = true
 	e := &t.effects[t.hasLast(effectLanded)]
-	if v := s.value[m.cell[e.scope]]; v != m.token(who, t) && !m.leftBy(s, v, int(e.scope)) {
+	if v := s.value[m.cell[e.scope]]; v != m.token(who, t) && !t.loose && !m.leftBy(s, v, int(e.scope)) {
 		s.violate("%s undoes its effect on %s over a value that is not its own", m.txID(who, t), m.cfg.Scopes[e.scope])
 	}
 	m.overwrites(s, who, t, int(e.scope), "a compensation")
@@ -211,7 +213,7 @@ func (m *model) overwrites(s *state, who int, t *txn, scope int, what string) {
 		for slot := range s.agents[other].txs {
 			u := &s.agents[other].txs[slot]
 			later := u.phase == phaseRetracting && !u.turn // its turn comes when everybody else is done there
-			if u != t && !u.phase.final() && !later && m.ran(u, scope) {
+			if u != t && !u.phase.final() && !later && !besideEachOther(t, u) && m.ran(u, scope) {
 				s.violate("%s of %s on %s overwrites what %s left there and has not settled", what, m.txID(who, t),
 					m.cfg.Scopes[scope], m.txID(other, u))
 			}

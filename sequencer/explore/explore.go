@@ -8,6 +8,9 @@
 // What the model merges is what no other part of it can tell apart: a call's leaving and its landing (a call that left
 // may land at any later time, so it is in flight until its sidecar would have to know), a view that moves past
 // outcomes that write nothing, and the arrival of an answer with the step that it lets the agent take.
+//
+// Beside that world there are others: the gate's, of who settles with which duties; and plain ones of the registry, of
+// caps, and of orphans in a retraction's way.
 package explore
 
 import (
@@ -44,13 +47,15 @@ type Agent struct {
 	Retries int // further transactions after a refusal; negative: for ever
 	// LockAfter is after how many refusals the agent retries in mode locked; zero: never.
 	LockAfter int
-	Abort     bool // it may also give up at any time before the decision
-	Beside    bool // a second transaction of the agent before it, through the same sidecar
-	Branch    bool // its transactions are branches of the one group, of which one is chosen at some time
-	Leaks     bool // what it has to compensate may also be given up, and stands as residue
-	Hook      bool // its seal asks for a verdict, which may be either
-	Retract   bool // its transaction may be retracted at any time once it has committed
-	Crashes   int  // how often its sidecar may start again and settle by the journal of its former incarnation
+	Abort     bool              // it may also give up at any time before the decision
+	Beside    bool              // a second transaction of the agent before it, through the same sidecar
+	Branch    bool              // its transactions are branches of the one group, of which one is chosen at some time
+	Leaks     bool              // what it has to compensate may also be given up, and stands as residue
+	Hook      bool              // its seal asks for a verdict, which may be either
+	Retract   bool              // its transaction may be retracted at any time once it has committed
+	Crashes   int               // how often its sidecar may start again and settle by its former incarnation's journal
+	Strays    bool              // its first settlement may also name a scope that is another transaction's
+	Levels    *sequencer.Levels // what its transactions are checked for; nil: what the rules say
 }
 
 // Careless names duties of a sidecar to leave undone, so that the explorer can show what each of them is for.
@@ -79,6 +84,12 @@ type Config struct {
 	Duplicates int
 	// Ticks is how often the log's time may move, by one. States are then told apart exactly.
 	Ticks int
+	// Observes lets the workspace observe from the start. Switches is how many rules records may come at any time, each
+	// of which makes it enforce while it observes, or observe again.
+	Observes bool
+	Switches int
+	// Harm leaves it to what others suffer to show a settlement of a scope that is not its transaction's.
+	Harm bool
 	// Exact tells states apart by their very seqs and epochs instead of by their order. It must not find more.
 	Exact bool
 	// Replay reaches each state by its whole log instead of from an exported state of the fold.

@@ -180,7 +180,9 @@ func some() []Config {
 	out := append(every(197, PairConfigs()), retrying(agents("as", sequencer.Optimistic, "Ra Ws", "Rs Ea", "Ws"), 0))
 	retracted := agents("as", sequencer.Optimistic, "Ea Ws", "Ra Ws")
 	retracted.Agents[0].Retract = true
-	out = append(out, retracted)
+	watched := observing(agents("ab", sequencer.Optimistic, "Ea", "Ea Gb"), true, 2)
+	watched.Agents[0].Retract = true
+	out = append(out, retracted, watched, agents("ab", sequencer.Optimistic, "Ra Ea", "Ea Gb"))
 	for i := range out {
 		for who := range out[i].Agents {
 			out[i].Agents[who].Abort = false

@@ -68,7 +68,7 @@ func (m *gateModel) opening() []*sequencer.Intent {
 
 func (m *gateModel) join(proc int) *sequencer.Intent {
 	return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: gateAgent(proc),
-		Join: &sequencer.Join{ID: [...]string{"j1", "j2", "j3"}[proc]}}
+		Join: &sequencer.Join{ID: [...]string{"j1", "j2", "j3"}[proc], Logic: sequencer.Logic}}
 }
 
 // joinAs starts the second incarnation of the first agent.

@@ -56,7 +56,7 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 		if m.reader(w, who) {
 			b = append(b, writes.rank(a.view))
 		}
-		if a.done && !m.retracts {
+		if a.done && !m.retracts && !m.watches() {
 			continue
 		}
 		for slot := range a.txs {
@@ -69,6 +69,9 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 	if m.retracts {
 		b = k.remembered(b, w, st, &writes)
 	}
+	if m.watches() {
+		b = k.watched(b, w, st)
+	}
 	k.buf = b
 	return b
 }
@@ -76,7 +79,8 @@ func (k *keyer) canonical(w *world, st *sequencer.State) []byte {
 // txn writes one transaction as the model knows it.
 func (k *keyer) txn(b []byte, who int, t *txn, writes *seqs) []byte {
 	b = append(b, byte(t.phase), k.attempt(who, t),
-		bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged, t.stuck), bits(t.asked, t.cone, t.turn))
+		bits(t.seen, t.waiting, t.retry, t.conflict, t.begun, t.sealed, t.judged, t.stuck),
+		bits(t.asked, t.cone, t.turn, t.loose, t.strayed), t.asks)
 	if t.phase == phaseNone && t.nReads == 0 && !t.waiting {
 		return b
 	}

@@ -16,15 +16,23 @@ func (m *model) observe(s *state, o *sequencer.Outcome) {
 	case sequencer.OutcomeJoined:
 		m.joined(s, o.Agent)
 		return
-	case sequencer.OutcomeRules, sequencer.OutcomeLeaseEnded, sequencer.OutcomeSelected:
+	case sequencer.OutcomeRules:
+		m.switched(s, o.Rules)
+		return
+	case sequencer.OutcomeLeaseEnded, sequencer.OutcomeSelected:
 		return
 	}
 	if t == nil {
-		if o.Kind != sequencer.OutcomeRefused {
+		switch {
+		case o.Kind != sequencer.OutcomeRefused:
 			s.violate("%s is decided again after it was forgotten: %s", o.Tx, o.Kind)
+		case s.intent.Kind == sequencer.IntentRules:
+			m.refusedRules(s, o)
 		}
 		return
 	}
+	t.loose = t.loose || s.watch.on && !t.phase.final()
+	m.moves(s, who, t, o)
 	switch o.Kind {
 	case sequencer.OutcomeBegun:
 		t.phase = phaseOpen
@@ -45,7 +53,7 @@ func (m *model) observe(s *state, o *sequencer.Outcome) {
 			m.takenBack(s, who, t, o)
 			return
 		}
-		m.settled(s, who, t)
+		m.settled(s, who, t, o)
 	case sequencer.OutcomeRetracting:
 		m.retracting(t, o)
 	case sequencer.OutcomeTurn:
@@ -99,6 +107,11 @@ func (m *model) granted(s *state, who int, t *txn) {
 		s.violate("%s is granted a touch that does not wait", m.txID(who, t))
 	}
 	t.phase, t.waiting, t.grantAt = phaseOpen, false, s.head
+	for i := range m.cfg.Scopes {
+		if t.askWrite&^t.write&(1<<i) != 0 {
+			m.holds(s, i)
+		}
+	}
 	t.write |= t.askWrite
 	t.read |= t.askRead
 	m.ready(s, who)
@@ -120,10 +133,15 @@ func (m *model) committed(s *state, who int, t *txn, o *sequencer.Outcome) {
 	for _, r := range t.reads[:t.nReads] {
 		want := s.serial[m.cell[r.scope]]
 		switch {
+		case t.loose || !m.checks(who, sequencer.A1):
+			continue
 		case m.shards[r.scope]:
 			want = s.shard[r.scope].before()
 		case r.own:
 			want = m.token(who, t)
+		case s.watch.foul[m.cell[r.scope]] && len(o.Residue) == 0:
+			s.violate("%s commits on %s of %s: nobody who stands has left it, it is not what was there when the workspace "+
+				"began to enforce, and the log does not call it residue", id, valueName(r.value), m.cfg.Scopes[r.scope])
 		}
 		if r.value != want {
 			s.violate("%s commits on %s of %s that is not what the transactions before it leave", id, valueName(r.value),
@@ -137,6 +155,7 @@ func (m *model) committed(s *state, who int, t *txn, o *sequencer.Outcome) {
 			case OpEffect:
 				s.serial[m.cell[scope]] = m.token(who, t)
 			case OpGated:
+				m.holds(s, scope)
 				s.serial[m.cell[scope]] = m.token(who, t)
 				t.addEffect(effect{scope: uint8(scope), state: effectGated})
 			case OpWrite, OpSwap:
@@ -157,7 +176,10 @@ func (m *model) aborted(s *state, who int, t *txn, o *sequencer.Outcome) {
 	switch {
 	case o.Code == sequencer.CodeIncompleteFootprint:
 		s.violate("%s: %s", m.txID(who, t), o.Detail)
-	case o.Code == sequencer.CodeStaleRead && m.mode(who, t) == sequencer.Locked:
+	case m.blamed(s, o):
+		s.violate("%s is refused for what %s did at %s, and %s has never had it", m.txID(who, t), o.Moved.Tx, o.Scope,
+			o.Moved.Tx)
+	case o.Code == sequencer.CodeStaleRead && !t.loose && m.mode(who, t) == sequencer.Locked:
 		s.violate("%s reads under grants, and its read of %s is stale", m.txID(who, t), o.Scope)
 	}
 	t.phase, t.decision, t.waiting = phaseAborted, s.head, false
@@ -169,7 +191,7 @@ func (m *model) aborted(s *state, who int, t *txn, o *sequencer.Outcome) {
 	}
 }
 
-func (m *model) settled(s *state, who int, t *txn) {
+func (m *model) settled(s *state, who int, t *txn, o *sequencer.Outcome) {
 	if t.phase != phaseCommitted && t.phase != phaseAborted {
 		s.violate("%s is settled, and it was not decided or is final", m.txID(who, t))
 	}
@@ -183,6 +205,11 @@ func (m *model) settled(s *state, who int, t *txn) {
 			s.past[m.cell[e.scope]].add(pastWrite{value: m.token(who, t), who: uint8(who), left: true})
 		}
 	}
+	for i := range m.cfg.Scopes {
+		if t.loose && m.cell[i] == i && m.had(t, i) {
+			m.leftLoose(s, t, i, o)
+		}
+	}
 }
 
 // refused: the only intents that may be refused here come too late for what the fold remembers, come from a dead
@@ -190,6 +217,18 @@ func (m *model) settled(s *state, who int, t *txn) {
 func (m *model) refused(s *state, t *txn, o *sequencer.Outcome) {
 	switch o.Code {
 	case sequencer.CodeTooOld:
+	case sequencer.CodeWrongScopes:
+		if !t.strayed {
+			s.violate("a settlement of %s is refused, and all that it names is its own: %s", o.Tx, o.Detail)
+		}
+		return
+	case sequencer.CodeNotWhileObserving:
+		if !m.besideLoose(s) {
+			s.violate("the retraction of %s is refused as if something observed", o.Tx)
+		}
+		t.asked = false
+		t.asks++
+		return
 	case sequencer.CodeOwnTransaction, sequencer.CodeSibling:
 		if !m.cfg.Agents[m.owner(s, t)].Branch {
 			s.violate("%s is refused for its own session, and it is alone in it", o.Tx)
@@ -228,7 +267,12 @@ func (m *model) owner(s *state, t *txn) int {
 func (m *model) ended(s *state, st *sequencer.State) {
 	m.endedRetracted(s)
 	for i, scope := range m.cfg.Scopes {
-		if s.value[i] != s.serial[i] {
+		switch {
+		case s.watch.on: // nothing is promised of values
+		case s.watch.foul[i]:
+			s.violate("the world ends with %s at %s: nobody who stands has left it, and the log does not call it residue",
+				valueName(s.value[i]), scope)
+		case s.value[i] != s.serial[i]:
 			s.violate("the world ends with %s at %s; the committed transactions leave %s", valueName(s.value[i]), scope,
 				valueName(s.serial[i]))
 		}

@@ -30,17 +30,24 @@ func (m *model) record(s *state, act action) {
 	case doAbort, doStuck:
 		in.Kind, in.Abort = sequencer.IntentAbort, &sequencer.Abort{}
 		t.retry = false
-	case doSettle:
+	case doSettle, doStray:
 		t.seen = true
 		a.view = max(a.view, t.decision)
 		in.Incarnation = sequencer.Seq(a.incarnation)
 		in.Kind, in.Settle = sequencer.IntentSettle, m.settle(t)
 		if t.phase == phaseRetracting {
-			in.N = 2
+			in.N++
+		}
+		if t.strayed {
+			in.N++
+		}
+		if act.verb == doStray {
+			t.strayed = true
+			m.addForeign(who, t, in.Settle, sequencer.Result(act.arg))
 		}
 	case doRetract:
 		t.asked = true
-		in.Kind, in.Incarnation = sequencer.IntentRetract, sequencer.Seq(a.incarnation)
+		in.Kind, in.Incarnation, in.N = sequencer.IntentRetract, sequencer.Seq(a.incarnation), 1+uint32(t.asks)
 	case doYes, doNo:
 		t.judged = true
 		in.Kind, in.Verdict = sequencer.IntentVerdict, &sequencer.Verdict{Footprint: m.seal(who, t).Footprint(),
@@ -81,11 +88,8 @@ func (m *model) restart(s *state, who int) {
 
 // join is the record that starts a sidecar, the first time or again.
 func (m *model) join(who int, again uint8) *sequencer.Intent {
-	join := &sequencer.Join{ID: "j" + m.agentName(who)[1:] + "bcd"[:again]}
-	if m.retracts {
-		join.Logic = sequencer.Logic
-	}
-	return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: m.agentName(who), Join: join}
+	return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: m.agentName(who),
+		Join: &sequencer.Join{ID: "j" + m.agentName(who)[1:] + "bcd"[:again], Logic: sequencer.Logic}}
 }
 
 // touch asks for what the agent's next operation needs, or for all that the program does.
@@ -128,7 +132,7 @@ func (m *model) wants(bits uint8, access sequencer.Access) []sequencer.Want {
 
 // begin is how the transaction is to be treated; every record of it carries that.
 func (m *model) begin(who int, t *txn) *sequencer.Begin {
-	b := &sequencer.Begin{Mode: m.mode(who, t)}
+	b := &sequencer.Begin{Mode: m.mode(who, t), Levels: m.cfg.Agents[who].Levels}
 	if m.cfg.Agents[who].Branch {
 		b.Group = branches
 	}
@@ -229,8 +233,12 @@ func (m *model) step(s *state, in *sequencer.Intent) {
 		s.violate("%s", fault)
 		return
 	}
+	observed := s.watch.on
 	for i := range step.Outcomes {
 		m.observe(s, &step.Outcomes[i])
+	}
+	if observed && !s.watch.on {
+		m.enforced(s)
 	}
 }
 

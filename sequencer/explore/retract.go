@@ -66,6 +66,7 @@ func (m *model) takingBack(a *agent, who, slot int, out []action) []action {
 	switch i := t.hasLast(effectLanded); {
 	case i < 0:
 		add(doSettle)
+		out = m.strays(who, slot, t, out)
 	case t.effects[i].sent:
 		add(doGiveUp)
 	default:
@@ -91,7 +92,7 @@ func (m *model) retracting(t *txn, o *sequencer.Outcome) {
 // takenBack: a member's turn is settled. What it wrote is not there any more, but for what has left for good.
 func (m *model) takenBack(s *state, who int, t *txn, o *sequencer.Outcome) {
 	t.phase, t.turn = phaseRetracted, false
-	if left := t.has(effectLeaked) >= 0; left != (len(o.Residue) > 0) {
+	if left := t.has(effectLeaked) >= 0; left != (len(o.Residue) > 0) && !t.loose {
 		s.violate("%s is taken back; something of it has left for good: %v, and it is named: %v", o.Tx, left, !left)
 	}
 	for _, w := range o.Shards {
@@ -105,12 +106,16 @@ func (m *model) takenBack(s *state, who int, t *txn, o *sequencer.Outcome) {
 				continue
 			}
 			if w.left = m.leaked(t, i); w.left {
-				s.serial[i] = s.value[i]
+				s.serial[i], s.watch.foul[i] = s.value[i], false
 				continue
 			}
 			w.gone = true
 			p.cover(j)
-			if !m.shards[i] {
+			switch {
+			case t.loose:
+				w.left = m.named(o, i)
+				m.leftLoose(s, t, i, o)
+			case !m.shards[i]:
 				s.serial[i] = p.top()
 			}
 		}
@@ -179,12 +184,13 @@ func (m *model) endedRetracted(s *state) {
 	}
 	for who := range m.cfg.Agents {
 		t := &s.agents[who].txs[0]
-		if !t.stands() {
+		if !t.stands() || t.loose {
 			continue
 		}
 		for _, r := range t.reads[:t.nReads] {
 			for _, w := range s.past[m.cell[r.scope]].list {
-				if w.gone && !w.left && w.value == r.value && !r.own {
+				shown := m.checks(who, sequencer.A1) || r.view >= s.agents[w.who].txs[0].decision // else nobody could know it
+				if w.gone && !w.left && w.value == r.value && !r.own && shown {
 					s.violate("%s stands on %s, which was taken back", m.txID(who, t), valueName(r.value))
 				}
 			}

@@ -18,7 +18,7 @@ type Row struct {
 
 // Rows lists the rows that small worlds show.
 func Rows() []Row {
-	return append(append(holdRows(), windowRows()...), retractRows()...)
+	return slices.Concat(holdRows(), windowRows(), retractRows(), foreignRows(), floorRows(), switchRows())
 }
 
 // agents reads agents from their programs, all of one mode.

@@ -214,8 +214,8 @@ func (m *model) root() *state {
 // opening are the records in front of everything: rules, and each sidecar's join.
 func (m *model) opening() []*sequencer.Intent {
 	var out []*sequencer.Intent
-	if m.cfg.Rules != nil {
-		out = append(out, &sequencer.Intent{Kind: sequencer.IntentRules, Rules: m.cfg.Rules})
+	if m.rules != nil {
+		out = append(out, &sequencer.Intent{Kind: sequencer.IntentRules, Rules: m.rules})
 	}
 	for who := range m.cfg.Agents {
 		if m.sidecar[who] == who {

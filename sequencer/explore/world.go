@@ -35,6 +35,7 @@ type world struct {
 	chosen uint8           // the agent whose first transaction was chosen among the branches, counted from 1
 	branch uint8           // the agent whose branch has committed, counted from 1
 	past   [maxScopes]past // where transactions may be retracted: what has committed at each resource
+	watch  watch           // where the workspace may observe: since when, and what it left
 }
 
 // history is what views show of a shard.
@@ -116,18 +117,21 @@ func (p phase) aborted() bool { return p == phaseAborted || p == phaseFinalAbort
 type txn struct {
 	attempt  uint8
 	phase    phase
-	by       seq  // the incarnation that sends its intents
-	judged   bool // the hook has answered
-	stuck    bool // it would wait for its own session: it gives up
-	asked    bool // its retraction was asked for
-	cone     bool // it is in a cone
-	turn     bool // its compensation has its turn
-	seen     bool // its sidecar acts on the decision
-	waiting  bool // a touch waits
-	retry    bool // the code of its abort allows a successor
-	conflict bool // that code is conflict
-	begun    bool // a begin was sent
-	sealed   bool // a seal was sent
+	by       seq   // the incarnation that sends its intents
+	judged   bool  // the hook has answered
+	stuck    bool  // it would wait for its own session: it gives up
+	asked    bool  // its retraction was asked for
+	asks     uint8 // how often that was refused because of what observes
+	loose    bool  // it was not final at some time while the workspace observed
+	strayed  bool  // it has sent a settlement of a scope that is another one's
+	cone     bool  // it is in a cone
+	turn     bool  // its compensation has its turn
+	seen     bool  // its sidecar acts on the decision
+	waiting  bool  // a touch waits
+	retry    bool  // the code of its abort allows a successor
+	conflict bool  // that code is conflict
+	begun    bool  // a begin was sent
+	sealed   bool  // a seal was sent
 	touches  uint8
 	base     seq
 	grantAt  seq // of the last grant
@@ -208,12 +212,15 @@ func (t *txn) hasLast(state effectState) int {
 // model is what does not change during a walk.
 type model struct {
 	cfg    Config
+	rules  *sequencer.Rules // in front of everything; nil: none
 	shards [maxScopes]bool
 	// cell is where a scope's value is kept: resources whose scopes overlap are one resource.
 	cell  [maxScopes]int
 	reads [maxAgents]bool // the agent's program reads
 	// retracts: some transaction may be retracted, so what has committed goes on to matter.
 	retracts bool
+	// stray: some settlement may be false, so who counts as a scope's writer matters.
+	stray bool
 	// sidecar is the first agent that goes through the same sidecar.
 	sidecar [maxAgents]int
 	ids     [maxAgents][]sequencer.TxID
@@ -223,7 +230,7 @@ type model struct {
 const attempts = 26
 
 func newModel(cfg Config) *model {
-	m := &model{cfg: cfg}
+	m := &model{cfg: cfg, rules: openingRules(cfg)}
 	for i, s := range cfg.Scopes {
 		m.shards[i], m.cell[i] = s.IsShard(), i
 		for j := range i {
@@ -234,7 +241,7 @@ func newModel(cfg Config) *model {
 	}
 	for who, a := range cfg.Agents {
 		m.sidecar[who] = who
-		m.retracts = m.retracts || a.Retract
+		m.retracts, m.stray = m.retracts || a.Retract, m.stray || a.Strays
 		if a.Beside && who > 0 {
 			m.sidecar[who] = m.sidecar[who-1]
 		}
@@ -291,7 +298,23 @@ func (m *model) careless(c Careless) bool { return m.cfg.Careless&c != 0 }
 // token is the value that a transaction leaves: unique among the transactions that can be alive at once.
 func (m *model) token(who int, t *txn) token { return token(1 + 2*who + int(t.attempt&1)) }
 
+// watches: the workspace may observe.
+func (m *model) watches() bool { return m.cfg.Observes || m.cfg.Switches > 0 }
+
+// openingRules are those in front of everything, at the newest logic; nil: the first join alone says the logic.
+func openingRules(cfg Config) *sequencer.Rules {
+	if cfg.Rules == nil && !cfg.Observes {
+		return nil
+	}
+	rules := sequencer.DefaultRules()
+	if cfg.Rules != nil {
+		rules = *cfg.Rules
+	}
+	rules.Version, rules.Logic, rules.Observe = 1, sequencer.Logic, cfg.Observes
+	return &rules
+}
+
 // exact: states are told apart by their very seqs.
 func (m *model) exact() bool {
-	return m.cfg.Exact || m.cfg.Watermarks || m.cfg.Ticks > 0 || m.cfg.Duplicates > 0
+	return m.cfg.Exact || m.stray || m.cfg.Watermarks || m.cfg.Ticks > 0 || m.cfg.Duplicates > 0
 }
