@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
 
 // sealNow freezes the footprint and asks for the decision.
 func (c *sidecar) sealNow(a *attempt) {
@@ -87,6 +91,9 @@ func (c *sidecar) useTools() {
 			in.Kind = sequencer.IntentRegister
 			c.tools[server] = []string{"v1", "v2"}[r.n(2)]
 			reg.Tools = []sequencer.Tool{{Name: "tool", Signature: c.tools[server]}, {Name: "other", Signature: "x"}}
+			if r.swarm.full {
+				reg.Tools[1].Signature = strings.Repeat("x", 100+r.n(500))
+			}
 		}
 		c.send(in)
 	}
@@ -111,7 +118,7 @@ func (c *sidecar) pester() {
 		return
 	}
 	other := list[c.r.n(len(list))]
-	switch c.r.n(6) {
+	switch c.r.n(7) {
 	case 0:
 		if c.adoptions[other.id] != (adoption{}) || other.agent == c.agent {
 			return
@@ -141,6 +148,8 @@ func (c *sidecar) pester() {
 			c.send(&sequencer.Intent{Kind: sequencer.IntentAbort, Tx: other.id, N: 60, Incarnation: c.incarnation,
 				Base: b.base})
 		}
+	case 6:
+		c.stray()
 	case 4:
 		if c.adoptions[other.id].due != never {
 			c.adopt(other)

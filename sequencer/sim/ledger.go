@@ -46,9 +46,9 @@ func (l *ledger) owns(info *txInfo, s sequencer.Scope) bool {
 	})
 }
 
-// meets reports whether two holds of different transactions are on one resource and not both for reading.
-func (h holding) meets(o holding) bool {
-	return h.tx != o.tx && !h.tx.free && !o.tx.free && h.Scope.Overlaps(o.Scope) &&
+// meet reports whether two holds of different transactions are on one resource and not both for reading.
+func (t *truth) meet(h, o holding) bool {
+	return h.tx != o.tx && !t.lax(h.tx) && !t.lax(o.tx) && h.Scope.Overlaps(o.Scope) &&
 		(h.Access == sequencer.WriteAccess || o.Access == sequencer.WriteAccess)
 }
 
@@ -63,7 +63,7 @@ func (t *truth) checkFresh() {
 			continue // it holds what it wrote beside others of the cone, and those who are aborted for it
 		}
 		for _, b := range t.ledger.held {
-			if !a.meets(b) || b.Kind == sequencer.Claimed && (b.tx.epoch == 0 || b.tx.epoch >= a.tx.epoch) {
+			if !t.meet(a, b) || b.Kind == sequencer.Claimed && (b.tx.epoch == 0 || b.tx.epoch >= a.tx.epoch) {
 				continue
 			}
 			t.r.fail("%s is %s %s (%s), which %s has too: %s %s (%s)", a.tx.id, a.Kind, a.Scope, a.Access,
@@ -81,7 +81,7 @@ func (t *truth) checkFresh() {
 
 // checkStanding: at a commit nobody else may have what the commit reads or writes.
 func (t *truth) checkStanding(info *txInfo, o *sequencer.Outcome) {
-	if info.free {
+	if t.lax(info) {
 		return
 	}
 	var writes []sequencer.Scope
@@ -93,7 +93,7 @@ func (t *truth) checkStanding(info *txInfo, o *sequencer.Outcome) {
 		return
 	}
 	for _, h := range t.ledger.held {
-		if h.tx == info || h.tx.free || h.Kind == sequencer.Claimed {
+		if h.tx == info || t.lax(h.tx) || h.Kind == sequencer.Claimed {
 			continue
 		}
 		for _, w := range writes {

@@ -9,6 +9,7 @@ func (c *sidecar) release(s *settlement, e *effect, stopped bool) {
 	started := e.mend != nil || e.mends > 0
 	switch {
 	case e.mend != nil && e.mend.answered(r.now) && !e.mend.fails:
+		c.mended[mending{e.token, callRelease}] = true
 		e.end(sequencer.ResultClean)
 	case stopped:
 		r.probe(ProbeStopped)
@@ -117,6 +118,7 @@ func (c *sidecar) call(s *settlement, e *effect, kind callKind, repeat bool) boo
 		if kind == callUndo {
 			r.probe(ProbeCompensated)
 		}
+		c.mended[mending{e.token, kind}] = true
 		e.end(sequencer.ResultClean)
 		return false
 	case e.mend.answered(r.now): // refused by the tool, or surely not sent

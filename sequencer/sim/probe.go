@@ -56,6 +56,11 @@ const (
 	ProbeTurnUnclean       Probe = "retraction_turn_unclean"
 	ProbeRestored          Probe = "shard_restored"
 	ProbeContentLost       Probe = "shard_content_lost"
+	ProbeTurnBlocked       Probe = "retraction_turn_blocked"
+	ProbeEnforced          Probe = "enforced_after_observing"
+	ProbeEnforcedHeld      Probe = "enforced_while_observed_hold"
+	ProbeSharedResidue     Probe = "shared_while_observing"
+	ProbeLooseTaken        Probe = "observed_commit_retracted"
 )
 
 // ProbeAborted and ProbeRefused are the probes of one reason.
@@ -74,17 +79,19 @@ func AllProbes() []Probe {
 		ProbeReleasedOwn, ProbeReleasedSuccessor, ProbeReleasedStranger, ProbeUndoneStranger, ProbeCompensated,
 		ProbeUnresolved, ProbeNotSent, ProbeLeaked, ProbeStopped, ProbeSinkDown, ProbeLateAnswer, ProbeZombieCall,
 		ProbeTwin, ProbeRetracted, ProbeRetractQueued, ProbeConeOfSeveral, ProbeTurn, ProbeTurnUnclean, ProbeRestored,
-		ProbeContentLost}
+		ProbeContentLost, ProbeTurnBlocked, ProbeEnforced, ProbeEnforcedHeld, ProbeSharedResidue, ProbeLooseTaken}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed, sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired,
-		sequencer.CodeTooOld, sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent} {
+		sequencer.CodeTooOld, sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent,
+		sequencer.CodeRulesChanged} {
 		out = append(out, ProbeAborted(code))
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeOwnTransaction, sequencer.CodeSibling, sequencer.CodeLimit,
 		sequencer.CodeLateEffect, sequencer.CodeTouchBound, sequencer.CodeTouchWaiting, sequencer.CodeNotOrphan,
 		sequencer.CodeNotDecided, sequencer.CodeNotSealed, sequencer.CodeNotCommitted,
-		sequencer.CodeWrongFootprint, sequencer.CodeUnknownIntent,
+		sequencer.CodeWrongFootprint, sequencer.CodeUnknownIntent, sequencer.CodeWrongScopes,
+		sequencer.CodeNotWhileObserving,
 		sequencer.CodeLeaseExpired, sequencer.CodeTooOld} {
 		out = append(out, ProbeRefused(code))
 	}

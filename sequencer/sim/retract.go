@@ -62,6 +62,11 @@ func (t *truth) takeAway(leaf int, id sequencer.TxID) {
 
 // onRetracting: a retraction is queued, or it has started and the transaction is in its cone.
 func (t *truth) onRetracting(info *txInfo, o *sequencer.Outcome) {
+	if info.cone != 0 && len(o.Cone) == 0 {
+		t.r.probe(ProbeTurnBlocked) // it says what its next turn waits for
+		return
+	}
+	t.checkRetracting(info, o)
 	if o.Tx == o.Retraction && len(o.Cone) == 0 {
 		t.r.probe(ProbeRetractQueued)
 		return
@@ -126,6 +131,8 @@ func (t *truth) onTaken(info *txInfo, o *sequencer.Outcome, in *sequencer.Intent
 			t.takeAway(leaf, info.id)
 			t.keep(leaf, info)
 			t.state[leaf] = t.shardAt(leaf, o.Seq).value
+		case info.loose && t.rules.Logic >= 3:
+			t.takenLoose(leaf, info, o)
 		case unclean:
 			t.r.probe(ProbeTurnUnclean)
 			t.unclean(leaf, info.id, v)
@@ -183,7 +190,7 @@ func (t *truth) checkRetracted() {
 	}
 	for _, info := range t.list {
 		a := t.r.attempts[info.id]
-		if a == nil || !info.committed || info.cone != 0 || info.checks(a)&sequencer.L2 != sequencer.L2 {
+		if a == nil || !info.committed || info.loose || info.cone != 0 || info.checks(a)&sequencer.L2 != sequencer.L2 {
 			continue
 		}
 		for _, r := range a.reads {

@@ -174,6 +174,7 @@ func (r *run) heal() {
 	// those who all want the same scope.
 	rules := r.swarm.rules
 	rules.DeadlineTicks, rules.BoundTicks = 600, 600
+	rules.Observe, rules.MaxSidecars = false, 0
 	rules.Version, rules.CapSeqs = r.truth.rules.Version+1, 4096
 	rules.MaxOpen, rules.MaxKept, rules.MaxBytes = 1000, 640<<10, 4<<10
 	r.append(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})

@@ -144,6 +144,25 @@ func (s *settlement) list(c *sidecar) {
 	if s.undoes() {
 		slices.Reverse(s.effects)
 	}
+	for _, e := range s.effects {
+		if s.ground == groundStranger && c.mended[s.mending(e)] {
+			e.end(sequencer.ResultClean)
+		}
+	}
+}
+
+// mending is a call of a settlement that a sink has answered. The process goes on from there when it has joined again:
+// with a short lease, and nobody else in the log, one incarnation may be sure of its lease for a single call only.
+type mending struct {
+	token token
+	kind  callKind
+}
+
+func (s *settlement) mending(e *effect) mending {
+	if s.undoes() {
+		return mending{e.token, callUndo}
+	}
+	return mending{e.token, callRelease}
 }
 
 // tenure is since when this process has owned a settlement, by whichever of its incarnations.

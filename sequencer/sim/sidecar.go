@@ -20,6 +20,7 @@ type sidecar struct {
 	incarnation sequencer.Seq // zero: not joined
 	joinID      string
 	joins       int
+	joinAt      int // it does not join before that step
 
 	renewed    int // the lease counts from here, as far as this clock knows
 	sure       int // and from here, as far as the view shows: nobody had joined in its place
@@ -40,6 +41,7 @@ type sidecar struct {
 	settled      map[sequencer.TxID]uint32 // settle intents of this incarnation
 	retractions  map[sequencer.TxID]uint32 // retract intents of this incarnation
 	tenures      map[sequencer.TxID]tenure // over the incarnations of this process
+	mended       map[mending]bool          // over the incarnations of this process
 	attempts     int
 	seen         sequencer.Seq
 	wounded      sequencer.TxID // the last one
@@ -59,7 +61,7 @@ type lane struct {
 
 func newSidecar(r *run, id int) *sidecar {
 	c := &sidecar{r: r, id: id, agent: fmt.Sprintf("a%d", id), journal: map[sequencer.TxID]*attempt{},
-		tenures: map[sequencer.TxID]tenure{}}
+		tenures: map[sequencer.TxID]tenure{}, mended: map[mending]bool{}}
 	c.lanes = append(c.lanes, &lane{})
 	if r.chance(r.swarm.twoLanes) {
 		c.lanes = append(c.lanes, &lane{})
@@ -148,7 +150,7 @@ func (c *sidecar) joined() bool {
 		c.deadForGood = true
 		return false
 	}
-	if c.joinID == "" {
+	if c.joinID == "" && c.joinAt <= r.now {
 		c.joins++
 		c.joinID = fmt.Sprintf("j%d.%d", c.id, c.joins)
 		c.beatAt = r.now
@@ -165,6 +167,8 @@ func (c *sidecar) onOutcome(o *sequencer.Outcome) {
 	case o.Kind == sequencer.OutcomeJoined && o.Agent == c.agent && o.Intent == "join:"+c.joinID && c.incarnation == 0:
 		c.incarnation, c.renewed, c.sure = o.Incarnation, c.beatAt, c.beatAt
 		c.r.note("%s joins as %d", c.agent, c.incarnation)
+	case o.Kind == sequencer.OutcomeRefused && o.Intent == "join:"+c.joinID:
+		c.joinID, c.joinAt = "", c.r.now+10 // as many as may live do
 	case o.Kind == sequencer.OutcomeLeaseEnded && o.Incarnation == c.incarnation && c.incarnation != 0:
 		c.r.note("%s sees that its incarnation %d has ended", c.agent, c.incarnation)
 		c.boot()
@@ -219,7 +223,7 @@ func (c *sidecar) crash() {
 	c.down = r.now + 1 + r.n(60)
 	c.inbox = inbox{}
 	c.hangUp()
-	c.tenures = map[sequencer.TxID]tenure{}
+	c.tenures, c.mended = map[sequencer.TxID]tenure{}, map[mending]bool{}
 	if c.ghost || r.chance(r.swarm.dieForGood) && c.agent != "a0" {
 		c.deadForGood = true
 		r.probe(ProbeDeadAgent)

@@ -15,6 +15,11 @@
 // left without a commit, or landed after its transaction was final; each sink saw each effect once, and what a
 // settlement says of it is so; what was retracted is gone, its shards are as if it had never been, and nobody stands
 // on it; and the resources end as the committed transactions leave them, but for what the log names as residue.
+//
+// While a workspace observes nothing is promised of values; from the switch to enforcing on, what a resource holds
+// that nobody unsettled has is the ground, and who is enforced builds on that, on what was committed, or on what is
+// named. An outcome moves only what is its transaction's own, a plan commits on no tool that its sidecar's registry
+// could not keep, and no more sidecars live than the rules allow.
 package sim
 
 import (

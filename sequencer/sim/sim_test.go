@@ -86,6 +86,13 @@ func TestFindsWeakenedRules(t *testing.T) {
 		{"5c read-only unchecked", sequencer.WeakenReadOnly, 300},
 		{"5e no floor for expected versions", sequencer.WeakenExpectNoFloor, 1000},
 		{"7d read grant covers write", sequencer.WeakenReadCovers, 300},
+		{"14 foreign scopes", sequencer.WeakenForeignScopes, 300},
+		{"15 registry", sequencer.WeakenRegistryOpen, 1000},
+		{"15b pins once", sequencer.WeakenPinsOnce, 300},
+		{"16 retraction while observing", sequencer.WeakenObserveRetract, 300},
+		{"16b undecided at the switch", sequencer.WeakenObserveKeep, 300},
+		{"16c shared while observing", sequencer.WeakenObserveShared, 1000},
+		{"18 sidecars without a cap", sequencer.WeakenNoCaps, 300},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sum, err := Batch(1, tc.within, Options{Weaken: tc.weaken})

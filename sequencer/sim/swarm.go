@@ -29,7 +29,8 @@ type swarm struct {
 	hook, veto, pins, readFrom     float64
 	sloppy, quit, pest             float64
 	twoLanes, registry, rulesTurns float64
-	watch                          bool // the whole workspace comes to observe
+	watch                          bool // the whole workspace comes to observe, or observes from the start
+	full                           bool // catalogues are so large that some find no room
 	rules                          sequencer.Rules
 }
 
@@ -48,7 +49,7 @@ func (r *run) draw() swarm {
 		carCrash: some(0.012), carPause: some(0.012), deaf: some(0.01),
 		dieForGood: some(0.5), journalLost: some(0.4),
 		callLost: some(0.15), callMute: some(0.2), callFail: some(0.1), sinkDown: some(0.02), twin: some(0.01),
-		retract: some(0.03), logic: 1 + uint32(r.n(4))/2,
+		retract: some(0.03), logic: [...]uint32{1, 2, 3, 3, 3, 3}[r.n(6)],
 		poison: some(0.02),
 		modes:  [3]int{r.n(4), r.n(3), r.n(3)},
 		read:   1 + r.n(5), touch: r.n(5), gated: r.n(4), write: 1 + r.n(4),
@@ -56,14 +57,17 @@ func (r *run) draw() swarm {
 		levels: some(0.3), observe: some(0.1), may: some(0.7), group: some(0.4),
 		hook: some(0.4), veto: some(0.4), pins: some(0.4), readFrom: some(0.6),
 		sloppy: some(0.08), quit: some(0.06), pest: some(0.06),
-		twoLanes: some(1), registry: some(0.03), rulesTurns: some(0.01), watch: r.chance(0.04),
+		twoLanes: some(1), registry: some(0.03), rulesTurns: some(0.01), watch: r.chance(0.12), full: r.chance(0.3),
+	}
+	if s.watch {
+		s.rulesTurns = 0.005 + 0.02*r.rng.Float64()
 	}
 	if s.modes == [3]int{} {
 		s.modes[r.n(3)] = 1
 	}
 	s.rules = r.drawRules(1)
-	s.logic = min(s.logic, sequencer.Logic)
 	s.rules.Logic = s.logic
+	s.rules.Observe = s.watch && r.chance(0.5)
 	return s
 }
 
@@ -86,6 +90,9 @@ func (r *run) drawRules(version uint32) sequencer.Rules {
 	if r.chance(0.2) {
 		rules.MaxBytes, rules.MaxInlineTotal, rules.MaxInline = 1<<10, 1<<9, 1<<8
 		rules.MaxKept = uint32(2*(rules.MaxBytes+rules.MaxInlineTotal)) + uint32(r.n(4<<10))
+	}
+	if r.chance(0.2) {
+		rules.MaxSidecars = uint32(2 + r.n(3))
 	}
 	return rules
 }

@@ -34,7 +34,10 @@ type truth struct {
 	joins   map[string]sequencer.Seq // by intent
 	refused map[sequencer.TxID]int   // step of the first outcome: a refused seal may have opened its transaction
 	rested  int                      // list is final up to here
-	blind   bool                     // the workspace has observed: what it then let through breaks the checks of values
+	// blind: the workspace observes, or under the older logics it has: what it lets through breaks the checks of values.
+	blind bool
+	watch watch
+	live  map[string]sequencer.Seq // sidecars, by agent
 }
 
 // write is one scope that an outcome moved.
@@ -59,6 +62,7 @@ type txInfo struct {
 	owners    []owner
 	epoch     sequencer.Epoch
 	free      bool // it opened while the workspace observed
+	loose     bool // it was not final at some time while the workspace observed
 	sealed    bool
 	seal      *sequencer.Seal
 	levels    sequencer.Levels // of the rules at the seal
@@ -80,40 +84,12 @@ type txInfo struct {
 	retraction sequencer.TxID
 }
 
-type owner struct {
-	since       sequencer.Seq
-	incarnation sequencer.Seq // zero: an orphan
-}
-
 func newTruth(r *run) *truth {
 	return &truth{r: r, fold: sequencer.New(workspace, r.opts.Weaken), rules: sequencer.DefaultRules(),
 		txs: map[sequencer.TxID]*txInfo{}, winners: map[string]*sequencer.Outcome{},
 		tools: map[toolServer][]sequencer.Tool{}, joins: map[string]sequencer.Seq{},
-		refused: map[sequencer.TxID]int{}}
+		refused: map[sequencer.TxID]int{}, live: map[string]sequencer.Seq{}}
 }
-
-// ownerAt is who settles the transaction as a view at seq sees it.
-func (i *txInfo) ownerAt(view sequencer.Seq) sequencer.Seq {
-	for n := len(i.owners) - 1; n >= 0; n-- {
-		if i.owners[n].since <= view {
-			return i.owners[n].incarnation
-		}
-	}
-	return 0
-}
-
-// adoptions is how often a view at seq shows it adopted.
-func (i *txInfo) adoptions(view sequencer.Seq) int {
-	n := 0
-	for _, o := range i.outs {
-		if o.Kind == sequencer.OutcomeAdopted && o.Seq <= view {
-			n++
-		}
-	}
-	return n
-}
-
-func (i *txInfo) owner() sequencer.Seq { return i.owners[len(i.owners)-1].incarnation }
 
 func (i *txInfo) decided(view sequencer.Seq) bool { return i.decision != 0 && i.decision <= view }
 
@@ -154,6 +130,9 @@ func (t *truth) apply(in *sequencer.Intent) {
 		}
 	}
 	t.onVerdict(in)
+	if t.watch.ending {
+		t.beginEnforcing()
+	}
 	t.checkFresh()
 	t.checkWaiting()
 	if offset%hashEvery == 0 {
@@ -182,13 +161,13 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 	t.chain, t.floor, t.time = o.Chain, o.Floor, o.Time
 	t.out = append(t.out, o)
 	info := t.info(o)
+	t.noteUnder(o)
 	t.ledger.move(t.r, info, o)
 	switch o.Kind {
 	case sequencer.OutcomeRefused:
-		t.onRefused(info, o)
+		t.onRefused(info, o, in)
 	case sequencer.OutcomeRules:
-		t.rules = *o.Rules
-		t.blind = t.blind || o.Rules.Observe
+		t.onRules(o)
 		t.r.probe(ProbeRules)
 	case sequencer.OutcomeJoined, sequencer.OutcomeLeaseEnded, sequencer.OutcomeAdopted:
 		t.checkLease(o, in)
@@ -221,6 +200,7 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 	case sequencer.OutcomeTurn:
 		t.onTurn(info, o)
 	}
+	t.checkOwn(info, o)
 	for _, w := range o.Writes {
 		t.writes = append(t.writes, write{o.Seq, w.Scope, o.Tx})
 	}
@@ -239,8 +219,8 @@ func (t *truth) info(o *sequencer.Outcome) *txInfo {
 		if o.Kind == sequencer.OutcomeRefused && !opened(o) {
 			return nil
 		}
-		info = &txInfo{id: o.Tx, agent: o.Agent, free: t.rules.Observe, owners: []owner{{o.Seq, o.Incarnation}},
-			opened: t.refused[o.Tx]}
+		info = &txInfo{id: o.Tx, agent: o.Agent, free: t.rules.Observe, loose: t.rules.Observe,
+			owners: []owner{{o.Seq, o.Incarnation}}, opened: t.refused[o.Tx]}
 		t.txs[o.Tx] = info
 		t.checkBranch(info, o)
 		info.due = o.Time + t.rules.DeadlineTicks
@@ -271,8 +251,19 @@ func opened(o *sequencer.Outcome) bool {
 	return o.Epoch != 0 || len(o.Added) > 0 || o.Code == sequencer.CodeOwnTransaction || o.Code == sequencer.CodeSibling
 }
 
-func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome) {
+func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome, in *sequencer.Intent) {
 	t.r.probe(ProbeRefused(o.Code))
+	switch {
+	case in == nil, o.Code != sequencer.CodeNotWhileObserving && o.Tx != "": // a retraction may be given up in any step
+	case in.Kind == sequencer.IntentRegister && o.Code == sequencer.CodeLimit && t.rules.Logic >= 3:
+		delete(t.tools, toolServer{o.Incarnation, in.Register.Server}) // what cannot be kept is absent
+	case in.Kind == sequencer.IntentUnregister && o.Code == sequencer.CodeLimit && t.rules.Logic >= 3:
+		t.r.fail("a withdrawal of %s by incarnation %d is refused", in.Register.Server, o.Incarnation)
+	case in.Kind == sequencer.IntentJoin:
+		t.checkJoinRefused(o)
+	case o.Code == sequencer.CodeNotWhileObserving:
+		t.checkNotObserving(in)
+	}
 	if info != nil && o.Code == sequencer.CodeTouchBound {
 		info.wants = nil
 	}
@@ -281,28 +272,6 @@ func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome) {
 	}
 	if o.Code == sequencer.CodeLeaseExpired && o.Tx != "" {
 		t.r.probe(ProbeZombieIntent)
-	}
-}
-
-// onOwner follows who settles what.
-func (t *truth) onOwner(info *txInfo, o *sequencer.Outcome) {
-	if o.Kind == sequencer.OutcomeAdopted {
-		if info.owner() != 0 || info.decision == 0 || info.over() {
-			t.r.fail("%s is adopted at %d and is no orphan", info.id, o.Seq)
-		}
-		info.owners = append(info.owners, owner{o.Seq, o.Incarnation})
-		t.r.probe(ProbeOrphanAdopted)
-		return
-	}
-	for _, x := range t.list {
-		switch {
-		case x.over():
-		case o.Kind == sequencer.OutcomeLeaseEnded && x.owner() == o.Incarnation:
-			x.owners = append(x.owners, owner{o.Seq, 0})
-		case o.Kind == sequencer.OutcomeJoined && x.decision != 0 && x.agent == o.Agent && x.owner() == 0:
-			x.owners = append(x.owners, owner{o.Seq, o.Incarnation})
-			t.r.probe(ProbeOrphanJoined)
-		}
 	}
 }
 
