@@ -125,6 +125,7 @@ func (d *duo) recovers(last sequencer.TxID) {
 // A decision or a state that cannot be written stops its workspace. The others of its partition go on, with their
 // offsets; a release that can write it finds every record.
 func TestEncodingErrorStopsOneWorkspace(t *testing.T) {
+	t.Parallel()
 	state := func(cfg streams.Config) streams.Config {
 		cfg.Faults.EncodeState = func(workspace string, st *sequencer.ReplicaState) error {
 			if workspace == "shop" && st.State.Seq >= 3 {
@@ -240,6 +241,7 @@ func TestWorkspaceStopsAtItsFirstRecord(t *testing.T) {
 // about it: offsets, states and marks that are lost, or not. Nothing of a workspace that stops and goes on is lost,
 // decided twice or out of order, whoever takes over.
 func TestStoppedWorkspaceOutlivesKills(t *testing.T) {
+	t.Parallel()
 	table := topology.TableOf(topology.GroupSequencer)
 	w := newWorld(t, func(c *streams.Config) { c.StateAfter = 10 * time.Millisecond })
 	d := (*duo)(nil)
@@ -306,6 +308,7 @@ func TestStoppedWorkspaceOutlivesKills(t *testing.T) {
 
 // Both groups stop by themselves, and go on by themselves: the first that can publishes, and the states agree.
 func TestBothGroupsStopAndGoOn(t *testing.T) {
+	t.Parallel()
 	w, a, b := replicas(t, func(c *streams.Config) { c.HashEvery, c.StateAfter = 4, 20*time.Millisecond })
 	stopA, stopB := w.run(poisoned(a, "ann-3")), w.run(poisoned(b, "ann-3"))
 	w.well(a.Health)

@@ -20,6 +20,7 @@ import (
 
 // When the log is kept for less long than a workspace stands still, its records are gone, and this is said.
 func TestStoppedWorkspaceBeyondRetention(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *streams.Config) { c.StateAfter = 20 * time.Millisecond })
 	w.cfg.Health = new(streams.Health)
 	stop := w.run(poisoned(w.cfg, "ann-1"))
@@ -46,6 +47,7 @@ func TestStoppedWorkspaceBeyondRetention(t *testing.T) {
 // A record of unknown logic stops its workspace, not the others, and is never refused: a binary that knows it goes on
 // with every record.
 func TestUnknownLogicStopsTheWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *streams.Config) { c.StateAfter = 20 * time.Millisecond })
 	w.cfg.Health = new(streams.Health)
 	old := w.cfg
@@ -87,6 +89,7 @@ func TestUnknownLogicStopsTheWorkspace(t *testing.T) {
 
 // A mark that cannot be written keeps the offsets that it would let go.
 func TestOffsetsWaitForTheMark(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *streams.Config) { c.StateAfter = time.Millisecond })
 	var armed atomic.Bool
 	cfg := w.cfg
@@ -118,6 +121,7 @@ func TestOffsetsWaitForTheMark(t *testing.T) {
 
 // A state that cannot be read stops its workspace and stays as it is: who puts it right finds every record.
 func TestUnreadableStateKeepsItsRecords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.cfg.Health = new(streams.Health)
 	w.put(w.kafka(), topology.TableOf(topology.GroupSequencer), "shop", []byte("broken"))
@@ -223,6 +227,7 @@ func TestMarkBehindALostState(t *testing.T) {
 
 // A state that is gone is not begun anew in the middle of the log.
 func TestLostStateOfAStoppedWorkspace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, func(c *streams.Config) { c.StateAfter = 20 * time.Millisecond })
 	w.cfg.Health = new(streams.Health)
 	stop := w.run(poisoned(w.cfg, "ann-2"))
@@ -250,6 +255,7 @@ func TestLostStateOfAStoppedWorkspace(t *testing.T) {
 // A settlement within the size of an intent leads, in a log of an older logic, to a decision that no encoder takes, or
 // to one that no decoder does.
 func TestHostileSettlementStopsOneWorkspace(t *testing.T) {
+	t.Parallel()
 	for _, name := range []sequencer.TxID{"t", sequencer.TxID(strings.Repeat("t", 50))} {
 		t.Run(fmt.Sprint(len(name)), func(t *testing.T) {
 			w := newWorld(t)

@@ -168,6 +168,7 @@ func hostileWorld(t *testing.T) *world {
 // Hostile records in workspaces of one partition: no processor stops or restarts, nothing of ours is parked, whoever
 // has only Kafka reads every decision, snapshots go on, and so do the commits of another workspace of the partition.
 func TestHostileRecordsHurtNobodyElse(t *testing.T) {
+	t.Parallel()
 	w := hostileWorld(t)
 	w.run(w.cfg)
 	c := w.dial(w.cfg)
@@ -207,6 +208,7 @@ func TestHostileRecordsHurtNobodyElse(t *testing.T) {
 
 // Under an older logic a workspace may decide what cannot be written. It stops, and nobody else does.
 func TestHostileRecordsOfOlderLogicHurtNobodyElse(t *testing.T) {
+	t.Parallel()
 	w := hostileWorld(t)
 	w.run(w.cfg)
 	c := w.dial(w.cfg)

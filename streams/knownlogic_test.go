@@ -54,6 +54,7 @@ func TestKnownLogicOfOneGroup(t *testing.T) {
 
 // The group that knows least counts, however late it answers; one whose members have ended does not.
 func TestKnownLogicOfTwoGroups(t *testing.T) {
+	t.Parallel()
 	for name, older := range map[string]streams.Faults{"says nothing": {HideLogic: true}, "says 2": {KnownLogic: 2}} {
 		t.Run(name, func(t *testing.T) {
 			w, a, b := replicas(t)
