@@ -77,6 +77,7 @@ func TestOneRefusedWriteAmongMany(t *testing.T) {
 
 // Offsets that were not committed, states that were not written: a new owner replays and comes to the same decisions.
 func TestReplayDecidesTheSame(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []string{"offsets", "states", "both"} {
 		t.Run(lost, func(t *testing.T) {
 			w := newWorld(t)

@@ -85,6 +85,7 @@ func TestInspect(t *testing.T) {
 
 // What is wrong is found, and said with what mends it.
 func TestInspectFinds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	find := func(want ...string) {
 		t.Helper()
@@ -124,6 +125,7 @@ func TestInspectFinds(t *testing.T) {
 
 // A decision stream that nobody may look at is not one that is well.
 func TestInspectBlind(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	rights := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.INFO.>"}}}
 	ns := startNATS(t, &server.Options{

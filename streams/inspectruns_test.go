@@ -29,6 +29,7 @@ func (w *world) decide(workspace string, seqs ...sequencer.Seq) {
 // A replica far behind the other one is no hole; where there is one, nobody is told to delete what cannot be made
 // again.
 func TestInspectRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.decide("lag", 40001, 1, 40002, 2, 40003, 3)
 	w.decide("late", 1, 40001, 2, 40002, 3)
@@ -81,6 +82,7 @@ func TestInspectHoleAtRestart(t *testing.T) {
 
 // A hole far behind the newest decisions is found by what it does: snapshots stand still before it.
 func TestInspectOldHole(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.run(w.cfg)
 	seqs := []sequencer.Seq{1}

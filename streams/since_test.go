@@ -12,6 +12,7 @@ import (
 
 // TestSeqBefore: a time leads to the last decision before it, of the workspace that is asked about.
 func TestSeqBefore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.run(w.cfg)
 	c := w.dial(w.cfg)
