@@ -163,3 +163,25 @@ func TestRetractionBehindOrphan(t *testing.T) {
 	}
 	world.expect(t, "set x", "back x")
 }
+
+// A retraction that is refused says why, and nothing of a transaction that stands as it did.
+func TestRetractWhileObserving(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door(), withTools(newSink()))
+	ctx := background(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	if err := tx.Write(ctx, "shard:/x", []byte("1"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	must(tx.Seal(ctx))(t)
+	ruled(t, log, 1, func(r *sequencer.Rules) { r.Observe = true })
+	_, err := a.client.Retract(ctx, tx.ID(), "wrong", false)
+	if problemCode(err) != string(sequencer.CodeNotWhileObserving) || strings.Contains(err.Error(), "is open") ||
+		!strings.Contains(err.Error(), "is not retracted: the workspace observes") {
+		t.Errorf("refused with %v", err)
+	}
+	ruled(t, log, 2, func(*sequencer.Rules) {})
+	if got := must(a.client.Retract(ctx, tx.ID(), "wrong", false))(t); got.State != api.RetractDone {
+		t.Errorf("once it enforces: %+v", got)
+	}
+}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // speculate opens the branches of a group: transactions of which one will be chosen. When one cannot be opened none
@@ -74,7 +73,7 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 	case known:
 		return s.chosen(group, winner, was)
 	case o != nil && o.Kind == sequencer.OutcomeRefused:
-		return refusal(words.Decision(o))
+		return notTaken(o, "%s is not chosen in group %s", winner.id, group)
 	}
 	return problem(codeNotReady, "the session ended before the choice was in the log: begin the group anew")
 }

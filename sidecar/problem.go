@@ -137,6 +137,13 @@ func refusal(d *api.Decision) *api.Problem {
 	return p
 }
 
+// notTaken is the problem of an intent that the log has refused: it says nothing of how a transaction stands.
+func notTaken(o *sequencer.Outcome, format string, args ...any) *api.Problem {
+	p := problem(string(o.Code), "%s: %s", fmt.Sprintf(format, args...), o.Detail)
+	p.Retryable = o.Retryable
+	return p
+}
+
 // asProblem turns what a call came to into a problem.
 func asProblem(err error) *api.Problem {
 	var p *api.Problem

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -129,11 +128,11 @@ func (s *session) announceTool(ctx context.Context, server, name, signature stri
 	in := s.registry.intent(server, s.agent, inc)
 	o, err := s.ask(ctx, in, func() bool { return inc == 0 || s.now() != inc }) // the next session waits for the turn
 	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
+		err = notTaken(o, "tool %s of server %s is not registered", name, server)
 		if o.Code == sequencer.CodeLimit {
 			s.registerRest(ctx, server, name, inc)
-			return nil, problem(codeLimit, "tool %s of server %s is not registered: %s", name, server, o.Detail)
+			return nil, err
 		}
-		err = refusal(words.Decision(o))
 	}
 	if err == nil && o == nil {
 		err = problem(codeNotReady, "the session ended meanwhile: send it again")

@@ -121,9 +121,7 @@ func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*ap
 		return nil, err
 	}
 	if o != nil && o.Kind == sequencer.OutcomeRefused {
-		p := refusal(words.Decision(o))
-		p.Decision = nil
-		return nil, p
+		return nil, notTaken(o, "%s is not retracted", id)
 	}
 	if seen, _ := s.view.transaction(id); o == nil && seen.retraction.of == "" {
 		return nil, problem(codeNotReady, "the session ended before the log answered: send it again")
