@@ -9,8 +9,8 @@ import (
 )
 
 // TestRegistryFailsClosed fills random registries to between 95 and 105 per cent of what the rules allow. Whatever is
-// announced, changed and withdrawn then, a plan commits on a tool only if the last word on its server that the log took
-// has it as the plan knew it; a withdrawal is never refused, and late copies change nothing.
+// announced, changed and withdrawn then, a plan commits on a tool only if the last word on its server that the log
+// took has it as the plan knew it; a withdrawal is never refused, and late copies change nothing.
 func TestRegistryFailsClosed(t *testing.T) {
 	reached := map[string]int{}
 	for seed := range uint64(400) {
