@@ -209,12 +209,7 @@ func (f *Fold) keepSealed(t *tx) {
 	if !f.bounded() || t.Seal == nil || !t.grantedForWriting() {
 		return
 	}
-	granted := &cover{}
-	for _, g := range t.Grants {
-		if g.Access == WriteAccess {
-			granted.add(g.Scope, WriteAccess)
-		}
-	}
+	granted := coverOf(t.Grants)
 	for _, s := range t.Seal.written() {
 		if granted.of(s, WriteAccess) == "" {
 			t.Sealed = append(t.Sealed, s)
