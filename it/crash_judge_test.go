@@ -21,7 +21,7 @@ import (
 // readJournal reads what a dead sidecar's journal has of tool calls: frames of length, two checksums and a body, whose
 // first byte is the record's kind; F is a call, M a mark on one.
 func readJournal(dir string) (map[spot]*gate.Progress, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "journal-*"))
+	files, err := filepath.Glob(filepath.Join(dir, "journals", "*", "*", "*", "journal*"))
 	if err != nil {
 		return nil, err
 	}
