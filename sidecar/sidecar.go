@@ -69,7 +69,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 			"listen", c.Listen)
 	}
 	s.metrics = newMetrics(s.view)
-	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() })
+	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() }, s.log)
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.session = &session{
 		hook: c.Hook, registry: newRegistry(),
@@ -125,6 +125,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	d.boot = s.boot
 	s.session.adopt(d.ledger, d.damaged)
+	s.keys.open(d)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stopWork = func() { stop(ErrStopped) }
 	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
