@@ -120,9 +120,9 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	s.session.delivery, s.session.clock, s.session.lease.now = d, s.clock, s.clock.Now
 	if c := s.config.Tools; c != nil && s.session.engine == nil {
-		s.session.engine = gate.New(gate.Options{Tools: capped{c, s.session}, Marks: marks{s.session},
-			Lease: &s.session.lease, Log: s.log, Origin: s.session.where})
+		s.session.engine = s.newEngine(c)
 	}
+	s.session.bare = s.newEngine(noTools{})
 	d.boot = s.boot
 	s.session.adopt(d.ledger, d.damaged)
 	s.keys.open(d)
@@ -148,6 +148,11 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	s.shutdown(d)
 	group.Wait()
 	return errors.Join(err, d.close())
+}
+
+func (s *Sidecar) newEngine(t gate.Tools) *gate.Engine {
+	return gate.New(gate.Options{Tools: capped{t, s.session}, Marks: marks{s.session}, Lease: &s.session.lease,
+		Log: s.log, Origin: s.session.where})
 }
 
 func (s *Sidecar) serve() error {
