@@ -114,7 +114,7 @@ func (s *session) adoptLeft(now time.Time) {
 	})
 }
 
-// lookForLeft adopts the orphans that this sidecar can settle, and those that nobody else has settled for long. again is
+// lookForLeft adopts the orphans that this sidecar can settle, and those that no other has settled for long. again is
 // when to look for the others; zero: there are none.
 func (s *session) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, appendTry)
@@ -163,6 +163,14 @@ func (s *session) leftSince(rows []topology.Unsettled, now time.Time) (out []tim
 	}
 	p.found = found
 	return out
+}
+
+// since is from when on no former owner of a debt has begun a call.
+func (d *debt) since(now time.Time, claim gate.Claim) time.Time {
+	if claim == gate.ClaimStranger && !d.freed.IsZero() {
+		return d.freed
+	}
+	return now
 }
 
 // noTools is the policy of a sidecar without one, for what others have left: it knows no tool, so whatever may have

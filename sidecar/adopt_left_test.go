@@ -51,111 +51,119 @@ func nobodyTimes(t *testing.T) int {
 }
 
 // An agent's machine is gone after its commit: its keyed calls are at the sink within two lease times, its un-keyed
-// ones on the list. Nobody waits for what they hold; the other sidecars are idle, or busy with something else.
+// ones on the list. Nothing waits for what they hold; the other sidecars are idle, or busy with something else.
 func TestNobodyComes(t *testing.T) {
 	const ticks = 16
-	type result struct{ took time.Duration }
 	times := nobodyTimes(t)
-	var longest time.Duration
-	results := make(chan result, times)
+	took := make(chan time.Duration, times)
 	t.Run("each", func(t *testing.T) {
 		for n := range times {
 			t.Run(strconv.Itoa(n), func(t *testing.T) {
 				t.Parallel()
-				results <- result{nobodyComes(t, ticks, n)}
+				took <- nobodyComes(t, ticks, n)
 			})
 		}
 	})
-	close(results)
-	for r := range results {
-		longest = max(longest, r.took)
+	close(took)
+	var longest time.Duration
+	for one := range took {
+		longest = max(longest, one)
 	}
 	t.Logf("%d times: the longest took %v, two lease times are %v", times, longest, 2*ticks*tickLength)
 }
 
+// leaving is an agent that goes for good, with what it leaves.
+type leaving struct {
+	*rig
+	door *memlog.Door
+	txs  []*client.Tx // a keyed call and an un-keyed one that are committed, and an eager one that is open
+}
+
+// leave begins an agent's transactions, and seals the first two while it sees no decision.
+func leave(ctx context.Context, t *testing.T, log *memlog.Log, agent string, policy func(*Config)) *leaving {
+	t.Helper()
+	a := &leaving{door: log.Door()}
+	a.rig = start(t, agent, a.door, policy)
+	for _, tool := range []string{"mail", "unmail", "set"} {
+		tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+		must(tx.Effect(ctx, tool, at{At: tool + agent}, client.EffectOptions{}))(t)
+		a.txs = append(a.txs, tx)
+	}
+	held(t, a.rig, log, a.door, a.txs[:2]...)
+	if a.session.delivery.drain(ctx) > 0 {
+		t.Fatal("events are not published")
+	}
+	return a
+}
+
 func nobodyComes(t *testing.T, ticks sequencer.Tick, n int) time.Duration {
+	t.Helper()
 	log, world := newLog(), newSink()
 	leases(t, log, ticks)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	policy := func(c *Config) { c.Tools = &testTools{sink: world, maxTime: time.Second} }
-	const dying = 2
-	type agent struct {
-		*rig
-		door *memlog.Door
-		txs  []*client.Tx
-	}
-	var gone []*agent
-	for i := range dying {
-		a := &agent{door: log.Door()}
-		a.rig = start(t, fmt.Sprintf("gone-%d-%d", n, i), a.door, policy)
-		gone = append(gone, a)
-	}
 	idle := start(t, "idle", log.Door(), policy)
 	busy := start(t, "busy", log.Door(), policy)
 	start(t, "other", log.Door()) // it has no policy
 	pass(t, log)
-	for i, a := range gone {
-		for _, tool := range []string{"mail", "unmail", "set"} {
-			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-			must(tx.Effect(ctx, tool, at{At: fmt.Sprintf("%s-%d", tool, i)}, client.EffectOptions{}))(t)
-			a.txs = append(a.txs, tx)
-		}
-		held(t, a.rig, log, a.door, a.txs[:2]...)
+	var gone []*leaving
+	for i := range 2 {
+		gone = append(gone, leave(ctx, t, log, fmt.Sprintf("gone-%d-%d", n, i), policy))
 	}
-	var died time.Time
 	for _, a := range gone {
-		if a.session.delivery.drain(ctx) > 0 {
-			t.Fatal("events are not published")
-		}
 		a.die(t, a.door)
 	}
-	died = time.Now()
-	settled := func() bool {
-		for _, a := range gone {
-			for _, tx := range a.txs {
-				if seen, ok := idle.view.transaction(sequencer.TxID(tx.ID())); !ok || !seen.final {
-					return false
-				}
-			}
-		}
-		return true
-	}
-	for settledBy := died.Add(2 * time.Duration(ticks) * tickLength); !settled(); {
+	died := time.Now()
+	for settledBy := died.Add(2 * time.Duration(ticks) * tickLength); !isSettled(idle, gone); {
 		if time.Now().After(settledBy) {
 			rows, _, err := idle.session.events.Unsettled(ctx, "default", "", 10)
 			t.Fatalf("after two lease times are not settled: %+v, %v; the world saw %q", rows, err, world.world())
 		}
 		must(busy.client.Put(ctx, "shard:/busy", []byte("1"), client.WriteOptions{}))(t)
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		_ = log.Until(short, settled)
+		_ = log.Until(short, func() bool { return isSettled(idle, gone) })
 		cancel()
 	}
 	took := time.Since(died)
-	var want, listed []string
-	for i := range dying {
-		want = append(want, fmt.Sprintf("set set-%d", i), fmt.Sprintf("mail mail-%d", i), fmt.Sprintf("back set-%d", i))
-		listed = append(listed, gone[i].txs[1].ID()+" unmail unresolved")
-	}
-	got := world.world()
-	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("the world saw %q, want %q", got, want)
-	}
-	var list []string
-	for _, r := range log.Residue() {
-		list = append(list, fmt.Sprintf("%s %s %s", r.Tx, r.Tool, r.Result))
-	}
-	slices.Sort(list)
-	slices.Sort(listed)
-	if !slices.Equal(list, listed) {
-		t.Errorf("on the list are %q, want %q", list, listed)
-	}
+	checkLeft(t, log, world, gone)
 	return took
 }
 
-// What nobody of the workspace has a tool for is on the list within a bound, though it may have left.
+// isSettled reports whether a sidecar sees that nothing is left to do of what others have left.
+func isSettled(by *rig, gone []*leaving) bool {
+	for _, a := range gone {
+		for _, tx := range a.txs {
+			if seen, ok := by.view.transaction(sequencer.TxID(tx.ID())); !ok || !seen.final {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// checkLeft holds what became of it: the keyed call happened, the un-keyed one is on the list, the eager one undone.
+func checkLeft(t *testing.T, log *memlog.Log, world *sink, gone []*leaving) {
+	t.Helper()
+	var want, listed, list []string
+	for _, a := range gone {
+		name := a.config.Agent
+		want = append(want, "set set"+name, "mail mail"+name, "back set"+name)
+		listed = append(listed, a.txs[1].ID()+" unmail unresolved")
+	}
+	for _, r := range log.Residue() {
+		list = append(list, fmt.Sprintf("%s %s %s", r.Tx, r.Tool, r.Result))
+	}
+	got := world.world()
+	for _, texts := range [][]string{want, listed, list, got} {
+		slices.Sort(texts)
+	}
+	if !slices.Equal(got, want) || !slices.Equal(list, listed) {
+		t.Errorf("the world saw %q, want %q; on the list are %q, want %q", got, want, list, listed)
+	}
+}
+
+// What no sidecar of the workspace has a tool for is on the list within a bound, though it may have left.
 func TestNobodyHasThePolicy(t *testing.T) {
 	for _, has := range []string{"no policy", "another policy"} {
 		t.Run(has, func(t *testing.T) {

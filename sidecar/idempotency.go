@@ -17,8 +17,8 @@ import (
 
 const maxKeyBytes = 255
 
-// keys remembers requests that carried an Idempotency-Key, with their answers: bounded, for a while. What a restart must
-// know of them is in the journal.
+// keys remembers requests that carried an Idempotency-Key, with their answers: bounded, for a while. What a restart
+// must know of them is in the journal.
 type keys struct {
 	most  int
 	bytes int64

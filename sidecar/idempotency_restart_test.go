@@ -95,7 +95,7 @@ func keyAfter(t *testing.T, name string, request rawCall, reached bool, n int) b
 		door.FailAppends(1 << 30)
 	}
 	status, _, _ := a.send(t, request)
-	if reached && status/100 != 2 || !reached && status != http.StatusServiceUnavailable && status != http.StatusAccepted {
+	if reached && status/100 != 2 || !reached && status != http.StatusAccepted && status/100 != 5 {
 		t.Fatalf("the first try: %d", status)
 	}
 	if reached {
@@ -135,7 +135,8 @@ func keyAfter(t *testing.T, name string, request rawCall, reached bool, n int) b
 	if !reached { // else it is settled
 		b.final(ctx, t, string(committed(log)[0].Tx))
 	}
-	if got := slices.DeleteFunc(world.world(), func(did string) bool { return did == "look x" }); !slices.Equal(got, want) {
+	got := slices.DeleteFunc(world.world(), func(did string) bool { return did == "look x" })
+	if !slices.Equal(got, want) {
 		t.Errorf("killed after %q (%s): one key, and the world saw %q", last, kinds, got)
 	}
 	return more
@@ -151,7 +152,8 @@ func TestKeyOfAnEagerCallThatBegan(t *testing.T) {
 	world.block["set"] = make(chan struct{})
 	request := with(post("/v1/effects", `{"tool":"set","args":{"at":"x"}}`), "Idempotency-Key", "k")
 	gone, leave := context.WithCancel(ctx)
-	first := must(http.NewRequestWithContext(gone, request.method, a.URL()+request.path, strings.NewReader(request.body)))(t)
+	body := strings.NewReader(request.body)
+	first := must(http.NewRequestWithContext(gone, request.method, a.URL()+request.path, body))(t)
 	first.Header.Set("Authorization", "Bearer "+a.Token())
 	first.Header.Set("Idempotency-Key", "k")
 	over := make(chan struct{})
@@ -192,7 +194,7 @@ func TestKeysThatOutlive(t *testing.T) {
 	inside := map[string]rawCall{
 		"read":  with(post(at+"/reads", `{"scope":"shard:/x"}`), "Idempotency-Key", "read"),
 		"write": with(post(at+"/writes", `{"scope":"shard:/x","content":"1"}`), "Idempotency-Key", "write"),
-		"touch": with(post(at+"/touches", `{"wants":[{"scope":"order:/1","access":"write"}]}`), "Idempotency-Key", "touch"),
+		"touch": with(post(at+"/touches", `{"wants":[{"scope":"order:/1","access":"read"}]}`), "Idempotency-Key", "touch"),
 	}
 	for name, request := range inside {
 		if status, p, _ := a.send(t, request); status != http.StatusOK {
@@ -262,7 +264,7 @@ func TestKeysInARewrittenJournal(t *testing.T) {
 	}
 }
 
-// What is kept counts as it is in memory. Beyond the bound the oldest answers go, and their requests are not done again.
+// What is kept counts as it is in memory. Beyond the bound the oldest answers go; their requests are not done again.
 func TestIdempotencyBytes(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), quick(world), func(c *Config) { c.Limits.IdempotencyBytes = 16 << 10 })

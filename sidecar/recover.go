@@ -345,11 +345,7 @@ func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 	}
 	if claim != gate.ClaimOwn && !d.waited {
 		d.waited = true
-		from := now
-		if claim == gate.ClaimStranger && !d.freed.IsZero() { // no former owner began a call after that
-			from = d.freed
-		}
-		d.notBefore = from.Add(s.mayTake(effects, claim))
+		d.notBefore = d.since(now, claim).Add(s.mayTake(effects, claim))
 	}
 	if d.notBefore.After(now) {
 		return true
