@@ -23,15 +23,18 @@ type orphans struct {
 
 	named  map[sequencer.TxID]awaited // by retraction
 	asking map[sequencer.TxID]bool    // retractions that this sidecar has asked for
+
+	left left
 }
 
 // observeOrphans takes over what was adopted; s.mu is held.
 func (s *session) observeOrphans(o *sequencer.Outcome) {
 	if o.Kind == sequencer.OutcomeAdopted && o.Agent == s.agent && o.Incarnation == s.incarnation {
 		delete(s.orphans.asked, o.Tx)
-		s.owe(o.Tx, o.Seq, false, false)
+		s.owe(o.Tx, o.Seq, false, false).freed = s.orphans.left.newest
 	}
 	s.observeNamed(o)
+	s.observeLeft(o)
 }
 
 // adoptOrphans looks for orphans when the agent's transactions, or a retraction, have waited for a while.
@@ -112,7 +115,7 @@ func (s *session) canSettle(ctx context.Context, tx sequencer.TxID) bool {
 			return false
 		}
 		found, err := s.tools.Find(p.Tool.Name, p.Args)
-		if err != nil || found.Class != p.Tool.Class {
+		if err != nil || found.Class != p.Tool.Class || p.Tool.Pin != nil && found.Pin != nil && *found.Pin != *p.Tool.Pin {
 			return false
 		}
 		if _, err := s.tools.Adapter(p.Tool.Name); err != nil {

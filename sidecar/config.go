@@ -45,8 +45,8 @@ type Limits struct {
 	SessionWait      time.Duration // for a session that is just beginning; 3 s
 	OldBytes         int64         // contents of former revisions; 32 MiB
 	ContentBytes     int64         // contents fetched by reference; 32 MiB
-	IdempotencyKeys  int           // remembered; 4096
-	IdempotencyBytes int64         // of the answers stored with them; 16 MiB
+	IdempotencyKeys  int           // remembered, then the oldest go; 32768
+	IdempotencyBytes int64         // of keys and answers, then the oldest answers go; 16 MiB
 	IdempotencyAge   time.Duration // how long a key is remembered; 1 h
 	Attempts         int           // of one piece of work, then give up; 64
 	LockedAfter      int           // refusals, then further attempts are locked; 5
@@ -72,7 +72,7 @@ func (l Limits) withDefaults() Limits {
 	l.SessionWait = cmp.Or(l.SessionWait, 3*time.Second)
 	l.OldBytes = cmp.Or(l.OldBytes, 32<<20)
 	l.ContentBytes = cmp.Or(l.ContentBytes, 32<<20)
-	l.IdempotencyKeys = cmp.Or(l.IdempotencyKeys, 4096)
+	l.IdempotencyKeys = cmp.Or(l.IdempotencyKeys, 32768)
 	l.IdempotencyBytes = cmp.Or(l.IdempotencyBytes, 16<<20)
 	l.IdempotencyAge = cmp.Or(l.IdempotencyAge, time.Hour)
 	l.Attempts = cmp.Or(l.Attempts, 64)

@@ -294,19 +294,26 @@ func problemReply(err error) *reply {
 	return out
 }
 
+// encode turns a reply's value into the bytes that travel.
+func (r *reply) encode() {
+	if r.value == nil {
+		return
+	}
+	body, err := json.Marshal(r.value)
+	if err != nil {
+		panic("sidecar: an answer cannot be written: " + err.Error())
+	}
+	r.raw, r.value = body, nil
+	if r.media == "" {
+		r.media = "application/json"
+	}
+}
+
 // write sends a reply.
 func (f *face) write(w http.ResponseWriter, r *http.Request, name string, out *reply) {
 	f.sidecar.metrics.answered(name, out.status)
+	out.encode()
 	body, media := out.raw, out.media
-	if out.value != nil {
-		var err error
-		if body, err = json.Marshal(out.value); err != nil {
-			panic("sidecar: an answer cannot be written: " + err.Error())
-		}
-		if media == "" {
-			media = "application/json"
-		}
-	}
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")

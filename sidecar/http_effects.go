@@ -101,6 +101,9 @@ func (s *Sidecar) oneShot(c *call) (*reply, error) {
 // do makes one call in a transaction of its own and seals it. Asked again with the same transaction it goes on.
 func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*api.Done, error) {
 	slot.set(t.id)
+	if err := slot.save(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	open := t.phase == phaseOpen && !t.decided()
 	s.mu.Unlock()
@@ -120,6 +123,9 @@ func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*
 			slot.keep(first)
 		}
 	}
+	if err := slot.save(); err != nil {
+		return nil, err
+	}
 	d, err := s.seal(ctx, t)
 	if err != nil {
 		return nil, err
@@ -130,6 +136,9 @@ func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*
 	}
 	if first != nil && first.Index == nil {
 		out.Effect = *first
+	}
+	if out.Effect.Tool == "" {
+		return nil, problem(codeForgotten, "%s is %s, and what its call was answered is no longer remembered", t.id, d.State)
 	}
 	return out, nil
 }

@@ -169,6 +169,7 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 	if w.expect, err = s.condition(c, existed.version); err != nil {
 		return nil, err
 	}
+	created := c.slot.creates(existed.version == 0)
 	d, err := s.session.put(ctx, w, c.slot)
 	if err == nil && d.State == api.StateAborted {
 		err = refusal(d)
@@ -184,7 +185,7 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 		return jsonReply(http.StatusAccepted, d), nil
 	}
 	out := jsonReply(http.StatusOK, d)
-	if existed.version == 0 {
+	if created {
 		out.status = http.StatusCreated
 	}
 	out.header = map[string]string{"ETag": etag(sequencer.Seq(d.Seq)), "Hence-Version": strconv.FormatUint(d.Seq, 10)}

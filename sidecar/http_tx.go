@@ -68,15 +68,23 @@ func (s *Sidecar) beginOf(ctx context.Context, in *api.Begin) (*sequencer.Begin,
 		DeadlineTicks: ticksOf(in.DeadlineMs), May: may}, nil
 }
 
-// resume is the transaction that an earlier try of the same request has made; the log has begun it where it must.
+// resume is the transaction that an earlier try of the same request has made, perhaps before a restart; the log has
+// begun it where it must. nil: there is none, or it has left nothing and is begun anew.
 func (s *Sidecar) resume(ctx context.Context, c *call) (*tx, error) {
 	id := c.slot.get()
 	if id == "" {
 		return nil, nil
 	}
+	if err := s.session.await(ctx); err != nil { // until then nothing is known of the former process's
+		return nil, err
+	}
 	t, err := s.session.find(id)
 	if err != nil {
 		return nil, err
+	}
+	if s.session.beginsAnew(t, c.slot) {
+		c.slot.set("")
+		return nil, nil
 	}
 	if t, err = s.session.beginInLog(ctx, t); err != nil {
 		return t, err

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,35 +17,52 @@ import (
 
 const maxKeyBytes = 255
 
-// keys remembers the answers of requests that carried an Idempotency-Key: in memory, bounded, for a while.
+// keys remembers requests that carried an Idempotency-Key, with their answers: bounded, for a while. What a restart
+// must know of them is in the journal.
 type keys struct {
 	most  int
 	bytes int64
 	age   time.Duration
 	now   func() time.Time
+	log   *slog.Logger
 
-	mu    sync.Mutex
-	size  int64
-	byKey map[string]*keyed
-	order []*keyed // oldest first
+	delivery *delivery // nil until open
+
+	mu      sync.Mutex
+	size    int64 // Invariant: the sum of the entries' sizes
+	byKey   map[string]*keyed
+	order   []*keyed // oldest first
+	answers []*keyed // those with an answer, in the order in which they were given
+	forgets bool     // keys were dropped before their time, and that was said
 }
 
-// keyed is one key's request.
+// keyed is one key's request. It is guarded by keys.mu.
 type keyed struct {
 	key     string
 	request [sha256.Size]byte
 	at      time.Time
+	lasts   bool // its answer counts after a restart, too
 	running bool
-	answer  *reply // nil while running, or when the answer may change
+	done    bool   // it was answered
+	answer  *reply // nil: it was not, or may be answered otherwise, or there was no room for it
+	size    int64
 	slot    txSlot
 }
 
+// keyBytes is what a key costs beside its texts and its answer.
+const keyBytes = 256
+
 // txSlot keeps the transaction or the tool call that a request has made, so that the same request makes no other.
 type txSlot struct {
-	mu   sync.Mutex
-	tx   sequencer.TxID
-	call *issued
-	seen *api.Receipt // of a call that is a read or a write of the transaction: it is nowhere else
+	journal func() error // nil: nothing of it outlives the process
+
+	mu    sync.Mutex
+	dirty bool // the journal does not say yet what is here
+	told  bool // the request was answered before, so what it made is not made again
+	tx    sequencer.TxID
+	fresh bool // the shard that it writes was not there before
+	call  *issued
+	seen  *api.Receipt // of a call that is a read or a write of the transaction: it is nowhere else
 }
 
 // keep notes the receipt of such a call.
@@ -52,7 +72,7 @@ func (s *txSlot) keep(r *api.Receipt) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen = r
+	s.seen, s.dirty = r, true
 }
 
 // kept is the receipt that was noted; nil: none.
@@ -94,17 +114,61 @@ func (s *txSlot) get() sequencer.TxID {
 	return s.tx
 }
 
+// set notes the transaction that the request has made; empty: none that counts.
 func (s *txSlot) set(id sequencer.TxID) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tx = id
+	s.dirty = s.dirty || s.tx != id
+	if s.tx = id; id == "" { // so are what it called and read
+		s.call, s.seen = nil, nil
+	}
 }
 
-func newKeys(l Limits, now func() time.Time) *keys {
-	return &keys{most: l.IdempotencyKeys, bytes: l.IdempotencyBytes, age: l.IdempotencyAge, now: now,
+// creates says whether the request makes a shard that was not there, as its first try has found it.
+func (s *txSlot) creates(fresh bool) bool {
+	if s == nil {
+		return fresh
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tx == "" {
+		s.fresh = fresh
+	}
+	return s.fresh
+}
+
+// mayBeginAnew says whether the request may make another transaction in place of one that left nothing.
+func (s *txSlot) mayBeginAnew() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.told
+}
+
+// save returns once the journal says what the request has made. It is called before anything of that can leave.
+func (s *txSlot) save() error {
+	if s == nil || s.journal == nil {
+		return nil
+	}
+	s.mu.Lock()
+	dirty := s.dirty
+	s.mu.Unlock()
+	if !dirty { // one try of a request at a time: nothing makes it dirty meanwhile
+		return nil
+	}
+	if err := s.journal(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dirty = false
+	return nil
+}
+
+func newKeys(l Limits, now func() time.Time, log *slog.Logger) *keys {
+	return &keys{most: l.IdempotencyKeys, bytes: l.IdempotencyBytes, age: l.IdempotencyAge, now: now, log: log,
 		byKey: map[string]*keyed{}}
 }
 
@@ -118,16 +182,14 @@ func (s *Sidecar) keyed(c *call, route *route) (*reply, error) {
 	if err := validKey(key); err != nil {
 		return nil, err
 	}
-	entry, err := s.keys.enter(key, fingerprint(c))
+	entry, answer, err := s.keys.enter(key, fingerprint(c), outlives(route))
 	if err != nil {
 		return nil, err
 	}
-	if entry.answer != nil {
-		again := *entry.answer
+	if answer != nil {
+		again := *answer
 		again.header = map[string]string{"Idempotency-Replayed": "true"}
-		for k, v := range entry.answer.header {
-			again.header[k] = v
-		}
+		maps.Copy(again.header, answer.header)
 		return &again, nil
 	}
 	c.slot = &entry.slot
@@ -137,6 +199,16 @@ func (s *Sidecar) keyed(c *call, route *route) (*reply, error) {
 	}
 	s.keys.leave(entry, out)
 	return out, nil
+}
+
+// outlives says whether the answers of a route still hold when the sidecar was started again. A read, a write and a
+// touch belong to an open transaction, a registered tool to the process: those go with it, and a repetition says so.
+func outlives(r *route) bool {
+	switch r.name {
+	case "read", "write", "touch", "put_tool", "delete_tool":
+		return false
+	}
+	return true
 }
 
 func validKey(key string) error {
@@ -168,56 +240,98 @@ func fingerprint(c *call) (sum [sha256.Size]byte) {
 var errKeysFull = errors.New("every remembered Idempotency-Key belongs to a request under way")
 
 // enter finds a key's answer, or lets the caller work out one.
-func (k *keys) enter(key string, request [sha256.Size]byte) (*keyed, error) {
+func (k *keys) enter(key string, request [sha256.Size]byte, lasts bool) (*keyed, *reply, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget()
 	if e := k.byKey[key]; e != nil {
 		switch {
 		case e.request != request:
-			return nil, problem(codeKeyReused, "this key came with another request before: use a new key for a new request")
+			return nil, nil, problem(codeKeyReused,
+				"this key came with another request before: use a new key for a new request")
 		case e.running:
-			return nil, problem(codeKeyInFlight, "the first request with this key is under way: ask again")
+			return nil, nil, problem(codeKeyInFlight, "the first request with this key is under way: ask again")
+		case e.done && e.answer == nil && e.slot.get() == "":
+			return nil, nil, problem(codeForgotten, "the request with this key was answered, and there was no room to keep "+
+				"the answer: it is not done again; look at what it was about")
 		}
 		e.running = e.answer == nil
-		return e, nil
+		return e, e.answer, nil
 	}
 	if len(k.order) >= k.most {
-		return nil, problem(codeBusy, "%v", errKeysFull)
+		return nil, nil, problem(codeBusy, "%v", errKeysFull)
 	}
-	e := &keyed{key: key, request: request, at: k.now(), running: true}
-	k.byKey[key] = e
+	e := &keyed{key: key, request: request, at: k.now(), lasts: lasts, running: true}
+	k.add(e)
+	return e, nil, nil
+}
+
+// add takes a request in; k.mu is held.
+func (k *keys) add(e *keyed) {
+	if e.lasts && k.delivery != nil {
+		e.slot.journal = func() error { return k.save(e) }
+	}
+	k.byKey[e.key] = e
 	k.order = append(k.order, e)
-	return e, nil
+	k.count(e)
+}
+
+// count brings what an entry costs up to date; k.mu is held.
+func (k *keys) count(e *keyed) {
+	size := int64(keyBytes + len(e.key) + len(e.slot.get()))
+	if e.answer != nil {
+		size += int64(len(e.answer.raw))
+	}
+	k.size += size - e.size
+	e.size = size
 }
 
 // leave keeps the answer, unless the same request may well be answered otherwise when it comes again.
 func (k *keys) leave(e *keyed, out *reply) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	e.running = false
 	p, refused := out.value.(*api.Problem)
-	if refused && p.SafeSameKey || out.status >= http.StatusInternalServerError || out.status == http.StatusAccepted {
+	out.encode() // what is kept and counted is what travels, not the value that it is made of
+	open := refused && p.SafeSameKey || out.status >= http.StatusInternalServerError || out.status == http.StatusAccepted
+	k.mu.Lock()
+	e.running = false
+	if !open {
+		e.done, e.answer = true, out
+		e.slot.answered()
+		k.answers = append(k.answers, e)
+	}
+	k.count(e)
+	k.forget()
+	k.mu.Unlock()
+	if open || !e.lasts {
 		return
 	}
-	e.answer = out
-	k.size += e.bytes()
-	k.forget()
-}
-
-func (e *keyed) bytes() int64 {
-	if e.answer == nil {
-		return 0
+	if err := k.save(e); err != nil {
+		k.log.Error("an answer is not in the journal: after a restart its request is answered from what it made",
+			"cause", err)
 	}
-	return int64(len(e.answer.raw)) + 1024
 }
 
-// forget drops old keys, then the oldest ones beyond the bounds; never one of a request under way.
+// answered notes that the request has its answer.
+func (s *txSlot) answered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = true
+}
+
+// forget drops old keys. Beyond the bound on bytes it drops answers first, the oldest ones, and keeps their keys: a
+// repetition is not done again. Then, and beyond the bound on their number, it drops the oldest keys; never one of a
+// request under way. k.mu is held.
 func (k *keys) forget() {
+	for k.size > k.bytes && len(k.answers) > 0 {
+		e := k.answers[0]
+		k.answers = k.answers[1:]
+		e.answer = nil
+		k.count(e)
+	}
 	now := k.now()
 	for range len(k.order) {
 		e := k.order[0]
-		if now.Sub(e.at) <= k.age && len(k.order) < k.most && k.size <= k.bytes {
+		early := now.Sub(e.at) <= k.age
+		if early && len(k.order) < k.most && k.size <= k.bytes {
 			return
 		}
 		k.order = k.order[1:]
@@ -225,7 +339,20 @@ func (k *keys) forget() {
 			k.order = append(k.order, e)
 			continue
 		}
-		k.size -= e.bytes()
-		delete(k.byKey, e.key)
+		if early && !k.forgets {
+			k.forgets = true
+			k.log.Warn("keys of requests are forgotten before their time: too many came", "keys", len(k.order))
+		}
+		k.drop(e)
+	}
+}
+
+// drop forgets a key that is in order no more; k.mu is held.
+func (k *keys) drop(e *keyed) {
+	e.answer = nil
+	k.size -= e.size
+	delete(k.byKey, e.key)
+	if at := slices.Index(k.answers, e); at >= 0 {
+		k.answers = slices.Delete(k.answers, at, at+1)
 	}
 }

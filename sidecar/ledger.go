@@ -111,6 +111,7 @@ type ledger struct {
 	decided []sequencer.TxID // oldest first
 	loose   []sequencer.Read // answered outside transactions since the last seal
 	pending []*topology.Event
+	keys    keyring
 }
 
 func newLedger() *ledger { return &ledger{txs: map[sequencer.TxID]*txRecord{}} }
@@ -166,6 +167,8 @@ func (l *ledger) apply(record []byte) error {
 		return nil
 	case recordEffect, recordMark:
 		return l.applyEffect(kind, body)
+	case recordKey:
+		return l.keys.apply(body)
 	case recordSealed, recordReopened, recordDecided, recordSettled, recordShared:
 		var d decidedRecord
 		if err := json.Unmarshal(body, &d); err != nil {
@@ -333,7 +336,8 @@ func (l *ledger) records() ([]journalRecord, error) {
 	if err := add(recordLoose, l.loose); err != nil {
 		return nil, err
 	}
-	return out, nil
+	keys, err := l.keys.records()
+	return append(out, keys...), err
 }
 
 // addLearned adds what starts have learned.

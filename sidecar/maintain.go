@@ -64,6 +64,7 @@ func (s *session) beat(ctx context.Context, now time.Time) {
 	s.expire(now)
 	s.settleAll(ctx)
 	s.adoptOrphans(now)
+	s.adoptLeft(now)
 	if err := s.delivery.mark(); err != nil {
 		s.log.Error("the journal takes no records", "cause", err)
 	}

@@ -354,7 +354,7 @@ func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 	}
 	if claim != gate.ClaimOwn && !d.waited {
 		d.waited = true
-		d.notBefore = now.Add(s.mayTake(effects, claim))
+		d.notBefore = d.since(now, claim).Add(s.mayTake(effects, claim))
 	}
 	if d.notBefore.After(now) {
 		return true

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/hence-dev/hence/gate"
@@ -26,6 +27,10 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 			Class: r.Effect.Tool.Class, Key: r.Effect.Key, Scopes: r.Effect.Tool.Scopes, Result: r.Result, Detail: r.Detail,
 			Tries: r.Tries, State: topology.ResidueOpen, Incarnation: inc, AtMs: s.clock.Now().UnixMilli(),
 		}
+		if err := shorten(record); err != nil { // nor would a later try take it, and a settlement always ends
+			s.log.Error("a residue is on no list", "tx", string(d.tx), "result", r.Result.String(), "cause", err)
+			continue
+		}
 		err := retry(ctx, func() error {
 			try, cancel := context.WithTimeout(ctx, appendTry)
 			defer cancel()
@@ -41,6 +46,24 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 		s.metrics.residue(r.Effect.Tool.Class, r.Result)
 	}
 	return nil
+}
+
+// shorten brings a residue within what the list takes: of scopes that are too many, or too long, it names the first.
+// An error says that it is out of bounds without any.
+func shorten(r *topology.Residue) error {
+	all, detail := r.Scopes, r.Detail
+	n := min(len(all), topology.MaxEffectScopes)
+	for {
+		if r.Scopes = all[:n]; n < len(all) {
+			r.Detail = fmt.Sprintf("%d scopes, %d of them are named here, hence tail --tx %s names all: %s", len(all), n, r.Tx,
+				detail)
+		}
+		_, err := topology.EncodeResidue(r)
+		if err == nil || n == 0 {
+			return err
+		}
+		n /= 2
+	}
 }
 
 // observedTool is the tool of a residue that the log found by itself.

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -279,5 +280,83 @@ func TestNobodyKnows(t *testing.T) {
 	world.expect(t)
 	if list := log.Residue(); len(list) != 1 || list[0].Result != sequencer.ResultUnresolved {
 		t.Errorf("the list of residues: %+v", list)
+	}
+}
+
+// A residue of more scopes than the list takes, or of longer ones, names the first of them.
+func TestShortenedResidue(t *testing.T) {
+	for _, c := range []struct{ scopes, size, least int }{
+		{3, 10, 3}, {topology.MaxEffectScopes, 10, topology.MaxEffectScopes}, {1500, 10, topology.MaxEffectScopes},
+		{400, 3000, 50}, {1500, 4096, 32}, {1, 5000, 0},
+	} {
+		r := &topology.Residue{Workspace: "w", Tx: "a.1.1", Tool: ownTool, State: topology.ResidueOpen,
+			Class: sequencer.ClassReversible, Result: sequencer.ResultUnresolved, Detail: "look there"}
+		for i := range c.scopes {
+			r.Scopes = append(r.Scopes, sequencer.Scope(fmt.Sprintf("x:/%0*d", c.size-3, i)))
+		}
+		err := shorten(r)
+		whole := len(r.Scopes) == c.scopes
+		if err != nil || len(r.Scopes) < c.least || !strings.HasSuffix(r.Detail, "look there") ||
+			whole == strings.HasPrefix(r.Detail, fmt.Sprint(c.scopes)) {
+			t.Errorf("%d scopes of %d bytes: %d are named, %q, %v", c.scopes, c.size, len(r.Scopes), r.Detail, err)
+		}
+	}
+	if err := shorten(&topology.Residue{Workspace: "w", Tx: "a.1.1"}); err == nil {
+		t.Error("a residue without a state can be listed")
+	}
+}
+
+// narrowLog takes smaller settlements than brokers do: older rules bound a footprint less than an intent.
+type narrowLog struct {
+	*memlog.Door
+	most int
+}
+
+func (l narrowLog) Append(ctx context.Context, workspace string, in *sequencer.Intent) (int64, error) {
+	if text, err := topology.EncodeIntent(in); err != nil || in.Settle != nil && len(text) > l.most {
+		return 0, errors.Join(err, streams.ErrTooLarge)
+	}
+	return l.Door.Append(ctx, workspace, in)
+}
+
+// A settlement ends however much the agent has acted on: its residue is on the list, shortened, and can be accepted.
+func TestSettlementOfManyScopes(t *testing.T) {
+	const scopes = 300 // of 1 KiB
+	for _, most := range []int{512 << 10, 256 << 10} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			t.Parallel()
+			log := newLog()
+			a := start(t, "a", narrowLog{log.Door(), most}, soon)
+			ctx := background(t)
+			rule := uint32(512)
+			must(a.client.SetRules(ctx, 0, client.RulesChange{MaxScopes: &rule}))(t)
+			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+			for from := 0; from < scopes; from += 100 {
+				var wants []client.Want
+				for i := from; i < min(from+100, scopes); i++ {
+					scope := fmt.Sprintf("order:/%s%03d", strings.Repeat("x", 1024-len("order:/")-3), i)
+					wants = append(wants, client.Want{Scope: scope, Access: "write"})
+				}
+				if got := must(tx.Touch(ctx, wants, client.TouchOptions{}))(t); got.State != api.TouchGranted {
+					t.Fatalf("%+v", got)
+				}
+			}
+			if err := tx.Abort(ctx, "over"); err != nil {
+				t.Fatal(err)
+			}
+			a.final(ctx, t, tx.ID())
+			open := func() bool { return len(log.Residue()) > 0 }
+			if err := log.Until(ctx, open); err != nil {
+				t.Fatal(err)
+			}
+			list := must(a.client.Residue(ctx, client.ResidueQuery{}))(t).Items
+			if len(list[0].Scopes) == 0 || !strings.HasPrefix(list[0].Detail, fmt.Sprint(scopes)) {
+				t.Fatalf("%d residues, %.200v", len(list), list)
+			}
+			got, err := a.client.AcceptResidue(ctx, tx.ID(), list[0].Index, "looked at")
+			if err != nil || got.State != "accepted" || len(got.Scopes) != len(list[0].Scopes) {
+				t.Errorf("accepted: %.200v, %v", got, err)
+			}
+		})
 	}
 }

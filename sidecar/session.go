@@ -35,6 +35,7 @@ type session struct {
 	tasks     tasks
 	tools     gate.Tools // nil: no policy
 	engine    engine     // nil: no policy
+	bare      engine     // without a policy: settles what others have left
 	lease     lease
 	registry  *registry
 	hook      Hook

@@ -10,6 +10,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 )
 
 // maxSettling bounds the settlements that are under way at once; the others wait.
@@ -28,6 +29,7 @@ type debt struct {
 	stranger  bool          // what ran is known from the log only
 	heard     bool          // the log was read when no former owner could begin a call any more
 	theirs    bool          // somebody else has adopted it
+	freed     time.Time     // it was adopted after the view had shown, until then, each former owner's end; zero: unknown
 	waited    bool          // notBefore is set
 	tries     int           // of the settlement
 	notBefore time.Time     // until then a call of its former owner may be under way; by the steady clock
@@ -215,7 +217,11 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 		takes = max(takes, p.Tool.MaxTime)
 		did = did || p.Started || claim == gate.ClaimStranger || committed && p.Tool.Class.Gated()
 	}
-	if !did || s.engine == nil {
+	engine := s.engine
+	if agent, _, _ := ownerOf(d.tx); engine == nil && agent != s.agent {
+		engine = s.bare
+	}
+	if !did || engine == nil {
 		return gate.Settlement{NoneElse: claim != gate.ClaimStranger}, s.cannot(effects, did)
 	}
 	// One call after the other is made under it: a lease that is just long enough for the first stops at the second.
@@ -223,9 +229,9 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 		return gate.Settlement{}, err
 	}
 	if committed && !turn {
-		return s.engine.Release(ctx, effects, claim)
+		return engine.Release(ctx, effects, claim)
 	}
-	return s.engine.Undo(ctx, effects, claim)
+	return engine.Undo(ctx, effects, claim)
 }
 
 // appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.
@@ -247,6 +253,10 @@ func (s *session) appendSettlement(ctx context.Context, d *debt, made gate.Settl
 			return context.Cause(ctx)
 		case err == nil || errors.Is(err, ErrStopped):
 			return err
+		case errors.Is(err, streams.ErrTooLarge):
+			// It was not appended, and never will be. Without names it says as little as the list can show.
+			s.log.Error("a settlement names more than a record takes: it is unresolved", "tx", string(d.tx), "cause", err)
+			in.Settle = &sequencer.Settle{Effects: []sequencer.Settled{{Result: sequencer.ResultUnresolved}}}
 		}
 	}
 }
@@ -259,6 +269,9 @@ func (s *session) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent)
 	failpoint.Hit(failpoint.SettleBefore)
 	_, err := s.append(try, in)
 	failpoint.Hit(failpoint.SettleAfter)
+	if errors.Is(err, streams.ErrTooLarge) {
+		return err
+	}
 	if err != nil {
 		s.metrics.appendErrors.Inc()
 		again, end := context.WithTimeout(ctx, pauseMost)

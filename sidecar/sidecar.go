@@ -71,7 +71,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 			"listen", c.Listen)
 	}
 	s.metrics = newMetrics(s.view)
-	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() })
+	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() }, s.log)
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.session = &session{
 		hook: c.Hook, registry: newRegistry(),
@@ -120,9 +120,9 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	d.boot = s.boot
 	s.session.delivery, s.session.clock, s.session.lease.now = d, s.clock, s.clock.Steady
 	if c := s.config.Tools; c != nil && s.session.engine == nil {
-		s.session.engine = gate.New(gate.Options{Tools: capped{c, s.session}, Marks: marks{s.session},
-			Lease: &s.session.lease, Log: s.log, Origin: s.session.where})
+		s.session.engine = s.newEngine(c)
 	}
+	s.session.bare = s.newEngine(noTools{})
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stopWork = func() { stop(ErrStopped) }
 	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
@@ -159,6 +159,11 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
+func (s *Sidecar) newEngine(t gate.Tools) *gate.Engine {
+	return gate.New(gate.Options{Tools: capped{t, s.session}, Marks: marks{s.session}, Lease: &s.session.lease,
+		Log: s.log, Origin: s.session.where})
+}
+
 func (s *Sidecar) serve() error {
 	serve := func() error { return s.server.Serve(s.listener) }
 	if s.config.TLS != nil {
@@ -184,6 +189,7 @@ func (s *Sidecar) openJournal(ctx context.Context) error {
 		return err
 	}
 	s.session.adopt(s.session.delivery.ledger)
+	s.keys.open(s.session.delivery)
 	close(s.journalOpen)
 	return nil
 }

@@ -59,6 +59,18 @@ func (v *view) forget() {
 	}
 }
 
+// owes reports whether the view shows a decided transaction that is not settled.
+func (v *view) owes() bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, t := range v.txs {
+		if t.decision != nil && !t.final {
+			return true
+		}
+	}
+	return false
+}
+
 // transaction is what the decisions show of one.
 func (v *view) transaction(tx sequencer.TxID) (txState, bool) {
 	v.mu.RLock()

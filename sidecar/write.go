@@ -169,10 +169,17 @@ func (s *session) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, me
 func (s *session) put(ctx context.Context, w writing, slot *txSlot) (*api.Decision, error) {
 	if id := slot.get(); id != "" {
 		t, err := s.find(id)
+		if err == nil && s.beginsAnew(t, slot) {
+			slot.set("")
+		} else if err == nil {
+			err = slot.save()
+		}
 		if err != nil {
 			return nil, err
 		}
-		return s.seal(ctx, t)
+		if slot.get() != "" {
+			return s.seal(ctx, t)
+		}
 	}
 	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes}
 	t, err := s.start(ctx, begin, nil)
@@ -185,6 +192,9 @@ func (s *session) put(ctx context.Context, w writing, slot *txSlot) (*api.Decisi
 			return nil, err
 		}
 		slot.set(t.id)
+		if err := slot.save(); err != nil {
+			return nil, err
+		}
 		d, err := s.seal(ctx, t)
 		if err != nil || d.Code != string(sequencer.CodeConflict) || t.attempt >= s.limits.LockedAfter {
 			return d, err

@@ -104,6 +104,17 @@ func (l *Log) Tick(n int) error {
 	return nil
 }
 
+// Weighs is how many ticks the next one stands for; zero: none is due.
+func (l *Log) Weighs() sequencer.Tick {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tick, ok := l.replica.NextTick()
+	if !ok {
+		return 0
+	}
+	return tick.Weight
+}
+
 // Seq is the last decision's.
 func (l *Log) Seq() sequencer.Seq {
 	l.mu.Lock()
