@@ -366,6 +366,10 @@ func (s *session) mayTake(effects []gate.Progress, claim gate.Claim) (longest ti
 			continue
 		}
 		longest = max(longest, p.Tool.MaxTime)
+		if s.tools != nil && gate.Unchanged(s.tools, &p.Effect) != nil {
+			longest = max(longest, s.longestCall()) // how long its former compensation takes is not known here
+			continue
+		}
 		if !p.Tool.Undo || s.tools == nil {
 			continue
 		}

@@ -24,7 +24,10 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 		record := &topology.Residue{
 			Workspace: s.workspace, Tx: d.tx, Index: r.Effect.Index, Agent: agent, Tool: r.Effect.Tool.Name,
 			Class: r.Effect.Tool.Class, Key: r.Effect.Key, Scopes: r.Effect.Tool.Scopes, Result: r.Result, Detail: r.Detail,
-			Tries: r.Tries, State: topology.ResidueOpen, Incarnation: inc, AtMs: s.clock.Now().UnixMilli(),
+			Tries: r.Tries, State: topology.ResidueOpen, Incarnation: inc, AtMs: s.clock.Now().UnixMilli(), Code: r.Code,
+		}
+		if r.Code != "" && len(r.Effect.Args) <= maxResidueArgs {
+			record.Args = r.Effect.Args
 		}
 		err := retry(ctx, func() error {
 			try, cancel := context.WithTimeout(ctx, appendTry)
@@ -42,6 +45,9 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 	}
 	return nil
 }
+
+// maxResidueArgs bounds the arguments that a residue repeats, in bytes: a record has room for much besides.
+const maxResidueArgs = 16 << 10
 
 // observedTool is the tool of a residue that the log found by itself.
 const observedTool = "observed"
