@@ -37,8 +37,8 @@ func (r *resigned) LookUp(ctx context.Context, c Call) (Answer, error) {
 	return r.world.LookUp(ctx, c)
 }
 
-// TestChangedTool settles each kind of effect whose declaration has changed: nothing is called, not even to look it up,
-// and what is said of it is the truth. With the former signature everything goes on.
+// TestChangedTool settles each kind of effect whose declaration has changed: nothing is called, not even for a
+// look-up, and what is said of it is the truth. With the former signature everything goes on.
 func TestChangedTool(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -22,8 +22,8 @@ type Config struct {
 	Listen    string // host:port; default 127.0.0.1:0, a free port
 	DataDir   string // the journal's folder; empty: the delivery log is in memory only
 	Token     string // bearer token; empty: one is made up, see Sidecar.Token
-	// OperatorToken is the bearer token of the role operator, who may also do what concerns other agents: change the rules,
-	// retract, accept a residue or try it again. Empty: Token has this role, too.
+	// OperatorToken is the bearer token of the role operator, who may also do what concerns other agents: change the
+	// rules, retract, accept a residue or try it again. Empty: Token has this role, too.
 	OperatorToken string
 	TLS           *tls.Config    // of the listener, with a certificate; nil: plain HTTP
 	Order         sequencer.Mode // of transactions that name none

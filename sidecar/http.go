@@ -50,8 +50,8 @@ func (c *call) operates(what string) error {
 	if c.role == roleOperator {
 		return nil
 	}
-	return problem(codeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the operator's. It is "+
-		"what the sidecar's --operator-token or --operator-token-file says, else in the file operator-token of its data "+
+	return problem(codeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the operator's. It "+
+		"is what the sidecar's --operator-token or --operator-token-file says, else in the file operator-token of its data "+
 		"folder", what)
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// What concerns other agents takes the operator's token, all else either; a sidecar with one token has both roles in it.
+// What concerns other agents takes the operator's token, all else either; a sidecar with one token has both roles in
+// it.
 func TestOperatorOnly(t *testing.T) {
 	const operator = "the-operator's-own-token"
 	r := start(t, "a", newLog().Door(), func(c *Config) { c.OperatorToken = operator })

@@ -45,8 +45,8 @@ func declared(s *sink, signature string) func(*Config) {
 	}
 }
 
-// leftBehind is a transaction of agent a that is decided and not settled when its process dies: a held mail of one that
-// was committed, whose release began or not, or a call of one that was aborted.
+// leftBehind is a transaction of agent a that is decided and not settled when its process dies: a held mail of one
+// that was committed, whose release began or not, or a call of one that was aborted.
 func leftBehind(t *testing.T, log *memlog.Log, world *sink, how string) (tx string, journal []byte) {
 	t.Helper()
 	ctx := background(t)
@@ -90,8 +90,8 @@ func leftBehind(t *testing.T, log *memlog.Log, world *sink, how string) (tx stri
 	return open.ID(), a.die(t, door)
 }
 
-// What was sealed under one declaration is not called by another one of its name, neither by the agent's next start nor
-// by an adopter: it is residue that names both. Under the same declaration it is settled.
+// What was sealed under one declaration is not called by another one of its name, neither by the agent's next start
+// nor by an adopter: it is residue that names both. Under the same declaration it is settled.
 func TestChangedTool(t *testing.T) {
 	for _, c := range []struct {
 		how, who, signature string

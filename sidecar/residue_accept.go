@@ -23,8 +23,8 @@ func (d *dealing) enter(c *call) (done func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.with[name] {
-		return nil, problem(codeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at the list once "+
-			"that is done", c.params["index"], c.params["tx"])
+		return nil, problem(codeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at the list "+
+			"once that is done", c.params["index"], c.params["tx"])
 	}
 	if d.with == nil {
 		d.with = map[string]bool{}
@@ -40,9 +40,9 @@ func (d *dealing) enter(c *call) (done func(), err error) {
 // acceptWait is how long an acceptance waits for what the residue moves.
 const acceptWait = 5 * time.Second
 
-// acceptResidue takes a residue as it is. A try of another sidecar holds what the residue moves from before it looks at
-// the list until the list has what came of it. An acceptance holds the same while it looks and writes, so of the two
-// one sees what the other has written, and neither record is lost.
+// acceptResidue takes a residue as it is. A try of another sidecar holds what the residue moves from before it looks
+// at the list until the list has what came of it. An acceptance holds the same while it looks and writes, so of the
+// two one sees what the other has written, and neither record is lost.
 func (s *session) acceptResidue(ctx context.Context, r *topology.Residue, note string) error {
 	accept := func(ctx context.Context) error {
 		if err := s.stillResidue(ctx, r); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// While a residue is tried again it is neither accepted nor tried a second time; afterwards there is nothing to accept.
-// Requests of one sidecar are refused at once, another sidecar's wait for what the residue moves.
+// While a residue is tried again it is neither accepted nor tried a second time; afterwards there is nothing to
+// accept. Requests of one sidecar are refused at once, another sidecar's wait for what the residue moves.
 func TestAcceptDuringRetry(t *testing.T) {
 	for _, two := range []bool{false, true} {
 		t.Run(map[bool]string{false: "one sidecar", true: "two sidecars"}[two], func(t *testing.T) {

@@ -340,7 +340,8 @@ func TestRetryAcrossSessions(t *testing.T) {
 	heldBack(t, a, world, "unmail", "")
 	r := log.Residue()[0]
 	before := r
-	if err := a.session.tryResidue(background(t), &a.untold, &r, &api.RetryResidue{Force: true}); problemCode(err) != codeSessionLost {
+	err := a.session.tryResidue(background(t), &a.untold, &r, &api.RetryResidue{Force: true})
+	if problemCode(err) != codeSessionLost {
 		t.Errorf("tried again: %v", err)
 	}
 	world.expect(t)

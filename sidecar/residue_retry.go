@@ -167,27 +167,6 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo}, nil
 }
 
-// asSealed refuses a call whose tool is declared differently now. Where that is allowed, the call moves what today's
-// declaration says, besides what it said then.
-func (s *session) asSealed(p *gate.Progress, allowed bool) error {
-	changed := gate.Unchanged(s.tools, &p.Effect)
-	if changed == nil {
-		return nil
-	}
-	if !allowed {
-		return problem(codeChangedTool, "%v: it was not called. Make the call by hand and accept the residue, or send "+
-			"changed_tool to have it made as it is declared now", changed)
-	}
-	now, err := s.tools.Find(p.Tool.Name, p.Args)
-	if err != nil {
-		return problem(codeTool, "%v", err)
-	}
-	for _, scope := range now.Scopes {
-		p.Tool.Scopes = addScope(p.Tool.Scopes, scope)
-	}
-	return nil
-}
-
 func unkeyed(tool string) error {
 	return problem(codeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
 		"Look there first, then send force", tool)

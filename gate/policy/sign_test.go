@@ -37,7 +37,12 @@ tools:
     scopes: ["u:/{id}"]
     compensation: {tool: back, args: {id: "{args.id}"}}
     http: {method: POST, url: "https://a.example/u"}
-  - {tool: back, class: known_outcome, keyed: true, undo_only: true, scopes: ["u:/{id}"], http: {method: DELETE, url: "https://a.example/u"}}
+  - tool: back
+    class: known_outcome
+    keyed: true
+    undo_only: true
+    scopes: ["u:/{id}"]
+    http: {method: DELETE, url: "https://a.example/u"}
 `
 
 // Whatever changes the call that a tool makes, or that undoes it, changes its signature, wherever in the file it
@@ -81,7 +86,7 @@ func TestSignatureCoversTheCall(t *testing.T) {
 		{"sql", "row:/{id}", "rows:/{id}"},
 		{"glob.x", "/bin/false", "/bin/echo"},
 		{"glob.x", `"glob.*"`, "glob.x"},
-		{"undone", `url: "https://a.example/u"}` + "\n  - {tool: back", `url: "https://b.example/u"}` + "\n  - {tool: back"},
+		{"undone", `url: "https://a.example/u"}` + "\n  - tool: back", `url: "https://b.example/u"}` + "\n  - tool: back"},
 		{"undone", "method: DELETE", "method: PUT"},
 		{"undone", "args: {id: \"{args.id}\"}", "args: {id: \"{args.id}\", why: undo}"},
 		{"", "user: shop, password_secret: pass, tls: starttls", "user: boss, password_secret: dsn2, tls: tls"},

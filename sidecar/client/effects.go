@@ -125,9 +125,10 @@ func (c *Client) RetryResidue(ctx context.Context, tx string, index uint32, forc
 	return c.RetryResidueWith(ctx, tx, index, api.RetryResidue{Force: force})
 }
 
-// RetryResidueWith tries again with all that has to be allowed: that it happens twice, or that a tool is called as it is
-// declared now, although it was sealed otherwise.
-func (c *Client) RetryResidueWith(ctx context.Context, tx string, index uint32, allowed api.RetryResidue) (Residue, error) {
+// RetryResidueWith tries again with all that has to be allowed: that it happens twice, or that a tool is called as it
+// is declared now, although it was sealed otherwise.
+func (c *Client) RetryResidueWith(ctx context.Context, tx string, index uint32,
+	allowed api.RetryResidue) (Residue, error) {
 	var out Residue
 	err := c.json(ctx, http.MethodPost, residuePath(tx, index, "retry"), nil, allowed, &out)
 	return out, err

@@ -93,8 +93,8 @@ func cookieName(r *http.Request) string {
 	return cookiePrefix + "0"
 }
 
-// enter lets a request see what the console shows. One that comes with a cookie may do so until its pass ends; one with
-// the token has none, and may for ever.
+// enter lets a request see what the console shows. One that comes with a cookie may do so until its pass ends; one
+// with the token has none, and may for ever.
 func (d *door) enter(r *http.Request) (*pass, error) {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return nil, d.admit(r, token, "")

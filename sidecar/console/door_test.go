@@ -132,8 +132,8 @@ func (m *movable) move(d time.Duration) {
 	m.timers = kept
 }
 
-// TestStreamsEndWithTheSession: what was opened with a cookie ends when that is logged out, pushed out by other logins,
-// or too old; what was opened with another one goes on.
+// TestStreamsEndWithTheSession: what was opened with a cookie ends when that is logged out, pushed out by other
+// logins, or too old; what was opened with another one goes on.
 func TestStreamsEndWithTheSession(t *testing.T) {
 	const age = time.Hour
 	for _, path := range []string{"/api/stream", "/v1/workspaces/default/decisions"} {

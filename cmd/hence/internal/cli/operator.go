@@ -15,7 +15,7 @@ const operatorTokenName = "operator-token"
 // operators is how a sidecar is told what an operator must show.
 type operators struct {
 	OperatorToken     string `placeholder:"TEXT" help:"What an operator must show; by default in a file, as below."`
-	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Made when missing; default: operator-token in the data."`
+	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Made when missing; default: in the data folder."`
 }
 
 // obtainOperator settles the operator's token: the given one, the file's, or that of the file in the data folder.
@@ -47,7 +47,7 @@ func (o operators) obtainOperator(logger *slog.Logger, dir string) (string, erro
 type operating struct {
 	asking
 	OperatorToken     string `placeholder:"TEXT" help:"The sidecar's operator token; by default, the token."`
-	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Read the operator token from there, if none is given."`
+	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Read it from there, if none is given."`
 }
 
 // AfterApply reads the token's file, and shows the operator's token instead of the agent's.

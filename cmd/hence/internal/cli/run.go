@@ -102,8 +102,8 @@ func (c *runCmd) Run(ctx context.Context, s Streams) error {
 			streams: g.streams, signals: signals, settle: c.Settle, say: sayAs(s.Err, "run"), hush: hush,
 			config: sidecar.Config{
 				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
-				OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
-				Tracer: g.tracer,
+				OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
+				Hook: c.hook(), Logger: logger, Tracer: g.tracer,
 			},
 		})
 	}

@@ -92,8 +92,8 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 		defer log.Close()
 		side, err := sidecar.New(sidecar.Config{
 			Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
-			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger, TLS: encrypted,
-			Tracer: telemetry.tracer("hence/sidecar"),
+			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
+			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.tracer("hence/sidecar"),
 		}, log)
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
