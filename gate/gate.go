@@ -80,6 +80,7 @@ type Tool struct {
 	Key     string            // business key of a gated call; empty: see Keyed
 	Keyed   bool              // the sink takes a key; for eager classes it is made of transaction and index
 	Pin     *sequencer.Pin    // the registry's entry that the call relies on
+	Former  string            `json:"-"` // the signature that an older release gave the same declaration; empty: none
 	MaxTime time.Duration     // after it the call is given up
 	Retry   Retry
 	Undo    bool // a compensation is declared
@@ -169,6 +170,7 @@ const (
 type Residue struct {
 	Effect Effect
 	Result sequencer.Result // never clean
+	Code   string           // CodeChangedTool, or empty
 	Detail string           // what was tried and what is left to do
 	Tries  int
 }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -67,8 +68,12 @@ func (g *Engine) release(ctx context.Context, s *Settlement, p *Progress, claim 
 			return false, err
 		}
 		if p.Answer == nil && !p.GivenUp {
-			g.residue(s, p, sequencer.ResultPartial, p.Tries, fmt.Sprintf("it did not leave: %d tries did not reach "+
-				"the sink%s; retry once it is back, or accept", p.Tries, because(why)))
+			detail := fmt.Sprintf("it did not leave: %d tries did not reach the sink%s; retry once it is back, or accept",
+				p.Tries, because(why))
+			if errors.Is(why, ErrChangedTool) {
+				detail = "it did not leave"
+			}
+			g.residue(s, p, sequencer.ResultPartial, p.Tries, detail)
 			return false, nil
 		}
 	}
@@ -137,5 +142,11 @@ func (g *Engine) residue(s *Settlement, p *Progress, r sequencer.Result, tries i
 		panic(fmt.Sprintf("gate: %s/%d is residue, but %s", p.Tx, p.Index, r))
 	}
 	s.list(p, r)
-	s.Residue = append(s.Residue, Residue{Effect: p.Effect, Result: r, Detail: detail, Tries: tries})
+	one := Residue{Effect: p.Effect, Result: r, Detail: detail, Tries: tries}
+	if err := Unchanged(g.tools, &p.Effect); err != nil {
+		one.Code = CodeChangedTool
+		one.Detail += fmt.Sprintf("; %v: nothing is called by the new one. Do by hand what is left and accept, or retry "+
+			"as it is declared now", err)
+	}
+	s.Residue = append(s.Residue, one)
 }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -67,7 +68,7 @@ func (g *Engine) callJob(p *Progress) (*job, error) {
 	if !p.Tool.Class.Eager() && !p.Tool.Class.Gated() {
 		panic(fmt.Sprintf("gate: %s/%d is called as an effect, but is %s", p.Tx, p.Index, p.Tool.Class))
 	}
-	a, err := g.tools.Adapter(p.Tool.Name)
+	a, err := g.adapter(&p.Effect, p.Tool.Name)
 	if err != nil {
 		return nil, fmt.Errorf("calling %s: %w", p.Tool.Name, err)
 	}
@@ -108,7 +109,7 @@ func text(err error) string {
 }
 
 func because(err error) string {
-	if err == nil {
+	if err == nil || errors.Is(err, ErrChangedTool) { // residue says that by itself
 		return ""
 	}
 	return ": " + text(err)

@@ -3,6 +3,7 @@ package gate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -111,6 +112,8 @@ func (g *Engine) undo(ctx context.Context, s *Settlement, p *Progress, claim Cla
 	case p.Undoing || !claim.whole():
 		g.residue(s, p, sequencer.ResultUnresolved, p.UndoTries, fmt.Sprintf("nobody knows whether it was undone (%d calls "+
 			"by this sidecar%s): look at the sink", p.UndoTries, because(why)))
+	case errors.Is(why, ErrChangedTool):
+		g.residue(s, p, sequencer.ResultLeaked, p.UndoTries, "it happened and was not undone")
 	default:
 		g.residue(s, p, sequencer.ResultLeaked, p.UndoTries, fmt.Sprintf("it was not undone: %d tries did not reach the "+
 			"sink%s; retry or undo it by hand", p.UndoTries, because(why)))
@@ -164,7 +167,7 @@ func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, cla
 
 // undoNothing settles an effect that ran and that nothing undoes: a known outcome may have lapsed by itself.
 func (g *Engine) undoNothing(ctx context.Context, s *Settlement, p *Progress) error {
-	if a, err := g.tools.Adapter(p.Tool.Name); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
+	if a, err := g.adapter(&p.Effect, p.Tool.Name); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
 		j := &job{p: p, call: p.call(), adapter: a, max: p.Tool.maxTime()}
 		found, ok, err := g.look(ctx, j)
 		if err != nil {
@@ -221,7 +224,7 @@ func (g *Engine) compensate(ctx context.Context, p *Progress, a Answer, claim Cl
 	if err != nil {
 		return err, g.undoLost(p, err)
 	}
-	adapter, err := g.tools.Adapter(u.call.Tool)
+	adapter, err := g.adapter(&p.Effect, u.call.Tool)
 	if err != nil {
 		return err, g.undoLost(p, err)
 	}

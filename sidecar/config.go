@@ -17,19 +17,22 @@ import (
 
 // Config is everything that a sidecar is told. Zero values of optional fields are the defaults named.
 type Config struct {
-	Agent     string         // whose sidecar it is
-	Workspace string         // default "default"
-	Listen    string         // host:port; default 127.0.0.1:0, a free port
-	DataDir   string         // the journal's folder; empty: the delivery log is in memory only
-	Token     string         // bearer token; empty: one is made up, see Sidecar.Token
-	TLS       *tls.Config    // of the listener, with a certificate; nil: plain HTTP
-	Order     sequencer.Mode // of transactions that name none
-	Observe   bool           // every transaction only observes
-	Tools     gate.Tools     // the policy; nil: none, then no tool is called
-	Hook      Hook           // says yes or no to each sealed footprint; none by default
-	Limits    Limits
-	Logger    *slog.Logger
-	Tracer    trace.Tracer // of spans; nil: none are begun, and a request's traceparent is handed on
+	Agent     string // whose sidecar it is
+	Workspace string // default "default"
+	Listen    string // host:port; default 127.0.0.1:0, a free port
+	DataDir   string // the journal's folder; empty: the delivery log is in memory only
+	Token     string // bearer token; empty: one is made up, see Sidecar.Token
+	// OperatorToken is the bearer token of the role operator, who may also do what concerns other agents: change the
+	// rules, retract, accept a residue or try it again. Empty: Token has this role, too.
+	OperatorToken string
+	TLS           *tls.Config    // of the listener, with a certificate; nil: plain HTTP
+	Order         sequencer.Mode // of transactions that name none
+	Observe       bool           // every transaction only observes
+	Tools         gate.Tools     // the policy; nil: none, then no tool is called
+	Hook          Hook           // says yes or no to each sealed footprint; none by default
+	Limits        Limits
+	Logger        *slog.Logger
+	Tracer        trace.Tracer // of spans; nil: none are begun, and a request's traceparent is handed on
 }
 
 // Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
@@ -104,7 +107,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil {
 		bad = errors.Join(bad, errors.New("TLS without a certificate: give one with its key"))
 	}
-	err := errors.Join(bad, validAgent(c.Agent), topology.ValidWorkspace(c.Workspace), validToken(c.Token))
+	err := errors.Join(bad, validAgent(c.Agent), topology.ValidWorkspace(c.Workspace), validToken("token", c.Token))
+	if c.OperatorToken != "" {
+		err = errors.Join(err, validToken("operator's token", c.OperatorToken))
+	}
 	if err != nil {
 		return c, fmt.Errorf("sidecar configuration: %w", err)
 	}
@@ -113,14 +119,14 @@ func (c Config) withDefaults() (Config, error) {
 
 const leastToken = 16
 
-func validToken(token string) error {
+func validToken(what, token string) error {
 	if len(token) < leastToken {
-		return fmt.Errorf("the token has %d characters: give at least %d, or none to have one made up",
+		return fmt.Errorf("the %s has %d characters: give at least %d, or none to have one made up", what,
 			len(token), leastToken)
 	}
 	for _, c := range token {
 		if c <= ' ' || c > '~' {
-			return errors.New("the token has a character that cannot stand in a header: use printable ASCII without spaces")
+			return fmt.Errorf("the %s has a character that cannot stand in a header: use printable ASCII without spaces", what)
 		}
 	}
 	return nil

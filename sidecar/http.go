@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -32,6 +33,26 @@ type call struct {
 	params  map[string]string
 	body    []byte
 	slot    *txSlot // of its idempotency key; nil: none was given
+	role    role
+}
+
+// role is what the token that a request carries may do.
+type role uint8
+
+const (
+	roleNone     role = iota // no token, or a wrong one
+	roleAgent                // what concerns the agent's own work
+	roleOperator             // what concerns others, too
+)
+
+// operates refuses what only an operator may do.
+func (c *call) operates(what string) error {
+	if c.role == roleOperator {
+		return nil
+	}
+	return problem(codeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the operator's. It "+
+		"is what the sidecar's --operator-token or --operator-token-file says, else in the file operator-token of its data "+
+		"folder", what)
 }
 
 // reply is what a handler answers: either raw bytes of a media type, or a value that is written as JSON.
@@ -86,18 +107,20 @@ func (s *Sidecar) routes() []route {
 
 // face is the HTTP handler: it finds the route, checks what all routes have in common, and writes the answer.
 type face struct {
-	sidecar *Sidecar
-	routes  []route
-	token   [sha256.Size]byte
-	running chan struct{}
-	metrics http.Handler
-	feed    *feed.Handler
+	sidecar  *Sidecar
+	routes   []route
+	token    [sha256.Size]byte
+	operator [sha256.Size]byte
+	running  chan struct{}
+	metrics  http.Handler
+	feed     *feed.Handler
 }
 
 func (s *Sidecar) newFace() *face {
 	return &face{
 		sidecar: s, routes: s.routes(), token: sha256.Sum256([]byte(s.config.Token)),
-		running: make(chan struct{}, s.config.Limits.Requests), metrics: s.metrics.handler(),
+		operator: sha256.Sum256([]byte(cmp.Or(s.config.OperatorToken, s.config.Token))),
+		running:  make(chan struct{}, s.config.Limits.Requests), metrics: s.metrics.handler(),
 		feed: s.newFeed(),
 	}
 }
@@ -141,7 +164,8 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if route.public {
 		return route.handle(&call{ctx: r.Context(), request: r, params: params})
 	}
-	if !f.authorized(r) {
+	role := f.role(r)
+	if role == roleNone {
 		return nil, problem(codeUnauthorized, "send the sidecar's token as Authorization: Bearer")
 	}
 	if f.sidecar.drain.Err() != nil {
@@ -168,14 +192,23 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		}
 		return nil, problem(codeBadRequest, "the body could not be read: %v", err)
 	}
-	c := &call{request: r, params: params, body: body}
+	c := &call{request: r, params: params, body: body, role: role}
 	return f.sidecar.keyed(c, route)
 }
 
-func (f *face) authorized(r *http.Request) bool {
+// role holds a request's token against both, in a time that does not depend on it.
+func (f *face) role(r *http.Request) role {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	got := sha256.Sum256([]byte(token))
-	return ok && subtle.ConstantTimeCompare(got[:], f.token[:]) == 1
+	operator := subtle.ConstantTimeCompare(got[:], f.operator[:]) == 1
+	agent := subtle.ConstantTimeCompare(got[:], f.token[:]) == 1
+	switch {
+	case ok && operator:
+		return roleOperator
+	case ok && agent:
+		return roleAgent
+	}
+	return roleNone
 }
 
 // run calls the handler with a context that ends with the bound on waits.

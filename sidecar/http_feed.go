@@ -44,7 +44,7 @@ func (f *face) stream(w http.ResponseWriter, r *http.Request, route *route, para
 }
 
 func (f *face) mayStream(r *http.Request, params map[string]string) error {
-	if !f.authorized(r) {
+	if f.role(r) == roleNone {
 		return problem(codeUnauthorized, "send the sidecar's token as Authorization: Bearer")
 	}
 	if f.sidecar.drain.Err() != nil {

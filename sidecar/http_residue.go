@@ -47,6 +47,7 @@ func residueOf(r *topology.Residue) api.Residue {
 	out := api.Residue{
 		Tx: string(r.Tx), Index: r.Index, Agent: r.Agent, Tool: r.Tool, Class: r.Class.String(), Key: r.Key,
 		Result: r.Result.String(), State: string(r.State), Detail: r.Detail, Note: r.Note, Tries: r.Tries, AtMs: r.AtMs,
+		Code: r.Code, Args: r.Args,
 	}
 	for _, scope := range r.Scopes {
 		out.Scopes = append(out.Scopes, string(scope))
@@ -99,6 +100,9 @@ func dealtWith(r *topology.Residue) error {
 }
 
 func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
+	if err := c.operates("accepting a residue"); err != nil {
+		return nil, err
+	}
 	var in api.AcceptResidue
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
@@ -107,6 +111,11 @@ func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
 		return nil, problem(codeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and why",
 			maxNoteBytes)
 	}
+	done, err := s.dealing.enter(c)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	r, _, err := s.oneResidue(c)
 	if err != nil {
 		return nil, err
@@ -114,23 +123,25 @@ func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
 	if r.State != topology.ResidueOpen {
 		return nil, dealtWith(r)
 	}
-	r.State, r.Note = topology.ResidueAccepted, in.Note
-	return s.writeResidue(c, r)
-}
-
-// writeResidue puts a residue back on the list as it is now.
-func (s *Sidecar) writeResidue(c *call, r *topology.Residue) (*reply, error) {
-	if err := s.session.listResidue(c.ctx, r); err != nil {
+	if err := s.session.acceptResidue(c.ctx, r, in.Note); err != nil {
 		return nil, err
 	}
 	return jsonReply(http.StatusOK, residueOf(r)), nil
 }
 
 func (s *Sidecar) retryResidue(c *call) (*reply, error) {
+	if err := c.operates("trying a residue again"); err != nil {
+		return nil, err
+	}
 	var in api.RetryResidue
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
+	done, err := s.dealing.enter(c)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	r, told, err := s.oneResidue(c)
 	if err != nil {
 		return nil, err
@@ -138,7 +149,7 @@ func (s *Sidecar) retryResidue(c *call) (*reply, error) {
 	if told { // the call was made: it is not made again only because the list could not be written
 		return jsonReply(http.StatusOK, residueOf(r)), nil
 	}
-	if err := s.session.tryResidue(c.ctx, &s.untold, r, in.Force); err != nil {
+	if err := s.session.tryResidue(c.ctx, &s.untold, r, &in); err != nil {
 		return nil, err
 	}
 	return jsonReply(http.StatusOK, residueOf(r)), nil

@@ -61,26 +61,14 @@ func (d *delivery) ownOf(id sequencer.TxID) (scopes []sequencer.Scope, told *seq
 	return nil, nil
 }
 
-// tell takes what an agent says of what it did under its own touches of a transaction that was aborted.
+// tell takes what an agent says of what it did under its own touches of a transaction that was aborted. The first
+// that says something counts: the same said again is answered, anything else is refused.
 func (s *session) tell(ctx context.Context, t *tx, told *sequencer.Settle) (*api.Decision, error) {
-	own, before := s.delivery.ownOf(t.id)
-	if err := asHandedOver(told, own); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	err := s.mayTell(t, own, told)
-	if err == nil && before == nil {
-		err = s.delivery.record(recordOwn, &ownRecord{Tx: t.id, Told: told})
-	}
-	if d := s.debts[t.id]; d != nil && err == nil {
-		d.agentUntil = time.Time{}
-	}
-	s.mu.Unlock()
-	if err != nil {
+	if err := s.takeTold(t, told); err != nil {
 		return nil, err
 	}
 	s.hurry()
-	err = s.view.waits.until(ctx, waitTx(t.id), func() bool {
+	err := s.view.waits.until(ctx, waitTx(t.id), func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return t.final
@@ -91,6 +79,38 @@ func (s *session) tell(ctx context.Context, t *tx, told *sequencer.Settle) (*api
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.decision(t), nil
+}
+
+// takeTold notes what the agent says. What was said before is looked at and the rest is written under one lock, which
+// the settlement takes, too, before it goes on without the agent (noWord).
+func (s *session) takeTold(t *tx, told *sequencer.Settle) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own, before := s.delivery.ownOf(t.id)
+	if err := asHandedOver(told, own); err != nil {
+		return err
+	}
+	if err := s.mayTell(t, own, told); err != nil {
+		return err
+	}
+	if before == nil {
+		if err := s.delivery.record(recordOwn, &ownRecord{Tx: t.id, Told: told}); err != nil {
+			return err
+		}
+	} else if !sameTold(before, told) {
+		return problem(codeSettlementTold, "what became of the acts in %s was said before, or taken as unresolved after "+
+			"%s without a word: it is settled by that; look at the list of residues", t.id, s.limits.SettlementWait)
+	}
+	if d := s.debts[t.id]; d != nil {
+		d.agentUntil = time.Time{}
+	}
+	return nil
+}
+
+func sameTold(a, b *sequencer.Settle) bool {
+	return a.NoneElse == b.NoneElse && slices.EqualFunc(a.Effects, b.Effects, func(x, y sequencer.Settled) bool {
+		return x.Result == y.Result && slices.Equal(x.Scopes, y.Scopes)
+	})
 }
 
 // asHandedOver spells the scopes of a settlement as they were handed over: by their bytes, which an older release may
@@ -144,24 +164,17 @@ func (s *session) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) 
 func (s *session) ownSettled(ctx context.Context, d *debt, effects []gate.Progress,
 	claim gate.Claim) (made gate.Settlement, wait bool, err error) {
 	own, told := s.delivery.ownOf(d.tx)
-	if len(own) == 0 && claim == gate.ClaimStranger {
+	journalled := len(own) > 0
+	if !journalled && claim == gate.ClaimStranger {
 		own, err = s.ownInLog(ctx, d.tx)
 	}
 	if d.committed && !d.turn || len(own) == 0 || err != nil {
 		return gate.Settlement{NoneElse: true}, false, err
 	}
 	if told == nil {
-		s.mu.Lock()
-		now := s.clock.Now()
-		if !d.agentAsked {
-			d.agentAsked, d.agentUntil = true, now.Add(s.limits.SettlementWait)
+		if told, err = s.noWord(d, own, journalled); told == nil || err != nil {
+			return gate.Settlement{}, err == nil, err
 		}
-		wait = now.Before(d.agentUntil)
-		s.mu.Unlock()
-		if wait {
-			return gate.Settlement{}, true, nil
-		}
-		told = &sequencer.Settle{Effects: []sequencer.Settled{{Scopes: own, Result: sequencer.ResultUnresolved}}}
 	}
 	made.NoneElse = told.NoneElse
 	for i, e := range told.Effects {
@@ -178,6 +191,28 @@ func (s *session) ownSettled(ctx context.Context, d *debt, effects []gate.Progre
 			Index: e.Index, Tool: gate.Tool{Name: ownTool, Class: sequencer.ClassReversible, Scopes: e.Scopes}}})
 	}
 	return made, false, nil
+}
+
+// noWord is what a settlement goes by when the agent has said nothing in time: nobody knows. Nil: it may still say it.
+// That it is not waited for any more is in the journal first, so that a word which comes later is refused.
+func (s *session) noWord(d *debt, own []sequencer.Scope, journalled bool) (*sequencer.Settle, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, told := s.delivery.ownOf(d.tx); told != nil {
+		return told, nil
+	}
+	now := s.clock.Now()
+	if !d.agentAsked {
+		d.agentAsked, d.agentUntil = true, now.Add(s.limits.SettlementWait)
+	}
+	if now.Before(d.agentUntil) {
+		return nil, nil
+	}
+	told := &sequencer.Settle{Effects: []sequencer.Settled{{Scopes: own, Result: sequencer.ResultUnresolved}}}
+	if !journalled { // another sidecar's transaction: its agent says nothing here
+		return told, nil
+	}
+	return told, s.delivery.record(recordOwn, &ownRecord{Tx: d.tx, Told: told})
 }
 
 // ownInLog is what an agent acted on by itself in a transaction whose journal is not here.

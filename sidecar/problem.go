@@ -49,6 +49,10 @@ const (
 	codeToolUnreachable  = "tool_unreachable"
 	codeNotResidue       = "not_residue"
 	codeUnkeyed          = "no_key"
+	codeChangedTool      = "changed_tool"
+	codeResidueBusy      = "residue_busy"
+	codeSettlementTold   = "settlement_told"
+	codeOperatorOnly     = "operator_only"
 )
 
 // kindOfProblem is what every problem of one code has in common.
@@ -94,8 +98,12 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusUnprocessableEntity, "the tool cannot be called like this", false, false}
 	case codeToolUnreachable:
 		return kindOfProblem{http.StatusBadGateway, "the tool did not answer", true, false}
-	case codeNotResidue, codeUnkeyed:
+	case codeOperatorOnly:
+		return kindOfProblem{http.StatusForbidden, "an operator's token is needed", false, false}
+	case codeNotResidue, codeUnkeyed, codeChangedTool:
 		return kindOfProblem{http.StatusConflict, "the effect is not in a state for this", false, false}
+	case codeResidueBusy:
+		return kindOfProblem{http.StatusConflict, "another request is dealing with the residue", true, true}
 	case string(sequencer.CodeOwnTransaction), string(sequencer.CodeSibling), string(sequencer.CodeTouchWaiting),
 		string(sequencer.CodeTouchBound):
 		return kindOfProblem{http.StatusConflict, "the touch was refused; the transaction is still open", true, false}
@@ -103,7 +111,7 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusConflict, "only a committed transaction can be retracted", false, false}
 	case string(sequencer.CodeNotWhileObserving):
 		return kindOfProblem{http.StatusConflict, "observing and retracting exclude each other", true, false}
-	case codeNothingOwed, codeCallsUnknown:
+	case codeNothingOwed, codeCallsUnknown, codeSettlementTold:
 		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
 	case codeNotAborted, codeAlreadyCommitted, codeGaveUp:
 		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}

@@ -374,19 +374,7 @@ func (s *session) mayTake(effects []gate.Progress, claim gate.Claim) (longest ti
 		if claim != gate.ClaimStranger && (!flying(&p) || !s.isFormer(p.Incarnation)) {
 			continue
 		}
-		longest = max(longest, p.Tool.MaxTime)
-		if !p.Tool.Undo || s.tools == nil {
-			continue
-		}
-		answer := gate.Answer{}
-		if p.Answer != nil {
-			answer = *p.Answer
-		}
-		if c, err := s.tools.Undo(p.Effect, answer); err == nil {
-			if undo, err := s.tools.Find(c.Tool, c.Args); err == nil {
-				longest = max(longest, undo.MaxTime)
-			}
-		}
+		longest = max(longest, p.Tool.MaxTime, s.undoTakes(&p))
 	}
 	return longest
 }

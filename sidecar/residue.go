@@ -25,7 +25,10 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 		record := &topology.Residue{
 			Workspace: s.workspace, Tx: d.tx, Index: r.Effect.Index, Agent: agent, Tool: r.Effect.Tool.Name,
 			Class: r.Effect.Tool.Class, Key: r.Effect.Key, Scopes: r.Effect.Tool.Scopes, Result: r.Result, Detail: r.Detail,
-			Tries: r.Tries, State: topology.ResidueOpen, Incarnation: inc, AtMs: s.clock.Now().UnixMilli(),
+			Tries: r.Tries, State: topology.ResidueOpen, Incarnation: inc, AtMs: s.clock.Now().UnixMilli(), Code: r.Code,
+		}
+		if r.Code != "" && len(r.Effect.Args) <= maxResidueArgs {
+			record.Args = r.Effect.Args
 		}
 		if err := shorten(record); err != nil { // nor would a later try take it, and a settlement always ends
 			s.log.Error("a residue is on no list", "tx", string(d.tx), "result", r.Result.String(), "cause", err)
@@ -65,6 +68,9 @@ func shorten(r *topology.Residue) error {
 		n /= 2
 	}
 }
+
+// maxResidueArgs bounds the arguments that a residue repeats, in bytes: a record has room for much besides.
+const maxResidueArgs = 16 << 10
 
 // observedTool is the tool of a residue that the log found by itself.
 const observedTool = "observed"

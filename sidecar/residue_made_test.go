@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 	"github.com/hence-dev/hence/topology"
@@ -302,7 +303,7 @@ func TestRetryOutlivesItsRequest(t *testing.T) {
 	request, leave := context.WithCancel(ctx)
 	tried := make(chan error, 1)
 	r := log.Residue()[0]
-	go func() { tried <- a.session.tryResidue(request, &a.untold, &r, true) }()
+	go func() { tried <- a.session.tryResidue(request, &a.untold, &r, &api.RetryResidue{Force: true}) }()
 	<-world.entered
 	leave()
 	close(block)
@@ -339,7 +340,8 @@ func TestRetryAcrossSessions(t *testing.T) {
 	heldBack(t, a, world, "unmail", "")
 	r := log.Residue()[0]
 	before := r
-	if err := a.session.tryResidue(background(t), &a.untold, &r, true); problemCode(err) != codeSessionLost {
+	err := a.session.tryResidue(background(t), &a.untold, &r, &api.RetryResidue{Force: true})
+	if problemCode(err) != codeSessionLost {
 		t.Errorf("tried again: %v", err)
 	}
 	world.expect(t)

@@ -82,11 +82,12 @@ type leftover struct {
 
 // tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
 // is answered, and its settlement counts as a write of it: nobody commits on what was read before.
-func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue, force bool) error {
+func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue,
+	allowed *api.RetryResidue) error {
 	if s.engine == nil {
 		return problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
 	}
-	left, err := s.leftOf(ctx, r, force)
+	left, err := s.leftOf(ctx, r, allowed)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 		if err := s.stillResidue(ctx, r); err != nil {
 			return err
 		}
-		left, err = s.leftOf(ctx, r, force) // a retraction may have had its turn while the touch waited
+		left, err = s.leftOf(ctx, r, allowed) // a retraction may have had its turn while the touch waited
 		return err
 	}
 	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
@@ -118,7 +119,7 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 }
 
 // leftOf finds out from the log what is left to do of a residue.
-func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (leftover, error) {
+func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.RetryResidue) (leftover, error) {
 	p, by, err := s.callOfResidue(ctx, r)
 	if err != nil {
 		return leftover{}, err
@@ -139,6 +140,9 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 		case by.undone != nil:
 			return leftover{tool: p.Tool, undo: true, made: by.undone}, nil
 		}
+		if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
+			return leftover{}, err
+		}
 		answer := gate.Answer{}
 		if p.Answer != nil {
 			answer = *p.Answer
@@ -150,8 +154,10 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 		call.ForbidOnly = call.ForbidOnly && r.Result != sequencer.ResultLeaked
 	} else if p.Ran() {
 		return leftover{tool: p.Tool, made: p.Answer}, nil
+	} else if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
+		return leftover{}, err
 	}
-	if call.Key == "" && !force {
+	if call.Key == "" && !allowed.Force {
 		return leftover{}, unkeyed(call.Tool)
 	}
 	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
@@ -259,6 +265,7 @@ func (s *session) noteTry(ctx context.Context, u *untold, r *topology.Residue, l
 		r.Detail = "tried again and refused: " + answer.Detail
 	} else {
 		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
+		r.Code, r.Args = "", nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
 	defer cancel()

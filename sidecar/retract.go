@@ -247,6 +247,11 @@ func (s *Sidecar) retractTx(c *call) (*reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
+	if !in.DryRun {
+		if err := c.operates("a retraction"); err != nil {
+			return nil, err
+		}
+	}
 	id := sequencer.TxID(c.params["tx"])
 	if _, _, ok := ownerOf(id); !ok {
 		return nil, problem(codeUnknownTx, "%.100q is not the id of a transaction", string(id))

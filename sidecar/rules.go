@@ -43,6 +43,9 @@ func (s *session) rulesNow(ctx context.Context) (sequencer.Rules, error) {
 }
 
 func (s *Sidecar) putRules(c *call) (*reply, error) {
+	if err := c.operates("a change of the rules"); err != nil {
+		return nil, err
+	}
 	if err := s.inWorkspace(c); err != nil {
 		return nil, err
 	}

@@ -41,6 +41,7 @@ type Sidecar struct {
 	session *session
 	keys    *keys
 	untold  untold
+	dealing dealing
 	metrics *metrics
 	server  *http.Server
 	face    *face

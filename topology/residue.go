@@ -51,10 +51,12 @@ type Residue struct {
 	Detail      string // what was tried and what is left to do
 	Tries       int
 	State       ResidueState
-	Incarnation sequencer.Seq // of the sidecar that wrote the record
-	Seq         sequencer.Seq // of the settlement; zero: not known to the writer
-	AtMs        int64         // unix milliseconds of the writer's clock
-	Note        string        // of who accepted it
+	Incarnation sequencer.Seq   // of the sidecar that wrote the record
+	Seq         sequencer.Seq   // of the settlement; zero: not known to the writer
+	AtMs        int64           // unix milliseconds of the writer's clock
+	Note        string          // of who accepted it
+	Code        string          // why nothing more is tried, where a code says it; "changed_tool" or empty
+	Args        json.RawMessage // with a code: the call's arguments, for people who make it by hand; absent: too large
 }
 
 // RecordKey is the key of r's record: workspace|tx|index.
@@ -81,6 +83,8 @@ type residueText struct {
 	Seq         sequencer.Seq          `json:"seq,omitempty"`
 	AtMs        int64                  `json:"at_ms"`
 	Note        string                 `json:"note,omitempty"`
+	Code        string                 `json:"code,omitempty"`
+	Args        json.RawMessage        `json:"args,omitempty"`
 }
 
 // MarshalJSON writes the residue as its record has it. What is not UTF-8 in Detail and Note, which may quote a tool,
@@ -89,7 +93,7 @@ func (r Residue) MarshalJSON() ([]byte, error) {
 	t := residueText{Type: ResidueType, Workspace: r.Workspace, Tx: r.Tx, Index: r.Index, Agent: r.Agent, Tool: r.Tool,
 		Class: name[sequencer.Class]{r.Class}, Key: r.Key, Scopes: r.Scopes, Result: name[sequencer.Result]{r.Result},
 		Detail: quotable(r.Detail), Tries: r.Tries, State: r.State, Incarnation: r.Incarnation, Seq: r.Seq, AtMs: r.AtMs,
-		Note: quotable(r.Note)}
+		Note: quotable(r.Note), Code: r.Code, Args: r.Args}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -110,7 +114,7 @@ func (r *Residue) UnmarshalJSON(b []byte) error {
 	}
 	*r = Residue{Workspace: t.Workspace, Tx: t.Tx, Index: t.Index, Agent: t.Agent, Tool: t.Tool, Class: t.Class.value,
 		Key: t.Key, Scopes: t.Scopes, Result: t.Result.value, Detail: t.Detail, Tries: t.Tries, State: t.State,
-		Incarnation: t.Incarnation, Seq: t.Seq, AtMs: t.AtMs, Note: t.Note}
+		Incarnation: t.Incarnation, Seq: t.Seq, AtMs: t.AtMs, Note: t.Note, Code: t.Code, Args: t.Args}
 	return nil
 }
 
@@ -175,7 +179,7 @@ func (r *Residue) check(text []byte) error {
 		return fmt.Errorf("%d scopes, %d bytes: at most %d and %d are allowed",
 			len(r.Scopes), len(text), MaxEffectScopes, MaxResidueBytes)
 	}
-	texts := []string{string(r.Tx), r.Agent, r.Tool, r.Key}
+	texts := []string{string(r.Tx), r.Agent, r.Tool, r.Key, r.Code}
 	for _, s := range r.Scopes {
 		texts = append(texts, string(s))
 	}

@@ -42,6 +42,23 @@ func TestResidue(t *testing.T) {
 	}
 }
 
+// TestResidueCode holds what a code adds to a record, and that records without one are as they were.
+func TestResidueCode(t *testing.T) {
+	want := sampleResidue()
+	plain, err := EncodeResidue(want)
+	if err != nil || bytes.Contains(plain, []byte(`"code"`)) || bytes.Contains(plain, []byte(`"args"`)) {
+		t.Errorf("%s, %v", plain, err)
+	}
+	want.Code, want.Args = "changed_tool", []byte(`{"amount":12,"to":"<b>"}`)
+	b, err := EncodeResidue(want)
+	if err != nil || !strings.HasSuffix(string(b), `"code":"changed_tool","args":{"amount":12,"to":"<b>"}}`) {
+		t.Errorf("%s, %v", b, err)
+	}
+	if got, err := DecodeResidue(b); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestResidueRefuses holds what no residue may be, in both directions.
 func TestResidueRefuses(t *testing.T) {
 	for what, change := range map[string]func(*Residue){

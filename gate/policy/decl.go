@@ -39,6 +39,7 @@ type decl struct {
 	block    *block
 
 	signature string
+	former    string // the signature by which older releases know it, if that differs
 	adapter   gate.Adapter
 }
 

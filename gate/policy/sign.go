@@ -29,6 +29,7 @@ type declared struct {
 	MaxTime  int64           `json:"max_time_ns"`
 	Kind     string          `json:"kind"`
 	Spec     json.RawMessage `json:"spec,omitempty"`
+	Sink     []string        `json:"sink,omitempty"` // what the rest of the file says of where the call goes
 }
 
 type declaredUndo struct {
@@ -38,29 +39,57 @@ type declaredUndo struct {
 }
 
 // sign gives each declaration its signature: the SHA-256 of its canonical form, that of its compensation included. A
-// plan that relied on a tool is refused once its signature is another one.
+// plan that relied on a tool is refused once its signature is another one, and a call that was sealed with it is not
+// made. Values of secrets and where they are kept are not part of it: they are rotated.
 func (p *Policy) sign() {
 	for _, d := range p.tools {
-		form := d.canonical()
-		if d.undo != nil {
-			form.Undo = &declaredUndo{Tool: d.undo.tool, Args: d.undo.written}
-			if by := p.find(d.undo.tool); by != nil {
-				form.Undo.By = by.canonical()
-			}
+		d.signature = p.signature(d, p.sink)
+		if d.former = p.signature(d, func(*decl) []string { return nil }); d.former == d.signature {
+			d.former = ""
 		}
-		data, err := json.Marshal(form)
-		if err != nil {
-			panic(fmt.Sprintf("policy: the declaration of %q cannot be written: %v", d.pattern, err))
-		}
-		sum := sha256.Sum256(data)
-		d.signature = hex.EncodeToString(sum[:])
 	}
 }
 
-func (d *decl) canonical() *declared {
+func (p *Policy) signature(d *decl, sink func(*decl) []string) string {
+	form := d.canonical(sink)
+	if d.undo != nil {
+		form.Undo = &declaredUndo{Tool: d.undo.tool, Args: d.undo.written}
+		if by := p.find(d.undo.tool); by != nil {
+			form.Undo.By = by.canonical(sink)
+		}
+	}
+	data, err := json.Marshal(form)
+	if err != nil {
+		panic(fmt.Sprintf("policy: the declaration of %q cannot be written: %v", d.pattern, err))
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// sink is what a declaration rests on outside of its own entry. The hosts that are allowed are not: an URL holds its
+// own.
+func (p *Policy) sink(d *decl) []string {
+	if d.block == nil {
+		return nil
+	}
+	switch spec := d.block.parsed.(type) {
+	case *gate.FileSpec:
+		return []string{"root", p.env.Root}
+	case *gate.SMTPSpec:
+		if p.env.Mail == nil {
+			return nil
+		}
+		return []string{"server", p.env.Mail.Server, "from", cmp.Or(spec.From, p.env.Mail.From)}
+	case *gate.SQLSpec:
+		return []string{"dsn_secret", p.env.Databases[spec.Database].DSNSecret}
+	}
+	return nil
+}
+
+func (d *decl) canonical(sink func(*decl) []string) *declared {
 	out := &declared{
 		Tool: d.pattern, Class: d.class.String(), Cost: d.cost, Keyed: d.keyed, UndoOnly: d.undoOnly,
-		Scopes: texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime),
+		Scopes: texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime), Sink: sink(d),
 	}
 	for _, a := range d.args {
 		out.Args = append(out.Args, fmt.Sprintf("%s %t", a.name, a.optional))

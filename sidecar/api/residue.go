@@ -1,5 +1,7 @@
 package api
 
+import "encoding/json"
+
 // Residue is one effect that could not be made clean, or of which nobody knows.
 type Residue struct {
 	Tx     string   `json:"tx"`
@@ -15,6 +17,9 @@ type Residue struct {
 	Note   string   `json:"note,omitempty"`
 	Tries  int      `json:"tries"`
 	AtMs   int64    `json:"at_ms"` // unix milliseconds, of the sidecar that wrote it
+	// Code says why nothing more is tried: changed_tool, or absent.
+	Code string          `json:"code,omitempty"`
+	Args json.RawMessage `json:"args,omitempty"` // with a code: of the call, unless they are large
 }
 
 // ResidueList answers GET /v1/residue, newest first.
@@ -32,4 +37,6 @@ type AcceptResidue struct {
 // RetryResidue is the body of POST /v1/residue/{tx}/{index}/retry.
 type RetryResidue struct {
 	Force bool `json:"force,omitempty"` // also when the sink takes no key: it may then happen twice
+	// ChangedTool: also when the tool is declared differently from how it was sealed. Today's declaration makes the call.
+	ChangedTool bool `json:"changed_tool,omitempty"`
 }

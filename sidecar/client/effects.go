@@ -122,8 +122,15 @@ func (c *Client) AcceptResidue(ctx context.Context, tx string, index uint32, not
 
 // RetryResidue tries again to make a residue clean. One without a key may happen twice: that has to be forced.
 func (c *Client) RetryResidue(ctx context.Context, tx string, index uint32, force bool) (Residue, error) {
+	return c.RetryResidueWith(ctx, tx, index, api.RetryResidue{Force: force})
+}
+
+// RetryResidueWith tries again with all that has to be allowed: that it happens twice, or that a tool is called as it
+// is declared now, although it was sealed otherwise.
+func (c *Client) RetryResidueWith(ctx context.Context, tx string, index uint32,
+	allowed api.RetryResidue) (Residue, error) {
 	var out Residue
-	err := c.json(ctx, http.MethodPost, residuePath(tx, index, "retry"), nil, api.RetryResidue{Force: force}, &out)
+	err := c.json(ctx, http.MethodPost, residuePath(tx, index, "retry"), nil, allowed, &out)
 	return out, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -30,15 +31,13 @@ func (c *Console) retract(r *http.Request) (any, error) {
 }
 
 func (c *Console) retryResidue(r *http.Request) (any, error) {
-	var in struct {
-		Force bool `json:"force"`
-	}
+	var in api.RetryResidue
 	index, err := c.residueAction(r, &in)
 	if err != nil {
 		return nil, err
 	}
 	defer c.residues.stale()
-	return c.config.Actions.RetryResidue(r.Context(), r.PathValue("tx"), index, in.Force)
+	return c.config.Actions.RetryResidueWith(r.Context(), r.PathValue("tx"), index, in)
 }
 
 func (c *Console) acceptResidue(r *http.Request) (any, error) {

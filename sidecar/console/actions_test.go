@@ -18,8 +18,9 @@ func (o *operator) AcceptResidue(_ context.Context, tx string, index uint32, not
 	return api.Residue{Tx: tx, State: "accepted"}, nil
 }
 
-func (o *operator) RetryResidue(_ context.Context, tx string, index uint32, force bool) (api.Residue, error) {
-	o.asked = append(o.asked, fmt.Sprintf("retry %s/%d %v", tx, index, force))
+func (o *operator) RetryResidueWith(_ context.Context, tx string, index uint32,
+	allowed api.RetryResidue) (api.Residue, error) {
+	o.asked = append(o.asked, fmt.Sprintf("retry %s/%d %v %v", tx, index, allowed.Force, allowed.ChangedTool))
 	return api.Residue{}, &api.Problem{Status: http.StatusConflict, Code: "no_key", Detail: "look there first"}
 }
 
@@ -41,7 +42,7 @@ func TestActions(t *testing.T) {
 		{"/api/residue/a.1.1/2/accept", `{"note":"M, seen"}`, 200, `"accepted"`},
 		{"/api/residue/a.1.1/2/accept", `{}`, 400, "who accepts it"},
 		{"/api/residue/a.1.1/x/accept", `{"note":"M"}`, 400, "place of an effect"},
-		{"/api/residue/a.1.1/0/retry", `{"force":true}`, 409, "look there first"},
+		{"/api/residue/a.1.1/0/retry", `{"force":true,"changed_tool":true}`, 409, "look there first"},
 		{"/api/residue/a.1.1/0/retry", `{"force":`, 400, "JSON"},
 		{"/api/residue/a.1.1/0/retry", strings.Repeat(" ", maxBody+1), 400, "small"},
 		{"/api/tx/a.1.1/retract", `{"reason":"a slip"}`, 200, `"retracting"`},
@@ -51,7 +52,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("%s %.30s: %s %s; want %d with %q", c.path, c.body, resp.Status, body, c.status, c.has)
 		}
 	}
-	want := "accept a.1.1/2: M, seen|retry a.1.1/0 true|retract a.1.1 a slip false"
+	want := "accept a.1.1/2: M, seen|retry a.1.1/0 true true|retract a.1.1 a slip false"
 	if got := strings.Join(o.asked, "|"); got != want {
 		t.Errorf("the sidecar was asked for %s; want %s", got, want)
 	}

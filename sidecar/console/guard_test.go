@@ -134,7 +134,7 @@ func TestInvitationsEnd(t *testing.T) {
 	d := newDoor(Config{Token: token, Clock: clock, Limits: Limits{Sessions: 2, SessionAge: time.Hour}})
 	code := d.invite()
 	clock.now = clock.now.Add(LoginLasts)
-	if err := d.admit("", code); err == nil {
+	if err := d.admit(from("127.0.0.1:1"), "", code); err == nil {
 		t.Error("an invitation lasts for ever")
 	}
 	first := d.invite()
@@ -142,7 +142,7 @@ func TestInvitationsEnd(t *testing.T) {
 		clock.now = clock.now.Add(time.Second)
 		d.invite()
 	}
-	if err := d.admit("", first); err == nil || len(d.invites) > 2 {
+	if err := d.admit(from("127.0.0.1:1"), "", first); err == nil || len(d.invites) > 2 {
 		t.Errorf("%d invitations are kept, the oldest too: %v", len(d.invites), err)
 	}
 }

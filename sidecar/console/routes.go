@@ -35,7 +35,8 @@ func (c *Console) routes(decisions *feed.Handler) http.Handler {
 	})
 	mux.HandleFunc("GET /readyz", c.ready)
 	mux.HandleFunc("GET /session", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, map[string]bool{"open": c.door.open(r)})
+		_, err := c.door.enter(r)
+		writeJSON(w, map[string]bool{"open": err == nil})
 	})
 	mux.HandleFunc("POST /login", c.door.login)
 	mux.HandleFunc("POST /logout", c.door.logout)
@@ -69,8 +70,8 @@ func (c *Console) routes(decisions *feed.Handler) http.Handler {
 	members("POST /api/residue/{tx}/{index}/retry", c.retryResidue)
 	members("POST /api/residue/{tx}/{index}/accept", c.acceptResidue)
 	mux.HandleFunc("GET /api/tx/{tx}/export", c.door.members(c.export))
-	mux.HandleFunc("GET /api/stream", c.door.members(c.stream))
-	mux.HandleFunc("GET /v1/workspaces/{workspace}/decisions", c.door.members(decisions.ServeHTTP))
+	mux.HandleFunc("GET /api/stream", c.door.streaming(c.stream))
+	mux.HandleFunc("GET /v1/workspaces/{workspace}/decisions", c.door.streaming(decisions.ServeHTTP))
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic("console: its files are not in the binary: " + err.Error())

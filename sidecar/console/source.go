@@ -49,6 +49,6 @@ type Folds interface {
 // Actions are what an operator may do: the client of a sidecar is one.
 type Actions interface {
 	AcceptResidue(ctx context.Context, tx string, index uint32, note string) (api.Residue, error)
-	RetryResidue(ctx context.Context, tx string, index uint32, force bool) (api.Residue, error)
+	RetryResidueWith(ctx context.Context, tx string, index uint32, allowed api.RetryResidue) (api.Residue, error)
 	Retract(ctx context.Context, tx, reason string, dry bool) (api.Retraction, error)
 }

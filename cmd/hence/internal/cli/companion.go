@@ -157,9 +157,10 @@ func (c companion) environment(base []string, side *sidecar.Sidecar) []string {
 		"HENCE_WORKSPACE=" + cmp.Or(c.config.Workspace, "default")}
 	env := slices.DeleteFunc(slices.Clone(base), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		return name == "HENCE_TOKEN_FILE" || slices.ContainsFunc(set, func(s string) bool {
-			return strings.HasPrefix(s, name+"=")
-		})
+		return name == "HENCE_TOKEN_FILE" || strings.HasPrefix(name, "HENCE_OPERATOR_TOKEN") ||
+			slices.ContainsFunc(set, func(s string) bool {
+				return strings.HasPrefix(s, name+"=")
+			})
 	})
 	return append(env, set...)
 }

@@ -33,8 +33,8 @@ type consoleCmd struct {
 	Host             []string `placeholder:"NAME" help:"Names of the console, beside localhost and addresses."`
 	PublicURL        string   `placeholder:"URL" help:"Where browsers find it, for the printed link."`
 	Sidecar          string   `placeholder:"URL" help:"A sidecar of the workspace, for what an operator may do."`
-	SidecarToken     string   `placeholder:"TEXT" help:"That sidecar's token. Prefer the environment to the flag."`
-	SidecarTokenFile string   `type:"path" placeholder:"FILE" help:"Read that sidecar's token from there."`
+	SidecarToken     string   `placeholder:"TEXT" help:"That sidecar's operator token; safer in the environment."`
+	SidecarTokenFile string   `type:"path" placeholder:"FILE" help:"Read that sidecar's operator token from there."`
 }
 
 // Run serves the console until the context ends.
@@ -108,7 +108,7 @@ func (c *consoleCmd) actions(ctx context.Context, logger *slog.Logger) (_ consol
 		}
 	}
 	if c.SidecarToken == "" {
-		return nil, nil, errors.New("--sidecar needs that sidecar's token: give --sidecar-token-file FILE")
+		return nil, nil, errors.New("--sidecar needs that sidecar's operator token: give --sidecar-token-file FILE")
 	}
 	trusting, err := c.trust.client()
 	if err != nil {

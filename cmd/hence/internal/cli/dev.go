@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,9 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	if _, err := c.obtain(logger); err != nil {
 		return err
 	}
+	if c.OperatorToken, err = c.obtainOperator(logger, ""); err != nil { // none given: the token has both roles
+		return err
+	}
 	if c.RandomPorts {
 		c.KafkaPort, c.NATSPort, c.Port, c.ConsolePort = 0, 0, 0, 0
 	}
@@ -125,7 +129,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	defer log.Close()
 	side, err := sidecar.New(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)),
-		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, Order: c.order(),
+		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
 		Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 		Tracer: telemetry.tracer("hence/sidecar"),
 	}, log)
@@ -150,8 +154,9 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 // console starts the web console beside the sidecar.
 func (c *devCmd) console(ctx context.Context, log *streams.Client, sidecarURL string, logger *slog.Logger,
 ) (url string, stop func() error, err error) {
-	actions := client.New(sidecarURL, c.Token, client.WithWorkspace(c.Workspace))
-	page, err := console.New(console.Config{Source: log, Workspace: c.Workspace, Token: c.Token, Actions: actions,
+	token := cmp.Or(c.OperatorToken, c.Token) // who logs in can do what an operator may
+	actions := client.New(sidecarURL, token, client.WithWorkspace(c.Workspace))
+	page, err := console.New(console.Config{Source: log, Workspace: c.Workspace, Token: token, Actions: actions,
 		Version: binaryVersion(), Logger: logger})
 	if err == nil {
 		url, stop, err = startConsole(ctx, page, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ConsolePort)), logger)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 
 // oneResidue names one effect.
 type oneResidue struct {
-	asking
+	operating
 	Tx    string `arg:"" help:"The transaction's id."`
 	Index uint32 `arg:"" help:"The effect's place in it, from 0."`
 }
@@ -81,6 +82,10 @@ func printResidue(w io.Writer, r *api.Residue) error {
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(w, "  detail %s\n", r.Detail)
+	}
+	if err == nil && r.Code != "" {
+		_, err = fmt.Fprintf(w, "  code   %s\n  args   %s\n", r.Code,
+			cmp.Or(string(r.Args), "too large for the list: the events topic has them"))
 	}
 	if err == nil && r.Note != "" {
 		_, err = fmt.Fprintf(w, "  note   %s\n", r.Note)
@@ -116,14 +121,18 @@ type residueRetryCmd struct {
 	output
 	oneResidue
 	Force bool `help:"Also when the sink takes no key: it may then happen twice. Look there first."`
+	// ChangedTool is the choice that the code changed_tool asks for.
+	ChangedTool bool `help:"Also when the tool is declared differently now: today's declaration makes the call."`
 }
 
 // Run tries one again.
 func (c *residueRetryCmd) Run(ctx context.Context, s Streams) error {
-	r, err := c.client().RetryResidue(ctx, c.Tx, c.Index, c.Force)
+	r, err := c.client().RetryResidueWith(ctx, c.Tx, c.Index,
+		api.RetryResidue{Force: c.Force, ChangedTool: c.ChangedTool})
 	var p *client.Problem
-	if errors.As(err, &p) && p.Code == "no_key" {
-		return fmt.Errorf("retry %s: %s; then run it with --force", c.name(), p.Detail)
+	flag := map[string]string{"no_key": "--force", "changed_tool": "--changed-tool"}
+	if errors.As(err, &p) && flag[p.Code] != "" {
+		return fmt.Errorf("retry %s: %s; then run it with %s", c.name(), p.Detail, flag[p.Code])
 	}
 	if err != nil {
 		return fmt.Errorf("retry %s: %w", c.name(), err)

@@ -40,7 +40,7 @@ func (a asking) client(opts ...client.Option) *client.Client {
 // retractCmd is the configuration of "hence retract".
 type retractCmd struct {
 	output
-	asking
+	operating
 	Tx     string `arg:"" help:"The id of the committed transaction, of any agent."`
 	DryRun bool   `help:"Only say what would be undone."`
 	Reason string `placeholder:"TEXT" help:"Why; for the sidecar's log."`

@@ -51,7 +51,7 @@ func printRules(w io.Writer, r *api.Rules) error {
 // rulesSetCmd is the configuration of "hence rules set".
 type rulesSetCmd struct {
 	output
-	asking
+	operating
 	Workspace      string  `default:"default" help:"The workspace."`
 	IfVersion      *uint32 `placeholder:"N" help:"Change only this version; without it, the one in force."`
 	Logic          *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 retracts, 3 bounds more. Never lower it."`

@@ -94,12 +94,16 @@ func (c *runCmd) Run(ctx context.Context, s Streams) error {
 		if err != nil {
 			return err
 		}
+		operator, err := c.obtainOperator(logger, dir)
+		if err != nil {
+			return err
+		}
 		return c.beside(ctx, s, companion{
 			streams: g.streams, signals: signals, settle: c.Settle, say: sayAs(s.Err, "run"), hush: hush,
 			config: sidecar.Config{
-				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token, Order: c.order(),
-				Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
-				Tracer: g.tracer,
+				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
+				OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
+				Hook: c.hook(), Logger: logger, Tracer: g.tracer,
 			},
 		})
 	}

@@ -21,6 +21,7 @@ type beside struct {
 // manners is how a sidecar treats its agent's transactions and callers.
 type manners struct {
 	tokens
+	operators
 	Workspace string `default:"default" help:"Workspace of requests that name none."`
 	Mode      string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only say so."`
 	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode where none is named."`
@@ -65,6 +66,10 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	operator, err := c.obtainOperator(logger, dir)
+	if err != nil {
+		return err
+	}
 	tools, err := c.tools.load(logger)
 	if err != nil {
 		return err
@@ -87,8 +92,8 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 		defer log.Close()
 		side, err := sidecar.New(sidecar.Config{
 			Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
-			Order: c.order(), Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger, TLS: encrypted,
-			Tracer: telemetry.tracer("hence/sidecar"),
+			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
+			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.tracer("hence/sidecar"),
 		}, log)
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)

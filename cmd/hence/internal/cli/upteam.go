@@ -152,6 +152,9 @@ func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
 	config.Logger, config.Tracer = logger, g.tracer
 	var err error
 	if config.DataDir, err = g.journal(config.Workspace, config.Agent); err == nil {
+		config.OperatorToken, err = operators{}.obtainOperator(logger, config.DataDir)
+	}
+	if err == nil {
 		with := companion{config: config, hush: hush, streams: g.streams, signals: m.signals, settle: t.ending.Settle,
 			say: say}
 		err = with.around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {

@@ -59,7 +59,9 @@ function card(r, list, done) {
       fact("Moves", h("span", { class: "scope-list" }, (r.scopes ?? []).map((x) => h("code", {}, x)))),
         fact("Class", r.class.replaceAll("_", " ")),
       fact("Key", r.key ? h("code", {}, r.key) : "none: the sink takes no key"), fact("Tries", String(r.tries)),
-        fact("Written", date(r.at_ms)), r.note ? fact("Note", r.note) : null)));
+        fact("Written", date(r.at_ms)), r.note ? fact("Note", r.note) : null,
+      r.code ? fact("Code", h("code", {}, r.code)) : null,
+      r.args ? fact("Arguments", h("code", {}, JSON.stringify(r.args))) : null)));
 }
 
 const fact = (name, value) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
@@ -103,12 +105,15 @@ function acceptDialog(r, done) {
 function retryDialog(r, done) {
   const force = h("input", { type: "checkbox", required: true });
   const keyed = Boolean(r.key);
+  const today = h("input", { type: "checkbox", required: true });
   ask(`Try ${r.tool} again`, "Try again", [h("p", { class: "sub" }, keyed
     ? "The sink takes a key: if it has happened already, it does not happen twice."
     : "The sink takes no key: if it has happened already, it happens a second time."),
-  keyed ? null : h("label", { class: "check" }, force, h("span", {}, "I have looked there: it has not happened."))],
+  keyed ? null : h("label", { class: "check" }, force, h("span", {}, "I have looked there: it has not happened.")),
+  r.code !== "changed_tool" ? null : h("label", { class: "check" }, today,
+    h("span", {}, "The tool is declared differently now. Call it as it is declared today."))],
   async () => {
-    const now = await api.retryResidue(r.tx, r.index, force.checked);
+    const now = await api.retryResidue(r.tx, r.index, { force: force.checked, changed_tool: today.checked });
     return `${r.tool} is ${now.result} now, after ${plural(now.tries, "try", "tries")}.`;
   }, done);
 }
