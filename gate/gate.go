@@ -47,11 +47,14 @@ type Call struct {
 
 // Answer is what a sink said.
 type Answer struct {
-	Refused bool            `json:"refused,omitempty"` // the sink did nothing and says so: not an unknown, not a success
-	Absent  bool            `json:"absent,omitempty"`  // LookUp only: the call never arrived
-	Detail  string          `json:"detail,omitempty"`  // for people, without secrets
-	Result  json.RawMessage `json:"result,omitempty"`
-	Saved   json.RawMessage `json:"saved,omitempty"` // what undoing it needs, such as the former content
+	Refused bool `json:"refused,omitempty"` // the sink did nothing and says so: not an unknown, not a success
+	// AboutKey: the refusal is what the sink's record under the key says, so it holds for every call under that key. Any
+	// other refusal is about the one call that got it.
+	AboutKey bool            `json:"about_key,omitempty"`
+	Absent   bool            `json:"absent,omitempty"` // LookUp only: the call never arrived
+	Detail   string          `json:"detail,omitempty"` // for people, without secrets
+	Result   json.RawMessage `json:"result,omitempty"`
+	Saved    json.RawMessage `json:"saved,omitempty"` // what undoing it needs, such as the former content
 }
 
 // Adapter speaks to one tool. It is safe for concurrent use, makes no retries of its own, and its errors hold no
@@ -79,6 +82,7 @@ type Tool struct {
 	May     []sequencer.Scope // what its touch asks for instead, when declared; each of Scopes lies within one
 	Key     string            // business key of a gated call; empty: see Keyed
 	Keyed   bool              // the sink takes a key; for eager classes it is made of transaction and index
+	KeyLife time.Duration     // the sink may forget a key after it; zero: never
 	Pin     *sequencer.Pin    // the registry's entry that the call relies on
 	MaxTime time.Duration     // after it the call is given up
 	Retry   Retry
@@ -105,6 +109,7 @@ type Effect struct {
 	Key         string // what the sink is given, made from the tool's or from transaction and index; empty: none
 	Args        json.RawMessage
 	Traceparent string
+	At          time.Time // when it was issued, by its issuer's clock; zero: not known
 }
 
 // Step says what a mark is about.
@@ -145,6 +150,7 @@ type Progress struct {
 	Started   bool
 	Answer    *Answer // of the call or of its release; one that is Absent was looked up, and never arrived
 	GivenUp   bool
+	Why       string // it was given up, or its compensation lost
 	Undoing   bool
 	UndoDone  *Answer
 	UndoLost  bool

@@ -225,8 +225,8 @@ func (g *Engine) compensate(ctx context.Context, p *Progress, a Answer, claim Cl
 	if err != nil {
 		return err, g.undoLost(p, err)
 	}
-	j := &job{steps: undoSteps(), p: p, call: u.call, adapter: adapter, max: u.tool.maxTime(), retry: u.tool.Retry,
-		maybe: p.Undoing || !claim.whole()}
+	j := &job{steps: undoSteps(), p: p, call: u.call, adapter: adapter, max: u.tool.maxTime(), life: u.tool.KeyLife,
+		retry: u.tool.Retry, maybe: p.Undoing || !claim.whole()}
 	e, err := g.drive(ctx, j)
 	if err == nil && e != endAnswered {
 		err = g.undoLost(p, j.why)
