@@ -255,6 +255,8 @@ func (g *Engine) ask(ctx context.Context, j *job, absence bool) (bool, error) {
 	switch {
 	case err != nil || !ok:
 		return false, err
+	case !a.Absent && !j.answers(a):
+		return false, nil
 	case !a.Absent:
 		return true, g.answered(j, a)
 	case absence && landed:
@@ -272,7 +274,7 @@ func (g *Engine) lastLook(ctx context.Context, j *job) (end, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case !ok:
+	case !ok || !a.Absent && !j.answers(a):
 		return endUnknown, nil
 	case !a.Absent:
 		return endAnswered, g.answered(j, a)

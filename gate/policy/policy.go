@@ -42,6 +42,7 @@ const (
 	maxName      = 200
 	maxRetries   = 100
 	maxTimeMs    = 600_000
+	maxKeyLifeMs = 315_360_000_000 // ten years
 	maxBackoffMs = 600_000
 )
 
@@ -170,7 +171,7 @@ func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, er
 		return gate.Tool{}, err
 	}
 	out := gate.Tool{
-		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed,
+		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed, KeyLife: d.keyLife,
 		Pin:     &sequencer.Pin{Server: p.server, Name: d.pattern, Signature: d.signature},
 		MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil,
 	}

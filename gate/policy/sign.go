@@ -23,6 +23,7 @@ type declared struct {
 	May      []string        `json:"may"`
 	Key      string          `json:"key"`
 	Keyed    bool            `json:"keyed"`
+	KeyLife  int64           `json:"key_life_ns,omitempty"`
 	UndoOnly bool            `json:"undo_only"`
 	Undo     *declaredUndo   `json:"undo,omitempty"`
 	Retry    gate.Retry      `json:"retry"`
@@ -60,7 +61,8 @@ func (p *Policy) sign() {
 func (d *decl) canonical() *declared {
 	out := &declared{
 		Tool: d.pattern, Class: d.class.String(), Cost: d.cost, Keyed: d.keyed, UndoOnly: d.undoOnly,
-		Scopes: texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime),
+		KeyLife: int64(d.keyLife),
+		Scopes:  texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime),
 	}
 	for _, a := range d.args {
 		out.Args = append(out.Args, fmt.Sprintf("%s %t", a.name, a.optional))
