@@ -165,7 +165,7 @@ func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, cla
 // undoNothing settles an effect that ran and that nothing undoes: a known outcome may have lapsed by itself.
 func (g *Engine) undoNothing(ctx context.Context, s *Settlement, p *Progress) error {
 	if a, err := g.tools.Adapter(p.Tool.Name); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
-		j := &job{p: p, call: p.call(), adapter: a, max: p.Tool.maxTime()}
+		j := &job{p: p, call: p.call(), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife}
 		found, ok, err := g.look(ctx, j)
 		if err != nil {
 			return err
