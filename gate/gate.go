@@ -109,7 +109,7 @@ type Effect struct {
 	Key         string // what the sink is given, made from the tool's or from transaction and index; empty: none
 	Args        json.RawMessage
 	Traceparent string
-	At          time.Time // when it was issued, by its issuer's clock; zero: not known
+	At          time.Time `json:",omitzero"` // when it was issued, by its issuer's clock; zero: not known
 }
 
 // Step says what a mark is about.

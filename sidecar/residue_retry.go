@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -77,6 +78,7 @@ type leftover struct {
 	call    gate.Call // the same, or its compensation
 	adapter gate.Adapter
 	undo    bool         // call is the compensation
+	doubt   bool         // a try that is not answered leaves nothing known, and what is left to do stays the same
 	made    *gate.Answer // nothing but to list it: a former try was answered so
 }
 
@@ -124,7 +126,7 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 		return leftover{}, err
 	}
 	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Key: p.Key, Args: p.Args, Traceparent: traceOf(ctx)}
-	undo := s.isToUndo(r, &p)
+	undo, life := s.isToUndo(r, &p), p.Tool.KeyLife
 	if undo {
 		switch {
 		case p.Tool.Class.Gated() && r.Result == sequencer.ResultPartial:
@@ -143,22 +145,30 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 		if p.Answer != nil {
 			answer = *p.Answer
 		}
-		if call, _, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
+		var by gate.Tool
+		if call, by, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
 			return leftover{}, problem(codeTool, "%v", err)
 		}
+		life = by.KeyLife
 		// The log may lack the answer of a call that its settlement knew to have happened.
 		call.ForbidOnly = call.ForbidOnly && r.Result != sequencer.ResultLeaked
 	} else if p.Ran() {
 		return leftover{tool: p.Tool, made: p.Answer}, nil
 	}
-	if call.Key == "" && !force {
+	switch age := s.clock.Now().Sub(p.At); {
+	case call.Key == "" && !force:
 		return leftover{}, unkeyed(call.Tool)
+	case life > 0 && age+p.Tool.MaxTime >= life && !force:
+		return leftover{}, problem(codeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it has "+
+			"happened, it happens a second time. Look there first, then send force", call.Tool, life, age.Round(time.Second))
 	}
 	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
 	if err != nil {
 		return leftover{}, problem(codeTool, "%v", err)
 	}
-	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo}, nil
+	unsure := *r
+	unsure.Result = sequencer.ResultUnresolved
+	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo, doubt: s.isToUndo(&unsure, &p) == undo}, nil
 }
 
 func unkeyed(tool string) error {
@@ -237,7 +247,7 @@ func (s *session) announceTry(ctx context.Context, r *topology.Residue, t *tx, l
 	now.Tries++
 	now.Detail = fmt.Sprintf("tried again (call %d), and no answer is known: it may have happened, look at the sink",
 		now.Tries)
-	if now.Result == sequencer.ResultPartial {
+	if left.doubt {
 		now.Result = sequencer.ResultUnresolved
 	}
 	if err := s.listResidue(ctx, &now); err != nil {
@@ -255,9 +265,13 @@ func (s *session) announceTry(ctx context.Context, r *topology.Residue, t *tx, l
 func (s *session) noteTry(ctx context.Context, u *untold, r *topology.Residue, left leftover,
 	answer gate.Answer) error {
 	r.Tries++
-	if answer.Refused {
+	switch {
+	case answer.Refused && r.Result == sequencer.ResultUnresolved && !answer.AboutKey:
+		r.Detail = fmt.Sprintf("tried again and refused now (%s), but an earlier try was not answered: look at the sink",
+			answer.Detail)
+	case answer.Refused:
 		r.Detail = "tried again and refused: " + answer.Detail
-	} else {
+	default:
 		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
