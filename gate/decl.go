@@ -67,8 +67,8 @@ type HTTPSpec struct {
 	LookUp      *HTTPLookUp `json:"lookup,omitempty"`
 }
 
-// When is what the JSON object of an answer must say: at each path the value, or one of a list of values. What is absent
-// is null.
+// When is what the JSON object of an answer must say: at each path the value, or one of a list of values. What is
+// absent is null.
 type When map[string]json.RawMessage
 
 // HTTPLookUp asks what became of a call: 2xx it happened, a status of Absent (default 404) it never arrived.

@@ -135,8 +135,8 @@ func (g *Engine) again(j *job) bool {
 	case !j.maybe:
 		return false
 	}
-	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing costs
-	// the whole transaction.
+	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing
+	// costs the whole transaction.
 	return j.tries == 1 || j.tries < eagerTries && g.clock.Now().Sub(j.first) < j.max
 }
 
@@ -216,10 +216,10 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 	return false, errors.Join(err, context.Cause(ctx))
 }
 
-// answers says whether what the sink said of the newest try settles the call. A refusal does so if nothing else may have
-// reached the sink: it may come from what stands before the keys (credentials, limits, a standby), which knows nothing
-// of an earlier try. What the sink's record says of the key is about all of them; not so of a compensation, whose
-// arguments are made of an answer that a former owner may have known better, so they may differ under one key.
+// answers says whether what the sink said of the newest try settles the call. A refusal does so if nothing else may
+// have reached the sink: it may come from what stands before the keys (credentials, limits, a standby), which knows
+// nothing of an earlier try. What the sink's record says of the key is about all of them; not so of a compensation,
+// whose arguments are made of an answer that a former owner may have known better, so they may differ under one key.
 func (j *job) answers(a Answer) bool {
 	return !a.Refused || !j.maybe || a.AboutKey && j.start != StepUndoing
 }

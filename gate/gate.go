@@ -37,8 +37,8 @@ type Call struct {
 	// Compensates is the key of the call that this one undoes. A keyed sink refuses that one from now on, and does
 	// nothing else if it never saw it.
 	Compensates string
-	// ForbidOnly: nobody knows that the call with the key of Compensates arrived. An adapter that itself sees to the keys
-	// undoes it only if it has it on record; one that cannot tell the sink which key is meant does nothing.
+	// ForbidOnly: nobody knows that the call with the key of Compensates arrived. An adapter that itself sees to the
+	// keys undoes it only if it has it on record; one that cannot tell the sink which key is meant does nothing.
 	ForbidOnly  bool
 	Args        json.RawMessage // a JSON object
 	Saved       json.RawMessage // compensations: what the undone call's answer saved
@@ -48,8 +48,8 @@ type Call struct {
 // Answer is what a sink said.
 type Answer struct {
 	Refused bool `json:"refused,omitempty"` // the sink did nothing and says so: not an unknown, not a success
-	// AboutKey: the refusal is what the sink's record under the key says, so it holds for every call under that key. Any
-	// other refusal is about the one call that got it.
+	// AboutKey: the refusal is what the sink's record under the key says, so it holds for every call under that key.
+	// Any other refusal is about the one call that got it.
 	AboutKey bool            `json:"about_key,omitempty"`
 	Absent   bool            `json:"absent,omitempty"` // LookUp only: the call never arrived
 	Detail   string          `json:"detail,omitempty"` // for people, without secrets
@@ -91,7 +91,8 @@ type Tool struct {
 
 // Tools is the policy as the gate uses it.
 type Tools interface {
-	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict mode.
+	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict
+	// mode.
 	Find(tool string, args json.RawMessage) (Tool, error)
 	// Undo is the call that compensates one that ran, given its answer. Any key in it says that its sink takes keys,
 	// without one Find of its tool says whether it does; which key it is given Compensation says.

@@ -329,12 +329,8 @@ func (s *session) effectFrom(ev *topology.Event) gate.Effect {
 	tool.Name, tool.Class, tool.Cost, tool.Scopes, tool.May, tool.Pin = x.Tool, x.Class, x.Cost, x.Scopes, x.May, x.Pin
 	tool.Keyed = x.Key != ""
 	tool.MaxTime = time.Duration(x.MaxTimeMs) * time.Millisecond
-	e := gate.Effect{Tx: ev.Tx, Incarnation: ev.Incarnation, Index: x.Index, Tool: tool, Key: x.Key, Args: x.Args,
-		Traceparent: ev.Traceparent}
-	if ev.AtMs > 0 {
-		e.At = time.UnixMilli(ev.AtMs).UTC()
-	}
-	return e
+	return gate.Effect{Tx: ev.Tx, Incarnation: ev.Incarnation, Index: x.Index, Tool: tool, Key: x.Key, Args: x.Args,
+		Traceparent: ev.Traceparent, At: wallTime(ev.AtMs)}
 }
 
 // mustWait holds a settlement back as long as a call that its former owner made may still land. What it lets go on has

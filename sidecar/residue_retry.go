@@ -109,8 +109,8 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
 		return s.tryCall(ctx, u, r, t, left)
 	})
-	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
-	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
+	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes
+	// it back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
 	defer cancel()
 	if _, err := s.abort(ctx, t, "it only held what a residue moves that is tried again"); err != nil {
@@ -159,8 +159,9 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 	case call.Key == "" && !force:
 		return leftover{}, unkeyed(call.Tool)
 	case life > 0 && age+p.Tool.MaxTime >= life && !force:
-		return leftover{}, problem(codeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it has "+
-			"happened, it happens a second time. Look there first, then send force", call.Tool, life, age.Round(time.Second))
+		return leftover{}, problem(codeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
+			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
+			age.Round(time.Second))
 	}
 	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
 	if err != nil {
@@ -168,7 +169,8 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 	}
 	unsure := *r
 	unsure.Result = sequencer.ResultUnresolved
-	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo, doubt: s.isToUndo(&unsure, &p) == undo}, nil
+	doubt := s.isToUndo(&unsure, &p) == undo
+	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo, doubt: doubt}, nil
 }
 
 func unkeyed(tool string) error {

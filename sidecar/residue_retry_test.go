@@ -207,8 +207,8 @@ func TestRetractionIsSaid(t *testing.T) {
 	world.expect(t)
 }
 
-// A call by hand that is not answered and then refused may have happened: the refusal is about the newest try alone. So
-// is that of a compensation, which is no longer known to be missing.
+// A call by hand that is not answered and then refused may have happened: the refusal is about the newest try alone.
+// So is that of a compensation, which is no longer known to be missing.
 func TestRetryRefusedAfterUnknown(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), quick(world))
@@ -246,7 +246,8 @@ func TestRetryRefusedAfterUnknown(t *testing.T) {
 		if r.State == "resolved" {
 			t.Errorf("%s, refused: %+v", c.tool, r)
 		}
-		if result, detail := listed(); result != "unresolved" || !strings.Contains(detail, "an earlier try was not answered") {
+		result, detail := listed()
+		if result != "unresolved" || !strings.Contains(detail, "an earlier try was not answered") {
 			t.Errorf("%s, refused: %s: %s", c.tool, result, detail)
 		}
 	}

@@ -18,8 +18,8 @@ const (
 	foreignMax  = time.Second // the tools' maximum time
 	foreignLife = time.Minute // how long the sink that forgets knows a key
 
-	// blindRefunds: a sink that ignores Hence-Compensates undoes also what never came. That holds only once the undo of a
-	// call which was looked up and absent asks for more than the header.
+	// blindRefunds: a sink that ignores Hence-Compensates undoes also what never came. That holds only once the undo
+	// of a call which was looked up and absent asks for more than the header.
 	blindRefunds = false
 )
 

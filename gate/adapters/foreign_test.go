@@ -160,7 +160,8 @@ func (r *rig) check(tb testing.TB, rng *rand.Rand, said told) string {
 	}
 	var effects []gate.Progress
 	for range 1 + rng.IntN(3) {
-		effects = append(effects, r.effect(tb, uint32(len(effects)), []string{"order", "reserve", "pay", "ping"}[rng.IntN(4)]))
+		tool := []string{"order", "reserve", "pay", "ping"}[rng.IntN(4)]
+		effects = append(effects, r.effect(tb, uint32(len(effects)), tool))
 	}
 	claim := gate.ClaimOwn
 	restart := func() {

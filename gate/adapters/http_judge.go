@@ -12,8 +12,8 @@ import (
 	"github.com/hence-dev/hence/gate/policy/template"
 )
 
-// HeaderReplayed is how sinks mark an answer that they have kept under the key: "true". Stripe began with it; the policy
-// may name another one.
+// HeaderReplayed is how sinks mark an answer that they have kept under the key: "true". Stripe began with it; the
+// policy may name another one.
 const HeaderReplayed = "Idempotent-Replayed"
 
 // verdict is what an answer says of the call.
@@ -57,10 +57,10 @@ func (a *httpAdapter) judgeStatus(status int) verdict {
 
 // provesNothing lists the statuses that prove of a first try that nothing happened: the request is turned down as it
 // stands, by what comes before any work. All others are an unknown, among them 303 (how many services say "done"), 301
-// and 302 (used for both), 406 (frameworks say it of an answer that they cannot write, after the work), 408 (a proxy may
-// have forwarded what came), 409, 423 and 425 (also "this key is being worked on", which may yet succeed), 424 (part of
-// it may have been done), 429 (proxies say it of a repetition of their own, whose first sending is under way), 499 (a
-// proxy saw the connection end, the service behind it may have acted), and 5xx.
+// and 302 (used for both), 406 (frameworks say it of an answer that they cannot write, after the work), 408 (a proxy
+// may have forwarded what came), 409, 423 and 425 (also "this key is being worked on", which may yet succeed), 424
+// (part of it may have been done), 429 (proxies say it of a repetition of their own, whose first sending is under
+// way), 499 (a proxy saw the connection end, the service behind it may have acted), and 5xx.
 func provesNothing(status int) bool {
 	switch status {
 	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect: // "repeat it there": not carried out here

@@ -121,77 +121,88 @@ func TestSQLStates(t *testing.T) {
 	}
 }
 
-// TestHTTPBodies judges answers by what they say.
-func TestHTTPBodies(t *testing.T) {
-	var status int // set before each call, whose connection orders it before the handler
-	var body, replayed string
+// speaker is a sink that says what it is told to say.
+type speaker struct {
+	status         int
+	body, replayed string
+}
+
+// speaks is an adapter of a speaker's; what that says is set before each call, whose connection orders it before.
+func speaks(t *testing.T) (gate.Adapter, *speaker) {
+	s := &speaker{}
 	r := record(t, func(w http.ResponseWriter, req *http.Request) {
-		if replayed != "" {
-			w.Header().Set("X-Replayed", replayed)
-		}
+		w.Header().Set("X-Replayed", s.replayed)
 		if req.URL.Path == "/moved" {
 			http.Redirect(w, req, "/", http.StatusFound)
 			return
 		}
-		w.WriteHeader(status)
-		fmt.Fprint(w, body)
+		w.WriteHeader(s.status)
+		fmt.Fprint(w, s.body)
 	})
 	spec := gate.HTTPSpec{Method: "POST", URL: r.URL, Done: []int{303}, Replayed: "X-Replayed",
 		DoneWhen:    gate.When{"ok": []byte(`true`), "errors": []byte(`null`)},
 		RefusedWhen: gate.When{"ok": []byte(`false`), "error.code": []byte(`["declined",17]`)},
 		LookUp: &gate.HTTPLookUp{URL: r.URL + "/{way?}", Absent: []int{200, 404},
 			AbsentWhen: gate.When{"data": []byte(`[[]]`)}, FoundWhen: gate.When{"data.0.ok": []byte(`true`)}}}
-	a := build(t, gate.KindHTTP, r.env(""), spec)
+	return build(t, gate.KindHTTP, r.env(""), spec), s
+}
+
+// judged names what an adapter made of an answer.
+func judged(answer gate.Answer, err error) string {
+	switch {
+	case errors.Is(err, gate.ErrUnknown):
+		return "unknown"
+	case err != nil:
+		return err.Error()
+	case answer.Absent:
+		return "absent"
+	case answer.AboutKey:
+		return "refused by the key"
+	case answer.Refused:
+		return "refused"
+	}
+	return "done"
+}
+
+// TestHTTPBodies judges answers by what they say.
+func TestHTTPBodies(t *testing.T) {
+	a, s := speaks(t)
 	for _, c := range []struct {
-		status         int
-		body, replayed string
-		want           string
+		says speaker
+		want string
 	}{
-		{200, `{"ok":true}`, "", "done"}, {303, `{"ok":true}`, "", "done"}, {200, `{"ok":true,"errors":[]}`, "", "unknown"},
-		{200, `{"ok":"true"}`, "", "unknown"}, {200, `{}`, "", "unknown"}, {200, `<html>log in</html>`, "", "unknown"},
-		{200, `{"ok":false,"error":{"code":"declined"}}`, "", "refused"},
-		{200, `{"ok":false,"error":{"code":17}}`, "", "refused"}, {200, `{"ok":false,"error":{"code":18}}`, "", "unknown"},
-		{200, `{"ok":false,"error":"declined"}`, "", "unknown"}, {503, `{"ok":true}`, "", "unknown"},
-		{200, `{"ok":false,"error":{"code":17}}`, "true", "refused by the key"}, {422, ``, "true", "refused by the key"},
-		{422, ``, "false", "refused"}, {200, `{"ok":true}` + strings.Repeat(" ", MaxAnswer), "", "unknown"},
+		{speaker{200, `{"ok":true}`, ""}, "done"}, {speaker{303, `{"ok":true}`, ""}, "done"},
+		{speaker{200, `{"ok":true,"errors":[]}`, ""}, "unknown"}, {speaker{200, `{"ok":"true"}`, ""}, "unknown"},
+		{speaker{200, `{}`, ""}, "unknown"}, {speaker{200, `<html>log in</html>`, ""}, "unknown"},
+		{speaker{200, `{"ok":false,"error":{"code":"declined"}}`, ""}, "refused"},
+		{speaker{200, `{"ok":false,"error":{"code":17}}`, ""}, "refused"},
+		{speaker{200, `{"ok":false,"error":{"code":18}}`, ""}, "unknown"},
+		{speaker{200, `{"ok":false,"error":"declined"}`, ""}, "unknown"}, {speaker{503, `{"ok":true}`, ""}, "unknown"},
+		{speaker{200, `{"ok":false,"error":{"code":17}}`, "true"}, "refused by the key"},
+		{speaker{422, ``, "true"}, "refused by the key"}, {speaker{422, ``, "false"}, "refused"},
+		{speaker{200, `{"ok":true}` + strings.Repeat(" ", MaxAnswer), ""}, "unknown"},
 	} {
-		status, body, replayed = c.status, c.body, c.replayed
-		answer, err := a.Call(t.Context(), call("k", `{}`))
-		got := "done"
-		switch {
-		case errors.Is(err, gate.ErrUnknown):
-			got = "unknown"
-		case err != nil:
-			t.Error(err)
-		case answer.AboutKey:
-			got = "refused by the key"
-		case answer.Refused:
-			got = "refused"
-		}
-		if got != c.want {
-			t.Errorf("%d %.60s: %s, want %s", c.status, c.body, got, c.want)
+		*s = c.says
+		if got := judged(a.Call(t.Context(), call("k", `{}`))); got != c.want {
+			t.Errorf("%.80v: %s, want %s", c.says, got, c.want)
 		}
 	}
+}
+
+// TestHTTPLookUpBodies believes a look-up only if the sink's record speaks, and not what stands before it.
+func TestHTTPLookUpBodies(t *testing.T) {
+	a, s := speaks(t)
 	for _, c := range []struct {
 		status           int
 		args, body, want string
 	}{
-		{200, `{}`, `{"data":[{"ok":true}]}`, "found"}, {200, `{}`, `{"data":[]}`, "absent"}, {404, `{}`, `{"data":[]}`, "absent"},
-		{200, `{}`, `{"error":"log in"}`, "unknown"}, {404, `{}`, `no such page`, "unknown"}, {401, `{}`, ``, "unknown"},
-		{503, `{}`, `{"data":[]}`, "unknown"}, {200, `{"way":"moved"}`, `{"data":[{"ok":true}]}`, "unknown"},
+		{200, `{}`, `{"data":[{"ok":true}]}`, "done"}, {200, `{}`, `{"data":[]}`, "absent"},
+		{404, `{}`, `{"data":[]}`, "absent"}, {200, `{}`, `{"error":"log in"}`, "unknown"},
+		{404, `{}`, `no such page`, "unknown"}, {401, `{}`, ``, "unknown"}, {503, `{}`, `{"data":[]}`, "unknown"},
+		{200, `{"way":"moved"}`, `{"data":[{"ok":true}]}`, "unknown"},
 	} {
-		status, body = c.status, c.body
-		answer, err := a.LookUp(t.Context(), call("k", c.args))
-		got := "found"
-		switch {
-		case errors.Is(err, gate.ErrUnknown):
-			got = "unknown"
-		case err != nil:
-			t.Error(err)
-		case answer.Absent:
-			got = "absent"
-		}
-		if got != c.want {
+		*s = speaker{status: c.status, body: c.body}
+		if got := judged(a.LookUp(t.Context(), call("k", c.args))); got != c.want {
 			t.Errorf("the look-up %d %s %s: %s, want %s", c.status, c.args, c.body, got, c.want)
 		}
 	}

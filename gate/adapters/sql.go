@@ -192,8 +192,10 @@ func claim(ctx context.Context, tx *sql.Tx, c gate.Call) (gate.Answer, bool, err
 
 func stored(ctx context.Context, tx *sql.Tx, key string) (a gate.Answer, request string, compensated bool, err error) {
 	var text sql.NullString
-	// The lock makes this a transaction that writes: its commit waits for a standby as that of the first call should have.
-	row := tx.QueryRowContext(ctx, `SELECT result, request, compensated FROM hence_effects WHERE key = $1 FOR UPDATE`, key)
+	// The lock makes this a transaction that writes: its commit waits for a standby as that of the first call should
+	// have.
+	row := tx.QueryRowContext(ctx, `SELECT result, request, compensated FROM hence_effects WHERE key = $1 FOR UPDATE`,
+		key)
 	if err := row.Scan(&text, &request, &compensated); err != nil {
 		return a, "", false, err
 	}
@@ -221,7 +223,8 @@ func (q *query) run(ctx context.Context, tx *sql.Tx, v template.Values) ([]map[s
 	if err != nil {
 		return nil, 0, err
 	}
-	// Prepared also without parameters: the driver would else send the text as it is, which may hold several statements.
+	// Prepared also without parameters: the driver would else send the text as it is, which may hold several
+	// statements.
 	prepared, err := tx.PrepareContext(ctx, q.text)
 	if err != nil {
 		return nil, 0, err

@@ -73,9 +73,9 @@ type coded interface {
 	SQLState() string
 }
 
-// before judges an error that came before COMMIT was sent: nothing happened, since what is not committed is rolled back.
-// What the server will say again is its no; a lost connection, a login, a deadlock, a full server, or a standby that only
-// reads may pass, so such a call did not leave.
+// before judges an error that came before COMMIT was sent: nothing happened, since what is not committed is rolled
+// back. What the server will say again is its no; a lost connection, a login, a deadlock, a full server, or a standby
+// that only reads may pass, so such a call did not leave.
 func (a *sqlAdapter) before(s *secrets, err error) (gate.Answer, error) {
 	var no refusal
 	var server coded
@@ -90,9 +90,10 @@ func (a *sqlAdapter) before(s *secrets, err error) (gate.Answer, error) {
 	return gate.Answer{}, fmt.Errorf("%w: database %s: %s", gate.ErrNotSent, a.spec.Database, s.clean(err.Error()))
 }
 
-// during judges an error of COMMIT. It rolled back if the server says so in a state that a check at the commit has: the
-// statement's or a deferred constraint's (22, 23, 42, 44, a trigger's P0), a deadlock or a conflict (40001, 40P01).
-// Anything else may be said behind the commit, as 57P01 and 57014 while it waits for a standby, and silence says nothing.
+// during judges an error of COMMIT. It rolled back if the server says so in a state that a check at the commit has:
+// the statement's or a deferred constraint's (22, 23, 42, 44, a trigger's P0), a deadlock or a conflict (40001,
+// 40P01). Anything else may be said behind the commit, as 57P01 and 57014 while it waits for a standby, and silence
+// says nothing.
 func (a *sqlAdapter) during(s *secrets, err error) (gate.Answer, error) {
 	var server coded
 	if errors.As(err, &server) && rolledBack(server.SQLState()) {
@@ -109,8 +110,8 @@ func rolledBack(state string) bool {
 	return state == "40001" || state == "40P01"
 }
 
-// passing are the classes of states that another try may not meet: connection, a transaction that may only read (25006,
-// a standby) or took too long, a login, rollback by the server (deadlock, serialisation), resources, locks, an
+// passing are the classes of states that another try may not meet: connection, a transaction that may only read
+// (25006, a standby) or took too long, a login, rollback by the server (deadlock, serialisation), resources, locks, an
 // operator's intervention, a failing machine.
 func passing(state string) bool {
 	switch class(state) {

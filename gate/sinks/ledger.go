@@ -49,8 +49,8 @@ type LedgerOptions struct {
 // was done (404: not), GET /entries lists everything.
 //
 // A key is done once: its repetition gets the first answer with 200, with another body 422. A key that a request names
-// in Hence-Compensates is refused with 410 from then on, also when it never came. The first answer and the 410 are what
-// it keeps under the key, and carry Idempotent-Replayed.
+// in Hence-Compensates is refused with 410 from then on, also when it never came. The first answer and the 410 are
+// what it keeps under the key, and carry Idempotent-Replayed.
 type Ledger struct {
 	server  *http.Server
 	listen  net.Listener
