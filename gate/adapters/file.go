@@ -112,7 +112,8 @@ func inside(t template.Template, v template.Values) (string, error) {
 	return name, nil
 }
 
-// Call does the operation. With a key it is done once: a repetition gets the first one's answer.
+// Call does the operation. With a key it is done once: a repetition gets the first one's answer. It refuses before it
+// writes, so a refusal proves that nothing happened; what a key's note says holds for all calls under that key.
 func (a *fileAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	j, err := a.open(ctx, c)
 	if err != nil {

@@ -110,9 +110,12 @@ func (b blockReader) mapping(n *node, key string) map[string]string {
 
 // when reads what an answer's body must say: paths with a value, or with a list of values.
 func (b blockReader) when(n *node, what string) gate.When {
-	if n.kind != kindMap || len(n.fields) == 0 {
+	if n.kind != kindMap {
 		b.wrong(n, what, kindMap)
 		return nil
+	}
+	if len(n.fields) == 0 {
+		b.refuse(n.place, "empty", what+" asks for nothing", "write a path and its value, or leave it out")
 	}
 	out := gate.When{}
 	for _, f := range n.fields {
