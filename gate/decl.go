@@ -56,17 +56,28 @@ type HTTPSpec struct {
 	URL     string            `json:"url"` // absolute; values are escaped for the place where they stand
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    json.RawMessage   `json:"body,omitempty"` // a tree; absent: the arguments, for POST, PUT and PATCH
-	// Refused are the statuses that say that nothing happened; absent: 4xx but 408, 425 and 429.
-	Refused []int       `json:"refused,omitempty"`
-	Done    []int       `json:"done,omitempty"` // further statuses that say that it happened; absent: 2xx only
-	LookUp  *HTTPLookUp `json:"lookup,omitempty"`
+	// Refused are the statuses that say that nothing happened; absent: those that prove it (docs/policy.md).
+	Refused []int `json:"refused,omitempty"`
+	Done    []int `json:"done,omitempty"` // further statuses that say that it happened; absent: 2xx only
+	// An answer that says by its status that it happened says by its body that nothing did if RefusedWhen holds, and
+	// nothing at all unless DoneWhen holds.
+	RefusedWhen When        `json:"refused_when,omitempty"`
+	DoneWhen    When        `json:"done_when,omitempty"`
+	Replayed    string      `json:"replayed,omitempty"` // header that marks the answer kept under the key; see adapters
+	LookUp      *HTTPLookUp `json:"lookup,omitempty"`
 }
+
+// When is what the JSON object of an answer must say: at each path the value, or one of a list of values. What is
+// absent is null.
+type When map[string]json.RawMessage
 
 // HTTPLookUp asks what became of a call: 2xx it happened, a status of Absent (default 404) it never arrived.
 type HTTPLookUp struct {
-	Method string `json:"method,omitempty"` // GET when empty
-	URL    string `json:"url"`
-	Absent []int  `json:"absent,omitempty"`
+	Method     string `json:"method,omitempty"` // GET when empty
+	URL        string `json:"url"`
+	Absent     []int  `json:"absent,omitempty"`
+	AbsentWhen When   `json:"absent_when,omitempty"` // and only with such a body
+	FoundWhen  When   `json:"found_when,omitempty"`  // the body of a 2xx that says that it happened; absent: any
 }
 
 // SMTPSpec is one mail. Its Message-ID is made of the call's key.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,13 +71,16 @@ type job struct {
 	call    Call
 	adapter Adapter
 	max     time.Duration
+	life    time.Duration // of the sink's keys; zero: for good
 	retry   Retry
 	eager   bool // repeated within its maximum time instead of by retry; what did not leave is not tried again
 	lookUp  bool // it may only be looked up
 	maybe   bool // some try may have reached the sink, or may yet
+	foreign bool // and that was not one of this job
 	tries   int
 	first   time.Time // when the first try left
 	left    time.Time // when the newest one left, of anybody
+	no      *Answer   // the newest refusal that was no answer to an earlier try
 	mute    bool      // the tool cannot look calls up
 	why     error     // of the last try
 }
@@ -93,7 +97,7 @@ const (
 // drive makes a call until its outcome is known, as often as it may. An error says that it is to be gone on with
 // later: the context ended, the lease does, or a mark could not be written.
 func (g *Engine) drive(ctx context.Context, j *job) (end, error) {
-	j.left = g.clock.Now()
+	j.left, j.foreign = g.clock.Now(), j.maybe
 	if j.p.Waited {
 		j.left = j.left.Add(-j.max)
 	}
@@ -122,7 +126,7 @@ func (g *Engine) drive(ctx context.Context, j *job) (end, error) {
 // again says whether one more try may be made.
 func (g *Engine) again(j *job) bool {
 	switch {
-	case j.lookUp || j.maybe && j.call.Key == "":
+	case j.lookUp || j.maybe && !g.remembered(j):
 		return false
 	case !j.eager:
 		return j.tries < max(j.retry.Attempts, 1)
@@ -131,9 +135,21 @@ func (g *Engine) again(j *job) bool {
 	case !j.maybe:
 		return false
 	}
-	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing costs
-	// the whole transaction.
+	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing
+	// costs the whole transaction.
 	return j.tries == 1 || j.tries < eagerTries && g.clock.Now().Sub(j.first) < j.max
+}
+
+// remembered says that the sink surely still knows the call's key when a repetition gets there.
+func (g *Engine) remembered(j *job) bool {
+	if j.call.Key == "" {
+		return false
+	}
+	first := j.first
+	if j.foreign {
+		first = j.p.At
+	}
+	return j.life <= 0 || !first.IsZero() && g.clock.Now().Add(j.max).Sub(first) < j.life
 }
 
 // leased returns ErrLease unless the lease surely lasts longer than a call can.
@@ -178,25 +194,34 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 	answer, err := j.adapter.Call(bounded, j.call)
 	cancel()
 	g.count(answer, err)
+	refused := err == nil && !j.answers(answer)
 	switch {
-	case err == nil && answer.Refused && j.maybe && !g.landed(j):
-		// An earlier try may yet be accepted, or be the reason for this refusal: ask again once it has landed.
-		if err := g.land(ctx, j); err != nil {
-			return false, err
-		}
-		return g.try(ctx, j)
+	case refused:
+		err = fmt.Errorf("refused now (%s), but an earlier try was not answered", cmp.Or(answer.Detail, "no reason given"))
+		j.no = &answer
 	case err == nil:
 		return true, g.answered(j, answer)
 	}
 	g.log.Warn("a call was not answered", "tool", j.call.Tool, "tx", j.call.Tx, "index", j.call.Index, "try", number,
 		"error", err)
 	j.why = err
-	if errors.Is(err, ErrNotSent) {
+	switch {
+	case refused: // this try did nothing, so it is not on its way
+		err = nil
+	case errors.Is(err, ErrNotSent):
 		err = g.notSent(j)
-	} else {
+	default:
 		j.maybe, j.left, err = true, left, nil
 	}
 	return false, errors.Join(err, context.Cause(ctx))
+}
+
+// answers says whether what the sink said of the newest try settles the call. A refusal does so if nothing else may
+// have reached the sink: it may come from what stands before the keys (credentials, limits, a standby), which knows
+// nothing of an earlier try. What the sink's record says of the key is about all of them; not so of a compensation,
+// whose arguments are made of an answer that a former owner may have known better, so they may differ under one key.
+func (j *job) answers(a Answer) bool {
+	return !a.Refused || !j.maybe || a.AboutKey && j.start != StepUndoing
 }
 
 // notSent takes back the mark of a start, unless an earlier try may have reached the sink.
@@ -230,10 +255,12 @@ func (g *Engine) ask(ctx context.Context, j *job, absence bool) (bool, error) {
 	switch {
 	case err != nil || !ok:
 		return false, err
+	case !a.Absent && !j.answers(a):
+		return false, nil
 	case !a.Absent:
 		return true, g.answered(j, a)
 	case absence && landed:
-		return true, g.answered(j, never(a))
+		return true, g.answered(j, never(a, nil))
 	}
 	return false, nil
 }
@@ -247,12 +274,14 @@ func (g *Engine) lastLook(ctx context.Context, j *job) (end, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case !ok:
+	case !ok || !a.Absent && !j.answers(a):
 		return endUnknown, nil
 	case !a.Absent:
 		return endAnswered, g.answered(j, a)
 	case j.eager:
-		return endAnswered, g.answered(j, never(a))
+		return endAnswered, g.answered(j, never(a, j.why))
+	case j.no != nil: // no other try did anything either
+		return endAnswered, g.answered(j, *j.no)
 	}
 	j.maybe = false
 	return endNotSent, g.notSent(j)
@@ -273,11 +302,9 @@ func (g *Engine) land(ctx context.Context, j *job) error {
 }
 
 // never is the answer of a call that was looked up and never arrived.
-func never(a Answer) Answer {
+func never(a Answer, why error) Answer {
 	a.Absent, a.Refused = true, true
-	if a.Detail == "" {
-		a.Detail = "looked up: the call never arrived"
-	}
+	a.Detail = cmp.Or(a.Detail, "looked up: the call never arrived") + because(why)
 	return a
 }
 
@@ -293,7 +320,8 @@ func (g *Engine) look(ctx context.Context, j *job) (Answer, bool, error) {
 	cancel()
 	failpoint.Hit(failpoint.LookUpAfter)
 	if err == nil {
-		return a, true, nil
+		// A sink that may have forgotten the key does not know that the call never arrived.
+		return a, !a.Absent || g.remembered(j), nil
 	}
 	j.mute = errors.Is(err, ErrNoLookup)
 	if cause := context.Cause(ctx); cause != nil {

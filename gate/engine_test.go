@@ -14,7 +14,8 @@ import (
 // TestReleaseTable goes through every claim, key, progress and fault of one held effect.
 func TestReleaseTable(t *testing.T) {
 	faults := [][]fault{nil, {faultDown}, {faultDown, faultDown, faultDown}, {faultLost}, {faultLate}, {faultVanish},
-		{faultVanish, faultVanish, faultVanish}, {faultRefuse}, {faultTimeout}, {faultLate, faultRefuse}}
+		{faultVanish, faultVanish, faultVanish}, {faultRefuse}, {faultTimeout}, {faultLate, faultRefuse},
+		{faultTurned}, {faultLost, faultTurned}, {faultLost, faultTurned, faultTurned}, {faultVanish, faultRefuse}}
 	for _, claim := range []Claim{ClaimOwn, ClaimSuccessor, ClaimStranger} {
 		for _, keyed := range []bool{true, false} {
 			for _, started := range []bool{true, false} {
@@ -51,9 +52,7 @@ func releaseWant(claim Claim, keyed, started bool, fs []fault) sequencer.Result 
 	}
 	for n, f := range fs {
 		switch {
-		case f == faultRefuse && n == 0 && claim == ClaimOwn && started:
-			return sequencer.ResultClean // asked again once the earlier call must have landed
-		case f == faultRefuse && n == 0:
+		case f == faultRefuse, f == faultTurned && n == 0 && !maybe:
 			return sequencer.ResultPartial
 		case f != faultDown && !keyed, n == 2 && (f != faultDown || maybe):
 			return sequencer.ResultUnresolved
@@ -76,6 +75,11 @@ func TestUndoAnswers(t *testing.T) {
 		{"done", true, false, ClaimOwn, nil, sequencer.ResultClean},
 		{"none declared", false, false, ClaimOwn, nil, sequencer.ResultLeaked},
 		{"refused", true, true, ClaimOwn, []fault{faultRefuse}, sequencer.ResultLeaked},
+		{"turned away", true, true, ClaimOwn, []fault{faultTurned}, sequencer.ResultLeaked},
+		{"turned away after it was done", true, true, ClaimOwn, []fault{faultLost, faultTurned, faultTurned},
+			sequencer.ResultUnresolved},
+		{"turned away after an unknown try, then done", true, true, ClaimOwn, []fault{faultLost, faultTurned},
+			sequencer.ResultClean},
 		{"unknown without key", true, false, ClaimOwn, []fault{faultLost}, sequencer.ResultUnresolved},
 		{"unknown with key", true, true, ClaimOwn, []fault{faultLost}, sequencer.ResultClean},
 		{"down", true, true, ClaimOwn, []fault{faultDown, faultDown, faultDown}, sequencer.ResultLeaked},

@@ -37,8 +37,8 @@ type Call struct {
 	// Compensates is the key of the call that this one undoes. A keyed sink refuses that one from now on, and does
 	// nothing else if it never saw it.
 	Compensates string
-	// ForbidOnly: nobody knows that the call with the key of Compensates arrived. An adapter that itself sees to the keys
-	// undoes it only if it has it on record; one that cannot tell the sink which key is meant does nothing.
+	// ForbidOnly: nobody knows that the call with the key of Compensates arrived. An adapter that itself sees to the
+	// keys undoes it only if it has it on record; one that cannot tell the sink which key is meant does nothing.
 	ForbidOnly  bool
 	Args        json.RawMessage // a JSON object
 	Saved       json.RawMessage // compensations: what the undone call's answer saved
@@ -47,11 +47,14 @@ type Call struct {
 
 // Answer is what a sink said.
 type Answer struct {
-	Refused bool            `json:"refused,omitempty"` // the sink did nothing and says so: not an unknown, not a success
-	Absent  bool            `json:"absent,omitempty"`  // LookUp only: the call never arrived
-	Detail  string          `json:"detail,omitempty"`  // for people, without secrets
-	Result  json.RawMessage `json:"result,omitempty"`
-	Saved   json.RawMessage `json:"saved,omitempty"` // what undoing it needs, such as the former content
+	Refused bool `json:"refused,omitempty"` // the sink did nothing and says so: not an unknown, not a success
+	// AboutKey: the refusal is what the sink's record under the key says, so it holds for every call under that key.
+	// Any other refusal is about the one call that got it.
+	AboutKey bool            `json:"about_key,omitempty"`
+	Absent   bool            `json:"absent,omitempty"` // LookUp only: the call never arrived
+	Detail   string          `json:"detail,omitempty"` // for people, without secrets
+	Result   json.RawMessage `json:"result,omitempty"`
+	Saved    json.RawMessage `json:"saved,omitempty"` // what undoing it needs, such as the former content
 }
 
 // Adapter speaks to one tool. It is safe for concurrent use, makes no retries of its own, and its errors hold no
@@ -79,6 +82,7 @@ type Tool struct {
 	May     []sequencer.Scope // what its touch asks for instead, when declared; each of Scopes lies within one
 	Key     string            // business key of a gated call; empty: see Keyed
 	Keyed   bool              // the sink takes a key; for eager classes it is made of transaction and index
+	KeyLife time.Duration     // the sink may forget a key after it; zero: never
 	Pin     *sequencer.Pin    // the registry's entry that the call relies on
 	Former  string            `json:"-"` // the signature that an older release gave the same declaration; empty: none
 	MaxTime time.Duration     // after it the call is given up
@@ -88,7 +92,8 @@ type Tool struct {
 
 // Tools is the policy as the gate uses it.
 type Tools interface {
-	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict mode.
+	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict
+	// mode.
 	Find(tool string, args json.RawMessage) (Tool, error)
 	// Undo is the call that compensates one that ran, given its answer. Any key in it says that its sink takes keys,
 	// without one Find of its tool says whether it does; which key it is given Compensation says.
@@ -106,6 +111,7 @@ type Effect struct {
 	Key         string // what the sink is given, made from the tool's or from transaction and index; empty: none
 	Args        json.RawMessage
 	Traceparent string
+	At          time.Time `json:",omitzero"` // when it was issued, by its issuer's clock; zero: not known
 }
 
 // Step says what a mark is about.
@@ -146,6 +152,7 @@ type Progress struct {
 	Started   bool
 	Answer    *Answer // of the call or of its release; one that is Absent was looked up, and never arrived
 	GivenUp   bool
+	Why       string // it was given up, or its compensation lost
 	Undoing   bool
 	UndoDone  *Answer
 	UndoLost  bool

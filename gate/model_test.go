@@ -27,7 +27,7 @@ func drawWorld(t *rapid.T, gatedOnly bool) (*world, []Progress) {
 
 func drawFaults(t *rapid.T) []fault {
 	return rapid.SliceOfN(rapid.SampledFrom([]fault{faultNone, faultNone, faultNone, faultDown, faultLost, faultLate,
-		faultVanish, faultRefuse, faultTimeout}), 0, 10).Draw(t, "faults")
+		faultVanish, faultRefuse, faultTurned, faultTimeout}), 0, 10).Draw(t, "faults")
 }
 
 // runner is Release or Undo.

@@ -80,13 +80,13 @@ func (p *Progress) Apply(m Mark) {
 	case StepAnswered:
 		p.Answer, p.GivenUp = m.Answer, false
 	case StepGivenUp:
-		p.GivenUp = true
+		p.GivenUp, p.Why = true, m.Detail
 	case StepUndoing:
 		p.Undoing, p.UndoTries = true, max(p.UndoTries, m.Try)
 	case StepUndone:
 		p.UndoDone, p.UndoLost = m.Answer, false
 	case StepUndoLost:
-		p.UndoDone, p.UndoLost = m.Answer, true
+		p.UndoDone, p.UndoLost, p.Why = m.Answer, true, m.Detail
 	case StepDropped:
 		p.Dropped = true
 	case StepNotSent:

@@ -92,11 +92,11 @@ func (g *Engine) release(ctx context.Context, s *Settlement, p *Progress, claim 
 
 func unknownDetail(p *Progress) string {
 	if p.Key == "" {
-		return fmt.Sprintf("nobody knows whether it happened (%d calls); it has no key, so it is not repeated: look at the "+
-			"sink", p.Tries)
+		return fmt.Sprintf("nobody knows whether it happened (%d calls%s); it has no key, so it is not repeated: look at "+
+			"the sink", p.Tries, colon(p.Why))
 	}
-	return fmt.Sprintf("nobody knows whether it happened (%d calls under key %q): look at the sink, or retry under it",
-		p.Tries, p.Key)
+	return fmt.Sprintf("nobody knows whether it happened (%d calls under key %q%s): look at the sink, or retry under it",
+		p.Tries, p.Key, colon(p.Why))
 }
 
 // send drives a release until it is answered, given up, or certainly unsent. The error that it returns first is why.

@@ -168,7 +168,7 @@ func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, cla
 // undoNothing settles an effect that ran and that nothing undoes: a known outcome may have lapsed by itself.
 func (g *Engine) undoNothing(ctx context.Context, s *Settlement, p *Progress) error {
 	if a, err := g.adapter(&p.Effect, p.Tool.Name); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
-		j := &job{p: p, call: p.call(), adapter: a, max: p.Tool.maxTime()}
+		j := &job{p: p, call: p.call(), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife}
 		found, ok, err := g.look(ctx, j)
 		if err != nil {
 			return err
@@ -228,8 +228,8 @@ func (g *Engine) compensate(ctx context.Context, p *Progress, a Answer, claim Cl
 	if err != nil {
 		return err, g.undoLost(p, err)
 	}
-	j := &job{steps: undoSteps(), p: p, call: u.call, adapter: adapter, max: u.tool.maxTime(), retry: u.tool.Retry,
-		maybe: p.Undoing || !claim.whole()}
+	j := &job{steps: undoSteps(), p: p, call: u.call, adapter: adapter, max: u.tool.maxTime(), life: u.tool.KeyLife,
+		retry: u.tool.Retry, maybe: p.Undoing || !claim.whole()}
 	e, err := g.drive(ctx, j)
 	if err == nil && e != endAnswered {
 		err = g.undoLost(p, j.why)

@@ -25,7 +25,8 @@ const (
 	faultLost          // it takes effect, the answer is lost
 	faultLate          // no answer, and it lands later, within the maximum time
 	faultVanish        // no answer, and it never lands
-	faultRefuse        // the sink says no
+	faultRefuse        // the sink says no, and keeps that under the key
+	faultTurned        // what stands before the keys says no: credentials, limits, a standby
 	faultTimeout       // as late, and all of the maximum time is gone
 )
 
@@ -53,13 +54,15 @@ type world struct {
 	done    map[string]int // executions by "tool/index"
 	order   []uint32       // of releases and calls, as they took effect
 	seen    map[string]bool
+	said    map[string]bool // keys under which a no is kept
 	refused map[string]bool // keys that were compensated
 }
 
 func newWorld() *world {
 	start := time.Unix(1_000_000, 0)
 	return &world{now: start, leaseEnd: start.Add(time.Hour), effects: map[string]*Effect{}, undoKey: map[string]bool{},
-		done: map[string]int{}, seen: map[string]bool{}, refused: map[string]bool{}}
+		done: map[string]int{}, seen: map[string]bool{}, said: map[string]bool{},
+		refused: map[string]bool{}}
 }
 
 func (w *world) engine() *Engine { return New(Options{Tools: w, Marks: w, Lease: w, Clock: w}) }
@@ -135,8 +138,8 @@ func (w *world) execute(c Call) (Answer, bool) {
 		}
 	}
 	if c.Key != "" {
-		if w.refused[c.Key] {
-			return Answer{Refused: true}, true
+		if w.refused[c.Key] || w.said[c.Key] {
+			return Answer{Refused: true, AboutKey: true}, true
 		}
 		if w.seen[c.Key] {
 			return Answer{}, true
@@ -172,7 +175,10 @@ func (w *world) Call(_ context.Context, c Call) (Answer, error) {
 		if c.Key != "" && w.seen[c.Key] {
 			return Answer{}, nil // a sink that takes keys answers as it did the first time
 		}
-		return Answer{Refused: true, Detail: "no"}, nil
+		w.said[c.Key] = c.Key != ""
+		return Answer{Refused: true, AboutKey: c.Key != "", Detail: "no"}, nil
+	case faultTurned:
+		return Answer{Refused: true, Detail: "not today"}, nil
 	case faultDown:
 		return Answer{}, fmt.Errorf("%w: connection refused", ErrNotSent)
 	case faultLost:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -176,12 +177,20 @@ func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCal
 			total, maxTxArgs)
 	}
 	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(len(t.effects)), Tool: tool,
-		Args: c.args, Traceparent: traceOf(ctx)}
+		Args: c.args, Traceparent: traceOf(ctx), At: wallTime(s.clock.Now().UnixMilli())}
 	e.Key = gate.Key(tool, s.origin, t.id, e.Index, c.key)
 	if e.Key == "" && tool.Keyed && tool.Class.Gated() {
 		e.Key = gate.OwnKey(s.origin, t.id, e.Index) // at least a release that is repeated counts once
 	}
 	return e, nil
+}
+
+// wallTime is a time as events have it; zero: the event has none.
+func wallTime(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }
 
 // readTool makes a call that changes nothing. What it read is as old as the view was when the call left.

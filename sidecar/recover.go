@@ -339,7 +339,7 @@ func (s *session) effectFrom(ev *topology.Event) gate.Effect {
 	tool.Keyed = x.Key != ""
 	tool.MaxTime = time.Duration(x.MaxTimeMs) * time.Millisecond
 	return gate.Effect{Tx: ev.Tx, Incarnation: ev.Incarnation, Index: x.Index, Tool: tool, Key: x.Key, Args: x.Args,
-		Traceparent: ev.Traceparent}
+		Traceparent: ev.Traceparent, At: wallTime(ev.AtMs)}
 }
 
 // mustWait holds a settlement back as long as a call that its former owner made may still land. What it lets go on has

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -77,6 +78,7 @@ type leftover struct {
 	call    gate.Call // the same, or its compensation
 	adapter gate.Adapter
 	undo    bool         // call is the compensation
+	doubt   bool         // a try that is not answered leaves nothing known, and what is left to do stays the same
 	made    *gate.Answer // nothing but to list it: a former try was answered so
 }
 
@@ -108,8 +110,8 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
 		return s.tryCall(ctx, u, r, t, left)
 	})
-	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
-	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
+	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes
+	// it back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
 	defer cancel()
 	if _, err := s.abort(ctx, t, "it only held what a residue moves that is tried again"); err != nil {
@@ -125,7 +127,7 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 		return leftover{}, err
 	}
 	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Key: p.Key, Args: p.Args, Traceparent: traceOf(ctx)}
-	undo := s.isToUndo(r, &p)
+	undo, life := s.isToUndo(r, &p), p.Tool.KeyLife
 	if undo {
 		switch {
 		case p.Tool.Class.Gated() && r.Result == sequencer.ResultPartial:
@@ -147,9 +149,11 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 		if p.Answer != nil {
 			answer = *p.Answer
 		}
-		if call, _, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
+		var by gate.Tool
+		if call, by, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
 			return leftover{}, problem(codeTool, "%v", err)
 		}
+		life = by.KeyLife
 		// The log may lack the answer of a call that its settlement knew to have happened.
 		call.ForbidOnly = call.ForbidOnly && r.Result != sequencer.ResultLeaked
 	} else if p.Ran() {
@@ -157,14 +161,22 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 	} else if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
 		return leftover{}, err
 	}
-	if call.Key == "" && !allowed.Force {
+	switch age := s.clock.Now().Sub(p.At); {
+	case call.Key == "" && !allowed.Force:
 		return leftover{}, unkeyed(call.Tool)
+	case life > 0 && age+p.Tool.MaxTime >= life && !allowed.Force:
+		return leftover{}, problem(codeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
+			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
+			age.Round(time.Second))
 	}
 	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
 	if err != nil {
 		return leftover{}, problem(codeTool, "%v", err)
 	}
-	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo}, nil
+	unsure := *r
+	unsure.Result = sequencer.ResultUnresolved
+	doubt := s.isToUndo(&unsure, &p) == undo
+	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo, doubt: doubt}, nil
 }
 
 func unkeyed(tool string) error {
@@ -243,7 +255,7 @@ func (s *session) announceTry(ctx context.Context, r *topology.Residue, t *tx, l
 	now.Tries++
 	now.Detail = fmt.Sprintf("tried again (call %d), and no answer is known: it may have happened, look at the sink",
 		now.Tries)
-	if now.Result == sequencer.ResultPartial {
+	if left.doubt {
 		now.Result = sequencer.ResultUnresolved
 	}
 	if err := s.listResidue(ctx, &now); err != nil {
@@ -261,9 +273,13 @@ func (s *session) announceTry(ctx context.Context, r *topology.Residue, t *tx, l
 func (s *session) noteTry(ctx context.Context, u *untold, r *topology.Residue, left leftover,
 	answer gate.Answer) error {
 	r.Tries++
-	if answer.Refused {
+	switch {
+	case answer.Refused && r.Result == sequencer.ResultUnresolved && !answer.AboutKey:
+		r.Detail = fmt.Sprintf("tried again and refused now (%s), but an earlier try was not answered: look at the sink",
+			answer.Detail)
+	case answer.Refused:
 		r.Detail = "tried again and refused: " + answer.Detail
-	} else {
+	default:
 		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
 		r.Code, r.Args = "", nil
 	}

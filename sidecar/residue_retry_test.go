@@ -2,7 +2,9 @@ package sidecar
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -203,4 +205,77 @@ func TestRetractionIsSaid(t *testing.T) {
 		t.Errorf("tried again: %v", err)
 	}
 	world.expect(t)
+}
+
+// A call by hand that is not answered and then refused may have happened: the refusal is about the newest try alone.
+// So is that of a compensation, which is no longer known to be missing.
+func TestRetryRefusedAfterUnknown(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), quick(world))
+	ctx := background(t)
+	world.set(func() { world.deny["unmail"] = true })
+	held := must(a.client.Do(ctx, "unmail", at{At: "x"}, client.EffectOptions{}))(t).Tx
+	a.final(ctx, t, held)
+	world.set(func() { clear(world.deny) })
+	undone := must(a.client.Do(ctx, "stage", at{At: "y"}, client.EffectOptions{}))(t).Tx
+	a.final(ctx, t, undone)
+	world.set(func() { world.deny["back"] = true })
+	retractNow(t, log, a, undone)
+	retracted(t, log, undone)
+	world.set(func() { clear(world.deny) })
+	for _, c := range []struct{ tx, tool, first string }{
+		{held, "unmail", "partial"}, {undone, "back", "leaked"},
+	} {
+		listed := func() (result, detail string) {
+			for _, r := range log.Residue() {
+				if string(r.Tx) == c.tx {
+					result, detail = r.Result.String(), r.Detail
+				}
+			}
+			return result, detail
+		}
+		if result, _ := listed(); result != c.first {
+			t.Fatalf("%s at first: %s", c.tool, result)
+		}
+		world.set(func() { world.lose[c.tool] = 1 })
+		if _, err := a.client.RetryResidue(ctx, c.tx, 0, true); problemIn(t, err).Code != codeToolUnreachable {
+			t.Errorf("%s, not answered: %v", c.tool, err)
+		}
+		world.set(func() { world.deny[c.tool] = true })
+		r := must(a.client.RetryResidue(ctx, c.tx, 0, true))(t)
+		if r.State == "resolved" {
+			t.Errorf("%s, refused: %+v", c.tool, r)
+		}
+		result, detail := listed()
+		if result != "unresolved" || !strings.Contains(detail, "an earlier try was not answered") {
+			t.Errorf("%s, refused: %s: %s", c.tool, result, detail)
+		}
+	}
+}
+
+// A key that its sink may have forgotten does not keep a second call from happening: it needs force.
+func TestRetryForgottenKey(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), quick(world), func(c *Config) { c.Tools = forgetful{c.Tools.(*testTools)} })
+	ctx := background(t)
+	world.set(func() { world.down["mail"] = 1 << 20 })
+	tx := must(a.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t).Tx
+	a.final(ctx, t, tx)
+	world.set(func() { clear(world.down) })
+	if _, err := a.client.RetryResidue(ctx, tx, 0, false); problemIn(t, err).Code != codeUnkeyed {
+		t.Errorf("without force: %v", err)
+	}
+	world.expect(t)
+	if r := must(a.client.RetryResidue(ctx, tx, 0, true))(t); r.State != "resolved" {
+		t.Errorf("with force: %+v", r)
+	}
+}
+
+// forgetful are tools whose sinks know keys for no time.
+type forgetful struct{ *testTools }
+
+func (f forgetful) Find(name string, args json.RawMessage) (gate.Tool, error) {
+	t, err := f.testTools.Find(name, args)
+	t.KeyLife = time.Nanosecond
+	return t, err
 }

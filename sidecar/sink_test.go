@@ -82,7 +82,7 @@ func (s *sink) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	case s.deny[c.Tool]:
 		return gate.Answer{Refused: true, Detail: "the sink says no"}, nil
 	case c.Key != "" && s.refuses[c.Key]:
-		return gate.Answer{Refused: true, Detail: "it was compensated"}, nil
+		return gate.Answer{Refused: true, AboutKey: true, Detail: "it was compensated"}, nil
 	}
 	if c.Compensates != "" {
 		s.refuses[c.Compensates] = true

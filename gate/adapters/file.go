@@ -112,7 +112,8 @@ func inside(t template.Template, v template.Values) (string, error) {
 	return name, nil
 }
 
-// Call does the operation. With a key it is done once: a repetition gets the first one's answer.
+// Call does the operation. With a key it is done once: a repetition gets the first one's answer. It refuses before it
+// writes, so a refusal proves that nothing happened; what a key's note says holds for all calls under that key.
 func (a *fileAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	j, err := a.open(ctx, c)
 	if err != nil {
@@ -121,7 +122,7 @@ func (a *fileAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 	defer j.store.close()
 	answer, err := j.do()
 	if no := (refusal{}); errors.As(err, &no) {
-		return gate.Answer{Refused: true, Detail: detail(no.why)}, nil
+		return gate.Answer{Refused: true, AboutKey: no.key, Detail: detail(no.why)}, nil
 	}
 	if err != nil && !errors.Is(err, gate.ErrNotSent) && !errors.Is(err, gate.ErrUnknown) {
 		return gate.Answer{}, fmt.Errorf("%w: %w", gate.ErrUnknown, err)
@@ -151,9 +152,9 @@ func (j *fileJob) do() (gate.Answer, error) {
 			return gate.Answer{}, unsent("noting the key", err)
 		}
 	case m.Compensated:
-		return gate.Answer{}, refusal{"the call with this key was compensated"}
+		return gate.Answer{}, refusal{"the call with this key was compensated", true}
 	case m.Request != fingerprint(j.call):
-		return gate.Answer{}, refusal{"the key was used for a call with other arguments"}
+		return gate.Answer{}, refusal{"the key was used for a call with other arguments", true}
 	case m.Done:
 		return m.Answer, nil
 	}
@@ -200,13 +201,13 @@ func (j *fileJob) read() (gate.Answer, error) {
 	info, err := j.store.root.Lstat(j.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return gate.Answer{}, refusal{j.path + " does not exist"}
+		return gate.Answer{}, refusal{why: j.path + " does not exist"}
 	case err != nil:
 		return gate.Answer{}, unsent("reading", err)
 	case !info.Mode().IsRegular():
-		return gate.Answer{}, refusal{j.path + " is no plain file"}
+		return gate.Answer{}, refusal{why: j.path + " is no plain file"}
 	case info.Size() > MaxAnswer/2:
-		return gate.Answer{}, refusal{fmt.Sprintf("%s is longer than %d bytes", j.path, MaxAnswer/2)}
+		return gate.Answer{}, refusal{why: fmt.Sprintf("%s is longer than %d bytes", j.path, MaxAnswer/2)}
 	}
 	data, err := j.store.root.ReadFile(j.path)
 	if err != nil {
@@ -231,6 +232,9 @@ func (a *fileAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	m, err := s.marker(c.Key)
 	if err != nil {
 		return gate.Answer{}, fmt.Errorf("looking the call up: %w", err)
+	}
+	if m != nil && m.Request != "" && m.Request != fingerprint(c) {
+		return gate.Answer{Refused: true, AboutKey: true, Detail: "the key was used for a call with other arguments"}, nil
 	}
 	came, err := s.came(m)
 	switch {

@@ -40,7 +40,7 @@ func (j *fileJob) plan() (*marker, error) {
 		return nil, err
 	}
 	if old.Absent && (j.op == gate.OpMove || j.op == gate.OpDelete) {
-		return nil, refusal{j.path + " does not exist"}
+		return nil, refusal{why: j.path + " does not exist"}
 	}
 	said := map[string]any{"path": j.path}
 	switch j.op {
@@ -93,7 +93,7 @@ func (j *fileJob) written(old state) (state, error) {
 		content = slices.Concat(before, content)
 	}
 	if len(content) > MaxFile {
-		return state{}, refusal{fmt.Sprintf("%s would be longer than %d bytes", j.path, MaxFile)}
+		return state{}, refusal{why: fmt.Sprintf("%s would be longer than %d bytes", j.path, MaxFile)}
 	}
 	return j.store.stateOf(content, mode)
 }
@@ -127,7 +127,7 @@ func (j *fileJob) planRestore(m *marker) (*marker, error) {
 			return nil, unsent("reading "+c.Path, err)
 		}
 		if !now.same(c.Before) && !now.same(c.After) {
-			return nil, refusal{c.Path + " was changed since by something else: it is left as it is"}
+			return nil, refusal{why: c.Path + " was changed since by something else: it is left as it is"}
 		}
 	}
 	m.Changes, m.RemoveDirs = r.Changes, r.Dirs
@@ -142,13 +142,13 @@ func (s *store) plainPath(name string) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return refusal{fmt.Sprintf("%s: %v", name, err)}
+			return refusal{why: fmt.Sprintf("%s: %v", name, err)}
 		case info.Mode()&fs.ModeSymlink != 0:
-			return refusal{fmt.Sprintf("%s leads over the link %s: name the file itself", name, at)}
+			return refusal{why: fmt.Sprintf("%s leads over the link %s: name the file itself", name, at)}
 		case at == name && !info.Mode().IsRegular():
-			return refusal{name + " is no plain file"}
+			return refusal{why: name + " is no plain file"}
 		case at != name && !info.IsDir():
-			return refusal{at + " is no directory"}
+			return refusal{why: at + " is no directory"}
 		}
 	}
 	return nil

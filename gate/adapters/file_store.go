@@ -208,10 +208,11 @@ func (s *store) look(name string) (state, []byte, error) {
 		return state{}, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return state{}, nil, refusal{name + " is no plain file"}
+		return state{}, nil, refusal{why: name + " is no plain file"}
 	}
 	if info.Size() > MaxFile {
-		return state{}, nil, refusal{fmt.Sprintf("%s is longer than %d bytes, so its content cannot be kept", name, MaxFile)}
+		return state{}, nil, refusal{why: fmt.Sprintf("%s is longer than %d bytes, so its content cannot be kept", name,
+			MaxFile)}
 	}
 	data, err := s.root.ReadFile(name)
 	if err != nil {

@@ -36,6 +36,9 @@ type httpAdapter struct {
 	headers map[string]template.Template
 	body    *template.Tree
 	client  *http.Client
+	asker   *http.Client // for look-ups
+
+	doneWhen, refusedWhen, absentWhen, foundWhen conditions
 }
 
 func newHTTP(d gate.Decl) (gate.Adapter, error) {
@@ -46,6 +49,8 @@ func newHTTP(d gate.Decl) (gate.Adapter, error) {
 	p := &parser{}
 	a := &httpAdapter{spec: spec, env: d.Env, url: p.text("url", spec.URL), headers: map[string]template.Template{}}
 	a.body = p.tree("body", spec.Body)
+	a.doneWhen = p.conditions("done_when", spec.DoneWhen)
+	a.refusedWhen = p.conditions("refused_when", spec.RefusedWhen)
 	for name, text := range spec.Headers {
 		switch http.CanonicalHeaderKey(name) {
 		case HeaderKey, HeaderCompensates, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Traceparent":
@@ -58,6 +63,8 @@ func newHTTP(d gate.Decl) (gate.Adapter, error) {
 	}
 	if spec.LookUp != nil {
 		a.look = p.text("lookup.url", spec.LookUp.URL)
+		a.absentWhen = p.conditions("lookup.absent_when", spec.LookUp.AbsentWhen)
+		a.foundWhen = p.conditions("lookup.found_when", spec.LookUp.FoundWhen)
 	}
 	if spec.Method == "" || !isToken(spec.Method) {
 		return nil, fmt.Errorf("method %q: write GET, POST, PUT, PATCH or DELETE", spec.Method)
@@ -70,6 +77,9 @@ func newHTTP(d gate.Decl) (gate.Adapter, error) {
 		DisableKeepAlives: true, Protocols: protocols, TLSHandshakeTimeout: 10 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 	}}
+	// A redirect leads away from the record that was asked for, perhaps to a page that asks for a password.
+	a.asker = &http.Client{Transport: a.client.Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return a, p.err
 }
 
@@ -91,7 +101,7 @@ func (a *httpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 	if err != nil {
 		return gate.Answer{}, unsent("making the request", hideIn(s, err))
 	}
-	status, header, data, whole, err := a.send(req)
+	status, header, data, whole, err := send(a.client, req)
 	if err != nil {
 		if !connected.Load() { // no connection, so no byte of the request left
 			return gate.Answer{}, notSent("%s", s.clean(err.Error()))
@@ -99,9 +109,10 @@ func (a *httpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 		return gate.Answer{}, unknown("%s", s.clean(err.Error()))
 	}
 	said := fmt.Sprintf("%s answered %d", req.URL.Host, status)
-	switch a.judge(status) {
+	switch a.judge(status, data, whole) {
 	case refused:
-		return s.answer(gate.Answer{Refused: true, Detail: detail(said + ": " + string(data))}), nil
+		return s.answer(gate.Answer{Refused: true, AboutKey: a.replayed(header),
+			Detail: detail(said + ": " + string(data))}), nil
 	case unclear:
 		if header.Get("Location") != "" {
 			said += " with a redirect that is not followed"
@@ -247,8 +258,8 @@ func escapeURL(before, value string) (string, error) {
 }
 
 // send returns the status and the answer; whole is false when the answer is cut or longer than MaxAnswer.
-func (a *httpAdapter) send(req *http.Request) (int, http.Header, []byte, bool, error) {
-	resp, err := a.client.Do(req)
+func send(client *http.Client, req *http.Request) (int, http.Header, []byte, bool, error) {
+	resp, err := client.Do(req)
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) { // its text is the whole URL with the values of the call
@@ -260,50 +271,6 @@ func (a *httpAdapter) send(req *http.Request) (int, http.Header, []byte, bool, e
 	whole := err == nil && len(data) <= MaxAnswer
 	_ = resp.Body.Close() // the answer was read or is given up
 	return resp.StatusCode, resp.Header, data[:min(len(data), MaxAnswer)], whole, nil
-}
-
-// verdict is what a status says of the call.
-type verdict uint8
-
-const (
-	happened verdict = iota
-	refused
-	unclear
-)
-
-// judge argues every status; the policy's own lists come first.
-func (a *httpAdapter) judge(status int) verdict {
-	switch {
-	case slices.Contains(a.spec.Done, status):
-		return happened
-	case slices.Contains(a.spec.Refused, status):
-		return refused
-	}
-	return judgeStatus(status, len(a.spec.Refused) > 0)
-}
-
-func judgeStatus(status int, listed bool) verdict {
-	switch {
-	case status >= 200 && status <= 299:
-		return happened // 202 too: the service took charge of it
-	case listed:
-		return unclear // the policy says which statuses say no, and this is none of them
-	case status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect:
-		return refused // "repeat the request there": it was not carried out here
-	case status >= 300 && status <= 399:
-		return unclear // 303 is how many services say "done"; 301 and 302 are used for both
-	case status == http.StatusRequestTimeout:
-		return unclear // the service waited for the rest, a proxy before it may have forwarded what came
-	case status == http.StatusConflict:
-		return unclear // also "a call with this key is in flight", which may yet succeed
-	case status == http.StatusTooEarly, status == http.StatusTooManyRequests:
-		return unclear // proxies say both of a repetition whose first sending is still under way
-	case status == 499:
-		return unclear // a proxy saw the connection end, the service behind it may have acted
-	case status >= 400 && status <= 499:
-		return refused // the request is at fault, and was turned down before it did something
-	}
-	return unclear // 5xx: the service failed somewhere between nothing and everything
 }
 
 // LookUp asks the declared URL.
@@ -332,7 +299,7 @@ func (a *httpAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	if err := a.head(req, gate.Call{Traceparent: c.Traceparent}, v); err != nil {
 		return gate.Answer{}, fmt.Errorf("looking the call up: %w", hideIn(s, err))
 	}
-	status, _, data, whole, err := a.send(req)
+	status, _, data, whole, err := send(a.asker, req)
 	if err != nil {
 		return gate.Answer{}, unknown("looking the call up: %s", s.clean(err.Error()))
 	}
@@ -341,9 +308,9 @@ func (a *httpAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 		absent = []int{http.StatusNotFound}
 	}
 	switch {
-	case slices.Contains(absent, status):
+	case slices.Contains(absent, status) && (a.absentWhen == nil || whole && a.absentWhen.hold(data)):
 		return gate.Answer{Absent: true, Detail: fmt.Sprintf("the look-up answered %d", status)}, nil
-	case status >= 200 && status <= 299 && whole:
+	case status >= 200 && status <= 299 && whole && (a.foundWhen == nil || a.foundWhen.hold(data)):
 		return s.answer(gate.Answer{Detail: "found by look-up", Result: result(data)}), nil
 	}
 	return gate.Answer{}, unknown("the look-up answered %d", status)

@@ -91,6 +91,9 @@ func TestHTTPStatuses(t *testing.T) {
 		{200, happened, happened}, {202, happened, happened}, {204, happened, happened},
 		{302, unclear, unclear}, {303, unclear, happened}, {307, refused, unclear},
 		{400, refused, unclear}, {403, refused, unclear}, {404, refused, happened}, {408, unclear, unclear},
+		{401, refused, unclear}, {402, refused, unclear}, {406, unclear, unclear}, {412, refused, unclear},
+		{418, unclear, unclear}, {421, refused, unclear}, {423, unclear, unclear}, {424, unclear, unclear},
+		{428, refused, unclear}, {451, unclear, unclear},
 		{409, unclear, refused}, {410, refused, unclear}, {422, refused, unclear}, {425, unclear, unclear},
 		{429, unclear, unclear}, {499, unclear, unclear}, {500, unclear, unclear}, {503, unclear, refused},
 	} {

@@ -30,6 +30,20 @@ func program(name string) string {
 // startPostgres starts a server of its own and returns its DSN. It ends with the test.
 func startPostgres(t *testing.T) string {
 	t.Helper()
+	c := initPostgres(t)
+	port := freePort(t)
+	c.start(t, "data", port)
+	return "postgres://shop:pa55-w0rd@127.0.0.1:" + port + "/postgres?sslmode=disable"
+}
+
+// cluster is a directory of data directories, of which the first, "data", is new.
+type cluster struct {
+	dir  string
+	attr *syscall.SysProcAttr
+}
+
+func initPostgres(t *testing.T) *cluster {
+	t.Helper()
 	initdb, server := program("initdb"), program("postgres")
 	if initdb == "" || server == "" {
 		const missing = "initdb and postgres are missing: apt-get install -y postgresql"
@@ -47,34 +61,59 @@ func startPostgres(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	attr := unprivileged(t, dir)
-	data := filepath.Join(dir, "data")
-	initial := exec.CommandContext(t.Context(), initdb, "-D", data, "-U", "shop", "-A", "trust", "--no-sync", "-E",
-		"UTF8", "--locale=C")
-	initial.SysProcAttr, initial.Dir = attr, dir
+	c := &cluster{dir, unprivileged(t, dir)}
+	initial := exec.CommandContext(t.Context(), initdb, "-D", filepath.Join(dir, "data"), "-U", "shop", "-A", "trust",
+		"--no-sync", "-E", "UTF8", "--locale=C")
+	initial.SysProcAttr, initial.Dir = c.attr, dir
 	if out, err := initial.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	port := freePort(t)
+	return c
+}
+
+// running is one server process, the leader of its group.
+type running struct {
+	run   *exec.Cmd
+	ended <-chan struct{}
+}
+
+// start runs a server on one of the data directories until the test ends.
+func (c *cluster) start(t *testing.T, data, port string, settings ...string) *running {
+	t.Helper()
+	args := []string{"-D", filepath.Join(c.dir, data), "-p", port}
+	for _, s := range append([]string{"listen_addresses=127.0.0.1", "fsync=off", "unix_socket_directories=",
+		"max_connections=50"}, settings...) {
+		args = append(args, "-c", s)
+	}
 	var said bytes.Buffer
-	run := exec.Command(server, "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off",
-		"-c", "unix_socket_directories=", "-c", "max_connections=50")
-	run.SysProcAttr, run.Dir, run.Stderr = attr, dir, &said
+	run := exec.Command(program("postgres"), args...)
+	run.SysProcAttr, run.Dir, run.Stderr = &syscall.SysProcAttr{Setpgid: true}, c.dir, &said
+	if c.attr != nil {
+		run.SysProcAttr.Credential = c.attr.Credential
+	}
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := waitFor(run)
-	t.Cleanup(func() {
-		_ = run.Process.Signal(syscall.SIGINT) // fast shutdown; one that ended already says so below
-		select {
-		case <-ended:
-		case <-time.After(20 * time.Second):
-			_ = run.Process.Kill() // it did not end by itself
-			<-ended
-		}
-	})
-	ready(t, "127.0.0.1:"+port, ended, &said)
-	return "postgres://shop:pa55-w0rd@127.0.0.1:" + port + "/postgres?sslmode=disable"
+	r := &running{run, waitFor(run)}
+	t.Cleanup(r.stop)
+	ready(t, "127.0.0.1:"+port, r.ended, &said)
+	return r
+}
+
+// stop is a fast shutdown; one that ended already has said so before.
+func (r *running) stop() {
+	_ = r.run.Process.Signal(syscall.SIGINT)
+	select {
+	case <-r.ended:
+	case <-time.After(20 * time.Second):
+		r.kill() // it did not end by itself
+	}
+}
+
+// kill ends it as a machine ends that loses its power.
+func (r *running) kill() {
+	_ = syscall.Kill(-r.run.Process.Pid, syscall.SIGKILL)
+	<-r.ended
 }
 
 // waitFor waits for the server's end in the one goroutine that the cleanup joins.

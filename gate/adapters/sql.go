@@ -132,7 +132,7 @@ func (a *sqlAdapter) apply(ctx context.Context, tx *sql.Tx, c gate.Call, v templ
 		return gate.Answer{}, err
 	}
 	if a.spec.Rows != nil && affected != int64(*a.spec.Rows) {
-		return gate.Answer{}, refusal{fmt.Sprintf("%d rows are affected and not %d", affected, *a.spec.Rows)}
+		return gate.Answer{}, refusal{why: fmt.Sprintf("%d rows are affected and not %d", affected, *a.spec.Rows)}
 	}
 	said := map[string]any{"affected": affected}
 	if rows != nil {
@@ -143,7 +143,7 @@ func (a *sqlAdapter) apply(ctx context.Context, tx *sql.Tx, c gate.Call, v templ
 	}
 	answer.Result = toJSON(said)
 	if len(answer.Result) > MaxAnswer || len(answer.Saved) > MaxAnswer {
-		return gate.Answer{}, refusal{fmt.Sprintf("the statement returns more than %d bytes", MaxAnswer)}
+		return gate.Answer{}, refusal{why: fmt.Sprintf("the statement returns more than %d bytes", MaxAnswer)}
 	}
 	return note(ctx, tx, c, answer)
 }
@@ -158,7 +158,10 @@ func note(ctx context.Context, tx *sql.Tx, c gate.Call, answer gate.Answer) (gat
 }
 
 // refusal rolls the transaction back: the sink says no.
-type refusal struct{ why string }
+type refusal struct {
+	why string
+	key bool // it is what the record under the key says
+}
 
 // Error says why.
 func (r refusal) Error() string { return r.why }
@@ -179,9 +182,9 @@ func claim(ctx context.Context, tx *sql.Tx, c gate.Call) (gate.Answer, bool, err
 	case err != nil:
 		return gate.Answer{}, false, err
 	case compensated:
-		return gate.Answer{}, false, refusal{"the call with this key was compensated"}
+		return gate.Answer{}, false, refusal{"the call with this key was compensated", true}
 	case before != request:
-		return gate.Answer{}, false, refusal{"the key was used for a call with other arguments"}
+		return gate.Answer{}, false, refusal{"the key was used for a call with other arguments", true}
 	}
 	answer.Detail = "it had happened before"
 	return answer, true, nil
@@ -189,7 +192,10 @@ func claim(ctx context.Context, tx *sql.Tx, c gate.Call) (gate.Answer, bool, err
 
 func stored(ctx context.Context, tx *sql.Tx, key string) (a gate.Answer, request string, compensated bool, err error) {
 	var text sql.NullString
-	row := tx.QueryRowContext(ctx, `SELECT result, request, compensated FROM hence_effects WHERE key = $1`, key)
+	// The lock makes this a transaction that writes: its commit waits for a standby as that of the first call should
+	// have.
+	row := tx.QueryRowContext(ctx, `SELECT result, request, compensated FROM hence_effects WHERE key = $1 FOR UPDATE`,
+		key)
 	if err := row.Scan(&text, &request, &compensated); err != nil {
 		return a, "", false, err
 	}
@@ -217,7 +223,8 @@ func (q *query) run(ctx context.Context, tx *sql.Tx, v template.Values) ([]map[s
 	if err != nil {
 		return nil, 0, err
 	}
-	// Prepared also without parameters: the driver would else send the text as it is, which may hold several statements.
+	// Prepared also without parameters: the driver would else send the text as it is, which may hold several
+	// statements.
 	prepared, err := tx.PrepareContext(ctx, q.text)
 	if err != nil {
 		return nil, 0, err
@@ -265,7 +272,7 @@ func scan(rows *sql.Rows) ([]map[string]any, error) {
 			}
 		}
 		if out = append(out, row); len(out) > maxRows || size > MaxAnswer {
-			return nil, refusal{fmt.Sprintf("the statement returns more than %d rows or %d bytes", maxRows, MaxAnswer)}
+			return nil, refusal{why: fmt.Sprintf("the statement returns more than %d rows or %d bytes", maxRows, MaxAnswer)}
 		}
 	}
 	return out, rows.Err()
@@ -310,7 +317,7 @@ func (a *sqlAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, erro
 		}
 		return gate.Answer{Result: toJSON(map[string]any{"rows": rows})}, nil
 	})
-	if err == nil && answer.Refused { // a look-up that failed says nothing of the call
+	if err == nil && answer.Refused && !answer.AboutKey { // a look-up that failed says nothing of the call
 		return gate.Answer{}, unknown("looking the call up: %s", s.clean(answer.Detail))
 	}
 	return s.answer(answer), err
@@ -330,9 +337,13 @@ func peek(ctx context.Context, tx *sql.Tx, c gate.Call) (gate.Answer, error) {
 		_, undone := tx.ExecContext(ctx, `ROLLBACK TO SAVEPOINT peek`)
 		return gate.Answer{Absent: true}, errors.Join(err, undone)
 	}
-	answer, _, compensated, err := stored(ctx, tx, c.Key)
-	if compensated {
+	answer, request, compensated, err := stored(ctx, tx, c.Key)
+	switch {
+	case err != nil:
+	case compensated:
 		answer.Detail = "compensated since"
+	case request != fingerprint(c):
+		return gate.Answer{}, refusal{"the key was used for a call with other arguments", true}
 	}
 	return answer, err
 }

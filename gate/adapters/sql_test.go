@@ -23,7 +23,15 @@ type bank struct {
 }
 
 func startBank(t *testing.T) *bank {
-	b := &bank{dsn: startPostgres(t)}
+	b := openBank(t, startPostgres(t))
+	b.exec(t, `CREATE TABLE accounts (id text PRIMARY KEY, balance int NOT NULL CHECK (balance >= 0), note jsonb)`)
+	b.exec(t, `CREATE TABLE log (id serial PRIMARY KEY, line text)`)
+	return b
+}
+
+func openBank(t *testing.T, dsn string) *bank {
+	t.Helper()
+	b := &bank{dsn: dsn}
 	db, err := openPostgres(b.dsn, &secrets{})
 	if err != nil {
 		t.Fatal(err)
@@ -36,8 +44,6 @@ func startBank(t *testing.T) *bank {
 	b.db = db
 	b.env = gate.Env{Databases: map[string]gate.Database{"bank": {DSNSecret: "dsn"}},
 		Secret: func(string) (string, error) { return b.dsn, nil }}
-	b.exec(t, `CREATE TABLE accounts (id text PRIMARY KEY, balance int NOT NULL CHECK (balance >= 0), note jsonb)`)
-	b.exec(t, `CREATE TABLE log (id serial PRIMARY KEY, line text)`)
 	return b
 }
 

@@ -73,14 +73,15 @@ type coded interface {
 	SQLState() string
 }
 
-// before judges an error that came before COMMIT was sent: nothing happened. What the server will say again is its no;
-// a lost connection, a deadlock or a full server may pass.
+// before judges an error that came before COMMIT was sent: nothing happened, since what is not committed is rolled
+// back. What the server will say again is its no; a lost connection, a login, a deadlock, a full server, or a standby
+// that only reads may pass, so such a call did not leave.
 func (a *sqlAdapter) before(s *secrets, err error) (gate.Answer, error) {
 	var no refusal
 	var server coded
 	switch {
 	case errors.As(err, &no):
-		return gate.Answer{Refused: true, Detail: detail(no.why)}, nil
+		return gate.Answer{Refused: true, AboutKey: no.key, Detail: detail(no.why)}, nil
 	case errors.Is(err, gate.ErrNotSent):
 		return gate.Answer{}, err
 	case errors.As(err, &server) && !passing(server.SQLState()):
@@ -89,24 +90,41 @@ func (a *sqlAdapter) before(s *secrets, err error) (gate.Answer, error) {
 	return gate.Answer{}, fmt.Errorf("%w: database %s: %s", gate.ErrNotSent, a.spec.Database, s.clean(err.Error()))
 }
 
-// during judges an error of COMMIT: the server's own means that it rolled back, silence means nothing.
+// during judges an error of COMMIT. It rolled back if the server says so in a state that a check at the commit has:
+// the statement's or a deferred constraint's (22, 23, 42, 44, a trigger's P0), a deadlock or a conflict (40001,
+// 40P01). Anything else may be said behind the commit, as 57P01 and 57014 while it waits for a standby, and silence
+// says nothing.
 func (a *sqlAdapter) during(s *secrets, err error) (gate.Answer, error) {
 	var server coded
-	if errors.As(err, &server) && server.SQLState()[:2] != "57" && server.SQLState()[:2] != "08" {
+	if errors.As(err, &server) && rolledBack(server.SQLState()) {
 		return a.before(s, err)
 	}
 	return gate.Answer{}, unknown("database %s: the commit was not answered: %s", a.spec.Database, s.clean(err.Error()))
 }
 
-// passing are the classes of states that another try may not meet: connection, rollback by the server (deadlock,
-// serialisation), resources, locks, an operator's intervention.
-func passing(state string) bool {
-	if len(state) < 2 {
+func rolledBack(state string) bool {
+	switch class(state) {
+	case "22", "23", "42", "44", "P0":
 		return true
 	}
-	switch state[:2] {
-	case "08", "40", "53", "55", "57", "58":
+	return state == "40001" || state == "40P01"
+}
+
+// passing are the classes of states that another try may not meet: connection, a transaction that may only read
+// (25006, a standby) or took too long, a login, rollback by the server (deadlock, serialisation), resources, locks, an
+// operator's intervention, a failing machine.
+func passing(state string) bool {
+	switch class(state) {
+	case "", "08", "25", "28", "40", "53", "55", "57", "58":
 		return true
 	}
 	return false
+}
+
+// class is the first two characters of a state; empty: it is none.
+func class(state string) string {
+	if len(state) != 5 {
+		return ""
+	}
+	return state[:2]
 }

@@ -108,6 +108,32 @@ func (b blockReader) mapping(n *node, key string) map[string]string {
 	return out
 }
 
+// when reads what an answer's body must say: paths with a value, or with a list of values.
+func (b blockReader) when(n *node, what string) gate.When {
+	if n.kind != kindMap {
+		b.wrong(n, what, kindMap)
+		return nil
+	}
+	if len(n.fields) == 0 {
+		b.refuse(n.place, "empty", what+" asks for nothing", "write a path and its value, or leave it out")
+	}
+	out := gate.When{}
+	for _, f := range n.fields {
+		t, err := template.Parse("{" + f.name + "?}")
+		if err != nil || len(t.Placeholders()) != 1 || strings.ContainsAny(f.name, "$|?") {
+			b.refuse(f.value.place, "wrong-value", fmt.Sprintf("%s has %.40q, which is no path", what, f.name),
+				"write the names on the way with dots between them: error.code")
+			continue
+		}
+		data, err := json.Marshal(jsonNumbers(f.value.plain()))
+		if err != nil {
+			b.refuse(f.value.place, "wrong-type", what+" cannot be written as JSON", "write a value, or a list of values")
+		}
+		out[f.name] = data
+	}
+	return out
+}
+
 // holdsSecret reports whether a header or variable of this name carries a secret.
 func holdsSecret(name string) bool {
 	lower := strings.ToLower(name)

@@ -23,13 +23,22 @@ func (b blockReader) http(n *node) {
 		field{"body", func(n *node) { s.Body = b.tree(n, "body", useValue) }},
 		field{"refused", func(n *node) { s.Refused = b.numbers(n, "http.refused", 300, 599) }},
 		field{"done", func(n *node) { s.Done = b.numbers(n, "http.done", 300, 599) }},
+		field{"refused_when", func(n *node) { s.RefusedWhen = b.when(n, "http.refused_when") }},
+		field{"done_when", func(n *node) { s.DoneWhen = b.when(n, "http.done_when") }},
+		field{"replayed", func(n *node) { s.Replayed = b.literal(n, "http.replayed", "write the header's name") }},
 		field{"lookup", func(n *node) {
 			s.LookUp = &gate.HTTPLookUp{}
 			b.fields(n, "http.lookup",
 				field{"method", func(n *node) { s.LookUp.Method = b.one(n, "http.lookup.method", "GET", "HEAD", "POST") }},
 				field{"url", func(n *node) { s.LookUp.URL = b.url(n, "lookup.url") }},
-				field{"absent", func(n *node) { s.LookUp.Absent = b.numbers(n, "http.lookup.absent", 300, 599) }})
+				field{"absent", func(n *node) { s.LookUp.Absent = b.numbers(n, "http.lookup.absent", 200, 599) }},
+				field{"absent_when", func(n *node) { s.LookUp.AbsentWhen = b.when(n, "http.lookup.absent_when") }},
+				field{"found_when", func(n *node) { s.LookUp.FoundWhen = b.when(n, "http.lookup.found_when") }})
 			b.need(n, "url")
+			if len(s.LookUp.AbsentWhen) == 0 && slices.ContainsFunc(s.LookUp.Absent, func(s int) bool { return s < 300 }) {
+				b.refuse(n.place, "wrong-value", "http.lookup.absent holds a 2xx, which says that it happened",
+					"write \"absent_when\" beside it: what the body says then")
+			}
 		}})
 	b.need(n, "method", "url")
 }

@@ -100,6 +100,10 @@ func (r *reader) checkKey(d *decl) {
 	case d.key != nil:
 		d.keyed = true
 	}
+	if d.keyLife > 0 && !d.keyed {
+		r.refuse(d.keyLifeAt, "key", "it says how long the sink knows a key, and gives it none",
+			"write \"keyed: true\" or \"key: template\", or remove \"key_life_ms\"")
+	}
 }
 
 // checkTemplates refuses placeholders that no call could fill.

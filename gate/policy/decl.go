@@ -20,23 +20,25 @@ func defaultRetry() gate.Retry {
 // decl is one entry of "tools".
 type decl struct {
 	place
-	pattern  string
-	class    sequencer.Class
-	cost     uint32
-	declared bool // "args" is there: names beyond it are refused
-	args     []argument
-	scopes   []located
-	may      []located
-	key      *located
-	keyed    bool
-	keyedAt  place
-	undoOnly bool
-	undo     *undo
-	undoAt   place
-	retry    gate.Retry
-	retryAt  place
-	maxTime  time.Duration
-	block    *block
+	pattern   string
+	class     sequencer.Class
+	cost      uint32
+	declared  bool // "args" is there: names beyond it are refused
+	args      []argument
+	scopes    []located
+	may       []located
+	key       *located
+	keyed     bool
+	keyedAt   place
+	keyLife   time.Duration // zero: for good
+	keyLifeAt place
+	undoOnly  bool
+	undo      *undo
+	undoAt    place
+	retry     gate.Retry
+	retryAt   place
+	maxTime   time.Duration
+	block     *block
 
 	signature string
 	former    string // the signature by which older releases know it, if that differs

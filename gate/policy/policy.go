@@ -20,8 +20,8 @@ import (
 var (
 	// ErrUnknownTool is returned by Find when the policy is strict and declares no such tool.
 	ErrUnknownTool = errors.New("the policy is strict and does not declare the tool")
-	// ErrArguments is returned by Find, May and Undo when the arguments are no JSON object, or lack or do not fit what a
-	// scope or the key is made of.
+	// ErrArguments is returned by Find, May and Undo when the arguments are no JSON object, or lack or do not fit what
+	// a scope or the key is made of.
 	ErrArguments = errors.New("the arguments do not fit the policy")
 	// ErrOutsideMay is returned by Find when a call's scopes lie outside of what the tool may touch.
 	ErrOutsideMay = errors.New("the call reaches beyond what the tool may touch")
@@ -42,6 +42,7 @@ const (
 	maxName      = 200
 	maxRetries   = 100
 	maxTimeMs    = 600_000
+	maxKeyLifeMs = 315_360_000_000 // ten years
 	maxBackoffMs = 600_000
 )
 
@@ -170,7 +171,7 @@ func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, er
 		return gate.Tool{}, err
 	}
 	out := gate.Tool{
-		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed,
+		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed, KeyLife: d.keyLife,
 		Pin:    &sequencer.Pin{Server: p.server, Name: d.pattern, Signature: d.signature},
 		Former: d.former, MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil,
 	}

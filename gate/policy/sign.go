@@ -23,6 +23,7 @@ type declared struct {
 	May      []string        `json:"may"`
 	Key      string          `json:"key"`
 	Keyed    bool            `json:"keyed"`
+	KeyLife  int64           `json:"key_life_ns,omitempty"`
 	UndoOnly bool            `json:"undo_only"`
 	Undo     *declaredUndo   `json:"undo,omitempty"`
 	Retry    gate.Retry      `json:"retry"`
@@ -89,7 +90,8 @@ func (p *Policy) sink(d *decl) []string {
 func (d *decl) canonical(sink func(*decl) []string) *declared {
 	out := &declared{
 		Tool: d.pattern, Class: d.class.String(), Cost: d.cost, Keyed: d.keyed, UndoOnly: d.undoOnly,
-		Scopes: texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime), Sink: sink(d),
+		KeyLife: int64(d.keyLife),
+		Scopes:  texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime), Sink: sink(d),
 	}
 	for _, a := range d.args {
 		out.Args = append(out.Args, fmt.Sprintf("%s %t", a.name, a.optional))

@@ -32,6 +32,7 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 		{"may", func(n *node) { d.may = r.scopes(n, "may") }},
 		{"key", func(n *node) { d.key = &located{n.place, r.template(n, "key")} }},
 		{"keyed", func(n *node) { d.keyed, d.keyedAt = r.flag(n, "keyed"), n.place }},
+		{"key_life_ms", func(n *node) { d.keyLife, d.keyLifeAt = r.milliseconds(n, "key_life_ms", maxKeyLifeMs), n.place }},
 		{"undo_only", func(n *node) { d.undoOnly = r.flag(n, "undo_only") }},
 		{"compensation", func(n *node) { d.undo, d.undoAt = r.undo(n), n.place }},
 		{"retry", func(n *node) { d.retry, d.retryAt = r.retry(n, retry), n.place }},

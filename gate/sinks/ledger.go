@@ -19,6 +19,9 @@ const (
 	headerCompensates = "Hence-Compensates"
 )
 
+// headerReplayed marks an answer that is kept under the key.
+const headerReplayed = "Idempotent-Replayed"
+
 const (
 	maxBody    = 1 << 20
 	maxEntries = 1 << 20
@@ -46,7 +49,8 @@ type LedgerOptions struct {
 // was done (404: not), GET /entries lists everything.
 //
 // A key is done once: its repetition gets the first answer with 200, with another body 422. A key that a request names
-// in Hence-Compensates is refused with 410 from then on, also when it never came.
+// in Hence-Compensates is refused with 410 from then on, also when it never came. The first answer and the 410 are
+// what it keeps under the key, and carry Idempotent-Replayed.
 type Ledger struct {
 	server  *http.Server
 	listen  net.Listener
@@ -207,6 +211,9 @@ func (l *Ledger) post(w http.ResponseWriter, r *http.Request) {
 	status, answer := l.deliver(o, f)
 	if f.lose {
 		panic(http.ErrAbortHandler)
+	}
+	if status == http.StatusGone || status == http.StatusOK {
+		w.Header().Set(headerReplayed, "true")
 	}
 	say(w, status, answer)
 }
