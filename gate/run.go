@@ -71,8 +71,8 @@ func (g *Engine) callJob(p *Progress) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calling %s: %w", p.Tool.Name, err)
 	}
-	return &job{steps: callSteps(), p: p, call: p.call(), adapter: a, max: p.Tool.maxTime(), retry: p.Tool.Retry,
-		eager: true}, nil
+	return &job{steps: callSteps(), p: p, call: g.callOf(&p.Effect), adapter: a, max: p.Tool.maxTime(),
+		retry: p.Tool.Retry, eager: true}, nil
 }
 
 // finish drives an eager call until its progress has an answer or is given up.
@@ -100,7 +100,7 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	s := err.Error()
+	s := Plain(err.Error())
 	if len(s) > maxDetail {
 		s = strings.ToValidUTF8(s[:maxDetail], "") + "…"
 	}
