@@ -26,6 +26,7 @@ const maxRedirects = 5
 const (
 	HeaderKey         = "Idempotency-Key"
 	HeaderCompensates = "Hence-Compensates"
+	HeaderForbidOnly  = "Hence-Forbid-Only" // "true": undo the key only if it is on record, refuse it in any case
 )
 
 type httpAdapter struct {
@@ -48,7 +49,7 @@ func newHTTP(d gate.Decl) (gate.Adapter, error) {
 	a.body = p.tree("body", spec.Body)
 	for name, text := range spec.Headers {
 		switch http.CanonicalHeaderKey(name) {
-		case HeaderKey, HeaderCompensates, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Traceparent":
+		case HeaderKey, HeaderCompensates, HeaderForbidOnly, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Traceparent":
 			return nil, fmt.Errorf("the header %s is set by the adapter: leave it out", name)
 		}
 		if !isToken(name) {
@@ -189,8 +190,12 @@ func (a *httpAdapter) head(req *http.Request, c gate.Call, v template.Values) er
 			return err
 		}
 	}
+	only := ""
+	if c.ForbidOnly {
+		only = "true"
+	}
 	for name, value := range map[string]string{
-		HeaderKey: c.Key, HeaderCompensates: c.Compensates, "Traceparent": c.Traceparent,
+		HeaderKey: c.Key, HeaderCompensates: c.Compensates, HeaderForbidOnly: only, "Traceparent": c.Traceparent,
 	} {
 		if value == "" {
 			continue

@@ -105,7 +105,8 @@ func (r *reader) build(p *Policy, o Options) {
 			continue
 		}
 		r.tool = d.pattern
-		adapter, err := o.Build(gate.Decl{Tool: d.pattern, Kind: d.block.kind, Spec: d.block.spec, Env: p.env})
+		adapter, err := o.Build(gate.Decl{Tool: d.pattern, Kind: d.block.kind, Spec: d.block.spec, Env: p.env,
+			Keep: d.undo.keep()})
 		if err != nil {
 			r.refuse(d.block.place, "adapter", "its "+d.block.kind+" adapter refuses the declaration", err.Error())
 			continue
@@ -172,7 +173,7 @@ func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, er
 	out := gate.Tool{
 		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed,
 		Pin:     &sequencer.Pin{Server: p.server, Name: d.pattern, Signature: d.signature},
-		MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil,
+		MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil, Forbids: d.undo != nil && (d.undo.forbids || d.undo.sameKeys),
 	}
 	if out.Scopes, err = p.expand(d.scopes, v); err != nil {
 		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", name, err)
