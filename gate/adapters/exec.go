@@ -25,6 +25,7 @@ type execAdapter struct {
 	look  []template.Template
 	vars  map[string]template.Template
 	stdin *template.Tree
+	keep  [][]string
 }
 
 func newExec(d gate.Decl) (gate.Adapter, error) {
@@ -33,7 +34,8 @@ func newExec(d gate.Decl) (gate.Adapter, error) {
 		return nil, err
 	}
 	p := &parser{}
-	a := &execAdapter{spec: spec, env: d.Env, argv: p.list("argv", spec.Argv), vars: map[string]template.Template{}}
+	a := &execAdapter{spec: spec, env: d.Env, argv: p.list("argv", spec.Argv), vars: map[string]template.Template{},
+		keep: d.Keep}
 	a.stdin = p.tree("stdin", spec.Stdin)
 	for name, text := range spec.Env {
 		if strings.ContainsAny(name, "=\x00") || name == "" || strings.HasPrefix(name, "HENCE_") {
@@ -57,7 +59,7 @@ func newExec(d gate.Decl) (gate.Adapter, error) {
 
 // Call runs the program and waits for its end.
 func (a *execAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
-	s := newSecrets(a.env)
+	s := newSecrets(a.env, a.keep...)
 	code, out, said, err := a.run(ctx, a.argv, c, s)
 	switch {
 	case err != nil:
@@ -80,7 +82,7 @@ func (a *execAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	if len(absent) == 0 {
 		absent = []int{1}
 	}
-	s := newSecrets(a.env)
+	s := newSecrets(a.env, a.keep...)
 	code, out, said, err := a.run(ctx, a.look, c, s)
 	switch {
 	case err != nil:
@@ -132,9 +134,17 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 		return nil, err
 	}
 	args := make([]string, len(argv))
+	var escape template.Escape = noOption
 	for i, t := range argv {
-		if args[i], err = t.Expand(v, nil); err != nil {
+		of := escape
+		if a.mayBeOption(t) {
+			of = nil
+		}
+		if args[i], err = t.Expand(v, of); err != nil {
 			return nil, fmt.Errorf("argv: %w", err)
+		}
+		if t.String() == "--" {
+			escape = nil // no options come behind it
 		}
 		if strings.Contains(args[i], "\x00") {
 			return nil, errors.New("argv: a value holds a zero byte")
@@ -149,6 +159,9 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
 		"HENCE_KEY=" + c.Key, "HENCE_COMPENSATES=" + c.Compensates, "HENCE_TX=" + string(c.Tx),
 		fmt.Sprintf("HENCE_INDEX=%d", c.Index), "TRACEPARENT=" + c.Traceparent,
+	}
+	if c.ForbidOnly {
+		cmd.Env = append(cmd.Env, "HENCE_FORBID_ONLY=true")
 	}
 	v.Secret = s.get
 	for name, t := range a.vars {
@@ -174,6 +187,21 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 	}
 	cmd.Stdin = strings.NewReader(stdin)
 	return cmd, nil
+}
+
+// noOption refuses a value that begins an argument, and with it an option of the program.
+func noOption(before, value string) (string, error) {
+	if before == "" && strings.HasPrefix(value, "-") {
+		return "", errors.New("it begins with '-', and the program could take it for an option: write \"--\" before it in " +
+			"argv, or name it under \"options\"")
+	}
+	return value, nil
+}
+
+// mayBeOption: the entry begins with an argument that is declared to hold options.
+func (a *execAdapter) mayBeOption(t template.Template) bool {
+	parts := t.Parts()
+	return len(parts) > 0 && parts[0].Placeholder != nil && slices.Contains(a.spec.Options, parts[0].Placeholder.Path[0])
 }
 
 // bounded keeps the first bytes that are written to it and lets the others go.

@@ -267,12 +267,13 @@ func address(t template.Template, v template.Values) (*mail.Address, error) {
 	return at, nil
 }
 
-// MessageID is the name of a call's mail: the same for every sending of it.
+// MessageID is the name of a call's mail: the same for every sending of it, and another one for a call of another log
+// or workspace. A compensation without a key has the place of the call that it undoes, and is another mail.
 func MessageID(c gate.Call, from string) string {
 	of := c.Key
 	if of == "" {
-		of = fmt.Sprintf("%s/%d without a key", c.Tx, c.Index)
+		of = fmt.Sprintf("%s/%d without a key, %s", c.Tx, c.Index, fingerprint(c))
 	}
-	sum := sha256.Sum256([]byte(of))
+	sum := sha256.Sum256([]byte(c.Origin + "\x00" + of))
 	return "<" + hex.EncodeToString(sum[:16]) + "@" + from[strings.LastIndexByte(from, '@')+1:] + ">"
 }
