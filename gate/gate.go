@@ -66,6 +66,12 @@ type Adapter interface {
 	LookUp(ctx context.Context, c Call) (Answer, error)
 }
 
+// Checker is an adapter that can tell before a call whether its arguments fit where they are to stand.
+type Checker interface {
+	// Check returns what Call would find wrong with the arguments, without asking anything of the sink.
+	Check(c Call) error
+}
+
 // Retry bounds how often a release or a compensation is tried.
 type Retry struct {
 	Attempts int           // all in all; at least 1

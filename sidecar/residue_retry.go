@@ -123,7 +123,8 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 	if err != nil {
 		return leftover{}, err
 	}
-	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Key: p.Key, Args: p.Args, Traceparent: traceOf(ctx)}
+	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Origin: s.where(), Key: p.Key, Args: p.Args,
+		Traceparent: traceOf(ctx)}
 	undo := s.isToUndo(r, &p)
 	if undo {
 		switch {
@@ -147,7 +148,14 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, force bool) (
 			return leftover{}, problem(codeTool, "%v", err)
 		}
 		// The log may lack the answer of a call that its settlement knew to have happened.
-		call.ForbidOnly = call.ForbidOnly && r.Result != sequencer.ResultLeaked
+		there := p.Ran() || r.Result == sequencer.ResultLeaked
+		forbids := p.Key != "" && p.Tool.Forbids
+		if !there && !forbids && !force {
+			return leftover{}, problem(codeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid "+
+				"a key: a compensation would undo what is perhaps not there. Look there first; if it is, send force",
+				p.Tool.Name)
+		}
+		call.ForbidOnly = !there && forbids
 	} else if p.Ran() {
 		return leftover{tool: p.Tool, made: p.Answer}, nil
 	}

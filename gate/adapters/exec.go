@@ -57,6 +57,15 @@ func newExec(d gate.Decl) (gate.Adapter, error) {
 	return a, p.err
 }
 
+// Check fills the command in, and that of the look-up, without running them.
+func (a *execAdapter) Check(c gate.Call) error {
+	_, err := a.command(context.Background(), a.argv, c, anySecret())
+	if err == nil && a.spec.LookUp != nil {
+		_, err = a.command(context.Background(), a.look, c, anySecret())
+	}
+	return unsent("preparing the program", err)
+}
+
 // Call runs the program and waits for its end.
 func (a *execAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	s := newSecrets(a.env, a.keep...)

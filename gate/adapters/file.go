@@ -117,6 +117,15 @@ func inside(t template.Template, v template.Values) (string, error) {
 	return name, nil
 }
 
+// Check fills the file's name and content in.
+func (a *fileAdapter) Check(c gate.Call) error {
+	v, err := values(c)
+	if err != nil || a.spec.Op == gate.OpRestore {
+		return err
+	}
+	return unsent("the file's name or content", (&fileJob{}).fill(a, v))
+}
+
 // Call does the operation. With a key it is done once: a repetition gets the first one's answer.
 func (a *fileAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	j, err := a.open(ctx, c)

@@ -93,6 +93,16 @@ func sameOrigin(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// Check makes the request, and that of the look-up, without sending them.
+func (a *httpAdapter) Check(c gate.Call) error {
+	_, _, err := a.request(context.Background(), c, anySecret())
+	if err == nil && a.spec.LookUp != nil {
+		v, _ := values(c) // they were read for the request
+		_, err = a.target(a.look, v)
+	}
+	return unsent("making the request", err)
+}
+
 // Call sends the request.
 func (a *httpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	s := newSecrets(a.env, a.keep...)

@@ -59,6 +59,12 @@ func (a *smtpAdapter) LookUp(context.Context, gate.Call) (gate.Answer, error) {
 	return gate.Answer{}, gate.ErrNoLookup
 }
 
+// Check writes the mail without sending it.
+func (a *smtpAdapter) Check(c gate.Call) error {
+	_, err := a.compose(c)
+	return unsent("writing the mail", err)
+}
+
 // Call hands one mail to the server.
 func (a *smtpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	if c.ForbidOnly {

@@ -95,6 +95,18 @@ func (q *query) values(v template.Values) ([]any, error) {
 	return out, nil
 }
 
+// Check makes the statement's parameters.
+func (a *sqlAdapter) Check(c gate.Call) error {
+	v, err := values(c)
+	if err == nil {
+		_, err = a.main.values(v)
+	}
+	if err == nil && a.save != nil {
+		_, err = a.save.values(v)
+	}
+	return err
+}
+
 // Call runs the statement in one transaction, with the row that makes its key unique.
 func (a *sqlAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	v, err := values(c)

@@ -41,7 +41,7 @@ func (l *linter) undo() {
 // undoForbids: a sink that takes no order to refuse a key takes a late call after its transaction's abort.
 func (l *linter) undoForbids(by *decl) {
 	u := l.d.undo
-	if !l.d.class.Eager() || !l.d.keyed || u.forbids || u.sameKeys {
+	if !l.d.keyed || u.forbids || u.sameKeys {
 		return
 	}
 	what := fmt.Sprintf("the sink is not told to refuse a call that is undone by %q: one that arrives after max_time_ms "+

@@ -31,5 +31,5 @@ type AcceptResidue struct {
 
 // RetryResidue is the body of POST /v1/residue/{tx}/{index}/retry.
 type RetryResidue struct {
-	Force bool `json:"force,omitempty"` // also when the sink takes no key: it may then happen twice
+	Force bool `json:"force,omitempty"` // also when the sink cannot know the call: it may then happen twice
 }

@@ -115,7 +115,7 @@ func (c *residueShowCmd) Run(ctx context.Context, s Streams) error {
 type residueRetryCmd struct {
 	output
 	oneResidue
-	Force bool `help:"Also when the sink takes no key: it may then happen twice. Look there first."`
+	Force bool `help:"Also when its sink cannot know the call: it may then happen twice. Look there first."`
 }
 
 // Run tries one again.

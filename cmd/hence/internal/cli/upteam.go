@@ -15,6 +15,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -40,6 +41,7 @@ type team struct {
 	logging  logging
 	backoff  time.Duration
 	stopping chan struct{} // closed when they are told to end
+	without  []string      // variables that no program is given: any agent's sidecar may have its secrets there
 
 	results []UpResult     // one for each, once all have ended
 	by      syscall.Signal // that told them to end
@@ -68,6 +70,11 @@ func newTeam(c *upCmd, agents []agentfile.Agent, configs []sidecar.Config, s Str
 	if !c.json() {
 		out, colours = &oneAtATime{w: s.Out}, colourful(s.Out)
 	}
+	var policies []gate.Tools
+	for _, config := range configs {
+		policies = append(policies, config.Tools)
+	}
+	t.without = withheld(policies...)
 	width := 0
 	for _, a := range agents {
 		width = max(width, len(a.Name))
@@ -153,7 +160,7 @@ func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
 	var err error
 	if config.DataDir, err = g.journal(config.Workspace, config.Agent); err == nil {
 		with := companion{config: config, hush: hush, streams: g.streams, signals: m.signals, settle: t.ending.Settle,
-			say: say}
+			say: say, without: t.without}
 		err = with.around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
 			defer func() { r.Counters = side.Counters() }()
 			return t.repeat(ctx, m, with, side, &r)
@@ -171,7 +178,7 @@ func (t *team) repeat(ctx context.Context, m member, with companion, side *sidec
 	backoff, failures := t.backoff, 0
 	for {
 		begun := time.Now()
-		status, err := t.start(ctx, m, with.environment(append(os.Environ(), m.Env...), side))
+		status, err := t.start(ctx, m, with.environment(os.Environ(), m.Env, side))
 		with.farewell(side)
 		code := status.Code()
 		if err != nil {
