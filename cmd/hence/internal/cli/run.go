@@ -157,5 +157,7 @@ func catch() (<-chan os.Signal, func()) {
 
 // sayAs writes lines in the name of a command.
 func sayAs(w io.Writer, command string) func(string, ...any) {
-	return func(format string, args ...any) { fmt.Fprintf(w, "hence "+command+": "+format+"\n", args...) }
+	return func(format string, args ...any) {
+		fmt.Fprintf(plainLines{w}, "hence "+command+": "+format+"\n", args...)
+	}
 }

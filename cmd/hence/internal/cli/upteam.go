@@ -152,7 +152,7 @@ func (t *team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.
 func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
 	r = UpResult{Agent: m.Name, How: "not started"}
 	say := func(format string, args ...any) {
-		_ = m.err.show("hence: " + fmt.Sprintf(format, args...)) // nobody can be told that nobody listens
+		_ = m.err.show("hence: " + gate.Plain(fmt.Sprintf(format, args...))) // nobody can be told that nobody listens
 	}
 	config := m.config
 	logger, hush := t.logging.hushing(m.err)
@@ -245,8 +245,10 @@ func (s UpSummary) write(w io.Writer) error {
 		if r.Exit != nil {
 			exit = fmt.Sprint(*r.Exit)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Agent, exit, r.Restarts, r.Committed, r.Refused, r.Held,
-			r.Residue, cmp.Or(r.Error, r.How))
+		if err := plainly(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Agent, exit, r.Restarts, r.Committed, r.Refused,
+			r.Held, r.Residue, cmp.Or(r.Error, r.How)); err != nil {
+			return err
+		}
 	}
 	return table.Flush()
 }
