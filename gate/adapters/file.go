@@ -24,7 +24,7 @@ type fileAdapter struct {
 	spec              gate.FileSpec
 	root              string
 	path, to, content template.Template
-	hook              func(step, name string) // of tests: before each change of the disk
+	disk              disk
 }
 
 func newFile(d gate.Decl) (gate.Adapter, error) {
@@ -77,7 +77,7 @@ func (a *fileAdapter) open(ctx context.Context, c gate.Call) (*fileJob, error) {
 }
 
 func (a *fileAdapter) store(ctx context.Context) (*store, error) {
-	return openStore(ctx, a.root, a.hook)
+	return openStore(ctx, a.root, a.disk)
 }
 
 func (j *fileJob) fill(a *fileAdapter, v template.Values) error {

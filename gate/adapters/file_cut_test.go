@@ -2,6 +2,7 @@ package adapters
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -26,9 +27,9 @@ func cutAt(n int) func(string, string) {
 func killed(t *testing.T, a gate.Adapter, hook func(string, string), c gate.Call) (died bool) {
 	t.Helper()
 	f := a.(*fileAdapter)
-	f.hook = hook
+	f.disk.before = hook
 	defer func() {
-		f.hook = nil
+		f.disk.before = nil
 		if p := recover(); p != nil {
 			if _, ok := p.(cut); !ok {
 				panic(p)
@@ -38,6 +39,14 @@ func killed(t *testing.T, a gate.Adapter, hook func(string, string), c gate.Call
 	}()
 	must(t, a, c)
 	return false
+}
+
+// cutBuild makes an adapter whose disk is not waited for: nothing but the process dies here.
+func cutBuild(t *testing.T, env gate.Env, spec gate.FileSpec) gate.Adapter {
+	t.Helper()
+	a := build(t, gate.KindFile, env, spec)
+	a.(*fileAdapter).disk.fsync = func(*os.File) error { return nil }
+	return a
 }
 
 // cutWorld is a root with the operations on it that are cut off.
@@ -69,7 +78,7 @@ func TestFileCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for n := 1; ; n++ {
 				root, env, before := cutWorld(t)
-				a := build(t, gate.KindFile, env, spec)
+				a := cutBuild(t, env, spec)
 				died := killed(t, a, cutAt(n), call("k", `{}`))
 				found, err := a.LookUp(t.Context(), call("k", `{}`))
 				if err != nil {
@@ -100,7 +109,7 @@ func undoing(t *testing.T, env gate.Env, found gate.Answer) (gate.Adapter, gate.
 	t.Helper()
 	c := call("k/undo", `{}`)
 	c.Compensates, c.Saved, c.ForbidOnly = "k", found.Saved, found.Absent
-	return build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpRestore}), c
+	return cutBuild(t, env, gate.FileSpec{Op: gate.OpRestore}), c
 }
 
 // TestFileUndoCutOff kills the process before each thing that a restore asks of the disk. A look-up finds it done as a
@@ -110,7 +119,7 @@ func TestFileUndoCutOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for n := 1; ; n++ {
 				root, env, before := cutWorld(t)
-				answer := must(t, build(t, gate.KindFile, env, spec), call("k", `{}`))
+				answer := must(t, cutBuild(t, env, spec), call("k", `{}`))
 				after := world(t, root)
 				restore, undo := undoing(t, env, answer)
 				died := killed(t, restore, cutAt(n), undo)
@@ -138,11 +147,11 @@ func TestFileCutAndRepeated(t *testing.T) {
 	for name, spec := range cutOps() {
 		t.Run(name, func(t *testing.T) {
 			root, env, _ := cutWorld(t)
-			want := must(t, build(t, gate.KindFile, env, spec), call("k", `{}`))
+			want := must(t, cutBuild(t, env, spec), call("k", `{}`))
 			after := world(t, root)
 			for n := 1; ; n++ {
 				root, env, before := cutWorld(t)
-				a := build(t, gate.KindFile, env, spec)
+				a := cutBuild(t, env, spec)
 				died := killed(t, a, cutAt(n), call("k", `{}`))
 				got := must(t, a, call("k", `{}`))
 				equal(t, fmt.Sprintf("cut %d, repeated", n), world(t, root), after)
@@ -151,7 +160,7 @@ func TestFileCutAndRepeated(t *testing.T) {
 				}
 				undo := call("k/undo", `{}`)
 				undo.Compensates, undo.Saved = "k", got.Saved
-				must(t, build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpRestore}), undo)
+				must(t, cutBuild(t, env, gate.FileSpec{Op: gate.OpRestore}), undo)
 				equal(t, fmt.Sprintf("cut %d, undone", n), world(t, root), before)
 				if !died {
 					break
@@ -166,8 +175,8 @@ func TestFileCutAndRepeated(t *testing.T) {
 func TestFileForbidsHalf(t *testing.T) {
 	for n := 1; ; n++ {
 		root, env, before := cutWorld(t)
-		move := build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpMove, Path: "short.txt", To: "old.txt"})
-		back := build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpMove, Path: "old.txt", To: "short.txt"})
+		move := cutBuild(t, env, gate.FileSpec{Op: gate.OpMove, Path: "short.txt", To: "old.txt"})
+		back := cutBuild(t, env, gate.FileSpec{Op: gate.OpMove, Path: "old.txt", To: "short.txt"})
 		if !killed(t, move, cutAt(n), call("k", `{}`)) {
 			return
 		}
@@ -187,7 +196,7 @@ func TestFileSyncsBeforeDone(t *testing.T) {
 	for name, spec := range cutOps() {
 		for _, repeated := range []bool{false, true} {
 			_, env, _ := cutWorld(t)
-			a := build(t, gate.KindFile, env, spec)
+			a := cutBuild(t, env, spec)
 			if repeated { // the former process was killed before it could note that it is done
 				must(t, a, call("k", `{}`))
 				reopenNote(t, env.Root)
@@ -214,7 +223,7 @@ func reversed(list []string) []string {
 // reopenNote takes back that the call was noted as done.
 func reopenNote(t *testing.T, root string) {
 	t.Helper()
-	s, err := openStore(t.Context(), root, nil)
+	s, err := openStore(t.Context(), root, disk{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,15 +32,21 @@ const (
 type store struct {
 	root *os.Root
 	lock *os.File
-	hook func(step, name string)
+	disk disk
 }
 
-func openStore(ctx context.Context, dir string, hook func(step, name string)) (*store, error) {
+// disk is what a test puts in the place of the real one; the zero value is that.
+type disk struct {
+	before func(step, name string)   // called before each step that changes something
+	fsync  func(file *os.File) error // nil: the file's own
+}
+
+func openStore(ctx context.Context, dir string, d disk) (*store, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("the root: %w", err)
 	}
-	s := &store{root: root, hook: hook}
+	s := &store{root: root, disk: d}
 	for _, name := range []string{keysDir, savedDir} {
 		if err := s.makeDirs(name, 0o700); err != nil {
 			s.close()
@@ -153,11 +159,19 @@ func (s *store) note(key string, m *marker) error {
 	return s.replace(keyFile(key), data, 0o600)
 }
 
-// step tells a test what the disk is about to be asked for.
 func (s *store) step(step, name string) {
-	if s.hook != nil {
-		s.hook(step, name)
+	if s.disk.before != nil {
+		s.disk.before(step, name)
 	}
+}
+
+// sync makes a file, or the names in a directory, durable.
+func (s *store) sync(f *os.File, name string) error {
+	s.step("sync", name)
+	if s.disk.fsync != nil {
+		return s.disk.fsync(f)
+	}
+	return f.Sync()
 }
 
 // replace puts content at a path, whole or not at all, and durable when it returns.
@@ -178,8 +192,7 @@ func (s *store) replace(name string, content []byte, mode fs.FileMode) error {
 		err = f.Chmod(mode)
 	}
 	if err == nil {
-		s.step("sync", name)
-		err = f.Sync()
+		err = s.sync(f, name)
 	}
 	if closed := f.Close(); err == nil {
 		err = closed
@@ -196,7 +209,6 @@ func (s *store) replace(name string, content []byte, mode fs.FileMode) error {
 
 // syncDir makes the names in a directory durable; of one that is not there any more that of its nearest parent.
 func (s *store) syncDir(name string) error {
-	s.step("sync", name)
 	d, err := s.root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) && name != "." {
 		return s.syncDir(path.Dir(name))
@@ -204,7 +216,7 @@ func (s *store) syncDir(name string) error {
 	if err != nil {
 		return fmt.Errorf("opening the directory %s: %w", name, err)
 	}
-	err = d.Sync()
+	err = s.sync(d, name)
 	if closed := d.Close(); err == nil {
 		err = closed
 	}

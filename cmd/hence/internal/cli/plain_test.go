@@ -31,7 +31,8 @@ func TestPrintsPlainly(t *testing.T) {
 				BlockedBy: []api.Blocker{{Tx: forged, Why: forged}}, Cone: []api.ConeMember{{Tx: forged, Agent: forged,
 					Why: forged, At: forged, Effects: []api.ConeEffect{{Tool: forged}}}}})
 		}},
-		"up": {3, UpSummary{Agents: []UpResult{{Agent: "a", Error: forged}}}.write},
+		"any other": {2, func(w io.Writer) error { _, err := io.WriteString(w, forged+"\n"); return err }},
+		"up":        {3, UpSummary{Agents: []UpResult{{Agent: "a", Error: forged}}}.write},
 	} {
 		var out bytes.Buffer
 		if err := (output{}).print(&out, nil, c.print); err != nil {
