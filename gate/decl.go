@@ -19,6 +19,9 @@ type Decl struct {
 	Kind string          // one of the Kind constants
 	Spec json.RawMessage // the JSON of HTTPSpec, SMTPSpec, FileSpec, ExecSpec, SQLSpec or ShardSpec
 	Env  Env
+	// Keep are the parts of an answer's result that the compensation is made of: what the sink said there is data, and
+	// stays even if it looks like a secret. An empty path is the whole result.
+	Keep [][]string
 }
 
 // Env is what all adapters of one policy share. Nothing in it is a secret; those are asked for by name when needed.
@@ -51,6 +54,7 @@ type Database struct {
 // else becomes the value itself, so a number stays a number.
 
 // HTTPSpec is one request. Idempotency-Key is sent when the call has a key, and Hence-Compensates when it undoes one.
+// In a path a value is one segment; with the filter path it may be several. None may climb, or be empty.
 type HTTPSpec struct {
 	Method  string            `json:"method"`
 	URL     string            `json:"url"` // absolute; values are escaped for the place where they stand
@@ -108,9 +112,11 @@ type FileSpec struct {
 	Content string `json:"content,omitempty"` // write, append
 }
 
-// ExecSpec runs a program without a shell: each entry of Argv is exactly one argument, whatever its values hold.
+// ExecSpec runs a program without a shell: each entry of Argv is exactly one argument, whatever its values hold. A value
+// at the start of an entry does not begin with '-', unless an entry "--" stands before it or Options names it.
 type ExecSpec struct {
 	Argv    []string          `json:"argv"`
+	Options []string          `json:"options,omitempty"` // arguments that may be options of the program
 	Dir     string            `json:"dir,omitempty"`
 	Env     map[string]string `json:"env,omitempty"` // all of it: nothing is inherited but PATH and HOME
 	Stdin   json.RawMessage   `json:"stdin,omitempty"`

@@ -73,7 +73,7 @@ type Options struct {
 	Lease Lease
 	Clock Clock        // nil: the machine's
 	Log   *slog.Logger // nil: none
-	// Origin is what the keys of compensations name when what they undo has no key; see OwnKey. Nil: nothing.
+	// Origin names log and workspace, for what is made of a transaction's id; see OwnKey. Nil: nothing.
 	Origin func() string
 }
 
@@ -144,7 +144,7 @@ func (g *Engine) Read(ctx context.Context, e Effect) (Answer, error) {
 	}
 	ctx, cancel := g.clock.Within(ctx, e.Tool.MaxTime)
 	defer cancel()
-	answer, err := a.Call(ctx, e.call())
+	answer, err := a.Call(ctx, g.callOf(&e))
 	g.count(answer, err)
 	if err != nil {
 		return Answer{}, fmt.Errorf("reading with %s: %w", e.Tool.Name, err)
@@ -152,9 +152,10 @@ func (g *Engine) Read(ctx context.Context, e Effect) (Answer, error) {
 	return answer, nil
 }
 
-// call is the effect's own call.
-func (e *Effect) call() Call {
-	return Call{Tool: e.Tool.Name, Tx: e.Tx, Index: e.Index, Key: e.Key, Args: e.Args, Traceparent: e.Traceparent}
+// callOf is the effect's own call.
+func (g *Engine) callOf(e *Effect) Call {
+	return Call{Tool: e.Tool.Name, Tx: e.Tx, Index: e.Index, Origin: g.origin(), Key: e.Key, Args: e.Args,
+		Traceparent: e.Traceparent}
 }
 
 func (g *Engine) count(a Answer, err error) {

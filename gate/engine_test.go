@@ -185,7 +185,7 @@ func TestAbsentYet(t *testing.T) {
 	w.lookups = true
 	p := w.add(sequencer.ClassKnownOutcome, true, false, false)
 	p.Started = true
-	w.flying = append(w.flying, landing{w.now.Add(testMax / 2), p.call()})
+	w.flying = append(w.flying, landing{w.now.Add(testMax / 2), w.engine().callOf(&p.Effect)})
 	effects := []Progress{p}
 	s, err := w.engine().Undo(context.Background(), effects, ClaimOwn)
 	must(t, err)

@@ -33,12 +33,15 @@ type Call struct {
 	Tool  string
 	Tx    sequencer.TxID
 	Index uint32
-	Key   string // idempotency key for the sink; empty: it takes none
-	// Compensates is the key of the call that this one undoes. A keyed sink refuses that one from now on, and does
-	// nothing else if it never saw it.
+	// Origin names the log and the workspace that Tx belongs to (see the function Origin): without it two calls of
+	// different logs could have one name.
+	Origin string
+	Key    string // idempotency key for the sink; empty: it takes none
+	// Compensates is the key of the call that this one undoes. A sink that forbids keys (Tool.Forbids) refuses that one
+	// from now on.
 	Compensates string
-	// ForbidOnly: nobody knows that the call with the key of Compensates arrived. An adapter that itself sees to the
-	// keys undoes it only if it has it on record; one that cannot tell the sink which key is meant does nothing.
+	// ForbidOnly: it is not known that the call with the key of Compensates arrived. The sink undoes it only if it has it
+	// on record. It is set only where the sink is declared to do so, or a person has asked for it.
 	ForbidOnly  bool
 	Args        json.RawMessage // a JSON object
 	Saved       json.RawMessage // compensations: what the undone call's answer saved
@@ -66,6 +69,12 @@ type Adapter interface {
 	LookUp(ctx context.Context, c Call) (Answer, error)
 }
 
+// Checker is an adapter that can tell before a call whether its arguments fit where they are to stand.
+type Checker interface {
+	// Check returns what Call would find wrong with the arguments, without asking anything of the sink.
+	Check(c Call) error
+}
+
 // Retry bounds how often a release or a compensation is tried.
 type Retry struct {
 	Attempts int           // all in all; at least 1
@@ -88,6 +97,9 @@ type Tool struct {
 	MaxTime time.Duration     // after it the call is given up
 	Retry   Retry
 	Undo    bool // a compensation is declared
+	// Forbids: the sink of the compensation refuses the key that it undoes from then on, and does nothing else for one
+	// that it never saw. Without it a compensation is sent only for a call that is known to be there.
+	Forbids bool
 }
 
 // Tools is the policy as the gate uses it.

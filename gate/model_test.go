@@ -13,6 +13,7 @@ import (
 func drawWorld(t *rapid.T, gatedOnly bool) (*world, []Progress) {
 	w := newWorld()
 	w.lookups = rapid.Bool().Draw(t, "lookups")
+	w.foreign = rapid.Bool().Draw(t, "foreign")
 	classes := []sequencer.Class{sequencer.ClassBufferable, sequencer.ClassIrreversible}
 	if !gatedOnly {
 		classes = append(classes, sequencer.ClassReversible, sequencer.ClassKnownOutcome)

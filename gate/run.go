@@ -72,7 +72,7 @@ func (g *Engine) callJob(p *Progress) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calling %s: %w", p.Tool.Name, err)
 	}
-	return &job{steps: callSteps(), p: p, call: p.call(), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife,
+	return &job{steps: callSteps(), p: p, call: g.callOf(&p.Effect), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife,
 		retry: p.Tool.Retry, eager: true}, nil
 }
 
@@ -101,7 +101,7 @@ func text(err error) string {
 	if err == nil {
 		return ""
 	}
-	s := err.Error()
+	s := Plain(err.Error())
 	if len(s) > maxDetail {
 		s = strings.ToValidUTF8(s[:maxDetail], "") + "…"
 	}

@@ -23,11 +23,16 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 	}
 	for i := range effects {
 		p := &effects[i]
-		if !open(p, claim) || !mayHaveRun(p) {
-			continue
+		var err error
+		switch {
+		case !mayHaveRun(p):
+		case open(p, claim):
+			// What nobody can take back is not made to happen only to be known.
+			err = g.learn(ctx, p, p.Tool.Class.Eager() && p.Tool.Undo)
+		case p.mayShowUp():
+			err = g.lookAgain(ctx, p)
 		}
-		// What nobody can take back is not made to happen only to be known.
-		if err := g.learn(ctx, p, p.Tool.Class.Eager() && p.Tool.Undo); err != nil {
+		if err != nil {
 			return Settlement{}, err
 		}
 	}
@@ -42,7 +47,7 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 		if err := g.undo(ctx, &s, p, claim); err != nil {
 			return Settlement{}, fmt.Errorf("undoing %s/%d (%s): %w", p.Tx, p.Index, p.Tool.Name, err)
 		}
-		if p.UndoLost && (p.Ran() || p.GivenUp) { // what never arrived wrote nothing
+		if p.UndoLost && (p.Ran() || p.GivenUp) || p.notUndone() { // what never arrived wrote nothing
 			stuck = append(stuck, p)
 		}
 	}
@@ -60,7 +65,30 @@ func (p *Progress) meets(q *Progress) bool {
 
 // compensable says that a compensation of the effect is still to be made.
 func (p *Progress) compensable() bool {
-	return p.Tool.Undo && p.UndoDone == nil && !p.UndoLost && (p.Ran() || p.GivenUp)
+	return p.Tool.Undo && p.UndoDone == nil && !p.UndoLost && (p.Ran() || p.GivenUp && p.Tool.Forbids)
+}
+
+// notUndone says that nobody knows of the call, and that nothing was sent to undo it: a person may still do that.
+func (p *Progress) notUndone() bool { return p.GivenUp && p.Tool.Undo && p.UndoDone == nil }
+
+// mayShowUp says that a call was looked up and had not arrived, or was given up, and that nothing keeps its sink from
+// taking it later than its maximum time says.
+func (p *Progress) mayShowUp() bool {
+	unseen := p.GivenUp && p.Answer == nil || p.Answer != nil && p.Answer.Absent
+	return unseen && !(p.Tool.Undo && p.Tool.Forbids) && !p.Undoing && p.UndoDone == nil && !p.UndoLost
+}
+
+// lookAgain looks for such a call, a last time before it is settled. What shows up is undone like all that ran.
+func (g *Engine) lookAgain(ctx context.Context, p *Progress) error {
+	j, err := g.callJob(p)
+	if err != nil {
+		return nil // nothing can be asked: what is known of the call stays
+	}
+	a, ok, err := g.look(ctx, j)
+	if err != nil || !ok || a.Absent {
+		return err
+	}
+	return g.answered(j, a)
 }
 
 // behind is what is said of an effect whose compensation may not be made, because a later one's may be on its way.
@@ -129,9 +157,10 @@ func (g *Engine) drop(p *Progress) error {
 	return g.mark(p, Mark{Step: StepDropped}, failpoint.DropBefore, failpoint.DropAfter)
 }
 
-// forbid tells a keyed sink to refuse a call from now on, where a compensation under a key can say so.
+// forbid tells a keyed sink to refuse a call from now on, where it is declared to understand that. Any other would
+// undo what is perhaps not there.
 func (g *Engine) forbid(ctx context.Context, p *Progress, claim Claim) error {
-	if p.Key == "" || !p.Tool.Undo || p.UndoDone != nil || p.UndoLost {
+	if p.Key == "" || !p.Tool.Undo || !p.Tool.Forbids || p.UndoDone != nil || p.UndoLost {
 		return nil
 	}
 	u, err := g.undoCall(p, Answer{})
@@ -142,7 +171,8 @@ func (g *Engine) forbid(ctx context.Context, p *Progress, claim Claim) error {
 	return err
 }
 
-// undoUnknown tells a keyed sink to refuse a call of which nobody knows; that is unresolved whatever the sink says.
+// undoUnknown settles a call of which nobody knows: it is unresolved whatever its sink says when it is told to refuse
+// the call's key.
 func (g *Engine) undoUnknown(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
 	if err := g.forbid(ctx, p, claim); err != nil {
 		return err
@@ -151,12 +181,15 @@ func (g *Engine) undoUnknown(ctx context.Context, s *Settlement, p *Progress, cl
 	if p.UndoDone != nil && !p.UndoLost {
 		detail += "; the sink was told to refuse its key from now on"
 	}
+	if p.Key != "" && p.Tool.Undo && !p.Tool.Forbids {
+		detail += "; nothing was sent to undo it, because its sink is not declared to forbid a key"
+	}
 	g.residue(s, p, sequencer.ResultUnresolved, p.Tries+p.UndoTries, detail)
 	return nil
 }
 
-// undoAbsent settles a call that was looked up and had not arrived. A keyed sink is told to refuse it, should it be
-// later than its tool's maximum time says.
+// undoAbsent settles a call that was looked up and had not arrived. A sink that forbids keys is told to refuse it,
+// should it be later than its tool's maximum time says; at any other one such a call stays, and is not seen.
 func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
 	if err := g.forbid(ctx, p, claim); err != nil {
 		return err
@@ -168,7 +201,7 @@ func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, cla
 // undoNothing settles an effect that ran and that nothing undoes: a known outcome may have lapsed by itself.
 func (g *Engine) undoNothing(ctx context.Context, s *Settlement, p *Progress) error {
 	if a, err := g.adapter(&p.Effect, p.Tool.Name); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
-		j := &job{p: p, call: p.call(), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife}
+		j := &job{p: p, call: g.callOf(&p.Effect), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife}
 		found, ok, err := g.look(ctx, j)
 		if err != nil {
 			return err
@@ -205,7 +238,7 @@ func Compensation(tools Tools, origin string, p *Progress, a Answer) (Call, Tool
 		c.Key = cmp.Or(p.Key, OwnKey(origin, p.Tx, p.Index)) + "/undo"
 	}
 	c.Tx, c.Index, c.Traceparent, c.Compensates = p.Tx, p.Index, p.Traceparent, p.Key
-	c.ForbidOnly = p.Key != "" && !p.Ran()
+	c.ForbidOnly, c.Origin = p.Key != "" && !p.Ran(), origin
 	if c.Saved == nil {
 		c.Saved = a.Saved
 	}

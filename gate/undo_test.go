@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func TestUndoForbidsAbsent(t *testing.T) {
 	effects := w.journal([]Progress{p}, ClaimOwn)
 	s, err := w.engine().Undo(t.Context(), effects, ClaimOwn)
 	must(t, err)
-	w.flying = append(w.flying, landing{w.now, p.call()})
+	w.flying = append(w.flying, landing{w.now, w.engine().callOf(&p.Effect)})
 	w.pass(time.Second)
 	if w.done["tool0"] != 0 || len(s.Residue) != 0 {
 		t.Errorf("it happened %d times after it was settled as %v", w.done["tool0"], s.Effects)
@@ -147,5 +148,85 @@ func TestUndoPassesAbsent(t *testing.T) {
 	must(t, err)
 	if w.net(&effects[0]) != 0 || len(s.Residue) != 0 {
 		t.Errorf("undone: %v, residue %v", w.done, s.Residue)
+	}
+}
+
+// TestUndoAtForeignSink holds what is sent to a sink that takes keys and has never heard of compensations: nothing for
+// a call that is not known to be there, and the compensation for one that shows up by the time of the abort.
+func TestUndoAtForeignSink(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		lookups bool
+		late    bool // the call arrives after its maximum time
+		result  sequencer.Result
+		sent    int // compensations
+	}{
+		{"absent", true, false, sequencer.ResultClean, 0},
+		{"absent, then there", true, true, sequencer.ResultClean, 1},
+		{"unknown", false, false, sequencer.ResultUnresolved, 0},
+		{"unknown, and there", false, true, sequencer.ResultUnresolved, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			w.lookups, w.foreign = c.lookups, true
+			p := w.add(sequencer.ClassReversible, true, true, true)
+			for range eagerTries {
+				w.faults = append(w.faults, faultVanish)
+			}
+			_, err := w.engine().Run(t.Context(), p.Effect)
+			if err != nil && !errors.Is(err, ErrGivenUp) {
+				t.Fatal(err)
+			}
+			w.faults = nil
+			if c.late {
+				w.execute(w.engine().callOf(&p.Effect))
+			}
+			s, err := w.engine().Undo(t.Context(), w.journal([]Progress{p}, ClaimOwn), ClaimOwn)
+			must(t, err)
+			if len(s.Effects) != 1 || s.Effects[0].Result != c.result || w.done["tool0-undo"] != c.sent {
+				t.Errorf("it settles as %+v and %d compensations were sent, want %s and %d", s.Effects, w.done["tool0-undo"],
+					c.result, c.sent)
+			}
+		})
+	}
+}
+
+// TestUndoKeepsOrderBehindUnknown holds that what came before a call that nobody knows of, on its scope, is not undone:
+// a person who undoes that one later would put back over it what it had written.
+func TestUndoKeepsOrderBehindUnknown(t *testing.T) {
+	w := newWorld()
+	w.foreign = true
+	var effects []Progress
+	for i := range 2 {
+		p := w.add(sequencer.ClassReversible, true, true, true)
+		if i == 1 {
+			p.Tool.Scopes = effects[0].Tool.Scopes
+			for range eagerTries {
+				w.faults = append(w.faults, faultVanish)
+			}
+		}
+		if _, err := w.engine().Run(t.Context(), p.Effect); err != nil && !errors.Is(err, ErrGivenUp) {
+			t.Fatal(err)
+		}
+		effects = append(effects, p)
+	}
+	w.faults = nil
+	s, err := w.engine().Undo(t.Context(), w.journal(effects, ClaimOwn), ClaimOwn)
+	must(t, err)
+	if len(s.Residue) != 2 || len(w.done) != 1 {
+		t.Errorf("done %v, residue %+v; want both on the list and nothing undone", w.done, s.Residue)
+	}
+}
+
+// TestPlain holds that what came from elsewhere cannot move a cursor, hide itself or add a row where it is shown.
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"grüße, 日本": "grüße, 日本", "a\nb\tc\r": "a b c ", "\x1b[2K": "\uFFFD[2K", "\u009b2K": "\uFFFD2K", "\x00\x7f": "\uFFFD\uFFFD",
+		"\u202egnp.exe": "\uFFFDgnp.exe", "a\u200bb\u2066\ufeff": "a\uFFFDb\uFFFD\uFFFD", "\u2028x\u2029": "\uFFFDx\uFFFD",
+		"\xff\xc0\xaf": "\uFFFD",
+	} {
+		if got := Plain(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
 	}
 }

@@ -43,6 +43,7 @@ type world struct {
 	effects  map[string]*Effect // by tool
 	undoKey  map[string]bool    // by tool: its compensation's sink takes a key
 	lookups  bool
+	foreign  bool // the sink takes keys, and knows nothing of compensations: it does what it is sent
 
 	marks  []Mark
 	faults []fault // of the calls to come; none left: faultNone
@@ -131,7 +132,7 @@ func (w *world) Adapter(string) (Adapter, error)       { return w, nil }
 // execute is the sink: it takes a key once, and refuses one that was compensated. What it has no record of it undoes
 // all the same unless it is told not to: its records may not be those of the call.
 func (w *world) execute(c Call) (Answer, bool) {
-	if c.Compensates != "" && c.Key != "" {
+	if c.Compensates != "" && c.Key != "" && !w.foreign {
 		w.refused[c.Compensates] = true
 		if c.ForbidOnly && !w.seen[c.Compensates] {
 			return Answer{}, true // nothing to undo, and it never will be
@@ -213,7 +214,8 @@ func (w *world) add(class sequencer.Class, keyed, undo, undoKeyed bool) Progress
 	i := uint32(len(w.effects))
 	name := fmt.Sprintf("tool%d", i)
 	e := Effect{Tx: "t", Index: i, Tool: Tool{Name: name, Class: class, Keyed: keyed, MaxTime: testMax, Undo: undo,
-		Scopes: []sequencer.Scope{sequencer.Scope("x:/" + name)}, Retry: Retry{Attempts: 3}}}
+		Forbids: undoKeyed && !w.foreign,
+		Scopes:  []sequencer.Scope{sequencer.Scope("x:/" + name)}, Retry: Retry{Attempts: 3}}}
 	if keyed {
 		e.Key = fmt.Sprintf("t/%d", i)
 	}

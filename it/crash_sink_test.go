@@ -36,7 +36,7 @@ tools:
     keyed: true
     args: [agent, n, fault, undo]
     scopes: ["stock:/{agent}"]
-    compensation: {tool: release, args: {agent: "{args.agent}", fault: "{args.undo}"}}
+    compensation: {tool: release, args: {agent: "{args.agent}", fault: "{args.undo}"}, forbids: true}
     http: {method: POST, url: "http://SINK/reserve", body: BODY, lookup: {url: "http://SINK/by-key/{$key}"}}
   - tool: release
     class: known_outcome

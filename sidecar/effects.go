@@ -35,7 +35,7 @@ type engine interface {
 	Calls() int
 }
 
-// agentTools is a policy that knows tools which agents do not call: those that only undo others.
+// agentTools is a policy that knows what agents may not call: names that nothing serves, and tools that only undo others.
 type agentTools interface {
 	MayCall(tool string) error
 }
@@ -104,6 +104,16 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	tool, err := s.tools.Find(c.tool, c.args)
 	if err != nil {
 		return tool, problem(codeTool, "%v", err)
+	}
+	// A receipt says that the call is made: it is given only where something can make it.
+	adapter, err := s.tools.Adapter(c.tool)
+	if err != nil {
+		return tool, problem(codeTool, "%v: declare one, or make the call without Hence", err)
+	}
+	if a, ok := adapter.(gate.Checker); ok {
+		if err := a.Check(gate.Call{Tool: c.tool, Tx: "tx", Key: "key", Args: c.args}); err != nil {
+			return tool, problem(codeTool, "%v", err)
+		}
 	}
 	if tool.Class != sequencer.ClassRead && len(tool.Scopes) == 0 {
 		return tool, problem(codeTool, "%s has no scopes with these arguments: declare in the policy what it moves", c.tool)

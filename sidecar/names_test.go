@@ -234,7 +234,8 @@ func TestStoredNamesOfTools(t *testing.T) {
 	a := start(t, "a", log.Door(), withPolicy(t, `version: 1
 server: s
 tools:
-  - {tool: act, class: irreversible, args: [id], scopes: ["shard:/{id}/x"], may: ["shard:/{id}"]}
+  - {tool: act, class: irreversible, args: [id], scopes: ["shard:/{id}/x"], may: ["shard:/{id}"],
+     exec: {argv: [act]}}
 `))
 	for _, id := range []string{composed, decomposed} {
 		tool := must(a.session.toolOf(background(t), toolCall{tool: "act", args: []byte(`{"id":"` + id + `"}`)}))(t)

@@ -126,7 +126,8 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 	if err != nil {
 		return leftover{}, err
 	}
-	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Key: p.Key, Args: p.Args, Traceparent: traceOf(ctx)}
+	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Origin: s.where(), Key: p.Key, Args: p.Args,
+		Traceparent: traceOf(ctx)}
 	undo, life := s.isToUndo(r, &p), p.Tool.KeyLife
 	if undo {
 		switch {
@@ -155,7 +156,14 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 		}
 		life = by.KeyLife
 		// The log may lack the answer of a call that its settlement knew to have happened.
-		call.ForbidOnly = call.ForbidOnly && r.Result != sequencer.ResultLeaked
+		there := p.Ran() || r.Result == sequencer.ResultLeaked
+		forbids := p.Key != "" && p.Tool.Forbids
+		if !there && !forbids && !allowed.Force {
+			return leftover{}, problem(codeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid "+
+				"a key: a compensation would undo what is perhaps not there. Look there first; if it is, send force",
+				p.Tool.Name)
+		}
+		call.ForbidOnly = !there && forbids
 	} else if p.Ran() {
 		return leftover{tool: p.Tool, made: p.Answer}, nil
 	} else if err := s.asSealed(&p, allowed.ChangedTool); err != nil {

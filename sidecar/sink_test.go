@@ -130,7 +130,7 @@ func (p *testTools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	}
 	name, plain := strings.CutPrefix(tool, "un")
 	out := gate.Tool{Name: tool, Scopes: []sequencer.Scope{sequencer.Scope("thing:/" + in.At)}, Keyed: !plain,
-		MaxTime: p.maxTime, Undo: true,
+		MaxTime: p.maxTime, Undo: true, Forbids: !plain,
 		Retry: gate.Retry{Attempts: 3, Backoff: time.Millisecond, Most: 2 * time.Millisecond}}
 	switch name {
 	case "look":

@@ -20,6 +20,8 @@ type change struct {
 	Name   string  `json:"name"`
 	Text   *string `json:"text"`   // nil: the file is removed
 	Former *string `json:"former"` // nil: there was none
+	// Nothing: Undone was never used, and was only to be refused: the file stays as it is.
+	Nothing bool `json:"nothing,omitempty"`
 }
 
 // files is a store of small texts: POST /files/{name} {"text": ...} replaces one and answers what stood there; a null
@@ -45,9 +47,11 @@ func newFiles(kept *journal[change]) http.Handler {
 }
 
 func (f *files) apply(c change) {
-	if c.Text == nil {
+	switch {
+	case c.Nothing:
+	case c.Text == nil:
 		delete(f.texts, c.Name)
-	} else {
+	default:
 		f.texts[c.Name] = *c.Text
 	}
 	f.byKey[c.Key] = c
@@ -88,6 +92,10 @@ func (f *files) put(w http.ResponseWriter, r *http.Request) {
 		return
 	case there:
 		c.Former = &old
+	}
+	if r.Header.Get("Hence-Forbid-Only") != "" {
+		_, came := f.byKey[c.Undone]
+		c.Nothing = !came
 	}
 	forgot, err := f.kept.add(c)
 	if err != nil {

@@ -23,13 +23,15 @@ type charge struct {
 	ID          int             `json:"id"`
 	Key         string          `json:"key"`
 	Compensates string          `json:"compensates,omitempty"`
+	Nothing     bool            `json:"nothing,omitempty"` // Compensates was never used, and was only to be refused
 	Path        string          `json:"path"`
 	Body        json.RawMessage `json:"body"`
 	At          time.Time       `json:"at"`
 }
 
 // ledger does each Idempotency-Key once: the same again gets the first answer, another body under it 422. A key that
-// a request names in Hence-Compensates is refused with 410 from then on, also when it never came.
+// a request names in Hence-Compensates is refused with 410 from then on, also when it never came; with
+// Hence-Forbid-Only nothing is refunded then.
 type ledger struct {
 	token string
 	mux   *http.ServeMux
@@ -87,6 +89,10 @@ func (l *ledger) post(w http.ResponseWriter, r *http.Request) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if r.Header.Get("Hence-Forbid-Only") != "" {
+		_, came := l.byKey[c.Compensates]
+		c.Nothing = !came
+	}
 	former, done := l.byKey[c.Key]
 	switch {
 	case l.never[c.Key]:

@@ -14,8 +14,10 @@ import (
 func post(t *testing.T, h http.Handler, path, key, compensates, token, body string) (int, string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+	compensates, only, _ := strings.Cut(compensates, " ")
 	for name, value := range map[string]string{"Idempotency-Key": key, "Hence-Compensates": compensates,
-		"Authorization": token} {
+		"Hence-Forbid-Only": only,
+		"Authorization":     token} {
 		if value != "" {
 			r.Header.Set(name, value)
 		}
@@ -51,16 +53,20 @@ func TestLedgerKeys(t *testing.T) {
 		{"a", "", "Bearer yes", `{"cents":2}`, 422},
 		{"a-undo", "a", "Bearer yes", `{"cents":1}`, 201},
 		{"a", "", "Bearer yes", `{"cents":1}`, 410},
-		{"b-undo", "b", "Bearer yes", `{}`, 201}, // b never came
-		{"b", "", "Bearer yes", `{}`, 410},       // and may not come late
+		{"b-undo", "b only", "Bearer yes", `{}`, 201}, // b never came
+		{"b", "", "Bearer yes", `{}`, 410},            // and may not come late
 	} {
 		l := newLedger(reopened[charge](t, dir, "ledger", 100), "yes") // each on what the former one kept
 		if got, answer := post(t, l, "/charges/1", c.key, c.compensates, c.token, c.body); got != c.want {
 			t.Errorf("request %d (%+v): %d %s, want %d", i, c, got, answer, c.want)
 		}
 	}
-	if n := len(reopened[charge](t, dir, "ledger", 100).records); n != 3 {
-		t.Errorf("%d charges are kept, want 3", n)
+	kept := reopened[charge](t, dir, "ledger", 100).records
+	if len(kept) != 3 {
+		t.Fatalf("%d charges are kept, want 3", len(kept))
+	}
+	if kept[1].Nothing || !kept[2].Nothing {
+		t.Errorf("a was refunded, and b had nothing to refund: %+v", kept[1:])
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -122,11 +124,11 @@ func object(args json.RawMessage) (map[string]any, error) {
 }
 
 func notSent(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", gate.ErrNotSent, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", gate.ErrNotSent, gate.Plain(fmt.Sprintf(format, args...)))
 }
 
 func unknown(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", gate.ErrUnknown, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", gate.ErrUnknown, gate.Plain(fmt.Sprintf(format, args...)))
 }
 
 // unsent wraps an error of a template or an argument: nothing left because of it.
@@ -140,11 +142,19 @@ func unsent(what string, err error) error {
 // secrets hands secrets out and takes them back out of what is said later.
 type secrets struct {
 	resolve func(string) (string, error)
+	keep    [][]string // see gate.Decl
 	mu      sync.Mutex
-	given   []string
+	given   []string // the longest first: one may be a part of another
 }
 
-func newSecrets(e gate.Env) *secrets { return &secrets{resolve: e.Secret} }
+func newSecrets(e gate.Env, keep ...[]string) *secrets {
+	return &secrets{resolve: e.Secret, keep: keep}
+}
+
+// anySecret stands in where a call is only checked.
+func anySecret() *secrets {
+	return &secrets{resolve: func(string) (string, error) { return "secret", nil }}
+}
 
 // get never says the value in its error.
 func (s *secrets) get(name string) (string, error) {
@@ -173,6 +183,7 @@ func (s *secrets) hide(value string) {
 	if quoted, err := json.Marshal(value); err == nil {
 		s.given = append(s.given, strings.Trim(string(quoted), `"`))
 	}
+	slices.SortFunc(s.given, func(a, b string) int { return len(b) - len(a) })
 }
 
 func (s *secrets) clean(text string) string {
@@ -186,19 +197,76 @@ func (s *secrets) clean(text string) string {
 
 func (s *secrets) answer(a gate.Answer) gate.Answer {
 	a.Detail = s.clean(a.Detail)
-	if len(a.Result) > 0 {
-		if cleaned := []byte(s.clean(string(a.Result))); json.Valid(cleaned) {
-			a.Result = cleaned
-		} else {
-			a.Result = nil // a secret was part of its form
-		}
-	}
+	a.Result = s.cleanJSON(a.Result)
 	return a
 }
 
-// detail shortens a sink's words for people.
+// cleanJSON takes the secrets out of a sink's JSON, but for the parts that the compensation is made of: a name that is
+// also a secret's value would else be put back wrong.
+func (s *secrets) cleanJSON(data json.RawMessage) json.RawMessage {
+	if len(data) == 0 || len(s.given) == 0 {
+		return data
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil // nothing that a compensation could be made of
+	}
+	hidden, changed := s.hideBelow(v, s.keep)
+	if !changed && s.clean(string(data)) == string(data) {
+		return data // as the sink wrote it
+	}
+	return toJSON(hidden)
+}
+
+// hideBelow returns a value without secrets, and whether it held one; keep are paths from here.
+func (s *secrets) hideBelow(v any, keep [][]string) (_ any, changed bool) {
+	if slices.ContainsFunc(keep, func(path []string) bool { return len(path) == 0 }) {
+		return v, false
+	}
+	below := func(step string) (out [][]string) {
+		for _, path := range keep {
+			if path[0] == step {
+				out = append(out, path[1:])
+			}
+		}
+		return out
+	}
+	var hid bool
+	switch v := v.(type) {
+	case string:
+		text := s.clean(v)
+		return text, text != v
+	case json.Number: // a number that only contains one is another number
+		if slices.Contains(s.given, v.String()) {
+			return s.clean(v.String()), true
+		}
+	case []any:
+		for i := range v {
+			v[i], hid = s.hideBelow(v[i], below(strconv.Itoa(i)))
+			changed = changed || hid
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, value := range v {
+			if path := below(name); len(path) > 0 {
+				out[name], hid = s.hideBelow(value, path)
+			} else {
+				shown := s.clean(name)
+				out[shown], hid = s.hideBelow(value, nil)
+				hid = hid || shown != name
+			}
+			changed = changed || hid
+		}
+		return out, changed
+	}
+	return v, changed
+}
+
+// detail shortens a sink's words for people, and leaves nothing in them that could pass for other words.
 func detail(text string) string {
-	text = strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD")
+	text = gate.Plain(strings.TrimSpace(text))
 	if len(text) > MaxDetail {
 		text = strings.ToValidUTF8(text[:MaxDetail], "") + "…"
 	}

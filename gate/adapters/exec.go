@@ -25,6 +25,7 @@ type execAdapter struct {
 	look  []template.Template
 	vars  map[string]template.Template
 	stdin *template.Tree
+	keep  [][]string
 }
 
 func newExec(d gate.Decl) (gate.Adapter, error) {
@@ -33,7 +34,8 @@ func newExec(d gate.Decl) (gate.Adapter, error) {
 		return nil, err
 	}
 	p := &parser{}
-	a := &execAdapter{spec: spec, env: d.Env, argv: p.list("argv", spec.Argv), vars: map[string]template.Template{}}
+	a := &execAdapter{spec: spec, env: d.Env, argv: p.list("argv", spec.Argv), vars: map[string]template.Template{},
+		keep: d.Keep}
 	a.stdin = p.tree("stdin", spec.Stdin)
 	for name, text := range spec.Env {
 		if strings.ContainsAny(name, "=\x00") || name == "" || strings.HasPrefix(name, "HENCE_") {
@@ -55,10 +57,19 @@ func newExec(d gate.Decl) (gate.Adapter, error) {
 	return a, p.err
 }
 
+// Check fills the command in, and that of the look-up, without running them.
+func (a *execAdapter) Check(c gate.Call) error {
+	_, err := a.command(context.Background(), a.argv, c, anySecret())
+	if err == nil && a.spec.LookUp != nil {
+		_, err = a.command(context.Background(), a.look, c, anySecret())
+	}
+	return unsent("preparing the program", err)
+}
+
 // Call runs the program and waits for its end. Only the declared exit codes prove that nothing happened: how far a program
 // came before any other only it knows.
 func (a *execAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
-	s := newSecrets(a.env)
+	s := newSecrets(a.env, a.keep...)
 	code, out, said, err := a.run(ctx, a.argv, c, s)
 	switch {
 	case err != nil:
@@ -81,7 +92,7 @@ func (a *execAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	if len(absent) == 0 {
 		absent = []int{1}
 	}
-	s := newSecrets(a.env)
+	s := newSecrets(a.env, a.keep...)
 	code, out, said, err := a.run(ctx, a.look, c, s)
 	switch {
 	case err != nil:
@@ -133,9 +144,17 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 		return nil, err
 	}
 	args := make([]string, len(argv))
+	var escape template.Escape = noOption
 	for i, t := range argv {
-		if args[i], err = t.Expand(v, nil); err != nil {
+		of := escape
+		if a.mayBeOption(t) {
+			of = nil
+		}
+		if args[i], err = t.Expand(v, of); err != nil {
 			return nil, fmt.Errorf("argv: %w", err)
+		}
+		if t.String() == "--" {
+			escape = nil // no options come behind it
 		}
 		if strings.Contains(args[i], "\x00") {
 			return nil, errors.New("argv: a value holds a zero byte")
@@ -150,6 +169,9 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
 		"HENCE_KEY=" + c.Key, "HENCE_COMPENSATES=" + c.Compensates, "HENCE_TX=" + string(c.Tx),
 		fmt.Sprintf("HENCE_INDEX=%d", c.Index), "TRACEPARENT=" + c.Traceparent,
+	}
+	if c.ForbidOnly {
+		cmd.Env = append(cmd.Env, "HENCE_FORBID_ONLY=true")
 	}
 	v.Secret = s.get
 	for name, t := range a.vars {
@@ -175,6 +197,21 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 	}
 	cmd.Stdin = strings.NewReader(stdin)
 	return cmd, nil
+}
+
+// noOption refuses a value that begins an argument, and with it an option of the program.
+func noOption(before, value string) (string, error) {
+	if before == "" && strings.HasPrefix(value, "-") {
+		return "", errors.New("it begins with '-', and the program could take it for an option: write \"--\" before it in " +
+			"argv, or name it under \"options\"")
+	}
+	return value, nil
+}
+
+// mayBeOption: the entry begins with an argument that is declared to hold options.
+func (a *execAdapter) mayBeOption(t template.Template) bool {
+	parts := t.Parts()
+	return len(parts) > 0 && parts[0].Placeholder != nil && slices.Contains(a.spec.Options, parts[0].Placeholder.Path[0])
 }
 
 // bounded keeps the first bytes that are written to it and lets the others go.

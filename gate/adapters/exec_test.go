@@ -18,7 +18,7 @@ func TestExecArguments(t *testing.T) {
 	t.Setenv("HENCE_TEST_NOT_INHERITED", "x")
 	a := build(t, gate.KindExec, gate.Env{}, gate.ExecSpec{
 		Argv: []string{"sh", "-c", `printf '%s|' "$@" "$HENCE_KEY" "$COLOUR" "$HENCE_TEST_NOT_INHERITED"; cat`,
-			"sh", "{a}", "{b}"},
+			"sh", "{a}", "{b}"}, Options: []string{"b"},
 		Env: map[string]string{"COLOUR": "dark {b}"}, Stdin: []byte(`{"n":"{n}"}`)})
 	got := must(t, a, call("key-1", `{"a":"$(touch /nowhere); 'x y'","b":"-rf *","n":7}`))
 	want := `$(touch /nowhere); 'x y'|-rf *|key-1|dark -rf *||{"n":7}`

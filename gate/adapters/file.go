@@ -24,6 +24,7 @@ type fileAdapter struct {
 	spec              gate.FileSpec
 	root              string
 	path, to, content template.Template
+	disk              disk
 }
 
 func newFile(d gate.Decl) (gate.Adapter, error) {
@@ -69,10 +70,14 @@ func (a *fileAdapter) open(ctx context.Context, c gate.Call) (*fileJob, error) {
 		}
 	}
 	var err error
-	if j.store, err = openStore(ctx, a.root); err != nil {
+	if j.store, err = a.store(ctx); err != nil {
 		return nil, unsent("opening the root", err)
 	}
 	return j, nil
+}
+
+func (a *fileAdapter) store(ctx context.Context) (*store, error) {
+	return openStore(ctx, a.root, a.disk)
 }
 
 func (j *fileJob) fill(a *fileAdapter, v template.Values) error {
@@ -112,6 +117,15 @@ func inside(t template.Template, v template.Values) (string, error) {
 	return name, nil
 }
 
+// Check fills the file's name and content in.
+func (a *fileAdapter) Check(c gate.Call) error {
+	v, err := values(c)
+	if err != nil || a.spec.Op == gate.OpRestore {
+		return err
+	}
+	return unsent("the file's name or content", (&fileJob{}).fill(a, v))
+}
+
 // Call does the operation. With a key it is done once: a repetition gets the first one's answer. It refuses before it
 // writes, so a refusal proves that nothing happened; what a key's note says holds for all calls under that key.
 func (a *fileAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
@@ -125,7 +139,7 @@ func (a *fileAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 		return gate.Answer{Refused: true, AboutKey: no.key, Detail: detail(no.why)}, nil
 	}
 	if err != nil && !errors.Is(err, gate.ErrNotSent) && !errors.Is(err, gate.ErrUnknown) {
-		return gate.Answer{}, fmt.Errorf("%w: %w", gate.ErrUnknown, err)
+		return gate.Answer{}, unknown("%v", err)
 	}
 	return answer, err
 }
@@ -138,6 +152,7 @@ func (j *fileJob) do() (gate.Answer, error) {
 	if err != nil {
 		return gate.Answer{}, unsent("reading the key's note", err)
 	}
+	again := m != nil
 	switch {
 	case m == nil:
 		plan, err := j.plan()
@@ -158,18 +173,13 @@ func (j *fileJob) do() (gate.Answer, error) {
 	case m.Done:
 		return m.Answer, nil
 	}
-	return j.act(m)
+	return j.act(m, again)
 }
 
-// act brings the files to where the note says, from wherever a crash left them.
-func (j *fileJob) act(m *marker) (gate.Answer, error) {
-	for i := range m.Changes {
-		if err := j.store.apply(&m.Changes[i]); err != nil {
-			return gate.Answer{}, err
-		}
-	}
-	for _, dir := range m.RemoveDirs {
-		_ = j.store.root.Remove(dir) // one that is not empty is somebody else's by now
+// act brings the files to where the note says, from wherever a crash left them. Only what is durable is noted as done.
+func (j *fileJob) act(m *marker, again bool) (gate.Answer, error) {
+	if err := j.store.bring(m.Changes, m.RemoveDirs, again); err != nil {
+		return gate.Answer{}, err
 	}
 	m.Done = true
 	if err := j.store.note(j.call.Key, m); err != nil {
@@ -224,7 +234,7 @@ func (a *fileAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	if c.Key == "" {
 		return gate.Answer{}, gate.ErrNoLookup
 	}
-	s, err := openStore(ctx, a.root)
+	s, err := a.store(ctx)
 	if err != nil {
 		return gate.Answer{}, fmt.Errorf("looking the call up: %w", err)
 	}
@@ -241,22 +251,41 @@ func (a *fileAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	case err != nil:
 		return gate.Answer{}, unknown("looking the call up: %v", err)
 	case !came:
-		return gate.Answer{Absent: true, Detail: "it is not noted, or was not carried out"}, nil
+		return gate.Answer{Absent: true, Detail: "it is not noted, or what a crash left of it was taken back"}, nil
 	}
 	return m.Answer, nil
 }
 
-// came says whether the call of a note was carried out.
+// came says whether the call of a note was carried out. One that a crash has cut off is not left as it is: half of it is
+// neither there nor absent, and whoever undoes it would have to know which half. It is taken back; a repetition under
+// its key does it as a whole. A restore, which does not know what it replaces, is finished.
 func (s *store) came(m *marker) (bool, error) {
 	if m == nil || len(m.Changes) == 0 || m.Done {
 		return m != nil && m.Done, nil
 	}
+	n := 0
 	for i := range m.Changes {
-		if done, err := s.reached(&m.Changes[i]); err != nil || !done {
+		done, err := s.reached(&m.Changes[i])
+		if err != nil {
 			return false, err
 		}
+		if done {
+			n++
+		}
 	}
-	return true, nil
+	restores := m.Answer.Saved == nil
+	switch {
+	case n == len(m.Changes), n > 0 && restores:
+		return true, s.bring(m.Changes, m.RemoveDirs, true)
+	case restores:
+		return false, nil
+	}
+	var r restored
+	err := decodeSaved(m.Answer.Saved, &r)
+	if err == nil {
+		err = s.bring(r.Changes, r.Dirs, true)
+	}
+	return false, err
 }
 
 // restored is what a call's answer saves.

@@ -32,18 +32,25 @@ const (
 type store struct {
 	root *os.Root
 	lock *os.File
+	disk disk
 }
 
-func openStore(ctx context.Context, dir string) (*store, error) {
+// disk is what a test puts in the place of the real one; the zero value is that.
+type disk struct {
+	before func(step, name string)   // called before each step that changes something
+	fsync  func(file *os.File) error // nil: the file's own
+}
+
+func openStore(ctx context.Context, dir string, d disk) (*store, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("the root: %w", err)
 	}
-	s := &store{root: root}
+	s := &store{root: root, disk: d}
 	for _, name := range []string{keysDir, savedDir} {
-		if err := root.MkdirAll(name, 0o700); err != nil {
+		if err := s.makeDirs(name, 0o700); err != nil {
 			s.close()
-			return nil, fmt.Errorf("making %s: %w", name, err)
+			return nil, err
 		}
 	}
 	if s.lock, err = root.OpenFile(lockName, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
@@ -152,10 +159,31 @@ func (s *store) note(key string, m *marker) error {
 	return s.replace(keyFile(key), data, 0o600)
 }
 
+func (s *store) step(step, name string) {
+	if s.disk.before != nil {
+		s.disk.before(step, name)
+	}
+}
+
+// sync makes a file, or the names in a directory, durable.
+func (s *store) sync(f *os.File, name string) error {
+	s.step("sync", name)
+	if s.disk.fsync != nil {
+		return s.disk.fsync(f)
+	}
+	return f.Sync()
+}
+
 // replace puts content at a path, whole or not at all, and durable when it returns.
 func (s *store) replace(name string, content []byte, mode fs.FileMode) error {
 	temp := storeDir + "/writing" // one at a time, under the lock
-	f, err := s.root.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	s.step("write", name)
+	// What a crash has left there may be a second name of a file that was put in its place: it is not written into.
+	err := s.root.Remove(temp)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("clearing %s: %w", temp, err)
+	}
+	f, err := s.root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("making a file: %w", err)
 	}
@@ -164,7 +192,7 @@ func (s *store) replace(name string, content []byte, mode fs.FileMode) error {
 		err = f.Chmod(mode)
 	}
 	if err == nil {
-		err = f.Sync()
+		err = s.sync(f, name)
 	}
 	if closed := f.Close(); err == nil {
 		err = closed
@@ -172,23 +200,67 @@ func (s *store) replace(name string, content []byte, mode fs.FileMode) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
+	s.step("rename", name)
 	if err := s.root.Rename(temp, name); err != nil {
 		return fmt.Errorf("replacing %s: %w", name, err)
 	}
 	return s.syncDir(path.Dir(name))
 }
 
+// syncDir makes the names in a directory durable; of one that is not there any more that of its nearest parent.
 func (s *store) syncDir(name string) error {
 	d, err := s.root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) && name != "." {
+		return s.syncDir(path.Dir(name))
+	}
 	if err != nil {
 		return fmt.Errorf("opening the directory %s: %w", name, err)
 	}
-	err = d.Sync()
+	err = s.sync(d, name)
 	if closed := d.Close(); err == nil {
 		err = closed
 	}
 	if err != nil {
 		return fmt.Errorf("making the directory %s durable: %w", name, err)
+	}
+	return nil
+}
+
+// makeDirs makes a directory and those above it, each durable in its own before there is something in it.
+func (s *store) makeDirs(name string, mode fs.FileMode) error {
+	if _, err := s.root.Stat(name); name == "." || err == nil {
+		return nil
+	}
+	if err := s.makeDirs(path.Dir(name), mode); err != nil {
+		return err
+	}
+	s.step("mkdir", name)
+	if err := s.root.Mkdir(name, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	return s.syncDir(path.Dir(name))
+}
+
+// bring makes changes in order, and removes directories that are empty by then. All of it is durable when it returns;
+// again says that some may have been made by a process that was killed before it could see to that.
+func (s *store) bring(changes []change, dirs []string, again bool) error {
+	for i := range changes {
+		if err := s.apply(&changes[i]); err != nil {
+			return err
+		}
+		for dir := changes[i].Path; again && dir != "."; {
+			dir = path.Dir(dir)
+			if err := s.syncDir(dir); err != nil {
+				return err
+			}
+		}
+	}
+	for _, dir := range dirs {
+		s.step("rmdir", dir)
+		_ = s.root.Remove(dir) // one that is not empty is in use by something else
+		if err := s.syncDir(path.Dir(dir)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -253,6 +325,9 @@ func (s *store) stateOf(data []byte, mode fs.FileMode) (state, error) {
 
 func (s *store) content(st state) ([]byte, error) {
 	if st.Size <= maxInline {
+		if sumOf(st.Content) != st.Sum {
+			return nil, notSent("a kept content is not there")
+		}
 		return st.Content, nil
 	}
 	if len(st.Sum) != sha256.Size*2 || path.Base(st.Sum) != st.Sum {
@@ -292,6 +367,7 @@ func (s *store) apply(c *change) error {
 	case done:
 		return nil
 	case c.After.Absent:
+		s.step("remove", c.Path)
 		if err := s.root.Remove(c.Path); err != nil {
 			return fmt.Errorf("removing %s: %w", c.Path, err)
 		}
@@ -301,10 +377,8 @@ func (s *store) apply(c *change) error {
 	if err != nil {
 		return err
 	}
-	if dir := path.Dir(c.Path); dir != "." {
-		if err := s.root.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("making %s: %w", dir, err)
-		}
+	if err := s.makeDirs(path.Dir(c.Path), 0o755); err != nil {
+		return err
 	}
 	return s.replace(c.Path, content, c.After.Mode)
 }

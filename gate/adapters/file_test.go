@@ -102,7 +102,7 @@ func TestFileCrash(t *testing.T) {
 		put(t, root, "a.txt", "one\n", 0o600)
 		a := build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpAppend, Path: "a.txt", Content: "two\n"})
 		answer := must(t, a, call("k", `{}`))
-		s, err := openStore(t.Context(), root)
+		s, err := openStore(t.Context(), root, disk{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package adapters
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,10 +12,15 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
@@ -26,6 +32,7 @@ const maxRedirects = 5
 const (
 	HeaderKey         = "Idempotency-Key"
 	HeaderCompensates = "Hence-Compensates"
+	HeaderForbidOnly  = "Hence-Forbid-Only" // "true": undo the key only if it is on record, refuse it in any case
 )
 
 type httpAdapter struct {
@@ -39,6 +46,7 @@ type httpAdapter struct {
 	asker   *http.Client // for look-ups
 
 	doneWhen, refusedWhen, absentWhen, foundWhen conditions
+	keep                                         [][]string
 }
 
 func newHTTP(d gate.Decl) (gate.Adapter, error) {
@@ -47,13 +55,14 @@ func newHTTP(d gate.Decl) (gate.Adapter, error) {
 		return nil, err
 	}
 	p := &parser{}
-	a := &httpAdapter{spec: spec, env: d.Env, url: p.text("url", spec.URL), headers: map[string]template.Template{}}
+	a := &httpAdapter{spec: spec, env: d.Env, url: p.text("url", spec.URL), headers: map[string]template.Template{},
+		keep: d.Keep}
 	a.body = p.tree("body", spec.Body)
 	a.doneWhen = p.conditions("done_when", spec.DoneWhen)
 	a.refusedWhen = p.conditions("refused_when", spec.RefusedWhen)
 	for name, text := range spec.Headers {
 		switch http.CanonicalHeaderKey(name) {
-		case HeaderKey, HeaderCompensates, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Traceparent":
+		case HeaderKey, HeaderCompensates, HeaderForbidOnly, "Host", "Content-Length", "Transfer-Encoding", "Connection", "Traceparent":
 			return nil, fmt.Errorf("the header %s is set by the adapter: leave it out", name)
 		}
 		if !isToken(name) {
@@ -94,9 +103,19 @@ func sameOrigin(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// Check makes the request, and that of the look-up, without sending them.
+func (a *httpAdapter) Check(c gate.Call) error {
+	_, _, err := a.request(context.Background(), c, anySecret())
+	if err == nil && a.spec.LookUp != nil {
+		v, _ := values(c) // they were read for the request
+		_, err = a.target(a.look, v)
+	}
+	return unsent("making the request", err)
+}
+
 // Call sends the request.
 func (a *httpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
-	s := newSecrets(a.env)
+	s := newSecrets(a.env, a.keep...)
 	req, connected, err := a.request(ctx, c, s)
 	if err != nil {
 		return gate.Answer{}, unsent("making the request", hideIn(s, err))
@@ -129,7 +148,7 @@ func (a *httpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 	return s.answer(gate.Answer{Detail: said, Result: result(data)}), nil
 }
 
-func hideIn(s *secrets, err error) error { return errors.New(s.clean(err.Error())) }
+func hideIn(s *secrets, err error) error { return errors.New(gate.Plain(s.clean(err.Error()))) }
 
 // request builds the call's request; connected becomes true once there is a connection that it may leave by.
 func (a *httpAdapter) request(ctx context.Context, c gate.Call, s *secrets) (*http.Request, *atomic.Bool, error) {
@@ -200,8 +219,12 @@ func (a *httpAdapter) head(req *http.Request, c gate.Call, v template.Values) er
 			return err
 		}
 	}
+	only := ""
+	if c.ForbidOnly {
+		only = "true"
+	}
 	for name, value := range map[string]string{
-		HeaderKey: c.Key, HeaderCompensates: c.Compensates, "Traceparent": c.Traceparent,
+		HeaderKey: c.Key, HeaderCompensates: c.Compensates, HeaderForbidOnly: only, "Traceparent": c.Traceparent,
 	} {
 		if value == "" {
 			continue
@@ -226,6 +249,9 @@ func (a *httpAdapter) target(t template.Template, v template.Values) (*url.URL, 
 	if u.User != nil {
 		return nil, errors.New("url: it names a user: send credentials in a header")
 	}
+	if emptySegments(text) > emptySegments(standIn(t)) {
+		return nil, errors.New("url: a value is empty or left out, and its path would name something else: send it")
+	}
 	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
 		if segment == "." || segment == ".." {
 			return nil, errors.New("url: a value makes a '.' or '..' of its path")
@@ -245,17 +271,93 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
+// standIn is the URL with something in the place of each value.
+func standIn(t template.Template) string {
+	var out strings.Builder
+	for _, part := range t.Parts() {
+		out.WriteString(part.Literal)
+		if part.Placeholder != nil {
+			out.WriteByte('x')
+		}
+	}
+	return out.String()
+}
+
+// emptySegments counts those of a URL's path.
+func emptySegments(text string) int {
+	_, rest, _ := strings.Cut(text, "://")
+	_, path, _ := strings.Cut(rest, "/")
+	if end := strings.IndexAny(path, "?#"); end >= 0 {
+		path = path[:end]
+	}
+	n := 0
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" {
+			n++
+		}
+	}
+	return n
+}
+
 // escapeURL makes a value one piece of the place where it stands: it starts no segment, parameter or host of its own.
 func escapeURL(before, value string) (string, error) {
 	_, rest, found := strings.Cut(before, "://")
 	if !found || !strings.ContainsAny(rest, "/?#") {
 		return "", errors.New("scheme and host are literal: a value may stand behind them only")
 	}
+	if strings.ContainsFunc(value, unicode.IsControl) {
+		return "", errors.New("it holds a control character")
+	}
 	if strings.Contains(before, "?") {
 		return url.QueryEscape(value), nil
 	}
+	if err := staysInPlace(value); err != nil {
+		return "", err
+	}
 	return url.PathEscape(value), nil
 }
+
+const maxDecoding = 4 // times that a value may be percent-encoded
+
+// staysInPlace refuses a value that a server may take for the way to another place. Its escaped form does not keep them
+// from it: servers, and proxies before them, decode before they route, some more than once, take '\' and look-alikes for
+// '/', and drop what follows a ';'.
+func staysInPlace(value string) error {
+	for range maxDecoding {
+		value = norm.NFKC.String(value)
+		if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+			return errors.New("it holds bytes that are no text")
+		}
+		if strings.Contains(value, `\`) {
+			return errors.New(`it holds a '\', which servers take for a '/'`)
+		}
+		for name := range strings.SplitSeq(value, "/") {
+			name, _, _ = strings.Cut(name, ";")
+			if strings.Trim(name, ". ") == "" {
+				return errors.New("it has a part that is empty or of dots only, which leads elsewhere")
+			}
+		}
+		decoded := decodePercent(value)
+		if decoded == value {
+			return nil
+		}
+		value = decoded
+	}
+	return errors.New("it is percent-encoded over and over")
+}
+
+// decodePercent decodes what can be decoded, as lenient servers do.
+func decodePercent(text string) string {
+	return percent.ReplaceAllStringFunc(text, func(at string) string {
+		b, err := hex.DecodeString(at[1:])
+		if err != nil {
+			panic(fmt.Sprintf("gate/adapters: %q is no percent-encoding: %v", at, err))
+		}
+		return string(b)
+	})
+}
+
+var percent = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
 // send returns the status and the answer; whole is false when the answer is cut or longer than MaxAnswer.
 func send(client *http.Client, req *http.Request) (int, http.Header, []byte, bool, error) {
@@ -278,7 +380,7 @@ func (a *httpAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	if a.spec.LookUp == nil {
 		return gate.Answer{}, gate.ErrNoLookup
 	}
-	s := newSecrets(a.env)
+	s := newSecrets(a.env, a.keep...)
 	v, err := values(c)
 	if err != nil {
 		return gate.Answer{}, err

@@ -68,6 +68,12 @@ func (a *shardAdapter) Shard(c gate.Call) (gate.ShardAccess, error) {
 	return out, nil
 }
 
+// Check says whether the call names a shard.
+func (a *shardAdapter) Check(c gate.Call) error {
+	_, err := a.Shard(c)
+	return err
+}
+
 // escapeSegment keeps a value inside its segment of a scope.
 func escapeSegment(_, value string) (string, error) {
 	if value == "" || value == "." || value == ".." {

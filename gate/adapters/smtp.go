@@ -59,6 +59,12 @@ func (a *smtpAdapter) LookUp(context.Context, gate.Call) (gate.Answer, error) {
 	return gate.Answer{}, gate.ErrNoLookup
 }
 
+// Check writes the mail without sending it.
+func (a *smtpAdapter) Check(c gate.Call) error {
+	_, err := a.compose(c)
+	return unsent("writing the mail", err)
+}
+
 // Call hands one mail to the server. A mail that is not accepted with 250 is not delivered (RFC 5321, 4.2.5 and 6.1), so
 // 5xx at any stage proves that nothing happened. That is about the one try: a server keeps no keys.
 func (a *smtpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
@@ -268,12 +274,13 @@ func address(t template.Template, v template.Values) (*mail.Address, error) {
 	return at, nil
 }
 
-// MessageID is the name of a call's mail: the same for every sending of it.
+// MessageID is the name of a call's mail: the same for every sending of it, and another one for a call of another log
+// or workspace. A compensation without a key has the place of the call that it undoes, and is another mail.
 func MessageID(c gate.Call, from string) string {
 	of := c.Key
 	if of == "" {
-		of = fmt.Sprintf("%s/%d without a key", c.Tx, c.Index)
+		of = fmt.Sprintf("%s/%d without a key, %s", c.Tx, c.Index, fingerprint(c))
 	}
-	sum := sha256.Sum256([]byte(of))
+	sum := sha256.Sum256([]byte(c.Origin + "\x00" + of))
 	return "<" + hex.EncodeToString(sum[:16]) + "@" + from[strings.LastIndexByte(from, '@')+1:] + ">"
 }

@@ -22,6 +22,7 @@ type sqlAdapter struct {
 	env        gate.Env
 	main       query
 	save, look *query
+	keep       [][]string
 }
 
 // query is one statement and its values.
@@ -40,7 +41,8 @@ func newSQL(d gate.Decl) (gate.Adapter, error) {
 		return nil, fmt.Errorf("the database %q is not declared: add it to the policy's databases", spec.Database)
 	}
 	p := &parser{}
-	a := &sqlAdapter{spec: spec, env: d.Env, save: p.query("save", spec.Save), look: p.query("lookup", spec.LookUp)}
+	a := &sqlAdapter{spec: spec, env: d.Env, save: p.query("save", spec.Save), look: p.query("lookup", spec.LookUp),
+		keep: d.Keep}
 	a.main = *p.query("statement", &gate.SQLQuery{Statement: spec.Statement, Params: spec.Params})
 	for _, q := range []*query{a.save, a.look} {
 		if q != nil && !q.rows {
@@ -93,13 +95,25 @@ func (q *query) values(v template.Values) ([]any, error) {
 	return out, nil
 }
 
+// Check makes the statement's parameters.
+func (a *sqlAdapter) Check(c gate.Call) error {
+	v, err := values(c)
+	if err == nil {
+		_, err = a.main.values(v)
+	}
+	if err == nil && a.save != nil {
+		_, err = a.save.values(v)
+	}
+	return err
+}
+
 // Call runs the statement in one transaction, with the row that makes its key unique.
 func (a *sqlAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	v, err := values(c)
 	if err != nil {
 		return gate.Answer{}, err
 	}
-	s := newSecrets(a.env)
+	s := newSecrets(a.env, a.keep...)
 	answer, err := a.in(ctx, s, c, func(tx *sql.Tx) (gate.Answer, error) { return a.apply(ctx, tx, c, v) })
 	return s.answer(answer), err
 }
@@ -306,7 +320,7 @@ func (a *sqlAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, erro
 	if err != nil {
 		return gate.Answer{}, err
 	}
-	s := newSecrets(a.env)
+	s := newSecrets(a.env, a.keep...)
 	answer, err := a.in(ctx, s, c, func(tx *sql.Tx) (gate.Answer, error) {
 		if c.Key != "" {
 			return peek(ctx, tx, c)

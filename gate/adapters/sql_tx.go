@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"github.com/hence-dev/hence/gate"
 )
@@ -87,7 +86,7 @@ func (a *sqlAdapter) before(s *secrets, err error) (gate.Answer, error) {
 	case errors.As(err, &server) && !passing(server.SQLState()):
 		return s.answer(gate.Answer{Refused: true, Detail: detail(server.Error())}), nil
 	}
-	return gate.Answer{}, fmt.Errorf("%w: database %s: %s", gate.ErrNotSent, a.spec.Database, s.clean(err.Error()))
+	return gate.Answer{}, notSent("database %s: %s", a.spec.Database, s.clean(err.Error()))
 }
 
 // during judges an error of COMMIT. It rolled back if the server says so in a state that a check at the commit has:

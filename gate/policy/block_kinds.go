@@ -182,6 +182,11 @@ func (b blockReader) exec(n *node) {
 	b.b.parsed = s
 	b.fields(n, "exec",
 		field{"argv", func(n *node) { s.Argv = b.argv(n, "argv", useNames) }},
+		field{"options", func(n *node) {
+			for _, item := range b.items(n, "exec.options", maxList) {
+				s.Options = append(s.Options, b.text(item, "an option"))
+			}
+		}},
 		field{"dir", func(n *node) { s.Dir = b.literal(n, "exec.dir", "write a directory") }},
 		field{"env", func(n *node) { s.Env = b.mapping(n, "env") }},
 		field{"stdin", func(n *node) { s.Stdin = b.tree(n, "stdin", useSecret) }},
@@ -194,6 +199,38 @@ func (b blockReader) exec(n *node) {
 			b.need(n, "argv")
 		}})
 	b.need(n, "argv")
+	if at := n.get("options"); at != nil {
+		for _, name := range s.Options {
+			if !slices.Contains(starting(s), name) {
+				b.refuse(at.place, "option", fmt.Sprintf("the option %.40q begins no entry of argv", name),
+					"name an argument that stands at the start of an entry, with no \"--\" before it")
+			}
+		}
+	}
+}
+
+// starting are the arguments with which an entry of the argument lists begins, where a program may look for options.
+func starting(s *gate.ExecSpec) []string {
+	var out []string
+	lists := [][]string{s.Argv}
+	if s.LookUp != nil {
+		lists = append(lists, s.LookUp.Argv)
+	}
+	for _, argv := range lists {
+		for _, entry := range argv {
+			if entry == "--" {
+				break
+			}
+			t, err := template.Parse(entry)
+			if err != nil || len(t.Parts()) == 0 || t.Parts()[0].Placeholder == nil {
+				continue
+			}
+			if name := t.Parts()[0].Placeholder.Path[0]; !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }
 
 func (b blockReader) argv(n *node, key string, u use) []string {

@@ -63,12 +63,25 @@ func (r *reader) checkClass(d *decl) {
 	case d.cost > 0 && d.class != sequencer.ClassReversible:
 		r.refuse(d.place, "cost", fmt.Sprintf("cost is what undoing costs, and the class is %s", d.class),
 			"remove it, or make the tool reversible")
-	case d.class == sequencer.ClassKnownOutcome && !d.keyed && !d.looksUp():
-		r.refuse(d.place, "no-lookup", "its outcome is to be known, and it has neither a key nor a look-up",
-			"add \"keyed: true\" if the sink takes a key, or a \"lookup\" to the adapter")
+	case d.looksUp() && !d.keyed && d.key == nil:
+		r.refuse(d.block.place, "lookup-without-key", "it has a look-up and no key: a look-up that cannot tell two calls "+
+			"apart proves nothing, so it is never asked", d.lookupFix())
+	case d.class == sequencer.ClassKnownOutcome && !d.keyed:
+		r.refuse(d.place, "no-key", "its outcome is to be known, and it has no key under which it could be repeated or "+
+			"looked up", "add \"keyed: true\" if the sink takes a key, or make it irreversible")
 	case d.class == sequencer.ClassRead && len(d.may) > 0:
 		r.refuse(d.may[0].place, "may", "it is a read, and may is for what is touched", "move the entry to \"scopes\"")
 	}
+}
+
+func (d *decl) lookupFix() string {
+	switch {
+	case d.class == sequencer.ClassRead:
+		return "leave the look-up out: a read is simply read again"
+	case d.class.Gated():
+		return "add \"key\" if the sink takes one, and ask for {$key}; or leave the look-up out"
+	}
+	return "add \"keyed: true\" if the sink takes a key, and ask for {$key}; or leave the look-up out"
 }
 
 // looksUp reports whether the adapter can ask what became of a call.

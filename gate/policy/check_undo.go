@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -42,6 +43,46 @@ func (r *reader) checkUndo(p *Policy, d *decl) {
 	}
 	r.checkUndoRoots(d)
 	r.checkUndoGives(d, by)
+	r.checkForbids(d, by)
+}
+
+// checkForbids holds that somebody can tell the sink which key is meant, and that the sink has heard of it. The
+// adapters that keep the keys themselves forbid them without being told to.
+func (r *reader) checkForbids(d, by *decl) {
+	u := d.undo
+	mute := ""
+	switch {
+	case !d.keyed:
+		mute = "the call itself has no key"
+	case !by.keyed:
+		mute = fmt.Sprintf("%q has no key", u.tool)
+	case by.block != nil && by.block.kind == gate.KindSMTP:
+		mute = "a mail server keeps no keys"
+	case by.keepsKeys() && !sameKeys(d, by):
+		mute = fmt.Sprintf("%q keeps its keys elsewhere than the call's sink", u.tool)
+	}
+	switch {
+	case mute != "" && u.forbids:
+		r.refuse(u.forbidsAt, "forbids", "its compensation is said to forbid the call's key, and "+mute,
+			"leave \"forbids\" out: a call that is not known to be there is then not undone")
+	case mute == "" && by.keepsKeys():
+		u.sameKeys = true
+	}
+}
+
+// keepsKeys: its adapter sees to the keys, and not the sink.
+func (d *decl) keepsKeys() bool {
+	return d.block != nil && (d.block.kind == gate.KindFile || d.block.kind == gate.KindSQL)
+}
+
+// sameKeys: one adapter keeps the keys of both, in one place.
+func sameKeys(d, by *decl) bool {
+	if !d.keepsKeys() || !by.keepsKeys() || d.block.kind != by.block.kind {
+		return false
+	}
+	a, ok := d.block.parsed.(*gate.SQLSpec)
+	b, _ := by.block.parsed.(*gate.SQLSpec)
+	return !ok || a.Database == b.Database
 }
 
 func compensatesNot(c sequencer.Class) string {

@@ -67,6 +67,11 @@ type undo struct {
 	uses    []template.Placeholder
 	argsAt  place
 	written any // args as decoded JSON, for the signature
+	// forbids: its sink refuses a key from then on that a compensation named, and does nothing else for one that it
+	// never saw.
+	forbids   bool
+	forbidsAt place
+	sameKeys  bool // its adapter keeps the keys of both, and so forbids them without being told to
 }
 
 // use says for what a placeholder stands in an adapter's block.
@@ -145,6 +150,19 @@ func (d *decl) values(tool string, args json.RawMessage) (template.Values, error
 		}
 	}
 	return template.Values{Names: names}, nil
+}
+
+// keep are the parts of the call's result that the compensation is made of.
+func (u *undo) keep() [][]string {
+	var out [][]string
+	if u != nil {
+		for _, use := range u.uses {
+			if use.Path[0] == "result" {
+				out = append(out, use.Path[1:])
+			}
+		}
+	}
+	return out
 }
 
 // arguments builds the compensation's arguments from the call that ran and what it answered.

@@ -13,7 +13,7 @@ import (
 type Explanation struct {
 	Tool         string            `json:"tool"`
 	Refused      string            `json:"refused,omitempty"`  // why the call would be refused; then nothing below is set
-	Declared     string            `json:"declared,omitempty"` // the name or glob that matched; empty: unknown tool
+	Declared     string            `json:"declared,omitempty"` // the name or glob that matched
 	Line         int               `json:"line,omitempty"`     // of that declaration
 	Class        string            `json:"class,omitempty"`
 	Cost         uint32            `json:"cost,omitempty"`
@@ -71,10 +71,7 @@ func (p *Policy) Explain(tool string, args json.RawMessage) Explanation {
 }
 
 func (e Explanation) declaredBy() string {
-	switch e.Declared {
-	case "":
-		return fmt.Sprintf("Nobody declared %s, so it is irreversible.", e.Tool)
-	case e.Tool:
+	if e.Declared == e.Tool {
 		return fmt.Sprintf("%s is %s (line %d).", e.Tool, e.Class, e.Line)
 	}
 	return fmt.Sprintf("%s is %s, by the glob %q (line %d).", e.Tool, e.Class, e.Declared, e.Line)

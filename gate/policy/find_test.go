@@ -95,8 +95,8 @@ func TestUndoBuildsItsArguments(t *testing.T) {
      n: "{result.rows.0.n}", text: "was {saved}", deep: [{k: "{result.k?}"}, 1.5], none: "{result.none?}"}}}
   - {tool: b, class: known_outcome, keyed: true, scopes: ["a:/{x}"]}
   - {tool: c, class: reversible, scopes: ["a:/{x}"], compensation: d}
-  - {tool: d, class: known_outcome, scopes: ["a:/{x}"], max_time_ms: 70,
-     sql: {database: db, statement: SELECT 1, lookup: {statement: SELECT 1}}}
+  - {tool: d, class: reversible, scopes: ["a:/{x}"], max_time_ms: 70, compensation: c,
+     sql: {database: db, statement: SELECT 1}}
 databases: {db: {dsn_secret: s}}
 secrets: {s: {env: NO}}
 `)

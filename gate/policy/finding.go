@@ -85,14 +85,27 @@ func (p place) finding(rule, what, fix string) Finding {
 
 // nearest returns the known name that a misspelt one probably means; empty: none is near.
 func nearest(name string, known []string) string {
-	best, bestCost := "", max(1, len(name)/3)+1
+	if near := nearestOf(name, known, 1); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}
+
+// nearestOf returns at most so many known names that a misspelt one may mean, the nearest first.
+func nearestOf(name string, known []string, most int) []string {
+	name = strings.ToLower(name[:min(len(name), maxNearName)])
+	var near []string
+	cost := map[string]int{}
 	for _, k := range known {
-		if cost := distance(strings.ToLower(name), k); cost < bestCost {
-			best, bestCost = k, cost
+		if cost[k] = distance(name, k); cost[k] <= max(1, len(name)/3) {
+			near = append(near, k)
 		}
 	}
-	return best
+	slices.SortStableFunc(near, func(a, b string) int { return cmp.Compare(cost[a], cost[b]) })
+	return near[:min(len(near), most)]
 }
+
+const maxNearName = 200 // bytes of a name that are compared: it may come from a call
 
 // distance is how many letters must change to make b of a.
 func distance(a, b string) int {

@@ -37,6 +37,8 @@ func (p *Policy) Lint() []Finding {
 		l.scopes()
 		l.key()
 		l.undo()
+		l.lookUp()
+		l.option()
 		l.bounds()
 	}
 	l.d = nil
@@ -200,6 +202,47 @@ func (l *linter) keySkips(of []string) string {
 		}
 	}
 	return ""
+}
+
+// lookUp finds look-ups whose answer is the same for two calls. A program has the key in its environment, and a
+// database in the adapter's own table.
+func (l *linter) lookUp() {
+	d := l.d
+	if !d.looksUp() || d.block.kind != gate.KindHTTP {
+		return
+	}
+	for _, b := range d.block.templates {
+		if b.what != "http.lookup.url" && b.what != "http.headers" {
+			continue
+		}
+		for _, u := range b.uses {
+			if u.Path[0] == "$key" || u.Path[0] == "$tx" {
+				return
+			}
+		}
+	}
+	l.report(Mistake, d.block.place, "lookup-of-any-call", "its look-up does not say which call is meant: one that another "+
+		"attempt made looks like this one", "make it of {$key}")
+}
+
+// option finds arguments that a program may take for options.
+func (l *linter) option() {
+	if l.d.block == nil {
+		return
+	}
+	s, ok := l.d.block.parsed.(*gate.ExecSpec)
+	if !ok {
+		return
+	}
+	for _, name := range starting(s) {
+		if slices.Contains(s.Options, name) {
+			l.report(Note, l.d.block.place, "option", fmt.Sprintf("the argument %q may be any option of %s, also one that "+
+				"writes a file or runs a program", name, s.Argv[0]), "write the options themselves into argv")
+		} else {
+			l.report(Note, l.d.block.place, "option", fmt.Sprintf("a call whose %q begins with '-' is not made: the program "+
+				"could take it for an option", name), "write \"--\" before it in argv, if the program knows that")
+		}
+	}
 }
 
 // bounds finds times and retries that cannot do what they say.

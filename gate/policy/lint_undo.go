@@ -33,8 +33,27 @@ func (l *linter) undo() {
 			fmt.Sprintf("it compensates %q without a key or a look-up: after a "+
 				"lost answer the effect stays unresolved", d.pattern), "add \"keyed: true\" if the sink takes a key")
 	}
+	l.undoForbids(by)
 	l.undoKnows(by)
 	l.undoScopes(by)
+}
+
+// undoForbids: a sink that takes no order to refuse a key takes a late call after its transaction's abort.
+func (l *linter) undoForbids(by *decl) {
+	u := l.d.undo
+	if !l.d.keyed || u.forbids || u.sameKeys {
+		return
+	}
+	what := fmt.Sprintf("the sink is not told to refuse a call that is undone by %q: one that arrives after max_time_ms "+
+		"stays", u.tool)
+	if !l.d.looksUp() {
+		what += ", and one of which nobody knows is not undone, as it has no look-up either"
+	}
+	fix := "add a \"lookup\", if the sink has one"
+	if by.keyed {
+		fix = "write \"forbids: true\" in the compensation if the sink refuses the key that Hence-Compensates named"
+	}
+	l.report(Note, l.d.undoAt, "compensation-forbids-nothing", what, fix)
 }
 
 // undoKnows: to put something back one must have kept it.

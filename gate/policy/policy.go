@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
@@ -25,6 +26,8 @@ var (
 	ErrArguments = errors.New("the arguments do not fit the policy")
 	// ErrOutsideMay is returned by Find when a call's scopes lie outside of what the tool may touch.
 	ErrOutsideMay = errors.New("the call reaches beyond what the tool may touch")
+	// ErrNotServed is returned by MayCall and May when nothing here could make a call of this name.
+	ErrNotServed = errors.New("no declaration serves this name")
 	// ErrUndoOnly is returned by MayCall and May when an agent calls a tool that only compensates.
 	ErrUndoOnly = errors.New("the tool only undoes others: agents do not call it")
 	// ErrNoCompensation is returned by Undo when none is declared.
@@ -106,7 +109,8 @@ func (r *reader) build(p *Policy, o Options) {
 			continue
 		}
 		r.tool = d.pattern
-		adapter, err := o.Build(gate.Decl{Tool: d.pattern, Kind: d.block.kind, Spec: d.block.spec, Env: p.env})
+		adapter, err := o.Build(gate.Decl{Tool: d.pattern, Kind: d.block.kind, Spec: d.block.spec, Env: p.env,
+			Keep: d.undo.keep()})
 		if err != nil {
 			r.refuse(d.block.place, "adapter", "its "+d.block.kind+" adapter refuses the declaration", err.Error())
 			continue
@@ -156,13 +160,31 @@ func (p *Policy) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	return p.tool(d, tool, args)
 }
 
-// MayCall says whether agents may call a tool: all of them but those that only compensate. Find does not refuse those,
-// because the gate asks it about compensations too.
+// MayCall says whether agents may call a tool: all that are declared but those that only compensate. Find does not
+// refuse those, because the gate asks it about compensations too, and classifies any name.
 func (p *Policy) MayCall(tool string) error {
-	if d := p.find(tool); d != nil && d.undoOnly {
+	switch d := p.find(tool); {
+	case d == nil:
+		return fmt.Errorf("tool %.80q: %w: %s", tool, ErrNotServed, p.instead(tool))
+	case d.undoOnly:
 		return fmt.Errorf("tool %.80q: %w", tool, ErrUndoOnly)
 	}
 	return nil
+}
+
+// instead says what a name that nothing serves should perhaps be.
+func (p *Policy) instead(tool string) string {
+	var known []string
+	for _, d := range p.tools {
+		if !d.undoOnly && !isGlob(d.pattern) {
+			known = append(known, d.pattern)
+		}
+	}
+	near := nearestOf(tool, known, 3)
+	if len(near) == 0 {
+		return "declare it in the policy"
+	}
+	return fmt.Sprintf("write %s, or declare it in the policy", strings.Join(near, " or "))
 }
 
 func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, error) {
@@ -174,6 +196,7 @@ func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, er
 		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed, KeyLife: d.keyLife,
 		Pin:    &sequencer.Pin{Server: p.server, Name: d.pattern, Signature: d.signature},
 		Former: d.former, MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil,
+		Forbids: d.undo != nil && (d.undo.forbids || d.undo.sameKeys),
 	}
 	if out.Scopes, err = p.expand(d.scopes, v); err != nil {
 		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", name, err)

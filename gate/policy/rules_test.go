@@ -64,6 +64,18 @@ var ruleCases = []struct {
   - {tool: a2, class: known_outcome, keyed: true, scopes: ["x:/"]}`,
 		`{tool: a, class: irreversible, scopes: ["x:/"], compensation: {tool: b, args: {}}}
   - {tool: b, class: known_outcome, keyed: true, scopes: ["x:/"]}`, Note},
+	{"compensation-forbids-nothing", `{tool: a, class: reversible, keyed: true, scopes: ["x:/"], compensation: b}
+  - {tool: b, class: known_outcome, keyed: true, scopes: ["x:/"]}`,
+		`{tool: a, class: reversible, keyed: true, scopes: ["x:/"], compensation: {tool: b, forbids: true}}
+  - {tool: b, class: known_outcome, keyed: true, scopes: ["x:/"]}`, Note},
+	{"lookup-of-any-call", `{tool: a, class: known_outcome, keyed: true, scopes: ["x:/{id}"], http: {method: POST,
+     url: "https://far.example/{id}", lookup: {url: "https://far.example/{id}"}}}`,
+		`{tool: a, class: known_outcome, keyed: true, scopes: ["x:/{id}"], http: {method: POST,
+     url: "https://far.example/{id}", lookup: {url: "https://far.example/{$key}"}}}`, Mistake},
+	{"option", `{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [/bin/rm, "{p}"]}}`,
+		`{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [/bin/rm, "--", "{p}"]}}`, Note},
+	{"option", `{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [/bin/rm, "{p}"], options: [p]}}`, "",
+		Note},
 	{"unused", `{tool: a, class: read, scopes: ["x:/"], file: {op: read, path: x}}`, "", Note},
 }
 
@@ -169,7 +181,7 @@ func TestExplainEachClass(t *testing.T) {
 		"b":  {"asks for x:/", "staged receipt", "dropped", "lists it as leaked", "at most once"},
 		"ix": {`by the glob "i*" (line 7)`, "nothing that has a scope", "held receipt", "under the key k"},
 		"k":  {"looked up", "and k undoes it"},
-		"q":  {"Nobody declared q", "moves tool:/q", "ends unresolved"},
+		"q":  {`refused: tool "q": no declaration serves this name`},
 	} {
 		e := p.Explain(tool, nil)
 		text := strings.Join(e.Sentences, "\n")

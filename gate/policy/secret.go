@@ -7,6 +7,7 @@ import (
 	"net/mail"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,18 @@ func (s Secret) String() string {
 		return "(secret, from the environment variable " + s.Env + ")"
 	}
 	return "(secret, from the file " + s.File + ")"
+}
+
+// SecretVariables are the environment variables that hold the policy's secrets, sorted.
+func (p *Policy) SecretVariables() []string {
+	var out []string
+	for _, s := range p.secrets {
+		if s.Env != "" {
+			out = append(out, s.Env)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // secret reads a declared secret. It is read anew each time and kept nowhere.

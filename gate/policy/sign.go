@@ -34,9 +34,10 @@ type declared struct {
 }
 
 type declaredUndo struct {
-	Tool string    `json:"tool"`
-	Args any       `json:"args"`
-	By   *declared `json:"by,omitempty"`
+	Tool    string    `json:"tool"`
+	Args    any       `json:"args"`
+	Forbids bool      `json:"forbids,omitempty"`
+	By      *declared `json:"by,omitempty"`
 }
 
 // sign gives each declaration its signature: the SHA-256 of its canonical form, that of its compensation included. A
@@ -54,7 +55,7 @@ func (p *Policy) sign() {
 func (p *Policy) signature(d *decl, sink func(*decl) []string) string {
 	form := d.canonical(sink)
 	if d.undo != nil {
-		form.Undo = &declaredUndo{Tool: d.undo.tool, Args: d.undo.written}
+		form.Undo = &declaredUndo{Tool: d.undo.tool, Args: d.undo.written, Forbids: d.undo.forbids}
 		if by := p.find(d.undo.tool); by != nil {
 			form.Undo.By = by.canonical(sink)
 		}

@@ -141,7 +141,8 @@ func (r *reader) undo(n *node) *undo {
 			for _, f := range n.fields {
 				u.names = append(u.names, f.name)
 			}
-		}})
+		}},
+		field{"forbids", func(n *node) { u.forbids, u.forbidsAt = r.flag(n, "forbids"), n.place }})
 	if n.kind == kindMap && n.get("tool") == nil {
 		r.refuse(n.place, "missing-key", "the compensation names no tool", "write \"tool: name\"")
 	}

@@ -17,6 +17,7 @@ import (
 const (
 	headerKey         = "Idempotency-Key"
 	headerCompensates = "Hence-Compensates"
+	headerForbidOnly  = "Hence-Forbid-Only"
 )
 
 // headerReplayed marks an answer that is kept under the key.
@@ -33,6 +34,7 @@ type Entry struct {
 	ID          int             `json:"id"` // 1-based, in the order in which it was done
 	Key         string          `json:"key,omitempty"`
 	Compensates string          `json:"compensates,omitempty"`
+	Nothing     bool            `json:"nothing,omitempty"` // Compensates was never used, and was only to be refused
 	Path        string          `json:"path"`
 	Body        json.RawMessage `json:"body"`
 	At          time.Time       `json:"at"`
@@ -49,8 +51,8 @@ type LedgerOptions struct {
 // was done (404: not), GET /entries lists everything.
 //
 // A key is done once: its repetition gets the first answer with 200, with another body 422. A key that a request names
-// in Hence-Compensates is refused with 410 from then on, also when it never came. The first answer and the 410 are
-// what it keeps under the key, and carry Idempotent-Replayed.
+// in Hence-Compensates is refused with 410 from then on, also when it never came; with Hence-Forbid-Only nothing is
+// undone then. The first answer and the 410 are what it keeps under the key, and carry Idempotent-Replayed.
 type Ledger struct {
 	server  *http.Server
 	listen  net.Listener
@@ -184,6 +186,7 @@ func (l *Ledger) until(ctx context.Context, what string, holds func() bool) erro
 // order is one request as it came.
 type order struct {
 	key, compensates, path string
+	forbidOnly             bool
 	body                   json.RawMessage
 }
 
@@ -198,7 +201,8 @@ func (l *Ledger) post(w http.ResponseWriter, r *http.Request) {
 		panic(fmt.Sprintf("sinks: valid JSON cannot be compacted: %v", err))
 	}
 	body = compact.Bytes()
-	o := order{key: r.Header.Get(headerKey), compensates: r.Header.Get(headerCompensates), path: r.URL.Path, body: body}
+	o := order{key: r.Header.Get(headerKey), compensates: r.Header.Get(headerCompensates), path: r.URL.Path, body: body,
+		forbidOnly: r.Header.Get(headerForbidOnly) != ""}
 	f := l.dice.draw(o.compensates != "")
 	switch {
 	case f.refuse, f.undo:
@@ -288,6 +292,10 @@ func (l *Ledger) do(o order) (int, any) {
 	}
 	e := Entry{ID: len(l.entries) + 1, Key: o.key, Compensates: o.compensates, Path: o.path, Body: o.body,
 		At: time.Now().UTC()}
+	if o.forbidOnly {
+		_, came := l.byKey[o.compensates]
+		e.Nothing = !came
+	}
 	l.entries = append(l.entries, e)
 	if o.key != "" {
 		l.byKey[o.key] = len(l.entries) - 1

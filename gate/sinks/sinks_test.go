@@ -50,7 +50,8 @@ func post(t *testing.T, l *Ledger, key, compensates, body string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{headerKey: key, headerCompensates: compensates} {
+	compensates, only, _ := strings.Cut(compensates, " ")
+	for name, value := range map[string]string{headerKey: key, headerCompensates: compensates, headerForbidOnly: only} {
 		if value != "" {
 			req.Header.Set(name, value)
 		}
@@ -79,8 +80,8 @@ func TestLedgerKeys(t *testing.T) {
 		{"a/undo", "a", `{"n":1}`, http.StatusCreated},
 		{"a", "", `{"n":1}`, http.StatusGone},
 		{"a/undo", "a", `{"n":1}`, http.StatusOK},
-		{"b/undo", "b", `{}`, http.StatusCreated}, // b never came
-		{"b", "", `{}`, http.StatusGone},          // and may not come late
+		{"b/undo", "b only", `{}`, http.StatusCreated}, // b never came
+		{"b", "", `{}`, http.StatusGone},               // and may not come late
 		{"", "", `{}`, http.StatusCreated},
 		{"", "", `{}`, http.StatusCreated},
 		{"c", "", `{`, http.StatusBadRequest},
@@ -89,8 +90,12 @@ func TestLedgerKeys(t *testing.T) {
 			t.Errorf("request %d (%+v): status %d, want %d", i, c, got, c.want)
 		}
 	}
-	if n := len(l.Entries()); n != 5 || l.Duplicates() != 0 {
-		t.Errorf("%d entries with %d duplicates, want 5 with 0", n, l.Duplicates())
+	entries := l.Entries()
+	if n := len(entries); n != 5 || l.Duplicates() != 0 {
+		t.Fatalf("%d entries with %d duplicates, want 5 with 0", n, l.Duplicates())
+	}
+	if entries[1].Nothing || !entries[2].Nothing {
+		t.Errorf("a was undone, and b had nothing to undo: %+v", entries[1:3])
 	}
 }
 

@@ -36,7 +36,7 @@ type AcceptResidue struct {
 
 // RetryResidue is the body of POST /v1/residue/{tx}/{index}/retry.
 type RetryResidue struct {
-	Force bool `json:"force,omitempty"` // also when the sink takes no key: it may then happen twice
+	Force bool `json:"force,omitempty"` // also when the sink cannot know the call: it may then happen twice
 	// ChangedTool: also when the tool is declared differently from how it was sealed. Today's declaration makes the call.
 	ChangedTool bool `json:"changed_tool,omitempty"`
 }

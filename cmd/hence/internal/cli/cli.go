@@ -7,7 +7,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,9 +74,13 @@ func (o output) json() bool { return o.Output == "json" }
 // print writes v as one line of JSON, or what text writes.
 func (o output) print(w io.Writer, v any, text func(io.Writer) error) error {
 	if !o.json() {
-		return text(w)
+		return text(plainLines{w})
 	}
-	if err := json.NewEncoder(w).Encode(v); err != nil {
+	data, err := plainJSON(v)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err != nil {
 		return fmt.Errorf("print as JSON: %w", err)
 	}
 	return nil
@@ -182,7 +185,7 @@ func usage(w io.Writer, err error) int {
 func exitCode(ctx context.Context, w io.Writer, err error) int {
 	if end, ok := errors.AsType[*exit](err); ok {
 		if end.err != nil {
-			fmt.Fprintf(w, "hence: %v\n", end.err)
+			fmt.Fprintf(plainLines{w}, "hence: %v\n", end.err)
 		}
 		return end.code
 	}
@@ -195,7 +198,7 @@ func exitCode(ctx context.Context, w io.Writer, err error) int {
 		fmt.Fprintln(w, "hence: interrupted")
 		return ExitInterrupted
 	}
-	fmt.Fprintf(w, "hence: %v\n", err)
+	fmt.Fprintf(plainLines{w}, "hence: %v\n", err)
 	return ExitFailed
 }
 

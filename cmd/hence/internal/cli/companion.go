@@ -27,6 +27,7 @@ type companion struct {
 	streams streams.Config
 	signals <-chan os.Signal // while it is waited for, one of them gives up
 	settle  time.Duration    // for what the program leaves behind, at its end
+	without []string         // variables that the program is not given
 	say     func(format string, args ...any)
 }
 
@@ -151,11 +152,16 @@ func (c companion) farewell(side *sidecar.Sidecar) {
 	watching.Wait()
 }
 
-// environment is what the program sees: the one of this process, untouched but for where its sidecar is.
-func (c companion) environment(base []string, side *sidecar.Sidecar) []string {
+// environment is what the program sees: the one of this process without its sidecar's secrets, what is its own, and
+// where its sidecar is.
+func (c companion) environment(inherited, own []string, side *sidecar.Sidecar) []string {
 	set := []string{"HENCE_URL=" + side.URL(), "HENCE_TOKEN=" + side.Token(), "HENCE_AGENT=" + c.config.Agent,
 		"HENCE_WORKSPACE=" + cmp.Or(c.config.Workspace, "default")}
-	env := slices.DeleteFunc(slices.Clone(base), func(e string) bool {
+	env := slices.DeleteFunc(slices.Clone(inherited), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains(c.without, name)
+	})
+	env = slices.DeleteFunc(append(env, own...), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return name == "HENCE_TOKEN_FILE" || strings.HasPrefix(name, "HENCE_OPERATOR_TOKEN") ||
 			slices.ContainsFunc(set, func(s string) bool {

@@ -143,9 +143,9 @@ func (d Diagnosis) write(w io.Writer) error {
 			if f.Level != level {
 				continue
 			}
-			fmt.Fprintf(&b, "%-8s %-10s %s\n", f.Level, f.Part, f.Says)
+			_ = plainly(&b, "%-8s %-10s %s\n", f.Level, f.Part, f.Says) // a builder takes all
 			if f.Fix != "" {
-				fmt.Fprintf(&b, "%19s fix: %s\n", "", f.Fix)
+				_ = plainly(&b, "%19s fix: %s\n", "", f.Fix)
 			}
 		}
 	}

@@ -20,7 +20,6 @@ func (c *explainCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("explain %s: %w", c.Tx, err)
 	}
 	return c.print(s.Out, why, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, why.Paragraph)
-		return err
+		return plainly(w, "%s\n", why.Paragraph)
 	})
 }

@@ -100,7 +100,7 @@ func TestOperatorTokenStaysHere(t *testing.T) {
 	defer side.Close()
 	c := companion{config: sidecar.Config{Agent: "a"}}
 	env := c.environment([]string{"HENCE_OPERATOR_TOKEN=secret", "HENCE_OPERATOR_TOKEN_FILE=/secret",
-		"HENCE_TOKEN_FILE=/t", "PATH=/bin"}, side)
+		"HENCE_TOKEN_FILE=/t", "PATH=/bin"}, nil, side)
 	text := strings.Join(env, "\n")
 	if strings.Contains(text, "secret") || !strings.Contains(text, "PATH=/bin\n") {
 		t.Errorf("the program sees\n%s", text)

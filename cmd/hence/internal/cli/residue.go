@@ -51,7 +51,10 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tRESULT\tSTATE\tTRIES\tDETAIL")
 		for _, r := range list.Items {
-			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%.80s\n", r.Tx, r.Index, r.Tool, r.Result, r.State, r.Tries, r.Detail)
+			if err := plainly(table, "%s\t%d\t%s\t%s\t%s\t%d\t%.80s\n", r.Tx, r.Index, r.Tool, r.Result, r.State, r.Tries,
+				r.Detail); err != nil {
+				return err
+			}
 		}
 		if list.Truncated {
 			fmt.Fprintln(table, "…\t\t\t\t\t\tthere are more: raise --limit, or select")
@@ -70,25 +73,24 @@ type oneResidue struct {
 func (o oneResidue) name() string { return fmt.Sprintf("effect %d of %s", o.Index, o.Tx) }
 
 func printResidue(w io.Writer, r *api.Residue) error {
-	_, err := fmt.Fprintf(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result, r.Tries,
-		r.State)
+	err := plainly(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result, r.Tries, r.State)
 	if err == nil && r.Key != "" {
-		_, err = fmt.Fprintf(w, "  key    %s\n", r.Key)
+		err = plainly(w, "  key    %s\n", r.Key)
 	}
 	for _, scope := range r.Scopes {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "  scope  %s\n", scope)
+			err = plainly(w, "  scope  %s\n", scope)
 		}
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(w, "  detail %s\n", r.Detail)
+		err = plainly(w, "  detail %s\n", r.Detail)
 	}
 	if err == nil && r.Code != "" {
-		_, err = fmt.Fprintf(w, "  code   %s\n  args   %s\n", r.Code,
+		err = plainly(w, "  code   %s\n  args   %s\n", r.Code,
 			cmp.Or(string(r.Args), "too large for the list: the events topic has them"))
 	}
 	if err == nil && r.Note != "" {
-		_, err = fmt.Fprintf(w, "  note   %s\n", r.Note)
+		err = plainly(w, "  note   %s\n", r.Note)
 	}
 	return err
 }
@@ -120,7 +122,7 @@ func (c *residueShowCmd) Run(ctx context.Context, s Streams) error {
 type residueRetryCmd struct {
 	output
 	oneResidue
-	Force bool `help:"Also when the sink takes no key: it may then happen twice. Look there first."`
+	Force bool `help:"Also when its sink cannot know the call: it may then happen twice. Look there first."`
 	// ChangedTool is the choice that the code changed_tool asks for.
 	ChangedTool bool `help:"Also when the tool is declared differently now: today's declaration makes the call."`
 }

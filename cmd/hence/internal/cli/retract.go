@@ -67,7 +67,7 @@ func printRetraction(w io.Writer, r *api.Retraction) error {
 		fmt.Fprintf(&b, "%s is being retracted since seq %d; its cone has %d transactions:\n", r.Tx, r.Seq, r.Total)
 	}
 	for _, by := range r.BlockedBy {
-		fmt.Fprintf(&b, "  it waits for %s (%s)\n", by.Tx, by.Why)
+		_ = plainly(&b, "  it waits for %s (%s)\n", by.Tx, by.Why) // a builder takes all
 	}
 	below := map[string][]*api.ConeMember{}
 	known := map[string]bool{}
@@ -98,20 +98,20 @@ func printBelow(b *strings.Builder, below map[string][]*api.ConeMember, of, inde
 			continue
 		}
 		shown[m.Tx] = true
-		fmt.Fprintf(b, "%s%s  seq %d, agent %s", indent, m.Tx, m.Seq, m.Agent)
+		_ = plainly(b, "%s%s  seq %d, agent %s", indent, m.Tx, m.Seq, m.Agent)
 		if m.Why != "" {
-			fmt.Fprintf(b, "  (%s", m.Why)
+			_ = plainly(b, "  (%s", m.Why)
 			if m.At != "" {
-				fmt.Fprintf(b, " %s", m.At)
+				_ = plainly(b, " %s", m.At)
 			}
 			b.WriteString(")")
 		}
 		b.WriteString("\n")
 		for _, shard := range m.Restored {
-			fmt.Fprintf(b, "%s  - %s %s\n", indent, shard.Scope, restoredTo(shard))
+			_ = plainly(b, "%s  - %s %s\n", indent, shard.Scope, restoredTo(shard))
 		}
 		for _, e := range m.Effects {
-			fmt.Fprintf(b, "%s  - call %d, %s: %s\n", indent, e.Index, e.Tool, fateText(e.Fate))
+			_ = plainly(b, "%s  - call %d, %s: %s\n", indent, e.Index, e.Tool, fateText(e.Fate))
 		}
 		if m.MoreEffects {
 			fmt.Fprintf(b, "%s  - further calls, which are not shown\n", indent)

@@ -49,8 +49,9 @@ func (e ending) check() error {
 // Help is what "hence run --help" says beyond the flags.
 func (c *runCmd) Help() string {
 	return `The sidecar of the agent runs in this process, and the program beside it, with HENCE_URL, HENCE_TOKEN,
-HENCE_AGENT and HENCE_WORKSPACE set and the rest of the environment, its input and its output untouched. The program is
-started once the sidecar is ready. While brokers are away, that is waited for, for ever; what is waited for is said.
+HENCE_AGENT and HENCE_WORKSPACE set, without the variables that the policy's secrets are read from, and with the rest of
+the environment, its input and its output untouched. The program is started once the sidecar is ready. While brokers are
+away, that is waited for, for ever; what is waited for is said.
 
 Without --embedded the cluster is that of --brokers and --nats; where "hence dev" listens, if none is named.
 
@@ -100,6 +101,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams) error {
 		}
 		return c.beside(ctx, s, companion{
 			streams: g.streams, signals: signals, settle: c.Settle, say: sayAs(s.Err, "run"), hush: hush,
+			without: withheld(tools),
 			config: sidecar.Config{
 				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 				OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
@@ -117,8 +119,8 @@ func (c *runCmd) Run(ctx context.Context, s Streams) error {
 func (c *runCmd) beside(ctx context.Context, s Streams, with companion) error {
 	return with.around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
 		status, err := process.Run(ctx, process.Spec{
-			Command: c.Command, Env: with.environment(os.Environ(), side), In: fileOf(s.In), Out: fileOf(s.Out),
-			Err: fileOf(s.Err), Signals: with.signals, Grace: c.Grace, Terminal: true,
+			Command: c.Command, Env: with.environment(os.Environ(), nil, side), In: fileOf(s.In),
+			Out: fileOf(s.Out), Err: fileOf(s.Err), Signals: with.signals, Grace: c.Grace, Terminal: true,
 		})
 		if err != nil {
 			return notRun(err)
@@ -159,5 +161,7 @@ func catch() (<-chan os.Signal, func()) {
 
 // sayAs writes lines in the name of a command.
 func sayAs(w io.Writer, command string) func(string, ...any) {
-	return func(format string, args ...any) { fmt.Fprintf(w, "hence "+command+": "+format+"\n", args...) }
+	return func(format string, args ...any) {
+		fmt.Fprintf(plainLines{w}, "hence "+command+": "+format+"\n", args...)
+	}
 }

@@ -116,7 +116,7 @@ func sayWhatIsAway(ctx context.Context, client *streams.Client, w io.Writer) (st
 			}
 			if away := whatIsAway(ctx, client); away != said && ctx.Err() == nil {
 				said = away
-				fmt.Fprintln(w, "hence tail:", cmp.Or(away, "everything can be used again"))
+				_ = plainly(w, "hence tail: %s\n", cmp.Or(away, "everything can be used again")) // said again when it changes
 			}
 		}
 	})
@@ -174,6 +174,5 @@ func (d Decision) write(w io.Writer) error {
 	}
 	add("blocked_by", d.BlockedBy...)
 	add("writes", d.Writes...)
-	_, err := fmt.Fprintln(w, strings.TrimRight(line, " "))
-	return err
+	return plainly(w, "%s\n", strings.TrimRight(line, " "))
 }

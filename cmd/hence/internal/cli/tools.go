@@ -19,6 +19,18 @@ type tools struct {
 	Policy string `type:"path" placeholder:"FILE" help:"Policy file: what the agent's tools are; none: none is called."`
 }
 
+// withheld are the variables that a program is not given: they hold secrets of the sidecars beside it, or say where
+// those are. What the policies name comes to them.
+func withheld(policies ...gate.Tools) []string {
+	names := []string{"HENCE_TOKEN_FILE"}
+	for _, tools := range policies {
+		if p, ok := tools.(interface{ SecretVariables() []string }); ok {
+			names = append(names, p.SecretVariables()...)
+		}
+	}
+	return names
+}
+
 // load reads the policy; nil: the command was given none.
 func (t tools) load(logger *slog.Logger) (gate.Tools, error) {
 	if t.Policy == "" {

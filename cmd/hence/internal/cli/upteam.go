@@ -15,6 +15,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -40,6 +41,7 @@ type team struct {
 	logging  logging
 	backoff  time.Duration
 	stopping chan struct{} // closed when they are told to end
+	without  []string      // variables that no program is given: any agent's sidecar may have its secrets there
 
 	results []UpResult     // one for each, once all have ended
 	by      syscall.Signal // that told them to end
@@ -68,6 +70,11 @@ func newTeam(c *upCmd, agents []agentfile.Agent, configs []sidecar.Config, s Str
 	if !c.json() {
 		out, colours = &oneAtATime{w: s.Out}, colourful(s.Out)
 	}
+	var policies []gate.Tools
+	for _, config := range configs {
+		policies = append(policies, config.Tools)
+	}
+	t.without = withheld(policies...)
 	width := 0
 	for _, a := range agents {
 		width = max(width, len(a.Name))
@@ -145,7 +152,7 @@ func (t *team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.
 func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
 	r = UpResult{Agent: m.Name, How: "not started"}
 	say := func(format string, args ...any) {
-		_ = m.err.show("hence: " + fmt.Sprintf(format, args...)) // nobody can be told that nobody listens
+		_ = m.err.show("hence: " + gate.Plain(fmt.Sprintf(format, args...))) // nobody can be told that nobody listens
 	}
 	config := m.config
 	logger, hush := t.logging.hushing(m.err)
@@ -156,7 +163,7 @@ func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
 	}
 	if err == nil {
 		with := companion{config: config, hush: hush, streams: g.streams, signals: m.signals, settle: t.ending.Settle,
-			say: say}
+			say: say, without: t.without}
 		err = with.around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
 			defer func() { r.Counters = side.Counters() }()
 			return t.repeat(ctx, m, with, side, &r)
@@ -174,7 +181,7 @@ func (t *team) repeat(ctx context.Context, m member, with companion, side *sidec
 	backoff, failures := t.backoff, 0
 	for {
 		begun := time.Now()
-		status, err := t.start(ctx, m, with.environment(append(os.Environ(), m.Env...), side))
+		status, err := t.start(ctx, m, with.environment(os.Environ(), m.Env, side))
 		with.farewell(side)
 		code := status.Code()
 		if err != nil {
@@ -241,8 +248,10 @@ func (s UpSummary) write(w io.Writer) error {
 		if r.Exit != nil {
 			exit = fmt.Sprint(*r.Exit)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Agent, exit, r.Restarts, r.Committed, r.Refused, r.Held,
-			r.Residue, cmp.Or(r.Error, r.How))
+		if err := plainly(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Agent, exit, r.Restarts, r.Committed, r.Refused,
+			r.Held, r.Residue, cmp.Or(r.Error, r.How)); err != nil {
+			return err
+		}
 	}
 	return table.Flush()
 }

@@ -14,11 +14,14 @@ function fill(el, props, children) {
   return el;
 }
 
+// plain marks what would hide text or turn its order around: it may come from a sink or from another agent.
+const plain = (value) => String(value).replace(/[^\P{Cc}\n\t]|\p{Cf}/gu, "\uFFFD");
+
 function add(el, children) {
   for (const child of children) {
     if (child === undefined || child === null || child === false || child === "") continue;
     if (Array.isArray(child)) add(el, child);
-    else el.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    else el.append(child instanceof Node ? child : document.createTextNode(plain(child)));
   }
 }
 
@@ -35,7 +38,7 @@ export function put(el, ...children) {
 
 // text writes text where it differs: an element that stays the same is not announced and not laid out again.
 export function text(el, value) {
-  const str = String(value);
+  const str = plain(value);
   if (el.textContent !== str) el.textContent = str;
 }
 

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const secretPolicy = `version: 1
+server: shop
+hosts: ["127.0.0.1:1"]
+secrets: {pay: {env: SHOP_PAY_TOKEN}, mail: {env: SHOP_MAIL_TOKEN}}
+tools:
+  - {tool: pay, class: irreversible, args: [id], scopes: ["order:/{id}"], http: {method: POST, url: "http://127.0.0.1:1/{id}",
+     headers: {Authorization: "Bearer {$secret.pay}"}}}
+`
+
+// TestProgramsGetNoSecrets holds that no program finds in its environment what the secrets of a policy are read from:
+// neither its own policy's nor that of an agent beside it. The rest of the environment is as it was.
+func TestProgramsGetNoSecrets(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(secretPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SHOP_PAY_TOKEN", "tok-9")
+	t.Setenv("SHOP_MAIL_TOKEN", "tok-8")
+	t.Setenv("SHOP_NAME", "the shop")
+	const look = `echo "pay=$SHOP_PAY_TOKEN mail=$SHOP_MAIL_TOKEN name=$SHOP_NAME own=$SHOP_OWN"`
+	p := startProgram(t, "run", "--agent", "a", "--embedded", "--policy", policy, "--", "sh", "-c", look)
+	if code := p.code(t); code != 0 || p.out.text() != "pay= mail= name=the shop own=" {
+		t.Errorf("hence run: exit code %d, the program found %q", code, p.out.text())
+	}
+	path := agentsFile(t, fmt.Sprintf(`
+  - {name: pays, policy: %q, command: '%s'}
+  - {name: beside, command: '%s', env: {SHOP_OWN: mine, SHOP_MAIL_TOKEN: given}}
+`, policy, look, look))
+	code, out, errs := hence(t, "up", "-f", path)
+	for _, want := range []string{"pays   | pay= mail= name=the shop own=\n",
+		"beside | pay= mail=given name=the shop own=mine\n"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("hence up: exit code %d, %q is not in\n%s%s", code, want, out, errs)
+		}
+	}
+}
