@@ -17,10 +17,6 @@ import (
 const (
 	foreignMax  = time.Second // the tools' maximum time
 	foreignLife = time.Minute // how long the sink that forgets knows a key
-
-	// blindRefunds: a sink that ignores Hence-Compensates undoes also what never came. That holds only once the undo
-	// of a call which was looked up and absent asks for more than the header.
-	blindRefunds = false
 )
 
 // foreignKind is in what a sink is not ours.
@@ -234,10 +230,8 @@ func (w *foreign) act(req *http.Request, name, undone string, fault foreignFault
 		w.compensated[undone] = true
 	}
 	switch undo := strings.HasPrefix(req.URL.Path, "/cancel/"); {
-	case undo && undone == "" && blindRefunds:
+	case undo && undone == "": // it does what it is asked for, also for what never came
 		w.undid[name]++
-	case undo && w.did[name] == w.undid[name] && undone == "":
-		return http.StatusNotFound, "there is no " + name
 	case undo && w.did[name] == w.undid[name]: // it never came, and is refused from now on
 	case undo:
 		w.undid[name]++

@@ -35,26 +35,29 @@ func foreignPolicy(tb testing.TB, kind foreignKind, look bool, net http.RoundTri
 				`found_when: {ok: true}}`
 		}
 	}
-	life := ""
+	forbids, life := ", forbids: true", ""
+	if kind == ignoresHeaders {
+		forbids = ""
+	}
 	if kind == forgetsKeys {
 		life = fmt.Sprintf("key_life_ms: %d", foreignLife.Milliseconds())
 	}
 	text := "version: 1\nserver: s\nhosts: [\"sink.example:80\"]\n" +
 		"defaults: {max_time_ms: 1000, retry: {attempts: 3, backoff_ms: 100}}\ntools:\n"
 	for _, tool := range []struct{ name, rest string }{
-		{"order", "class: reversible\n    keyed: true\n    compensation: {tool: cancel, args: {id: \"{args.id}\"}}"},
+		{"order", "class: reversible\n    keyed: true\n    compensation: {tool: cancel, args: {id: \"{args.id}\"}" + forbids + "}"},
 		{"reserve", "class: known_outcome\n    keyed: true"},
-		{"pay", "class: irreversible\n    key: \"pay/{id}\"\n    compensation: {tool: cancel, args: {id: \"{args.id}\"}}"},
+		{"pay", "class: irreversible\n    key: \"pay/{id}\"\n    compensation: {tool: cancel, args: {id: \"{args.id}\"}" + forbids + "}"},
 		{"ping", "class: irreversible"},
 		{"cancel", "class: known_outcome\n    keyed: true\n    undo_only: true"},
 	} {
-		own := life
-		if tool.name == "ping" {
-			own = ""
+		own, asked := life, asks
+		if tool.name == "ping" { // it has no key
+			own, asked = "", ""
 		}
 		text += fmt.Sprintf("  - tool: %s\n    %s\n    %s\n    args: [id]\n    scopes: [\"thing:/{id}\"]\n    http:\n"+
 			"      method: POST\n      url: \"http://sink.example:80/%s/{id}\"\n      %s\n      %s\n",
-			tool.name, tool.rest, own, tool.name, says, asks)
+			tool.name, tool.rest, own, tool.name, says, asked)
 	}
 	p, err := policy.Load([]byte(text), policy.Options{Build: func(d gate.Decl) (gate.Adapter, error) {
 		a, err := Build(d)

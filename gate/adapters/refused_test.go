@@ -142,7 +142,7 @@ func speaks(t *testing.T) (gate.Adapter, *speaker) {
 	spec := gate.HTTPSpec{Method: "POST", URL: r.URL, Done: []int{303}, Replayed: "X-Replayed",
 		DoneWhen:    gate.When{"ok": []byte(`true`), "errors": []byte(`null`)},
 		RefusedWhen: gate.When{"ok": []byte(`false`), "error.code": []byte(`["declined",17]`)},
-		LookUp: &gate.HTTPLookUp{URL: r.URL + "/{way?}", Absent: []int{200, 404},
+		LookUp: &gate.HTTPLookUp{URL: r.URL + "/{way}", Absent: []int{200, 404},
 			AbsentWhen: gate.When{"data": []byte(`[[]]`)}, FoundWhen: gate.When{"data.0.ok": []byte(`true`)}}}
 	return build(t, gate.KindHTTP, r.env(""), spec), s
 }
@@ -193,17 +193,17 @@ func TestHTTPBodies(t *testing.T) {
 func TestHTTPLookUpBodies(t *testing.T) {
 	a, s := speaks(t)
 	for _, c := range []struct {
-		status           int
-		args, body, want string
+		status          int
+		way, body, want string
 	}{
-		{200, `{}`, `{"data":[{"ok":true}]}`, "done"}, {200, `{}`, `{"data":[]}`, "absent"},
-		{404, `{}`, `{"data":[]}`, "absent"}, {200, `{}`, `{"error":"log in"}`, "unknown"},
-		{404, `{}`, `no such page`, "unknown"}, {401, `{}`, ``, "unknown"}, {503, `{}`, `{"data":[]}`, "unknown"},
-		{200, `{"way":"moved"}`, `{"data":[{"ok":true}]}`, "unknown"},
+		{200, "keys", `{"data":[{"ok":true}]}`, "done"}, {200, "keys", `{"data":[]}`, "absent"},
+		{404, "keys", `{"data":[]}`, "absent"}, {200, "keys", `{"error":"log in"}`, "unknown"},
+		{404, "keys", `no such page`, "unknown"}, {401, "keys", ``, "unknown"}, {503, "keys", `{"data":[]}`, "unknown"},
+		{200, "moved", `{"data":[{"ok":true}]}`, "unknown"},
 	} {
 		*s = speaker{status: c.status, body: c.body}
-		if got := judged(a.LookUp(t.Context(), call("k", c.args))); got != c.want {
-			t.Errorf("the look-up %d %s %s: %s, want %s", c.status, c.args, c.body, got, c.want)
+		if got := judged(a.LookUp(t.Context(), call("k", fmt.Sprintf(`{"way":%q}`, c.way)))); got != c.want {
+			t.Errorf("the look-up %d %s %s: %s, want %s", c.status, c.way, c.body, got, c.want)
 		}
 	}
 }
