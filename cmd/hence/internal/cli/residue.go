@@ -49,12 +49,13 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 			return err
 		}
 		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tRESULT\tSTATE\tTRIES\tDETAIL")
+		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tRESULT\tSTATE\tTRIES\tCODE\tDETAIL")
 		for _, r := range list.Items {
-			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%.80s\n", r.Tx, r.Index, r.Tool, r.Result, r.State, r.Tries, r.Detail)
+			fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%.80s\n", r.Tx, r.Index, r.Tool, r.Result, r.State, r.Tries,
+				cmp.Or(r.Code, "-"), r.Detail)
 		}
 		if list.Truncated {
-			fmt.Fprintln(table, "…\t\t\t\t\t\tthere are more: raise --limit, or select")
+			fmt.Fprintln(table, "…\t\t\t\t\t\t\tthere are more: raise --limit, or select")
 		}
 		return table.Flush()
 	})
