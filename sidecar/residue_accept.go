@@ -37,8 +37,11 @@ func (d *dealing) enter(c *call) (done func(), err error) {
 	}, nil
 }
 
-// acceptWait is how long an acceptance waits for what the residue moves.
-const acceptWait = 5 * time.Second
+// The bounds of an acceptance: for what the residue moves, and for reading and writing the list.
+const (
+	acceptWait  = 5 * time.Second
+	acceptWrite = 3 * time.Second
+)
 
 // acceptResidue takes a residue as it is. A try of another sidecar holds what the residue moves from before it looks
 // at the list until the list has what came of it. An acceptance holds the same while it looks and writes, so of the
@@ -68,6 +71,15 @@ func (s *session) acceptResidue(ctx context.Context, r *topology.Residue, note s
 	if err := s.holdResidue(ctx, t, r); err != nil {
 		return err
 	}
+	bound := acceptWrite
+	if most := s.longestCall(); most > 0 {
+		bound = min(bound, most)
+	}
+	if err := s.stretchLease(ctx, bound); err != nil { // with the lease ends what is held
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
 	return accept(ctx)
 }
 

@@ -65,11 +65,14 @@ func TestRetractTree(t *testing.T) {
 func TestResidueAndRules(t *testing.T) {
 	one := api.Residue{Tx: "a.1.1", Index: 2, Tool: "mail", Result: "leaked", State: "open", Detail: "it has left",
 		Tries: 1}
+	changed := api.Residue{Tx: "a.1.1", Index: 4, Tool: "pay", Result: "partial", State: "open",
+		Detail: "it did not leave", Code: "changed_tool", Args: []byte(`{"cents":7}`)}
 	rules := api.Rules{Version: 3, Logic: 2, Levels: "L4", HorizonSeqs: 1000}
 	url := sidecarStub(t, map[string]any{
-		"GET /v1/residue":                  api.ResidueList{Items: []api.Residue{one}},
+		"GET /v1/residue":                  api.ResidueList{Items: []api.Residue{one, changed}},
 		"POST /v1/residue/a.1.1/2/accept":  one,
 		"POST /v1/residue/a.1.1/2/retry":   api.Problem{Code: "no_key", Status: 409, Detail: "it may happen twice"},
+		"POST /v1/residue/a.1.1/4/retry":   api.Problem{Code: "changed_tool", Status: 409, Detail: "it was not called"},
 		"GET /v1/workspaces/default/rules": rules,
 		"PUT /v1/workspaces/default/rules": rules,
 		"GET /v1/workspaces/shop/rules":    rules,
@@ -82,6 +85,9 @@ func TestResidueAndRules(t *testing.T) {
 		"residue ls --limit 0":                   {ExitFailed, "1 to 1000"},
 		"residue ls -o json":                     {ExitOK, `"result":"leaked"`},
 		"residue show a.1.1 2":                   {ExitOK, "it has left"},
+		"residue ls --state open":                {ExitOK, "changed_tool"},
+		"residue show a.1.1 4":                   {ExitOK, `args   {"cents":7}`},
+		"residue retry a.1.1 4":                  {ExitFailed, "--changed-tool"},
 		"residue show a.1.1 3":                   {ExitFailed, "not on the list"},
 		"residue retry a.1.1 2":                  {ExitFailed, "--force"},
 		"residue accept a.1.1 2":                 {ExitUsage, "--note"},

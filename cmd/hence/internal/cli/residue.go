@@ -49,15 +49,15 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 			return err
 		}
 		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tRESULT\tSTATE\tTRIES\tDETAIL")
+		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tRESULT\tSTATE\tTRIES\tCODE\tDETAIL")
 		for _, r := range list.Items {
-			if err := plainly(table, "%s\t%d\t%s\t%s\t%s\t%d\t%.80s\n", r.Tx, r.Index, r.Tool, r.Result, r.State, r.Tries,
-				r.Detail); err != nil {
+			if err := plainly(table, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%.80s\n", r.Tx, r.Index, r.Tool, r.Result, r.State,
+				r.Tries, cmp.Or(r.Code, "-"), r.Detail); err != nil {
 				return err
 			}
 		}
 		if list.Truncated {
-			fmt.Fprintln(table, "…\t\t\t\t\t\tthere are more: raise --limit, or select")
+			fmt.Fprintln(table, "…\t\t\t\t\t\t\tthere are more: raise --limit, or select")
 		}
 		return table.Flush()
 	})
