@@ -37,8 +37,8 @@ type Call struct {
 	// Compensates is the key of the call that this one undoes. A keyed sink refuses that one from now on, and does
 	// nothing else if it never saw it.
 	Compensates string
-	// ForbidOnly: nobody knows that the call with the key of Compensates arrived. An adapter that itself sees to the
-	// keys undoes it only if it has it on record; one that cannot tell the sink which key is meant does nothing.
+	// ForbidOnly: nobody knows that the call with the key of Compensates arrived. An adapter that itself sees to the keys
+	// undoes it only if it has it on record; one that cannot tell the sink which key is meant does nothing.
 	ForbidOnly  bool
 	Args        json.RawMessage // a JSON object
 	Saved       json.RawMessage // compensations: what the undone call's answer saved
@@ -91,8 +91,7 @@ type Tool struct {
 
 // Tools is the policy as the gate uses it.
 type Tools interface {
-	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict
-	// mode.
+	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict mode.
 	Find(tool string, args json.RawMessage) (Tool, error)
 	// Undo is the call that compensates one that ran, given its answer. Any key in it says that its sink takes keys,
 	// without one Find of its tool says whether it does; which key it is given Compensation says.
