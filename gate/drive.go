@@ -135,8 +135,8 @@ func (g *Engine) again(j *job) bool {
 	case !j.maybe:
 		return false
 	}
-	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing
-	// costs the whole transaction.
+	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing costs
+	// the whole transaction.
 	return j.tries == 1 || j.tries < eagerTries && g.clock.Now().Sub(j.first) < j.max
 }
 

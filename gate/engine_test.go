@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,27 @@ func releaseWant(claim Claim, keyed, started bool, fs []fault) sequencer.Result 
 		}
 	}
 	return sequencer.ResultClean
+}
+
+// TestRefusedAndAbsent counts a refusal of a repetition once a look-up shows that no other try did anything.
+func TestRefusedAndAbsent(t *testing.T) {
+	for _, c := range []struct {
+		first fault
+		want  sequencer.Result
+		says  string
+	}{{faultVanish, sequencer.ResultPartial, "the sink refused it, nothing happened: not today"},
+		{faultLost, sequencer.ResultClean, ""}, {faultLate, sequencer.ResultClean, ""}} {
+		w := newWorld()
+		w.lookups = true
+		w.faults = []fault{c.first, faultTurned, faultTurned}
+		p := w.add(sequencer.ClassIrreversible, true, false, false)
+		s, err := w.engine().Release(t.Context(), []Progress{p}, ClaimOwn)
+		must(t, err)
+		w.checkTruth(t, []Progress{p}, s, true)
+		if s.Effects[0].Result != c.want || c.says != "" && !strings.Contains(s.Residue[0].Detail, c.says) {
+			t.Errorf("after fault %d it settles as %s: %+v", c.first, s.Effects[0].Result, s.Residue)
+		}
+	}
 }
 
 // TestUndoAnswers says what becomes of one eager effect that ran, by what the compensation met.

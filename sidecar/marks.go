@@ -79,7 +79,7 @@ func within(a *gate.Answer, most int) *gate.Answer {
 		{Detail: saved, Result: a.Result},
 		{Detail: result + "; " + saved},
 	} {
-		out.Refused, out.Absent = a.Refused, a.Absent
+		out.Refused, out.AboutKey, out.Absent = a.Refused, a.AboutKey, a.Absent
 		if a.Detail != "" {
 			out.Detail = a.Detail + "; " + out.Detail
 		}

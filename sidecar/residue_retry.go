@@ -110,8 +110,8 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
 		return s.tryCall(ctx, u, r, t, left)
 	})
-	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes
-	// it back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
+	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
+	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
 	defer cancel()
 	if _, err := s.abort(ctx, t, "it only held what a residue moves that is tried again"); err != nil {

@@ -41,6 +41,7 @@ type subject struct {
 	args     string
 	count    func() int // calls that did something, compensations not among them
 	look     bool
+	own      bool // the adapter itself keeps the keys
 }
 
 // keyed are the subjects that every build has; PostgreSQL is added by its own test.
@@ -85,6 +86,7 @@ func fileSubject(t *testing.T) subject {
 	return subject{
 		do:   build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpAppend, Path: "log.txt", Content: "{line}\n"}),
 		undo: build(t, gate.KindFile, env, gate.FileSpec{Op: gate.OpRestore}), args: `{"line":"one"}`, look: true,
+		own: true,
 		count: func() int {
 			data, err := os.ReadFile(filepath.Join(root, "log.txt"))
 			if err != nil && !os.IsNotExist(err) {
@@ -111,6 +113,10 @@ func conform(t *testing.T, make func(*testing.T) subject) {
 		a, err := s.do.Call(t.Context(), call("k", strings.Replace(s.args, "1", "2", 1)+" "))
 		if strings.Contains(s.args, "1") && (err != nil || !a.Refused) {
 			t.Errorf("a key with other arguments: %+v, %v", a, err)
+		}
+		other := call("k", strings.NewReplacer("1", "2", "one", "two").Replace(s.args))
+		if a, err := s.do.LookUp(t.Context(), other); s.own && (err != nil || !a.Refused || !a.AboutKey) {
+			t.Errorf("the look-up of another call under the key: %+v, %v", a, err)
 		}
 		if s.count() != 1 {
 			t.Errorf("%d effects, want 1", s.count())

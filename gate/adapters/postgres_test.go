@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -71,7 +72,7 @@ func initPostgres(t *testing.T) *cluster {
 	return c
 }
 
-// running is one server process, the leader of its group.
+// running is one server.
 type running struct {
 	run   *exec.Cmd
 	ended <-chan struct{}
@@ -87,10 +88,7 @@ func (c *cluster) start(t *testing.T, data, port string, settings ...string) *ru
 	}
 	var said bytes.Buffer
 	run := exec.Command(program("postgres"), args...)
-	run.SysProcAttr, run.Dir, run.Stderr = &syscall.SysProcAttr{Setpgid: true}, c.dir, &said
-	if c.attr != nil {
-		run.SysProcAttr.Credential = c.attr.Credential
-	}
+	run.SysProcAttr, run.Dir, run.Stderr = c.attr, c.dir, &said
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +110,20 @@ func (r *running) stop() {
 
 // kill ends it as a machine ends that loses its power.
 func (r *running) kill() {
-	_ = syscall.Kill(-r.run.Process.Pid, syscall.SIGKILL)
+	r.signal(syscall.SIGKILL)
 	<-r.ended
+}
+
+// signal reaches the server and its children, each of which leads a group of its own.
+func (r *running) signal(s syscall.Signal) {
+	pid := r.run.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // none once it has ended
+	_ = syscall.Kill(pid, s)
+	for child := range strings.FieldsSeq(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(pid, s)
+		}
+	}
 }
 
 // waitFor waits for the server's end in the one goroutine that the cleanup joins.

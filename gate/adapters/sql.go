@@ -237,8 +237,7 @@ func (q *query) run(ctx context.Context, tx *sql.Tx, v template.Values) ([]map[s
 	if err != nil {
 		return nil, 0, err
 	}
-	// Prepared also without parameters: the driver would else send the text as it is, which may hold several
-	// statements.
+	// Prepared also without parameters: the driver would else send the text as it is, which may hold several statements.
 	prepared, err := tx.PrepareContext(ctx, q.text)
 	if err != nil {
 		return nil, 0, err

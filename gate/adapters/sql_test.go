@@ -79,7 +79,7 @@ func TestPostgres(t *testing.T) {
 			return subject{
 				do:   b.tool(t, gate.SQLSpec{Statement: `INSERT INTO log (line) VALUES ($1)`, Params: []string{"{n}"}}),
 				undo: b.tool(t, gate.SQLSpec{Statement: `DELETE FROM log WHERE line = $1`, Params: []string{"{n}"}}),
-				args: `{"n":1}`, look: true,
+				args: `{"n":1}`, look: true, own: true,
 				count: func() int { return b.number(t, `SELECT count(*) FROM log`) },
 			}
 		})

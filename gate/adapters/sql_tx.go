@@ -102,7 +102,7 @@ func (a *sqlAdapter) during(s *secrets, err error) (gate.Answer, error) {
 }
 
 func rolledBack(state string) bool {
-	switch class(state) {
+	switch sqlClass(state) {
 	case "22", "23", "42", "44", "P0":
 		return true
 	}
@@ -113,15 +113,15 @@ func rolledBack(state string) bool {
 // (25006, a standby) or took too long, a login, rollback by the server (deadlock, serialisation), resources, locks, an
 // operator's intervention, a failing machine.
 func passing(state string) bool {
-	switch class(state) {
+	switch sqlClass(state) {
 	case "", "08", "25", "28", "40", "53", "55", "57", "58":
 		return true
 	}
 	return false
 }
 
-// class is the first two characters of a state; empty: it is none.
-func class(state string) string {
+// sqlClass is the first two characters of a state; empty: it is none.
+func sqlClass(state string) string {
 	if len(state) != 5 {
 		return ""
 	}

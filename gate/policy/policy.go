@@ -21,8 +21,8 @@ import (
 var (
 	// ErrUnknownTool is returned by Find when the policy is strict and declares no such tool.
 	ErrUnknownTool = errors.New("the policy is strict and does not declare the tool")
-	// ErrArguments is returned by Find, May and Undo when the arguments are no JSON object, or lack or do not fit what
-	// a scope or the key is made of.
+	// ErrArguments is returned by Find, May and Undo when the arguments are no JSON object, or lack or do not fit what a
+	// scope or the key is made of.
 	ErrArguments = errors.New("the arguments do not fit the policy")
 	// ErrOutsideMay is returned by Find when a call's scopes lie outside of what the tool may touch.
 	ErrOutsideMay = errors.New("the call reaches beyond what the tool may touch")
