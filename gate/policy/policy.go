@@ -194,7 +194,8 @@ func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, er
 	out := gate.Tool{
 		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed,
 		Pin:     &sequencer.Pin{Server: p.server, Name: d.pattern, Signature: d.signature},
-		MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil, Forbids: d.undo != nil && (d.undo.forbids || d.undo.sameKeys),
+		MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil,
+		Forbids: d.undo != nil && (d.undo.forbids || d.undo.sameKeys),
 	}
 	if out.Scopes, err = p.expand(d.scopes, v); err != nil {
 		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", name, err)

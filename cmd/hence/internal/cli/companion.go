@@ -163,7 +163,9 @@ func (c companion) environment(inherited, own []string, side *sidecar.Sidecar) [
 	})
 	env = slices.DeleteFunc(append(env, own...), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		return name == "HENCE_TOKEN_FILE" || slices.ContainsFunc(set, func(s string) bool { return strings.HasPrefix(s, name+"=") })
+		return name == "HENCE_TOKEN_FILE" || slices.ContainsFunc(set, func(s string) bool {
+			return strings.HasPrefix(s, name+"=")
+		})
 	})
 	return append(env, set...)
 }
