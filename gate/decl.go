@@ -112,8 +112,8 @@ type FileSpec struct {
 	Content string `json:"content,omitempty"` // write, append
 }
 
-// ExecSpec runs a program without a shell: each entry of Argv is exactly one argument, whatever its values hold. A value
-// at the start of an entry does not begin with '-', unless an entry "--" stands before it or Options names it.
+// ExecSpec runs a program without a shell: each entry of Argv is exactly one argument, whatever its values hold. A
+// value at the start of an entry does not begin with '-', unless an entry "--" stands before it or Options names it.
 type ExecSpec struct {
 	Argv    []string          `json:"argv"`
 	Options []string          `json:"options,omitempty"` // arguments that may be options of the program

@@ -191,8 +191,8 @@ func TestUndoAtForeignSink(t *testing.T) {
 	}
 }
 
-// TestUndoKeepsOrderBehindUnknown holds that what came before a call that nobody knows of, on its scope, is not undone:
-// a person who undoes that one later would put back over it what it had written.
+// TestUndoKeepsOrderBehindUnknown holds that what came before a call that nobody knows of, on its scope, is not
+// undone: a person who undoes that one later would put back over it what it had written.
 func TestUndoKeepsOrderBehindUnknown(t *testing.T) {
 	w := newWorld()
 	w.foreign = true
@@ -221,7 +221,8 @@ func TestUndoKeepsOrderBehindUnknown(t *testing.T) {
 // TestPlain holds that what came from elsewhere cannot move a cursor, hide itself or add a row where it is shown.
 func TestPlain(t *testing.T) {
 	for text, want := range map[string]string{
-		"grüße, 日本": "grüße, 日本", "a\nb\tc\r": "a b c ", "\x1b[2K": "\uFFFD[2K", "\u009b2K": "\uFFFD2K", "\x00\x7f": "\uFFFD\uFFFD",
+		"grüße, 日本": "grüße, 日本", "a\nb\tc\r": "a b c ", "\x1b[2K": "\uFFFD[2K", "\u009b2K": "\uFFFD2K",
+		"\x00\x7f":      "\uFFFD\uFFFD",
 		"\u202egnp.exe": "\uFFFDgnp.exe", "a\u200bb\u2066\ufeff": "a\uFFFDb\uFFFD\uFFFD", "\u2028x\u2029": "\uFFFDx\uFFFD",
 		"\xff\xc0\xaf": "\uFFFD",
 	} {

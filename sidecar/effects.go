@@ -35,7 +35,7 @@ type engine interface {
 	Calls() int
 }
 
-// agentTools is a policy that knows what agents may not call: names that nothing serves, and tools that only undo others.
+// agentTools is a policy that knows what agents may not call: names that nothing serves, tools that only undo others.
 type agentTools interface {
 	MayCall(tool string) error
 }

@@ -38,7 +38,8 @@ tools:
 		}
 	}
 	for _, tool := range []string{"payment.charge", "note.write"} {
-		if r, err := tx.Effect(ctx, tool, map[string]string{"id": "1"}, client.EffectOptions{}); err != nil || r.State != "held" {
+		r, err := tx.Effect(ctx, tool, map[string]string{"id": "1"}, client.EffectOptions{})
+		if err != nil || r.State != "held" {
 			t.Errorf("%s: %+v, %v; want it held", tool, r, err)
 		}
 	}

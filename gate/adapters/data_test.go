@@ -43,8 +43,9 @@ func TestURLValuesStayInPlace(t *testing.T) {
 		}
 	}
 	for _, value := range []string{"", ".", "..", "...", " .. ", "../../admin/refund?x=", "a/../b", "a/..", "..%2Fadmin",
-		"%2e%2e/admin", "..%5Cadmin", "%252e%252e%252fadmin", "%25252525252e", `..\..\admin`, `a\b`, "..;/admin", ";x", "..;a=b",
-		"/admin", "a//b", "a/", "a\r\nHost: x", "a\x00b", "a%00b", "a%0d%0ab", "%c0%ae%c0%ae/", "\uff0e\uff0e\uff0fadmin",
+		"%2e%2e/admin", "..%5Cadmin", "%252e%252e%252fadmin", "%25252525252e", `..\..\admin`, `a\b`, "..;/admin", ";x",
+		"..;a=b", "/admin", "a//b", "a/", "a\r\nHost: x", "a\x00b", "a%00b",
+		"a%0d%0ab", "%c0%ae%c0%ae/", "\uff0e\uff0e\uff0fadmin",
 		"\u2025/admin"} {
 		for _, path := range []string{"/o/{v}/charge", "/o/{v}"} {
 			if got, err := send(path, value); got != "" || !errors.Is(err, gate.ErrNotSent) {
@@ -143,8 +144,8 @@ func TestSecretsInAnswers(t *testing.T) {
 		keep         [][]string
 		want         string
 	}{
-		{"nothing is kept", "shop", nil, `{"[secret]":1,"echo":{"[secret]":"user [secret]"},"former_owner":"[secret]","n":7,` +
-			`"rows":[{"by":"[secret]","id":9}]}`},
+		{"nothing is kept", "shop", nil, `{"[secret]":1,"echo":{"[secret]":"user [secret]"},` +
+			`"former_owner":"[secret]","n":7,"rows":[{"by":"[secret]","id":9}]}`},
 		{"what the compensation names is kept", "shop", [][]string{{"former_owner"}, {"rows", "0", "by"}},
 			`{"[secret]":1,"echo":{"[secret]":"user [secret]"},"former_owner":"shop","n":7,"rows":[{"by":"shop","id":9}]}`},
 		{"all of it is kept", "shop", [][]string{{}}, `{"echo":{"shop":"user shop"},"former_owner":"shop","n":7,` +
@@ -180,8 +181,8 @@ func TestSinksSayPlainText(t *testing.T) {
 	status = http.StatusBadGateway
 	_, unknown := post.Call(t.Context(), call("k", `{}`))
 	program := func(code string) gate.Adapter {
-		return build(t, gate.KindExec, gate.Env{}, gate.ExecSpec{Argv: []string{"sh", "-c", `printf '%s' "$1" >&2; exit "$2"`,
-			"--", "{said}", code}, Refused: []int{3}})
+		return build(t, gate.KindExec, gate.Env{}, gate.ExecSpec{Refused: []int{3},
+			Argv: []string{"sh", "-c", `printf '%s' "$1" >&2; exit "$2"`, "--", "{said}", code}})
 	}
 	said := string(toJSON(map[string]string{"said": forged}))
 	no, err := program("3").Call(t.Context(), call("k", said))

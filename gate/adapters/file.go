@@ -256,9 +256,9 @@ func (a *fileAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	return m.Answer, nil
 }
 
-// came says whether the call of a note was carried out. One that a crash has cut off is not left as it is: half of it is
-// neither there nor absent, and whoever undoes it would have to know which half. It is taken back; a repetition under
-// its key does it as a whole. A restore, which does not know what it replaces, is finished.
+// came says whether the call of a note was carried out. One that a crash has cut off is not left as it is: half of it
+// is neither there nor absent, and its compensation cannot tell which half. It is taken back; a repetition under its
+// key does it as a whole. A restore, which does not know what it replaces, is finished.
 func (s *store) came(m *marker) (bool, error) {
 	if m == nil || len(m.Changes) == 0 || m.Done {
 		return m != nil && m.Done, nil

@@ -250,3 +250,47 @@ func asJSON(v any) json.RawMessage {
 	}
 	return data
 }
+
+// TestUndoForbidsAndKeeps holds which sinks are taken to forbid a key, and which parts of an answer an adapter is told
+// to leave as they are.
+func TestUndoForbidsAndKeeps(t *testing.T) {
+	kept := map[string]string{}
+	p, err := Load([]byte(`version: 1
+server: shop
+hosts: ["h.example:443"]
+databases: {db: {dsn_secret: s}, other: {dsn_secret: s}}
+secrets: {s: {env: DSN}}
+tools:
+  - {tool: foreign, class: reversible, keyed: true, scopes: ["a:/"], http: {method: POST, url: "https://h.example/x"},
+     compensation: {tool: back, args: {owner: "{result.former.owner}", n: "{result.rows.0?}", x: "{saved.y?}"}}}
+  - {tool: ours, class: reversible, keyed: true, scopes: ["a:/"], http: {method: POST, url: "https://h.example/x"},
+     compensation: {tool: back, args: {owner: "{result}"}, forbids: true}}
+  - {tool: row, class: reversible, keyed: true, scopes: ["a:/"], sql: {database: db, statement: DELETE FROM t},
+     compensation: {tool: row.back, args: {}}}
+  - {tool: unkeyed, class: reversible, scopes: ["a:/"], sql: {database: db, statement: DELETE FROM t},
+     compensation: {tool: row.back, args: {}}}
+  - {tool: elsewhere, class: reversible, keyed: true, scopes: ["a:/"], compensation: {tool: row.back, args: {}},
+     sql: {database: other, statement: DELETE FROM t}}
+  - {tool: back, class: known_outcome, keyed: true, scopes: ["a:/"], http: {method: POST, url: "https://h.example/y"}}
+  - {tool: row.back, class: known_outcome, keyed: true, scopes: ["a:/"],
+     sql: {database: db, statement: INSERT INTO t VALUES (1)}}
+`), Options{Build: func(d gate.Decl) (gate.Adapter, error) {
+		kept[d.Tool] = fmt.Sprint(d.Keep)
+		return nil, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tool, want := range map[string]bool{"foreign": false, "ours": true, "row": true, "unkeyed": false,
+		"elsewhere": false, "back": false} {
+		if got, err := p.Find(tool, nil); err != nil || got.Forbids != want {
+			t.Errorf("%s forbids: %v, %v; want %v", tool, got.Forbids, err, want)
+		}
+	}
+	for tool, want := range map[string]string{"foreign": "[[rows 0] [former owner]]", "ours": "[[]]", "row": "[]",
+		"back": "[]"} {
+		if kept[tool] != want {
+			t.Errorf("of what %s answers %s is kept, want %s", tool, kept[tool], want)
+		}
+	}
+}

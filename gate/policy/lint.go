@@ -221,8 +221,8 @@ func (l *linter) lookUp() {
 			}
 		}
 	}
-	l.report(Mistake, d.block.place, "lookup-of-any-call", "its look-up does not say which call is meant: one that another "+
-		"attempt made looks like this one", "make it of {$key}")
+	l.report(Mistake, d.block.place, "lookup-of-any-call", "its look-up does not say which call is meant: one that "+
+		"another attempt made looks like this one", "make it of {$key}")
 }
 
 // option finds arguments that a program may take for options.

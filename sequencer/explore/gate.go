@@ -34,7 +34,9 @@ const (
 type GateOp struct {
 	Kind  OpKind
 	Scope int
-	Keyed bool // the sink takes a key, and takes each key once
+	// Keyed: the sink takes a key, takes each key once, and refuses one that was compensated. One that takes keys and is
+	// not declared to forbid them is settled like one without: nothing is sent to undo what is not known to be there.
+	Keyed bool
 }
 
 // GateConfig is a configuration of the gate's world: two agents with one transaction each. The first one's sidecar may

@@ -49,9 +49,9 @@ func (e ending) check() error {
 // Help is what "hence run --help" says beyond the flags.
 func (c *runCmd) Help() string {
 	return `The sidecar of the agent runs in this process, and the program beside it, with HENCE_URL, HENCE_TOKEN,
-HENCE_AGENT and HENCE_WORKSPACE set, without the variables that the policy's secrets are read from, and with the rest of
-the environment, its input and its output untouched. The program is started once the sidecar is ready. While brokers are
-away, that is waited for, for ever; what is waited for is said.
+HENCE_AGENT and HENCE_WORKSPACE set, without the variables that the policy's secrets are read from, and with the rest
+of the environment, its input and its output untouched. The program is started once the sidecar is ready. While brokers
+are away, that is waited for, for ever; what is waited for is said.
 
 Without --embedded the cluster is that of --brokers and --nats; where "hence dev" listens, if none is named.
 

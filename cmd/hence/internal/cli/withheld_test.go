@@ -13,8 +13,8 @@ server: shop
 hosts: ["127.0.0.1:1"]
 secrets: {pay: {env: SHOP_PAY_TOKEN}, mail: {env: SHOP_MAIL_TOKEN}}
 tools:
-  - {tool: pay, class: irreversible, args: [id], scopes: ["order:/{id}"], http: {method: POST, url: "http://127.0.0.1:1/{id}",
-     headers: {Authorization: "Bearer {$secret.pay}"}}}
+  - {tool: pay, class: irreversible, args: [id], scopes: ["order:/{id}"], http: {method: POST,
+     url: "http://127.0.0.1:1/{id}", headers: {Authorization: "Bearer {$secret.pay}"}}}
 `
 
 // TestProgramsGetNoSecrets holds that no program finds in its environment what the secrets of a policy are read from:
