@@ -86,6 +86,7 @@ func openDelivery(dir, workspace, agent string, open openFile, events Writer, li
 		d.damaged, d.ledger = true, newLedger()
 	}
 	d.lock, d.journal = lock, j
+	failpoint.Hit(failpoint.StartRead)
 	for _, ev := range d.ledger.pending {
 		d.push(&outgoing{ev: ev})
 	}

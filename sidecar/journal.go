@@ -86,6 +86,8 @@ func openJournal(path string, open openFile, log *slog.Logger, apply func([]byte
 	if err != nil {
 		log.Error("the journal is damaged: moved aside, its session is lost",
 			"path", path+".damaged", "offset", end, "cause", err)
+		failpoint.Hit(failpoint.AsideBefore)
+		defer failpoint.Hit(failpoint.AsideAfter)
 		return j, errors.Join(err, j.moveAside())
 	}
 	if !whole {
