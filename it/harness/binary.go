@@ -65,8 +65,14 @@ const maxRecent = 60
 // killed with the test.
 func Spawn(tb testing.TB, binary string, each func(line string), args ...string) *Process {
 	tb.Helper()
+	return SpawnCommand(tb, each, exec.Command(binary, args...))
+}
+
+// SpawnCommand is Spawn for a command whose Env is set besides the rest.
+func SpawnCommand(tb testing.TB, each func(line string), cmd *exec.Cmd) *Process {
+	tb.Helper()
 	p := &Process{}
-	p.start(tb, &p.stdout, each, exec.Command(binary, args...))
+	p.start(tb, &p.stdout, each, cmd)
 	return p
 }
 
