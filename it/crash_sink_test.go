@@ -102,8 +102,8 @@ type spot struct {
 // String returns the transaction and the index.
 func (s spot) String() string { return fmt.Sprintf("%s/%d", s.tx, s.index) }
 
-// sinkSpot is one effect at the sink: transactions of two logs may have one name, the agent that their calls name tells
-// them apart.
+// sinkSpot is one effect at the sink: transactions of two logs may have one name, and the agent that their calls name
+// tells them apart.
 type sinkSpot struct {
 	agent string
 	spot

@@ -179,7 +179,7 @@ func (a *devAgain) agent(t *testing.T, name string, life, rounds int) *harness.P
 	return harness.SpawnCommand(t, nil, cmd)
 }
 
-// live keeps one agent running until the context ends: when the log is another, "hence run" ends, and is started again.
+// live keeps one agent running until the context ends: "hence run" ends when the log is another, and is started again.
 func (a *devAgain) live(ctx context.Context, t *testing.T, name string) {
 	for ctx.Err() == nil {
 		a.mu.Lock()

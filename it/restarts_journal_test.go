@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -70,6 +71,28 @@ func spoil(dir, fate, agent, other string, seed uint64) (lost bool, err error) {
 		lost = lost || fate != journalTorn
 	}
 	return lost, nil
+}
+
+// copyJournals copies the journals of one log to where another one's belong.
+func copyJournals(dir, from, to string) error {
+	paths, err := journalsIn(dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		other := strings.Replace(path, from, to, 1)
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(other), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(other, data, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func spoilt(data []byte, fate, agent, other string, rng *rand.Rand) []byte {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +103,8 @@ type restartRun struct {
 }
 
 func (l *restartLab) on(tb testing.TB, lab *crashLab, agent string, id int) *crashRun {
-	return &crashRun{crashLab: lab, tb: tb, agent: agent, workspace: fmt.Sprintf("%s-r%d", l.old.deployment.Workspace, id)}
+	return &crashRun{crashLab: lab, tb: tb, agent: agent,
+		workspace: fmt.Sprintf("%s-r%d", l.old.deployment.Workspace, id)}
 }
 
 // run kills a sidecar and the start after it, and checks what is left. It says which of the two points were reached.
@@ -126,6 +128,9 @@ func (l *restartLab) run(tb testing.TB, id int, kill restartKill) (first, second
 		r.now = l.on(tb, l.fresh, r.agent, id)
 		r.now.follow(ctx)
 		r.namesake(ctx)
+		if id%2 == 1 {
+			r.mislay(ctx)
+		}
 	}
 	before := r.old.sink.of(r.names("")...)
 	r.rest(ctx, r.now, &kill.again)
@@ -139,6 +144,21 @@ func (l *restartLab) run(tb testing.TB, id int, kill restartKill) (first, second
 			r.now.told, strings.Join(r.old.words, "\n---\n"), strings.Join(r.now.words, "\n---\n"))
 	}
 	return true, r.landed
+}
+
+// mislay puts the journal of the first log where that of the new one belongs.
+func (r *restartRun) mislay(ctx context.Context) {
+	from, err := r.lab.old.log.ID(ctx)
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	to, err := r.lab.fresh.log.ID(ctx)
+	if err == nil {
+		err = copyJournals(r.dir, url.PathEscape(from), url.PathEscape(to))
+	}
+	if err != nil {
+		r.tb.Fatal(err)
+	}
 }
 
 // names are what an agent's calls name it on one of the logs.
