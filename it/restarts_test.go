@@ -21,9 +21,9 @@ import (
 const envRestarts = "HENCE_RESTARTS"
 
 const (
-	restartsHere   = 8 // pairs, where nothing is chosen
-	restartTries   = 3 // of one pair, each with another journal, log and place of the first kill
-	restartsAtOnce = 8 // most of the time they wait for a lease
+	restartsHere   = 8  // pairs, where nothing is chosen
+	restartTries   = 3  // of one pair, each with another journal, log and place of the first kill
+	restartsAtOnce = 12 // most of the time they wait for a lease
 )
 
 // restartPair is the point of the first kill and that of the second.
