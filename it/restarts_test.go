@@ -120,10 +120,7 @@ func restartPairs() (pairs []restartPair) {
 // try is one try of a pair: each has another journal, log and place than the one before.
 func (p restartPair) try(i, try int, places map[failpoint.Point][]restartKill) (restartKill, bool) {
 	from := places[p[0]]
-	if strings.HasSuffix(string(p[1]), "rewrite") { // a start rewrites a large journal only
-		from = slices.DeleteFunc(slices.Clone(from), func(k restartKill) bool { return k.script != "large" })
-	} else if few := slices.DeleteFunc(slices.Clone(from), func(k restartKill) bool { return k.script == "large" }); len(
-		few) > 0 {
+	if few := slices.DeleteFunc(slices.Clone(from), func(k restartKill) bool { return k.script == "large" }); len(few) > 0 {
 		from = few // the others take less time
 	}
 	if len(from) == 0 {
@@ -131,23 +128,19 @@ func (p restartPair) try(i, try int, places map[failpoint.Point][]restartKill) (
 	}
 	k := from[(i+7*try)%len(from)]
 	at := i + 3*try
-	if strings.HasSuffix(string(p[1]), "rewrite") {
-		k.journal = journalSame
-		k.again = crashAt{p[1], 1}
-		return k, true
-	}
 	fates := journalFates()
 	switch p[1] {
 	case failpoint.AsideBefore, failpoint.AsideAfter:
 		fates = []string{journalFlipped, journalOther}
-	case failpoint.StartHeard:
+	case failpoint.StartHeard, failpoint.JournalBeforeRewrite, failpoint.JournalAfterRewrite: // else it is a long one's
 		fates = []string{journalFlipped, journalOther, journalGone}
 	}
 	k.journal, k.fresh = fates[at%len(fates)], at/len(fates)%2 == 1
 	k.again = crashAt{p[1], 1}
-	if len(p[1]) > 6 && (strings.HasPrefix(string(p[1]), "journal.") || strings.HasPrefix(string(p[1]), "append.") ||
-		strings.HasPrefix(string(p[1]), "event.")) { // a start comes there several times
-		k.again.nth += at / 10 % 4
+	switch p[1] { // a start comes there several times
+	case failpoint.JournalBeforeWrite, failpoint.JournalAfterWrite, failpoint.AppendBefore, failpoint.AppendAfter,
+		failpoint.EventBefore, failpoint.EventAfter:
+		k.again.nth += at / 10 % 6
 	}
 	return k, true
 }

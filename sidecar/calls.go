@@ -45,8 +45,11 @@ func (s *session) admit(begin sequencer.Begin, like func(*tx)) (*tx, error) {
 		return nil, err
 	}
 	if s.forgot {
-		s.forgot = false
+		s.forgot, s.told = false, true
 		return nil, s.forgotten()
+	}
+	if err := s.toldForgotten(); err != nil {
+		return nil, err
 	}
 	if s.open >= s.limits.Open {
 		return nil, problem(codeLimit, "this sidecar has %d open transactions: seal or abort one", s.open)

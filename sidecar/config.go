@@ -129,6 +129,9 @@ func validToken(token string) error {
 // clock is where a sidecar has its time from.
 type clock interface {
 	Now() time.Time
+	// Steady is for how long something surely lasts, and no date: it counts while the machine sleeps where the system
+	// can tell, and nothing sets it.
+	Steady() time.Time
 	// Ticker gives a time about every d until stop is called.
 	Ticker(d time.Duration) (c <-chan time.Time, stop func())
 }
@@ -136,6 +139,8 @@ type clock interface {
 type systemClock struct{}
 
 func (systemClock) Now() time.Time { return time.Now() }
+
+func (systemClock) Steady() time.Time { return steadyNow() }
 
 func (systemClock) Ticker(d time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTicker(d)

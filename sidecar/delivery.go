@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -19,6 +18,9 @@ import (
 
 // errBacklog refuses a read or a write because too many events wait to be published.
 var errBacklog = errors.New("too many events of this agent wait to be published")
+
+// errNotOpen is what is wrong with a journal before the log has said which one it is.
+var errNotOpen = errors.New("it is opened once the log has said its id")
 
 // errSessionGone says that what the agent was told before can no longer be shown from the journal.
 var errSessionGone = errors.New("the journal of the former session is damaged or gone")
@@ -35,7 +37,7 @@ type delivery struct {
 
 	mu      sync.Mutex
 	lock    *os.File
-	journal *journal // nil: memory only
+	journal *journal // nil: memory only; broken until open
 	ledger  *ledger
 	index   uint64 // of the session's last event
 	queue   []*outgoing
@@ -61,36 +63,93 @@ type progress struct {
 
 const maxFlying = 1024
 
-// openDelivery locks and reads the journal in a folder; an empty folder name keeps everything in memory only.
-func openDelivery(dir, workspace, agent string, open openFile, events Writer, lim Limits,
-	log *slog.Logger) (*delivery, error) {
-	d := &delivery{
+// newDelivery is a delivery log that takes nothing until it is opened.
+func newDelivery(events Writer, lim Limits, log *slog.Logger) *delivery {
+	return &delivery{
 		log: log, events: events, max: lim.PendingEvents, rewrite: lim.JournalBytes, ledger: newLedger(),
-		done: map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		journal: &journal{broken: errNotOpen},
+		done:    map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 	}
+}
+
+// open locks and reads the journal of an agent and a log in a folder; an empty folder name keeps everything in memory
+// only. An older journal, which names no log, is taken over if shown says that it is of this one.
+func (d *delivery) open(dir string, of journalOf, file openFile, shown shownOf) error {
+	l, damaged := newLedger(), false
+	var j *journal
+	var lock *os.File
 	if dir == "" {
-		log.Warn("no data folder: the delivery log is in memory only, a crash loses the session")
-		return d, nil
+		d.log.Warn("no data folder: the delivery log is in memory only, a crash loses the session")
+	} else {
+		var err error
+		if lock, err = lockFile(of.path(dir) + ".lock"); err != nil {
+			return err
+		}
+		if err = d.takeOver(dir, of, file, shown); err == nil {
+			j, l, damaged, err = d.read(dir, of, file)
+		}
+		if err != nil {
+			return errors.Join(err, lock.Close())
+		}
+		d.prune(dir, of)
 	}
-	path := filepath.Join(dir, "journal-"+workspace+"-"+agent)
-	lock, err := lockFile(path + ".lock")
-	if err != nil {
-		return nil, err
-	}
-	j, err := openJournal(path, open, log, d.ledger.apply)
-	switch {
-	case j == nil || err != nil && !errors.Is(err, errCorrupt):
-		_ = lock.Close()
-		return nil, err
-	case err != nil:
-		d.damaged, d.ledger = true, newLedger()
-	}
-	d.lock, d.journal = lock, j
-	failpoint.Hit(failpoint.StartRead)
-	for _, ev := range d.ledger.pending {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lock, d.journal, d.ledger, d.damaged = lock, j, l, damaged
+	for _, ev := range l.pending {
 		d.push(&outgoing{ev: ev})
 	}
-	return d, nil
+	return nil
+}
+
+// read opens a journal and what its records come to. One that cannot be used, or is not of this log and agent, is
+// moved aside and another one is begun. What the agent read before may be in any journal that is newer than this one:
+// then it is owed a 410.
+func (d *delivery) read(dir string, of journalOf, file openFile) (j *journal, l *ledger, damaged bool, err error) {
+	path, l := of.path(dir), newLedger()
+	elsewhere := newerThan(dir, of)
+	j, err = openJournal(path, file, d.log, l.apply)
+	failpoint.Hit(failpoint.StartRead)
+	switch {
+	case j == nil || err != nil && !errors.Is(err, errCorrupt):
+		return nil, nil, false, err
+	case err != nil:
+		damaged = true
+	case l.of != of && (l.of != journalOf{} || len(l.txs) > 0 || l.joined.Incarnation != 0):
+		err = d.foreign(j, "other-log", fmt.Errorf("it is that of %s", l.of))
+	case l.mixed != nil:
+		err = d.foreign(j, "damaged", l.mixed)
+		damaged = true
+	case l.of == of:
+		if elsewhere && !l.untold {
+			err = owe(j, l)
+		}
+		return j, l, false, err
+	}
+	if err != nil && !errors.Is(err, errCorrupt) {
+		return nil, nil, false, errors.Join(err, j.close())
+	}
+	elsewhere = elsewhere || newerThan(dir, of) // also what was just moved aside
+	l = newLedger()
+	l.of, l.untold = of, elsewhere
+	records, err := l.records()
+	if err == nil {
+		err = j.rewrite(records)
+	}
+	if err != nil {
+		return nil, nil, false, errors.Join(err, j.close())
+	}
+	return j, l, damaged, nil
+}
+
+// owe notes that the agent has to be told to read again.
+func owe(j *journal, l *ledger) error {
+	body, err := json.Marshal(untoldRecord{true})
+	if err != nil {
+		return fmt.Errorf("encode a journal record: %w", err)
+	}
+	l.untold = true
+	return j.append(recordUntold, body)
 }
 
 // record journals one record and keeps what it comes to.
@@ -105,13 +164,23 @@ func (d *delivery) record(kind byte, v any) error {
 }
 
 func (d *delivery) write(kind byte, body []byte) error {
+	var before int64
+	if d.journal != nil {
+		before = d.journal.size
+	}
 	if err := d.keep(kind, body); err != nil {
 		return err
 	}
-	if err := d.ledger.apply(append([]byte{kind}, body...)); err != nil {
-		panic(fmt.Sprintf("sidecar: a journal record %q that cannot be read back: %v", kind, err))
+	err := d.ledger.apply(append([]byte{kind}, body...))
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("a record %q cannot be read back: %w", kind, err)
+	d.log.Error("a journal record was taken back: what it says cannot be", "cause", err)
+	if d.journal == nil {
+		return fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	return d.journal.cut(before, err) // the next start would have to give the whole journal up for it
 }
 
 func (d *delivery) keep(kind byte, body []byte) error {
@@ -310,7 +379,7 @@ func (d *delivery) mark() error {
 }
 
 func (d *delivery) compact() error {
-	if d.journal == nil || d.journal.size < max(d.rewrite, d.shortly) {
+	if d.journal == nil || d.journal.file == nil || d.journal.size < max(d.rewrite, d.shortly) {
 		return nil
 	}
 	records, err := d.ledger.records()
@@ -376,5 +445,9 @@ func (d *delivery) close() error {
 	if d.journal == nil {
 		return err
 	}
-	return errors.Join(err, d.journal.close(), d.lock.Close())
+	err = errors.Join(err, d.journal.close())
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
+	}
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -76,6 +78,20 @@ func launch(t *testing.T, agent string, door Log, prepare func(*Sidecar), opts .
 	}
 	t.Cleanup(func() { _ = r.stop() })
 	return r
+}
+
+// journalPath is where the rig's journal lies.
+func (r *rig) journalPath() string { return r.session.delivery.place() }
+
+// journalIn is where an agent's journal of a log lies in a folder; its folder is made.
+func journalIn(t *testing.T, dir string, log *memlog.Log, agent string) string {
+	t.Helper()
+	id := must(log.Door().ID(t.Context()))(t)
+	path := journalOf{id, "default", agent}.path(dir)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func background(t *testing.T) context.Context {

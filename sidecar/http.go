@@ -148,6 +148,11 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		return nil, ErrStopped
 	}
 	select {
+	case <-f.sidecar.journalOpen:
+	default:
+		return nil, problem(codeNotReady, "the journal is not open yet: %v", errNotOpen)
+	}
+	select {
 	case f.running <- struct{}{}:
 		defer func() { <-f.running }()
 	default:

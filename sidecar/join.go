@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -27,14 +28,10 @@ func (s *session) join(ctx context.Context) error {
 	if err := s.awaitView(ctx); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	switch {
-	case s.joinID == "" || s.joined != 0:
-		s.unentered = s.joined
-		s.joinID, s.joined, s.joinSent = randomID(), 0, s.clock.Now()
-	case s.joinRefused != nil && s.joinRefused.Intent == joinIntent(s.joinID): // it has its answer
-		s.joinID, s.joinSent = randomID(), s.clock.Now()
+	if err := s.nameJoin(); err != nil {
+		return err
 	}
+	s.mu.Lock()
 	before := s.joinRefused // told to requests until the log has answered again
 	id, sent := s.joinID, s.joinSent
 	s.mu.Unlock()
@@ -45,6 +42,25 @@ func (s *session) join(ctx context.Context) error {
 	}
 	failpoint.Hit(failpoint.JoinAfter)
 	return s.enter(ctx, seq, sent)
+}
+
+// nameJoin gives the next join an id of its own unless the one before it has no answer. The journal has it before the
+// log: a later start must know that what came of it was no other process.
+func (s *session) nameJoin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	entered := s.joinID == "" || s.joined != 0
+	if !entered && (s.joinRefused == nil || s.joinRefused.Intent != joinIntent(s.joinID)) {
+		return nil
+	}
+	id := randomID()
+	if err := s.delivery.record(recordJoining, joiningRecord{id}); err != nil {
+		return fmt.Errorf("name the join in the journal: %w", err)
+	}
+	if s.joinID, s.joinSent = id, s.clock.Steady(); entered {
+		s.unentered, s.joined = s.joined, 0
+	}
+	return nil
 }
 
 // awaitView waits a while for the view to be ready.
@@ -128,12 +144,15 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 		return err
 	}
 	failpoint.Hit(failpoint.StartResolved)
-	id, err := s.events.ID(ctx)
-	if err != nil {
+	if err := s.sameLog(ctx); err != nil {
 		return err
 	}
+	s.learnRules(ctx)
+	if err := s.keepLearned(); err != nil {
+		return fmt.Errorf("put what has to pass first into the journal: %w", err)
+	}
 	failpoint.Hit(failpoint.SessionBefore)
-	err = s.delivery.session(joinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq,
+	err := s.delivery.session(joinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq,
 		Boot: s.delivery.boot})
 	if err != nil {
 		return fmt.Errorf("begin the session in the journal: %w", err)
@@ -145,9 +164,7 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if err := s.registerAll(ctx, seq); err != nil {
 		return fmt.Errorf("register the agent's tools: %w", err)
 	}
-	s.learnRules(ctx)
 	s.mu.Lock()
-	s.origin = gate.Origin(id, s.workspace)
 	keys := []string{waitSession}
 	if s.incarnation != 0 && s.incarnation != seq {
 		keys = append(keys, s.lose("the sidecar joined again")...)
@@ -173,6 +190,20 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	return nil
 }
 
+// sameLog reports an error unless the log is the one whose journal is open.
+func (s *session) sameLog(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, idTry)
+	defer cancel()
+	id, err := s.events.ID(ctx)
+	if err == nil && gate.Origin(id, s.workspace) != s.where() {
+		err = streams.ErrOtherLog
+	}
+	if err != nil {
+		return fmt.Errorf("make sure that the log is the one whose journal is open: %w", err)
+	}
+	return nil
+}
+
 // where is what the keys of this session's calls name.
 func (s *session) where() string {
 	s.mu.Lock()
@@ -182,7 +213,7 @@ func (s *session) where() string {
 
 // adopt takes over what the journal knows of the process before this one: its transactions are lost unless they were
 // decided; its loose reads go to the next seal.
-func (s *session) adopt(l *ledger, damaged bool) {
+func (s *session) adopt(l *ledger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	other := l.joined.Boot != "" && l.joined.Boot != s.delivery.boot
@@ -190,7 +221,8 @@ func (s *session) adopt(l *ledger, damaged bool) {
 		s.log.Warn("the machine was started again, or is another one: what the agent read last may not be in the journal, " +
 			"so it is told once to read again")
 	}
-	s.forgot, s.former = damaged || other, l.joined.Incarnation
+	s.forgot, s.former = l.untold || other, l.joined.Incarnation
+	s.waitsOf(l.waits)
 	if l.joined.Incarnation != 0 {
 		s.log.Info("going on with the journal of the former session", "former", uint64(l.joined.Incarnation),
 			"transactions", len(l.txs), "loose_reads", len(l.loose), "events", len(l.pending))
@@ -243,9 +275,12 @@ func (s *session) resolve(ctx context.Context, join sequencer.Seq) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTry)
 	defer cancel()
+	mine := s.delivery.joining()
+	others := false
 	err := s.events.Follow(ctx, s.workspace, from, func(o *sequencer.Outcome, _ streams.Way) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		others = others || s.isOthers(o, mine)
 		if t := s.txs[o.Tx]; t != nil && t.outcome == nil {
 			s.observeTx(t, o)
 		} else if t != nil {
@@ -265,11 +300,22 @@ func (s *session) resolve(ctx context.Context, join sequencer.Seq) error {
 	if !errors.Is(err, errResolved) {
 		s.log.Error("how the former session's sealed transactions ended is not known", "count", len(records), "cause", err)
 	}
+	read := errors.Is(err, errResolved)
 	for _, r := range records {
-		s.resolved(r, errors.Is(err, errResolved))
+		s.resolved(r, read)
+		if others || !read { // others may have worked on it
+			s.share(r.Tx, s.debts[r.Tx])
+		}
 	}
 	s.unresolved = nil
 	return nil
+}
+
+// isOthers reports whether a decision lets another process of this agent in that came after this journal's last
+// session: what was made or undone then this journal does not know. s.mu is held.
+func (s *session) isOthers(o *sequencer.Outcome, mine []string) bool {
+	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && o.Seq > s.former &&
+		!slices.ContainsFunc(mine, func(id string) bool { return o.Intent == joinIntent(id) })
 }
 
 // resolved: the log was read for a transaction of the former process, or cannot be; s.mu is held.

@@ -84,11 +84,12 @@ func openJournal(path string, open openFile, log *slog.Logger, apply func([]byte
 		return nil, fmt.Errorf("read the journal %s: %w", path, err)
 	}
 	if err != nil {
-		log.Error("the journal is damaged: moved aside, its session is lost",
-			"path", path+".damaged", "offset", end, "cause", err)
-		failpoint.Hit(failpoint.AsideBefore)
-		defer failpoint.Hit(failpoint.AsideAfter)
-		return j, errors.Join(err, j.moveAside())
+		to, moved := j.moveAside("damaged")
+		log.Error("the journal is damaged: moved aside, its session is lost", "path", to, "offset", end, "cause", err)
+		return j, errors.Join(err, moved)
+	}
+	if whole && end > 0 {
+		return j, j.seek(end) // untouched: when it was written last says something
 	}
 	if !whole {
 		log.Warn("the journal ended in a torn record: cut off; it was never answered", "path", path, "offset", end)
@@ -105,16 +106,18 @@ func (j *journal) attach() error {
 	return nil
 }
 
-// moveAside keeps a damaged file for whoever wants to look at it and begins an empty one.
-func (j *journal) moveAside() error {
+// moveAside keeps a file that cannot be used, under a name that says why, and begins an empty one.
+func (j *journal) moveAside(why string) (to string, err error) {
+	failpoint.Hit(failpoint.AsideBefore)
+	defer failpoint.Hit(failpoint.AsideAfter)
 	_ = j.file.Close()
-	if err := os.Rename(j.path, j.path+".damaged"); err != nil {
-		return fmt.Errorf("move the damaged journal aside: %w", err)
+	if to, err = setAside(j.path, why); err != nil {
+		return j.path, err
 	}
 	if err := j.attach(); err != nil {
-		return err
+		return to, err
 	}
-	return j.restart(0)
+	return to, j.restart(0)
 }
 
 // restart makes end the place of the next record.
@@ -122,10 +125,9 @@ func (j *journal) restart(end int64) error {
 	if err := j.file.Truncate(end); err != nil {
 		return fmt.Errorf("cut the journal at %d: %w", end, err)
 	}
-	if _, err := j.file.Seek(end, io.SeekStart); err != nil {
-		return fmt.Errorf("go to the journal's end: %w", err)
+	if err := j.seek(end); err != nil {
+		return err
 	}
-	j.size = end
 	if end > 0 {
 		return nil
 	}
@@ -134,6 +136,14 @@ func (j *journal) restart(end int64) error {
 	if err != nil {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
+	return nil
+}
+
+func (j *journal) seek(end int64) error {
+	if _, err := j.file.Seek(end, io.SeekStart); err != nil {
+		return fmt.Errorf("go to the journal's end: %w", err)
+	}
+	j.size = end
 	return nil
 }
 
@@ -146,14 +156,19 @@ func (j *journal) append(kind byte, body []byte) error {
 	j.buf = frame(j.buf[:0], kind, body)
 	failpoint.Hit(failpoint.JournalBeforeWrite)
 	if _, err := j.file.Write(j.buf); err != nil {
-		if cut := j.restart(j.size); cut != nil {
-			j.broken = errors.Join(err, cut)
-		}
-		return fmt.Errorf("%w: %w", ErrJournal, err)
+		return j.cut(j.size, err)
 	}
 	j.size += int64(len(j.buf))
 	failpoint.Hit(failpoint.JournalAfterWrite)
 	return nil
+}
+
+// cut takes back what was written beyond a size, for a reason, which it returns.
+func (j *journal) cut(size int64, why error) error {
+	if err := j.restart(size); err != nil {
+		j.broken = errors.Join(why, err)
+	}
+	return fmt.Errorf("%w: %w", ErrJournal, why)
 }
 
 // frame appends a record with its header to buf.
@@ -175,23 +190,33 @@ func (j *journal) rewrite(records []journalRecord) error {
 	if j.broken != nil {
 		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
 	}
+	next, err := writeWhole(j.path, j.open, records)
+	if err != nil {
+		return err
+	}
+	_ = j.file.Close()
+	j.file, j.size = next.file, next.size
+	return nil
+}
+
+// writeWhole makes a journal of some records in one step: after a crash the file there is the former one, or this one.
+func writeWhole(path string, open openFile, records []journalRecord) (*journal, error) {
 	content := []byte(journalMagic)
 	for _, r := range records {
 		content = frame(content, r.kind, r.body)
 	}
-	next := &journal{path: j.path + ".next", open: j.open}
+	next := &journal{path: path + ".next", open: open, size: int64(len(content))}
 	if err := next.attach(); err != nil {
-		return err
+		return nil, err
 	}
 	failpoint.Hit(failpoint.JournalBeforeRewrite)
-	if err := next.replaceBy(content, j.path); err != nil {
+	if err := next.replaceBy(content, path); err != nil {
 		_ = next.file.Close()
-		return fmt.Errorf("rewrite the journal: %w", err)
+		return nil, fmt.Errorf("rewrite the journal: %w", err)
 	}
 	failpoint.Hit(failpoint.JournalAfterRewrite)
-	_ = j.file.Close()
-	j.file, j.size = next.file, int64(len(content))
-	return nil
+	next.path = path
+	return next, nil
 }
 
 func (j *journal) replaceBy(content []byte, path string) error {
@@ -215,8 +240,11 @@ func (j *journal) sync() error {
 	return nil
 }
 
-// close syncs and closes the file.
+// close syncs and closes the file, if it was ever opened.
 func (j *journal) close() error {
+	if j.file == nil {
+		return nil
+	}
 	return errors.Join(j.file.Sync(), j.file.Close())
 }
 

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -10,11 +11,23 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
 )
+
+// opened is the delivery log of agent a in a folder.
+func opened(t *testing.T, dir string, events Writer, lim Limits) *delivery {
+	t.Helper()
+	d := newDelivery(events, lim.withDefaults(), quiet())
+	never := func(*ledger, time.Time) (bool, error) { return false, nil }
+	if err := d.open(dir, journalOf{"log", "default", "a"}, openOS, never); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
@@ -78,7 +91,7 @@ func TestJournalDamage(t *testing.T) {
 	content := must(os.ReadFile(whole))(t)
 	last := len(frame(nil, 'C', []byte("three")))
 	for at := range len(content) - last {
-		path := filepath.Join(dir, "damaged")
+		path := filepath.Join(dir, fmt.Sprint("damaged", at))
 		changed := bytes.Clone(content)
 		changed[at] ^= 0x10
 		if err := os.WriteFile(path, changed, 0o600); err != nil {
@@ -91,7 +104,7 @@ func TestJournalDamage(t *testing.T) {
 		if err := j.close(); err != nil {
 			t.Fatal(err)
 		}
-		if kept := must(os.ReadFile(path + ".damaged"))(t); !bytes.Equal(kept, changed) {
+		if kept := must(os.ReadFile(path + ".damaged-1"))(t); !bytes.Equal(kept, changed) {
 			t.Fatalf("byte %d: the damaged file was not kept", at)
 		}
 	}
@@ -184,8 +197,7 @@ func TestJournalFailedWrite(t *testing.T) {
 func TestJournalRewrite(t *testing.T) {
 	dir := t.TempDir()
 	open := func() *delivery {
-		lim := Limits{JournalBytes: 1}.withDefaults()
-		return must(openDelivery(dir, "default", "a", openOS, nil, lim, quiet()))(t)
+		return opened(t, dir, nil, Limits{JournalBytes: 1})
 	}
 	d := open()
 	read := func(tx sequencer.TxID, scope sequencer.Scope, view sequencer.Seq) {

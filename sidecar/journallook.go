@@ -1,51 +1,50 @@
 package sidecar
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 )
 
-// JournalLook is what LookAtJournal finds. The zero value is a journal that is not there yet.
+// JournalLook is one journal that LookAtJournals finds.
 type JournalLook struct {
 	Path    string
-	Bytes   int64 // zero: there is none
-	Locked  bool  // a process has it open; then it was not read
-	Damaged error // a record before the last one cannot be read: the sidecar would begin anew, open transactions lost
+	Bytes   int64
+	Written time.Time
+	Log     string // the id of the log that it is of; empty: it names none
+	Aside   string // why it was moved aside; empty: it was not, and the next sidecar on its log reads it
+	Damaged error  // a record before the last one cannot be read: that sidecar would begin anew, open transactions lost
 }
 
-// LookAtJournal says how an agent's journal in a folder is, without changing it. An error says that it cannot be
-// looked at: the folder or a file is not readable.
-func LookAtJournal(dir, workspace, agent string) (JournalLook, error) {
-	look := JournalLook{Path: filepath.Join(dir, "journal-"+workspace+"-"+agent)}
-	info, err := os.Stat(look.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return look, nil
+// LookAtJournals says which journals of an agent a folder holds, of whatever log, the one that was written last first,
+// without changing anything and without a lock: a sidecar may start, and write, meanwhile. An error says that the
+// folder or a file cannot be read; the journals that can be are there all the same.
+func LookAtJournals(dir, workspace, agent string) (looks []JournalLook, err error) {
+	of := journalOf{Workspace: workspace, Agent: agent}
+	if _, err := os.ReadDir(dir); err != nil {
+		return nil, fmt.Errorf("look for journals: %w", err)
 	}
-	if err != nil {
-		return look, fmt.Errorf("look at the journal: %w", err)
+	for _, f := range journalsIn(dir, of) {
+		look := JournalLook{Path: f.path, Bytes: f.bytes, Written: f.written, Aside: f.aside}
+		file, failed := os.Open(f.path)
+		if failed != nil {
+			err = cmp.Or(err, fmt.Errorf("read a journal: %w", failed))
+			continue
+		}
+		_ = file.Close()
+		var l *ledger
+		l, look.Damaged = readLedger(f.path)
+		look.Log = l.of.Log
+		looks = append(looks, look)
 	}
-	look.Bytes = info.Size()
-	lock, err := lockFile(look.Path + ".lock")
-	if errors.Is(err, ErrJournalLocked) {
-		look.Locked = true
-		return look, nil
-	}
-	if err != nil {
-		return look, err
-	}
-	defer lock.Close()
-	file, err := os.Open(look.Path)
-	if err != nil {
-		return look, fmt.Errorf("read the journal: %w", err)
-	}
-	defer file.Close()
-	if _, _, err := scanJournal(file, func([]byte) error { return nil }); errors.Is(err, errCorrupt) {
-		look.Damaged = err
-	} else if err != nil {
-		return look, fmt.Errorf("read the journal: %w", err)
-	}
-	return look, nil
+	slices.SortStableFunc(looks, func(a, b JournalLook) int { return b.Written.Compare(a.Written) })
+	return looks, err
+}
+
+// JournalPath is where the journal of an agent and a log lies in a data folder.
+func JournalPath(dir, log, workspace, agent string) string {
+	return journalOf{log, workspace, agent}.path(filepath.Clean(dir))
 }

@@ -132,7 +132,7 @@ func TestWithin(t *testing.T) {
 func TestEventTooLarge(t *testing.T) {
 	dir, log := t.TempDir(), newLog()
 	open := func() *delivery {
-		return must(openDelivery(dir, "default", "a", openOS, log.Door(), Limits{}.withDefaults(), quiet()))(t)
+		return opened(t, dir, log.Door(), Limits{})
 	}
 	d := open()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -97,7 +97,9 @@ func (l *lease) end() {
 func (l *lease) Left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(0, l.until.Sub(l.now()))
+	now := l.now()
+	// The wall clock, too, where it is another one: it goes on while a machine sleeps whose monotonic one does not.
+	return max(0, min(l.until.Sub(now), l.until.Round(0).Sub(now.Round(0))))
 }
 
 // term is one lease, over for good once there is another one: what was begun under it is not gone on with.

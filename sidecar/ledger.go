@@ -2,8 +2,10 @@ package sidecar
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -25,10 +27,17 @@ const (
 	recordMark      = 'M' // what became of one
 	recordSettled   = 'T' // the view showed that the transaction is settled
 	recordShared    = 'A' // somebody else has owned its settlement
+	recordOf        = 'H' // the first record: whose journal it is
+	recordJoining   = 'I' // a join is about to be asked for
+	recordWaits     = 'W' // what has to pass before what only the log knows is settled
+	recordUntold    = 'G' // the agent is owed a 410: what it read before is lost; or it has had it
 )
 
 // keptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
 const keptDecided = 1024
+
+// keptJoining is how many joins a ledger remembers that came to no session of this journal.
+const keptJoining = 64
 
 // joinedRecord is a session.
 type joinedRecord struct {
@@ -37,6 +46,20 @@ type joinedRecord struct {
 	Incarnation sequencer.Seq
 	Boot        string `json:",omitempty"` // of the machine then
 }
+
+// joiningRecord is a join that this journal's sidecar has asked for.
+type joiningRecord struct{ ID string }
+
+// waitsRecord says that a former process that may be alive had a lease at a time of this machine's steady clock, and
+// how long that lasts at most. The time means nothing under another boot.
+type waitsRecord struct {
+	Boot  string        `json:",omitempty"`
+	Since int64         `json:",omitempty"` // nanoseconds
+	Lease time.Duration // zero: not known
+}
+
+// untoldRecord says whether a 410 is owed.
+type untoldRecord struct{ Owed bool }
 
 // txRecord is what a transaction's journal entries come to.
 type txRecord struct {
@@ -78,7 +101,12 @@ type publishedRecord struct {
 
 // ledger is the state that a journal's records come to: what a restarted sidecar must know of its predecessor.
 type ledger struct {
+	of      journalOf // zero: the journal is older than its header
 	joined  joinedRecord
+	joining []string // asked for since then
+	waits   *waitsRecord
+	untold  bool
+	mixed   error // what it holds cannot be of one log and one agent
 	txs     map[sequencer.TxID]*txRecord
 	decided []sequencer.TxID // oldest first
 	loose   []sequencer.Read // answered outside transactions since the last seal
@@ -94,18 +122,23 @@ func (l *ledger) apply(record []byte) error {
 	}
 	kind, body := record[0], record[1:]
 	switch kind {
+	case recordOf:
+		return json.Unmarshal(body, &l.of)
+	case recordJoining, recordWaits, recordUntold:
+		return l.learned(kind, body)
 	case recordJoined:
-		return json.Unmarshal(body, &l.joined)
+		var j joinedRecord
+		if err := json.Unmarshal(body, &j); err != nil {
+			return err
+		}
+		l.join(j)
+		return nil
 	case recordBegun:
 		t := &txRecord{}
 		if err := json.Unmarshal(body, t); err != nil {
 			return err
 		}
-		l.txs[t.Tx] = t
-		if d := t.Decided; d != nil {
-			t.Decided = nil
-			l.decide(t, d)
-		}
+		l.begin(t)
 		return nil
 	case recordEvent:
 		ev, err := topology.DecodeEvent(slices.Clone(body))
@@ -141,6 +174,56 @@ func (l *ledger) apply(record []byte) error {
 		return l.move(kind, &d)
 	}
 	return fmt.Errorf("a record of unknown kind %q", kind)
+}
+
+// learned takes what a start has learned of the time before it.
+func (l *ledger) learned(kind byte, body []byte) error {
+	switch kind {
+	case recordJoining:
+		var r joiningRecord
+		if err := json.Unmarshal(body, &r); err != nil {
+			return err
+		}
+		if l.joining = append(l.joining, r.ID); len(l.joining) > keptJoining {
+			l.joining = l.joining[1:]
+		}
+	case recordWaits:
+		var r waitsRecord
+		if err := json.Unmarshal(body, &r); err != nil {
+			return err
+		}
+		l.waits = &r
+	case recordUntold:
+		var r untoldRecord
+		if err := json.Unmarshal(body, &r); err != nil {
+			return err
+		}
+		l.untold = r.Owed
+	}
+	return nil
+}
+
+// join takes a session. In one log its incarnation is greater than those before it.
+func (l *ledger) join(j joinedRecord) {
+	was := l.joined
+	if was.Incarnation != 0 && (j.Incarnation <= was.Incarnation || j.Agent != was.Agent || j.Workspace != was.Workspace) {
+		l.mixed = fmt.Errorf("session %d of %s in %s follows session %d of %s in %s", j.Incarnation, j.Agent, j.Workspace,
+			was.Incarnation, was.Agent, was.Workspace)
+	}
+	l.joined, l.joining = j, nil
+}
+
+// begin takes a transaction. Its name is used once in one log.
+func (l *ledger) begin(t *txRecord) {
+	if l.txs[t.Tx] != nil {
+		l.mixed = fmt.Errorf("%s begins twice", t.Tx)
+		l.decided = slices.DeleteFunc(l.decided, func(id sequencer.TxID) bool { return id == t.Tx })
+	}
+	l.txs[t.Tx] = t
+	if d := t.Decided; d != nil {
+		t.Decided = nil
+		l.decide(t, d)
+	}
 }
 
 func (l *ledger) event(ev *topology.Event) {
@@ -199,7 +282,7 @@ func (l *ledger) decide(t *txRecord, d *decidedRecord) {
 func (l *ledger) forget() {
 	for i, id := range l.decided {
 		t := l.txs[id]
-		if t.Decided.Final || len(t.effects) == 0 && len(t.Own) == 0 && t.Told == nil {
+		if t == nil || t.Decided == nil || t.Decided.Final || len(t.effects) == 0 && len(t.Own) == 0 && t.Told == nil {
 			delete(l.txs, id)
 			l.decided = slices.Delete(l.decided, i, i+1)
 			return
@@ -226,7 +309,7 @@ func (l *ledger) records() ([]journalRecord, error) {
 		out = append(out, journalRecord{kind, body})
 		return err
 	}
-	if err := add(recordJoined, l.joined); err != nil {
+	if err := errors.Join(add(recordOf, l.of), add(recordJoined, l.joined), l.addLearned(add)); err != nil {
 		return nil, err
 	}
 	for _, id := range l.order() {
@@ -251,6 +334,20 @@ func (l *ledger) records() ([]journalRecord, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// addLearned adds what starts have learned.
+func (l *ledger) addLearned(add func(kind byte, v any) error) (err error) {
+	for _, id := range l.joining {
+		err = errors.Join(err, add(recordJoining, joiningRecord{id}))
+	}
+	if l.waits != nil {
+		err = errors.Join(err, add(recordWaits, l.waits))
+	}
+	if l.untold {
+		err = errors.Join(err, add(recordUntold, untoldRecord{true}))
+	}
+	return err
 }
 
 // order lists undecided transactions by name, then decided ones oldest first.

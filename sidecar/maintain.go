@@ -90,6 +90,7 @@ func (s *session) renewal() *sequencer.Intent {
 
 // promise sends a watermark; the lease counts from before that, whenever the log takes it.
 func (s *session) promise(ctx context.Context, in *sequencer.Intent, now time.Time) {
+	sent := s.clock.Steady()
 	try, cancel := context.WithTimeout(ctx, s.limits.RenewEvery)
 	defer cancel()
 	offset, err := s.append(try, in)
@@ -98,7 +99,7 @@ func (s *session) promise(ctx context.Context, in *sequencer.Intent, now time.Ti
 		s.log.Warn("the lease could not be renewed", "cause", err)
 		return
 	}
-	s.lease.renew(offset, now, s.sure())
+	s.lease.renew(offset, sent, s.sure())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.incarnation == in.Incarnation {

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -15,8 +14,7 @@ import (
 // journalNow is the journal as it is on the disk.
 func (r *rig) journalNow(t *testing.T) []byte {
 	t.Helper()
-	name := "journal-" + r.config.Workspace + "-" + r.config.Agent
-	return must(os.ReadFile(filepath.Join(r.config.DataDir, name)))(t)
+	return must(os.ReadFile(r.journalPath()))(t)
 }
 
 // A crash of the machine takes the newest records of the journal. What they said of calls the log says too: a held
@@ -43,7 +41,7 @@ func TestMachineCrash(t *testing.T) {
 			}
 			a.die(t, door)
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "journal-default-a"), journal, 0o600); err != nil {
+			if err := os.WriteFile(journalIn(t, dir, log, "a"), journal, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			again := startWith(t, "a", log.Door(), func(s *Sidecar) { s.boot = "another" }, quick(world),

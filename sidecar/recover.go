@@ -92,7 +92,7 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 	}
 	s.mu.Lock()
 	d.stranger = true
-	heard, quiet := d.heard, !s.strangersUntil().After(s.clock.Now())
+	heard, quiet := d.heard, !s.strangersUntil().After(s.clock.Steady())
 	s.mu.Unlock()
 	if heard {
 		return effects, gate.ClaimStranger, nil
@@ -130,6 +130,9 @@ func (d *delivery) share(id sequencer.TxID) error {
 	d.mu.Lock()
 	t := d.ledger.txs[id]
 	known := t != nil && !t.Foreign && !t.Shared
+	if known {
+		t.Shared = true // also where the journal does not take it
+	}
 	d.mu.Unlock()
 	if !known {
 		return nil
@@ -160,11 +163,6 @@ func merge(kept, logged []gate.Progress) []gate.Progress {
 	}
 	slices.SortFunc(kept, func(a, b gate.Progress) int { return cmp.Compare(a.Index, b.Index) })
 	return kept
-}
-
-// strangersUntil is when no former process that may be alive has a lease any more; s.mu is held.
-func (s *session) strangersUntil() time.Time {
-	return s.strangersSince.Add(time.Duration(s.view.settings().rules.LeaseTicks) * tickLength)
 }
 
 // logged are a transaction's calls as the log has them.
@@ -340,7 +338,7 @@ func (s *session) effectFrom(ev *topology.Event) gate.Effect {
 func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clock.Now()
+	now := s.clock.Steady()
 	if claim == gate.ClaimStranger && !d.heard { // until then one may begin, and say so in the log
 		d.notBefore = s.strangersUntil()
 		return true

@@ -25,15 +25,17 @@ func (r *rig) crash(t *testing.T, door Log, change func([]byte) []byte) *rig {
 func (r *rig) copied(t *testing.T, change func([]byte) []byte) string {
 	t.Helper()
 	dir := t.TempDir()
-	name := "journal-" + r.config.Workspace + "-" + r.config.Agent
-	content := must(os.ReadFile(filepath.Join(r.config.DataDir, name)))(t)
+	content := must(os.ReadFile(r.journalPath()))(t)
 	if change != nil {
 		content = change(content)
 	}
-	if content != nil {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if content == nil {
+		return dir
+	}
+	name := must(filepath.Rel(r.config.DataDir, r.journalPath()))(t)
+	to := filepath.Join(dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, content, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

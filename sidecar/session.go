@@ -46,7 +46,7 @@ type session struct {
 	live           bool
 	superseded     bool // another sidecar of this agent has joined; the agent's next request takes it back
 	joinID         string
-	joinSent       time.Time          // when it was sent first
+	joinSent       time.Time          // when it was sent first, by the steady clock
 	joined         sequencer.Seq      // the seq of joinID's decision
 	joinRefused    *sequencer.Outcome // why the log does not take joinID; nil: it does, or has not said
 	joinAfter      time.Time          // after a refusal: it is not asked again before
@@ -54,6 +54,7 @@ type session struct {
 	unentered      sequencer.Seq      // a join of ours before that one: when no session came of it, its end costs nothing
 	ended          sequencer.Seq      // the newest incarnation of ours whose lease has ended
 	forgot         bool               // what the agent read before is lost: the next request that builds on it is told
+	told           bool               // it was, and the journal does not say so yet
 	former         sequencer.Seq      // the incarnation that the journal was left by
 	txs            map[sequencer.TxID]*tx
 	active         map[sequencer.TxID]*tx // those that are not decided and may still be
@@ -70,7 +71,8 @@ type session struct {
 	orphans        orphans
 	pings          uint32        // questions that only confirm the lease
 	first          sequencer.Seq // the first incarnation of this process
-	strangersSince time.Time     // a former process, not known to be dead, had a lease until then
+	strangersSince time.Time     // a former process, not known to be dead, had a lease then; by the steady clock
+	strangersLease time.Duration // how long that lasts at most; zero: not known
 	unresolved     []*txRecord   // sealed by the process before this one; how they ended is not known yet
 	resolves       int
 	watermark      sequencer.Seq
@@ -93,6 +95,7 @@ func (s *session) observe(o *sequencer.Outcome) []string {
 	case sequencer.OutcomeRefused:
 		keys = s.observeJoinRefused(o, keys)
 	}
+	s.observeRules(o)
 	if s.live {
 		s.lease.confirm(o.Offset, s.sure())
 	}
@@ -139,7 +142,8 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 		s.forgot = true // it was alive until now, and its journal is not here
 		s.log.Warn("the journal of this agent's former session is not here: a new folder, or an emptied volume. "+withIt,
 			"former", uint64(o.Incarnation), "journal", s.delivery.place())
-		s.strangersSince = s.clock.Now()
+		s.strangersSince = s.clock.Steady()
+		s.strangersLease = max(s.strangersLease, time.Duration(s.view.leaseOf(o.Incarnation))*tickLength)
 	}
 	if o.Incarnation != s.incarnation {
 		return keys

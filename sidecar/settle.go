@@ -30,7 +30,7 @@ type debt struct {
 	theirs    bool          // somebody else has adopted it
 	waited    bool          // notBefore is set
 	tries     int           // of the settlement
-	notBefore time.Time     // until then a call of its former owner may be under way
+	notBefore time.Time     // until then a call of its former owner may be under way; by the steady clock
 	running   bool          // a task works on it
 	parked    sequencer.Seq // the incarnation whose settlement was refused: it has another owner
 	n         uint32        // of its last settle intent
@@ -104,10 +104,10 @@ func (s *session) settleAll(context.Context) {
 	if !s.live || len(s.debts) == 0 {
 		return
 	}
-	now := s.clock.Now()
+	now, steady := s.clock.Now(), s.clock.Steady()
 	var ready []*debt
 	for _, d := range s.debts {
-		if !d.running && !d.theirs && d.parked != s.incarnation && !now.Before(d.notBefore) &&
+		if !d.running && !d.theirs && d.parked != s.incarnation && !steady.Before(d.notBefore) &&
 			!now.Before(d.agentUntil) {
 			ready = append(ready, d)
 		}

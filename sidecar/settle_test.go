@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -28,8 +27,7 @@ func quick(s *sink) func(*Config) {
 // die ends a sidecar as a SIGKILL does, as far as the log and the world can tell, and returns its journal.
 func (r *rig) die(t *testing.T, door *memlog.Door) []byte {
 	t.Helper()
-	name := "journal-" + r.config.Workspace + "-" + r.config.Agent
-	content := must(os.ReadFile(filepath.Join(r.config.DataDir, name)))(t)
+	content := must(os.ReadFile(r.journalPath()))(t)
 	door.FailAppends(1 << 30)
 	door.Silence(true)
 	_ = r.stop()
@@ -41,7 +39,7 @@ func reborn(t *testing.T, log *memlog.Log, agent string, journal []byte, opts ..
 	t.Helper()
 	dir := t.TempDir()
 	if journal != nil {
-		if err := os.WriteFile(filepath.Join(dir, "journal-default-"+agent), journal, 0o600); err != nil {
+		if err := os.WriteFile(journalIn(t, dir, log, agent), journal, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +53,7 @@ func (r *rig) aloneNow() *rig {
 	defer s.mu.Unlock()
 	s.strangersSince = time.Time{}
 	for _, d := range s.debts {
-		d.notBefore = s.clock.Now().Add(150 * time.Millisecond)
+		d.notBefore = s.clock.Steady().Add(150 * time.Millisecond)
 	}
 	return r
 }

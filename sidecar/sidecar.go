@@ -26,15 +26,16 @@ import (
 
 // Sidecar is one agent's sidecar. Make it with New, run it with Run, once.
 type Sidecar struct {
-	config   Config
-	log      *slog.Logger
-	events   Log
-	listener net.Listener
-	clock    clock
-	open     openFile
-	boot     string // of the machine; empty: not known
-	ready    chan struct{}
-	once     sync.Once
+	config      Config
+	log         *slog.Logger
+	events      Log
+	listener    net.Listener
+	clock       clock
+	open        openFile
+	boot        string        // of the machine; empty: not known
+	journalOpen chan struct{} // closed once it is
+	ready       chan struct{}
+	once        sync.Once
 
 	view    *view
 	session *session
@@ -62,7 +63,8 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s := &Sidecar{
 		config: c, log: c.Logger.With("agent", c.Agent, "workspace", c.Workspace), events: log, listener: listener,
 		clock: systemClock{}, open: openOS, boot: bootID(), ready: make(chan struct{}),
-		view: newView(c.Workspace, c.Limits.OldBytes),
+		journalOpen: make(chan struct{}),
+		view:        newView(c.Workspace, c.Limits.OldBytes),
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && c.TLS == nil {
 		s.log.Warn("the interface is open to the network without TLS: whoever is on the way reads token and content",
@@ -114,17 +116,13 @@ func (s *Sidecar) Close() error { return s.listener.Close() }
 // a snapshot), or that of the journal or the listener.
 func (s *Sidecar) Run(ctx context.Context) error {
 	defer s.listener.Close()
-	d, err := openDelivery(s.config.DataDir, s.config.Workspace, s.config.Agent, s.open, s.events, s.config.Limits, s.log)
-	if err != nil {
-		return err
-	}
-	s.session.delivery, s.session.clock, s.session.lease.now = d, s.clock, s.clock.Now
+	d := newDelivery(s.events, s.config.Limits, s.log)
+	d.boot = s.boot
+	s.session.delivery, s.session.clock, s.session.lease.now = d, s.clock, s.clock.Steady
 	if c := s.config.Tools; c != nil && s.session.engine == nil {
 		s.session.engine = gate.New(gate.Options{Tools: capped{c, s.session}, Marks: marks{s.session},
 			Lease: &s.session.lease, Log: s.log, Origin: s.session.where})
 	}
-	d.boot = s.boot
-	s.session.adopt(d.ledger, d.damaged)
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stopWork = func() { stop(ErrStopped) }
 	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
@@ -134,14 +132,22 @@ func (s *Sidecar) Run(ctx context.Context) error {
 
 	var group sync.WaitGroup
 	failed := make(chan error, 2)
-	group.Go(func() { d.publish(work) })
-	group.Go(func() { s.session.maintain(work, s.wake) })
 	group.Go(func() { s.measure(work) })
-	group.Go(func() { failed <- s.follow(work) })
 	group.Go(func() { failed <- s.serve() })
+	group.Go(func() {
+		if err := s.openJournal(work); err != nil {
+			if work.Err() == nil {
+				failed <- err
+			}
+			return
+		}
+		group.Go(func() { d.publish(work) })
+		group.Go(func() { s.session.maintain(work, s.wake) })
+		failed <- s.follow(work)
+	})
+	var err error
 	select {
 	case <-ctx.Done():
-		err = nil
 	case err = <-failed:
 	}
 	s.shutdown(d)
@@ -158,6 +164,54 @@ func (s *Sidecar) serve() error {
 		return fmt.Errorf("serve the agent: %w", err)
 	}
 	return nil
+}
+
+// openJournal opens the journal once the log has said which one it is: what is in that of another log is true of
+// nothing here. Until then no request is taken.
+func (s *Sidecar) openJournal(ctx context.Context) error {
+	var err error
+	wait := retry(ctx, func() error {
+		if err = s.tryJournal(ctx); errors.Is(err, errNotKnown) {
+			return err
+		}
+		return nil
+	}, s.complain("the journal is not open yet: asked again"))
+	if err = errors.Join(err, wait); err != nil {
+		return err
+	}
+	s.session.adopt(s.session.delivery.ledger)
+	close(s.journalOpen)
+	return nil
+}
+
+// complain says what a retry waits for, once for each reason: brokers may be away for an hour.
+func (s *Sidecar) complain(what string) func(error) {
+	said := ""
+	return func(err error) {
+		if text := err.Error(); text != said {
+			said = text
+			s.log.Warn(what, "cause", err)
+		}
+	}
+}
+
+// idTry is how long the log may take to say its id before that is said.
+const idTry = 5 * time.Second
+
+func (s *Sidecar) tryJournal(ctx context.Context) error {
+	try, cancel := context.WithTimeout(ctx, idTry)
+	defer cancel()
+	id, err := s.events.ID(try)
+	if err != nil {
+		return fmt.Errorf("the log's id is %w: %w", errNotKnown, err)
+	}
+	s.session.mu.Lock()
+	s.session.origin = gate.Origin(id, s.config.Workspace)
+	s.session.mu.Unlock()
+	of := journalOf{Log: id, Workspace: s.config.Workspace, Agent: s.config.Agent}
+	return s.session.delivery.open(s.config.DataDir, of, s.open, func(l *ledger, written time.Time) (bool, error) {
+		return s.ofThisLog(ctx, l, written)
+	})
 }
 
 // shutdown takes no new request, lets running ones finish for a while, then ends them and the work behind them.
@@ -212,13 +266,6 @@ func (s *Sidecar) wake() { s.once.Do(func() { close(s.ready) }) }
 
 // follow keeps the view up to date until ctx ends. An error is ErrChain or streams.ErrGone.
 func (s *Sidecar) follow(ctx context.Context) error {
-	said := "" // once for each reason: brokers may be away for an hour
-	complain := func(err error) {
-		if text := err.Error(); text != said {
-			said = text
-			s.log.Warn("the view has no snapshot yet: asked again", "cause", err)
-		}
-	}
 	err := retry(ctx, func() error {
 		snapshot, err := s.events.Snapshot(ctx, s.config.Workspace)
 		if err != nil {
@@ -226,7 +273,7 @@ func (s *Sidecar) follow(ctx context.Context) error {
 		}
 		s.view.start(snapshot)
 		return nil
-	}, complain)
+	}, s.complain("the view has no snapshot yet: asked again"))
 	if err != nil {
 		return nil
 	}

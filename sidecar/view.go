@@ -23,6 +23,7 @@ const (
 	keptTxs       = 1 << 14
 	keptGroups    = 1 << 12
 	keptRevisions = 16
+	keptLeases    = 16
 )
 
 // view is the fold of a workspace's decisions: always a gapless prefix. Readers run beside each other; one goroutine
@@ -42,6 +43,7 @@ type view struct {
 	rules    sequencer.Rules
 	rulesAt  bool // rules are those that decisions were made under; of version 0 the logic may be another
 	logicAt  bool // their logic is, too
+	leases   []formerLease
 	shards   map[sequencer.Scope]*shard
 	names    []sequencer.Scope // of shards; sorted when namesOK
 	namesOK  bool
@@ -121,6 +123,10 @@ func (v *view) apply(o *sequencer.Outcome) (fresh bool, err error) {
 // learn takes over the rules and the choice of a branch.
 func (v *view) learn(o *sequencer.Outcome) {
 	if o.Rules != nil {
+		if v.rulesAt || o.Rules.Version == 1 { // else those before are not known
+			v.leases = append(v.leases, formerLease{o.Seq, o.Time, v.rules.LeaseTicks})
+			v.leases = v.leases[max(0, len(v.leases)-keptLeases):]
+		}
 		v.rules, v.rulesAt, v.logicAt = *o.Rules, true, true
 	} else if o.RulesVersion == 0 {
 		v.rulesAt = true // all but the logic, which a workspace's first join may have set
@@ -137,6 +143,30 @@ func (v *view) learn(o *sequencer.Outcome) {
 	}
 	v.groups[o.Group] = o.Winner
 	v.groupAge = append(v.groupAge, o.Group)
+}
+
+// formerLease is how long leases lasted up to a decision.
+type formerLease struct {
+	seq   sequencer.Seq
+	time  sequencer.Tick
+	ticks sequencer.Tick
+}
+
+// leaseOf is how long from now an incarnation may believe that its lease lasts, in ticks, which it may have renewed
+// last before the rules changed; zero: it is not known.
+func (v *view) leaseOf(inc sequencer.Seq) sequencer.Tick {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if !v.rulesAt {
+		return 0
+	}
+	most := v.rules.LeaseTicks
+	for _, f := range v.leases {
+		if left := f.time + f.ticks; f.seq > inc && left > v.time {
+			most = max(most, left-v.time)
+		}
+	}
+	return most
 }
 
 // setRules takes over rules that were asked for, unless a change of them was seen meanwhile.

@@ -22,6 +22,8 @@ func (f *fakeClock) Now() time.Time {
 	return f.now
 }
 
+func (f *fakeClock) Steady() time.Time { return f.Now() }
+
 func (f *fakeClock) Ticker(time.Duration) (<-chan time.Time, func()) { return f.beat, func() {} }
 
 // advance moves the clock and returns once the beat before this one has been worked off.

@@ -26,7 +26,7 @@ func (c *doctorCmd) lookAtFiles(found *checkup) {
 		}
 	}
 	if dir != "" && c.lookAtFolder(found, dir) {
-		c.lookAtJournal(found, dir)
+		c.lookAtJournals(found, dir)
 	}
 	found.ok("caches", "tables are in the processors' memory and come from Kafka: no cache on a disk can be foreign")
 }
@@ -91,21 +91,31 @@ func (c *doctorCmd) lookAtFolder(found *checkup, dir string) bool {
 	return true
 }
 
-func (c *doctorCmd) lookAtJournal(found *checkup, dir string) {
+// lookAtJournals lists the agent's journals. Which of them a sidecar would go on with depends on the log that it is
+// started on; those of other logs, and those that were moved aside, it does not read.
+func (c *doctorCmd) lookAtJournals(found *checkup, dir string) {
 	const part = "journal"
-	look, err := sidecar.LookAtJournal(dir, c.Workspace, c.Agent)
-	switch {
-	case err != nil:
-		found.problem(part, "chown $(id -u) "+shellWord(look.Path), "%v", err)
-	case look.Locked:
-		found.ok(part, "%s has %d bytes and is held by a process that runs", look.Path, look.Bytes)
-	case look.Damaged != nil:
-		found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged  # open transactions of %s are lost, it is told session_lost",
-			shellWord(look.Path), c.Agent), "%s: %v", look.Path, look.Damaged)
-	case look.Bytes == 0:
+	looks, err := sidecar.LookAtJournals(dir, c.Workspace, c.Agent)
+	if err != nil {
+		found.problem(part, "chown -R $(id -u) "+shellWord(dir), "%v", err)
+	} else if len(looks) == 0 {
 		found.note(part, "%s holds no journal of %s in %s", dir, c.Agent, c.Workspace)
-	default:
-		found.ok(part, "%s is whole, %d bytes; no process holds it", look.Path, look.Bytes)
+	}
+	for _, look := range looks {
+		of := "of log " + look.Log
+		if look.Log == "" {
+			of = "of a release before logs were named in it"
+		}
+		switch {
+		case look.Aside != "":
+			found.note(part, "%s was moved aside (%s) and is not read; it is kept for people, %d bytes, %s", look.Path,
+				look.Aside, look.Bytes, of)
+		case look.Damaged != nil:
+			found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged-0  # open transactions of %s are lost, it is told session_lost",
+				shellWord(look.Path), c.Agent), "%s: %v", look.Path, look.Damaged)
+		default:
+			found.ok(part, "%s is whole, %d bytes, %s", look.Path, look.Bytes, of)
+		}
 	}
 }
 

@@ -1,0 +1,144 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+)
+
+// shownOf says whether a journal that names no log, written last at a time, is shown to be of the log that is
+// followed. An error says that this is not known.
+type shownOf func(l *ledger, written time.Time) (bool, error)
+
+// dated is a log that knows when its decisions were made, as far as clocks agree.
+type dated interface {
+	// SeqBefore is the last decision before a time; zero: none.
+	SeqBefore(ctx context.Context, workspace string, t time.Time) (sequencer.Seq, error)
+}
+
+// takeOver makes the journal that a release without the log's id in it has left this log's, where the log shows that
+// it is. Else it is moved aside: what it says of a transaction may be of another one of that name.
+func (d *delivery) takeOver(dir string, of journalOf, file openFile, shown shownOf) error {
+	old := of.oldPath(dir)
+	info, err := os.Stat(old)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at the journal of an older release: %w", err)
+	}
+	lock, err := lockFile(old + ".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	why, cause := "other-log", errors.New("it names no log, and this log does not show that it is its own")
+	l, unread := readLedger(old)
+	_, newer := os.Stat(of.path(dir))
+	switch {
+	case unread != nil && l.mixed == nil && !errors.Is(unread, errCorrupt):
+		return unread
+	case unread != nil:
+		why, cause = "damaged", unread
+	case l.joined.Agent != "" && (l.joined.Agent != of.Agent || l.joined.Workspace != of.Workspace):
+		return nil // another agent's: its name was not unambiguous
+	case newer == nil:
+		why, cause = "older", errors.New("there is one that names its log")
+	default:
+		ours, err := shown(l, info.ModTime())
+		if err != nil {
+			return fmt.Errorf("%w: whether %s is of this log: %w", errNotKnown, old, err)
+		}
+		if ours {
+			return moveTo(l, old, of, dir, file)
+		}
+	}
+	to, err := setAside(old, why)
+	if err != nil {
+		return err
+	}
+	d.log.Error("the journal of an older release is not used: moved aside. "+withIt, "path", to, "cause", cause)
+	return os.Remove(old + ".lock")
+}
+
+// errNotKnown is returned by delivery.open when the log could not be asked.
+var errNotKnown = errors.New("not known yet")
+
+// moveTo writes what an older journal comes to into one that names its log.
+func moveTo(l *ledger, old string, of journalOf, dir string, file openFile) error {
+	l.of = of
+	records, err := l.records()
+	if err != nil {
+		return fmt.Errorf("move the journal of an older release: %w", err)
+	}
+	j, err := writeWhole(of.path(dir), file, records)
+	if err != nil {
+		return err
+	}
+	return errors.Join(j.close(), os.Remove(old), os.Remove(old+".lock"))
+}
+
+// ofThisLog holds a journal that names no log against the log: its last session, and each in which something is left
+// to do, is a join of this agent that is not newer than the journal, and the log's decisions are those that it has.
+func (s *Sidecar) ofThisLog(ctx context.Context, l *ledger, written time.Time) (bool, error) {
+	when, ok := s.events.(dated)
+	if !ok || l.joined.Incarnation == 0 || l.mixed != nil {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTry)
+	defer cancel()
+	last, err := when.SeqBefore(ctx, s.config.Workspace, written.Add(time.Millisecond))
+	if err != nil {
+		return false, err
+	}
+	from, to, joins, decided := l.claims()
+	end, err := when.SeqBefore(ctx, s.config.Workspace, s.clock.Now().Add(time.Hour))
+	if err != nil || last < l.joined.Incarnation || end < to {
+		return false, err
+	}
+	same := true
+	err = s.events.Follow(ctx, s.config.Workspace, from-1, func(o *sequencer.Outcome, _ streams.Way) error {
+		if joins[o.Seq] && (o.Kind != sequencer.OutcomeJoined || o.Agent != s.config.Agent) {
+			same = false
+		}
+		if t := decided[o.Seq]; t != nil && (o.Tx != t.Tx || stateOf(o) != t.State) {
+			same = false
+		}
+		if !same || o.Seq >= to {
+			return errResolved
+		}
+		return nil
+	})
+	if errors.Is(err, errResolved) {
+		return same, nil
+	}
+	if errors.Is(err, streams.ErrGone) {
+		return false, nil
+	}
+	return false, err
+}
+
+// claims is what a journal says of its log: which decisions are joins of its agent, and which decide its transactions.
+func (l *ledger) claims() (from, to sequencer.Seq, joins map[sequencer.Seq]bool,
+	decided map[sequencer.Seq]*decidedRecord) {
+	from, to = l.joined.Incarnation, l.joined.Incarnation
+	joins, decided = map[sequencer.Seq]bool{from: true}, map[sequencer.Seq]*decidedRecord{}
+	for _, t := range l.txs {
+		d := t.Decided
+		if d != nil && d.Seq > 0 {
+			decided[d.Seq] = d
+			to = max(to, d.Seq)
+		}
+		if !t.Foreign && (d == nil || !d.Final) {
+			joins[t.Incarnation] = true
+			from = min(from, t.Incarnation)
+		}
+	}
+	return from, to, joins, decided
+}

@@ -1,0 +1,104 @@
+package sidecar
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// What a start has learned of the time before it, and what rests on that, is in the journal first: the next start has
+// the former session in its journal and would see nothing strange in the log.
+
+// leaseNow is how long a lease lasts under the rules of now; zero: they are not known. s.mu is held.
+func (s *session) leaseNow() time.Duration {
+	if now := s.view.settings(); now.known {
+		return time.Duration(now.rules.LeaseTicks) * tickLength
+	}
+	return 0
+}
+
+// strangersUntil is when no former process that may be alive has a lease any more, by the steady clock. It had its
+// lease under the rules of then; later ones can only make that longer. s.mu is held.
+func (s *session) strangersUntil() time.Time {
+	if s.strangersSince.IsZero() {
+		return time.Time{}
+	}
+	s.strangersLease = max(s.strangersLease, s.leaseNow())
+	if s.strangersLease == 0 {
+		return s.clock.Steady().Add(pauseMost) // asked again until the rules are known
+	}
+	return s.strangersSince.Add(s.strangersLease)
+}
+
+// observeRules: rules that a former process may have its lease under are in force, or were until now. s.mu is held.
+func (s *session) observeRules(o *sequencer.Outcome) {
+	if o.Rules == nil || s.strangersSince.IsZero() || time.Duration(o.Rules.LeaseTicks)*tickLength <= s.strangersLease {
+		return
+	}
+	s.strangersLease = time.Duration(o.Rules.LeaseTicks) * tickLength
+	if s.incarnation != 0 { // else the journal gets it with the session
+		if err := s.recordWaits(); err != nil {
+			s.log.Error("that a former process may have a longer lease is not in the journal", "cause", err)
+		}
+	}
+}
+
+// keepLearned puts what a start has learned into the journal, before the session that it rests on.
+func (s *session) keepLearned() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forgot {
+		if err := s.delivery.record(recordUntold, untoldRecord{true}); err != nil {
+			return err
+		}
+	}
+	if s.strangersSince.IsZero() {
+		return nil
+	}
+	if until := s.strangersUntil(); !until.After(s.clock.Steady()) {
+		s.strangersSince, s.strangersLease = time.Time{}, 0
+	}
+	return s.recordWaits()
+}
+
+// recordWaits journals how long a former process may have its lease; s.mu is held.
+func (s *session) recordWaits() error {
+	w := waitsRecord{Boot: s.delivery.boot, Lease: s.strangersLease}
+	if !s.strangersSince.IsZero() {
+		w.Since = s.strangersSince.UnixNano()
+	}
+	return s.delivery.record(recordWaits, w)
+}
+
+// waitsOf goes on with what the former start had to wait for. Under another boot, or an unknown one, its clock says
+// nothing: the whole lease passes again. s.mu is held.
+func (s *session) waitsOf(w *waitsRecord) {
+	if w == nil || w.Since == 0 {
+		return
+	}
+	s.strangersSince, s.strangersLease = s.clock.Steady(), w.Lease
+	if since := time.Unix(0, w.Since); w.Boot != "" && w.Boot == s.delivery.boot && since.Before(s.strangersSince) {
+		s.strangersSince = since
+	}
+}
+
+// toldForgotten notes in the journal that the agent has had its 410: it comes again. Until then a later start tells it
+// again, since the answer may not have reached it. s.mu is held.
+func (s *session) toldForgotten() error {
+	if !s.told {
+		return nil
+	}
+	if err := s.delivery.record(recordUntold, untoldRecord{}); err != nil {
+		return err
+	}
+	s.told = false
+	return nil
+}
+
+// joining are the joins that this journal's sidecars have asked for since its last session.
+func (d *delivery) joining() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.ledger.joining)
+}
