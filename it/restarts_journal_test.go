@@ -120,11 +120,13 @@ func spoilt(data []byte, fate, agent, other string, rng *rand.Rand) []byte {
 	return data
 }
 
-// frameEnds is where each whole record of a journal ends.
+// frameEnds is where each whole record of a journal ends, up to the first damaged one.
 func frameEnds(data []byte) (ends []int) {
 	for at := len(journalMagic); at+journalHeader <= len(data); {
-		at += journalHeader + int(binary.LittleEndian.Uint32(data[at:]))
-		if at > len(data) {
+		header, from := data[at:at+journalHeader], at+journalHeader
+		at = from + int(binary.LittleEndian.Uint32(header))
+		if sumOf(header[:4]) != binary.LittleEndian.Uint32(header[4:]) || at > len(data) ||
+			sumOf(data[from:at]) != binary.LittleEndian.Uint32(header[8:]) {
 			break
 		}
 		ends = append(ends, at)

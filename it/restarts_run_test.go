@@ -25,6 +25,9 @@ const (
 	asNew  = "-new"
 )
 
+// namesake is the script of the new log.
+const namesake = "namesake"
+
 // restartScripts are what agents do here beside what crashScripts has. The second has the transactions' names of the
 // first: one that is open there is committed here.
 func restartScripts() map[string][]crashTx {
@@ -39,7 +42,7 @@ func restartScripts() map[string][]crashTx {
 		{end: "commit", calls: calls("reserve "+faultDropOnce, "gone")},
 		{end: "abort", calls: calls("seat undo "+faultLose, "reserve undo "+faultRefuse)},
 	}
-	all["namesake"] = []crashTx{
+	all[namesake] = []crashTx{
 		{end: "open", calls: calls("charge", "note")},
 		{end: "open", as: asOpen, calls: calls("reserve", "seat", "note")},
 		{seals: 1},
@@ -197,7 +200,7 @@ func (r *restartRun) namesake(ctx context.Context) {
 		r.tb.Fatalf("%s: the sidecar on the new log: %s", r.kill, p.Words())
 	}
 	agent.calls = r.agent + asNew
-	if err := agent.play(ctx, restartScripts()["namesake"]); err != nil && !errors.Is(err, errGone) {
+	if err := agent.play(ctx, restartScripts()[namesake]); err != nil && !errors.Is(err, errGone) {
 		r.tb.Fatalf("%s: the script on the new log: %v; told: %q\n%s", r.kill, err, agent.last, p.Words())
 	}
 	<-p.Ended()
