@@ -88,7 +88,7 @@ func (w *devWorld) report(rw http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	w.rounds[said.ID] = said
 	w.states[said.State]++
-	if said.State != devCommitted {
+	if said.State == devAborted {
 		w.states[said.Cause]++
 	}
 	if said.State == devLasting {

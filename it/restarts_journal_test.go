@@ -20,11 +20,12 @@ const (
 	journalFlipped = "flipped" // one bit is another, in a record before the last
 	journalOther   = "other"   // it is another agent's
 	journalGone    = "none"
+	journalBehind  = "behind" // the agent's sidecar was on another machine since
 )
 
 // journalFates lists them.
 func journalFates() []string {
-	return []string{journalSame, journalTorn, journalFlipped, journalOther, journalGone}
+	return []string{journalSame, journalTorn, journalFlipped, journalOther, journalGone, journalBehind}
 }
 
 const (
@@ -50,7 +51,7 @@ func journalsIn(dir string) (paths []string, err error) {
 // spoil does to the journals below a folder what is to become of them. It says whether they are lost with it.
 func spoil(dir, fate, agent, other string, seed uint64) (lost bool, err error) {
 	paths, err := journalsIn(dir)
-	if err != nil || fate == journalSame {
+	if err != nil || fate == journalSame || fate == journalBehind {
 		return false, err
 	}
 	for _, path := range paths {

@@ -53,6 +53,7 @@ func restartScripts() map[string][]crashTx {
 // restartKill is one run: where the first process dies, what becomes of its journal and its log, and where the next
 // start dies.
 type restartKill struct {
+	id        int // draws what is left to chance
 	script    string
 	at, again crashAt
 	journal   string
@@ -65,12 +66,12 @@ func (k restartKill) String() string {
 	if k.fresh {
 		log = "new"
 	}
-	return fmt.Sprintf("%s %s %s %s %s", k.script, k.at, k.again, k.journal, log)
+	return fmt.Sprintf("%d %s %s %s %s %s", k.id, k.script, k.at, k.again, k.journal, log)
 }
 
 func parseRestart(text string) (k restartKill, err error) {
 	var at, again, log string
-	if _, err = fmt.Sscan(text, &k.script, &at, &again, &k.journal, &log); err != nil {
+	if _, err = fmt.Sscan(text, &k.id, &k.script, &at, &again, &k.journal, &log); err != nil {
 		return k, err
 	}
 	k.fresh = log == "new"
@@ -111,10 +112,11 @@ func (l *restartLab) on(tb testing.TB, lab *crashLab, agent string, id int) *cra
 }
 
 // run kills a sidecar and the start after it, and checks what is left. It says which of the two points were reached.
-func (l *restartLab) run(tb testing.TB, id int, kill restartKill) (first, second bool) {
+func (l *restartLab) run(tb testing.TB, kill restartKill) (first, second bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), restartBound)
 	defer cancel()
+	id := kill.id
 	r := &restartRun{tb: tb, lab: l, kill: kill, agent: fmt.Sprintf("one%d", id), other: fmt.Sprintf("two%d", id),
 		dir: tb.TempDir()}
 	r.old = l.on(tb, l.old, r.agent, id)
@@ -126,6 +128,9 @@ func (l *restartLab) run(tb testing.TB, id int, kill restartKill) (first, second
 	var err error
 	if r.lost, err = spoil(r.dir, kill.journal, r.agent, r.other, uint64(id)); err != nil {
 		tb.Fatal(err)
+	}
+	if kill.journal == journalBehind && !kill.fresh {
+		r.elsewhere(ctx)
 	}
 	if kill.fresh {
 		r.now = l.on(tb, l.fresh, r.agent, id)
@@ -147,6 +152,23 @@ func (l *restartLab) run(tb testing.TB, id int, kill restartKill) (first, second
 			r.now.told, strings.Join(r.old.words, "\n---\n"), strings.Join(r.now.words, "\n---\n"))
 	}
 	return true, r.landed
+}
+
+// elsewhere lets the agent's sidecar on another machine settle what it finds, up to some point.
+func (r *restartRun) elsewhere(ctx context.Context) {
+	points := []failpoint.Point{failpoint.UndoAfterCall, failpoint.ReleaseAfterCall, failpoint.SettleBefore,
+		failpoint.UndoBeforeCall, failpoint.SettleAfter, failpoint.UndoAfterAnswer, failpoint.SessionAfter}
+	at, dir := crashAt{points[r.kill.id%len(points)], 1}, r.tb.TempDir()
+	p, agent := r.old.start(dir, &at)
+	if agent != nil {
+		if err := r.old.decisions.final(ctx, p.Ended()); err == nil {
+			r.end(r.old, p)
+			return
+		} else if !errors.Is(err, errGone) {
+			r.tb.Fatalf("%s: the sidecar elsewhere: %v\n%s", r.kill, err, p.Words())
+		}
+	}
+	r.died(r.old, p, dir, at)
 }
 
 // mislay puts the journal of the first log where that of the new one belongs.
@@ -345,7 +367,8 @@ func (r *restartRun) judge(on *crashRun, before map[spot]deed) {
 // found is what a log's records and the sink say.
 func (r *restartRun) found(on *crashRun, log string) []string {
 	c := gather(r.tb, on.deployment.Servers, on.workspace, on.decisions.all(), on.sink.of(r.names(log)...))
-	c.journals, c.stranger = on.journals, r.lost || r.kill.fresh
+	c.journals = on.journals
+	c.stranger = r.lost || r.kill.fresh || r.kill.journal == journalBehind
 	wrong := c.violations()
 	for at := range c.calls {
 		if strings.HasPrefix(at.tx, r.other+".") {

@@ -51,7 +51,7 @@ func (c *restartTally) add(k restartKill, first, second bool) {
 		c.kills++
 		c.reached[restartPair{k.at.point, k.again.point}] = true
 		words := strings.Fields(k.String())
-		c.variants[strings.Join(words[3:], " ")]++
+		c.variants[strings.Join(words[4:], " ")]++
 	}
 }
 
@@ -120,7 +120,8 @@ func restartPairs() (pairs []restartPair) {
 // try is one try of a pair: each has another journal, log and place than the one before.
 func (p restartPair) try(i, try int, places map[failpoint.Point][]restartKill) (restartKill, bool) {
 	from := places[p[0]]
-	if few := slices.DeleteFunc(slices.Clone(from), func(k restartKill) bool { return k.script == "large" }); len(few) > 0 {
+	large := func(k restartKill) bool { return k.script == "large" }
+	if few := slices.DeleteFunc(slices.Clone(from), large); len(few) > 0 {
 		from = few // the others take less time
 	}
 	if len(from) == 0 {
@@ -158,7 +159,7 @@ func TestRestarts(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s=%q: %v", envRestarts, text, err)
 		}
-		first, second := lab.run(t, 100, kill)
+		first, second := lab.run(t, kill)
 		t.Logf("%s: first kill landed: %v, second: %v", kill, first, second)
 		return
 	}
@@ -211,10 +212,10 @@ func (l *restartLab) killPairs(t *testing.T, pairs []restartPair, places map[fai
 					if !possible {
 						break
 					}
-					id := restartTries*i + try + 100
-					t.Run(strconv.Itoa(id), func(t *testing.T) {
+					kill.id = restartTries*i + try + 100
+					t.Run(strconv.Itoa(kill.id), func(t *testing.T) {
 						var first bool
-						first, second = l.run(t, id, kill)
+						first, second = l.run(t, kill)
 						tally.add(kill, first, second)
 					})
 				}
