@@ -254,7 +254,7 @@ func (r *restartRun) rest(ctx context.Context, on *crashRun, kill *crashAt) {
 		p, agent := on.start(r.dir, kill)
 		err := errGone
 		if agent != nil {
-			err = r.calm(ctx, on, agent)
+			err = r.calm(ctx, on, agent, kill == nil)
 			on.told = append(on.told, agent.last...)
 		}
 		if kill != nil && errors.Is(err, errGone) {
@@ -263,15 +263,17 @@ func (r *restartRun) rest(ctx context.Context, on *crashRun, kill *crashAt) {
 			continue
 		}
 		if err != nil {
-			r.wrong = append(r.wrong, fmt.Sprintf("the last start does not come to rest: %v", err))
+			r.wrong = append(r.wrong, fmt.Sprintf("a start does not come to rest: %v", err))
 		}
-		r.end(on, p)
-		return
+		if r.end(on, p); kill == nil || err != nil {
+			return
+		}
 	}
 }
 
-// calm lets all that is owed be settled, then writes, and moves again what was moved.
-func (r *restartRun) calm(ctx context.Context, on *crashRun, agent *crashAgent) error {
+// calm lets all that is owed be settled and writes. The last start also moves again what was moved: of one that dies
+// meanwhile only the agent would know what it did.
+func (r *restartRun) calm(ctx context.Context, on *crashRun, agent *crashAgent, last bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -290,7 +292,7 @@ func (r *restartRun) calm(ctx context.Context, on *crashRun, agent *crashAgent) 
 		err = r.write(ctx, agent)
 	}
 	for _, name := range r.names(log) {
-		if err == nil {
+		if err == nil && last {
 			err = agent.probe(ctx, crashScopes(name))
 		}
 	}
