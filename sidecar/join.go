@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -59,6 +58,9 @@ func (s *session) nameJoin() error {
 	}
 	if s.joinID, s.joinSent = id, s.clock.Steady(); entered {
 		s.unentered, s.joined = s.joined, 0
+	}
+	if s.first == 0 {
+		s.joins = append(s.joins, joinIntent(id))
 	}
 	return nil
 }
@@ -223,6 +225,9 @@ func (s *session) adopt(l *ledger) {
 	}
 	s.forgot, s.former = l.untold || other, l.joined.Incarnation
 	s.waitsOf(l.waits)
+	for _, id := range l.joining {
+		s.joins = append(s.joins, joinIntent(id))
+	}
 	if l.joined.Incarnation != 0 {
 		s.log.Info("going on with the journal of the former session", "former", uint64(l.joined.Incarnation),
 			"transactions", len(l.txs), "loose_reads", len(l.loose), "events", len(l.pending))
@@ -275,12 +280,11 @@ func (s *session) resolve(ctx context.Context, join sequencer.Seq) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resolveTry)
 	defer cancel()
-	mine := s.delivery.joining()
 	others := false
 	err := s.events.Follow(ctx, s.workspace, from, func(o *sequencer.Outcome, _ streams.Way) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		others = others || s.isOthers(o, mine)
+		others = others || s.isOthers(o)
 		if t := s.txs[o.Tx]; t != nil && t.outcome == nil {
 			s.observeTx(t, o)
 		} else if t != nil {
@@ -309,13 +313,6 @@ func (s *session) resolve(ctx context.Context, join sequencer.Seq) error {
 	}
 	s.unresolved = nil
 	return nil
-}
-
-// isOthers reports whether a decision lets another process of this agent in that came after this journal's last
-// session: what was made or undone then this journal does not know. s.mu is held.
-func (s *session) isOthers(o *sequencer.Outcome, mine []string) bool {
-	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && o.Seq > s.former &&
-		!slices.ContainsFunc(mine, func(id string) bool { return o.Intent == joinIntent(id) })
 }
 
 // resolved: the log was read for a transaction of the former process, or cannot be; s.mu is held.

@@ -1,10 +1,14 @@
 package sidecar
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 )
 
 // What a start has learned of the time before it, and what rests on that, is in the journal first: the next start has
@@ -96,9 +100,39 @@ func (s *session) toldForgotten() error {
 	return nil
 }
 
-// joining are the joins that this journal's sidecars have asked for since its last session.
-func (d *delivery) joining() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.ledger.joining)
+// isOthers reports whether a decision lets another process of this agent in that came after this journal's last
+// session: what was made or undone then this journal does not know. s.mu is held.
+func (s *session) isOthers(o *sequencer.Outcome) bool {
+	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && o.Seq > s.former && (s.first == 0 || o.Seq < s.first) &&
+		!slices.Contains(s.joins, o.Intent)
+}
+
+// hadOthers reports whether there was such a process. A copy of a journal, or one from before a sidecar's last move, is
+// whole and locked, and yet not the predecessor's.
+func (s *session) hadOthers(ctx context.Context) (bool, error) {
+	s.mu.Lock()
+	known, from, to := s.others, s.former, s.first
+	s.mu.Unlock()
+	if known != nil || from == 0 {
+		return known != nil && *known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTry)
+	defer cancel()
+	found := false
+	err := s.events.Follow(ctx, s.workspace, from, func(o *sequencer.Outcome, _ streams.Way) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if found = found || s.isOthers(o); found || o.Seq >= to {
+			return errResolved
+		}
+		return nil
+	})
+	if !errors.Is(err, errResolved) && !errors.Is(err, streams.ErrGone) {
+		return false, fmt.Errorf("find out which sidecars the agent has had: %w", err)
+	}
+	found = found || errors.Is(err, streams.ErrGone)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others = &found
+	return found, nil
 }

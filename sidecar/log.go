@@ -15,7 +15,8 @@ type Log interface {
 	Tables
 	Records
 	Folds
-	// ID names the log: no other has it, even one with the same workspaces and transactions.
+	// ID names the log: no other has it, even one with the same workspaces and transactions. The error is
+	// streams.ErrOtherLog when it is not the one any more that was first asked for.
 	ID(ctx context.Context) (string, error)
 	// Ready says per dependency what is wrong with it; nil values are good ones.
 	Ready(ctx context.Context) map[string]error

@@ -2,14 +2,17 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 )
 
 // maintain joins the log, joins again when a lease has ended, renews the lease, and does what has to be done now and
-// then, until ctx ends. It calls live after the first join.
-func (s *session) maintain(ctx context.Context, live func()) {
+// then, until ctx ends, or the log is another one: nothing that this process knows is true of that. It calls live after
+// each join.
+func (s *session) maintain(ctx context.Context, live func()) error {
 	beat, stop := s.clock.Ticker(s.limits.WatermarkEvery)
 	defer stop()
 	pause := pauseLeast
@@ -18,7 +21,7 @@ func (s *session) maintain(ctx context.Context, live func()) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-s.soon:
 		case <-retryJoin.C:
 		case now := <-beat:
@@ -28,7 +31,9 @@ func (s *session) maintain(ctx context.Context, live func()) {
 			s.settleAll(ctx)
 			continue
 		}
-		if err := s.join(ctx); err != nil {
+		if err := s.join(ctx); errors.Is(err, streams.ErrOtherLog) {
+			return err
+		} else if err != nil {
 			if ctx.Err() == nil && s.view.ready() == nil {
 				s.log.Warn("joining the log failed: tried again", "cause", err)
 			}

@@ -76,6 +76,17 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 	turn := d.turn
 	s.mu.Unlock()
 	effects, kept := s.delivery.owed(d.tx)
+	if _, issuer, _ := ownerOf(d.tx); kept.known && kept.stripped && issuer < s.firstHere() {
+		others, err := s.hadOthers(ctx) // of the others it was asked when the session began
+		if err != nil {
+			return nil, gate.ClaimSuccessor, err
+		}
+		if kept.shared = kept.shared || others; others {
+			s.mu.Lock()
+			s.share(d.tx, nil)
+			s.mu.Unlock()
+		}
+	}
 	if kept.known && !kept.foreign && !kept.shared && (len(effects) > 0 || !turn) {
 		_, issuer, ok := ownerOf(d.tx)
 		switch {
@@ -385,6 +396,13 @@ func (s *session) mayTake(effects []gate.Progress, claim gate.Claim) (longest ti
 // flying reports whether a call, or its compensation, may be under way, as far as the marks say.
 func flying(p *gate.Progress) bool {
 	return !p.Known() || p.Undoing && p.UndoDone == nil && !p.UndoLost
+}
+
+// firstHere is the first incarnation of this process.
+func (s *session) firstHere() sequencer.Seq {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first
 }
 
 // isFormer reports whether an incarnation is one of a process before this one; s.mu is held.

@@ -112,8 +112,8 @@ func (s *Sidecar) Refused() error {
 func (s *Sidecar) Close() error { return s.listener.Close() }
 
 // Run serves the agent until ctx ends, then finishes running requests within Limits.StopWait. An error is
-// ErrJournalLocked, ErrChain, streams.ErrGone when the view has fallen behind what is kept anywhere (start again, from
-// a snapshot), or that of the journal or the listener.
+// ErrJournalLocked, ErrChain, streams.ErrOtherLog when the log is lost, streams.ErrGone when the view has fallen behind
+// what is kept anywhere (start again, from a snapshot), or that of the journal or the listener.
 func (s *Sidecar) Run(ctx context.Context) error {
 	defer s.listener.Close()
 	d := newDelivery(s.events, s.config.Limits, s.log)
@@ -131,7 +131,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	s.measured()
 
 	var group sync.WaitGroup
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	group.Go(func() { s.measure(work) })
 	group.Go(func() { failed <- s.serve() })
 	group.Go(func() {
@@ -142,7 +142,11 @@ func (s *Sidecar) Run(ctx context.Context) error {
 			return
 		}
 		group.Go(func() { d.publish(work) })
-		group.Go(func() { s.session.maintain(work, s.wake) })
+		group.Go(func() {
+			if err := s.session.maintain(work, s.wake); err != nil {
+				failed <- err
+			}
+		})
 		failed <- s.follow(work)
 	})
 	var err error

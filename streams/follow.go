@@ -91,7 +91,7 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return err
 	}
-	id, err := c.ID(ctx)
+	id, err := c.firstID(ctx)
 	if err != nil {
 		return ctx.Err() // nothing else ends the asking
 	}

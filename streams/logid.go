@@ -58,20 +58,31 @@ func topicID(ctx context.Context, cl *kgo.Client, topic string) (string, error) 
 	return detail.ID.String(), nil
 }
 
-// ID names the client's log; no other has it, whatever workspaces and transactions both have. It is asked for once.
+// ID names the client's log; no other has it, whatever workspaces and transactions both have. Kafka is asked each time:
+// the error is ErrOtherLog once the log is not the one any more that this client has first had to do with.
 func (c *Client) ID(ctx context.Context) (string, error) {
-	c.mu.Lock()
-	id := c.id
-	c.mu.Unlock()
-	if id != "" {
-		return id, nil
-	}
 	id, err := logID(ctx, c.log, c.cfg)
 	if err != nil {
 		return "", err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.id = id
+	if c.id == "" {
+		c.id = id
+	}
+	if c.id != id {
+		return "", ErrOtherLog
+	}
 	return id, nil
+}
+
+// firstID is the id of the log that this client has first had to do with.
+func (c *Client) firstID(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	id := c.id
+	c.mu.Unlock()
+	if id != "" {
+		return id, nil
+	}
+	return c.ID(ctx)
 }

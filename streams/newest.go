@@ -20,7 +20,7 @@ func (c *Client) Newest(ctx context.Context, workspace string) (sequencer.Seq, e
 	if c.js == nil {
 		return 0, errors.New("newest decision: no NATS address is configured")
 	}
-	id, err := c.ID(ctx)
+	id, err := c.firstID(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("newest decision of %s: %w", workspace, err)
 	}

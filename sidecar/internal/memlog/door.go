@@ -3,6 +3,7 @@ package memlog
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
@@ -25,6 +26,7 @@ type Door struct {
 	content    chan struct{} // contents are given once it is closed
 	asked      chan struct{} // one for each content that was asked for
 	notReady   error
+	noID       error
 	failedPuts int
 }
 
@@ -133,7 +135,26 @@ func (d *Door) silenced() bool {
 }
 
 // ID is part of the log's interface to a sidecar.
-func (d *Door) ID(context.Context) (string, error) { return d.log.id, nil }
+func (d *Door) ID(context.Context) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log.id, d.noID
+}
+
+// SetID lets ID fail, or not.
+func (d *Door) SetID(err error) { d.change(func() { d.noID = err }) }
+
+// SeqBefore is the last decision that was made before a time.
+func (d *Door) SeqBefore(_ context.Context, _ string, t time.Time) (seq sequencer.Seq, err error) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	for i, at := range d.log.times {
+		if at.Before(t) {
+			seq = sequencer.Seq(i + 1)
+		}
+	}
+	return seq, nil
+}
 
 // Snapshot is part of the log's interface to a sidecar.
 func (d *Door) Snapshot(context.Context, string) (*topology.Snapshot, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
@@ -29,6 +30,7 @@ type Log struct {
 	intents  []*sequencer.Intent
 	records  [][]byte // outcomes as they travel, by seq-1
 	outcomes []*sequencer.Outcome
+	times    []time.Time // of the outcomes
 	events   []*topology.Event
 	residue  rows
 	changed  chan struct{}
@@ -73,7 +75,7 @@ func (l *Log) Add(in *sequencer.Intent) (int64, error) {
 			return 0, err
 		}
 		l.records = append(l.records, record)
-		l.outcomes = append(l.outcomes, o)
+		l.outcomes, l.times = append(l.outcomes, o), append(l.times, time.Now())
 		l.replica.Acknowledged(o.Seq)
 	}
 	l.tell()
@@ -262,6 +264,7 @@ func (l *Log) Say(o sequencer.Outcome) (sequencer.Seq, error) {
 		return 0, err
 	}
 	l.records, l.outcomes = append(l.records, record), append(l.outcomes, &o)
+	l.times = append(l.times, time.Now())
 	l.tell()
 	return o.Seq, nil
 }

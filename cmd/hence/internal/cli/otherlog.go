@@ -31,6 +31,9 @@ func overLogsIn(ctx context.Context, cfg streams.Config, pause time.Duration, f 
 		}()
 		err := f(inner)
 		why := context.Cause(inner)
+		if why == nil && errors.Is(err, streams.ErrOtherLog) {
+			why = err // the sidecar has seen it first
+		}
 		cancel(nil)
 		<-watched
 		if ctx.Err() == nil && why == nil && errors.Is(err, streams.ErrGone) {

@@ -1,0 +1,434 @@
+package sidecar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/streams"
+)
+
+// inFolder lets a sidecar have its journal in a folder.
+func inFolder(dir string) func(*Config) { return func(c *Config) { c.DataDir = dir } }
+
+// lost fails the test unless an error is the 410 of an agent that has to read again.
+func lost(t *testing.T, err error) {
+	t.Helper()
+	if p := problemIn(t, err); p.Status != http.StatusGone || p.Code != codeSessionLost {
+		t.Fatalf("not told to read again: %+v", p)
+	}
+}
+
+// Journals of different logs, workspaces and agents never lie at one path.
+func TestJournalNames(t *testing.T) {
+	all := map[string]journalOf{}
+	for _, of := range []journalOf{{"l", "shop", "eu-bot"}, {"l", "shop-eu", "bot"}, {"l", "bot", "shop-eu"},
+		{"k", "shop", "eu-bot"}, {"l/shop", "eu", "bot"}, {"l", "shop", "bot"}, {"a%2Fb", "w", "a"}, {"a/b", "w", "a"}} {
+		path := of.path("d")
+		if former, ok := all[path]; ok {
+			t.Errorf("%v and %v have %s", of, former, path)
+		}
+		if all[path] = of; strings.Count(path, "/") != 5 {
+			t.Errorf("%v lies at %s", of, path)
+		}
+	}
+	dir, log := t.TempDir(), newLog()
+	bot := start(t, "bot", log.Door(), inFolder(dir))
+	other := start(t, "eu-bot", log.Door(), inFolder(dir)) // a lock of its own, too
+	if bot.journalPath() == other.journalPath() {
+		t.Error("two agents have one journal")
+	}
+}
+
+// onAnotherLog begins transaction a.1.1 with a call on one log and kills the sidecar; then the log is another one, with
+// another transaction of that name, which is committed, and whose sidecar does not see it.
+func onAnotherLog(ctx context.Context, t *testing.T, world *sink) (dir string, two *memlog.Log, id string) {
+	t.Helper()
+	one := newLog()
+	a := start(t, "a", one.Door(), withTools(world))
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "unmail", at{At: "old"}, client.EffectOptions{}))(t)
+	dir = a.copied(t, nil)
+	two = newLog()
+	door := two.Door()
+	b := start(t, "a", door, withTools(world))
+	again := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(again.Effect(ctx, "unmail", at{At: "new"}, client.EffectOptions{}))(t)
+	if again.ID() != tx.ID() {
+		t.Fatal(tx.ID(), again.ID())
+	}
+	held(t, b, two, door, again)
+	return dir, two, tx.ID()
+}
+
+// What the journal of another log says of a transaction is not true of one that has its name here: its held call stays
+// where it is, and the one that was committed here is not dropped in silence.
+func TestJournalOfAnotherLogSettlesNothing(t *testing.T) {
+	for name, place := range map[string]func(t *testing.T, dir string, two *memlog.Log){
+		"in its own place": func(*testing.T, string, *memlog.Log) {},
+		"in this log's place": func(t *testing.T, dir string, two *memlog.Log) {
+			path := journalsIn(dir, journalOf{Workspace: "default", Agent: "a"})[0].path
+			must(0, os.Rename(path, journalIn(t, dir, two, "a")))(t)
+		},
+		"where older releases look": func(t *testing.T, dir string, two *memlog.Log) {
+			asOlder(t, dir, time.Now().Add(-time.Hour))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, world, said := background(t), newSink(), new(lines)
+			dir, two, id := onAnotherLog(ctx, t, world)
+			place(t, dir, two)
+			c := start(t, "a", two.Door(), said.config(dir), quick(world)).aloneNow()
+			c.final(ctx, t, id)
+			world.expect(t)
+			if list := two.Residue(); len(list) != 1 || list[0].Result != sequencer.ResultUnresolved {
+				t.Errorf("residue: %+v", list)
+			}
+			aside := 0
+			for _, f := range journalsIn(dir, journalOf{Workspace: "default", Agent: "a"}) {
+				if f.aside == "other-log" {
+					aside++
+					if n := len(said.with(f.path)); n != 1 {
+						t.Errorf("%s is said %d times", f.path, n)
+					}
+				}
+			}
+			if name != "in its own place" && aside != 1 {
+				t.Errorf("%d journals were moved aside", aside)
+			}
+		})
+	}
+}
+
+// asOlder makes the one journal in a folder one of a release that named no log, written at a time.
+func asOlder(t *testing.T, dir string, written time.Time) string {
+	t.Helper()
+	found := journalsIn(dir, journalOf{Workspace: "default", Agent: "a"})
+	if len(found) != 1 {
+		t.Fatalf("%d journals in %s", len(found), dir)
+	}
+	var records []journalRecord
+	file := must(os.Open(found[0].path))(t)
+	defer file.Close()
+	_, _, err := scanJournal(file, func(r []byte) error {
+		switch r[0] {
+		case recordOf, recordJoining, recordWaits, recordUntold:
+		default:
+			records = append(records, journalRecord{r[0], slices.Clone(r[1:])})
+		}
+		return nil
+	})
+	old := journalOf{Workspace: "default", Agent: "a"}.oldPath(dir)
+	j := must(writeWhole(old, openOS, records))(t)
+	if err := errors.Join(err, j.close(), os.Remove(found[0].path), os.Chtimes(old, written, written)); err != nil {
+		t.Fatal(err)
+	}
+	return old
+}
+
+// The journal of a release that named no log is gone on with where the log shows that it is its own; its settlement is
+// then a successor's. Else it is moved aside, once, and the agent is told to read again.
+func TestOlderJournal(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, old string) // of the journal of a transaction that this log has committed
+		log    func(t *testing.T, log *memlog.Log) *memlog.Log
+		aside  string
+		kept   bool // it stays where it is
+	}{
+		"of this log": {},
+		"of a log that is begun anew": {aside: "other-log", log: func(t *testing.T, _ *memlog.Log) *memlog.Log {
+			log := newLog()
+			must(start(t, "a", log.Door()).client.Put(background(t), "shard:/x", nil, client.WriteOptions{}))(t)
+			return log
+		}},
+		"older than its session here": {aside: "other-log", change: func(t *testing.T, old string) {
+			then := time.Now().Add(-time.Hour)
+			must(0, os.Chtimes(old, then, then))(t)
+		}},
+		"another decision": {aside: "other-log", change: func(t *testing.T, old string) {
+			rewriteOld(t, old, func(l *ledger) { l.txs["a.1.1"].Decided.Seq-- })
+		}},
+		"no join there": {aside: "other-log", change: func(t *testing.T, old string) {
+			rewriteOld(t, old, func(l *ledger) { l.joined.Incarnation = 2 })
+		}},
+		"longer than the log": {aside: "other-log", change: func(t *testing.T, old string) {
+			rewriteOld(t, old, func(l *ledger) { l.txs["a.1.1"].Decided.Seq = 1000 })
+		}},
+		"damaged": {aside: "damaged", change: func(t *testing.T, old string) {
+			content := must(os.ReadFile(old))(t)
+			content[len(content)/2] ^= 1
+			must(0, os.WriteFile(old, content, 0o600))(t)
+		}},
+		"another agent's": {kept: true, change: func(t *testing.T, old string) {
+			rewriteOld(t, old, func(l *ledger) { l.joined.Workspace, l.joined.Agent = "default-a", "x" })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, world, log := background(t), newSink(), newLog()
+			door := log.Door()
+			a := start(t, "a", door, quick(world))
+			done := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+			must(done.Seal(ctx))(t)
+			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+			must(tx.Effect(ctx, "unmail", at{At: "x"}, client.EffectOptions{}))(t)
+			held(t, a, log, door, tx)
+			a.die(t, door)
+			dir := a.config.DataDir
+			old := asOlder(t, dir, time.Now())
+			if c.change != nil {
+				c.change(t, old)
+			}
+			if c.log != nil {
+				log = c.log(t, log)
+			}
+			b := start(t, "a", log.Door(), quick(world), inFolder(dir)).aloneNow()
+			if c.log == nil {
+				b.final(ctx, t, tx.ID())
+			}
+			if taken := c.aside == "" && !c.kept; taken {
+				world.expect(t, "unmail x")
+			} else {
+				world.expect(t)
+			}
+			if c.aside != "" {
+				_, err := b.client.Put(ctx, "shard:/y", []byte("y"), client.WriteOptions{})
+				lost(t, err)
+				must(os.Stat(old + "." + c.aside + "-1"))(t)
+			}
+			if _, err := os.Stat(old); (err == nil) != c.kept {
+				t.Errorf("at the old place: %v", err)
+			}
+		})
+	}
+}
+
+// rewriteOld changes what a journal that names no log comes to.
+func rewriteOld(t *testing.T, path string, change func(*ledger)) {
+	t.Helper()
+	l := must(readLedger(path))(t)
+	change(l)
+	j := must(writeWhole(path, openOS, must(l.records())(t)))(t)
+	must(0, j.close())(t)
+}
+
+// What an agent read on another log binds no write here, and does not count for a fresh read either: the agent is told
+// once to read again, also when the process is killed before it was, and also on the log that it comes back to.
+func TestReadsOfAnotherLog(t *testing.T) {
+	ctx, one, two, dir := background(t), newLog(), newLog(), t.TempDir()
+	put := func(r *rig) error {
+		_, err := r.client.Put(ctx, "shard:/y", []byte("rests on x"), client.WriteOptions{})
+		return err
+	}
+	again := func(log *memlog.Log) *rig {
+		t.Helper()
+		r := start(t, "a", log.Door(), inFolder(dir))
+		if err := r.stop(); err != nil { // before the agent came
+			t.Fatal(err)
+		}
+		r = start(t, "a", log.Door(), inFolder(dir))
+		lost(t, put(r))
+		if err := put(r); err != nil {
+			t.Fatalf("told twice: %v", err)
+		}
+		must(r.client.Get(ctx, "shard:/x"))(t)
+		if err := r.stop(); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	a := start(t, "a", one.Door(), inFolder(dir))
+	for range 20 {
+		must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	}
+	must(a.client.Get(ctx, "shard:/x"))(t)
+	if err := a.stop(); err != nil {
+		t.Fatal(err)
+	}
+	again(two)
+	again(one)
+	same := start(t, "a", one.Door(), inFolder(dir))
+	if err := put(same); err != nil {
+		t.Errorf("told on the log that it was on: %v", err)
+	}
+}
+
+// A journal of two logs, as older releases have written it, is neither a panic nor read: it is moved aside.
+func TestJournalOfTwoLogs(t *testing.T) {
+	for name, twice := range map[string]func(*testing.T, *ledger){
+		"both sessions are the first": func(t *testing.T, l *ledger) {
+			for range 2 {
+				told(t, l, recordJoined, joinedRecord{Agent: "a", Workspace: "default", Incarnation: 1})
+			}
+		},
+		"a name is used twice": func(t *testing.T, l *ledger) {
+			for _, count := range []int{600, 1100} {
+				for n := range count {
+					id := txName("a", 1, uint64(n+1))
+					told(t, l, recordBegun, &txRecord{Tx: id, Incarnation: 1, Base: 1})
+					told(t, l, recordDecided, &decidedRecord{Tx: id, State: "committed", Final: n%2 == 0, Seq: 2})
+				}
+			}
+		},
+		"two agents": func(t *testing.T, l *ledger) {
+			told(t, l, recordJoined, joinedRecord{Agent: "b", Workspace: "default", Incarnation: 1})
+			told(t, l, recordJoined, joinedRecord{Agent: "a", Workspace: "default", Incarnation: 2})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger()
+			if twice(t, l); l.mixed == nil {
+				t.Error("it is taken for one of one log")
+			}
+		})
+	}
+	log, dir := newLog(), t.TempDir()
+	path := journalIn(t, dir, log, "a")
+	id := must(log.Door().ID(t.Context()))(t)
+	var records []journalRecord
+	for _, v := range []any{journalOf{id, "default", "a"}, joinedRecord{Agent: "a", Workspace: "default", Incarnation: 1},
+		joinedRecord{Agent: "a", Workspace: "default", Incarnation: 1}} {
+		kind := byte(recordJoined)
+		if len(records) == 0 {
+			kind = recordOf
+		}
+		records = append(records, journalRecord{kind, must(json.Marshal(v))(t)})
+	}
+	j := must(writeWhole(path, openOS, records))(t)
+	must(0, j.close())(t)
+	r := start(t, "a", log.Door(), inFolder(dir))
+	must(os.Stat(path + ".damaged-1"))(t)
+	_, err := r.client.Put(background(t), "shard:/y", nil, client.WriteOptions{})
+	lost(t, err)
+}
+
+func told(t *testing.T, l *ledger, kind byte, v any) {
+	t.Helper()
+	if err := l.apply(append([]byte{kind}, must(json.Marshal(v))(t)...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A record that could not be read back is not left in the journal, where the next start would fall over it: what was to
+// be recorded fails, and the journal takes others.
+func TestRecordThatCannotBeReadBack(t *testing.T) {
+	dir := t.TempDir()
+	d := opened(t, dir, nil, Limits{})
+	if err := d.session(joinedRecord{Agent: "a", Workspace: "default", Incarnation: 3}); err != nil {
+		t.Fatal(err)
+	}
+	before := d.bytes()
+	if err := d.record(recordSealed, &decidedRecord{Tx: "a.3.1"}); !errors.Is(err, ErrJournal) || d.bytes() != before {
+		t.Errorf("a seal of nothing: %v, %d of %d bytes", err, d.bytes(), before)
+	}
+	if err := errors.Join(d.record(recordBegun, &txRecord{Tx: "a.3.1"}), d.close()); err != nil {
+		t.Fatal(err)
+	}
+	if d = opened(t, dir, nil, Limits{}); d.damaged || d.ledger.txs["a.3.1"] == nil {
+		t.Errorf("the journal after that: damaged %v, %v", d.damaged, d.ledger.txs)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Journals that no start uses do not pile up: the newest are kept, and of the others such as may be the only trace of
+// an act. One that a process holds is not touched.
+func TestOldJournalsAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	of := func(n int) journalOf { return journalOf{fmt.Sprint("log", n), "default", "a"} }
+	const count = keptAside + 5
+	for n := range count {
+		l := newLedger()
+		l.of = of(n)
+		switch n {
+		case 1, 2, 3:
+			id := txName("a", 1, 1)
+			told(t, l, recordBegun, &txRecord{Tx: id, Incarnation: 1})
+			e := gate.Effect{Tx: id, Tool: gate.Tool{Name: "unmail", Class: sequencer.ClassIrreversible}}
+			told(t, l, recordEffect, &gate.Progress{Effect: e})
+			if n > 1 {
+				told(t, l, recordMark, gate.Mark{Tx: id, Step: gate.StepStarted})
+			}
+			if n > 2 {
+				told(t, l, recordMark, gate.Mark{Tx: id, Step: gate.StepAnswered, Answer: &gate.Answer{}})
+			}
+		}
+		path := of(n).path(dir)
+		lock := must(lockFile(path + ".lock"))(t)
+		j := must(writeWhole(path, openOS, must(l.records())(t)))(t)
+		then := time.Now().Add(time.Duration(n-count) * time.Minute)
+		must(0, errors.Join(j.close(), os.Chtimes(path, then, then)))(t)
+		if n == 4 {
+			defer lock.Close()
+		} else {
+			must(0, lock.Close())(t)
+		}
+	}
+	d := newDelivery(nil, Limits{}.withDefaults(), quiet())
+	if err := d.open(dir, of(count), openOS, nil); err != nil {
+		t.Fatal(err)
+	}
+	must(0, d.close())(t)
+	for n := range count + 1 {
+		_, err := os.Stat(of(n).path(dir))
+		if gone := n < 5 && n != 2 && n != 4; gone != errors.Is(err, os.ErrNotExist) {
+			t.Errorf("log %d: %v", n, err)
+		}
+	}
+	if left := must(filepath.Glob(filepath.Join(dir, journalsDir, "log0", "default", "*")))(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Before the log has said its id no journal is open: nothing is answered from one, and it is said why. When the log is
+// another one afterwards the process ends: what it knows is true of the former one.
+func TestLogThatIsNotKnownYet(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	dir := a.copied(t, nil)
+	door := log.Door()
+	door.SetID(errors.New("no broker answers"))
+	b := launch(t, "a", door, nil, inFolder(dir), func(c *Config) { c.Limits.WatermarkEvery = time.Hour })
+	once := client.New(b.URL(), b.Token(), client.WithTries(1))
+	defer once.Close()
+	_, err := once.Tx(tx.ID()).Seal(ctx)
+	if p := problemIn(t, err); p.Code != codeNotReady || !p.SafeSameKey {
+		t.Errorf("a transaction of the journal that is not open: %+v", p)
+	}
+	if err := b.session.delivery.health(); !errors.Is(err, errNotOpen) {
+		t.Errorf("the journal's health: %v", err)
+	}
+	door.SetID(nil)
+	<-b.Ready()
+	_, err = once.Tx(tx.ID()).Seal(ctx)
+	lost(t, err)
+
+	door.SetID(streams.ErrOtherLog)
+	for seen := log.Seq(); log.Seq() < seen+2; { // until its lease is over, and it joins again
+		if err := log.Tick(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		t.Fatal("it goes on with the journal of the former log")
+	}
+	if err := b.stop(); !errors.Is(err, streams.ErrOtherLog) {
+		t.Errorf("it ended with %v", err)
+	}
+}
