@@ -87,6 +87,7 @@ type crashCase struct {
 	journals  []map[spot]*gate.Progress    // as each kill left them
 	retracted map[string]bool              // transactions that were undone after their commit
 	stranger  bool                         // somebody settled without the journal
+	late      bool                         // what that journal has of answers may have been published after that
 }
 
 // gather reads a workspace's topics.
@@ -275,7 +276,7 @@ func (c *crashCase) excused(at spot, k *known) bool {
 	if k.fault == faultLose || k.undo == faultLose || k.undo == faultDropOnce {
 		return true
 	}
-	if c.stranger && (!k.answered || k.deed.done > 0 && !k.held() && !k.undone) {
+	if c.stranger && (c.late || !k.answered || k.deed.done > 0 && !k.held() && !k.undone) {
 		return true
 	}
 	for _, j := range c.journals {

@@ -370,6 +370,7 @@ func (r *restartRun) judge(on *crashRun, before map[spot]deed) {
 func (r *restartRun) found(on *crashRun, log string) []string {
 	c := gather(r.tb, on.deployment.Servers, on.workspace, on.decisions.all(), on.sink.of(r.names(log)...))
 	c.journals = on.journals
+	c.late = r.kill.journal == journalBehind
 	c.stranger = r.lost || r.kill.fresh || r.kill.journal == journalBehind
 	wrong := c.violations()
 	for at := range c.calls {
