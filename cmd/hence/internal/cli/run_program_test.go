@@ -25,6 +25,9 @@ func playAgent(part string) int {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), programBound)
 	defer cancel()
+	if part == "read" || part == "build" {
+		return playAcross(ctx, c, part)
+	}
 	if part == "commit" {
 		d, err := c.Put(ctx, "shard:/by/"+os.Getenv("HENCE_AGENT"), []byte("hello"), client.WriteOptions{})
 		if err != nil || d.State != "committed" {
