@@ -99,10 +99,10 @@ type restartRun struct {
 	old    *crashRun
 	now    *crashRun // on the log of the starts
 	served bool      // the first process has answered its agent
+	mate   bool      // the agent had a session on the new log
 	lost   bool      // its journal is
 	landed bool      // the second kill has
 	told   int       // how often the agent was told that its session is lost
-	wrote  bool
 	wrong  []string
 }
 
@@ -135,21 +135,27 @@ func (l *restartLab) run(tb testing.TB, kill restartKill) (first, second bool) {
 	if kill.fresh {
 		r.now = l.on(tb, l.fresh, r.agent, id)
 		r.now.follow(ctx)
-		r.namesake(ctx)
+		if id%4 != 3 { // else the new log is empty
+			r.namesake(ctx)
+		}
 		if id%2 == 1 {
 			r.mislay(ctx)
 		}
 	}
 	before := r.old.sink.of(r.names("")...)
 	r.rest(ctx, r.now, &kill.again)
-	r.judge(r.now, before)
+	r.judge(before)
 	if kill.fresh && id%3 == 0 { // and back to the first log
 		r.rest(ctx, r.old, nil)
 		r.wrong = append(r.wrong, r.found(r.old, "")...)
 	}
 	if len(r.wrong) > 0 {
-		tb.Errorf("HENCE_RESTARTS=%q\n%s\ntold: %q %q\n%s\n--- now\n%s", kill, strings.Join(r.wrong, "\n"), r.old.told,
-			r.now.told, strings.Join(r.old.words, "\n---\n"), strings.Join(r.now.words, "\n---\n"))
+		words, told := r.old.words, r.old.told
+		if kill.fresh {
+			words, told = append(words, r.now.words...), append(told, r.now.told...)
+		}
+		tb.Errorf("HENCE_RESTARTS=%q\n%s\ntold: %q\n%s", kill, strings.Join(r.wrong, "\n"), told,
+			strings.Join(words, "\n---\n"))
 	}
 	return true, r.landed
 }
@@ -221,7 +227,7 @@ func (r *restartRun) namesake(ctx context.Context) {
 	if agent == nil {
 		r.tb.Fatalf("%s: the sidecar on the new log: %s", r.kill, p.Words())
 	}
-	agent.calls = r.agent + asNew
+	r.mate, agent.calls = true, r.agent+asNew
 	if err := agent.play(ctx, restartScripts()[namesake]); err != nil && !errors.Is(err, errGone) {
 		r.tb.Fatalf("%s: the script on the new log: %v; told: %q\n%s", r.kill, err, agent.last, p.Words())
 	}
@@ -315,7 +321,6 @@ func (r *restartRun) write(ctx context.Context, agent *crashAgent) error {
 	for told := 0; ; {
 		d, err := agent.cl.Put(ctx, "shard:/after-"+r.agent, []byte("x"), client.WriteOptions{})
 		if err == nil && d.State == "committed" {
-			r.wrote = true
 			return nil
 		}
 		var p *client.Problem
@@ -335,22 +340,23 @@ func (r *restartRun) write(ctx context.Context, agent *crashAgent) error {
 	}
 }
 
-// owed: the agent has to be told that its session is lost.
+// owed: the agent has to be told that its session is lost: its journal is, or is that of another log, or the log shows
+// that a session was alive whose journal is not here.
 func (r *restartRun) owed() bool {
-	spoilt := !r.kill.fresh && r.served && r.lost
-	if spoilt && r.kill.journal != journalGone {
+	gone := r.kill.journal == journalGone
+	if r.served && !gone && (r.lost || r.kill.fresh) {
 		return true
 	}
-	for _, o := range r.now.decisions.all() { // the log shows that a session was alive whose journal is not here
-		if o.Kind == sequencer.OutcomeLeaseEnded && o.Agent == r.agent && strings.HasPrefix(o.Intent, "join:") {
-			return spoilt || r.kill.fresh
+	for _, o := range r.now.decisions.all() {
+		if o.Kind == sequencer.OutcomeLeaseEnded && o.Agent == r.agent { // the first one, of the session before the starts
+			return strings.HasPrefix(o.Intent, "join:") && (r.mate || r.served && gone && !r.kill.fresh)
 		}
 	}
 	return false
 }
 
 // judge says what does not hold on the log of the starts.
-func (r *restartRun) judge(on *crashRun, before map[spot]deed) {
+func (r *restartRun) judge(before map[spot]deed) {
 	log := ""
 	if r.kill.fresh {
 		log = asNew
@@ -363,7 +369,7 @@ func (r *restartRun) judge(on *crashRun, before map[spot]deed) {
 	if r.owed() && r.told == 0 {
 		r.wrong = append(r.wrong, "the agent was never told that its session is lost")
 	}
-	r.wrong = append(r.wrong, r.found(on, log)...)
+	r.wrong = append(r.wrong, r.found(r.now, log)...)
 }
 
 // found is what a log's records and the sink say.
