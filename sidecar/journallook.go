@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -42,9 +41,4 @@ func LookAtJournals(dir, workspace, agent string) (looks []JournalLook, err erro
 	}
 	slices.SortStableFunc(looks, func(a, b JournalLook) int { return b.Written.Compare(a.Written) })
 	return looks, err
-}
-
-// JournalPath is where the journal of an agent and a log lies in a data folder.
-func JournalPath(dir, log, workspace, agent string) string {
-	return journalOf{log, workspace, agent}.path(filepath.Clean(dir))
 }

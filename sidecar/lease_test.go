@@ -97,3 +97,47 @@ func TestRewrittenJournalKeepsCalls(t *testing.T) {
 		t.Errorf("the list of residues: %+v", list)
 	}
 }
+
+// A machine sleeps while its lease goes on in the log: no call begins afterwards until the log has renewed it, neither an
+// agent's nor a settlement's.
+func TestLeaseEndsWhileTheMachineSleeps(t *testing.T) {
+	log, world, clock := newLog(), newSink(), &shiftedClock{}
+	a := startWith(t, "a", log.Door(), func(s *Sidecar) { s.clock = clock }, quick(world),
+		func(c *Config) { c.Limits.WatermarkEvery = time.Hour })
+	if left := a.session.lease.Left(); left < 7*time.Second {
+		t.Fatalf("%v left at first", left)
+	}
+	clock.sleep(10 * time.Second)
+	if left := a.session.lease.Left(); left != 0 {
+		t.Fatalf("%v left after it slept", left)
+	}
+	must(a.client.Do(background(t), "set", at{At: "x"}, client.EffectOptions{}))(t)
+	if left := a.session.lease.Left(); left < 7*time.Second {
+		t.Errorf("%v left: called without asking the log", left)
+	}
+	world.expect(t, "set x")
+}
+
+// Where no clock counts sleep the wall's does, and one that is set back changes nothing.
+func TestLeaseByTheWallClock(t *testing.T) {
+	began := time.Now()
+	now := began
+	l := lease{now: func() time.Time { return now }}
+	l.begin(began, 10*time.Second)
+	now = began.Round(0).Add(11 * time.Second) // what is left of a reading after a sleep that the other clock missed
+	if left := l.Left(); left != 0 {
+		t.Errorf("%v left after the wall clock has jumped", left)
+	}
+}
+
+// The steady clock runs with the machine's, never backwards, and on Linux means the same in each process.
+func TestSteadyClock(t *testing.T) {
+	one, wall := steadyNow(), time.Now()
+	two, since := steadyNow(), time.Since(wall)
+	if d := two.Sub(one); d < 0 || d > since+time.Second {
+		t.Errorf("%v in %v", d, since)
+	}
+	if boot := bootID(); boot != "" && one.Year() > 2000 {
+		t.Errorf("under boot %s it is %v: no time since the start", boot, one)
+	}
+}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/hence-dev/hence/topology"
 )
@@ -42,20 +44,24 @@ func logID(ctx context.Context, cl *kgo.Client, cfg Config) (string, error) {
 	}
 }
 
-// topicID is the id that Kafka gave a topic when it was created.
+// topicID is the id that Kafka gave a topic when it was created. It is asked, and not what a client remembers.
 func topicID(ctx context.Context, cl *kgo.Client, topic string) (string, error) {
-	topics, err := kadm.NewClient(cl).ListTopics(ctx, topic)
+	req, asked := kmsg.NewPtrMetadataRequest(), kmsg.NewMetadataRequestTopic()
+	asked.Topic = kmsg.StringPtr(topic)
+	req.Topics = append(req.Topics, asked)
+	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
 		return "", err
 	}
-	detail := topics[topic]
-	if detail.Err != nil {
-		return "", detail.Err
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			return "", err
+		}
+		if id := kadm.TopicID(t.TopicID); id != (kadm.TopicID{}) {
+			return id.String(), nil
+		}
 	}
-	if detail.ID == (kadm.TopicID{}) {
-		return "", errNoLogID
-	}
-	return detail.ID.String(), nil
+	return "", errNoLogID
 }
 
 // ID names the client's log; no other has it, whatever workspaces and transactions both have. Kafka is asked each time:

@@ -1,10 +1,15 @@
 package streams_test
 
 import (
+	"errors"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/embedded"
+	"github.com/hence-dev/hence/topology"
 )
 
 // TestStreamOfAnotherLog loses the broker's disk and keeps that of NATS: what the stream has of the former log, under
@@ -44,4 +49,62 @@ func TestStreamOfAnotherLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("after", func(t *testing.T) { decide(t, "bob") })
+}
+
+// TestLogID: the id is another one for each log in memory and for a topic that is made anew, and the same for a log
+// that is opened again from its folder. A client that has had to do with one says when it is another.
+func TestLogID(t *testing.T) {
+	seen := map[string]string{}
+	id := func(w *world) string {
+		t.Helper()
+		id, err := w.dial(w.cfg).ID(w.context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	fresh := func(what, id string) {
+		t.Helper()
+		if former, ok := seen[id]; ok || id == "" {
+			t.Errorf("%s: %q is that of %s, too", what, id, former)
+		}
+		seen[id] = what
+	}
+	restart := func(w *world) {
+		t.Helper()
+		w.servers.StopKafka()
+		if err := w.servers.StartKafka(); err != nil {
+			t.Fatal(err)
+		}
+		if err := streams.EnsureTopics(w.context(), w.cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory := newWorld(t)
+	fresh("one in memory", id(memory))
+	client := memory.dial(memory.cfg)
+	if _, err := client.ID(memory.context()); err != nil {
+		t.Fatal(err)
+	}
+	restart(memory)
+	fresh("the next one in memory", id(memory))
+	if got, err := client.ID(memory.context()); !errors.Is(err, streams.ErrOtherLog) {
+		t.Errorf("a client of the former log: %s, %v", got, err)
+	}
+
+	folder := newWorldIn(t, embedded.Options{DataDir: t.TempDir()})
+	first := id(folder)
+	fresh("one in a folder", first)
+	restart(folder)
+	if again := id(folder); again != first {
+		t.Errorf("opened again it is %s, before %s", again, first)
+	}
+	admin := kadm.NewClient(folder.kafka())
+	if _, err := admin.DeleteTopics(folder.context(), topology.TopicIntents); err != nil {
+		t.Fatal(err)
+	}
+	if err := streams.EnsureTopics(folder.context(), folder.cfg); err != nil {
+		t.Fatal(err)
+	}
+	fresh("the topic made anew", id(folder))
 }

@@ -56,9 +56,9 @@ type Diagnosis struct {
 func (c *doctorCmd) Help() string {
 	return `It looks at the brokers, the topics (that all have the same partitions, and the settings that the guarantees
 rest on), the groups of processors and their lag, gaps in the decisions, the logic of each workspace and stored names
-that are not in NFC, clocks, NATS and JetStream, at the journal of an agent and its folder, and, if they are named,
-at a sidecar, a token file and addresses to listen on. It changes nothing. Each problem comes with the command that
-mends it.
+that are not in NFC, clocks, NATS and JetStream, at the journals of an agent and their folder, and, if they are named,
+at a sidecar, a token file and addresses to listen on. It changes nothing and locks nothing: a sidecar may run or start
+meanwhile. Each problem comes with the command that mends it.
 
 Exit code: 0 no problem; 3 there is one; 1 doctor itself could not run.`
 }
@@ -71,11 +71,15 @@ func (c *doctorCmd) Run(ctx context.Context, s Streams) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	found := &checkup{}
-	c.lookAtFiles(found)
+	dir := c.lookAtFiles(found)
 	c.lookAtAddresses(ctx, found)
 	c.lookAtSidecar(ctx, found)
-	if err := c.lookAtCluster(ctx, found, c.logger(s.Err)); err != nil {
+	log, err := c.lookAtCluster(ctx, found, c.logger(s.Err))
+	if err != nil {
 		return err
+	}
+	if dir != "" {
+		c.lookAtJournals(found, dir, log)
 	}
 	d := Diagnosis{Findings: found.all, Problems: found.problems}
 	d.OK = d.Problems == 0

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -39,7 +41,9 @@ func (d Diagnosis) holds(t *testing.T, part, level, says, fix string) {
 func local(c doctorCmd) Diagnosis {
 	found := &checkup{}
 	c.Workspace, c.Agent = "default", "agent-1"
-	c.lookAtFiles(found)
+	if dir := c.lookAtFiles(found); dir != "" {
+		c.lookAtJournals(found, dir, "this")
+	}
 	return Diagnosis{Findings: found.all, Problems: found.problems}
 }
 
@@ -119,10 +123,31 @@ func TestDoctorFiles(t *testing.T) {
 	local(doctorCmd{DataDir: damaged}).holds(t, "journal", levelProblem, "does not begin as a journal does", "mv ")
 	whole := folder("whole", 0o700)
 	file("whole/journal-default-agent-1", "HENCEJ1\n", 0o600)
-	local(doctorCmd{DataDir: whole}).holds(t, "journal", levelOK, "is whole", "")
+	local(doctorCmd{DataDir: whole}).holds(t, "journal", levelOK, "names no log", "")
+	file("whole/journal-default-agent-1.other-log-2", "HENCEJ1\n", 0o600)
+	local(doctorCmd{DataDir: whole}).holds(t, "journal", levelNote, "was moved aside (other-log)", "")
+	for _, log := range []string{"this", "another"} {
+		sub := filepath.Join("whole", "journals", log, "default", "agent-1")
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file(filepath.Join(sub, "journal"), "HENCEJ1\n"+journalFrame("H", fmt.Sprintf(`{"Log":%q}`, log)), 0o600)
+	}
+	local(doctorCmd{DataDir: whole}).holds(t, "journal", levelOK, "of this log: the sidecar goes on with it", "")
+	local(doctorCmd{DataDir: whole}).holds(t, "journal", levelNote, "of log another and not of this one", "")
 	if d := local(doctorCmd{DataDir: fine}); d.Problems != 0 {
 		t.Errorf("a folder that is as it must be has %+v", d)
 	}
+}
+
+// journalFrame is one record of a journal.
+func journalFrame(kind, body string) string {
+	sum := func(s string) []byte {
+		table := crc32.MakeTable(crc32.Castagnoli)
+		return binary.LittleEndian.AppendUint32(nil, crc32.Checksum([]byte(s), table))
+	}
+	size := string(binary.LittleEndian.AppendUint32(nil, uint32(len(kind+body))))
+	return size + string(sum(size)) + string(sum(kind+body)) + kind + body
 }
 
 // sidecarThat answers as a sidecar whose state and clock are given.

@@ -14,16 +14,16 @@ import (
 // maxLag is how many records a group may be behind before somebody should look.
 const maxLag = 10_000
 
-// lookAtCluster looks at Kafka, the topics, the processors and NATS.
-func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *slog.Logger) error {
+// lookAtCluster looks at Kafka, the topics, the processors and NATS. It returns the id of the log; empty: there is none.
+func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *slog.Logger) (log string, err error) {
 	cfg, err := c.apply(c.config(logger))
 	if err != nil {
-		return err
+		return "", err
 	}
 	cfg.Replica = c.Replica
 	report, err := streams.Inspect(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("look at the cluster: %w", err)
+		return "", fmt.Errorf("look at the cluster: %w", err)
 	}
 	bad := map[string]bool{}
 	for _, p := range report.Problems {
@@ -39,7 +39,7 @@ func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *s
 	} {
 		say(found, report, bad)
 	}
-	return nil
+	return report.Log, nil
 }
 
 // partOf is what of the cluster a problem is about.

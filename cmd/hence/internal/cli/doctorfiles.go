@@ -13,8 +13,9 @@ import (
 // leastFree is how much of a file system should be free, in bytes: a journal is rewritten at 8 MiB.
 const leastFree = 256 << 20
 
-// lookAtFiles looks at what a sidecar keeps on this machine.
-func (c *doctorCmd) lookAtFiles(found *checkup) {
+// lookAtFiles looks at what a sidecar keeps on this machine. It returns the folder of its journals; empty: there is no
+// use in looking into it.
+func (c *doctorCmd) lookAtFiles(found *checkup) (journals string) {
 	if c.TokenFile != "" {
 		lookAtToken(found, c.TokenFile)
 	}
@@ -26,9 +27,10 @@ func (c *doctorCmd) lookAtFiles(found *checkup) {
 		}
 	}
 	if dir != "" && c.lookAtFolder(found, dir) {
-		c.lookAtJournals(found, dir)
+		journals = dir
 	}
 	found.ok("caches", "tables are in the processors' memory and come from Kafka: no cache on a disk can be foreign")
+	return journals
 }
 
 func lookAtToken(found *checkup, path string) {
@@ -91,9 +93,9 @@ func (c *doctorCmd) lookAtFolder(found *checkup, dir string) bool {
 	return true
 }
 
-// lookAtJournals lists the agent's journals. Which of them a sidecar would go on with depends on the log that it is
-// started on; those of other logs, and those that were moved aside, it does not read.
-func (c *doctorCmd) lookAtJournals(found *checkup, dir string) {
+// lookAtJournals lists the agent's journals. A sidecar reads that of the cluster's log only: what those of other logs
+// say is not true here.
+func (c *doctorCmd) lookAtJournals(found *checkup, dir, log string) {
 	const part = "journal"
 	looks, err := sidecar.LookAtJournals(dir, c.Workspace, c.Agent)
 	if err != nil {
@@ -104,15 +106,22 @@ func (c *doctorCmd) lookAtJournals(found *checkup, dir string) {
 	for _, look := range looks {
 		of := "of log " + look.Log
 		if look.Log == "" {
-			of = "of a release before logs were named in it"
+			of = "which names no log"
 		}
 		switch {
 		case look.Aside != "":
-			found.note(part, "%s was moved aside (%s) and is not read; it is kept for people, %d bytes, %s", look.Path,
-				look.Aside, look.Bytes, of)
+			found.note(part, "%s, %d bytes, %s, was moved aside (%s): no sidecar reads it, and it is kept for people",
+				look.Path, look.Bytes, of, look.Aside)
 		case look.Damaged != nil:
 			found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged-0  # open transactions of %s are lost, it is told session_lost",
 				shellWord(look.Path), c.Agent), "%s: %v", look.Path, look.Damaged)
+		case log != "" && look.Log == log:
+			found.ok(part, "%s is whole, %d bytes, of this log: the sidecar goes on with it", look.Path, look.Bytes)
+		case look.Log == "":
+			found.ok(part, "%s is whole, %d bytes, and names no log: an older release has left it, and the next start takes "+
+				"it over if the log shows that it is its own", look.Path, look.Bytes)
+		case log != "":
+			found.note(part, "%s is whole, %d bytes, %s and not of this one: it is not read here", look.Path, look.Bytes, of)
 		default:
 			found.ok(part, "%s is whole, %d bytes, %s", look.Path, look.Bytes, of)
 		}
