@@ -11,7 +11,7 @@ FUZZTIME ?= 60s
 RECORDS ?= 100000
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build test race bench lint correctness acceptance crash-windows it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim hostile fuzz ci demo
+.PHONY: help build test race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim hostile fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -52,6 +52,12 @@ it-containers: ## the tests that start containers: needs an engine, compose and 
 
 crash-windows: ## CRASHES kills of sidecars at every step of a settlement
 	HENCE_IT_CRASHES=$(CRASHES) $(GO) test -count=1 -v -timeout 30m -run '^TestCrash' ./it
+
+restarts: ## two kills at every pair of points of a sidecar's work and of the start after it; about an hour
+	HENCE_RESTARTS=all $(GO) test -count=1 -v -timeout 4h -run '^TestRestarts$$' ./it
+
+dev-again: ## hence dev started 50 times under six agents, in memory and with a data folder
+	HENCE_IT_DEV_AGAIN=50 $(GO) test -count=1 -v -timeout 1h -run '^TestDevAgain$$' ./it
 
 explore-3x2: ## the explorer on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_3X2=1 $(GO) test -count=1 -v -timeout 12h -run 3x2 ./sequencer/explore

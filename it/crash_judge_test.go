@@ -1,13 +1,9 @@
 package it
 
 import (
-	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -21,33 +17,23 @@ import (
 // readJournal reads what a dead sidecar's journal has of tool calls: frames of length, two checksums and a body, whose
 // first byte is the record's kind; F is a call, M a mark on one.
 func readJournal(dir string) (map[spot]*gate.Progress, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "journals", "*", "*", "*", "journal*"))
+	files, err := journalsIn(dir)
 	if err != nil {
 		return nil, err
 	}
 	all := map[spot]*gate.Progress{}
 	for _, path := range files {
-		if ext := filepath.Ext(path); ext == ".lock" || ext == ".next" {
-			continue
-		}
 		data, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
 		if err != nil {
 			return nil, err
 		}
-		const magic, header = 8, 12
-		for at := magic; at+header <= len(data); {
-			size := int(binary.LittleEndian.Uint32(data[at:]))
-			at += header
-			if at+size > len(data) {
-				break
-			}
-			if err := applyJournal(all, data[at], data[at+1:at+size]); err != nil {
+		at := len(journalMagic)
+		for _, end := range frameEnds(data) {
+			record := data[at+journalHeader : end]
+			if err := applyJournal(all, record[0], record[1:]); err != nil {
 				return nil, fmt.Errorf("%s at %d: %w", path, at, err)
 			}
-			at += size
+			at = end
 		}
 	}
 	return all, nil
@@ -101,6 +87,7 @@ type crashCase struct {
 	journals  []map[spot]*gate.Progress    // as each kill left them
 	retracted map[string]bool              // transactions that were undone after their commit
 	stranger  bool                         // somebody settled without the journal
+	late      bool                         // what that journal has of answers may have been published after that
 }
 
 // gather reads a workspace's topics.
@@ -289,7 +276,7 @@ func (c *crashCase) excused(at spot, k *known) bool {
 	if k.fault == faultLose || k.undo == faultLose || k.undo == faultDropOnce {
 		return true
 	}
-	if c.stranger && (!k.answered || k.deed.done > 0 && !k.held() && !k.undone) {
+	if c.stranger && (c.late || !k.answered || k.deed.done > 0 && !k.held() && !k.undone) {
 		return true
 	}
 	for _, j := range c.journals {

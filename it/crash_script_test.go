@@ -1,6 +1,7 @@
 package it
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -20,11 +22,14 @@ type crashCall struct {
 // crashTx is one transaction of a script.
 type crashTx struct {
 	calls []crashCall
-	end   string // commit, abort; stale: sealed after somebody overwrote what it read
+	end   string // commit, abort; stale: sealed after somebody overwrote what it read; open: left so
+	as    string // its calls are over scopes of their own
 	rest  time.Duration
 	leave bool // the next one begins before this one is settled
 	// retract: once it is final, the script's nth transaction, from 1, is retracted with all that follows from it.
 	retract int
+	// seals: instead, the nth transaction, which was left open, is sealed.
+	seals int
 }
 
 func calls(tools ...string) (out []crashCall) {
@@ -79,16 +84,18 @@ var errGone = errors.New("the sidecar has ended")
 // crashAgent plays a script through a sidecar.
 type crashAgent struct {
 	name  string
+	calls string // what its calls name it; empty: its name
 	cl    *client.Client
 	ended <-chan struct{} // of the sidecar; nil: it does not end
 	n     int
 	txs   []*client.Tx
-	last  []string // what it was told last, for messages
+	left  []sequencer.TxID // open
+	last  []string         // what it was told last, for messages
 }
 
 func (a *crashAgent) play(ctx context.Context, script []crashTx) error {
 	for _, tx := range script {
-		err := a.transact(ctx, tx)
+		err := a.step(ctx, tx)
 		if err == nil && tx.retract > 0 && len(a.txs) >= tx.retract {
 			err = a.retract(ctx, a.txs[tx.retract-1].ID())
 		}
@@ -97,6 +104,15 @@ func (a *crashAgent) play(ctx context.Context, script []crashTx) error {
 		}
 	}
 	return nil
+}
+
+// step plays one line of a script.
+func (a *crashAgent) step(ctx context.Context, s crashTx) error {
+	if s.seals == 0 || len(a.txs) < s.seals {
+		return a.transact(ctx, s)
+	}
+	_, err := a.txs[s.seals-1].Seal(ctx)
+	return a.over(ctx, "seal", err)
 }
 
 // retract asks for a retraction, again and again until it is done.
@@ -153,7 +169,7 @@ func (a *crashAgent) transact(ctx context.Context, s crashTx) error {
 	}
 	for _, c := range s.calls {
 		a.n++
-		args := map[string]any{"agent": a.name, "n": a.n, "fault": c.fault, "undo": c.undo}
+		args := map[string]any{"agent": cmp.Or(a.calls, a.name) + s.as, "n": a.n, "fault": c.fault, "undo": c.undo}
 		if c.pad > 0 {
 			args["pad"] = strings.Repeat("x", c.pad)
 		}
@@ -173,6 +189,10 @@ func (a *crashAgent) transact(ctx context.Context, s crashTx) error {
 }
 
 func (a *crashAgent) end(ctx context.Context, s crashTx, tx *client.Tx, shard string) error {
+	if s.end == "open" {
+		a.left = append(a.left, sequencer.TxID(tx.ID()))
+		return nil
+	}
 	if s.end == "abort" {
 		err := tx.Abort(ctx, "the plan has changed")
 		return a.over(ctx, "abort", err)

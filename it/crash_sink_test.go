@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,13 @@ type spot struct {
 // String returns the transaction and the index.
 func (s spot) String() string { return fmt.Sprintf("%s/%d", s.tx, s.index) }
 
+// sinkSpot is one effect at the sink: transactions of two logs may have one name, and the agent that their calls name
+// tells them apart.
+type sinkSpot struct {
+	agent string
+	spot
+}
+
 // deed is what the sink has of one effect.
 type deed struct {
 	tool     string
@@ -120,14 +128,14 @@ type crashSink struct {
 
 	mu     sync.Mutex
 	clock  int
-	deeds  map[spot]*deed
+	deeds  map[sinkSpot]*deed
 	byKey  map[string]bool
 	barred map[string]bool // compensated
 }
 
 func openCrashSink(tb testing.TB) *crashSink {
 	tb.Helper()
-	s := &crashSink{deeds: map[spot]*deed{}, byKey: map[string]bool{}, barred: map[string]bool{}}
+	s := &crashSink{deeds: map[sinkSpot]*deed{}, byKey: map[string]bool{}, barred: map[string]bool{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /by-key/{key}", s.lookUp)
 	mux.HandleFunc("POST /{tool}", s.call)
@@ -138,7 +146,7 @@ func openCrashSink(tb testing.TB) *crashSink {
 
 // policy is the policy file over this sink.
 func (s *crashSink) policy() []byte {
-	body := `{tx: "{$tx}", index: "{$index}", fault: "{fault}"}`
+	body := `{tx: "{$tx}", index: "{$index}", agent: "{agent}", fault: "{fault}"}`
 	host := strings.TrimPrefix(s.server.URL, "http://")
 	return []byte(strings.NewReplacer("SINK", host, "BODY", body).Replace(crashTools))
 }
@@ -165,6 +173,7 @@ func (s *crashSink) call(w http.ResponseWriter, r *http.Request) {
 	var said struct {
 		Tx    string `json:"tx"`
 		Index int    `json:"index"`
+		Agent string `json:"agent"`
 		Fault string `json:"fault"`
 	}
 	text, err := io.ReadAll(io.LimitReader(r.Body, 1<<16))
@@ -175,7 +184,7 @@ func (s *crashSink) call(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	status := s.take(r, spot{said.Tx, said.Index}, said.Fault)
+	status := s.take(r, sinkSpot{said.Agent, spot{said.Tx, said.Index}}, said.Fault)
 	if status == 0 {
 		panic(http.ErrAbortHandler) // breaks the connection
 	}
@@ -183,7 +192,7 @@ func (s *crashSink) call(w http.ResponseWriter, r *http.Request) {
 }
 
 // take does what a request asks for and returns its status; zero: the connection breaks.
-func (s *crashSink) take(r *http.Request, at spot, fault string) int {
+func (s *crashSink) take(r *http.Request, at sinkSpot, fault string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.deeds[at]
@@ -235,14 +244,14 @@ func (s *crashSink) do(d *deed, undo bool, undoes string) {
 	}
 }
 
-// of is what the sink has of one agent's transactions.
-func (s *crashSink) of(agent string) map[spot]deed {
+// of is what the sink has of the calls that name one of some agents.
+func (s *crashSink) of(agents ...string) map[spot]deed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[spot]deed{}
 	for at, d := range s.deeds {
-		if strings.HasPrefix(at.tx, agent+".") {
-			all[at] = *d
+		if slices.Contains(agents, at.agent) {
+			all[at.spot] = *d
 		}
 	}
 	return all

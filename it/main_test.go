@@ -15,7 +15,12 @@ import (
 // envDir hands the run's folder from TestMain to the tests.
 const envDir = "HENCE_IT_DIR"
 
-func TestMain(m *testing.M) { os.Exit(inFolder(func() int { return overContainers(m.Run) })) }
+func TestMain(m *testing.M) {
+	if rounds := os.Getenv(envDevAgent); rounds != "" {
+		os.Exit(playDevAgent(rounds))
+	}
+	os.Exit(inFolder(func() int { return overContainers(m.Run) }))
+}
 
 // overContainers starts the servers of the run as containers when the environment asks for that, and removes them.
 func overContainers(run func() int) int {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 )
@@ -157,6 +158,7 @@ func (s *session) findOwed(ctx context.Context, inc sequencer.Seq) {
 		if through < inc {
 			return errors.New("the answer is older than the join")
 		}
+		failpoint.Hit(failpoint.StartOwed)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.incarnation != inc {

@@ -109,6 +109,7 @@ func (d *delivery) read(dir string, of journalOf, file openFile) (j *journal, l 
 	path, l := of.path(dir), newLedger()
 	elsewhere := newerThan(dir, of)
 	j, err = openJournal(path, file, d.log, l.apply)
+	failpoint.Hit(failpoint.StartRead)
 	switch {
 	case j == nil || err != nil && !errors.Is(err, errCorrupt):
 		return nil, nil, false, err

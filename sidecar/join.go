@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 )
@@ -33,10 +34,12 @@ func (s *session) join(ctx context.Context) error {
 	before := s.joinRefused // told to requests until the log has answered again
 	id, sent := s.joinID, s.joinSent
 	s.mu.Unlock()
+	failpoint.Hit(failpoint.JoinBefore)
 	seq, err := s.askToJoin(ctx, id, before)
 	if err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.JoinAfter)
 	return s.enter(ctx, seq, sent)
 }
 
@@ -142,6 +145,7 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if err := s.resolve(ctx, seq); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.StartResolved)
 	if err := s.sameLog(ctx); err != nil {
 		return err
 	}
@@ -149,11 +153,13 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if err := s.keepLearned(); err != nil {
 		return fmt.Errorf("put what has to pass first into the journal: %w", err)
 	}
+	failpoint.Hit(failpoint.SessionBefore)
 	err := s.delivery.session(joinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq,
 		Boot: s.delivery.boot})
 	if err != nil {
 		return fmt.Errorf("begin the session in the journal: %w", err)
 	}
+	failpoint.Hit(failpoint.SessionAfter)
 	if err := s.announceTools(ctx, seq); err != nil {
 		return err
 	}

@@ -108,6 +108,8 @@ func (j *journal) attach() error {
 
 // moveAside keeps a file that cannot be used, under a name that says why, and begins an empty one.
 func (j *journal) moveAside(why string) (to string, err error) {
+	failpoint.Hit(failpoint.AsideBefore)
+	defer failpoint.Hit(failpoint.AsideAfter)
 	_ = j.file.Close()
 	if to, err = setAside(j.path, why); err != nil {
 		return j.path, err

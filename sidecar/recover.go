@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -117,6 +118,7 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 	if err := s.keep(effects); err != nil {
 		return nil, gate.ClaimStranger, err
 	}
+	failpoint.Hit(failpoint.StartHeard)
 	s.mu.Lock()
 	d.heard = true
 	s.mu.Unlock()

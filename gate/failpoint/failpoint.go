@@ -50,8 +50,31 @@ const (
 	ResidueAfter         Point = "residue.after"
 )
 
-// All lists every point, the gate's first, each in the order in which it comes up.
-func All() []Point {
+// The places of a start, between what it has found and what it rests on that.
+const (
+	StartRead     Point = "start.read" // the journal is read
+	AsideBefore   Point = "aside.before"
+	AsideAfter    Point = "aside.after"    // a journal that cannot be used is moved aside
+	JoinBefore    Point = "join.before"    // the log is about to be asked
+	JoinAfter     Point = "join.after"     // it has answered
+	StartResolved Point = "start.resolved" // how the former process's transactions ended is known
+	SessionBefore Point = "session.before"
+	SessionAfter  Point = "session.after" // the journal has the session
+	StartOwed     Point = "start.owed"    // the log has said what is owed, nothing is noted
+	StartHeard    Point = "start.heard"   // the journal has what the log says of a stranger's calls
+)
+
+// All lists every point: those of a start, then those of the work.
+func All() []Point { return slices.Concat(Start(), Work()) }
+
+// Start lists the points that only a start reaches, in the order in which they come up.
+func Start() []Point {
+	return []Point{StartRead, AsideBefore, AsideAfter, JoinBefore, JoinAfter, StartResolved, SessionBefore, SessionAfter,
+		StartOwed, StartHeard}
+}
+
+// Work lists the other points, the gate's first, each in the order in which it comes up.
+func Work() []Point {
 	return slices.Concat([]Point{
 		CallBeforeStart, CallBeforeCall, CallAfterCall, CallAfterAnswer,
 		ReleaseBeforeStart, ReleaseBeforeCall, ReleaseAfterCall, ReleaseAfterAnswer,

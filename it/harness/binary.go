@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,7 @@ type Process struct {
 
 	mu     sync.Mutex
 	recent []string
+	panics []string
 }
 
 // maxRecent bounds the lines of a process that are kept for messages.
@@ -63,8 +65,14 @@ const maxRecent = 60
 // killed with the test.
 func Spawn(tb testing.TB, binary string, each func(line string), args ...string) *Process {
 	tb.Helper()
+	return SpawnCommand(tb, each, exec.Command(binary, args...))
+}
+
+// SpawnCommand is Spawn for a command whose Env is set besides the rest.
+func SpawnCommand(tb testing.TB, each func(line string), cmd *exec.Cmd) *Process {
+	tb.Helper()
 	p := &Process{}
-	p.start(tb, &p.stdout, each, exec.Command(binary, args...))
+	p.start(tb, &p.stdout, each, cmd)
 	return p
 }
 
@@ -165,11 +173,26 @@ func (p *Process) readLines(from io.Reader, each func(string)) {
 		p.mu.Lock()
 		p.recent = append(p.recent, lines.Text())
 		p.recent = p.recent[max(0, len(p.recent)-maxRecent):]
+		if tellsPanic(lines.Text()) {
+			p.panics = append(p.panics, lines.Text())
+		}
 		p.mu.Unlock()
 		if each != nil {
 			each(lines.Text())
 		}
 	}
+}
+
+func tellsPanic(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
+		strings.Contains(line, "panic serving")
+}
+
+// Panics are the lines of its standard error that tell of one.
+func (p *Process) Panics() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.panics)
 }
 
 // Words are the last lines of its standard error.
