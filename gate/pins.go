@@ -11,6 +11,9 @@ const CodeChangedTool = "changed_tool"
 // ErrChangedTool is returned by Unchanged when today's declaration of a tool is not the one that an effect relies on.
 var ErrChangedTool = errors.New("the tool's declaration has changed since the call was issued")
 
+// ErrNoPolicy is returned by the Tools of a process that has no policy for what it settles: nothing is called there.
+var ErrNoPolicy = errors.New("no sidecar of the workspace has a policy with this tool")
+
 // Unchanged returns ErrChangedTool, with both signatures, when the effect relies on a declaration that its tool no
 // longer has: what was sealed is made as it was declared, or not at all. The signature of a declaration covers its
 // compensation. An effect without a pin relies on none.
@@ -20,6 +23,8 @@ func Unchanged(tools Tools, e *Effect) error {
 	}
 	sealed, now := e.Tool.Pin.Signature, "none"
 	switch t, err := tools.Find(e.Tool.Name, e.Args); {
+	case errors.Is(err, ErrNoPolicy): // that is what is said of the call, and not that its tool has changed
+		return nil
 	case err != nil: // a declaration that has not changed takes the arguments that it took before
 		now = "one that does not take this call: " + text(err)
 	case t.Pin == nil:

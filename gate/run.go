@@ -72,8 +72,8 @@ func (g *Engine) callJob(p *Progress) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calling %s: %w", p.Tool.Name, err)
 	}
-	return &job{steps: callSteps(), p: p, call: g.callOf(&p.Effect), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife,
-		retry: p.Tool.Retry, eager: true}, nil
+	return &job{steps: callSteps(), p: p, call: g.callOf(&p.Effect), adapter: a, max: p.Tool.maxTime(),
+		life: p.Tool.KeyLife, retry: p.Tool.Retry, eager: true}, nil
 }
 
 // finish drives an eager call until its progress has an answer or is given up.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 )
@@ -116,7 +117,7 @@ func (s *session) canSettle(ctx context.Context, tx sequencer.TxID) bool {
 			return false
 		}
 		found, err := s.tools.Find(p.Tool.Name, p.Args)
-		if err != nil || found.Class != p.Tool.Class || p.Tool.Pin != nil && found.Pin != nil && *found.Pin != *p.Tool.Pin {
+		if err != nil || found.Class != p.Tool.Class || gate.Unchanged(s.tools, &p.Effect) != nil {
 			return false
 		}
 		if _, err := s.tools.Adapter(p.Tool.Name); err != nil {

@@ -177,13 +177,11 @@ func (d *debt) since(now time.Time, claim gate.Claim) time.Time {
 // happened is said to be unresolved, and nothing is called.
 type noTools struct{}
 
-var errNoPolicy = errors.New("no sidecar of the workspace has a policy with this tool")
-
 // Find is part of the policy's interface.
-func (noTools) Find(string, json.RawMessage) (gate.Tool, error) { return gate.Tool{}, errNoPolicy }
+func (noTools) Find(string, json.RawMessage) (gate.Tool, error) { return gate.Tool{}, gate.ErrNoPolicy }
 
 // Undo is part of the policy's interface.
-func (noTools) Undo(gate.Effect, gate.Answer) (gate.Call, error) { return gate.Call{}, errNoPolicy }
+func (noTools) Undo(gate.Effect, gate.Answer) (gate.Call, error) { return gate.Call{}, gate.ErrNoPolicy }
 
 // Adapter is part of the policy's interface.
-func (noTools) Adapter(string) (gate.Adapter, error) { return nil, errNoPolicy }
+func (noTools) Adapter(string) (gate.Adapter, error) { return nil, gate.ErrNoPolicy }

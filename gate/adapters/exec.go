@@ -66,8 +66,8 @@ func (a *execAdapter) Check(c gate.Call) error {
 	return unsent("preparing the program", err)
 }
 
-// Call runs the program and waits for its end. Only the declared exit codes prove that nothing happened: how far a program
-// came before any other only it knows.
+// Call runs the program and waits for its end. Only the declared exit codes prove that nothing happened: how far a
+// program came before any other only it knows.
 func (a *execAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	s := newSecrets(a.env, a.keep...)
 	code, out, said, err := a.run(ctx, a.argv, c, s)

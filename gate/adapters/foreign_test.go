@@ -42,12 +42,13 @@ func foreignPolicy(tb testing.TB, kind foreignKind, look bool, net http.RoundTri
 	if kind == forgetsKeys {
 		life = fmt.Sprintf("key_life_ms: %d", foreignLife.Milliseconds())
 	}
+	undo := "compensation: {tool: cancel, args: {id: \"{args.id}\"}" + forbids + "}"
 	text := "version: 1\nserver: s\nhosts: [\"sink.example:80\"]\n" +
 		"defaults: {max_time_ms: 1000, retry: {attempts: 3, backoff_ms: 100}}\ntools:\n"
 	for _, tool := range []struct{ name, rest string }{
-		{"order", "class: reversible\n    keyed: true\n    compensation: {tool: cancel, args: {id: \"{args.id}\"}" + forbids + "}"},
+		{"order", "class: reversible\n    keyed: true\n    " + undo},
 		{"reserve", "class: known_outcome\n    keyed: true"},
-		{"pay", "class: irreversible\n    key: \"pay/{id}\"\n    compensation: {tool: cancel, args: {id: \"{args.id}\"}" + forbids + "}"},
+		{"pay", "class: irreversible\n    key: \"pay/{id}\"\n    " + undo},
 		{"ping", "class: irreversible"},
 		{"cancel", "class: known_outcome\n    keyed: true\n    undo_only: true"},
 	} {
