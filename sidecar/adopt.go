@@ -6,8 +6,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 )
