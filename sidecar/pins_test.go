@@ -118,10 +118,9 @@ func TestChangedTool(t *testing.T) {
 			if c.who == "successor" {
 				b = reborn(t, log, "a", journal, declared(two, c.signature)).aloneNow()
 			} else {
+				_, former, _ := ownerOf(sequencer.TxID(tx))
+				endLease(t, log, former) // before b joins: its own would end, too
 				b = start(t, "b", log.Door(), declared(two, c.signature))
-				if err := log.Tick(30); err != nil {
-					t.Fatal(err)
-				}
 				waiting := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
 				done := make(chan struct{})
 				defer func() { <-done }()
