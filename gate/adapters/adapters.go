@@ -2,9 +2,9 @@
 // shards it only says what a call reads or writes.
 //
 // Guarantees: a call leaves only for what its declaration names; it is made once, without retries; an error that is
-// not gate.ErrNotSent may have acted; a refusal proves that the call did nothing, and only one that is AboutKey says so of
-// the others under its key; no secret is in an error, a detail or a result. What it does not promise: that a sink that
-// takes a key does what its makers say with it.
+// not gate.ErrNotSent may have acted; a refusal proves that the call did nothing, and only one that is AboutKey says
+// so of the others under its key; no secret is in an error, a detail or a result. What it does not promise: that a
+// sink that takes a key does what its makers say with it.
 package adapters
 
 import (

@@ -55,8 +55,8 @@ func newExec(d gate.Decl) (gate.Adapter, error) {
 	return a, p.err
 }
 
-// Call runs the program and waits for its end. Only the declared exit codes prove that nothing happened: how far a program
-// came before any other only it knows.
+// Call runs the program and waits for its end. Only the declared exit codes prove that nothing happened: how far a
+// program came before any other only it knows.
 func (a *execAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	s := newSecrets(a.env)
 	code, out, said, err := a.run(ctx, a.argv, c, s)

@@ -130,8 +130,8 @@ func startPair(t *testing.T, c *cluster, rng *rand.Rand, round int) *pair {
 	return p
 }
 
-// answersWait has a commit that the standby lacks, and is there for all to see: its session was ended while it waited. A
-// repetition under its key is not answered before the standby has it.
+// answersWait has a commit that the standby lacks, and is there for all to see: its session was ended while it waited.
+// A repetition under its key is not answered before the standby has it.
 func answersWait(t *testing.T, c *cluster) {
 	servers := startPair(t, c, rand.New(rand.NewPCG(2, 0)), -1)
 	defer servers.network.over(t)

@@ -59,8 +59,8 @@ func (a *smtpAdapter) LookUp(context.Context, gate.Call) (gate.Answer, error) {
 	return gate.Answer{}, gate.ErrNoLookup
 }
 
-// Call hands one mail to the server. A mail that is not accepted with 250 is not delivered (RFC 5321, 4.2.5 and 6.1), so
-// 5xx at any stage proves that nothing happened. That is about the one try: a server keeps no keys.
+// Call hands one mail to the server. A mail that is not accepted with 250 is not delivered (RFC 5321, 4.2.5 and 6.1),
+// so 5xx at any stage proves that nothing happened. That is about the one try: a server keeps no keys.
 func (a *smtpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	if c.ForbidOnly {
 		return gate.Answer{Refused: true, Detail: "a mail server keeps no keys, so it refuses none: nothing was sent"}, nil
