@@ -177,7 +177,9 @@ func (l *boxLab) process(t *testing.T, agent string, port int) (*upgraded, *harn
 	policy, url := filepath.Join(dir, "policy.yaml"), fmt.Sprint("127.0.0.1:", port)
 	err := os.Mkdir(l.shop.Root, 0o755)
 	if err == nil {
-		err = os.WriteFile(policy, []byte(l.shop.Policy(t)), 0o600)
+		// the release before this one refuses a key of the policy that it does not know
+		text := strings.ReplaceAll(l.shop.Policy(t), ", forbids: true", "")
+		err = os.WriteFile(policy, []byte(text), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
