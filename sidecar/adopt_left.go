@@ -32,7 +32,7 @@ const (
 // left is what a sidecar knows of what others have left. It is guarded by session.mu.
 type left struct {
 	ended   map[sequencer.Seq]time.Time  // when the view has shown the end of an incarnation's lease
-	newest  time.Time                    // the last of them; zero: none
+	newest  time.Time                    // the last of them, by the steady clock; zero: none
 	found   map[sequencer.TxID]time.Time // when an orphan was found whose session's end the view has not shown
 	look    time.Time                    // when to look if the view shows that anything is unsettled; zero: not
 	sweep   time.Time                    // when to look whatever it shows; zero: this sidecar has just begun
@@ -71,9 +71,9 @@ func (s *session) observeLeft(o *sequencer.Outcome) {
 	if p.ended == nil || len(p.ended) >= maxEnded {
 		p.ended = map[sequencer.Seq]time.Time{}
 	}
-	p.newest = s.clock.Now()
-	p.ended[o.Incarnation] = p.newest
-	p.lookBy(p.newest.Add(s.afterEnd(o.Incarnation)))
+	now := s.clock.Now()
+	p.ended[o.Incarnation], p.newest = now, s.clock.Steady()
+	p.lookBy(now.Add(s.afterEnd(o.Incarnation)))
 }
 
 func (p *left) lookBy(at time.Time) {
@@ -181,7 +181,9 @@ type noTools struct{}
 func (noTools) Find(string, json.RawMessage) (gate.Tool, error) { return gate.Tool{}, gate.ErrNoPolicy }
 
 // Undo is part of the policy's interface.
-func (noTools) Undo(gate.Effect, gate.Answer) (gate.Call, error) { return gate.Call{}, gate.ErrNoPolicy }
+func (noTools) Undo(gate.Effect, gate.Answer) (gate.Call, error) {
+	return gate.Call{}, gate.ErrNoPolicy
+}
 
 // Adapter is part of the policy's interface.
 func (noTools) Adapter(string) (gate.Adapter, error) { return nil, gate.ErrNoPolicy }

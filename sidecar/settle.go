@@ -29,7 +29,7 @@ type debt struct {
 	stranger  bool          // what ran is known from the log only
 	heard     bool          // the log was read when no former owner could begin a call any more
 	theirs    bool          // somebody else has adopted it
-	freed     time.Time     // it was adopted after the view had shown, until then, each former owner's end; zero: unknown
+	freed     time.Time     // by the steady clock: the view had shown each former owner's end by then; zero: unknown
 	waited    bool          // notBefore is set
 	tries     int           // of the settlement
 	notBefore time.Time     // until then a call of its former owner may be under way; by the steady clock
