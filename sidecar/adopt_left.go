@@ -62,9 +62,10 @@ func spread(agent, of string) float64 {
 	return float64(h.Sum32()%1024) / 1024
 }
 
-// observeLeft notes the end of a lease; s.mu is held.
+// observeLeft notes the end of a lease, also of this agent's: what it had adopted is not its next session's. s.mu is
+// held.
 func (s *session) observeLeft(o *sequencer.Outcome) {
-	if o.Kind != sequencer.OutcomeLeaseEnded || o.Agent == s.agent {
+	if o.Kind != sequencer.OutcomeLeaseEnded {
 		return
 	}
 	p := &s.orphans.left
