@@ -103,12 +103,12 @@ func (s *session) toldForgotten() error {
 // isOthers reports whether a decision lets another process of this agent in that came after this journal's last
 // session: what was made or undone then this journal does not know. s.mu is held.
 func (s *session) isOthers(o *sequencer.Outcome) bool {
-	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && o.Seq > s.former && (s.first == 0 || o.Seq < s.first) &&
-		!slices.Contains(s.joins, o.Intent)
+	between := o.Seq > s.former && (s.first == 0 || o.Seq < s.first)
+	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && between && !slices.Contains(s.joins, o.Intent)
 }
 
-// hadOthers reports whether there was such a process. A copy of a journal, or one from before a sidecar's last move, is
-// whole and locked, and yet not the predecessor's.
+// hadOthers reports whether there was such a process. A copy of a journal, or one from before a sidecar's last move,
+// is whole and locked, and yet not the predecessor's.
 func (s *session) hadOthers(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	known, from, to := s.others, s.former, s.first
@@ -135,4 +135,30 @@ func (s *session) hadOthers(ctx context.Context) (bool, error) {
 	defer s.mu.Unlock()
 	s.others = &found
 	return found, nil
+}
+
+// share: somebody else has adopted a transaction, and may have made calls that this journal does not know; s.mu is
+// held.
+func (s *session) share(id sequencer.TxID, d *debt) {
+	if d != nil {
+		d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
+	}
+	if err := s.delivery.share(id); err != nil {
+		s.log.Error("that a settlement had another owner is not in the journal", "tx", string(id), "cause", err)
+	}
+}
+
+// share notes that somebody else has owned the settlement of a transaction.
+func (d *delivery) share(id sequencer.TxID) error {
+	d.mu.Lock()
+	t := d.ledger.txs[id]
+	known := t != nil && !t.Foreign && !t.Shared
+	if known {
+		t.Shared = true // also where the journal does not take it
+	}
+	d.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return d.record(recordShared, &decidedRecord{Tx: id})
 }
