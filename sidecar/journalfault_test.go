@@ -43,8 +43,8 @@ func (f *failsAt) Sync() error {
 	return f.journalFile.Sync()
 }
 
-// Whichever write of a journal fails, of a start that goes on without the former one and of the work after it: the log's
-// decision is what happens in the world, once, or it is on the list.
+// Whichever write of a journal fails, of a start that goes on without the former one and of the work after it: the
+// log's decision is what happens in the world, once, or it is on the list.
 func TestEveryJournalWriteFails(t *testing.T) {
 	const writes = 40 // of a run without faults there are about 32
 	for _, many := range []int64{1, 3} {

@@ -9,8 +9,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// Looking at journals takes no lock and changes nothing, whoever writes to them meanwhile: a sidecar starts while it is
-// looked at, and what is being written is never called damaged.
+// Looking at journals takes no lock and changes nothing, whoever writes to them meanwhile: a sidecar starts while it
+// is looked at, and what is being written is never called damaged.
 func TestLookAtJournals(t *testing.T) {
 	log, dir, ctx := newLog(), t.TempDir(), background(t)
 	looked := make(chan struct{})

@@ -138,16 +138,17 @@ func journalsIn(dir string, of journalOf) []lookedAt {
 // newerThan reports whether a journal of the agent that is not used here was written after the one that is: what the
 // agent read last it may have read on another log.
 func newerThan(dir string, of journalOf) bool {
-	var own time.Time
-	all := journalsIn(dir, of)
-	for _, f := range all {
-		if f.path == of.path(dir) && f.bytes > int64(len(journalMagic)) {
+	var own, others time.Time
+	for _, f := range journalsIn(dir, of) {
+		switch {
+		case f.bytes <= int64(len(journalMagic)), f.path == of.oldPath(dir): // empty, or another agent's
+		case f.path == of.path(dir):
 			own = f.written
+		case f.written.After(others):
+			others = f.written
 		}
 	}
-	return slices.ContainsFunc(all, func(f lookedAt) bool {
-		return f.path != of.path(dir) && f.bytes > int64(len(journalMagic)) && f.written.After(own) && f.path != of.oldPath(dir)
-	})
+	return others.After(own)
 }
 
 // unsure reports whether a journal shows a call without a key, or an agent's own act, whose outcome it does not know:

@@ -52,8 +52,8 @@ func TestJournalNames(t *testing.T) {
 	}
 }
 
-// onAnotherLog begins transaction a.1.1 with a call on one log and kills the sidecar; then the log is another one, with
-// another transaction of that name, which is committed, and whose sidecar does not see it.
+// onAnotherLog begins transaction a.1.1 with a call on one log and kills the sidecar; then the log is another one,
+// with another transaction of that name, which is committed, and whose sidecar does not see it.
 func onAnotherLog(ctx context.Context, t *testing.T, world *sink) (dir string, two *memlog.Log, id string) {
 	t.Helper()
 	one := newLog()
@@ -320,8 +320,8 @@ func told(t *testing.T, l *ledger, kind byte, v any) {
 	}
 }
 
-// A record that could not be read back is not left in the journal, where the next start would fall over it: what was to
-// be recorded fails, and the journal takes others.
+// A record that could not be read back is not left in the journal, where the next start would fall over it: what was
+// to be recorded fails, and the journal takes others.
 func TestRecordThatCannotBeReadBack(t *testing.T) {
 	dir := t.TempDir()
 	d := opened(t, dir, nil, Limits{})

@@ -103,12 +103,12 @@ func (s *session) toldForgotten() error {
 // isOthers reports whether a decision lets another process of this agent in that came after this journal's last
 // session: what was made or undone then this journal does not know. s.mu is held.
 func (s *session) isOthers(o *sequencer.Outcome) bool {
-	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && o.Seq > s.former && (s.first == 0 || o.Seq < s.first) &&
-		!slices.Contains(s.joins, o.Intent)
+	between := o.Seq > s.former && (s.first == 0 || o.Seq < s.first)
+	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && between && !slices.Contains(s.joins, o.Intent)
 }
 
-// hadOthers reports whether there was such a process. A copy of a journal, or one from before a sidecar's last move, is
-// whole and locked, and yet not the predecessor's.
+// hadOthers reports whether there was such a process. A copy of a journal, or one from before a sidecar's last move,
+// is whole and locked, and yet not the predecessor's.
 func (s *session) hadOthers(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	known, from, to := s.others, s.former, s.first

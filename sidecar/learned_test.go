@@ -53,8 +53,8 @@ func (r *rig) until(id string) (until time.Time, waits bool) {
 	return until, d != nil && until.After(s.clock.Steady()) && d.notBefore.Equal(until)
 }
 
-// A successor that finds a live session of which it has no journal waits until that process's lease would have ended by
-// its own clock: so does the next start, however soon it comes, and whatever the machine's clock says then.
+// A successor that finds a live session of which it has no journal waits until that process's lease would have ended
+// by its own clock: so does the next start, however soon it comes, and whatever the machine's clock says then.
 func TestStrangersAreRemembered(t *testing.T) {
 	const boot = "this boot"
 	for name, c := range map[string]struct {
@@ -191,8 +191,8 @@ func TestOwed410IsRemembered(t *testing.T) {
 	}
 }
 
-// A copy of a journal from before another process of the agent went on with it is locked and whole, and shows no start:
-// and still nothing is called that the other one may have called, nor undone that it may have undone.
+// A copy of a journal from before another process of the agent went on with it is locked and whole, and shows no
+// start: and still nothing is called that the other one may have called, nor undone that it may have undone.
 func TestCopyOfAJournal(t *testing.T) {
 	for _, end := range []string{"committed", "retracted"} {
 		t.Run(end, func(t *testing.T) {

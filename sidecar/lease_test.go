@@ -98,8 +98,8 @@ func TestRewrittenJournalKeepsCalls(t *testing.T) {
 	}
 }
 
-// A machine sleeps while its lease goes on in the log: no call begins afterwards until the log has renewed it, neither an
-// agent's nor a settlement's.
+// A machine sleeps while its lease goes on in the log: no call begins afterwards until the log has renewed it, neither
+// an agent's nor a settlement's.
 func TestLeaseEndsWhileTheMachineSleeps(t *testing.T) {
 	log, world, clock := newLog(), newSink(), &shiftedClock{}
 	a := startWith(t, "a", log.Door(), func(s *Sidecar) { s.clock = clock }, quick(world),

@@ -206,7 +206,8 @@ func (l *ledger) learned(kind byte, body []byte) error {
 // join takes a session. In one log its incarnation is greater than those before it.
 func (l *ledger) join(j joinedRecord) {
 	was := l.joined
-	if was.Incarnation != 0 && (j.Incarnation <= was.Incarnation || j.Agent != was.Agent || j.Workspace != was.Workspace) {
+	same := j.Agent == was.Agent && j.Workspace == was.Workspace
+	if was.Incarnation != 0 && (j.Incarnation <= was.Incarnation || !same) {
 		l.mixed = fmt.Errorf("session %d of %s in %s follows session %d of %s in %s", j.Incarnation, j.Agent, j.Workspace,
 			was.Incarnation, was.Agent, was.Workspace)
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // maintain joins the log, joins again when a lease has ended, renews the lease, and does what has to be done now and
-// then, until ctx ends, or the log is another one: nothing that this process knows is true of that. It calls live after
-// each join.
+// then, until ctx ends, or the log is another one: nothing that this process knows is true of that. It calls live
+// after each join.
 func (s *session) maintain(ctx context.Context, live func()) error {
 	beat, stop := s.clock.Ticker(s.limits.WatermarkEvery)
 	defer stop()

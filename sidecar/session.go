@@ -56,8 +56,8 @@ type session struct {
 	forgot         bool               // what the agent read before is lost: the next request that builds on it is told
 	told           bool               // it was, and the journal does not say so yet
 	former         sequencer.Seq      // the incarnation that the journal was left by
-	joins          []string           // intents of joins that this journal's sidecars asked for after that, up to the first here
-	others         *bool              // whether another process of the agent had a session in between; nil: not looked for
+	joins          []string           // intents of the journal's joins after that, up to the first here
+	others         *bool              // whether another process had a session in between; nil: not looked for
 	txs            map[sequencer.TxID]*tx
 	active         map[sequencer.TxID]*tx // those that are not decided and may still be
 	order          []sequencer.TxID       // of those that are over, oldest first

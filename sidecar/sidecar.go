@@ -112,8 +112,8 @@ func (s *Sidecar) Refused() error {
 func (s *Sidecar) Close() error { return s.listener.Close() }
 
 // Run serves the agent until ctx ends, then finishes running requests within Limits.StopWait. An error is
-// ErrJournalLocked, ErrChain, streams.ErrOtherLog when the log is lost, streams.ErrGone when the view has fallen behind
-// what is kept anywhere (start again, from a snapshot), or that of the journal or the listener.
+// ErrJournalLocked, ErrChain, streams.ErrOtherLog when the log is lost, streams.ErrGone when the view has fallen
+// behind what is kept anywhere (start again, from a snapshot), or that of the journal or the listener.
 func (s *Sidecar) Run(ctx context.Context) error {
 	defer s.listener.Close()
 	d := newDelivery(s.events, s.config.Limits, s.log)

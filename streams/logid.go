@@ -64,8 +64,8 @@ func topicID(ctx context.Context, cl *kgo.Client, topic string) (string, error) 
 	return "", errNoLogID
 }
 
-// ID names the client's log; no other has it, whatever workspaces and transactions both have. Kafka is asked each time:
-// the error is ErrOtherLog once the log is not the one any more that this client has first had to do with.
+// ID names the client's log; no other has it, whatever workspaces and transactions both have. Kafka is asked each
+// time: the error is ErrOtherLog once the log is not the one any more that this client has first had to do with.
 func (c *Client) ID(ctx context.Context) (string, error) {
 	id, err := logID(ctx, c.log, c.cfg)
 	if err != nil {

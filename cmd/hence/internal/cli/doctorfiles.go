@@ -113,7 +113,7 @@ func (c *doctorCmd) lookAtJournals(found *checkup, dir, log string) {
 			found.note(part, "%s, %d bytes, %s, was moved aside (%s): no sidecar reads it, and it is kept for people",
 				look.Path, look.Bytes, of, look.Aside)
 		case look.Damaged != nil:
-			found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged-0  # open transactions of %s are lost, it is told session_lost",
+			found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged-0  # what %s has open is lost, it is told session_lost",
 				shellWord(look.Path), c.Agent), "%s: %v", look.Path, look.Damaged)
 		case log != "" && look.Log == log:
 			found.ok(part, "%s is whole, %d bytes, of this log: the sidecar goes on with it", look.Path, look.Bytes)
