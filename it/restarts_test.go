@@ -137,6 +137,9 @@ func (p restartPair) try(i, try int, places map[failpoint.Point][]restartKill) (
 		fates = []string{journalFlipped, journalOther, journalGone}
 	}
 	k.journal, k.fresh = fates[at%len(fates)], at/len(fates)%2 == 1
+	if p[1] == failpoint.NotSentBefore || p[1] == failpoint.NotSentAfter { // there always is such a call
+		k.fresh = true
+	}
 	k.again = crashAt{p[1], 1}
 	switch p[1] { // a start comes there several times
 	case failpoint.JournalBeforeWrite, failpoint.JournalAfterWrite, failpoint.AppendBefore, failpoint.AppendAfter,
