@@ -131,15 +131,14 @@ func (p restartPair) try(i, try int, places map[failpoint.Point][]restartKill) (
 	at := i + 3*try
 	fates := journalFates()
 	switch p[1] {
+	case failpoint.NotSentBefore, failpoint.NotSentAfter: // a stranger does not try
+		at, fates = 0, []string{journalSame}
 	case failpoint.AsideBefore, failpoint.AsideAfter:
 		fates = []string{journalFlipped, journalOther}
 	case failpoint.StartHeard, failpoint.JournalBeforeRewrite, failpoint.JournalAfterRewrite: // else it is a long one's
 		fates = []string{journalFlipped, journalOther, journalGone}
 	}
 	k.journal, k.fresh = fates[at%len(fates)], at/len(fates)%2 == 1
-	if p[1] == failpoint.NotSentBefore || p[1] == failpoint.NotSentAfter { // there always is such a call
-		k.fresh = true
-	}
 	k.again = crashAt{p[1], 1}
 	switch p[1] { // a start comes there several times
 	case failpoint.JournalBeforeWrite, failpoint.JournalAfterWrite, failpoint.AppendBefore, failpoint.AppendAfter,
