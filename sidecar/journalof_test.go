@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,117 +109,6 @@ func TestJournalOfAnotherLogSettlesNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// asOlder makes the one journal in a folder one of a release that named no log, written at a time.
-func asOlder(t *testing.T, dir string, written time.Time) string {
-	t.Helper()
-	found := journalsIn(dir, journalOf{Workspace: "default", Agent: "a"})
-	if len(found) != 1 {
-		t.Fatalf("%d journals in %s", len(found), dir)
-	}
-	var records []journalRecord
-	file := must(os.Open(found[0].path))(t)
-	defer file.Close()
-	_, _, err := scanJournal(file, func(r []byte) error {
-		switch r[0] {
-		case recordOf, recordJoining, recordWaits, recordUntold:
-		default:
-			records = append(records, journalRecord{r[0], slices.Clone(r[1:])})
-		}
-		return nil
-	})
-	old := journalOf{Workspace: "default", Agent: "a"}.oldPath(dir)
-	j := must(writeWhole(old, openOS, records))(t)
-	if err := errors.Join(err, j.close(), os.Remove(found[0].path), os.Chtimes(old, written, written)); err != nil {
-		t.Fatal(err)
-	}
-	return old
-}
-
-// The journal of a release that named no log is gone on with where the log shows that it is its own; its settlement is
-// then a successor's. Else it is moved aside, once, and the agent is told to read again.
-func TestOlderJournal(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(t *testing.T, old string) // of the journal of a transaction that this log has committed
-		log    func(t *testing.T, log *memlog.Log) *memlog.Log
-		aside  string
-		kept   bool // it stays where it is
-	}{
-		"of this log": {},
-		"of a log that is begun anew": {aside: "other-log", log: func(t *testing.T, _ *memlog.Log) *memlog.Log {
-			log := newLog()
-			must(start(t, "a", log.Door()).client.Put(background(t), "shard:/x", nil, client.WriteOptions{}))(t)
-			return log
-		}},
-		"older than its session here": {aside: "other-log", change: func(t *testing.T, old string) {
-			then := time.Now().Add(-time.Hour)
-			must(0, os.Chtimes(old, then, then))(t)
-		}},
-		"another decision": {aside: "other-log", change: func(t *testing.T, old string) {
-			rewriteOld(t, old, func(l *ledger) { l.txs["a.1.1"].Decided.Seq-- })
-		}},
-		"no join there": {aside: "other-log", change: func(t *testing.T, old string) {
-			rewriteOld(t, old, func(l *ledger) { l.joined.Incarnation = 2 })
-		}},
-		"longer than the log": {aside: "other-log", change: func(t *testing.T, old string) {
-			rewriteOld(t, old, func(l *ledger) { l.txs["a.1.1"].Decided.Seq = 1000 })
-		}},
-		"damaged": {aside: "damaged", change: func(t *testing.T, old string) {
-			content := must(os.ReadFile(old))(t)
-			content[len(content)/2] ^= 1
-			must(0, os.WriteFile(old, content, 0o600))(t)
-		}},
-		"another agent's": {kept: true, change: func(t *testing.T, old string) {
-			rewriteOld(t, old, func(l *ledger) { l.joined.Workspace, l.joined.Agent = "default-a", "x" })
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, world, log := background(t), newSink(), newLog()
-			door := log.Door()
-			a := start(t, "a", door, quick(world))
-			done := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-			must(done.Seal(ctx))(t)
-			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-			must(tx.Effect(ctx, "unmail", at{At: "x"}, client.EffectOptions{}))(t)
-			held(t, a, log, door, tx)
-			a.die(t, door)
-			dir := a.config.DataDir
-			old := asOlder(t, dir, time.Now())
-			if c.change != nil {
-				c.change(t, old)
-			}
-			if c.log != nil {
-				log = c.log(t, log)
-			}
-			b := start(t, "a", log.Door(), quick(world), inFolder(dir)).aloneNow()
-			if c.log == nil {
-				b.final(ctx, t, tx.ID())
-			}
-			if taken := c.aside == "" && !c.kept; taken {
-				world.expect(t, "unmail x")
-			} else {
-				world.expect(t)
-			}
-			if c.aside != "" {
-				_, err := b.client.Put(ctx, "shard:/y", []byte("y"), client.WriteOptions{})
-				lost(t, err)
-				must(os.Stat(old + "." + c.aside + "-1"))(t)
-			}
-			if _, err := os.Stat(old); (err == nil) != c.kept {
-				t.Errorf("at the old place: %v", err)
-			}
-		})
-	}
-}
-
-// rewriteOld changes what a journal that names no log comes to.
-func rewriteOld(t *testing.T, path string, change func(*ledger)) {
-	t.Helper()
-	l := must(readLedger(path))(t)
-	change(l)
-	j := must(writeWhole(path, openOS, must(l.records())(t)))(t)
-	must(0, j.close())(t)
 }
 
 // What an agent read on another log binds no write here, and does not count for a fresh read either: the agent is told

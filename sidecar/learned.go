@@ -136,3 +136,29 @@ func (s *session) hadOthers(ctx context.Context) (bool, error) {
 	s.others = &found
 	return found, nil
 }
+
+// share: somebody else has adopted a transaction, and may have made calls that this journal does not know; s.mu is
+// held.
+func (s *session) share(id sequencer.TxID, d *debt) {
+	if d != nil {
+		d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
+	}
+	if err := s.delivery.share(id); err != nil {
+		s.log.Error("that a settlement had another owner is not in the journal", "tx", string(id), "cause", err)
+	}
+}
+
+// share notes that somebody else has owned the settlement of a transaction.
+func (d *delivery) share(id sequencer.TxID) error {
+	d.mu.Lock()
+	t := d.ledger.txs[id]
+	known := t != nil && !t.Foreign && !t.Shared
+	if known {
+		t.Shared = true // also where the journal does not take it
+	}
+	d.mu.Unlock()
+	if !known {
+		return nil
+	}
+	return d.record(recordShared, &decidedRecord{Tx: id})
+}

@@ -27,7 +27,8 @@ func playAcross(ctx context.Context, c *client.Client, part string) int {
 	if part == "build" {
 		var d client.Decision
 		var p *client.Problem
-		if d, err = c.Put(ctx, "shard:/y", []byte("rests on x"), client.WriteOptions{}); errors.As(err, &p) && p.Status == 410 {
+		d, err = c.Put(ctx, "shard:/y", []byte("rests on x"), client.WriteOptions{})
+		if errors.As(err, &p) && p.Status == 410 {
 			fmt.Println("told to read again")
 			d, err = c.Put(ctx, "shard:/y", []byte("rests on nothing"), client.WriteOptions{})
 		} else if d.Code == "too_old" || d.Code == "stale_read" { // the read binds, and others went on meanwhile

@@ -14,7 +14,8 @@ import (
 // maxLag is how many records a group may be behind before somebody should look.
 const maxLag = 10_000
 
-// lookAtCluster looks at Kafka, the topics, the processors and NATS. It returns the id of the log; empty: there is none.
+// lookAtCluster looks at Kafka, the topics, the processors and NATS. It returns the id of the log; empty: there is
+// none.
 func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *slog.Logger) (log string, err error) {
 	cfg, err := c.apply(c.config(logger))
 	if err != nil {
