@@ -189,7 +189,7 @@ func (a *devAgain) live(ctx context.Context, t *testing.T, name string) {
 		select {
 		case <-p.Ended():
 		case <-ctx.Done():
-			_ = p.Interrupt() // it may have ended
+			_ = p.Terminate() // it may have ended
 			<-p.Ended()
 		}
 		a.panics(p)
@@ -251,7 +251,7 @@ func (a *devAgain) round(t *testing.T, life int) {
 		a.readsOf(t, life)
 	}
 	a.next(life + 1) // those that are started from now on belong to the next one
-	if err := a.dev.Interrupt(); err != nil {
+	if err := a.dev.Terminate(); err != nil {
 		t.Error(err)
 	}
 	if _, code, err := a.dev.Wait(devLifeBound); err != nil || code != 0 {

@@ -43,7 +43,7 @@ func restartScripts() map[string][]crashTx {
 		{end: "abort", calls: calls("seat undo "+faultLose, "reserve undo "+faultRefuse)},
 	}
 	all[namesake] = []crashTx{
-		{end: "open", calls: calls("charge", "note")},
+		{end: "open", calls: calls("charge", "note", "gone")},
 		{end: "open", as: asOpen, calls: calls("reserve", "seat", "note")},
 		{seals: 1},
 	}

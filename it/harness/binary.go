@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -147,6 +148,9 @@ func (p *Process) start(tb testing.TB, stdout io.Writer, each func(string), cmd 
 
 // Interrupt asks the process to end, as Ctrl-C does.
 func (p *Process) Interrupt() error { return p.signal(os.Interrupt) }
+
+// Terminate asks the process to end, also one that was started to ignore Ctrl-C.
+func (p *Process) Terminate() error { return p.signal(syscall.SIGTERM) }
 
 // Kill ends the process without a farewell and waits for that.
 func (p *Process) Kill() error {
