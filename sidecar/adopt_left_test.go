@@ -195,12 +195,13 @@ func TestNobodyHasThePolicy(t *testing.T) {
 			gone := a.session.now()
 			a.die(t, door)
 			endLease(t, log, gone)
+			var asked time.Time
 			since := func(back time.Duration) {
 				b.session.mu.Lock()
 				defer b.session.mu.Unlock()
 				p := &b.session.orphans.left
-				p.ended[gone] = p.newest.Add(-back)
-				p.look = p.newest
+				asked = b.session.clock.Now()
+				p.ended[gone], p.look = asked.Add(-back), asked
 			}
 			if err := b.view.reach(ctx, log.Seq()); err != nil {
 				t.Fatal(err)
@@ -213,7 +214,7 @@ func TestNobodyHasThePolicy(t *testing.T) {
 				cancel()
 				b.session.mu.Lock()
 				p := &b.session.orphans.left
-				looked = !p.looking && p.look.After(p.newest)
+				looked = !p.looking && p.look.After(asked)
 				b.session.mu.Unlock()
 			}
 			if got := adopters(log, sequencer.TxID(txs[0].ID())); len(got) > 0 {
