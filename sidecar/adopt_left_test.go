@@ -208,15 +208,7 @@ func TestNobodyHasThePolicy(t *testing.T) {
 			}
 			bound := surrenderAfter * b.session.leaseTime()
 			since(bound - 5*time.Second)
-			for looked := false; !looked; {
-				short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-				_ = b.view.reach(short, log.Seq()+1)
-				cancel()
-				b.session.mu.Lock()
-				p := &b.session.orphans.left
-				looked = !p.looking && p.look.After(asked)
-				b.session.mu.Unlock()
-			}
+			lookedSince(ctx, b, log, asked)
 			if got := adopters(log, sequencer.TxID(txs[0].ID())); len(got) > 0 {
 				t.Errorf("before the bound it is adopted by %v", got)
 			}
@@ -235,6 +227,19 @@ func TestNobodyHasThePolicy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// lookedSince returns once a sidecar has looked for orphans after a time, and is to look again.
+func lookedSince(ctx context.Context, b *rig, log *memlog.Log, asked time.Time) {
+	for looked := false; !looked; {
+		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		_ = b.view.reach(short, log.Seq()+1)
+		cancel()
+		b.session.mu.Lock()
+		p := &b.session.orphans.left
+		looked = !p.looking && p.look.After(asked)
+		b.session.mu.Unlock()
 	}
 }
 
