@@ -186,11 +186,20 @@ func (s *secrets) hide(value string) {
 	slices.SortFunc(s.given, func(a, b string) int { return len(b) - len(a) })
 }
 
-func (s *secrets) clean(text string) string {
+// leastSecret is the length from which on a secret is taken out of results, in bytes. A shorter one is as likely a
+// word of the sink's own, such as the name of a user.
+const leastSecret = 8
+
+func (s *secrets) clean(text string) string { return s.cleanOf(text, 1) }
+
+// cleanOf takes the secrets of some length out.
+func (s *secrets) cleanOf(text string, least int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, value := range s.given {
-		text = strings.ReplaceAll(text, value, "[secret]")
+		if len(value) >= least {
+			text = strings.ReplaceAll(text, value, "[secret]")
+		}
 	}
 	return text
 }
@@ -214,7 +223,7 @@ func (s *secrets) cleanJSON(data json.RawMessage) json.RawMessage {
 		return nil // nothing that a compensation could be made of
 	}
 	hidden, changed := s.hideBelow(v, s.keep)
-	if !changed && s.clean(string(data)) == string(data) {
+	if !changed && s.cleanOf(string(data), leastSecret) == string(data) {
 		return data // as the sink wrote it
 	}
 	return toJSON(hidden)
@@ -236,10 +245,10 @@ func (s *secrets) hideBelow(v any, keep [][]string) (_ any, changed bool) {
 	var hid bool
 	switch v := v.(type) {
 	case string:
-		text := s.clean(v)
+		text := s.cleanOf(v, leastSecret)
 		return text, text != v
 	case json.Number: // a number that only contains one is another number
-		if slices.Contains(s.given, v.String()) {
+		if slices.Contains(s.given, v.String()) && len(v) >= leastSecret {
 			return s.clean(v.String()), true
 		}
 	case []any:
@@ -253,7 +262,7 @@ func (s *secrets) hideBelow(v any, keep [][]string) (_ any, changed bool) {
 			if path := below(name); len(path) > 0 {
 				out[name], hid = s.hideBelow(value, path)
 			} else {
-				shown := s.clean(name)
+				shown := s.cleanOf(name, leastSecret)
 				out[shown], hid = s.hideBelow(value, nil)
 				hid = hid || shown != name
 			}

@@ -135,7 +135,8 @@ func TestMessageIDs(t *testing.T) {
 
 // TestSecretsInAnswers takes secrets out of what a sink says, and leaves alone what the compensation is made of.
 func TestSecretsInAnswers(t *testing.T) {
-	const answer = `{"former_owner":"shop","n":7,"rows":[{"by":"shop","id":9}],"echo":{"shop":"user shop"},"shop":1}`
+	const answer = `{"former_owner":"shopkeep","n":12345678,"rows":[{"by":"shopkeep","id":9}],` +
+		`"echo":{"shopkeep":"user shopkeep"},"shopkeep":1}`
 	r := record(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer) })
 	spec := gate.HTTPSpec{Method: "POST", URL: r.URL + "/o", Headers: map[string]string{"X-User": "{$secret.user}"},
 		LookUp: &gate.HTTPLookUp{URL: r.URL + "/keys/{$key}"}}
@@ -144,15 +145,18 @@ func TestSecretsInAnswers(t *testing.T) {
 		keep         [][]string
 		want         string
 	}{
-		{"nothing is kept", "shop", nil, `{"[secret]":1,"echo":{"[secret]":"user [secret]"},` +
-			`"former_owner":"[secret]","n":7,"rows":[{"by":"[secret]","id":9}]}`},
-		{"what the compensation names is kept", "shop", [][]string{{"former_owner"}, {"rows", "0", "by"}},
-			`{"[secret]":1,"echo":{"[secret]":"user [secret]"},"former_owner":"shop","n":7,"rows":[{"by":"shop","id":9}]}`},
-		{"all of it is kept", "shop", [][]string{{}}, `{"echo":{"shop":"user shop"},"former_owner":"shop","n":7,` +
-			`"rows":[{"by":"shop","id":9}],"shop":1}`},
-		{"a number", "7", nil, `{"echo":{"shop":"user shop"},"former_owner":"shop","n":"[secret]",` +
-			`"rows":[{"by":"shop","id":9}],"shop":1}`},
-		{"none is in it", "s3cret", nil, answer},
+		{"nothing is kept", "shopkeep", nil, `{"[secret]":1,"echo":{"[secret]":"user [secret]"},` +
+			`"former_owner":"[secret]","n":12345678,"rows":[{"by":"[secret]","id":9}]}`},
+		{"what the compensation names is kept", "shopkeep", [][]string{{"former_owner"}, {"rows", "0", "by"}},
+			`{"[secret]":1,"echo":{"[secret]":"user [secret]"},"former_owner":"shopkeep","n":12345678,` +
+				`"rows":[{"by":"shopkeep","id":9}]}`},
+		{"all of it is kept", "shopkeep", [][]string{{}}, `{"echo":{"shopkeep":"user shopkeep"},` +
+			`"former_owner":"shopkeep","n":12345678,` +
+			`"rows":[{"by":"shopkeep","id":9}],"shopkeep":1}`},
+		{"a number", "12345678", nil, `{"echo":{"shopkeep":"user shopkeep"},"former_owner":"shopkeep","n":"[secret]",` +
+			`"rows":[{"by":"shopkeep","id":9}],"shopkeep":1}`},
+		{"none is in it", "s3cret-s3cret", nil, answer},
+		{"a short one is a word", "user", nil, answer},
 	} {
 		a, err := Build(gate.Decl{Tool: "t", Kind: gate.KindHTTP, Spec: toJSON(spec), Env: r.env(c.secret), Keep: c.keep})
 		if err != nil {
