@@ -33,10 +33,13 @@ type orphans struct {
 func (s *session) observeOrphans(o *sequencer.Outcome) {
 	if o.Kind == sequencer.OutcomeAdopted && o.Agent == s.agent && o.Incarnation == s.incarnation {
 		delete(s.orphans.asked, o.Tx)
-		s.owe(o.Tx, o.Seq, false, false).freed = s.orphans.left.newest
+		d := s.owe(o.Tx, o.Seq, false, false)
+		d.freed = s.orphans.left.newest
+		d.parked, d.refused = 0, nil // a settlement of a former session may have been refused for want of the adoption
 	}
 	s.observeNamed(o)
 	s.observeLeft(o)
+	s.orphans.left.observeOwner(o)
 }
 
 // adoptOrphans looks for orphans when the agent's transactions, or a retraction, have waited for a while.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -32,7 +33,9 @@ const (
 // left is what a sidecar knows of what others have left. It is guarded by session.mu.
 type left struct {
 	ended   map[sequencer.Seq]time.Time  // when the view has shown the end of an incarnation's lease
-	newest  time.Time                    // the last of them, by the steady clock; zero: none
+	newest  time.Time                    // by the steady clock: since then none of them begins a call; zero: none
+	last    map[string]time.Time         // when the view has shown the last end of an agent's session
+	owner   map[sequencer.TxID]string    // the agent that has adopted a transaction last
 	found   map[sequencer.TxID]time.Time // when an orphan was found whose session's end the view has not shown
 	look    time.Time                    // when to look if the view shows that anything is unsettled; zero: not
 	sweep   time.Time                    // when to look whatever it shows; zero: this sidecar has just begun
@@ -72,9 +75,30 @@ func (s *session) observeLeft(o *sequencer.Outcome) {
 	if p.ended == nil || len(p.ended) >= maxEnded {
 		p.ended = map[sequencer.Seq]time.Time{}
 	}
-	now := s.clock.Now()
-	p.ended[o.Incarnation], p.newest = now, s.clock.Steady()
+	now, quiet := s.clock.Now(), s.clock.Steady()
+	if strings.HasPrefix(o.Intent, "join:") { // by its own clock the former process may have its lease for as long again
+		quiet = quiet.Add(s.leaseTime())
+	}
+	p.ended[o.Incarnation] = now
+	if p.newest.Before(quiet) {
+		p.newest = quiet
+	}
+	if p.last == nil || len(p.last) >= maxEnded {
+		p.last = map[string]time.Time{}
+	}
+	p.last[o.Agent] = now
 	p.lookBy(now.Add(s.afterEnd(o.Incarnation)))
+}
+
+// observeOwner notes who has adopted a transaction; s.mu is held.
+func (p *left) observeOwner(o *sequencer.Outcome) {
+	if o.Kind != sequencer.OutcomeAdopted {
+		return
+	}
+	if p.owner == nil || len(p.owner) >= maxEnded {
+		p.owner = map[sequencer.TxID]string{}
+	}
+	p.owner[o.Tx] = o.Agent
 }
 
 func (p *left) lookBy(at time.Time) {
@@ -102,7 +126,6 @@ func (s *session) adoptLeft(now time.Time) {
 	if !due && now.Before(p.sweep) {
 		return
 	}
-	p.sweep = now.Add(sweepEvery + s.part("sweep", sweepEvery/5))
 	inc := s.incarnation
 	p.looking = s.tasks.start(func(ctx context.Context) {
 		again := s.lookForLeft(ctx, inc)
@@ -113,6 +136,11 @@ func (s *session) adoptLeft(now time.Time) {
 			p.sweep = p.look // the view may not show what was found
 		}
 	})
+	if !p.looking { // every task is taken: this look is not the one that was due
+		p.lookBy(now.Add(s.leaseTime() / 5))
+		return
+	}
+	p.sweep = now.Add(sweepEvery + s.part("sweep", sweepEvery/5))
 }
 
 // lookForLeft adopts the orphans that this sidecar can settle, and those that no other has settled for long. again is
@@ -154,6 +182,12 @@ func (s *session) leftSince(rows []topology.Unsettled, now time.Time) (out []tim
 	found := map[sequencer.TxID]time.Time{}
 	for _, r := range rows {
 		at, seen := p.ended[r.Incarnation]
+		agent, _, _ := ownerOf(r.Tx)
+		for _, owner := range []string{agent, p.owner[r.Tx]} { // one that had it since may come back for it, too
+			if end := p.last[owner]; seen && end.After(at) {
+				at = end
+			}
+		}
 		if !seen {
 			if at, seen = p.found[r.Tx]; !seen {
 				at = now.Add(-s.afterEnd(r.Incarnation)) // nobody will come for it now who has not

@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/topology"
 )
 
 // pass lets the log's time go on at its pace until the test is over, or stop is called.
@@ -201,7 +202,7 @@ func TestNobodyHasThePolicy(t *testing.T) {
 				defer b.session.mu.Unlock()
 				p := &b.session.orphans.left
 				asked = b.session.clock.Now()
-				p.ended[gone], p.look = asked.Add(-back), asked
+				p.ended[gone], p.last["a"], p.look = asked.Add(-back), asked.Add(-back), asked
 			}
 			if err := b.view.reach(ctx, log.Seq()); err != nil {
 				t.Fatal(err)
@@ -245,3 +246,66 @@ func lookedSince(ctx context.Context, b *rig, log *memlog.Log, asked time.Time) 
 
 // otherTools is a policy that knows none of the tools.
 type otherTools struct{ noTools }
+
+// A sidecar whose lease ends after it has adopted a transaction settles that once it has adopted it again.
+func TestAdoptedAgain(t *testing.T) {
+	log, world := newLog(), newSink()
+	leases(t, log, 13)
+	ctx := background(t)
+	tx, _ := leftBehind(t, log, world, "held")
+	_, former, _ := ownerOf(sequencer.TxID(tx))
+	endLease(t, log, former)
+	door := log.Door()
+	b := start(t, "b", door, declared(world, "sealed"))
+	inc := b.session.now()
+	door.Hold() // it sees the adoption and the end of its lease together
+	b.session.adoptOne(ctx, sequencer.TxID(tx), inc)
+	if err := log.Until(ctx, func() bool { return len(adopters(log, sequencer.TxID(tx))) > 0 }); err != nil {
+		t.Fatal(err)
+	}
+	endLease(t, log, inc)
+	door.Release()
+	b.final(ctx, t, tx)
+	world.expect(t, "mail x")
+	if list := log.Residue(); len(list) > 0 {
+		t.Errorf("on the list: %+v", list)
+	}
+	adopted := 0
+	for _, o := range log.Outcomes() {
+		if o.Kind == sequencer.OutcomeAdopted && string(o.Tx) == tx {
+			adopted++
+		}
+	}
+	if adopted != 2 {
+		t.Errorf("it was adopted %d times", adopted)
+	}
+}
+
+// The bound after which any sidecar adopts counts from the end of its last owner, who may come back for it.
+func TestBoundCountsFromLastOwner(t *testing.T) {
+	log := newLog()
+	s := start(t, "c", log.Door()).session
+	tx := txName("a", 5, 1)
+	s.mu.Lock()
+	s.observeLeft(&sequencer.Outcome{Kind: sequencer.OutcomeLeaseEnded, Agent: "a", Incarnation: 5})
+	s.orphans.left.ended[5] = s.clock.Now().Add(-time.Hour)
+	s.orphans.left.last["a"] = s.orphans.left.ended[5]
+	s.mu.Unlock()
+	rows := []topology.Unsettled{{Tx: tx, Incarnation: 5}}
+	since := func() time.Duration { return time.Since(s.leftSince(rows, s.clock.Now())[0]) }
+	if age := since(); age < time.Hour {
+		t.Errorf("without a later owner it is left since %v", age)
+	}
+	for _, owner := range []string{"b", "a"} { // who adopted it, and the agent's own next session
+		s.mu.Lock()
+		s.orphans.left.observeOwner(&sequencer.Outcome{Kind: sequencer.OutcomeAdopted, Tx: tx, Agent: owner})
+		s.observeLeft(&sequencer.Outcome{Kind: sequencer.OutcomeLeaseEnded, Agent: owner, Incarnation: 9})
+		s.mu.Unlock()
+		if age := since(); age > time.Minute {
+			t.Errorf("after %s had it, it is left since %v", owner, age)
+		}
+		s.mu.Lock()
+		delete(s.orphans.left.last, owner)
+		s.mu.Unlock()
+	}
+}

@@ -22,10 +22,22 @@ type reading struct {
 // start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
 // transaction beside an error may still be begun, and like has noted it for a later try; without like it is dropped.
 func (s *session) start(ctx context.Context, begin sequencer.Begin, like func(*tx)) (*tx, error) {
+	return s.startFor(ctx, begin, like, s.tellForgotten)
+}
+
+// startOwn opens a transaction of the sidecar itself. A 410 that the agent is owed stays owed: an operator's request
+// is not the agent's.
+func (s *session) startOwn(ctx context.Context) (*tx, error) {
+	begin := sequencer.Begin{Mode: sequencer.Optimistic}
+	return s.startFor(ctx, begin, nil, func() error { return nil })
+}
+
+func (s *session) startFor(ctx context.Context, begin sequencer.Begin, like func(*tx),
+	first func() error) (*tx, error) {
 	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
-	t, err := s.admit(begin, like)
+	t, err := s.admit(begin, like, first)
 	if err != nil {
 		return nil, err
 	}
@@ -37,18 +49,23 @@ func (s *session) start(ctx context.Context, begin sequencer.Begin, like func(*t
 	return t, err
 }
 
-func (s *session) admit(begin sequencer.Begin, like func(*tx)) (*tx, error) {
+// tellForgotten is the 410 that the agent is owed, once; s.mu is held.
+func (s *session) tellForgotten() error {
+	if s.forgot {
+		s.forgot, s.told = false, true
+		return s.forgotten()
+	}
+	return s.toldForgotten()
+}
+
+func (s *session) admit(begin sequencer.Begin, like func(*tx), first func() error) (*tx, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	inc, err := s.current()
 	if err != nil {
 		return nil, err
 	}
-	if s.forgot {
-		s.forgot, s.told = false, true
-		return nil, s.forgotten()
-	}
-	if err := s.toldForgotten(); err != nil {
+	if err := first(); err != nil {
 		return nil, err
 	}
 	if s.open >= s.limits.Open {

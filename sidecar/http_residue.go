@@ -149,7 +149,7 @@ func (s *Sidecar) retryResidue(c *call) (*reply, error) {
 	if told { // the call was made: it is not made again only because the list could not be written
 		return jsonReply(http.StatusOK, residueOf(r)), nil
 	}
-	if err := s.session.tryResidue(c.ctx, &s.untold, r, &in); err != nil {
+	if err := s.session.tryResidue(c.ctx, &s.untold, r, &in, c.slot); err != nil {
 		return nil, err
 	}
 	return jsonReply(http.StatusOK, residueOf(r)), nil

@@ -282,6 +282,9 @@ func (k *keys) count(e *keyed) {
 	if e.answer != nil {
 		size += int64(len(e.answer.raw))
 	}
+	if seen := e.slot.kept(); seen != nil {
+		size += int64(len(seen.Result))
+	}
 	k.size += size - e.size
 	e.size = size
 }
@@ -290,7 +293,8 @@ func (k *keys) count(e *keyed) {
 func (k *keys) leave(e *keyed, out *reply) {
 	p, refused := out.value.(*api.Problem)
 	out.encode() // what is kept and counted is what travels, not the value that it is made of
-	open := refused && p.SafeSameKey || out.status >= http.StatusInternalServerError || out.status == http.StatusAccepted
+	// What only an operator may do is judged anew: the next request may carry the other token.
+	open := refused && (p.SafeSameKey || p.Code == codeOperatorOnly) || out.status >= http.StatusInternalServerError || out.status == http.StatusAccepted
 	k.mu.Lock()
 	e.running = false
 	if !open {
@@ -310,11 +314,11 @@ func (k *keys) leave(e *keyed, out *reply) {
 	}
 }
 
-// answered notes that the request has its answer.
+// answered notes that the request has its answer: what that was made of is kept no longer.
 func (s *txSlot) answered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = true
+	s.told, s.call, s.seen = true, nil, nil
 }
 
 // forget drops old keys. Beyond the bound on bytes it drops answers first, the oldest ones, and keeps their keys: a

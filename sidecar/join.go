@@ -246,6 +246,7 @@ func (s *session) adopt(l *ledger) {
 		switch {
 		case r.Decided != nil && r.Decided.Final:
 			t.outcome, t.phase, t.final = r.Decided.outcome(id), phaseOver, true
+		case r.vain(s.former): // an earlier start has asked the log, which may have forgotten it since
 		default:
 			t.fate = fateUnread
 			s.unresolved = append(s.unresolved, r)

@@ -135,7 +135,7 @@ func (l *ledger) claims() (from, to sequencer.Seq, joins map[sequencer.Seq]bool,
 			decided[d.Seq] = d
 			to = max(to, d.Seq)
 		}
-		if !t.Foreign && (d == nil || !d.Final) {
+		if !t.Foreign && (d == nil || !d.Final) && !t.vain(l.joined.Incarnation) {
 			joins[t.Incarnation] = true
 			from = min(from, t.Incarnation)
 		}

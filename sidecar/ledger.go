@@ -64,6 +64,13 @@ type txRecord struct {
 	effects []*gate.Progress // by index; nil once settled
 }
 
+// vain says that an earlier session began the transaction and left nothing of it: no seal, no call, no act of the
+// agent's own. However the log ended it, there is nothing to find out.
+func (t *txRecord) vain(joined sequencer.Seq) bool {
+	return t.Incarnation < joined && !t.Sealed && t.Decided == nil && len(t.effects) == 0 && len(t.Own) == 0 &&
+		t.Told == nil && !t.Foreign
+}
+
 type decidedRecord struct {
 	Tx     sequencer.TxID
 	State  string

@@ -57,7 +57,7 @@ func (s *session) acceptResidue(ctx context.Context, r *topology.Residue, note s
 	if n := len(r.Scopes); n == 0 || n > s.footprintLimit() {
 		return accept(ctx) // it cannot be tried again either: no touch names this
 	}
-	t, err := s.start(ctx, sequencer.Begin{Mode: sequencer.Optimistic}, nil)
+	t, err := s.startOwn(ctx)
 	if err != nil {
 		return err
 	}

@@ -177,3 +177,25 @@ func TestSettlementToldLate(t *testing.T) {
 		t.Errorf("the list of residues: %+v", list)
 	}
 }
+
+// What an operator does through a sidecar does not take the 410 that its agent is owed.
+func TestOperatorTakesNo410(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := log.Door()
+	a := start(t, "a", door, quick(world))
+	tx := openResidue(t, a, world)
+	a.die(t, door)
+	b := reborn(t, log, "a", nil, quick(world)).aloneNow()
+	ctx := background(t)
+	if _, err := b.client.RetryResidue(ctx, tx, 0, false); problemIn(t, err).Code != codeUnkeyed {
+		t.Errorf("tried again: %v", err)
+	}
+	for range 2 {
+		if _, err := b.client.AcceptResidue(ctx, tx, 0, "seen"); problemCode(err) == codeSessionLost {
+			t.Errorf("accepted: %v", err)
+		}
+	}
+	if _, err := b.client.Begin(ctx, client.BeginOptions{}); problemIn(t, err).Code != codeSessionLost {
+		t.Errorf("the agent begins: %v", err)
+	}
+}

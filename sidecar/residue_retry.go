@@ -84,8 +84,12 @@ type leftover struct {
 
 // tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
 // is answered, and its settlement counts as a write of it: nobody commits on what was read before.
-func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue,
-	allowed *api.RetryResidue) error {
+func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
+	slot *txSlot) error {
+	if slot.get() != "" { // a former process may have made the call, and its sink cannot tell
+		return problem(codeUnkeyed, "this request was begun before, and the process ended: the call may have been made. "+
+			"Look at the sink, then ask under a new Idempotency-Key")
+	}
 	if s.engine == nil {
 		return problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
 	}
@@ -93,7 +97,7 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 	if err != nil {
 		return err
 	}
-	t, err := s.start(ctx, sequencer.Begin{Mode: sequencer.Optimistic}, nil)
+	t, err := s.startOwn(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,15 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 		return err
 	}
 	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
-		return s.tryCall(ctx, u, r, t, left)
+		if left.call.Key == "" && left.made == nil {
+			slot.set(t.id)
+			if err := slot.save(); err != nil {
+				return err
+			}
+		}
+		err := s.tryCall(ctx, u, r, t, left)
+		slot.set("") // it has its answer here, and the list says what came of it
+		return err
 	})
 	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
 	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.

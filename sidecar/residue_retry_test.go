@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -278,4 +279,35 @@ func (f forgetful) Find(name string, args json.RawMessage) (gate.Tool, error) {
 	t, err := f.testTools.Find(name, args)
 	t.KeyLife = time.Nanosecond
 	return t, err
+}
+
+// A forced try whose process dies is not made a second time under its Idempotency-Key: its sink could not tell.
+func TestForcedTryAcrossRestart(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := log.Door()
+	a := start(t, "a", door, quick(world))
+	tx := openResidue(t, a, world)
+	gateway := make(chan struct{})
+	world.set(func() { world.block["unmail"] = gateway })
+	request := with(post("/v1/residue/"+tx+"/0/retry", `{"force":true}`), "Idempotency-Key", "k")
+	tried := make(chan struct{})
+	go func() {
+		defer close(tried)
+		a.send(t, request)
+	}()
+	<-world.entered
+	journal := must(os.ReadFile(a.journalPath()))(t)
+	door.FailAppends(1 << 30)
+	door.Silence(true)
+	close(gateway) // it happens, and the log hears nothing of it
+	<-tried
+	_ = a.stop()
+	world.expect(t, "unmail x")
+	b := reborn(t, log, "a", journal, quick(world)).aloneNow()
+	for range 2 {
+		if status, p, _ := b.send(t, request); p == nil || p.Code != codeUnkeyed {
+			t.Errorf("the same request: %d %+v", status, p)
+		}
+	}
+	world.expect(t, "unmail x")
 }

@@ -164,6 +164,11 @@ func (s *session) lose(why string) (keys []string) {
 	}
 	s.live = false
 	s.lease.end()
+	for _, d := range s.debts { // the next session owns what its agent left, and nothing that this one had adopted
+		if agent, _, _ := ownerOf(d.tx); agent != s.agent {
+			d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
+		}
+	}
 	for id, t := range s.active {
 		s.close(t, phaseLost)
 		keys = append(keys, waitTx(id))
