@@ -62,6 +62,9 @@ func TestRetract(t *testing.T) {
 		t.Errorf("retracted: %+v", got)
 	}
 	checkRestored(ctx, t, a, tx, uint64(head))
+	if err := b.view.reach(ctx, log.Seq()); err != nil { // that was a's view
+		t.Fatal(err)
+	}
 	if again := must(b.client.Retract(ctx, tx.ID(), "", false))(t); again.State != api.RetractDone || again.Total != 2 {
 		t.Errorf("asked again: %+v", again)
 	}
