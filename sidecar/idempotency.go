@@ -294,7 +294,8 @@ func (k *keys) leave(e *keyed, out *reply) {
 	p, refused := out.value.(*api.Problem)
 	out.encode() // what is kept and counted is what travels, not the value that it is made of
 	// What only an operator may do is judged anew: the next request may carry the other token.
-	open := refused && (p.SafeSameKey || p.Code == codeOperatorOnly) || out.status >= http.StatusInternalServerError || out.status == http.StatusAccepted
+	open := refused && (p.SafeSameKey || p.Code == codeOperatorOnly) || out.status >= http.StatusInternalServerError ||
+		out.status == http.StatusAccepted
 	k.mu.Lock()
 	e.running = false
 	if !open {
