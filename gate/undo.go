@@ -165,7 +165,7 @@ func (g *Engine) forbid(ctx context.Context, p *Progress, claim Claim) error {
 	}
 	u, err := g.undoCall(p, Answer{})
 	if err != nil || u.call.Key == "" {
-		return nil // nothing can say it: what is known of the call is said anyway
+		return nil // nothing can say it: the caller goes by what is known of the call
 	}
 	_, err = g.compensate(ctx, p, Answer{}, claim)
 	return err
@@ -189,10 +189,19 @@ func (g *Engine) undoUnknown(ctx context.Context, s *Settlement, p *Progress, cl
 }
 
 // undoAbsent settles a call that was looked up and had not arrived. A sink that forbids keys is told to refuse it,
-// should it be later than its tool's maximum time says; at any other one such a call stays, and is not seen.
+// should it be later than its tool's maximum time says; at any other one such a call stays, and is not seen. An order
+// that could not be made, or that the sink did not obey, keeps nothing out, so there the call is looked for again.
 func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
 	if err := g.forbid(ctx, p, claim); err != nil {
 		return err
+	}
+	if p.Tool.Undo && p.Tool.Forbids && (p.UndoDone == nil || p.UndoLost) {
+		if err := g.lookAgain(ctx, p); err != nil {
+			return err
+		}
+		if !p.Answer.Absent {
+			return g.undo(ctx, s, p, claim)
+		}
 	}
 	s.list(p, sequencer.ResultClean)
 	return nil
