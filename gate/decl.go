@@ -113,7 +113,8 @@ type FileSpec struct {
 }
 
 // ExecSpec runs a program without a shell: each entry of Argv is exactly one argument, whatever its values hold. A
-// value at the start of an entry does not begin with '-', unless an entry "--" stands before it or Options names it.
+// value at the start of an entry does not begin with '-', unless an entry "--" stands before it with no literal entry
+// between them, or Options names it.
 type ExecSpec struct {
 	Argv    []string          `json:"argv"`
 	Options []string          `json:"options,omitempty"` // arguments that may be options of the program

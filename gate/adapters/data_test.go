@@ -84,6 +84,8 @@ func TestExecOptions(t *testing.T) {
 		{"in a look-up's place", gate.ExecSpec{Argv: []string{"echo"}, LookUp: &gate.ExecLookUp{
 			Argv: []string{"sort", "{v}"}}}, value, true},
 		{"behind --", gate.ExecSpec{Argv: []string{"echo", "--", "{v}"}}, value, true},
+		{"behind the -- of a wrapper", gate.ExecSpec{Argv: []string{"env", "--", "sort", "{v}", "/dev/null"}}, value, false},
+		{"behind its own --, too", gate.ExecSpec{Argv: []string{"env", "--", "echo", "--", "{w?}", "{v}"}}, value, true},
 		{"behind text", gate.ExecSpec{Argv: []string{"echo", "x{v}"}}, value, true},
 		{"declared", gate.ExecSpec{Argv: []string{"echo", "{v}"}, Options: []string{"v"}}, value, true},
 		{"another is declared", gate.ExecSpec{Argv: []string{"echo", "{w?}", "{v}"}, Options: []string{"w"}}, value, false},

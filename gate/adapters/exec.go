@@ -153,8 +153,11 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 		if args[i], err = t.Expand(v, of); err != nil {
 			return nil, fmt.Errorf("argv: %w", err)
 		}
-		if t.String() == "--" {
+		switch {
+		case t.String() == "--":
 			escape = nil // no options come behind it
+		case len(t.Placeholders()) == 0:
+			escape = noOption // it may name a program that the first one runs, and that takes options of its own
 		}
 		if strings.Contains(args[i], "\x00") {
 			return nil, errors.New("argv: a value holds a zero byte")

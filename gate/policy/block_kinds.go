@@ -217,12 +217,13 @@ func starting(s *gate.ExecSpec) []string {
 		lists = append(lists, s.LookUp.Argv)
 	}
 	for _, argv := range lists {
+		behind := false // a "--", with no literal entry since
 		for _, entry := range argv {
-			if entry == "--" {
-				break
-			}
 			t, err := template.Parse(entry)
-			if err != nil || len(t.Parts()) == 0 || t.Parts()[0].Placeholder == nil {
+			if err == nil && len(t.Placeholders()) == 0 {
+				behind = entry == "--"
+			}
+			if err != nil || behind || len(t.Parts()) == 0 || t.Parts()[0].Placeholder == nil {
 				continue
 			}
 			if name := t.Parts()[0].Placeholder.Path[0]; !slices.Contains(out, name) {
