@@ -68,6 +68,32 @@ func TestURLValuesStayInPlace(t *testing.T) {
 	}
 }
 
+// TestLookUpByAnyKey holds that a look-up asks for a key whatever it looks like, but for one that leads elsewhere.
+func TestLookUpByAnyKey(t *testing.T) {
+	r := record(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
+	a := build(t, gate.KindHTTP, r.env("s"), gate.HTTPSpec{Method: "POST", URL: r.URL + "/o",
+		LookUp: &gate.HTTPLookUp{URL: r.URL + "/keys/{$key}"}})
+	for key, want := range map[string]string{
+		"crawl/https%3A%2F%2Fx": "/keys/crawl%2Fhttps%253A%252F%252Fx", "crawl/https://x/": "/keys/crawl%2Fhttps:%2F%2Fx%2F",
+		`a\b`: "/keys/a%5Cb", ";x": "/keys/%3Bx",
+	} {
+		before, _ := r.seen()
+		got, err := a.LookUp(t.Context(), call(key, `{}`))
+		all, _ := r.seen()
+		if err != nil || got.Absent || len(all) != len(before)+1 || all[len(all)-1].RequestURI != want {
+			t.Errorf("the key %q is looked up as %+v, %v, want %s", key, all[len(before):], err, want)
+		}
+	}
+	for _, key := range []string{".", "..", "a/../b", "a\nb"} {
+		if err := a.(gate.Checker).Check(call(key, `{}`)); err == nil {
+			t.Errorf("the key %q is fit for the look-up's URL", key)
+		}
+		if _, err := a.LookUp(t.Context(), call(key, `{}`)); err == nil {
+			t.Errorf("the key %q is looked up", key)
+		}
+	}
+}
+
 // TestExecOptions holds that an argument becomes an option of a program only where that is declared.
 func TestExecOptions(t *testing.T) {
 	proof := filepath.Join(t.TempDir(), "proof")

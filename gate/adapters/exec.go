@@ -203,7 +203,7 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 }
 
 // noOption refuses a value that begins an argument, and with it an option of the program.
-func noOption(before, value string) (string, error) {
+func noOption(_ template.Placeholder, before, value string) (string, error) {
 	if before == "" && strings.HasPrefix(value, "-") {
 		return "", errors.New("it begins with '-', and the program could take it for an option: write \"--\" before it in " +
 			"argv, or name it under \"options\"")
