@@ -80,7 +80,7 @@ func (p *Progress) mayShowUp() bool {
 
 // lookAgain looks for such a call, a last time before it is settled. What shows up is undone like all that ran.
 func (g *Engine) lookAgain(ctx context.Context, p *Progress) error {
-	j, err := g.callJob(p)
+	j, err := g.lookJob(p)
 	if err != nil {
 		return nil // nothing can be asked: what is known of the call stays
 	}
@@ -89,6 +89,15 @@ func (g *Engine) lookAgain(ctx context.Context, p *Progress) error {
 		return err
 	}
 	return g.answered(j, a)
+}
+
+// lookJob is a look-up of a call that some earlier job made: its key is as old as the effect.
+func (g *Engine) lookJob(p *Progress) (*job, error) {
+	j, err := g.callJob(p)
+	if err == nil {
+		j.foreign = true
+	}
+	return j, err
 }
 
 // behind is what is said of an effect whose compensation may not be made, because a later one's may be on its way.
@@ -209,8 +218,7 @@ func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, cla
 
 // undoNothing settles an effect that ran and that nothing undoes: a known outcome may have lapsed by itself.
 func (g *Engine) undoNothing(ctx context.Context, s *Settlement, p *Progress) error {
-	if a, err := g.adapter(&p.Effect, p.Tool.Name); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
-		j := &job{p: p, call: g.callOf(&p.Effect), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife}
+	if j, err := g.lookJob(p); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
 		found, ok, err := g.look(ctx, j)
 		if err != nil {
 			return err

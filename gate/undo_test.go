@@ -204,6 +204,33 @@ func TestUndoLooksBehindOrder(t *testing.T) {
 	}
 }
 
+// TestUndoLapsed holds that a known outcome which its sink let lapse is clean as long as the sink surely knows the key.
+func TestUndoLapsed(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		life, age time.Duration
+		result    sequencer.Result
+	}{
+		{"for good", 0, time.Hour, sequencer.ResultClean},
+		{"within its life", time.Hour, time.Minute, sequencer.ResultClean},
+		{"older", time.Hour, time.Hour, sequencer.ResultLeaked},
+	} {
+		w := newWorld()
+		w.lookups, w.leaseEnd = true, w.now.Add(24*time.Hour)
+		p := w.add(sequencer.ClassKnownOutcome, true, false, false)
+		p.At, p.Tool.KeyLife = w.now, c.life
+		_, err := w.engine().Run(t.Context(), p.Effect)
+		must(t, err)
+		delete(w.seen, p.Key)
+		w.pass(c.age)
+		s, err := w.engine().Undo(t.Context(), w.journal([]Progress{p}, ClaimOwn), ClaimOwn)
+		must(t, err)
+		if s.Effects[0].Result != c.result {
+			t.Errorf("%s: it settles as %s, want %s", c.name, s.Effects[0].Result, c.result)
+		}
+	}
+}
+
 // TestUndoAtForeignSink holds what is sent to a sink that takes keys and has never heard of compensations: nothing for
 // a call that is not known to be there, and the compensation for one that shows up by the time of the abort.
 func TestUndoAtForeignSink(t *testing.T) {
