@@ -177,9 +177,10 @@ func (j *fileJob) do() (gate.Answer, error) {
 }
 
 // act brings the files to where the note says, from wherever a crash left them. Only what is durable is noted as done.
+// Whatever stops it on the way, one half may be done by then: that is no refusal any more.
 func (j *fileJob) act(m *marker, again bool) (gate.Answer, error) {
 	if err := j.store.bring(m.Changes, m.RemoveDirs, again); err != nil {
-		return gate.Answer{}, err
+		return gate.Answer{}, unknown("%v", err)
 	}
 	m.Done = true
 	if err := j.store.note(j.call.Key, m); err != nil {

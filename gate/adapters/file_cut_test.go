@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -185,6 +186,23 @@ func TestFileForbidsHalf(t *testing.T) {
 		if got["old.txt"] != "" { // else it was there as a whole, and was moved back
 			equal(t, fmt.Sprintf("cut %d", n), got, before)
 		}
+	}
+}
+
+// TestFileStoppedHalfWay has something else change the old place of a move once the new one is written: the call does
+// not say that nothing happened, and did not leave.
+func TestFileStoppedHalfWay(t *testing.T) {
+	root, env, _ := cutWorld(t)
+	a := cutBuild(t, env, gate.FileSpec{Op: gate.OpMove, Path: "short.txt", To: "in/moved.txt"})
+	a.(*fileAdapter).disk.before = func(step, name string) {
+		if step+" "+name == "sync in" {
+			_ = os.Remove(path.Join(root, "short.txt")) // seen below, if it fails
+			_ = os.Mkdir(path.Join(root, "short.txt"), 0o755)
+		}
+	}
+	got, err := a.Call(t.Context(), call("k", `{}`))
+	if world(t, root)["in/moved.txt"] == "" || !errors.Is(err, gate.ErrUnknown) {
+		t.Errorf("it is half done, and answers %+v, %v: %v", got, err, world(t, root))
 	}
 }
 
