@@ -199,6 +199,36 @@ func TestSecretsInAnswers(t *testing.T) {
 	}
 }
 
+// TestSecretsAtTheCut holds that a secret where a sink's words are cut off is taken out as a whole.
+func TestSecretsAtTheCut(t *testing.T) {
+	const secret = "hunter2-hunter2-hunter2"
+	env := gate.Env{Secret: func(string) (string, error) { return secret, nil }}
+	said := string(toJSON(map[string]string{"said": strings.Repeat("x", MaxDetail-len("exit code 3: ")-len(secret)/2)}))
+	for _, code := range []string{"3", "4"} {
+		got, err := build(t, gate.KindExec, env, gate.ExecSpec{Refused: []int{3},
+			Env:  map[string]string{"PASSWORD": "{$secret.password}"},
+			Argv: []string{"sh", "-c", `printf '%s%s' "$1" "$PASSWORD" >&2; exit "$2"`, "--", "{said}", code}}).
+			Call(t.Context(), call("k", said))
+		if text := got.Detail + fmt.Sprint(err); !strings.Contains(text, "xxx") || strings.Contains(text, "hunter") {
+			t.Errorf("it is shown as %q", text)
+		}
+	}
+	status := http.StatusBadRequest
+	r := record(t, func(w http.ResponseWriter, req *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, strings.Repeat("x", MaxDetail-len("127.0.0.1:12345 answered 400: ")-len(secret)/2))
+		fmt.Fprint(w, req.Header.Get("X-Key"))
+	})
+	post := build(t, gate.KindHTTP, r.env(secret), gate.HTTPSpec{Method: "POST", URL: r.URL + "/o",
+		Headers: map[string]string{"X-Key": "{$secret.key}"}})
+	for _, status = range []int{http.StatusBadRequest, http.StatusBadGateway} {
+		got, err := post.Call(t.Context(), call("k", `{}`))
+		if text := got.Detail + fmt.Sprint(err); !strings.Contains(text, "xxx") || strings.Contains(text, "hunter") {
+			t.Errorf("%d is shown as %q", status, text)
+		}
+	}
+}
+
 // TestSinksSayPlainText holds that nothing of what a sink says can move a cursor, add a row or hide itself: in the
 // details of refusals and in errors.
 func TestSinksSayPlainText(t *testing.T) {

@@ -75,12 +75,12 @@ func (a *execAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 	case err != nil:
 		return gate.Answer{}, err
 	case slices.Contains(a.spec.Refused, code):
-		return s.answer(gate.Answer{Refused: true, Detail: detail(fmt.Sprintf("exit code %d: %s", code, said))}), nil
+		return s.answer(gate.Answer{Refused: true, Detail: s.detail(fmt.Sprintf("exit code %d: %s", code, said))}), nil
 	case code != 0:
 		// How far it came before it failed only the program knows.
-		return gate.Answer{}, unknown("%s", s.clean(detail(fmt.Sprintf("exit code %d: %s", code, said))))
+		return gate.Answer{}, unknown("%s", s.detail(fmt.Sprintf("exit code %d: %s", code, said)))
 	}
-	return s.answer(gate.Answer{Detail: detail(said), Result: result(out)}), nil
+	return s.answer(gate.Answer{Detail: s.detail(said), Result: result(out)}), nil
 }
 
 // LookUp runs the declared program.
@@ -102,7 +102,7 @@ func (a *execAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	case slices.Contains(absent, code):
 		return gate.Answer{Absent: true, Detail: fmt.Sprintf("the look-up ended with %d", code)}, nil
 	}
-	return gate.Answer{}, unknown("the look-up: exit code %d: %s", code, s.clean(detail(said)))
+	return gate.Answer{}, unknown("the look-up: exit code %d: %s", code, s.detail(said))
 }
 
 // run returns the exit code and the two outputs. An error is ErrNotSent when the program never started, and ErrUnknown

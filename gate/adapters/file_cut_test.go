@@ -189,8 +189,8 @@ func TestFileForbidsHalf(t *testing.T) {
 	}
 }
 
-// TestFileRepeatedInUndo kills the process before each thing that a restore asks of the disk, and repeats the call that
-// it undoes: that nothing happened under its key is said only where the files are as they were.
+// TestFileRepeatedInUndo kills the process before each thing that a restore asks of the disk, and repeats the call
+// that it undoes: that nothing happened under its key is said only where the files are as they were.
 func TestFileRepeatedInUndo(t *testing.T) {
 	for name, spec := range cutOps() {
 		for _, open := range []bool{false, true} { // whether the call's own process was killed before it noted the end

@@ -131,8 +131,8 @@ func staysInPlace(value string) error {
 	return errors.New("it is percent-encoded over and over")
 }
 
-// noDots is for names that the sink itself was given with the call: they may look like anything, as a business key that
-// is made of a URL does, and a sink that takes them apart is asked for another call than it knows.
+// noDots is for names that the sink itself was given with the call: they may look like anything, as a business key
+// that is made of a URL does. Escaped, they are one segment of the path.
 func noDots(value string) error {
 	for name := range strings.SplitSeq(value, "/") {
 		if name == "." || name == ".." {
