@@ -115,6 +115,10 @@ func TestExecOptions(t *testing.T) {
 		{"behind text", gate.ExecSpec{Argv: []string{"echo", "x{v}"}}, value, true},
 		{"declared", gate.ExecSpec{Argv: []string{"echo", "{v}"}, Options: []string{"v"}}, value, true},
 		{"another is declared", gate.ExecSpec{Argv: []string{"echo", "{w?}", "{v}"}, Options: []string{"w"}}, value, false},
+		{"behind a declared one that is left out", gate.ExecSpec{Argv: []string{"echo", "{w?}{v}"},
+			Options: []string{"w"}}, value, false},
+		{"behind a declared one", gate.ExecSpec{Argv: []string{"echo", "{w}{v}"}, Options: []string{"w"}},
+			`{"v":"-x","w":"-y"}`, true},
 		{"a number", gate.ExecSpec{Argv: []string{"echo", "{v}"}}, `{"v":-1}`, false},
 	} {
 		a := build(t, gate.KindExec, gate.Env{}, c.spec)

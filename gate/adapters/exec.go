@@ -144,20 +144,16 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 		return nil, err
 	}
 	args := make([]string, len(argv))
-	var escape template.Escape = noOption
+	escape := a.noOption
 	for i, t := range argv {
-		of := escape
-		if a.mayBeOption(t) {
-			of = nil
-		}
-		if args[i], err = t.Expand(v, of); err != nil {
+		if args[i], err = t.Expand(v, escape); err != nil {
 			return nil, fmt.Errorf("argv: %w", err)
 		}
 		switch {
 		case t.String() == "--":
 			escape = nil // no options come behind it
 		case len(t.Placeholders()) == 0:
-			escape = noOption // it may name a program that the first one runs, and that takes options of its own
+			escape = a.noOption // it may name a program that the first one runs, and that takes options of its own
 		}
 		if strings.Contains(args[i], "\x00") {
 			return nil, errors.New("argv: a value holds a zero byte")
@@ -202,19 +198,13 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 	return cmd, nil
 }
 
-// noOption refuses a value that begins an argument, and with it an option of the program.
-func noOption(_ template.Placeholder, before, value string) (string, error) {
-	if before == "" && strings.HasPrefix(value, "-") {
+// noOption refuses a value that begins an argument, and with it an option of the program, unless it is declared to.
+func (a *execAdapter) noOption(p template.Placeholder, before, value string) (string, error) {
+	if before == "" && strings.HasPrefix(value, "-") && !slices.Contains(a.spec.Options, p.Path[0]) {
 		return "", errors.New("it begins with '-', and the program could take it for an option: write \"--\" before it in " +
 			"argv, or name it under \"options\"")
 	}
 	return value, nil
-}
-
-// mayBeOption: the entry begins with an argument that is declared to hold options.
-func (a *execAdapter) mayBeOption(t template.Template) bool {
-	parts := t.Parts()
-	return len(parts) > 0 && parts[0].Placeholder != nil && slices.Contains(a.spec.Options, parts[0].Placeholder.Path[0])
 }
 
 // bounded keeps the first bytes that are written to it and lets the others go.

@@ -223,11 +223,19 @@ func starting(s *gate.ExecSpec) []string {
 			if err == nil && len(t.Placeholders()) == 0 {
 				behind = entry == "--"
 			}
-			if err != nil || behind || len(t.Parts()) == 0 || t.Parts()[0].Placeholder == nil {
+			if err != nil || behind {
 				continue
 			}
-			if name := t.Parts()[0].Placeholder.Path[0]; !slices.Contains(out, name) {
-				out = append(out, name)
+			for _, part := range t.Parts() {
+				if part.Placeholder == nil {
+					break
+				}
+				if name := part.Placeholder.Path[0]; !slices.Contains(out, name) {
+					out = append(out, name)
+				}
+				if !part.Placeholder.Optional {
+					break // what comes behind it begins the entry only where it is empty
+				}
 			}
 		}
 	}
