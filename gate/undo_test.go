@@ -204,7 +204,7 @@ func TestUndoLooksBehindOrder(t *testing.T) {
 	}
 }
 
-// TestUndoLapsed holds that a known outcome which its sink let lapse is clean as long as the sink surely knows the key.
+// TestUndoLapsed holds that a known outcome which its sink let lapse is clean while the sink surely knows the key.
 func TestUndoLapsed(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -6,8 +6,8 @@ import (
 	"github.com/hence-dev/hence/gate"
 )
 
-// TestMergeUndone holds that what a compensation's sink said, as the log has it, counts more than that a journal has the
-// compensation as lost.
+// TestMergeUndone holds that what a compensation's sink said, as the log has it, counts more than that a journal has
+// the compensation as lost.
 func TestMergeUndone(t *testing.T) {
 	done, no := &gate.Answer{}, &gate.Answer{Refused: true}
 	for _, c := range []struct {
