@@ -29,7 +29,7 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 		case open(p, claim):
 			// What nobody can take back is not made to happen only to be known.
 			err = g.learn(ctx, p, p.Tool.Class.Eager() && p.Tool.Undo)
-		case p.mayShowUp():
+		case g.mayShowUp(p):
 			err = g.lookAgain(ctx, p)
 		}
 		if err != nil {
@@ -73,9 +73,9 @@ func (p *Progress) notUndone() bool { return p.GivenUp && p.Tool.Undo && p.UndoD
 
 // mayShowUp says that a call was looked up and had not arrived, or was given up, and that nothing keeps its sink from
 // taking it later than its maximum time says.
-func (p *Progress) mayShowUp() bool {
+func (g *Engine) mayShowUp(p *Progress) bool {
 	unseen := p.GivenUp && p.Answer == nil || p.Answer != nil && p.Answer.Absent
-	return unseen && !(p.Tool.Undo && p.Tool.Forbids) && !p.Undoing && p.UndoDone == nil && !p.UndoLost
+	return unseen && !p.Undoing && p.UndoDone == nil && !p.UndoLost && !g.canForbid(p)
 }
 
 // lookAgain looks for such a call, a last time before it is settled. What shows up is undone like all that ran.
@@ -166,17 +166,23 @@ func (g *Engine) drop(p *Progress) error {
 	return g.mark(p, Mark{Step: StepDropped}, failpoint.DropBefore, failpoint.DropAfter)
 }
 
+// canForbid says that a sink is declared to understand an order to refuse a call, and that the order can be made
+// without the call's answer.
+func (g *Engine) canForbid(p *Progress) bool {
+	if p.Key == "" || !p.Tool.Undo || !p.Tool.Forbids {
+		return false
+	}
+	u, err := g.undoCall(p, Answer{})
+	return err == nil && u.call.Key != ""
+}
+
 // forbid tells a keyed sink to refuse a call from now on, where it is declared to understand that. Any other would
 // undo what is perhaps not there.
 func (g *Engine) forbid(ctx context.Context, p *Progress, claim Claim) error {
-	if p.Key == "" || !p.Tool.Undo || !p.Tool.Forbids || p.UndoDone != nil || p.UndoLost {
+	if p.UndoDone != nil || p.UndoLost || !g.canForbid(p) {
 		return nil
 	}
-	u, err := g.undoCall(p, Answer{})
-	if err != nil || u.call.Key == "" {
-		return nil // nothing can say it: the caller goes by what is known of the call
-	}
-	_, err = g.compensate(ctx, p, Answer{}, claim)
+	_, err := g.compensate(ctx, p, Answer{}, claim)
 	return err
 }
 
@@ -199,17 +205,17 @@ func (g *Engine) undoUnknown(ctx context.Context, s *Settlement, p *Progress, cl
 
 // undoAbsent settles a call that was looked up and had not arrived. A sink that forbids keys is told to refuse it,
 // should it be later than its tool's maximum time says; at any other one such a call stays, and is not seen. An order
-// that could not be made, or that the sink did not obey, keeps nothing out, so there the call is looked for again.
+// that the sink did not obey keeps nothing out, so there the call is looked for again.
 func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
 	if err := g.forbid(ctx, p, claim); err != nil {
 		return err
 	}
-	if p.Tool.Undo && p.Tool.Forbids && (p.UndoDone == nil || p.UndoLost) {
+	if p.UndoLost {
 		if err := g.lookAgain(ctx, p); err != nil {
 			return err
 		}
 		if !p.Answer.Absent {
-			return g.undo(ctx, s, p, claim)
+			return g.undo(ctx, s, p, claim) // which lists it
 		}
 	}
 	s.list(p, sequencer.ResultClean)

@@ -204,6 +204,32 @@ func TestUndoLooksBehindOrder(t *testing.T) {
 	}
 }
 
+// TestUndoShowsUpBehindStuck holds that a call which shows up, and whose sink could not be told to refuse it, is not
+// undone before a later one on its scope.
+func TestUndoShowsUpBehindStuck(t *testing.T) {
+	w := newWorld()
+	w.lookups, w.needs = true, true
+	var effects []Progress
+	for i := range 2 {
+		p := w.add(sequencer.ClassReversible, true, true, true)
+		p.Tool.Scopes = []sequencer.Scope{"x:/one"}
+		for range eagerTries * (1 - i) { // the first one
+			w.faults = append(w.faults, faultVanish)
+		}
+		_, err := w.engine().Run(t.Context(), p.Effect)
+		must(t, err)
+		w.faults = nil
+		effects = append(effects, p)
+	}
+	w.execute(w.engine().callOf(&effects[0].Effect))
+	w.faults = []fault{faultVanish, faultVanish, faultVanish} // the undo of the second one
+	s, err := w.engine().Undo(t.Context(), w.journal(effects, ClaimOwn), ClaimOwn)
+	must(t, err)
+	if w.done["tool0"] != 1 || w.done["tool0-undo"] != 0 || len(s.Residue) != 2 {
+		t.Errorf("done %v, residue %v; want both on the list", w.done, s.Residue)
+	}
+}
+
 // TestUndoLapsed holds that a known outcome which its sink let lapse is clean while the sink surely knows the key.
 func TestUndoLapsed(t *testing.T) {
 	for _, c := range []struct {
