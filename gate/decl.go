@@ -113,7 +113,8 @@ type FileSpec struct {
 }
 
 // ExecSpec runs a program without a shell: each entry of Argv is exactly one argument, whatever its values hold. A
-// value at the start of an entry does not begin with '-', unless an entry "--" stands before it or Options names it.
+// value at the start of an entry does not begin with '-', unless an entry "--" stands before it with no literal entry
+// between them, or Options names it.
 type ExecSpec struct {
 	Argv    []string          `json:"argv"`
 	Options []string          `json:"options,omitempty"` // arguments that may be options of the program
@@ -138,8 +139,7 @@ type SQLSpec struct {
 	// Save runs before the statement in the same transaction; its rows are what the answer saves.
 	Save *SQLQuery `json:"save,omitempty"`
 	// Rows is how many rows the statement must affect; any other number is rolled back and refused.
-	Rows   *int       `json:"rows,omitempty"`
-	LookUp *SQLLookUp `json:"lookup,omitempty"`
+	Rows *int `json:"rows,omitempty"`
 }
 
 // SQLQuery is one statement that returns rows.
@@ -147,9 +147,6 @@ type SQLQuery struct {
 	Statement string   `json:"statement"`
 	Params    []string `json:"params,omitempty"`
 }
-
-// SQLLookUp asks what became of a call: a row says that it happened, none that it never arrived.
-type SQLLookUp = SQLQuery
 
 // ShardSpec is one read or write of a shard, which the transaction itself makes.
 type ShardSpec struct {

@@ -29,7 +29,7 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 		case open(p, claim):
 			// What nobody can take back is not made to happen only to be known.
 			err = g.learn(ctx, p, p.Tool.Class.Eager() && p.Tool.Undo)
-		case p.mayShowUp():
+		case g.mayShowUp(p):
 			err = g.lookAgain(ctx, p)
 		}
 		if err != nil {
@@ -73,14 +73,14 @@ func (p *Progress) notUndone() bool { return p.GivenUp && p.Tool.Undo && p.UndoD
 
 // mayShowUp says that a call was looked up and had not arrived, or was given up, and that nothing keeps its sink from
 // taking it later than its maximum time says.
-func (p *Progress) mayShowUp() bool {
+func (g *Engine) mayShowUp(p *Progress) bool {
 	unseen := p.GivenUp && p.Answer == nil || p.Answer != nil && p.Answer.Absent
-	return unseen && !(p.Tool.Undo && p.Tool.Forbids) && !p.Undoing && p.UndoDone == nil && !p.UndoLost
+	return unseen && !p.Undoing && p.UndoDone == nil && !p.UndoLost && !g.canForbid(p)
 }
 
 // lookAgain looks for such a call, a last time before it is settled. What shows up is undone like all that ran.
 func (g *Engine) lookAgain(ctx context.Context, p *Progress) error {
-	j, err := g.callJob(p)
+	j, err := g.lookJob(p)
 	if err != nil {
 		return nil // nothing can be asked: what is known of the call stays
 	}
@@ -89,6 +89,15 @@ func (g *Engine) lookAgain(ctx context.Context, p *Progress) error {
 		return err
 	}
 	return g.answered(j, a)
+}
+
+// lookJob is a look-up of a call that some earlier job made: its key is as old as the effect.
+func (g *Engine) lookJob(p *Progress) (*job, error) {
+	j, err := g.callJob(p)
+	if err == nil {
+		j.foreign = true
+	}
+	return j, err
 }
 
 // behind is what is said of an effect whose compensation may not be made, because a later one's may be on its way.
@@ -157,17 +166,23 @@ func (g *Engine) drop(p *Progress) error {
 	return g.mark(p, Mark{Step: StepDropped}, failpoint.DropBefore, failpoint.DropAfter)
 }
 
+// canForbid says that a sink is declared to understand an order to refuse a call, and that the order can be made
+// without the call's answer.
+func (g *Engine) canForbid(p *Progress) bool {
+	if p.Key == "" || !p.Tool.Undo || !p.Tool.Forbids {
+		return false
+	}
+	u, err := g.undoCall(p, Answer{})
+	return err == nil && u.call.Key != ""
+}
+
 // forbid tells a keyed sink to refuse a call from now on, where it is declared to understand that. Any other would
 // undo what is perhaps not there.
 func (g *Engine) forbid(ctx context.Context, p *Progress, claim Claim) error {
-	if p.Key == "" || !p.Tool.Undo || !p.Tool.Forbids || p.UndoDone != nil || p.UndoLost {
+	if p.UndoDone != nil || p.UndoLost || !g.canForbid(p) {
 		return nil
 	}
-	u, err := g.undoCall(p, Answer{})
-	if err != nil || u.call.Key == "" {
-		return nil // nothing can say it: what is known of the call is said anyway
-	}
-	_, err = g.compensate(ctx, p, Answer{}, claim)
+	_, err := g.compensate(ctx, p, Answer{}, claim)
 	return err
 }
 
@@ -189,10 +204,19 @@ func (g *Engine) undoUnknown(ctx context.Context, s *Settlement, p *Progress, cl
 }
 
 // undoAbsent settles a call that was looked up and had not arrived. A sink that forbids keys is told to refuse it,
-// should it be later than its tool's maximum time says; at any other one such a call stays, and is not seen.
+// should it be later than its tool's maximum time says; at any other one such a call stays, and is not seen. An order
+// that the sink did not obey keeps nothing out, so there the call is looked for again.
 func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, claim Claim) error {
 	if err := g.forbid(ctx, p, claim); err != nil {
 		return err
+	}
+	if p.UndoLost {
+		if err := g.lookAgain(ctx, p); err != nil {
+			return err
+		}
+		if !p.Answer.Absent {
+			return g.undo(ctx, s, p, claim) // which lists it
+		}
 	}
 	s.list(p, sequencer.ResultClean)
 	return nil
@@ -200,8 +224,7 @@ func (g *Engine) undoAbsent(ctx context.Context, s *Settlement, p *Progress, cla
 
 // undoNothing settles an effect that ran and that nothing undoes: a known outcome may have lapsed by itself.
 func (g *Engine) undoNothing(ctx context.Context, s *Settlement, p *Progress) error {
-	if a, err := g.adapter(&p.Effect, p.Tool.Name); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
-		j := &job{p: p, call: g.callOf(&p.Effect), adapter: a, max: p.Tool.maxTime(), life: p.Tool.KeyLife}
+	if j, err := g.lookJob(p); err == nil && p.Tool.Class == sequencer.ClassKnownOutcome {
 		found, ok, err := g.look(ctx, j)
 		if err != nil {
 			return err

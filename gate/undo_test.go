@@ -151,6 +151,112 @@ func TestUndoPassesAbsent(t *testing.T) {
 	}
 }
 
+// TestUndoLooksBehindOrder holds that an order to refuse a call which could not be made, was refused or was lost does
+// not count as obeyed: a call that shows up in spite of it is undone, or listed, and keeps what came before it.
+func TestUndoLooksBehindOrder(t *testing.T) {
+	lost := []fault{faultVanish, faultVanish, faultVanish}
+	for _, c := range []struct {
+		name   string
+		needs  bool
+		order  []fault
+		late   bool
+		result sequencer.Result
+	}{
+		{"cannot be made", true, nil, true, sequencer.ResultClean},
+		{"cannot be made, absent", true, nil, false, sequencer.ResultClean},
+		{"refused", false, []fault{faultRefuse}, true, sequencer.ResultLeaked},
+		{"refused, absent", false, []fault{faultRefuse}, false, sequencer.ResultClean},
+		{"lost", false, lost, true, sequencer.ResultLeaked}, // the sink has no record of the order
+		{"lost, absent", false, lost, false, sequencer.ResultClean},
+		{"did not leave", false, []fault{faultDown, faultDown, faultDown}, true, sequencer.ResultLeaked},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			w.lookups, w.needs = true, c.needs
+			effects := []Progress{w.add(sequencer.ClassReversible, true, true, true),
+				w.add(sequencer.ClassReversible, true, true, true)}
+			_, err := w.engine().Run(t.Context(), effects[0].Effect)
+			must(t, err)
+			for range eagerTries {
+				w.faults = append(w.faults, faultVanish)
+			}
+			_, err = w.engine().Run(t.Context(), effects[1].Effect)
+			must(t, err)
+			late := &effects[1]
+			if c.late {
+				w.execute(w.engine().callOf(&late.Effect))
+			}
+			w.faults = c.order
+			effects = w.journal(effects, ClaimOwn)
+			effects[1].Tool.Scopes = effects[0].Tool.Scopes
+			s, err := w.engine().Undo(t.Context(), effects, ClaimOwn)
+			must(t, err)
+			if s.Effects[1].Result != c.result {
+				t.Errorf("it settles as %s, want %s", s.Effects[1].Result, c.result)
+			}
+			if c.result == sequencer.ResultClean && (w.net(&effects[0]) != 0 || w.net(&effects[1]) != 0) {
+				t.Errorf("all is clean, and done is %v", w.done)
+			}
+			if c.result != sequencer.ResultClean && (w.net(&effects[0]) != 1 || len(s.Residue) != 2) {
+				t.Errorf("what came before is undone: %v, residue %v", w.done, s.Residue)
+			}
+		})
+	}
+}
+
+// TestUndoShowsUpBehindStuck holds that a call which shows up, and whose sink could not be told to refuse it, is not
+// undone before a later one on its scope.
+func TestUndoShowsUpBehindStuck(t *testing.T) {
+	w := newWorld()
+	w.lookups, w.needs = true, true
+	var effects []Progress
+	for i := range 2 {
+		p := w.add(sequencer.ClassReversible, true, true, true)
+		p.Tool.Scopes = []sequencer.Scope{"x:/one"}
+		for range eagerTries * (1 - i) { // the first one
+			w.faults = append(w.faults, faultVanish)
+		}
+		_, err := w.engine().Run(t.Context(), p.Effect)
+		must(t, err)
+		w.faults = nil
+		effects = append(effects, p)
+	}
+	w.execute(w.engine().callOf(&effects[0].Effect))
+	w.faults = []fault{faultVanish, faultVanish, faultVanish} // the undo of the second one
+	s, err := w.engine().Undo(t.Context(), w.journal(effects, ClaimOwn), ClaimOwn)
+	must(t, err)
+	if w.done["tool0"] != 1 || w.done["tool0-undo"] != 0 || len(s.Residue) != 2 {
+		t.Errorf("done %v, residue %v; want both on the list", w.done, s.Residue)
+	}
+}
+
+// TestUndoLapsed holds that a known outcome which its sink let lapse is clean while the sink surely knows the key.
+func TestUndoLapsed(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		life, age time.Duration
+		result    sequencer.Result
+	}{
+		{"for good", 0, time.Hour, sequencer.ResultClean},
+		{"within its life", time.Hour, time.Minute, sequencer.ResultClean},
+		{"older", time.Hour, time.Hour, sequencer.ResultLeaked},
+	} {
+		w := newWorld()
+		w.lookups, w.leaseEnd = true, w.now.Add(24*time.Hour)
+		p := w.add(sequencer.ClassKnownOutcome, true, false, false)
+		p.At, p.Tool.KeyLife = w.now, c.life
+		_, err := w.engine().Run(t.Context(), p.Effect)
+		must(t, err)
+		delete(w.seen, p.Key)
+		w.pass(c.age)
+		s, err := w.engine().Undo(t.Context(), w.journal([]Progress{p}, ClaimOwn), ClaimOwn)
+		must(t, err)
+		if s.Effects[0].Result != c.result {
+			t.Errorf("%s: it settles as %s, want %s", c.name, s.Effects[0].Result, c.result)
+		}
+	}
+}
+
 // TestUndoAtForeignSink holds what is sent to a sink that takes keys and has never heard of compensations: nothing for
 // a call that is not known to be there, and the compensation for one that shows up by the time of the abort.
 func TestUndoAtForeignSink(t *testing.T) {

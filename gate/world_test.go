@@ -43,6 +43,7 @@ type world struct {
 	effects  map[string]*Effect // by tool
 	undoKey  map[string]bool    // by tool: its compensation's sink takes a key
 	lookups  bool
+	needs    bool // a compensation can be made of an answer's result only
 	foreign  bool // the sink takes keys, and knows nothing of compensations: it does what it is sent
 
 	marks  []Mark
@@ -126,8 +127,14 @@ func (w *world) Find(tool string, _ json.RawMessage) (Tool, error) {
 	return Tool{Name: tool, Keyed: w.undoKey[tool], MaxTime: testMax, Retry: Retry{Attempts: 3}}, nil
 }
 
-func (w *world) Undo(e Effect, _ Answer) (Call, error) { return Call{Tool: e.Tool.Name + "-undo"}, nil }
-func (w *world) Adapter(string) (Adapter, error)       { return w, nil }
+func (w *world) Undo(e Effect, a Answer) (Call, error) {
+	if w.needs && a.Result == nil {
+		return Call{}, errors.New("the answer has no result")
+	}
+	return Call{Tool: e.Tool.Name + "-undo"}, nil
+}
+
+func (w *world) Adapter(string) (Adapter, error) { return w, nil }
 
 // execute is the sink: it takes a key once, and refuses one that was compensated. What it has no record of it undoes
 // all the same unless it is told not to: its records may not be those of the call.
@@ -204,7 +211,7 @@ func (w *world) LookUp(_ context.Context, c Call) (Answer, error) {
 	case !w.lookups:
 		return Answer{}, ErrNoLookup
 	case w.seen[c.Key]:
-		return Answer{}, nil
+		return Answer{Result: json.RawMessage(`{}`)}, nil
 	}
 	return Answer{Absent: true}, nil
 }

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -111,7 +112,8 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 		return tool, problem(codeTool, "%v: declare one, or make the call without Hence", err)
 	}
 	if a, ok := adapter.(gate.Checker); ok {
-		if err := a.Check(gate.Call{Tool: c.tool, Tx: "tx", Key: "key", Args: c.args}); err != nil {
+		key := cmp.Or(tool.Key, c.key, "key") // one that is made here fits everywhere, others need not
+		if err := a.Check(gate.Call{Tool: c.tool, Tx: "tx", Key: key, Args: c.args}); err != nil {
 			return tool, problem(codeTool, "%v", err)
 		}
 	}

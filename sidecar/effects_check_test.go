@@ -19,6 +19,8 @@ tools:
   - {tool: payment.charge, class: irreversible, args: [id], scopes: ["order:/{id}"], http: {method: POST,
      url: "http://127.0.0.1:1/orders/{id}/charge"}}
   - {tool: archive, class: irreversible, args: [id], scopes: ["order:/{id}"], exec: {argv: [tar, "{id}"]}}
+  - {tool: fetch, class: irreversible, args: [id], scopes: ["page:/{id}"], key: "{id}", exec: {argv: [fetch, now],
+     lookup: {argv: [fetched, "{$key}"]}}}
   - {tool: elsewhere, class: irreversible, args: [id], scopes: ["order:/{id}"]}
   - {tool: "note.*", class: irreversible, args: [id], scopes: ["order:/{id}"], exec: {argv: [note, "--", "{id}"]}}
 `))
@@ -29,6 +31,7 @@ tools:
 		{"something.else", "1", "no declaration serves this name: declare it"},
 		{"elsewhere", "1", "declares no adapter"},
 		{"payment.charge", "../../admin/refund?x=", "leads elsewhere"},
+		{"fetch", "-rf", "begins with '-'"},
 		{"archive", "--checkpoint-action=exec=id", "begins with '-'"},
 	} {
 		_, err := tx.Effect(ctx, c.tool, map[string]string{"id": c.id}, client.EffectOptions{})

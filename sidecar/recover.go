@@ -141,8 +141,12 @@ func merge(kept, logged []gate.Progress) []gate.Progress {
 		if p.Args == nil {
 			p.Args = l.Args
 		}
-		if p.UndoDone == nil {
-			p.UndoDone, p.UndoLost = l.UndoDone, p.UndoLost || l.UndoLost
+		switch {
+		case p.UndoDone != nil:
+		case l.UndoDone != nil: // what the sink said counts more than that it was not heard here
+			p.UndoDone, p.UndoLost = l.UndoDone, l.UndoLost
+		default:
+			p.UndoLost = p.UndoLost || l.UndoLost
 		}
 		p.GivenUp = p.Answer == nil && (p.GivenUp || l.GivenUp)
 	}

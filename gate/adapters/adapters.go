@@ -282,6 +282,9 @@ func detail(text string) string {
 	return text
 }
 
+// detail takes the secrets out first: half of one that is cut off would not be known again.
+func (s *secrets) detail(text string) string { return detail(s.clean(text)) }
+
 // result is what a sink said as JSON: its own JSON, or its text as a string.
 func result(data []byte) json.RawMessage {
 	data = bytes.TrimSpace(data)

@@ -68,6 +68,32 @@ func TestURLValuesStayInPlace(t *testing.T) {
 	}
 }
 
+// TestLookUpByAnyKey holds that a look-up asks for a key whatever it looks like, but for one that leads elsewhere.
+func TestLookUpByAnyKey(t *testing.T) {
+	r := record(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{}`) })
+	a := build(t, gate.KindHTTP, r.env("s"), gate.HTTPSpec{Method: "POST", URL: r.URL + "/o",
+		LookUp: &gate.HTTPLookUp{URL: r.URL + "/keys/{$key}"}})
+	for key, want := range map[string]string{
+		"crawl/https%3A%2F%2Fx": "/keys/crawl%2Fhttps%253A%252F%252Fx", "crawl/https://x/": "/keys/crawl%2Fhttps:%2F%2Fx%2F",
+		`a\b`: "/keys/a%5Cb", ";x": "/keys/%3Bx",
+	} {
+		before, _ := r.seen()
+		got, err := a.LookUp(t.Context(), call(key, `{}`))
+		all, _ := r.seen()
+		if err != nil || got.Absent || len(all) != len(before)+1 || all[len(all)-1].RequestURI != want {
+			t.Errorf("the key %q is looked up as %+v, %v, want %s", key, all[len(before):], err, want)
+		}
+	}
+	for _, key := range []string{".", "..", "a/../b", "a\nb"} {
+		if err := a.(gate.Checker).Check(call(key, `{}`)); err == nil {
+			t.Errorf("the key %q is fit for the look-up's URL", key)
+		}
+		if _, err := a.LookUp(t.Context(), call(key, `{}`)); err == nil {
+			t.Errorf("the key %q is looked up", key)
+		}
+	}
+}
+
 // TestExecOptions holds that an argument becomes an option of a program only where that is declared.
 func TestExecOptions(t *testing.T) {
 	proof := filepath.Join(t.TempDir(), "proof")
@@ -84,9 +110,15 @@ func TestExecOptions(t *testing.T) {
 		{"in a look-up's place", gate.ExecSpec{Argv: []string{"echo"}, LookUp: &gate.ExecLookUp{
 			Argv: []string{"sort", "{v}"}}}, value, true},
 		{"behind --", gate.ExecSpec{Argv: []string{"echo", "--", "{v}"}}, value, true},
+		{"behind the -- of a wrapper", gate.ExecSpec{Argv: []string{"env", "--", "sort", "{v}", "/dev/null"}}, value, false},
+		{"behind its own --, too", gate.ExecSpec{Argv: []string{"env", "--", "echo", "--", "{w?}", "{v}"}}, value, true},
 		{"behind text", gate.ExecSpec{Argv: []string{"echo", "x{v}"}}, value, true},
 		{"declared", gate.ExecSpec{Argv: []string{"echo", "{v}"}, Options: []string{"v"}}, value, true},
 		{"another is declared", gate.ExecSpec{Argv: []string{"echo", "{w?}", "{v}"}, Options: []string{"w"}}, value, false},
+		{"behind a declared one that is left out", gate.ExecSpec{Argv: []string{"echo", "{w?}{v}"},
+			Options: []string{"w"}}, value, false},
+		{"behind a declared one", gate.ExecSpec{Argv: []string{"echo", "{w}{v}"}, Options: []string{"w"}},
+			`{"v":"-x","w":"-y"}`, true},
 		{"a number", gate.ExecSpec{Argv: []string{"echo", "{v}"}}, `{"v":-1}`, false},
 	} {
 		a := build(t, gate.KindExec, gate.Env{}, c.spec)
@@ -167,6 +199,36 @@ func TestSecretsInAnswers(t *testing.T) {
 		}
 		if got, err := a.LookUp(t.Context(), call("k", `{}`)); err != nil || string(got.Result) != c.want {
 			t.Errorf("%s: looked up, kept is %s, %v\nwant %s", c.name, got.Result, err, c.want)
+		}
+	}
+}
+
+// TestSecretsAtTheCut holds that a secret where a sink's words are cut off is taken out as a whole.
+func TestSecretsAtTheCut(t *testing.T) {
+	const secret = "hunter2-hunter2-hunter2"
+	env := gate.Env{Secret: func(string) (string, error) { return secret, nil }}
+	said := string(toJSON(map[string]string{"said": strings.Repeat("x", MaxDetail-len("exit code 3: ")-len(secret)/2)}))
+	for _, code := range []string{"3", "4"} {
+		got, err := build(t, gate.KindExec, env, gate.ExecSpec{Refused: []int{3},
+			Env:  map[string]string{"PASSWORD": "{$secret.password}"},
+			Argv: []string{"sh", "-c", `printf '%s%s' "$1" "$PASSWORD" >&2; exit "$2"`, "--", "{said}", code}}).
+			Call(t.Context(), call("k", said))
+		if text := got.Detail + fmt.Sprint(err); !strings.Contains(text, "xxx") || strings.Contains(text, "hunter") {
+			t.Errorf("it is shown as %q", text)
+		}
+	}
+	status := http.StatusBadRequest
+	r := record(t, func(w http.ResponseWriter, req *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprint(w, strings.Repeat("x", MaxDetail-len("127.0.0.1:12345 answered 400: ")-len(secret)/2))
+		fmt.Fprint(w, req.Header.Get("X-Key"))
+	})
+	post := build(t, gate.KindHTTP, r.env(secret), gate.HTTPSpec{Method: "POST", URL: r.URL + "/o",
+		Headers: map[string]string{"X-Key": "{$secret.key}"}})
+	for _, status = range []int{http.StatusBadRequest, http.StatusBadGateway} {
+		got, err := post.Call(t.Context(), call("k", `{}`))
+		if text := got.Detail + fmt.Sprint(err); !strings.Contains(text, "xxx") || strings.Contains(text, "hunter") {
+			t.Errorf("%d is shown as %q", status, text)
 		}
 	}
 }

@@ -75,12 +75,12 @@ func (a *execAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 	case err != nil:
 		return gate.Answer{}, err
 	case slices.Contains(a.spec.Refused, code):
-		return s.answer(gate.Answer{Refused: true, Detail: detail(fmt.Sprintf("exit code %d: %s", code, said))}), nil
+		return s.answer(gate.Answer{Refused: true, Detail: s.detail(fmt.Sprintf("exit code %d: %s", code, said))}), nil
 	case code != 0:
 		// How far it came before it failed only the program knows.
-		return gate.Answer{}, unknown("%s", s.clean(detail(fmt.Sprintf("exit code %d: %s", code, said))))
+		return gate.Answer{}, unknown("%s", s.detail(fmt.Sprintf("exit code %d: %s", code, said)))
 	}
-	return s.answer(gate.Answer{Detail: detail(said), Result: result(out)}), nil
+	return s.answer(gate.Answer{Detail: s.detail(said), Result: result(out)}), nil
 }
 
 // LookUp runs the declared program.
@@ -102,7 +102,7 @@ func (a *execAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, err
 	case slices.Contains(absent, code):
 		return gate.Answer{Absent: true, Detail: fmt.Sprintf("the look-up ended with %d", code)}, nil
 	}
-	return gate.Answer{}, unknown("the look-up: exit code %d: %s", code, s.clean(detail(said)))
+	return gate.Answer{}, unknown("the look-up: exit code %d: %s", code, s.detail(said))
 }
 
 // run returns the exit code and the two outputs. An error is ErrNotSent when the program never started, and ErrUnknown
@@ -144,17 +144,16 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 		return nil, err
 	}
 	args := make([]string, len(argv))
-	var escape template.Escape = noOption
+	escape := a.noOption
 	for i, t := range argv {
-		of := escape
-		if a.mayBeOption(t) {
-			of = nil
-		}
-		if args[i], err = t.Expand(v, of); err != nil {
+		if args[i], err = t.Expand(v, escape); err != nil {
 			return nil, fmt.Errorf("argv: %w", err)
 		}
-		if t.String() == "--" {
+		switch {
+		case t.String() == "--":
 			escape = nil // no options come behind it
+		case len(t.Placeholders()) == 0:
+			escape = a.noOption // it may name a program that the first one runs, and that takes options of its own
 		}
 		if strings.Contains(args[i], "\x00") {
 			return nil, errors.New("argv: a value holds a zero byte")
@@ -199,19 +198,13 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 	return cmd, nil
 }
 
-// noOption refuses a value that begins an argument, and with it an option of the program.
-func noOption(before, value string) (string, error) {
-	if before == "" && strings.HasPrefix(value, "-") {
+// noOption refuses a value that begins an argument, and with it an option of the program, unless it is declared to.
+func (a *execAdapter) noOption(p template.Placeholder, before, value string) (string, error) {
+	if before == "" && strings.HasPrefix(value, "-") && !slices.Contains(a.spec.Options, p.Path[0]) {
 		return "", errors.New("it begins with '-', and the program could take it for an option: write \"--\" before it in " +
 			"argv, or name it under \"options\"")
 	}
 	return value, nil
-}
-
-// mayBeOption: the entry begins with an argument that is declared to hold options.
-func (a *execAdapter) mayBeOption(t template.Template) bool {
-	parts := t.Parts()
-	return len(parts) > 0 && parts[0].Placeholder != nil && slices.Contains(a.spec.Options, parts[0].Placeholder.Path[0])
 }
 
 // bounded keeps the first bytes that are written to it and lets the others go.

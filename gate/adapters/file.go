@@ -160,14 +160,19 @@ func (j *fileJob) do() (gate.Answer, error) {
 			return gate.Answer{Detail: nothingToUndo}, err
 		}
 		if err := j.forbid(); err != nil {
-			return gate.Answer{}, unsent("closing the undone key", err)
+			return gate.Answer{}, err
 		}
 		m = plan
-		if err := j.store.note(j.call.Key, m); err != nil {
+		switch err := j.store.note(j.call.Key, m); {
+		case err != nil && j.call.Compensates != "":
+			return gate.Answer{}, unknown("noting the key, when that of the undone call is closed: %v", err)
+		case err != nil:
 			return gate.Answer{}, unsent("noting the key", err)
 		}
 	case m.Compensated:
-		return gate.Answer{}, refusal{"the call with this key was compensated", true}
+		// The key is closed before the files are put back: of a call that came only this one did nothing.
+		came, err := j.store.came(m)
+		return gate.Answer{}, refusal{"the call with this key was compensated", !came && err == nil}
 	case m.Request != fingerprint(j.call):
 		return gate.Answer{}, refusal{"the key was used for a call with other arguments", true}
 	case m.Done:
@@ -177,9 +182,10 @@ func (j *fileJob) do() (gate.Answer, error) {
 }
 
 // act brings the files to where the note says, from wherever a crash left them. Only what is durable is noted as done.
+// Whatever stops it on the way, one half may be done by then: that is no refusal any more.
 func (j *fileJob) act(m *marker, again bool) (gate.Answer, error) {
 	if err := j.store.bring(m.Changes, m.RemoveDirs, again); err != nil {
-		return gate.Answer{}, err
+		return gate.Answer{}, unknown("%v", err)
 	}
 	m.Done = true
 	if err := j.store.note(j.call.Key, m); err != nil {
@@ -188,20 +194,23 @@ func (j *fileJob) act(m *marker, again bool) (gate.Answer, error) {
 	return m.Answer, nil
 }
 
-// forbid closes the undone call's key, also one that never came.
+// forbid closes the undone call's key, also one that never came. If that fails, it may be closed all the same.
 func (j *fileJob) forbid() error {
 	if j.call.Compensates == "" {
 		return nil
 	}
 	m, err := j.store.marker(j.call.Compensates)
-	if err != nil {
-		return err
-	}
 	if m == nil {
 		m = &marker{}
 	}
 	m.Compensated = true
-	return j.store.note(j.call.Compensates, m)
+	if err == nil {
+		err = j.store.note(j.call.Compensates, m)
+	}
+	if err != nil {
+		return unknown("closing the undone key: %v", err)
+	}
+	return nil
 }
 
 func (j *fileJob) read() (gate.Answer, error) {

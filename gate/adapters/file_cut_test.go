@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -185,6 +186,78 @@ func TestFileForbidsHalf(t *testing.T) {
 		if got["old.txt"] != "" { // else it was there as a whole, and was moved back
 			equal(t, fmt.Sprintf("cut %d", n), got, before)
 		}
+	}
+}
+
+// TestFileRepeatedInUndo kills the process before each thing that a restore asks of the disk, and repeats the call
+// that it undoes: that nothing happened under its key is said only where the files are as they were.
+func TestFileRepeatedInUndo(t *testing.T) {
+	for name, spec := range cutOps() {
+		for _, open := range []bool{false, true} { // whether the call's own process was killed before it noted the end
+			for n := 1; ; n++ {
+				root, env, before := cutWorld(t)
+				a := cutBuild(t, env, spec)
+				restore, undo := undoing(t, env, must(t, a, call("k", `{}`)))
+				if open {
+					reopenNote(t, root)
+				}
+				died := killed(t, restore, cutAt(n), undo)
+				got, err := a.Call(t.Context(), call("k", `{}`))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.AboutKey {
+					equal(t, fmt.Sprintf("%s, cut %d: nothing happened under the key", name, n), world(t, root), before)
+				}
+				must(t, restore, undo)
+				equal(t, fmt.Sprintf("%s, cut %d: undone", name, n), world(t, root), before)
+				if !died {
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestFileForbidsUnread closes the key of a call of which one half was done, and which something else has changed
+// since: that is no order that did not leave.
+func TestFileForbidsUnread(t *testing.T) {
+	root, env, _ := cutWorld(t)
+	spec := gate.FileSpec{Op: gate.OpMove, Path: "short.txt", To: "old.txt"}
+	move := cutBuild(t, env, spec)
+	if !killed(t, move, func(step, name string) {
+		if step+" "+name == "remove short.txt" {
+			panic(cut{})
+		}
+	}, call("k", `{}`)) {
+		t.Fatal("it was not cut off")
+	}
+	put(t, root, "old.txt", "of something else", 0o644)
+	undo := call("k/undo", `{}`)
+	undo.Compensates, undo.ForbidOnly = "k", true
+	back := cutBuild(t, env, gate.FileSpec{Op: gate.OpMove, Path: "old.txt", To: "short.txt"})
+	if got, err := back.Call(t.Context(), undo); !errors.Is(err, gate.ErrUnknown) {
+		t.Errorf("the order answers %+v, %v", got, err)
+	}
+	if got, err := move.Call(t.Context(), call("k", `{}`)); err != nil || !got.Refused || got.AboutKey {
+		t.Errorf("the call whose half is there answers %+v, %v", got, err)
+	}
+}
+
+// TestFileStoppedHalfWay has something else change the old place of a move once the new one is written: the call does
+// not say that nothing happened, and did not leave.
+func TestFileStoppedHalfWay(t *testing.T) {
+	root, env, _ := cutWorld(t)
+	a := cutBuild(t, env, gate.FileSpec{Op: gate.OpMove, Path: "short.txt", To: "in/moved.txt"})
+	a.(*fileAdapter).disk.before = func(step, name string) {
+		if step+" "+name == "sync in" {
+			_ = os.Remove(path.Join(root, "short.txt")) // seen below, if it fails
+			_ = os.Mkdir(path.Join(root, "short.txt"), 0o755)
+		}
+	}
+	got, err := a.Call(t.Context(), call("k", `{}`))
+	if world(t, root)["in/moved.txt"] == "" || !errors.Is(err, gate.ErrUnknown) {
+		t.Errorf("it is half done, and answers %+v, %v: %v", got, err, world(t, root))
 	}
 }
 

@@ -23,8 +23,12 @@ func (j *fileJob) plan() (*marker, error) {
 		if err != nil {
 			return nil, unsent("reading the undone key's note", err)
 		}
-		if came, err := j.store.came(undone); err != nil || !came {
-			return nil, unsent("closing the undone key", errors.Join(err, j.forbid()))
+		came, err := j.store.came(undone)
+		if err != nil {
+			return nil, unknown("closing the undone key: %v", errors.Join(err, j.forbid()))
+		}
+		if !came {
+			return nil, j.forbid()
 		}
 	}
 	for _, name := range []string{j.path, j.to} {
@@ -108,7 +112,7 @@ func (j *fileJob) planRestore(m *marker) (*marker, error) {
 			return nil, unsent("reading the undone key's note", err)
 		}
 		if undone == nil || undone.Answer.Saved == nil {
-			return nil, unsent("closing the undone key", j.forbid())
+			return nil, j.forbid()
 		}
 		saved = undone.Answer.Saved
 	}

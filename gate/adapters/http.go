@@ -125,12 +125,12 @@ func (a *httpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 	switch a.judge(status, data, whole) {
 	case refused:
 		return s.answer(gate.Answer{Refused: true, AboutKey: a.replayed(header),
-			Detail: detail(said + ": " + string(data))}), nil
+			Detail: s.detail(said + ": " + string(data))}), nil
 	case unclear:
 		if header.Get("Location") != "" {
 			said += " with a redirect that is not followed"
 		}
-		return gate.Answer{}, unknown("%s", s.clean(detail(said+": "+string(data))))
+		return gate.Answer{}, unknown("%s", s.detail(said+": "+string(data)))
 	}
 	if !whole {
 		// It acted, yet the answer is cut or over the bound. With a key asking again is free.

@@ -81,7 +81,7 @@ func emptySegments(text string) int {
 }
 
 // escapeURL makes a value one piece of the place where it stands: it starts no segment, parameter or host of its own.
-func escapeURL(before, value string) (string, error) {
+func escapeURL(p template.Placeholder, before, value string) (string, error) {
 	_, rest, found := strings.Cut(before, "://")
 	if !found || !strings.ContainsAny(rest, "/?#") {
 		return "", errors.New("scheme and host are literal: a value may stand behind them only")
@@ -92,7 +92,11 @@ func escapeURL(before, value string) (string, error) {
 	if strings.Contains(before, "?") {
 		return url.QueryEscape(value), nil
 	}
-	if err := staysInPlace(value); err != nil {
+	check := staysInPlace
+	if slices.Contains([]string{"$key", "$tx", "$index"}, p.Path[0]) {
+		check = noDots
+	}
+	if err := check(value); err != nil {
 		return "", err
 	}
 	return url.PathEscape(value), nil
@@ -125,6 +129,17 @@ func staysInPlace(value string) error {
 		value = decoded
 	}
 	return errors.New("it is percent-encoded over and over")
+}
+
+// noDots is for names that the sink itself was given with the call: they may look like anything, as a business key
+// that is made of a URL does. Escaped, they are one segment of the path.
+func noDots(value string) error {
+	for name := range strings.SplitSeq(value, "/") {
+		if name == "." || name == ".." {
+			return errors.New("it has a part of dots only, which leads elsewhere")
+		}
+	}
+	return nil
 }
 
 // decodePercent decodes what can be decoded, as lenient servers do.

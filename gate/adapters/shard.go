@@ -75,7 +75,7 @@ func (a *shardAdapter) Check(c gate.Call) error {
 }
 
 // escapeSegment keeps a value inside its segment of a scope.
-func escapeSegment(_, value string) (string, error) {
+func escapeSegment(_ template.Placeholder, _, value string) (string, error) {
 	if value == "" || value == "." || value == ".." {
 		return "", errors.New("an empty value or dots name no shard")
 	}

@@ -111,7 +111,7 @@ func (a *smtpAdapter) Call(ctx context.Context, c gate.Call) (gate.Answer, error
 func early(s *secrets, doing string, err error) (gate.Answer, error) {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 500 {
-		return s.answer(gate.Answer{Refused: true, Detail: detail(doing + ": " + reply.Error())}), nil
+		return s.answer(gate.Answer{Refused: true, Detail: s.detail(doing + ": " + reply.Error())}), nil
 	}
 	return gate.Answer{}, notSent("%s: %s", doing, s.clean(err.Error()))
 }
@@ -122,7 +122,7 @@ func late(s *secrets, err error) (gate.Answer, error) {
 	var reply *textproto.Error
 	switch {
 	case errors.As(err, &reply) && reply.Code >= 500 && reply.Code <= 599:
-		return s.answer(gate.Answer{Refused: true, Detail: detail("the mail server said " + reply.Error())}), nil
+		return s.answer(gate.Answer{Refused: true, Detail: s.detail("the mail server said " + reply.Error())}), nil
 	case errors.As(err, &reply) && reply.Code >= 400 && reply.Code != 421:
 		return gate.Answer{}, notSent("the mail server said %s", s.clean(reply.Error()))
 	}

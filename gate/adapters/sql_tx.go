@@ -84,7 +84,7 @@ func (a *sqlAdapter) before(s *secrets, err error) (gate.Answer, error) {
 	case errors.Is(err, gate.ErrNotSent):
 		return gate.Answer{}, err
 	case errors.As(err, &server) && !passing(server.SQLState()):
-		return s.answer(gate.Answer{Refused: true, Detail: detail(server.Error())}), nil
+		return s.answer(gate.Answer{Refused: true, Detail: s.detail(server.Error())}), nil
 	}
 	return gate.Answer{}, notSent("database %s: %s", a.spec.Database, s.clean(err.Error()))
 }

@@ -217,16 +217,25 @@ func starting(s *gate.ExecSpec) []string {
 		lists = append(lists, s.LookUp.Argv)
 	}
 	for _, argv := range lists {
+		behind := false // a "--", with no literal entry since
 		for _, entry := range argv {
-			if entry == "--" {
-				break
-			}
 			t, err := template.Parse(entry)
-			if err != nil || len(t.Parts()) == 0 || t.Parts()[0].Placeholder == nil {
+			if err == nil && len(t.Placeholders()) == 0 {
+				behind = entry == "--"
+			}
+			if err != nil || behind {
 				continue
 			}
-			if name := t.Parts()[0].Placeholder.Path[0]; !slices.Contains(out, name) {
-				out = append(out, name)
+			for _, part := range t.Parts() {
+				if part.Placeholder == nil {
+					break
+				}
+				if name := part.Placeholder.Path[0]; !slices.Contains(out, name) {
+					out = append(out, name)
+				}
+				if !part.Placeholder.Optional {
+					break // what comes behind it begins the entry only where it is empty
+				}
 			}
 		}
 	}
@@ -278,7 +287,10 @@ func (b blockReader) sql(n *node) {
 		field{"params", func(n *node) {}}, // read below, once the statement is known
 		field{"save", func(n *node) { s.Save = b.query(n, "save") }},
 		field{"rows", func(n *node) { rows := b.number(n, "sql.rows", 0, 1_000_000); s.Rows = &rows }},
-		field{"lookup", func(n *node) { s.LookUp = b.query(n, "lookup") }})
+		field{"lookup", func(n *node) {
+			b.refuse(n.place, "unknown-key", "sql takes no \"lookup\": whether a call happened, its key's row in the table "+
+				"hence_effects says, which is written with it", "leave it out: what is looked up is the tool's key")
+		}})
 	s.Params = b.params(n, "", s.Statement)
 	b.need(n, "database", "statement")
 }

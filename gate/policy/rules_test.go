@@ -74,6 +74,8 @@ var ruleCases = []struct {
      url: "https://far.example/{id}", lookup: {url: "https://far.example/{$key}"}}}`, Mistake},
 	{"option", `{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [/bin/rm, "{p}"]}}`,
 		`{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [/bin/rm, "--", "{p}"]}}`, Note},
+	{"option", `{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [env, "--", /bin/rm, "{p}"]}}`,
+		`{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [env, "--", /bin/rm, "--", "{p}"]}}`, Note},
 	{"option", `{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [/bin/rm, "{p}"], options: [p]}}`, "",
 		Note},
 	{"unused", `{tool: a, class: read, scopes: ["x:/"], file: {op: read, path: x}}`, "", Note},

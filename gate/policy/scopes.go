@@ -17,7 +17,7 @@ import (
 func (p *Policy) expandScope(t template.Template, v template.Values) (sequencer.Scope, error) {
 	kind, _, _ := strings.Cut(t.String(), ":")
 	names := p.types[strings.ToLower(kind)]
-	text, err := t.Expand(v, func(_, value string) (string, error) {
+	text, err := t.Expand(v, func(_ template.Placeholder, _, value string) (string, error) {
 		if value == "" {
 			return "", errors.New("an empty text names nothing")
 		}
@@ -63,7 +63,7 @@ const maxKeyBytes = 255
 // expandKey makes a business key. Values are escaped as in a scope, so that two calls whose values differ have keys
 // that differ: {a}/{b} is not the same for ("x/y", "z") and ("x", "y/z").
 func expandKey(t template.Template, v template.Values) (string, error) {
-	key, err := t.Expand(v, func(_, value string) (string, error) {
+	key, err := t.Expand(v, func(_ template.Placeholder, _, value string) (string, error) {
 		if value == "" {
 			return "", errors.New("an empty text tells no two calls apart")
 		}

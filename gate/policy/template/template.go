@@ -157,8 +157,8 @@ func (t Template) Placeholders() []Placeholder {
 	return out
 }
 
-// Escape makes a value safe for the place where it stands; before is the text that was expanded so far.
-type Escape func(before, value string) (string, error)
+// Escape makes a placeholder's value safe for the place where it stands; before is the text that was expanded so far.
+type Escape func(p Placeholder, before, value string) (string, error)
 
 // Expand returns the text with every placeholder replaced. A nil escape leaves values as they are. An error matches
 // ErrValue and names the placeholder.
@@ -200,7 +200,7 @@ func (p Placeholder) expand(v Values, before string, escape Escape) (string, err
 			out += "/"
 		}
 		if escape != nil {
-			if piece, err = escape(before+out, piece); err != nil {
+			if piece, err = escape(p, before+out, piece); err != nil {
 				return "", fmt.Errorf("%w: %s is %.80q: %w", ErrValue, p, text, err)
 			}
 		}

@@ -1,0 +1,31 @@
+package sidecar
+
+import (
+	"testing"
+
+	"github.com/hence-dev/hence/gate"
+)
+
+// TestMergeUndone holds that what a compensation's sink said, as the log has it, counts more than that a journal has
+// the compensation as lost.
+func TestMergeUndone(t *testing.T) {
+	done, no := &gate.Answer{}, &gate.Answer{Refused: true}
+	for _, c := range []struct {
+		name               string
+		kept, logged, want gate.Progress
+	}{
+		{"lost here, done there", gate.Progress{UndoLost: true}, gate.Progress{UndoDone: done},
+			gate.Progress{UndoDone: done}},
+		{"lost here, refused there", gate.Progress{UndoLost: true}, gate.Progress{UndoDone: no, UndoLost: true},
+			gate.Progress{UndoDone: no, UndoLost: true}},
+		{"done here, lost there", gate.Progress{UndoDone: done}, gate.Progress{UndoLost: true},
+			gate.Progress{UndoDone: done}},
+		{"lost here", gate.Progress{UndoLost: true}, gate.Progress{}, gate.Progress{UndoLost: true}},
+		{"lost there", gate.Progress{}, gate.Progress{UndoLost: true}, gate.Progress{UndoLost: true}},
+	} {
+		got := merge([]gate.Progress{c.kept}, []gate.Progress{c.logged})
+		if len(got) != 1 || got[0].UndoDone != c.want.UndoDone || got[0].UndoLost != c.want.UndoLost {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+}
