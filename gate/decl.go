@@ -139,7 +139,8 @@ type SQLSpec struct {
 	// Save runs before the statement in the same transaction; its rows are what the answer saves.
 	Save *SQLQuery `json:"save,omitempty"`
 	// Rows is how many rows the statement must affect; any other number is rolled back and refused.
-	Rows *int `json:"rows,omitempty"`
+	Rows   *int       `json:"rows,omitempty"`
+	LookUp *SQLLookUp `json:"lookup,omitempty"`
 }
 
 // SQLQuery is one statement that returns rows.
@@ -147,6 +148,9 @@ type SQLQuery struct {
 	Statement string   `json:"statement"`
 	Params    []string `json:"params,omitempty"`
 }
+
+// SQLLookUp asks what became of a call: a row says that it happened, none that it never arrived.
+type SQLLookUp = SQLQuery
 
 // ShardSpec is one read or write of a shard, which the transaction itself makes.
 type ShardSpec struct {

@@ -18,11 +18,11 @@ import (
 const maxRows = 10_000
 
 type sqlAdapter struct {
-	spec gate.SQLSpec
-	env  gate.Env
-	main query
-	save *query
-	keep [][]string
+	spec       gate.SQLSpec
+	env        gate.Env
+	main       query
+	save, look *query
+	keep       [][]string
 }
 
 // query is one statement and its values.
@@ -41,10 +41,13 @@ func newSQL(d gate.Decl) (gate.Adapter, error) {
 		return nil, fmt.Errorf("the database %q is not declared: add it to the policy's databases", spec.Database)
 	}
 	p := &parser{}
-	a := &sqlAdapter{spec: spec, env: d.Env, save: p.query("save", spec.Save), keep: d.Keep}
+	a := &sqlAdapter{spec: spec, env: d.Env, save: p.query("save", spec.Save), look: p.query("lookup", spec.LookUp),
+		keep: d.Keep}
 	a.main = *p.query("statement", &gate.SQLQuery{Statement: spec.Statement, Params: spec.Params})
-	if a.save != nil && !a.save.rows {
-		return nil, errors.New("save: write a SELECT, or a statement with RETURNING")
+	for _, q := range []*query{a.save, a.look} {
+		if q != nil && !q.rows {
+			return nil, errors.New("save and lookup: write a SELECT, or a statement with RETURNING")
+		}
 	}
 	return a, p.err
 }
@@ -307,13 +310,26 @@ func cell(v any) any {
 	return v
 }
 
-// LookUp asks whether the key is taken.
+// LookUp asks the declared query, or whether the key is taken.
 func (a *sqlAdapter) LookUp(ctx context.Context, c gate.Call) (gate.Answer, error) {
-	if c.Key == "" {
+	if a.look == nil && c.Key == "" {
 		return gate.Answer{}, gate.ErrNoLookup
 	}
+	v, err := values(c)
+	if err != nil {
+		return gate.Answer{}, err
+	}
 	s := newSecrets(a.env, a.keep...)
-	answer, err := a.in(ctx, s, c, func(tx *sql.Tx) (gate.Answer, error) { return peek(ctx, tx, c) })
+	answer, err := a.in(ctx, s, c, func(tx *sql.Tx) (gate.Answer, error) {
+		if c.Key != "" {
+			return peek(ctx, tx, c)
+		}
+		rows, _, err := a.look.run(ctx, tx, v)
+		if err != nil || len(rows) == 0 {
+			return gate.Answer{Absent: true}, err
+		}
+		return gate.Answer{Result: toJSON(map[string]any{"rows": rows})}, nil
+	})
 	if err == nil && answer.Refused && !answer.AboutKey { // a look-up that failed says nothing of the call
 		return gate.Answer{}, unknown("looking the call up: %s", s.clean(answer.Detail))
 	}

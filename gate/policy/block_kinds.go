@@ -287,10 +287,7 @@ func (b blockReader) sql(n *node) {
 		field{"params", func(n *node) {}}, // read below, once the statement is known
 		field{"save", func(n *node) { s.Save = b.query(n, "save") }},
 		field{"rows", func(n *node) { rows := b.number(n, "sql.rows", 0, 1_000_000); s.Rows = &rows }},
-		field{"lookup", func(n *node) {
-			b.refuse(n.place, "unknown-key", "sql takes no \"lookup\": whether a call happened, its key's row in the table "+
-				"hence_effects says, which is written with it", "leave it out: what is looked up is the tool's key")
-		}})
+		field{"lookup", func(n *node) { s.LookUp = b.query(n, "lookup") }})
 	s.Params = b.params(n, "", s.Statement)
 	b.need(n, "database", "statement")
 }

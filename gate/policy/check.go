@@ -94,6 +94,8 @@ func (d *decl) looksUp() bool {
 		return s.LookUp != nil
 	case *gate.ExecSpec:
 		return s.LookUp != nil
+	case *gate.SQLSpec:
+		return s.LookUp != nil
 	}
 	return false
 }
