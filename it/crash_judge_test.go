@@ -273,8 +273,8 @@ func (c *crashCase) excused(at spot, k *known) bool {
 	if c.late && c.unasked(at.tx) {
 		return true
 	}
-	if k.keyed() { // only if nobody answers at all, or a stranger found one before it that nobody knows of
-		return k.tool == "away" || c.stranger && c.behindUnclean(at)
+	if k.keyed() { // only if nobody answers, if one before it is not known to a stranger, or if its undo is refused
+		return k.tool == "away" || c.stranger && c.behindUnclean(at) || k.undo == faultRefuse && c.undoOpen(at)
 	}
 	if k.fault == faultLose || k.undo == faultLose || k.undo == faultDropOnce {
 		return true
@@ -284,6 +284,19 @@ func (c *crashCase) excused(at spot, k *known) bool {
 	}
 	for _, j := range c.journals {
 		if p := j[at]; p != nil && (p.Started && p.Answer == nil || p.Undoing && p.UndoDone == nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// undoOpen: a former owner may have had an undo on its way. A sink that refuses the repetition says nothing of that.
+func (c *crashCase) undoOpen(at spot) bool {
+	if c.stranger {
+		return true
+	}
+	for _, j := range c.journals {
+		if p := j[at]; p != nil && p.Undoing && p.UndoDone == nil {
 			return true
 		}
 	}
