@@ -42,7 +42,7 @@ type left struct {
 	looking bool
 }
 
-// leaseTime is how long a lease of the workspace lasts.
+// leaseTime is how long a lease of the workspace lasts: by the default rules where the view does not know its own.
 func (s *session) leaseTime() time.Duration {
 	return time.Duration(s.view.settings().rules.LeaseTicks) * tickLength
 }

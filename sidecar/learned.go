@@ -16,10 +16,10 @@ import (
 
 // leaseNow is how long a lease lasts under the rules of now; zero: they are not known. s.mu is held.
 func (s *session) leaseNow() time.Duration {
-	if now := s.view.settings(); now.known {
-		return time.Duration(now.rules.LeaseTicks) * tickLength
+	if !s.view.settings().known {
+		return 0
 	}
-	return 0
+	return s.leaseTime()
 }
 
 // strangersUntil is when no former process that may be alive has a lease any more, by the steady clock. It had its
