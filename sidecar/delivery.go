@@ -32,7 +32,6 @@ type delivery struct {
 	events  Writer
 	max     int   // events that may wait
 	rewrite int64 // size at which the journal is rewritten
-	damaged bool  // the journal that was found could not be read
 	boot    string
 
 	mu      sync.Mutex

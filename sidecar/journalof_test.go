@@ -223,8 +223,8 @@ func TestRecordThatCannotBeReadBack(t *testing.T) {
 	if err := errors.Join(d.record(recordBegun, &txRecord{Tx: "a.3.1"}), d.close()); err != nil {
 		t.Fatal(err)
 	}
-	if d = opened(t, dir, nil, Limits{}); d.damaged || d.ledger.txs["a.3.1"] == nil {
-		t.Errorf("the journal after that: damaged %v, %v", d.damaged, d.ledger.txs)
+	if d = opened(t, dir, nil, Limits{}); d.ledger.txs["a.3.1"] == nil { // a damaged one would have been moved aside
+		t.Errorf("the journal after that: %v", d.ledger.txs)
 	}
 	if err := d.close(); err != nil {
 		t.Fatal(err)

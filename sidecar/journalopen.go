@@ -12,7 +12,7 @@ import (
 // open locks and reads the journal of an agent and a log in a folder; an empty folder name keeps everything in memory
 // only. An older journal, which names no log, is taken over if shown says that it is of this one.
 func (d *delivery) open(dir string, of journalOf, file openFile, shown shownOf) error {
-	l, damaged := newLedger(), false
+	l := newLedger()
 	var j *journal
 	var lock *os.File
 	if dir == "" {
@@ -23,7 +23,7 @@ func (d *delivery) open(dir string, of journalOf, file openFile, shown shownOf) 
 			return err
 		}
 		if err = d.takeOver(dir, of, file, shown); err == nil {
-			j, l, damaged, err = d.read(dir, of, file)
+			j, l, err = d.read(dir, of, file)
 		}
 		if err != nil {
 			return errors.Join(err, lock.Close())
@@ -32,7 +32,7 @@ func (d *delivery) open(dir string, of journalOf, file openFile, shown shownOf) 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lock, d.journal, d.ledger, d.damaged = lock, j, l, damaged
+	d.lock, d.journal, d.ledger = lock, j, l
 	for _, ev := range l.pending {
 		d.push(&outgoing{ev: ev})
 	}
@@ -42,29 +42,27 @@ func (d *delivery) open(dir string, of journalOf, file openFile, shown shownOf) 
 // read opens a journal and what its records come to. One that cannot be used, or is not of this log and agent, is
 // moved aside and another one is begun. What the agent read before may be in any journal that is newer than this one:
 // then it is owed a 410.
-func (d *delivery) read(dir string, of journalOf, file openFile) (j *journal, l *ledger, damaged bool, err error) {
+func (d *delivery) read(dir string, of journalOf, file openFile) (j *journal, l *ledger, err error) {
 	path, l := of.path(dir), newLedger()
 	elsewhere := newerThan(dir, of)
 	j, err = openJournal(path, file, d.log, l.apply)
 	failpoint.Hit(failpoint.StartRead)
 	switch {
 	case j == nil || err != nil && !errors.Is(err, errCorrupt):
-		return nil, nil, false, err
-	case err != nil:
-		damaged = true
+		return nil, nil, err
+	case err != nil: // openJournal has moved it aside
 	case l.of != of && (l.of != journalOf{} || len(l.txs) > 0 || l.joined.Incarnation != 0):
 		err = d.foreign(j, "other-log", fmt.Errorf("it is that of %s", l.of))
 	case l.mixed != nil:
 		err = d.foreign(j, "damaged", l.mixed)
-		damaged = true
 	case l.of == of:
 		if elsewhere && !l.untold {
 			err = owe(j, l)
 		}
-		return j, l, false, err
+		return j, l, err
 	}
 	if err != nil && !errors.Is(err, errCorrupt) {
-		return nil, nil, false, errors.Join(err, j.close())
+		return nil, nil, errors.Join(err, j.close())
 	}
 	elsewhere = elsewhere || newerThan(dir, of) // also what was just moved aside
 	l = newLedger()
@@ -74,9 +72,9 @@ func (d *delivery) read(dir string, of journalOf, file openFile) (j *journal, l 
 		err = j.rewrite(records)
 	}
 	if err != nil {
-		return nil, nil, false, errors.Join(err, j.close())
+		return nil, nil, errors.Join(err, j.close())
 	}
-	return j, l, damaged, nil
+	return j, l, nil
 }
 
 // owe notes that the agent has to be told to read again.
