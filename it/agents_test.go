@@ -31,6 +31,7 @@ const (
 	saysWaiting  = `409 {"code":"touch_waiting","status":409,"retryable":true,"safe_to_retry_with_same_key":false}`
 	saysNoToken  = `401 {"code":"unauthorized","status":401,"retryable":false,"safe_to_retry_with_same_key":false}`
 	saysLost     = `410 {"code":"session_lost","status":410,"retryable":true,"safe_to_retry_with_same_key":false}`
+	saysVetoed   = `409 {"code":"vetoed","status":409,"decision":{"tx":"a.1.1","state":"aborted","code":"vetoed"}}`
 	saysUnknown  = `404 {"code":"unknown_tx","status":404,"retryable":false,"safe_to_retry_with_same_key":true}`
 )
 
@@ -125,7 +126,7 @@ func (d *badDay) run(t *testing.T, command ...string) {
 	}
 }
 
-// firstDays are those of the agents that people read first: the quick start's and counter.sh.
+// firstDays are those of counter.sh, which people read first.
 func firstDays() []badDay {
 	return []badDay{
 		{name: "still sealed", answers: map[string][]string{"seal": {saysSealed, saysSealed, saysCommitted}},
@@ -166,15 +167,44 @@ func TestFirstAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	folder := t.TempDir()
 	for _, b := range blocks {
-		if _, program, found := strings.Cut(b.Text, "<<'END'\n"); found {
-			for _, d := range firstDays() {
-				d.run(t, python, "-c", strings.TrimSuffix(program, "END\n"))
+		if name, program, found := strings.Cut(b.Text, " <<'END'\n"); found {
+			name, program = filepath.Join(folder, strings.TrimPrefix(name, "cat > ")), strings.TrimSuffix(program, "END\n")
+			if err := os.WriteFile(name, []byte(program), 0o600); err != nil {
+				t.Fatal(err)
 			}
-			return
 		}
 	}
-	t.Error("docs/agent.md has no agent any more")
+	for _, d := range quickDays() {
+		d.run(t, python, filepath.Join(folder, "agent.py"))
+	}
+	copied, err := os.ReadFile(filepath.Join(root, "compose", "agents", "python", "hence.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if printed, err := os.ReadFile(filepath.Join(folder, "hence.py")); err != nil || !bytes.Equal(printed, copied) {
+		t.Errorf("docs/agent.md does not print compose/agents/python/hence.py whole: %v", err)
+	}
+}
+
+// quickDays are those of the quick start's agent.
+func quickDays() []badDay {
+	const acts = "begin reads writes effects"
+	return []badDay{
+		{name: "still sealed", answers: map[string][]string{"seal": {saysSealed}, "status": {saysSealed, saysCommitted}},
+			trail: acts + " seal status status", out: "a sold a mug at seq 7: 4 left"},
+		{name: "overtaken", answers: map[string][]string{"seal": {saysStale, saysCommitted}},
+			trail: acts + " seal retry reads writes effects seal", out: "at seq 7"},
+		{name: "overtaken before the seal", answers: map[string][]string{"effects": {saysStale, `200 {"state":"held"}`}},
+			trail: acts + " retry reads writes effects seal", out: "at seq 7"},
+		{name: "not ready", answers: map[string][]string{"reads": {saysNotReady, `200 {"exists":false}`}},
+			trail: "begin reads reads writes effects seal", out: "9 left"},
+		{name: "refused for good", answers: map[string][]string{"seal": {saysVetoed}}, trail: acts + " seal",
+			out: "hence.Refused: a.1.1: vetoed", failed: true},
+		{name: "no token", answers: map[string][]string{"begin": {saysNoToken}}, trail: "begin", out: "unauthorized",
+			failed: true},
+	}
 }
 
 // The Python agent of the compose example asks how a sealed transaction ended until it is known, and leaves none open.
@@ -193,7 +223,7 @@ func TestPythonAgent(t *testing.T) {
 			trail: acts + " seal status closure closure closure", out: "committed as 7"},
 		{name: "lost and aborted", answers: map[string][]string{"seal": {saysLost}, "status": {saysLost},
 			"closure": {`200 {"rows":[{"status":"aborted","seq":7,"code":"lease_expired"}]}`}},
-			trail: acts + " seal status closure", out: "given back after try 1"},
+			trail: acts + " seal status closure", out: "given back: a.1.1: lease_expired; try 1"},
 		{name: "the seal is not taken", answers: map[string][]string{"seal": {saysWaiting}, "status": {saysOpen}},
 			trail: acts + " seal status abort", out: "touch_waiting", failed: true},
 		{name: "a call that waits", answers: map[string][]string{"effects": {saysWaiting}},
