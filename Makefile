@@ -11,7 +11,7 @@ FUZZTIME ?= 60s
 RECORDS ?= 100000
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build test race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim hostile fuzz ci demo
+.PHONY: help build test test-full race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim hostile fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -19,8 +19,11 @@ help: ## print this list
 build: ## compile the binary into bin/hence
 	$(GO) build -o bin/hence ./cmd/hence
 
-test: ## every test that needs no server; skips say what is missing
+test: ## every test that needs no server, the large searches in samples; skips say what is missing
 	$(GO) test -timeout 15m ./...
+
+test-full: ## the same with the large searches whole, as continuous integration runs them
+	HENCE_TEST_FULL=1 $(GO) test -timeout 25m ./...
 
 race: ## the tests of concurrent packages under the race detector
 	$(GO) test -race -short -timeout 15m $(RACE)
@@ -46,10 +49,10 @@ acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part, CR
 # TestDevAgain has the servers of hence dev in any case, so it is left to the embedded run.
 it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }
-	$(GO) test -count=1 -v -timeout 24m -skip '^TestDevAgain$$' ./it ./it/check
+	HENCE_TEST_FULL=1 $(GO) test -count=1 -v -timeout 24m -skip '^TestDevAgain$$' ./it ./it/check
 
 it-containers: ## the tests that start containers: needs an engine, compose and the images of compose/
-	HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -timeout 28m -run 'Container|Compose|Cluster|TestDocs$$/(docs|compose)$$/(cluster|README)' ./it
+	HENCE_TEST_FULL=1 HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -timeout 28m -run 'Container|Compose|Cluster|TestDocs$$/(docs|compose)$$/(cluster|README)' ./it
 
 crash-windows: ## CRASHES kills of sidecars at every step of a settlement
 	HENCE_IT_CRASHES=$(CRASHES) $(GO) test -count=1 -v -timeout 30m -run '^TestCrash' ./it

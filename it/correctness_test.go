@@ -19,7 +19,7 @@ func orders() []string { return []string{"optimistic", "ordered", "locked"} }
 // TestCorrectness runs the demo over seeds, numbers of agents and order modes. Its own check must hold, and so must
 // the independent ones over what its agents recorded and what the log shows.
 func TestCorrectness(t *testing.T) {
-	seeds := number(t, "HENCE_IT_SEEDS", 3)
+	seeds := number(t, "HENCE_IT_SEEDS", onReal(3, sample(3)))
 	servers := harness.Start(t)
 	for _, agents := range numbers(t, "HENCE_IT_AGENTS", 8) {
 		for _, order := range orders() {

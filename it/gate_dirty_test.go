@@ -19,7 +19,7 @@ import (
 // TestDirtyValues lets one agent read what another has written and then takes back, in all pairs of order modes: who
 // has read the value that was compensated away is refused, and who was made to wait reads the one that was restored.
 func TestDirtyValues(t *testing.T) {
-	rounds := number(t, "HENCE_IT_DIRTY", onReal(5, 3))
+	rounds := number(t, "HENCE_IT_DIRTY", onReal(5, sample(3)))
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()
 	sidecars := shop.Sidecars(t, d, 2)
 	dirty, waited := 0, 0
@@ -157,7 +157,7 @@ func newGateway(t *testing.T, shop *harness.Shop) *gateway {
 // TestPendingCompensation lets an agent ask for a row whose compensation is under way: it waits until that is through,
 // in all pairs of order modes.
 func TestPendingCompensation(t *testing.T) {
-	rounds := number(t, "HENCE_IT_DIRTY", onReal(5, 3))
+	rounds := number(t, "HENCE_IT_DIRTY", onReal(5, sample(3)))
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()
 	g := newGateway(t, shop)
 	sidecars := shop.Sidecars(t, d, 2)

@@ -149,7 +149,7 @@ func persist(ctx context.Context, e *errands, tx *client.Tx, try func(*client.Tx
 // one order.
 func TestIsolation(t *testing.T) {
 	servers := harness.Start(t)
-	for _, agents := range numbers(t, "HENCE_IT_ISOLATION_AGENTS", 4, 8) {
+	for _, agents := range numbers(t, "HENCE_IT_ISOLATION_AGENTS", []int{4, 8}[:sample(2)]...) {
 		for _, mode := range orders() {
 			for _, where := range []string{"shards", "tools"} {
 				t.Run(fmt.Sprintf("%d_agents/%s/%s", agents, mode, where), func(t *testing.T) {

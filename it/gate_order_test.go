@@ -16,7 +16,7 @@ import (
 // Each sink has them in the order in which their agent issued them, and on each customer in commit order.
 func TestReleaseOrder(t *testing.T) {
 	const agents, customers = 6, 4
-	rounds := number(t, "HENCE_IT_ORDER_ROUNDS", onReal(12, 12))
+	rounds := number(t, "HENCE_IT_ORDER_ROUNDS", onReal(12, sample(12)))
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()
 	sidecars := shop.Sidecars(t, d, agents)
 	widths := []int{2, 4, 8, 16}

@@ -16,7 +16,7 @@ import (
 // TestPhantomTool changes or withdraws tools between the plan and the commit: every commit is refused and nothing of
 // it is called.
 func TestPhantomTool(t *testing.T) {
-	n := number(t, "HENCE_IT_PHANTOMS", onReal(200, 100))
+	n := number(t, "HENCE_IT_PHANTOMS", onReal(200, sample(100)))
 	d, shop := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t)
 	all := 0
 	for i, way := range []struct {

@@ -28,7 +28,7 @@ func branch(round, at int, wins bool) string {
 // nothing of the others is left in any sink.
 func TestResidue(t *testing.T) {
 	const agents = 4
-	rounds := number(t, "HENCE_IT_RESIDUE", onReal(10, 10))
+	rounds := number(t, "HENCE_IT_RESIDUE", onReal(10, sample(10)))
 	servers := harness.Start(t)
 	for _, width := range []int{2, 4, 8, 16} {
 		t.Run(fmt.Sprintf("%d_branches", width), func(t *testing.T) {
@@ -141,7 +141,7 @@ func held(t *testing.T, shop *harness.Shop) (won, lost map[string]int) {
 // TestResidueIsTrue lets compensations fail: what the residue says of each row is what the sink holds.
 func TestResidueIsTrue(t *testing.T) {
 	const agents = 4
-	n := number(t, "HENCE_IT_RESIDUE_TAGS", onReal(60, 60))
+	n := number(t, "HENCE_IT_RESIDUE_TAGS", onReal(60, sample(60)))
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()
 	shop.Attempts, shop.MaxTime = 1, time.Second
 	sidecars := shop.Sidecars(t, d, agents)

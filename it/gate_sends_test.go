@@ -134,7 +134,7 @@ func timedOut(ctx context.Context, e *errands, s, _ *harness.Sidecar, t task) er
 // others that commit: nothing of the former leaves, all of the latter arrives, once.
 func TestIrreversibleSends(t *testing.T) {
 	const workers = 4
-	bad := number(t, "HENCE_IT_SENDS", onReal(20, 20))
+	bad := number(t, "HENCE_IT_SENDS", onReal(20, sample(20)))
 	kinds := mistakes()
 	good := bad * len(kinds)
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // envDir hands the run's folder from TestMain to the tests.
@@ -85,6 +86,14 @@ func onReal(size, otherwise int) int {
 		return size
 	}
 	return otherwise
+}
+
+// sample is a size of a search: all of it in continuous integration, a quarter in a first "go test ./...".
+func sample(size int) int {
+	if testsize.Small() {
+		return (size + 3) / 4
+	}
+	return size
 }
 
 // numbers reads a list of sizes from the environment.

@@ -19,7 +19,7 @@ const retractAgents = 4
 // transactions above them: sinks and shards end as if they had never run, and what had left for good is listed.
 func TestRetractions(t *testing.T) {
 	const workers = 5
-	rounds := number(t, "HENCE_IT_RETRACTIONS", onReal(20, 40))
+	rounds := number(t, "HENCE_IT_RETRACTIONS", onReal(20, sample(40)))
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()
 	sidecars := shop.Sidecars(t, d, retractAgents)
 	told, whole := make([]*retold, rounds), make([]bool, rounds)
@@ -59,7 +59,7 @@ func TestRetractions(t *testing.T) {
 
 // TestRetractionsQueue retracts two transactions at once, whose cones are apart, meet, or hold one another.
 func TestRetractionsQueue(t *testing.T) {
-	rounds := number(t, "HENCE_IT_RETRACTION_PAIRS", onReal(6, 12))
+	rounds := number(t, "HENCE_IT_RETRACTION_PAIRS", onReal(6, sample(12)))
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()
 	sidecars := shop.Sidecars(t, d, retractAgents)
 	told := make([]*retold, rounds)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	records "github.com/hence-dev/hence/sequencer/hostile"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // sameCounters holds that what a fold counts as it goes is what one that is restored from its state counts.
@@ -27,11 +28,11 @@ func sameCounters(t *testing.T, f *sequencer.Fold, seed uint64, step int) {
 // historySeeds is how many histories are tried: more where HENCE_HOSTILE asks for more hostile records of each kind.
 func historySeeds(t *testing.T, usual uint64) uint64 {
 	t.Helper()
-	if testing.Short() {
-		return usual / 8
-	}
 	text := os.Getenv("HENCE_HOSTILE")
-	if text == "" {
+	switch {
+	case text == "" && testsize.Small():
+		return usual / 8
+	case text == "":
 		return usual
 	}
 	n, err := strconv.ParseUint(text, 10, 32)

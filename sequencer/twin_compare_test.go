@@ -13,18 +13,22 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/script"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
-// twinHistories is how many random histories TestTwin compares.
-func twinHistories() int {
-	n, err := strconv.Atoi(flag.Lookup("twin.histories").Value.String())
-	if err != nil {
-		panic(err)
-	}
-	return n
-}
+var historiesFlag = flag.Int("twin.histories", 0,
+	"random histories in which the fold is compared with its slow twin; 0: 50,000, and 2,000 as a sample")
 
-var _ = flag.Int("twin.histories", 50_000, "random histories in which the fold is compared with its slow twin")
+// twinHistories is how many random histories TestTwin compares; enough: rare branches have to come.
+func twinHistories() (n int, enough bool) {
+	switch n = *historiesFlag; {
+	case n == 0 && testsize.Small():
+		n = 2_000
+	case n == 0:
+		n = 50_000
+	}
+	return n, n >= 50_000
+}
 
 // reached counts what was decided, by kind, code and why somebody waited.
 type reached struct {
@@ -124,25 +128,22 @@ func (r *reached) came(t *testing.T, wanted []string) {
 // TestTwin compares the fold with its slow twin, record by record: the same outcomes, up to their hash, and the same
 // repeats. Now and then the fold is written out and read back.
 func TestTwin(t *testing.T) {
-	seen := compareTwin(t, twinHistories(), 60, false)
-	if twinHistories() >= 50_000 && !testing.Short() && !t.Failed() {
+	n, enough := twinHistories()
+	if seen := compareTwin(t, n, 60, false); enough && !t.Failed() {
 		seen.complete(t)
 	}
 }
 
 // TestTwinRetracts is TestTwin over longer histories of workspaces that retract much.
 func TestTwinRetracts(t *testing.T) {
-	seen := compareTwin(t, twinHistories()/3, 120, true)
-	if twinHistories() >= 50_000 && !testing.Short() && !t.Failed() {
+	n, enough := twinHistories()
+	if seen := compareTwin(t, n/3, 120, true); enough && !t.Failed() {
 		seen.completeRetractions(t)
 	}
 }
 
 func compareTwin(t *testing.T, n, most int, undo bool) *reached {
 	t.Helper()
-	if testing.Short() {
-		n = min(n, 2_000)
-	}
 	checks := flag.Lookup("rapid.checks").Value
 	before := checks.String()
 	if err := checks.Set(strconv.Itoa(n)); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/hostile"
+	"github.com/hence-dev/hence/sequencer/testsize"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -118,8 +119,8 @@ func hostileLogs(t *testing.T, beside string, partitions int32, logic uint32) (l
 		return logs
 	}
 	for i, c := range hostile.Largest() {
-		if testing.Short() && i%8 != 0 {
-			continue // the race detector makes them slow
+		if testsize.Small() && i%8 != 0 {
+			continue // a sample
 		}
 		if l := largestLog(t, next(), c); len(l.records) <= maxHostileLog {
 			logs = append(logs, l)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/hostile"
+	"github.com/hence-dev/hence/sequencer/testsize"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -74,8 +75,8 @@ func newDerivedRows() *derivedRows {
 // What closure and frontier make of the largest records can be written and read.
 func TestRowsOfLargestRecords(t *testing.T) {
 	for i, c := range hostile.Largest() {
-		if testing.Short() && i%8 != 0 {
-			continue // the race detector makes them slow
+		if testsize.Small() && i%8 != 0 {
+			continue // a sample
 		}
 		before, last, err := c.Make(sequencer.Logic, false, hostile.Full)
 		if err != nil {

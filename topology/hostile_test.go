@@ -14,6 +14,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/hostile"
+	"github.com/hence-dev/hence/sequencer/testsize"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -30,7 +31,7 @@ func hostileCount(tb testing.TB) int {
 	tb.Helper()
 	text := os.Getenv(hostileEnv)
 	if text == "" {
-		if testing.Short() {
+		if testsize.Small() {
 			return hostileRecords / 5
 		}
 		return hostileRecords

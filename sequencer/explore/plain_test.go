@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // TestPlainRows walks the world of each row twice: whole and without a violation as the rules are, and to a violation
@@ -11,7 +13,7 @@ import (
 func TestPlainRows(t *testing.T) {
 	for _, row := range PlainRows() {
 		t.Run(row.Name, func(t *testing.T) {
-			if row.Large && os.Getenv("HENCE_EXPLORE_ALL") == "" {
+			if os.Getenv("HENCE_EXPLORE_ALL") == "" && (row.Large || testsize.Small()) {
 				t.Logf("only to the violation: set HENCE_EXPLORE_ALL=1 for the whole world")
 			} else if r := row.Run(0); !r.Complete || r.Ends == 0 {
 				t.Fatal(r)

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 var (
 	seedFlag      = flag.Uint64("seed", 1, "the schedule that TestSeed runs")
 	firstFlag     = flag.Uint64("first", 1, "the first seed of TestSchedules")
-	schedulesFlag = flag.Int("schedules", 10_000, "how many schedules TestSchedules runs")
+	schedulesFlag = flag.Int("schedules", 0, "how many schedules TestSchedules runs; 0: 10,000, and 500 as a sample")
 )
 
 // TestSeed repeats one schedule; the message of a violation says which.
@@ -27,8 +28,11 @@ func TestSeed(t *testing.T) {
 // TestSchedules runs many schedules: none may break an invariant, and over all of them each rare branch is reached.
 func TestSchedules(t *testing.T) {
 	n := *schedulesFlag
-	if testing.Short() {
-		n = min(n, 500)
+	switch {
+	case n == 0 && testsize.Small():
+		n = 500
+	case n == 0:
+		n = 10_000
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a schedule leaves much garbage and little behind
 	start := time.Now()
