@@ -176,6 +176,9 @@ func TestFirstAgents(t *testing.T) {
 			}
 		}
 	}
+	if own, err := os.ReadFile(filepath.Join(folder, "agent.py")); err != nil || bytes.Count(own, []byte("\n")) > 20 {
+		t.Errorf("the quick start's agent is longer than what it does: %v\n%s", err, own)
+	}
 	for _, d := range quickDays() {
 		d.run(t, python, filepath.Join(folder, "agent.py"))
 	}

@@ -21,7 +21,7 @@ const tablesIn = 60 * time.Second
 // TestTables holds the tables of closure and frontier to a brute-force reading of the exported topics, after a run of
 // many agents, and again after the processors and all that they kept in memory are gone and others began anew.
 func TestTables(t *testing.T) {
-	agents := number(t, "HENCE_IT_TABLE_AGENTS", 64)
+	agents := number(t, "HENCE_IT_TABLE_AGENTS", sample(64))
 	d := harness.Deploy(t, harness.Start(t))
 	rec := traffic.NewRecorder()
 	run(t, d.Sidecars(t, agents), traffic.Plan{Transactions: 8, Scopes: 60, Reads: 3, Writes: 2, Seed: 5,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // What "the previous build" is, unless HENCE_IT_UPGRADE_FROM names another commit or a binary: the last one before the
@@ -36,6 +37,9 @@ var errNoHistory = errors.New("the previous build's source is missing: fetch the
 // previousBinary is the binary of a former commit.
 func previousBinary(t *testing.T, commit string) string {
 	t.Helper()
+	if testsize.Small() && os.Getenv("HENCE_IT_UPGRADE_FROM") == "" {
+		t.Skipf("builds the binary of %s, which takes minutes: set %s=1", commit, testsize.Env)
+	}
 	binary, err := previousBuilds[commit]()
 	if errors.Is(err, errNoHistory) {
 		t.Skip(err)
