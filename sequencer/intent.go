@@ -246,6 +246,9 @@ type Verdict struct {
 	Footprint Hash
 	Yes       bool
 	Reason    string
+
+	// Since logic 3. Before it is a no.
+	Unavailable bool // the hook could not be asked, or gave no answer
 }
 
 // Watermark promises that no open read or transaction of the sidecar is older than Seq.

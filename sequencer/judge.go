@@ -248,7 +248,11 @@ func (f *Fold) judgeVerdict(t *tx, j *judgement, collect bool) {
 		return
 	}
 	if t.Verdict < 0 {
-		j.refuse(0, finding{code: CodeVetoed, detail: t.VerdictWhy})
+		code := CodeVetoed
+		if t.Verdict == verdictMissing {
+			code = f.unheard()
+		}
+		j.refuse(0, finding{code: code, detail: t.VerdictWhy})
 		return
 	}
 	j.blocked = true

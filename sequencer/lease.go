@@ -241,7 +241,7 @@ func (f *Fold) expiriesOf(t *tx, out []expiry) []expiry {
 		out = append(out, expiry{t.Due, 1, t.Incarnation, t.Order, ends(CodeDeadline, "the deadline has passed")})
 	}
 	if t.VerdictDue != 0 && t.Verdict == 0 && t.VerdictDue <= f.time && !t.Free {
-		silent := ends(CodeVetoed, "the hook gave no answer in its bound")
+		silent := ends(f.unheard(), "the hook gave no answer in its bound")
 		out = append(out, expiry{t.VerdictDue, 2, t.Incarnation, t.Order, silent})
 	}
 	if t.Waiting != nil && t.Waiting.Due <= f.time {

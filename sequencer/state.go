@@ -107,7 +107,7 @@ type TxState struct {
 	Seal        *Seal // while sealed and undecided
 	Footprint   Hash
 	VerdictDue  Tick // zero: no verdict is asked for
-	Verdict     int8 // 0 none yet, 1 yes, -1 no
+	Verdict     int8 // 0 none yet, 1 yes, -1 no; since logic 3 -2, the hook gave no answer
 	VerdictWhy  string
 	SealLevels  Levels
 	RestsOn     []TxID  // writers that its reads rest on, and those that the seal adds

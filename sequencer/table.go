@@ -217,9 +217,13 @@ func (f *Fold) applyVerdict(t *tx, in *Intent) {
 	default:
 		t.answer(in, 0)
 		if t.Verdict == 0 {
-			t.Verdict = -1
-			if in.Verdict.Yes {
+			switch {
+			case in.Verdict.Yes:
 				t.Verdict = 1
+			case in.Verdict.Unavailable && f.bounded():
+				t.Verdict = verdictMissing
+			default:
+				t.Verdict = -1
 			}
 			t.VerdictWhy = firstBytes(in.Verdict.Reason, maxReasonBytes)
 			if f.bounded() {
@@ -228,6 +232,17 @@ func (f *Fold) applyVerdict(t *tx, in *Intent) {
 			f.wakeTx(t)
 		}
 	}
+}
+
+// verdictMissing is the Verdict of a transaction whose hook gave no answer.
+const verdictMissing = -2
+
+// unheard is the code of a seal whose hook gave no answer. Only the hook's own no is a veto: that one is not retryable.
+func (f *Fold) unheard() Code {
+	if f.bounded() && !f.weaken.has(WeakenSilentVeto) {
+		return CodeHookUnavailable
+	}
+	return CodeVetoed
 }
 
 // firstBytes is the beginning of a text, without half a character: no decision with that could be written.

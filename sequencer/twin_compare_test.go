@@ -84,7 +84,7 @@ func (r *reached) complete(t *testing.T) {
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
-		sequencer.CodeVetoed,
+		sequencer.CodeVetoed, sequencer.CodeHookUnavailable,
 		sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired, sequencer.CodeTooOld,
 		sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent, sequencer.CodeRulesChanged} {
 		wanted = append(wanted, "aborted "+string(code))

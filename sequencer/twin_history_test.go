@@ -237,6 +237,7 @@ func (h *history) payload(in *sequencer.Intent) {
 			Tools: []sequencer.Tool{tool, {Name: "t", Signature: "1"}}}
 	case sequencer.IntentVerdict:
 		in.Verdict = &sequencer.Verdict{Yes: !h.rarely(4)}
+		in.Verdict.Unavailable = !in.Verdict.Yes && h.rarely(2)
 		if t := h.twin.tx(in.Tx); t != nil && !h.rarely(8) {
 			in.Verdict.Footprint = t.footprint
 		}

@@ -86,9 +86,19 @@ func (w *twin) giveVerdict(t *twinTx, in *sequencer.Intent) {
 			t.verdict = -1
 			if in.Verdict.Yes {
 				t.verdict = 1
+			} else if in.Verdict.Unavailable {
+				t.verdict = -2
 			}
 		}
 	}
+}
+
+// silence is what a hook comes to that gave no answer.
+func (w *twin) silence() sequencer.Code {
+	if w.rules.Logic < 3 {
+		return sequencer.CodeVetoed
+	}
+	return sequencer.CodeHookUnavailable
 }
 
 func (w *twin) settle(t *twinTx, in *sequencer.Intent) {
@@ -237,7 +247,7 @@ func (w *twin) tick(mark *sequencer.TickMark) {
 		}
 		list = append(list, expiry{t.due, 1, t.incarnation, i, func() { w.expire(t, sequencer.CodeDeadline) }})
 		if t.phase == sequencer.PhaseSealed && t.seal.Hook && t.verdict == 0 {
-			list = append(list, expiry{t.verdictDue, 2, t.incarnation, i, func() { w.expire(t, sequencer.CodeVetoed) }})
+			list = append(list, expiry{t.verdictDue, 2, t.incarnation, i, func() { w.expire(t, w.silence()) }})
 		}
 		if t.waiting != nil {
 			list = append(list, expiry{t.waiting.Due, 3, t.incarnation, i, func() { w.endBound(t) }})

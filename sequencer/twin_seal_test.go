@@ -314,6 +314,8 @@ func (w *twin) judge(t *twinTx) *twinMet {
 	case !t.seal.Hook || t.verdict > 0:
 	case t.verdict == 0:
 		m.block(sequencer.Blocker{Tx: t.id, Why: "verdict"})
+	case refused == nil && t.verdict == -2:
+		refused = &twinFinding{code: w.silence()}
 	case refused == nil:
 		refused = &twinFinding{code: sequencer.CodeVetoed}
 	}

@@ -148,7 +148,8 @@ const (
 	CodeTooOld              Code = "too_old"
 	CodeToolFailed          Code = "tool_failed"
 	CodeAbortedByAgent      Code = "aborted_by_agent"
-	CodeRulesChanged        Code = "rules_changed" // the workspace began to enforce while it was undecided
+	CodeRulesChanged        Code = "rules_changed"    // the workspace began to enforce while it was undecided
+	CodeHookUnavailable     Code = "hook_unavailable" // the hook gave no answer; since logic 3, before it was vetoed
 )
 
 // Codes that refuse an intent only and never change a transaction. CodeLeaseExpired and CodeTooOld serve both ways.
@@ -178,7 +179,8 @@ func (c Code) Retryable() bool {
 	switch c {
 	case CodeStaleRead, CodeVersionMismatch, CodeConflict, CodeWounded, CodeCascade, CodePhantomTool,
 		CodeDeadline, CodeTooOld, CodeTouchBound, CodeTouchWaiting, CodeOwnTransaction, CodeSibling,
-		CodeLeaseExpired, CodeLimit, CodeNotDecided, CodeNotSealed, CodeRulesChanged, CodeNotWhileObserving:
+		CodeLeaseExpired, CodeLimit, CodeNotDecided, CodeNotSealed, CodeRulesChanged, CodeNotWhileObserving,
+		CodeHookUnavailable:
 		return true
 	}
 	return false
@@ -217,6 +219,7 @@ const (
 	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
 	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
 	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision
+	WeakenSilentVeto                            // 19: a hook that gave no answer has said no
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

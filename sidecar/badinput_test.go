@@ -144,6 +144,12 @@ func scopeRows(tx string) []row {
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/*","content":""}`), 400, codeBadScope},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/","content":""}`), 400, codeBadScope},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"","content":""}`), 400, codeBadScope},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard/x","content":""}`), 400, codeBadScope},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":"orders/1"}`), 400, codeBadScope},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":""}`), 400, codeBadScope},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":"mail:/x"}`), 422, codeUnknownType},
+		{post("/v1/tx/"+tx+"/touches", `{"wants":[{"scope":"order/1","access":"write"}]}`), 400, codeBadScope},
+		{post("/v1/tx/"+tx+"/settlement", `{"effects":[{"scopes":["order/1"],"result":"clean"}]}`), 400, codeBadScope},
 	}
 }
 
@@ -174,11 +180,16 @@ func numberRows(tx string) []row {
 func shardRows() []row {
 	return []row{
 		{put(inDefault+"/shards/x", "If-Match", `"1`), 400, codeBadRequest},
-		{put(inDefault+"/shards/x", "If-Match", `W/"1"`), 400, codeBadRequest},
-		{put(inDefault+"/shards/x", "If-Match", `"01"`), 400, codeBadRequest},
+		{put(inDefault+"/shards/x", "If-Match", `1`), 400, codeBadRequest},
+		{put(inDefault+"/shards/x", "If-Match", `"1", 2`), 400, codeBadRequest},
+		{put(inDefault+"/shards/x", "If-Match", `W/"1"`), 412, "version_mismatch"},
+		{put(inDefault+"/shards/x", "If-Match", `"01"`), 412, "version_mismatch"},
+		{put(inDefault+"/shards/x", "If-Match", `"0"`), 412, "version_mismatch"},
+		{put(inDefault+"/shards/x", "If-Match", `"abc", W/"7"`), 412, "version_mismatch"},
+		{put(inDefault+"/shards/x", "If-Match", `"1", "99999"`), 412, "version_mismatch"},
 		{put(inDefault+"/shards/x", "If-Match", `"1"`, "If-None-Match", "*"), 400, codeBadRequest},
 		{put(inDefault+"/shards/x", "If-None-Match", `"1"`), 400, codeBadRequest},
-		{put(inDefault+"/shards/x", "If-Match", `"99999"`), 400, codeSeqFromFuture},
+		{put(inDefault+"/shards/x", "If-Match", `"99999"`), 412, "version_mismatch"},
 		{put(inDefault+"/shards/x", "If-Match", `"1"`), 412, "version_mismatch"},
 		{put(inDefault+"/shards/x", "If-Match", "*"), 412, "version_mismatch"},
 		{put(inDefault+"/shards/x", "Idempotency-Key", strings.Repeat("k", 256)), 400, codeBadRequest},
@@ -191,8 +202,8 @@ func shardRows() []row {
 // writeRows: writes and reads in a transaction.
 func writeRows(tx string) []row {
 	return []row{
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"x","content":"`+strings.Repeat("x", 257<<10)+`"}`), 413, codeTooLarge},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":99999}`), 400, codeSeqFromFuture},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"`+strings.Repeat("x", 257<<10)+`"}`), 413, codeTooLarge},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":99999}`), 409, "version_mismatch"},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":1}`), 409, "version_mismatch"},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":-1}`), 400, codeBadRequest},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x"}`), 400, codeBadRequest},

@@ -1,9 +1,11 @@
 package sidecar
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"time"
 
@@ -39,6 +41,11 @@ type engine interface {
 // agentTools is a policy that knows what agents may not call: names that nothing serves, tools that only undo others.
 type agentTools interface {
 	MayCall(tool string) error
+}
+
+// argumentTools is a policy that knows which arguments its tools do something with.
+type argumentTools interface {
+	CheckArguments(tool string, args json.RawMessage) error
 }
 
 // toolCall is a tool call as a request asks for it.
@@ -81,6 +88,9 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall, slot *txSlot) (
 	if err != nil {
 		return nil, err
 	}
+	if first, err := s.sameKey(t, e); first != nil || err != nil {
+		return first, err
+	}
 	switch tool.Class {
 	case sequencer.ClassRead:
 		return s.readTool(ctx, t, e)
@@ -99,6 +109,12 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	}
 	if p, ok := s.tools.(agentTools); ok {
 		if err := p.MayCall(c.tool); err != nil {
+			return gate.Tool{}, problem(codeTool, "%v", err)
+		}
+	}
+	// An argument that nothing uses is mostly another one, misspelt: the call would be made without what it says.
+	if p, ok := s.tools.(argumentTools); ok {
+		if err := p.CheckArguments(c.tool, c.args); err != nil {
 			return gate.Tool{}, problem(codeTool, "%v", err)
 		}
 	}
@@ -195,6 +211,42 @@ func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCal
 		e.Key = gate.OwnKey(s.origin, t.id, e.Index) // at least a release that is repeated counts once
 	}
 	return e, nil
+}
+
+// sameKey is the receipt of a call of the transaction that has the tool and the key of another one: the sink would take
+// the second for a repetition. So it is one call, and one with other arguments is refused.
+func (s *session) sameKey(t *tx, e gate.Effect) (*api.Receipt, error) {
+	if e.Key == "" {
+		return nil, nil
+	}
+	s.mu.Lock()
+	var first *issued
+	for _, i := range t.effects {
+		if i.effect.Tool.Name == e.Tool.Name && i.effect.Key == e.Key {
+			first = i
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case first == nil:
+		return nil, nil
+	case !sameJSON(first.effect.Args, e.Args):
+		return nil, problem(codeKeyReused, "call %d of %s has the key %.80q too, and other arguments: the sink would take "+
+			"this one for a repetition and leave it out. Give it a key of its own (the policy's key template, or key in the "+
+			"request)", first.effect.Index, t.id, e.Key)
+	}
+	return s.receiptNow(t, gate.Progress{Effect: first.effect}), nil
+}
+
+// sameJSON reports whether two objects say the same.
+func sameJSON(a, b json.RawMessage) bool {
+	read := func(text json.RawMessage) (v any) {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		_ = d.Decode(&v)
+		return v
+	}
+	return reflect.DeepEqual(read(a), read(b))
 }
 
 // wallTime is a time as events have it; zero: the event has none.

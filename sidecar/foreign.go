@@ -50,6 +50,12 @@ func (s *Sidecar) readForeign(c *call, t *tx, in *api.Read) (_ *reply, ok bool, 
 	if in.Limit != 0 {
 		return nil, true, problem(codeBadRequest, "limit is for patterns of shards; %s is read by the agent itself", scope)
 	}
+	if err := s.session.await(c.ctx); err != nil { // only a view that is ready knows what is in use
+		return nil, true, err
+	}
+	if err := s.session.knownType(scope, in); err != nil {
+		return nil, true, err
+	}
 	out, err := s.session.announceRead(c.ctx, t, scope)
 	if err != nil {
 		return nil, true, err

@@ -160,7 +160,7 @@ func (s *session) askHook(t *tx, in *sequencer.Intent) {
 	id := in.ID()
 	started := s.tasks.start(func(ctx context.Context) { s.judge(ctx, t, id, footprint, body) })
 	if !started {
-		s.log.Warn("the hook was not asked; the log takes no answer for no", "tx", string(t.id))
+		s.log.Warn("the hook was not asked; the log aborts the transaction at the bound", "tx", string(t.id))
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *session) judge(ctx context.Context, t *tx, seal string, footprint seque
 	_ = s.repeat(ctx, t, in)
 }
 
-// ask is the hook's verdict. Every failure is a no with its reason.
+// ask is the hook's verdict. A failure is no verdict on the work: the transaction is aborted, and may be tried again.
 func (h *Hook) ask(ctx context.Context, body []byte) sequencer.Verdict {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
@@ -211,7 +211,7 @@ func (h *Hook) ask(ctx context.Context, body []byte) sequencer.Verdict {
 		err = fmt.Errorf("no answer within %v", h.Timeout)
 	}
 	if err != nil {
-		return sequencer.Verdict{Reason: cut("the hook failed: "+err.Error(), maxHookReason)}
+		return sequencer.Verdict{Unavailable: true, Reason: cut("the hook failed: "+err.Error(), maxHookReason)}
 	}
 	return sequencer.Verdict{Yes: *said.Yes, Reason: cut(said.Reason, maxHookReason)}
 }

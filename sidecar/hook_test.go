@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
@@ -36,7 +37,7 @@ func sealHooked(t *testing.T, hook Hook, size int) client.Decision {
 	return d
 }
 
-// The hook's URL sees the whole footprint; what is not a plain yes is a no with its reason.
+// The hook's URL sees the whole footprint; only a plain no is a veto, all else is no verdict.
 func TestHookURL(t *testing.T) {
 	var seen hooked
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -79,7 +80,7 @@ func TestHookURL(t *testing.T) {
 				close(release)
 			}
 			server.Close()
-			checkVerdict(t, d, c.reason)
+			checkVerdict(t, d, c.reason, name == "no")
 		})
 	}
 	if len(seen.Reads) != 1 || len(seen.Effects) != 1 || string(seen.Effects[0].Args) == "" || len(seen.Writes) != 1 ||
@@ -88,13 +89,17 @@ func TestHookURL(t *testing.T) {
 	}
 }
 
-func checkVerdict(t *testing.T, d client.Decision, reason string) {
+func checkVerdict(t *testing.T, d client.Decision, reason string, no bool) {
 	t.Helper()
+	code := sequencer.CodeHookUnavailable
+	if no {
+		code = sequencer.CodeVetoed
+	}
 	switch {
 	case reason == "" && d.State != api.StateCommitted:
 		t.Errorf("decided: %+v", d)
-	case reason != "" && (d.Code != "vetoed" || !strings.Contains(d.Detail, reason)):
-		t.Errorf("decided: %+v, want vetoed: %s", d, reason)
+	case reason != "" && (d.Code != string(code) || d.Retryable == no || !strings.Contains(d.Detail, reason)):
+		t.Errorf("decided: %+v, want %s: %s", d, code, reason)
 	}
 }
 
@@ -125,7 +130,7 @@ func TestHookCommand(t *testing.T) {
 			}
 			begun := time.Now()
 			d := sealHooked(t, hook, 6<<10) // by reference
-			checkVerdict(t, d, c.reason)
+			checkVerdict(t, d, c.reason, name == "no")
 			if strings.Contains(d.Detail, "secret") {
 				t.Error("the command was given the token")
 			}
@@ -137,7 +142,8 @@ func TestHookCommand(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "made")); err == nil {
 		t.Error("a shell has read the arguments")
 	}
-	checkVerdict(t, sealHooked(t, Hook{Command: []string{filepath.Join(dir, "none")}}, 1), "it cannot be run")
+	checkVerdict(t, sealHooked(t, Hook{Command: []string{filepath.Join(dir, "none")}}, 1), "it cannot be run", false)
+	checkVerdict(t, sealHooked(t, Hook{URL: "http://127.0.0.1:1"}, 1), "it cannot be reached", false)
 }
 
 // What docs/hook.md shows is what is sent, to the last key.

@@ -18,16 +18,16 @@ func (s *Sidecar) listShards(c *call) (*reply, error) {
 	prefix, after := everyShard, sequencer.Scope("")
 	var err error
 	if text := query.Get("prefix"); text != "" {
-		if prefix, err = shardScope(text); err != nil {
-			return nil, problem(codeBadScope, "%v", err)
+		if prefix, err = shardsUnder(text); err != nil {
+			return nil, err
 		}
 		if prefix, err = topology.NormalScope(prefix); err != nil {
 			return nil, err
 		}
 	}
 	if text := query.Get("after"); text != "" { // as a page gave it: pages are in the order of bytes
-		if after, err = shardScope(text); err != nil {
-			return nil, problem(codeBadScope, "%v", err)
+		if after, err = shardsUnder(text); err != nil {
+			return nil, err
 		}
 	}
 	limit, err := c.number("limit", min(100, uint64(s.config.Limits.ListItems)), 1, uint64(s.config.Limits.ListItems))
@@ -166,7 +166,7 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 		return nil, err
 	}
 	existed, _ := s.view.read(scope)
-	if w.expect, err = s.condition(c, existed.version); err != nil {
+	if w.expect, err = s.condition(c, scope, existed.version); err != nil {
 		return nil, err
 	}
 	created := c.slot.creates(existed.version == 0)
@@ -192,43 +192,53 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 	return out, nil
 }
 
-// condition is the version that a PUT's headers ask for; nil: any.
-func (s *Sidecar) condition(c *call, now sequencer.Seq) (*sequencer.Seq, error) {
-	match, none := c.request.Header.Get("If-Match"), c.request.Header.Get("If-None-Match")
+// condition is what a PUT's headers ask of the version that the shard has; nil: nothing. Version zero is a shard that is
+// not there.
+func (s *Sidecar) condition(c *call, scope sequencer.Scope, now sequencer.Seq) ([]sequencer.Seq, error) {
+	match := strings.Join(c.request.Header.Values("If-Match"), ",")
+	none := strings.Join(c.request.Header.Values("If-None-Match"), ",")
 	switch {
 	case match != "" && none != "":
 		return nil, problem(codeBadRequest, "If-Match and If-None-Match are both given: send one of them")
 	case none == "*":
-		return new(sequencer.Seq), nil
+		return []sequencer.Seq{0}, nil
 	case none != "":
 		return nil, problem(codeBadRequest, "If-None-Match: %.40q: only * is known when writing", none)
 	case match == "":
 		return nil, nil
+	case match == "*" && now == 0:
+		return nil, unmatched(scope, "%s does not exist, and If-Match: * writes only what does: leave it out to create", scope)
 	case match == "*":
-		if now == 0 {
-			p := problem(string(sequencer.CodeVersionMismatch), "the shard does not exist")
-			p.Status = http.StatusPreconditionFailed
-			return nil, p
-		}
-		return &now, nil
+		return nil, nil // any version will do, also one that is written meanwhile
 	}
-	version, ok := versionOf(match)
-	if !ok {
-		return nil, problem(codeBadRequest, "If-Match: %.40q: send one ETag as it was given, for example \"17\"", match)
-	}
-	return &version, nil
+	return s.versionsOf(scope, match)
 }
 
-func versionOf(tag string) (sequencer.Seq, bool) {
-	text, ok := strings.CutPrefix(tag, `"`)
-	if !ok {
-		return 0, false
+// versionsOf are the versions that an If-Match lists. A tag that is weak, or that no version ever had, matches nothing.
+func (s *Sidecar) versionsOf(scope sequencer.Scope, match string) ([]sequencer.Seq, error) {
+	var out []sequencer.Seq
+	for tag := range strings.SplitSeq(match, ",") {
+		tag = strings.TrimSpace(tag)
+		quoted := strings.TrimPrefix(tag, "W/")
+		if len(quoted) < 2 || quoted[0] != '"' || quoted[len(quoted)-1] != '"' {
+			return nil, problem(codeBadRequest, "If-Match: %.40q: send the ETag as it was given, in its quotes, for "+
+				"example \"17\"", match)
+		}
+		if n, ok := decimal(quoted[1 : len(quoted)-1]); ok && n > 0 && quoted == tag {
+			out = append(out, sequencer.Seq(n))
+		}
 	}
-	if text, ok = strings.CutSuffix(text, `"`); !ok {
-		return 0, false
+	if len(out) == 0 {
+		return nil, unmatched(scope, "If-Match: %.40q is no version that %s ever had; its GET says the one it has", match, scope)
 	}
-	n, ok := decimal(text)
-	return sequencer.Seq(n), ok
+	return out, nil
+}
+
+// unmatched is the problem of a precondition that no version can meet.
+func unmatched(scope sequencer.Scope, format string, args ...any) error {
+	p := problem(string(sequencer.CodeVersionMismatch), format, args...)
+	p.Status, p.Scope, p.ReRead = http.StatusPreconditionFailed, string(scope), []string{string(scope)}
+	return p
 }
 
 // matches holds a list of ETags against a version.

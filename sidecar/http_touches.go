@@ -18,7 +18,7 @@ func wantsOf(list []api.Want) ([]sequencer.Want, error) {
 	for _, w := range list {
 		scope, err := topology.ParseScope(w.Scope)
 		if err != nil {
-			return nil, problem(codeBadScope, "%v", err)
+			return nil, badScope(w.Scope, err)
 		}
 		want := sequencer.Want{Scope: scope}
 		switch w.Access {
@@ -133,7 +133,7 @@ func (s *Sidecar) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 		for _, text := range e.Scopes {
 			scope, err := sequencer.ParseScope(text)
 			if err != nil {
-				return nil, problem(codeBadScope, "%v", err)
+				return nil, badScope(text, err)
 			}
 			one.Scopes = append(one.Scopes, scope)
 		}

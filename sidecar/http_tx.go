@@ -137,7 +137,7 @@ func (s *Sidecar) readTx(c *call) (*reply, error) {
 	}
 	scope, err := shardScope(in.Scope)
 	if err != nil {
-		return nil, problem(codeBadScope, "%v", err)
+		return nil, err
 	}
 	pattern := scope.HasStar() || strings.HasSuffix(in.Scope, "**") || len(scope.Segments()) == 0
 	if pattern {
@@ -209,8 +209,7 @@ func (s *Sidecar) writeTx(c *call) (*reply, error) {
 		w.media = defaultMedia
 	}
 	if in.IfVersion != nil {
-		version := sequencer.Seq(*in.IfVersion)
-		w.expect = &version
+		w.expect = []sequencer.Seq{sequencer.Seq(*in.IfVersion)}
 	}
 	out, err := s.session.write(c.ctx, t, w)
 	if err != nil {

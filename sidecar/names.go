@@ -88,26 +88,32 @@ func anomaly(name string) (sequencer.Levels, bool) {
 	return 0, false
 }
 
-// shardScope reads a scope that names shards, in the bytes that it has. A text without a type means a shard.
+// shardScope reads a scope that names shards, in the bytes that it has.
 func shardScope(text string) (sequencer.Scope, error) {
+	scope, err := sequencer.ParseScope(text)
+	if err != nil {
+		return "", badScope(text, err)
+	}
+	if !scope.IsShard() {
+		return "", problem(codeBadScope, "scope %.80q is not a shard: Hence keeps scopes of the form shard:/a/b", text)
+	}
+	return scope, nil
+}
+
+// shardsUnder is shardScope for the queries of routes that are about shards alone: a path means a shard there, as it
+// does in the route itself.
+func shardsUnder(text string) (sequencer.Scope, error) {
 	if !strings.Contains(text, ":") {
 		text = "shard:/" + strings.TrimPrefix(text, "/")
 	}
-	scope, err := sequencer.ParseScope(text)
-	if err != nil {
-		return "", err
-	}
-	if scope.Type() != "shard" {
-		return "", fmt.Errorf("scope %q is not a shard: this sidecar reads and writes scopes of the form shard:/a/b", text)
-	}
-	return scope, nil
+	return shardScope(text)
 }
 
 // shardNamed is the shard that a text names; see view.named. A view that is not ready does not know what is stored.
 func (s *Sidecar) shardNamed(ctx context.Context, text string) (sequencer.Scope, error) {
 	exact, err := oneShard(text)
 	if err != nil {
-		return "", problem(codeBadScope, "%v", err)
+		return "", err
 	}
 	return s.session.named(ctx, exact)
 }
@@ -134,7 +140,7 @@ func oneShard(text string) (sequencer.Scope, error) {
 		return "", err
 	}
 	if scope.HasStar() || len(scope.Segments()) == 0 {
-		return "", fmt.Errorf("scope %q names more than one shard: write it out without wildcards", text)
+		return "", problem(codeBadScope, "scope %.80q names more than one shard: write it out without wildcards", text)
 	}
 	return scope, nil
 }

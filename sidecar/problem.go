@@ -53,6 +53,7 @@ const (
 	codeResidueBusy      = "residue_busy"
 	codeSettlementTold   = "settlement_told"
 	codeOperatorOnly     = "operator_only"
+	codeUnknownType      = "unknown_type"
 )
 
 // kindOfProblem is what every problem of one code has in common.
@@ -70,6 +71,8 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusBadRequest, "the request cannot be read", false, false}
 	case codeBadScope:
 		return kindOfProblem{http.StatusBadRequest, "the scope cannot be used", false, false}
+	case codeUnknownType:
+		return kindOfProblem{http.StatusUnprocessableEntity, "nothing uses scopes of this type", false, false}
 	case codeSeqFromFuture:
 		return kindOfProblem{http.StatusBadRequest, "the seq has not been reached", true, true}
 	case codeMediaType:
@@ -89,7 +92,7 @@ func kindOf(code string) kindOfProblem {
 	case codeForgotten:
 		return kindOfProblem{http.StatusGone, "it is no longer remembered", false, false}
 	case codeKeyReused:
-		return kindOfProblem{http.StatusUnprocessableEntity, "the Idempotency-Key is another request's", false, false}
+		return kindOfProblem{http.StatusUnprocessableEntity, "the key is another request's", false, false}
 	case codeKeyInFlight:
 		return kindOfProblem{http.StatusConflict, "a request with this Idempotency-Key is under way", true, true}
 	case codeLimit:

@@ -24,6 +24,7 @@ const (
 	keptGroups    = 1 << 12
 	keptRevisions = 16
 	keptLeases    = 16
+	keptTypes     = 1 << 10
 )
 
 // view is the fold of a workspace's decisions: always a gapless prefix. Readers run beside each other; one goroutine
@@ -47,6 +48,7 @@ type view struct {
 	shards   map[sequencer.Scope]*shard
 	names    []sequencer.Scope // of shards; sorted when namesOK
 	namesOK  bool
+	types    map[string]bool                     // of scopes that decisions moved or granted
 	odd      map[sequencer.Scope]sequencer.Scope // stored names that are not NFC, and their one spelling
 	old      []sequencer.Scope                   // scopes of former revisions, oldest first
 	oldSize  int64
@@ -65,7 +67,7 @@ func newView(workspace string, oldBytes int64) *view {
 		workspace: workspace, oldBytes: oldBytes, rules: sequencer.DefaultRules(),
 		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
 		chains: make([]sequencer.Hash, 0, 1024),
-		txs:    map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{},
+		txs:    map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{}, types: map[string]bool{},
 	}
 }
 
@@ -80,6 +82,9 @@ func (v *view) start(s *topology.Snapshot) {
 	v.seq, v.through, v.first = s.Seq, max(s.Seq, s.Through), s.Seq
 	v.chain, v.time, v.floor = s.Chain, s.Time, s.Floor
 	v.rulesAt, v.logicAt = s.Seq == 0, s.Seq == 0
+	for _, kind := range s.Types {
+		v.types[kind] = true
+	}
 	for i := range s.Shards {
 		row := &s.Shards[i]
 		v.put(row.Scope, revision{
@@ -113,6 +118,7 @@ func (v *view) apply(o *sequencer.Outcome) (fresh bool, err error) {
 	v.seq, v.chain, v.time, v.floor = o.Seq, o.Chain, o.Time, max(v.floor, o.Floor)
 	v.remember(o.Seq, o.Chain)
 	v.learn(o)
+	v.noteTypes(o)
 	for i := range o.Shards {
 		v.put(o.Shards[i].Scope, revisionOf(o, &o.Shards[i]))
 	}

@@ -3,6 +3,10 @@ package sidecar
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -15,7 +19,7 @@ type writing struct {
 	scope   sequencer.Scope
 	media   string
 	content []byte
-	expect  *sequencer.Seq // the version that the shard must have; zero: none
+	expect  []sequencer.Seq // one of these the shard's version must be, zero: it is not there; nil: any
 }
 
 const (
@@ -88,30 +92,44 @@ func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.
 	if w.expect == nil {
 		return shard, nil
 	}
-	expect, err := s.expect(ctx, w.scope, *w.expect)
+	expect, err := s.expect(ctx, w.scope, w.expect)
 	shard.Expect = expect
 	return shard, err
 }
 
-// expect is the condition that a shard has a version, with the view that shows it. A version that is not the shard's
-// is refused at once: versions only grow. In a workspace that observes, the log says what it would have been.
+// expect is the condition that a shard has one of some versions, with the view that shows it. Where it has another it is
+// refused at once: versions only grow. In a workspace that observes, the log says what it would have been.
 func (s *session) expect(ctx context.Context, scope sequencer.Scope,
-	version sequencer.Seq) (*sequencer.Expect, error) {
-	if err := s.reachSeq(ctx, version); err != nil {
-		return nil, err
-	}
+	versions []sequencer.Seq) (*sequencer.Expect, error) {
+	last := slices.Max(versions)
+	ahead := s.reachSeq(ctx, last) // a version that is still not there then is not the shard's
 	rev, at := s.view.read(scope)
 	switch {
-	case rev.version == version:
-		return &sequencer.Expect{Version: version, View: at}, nil
-	case s.view.settings().rules.Observe:
-		return &sequencer.Expect{Version: version, View: version}, nil
+	case slices.Contains(versions, rev.version):
+		return &sequencer.Expect{Version: rev.version, View: at}, nil
+	case s.view.settings().rules.Observe && ahead == nil:
+		return &sequencer.Expect{Version: last, View: last}, nil
 	}
-	p := problem(string(sequencer.CodeVersionMismatch), "%s is at version %d, not at %d; read it again",
-		scope, rev.version, version)
+	has := fmt.Sprintf("is at version %d", rev.version)
+	if rev.version == 0 {
+		has = "does not exist"
+	}
+	p := problem(string(sequencer.CodeVersionMismatch), "%s %s, and %s is expected; read it again", scope, has,
+		expected(versions))
 	p.ReRead, p.Scope = []string{string(scope)}, string(scope)
 	p.MovedSeq, p.MovedBy, p.View = uint64(rev.version), string(rev.writer), uint64(at)
 	return nil, p
+}
+
+func expected(versions []sequencer.Seq) string {
+	if slices.Equal(versions, []sequencer.Seq{0}) {
+		return "none"
+	}
+	var out []string
+	for _, v := range versions {
+		out = append(out, strconv.FormatUint(uint64(v), 10))
+	}
+	return strings.Join(out, " or ")
 }
 
 // reachSeq waits a moment for a seq that another sidecar may have seen before this one.

@@ -79,11 +79,16 @@ func snapshotOf(workspace string, rows map[sequencer.Scope]*topology.FrontierRow
 	}
 	for _, row := range rows {
 		s.Through = max(s.Through, row.Seq)
+		if row.Scope != "" {
+			s.Types = append(s.Types, row.Scope.Type())
+		}
 		if row.Shard != nil {
 			s.Shards = append(s.Shards, *row.Shard)
 		}
 	}
 	slices.SortFunc(s.Shards, func(a, b topology.ShardRow) int { return cmp.Compare(a.Scope, b.Scope) })
+	slices.Sort(s.Types)
+	s.Types = slices.Compact(s.Types)
 	return s
 }
 

@@ -83,6 +83,7 @@ type Snapshot struct {
 	Time      sequencer.Tick
 	Floor     sequencer.Seq
 	Shards    []ShardRow
+	Types     []string // of scopes that outcomes moved or granted, sorted
 }
 
 // FrontierRow is one row of the frontier table.

@@ -219,10 +219,14 @@ func walkTool(w *walker, t *sequencer.Tool) {
 }
 
 func walkVerdict(w *walker, v *sequencer.Verdict) {
-	outer := w.open(3, 3)
+	missing := w.decoding || v.Unavailable
+	outer := w.open(optional(3, missing), 3)
 	w.hash(&v.Footprint)
 	w.truth(&v.Yes)
 	text(w, &v.Reason)
+	if missing {
+		w.truth(&v.Unavailable)
+	}
 	w.close(outer)
 }
 

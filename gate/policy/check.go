@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -229,12 +230,30 @@ func (r *reader) checkHost(p *Policy, at place, u *url.URL) {
 	}
 }
 
+// userOf is the first tool that uses the mail server or a database; empty: none does, and nothing needs its secret.
+func (p *Policy) userOf(what string) string {
+	for _, d := range p.tools {
+		if d.block == nil {
+			continue
+		}
+		sql, _ := d.block.parsed.(*gate.SQLSpec)
+		if what == "mail" && d.block.kind == gate.KindSMTP || sql != nil && what == "database "+sql.Database {
+			return d.pattern
+		}
+	}
+	return ""
+}
+
 // checkSecrets finds references to secrets that are not declared.
 func (r *reader) checkSecrets(p *Policy) {
 	need := func(at place, what, name string) {
+		p.uses = append(p.uses, secretUse{at, cmp.Or(r.tool, p.userOf(what)), what, name})
 		if _, ok := p.secrets[name]; !ok && name != "" {
-			r.refuse(at, "secret", fmt.Sprintf("%s names the secret %.40q, which is not declared", what, name),
-				"add it under \"secrets\" as {file: path} or {env: VARIABLE}")
+			fix := "add it under \"secrets\" as {file: path} or {env: VARIABLE}"
+			if near := nearest(name, sortedKeys(p.secrets)); near != "" {
+				fix = fmt.Sprintf("write %q, or %s", near, fix)
+			}
+			r.refuse(at, "secret", fmt.Sprintf("%s names the secret %.40q, which is not declared", what, name), fix)
 		}
 	}
 	if p.env.Mail != nil {

@@ -3,6 +3,8 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,11 +147,95 @@ func (d *decl) values(tool string, args json.RawMessage) (template.Values, error
 	}
 	for _, name := range sortedKeys(names) {
 		if _, ok := d.argument(name); !ok {
-			return template.Values{}, fmt.Errorf("tool %.80q: %w: %.80q is not among the tool's declared arguments",
-				tool, ErrArguments, name)
+			return template.Values{}, fmt.Errorf("tool %.80q: %w: %.80q is not among its arguments: %s", tool, ErrArguments,
+				name, instead(name, d.argumentNames()))
 		}
 	}
 	return template.Values{Names: names}, nil
+}
+
+func (d *decl) argumentNames() []string {
+	var out []string
+	for _, a := range d.args {
+		out = append(out, a.name)
+	}
+	return out
+}
+
+// uses are the arguments that something would come of, for the tool itself or for its compensation; ok is false where
+// that may be any.
+func (d *decl) uses(p *Policy) (names []string, ok bool) {
+	names, ok = d.ownUses()
+	switch undo := d.undo; {
+	case !ok || d.declared || undo == nil:
+	case undo.args == nil: // it is given the same arguments
+		var more []string
+		more, ok = p.exact[undo.tool].ownUses()
+		names = append(names, more...)
+	default:
+		for _, u := range undo.uses {
+			if u.Path[0] == "args" {
+				ok = ok && len(u.Path) > 1 // {args} alone is all of them
+				names = append(names, u.Path[min(1, len(u.Path)-1)])
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), ok
+}
+
+// ownUses are the declared arguments, or those of the templates; ok is false where the adapter is given all of them, or
+// is missing.
+func (d *decl) ownUses() (names []string, ok bool) {
+	if d.declared {
+		return d.argumentNames(), true
+	}
+	if d.block == nil || d.block.whole() {
+		return nil, false
+	}
+	for _, l := range append(slices.Clone(d.scopes), d.may...) {
+		names = appendNames(names, l.Placeholders())
+	}
+	if d.key != nil {
+		names = appendNames(names, d.key.Placeholders())
+	}
+	for _, b := range d.block.templates {
+		names = appendNames(names, b.uses)
+	}
+	return names, true
+}
+
+func appendNames(to []string, uses []template.Placeholder) []string {
+	for _, u := range uses {
+		if u.Path[0][0] != '$' {
+			to = append(to, u.Path[0])
+		}
+	}
+	return to
+}
+
+// whole reports whether the adapter is given the arguments as a whole, and so may use any of them.
+func (b *block) whole() bool {
+	switch s := b.parsed.(type) {
+	case *gate.HTTPSpec:
+		return s.Body == nil && (s.Method == http.MethodPost || s.Method == http.MethodPut || s.Method == http.MethodPatch)
+	case *gate.ExecSpec:
+		return s.Stdin == nil
+	case *gate.ShardSpec:
+		return s.Op == gate.OpWrite && s.Content == nil
+	}
+	return false
+}
+
+// instead says which argument is probably meant.
+func instead(name string, known []string) string {
+	if near := nearest(name, known); near != "" {
+		return fmt.Sprintf("write %q", near)
+	}
+	if len(known) == 0 {
+		return "it takes none"
+	}
+	return "it takes " + strings.Join(known, ", ")
 }
 
 // keep are the parts of the call's result that the compensation is made of.

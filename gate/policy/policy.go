@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hence-dev/hence/gate"
@@ -68,6 +69,7 @@ type Policy struct {
 	tools   []*decl          // in the order of the file
 	exact   map[string]*decl // those without a wildcard
 	cases   []Case
+	uses    []secretUse
 }
 
 // Load reads a policy. An error matches ErrPolicy and is a *Refusal that lists every problem.
@@ -132,6 +134,19 @@ func (p *Policy) Catalogue() (server string, tools []sequencer.Tool) {
 	return p.server, tools
 }
 
+// ScopeTypes lists the types of the scopes that the policy names, sorted.
+func (p *Policy) ScopeTypes() []string {
+	var out []string
+	for _, d := range p.tools {
+		for _, t := range append(slices.Clone(d.scopes), d.may...) {
+			kind, _, _ := strings.Cut(t.String(), ":")
+			out = append(out, strings.ToLower(kind))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // find returns the declaration for a tool: the one with exactly this name, else the glob that matches it (no two do).
 // A name is compared in its one spelling.
 func (p *Policy) find(tool string) *decl {
@@ -172,6 +187,30 @@ func (p *Policy) MayCall(tool string) error {
 	return nil
 }
 
+// CheckArguments refuses a call with an argument that nothing would come of: none of the tool's templates uses it, and
+// its adapter is not given all of them. It is asked about agents' calls; a compensation may be given more than it uses.
+func (p *Policy) CheckArguments(tool string, args json.RawMessage) error {
+	d := p.find(tool)
+	if d == nil {
+		return nil
+	}
+	known, ok := d.uses(p)
+	if !ok {
+		return nil
+	}
+	given, err := object(tool, args)
+	if err != nil {
+		return err
+	}
+	for _, name := range sortedKeys(given) {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("tool %.80q: %w: %.80q is not among its arguments: %s", tool, ErrArguments, name,
+				instead(name, known))
+		}
+	}
+	return nil
+}
+
 // instead says what a name that nothing serves should perhaps be.
 func (p *Policy) instead(tool string) string {
 	var known []string
@@ -180,7 +219,7 @@ func (p *Policy) instead(tool string) string {
 			known = append(known, d.pattern)
 		}
 	}
-	near := nearestOf(tool, known, 3)
+	near := gate.Nearest(tool, known, 3)
 	if len(near) == 0 {
 		return "declare it in the policy"
 	}

@@ -25,10 +25,14 @@ type Secret struct {
 
 // String names the source; the value is never part of it.
 func (s Secret) String() string {
+	return "(secret, from " + s.source() + ")"
+}
+
+func (s Secret) source() string {
 	if s.Env != "" {
-		return "(secret, from the environment variable " + s.Env + ")"
+		return "the environment variable " + s.Env
 	}
-	return "(secret, from the file " + s.File + ")"
+	return "the file " + s.File
 }
 
 // SecretVariables are the environment variables that hold the policy's secrets, sorted.
@@ -69,6 +73,39 @@ func (p *Policy) secret(name string) (string, error) {
 		return "", fmt.Errorf("%w: %q: the file is larger than %d KiB", ErrSecret, name, maxSecretBytes>>10)
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+// secretUse is a place of the file where a secret is needed.
+type secretUse struct {
+	place
+	tool, what, name string
+}
+
+// MissingSecrets lists the secrets that are needed and cannot be had now, each with the first place that needs it. Tools
+// that need one would fail at their calls, some of them after a commit has promised these.
+func (p *Policy) MissingSecrets() []Finding {
+	var out []Finding
+	told := map[string]bool{}
+	for _, u := range p.uses {
+		if u.name == "" || u.tool == "" || told[u.name] {
+			continue
+		}
+		value, err := p.secret(u.name)
+		if err == nil && value == "" {
+			err = fmt.Errorf("%w: %q: %s is empty", ErrSecret, u.name, p.secrets[u.name].source())
+		}
+		if err == nil {
+			continue
+		}
+		told[u.name] = true
+		why := strings.TrimPrefix(err.Error(), ErrSecret.Error()+": ")
+		f := u.finding("missing-secret", fmt.Sprintf("%s needs a secret that is not there: %s", u.what, why),
+			"set it before the start, or correct the name under \"secrets\"")
+		f.Tool = u.tool
+		out = append(out, f)
+	}
+	sortFindings(out)
+	return out
 }
 
 // secrets reads the references. A value in place of a reference is refused without being repeated in the message.

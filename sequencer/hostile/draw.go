@@ -171,6 +171,7 @@ func (w *World) payload(in *sequencer.Intent, t *knownTx) {
 		in.Settle = w.settle(t)
 	case sequencer.IntentVerdict:
 		in.Verdict = &sequencer.Verdict{Yes: !w.rarely(4), Footprint: t.footprint, Reason: "because" + w.tail()}
+		in.Verdict.Unavailable = !in.Verdict.Yes && w.rarely(3)
 	}
 }
 

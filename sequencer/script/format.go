@@ -183,7 +183,8 @@ func (l *line) verdict(v *sequencer.Verdict) (missing bool) {
 		return true
 	}
 	l.flag("yes", v.Yes)
-	l.flag("no", !v.Yes)
+	l.flag("no", !v.Yes && !v.Unavailable)
+	l.flag("unavailable", v.Unavailable)
 	l.whenf(v.Reason != "", "reason=%s", name(v.Reason))
 	l.add("of=%x", v.Footprint)
 	return false

@@ -174,6 +174,8 @@ func (r *reader) word(w string) error {
 		in.Verdict.Yes = true
 	case w == "no" && in.Verdict != nil:
 		in.Verdict.Yes = false
+	case w == "unavailable" && in.Verdict != nil:
+		in.Verdict.Unavailable = true
 	case w == "observed" && in.Rules != nil:
 		in.Rules.Observe = true
 	default:

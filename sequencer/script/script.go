@@ -28,7 +28,7 @@ const Now = ^sequencer.Seq(0)
 // reserved reports whether a word stands for itself; a name that equals one is quoted.
 func reserved(word string) bool {
 	switch word {
-	case "observe", "observed", "hook", "yes", "no", "none-else", "bare", "begin":
+	case "observe", "observed", "hook", "yes", "no", "none-else", "unavailable", "bare", "begin":
 		return true
 	}
 	kind, isVerb := kindOf(word)

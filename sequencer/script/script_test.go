@@ -125,6 +125,7 @@ func (d drawn) payload(in *sequencer.Intent) {
 			Tools: many(d, func() sequencer.Tool { return sequencer.Tool{Name: d.name(), Signature: d.name()} })}
 	case sequencer.IntentVerdict:
 		in.Verdict = &sequencer.Verdict{Footprint: sequencer.Hash{9, 8}, Yes: d.yes(), Reason: d.name()}
+		in.Verdict.Unavailable = !in.Verdict.Yes && d.yes()
 	case sequencer.IntentWatermark:
 		in.Watermark = &sequencer.Watermark{Seq: sequencer.Seq(d.num())}
 	case sequencer.IntentRules:

@@ -29,6 +29,10 @@ func (t *truth) checkLease(o *sequencer.Outcome, in *sequencer.Intent) {
 
 // checkAbort: time has really passed, and what is said to be the agent's wish was.
 func (t *truth) checkAbort(info *txInfo, o *sequencer.Outcome) {
+	no, silent := o.Code == sequencer.CodeVetoed, o.Code == sequencer.CodeHookUnavailable
+	if t.rules.Logic >= 3 && (no && !info.denied || silent && info.denied) {
+		t.r.fail("%s is aborted as %s; its hook said no: %t", info.id, o.Code, info.denied)
+	}
 	a := t.r.attempts[info.id]
 	if a == nil {
 		return

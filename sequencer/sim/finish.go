@@ -57,6 +57,7 @@ func (c *sidecar) awaitSeal(l *lane) {
 	}
 	in := c.intent(a, sequencer.IntentVerdict)
 	in.Verdict = &sequencer.Verdict{Footprint: a.seal.Footprint(), Yes: !r.chance(r.swarm.veto)}
+	in.Verdict.Unavailable = !in.Verdict.Yes && r.chance(0.3)
 	if r.chance(r.swarm.pest) {
 		in.Verdict.Footprint[0]++
 		a.verdictAt = r.now + 3

@@ -84,7 +84,7 @@ func AllProbes() []Probe {
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed, sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired,
 		sequencer.CodeTooOld, sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent,
-		sequencer.CodeRulesChanged} {
+		sequencer.CodeRulesChanged, sequencer.CodeHookUnavailable} {
 		out = append(out, ProbeAborted(code))
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeOwnTransaction, sequencer.CodeSibling, sequencer.CodeLimit,

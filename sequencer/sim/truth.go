@@ -74,6 +74,7 @@ type txInfo struct {
 	waitDue   sequencer.Tick    // when that touch has waited long enough
 	due       sequencer.Tick    // the deadline
 	answered  bool              // the hook has given its verdict
+	denied    bool              // the first was its own no
 	verdict   uint32            // the greatest number of one
 	opened    int               // step of the first outcome, or before
 	kept      bool              // a successor has its epoch
@@ -124,12 +125,12 @@ func (t *truth) apply(in *sequencer.Intent) {
 		t.r.probe(ProbeDuplicate)
 	}
 	t.ledger.fresh = t.ledger.fresh[:0]
+	t.onVerdict(in)
 	for i := range step.Outcomes {
 		if t.r.failed == "" {
 			t.observe(&step.Outcomes[i], in)
 		}
 	}
-	t.onVerdict(in)
 	if t.watch.ending {
 		t.beginEnforcing()
 	}
@@ -315,7 +316,10 @@ func (t *truth) onVerdict(in *sequencer.Intent) {
 		return // a duplicate, or overtaken by a later one
 	}
 	info.verdict = in.N
-	info.answered = info.answered || info.sealed && in.Verdict.Footprint == info.seal.Footprint()
+	if info.answered || !info.sealed || in.Verdict.Footprint != info.seal.Footprint() {
+		return
+	}
+	info.answered, info.denied = true, !in.Verdict.Yes && !in.Verdict.Unavailable
 }
 
 func (t *truth) onDecided(info *txInfo, o *sequencer.Outcome) {

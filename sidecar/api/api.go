@@ -36,6 +36,8 @@ type PlannedCall struct {
 type Read struct {
 	Scope string `json:"scope"`           // a shard, or a pattern: then the answer lists Items
 	Limit int    `json:"limit,omitempty"` // patterns: how many items; zero: the sidecar's bound
+	// Announce: the agent reads it by itself, also where nothing is known to write scopes of this type.
+	Announce bool `json:"announce,omitempty"`
 }
 
 // Write is the body of POST /v1/tx/{tx}/writes. Exactly one of Content and ContentBase64 is set.

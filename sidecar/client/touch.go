@@ -44,7 +44,8 @@ func (t *Tx) Touch(ctx context.Context, wants []Want, o TouchOptions) (Touched, 
 // which the footprint has the read.
 func (t *Tx) Announce(ctx context.Context, scope string) (view uint64, err error) {
 	var out api.Announced
-	err = t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/reads"), nil, api.Read{Scope: scope}, &out)
+	err = t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/reads"), nil,
+		api.Read{Scope: scope, Announce: true}, &out)
 	return out.View, err
 }
 

@@ -100,6 +100,8 @@ func reason(d *api.Decision) string {
 		text = "touch_bound, it waited for as long as it may: ask again, or abort"
 	case sequencer.CodeVetoed:
 		text = "vetoed, the hook said no"
+	case sequencer.CodeHookUnavailable:
+		text = "hook_unavailable, the hook said neither yes nor no"
 	case sequencer.CodeLostBranch:
 		text = "lost_branch, another branch of its group was chosen"
 	case sequencer.CodePhantomTool:

@@ -214,6 +214,12 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 	}
 	rows := map[sequencer.Scope]topology.ShardRow{}
 	for _, o := range l.outcomes {
+		for _, w := range o.Writes {
+			s.Types = append(s.Types, w.Scope.Type())
+		}
+		for _, h := range o.Added {
+			s.Types = append(s.Types, h.Scope.Type())
+		}
 		for _, w := range o.Shards {
 			if w.Absent {
 				delete(rows, w.Scope)

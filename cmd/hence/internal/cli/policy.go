@@ -111,7 +111,12 @@ func (c *policyLintCmd) Run(s Streams) error {
 		return err
 	}
 	_, tools := p.Catalogue()
-	return c.report(s.Out, p.File(), "tools", len(tools), p.Lint())
+	found := p.Lint()
+	for _, f := range p.MissingSecrets() {
+		f.Severity = policy.Note // where a policy is checked its secrets need not be; a start refuses
+		found = append(found, f)
+	}
+	return c.report(s.Out, p.File(), "tools", len(tools), found)
 }
 
 // policyTestCmd is the configuration of "hence policy test".

@@ -51,6 +51,10 @@ func (t tools) load(logger *slog.Logger) (gate.Tools, error) {
 	if err != nil {
 		return nil, err
 	}
+	// What a call would find out after its transaction has committed is said before anything is accepted.
+	if missing := p.MissingSecrets(); len(missing) > 0 {
+		return nil, &policy.Refusal{File: t.Policy, Findings: missing}
+	}
 	server, all := p.Catalogue()
 	logger.Info("the policy is loaded", "file", t.Policy, "server", server, "tools", len(all))
 	return p, nil

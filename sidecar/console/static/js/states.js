@@ -65,6 +65,7 @@ const reasons = {
   phantom_tool: "a tool it relied on changed",
   lost_branch: "another branch was chosen",
   vetoed: "the hook said no",
+  hook_unavailable: "the hook said neither yes nor no",
   deadline: "it took too long",
   incomplete_footprint: "it went beyond what it claimed",
   lease_expired: "its sidecar was gone too long",
