@@ -1,8 +1,7 @@
 import * as api from "./api.js";
 import { attr, h, put, text } from "./dom.js";
-import { int } from "./format.js";
+import { count as few, int } from "./format.js";
 import { icon } from "./icons.js";
-import { short } from "./plot.js";
 import { say } from "./say.js";
 import { searchBox } from "./search.js";
 import { poll, store } from "./store.js";
@@ -123,7 +122,7 @@ function count(path, n, level) {
   if (!link) return;
   link.count.hidden = !n;
   attr(link.count, "class", `count${level && n ? ` ${level}` : ""}`);
-  text(link.count, n < 1000 ? int(n) : short(n));
+  text(link.count, few(n));
 }
 
 // update brings the frame and the view up to date; the store calls it once per frame at most.
