@@ -210,7 +210,7 @@ function node(row, at, { own, over, links, mark }) {
   const content = [
     s("rect", { width: NODE_W, height: NODE_H, rx: 8, class: "box" }),
     s("g", { class: `badge ink-${tone(status)}`, transform: "translate(11 10) scale(.875)" }, shape(look(status)[2])),
-    s("text", { x: 33, y: 21, class: "id" }, middle(row.tx, 21)),
+    s("text", { x: 33, y: 21, class: "id" }, middle(row.tx, 19)),
     s("text", { x: 33, y: 38, class: "about" },
       `${word}${row.seq ? ` at ${row.seq}` : ""}${row.code ? `, ${row.code}` : ""}`),
   ];

@@ -55,8 +55,9 @@ export function namesOf(report) {
   const waits = [...(d.blocked_by ?? []), ...(report.live?.waits ?? [])];
   const events = report.decisions.map((x) => x.event.data);
   return {
-    tx: [report.tx, d.moved_by, d.overtaken?.writer, d.retraction, ...(d.residue ?? []), ...waits.map((w) => w.tx),
-      ...rows.map((r) => r.tx), ...events.flatMap((x) => [x.moved?.tx, ...(x.blocked_by ?? []).map((b) => b.tx)])],
+    tx: [d.moved_by, d.overtaken?.writer, d.retraction, ...(d.residue ?? []), ...waits.map((w) => w.tx),
+      ...rows.map((r) => r.tx), ...events.flatMap((x) => [x.moved?.tx, ...(x.blocked_by ?? []).map((b) => b.tx)])]
+      .filter((tx) => tx !== report.tx), // its own page is this one
     scope: [d.scope, d.overtaken?.scope, ...(d.re_read ?? []), ...waits.map((w) => w.scope),
       ...rows.flatMap((r) => [...(r.writes ?? []), ...(r.edges ?? []).map((e) => e.scope)]),
       ...events.map((x) => x.scope), ...report.acts.map((a) => a.scope)],

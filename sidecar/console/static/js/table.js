@@ -4,6 +4,7 @@ import { icon } from "./icons.js";
 
 const ROW = 40; // pixels, as the style sheet has it
 const BEYOND = 8; // rows drawn above and below what can be seen
+const SHORT = 8; // letters that fit into any column
 const CARDS = 30; // drawn at first, and with each demand for more
 
 // The roles are said because a card's display would take them away.
@@ -111,7 +112,9 @@ export function table({ label, columns, key, empty, tall = true, height, least =
       const sign = c.sign(row);
       if (entry.signs[n] !== sign) {
         entry.signs[n] = sign;
-        c.draw(entry.tr.cells[n], row);
+        const td = entry.tr.cells[n];
+        c.draw(td, row);
+        attr(td, "title", td.textContent.length > SHORT ? td.textContent : null); // it may be cut
       }
     });
     return entry.tr;
