@@ -190,7 +190,7 @@ func (f *showcase) Live(context.Context, string) (topology.Live, error) {
 func (f *showcase) Closure(_ context.Context, _ string, tx sequencer.TxID, limit int) (*topology.Closure, error) {
 	dot := strings.LastIndexByte(string(tx), '.')
 	var n int
-	if _, err := fmt.Sscan(string(tx[dot+1:]), &n); err != nil || n > showWaiting {
+	if _, err := fmt.Sscan(string(tx[dot+1:]), &n); err != nil || n >= showWaiting {
 		return nil, streams.ErrUnknownTx
 	}
 	c := &topology.Closure{Tx: tx, Limit: limit}

@@ -96,7 +96,7 @@ func keepsWaits(b *browser) {
 	b.t.Helper()
 	b.visit("#/live", "Live transactions")
 	b.until("cards", `document.querySelector("table.cards [data-name='Waits for'] a.scope")`)
-	wrong := eval[string](b, `[...document.querySelectorAll("table.cards tr[aria-rowindex]")].filter((tr) => {
+	wrong := eval[string](b, `[...document.querySelectorAll("table.cards tbody tr[aria-rowindex]")].filter((tr) => {
 		const cell = tr.querySelector("[data-name='Waits for']");
 		return !cell.checkVisibility() || cell.getBoundingClientRect().height < 20 ||
 			getComputedStyle(cell, "::before").content !== '"Waits for"';
@@ -105,7 +105,7 @@ func keepsWaits(b *browser) {
 		b.t.Errorf("these cards do not say what they wait for: %.300s", wrong)
 	}
 	eval[bool](b, `document.querySelector(".button.more").click() ?? true`)
-	b.until("more cards", `document.querySelectorAll("table.cards tr[aria-rowindex]").length > 30`)
+	b.until("more cards", `document.querySelectorAll("table.cards tbody tr[aria-rowindex]").length > 30`)
 }
 
 // followSentences goes to every link of the sentences with Tab and Enter.

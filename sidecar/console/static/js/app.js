@@ -92,6 +92,7 @@ async function leave() {
 function route() {
   const { name, rest, query } = parse();
   const place = places.find((p) => p.path === name);
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close(); // it was about the view before
   if (shown) shown.stop?.();
   const shell = document.getElementById("shell");
   if (!loggedIn && !(place?.open)) {

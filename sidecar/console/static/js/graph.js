@@ -140,7 +140,9 @@ export function graph(closure, { links = true, over = null } = {}) {
     "aria-labelledby": title },
     s("title", { id: title }, `What ${closure.tx} rests on, and what moved: ${rows.length - 1} transactions`), arcs,
     nodes);
-  const reading = h("p", { class: "reading", "aria-live": "polite" }, hint(edges));
+  const moved = edges.find((e) => e.over);
+  const rest = () => [moved ? `${sentence(moved)} ` : null, hint(edges)];
+  const reading = h("p", { class: "reading", "aria-live": "polite" }, rest());
   const drawn = edges.map((e) => {
     const points = [e.from, ...e.ways, e.to].map((id) => at.get(id));
     const path = s("path", { d: arc(points), class: `arc${e.over ? " over" : ""}` }, s("title", {}, sentence(e)));
@@ -152,12 +154,11 @@ export function graph(closure, { links = true, over = null } = {}) {
     for (const { e, path } of drawn) path.classList.toggle("near", e.from === tx || e.to === tx);
     const about = tx ? edges.filter((e) => e.to === tx || e.from === tx) : [];
     put(reading, about.length > 0 ? about.slice(0, 4).map((e, i) => [i > 0 ? h("br") : null, sentence(e)])
-      : hint(edges),
+      : rest(),
       about.length > 4 ? [h("br"), `and ${about.length - 4} more`] : null);
   };
-  const overtook = edges.find((e) => e.over)?.from;
   for (const row of rows) nodes.append(node(row, at.get(row.tx), { links, mark, own: row.tx === closure.tx,
-    over: row.tx === overtook }));
+    over: row.tx === moved?.from }));
   const scroll = h("div", { class: "graph-scroll", tabindex: 0, role: "region", "aria-label": "Graph of causes" },
     svg);
   requestAnimationFrame(() => {
@@ -211,10 +212,10 @@ function node(row, at, { own, over, links, mark }) {
     s("rect", { width: NODE_W, height: NODE_H, rx: 8, class: "box" }),
     s("g", { class: `badge ink-${tone(status)}`, transform: "translate(11 10) scale(.875)" }, shape(look(status)[2])),
     s("text", { x: 33, y: 21, class: "id" }, middle(row.tx, 19)),
-    s("text", { x: 33, y: 38, class: "about" },
-      `${word}${row.seq ? ` at ${row.seq}` : ""}${row.code ? `, ${row.code}` : ""}`),
+    s("text", { x: 33, y: 38, class: "about" }, row.code || `${word}${row.seq ? ` at seq ${int(row.seq)}` : ""}`),
   ];
-  const label = `${row.tx}, ${word}${row.seq ? ` at seq ${row.seq}` : ""}${row.agent ? `, agent ${row.agent}` : ""}`;
+  const label = `${row.tx}, ${word}${row.seq ? ` at seq ${int(row.seq)}` : ""}${row.code ? `, ${row.code}` : ""}${
+    row.agent ? `, agent ${row.agent}` : ""}`;
   const props = { class: `node${own ? " own" : ""}${over ? " over" : ""}${row.scar ? " scar" : ""}`,
     transform: `translate(${at.x} ${at.y})`, "aria-label": label };
   const g = links && !own ? s("a", { ...props, href: row.nameless ? hrefs.seq(row.seq) : hrefs.tx(row.tx) },

@@ -10,7 +10,7 @@ const MOST_ROWS = 5; // of one lane
 const BAR = 14;
 const TOP = 26;
 const NAMES = 150; // pixels left of the lanes, where there is room for them
-const MOST_NAMED = 16; // arrows that carry their scope; more cannot be read
+const MOST_NAMED = 16; // arrows that carry their scope all the time; more cannot be read
 const LEAST = 10;
 
 const outcome = (b) => (b.seq && !b.end_ms && b.state === "settling" ? (b.committed ? "committed" : "aborted") : b.state);
@@ -70,7 +70,7 @@ export function lanes(view, width, at) {
   const ties = s("g", { "aria-hidden": "true" });
   const groups = [];
   const looked = (b) => {
-    for (const tie of ties.querySelectorAll(".ties")) tie.classList.toggle("near", tie.dataset.of.split(" ").includes(b.tx));
+    for (const tie of ties.children) tie.classList.toggle("near", tie.dataset.of.split(" ").includes(b.tx));
     at(b);
   };
   const places = new Map(); // of each drawn transaction
@@ -104,7 +104,7 @@ export function lanes(view, width, at) {
       : `${span((total * (steps - i)) / steps)}${i === 0 ? " ago" : ""}`));
   }
   const outside = tie(places, ties, width);
-  ties.classList.toggle("many", ties.childElementCount > MOST_NAMED);
+  ties.classList.toggle("many", ties.querySelectorAll(".ties").length > MOST_NAMED);
   const svg = s("svg", { class: "lanes", viewBox: `0 0 ${width} ${y}`, width, height: y, role: "group",
     "aria-labelledby": title }, s("title", { id: title },
     `What ${plural(view.lanes.length, "agent")} did in the last ${span(total)}, one lane each`), grid, groups, ties);
@@ -115,7 +115,6 @@ export function lanes(view, width, at) {
 // tie draws what refused whom, and who waits for whom; it answers how many causes are not in the drawing.
 function tie(places, into, width) {
   let outside = 0;
-  let said = 0;
   for (const to of places.values()) {
     const { b } = to;
     for (const w of b.end_ms ? [] : b.waits) {
@@ -131,9 +130,9 @@ function tie(places, into, width) {
     const start = from ?? { x: to.x - 34, y: to.y - 14 };
     const end = { x: to.x - 9, y: to.y };
     into.append(arrow(start, end, `refuses${from ? "" : " from-outside"}${b.code ? "" : " would"}`, says, [b.tx, b.by]));
-    if (from && b.scope && said++ < MOST_NAMED) {
+    if (from && b.scope) {
       const half = 75; // of the widest name: it stays in the drawing
-      into.append(s("text", { class: "on-arc", x: Math.min(width - half, Math.max(half, (start.x + end.x) / 2)),
+      into.append(s("text", { class: "on-arc", "data-of": `${b.tx} ${b.by}`, x: Math.min(width - half, Math.max(half, (start.x + end.x) / 2)),
         y: (start.y + end.y) / 2 - 4, "text-anchor": "middle" }, s("title", {}, b.scope), middle(b.scope, 22)));
     }
   }
@@ -210,7 +209,7 @@ export function lanesTable(view) {
     .sort((a, b) => b.b.began_ms - a.b.began_ms);
   return freeTable({ label: "What all agents did, the newest first",
     columns: [{ name: "Began", width: "90px" }, { name: "Agent", width: "18%" }, { name: "Transaction", width: "24%",
-      wide: true }, { name: "Stands", width: "110px" }, { name: "Took", width: "84px", right: true },
+      broad: true }, { name: "Stands", width: "110px" }, { name: "Took", width: "84px", right: true },
     { name: "Why", wide: true }],
     rows: rows.map(({ lane, b }) => [clock(b.began_ms), agentLink(lane.agent), txLink(b.tx), look(outcome(b))[0],
       b.decided_ms ? span(b.decided_ms - b.began_ms) : "–", whyOf(b)]) });

@@ -13,10 +13,11 @@ const hrefOf = { ...hrefs, transaction: hrefs.tx, decision: hrefs.seq };
 // searchBox finds transactions, agents, scopes, reasons and seqs while one types: a combobox with a list.
 export function searchBox() {
   const listID = uid("hits");
+  const narrow = matchMedia("(width < 600px)").matches;
   const list = h("ul", { class: "hits fade", id: listID, role: "listbox", "aria-label": "What was found",
     hidden: true });
   const input = h("input", { type: "text", id: "search",
-    placeholder: "Find a transaction, agent, scope, reason or seq", role: "combobox",
+    placeholder: narrow ? "Find" : "Find a transaction, agent, scope, reason or seq", role: "combobox",
     "aria-label": "Search", "aria-expanded": "false", "aria-controls": listID, "aria-autocomplete": "list",
       autocomplete: "off", spellcheck: "false", maxlength: 200 });
   const root = h("search", { class: "search" }, icon("search"), input, h("kbd", { "aria-hidden": "true" }, "/"),

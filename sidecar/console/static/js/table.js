@@ -8,7 +8,7 @@ const SHORT = 8; // letters that fit into any column
 const CARDS = 30; // drawn at first, and with each demand for more
 
 // The roles are said because a card's display would take them away.
-const cell = (c, ...content) => h("td", { role: "cell", class: [c.right ? "right" : "", c.wide ? "wide" : ""].join(" "),
+const cell = (c, ...content) => h("td", { role: "cell", class: ["right", "wide", "broad"].filter((x) => c[x]).join(" "),
   "data-name": c.name }, ...content);
 const heads = (columns) => columns.map((c) => h("th", { role: "columnheader", scope: "col",
   class: c.right ? "right" : null }, c.name));
@@ -43,8 +43,8 @@ export function freeTable({ label, columns, rows, least = 860 }) {
 // is there, so that the focus stays where it is. Cards are as high as they must be: the first are drawn, and more where
 // they are asked for.
 //
-// columns: [{ name, width, right, wide, draw(cell, row), sign(row) }]; sign says when a cell must be drawn again, wide
-// gives it a line of its own on a card. least is the room in pixels below which rows are cards.
+// columns: [{ name, width, right, wide, broad, draw(cell, row), sign(row) }]; sign says when a cell must be drawn again, wide
+// gives it a line of its own on a card, broad two places. least is the room in pixels below which rows are cards.
 export function table({ label, columns, key, empty, tall = true, height, least = 860 }) {
   const caption = uid("caption");
   const head = h("tr", { role: "row", "aria-rowindex": 1 }, heads(columns));

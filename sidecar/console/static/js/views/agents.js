@@ -22,7 +22,7 @@ export function agentsView(ctx) {
   const list = table({
     label: "Agents and sidecars", least: 1020, tall: false, height: "auto", key: (a) => a.agent,
     columns: [
-      { name: "Agent", width: "18%", wide: true, sign: (a) => a.agent, draw: (c, a) => put(c, agentLink(a.agent)) },
+      { name: "Agent", width: "18%", broad: true, sign: (a) => a.agent, draw: (c, a) => put(c, agentLink(a.agent)) },
       { name: "Sidecar", width: "150px", sign: (a) => `${a.live}${a.ended ?? ""}`,
         draw: (c, a) => put(c, a.live ? h("span", { class: "chip tone-good" }, icon("committed"), "alive")
         : h("span", { class: "chip tone-wait" }, icon("gone"), a.ended ? `ended at ${int(a.ended)}` : "not seen")) },

@@ -43,7 +43,7 @@ export function gateView() {
 }
 
 function rows(found, label, when, time) {
-  const columns = [{ name: "Transaction", width: "22%", wide: true }, { name: "Stands", width: "150px" },
+  const columns = [{ name: "Transaction", width: "22%", broad: true }, { name: "Stands", width: "150px" },
     { name: "Call", width: "52px" }, { name: "Tool", width: "15%" }, { name: "State", width: "128px" },
     { name: "What it moves", wide: true }, { name: when, width: "110px", right: true }];
   return freeTable({ label, columns, rows: found.slice(0, 200).flatMap((row) => row.effects.map((e, i) => ({

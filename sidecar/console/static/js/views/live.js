@@ -25,10 +25,9 @@ export function waitsText(t) {
   if (!first) return h("span", { class: "muted" }, idle[t.state] ?? "");
   const more = t.waits.length > 1 ? ` and ${t.waits.length - 1} more` : "";
   const other = first.tx && first.tx !== t.tx;
-  return h("span", { title: `${other ? first.tx : "it"} ${why(first.why)} ${first.scope ?? ""}` }, other
-    ? txLink(first.tx) : null, other ? " " : null,
-    first.scope ? [scopeLink(first.scope), " "] : null, h("span", { class: "muted" }, first.scope
-      ? first.why.replaceAll("_", " ") : why(first.why), more));
+  const says = h("span", { class: "muted" }, first.scope ? first.why.replaceAll("_", " ") : why(first.why), more);
+  return h("div", { class: "two" }, h("div", {}, other ? txLink(first.tx) : "itself"),
+    h("div", {}, first.scope ? [scopeLink(first.scope), " "] : null, says));
 }
 
 // liveView lists what is not final, oldest first: rows leave anywhere and come at the end, so that nothing jumps.
@@ -55,7 +54,7 @@ export function liveView(ctx) {
     label: "Live transactions", least: 1080,
     key: (t) => t.tx,
     columns: [
-      { name: "Transaction", width: "190px", wide: true, sign: (t) => t.tx, draw: (c, t) => put(c, txLink(t.tx)) },
+      { name: "Transaction", width: "190px", broad: true, sign: (t) => t.tx, draw: (c, t) => put(c, txLink(t.tx)) },
       { name: "State", width: "128px", sign: (t) => t.state, draw: (c, t) => put(c, chip(t.state)) },
       { name: "Age", width: "92px", right: true, sign: (t) => ageText(t, now()),
         draw: (c, t) => text(c, ageText(t, now())) },
