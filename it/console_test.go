@@ -193,10 +193,8 @@ func TestConsole(t *testing.T) {
 	}()
 	defer func() { cancel(); <-worked }()
 	b.until("some seconds of figures", `parseFloat(document.querySelector(".tile .value").textContent) > 0`)
-	for _, scheme := range []string{"light", "dark"} {
-		b.scheme(scheme)
-		walk(b, st, scheme)
-	}
+	b.scheme("dark")
+	walk(b, st, "dark")
 	byKeyboard(b, st)
 	operate(b, st)
 	carry(b, st)
@@ -212,6 +210,7 @@ func walk(b *browser, st *stage, scheme string) {
 		{"live", "#/live", "Live transactions", fmt.Sprintf(`document.body.innerText.includes(%q)`, st.waiting)},
 		{"gate", "#/gate", "Gate", `document.body.innerText.includes("mail.send")`},
 		{"residue", "#/residue", "Residue", `document.querySelector(".residue, .empty")`},
+		{"lanes", "#/lanes", "Lanes", `document.querySelector(".lane-bar")`},
 		{"agents", "#/agents", "Agents", `document.body.innerText.includes("agent-4")`},
 		{"scopes", "#/scopes", "Scopes", `document.body.innerText.includes("shard:/counters")`},
 		{"tx-refused", "#/tx/" + st.refused, st.refused, `document.body.innerText.includes("stale_read")`},

@@ -53,6 +53,8 @@ func (c *Console) routes(decisions *feed.Handler) http.Handler {
 	members("GET /api/about", c.about)
 	members("GET /api/live", func(*http.Request) (any, error) { return c.watch.now(), nil })
 	members("GET /api/gate", func(r *http.Request) (any, error) { return c.gate(r.Context()), nil })
+	members("GET /api/window", c.window)
+	members("GET /api/lanes", c.lanes)
 	members("GET /api/residue", func(r *http.Request) (any, error) { return c.residue(r.Context()) })
 	members("GET /api/scopes", c.scopes)
 	members("GET /api/search", func(r *http.Request) (any, error) {

@@ -1,7 +1,7 @@
 package console
 
 import (
-	"math/rand/v2"
+	"math"
 	"slices"
 	"time"
 
@@ -10,9 +10,41 @@ import (
 
 const (
 	seriesSeconds = 300
-	maxSamples    = 1024 // latencies of one second; beyond that, a fair choice of them
-	maxCodes      = 32   // reasons of one second
+	maxCodes      = 32 // reasons of one second
 )
+
+// Latencies are counted in classes, each 10 % wider than the one before: a quantile is right to 5 %, of any stretch of
+// seconds, in a bounded space.
+const (
+	latencyClasses = 128 // up to 90 s
+	latencyFirst   = 0.5 // ms; the first class has what is shorter
+	latencyGrowth  = 1.1
+)
+
+type latencies [latencyClasses]uint32
+
+func (l *latencies) add(ms float64) {
+	class := 0
+	if ms > latencyFirst {
+		class = min(latencyClasses-1, 1+int(math.Log(ms/latencyFirst)/math.Log(latencyGrowth)))
+	}
+	l[class]++
+}
+
+// quantile is how long so many hundredths took at most, in ms; 0 where there are none.
+func (l *latencies) quantile(hundredths int) float64 {
+	all := 0
+	for _, n := range l {
+		all += int(n)
+	}
+	rank := all * hundredths / 100
+	for class, n := range l {
+		if rank -= int(n); rank < 0 {
+			return latencyFirst * math.Pow(latencyGrowth, float64(class)-0.5)
+		}
+	}
+	return 0
+}
 
 // second is what happened in one second of the console's clock.
 type second struct {
@@ -25,7 +57,7 @@ type second struct {
 	P99Ms     float64                `json:"p99_ms"`
 	Samples   int                    `json:"samples"`
 
-	latencies []float64
+	latencies latencies
 }
 
 // series are the last five minutes, second by second.
@@ -86,17 +118,21 @@ func count(m map[sequencer.Code]int, code sequencer.Code) map[sequencer.Code]int
 // latency notes how long a decision took, in milliseconds.
 func (s *series) latency(ms float64) {
 	s.now.Samples++
-	if len(s.now.latencies) < maxSamples {
-		s.now.latencies = append(s.now.latencies, ms)
-	} else if i := rand.IntN(s.now.Samples); i < maxSamples {
-		s.now.latencies[i] = ms
-	}
+	s.now.latencies.add(ms)
 }
 
-func (x *second) close() {
-	slices.Sort(x.latencies)
-	if n := len(x.latencies); n > 0 {
-		x.P50Ms, x.P99Ms = x.latencies[n/2], x.latencies[min(n-1, n*99/100)]
+func (x *second) close() { x.P50Ms, x.P99Ms = x.latencies.quantile(50), x.latencies.quantile(99) }
+
+// over is how long the decisions of the last closed seconds took.
+func (s *series) over(seconds int) (took tookView) {
+	var all latencies
+	for i := range s.done[max(0, len(s.done)-seconds):] {
+		x := &s.done[max(0, len(s.done)-seconds)+i]
+		took.Samples += x.Samples
+		for class, n := range x.latencies {
+			all[class] += n
+		}
 	}
-	x.latencies = nil
+	took.P50Ms, took.P99Ms = all.quantile(50), all.quantile(99)
+	return took
 }

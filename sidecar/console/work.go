@@ -85,6 +85,9 @@ type work struct {
 	group       string
 	state       string
 	code        sequencer.Code
+	would       sequencer.Code   // observe: what would have been decided
+	scope       sequencer.Scope  // where code, or would, was found
+	moved       sequencer.Writer // what moved it
 	committed   bool
 	final       bool
 	inFold      bool // the log has decided something about it
@@ -151,6 +154,7 @@ func sealIntent(id string) bool {
 func (t *work) decide(o *sequencer.Outcome, atMs int64) {
 	t.committed, t.final, t.waits = o.Kind == sequencer.OutcomeCommitted, o.Final, nil
 	t.code, t.decision, t.decidedMs, t.state = o.Code, o.Seq, atMs, stateSettling
+	t.would, t.scope, t.moved = o.Would, o.Scope, o.Moved
 	if o.Final {
 		t.state = t.verdict()
 		t.settleEffects(atMs)

@@ -43,6 +43,8 @@ export const logout = () => ask("POST", "/logout", {});
 export const about = () => get("/api/about");
 export const live = (signal) => get("/api/live", signal);
 export const gate = (signal) => get("/api/gate", signal);
+export const window_ = (seconds, signal) => get(`/api/window?seconds=${seconds}`, signal);
+export const lanes = (seconds, signal) => get(`/api/lanes?seconds=${seconds}`, signal);
 export const residue = (signal) => get("/api/residue", signal);
 export const scopes = (prefix, signal) => get(`/api/scopes?prefix=${seg(prefix)}`, signal);
 export const search = (q, signal) => get(`/api/search?q=${seg(q)}`, signal);

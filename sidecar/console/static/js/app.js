@@ -1,16 +1,17 @@
 import * as api from "./api.js";
 import { attr, h, put, text } from "./dom.js";
-import { int } from "./format.js";
+import { count as few, int } from "./format.js";
 import { icon } from "./icons.js";
-import { short } from "./plot.js";
 import { say } from "./say.js";
 import { searchBox } from "./search.js";
 import { poll, store } from "./store.js";
 import { themeSwitch } from "./theme.js";
 import { agentsView } from "./views/agents.js";
+import { contendedView } from "./views/contended.js";
 import { decisionsView } from "./views/decisions.js";
 import { fileView } from "./views/file.js";
 import { gateView } from "./views/gate.js";
+import { lanesView } from "./views/lanes.js";
 import { liveView } from "./views/live.js";
 import { loginView } from "./views/login.js";
 import { overviewView } from "./views/overview.js";
@@ -22,6 +23,8 @@ const places = [
   { path: "", name: "Overview", icon: "overview", view: overviewView },
   { path: "decisions", name: "Decisions", icon: "decisions", view: decisionsView },
   { path: "live", name: "Live transactions", icon: "live", view: liveView },
+  { path: "lanes", name: "Lanes", icon: "lanes", view: lanesView },
+  { path: "contended", name: "Fought over", icon: "contended", view: contendedView },
   { path: "gate", name: "Gate", icon: "gate", view: gateView },
   { path: "residue", name: "Residue", icon: "residue", view: residueView },
   { path: "agents", name: "Agents", icon: "agents", view: agentsView },
@@ -52,14 +55,21 @@ function buildFrame() {
   const dot = h("span", { class: "link-state", role: "group", "aria-label": "Connection" },
     h("span", { class: "dot", "aria-hidden": "true" }), h("span", {}));
   const foot = h("footer", {});
-  const bar = h("header", { class: "bar" }, searchBox(), h("span", { class: "space" }), dot, themeSwitch(),
+  const menu = h("button", { class: "button menu", type: "button", "aria-expanded": "false", "aria-controls": "side",
+    onclick: () => open(menu.getAttribute("aria-expanded") !== "true") }, icon("decisions"),
+    h("span", { class: "hidden-text" }, "Views"));
+  const open = (yes) => {
+    attr(menu, "aria-expanded", String(yes));
+    side.classList.toggle("open", yes);
+  };
+  const bar = h("header", { class: "bar" }, menu, searchBox(), h("span", { class: "space" }), dot, themeSwitch(),
     h("button", { class: "button quiet", type: "button", title: "Log out", onclick: leave }, icon("out"),
       h("span", { class: "hidden-text" }, "Log out")));
-  const side = h("div", { class: "side" }, h("a", { class: "brand", href: "#/" },
+  const side = h("div", { class: "side", id: "side" }, h("a", { class: "brand", href: "#/" },
     h("img", { src: "/icon.svg", alt: "", width: 24, height: 24 }),
     h("span", {}, "Hence ", h("small", {}, "console"))), h("nav", { "aria-label": "Views" },
       h("ul", {}, links.map((l) => h("li", {}, l.el)))), foot);
-  return { root: [side, bar, main], main, links, dot, foot };
+  return { root: [bar, side, main], main, links, dot, foot, open };
 }
 
 // quiet ends every question that is asked again and again.
@@ -82,6 +92,7 @@ async function leave() {
 function route() {
   const { name, rest, query } = parse();
   const place = places.find((p) => p.path === name);
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close(); // it was about the view before
   if (shown) shown.stop?.();
   const shell = document.getElementById("shell");
   if (!loggedIn && !(place?.open)) {
@@ -108,6 +119,7 @@ function route() {
   const view = name === "tx" ? txView : place?.view ?? overviewView;
   shown = view(ctx, { rest, query, refresh: () => counts?.now() });
   put(frame.main, shown.root);
+  frame.open(false);
   for (const l of frame.links) attr(l.el, "aria-current", (place ?? (name === "tx" ? null
     : places[0]))?.path === l.path ? "page" : null);
   document.title = `${shown.title} · Hence`;
@@ -123,7 +135,7 @@ function count(path, n, level) {
   if (!link) return;
   link.count.hidden = !n;
   attr(link.count, "class", `count${level && n ? ` ${level}` : ""}`);
-  text(link.count, n < 1000 ? int(n) : short(n));
+  text(link.count, few(n));
 }
 
 // update brings the frame and the view up to date; the store calls it once per frame at most.

@@ -1,14 +1,16 @@
 import { h, put, s, uid } from "./dom.js";
-import { middle } from "./format.js";
+import { int, middle } from "./format.js";
 import { shape } from "./icons.js";
+import { hrefs, scopeLink, txLink } from "./links.js";
 import { look, tone } from "./states.js";
-import { txHref } from "./api.js";
+import { freeTable } from "./table.js";
 
 const NODE_W = 184;
 const NODE_H = 50;
 const WAY_H = 8;
 const MOST_WAYS = 600;
 const GAP_X = 72;
+const GAP_NAMED = 176; // before the one that is shown, where an arc has a name
 const GAP_Y = 14;
 const PAD = 12;
 
@@ -25,6 +27,20 @@ export function edgesOf(rows) {
     for (const [from, scopes] of pairs) if (known.has(from)) edges.push({ from, to: row.tx, scopes });
   }
   return edges;
+}
+
+// withOvertaker adds who moved the ground under the transaction that is shown: { tx, seq, scope, code }.
+function withOvertaker(closure, over) {
+  const rows = [...closure.rows];
+  const edges = edgesOf(rows);
+  if (!over) return { rows, edges };
+  const from = over.tx || `seq ${over.seq}`;
+  if (from === closure.tx) return { rows, edges };
+  if (!rows.some((r) => r.tx === from)) rows.push({ tx: from, seq: over.seq, status: "", nameless: !over.tx });
+  let edge = edges.find((e) => e.from === from && e.to === closure.tx);
+  if (!edge) edges.push(edge = { from, to: closure.tx, scopes: [] });
+  edge.over = over;
+  return { rows, edges };
 }
 
 // layersOf puts every transaction left of all that rest on it: by the longest way to the one that is shown.
@@ -93,50 +109,56 @@ function order(cells, links) {
   }
 }
 
-function positions(cells) {
+function positions(cells, gap) {
   const tall = (layer) => layer.reduce((sum, cell) => sum + cell.size + GAP_Y, -GAP_Y);
   const height = Math.max(...cells.map(tall));
   const at = new Map();
+  const own = PAD + (cells.length - 1) * (NODE_W + GAP_X) + (cells.length > 1 ? gap - GAP_X : 0);
   cells.forEach((layer, n) => {
     let y = PAD + (height - tall(layer)) / 2;
     for (const cell of layer) {
-      at.set(cell.id, { x: PAD + (cells.length - 1 - n) * (NODE_W + GAP_X), y, middle: y + cell.size / 2 });
+      const x = n === 0 ? own : PAD + (cells.length - 1 - n) * (NODE_W + GAP_X);
+      at.set(cell.id, { x, y, middle: y + cell.size / 2 });
       y += cell.size + GAP_Y;
     }
   });
-  return { at, width: cells.length * (NODE_W + GAP_X) - GAP_X + 2 * PAD, height: height + 2 * PAD };
+  return { at, width: own + NODE_W + PAD, height: height + 2 * PAD };
 }
 
-// graph draws a closure: what the transaction rests on, to its left. Every node is a link; what an arc is about is
-// said where it is pointed at, and in the list below.
-export function graph(closure, { links = true } = {}) {
-  const rows = closure.rows;
-  const edges = edgesOf(rows);
+// graph draws a closure: what the transaction rests on, to its left, and who overtook it, in red. Every node is a
+// link; what an arc is about is said where it is pointed at, and in the list below.
+export function graph(closure, { links = true, over = null } = {}) {
+  const { rows, edges } = withOvertaker(closure, over);
   if (rows.length < 2) return h("p", { class: "muted" }, hint(edges));
   const { cells, links: between } = withWays(layersOf(rows, edges), edges);
   order(cells, between);
-  const { at, width, height } = positions(cells);
+  const { at, width, height } = positions(cells, edges.some((e) => e.over?.scope) ? GAP_NAMED : GAP_X);
   const title = uid("graph");
   const arcs = s("g", { class: "arcs" });
   const nodes = s("g");
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "graph", role: "group",
     "aria-labelledby": title },
-    s("title", { id: title }, `What ${closure.tx} rests on: ${rows.length - 1} transactions`), arcs, nodes);
-  const reading = h("p", { class: "reading", "aria-live": "polite" }, hint(edges));
+    s("title", { id: title }, `What ${closure.tx} rests on, and what moved: ${rows.length - 1} transactions`), arcs,
+    nodes);
+  const moved = edges.find((e) => e.over);
+  const rest = () => [moved ? `${sentence(moved)} ` : null, hint(edges)];
+  const reading = h("p", { class: "reading", "aria-live": "polite" }, rest());
   const drawn = edges.map((e) => {
-    const path = s("path", { d: arc([e.from, ...e.ways, e.to].map((id) => at.get(id))), class: "arc" },
-      s("title", {}, sentence(e)));
+    const points = [e.from, ...e.ways, e.to].map((id) => at.get(id));
+    const path = s("path", { d: arc(points), class: `arc${e.over ? " over" : ""}` }, s("title", {}, sentence(e)));
     arcs.append(path);
+    if (e.over?.scope) nodes.append(named(e, points));
     return { e, path };
   });
   const mark = (tx) => {
     for (const { e, path } of drawn) path.classList.toggle("near", e.from === tx || e.to === tx);
     const about = tx ? edges.filter((e) => e.to === tx || e.from === tx) : [];
     put(reading, about.length > 0 ? about.slice(0, 4).map((e, i) => [i > 0 ? h("br") : null, sentence(e)])
-      : hint(edges),
+      : rest(),
       about.length > 4 ? [h("br"), `and ${about.length - 4} more`] : null);
   };
-  for (const row of rows) nodes.append(node(row, at.get(row.tx), row.tx === closure.tx, links, mark));
+  for (const row of rows) nodes.append(node(row, at.get(row.tx), { links, mark, own: row.tx === closure.tx,
+    over: row.tx === moved?.from }));
   const scroll = h("div", { class: "graph-scroll", tabindex: 0, role: "region", "aria-label": "Graph of causes" },
     svg);
   requestAnimationFrame(() => {
@@ -144,7 +166,7 @@ export function graph(closure, { links = true } = {}) {
     scroll.scrollTop = at.get(closure.tx).middle - scroll.clientHeight / 2;
   });
   return h("div", {}, scroll, reading,
-    list(rows, edges, links), closure.truncated ? h("p", { class: "sub" },
+    list(edges, links), closure.truncated ? h("p", { class: "sub" },
       `Only ${closure.limit} transactions are walked; it rests on more.`) : null);
 }
 
@@ -155,6 +177,8 @@ const hint = (edges) => (edges.length > 0 ? "Point at a transaction, or move to 
 const stands = (row) => (row.status === "settled" ? (row.code ? "aborted" : "committed") : row.status);
 
 function sentence(e) {
+  if (e.over) return `${e.from} moved ${e.over.scope || "what it relied on"}${e.over.seq ? ` at seq ${int(e.over.seq)}`
+    : ""}: ${e.to} ${e.over.would ? "would have been" : "was"} refused, ${e.over.code}.`;
   if (e.scopes.length === 0) return `${e.to} rests on ${e.from}.`;
   const more = e.scopes.length > 3 ? ` and ${e.scopes.length - 3} more` : "";
   return `${e.to} read ${e.scopes.slice(0, 3).join(", ")}${more}, written by ${e.from}.`;
@@ -174,20 +198,28 @@ function arc(points) {
   return `${d}M${end.x - 12} ${end.middle - 4}L${end.x - 5} ${end.middle}L${end.x - 12} ${end.middle + 4}`;
 }
 
-function node(row, at, own, links, mark) {
+// named writes the scope on its arc.
+function named(e, points) {
+  const [from, to] = points.slice(-2);
+  return s("text", { class: "on-arc", "text-anchor": "middle", x: (from.x + NODE_W + to.x) / 2,
+    y: (from.middle + to.middle) / 2 - 7 }, s("title", {}, e.over.scope), middle(e.over.scope, 23));
+}
+
+function node(row, at, { own, over, links, mark }) {
   const status = stands(row);
-  const [word] = look(status);
+  const [word] = over && !status ? ["moved it"] : look(status);
   const content = [
     s("rect", { width: NODE_W, height: NODE_H, rx: 8, class: "box" }),
     s("g", { class: `badge ink-${tone(status)}`, transform: "translate(11 10) scale(.875)" }, shape(look(status)[2])),
-    s("text", { x: 33, y: 21, class: "id" }, middle(row.tx, 21)),
-    s("text", { x: 33, y: 38, class: "about" },
-      `${word}${row.seq ? ` at ${row.seq}` : ""}${row.code ? `, ${row.code}` : ""}`),
+    s("text", { x: 33, y: 21, class: "id" }, middle(row.tx, 19)),
+    s("text", { x: 33, y: 38, class: "about" }, row.code || `${word}${row.seq ? ` at seq ${int(row.seq)}` : ""}`),
   ];
-  const label = `${row.tx}, ${word}${row.seq ? ` at seq ${row.seq}` : ""}${row.agent ? `, agent ${row.agent}` : ""}`;
-  const props = { class: `node${own ? " own" : ""}${row.scar ? " scar" : ""}`,
+  const label = `${row.tx}, ${word}${row.seq ? ` at seq ${int(row.seq)}` : ""}${row.code ? `, ${row.code}` : ""}${
+    row.agent ? `, agent ${row.agent}` : ""}`;
+  const props = { class: `node${own ? " own" : ""}${over ? " over" : ""}${row.scar ? " scar" : ""}`,
     transform: `translate(${at.x} ${at.y})`, "aria-label": label };
-  const g = links && !own ? s("a", { ...props, href: txHref(row.tx) }, ...content)
+  const g = links && !own ? s("a", { ...props, href: row.nameless ? hrefs.seq(row.seq) : hrefs.tx(row.tx) },
+    ...content)
     : s("g", { ...props, tabindex: 0, role: "img" }, ...content);
   g.append(s("title", {}, label));
   for (const name of ["pointerenter", "focus"]) g.addEventListener(name, () => mark(row.tx));
@@ -195,14 +227,13 @@ function node(row, at, own, links, mark) {
   return g;
 }
 
-function list(rows, edges, links) {
+function list(edges, links) {
   if (edges.length === 0) return null;
-  const byTx = new Map(rows.map((r) => [r.tx, r]));
-  return h("details", {}, h("summary", {}, "As a list"), h("div", { class: "table-scroll" },
-    h("table", { class: "free" },
-    h("thead", {}, h("tr", {}, ["Transaction", "rests on", "through"].map((t) => h("th", { scope: "col" }, t)))),
-    h("tbody", {}, edges.map((e) => h("tr", {}, h("td", {}, h("code", {}, e.to)),
-      h("td", {}, links ? h("a", { href: txHref(e.from) }, h("code", {}, e.from)) : h("code", {}, e.from),
-        ` ${look(stands(byTx.get(e.from)))[0]}`),
-      h("td", {}, h("code", {}, e.scopes.join(", ") || "what its sidecar said"))))))));
+  const of = (e) => (e.over ? [e.over.scope] : e.scopes).filter(Boolean);
+  return h("details", {}, h("summary", {}, "As a list"), freeTable({ label: "Causes", least: 560,
+    columns: [{ name: "Transaction", wide: true }, { name: "How", width: "130px" }, { name: "Which", wide: true },
+      { name: "Through", wide: true }],
+    rows: edges.map((e) => [txLink(e.to, links), e.over ? "was overtaken by" : "rests on",
+      /^seq /.test(e.from) ? e.from : txLink(e.from, links),
+      of(e).length > 0 ? of(e).map((x, i) => [i > 0 ? ", " : null, scopeLink(x, links)]) : "what its sidecar said"]) }));
 }

@@ -1,23 +1,24 @@
 import { h, put, s, text, uid } from "./dom.js";
-import { clock } from "./format.js";
+import { clock, count, span as duration } from "./format.js";
 
 const START_W = 640;
 const H = 150;
-const LEFT = 44;
+const LEFT = 48;
 const BOTTOM = 22;
 const TOP = 10;
 
-// niceTop is the least round number over a value.
+// niceTop is the least round number over a value of which the half is round, too.
 export function niceTop(v) {
   if (v <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(v));
-  for (const f of [1, 2, 2.5, 5, 10]) if (f * power >= v) return f * power;
+  for (const f of [1, 2, 4, 10]) if (f * power >= v) return f * power;
   return 10 * power;
 }
 
 // plot draws series over the last minutes. series: [{ name, tone, kind: "bars" | "line" | "dashed", value(second) }];
-// bars are stacked in their order. summary(seconds) is what it says in words.
-export function plot({ title, note, unit, series, summary, floor = 1 }) {
+// bars are stacked in their order. summary(seconds) is what it says in words. Values are counts, or milliseconds.
+export function plot({ title, note, ms = false, series, summary, floor = 1 }) {
+  const write = ms ? duration : count;
   let span = 120; // seconds that are shown
   const id = uid("plot");
   let W = START_W; // as many as there are pixels: letters are not stretched
@@ -81,7 +82,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     const y = (v) => H - BOTTOM - ((H - BOTTOM - TOP) * v) / top;
     put(axis, [0, 0.5, 1].map((f) => [s("line", { x1: LEFT, x2: W, y1: y(f * top), y2: y(f * top) }),
       s("text", { x: LEFT - 8, y: y(f * top) + 3.5, "text-anchor": "end" },
-        short(f * top) + (f === 1 && unit ? ` ${unit}` : ""))]),
+        write(f * top))]),
     [[`${span / 60} min ago`, LEFT, "start"], ["now", W, "end"]].map(([word, px, anchor]) =>
       s("text", { x: px, y: H - 5, "text-anchor": anchor }, word)));
     const base = data.map(() => 0);
@@ -128,7 +129,7 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
     cursor.setAttribute("visibility", i >= 0 ? "visible" : "hidden");
     text(when, one ? clock(one.at * 1000) : "");
     current.forEach((v, n) => text(values[n], one && !v.skip?.(one)
-      ? `${short(v.value(one))}${unit ? ` ${unit}` : ""}` : "–"));
+      ? write(v.value(one)) : "–"));
     if (!one) return;
     if (i >= 0) {
       cursor.setAttribute("x1", x(i) + wide / 2);
@@ -138,7 +139,8 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
 
   function fillTable() {
     put(body, data.slice(-60).reverse().map((d) => h("tr", {}, h("th", { scope: "row" }, clock(d.at * 1000)),
-      current.map((v) => h("td", { class: "right" }, short(v.value(d)))))));
+      current.map((v) => h("td", { class: "right", "data-name": v.name },
+        v.skip?.(d) ? "–" : write(v.value(d)))))));
   }
 
   svg.addEventListener("pointermove", (e) => {
@@ -179,12 +181,6 @@ export function plot({ title, note, unit, series, summary, floor = 1 }) {
       draw();
     },
   };
-}
-
-export function short(v) {
-  if (v >= 10_000) return `${(v / 1000).toFixed(0)}k`;
-  if (v >= 1000) return `${(v / 1000).toFixed(1)}k`;
-  return v >= 10 || Number.isInteger(v) ? String(Math.round(v)) : v.toFixed(1);
 }
 
 // spark is a small line without axes.

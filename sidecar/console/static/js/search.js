@@ -2,26 +2,22 @@ import * as api from "./api.js";
 import { attr, h, put, uid } from "./dom.js";
 import { plural } from "./format.js";
 import { icon } from "./icons.js";
+import { hrefs } from "./links.js";
 import { say } from "./say.js";
 import { chip } from "./states.js";
 
 const WAIT_MS = 160;
 
-const hrefOf = {
-  transaction: (x) => api.txHref(x.id),
-  agent: (x) => `#/decisions?agent=${encodeURIComponent(x.id)}`,
-  scope: (x) => `#/scopes?prefix=${encodeURIComponent(x.id)}`,
-  reason: (x) => `#/decisions?reason=${encodeURIComponent(x.id)}`,
-  decision: (x) => `#/decisions?seq=${x.id}`,
-};
+const hrefOf = { ...hrefs, transaction: hrefs.tx, decision: hrefs.seq };
 
 // searchBox finds transactions, agents, scopes, reasons and seqs while one types: a combobox with a list.
 export function searchBox() {
   const listID = uid("hits");
+  const narrow = matchMedia("(width < 600px)").matches;
   const list = h("ul", { class: "hits fade", id: listID, role: "listbox", "aria-label": "What was found",
     hidden: true });
   const input = h("input", { type: "text", id: "search",
-    placeholder: "Find a transaction, agent, scope, reason or seq", role: "combobox",
+    placeholder: narrow ? "Find" : "Find a transaction, agent, scope, reason or seq", role: "combobox",
     "aria-label": "Search", "aria-expanded": "false", "aria-controls": listID, "aria-autocomplete": "list",
       autocomplete: "off", spellcheck: "false", maxlength: 200 });
   const root = h("search", { class: "search" }, icon("search"), input, h("kbd", { "aria-hidden": "true" }, "/"),
@@ -47,7 +43,7 @@ export function searchBox() {
 
   function go(i) {
     if (!hits[i]) return;
-    location.hash = hrefOf[hits[i].kind](hits[i]);
+    location.hash = hrefOf[hits[i].kind](hits[i].id);
     input.value = "";
     close();
   }

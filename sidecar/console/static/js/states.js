@@ -27,10 +27,12 @@ const states = {
   adopted: ["adopted", "seal", "agents"],
   rules: ["rules", "calm", "note"],
   turn: ["undo turn", "wait", "retracting"],
+  confirmed: ["lease confirmed", "calm", "note"],
   // tool calls
   held: ["held", "wait", "held"],
   releasing: ["releasing", "seal", "settling"],
   released: ["released", "good", "released"],
+  not_sent: ["not sent", "bad", "gone"],
   dropped: ["dropped", "calm", "gone"],
   called: ["called", "calm", "call"],
   done: ["done", "good", "committed"],
@@ -46,7 +48,8 @@ const states = {
   resolved: ["resolved", "good", "committed"],
 };
 
-const unknown = (name) => [name || "unknown", "calm", "note"];
+// A state of a later version is shown by its own word.
+const unknown = (name) => [(name || "unknown").replaceAll("_", " "), "calm", "note"];
 export const look = (name) => states[name] ?? unknown(name);
 export const tone = (name) => look(name)[1];
 
@@ -86,4 +89,7 @@ const whys = {
   verdict: "the hook has not answered yet",
   orphan: "nobody settles that one now",
 };
+// listed says whether a decision is in lists that nobody asked for more: leases are confirmed all the time.
+export const listed = (row) => row.kind !== "confirmed";
+
 export const why = (name) => whys[name] ?? name;

@@ -1,33 +1,74 @@
-import { attr, h, put, uid } from "./dom.js";
+import { attr, h, put, text, uid } from "./dom.js";
+import { int } from "./format.js";
 import { icon } from "./icons.js";
 
 const ROW = 40; // pixels, as the style sheet has it
 const BEYOND = 8; // rows drawn above and below what can be seen
+const SHORT = 8; // letters that fit into any column
+const CARDS = 30; // drawn at first, and with each demand for more
+
+// The roles are said because a card's display would take them away.
+const cell = (c, ...content) => h("td", { role: "cell", class: ["right", "wide", "broad"].filter((x) => c[x]).join(" "),
+  "data-name": c.name }, ...content);
+const heads = (columns) => columns.map((c) => h("th", { role: "columnheader", scope: "col",
+  class: c.right ? "right" : null }, c.name));
+const cols = (columns) => h("colgroup", {}, columns.map((c) => h("col", c.width ? { width: c.width } : {})));
+
+// asCards makes a table one of cards while it has less room than it needs: nothing is lost, all of it is below each
+// other. changed is told.
+function asCards(box, grid, least, changed) {
+  let cards = null;
+  new ResizeObserver(([entry]) => {
+    const now = entry.contentRect.width < least;
+    if (now === cards || entry.contentRect.width === 0) return;
+    cards = now;
+    grid.classList.toggle("cards", cards);
+    box.classList.toggle("of-cards", cards);
+    changed?.(cards);
+  }).observe(box);
+}
+
+// freeTable draws rows of any height, all of them: [[content of each column]], or { className, cells }.
+export function freeTable({ label, columns, rows, least = 860 }) {
+  const grid = h("table", { class: "free", role: "table" }, h("caption", { class: "hidden-text" }, label), cols(columns),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads(columns))),
+    h("tbody", { role: "rowgroup" }, rows.map((r) => h("tr", { role: "row", class: r.className },
+      (r.cells ?? r).map((content, i) => cell(columns[i], content))))));
+  const box = h("div", { class: "table-scroll" }, grid);
+  asCards(box, grid, least);
+  return box;
+}
 
 // table draws only the rows that can be seen, however many there are. A row keeps its element for as long as its key
-// is there, so that the focus stays where it is.
+// is there, so that the focus stays where it is. Cards are as high as they must be: the first are drawn, and more where
+// they are asked for.
 //
-// columns: [{ name, width, right, draw(cell, row), sign(row) }]; sign says when a cell must be drawn again.
-export function table({ label, columns, key, empty, tall = true, height }) {
+// columns: [{ name, width, right, wide, broad, draw(cell, row), sign(row) }]; sign says when a cell must be drawn again, wide
+// gives it a line of its own on a card, broad two places. least is the room in pixels below which rows are cards.
+export function table({ label, columns, key, empty, tall = true, height, least = 860 }) {
   const caption = uid("caption");
-  const head = h("tr", { "aria-rowindex": 1 }, columns.map((c) =>
-    h("th", { scope: "col", class: c.right ? "right" : null }, c.name || h("span", { class: "hidden-text" },
-      c.title))));
+  const head = h("tr", { role: "row", "aria-rowindex": 1 }, heads(columns));
   const above = spacer(columns.length);
   const below = spacer(columns.length);
-  const body = h("tbody", {}, above, below);
-  const cols = h("colgroup", {}, columns.map((c) => h("col", c.width ? { width: c.width } : {})));
-  const grid = h("table", { "aria-labelledby": caption }, h("caption", { id: caption, class: "hidden-text" }, label),
-    cols, h("thead", {}, head), body);
+  const body = h("tbody", { role: "rowgroup" }, above, below);
+  const grid = h("table", { role: "table", "aria-labelledby": caption },
+    h("caption", { id: caption, class: "hidden-text" }, label), cols(columns), h("thead", { role: "rowgroup" }, head),
+    body);
   const scroll = h("div", { class: `table-scroll${tall ? " tall" : ""}`, tabindex: 0, role: "region",
     "aria-labelledby": caption },
     grid);
   if (height) scroll.style.height = height;
   const nothing = h("div", { class: "empty", hidden: true });
-  const root = h("div", {}, scroll, nothing);
+  const more = h("button", { class: "button more", type: "button", hidden: true, onclick: () => {
+    drawnCards += CARDS;
+    place();
+  } });
+  const root = h("div", {}, scroll, more, nothing);
   const shown = new Map(); // by key: { tr, signs }
   let rows = [];
   let frame = 0;
+  let cards = false;
+  let drawnCards = CARDS;
 
   function spacer(span) {
     return h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: span }));
@@ -35,9 +76,11 @@ export function table({ label, columns, key, empty, tall = true, height }) {
 
   function place() {
     frame = 0;
-    const top = Math.max(0, Math.floor(scroll.scrollTop / ROW) - BEYOND);
-    const room = Math.ceil(Math.max(scroll.clientHeight, window.innerHeight) / ROW) + 2 * BEYOND;
+    const top = cards ? 0 : Math.max(0, Math.floor(scroll.scrollTop / ROW) - BEYOND);
+    const room = cards ? drawnCards : Math.ceil(Math.max(scroll.clientHeight, window.innerHeight) / ROW) + 2 * BEYOND;
     const bottom = Math.min(rows.length, top + room);
+    more.hidden = !cards || bottom === rows.length;
+    text(more, `Show ${int(Math.min(CARDS, rows.length - bottom))} more of ${int(rows.length)}`);
     const keep = new Set();
     for (let i = top; i < bottom; i++) keep.add(key(rows[i]));
     for (const [k, entry] of shown) {
@@ -47,7 +90,7 @@ export function table({ label, columns, key, empty, tall = true, height }) {
       }
     }
     above.firstChild.style.height = `${top * ROW}px`;
-    below.firstChild.style.height = `${Math.max(0, rows.length - bottom) * ROW}px`;
+    below.firstChild.style.height = `${cards ? 0 : Math.max(0, rows.length - bottom) * ROW}px`;
     let before = above;
     for (let i = top; i < bottom; i++) {
       const tr = drawn(rows[i], i);
@@ -60,7 +103,7 @@ export function table({ label, columns, key, empty, tall = true, height }) {
     const k = key(row);
     let entry = shown.get(k);
     if (!entry) {
-      entry = { tr: h("tr", {}, columns.map((c) => h("td", { class: c.right ? "right" : null }))), signs: [] };
+      entry = { tr: h("tr", { role: "row" }, columns.map((c) => cell(c))), signs: [] };
       shown.set(k, entry);
     }
     attr(entry.tr, "aria-rowindex", i + 2);
@@ -69,7 +112,9 @@ export function table({ label, columns, key, empty, tall = true, height }) {
       const sign = c.sign(row);
       if (entry.signs[n] !== sign) {
         entry.signs[n] = sign;
-        c.draw(entry.tr.cells[n], row);
+        const td = entry.tr.cells[n];
+        c.draw(td, row);
+        attr(td, "title", td.textContent.length > SHORT ? td.textContent : null); // it may be cut
       }
     });
     return entry.tr;
@@ -80,6 +125,10 @@ export function table({ label, columns, key, empty, tall = true, height }) {
   }
 
   scroll.addEventListener("scroll", soon, { passive: true });
+  asCards(scroll, grid, least, (now) => {
+    cards = now;
+    place();
+  });
   return {
     root,
     scroll,
@@ -93,8 +142,7 @@ export function table({ label, columns, key, empty, tall = true, height }) {
       place();
     },
     // busy says whether somebody is in the middle of the rows.
-    busy: () => body.contains(document.activeElement) || scroll.scrollTop > ROW / 2,
-    hovered: () => body.matches(":hover"),
+    busy: () => body.contains(document.activeElement) || scroll.scrollTop > ROW / 2 || cards && drawnCards > CARDS,
   };
 }
 

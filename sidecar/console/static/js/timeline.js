@@ -1,18 +1,18 @@
-import * as api from "./api.js";
 import { h, s } from "./dom.js";
 import { bytes, clock, span } from "./format.js";
-import { icon, shape } from "./icons.js";
+import { icon } from "./icons.js";
+import { list as listOf, scopeLink, seqLink, txLink } from "./links.js";
 import { look, reason, tone, why } from "./states.js";
 
-const act = (x) => ({ at: x.at_ms, seq: x.view, picture: x.kind, ...wordsOf(x) });
+const act = (links) => (x) => ({ at: x.at_ms, seq: x.view, picture: x.kind, ...wordsOf(x, links) });
 
-function wordsOf(x) {
-  const scope = x.scope ? h("code", {}, x.scope) : null;
+function wordsOf(x, links) {
+  const scope = x.scope ? scopeLink(x.scope, links) : null;
   switch (x.kind) {
     case "read":
       return { title: ["read ", scope], tone: "calm", picture: "read",
-        note: x.version ? `version ${x.version}${x.writer ? ` by ${x.writer}` : ""}, as of seq ${x.view}`
-          : `nothing there as of seq ${x.view}` };
+        note: [x.version ? [`version ${x.version}`, x.writer ? [" by ", txLink(x.writer, links)] : null]
+          : "nothing there", `, as of seq ${x.view}`] };
     case "write":
       return { title: ["wants to write ", scope], tone: "calm", picture: "write", note: bytes(x.size ?? 0) };
     case "touch":
@@ -44,34 +44,35 @@ const titles = {
   selected: "its branch was chosen",
 };
 
-function told(d) {
+const told = (links) => (d) => {
   const x = d.event.data;
   const note = [];
   if (x.code) note.push(`${x.code}${reason(x.code) ? `: ${reason(x.code)}` : ""}`);
-  if (x.scope) note.push(h("code", {}, x.scope));
-  if (x.moved?.seq) note.push(`moved at seq ${x.moved.seq}${x.moved.tx ? ` by ${x.moved.tx}` : ""}`);
+  if (x.scope) note.push(scopeLink(x.scope, links));
+  if (x.moved?.seq) note.push(["moved at ", seqLink(x.moved.seq, links), x.moved.tx
+    ? [" by ", txLink(x.moved.tx, links)] : null, (x.moved.by ?? x.by) === "sidecar" ? ", as its sidecar says" : null]);
   for (const b of (x.blocked_by ?? []).slice(0, 3)) {
-    note.push([b.tx && b.tx !== x.tx ? h("a", { href: api.txHref(b.tx), class: "mono" }, b.tx) : "it",
-      ` ${why(b.why)}`, b.scope ? [" ", h("code", {}, b.scope)] : null]);
+    note.push([b.tx && b.tx !== x.tx ? txLink(b.tx, links) : "it", ` ${why(b.why)}`,
+      b.scope ? [" ", scopeLink(b.scope, links)] : null]);
   }
   const writes = (x.writes ?? []).map((w) => w.scope);
   if (writes.length > 0 && x.kind !== "granted") {
-    note.push(["wrote ", h("code", {}, writes.slice(0, 4).join(", ")), writes.length > 4
+    note.push(["wrote ", listOf(writes.slice(0, 4), (w) => scopeLink(w, links)), writes.length > 4
       ? ` and ${writes.length - 4} more` : ""]);
   }
   if (x.detail) note.push(x.detail);
   return { at: d.at_ms ?? 0, seq: x.seq, decided: true, kind: x.kind, picture: look(x.kind)[2], tone: tone(x.kind),
     title: h("span", { class: "strong" }, titles[x.kind] ?? look(x.kind)[0]), tick: x.tick,
     note: note.map((n, i) => [i > 0 ? " · " : null, n]) };
-}
+};
 
 // entries puts what an agent did and what was decided about it into one order: by time where a clock saw it, else by
 // the seq that a read was made at.
-export function entries(report) {
-  const acts = report.acts.map(act).sort((a, b) => a.at - b.at);
+export function entries(report, links) {
+  const acts = report.acts.map(act(links)).sort((a, b) => a.at - b.at);
   const out = [];
   let i = 0;
-  for (const d of report.decisions.map(told)) {
+  for (const d of report.decisions.map(told(links))) {
     while (i < acts.length && before(acts[i], d)) out.push(acts[i++]);
     out.push(d);
   }
@@ -132,8 +133,8 @@ function phaseBar(list) {
 }
 
 // timeline draws a transaction's life: a bar of its stretches, and every step.
-export function timeline(report, now) {
-  const list = entries(report);
+export function timeline(report, now, links) {
+  const list = entries(report, links);
   const start = report.began_ms || list.find((e) => e.at)?.at || 0;
   return h("div", {}, phaseBar(phases(report, now)), h("ol", { class: "timeline" },
     list.map((e) => h("li", { class: e.decided ? "decided" : null },
@@ -144,5 +145,3 @@ export function timeline(report, now) {
       : null), e.note
       ? h("div", { class: "sub" }, e.note) : null)))));
 }
-
-export { shape };

@@ -1,5 +1,6 @@
 import { h, put, s, text } from "../dom.js";
 import { age, int, span } from "../format.js";
+import { agentLink } from "../links.js";
 import { store } from "../store.js";
 import { table } from "../table.js";
 import { icon } from "../icons.js";
@@ -19,10 +20,9 @@ export function agentsView(ctx) {
       h("span", { class: "num" }, `≈ ${span(a.lease_left * 250)}`)];
   };
   const list = table({
-    label: "Agents and sidecars", tall: false, height: "auto", key: (a) => a.agent,
+    label: "Agents and sidecars", least: 1020, tall: false, height: "auto", key: (a) => a.agent,
     columns: [
-      { name: "Agent", width: "18%", sign: (a) => a.agent, draw: (c, a) => put(c,
-        h("a", { href: `#/decisions?agent=${encodeURIComponent(a.agent)}`, class: "strong" }, a.agent)) },
+      { name: "Agent", width: "18%", broad: true, sign: (a) => a.agent, draw: (c, a) => put(c, agentLink(a.agent)) },
       { name: "Sidecar", width: "150px", sign: (a) => `${a.live}${a.ended ?? ""}`,
         draw: (c, a) => put(c, a.live ? h("span", { class: "chip tone-good" }, icon("committed"), "alive")
         : h("span", { class: "chip tone-wait" }, icon("gone"), a.ended ? `ended at ${int(a.ended)}` : "not seen")) },

@@ -2,11 +2,11 @@ import * as api from "../api.js";
 import { attr, h, put, text } from "../dom.js";
 import { clock, int, plural } from "../format.js";
 import { icon } from "../icons.js";
+import { agentLink, scopeLink, txLink } from "../links.js";
 import { say } from "../say.js";
 import { poll, store } from "../store.js";
-import { chip, reason } from "../states.js";
+import { chip, listed, reason } from "../states.js";
 import { table } from "../table.js";
-import { txLink } from "./live.js";
 import { page, trouble } from "./page.js";
 
 const FIELDS = ["tx", "agent", "scope", "reason", "kind"];
@@ -19,13 +19,13 @@ export const columns = (open) => [
   { name: "Seen", width: "84px", sign: (r) => r.at_ms ?? 0, draw: (c, r) => text(c, r.at_ms ? clock(r.at_ms)
     : "earlier") },
   { name: "Kind", width: "138px", sign: (r) => r.kind, draw: (c, r) => put(c, chip(r.kind)) },
-  { name: "Transaction", width: "21%", sign: (r) => r.tx ?? "", draw: (c, r) => put(c, r.tx ? txLink(r.tx) : "–") },
-  { name: "Agent", width: "11%", sign: (r) => r.agent ?? "", draw: (c, r) => text(c, r.agent ?? "–") },
-  { name: "What", sign: (r) => r.seq, draw: (c, r) => put(c, about(r)) },
+  { name: "Transaction", width: "21%", broad: true, sign: (r) => r.tx ?? "", draw: (c, r) => put(c, r.tx ? txLink(r.tx) : "–") },
+  { name: "Agent", width: "11%", sign: (r) => r.agent ?? "", draw: (c, r) => put(c, r.agent ? agentLink(r.agent) : "–") },
+  { name: "What", wide: true, sign: (r) => r.seq, draw: (c, r) => put(c, about(r)) },
 ];
 
 export function about(r) {
-  const where = r.scope ? h("code", {}, r.scope) : null;
+  const where = r.scope ? scopeLink(r.scope) : null;
   if (r.code) return [h("span", { class: "strong" }, r.code), " ", h("span", { class: "muted" }, reason(r.code)),
     where ? [" ", where] : null];
   if (r.waits) return [h("span", { class: "muted" }, "for "), txLink(r.waits), where ? [" ", where] : null];
@@ -63,7 +63,8 @@ export function decisionsView(ctx, { query }) {
 
   const filter = () => Object.fromEntries(FIELDS.map((name) => [name, inputs[name].value.trim()]));
   const filtered = () => FIELDS.some((name) => inputs[name].value.trim() !== "");
-  const latest = () => (picked ? picked.rows : [...store.rows].reverse());
+  const asked = (r) => inputs.kind.value !== "" || listed(r);
+  const latest = () => (picked ? picked.rows : [...store.rows].reverse()).filter(asked);
 
   function changed() {
     clearTimeout(timer);

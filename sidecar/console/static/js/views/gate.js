@@ -3,8 +3,8 @@ import { h, put, text } from "../dom.js";
 import { age, clock, plural } from "../format.js";
 import { poll, store } from "../store.js";
 import { chip } from "../states.js";
-import { nothingHere } from "../table.js";
-import { txLink } from "./live.js";
+import { agentLink, list, scopeLink, txLink } from "../links.js";
+import { freeTable, nothingHere } from "../table.js";
 import { page, trouble } from "./page.js";
 
 const shownState = (row, e) => (e.state === "held" && row.state === "settling" ? "releasing" : e.state);
@@ -42,20 +42,15 @@ export function gateView() {
   return { root, title: "Gate", stop: asking.stop };
 }
 
-function rows(list, label, when, time) {
-  return h("div", { class: "table-scroll" }, h("table", { class: "free" },
-    h("caption", { class: "hidden-text" }, label),
-    h("colgroup", {}, ["22%", "150px", "52px", "15%", "128px"].map((w) => h("col", { width: w })), h("col"),
-      h("col", { width: "110px" })),
-    h("thead", {}, h("tr", {}, ["Transaction", "Stands", "Call", "Tool", "State", "What it moves",
-      when].map((t, i) => h("th", { scope: "col", class: i === 6 ? "right" : null }, t)))),
-    h("tbody", {}, list.slice(0, 200).flatMap((row) => row.effects.map((e, i) => h("tr",
-      { class: i > 0 ? "same" : null },
-      h("td", {}, i === 0 ? [txLink(row.tx), h("div", { class: "sub" }, `agent ${row.agent}`)]
-        : h("span", { class: "hidden-text" }, row.tx)),
-      h("td", {}, i === 0 ? chip(row.state) : null), h("td", { class: "num" }, String(e.index)),
-        h("td", { class: "strong" }, e.tool), h("td", {}, chip(shownState(row, e))),
-      h("td", {}, h("span", { class: "scope-list" }, (e.scopes ?? []).map((x) => h("code", {}, x))), e.detail
-        ? h("div", { class: "sub" }, e.detail) : null),
-      h("td", { class: "right" }, time(e))))))));
+function rows(found, label, when, time) {
+  const columns = [{ name: "Transaction", width: "22%", broad: true }, { name: "Stands", width: "150px" },
+    { name: "Call", width: "52px" }, { name: "Tool", width: "15%" }, { name: "State", width: "128px" },
+    { name: "What it moves", wide: true }, { name: when, width: "110px", right: true }];
+  return freeTable({ label, columns, rows: found.slice(0, 200).flatMap((row) => row.effects.map((e, i) => ({
+    className: i > 0 ? "same" : null,
+    cells: [i === 0 ? [txLink(row.tx), h("div", { class: "sub" }, "agent ", agentLink(row.agent))]
+      : h("span", { class: "hidden-text" }, row.tx), i === 0 ? chip(row.state) : null,
+    h("span", { class: "num" }, String(e.index)), h("span", { class: "strong" }, e.tool), chip(shownState(row, e)),
+    [list(e.scopes ?? [], (x) => scopeLink(x)), e.detail ? h("div", { class: "sub" }, e.detail) : null], time(e)],
+  }))) });
 }

@@ -1,6 +1,6 @@
-import * as api from "../api.js";
 import { attr, h, put, text } from "../dom.js";
 import { age, int, plural, span } from "../format.js";
+import { agentLink, scopeLink, txLink } from "../links.js";
 import { store } from "../store.js";
 import { chip, reason, why } from "../states.js";
 import { table } from "../table.js";
@@ -16,8 +16,6 @@ export function ageOf(t, now) {
 
 const ageText = (t, now) => (t.began_ms || t.age_ticks === undefined ? "" : "≈ ") + age(ageOf(t, now));
 
-export const txLink = (id) => h("a", { href: api.txHref(id), class: "mono", title: id }, id);
-
 const idle = { open: "nothing: its agent reads and acts", sealed: "nothing: its decision is on the way",
   settling: "its sidecar, which settles it",
   orphan: "somebody to settle it", retracting: "its turn to be undone" };
@@ -27,10 +25,9 @@ export function waitsText(t) {
   if (!first) return h("span", { class: "muted" }, idle[t.state] ?? "");
   const more = t.waits.length > 1 ? ` and ${t.waits.length - 1} more` : "";
   const other = first.tx && first.tx !== t.tx;
-  return h("span", { title: `${other ? first.tx : "it"} ${why(first.why)} ${first.scope ?? ""}` }, other
-    ? txLink(first.tx) : null, other ? " " : null,
-    first.scope ? [h("code", {}, first.scope), " "] : null, h("span", { class: "muted" }, first.scope
-      ? first.why.replaceAll("_", " ") : why(first.why), more));
+  const says = h("span", { class: "muted" }, first.scope ? first.why.replaceAll("_", " ") : why(first.why), more);
+  return h("div", { class: "two" }, h("div", {}, other ? txLink(first.tx) : "itself"),
+    h("div", {}, first.scope ? [scopeLink(first.scope), " "] : null, says));
 }
 
 // liveView lists what is not final, oldest first: rows leave anywhere and come at the end, so that nothing jumps.
@@ -54,18 +51,18 @@ export function liveView(ctx) {
   }));
   const now = () => store.now();
   const list = table({
-    label: "Live transactions",
+    label: "Live transactions", least: 1080,
     key: (t) => t.tx,
     columns: [
-      { name: "Transaction", width: "190px", sign: (t) => t.tx, draw: (c, t) => put(c, txLink(t.tx)) },
+      { name: "Transaction", width: "190px", broad: true, sign: (t) => t.tx, draw: (c, t) => put(c, txLink(t.tx)) },
       { name: "State", width: "128px", sign: (t) => t.state, draw: (c, t) => put(c, chip(t.state)) },
       { name: "Age", width: "92px", right: true, sign: (t) => ageText(t, now()),
         draw: (c, t) => text(c, ageText(t, now())) },
-      { name: "Waits for",
+      { name: "Waits for", wide: true,
         sign: (t) => `${t.state}|${t.code ?? ""}|${t.waits?.map((w) => w.tx + w.why + w.scope).join()}`,
         draw: (c, t) => put(c, t.code && !t.waits?.length
           ? h("span", { class: "muted" }, `${t.code}: ${reason(t.code)}`) : waitsText(t)) },
-      { name: "Agent", width: "104px", sign: (t) => t.agent, draw: (c, t) => text(c, t.agent) },
+      { name: "Agent", width: "104px", sign: (t) => t.agent, draw: (c, t) => put(c, agentLink(t.agent)) },
       { name: "Mode", width: "92px", sign: (t) => t.mode ?? "", draw: (c, t) => text(c, t.mode ?? "–") },
       { name: "Holds", width: "66px", right: true, sign: (t) => t.holds, draw: (c, t) => text(c, t.holds || "–") },
       { name: "Held calls", width: "92px", right: true, sign: (t) => t.held,

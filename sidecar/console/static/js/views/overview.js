@@ -1,16 +1,18 @@
+import * as api from "../api.js";
 import { h, put, text } from "../dom.js";
-import { age, int, ms, plural, rate } from "../format.js";
+import { age, int, percent, plural, rate, span } from "../format.js";
 import { icon } from "../icons.js";
+import { txLink } from "../links.js";
 import { nothingHere, table } from "../table.js";
 import { plot, spark } from "../plot.js";
-import { store } from "../store.js";
-import { reason } from "../states.js";
+import { poll, store } from "../store.js";
+import { listed } from "../states.js";
+import { contendedTable, noteOf, within } from "./contended.js";
 import { columns } from "./decisions.js";
-import { ageOf, txLink } from "./live.js";
-import { page } from "./page.js";
+import { ageOf } from "./live.js";
+import { choices, page } from "./page.js";
 
 const tones = ["r1", "r2", "r3", "r4", "r5"];
-const RECENT = 10; // seconds behind the figures of the tiles
 const LONG_MS = 10_000;
 
 const sum = (map) => Object.values(map ?? {}).reduce((a, b) => a + b, 0);
@@ -35,25 +37,22 @@ export function mergedReasons(seconds) {
 function tile(name, tone) {
   const value = h("p", { class: "value num" }, "–");
   const note = h("p", { class: "sub num" }, " ");
-  const line = tone ? spark(tone) : null;
+  const line = tone ? spark(tone) : null; // of the plots' time, as the figure
   return { root: h("div", { class: "card tile" }, h("h2", {}, name), value, note, line?.root), value, note, line };
 }
 
 // overviewView is what one looks at first: is anything wrong, how much is decided, how fast, and what is refused.
 export function overviewView(ctx) {
-  let minutes = 2;
-  const choice = h("div", { class: "choices", role: "group", "aria-label": "Show the last" },
-    [1, 2, 5].map((n) => h("button", {
-    class: "button small", type: "button", "aria-pressed": String(n === minutes), onclick: (e) => {
-      minutes = n;
-      for (const b of choice.children) b.setAttribute("aria-pressed", String(b === e.currentTarget));
-      drawPlots();
-    } }, `${n} min`)));
-  const { root } = page("Overview", null, choice);
+  const choice = choices("Show the last", [60, 120, 300].map((n) => [n, span(n * 1000)]), 120, () => {
+    figures();
+    drawPlots();
+    asking.now();
+  });
+  const { root } = page("Overview", null, choice.root);
   const commits = tile("Commits a second", "good");
   const refused = tile("Aborted", "bad");
   const latency = tile("Seal to decision, median", "accent");
-  const waiting = tile("Under way");
+  const waiting = tile("Under way now");
   const tiles = h("div", { class: "tiles" }, [commits, refused, latency, waiting].map((t) => t.root));
   const attention = h("div", { class: "attention" });
   const flow = plot({ title: "Commits and aborts", note: "transactions a second", series: [
@@ -68,12 +67,12 @@ export function overviewView(ctx) {
     const { all: counts } = mergedReasons(all);
     return counts.size === 0 ? "None." : [...counts].map(([code, n]) => `${code} ${n}`).join(", ");
   } });
-  const speed = plot({ title: "Seal to decision", unit: "ms", note: "by the clocks of sidecar and console", series: [
+  const speed = plot({ title: "Seal to decision", ms: true, floor: 10, note: "by the clocks of sidecar and console", series: [
     { name: "median", tone: "accent", kind: "line", value: (d) => d.p50_ms, skip: (d) => d.samples === 0 },
     { name: "99 of 100", tone: "calm", kind: "dashed", value: (d) => d.p99_ms, skip: (d) => d.samples === 0 },
   ], summary: (all) => {
     const one = [...all].reverse().find((d) => d.samples > 0);
-    return one ? `Lately ${ms(one.p50_ms)} in the median, ${ms(one.p99_ms)} for 99 of 100.` : "Nothing was sealed.";
+    return one ? `Lately ${span(one.p50_ms)} in the median, ${span(one.p99_ms)} for 99 of 100.` : "Nothing was sealed.";
   } });
   const latest = table({ label: "Latest decisions", key: (r) => r.seq, columns: columns(), tall: false,
     height: `${40 * 8 + 36}px` });
@@ -84,27 +83,39 @@ export function overviewView(ctx) {
       '  "$HENCE_URL/v1/workspaces/' + `${ctx.about.workspace}/shards/first"` });
   const latestCard = h("div", { class: "card" }, h("header", {}, h("h2", {}, "Latest decisions"),
     h("span", { class: "tools" }, h("a", { href: "#/decisions" }, "All decisions"))), latest.root, quiet);
-  root.append(attention, tiles, h("div", { class: "plots" }, flow.root, why.root, speed.root), latestCard);
+  const fought = contendedTable({ tall: false, least: 900, label: "Scopes by refusals, the first five" });
+  const foughtNote = h("p", { class: "num" });
+  const foughtCard = h("section", { class: "card", "aria-label": "What is fought over" }, h("header", {},
+    h("h2", {}, "What is fought over"), foughtNote, h("span", { class: "tools" },
+      h("a", { href: "#/contended" }, "All of them"))), fought.root);
+  root.append(attention, tiles, h("div", { class: "plots" }, flow.root, why.root, speed.root),
+    h("div", { class: "stack" }, foughtCard, latestCard));
   let drawnSecond = -1;
   let shownAttention = "";
 
   function figures() {
-    const recent = store.seconds.slice(-RECENT);
-    const n = Math.max(1, recent.length);
-    const done = recent.reduce((a, d) => a + d.commits, 0);
-    const lost = recent.reduce((a, d) => a + sum(d.aborts), 0);
-    text(commits.value, rate(done / n));
-    text(commits.note, `${rate(recent.reduce((a, d) => a + d.decisions, 0) / n)} decisions a second`);
-    commits.line.set(store.seconds.slice(-60).map((d) => d.commits));
-    text(refused.value, done + lost === 0 ? "–" : `${((100 * lost) / (done + lost)).toFixed(lost === 0 ? 0 : 1)} %`);
-    const codes = [...mergedReasons(recent).all].sort((a, b) => b[1] - a[1]);
-    text(refused.note, codes.length > 0 ? `mostly ${codes[0][0]}` : "none in the last 10 s");
-    refused.line.set(store.seconds.slice(-60).map((d) => sum(d.aborts)));
-    const timed = store.seconds.filter((d) => d.samples > 0);
-    const last = timed[timed.length - 1];
-    text(latency.value, last ? ms(last.p50_ms) : "–");
-    text(latency.note, last ? `${ms(last.p99_ms)} for 99 of 100` : "nothing was sealed lately");
-    latency.line.set(timed.slice(-60).map((d) => d.p50_ms));
+    const shown = store.seconds.slice(-choice.value());
+    const done = shown.reduce((a, d) => a + d.commits, 0);
+    const lost = shown.reduce((a, d) => a + sum(d.aborts), 0);
+    const time = within(shown.length);
+    text(commits.value, rate(done / Math.max(1, shown.length)));
+    text(commits.note, `${int(done)} ${time}`);
+    commits.line.set(shown.map((d) => d.commits));
+    text(refused.value, percent(lost, done + lost));
+    const codes = [...mergedReasons(shown).all].sort((a, b) => b[1] - a[1]);
+    text(refused.note, `${int(lost)} ${time}${codes.length > 0 ? `, mostly ${codes[0][0]}` : ""}`);
+    refused.line.set(shown.map((d) => sum(d.aborts)));
+    latency.line.set(shown.filter((d) => d.samples > 0).map((d) => d.p50_ms));
+  }
+
+  // take shows what only the server can count over the whole time.
+  function take(v) {
+    text(latency.value, v.took.samples > 0 ? span(v.took.p50_ms) : "–");
+    text(latency.note, v.took.samples > 0 ? `${span(v.took.p99_ms)} for 99 of 100, ${within(v.seconds)}`
+      : `nothing was sealed ${within(v.seconds)}`);
+    foughtCard.hidden = v.contended.length === 0;
+    text(foughtNote, noteOf(v));
+    if (!fought.busy()) fought.set(v.contended.slice(0, 5));
   }
 
   function tellLive(live) {
@@ -141,10 +152,11 @@ export function overviewView(ctx) {
   }
 
   function drawPlots() {
-    const shown = store.seconds.slice(-60 * minutes);
-    flow.set(shown, null, 60 * minutes);
-    why.set(shown, mergedReasons(shown).series, 60 * minutes);
-    speed.set(shown, null, 60 * minutes);
+    const seconds = choice.value();
+    const shown = store.seconds.slice(-seconds);
+    flow.set(shown, null, seconds);
+    why.set(shown, mergedReasons(shown).series, seconds);
+    speed.set(shown, null, seconds);
   }
 
   function update() {
@@ -156,10 +168,12 @@ export function overviewView(ctx) {
     }
     quiet.hidden = store.rows.length > 0 || store.state !== "open";
     latest.root.hidden = store.rows.length === 0;
-    if (store.rows.length > 0 && !latest.busy()) latest.set(store.rows.slice(-40).reverse());
+    if (store.rows.length > 0 && !latest.busy()) latest.set(store.rows.filter(listed).slice(-40).reverse());
   }
+  foughtCard.hidden = true;
+  const asking = poll(2000, (signal) => api.window_(choice.value(), signal), take);
   if (ctx.live) tellLive(ctx.live);
   update();
   return { root, title: "Overview", update, live: tellLive, residue: () => ctx.live && attend(ctx.live),
-    stop: () => [flow, why, speed].forEach((p) => p.stop()), reason };
+    stop: () => [flow, why, speed, asking].forEach((p) => p.stop()) };
 }

@@ -10,6 +10,18 @@ export function page(title, intro, ...tools) {
   return { root, head, heading };
 }
 
+// choices is a row of buttons of which one is chosen: [[value, word]].
+export function choices(label, values, chosen, changed) {
+  let now = chosen;
+  const root = h("div", { class: "choices", role: "group", "aria-label": label }, values.map(([value, word]) =>
+    h("button", { class: "button small", type: "button", "aria-pressed": String(value === now), onclick: (e) => {
+      now = value;
+      for (const b of root.children) b.setAttribute("aria-pressed", String(b === e.currentTarget));
+      changed();
+    } }, word)));
+  return { root, value: () => now };
+}
+
 export const notice = (message, kind = "") => h("p", { class: `notice ${kind}` }, icon("residue"),
   h("span", {}, message));
 

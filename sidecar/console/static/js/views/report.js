@@ -1,8 +1,10 @@
 import { h } from "../dom.js";
-import { date, int, plural, span } from "../format.js";
+import { date, plural, span } from "../format.js";
 import { graph } from "../graph.js";
 import { icon } from "../icons.js";
+import { agentLink, linked, list as listOf, namesOf, scopeLink, seqLink, txLink } from "../links.js";
 import { chip } from "../states.js";
+import { freeTable } from "../table.js";
 import { timeline } from "../timeline.js";
 import { notice } from "./page.js";
 
@@ -18,24 +20,15 @@ function heldNote(report) {
 const fact = (name, value) => (value === undefined || value === null || value === "" ? null
   : h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 
-const codes = (list) => h("span", { class: "scope-list" }, (list ?? []).map((x) => h("code", {}, x)));
-
-export function effectsTable(effects) {
-  const widths = ["52px", "20%", "126px", "124px"].map((w) => h("col", { width: w }));
-  return h("div", { class: "table-scroll" }, h("table", { class: "free" },
-    h("caption", { class: "hidden-text" }, "Tool calls"),
-    h("colgroup", {}, widths, h("col")),
-    h("thead", {}, h("tr", {}, ["Call", "Tool", "State", "Class", "What it moves"].map((t) => h("th",
-      { scope: "col" }, t)))),
-    h("tbody", {}, effects.map((e) => [
-      h("tr", { class: e.args || e.answer ? "opened" : null }, h("td", {}, String(e.index)),
-        h("td", { class: "strong" }, e.tool),
-        h("td", {}, chip(e.state)), h("td", {}, e.class.replaceAll("_", " ")),
-        h("td", {}, codes(e.scopes), e.key ? h("div", { class: "sub" }, "key ", h("code", {}, e.key)) : null,
-          e.detail ? h("div", { class: "sub" }, e.detail) : null)),
-      e.args || e.answer ? h("tr", {}, h("td"), h("td", { colspan: 4 }, content("Arguments", e.args),
-        content("Answer", e.answer))) : null,
-    ]))));
+function effectsTable(effects, links) {
+  return freeTable({ label: "Tool calls", least: 600,
+    columns: [{ name: "Call", width: "52px" }, { name: "Tool", width: "20%" }, { name: "State", width: "126px" },
+      { name: "Class", width: "124px" }, { name: "What it moves", wide: true }],
+    rows: effects.map((e) => [String(e.index), h("span", { class: "strong" }, e.tool), chip(e.state),
+      e.class.replaceAll("_", " "), [listOf(e.scopes ?? [], (x) => scopeLink(x, links)),
+        e.key ? h("div", { class: "sub" }, "key ", h("code", {}, e.key)) : null,
+        e.detail ? h("div", { class: "sub" }, e.detail) : null, content("Arguments", e.args),
+        content("Answer", e.answer)]]) });
 }
 
 const content = (name, value) => (value ? h("div", {}, h("div", { class: "sub" }, name),
@@ -49,55 +42,66 @@ function pretty(value) {
   }
 }
 
-function residueOf(list) {
+function residueOf(list, links) {
   if (list.length === 0) return null;
   return section("Residue", "what could not be made clean", h("ul", { class: "stack" },
     list.map((r) => h("li", {}, chip(r.result), " ", chip(r.state === "open" ? "open" : r.state),
     h("span", { class: "strong" }, ` ${r.tool}`), ` (call ${r.index}) `,
-      h("span", { class: "muted" }, r.detail ?? ""), r.note ? h("span", { class: "muted" }, ` Note: ${r.note}`)
+      listOf(r.scopes ?? [], (x) => scopeLink(x, links)), " ", h("span", { class: "muted" }, r.detail ?? ""), r.note ? h("span", { class: "muted" }, ` Note: ${r.note}`)
       : null))));
 }
 
-function facts(report) {
+function facts(report, links) {
   const d = report.decision ?? {};
   const live = report.live;
   return h("dl", { class: "facts" },
-    fact("Agent", report.agent || "–"), fact("Mode", d.mode || live?.mode),
-    fact("Decided at seq", d.seq ? int(d.seq) : null),
+    fact("Agent", report.agent ? agentLink(report.agent, links) : "–"), fact("Mode", d.mode || live?.mode),
+    fact("Decided at", d.seq ? seqLink(d.seq, links) : null),
     fact("Began", report.began_ms ? date(report.began_ms) : null),
     fact("Open for", report.began_ms && (report.sealed_ms || report.decided_ms)
       ? span((report.sealed_ms || report.decided_ms) - report.began_ms) : null),
     fact("Seal to decision", report.sealed_ms && report.decided_ms ? span(report.decided_ms - report.sealed_ms)
       : null),
     fact("Can a retry succeed", d.state === "aborted" ? (d.retryable ? "yes" : "no") : null),
-    fact("Group", live?.group), fact("Retraction of", d.retraction),
-    live?.granted?.length ? fact("Holds", codes(live.granted.map((x) => x.scope))) : null,
-    live?.claimed?.length ? fact("Claims", codes(live.claimed.map((x) => x.scope))) : null);
+    fact("Group", live?.group), fact("Retraction of", d.retraction ? txLink(d.retraction, links) : null),
+    live?.granted?.length ? fact("Holds", listOf(live.granted, (x) => scopeLink(x.scope, links))) : null,
+    live?.claimed?.length ? fact("Claims", listOf(live.claimed, (x) => scopeLink(x.scope, links))) : null);
+}
+
+// overtakerOf is who moved what the transaction relied on, as far as its decision says.
+function overtakerOf(report) {
+  const d = report.decision ?? {};
+  if (d.moved_by || d.moved_seq) return { tx: d.moved_by, seq: d.moved_seq, scope: d.scope, code: d.code || d.would,
+    would: !d.code };
+  const o = d.overtaken;
+  return o ? { tx: o.writer, seq: o.seq, scope: o.scope, code: d.code || d.would || "stale_read", would: !d.code } : null;
 }
 
 // reportBody draws a transaction: from the server, or from a file. links: other transactions can be opened.
 export function reportBody(report, { now, links = true }) {
-  const rests = report.closure;
-  const wide = rests?.rows.length > 1;
+  const steps = report.acts.length + report.decisions.length;
+  const beside = report.effects.length + report.residue.length > 0;
   return h("div", { class: "stack" },
     h("section", { class: "card verdict", "aria-label": "How it stands" }, h("div", { class: "body" },
-      h("p", { class: "sentence" }, chip(report.state), h("span", {}, report.paragraph, heldNote(report))),
-        facts(report))),
+      h("p", { class: "sentence" }, chip(report.state), h("span", {},
+        linked(report.paragraph, namesOf(report), links), heldNote(report))), facts(report, links))),
     report.missing.map((m) => notice(`Not shown: ${m}`, "calm")),
-    wide ? causes(rests, links) : null,
-    h("div", { class: `pair${wide && report.effects.length + report.residue.length === 0 ? " one" : ""}` },
-      section("Timeline", plural(report.acts.length + report.decisions.length, "step"),
-        report.acts.length + report.decisions.length > 0
-        ? timeline(report, now) : h("p", { class: "muted" }, "No step of it is known any more.")),
-      h("div", { class: "stack" }, wide ? null : causes(rests, links),
+    h("div", { class: `pair${beside ? "" : " one"}` },
+      section("Timeline", plural(steps, "step"), steps > 0 ? timeline(report, now, links)
+        : h("p", { class: "muted" }, "No step of it is known any more.")),
+      beside ? h("div", { class: "stack" },
         report.effects.length > 0 ? section("Tool calls", plural(report.effects.length, "call"),
-          effectsTable(report.effects)) : null,
-        residueOf(report.residue))));
+          effectsTable(report.effects, links)) : null,
+        residueOf(report.residue, links)) : null),
+    causes(report, links));
 }
 
-function causes(rests, links) {
-  return section("What it rests on", rests ? plural(rests.rows.length - 1, "transaction") : null, rests
-    ? graph(rests, { links })
+function causes(report, links) {
+  const over = overtakerOf(report);
+  const rests = report.closure ?? (over ? { tx: report.tx, limit: 0, rows: [{ tx: report.tx, agent: report.agent,
+    status: report.state, seq: report.decision?.seq, code: report.decision?.code }] } : null);
+  return section(over ? "What it rests on, and who overtook it" : "What it rests on",
+    rests ? plural(rests.rows.length - 1, "transaction") : null, rests ? graph(rests, { links, over })
     : h("p", { class: "muted" },
       "The closure table knows nothing of it yet; it may lag behind, or nothing was read."));
 }

@@ -1,11 +1,11 @@
 import * as api from "../api.js";
 import { h, put } from "../dom.js";
 import { date, plural } from "../format.js";
+import { agentLink, list as listOf, scopeLink, txLink } from "../links.js";
 import { say } from "../say.js";
 import { poll } from "../store.js";
 import { chip } from "../states.js";
 import { nothingHere } from "../table.js";
-import { txLink } from "./live.js";
 import { notice, page, trouble } from "./page.js";
 
 // residueView lists what could not be made clean, and lets an operator try again or accept.
@@ -52,11 +52,11 @@ function card(r, list, done) {
     "aria-label": `${name}: ${r.tool}, call ${r.index} of ${r.tx}` }, name);
   return h("article", { class: "card residue", "aria-label": `${r.tool}, call ${r.index} of ${r.tx}` },
     h("header", {}, chip(r.result), h("h2", {}, r.tool), txLink(r.tx),
-      h("span", { class: "sub" }, `call ${r.index} · agent ${r.agent}`),
+      h("span", { class: "sub" }, `call ${r.index} · agent `, agentLink(r.agent)),
       h("span", { class: "tools" }, open ? [button("Try again…", "", () => retryDialog(r, done)),
         button("Accept…", "", () => acceptDialog(r, done))] : chip(r.state))),
     h("div", { class: "body" }, h("p", {}, r.detail ?? ""), h("dl", { class: "facts" },
-      fact("Moves", h("span", { class: "scope-list" }, (r.scopes ?? []).map((x) => h("code", {}, x)))),
+      fact("Moves", listOf(r.scopes ?? [], (x) => scopeLink(x))),
         fact("Class", r.class.replaceAll("_", " ")),
       fact("Key", r.key ? h("code", {}, r.key) : "none: the sink takes no key"), fact("Tries", String(r.tries)),
         fact("Written", date(r.at_ms)), r.note ? fact("Note", r.note) : null,

@@ -2,9 +2,9 @@ import * as api from "../api.js";
 import { h, put, text } from "../dom.js";
 import { int, plural } from "../format.js";
 import { icon } from "../icons.js";
+import { list as listOf, scopeLink, txLink } from "../links.js";
 import { poll } from "../store.js";
 import { table } from "../table.js";
-import { txLink } from "./live.js";
 import { page, trouble } from "./page.js";
 
 // scopesView lists scopes with their versions and who can still change them.
@@ -20,11 +20,11 @@ export function scopesView(ctx, { query }) {
   const list = table({
     label: "Scopes", key: (r) => r.scope,
     columns: [
-      { name: "Scope", width: "30%", sign: (r) => r.scope, draw: (c, r) => put(c,
-        h("code", { title: r.scope }, r.scope)) },
+      { name: "Scope", width: "30%", wide: true, sign: (r) => r.scope,
+        draw: (c, r) => put(c, scopeLink(r.scope)) },
       { name: "Version", width: "110px", right: true, sign: (r) => r.version,
         draw: (c, r) => text(c, r.version ? int(r.version) : "–") },
-      { name: "Last writer", width: "22%", sign: (r) => `${r.writer}${r.residue}`,
+      { name: "Last writer", width: "22%", wide: true, sign: (r) => `${r.writer}${r.residue}`,
         draw: (c, r) => put(c, r.writer ? [txLink(r.writer), r.residue ? h("span", { class: "muted" }, " not clean")
         : null] : "–") },
       { name: "Frontier", width: "130px", sign: (r) => r.frontier, draw: (c, r) => put(c, r.frontier
@@ -33,8 +33,8 @@ export function scopesView(ctx, { query }) {
       { name: "Lag", width: "84px", right: true, sign: (r) => (r.open?.length
         ? head - Math.min(...r.open.map((o) => o.since)) : 0), draw: (c, r) => text(c, r.open?.length
         ? int(head - Math.min(...r.open.map((o) => o.since))) : "–") },
-      { name: "Can change it", sign: (r) => (r.open ?? []).map((o) => o.tx).join(),
-        draw: (c, r) => put(c, (r.open ?? []).slice(0, 2).map((o, i) => [i > 0 ? ", " : null, txLink(o.tx)]),
+      { name: "Can change it", wide: true, sign: (r) => (r.open ?? []).map((o) => o.tx).join(),
+        draw: (c, r) => put(c, listOf((r.open ?? []).slice(0, 2), (o) => txLink(o.tx)),
         (r.open?.length ?? 0) > 2 ? ` and ${r.open.length - 2} more` : null) },
     ],
     empty: { icon: "scopes", title: "No scope is known under this name",
