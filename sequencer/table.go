@@ -96,7 +96,7 @@ func (f *Fold) applyUnknown(in *Intent) {
 func (f *Fold) admits(in *Intent) finding {
 	names := []string{string(in.Tx)}
 	if in.Begin != nil {
-		names = append(names, in.Begin.Group)
+		names = append(names, in.Begin.Group, in.Begin.Session)
 	}
 	if why := f.nameTooLong(names...); why.found() {
 		return why
@@ -138,6 +138,9 @@ func (f *Fold) openTx(in *Intent) *tx {
 	}}
 	if in.Kind == IntentAbort && f.bounded() && !f.weaken.has(WeakenNoCaps) {
 		t.May = nil // it ends at once, and no cap was asked for what it declares
+	}
+	if f.bounded() {
+		t.Session = b.Session // before, all that a sidecar sends is one session
 	}
 	t.Answers = t.room[:0]
 	t.Due = f.time + orDefault(b.DeadlineTicks, f.rules.DeadlineTicks)

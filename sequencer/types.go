@@ -217,6 +217,8 @@ const (
 	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
 	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
 	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision
+	WeakenOneSession                            // 19: all conversations of an agent are one session
+	WeakenOwnWaits                              // 19b: a transaction waits for an open one of its own session
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }
