@@ -89,7 +89,7 @@ func readableWants(wants []Want) bool {
 func (in *Intent) bytes() int {
 	n := 256 + len(in.Tx) + len(in.Agent)
 	if in.Begin != nil {
-		n += wantBytes(in.Begin.May) + len(in.Begin.Group) + len(in.Begin.Session)
+		n += wantBytes(in.Begin.May) + len(in.Begin.Group)
 	}
 	if in.Touch != nil {
 		n += wantBytes(in.Touch.Wants)
