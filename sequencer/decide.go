@@ -66,6 +66,7 @@ func (f *Fold) decided(t *tx) {
 	}
 	t.Seal, t.scopes = nil, nil
 	t.May, t.RestsOn, t.Residue, t.VerdictWhy = nil, nil, nil, "" // its outcome has what of it is worth knowing
+	t.Session = ""                                                // only an open one is refused for it
 	f.settled.push(t)
 	f.account(t)
 	f.wakeDependents(t)

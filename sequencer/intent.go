@@ -90,6 +90,7 @@ type Begin struct {
 	Group         string  // branch group; empty: none
 	Predecessor   TxID    // the refused transaction that this one repeats
 	May           []Want  // ordered only: scopes that it will stay within, claimed until the seal
+	Session       string  // since logic 3: the agent's conversation that it belongs to; empty: the default one
 }
 
 // Touch asks for scopes, all or none.

@@ -70,6 +70,7 @@ func showTx(t *sequencer.TxState) string {
 	text += when(t.Waiting != nil, " waiting") + when(t.Owner == 0, " orphan")
 	text += when(t.Owner != 0 && t.Owner != t.Incarnation, fmt.Sprintf(" owner=%d", t.Owner))
 	text += when(t.Decision != 0, fmt.Sprintf(" decision=%d", t.Decision)) + when(t.Group != "", " group="+t.Group)
+	text += when(t.Session != "", " session="+t.Session)
 	text += when(t.Verdict > 0, " verdict=yes") + when(t.Verdict == -1, " verdict=no") +
 		when(t.Verdict == -2, " verdict=unavailable")
 	return text + when(t.Would != "", " would="+string(t.Would)) + when(t.Unclean, " unclean") +

@@ -125,6 +125,8 @@ type TxState struct {
 	// Since logic 3.
 	Shared []Scope // granted or gated scopes that another transaction changed too while the workspace observed, sorted
 	Sealed []Scope // of an aborted one that was sealed and is not settled: what its settlement may name besides grants
+
+	Session string // the conversation of its agent; empty: the default one
 }
 
 // Past is what a retraction needs to know of a committed transaction.

@@ -46,6 +46,7 @@ func (st *State) Hash() Hash {
 		if bounds {
 			list(e, t.Shared, putScope)
 			list(e, t.Sealed, putScope)
+			e.str(t.Session)
 		}
 	})
 	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {

@@ -94,9 +94,10 @@ func (f *Fold) applyUnknown(in *Intent) {
 
 // admits checks the caps and the declaration of a transaction that would open.
 func (f *Fold) admits(in *Intent) finding {
-	names := []string{string(in.Tx)}
-	if in.Begin != nil {
-		names = append(names, in.Begin.Group)
+	names, bytes := []string{string(in.Tx)}, in.bytes()
+	if in.Begin != nil && f.bounded() {
+		names = append(names, in.Begin.Group, in.Begin.Session)
+		bytes += len(in.Begin.Session) // the first logics keep none
 	}
 	if why := f.nameTooLong(names...); why.found() {
 		return why
@@ -104,7 +105,7 @@ func (f *Fold) admits(in *Intent) finding {
 	if f.undecided >= int(f.rules.MaxOpen) {
 		return finding{code: CodeLimit, detail: "the workspace has as many open transactions as its rules allow"}
 	}
-	if f.open+in.bytes() > f.openBudget() {
+	if f.open+bytes > f.openBudget() {
 		return finding{code: CodeLimit, detail: "the workspace's open transactions keep as many bytes as its rules allow"}
 	}
 	if in.Seal != nil {
@@ -138,6 +139,9 @@ func (f *Fold) openTx(in *Intent) *tx {
 	}}
 	if in.Kind == IntentAbort && f.bounded() && !f.weaken.has(WeakenNoCaps) {
 		t.May = nil // it ends at once, and no cap was asked for what it declares
+	}
+	if f.bounded() {
+		t.Session = b.Session // before, all that a sidecar sends is one session
 	}
 	t.Answers = t.room[:0]
 	t.Due = f.time + orDefault(b.DeadlineTicks, f.rules.DeadlineTicks)

@@ -124,13 +124,14 @@ func (t *tx) waitsFor(s Scope) bool {
 	return t.Waiting != nil && slices.ContainsFunc(t.Waiting.Wants, func(w Want) bool { return w.Scope.Overlaps(s) })
 }
 
-// ownTransaction: waiting for an open transaction of the same session would be waiting for oneself.
+// ownTransaction: waiting for an open transaction of the same session would be waiting for oneself. One of another
+// conversation of the agent is waited for, as a stranger's is.
 func (f *Fold) ownTransaction(t *tx, j judgement) finding {
-	if t.Free {
+	if t.Free || f.weaken.has(WeakenOwnWaits) {
 		return finding{}
 	}
 	for _, b := range j.blockers {
-		if u := f.txs[b.Tx]; u != nil && u != t && u.Phase == PhaseOpen && u.sameSession(t) {
+		if u := f.txs[b.Tx]; u != nil && u != t && u.Phase == PhaseOpen && f.sameSession(t, u) {
 			return finding{code: CodeOwnTransaction, scope: b.Scope, blockers: []Blocker{b},
 				detail: "it would wait for an open transaction of the same session: seal or abort that one first"}
 		}

@@ -278,6 +278,9 @@ func (h *history) begin() *sequencer.Begin {
 	if h.rarely(4) {
 		b.Group = pick(&h.dice, "g", "h")
 	}
+	if h.rarely(2) {
+		b.Session = pick(&h.dice, "p", "q")
+	}
 	if h.rarely(3) {
 		b.Predecessor = h.id()
 	}

@@ -126,6 +126,9 @@ func (w *twin) open(in *sequencer.Intent) *twinTx {
 	if in.Kind == sequencer.IntentAbort && w.bounded() {
 		t.begin.May = nil
 	}
+	if !w.bounded() {
+		t.begin.Session = ""
+	}
 	t.due = w.time + w.rules.DeadlineTicks
 	if t.begin.DeadlineTicks != 0 {
 		t.due = w.time + t.begin.DeadlineTicks

@@ -60,8 +60,11 @@ func (t *tx) olderThan(u *tx) bool {
 	return t.Epoch < u.Epoch
 }
 
-func (t *tx) sameSession(u *tx) bool {
-	return t.Incarnation == u.Incarnation || t.Group != "" && t.Group == u.Group
+// sameSession: who works on one of them cannot end the other while it waits. An agent's conversations do not wait for
+// each other outside the log, so each is a session of its own; under logic 1 and 2 all of them are the default one.
+func (f *Fold) sameSession(t, u *tx) bool {
+	talk := t.Session == u.Session || f.weaken.has(WeakenOneSession)
+	return t.Incarnation == u.Incarnation && talk || t.Group != "" && t.Group == u.Group
 }
 
 func (t *tx) sibling(u *tx) bool { return t.Group != "" && t.Group == u.Group }
@@ -155,7 +158,7 @@ func (f *Fold) account(t *tx) {
 func (f *Fold) bytesOf(t *tx) int {
 	n := t.bytes()
 	if f.bounded() {
-		n += len(t.Group) + len(t.VerdictWhy) + len(t.Retraction) + scopeBytes(t.Shared) + scopeBytes(t.Sealed)
+		n += len(t.Group) + len(t.Session) + len(t.VerdictWhy) + len(t.Retraction) + scopeBytes(t.Shared) + scopeBytes(t.Sealed)
 	}
 	return n
 }

@@ -188,7 +188,7 @@ func (c Code) Retryable() bool {
 
 // Weaken names rules of the fold to switch off, so that the explorer can show what each of them is for.
 // Invariant: zero everywhere but in packages explore and sim, and in their tests.
-type Weaken uint32
+type Weaken uint64
 
 // The rules that can be switched off; the numbers are the rows of the table of holes in docs/holes.md.
 const (
@@ -220,6 +220,8 @@ const (
 	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
 	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision
 	WeakenSilentVeto                            // 19: a hook that gave no answer has said no
+	WeakenOneSession                            // 20: all conversations of an agent are one session
+	WeakenOwnWaits                              // 20b: a transaction waits for an open one of its own session
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

@@ -221,7 +221,7 @@ func TestFootprintLimit(t *testing.T) {
 			t.Fatalf("sealed: %+v", p)
 		}
 	}
-	if len(a.session.loose) != 1 {
+	if a.session.loose.reads() != 1 {
 		t.Fatalf("the loose reads were not given back: %v", a.session.loose)
 	}
 	if err := tx.Abort(ctx, "too much"); err != nil {
@@ -303,7 +303,7 @@ func TestLooseReads(t *testing.T) {
 	for i := range maxLoose + 1 {
 		must(a.client.Get(ctx, fmt.Sprintf("shard:/many/%d", i)))(t)
 	}
-	if n := len(a.session.loose); n != 1 {
+	if n := a.session.loose.reads(); n != 1 {
 		t.Fatalf("%d loose reads are kept", n)
 	}
 	overtake()

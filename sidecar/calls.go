@@ -17,6 +17,7 @@ type reading struct {
 	pending   bool
 	page      *page // patterns
 	overtaken *api.Overtaken
+	talk      string // of a loose one: the conversation
 }
 
 // start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
@@ -234,43 +235,9 @@ func (s *session) deliver(ctx context.Context, id sequencer.TxID, got *reading) 
 		Kind: topology.EventRead, Workspace: s.workspace, Tx: id, Agent: s.agent, Incarnation: s.incarnation,
 		AtMs: s.clock.Now().UnixMilli(), Scope: read.Scope, View: read.View, Version: read.Version, Writer: read.Writer,
 		MediaType: shown.media, Size: shown.size(), SHA256: shown.sum(), Traceparent: traceOf(ctx),
+		Session: got.talk,
 	}, nil)
 	return read, err
-}
-
-// loosely answers a read outside any transaction: it goes to the session's next seal.
-func (s *session) loosely(ctx context.Context, look func() *reading) (*reading, error) {
-	if err := s.await(ctx); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, err := s.current(); err != nil {
-		return nil, err
-	}
-	got := look()
-	entries, err := s.deliverAll(ctx, "", got)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		s.loose = addLoose(s.loose, entry)
-		s.forgiveMoved(entry.Scope)
-	}
-	return got, nil
-}
-
-// forgiveMoved: the scope was read again, so that it had moved does not matter any more.
-func (s *session) forgiveMoved(scope sequencer.Scope) {
-	kept := s.moved[:0]
-	for _, m := range s.moved {
-		if m != scope {
-			kept = append(kept, m)
-		}
-	}
-	if s.moved = kept; s.looseMoved != nil && sequencer.Scope(s.looseMoved.Scope) == scope {
-		s.looseMoved = nil
-	}
 }
 
 // prepare takes what a transaction must hold before it reads: the whole footprint of a predecessor that was refused

@@ -41,6 +41,7 @@ type Limits struct {
 	Requests         int           // worked on at once; 512
 	Watchers         int           // streams of decisions at once; 32
 	Open             int           // open transactions; 256
+	Conversations    int           // with reads outside transactions that no seal has carried yet; 4096
 	Decided          int           // transactions that are over and still answered; 4096
 	ListItems        int           // of one answer; 1000
 	WaitMost         time.Duration // of one request; 30 s
@@ -68,6 +69,7 @@ func (l Limits) withDefaults() Limits {
 	l.Requests = cmp.Or(l.Requests, 512)
 	l.Watchers = cmp.Or(l.Watchers, 32)
 	l.Open = cmp.Or(l.Open, 256)
+	l.Conversations = cmp.Or(l.Conversations, 4096)
 	l.Decided = cmp.Or(l.Decided, 4096)
 	l.ListItems = cmp.Or(l.ListItems, 1000)
 	l.WaitMost = cmp.Or(l.WaitMost, 30*time.Second)

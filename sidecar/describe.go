@@ -38,7 +38,7 @@ func (s *session) describe(t *tx, o *sequencer.Outcome) *api.Decision {
 	d := words.Decision(o)
 	d.Tx, d.Workspace, d.Mode = string(t.id), s.workspace, t.begin.Mode.String()
 	d.Base, d.Attempt, d.Final = uint64(t.base), t.attempt, t.final
-	d.Overtaken = t.overtaken
+	d.Overtaken, d.Session = t.overtaken, t.begin.Session
 	if t.residue {
 		d.Residue = append(d.Residue, string(t.id))
 	}

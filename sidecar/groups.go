@@ -124,7 +124,7 @@ func (s *Sidecar) beginGroup(c *call) (*reply, error) {
 		return nil, problem(codeBadRequest, "group is given: this request makes one; to add a branch to a group that there "+
 			"is, name it in the begin of a transaction")
 	}
-	begin, err := s.beginOf(c.ctx, &in.Begin)
+	begin, err := s.beginOf(c, &in.Begin)
 	if err != nil {
 		return nil, err
 	}

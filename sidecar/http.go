@@ -34,6 +34,7 @@ type call struct {
 	body    []byte
 	slot    *txSlot // of its idempotency key; nil: none was given
 	role    role
+	talk    string // the agent's conversation that it belongs to
 }
 
 // role is what the token that a request carries may do.
@@ -75,6 +76,7 @@ func (s *Sidecar) routes() []route {
 		{"GET", ws + "/shards", "list_shards", false, "prefix after limit", s.listShards},
 		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version", s.readShard},
 		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms", s.writeShard},
+		{"DELETE", ws + "/session", "end_session", false, "", s.endSession},
 		{"POST", ws + "/tx", "begin", false, "", s.begin},
 		{"POST", ws + "/groups", "begin_group", false, "", s.beginGroup},
 		{"POST", ws + "/groups/{group}/select", "select", false, "", s.selectBranch},
@@ -185,6 +187,10 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if err := checkQuery(r, route.query); err != nil {
 		return nil, err
 	}
+	talk, err := talkOf(r)
+	if err != nil {
+		return nil, err
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.sidecar.config.Limits.BodyBytes))
 	if err != nil {
 		if p := asProblem(err); p.Code == codeTooLarge {
@@ -192,7 +198,7 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		}
 		return nil, problem(codeBadRequest, "the body could not be read: %v", err)
 	}
-	c := &call{request: r, params: params, body: body, role: role}
+	c := &call{request: r, params: params, body: body, role: role, talk: talk}
 	return f.sidecar.keyed(c, route)
 }
 

@@ -80,7 +80,7 @@ func (s *Sidecar) oneShot(c *call) (*reply, error) {
 	defer cancel()
 	t, err := s.resume(ctx, c)
 	if err == nil && t == nil {
-		t, err = s.session.start(ctx, sequencer.Begin{Mode: mode, Observe: s.config.Observe}, nil)
+		t, err = s.session.start(ctx, sequencer.Begin{Mode: mode, Observe: s.config.Observe, Session: c.talk}, nil)
 	}
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ func (s *Sidecar) listShards(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.session.loosely(c.ctx, func() *reading { return s.session.lookAt(prefix, after, int(limit)) })
+	got, err := s.session.loosely(c.ctx, c.talk, func() *reading { return s.session.lookAt(prefix, after, int(limit)) })
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (s *Sidecar) readShard(c *call) (*reply, error) {
 	case query.Has("version"):
 		return s.readVersion(c, scope)
 	}
-	got, err := s.session.loosely(c.ctx, func() *reading { return s.session.look(scope, 0) })
+	got, err := s.session.loosely(c.ctx, c.talk, func() *reading { return s.session.look(scope, 0) })
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 		return nil, err
 	}
 	created := c.slot.creates(existed.version == 0)
-	d, err := s.session.put(ctx, w, c.slot)
+	d, err := s.session.put(ctx, c.talk, w, c.slot)
 	if err == nil && d.State == api.StateAborted {
 		err = refusal(d)
 	}

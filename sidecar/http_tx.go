@@ -24,7 +24,7 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	begin, err := s.beginOf(c.ctx, &in)
+	begin, err := s.beginOf(c, &in)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 	return s.opened(t), nil
 }
 
-func (s *Sidecar) beginOf(ctx context.Context, in *api.Begin) (*sequencer.Begin, error) {
+func (s *Sidecar) beginOf(c *call, in *api.Begin) (*sequencer.Begin, error) {
 	mode, err := modeOf(in.Mode, s.config.Order)
 	if err != nil {
 		return nil, problem(codeBadRequest, "%v", err)
@@ -60,12 +60,12 @@ func (s *Sidecar) beginOf(ctx context.Context, in *api.Begin) (*sequencer.Begin,
 	if in.DeadlineMs < 0 || in.DeadlineMs > maxDeadlineMs {
 		return nil, problem(codeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
 	}
-	may, err := s.mayOf(ctx, mode, in)
+	may, err := s.mayOf(c.ctx, mode, in)
 	if err != nil {
 		return nil, err
 	}
 	return &sequencer.Begin{Mode: mode, Observe: in.Observe || s.config.Observe, Levels: levels, Group: in.Group,
-		DeadlineTicks: ticksOf(in.DeadlineMs), May: may}, nil
+		DeadlineTicks: ticksOf(in.DeadlineMs), May: may, Session: c.talk}, nil
 }
 
 // resume is the transaction that an earlier try of the same request has made, perhaps before a restart; the log has

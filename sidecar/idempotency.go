@@ -182,6 +182,9 @@ func (s *Sidecar) keyed(c *call, route *route) (*reply, error) {
 	if err := validKey(key); err != nil {
 		return nil, err
 	}
+	if c.talk != "" { // conversations need not know each other's keys; no key has a line break
+		key = c.talk + "\n" + key
+	}
 	entry, answer, err := s.keys.enter(key, fingerprint(c), outlives(route))
 	if err != nil {
 		return nil, err

@@ -230,9 +230,11 @@ func (s *session) adopt(l *ledger) {
 	}
 	if l.joined.Incarnation != 0 {
 		s.log.Info("going on with the journal of the former session", "former", uint64(l.joined.Incarnation),
-			"transactions", len(l.txs), "loose_reads", len(l.loose), "events", len(l.pending))
+			"transactions", len(l.txs), "loose_reads", l.loose.reads(), "events", len(l.pending))
 	}
-	s.loose = append(s.loose, l.loose...)
+	for talk, reads := range l.loose {
+		s.loose.give(talk, reads)
+	}
 	for _, id := range l.order() {
 		r := l.txs[id]
 		if r.Foreign {

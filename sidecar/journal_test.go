@@ -232,7 +232,7 @@ func TestJournalRewrite(t *testing.T) {
 	if len(after.pending) != 4 || len(before.pending) != 4 || after.joined != before.joined {
 		t.Fatalf("pending %d, joined %+v", len(after.pending), after.joined)
 	}
-	if len(after.loose) != 1 || after.loose[0].Scope != "shard:/loose2" {
+	if len(after.loose[""]) != 1 || after.loose[""][0].Scope != "shard:/loose2" {
 		t.Fatalf("loose %+v", after.loose)
 	}
 	sealed, open2 := after.txs["a.3.1"], after.txs["a.3.2"]

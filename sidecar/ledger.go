@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/hence-dev/hence/gate"
@@ -21,7 +22,8 @@ const (
 	recordDecided   = 'D' // the view showed the decision
 	recordPublished = 'P' // the events of a session up to an index are in the events topic
 	recordOwn       = 'O' // an agent may act on scopes by itself, or said what it did
-	recordLoose     = 'L' // all loose reads at this point of a rewritten journal
+	recordLoose     = 'L' // all loose reads of the default conversation at this point of a rewritten journal
+	recordTalk      = 'C' // all those of another conversation; none: it has ended
 	recordEffect    = 'F' // a tool call, whole: before it runs or is held; in a rewritten journal with its marks
 	recordMark      = 'M' // what became of one
 	recordSettled   = 'T' // the view showed that the transaction is settled
@@ -98,12 +100,12 @@ type ledger struct {
 	mixed   error // what it holds cannot be of one log and one agent
 	txs     map[sequencer.TxID]*txRecord
 	decided []sequencer.TxID // oldest first
-	loose   []sequencer.Read // answered outside transactions since the last seal
+	loose   talks            // answered outside transactions since the last seals
 	pending []*topology.Event
 	keys    keyring
 }
 
-func newLedger() *ledger { return &ledger{txs: map[sequencer.TxID]*txRecord{}} }
+func newLedger() *ledger { return &ledger{txs: map[sequencer.TxID]*txRecord{}, loose: talks{}} }
 
 // apply adds one record, its kind first.
 func (l *ledger) apply(record []byte) error {
@@ -145,8 +147,17 @@ func (l *ledger) apply(record []byte) error {
 		l.published(p)
 		return nil
 	case recordLoose:
-		l.loose = nil
-		return json.Unmarshal(body, &l.loose)
+		var reads []sequencer.Read
+		err := json.Unmarshal(body, &reads)
+		l.loose = talks{}
+		l.loose.give("", reads)
+		return err
+	case recordTalk:
+		var r talkRecord
+		err := json.Unmarshal(body, &r)
+		l.loose.take(r.Session)
+		l.loose.give(r.Session, r.Reads)
+		return err
 	case recordOwn:
 		var r ownRecord
 		if err := json.Unmarshal(body, &r); err != nil {
@@ -175,7 +186,7 @@ func (l *ledger) event(ev *topology.Event) {
 	}
 	read := sequencer.Read{Scope: ev.Scope, View: ev.View, Version: ev.Version, Writer: ev.Writer}
 	if ev.Tx == "" {
-		l.loose = addLoose(l.loose, read)
+		l.loose.add(ev.Session, read)
 	} else if t := l.txs[ev.Tx]; t != nil {
 		t.Reads = addRead(t.Reads, read)
 	}
@@ -191,10 +202,11 @@ func (l *ledger) move(kind byte, d *decidedRecord) error {
 	}
 	switch kind {
 	case recordSealed:
-		t.Sealed, t.Loose, l.loose = true, l.loose, nil
+		t.Sealed, t.Loose = true, l.loose.take(t.Begin.Session)
 		t.effects = t.effects[:min(len(t.effects), d.Calls)] // one that was journalled and then refused is not its own
 	case recordReopened:
-		t.Sealed, t.Loose, l.loose = false, nil, mergeLoose(t.Loose, l.loose)
+		l.loose.give(t.Begin.Session, t.Loose)
+		t.Sealed, t.Loose = false, nil
 	case recordSettled:
 		l.settle(t)
 	case recordShared:
@@ -272,8 +284,16 @@ func (l *ledger) records() ([]journalRecord, error) {
 		out = append(out, journalRecord{recordEvent, body})
 	}
 	// After the events: those of loose reads that a seal has taken would count as loose again.
-	if err := add(recordLoose, l.loose); err != nil {
+	if err := add(recordLoose, l.loose[""]); err != nil {
 		return nil, err
+	}
+	for _, talk := range slices.Sorted(maps.Keys(l.loose)) {
+		if talk == "" {
+			continue
+		}
+		if err := add(recordTalk, talkRecord{talk, l.loose[talk]}); err != nil {
+			return nil, err
+		}
 	}
 	keys, err := l.keys.records()
 	return append(out, keys...), err

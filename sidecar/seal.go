@@ -87,12 +87,12 @@ func (s *session) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) 
 	if err != nil {
 		return nil, err
 	}
-	t.loose, s.loose = s.loose, nil
+	t.loose = s.loose.take(t.begin.Session)
 	if o := s.early(t); o != nil {
 		s.refuseEarly(t, o)
 		return nil, nil
 	}
-	s.moved, s.looseMoved = nil, nil
+	delete(s.moved, t.begin.Session)
 	return s.footprint(t), nil
 }
 
@@ -166,7 +166,7 @@ func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 	}
 	levels := t.levels(now)
 	if levels&sequencer.A1 != 0 {
-		if at := overtakenBy(t.overtaken, s.looseMoved); at != nil {
+		if at := overtakenBy(t.overtaken, s.moved[t.begin.Session].first); at != nil {
 			return no(sequencer.CodeStaleRead, sequencer.Scope(at.Scope),
 				sequencer.Writer{Seq: sequencer.Seq(at.Seq), Tx: sequencer.TxID(at.Writer)}, "")
 		}
@@ -204,11 +204,12 @@ func overtakenBy(own, loose *api.Overtaken) *api.Overtaken {
 
 // refuseEarly answers from the view; the abort still goes into the log.
 func (s *session) refuseEarly(t *tx, o *sequencer.Outcome) {
-	t.moved = append(t.moved, s.moved...)
+	loose := s.moved[t.begin.Session]
+	t.moved = append(t.moved, loose.scopes...)
 	if t.overtaken == nil {
-		t.overtaken = s.looseMoved
+		t.overtaken = loose.first
 	}
-	s.moved, s.looseMoved = nil, nil
+	delete(s.moved, t.begin.Session)
 	s.metrics.early.Inc()
 	s.giveUp(t, o)
 	s.abortInLog(t, o.Code, "answered from the view at once")

@@ -112,7 +112,8 @@ func (s *session) reopen(t *tx) {
 	t.refused = s.sending[t.id].refused
 	delete(s.sending, t.id)
 	t.phase, t.seal = phaseOpen, nil
-	s.loose, t.loose = mergeLoose(t.loose, s.loose), nil
+	s.loose.give(t.begin.Session, t.loose)
+	t.loose = nil
 	if err := s.delivery.record(recordReopened, &decidedRecord{Tx: t.id}); err != nil {
 		s.log.Error("a refused seal is not in the journal", "tx", string(t.id), "cause", err)
 	}

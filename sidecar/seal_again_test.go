@@ -269,8 +269,8 @@ func TestSealWithoutTask(t *testing.T) {
 		t.Fatalf("without a task: %d %+v", status, p)
 	}
 	limit(was)
-	if d := must(tx.Status(ctx, 0))(t); d.State != api.StateOpen || len(a.session.loose) != 1 {
-		t.Errorf("after that: %+v, %d loose reads", d, len(a.session.loose))
+	if d := must(tx.Status(ctx, 0))(t); d.State != api.StateOpen || a.session.loose.reads() != 1 {
+		t.Errorf("after that: %+v, %d loose reads", d, a.session.loose.reads())
 	}
 	if err := tx.Write(ctx, "shard:/x", []byte("x"), client.WriteOptions{}); err != nil {
 		t.Errorf("it cannot be written in: %v", err)

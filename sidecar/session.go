@@ -64,9 +64,8 @@ type session struct {
 	order          []sequencer.TxID       // of those that are over, oldest first
 	open           int
 	sending        map[sequencer.TxID]*sending // seals whose outcome is not known
-	loose          []sequencer.Read
-	looseMoved     *api.Overtaken
-	moved          []sequencer.Scope
+	loose          talks
+	moved          map[string]overtakes // by conversation: what was written over of its loose reads
 	count          uint64
 	debts          map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
 	settles        uint32                   // settle intents of this process
@@ -282,14 +281,7 @@ func (s *session) trim() {
 
 // observeWrites tells open transactions that a decision has written over what they read.
 func (s *session) observeWrites(o *sequencer.Outcome, keys []string) []string {
-	for _, r := range s.loose {
-		if r.View < o.Seq && writesOver(o, r.Scope) {
-			s.moved = addScope(s.moved, r.Scope)
-			if s.looseMoved == nil {
-				s.looseMoved = &api.Overtaken{Scope: string(r.Scope), Seq: uint64(o.Seq), Writer: string(o.Tx)}
-			}
-		}
-	}
+	s.observeLoose(o)
 	if s.open == 0 {
 		return keys
 	}
@@ -309,10 +301,7 @@ func (s *session) oldest(at sequencer.Seq) sequencer.Seq {
 			at = min(at, r.View)
 		}
 	}
-	for _, r := range s.loose {
-		at = min(at, r.View)
-	}
-	return at
+	return s.loose.oldest(at)
 }
 
 // current is the live session's incarnation, or a problem that says why there is none.

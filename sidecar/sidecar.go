@@ -75,6 +75,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() }, s.log)
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.session = &session{
+		loose: talks{}, moved: map[string]overtakes{},
 		hook: c.Hook, registry: newRegistry(),
 		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
 		tools: c.Tools, tracing: tracing{c.Tracer},

@@ -184,7 +184,7 @@ func (s *session) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, me
 
 // put writes one shard in a transaction of one record. A conflict is tried again here: the agent has read nothing in
 // between that could have changed its mind.
-func (s *session) put(ctx context.Context, w writing, slot *txSlot) (*api.Decision, error) {
+func (s *session) put(ctx context.Context, talk string, w writing, slot *txSlot) (*api.Decision, error) {
 	if id := slot.get(); id != "" {
 		t, err := s.find(id)
 		if err == nil && s.beginsAnew(t, slot) {
@@ -199,7 +199,7 @@ func (s *session) put(ctx context.Context, w writing, slot *txSlot) (*api.Decisi
 			return s.seal(ctx, t)
 		}
 	}
-	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes}
+	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talk}
 	t, err := s.start(ctx, begin, nil)
 	if err != nil {
 		return nil, err

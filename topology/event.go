@@ -43,6 +43,7 @@ type Event struct {
 	Seal        *sequencer.Seal
 	Traceparent string
 	Effect      *EffectText // EventEffect and EventAnswer
+	Session     string      // of a loose read: the agent's conversation; empty: the default one
 }
 
 // EffectText is a tool call as the events topic has it.

@@ -40,7 +40,8 @@ func walkIntent(w *walker, in *sequencer.Intent) {
 }
 
 func walkBegin(w *walker, b *sequencer.Begin) {
-	outer := w.open(7, 7)
+	talks := w.decoding || b.Session != ""
+	outer := w.open(optional(7, talks), 7)
 	number(w, &b.Mode)
 	w.truth(&b.Observe)
 	pointer(w, &b.Levels, number)
@@ -48,6 +49,9 @@ func walkBegin(w *walker, b *sequencer.Begin) {
 	text(w, &b.Group)
 	text(w, &b.Predecessor)
 	list(w, &b.May, wantBytes, walkWant)
+	if talks {
+		text(w, &b.Session)
+	}
 	w.close(outer)
 }
 

@@ -10,7 +10,8 @@ const (
 )
 
 func walkEvent(w *walker, e *Event) {
-	outer := w.open(18, 17)
+	talks := w.decoding || e.Session != ""
+	outer := w.open(optional(18, talks), 17)
 	number(w, &e.Kind)
 	text(w, &e.Workspace)
 	text(w, &e.Tx)
@@ -29,6 +30,9 @@ func walkEvent(w *walker, e *Event) {
 	pointer(w, &e.Seal, walkSeal)
 	text(w, &e.Traceparent)
 	pointer(w, &e.Effect, walkEffectText)
+	if talks {
+		text(w, &e.Session)
+	}
 	w.close(outer)
 }
 

@@ -83,8 +83,9 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 }
 
 func walkTx(w *walker, t *sequencer.TxState) {
-	shared := w.decoding || len(t.Shared)+len(t.Sealed) > 0
-	outer := w.open(optional(35, shared, shared), 33)
+	talks := w.decoding || t.Session != ""
+	shared := talks || len(t.Shared)+len(t.Sealed) > 0
+	outer := w.open(optional(35, shared, shared, talks), 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -123,6 +124,9 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	if shared {
 		list(w, &t.Shared, wordBytes, text)
 		list(w, &t.Sealed, wordBytes, text)
+	}
+	if talks {
+		text(w, &t.Session)
 	}
 	w.close(outer)
 }

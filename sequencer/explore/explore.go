@@ -49,6 +49,7 @@ type Agent struct {
 	LockAfter int
 	Abort     bool              // it may also give up at any time before the decision
 	Beside    bool              // a second transaction of the agent before it, through the same sidecar
+	Session   string            // the conversation that its transactions belong to
 	Branch    bool              // its transactions are branches of the one group, of which one is chosen at some time
 	Leaks     bool              // what it has to compensate may also be given up, and stands as residue
 	Hook      bool              // its seal asks for a verdict, which may be either
@@ -72,7 +73,7 @@ const (
 type Config struct {
 	Name     string
 	Scopes   []sequencer.Scope // at most 3; those of type shard are kept by the fold, the others by the world
-	Agents   []Agent           // at most 3
+	Agents   []Agent           // at most 4
 	Weaken   sequencer.Weaken
 	Careless Careless
 	Rules    *sequencer.Rules // a rules record in front of everything; nil: none

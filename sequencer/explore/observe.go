@@ -37,6 +37,7 @@ func (m *model) observe(s *state, o *sequencer.Outcome) {
 	case sequencer.OutcomeBegun:
 		t.phase = phaseOpen
 	case sequencer.OutcomeWaiting:
+		m.waits(s, who, o)
 		if t.sealed {
 			t.phase = phaseSealed
 		} else {
@@ -230,8 +231,8 @@ func (m *model) refused(s *state, t *txn, o *sequencer.Outcome) {
 		t.asks++
 		return
 	case sequencer.CodeOwnTransaction, sequencer.CodeSibling:
-		if !m.cfg.Agents[m.owner(s, t)].Branch {
-			s.violate("%s is refused for its own session, and it is alone in it", o.Tx)
+		if who := m.owner(s, t); len(o.BlockedBy) != 1 || !m.oneSession(who, m.openBy(s, o.BlockedBy[0].Tx)) {
+			s.violate("%s is refused for a transaction of its own session, and %v is none", o.Tx, o.BlockedBy)
 		}
 		t.stuck, t.waiting, t.sealed = true, false, false
 		return
@@ -250,6 +251,35 @@ func (m *model) refused(s *state, t *txn, o *sequencer.Outcome) {
 	}
 	if t.phase == phaseNone {
 		t.phase, t.waiting, t.decision = phaseFinalAborted, false, s.head
+	}
+}
+
+// openBy is the agent of an undecided transaction; negative: there is none of that name.
+func (m *model) openBy(s *state, id sequencer.TxID) int {
+	if who, u := m.find(s, id); u != nil && u.undecided() {
+		return who
+	}
+	return -1
+}
+
+// oneSession: the agents are one conversation through one sidecar, or two branches of the group.
+func (m *model) oneSession(who, other int) bool {
+	if other < 0 {
+		return false
+	}
+	a, b := &m.cfg.Agents[who], &m.cfg.Agents[other]
+	return m.sidecar[who] == m.sidecar[other] && a.Session == b.Session || a.Branch && b.Branch
+}
+
+// waits: what is answered to a request that it waits is never for an open transaction of its own session.
+func (m *model) waits(s *state, who int, o *sequencer.Outcome) {
+	if s.intent.Tx != o.Tx || s.agents[who].txs[0].loose {
+		return
+	}
+	for _, b := range o.BlockedBy {
+		if _, u := m.find(s, b.Tx); u != nil && u.phase == phaseOpen && b.Tx != o.Tx && m.oneSession(who, m.openBy(s, b.Tx)) {
+			s.violate("%s waits for itself: %s is open and of its own session", o.Tx, b.Tx)
+		}
 	}
 }
 

@@ -132,7 +132,7 @@ func (m *model) wants(bits uint8, access sequencer.Access) []sequencer.Want {
 
 // begin is how the transaction is to be treated; every record of it carries that.
 func (m *model) begin(who int, t *txn) *sequencer.Begin {
-	b := &sequencer.Begin{Mode: m.mode(who, t), Levels: m.cfg.Agents[who].Levels}
+	b := &sequencer.Begin{Mode: m.mode(who, t), Levels: m.cfg.Agents[who].Levels, Session: m.cfg.Agents[who].Session}
 	if m.cfg.Agents[who].Branch {
 		b.Group = branches
 	}

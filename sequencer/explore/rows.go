@@ -18,7 +18,7 @@ type Row struct {
 
 // Rows lists the rows that small worlds show.
 func Rows() []Row {
-	return slices.Concat(holdRows(), windowRows(), retractRows(), foreignRows(), floorRows(), switchRows())
+	return slices.Concat(holdRows(), windowRows(), retractRows(), foreignRows(), floorRows(), switchRows(), talkRows())
 }
 
 // agents reads agents from their programs, all of one mode.

@@ -8,7 +8,7 @@ import (
 
 // The sizes of a world: fixed, so that a world is one value without pointers.
 const (
-	maxAgents   = 3
+	maxAgents   = 4
 	maxScopes   = 3
 	maxEffects  = 4
 	maxReads    = 4
@@ -274,7 +274,7 @@ func (m *model) txID(who int, t *txn) sequencer.TxID {
 	return nameTx(who, int(t.attempt))
 }
 
-func (m *model) agentName(who int) string { return [...]string{"a1", "a2", "a3"}[m.sidecar[who]] }
+func (m *model) agentName(who int) string { return [...]string{"a1", "a2", "a3", "a4"}[m.sidecar[who]] }
 
 // branches is the one group that there is.
 const branches = "g"

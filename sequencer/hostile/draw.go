@@ -230,6 +230,9 @@ func (w *World) begin() *sequencer.Begin {
 		b.Group = w.group()
 	}
 	if w.rarely(3) {
+		b.Session = w.group()
+	}
+	if w.rarely(3) {
 		b.Predecessor = w.known()
 	}
 	if b.Mode == sequencer.Ordered && w.rarely(3) {

@@ -154,6 +154,7 @@ func largestOpening(add adder) {
 		l.join(agent)
 		in := l.by(agent, sequencer.IntentBegin, sequencer.TxID(l.long("t", l.longs.tx)))
 		in.Begin = &sequencer.Begin{Mode: sequencer.Ordered, Group: l.long("g", l.longs.group),
+			Session:     l.long("c", l.longs.group),
 			Predecessor: sequencer.TxID(l.long("p", l.longs.tx)),
 			May:         wants(scopesOf("doc", of(share, l.scopes()), l.reach()))}
 		return in

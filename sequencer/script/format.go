@@ -66,6 +66,7 @@ func (l *line) begin(in *sequencer.Intent) {
 	l.whenf(b.Group != "", "group=%s", name(b.Group))
 	l.whenf(b.Predecessor != "", "after=%s", name(string(b.Predecessor)))
 	l.whenf(len(b.May) > 0, "may=%s", join(b.May, want))
+	l.whenf(b.Session != "", "session=%s", name(b.Session))
 }
 
 // payload writes the part that the kind names; where it is missing, the word bare.

@@ -228,6 +228,9 @@ func (r *reader) beginKey(key, value string) (known bool, err error) {
 		}
 		r.begin().Group, err = unquote(value)
 		return true, err
+	case "session":
+		r.begin().Session, err = unquote(value)
+		return true, err
 	case "after":
 		id, err := unquote(value)
 		r.begin().Predecessor = sequencer.TxID(id)

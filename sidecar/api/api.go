@@ -116,8 +116,9 @@ type Decision struct {
 	Workspace      string     `json:"workspace"`
 	State          string     `json:"state"`
 	Mode           string     `json:"mode,omitempty"`
-	Base           uint64     `json:"base"`          // the view's seq at its begin
-	Seq            uint64     `json:"seq,omitempty"` // of the decision: 1-based, contiguous per workspace
+	Session        string     `json:"session,omitempty"` // the conversation; of this sidecar's own transactions only
+	Base           uint64     `json:"base"`              // the view's seq at its begin
+	Seq            uint64     `json:"seq,omitempty"`     // of the decision: 1-based, contiguous per workspace
 	Code           string     `json:"code,omitempty"`
 	Detail         string     `json:"detail,omitempty"`
 	Scope          string     `json:"scope,omitempty"`
@@ -138,6 +139,12 @@ type Decision struct {
 	OwesSettlement bool       `json:"owes_settlement,omitempty"` // say what became of what was done under its touches
 	BackoffMs      int        `json:"backoff_ms,omitempty"`      // wait this long before the next attempt
 	GiveUp         bool       `json:"give_up,omitempty"`         // the budget of attempts is used up
+}
+
+// EndedSession answers DELETE /v1/workspaces/{workspace}/session.
+type EndedSession struct {
+	Session string `json:"session"`
+	Reads   int    `json:"reads"` // outside transactions that no seal will carry any more
 }
 
 // Explain answers GET /v1/tx/{tx}/explain.

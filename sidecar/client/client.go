@@ -59,6 +59,7 @@ type Client struct {
 	base      string
 	token     string
 	workspace string
+	session   string
 	http      *http.Client
 	tries     int
 	lag       time.Duration
@@ -69,6 +70,10 @@ type Option func(*Client)
 
 // WithWorkspace names the workspace; without it, "default".
 func WithWorkspace(name string) Option { return func(c *Client) { c.workspace = name } }
+
+// WithSession names the agent's conversation that the client speaks for, in at most 64 printable ASCII characters;
+// without it, the agent's default one.
+func WithSession(name string) Option { return func(c *Client) { c.session = name } }
 
 // WithHTTPClient replaces the HTTP client.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
@@ -90,6 +95,21 @@ func New(baseURL, token string, opts ...Option) *Client {
 		}}
 	}
 	return c
+}
+
+// Session is a client for another conversation of the same agent, over the same connections.
+func (c *Client) Session(name string) *Client {
+	other := *c
+	other.session = name
+	return &other
+}
+
+// EndSession says that the client's conversation is over: what it read outside transactions and has not sealed since
+// binds nothing any more. It returns how many reads that were.
+func (c *Client) EndSession(ctx context.Context) (int, error) {
+	out := &api.EndedSession{}
+	err := c.json(ctx, http.MethodDelete, c.inWorkspace("/session"), nil, nil, out)
+	return out.Reads, err
 }
 
 // Close closes idle connections.
@@ -167,6 +187,9 @@ func (c *Client) once(ctx context.Context, r *request) (*answer, error) {
 		return nil, fmt.Errorf("make the request %s %s: %w", r.method, r.path, err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
+	if c.session != "" {
+		req.Header.Set("Hence-Session", c.session)
+	}
 	for k, v := range r.header {
 		req.Header.Set(k, v)
 	}
