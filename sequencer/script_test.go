@@ -123,6 +123,7 @@ func weakenNames() map[string]sequencer.Weaken {
 		"14": sequencer.WeakenForeignScopes, "15": sequencer.WeakenRegistryOpen, "15b": sequencer.WeakenPinsOnce,
 		"16": sequencer.WeakenObserveRetract, "16b": sequencer.WeakenObserveKeep, "16c": sequencer.WeakenObserveShared,
 		"17": sequencer.WeakenOrphanUnnamed, "17b": sequencer.WeakenAdoptAnswer, "18": sequencer.WeakenNoCaps,
+		"8d": sequencer.WeakenConfirmDead,
 	}
 }
 

@@ -217,6 +217,7 @@ const (
 	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
 	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
 	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision
+	WeakenConfirmDead                           // 8d: a lease is confirmed although its incarnation is not live
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }
