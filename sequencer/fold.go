@@ -95,6 +95,7 @@ func (f *Fold) Step(offset int64, in *Intent) (Step, error) {
 	if in == nil || !in.readable() {
 		return Step{Ignored: true}, nil
 	}
+	in = f.plain(in)
 	before := f.seq
 	f.step.offset, f.step.in = offset, in
 	f.apply(in)
@@ -150,7 +151,7 @@ func (f *Fold) apply(in *Intent) {
 		f.applyWatermark(in)
 	default:
 		if sc := f.sidecars.live(in.Incarnation); sc == nil || sc.Agent != in.Agent {
-			f.refuse(in, nil, finding{code: CodeLeaseExpired, detail: "the incarnation is not live: join again"})
+			f.refuseDead(in)
 			return
 		}
 		f.applyLive(in)
@@ -229,6 +230,11 @@ func (f *Fold) refuse(in *Intent, t *tx, why finding) {
 	}
 	o.Tx = in.Tx
 	f.emit(o)
+}
+
+// refuseDead answers an intent of an incarnation that is not live.
+func (f *Fold) refuseDead(in *Intent) {
+	f.refuse(in, nil, finding{code: CodeLeaseExpired, detail: "the incarnation is not live: join again"})
 }
 
 // repeat answers a duplicate with the outcome that the original had.

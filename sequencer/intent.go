@@ -68,6 +68,11 @@ func (in *Intent) ID() string {
 		if in.Rules != nil {
 			return "rules:" + strconv.FormatUint(uint64(in.Rules.Version), 10)
 		}
+	case IntentWatermark:
+		if m := in.Watermark; m != nil && m.Confirm != 0 {
+			return "confirm:" + strconv.FormatUint(uint64(in.Incarnation), 10) + ":" +
+				strconv.FormatUint(uint64(m.Confirm), 10)
+		}
 	case IntentSelect:
 		if in.Select != nil {
 			return "select:" + in.Select.Group
@@ -255,6 +260,9 @@ type Verdict struct {
 // Watermark promises that no open read or transaction of the sidecar is older than Seq.
 type Watermark struct {
 	Seq Seq
+	// Confirm asks for a decision: confirmed, if the incarnation is live. It is counted by the sidecar from 1; zero asks
+	// for nothing. A copy is confirmed again: the fold keeps nothing of it. Since logic 3; before that it says nothing.
+	Confirm uint32
 }
 
 // TickMark is one unit of time: it counts only when N is the next number.

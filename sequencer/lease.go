@@ -153,13 +153,33 @@ func (f *Fold) inOrder(keep func(*tx) bool) []*tx {
 	return out
 }
 
-// applyWatermark renews a lease. One of an ended incarnation revives nothing.
+// plain is a record as an older logic reads it: there a watermark asks for nothing, and has no id of its own.
+func (f *Fold) plain(in *Intent) *Intent {
+	if in.Kind != IntentWatermark || in.Watermark.Confirm == 0 || f.bounded() {
+		return in
+	}
+	out := *in
+	out.Watermark = &Watermark{Seq: in.Watermark.Seq}
+	return &out
+}
+
+// applyWatermark renews a lease, and confirms that where it is asked to. One of an ended incarnation revives nothing.
 func (f *Fold) applyWatermark(in *Intent) {
+	asks := in.Watermark.Confirm != 0
 	sc := f.sidecars.live(in.Incarnation)
-	if sc == nil || sc.Agent != in.Agent {
+	if sc != nil && sc.Agent == in.Agent {
+		f.renew(sc, in.Watermark.Seq)
+	} else if asks && !f.weaken.has(WeakenConfirmDead) {
+		f.refuseDead(in)
 		return
 	}
-	if seq := min(in.Watermark.Seq, f.seq); seq > sc.Watermark {
+	if asks { // without the question nothing is decided, and a renewal takes no seq
+		f.emit(Outcome{Kind: OutcomeConfirmed, Agent: in.Agent, Incarnation: in.Incarnation})
+	}
+}
+
+func (f *Fold) renew(sc *SidecarState, mark Seq) {
+	if seq := min(mark, f.seq); seq > sc.Watermark {
 		if sc.Watermark == f.sidecars.low {
 			f.sidecars.low = 0
 		}

@@ -21,13 +21,14 @@ const (
 	OutcomeRules
 	OutcomeRetracting // a retraction is queued, or started; or the transaction is a member of one that started
 	OutcomeTurn       // the member is to be compensated now
+	OutcomeConfirmed  // the incarnation was live at this place of the log: of agent and incarnation only
 )
 
 // String returns the kind's name as decisions carry it.
 func (k OutcomeKind) String() string {
 	return nameOf(k, "unknown", "begun", "waiting", "granted", "refused", "committed", "aborted", "settled",
 		"registered", "unregistered", "selected", "joined", "lease_ended", "adopted", "rules",
-		"retracting", "turn")
+		"retracting", "turn", "confirmed")
 }
 
 // Blocker is one transaction that another waits for.

@@ -124,6 +124,7 @@ func weakenNames() map[string]sequencer.Weaken {
 		"16": sequencer.WeakenObserveRetract, "16b": sequencer.WeakenObserveKeep, "16c": sequencer.WeakenObserveShared,
 		"17": sequencer.WeakenOrphanUnnamed, "17b": sequencer.WeakenAdoptAnswer, "18": sequencer.WeakenNoCaps,
 		"20": sequencer.WeakenOneSession, "20b": sequencer.WeakenOwnWaits,
+		"8d": sequencer.WeakenConfirmDead,
 	}
 }
 

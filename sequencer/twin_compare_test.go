@@ -79,7 +79,7 @@ func (r *reached) noteRetraction(o *sequencer.Outcome) {
 func (r *reached) complete(t *testing.T) {
 	t.Helper()
 	var wanted []string
-	for k := sequencer.OutcomeBegun; k <= sequencer.OutcomeTurn; k++ {
+	for k := sequencer.OutcomeBegun; k <= sequencer.OutcomeConfirmed; k++ {
 		wanted = append(wanted, "kind "+k.String())
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,

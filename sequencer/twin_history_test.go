@@ -242,7 +242,7 @@ func (h *history) payload(in *sequencer.Intent) {
 			in.Verdict.Footprint = t.footprint
 		}
 	case sequencer.IntentWatermark:
-		in.Watermark = &sequencer.Watermark{Seq: h.view() + sequencer.Seq(h.n(2))}
+		in.Watermark = &sequencer.Watermark{Seq: h.view() + sequencer.Seq(h.n(2)), Confirm: uint32(h.n(3))}
 	}
 	fresh := h.twin.tx(in.Tx) == nil
 	if fresh && (in.Kind == sequencer.IntentTouch || in.Kind == sequencer.IntentSeal) && !h.rarely(3) {

@@ -306,9 +306,15 @@ func (w *twin) apply(in *sequencer.Intent) {
 	sc := w.sidecar(in.Incarnation)
 	dead := sc == nil || sc.agent != in.Agent
 	if in.Kind == sequencer.IntentWatermark {
+		asks := in.Watermark.Confirm != 0 && w.bounded()
 		if !dead {
 			sc.watermark = max(sc.watermark, min(in.Watermark.Seq, w.seq))
 			sc.due = w.time + w.rules.LeaseTicks
+		}
+		if asks && dead {
+			w.refuseCode(nil, sequencer.CodeLeaseExpired)
+		} else if asks {
+			w.emit(sequencer.Outcome{Kind: sequencer.OutcomeConfirmed, Agent: in.Agent, Incarnation: in.Incarnation})
 		}
 		return
 	}

@@ -222,6 +222,7 @@ const (
 	WeakenSilentVeto                            // 19: a hook that gave no answer has said no
 	WeakenOneSession                            // 20: all conversations of an agent are one session
 	WeakenOwnWaits                              // 20b: a transaction waits for an open one of its own session
+	WeakenConfirmDead                           // 8d: a lease is confirmed although its incarnation is not live
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

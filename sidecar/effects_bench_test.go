@@ -89,9 +89,7 @@ func benchCall(ctx context.Context, b *testing.B, c *client.Client, tool string)
 // ping is one append and its decision.
 func (s *session) ping(ctx context.Context) error {
 	s.mu.Lock()
-	s.pings++
-	in := &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: txName(s.agent, s.incarnation, 0), N: s.pings,
-		Agent: s.agent, Incarnation: s.incarnation}
+	in := s.probe()
 	s.mu.Unlock()
 	before := s.view.at()
 	if _, err := s.append(ctx, in); err != nil {

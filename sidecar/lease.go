@@ -162,15 +162,22 @@ func (s *session) longestCall() time.Duration {
 	return max(0, s.sure()-leaseSpare)
 }
 
-// probe is a question that the log refuses: its decision comes after all that was in the log before it; s.mu is held.
+// probe is a question whose decision comes after all that was in the log before it: a renewal that asks for one, which
+// is confirmed. A log before logic 3 has no such answer: there it is an adoption that is refused, since nothing has that
+// number. s.mu is held.
 func (s *session) probe() *sequencer.Intent {
 	s.pings++
+	if now := s.view.settings(); now.known && now.rules.Logic >= 3 {
+		in := s.renewal()
+		in.Watermark.Confirm = s.pings
+		return in
+	}
 	return &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: txName(s.agent, s.incarnation, 0), N: s.pings,
 		Agent: s.agent, Incarnation: s.incarnation}
 }
 
-// stretchLease renews the lease unless it lasts longer than a call may take. A question that the log refuses confirms
-// the renewal: an answer to a sidecar whose lease is over would say so.
+// stretchLease renews the lease unless it lasts longer than a call may take. A question behind the renewal confirms it:
+// an answer to a sidecar whose lease is over would say so.
 func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
 	if s.lease.Left() > takes {
 		return nil

@@ -172,6 +172,7 @@ const (
 // tailed is one thing that the tail found.
 type tailed struct {
 	o      *sequencer.Outcome // nil: the end was reached, or err is set
+	at     time.Time          // of the record that it answers
 	offset int64
 	err    error
 }
@@ -228,7 +229,7 @@ func (f *follower) fromTail(t tailed) error {
 	if t.o.Seq > f.next {
 		f.tail.gap = max(f.tail.gap, t.o.Seq)
 	}
-	applied, err := f.offer(t.o, WayKafka)
+	applied, err := f.offer(t.o, WayKafka, t.at)
 	f.tail.useful = f.tail.useful || applied
 	if f.tail.gap < f.next {
 		f.offset = t.offset + 1
@@ -352,11 +353,11 @@ func (r decisionReader) read(ctx context.Context, start startAt, offset, ms int6
 			if string(rec.Key) != r.workspace {
 				continue
 			}
-			o, err := topology.DecodeCloudEvent(rec.Value)
-			if err != nil || o.Workspace != r.workspace {
+			e, err := topology.ReadCloudEvent(rec.Value)
+			if err != nil || e.Outcome.Workspace != r.workspace {
 				continue // parked by the processors
 			}
-			if !r.send(ctx, tailed{o: o, offset: rec.Offset}) {
+			if !r.send(ctx, tailed{o: e.Outcome, at: e.At, offset: rec.Offset}) {
 				return ctx.Err()
 			}
 		}

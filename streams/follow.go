@@ -59,7 +59,7 @@ type follower struct {
 	workspace string
 	log       string // its id; messages of another one are passed over
 	partition int32
-	apply     func(*sequencer.Outcome, Way) error
+	apply     func(*sequencer.Outcome, Way, time.Time) error
 	woken     chan bool // true: NATS came or went
 	live      chan *nats.Msg
 
@@ -80,6 +80,7 @@ type follower struct {
 type early struct {
 	o   *sequencer.Outcome
 	way Way
+	at  time.Time
 }
 
 // Follow calls apply for each decision of a workspace after a seq: in order, without gaps, each once. It blocks until
@@ -87,6 +88,16 @@ type early struct {
 // JetStream, and what that does not have from Kafka.
 func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.Seq,
 	apply func(*sequencer.Outcome, Way) error,
+) error {
+	return c.FollowAt(ctx, workspace, after, func(o *sequencer.Outcome, way Way, _ time.Time) error {
+		return apply(o, way)
+	})
+}
+
+// FollowAt is Follow with the time at which the record that a decision answers was appended to the log, as the log has
+// it. Two followers are given the same time; zero: the log, or the message on NATS, does not say.
+func (c *Client) FollowAt(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, Way, time.Time) error,
 ) error {
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return err
@@ -208,7 +219,7 @@ func (f *follower) message(m *nats.Msg) error {
 
 // take offers a decision of NATS and keeps when it was published, if it is applied.
 func (f *follower) take(o *sequencer.Outcome, h nats.Header, way Way) error {
-	applied, err := f.offer(o, way)
+	applied, err := f.offer(o, way, intentTime(h))
 	if applied {
 		f.noteTime(h)
 	}
@@ -220,10 +231,17 @@ func (f *follower) take(o *sequencer.Outcome, h nats.Header, way Way) error {
 // where it is earlier. Where that is not said the former time stays.
 func (f *follower) noteTime(h nats.Header) {
 	at, err := strconv.ParseInt(h.Get(headerAtMs), 10, 64)
-	intent, unsaid := strconv.ParseInt(h.Get(headerIntentMs), 10, 64)
-	if err == nil && unsaid == nil {
-		f.atMs = min(at, intent)
+	if intent := intentTime(h); err == nil && !intent.IsZero() {
+		f.atMs = min(at, intent.UnixMilli())
 	}
+}
+
+// intentTime is when a decision's intent was appended, as its message on NATS says.
+func intentTime(h nats.Header) (at time.Time) {
+	if ms, err := strconv.ParseInt(h.Get(headerIntentMs), 10, 64); err == nil {
+		at = time.UnixMilli(ms).UTC()
+	}
+	return at
 }
 
 // decision reads a message of NATS; nil: it is not one of this workspace and this log.
@@ -239,20 +257,20 @@ func (f *follower) decision(h nats.Header, data []byte) *sequencer.Outcome {
 }
 
 // offer applies a decision if it is the next one, and then what waited for it.
-func (f *follower) offer(o *sequencer.Outcome, way Way) (applied bool, err error) {
+func (f *follower) offer(o *sequencer.Outcome, way Way, at time.Time) (applied bool, err error) {
 	switch {
 	case o.Seq < f.next:
 		return false, nil
 	case o.Seq > f.next:
 		if len(f.ahead) < maxAhead {
-			f.ahead[o.Seq] = early{o, way}
+			f.ahead[o.Seq] = early{o, way, at}
 		}
 		f.lookWithin(gapGrace)
 		return false, nil
 	}
 	f.silences, f.looks, f.due = 0, 0, f.c.cfg.Clock.Now().Add(silenceMin)
 	for {
-		if err := f.apply(o, way); err != nil {
+		if err := f.apply(o, way, at); err != nil {
 			return true, err
 		}
 		f.c.metrics.decisions.WithLabelValues(way.String()).Inc()
@@ -263,7 +281,7 @@ func (f *follower) offer(o *sequencer.Outcome, way Way) (applied bool, err error
 		if !ok {
 			return true, nil
 		}
-		o, way = waiting.o, waiting.way
+		o, way, at = waiting.o, waiting.way, waiting.at
 	}
 }
 

@@ -63,6 +63,7 @@ func samples(tb testing.TB) (list []sample) {
 	return append(list,
 		newSample(tb, "residue-1", sampleResidue(), EncodeResidue, DecodeResidue),
 		newSample(tb, "intent-former", sampleFormer(), EncodeIntent, DecodeIntent),
+		newSample(tb, "intent-confirm", sampleConfirm(), EncodeIntent, DecodeIntent),
 		newSample(tb, "outcome-retracted", sampleRetracted(), EncodeOutcome, DecodeOutcome),
 		newSample(tb, "decision-retracted", sampleRetracted(), encodeDecision, DecodeCloudEvent),
 		newSample(tb, "replica-2", sampleRetracting(), EncodeReplica, DecodeReplica),

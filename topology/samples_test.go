@@ -133,11 +133,19 @@ func fillSample(o *sequencer.Outcome) {
 		o.Added = []sequencer.Hold{{Scope: "card:/4711", Access: sequencer.WriteAccess}}
 	case sequencer.OutcomeTurn:
 		o.Retraction = "tx-a"
+	case sequencer.OutcomeConfirmed:
+		o.Intent, o.Tx, o.Mode, o.Epoch = "confirm:5:1", "", 0, 0
 	case sequencer.OutcomeRules:
 		rules := sequencer.DefaultRules()
 		rules.Version, rules.Observe = 1, true
 		o.RulesVersion, o.Rules = 1, &rules
 	}
+}
+
+// sampleConfirm is a watermark that asks for a decision.
+func sampleConfirm() *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: "agent-1", Incarnation: 5,
+		Watermark: &sequencer.Watermark{Seq: 40, Confirm: 3}}
 }
 
 // sampleFormer is a seal that says what its writes replace, and, for its codec, a join with a logic.

@@ -235,8 +235,12 @@ func walkVerdict(w *walker, v *sequencer.Verdict) {
 }
 
 func walkWatermark(w *walker, m *sequencer.Watermark) {
-	outer := w.open(1, 1)
+	asks := w.decoding || m.Confirm != 0
+	outer := w.open(optional(1, asks), 1)
 	number(w, &m.Seq)
+	if asks {
+		number(w, &m.Confirm)
+	}
 	w.close(outer)
 }
 

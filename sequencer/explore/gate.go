@@ -28,6 +28,7 @@ const (
 	GateMaybe                            // a try of unknown outcome is forgotten when a later one surely did not leave
 	GateStop                             // a settlement goes on although one effect did not get through
 	GateOwners                           // 4b: a successor with the journal forgets that somebody settled in between
+	GateConfirm                          // 8: a renewal counts before the view shows that it was confirmed
 )
 
 // GateOp is one operation of a program in the gate's world: OpRead, OpEffect or OpGated on one scope.
@@ -50,6 +51,7 @@ type GateConfig struct {
 	Torn      bool // the journal that the second incarnation finds is not whole
 	Crashes   int  // processes of the first agent that may die
 	Lapses    bool // the first agent's lease may run out while the process lives
+	Renews    bool // and it may ask the log once whether it still has one
 	Leaves    bool // the second agent's lease may run out too, once its own transaction is over
 	Down      bool // the sinks of the first agent's effects may go down for good
 	Abort     bool // the first agent may give up at any time before the decision
@@ -89,7 +91,7 @@ func gateConfig(first, second string, change func(*GateConfig)) GateConfig {
 		on   bool
 		name string
 	}{{cfg.Elsewhere, "elsewhere"}, {cfg.Torn, "torn"}, {cfg.Crashes > 0, fmt.Sprintf("%d crashes", cfg.Crashes)},
-		{cfg.Lapses, "lapses"}, {cfg.Leaves, "leaves"}, {cfg.Down, "down"}, {cfg.Abort, "abort"}} {
+		{cfg.Lapses, "lapses"}, {cfg.Renews, "renews"}, {cfg.Leaves, "leaves"}, {cfg.Down, "down"}, {cfg.Abort, "abort"}} {
 		if flag.on {
 			cfg.Name += ", " + flag.name
 		}

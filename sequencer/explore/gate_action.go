@@ -22,12 +22,13 @@ const (
 	gateExpire // the log's time ends the lease of a process that is silent
 	gateJoinAs // the second incarnation joins
 	gateAdoptBy
-	gateDown // the sinks of the first agent's effects are down for good
+	gateDown  // the sinks of the first agent's effects are down for good
+	gateRenew // a process whose lease may be over renews it, and asks whether it has one
 )
 
 // idle steps need not happen.
 func (v gateVerb) idle() bool {
-	return v == gateCrash || v == gateLapse || v == gateJoinAs || v == gateDown
+	return v == gateCrash || v == gateLapse || v == gateJoinAs || v == gateDown || v == gateRenew
 }
 
 type gateAct struct {
@@ -83,6 +84,9 @@ func (m *gateModel) faults(w *gateWorld, out []gateAct) []gateAct {
 			out = append(out, gateAct{verb: gateLapse, proc: uint8(proc), forced: true})
 		case p.believes() && (proc == firstProc && m.cfg.Lapses || proc == otherProc && leaves):
 			add(gateLapse, proc, 0)
+		}
+		if m.cfg.Renews && p.alive && p.lapsed && !p.asked {
+			add(gateRenew, proc, 0)
 		}
 		if p.incarnation != 0 && p.ended == 0 && (p.lapsed || !p.alive) {
 			add(gateExpire, proc, 0)

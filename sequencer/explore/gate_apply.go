@@ -28,6 +28,7 @@ func (m *gateModel) apply(s *gateState, act gateAct) {
 	switch act.verb {
 	case gateView:
 		p.view = s.head
+		p.lapsed = p.lapsed && p.confirmed == 0
 	case gateCall:
 		m.call(s, act)
 	case gateLand, gateMute, gateLose, gateRefuse:
@@ -53,6 +54,8 @@ func (m *gateModel) apply(s *gateState, act gateAct) {
 	case gateAdoptBy:
 		m.step(s, &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: gateTxID(tx), N: 1, Agent: gateAgent(proc),
 			Incarnation: sequencer.Seq(p.incarnation), Base: sequencer.Seq(p.view)})
+	case gateRenew:
+		m.renew(s, proc)
 	case gateDown:
 		s.down = true
 	}

@@ -12,6 +12,12 @@ func (m *gateModel) observe(s *gateState, o *sequencer.Outcome, in *sequencer.In
 	case sequencer.OutcomeLeaseEnded:
 		m.leaseEnded(s, o)
 		return
+	case sequencer.OutcomeConfirmed:
+		p := &s.procs[m.byIncarnation(s, o.Incarnation)]
+		if p.confirmed = s.head; p.ended != 0 {
+			s.violate("a lease is confirmed after its end")
+		}
+		return
 	}
 	tx := 0
 	if o.Tx == gateTxID(1) {

@@ -63,6 +63,9 @@ func (m *gateModel) seal(s *gateState, tx int) *sequencer.Seal {
 func (m *gateModel) opening() []*sequencer.Intent {
 	rules := sequencer.DefaultRules()
 	rules.Version, rules.LeaseTicks, rules.HorizonSeqs = 1, gateLease, 0
+	if m.cfg.Renews { // which a log of an older logic does not answer
+		rules.Logic = sequencer.Logic
+	}
 	return []*sequencer.Intent{{Kind: sequencer.IntentRules, Rules: &rules}, m.join(firstProc), m.join(otherProc)}
 }
 
@@ -102,6 +105,15 @@ func (m *gateModel) expire(s *gateState, silent int) {
 		}
 	}
 	s.violate("the lease of %s does not end", gateAgent(silent))
+}
+
+// renew lets a process ask whether its lease still lasts. It may count on it once its view shows that it does.
+func (m *gateModel) renew(s *gateState, proc int) {
+	p := &s.procs[proc]
+	p.asked = true
+	m.step(s, &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: gateAgent(proc),
+		Incarnation: sequencer.Seq(p.incarnation), Watermark: &sequencer.Watermark{Seq: 1, Confirm: 1}})
+	p.lapsed = !m.careless(GateConfirm)
 }
 
 // step gives the fold a record and lets the model observe the outcomes.

@@ -17,6 +17,7 @@ func GateRows() []GateRow {
 	ends := func(c *GateConfig) { c.Down = true }
 	quits := func(c *GateConfig) { c.Abort = true }
 	lapses := func(c *GateConfig) { c.Lapses = true }
+	renews := func(c *GateConfig) { c.Lapses, c.Renews = true, true }
 	leaves := func(c *GateConfig) { c.Crashes, c.Leaves, c.Down = 1, true, true }
 	return []GateRow{
 		{"held", GateEarly, gateConfig("Ga", "Ea", quits), "leaves without a commit", false},
@@ -28,6 +29,7 @@ func GateRows() []GateRow {
 		{"6", GateTimeout, gateConfig("Ea", "Rb", none), "settled as clean, and it is not", false},
 		{"8 adoption", GateAdopt, gateConfig("Ga", "Ra", dies), "waits for ever", false},
 		{"8 lease", GateLease, gateConfig("Fa", "Ra", lapses), "lands after its settlement", false},
+		{"8 renewal", GateConfirm, gateConfig("Ga", "", renews), "lands after its settlement", false},
 		{"8b", GateWait, gateConfig("Ga", "Ea", dies), "lands after its settlement", false},
 		{"8c", GateJoin, gateConfig("Ga", "Ea", twice), "lands after its settlement", false},
 		{"13", GateEnd, gateConfig("Ka", "Ra", ends), "waits for ever", false},

@@ -38,6 +38,8 @@ type gateProc struct {
 	alive       bool
 	gone        bool // it has been alive
 	lapsed      bool // by its own clock its lease may be over
+	asked       bool // it has asked the log whether it is
+	confirmed   seq  // where the log says that it is not
 	journal     uint8
 	incarnation seq
 	ended       seq // where the log ends its lease

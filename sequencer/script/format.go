@@ -100,6 +100,7 @@ func (l *line) payload(in *sequencer.Intent) {
 	case sequencer.IntentWatermark:
 		if missing = in.Watermark == nil; !missing {
 			l.num("seq", uint64(in.Watermark.Seq))
+			l.whenf(in.Watermark.Confirm != 0, "confirm=%d", in.Watermark.Confirm)
 		}
 	case sequencer.IntentRules:
 		missing = l.rules(in.Rules)

@@ -46,6 +46,8 @@ func (r *reader) ofKind(key, value string) (known bool, err error) {
 		return registerKey(in.Register, key, value)
 	case in.Watermark != nil && key == "seq":
 		return true, number(value, &in.Watermark.Seq)
+	case in.Watermark != nil && key == "confirm":
+		return true, number(value, &in.Watermark.Confirm)
 	case in.Rules != nil:
 		return rulesKey(in.Rules, key, value)
 	case in.Tick != nil && key == "tick":

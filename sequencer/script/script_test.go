@@ -127,7 +127,7 @@ func (d drawn) payload(in *sequencer.Intent) {
 		in.Verdict = &sequencer.Verdict{Footprint: sequencer.Hash{9, 8}, Yes: d.yes(), Reason: d.name()}
 		in.Verdict.Unavailable = !in.Verdict.Yes && d.yes()
 	case sequencer.IntentWatermark:
-		in.Watermark = &sequencer.Watermark{Seq: sequencer.Seq(d.num())}
+		in.Watermark = &sequencer.Watermark{Seq: sequencer.Seq(d.num()), Confirm: uint32(d.num())}
 	case sequencer.IntentRules:
 		in.Rules = &sequencer.Rules{Version: uint32(d.num()), Observe: d.yes(), CapSeqs: sequencer.Seq(d.num()),
 			Levels: sequencer.Levels(rapid.IntRange(0, 20).Draw(d.t, "levels"))}

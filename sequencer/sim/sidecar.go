@@ -25,7 +25,8 @@ type sidecar struct {
 	renewed    int // the lease counts from here, as far as this clock knows
 	sure       int // and from here, as far as the view shows: nobody had joined in its place
 	beats      []beat
-	stalled    int // it would make a call and is not sure of its lease, since that step; zero: it is
+	stalled    int    // it would make a call and is not sure of its lease, since that step; zero: it is
+	asked      uint32 // questions whether the lease is held
 	beatAt     int
 	doubtfulAt int // the lease was not known to be held from that step on; zero: it is
 	generation uint64
@@ -204,9 +205,13 @@ func (c *sidecar) beat() {
 		}
 	}
 	incarnation := c.incarnation
+	mark := &sequencer.Watermark{Seq: low}
+	if c.stalled != 0 { // nothing else may be decided for long
+		c.asked++
+		mark.Confirm = c.asked
+	}
 	r.wire.send(c.id, parcel{sent: r.now,
-		in: &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: c.agent, Incarnation: incarnation,
-			Watermark: &sequencer.Watermark{Seq: low}},
+		in: &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: c.agent, Incarnation: incarnation, Watermark: mark},
 		done: func(sent int) {
 			if c.incarnation == incarnation && r.now <= c.renewed+c.lease() {
 				c.renewed = max(c.renewed, sent)

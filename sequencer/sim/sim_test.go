@@ -98,6 +98,7 @@ func TestFindsWeakenedRules(t *testing.T) {
 		{"16c shared while observing", sequencer.WeakenObserveShared, 1000},
 		{"18 sidecars without a cap", sequencer.WeakenNoCaps, 300},
 		{"19 a silent hook", sequencer.WeakenSilentVeto, 300},
+		{"8d a dead lease is confirmed", sequencer.WeakenConfirmDead, 300},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sum, err := Batch(1, tc.within, Options{Weaken: tc.weaken})

@@ -173,6 +173,11 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 	case sequencer.OutcomeJoined, sequencer.OutcomeLeaseEnded, sequencer.OutcomeAdopted:
 		t.checkLease(o, in)
 		t.onOwner(info, o)
+	case sequencer.OutcomeConfirmed:
+		t.r.probe(ProbeConfirmed)
+		if t.live[o.Agent] != o.Incarnation || o.Tx != "" || o.Code != "" {
+			t.r.fail("%d confirms incarnation %d of %s, whose live one is %d", o.Seq, o.Incarnation, o.Agent, t.live[o.Agent])
+		}
 	case sequencer.OutcomeGranted:
 		t.onGranted(info, o)
 	case sequencer.OutcomeWaiting:
