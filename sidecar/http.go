@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -141,7 +142,7 @@ func (s *Sidecar) newServer() *http.Server {
 func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, params, allowed := f.find(r)
 	if route == nil {
-		f.write(w, r, "none", noRoute(r, allowed))
+		f.write(w, r, "none", f.noRoute(r, allowed))
 		return
 	}
 	switch route.name {
@@ -166,7 +167,7 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	}
 	role := f.role(r)
 	if role == roleNone {
-		return nil, problem(codeUnauthorized, "send the sidecar's token as Authorization: Bearer")
+		return nil, problem(codeUnauthorized, "%s", noToken(r))
 	}
 	if f.sidecar.drain.Err() != nil {
 		return nil, ErrStopped
@@ -185,8 +186,10 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if err := checkQuery(r, route.query); err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.sidecar.config.Limits.BodyBytes))
+	sent := r.Body
+	body, err := io.ReadAll(http.MaxBytesReader(w, sent, f.sidecar.config.Limits.BodyBytes))
 	if err != nil {
+		_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
 		if p := asProblem(err); p.Code == codeTooLarge {
 			return nil, p
 		}
@@ -194,6 +197,22 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	}
 	c := &call{request: r, params: params, body: body, role: role}
 	return f.sidecar.keyed(c, route)
+}
+
+// maxDrained is how much of a body that is too large is read for the client to see the answer.
+const maxDrained = 64 << 20
+
+// noToken says what a request's Authorization lacks.
+func noToken(r *http.Request) string {
+	const send = "send Authorization: Bearer TOKEN, with the token that the sidecar was given or printed (HENCE_TOKEN)"
+	switch got := r.Header.Get("Authorization"); {
+	case got == "":
+		return "there is no Authorization header: " + send
+	case !strings.HasPrefix(got, "Bearer "):
+		return "the Authorization is not of the form Bearer TOKEN: " + send
+	}
+	return "the token is not this sidecar's: each sidecar has its own, and one that made its token up has another after a " +
+		"start"
 }
 
 // role holds a request's token against both, in a time that does not depend on it.
@@ -238,12 +257,29 @@ func (f *face) find(r *http.Request) (_ *route, _ map[string]string, allowed []s
 	return nil, nil, allowed
 }
 
-func noRoute(r *http.Request, allowed []string) *reply {
-	if len(allowed) == 0 {
-		return problemReply(problem(codeNoRoute, "there is no such route: see /v1/openapi.json"))
+func (f *face) noRoute(r *http.Request, allowed []string) *reply {
+	path := r.URL.EscapedPath()
+	known := func(path string) bool {
+		return slices.ContainsFunc(f.routes, func(route route) bool {
+			_, ok := match(route.pattern, path)
+			return ok
+		})
 	}
 	list := strings.Join(allowed, ", ")
-	out := problemReply(problem(codeMethod, "%.20s is not for this route: use %s", r.Method, list))
+	detail := "use " + list
+	switch short := "/" + strings.Trim(path, "/"); {
+	case len(allowed) > 0 && r.Method == http.MethodDelete && strings.Contains(path, "/shards/"):
+		detail = "a shard is not deleted: PUT an empty content, or retract the transaction that wrote it"
+	case len(allowed) > 0:
+	case short != path && known(short):
+		return problemReply(problem(codeNoRoute, "there is no such route: write %.200s, with one slash before and none behind",
+			short))
+	case known("/v1" + short):
+		return problemReply(problem(codeNoRoute, "there is no such route: write /v1%.200s", short))
+	default:
+		return problemReply(problem(codeNoRoute, "there is no such route: see /v1/openapi.json"))
+	}
+	out := problemReply(problem(codeMethod, "%.20s is not for this route: %s", r.Method, detail))
 	out.header["Allow"] = list
 	return out
 }

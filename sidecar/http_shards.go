@@ -221,15 +221,15 @@ func (s *Sidecar) versionsOf(scope sequencer.Scope, match string) ([]sequencer.S
 		tag = strings.TrimSpace(tag)
 		quoted := strings.TrimPrefix(tag, "W/")
 		if len(quoted) < 2 || quoted[0] != '"' || quoted[len(quoted)-1] != '"' {
-			return nil, problem(codeBadRequest, "If-Match: %.40q: send the ETag as it was given, in its quotes, for "+
-				"example \"17\"", match)
+			return nil, problem(codeBadRequest, "If-Match is %.40s: send ETags as they were given, with their quotes: "+
+				"If-Match: \"17\"", match)
 		}
 		if n, ok := decimal(quoted[1 : len(quoted)-1]); ok && n > 0 && quoted == tag {
 			out = append(out, sequencer.Seq(n))
 		}
 	}
 	if len(out) == 0 {
-		return nil, unmatched(scope, "If-Match: %.40q is no version that %s ever had; its GET says the one it has", match, scope)
+		return nil, unmatched(scope, "If-Match: %.40s is no version that %s ever had; its GET says the one it has", match, scope)
 	}
 	return out, nil
 }
