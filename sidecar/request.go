@@ -24,7 +24,8 @@ func (c *call) decode(into any, mayBeEmpty bool) error {
 	if media := c.request.Header.Get("Content-Type"); media != "" {
 		kind, _, err := mime.ParseMediaType(media)
 		if err != nil || kind != "application/json" {
-			return problem(codeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place of -d)", media)
+			return problem(codeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place of -d)",
+				media)
 		}
 	}
 	body := bytes.TrimSpace(c.body)
