@@ -52,7 +52,7 @@ func TestMissingSecret(t *testing.T) {
 	if err := os.WriteFile(policy, []byte(secretPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const want = `policy.yaml:7:56: tool pay: http.headers needs a secret that is not there: "pay": the environment ` +
+	const want = `policy.yaml:7:63: tool pay: http.headers needs a secret that is not there: "pay": the environment ` +
 		`variable SHOP_PAY_TOKEN is not set`
 	agents := agentsFile(t, fmt.Sprintf("\n  - {name: pays, policy: %q, command: 'true'}\n", policy))
 	for _, start := range [][]string{{"dev", "--random-ports", "--policy", policy},
@@ -63,7 +63,7 @@ func TestMissingSecret(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s, want %s", start[0], code, out, errs, want)
 		}
 	}
-	if code, out, _ := hence(t, "policy", "lint", policy); code == ExitError || !strings.Contains(out, "note: ") ||
+	if code, out, _ := hence(t, "policy", "lint", policy); code == ExitFailed || !strings.Contains(out, "note: ") ||
 		!strings.Contains(out, want) {
 		t.Errorf("lint: exit code %d\n%s", code, out)
 	}
