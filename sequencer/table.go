@@ -241,7 +241,7 @@ func (f *Fold) applyVerdict(t *tx, in *Intent) {
 // verdictMissing is the Verdict of a transaction whose hook gave no answer.
 const verdictMissing = -2
 
-// unheard is the code of a seal whose hook gave no answer. Only the hook's own no is a veto: that one is not retryable.
+// unheard is the code of a seal whose hook gave no answer. Only the hook's own no is a veto, and final.
 func (f *Fold) unheard() Code {
 	if f.bounded() && !f.weaken.has(WeakenSilentVeto) {
 		return CodeHookUnavailable

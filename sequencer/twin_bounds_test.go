@@ -165,3 +165,11 @@ func (w *twin) sayWait(r *twinRetraction, t *twinTx) {
 	w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeRetracting, Agent: t.agent, Incarnation: t.owner,
 		Retraction: r.root.id, BlockedBy: list[:min(len(list), 16)]})
 }
+
+// silence is what a hook comes to that gave no answer.
+func (w *twin) silence() sequencer.Code {
+	if !w.bounded() {
+		return sequencer.CodeVetoed
+	}
+	return sequencer.CodeHookUnavailable
+}

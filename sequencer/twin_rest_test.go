@@ -93,14 +93,6 @@ func (w *twin) giveVerdict(t *twinTx, in *sequencer.Intent) {
 	}
 }
 
-// silence is what a hook comes to that gave no answer.
-func (w *twin) silence() sequencer.Code {
-	if w.rules.Logic < 3 {
-		return sequencer.CodeVetoed
-	}
-	return sequencer.CodeHookUnavailable
-}
-
 func (w *twin) settle(t *twinTx, in *sequencer.Intent) {
 	switch {
 	case t.undecided():

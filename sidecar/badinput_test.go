@@ -202,7 +202,8 @@ func shardRows() []row {
 // writeRows: writes and reads in a transaction.
 func writeRows(tx string) []row {
 	return []row{
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"`+strings.Repeat("x", 257<<10)+`"}`), 413, codeTooLarge},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"`+strings.Repeat("x", 257<<10)+`"}`), 413,
+			codeTooLarge},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":99999}`), 409, "version_mismatch"},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":1}`), 409, "version_mismatch"},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":-1}`), 400, codeBadRequest},

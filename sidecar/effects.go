@@ -213,8 +213,8 @@ func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCal
 	return e, nil
 }
 
-// sameKey is the receipt of a call of the transaction that has the tool and the key of another one: the sink would take
-// the second for a repetition. So it is one call, and one with other arguments is refused.
+// sameKey is the receipt of the call of the transaction that has the same tool and key; nil: there is none. The sink
+// would take the second for a repetition, so it is one call, and one with other arguments is refused.
 func (s *session) sameKey(t *tx, e gate.Effect) (*api.Receipt, error) {
 	if e.Key == "" {
 		return nil, nil

@@ -36,10 +36,12 @@ func TestOneKeyTwice(t *testing.T) {
 		}
 	}
 	status, p := call(`{"tool":"post","args":{"id":1,"text":"y"}}`)
-	if status != 422 || p.Code != codeKeyReused || !strings.Contains(p.Detail, "call 0 of "+tx.ID()+" has the key \"post/1\"") {
+	if status != 422 || p.Code != codeKeyReused ||
+		!strings.Contains(p.Detail, `call 0 of `+tx.ID()+` has the key "post/1"`) {
 		t.Errorf("one key, other arguments: %d %+v", status, p)
 	}
-	for _, other := range []string{`{"tool":"pin","args":{"id":1,"text":"y"}}`, `{"tool":"post","args":{"id":2,"text":"y"}}`} {
+	for _, other := range []string{`{"tool":"pin","args":{"id":1,"text":"y"}}`,
+		`{"tool":"post","args":{"id":2,"text":"y"}}`} {
 		if status, p := call(other); status != 200 {
 			t.Errorf("%s: %d %+v", other, status, p)
 		}

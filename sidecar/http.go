@@ -143,7 +143,7 @@ func (s *Sidecar) newServer() *http.Server {
 func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	route, params, allowed := f.find(r)
 	if route == nil {
-		f.write(w, r, "none", noRoute(r, allowed))
+		f.write(w, r, "none", f.noRoute(r, allowed))
 		return
 	}
 	switch route.name {
@@ -168,7 +168,7 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	}
 	role := f.role(r)
 	if role == roleNone {
-		return nil, problem(codeUnauthorized, "send the sidecar's token as Authorization: Bearer")
+		return nil, problem(codeUnauthorized, "%s", noToken(r))
 	}
 	if f.sidecar.drain.Err() != nil {
 		return nil, ErrStopped
@@ -191,8 +191,10 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.sidecar.config.Limits.BodyBytes))
+	sent := r.Body
+	body, err := io.ReadAll(http.MaxBytesReader(w, sent, f.sidecar.config.Limits.BodyBytes))
 	if err != nil {
+		_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
 		if p := asProblem(err); p.Code == codeTooLarge {
 			return nil, p
 		}
@@ -200,6 +202,21 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	}
 	c := &call{request: r, params: params, body: body, role: role, talk: talk}
 	return f.sidecar.keyed(c, route)
+}
+
+// maxDrained is how much of a body that is too large is read for the client to see the answer.
+const maxDrained = 64 << 20
+
+// noToken says what a request's Authorization lacks.
+func noToken(r *http.Request) string {
+	const send = "send Authorization: Bearer TOKEN, with the token that the sidecar was given or printed (HENCE_TOKEN)"
+	switch got := r.Header.Get("Authorization"); {
+	case got == "":
+		return "there is no Authorization header: " + send
+	case !strings.HasPrefix(got, "Bearer "):
+		return "the Authorization is not of the form Bearer TOKEN: " + send
+	}
+	return "the token is not this sidecar's: each has its own, and one that made its token up has another after a start"
 }
 
 // role holds a request's token against both, in a time that does not depend on it.
@@ -226,67 +243,6 @@ func (s *Sidecar) run(c *call, base context.Context, r *route) (*reply, error) {
 	out, err := r.handle(c)
 	end(out, err)
 	return out, err
-}
-
-// find is the route of a request; when there is none, the methods that its path takes.
-func (f *face) find(r *http.Request) (_ *route, _ map[string]string, allowed []string) {
-	for i := range f.routes {
-		route := &f.routes[i]
-		params, ok := match(route.pattern, r.URL.EscapedPath())
-		switch {
-		case !ok:
-		case route.method == r.Method, route.method == http.MethodGet && r.Method == http.MethodHead:
-			return route, params, nil
-		default:
-			allowed = append(allowed, route.method)
-		}
-	}
-	return nil, nil, allowed
-}
-
-func noRoute(r *http.Request, allowed []string) *reply {
-	if len(allowed) == 0 {
-		return problemReply(problem(codeNoRoute, "there is no such route: see /v1/openapi.json"))
-	}
-	list := strings.Join(allowed, ", ")
-	out := problemReply(problem(codeMethod, "%.20s is not for this route: use %s", r.Method, list))
-	out.header["Allow"] = list
-	return out
-}
-
-// match holds an escaped path against a pattern.
-func match(pattern, path string) (map[string]string, bool) {
-	var params map[string]string
-	for pattern != "" {
-		want, restPattern, _ := strings.Cut(pattern[1:], "/")
-		if path == "" || path[0] != '/' {
-			return nil, false
-		}
-		if name, ok := strings.CutSuffix(want, "...}"); ok {
-			return withParam(params, name[1:], path[1:]), true
-		}
-		got, _, _ := strings.Cut(path[1:], "/")
-		switch {
-		case strings.HasPrefix(want, "{") && got != "":
-			params = withParam(params, want[1:len(want)-1], got)
-		case want != got:
-			return nil, false
-		}
-		path = path[1+len(got):]
-		if restPattern == "" {
-			break
-		}
-		pattern = "/" + restPattern
-	}
-	return params, path == ""
-}
-
-func withParam(params map[string]string, name, value string) map[string]string {
-	if params == nil {
-		params = map[string]string{}
-	}
-	params[name] = value
-	return params
 }
 
 func checkQuery(r *http.Request, allowed string) error {

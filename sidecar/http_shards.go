@@ -192,8 +192,8 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 	return out, nil
 }
 
-// condition is what a PUT's headers ask of the version that the shard has; nil: nothing. Version zero is a shard that is
-// not there.
+// condition is what a PUT's headers ask of the version that the shard has; nil: nothing. Version zero is a shard that
+// is not there.
 func (s *Sidecar) condition(c *call, scope sequencer.Scope, now sequencer.Seq) ([]sequencer.Seq, error) {
 	match := strings.Join(c.request.Header.Values("If-Match"), ",")
 	none := strings.Join(c.request.Header.Values("If-None-Match"), ",")
@@ -207,29 +207,31 @@ func (s *Sidecar) condition(c *call, scope sequencer.Scope, now sequencer.Seq) (
 	case match == "":
 		return nil, nil
 	case match == "*" && now == 0:
-		return nil, unmatched(scope, "%s does not exist, and If-Match: * writes only what does: leave it out to create", scope)
+		return nil, unmatched(scope, "%s does not exist, and If-Match: * writes only what does: leave it out to create",
+			scope)
 	case match == "*":
 		return nil, nil // any version will do, also one that is written meanwhile
 	}
 	return s.versionsOf(scope, match)
 }
 
-// versionsOf are the versions that an If-Match lists. A tag that is weak, or that no version ever had, matches nothing.
+// versionsOf are the versions that an If-Match lists. A weak tag, and one that no version can have, match nothing.
 func (s *Sidecar) versionsOf(scope sequencer.Scope, match string) ([]sequencer.Seq, error) {
 	var out []sequencer.Seq
 	for tag := range strings.SplitSeq(match, ",") {
 		tag = strings.TrimSpace(tag)
 		quoted := strings.TrimPrefix(tag, "W/")
 		if len(quoted) < 2 || quoted[0] != '"' || quoted[len(quoted)-1] != '"' {
-			return nil, problem(codeBadRequest, "If-Match: %.40q: send the ETag as it was given, in its quotes, for "+
-				"example \"17\"", match)
+			return nil, problem(codeBadRequest, "If-Match is %.40s: send ETags as they were given, with their quotes: "+
+				"If-Match: \"17\"", match)
 		}
 		if n, ok := decimal(quoted[1 : len(quoted)-1]); ok && n > 0 && quoted == tag {
 			out = append(out, sequencer.Seq(n))
 		}
 	}
 	if len(out) == 0 {
-		return nil, unmatched(scope, "If-Match: %.40q is no version that %s ever had; its GET says the one it has", match, scope)
+		return nil, unmatched(scope, "If-Match: %.40s is no version that %s ever had; its GET says the one it has", match,
+			scope)
 	}
 	return out, nil
 }

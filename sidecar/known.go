@@ -71,15 +71,15 @@ func (s *session) knownType(scope sequencer.Scope, in *api.Read) error {
 	if len(known) > maxTypesSaid {
 		said += ", …"
 	}
-	p := problem(codeUnknownType, "nothing here writes scopes of the type %s, so the read of %s would never be stale; types "+
-		"in use are: %s. %sIf another program is to write it, send \"announce\": true with the read", scope.Type(), scope,
-		said, meant)
+	p := problem(codeUnknownType, "nothing here writes scopes of the type %s, so the read of %s would never be stale; "+
+		"types in use are: %s. %sIf another program is to write it, send \"announce\": true with the read", scope.Type(),
+		scope, said, meant)
 	p.Scope = string(scope)
 	return p
 }
 
-// badScope is the problem of a scope in a body that is not one. A path alone is not taken for a shard's: it may as well
-// be a resource of another type whose name was left out.
+// badScope is the problem of a scope in a body that is not one. A path alone is not taken for a shard's: it may as
+// well be a resource of a type that was left out.
 func badScope(text string, err error) error {
 	path := strings.TrimLeft(text, "/")
 	kind, rest, named := strings.Cut(path, ":")

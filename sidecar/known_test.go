@@ -60,8 +60,8 @@ func TestUnknownTypes(t *testing.T) {
 		}
 		return status, p.Detail
 	}
-	if status, detail := read(a, "tickets:/1", ""); status != 422 || !strings.Contains(detail, "in use are: shard, ticket.") ||
-		!strings.Contains(detail, "Perhaps ticket:/1 is meant") || !strings.Contains(detail, `"announce": true`) {
+	if status, detail := read(a, "tickets:/1", ""); status != 422 || !strings.Contains(detail,
+		"in use are: shard, ticket. Perhaps ticket:/1 is meant. If") || !strings.Contains(detail, `"announce": true`) {
 		t.Errorf("a misspelt type: %d %s", status, detail)
 	}
 	for _, more := range []string{`,"announce":true`, ""} {

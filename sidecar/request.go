@@ -8,10 +8,12 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -22,7 +24,8 @@ func (c *call) decode(into any, mayBeEmpty bool) error {
 	if media := c.request.Header.Get("Content-Type"); media != "" {
 		kind, _, err := mime.ParseMediaType(media)
 		if err != nil || kind != "application/json" {
-			return problem(codeMediaType, "the Content-Type is %.60q: send application/json", media)
+			return problem(codeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place of -d)",
+				media)
 		}
 	}
 	body := bytes.TrimSpace(c.body)
@@ -35,7 +38,7 @@ func (c *call) decode(into any, mayBeEmpty bool) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return problem(codeBadRequest, "%s", decodeError(err))
+		return problem(codeBadRequest, "%s", decodeError(err, into))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return problem(codeBadRequest, "the body has something after its JSON value")
@@ -46,17 +49,70 @@ func (c *call) decode(into any, mayBeEmpty bool) error {
 	return nil
 }
 
-func decodeError(err error) string {
+func decodeError(err error, into any) string {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &kind) && kind.Field == "":
 		return "the body is a JSON " + kind.Value + ": send an object"
 	case errors.As(err, &kind):
-		return "field " + kind.Field + " is a JSON " + kind.Value + ": it must be " + kind.Type.String()
+		return "field " + kind.Field + " is a JSON " + kind.Value + ": it must be " + jsonKind(kind.Type)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the body ends before its JSON value does"
 	}
-	return "the body is not the JSON that is expected: " + strings.TrimPrefix(err.Error(), "json: ")
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	if name, unknown := strings.CutPrefix(text, "unknown field "); unknown {
+		return "there is no field " + name + instead(strings.Trim(name, `"`), fieldsOf(reflect.TypeOf(into)))
+	}
+	return "the body is not JSON: " + text
+}
+
+// jsonKind is what a field takes, as one writes it in JSON.
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.String:
+		return "a text in quotes"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Uint, reflect.Uint32, reflect.Uint64:
+		return "a whole number, without quotes, zero or more"
+	case reflect.Int, reflect.Int64:
+		return "a whole number, without quotes"
+	case reflect.Slice:
+		return "a list"
+	}
+	if fields := fieldsOf(t); len(fields) > 0 {
+		return "an object with " + strings.Join(fields, ", ")
+	}
+	return "an object"
+}
+
+// fieldsOf lists the names of a struct's fields in JSON, at every depth: the decoder does not say where it stands.
+func fieldsOf(t reflect.Type) (out []string) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" {
+			out = append(out, name)
+		}
+		out = append(out, fieldsOf(t.Field(i).Type)...)
+	}
+	return out
+}
+
+// instead says which name is probably meant.
+func instead(name string, known []string) string {
+	if near := gate.Nearest(name, known, 1); len(near) > 0 {
+		return ": write " + near[0]
+	}
+	if len(known) == 0 {
+		return ": this body has none"
+	}
+	return ": known here are " + strings.Join(known, ", ")
 }
 
 // contentOf is the content that a write carries.
@@ -101,6 +157,10 @@ func (s *Sidecar) inWorkspace(c *call) error {
 // inside its segment.
 func (s *Sidecar) pathScope(c *call) (sequencer.Scope, error) {
 	text := c.params["scope"]
+	if text == "" {
+		return "", problem(codeBadScope, "the address names no shard: write it after the slash, or leave the slash out to "+
+			"list them")
+	}
 	if !strings.HasPrefix(text, "shard:/") {
 		text = "shard:/" + text
 	}

@@ -97,8 +97,8 @@ func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.
 	return shard, err
 }
 
-// expect is the condition that a shard has one of some versions, with the view that shows it. Where it has another it is
-// refused at once: versions only grow. In a workspace that observes, the log says what it would have been.
+// expect is the condition that a shard has one of some versions, with the view that shows it. Where it has another it
+// is refused at once: versions only grow. In a workspace that observes, the log says what it would have been.
 func (s *session) expect(ctx context.Context, scope sequencer.Scope,
 	versions []sequencer.Seq) (*sequencer.Expect, error) {
 	last := slices.Max(versions)
@@ -110,26 +110,26 @@ func (s *session) expect(ctx context.Context, scope sequencer.Scope,
 	case s.view.settings().rules.Observe && ahead == nil:
 		return &sequencer.Expect{Version: last, View: last}, nil
 	}
-	has := fmt.Sprintf("is at version %d", rev.version)
-	if rev.version == 0 {
-		has = "does not exist"
-	}
-	p := problem(string(sequencer.CodeVersionMismatch), "%s %s, and %s is expected; read it again", scope, has,
-		expected(versions))
+	p := problem(string(sequencer.CodeVersionMismatch), "%s %s; read it again", scope, unmet(rev.version, versions))
 	p.ReRead, p.Scope = []string{string(scope)}, string(scope)
 	p.MovedSeq, p.MovedBy, p.View = uint64(rev.version), string(rev.writer), uint64(at)
 	return nil, p
 }
 
-func expected(versions []sequencer.Seq) string {
-	if slices.Equal(versions, []sequencer.Seq{0}) {
-		return "none"
-	}
-	var out []string
+// unmet says how the version that a shard has is not one of those that were expected.
+func unmet(now sequencer.Seq, versions []sequencer.Seq) string {
+	var list []string
 	for _, v := range versions {
-		out = append(out, strconv.FormatUint(uint64(v), 10))
+		list = append(list, strconv.FormatUint(uint64(v), 10))
 	}
-	return strings.Join(out, " or ")
+	expected := strings.Join(list, " or ")
+	switch {
+	case slices.Contains(versions, 0):
+		return fmt.Sprintf("exists at version %d, and is expected not to exist", now)
+	case now == 0:
+		return fmt.Sprintf("does not exist, and version %s is expected", expected)
+	}
+	return fmt.Sprintf("is at version %d, and version %s is expected", now, expected)
 }
 
 // reachSeq waits a moment for a seq that another sidecar may have seen before this one.

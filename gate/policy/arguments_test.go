@@ -13,7 +13,7 @@ server: shop
 hosts: ["api.example.com:443"]
 mail: {server: "m.example.com:587", from: a@example.com, user: u, password_secret: mail}
 databases: {db: {dsn_secret: dsn}}
-secrets: {token: {env: ARGUMENTS_TOKEN}, mail: {file: mail.txt}, dsn: {env: ARGUMENTS_DSN}, idle: {env: ARGUMENTS_IDLE}}
+secrets: {token: {env: ARGUMENTS_TOKEN}, mail: {file: mail.txt}, dsn: {env: ARGUMENTS_DSN}, idle: {env: IDLE}}
 tools:
   - tool: listed
     class: read
@@ -49,8 +49,8 @@ tools:
     smtp: {to: "{to}", subject: s, text: t}
 `
 
-// An argument of which nothing would come is refused, with the one that is probably meant. Where an adapter is given all
-// of them, and where there is none, each may be used.
+// An argument of which nothing would come is refused, with the one that is probably meant. Where an adapter is given
+// all of them, and where there is none, each may be used.
 func TestUnknownArguments(t *testing.T) {
 	p, err := Load([]byte(argumentsPolicy), Options{})
 	if err != nil {
@@ -76,8 +76,8 @@ func TestUnknownArguments(t *testing.T) {
 	}
 }
 
-// A secret that a tool needs and that is not there is found before anything is called, with the tool and its line. What
-// no tool needs may be absent; an empty one is no secret.
+// A secret that a tool needs and that is not there is found before anything is called, with the tool and its line.
+// What no tool needs may be absent; an empty one is no secret.
 func TestMissingSecrets(t *testing.T) {
 	dir := t.TempDir()
 	missing := func() (out []string) {

@@ -184,8 +184,8 @@ func (d *decl) uses(p *Policy) (names []string, ok bool) {
 	return slices.Compact(names), ok
 }
 
-// ownUses are the declared arguments, or those of the templates; ok is false where the adapter is given all of them, or
-// is missing.
+// ownUses are the declared arguments, or those of the templates; ok is false where the adapter is given all of them,
+// or is missing.
 func (d *decl) ownUses() (names []string, ok bool) {
 	if d.declared {
 		return d.argumentNames(), true

@@ -188,7 +188,7 @@ func (p *Policy) MayCall(tool string) error {
 }
 
 // CheckArguments refuses a call with an argument that nothing would come of: none of the tool's templates uses it, and
-// its adapter is not given all of them. It is asked about agents' calls; a compensation may be given more than it uses.
+// its adapter is not given all of them. It is for agents' calls; a compensation may be given more than it uses.
 func (p *Policy) CheckArguments(tool string, args json.RawMessage) error {
 	d := p.find(tool)
 	if d == nil {

@@ -81,8 +81,8 @@ type secretUse struct {
 	tool, what, name string
 }
 
-// MissingSecrets lists the secrets that are needed and cannot be had now, each with the first place that needs it. Tools
-// that need one would fail at their calls, some of them after a commit has promised these.
+// MissingSecrets lists the secrets that are needed and cannot be had now, each with the first place that needs it.
+// Without them calls would fail, some after a commit has promised them.
 func (p *Policy) MissingSecrets() []Finding {
 	var out []Finding
 	told := map[string]bool{}

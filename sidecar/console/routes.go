@@ -74,6 +74,12 @@ func (c *Console) routes(decisions *feed.Handler) http.Handler {
 	mux.HandleFunc("GET /api/tx/{tx}/export", c.door.members(c.export))
 	mux.HandleFunc("GET /api/stream", c.door.streaming(c.stream))
 	mux.HandleFunc("GET /v1/workspaces/{workspace}/decisions", c.door.streaming(decisions.ServeHTTP))
+	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} { // the ports are easily taken for one another
+		mux.HandleFunc(method+" /v1/", func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, refusal(http.StatusNotFound, "no_route", "this is the console: send requests to the sidecar's own "+
+				"address, which hence dev prints as HENCE_URL (port 7420 where none is given)"))
+		})
+	}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic("console: its files are not in the binary: " + err.Error())

@@ -14,7 +14,7 @@ import (
 type hooked struct {
 	HookURL     string        `name:"hook-url" placeholder:"URL" help:"Ask this URL about each sealed footprint."`
 	HookCommand []string      `sep:"none" placeholder:"ARG" help:"Ask this program instead; once per argument, no shell."`
-	HookTimeout time.Duration `default:"5s" help:"No answer within this time is a no."`
+	HookTimeout time.Duration `default:"5s" help:"Without an answer in this time nothing commits; it may be retried."`
 }
 
 func (h hooked) hook() sidecar.Hook {

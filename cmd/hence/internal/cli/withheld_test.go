@@ -44,3 +44,27 @@ func TestProgramsGetNoSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingSecret holds that a start without a secret that a tool needs is refused before anything is accepted, with
+// the tool and its line; a secret that no tool needs may be absent. A check elsewhere only notes it.
+func TestMissingSecret(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte(secretPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = `policy.yaml:7:63: tool pay: http.headers needs a secret that is not there: "pay": the environment ` +
+		`variable SHOP_PAY_TOKEN is not set`
+	agents := agentsFile(t, fmt.Sprintf("\n  - {name: pays, policy: %q, command: 'true'}\n", policy))
+	for _, start := range [][]string{{"dev", "--random-ports", "--policy", policy},
+		{"sidecar", "--agent", "a", "--policy", policy},
+		{"run", "--agent", "a", "--embedded", "--policy", policy, "--", "true"}, {"up", "-f", agents}} {
+		if code, out, errs := hence(t, start...); code == ExitOK || !strings.Contains(errs, want) || strings.Contains(errs,
+			"MAIL") {
+			t.Errorf("%s: exit code %d\n%s%s, want %s", start[0], code, out, errs, want)
+		}
+	}
+	if code, out, _ := hence(t, "policy", "lint", policy); code == ExitFailed || !strings.Contains(out, "note: ") ||
+		!strings.Contains(out, want) {
+		t.Errorf("lint: exit code %d\n%s", code, out)
+	}
+}
