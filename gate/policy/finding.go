@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -89,6 +90,23 @@ func nearest(name string, known []string) string {
 		return near[0]
 	}
 	return ""
+}
+
+// nearestAll names the known names that a misspelt one is nearest to, quoted: where several are as near none of them is
+// picked for whoever wrote it. Empty: none is near.
+func nearestAll(name string, known []string) string {
+	var out []string
+	least := -1
+	for _, k := range nearestOf(name, known, len(known)) { // the nearest first
+		d := distance(strings.ToLower(name), k)
+		if least < 0 {
+			least = d
+		}
+		if d == least {
+			out = append(out, strconv.Quote(k))
+		}
+	}
+	return strings.Join(out, " or ")
 }
 
 // nearestOf returns at most so many known names that a misspelt one may mean, the nearest first.
