@@ -20,6 +20,9 @@ func (l *linter) eager() {
 		return
 	}
 	if d.undo == nil {
+		if l.undoes() != "" { // what undoes others has nothing of its own to undo
+			return
+		}
 		l.report(Note, d.place, "no-compensation", "it runs at once and nothing undoes it: after an abort it stands",
 			"declare a compensation, or make it irreversible, so that it waits for the commit")
 		return
@@ -46,10 +49,23 @@ func (l *linter) leavesAtOnce() {
 		l.report(Mistake, d.place, "eager-send", fmt.Sprintf("it is reversible, and its name says %q, which is seen at once",
 			word), "declare it irreversible, so that it waits for the commit")
 	default:
-		l.report(Note, d.place, "eager-payment", fmt.Sprintf("it is %s, and its %s says %q: what is paid, ordered or told "+
-			"somebody before the commit stays if the transaction aborts and its undoing fails", d.class, where, word),
-			"declare it irreversible, so that it waits for the commit, unless the agent needs its answer to go on")
+		fix := "declare it irreversible, so that it waits for the commit, unless the agent needs its answer to go on"
+		if other := l.undoes(); other != "" { // the loader refuses an irreversible one
+			fix = fmt.Sprintf("add \"undo_only: true\" if it only undoes %q; for agents declare another, irreversible", other)
+		}
+		l.report(Note, d.place, "eager-payment", fmt.Sprintf("it is %s and made before the commit, and its %s says %q: if "+
+			"its transaction aborts and undoing it fails, it stands", d.class, where, word), fix)
 	}
+}
+
+// undoes is a tool that this one is the compensation of; empty: none.
+func (l *linter) undoes() string {
+	for _, other := range l.p.tools {
+		if other.undo != nil && other != l.d && l.p.find(other.undo.tool) == l.d {
+			return other.pattern
+		}
+	}
+	return ""
 }
 
 // The words that say that a call pays, orders or tells; the things of which it does so when it makes one; and the words

@@ -102,6 +102,10 @@ cases:
 cases:
   - {tool: u, args: {}, expect: {class: irreversible}}`, `{tool: a, class: irreversible, scopes: ["x:/"], compensation: u}`+
 		undoing, Note},
+	{"eager-payment", `{tool: a, class: irreversible, scopes: ["x:/"], compensation: refund}
+  - {tool: refund, class: known_outcome, keyed: true, scopes: ["x:/"]}`,
+		`{tool: a, class: irreversible, scopes: ["x:/"], compensation: refund}
+  - {tool: refund, class: known_outcome, keyed: true, scopes: ["x:/"], undo_only: true}`, Note},
 	{"no-compensation", `{tool: a, class: known_outcome, keyed: true, scopes: ["x:/"]}`,
 		`{tool: a, class: known_outcome, keyed: true, scopes: ["x:/"], undo_only: true}`, Note},
 	{"unused", `{tool: a, class: read, scopes: ["x:/"], file: {op: read, path: x}}`, "", Note},
