@@ -57,8 +57,8 @@ func (r *reader) checkClass(d *decl) {
 	switch {
 	case d.class == sequencer.ClassReversible && d.undo == nil:
 		r.refuse(d.place, "no-compensation", "it is reversible, and nothing says how it is undone",
-			"make it irreversible or bufferable, so that it waits for the commit; or add \"compensation\", if something surely "+
-				"undoes it")
+			"make it irreversible or bufferable, so that it waits for the commit; or add \"compensation\", if something "+
+				"surely undoes it")
 	case d.class == sequencer.ClassRead && d.undo != nil:
 		r.refuse(d.undoAt, "compensation", "it is a read, and a read has nothing to undo", "remove the compensation")
 	case d.cost > 0 && d.class != sequencer.ClassReversible:

@@ -92,8 +92,8 @@ func nearest(name string, known []string) string {
 	return ""
 }
 
-// nearestAll names the known names that a misspelt one is nearest to, quoted: where several are as near none of them is
-// picked for whoever wrote it. Empty: none is near.
+// nearestAll names the known names that a misspelt one is nearest to, quoted: of several that are as near, picking one
+// would be a guess. Empty: none is near.
 func nearestAll(name string, known []string) string {
 	var out []string
 	least := -1

@@ -8,7 +8,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// typos are the texts that one mistake makes of a word: a letter too few, too many, wrong, or in its neighbour's place.
+// typos are the texts that one mistake makes of a word: a letter too few, too many, wrong, or swapped with the next.
 func typos(word string) []string {
 	const letters = "aeirsv_x"
 	var out []string

@@ -68,18 +68,16 @@ func (l *linter) undoes() string {
 	return ""
 }
 
-// The words that say that a call pays, orders or tells; the things of which it does so when it makes one; and the words
-// beside which neither counts: it only looks, or takes something back.
-var (
-	leavingVerbs = []string{"send", "notify", "publish", "pay", "charge", "refund", "transfer", "payout", "withdraw",
-		"debit", "remit", "purchase", "buy", "checkout", "deploy", "tweet"}
-	leavingThings = []string{"payment", "charge", "refund", "transfer", "payout", "invoice", "order", "purchase", "mail",
-		"email", "sms", "fax"}
-	makingVerbs = []string{"create", "make", "new", "submit", "execute", "place", "confirm", "capture", "approve", "issue",
-		"post", "start", "run"}
-	quietWords = []string{"cancel", "undo", "revert", "restore", "reopen", "recall", "void", "draft", "preview", "estimate",
-		"quote", "validate", "check", "status", "note", "address", "template"}
-	paidScopes = []string{"payment", "card", "charge", "refund", "transfer", "payout"}
+// The words that say that a call pays, orders or tells; the things of which it does so when it makes one; and the
+// words beside which neither counts: it only looks, or takes something back.
+const (
+	leavingVerbs = "send notify publish pay charge refund transfer payout withdraw debit remit purchase buy checkout " +
+		"deploy tweet"
+	leavingThings = "payment charge refund transfer payout invoice order purchase mail email sms fax"
+	makingVerbs   = "create make new submit execute place confirm capture approve issue post start run"
+	quietWords    = "cancel undo revert restore reopen recall void draft preview estimate quote validate check status " +
+		"note address template"
+	paidScopes = "payment card charge refund transfer payout"
 )
 
 // leaves is a word that says that a call pays, orders or tells somebody something, and where it stands; empty: none.
@@ -90,7 +88,7 @@ func (l *linter) leaves() (word, where string) {
 	}
 	makes := l.d.class != sequencer.ClassRead && len(name) == 1 || slices.ContainsFunc(name, in(makingVerbs))
 	for _, w := range name {
-		if slices.Contains(leavingVerbs, w) || makes && slices.Contains(leavingThings, singular(w)) {
+		if in(leavingVerbs)(w) || makes && in(leavingThings)(singular(w)) {
 			return w, "name"
 		}
 	}
@@ -101,7 +99,7 @@ func (l *linter) leaves() (word, where string) {
 		if s, ok := l.d.block.parsed.(*gate.HTTPSpec); ok && s.Method == "POST" {
 			path := words(lastLiteral(s.URL))
 			for _, w := range path {
-				if !slices.ContainsFunc(path, quiet) && slices.Contains(append(leavingThings, leavingVerbs...), singular(w)) {
+				if !slices.ContainsFunc(path, quiet) && in(leavingThings+" "+leavingVerbs)(singular(w)) {
 					return w, "path"
 				}
 			}
@@ -110,7 +108,7 @@ func (l *linter) leaves() (word, where string) {
 	for _, s := range l.d.scopes {
 		kind, _, _ := strings.Cut(s.String(), ":")
 		for _, w := range append(words(kind), words(lastLiteral(s.String()))...) {
-			if slices.Contains(paidScopes, singular(w)) {
+			if in(paidScopes)(singular(w)) {
 				return w, "scope"
 			}
 		}
@@ -121,11 +119,12 @@ func (l *linter) leaves() (word, where string) {
 // quiet reports whether a word says that a call only looks, or takes something back.
 func quiet(word string) bool {
 	verb, changes := nameVerb(word)
-	return verb != "" && !changes || slices.Contains(quietWords, word)
+	return verb != "" && !changes || in(quietWords)(word)
 }
 
-func in(list []string) func(string) bool {
-	return func(word string) bool { return slices.Contains(list, word) }
+// in reports whether a word is one of a list.
+func in(list string) func(word string) bool {
+	return func(word string) bool { return slices.Contains(strings.Fields(list), word) }
 }
 
 func singular(word string) string { return strings.TrimSuffix(word, "s") }

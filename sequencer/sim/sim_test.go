@@ -93,6 +93,7 @@ func TestFindsWeakenedRules(t *testing.T) {
 		{"16b undecided at the switch", sequencer.WeakenObserveKeep, 300},
 		{"16c shared while observing", sequencer.WeakenObserveShared, 1000},
 		{"18 sidecars without a cap", sequencer.WeakenNoCaps, 300},
+		{"19 one session for all conversations", sequencer.WeakenOneSession, 300},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sum, err := Batch(1, tc.within, Options{Weaken: tc.weaken})

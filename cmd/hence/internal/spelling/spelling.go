@@ -3,9 +3,9 @@ package spelling
 
 import "strings"
 
-// Nearest returns the known name that differs least from a name; "" when none is near, or two are as near: about one letter in four may be
-// missing, too much, other, or have changed places with its neighbour. A name that is the beginning of one known name
-// only is near to it.
+// Nearest returns the known name that differs least from a name; "" when none is near, or two are as near: about one
+// letter in four may be missing, too much, other, or have changed places with its neighbour. A name that is the
+// beginning of one known name only is near to it.
 func Nearest(name string, known []string) string {
 	best, least, tied := "", max(1, len(name)/4)+1, false
 	for _, k := range known {
