@@ -29,8 +29,8 @@ func (l *linter) report(s Severity, p place, rule, what, fix string) {
 }
 
 // Lint reports what a loaded policy probably says wrong, in the order of the file. A scope that is too broad is safe,
-// so at most a note; one that is too narrow, a wrong class and a compensation that cannot undo are mistakes. Cases that
-// are kept elsewhere count, too, as what shows that a compensation was tried.
+// so at most a note; one that is too narrow, a wrong class and a compensation that cannot undo are mistakes. What more
+// cases, kept elsewhere, try counts as tried, too.
 func (p *Policy) Lint(more ...Case) []Finding {
 	l := &linter{p: p, cases: slices.Concat(p.cases, more)}
 	for _, d := range p.tools {

@@ -79,7 +79,8 @@ var ruleCases = []struct {
 	{"option", `{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [/bin/rm, "{p}"], options: [p]}}`, "",
 		Note},
 	{"eager-send", `{tool: card.charge, class: reversible, scopes: ["x:/"], compensation: u, http: {method: POST,
-     url: "https://far.example/x"}}` + undoing, `{tool: card.charge, class: irreversible, scopes: ["x:/"], key: k, http:
+     url: "https://far.example/x"}}` + undoing,
+		`{tool: card.charge, class: irreversible, scopes: ["x:/"], key: k, http:
      {method: POST, url: "https://far.example/x"}}` + undoing, Mistake},
 	{"eager-payment", `{tool: card.charge, class: known_outcome, keyed: true, scopes: ["x:/"]}`,
 		`{tool: charge.list, class: known_outcome, keyed: true, scopes: ["x:/"]}`, Note},
