@@ -44,9 +44,7 @@ func (st *State) Hash() Hash {
 			putPast(e, t)
 		}
 		if bounds {
-			list(e, t.Shared, putScope)
-			list(e, t.Sealed, putScope)
-			e.str(t.Session)
+			putBounded(e, t)
 		}
 	})
 	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {
@@ -250,6 +248,13 @@ func (f *Fold) dropStaleWakes() {
 		t.wake = false
 	}
 	f.step.queue = f.step.queue[:0]
+}
+
+// putBounded is what a transaction has since logic 3.
+func putBounded(e *encoder, t *TxState) {
+	list(e, t.Shared, putScope)
+	list(e, t.Sealed, putScope)
+	e.str(t.Session)
 }
 
 func putPast(e *encoder, t *TxState) {

@@ -96,7 +96,8 @@ func (t *twinTx) final() bool {
 func (t *twinTx) older(u *twinTx) bool { return t.epoch != 0 && (u.epoch == 0 || t.epoch < u.epoch) }
 
 func (t *twinTx) sameSession(u *twinTx) bool {
-	return t.incarnation == u.incarnation && t.begin.Session == u.begin.Session || t.begin.Group != "" && t.begin.Group == u.begin.Group
+	return t.incarnation == u.incarnation && t.begin.Session == u.begin.Session ||
+		t.begin.Group != "" && t.begin.Group == u.begin.Group
 }
 
 // holds is what binds others because of t, worked out from where t stands.

@@ -158,7 +158,8 @@ func (f *Fold) account(t *tx) {
 func (f *Fold) bytesOf(t *tx) int {
 	n := t.bytes()
 	if f.bounded() {
-		n += len(t.Group) + len(t.Session) + len(t.VerdictWhy) + len(t.Retraction) + scopeBytes(t.Shared) + scopeBytes(t.Sealed)
+		n += len(t.Group) + len(t.VerdictWhy) + len(t.Retraction) + len(t.Session)
+		n += scopeBytes(t.Shared) + scopeBytes(t.Sealed)
 	}
 	return n
 }

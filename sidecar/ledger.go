@@ -146,18 +146,8 @@ func (l *ledger) apply(record []byte) error {
 		}
 		l.published(p)
 		return nil
-	case recordLoose:
-		var reads []sequencer.Read
-		err := json.Unmarshal(body, &reads)
-		l.loose = talks{}
-		l.loose.give("", reads)
-		return err
-	case recordTalk:
-		var r talkRecord
-		err := json.Unmarshal(body, &r)
-		l.loose.take(r.Session)
-		l.loose.give(r.Session, r.Reads)
-		return err
+	case recordLoose, recordTalk:
+		return l.applyLoose(kind, body)
 	case recordOwn:
 		var r ownRecord
 		if err := json.Unmarshal(body, &r); err != nil {

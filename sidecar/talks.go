@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -119,8 +120,8 @@ func (s *session) loosely(ctx context.Context, talk string, look func() *reading
 		return nil, err
 	}
 	if len(s.loose) >= s.limits.Conversations && len(s.loose[talk]) == 0 { // forgetting another's reads would weaken it
-		return nil, problem(codeLimit, "%d conversations of this agent have read outside transactions and not sealed since: "+
-			"end those that are over with DELETE /v1/workspaces/%s/session, or read inside a transaction",
+		return nil, problem(codeLimit, "%d conversations of this agent have read outside transactions and sealed nothing "+
+			"since: end those that are over with DELETE /v1/workspaces/%s/session, or read inside a transaction",
 			len(s.loose), s.workspace)
 	}
 	got := look()
@@ -140,6 +141,24 @@ func (s *session) loosely(ctx context.Context, talk string, look func() *reading
 type talkRecord struct {
 	Session string
 	Reads   []sequencer.Read `json:",omitempty"`
+}
+
+// applyLoose takes a record that says what a conversation has read; that of the default one comes first.
+func (l *ledger) applyLoose(kind byte, body []byte) error {
+	r := talkRecord{}
+	if kind == recordTalk {
+		if err := json.Unmarshal(body, &r); err != nil {
+			return err
+		}
+	} else {
+		l.loose = talks{}
+		if err := json.Unmarshal(body, &r.Reads); err != nil {
+			return err
+		}
+	}
+	l.loose.take(r.Session)
+	l.loose.give(r.Session, r.Reads)
+	return nil
 }
 
 // endTalk drops the loose reads of a conversation that the agent says is over; it returns how many they were.

@@ -191,7 +191,7 @@ func TestConversationLimit(t *testing.T) {
 	}
 }
 
-// All conversations together name so many reads: then the longest one's become one of everything, at their oldest view.
+// All conversations together name so many reads: then the longest one's become one of everything, at the oldest view.
 func TestLooseReadsOfAllConversations(t *testing.T) {
 	all := talks{}
 	for i := range maxTalks {

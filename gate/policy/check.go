@@ -58,12 +58,13 @@ func (r *reader) checkClass(d *decl) {
 	switch {
 	case d.class == sequencer.ClassReversible && d.undo == nil:
 		r.refuse(d.place, "no-compensation", "it is reversible, and nothing says how it is undone",
-			"add \"compensation\", or make it bufferable or irreversible")
+			"make it irreversible or bufferable, so that it waits for the commit; or add \"compensation\", if something "+
+				"surely undoes it")
 	case d.class == sequencer.ClassRead && d.undo != nil:
 		r.refuse(d.undoAt, "compensation", "it is a read, and a read has nothing to undo", "remove the compensation")
 	case d.cost > 0 && d.class != sequencer.ClassReversible:
 		r.refuse(d.place, "cost", fmt.Sprintf("cost is what undoing costs, and the class is %s", d.class),
-			"remove it, or make the tool reversible")
+			"remove it")
 	case d.looksUp() && !d.keyed && d.key == nil:
 		r.refuse(d.block.place, "lookup-without-key", "it has a look-up and no key: a look-up that cannot tell two calls "+
 			"apart proves nothing, so it is never asked", d.lookupFix())

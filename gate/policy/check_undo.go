@@ -26,15 +26,16 @@ func (r *reader) checkUndo(p *Policy, d *decl) {
 		return
 	case by == nil:
 		fix := "declare it, with the class known_outcome and \"undo_only: true\" if agents never call it"
-		if near := nearest(u.tool, sortedKeys(p.exact)); near != "" {
-			fix = fmt.Sprintf("write %q, or declare it", near)
+		if near := nearestAll(u.tool, sortedKeys(p.exact)); near != "" {
+			fix = fmt.Sprintf("write %s, or declare it", near)
 		}
 		r.refuse(u.toolAt, "unknown-compensation", fmt.Sprintf("the compensation %q is not declared", u.tool), fix)
 		return
 	case !by.class.Eager():
 		r.refuse(u.toolAt, "compensation-class", fmt.Sprintf("the compensation %q has the class %s, which does not "+
 			"compensate", u.tool, compensatesNot(by.class)),
-			"make it known_outcome (or reversible); with \"undo_only: true\" agents cannot call it")
+			"declare a tool of its own for it, known_outcome (or reversible) and with \"undo_only: true\", so that no agent "+
+				"calls it")
 		return
 	case by == d && u.args == nil:
 		r.refuse(u.toolAt, "compensation", "it would undo itself by the same call again",

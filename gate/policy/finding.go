@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hence-dev/hence/gate"
@@ -91,4 +92,21 @@ func nearest(name string, known []string) string {
 		return near[0]
 	}
 	return ""
+}
+
+// nearestAll names the known names that a misspelt one is nearest to, quoted: of several that are as near, picking one
+// would be a guess. Empty: none is near.
+func nearestAll(name string, known []string) string {
+	var out []string
+	least := -1
+	for _, k := range gate.Nearest(name, known, len(known)) { // the nearest first
+		d := gate.Distance(strings.ToLower(name), k)
+		if least < 0 {
+			least = d
+		}
+		if d == least {
+			out = append(out, strconv.Quote(k))
+		}
+	}
+	return strings.Join(out, " or ")
 }

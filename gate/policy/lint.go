@@ -14,6 +14,7 @@ import (
 // linter looks for declarations that can be loaded and are probably not true.
 type linter struct {
 	p     *Policy
+	cases []Case
 	d     *decl
 	found []Finding
 }
@@ -28,15 +29,17 @@ func (l *linter) report(s Severity, p place, rule, what, fix string) {
 }
 
 // Lint reports what a loaded policy probably says wrong, in the order of the file. A scope that is too broad is safe,
-// so at most a note; one that is too narrow, a wrong class and a compensation that cannot undo are mistakes.
-func (p *Policy) Lint() []Finding {
-	l := &linter{p: p}
+// so at most a note; one that is too narrow, a wrong class and a compensation that cannot undo are mistakes. What more
+// cases, kept elsewhere, try counts as tried, too.
+func (p *Policy) Lint(more ...Case) []Finding {
+	l := &linter{p: p, cases: slices.Concat(p.cases, more)}
 	for _, d := range p.tools {
 		l.d = d
 		l.class()
 		l.scopes()
 		l.key()
 		l.undo()
+		l.eager()
 		l.lookUp()
 		l.option()
 		l.bounds()

@@ -17,8 +17,9 @@ func (l *linter) class() {
 	switch {
 	case writes && d.class == sequencer.ClassRead:
 		l.report(Mistake, d.place, "read-that-writes", fmt.Sprintf("it is declared a read, and %s changes something", how),
-			"declare it reversible, bufferable or irreversible")
-	case how != "" && !writes && d.class != sequencer.ClassRead && d.class != sequencer.ClassKnownOutcome:
+			"declare it irreversible, so that it waits for the commit")
+	case how != "" && !writes && d.class != sequencer.ClassRead && d.class != sequencer.ClassKnownOutcome &&
+		!slices.ContainsFunc(words(d.pattern), in(leavingVerbs)): // a GET that pays had better wait
 		l.report(Note, d.place, "write-that-reads", fmt.Sprintf("it is declared %s, and %s only reads", d.class, how),
 			"declare it read: then its answer is at once and checked for staleness")
 	case d.block != nil && d.block.kind == gate.KindSMTP && d.class.Eager():
@@ -45,10 +46,7 @@ func (l *linter) nameSays(writes bool, how string) {
 	case verb == "":
 	case changes && d.class == sequencer.ClassRead:
 		l.report(Mistake, d.place, "read-that-writes", fmt.Sprintf("it is declared a read, and its name says %q", verb),
-			"declare it reversible, bufferable or irreversible, or rename it")
-	case cannotBeUndone(verb) && d.class == sequencer.ClassReversible:
-		l.report(Mistake, d.place, "eager-send", fmt.Sprintf("it is reversible, and its name says %q, which is seen at once",
-			verb), "declare it irreversible, so that it waits for the commit")
+			"declare it irreversible, so that it waits for the commit, or rename it")
 	case !changes && d.class != sequencer.ClassRead && !d.undoOnly:
 		l.report(Note, d.place, "write-that-reads", fmt.Sprintf("it is declared %s, and its name says %q", d.class, verb),
 			"declare it read, if it changes nothing")

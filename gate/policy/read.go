@@ -56,8 +56,8 @@ func keyFix(name string, known []string) string {
 	case "idempotency_key":
 		return "write \"key\" for a business key of a gated class, \"keyed: true\" for the others"
 	}
-	if near := nearest(name, known); near != "" {
-		return fmt.Sprintf("write %q", near)
+	if near := nearestAll(name, known); near != "" {
+		return "write " + near
 	}
 	return "use one of " + strings.Join(known, ", ")
 }

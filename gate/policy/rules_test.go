@@ -78,8 +78,43 @@ var ruleCases = []struct {
 		`{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [env, "--", /bin/rm, "--", "{p}"]}}`, Note},
 	{"option", `{tool: a, class: irreversible, scopes: ["x:/{p}"], exec: {argv: [/bin/rm, "{p}"], options: [p]}}`, "",
 		Note},
+	{"eager-send", `{tool: card.charge, class: reversible, scopes: ["x:/"], compensation: u, http: {method: POST,
+     url: "https://far.example/x"}}` + undoing,
+		`{tool: card.charge, class: irreversible, scopes: ["x:/"], key: k, http:
+     {method: POST, url: "https://far.example/x"}}` + undoing, Mistake},
+	{"eager-payment", `{tool: card.charge, class: known_outcome, keyed: true, scopes: ["x:/"]}`,
+		`{tool: charge.list, class: known_outcome, keyed: true, scopes: ["x:/"]}`, Note},
+	{"eager-payment", `{tool: createPayment, class: reversible, scopes: ["x:/"], compensation: u}` + undoing,
+		`{tool: draftPayment, class: reversible, scopes: ["x:/"], compensation: u}` + undoing, Note},
+	{"eager-payment", `{tool: orders.place, class: reversible, scopes: ["x:/"], compensation: u}` + undoing,
+		`{tool: order.cancel, class: reversible, scopes: ["order:/"], compensation: u}` + undoing, Note},
+	{"eager-payment", `{tool: a, class: known_outcome, keyed: true, scopes: ["x:/"], http: {method: POST,
+     url: "https://far.example/v1/refunds"}}`, `{tool: a, class: known_outcome, keyed: true, scopes: ["x:/"], http:
+     {method: POST, url: "https://far.example/orders/{id}/address"}}`, Note},
+	{"eager-payment", `{tool: a, class: reversible, scopes: ["order:/{id}/payment"], compensation: u}` + undoing,
+		`{tool: a, class: read, scopes: ["order:/{id}/payment"]}`, Note},
+	{"eager-payment", `{tool: pay, class: read, scopes: ["x:/"], http: {method: GET, url: "https://far.example/x"}}`,
+		`{tool: payments, class: read, scopes: ["x:/"], http: {method: GET, url: "https://far.example/payments"}}`, Note},
+	{"untried-compensation", `{tool: a, class: reversible, scopes: ["x:/"], compensation: u}` + undoing,
+		`{tool: a, class: reversible, scopes: ["x:/"], compensation: u}` + undoing + `
+cases:
+  - {tool: u, args: {}, expect: {class: known_outcome}}`, Note},
+	{"untried-compensation", `{tool: a, class: reversible, scopes: ["x:/"], compensation: u}` + undoing + `
+cases:
+  - {tool: u, args: {}, expect: {class: irreversible}}`,
+		`{tool: a, class: irreversible, scopes: ["x:/"], compensation: u}` + undoing, Note},
+	{"eager-payment", `{tool: a, class: irreversible, scopes: ["x:/"], compensation: refund}
+  - {tool: refund, class: known_outcome, keyed: true, scopes: ["x:/"]}`,
+		`{tool: a, class: irreversible, scopes: ["x:/"], compensation: refund}
+  - {tool: refund, class: known_outcome, keyed: true, scopes: ["x:/"], undo_only: true}`, Note},
+	{"no-compensation", `{tool: a, class: known_outcome, keyed: true, scopes: ["x:/"]}`,
+		`{tool: a, class: known_outcome, keyed: true, scopes: ["x:/"], undo_only: true}`, Note},
 	{"unused", `{tool: a, class: read, scopes: ["x:/"], file: {op: read, path: x}}`, "", Note},
 }
+
+// undoing is a further tool, which undoes others.
+const undoing = `
+  - {tool: u, class: known_outcome, keyed: true, undo_only: true, scopes: ["x:/"]}`
 
 func TestRules(t *testing.T) {
 	for _, c := range ruleCases {

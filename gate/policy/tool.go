@@ -11,9 +11,11 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
+// classes are the effect classes, the safest for a call that was taken for one of them first: it leaves after the
+// commit, or is undone on abort, or stands, or counts as no change.
 func classes() []sequencer.Class {
-	return []sequencer.Class{sequencer.ClassRead, sequencer.ClassReversible, sequencer.ClassBufferable,
-		sequencer.ClassIrreversible, sequencer.ClassKnownOutcome}
+	return []sequencer.Class{sequencer.ClassIrreversible, sequencer.ClassBufferable, sequencer.ClassReversible,
+		sequencer.ClassKnownOutcome, sequencer.ClassRead}
 }
 
 // decl reads one entry of "tools".
@@ -66,21 +68,53 @@ func (r *reader) pattern(n *node) string {
 
 func (r *reader) class(n *node) sequencer.Class {
 	text := r.text(n, "class")
-	var names []string
 	for _, c := range classes() {
 		if text == c.String() {
 			return c
 		}
-		names = append(names, c.String())
 	}
 	if text != "" {
-		fix := "use one of " + strings.Join(names, ", ")
-		if near := nearest(text, names); near != "" {
-			fix = fmt.Sprintf("write %q", near)
-		}
-		r.refuse(n.place, "class", fmt.Sprintf("%.40q is no effect class", text), fix)
+		r.refuse(n.place, "class", fmt.Sprintf("%.40q is no effect class", text), classFix(text))
 	}
 	return sequencer.ClassIrreversible
+}
+
+// classFix says which class a misspelt one probably is. Taken for a less safe one a call would run that should have
+// waited, so of those that are as near, or one letter farther, it is the safest.
+func classFix(text string) string {
+	near := nearClasses(text)
+	when := func(c sequencer.Class) string {
+		if c.Gated() {
+			return "it waits for the commit"
+		}
+		return "it runs at once"
+	}
+	switch len(near) {
+	case 0:
+		var names []string
+		for _, c := range classes() {
+			names = append(names, c.String())
+		}
+		return "use one of " + strings.Join(names, ", ")
+	case 1:
+		return fmt.Sprintf("write %q", near[0])
+	}
+	return fmt.Sprintf("write %q (%s), unless %q (%s) is meant", near[0], when(near[0]), near[1], when(near[1]))
+}
+
+// nearClasses are the classes that a misspelt one may be, up to one letter farther than the nearest, the safest first.
+func nearClasses(text string) (near []sequencer.Class) {
+	text = strings.ToLower(text[:min(len(text), 200)])
+	most := max(1, len(text)/3)
+	for _, c := range classes() {
+		most = min(most, gate.Distance(text, c.String())+1)
+	}
+	for _, c := range classes() {
+		if gate.Distance(text, c.String()) <= most {
+			near = append(near, c)
+		}
+	}
+	return near
 }
 
 func (r *reader) args(n *node) []argument {

@@ -277,7 +277,8 @@ func (m *model) waits(s *state, who int, o *sequencer.Outcome) {
 		return
 	}
 	for _, b := range o.BlockedBy {
-		if _, u := m.find(s, b.Tx); u != nil && u.phase == phaseOpen && b.Tx != o.Tx && m.oneSession(who, m.openBy(s, b.Tx)) {
+		_, u := m.find(s, b.Tx)
+		if u != nil && u.phase == phaseOpen && b.Tx != o.Tx && m.oneSession(who, m.openBy(s, b.Tx)) {
 			s.violate("%s waits for itself: %s is open and of its own session", o.Tx, b.Tx)
 		}
 	}

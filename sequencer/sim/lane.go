@@ -64,7 +64,8 @@ func (c *sidecar) next(l *lane) {
 	c.attempts++
 	a := &attempt{id: sequencer.TxID(fmt.Sprintf("t%d.%d", c.id, c.attempts)), prog: p, incarnation: c.incarnation,
 		base: c.view, seen: c.seen, counts: map[sequencer.IntentKind]uint32{}, ops: p.ops}
-	a.begin = &sequencer.Begin{Mode: p.mode, Observe: p.observe, Levels: p.levels, DeadlineTicks: p.deadline}
+	a.begin = &sequencer.Begin{Mode: p.mode, Observe: p.observe, Levels: p.levels, DeadlineTicks: p.deadline,
+		Session: l.session}
 	if p.group != nil {
 		a.begin.Group = p.group.id
 		p.group.members = append(p.group.members, a.id)

@@ -58,6 +58,8 @@ type lane struct {
 	code  sequencer.Code
 	tries int
 	until int
+
+	session string // the conversation that it is
 }
 
 func newSidecar(r *run, id int) *sidecar {
@@ -65,7 +67,11 @@ func newSidecar(r *run, id int) *sidecar {
 		tenures: map[sequencer.TxID]tenure{}, mended: map[mending]bool{}}
 	c.lanes = append(c.lanes, &lane{})
 	if r.chance(r.swarm.twoLanes) {
-		c.lanes = append(c.lanes, &lane{})
+		other := &lane{}
+		if r.chance(r.swarm.talks) {
+			other.session = "q"
+		}
+		c.lanes = append(c.lanes, other)
 	}
 	if id > 0 && r.chance(0.2) {
 		c.down = 20 + r.n(80) // joins late

@@ -99,6 +99,7 @@ func TestFindsWeakenedRules(t *testing.T) {
 		{"18 sidecars without a cap", sequencer.WeakenNoCaps, 300},
 		{"19 a silent hook", sequencer.WeakenSilentVeto, 300},
 		{"8d a dead lease is confirmed", sequencer.WeakenConfirmDead, 300},
+		{"20 one session for all conversations", sequencer.WeakenOneSession, 300},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sum, err := Batch(1, tc.within, Options{Weaken: tc.weaken})

@@ -260,6 +260,8 @@ func opened(o *sequencer.Outcome) bool {
 func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome, in *sequencer.Intent) {
 	t.r.probe(ProbeRefused(o.Code))
 	switch {
+	case o.Code == sequencer.CodeOwnTransaction && t.r.swarm.logic >= 3:
+		t.checkOwnSession(o)
 	case in == nil, o.Code != sequencer.CodeNotWhileObserving && o.Tx != "": // a retraction may be given up in any step
 	case in.Kind == sequencer.IntentRegister && o.Code == sequencer.CodeLimit && t.rules.Logic >= 3:
 		delete(t.tools, toolServer{o.Incarnation, in.Register.Server}) // what cannot be kept is absent
@@ -278,6 +280,19 @@ func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome, in *sequencer.Inte
 	}
 	if o.Code == sequencer.CodeLeaseExpired && o.Tx != "" {
 		t.r.probe(ProbeZombieIntent)
+	}
+}
+
+// checkOwnSession: a transaction is refused as for its own session for one of its conversation or of its group only.
+func (t *truth) checkOwnSession(o *sequencer.Outcome) {
+	a := t.r.attempts[o.Tx]
+	for _, blocker := range o.BlockedBy {
+		b := t.r.attempts[blocker.Tx]
+		group := a.begin.Group != "" && a.begin.Group == b.begin.Group
+		if !group && (a.incarnation != b.incarnation || a.begin.Session != b.begin.Session) {
+			t.r.fail("%s of %q is refused for %s of %q as for its own session", o.Tx, a.begin.Session, blocker.Tx,
+				b.begin.Session)
+		}
 	}
 }
 

@@ -93,7 +93,7 @@ func reason(d *api.Decision) string {
 	case sequencer.CodeLeaseExpired:
 		text = "lease_expired, its sidecar was gone for too long"
 	case sequencer.CodeOwnTransaction:
-		text = "own_transaction, another open transaction of this session has it: seal or abort that one first"
+		text = "own_transaction, another open transaction of this conversation has it"
 	case sequencer.CodeSibling:
 		text = "sibling, another branch of the group acts there: let one branch act, or select a winner first"
 	case sequencer.CodeTouchBound:

@@ -111,7 +111,11 @@ func (c *policyLintCmd) Run(s Streams) error {
 		return err
 	}
 	_, tools := p.Catalogue()
-	found := p.Lint()
+	more, _, err := besideOf(c.File, "", p) // what they try counts as tried
+	if err != nil {
+		return err
+	}
+	found := p.Lint(more...)
 	for _, f := range p.MissingSecrets() {
 		f.Severity = policy.Note // where a policy is checked its secrets need not be; a start refuses
 		found = append(found, f)
@@ -133,7 +137,7 @@ func (c *policyTestCmd) Run(s Streams) error {
 		return err
 	}
 	n, found := len(p.Cases()), p.Test(p.Cases())
-	more, file, err := c.beside(p)
+	more, file, err := besideOf(c.File, c.Cases, p)
 	if err != nil {
 		return err
 	}
@@ -147,14 +151,14 @@ func (c *policyTestCmd) Run(s Streams) error {
 	return c.report(s.Out, p.File(), "cases", n, found)
 }
 
-// beside reads the cases that are kept in a file of their own.
-func (c *policyTestCmd) beside(p *policy.Policy) ([]policy.Case, string, error) {
-	file := c.Cases
+// besideOf reads the cases that are kept in a file of their own; empty: the one beside the policy, if it is there.
+func besideOf(policyFile, named string, p *policy.Policy) ([]policy.Case, string, error) {
+	file := named
 	if file == "" {
-		file = strings.TrimSuffix(c.File, filepath.Ext(c.File)) + ".cases" + filepath.Ext(c.File)
+		file = strings.TrimSuffix(policyFile, filepath.Ext(policyFile)) + ".cases" + filepath.Ext(policyFile)
 	}
 	data, err := os.ReadFile(file)
-	if c.Cases == "" && errors.Is(err, fs.ErrNotExist) {
+	if named == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, "", nil
 	}
 	if err != nil {

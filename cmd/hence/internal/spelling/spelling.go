@@ -3,15 +3,21 @@ package spelling
 
 import "strings"
 
-// Nearest returns the known name that differs least from a name; "" when none is near: about one letter in four may be
-// missing, too much, other, or have changed places with its neighbour. A name that is the beginning of one known name
-// only is near to it.
+// Nearest returns the known name that differs least from a name; "" when none is near, or two are as near: about one
+// letter in four may be missing, too much, other, or have changed places with its neighbour. A name that is the
+// beginning of one known name only is near to it.
 func Nearest(name string, known []string) string {
-	best, least := "", max(1, len(name)/4)+1
+	best, least, tied := "", max(1, len(name)/4)+1, false
 	for _, k := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(k)); d < least {
-			best, least = k, d
+		switch d := distance(strings.ToLower(name), strings.ToLower(k)); {
+		case d < least:
+			best, least, tied = k, d, false
+		case d == least && best != "":
+			tied = true
 		}
+	}
+	if tied {
+		return "" // which one was meant is not ours to say
 	}
 	if best != "" || len(name) < 3 {
 		return best

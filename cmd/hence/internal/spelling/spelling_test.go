@@ -7,7 +7,7 @@ func TestNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"comand": "command", "commands": "command", "comamnd": "command", "retsart": "restart", "enb": "env",
 		"BROKRES": "BROKERS", "brokers": "BROKERS", "comm": "command", "restar": "restart", "port": "", "": "", "x": "",
-		"wor": "work", "workspcae": "workspace", "something": "",
+		"wor": "work", "restartx": "", "workspcae": "workspace", "something": "",
 	} {
 		if got := Nearest(name, known); got != want {
 			t.Errorf("%q is taken for %q, want %q", name, got, want)
