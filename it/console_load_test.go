@@ -131,6 +131,13 @@ func (f *flood) Follow(ctx context.Context, _ string, after sequencer.Seq,
 	}
 }
 
+func (f *flood) FollowAt(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error {
+	return f.Follow(ctx, workspace, after, func(o *sequencer.Outcome, way streams.Way) error {
+		return apply(o, way, time.Time{})
+	})
+}
+
 func (f *flood) FollowEvents(ctx context.Context, _ string, _ time.Duration, each func(*topology.Event) error) error {
 	for at := 0; ; {
 		more, err := next(ctx, f, func() []*topology.Event { return f.events }, at)

@@ -210,7 +210,7 @@ func head(t *testing.T, shell *fenced.Shell) uint64 {
 // tail is what hence tail shows up to a seq.
 func tail(t *testing.T, shell *fenced.Shell, last uint64) (all []sight) {
 	t.Helper()
-	out := command(t, shell, fmt.Sprintf("hence tail -o json --limit %d", last))
+	out := command(t, shell, fmt.Sprintf("hence tail --all -o json --limit %d", last))
 	for line := range strings.Lines(out) {
 		var d sight
 		if err := json.Unmarshal([]byte(line), &d); err != nil {

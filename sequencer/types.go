@@ -174,6 +174,15 @@ const (
 // CodeWaiting is what Outcome.Would says where an observing workspace would have let something wait.
 const CodeWaiting Code = "waiting"
 
+// Codes lists all of them, those that abort before those that only refuse, and what Outcome.Would may say beyond.
+func Codes() []Code {
+	return []Code{CodeStaleRead, CodeVersionMismatch, CodeConflict, CodeWounded, CodeCascade, CodePhantomTool,
+		CodeLostBranch, CodeVetoed, CodeDeadline, CodeIncompleteFootprint, CodeLeaseExpired, CodeTooOld, CodeToolFailed,
+		CodeAbortedByAgent, CodeRulesChanged, CodeOwnTransaction, CodeSibling, CodeLimit, CodeLateEffect, CodeTouchBound,
+		CodeTouchWaiting, CodeNotOrphan, CodeNotDecided, CodeNotSealed, CodeNotCommitted, CodeWrongFootprint,
+		CodeUnknownIntent, CodeWrongScopes, CodeNotWhileObserving, CodeWaiting}
+}
+
 // Retryable reports whether a further attempt by the same agent can succeed.
 func (c Code) Retryable() bool {
 	switch c {

@@ -11,7 +11,7 @@ import (
 // newFeed makes what serves the decisions as they come.
 func (s *Sidecar) newFeed() *feed.Handler {
 	return feed.New(feed.Config{
-		Follow: s.events.Follow, Start: s.feedFrom, Stop: s.drain.Done(), Subscribers: s.config.Limits.Watchers,
+		Follow: s.events.FollowAt, Start: s.feedFrom, Stop: s.drain.Done(), Subscribers: s.config.Limits.Watchers,
 		Logger: s.log,
 	})
 }

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
@@ -37,6 +38,9 @@ type Source interface {
 	// Follow gives every outcome after a seq to apply, in order and without gaps, until ctx ends or apply errs.
 	Follow(ctx context.Context, workspace string, after sequencer.Seq,
 		apply func(*sequencer.Outcome, streams.Way) error) error
+	// FollowAt is Follow with the time of the record that a decision answers; zero: not known.
+	FollowAt(ctx context.Context, workspace string, after sequencer.Seq,
+		apply func(*sequencer.Outcome, streams.Way, time.Time) error) error
 	Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error)
 }
 

@@ -40,7 +40,7 @@ func newTailing(t *testing.T, start startAt, next sequencer.Seq) *tailing {
 	}
 	t.Cleanup(c.Close)
 	f := &follower{c: c, workspace: "shop", next: next, offset: -1, seenEnd: -1, ahead: make(map[sequencer.Seq]early),
-		apply: func(*sequencer.Outcome, Way) error { return nil }}
+		apply: func(*sequencer.Outcome, Way, time.Time) error { return nil }}
 	switch start {
 	case fromOffset:
 		f.offset = 10
@@ -122,7 +122,7 @@ func TestHoleAfterAnOffset(t *testing.T) {
 func TestNoHole(t *testing.T) {
 	f := newTailing(t, fromOldest, 5)
 	f.waits(4, 5)
-	if _, err := f.offer(&sequencer.Outcome{Workspace: "shop", Seq: 9}, WayNATS); err != nil {
+	if _, err := f.offer(&sequencer.Outcome{Workspace: "shop", Seq: 9}, WayNATS, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.now = f.clock.now.Add(time.Hour)

@@ -39,7 +39,7 @@ func (i *inspection) snapshots(ctx context.Context, conn *nats.Conn) {
 		if low := i.lowest[workspace]; whole+1 < low {
 			i.problem("decisions", topology.TopicDecisions, fmt.Sprintf("the snapshots of workspace %s end at %d, and what "+
 				"came before %d has been read: decision %d is missing", workspace, whole, low, whole+1),
-				fmt.Sprintf("if `hence tail --workspace %s --after %d --limit 1` shows it, stop the processors, delete the "+
+				fmt.Sprintf("if `hence tail --all --workspace %s --after %d --limit 1` shows it, stop the processors, delete the "+
 					"tables and offsets of their groups %s and start them; else %s", workspace, whole, topology.GroupFrontier,
 					i.mendGaps(ctx, p)))
 		}

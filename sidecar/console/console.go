@@ -99,7 +99,7 @@ func New(c Config) (*Console, error) {
 	}
 	console := &Console{config: c, watch: newWatch(c), door: newDoor(c), quiet: make(chan struct{}),
 		streams: make(chan struct{}, c.Limits.Streams)}
-	console.handler = console.routes(feed.New(feed.Config{Follow: c.Source.Follow, Start: console.watch.start,
+	console.handler = console.routes(feed.New(feed.Config{Follow: c.Source.FollowAt, Start: console.watch.start,
 		Stop: console.quiet, Logger: c.Logger}))
 	return console, nil
 }

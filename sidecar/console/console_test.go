@@ -85,6 +85,13 @@ func (s *source) Follow(ctx context.Context, _ string, after sequencer.Seq,
 	}
 }
 
+func (s *source) FollowAt(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error {
+	return s.Follow(ctx, workspace, after, func(o *sequencer.Outcome, way streams.Way) error {
+		return apply(o, way, time.Time{})
+	})
+}
+
 func (s *source) FollowEvents(ctx context.Context, _ string, _ time.Duration, each func(*topology.Event) error) error {
 	for at := 0; ; at++ {
 		var ev *topology.Event

@@ -2,6 +2,7 @@ package console
 
 import (
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/feed"
 )
 
 // row is one decision as the lists of the page show it.
@@ -18,6 +19,8 @@ type row struct {
 	Final  bool            `json:"final,omitempty"`
 	Tick   sequencer.Tick  `json:"tick"`
 	AtMs   int64           `json:"at_ms,omitempty"` // when the console saw it, unix ms; zero: it was not here yet
+
+	quiet bool // not listed unless asked for
 }
 
 // kept is a remembered decision.
@@ -28,7 +31,8 @@ type kept struct {
 
 func rowOf(o *sequencer.Outcome, atMs int64) row {
 	r := row{Seq: o.Seq, Kind: o.Kind.String(), Tx: o.Tx, Agent: o.Agent, Code: o.Code, Would: o.Would, Scope: o.Scope,
-		Writes: len(o.Writes), Final: o.Final, Tick: o.Time, AtMs: atMs}
+		Writes: len(o.Writes), Final: o.Final, Tick: o.Time, AtMs: atMs,
+		quiet: feed.Quiet(o)}
 	switch {
 	case r.Scope != "":
 	case len(o.Writes) > 0:
@@ -103,14 +107,16 @@ func (r *recent) get(seq sequencer.Seq) *kept {
 	return &r.rows[seq-r.first()]
 }
 
-// after are the rows after a seq, at most the newest so many; skipped: how many more there were, remembered or not.
+// after are the rows after a seq, at most the newest so many, and of these not the quiet ones; skipped: how many more there were, remembered or not.
 func (r *recent) after(seq sequencer.Seq, most int) (rows []row, skipped int) {
 	if r.next == 0 || seq+1 >= r.next {
 		return nil, 0
 	}
 	from := max(seq+1, r.first(), r.next-min(r.next, sequencer.Seq(most)))
 	for s := from; s < r.next; s++ {
-		rows = append(rows, r.get(s).row)
+		if k := r.get(s); !k.row.quiet {
+			rows = append(rows, k.row)
+		}
 	}
 	return rows, int(from - seq - 1)
 }

@@ -103,7 +103,7 @@ func TestLookups(t *testing.T) {
 		{"/api/decisions?kind=nothing", 400, "kind"},
 		{"/api/decisions?limit=x", 400, "whole number"},
 		{"/api/decisions/13", 200, `"vetoed"`},
-		{"/api/decisions/99", 404, "hence tail --after 98"},
+		{"/api/decisions/99", 404, "hence tail --all --after 98"},
 		{"/api/decisions/x", 400, "seq"},
 		{"/api/search?q=a.9", 200, `"kind":"transaction","id":"a.9.9"`},
 		{"/api/search?q=13", 200, `"kind":"decision"`},

@@ -197,7 +197,7 @@ func (c *Console) decision(r *http.Request) (any, error) {
 	}
 	c.watch.mu.Unlock()
 	if k == nil {
-		return nil, notFound("the console does not remember seq %d any more: hence tail --after %d shows it", seq,
+		return nil, notFound("the console does not remember seq %d any more: hence tail --all --after %d shows it", seq,
 			max(seq, 1)-1)
 	}
 	return c.told(row)

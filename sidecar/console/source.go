@@ -24,6 +24,9 @@ type Tails interface {
 	// Follow gives every outcome after a seq, in order and without gaps, until ctx ends or apply errs.
 	Follow(ctx context.Context, workspace string, after sequencer.Seq,
 		apply func(*sequencer.Outcome, streams.Way) error) error
+	// FollowAt is Follow with the time of the record that a decision answers; zero: not known.
+	FollowAt(ctx context.Context, workspace string, after sequencer.Seq,
+		apply func(*sequencer.Outcome, streams.Way, time.Time) error) error
 	// FollowEvents gives what agents do, from some time back on; an event may come twice.
 	FollowEvents(ctx context.Context, workspace string, back time.Duration, each func(*topology.Event) error) error
 	// Effects are one transaction's tool calls, with arguments and answers.

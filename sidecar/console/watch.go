@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/feed"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -158,7 +159,7 @@ func (w *watch) decided(o *sequencer.Outcome, _ streams.Way) error {
 	w.seq, w.tick, w.floor = o.Seq, o.Time, o.Floor
 	w.recent.add(kept{rowOf(o, atMs), slim(o)})
 	w.decidedOfAgent(o, atMs)
-	if o.Tx != "" {
+	if o.Tx != "" && !feed.Quiet(o) {
 		t := w.tx(o.Tx)
 		undecided := t.decidedMs == 0
 		t.learn(o, atMs)
@@ -166,7 +167,7 @@ func (w *watch) decided(o *sequencer.Outcome, _ streams.Way) error {
 			w.series.latency(float64(max(0, atMs-t.sealedMs)))
 		}
 	}
-	if atMs > 0 {
+	if atMs > 0 && !feed.Quiet(o) {
 		w.series.at(now)
 		w.series.decided(o)
 	}
@@ -198,7 +199,9 @@ func (w *watch) decidedOfAgent(o *sequencer.Outcome, atMs int64) {
 	case sequencer.OutcomeAborted:
 		a.aborts++
 	case sequencer.OutcomeRefused:
-		a.refused++
+		if !feed.Quiet(o) {
+			a.refused++
+		}
 	}
 }
 

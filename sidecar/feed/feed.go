@@ -2,11 +2,13 @@
 //
 //	id: 42                          the seq
 //	event: committed                the kind
-//	data: {"specversion":"1.0",...} the CloudEvent of hence.decisions, without time and traceparent
+//	data: {"specversion":"1.0",...} the CloudEvent of hence.decisions, without traceparent
 //
 // Guarantees: the events of one stream are in order and each comes once; a stream that begins after a seq (the header
 // Last-Event-ID, which a browser sends by itself, or ?after= or ?since=) has every decision after it that the filter
-// picks, or answers 410. A reader that does not read is cut off; it resumes where it was.
+// picks, or answers 410. What is not picked leaves its number out: that is no gap. A filter that names no kind passes
+// over decisions that only confirm a lease, unless ?all=true. A reader that does not read is cut off; it resumes where
+// it was.
 package feed
 
 import (
@@ -28,12 +30,12 @@ import (
 )
 
 // Follow gives every decision of a workspace after a seq to apply, in order and without gaps, until ctx ends or apply
-// errs: the method of streams.Client and of sidecar.Log.
+// errs, with the time of the record that it answers: FollowAt of streams.Client and of sidecar.Log.
 type Follow func(ctx context.Context, workspace string, after sequencer.Seq,
-	apply func(*sequencer.Outcome, streams.Way) error) error
+	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error
 
 // Parameters are the query parameters that a stream takes.
-const Parameters = "after since " + FilterNames
+const Parameters = "after since all " + FilterNames
 
 // Config is what a handler is told. Zero values of optional fields are the defaults named.
 type Config struct {
@@ -119,7 +121,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, workspace string
 		return err
 	}
 	s := &stream{Handler: h, w: w, control: http.NewResponseController(w), filter: filter,
-		queue: make(chan *sequencer.Outcome, h.config.Queue), told: after}
+		queue: make(chan queued, h.config.Queue), told: after}
 	s.passed.Store(uint64(after))
 	if r.Method == http.MethodHead {
 		s.begin()
@@ -142,6 +144,11 @@ func read(r *http.Request) (after sequencer.Seq, named bool, f Filter, err error
 	f, err = NewFilter(q.Get("tx"), q.Get("agent"), q.Get("scope"), q.Get("reason"), q.Get("kind"))
 	if err != nil {
 		return 0, false, f, err
+	}
+	if text := q.Get("all"); text != "" {
+		if f.All, err = strconv.ParseBool(text); err != nil {
+			return 0, false, f, fmt.Errorf("all=%.40q is neither true nor false", text)
+		}
 	}
 	// A browser that comes back sends the header beside the query of the first time: the header is newer.
 	for _, text := range []string{r.Header.Get("Last-Event-ID"), q.Get("after"), q.Get("since")} {

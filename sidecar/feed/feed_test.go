@@ -57,8 +57,16 @@ func (s *source) add(n int) {
 	s.changed = make(chan struct{})
 }
 
+// appended is when the record was appended that a decision answers; of the first nobody knows.
+func appended(seq sequencer.Seq) (at time.Time) {
+	if seq > 1 {
+		at = time.Unix(1e9+int64(seq), 0).UTC()
+	}
+	return at
+}
+
 func (s *source) follow(ctx context.Context, _ string, after sequencer.Seq,
-	apply func(*sequencer.Outcome, streams.Way) error) error {
+	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error {
 	for next := after + 1; ; {
 		s.mu.Lock()
 		changed, failAt, first := s.changed, s.failAt, s.first
@@ -73,7 +81,7 @@ func (s *source) follow(ctx context.Context, _ string, after sequencer.Seq,
 		case failAt != 0 && next >= failAt:
 			return errors.New("the brokers are away")
 		case o != nil:
-			if err := apply(o, streams.WayNATS); err != nil {
+			if err := apply(o, streams.WayNATS, appended(o.Seq)); err != nil {
 				return err
 			}
 			next++
@@ -172,7 +180,7 @@ func TestEvent(t *testing.T) {
 		t.Fatalf("%d %v", resp.StatusCode, resp.Header)
 	}
 	e := nextNamed(t, bufio.NewReader(resp.Body))
-	want, err := topology.EncodeCloudEvent(src.list[2], time.Time{}, "")
+	want, err := topology.EncodeCloudEvent(src.list[2], appended(3), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +206,8 @@ func TestRefusals(t *testing.T) {
 		{"?after=-1", "bad_request", "not a seq", 400},
 		{"?since=18446744073709551615", "bad_request", "not a seq", 400},
 		{"?after=1&after=2", "bad_request", "twice", 400},
-		{"?color=red", "bad_request", "known are: after since tx agent scope reason kind", 400},
+		{"?color=red", "bad_request", "known are: after since all tx agent scope reason kind", 400},
+		{"?all=some", "bad_request", "neither true nor false", 400},
 		{"?kind=blue", "bad_request", "give one of begun, waiting", 400},
 		{"?reason=Stale-Read", "bad_request", "is not a code", 400},
 		{"?scope=nothing", "bad_request", "scope: ", 400},
@@ -308,5 +317,47 @@ func ids(r *bufio.Reader, stop func(id int) bool) (got []int, last string) {
 		if err != nil {
 			return got, last
 		}
+	}
+}
+
+// A decision whose record's time nobody knows has none in its event, and not that of another one.
+func TestUnknownTime(t *testing.T) {
+	src := newSource()
+	src.add(2)
+	url, _ := serve(t, Config{Follow: src.follow})
+	r := bufio.NewReader(get(t, t.Context(), url, "0").Body)
+	if e := nextNamed(t, r); e.id != "1" || strings.Contains(e.data, `"time"`) {
+		t.Errorf("the first: %+v", e)
+	}
+	if e := nextNamed(t, r); !strings.Contains(e.data, `"time":"2001-09-09T01:46:42.000Z"`) {
+		t.Errorf("the second: %+v", e)
+	}
+}
+
+// What only confirms a lease is shown to who asks for it. It is no gap, and a reader that comes back loses nothing.
+func TestQuiet(t *testing.T) {
+	src := newSource()
+	src.add(5)
+	*src.list[1] = sequencer.Outcome{Workspace: "w", Seq: 2, Kind: sequencer.OutcomeConfirmed, Agent: "a0",
+		Incarnation: 1, Intent: "confirm:1:1"}
+	*src.list[2] = sequencer.Outcome{Workspace: "w", Seq: 3, Kind: sequencer.OutcomeRefused, Agent: "a1",
+		Incarnation: 1, Code: sequencer.CodeTooOld, Tx: "a1.1.0", Intent: "a1.1.0:adopt:7"} // as logic 2 says it
+	url, _ := serve(t, Config{Follow: src.follow})
+	for query, want := range map[string]string{"": "[1 4 5]", "&all=true": "[1 2 3 4 5]", "&all=false": "[1 4 5]",
+		"&kind=confirmed": "[2]", "&kind=refused": "[3]", "&all=1&agent=a0": "[2 4]"} {
+		ctx, leave := context.WithCancel(t.Context())
+		r := bufio.NewReader(get(t, ctx, url+"?after=0"+query, "").Body)
+		got := []string{}
+		for len(got) < strings.Count(want, " ")+1 {
+			got = append(got, nextNamed(t, r).id)
+		}
+		leave()
+		if fmt.Sprint(got) != want {
+			t.Errorf("%q: %v, want %s", query, got, want)
+		}
+	}
+	r := bufio.NewReader(get(t, t.Context(), url, "1").Body)
+	if e := nextNamed(t, r); e.id != "4" {
+		t.Errorf("after 1: %+v", e)
 	}
 }

@@ -12,13 +12,14 @@ import (
 // FilterNames are the names of a filter's parts, as query parameters and as flags have them.
 const FilterNames = "tx agent scope reason kind"
 
-// Filter picks decisions: those that meet each part that is set. The zero filter picks all.
+// Filter picks decisions: those that meet each part that is set. The zero filter picks all but the quiet ones.
 type Filter struct {
 	Tx     sequencer.TxID  // about this transaction, retractions of it and by it too
 	Agent  string          // about this agent
 	Scope  sequencer.Scope // naming a scope that overlaps this one
 	Reason sequencer.Code  // refused, or in observe what would have been refused, for this code
 	Kind   string          // of this kind: begun, granted, committed, aborted, ...
+	All    bool            // those, too, that are shown only to who asks: see Quiet
 
 	exact sequencer.Scope // Scope as it was written, where that is not the one spelling of its names
 }
@@ -67,9 +68,19 @@ func isCode(text string) bool {
 	return len(text) <= 64
 }
 
+// Quiet reports whether a decision says only that a sidecar's lease holds: it changes nothing, and a filter picks it
+// where it is asked for by All or by its kind. Before logic 3 it is the refusal of an adoption of transaction 0.
+func Quiet(o *sequencer.Outcome) bool {
+	return o.Kind == sequencer.OutcomeConfirmed || o.Kind == sequencer.OutcomeRefused &&
+		o.Code == sequencer.CodeTooOld && strings.HasSuffix(string(o.Tx), ".0") &&
+		strings.HasPrefix(o.Intent, string(o.Tx)+":"+sequencer.IntentAdopt.String()+":")
+}
+
 // Match reports whether the filter picks a decision.
 func (f Filter) Match(o *sequencer.Outcome) bool {
 	switch {
+	case f.Kind == "" && !f.All && Quiet(o):
+		return false
 	case f.Kind != "" && o.Kind.String() != f.Kind:
 		return false
 	case f.Agent != "" && o.Agent != f.Agent:

@@ -30,12 +30,18 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	filter  Filter
-	queue   chan *sequencer.Outcome
+	queue   chan queued
 	passed  atomic.Uint64 // seq: it and all before it are in the queue or not picked
 
 	begun bool
 	told  sequencer.Seq // the last id that the reader has
 	buf   bytes.Buffer
+}
+
+// queued is a decision with the time of the record that it answers; zero: not known.
+type queued struct {
+	*sequencer.Outcome
+	at time.Time
 }
 
 // run writes decisions until the client leaves, reads too slowly, or the stream is stopped. An error means that
@@ -53,11 +59,11 @@ func (s *stream) run(ctx context.Context, workspace string, after sequencer.Seq)
 }
 
 // take queues what the filter picks.
-func (s *stream) take(ctx context.Context) func(*sequencer.Outcome, streams.Way) error {
-	return func(o *sequencer.Outcome, _ streams.Way) error {
+func (s *stream) take(ctx context.Context) func(*sequencer.Outcome, streams.Way, time.Time) error {
+	return func(o *sequencer.Outcome, _ streams.Way, at time.Time) error {
 		if s.filter.Match(o) {
 			select {
-			case s.queue <- o:
+			case s.queue <- queued{o, at}:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -140,7 +146,7 @@ func (s *stream) begin() {
 }
 
 // send writes a decision and those that wait behind it.
-func (s *stream) send(o *sequencer.Outcome) error {
+func (s *stream) send(o queued) error {
 	s.begin()
 	n := uint64(0)
 	for {
@@ -161,8 +167,8 @@ func (s *stream) send(o *sequencer.Outcome) error {
 }
 
 // frame adds one decision to what is written next.
-func (s *stream) frame(o *sequencer.Outcome) error {
-	event, err := topology.EncodeCloudEvent(o, time.Time{}, "")
+func (s *stream) frame(o queued) error {
+	event, err := topology.EncodeCloudEvent(o.Outcome, o.at, "")
 	if err != nil {
 		return fmt.Errorf("write decision %d: %w", o.Seq, err)
 	}

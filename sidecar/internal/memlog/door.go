@@ -166,6 +166,14 @@ func (d *Door) Snapshot(context.Context, string) (*topology.Snapshot, error) {
 // Follow is part of the log's interface to a sidecar.
 func (d *Door) Follow(ctx context.Context, _ string, after sequencer.Seq,
 	apply func(*sequencer.Outcome, streams.Way) error) error {
+	return d.FollowAt(ctx, "", after, func(o *sequencer.Outcome, way streams.Way, _ time.Time) error {
+		return apply(o, way)
+	})
+}
+
+// FollowAt is part of the log's interface to a sidecar.
+func (d *Door) FollowAt(ctx context.Context, _ string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error {
 	d.mu.Lock()
 	drop := d.drop
 	d.mu.Unlock()
@@ -173,13 +181,13 @@ func (d *Door) Follow(ctx context.Context, _ string, after sequencer.Seq,
 		d.mu.Lock()
 		held, changed := d.held && seq > d.through, d.changed
 		d.mu.Unlock()
-		record, more := d.log.record(seq)
+		record, at, more := d.log.record(seq)
 		if record != nil && !held {
 			o, err := topology.DecodeOutcome(record)
 			if err != nil {
 				return err
 			}
-			if err := apply(o, way); err != nil {
+			if err := apply(o, way, at); err != nil {
 				return err
 			}
 			seq++

@@ -193,13 +193,13 @@ func (l *Log) publish(ev *topology.Event) (sequencer.Place, error) {
 	return sequencer.Place{Offset: int64(len(l.events) - 1)}, nil
 }
 
-func (l *Log) record(seq sequencer.Seq) ([]byte, <-chan struct{}) {
+func (l *Log) record(seq sequencer.Seq) ([]byte, time.Time, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if int(seq) <= len(l.records) {
-		return l.records[seq-1], nil
+		return l.records[seq-1], l.times[seq-1], nil
 	}
-	return nil, l.changed
+	return nil, time.Time{}, l.changed
 }
 
 // snapshot is the shards at the head; it claims to be complete up to lag seqs before it.

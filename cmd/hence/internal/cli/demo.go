@@ -2,14 +2,18 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+	"github.com/hence-dev/hence/sidecar/console"
+	"github.com/hence-dev/hence/streams"
 )
 
 // demoCmd is the configuration of "hence demo".
@@ -34,6 +38,8 @@ type demoCmd struct {
 	Replication int      `default:"1" help:"Copies of each partition where topics are created."`
 	Partitions  int32    `default:"8" help:"Partitions of each topic: a power of two, as the cluster has them."`
 
+	Watch bool `help:"Slow agents, the console, and no end until Ctrl-C; then the table and the check as usual."`
+
 	Processes bool `help:"Run processors and sidecars as child processes, and start killed ones again."`
 
 	Records string `type:"path" placeholder:"FILE" help:"Write there, as JSON lines, what each agent did and was told."`
@@ -49,6 +55,10 @@ mail may have left without a commit, or twice. What nobody can know is listed as
 
 --faults p makes both sinks misbehave, each request with probability p in each way: refuse before they act (F1), lose
 the answer after they acted (F2), fail a compensation (F3), deliver twice (F4), answer too late (F5).
+
+--watch is for looking on: agents take seconds before each step (--think 3s, unless it is given), the link of a console
+and the workspace are printed, and Ctrl-C ends it: the agents finish what they are at, and the run is checked. Once more
+ends it at once.
 
 Exit code: 0 the check holds (or --mode observe), 1 the run could not be finished, 2 wrong flags, 3 the check
 does not hold.`
@@ -78,6 +88,9 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 		defer func() { err = errors.Join(err, file.Close()) }()
 		cfg.Records = file
 	}
+	if c.Watch {
+		ctx = watched(ctx, &cfg, words)
+	}
 	report, err := demo.Run(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -89,6 +102,42 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 		return errCheck
 	}
 	return nil
+}
+
+// The pace of a watched run where none is given.
+const (
+	plainThink   = 10 * time.Millisecond
+	watchedThink = 3 * time.Second
+)
+
+// watched makes a run one that people look on. What would end another run, a signal, tells this one to stop and be
+// checked; a second one ends the process at once.
+func watched(ctx context.Context, cfg *demo.Config, w io.Writer) context.Context {
+	cfg.Watch, cfg.Stop = true, ctx.Done()
+	if cfg.Think == plainThink {
+		cfg.Think = watchedThink
+	}
+	clear := ""
+	if cfg.Terminal {
+		clear = "\r\x1b[K"
+	}
+	cfg.Look = func(ctx context.Context, log *streams.Client, at demo.Sight) (end func() error, err error) {
+		page, err := console.New(console.Config{Source: log, Workspace: at.Workspace, Token: rand.Text(),
+			NoActions: "the agents of a demo are nobody's: there is nothing for an operator to do",
+			Version:   binaryVersion(), Logger: cfg.Logger})
+		if err != nil {
+			return nil, err
+		}
+		link, end, err := startConsole(ctx, page, "127.0.0.1:0", cfg.Logger)
+		if err != nil {
+			return nil, fmt.Errorf("start the console: %w", err)
+		}
+		fmt.Fprintf(w, "%sworkspace  %s\nconsole    %s\n           the link logs one browser in, within %.0f minutes\n"+
+			"tail       hence tail --workspace %s --brokers %s --nats %s\nCtrl-C ends it and checks what was done.\n\n",
+			clear, at.Workspace, link, console.LoginLasts.Minutes(), at.Workspace, strings.Join(at.Brokers, ","), at.NATS)
+		return end, nil
+	}
+	return context.WithoutCancel(ctx)
 }
 
 // oneAtATime lets progress, log and announcements write to one stream.

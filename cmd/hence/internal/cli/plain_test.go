@@ -6,8 +6,10 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
@@ -23,8 +25,12 @@ func TestPrintsPlainly(t *testing.T) {
 		rows  int
 		print func(io.Writer) error
 	}{
-		"residue":  {5, func(w io.Writer) error { return printResidue(w, residue) }},
-		"tail":     {1, Decision{Agent: forged, Tx: forged, Scope: forged, Writes: []string{forged}}.write},
+		"residue": {5, func(w io.Writer) error { return printResidue(w, residue) }},
+		"tail": {1, func(w io.Writer) error {
+			lines := tailLines{w: w, now: time.Now}
+			return lines.write(&sequencer.Outcome{Kind: sequencer.OutcomeRefused, Agent: forged, Tx: forged, Scope: forged,
+				Code: forged, Intent: forged}, time.Time{})
+		}},
 		"diagnose": {3, Diagnosis{Findings: []Finding{{Level: levelOK, Part: forged, Says: forged, Fix: forged}}}.write},
 		"retract": {4, func(w io.Writer) error {
 			return printRetraction(w, &api.Retraction{State: api.RetractDone, Tx: "a.1.1", Total: 1,

@@ -137,7 +137,7 @@ func TestRunSettlesWhatIsLeft(t *testing.T) {
 		t.Fatalf("exit code %d", code)
 	}
 	_, tx, _ := strings.Cut(p.errs.await(t, "left open: "), ": ")
-	code, out, errs := hence(t, "tail", "-o", "json", "--limit", strconv.Itoa(decided(t, dev)), "--brokers",
+	code, out, errs := hence(t, "tail", "--all", "-o", "json", "--limit", strconv.Itoa(decided(t, dev)), "--brokers",
 		strings.Join(dev.Brokers, ","), "--nats", dev.NATS)
 	if code != ExitOK || !strings.Contains(out, `"tx":"`+tx+`"`) || !strings.Contains(out, "aborted_by_agent") {
 		t.Errorf("%s is not aborted: %d, %s%s", tx, code, out, errs)

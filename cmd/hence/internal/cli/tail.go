@@ -28,10 +28,32 @@ type tailCmd struct {
 	Limit     uint64 `default:"0" help:"Stop after this many decisions; 0 goes on until interrupted."`
 }
 
+// Help is what "hence tail --help" says beyond the flags.
+func (c *tailCmd) Help() string {
+	return `Shown are outcomes: commits, aborts, refusals, residue, retractions, sidecars that come and go, tools and rules.
+With --all, --kind or --tx also what leads to them: transactions that begin, grants, waits, settlements that are clean,
+turns of a retraction, and sidecars that only make sure of their lease.
+
+The time is that at which the log took the request that is decided.`
+}
+
+// Validate refuses filters that are none, before anything is connected to.
+func (c *tailCmd) Validate() error {
+	if err := topology.ValidWorkspace(c.Workspace); err != nil {
+		return fmt.Errorf("--workspace: %w", err)
+	}
+	if _, err := c.filter(); err != nil {
+		return err
+	}
+	_, err := c.from(time.Now())
+	return err
+}
+
 // Decision is one line of "hence tail -o json".
 type Decision struct {
 	Workspace string   `json:"workspace"`
-	Seq       uint64   `json:"seq"` // position in commit order, 1-based, contiguous per workspace
+	Seq       uint64   `json:"seq"`            // position in commit order, 1-based, contiguous per workspace
+	Time      string   `json:"time,omitempty"` // when the log took the request that is decided, RFC 3339; for people
 	Kind      string   `json:"kind"`
 	Tx        string   `json:"tx,omitempty"`
 	Agent     string   `json:"agent,omitempty"`
@@ -56,9 +78,6 @@ var errEnough = errors.New("enough")
 
 // Run prints decisions until the context ends.
 func (c *tailCmd) Run(ctx context.Context, s Streams) error {
-	if err := topology.ValidWorkspace(c.Workspace); err != nil {
-		return fmt.Errorf("--workspace: %w", err)
-	}
 	filter, err := c.filter()
 	if err != nil {
 		return err
@@ -78,12 +97,18 @@ func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	err = client.Follow(ctx, c.Workspace, after, func(out *sequencer.Outcome, way streams.Way) error {
-		if !filter.Match(out) {
+	lines := tailLines{w: s.Out, colour: colourful(s.Out), now: time.Now}
+	if !c.json() {
+		if err := lines.head(); err != nil {
+			return err
+		}
+	}
+	err = client.FollowAt(ctx, c.Workspace, after, func(o *sequencer.Outcome, way streams.Way, at time.Time) error {
+		if !filter.Match(o) || !c.shows(o) {
 			return nil
 		}
-		line := decisionOf(out, way)
-		if err := c.print(s.Out, line, line.write); err != nil {
+		err := c.print(s.Out, decisionOf(o, way, at), func(io.Writer) error { return lines.write(o, at) })
+		if err != nil {
 			return err
 		}
 		if seen++; seen == c.Limit {
@@ -139,12 +164,15 @@ func whatIsAway(ctx context.Context, client *streams.Client) string {
 	return strings.Join(away, "; ")
 }
 
-func decisionOf(out *sequencer.Outcome, way streams.Way) Decision {
+func decisionOf(out *sequencer.Outcome, way streams.Way, at time.Time) Decision {
 	d := Decision{
 		Workspace: out.Workspace, Seq: uint64(out.Seq), Kind: out.Kind.String(), Tx: string(out.Tx), Agent: out.Agent,
 		Code: string(out.Code), Detail: out.Detail, Scope: string(out.Scope), MovedSeq: uint64(out.Moved.Seq),
 		MovedBy: string(out.Moved.Tx), Retryable: out.Retryable, Would: string(out.Would),
 		Chain: fmt.Sprintf("%x", out.Chain), Way: way.String(),
+	}
+	if !at.IsZero() {
+		d.Time = at.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 	}
 	if out.Tx != "" {
 		d.Mode = out.Mode.String()
@@ -156,23 +184,4 @@ func decisionOf(out *sequencer.Outcome, way streams.Way) Decision {
 		d.Writes = append(d.Writes, string(w.Scope))
 	}
 	return d
-}
-
-// write prints the decision as one line for people.
-func (d Decision) write(w io.Writer) error {
-	line := fmt.Sprintf("%7d  %-12s %-10s %s", d.Seq, d.Kind, d.Agent, d.Tx)
-	add := func(name string, values ...string) {
-		if text := strings.Join(values, " "); text != "" {
-			line += "  " + name + "=" + text
-		}
-	}
-	add("code", d.Code)
-	add("would", d.Would)
-	add("scope", d.Scope)
-	if d.MovedSeq > 0 {
-		add("moved_by", fmt.Sprintf("%s@%d", d.MovedBy, d.MovedSeq))
-	}
-	add("blocked_by", d.BlockedBy...)
-	add("writes", d.Writes...)
-	return plainly(w, "%s\n", strings.TrimRight(line, " "))
 }

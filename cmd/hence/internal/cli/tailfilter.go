@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/spelling"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/feed"
 	"github.com/hence-dev/hence/streams"
@@ -20,6 +22,7 @@ type tailFilter struct {
 	Scope  string `env:"-" placeholder:"SCOPE" help:"Only decisions that name a scope which overlaps this one."`
 	Reason string `env:"-" placeholder:"CODE" help:"Only what was, or in observe would have been, refused for this code."`
 	Kind   string `env:"-" placeholder:"KIND" help:"Only this kind: begun, waiting, granted, committed, aborted, ..."`
+	All    bool   `env:"-" help:"Also what leads to outcomes: begun, waiting, granted, settled, turn, confirmed."`
 	Since  string `env:"-" placeholder:"WHEN" help:"Begin after this seq, this long ago (10m), or then (RFC 3339)."`
 }
 
@@ -28,7 +31,41 @@ func (t tailFilter) filter() (feed.Filter, error) {
 	if err != nil {
 		return f, fmt.Errorf("--%w", err) // it begins with the name of what is wrong
 	}
+	if known := sequencer.Codes(); f.Reason != "" && !slices.Contains(known, f.Reason) {
+		return f, unknownReason(t.Reason, known)
+	}
+	f.All = t.All || t.Tx != ""
 	return f, nil
+}
+
+// unknownReason names the codes that may have been meant.
+func unknownReason(reason string, codes []sequencer.Code) error {
+	var known []string
+	for _, code := range codes {
+		known = append(known, string(code))
+	}
+	hint := "stale_read, deadline and vetoed are some; each has a page in docs/codes"
+	if near := spelling.Near(reason, known); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, ", ") + "?"
+	}
+	return fmt.Errorf("--reason: no decision has the code %.60q: %s", reason, hint)
+}
+
+// shows: outcomes by default; everything of one transaction, or of a kind that was asked for.
+func (t tailFilter) shows(o *sequencer.Outcome) bool {
+	return t.All || t.Tx != "" || t.Kind != "" || outcome(o)
+}
+
+// outcome: something came of it, or is to be looked at; other decisions only lead there.
+func outcome(o *sequencer.Outcome) bool {
+	switch o.Kind {
+	case sequencer.OutcomeBegun, sequencer.OutcomeWaiting, sequencer.OutcomeGranted, sequencer.OutcomeTurn,
+		sequencer.OutcomeConfirmed:
+		return false
+	case sequencer.OutcomeSettled:
+		return len(o.Residue) > 0 || o.Retraction != ""
+	}
+	return true
 }
 
 // tailFrom is where a tail begins: after a seq, or at a time.

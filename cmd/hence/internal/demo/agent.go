@@ -33,6 +33,9 @@ func (a *agent) work(ctx context.Context, tasks []int) error {
 		defer a.meeting.leave()
 	}
 	for _, task := range tasks {
+		if a.run.stopped() {
+			return nil
+		}
 		if err := a.settle(ctx, task); err != nil {
 			return fmt.Errorf("agent %s, task %d: %w", a.name, task, err)
 		}
@@ -55,6 +58,9 @@ func (a *agent) settle(ctx context.Context, task int) error {
 		}
 		a.run.ended(at)
 		if at.committed() {
+			return a.step(ctx)
+		}
+		if a.run.stopped() { // it is refused, and nobody waits for the next attempt
 			return nil
 		}
 		if next.giveUp {
@@ -64,7 +70,7 @@ func (a *agent) settle(ctx context.Context, task int) error {
 		if next.successor {
 			previous = tx
 		}
-		if err := pause(ctx, next.backoff); err != nil {
+		if err := pauseUntil(ctx, next.backoff, a.run.cfg.Stop); err != nil {
 			return err
 		}
 	}
@@ -134,13 +140,24 @@ func (a *agent) readThinkWrite(ctx context.Context, tx *client.Tx, at *Attempt) 
 	if a.meeting != nil && at.N == 1 {
 		a.meeting.meet(ctx, meetBound)
 	}
-	if err := pause(ctx, a.think()); err != nil {
+	if err := pauseUntil(ctx, a.think(), a.run.cfg.Stop); err != nil {
 		return err
 	}
 	if err := a.writeAll(ctx, tx, at, result.WriteKeys(), result.Writes); err != nil || len(result.Writes) == 0 {
 		return err
 	}
-	return a.act(ctx, tx, at)
+	if err := a.act(ctx, tx, at); err != nil {
+		return err
+	}
+	return a.step(ctx)
+}
+
+// step is the pause of a watched agent before its next step, so that people can see them one by one.
+func (a *agent) step(ctx context.Context) error {
+	if !a.run.cfg.Watch {
+		return nil
+	}
+	return pauseUntil(ctx, a.think()/3, a.run.cfg.Stop)
 }
 
 // writeAll hands contents to the transaction, in the order of scopes.

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/retail"
+	"github.com/hence-dev/hence/streams"
 )
 
 // Bounds of a run's size.
@@ -35,6 +37,12 @@ type Config struct {
 	Order   string        // one of Orders
 	Faults  float64       // probability of each kind of fault at the tools' sinks, 0 to 0.5
 
+	// Watch lets people look on: agents take their time before each step and go on until Stop is closed. They then end
+	// what they are at, and the run is checked. Look shows the workspace until the function that it returns is called.
+	Watch bool
+	Stop  <-chan struct{}
+	Look  func(ctx context.Context, log *streams.Client, at Sight) (end func() error, err error)
+
 	Brokers     []string // empty: embedded servers
 	NATS        string   // of the same cluster as Brokers
 	Replication int      // of the topics, where they have to be created
@@ -50,6 +58,13 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
+// Sight is where a run can be seen.
+type Sight struct {
+	Workspace string
+	Brokers   []string
+	NATS      string
+}
+
 // Validate says what is wrong with the configuration and what to do about it.
 func (c *Config) Validate() error {
 	switch {
@@ -59,6 +74,10 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("tasks is %d: give 0 (the default) to %d for each agent", c.Tasks, MaxTasks)
 	case c.Tasks > 0 && c.Data != "":
 		return errors.New("tasks counts tasks of the built-in data set: leave it out, all tasks of the data set are dealt")
+	case c.Watch && (c.Tasks > 0 || c.Data != ""):
+		return errors.New("a watched run goes on until it is told to stop: leave out tasks and data, or watch")
+	case c.Watch && c.Processes:
+		return errors.New("what ends a watched run would end its child processes, too: leave out processes, or watch")
 	case c.Think < 0 || c.Think > MaxThink:
 		return fmt.Errorf("think is %s: give 0 to %s", c.Think, MaxThink)
 	case !(c.Faults >= 0 && c.Faults <= MaxFaults):
@@ -73,7 +92,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-const defaultTasks = 10
+const (
+	defaultTasks = 10
+	watchTasks   = 5000 // of each agent: many hours
+)
 
 // plan is what a run's agents have to do.
 type plan struct {
@@ -108,8 +130,11 @@ func (c *Config) builtIn() *plan {
 	set := retail.Small(int64(c.Seed))
 	p := &plan{name: set.Name, domain: set.Domain(), initial: set.Initial(), contended: c.Agents > 1}
 	p.deal = make([][]int, c.Agents)
-	dealt := 0
-	for n := range cmp.Or(c.Tasks, defaultTasks) {
+	dealt, most := 0, cmp.Or(c.Tasks, defaultTasks)
+	if c.Watch {
+		most = watchTasks
+	}
+	for n := range most {
 		for agent := range c.Agents {
 			id := len(p.tasks)
 			if p.contended && agent < 2 {

@@ -41,6 +41,9 @@ func (a *agent) act(ctx context.Context, tx *client.Tx, at *Attempt) error {
 		{toolCharge, map[string]any{"task": at.Task, "customer": customer, "cents": 100 * (1 + at.Task%90)}},
 		{toolMail, map[string]any{"task": at.Task, "customer": customer, "to": customer + "@example.com"}},
 	} {
+		if err := a.step(ctx); err != nil {
+			return err
+		}
 		if err := a.call(ctx, tx, at, c.tool, c.args); err != nil {
 			return fmt.Errorf("call %s: %w", c.tool, err)
 		}

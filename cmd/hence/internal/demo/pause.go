@@ -6,7 +6,10 @@ import (
 )
 
 // pause waits for d, or returns ctx's error at once when it ends.
-func pause(ctx context.Context, d time.Duration) error {
+func pause(ctx context.Context, d time.Duration) error { return pauseUntil(ctx, d, nil) }
+
+// pauseUntil is pause that is cut short when stop is closed: what comes after it is done at once.
+func pauseUntil(ctx context.Context, d time.Duration, stop <-chan struct{}) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
@@ -15,6 +18,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-timer.C:
 		return nil
+	case <-stop:
+		return ctx.Err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -35,6 +35,9 @@ func (p *progress) line() string {
 	if p.attempts.Load() == 0 {
 		return *p.at.Load()
 	}
+	if p.tasks.Load() == 0 { // there are as many as people care to watch
+		return fmt.Sprintf("%s: %d tasks committed, %d attempts refused", *p.at.Load(), p.committed.Load(), p.refused.Load())
+	}
 	return fmt.Sprintf("%s: %d of %d tasks committed, %d attempts refused, %d given up",
 		*p.at.Load(), p.committed.Load(), p.tasks.Load(), p.refused.Load(), p.gaveUp.Load())
 }

@@ -88,15 +88,20 @@ func (r *run) report(v *verdict, duration time.Duration) *Report {
 		rep.Mode = modeObserve
 	}
 	rep.addEffects(v.effects)
+	tried := map[int]bool{}
 	var waits []time.Duration
 	for _, a := range r.records.all() {
 		if a.Task < 0 {
 			continue
 		}
 		rep.count(a)
+		tried[a.Task] = true
 		if a.WaitNS > 0 {
 			waits = append(waits, a.WaitNS)
 		}
+	}
+	if r.cfg.Watch {
+		rep.Transactions = len(tried)
 	}
 	rep.SealToDecisionMs = Quantiles{ms(quantile(waits, 0.5)), ms(quantile(waits, 0.99))}
 	return rep

@@ -61,7 +61,7 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 	stopProgress := r.progress.show(r.cfg.Progress, r.cfg.Terminal)
 	defer stopProgress()
 	var err error
-	if r.shop, err = openShop(dir, r.cfg.Faults, r.cfg.Seed); err != nil {
+	if r.shop, err = openShop(dir, r.cfg); err != nil {
 		return nil, err
 	}
 	defer r.shop.close()
@@ -89,7 +89,24 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 		return nil, err
 	}
 	defer r.cluster.close()
+	if r.cfg.Look != nil {
+		end, err := r.cfg.Look(ctx, own, Sight{Workspace: r.workspace, Brokers: g.brokers, NATS: g.nats})
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = end() }() // the run is over, whatever a page still asks for
+	}
 	return r.guarded(ctx)
+}
+
+// stopped: a watched run is told to end.
+func (r *run) stopped() bool {
+	select {
+	case <-r.cfg.Stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // ensureTopics creates the topics that are missing and says what is wrong with those that were there.
@@ -156,7 +173,9 @@ func (r *run) agents(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	r.progress.stage("working")
-	r.progress.tasks.Store(int64(len(r.tasks)))
+	if !r.cfg.Watch {
+		r.progress.tasks.Store(int64(len(r.tasks)))
+	}
 	start := time.Now()
 	if err := r.work(ctx, agents); err != nil {
 		return nil, err

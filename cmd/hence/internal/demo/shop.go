@@ -26,8 +26,11 @@ import (
 //go:embed policy.yaml
 var policyText string
 
-// lateBy is how long an injected delay lasts: longer than the policy lets a call take.
-const lateBy = 600 * time.Millisecond
+// How long the policy lets a call take: in a watched run as long as a policy that does not say.
+const (
+	callTime        = 400 * time.Millisecond
+	watchedCallTime = 5 * time.Second
+)
 
 // shop is the outside world of a run: a service with an append-only ledger and a mail server, both real listeners.
 type shop struct {
@@ -35,16 +38,22 @@ type shop struct {
 	mail   *sinks.Mailbox
 	file   string     // the policy, for child processes
 	tools  gate.Tools // the policy, for sidecars in this process
+	most   time.Duration
 }
 
 // openShop starts the sinks and writes the policy that names them into a folder.
-func openShop(dir string, faults float64, seed uint64) (*shop, error) {
-	s := &shop{file: filepath.Join(dir, "policy.yaml")}
+func openShop(dir string, c *Config) (*shop, error) {
+	s := &shop{file: filepath.Join(dir, "policy.yaml"), most: callTime}
+	if c.Watch {
+		s.most = watchedCallTime
+	}
+	lateBy := s.most * 3 / 2
 	var err error
-	if s.ledger, err = sinks.StartLedger(sinks.LedgerOptions{Faults: sinks.Evenly(faults, seed, lateBy)}); err != nil {
+	ledger := sinks.LedgerOptions{Faults: sinks.Evenly(c.Faults, c.Seed, lateBy)}
+	if s.ledger, err = sinks.StartLedger(ledger); err != nil {
 		return nil, fmt.Errorf("start the ledger: %w", err)
 	}
-	mail := sinks.Evenly(faults, seed+1, lateBy)
+	mail := sinks.Evenly(c.Faults, c.Seed+1, lateBy)
 	mail.Duplicate = 0 // a mail server that makes two of one is not ours to mend
 	if s.mail, err = sinks.StartMailbox(sinks.MailboxOptions{Faults: mail}); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the mail server: %w", err), s.ledger.Close())
@@ -61,7 +70,11 @@ func (s *shop) declare() error {
 		return fmt.Errorf("read the demo's policy: %w", err)
 	}
 	var text bytes.Buffer
-	if err := t.Execute(&text, struct{ Ledger, Mail string }{s.ledger.Addr(), s.mail.Addr()}); err != nil {
+	err = t.Execute(&text, struct {
+		Ledger, Mail string
+		MostMs       int64
+	}{s.ledger.Addr(), s.mail.Addr(), s.most.Milliseconds()})
+	if err != nil {
 		return fmt.Errorf("fill in the demo's policy: %w", err)
 	}
 	if err := os.WriteFile(s.file, text.Bytes(), 0o600); err != nil {

@@ -1,7 +1,28 @@
 // Package spelling guesses which known name a misspelt one was meant to be.
 package spelling
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
+
+// Near returns the known names that a misspelt one may have been meant to be, best first and three at most: those that
+// differ least, then those that share a word of it.
+func Near(name string, known []string) []string {
+	var out []string
+	left := slices.Clone(known)
+	for best := Nearest(name, left); best != ""; best = Nearest(name, left) {
+		out = append(out, best)
+		left = slices.DeleteFunc(left, func(k string) bool { return k == best })
+	}
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r < 'a' || r > 'z' })
+	for _, k := range left {
+		if slices.ContainsFunc(words, func(w string) bool { return len(w) > 2 && strings.Contains(k, w) }) {
+			out = append(out, k)
+		}
+	}
+	return out[:min(len(out), 3)]
+}
 
 // Nearest returns the known name that differs least from a name; "" when none is near, or two are as near: about one
 // letter in four may be missing, too much, other, or have changed places with its neighbour. A name that is the
