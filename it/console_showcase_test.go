@@ -13,8 +13,8 @@ import (
 )
 
 // showcase is a workspace in which everything is as long, as many and as bad as may be: ids, scopes, agents,
-// refusals, a retraction, a residue. A slow stream of decisions goes on in it. observing: nothing is refused in it, and
-// everything says what would have been.
+// refusals, a retraction, a residue. A slow stream of decisions goes on in it. observing: nothing is refused in it,
+// and everything says what would have been.
 type showcase struct {
 	*flood
 	observing bool

@@ -228,5 +228,6 @@ function whyOf(b) {
 export const legend = () => put(h("p", { class: "legend" }),
   [["a bar", "a transaction, from its begin to its decision"], ["its darker end", "sealed, and not decided yet"],
     ["the line behind", "until it is settled"], ["a tick above", "a read"], ["below", "a write"],
-    ["a diamond", "a call"], ["a red arrow", "who moved what another had relied on"], ["a dashed one", "who waits for whom"]]
+    ["a diamond", "a call"], ["a red arrow", "who moved what another had relied on"],
+    ["a dashed one", "who waits for whom"]]
     .map(([what, says], i) => [i > 0 ? " · " : null, h("span", { class: "strong" }, what), ` ${says}`]));

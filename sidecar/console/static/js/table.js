@@ -44,8 +44,8 @@ export function freeTable({ label, columns, rows, least = 860 }) {
 // where they are asked for.
 //
 // columns: [{ name, width, right, wide, broad, draw(cell, row), sign(row) }]; sign says when a cell must be drawn
-// again, wide gives it a line of its own on a card, broad two places. least is the width in pixels below which rows are
-// cards.
+// again, wide gives it a line of its own on a card, broad two places. least is the width in pixels below which rows
+// are cards.
 export function table({ label, columns, key, empty, tall = true, height, least = 860 }) {
   const caption = uid("caption");
   const head = h("tr", { role: "row", "aria-rowindex": 1 }, heads(columns));
@@ -116,6 +116,7 @@ export function table({ label, columns, key, empty, tall = true, height, least =
         const td = entry.tr.cells[n];
         c.draw(td, row);
         attr(td, "title", td.textContent.length > SHORT ? td.textContent : null); // it may be cut
+        td.classList.toggle("none", td.textContent === "–"); // a card has no place for it
       }
     });
     return entry.tr;

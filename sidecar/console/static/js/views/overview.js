@@ -167,13 +167,14 @@ export function overviewView(ctx) {
       drawnSecond = last;
       figures();
       drawPlots();
+      asking.now(); // what the server counts is of the same seconds
     }
     quiet.hidden = store.rows.length > 0 || store.state !== "open";
     latest.root.hidden = store.rows.length === 0;
     if (store.rows.length > 0 && !latest.busy()) latest.set(store.rows.filter(listed).slice(-40).reverse());
   }
   foughtCard.hidden = true;
-  const asking = poll(2000, (signal) => api.window_(choice.value(), signal), take);
+  const asking = poll(5000, (signal) => api.window_(choice.value(), signal), take);
   if (ctx.live) tellLive(ctx.live);
   update();
   return { root, title: "Overview", update, live: tellLive, residue: () => ctx.live && attend(ctx.live),
