@@ -61,8 +61,10 @@ const inspection = `(() => {
 		if (field && e.placeholder) contrast(e, getComputedStyle(e, "::placeholder").color, size, 400);
 		if (field) continue;
 		const moves = e.closest(".graph-scroll, pre"); // what may be wider than the window
-		const clips = (at) => at !== document.body && (getComputedStyle(at).overflowX === "hidden" || clips(at.parentElement));
-		if (!moves && !clips(e) && (rect.right > innerWidth + 1 || rect.left < -1)) fault("it leads out of the window", e);
+		const clips = (at) => at !== document.body &&
+			(getComputedStyle(at).overflowX === "hidden" || clips(at.parentElement));
+		const leaves = rect.right > innerWidth + 1 || rect.left < -1;
+		if (leaves && !moves && !clips(e)) fault("it leads out of the window", e);
 		if (drawn) {
 			if (e.textContent.includes("…") && !e.querySelector("title") && !e.closest(".node")) fault("it is cut", e);
 			const box = e.closest(".node")?.querySelector(".box").getBBox();

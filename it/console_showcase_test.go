@@ -12,9 +12,9 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// showcase is a workspace in which everything is as long, as many and as bad as it may be: ids, scopes, agents,
-// refusals, a retraction, a residue. A slow stream of decisions goes on in it. observing: nothing is refused in it, and
-// everything says what would have been.
+// showcase is a workspace in which everything is as long, as many and as bad as may be: ids, scopes, agents,
+// refusals, a retraction, a residue. A slow stream of decisions goes on in it. observing: nothing is refused in it,
+// and everything says what would have been.
 type showcase struct {
 	*flood
 	observing bool
@@ -42,8 +42,8 @@ func showTx(n int) sequencer.TxID {
 
 func showScope(n int) sequencer.Scope {
 	if n%3 == 0 {
-		return sequencer.Scope(fmt.Sprintf("shard:/orders/2026/11/customers/northern-warehouses/000000000%d/line-items/%d/%s",
-			n%7, n%7, strings.Repeat("quantity-", 5)))
+		return sequencer.Scope(fmt.Sprintf("shard:/orders/2026/11/customers/northern-warehouses/000000000%d/line-items/%s",
+			n%7, strings.Repeat("quantity-", 5)))
 	}
 	return sequencer.Scope(fmt.Sprintf("shard:/stock/%d", n%5))
 }

@@ -39,7 +39,8 @@ func showcasePages() []pageAt {
 		{"tx-refused", txHash(showTx(showRefused)), string(showTx(showRefused)), `document.querySelector(".node.over")`},
 		{"tx-waiting", txHash(showTx(showWaiting)), string(showTx(showWaiting)), `document.querySelector(".sentence a")`},
 		{"tx-held", txHash(showTx(showHeld)), string(showTx(showHeld)), `document.querySelector("table.free")`},
-		{"tx-retracted", txHash(showTx(showRetracted)), string(showTx(showRetracted)), `document.querySelector(".timeline")`},
+		{"tx-retracted", txHash(showTx(showRetracted)), string(showTx(showRetracted)),
+			`document.querySelector(".timeline")`},
 		{"file", "#/file", "Open a file", `document.querySelector(".drop")`},
 	}
 }
@@ -57,12 +58,13 @@ func TestConsoleWidths(t *testing.T) {
 			b.until(where, v.ready)
 			b.inspect(where)
 			b.shot(where)
+			if width == 820 {
+				continue // it has the colours of one neighbour and the names of the other
+			}
 			b.scheme("dark")
 			b.inspect("dark-" + where)
 			b.scheme("light")
-			if width == widths[0] || v.name == "live" {
-				b.checkNames(where)
-			}
+			b.checkNames(where)
 		}
 	}
 	keepsWaits(b)
@@ -152,14 +154,15 @@ func drawsOvertaker(b *browser) {
 	tx, by := showTx(showRefused), showTx(showRefused-1)
 	b.visit(txHash(tx), string(tx))
 	b.until("an overtaker", fmt.Sprintf(`document.querySelector("a.node.over")?.getAttribute("href") === %q`, txHash(by)))
-	if got := eval[string](b, `document.querySelector(".on-arc title").textContent`); got != string(showScope(showRefused)) {
-		b.t.Errorf("the red edge is about %q", got)
+	on := eval[string](b, `document.querySelector(".on-arc title").textContent`)
+	if on != string(showScope(showRefused)) {
+		b.t.Errorf("the red edge is about %q", on)
 	}
 	if red := eval[string](b, `getComputedStyle(document.querySelector(".arc.over")).stroke`); red != "rgb(176, 48, 42)" {
 		b.t.Errorf("the overtaker's edge is %s", red)
 	}
-	if !eval[bool](b, `Boolean(document.querySelector(".timeline").compareDocumentPosition(document.querySelector(".graph"))
-		& Node.DOCUMENT_POSITION_FOLLOWING)`) {
+	if !eval[bool](b, `document.querySelector(".timeline").getBoundingClientRect().bottom <
+		document.querySelector(".graph").getBoundingClientRect().top`) {
 		b.t.Error("the graph comes before the timeline")
 	}
 }

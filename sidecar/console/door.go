@@ -203,11 +203,12 @@ func (d *door) streaming(next http.HandlerFunc) http.HandlerFunc {
 		var watching sync.WaitGroup
 		defer watching.Wait()
 		defer cancel()
+		ended := d.config.Clock.After(p.ends.Sub(d.config.Clock.Now()))
 		watching.Go(func() {
 			defer cancel()
 			select {
 			case <-p.over:
-			case <-d.config.Clock.After(p.ends.Sub(d.config.Clock.Now())):
+			case <-ended:
 			case <-ctx.Done():
 			}
 		})

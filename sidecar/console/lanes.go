@@ -125,8 +125,8 @@ func (w *watch) lanes(seconds int) *lanesView {
 func barOf(t *work) bar {
 	b := bar{Tx: t.tx, State: t.state, Committed: t.committed, Code: t.code, Would: t.would, Scope: t.scope,
 		By: t.moved.Tx, BySeq: t.moved.Seq, BeganMs: t.beganMs, SealedMs: t.sealedMs, DecidedMs: t.decidedMs,
-		Seq: t.decision, Waits: append([]topology.LiveWait{}, seenRow(t).Waits...), Reads: t.reads, Writes: t.writes, Calls: len(t.effects),
-		Marks: []laneMark{}}
+		Seq: t.decision, Waits: append([]topology.LiveWait{}, seenRow(t).Waits...), Reads: t.reads, Writes: t.writes,
+		Calls: len(t.effects), Marks: []laneMark{}}
 	if t.final {
 		b.EndMs = max(t.lastMs, t.decidedMs)
 	}

@@ -33,7 +33,7 @@ func TestReport(t *testing.T) {
 	w.source.add([]*sequencer.Outcome{{Kind: sequencer.OutcomeAborted, Tx: "a.1.1", Agent: "a", Final: true,
 		Retryable: true, Code: sequencer.CodeStaleRead, Scope: "shard:/x",
 		Moved: sequencer.Writer{Seq: 7, Tx: "b.1.1"}}}, answer)
-	r := until(w, "/api/tx/a.1.1", func(r Report) bool { return r.State == stateAborted && len(r.Acts) == 4 })
+	r := until(w, "/api/tx/a.1.1", func(r Report) bool { return len(r.Decisions) == 1 && len(r.Acts) == 4 })
 	want := "a.1.1 was aborted: stale_read, something it had read was overwritten before it could commit " +
 		"(shard:/x, moved at seq 7 by b.1.1). A further attempt can succeed."
 	if r.Paragraph != want {

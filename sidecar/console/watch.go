@@ -186,7 +186,9 @@ func (w *watch) decidedOfAgent(o *sequencer.Outcome, atMs int64) {
 		a = &agent{name: o.Agent}
 		w.agents[o.Agent] = a
 	}
-	a.lastMs, a.lastSeq = max(a.lastMs, atMs), o.Seq
+	if o.Tx != "" || o.Kind == sequencer.OutcomeJoined { // that its lease is confirmed is no news of it
+		a.lastMs, a.lastSeq = max(a.lastMs, atMs), o.Seq
+	}
 	switch o.Kind {
 	case sequencer.OutcomeJoined:
 		a.incarnation, a.leaseEnded = o.Seq, 0

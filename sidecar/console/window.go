@@ -13,12 +13,14 @@ const (
 	defaultSeconds  = 120
 	maxContended    = 100 // scopes in one answer
 	lastOfContended = 3   // refusals that are named for each of them
+
+	wouldWait sequencer.Code = "waiting" // of an outcome's Would: it is no refusal
 )
 
 // windowView is what happened in the seconds that the page's plots show: the closed ones, up to now.
 type windowView struct {
-	Seconds   int         `json:"seconds"` // that the console has counted, at most as many as asked for
-	ListedMs  int64       `json:"listed_ms"`
+	Seconds   int         `json:"seconds"`   // that the console has counted, at most as many as asked for
+	ListedMs  int64       `json:"listed_ms"` // of them: of which single decisions are remembered, too
 	Took      tookView    `json:"took"`
 	Refusals  int         `json:"refusals"` // decisions that refuse something, or would have
 	Nameless  int         `json:"nameless"` // of them, those that name no scope
@@ -88,11 +90,11 @@ func (w *watch) window(seconds int) *windowView {
 	v.ListedMs = end - from
 	for seq := w.recent.next; seq > w.recent.first(); seq-- {
 		k := w.recent.get(seq - 1)
-		if k.row.AtMs == 0 || k.row.AtMs < from {
-			break // older than the stretch
+		if k.row.AtMs < from {
+			break // older than the stretch, or than the console
 		}
-		if seq-1 == w.recent.first() {
-			v.ListedMs = end - k.row.AtMs // what is older is counted in the plots, and not remembered
+		if seq-1 == w.recent.first() && len(w.recent.rows) == w.recent.size {
+			v.ListedMs = min(v.ListedMs, end-k.row.AtMs) // those before it were forgotten
 		}
 		if k.row.AtMs < end {
 			v.take(by, k)
@@ -135,7 +137,7 @@ func (v *windowView) take(by map[sequencer.Scope]*contended, k *kept) {
 		return
 	}
 	code := cmp.Or(o.Code, o.Would)
-	if code == "" || code == sequencer.CodeAbortedByAgent || code == waitingWould {
+	if code == "" || code == sequencer.CodeAbortedByAgent || code == wouldWait {
 		return // its own agent gave it up, or it would have been decided the same, later
 	}
 	v.Refusals++
@@ -155,5 +157,3 @@ func (v *windowView) take(by map[sequencer.Scope]*contended, k *kept) {
 			AtMs: k.row.AtMs})
 	}
 }
-
-const waitingWould sequencer.Code = "waiting"

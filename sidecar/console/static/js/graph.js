@@ -1,7 +1,7 @@
 import { h, put, s, uid } from "./dom.js";
 import { int, middle } from "./format.js";
 import { shape } from "./icons.js";
-import { hrefs, scopeLink, txLink } from "./links.js";
+import { hrefs, list as listOf, scopeLink, txLink } from "./links.js";
 import { look, tone } from "./states.js";
 import { freeTable } from "./table.js";
 
@@ -235,5 +235,5 @@ function list(edges, links) {
       { name: "Through", wide: true }],
     rows: edges.map((e) => [txLink(e.to, links), e.over ? "was overtaken by" : "rests on",
       /^seq /.test(e.from) ? e.from : txLink(e.from, links),
-      of(e).length > 0 ? of(e).map((x, i) => [i > 0 ? ", " : null, scopeLink(x, links)]) : "what its sidecar said"]) }));
+      of(e).length > 0 ? listOf(of(e), (x) => scopeLink(x, links)) : "what its sidecar said"]) }));
 }

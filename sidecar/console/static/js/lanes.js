@@ -13,18 +13,18 @@ const NAMES = 150; // pixels left of the lanes, where there is room for them
 const MOST_NAMED = 16; // arrows that carry their scope all the time; more cannot be read
 const LEAST = 10;
 
-const outcome = (b) => (b.seq && !b.end_ms && b.state === "settling" ? (b.committed ? "committed" : "aborted") : b.state);
+const outcome = (b) => (b.state !== "settling" ? b.state : b.committed ? "committed" : "aborted");
 
 // saysOf is a bar in words.
 export function saysOf(b) {
   const [word] = look(outcome(b));
-  const took = b.decided_ms ? ` after ${span(b.decided_ms - b.began_ms)}` : "";
-  const why = b.code || b.would ? `: ${b.code ? "" : "would have been "}${b.code || b.would}${b.scope ? ` at ${b.scope}`
-    : ""}${b.by ? `, moved by ${b.by}` : b.by_seq ? `, moved at seq ${int(b.by_seq)}` : ""}` : "";
-  const waits = b.waits.length > 0 ? `; waits for ${b.waits.map((w) => `${w.tx}${w.scope ? ` at ${w.scope}` : ""}`)
-    .join(", ")}` : "";
-  return `${b.tx} ${word}${took}${why}${waits}; ${plural(b.reads, "read")}, ${plural(b.writes, "write")}, ${
-    plural(b.calls, "call")}`;
+  const at = (scope) => (scope ? ` at ${scope}` : "");
+  let says = `${b.tx} ${word}`;
+  if (b.decided_ms) says += ` after ${span(b.decided_ms - b.began_ms)}`;
+  if (b.code || b.would) says += `: ${b.code || `would have been ${b.would}`}${at(b.scope)}`;
+  if (b.by || b.by_seq) says += `, moved by ${b.by || `seq ${b.by_seq}`}`;
+  if (b.waits.length > 0) says += `; waits for ${b.waits.map((w) => w.tx + at(w.scope)).join(", ")}`;
+  return `${says}; ${plural(b.reads, "read")}, ${plural(b.writes, "write")}, ${plural(b.calls, "call")}`;
 }
 
 // packed puts the bars of a lane into rows, so that none lies on another; left is how many found none.
@@ -47,16 +47,13 @@ function packed(bars, x, now) {
   return { placed: out, rows: Math.max(1, ends.length), left };
 }
 
-function head(x, y, angle) {
-  const wing = (turn) => `L${(x - 8 * Math.cos(angle + turn)).toFixed(1)} ${(y - 8 * Math.sin(angle + turn)).toFixed(1)}`;
-  return `M${x} ${y}${wing(0.5)}M${x} ${y}${wing(-0.5)}`;
-}
 
 // arrow leads from one place to another around what lies between.
 function arrow(from, to, className, says, of) {
   const bend = Math.max(24, Math.abs(to.x - from.x) / 2);
   const d = `M${from.x} ${from.y}C${from.x + bend} ${from.y} ${to.x - bend} ${to.y} ${to.x} ${to.y}`;
-  return s("path", { d: d + head(to.x, to.y, 0), class: `ties ${className}`, "data-of": of.join(" ") },
+  const wings = `M${to.x - 7} ${to.y - 4}L${to.x} ${to.y}L${to.x - 7} ${to.y + 4}`;
+  return s("path", { d: d + wings, class: `ties ${className}`, "data-of": of.join(" ") },
     s("title", {}, says));
 }
 
@@ -83,8 +80,10 @@ export function lanes(view, width, at) {
     left += more;
     const label = names === 0 ? 18 : 0;
     const middleY = y + label + (rows * ROW) / 2;
-    const name = s("text", { class: "lane-name", x: names === 0 ? 0 : names - 12, y: names === 0 ? y + 14 : middleY + 4,
-      "text-anchor": names === 0 ? "start" : "end" }, s("title", {}, lane.agent), middle(lane.agent, names === 0 ? 40 : 19));
+    const where = names === 0 ? { x: 0, y: y + 14, "text-anchor": "start" }
+      : { x: names - 12, y: middleY + 4, "text-anchor": "end" };
+    const name = s("text", { class: "lane-name", ...where }, s("title", {}, lane.agent),
+      middle(lane.agent, names === 0 ? 40 : 19));
     const drawn = placed.map(({ b, row }) => {
       const place = { x: x(b.decided_ms || b.end_ms || view.now_ms), y: y + label + row * ROW + ROW / 2, b };
       places.set(b.tx, place);
@@ -129,11 +128,13 @@ function tie(places, into, width) {
     if (!from) outside++;
     const start = from ?? { x: to.x - 34, y: to.y - 14 };
     const end = { x: to.x - 9, y: to.y };
-    into.append(arrow(start, end, `refuses${from ? "" : " from-outside"}${b.code ? "" : " would"}`, says, [b.tx, b.by]));
+    const how = `refuses${from ? "" : " from-outside"}${b.code ? "" : " would"}`;
+    into.append(arrow(start, end, how, says, [b.tx, b.by]));
     if (from && b.scope) {
       const half = 75; // of the widest name: it stays in the drawing
-      into.append(s("text", { class: "on-arc", "data-of": `${b.tx} ${b.by}`, x: Math.min(width - half, Math.max(half, (start.x + end.x) / 2)),
-        y: (start.y + end.y) / 2 - 4, "text-anchor": "middle" }, s("title", {}, b.scope), middle(b.scope, 22)));
+      into.append(s("text", { class: "on-arc", "data-of": `${b.tx} ${b.by}`, "text-anchor": "middle",
+        x: Math.min(width - half, Math.max(half, (start.x + end.x) / 2)), y: (start.y + end.y) / 2 - 4 },
+      s("title", {}, b.scope), middle(b.scope, 22)));
     }
   }
   return outside;
@@ -148,13 +149,14 @@ function bar(b, place, x, now, at) {
   const says = saysOf(b);
   const el = s("a", { class: `lane-bar ink-${tone(name)}`, href: hrefs.tx(b.tx), tabindex: -1, "aria-label": says },
     s("title", {}, says),
-    s("rect", { class: "reach", x: from - 3, y: place.y - ROW / 2 + 1, width: end - from + 12, height: ROW - 2, rx: 5 }),
+    s("rect", { class: "reach", x: from - 3, y: place.y - ROW / 2 + 1, width: end - from + 12, height: ROW - 2,
+      rx: 5 }),
     b.decided_ms && end > to ? s("line", { class: "settles", x1: to, x2: end, y1: place.y, y2: place.y }) : null,
-    s("rect", { class: `extent${b.decided_ms || b.end_ms ? "" : " going"}`, x: from, y: top, width: to - from, height: BAR,
-      rx: 4 }),
+    s("rect", { class: `extent${b.decided_ms || b.end_ms ? "" : " going"}`, x: from, y: top, width: to - from,
+      height: BAR, rx: 4 }),
     b.sealed_ms ? s("rect", { class: "sealing", x: Math.min(x(b.sealed_ms), to), y: top,
       width: Math.max(0, to - x(b.sealed_ms)), height: BAR, rx: 3 }) : null,
-    b.marks.filter((m) => m.at_ms && m.at_ms <= now).map((m) => mark(m, Math.min(x(m.at_ms), Math.max(from, end)), place.y)),
+    b.marks.filter((m) => m.at_ms <= now).map((m) => mark(m, Math.min(x(m.at_ms), end), place.y)),
     b.decided_ms || b.end_ms ? [s("circle", { class: "outcome", cx: to, cy: place.y, r: 8 }),
       s("g", { class: "sign", transform: `translate(${to - 5.6} ${place.y - 5.6}) scale(.7)` }, shape(look(name)[2]))]
       : null);
@@ -225,6 +227,7 @@ function whyOf(b) {
 
 export const legend = () => put(h("p", { class: "legend" }),
   [["a bar", "a transaction, from its begin to its decision"], ["its darker end", "sealed, and not decided yet"],
-    ["the line behind", "until it is settled"], ["a tick above", "a read"], ["below", "a write"], ["a diamond", "a call"],
-    ["a red arrow", "who moved what another had relied on"], ["a dashed one", "who waits for whom"]]
+    ["the line behind", "until it is settled"], ["a tick above", "a read"], ["below", "a write"],
+    ["a diamond", "a call"], ["a red arrow", "who moved what another had relied on"],
+    ["a dashed one", "who waits for whom"]]
     .map(([what, says], i) => [i > 0 ? " · " : null, h("span", { class: "strong" }, what), ` ${says}`]));

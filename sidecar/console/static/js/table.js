@@ -8,8 +8,8 @@ const SHORT = 8; // letters that fit into any column
 const CARDS = 30; // drawn at first, and with each demand for more
 
 // The roles are said because a card's display would take them away.
-const cell = (c, ...content) => h("td", { role: "cell", class: ["right", "wide", "broad"].filter((x) => c[x]).join(" "),
-  "data-name": c.name }, ...content);
+const cell = (c, ...content) => h("td", { role: "cell", "data-name": c.name,
+  class: ["right", "wide", "broad"].filter((x) => c[x]).join(" ") }, ...content);
 const heads = (columns) => columns.map((c) => h("th", { role: "columnheader", scope: "col",
   class: c.right ? "right" : null }, c.name));
 const cols = (columns) => h("colgroup", {}, columns.map((c) => h("col", c.width ? { width: c.width } : {})));
@@ -30,8 +30,8 @@ function asCards(box, grid, least, changed) {
 
 // freeTable draws rows of any height, all of them: [[content of each column]], or { className, cells }.
 export function freeTable({ label, columns, rows, least = 860 }) {
-  const grid = h("table", { class: "free", role: "table" }, h("caption", { class: "hidden-text" }, label), cols(columns),
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads(columns))),
+  const grid = h("table", { class: "free", role: "table" }, h("caption", { class: "hidden-text" }, label),
+    cols(columns), h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads(columns))),
     h("tbody", { role: "rowgroup" }, rows.map((r) => h("tr", { role: "row", class: r.className },
       (r.cells ?? r).map((content, i) => cell(columns[i], content))))));
   const box = h("div", { class: "table-scroll" }, grid);
@@ -40,11 +40,12 @@ export function freeTable({ label, columns, rows, least = 860 }) {
 }
 
 // table draws only the rows that can be seen, however many there are. A row keeps its element for as long as its key
-// is there, so that the focus stays where it is. Cards are as high as they must be: the first are drawn, and more where
-// they are asked for.
+// is there, so that the focus stays where it is. Cards are as high as they must be: the first are drawn, and more
+// where they are asked for.
 //
-// columns: [{ name, width, right, wide, broad, draw(cell, row), sign(row) }]; sign says when a cell must be drawn again, wide
-// gives it a line of its own on a card, broad two places. least is the room in pixels below which rows are cards.
+// columns: [{ name, width, right, wide, broad, draw(cell, row), sign(row) }]; sign says when a cell must be drawn
+// again, wide gives it a line of its own on a card, broad two places. least is the width in pixels below which rows
+// are cards.
 export function table({ label, columns, key, empty, tall = true, height, least = 860 }) {
   const caption = uid("caption");
   const head = h("tr", { role: "row", "aria-rowindex": 1 }, heads(columns));
@@ -115,6 +116,7 @@ export function table({ label, columns, key, empty, tall = true, height, least =
         const td = entry.tr.cells[n];
         c.draw(td, row);
         attr(td, "title", td.textContent.length > SHORT ? td.textContent : null); // it may be cut
+        td.classList.toggle("none", td.textContent === "–"); // a card has no place for it
       }
     });
     return entry.tr;

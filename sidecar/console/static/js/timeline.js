@@ -50,7 +50,8 @@ const told = (links) => (d) => {
   if (x.code) note.push(`${x.code}${reason(x.code) ? `: ${reason(x.code)}` : ""}`);
   if (x.scope) note.push(scopeLink(x.scope, links));
   if (x.moved?.seq) note.push(["moved at ", seqLink(x.moved.seq, links), x.moved.tx
-    ? [" by ", txLink(x.moved.tx, links)] : null, (x.moved.by ?? x.by) === "sidecar" ? ", as its sidecar says" : null]);
+    ? [" by ", txLink(x.moved.tx, links)] : null,
+  (x.moved.by ?? x.by) === "sidecar" ? ", as its sidecar says" : null]);
   for (const b of (x.blocked_by ?? []).slice(0, 3)) {
     note.push([b.tx && b.tx !== x.tx ? txLink(b.tx, links) : "it", ` ${why(b.why)}`,
       b.scope ? [" ", scopeLink(b.scope, links)] : null]);

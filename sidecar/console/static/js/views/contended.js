@@ -41,8 +41,8 @@ export const within = (seconds) => `in the last ${span(seconds * 1000)}`;
 // contendedView lists what is fought over.
 export function contendedView() {
   const choice = choices("Show the last", [60, 120, 300].map((n) => [n, span(n * 1000)]), 120, () => asking.now());
-  const { root } = page("Fought over", "Scopes at which something was refused or had to wait, the most refusals first.",
-    choice.root);
+  const { root } = page("Fought over",
+    "Scopes at which something was refused or had to wait, the most refusals first.", choice.root);
   const problem = trouble();
   const note = h("p", { class: "sub num", role: "status" });
   const found = contendedTable({ least: 900, empty: { icon: "contended", title: "Nothing is fought over",
@@ -62,6 +62,6 @@ export function noteOf(v) {
   const parts = [`${plural(v.refusals, "refusal")} ${within(v.seconds)}`];
   if (v.nameless > 0) parts.push(`${int(v.nameless)} of them ${v.nameless === 1 ? "names" : "name"} no scope`);
   if (v.more > 0) parts.push(`${plural(v.more, "further scope")} not listed`);
-  if (v.listed_ms < v.seconds * 1000 - 1500) parts.push(`older than ${span(v.listed_ms)} is not remembered one by one`);
+  if (v.listed_ms < v.seconds * 1000) parts.push(`only the newest ${span(v.listed_ms)} are remembered one by one`);
   return parts.join("; ");
 }

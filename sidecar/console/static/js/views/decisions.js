@@ -19,8 +19,10 @@ export const columns = (open) => [
   { name: "Seen", width: "84px", sign: (r) => r.at_ms ?? 0, draw: (c, r) => text(c, r.at_ms ? clock(r.at_ms)
     : "earlier") },
   { name: "Kind", width: "138px", sign: (r) => r.kind, draw: (c, r) => put(c, chip(r.kind)) },
-  { name: "Transaction", width: "21%", broad: true, sign: (r) => r.tx ?? "", draw: (c, r) => put(c, r.tx ? txLink(r.tx) : "–") },
-  { name: "Agent", width: "11%", sign: (r) => r.agent ?? "", draw: (c, r) => put(c, r.agent ? agentLink(r.agent) : "–") },
+  { name: "Transaction", width: "21%", broad: true, sign: (r) => r.tx ?? "",
+    draw: (c, r) => put(c, r.tx ? txLink(r.tx) : "–") },
+  { name: "Agent", width: "11%", sign: (r) => r.agent ?? "",
+    draw: (c, r) => put(c, r.agent ? agentLink(r.agent) : "–") },
   { name: "What", wide: true, sign: (r) => r.seq, draw: (c, r) => put(c, about(r)) },
 ];
 

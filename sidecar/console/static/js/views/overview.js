@@ -67,12 +67,14 @@ export function overviewView(ctx) {
     const { all: counts } = mergedReasons(all);
     return counts.size === 0 ? "None." : [...counts].map(([code, n]) => `${code} ${n}`).join(", ");
   } });
-  const speed = plot({ title: "Seal to decision", ms: true, floor: 10, note: "by the clocks of sidecar and console", series: [
+  const speed = plot({ title: "Seal to decision", ms: true, floor: 10,
+    note: "by the clocks of sidecar and console", series: [
     { name: "median", tone: "accent", kind: "line", value: (d) => d.p50_ms, skip: (d) => d.samples === 0 },
     { name: "99 of 100", tone: "calm", kind: "dashed", value: (d) => d.p99_ms, skip: (d) => d.samples === 0 },
   ], summary: (all) => {
     const one = [...all].reverse().find((d) => d.samples > 0);
-    return one ? `Lately ${span(one.p50_ms)} in the median, ${span(one.p99_ms)} for 99 of 100.` : "Nothing was sealed.";
+    return one ? `Lately ${span(one.p50_ms)} in the median, ${span(one.p99_ms)} for 99 of 100.`
+      : "Nothing was sealed.";
   } });
   const latest = table({ label: "Latest decisions", key: (r) => r.seq, columns: columns(), tall: false,
     height: `${40 * 8 + 36}px` });
@@ -165,13 +167,14 @@ export function overviewView(ctx) {
       drawnSecond = last;
       figures();
       drawPlots();
+      asking.now(); // what the server counts is of the same seconds
     }
     quiet.hidden = store.rows.length > 0 || store.state !== "open";
     latest.root.hidden = store.rows.length === 0;
     if (store.rows.length > 0 && !latest.busy()) latest.set(store.rows.filter(listed).slice(-40).reverse());
   }
   foughtCard.hidden = true;
-  const asking = poll(2000, (signal) => api.window_(choice.value(), signal), take);
+  const asking = poll(5000, (signal) => api.window_(choice.value(), signal), take);
   if (ctx.live) tellLive(ctx.live);
   update();
   return { root, title: "Overview", update, live: tellLive, residue: () => ctx.live && attend(ctx.live),

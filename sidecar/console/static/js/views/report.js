@@ -47,8 +47,8 @@ function residueOf(list, links) {
   return section("Residue", "what could not be made clean", h("ul", { class: "stack" },
     list.map((r) => h("li", {}, chip(r.result), " ", chip(r.state === "open" ? "open" : r.state),
     h("span", { class: "strong" }, ` ${r.tool}`), ` (call ${r.index}) `,
-      listOf(r.scopes ?? [], (x) => scopeLink(x, links)), " ", h("span", { class: "muted" }, r.detail ?? ""), r.note ? h("span", { class: "muted" }, ` Note: ${r.note}`)
-      : null))));
+      listOf(r.scopes ?? [], (x) => scopeLink(x, links)), " ", h("span", { class: "muted" },
+        r.detail ?? "", r.note ? ` Note: ${r.note}` : null)))));
 }
 
 function facts(report, links) {
@@ -74,7 +74,8 @@ function overtakerOf(report) {
   if (d.moved_by || d.moved_seq) return { tx: d.moved_by, seq: d.moved_seq, scope: d.scope, code: d.code || d.would,
     would: !d.code };
   const o = d.overtaken;
-  return o ? { tx: o.writer, seq: o.seq, scope: o.scope, code: d.code || d.would || "stale_read", would: !d.code } : null;
+  return o ? { tx: o.writer, seq: o.seq, scope: o.scope, code: d.code || d.would || "stale_read", would: !d.code }
+    : null;
 }
 
 // reportBody draws a transaction: from the server, or from a file. links: other transactions can be opened.
