@@ -104,7 +104,7 @@ type Tool struct {
 
 // Tools is the policy as the gate uses it.
 type Tools interface {
-	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict mode.
+	// Find says what a call of a tool with these arguments is; ErrNotServed for a name that no declaration serves.
 	Find(tool string, args json.RawMessage) (Tool, error)
 	// Undo is the call that compensates one that ran, given its answer. Any key in it says that its sink takes keys,
 	// without one Find of its tool says whether it does; which key it is given Compensation says.

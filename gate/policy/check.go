@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -182,7 +183,7 @@ func (d *decl) argumentFix(name string) string {
 	for _, a := range d.args {
 		names = append(names, a.name)
 	}
-	if near := nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return fmt.Sprintf("write {%s}, or add %q to args", near, name)
 	}
 	return fmt.Sprintf("add %q to args", name)

@@ -22,6 +22,7 @@ type decl struct {
 	place
 	pattern   string
 	class     sequencer.Class
+	unclassed bool // the policy is not strict and says no class: irreversible
 	cost      uint32
 	declared  bool // "args" is there: names beyond it are refused
 	args      []argument

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
@@ -48,12 +49,30 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 		}})
 	}
 	r.fields(n, "a tool", known...)
-	for _, name := range []string{"tool", "class"} {
-		if n.kind == kindMap && n.get(name) == nil {
-			r.refuse(n.place, "missing-key", fmt.Sprintf("the tool has no %q", name), "add it")
-		}
+	if n.kind == kindMap && n.get("tool") == nil {
+		r.refuse(n.place, "missing-key", "the tool has no \"tool\"", "add it")
+	}
+	if n.kind == kindMap && n.get("class") == nil {
+		r.unclassed(d)
 	}
 	return d
+}
+
+// unclassed is a declaration that says no class. What is not known to be safe waits for the commit, under one scope, so
+// that the calls of one declaration keep their order.
+func (r *reader) unclassed(d *decl) {
+	if r.strict { // somebody has forgotten it, and a guess would not be theirs
+		r.refuse(d.place, "missing-key", "the tool has no \"class\"",
+			"add it, or write \"strict: false\" at the top: what has no class is irreversible then")
+		return
+	}
+	d.class, d.unclassed = sequencer.ClassIrreversible, true
+	if len(d.scopes) > 0 {
+		return
+	}
+	if scope, err := template.Parse("tool:/" + topology.EscapeSegment(d.pattern)); err == nil {
+		d.scopes = []located{{d.place, scope}}
+	}
 }
 
 func (r *reader) pattern(n *node) string {
@@ -75,7 +94,7 @@ func (r *reader) class(n *node) sequencer.Class {
 	}
 	if text != "" {
 		fix := "use one of " + strings.Join(names, ", ")
-		if near := nearest(text, names); near != "" {
+		if near := spelling.Nearest(text, names); near != "" {
 			fix = fmt.Sprintf("write %q", near)
 		}
 		r.refuse(n.place, "class", fmt.Sprintf("%.40q is no effect class", text), fix)
