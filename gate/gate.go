@@ -138,7 +138,7 @@ const (
 	StepUndone                   // the compensation was answered
 	StepUndoLost                 // the compensation's outcome stays unknown, or it failed for good
 	StepDropped                  // it was held, and its transaction was aborted
-	StepNotSent                  // what StepStarted, or StepUndoing, announced certainly did not leave
+	StepNotSent                  // what StepStarted, or StepUndoing, announced certainly did not leave; see Unsent
 )
 
 // Mark is one durable note about an effect. Marks are in the journal before what they announce begins.
@@ -170,7 +170,10 @@ type Progress struct {
 	Dropped   bool
 	// Waited: every call that anybody else may have on its way has had its maximum time since. Wait sets it.
 	Waited    bool
-	Tries     int // of the call or its release
+	// Unsent is why a held call has certainly not left although its transaction was committed, once its owner has stopped
+	// trying. The next owner may try again until the transaction is final.
+	Unsent    string `json:",omitempty"`
+	Tries     int    // of the call or its release
 	UndoTries int
 }
 

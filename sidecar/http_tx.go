@@ -301,7 +301,7 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	id := sequencer.TxID(c.params["tx"])
 	t, err := s.session.find(id)
 	if err == nil {
-		return jsonReply(http.StatusOK, s.session.explain(t)), nil
+		return jsonReply(http.StatusOK, s.session.explain(c.ctx, t)), nil
 	}
 	seen, ok := s.view.transaction(id)
 	if !ok {
