@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // standing is what a call's state depends on beside its own marks.
@@ -185,4 +186,19 @@ func (s *session) sinceSettled(ctx context.Context, id sequencer.TxID, known []g
 		}
 	}
 	return all, nil
+}
+
+// callsOf says how the calls of any agent's transaction stand, as far as the log says it.
+func (s *session) callsOf(ctx context.Context, id sequencer.TxID, st standing) string {
+	ctx, cancel := context.WithTimeout(ctx, tableWait)
+	defer cancel()
+	logged, err := s.sinceSettled(ctx, id, nil)
+	if err != nil {
+		return "" // how it was decided is worth saying without them
+	}
+	var list []api.Receipt
+	for _, p := range logged {
+		list = append(list, *receipt(p, st))
+	}
+	return words.Calls(list)
 }
