@@ -101,7 +101,9 @@ func TestNotSentBehindARefusal(t *testing.T) {
 // withdrawn is a policy whose tools are gone.
 type withdrawn struct{ noTools }
 
-func (withdrawn) Find(string, json.RawMessage) (gate.Tool, error) { return gate.Tool{}, gate.ErrNotServed }
+func (withdrawn) Find(string, json.RawMessage) (gate.Tool, error) {
+	return gate.Tool{}, gate.ErrNotServed
+}
 
 // TestNotSentAfterARestart holds what becomes of a held call whose owner comes back and cannot make it as it was
 // declared: it is not_sent at once where that is certain, and unknown where the former process may have made it.

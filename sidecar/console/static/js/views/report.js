@@ -52,7 +52,7 @@ function pretty(value) {
 function residueOf(list) {
   if (list.length === 0) return null;
   return section("Residue", "what could not be made clean", h("ul", { class: "stack" },
-    list.map((r) => h("li", {}, chip(r.result), " ", chip(r.state === "open" ? "open" : r.state),
+    list.map((r) => h("li", {}, chip(r.call === "not_sent" ? r.call : r.result), " ", chip(r.state === "open" ? "open" : r.state),
     h("span", { class: "strong" }, ` ${r.tool}`), ` (call ${r.index}) `,
       h("span", { class: "muted" }, r.detail ?? ""), r.note ? h("span", { class: "muted" }, ` Note: ${r.note}`)
       : null))));
