@@ -226,7 +226,7 @@ func settled(ctx context.Context, tx *client.Tx) ([]api.Receipt, error) {
 func (r *receipts) learn(t *testing.T, d *harness.Deployment) {
 	t.Helper()
 	c := d.Dial(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute/2)
 	defer cancel()
 	type place struct {
 		tx    sequencer.TxID
@@ -258,7 +258,7 @@ func (r *receipts) learn(t *testing.T, d *harness.Deployment) {
 	if !errors.Is(err, enough) {
 		t.Errorf("the events say nothing of %d calls: %v", unheard, err)
 	}
-	list, err := c.Residue(ctx, d.Workspace, len(at)+1)
+	list, err := c.Residue(t.Context(), d.Workspace, len(at)+1)
 	if err != nil {
 		t.Fatal(err)
 	}

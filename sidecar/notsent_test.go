@@ -145,6 +145,14 @@ func TestWithoutAPolicyNothingIsReleasing(t *testing.T) {
 	if e.State != api.EffectHeld || !strings.Contains(e.Note, "without a policy file") {
 		t.Errorf("the call is %+v", e)
 	}
+	told := func() bool {
+		return slices.ContainsFunc(log.Events(), func(ev *topology.Event) bool {
+			return ev.Kind == topology.EventAnswer && strings.Contains(ev.Effect.Detail, "without a policy file")
+		})
+	}
+	if err := log.Until(ctx, told); err != nil {
+		t.Error("those who watch are not told:", err)
+	}
 	world.expect(t)
 }
 

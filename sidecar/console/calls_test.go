@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,12 @@ func TestHeldCallsStand(t *testing.T) {
 		}
 		if e := work.shown(work.effects[0], stateOrphan); e.State != effectHeld {
 			t.Errorf("%s: without an owner it is %s", c.name, e.State)
+		}
+		idle := *work
+		idle.effects = slices.Clone(work.effects)
+		idle.hear(step("a.1.1", 2, gate.StepIssued, "it waits: no policy", ""))
+		if e := idle.shown(idle.effects[0], idle.state); e.State != effectHeld || e.Detail != "it waits: no policy" {
+			t.Errorf("%s: without a policy it is %s: %s", c.name, e.State, e.Detail)
 		}
 		for _, ev := range c.before {
 			work.hear(ev)

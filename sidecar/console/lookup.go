@@ -217,7 +217,7 @@ func (w *watch) unheard(most int) (out []sequencer.TxID) {
 
 // shown is a call as the page shows it in a transaction of a state: its owner makes a held one after the commit.
 func (t *work) shown(e effect, state string) effect {
-	if e.State == effectHeld && t.committed && state == stateSettling {
+	if e.State == effectHeld && !e.idle && t.committed && state == stateSettling {
 		e.State = effectReleasing
 	}
 	return e

@@ -79,6 +79,7 @@ type effect struct {
 	Answer    string            `json:"answer,omitempty"` // only where they were asked for
 
 	unsent bool   // its owner said that it did not leave
+	idle   bool   // its owner said that it cannot release it now
 	before string // its state before a try by hand whose end was not heard
 }
 
@@ -302,9 +303,10 @@ func effectOf(ev *topology.Event) effect {
 // answer takes what an answer says became of the call.
 func (e *effect) answer(x *topology.EffectText, atMs int64) {
 	e.ChangedMs = atMs
-	if x.Detail != "" {
+	if x.Detail != "" || e.idle {
 		e.Detail = cut(x.Detail)
 	}
+	e.idle = gate.Step(x.Step) == gate.StepIssued
 	undone := strings.HasPrefix(x.Detail, topology.UndoneByHand)
 	byHand := undone || strings.HasPrefix(x.Detail, topology.MadeByHand)
 	refused := bytes.Contains(x.Answer, []byte(`"refused":true`))
