@@ -25,7 +25,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// receiptTools declares tools by name, by a glob, of a service that is down, without an adapter, and one that only undoes.
+// receiptTools declares tools by name, by a glob, of a service that is down, and one without an adapter.
 const receiptTools = `version: 1
 server: receipts
 defaults: {max_time_ms: 3000, retry: {attempts: 4, backoff_ms: 20, backoff_most_ms: 60}}
@@ -298,7 +298,8 @@ func (r *receipts) judge(t *testing.T, rounds int, took time.Duration) {
 		t.Errorf("%d are refused, %d accepted, %d of those are said wrongly; %d arrived, %d of them of accepted calls",
 			r.refused, len(r.accepted), wrong, total, arrived)
 	}
-	for _, want := range []string{"card.charge released", "note.add released", "parcel.send released", "parcel.send not_sent"} {
+	for _, want := range []string{"card.charge released", "note.add released", "parcel.send released",
+		"parcel.send not_sent"} {
 		if count[want] == 0 {
 			t.Errorf("no %s: the run shows nothing", want)
 		}

@@ -157,15 +157,16 @@ func (s *session) effects(ctx context.Context, t *tx) *api.Effects {
 	return out
 }
 
-// isLeft reports whether a call of a settled transaction may be residue. Any sidecar may have tried it again since, and
-// only the log says so.
+// isLeft reports whether a call of a settled transaction may be residue. Any sidecar may have tried it again since,
+// and only the log says so.
 func isLeft(p gate.Progress) bool {
 	return !p.Ran() && (p.Tool.Class.Gated() || p.GivenUp || p.Answer == nil) || p.UndoLost
 }
 
-// sinceSettled adds what the log says of a settled transaction's calls: others may have settled it, or have tried again
-// by hand what was left.
-func (s *session) sinceSettled(ctx context.Context, id sequencer.TxID, known []gate.Progress) ([]gate.Progress, error) {
+// sinceSettled adds what the log says of a settled transaction's calls: others may have settled it, or have tried
+// again by hand what was left.
+func (s *session) sinceSettled(ctx context.Context, id sequencer.TxID,
+	known []gate.Progress) ([]gate.Progress, error) {
 	events, err := s.events.Effects(ctx, s.workspace, id)
 	if err != nil {
 		return known, err

@@ -32,7 +32,8 @@ type sink struct {
 
 func newSink() *sink {
 	return &sink{answers: map[string]string{}, refuses: map[string]bool{}, block: map[string]chan struct{}{},
-		entered: make(chan string, 64), lose: map[string]int{}, down: map[string]int{}, deny: map[string]bool{}, away: map[string]bool{}}
+		entered: make(chan string, 64), lose: map[string]int{}, down: map[string]int{},
+		deny: map[string]bool{}, away: map[string]bool{}}
 }
 
 func (s *sink) set(f func()) {

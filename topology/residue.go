@@ -57,7 +57,7 @@ type Residue struct {
 	Note        string          // of who accepted it
 	Code        string          // why nothing more is tried, where a code says it; "changed_tool" or empty
 	Args        json.RawMessage // with a code: the call's arguments, for people who make it by hand; absent: too large
-	// Call is how the call itself stands, in the words of the API's effects, such as not_sent; empty: of an older release.
+	// Call is how the call itself stands, in the API's words, such as not_sent; empty: of an older release.
 	Call string
 }
 

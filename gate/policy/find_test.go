@@ -44,7 +44,7 @@ func TestNotServed(t *testing.T) {
 			"crm":        "which serves", "": "which serves", "..": "which serves", "a\x00": "which serves",
 		} {
 			_, err := p.Find(name, nil)
-			if !errors.Is(err, ErrNotServed) || !strings.Contains(err.Error(), want) {
+			if !errors.Is(err, gate.ErrNotServed) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s%q: %v; want %q", strict, name, err, want)
 			}
 			if may := p.MayCall(name); may == nil || may.Error() != err.Error() {

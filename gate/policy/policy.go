@@ -25,8 +25,6 @@ var (
 	ErrArguments = errors.New("the arguments do not fit the policy")
 	// ErrOutsideMay is returned by Find when a call's scopes lie outside of what the tool may touch.
 	ErrOutsideMay = errors.New("the call reaches beyond what the tool may touch")
-	// ErrNotServed is returned by Find, MayCall and May when nothing here could make a call of this name.
-	ErrNotServed = gate.ErrNotServed
 	// ErrUndoOnly is returned by MayCall and May when an agent calls a tool that only compensates.
 	ErrUndoOnly = errors.New("the tool only undoes others: agents do not call it")
 	// ErrNoCompensation is returned by Undo when none is declared.
@@ -190,7 +188,7 @@ func (p *Policy) notServed(tool string) error {
 	case len(all) > 0:
 		instead += ", which serves " + strings.Join(all, ", ")
 	}
-	return fmt.Errorf("tool %.80q: %w: %s", tool, ErrNotServed, instead)
+	return fmt.Errorf("tool %.80q: %w: %s", tool, gate.ErrNotServed, instead)
 }
 
 func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, error) {

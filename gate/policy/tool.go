@@ -58,8 +58,8 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 	return d
 }
 
-// unclassed is a declaration that says no class. What is not known to be safe waits for the commit, under one scope, so
-// that the calls of one declaration keep their order.
+// unclassed is a declaration that says no class. What is not known to be safe waits for the commit, under one scope,
+// so that the calls of one declaration keep their order.
 func (r *reader) unclassed(d *decl) {
 	if r.strict { // somebody has forgotten it, and a guess would not be theirs
 		r.refuse(d.place, "missing-key", "the tool has no \"class\"",

@@ -73,8 +73,8 @@ func TestOldTransaction(t *testing.T) {
 	w.source.add(many(30))
 	until(w, "/api/live", func(v liveView) bool { return v.Seq == 32 })
 	r := get[Report](w, "/api/tx/a.1.1")
-	if r.State != stateCommitted || len(r.Decisions) != 1 || r.Paragraph != "a.1.1 committed at seq 2. Its calls: 1 released." ||
-		len(r.Effects) != 1 {
+	const told = "a.1.1 committed at seq 2. Its calls: 1 released."
+	if r.State != stateCommitted || len(r.Decisions) != 1 || r.Paragraph != told || len(r.Effects) != 1 {
 		t.Errorf("it is %+v", r)
 	}
 	if len(r.Missing) != 1 || !strings.Contains(r.Missing[0], "the console was not there") {
