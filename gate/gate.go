@@ -104,7 +104,7 @@ type Tool struct {
 
 // Tools is the policy as the gate uses it.
 type Tools interface {
-	// Find says what a call of a tool with these arguments is. Unknown tools are irreversible, or refused in strict mode.
+	// Find says what a call of a tool with these arguments is; ErrNotServed for a name that no declaration serves.
 	Find(tool string, args json.RawMessage) (Tool, error)
 	// Undo is the call that compensates one that ran, given its answer. Any key in it says that its sink takes keys,
 	// without one Find of its tool says whether it does; which key it is given Compensation says.
@@ -138,7 +138,7 @@ const (
 	StepUndone                   // the compensation was answered
 	StepUndoLost                 // the compensation's outcome stays unknown, or it failed for good
 	StepDropped                  // it was held, and its transaction was aborted
-	StepNotSent                  // what StepStarted, or StepUndoing, announced certainly did not leave
+	StepNotSent                  // what StepStarted, or StepUndoing, announced certainly did not leave; see Unsent
 )
 
 // Mark is one durable note about an effect. Marks are in the journal before what they announce begins.
@@ -169,8 +169,11 @@ type Progress struct {
 	UndoLost  bool
 	Dropped   bool
 	// Waited: every call that anybody else may have on its way has had its maximum time since. Wait sets it.
-	Waited    bool
-	Tries     int // of the call or its release
+	Waited bool
+	// Unsent is why a held call has certainly not left although its transaction was committed, once its owner has stopped
+	// trying. The next owner may try again until the transaction is final.
+	Unsent    string `json:",omitempty"`
+	Tries     int    // of the call or its release
 	UndoTries int
 }
 

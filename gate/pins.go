@@ -11,6 +11,9 @@ const CodeChangedTool = "changed_tool"
 // ErrChangedTool is returned by Unchanged when today's declaration of a tool is not the one that an effect relies on.
 var ErrChangedTool = errors.New("the tool's declaration has changed since the call was issued")
 
+// ErrNotServed is returned by Tools.Find for a name that no declaration serves.
+var ErrNotServed = errors.New("no declaration serves this name")
+
 // ErrNoPolicy is returned by the Tools of a process that has no policy for what it settles: nothing is called there.
 var ErrNoPolicy = errors.New("no sidecar of the workspace has a policy with this tool")
 
@@ -25,6 +28,7 @@ func Unchanged(tools Tools, e *Effect) error {
 	switch t, err := tools.Find(e.Tool.Name, e.Args); {
 	case errors.Is(err, ErrNoPolicy): // that is what is said of the call, and not that its tool has changed
 		return nil
+	case errors.Is(err, ErrNotServed): // it was withdrawn
 	case err != nil: // a declaration that has not changed takes the arguments that it took before
 		now = "one that does not take this call: " + text(err)
 	case t.Pin == nil:

@@ -76,11 +76,11 @@ func (p *Progress) Apply(m Mark) {
 	}
 	switch m.Step {
 	case StepStarted:
-		p.Started, p.Tries = true, max(p.Tries, m.Try)
+		p.Started, p.Tries, p.Unsent = true, max(p.Tries, m.Try), ""
 	case StepAnswered:
-		p.Answer, p.GivenUp = m.Answer, false
+		p.Answer, p.GivenUp, p.Unsent = m.Answer, false, ""
 	case StepGivenUp:
-		p.GivenUp, p.Why = true, m.Detail
+		p.GivenUp, p.Why, p.Unsent = true, m.Detail, ""
 	case StepUndoing:
 		p.Undoing, p.UndoTries = true, max(p.UndoTries, m.Try)
 	case StepUndone:
@@ -93,7 +93,7 @@ func (p *Progress) Apply(m Mark) {
 		if p.Undoing {
 			p.Undoing = false
 		} else {
-			p.Started = false
+			p.Started, p.Unsent = false, m.Detail
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -26,7 +27,9 @@ func (g *Engine) Release(ctx context.Context, effects []Progress, claim Claim) (
 			continue
 		}
 		if stopped != nil && p.Answer == nil {
-			g.unsent(&s, p, stopped, claim)
+			if err := g.unsent(&s, p, stopped, claim); err != nil {
+				return Settlement{}, err
+			}
 			continue
 		}
 		clean, err := g.release(ctx, &s, p, claim)
@@ -50,14 +53,22 @@ func ordered(effects []Progress) {
 }
 
 // unsent is what is said of an effect behind one that failed.
-func (g *Engine) unsent(s *Settlement, p, stopped *Progress, claim Claim) {
+func (g *Engine) unsent(s *Settlement, p, stopped *Progress, claim Claim) error {
 	if open(p, claim) || p.GivenUp {
 		g.residue(s, p, sequencer.ResultUnresolved, p.Tries, fmt.Sprintf("not sent by this sidecar because effect "+
 			"%d failed; a former one may have sent it: look at the sink", stopped.Index))
-		return
+		return nil
 	}
-	g.residue(s, p, sequencer.ResultPartial, p.Tries, fmt.Sprintf("it did not leave, because effect %d before it "+
-		"failed: settle that one, then retry or accept this one", stopped.Index))
+	return g.staysUnsent(s, p, fmt.Sprintf("it did not leave, because effect %d before it failed: settle that one, then "+
+		"retry or accept this one", stopped.Index))
+}
+
+// staysUnsent notes that an effect has certainly not left and is not tried any more. The mark is what tells it, later
+// and elsewhere, from one of which nothing is known.
+func (g *Engine) staysUnsent(s *Settlement, p *Progress, detail string) error {
+	g.residue(s, p, sequencer.ResultPartial, p.Tries, detail)
+	why := s.Residue[len(s.Residue)-1].Detail
+	return g.mark(p, Mark{Step: StepNotSent, Detail: why}, failpoint.NotSentBefore, failpoint.NotSentAfter)
 }
 
 // release lets one effect leave. It reports whether it is through.
@@ -73,8 +84,7 @@ func (g *Engine) release(ctx context.Context, s *Settlement, p *Progress, claim 
 			if errors.Is(why, ErrChangedTool) {
 				detail = "it did not leave"
 			}
-			g.residue(s, p, sequencer.ResultPartial, p.Tries, detail)
-			return false, nil
+			return false, g.staysUnsent(s, p, detail)
 		}
 	}
 	switch {

@@ -40,10 +40,10 @@ func TestWords(t *testing.T) {
 			has(group, "`"+w+"`")
 		}
 	}
-	every("Decisions", named(sequencer.OutcomeBegun))
-	every("Order modes", named(sequencer.Optimistic))
-	every("Tools: classes", named(sequencer.ClassRead))
-	every("Residue", named(sequencer.ResultClean))
+	every("Decisions", namesOf(sequencer.OutcomeBegun))
+	every("Order modes", namesOf(sequencer.Optimistic))
+	every("Tools: classes", namesOf(sequencer.ClassRead))
+	every("Residue", namesOf(sequencer.ResultClean))
 	levels := constants(t, filepath.Join(root, "sequencer"), regexp.MustCompile(`^[AL]\d$`))
 	for name := range levels {
 		every("Levels", []string{name})
@@ -69,8 +69,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// named are the names of all values of a kind, from the first one on.
-func named[T interface {
+// namesOf are the names of all values of a kind, from the first one on.
+func namesOf[T interface {
 	~uint8
 	String() string
 }](first T) (out []string) {

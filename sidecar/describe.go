@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -102,7 +103,8 @@ func (s *session) forgotten() error {
 }
 
 // explain says in words how a transaction stands.
-func (s *session) explain(t *tx) *api.Explain {
+func (s *session) explain(ctx context.Context, t *tx) *api.Explain {
+	calls := words.Calls(s.effects(ctx, t).Effects)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var d *api.Decision
@@ -113,7 +115,7 @@ func (s *session) explain(t *tx) *api.Explain {
 	} else {
 		d = s.decision(t)
 	}
-	out := &api.Explain{Decision: *d, Paragraph: words.Sentence(d)}
+	out := &api.Explain{Decision: *d, Paragraph: words.Sentence(d) + calls}
 	for _, r := range t.allReads() {
 		out.Reads = append(out.Reads, fmt.Sprintf("%s at version %d, view %d", r.Scope, r.Version, r.View))
 	}

@@ -287,7 +287,7 @@ func (s *session) readTool(ctx context.Context, t *tx, e gate.Effect) (*api.Rece
 		t.pin(*e.Tool.Pin)
 	}
 	s.metrics.effect(e.Tool.Class, "done")
-	out := receipt(gate.Progress{Effect: e, Started: true, Answer: &answer}, api.StateOpen)
+	out := receipt(gate.Progress{Effect: e, Started: true, Answer: &answer}, standing{state: api.StateOpen})
 	out.Index, out.View, out.Overtaken = nil, uint64(view), t.overtaken
 	return out, nil
 }

@@ -50,8 +50,8 @@ func TestKeysOfTwoLogs(t *testing.T) {
 func TestRefusedCompensationIsShown(t *testing.T) {
 	p := gate.Progress{Started: true, Answer: &gate.Answer{}, Undoing: true}
 	p.Apply(gate.Mark{Step: gate.StepUndoLost, Answer: &gate.Answer{Refused: true}})
-	held, _ := heldState(p, "")
-	if ran := ranState(p); ran != api.EffectUndoLost || held != api.EffectUndoLost {
+	held, _ := heldState(p, standing{})
+	if ran := ranState(p, standing{}); ran != api.EffectUndoLost || held != api.EffectUndoLost {
 		t.Errorf("it is shown as %s and %s", ran, held)
 	}
 }

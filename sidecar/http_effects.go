@@ -57,7 +57,7 @@ func (s *Sidecar) effectsTx(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonReply(http.StatusOK, s.session.effects(t)), nil
+	return jsonReply(http.StatusOK, s.session.effects(c.ctx, t)), nil
 }
 
 func (s *Sidecar) oneShot(c *call) (*reply, error) {
@@ -131,7 +131,7 @@ func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*
 		return nil, err
 	}
 	out := &api.Done{Tx: string(t.id), Decision: *d}
-	if now := s.effects(t).Effects; len(now) > 0 {
+	if now := s.effects(ctx, t).Effects; len(now) > 0 {
 		out.Effect = now[0]
 	}
 	if first != nil && first.Index == nil {

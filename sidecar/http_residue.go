@@ -47,7 +47,7 @@ func residueOf(r *topology.Residue) api.Residue {
 	out := api.Residue{
 		Tx: string(r.Tx), Index: r.Index, Agent: r.Agent, Tool: r.Tool, Class: r.Class.String(), Key: r.Key,
 		Result: r.Result.String(), State: string(r.State), Detail: r.Detail, Note: r.Note, Tries: r.Tries, AtMs: r.AtMs,
-		Code: r.Code, Args: r.Args,
+		Code: r.Code, Args: r.Args, Call: r.Call,
 	}
 	for _, scope := range r.Scopes {
 		out.Scopes = append(out.Scopes, string(scope))

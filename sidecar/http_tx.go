@@ -300,10 +300,10 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	id := sequencer.TxID(c.params["tx"])
 	t, err := s.session.find(id)
 	if err == nil {
-		return jsonReply(http.StatusOK, s.session.explain(t)), nil
+		return jsonReply(http.StatusOK, s.session.explain(c.ctx, t)), nil
 	}
 	seen, ok := s.view.transaction(id)
-	if !ok {
+	if !ok || seen.decision == nil && seen.final { // the view began after the decision: it only saw the settlement
 		return s.explainRow(c, id, err)
 	}
 	d := &api.Decision{Tx: string(id), Workspace: s.config.Workspace, Mode: seen.mode.String(), State: api.StateOpen}
@@ -316,7 +316,9 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 		d.State, d.Seq = api.StateSealed, 0
 	}
 	d.Final = seen.final
-	return jsonReply(http.StatusOK, &api.Explain{Paragraph: words.Sentence(d), Decision: *d}), nil
+	calls := s.session.callsOf(c.ctx, id, standing{state: d.State, over: seen.final || seen.retraction.final,
+		idle: "its own sidecar releases it"})
+	return jsonReply(http.StatusOK, &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}), nil
 }
 
 // explainRow explains what the view does not remember from the closure table; unknown is why nothing is known here.
@@ -335,7 +337,10 @@ func (s *Sidecar) explainRow(c *call, id sequencer.TxID, unknown error) (*reply,
 	}
 	for i := range got.Rows {
 		if got.Rows[i].Tx == id {
-			return jsonReply(http.StatusOK, words.ExplainRow(s.config.Workspace, &got.Rows[i])), nil
+			out := words.ExplainRow(s.config.Workspace, &got.Rows[i])
+			out.Paragraph += s.session.callsOf(c.ctx, id, standing{state: out.Decision.State, over: out.Decision.Final,
+				idle: "its own sidecar releases it"})
+			return jsonReply(http.StatusOK, out), nil
 		}
 	}
 	return nil, unknown

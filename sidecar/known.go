@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -63,7 +63,7 @@ func (s *session) knownType(scope sequencer.Scope, in *api.Read) error {
 		return nil
 	}
 	meant := ""
-	if near := gate.Nearest(scope.Type(), known, 1); len(near) > 0 {
+	if near := spelling.Near(scope.Type(), known, 1); len(near) > 0 {
 		_, path, _ := strings.Cut(string(scope), ":")
 		meant = "Perhaps " + near[0] + ":" + path + " is meant. "
 	}

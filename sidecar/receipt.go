@@ -1,36 +1,66 @@
 package sidecar
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
-// receipt says how a call stands in a transaction of a state.
-func receipt(p gate.Progress, state string) *api.Receipt {
+// standing is what a call's state depends on beside its own marks.
+type standing struct {
+	state string // of the transaction
+	over  bool   // the transaction was settled: nothing of it is tried any more, but a compensation
+	idle  string // committed and not over: why this sidecar does not release; empty: it does
+}
+
+// standing is how a transaction stands for its calls; s.mu is held.
+func (s *session) standing(t *tx) standing {
+	st := standing{state: s.decision(t).State, over: t.final || t.retraction.final}
+	if st.over || st.state != api.StateCommitted {
+		return st
+	}
+	switch d := s.debts[t.id]; {
+	case s.engine == nil:
+		st.idle = "this sidecar was started without a policy file"
+	case !s.live:
+		st.idle = "this sidecar has no session"
+	case d == nil || d.theirs || d.parked == s.incarnation:
+		st.idle = "this sidecar does not settle the transaction now"
+	}
+	return st
+}
+
+// receipt says how a call stands in its transaction.
+func receipt(p gate.Progress, st standing) *api.Receipt {
 	index := p.Index
 	out := &api.Receipt{Tx: string(p.Tx), Index: &index, Tool: p.Tool.Name, Class: p.Tool.Class.String(), Key: p.Key}
 	for _, scope := range p.Tool.Scopes {
 		out.Scopes = append(out.Scopes, string(scope))
 	}
 	if p.Tool.Class.Gated() {
-		out.State, out.Note = heldState(p, state)
+		out.State, out.Note = heldState(p, st)
 	} else {
-		out.State = ranState(p)
+		out.State = ranState(p, st)
 	}
-	if p.Answer != nil {
+	switch {
+	case p.Answer != nil:
 		out.Result, out.Detail = p.Answer.Result, p.Answer.Detail
-	}
-	if p.GivenUp {
-		out.Note = "nobody knows whether it happened: do not call it again before that is looked up"
+	case out.State == api.EffectNotSent:
+		out.Detail = p.Unsent
+	case out.State == api.EffectUnknown:
+		out.Detail = p.Why
+		out.Note = "it may have happened: do not call it again before its sink was looked at"
 	}
 	return out
 }
 
 // ranState is the state of a call that runs before the commit.
-func ranState(p gate.Progress) string {
+func ranState(p gate.Progress, st standing) string {
 	switch {
 	case p.UndoLost: // refused, and its answer is kept
 		return api.EffectUndoLost
@@ -44,32 +74,46 @@ func ranState(p gate.Progress) string {
 		return api.EffectFailed
 	case p.Answer != nil:
 		return api.EffectDone
+	case st.over: // it was settled elsewhere, or is forgotten here
+		return api.EffectUnknown
 	case p.Started:
 		return api.EffectRunning
 	}
 	return api.EffectIssued
 }
 
-// heldState is the state of a call that waits for the commit, with what a model should be told of it.
-func heldState(p gate.Progress, state string) (string, string) {
+// heldState is the state of a call that waits for the commit, with what a model should be told of it. It is released
+// when its sink has said so, and not sent when its owner knows so; what neither is known of is unknown.
+func heldState(p gate.Progress, st standing) (string, string) {
+	note := fmt.Sprintf("%s is accepted and is made once the transaction has committed; do not call it again",
+		p.Tool.Name)
 	switch {
 	case p.UndoLost:
 		return api.EffectUndoLost, ""
 	case p.UndoDone != nil:
 		return api.EffectUndone, ""
-	case p.Answer != nil && (p.Answer.Refused || p.Answer.Absent):
+	case p.Answer != nil && p.Answer.Absent:
+		return api.EffectNotSent, ""
+	case p.Answer != nil && p.Answer.Refused:
 		return api.EffectFailed, ""
 	case p.Answer != nil:
 		return api.EffectReleased, ""
 	case p.GivenUp:
 		return api.EffectUnknown, ""
-	case state == api.StateAborted:
+	case st.state == api.StateAborted:
 		return api.EffectDropped, "the transaction was aborted: the call was never made"
-	case state == api.StateCommitted:
+	case st.over && p.Unsent != "":
+		return api.EffectNotSent, "it did not leave, and is not tried again unless an operator does so (hence residue)"
+	case st.over && p.Dropped:
+		return api.EffectDropped, "the transaction was retracted: the call was never made"
+	case st.over:
+		return api.EffectUnknown, ""
+	case st.state == api.StateCommitted && st.idle == "":
 		return api.EffectReleasing, "the transaction is committed: the call is being made"
+	case st.state == api.StateCommitted:
+		note = fmt.Sprintf("the transaction is committed and the call is still to be made: %s; do not call it again",
+			st.idle)
 	}
-	note := fmt.Sprintf("%s is accepted and is made once the transaction has committed; do not call it again",
-		p.Tool.Name)
 	if p.Tool.Class == sequencer.ClassBufferable {
 		return api.EffectStaged, note
 	}
@@ -80,29 +124,82 @@ func heldState(p gate.Progress, state string) (string, string) {
 func (s *session) receiptNow(t *tx, p gate.Progress) *api.Receipt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := receipt(p, s.decision(t).State)
+	out := receipt(p, s.standing(t))
 	out.Overtaken = t.overtaken
 	return out
 }
 
 // effects lists a transaction's calls as they stand.
-func (s *session) effects(t *tx) *api.Effects {
+func (s *session) effects(ctx context.Context, t *tx) *api.Effects {
 	s.mu.Lock()
-	d := s.decision(t)
-	var list []gate.Effect
+	d, st := s.decision(t), s.standing(t)
+	var issued []gate.Progress
 	for _, i := range t.effects {
-		list = append(list, i.effect)
+		issued = append(issued, gate.Progress{Effect: i.effect})
 	}
 	s.mu.Unlock()
-	out := &api.Effects{Tx: d.Tx, State: d.State, Final: d.Final, Effects: []api.Receipt{}}
-	known, _ := s.delivery.effects(t.id)
-	for _, p := range known {
-		out.Effects = append(out.Effects, *receipt(p, d.State))
+	known, shared := s.delivery.calls(t.id)
+	if len(known) == 0 { // the journal has dropped it: only what was issued is still remembered
+		known, shared = issued, true
 	}
-	for _, e := range list {
-		if len(known) == 0 { // it is settled: only what was issued is still remembered
-			out.Effects = append(out.Effects, *receipt(gate.Progress{Effect: e}, d.State))
+	var unread error
+	if st.over && (shared || slices.ContainsFunc(known, isLeft)) {
+		known, unread = s.sinceSettled(ctx, t.id, known)
+	}
+	out := &api.Effects{Tx: d.Tx, State: d.State, Final: d.Final, Effects: []api.Receipt{}}
+	for _, p := range known {
+		r := receipt(p, st)
+		if unread != nil && (shared || isLeft(p)) {
+			r.Note = fmt.Sprintf("the log cannot be read now, so what was done about it since is not known: %v", unread)
 		}
+		out.Effects = append(out.Effects, *r)
 	}
 	return out
+}
+
+// isLeft reports whether a call of a settled transaction may be residue. Any sidecar may have tried it again since,
+// and only the log says so.
+func isLeft(p gate.Progress) bool {
+	return !p.Ran() && (p.Tool.Class.Gated() || p.GivenUp || p.Answer == nil) || p.UndoLost
+}
+
+// sinceSettled adds what the log says of a settled transaction's calls: others may have settled it, or have tried
+// again by hand what was left.
+func (s *session) sinceSettled(ctx context.Context, id sequencer.TxID,
+	known []gate.Progress) ([]gate.Progress, error) {
+	events, err := s.events.Effects(ctx, s.workspace, id)
+	if err != nil {
+		return known, err
+	}
+	logged, err := s.fromLog(id, events)
+	if err != nil {
+		return known, err
+	}
+	all := merge(known, logged)
+	for i := range all {
+		p := &all[i]
+		by, err := madeByHand(p, events)
+		if err != nil {
+			return known, err
+		}
+		if by.undone != nil {
+			p.UndoDone, p.UndoLost = by.undone, false
+		}
+	}
+	return all, nil
+}
+
+// callsOf says how the calls of any agent's transaction stand, as far as the log says it.
+func (s *session) callsOf(ctx context.Context, id sequencer.TxID, st standing) string {
+	ctx, cancel := context.WithTimeout(ctx, tableWait)
+	defer cancel()
+	logged, err := s.sinceSettled(ctx, id, nil)
+	if err != nil {
+		return "" // how it was decided is worth saying without them
+	}
+	var list []api.Receipt
+	for _, p := range logged {
+		list = append(list, *receipt(p, st))
+	}
+	return words.Calls(list)
 }

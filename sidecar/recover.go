@@ -149,6 +149,9 @@ func merge(kept, logged []gate.Progress) []gate.Progress {
 			p.UndoLost = p.UndoLost || l.UndoLost
 		}
 		p.GivenUp = p.Answer == nil && (p.GivenUp || l.GivenUp)
+		if p.Unsent = cmp.Or(p.Unsent, l.Unsent); p.Answer != nil || p.GivenUp {
+			p.Unsent = ""
+		}
 	}
 	slices.SortFunc(kept, func(a, b gate.Progress) int { return cmp.Compare(a.Index, b.Index) })
 	return kept

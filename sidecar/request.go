@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -106,7 +106,7 @@ func fieldsOf(t reflect.Type) (out []string) {
 
 // instead says which name is probably meant.
 func instead(name string, known []string) string {
-	if near := gate.Nearest(name, known, 1); len(near) > 0 {
+	if near := spelling.Near(name, known, 1); len(near) > 0 {
 		return ": write " + near[0]
 	}
 	if len(known) == 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -26,6 +27,7 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 			Workspace: s.workspace, Tx: d.tx, Index: r.Effect.Index, Agent: agent, Tool: r.Effect.Tool.Name,
 			Class: r.Effect.Tool.Class, Key: r.Effect.Key, Scopes: r.Effect.Tool.Scopes, Result: r.Result, Detail: r.Detail,
 			Tries: r.Tries, State: topology.ResidueOpen, Incarnation: inc, AtMs: s.clock.Now().UnixMilli(), Code: r.Code,
+			Call: s.callStands(d, r.Effect.Index),
 		}
 		if r.Code != "" && len(r.Effect.Args) <= maxResidueArgs {
 			record.Args = r.Effect.Args
@@ -49,6 +51,21 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 		s.metrics.residue(r.Effect.Tool.Class, r.Result)
 	}
 	return nil
+}
+
+// callStands is how a call stands once its transaction is settled; empty: of something that is no call.
+func (s *session) callStands(d *debt, index uint32) string {
+	p, known := s.progress(d.tx, index)
+	if !known {
+		return ""
+	}
+	s.mu.Lock()
+	st := standing{state: api.StateAborted, over: true}
+	if d.committed {
+		st.state = api.StateCommitted
+	}
+	s.mu.Unlock()
+	return receipt(p, st).State
 }
 
 // shorten brings a residue within what the list takes: of scopes that are too many, or too long, it names the first.

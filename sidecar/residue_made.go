@@ -16,8 +16,8 @@ import (
 // compensation. The transaction under which it is tried comes after it: the order of events says nothing among several
 // sidecars.
 const (
-	madeIn   = "made by hand in "
-	undoneIn = "undone by hand in "
+	madeIn   = topology.MadeByHand
+	undoneIn = topology.UndoneByHand
 )
 
 // publishMade returns once the events topic has that a try begins, or what came of it. A retraction has to know that a
@@ -103,9 +103,9 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 	switch {
 	case p.Ran():
 	case ran != nil:
-		p.Started, p.Answer, p.GivenUp = true, ran, false
+		p.Started, p.Answer, p.GivenUp, p.Unsent = true, ran, false, ""
 	case unknown && !p.GivenUp:
-		p.Started, p.Answer, p.Tries = true, nil, max(p.Tries, len(ended))
+		p.Started, p.Answer, p.Tries, p.Unsent = true, nil, max(p.Tries, len(ended)), ""
 	}
 	return by, nil
 }

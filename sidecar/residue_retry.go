@@ -82,6 +82,17 @@ type leftover struct {
 	made    *gate.Answer // nothing but to list it: a former try was answered so
 }
 
+// done is the state of the call once what was left is done.
+func (l *leftover) done() string {
+	switch {
+	case l.undo:
+		return api.EffectUndone
+	case l.tool.Class.Gated():
+		return api.EffectReleased
+	}
+	return api.EffectDone
+}
+
 // tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
 // is answered, and its settlement counts as a write of it: nobody commits on what was read before.
 func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
@@ -278,6 +289,9 @@ func (s *session) announceTry(ctx context.Context, r *topology.Residue, t *tx, l
 	if left.doubt {
 		now.Result = sequencer.ResultUnresolved
 	}
+	if !left.undo {
+		now.Call = api.EffectUnknown
+	}
 	if err := s.listResidue(ctx, &now); err != nil {
 		return err
 	}
@@ -299,9 +313,13 @@ func (s *session) noteTry(ctx context.Context, u *untold, r *topology.Residue, l
 			answer.Detail)
 	case answer.Refused:
 		r.Detail = "tried again and refused: " + answer.Detail
+		r.Call = api.EffectFailed
+		if left.undo {
+			r.Call = api.EffectUndoLost
+		}
 	default:
 		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
-		r.Code, r.Args = "", nil
+		r.Code, r.Args, r.Call = "", nil, left.done()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
 	defer cancel()

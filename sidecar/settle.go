@@ -40,6 +40,7 @@ type debt struct {
 	foreign   bool              // the log refused it for scopes that are not the transaction's
 	doubtful  []sequencer.Scope // where the log did not believe that it was clean
 
+	idle       bool      // the events say that nothing releases its calls here
 	agentAsked bool      // agentUntil is set
 	agentUntil time.Time // until then the agent may say what it did by itself
 }
@@ -222,6 +223,9 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 		engine = s.bare
 	}
 	if !did || engine == nil {
+		if did && committed {
+			s.sayIdle(d, effects)
+		}
 		return gate.Settlement{NoneElse: claim != gate.ClaimStranger}, s.cannot(effects, did)
 	}
 	// One call after the other is made under it: a lease that is just long enough for the first stops at the second.
@@ -232,6 +236,20 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 		return engine.Release(ctx, effects, claim)
 	}
 	return engine.Undo(ctx, effects, claim)
+}
+
+// sayIdle lets those who watch know, once, that held calls are not being released although they have an owner.
+func (s *session) sayIdle(d *debt, effects []gate.Progress) {
+	s.mu.Lock()
+	said := d.idle
+	d.idle = true
+	s.mu.Unlock()
+	for i := range effects {
+		if p := &effects[i]; !said && p.Tool.Class.Gated() && p.Answer == nil && !p.GivenUp {
+			s.publishMark(gate.Mark{Tx: p.Tx, Index: p.Index, Step: gate.StepIssued,
+				Detail: "it waits: its sidecar was started without a policy file"})
+		}
+	}
 }
 
 // appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.

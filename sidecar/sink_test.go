@@ -27,11 +27,13 @@ type sink struct {
 	lose    map[string]int           // so many calls of a tool happen and are not answered
 	down    map[string]int           // so many calls of a tool do not happen and are not answered
 	deny    map[string]bool          // a tool refuses
+	away    map[string]bool          // a tool's service is not reached
 }
 
 func newSink() *sink {
 	return &sink{answers: map[string]string{}, refuses: map[string]bool{}, block: map[string]chan struct{}{},
-		entered: make(chan string, 64), lose: map[string]int{}, down: map[string]int{}, deny: map[string]bool{}}
+		entered: make(chan string, 64), lose: map[string]int{}, down: map[string]int{},
+		deny: map[string]bool{}, away: map[string]bool{}}
 }
 
 func (s *sink) set(f func()) {
@@ -76,6 +78,8 @@ func (s *sink) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	}
 	text := c.Tool + " " + in.At
 	switch {
+	case s.away[c.Tool]:
+		return gate.Answer{}, gate.ErrNotSent
 	case s.down[c.Tool] > 0:
 		s.down[c.Tool]--
 		return gate.Answer{}, gate.ErrUnknown

@@ -46,6 +46,13 @@ type Event struct {
 	Session     string      // of a loose read: the agent's conversation; empty: the default one
 }
 
+// What the Detail of an answer begins with when somebody tried by hand, after the settlement, to make a call or its
+// compensation. The transaction under which that was tried comes behind it.
+const (
+	MadeByHand   = "made by hand in "
+	UndoneByHand = "undone by hand in "
+)
+
 // EffectText is a tool call as the events topic has it.
 type EffectText struct {
 	Index     uint32 // issuance order in its transaction, 0-based

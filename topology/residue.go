@@ -57,6 +57,8 @@ type Residue struct {
 	Note        string          // of who accepted it
 	Code        string          // why nothing more is tried, where a code says it; "changed_tool" or empty
 	Args        json.RawMessage // with a code: the call's arguments, for people who make it by hand; absent: too large
+	// Call is how the call itself stands, in the API's words, such as not_sent; empty: of an older release.
+	Call string
 }
 
 // RecordKey is the key of r's record: workspace|tx|index.
@@ -85,6 +87,7 @@ type residueText struct {
 	Note        string                 `json:"note,omitempty"`
 	Code        string                 `json:"code,omitempty"`
 	Args        json.RawMessage        `json:"args,omitempty"`
+	Call        string                 `json:"call,omitempty"`
 }
 
 // MarshalJSON writes the residue as its record has it. What is not UTF-8 in Detail and Note, which may quote a tool,
@@ -93,7 +96,7 @@ func (r Residue) MarshalJSON() ([]byte, error) {
 	t := residueText{Type: ResidueType, Workspace: r.Workspace, Tx: r.Tx, Index: r.Index, Agent: r.Agent, Tool: r.Tool,
 		Class: name[sequencer.Class]{r.Class}, Key: r.Key, Scopes: r.Scopes, Result: name[sequencer.Result]{r.Result},
 		Detail: quotable(r.Detail), Tries: r.Tries, State: r.State, Incarnation: r.Incarnation, Seq: r.Seq, AtMs: r.AtMs,
-		Note: quotable(r.Note), Code: r.Code, Args: r.Args}
+		Note: quotable(r.Note), Code: r.Code, Args: r.Args, Call: r.Call}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -114,7 +117,7 @@ func (r *Residue) UnmarshalJSON(b []byte) error {
 	}
 	*r = Residue{Workspace: t.Workspace, Tx: t.Tx, Index: t.Index, Agent: t.Agent, Tool: t.Tool, Class: t.Class.value,
 		Key: t.Key, Scopes: t.Scopes, Result: t.Result.value, Detail: t.Detail, Tries: t.Tries, State: t.State,
-		Incarnation: t.Incarnation, Seq: t.Seq, AtMs: t.AtMs, Note: t.Note, Code: t.Code, Args: t.Args}
+		Incarnation: t.Incarnation, Seq: t.Seq, AtMs: t.AtMs, Note: t.Note, Code: t.Code, Args: t.Args, Call: t.Call}
 	return nil
 }
 
@@ -179,7 +182,7 @@ func (r *Residue) check(text []byte) error {
 		return fmt.Errorf("%d scopes, %d bytes: at most %d and %d are allowed",
 			len(r.Scopes), len(text), MaxEffectScopes, MaxResidueBytes)
 	}
-	texts := []string{string(r.Tx), r.Agent, r.Tool, r.Key, r.Code}
+	texts := []string{string(r.Tx), r.Agent, r.Tool, r.Key, r.Code, r.Call}
 	for _, s := range r.Scopes {
 		texts = append(texts, string(s))
 	}

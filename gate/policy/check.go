@@ -8,6 +8,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -184,7 +185,7 @@ func (d *decl) argumentFix(name string) string {
 	for _, a := range d.args {
 		names = append(names, a.name)
 	}
-	if near := nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return fmt.Sprintf("write {%s}, or add %q to args", near, name)
 	}
 	return fmt.Sprintf("add %q to args", name)
@@ -251,7 +252,7 @@ func (r *reader) checkSecrets(p *Policy) {
 		p.uses = append(p.uses, secretUse{at, cmp.Or(r.tool, p.userOf(what)), what, name})
 		if _, ok := p.secrets[name]; !ok && name != "" {
 			fix := "add it under \"secrets\" as {file: path} or {env: VARIABLE}"
-			if near := nearest(name, sortedKeys(p.secrets)); near != "" {
+			if near := spelling.Nearest(name, sortedKeys(p.secrets)); near != "" {
 				fix = fmt.Sprintf("write %q, or %s", near, fix)
 			}
 			r.refuse(at, "secret", fmt.Sprintf("%s names the secret %.40q, which is not declared", what, name), fix)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -26,7 +27,7 @@ func (r *reader) checkUndo(p *Policy, d *decl) {
 		return
 	case by == nil:
 		fix := "declare it, with the class known_outcome and \"undo_only: true\" if agents never call it"
-		if near := nearestAll(u.tool, sortedKeys(p.exact)); near != "" {
+		if near := spelling.Quoted(u.tool, sortedKeys(p.exact)); near != "" {
 			fix = fmt.Sprintf("write %s, or declare it", near)
 		}
 		r.refuse(u.toolAt, "unknown-compensation", fmt.Sprintf("the compensation %q is not declared", u.tool), fix)

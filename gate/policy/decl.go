@@ -10,6 +10,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -24,6 +25,7 @@ type decl struct {
 	place
 	pattern   string
 	class     sequencer.Class
+	unclassed bool // the policy is not strict and says no class: irreversible
 	cost      uint32
 	declared  bool // "args" is there: names beyond it are refused
 	args      []argument
@@ -229,7 +231,7 @@ func (b *block) whole() bool {
 
 // instead says which argument is probably meant.
 func instead(name string, known []string) string {
-	if near := nearest(name, known); near != "" {
+	if near := spelling.Nearest(name, known); near != "" {
 		return fmt.Sprintf("write %q", near)
 	}
 	if len(known) == 0 {

@@ -18,6 +18,7 @@ func (r *reader) document(root *node, o Options) *Policy {
 		env: gate.Env{Databases: map[string]gate.Database{}},
 	}
 	maxTime, retry := defaultMaxTime, defaultRetry()
+	r.strict = true
 	var tools, cases *node
 	r.fields(root, "the policy",
 		field{"version", func(n *node) {
@@ -26,7 +27,7 @@ func (r *reader) document(root *node, o Options) *Policy {
 			}
 		}},
 		field{"server", func(n *node) { p.server = r.serverName(n) }},
-		field{"strict", func(n *node) { p.strict = r.flag(n, "strict") }},
+		field{"strict", func(n *node) { r.strict = r.flag(n, "strict") }},
 		field{"defaults", func(n *node) {
 			r.fields(n, "defaults",
 				field{"max_time_ms", func(n *node) { maxTime = r.milliseconds(n, "max_time_ms", maxTimeMs) }},

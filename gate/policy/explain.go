@@ -12,7 +12,7 @@ import (
 // Explanation is what would happen to one call.
 type Explanation struct {
 	Tool         string            `json:"tool"`
-	Refused      string            `json:"refused,omitempty"`  // why the call would be refused; then nothing below is set
+	Refused      string            `json:"refused,omitempty"`  // why the call would be refused
 	Declared     string            `json:"declared,omitempty"` // the name or glob that matched
 	Line         int               `json:"line,omitempty"`     // of that declaration
 	Class        string            `json:"class,omitempty"`
@@ -47,34 +47,42 @@ func (p *Policy) Explain(tool string, args json.RawMessage) Explanation {
 		e.Signature = t.Pin.Signature
 	}
 	d := p.find(tool)
-	if d != nil {
-		e.Declared, e.Line = d.pattern, d.line
-		if d.block != nil {
-			e.Adapter = d.block.kind
-		}
-		if d.undo != nil {
-			e.Compensation = d.undo.tool
-		}
+	e.Declared, e.Line = d.pattern, d.line
+	if d.block != nil {
+		e.Adapter = d.block.kind
+	}
+	if d.undo != nil {
+		e.Compensation = d.undo.tool
 	}
 	if e.Key == "" && t.Keyed {
 		e.Key = "<transaction>/<index>"
 	}
 	if e.Adapter == gate.KindShard {
-		e.Sentences = append(e.Sentences, e.declaredBy(), e.moves(t))
+		e.Sentences = append(e.Sentences, d.explained(e), e.moves(t))
 		e.Sentences = append(e.Sentences, shardSentences(t)...)
 		return e
 	}
-	e.Sentences = append(e.Sentences, e.declaredBy(), e.moves(t), e.runs(t))
+	if e.Adapter == "" { // a receipt would promise what nothing here can do
+		e.Refused = fmt.Sprintf("tool %.80q: %v: declare one, or make the call without Hence", tool, ErrNoAdapter)
+		e.Sentences = []string{d.explained(e), e.moves(t), "The call would be refused: " + e.Refused + "."}
+		return e
+	}
+	e.Sentences = append(e.Sentences, d.explained(e), e.moves(t), e.runs(t))
 	e.Sentences = append(e.Sentences, e.ends(t)...)
 	e.Sentences = append(e.Sentences, e.sends(t))
 	return e
 }
 
-func (e Explanation) declaredBy() string {
-	if e.Declared == e.Tool {
-		return fmt.Sprintf("%s is %s (line %d).", e.Tool, e.Class, e.Line)
+// explained says what the call is and where the policy says so.
+func (d *decl) explained(e Explanation) string {
+	at := fmt.Sprintf("line %d", e.Line)
+	if d.unclassed {
+		at += ", which says no class"
 	}
-	return fmt.Sprintf("%s is %s, by the glob %q (line %d).", e.Tool, e.Class, e.Declared, e.Line)
+	if e.Declared == e.Tool {
+		return fmt.Sprintf("%s is %s (%s).", e.Tool, e.Class, at)
+	}
+	return fmt.Sprintf("%s is %s, by the glob %q (%s).", e.Tool, e.Class, e.Declared, at)
 }
 
 func (e Explanation) moves(t gate.Tool) string {
@@ -132,11 +140,7 @@ func (e Explanation) compensated() string {
 }
 
 func (e Explanation) sends(t gate.Tool) string {
-	by := "no adapter is declared, so the agent's host must make the call"
-	if e.Adapter != "" {
-		by = "the " + e.Adapter + " adapter makes the call"
-	}
-	within := fmt.Sprintf("%s, within %v", by, t.MaxTime)
+	within := fmt.Sprintf("the %s adapter makes the call, within %v", e.Adapter, t.MaxTime)
 	switch {
 	case t.Class == sequencer.ClassRead:
 		return upper(within) + "."

@@ -28,26 +28,75 @@ func load(tb testing.TB, text string) *Policy {
 	return p
 }
 
-func TestUnknownTools(t *testing.T) {
-	p := load(t, "tools: []\n")
-	tool, err := p.Find("no/such tool", nil)
-	if err != nil || tool.Class != sequencer.ClassIrreversible || tool.Pin != nil || tool.Keyed || tool.MaxTime <= 0 ||
-		tool.Retry.Attempts < 1 || !slices.Equal(tool.Scopes, []sequencer.Scope{"tool:/no%2Fsuch%20tool"}) {
-		t.Fatalf("%+v, %v", tool, err)
-	}
-	for _, name := range []string{"", "..", "a\x00", strings.Repeat("x", maxName+1), "\xff"} {
-		if _, err := p.Find(name, nil); !errors.Is(err, ErrArguments) {
-			t.Errorf("%q: %v", name, err)
+// TestNotServed holds that a name which nothing declares has no class, whatever "strict" says, and that the refusal
+// names what may have been meant.
+func TestNotServed(t *testing.T) {
+	const tools = `tools:
+  - {tool: note.write, class: irreversible, scopes: ["a:/"]}
+  - {tool: "crm.*", class: irreversible, scopes: ["a:/"]}
+  - {tool: note.wrote, class: known_outcome, keyed: true, undo_only: true, scopes: ["a:/"]}
+`
+	for _, strict := range []string{"", "strict: true\n", "strict: false\n"} {
+		p := load(t, strict+tools)
+		for name, want := range map[string]string{
+			"note.wrtie": "write note.write, or declare it in the policy",
+			"mail.send":  "declare it in the policy, which serves note.write, crm.*",
+			"crm":        "which serves", "": "which serves", "..": "which serves", "a\x00": "which serves",
+		} {
+			_, err := p.Find(name, nil)
+			if !errors.Is(err, gate.ErrNotServed) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s%q: %v; want %q", strict, name, err, want)
+			}
+			if may := p.MayCall(name); may == nil || may.Error() != err.Error() {
+				t.Errorf("%s%q may be called: %v", strict, name, may)
+			}
+			if _, err := p.Adapter(name); !errors.Is(err, ErrNoAdapter) {
+				t.Error(err)
+			}
+			if _, err := p.Undo(gate.Effect{Tool: gate.Tool{Name: name}}, gate.Answer{}); !errors.Is(err, ErrNoCompensation) {
+				t.Error(err)
+			}
+		}
+		if err := p.MayCall("crm.add"); err != nil {
+			t.Errorf("%sby the glob: %v", strict, err)
 		}
 	}
-	if _, err := p.Adapter("no"); !errors.Is(err, ErrNoAdapter) {
-		t.Error(err)
+	_, err := load(t, "tools: []\n").Find("x", nil)
+	if err == nil || !strings.HasSuffix(err.Error(), "declare it in the policy") {
+		t.Errorf("of an empty policy: %v", err)
 	}
-	if _, err := p.Undo(gate.Effect{Tool: tool}, gate.Answer{}); !errors.Is(err, ErrNoCompensation) {
-		t.Error(err)
+	many := "tools:\n"
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		many += "  - {tool: " + strings.Repeat(name, 9) + ", class: read, scopes: [\"a:/\"]}\n"
 	}
-	if _, err := load(t, "strict: true\ntools: []\n").Find("no", nil); !errors.Is(err, ErrUnknownTool) {
-		t.Error(err)
+	if _, err = load(t, many).Find("x", nil); err == nil || !strings.HasSuffix(err.Error(), "eeeeeeeee and 2 others") {
+		t.Errorf("of a long policy: %v", err)
+	}
+}
+
+// TestUnclassed holds what "strict: false" means: what is served and says no class is irreversible, under its
+// declaration's own scope.
+func TestUnclassed(t *testing.T) {
+	const tools = "tools:\n  - {tool: \"crm.*\", http: {method: GET, url: \"https://h.example/\"}}\n" +
+		"  - {tool: a, args: [x], scopes: [\"x:/{x}\"], http: {method: POST, url: \"https://h.example/\"}}\n" +
+		"hosts: [\"h.example:443\"]\n"
+	p := load(t, "strict: false\n"+tools)
+	for name, scope := range map[string]sequencer.Scope{"crm.add": "tool:/crm.%2A", "a": "x:/1"} {
+		tool, err := p.Find(name, json.RawMessage(`{"x":1}`))
+		if err != nil || tool.Class != sequencer.ClassIrreversible || !slices.Equal(tool.Scopes, []sequencer.Scope{scope}) ||
+			tool.Pin == nil {
+			t.Errorf("%s: %+v, %v", name, tool, err)
+		}
+	}
+	e := p.Explain("crm.add", nil)
+	if want := `crm.add is irreversible, by the glob "crm.*" (line 5, which says no class).`; e.Sentences[0] != want {
+		t.Errorf("it is explained by %q, want %q", e.Sentences[0], want)
+	}
+	for _, text := range []string{tools, "strict: true\n" + tools} {
+		_, err := Load([]byte(head+text), Options{})
+		if err == nil || strings.Count(err.Error(), `has no "class": add it, or write "strict: false"`) != 2 {
+			t.Errorf("with strict as the default: %v", err)
+		}
 	}
 }
 

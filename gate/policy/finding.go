@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/hence-dev/hence/gate"
 )
 
 // ErrPolicy is matched by the error that Load returns when the file is refused.
@@ -84,29 +81,4 @@ type place struct{ line, column int }
 
 func (p place) finding(rule, what, fix string) Finding {
 	return Finding{Rule: rule, Severity: Mistake, Line: p.line, Column: p.column, What: what, Fix: fix}
-}
-
-// nearest returns the known name that a misspelt one probably means; empty: none is near.
-func nearest(name string, known []string) string {
-	if near := gate.Nearest(name, known, 1); len(near) > 0 {
-		return near[0]
-	}
-	return ""
-}
-
-// nearestAll names the known names that a misspelt one is nearest to, quoted: of several that are as near, picking one
-// would be a guess. Empty: none is near.
-func nearestAll(name string, known []string) string {
-	var out []string
-	least := -1
-	for _, k := range gate.Nearest(name, known, len(known)) { // the nearest first
-		d := gate.Distance(strings.ToLower(name), k)
-		if least < 0 {
-			least = d
-		}
-		if d == least {
-			out = append(out, strconv.Quote(k))
-		}
-	}
-	return strings.Join(out, " or ")
 }

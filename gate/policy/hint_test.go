@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -48,10 +49,10 @@ func TestClassHintsAreSafe(t *testing.T) {
 		name, _, _ := strings.Cut(rest, `"`)
 		hinted := slices.IndexFunc(safest, func(c sequencer.Class) bool { return c.String() == name })
 		for i, c := range safest {
-			if i < hinted && gate.Distance(text, c.String()) <= max(1, len(text)/3) &&
-				gate.Distance(text, c.String()) <= gate.Distance(text, name)+1 {
-				t.Errorf("%q: %s; %s is safer, %d away and not %d", text, fix, c, gate.Distance(text, c.String()),
-					gate.Distance(text, name))
+			if i < hinted && spelling.Distance(text, c.String()) <= max(1, len(text)/3) &&
+				spelling.Distance(text, c.String()) <= spelling.Distance(text, name)+1 {
+				t.Errorf("%q: %s; %s is safer, %d away and not %d", text, fix, c, spelling.Distance(text, c.String()),
+					spelling.Distance(text, name))
 			}
 		}
 	}

@@ -13,6 +13,11 @@ import (
 // class compares the declared class with what the adapter and the tool's name say.
 func (l *linter) class() {
 	d := l.d
+	if d.unclassed {
+		l.report(Note, d.place, "no-class", "it has no class, so each of its calls waits for the commit, one that only "+
+			"reads too", "say in \"class\" what it does")
+		return
+	}
 	writes, how := l.adapterWrites()
 	switch {
 	case writes && d.class == sequencer.ClassRead:
@@ -29,7 +34,7 @@ func (l *linter) class() {
 	if isGlob(d.pattern) && strings.Trim(d.pattern, "*?") == "" && d.class != sequencer.ClassIrreversible {
 		l.report(Mistake, d.place, "broad-glob",
 			fmt.Sprintf("%q makes every tool that nobody declared %s", d.pattern, d.class),
-			"remove it: undeclared tools are irreversible, or refused with \"strict: true\"")
+			"remove it: a name that nothing declares is refused")
 		return
 	}
 	l.nameSays(writes, how)

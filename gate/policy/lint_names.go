@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/spelling"
 )
 
 // sameArgument finds an argument that stands in differently spelt types: order:/{order_id} and orders:/{order_id}.
@@ -23,7 +24,7 @@ func (l *linter) sameArgument() {
 					first[u.Path.String()] = seen{kind, d}
 					continue
 				}
-				if before.kind != kind && gate.Distance(before.kind, kind) <= 2 && min(len(before.kind), len(kind)) > 3 {
+				if before.kind != kind && spelling.Distance(before.kind, kind) <= 2 && min(len(before.kind), len(kind)) > 3 {
 					l.d = d
 					l.report(Mistake, s.place, "two-names", fmt.Sprintf("%s is of the type %q here and of %q in %q (line %d)",
 						u, kind, before.kind, before.d.pattern, before.d.line), "write one type for one resource")

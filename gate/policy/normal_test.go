@@ -17,6 +17,7 @@ tools:
   - {tool: ` + "pay_\u00e9" + `, class: irreversible, scopes: ["order:/{id}", "` + "dir\u00e9" + `:/x"]}
 `
 	decomposed := `
+strict: false
 types: {order: {aliases: [[` + "cafe\u0301, kaffee" + `]]}}
 tools:
   - {tool: ` + "pay_e\u0301" + `, class: known_outcome, keyed: true, undo_only: true,
@@ -24,6 +25,7 @@ tools:
   - {tool: ` + "buy_?" + `, class: reversible, compensation: ` + "pay_e\u0301" + `,
      scopes: ["order:/{id}/` + "e\u0301" + `"]}
   - {tool: join, class: irreversible, scopes: ["order:/x{id}"]}
+  - {tool: ` + "free_e\u0301" + `}
 cases:
   - {tool: ` + "buy_\u00e9" + `, args: {id: ` + "cafe\u0301" + `},
      expect: {scopes: ["order:/` + "cafe\u0301/\u00e9" + `"]}}

@@ -15,20 +15,17 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
 
 var (
-	// ErrUnknownTool is returned by Find when the policy is strict and declares no such tool.
-	ErrUnknownTool = errors.New("the policy is strict and does not declare the tool")
 	// ErrArguments is returned by Find, May and Undo when the arguments are no JSON object, or lack or do not fit what a
 	// scope or the key is made of.
 	ErrArguments = errors.New("the arguments do not fit the policy")
 	// ErrOutsideMay is returned by Find when a call's scopes lie outside of what the tool may touch.
 	ErrOutsideMay = errors.New("the call reaches beyond what the tool may touch")
-	// ErrNotServed is returned by MayCall and May when nothing here could make a call of this name.
-	ErrNotServed = errors.New("no declaration serves this name")
 	// ErrUndoOnly is returned by MayCall and May when an agent calls a tool that only compensates.
 	ErrUndoOnly = errors.New("the tool only undoes others: agents do not call it")
 	// ErrNoCompensation is returned by Undo when none is declared.
@@ -62,7 +59,6 @@ type Options struct {
 type Policy struct {
 	file    string
 	server  string
-	strict  bool
 	env     gate.Env
 	secrets map[string]Secret
 	types   map[string]naming
@@ -162,25 +158,22 @@ func (p *Policy) find(tool string) *decl {
 	return nil
 }
 
-// Find says what a call is. A tool that nobody declared is irreversible, without key, and its scope is its own name,
-// so that calls of it keep their order; in a strict policy it is refused.
+// Find says what a call is. A name that nothing serves has no class, however the policy is written: nothing could make
+// its call.
 func (p *Policy) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	d := p.find(tool)
-	switch {
-	case d == nil && p.strict:
-		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", tool, ErrUnknownTool)
-	case d == nil:
-		return p.unknown(tool, args)
+	if d == nil {
+		return gate.Tool{}, p.notServed(tool)
 	}
 	return p.tool(d, tool, args)
 }
 
 // MayCall says whether agents may call a tool: all that are declared but those that only compensate. Find does not
-// refuse those, because the gate asks it about compensations too, and classifies any name.
+// refuse those, because the gate asks it about compensations too.
 func (p *Policy) MayCall(tool string) error {
 	switch d := p.find(tool); {
 	case d == nil:
-		return fmt.Errorf("tool %.80q: %w: %s", tool, ErrNotServed, p.instead(tool))
+		return p.notServed(tool)
 	case d.undoOnly:
 		return fmt.Errorf("tool %.80q: %w", tool, ErrUndoOnly)
 	}
@@ -211,19 +204,30 @@ func (p *Policy) CheckArguments(tool string, args json.RawMessage) error {
 	return nil
 }
 
-// instead says what a name that nothing serves should perhaps be.
-func (p *Policy) instead(tool string) string {
-	var known []string
+// maxServed bounds how many names a refusal lists when none is near.
+const maxServed = 5
+
+// notServed is the error for a name that nothing serves, with what it should perhaps be.
+func (p *Policy) notServed(tool string) error {
+	var exact, all []string
 	for _, d := range p.tools {
-		if !d.undoOnly && !isGlob(d.pattern) {
-			known = append(known, d.pattern)
+		if d.undoOnly {
+			continue // agents do not call it
+		}
+		if all = append(all, d.pattern); !isGlob(d.pattern) {
+			exact = append(exact, d.pattern)
 		}
 	}
-	near := gate.Nearest(tool, known, 3)
-	if len(near) == 0 {
-		return "declare it in the policy"
+	instead := "declare it in the policy"
+	switch near := spelling.Near(tool, exact, 3); {
+	case len(near) > 0:
+		instead = fmt.Sprintf("write %s, or declare it in the policy", strings.Join(near, " or "))
+	case len(all) > maxServed:
+		instead += fmt.Sprintf(", which serves %s and %d others", strings.Join(all[:maxServed], ", "), len(all)-maxServed)
+	case len(all) > 0:
+		instead += ", which serves " + strings.Join(all, ", ")
 	}
-	return fmt.Sprintf("write %s, or declare it in the policy", strings.Join(near, " or "))
+	return fmt.Errorf("tool %.80q: %w: %s", tool, gate.ErrNotServed, instead)
 }
 
 func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, error) {
@@ -253,23 +257,6 @@ func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, er
 		}
 	}
 	return out, nil
-}
-
-func (p *Policy) unknown(tool string, args json.RawMessage) (gate.Tool, error) {
-	if err := checkName(tool); err != nil {
-		return gate.Tool{}, fmt.Errorf("%w: %w", ErrArguments, err)
-	}
-	if _, err := object(tool, args); err != nil {
-		return gate.Tool{}, err
-	}
-	scope, err := topology.ParseScope("tool:/" + topology.EscapeSegment(tool))
-	if err != nil {
-		return gate.Tool{}, fmt.Errorf("%w: tool %.80q cannot be named by a scope: %w", ErrArguments, tool, err)
-	}
-	return gate.Tool{
-		Name: tool, Class: sequencer.ClassIrreversible, Scopes: []sequencer.Scope{scope},
-		MaxTime: defaultMaxTime, Retry: defaultRetry(),
-	}, nil
 }
 
 // May returns what a transaction that will call this tool claims at its begin: the conservative scopes where they are

@@ -5,12 +5,15 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/spelling"
 )
 
 // reader collects everything that is wrong, so that one run names all of it.
 type reader struct {
 	found []Finding
 	tool  string // whose declaration is being read
+	// strict: a declaration without a class is refused. Without it, its calls count as irreversible.
+	strict bool
 
 	mailAt, databasesAt place // where secrets are named outside of tools
 }
@@ -56,7 +59,7 @@ func keyFix(name string, known []string) string {
 	case "idempotency_key":
 		return "write \"key\" for a business key of a gated class, \"keyed: true\" for the others"
 	}
-	if near := nearestAll(name, known); near != "" {
+	if near := spelling.Quoted(name, known); near != "" {
 		return "write " + near
 	}
 	return "use one of " + strings.Join(known, ", ")

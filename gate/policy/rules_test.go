@@ -206,19 +206,24 @@ func TestFuzzIsRepeatable(t *testing.T) {
 
 func TestExplainEachClass(t *testing.T) {
 	p := load(t, `tools:
-  - {tool: r, class: read, scopes: ["x:/"]}
-  - {tool: v, class: reversible, scopes: ["x:/", "y:/"], keyed: true, compensation: {tool: k, args: {}}}
-  - {tool: b, class: bufferable, scopes: ["x:/a"], may: ["x:/"]}
-  - {tool: "i*", class: irreversible, key: k}
-  - {tool: k, class: known_outcome, scopes: ["x:/"], keyed: true, compensation: {tool: k, args: {n: "{saved}"}}}
+  - {tool: r, class: read, scopes: ["x:/"], exec: {argv: [/bin/true]}}
+  - {tool: v, class: reversible, scopes: ["x:/", "y:/"], keyed: true, compensation: {tool: k, args: {}},
+     exec: {argv: [/bin/true]}}
+  - {tool: b, class: bufferable, scopes: ["x:/a"], may: ["x:/"], exec: {argv: [/bin/true]}}
+  - {tool: "i*", class: irreversible, key: k, exec: {argv: [/bin/true]}}
+  - {tool: k, class: known_outcome, scopes: ["x:/"], keyed: true, compensation: {tool: k, args: {n: "{saved}"}},
+     exec: {argv: [/bin/true]}}
+  - {tool: none, class: bufferable, scopes: ["x:/"]}
 `)
 	for tool, want := range map[string][]string{
-		"r":  {"is read (line 4)", "reads x:/", "called at once", "must make the call"},
+		"r":  {"is read (line 4)", "reads x:/", "called at once", "The exec adapter makes the call"},
 		"v":  {"moves x:/ and y:/", "granted", "On abort k undoes it", "under the key <transaction>/<index>"},
 		"b":  {"asks for x:/", "staged receipt", "dropped", "lists it as leaked", "at most once"},
-		"ix": {`by the glob "i*" (line 7)`, "nothing that has a scope", "held receipt", "under the key k"},
+		"ix": {`by the glob "i*" (line 8)`, "nothing that has a scope", "held receipt", "under the key k"},
 		"k":  {"looked up", "and k undoes it"},
 		"q":  {`refused: tool "q": no declaration serves this name`},
+
+		"none": {"none is bufferable (line 11)", `refused: tool "none": the policy declares no adapter`},
 	} {
 		e := p.Explain(tool, nil)
 		text := strings.Join(e.Sentences, "\n")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
@@ -50,12 +51,30 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 		}})
 	}
 	r.fields(n, "a tool", known...)
-	for _, name := range []string{"tool", "class"} {
-		if n.kind == kindMap && n.get(name) == nil {
-			r.refuse(n.place, "missing-key", fmt.Sprintf("the tool has no %q", name), "add it")
-		}
+	if n.kind == kindMap && n.get("tool") == nil {
+		r.refuse(n.place, "missing-key", "the tool has no \"tool\"", "add it")
+	}
+	if n.kind == kindMap && n.get("class") == nil {
+		r.unclassed(d)
 	}
 	return d
+}
+
+// unclassed is a declaration that says no class. What is not known to be safe waits for the commit, under one scope,
+// so that the calls of one declaration keep their order.
+func (r *reader) unclassed(d *decl) {
+	if r.strict { // somebody has forgotten it, and a guess would not be theirs
+		r.refuse(d.place, "missing-key", "the tool has no \"class\"",
+			"add it, or write \"strict: false\" at the top: what has no class is irreversible then")
+		return
+	}
+	d.class, d.unclassed = sequencer.ClassIrreversible, true
+	if len(d.scopes) > 0 {
+		return
+	}
+	if scope, err := template.Parse("tool:/" + topology.EscapeSegment(d.pattern)); err == nil {
+		d.scopes = []located{{d.place, scope}}
+	}
 }
 
 func (r *reader) pattern(n *node) string {
@@ -107,10 +126,10 @@ func nearClasses(text string) (near []sequencer.Class) {
 	text = strings.ToLower(text[:min(len(text), 200)])
 	most := max(1, len(text)/3)
 	for _, c := range classes() {
-		most = min(most, gate.Distance(text, c.String())+1)
+		most = min(most, spelling.Distance(text, c.String())+1)
 	}
 	for _, c := range classes() {
-		if gate.Distance(text, c.String()) <= most {
+		if spelling.Distance(text, c.String()) <= most {
 			near = append(near, c)
 		}
 	}

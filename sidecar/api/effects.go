@@ -8,12 +8,13 @@ const (
 	EffectRunning   = "running"   // made, not answered
 	EffectDone      = "done"      // answered
 	EffectFailed    = "failed"    // the tool refused it: nothing happened
-	EffectUnknown   = "unknown"   // made, and nobody knows what became of it
+	EffectUnknown   = "unknown"   // it may have been made: no answer is known, see the residue
 	EffectStaged    = "staged"    // applied on commit
 	EffectHeld      = "held"      // made after the commit
-	EffectDropped   = "dropped"   // never made: the transaction was aborted
-	EffectReleasing = "releasing" // committed, being made
-	EffectReleased  = "released"  // made after the commit, and answered
+	EffectDropped   = "dropped"   // never made: the transaction was aborted or retracted
+	EffectReleasing = "releasing" // committed, and its owner is making it
+	EffectReleased  = "released"  // made after the commit, and its sink has acknowledged it
+	EffectNotSent   = "not_sent"  // committed, it did not leave, and it is not tried any more; see the residue
 	EffectUndoing   = "undoing"   // being compensated
 	EffectUndone    = "undone"    // compensated
 	EffectUndoLost  = "undo_lost" // not compensated, see the residue

@@ -20,6 +20,7 @@ type Residue struct {
 	// Code says why nothing more is tried: changed_tool, or absent.
 	Code string          `json:"code,omitempty"`
 	Args json.RawMessage `json:"args,omitempty"` // with a code: of the call, unless they are large
+	Call string          `json:"call,omitempty"` // how the call itself stands, as in Receipt.State
 }
 
 // ResidueList answers GET /v1/residue, newest first.

@@ -94,6 +94,7 @@ func (w *watch) reconcile() {
 			t.final = true
 			if t.decision > 0 && t.state != stateRetracted {
 				t.state = t.verdict()
+				t.settleEffects(w.liveAt.UnixMilli())
 			}
 		case !t.inFold && t.sealedMs > 0 && w.liveAt.UnixMilli()-t.sealedMs > sealReachesLogMs:
 			t.final = true // the log has its seal, and the fold is done with it

@@ -215,18 +215,35 @@ func (w *watch) unheard(most int) (out []sequencer.TxID) {
 	return out
 }
 
+// shown is a call as the page shows it in a transaction of a state: its owner makes a held one after the commit.
+func (t *work) shown(e effect, state string) effect {
+	if e.State == effectHeld && !e.idle && t.committed && state == stateSettling {
+		e.State = effectReleasing
+	}
+	return e
+}
+
 func (w *watch) gate() *gateView {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := &gateView{NowMs: w.nowMs(), Held: []gateRow{}, Passed: []gateRow{}}
+	orphans := map[sequencer.TxID]bool{}
+	for i := range w.live.Transactions {
+		if x := &w.live.Transactions[i]; x.State == topology.LiveDecided && x.Retraction == "" {
+			orphans[x.Tx] = true
+		}
+	}
 	for e := w.order.Back(); e != nil; e = e.Prev() {
 		t := e.Value.(*work)
 		row := gateRow{Tx: t.tx, Agent: t.agent, State: t.state}
+		if row.State == stateSettling && orphans[t.tx] {
+			row.State = stateOrphan
+		}
 		held := false
 		for _, x := range t.effects {
 			if x.Gated {
-				row.Effects = append(row.Effects, x)
 				held = held || x.State == effectHeld
+				row.Effects = append(row.Effects, t.shown(x, row.State))
 			}
 		}
 		switch {

@@ -150,7 +150,7 @@ func (c *Console) fill(ctx context.Context, r *Report, seen *work, outcomes []ke
 		}
 	}
 	r.Decision = r.decide(seen)
-	r.Paragraph = words.Sentence(r.Decision)
+	r.Paragraph = words.Sentence(r.Decision) + r.calls(seen)
 	if list, err := c.residue(ctx); err != nil {
 		r.miss("what of it could not be made clean", err)
 	} else {
@@ -160,6 +160,24 @@ func (c *Console) fill(ctx context.Context, r *Report, seen *work, outcomes []ke
 			}
 		}
 	}
+}
+
+// calls puts the tool calls as they stand into the report, and says that in words.
+func (r *Report) calls(seen *work) string {
+	if seen.effects = r.Effects; seen.final {
+		seen.settleEffects(seen.decidedMs)
+	}
+	asReceipt := map[string]string{effectRefused: api.EffectFailed, effectStuck: api.EffectUndoLost}
+	var list []api.Receipt
+	for i := range r.Effects {
+		e := seen.shown(r.Effects[i], r.State)
+		r.Effects[i] = e
+		if word, ok := asReceipt[e.State]; ok {
+			e.State = word
+		}
+		list = append(list, api.Receipt{Index: &e.Index, Tool: e.Tool, State: e.State, Detail: e.Detail})
+	}
+	return words.Calls(list)
 }
 
 // takeRow takes what the closure table knows of a transaction that was over before the console began to look.

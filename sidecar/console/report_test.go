@@ -35,7 +35,7 @@ func TestReport(t *testing.T) {
 		Moved: sequencer.Writer{Seq: 7, Tx: "b.1.1"}}}, answer)
 	r := until(w, "/api/tx/a.1.1", func(r Report) bool { return len(r.Decisions) == 1 && len(r.Acts) == 4 })
 	want := "a.1.1 was aborted: stale_read, something it had read was overwritten before it could commit " +
-		"(shard:/x, moved at seq 7 by b.1.1). A further attempt can succeed."
+		"(shard:/x, moved at seq 7 by b.1.1). A further attempt can succeed. Its calls: 1 dropped."
 	if r.Paragraph != want {
 		t.Errorf("it says %q, want %q", r.Paragraph, want)
 	}
@@ -73,8 +73,8 @@ func TestOldTransaction(t *testing.T) {
 	w.source.add(many(30))
 	until(w, "/api/live", func(v liveView) bool { return v.Seq == 32 })
 	r := get[Report](w, "/api/tx/a.1.1")
-	if r.State != stateCommitted || len(r.Decisions) != 1 || r.Paragraph != "a.1.1 committed at seq 2." ||
-		len(r.Effects) != 1 {
+	const told = "a.1.1 committed at seq 2. Its calls: 1 released."
+	if r.State != stateCommitted || len(r.Decisions) != 1 || r.Paragraph != told || len(r.Effects) != 1 {
 		t.Errorf("it is %+v", r)
 	}
 	if len(r.Missing) != 1 || !strings.Contains(r.Missing[0], "the console was not there") {

@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -25,15 +26,17 @@ const (
 
 // The states of a tool call.
 const (
-	effectHeld     = "held"
-	effectCalled   = "called"
-	effectDone     = "done"
-	effectRefused  = "refused"
-	effectReleased = "released"
-	effectDropped  = "dropped"
-	effectUnknown  = "unknown"
-	effectUndone   = "undone"
-	effectStuck    = "not undone"
+	effectHeld      = "held"
+	effectCalled    = "called"
+	effectDone      = "done"
+	effectRefused   = "refused"
+	effectReleasing = "releasing" // committed, and its owner is at it
+	effectReleased  = "released"  // its sink has acknowledged it
+	effectNotSent   = "not_sent"  // committed, and it never left
+	effectDropped   = "dropped"
+	effectUnknown   = "unknown"
+	effectUndone    = "undone"
+	effectStuck     = "not undone"
 )
 
 // Bounds of what is remembered of one transaction.
@@ -74,6 +77,10 @@ type effect struct {
 	Detail    string            `json:"detail,omitempty"`
 	Args      string            `json:"args,omitempty"`   // only where they were asked for
 	Answer    string            `json:"answer,omitempty"` // only where they were asked for
+
+	unsent bool   // its owner said that it did not leave
+	idle   bool   // its owner said that it cannot release it now
+	before string // its state before a try by hand whose end was not heard
 }
 
 // work is one transaction as the console has seen it.
@@ -90,6 +97,7 @@ type work struct {
 	moved       sequencer.Writer // what moved it
 	committed   bool
 	final       bool
+	clean       bool // its settlement left no residue: all that was held has left
 	inFold      bool // the log has decided something about it
 	doubtful    bool // of before the console began to look: it may be over
 	decision    sequencer.Seq
@@ -156,7 +164,7 @@ func (t *work) decide(o *sequencer.Outcome, atMs int64) {
 	t.code, t.decision, t.decidedMs, t.state = o.Code, o.Seq, atMs, stateSettling
 	t.would, t.scope, t.moved = o.Would, o.Scope, o.Moved
 	if o.Final {
-		t.state = t.verdict()
+		t.state, t.clean = t.verdict(), true
 		t.settleEffects(atMs)
 	}
 }
@@ -165,6 +173,9 @@ func (t *work) settle(o *sequencer.Outcome) {
 	t.final, t.waits = true, nil
 	if t.state = t.verdict(); o.Retraction != "" && t.committed {
 		t.state = stateRetracted
+	}
+	if o.Retraction == "" {
+		t.clean = len(o.Residue) == 0
 	}
 	t.settleEffects(t.lastMs)
 }
@@ -176,14 +187,23 @@ func (t *work) verdict() string {
 	return stateAborted
 }
 
-// settleEffects says what became of calls of which nothing more will be heard.
+// settleEffects says what became of held calls of which no answer was heard. Only a clean settlement proves that they
+// left; events may still come behind it, and say more.
 func (t *work) settleEffects(atMs int64) {
 	for i := range t.effects {
-		if e := &t.effects[i]; e.State == effectHeld {
-			e.State, e.ChangedMs = effectDropped, atMs
-			if t.committed {
-				e.State = effectReleased
-			}
+		e := &t.effects[i]
+		if e.State != effectHeld {
+			continue
+		}
+		switch e.ChangedMs = atMs; {
+		case !t.committed:
+			e.State = effectDropped
+		case e.unsent:
+			e.State = effectNotSent
+		case t.clean:
+			e.State = effectReleased
+		default:
+			e.State = effectUnknown
 		}
 	}
 }
@@ -268,6 +288,9 @@ func (t *work) hearEffect(ev *topology.Event) {
 	}
 	if at >= 0 {
 		t.effects[at].answer(x, ev.AtMs)
+		if e := &t.effects[at]; t.final && t.committed && e.unsent && e.State == effectUnknown && e.before == "" {
+			e.State = effectNotSent // it was settled before this was heard
+		}
 	}
 }
 
@@ -284,26 +307,38 @@ func effectOf(ev *topology.Event) effect {
 // answer takes what an answer says became of the call.
 func (e *effect) answer(x *topology.EffectText, atMs int64) {
 	e.ChangedMs = atMs
-	if x.Detail != "" {
+	if x.Detail != "" || e.idle {
 		e.Detail = cut(x.Detail)
 	}
-	switch gate.Step(x.Step) {
-	case gate.StepAnswered:
-		e.State = effectDone
-		if e.Gated {
-			e.State = effectReleased
-		}
-		if bytes.Contains(x.Answer, []byte(`"refused":true`)) {
-			e.State = effectRefused
-		}
-	case gate.StepGivenUp:
-		e.State = effectUnknown
-	case gate.StepUndone:
-		e.State = effectUndone
-	case gate.StepUndoLost:
+	e.idle = gate.Step(x.Step) == gate.StepIssued
+	undone := strings.HasPrefix(x.Detail, topology.UndoneByHand)
+	byHand := undone || strings.HasPrefix(x.Detail, topology.MadeByHand)
+	refused := bytes.Contains(x.Answer, []byte(`"refused":true`))
+	switch step := gate.Step(x.Step); {
+	case byHand && step == gate.StepStarted && !undone:
+		e.before, e.State = e.State, effectUnknown
+	case byHand && step == gate.StepNotSent:
+		e.State, e.before = orElse(e.before, e.State), ""
+	case undone && step == gate.StepAnswered && refused:
 		e.State = effectStuck
-	case gate.StepDropped:
+	case undone && step == gate.StepAnswered, step == gate.StepUndone:
+		e.State = effectUndone
+	case step == gate.StepAnswered && e.Gated && bytes.Contains(x.Answer, []byte(`"absent":true`)):
+		e.State = effectNotSent // it was looked up
+	case step == gate.StepAnswered && refused:
+		e.State, e.before = effectRefused, ""
+	case step == gate.StepAnswered && e.Gated:
+		e.State, e.before = effectReleased, ""
+	case step == gate.StepAnswered:
+		e.State = effectDone
+	case step == gate.StepGivenUp:
+		e.State = effectUnknown
+	case step == gate.StepUndoLost:
+		e.State = effectStuck
+	case step == gate.StepDropped && !e.unsent:
 		e.State = effectDropped
+	case step == gate.StepNotSent && e.Gated && x.Detail != "":
+		e.unsent = true
 	}
 }
 

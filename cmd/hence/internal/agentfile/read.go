@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"github.com/hence-dev/hence/cmd/hence/internal/spelling"
+	"github.com/hence-dev/hence/gate/spelling"
 )
 
 type kind uint8

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/hence-dev/hence/cmd/hence/internal/spelling"
+	"github.com/hence-dev/hence/gate/spelling"
 )
 
 // configCmd groups what can be done with settings.

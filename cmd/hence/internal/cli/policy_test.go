@@ -74,7 +74,7 @@ func TestPolicyRefused(t *testing.T) {
 			args = append(args, "mail.send", "{}")
 		}
 		code, _, errs := hence(t, args...)
-		want := `policy.yaml:99:5: tool mail.send: a tool has no key "clas": write "class"`
+		want := `policy.yaml:98:5: tool mail.send: a tool has no key "clas": write "class"`
 		if code != ExitFailed || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit code %d\n%s", verb, code, errs)
 		}

@@ -49,15 +49,15 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 			return err
 		}
 		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tRESULT\tSTATE\tTRIES\tCODE\tDETAIL")
+		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tCALL\tRESULT\tSTATE\tTRIES\tCODE\tDETAIL")
 		for _, r := range list.Items {
-			if err := plainly(table, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%.80s\n", r.Tx, r.Index, r.Tool, r.Result, r.State,
-				r.Tries, cmp.Or(r.Code, "-"), r.Detail); err != nil {
+			if err := plainly(table, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t%.80s\n", r.Tx, r.Index, r.Tool,
+				cmp.Or(r.Call, "-"), r.Result, r.State, r.Tries, cmp.Or(r.Code, "-"), r.Detail); err != nil {
 				return err
 			}
 		}
 		if list.Truncated {
-			fmt.Fprintln(table, "…\t\t\t\t\t\t\tthere are more: raise --limit, or select")
+			fmt.Fprintln(table, "…\t\t\t\t\t\t\t\tthere are more: raise --limit, or select")
 		}
 		return table.Flush()
 	})
@@ -76,6 +76,9 @@ func printResidue(w io.Writer, r *api.Residue) error {
 	err := plainly(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result, r.Tries, r.State)
 	if err == nil && r.Key != "" {
 		err = plainly(w, "  key    %s\n", r.Key)
+	}
+	if err == nil && r.Call != "" {
+		err = plainly(w, "  call   %s\n", r.Call)
 	}
 	for _, scope := range r.Scopes {
 		if err == nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hence-dev/hence/cmd/hence/internal/spelling"
+	"github.com/hence-dev/hence/gate/spelling"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/feed"
 	"github.com/hence-dev/hence/streams"
@@ -45,7 +45,7 @@ func unknownReason(reason string, codes []sequencer.Code) error {
 		known = append(known, string(code))
 	}
 	hint := "stale_read, deadline and vetoed are some; each has a page in docs/codes"
-	if near := spelling.Near(reason, known); len(near) > 0 {
+	if near := spelling.Similar(reason, known, 3); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, ", ") + "?"
 	}
 	return fmt.Errorf("--reason: no decision has the code %.60q: %s", reason, hint)

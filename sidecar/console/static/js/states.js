@@ -33,7 +33,7 @@ const states = {
   held: ["held", "wait", "held"],
   releasing: ["releasing", "seal", "settling"],
   released: ["released", "good", "released"],
-  not_sent: ["not sent", "bad", "gone"],
+  not_sent: ["not sent", "bad", "residue"],
   dropped: ["dropped", "calm", "gone"],
   called: ["called", "calm", "call"],
   done: ["done", "good", "committed"],

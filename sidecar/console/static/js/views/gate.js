@@ -7,8 +7,6 @@ import { agentLink, list, scopeLink, txLink } from "../links.js";
 import { freeTable, nothingHere } from "../table.js";
 import { page, trouble } from "./page.js";
 
-const shownState = (row, e) => (e.state === "held" && row.state === "settling" ? "releasing" : e.state);
-
 // gateView shows the tool calls that wait for their transaction's commit, and those that left or were dropped.
 export function gateView() {
   const { root } = page("Gate",
@@ -20,12 +18,13 @@ export function gateView() {
   const heldNote = h("p", { class: "num" });
   root.append(problem.root, h("div", { class: "stack" },
     h("section", { class: "card", "aria-label": "Held" }, h("header", {}, h("h2", {}, "Held"), heldNote), held),
-    h("section", { class: "card", "aria-label": "Lately released or dropped" },
-      h("header", {}, h("h2", {}, "Lately released or dropped"), h("p", {}, "the newest first")), passed)));
+    h("section", { class: "card", "aria-label": "Lately through" },
+      h("header", {}, h("h2", {}, "Lately through"), h("p", {}, "released, dropped or not sent, the newest first")), passed)));
   let sign = "";
   const asking = poll(1000, api.gate, (view) => {
     problem.set(null);
-    const calls = view.held.reduce((n, r) => n + r.effects.filter((e) => e.state === "held").length, 0);
+    const calls = view.held.reduce((n, r) => n + r.effects.filter((e) => ["held",
+      "releasing"].includes(e.state)).length, 0);
     text(heldNote, `${plural(calls, "call")} of ${plural(view.held.length, "transaction")}`);
     const now = JSON.stringify([view.held, view.passed]) + Math.floor(store.now() / 1000);
     if (now === sign || root.contains(document.activeElement) && sign.slice(0, -10) === now.slice(0, -10)) return;
@@ -35,9 +34,10 @@ export function gateView() {
       text: "Calls of the classes irreversible and bufferable are held until their transaction commits. What each " +
         "tool is, the policy file says:",
       code: "hence dev --policy docs/examples/notes.yaml" }));
-    put(passed, view.passed.length > 0 ? rows(view.passed, "Calls that left or were dropped", "At",
-      (e) => clock(e.changed_ms)) : nothingHere({ icon: "released", title: "Nothing has left lately",
-      text: "Released and dropped calls are listed here for as long as the console remembers their transactions." }));
+    put(passed, view.passed.length > 0 ? rows(view.passed, "Calls that are through", "At",
+      (e) => clock(e.changed_ms)) : nothingHere({ icon: "released", title: "Nothing is through lately",
+      text: "Calls that were released, dropped or not sent are listed here for as long as the console remembers their " +
+        "transactions." }));
   }, problem.set);
   return { root, title: "Gate", stop: asking.stop };
 }
@@ -50,7 +50,7 @@ function rows(found, label, when, time) {
     className: i > 0 ? "same" : null,
     cells: [i === 0 ? [txLink(row.tx), h("div", { class: "sub" }, "agent ", agentLink(row.agent))]
       : h("span", { class: "hidden-text" }, row.tx), i === 0 ? chip(row.state) : null,
-    h("span", { class: "num" }, String(e.index)), h("span", { class: "strong" }, e.tool), chip(shownState(row, e)),
+    h("span", { class: "num" }, String(e.index)), h("span", { class: "strong" }, e.tool), chip(e.state),
     [list(e.scopes ?? [], (x) => scopeLink(x)), e.detail ? h("div", { class: "sub" }, e.detail) : null], time(e)],
   }))) });
 }

@@ -45,7 +45,7 @@ function pretty(value) {
 function residueOf(list, links) {
   if (list.length === 0) return null;
   return section("Residue", "what could not be made clean", h("ul", { class: "stack" },
-    list.map((r) => h("li", {}, chip(r.result), " ", chip(r.state === "open" ? "open" : r.state),
+    list.map((r) => h("li", {}, chip(r.call === "not_sent" ? r.call : r.result), " ", chip(r.state === "open" ? "open" : r.state),
     h("span", { class: "strong" }, ` ${r.tool}`), ` (call ${r.index}) `,
       listOf(r.scopes ?? [], (x) => scopeLink(x, links)), " ", h("span", { class: "muted" },
         r.detail ?? "", r.note ? ` Note: ${r.note}` : null)))));

@@ -30,7 +30,7 @@ export function residueView() {
       "calm"),
       items.length === 0 ? h("div", { class: "card" }, nothingHere({ icon: "committed", title: state.value === "open"
         ? "Nothing is left behind" : "Nothing is in this state",
-        text: "What leaves for good, stays unknown or is done in part is listed here with its name." }))
+        text: "What left for good, is not known or was not sent is listed here with its name." }))
         : items.slice(0, 300).map((r) => card(r, list, () => asking.now())),
       list.truncated || items.length > 300 ? h("p", { class: "sub" }, "There are more; hence residue ls shows them.")
         : null);
@@ -51,7 +51,7 @@ function card(r, list, done) {
     disabled: why !== null, title: why, onclick: act,
     "aria-label": `${name}: ${r.tool}, call ${r.index} of ${r.tx}` }, name);
   return h("article", { class: "card residue", "aria-label": `${r.tool}, call ${r.index} of ${r.tx}` },
-    h("header", {}, chip(r.result), h("h2", {}, r.tool), txLink(r.tx),
+    h("header", {}, chip(r.call === "not_sent" ? r.call : r.result), h("h2", {}, r.tool), txLink(r.tx),
       h("span", { class: "sub" }, `call ${r.index} · agent `, agentLink(r.agent)),
       h("span", { class: "tools" }, open ? [button("Try again…", "", () => retryDialog(r, done)),
         button("Accept…", "", () => acceptDialog(r, done))] : chip(r.state))),
