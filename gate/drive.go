@@ -128,8 +128,8 @@ func (g *Engine) again(j *job) bool {
 	switch {
 	case j.lookUp || j.maybe && !g.remembered(j):
 		return false
-	case !j.eager:
-		return j.tries < max(j.retry.Attempts, 1)
+	case !j.eager: // the tries of a job that a short lease has stopped count: else they would never be over
+		return j.tries == 0 || j.made() < max(j.retry.Attempts, 1)
 	case j.tries == 0:
 		return true
 	case !j.maybe:
@@ -138,6 +138,14 @@ func (g *Engine) again(j *job) bool {
 	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing costs
 	// the whole transaction.
 	return j.tries == 1 || j.tries < eagerTries && g.clock.Now().Sub(j.first) < j.max
+}
+
+// made is how many tries were made, those of earlier jobs included.
+func (j *job) made() int {
+	if j.start == StepUndoing {
+		return j.p.UndoTries
+	}
+	return j.p.Tries
 }
 
 // remembered says that the sink surely still knows the call's key when a repetition gets there.
@@ -172,10 +180,7 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 	}
 	g.calls.Add(1)
 	defer g.calls.Add(-1)
-	number := j.p.Tries + 1
-	if j.start == StepUndoing {
-		number = j.p.UndoTries + 1
-	}
+	number := j.made() + 1
 	if err := g.mark(j.p, Mark{Step: j.start, Try: number}, j.beforeStart, j.beforeCall); err != nil {
 		return false, err
 	}

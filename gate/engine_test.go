@@ -172,6 +172,32 @@ func TestLease(t *testing.T) {
 	w.checkTruth(t, effects, s, true)
 }
 
+// TestTriesCountOverALease holds that a release which a lease has stopped goes on with its tries: were they counted from
+// the first again, a sink that stays away would be tried for good.
+func TestTriesCountOverALease(t *testing.T) {
+	w := newWorld()
+	for range 100 {
+		w.faults = append(w.faults, faultDown)
+	}
+	effects := []Progress{w.add(sequencer.ClassIrreversible, true, false, false)}
+	for renewed := range 50 {
+		w.leaseEnd = w.now.Add(testMax + 1) // one call long: the pause behind it is too much
+		s, err := w.engine().Release(t.Context(), effects, ClaimOwn)
+		if errors.Is(err, ErrLease) {
+			continue
+		}
+		must(t, err)
+		if n := effects[0].Tool.Retry.Attempts; effects[0].Tries != n || renewed == 0 {
+			t.Errorf("%d tries under %d leases, want %d under several", effects[0].Tries, renewed+1, n)
+		}
+		if effects[0].Unsent == "" || s.Effects[0].Result != sequencer.ResultPartial {
+			t.Errorf("it is settled as %v: %+v", s.Effects, effects[0])
+		}
+		return
+	}
+	t.Errorf("after %d tries it is still being tried", effects[0].Tries)
+}
+
 // silent is a sink that never answers.
 type silent struct{ *world }
 

@@ -169,12 +169,12 @@ type Progress struct {
 	UndoLost  bool
 	Dropped   bool
 	// Waited: every call that anybody else may have on its way has had its maximum time since. Wait sets it.
-	Waited bool
+	Waited    bool
+	Tries     int // of the call or its release
+	UndoTries int
 	// Unsent is why a held call has certainly not left although its transaction was committed, once its owner has stopped
 	// trying. The next owner may try again until the transaction is final.
-	Unsent    string `json:",omitempty"`
-	Tries     int    // of the call or its release
-	UndoTries int
+	Unsent string `json:",omitempty"`
 }
 
 // Claim says on what ground somebody settles an effect without a key (DESIGN, the gate).
