@@ -44,6 +44,9 @@ type ServerState struct {
 	Generation uint64
 	Present    bool
 	Catalogue  Hash
+
+	// Since logic 3.
+	Seq Seq // of the outcome that changed it last; zero: an older logic did
 }
 
 // JoinState remembers an answered join.
@@ -125,6 +128,8 @@ type TxState struct {
 	// Since logic 3.
 	Shared []Scope // granted or gated scopes that another transaction changed too while the workspace observed, sorted
 	Sealed []Scope // of an aborted one that was sealed and is not settled: what its settlement may name besides grants
+	First  Seq     // of its first outcome; zero: an older logic made it
+	Since  []Seq   // of the outcomes that gave Grants, one each; zero: an older logic did
 }
 
 // Past is what a retraction needs to know of a committed transaction.
@@ -186,6 +191,9 @@ type WindowState struct {
 	Scope  Scope
 	Seq    Seq
 	Writer Writer
+
+	// Since logic 3.
+	By TxID // who moved it at Seq, where that is not Writer: a compensation that put the former value back
 }
 
 // Catalogue is a set of tools, kept once however many sidecars announce it.

@@ -31,6 +31,7 @@ func (st *State) Hash() Hash {
 		putSidecar(e, sc)
 		if bounds {
 			e.flag(sc.Shut)
+			list(e, sc.Servers, func(e *encoder, s ServerState) { e.num(uint64(s.Seq)) })
 		}
 	})
 	list(&e, st.Joins, func(e *encoder, j JoinState) {
@@ -46,12 +47,17 @@ func (st *State) Hash() Hash {
 		if bounds {
 			list(e, t.Shared, putScope)
 			list(e, t.Sealed, putScope)
+			e.num(uint64(t.First))
+			list(e, t.Since, func(e *encoder, s Seq) { e.num(uint64(s)) })
 		}
 	})
 	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {
 		e.str(string(w.Scope))
 		e.num(uint64(w.Seq))
 		e.writer(w.Writer)
+		if bounds {
+			e.str(string(w.By))
+		}
 	})
 	list(&e, st.Catalogues, func(e *encoder, c Catalogue) {
 		e.hash(&c.Hash)

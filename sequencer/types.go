@@ -129,6 +129,9 @@ type Writer struct {
 	Residue bool // what stands there could not be made clean
 }
 
+// BySidecar is what Outcome.By says of evidence that the sidecar gave.
+const BySidecar = "sidecar"
+
 // Code is the reason of a refusal or of an abort; the empty code means "none".
 type Code string
 
@@ -217,6 +220,8 @@ const (
 	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
 	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
 	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision
+	WeakenClaims                                // 19: what a sidecar says of a refusal is taken as it is
+	WeakenGrantSeq                              // 19b: a refusal does not say since when the scope was granted
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

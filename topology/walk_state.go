@@ -67,11 +67,15 @@ func walkSidecar(w *walker, s *sequencer.SidecarState) {
 }
 
 func walkServer(w *walker, s *sequencer.ServerState) {
-	outer := w.open(4, 4)
+	since := w.decoding || s.Seq != 0
+	outer := w.open(optional(4, since), 4)
 	text(w, &s.Server)
 	number(w, &s.Generation)
 	w.truth(&s.Present)
 	w.hash(&s.Catalogue)
+	if since {
+		number(w, &s.Seq)
+	}
 	w.close(outer)
 }
 
@@ -83,8 +87,9 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 }
 
 func walkTx(w *walker, t *sequencer.TxState) {
-	shared := w.decoding || len(t.Shared)+len(t.Sealed) > 0
-	outer := w.open(optional(35, shared, shared), 33)
+	since := w.decoding || t.First != 0 || len(t.Since) > 0
+	shared := since || len(t.Shared)+len(t.Sealed) > 0
+	outer := w.open(optional(35, shared, shared, since, since), 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -123,6 +128,10 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	if shared {
 		list(w, &t.Shared, wordBytes, text)
 		list(w, &t.Sealed, wordBytes, text)
+	}
+	if since {
+		number(w, &t.First)
+		list(w, &t.Since, numberBytes, number)
 	}
 	w.close(outer)
 }
@@ -206,10 +215,14 @@ func walkWaiting(w *walker, s *sequencer.WaitingState) {
 }
 
 func walkWindow(w *walker, s *sequencer.WindowState) {
-	outer := w.open(3, 3)
+	by := w.decoding || s.By != ""
+	outer := w.open(optional(3, by), 3)
 	text(w, &s.Scope)
 	number(w, &s.Seq)
 	walkWriter(w, &s.Writer)
+	if by {
+		text(w, &s.By)
+	}
 	w.close(outer)
 }
 
