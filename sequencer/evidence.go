@@ -101,7 +101,7 @@ func (f *Fold) heldSince(t *tx, s Scope, kind HoldKind) (seq Seq) {
 			}
 		}
 	case t.Waiting != nil && !slices.ContainsFunc(t.May, func(w Want) bool { return w.Scope == s }):
-		seq = t.answered(IntentTouch).Seq // the one that says that it waits
+		seq = t.Waiting.Seq
 	default:
 		seq = t.First
 	}

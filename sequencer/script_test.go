@@ -120,8 +120,8 @@ func weakenNames() map[string]sequencer.Weaken {
 		"7a": sequencer.WeakenRetractReadersOnly, "7b": sequencer.WeakenRetractAtOnce, "7c": sequencer.WeakenTurnNoWait,
 		"turn-order": sequencer.WeakenTurnAnyOrder, "5f": sequencer.WeakenReadFloorA1, "19": sequencer.WeakenClaims,
 		"19b": sequencer.WeakenGrantSeq,
-		"5g": sequencer.WeakenForgetUndone,
-		"14": sequencer.WeakenForeignScopes, "15": sequencer.WeakenRegistryOpen, "15b": sequencer.WeakenPinsOnce,
+		"5g":  sequencer.WeakenForgetUndone,
+		"14":  sequencer.WeakenForeignScopes, "15": sequencer.WeakenRegistryOpen, "15b": sequencer.WeakenPinsOnce,
 		"16": sequencer.WeakenObserveRetract, "16b": sequencer.WeakenObserveKeep, "16c": sequencer.WeakenObserveShared,
 		"17": sequencer.WeakenOrphanUnnamed, "17b": sequencer.WeakenAdoptAnswer, "18": sequencer.WeakenNoCaps,
 	}

@@ -83,6 +83,9 @@ type WaitingState struct {
 	N     uint32
 	Wants []Want // what it still needs
 	Due   Tick
+
+	// Since logic 3.
+	Seq Seq // of the outcome that says that it waits; zero: an older logic's
 }
 
 // TxState is one transaction that the fold remembers.

@@ -49,6 +49,9 @@ func (st *State) Hash() Hash {
 			list(e, t.Sealed, putScope)
 			e.num(uint64(t.First))
 			list(e, t.Since, func(e *encoder, s Seq) { e.num(uint64(s)) })
+			if t.Waiting != nil {
+				e.num(uint64(t.Waiting.Seq))
+			}
 		}
 	})
 	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {

@@ -34,7 +34,7 @@ func (w *twin) since(u *twinTx, scope sequencer.Scope, kind sequencer.HoldKind) 
 		}
 		return seq
 	case u.waiting != nil && !declared:
-		return u.answers[sequencer.IntentTouch].Seq
+		return u.waitsSince
 	}
 	return u.first
 }

@@ -338,5 +338,9 @@ func (w *twin) tellWaiting(in *sequencer.Intent) {
 	default:
 		return
 	}
-	w.answer(t, w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeWaiting, BlockedBy: m.named(), Would: t.would}))
+	t.waitsSince = w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeWaiting, BlockedBy: m.named(), Would: t.would})
+	w.answer(t, t.waitsSince)
+	if !w.bounded() {
+		t.waitsSince = 0
+	}
 }

@@ -72,6 +72,7 @@ type twinTx struct {
 	fresh              bool             // it has no outcome yet
 	first              sequencer.Seq    // of its first outcome
 	given              []twinGiven
+	waitsSince         sequencer.Seq // the outcome that says that its touch waits
 }
 
 // twinFinding is why something is refused or aborted.

@@ -65,10 +65,10 @@ func (s *session) mayRetry(t *tx) (*tx, error) {
 		p.Decision = d
 		return nil, p
 	}
-	if winner, known := s.view.winner(t.begin.Group); known && winner != t.id {
-		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", winner,
+	if was, known := s.view.choice(t.begin.Group); known && was.Tx != t.id {
+		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", was.Tx,
 			t.id)
-		p.Decision, p.MovedBy = d, string(winner)
+		p.Decision, p.MovedSeq, p.MovedBy = d, uint64(was.Seq), string(was.Tx)
 		return nil, p
 	}
 	if t.attempt >= s.limits.Attempts {

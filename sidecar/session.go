@@ -220,6 +220,7 @@ func (s *session) tooOld(t *tx) {
 	}
 	t.begun = false
 	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeTooOld, Retryable: true,
+		Floor:  s.view.settings().floor,
 		Detail: "it was open for so long that the workspace has forgotten where it began", Mode: t.begin.Mode})
 }
 
@@ -242,7 +243,7 @@ func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
 
 func decisionRecord(id sequencer.TxID, o *sequencer.Outcome) *decidedRecord {
 	return &decidedRecord{Tx: id, State: stateOf(o), Code: o.Code, Seq: o.Seq, Scope: o.Scope, Moved: o.Moved,
-		Detail: o.Detail, Final: o.Final}
+		Detail: o.Detail, Final: o.Final, By: o.By, Tool: o.Tool, MovedAgent: o.MovedAgent, Floor: o.Floor}
 }
 
 func stateOf(o *sequencer.Outcome) string {
@@ -283,10 +284,10 @@ func (s *session) trim() {
 // observeWrites tells open transactions that a decision has written over what they read.
 func (s *session) observeWrites(o *sequencer.Outcome, keys []string) []string {
 	for _, r := range s.loose {
-		if r.View < o.Seq && writesOver(o, r.Scope) {
+		if at := writtenOver(o, r.Scope); at != "" && r.View < o.Seq {
 			s.moved = addScope(s.moved, r.Scope)
 			if s.looseMoved == nil {
-				s.looseMoved = &api.Overtaken{Scope: string(r.Scope), Seq: uint64(o.Seq), Writer: string(o.Tx)}
+				s.looseMoved = overtakenBy(o, r.Scope, at)
 			}
 		}
 	}

@@ -187,7 +187,7 @@ func samplePhantom() *sequencer.Outcome {
 func sampleEvidence() *sequencer.ReplicaState {
 	r := sampleReplica()
 	t := &r.State.Txs[0]
-	t.First, t.Since = 41, []sequencer.Seq{42}
+	t.First, t.Since, t.Waiting.Seq = 41, []sequencer.Seq{42}, 43
 	r.State.Sidecars[0].Servers[0].Seq = 6
 	r.State.Window[0].By = "tx-a"
 	return r

@@ -207,10 +207,14 @@ func walkAnswer(w *walker, a *sequencer.Answer) {
 }
 
 func walkWaiting(w *walker, s *sequencer.WaitingState) {
-	outer := w.open(3, 3)
+	since := w.decoding || s.Seq != 0
+	outer := w.open(optional(3, since), 3)
 	number(w, &s.N)
 	list(w, &s.Wants, wantBytes, walkWant)
 	number(w, &s.Due)
+	if since {
+		number(w, &s.Seq)
+	}
 	w.close(outer)
 }
 

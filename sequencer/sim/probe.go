@@ -61,6 +61,7 @@ const (
 	ProbeEnforcedHeld      Probe = "enforced_while_observed_hold"
 	ProbeSharedResidue     Probe = "shared_while_observing"
 	ProbeLooseTaken        Probe = "observed_commit_retracted"
+	ProbeTold              Probe = "refusal_told_by_sidecar"
 )
 
 // ProbeAborted and ProbeRefused are the probes of one reason.
@@ -79,7 +80,8 @@ func AllProbes() []Probe {
 		ProbeReleasedOwn, ProbeReleasedSuccessor, ProbeReleasedStranger, ProbeUndoneStranger, ProbeCompensated,
 		ProbeUnresolved, ProbeNotSent, ProbeLeaked, ProbeStopped, ProbeSinkDown, ProbeLateAnswer, ProbeZombieCall,
 		ProbeTwin, ProbeRetracted, ProbeRetractQueued, ProbeConeOfSeveral, ProbeTurn, ProbeTurnUnclean, ProbeRestored,
-		ProbeContentLost, ProbeTurnBlocked, ProbeEnforced, ProbeEnforcedHeld, ProbeSharedResidue, ProbeLooseTaken}
+		ProbeContentLost, ProbeTurnBlocked, ProbeEnforced, ProbeEnforcedHeld, ProbeSharedResidue, ProbeLooseTaken,
+		ProbeTold}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed, sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired,

@@ -41,6 +41,9 @@ type Decision struct {
 	Scope     string   `json:"scope,omitempty"` // where the code was found
 	MovedSeq  uint64   `json:"moved_seq,omitempty"`
 	MovedBy   string   `json:"moved_by,omitempty"`
+	By        string   `json:"by,omitempty"`    // sidecar: scope and what moved are as the sidecar saw them
+	Tool      string   `json:"tool,omitempty"`  // of phantom_tool: server/name
+	Floor     uint64   `json:"floor,omitempty"` // of too_old: what is older is forgotten
 	BlockedBy []string `json:"blocked_by,omitempty"`
 	Retryable bool     `json:"retryable"`
 	Would     string   `json:"would,omitempty"`
@@ -143,8 +146,11 @@ func decisionOf(out *sequencer.Outcome, way streams.Way) Decision {
 	d := Decision{
 		Workspace: out.Workspace, Seq: uint64(out.Seq), Kind: out.Kind.String(), Tx: string(out.Tx), Agent: out.Agent,
 		Code: string(out.Code), Detail: out.Detail, Scope: string(out.Scope), MovedSeq: uint64(out.Moved.Seq),
-		MovedBy: string(out.Moved.Tx), Retryable: out.Retryable, Would: string(out.Would),
+		MovedBy: cmp.Or(string(out.Moved.Tx), out.MovedAgent), By: out.By, Tool: out.Tool, Retryable: out.Retryable, Would: string(out.Would),
 		Chain: fmt.Sprintf("%x", out.Chain), Way: way.String(),
+	}
+	if out.Code == sequencer.CodeTooOld {
+		d.Floor = uint64(out.Floor)
 	}
 	if out.Tx != "" {
 		d.Mode = out.Mode.String()
@@ -169,8 +175,13 @@ func (d Decision) write(w io.Writer) error {
 	add("code", d.Code)
 	add("would", d.Would)
 	add("scope", d.Scope)
+	add("tool", d.Tool)
 	if d.MovedSeq > 0 {
 		add("moved_by", fmt.Sprintf("%s@%d", d.MovedBy, d.MovedSeq))
+	}
+	add("by", d.By)
+	if d.Floor > 0 {
+		add("floor", fmt.Sprint(d.Floor))
 	}
 	add("blocked_by", d.BlockedBy...)
 	add("writes", d.Writes...)

@@ -44,12 +44,32 @@ const titles = {
   selected: "its branch was chosen",
 };
 
+// moved says what happened at the seq that a refusal names, as words.go does.
+const moved = {
+  conflict: (seq, by) => `granted to ${by} at seq ${seq}`,
+  wounded: (seq, by) => `granted to it at seq ${seq}, needed by ${by}`,
+  own_transaction: (seq, by) => `${by} has it since seq ${seq}`,
+  lost_branch: (seq, by) => `${by} was chosen at seq ${seq}`,
+  cascade: (seq, by) => `by ${by}, decided at seq ${seq}`,
+  phantom_tool: (seq, by) => `changed at seq ${seq} by the sidecar of ${by}`,
+};
+
+function cause(x) {
+  const { seq, tx, agent } = x.moved ?? {};
+  if (x.code === "too_old") return `what is older than seq ${x.floor} is forgotten`;
+  if (!seq) return "";
+  const by = tx ?? agent;
+  const said = by && moved[x.code] ? moved[x.code](seq, by) : `moved at seq ${seq}${by ? ` by ${by}` : ""}`;
+  return x.by === "sidecar" ? `${said}, as its sidecar saw it` : said;
+}
+
 function told(d) {
   const x = d.event.data;
   const note = [];
   if (x.code) note.push(`${x.code}${reason(x.code) ? `: ${reason(x.code)}` : ""}`);
   if (x.scope) note.push(h("code", {}, x.scope));
-  if (x.moved?.seq) note.push(`moved at seq ${x.moved.seq}${x.moved.tx ? ` by ${x.moved.tx}` : ""}`);
+  if (x.tool) note.push(h("code", {}, x.tool));
+  if (cause(x)) note.push(cause(x));
   for (const b of (x.blocked_by ?? []).slice(0, 3)) {
     note.push([b.tx && b.tx !== x.tx ? h("a", { href: api.txHref(b.tx), class: "mono" }, b.tx) : "it",
       ` ${why(b.why)}`, b.scope ? [" ", h("code", {}, b.scope)] : null]);
