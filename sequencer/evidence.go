@@ -55,8 +55,8 @@ func (f *Fold) unwritten(a *Abort) bool {
 		return a.Seq > f.below() // else it is forgotten
 	case d == nil: // written over since: only the writer's own record can tell
 		return false
-	case a.Seq > d.Decision:
-		return d.Decision == 0 // a settlement's writes are not remembered one by one
+	case a.Seq > d.Decision: // a settlement's writes are not remembered one by one
+		return d.Decision == 0 || a.Seq > max(d.answered(IntentSettle).Seq, d.Past.undone())
 	default:
 		return a.Seq < d.Decision || d.aborted() || d.Past != nil && !f.wrote(d.Past, a.Scope)
 	}

@@ -124,7 +124,11 @@ func (w *twin) wrong(t *twinTx, a *sequencer.Abort) bool {
 	case d.decision == 0, a.Seq < d.decision:
 		return true
 	case a.Seq > d.decision:
-		return false
+		settled := d.answers[sequencer.IntentSettle].Seq
+		if d.past != nil {
+			settled = max(settled, d.past.Undone)
+		}
+		return a.Seq > settled
 	}
 	return d.aborted() || d.past != nil && !slices.ContainsFunc(d.past.Writes, func(x sequencer.PastWrite) bool {
 		return x.Scope == a.Scope
