@@ -108,9 +108,9 @@ func (f *Fold) heldSince(t *tx, s Scope, kind HoldKind) (seq Seq) {
 	return seq
 }
 
-// metAt finds where the reads of a sealed transaction met another one: at what that was granted for writing, or wrote
-// and a retraction takes back; else where a read names it as the writer. The first such read counts, and of it the
-// smallest scope; empty: the seal names the other one and no read does.
+// metAt finds where the reads of a sealed transaction met another one: at what that was granted for writing, counted as
+// the writer of, or wrote and a retraction takes back; else where a read names it. The first such read counts, and of
+// it the smallest scope; empty: the seal names the other one and no read does.
 func (f *Fold) metAt(t, d *tx) (at Scope) {
 	f.look(len(t.Seal.Reads))
 	for _, r := range t.Seal.Reads {
@@ -127,6 +127,12 @@ func (f *Fold) metAt(t, d *tx) (at Scope) {
 		})
 		f.undoneAt.visit(r.Scope, func(s Scope, u *tx) bool {
 			met(s, u)
+			return true
+		})
+		f.window.visit(r.Scope, func(s Scope, seq Seq, w Writer) bool {
+			if seq <= r.View && w.Tx == d.ID {
+				met(s, d)
+			}
 			return true
 		})
 		switch {

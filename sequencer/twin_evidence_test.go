@@ -55,8 +55,14 @@ func (w *twin) met(t, d *twinTx) sequencer.Scope {
 			theirs = append(theirs, x.Scope)
 		}
 	}
-	slices.Sort(theirs)
 	for _, r := range t.seal.Reads {
+		theirs := slices.Clone(theirs)
+		for _, e := range w.window {
+			if e.Seq <= r.View && e.Writer.Tx == d.id {
+				theirs = append(theirs, e.Scope)
+			}
+		}
+		slices.Sort(theirs)
 		if at := slices.IndexFunc(theirs, r.Scope.Overlaps); at >= 0 {
 			return theirs[at]
 		}

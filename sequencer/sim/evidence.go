@@ -77,6 +77,9 @@ func (t *truth) bears(o *sequencer.Outcome) bool {
 // what was, and now and then something that was not.
 func (c *sidecar) tell(a *attempt, abort *sequencer.Abort) {
 	r := c.r
+	if r.swarm.watch {
+		return // where nothing is refused a view shows nothing of it
+	}
 	var seen []*sequencer.Outcome
 	for _, o := range r.truth.out[:c.view] {
 		if o.Seq > a.base && len(o.Writes) > 0 && o.Tx != a.id {
