@@ -88,9 +88,7 @@ func (s *session) chosen(group string, winner *tx, was sequencer.Writer) error {
 	}
 	for _, t := range s.branches(group) {
 		if t != winner {
-			s.dropBranch(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode,
-				Code: sequencer.CodeLostBranch, Moved: was, By: sequencer.BySidecar,
-				Detail: "another branch of the group " + group + " was chosen"})
+			s.dropBranch(t, lostTo(t, was))
 		}
 	}
 	return nil

@@ -96,10 +96,14 @@ func (s *session) successor(t *tx) (sequencer.Begin, []sequencer.Want) {
 	return begin, nil
 }
 
-// ending is the decision, or the answer that was given before it: that one knows more than the abort it led to.
+// ending is the decision, or the answer that was given before it where the log ended the transaction for another
+// reason, or does not say why.
 func (t *tx) ending() *sequencer.Outcome {
-	if t.early == nil || t.outcome == nil {
+	switch {
+	case t.early == nil || t.outcome == nil:
 		return cmp.Or(t.outcome, t.early)
+	case t.outcome.Code == t.early.Code && t.outcome.Scope == t.early.Scope && t.outcome.Moved == t.early.Moved:
+		return t.outcome
 	}
 	told := *t.early
 	told.Seq = t.outcome.Seq

@@ -164,7 +164,7 @@ func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 			By: sequencer.BySidecar, Floor: now.floor}
 	}
 	if was, chosen := s.view.choice(t.begin.Group); chosen && t.begin.Group != "" && was.Tx != t.id {
-		return no(sequencer.CodeLostBranch, "", was, "another branch of the group "+t.begin.Group+" was chosen")
+		return lostTo(t, was)
 	}
 	levels := t.levels(now)
 	if levels&sequencer.A1 != 0 {
@@ -195,6 +195,12 @@ func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 		}
 	}
 	return nil
+}
+
+// lostTo ends a branch because its group has chosen another one. The log finds that by itself, whoever tells it.
+func lostTo(t *tx, was sequencer.Writer) *sequencer.Outcome {
+	return &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode, Moved: was,
+		Code: sequencer.CodeLostBranch, Detail: "another branch of the group " + t.begin.Group + " was chosen"}
 }
 
 // refuseEarly answers from the view; the abort still goes into the log.

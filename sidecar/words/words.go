@@ -52,7 +52,11 @@ func Sentence(d *api.Decision) string {
 			fmt.Fprintf(&b, " Its last request was refused: %s.", reason(d))
 		}
 	}
-	for _, by := range d.BlockedBy {
+	waits := d.BlockedBy
+	if d.State == api.StateAborted || d.State == api.StateCommitted {
+		waits = nil // over, and the reason names who was in the way
+	}
+	for _, by := range waits {
 		fmt.Fprintf(&b, " It waits for %s (%s)", by.Tx, by.Why)
 		if by.Scope != "" {
 			fmt.Fprintf(&b, " at %s", by.Scope)
@@ -130,7 +134,7 @@ func reason(d *api.Decision) string {
 	case sequencer.CodeWounded:
 		text = "wounded, an older transaction needed what it held"
 	case sequencer.CodeCascade:
-		text = "cascade, it read from a transaction that was aborted or is being taken back"
+		text = "cascade, what it rests on was aborted or is being taken back"
 	case sequencer.CodeTooOld:
 		text = "too_old, it rests on something older than what the workspace remembers"
 	case sequencer.CodeLeaseExpired:
