@@ -33,6 +33,7 @@ func (f *Fold) commit(t *tx) {
 
 // abort ends an undecided transaction. What it was granted for writing stays its own until it is settled.
 func (f *Fold) abort(t *tx, why finding) {
+	why = f.complete(t, why)
 	if t.Phase == PhaseOpen {
 		for _, w := range t.May {
 			f.release(t, Hold{w.Scope, Claimed, w.Access})
@@ -53,7 +54,7 @@ func (f *Fold) abort(t *tx, why finding) {
 	}
 	f.undecided--
 	f.emitTx(t, Outcome{Kind: OutcomeAborted, Code: why.code, Detail: why.detail, Scope: why.scope, Moved: why.moved,
-		BlockedBy: why.blockers, Would: t.Would, Final: t.final()})
+		BlockedBy: why.blockers, Would: t.Would, Final: t.final(), By: why.by, Tool: why.tool, MovedAgent: why.agent})
 	f.decided(t)
 }
 
@@ -78,7 +79,7 @@ func (f *Fold) sealID(t *tx) string { return f.intentID(IntentSeal, t.ID, t.answ
 func (f *Fold) wound(by *tx, younger []*bound) {
 	for _, u := range younger {
 		if u.t.undecided() {
-			f.abort(u.t, finding{code: CodeWounded, scope: u.Scope, moved: Writer{Tx: by.ID},
+			f.abort(u.t, finding{code: CodeWounded, scope: u.Scope, moved: Writer{Tx: by.ID}, met: u,
 				detail: "an older transaction asks for what this one was granted"})
 		}
 	}
@@ -97,7 +98,11 @@ func (f *Fold) write(t *tx, scopes []Scope, writer func(Scope, Writer) Writer) [
 		out[i] = Write{Scope: s, Former: former, Writer: writer(s, former)}
 	}
 	for _, w := range out {
-		f.window.put(w.Scope, f.seq+1, w.Writer)
+		by := TxID("")
+		if f.bounded() && w.Writer.Tx != t.ID {
+			by = t.ID
+		}
+		f.window.put(w.Scope, f.seq+1, w.Writer, by)
 		f.overtake(t, w)
 	}
 	return out
@@ -110,6 +115,10 @@ func (f *Fold) overtake(t *tx, w Write) {
 		if u == t {
 			return true
 		}
+		if f.bounded() {
+			at = w.Scope // what moved, and not what was read
+		}
+		moved := Writer{Seq: f.seq + 1, Tx: t.ID}
 		f.wakeTx(u)
 		if u.stale != nil || f.weaken.has(WeakenRecheck) {
 			return true
@@ -119,9 +128,9 @@ func (f *Fold) overtake(t *tx, w Write) {
 			if f.weaken.has(WeakenReadOnly) && len(u.writeScopes()) == 0 {
 				return true
 			}
-			f.makeStale(u, movedBy(CodeStaleRead, A1, at, f.seq+1, Writer{Tx: t.ID}))
+			f.makeStale(u, finding{code: CodeStaleRead, level: A1, scope: at, moved: moved})
 		case askExpect:
-			f.makeStale(u, movedBy(CodeVersionMismatch, 0, at, f.seq+1, Writer{Tx: t.ID}))
+			f.makeStale(u, finding{code: CodeVersionMismatch, scope: at, moved: moved})
 		}
 		return true
 	})
@@ -274,15 +283,18 @@ func (u *uncleanScopes) at(s Scope) (found bool) {
 
 // endReadGrants ends the shared grants of a transaction that is decided.
 func (f *Fold) endReadGrants(t *tx) {
-	kept := t.Grants[:0]
-	for _, g := range t.Grants {
+	kept, since := t.Grants[:0], t.Since[:0]
+	for i, g := range t.Grants {
 		if g.Access == WriteAccess {
 			kept = append(kept, g)
+			if i < len(t.Since) {
+				since = append(since, t.Since[i])
+			}
 			continue
 		}
 		f.release(t, g)
 	}
-	t.Grants = kept
+	t.Grants, t.Since = kept, since
 }
 
 // endGrants ends all grants of a transaction that is final.
@@ -290,5 +302,5 @@ func (f *Fold) endGrants(t *tx) {
 	for _, g := range t.Grants {
 		f.release(t, g)
 	}
-	t.Grants, t.GrantedNs = nil, nil
+	t.Grants, t.GrantedNs, t.Since = nil, nil, nil
 }

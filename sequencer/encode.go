@@ -217,5 +217,11 @@ func (o *Outcome) chainAfter(prev *Hash, e *encoder) Hash {
 		e.str(string(o.Retraction))
 		list(e, o.Cone, putTx)
 	}
+	if o.By != "" || o.Tool != "" || o.MovedAgent != "" { // as before logic 3; a retraction has a name, so it is not 0
+		e.num(0)
+		e.str(o.By)
+		e.str(o.Tool)
+		e.str(o.MovedAgent)
+	}
 	return e.sum()
 }

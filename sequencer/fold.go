@@ -215,6 +215,10 @@ func (f *Fold) emitTx(t *tx, o Outcome) Seq {
 	}
 	o.Group, o.Footprint = t.Group, t.Footprint
 	o.Added, o.Ended = t.added.take(), t.ended.take()
+	if t.fresh && f.bounded() {
+		t.First = f.seq + 1
+	}
+	t.fresh = false
 	return f.number(&o)
 }
 
@@ -252,6 +256,11 @@ type finding struct {
 	moved    Writer
 	blockers []Blocker
 	level    Levels // whose check it is: without that level it is not enforced; zero: always
+
+	// What a refusal says since logic 3.
+	by, tool, agent string // as in the outcome
+	met             *bound // the hold in the way; see complete
+	from            *tx    // whom the reads rest on
 }
 
 func (w finding) found() bool { return w.code != "" }

@@ -278,6 +278,7 @@ func (t TxState) clone() TxState {
 	t.Answers = slices.Clone(t.Answers)
 	t.Grants = slices.Clone(t.Grants)
 	t.GrantedNs = slices.Clone(t.GrantedNs)
+	t.Since = slices.Clone(t.Since)
 	if t.Waiting != nil {
 		w := *t.Waiting
 		t.Waiting = &w

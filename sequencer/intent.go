@@ -193,6 +193,12 @@ type Seal struct {
 type Abort struct {
 	Code   Code
 	Detail string
+
+	// Since logic 3, of a refusal that the sidecar has answered from its view: what moved, as the view showed it. The
+	// fold drops what it can see to be wrong.
+	Scope  Scope
+	Seq    Seq
+	Writer TxID
 }
 
 // Result is what became of one effect.

@@ -73,7 +73,7 @@ func (f *Fold) askAgain(t *tx) judgement {
 // judgeDirty: the value read may be one that a compensation takes back. Where the levels switch that off, it must not
 // hide what refuses a write.
 func (f *Fold) judgeDirty(t *tx, b *bound, j *judgement) {
-	why := f.enforced(t, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: b.t.ID}, level: A1,
+	why := f.enforced(t, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: b.t.ID}, level: A1, met: b,
 		detail:   "the value read may be dirty: a younger transaction was granted the scope",
 		blockers: []Blocker{blockerOf(b)}})
 	if why.found() {
@@ -109,11 +109,26 @@ func (f *Fold) phantomTool(t *tx) finding {
 	sc := f.sidecars.live(t.Incarnation)
 	for _, p := range t.Seal.Pins {
 		if sc == nil || !f.catalogues.has(sc, p) {
-			return finding{code: CodePhantomTool, level: A2,
-				detail: p.Server + "/" + p.Name + " is not in the registry as the plan knew it"}
+			return f.changedTool(sc, p)
 		}
 	}
 	return finding{}
+}
+
+// changedTool says which tool it is and what changed it last: an announcement or a withdrawal of its server; where there
+// was none, the join of the sidecar, whose registry was empty then.
+func (f *Fold) changedTool(sc *SidecarState, p Pin) finding {
+	why := finding{code: CodePhantomTool, level: A2,
+		detail: p.Server + "/" + p.Name + " is not in the registry as the plan knew it"}
+	if !f.bounded() || sc == nil {
+		return why
+	}
+	why.detail = "the tool is not in the registry as the plan knew it"
+	why.tool, why.agent, why.moved.Seq = p.Server+"/"+p.Name, sc.Agent, sc.Incarnation
+	if at, found := sc.server(p.Server); found {
+		why.moved.Seq = sc.Servers[at].Seq
+	}
+	return why
 }
 
 // staleRead: a read's ground has moved, or is forgotten.
@@ -144,7 +159,7 @@ func (f *Fold) staleRead(t *tx) finding {
 // movedRead: the window shows a write above a read's view seq.
 func (f *Fold) movedRead(r Read) finding {
 	if at, seq, w, found := f.window.after(r.Scope, r.View); found {
-		return movedBy(CodeStaleRead, A1, at, seq, w)
+		return f.movedBy(CodeStaleRead, A1, at, seq, w)
 	}
 	return finding{}
 }
@@ -160,14 +175,19 @@ func (f *Fold) versionMismatch(t *tx) finding {
 				detail: "the expected version is older than what the workspace remembers"}
 		}
 		if at, seq, by, found := f.window.after(w.Scope, w.Expect.View); found {
-			return movedBy(CodeVersionMismatch, 0, at, seq, by)
+			return f.movedBy(CodeVersionMismatch, 0, at, seq, by)
 		}
 	}
 	return finding{}
 }
 
-func movedBy(code Code, level Levels, at Scope, seq Seq, w Writer) finding {
-	return finding{code: code, level: level, scope: at, moved: Writer{Seq: seq, Tx: w.Tx, Residue: w.Residue}}
+// movedBy refuses what the write at a scope has overtaken. Who moved it need not be who counts as its writer.
+func (f *Fold) movedBy(code Code, level Levels, at Scope, seq Seq, w Writer) finding {
+	w.Seq = seq
+	if f.bounded() {
+		_, w.Tx = f.window.at(at)
+	}
+	return finding{code: code, level: level, scope: at, moved: w}
 }
 
 // judgeSeal asks what is asked in every step: pins, writers read from, branch, verdict, and those in the way.
@@ -205,13 +225,13 @@ func (f *Fold) judgeReadFrom(t *tx, j *judgement, collect bool) {
 				j.blockers = append(j.blockers, Blocker{Tx: id, Why: "read_from"})
 			}
 		case d.undecided():
-			f.judgeCascade(t, j, finding{code: CodeConflict, moved: Writer{Tx: id}, level: A3,
+			f.judgeCascade(t, j, finding{code: CodeConflict, moved: Writer{Tx: id}, level: A3, from: d,
 				detail: "it read from a younger transaction that is not decided"})
 		case d.Retraction != "":
-			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3,
+			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3, from: d,
 				detail: "it read from a transaction that is retracted"})
 		case d.aborted():
-			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3,
+			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3, from: d,
 				detail: "it read from a transaction that was aborted"})
 		}
 		if j.refused.found() {
@@ -231,14 +251,18 @@ func (f *Fold) judgeBranch(t *tx, j *judgement, collect bool) {
 	if t.Group == "" {
 		return
 	}
-	switch winner := f.groups[t.Group].Winner; {
-	case winner == "":
+	switch g := f.groups[t.Group]; {
+	case g.Winner == "":
 		j.blocked = true
 		if collect {
 			j.blockers = append(j.blockers, Blocker{Tx: t.ID, Why: "branch"})
 		}
-	case winner != t.ID:
-		j.refuse(0, finding{code: CodeLostBranch, detail: "another branch of the group was chosen"})
+	case g.Winner != t.ID:
+		why := f.lostTo(g)
+		if !f.bounded() {
+			why.moved = Writer{}
+		}
+		j.refuse(0, why)
 	}
 }
 

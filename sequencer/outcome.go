@@ -90,6 +90,11 @@ type Outcome struct {
 	Retraction TxID   // the retracted transaction whose cone this one is in: of retracting, turn and settled
 	Cone       []TxID // of a started retraction: its members, the most recent first
 
+	// Since logic 3.
+	By         string // BySidecar: Scope and Moved are what the sidecar said; empty: the fold found them
+	Tool       string // of phantom_tool: server/name
+	MovedAgent string // whose sidecar moved it at Moved.Seq, where no transaction did: of phantom_tool
+
 	StateHash *Hash // of the state after this step, where its seqs passed a multiple of StateHashEvery; not in Chain
 }
 

@@ -167,7 +167,7 @@ func (f *Fold) registerBounded(sc *SidecarState, at int, found bool, in *Intent)
 			s.Present, s.Catalogue = true, f.catalogues.keep(former.Tools)
 		}
 	}
-	f.emit(o)
+	s.Seq = f.emit(o)
 	f.wakePins(in.Incarnation)
 }
 
@@ -217,6 +217,16 @@ func (f *Fold) lostBranch(t *tx) bool {
 	return w != "" && w != t.ID
 }
 
+// lostTo refuses a branch because its group has chosen another one.
+func (f *Fold) lostTo(g *group) finding {
+	why := finding{code: CodeLostBranch, detail: "another branch of the group was chosen",
+		moved: Writer{Seq: g.Seq, Tx: g.Winner}}
+	if f.bounded() {
+		why.detail = "another branch of the group " + g.ID + " was chosen"
+	}
+	return why
+}
+
 // applySelect chooses the winner of a branch group; the first choice stands, and every undecided loser aborts.
 func (f *Fold) applySelect(in *Intent) {
 	s := in.Select
@@ -243,8 +253,7 @@ func (f *Fold) applySelect(in *Intent) {
 		if t.ID == s.Winner {
 			f.wakeTx(t)
 		} else if !t.Free {
-			f.abort(t, finding{code: CodeLostBranch, detail: "another branch of the group was chosen",
-				moved: Writer{Seq: g.Seq, Tx: s.Winner}})
+			f.abort(t, f.lostTo(g))
 		}
 	}
 }

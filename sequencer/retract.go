@@ -322,7 +322,7 @@ func (f *Fold) readUnder(t *tx, c *cone) finding {
 	if last == nil {
 		return finding{}
 	}
-	return finding{code: CodeCascade, moved: Writer{Seq: last.Decision, Tx: last.ID}, level: A3,
+	return finding{code: CodeCascade, moved: Writer{Seq: last.Decision, Tx: last.ID}, level: A3, from: last,
 		detail: "it read from a transaction that is retracted"}
 }
 

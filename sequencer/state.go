@@ -44,6 +44,9 @@ type ServerState struct {
 	Generation uint64
 	Present    bool
 	Catalogue  Hash
+
+	// Since logic 3.
+	Seq Seq // of the outcome that changed it last; zero: an older logic did
 }
 
 // JoinState remembers an answered join.
@@ -80,6 +83,9 @@ type WaitingState struct {
 	N     uint32
 	Wants []Want // what it still needs
 	Due   Tick
+
+	// Since logic 3.
+	Seq Seq // of the outcome that says that it waits; zero: an older logic's
 }
 
 // TxState is one transaction that the fold remembers.
@@ -123,10 +129,11 @@ type TxState struct {
 	Retraction TxID  // the retracted transaction whose cone it is in, or was
 
 	// Since logic 3.
-	Shared []Scope // granted or gated scopes that another transaction changed too while the workspace observed, sorted
-	Sealed []Scope // of an aborted one that was sealed and is not settled: what its settlement may name besides grants
-
-	Session string // the conversation of its agent; empty: the default one
+	Shared  []Scope // granted or gated scopes that another transaction changed too while the workspace observed, sorted
+	Sealed  []Scope // of an aborted one that was sealed and is not settled: what its settlement may name besides grants
+	First   Seq     // of its first outcome; zero: an older logic made it
+	Since   []Seq   // of the outcomes that gave Grants, one each; zero: an older logic did
+	Session string  // the conversation of its agent; empty: the default one
 }
 
 // Past is what a retraction needs to know of a committed transaction.
@@ -188,6 +195,9 @@ type WindowState struct {
 	Scope  Scope
 	Seq    Seq
 	Writer Writer
+
+	// Since logic 3.
+	By TxID // who moved it at Seq, where that is not Writer: a compensation that put the former value back
 }
 
 // Catalogue is a set of tools, kept once however many sidecars announce it.

@@ -31,6 +31,7 @@ func (st *State) Hash() Hash {
 		putSidecar(e, sc)
 		if bounds {
 			e.flag(sc.Shut)
+			list(e, sc.Servers, func(e *encoder, s ServerState) { e.num(uint64(s.Seq)) })
 		}
 	})
 	list(&e, st.Joins, func(e *encoder, j JoinState) {
@@ -51,6 +52,9 @@ func (st *State) Hash() Hash {
 		e.str(string(w.Scope))
 		e.num(uint64(w.Seq))
 		e.writer(w.Writer)
+		if bounds {
+			e.str(string(w.By))
+		}
 	})
 	list(&e, st.Catalogues, func(e *encoder, c Catalogue) {
 		e.hash(&c.Hash)
@@ -254,6 +258,11 @@ func (f *Fold) dropStaleWakes() {
 func putBounded(e *encoder, t *TxState) {
 	list(e, t.Shared, putScope)
 	list(e, t.Sealed, putScope)
+	e.num(uint64(t.First))
+	list(e, t.Since, func(e *encoder, s Seq) { e.num(uint64(s)) })
+	if t.Waiting != nil {
+		e.num(uint64(t.Waiting.Seq))
+	}
 	e.str(t.Session)
 }
 

@@ -75,8 +75,7 @@ func (f *Fold) applyUnknown(in *Intent) {
 	t := f.openTx(in)
 	if f.lostBranch(t) {
 		g := f.groups[t.Group]
-		f.abort(t, finding{code: CodeLostBranch, detail: "another branch of the group was chosen",
-			moved: Writer{Seq: g.Seq, Tx: g.Winner}})
+		f.abort(t, f.lostTo(g))
 		t.answer(in, t.Decision)
 		return
 	}
@@ -133,7 +132,7 @@ func (f *Fold) openTx(in *Intent) *tx {
 		b = &Begin{}
 	}
 	f.lastOrder++
-	t := &tx{TxState: TxState{
+	t := &tx{fresh: true, TxState: TxState{
 		ID: in.Tx, Order: f.lastOrder, Agent: in.Agent, Incarnation: in.Incarnation, Owner: in.Incarnation, Base: in.Base,
 		Mode: b.Mode, Observe: b.Observe, Free: f.rules.Observe, Levels: b.Levels, Group: b.Group, May: b.May,
 	}}
@@ -200,6 +199,7 @@ func (f *Fold) applyAbort(t *tx, in *Intent) {
 		switch in.Abort.Code {
 		case CodeToolFailed, CodeStaleRead, CodeVersionMismatch, CodeCascade, CodeLostBranch, CodeTooOld:
 			why.code = in.Abort.Code
+			why = f.told(t, why, in.Abort)
 		}
 	}
 	f.abort(t, why)

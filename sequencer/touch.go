@@ -132,11 +132,30 @@ func (f *Fold) ownTransaction(t *tx, j judgement) finding {
 	}
 	for _, b := range j.blockers {
 		if u := f.txs[b.Tx]; u != nil && u != t && u.Phase == PhaseOpen && f.sameSession(t, u) {
-			return finding{code: CodeOwnTransaction, scope: b.Scope, blockers: []Blocker{b},
-				detail: "it would wait for an open transaction of the same session: seal or abort that one first"}
+			return f.heldBy(t, u, b)
 		}
 	}
 	return finding{}
+}
+
+// heldBy names the open transaction of the same session that has what is asked for, and since when.
+func (f *Fold) heldBy(t, u *tx, b Blocker) finding {
+	why := finding{code: CodeOwnTransaction, scope: b.Scope, blockers: []Blocker{b},
+		detail: "it would wait for an open transaction of the same session: seal or abort that one first"}
+	if !f.bounded() {
+		return why
+	}
+	why.moved.Tx = u.ID
+	switch b.Why {
+	case Granted.String():
+		why.moved.Seq = f.heldSince(u, b.Scope, Granted)
+	case Claimed.String():
+		why.moved.Seq = f.heldSince(u, b.Scope, Claimed)
+	default:
+		why.from = u // its seal is taken back before it is told
+		why = f.complete(t, why)
+	}
+	return why
 }
 
 func wantsWriting(wants []Want) bool {
@@ -185,7 +204,7 @@ func (f *Fold) meet(t *tx, w Want, b *bound, j *judgement, collect bool) {
 	case younger && f.weaken.has(WeakenWaitDie), !younger:
 		j.block(b, collect)
 	case t.Mode == Optimistic:
-		j.refuse(u.Epoch, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: u.ID},
+		j.refuse(u.Epoch, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: u.ID}, met: b,
 			detail: "a younger transaction was granted the scope", blockers: []Blocker{blockerOf(b)}})
 	default:
 		j.wound(b)
@@ -226,6 +245,7 @@ func (f *Fold) grant(t *tx, would Code) {
 	}
 	f.account(t)
 	seq := f.emitTx(t, Outcome{Kind: OutcomeGranted, Intent: f.touchID(t, w.N), Would: would})
+	f.noteGrants(t, len(w.Wants), seq)
 	t.remember(Answer{IntentTouch, t.Incarnation, w.N, seq})
 }
 

@@ -40,6 +40,9 @@ func (r *reached) note(o *sequencer.Outcome) {
 	if o.Code != "" {
 		r.count[fmt.Sprintf("%s %s", o.Kind, o.Code)]++
 	}
+	if o.By != "" {
+		r.count["by "+o.By+" "+string(o.Code)]++
+	}
 	if o.Would != "" {
 		r.count["would "+string(o.Would)]++
 	}
@@ -103,6 +106,10 @@ func (r *reached) complete(t *testing.T) {
 	for _, code := range []sequencer.Code{sequencer.CodeWaiting, sequencer.CodeStaleRead, sequencer.CodeConflict,
 		sequencer.CodeVersionMismatch, sequencer.CodePhantomTool, sequencer.CodeCascade, sequencer.CodeTooOld} {
 		wanted = append(wanted, "would "+string(code))
+	}
+	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeCascade,
+		sequencer.CodeTooOld} {
+		wanted = append(wanted, "by sidecar "+string(code))
 	}
 	r.came(t, wanted)
 }
@@ -173,7 +180,8 @@ type pair struct {
 	fold  *sequencer.Fold
 	twin  *twin
 	log   []record
-	chain sequencer.Hash // over the twin's outcomes
+	chain sequencer.Hash    // over the twin's outcomes
+	said  []sequencer.Abort // what moved so far
 }
 
 // record is an intent, and whether the fold is written out and read back after it.
@@ -206,6 +214,9 @@ func (p *pair) compare(in *sequencer.Intent, restore bool, seen *reached) error 
 			return differ(step.Outcomes, want, fmt.Sprintf("outcome %d:\n%+v\ntwin:\n%+v", i, *got, want[i]))
 		}
 		seen.note(got)
+		for _, x := range got.Writes {
+			p.said = append(p.said, sequencer.Abort{Scope: x.Scope, Seq: got.Seq, Writer: got.Tx})
+		}
 	}
 	if restore {
 		if p.fold, err = sequencer.Restore(p.fold.State(), 0); err != nil {

@@ -225,8 +225,10 @@ func (h *history) payload(in *sequencer.Intent) {
 	case sequencer.IntentSeal:
 		in.Seal = h.seal(in.Tx)
 	case sequencer.IntentAbort:
-		codes := []sequencer.Code{"", sequencer.CodeToolFailed, sequencer.CodeStaleRead, sequencer.CodeVetoed}
+		codes := []sequencer.Code{"", sequencer.CodeToolFailed, sequencer.CodeStaleRead, sequencer.CodeVetoed,
+			sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeCascade, sequencer.CodeTooOld}
 		in.Abort = &sequencer.Abort{Code: pick(&h.dice, codes...)}
+		h.claim(in.Abort, in.Tx)
 	case sequencer.IntentSettle:
 		in.Settle = h.settle(in.Tx)
 	case sequencer.IntentSelect:

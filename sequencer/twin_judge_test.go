@@ -65,8 +65,8 @@ func (m *twinMet) sorted() []sequencer.Blocker {
 	return m.blockers
 }
 
-func conflict(u *twinTx, h sequencer.Hold, level sequencer.Levels) *twinFinding {
-	return &twinFinding{code: sequencer.CodeConflict, level: level, scope: h.Scope, moved: sequencer.Writer{Tx: u.id},
+func (w *twin) conflict(u *twinTx, h sequencer.Hold, level sequencer.Levels) *twinFinding {
+	return &twinFinding{code: sequencer.CodeConflict, level: level, scope: h.Scope, moved: w.holder(u, h.Scope, h.Kind),
 		blockers: []sequencer.Blocker{blocker(u, h)}}
 }
 
@@ -80,7 +80,7 @@ func (w *twin) meet(t *twinTx, want sequencer.Want, m *twinMet) {
 			m.block(blocker(u, h))
 		case h.Kind != sequencer.Granted: // claims do not bind the older
 		case t.begin.Mode == sequencer.Optimistic:
-			m.refuse(u.epoch, conflict(u, h, 0))
+			m.refuse(u.epoch, w.conflict(u, h, 0))
 		default:
 			if at, met := m.wounds[u]; !met || h.Scope < at {
 				m.wounds[u] = h.Scope
@@ -104,7 +104,9 @@ func (w *twin) wound(by *twinTx, m *twinMet) {
 	}
 	slices.SortFunc(list, func(a, b *twinTx) int { return cmp.Compare(a.epoch, b.epoch) })
 	for _, u := range list {
-		w.abort(u, twinFinding{code: sequencer.CodeWounded, scope: m.wounds[u], moved: sequencer.Writer{Tx: by.id}})
+		moved := w.holder(u, m.wounds[u], sequencer.Granted)
+		moved.Tx = by.id
+		w.abort(u, twinFinding{code: sequencer.CodeWounded, scope: m.wounds[u], moved: moved})
 	}
 }
 
@@ -123,7 +125,17 @@ func (w *twin) own(t *twinTx, m *twinMet) *twinFinding {
 	for _, b := range m.sorted() { // also those that an answer has no room for
 		u := w.tx(b.Tx)
 		if u != t && u.phase == sequencer.PhaseOpen && u.sameSession(t) {
-			return &twinFinding{code: sequencer.CodeOwnTransaction, scope: b.Scope, blockers: []sequencer.Blocker{b}}
+			f := &twinFinding{code: sequencer.CodeOwnTransaction, scope: b.Scope, blockers: []sequencer.Blocker{b}}
+			switch {
+			case !w.bounded():
+			case b.Why == "read_from":
+				return w.readFrom(t, u, f)
+			case b.Why == "granted":
+				f.moved = w.holder(u, b.Scope, sequencer.Granted)
+			default:
+				f.moved = w.holder(u, b.Scope, sequencer.Claimed)
+			}
+			return f
 		}
 	}
 	return nil
@@ -248,9 +260,15 @@ func (w *twin) grant(t *twinTx, would sequencer.Code) {
 	for _, x := range t.waiting.Wants {
 		t.grants = append(t.grants, sequencer.Hold{Scope: x.Scope, Kind: sequencer.Granted, Access: x.Access})
 	}
+	wants := t.waiting.Wants
 	t.waiting = nil
 	seq := w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeGranted, Intent: idOf(sequencer.IntentTouch, t.id, n),
 		Would: would})
+	for _, x := range wants {
+		if w.bounded() {
+			t.given = append(t.given, twinGiven{x.Scope, seq})
+		}
+	}
 	t.remember(sequencer.Answer{Kind: sequencer.IntentTouch, Incarnation: t.incarnation, N: n, Seq: seq})
 }
 
@@ -320,5 +338,9 @@ func (w *twin) tellWaiting(in *sequencer.Intent) {
 	default:
 		return
 	}
-	w.answer(t, w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeWaiting, BlockedBy: m.named(), Would: t.would}))
+	t.waitsSince = w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeWaiting, BlockedBy: m.named(), Would: t.would})
+	w.answer(t, t.waitsSince)
+	if !w.bounded() {
+		t.waitsSince = 0
+	}
 }

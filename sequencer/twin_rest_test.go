@@ -65,10 +65,11 @@ func (w *twin) abortIntent(t *twinTx, in *sequencer.Intent) {
 	code := sequencer.CodeAbortedByAgent
 	known := []sequencer.Code{sequencer.CodeToolFailed, sequencer.CodeStaleRead, sequencer.CodeVersionMismatch,
 		sequencer.CodeCascade, sequencer.CodeLostBranch, sequencer.CodeTooOld}
+	why := twinFinding{code: code}
 	if in.Abort != nil && slices.Contains(known, in.Abort.Code) {
-		code = in.Abort.Code
+		why = w.taken(t, in.Abort)
 	}
-	w.abort(t, twinFinding{code: code})
+	w.abort(t, why)
 	w.answer(t, t.decision)
 }
 
@@ -188,7 +189,7 @@ func (w *twin) join(in *sequencer.Intent) {
 	seq := w.emit(o)
 	w.joins = append(w.joins, sequencer.JoinState{ID: in.Join.ID, Seq: seq})
 	w.sidecars = append(w.sidecars, &twinSidecar{agent: in.Agent, incarnation: seq, watermark: seq, due: w.time +
-		w.rules.LeaseTicks, servers: map[string]*sequencer.Register{}, gone: map[string]bool{}})
+		w.rules.LeaseTicks, servers: map[string]*sequencer.Register{}, gone: map[string]bool{}, changed: map[string]sequencer.Seq{}})
 	for _, t := range w.txs {
 		if t.agent == in.Agent && !t.undecided() && !t.final() && t.owner == 0 {
 			t.owner = seq
@@ -285,7 +286,11 @@ func (w *twin) register(s *twinSidecar, in *sequencer.Intent) {
 	if in.Kind == sequencer.IntentRegister {
 		o.Kind, o.Catalogue = sequencer.OutcomeRegistered, catalogueHash(r.Tools)
 	}
-	w.emit(o)
+	seq := w.emit(o)
+	if !w.bounded() {
+		seq = 0
+	}
+	s.changed[r.Server] = seq
 }
 
 // catalogueHash is over the tools by name, each name once.

@@ -237,7 +237,7 @@ func (w *twin) refuseUnder(r *twinRetraction) {
 		}
 		why := r.metBy(t)
 		if why == nil && t.phase == sequencer.PhaseSealed {
-			why = r.readBy(t)
+			why = w.readBy(r, t)
 		}
 		if why = t.enforce(why); why != nil {
 			w.abort(t, *why)
@@ -270,10 +270,10 @@ func (t *twinTx) sawUndone(m *twinTx) bool {
 	})
 }
 
-func (r *twinRetraction) readBy(t *twinTx) *twinFinding {
+func (w *twin) readBy(r *twinRetraction, t *twinTx) *twinFinding {
 	for _, m := range r.cone {
 		if slices.Contains(t.restsOn, m.id) || t.sawUndone(m) {
-			return &twinFinding{code: sequencer.CodeCascade, level: sequencer.A3,
+			return &twinFinding{code: sequencer.CodeCascade, level: sequencer.A3, scope: w.met(t, m),
 				moved: sequencer.Writer{Seq: m.decision, Tx: m.id}}
 		}
 	}

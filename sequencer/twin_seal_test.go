@@ -206,7 +206,7 @@ func (w *twin) askAgain(t *twinTx) *twinMet {
 			switch at, met := m.wounds[u]; {
 			case !younger(u, h):
 			case t.begin.Mode == sequencer.Optimistic:
-				m.refuse(u.epoch, conflict(u, h, 0))
+				m.refuse(u.epoch, w.conflict(u, h, 0))
 			case !met || h.Scope < at:
 				m.wounds[u] = h.Scope
 			}
@@ -218,7 +218,7 @@ func (w *twin) askAgain(t *twinTx) *twinMet {
 		}
 		w.others(t, r.Scope, func(u *twinTx, h sequencer.Hold) {
 			if younger(u, h) && h.Access == sequencer.WriteAccess {
-				if f := t.enforce(conflict(u, h, sequencer.A1)); f != nil {
+				if f := t.enforce(w.conflict(u, h, sequencer.A1)); f != nil {
 					m.refuse(u.epoch, f)
 				}
 			}
@@ -244,7 +244,7 @@ func (w *twin) phantom(t *twinTx) *twinFinding {
 	sc := w.sidecar(t.incarnation)
 	for _, p := range t.seal.Pins {
 		if sc == nil || !sc.has(p) {
-			return &twinFinding{code: sequencer.CodePhantomTool, level: sequencer.A2}
+			return w.phantomOf(sc, p)
 		}
 	}
 	return nil
@@ -260,7 +260,7 @@ func (w *twin) stale(t *twinTx) *twinFinding {
 				f.level |= sequencer.A3
 			}
 		} else if e.Seq > r.View {
-			f = &twinFinding{code: sequencer.CodeStaleRead, level: sequencer.A1, scope: e.Scope, moved: mover(e)}
+			f = &twinFinding{code: sequencer.CodeStaleRead, level: sequencer.A1, scope: e.Scope, moved: w.moved(e)}
 		}
 		if w.bounded() {
 			f = t.enforce(f)
@@ -282,7 +282,7 @@ func (w *twin) mismatch(t *twinTx) *twinFinding {
 			return &twinFinding{code: sequencer.CodeTooOld, scope: x.Scope}
 		}
 		if e := w.lastWrite(x.Scope); e.Seq > x.Expect.View {
-			return &twinFinding{code: sequencer.CodeVersionMismatch, scope: e.Scope, moved: mover(e)}
+			return &twinFinding{code: sequencer.CodeVersionMismatch, scope: e.Scope, moved: w.moved(e)}
 		}
 	}
 	return nil
@@ -308,6 +308,9 @@ func (w *twin) judge(t *twinTx) *twinMet {
 			m.block(sequencer.Blocker{Tx: t.id, Why: "branch"})
 		default:
 			refused = &twinFinding{code: sequencer.CodeLostBranch}
+			if w.bounded() {
+				refused.moved = sequencer.Writer{Seq: w.groups[g].Seq, Tx: winner}
+			}
 		}
 	}
 	switch {
@@ -337,9 +340,10 @@ func (w *twin) checkFour(t *twinTx, m *twinMet) {
 		case d.undecided() && d.older(t):
 			m.block(sequencer.Blocker{Tx: id, Why: "read_from"})
 		case d.undecided():
-			f = &twinFinding{code: sequencer.CodeConflict, level: sequencer.A3, moved: sequencer.Writer{Tx: id}}
+			f = w.readFrom(t, d, &twinFinding{code: sequencer.CodeConflict, level: sequencer.A3})
 		case d.aborted() || d.coneOf != "":
-			f = &twinFinding{code: sequencer.CodeCascade, level: sequencer.A3, moved: sequencer.Writer{Seq: d.decision, Tx: id}}
+			f = &twinFinding{code: sequencer.CodeCascade, level: sequencer.A3, scope: w.met(t, d),
+				moved: sequencer.Writer{Seq: d.decision, Tx: id}}
 		}
 		if f = t.enforce(f); f != nil {
 			m.refused = f

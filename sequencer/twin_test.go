@@ -36,6 +36,7 @@ type twinSidecar struct {
 	watermark   sequencer.Seq
 	due         sequencer.Tick
 	servers     map[string]*sequencer.Register // the last one of each server; no tools: withdrawn
+	changed     map[string]sequencer.Seq       // by which outcome; zero: an older logic's
 	gone        map[string]bool
 }
 
@@ -68,6 +69,10 @@ type twinTx struct {
 	shared, sealed     []sequencer.Scope
 	coneOf             sequencer.TxID   // the retracted transaction that takes it along
 	reported           []sequencer.Hold // what the outcomes so far say that it holds
+	fresh              bool             // it has no outcome yet
+	first              sequencer.Seq    // of its first outcome
+	given              []twinGiven
+	waitsSince         sequencer.Seq // the outcome that says that its touch waits
 }
 
 // twinFinding is why something is refused or aborted.
@@ -77,6 +82,8 @@ type twinFinding struct {
 	scope    sequencer.Scope
 	moved    sequencer.Writer
 	blockers []sequencer.Blocker
+
+	by, tool, agent string
 }
 
 func newTwin() *twin {
@@ -233,11 +240,16 @@ func (w *twin) emitTx(t *twinTx, o sequencer.Outcome) sequencer.Seq {
 		}
 	}
 	t.reported = now
+	if t.fresh && w.bounded() {
+		t.first = w.seq + 1
+	}
+	t.fresh = false
 	return w.emit(o)
 }
 
 func (f *twinFinding) outcome(kind sequencer.OutcomeKind) sequencer.Outcome {
-	return sequencer.Outcome{Kind: kind, Code: f.code, Scope: f.scope, Moved: f.moved, BlockedBy: f.blockers}
+	return sequencer.Outcome{Kind: kind, Code: f.code, Scope: f.scope, Moved: f.moved, BlockedBy: f.blockers,
+		By: f.by, Tool: f.tool, MovedAgent: f.agent}
 }
 
 // refuse answers the intent; t is nil where no transaction remembers it.

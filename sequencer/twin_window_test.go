@@ -13,12 +13,20 @@ func (w *twin) write(t *twinTx, scopes []sequencer.Scope, by func(sequencer.Scop
 	var out []sequencer.Write
 	for _, scope := range scopes {
 		last := w.lastWrite(scope)
-		former := mover(last)
+		former := writerOf(last)
 		out = append(out, sequencer.Write{Scope: scope, Former: former, Writer: by(scope, former)})
+	}
+	mover := sequencer.TxID("")
+	if w.bounded() {
+		mover = t.id
 	}
 	for _, x := range out {
 		w.window = slices.DeleteFunc(w.window, func(e sequencer.WindowState) bool { return e.Scope == x.Scope })
-		w.window = append(w.window, sequencer.WindowState{Scope: x.Scope, Seq: w.seq + 1, Writer: x.Writer})
+		e := sequencer.WindowState{Scope: x.Scope, Seq: w.seq + 1, Writer: x.Writer, By: mover}
+		if e.By == e.Writer.Tx {
+			e.By = ""
+		}
+		w.window = append(w.window, e)
 		for _, u := range w.txs {
 			if u != t && u.phase == sequencer.PhaseSealed && u.stale == nil {
 				u.stale = w.overtaken(u, x.Scope, sequencer.Writer{Seq: w.seq + 1, Tx: t.id})
@@ -45,6 +53,9 @@ func (w *twin) overtaken(u *twinTx, scope sequencer.Scope, by sequencer.Writer) 
 	for _, f := range list {
 		if f.scope.Overlaps(scope) {
 			if f = u.enforce(f); f != nil {
+				if w.bounded() {
+					f.scope = scope
+				}
 				return f
 			}
 		}
@@ -52,7 +63,16 @@ func (w *twin) overtaken(u *twinTx, scope sequencer.Scope, by sequencer.Writer) 
 	return nil
 }
 
-func mover(e sequencer.WindowState) sequencer.Writer {
+// moved is who moved what was written last.
+func (w *twin) moved(e sequencer.WindowState) sequencer.Writer {
+	out := writerOf(e)
+	if w.bounded() {
+		out.Tx = cmp.Or(e.By, out.Tx)
+	}
+	return out
+}
+
+func writerOf(e sequencer.WindowState) sequencer.Writer {
 	return sequencer.Writer{Seq: e.Seq, Tx: e.Writer.Tx, Residue: e.Writer.Residue}
 }
 

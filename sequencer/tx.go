@@ -8,6 +8,7 @@ type tx struct {
 	room   [2]Answer // of Answers, while it has no more
 	size   int       // bytes accounted for it
 	stale  *finding  // a write of this step overtook a read or an expected version
+	fresh  bool      // it has no outcome yet
 	wake   bool      // it is in the step's queue
 	queued bool      // sealed, and entered into the indexes of asks and holds
 	scopes []Scope   // of a sealed one, what writeScopes found
@@ -159,7 +160,7 @@ func (f *Fold) bytesOf(t *tx) int {
 	n := t.bytes()
 	if f.bounded() {
 		n += len(t.Group) + len(t.VerdictWhy) + len(t.Retraction) + len(t.Session)
-		n += scopeBytes(t.Shared) + scopeBytes(t.Sealed)
+		n += scopeBytes(t.Shared) + scopeBytes(t.Sealed) + 6*len(t.Grants)
 	}
 	return n
 }

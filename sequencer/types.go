@@ -129,6 +129,9 @@ type Writer struct {
 	Residue bool // what stands there could not be made clean
 }
 
+// BySidecar is what Outcome.By says of evidence that the sidecar gave.
+const BySidecar = "sidecar"
+
 // Code is the reason of a refusal or of an abort; the empty code means "none".
 type Code string
 
@@ -232,6 +235,8 @@ const (
 	WeakenOneSession                            // 20: all conversations of an agent are one session
 	WeakenOwnWaits                              // 20b: a transaction waits for an open one of its own session
 	WeakenConfirmDead                           // 8d: a lease is confirmed although its incarnation is not live
+	WeakenClaims                                // 21: what a sidecar says of a refusal is taken as it is
+	WeakenGrantSeq                              // 21b: a refusal does not say since when the scope was granted
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

@@ -113,5 +113,8 @@ func (f *Fold) answerWaiting(in *Intent) {
 		blockers = f.judgeSeal(t, true).named()
 	}
 	seq := f.emitTx(t, Outcome{Kind: OutcomeWaiting, BlockedBy: blockers, Would: t.Would})
+	if t.Waiting != nil && f.bounded() {
+		t.Waiting.Seq = seq
+	}
 	t.answer(in, seq)
 }

@@ -26,6 +26,7 @@ type windowNode = trieNode[lastWrite]
 type lastWrite struct {
 	seq    Seq
 	writer Writer
+	by     TxID        // who moved it, where that is not the writer
 	older  *windowNode // in the list of all stored writes
 	newer  *windowNode
 
@@ -40,13 +41,14 @@ type lastWrite struct {
 func newWindow(entries []WindowState) *window {
 	w := &window{}
 	for _, e := range slices.SortedFunc(slices.Values(entries), compareEntries) {
-		w.put(e.Scope, e.Seq, e.Writer)
+		w.put(e.Scope, e.Seq, e.Writer, e.By)
 	}
 	return w
 }
 
-// put makes this the last write of exactly this scope. Seqs are 1-based and never go down from put to put.
-func (w *window) put(s Scope, seq Seq, writer Writer) {
+// put makes this the last write of exactly this scope, moved by the writer or by somebody else. Seqs are 1-based and
+// never go down from put to put.
+func (w *window) put(s Scope, seq Seq, writer Writer, by TxID) {
 	if seq == 0 || seq < w.top {
 		panic(fmt.Sprintf("sequencer: write of %s at seq %d after one at seq %d", s, seq, w.top))
 	}
@@ -59,7 +61,7 @@ func (w *window) put(s Scope, seq Seq, writer Writer) {
 		w.bytes -= entryBytes(n)
 		w.unlink(n)
 	}
-	n.load.seq, n.load.writer = seq, writer
+	n.load.seq, n.load.writer, n.load.by = seq, writer, by
 	w.bytes += entryBytes(n)
 	n.load.older, n.load.newer = w.newest, nil
 	if w.newest == nil {
@@ -79,7 +81,7 @@ func (w *window) put(s Scope, seq Seq, writer Writer) {
 	}
 }
 
-func entryBytes(n *windowNode) int { return 48 + len(n.scope) + len(n.load.writer.Tx) }
+func entryBytes(n *windowNode) int { return 48 + len(n.scope) + len(n.load.writer.Tx) + len(n.load.by) }
 
 // latest returns the overlapping write with the greatest seq; of several, the one of the smallest scope text. All
 // results are zero if there is none.
@@ -104,6 +106,15 @@ func (w *window) after(s Scope, seq Seq) (Scope, Seq, Writer, bool) {
 	return q.found.scope, q.found.load.seq, q.found.load.writer, true
 }
 
+// at returns the last write of exactly this scope and who moved it; zero: none is stored.
+func (w *window) at(s Scope) (seq Seq, by TxID) {
+	n := w.trie.find(s)
+	if n == nil || n.scope == "" {
+		return 0, ""
+	}
+	return n.load.seq, cmp.Or(n.load.by, n.load.writer.Tx)
+}
+
 // visit calls fn for each stored write that overlaps s until fn returns false, in the order of index.visit. fn must
 // not change the window.
 func (w *window) visit(s Scope, fn func(Scope, Seq, Writer) bool) {
@@ -118,7 +129,7 @@ func (w *window) prune(floor Seq) {
 		w.bytes -= entryBytes(n)
 		w.count--
 		n.scope = ""
-		n.load.seq, n.load.writer = 0, Writer{}
+		n.load.seq, n.load.writer, n.load.by = 0, Writer{}, ""
 		for n.spare() {
 			leaveRecent(n)
 			n.parent.kids.remove(n)
@@ -134,7 +145,7 @@ func (w *window) prune(floor Seq) {
 func (w *window) entries() []WindowState {
 	entries := make([]WindowState, 0, w.count)
 	for n := w.oldest; n != nil; n = n.load.newer {
-		entries = append(entries, WindowState{n.scope, n.load.seq, n.load.writer})
+		entries = append(entries, WindowState{n.scope, n.load.seq, n.load.writer, n.load.by})
 	}
 	slices.SortFunc(entries, compareEntries)
 	return entries

@@ -30,7 +30,7 @@ func TestOvertaken(t *testing.T) {
 		polled <- d
 	}()
 	put := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	moved := client.Overtaken{Scope: "shard:/x", Seq: put.Seq, Writer: put.Tx}
+	moved := client.Overtaken{Scope: "shard:/x", Written: "shard:/x", Seq: put.Seq, Writer: put.Tx}
 	if d := <-polled; d.Overtaken == nil || *d.Overtaken != moved || d.State != api.StateOpen {
 		t.Fatalf("the long poll: %+v", d)
 	}

@@ -159,9 +159,10 @@ func (s *session) toolFailed(t *tx, e gate.Effect) {
 		return
 	}
 	detail := fmt.Sprintf("the outcome of %s, call %d, is not known", e.Tool.Name, e.Index)
-	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeToolFailed,
-		Detail: detail, Mode: t.begin.Mode})
-	s.abortInLog(t, sequencer.CodeToolFailed, detail)
+	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeToolFailed,
+		Detail: detail, Mode: t.begin.Mode}
+	s.giveUp(t, o)
+	s.abortInLog(t, o)
 }
 
 // errBrokenOff is what a request learns of a call that its first try has made.

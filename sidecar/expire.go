@@ -16,12 +16,13 @@ func (s *session) expire(now time.Time) {
 			idle = append(idle, t)
 		}
 	}
+	passed := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeDeadline, Retryable: true,
+		Detail: "the deadline passed before it was sealed"}
 	for _, t := range idle {
-		s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeDeadline, Retryable: true,
-			Detail: "the deadline passed before it was sealed"})
+		s.giveUp(t, passed)
 	}
 	for _, t := range idle {
-		s.abortInLog(t, sequencer.CodeDeadline, "the deadline passed before it was sealed")
+		s.abortInLog(t, passed)
 	}
 	s.mu.Unlock()
 }

@@ -35,7 +35,7 @@ func (s *session) dropBranch(t *tx, o *sequencer.Outcome) {
 		return
 	}
 	s.giveUp(t, o)
-	s.abortInLog(t, o.Code, o.Detail)
+	s.abortInLog(t, o)
 }
 
 // choose makes one branch of a group the winner. The first choice stands; every other branch is over with it.
@@ -53,14 +53,14 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 	if err != nil {
 		return err
 	}
-	if was, known := s.view.winner(group); known {
+	if was, known := s.view.choice(group); known {
 		return s.chosen(group, winner, was)
 	}
 	switch {
 	case ended != nil && ended.State == api.StateAborted:
 		return refusal(ended)
 	case ended != nil: // only the chosen one commits, before this sidecar began
-		return s.chosen(group, winner, winner.id)
+		return s.chosen(group, winner, sequencer.Writer{Tx: winner.id})
 	}
 	in := &sequencer.Intent{Kind: sequencer.IntentSelect, Agent: s.agent, Incarnation: inc, Base: s.view.at(),
 		Select: &sequencer.Select{Group: group, Winner: winner.id}}
@@ -68,7 +68,7 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 	if err != nil {
 		return err
 	}
-	was, known := s.view.winner(group)
+	was, known := s.view.choice(group)
 	switch {
 	case known:
 		return s.chosen(group, winner, was)
@@ -79,17 +79,16 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 }
 
 // chosen ends the branches that lost, also those that the log has never heard of.
-func (s *session) chosen(group string, winner *tx, was sequencer.TxID) error {
-	if was != winner.id {
-		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in group %s already, not %s", was, group, winner.id)
-		p.MovedBy = string(was)
+func (s *session) chosen(group string, winner *tx, was sequencer.Writer) error {
+	if was.Tx != winner.id {
+		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in group %s already, not %s", was.Tx, group,
+			winner.id)
+		p.MovedSeq, p.MovedBy = uint64(was.Seq), string(was.Tx)
 		return p
 	}
 	for _, t := range s.branches(group) {
 		if t != winner {
-			s.dropBranch(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode,
-				Code: sequencer.CodeLostBranch, Moved: sequencer.Writer{Tx: was},
-				Detail: "another branch of the group was chosen"})
+			s.dropBranch(t, lostTo(t, was))
 		}
 	}
 	return nil

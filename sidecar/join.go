@@ -259,7 +259,8 @@ func (s *session) adopt(l *ledger) {
 
 func (d *decidedRecord) outcome(id sequencer.TxID) *sequencer.Outcome {
 	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: id, Seq: d.Seq, Code: d.Code, Scope: d.Scope,
-		Moved: d.Moved, Detail: d.Detail, Final: d.Final, Retryable: d.Code.Retryable()}
+		Moved: d.Moved, Detail: d.Detail, Final: d.Final, Retryable: d.Code.Retryable(),
+		By: d.By, Tool: d.Tool, MovedAgent: d.MovedAgent, Floor: d.Floor}
 	if d.State == "committed" {
 		o.Kind = sequencer.OutcomeCommitted
 	}

@@ -83,6 +83,11 @@ type decidedRecord struct {
 	Detail string
 	Final  bool
 	Calls  int `json:",omitempty"` // of a seal: how many tool calls it carries
+
+	By         string        `json:",omitempty"`
+	Tool       string        `json:",omitempty"`
+	MovedAgent string        `json:",omitempty"`
+	Floor      sequencer.Seq `json:",omitempty"`
 }
 
 type publishedRecord struct {

@@ -144,6 +144,7 @@ func refusal(d *api.Decision) *api.Problem {
 	p := problem(d.Code, "%s", words.Sentence(d))
 	p.Retryable = d.Retryable && !d.GiveUp
 	p.ReRead, p.Scope, p.MovedSeq, p.MovedBy = d.ReRead, d.Scope, d.MovedSeq, d.MovedBy
+	p.By, p.Tool, p.Floor = d.By, d.Tool, d.Floor
 	p.Overtaken, p.Decision = d.Overtaken, d
 	return p
 }

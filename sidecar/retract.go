@@ -70,7 +70,7 @@ func asksToRetract(o *sequencer.Outcome) bool {
 // revisionOf is the revision that a decision makes of a shard. A retraction restores what stands: its writer is the
 // one who counts as it now, and the shard may not be there any more.
 func revisionOf(o *sequencer.Outcome, w *sequencer.ShardWrite) revision {
-	r := revision{version: o.Seq, at: o.Seq, writer: o.Tx, media: w.Type, content: w.Content, ref: w.Ref}
+	r := revision{version: o.Seq, at: o.Seq, writer: o.Tx, by: o.Tx, media: w.Type, content: w.Content, ref: w.Ref}
 	if o.Retraction == "" {
 		return r
 	}
@@ -80,7 +80,7 @@ func revisionOf(o *sequencer.Outcome, w *sequencer.ShardWrite) revision {
 		}
 	}
 	if w.Absent {
-		return revision{at: o.Seq}
+		return revision{at: o.Seq, by: o.Tx}
 	}
 	return r
 }

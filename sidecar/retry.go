@@ -65,10 +65,10 @@ func (s *session) mayRetry(t *tx) (*tx, error) {
 		p.Decision = d
 		return nil, p
 	}
-	if winner, known := s.view.winner(t.begin.Group); known && winner != t.id {
-		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", winner,
+	if was, known := s.view.choice(t.begin.Group); known && was.Tx != t.id {
+		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", was.Tx,
 			t.id)
-		p.Decision, p.MovedBy = d, string(winner)
+		p.Decision, p.MovedSeq, p.MovedBy = d, uint64(was.Seq), string(was.Tx)
 		return nil, p
 	}
 	if t.attempt >= s.limits.Attempts {
@@ -96,10 +96,14 @@ func (s *session) successor(t *tx) (sequencer.Begin, []sequencer.Want) {
 	return begin, nil
 }
 
-// ending is the decision, or the answer that was given before it: that one knows more than the abort it led to.
+// ending is the decision, or the answer that was given before it where the log ended the transaction for another
+// reason, or does not say why.
 func (t *tx) ending() *sequencer.Outcome {
-	if t.early == nil || t.outcome == nil {
+	switch {
+	case t.early == nil || t.outcome == nil:
 		return cmp.Or(t.outcome, t.early)
+	case t.outcome.Code == t.early.Code && t.outcome.Scope == t.early.Scope && t.outcome.Moved == t.early.Moved:
+		return t.outcome
 	}
 	told := *t.early
 	told.Seq = t.outcome.Seq

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -159,15 +160,16 @@ func answerable(c sequencer.Code) bool {
 func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 	no := func(code sequencer.Code, scope sequencer.Scope, moved sequencer.Writer, detail string) *sequencer.Outcome {
 		return &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: code, Scope: scope, Moved: moved,
-			Detail: detail, Retryable: code.Retryable(), Mode: t.begin.Mode}
+			Detail: cmp.Or(detail, "answered from the view at once"), Retryable: code.Retryable(), Mode: t.begin.Mode,
+			By: sequencer.BySidecar, Floor: now.floor}
 	}
-	if winner, chosen := s.view.winner(t.begin.Group); chosen && t.begin.Group != "" && winner != t.id {
-		return no(sequencer.CodeLostBranch, "", sequencer.Writer{Tx: winner}, "another branch of the group was chosen")
+	if was, chosen := s.view.choice(t.begin.Group); chosen && t.begin.Group != "" && was.Tx != t.id {
+		return lostTo(t, was)
 	}
 	levels := t.levels(now)
 	if levels&sequencer.A1 != 0 {
-		if at := overtakenBy(t.overtaken, s.moved[t.begin.Session].first); at != nil {
-			return no(sequencer.CodeStaleRead, sequencer.Scope(at.Scope),
+		if at := cmp.Or(t.overtaken, s.moved[t.begin.Session].first); at != nil {
+			return no(sequencer.CodeStaleRead, sequencer.Scope(at.Written),
 				sequencer.Writer{Seq: sequencer.Seq(at.Seq), Tx: sequencer.TxID(at.Writer)}, "")
 		}
 		for _, r := range t.allReads() {
@@ -181,7 +183,7 @@ func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 			continue
 		}
 		if rev, _ := s.view.read(w.Scope); rev.at > w.Expect.View {
-			return no(sequencer.CodeVersionMismatch, w.Scope, sequencer.Writer{Seq: rev.at, Tx: rev.writer}, "")
+			return no(sequencer.CodeVersionMismatch, w.Scope, sequencer.Writer{Seq: rev.at, Tx: rev.by}, "")
 		}
 	}
 	if levels&sequencer.A3 != 0 {
@@ -195,11 +197,10 @@ func (s *session) monotone(t *tx, now settings) *sequencer.Outcome {
 	return nil
 }
 
-func overtakenBy(own, loose *api.Overtaken) *api.Overtaken {
-	if own != nil {
-		return own
-	}
-	return loose
+// lostTo ends a branch because its group has chosen another one. The log finds that by itself, whoever tells it.
+func lostTo(t *tx, was sequencer.Writer) *sequencer.Outcome {
+	return &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode, Moved: was,
+		Code: sequencer.CodeLostBranch, Detail: "another branch of the group " + t.begin.Group + " was chosen"}
 }
 
 // refuseEarly answers from the view; the abort still goes into the log.
@@ -212,7 +213,7 @@ func (s *session) refuseEarly(t *tx, o *sequencer.Outcome) {
 	delete(s.moved, t.begin.Session)
 	s.metrics.early.Inc()
 	s.giveUp(t, o)
-	s.abortInLog(t, o.Code, "answered from the view at once")
+	s.abortInLog(t, o)
 }
 
 // giveUp ends a transaction with an answer that the log has not given.
@@ -224,10 +225,11 @@ func (s *session) giveUp(t *tx, o *sequencer.Outcome) {
 	}
 }
 
-// abortInLog sends an abort without waiting for it; s.mu is held.
-func (s *session) abortInLog(t *tx, code sequencer.Code, detail string) {
+// abortInLog sends the abort that an answer has anticipated, with what the answer says, and does not wait for it; s.mu
+// is held.
+func (s *session) abortInLog(t *tx, o *sequencer.Outcome) {
 	in := t.intent(sequencer.IntentAbort, s.agent)
-	in.Abort = &sequencer.Abort{Code: code, Detail: detail}
+	in.Abort = &sequencer.Abort{Code: o.Code, Detail: o.Detail, Scope: o.Scope, Seq: o.Moved.Seq, Writer: o.Moved.Tx}
 	s.active[t.id] = t // until the view shows the abort
 	started := s.tasks.start(func(ctx context.Context) { s.repeat(ctx, t, in) })
 	if !started {

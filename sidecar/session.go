@@ -219,6 +219,7 @@ func (s *session) tooOld(t *tx) {
 	}
 	t.begun = false
 	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeTooOld, Retryable: true,
+		Floor:  s.view.settings().floor,
 		Detail: "it was open for so long that the workspace has forgotten where it began", Mode: t.begin.Mode})
 }
 
@@ -241,7 +242,7 @@ func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
 
 func decisionRecord(id sequencer.TxID, o *sequencer.Outcome) *decidedRecord {
 	return &decidedRecord{Tx: id, State: stateOf(o), Code: o.Code, Seq: o.Seq, Scope: o.Scope, Moved: o.Moved,
-		Detail: o.Detail, Final: o.Final}
+		Detail: o.Detail, Final: o.Final, By: o.By, Tool: o.Tool, MovedAgent: o.MovedAgent, Floor: o.Floor}
 }
 
 func stateOf(o *sequencer.Outcome) string {

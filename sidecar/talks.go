@@ -80,12 +80,13 @@ type overtakes struct {
 func (s *session) observeLoose(o *sequencer.Outcome) {
 	for talk, reads := range s.loose {
 		for _, r := range reads {
-			if r.View >= o.Seq || !writesOver(o, r.Scope) {
+			at := writtenOver(o, r.Scope)
+			if r.View >= o.Seq || at == "" {
 				continue
 			}
 			m := s.moved[talk]
 			if m.scopes = addScope(m.scopes, r.Scope); m.first == nil {
-				m.first = &api.Overtaken{Scope: string(r.Scope), Seq: uint64(o.Seq), Writer: string(o.Tx)}
+				m.first = overtakenBy(o, r.Scope, at)
 			}
 			s.moved[talk] = m
 		}

@@ -175,13 +175,14 @@ func (t *tx) allReads() []sequencer.Read {
 func (t *tx) overtake(o *sequencer.Outcome) bool {
 	found := false
 	for _, r := range t.reads {
-		if r.View >= o.Seq || !writesOver(o, r.Scope) {
+		at := writtenOver(o, r.Scope)
+		if r.View >= o.Seq || at == "" {
 			continue
 		}
 		found = true
 		t.moved = addScope(t.moved, r.Scope)
 		if t.overtaken == nil {
-			t.overtaken = &api.Overtaken{Scope: string(r.Scope), Seq: uint64(o.Seq), Writer: string(o.Tx)}
+			t.overtaken = overtakenBy(o, r.Scope, at)
 		}
 	}
 	return found
@@ -206,19 +207,23 @@ func addScope(scopes []sequencer.Scope, s sequencer.Scope) []sequencer.Scope {
 	return append(scopes, s)
 }
 
-// writesOver reports whether a decision moved something that a scope names.
-func writesOver(o *sequencer.Outcome, scope sequencer.Scope) bool {
+// writtenOver is the first that a decision moved of what a scope names; empty: nothing.
+func writtenOver(o *sequencer.Outcome, scope sequencer.Scope) sequencer.Scope {
 	for i := range o.Writes {
 		if o.Writes[i].Scope.Overlaps(scope) {
-			return true
+			return o.Writes[i].Scope
 		}
 	}
 	for i := range o.Shards {
 		if o.Shards[i].Scope.Overlaps(scope) {
-			return true
+			return o.Shards[i].Scope
 		}
 	}
-	return false
+	return ""
+}
+
+func overtakenBy(o *sequencer.Outcome, read, written sequencer.Scope) *api.Overtaken {
+	return &api.Overtaken{Scope: string(read), Written: string(written), Seq: uint64(o.Seq), Writer: string(o.Tx)}
 }
 
 // levels are the checks that the transaction would be judged under now.

@@ -54,8 +54,8 @@ type view struct {
 	oldSize  int64
 	chains   []sequencer.Hash // by seq modulo keptChains
 	txs      map[sequencer.TxID]*txState
-	txOrder  []sequencer.TxID // by first appearance
-	groups   map[string]sequencer.TxID
+	txOrder  []sequencer.TxID            // by first appearance
+	groups   map[string]sequencer.Writer // the branch that was chosen, and by which decision
 	groupAge []string
 	broken   error
 
@@ -67,7 +67,7 @@ func newView(workspace string, oldBytes int64) *view {
 		workspace: workspace, oldBytes: oldBytes, rules: sequencer.DefaultRules(),
 		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
 		chains: make([]sequencer.Hash, 0, 1024),
-		txs:    map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{}, types: map[string]bool{},
+		txs:    map[sequencer.TxID]*txState{}, groups: map[string]sequencer.Writer{}, types: map[string]bool{},
 	}
 }
 
@@ -88,7 +88,8 @@ func (v *view) start(s *topology.Snapshot) {
 	for i := range s.Shards {
 		row := &s.Shards[i]
 		v.put(row.Scope, revision{
-			version: row.Version, at: row.Version, writer: row.Writer.Tx, media: row.Type, content: row.Content, ref: row.Ref,
+			version: row.Version, at: row.Version, writer: row.Writer.Tx, by: row.Writer.Tx, media: row.Type,
+			content: row.Content, ref: row.Ref,
 		})
 	}
 	v.remember(s.Seq, s.Chain)
@@ -147,7 +148,7 @@ func (v *view) learn(o *sequencer.Outcome) {
 		delete(v.groups, v.groupAge[0])
 		v.groupAge = append(v.groupAge[:0:0], v.groupAge[1:]...)
 	}
-	v.groups[o.Group] = o.Winner
+	v.groups[o.Group] = sequencer.Writer{Seq: o.Seq, Tx: o.Winner}
 	v.groupAge = append(v.groupAge, o.Group)
 }
 
@@ -278,8 +279,14 @@ func (v *view) settings() settings {
 
 // winner is the branch that was chosen in a group, if one was.
 func (v *view) winner(group string) (sequencer.TxID, bool) {
+	chosen, ok := v.choice(group)
+	return chosen.Tx, ok
+}
+
+// choice is winner with the seq of the choice.
+func (v *view) choice(group string) (sequencer.Writer, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	tx, ok := v.groups[group]
-	return tx, ok
+	chosen, ok := v.groups[group]
+	return chosen, ok
 }

@@ -13,6 +13,7 @@ type revision struct {
 	version sequencer.Seq // zero: the shard is absent
 	at      sequencer.Seq // of the decision that made it so: its version, or that of the retraction that took it away
 	writer  sequencer.TxID
+	by      sequencer.TxID // who made it so: the writer, or what a retraction has undone
 	media   string
 	content []byte
 	ref     *sequencer.Ref

@@ -112,7 +112,7 @@ func (s *session) expect(ctx context.Context, scope sequencer.Scope,
 	}
 	p := problem(string(sequencer.CodeVersionMismatch), "%s %s; read it again", scope, unmet(rev.version, versions))
 	p.ReRead, p.Scope = []string{string(scope)}, string(scope)
-	p.MovedSeq, p.MovedBy, p.View = uint64(rev.version), string(rev.writer), uint64(at)
+	p.MovedSeq, p.MovedBy, p.View = uint64(rev.at), string(rev.by), uint64(at)
 	return nil, p
 }
 
@@ -234,10 +234,10 @@ func (s *session) drop(t *tx, why string) {
 	if t.decided() || t.phase != phaseOpen {
 		return
 	}
-	s.giveUp(t, &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent,
-		Detail: why})
+	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent, Detail: why}
+	s.giveUp(t, o)
 	if t.begun {
-		s.abortInLog(t, sequencer.CodeAbortedByAgent, why)
+		s.abortInLog(t, o)
 	}
 }
 

@@ -18,7 +18,9 @@ type decision struct {
 	Code         sequencer.Code              `json:"code,omitempty"`
 	Detail       string                      `json:"detail,omitempty"`
 	Scope        sequencer.Scope             `json:"scope,omitempty"`
-	Moved        writer                      `json:"moved,omitzero"`
+	Moved        mover                       `json:"moved,omitzero"`
+	By           string                      `json:"by,omitempty"`
+	Tool         string                      `json:"tool,omitempty"`
 	BlockedBy    []blocker                   `json:"blocked_by,omitempty"`
 	Retryable    bool                        `json:"retryable,omitempty"`
 	Would        sequencer.Code              `json:"would,omitempty"`
@@ -55,6 +57,14 @@ type writer struct {
 	Seq     sequencer.Seq  `json:"seq"`
 	Tx      sequencer.TxID `json:"tx,omitempty"`
 	Residue bool           `json:"residue,omitempty"`
+}
+
+// mover is who moved something and when: a transaction, or else an agent's sidecar.
+type mover struct {
+	Seq     sequencer.Seq  `json:"seq"`
+	Tx      sequencer.TxID `json:"tx,omitempty"`
+	Residue bool           `json:"residue,omitempty"`
+	Agent   string         `json:"agent,omitempty"`
 }
 
 type blocker struct {
@@ -132,7 +142,8 @@ func each[From, To any](list []From, one func(From) To) []To {
 func decisionOf(o *sequencer.Outcome) decision {
 	d := decision{
 		Workspace: o.Workspace, Seq: o.Seq, Kind: name[sequencer.OutcomeKind]{o.Kind}, Tx: o.Tx, Agent: o.Agent,
-		Code: o.Code, Detail: o.Detail, Scope: o.Scope, Moved: writer(o.Moved),
+		Code: o.Code, Detail: o.Detail, Scope: o.Scope, Moved: mover{o.Moved.Seq, o.Moved.Tx, o.Moved.Residue, o.MovedAgent},
+		By: o.By, Tool: o.Tool,
 		BlockedBy: each(o.BlockedBy, func(b sequencer.Blocker) blocker { return blocker(b) }),
 		Retryable: o.Retryable, Would: o.Would,
 		Added: each(o.Added, holdOf), Ended: each(o.Ended, holdOf), May: each(o.May, wantOf),
@@ -151,9 +162,11 @@ func decisionOf(o *sequencer.Outcome) decision {
 func (d *decision) outcome() *sequencer.Outcome {
 	o := &sequencer.Outcome{
 		Workspace: d.Workspace, Seq: d.Seq, Kind: d.Kind.value, Tx: d.Tx, Agent: d.Agent,
-		Code: d.Code, Detail: d.Detail, Scope: d.Scope, Moved: sequencer.Writer(d.Moved),
-		BlockedBy: each(d.BlockedBy, func(b blocker) sequencer.Blocker { return sequencer.Blocker(b) }),
-		Retryable: d.Retryable, Would: d.Would,
+		Code: d.Code, Detail: d.Detail, Scope: d.Scope, By: d.By, Tool: d.Tool,
+		Moved:      sequencer.Writer{Seq: d.Moved.Seq, Tx: d.Moved.Tx, Residue: d.Moved.Residue},
+		MovedAgent: d.Moved.Agent,
+		BlockedBy:  each(d.BlockedBy, func(b blocker) sequencer.Blocker { return sequencer.Blocker(b) }),
+		Retryable:  d.Retryable, Would: d.Would,
 		Added: each(d.Added, hold.back), Ended: each(d.Ended, hold.back), May: each(d.May, want.back),
 		Writes: each(d.Writes, write.back), Shards: each(d.Shards, shard.back), RestsOn: d.RestsOn, Residue: d.Residue,
 		Intent: d.Intent, Incarnation: d.Incarnation, Epoch: d.Epoch, Footprint: sequencer.Hash(d.Footprint),

@@ -169,6 +169,38 @@ func sampleRetracted() *sequencer.Outcome {
 	return o
 }
 
+// sampleTold is a refusal that the sidecar answered from its view, and sampleTellAbort the intent that led to it.
+func sampleTold() *sequencer.Outcome {
+	o := sampleOutcomes()[5]
+	o.Kind, o.Code, o.Scope, o.By = sequencer.OutcomeAborted, sequencer.CodeStaleRead, "shard:/orders/17",
+		sequencer.BySidecar
+	o.Moved = sequencer.Writer{Seq: 41, Tx: "tx-a"}
+	return o
+}
+
+func sampleTellAbort() *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentAbort, Tx: "tx-b", N: 1, Agent: "agent-1", Incarnation: 5, Base: 40,
+		Abort: &sequencer.Abort{Code: sequencer.CodeStaleRead, Scope: "shard:/orders/17", Seq: 41, Writer: "tx-a"}}
+}
+
+// samplePhantom is a refusal for a tool that was withdrawn.
+func samplePhantom() *sequencer.Outcome {
+	o := sampleOutcomes()[5]
+	o.Kind, o.Code, o.Moved = sequencer.OutcomeAborted, sequencer.CodePhantomTool, sequencer.Writer{Seq: 41}
+	o.Tool, o.MovedAgent = "mail/send", "agent-1"
+	return o
+}
+
+// sampleEvidence is a replica of a workspace of logic 3, with what refusals need to know.
+func sampleEvidence() *sequencer.ReplicaState {
+	r := sampleReplica()
+	t := &r.State.Txs[0]
+	t.First, t.Since, t.Waiting.Seq = 41, []sequencer.Seq{42}, 43
+	r.State.Sidecars[0].Servers[0].Seq = 6
+	r.State.Window[0].By = "tx-a"
+	return r
+}
+
 // sampleRetracting is a replica of a workspace of logic 2 that is about to undo something.
 func sampleRetracting() *sequencer.ReplicaState {
 	rules := sequencer.DefaultRules()

@@ -158,7 +158,7 @@ func TestDecisionMembers(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range sampleOutcomes() {
+	for _, o := range append(sampleOutcomes(), sampleTold(), samplePhantom()) {
 		b, err := encodeDecision(o)
 		if err != nil {
 			t.Fatal(err)

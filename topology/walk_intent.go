@@ -172,9 +172,15 @@ func walkPlace(w *walker, p *sequencer.Place) {
 }
 
 func walkAbort(w *walker, a *sequencer.Abort) {
-	outer := w.open(2, 2)
+	said := w.decoding || a.Scope != "" || a.Seq != 0 || a.Writer != ""
+	outer := w.open(optional(2, said, said, said), 2)
 	text(w, &a.Code)
 	text(w, &a.Detail)
+	if said {
+		text(w, &a.Scope)
+		number(w, &a.Seq)
+		text(w, &a.Writer)
+	}
 	w.close(outer)
 }
 

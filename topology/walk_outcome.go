@@ -12,7 +12,8 @@ const (
 )
 
 func walkOutcome(w *walker, o *sequencer.Outcome) {
-	outer := w.open(outcomeFields, outcomeLeast)
+	said := w.decoding || o.By != "" || o.Tool != "" || o.MovedAgent != ""
+	outer := w.open(optional(outcomeFields, said, said, said), outcomeLeast)
 	text(w, &o.Workspace)
 	number(w, &o.Seq)
 	signed(w, &o.Offset)
@@ -40,6 +41,11 @@ func walkOutcome(w *walker, o *sequencer.Outcome) {
 	pointer(w, &o.StateHash, walkHash)
 	text(w, &o.Retraction)
 	list(w, &o.Cone, wordBytes, text)
+	if said {
+		text(w, &o.By)
+		text(w, &o.Tool)
+		text(w, &o.MovedAgent)
+	}
 	w.close(outer)
 }
 

@@ -67,11 +67,15 @@ func walkSidecar(w *walker, s *sequencer.SidecarState) {
 }
 
 func walkServer(w *walker, s *sequencer.ServerState) {
-	outer := w.open(4, 4)
+	since := w.decoding || s.Seq != 0
+	outer := w.open(optional(4, since), 4)
 	text(w, &s.Server)
 	number(w, &s.Generation)
 	w.truth(&s.Present)
 	w.hash(&s.Catalogue)
+	if since {
+		number(w, &s.Seq)
+	}
 	w.close(outer)
 }
 
@@ -84,8 +88,9 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 
 func walkTx(w *walker, t *sequencer.TxState) {
 	talks := w.decoding || t.Session != ""
-	shared := talks || len(t.Shared)+len(t.Sealed) > 0
-	outer := w.open(optional(35, shared, shared, talks), 33)
+	since := talks || t.First != 0 || len(t.Since) > 0
+	shared := since || len(t.Shared)+len(t.Sealed) > 0
+	outer := w.open(optional(35, shared, shared, since, since, talks), 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -124,6 +129,10 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	if shared {
 		list(w, &t.Shared, wordBytes, text)
 		list(w, &t.Sealed, wordBytes, text)
+	}
+	if since {
+		number(w, &t.First)
+		list(w, &t.Since, numberBytes, number)
 	}
 	if talks {
 		text(w, &t.Session)
@@ -202,18 +211,26 @@ func walkAnswer(w *walker, a *sequencer.Answer) {
 }
 
 func walkWaiting(w *walker, s *sequencer.WaitingState) {
-	outer := w.open(3, 3)
+	since := w.decoding || s.Seq != 0
+	outer := w.open(optional(3, since), 3)
 	number(w, &s.N)
 	list(w, &s.Wants, wantBytes, walkWant)
 	number(w, &s.Due)
+	if since {
+		number(w, &s.Seq)
+	}
 	w.close(outer)
 }
 
 func walkWindow(w *walker, s *sequencer.WindowState) {
-	outer := w.open(3, 3)
+	by := w.decoding || s.By != ""
+	outer := w.open(optional(3, by), 3)
 	text(w, &s.Scope)
 	number(w, &s.Seq)
 	walkWriter(w, &s.Writer)
+	if by {
+		text(w, &s.By)
+	}
 	w.close(outer)
 }
 

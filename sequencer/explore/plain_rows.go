@@ -44,7 +44,12 @@ func PlainRows() []PlainRow {
 	caps := func(cfg capsConfig) func(sequencer.Weaken) Report {
 		return func(w sequencer.Weaken) Report { return newCaps(cfg, w).run() }
 	}
+	refusals := func(c claims) func(sequencer.Weaken) Report {
+		return func(w sequencer.Weaken) Report { return newClaims(c, w).run() }
+	}
 	return append(out,
+		PlainRow{"21 claims", sequencer.WeakenClaims, refusals(claims{}), "which the log does not show", false},
+		PlainRow{"21b since when", sequencer.WeakenGrantSeq, refusals(claims{held: true}), "it was granted to Y", false},
 		PlainRow{"17 orphan", sequencer.WeakenOrphanUnnamed, orphans(orphanConfig{1, 2, 0}), "never ends", false},
 		PlainRow{"17 two orphans", sequencer.WeakenOrphanUnnamed, orphans(orphanConfig{2, 2, 0}), "never ends", true},
 		PlainRow{"17b adoption", sequencer.WeakenAdoptAnswer, orphans(orphanConfig{1, 1, 1}), "makes an outcome", false},

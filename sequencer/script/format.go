@@ -162,6 +162,8 @@ func (l *line) abort(a *sequencer.Abort) (missing bool) {
 	}
 	l.whenf(a.Code != "", "code=%s", name(string(a.Code)))
 	l.whenf(a.Detail != "", "detail=%s", name(a.Detail))
+	l.whenf(a.Scope != "", "at=%s", scope(a.Scope))
+	l.whenf(a.Seq != 0 || a.Writer != "", "moved=%s@%d", name(string(a.Writer)), a.Seq)
 	return false
 }
 

@@ -58,6 +58,9 @@ func (l *line) why(o *sequencer.Outcome) {
 	l.whenf(o.Would != "", "would=%s", o.Would)
 	l.whenf(o.Scope != "", "at=%s", scope(o.Scope))
 	l.whenf(o.Moved != sequencer.Writer{}, "moved-by=%s", writer(o.Moved))
+	l.whenf(o.Tool != "", "tool=%s", name(o.Tool))
+	l.whenf(o.MovedAgent != "", "agent=%s", name(o.MovedAgent))
+	l.whenf(o.By != "", "by=%s", name(o.By))
 	for _, b := range o.BlockedBy {
 		l.word("blocked-by=" + name(string(b.Tx)) + ":" + b.Why + mark(b.Scope != "", ":"+scope(b.Scope)))
 	}

@@ -20,6 +20,12 @@ func (r *reader) ofKind(key, value string) (known bool, err error) {
 		code, err := unquote(value)
 		in.Abort.Code = sequencer.Code(code)
 		return true, err
+	case in.Abort != nil && key == "at":
+		at, err := unquote(value)
+		in.Abort.Scope = sequencer.Scope(at)
+		return true, err
+	case in.Abort != nil && key == "moved":
+		return true, movedOf(in.Abort, value)
 	case in.Abort != nil && key == "detail":
 		in.Abort.Detail, err = unquote(value)
 		return true, err
@@ -56,6 +62,17 @@ func (r *reader) ofKind(key, value string) (known bool, err error) {
 		return true, number(value, &in.Tick.Weight)
 	}
 	return false, nil
+}
+
+// movedOf reads who moved something and at which seq: writer@seq.
+func movedOf(a *sequencer.Abort, value string) error {
+	at := strings.LastIndexByte(value, '@')
+	if at < 0 {
+		return errors.New("write writer@seq")
+	}
+	writer, err := unquote(value[:at])
+	a.Writer = sequencer.TxID(writer)
+	return errors.Join(err, number(value[at+1:], &a.Seq))
 }
 
 func sealKey(s *sequencer.Seal, key, value string) (known bool, err error) {

@@ -110,7 +110,8 @@ func (d drawn) payload(in *sequencer.Intent) {
 	case sequencer.IntentSeal:
 		in.Seal = d.seal()
 	case sequencer.IntentAbort:
-		in.Abort = &sequencer.Abort{Code: sequencer.Code(d.name()), Detail: d.name()}
+		in.Abort = &sequencer.Abort{Code: sequencer.Code(d.name()), Detail: d.name(), Scope: d.scope(),
+			Seq: sequencer.Seq(d.num()), Writer: sequencer.TxID(d.name())}
 	case sequencer.IntentSettle:
 		in.Settle = &sequencer.Settle{NoneElse: d.yes(), Effects: many(d, func() sequencer.Settled {
 			return sequencer.Settled{Index: uint32(rapid.IntRange(0, 3).Draw(d.t, "index")), Scopes: many(d, d.scope),

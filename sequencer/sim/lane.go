@@ -160,6 +160,9 @@ func (c *sidecar) giveBack(l *lane, code sequencer.Code) {
 func (c *sidecar) abort(a *attempt, code sequencer.Code) {
 	in := c.intent(a, sequencer.IntentAbort)
 	in.Abort = &sequencer.Abort{Code: code}
+	if code == sequencer.CodeAbortedByAgent {
+		c.tell(a, in.Abort)
+	}
 	a.aborting = true
 	c.send(in)
 }

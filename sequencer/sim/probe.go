@@ -62,6 +62,7 @@ const (
 	ProbeSharedResidue     Probe = "shared_while_observing"
 	ProbeLooseTaken        Probe = "observed_commit_retracted"
 	ProbeConfirmed         Probe = "lease_confirmed"
+	ProbeTold              Probe = "refusal_told_by_sidecar"
 )
 
 // ProbeAborted and ProbeRefused are the probes of one reason.
@@ -81,7 +82,7 @@ func AllProbes() []Probe {
 		ProbeUnresolved, ProbeNotSent, ProbeLeaked, ProbeStopped, ProbeSinkDown, ProbeLateAnswer, ProbeZombieCall,
 		ProbeTwin, ProbeRetracted, ProbeRetractQueued, ProbeConeOfSeveral, ProbeTurn, ProbeTurnUnclean, ProbeRestored,
 		ProbeContentLost, ProbeTurnBlocked, ProbeEnforced, ProbeEnforcedHeld, ProbeSharedResidue, ProbeLooseTaken,
-		ProbeConfirmed}
+		ProbeConfirmed, ProbeTold}
 	for _, code := range []sequencer.Code{sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeConflict,
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed, sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired,

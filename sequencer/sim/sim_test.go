@@ -100,6 +100,8 @@ func TestFindsWeakenedRules(t *testing.T) {
 		{"19 a silent hook", sequencer.WeakenSilentVeto, 300},
 		{"8d a dead lease is confirmed", sequencer.WeakenConfirmDead, 300},
 		{"20 one session for all conversations", sequencer.WeakenOneSession, 300},
+		{"21 claims of sidecars", sequencer.WeakenClaims, 1000},
+		{"21b since when it is granted", sequencer.WeakenGrantSeq, 300},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sum, err := Batch(1, tc.within, Options{Weaken: tc.weaken})

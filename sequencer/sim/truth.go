@@ -207,6 +207,7 @@ func (t *truth) observe(o *sequencer.Outcome, in *sequencer.Intent) {
 		t.onTurn(info, o)
 	}
 	t.checkOwn(info, o)
+	t.checkEvidence(o, in)
 	for _, w := range o.Writes {
 		t.writes = append(t.writes, write{o.Seq, w.Scope, o.Tx})
 	}

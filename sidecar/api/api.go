@@ -98,9 +98,10 @@ type List struct {
 
 // Overtaken says that a later decision wrote over what a transaction has read.
 type Overtaken struct {
-	Scope  string `json:"scope"` // as it was read
-	Seq    uint64 `json:"seq"`
-	Writer string `json:"writer,omitempty"`
+	Scope   string `json:"scope"`             // as it was read
+	Written string `json:"written,omitempty"` // what of it was written
+	Seq     uint64 `json:"seq"`
+	Writer  string `json:"writer,omitempty"`
 }
 
 // Blocker is one transaction that another waits for.
@@ -123,7 +124,10 @@ type Decision struct {
 	Detail         string     `json:"detail,omitempty"`
 	Scope          string     `json:"scope,omitempty"`
 	MovedSeq       uint64     `json:"moved_seq,omitempty"`
-	MovedBy        string     `json:"moved_by,omitempty"`
+	MovedBy        string     `json:"moved_by,omitempty"` // a transaction; of phantom_tool an agent, whose sidecar moved it
+	By             string     `json:"by,omitempty"`       // sidecar: the scope and what moved are as its view showed them
+	Tool           string     `json:"tool,omitempty"`     // of phantom_tool: server/name
+	Floor          uint64     `json:"floor,omitempty"`    // of too_old: what is older is forgotten
 	BlockedBy      []Blocker  `json:"blocked_by,omitempty"`
 	Retryable      bool       `json:"retryable"`
 	ReRead         []string   `json:"re_read,omitempty"`

@@ -21,6 +21,9 @@ type Problem struct {
 	Scope       string     `json:"scope,omitempty"`
 	MovedSeq    uint64     `json:"moved_seq,omitempty"`
 	MovedBy     string     `json:"moved_by,omitempty"`
+	By          string     `json:"by,omitempty"`
+	Tool        string     `json:"tool,omitempty"`
+	Floor       uint64     `json:"floor,omitempty"`
 	View        uint64     `json:"view,omitempty"`
 	Overtaken   *Overtaken `json:"overtaken,omitempty"`
 	Decision    *Decision  `json:"decision,omitempty"` // set when a transaction was decided

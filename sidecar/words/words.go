@@ -3,6 +3,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,8 +16,11 @@ import (
 func Decision(o *sequencer.Outcome) *api.Decision {
 	d := &api.Decision{
 		Tx: string(o.Tx), Workspace: o.Workspace, Mode: o.Mode.String(), Seq: uint64(o.Seq), Code: string(o.Code),
-		Detail: o.Detail, Scope: string(o.Scope), MovedSeq: uint64(o.Moved.Seq), MovedBy: string(o.Moved.Tx),
+		Detail: o.Detail, Scope: string(o.Scope), MovedSeq: uint64(o.Moved.Seq), MovedBy: cmp.Or(string(o.Moved.Tx), o.MovedAgent), By: o.By, Tool: o.Tool,
 		BlockedBy: Blockers(o), Retryable: o.Retryable, Would: string(o.Would), Final: o.Final,
+	}
+	if o.Code == sequencer.CodeTooOld {
+		d.Floor = uint64(o.Floor)
 	}
 	for _, tx := range o.Residue {
 		d.Residue = append(d.Residue, string(tx))
@@ -48,7 +52,11 @@ func Sentence(d *api.Decision) string {
 			fmt.Fprintf(&b, " Its last request was refused: %s.", reason(d))
 		}
 	}
-	for _, by := range d.BlockedBy {
+	waits := d.BlockedBy
+	if d.State == api.StateAborted || d.State == api.StateCommitted {
+		waits = nil // over, and the reason names who was in the way
+	}
+	for _, by := range waits {
 		fmt.Fprintf(&b, " It waits for %s (%s)", by.Tx, by.Why)
 		if by.Scope != "" {
 			fmt.Fprintf(&b, " at %s", by.Scope)
@@ -76,6 +84,43 @@ func Sentence(d *api.Decision) string {
 	return b.String()
 }
 
+// cause says where and by whom, as far as it is known.
+func cause(d *api.Decision) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if at := cmp.Or(d.Tool, d.Scope); at != "" {
+		add("%s", at)
+	}
+	by, seq := d.MovedBy, d.MovedSeq
+	switch code := sequencer.Code(d.Code); {
+	case code == sequencer.CodeTooOld:
+		if d.Floor > 0 {
+			add("what is older than seq %d is forgotten", d.Floor)
+		}
+	case seq == 0:
+		if by != "" {
+			add("by %s", by)
+		}
+	case code == sequencer.CodeConflict:
+		add("granted to %s at seq %d", by, seq)
+	case code == sequencer.CodeWounded:
+		add("granted to it at seq %d, needed by %s", seq, by)
+	case code == sequencer.CodeOwnTransaction:
+		add("%s has it since seq %d", by, seq)
+	case code == sequencer.CodeLostBranch:
+		add("%s was chosen at seq %d", by, seq)
+	case code == sequencer.CodeCascade:
+		add("by %s, decided at seq %d", by, seq)
+	case code == sequencer.CodePhantomTool:
+		add("changed at seq %d by the sidecar of %s", seq, by)
+	case by == "":
+		add("moved at seq %d", seq)
+	default:
+		add("moved at seq %d by %s", seq, by)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // reason puts a code into words.
 func reason(d *api.Decision) string {
 	text := d.Code
@@ -88,6 +133,8 @@ func reason(d *api.Decision) string {
 		text = "conflict, a younger transaction was granted what it asked for"
 	case sequencer.CodeWounded:
 		text = "wounded, an older transaction needed what it held"
+	case sequencer.CodeCascade:
+		text = "cascade, what it rests on was aborted or is being taken back"
 	case sequencer.CodeTooOld:
 		text = "too_old, it rests on something older than what the workspace remembers"
 	case sequencer.CodeLeaseExpired:
@@ -111,15 +158,8 @@ func reason(d *api.Decision) string {
 	case sequencer.CodeRulesChanged:
 		text = "rules_changed, the workspace began to enforce what it only observed while this was undecided"
 	}
-	if d.Scope != "" {
-		text += " (" + d.Scope
-		if d.MovedSeq > 0 {
-			text += fmt.Sprintf(", moved at seq %d", d.MovedSeq)
-		}
-		if d.MovedBy != "" {
-			text += " by " + d.MovedBy
-		}
-		text += ")"
+	if why := cause(d); why != "" {
+		text += " (" + why + ")"
 	}
 	if d.Detail != "" {
 		text += ": " + d.Detail

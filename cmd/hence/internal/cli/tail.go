@@ -63,6 +63,9 @@ type Decision struct {
 	Scope     string   `json:"scope,omitempty"` // where the code was found
 	MovedSeq  uint64   `json:"moved_seq,omitempty"`
 	MovedBy   string   `json:"moved_by,omitempty"`
+	By        string   `json:"by,omitempty"`    // sidecar: scope and what moved are as the sidecar saw them
+	Tool      string   `json:"tool,omitempty"`  // of phantom_tool: server/name
+	Floor     uint64   `json:"floor,omitempty"` // of too_old: what is older is forgotten
 	BlockedBy []string `json:"blocked_by,omitempty"`
 	Retryable bool     `json:"retryable"`
 	Would     string   `json:"would,omitempty"`
@@ -168,11 +171,14 @@ func decisionOf(out *sequencer.Outcome, way streams.Way, at time.Time) Decision 
 	d := Decision{
 		Workspace: out.Workspace, Seq: uint64(out.Seq), Kind: out.Kind.String(), Tx: string(out.Tx), Agent: out.Agent,
 		Code: string(out.Code), Detail: out.Detail, Scope: string(out.Scope), MovedSeq: uint64(out.Moved.Seq),
-		MovedBy: string(out.Moved.Tx), Retryable: out.Retryable, Would: string(out.Would),
+		MovedBy: cmp.Or(string(out.Moved.Tx), out.MovedAgent), By: out.By, Tool: out.Tool, Retryable: out.Retryable, Would: string(out.Would),
 		Chain: fmt.Sprintf("%x", out.Chain), Way: way.String(),
 	}
 	if !at.IsZero() {
 		d.Time = at.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	if out.Code == sequencer.CodeTooOld {
+		d.Floor = uint64(out.Floor)
 	}
 	if out.Tx != "" {
 		d.Mode = out.Mode.String()

@@ -44,14 +44,34 @@ const titles = {
   selected: "its branch was chosen",
 };
 
+// causes say what happened at the seq that a refusal names, as words.go does.
+const causes = {
+  conflict: (seq, by) => ["granted to ", by, " at ", seq],
+  wounded: (seq, by) => ["granted to it at ", seq, ", needed by ", by],
+  own_transaction: (seq, by) => [by, " has it since ", seq],
+  lost_branch: (seq, by) => [by, " was chosen at ", seq],
+  cascade: (seq, by) => ["by ", by, ", decided at ", seq],
+  phantom_tool: (seq, by) => ["changed at ", seq, " by the sidecar of ", by],
+};
+
+function cause(x, links) {
+  const { seq, tx, agent } = x.moved ?? {};
+  if (x.code === "too_old" && x.floor) return ["what is older than ", seqLink(x.floor, links), " is forgotten"];
+  if (!seq) return null;
+  const at = seqLink(seq, links);
+  const by = tx ? txLink(tx, links) : agent;
+  const said = by && causes[x.code] ? causes[x.code](at, by) : ["moved at ", at, by ? [" by ", by] : null];
+  return x.by === "sidecar" ? [said, ", as its sidecar saw it"] : said;
+}
+
 const told = (links) => (d) => {
   const x = d.event.data;
   const note = [];
   if (x.code) note.push(`${x.code}${reason(x.code) ? `: ${reason(x.code)}` : ""}`);
   if (x.scope) note.push(scopeLink(x.scope, links));
-  if (x.moved?.seq) note.push(["moved at ", seqLink(x.moved.seq, links), x.moved.tx
-    ? [" by ", txLink(x.moved.tx, links)] : null,
-  (x.moved.by ?? x.by) === "sidecar" ? ", as its sidecar says" : null]);
+  if (x.tool) note.push(h("code", {}, x.tool));
+  const moved = cause(x, links);
+  if (moved) note.push(moved);
   for (const b of (x.blocked_by ?? []).slice(0, 3)) {
     note.push([b.tx && b.tx !== x.tx ? txLink(b.tx, links) : "it", ` ${why(b.why)}`,
       b.scope ? [" ", scopeLink(b.scope, links)] : null]);

@@ -1,0 +1,46 @@
+package words
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// TestSentenceOfRefusals: each refusal says where, when and who, in words that are true of its code; and nothing that is
+// over waits.
+func TestSentenceOfRefusals(t *testing.T) {
+	moved := sequencer.Writer{Seq: 7, Tx: "b.1"}
+	for code, want := range map[sequencer.Code]string{
+		sequencer.CodeStaleRead:       "(doc:/x, moved at seq 7 by b.1)",
+		sequencer.CodeVersionMismatch: "(doc:/x, moved at seq 7 by b.1)",
+		sequencer.CodeConflict:        "(doc:/x, granted to b.1 at seq 7)",
+		sequencer.CodeWounded:         "(doc:/x, granted to it at seq 7, needed by b.1)",
+		sequencer.CodeCascade:         "(doc:/x, by b.1, decided at seq 7)",
+		sequencer.CodeOwnTransaction:  "(doc:/x, b.1 has it since seq 7)",
+	} {
+		said := sentence(&sequencer.Outcome{Code: code, Scope: "doc:/x", Moved: moved,
+			BlockedBy: []sequencer.Blocker{{Tx: "b.1", Scope: "doc:/x", Why: "granted"}}})
+		if !strings.Contains(said, want) || strings.Contains(said, "waits") {
+			t.Errorf("%s: %s; want %s", code, said, want)
+		}
+	}
+	for want, o := range map[string]*sequencer.Outcome{
+		"(b.1 was chosen at seq 7)": {Code: sequencer.CodeLostBranch, Moved: moved},
+		"(mail/send, changed at seq 7 by the sidecar of b)": {Code: sequencer.CodePhantomTool, Tool: "mail/send",
+			MovedAgent: "b", Moved: sequencer.Writer{Seq: 7}},
+		"(doc:/x, what is older than seq 5 is forgotten)": {Code: sequencer.CodeTooOld, Scope: "doc:/x", Floor: 5},
+		"(doc:/x, by b.1)": {Code: sequencer.CodeConflict, Scope: "doc:/x", Moved: sequencer.Writer{Tx: "b.1"}}, // an older logic
+	} {
+		if said := sentence(o); !strings.Contains(said, want) {
+			t.Errorf("%s; want %s", said, want)
+		}
+	}
+}
+
+func sentence(o *sequencer.Outcome) string {
+	d := Decision(o)
+	d.State = api.StateAborted
+	return Sentence(d)
+}
