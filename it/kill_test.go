@@ -298,7 +298,7 @@ func openAt(t *testing.T, servers *harness.Servers, workspace string, kills []la
 			t.Fatal(err)
 		}
 		if l := lives[string(o.Outcome.Tx)]; l != nil && l.to.IsZero() { // a later copy has a later time
-			l.to = o.At
+			l.to = r.Timestamp
 		}
 	}
 	open := make([]int, len(kills))

@@ -163,8 +163,8 @@ func (s *session) longestCall() time.Duration {
 }
 
 // probe is a question whose decision comes after all that was in the log before it: a renewal that asks for one, which
-// is confirmed. A log before logic 3 has no such answer: there it is an adoption that is refused, since nothing has that
-// number. s.mu is held.
+// is confirmed. A log before logic 3 has no such answer: there it is an adoption that is refused, since nothing has
+// that number. s.mu is held.
 func (s *session) probe() *sequencer.Intent {
 	s.pings++
 	if now := s.view.settings(); now.known && now.rules.Logic >= 3 {
@@ -176,8 +176,8 @@ func (s *session) probe() *sequencer.Intent {
 		Agent: s.agent, Incarnation: s.incarnation}
 }
 
-// stretchLease renews the lease unless it lasts longer than a call may take. A question behind the renewal confirms it:
-// an answer to a sidecar whose lease is over would say so.
+// stretchLease renews the lease unless it lasts longer than a call may take. A question behind the renewal confirms
+// it: an answer to a sidecar whose lease is over would say so.
 func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
 	if s.lease.Left() > takes {
 		return nil

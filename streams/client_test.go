@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -184,5 +185,42 @@ func TestAppendThatTimesOutIsUnknown(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("committed %d times", n)
+	}
+}
+
+// TestFollowTimes: on each way a decision has the time at which its record was appended, and the same on all of them.
+func TestFollowTimes(t *testing.T) {
+	w := newWorld(t)
+	began := time.Now().Truncate(time.Millisecond)
+	w.run(w.cfg)
+	c := w.dial(w.cfg)
+	v := w.follow(c, "shop")
+	a := w.join(c, v, "shop", "ann")
+	for range 3 {
+		a.write("orders/1", "x")
+	}
+	w.decided(v, "ann-3")
+	plain := w.cfg
+	plain.NATS = ""
+	last := sequencer.Seq(v.len())
+	times := func(c *streams.Client) (all []time.Time) {
+		enough := errors.New("enough")
+		err := c.FollowAt(w.context(), "shop", 0, func(o *sequencer.Outcome, way streams.Way, at time.Time) error {
+			if at.Before(began) || at.After(time.Now().Add(time.Second)) {
+				t.Errorf("decision %d by %v is of %v", o.Seq, way, at)
+			}
+			if all = append(all, at); o.Seq == last {
+				return enough
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) {
+			t.Fatal(err)
+		}
+		return all
+	}
+	stream, kafka := times(w.dial(w.cfg)), times(w.dial(plain))
+	if !slices.EqualFunc(stream, kafka, time.Time.Equal) {
+		t.Errorf("JetStream says %v, Kafka %v", stream, kafka)
 	}
 }

@@ -44,7 +44,7 @@ func TestHoleThatJetStreamFills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out.publish(&message{outcome: o, at: time.Now(), nats: data}, intent)
+		out.publish(&message{outcome: o, intent: intent, at: time.Now(), nats: data})
 	}
 	until(func() bool {
 		s, err := c.js.Stream(ctx, topology.DecisionStream)

@@ -69,7 +69,7 @@ type natsOut struct {
 
 // publish sends a decision to its workspace's subject, where subscribers get it at once and the stream keeps it; the
 // message id lets the stream drop a second copy, from whichever processor. A zero time of the intent is not known.
-func (n natsOut) publish(d *message, intent time.Time) {
+func (n natsOut) publish(d *message) {
 	if n.conn == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (n natsOut) publish(d *message, intent time.Time) {
 	m.Header.Set(headerLog, n.log)
 	m.Header.Set(headerSeq, strconv.FormatUint(uint64(o.Seq), 10))
 	m.Header.Set(headerAtMs, strconv.FormatInt(d.at.UnixMilli(), 10))
-	if ms := intent.UnixMilli(); ms > 0 {
+	if ms := d.intent.UnixMilli(); ms > 0 {
 		m.Header.Set(headerIntentMs, strconv.FormatInt(ms, 10))
 	}
 	for _, h := range [][2]string{{headerWorkspace, o.Workspace}, {headerKind, o.Kind.String()},

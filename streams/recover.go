@@ -3,6 +3,7 @@ package streams
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -114,7 +115,7 @@ func (p *seqPartition) loadMark(name string, m *mark) {
 // publishOutbox publishes again what may not be in Kafka. An older release may have written an outcome that nobody can
 // read: the workspace stops then, and its row stays as it is.
 func (p *seqPartition) publishOutbox(r *room) {
-	messages, err := p.encode(r, r.replica.Outbox(), nil, "")
+	messages, err := p.encode(r, r.replica.Outbox(), nil, "", time.Time{})
 	if err != nil {
 		delete(p.rooms, r.name)
 		h := &halted{name: r.name, why: err, at: -1, covered: r.replica.Offset(), state: r.replica.Offset(), mark: r.mark}

@@ -155,7 +155,7 @@ func (p *seqPartition) apply(r *room, rec *logRecord, in *sequencer.Intent) {
 	var messages []message
 	if err == nil {
 		r.notes.see(in, trace, r.replica.Fold().Time())
-		messages, err = p.encode(r, applied.Outcomes, in, trace)
+		messages, err = p.encode(r, applied.Outcomes, in, trace, rec.at)
 	}
 	if err != nil {
 		p.halt(r, rec, err)
@@ -197,26 +197,27 @@ func (p *seqPartition) dirty(r *room, offset int64) {
 // message is an outcome in both of its forms, ready to be published.
 type message struct {
 	outcome *sequencer.Outcome
-	at      time.Time
+	intent  time.Time // when its record was appended; zero: not known
+	at      time.Time // by our clock
 	trace   string
 	event   []byte // for Kafka
 	nats    []byte
 }
 
 // encode writes the outcomes of a step. An error says that one of them cannot be written so that every reader of ours
-// takes it.
-func (p *seqPartition) encode(r *room, outcomes []sequencer.Outcome, in *sequencer.Intent, trace string) ([]message,
-	error,
-) {
+// takes it. intent is when their record was appended; zero: that is not known any more.
+func (p *seqPartition) encode(r *room, outcomes []sequencer.Outcome, in *sequencer.Intent, trace string,
+	intent time.Time,
+) ([]message, error) {
 	messages := make([]message, len(outcomes))
 	for i := range outcomes {
 		m := &messages[i]
-		m.outcome, m.at = &outcomes[i], p.cfg.Clock.Now()
+		m.outcome, m.intent, m.at = &outcomes[i], intent, p.cfg.Clock.Now()
 		if in != nil {
 			m.trace = r.notes.traceOf(m.outcome, in, trace)
 		}
 		var err error
-		if m.event, m.nats, err = topology.EncodeDecision(m.outcome, m.at, m.trace); err != nil {
+		if m.event, m.nats, err = topology.EncodeDecision(m.outcome, m.intent, m.trace); err != nil {
 			return nil, err
 		}
 		if f := p.cfg.Faults.Encode; f != nil {
@@ -231,18 +232,17 @@ func (p *seqPartition) encode(r *room, outcomes []sequencer.Outcome, in *sequenc
 // publish gives an outcome to NATS at once, since it is determined, and to Kafka, whose acknowledgement lets it leave
 // the outbox and ends its hold on the record that caused it, if that is known; mu is held.
 func (p *seqPartition) publish(r *room, m *message, of *logRecord) {
-	o, intent := m.outcome, time.Time{}
+	o := m.outcome
 	if of != nil {
-		intent = of.at
 		of.hold()
 	}
 	p.metrics.published.Inc()
 	if o.StateHash != nil && p.cfg.OnStateHash != nil {
 		p.cfg.OnStateHash(r.name, o.Seq, *o.StateHash)
 	}
-	p.nats.publish(m, intent)
+	p.nats.publish(m)
 	rec := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(r.name), Value: m.event}
-	for _, h := range topology.DecisionHeaders(o, m.at, m.trace) {
+	for _, h := range topology.DecisionHeaders(o, m.intent, m.trace) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: []byte(h.Value)})
 	}
 	seq := o.Seq

@@ -107,7 +107,8 @@ func (r *recent) get(seq sequencer.Seq) *kept {
 	return &r.rows[seq-r.first()]
 }
 
-// after are the rows after a seq, at most the newest so many, and of these not the quiet ones; skipped: how many more there were, remembered or not.
+// after are the rows after a seq, at most the newest so many, and of these not the quiet ones; skipped: how many more
+// there were, remembered or not.
 func (r *recent) after(seq sequencer.Seq, most int) (rows []row, skipped int) {
 	if r.next == 0 || seq+1 >= r.next {
 		return nil, 0

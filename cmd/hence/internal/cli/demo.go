@@ -56,9 +56,9 @@ mail may have left without a commit, or twice. What nobody can know is listed as
 --faults p makes both sinks misbehave, each request with probability p in each way: refuse before they act (F1), lose
 the answer after they acted (F2), fail a compensation (F3), deliver twice (F4), answer too late (F5).
 
---watch is for looking on: agents take seconds before each step (--think 3s, unless it is given), the link of a console
-and the workspace are printed, and Ctrl-C ends it: the agents finish what they are at, and the run is checked. Once more
-ends it at once.
+--watch is for looking on: agents take seconds before each step (--think 3s, unless it is given), the link of a
+console and the workspace are printed, and Ctrl-C ends it: the agents finish what they are at, and the run is checked.
+Once more ends it at once.
 
 Exit code: 0 the check holds (or --mode observe), 1 the run could not be finished, 2 wrong flags, 3 the check
 does not hold.`

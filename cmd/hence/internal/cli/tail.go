@@ -30,9 +30,9 @@ type tailCmd struct {
 
 // Help is what "hence tail --help" says beyond the flags.
 func (c *tailCmd) Help() string {
-	return `Shown are outcomes: commits, aborts, refusals, residue, retractions, sidecars that come and go, tools and rules.
-With --all, --kind or --tx also what leads to them: transactions that begin, grants, waits, settlements that are clean,
-turns of a retraction, and sidecars that only make sure of their lease.
+	return `Shown are outcomes: commits, aborts, refusals, residue, retractions, sidecars that come and go, tools and
+rules. With --all, --kind or --tx also what leads to them: transactions that begin, grants, waits, settlements that are
+clean, turns of a retraction, and sidecars that only make sure of their lease.
 
 The time is that at which the log took the request that is decided.`
 }
