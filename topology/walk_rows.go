@@ -48,7 +48,8 @@ func walkShardRow(w *walker, s *ShardRow) {
 }
 
 func walkSnapshot(w *walker, s *Snapshot) {
-	outer := w.open(7, 7)
+	types := w.decoding || len(s.Types) > 0
+	outer := w.open(optional(7, types), 7)
 	text(w, &s.Workspace)
 	number(w, &s.Seq)
 	number(w, &s.Through)
@@ -56,6 +57,9 @@ func walkSnapshot(w *walker, s *Snapshot) {
 	number(w, &s.Time)
 	number(w, &s.Floor)
 	list(w, &s.Shards, shardRowBytes, walkShardRow)
+	if types {
+		list(w, &s.Types, wordBytes, text)
+	}
 	w.close(outer)
 }
 
