@@ -307,16 +307,8 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	if !ok {
 		return s.explainRow(c, id, err)
 	}
-	d := &api.Decision{Tx: string(id), Workspace: s.config.Workspace, Mode: seen.mode.String(), State: api.StateOpen}
-	switch {
-	case seen.decision != nil:
-		d = words.Decision(seen.decision)
-		d.State = stateOf(seen.decision)
-	case seen.waiting != nil:
-		d = words.Decision(seen.waiting)
-		d.State, d.Seq = api.StateSealed, 0
-	}
-	d.Final = seen.final
+	d := seen.describe()
+	d.Workspace = s.config.Workspace
 	return jsonReply(http.StatusOK, &api.Explain{Paragraph: words.Sentence(d), Decision: *d}), nil
 }
 

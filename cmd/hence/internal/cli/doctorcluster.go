@@ -17,10 +17,7 @@ const maxLag = 10_000
 // lookAtCluster looks at Kafka, the topics, the processors and NATS. It returns the id of the log; empty: there is
 // none.
 func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *slog.Logger) (log string, err error) {
-	cfg, err := c.apply(c.config(logger))
-	if err != nil {
-		return "", err
-	}
+	cfg := c.apply(c.config(logger))
 	cfg.Replica = c.Replica
 	report, err := streams.Inspect(ctx, cfg)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // asking is where a command finds the sidecar that it asks.
 type asking struct {
 	trust
-	URL   string `name:"url" default:"http://127.0.0.1:7420" help:"Address of a sidecar of the workspace."`
-	Token string `placeholder:"TEXT" help:"The sidecar's token. Prefer the environment to the flag."`
+	URL   string `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"Address of a sidecar of the workspace."`
+	Token string `placeholder:"TEXT" dev:"token" help:"The sidecar's token. Prefer the environment to the flag."`
 
 	TokenFile string `type:"path" placeholder:"FILE" help:"Read the token from there, if none is given."`
 
