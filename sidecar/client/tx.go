@@ -50,7 +50,6 @@ type Shard struct {
 	MediaType string
 	Content   []byte
 	Items     []Item // when a pattern was read
-	Truncated bool   // there are more items
 	Overtaken *Overtaken
 }
 
@@ -107,8 +106,7 @@ func (t *Tx) Read(ctx context.Context, scope string) (Shard, error) {
 
 func shardOf(got *api.Shard) (Shard, error) {
 	out := Shard{Scope: got.Scope, Exists: got.Exists, Pending: got.Pending, Version: got.Version, View: got.View,
-		Writer: got.Writer, MediaType: got.MediaType, Items: got.Items, Truncated: got.Truncated,
-		Overtaken: got.Overtaken}
+		Writer: got.Writer, MediaType: got.MediaType, Items: got.Items, Overtaken: got.Overtaken}
 	switch {
 	case got.Content != nil:
 		out.Content = []byte(*got.Content)

@@ -194,7 +194,10 @@ func (d *devContext) advised(line *kong.Context, err error) error {
 	if !refused && !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
-	says := "the address comes from " + cmp.Or(d.origin(line, flagOf(node, "--url")), "no setting: it is the default")
+	says := "the address is the default"
+	if from := d.origin(line, flagOf(node, "--url")); from != "" {
+		says = "the address comes from " + from
+	}
 	if refused {
 		says += "; " + d.shown(line, node)
 	}

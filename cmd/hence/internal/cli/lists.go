@@ -254,7 +254,7 @@ func (c *agentsLsCmd) Run(ctx context.Context, s Streams) error {
 				name += " (this sidecar)"
 			}
 			t.add(name, orDash(a.Incarnation), strconv.Itoa(a.Open), strconv.Itoa(a.Waiting), strconv.Itoa(a.Unsettled),
-				fmt.Sprintf("%d seqs", a.Lag))
+				several(int(a.Lag), "seq"))
 		}
 		return printList(w, t, "no agent has a live sidecar", list.Next)
 	})

@@ -31,24 +31,11 @@ func (o ownTalk) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.RoundTripper.RoundTrip(r)
 }
 
-// aside is a client whose reads and writes are not the agent's.
+// aside is a client whose writes are not the agent's: none carries what the agent has read.
 func (o inWorkspace) aside() *client.Client {
 	own := *o.http
 	own.Transport = ownTalk{own.Transport}
 	return client.New(o.URL, o.Token, client.WithWorkspace(o.Workspace), client.WithHTTPClient(&own))
-}
-
-// read reads in a transaction that is given up: such a read binds nothing afterwards.
-func (o inWorkspace) read(ctx context.Context, scope string) (client.Shard, error) {
-	tx, err := o.aside().Begin(ctx, client.BeginOptions{Mode: "optimistic"})
-	if err != nil {
-		return client.Shard{}, err
-	}
-	got, err := tx.Read(ctx, scope)
-	if end := tx.Abort(ctx, "only a look"); err == nil {
-		err = end
-	}
-	return got, err
 }
 
 // shardName is a shard as it may be written on a command line, in full.
@@ -60,28 +47,23 @@ func shardName(text string) string {
 type shardLsCmd struct {
 	output
 	inWorkspace
+	paging
 	Prefix string `arg:"" optional:"" help:"Only below this path, such as orders or orders/*/lines; none: all."`
 }
 
 // Run lists.
 func (c *shardLsCmd) Run(ctx context.Context, s Streams) error {
-	got, err := c.read(ctx, strings.TrimSuffix(shardName(c.Prefix), "/")+"/**")
+	list, err := c.client().LookAll(ctx, shardName(c.Prefix), c.After, c.Limit)
 	if err != nil {
 		return fmt.Errorf("list the shards: %w", err)
 	}
-	items := append([]client.Item{}, got.Items...)
-	return c.print(s.Out, map[string]any{"workspace": c.Workspace, "items": items, "truncated": got.Truncated},
-		func(w io.Writer) error {
-			t := table{head: []string{"SHARD", "VERSION", "BYTES", "TYPE", "WRITER"}}
-			for _, one := range items {
-				t.add(one.Scope, strconv.FormatUint(one.Version, 10), strconv.FormatInt(one.Size, 10), one.MediaType, one.Writer)
-			}
-			if err := printList(w, t, "no shard is there", ""); err != nil || !got.Truncated {
-				return err
-			}
-			_, err := fmt.Fprintln(w, "… there are more: give a longer path")
-			return err
-		})
+	return c.print(s.Out, list, func(w io.Writer) error {
+		t := table{head: []string{"SHARD", "VERSION", "BYTES", "TYPE", "WRITER"}}
+		for _, one := range list.Items {
+			t.add(one.Scope, strconv.FormatUint(one.Version, 10), strconv.FormatInt(one.Size, 10), one.MediaType, one.Writer)
+		}
+		return printList(w, t, "no shard is there", list.Next)
+	})
 }
 
 // shardGetCmd is the configuration of "hence shard get".
@@ -106,9 +88,9 @@ func (c *shardGetCmd) Run(ctx context.Context, s Streams) error {
 	name := shardName(c.Shard)
 	got, err := client.Shard{}, error(nil)
 	if c.Version > 0 {
-		got, err = c.aside().GetVersion(ctx, name, c.Version) // history is no read
+		got, err = c.client().GetVersion(ctx, name, c.Version)
 	} else {
-		got, err = c.read(ctx, name)
+		got, err = c.client().Look(ctx, name)
 	}
 	switch {
 	case err != nil:
