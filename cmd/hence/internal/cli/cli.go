@@ -128,11 +128,11 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	dev := newDevContext()
 	parser := newParser(&grammar{}, s, kong.Resolvers(dev), kong.Bind(dev))
 	command, err := parser.Parse(args)
-	if err == nil {
-		err = checkValues(command)
-	}
 	if err != nil {
-		return usage(s.Err, err)
+		return usage(s.Err, err, nil)
+	}
+	if err := checkValues(command); err != nil {
+		return usage(s.Err, err, command.Selected())
 	}
 	if !strings.HasPrefix(command.Command(), "config print") { // which says it itself
 		for _, warning := range strangeVariables(parser.Model, os.Environ(), true) {
@@ -192,10 +192,12 @@ func (s Streams) untilSignal(ctx context.Context, command *kong.Context) (contex
 	return ctx, stop
 }
 
-// usage explains a command line that was not understood.
-func usage(w io.Writer, err error) int {
+// usage explains a command line that was not understood; of is its command, where that is known.
+func usage(w io.Writer, err error, of *kong.Node) int {
 	about := "hence"
-	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
+	if of != nil {
+		about = of.FullPath()
+	} else if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
 		about = p.Context.Selected().FullPath()
 	}
 	fmt.Fprintf(w, "hence: %v\nRun \"%s --help\" for its flags.\n", err, about)

@@ -92,7 +92,7 @@ func TestBadValues(t *testing.T) {
 	for line, want := range map[string]string{
 		"demo --agents 0":                    "give 1 to 1000",
 		"demo --tasks 20000":                 "give 0 to 10000",
-		"demo --think 2h":                    "give 0 to",
+		"demo --think 2h":                    "at most 1m",
 		"demo --faults NaN":                  "give 0 to 0.5",
 		"demo --brokers 127.0.0.1:9":         "belong together",
 		"demo --nats nats://127.0.0.1:9":     "belong together",

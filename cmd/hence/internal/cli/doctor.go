@@ -39,6 +39,10 @@ type Finding struct {
 	Level string `json:"level"` // ok, note or problem
 	Says  string `json:"says"`
 	Fix   string `json:"fix,omitempty"` // the command or the setting that mends it, of each problem and of some notes
+
+	Causes []string `json:"causes,omitempty"` // what else is wrong because of it, and is mended with it
+
+	about about
 }
 
 // Diagnosis is what "hence doctor -o json" prints.
@@ -54,7 +58,7 @@ func (c *doctorCmd) Help() string {
 rest on), the groups of processors and their lag, gaps in the decisions, the logic of each workspace and stored names
 that are not in NFC, clocks, NATS and JetStream, at the journals of an agent and their folder, and, if they are named,
 at a sidecar, a token file and addresses to listen on. It changes nothing and locks nothing: a sidecar may run or start
-meanwhile. Each problem comes with the command that mends it.
+meanwhile. Each problem comes with the command that mends it; what follows from it stands below it.
 
 Exit code: 0 no problem; 3 there is one; 1 doctor itself could not run.`
 }
@@ -77,7 +81,8 @@ func (c *doctorCmd) Run(ctx context.Context, s Streams) error {
 	if dir != "" {
 		c.lookAtJournals(found, dir, log)
 	}
-	d := Diagnosis{Findings: found.all, Problems: found.problems}
+	findings := found.causes()
+	d := Diagnosis{Findings: findings, Problems: found.problems}
 	d.OK = d.Problems == 0
 	if err := c.print(s.Out, d, d.write); err != nil {
 		return err
@@ -93,6 +98,9 @@ type checkup struct {
 	all      []Finding
 	problems int
 }
+
+// tell notes what the problem that was found last is about.
+func (f *checkup) tell(a about) { f.all[len(f.all)-1].about = a }
 
 func (f *checkup) ok(part, format string, args ...any) {
 	f.all = append(f.all, Finding{Part: part, Level: levelOK, Says: fmt.Sprintf(format, args...)})
@@ -122,6 +130,9 @@ func (d Diagnosis) write(w io.Writer) error {
 				continue
 			}
 			_ = plainly(&b, "%-8s %-10s %s\n", f.Level, f.Part, f.Says) // a builder takes all
+			for _, caused := range f.Causes {
+				_ = plainly(&b, "%19s and so %s\n", "", caused)
+			}
 			if f.Fix != "" {
 				_ = plainly(&b, "%19s fix: %s\n", "", f.Fix)
 			}

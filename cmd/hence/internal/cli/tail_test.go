@@ -45,7 +45,7 @@ func TestTailBadFilters(t *testing.T) {
 		"--scope nonsense": "--scope", "--reason Stale": "--reason", "--kind comitted": "--kind", "--since soon": "--since",
 	} {
 		code, out, errs := hence(t, append([]string{"tail"}, strings.Fields(line)...)...)
-		if code != ExitFailed || out != "" || !strings.Contains(errs, want) {
+		if code != ExitUsage || out != "" || !strings.Contains(errs, want) {
 			t.Errorf("tail %s: exit code %d, %q, %q; want %q", line, code, out, errs, want)
 		}
 	}

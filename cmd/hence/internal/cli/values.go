@@ -47,7 +47,7 @@ func ruleOf(command, flag string) rule {
 	switch flag {
 	case "workspace":
 		return func(v any) error { return topology.ValidWorkspace(v.(string)) }
-	case "url", "sidecar", "hook-url":
+	case "url", "sidecar":
 		return isURL
 	case "listen":
 		return isAddress
@@ -121,7 +121,7 @@ func lasting(least, most time.Duration) rule {
 		case least > 0:
 			return fmt.Errorf("give more than 0 and at most %s", most)
 		}
-		return fmt.Errorf("give 0 to %s", most)
+		return fmt.Errorf("give at least 0 and at most %s", most)
 	}
 }
 
