@@ -161,8 +161,8 @@ func (n *terminals) stop() {
 	n.dev = nil
 }
 
-// TestNewcomerTwice pastes what README.md says about an agent and its tools into two terminals, top to bottom, and then
-// once more into the same ones.
+// TestNewcomerTwice pastes what README.md says about an agent and its tools into two terminals, top to bottom, and
+// then once more into the same ones.
 func TestNewcomerTwice(t *testing.T) {
 	root := repositoryRoot(t)
 	text, err := os.ReadFile(filepath.Join(root, "README.md"))

@@ -69,8 +69,8 @@ func TestListTransactions(t *testing.T) {
 	for _, pick := range []struct {
 		by   map[string]string
 		want int
-	}{{map[string]string{"agent": "b"}, 1}, {map[string]string{"state": "committed"}, 2}, {map[string]string{"state": "open",
-		"agent": "a"}, 1}, {map[string]string{"code": "no_such"}, 0}} {
+	}{{map[string]string{"agent": "b"}, 1}, {map[string]string{"state": "committed"}, 2},
+		{map[string]string{"state": "open", "agent": "a"}, 1}, {map[string]string{"code": "no_such"}, 0}} {
 		if got := all(t, pick.by, transactions(t, a)); len(got) != pick.want {
 			t.Errorf("%v picks %q", pick.by, got)
 		}
@@ -115,8 +115,8 @@ func (declaredTools) Declared() []gate.Declared {
 		{Name: "note", Class: sequencer.ClassReversible, Adapter: gate.KindShard}}
 }
 
-// The lists of tools and of calls are the agent's own: declared ones with when they run, registered ones, and each call
-// as it stands.
+// The lists of tools and of calls are the agent's own: declared ones with when they run, registered ones, and each
+// call as it stands.
 func TestListToolsAndEffects(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), quick(world), func(c *Config) { c.Tools = declaredTools{&testTools{sink: world}} })
@@ -128,8 +128,8 @@ func TestListToolsAndEffects(t *testing.T) {
 	for _, one := range list.Items {
 		runs[one.Name] = one.Source + " " + one.Runs
 	}
-	for name, want := range map[string]string{"find": "registered ", "mail": "policy after_commit", "set": "policy at_once",
-		"note": "policy with_commit"} {
+	for name, want := range map[string]string{"find": "registered ", "mail": "policy after_commit",
+		"set": "policy at_once", "note": "policy with_commit"} {
 		if runs[name] != want {
 			t.Errorf("%s is %q, want %q", name, runs[name], want)
 		}

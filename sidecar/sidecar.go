@@ -109,8 +109,8 @@ func (s *Sidecar) Refused() error {
 	return s.session.notLetIn()
 }
 
-// Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there was
-// none. One that left its journal here is no other.
+// Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there
+// was none. One that left its journal here is no other.
 func (s *Sidecar) Displaced() sequencer.Seq {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()

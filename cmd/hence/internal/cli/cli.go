@@ -58,7 +58,7 @@ type grammar struct {
 	Retract retractCmd `cmd:"" group:"mend" help:"Undo a committed transaction and everything that follows from it."`
 	Residue residueCmd `cmd:"" group:"mend" help:"See and mend what could not be made clean."`
 	Rules   rulesCmd   `cmd:"" group:"mend" help:"Read and change a workspace's rules."`
-	Doctor  doctorCmd  `cmd:"" group:"mend" help:"Look at brokers, topics, clocks, gaps, files; say what mends what is wrong."`
+	Doctor  doctorCmd  `cmd:"" group:"mend" help:"Look at brokers, topics, clocks, gaps, files; say what to do."`
 
 	Policy policyCmd `cmd:"" group:"policy" help:"Check, test, explain and fuzz a policy file."`
 
@@ -66,9 +66,9 @@ type grammar struct {
 	Streams     streamsCmd     `cmd:"" group:"operate" help:"Run the processors: sequencer, closure, frontier."`
 	Topics      topicsCmd      `cmd:"" group:"operate" help:"Create, verify or print the topics."`
 	Healthcheck healthcheckCmd `cmd:"" group:"operate" help:"Ask a sidecar or a processor whether it is ready."`
-	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until told to end; holds a container's network namespace."`
+	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until told to end; holds a network namespace."`
 	Config      configCmd      `cmd:"" group:"operate" help:"Print settings, each with where it comes from."`
-	Sim         simCmd         `cmd:"" group:"operate" help:"Run the fold through simulated crashes and losses, and check it."`
+	Sim         simCmd         `cmd:"" group:"operate" help:"Run the fold through simulated crashes, and check it."`
 	Completion  completionCmd  `cmd:"" group:"operate" help:"Print the script that completes commands in a shell."`
 	Version     versionCmd     `cmd:"" group:"operate" help:"Print the version."`
 

@@ -9,7 +9,7 @@ import (
 // servers are the addresses of Kafka and NATS; the defaults are where "hence dev" listens.
 type servers struct {
 	Brokers []string `placeholder:"HOST:PORT" default:"127.0.0.1:9092" dev:"brokers" help:"Kafka brokers, with commas."`
-	NATS    string   `name:"nats" placeholder:"URL" default:"nats://127.0.0.1:4222" dev:"nats" help:"NATS servers, with commas."`
+	NATS    string   `name:"nats" placeholder:"URL" default:"nats://127.0.0.1:4222" dev:"nats" help:"NATS servers."`
 
 	Partitions int32 `default:"8" help:"Partitions of each topic: a power of two, the same for everybody."`
 	kafkaSecurity

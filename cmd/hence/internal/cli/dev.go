@@ -194,8 +194,8 @@ func (c *devCmd) address() error {
 // devTokenName is the token of this user's "hence dev" in the state folder.
 const devTokenName = "dev-token"
 
-// keepOwnToken settles the token. One that is not given is kept in the user's state folder, so that it is the same when
-// hence dev is started again: what another terminal was told holds.
+// keepOwnToken settles the token. One that is not given is kept in the user's state folder, so that it is the same
+// when hence dev is started again: what another terminal was told holds.
 func (c *devCmd) keepOwnToken(logger *slog.Logger) error {
 	if c.Token == "" && c.TokenFile == "" {
 		dir, err := devfile.Folder()

@@ -178,7 +178,7 @@ func (d *devContext) origin(line *kong.Context, flag *kong.Flag) string {
 	return ""
 }
 
-// onLine says whether the user gave a flag on the command line. The parser lists flags that it has resolved there, too.
+// onLine says whether the user gave a flag on the command line. The parser lists there also what it has resolved.
 func (d *devContext) onLine(line *kong.Context, flag *kong.Flag) bool {
 	return !d.resolved[flag] && slices.ContainsFunc(line.Path, func(p *kong.Path) bool { return p.Flag == flag })
 }
@@ -226,7 +226,7 @@ func (d *devContext) remedy(line *kong.Context, node *kong.Node, refused bool) s
 	case dev == nil:
 		return "no hence dev runs: start one, or name a sidecar that runs with --url"
 	case cmp.Or(url, dev.URL) != dev.URL:
-		return fmt.Sprintf(`hence dev runs at %s: to use it, eval "$(hence env)", or unset HENCE_URL and HENCE_TOKEN`, dev.URL)
+		return `hence dev runs at ` + dev.URL + `: to use it, eval "$(hence env)", or unset HENCE_URL and HENCE_TOKEN`
 	}
 	return `the hence dev that runs has another: eval "$(hence env)", or unset HENCE_TOKEN`
 }

@@ -14,8 +14,8 @@ func besideDev(t *testing.T) (dev Dev, policy string) {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	policy = filepath.Join(t.TempDir(), "policy.yaml")
-	const text = "version: 1\nserver: notes\nfiles: {root: ROOT}\ntools:\n  - tool: board.post\n    class: irreversible\n    args: [line]\n" +
-		"    scopes: [\"file:/board\"]\n    key: \"board/{line}\"\n" +
+	const text = "version: 1\nserver: notes\nfiles: {root: ROOT}\ntools:\n  - tool: board.post\n" +
+		"    class: irreversible\n    args: [line]\n    scopes: [\"file:/board\"]\n    key: \"board/{line}\"\n" +
 		"    file: {path: board, op: append, content: \"{line}\"}\n"
 	if err := os.WriteFile(policy, []byte(strings.Replace(text, "ROOT", t.TempDir(), 1)), 0o600); err != nil {
 		t.Fatal(err)
@@ -98,8 +98,8 @@ func TestContextOrigins(t *testing.T) {
 		}
 	}
 	t.Setenv("HENCE_URL", "http://127.0.0.1:1")
-	if code, _, errs := hence(t, "tx", "ls"); code != ExitFailed || !strings.Contains(errs, "HENCE_URL in the environment") ||
-		!strings.Contains(errs, dev.URL) {
+	code, _, errs = hence(t, "tx", "ls")
+	if code != ExitFailed || !strings.Contains(errs, "HENCE_URL in the environment") || !strings.Contains(errs, dev.URL) {
 		t.Errorf("where nothing listens: exit code %d, %s", code, errs)
 	}
 }
@@ -107,7 +107,8 @@ func TestContextOrigins(t *testing.T) {
 // The words of hence env are the running one's, for both kinds of shells, and the token is the same after a restart.
 func TestEnv(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	if code, out, errs := hence(t, "env"); code != ExitFailed || out != "" || !strings.Contains(errs, "no hence dev runs") {
+	code, out, errs := hence(t, "env")
+	if code != ExitFailed || out != "" || !strings.Contains(errs, "no hence dev runs") {
 		t.Errorf("beside none: exit code %d, %q, %s", code, out, errs)
 	}
 	tokens := map[string]bool{}

@@ -58,7 +58,8 @@ func TestDoctorCauses(t *testing.T) {
 	found.problem("brokers", "start Kafka", "nobody answers")
 	found.problem("nats", "start NATS", "nobody answers")
 	got := found.causes()
-	if len(got) != 3 || found.problems != 3 || len(got[1].Causes) != 2 || len(got[2].Causes) != 1 || got[0].Part != "sidecar" {
+	if len(got) != 3 || found.problems != 3 || len(got[1].Causes) != 2 || len(got[2].Causes) != 1 ||
+		got[0].Part != "sidecar" {
 		t.Errorf("with the cluster away: %+v", got)
 	}
 }

@@ -48,7 +48,8 @@ func environmentOf(f *devfile.File) []variable {
 func (c *envCmd) Run(s Streams, d *devContext) error {
 	f := d.find()
 	if f == nil {
-		return errors.New(strings.Join(append([]string{`no hence dev runs: start one with "hence dev"`}, d.notes()...), "\n  "))
+		says := append([]string{`no hence dev runs: start one with "hence dev"`}, d.notes()...)
+		return errors.New(strings.Join(says, "\n  "))
 	}
 	list := environmentOf(f)
 	values := map[string]string{}

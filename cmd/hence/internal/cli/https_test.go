@@ -50,7 +50,8 @@ func TestHTTPSFlags(t *testing.T) {
 	if c, err := (https{TLSCert: cert, TLSKey: key}).load(); err != nil || len(c.Certificates) != 1 {
 		t.Errorf("both flags: %v", err)
 	}
-	if code, _, errs := hence(t, "sidecar", "--tls-cert", cert); code != ExitUsage || !strings.Contains(errs, "go together") {
+	code, _, errs := hence(t, "sidecar", "--tls-cert", cert)
+	if code != ExitUsage || !strings.Contains(errs, "go together") {
 		t.Errorf("one of two: exit code %d, %s", code, errs)
 	}
 	for want, args := range map[string][]string{

@@ -63,14 +63,15 @@ type txLsCmd struct {
 	output
 	inWorkspace
 	paging
-	State string `enum:",open,sealed,committed,aborted" default:"" env:"-" help:"Only open, sealed, committed or aborted ones."`
+	State string `enum:",open,sealed,committed,aborted" default:"" env:"-" help:"Only in this state."`
 	Agent string `env:"-" placeholder:"NAME" help:"Only of this agent."`
 	Code  string `env:"-" placeholder:"CODE" help:"Only those that were aborted for this code."`
 }
 
 // Run lists.
 func (c *txLsCmd) Run(ctx context.Context, s Streams) error {
-	list, err := c.client().Transactions(ctx, c.page(map[string]string{"state": c.State, "agent": c.Agent, "code": c.Code}))
+	pick := map[string]string{"state": c.State, "agent": c.Agent, "code": c.Code}
+	list, err := c.client().Transactions(ctx, c.page(pick))
 	if err != nil {
 		return fmt.Errorf("list the transactions: %w", err)
 	}
@@ -80,8 +81,9 @@ func (c *txLsCmd) Run(ctx context.Context, s Streams) error {
 			one := &list.Items[i]
 			t.add(one.Tx, one.Agent, stateText(one), orDash(one.Seq), whyText(one))
 		}
-		return printList(w, t, fmt.Sprintf("no such transaction since seq %d, when this sidecar began to look; hence tail shows "+
-			"all decisions", list.Since), list.Next)
+		empty := fmt.Sprintf("no such transaction since seq %d, when this sidecar began to look; hence tail shows all "+
+			"decisions", list.Since)
+		return printList(w, t, empty, list.Next)
 	})
 }
 

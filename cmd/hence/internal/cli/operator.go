@@ -46,7 +46,7 @@ func (o operators) obtainOperator(logger *slog.Logger, dir string) (string, erro
 // operating is where a command finds the sidecar that it asks for what only an operator may do.
 type operating struct {
 	asking
-	OperatorToken     string `placeholder:"TEXT" dev:"operator_token" help:"The sidecar's operator token; by default, the token."`
+	OperatorToken     string `placeholder:"TEXT" dev:"operator_token" help:"The operator's token; by default, the token."`
 	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Read it from there, if none is given."`
 }
 

@@ -25,7 +25,7 @@ type residueLsCmd struct {
 	output
 	asking
 	Tool   string `placeholder:"NAME" help:"Only of this tool."`
-	Result string `enum:",leaked,unresolved,partial,clean" default:"" help:"Only leaked, unresolved, partial or clean ones."`
+	Result string `enum:",leaked,unresolved,partial,clean" default:"" help:"Only those with this result."`
 	State  string `enum:"open,accepted,resolved,all" default:"open" help:"Only open, accepted or resolved ones, or all."`
 	Limit  int    `default:"100" help:"How many at most."`
 }

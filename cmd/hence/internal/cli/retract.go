@@ -64,7 +64,8 @@ func printRetraction(w io.Writer, r *api.Retraction) error {
 	case api.RetractDone:
 		fmt.Fprintf(&b, "%s is retracted; its cone has %s:\n", r.Tx, several(r.Total, "transaction"))
 	default:
-		fmt.Fprintf(&b, "%s is being retracted since seq %d; its cone has %s:\n", r.Tx, r.Seq, several(r.Total, "transaction"))
+		fmt.Fprintf(&b, "%s is being retracted since seq %d; its cone has %s:\n", r.Tx, r.Seq,
+			several(r.Total, "transaction"))
 	}
 	for _, by := range r.BlockedBy {
 		_ = plainly(&b, "  it waits for %s (%s)\n", by.Tx, by.Why) // a builder takes all

@@ -42,8 +42,8 @@ HENCE_AGENT and HENCE_WORKSPACE set, without the variables that the policy's sec
 of the environment, its input and its output untouched. The program is started once the sidecar is ready. While brokers
 are away, that is waited for, for ever; what is waited for is said.
 
-Without --embedded the cluster is that of --brokers and --nats; that of the "hence dev" that runs, if none is named, and
-then its workspace and its policy are used as well.
+Without --embedded the cluster is that of --brokers and --nats; that of the "hence dev" that runs, if none is named,
+and then its workspace and its policy are used as well.
 
 SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the program and what it has started; Ctrl-C at
 the terminal reaches it once. If it does not end within --grace after one of the first four, it is killed. When it has
@@ -51,7 +51,7 @@ ended, what it left running is ended, its open transactions are aborted, and wha
 ends first, the program is told by SIGTERM.
 
 Exit code: the program's; 128+n if signal n ended it; 126 if it cannot be executed, 127 if it is not found; 1 if the
-sidecar could not be started or ended first; 2 if the line is not understood, or a flag has a value that cannot be used.`
+sidecar could not be started or ended first; 2 if the line is not understood, or a flag's value cannot be used.`
 }
 
 func (c *runCmd) handlesSignals() {}

@@ -33,8 +33,8 @@ func wrongFor(flag *kong.Flag, ruled bool) []string {
 	return nil
 }
 
-// TestEveryFlagRefuses walks all commands: each flag that is a number, a duration, a choice, or has a rule refuses what
-// it cannot use with exit code 2, and its name.
+// TestEveryFlagRefuses walks all commands: each flag that is a number, a duration, a choice, or has a rule refuses
+// what it cannot use with exit code 2, and its name.
 func TestEveryFlagRefuses(t *testing.T) {
 	seen := 0
 	for _, leaf := range newParser(&grammar{}, Streams{}).Model.Leaves(true) {

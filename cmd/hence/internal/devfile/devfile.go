@@ -1,6 +1,6 @@
 // Package devfile is how other commands of the same user find a "hence dev" that runs: a file below the user's state
-// folder says where it is and what its callers must show. Who wrote the file holds a lock on it for as long as it runs,
-// so a file that a killed process has left behind is told from one that holds, whatever became of its process number.
+// folder says where it is and what its callers must show. Its process holds a lock on it for as long as it runs, so a
+// file that a killed process has left behind is told from one that holds, whatever became of its process number.
 package devfile
 
 import (
@@ -131,8 +131,8 @@ func read(path string) (f *File, live bool, err error) {
 	}
 	of, known := info.Sys().(*syscall.Stat_t)
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || known && int(of.Uid) != os.Geteuid() {
-		return nil, false, fmt.Errorf("the context file %s is not its owner's alone (mode %s): remove it and start hence dev "+
-			"again", path, info.Mode())
+		return nil, false, fmt.Errorf("the context file %s is not its owner's alone (mode %s): remove it and start hence "+
+			"dev again", path, info.Mode())
 	}
 	lock := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	text, err := io.ReadAll(io.LimitReader(file, maxSize))
