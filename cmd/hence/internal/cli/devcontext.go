@@ -36,8 +36,7 @@ func newDevContext() *devContext { return &devContext{resolved: map[*kong.Flag]b
 func (d *devContext) find() *devfile.File {
 	if !d.looked {
 		d.looked = true
-		var dir string
-		if dir, d.err = devfile.Folder(); d.err == nil {
+		if dir, err := devfile.Folder(); err == nil { // a user without a home, as in a container, has no hence dev
 			d.file, d.gone, d.err = devfile.Find(dir)
 		}
 	}

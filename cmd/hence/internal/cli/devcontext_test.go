@@ -183,3 +183,13 @@ func TestContextOfAKilledDev(t *testing.T) {
 		t.Errorf("it says %s", errs)
 	}
 }
+
+// Who has no home, as in a container, has no hence dev, and is not told so with every command.
+func TestContextWithoutAHome(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	code, _, errs := hence(t, "healthcheck", "--live", "--timeout", "1s")
+	if code != ExitFailed || strings.Contains(errs, "note") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
