@@ -188,7 +188,7 @@ func TestContextOfAKilledDev(t *testing.T) {
 func TestContextWithoutAHome(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("HOME", "")
-	code, _, errs := hence(t, "healthcheck", "--live", "--timeout", "1s")
+	code, _, errs := hence(t, "rules", "get", "--url", "http://127.0.0.1:1")
 	if code != ExitFailed || strings.Contains(errs, "note") {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
