@@ -11,13 +11,16 @@ FUZZTIME ?= 60s
 RECORDS ?= 100000
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build test test-full race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim hostile fuzz ci demo
+.PHONY: help build release test test-full race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim hostile fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
 
 build: ## compile the binary into bin/hence
 	$(GO) build -o bin/hence ./cmd/hence
+
+release: ## stripped archives for Linux and macOS in dist/, with SHA256SUMS; the same commit gives the same bytes
+	$(GO) run .ci/release.go $(if $(TARGETS),-targets $(TARGETS))
 
 test: ## every test that needs no server, the large searches in samples; skips say what is missing
 	$(GO) test -timeout 15m ./...

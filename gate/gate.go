@@ -113,6 +113,16 @@ type Tools interface {
 	Adapter(tool string) (Adapter, error)
 }
 
+// Declared is one declaration of a policy, as people are shown it.
+type Declared struct {
+	Name         string // may have wildcards
+	Class        sequencer.Class
+	Adapter      string // the kind; empty: none
+	Compensation string // the tool that undoes it; empty: none
+	UndoOnly     bool   // it only compensates
+	Signature    string
+}
+
 // Effect is one tool call of a transaction, as the log has it before it runs or is held.
 type Effect struct {
 	Tx          sequencer.TxID

@@ -261,7 +261,19 @@ func missing(b fenced.Block) string {
 // fails when it is answered with an error.
 func readersShell(t *testing.T, root string, more ...string) *fenced.Shell {
 	t.Helper()
-	dir, home := t.TempDir(), t.TempDir()
+	dir, env := readersDesk(t, root)
+	shell, err := fenced.NewShell(dir, append(env, more...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shell
+}
+
+// readersDesk is the folder and the environment of a reader's terminals.
+func readersDesk(t *testing.T, root string) (dir string, env []string) {
+	t.Helper()
+	home := t.TempDir()
+	dir = t.TempDir()
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +285,7 @@ func readersShell(t *testing.T, root string, more ...string) *fenced.Shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := []string{
+	env = []string{
 		"PATH=" + filepath.Dir(henceBinary(t)) + ":" + natsFolder() + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
 		"HENCE_RANDOM_PORTS=true", "LANG=C.UTF-8", "PROMETHEUS=" + freeAddress(t),
 	}
@@ -281,11 +293,7 @@ func readersShell(t *testing.T, root string, more ...string) *fenced.Shell {
 	if harness.Real() {
 		env = append(env, "KAFKA="+os.Getenv(harness.EnvKafka), "NATS="+os.Getenv(harness.EnvNATS))
 	}
-	shell, err := fenced.NewShell(dir, append(env, more...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return shell
+	return dir, env
 }
 
 // goEnv are Go's settings and caches, which lie in the home that a reader's shell does not have.

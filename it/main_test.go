@@ -46,9 +46,11 @@ func inFolder(run func() int) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Setenv(envDir, dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	for name, value := range map[string]string{envDir: dir, "XDG_STATE_HOME": filepath.Join(dir, "state")} {
+		if err := os.Setenv(name, value); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	return run()
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/it/fenced"
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sidecar/client"
 )
@@ -115,4 +116,94 @@ func TestNewcomerDemo(t *testing.T) {
 		t.Errorf("%s prints no verdict:\n%s", demo, out)
 	}
 	t.Logf("%s:\n%s", demo, out)
+}
+
+// terminals are the two that a newcomer has open: in one runs hence dev, in the other all else is pasted.
+type terminals struct {
+	t           *testing.T
+	serves      *fenced.Shell
+	works       *fenced.Shell
+	dev         *fenced.Running
+	served, ran int
+}
+
+// paste does what a block says, in the terminal that it is for. Nothing is taken from one to the other.
+func (n *terminals) paste(b fenced.Block) string {
+	n.t.Helper()
+	b.Text = strings.ReplaceAll(b.Text, "go run ./cmd/hence", "hence")
+	if !b.Has(markServe) {
+		n.ran++
+		out, err := n.works.Run(b, blockBound)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		n.t.Logf("%s:\n%s%s", b.Where(), b.Text, out)
+		return out
+	}
+	n.stop()
+	running, err := n.serves.Start(b)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.dev, n.served = running, n.served+1
+	waitWhile(serveBound, func() bool { return !strings.Contains(running.Out(), "Stop with Ctrl-C") && running.Alive() })
+	return running.Out()
+}
+
+// stop presses Ctrl-C where hence dev runs.
+func (n *terminals) stop() {
+	n.t.Helper()
+	if n.dev != nil {
+		if err := n.serves.End(n.dev); err != nil {
+			n.t.Error(err)
+		}
+	}
+	n.dev = nil
+}
+
+// TestNewcomerTwice pastes what README.md says about an agent and its tools into two terminals, top to bottom, and
+// then once more into the same ones.
+func TestNewcomerTwice(t *testing.T) {
+	root := repositoryRoot(t)
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	above, _, _ := strings.Cut(string(text), "\n## Watch\n")
+	blocks, err := fenced.Blocks("README.md", above)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, env := readersDesk(t, root)
+	n := &terminals{t: t}
+	for _, shell := range []**fenced.Shell{&n.serves, &n.works} {
+		if *shell, err = fenced.NewShell(dir, env); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := (*shell).Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	var said strings.Builder
+	for range 2 {
+		for _, b := range blocks {
+			if !b.Has(markSuite) && !b.Has(markWatch) { // a third terminal's: TestDocs has it
+				said.WriteString(n.paste(b))
+			}
+		}
+	}
+	n.stop()
+	for want, times := range map[string]int{
+		"hence dev is ready": 4, `"state":"committed"`: 4, `"state":"held"`: 2, "board.post": 4, "HAS LEFT FOR GOOD": 2,
+		"paid": 2, "agent-1.1.1": 4,
+	} {
+		if got := strings.Count(said.String(), want); got < times {
+			t.Errorf("%q is printed %d times, want %d at least:\n%s", want, got, times, said.String())
+		}
+	}
+	if n.served != 4 || n.ran != 14 {
+		t.Errorf("%d blocks served and %d ran", n.served, n.ran)
+	}
 }

@@ -34,7 +34,7 @@ func (s *Sidecar) listShards(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.session.loosely(c.ctx, c.talk, func() *reading { return s.session.lookAt(prefix, after, int(limit)) })
+	got, err := s.reads(c, func() *reading { return s.session.lookAt(prefix, after, int(limit)) })
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +43,21 @@ func (s *Sidecar) listShards(c *call) (*reply, error) {
 		out.Next = out.Items[len(out.Items)-1].Scope
 	}
 	return jsonReply(http.StatusOK, out), nil
+}
+
+// reads reads for the agent, whose next seal carries it, or only looks, as people do: that binds nothing.
+func (s *Sidecar) reads(c *call, look func() *reading) (*reading, error) {
+	query := c.request.URL.Query()
+	switch {
+	case !query.Has("look"):
+		return s.session.loosely(c.ctx, c.talk, look)
+	case query.Get("look") != "true":
+		return nil, problem(codeBadRequest, "look=%.20q: give true, or leave it out", query.Get("look"))
+	}
+	if err := s.view.ready(); err != nil { // before, it shows less than what was decided
+		return nil, notReady(err)
+	}
+	return look(), nil
 }
 
 func (s *Sidecar) readShard(c *call) (*reply, error) {
@@ -62,7 +77,7 @@ func (s *Sidecar) readShard(c *call) (*reply, error) {
 	case query.Has("version"):
 		return s.readVersion(c, scope)
 	}
-	got, err := s.session.loosely(c.ctx, c.talk, func() *reading { return s.session.look(scope, 0) })
+	got, err := s.reads(c, func() *reading { return s.session.look(scope, 0) })
 	if err != nil {
 		return nil, err
 	}

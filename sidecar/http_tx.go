@@ -306,16 +306,8 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	if !ok || seen.decision == nil && seen.final { // the view began after the decision: it only saw the settlement
 		return s.explainRow(c, id, err)
 	}
-	d := &api.Decision{Tx: string(id), Workspace: s.config.Workspace, Mode: seen.mode.String(), State: api.StateOpen}
-	switch {
-	case seen.decision != nil:
-		d = words.Decision(seen.decision)
-		d.State = stateOf(seen.decision)
-	case seen.waiting != nil:
-		d = words.Decision(seen.waiting)
-		d.State, d.Seq = api.StateSealed, 0
-	}
-	d.Final = seen.final
+	d := seen.describe()
+	d.Workspace = s.config.Workspace
 	calls := s.session.callsOf(c.ctx, id, standing{state: d.State, over: seen.final || seen.retraction.final,
 		idle: "its own sidecar releases it"})
 	return jsonReply(http.StatusOK, &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}), nil

@@ -56,6 +56,8 @@ type Folds interface {
 	Cone(ctx context.Context, workspace string, tx sequencer.TxID) (*topology.Cone, error)
 	// Rules are those in force.
 	Rules(ctx context.Context, workspace string) (_ sequencer.Rules, through sequencer.Seq, _ error)
+	// Live is what goes on in a workspace: sidecars with a lease, transactions that are not final.
+	Live(ctx context.Context, workspace string) (topology.Live, error)
 	// KnownLogic is the newest logic that all owners of a workspace know.
 	KnownLogic(ctx context.Context, workspace string) (uint32, error)
 }

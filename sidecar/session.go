@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -71,6 +72,7 @@ type session struct {
 	settles        uint32                   // settle intents of this process
 	settling       int                      // of them are being settled
 	orphans        orphans
+	displaced      sequencer.Seq // an incarnation that was live elsewhere until this process joined; zero: none
 	pings          uint32        // questions that only confirm the lease
 	first          sequencer.Seq // the first incarnation of this process
 	strangersSince time.Time     // a former process, not known to be dead, had a lease then; by the steady clock
@@ -142,6 +144,7 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 	ours := o.Incarnation == s.incarnation || o.Incarnation == s.unentered || o.Incarnation == s.former
 	if o.Intent == joinIntent(s.joinID) && !ours {
 		s.forgot = true // it was alive until now, and its journal is not here
+		s.displaced = cmp.Or(s.displaced, o.Incarnation)
 		s.log.Warn("the journal of this agent's former session is not here: a new folder, or an emptied volume. "+withIt,
 			"former", uint64(o.Incarnation), "journal", s.delivery.place())
 		s.strangersSince = s.clock.Steady()

@@ -110,6 +110,14 @@ func (s *Sidecar) Refused() error {
 	return s.session.notLetIn()
 }
 
+// Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there
+// was none. One that left its journal here is no other.
+func (s *Sidecar) Displaced() sequencer.Seq {
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	return s.session.displaced
+}
+
 // Close gives the listener of a sidecar back that is not run.
 func (s *Sidecar) Close() error { return s.listener.Close() }
 

@@ -76,7 +76,7 @@ func (c Config) misfits(ctx context.Context) (missing bool, err error) {
 	missing = true
 	lines := make([]string, len(problems))
 	for i, p := range problems {
-		lines[i], missing = p.String(), missing && p.What == topicMissing
+		lines[i], missing = p.String(), missing && p.What == TopicMissing
 	}
 	return missing, fmt.Errorf("%w:\n%s", errMisfit, strings.Join(lines, "\n"))
 }

@@ -25,8 +25,8 @@ type Problem struct {
 	Fix   string // the command or the setting that mends it
 }
 
-// topicMissing is what is wrong with a topic that is not there.
-const topicMissing = "it does not exist"
+// TopicMissing is what is wrong with a topic that is not there.
+const TopicMissing = "it does not exist"
 
 // String is the problem in one line.
 func (p Problem) String() string {
@@ -138,7 +138,7 @@ func verifyTopics(ctx context.Context, cl *kgo.Client, cfg Config) ([]Problem, e
 	for _, t := range want {
 		detail := there[t.Name]
 		if detail.Err != nil || len(detail.Partitions) == 0 {
-			problems = append(problems, Problem{"topics", t.Name, topicMissing, cfg.createCommand()})
+			problems = append(problems, Problem{"topics", t.Name, TopicMissing, cfg.createCommand()})
 			continue
 		}
 		problems = append(problems, cfg.shape(t, detail)...)

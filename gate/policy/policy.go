@@ -143,6 +143,22 @@ func (p *Policy) ScopeTypes() []string {
 	return slices.Compact(out)
 }
 
+// Declared lists the declarations in the order of the file.
+func (p *Policy) Declared() []gate.Declared {
+	var list []gate.Declared
+	for _, d := range p.tools {
+		one := gate.Declared{Name: d.pattern, Class: d.class, UndoOnly: d.undoOnly, Signature: d.signature}
+		if d.block != nil {
+			one.Adapter = d.block.kind
+		}
+		if d.undo != nil {
+			one.Compensation = d.undo.tool
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
 // find returns the declaration for a tool: the one with exactly this name, else the glob that matches it (no two do).
 // A name is compared in its one spelling.
 func (p *Policy) find(tool string) *decl {

@@ -125,7 +125,9 @@ func (f *firstLine) Write(b []byte) (int, error) {
 
 func (p *Process) start(tb testing.TB, stdout io.Writer, each func(string), cmd *exec.Cmd) {
 	tb.Helper()
-	cmd.Env, cmd.WaitDelay = append(plainEnv(), cmd.Env...), 10*time.Second
+	// A "hence dev" of another test is not to be found, and the user's own is left alone.
+	own := append(plainEnv(), "XDG_STATE_HOME="+tb.TempDir())
+	cmd.Env, cmd.WaitDelay = append(own, cmd.Env...), 10*time.Second
 	p.ended, cmd.Stdout = make(chan struct{}), stdout
 	stderr, err := cmd.StderrPipe()
 	if err == nil {

@@ -20,6 +20,16 @@ func (c *Client) GetVersion(ctx context.Context, scope string, version uint64) (
 	return c.getShard(ctx, scope, url.Values{"version": {strconv.FormatUint(version, 10)}})
 }
 
+// Look reads a shard as people do: no seal carries it.
+func (c *Client) Look(ctx context.Context, scope string) (Shard, error) {
+	return c.getShard(ctx, scope, url.Values{"look": {"true"}})
+}
+
+// LookAll is List as people read: no seal carries it.
+func (c *Client) LookAll(ctx context.Context, prefix, after string, limit int) (*List, error) {
+	return c.list(ctx, url.Values{"look": {"true"}}, prefix, after, limit)
+}
+
 func (c *Client) getShard(ctx context.Context, scope string, query url.Values) (Shard, error) {
 	got, err := c.call(ctx, request{method: http.MethodGet, path: c.shardPath(scope), query: query})
 	var p *Problem
@@ -69,7 +79,11 @@ func (c *Client) Put(ctx context.Context, scope string, content []byte, o WriteO
 
 // List is one page of the shards under a prefix; after is the Next of the page before, limit 0 the sidecar's default.
 func (c *Client) List(ctx context.Context, prefix, after string, limit int) (*List, error) {
-	query := withLimit(url.Values{}, limit)
+	return c.list(ctx, url.Values{}, prefix, after, limit)
+}
+
+func (c *Client) list(ctx context.Context, query url.Values, prefix, after string, limit int) (*List, error) {
+	query = withLimit(query, limit)
 	if prefix != "" {
 		query.Set("prefix", prefix)
 	}

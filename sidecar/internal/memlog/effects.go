@@ -122,6 +122,13 @@ func (d *Door) Rules(context.Context, string) (sequencer.Rules, sequencer.Seq, e
 	return st.Rules, st.Seq, nil
 }
 
+// Live is part of the log's interface to a sidecar.
+func (d *Door) Live(context.Context, string) (topology.Live, error) {
+	d.log.mu.Lock()
+	defer d.log.mu.Unlock()
+	return *topology.LiveIn(d.log.replica.Fold(), 1000), nil
+}
+
 // KnownLogic is part of the log's interface to a sidecar.
 func (d *Door) KnownLogic(context.Context, string) (uint32, error) { return sequencer.Logic, nil }
 

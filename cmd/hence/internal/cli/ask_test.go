@@ -82,7 +82,7 @@ func TestResidueAndRules(t *testing.T) {
 		text string
 	}{
 		"residue ls":                             {ExitOK, "mail"},
-		"residue ls --limit 0":                   {ExitFailed, "1 to 1000"},
+		"residue ls --limit 0":                   {ExitUsage, "1 to 1000"},
 		"residue ls -o json":                     {ExitOK, `"result":"leaked"`},
 		"residue show a.1.1 2":                   {ExitOK, "it has left"},
 		"residue ls --state open":                {ExitOK, "changed_tool"},
@@ -95,7 +95,7 @@ func TestResidueAndRules(t *testing.T) {
 		"rules get":                              {ExitOK, "horizon 1000 seqs"},
 		"rules get --workspace shop -o json":     {ExitOK, `"version":3`},
 		"rules get --workspace other":            {ExitFailed, "not_found"},
-		"rules set":                              {ExitFailed, "nothing is to be changed"},
+		"rules set":                              {ExitUsage, "nothing is to be changed"},
 		"rules set --horizon-seqs 1000":          {ExitOK, "version 3"},
 		"rules set --if-version 3 --no-observe":  {ExitOK, "version 3"},
 		"rules set --horizon-seqs many":          {ExitUsage, "many"},

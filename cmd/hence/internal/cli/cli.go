@@ -40,28 +40,39 @@ type Streams struct {
 
 // grammar is the command line. Every command is its own configuration.
 type grammar struct {
-	Dev         devCmd         `cmd:"" help:"Run everything in one process: Kafka, NATS, processors, one sidecar."`
-	Run         runCmd         `cmd:"" help:"Run an agent's program beside its sidecar."`
-	Up          upCmd          `cmd:"" help:"Run several agents' programs, each beside its sidecar."`
-	Sidecar     sidecarCmd     `cmd:"" help:"Run the sidecar of one agent."`
-	Streams     streamsCmd     `cmd:"" help:"Run the processors: sequencer, closure, frontier."`
-	Topics      topicsCmd      `cmd:"" help:"Create, verify or print the topics."`
-	Tail        tailCmd        `cmd:"" help:"Follow a workspace's decisions."`
-	Console     consoleCmd     `cmd:"" help:"Serve the web page for people who watch."`
-	Explain     explainCmd     `cmd:"" help:"Say why a transaction waits, was refused or was committed."`
-	Retract     retractCmd     `cmd:"" help:"Undo a committed transaction and everything that follows from it."`
-	Residue     residueCmd     `cmd:"" help:"See and mend what could not be made clean."`
-	Rules       rulesCmd       `cmd:"" help:"Read and change a workspace's rules."`
-	Demo        demoCmd        `cmd:"" help:"Watch agents settle real work in one order, and check it."`
-	Policy      policyCmd      `cmd:"" help:"Check, test, explain and fuzz a policy file."`
-	Sim         simCmd         `cmd:"" help:"Run the fold through simulated crashes and losses, and check it."`
-	Healthcheck healthcheckCmd `cmd:"" help:"Ask a sidecar or a processor whether it is ready; exit 0 or 1."`
-	Doctor      doctorCmd      `cmd:"" help:"Look at brokers, topics, clocks, gaps, files; say what mends what is wrong."`
-	Pause       pauseCmd       `cmd:"" help:"Sleep until told to end; holds a container's network namespace."`
-	Config      configCmd      `cmd:"" help:"Print settings, each with where it comes from."`
-	Completion  completionCmd  `cmd:"" help:"Print the script that completes commands in a shell."`
-	Complete    completeCmd    `cmd:"" name:"__complete" hidden:""`
-	Version     versionCmd     `cmd:"" help:"Print the version."`
+	Dev  devCmd  `cmd:"" group:"start" help:"Run everything in one process: Kafka, NATS, processors, one sidecar."`
+	Run  runCmd  `cmd:"" group:"start" help:"Run an agent's program beside its sidecar."`
+	Up   upCmd   `cmd:"" group:"start" help:"Run several agents' programs, each beside its sidecar."`
+	Demo demoCmd `cmd:"" group:"start" help:"Watch agents settle real work in one order, and check it."`
+	Env  envCmd  `cmd:"" group:"start" help:"Print where the hence dev that runs is, for a shell."`
+
+	Tail    tailCmd    `cmd:"" group:"see" help:"Follow a workspace's decisions."`
+	Tx      txCmd      `cmd:"" group:"see" help:"List, show and abort transactions."`
+	Effects effectsCmd `cmd:"" group:"see" help:"List an agent's tool calls."`
+	Agents  agentsCmd  `cmd:"" group:"see" help:"List the agents whose sidecars live."`
+	Shard   shardCmd   `cmd:"" group:"see" help:"List, read and write shards."`
+	Tools   toolsCmd   `cmd:"" group:"see" help:"List the tools that an agent has."`
+	Explain explainCmd `cmd:"" group:"see" help:"Say why a transaction waits, was refused or was committed."`
+	Console consoleCmd `cmd:"" group:"see" help:"Serve the web page for people who watch."`
+
+	Retract retractCmd `cmd:"" group:"mend" help:"Undo a committed transaction and everything that follows from it."`
+	Residue residueCmd `cmd:"" group:"mend" help:"See and mend what could not be made clean."`
+	Rules   rulesCmd   `cmd:"" group:"mend" help:"Read and change a workspace's rules."`
+	Doctor  doctorCmd  `cmd:"" group:"mend" help:"Look at brokers, topics, clocks, gaps, files; say what to do."`
+
+	Policy policyCmd `cmd:"" group:"policy" help:"Check, test, explain and fuzz a policy file."`
+
+	Sidecar     sidecarCmd     `cmd:"" group:"operate" help:"Run the sidecar of one agent."`
+	Streams     streamsCmd     `cmd:"" group:"operate" help:"Run the processors: sequencer, closure, frontier."`
+	Topics      topicsCmd      `cmd:"" group:"operate" help:"Create, verify or print the topics."`
+	Healthcheck healthcheckCmd `cmd:"" group:"operate" help:"Ask a sidecar or a processor whether it is ready."`
+	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until told to end; holds a network namespace."`
+	Config      configCmd      `cmd:"" group:"operate" help:"Print settings, each with where it comes from."`
+	Sim         simCmd         `cmd:"" group:"operate" help:"Run the fold through simulated crashes, and check it."`
+	Completion  completionCmd  `cmd:"" group:"operate" help:"Print the script that completes commands in a shell."`
+	Version     versionCmd     `cmd:"" group:"operate" help:"Print the version."`
+
+	Complete completeCmd `cmd:"" name:"__complete" hidden:""`
 }
 
 // output is the choice between text for people and JSON for programs.
@@ -114,20 +125,27 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 		}
 	}()
 	dropEmptyVariables()
-	parser := newParser(&grammar{}, s)
+	dev := newDevContext()
+	parser := newParser(&grammar{}, s, kong.Resolvers(dev), kong.Bind(dev))
 	command, err := parser.Parse(args)
 	if err != nil {
-		return usage(s.Err, err)
+		return usage(s.Err, err, nil)
+	}
+	if err := checkValues(command); err != nil {
+		return usage(s.Err, err, command.Selected())
 	}
 	if !strings.HasPrefix(command.Command(), "config print") { // which says it itself
 		for _, warning := range strangeVariables(parser.Model, os.Environ(), true) {
 			fmt.Fprintln(s.Err, "hence: warning:", warning)
 		}
+		for _, note := range dev.notes() {
+			fmt.Fprintln(s.Err, "hence: note:", note)
+		}
 	}
 	ctx, stop := s.untilSignal(ctx, command)
 	defer stop()
 	command.BindTo(ctx, (*context.Context)(nil))
-	return exitCode(ctx, s.Err, command.Run())
+	return exitCode(ctx, s.Err, dev.advised(command, command.Run()))
 }
 
 // dropEmptyVariables takes a variable that is set to nothing, as compose files pass optional ones on, for one that is
@@ -140,15 +158,17 @@ func dropEmptyVariables() {
 	}
 }
 
-func newParser(g *grammar, s Streams) *kong.Kong {
-	parser, err := kong.New(g,
+func newParser(g *grammar, s Streams, more ...kong.Option) *kong.Kong {
+	parser, err := kong.New(g, append(more,
 		kong.Name("hence"),
 		kong.Description("Hence settles what agents read, write and do: together, in one order, once it still holds."),
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(code int) { panic(quit(code)) }),
 		kong.DefaultEnvars("HENCE"),
 		kong.Bind(s),
-	)
+		groups(),
+		kong.Help(printHelp),
+	)...)
 	if err != nil {
 		panic("cli: the grammar is wrong: " + err.Error())
 	}
@@ -172,10 +192,12 @@ func (s Streams) untilSignal(ctx context.Context, command *kong.Context) (contex
 	return ctx, stop
 }
 
-// usage explains a command line that was not understood.
-func usage(w io.Writer, err error) int {
+// usage explains a command line that was not understood; of is its command, where that is known.
+func usage(w io.Writer, err error, of *kong.Node) int {
 	about := "hence"
-	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
+	if of != nil {
+		about = of.FullPath()
+	} else if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
 		about = p.Context.Selected().FullPath()
 	}
 	fmt.Fprintf(w, "hence: %v\nRun \"%s --help\" for its flags.\n", err, about)

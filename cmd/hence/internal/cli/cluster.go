@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"log/slog"
 
 	"github.com/hence-dev/hence/streams"
@@ -9,8 +8,8 @@ import (
 
 // servers are the addresses of Kafka and NATS; the defaults are where "hence dev" listens.
 type servers struct {
-	Brokers []string `placeholder:"HOST:PORT" default:"127.0.0.1:9092" help:"Kafka brokers, separated by commas."`
-	NATS    string   `name:"nats" placeholder:"URL" default:"nats://127.0.0.1:4222" help:"NATS servers, by commas."`
+	Brokers []string `placeholder:"HOST:PORT" default:"127.0.0.1:9092" dev:"brokers" help:"Kafka brokers, with commas."`
+	NATS    string   `name:"nats" placeholder:"URL" default:"nats://127.0.0.1:4222" dev:"nats" help:"NATS servers."`
 
 	Partitions int32 `default:"8" help:"Partitions of each topic: a power of two, the same for everybody."`
 	kafkaSecurity
@@ -54,10 +53,7 @@ func (s servers) config(logger *slog.Logger) streams.Config {
 	}
 }
 
-func (t topicShape) apply(c streams.Config) (streams.Config, error) {
-	if t.Replication < 1 {
-		return c, fmt.Errorf("--replication is %d: give 1 or more", t.Replication)
-	}
+func (t topicShape) apply(c streams.Config) streams.Config {
 	c.Replication = t.Replication
-	return c, nil
+	return c
 }

@@ -66,10 +66,14 @@ func (c companion) around(ctx context.Context, f func(context.Context, *sidecar.
 		ended <- err
 	}()
 	begun := time.Now()
-	err = c.await(ctx, side, log.Ready)
+	err = awaiting{side: side, agent: c.config.Agent, look: log.Ready, signals: c.signals, say: c.say}.ready(ctx)
 	if err == nil {
 		c.hush.Store(false)
 		c.say("the sidecar of %s is ready at %s after %d ms", c.config.Agent, side.URL(), time.Since(begun).Milliseconds())
+		if former := side.Displaced(); former != 0 {
+			c.say("warning: another sidecar of %s was live, incarnation %d: its lease has ended, and what it had open is "+
+				"aborted; one agent has one sidecar, so name another --agent", c.config.Agent, former)
+		}
 		err = f(ctx, side)
 	}
 	stop()
@@ -79,34 +83,42 @@ func (c companion) around(ctx context.Context, f func(context.Context, *sidecar.
 	return err
 }
 
-// await waits until the sidecar is ready, however long its cluster is away, and says what it waits for.
-func (c companion) await(ctx context.Context, side *sidecar.Sidecar,
-	look func(context.Context) map[string]error) error {
+// awaiting is a sidecar that is waited for.
+type awaiting struct {
+	side    *sidecar.Sidecar
+	agent   string
+	look    func(context.Context) map[string]error
+	signals <-chan os.Signal // one of them gives up; nil: none does
+	say     func(format string, args ...any)
+}
+
+// ready waits until the sidecar is ready, however long its cluster is away, and says what it waits for.
+func (a awaiting) ready(ctx context.Context) error {
 	said := map[string]string{}
 	for pause := lookLeast; ; pause = min(2*pause, lookMost) {
 		timer := time.NewTimer(pause)
 		select {
-		case <-side.Ready():
+		case <-a.side.Ready():
 			timer.Stop()
 			return nil
 		case <-ctx.Done():
 			timer.Stop()
 			return context.Cause(ctx)
-		case s := <-c.signals:
+		case s := <-a.signals:
 			timer.Stop()
 			if s, ok := s.(syscall.Signal); ok && endsProgram(s) {
-				return &exit{code: 128 + int(s), err: fmt.Errorf("interrupted before %s was ready", c.config.Agent)}
+				return &exit{code: 128 + int(s), err: fmt.Errorf("interrupted before %s was ready", a.agent)}
 			}
 		case <-timer.C:
 		}
-		found := lookOnce(ctx, look)
-		if err := side.Refused(); err != nil { // all can be reached, and the log says no
+		found := lookOnce(ctx, a.look)
+		if err := a.side.Refused(); err != nil { // all can be reached, and the log says no
 			found["its session"] = err.Error()
 		}
 		for _, part := range slices.Sorted(maps.Keys(found)) {
 			if text := found[part]; text != said[part] {
 				said[part] = text
-				c.say("the sidecar of %s waits for %s: %s", c.config.Agent, part, text)
+				a.say("the sidecar of %s waits for %s: %s", a.agent, part, text)
 			}
 		}
 	}

@@ -12,7 +12,11 @@ import (
 // completions maps what is typed to what the last word can become; more may be offered where the list ends with "...".
 func completions() map[string]string {
 	return map[string]string{
-		"hence to":                     "topics",
+		"hence top":                    "topics",
+		"hence tx ":                    "abort ls show",
+		"hence shard ":                 "get ls put",
+		"hence tx ls --state ":         "aborted committed open sealed",
+		"hence env --shell ":           "fish sh",
 		"hence topics ":                "create print verify",
 		"hence topics v":               "verify",
 		"hence run --agent a1 --emb":   "--embedded",

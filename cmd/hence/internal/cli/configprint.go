@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
 
@@ -28,11 +27,10 @@ type configPrintCmd struct {
 
 // Help is what "hence config print --help" says beyond the flags.
 func (c *configPrintCmd) Help() string {
-	return `A setting comes from a flag, else from the environment (HENCE_ and the flag's name in capitals), else it is
-the default; there is no configuration file. Secrets are shown as ********. Variables that begin with HENCE_ and that
-no command reads are named, with the one that was probably meant.
-
-    hence config print run --agent a1 --grace 5s
+	return `A setting comes from a flag, else from the environment (HENCE_ and the flag's name in capitals), else from the
+context file of the "hence dev" that runs, else it is the default. Where an address is given that is another one than
+that of hence dev, nothing is taken from its file. Secrets are shown as ********. Variables that begin with HENCE_ and
+that no command reads are named, with the one that was probably meant.
 
 Exit code: 0, 2 if the command is not known, 3 if a setting from the environment cannot be read.`
 }
@@ -41,6 +39,7 @@ Exit code: 0, 2 if the command is not known, 3 if a setting from the environment
 const (
 	fromFlag        = "flag"
 	fromEnvironment = "environment"
+	fromContext     = "context file"
 	fromDefault     = "default"
 )
 
@@ -62,11 +61,12 @@ type CommandSettings struct {
 // Settings is the line of "hence config print -o json".
 type Settings struct {
 	Commands []CommandSettings `json:"commands"`
-	Warnings []string          `json:"warnings"` // about variables that nobody reads
+	Warnings []string          `json:"warnings"`          // about variables that nobody reads, and context files
+	Context  string            `json:"context,omitempty"` // the file of the "hence dev" that runs
 }
 
 // Run prints.
-func (c *configPrintCmd) Run(s Streams) error {
+func (c *configPrintCmd) Run(s Streams, dev *devContext) error {
 	parser := newParser(&grammar{}, s)
 	line, err := kong.Trace(parser, c.Command)
 	if err == nil {
@@ -86,13 +86,17 @@ func (c *configPrintCmd) Run(s Streams) error {
 		for _, group := range leaf.AllFlags(true) {
 			for _, flag := range group {
 				if flag.Name != "help" {
-					of.Settings = append(of.Settings, settingOf(line, flag))
+					of.Settings = append(of.Settings, settingOf(dev, line, leaf, flag))
 					bad = bad || of.Settings[len(of.Settings)-1].Problem != ""
 				}
 			}
 		}
 		out.Commands = append(out.Commands, of)
 	}
+	if dev.file != nil {
+		out.Context = dev.file.Path
+	}
+	out.Warnings = append(out.Warnings, dev.notes()...)
 	if err := c.print(s.Out, out, out.write); err != nil {
 		return err
 	}
@@ -112,8 +116,7 @@ func leaves(node *kong.Node) []*kong.Node {
 
 func (s Settings) write(w io.Writer) error {
 	for _, c := range s.Commands {
-		fmt.Fprintf(w, "hence %s\n", c.Command)
-		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+		t := table{head: []string{"hence " + c.Command, "", ""}}
 		for _, one := range c.Settings {
 			origin := one.Origin
 			if origin == fromEnvironment {
@@ -122,11 +125,14 @@ func (s Settings) write(w io.Writer) error {
 			if one.Problem != "" {
 				origin += ": " + one.Problem
 			}
-			fmt.Fprintf(table, "  --%s\t%s\t%s\n", one.Name, one.Value, origin)
+			t.add("  --"+one.Name, one.Value, origin)
 		}
-		if err := table.Flush(); err != nil {
+		if err := t.write(w); err != nil {
 			return err
 		}
+	}
+	if s.Context != "" {
+		fmt.Fprintf(w, "context file: %s\n", s.Context)
 	}
 	for _, warning := range s.Warnings {
 		if _, err := fmt.Fprintln(w, "warning:", warning); err != nil {
@@ -136,8 +142,8 @@ func (s Settings) write(w io.Writer) error {
 	return nil
 }
 
-// settingOf says what a flag is, seen from a command line.
-func settingOf(line *kong.Context, flag *kong.Flag) Setting {
+// settingOf says what a flag of a command is, seen from a command line.
+func settingOf(dev *devContext, line *kong.Context, node *kong.Node, flag *kong.Flag) Setting {
 	s := Setting{Name: flag.Name, Value: flag.Default, Origin: fromDefault}
 	if flag.IsBool() && s.Value == "" {
 		s.Value = "false"
@@ -145,11 +151,11 @@ func settingOf(line *kong.Context, flag *kong.Flag) Setting {
 	if len(flag.Envs) > 0 {
 		s.Env = flag.Envs[0]
 	}
-	for _, env := range flag.Envs {
-		if value, ok := os.LookupEnv(env); ok {
-			s.Value, s.Origin, s.Env, s.Problem = value, fromEnvironment, env, problemOf(flag, value)
-			break
-		}
+	if value, ok := dev.of(line, node, flag); ok {
+		s.Value, s.Origin = value, fromContext
+	}
+	if env, value := fromEnv(flag); env != "" {
+		s.Value, s.Origin, s.Env, s.Problem = value, fromEnvironment, env, problemOf(flag, value)
 	}
 	for _, p := range line.Path {
 		if p.Flag == flag {

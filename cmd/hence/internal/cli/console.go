@@ -28,7 +28,7 @@ type consoleCmd struct {
 	output
 	tokens
 	trust
-	Workspace        string   `default:"default" help:"Workspace to show."`
+	Workspace        string   `default:"default" dev:"workspace" help:"Workspace to show."`
 	Listen           string   `default:"127.0.0.1:7422" placeholder:"HOST:PORT" help:"Address of the web page."`
 	Host             []string `placeholder:"NAME" help:"Names of the console, beside localhost and addresses."`
 	PublicURL        string   `placeholder:"URL" help:"Where browsers find it, for the printed link."`
@@ -88,7 +88,7 @@ func (c *consoleCmd) public() error {
 	u, err := url.Parse(c.PublicURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
 		strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
-		return fmt.Errorf("--public-url %q is no address of a page: write it as http://HOST:PORT", c.PublicURL)
+		return misused(fmt.Errorf("--public-url %q is no address of a page: write it as http://HOST:PORT", c.PublicURL))
 	}
 	c.PublicURL, c.Host = u.Scheme+"://"+u.Host, append(c.Host, u.Hostname())
 	return nil
@@ -101,14 +101,14 @@ func (c *consoleCmd) actions(ctx context.Context, logger *slog.Logger) (_ consol
 	}
 	if c.SidecarTokenFile != "" {
 		if c.SidecarToken != "" {
-			return nil, nil, errors.New("the sidecar's token is given twice: leave out --sidecar-token, or the file")
+			return nil, nil, misused(errors.New("the sidecar's token is given twice: leave out --sidecar-token, or the file"))
 		}
 		if c.SidecarToken, err = awaitToken(ctx, logger, c.SidecarTokenFile); err != nil {
 			return nil, nil, err
 		}
 	}
 	if c.SidecarToken == "" {
-		return nil, nil, errors.New("--sidecar needs that sidecar's operator token: give --sidecar-token-file FILE")
+		return nil, nil, misused(errors.New("--sidecar needs that sidecar's operator token: give --sidecar-token-file FILE"))
 	}
 	trusting, err := c.trust.client()
 	if err != nil {

@@ -118,7 +118,7 @@ func TestConsoleBadFlags(t *testing.T) {
 		{[]string{"--listen", "no-such-address"}, "--listen"},
 	} {
 		code, _, errs := hence(t, append([]string{"console", "--token", "look"}, c.args...)...)
-		if code != ExitFailed || !strings.Contains(errs, c.want) {
+		if code != ExitUsage || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: exit code %d, %q; want %q", c.args, code, errs, c.want)
 		}
 	}

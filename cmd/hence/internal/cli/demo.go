@@ -80,6 +80,9 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 		}
 		cfg.Terminal = false // lines of JSON come in between
 	}
+	if err := cfg.Validate(); err != nil {
+		return misused(fmt.Errorf("demo: %w", err))
+	}
 	if c.Records != "" {
 		file, err := os.OpenFile(c.Records, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 		if err != nil {

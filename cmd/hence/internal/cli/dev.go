@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/devfile"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -33,7 +34,8 @@ type devCmd struct {
 	RandomPorts bool   `help:"Take free ports instead of 9092, 4222, 7420 and 7422."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
-	Port        int    `default:"7420" help:"Port of the sidecar on 127.0.0.1."`
+	Listen      string `default:"127.0.0.1:7420" help:"Address of the sidecar; port 0 is a free one."`
+	Port        *int   `placeholder:"PORT" help:"The same, on 127.0.0.1."`
 	ConsolePort int    `default:"7422" help:"Port of the web console on 127.0.0.1."`
 	DataDir     string `type:"path" placeholder:"DIR" help:"Keep everything there; without it nothing is kept."`
 }
@@ -51,7 +53,9 @@ type Dev struct {
 	Durable   bool     `json:"durable"`
 	DataDir   string   `json:"data_dir,omitempty"`
 	PID       int      `json:"pid"`
-	ReadyMs   float64  `json:"ready_ms"` // from the start of the command to the sidecar's readiness
+	ReadyMs   float64  `json:"ready_ms"`            // from the start of the command to the sidecar's readiness
+	Found     bool     `json:"found"`               // other commands find it by themselves
+	Other     int      `json:"other_pid,omitempty"` // of another one that they found before this one was started
 }
 
 // Run runs everything until the context ends.
@@ -65,14 +69,14 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := c.obtain(logger); err != nil {
+	if err := c.keepOwnToken(logger); err != nil {
 		return err
 	}
 	if c.OperatorToken, err = c.obtainOperator(logger, ""); err != nil { // none given: the token has both roles
 		return err
 	}
-	if c.RandomPorts {
-		c.KafkaPort, c.NATSPort, c.Port, c.ConsolePort = 0, 0, 0, 0
+	if err := c.address(); err != nil {
+		return err
 	}
 	dir := c.DataDir
 	if dir == "" {
@@ -91,13 +95,17 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 		return fmt.Errorf("%w (--random-ports takes free ports)", err)
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
+	withdraw := func() error { return nil }
+	defer func() { err = errors.Join(err, withdraw()) }()
 	return c.process(ctx, dir, servers, tools, func(url, console string) error {
-		return c.announce(s.Out, Dev{
+		d := Dev{
 			URL: url, Console: console, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
 			Brokers: servers.Brokers, NATS: servers.NATS,
 			Durable: c.DataDir != "", DataDir: c.DataDir, PID: os.Getpid(),
 			ReadyMs: float64(time.Since(start).Microseconds()) / 1000,
-		})
+		}
+		withdraw, d.Found, d.Other = c.publish(d, logger)
+		return c.announce(s.Out, d)
 	}, logger)
 }
 
@@ -128,7 +136,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	}
 	defer log.Close()
 	side, err := sidecar.New(sidecar.Config{
-		Agent: c.Agent, Workspace: c.Workspace, Listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)),
+		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen,
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
 		Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 		Tracer: telemetry.tracer("hence/sidecar"),
@@ -167,6 +175,62 @@ func (c *devCmd) console(ctx context.Context, log *streams.Client, sidecarURL st
 	return url, stop, nil
 }
 
+// address settles where the sidecar listens.
+func (c *devCmd) address() error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return misused(fmt.Errorf("--listen: %w", err))
+	}
+	switch {
+	case c.RandomPorts:
+		c.KafkaPort, c.NATSPort, c.ConsolePort = 0, 0, 0
+		c.Listen = net.JoinHostPort(host, "0")
+	case c.Port != nil:
+		c.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(*c.Port))
+	}
+	return nil
+}
+
+// devTokenName is the token of this user's "hence dev" in the state folder.
+const devTokenName = "dev-token"
+
+// keepOwnToken settles the token. One that is not given is kept in the user's state folder, so that it is the same
+// when hence dev is started again: what another terminal was told holds.
+func (c *devCmd) keepOwnToken(logger *slog.Logger) error {
+	if c.Token == "" && c.TokenFile == "" {
+		dir, err := devfile.Folder()
+		if err == nil {
+			err = os.MkdirAll(dir, 0o700)
+		}
+		if err == nil { // a new one is nothing to warn of
+			c.Token, err = keepToken(slog.New(slog.DiscardHandler), filepath.Join(dir, devTokenName))
+		}
+		if err != nil {
+			logger.Warn("the token cannot be kept: the next start has another one", "error", err)
+		}
+	}
+	_, err := c.obtain(logger)
+	return err
+}
+
+// publish lets other commands find this one. found: they do; other is the process that they found before.
+func (c *devCmd) publish(d Dev, logger *slog.Logger) (withdraw func() error, found bool, other int) {
+	file := devfile.File{PID: d.PID, Started: time.Now(), URL: d.URL, Token: c.Token, OperatorToken: c.OperatorToken,
+		Brokers: d.Brokers, NATS: d.NATS, Agent: d.Agent, Workspace: d.Workspace, Policy: c.Policy}
+	dir, err := devfile.Folder()
+	if err == nil {
+		if before, _, _ := devfile.Find(dir); before != nil {
+			other = before.PID
+		}
+		withdraw, err = devfile.Publish(dir, file)
+	}
+	if err != nil {
+		logger.Warn("other commands do not find this hence dev by themselves: paste its export lines", "error", err)
+		return func() error { return nil }, false, 0
+	}
+	return withdraw, true, other
+}
+
 func (c *devCmd) announce(w io.Writer, d Dev) error {
 	return c.print(w, d, func(w io.Writer) error {
 		var b strings.Builder
@@ -183,6 +247,12 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 			fmt.Fprintf(&b, "Everything is kept in %s.\n", d.DataDir)
 		} else {
 			b.WriteString("NOT DURABLE: everything is gone when this process ends. Keep it with --data-dir DIR.\n")
+		}
+		if d.Found {
+			b.WriteString("The commands of hence find it from every terminal of yours; for others: eval \"$(hence env)\".\n")
+		}
+		if d.Other != 0 {
+			fmt.Fprintf(&b, "Another hence dev runs, process %d: from now on they find this one.\n", d.Other)
 		}
 		b.WriteString("Stop with Ctrl-C.\n")
 		_, err := io.WriteString(w, b.String())

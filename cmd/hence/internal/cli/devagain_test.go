@@ -63,6 +63,7 @@ func devProgram(t *testing.T, ports []int, args ...string) (*program, Dev) {
 func TestDevAgain(t *testing.T) {
 	for name, args := range map[string][]string{"in memory": nil, "with a data folder": {"--data-dir", t.TempDir()}} {
 		t.Run(name, func(t *testing.T) {
+			t.Setenv("XDG_STATE_HOME", t.TempDir())
 			ports, dir := freePorts(t, 2), t.TempDir()
 			dev, at := devProgram(t, ports, args...)
 			line := func(agent string, program ...string) []string {

@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
-	"net/url"
 	"strings"
 	"time"
-
-	"github.com/hence-dev/hence/topology"
 )
 
 // doctorCmd is the configuration of "hence doctor".
@@ -20,11 +16,11 @@ type doctorCmd struct {
 	logging
 	trust
 	Replica   string        `enum:",a,b" default:"" help:"Whose tables: a the first group's, b the second's."`
-	Workspace string        `default:"default" help:"Workspace whose journal and decisions are looked at."`
+	Workspace string        `default:"default" dev:"workspace" help:"Workspace that is looked at."`
 	Agent     string        `default:"agent-1" help:"Agent whose journal is looked at."`
 	DataDir   string        `type:"path" placeholder:"DIR" help:"Folder of its journal; by default in the user's cache."`
-	Sidecar   string        `placeholder:"URL" help:"Address of a sidecar to look at, too."`
-	Token     string        `placeholder:"TEXT" help:"That sidecar's token, to see whether it is the right one."`
+	Sidecar   string        `placeholder:"URL" dev:"url" help:"Address of a sidecar to look at, too."`
+	Token     string        `placeholder:"TEXT" dev:"token" help:"That sidecar's token, to see whether it is right."`
 	TokenFile string        `type:"path" placeholder:"FILE" help:"Token file to look at."`
 	Listen    []string      `env:"-" placeholder:"ADDR" help:"Addresses that must be free or Hence's own."`
 	Timeout   time.Duration `default:"20s" help:"How long all of it may take."`
@@ -43,6 +39,10 @@ type Finding struct {
 	Level string `json:"level"` // ok, note or problem
 	Says  string `json:"says"`
 	Fix   string `json:"fix,omitempty"` // the command or the setting that mends it, of each problem and of some notes
+
+	Causes []string `json:"causes,omitempty"` // what else is wrong because of it, and is mended with it
+
+	about about
 }
 
 // Diagnosis is what "hence doctor -o json" prints.
@@ -58,14 +58,14 @@ func (c *doctorCmd) Help() string {
 rest on), the groups of processors and their lag, gaps in the decisions, the logic of each workspace and stored names
 that are not in NFC, clocks, NATS and JetStream, at the journals of an agent and their folder, and, if they are named,
 at a sidecar, a token file and addresses to listen on. It changes nothing and locks nothing: a sidecar may run or start
-meanwhile. Each problem comes with the command that mends it.
+meanwhile. Each problem comes with the command that mends it; what follows from it stands below it.
 
 Exit code: 0 no problem; 3 there is one; 1 doctor itself could not run.`
 }
 
 // Run looks at everything and prints what it finds.
 func (c *doctorCmd) Run(ctx context.Context, s Streams) error {
-	if err := c.check(); err != nil {
+	if _, err := c.trust.client(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -81,7 +81,8 @@ func (c *doctorCmd) Run(ctx context.Context, s Streams) error {
 	if dir != "" {
 		c.lookAtJournals(found, dir, log)
 	}
-	d := Diagnosis{Findings: found.all, Problems: found.problems}
+	findings := found.causes()
+	d := Diagnosis{Findings: findings, Problems: found.problems}
 	d.OK = d.Problems == 0
 	if err := c.print(s.Out, d, d.write); err != nil {
 		return err
@@ -92,33 +93,14 @@ func (c *doctorCmd) Run(ctx context.Context, s Streams) error {
 	return nil
 }
 
-// check says what is wrong with the flags.
-func (c *doctorCmd) check() error {
-	if err := topology.ValidWorkspace(c.Workspace); err != nil {
-		return fmt.Errorf("--workspace: %w", err)
-	}
-	if c.Timeout <= 0 || c.Timeout > time.Hour {
-		return fmt.Errorf("--timeout is %s: give more than 0 and at most 1h", c.Timeout)
-	}
-	if u, err := url.Parse(c.Sidecar); c.Sidecar != "" && (err != nil || u.Scheme == "" || u.Host == "") {
-		return fmt.Errorf("--sidecar is %q: give http://host:port", c.Sidecar)
-	}
-	if _, err := c.trust.client(); err != nil {
-		return err
-	}
-	for _, address := range c.Listen {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			return fmt.Errorf("--listen is %q: give host:port", address)
-		}
-	}
-	return nil
-}
-
 // checkup gathers what is found.
 type checkup struct {
 	all      []Finding
 	problems int
 }
+
+// tell notes what the problem that was found last is about.
+func (f *checkup) tell(a about) { f.all[len(f.all)-1].about = a }
 
 func (f *checkup) ok(part, format string, args ...any) {
 	f.all = append(f.all, Finding{Part: part, Level: levelOK, Says: fmt.Sprintf(format, args...)})
@@ -148,6 +130,9 @@ func (d Diagnosis) write(w io.Writer) error {
 				continue
 			}
 			_ = plainly(&b, "%-8s %-10s %s\n", f.Level, f.Part, f.Says) // a builder takes all
+			for _, caused := range f.Causes {
+				_ = plainly(&b, "%19s and so %s\n", "", caused)
+			}
 			if f.Fix != "" {
 				_ = plainly(&b, "%19s fix: %s\n", "", f.Fix)
 			}

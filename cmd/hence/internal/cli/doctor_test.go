@@ -37,6 +37,17 @@ func (d Diagnosis) holds(t *testing.T, part, level, says, fix string) {
 	t.Errorf("no %s of %s says %q, to be mended by %q, in:\n%+v", level, part, says, fix, d.Findings)
 }
 
+// follows fails unless a problem has something below it, with no fix of its own.
+func (d Diagnosis) follows(t *testing.T, problem, caused string) {
+	t.Helper()
+	for _, f := range d.Findings {
+		if strings.Contains(f.Says, problem) && strings.Contains(strings.Join(f.Causes, "\n"), caused) {
+			return
+		}
+	}
+	t.Errorf("from %q does not follow %q, in:\n%+v", problem, caused, d.Findings)
+}
+
 // local runs only the looks at this machine, whatever the cluster is.
 func local(c doctorCmd) Diagnosis {
 	found := &checkup{}
@@ -217,7 +228,7 @@ func TestDoctorBadFlags(t *testing.T) {
 		"--workspace Not.Good": "--workspace", "--replication 0": "--replication", "--partitions 6": "power of two",
 	} {
 		code, out, errs := hence(t, append([]string{"doctor"}, strings.Fields(line)...)...)
-		if code != ExitFailed || out != "" || !strings.Contains(errs, want) {
+		if code != ExitUsage || out != "" || !strings.Contains(errs, want) {
 			t.Errorf("doctor %s: exit code %d, %q, %q; want %q", line, code, out, errs, want)
 		}
 	}

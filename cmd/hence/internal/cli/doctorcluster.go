@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // maxLag is how many records a group may be behind before somebody should look.
@@ -17,22 +19,34 @@ const maxLag = 10_000
 // lookAtCluster looks at Kafka, the topics, the processors and NATS. It returns the id of the log; empty: there is
 // none.
 func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *slog.Logger) (log string, err error) {
-	cfg, err := c.apply(c.config(logger))
-	if err != nil {
-		return "", err
-	}
+	cfg := c.apply(c.config(logger))
 	cfg.Replica = c.Replica
 	report, err := streams.Inspect(ctx, cfg)
 	if err != nil {
 		return "", fmt.Errorf("look at the cluster: %w", err)
 	}
 	bad := map[string]bool{}
+	missing, fix := missingTopics(report)
+	if len(missing) > 0 {
+		verb := "it does not exist"
+		if len(missing) > 1 {
+			verb = "they do not exist"
+		}
+		names := strings.Join(missing, ", ")
+		found.problem("topics", fix, "%s: %s", names, verb)
+		found.tell(about{topic: names, missing: true})
+		bad["topics"] = true
+	}
 	for _, p := range report.Problems {
+		if p.What == streams.TopicMissing {
+			continue
+		}
 		says := p.What
 		if p.Topic != "" {
 			says = p.Topic + ": " + p.What
 		}
 		found.problem(partOf(p), p.Fix, "%s", says)
+		found.tell(about{topic: p.Topic})
 		bad[partOf(p)] = true
 	}
 	for _, say := range []func(*checkup, *streams.Report, map[string]bool){
@@ -41,6 +55,16 @@ func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *s
 		say(found, report, bad)
 	}
 	return report.Log, nil
+}
+
+// missingTopics are those that are not there, and what makes them: one command for all.
+func missingTopics(r *streams.Report) (names []string, fix string) {
+	for _, p := range r.Problems {
+		if p.What == streams.TopicMissing {
+			names, fix = append(names, p.Topic), p.Fix
+		}
+	}
+	return names, fix
 }
 
 // partOf is what of the cluster a problem is about.
@@ -101,13 +125,19 @@ func sayGroups(found *checkup, r *streams.Report, bad map[string]bool) {
 }
 
 func sayDecisions(found *checkup, r *streams.Report, bad map[string]bool) {
-	looked, copies := 0, 0
+	looked, copies, unread, why := 0, 0, 0, ""
 	for _, d := range r.Decisions {
 		looked, copies = looked+d.Looked, copies+d.Copies
 		if d.Error != "" {
-			found.problem("decisions", "give this user the right to read hence.decisions, or mend the brokers",
-				"partition %d cannot be read: %s", d.Partition, d.Error)
+			unread, why = unread+1, cmp.Or(why, d.Error)
 		}
+	}
+	if unread > 0 {
+		found.problem("decisions", "give this user the right to read hence.decisions, or mend the brokers",
+			"%s of hence.decisions cannot be read: %s", several(unread, "partition"), why)
+		found.tell(about{topic: topology.TopicDecisions,
+			brief: several(unread, "partition") + " of it cannot be read"})
+		return
 	}
 	if len(r.Decisions) > 0 && !bad["decisions"] {
 		found.ok("decisions", "no gap among the newest %s, %d of them second copies", several(looked, "record"), copies)

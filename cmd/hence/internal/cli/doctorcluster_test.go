@@ -85,7 +85,8 @@ func TestDoctorCluster(t *testing.T) {
 	i := newIll(t)
 	ctx := t.Context()
 	i.finds("groups", "no sequencer runs", "hence streams --brokers")
-	i.finds("nats", "HENCE_DECISIONS is not there", "hence streams")
+	_, d := doctor(t, i.args...)
+	d.follows(t, "no sequencer runs", "HENCE_DECISIONS is not there") // the processors make it
 	i.finds("nats", "127.0.0.1:1", "--nats", "--nats", "nats://127.0.0.1:1")
 	i.finds("topics", "replicas", "kafka-reassign-partitions.sh --bootstrap-server", "--replication", "3")
 

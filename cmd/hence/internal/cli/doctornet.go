@@ -139,6 +139,7 @@ func (c *doctorCmd) lookAtSidecar(ctx context.Context, found *checkup) {
 	for _, name := range slices.Sorted(maps.Keys(ready.Parts)) {
 		if p := ready.Parts[name]; !p.OK {
 			found.problem(part, fixOfPart(name), "%s is not ready: %s: %s", base, name, p.Problem)
+			found.tell(about{needs: name, brief: base + " is not ready: " + name})
 		}
 	}
 	c.lookAtIdentity(ctx, found, base, ready)

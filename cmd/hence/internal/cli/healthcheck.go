@@ -13,7 +13,7 @@ import (
 // healthcheckCmd is the configuration of "hence healthcheck".
 type healthcheckCmd struct {
 	trust
-	URL     string        `name:"url" default:"http://127.0.0.1:7420" help:"Address of the sidecar or the processor."`
+	URL     string        `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"Address of what is asked."`
 	Live    bool          `help:"Ask only whether it is alive, not whether it is ready."`
 	Timeout time.Duration `default:"3s" help:"How long to wait for the answer."`
 }
@@ -23,8 +23,8 @@ const maxHealthBody = 4 << 10
 // Run asks once.
 func (c *healthcheckCmd) Run(ctx context.Context, s Streams) error {
 	base, err := url.Parse(c.URL)
-	if err != nil || base.Scheme == "" || base.Host == "" {
-		return fmt.Errorf("--url is %q: give http://host:port", c.URL)
+	if err != nil {
+		return misused(fmt.Errorf("--url: %w", err))
 	}
 	path := "readyz"
 	if c.Live {

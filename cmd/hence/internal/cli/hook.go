@@ -25,10 +25,10 @@ func (h hooked) hook() sidecar.Hook {
 func (h hooked) usable() error {
 	hook := h.hook()
 	if err := hook.Check(); err != nil {
-		return err
+		return misused(err)
 	}
 	if err := findHook(hook); err != nil {
-		return fmt.Errorf("--hook-command: %w: %s", err, nameProgram)
+		return misused(fmt.Errorf("--hook-command: %w: %s", err, nameProgram))
 	}
 	return nil
 }

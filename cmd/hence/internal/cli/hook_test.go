@@ -40,7 +40,7 @@ func TestBadHookFlags(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if code != ExitFailed || out.Len() > 0 || strings.Count(errs.String(), "\n") != 1 ||
+				if code != ExitUsage || out.Len() > 0 || strings.Count(errs.String(), "\n") > 2 ||
 					!strings.Contains(errs.String(), want) || len(made) > 0 {
 					t.Errorf("exit code %d, %s%s, made %v; want %q", code, &out, &errs, made, want)
 				}

@@ -18,7 +18,7 @@ func (h https) load() (*tls.Config, error) {
 		return nil, nil
 	}
 	if h.TLSCert == "" || h.TLSKey == "" {
-		return nil, errors.New("--tls-cert and --tls-key go together: give both files or neither")
+		return nil, misused(errors.New("--tls-cert and --tls-key go together: give both files or neither"))
 	}
 	pair, err := tls.LoadX509KeyPair(h.TLSCert, h.TLSKey)
 	if err != nil {

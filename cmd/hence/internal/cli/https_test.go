@@ -50,10 +50,13 @@ func TestHTTPSFlags(t *testing.T) {
 	if c, err := (https{TLSCert: cert, TLSKey: key}).load(); err != nil || len(c.Certificates) != 1 {
 		t.Errorf("both flags: %v", err)
 	}
+	code, _, errs := hence(t, "sidecar", "--tls-cert", cert)
+	if code != ExitUsage || !strings.Contains(errs, "go together") {
+		t.Errorf("one of two: exit code %d, %s", code, errs)
+	}
 	for want, args := range map[string][]string{
-		"go together": {"--tls-cert", cert},
-		"--tls-key":   {"--tls-cert", cert, "--tls-key", cert},
-		"no such":     {"--tls-cert", cert, "--tls-key", key + "x"},
+		"--tls-key": {"--tls-cert", cert, "--tls-key", cert},
+		"no such":   {"--tls-cert", cert, "--tls-key", key + "x"},
 	} {
 		code, _, errs := hence(t, append([]string{"sidecar", "--data-dir", t.TempDir()}, args...)...)
 		if code != ExitFailed || !strings.Contains(errs, want) {

@@ -23,8 +23,8 @@ type operators struct {
 func (o operators) obtainOperator(logger *slog.Logger, dir string) (string, error) {
 	switch {
 	case o.OperatorToken != "" && o.OperatorTokenFile != "":
-		return "", errors.New("the operator's token is given twice: leave out --operator-token (or unset " +
-			"HENCE_OPERATOR_TOKEN), or --operator-token-file")
+		return "", misused(errors.New("the operator's token is given twice: leave out --operator-token (or unset " +
+			"HENCE_OPERATOR_TOKEN), or --operator-token-file"))
 	case o.OperatorToken != "":
 		return o.OperatorToken, nil
 	case o.OperatorTokenFile != "":
@@ -46,7 +46,7 @@ func (o operators) obtainOperator(logger *slog.Logger, dir string) (string, erro
 // operating is where a command finds the sidecar that it asks for what only an operator may do.
 type operating struct {
 	asking
-	OperatorToken     string `placeholder:"TEXT" help:"The sidecar's operator token; by default, the token."`
+	OperatorToken     string `placeholder:"TEXT" dev:"operator_token" help:"The operator's token; by default, the token."`
 	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Read it from there, if none is given."`
 }
 

@@ -80,7 +80,7 @@ func TestPolicyRefused(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"lint", "no.yaml"}, {"fuzz", "--n", "0", examplePolicy}, {"test", "--cases", "no.yaml", examplePolicy},
+		{"lint", "no.yaml"}, {"test", "--cases", "no.yaml", examplePolicy},
 	} {
 		if code, _, errs := hence(t, append([]string{"policy"}, args...)...); code != ExitFailed || errs == "" {
 			t.Errorf("%v: exit code %d, %s", args, code, errs)

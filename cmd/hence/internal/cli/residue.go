@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -25,16 +25,13 @@ type residueLsCmd struct {
 	output
 	asking
 	Tool   string `placeholder:"NAME" help:"Only of this tool."`
-	Result string `placeholder:"TEXT" help:"Only with this result: leaked, unresolved or partial."`
-	State  string `placeholder:"TEXT" default:"open" help:"Only in this state: open, accepted, resolved; all: any."`
+	Result string `enum:",leaked,unresolved,partial,clean" default:"" help:"Only those with this result."`
+	State  string `enum:"open,accepted,resolved,all" default:"open" help:"Only open, accepted or resolved ones, or all."`
 	Limit  int    `default:"100" help:"How many at most."`
 }
 
 // Run lists.
 func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
-	if c.Limit < 1 || c.Limit > 1000 {
-		return fmt.Errorf("--limit %d: give 1 to 1000", c.Limit)
-	}
 	q := client.ResidueQuery{Tool: c.Tool, Result: c.Result, State: c.State, Limit: c.Limit}
 	if q.State == "all" {
 		q.State = ""
@@ -48,18 +45,16 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 			_, err := fmt.Fprintln(w, "nothing is left behind")
 			return err
 		}
-		table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(table, "TX\tINDEX\tTOOL\tCALL\tRESULT\tSTATE\tTRIES\tCODE\tDETAIL")
+		t := table{head: []string{"TX", "INDEX", "TOOL", "CALL", "RESULT", "STATE", "TRIES", "CODE", "DETAIL"}}
 		for _, r := range list.Items {
-			if err := plainly(table, "%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t%.80s\n", r.Tx, r.Index, r.Tool,
-				cmp.Or(r.Call, "-"), r.Result, r.State, r.Tries, cmp.Or(r.Code, "-"), r.Detail); err != nil {
-				return err
-			}
+			t.add(r.Tx, strconv.FormatUint(uint64(r.Index), 10), r.Tool, cmp.Or(r.Call, "-"), r.Result, r.State, strconv.Itoa(r.Tries),
+				cmp.Or(r.Code, "-"), r.Detail)
 		}
-		if list.Truncated {
-			fmt.Fprintln(table, "…\t\t\t\t\t\t\t\tthere are more: raise --limit, or select")
+		if err := t.write(w); err != nil || !list.Truncated {
+			return err
 		}
-		return table.Flush()
+		_, err := fmt.Fprintln(w, "… there are more: raise --limit, or select")
+		return err
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 // asking is where a command finds the sidecar that it asks.
 type asking struct {
 	trust
-	URL   string `name:"url" default:"http://127.0.0.1:7420" help:"Address of a sidecar of the workspace."`
-	Token string `placeholder:"TEXT" help:"The sidecar's token. Prefer the environment to the flag."`
+	URL   string `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"Address of a sidecar of the workspace."`
+	Token string `placeholder:"TEXT" dev:"token" help:"The sidecar's token. Prefer the environment to the flag."`
 
 	TokenFile string `type:"path" placeholder:"FILE" help:"Read the token from there, if none is given."`
 
@@ -60,11 +60,12 @@ func printRetraction(w io.Writer, r *api.Retraction) error {
 	var b strings.Builder
 	switch r.State {
 	case api.RetractPossible:
-		fmt.Fprintf(&b, "Retracting %s would undo %d transactions (as of seq %d):\n", r.Tx, r.Total, r.Through)
+		fmt.Fprintf(&b, "Retracting %s would undo %s (as of seq %d):\n", r.Tx, several(r.Total, "transaction"), r.Through)
 	case api.RetractDone:
-		fmt.Fprintf(&b, "%s is retracted; its cone has %d transactions:\n", r.Tx, r.Total)
+		fmt.Fprintf(&b, "%s is retracted; its cone has %s:\n", r.Tx, several(r.Total, "transaction"))
 	default:
-		fmt.Fprintf(&b, "%s is being retracted since seq %d; its cone has %d transactions:\n", r.Tx, r.Seq, r.Total)
+		fmt.Fprintf(&b, "%s is being retracted since seq %d; its cone has %s:\n", r.Tx, r.Seq,
+			several(r.Total, "transaction"))
 	}
 	for _, by := range r.BlockedBy {
 		_ = plainly(&b, "  it waits for %s (%s)\n", by.Tx, by.Why) // a builder takes all

@@ -20,7 +20,7 @@ type rulesCmd struct {
 type rulesGetCmd struct {
 	output
 	asking
-	Workspace string `default:"default" help:"The workspace."`
+	Workspace string `default:"default" dev:"workspace" help:"The workspace."`
 }
 
 // Run asks for the rules.
@@ -52,7 +52,7 @@ func printRules(w io.Writer, r *api.Rules) error {
 type rulesSetCmd struct {
 	output
 	operating
-	Workspace      string  `default:"default" help:"The workspace."`
+	Workspace      string  `default:"default" dev:"workspace" help:"The workspace."`
 	IfVersion      *uint32 `placeholder:"N" help:"Change only this version; without it, the one in force."`
 	Logic          *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 retracts, 3 bounds more. Never lower it."`
 	Levels         *string `placeholder:"TEXT" help:"L0 to L4, or a list of A1, A2, A3, A6 with commas."`
@@ -81,7 +81,7 @@ func (c *rulesSetCmd) Run(ctx context.Context, s Streams) error {
 		MaxInline: c.MaxInline, MaxContent: c.MaxContent, MaxInlineTotal: c.MaxInlineTotal, MaxKept: c.MaxKept,
 		MaxSidecars: c.MaxSidecars}
 	if change == (client.RulesChange{}) {
-		return errors.New("nothing is to be changed: give a flag, see hence rules set --help")
+		return misused(errors.New("nothing is to be changed: give a flag, see hence rules set --help"))
 	}
 	asked := c.client(client.WithWorkspace(c.Workspace))
 	version := c.IfVersion

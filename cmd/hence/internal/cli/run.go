@@ -19,7 +19,7 @@ type runCmd struct {
 	Agent string `required:"" placeholder:"NAME" help:"Name of the agent; one live sidecar for each in a workspace."`
 	manners
 	servers
-	Embedded bool `help:"Run Kafka, NATS and processors in this process as well; other addresses are not used."`
+	Embedded bool `dev:"off" help:"Run Kafka, NATS and processors in this process as well; other addresses are not used."`
 	logging
 	tools
 	hooked
@@ -35,17 +35,6 @@ type ending struct {
 	Settle time.Duration `default:"10s" help:"How long to settle what a program leaves behind, once it has ended."`
 }
 
-const longestEnding = 24 * time.Hour
-
-func (e ending) check() error {
-	for name, d := range map[string]time.Duration{"--grace": e.Grace, "--settle": e.Settle} {
-		if d <= 0 || d > longestEnding {
-			return fmt.Errorf("%s is %s: give more than 0 and at most %s", name, d, longestEnding)
-		}
-	}
-	return nil
-}
-
 // Help is what "hence run --help" says beyond the flags.
 func (c *runCmd) Help() string {
 	return `The sidecar of the agent runs in this process, and the program beside it, with HENCE_URL, HENCE_TOKEN,
@@ -53,24 +42,25 @@ HENCE_AGENT and HENCE_WORKSPACE set, without the variables that the policy's sec
 of the environment, its input and its output untouched. The program is started once the sidecar is ready. While brokers
 are away, that is waited for, for ever; what is waited for is said.
 
-Without --embedded the cluster is that of --brokers and --nats; where "hence dev" listens, if none is named.
+Without --embedded the cluster is that of --brokers and --nats; that of the "hence dev" that runs, if none is named,
+and then its workspace and its policy are used as well.
 
 SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the program and what it has started; Ctrl-C at
 the terminal reaches it once. If it does not end within --grace after one of the first four, it is killed. When it has
 ended, what it left running is ended, its open transactions are aborted, and what is decided is settled. If the sidecar
 ends first, the program is told by SIGTERM.
 
-Exit code: the program's; 128+n if signal n ended it; 126 if it cannot be executed, 127 if it is not found; 1 if a flag
-has a value that cannot be used, or the sidecar could not be started or ended first; 2 a line that is not understood.`
+Exit code: the program's; 128+n if signal n ended it; 126 if it cannot be executed, 127 if it is not found; 1 if the
+sidecar could not be started or ended first; 2 if the line is not understood, or a flag's value cannot be used.`
 }
 
 func (c *runCmd) handlesSignals() {}
 
 // Run runs the sidecar and the program until the program has ended.
-func (c *runCmd) Run(ctx context.Context, s Streams) error {
+func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	signals, stop := catch()
 	defer stop()
-	if err := errors.Join(c.check(), c.usable()); err != nil {
+	if err := c.usable(); err != nil {
 		return err
 	}
 	if c.Command[0] == "--" {
@@ -86,6 +76,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams) error {
 		return err
 	}
 	logger, hush := c.hushing(s.Err)
+	c.tools.say(dev, sayAs(s.Err, "run"))
 	tools, err := c.tools.load(logger)
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func TestRunOfNothing(t *testing.T) {
 	}{
 		{[]string{"--", "no-such-program"}, 127, "not found in PATH"},
 		{[]string{"--", plain}, 126, "chmod +x"},
-		{[]string{"--grace", "0s", "--", "true"}, ExitFailed, "--grace"},
+		{[]string{"--grace", "0s", "--", "true"}, ExitUsage, "--grace"},
 		{[]string{"--policy", "/nowhere.yaml", "--", "true"}, ExitFailed, "read the policy"},
 		{[]string{"--token", "short", "--", "true"}, ExitFailed, "at least 16"},
 		{nil, ExitUsage, "<command>"},

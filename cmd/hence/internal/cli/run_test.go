@@ -96,8 +96,15 @@ func TestDevExports(t *testing.T) {
 	}
 }
 
-// startDev runs "hence dev" beside the test and returns where it serves.
+// startDev runs "hence dev" beside the test and returns where it serves. Commands that name nothing else find it.
 func startDev(t *testing.T, args ...string) Dev {
+	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	return startDevHere(t, args...)
+}
+
+// startDevHere is startDev in the state folder that the test has.
+func startDevHere(t *testing.T, args ...string) Dev {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	out, w := io.Pipe()

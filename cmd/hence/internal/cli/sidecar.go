@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar"
@@ -22,7 +23,7 @@ type beside struct {
 type manners struct {
 	tokens
 	operators
-	Workspace string `default:"default" help:"Workspace of requests that name none."`
+	Workspace string `default:"default" dev:"workspace" help:"Workspace of requests that name none."`
 	Mode      string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only say so."`
 	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode where none is named."`
 }
@@ -51,7 +52,7 @@ type sidecarCmd struct {
 }
 
 // Run serves until the context ends.
-func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
+func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
 	if err := c.usable(); err != nil {
@@ -70,6 +71,8 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	say := sayAs(s.Err, "sidecar")
+	c.tools.say(dev, say)
 	tools, err := c.tools.load(logger)
 	if err != nil {
 		return err
@@ -99,6 +102,15 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams) error {
 			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
 		}
 		c.Listen = side.Addr() // a free port is kept when it begins anew
+		waiting, stop := context.WithCancel(ctx)
+		var said sync.WaitGroup
+		defer said.Wait()
+		said.Go(func() { // it ends with the wait, or with the sidecar
+			_ = awaiting{side: side, agent: c.Agent, look: log.Ready, say: func(format string, args ...any) {
+				say("at "+side.URL()+", "+format, args...)
+			}}.ready(waiting)
+		})
+		defer stop()
 		return serve(ctx, side, func() error {
 			if generated && !c.json() {
 				fmt.Fprintln(s.Out, "token:", c.Token)

@@ -40,10 +40,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	defer cancel()
 	registry, logger := prometheus.NewRegistry(), c.logger(s.Err)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	cfg, err := c.apply(c.config(logger))
-	if err != nil {
-		return err
-	}
+	cfg := c.apply(c.config(logger))
 	telemetry, err := startTelemetry("hence-streams", logger)
 	if err != nil {
 		return err

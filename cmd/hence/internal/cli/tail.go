@@ -23,7 +23,7 @@ type tailCmd struct {
 	logging
 	output
 	tailFilter
-	Workspace string `default:"default" help:"Workspace to follow."`
+	Workspace string `default:"default" dev:"workspace" help:"Workspace to follow."`
 	After     uint64 `default:"0" help:"Start after this seq; 0 starts with the first decision."`
 	Limit     uint64 `default:"0" help:"Stop after this many decisions; 0 goes on until interrupted."`
 }
@@ -83,11 +83,11 @@ var errEnough = errors.New("enough")
 func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 	filter, err := c.filter()
 	if err != nil {
-		return err
+		return misused(err)
 	}
 	from, err := c.from(time.Now())
 	if err != nil {
-		return err
+		return misused(err)
 	}
 	client, err := streams.Dial(ctx, c.config(c.logger(s.Err)))
 	if err != nil {

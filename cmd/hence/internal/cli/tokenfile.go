@@ -28,7 +28,8 @@ func (t *tokens) obtain(logger *slog.Logger) (fresh bool, err error) {
 		return fresh, nil
 	}
 	if t.Token != "" {
-		return false, errors.New("the token is given twice: leave out --token (or unset HENCE_TOKEN), or --token-file")
+		return false, misused(errors.New("the token is given twice: leave out --token (or unset HENCE_TOKEN), or " +
+			"--token-file"))
 	}
 	t.Token, err = keepToken(logger, t.TokenFile)
 	return false, err

@@ -77,7 +77,7 @@ func TestTokenFileRefused(t *testing.T) {
 	}
 	t.Setenv("HENCE_TOKEN", "given another way as well")
 	code, _, errs := hence(t, "sidecar", "--token-file", filepath.Join(dir, "new"))
-	if code != ExitFailed || !strings.Contains(errs, "given twice") {
+	if code != ExitUsage || !strings.Contains(errs, "given twice") {
 		t.Errorf("both: exit code %d, %q", code, errs)
 	}
 }

@@ -16,7 +16,14 @@ const maxPolicy = 1 << 20
 
 // tools is the policy of a sidecar that calls tools.
 type tools struct {
-	Policy string `type:"path" placeholder:"FILE" help:"Policy file: what the agent's tools are; none: none is called."`
+	Policy string `type:"path" placeholder:"FILE" dev:"policy" help:"Policy file: what the agent's tools are."`
+}
+
+// say tells the user that the policy is that of the "hence dev" which runs.
+func (t tools) say(d *devContext, say func(string, ...any)) {
+	if d.took("policy") {
+		say("the policy is that of the hence dev that runs, %s: --policy names another", shortPath(t.Policy))
+	}
 }
 
 // withheld are the variables that a program is not given: they hold secrets of the sidecars beside it, or say where

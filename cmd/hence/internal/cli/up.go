@@ -58,9 +58,6 @@ const maxAgentsFile = 1 << 20
 
 // Run runs all agents until the last has ended.
 func (c *upCmd) Run(ctx context.Context, s Streams) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	if c.Schema {
 		_, err := s.Out.Write(agentfile.Schema())
 		return err

@@ -111,7 +111,7 @@ hook: {command: [no-such-program]}
 	fine := agentsFile(t, "  - {name: a, command: \"true\"}\n")
 	for flags, want := range badHooks {
 		code, _, errs := hence(t, append([]string{"up", "-f", fine}, strings.Fields(flags)...)...)
-		if code != ExitFailed || !strings.Contains(errs, want) {
+		if code != ExitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit code %d, %q is not in %s", flags, code, want, errs)
 		}
 	}

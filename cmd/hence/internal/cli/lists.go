@@ -1,0 +1,303 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// inWorkspace is a sidecar and the workspace that it is asked about.
+type inWorkspace struct {
+	asking
+	Workspace string `default:"default" dev:"workspace" help:"The workspace."`
+}
+
+func (o inWorkspace) client() *client.Client {
+	return o.asking.client(client.WithWorkspace(o.Workspace))
+}
+
+// paging is which part of a list is asked for. None of it comes from the environment, where HENCE_AGENT names whose
+// sidecar is beside.
+type paging struct {
+	Limit int    `default:"100" env:"-" help:"How many at most: 1 to 1000."`
+	After string `env:"-" placeholder:"NAME" help:"Go on behind this one, as a former page said."`
+}
+
+func (p paging) page(pick map[string]string) client.Page {
+	return client.Page{After: p.After, Limit: p.Limit, Pick: pick}
+}
+
+// more says how to go on with a list that is not at its end.
+func more(w io.Writer, next string) error {
+	if next == "" {
+		return nil
+	}
+	return plainly(w, "… there are more: --after %s\n", shellWord(next))
+}
+
+// printList prints a table, or what is said of an empty one.
+func printList(w io.Writer, t table, empty, next string) error {
+	if len(t.rows) == 0 {
+		_, err := fmt.Fprintln(w, empty)
+		return err
+	}
+	return errors.Join(t.write(w), more(w, next))
+}
+
+// txCmd holds the commands about transactions.
+type txCmd struct {
+	Ls    txLsCmd    `cmd:"" help:"List them, newest first."`
+	Show  txShowCmd  `cmd:"" help:"Show one: what it read, wrote and called, and why it stands as it does."`
+	Abort txAbortCmd `cmd:"" help:"Abort one of the sidecar's own agent that is not decided."`
+}
+
+// txLsCmd is the configuration of "hence tx ls".
+type txLsCmd struct {
+	output
+	inWorkspace
+	paging
+	State string `enum:",open,sealed,committed,aborted" default:"" env:"-" help:"Only in this state."`
+	Agent string `env:"-" placeholder:"NAME" help:"Only of this agent."`
+	Code  string `env:"-" placeholder:"CODE" help:"Only those that were aborted for this code."`
+}
+
+// Run lists.
+func (c *txLsCmd) Run(ctx context.Context, s Streams) error {
+	pick := map[string]string{"state": c.State, "agent": c.Agent, "code": c.Code}
+	list, err := c.client().Transactions(ctx, c.page(pick))
+	if err != nil {
+		return fmt.Errorf("list the transactions: %w", err)
+	}
+	return c.print(s.Out, list, func(w io.Writer) error {
+		t := table{head: []string{"TX", "AGENT", "STATE", "SEQ", "WHY"}}
+		for i := range list.Items {
+			one := &list.Items[i]
+			t.add(one.Tx, one.Agent, stateText(one), orDash(one.Seq), whyText(one))
+		}
+		empty := fmt.Sprintf("no such transaction since seq %d, when this sidecar began to look; hence tail shows all "+
+			"decisions", list.Since)
+		return printList(w, t, empty, list.Next)
+	})
+}
+
+func stateText(t *api.TxItem) string {
+	switch {
+	case t.Retract != "":
+		return t.State + ", retracted"
+	case (t.State == api.StateCommitted || t.State == api.StateAborted) && !t.Final:
+		return t.State + ", settling"
+	}
+	return t.State
+}
+
+func whyText(t *api.TxItem) string {
+	var parts []string
+	if t.Code != "" {
+		parts = append(parts, t.Code)
+	}
+	if t.Scope != "" {
+		parts = append(parts, t.Scope)
+	}
+	if t.MovedBy != "" {
+		parts = append(parts, fmt.Sprintf("moved by %s at seq %d", t.MovedBy, t.MovedSeq))
+	}
+	if len(t.WaitsFor) > 0 {
+		parts = append(parts, "waits for "+strings.Join(t.WaitsFor, ", "))
+	}
+	return cmp.Or(strings.Join(parts, " "), "-")
+}
+
+func orDash(n uint64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// txShowCmd is the configuration of "hence tx show".
+type txShowCmd struct {
+	output
+	asking
+	Tx string `arg:"" help:"The transaction's id, of any agent."`
+}
+
+// TxShown is what "hence tx show -o json" prints.
+type TxShown struct {
+	api.Explain
+	Effects []api.Receipt `json:"effects,omitempty"` // of the sidecar's own agent
+}
+
+// Run shows one.
+func (c *txShowCmd) Run(ctx context.Context, s Streams) error {
+	why, err := c.client().Explain(ctx, c.Tx)
+	if err != nil {
+		return fmt.Errorf("show %s: %w", c.Tx, err)
+	}
+	shown := TxShown{Explain: *why}
+	calls, err := c.client().Tx(c.Tx).Effects(ctx)
+	var p *client.Problem
+	if err != nil && !errors.As(err, &p) { // a no: it is another agent's, or long over
+		return fmt.Errorf("list the calls of %s: %w", c.Tx, err)
+	}
+	shown.Effects = calls.Effects
+	return c.print(s.Out, shown, func(w io.Writer) error { return printTx(w, &shown) })
+}
+
+func printTx(w io.Writer, t *TxShown) error {
+	d := &t.Decision
+	var b strings.Builder // takes all
+	_ = plainly(&b, "%s  %s", d.Tx, d.State)
+	if d.Seq > 0 {
+		fmt.Fprintf(&b, " at seq %d", d.Seq)
+	}
+	_ = plainly(&b, "  (%s)\n", d.Mode)
+	for _, scope := range t.Reads {
+		_ = plainly(&b, "  read    %s\n", scope)
+	}
+	for _, scope := range t.Writes {
+		_ = plainly(&b, "  wrote   %s\n", scope)
+	}
+	for i := range t.Effects {
+		e := &t.Effects[i]
+		_ = plainly(&b, "  called  %s: %s\n", e.Tool, e.State)
+	}
+	_ = plainly(&b, "%s\n", t.Paragraph)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// txAbortCmd is the configuration of "hence tx abort".
+type txAbortCmd struct {
+	output
+	asking
+	Tx     string `arg:"" help:"The transaction's id."`
+	Reason string `env:"-" placeholder:"TEXT" help:"Why; it stands in the decision."`
+}
+
+// Run aborts one.
+func (c *txAbortCmd) Run(ctx context.Context, s Streams) error {
+	tx := c.client().Tx(c.Tx)
+	err := tx.Abort(ctx, c.Reason)
+	var d client.Decision
+	if err == nil {
+		d, err = tx.Status(ctx, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("abort %s: %w", c.Tx, err)
+	}
+	return c.print(s.Out, d, func(w io.Writer) error { return plainly(w, "%s is aborted\n", d.Tx) })
+}
+
+// effectsCmd holds the command about tool calls.
+type effectsCmd struct {
+	Ls effectsLsCmd `cmd:"" help:"List those of the sidecar's own agent, of the newest transaction first."`
+}
+
+// effectsLsCmd is the configuration of "hence effects ls".
+type effectsLsCmd struct {
+	output
+	inWorkspace
+	paging
+	Tx    string `env:"-" placeholder:"ID" help:"Only of this transaction."`
+	Tool  string `env:"-" placeholder:"NAME" help:"Only of this tool."`
+	State string `env:"-" placeholder:"STATE" help:"Only in this state: held, done, released, undone, ..."`
+}
+
+// Run lists.
+func (c *effectsLsCmd) Run(ctx context.Context, s Streams) error {
+	list, err := c.client().Effects(ctx, c.page(map[string]string{"tx": c.Tx, "tool": c.Tool, "state": c.State}))
+	if err != nil {
+		return fmt.Errorf("list the tool calls: %w", err)
+	}
+	return c.print(s.Out, list, func(w io.Writer) error {
+		t := table{head: []string{"TX", "INDEX", "TOOL", "CLASS", "STATE", "SCOPES"}}
+		for i := range list.Items {
+			e := &list.Items[i]
+			index := "-"
+			if e.Index != nil {
+				index = strconv.FormatUint(uint64(*e.Index), 10)
+			}
+			t.add(e.Tx, index, e.Tool, e.Class, e.State, cmp.Or(strings.Join(e.Scopes, " "), "-"))
+		}
+		return printList(w, t, "no such tool call of "+list.Agent, list.Next)
+	})
+}
+
+// agentsCmd holds the command about agents.
+type agentsCmd struct {
+	Ls agentsLsCmd `cmd:"" help:"List those whose sidecars have a lease."`
+}
+
+// agentsLsCmd is the configuration of "hence agents ls".
+type agentsLsCmd struct {
+	output
+	inWorkspace
+	paging
+}
+
+// Run lists.
+func (c *agentsLsCmd) Run(ctx context.Context, s Streams) error {
+	list, err := c.client().Agents(ctx, c.page(nil))
+	if err != nil {
+		return fmt.Errorf("list the agents: %w", err)
+	}
+	return c.print(s.Out, list, func(w io.Writer) error {
+		t := table{head: []string{"AGENT", "INCARNATION", "OPEN", "WAITING", "UNSETTLED", "BEHIND"}}
+		for _, a := range list.Items {
+			name := a.Agent
+			if a.Here {
+				name += " (this sidecar)"
+			}
+			t.add(name, orDash(a.Incarnation), strconv.Itoa(a.Open), strconv.Itoa(a.Waiting), strconv.Itoa(a.Unsettled),
+				several(int(a.Lag), "seq"))
+		}
+		return printList(w, t, "no agent has a live sidecar", list.Next)
+	})
+}
+
+// toolsCmd holds the command about tools.
+type toolsCmd struct {
+	Ls toolsLsCmd `cmd:"" help:"List what the policy declares and the agent has registered."`
+}
+
+// toolsLsCmd is the configuration of "hence tools ls".
+type toolsLsCmd struct {
+	output
+	inWorkspace
+	paging
+	Server string `env:"-" placeholder:"NAME" help:"Only of this tool server."`
+}
+
+// Run lists.
+func (c *toolsLsCmd) Run(ctx context.Context, s Streams) error {
+	list, err := c.client().Tools(ctx, c.page(map[string]string{"server": c.Server}))
+	if err != nil {
+		return fmt.Errorf("list the tools: %w", err)
+	}
+	return c.print(s.Out, list, func(w io.Writer) error {
+		t := table{head: []string{"TOOL", "SERVER", "CLASS", "RUNS", "UNDONE BY", "ADAPTER"}}
+		for i := range list.Items {
+			one := &list.Items[i]
+			t.add(one.Name, one.Server, cmp.Or(one.Class, one.Source), runsText(one), cmp.Or(one.Compensation, "-"),
+				cmp.Or(one.Adapter, "-"))
+		}
+		return printList(w, t, list.Agent+" has no tools: give its sidecar a policy with --policy FILE", list.Next)
+	})
+}
+
+func runsText(t *api.ToolItem) string {
+	switch {
+	case t.UndoOnly:
+		return "to undo another"
+	case t.Runs == "":
+		return "-"
+	}
+	return strings.ReplaceAll(t.Runs, "_", " ")
+}
