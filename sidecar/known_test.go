@@ -97,8 +97,8 @@ func TestUnknownTypes(t *testing.T) {
 	}
 }
 
-// If-Match wants one of the versions that it lists, as they were given; * wants that there is one, whichever it is by the
-// time of the commit. If-None-Match: * wants that there is none. All else is 412 (RFC 9110, 13.1).
+// If-Match wants one of the versions that it lists, as they were given; * wants that there is one, whichever it is at
+// the commit. If-None-Match: * wants that there is none. All else is 412 (RFC 9110, 13.1).
 func TestIfMatch(t *testing.T) {
 	a := start(t, "a", newLog().Door())
 	d, err := a.client.Put(background(t), "shard:/x", []byte("1"), client.WriteOptions{})
