@@ -1,10 +1,13 @@
 package sidecar
 
 import (
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/hence-dev/hence/gate/policy"
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -91,5 +94,40 @@ func TestUnknownTypes(t *testing.T) {
 	c := start(t, "c", log.Door())
 	if status, detail := read(c, "order:/3", ""); status != 200 {
 		t.Errorf("what was done before the start: %d %s", status, detail)
+	}
+}
+
+// If-Match wants one of the versions that it lists, as they were given; * wants that there is one, whichever it is at
+// the commit. If-None-Match: * wants that there is none. All else is 412 (RFC 9110, 13.1).
+func TestIfMatch(t *testing.T) {
+	a := start(t, "a", newLog().Door())
+	d, err := a.client.Put(background(t), "shard:/x", []byte("1"), client.WriteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := d.Seq
+	for _, c := range []struct {
+		match  string
+		status int
+	}{{`W/"N"`, 412}, {`"0N"`, 412}, {`"1N"`, 412}, {`"N"`, 200}, {`"1", "N"`, 200}, {`"999","N"`, 200},
+		{`W/"1","N"`, 200}, {`"1","2"`, 412}, {`*`, 200}} {
+		match := strings.ReplaceAll(c.match, "N", strconv.FormatUint(at, 10))
+		status, p, header := a.send(t, with(put(inDefault+"/shards/x"), "If-Match", match))
+		if status != c.status || status == 412 && (p.Code != string(sequencer.CodeVersionMismatch) || !p.Retryable ||
+			len(p.ReRead) != 1) {
+			t.Errorf("If-Match: %s: %d %+v, want %d", match, status, p, c.status)
+		}
+		if status == 200 {
+			at, _ = strconv.ParseUint(header.Get("Hence-Version"), 10, 64)
+		}
+	}
+	if status, p, _ := a.send(t, with(put(inDefault+"/shards/x"), "If-None-Match", "*")); status != 412 ||
+		!strings.Contains(p.Detail, "is expected not to exist") {
+		t.Errorf("created twice: %d %+v", status, p)
+	}
+	request := httptest.NewRequest("PUT", "/", nil)
+	request.Header.Set("If-Match", "*")
+	if any, err := a.condition(&call{request: request}, "shard:/x", 7); any != nil || err != nil {
+		t.Errorf("any version will do: %v %v", any, err)
 	}
 }

@@ -95,8 +95,8 @@ func shardScope(text string) (sequencer.Scope, error) {
 		return "", badScope(text, err)
 	}
 	if !scope.IsShard() {
-		return "", problem(codeBadScope, "scope %.80q is not a shard, and only shards (shard:/a/b) are kept here: to act on "+
-			"anything else by yourself, touch it", text)
+		return "", problem(codeBadScope, "scope %.80q is not a shard, and only shards (shard:/a/b) are kept here: to "+
+			"act on anything else by yourself, touch it", text)
 	}
 	return scope, nil
 }

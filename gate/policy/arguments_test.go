@@ -41,6 +41,12 @@ tools:
     scopes: ["order:/{order_id}"]
     keyed: true
     http: {method: POST, url: "https://api.example.com/{order_id}"}
+  - tool: swap
+    class: reversible
+    scopes: ["order:/{order_id}"]
+    keyed: true
+    http: {method: DELETE, url: "https://api.example.com/{order_id}"}
+    compensation: {tool: release}
   - {tool: classified, class: irreversible, scopes: ["order:/{order_id}"]}
   - tool: tell
     class: irreversible
@@ -65,6 +71,8 @@ func TestUnknownArguments(t *testing.T) {
 		{"whole", `{"order_id":1,"anything":2}`, ""},
 		{"reserve", `{"order_id":1,"why":"x"}`, ""},
 		{"reserve", `{"order_id":1,"whi":"x"}`, `"whi" is not among its arguments: write "why"`},
+		{"swap", `{"order_id":1,"why":"x"}`, ""},
+		{"swap", `{"order_id":1,"whi":"x"}`, `"whi" is not among its arguments: write "why"`},
 		{"classified", `{"order_id":1,"anything":2}`, ""},
 		{"other", `{"anything":2}`, ""},
 	} {
