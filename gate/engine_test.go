@@ -172,8 +172,8 @@ func TestLease(t *testing.T) {
 	w.checkTruth(t, effects, s, true)
 }
 
-// TestTriesCountOverALease holds that a release which a lease has stopped goes on with its tries: were they counted from
-// the first again, a sink that stays away would be tried for good.
+// TestTriesCountOverALease holds that a release which a lease has stopped goes on with its tries: were they counted
+// from the first again, a sink that stays away would be tried for good.
 func TestTriesCountOverALease(t *testing.T) {
 	w := newWorld()
 	for range 100 {

@@ -112,5 +112,5 @@ func because(err error) string {
 	if err == nil || errors.Is(err, ErrChangedTool) { // residue says that by itself
 		return ""
 	}
-	return ": " + text(err)
+	return ": " + strings.TrimPrefix(text(err), ErrNotSent.Error()+": ") // what it says is said already
 }

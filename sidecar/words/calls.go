@@ -35,8 +35,8 @@ func Calls(list []api.Receipt) string {
 			continue
 		}
 		fmt.Fprintf(&b, " Call %d, %s, %s", *r.Index, r.Tool, was(r.State))
-		if r.Detail != "" {
-			fmt.Fprintf(&b, ": %s", strings.TrimSuffix(r.Detail, "."))
+		if why := strings.TrimPrefix(r.Detail, "it did not leave: "); why != "" {
+			fmt.Fprintf(&b, ": %s", strings.TrimSuffix(why, "."))
 		}
 		b.WriteString(".")
 	}
