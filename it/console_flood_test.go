@@ -17,7 +17,7 @@ import (
 // stay bounded, and it has counted every decision.
 func TestConsoleUnderLoad(t *testing.T) {
 	chromium(t)
-	total := number(t, "HENCE_IT_CONSOLE_DECISIONS", 12_000)
+	total := number(t, "HENCE_IT_CONSOLE_DECISIONS", 10_000)
 	source := newFlood(total)
 	page, base := openConsole(t, console.Config{Source: source, Workspace: floodWorkspace, Token: consoleToken,
 		Version: "test", Logger: harness.Logger(t)})

@@ -191,7 +191,8 @@ func drawsLanes(b *browser) {
 	b.until("the same in words", `document.querySelectorAll("main details tbody tr").length > 20`)
 }
 
-// speaksOfOneTime: the figures of the cards are of the plots' time and say so; a duration is written one way.
+// speaksOfOneTime: the figures of the cards are of the plots' time and say so; what the page is made of writes
+// durations, counts, names and states one way.
 func speaksOfOneTime(b *browser) {
 	b.t.Helper()
 	b.visit("#/", "Overview")
@@ -202,15 +203,23 @@ func speaksOfOneTime(b *browser) {
 		const said = document.querySelector(".plot-card .hidden-text").textContent.match(/([\d,]+) commits/)[1];
 		return done === said;
 	})()`)
-	got := eval[string](b, `(window.spans_ = "", import("/js/format.js").then(({ age, count, span }) => {
-		window.spans_ = [...[0.2, 4, 999.7, 1000, 1240, 5000, 9999, 61000, 120000, 7.5e6, 9e7].map(span), age(5300),
-			...[0, 0.5, 999, 1000, 1240, 9960, 5e5, 2e6].map(count)].join("|");
-	}), "")`)
-	b.until("what is written", `window.spans_ !== ""`)
-	got = eval[string](b, "window.spans_")
-	const want = "< 1 ms|4 ms|1 s|1 s|1.2 s|5 s|10 s|1 min 1 s|2 min|2 h 5 min|1 d 1 h|5 s|0|0.5|999|1k|1.2k|10k|500k|2M"
-	if got != want {
-		b.t.Errorf("durations and counts are written\n%s, not\n%s", got, want)
+	for _, c := range []struct{ name, module, expression, want string }{
+		{"durations", "format", "[0.2, 4, 999.7, 1000, 1240, 5000, 9999, 61000, 120000, 7.5e6, 9e7].map(m.span)",
+			"< 1 ms|4 ms|1 s|1 s|1.2 s|5 s|10 s|1 min 1 s|2 min|2 h 5 min|1 d 1 h"},
+		{"counts", "format", "[0, 0.5, 999, 1000, 1240, 9960, 5e5, 2e6].map(m.count)", "0|0.5|999|1k|1.2k|10k|500k|2M"},
+		{"names in a sentence", "links", `m.linked("a.1.1: refused at shard:/x/1, moved at seq 7 by b.1.12: shard:/x/11 " +
+			"of b.1.1.", { tx: ["b.1.1", "b.1.12"], scope: ["shard:/x", "shard:/x/1"], agent: ["b", "a"] })
+			.filter((x) => x.href).map((x) => x.textContent)`, "shard:/x/1|seq 7|b.1.12|b.1.1"},
+		{"states", "states", `["not_sent", "a_later_one"].map((x) => m.look(x)[0])
+			.concat(["confirmed", "aborted"].map((kind) => m.listed({ kind })))`, "not sent|a later one|false|true"},
+	} {
+		eval[string](b, fmt.Sprintf(`(window.said_ = null, import("/js/%s.js").then((m) => {
+			window.said_ = (%s).join("|");
+		}), "")`, c.module, c.expression))
+		b.until(c.name, "window.said_ !== null")
+		if got := eval[string](b, "window.said_"); got != c.want {
+			b.t.Errorf("%s are written\n%s, not\n%s", c.name, got, c.want)
+		}
 	}
 }
 

@@ -82,8 +82,7 @@ func (w *watch) lanes(seconds int) *lanesView {
 	lanes, others := map[string]*lane{}, map[string]bool{}
 	for e := w.order.Back(); e != nil; e = e.Prev() {
 		t := e.Value.(*work)
-		b := barOf(t)
-		if b.BeganMs == 0 || cmp.Or(b.EndMs, now) < v.FromMs || t.agent == "" || t.doubtful && !t.inFold {
+		if t.beganMs == 0 || cmp.Or(t.endMs(), now) < v.FromMs || t.agent == "" || t.doubtful && !t.inFold {
 			continue // no clock saw it, or it was over before
 		}
 		l := lanes[t.agent]
@@ -99,6 +98,7 @@ func (w *watch) lanes(seconds int) *lanesView {
 			v.LeftOut.Bars++
 			continue
 		}
+		b := barOf(t)
 		v.LeftOut.Marks += b.mark(t)
 		l.Bars = append(l.Bars, b)
 	}
@@ -123,14 +123,18 @@ func (w *watch) lanes(seconds int) *lanesView {
 }
 
 func barOf(t *work) bar {
-	b := bar{Tx: t.tx, State: t.state, Committed: t.committed, Code: t.code, Would: t.would, Scope: t.scope,
+	return bar{Tx: t.tx, State: t.state, Committed: t.committed, Code: t.code, Would: t.would, Scope: t.scope,
 		By: t.moved.Tx, BySeq: t.moved.Seq, BeganMs: t.beganMs, SealedMs: t.sealedMs, DecidedMs: t.decidedMs,
-		Seq: t.decision, Waits: append([]topology.LiveWait{}, seenRow(t).Waits...), Reads: t.reads, Writes: t.writes,
-		Calls: len(t.effects), Marks: []laneMark{}}
-	if t.final {
-		b.EndMs = max(t.lastMs, t.decidedMs)
+		EndMs: t.endMs(), Seq: t.decision, Waits: append([]topology.LiveWait{}, seenRow(t).Waits...), Reads: t.reads,
+		Writes: t.writes, Calls: len(t.effects), Marks: []laneMark{}}
+}
+
+// endMs is when the last was heard of a transaction of which nothing more will be; zero: it goes on.
+func (t *work) endMs() int64 {
+	if !t.final {
+		return 0
 	}
-	return b
+	return max(t.lastMs, t.decidedMs)
 }
 
 // mark puts the first acts on the bar; it answers how many there are beyond.

@@ -31,23 +31,25 @@ type watch struct {
 	config Config
 	log    *slog.Logger
 
-	mu       sync.Mutex
-	recent   *recent
-	series   series
-	seq      sequencer.Seq
-	tick     sequencer.Tick
-	floor    sequencer.Seq
-	head     sequencer.Seq // what was decided when the console started: no clock of ours saw it
-	txs      map[sequencer.TxID]*list.Element
-	order    *list.List // of *work, by their last change
-	agents   map[string]*agent
-	trouble  map[string]string // by what is kept up to date: why it is not
-	live     topology.Live
-	liveAt   time.Time
-	rules    sequencer.Rules
-	rulesAt  time.Time
-	watchers int
-	woken    chan struct{} // somebody began to look
+	mu        sync.Mutex
+	recent    *recent
+	series    series
+	windows   map[int]*windowView // by their seconds, up to windowsAt
+	windowsAt int64               // unix seconds
+	seq       sequencer.Seq
+	tick      sequencer.Tick
+	floor     sequencer.Seq
+	head      sequencer.Seq // what was decided when the console started: no clock of ours saw it
+	txs       map[sequencer.TxID]*list.Element
+	order     *list.List // of *work, by their last change
+	agents    map[string]*agent
+	trouble   map[string]string // by what is kept up to date: why it is not
+	live      topology.Live
+	liveAt    time.Time
+	rules     sequencer.Rules
+	rulesAt   time.Time
+	watchers  int
+	woken     chan struct{} // somebody began to look
 }
 
 // agent is what was seen of an agent's sidecar.

@@ -79,10 +79,21 @@ func (c *Console) window(r *http.Request) (any, error) {
 	return c.watch.window(seconds), nil
 }
 
+// window is counted once a second for all pages: closed seconds do not change any more.
 func (w *watch) window(seconds int) *windowView {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.series.at(w.config.Clock.Now())
+	if w.windowsAt != w.series.now.At {
+		w.windowsAt, w.windows = w.series.now.At, map[int]*windowView{}
+	}
+	if w.windows[seconds] == nil {
+		w.windows[seconds] = w.countWindow(seconds)
+	}
+	return w.windows[seconds]
+}
+
+func (w *watch) countWindow(seconds int) *windowView {
 	v := &windowView{Seconds: min(seconds, len(w.series.done)), Took: w.series.over(seconds), Contended: []contended{}}
 	end := w.series.now.At * 1000
 	from := end - int64(v.Seconds)*1000

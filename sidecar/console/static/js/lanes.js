@@ -85,7 +85,8 @@ export function lanes(view, width, at) {
     const name = s("text", { class: "lane-name", ...where }, s("title", {}, lane.agent),
       middle(lane.agent, names === 0 ? 40 : 19));
     const drawn = placed.map(({ b, row }) => {
-      const place = { x: x(b.decided_ms || b.end_ms || view.now_ms), y: y + label + row * ROW + ROW / 2, b };
+      const until = x(b.decided_ms || b.end_ms || view.now_ms);
+      const place = { x: Math.max(x(b.began_ms) + LEAST, until), y: y + label + row * ROW + ROW / 2, b };
       places.set(b.tx, place);
       return bar(b, place, x, view.now_ms, looked);
     });
@@ -143,7 +144,7 @@ function tie(places, into, width) {
 function bar(b, place, x, now, at) {
   const name = outcome(b);
   const from = x(b.began_ms);
-  const to = Math.max(from + LEAST, place.x);
+  const to = place.x;
   const end = Math.max(to, x(b.end_ms || now));
   const top = place.y - BAR / 2;
   const says = saysOf(b);

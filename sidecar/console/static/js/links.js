@@ -31,8 +31,9 @@ export function linked(sentence, known, links = true) {
   const kinds = new Map();
   for (const kind of ["agent", "scope", "tx"]) for (const name of known[kind] ?? []) if (name) kinds.set(name, kind);
   const names = [...kinds.keys()].sort((a, b) => b.length - a.length).map((x) => x.replace(/[^\w]/g, "\\$&"));
-  const word = "[\\w:/\\-*]";
-  const found = new RegExp(`(?<!${word}|\\w\\.)(?:${[...names, "seq \\d+"].join("|")})(?!${word}|\\.\\w)`, "g");
+  const word = "[\\w/%@*~+=\\-]";
+  const any = [...names, "seq \\d+"].join("|");
+  const found = new RegExp(`(?<!${word}|[\\w/][.:])(?:${any})(?!${word}|[.:][\\w/])`, "g");
   const out = [];
   let at = 0;
   for (const match of sentence.matchAll(found)) {
