@@ -29,9 +29,8 @@ type swarm struct {
 	hook, veto, pins, readFrom     float64
 	sloppy, quit, pest             float64
 	twoLanes, registry, rulesTurns float64
-	talks                          float64 // second lanes that are a conversation of their own
-	watch                          bool    // the whole workspace comes to observe, or observes from the start
-	full                           bool    // catalogues are so large that some find no room
+	watch                          bool // the whole workspace comes to observe, or observes from the start
+	full                           bool // catalogues are so large that some find no room
 	rules                          sequencer.Rules
 }
 
@@ -60,7 +59,6 @@ func (r *run) draw() swarm {
 		sloppy: some(0.08), quit: some(0.06), pest: some(0.06),
 		twoLanes: some(1), registry: some(0.03), rulesTurns: some(0.01), watch: r.chance(0.12), full: r.chance(0.3),
 	}
-	s.talks = some(1)
 	if s.watch {
 		s.rulesTurns = 0.005 + 0.02*r.rng.Float64()
 	}
