@@ -39,9 +39,6 @@ The time is that at which the log took the request that is decided.`
 
 // Validate refuses filters that are none, before anything is connected to.
 func (c *tailCmd) Validate() error {
-	if err := topology.ValidWorkspace(c.Workspace); err != nil {
-		return fmt.Errorf("--workspace: %w", err)
-	}
 	if _, err := c.filter(); err != nil {
 		return err
 	}
@@ -81,6 +78,9 @@ var errEnough = errors.New("enough")
 
 // Run prints decisions until the context ends.
 func (c *tailCmd) Run(ctx context.Context, s Streams) error {
+	if err := topology.ValidWorkspace(c.Workspace); err != nil {
+		return fmt.Errorf("--workspace: %w", err)
+	}
 	filter, err := c.filter()
 	if err != nil {
 		return misused(err)

@@ -44,8 +44,9 @@ func TestTailFrom(t *testing.T) {
 func TestTailBadFilters(t *testing.T) {
 	for line, want := range map[string]string{
 		"--scope nonsense": "--scope", "--reason Stale": "--reason", "--reason stale_reed": "did you mean stale_read?",
-		"--reason read": "did you mean stale_read?", "--reason touch_bond": "touch_bound", "--reason xyzzy": "docs/codes",
-		"--workspace A/B": "--workspace", "--kind comitted": "--kind", "--since soon": "--since",
+		"--reason read":       "did you mean stale_read?",
+		"--reason touch_bond": "touch_bound", "--reason xyzzy": "docs/codes",
+		"--kind comitted": "--kind", "--since soon": "--since",
 	} {
 		code, out, errs := hence(t, append([]string{"tail"}, strings.Fields(line)...)...)
 		if code != ExitUsage || out != "" || !strings.Contains(errs, want) {
