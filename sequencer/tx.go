@@ -156,7 +156,8 @@ func (f *Fold) account(t *tx) {
 func (f *Fold) bytesOf(t *tx) int {
 	n := t.bytes()
 	if f.bounded() {
-		n += len(t.Group) + len(t.VerdictWhy) + len(t.Retraction) + scopeBytes(t.Shared) + scopeBytes(t.Sealed) + 6*len(t.Grants)
+		n += len(t.Group) + len(t.VerdictWhy) + len(t.Retraction) + scopeBytes(t.Shared) + scopeBytes(t.Sealed)
+		n += 6 * len(t.Grants) // of Since
 	}
 	return n
 }
