@@ -163,7 +163,8 @@ func find(all []culprit.Decision, tx, code string) *culprit.Decision {
 // streamed hands on what the server-sent events of a sidecar show, from the first decision on.
 func streamed(t *testing.T, ctx context.Context, s *harness.Sidecar, workspace string) <-chan culprit.Decision {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/v1/workspaces/"+workspace+"/decisions?after=0", nil)
+	url := s.URL + "/v1/workspaces/" + workspace + "/decisions?after=0"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,21 +211,16 @@ func drive(t *testing.T, a, b *client.Client) map[string]*refused {
 		t.Helper()
 		note(tx, false, ofAnswer(new(sure(tx.Seal(ctx))(t))))
 	}
-	touch := func(tx *client.Tx, scope string) error {
-		_, err := tx.Touch(ctx, []client.Want{{Scope: scope, Access: "write"}}, client.TouchOptions{})
-		return err
-	}
 	granted := func(tx *client.Tx, scope string) {
 		t.Helper()
-		if err := touch(tx, scope); err != nil {
+		if err := touchFor(t, tx, scope); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// Reads and expected versions: the view of the one who seals shows the write, so its sidecar answers.
 	stale, version := begin(b, ""), begin(b, "")
 	sure(stale.Read(ctx, "shard:/x"))(t)
-	zero := uint64(0)
-	if err := version.Write(ctx, "shard:/x", []byte("2"), client.WriteOptions{IfVersion: &zero}); err != nil {
+	if err := version.Write(ctx, "shard:/x", []byte("2"), client.WriteOptions{IfVersion: new(uint64)}); err != nil {
 		t.Fatal(err)
 	}
 	showsUpTo(t, b, put(a, "shard:/x").Seq)
@@ -241,11 +237,11 @@ func drive(t *testing.T, a, b *client.Client) map[string]*refused {
 	older, younger := begin(a, ""), begin(b, "")
 	granted(older, "res:/first")
 	granted(younger, "res:/c")
-	note(older, false, refusedTouch(t, touch(older, "res:/c")))
+	note(older, false, refusedTouch(t, touchFor(t, older, "res:/c")))
 	first, hurt, atOnce := begin(a, "ordered"), begin(b, ""), time.Duration(0)
 	granted(hurt, "res:/w")
-	if _, err := first.Touch(ctx, []client.Want{{Scope: "res:/w", Access: "write"}},
-		client.TouchOptions{Wait: &atOnce}); err != nil {
+	wants := []client.Want{{Scope: "res:/w", Access: "write"}}
+	if _, err := first.Touch(ctx, wants, client.TouchOptions{Wait: &atOnce}); err != nil {
 		t.Log(err) // it waits until what was done under the other one's grant is settled
 	}
 	seal(hurt)
@@ -255,7 +251,7 @@ func drive(t *testing.T, a, b *client.Client) map[string]*refused {
 	seal(g.Branches()[1])
 	mine, again := begin(b, ""), begin(b, "")
 	granted(mine, "res:/own")
-	note(again, true, refusedTouch(t, touch(again, "res:/own")))
+	note(again, true, refusedTouch(t, touchFor(t, again, "res:/own")))
 	sure(b.PutTool(ctx, "desk", "stamp", "v1"))(t)
 	planned := begin(b, "")
 	sure(b.PutTool(ctx, "desk", "stamp", "v2"))(t)
@@ -263,6 +259,13 @@ func drive(t *testing.T, a, b *client.Client) map[string]*refused {
 	note(planned, false, ofAnswer(new(sure(planned.SealPinned(ctx, pins))(t))))
 	tooOld(t, a, b, note)
 	return all
+}
+
+// touchFor asks for one scope to write.
+func touchFor(t *testing.T, tx *client.Tx, scope string) error {
+	t.Helper()
+	_, err := tx.Touch(t.Context(), []client.Want{{Scope: scope, Access: "write"}}, client.TouchOptions{})
+	return err
 }
 
 // showsUpTo waits until a sidecar's view shows a seq.

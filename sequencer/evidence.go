@@ -70,7 +70,7 @@ func (f *Fold) wrote(p *Past, s Scope) bool {
 // below is up to where writes and transactions are forgotten.
 func (f *Fold) below() Seq { return min(f.floor, f.keepFrom()) }
 
-// complete looks up what a finding says of its cause, once it is told: since when the hold is there that is in the way,
+// complete looks up what a finding says of its cause, once it is told: since when the hold in the way is there,
 // and where the reads met a writer that they rest on.
 func (f *Fold) complete(t *tx, why finding) finding {
 	if f.bounded() {
@@ -108,9 +108,9 @@ func (f *Fold) heldSince(t *tx, s Scope, kind HoldKind) (seq Seq) {
 	return seq
 }
 
-// metAt finds where the reads of a sealed transaction met another one: at what that was granted for writing, counted as
-// the writer of, or wrote and a retraction takes back; else where a read names it. The first such read counts, and of
-// it the smallest scope; empty: the seal names the other one and no read does.
+// metAt finds where the reads of a sealed transaction met another one: at what that was granted for writing, counted
+// as the writer of, or wrote and a retraction takes back; else where a read names it. The first such read counts, and
+// of it the smallest scope; empty: the seal names the other one and no read does.
 func (f *Fold) metAt(t, d *tx) (at Scope) {
 	f.look(len(t.Seal.Reads))
 	for _, r := range t.Seal.Reads {

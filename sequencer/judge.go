@@ -115,8 +115,8 @@ func (f *Fold) phantomTool(t *tx) finding {
 	return finding{}
 }
 
-// changedTool says which tool it is and what changed it last: an announcement or a withdrawal of its server; where there
-// was none, the join of the sidecar, whose registry was empty then.
+// changedTool says which tool it is and what changed it last: an announcement or a withdrawal of its server; where
+// there was none, the join of the sidecar, whose registry was empty then.
 func (f *Fold) changedTool(sc *SidecarState, p Pin) finding {
 	why := finding{code: CodePhantomTool, level: A2,
 		detail: p.Server + "/" + p.Name + " is not in the registry as the plan knew it"}

@@ -27,13 +27,7 @@ func (st *State) Hash() Hash {
 	e.hash(&st.Chain)
 	e.rules(&st.Rules)
 	bounds := st.Rules.Logic >= 3
-	list(&e, st.Sidecars, func(e *encoder, sc SidecarState) {
-		putSidecar(e, sc)
-		if bounds {
-			e.flag(sc.Shut)
-			list(e, sc.Servers, func(e *encoder, s ServerState) { e.num(uint64(s.Seq)) })
-		}
-	})
+	list(&e, st.Sidecars, func(e *encoder, sc SidecarState) { putSidecar(e, sc, bounds) })
 	list(&e, st.Joins, func(e *encoder, j JoinState) {
 		e.str(j.ID)
 		e.num(uint64(j.Seq))
@@ -99,7 +93,18 @@ func listInPieces[T any](e *encoder, hashed func(*encoder), s []T, put func(*enc
 	}
 }
 
-func putSidecar(e *encoder, sc SidecarState) {
+// putBounded is what logic 3 keeps of a transaction besides.
+func putBounded(e *encoder, t *TxState) {
+	list(e, t.Shared, putScope)
+	list(e, t.Sealed, putScope)
+	e.num(uint64(t.First))
+	list(e, t.Since, func(e *encoder, s Seq) { e.num(uint64(s)) })
+	if t.Waiting != nil {
+		e.num(uint64(t.Waiting.Seq))
+	}
+}
+
+func putSidecar(e *encoder, sc SidecarState, bounds bool) {
 	e.num(uint64(sc.Incarnation))
 	e.str(sc.Agent)
 	e.num(uint64(sc.Watermark))
@@ -110,6 +115,10 @@ func putSidecar(e *encoder, sc SidecarState) {
 		e.flag(s.Present)
 		e.hash(&s.Catalogue)
 	})
+	if bounds {
+		e.flag(sc.Shut)
+		list(e, sc.Servers, func(e *encoder, s ServerState) { e.num(uint64(s.Seq)) })
+	}
 }
 
 func putTxState(e *encoder, t *TxState) {

@@ -189,7 +189,8 @@ func (w *twin) join(in *sequencer.Intent) {
 	seq := w.emit(o)
 	w.joins = append(w.joins, sequencer.JoinState{ID: in.Join.ID, Seq: seq})
 	w.sidecars = append(w.sidecars, &twinSidecar{agent: in.Agent, incarnation: seq, watermark: seq, due: w.time +
-		w.rules.LeaseTicks, servers: map[string]*sequencer.Register{}, gone: map[string]bool{}, changed: map[string]sequencer.Seq{}})
+		w.rules.LeaseTicks, servers: map[string]*sequencer.Register{}, gone: map[string]bool{},
+		changed: map[string]sequencer.Seq{}})
 	for _, t := range w.txs {
 		if t.agent == in.Agent && !t.undecided() && !t.final() && t.owner == 0 {
 			t.owner = seq

@@ -118,8 +118,8 @@ func sealScopes(s *sequencer.Seal) int {
 }
 
 func (w *twin) open(in *sequencer.Intent) *twinTx {
-	t := &twinTx{fresh: true, id: in.Tx, agent: in.Agent, incarnation: in.Incarnation, owner: in.Incarnation, free: w.rules.Observe,
-		answers: map[sequencer.IntentKind]sequencer.Answer{}}
+	t := &twinTx{id: in.Tx, agent: in.Agent, incarnation: in.Incarnation, owner: in.Incarnation, free: w.rules.Observe,
+		answers: map[sequencer.IntentKind]sequencer.Answer{}, fresh: true}
 	if in.Begin != nil {
 		t.begin = *in.Begin
 	}

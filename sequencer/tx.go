@@ -160,7 +160,8 @@ func (f *Fold) bytesOf(t *tx) int {
 	n := t.bytes()
 	if f.bounded() {
 		n += len(t.Group) + len(t.VerdictWhy) + len(t.Retraction) + len(t.Session)
-		n += scopeBytes(t.Shared) + scopeBytes(t.Sealed) + 6*len(t.Grants)
+		n += scopeBytes(t.Shared) + scopeBytes(t.Sealed)
+		n += 6 * len(t.Grants) // of Since
 	}
 	return n
 }

@@ -1,6 +1,6 @@
-// Package culprit reads exported decisions and says, of each refusal, whether the log shows what the refusal names: the
-// write, grant, choice or withdrawal, at that seq, by that writer, on that scope or tool. It knows the decisions' JSON and
-// the table of docs/codes/README.md, and shares no code with Hence.
+// Package culprit reads exported decisions and says, of each refusal, whether the log shows what the refusal names:
+// the write, grant, choice or withdrawal, at that seq, by that writer, on that scope or tool. It knows the decisions'
+// JSON and the table of docs/codes/README.md, and shares no code with Hence.
 package culprit
 
 import (
@@ -86,8 +86,8 @@ func Named(d *Decision) bool {
 // Check says what of a refusal's cause the log does not show; nil: it shows all of it.
 func (l *Log) Check(d *Decision) error {
 	wrong := func(what string) error {
-		return fmt.Errorf("decision %d, %s of %s at %q, moved %+v, tool %q: %s", d.Seq, d.Code, d.Tx, d.Scope, d.Moved, d.Tool,
-			what)
+		return fmt.Errorf("decision %d, %s of %s at %q, moved %+v, tool %q: %s", d.Seq, d.Code, d.Tx, d.Scope, d.Moved,
+			d.Tool, what)
 	}
 	if d.Code == "too_old" {
 		if d.Scope == "" && d.Kind == "aborted" || d.Floor == 0 {

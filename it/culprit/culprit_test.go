@@ -7,7 +7,8 @@ import (
 
 // TestCheckCanFail: a refusal whose cause is not in the log as it says is found.
 func TestCheckCanFail(t *testing.T) {
-	const stale = `{"data":{"seq":2,"kind":"aborted","tx":"t2","code":"stale_read","scope":%q,"moved":{"seq":%d,"tx":%q}}}`
+	const stale = `{"data":{"seq":2,"kind":"aborted","tx":"t2","code":"stale_read","scope":%q,` +
+		`"moved":{"seq":%d,"tx":%q}}}`
 	for _, tc := range []struct {
 		scope string
 		seq   int

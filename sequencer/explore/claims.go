@@ -6,8 +6,8 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// The sizes of the world of what refusals say: writers that each commit once at one of two scopes, one that aborts, and
-// a transaction that is granted both scopes in either order.
+// The sizes of the world of what refusals say: writers that each commit once at one of two scopes, one that aborts,
+// and a transaction that is granted both scopes in either order.
 const (
 	claimWriters = 2
 	claimScopes  = 2
@@ -47,7 +47,7 @@ func (c claims) start(s *spot[claimsWorld]) {
 		}
 	}
 	rules := sequencer.DefaultRules()
-	rules.Version, rules.Logic, rules.CapSeqs, rules.HorizonSeqs = 1, sequencer.Logic, 4, claimHorizon // so that it forgets
+	rules.Version, rules.Logic, rules.CapSeqs, rules.HorizonSeqs = 1, sequencer.Logic, 4, claimHorizon // it forgets
 	s.log(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})
 }
 
@@ -131,7 +131,8 @@ func (c claims) age(s *spot[claimsWorld]) {
 }
 
 func (c claims) grant(s *spot[claimsWorld], k int) {
-	s.w.granted[k] = c.send(s, 1, claimTouch("Y", uint32(s.fold.Seq()), claimHeld(k))).Seq // later ones have greater numbers
+	later := uint32(s.fold.Seq()) // whatever the order, its number is greater
+	s.w.granted[k] = c.send(s, 1, claimTouch("Y", later, claimHeld(k))).Seq
 }
 
 // ask: the older asks for what the younger was granted, and is told since when that is.

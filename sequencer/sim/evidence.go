@@ -53,7 +53,9 @@ func (t *truth) bears(o *sequencer.Outcome) bool {
 	named := info != nil && info.seal != nil && slices.Contains(info.seal.ReadFrom, o.Moved.Tx) // and no read has met it
 	switch o.Code {
 	case sequencer.CodeStaleRead, sequencer.CodeVersionMismatch:
-		return m.Tx == o.Moved.Tx && slices.ContainsFunc(m.Writes, func(w sequencer.Write) bool { return w.Scope == o.Scope })
+		return m.Tx == o.Moved.Tx && slices.ContainsFunc(m.Writes, func(w sequencer.Write) bool {
+			return w.Scope == o.Scope
+		})
 	case sequencer.CodeConflict, sequencer.CodeOwnTransaction:
 		return m.Tx == o.Moved.Tx && m.Tx != "" && (holds() || len(o.BlockedBy) == 0 || o.BlockedBy[0].Why == "read_from")
 	case sequencer.CodeWounded:

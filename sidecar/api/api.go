@@ -124,8 +124,8 @@ type Decision struct {
 	Detail         string     `json:"detail,omitempty"`
 	Scope          string     `json:"scope,omitempty"`
 	MovedSeq       uint64     `json:"moved_seq,omitempty"`
-	MovedBy        string     `json:"moved_by,omitempty"` // a transaction; of phantom_tool an agent, whose sidecar moved it
-	By             string     `json:"by,omitempty"`       // sidecar: the scope and what moved are as its view showed them
+	MovedBy        string     `json:"moved_by,omitempty"` // a transaction; of phantom_tool the sidecar's agent
+	By             string     `json:"by,omitempty"`       // sidecar: as its view showed it
 	Tool           string     `json:"tool,omitempty"`     // of phantom_tool: server/name
 	Floor          uint64     `json:"floor,omitempty"`    // of too_old: what is older is forgotten
 	BlockedBy      []Blocker  `json:"blocked_by,omitempty"`

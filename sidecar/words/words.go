@@ -16,7 +16,8 @@ import (
 func Decision(o *sequencer.Outcome) *api.Decision {
 	d := &api.Decision{
 		Tx: string(o.Tx), Workspace: o.Workspace, Mode: o.Mode.String(), Seq: uint64(o.Seq), Code: string(o.Code),
-		Detail: o.Detail, Scope: string(o.Scope), MovedSeq: uint64(o.Moved.Seq), MovedBy: cmp.Or(string(o.Moved.Tx), o.MovedAgent), By: o.By, Tool: o.Tool,
+		Detail: o.Detail, Scope: string(o.Scope), MovedSeq: uint64(o.Moved.Seq),
+		MovedBy: cmp.Or(string(o.Moved.Tx), o.MovedAgent), By: o.By, Tool: o.Tool,
 		BlockedBy: Blockers(o), Retryable: o.Retryable, Would: string(o.Would), Final: o.Final,
 	}
 	if o.Code == sequencer.CodeTooOld {

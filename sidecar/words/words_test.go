@@ -8,8 +8,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
-// TestSentenceOfRefusals: each refusal says where, when and who, in words that are true of its code; and nothing that is
-// over waits.
+// TestSentenceOfRefusals: each refusal says where, when and who, in words that are true of its code; and nothing that
+// is over waits.
 func TestSentenceOfRefusals(t *testing.T) {
 	moved := sequencer.Writer{Seq: 7, Tx: "b.1"}
 	for code, want := range map[sequencer.Code]string{
@@ -31,7 +31,8 @@ func TestSentenceOfRefusals(t *testing.T) {
 		"(mail/send, changed at seq 7 by the sidecar of b)": {Code: sequencer.CodePhantomTool, Tool: "mail/send",
 			MovedAgent: "b", Moved: sequencer.Writer{Seq: 7}},
 		"(doc:/x, what is older than seq 5 is forgotten)": {Code: sequencer.CodeTooOld, Scope: "doc:/x", Floor: 5},
-		"(doc:/x, by b.1)": {Code: sequencer.CodeConflict, Scope: "doc:/x", Moved: sequencer.Writer{Tx: "b.1"}}, // an older logic
+		// of an older logic
+		"(doc:/x, by b.1)": {Code: sequencer.CodeConflict, Scope: "doc:/x", Moved: sequencer.Writer{Tx: "b.1"}},
 	} {
 		if said := sentence(o); !strings.Contains(said, want) {
 			t.Errorf("%s; want %s", said, want)

@@ -171,7 +171,8 @@ func decisionOf(out *sequencer.Outcome, way streams.Way, at time.Time) Decision 
 	d := Decision{
 		Workspace: out.Workspace, Seq: uint64(out.Seq), Kind: out.Kind.String(), Tx: string(out.Tx), Agent: out.Agent,
 		Code: string(out.Code), Detail: out.Detail, Scope: string(out.Scope), MovedSeq: uint64(out.Moved.Seq),
-		MovedBy: cmp.Or(string(out.Moved.Tx), out.MovedAgent), By: out.By, Tool: out.Tool, Retryable: out.Retryable, Would: string(out.Would),
+		MovedBy: cmp.Or(string(out.Moved.Tx), out.MovedAgent), By: out.By, Tool: out.Tool,
+		Retryable: out.Retryable, Would: string(out.Would),
 		Chain: fmt.Sprintf("%x", out.Chain), Way: way.String(),
 	}
 	if !at.IsZero() {
