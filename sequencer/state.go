@@ -125,6 +125,7 @@ type TxState struct {
 	// Since logic 3.
 	Shared []Scope // granted or gated scopes that another transaction changed too while the workspace observed, sorted
 	Sealed []Scope // of an aborted one that was sealed and is not settled: what its settlement may name besides grants
+	Commit Tick    // of a committed one: the log's time at its decision, or when the workspace came to logic 3
 }
 
 // Past is what a retraction needs to know of a committed transaction.
@@ -179,6 +180,9 @@ type ShardVersion struct {
 	Ref     *Ref
 	Absent  bool // the shard was not there
 	Unknown bool // nobody has said what was there
+
+	// Since logic 3 the log keeps the content, and Type, Content and Ref are empty.
+	From Seq // the decision that carries it; zero: Absent, Unknown, or kept here since before logic 3
 }
 
 // WindowState is the last write of one scope, while it is newer than the floor.

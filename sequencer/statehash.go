@@ -46,6 +46,7 @@ func (st *State) Hash() Hash {
 		if bounds {
 			list(e, t.Shared, putScope)
 			list(e, t.Sealed, putScope)
+			e.num(uint64(t.Commit))
 		}
 	})
 	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {
@@ -69,13 +70,19 @@ func (st *State) Hash() Hash {
 		list(&e, st.Retractions, func(e *encoder, r RetractionState) {
 			putRetraction(e, r)
 			if bounds {
+				list(e, r.Ground, putFrom)
 				e.flag(r.Named != nil)
 				if r.Named != nil {
 					putBlocker(e, *r.Named)
 				}
 			}
 		})
-		listInPieces(&e, hashed, st.Versions, putVersion)
+		listInPieces(&e, hashed, st.Versions, func(e *encoder, v *ShardVersion) {
+			putVersion(e, v)
+			if bounds {
+				e.num(uint64(v.From))
+			}
+		})
 		e.num(uint64(st.Unversioned))
 	}
 	hashed(&e)
@@ -285,6 +292,13 @@ func putRetraction(e *encoder, r RetractionState) {
 		}
 	})
 	e.num(uint64(r.Turn))
+}
+
+// putFrom adds what logic 3 has of the content under a cone.
+func putFrom(e *encoder, g ConeScope) {
+	if g.Shard != nil {
+		e.num(uint64(g.Shard.From))
+	}
 }
 
 func putVersion(e *encoder, v *ShardVersion) {

@@ -178,7 +178,7 @@ func (w *twin) join(in *sequencer.Intent) {
 	if w.seq == 0 && in.Join.Logic > 1 {
 		w.rules.Logic = in.Join.Logic
 		if w.bounded() {
-			w.rules.MaxSidecars = 1024
+			w.rules.MaxSidecars, w.rules.HorizonCommits, w.rules.HorizonTicks = 1024, 2000, 7*345_600
 		}
 		rules := w.rules
 		o.Rules = &rules
@@ -354,7 +354,24 @@ func (w *twin) setRules(r *sequencer.Rules) {
 	if now.Logic > 2 && now.MaxSidecars == 0 {
 		now.MaxSidecars = 1024
 	}
+	if now.Logic > 2 && now.HorizonCommits == 0 {
+		now.HorizonCommits = max(2000, uint32(now.HorizonSeqs))
+		if former.Logic > 2 {
+			now.HorizonCommits = 2000
+		}
+	}
+	if now.Logic > 2 && now.HorizonTicks == 0 {
+		now.HorizonTicks = 365 * 345_600
+		if former.Logic > 2 {
+			now.HorizonTicks = 7 * 345_600
+		}
+	}
 	w.rules = now
+	if former.Logic < 3 && now.Logic > 2 {
+		for _, t := range w.txs {
+			t.commit = w.time
+		}
+	}
 	w.emit(sequencer.Outcome{Kind: sequencer.OutcomeRules, Rules: &now})
 	w.switched(former)
 }
@@ -366,9 +383,13 @@ func (w *twin) forget() {
 		target = min(target, max(s.watermark, w.seq-min(w.seq, w.rules.CapSeqs)))
 	}
 	w.floor = max(w.floor, target)
-	w.horizon = max(w.horizon, w.seq-min(w.seq, w.rules.HorizonSeqs))
+	w.horizon = max(w.horizon, w.tooOld())
 	keep := w.keepFrom()
 	below := min(w.floor, keep)
+	old := below
+	if w.bounded() {
+		old = max(below, min(w.floor, w.seq-min(w.seq, w.rules.HorizonSeqs)))
+	}
 	shown := w.floor
 	if w.retracts() {
 		shown = below
@@ -380,13 +401,36 @@ func (w *twin) forget() {
 		if t.past != nil && w.bounded() {
 			undone = t.past.Undone
 		}
+		if t.past == nil {
+			return t.final() && t.decision <= old
+		}
 		return t.final() && max(t.decision, undone) <= below
 	})
-	w.joins = slices.DeleteFunc(w.joins, func(j sequencer.JoinState) bool { return j.Seq <= below })
+	w.joins = slices.DeleteFunc(w.joins, func(j sequencer.JoinState) bool { return j.Seq <= old })
 	for id, g := range w.groups {
 		member := slices.ContainsFunc(w.txs, func(t *twinTx) bool { return t.begin.Group == id })
-		if !member && g.Seq <= below {
+		if !member && g.Seq <= old {
 			delete(w.groups, id)
 		}
 	}
+}
+
+// tooOld is up to where nothing can be retracted any more, by the rules in force.
+func (w *twin) tooOld() sequencer.Seq {
+	if !w.bounded() {
+		return w.seq - min(w.seq, w.rules.HorizonSeqs)
+	}
+	var commits []*twinTx
+	for _, t := range w.txs {
+		if t.past != nil {
+			commits = append(commits, t)
+		}
+	}
+	slices.SortFunc(commits, func(a, b *twinTx) int { return int(b.decision) - int(a.decision) })
+	for n, t := range commits {
+		if n >= int(w.rules.HorizonCommits) || t.commit+w.rules.HorizonTicks < w.time {
+			return t.decision
+		}
+	}
+	return 0
 }
