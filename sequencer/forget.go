@@ -128,12 +128,8 @@ func (f *Fold) forget() {
 // grants and what is refused, uses up nothing of what can be undone.
 func (f *Fold) moveHorizon() {
 	if !f.bounded() || f.weaken.has(WeakenHorizonSeqs) {
-		seqs := f.rules.HorizonSeqs
-		if f.bounded() {
-			seqs = Seq(f.rules.HorizonCommits)
-		}
-		if f.seq > seqs {
-			f.horizon = max(f.horizon, f.seq-seqs)
+		if f.seq > f.rules.HorizonSeqs {
+			f.horizon = max(f.horizon, f.seq-f.rules.HorizonSeqs)
 		}
 		return
 	}

@@ -119,7 +119,7 @@ func weakenNames() map[string]sequencer.Weaken {
 		"5e": sequencer.WeakenExpectNoFloor, "7d": sequencer.WeakenReadCovers,
 		"7a": sequencer.WeakenRetractReadersOnly, "7b": sequencer.WeakenRetractAtOnce, "7c": sequencer.WeakenTurnNoWait,
 		"turn-order": sequencer.WeakenTurnAnyOrder, "5f": sequencer.WeakenReadFloorA1,
-		"5g": sequencer.WeakenForgetUndone,
+		"5g": sequencer.WeakenForgetUndone, "19": sequencer.WeakenHorizonSeqs, "19b": sequencer.WeakenRestoreLast,
 		"14": sequencer.WeakenForeignScopes, "15": sequencer.WeakenRegistryOpen, "15b": sequencer.WeakenPinsOnce,
 		"16": sequencer.WeakenObserveRetract, "16b": sequencer.WeakenObserveKeep, "16c": sequencer.WeakenObserveShared,
 		"17": sequencer.WeakenOrphanUnnamed, "17b": sequencer.WeakenAdoptAnswer, "18": sequencer.WeakenNoCaps,

@@ -141,7 +141,8 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 func (f *Fold) restored(v *ShardVersion) ShardWrite {
 	w := ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref, Absent: v.Absent, Restored: v.From}
 	if v.From != 0 && f.weaken.has(WeakenRestoreLast) {
-		w.Restored = v.Seq
+		list := f.shards.of[v.Scope].list
+		w.Restored = list[len(list)-1].From
 	}
 	return w
 }

@@ -217,8 +217,8 @@ const (
 	WeakenNoCaps                                // 18: sidecars and what an unknown abort declares count towards no cap
 	WeakenReadFloorA1                           // 5f: a read below the floor is refused with A1 only
 	WeakenForgetUndone                          // 5g: a retracted transaction is forgotten by its decision
-	WeakenHorizonSeqs                           // 19: the undo horizon counts all seqs, not commits
-	WeakenRestoreLast                           // 19b: a restored content is said to be of the decision that put it there
+	WeakenHorizonSeqs                           // 19: the undo horizon is HorizonSeqs behind the head, whatever they are
+	WeakenRestoreLast                           // 19b: a retraction names the newest content, not the one under its cone
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

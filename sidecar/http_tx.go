@@ -182,7 +182,7 @@ func items(list []named) []api.Item {
 	out := make([]api.Item, 0, len(list))
 	for _, n := range list {
 		out = append(out, api.Item{Scope: string(n.scope), Version: uint64(n.version), Writer: string(n.writer),
-			MediaType: n.media, Size: n.size()})
+			MediaType: n.media, Size: n.size(), Lost: n.lost})
 	}
 	return out
 }

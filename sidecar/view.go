@@ -56,6 +56,7 @@ type view struct {
 	groups   map[string]sequencer.TxID
 	groupAge []string
 	broken   error
+	lacking  map[lack]error // contents that retractions put back and that are to be fetched; why they were not yet
 
 	waits waits
 }
@@ -66,6 +67,7 @@ func newView(workspace string, oldBytes int64) *view {
 		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
 		chains: make([]sequencer.Hash, 0, 1024),
 		txs:    map[sequencer.TxID]*txState{}, groups: map[string]sequencer.TxID{},
+		lacking: map[lack]error{},
 	}
 }
 
@@ -84,6 +86,7 @@ func (v *view) start(s *topology.Snapshot) {
 		row := &s.Shards[i]
 		v.put(row.Scope, revision{
 			version: row.Version, at: row.Version, writer: row.Writer.Tx, media: row.Type, content: row.Content, ref: row.Ref,
+			from: row.Restored, lacks: row.Restored != 0,
 		})
 	}
 	v.remember(s.Seq, s.Chain)

@@ -83,8 +83,9 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 }
 
 func walkTx(w *walker, t *sequencer.TxState) {
-	shared := w.decoding || len(t.Shared)+len(t.Sealed) > 0
-	outer := w.open(optional(35, shared, shared), 33)
+	commit := w.decoding || t.Commit != 0
+	shared := commit || len(t.Shared)+len(t.Sealed) > 0
+	outer := w.open(optional(35, shared, shared, commit), 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -123,6 +124,9 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	if shared {
 		list(w, &t.Shared, wordBytes, text)
 		list(w, &t.Sealed, wordBytes, text)
+	}
+	if commit {
+		number(w, &t.Commit)
 	}
 	w.close(outer)
 }
@@ -176,7 +180,8 @@ func walkConeScope(w *walker, g *sequencer.ConeScope) {
 }
 
 func walkVersion(w *walker, v *sequencer.ShardVersion) {
-	outer := w.open(8, 8)
+	from := w.decoding || v.From != 0
+	outer := w.open(optional(8, from), 8)
 	text(w, &v.Scope)
 	number(w, &v.Seq)
 	text(w, &v.Tx)
@@ -185,6 +190,9 @@ func walkVersion(w *walker, v *sequencer.ShardVersion) {
 	pointer(w, &v.Ref, walkRef)
 	w.truth(&v.Absent)
 	w.truth(&v.Unknown)
+	if from {
+		number(w, &v.From)
+	}
 	w.close(outer)
 }
 

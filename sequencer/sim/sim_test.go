@@ -93,6 +93,8 @@ func TestFindsWeakenedRules(t *testing.T) {
 		{"16b undecided at the switch", sequencer.WeakenObserveKeep, 300},
 		{"16c shared while observing", sequencer.WeakenObserveShared, 1000},
 		{"18 sidecars without a cap", sequencer.WeakenNoCaps, 300},
+		{"19 horizon of seqs", sequencer.WeakenHorizonSeqs, 300},
+		{"19b restores the newest", sequencer.WeakenRestoreLast, 300},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sum, err := Batch(1, tc.within, Options{Weaken: tc.weaken})
