@@ -106,10 +106,13 @@ func (f *Fold) pastBudget() int {
 func (f *Fold) pastKept() int {
 	n := f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen + f.shards.bytes + f.undoing
 	if f.bounded() { // the older logics' estimate takes a record with all its answers for smaller than it is
-		n += 40*f.settled.count + f.undoneNames
+		n += recordBytes*f.settled.count + f.undoneNames
 	}
 	return n
 }
+
+// recordBytes is what a settled record takes beyond what the older logics estimate.
+const recordBytes = 40
 
 // forget moves the floor and the horizon, and drops what lies below both.
 func (f *Fold) forget() {

@@ -301,7 +301,7 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	id := sequencer.TxID(c.params["tx"])
 	t, err := s.session.find(id)
 	if err == nil {
-		return jsonReply(http.StatusOK, s.session.explain(t)), nil
+		return jsonReply(http.StatusOK, s.withUndo(c, s.session.explain(t))), nil
 	}
 	seen, ok := s.view.transaction(id)
 	if !ok {
@@ -317,7 +317,28 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 		d.State, d.Seq = api.StateSealed, 0
 	}
 	d.Final = seen.final
-	return jsonReply(http.StatusOK, &api.Explain{Paragraph: words.Sentence(d), Decision: *d}), nil
+	return jsonReply(http.StatusOK, s.withUndo(c, &api.Explain{Paragraph: words.Sentence(d), Decision: *d})), nil
+}
+
+// withUndo adds how long a committed transaction can still be taken back, or that it cannot. Without an answer of the
+// fold nothing is said of it.
+func (s *Sidecar) withUndo(c *call, out *api.Explain) *api.Explain {
+	d := &out.Decision
+	if d.State != api.StateCommitted || d.Retraction != "" || d.Undone {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, tableWait)
+	defer cancel()
+	cone, err := s.events.Cone(ctx, s.config.Workspace, sequencer.TxID(d.Tx))
+	if err != nil {
+		return out
+	}
+	if out.Undo = words.Undo(cone); out.Undo != nil {
+		out.Paragraph += " " + out.Undo.Sentence
+	} else if cone.Code == sequencer.CodeTooOld {
+		out.Paragraph += " " + words.NoUndo
+	}
+	return out
 }
 
 // explainRow explains what the view does not remember from the closure table; unknown is why nothing is known here.
@@ -336,7 +357,7 @@ func (s *Sidecar) explainRow(c *call, id sequencer.TxID, unknown error) (*reply,
 	}
 	for i := range got.Rows {
 		if got.Rows[i].Tx == id {
-			return jsonReply(http.StatusOK, words.ExplainRow(s.config.Workspace, &got.Rows[i])), nil
+			return jsonReply(http.StatusOK, s.withUndo(c, words.ExplainRow(s.config.Workspace, &got.Rows[i]))), nil
 		}
 	}
 	return nil, unknown

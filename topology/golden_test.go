@@ -65,6 +65,8 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "intent-former", sampleFormer(), EncodeIntent, DecodeIntent),
 		newSample(tb, "outcome-retracted", sampleRetracted(), EncodeOutcome, DecodeOutcome),
 		newSample(tb, "decision-retracted", sampleRetracted(), encodeDecision, DecodeCloudEvent),
+		newSample(tb, "outcome-restored", sampleRestored(), EncodeOutcome, DecodeOutcome),
+		newSample(tb, "decision-restored", sampleRestored(), encodeDecision, DecodeCloudEvent),
 		newSample(tb, "replica-2", sampleRetracting(), EncodeReplica, DecodeReplica),
 		newSample(tb, "replica-1", sampleReplica(), EncodeReplica, DecodeReplica),
 		newSample(tb, "frontier_row-1", sampleFrontierRow(), EncodeFrontierRow, DecodeFrontierRow),

@@ -145,6 +145,7 @@ type Explain struct {
 	Decision  Decision `json:"decision"`
 	Reads     []string `json:"reads,omitempty"`
 	Writes    []string `json:"writes,omitempty"`
+	Undo      *Undo    `json:"undo,omitempty"` // of a committed one that can still be taken back
 }
 
 // ClosureEdge says that a transaction rests on another through one read.
