@@ -3,7 +3,6 @@ package sequencer
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // retention holds the decided transactions in the order of their decisions, until they may be forgotten.
@@ -138,7 +137,10 @@ func (f *Fold) moveHorizon() {
 	}
 	commits := f.settled.full
 	n := max(0, len(commits)-int(f.rules.HorizonCommits))
-	n = max(n, sort.Search(len(commits), func(i int) bool { return commits[i].Commit+f.rules.HorizonTicks >= f.time }))
+	old, _ := slices.BinarySearchFunc(commits, f.time, func(t *tx, now Tick) int {
+		return cmp.Compare(t.Commit+f.rules.HorizonTicks, now)
+	})
+	n = max(n, old)
 	if n > 0 {
 		f.horizon = max(f.horizon, commits[n-1].Decision)
 	}

@@ -69,12 +69,12 @@ func ticksText(ticks uint64) string {
 type rulesSetCmd struct {
 	output
 	operating
-	Workspace      string  `default:"default" help:"The workspace."`
-	IfVersion      *uint32 `placeholder:"N" help:"Change only this version; without it, the one in force."`
-	Logic          *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 retracts, 3 bounds more. Never lower it."`
-	Levels         *string `placeholder:"TEXT" help:"L0 to L4, or a list of A1, A2, A3, A6 with commas."`
-	Observe        *bool   `negatable:"" help:"Report what would be refused instead of refusing it."`
-	HorizonSeqs    *uint32 `placeholder:"N" help:"Before logic 3: how long a committed transaction can be retracted. Since: how long aborted ones are remembered."`
+	Workspace   string  `default:"default" help:"The workspace."`
+	IfVersion   *uint32 `placeholder:"N" help:"Change only this version; without it, the one in force."`
+	Logic       *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 retracts, 3 bounds more. Never lower it."`
+	Levels      *string `placeholder:"TEXT" help:"L0 to L4, or a list of A1, A2, A3, A6 with commas."`
+	Observe     *bool   `negatable:"" help:"Report what would be refused instead of refusing it."`
+	HorizonSeqs *uint32 `placeholder:"N" help:"Before logic 3: how long a committed transaction can be retracted. Since: how long aborted ones are remembered."`
 
 	HorizonCommits *uint32 `placeholder:"N" help:"Commits for which one can be retracted, from logic 3 on; 0 is the default, 2000."`
 	HorizonTicks   *uint32 `placeholder:"N" help:"Ticks of 250 ms for which it can be, from logic 3 on; 0 is the default, 7 days."`
