@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// shardLog keeps which contents the shards had that were written since the horizon, and of each what stood there at it.
+// shardLog keeps which contents the shards had that were written since the horizon, and what each held at it.
 // Since logic 3 these are references: the log has a content for as long as its decision, and a state record has not.
 type shardLog struct {
 	of        map[Scope]*shardPast

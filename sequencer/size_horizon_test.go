@@ -19,7 +19,8 @@ func (h *hostile) small(i int) sequencer.TxID {
 	h.step(begin)
 	seal, view := intent(sequencer.IntentSeal), h.fold.Seq()
 	seal.Seal = &sequencer.Seal{Reads: []sequencer.Read{{Scope: name(i + 1), View: view}},
-		Shards: []sequencer.ShardWrite{{Scope: name(i), Content: make([]byte, 240), Former: &sequencer.Former{View: view}}}}
+		Shards: []sequencer.ShardWrite{{Scope: name(i), Content: make([]byte, 240),
+			Former: &sequencer.Former{View: view}}}}
 	h.step(seal)
 	h.step(&sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: "planner-7", Incarnation: 1,
 		Watermark: &sequencer.Watermark{Seq: h.fold.Seq()}})

@@ -67,26 +67,31 @@ func (st *State) Hash() Hash {
 		e.num(uint64(g.Seq))
 	})
 	if retracts {
-		list(&e, st.Retractions, func(e *encoder, r RetractionState) {
-			putRetraction(e, r)
-			if bounds {
-				list(e, r.Ground, putFrom)
-				e.flag(r.Named != nil)
-				if r.Named != nil {
-					putBlocker(e, *r.Named)
-				}
-			}
-		})
-		listInPieces(&e, hashed, st.Versions, func(e *encoder, v *ShardVersion) {
-			putVersion(e, v)
-			if bounds {
-				e.num(uint64(v.From))
-			}
-		})
-		e.num(uint64(st.Unversioned))
+		st.putUndo(&e, hashed, bounds)
 	}
 	hashed(&e)
 	return Hash(h.Sum(nil))
+}
+
+// putUndo writes what there is since logic 2.
+func (st *State) putUndo(e *encoder, hashed func(*encoder), bounds bool) {
+	list(e, st.Retractions, func(e *encoder, r RetractionState) {
+		putRetraction(e, r)
+		if bounds {
+			list(e, r.Ground, putFrom)
+			e.flag(r.Named != nil)
+			if r.Named != nil {
+				putBlocker(e, *r.Named)
+			}
+		}
+	})
+	listInPieces(e, hashed, st.Versions, func(e *encoder, v *ShardVersion) {
+		putVersion(e, v)
+		if bounds {
+			e.num(uint64(v.From))
+		}
+	})
+	e.num(uint64(st.Unversioned))
 }
 
 // pieceBytes is how much of a state is written before it is hashed: a state may be large.

@@ -351,27 +351,8 @@ func (w *twin) setRules(r *sequencer.Rules) {
 		w.unversioned = w.seq
 	}
 	former, now := w.rules, *r
-	if now.Logic > 2 && now.MaxSidecars == 0 {
-		now.MaxSidecars = 1024
-	}
-	if now.Logic > 2 && now.HorizonCommits == 0 {
-		now.HorizonCommits = max(2000, uint32(now.HorizonSeqs))
-		if former.Logic > 2 {
-			now.HorizonCommits = 2000
-		}
-	}
-	if now.Logic > 2 && now.HorizonTicks == 0 {
-		now.HorizonTicks = 365 * 345_600
-		if former.Logic > 2 {
-			now.HorizonTicks = 7 * 345_600
-		}
-	}
+	w.fillRules(&now)
 	w.rules = now
-	if former.Logic < 3 && now.Logic > 2 {
-		for _, t := range w.txs {
-			t.commit = w.time
-		}
-	}
 	w.emit(sequencer.Outcome{Kind: sequencer.OutcomeRules, Rules: &now})
 	w.switched(former)
 }
@@ -413,24 +394,4 @@ func (w *twin) forget() {
 			delete(w.groups, id)
 		}
 	}
-}
-
-// tooOld is up to where nothing can be retracted any more, by the rules in force.
-func (w *twin) tooOld() sequencer.Seq {
-	if !w.bounded() {
-		return w.seq - min(w.seq, w.rules.HorizonSeqs)
-	}
-	var commits []*twinTx
-	for _, t := range w.txs {
-		if t.past != nil {
-			commits = append(commits, t)
-		}
-	}
-	slices.SortFunc(commits, func(a, b *twinTx) int { return int(b.decision) - int(a.decision) })
-	for n, t := range commits {
-		if n >= int(w.rules.HorizonCommits) || t.commit+w.rules.HorizonTicks < w.time {
-			return t.decision
-		}
-	}
-	return 0
 }

@@ -178,14 +178,15 @@ func lacksOf(list []named) (out []lack) {
 	return out
 }
 
-// fetched waits until a reading of the view shows no content that is not there yet. Of what the log has no more, a list
+// fetched waits until a reading of the view shows no content that is not there yet. Of what the log has no more a list
 // says so, and a read of it is refused: no empty content may be taken for it.
 func (s *session) fetched(ctx context.Context, look func() *reading) error {
 	return s.view.whole(ctx, func() []lack { return look().lacks() })
 }
 
 // revisions are what is remembered of a shard, once each has its content.
-func (s *session) revisions(ctx context.Context, scope sequencer.Scope) (list []revision, at sequencer.Seq, err error) {
+func (s *session) revisions(ctx context.Context, scope sequencer.Scope,
+) (list []revision, at sequencer.Seq, err error) {
 	err = s.view.whole(ctx, func() []lack {
 		list, at = s.view.revisions(scope)
 		all := make([]named, len(list))

@@ -73,7 +73,7 @@ type ShardRow struct {
 	Content []byte
 	Ref     *sequencer.Ref
 
-	// Restored is, where a retraction put the content back, the decision that carries it: Type, Content and Ref are empty.
+	// Restored is, where a retraction put the content back, the decision that has it: Type, Content and Ref are empty.
 	Restored sequencer.Seq
 }
 

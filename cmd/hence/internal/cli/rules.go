@@ -74,10 +74,10 @@ type rulesSetCmd struct {
 	Logic       *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 retracts, 3 bounds more. Never lower it."`
 	Levels      *string `placeholder:"TEXT" help:"L0 to L4, or a list of A1, A2, A3, A6 with commas."`
 	Observe     *bool   `negatable:"" help:"Report what would be refused instead of refusing it."`
-	HorizonSeqs *uint32 `placeholder:"N" help:"Before logic 3: how long a committed transaction can be retracted. Since: how long aborted ones are remembered."`
+	HorizonSeqs *uint32 `placeholder:"N" help:"The undo horizon before logic 3; later, of aborted ones."`
 
-	HorizonCommits *uint32 `placeholder:"N" help:"Commits for which one can be retracted, from logic 3 on; 0 is the default, 2000."`
-	HorizonTicks   *uint32 `placeholder:"N" help:"Ticks of 250 ms for which it can be, from logic 3 on; 0 is the default, 7 days."`
+	HorizonCommits *uint32 `placeholder:"N" help:"The undo horizon from logic 3 on, in commits; 0 is 2000."`
+	HorizonTicks   *uint32 `placeholder:"N" help:"The same in ticks of 250 ms; 0 is 7 days."`
 
 	CapSeqs        *uint32 `placeholder:"N" help:"How far behind an idle session may hold the floor."`
 	LeaseTicks     *uint32 `placeholder:"N" help:"A lease; a tick is 250 ms or longer."`

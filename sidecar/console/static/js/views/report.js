@@ -82,6 +82,7 @@ export function reportBody(report, { now, links = true }) {
   return h("div", { class: "stack" },
     h("section", { class: "card verdict", "aria-label": "How it stands" }, h("div", { class: "body" },
       h("p", { class: "sentence" }, chip(report.state), h("span", {}, report.paragraph, heldNote(report))),
+        report.undo ? h("p", { class: "muted" }, report.undo.sentence) : null,
         facts(report))),
     report.missing.map((m) => notice(`Not shown: ${m}`, "calm")),
     wide ? causes(rests, links) : null,
