@@ -18,9 +18,10 @@ func (h *hostile) small(i int) sequencer.TxID {
 	begin.Begin = &sequencer.Begin{}
 	h.step(begin)
 	seal, view := intent(sequencer.IntentSeal), h.fold.Seq()
+	write := sequencer.ShardWrite{Scope: name(i), Content: make([]byte, 240)}
+	write.Former = &sequencer.Former{View: view}
 	seal.Seal = &sequencer.Seal{Reads: []sequencer.Read{{Scope: name(i + 1), View: view}},
-		Shards: []sequencer.ShardWrite{{Scope: name(i), Content: make([]byte, 240),
-			Former: &sequencer.Former{View: view}}}}
+		Shards: []sequencer.ShardWrite{write}}
 	h.step(seal)
 	h.step(&sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: "planner-7", Incarnation: 1,
 		Watermark: &sequencer.Watermark{Seq: h.fold.Seq()}})

@@ -76,8 +76,8 @@ func taken(ctx context.Context, t *testing.T, r *rig, id sequencer.TxID) {
 }
 
 // What a transaction overwrote hundreds of commits ago is put back byte for byte, though a sidecar began from a
-// snapshot behind it: inline, by reference, and absent. So it is in one that begins from a snapshot behind the retraction, and
-// after a further write and its retraction.
+// snapshot behind it: inline, by reference, and absent. So it is in one that begins from a snapshot behind the
+// retraction, and after a further write and its retraction.
 func TestRestoredFromTheLog(t *testing.T) {
 	log := newLog()
 	bad, small, large := overwritten(t, log)

@@ -8,8 +8,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// A dry run and an explanation say how long a transaction can still be taken back, which bound is nearest and when. One
-// beyond the horizon is said to be that.
+// A dry run and an explanation say how long a transaction can still be taken back, which bound is nearest and when.
+// One beyond the horizon is said to be that.
 func TestSaysWhatIsLeft(t *testing.T) {
 	log := newLog()
 	a := start(t, "a", log.Door())
