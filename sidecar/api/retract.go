@@ -39,8 +39,9 @@ type Undo struct {
 	BytesLeft   uint64 `json:"bytes_left"`   // of what it may remember
 	SecondsLeft uint64 `json:"seconds_left"` // of the log's time
 	Nearest     string `json:"nearest"`      // commits, bytes or time
-	// EstimateSeconds is when the nearest bound comes at the rate of Commits in the last RateSeconds.
-	EstimateSeconds uint64 `json:"estimate_seconds"`
+	// EstimateSeconds is when the nearest bound comes at the rate of Commits in the last RateSeconds; absent: too little
+	// has happened.
+	EstimateSeconds uint64 `json:"estimate_seconds,omitempty"`
 	Commits         uint64 `json:"commits"`
 	RateSeconds     uint64 `json:"rate_seconds"`
 	Sentence        string `json:"sentence"`

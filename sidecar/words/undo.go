@@ -11,6 +11,9 @@ import (
 // NoUndo says of a committed transaction that no retraction takes it any more.
 const NoUndo = "It can no longer be taken back: it is beyond the workspace's undo horizon."
 
+// leastRate is how many seconds a rate is taken from at least: that of a burst says nothing.
+const leastRate = 60
+
 // Undo is how long a transaction can still be taken back; nil: no longer, or the workspace's logic has no such bounds.
 func Undo(c *topology.Cone) *api.Undo {
 	left := c.Undo
@@ -36,12 +39,16 @@ func Undo(c *topology.Cone) *api.Undo {
 			u.Nearest, first = bound.name, bound.after
 		}
 	}
-	u.EstimateSeconds = uint64(first)
+	if u.RateSeconds >= leastRate {
+		u.EstimateSeconds = uint64(first)
+	}
 	u.Sentence = fmt.Sprintf("It can be taken back for %s, %s, or %s of the log's time, whichever ends first. ",
 		counted(left.Commits, "more commit"), roughly(left.Bytes), lasting(u.SecondsLeft))
-	switch u.Nearest {
-	case "time":
+	switch {
+	case u.Nearest == "time":
 		u.Sentence += "The nearest bound is the time."
+	case u.RateSeconds < leastRate:
+		u.Sentence += fmt.Sprintf("The nearest bound is the %s; too little has happened for an estimate of when.", u.Nearest)
 	default:
 		u.Sentence += fmt.Sprintf("The nearest bound is the %s: in about %s at the rate of the last %s (%s), an estimate.",
 			u.Nearest, lasting(u.EstimateSeconds), lasting(max(1, u.RateSeconds)), counted(left.Made, "commit"))
