@@ -28,8 +28,8 @@ func (h *hostile) small(i int) sequencer.TxID {
 	return id
 }
 
-// TestHorizonHoldsADay: of small commits the default rules remember those of a day in a quiet workspace, some 1,000, and
-// what is said to be left is never more than there is.
+// TestHorizonHoldsADay: of small commits the default rules remember those of a day in a quiet workspace, some 1,000.
+// What is said to be left is never more than there is.
 func TestHorizonHoldsADay(t *testing.T) {
 	h := newHostile(t)
 	h.join("planner-7")
