@@ -84,7 +84,8 @@ func putShard(e *encoder, w ShardWrite) {
 	e.str(string(w.Content))
 	putRef(e, w.Ref)
 	rest := uint64(0) // one number says which of the rest there is: a write without it is as it was before logic 2
-	for bit, there := range []bool{w.Expect != nil, w.Former != nil, w.Absent} {
+	for bit, there := range []bool{w.Expect != nil, w.Former != nil, w.Absent, w.Restored != 0,
+		w.Former != nil && w.Former.Restored != 0} {
 		if there {
 			rest |= 1 << bit
 		}
@@ -100,6 +101,12 @@ func putShard(e *encoder, w ShardWrite) {
 		e.str(x.Type)
 		e.str(string(x.Content))
 		putRef(e, x.Ref)
+		if x.Restored != 0 {
+			e.num(uint64(x.Restored))
+		}
+	}
+	if w.Restored != 0 {
+		e.num(uint64(w.Restored))
 	}
 }
 
@@ -131,6 +138,8 @@ func (e *encoder) rules(r *Rules) {
 	e.flag(r.Observe)
 	if r.Logic >= 3 {
 		e.num(uint64(r.MaxSidecars))
+		e.num(uint64(r.HorizonCommits))
+		e.num(uint64(r.HorizonTicks))
 	}
 }
 

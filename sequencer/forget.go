@@ -12,6 +12,7 @@ type retention struct {
 	full  []*tx // by Decision: those with a past
 	count int   // the settled ones among them
 	bytes int   // an estimate of what these keep
+	at    Seq   // the queue has passed those decided up to here
 }
 
 func (r *retention) push(t *tx) {
@@ -44,33 +45,43 @@ func scopeBytes(scopes []Scope) int {
 }
 
 // take removes the final transactions whose decision is at or below seq and hands them to gone; stays keeps one of
-// them longer.
-func (r *retention) take(seq Seq, stays func(*tx) bool, gone func(*tx)) {
+// them longer. Those with a past above keep stay out of it: they come again when that is dropped.
+func (r *retention) take(seq, keep Seq, stays func(*tx) bool, gone func(*tx)) {
+	pass := func(t *tx) {
+		t.late = !t.final() || t.Decision > seq || stays(t) // seq goes back where the rules remember more
+		switch {
+		case t.final() && t.Past != nil && t.Decision > keep:
+			t.late = false
+		case t.late:
+			r.late = append(r.late, t)
+		default:
+			r.count--
+			r.bytes -= t.pastBytes()
+			gone(t)
+		}
+	}
 	if len(r.late) > 0 {
 		late := r.late
 		r.late = r.late[:0] // what stays is written over what was looked at
 		for _, t := range late {
-			r.pass(t, stays, gone)
+			pass(t)
 		}
 		clear(late[len(r.late):])
 	}
 	n := 0
 	for n < len(r.queue) && r.queue[n].Decision <= seq {
-		r.pass(r.queue[n], stays, gone)
+		pass(r.queue[n])
 		n++
 	}
-	r.queue = r.queue[n:]
+	r.queue, r.at = r.queue[n:], max(r.at, seq)
 }
 
-// pass lets one go that is final; any other is late.
-func (r *retention) pass(t *tx, stays func(*tx) bool, gone func(*tx)) {
-	if !t.final() || stays(t) {
+// passAgain looks once more at one that has passed the queue with a past.
+func (r *retention) passAgain(t *tx) {
+	if t.Decision <= r.at && !t.late {
+		t.late = true
 		r.late = append(r.late, t)
-		return
 	}
-	r.count--
-	r.bytes -= t.pastBytes()
-	gone(t)
 }
 
 // bytes estimates what a remembered join keeps.
@@ -83,28 +94,55 @@ func (g *GroupState) bytes() int { return 64 + len(g.ID) + len(g.Winner) }
 // what is remembered of the past.
 func (f *Fold) openBudget() int { return int(f.rules.MaxKept) / 2 }
 
-func (f *Fold) pastBudget() int { return int(f.rules.MaxKept) / 2 }
+// pastBudget since logic 3 is also what open transactions leave of theirs: a quiet workspace remembers more.
+func (f *Fold) pastBudget() int {
+	if f.bounded() {
+		return max(int(f.rules.MaxKept)/2, int(f.rules.MaxKept)-f.open)
+	}
+	return int(f.rules.MaxKept) / 2
+}
 
 func (f *Fold) pastKept() int {
 	n := f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen + f.shards.bytes + f.undoing
 	if f.bounded() { // the older logics' estimate takes a record with all its answers for smaller than it is
-		n += 40*f.settled.count + f.undoneNames
+		n += recordBytes*f.settled.count + f.undoneNames
 	}
 	return n
 }
 
+// recordBytes is what a settled record takes beyond what the older logics estimate.
+const recordBytes = 40
+
 // forget moves the floor and the horizon, and drops what lies below both.
 func (f *Fold) forget() {
 	f.floor = max(f.floor, f.floorTarget())
-	if f.seq > f.rules.HorizonSeqs {
-		f.horizon = max(f.horizon, f.seq-f.rules.HorizonSeqs)
-	}
+	f.moveHorizon()
 	f.drop()
 	for f.pastKept() > f.pastBudget() && (f.giveUpRetraction() || f.advanceEarly()) {
 		f.drop()
 	}
 	for f.bounded() && f.open > f.openBudget() && f.unsettledPasts() && (f.giveUpRetraction() || f.advanceHorizon()) {
 		f.drop()
+	}
+}
+
+// moveHorizon takes what the rules say of seqs, or since logic 3 of commits and time. What else is numbered, such as
+// grants and what is refused, uses up nothing of what can be undone.
+func (f *Fold) moveHorizon() {
+	if !f.bounded() || f.weaken.has(WeakenHorizonSeqs) {
+		if f.seq > f.rules.HorizonSeqs {
+			f.horizon = max(f.horizon, f.seq-f.rules.HorizonSeqs)
+		}
+		return
+	}
+	commits := f.settled.full
+	n := max(0, len(commits)-int(f.rules.HorizonCommits))
+	old, _ := slices.BinarySearchFunc(commits, f.time, func(t *tx, now Tick) int {
+		return cmp.Compare(t.Commit+f.rules.HorizonTicks, now)
+	})
+	n = max(n, old)
+	if n > 0 {
+		f.horizon = max(f.horizon, commits[n-1].Decision)
 	}
 }
 
@@ -169,6 +207,10 @@ func (f *Fold) advanceEarly() bool {
 func (f *Fold) drop() {
 	keep := f.keepFrom()
 	below := min(f.floor, keep)
+	old := below // of what no retraction asks for, and would take the bytes of what one does
+	if f.bounded() && f.seq > f.rules.HorizonSeqs {
+		old = max(below, min(f.floor, f.seq-f.rules.HorizonSeqs))
+	}
 	if f.retracts() {
 		f.window.prune(below) // whose value was read is asked up to the horizon
 		f.trimPasts(keep)
@@ -176,13 +218,13 @@ func (f *Fold) drop() {
 	} else {
 		f.window.prune(f.floor)
 	}
-	f.settled.take(below, func(t *tx) bool {
+	f.settled.take(old, keep, func(t *tx) bool {
 		// A read between its decision and its compensation has seen what was taken back; the seal must still learn that.
 		return f.bounded() && t.Past.undone() > below && !f.weaken.has(WeakenForgetUndone)
 	}, f.forgetTx)
-	f.joins.forget(below)
+	f.joins.forget(old)
 	for id, g := range f.groups {
-		if g.members == 0 && g.Seq <= below {
+		if g.members == 0 && g.Seq <= old {
 			if g.Winner != "" {
 				f.chosen -= g.bytes()
 			}
@@ -212,7 +254,7 @@ func (f *Fold) applyRules(in *Intent) {
 		return
 	}
 	next := *in.Rules
-	next.fill()
+	next.fillFrom(&f.rules)
 	if why := next.invalid(); why != "" {
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: why})
 		return
@@ -233,6 +275,9 @@ func (f *Fold) applyRules(in *Intent) {
 	if former.Logic < 3 && f.bounded() {
 		for _, t := range f.txs {
 			f.account(t) // the bounds count more of each
+			if t.Past != nil {
+				t.Commit = f.time // when it was, is not known
+			}
 		}
 	}
 	f.emit(Outcome{Kind: OutcomeRules, Rules: &next})

@@ -151,16 +151,25 @@ type ShardWrite struct {
 	Expect  *Expect // nil: unconditional
 	Former  *Former // in a seal: what stood there as the writer saw it; nil: not said
 	Absent  bool    // in a retraction's outcome: the shard is not there any more; Content and Ref are nil
+
+	// Restored is, in a retraction's outcome since logic 3, the decision that carries the content. Type, Content and Ref
+	// are empty here: they are that decision's at this scope.
+	Restored Seq
 }
 
-// Former is the content that a shard write replaces. The fold keeps contents no longer than the horizon; what is older
-// a later retraction can only restore when the writer has said it.
+// Former is the content that a shard write replaces. The fold remembers what stood where no longer than the horizon;
+// what is older a later retraction can only restore when the writer has said it.
 type Former struct {
 	Version Seq // zero: the shard was not there
 	View    Seq // the view's seq that showed it
+
+	// Up to logic 2 the content itself; since logic 3 the log has it, and these are not kept.
 	Type    string
 	Content []byte
 	Ref     *Ref
+
+	// Since logic 3.
+	Restored Seq // the decision that carries the content, where a retraction restored it; zero: Version is that one
 }
 
 // Pin is a tool as the agent's plan knew it.

@@ -58,7 +58,7 @@ func (s *sidecars) lowest() (seq Seq, ok bool) {
 	return s.low, true
 }
 
-// joins remembers answered joins up to the horizon.
+// joins remembers answered joins: a late copy of one would end the lease that it began.
 type joins struct {
 	list  []JoinState // by Seq
 	bytes int

@@ -29,6 +29,9 @@ func (f *Fold) keepPast(t *tx, writes []Write) {
 		}
 	}
 	t.Past = p
+	if f.bounded() {
+		t.Commit = f.time
+	}
 }
 
 // newPast makes room for a past. That of a small footprint, as most have, is in one piece.
@@ -145,6 +148,7 @@ func (f *Fold) trimPasts(keep Seq) {
 		t := r.full[0]
 		r.full = r.full[1:]
 		if t.Retraction != "" {
+			r.passAgain(t)
 			continue
 		}
 		if t.settledOnce() {
@@ -152,5 +156,6 @@ func (f *Fold) trimPasts(keep Seq) {
 		}
 		t.Past = nil
 		f.account(t)
+		r.passAgain(t)
 	}
 }

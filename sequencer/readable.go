@@ -51,7 +51,7 @@ func (s *Seal) readable() bool {
 		}
 	}
 	for _, w := range s.Shards {
-		if !w.Scope.valid() || w.Ref != nil && w.Ref.Size < 0 || w.Absent {
+		if !w.Scope.valid() || w.Ref != nil && w.Ref.Size < 0 || w.Absent || w.Restored != 0 {
 			return false
 		}
 	}

@@ -14,7 +14,7 @@ type Rules struct {
 
 	Observe        bool   // the whole workspace observes: everything is granted and commits, Would says what else
 	Levels         Levels // where a transaction names none
-	HorizonSeqs    Seq    // how long a committed transaction stays retractable
+	HorizonSeqs    Seq    // up to logic 2 the undo horizon; since logic 3 of what has aborted, of joins and of branches
 	CapSeqs        Seq    // how far behind the head a watermark may hold the floor
 	LeaseTicks     Tick   // from a join or a watermark
 	DeadlineTicks  Tick   // default of a transaction, from its begin
@@ -30,6 +30,10 @@ type Rules struct {
 
 	// Since logic 3, and in the canonical form from there on.
 	MaxSidecars uint32 // live sidecars; a new agent's join beyond is refused
+	// A committed transaction stays retractable for so many commits after it, and so long, whichever ends first; for less
+	// where MaxKept is full before. Zero: the default.
+	HorizonCommits uint32
+	HorizonTicks   Tick
 }
 
 // DefaultRules are the rules of a workspace whose log holds no rules record. A join that is a log's first record sets
@@ -42,6 +46,17 @@ func DefaultRules() Rules {
 		MaxInlineTotal: 128 << 10, MaxKept: 640 << 10,
 	}
 }
+
+// The undo horizon of logic 3. By default the commits are more than MaxKept holds of all but the smallest, so that the
+// bytes decide, and the time is a week of the log's.
+const (
+	defaultHorizonCommits = 2000
+	defaultHorizonTicks   = 7 * dayTicks
+	maxHorizonCommits     = 1 << 16
+	maxHorizonTicks       = 365 * dayTicks
+	dayTicks              = 24 * hourTicks
+	hourTicks             = 4 * 3600
+)
 
 // The greatest values that rules may take, so that a state record stays below a broker's limit of 1 MB.
 const (
@@ -66,6 +81,26 @@ func (r *Rules) fill() {
 	if r.Logic >= 3 && r.MaxSidecars == 0 {
 		r.MaxSidecars = defaultMaxSidecars
 	}
+	if r.Logic >= 3 && r.HorizonCommits == 0 {
+		r.HorizonCommits = defaultHorizonCommits
+	}
+	if r.Logic >= 3 && r.HorizonTicks == 0 {
+		r.HorizonTicks = defaultHorizonTicks
+	}
+}
+
+// fillFrom is fill for rules that follow others. A workspace that comes to logic 3 keeps the horizon that it had, or
+// more: so many seqs have no more commits than seqs, and there was no bound in time.
+func (r *Rules) fillFrom(former *Rules) {
+	if former.Logic < 3 && r.Logic >= 3 {
+		if r.HorizonCommits == 0 {
+			r.HorizonCommits = max(defaultHorizonCommits, uint32(min(r.HorizonSeqs, maxHorizonCommits)))
+		}
+		if r.HorizonTicks == 0 {
+			r.HorizonTicks = maxHorizonTicks
+		}
+	}
+	r.fill()
 }
 
 // stateBytes is what a state record may come to under the rules: live sidecars, what the workspace keeps, and the
@@ -83,6 +118,8 @@ func (r *Rules) unbounded() string {
 		return "at most 4096 transactions are open, and a footprint has at most 512 scopes and 131072 bytes"
 	case uint64(r.MaxKept) < 2*(uint64(r.MaxBytes)+uint64(r.MaxInlineTotal)):
 		return "the kept bytes are at least twice a footprint with its contents"
+	case r.HorizonCommits > maxHorizonCommits || r.HorizonTicks > maxHorizonTicks:
+		return "the horizon is at most 65536 commits and 126144000 ticks"
 	case r.stateBytes() > maxStateBytes:
 		return "sidecars of 160 bytes, the kept bytes and a quarter of them for catalogues exceed a record of 1 MiB"
 	}

@@ -55,6 +55,7 @@ func showCone(f *sequencer.Fold, id sequencer.TxID) string {
 		}
 		for _, v := range m.Restored {
 			fmt.Fprintf(&out, " restores %s from %d by %s %q", v.Scope, v.Seq, orNobody(v.Tx), v.Content)
+			out.WriteString(when(v.From != 0, fmt.Sprintf(" in %d", v.From)))
 			out.WriteString(when(v.Absent, " absent") + when(v.Unknown, " unknown"))
 		}
 		fmt.Fprintln(&out)

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// shardLog keeps the contents of the shards that were written since the horizon, and of each what stood there at it.
+// shardLog keeps which contents the shards had that were written since the horizon, and what each held at it.
+// Since logic 3 these are references: the log has a content for as long as its decision, and a state record has not.
 type shardLog struct {
 	of        map[Scope]*shardPast
 	order     []shardAt // by seq: where trim looks next
@@ -43,6 +44,9 @@ func (l *shardLog) putInto(p *shardPast, v ShardVersion) *shardPast {
 }
 
 func (v *ShardVersion) bytes() int {
+	if v.From != 0 { // there is no content here
+		return 32 + len(v.Scope) + len(v.Tx)
+	}
 	n := 48 + len(v.Scope) + len(v.Tx) + len(v.Type) + len(v.Content)
 	if v.Ref != nil {
 		n += 56
@@ -123,8 +127,24 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 		if p == nil {
 			p = f.shards.putInto(nil, f.formerOf(t, w))
 		}
-		f.shards.putInto(p, ShardVersion{Scope: w.Scope, Seq: seq, Tx: t.ID, Type: w.Type, Content: w.Content, Ref: w.Ref})
+		v := ShardVersion{Scope: w.Scope, Seq: seq, Tx: t.ID}
+		if f.bounded() {
+			v.From = seq
+		} else {
+			v.Type, v.Content, v.Ref = w.Type, w.Content, w.Ref
+		}
+		f.shards.putInto(p, v)
 	}
+}
+
+// restored is the write of a turn's outcome that puts a version of a shard back.
+func (f *Fold) restored(v *ShardVersion) ShardWrite {
+	w := ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref, Absent: v.Absent, Restored: v.From}
+	if v.From != 0 && f.weaken.has(WeakenRestoreLast) {
+		list := f.shards.of[v.Scope].list
+		w.Restored = list[len(list)-1].From
+	}
+	return w
 }
 
 // formerOf is what stood in a shard that was not written since the horizon. The fold has forgotten it; the writer may
@@ -134,8 +154,12 @@ func (f *Fold) formerOf(t *tx, w *ShardWrite) ShardVersion {
 	x := w.Former
 	if x != nil && x.View >= f.floor {
 		if _, _, _, moved := f.window.after(w.Scope, x.View); !moved {
-			v.Seq, v.Type, v.Content, v.Ref = min(x.Version, f.keepFrom()), x.Type, x.Content, x.Ref
-			v.Absent = x.Version == 0
+			v.Seq, v.Absent = min(x.Version, f.keepFrom()), x.Version == 0
+			if !f.bounded() {
+				v.Type, v.Content, v.Ref = x.Type, x.Content, x.Ref
+			} else if !v.Absent {
+				v.From = cmp.Or(x.Restored, x.Version)
+			}
 			return v
 		}
 	}

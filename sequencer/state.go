@@ -134,6 +134,7 @@ type TxState struct {
 	First   Seq     // of its first outcome; zero: an older logic made it
 	Since   []Seq   // of the outcomes that gave Grants, one each; zero: an older logic did
 	Session string  // the conversation of its agent; empty: the default one
+	Commit  Tick    // of a committed one: the log's time at its decision, or when the workspace came to logic 3
 }
 
 // Past is what a retraction needs to know of a committed transaction.
@@ -188,6 +189,9 @@ type ShardVersion struct {
 	Ref     *Ref
 	Absent  bool // the shard was not there
 	Unknown bool // nobody has said what was there
+
+	// Since logic 3 the log keeps the content, and Type, Content and Ref are empty.
+	From Seq // the decision that carries it; zero: Absent, Unknown, or kept here since before logic 3
 }
 
 // WindowState is the last write of one scope, while it is newer than the floor.

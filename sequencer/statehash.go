@@ -63,20 +63,31 @@ func (st *State) Hash() Hash {
 		e.num(uint64(g.Seq))
 	})
 	if retracts {
-		list(&e, st.Retractions, func(e *encoder, r RetractionState) {
-			putRetraction(e, r)
-			if bounds {
-				e.flag(r.Named != nil)
-				if r.Named != nil {
-					putBlocker(e, *r.Named)
-				}
-			}
-		})
-		listInPieces(&e, hashed, st.Versions, putVersion)
-		e.num(uint64(st.Unversioned))
+		st.putUndo(&e, hashed, bounds)
 	}
 	hashed(&e)
 	return Hash(h.Sum(nil))
+}
+
+// putUndo writes what there is since logic 2.
+func (st *State) putUndo(e *encoder, hashed func(*encoder), bounds bool) {
+	list(e, st.Retractions, func(e *encoder, r RetractionState) {
+		putRetraction(e, r)
+		if bounds {
+			list(e, r.Ground, putFrom)
+			e.flag(r.Named != nil)
+			if r.Named != nil {
+				putBlocker(e, *r.Named)
+			}
+		}
+	})
+	listInPieces(e, hashed, st.Versions, func(e *encoder, v *ShardVersion) {
+		putVersion(e, v)
+		if bounds {
+			e.num(uint64(v.From))
+		}
+	})
+	e.num(uint64(st.Unversioned))
 }
 
 // pieceBytes is how much of a state is written before it is hashed: a state may be large.
@@ -90,17 +101,6 @@ func listInPieces[T any](e *encoder, hashed func(*encoder), s []T, put func(*enc
 		if len(*e) >= pieceBytes {
 			hashed(e)
 		}
-	}
-}
-
-// putBounded is what logic 3 keeps of a transaction besides.
-func putBounded(e *encoder, t *TxState) {
-	list(e, t.Shared, putScope)
-	list(e, t.Sealed, putScope)
-	e.num(uint64(t.First))
-	list(e, t.Since, func(e *encoder, s Seq) { e.num(uint64(s)) })
-	if t.Waiting != nil {
-		e.num(uint64(t.Waiting.Seq))
 	}
 }
 
@@ -267,6 +267,7 @@ func (f *Fold) dropStaleWakes() {
 func putBounded(e *encoder, t *TxState) {
 	list(e, t.Shared, putScope)
 	list(e, t.Sealed, putScope)
+	e.num(uint64(t.Commit))
 	e.num(uint64(t.First))
 	list(e, t.Since, func(e *encoder, s Seq) { e.num(uint64(s)) })
 	if t.Waiting != nil {
@@ -309,6 +310,13 @@ func putRetraction(e *encoder, r RetractionState) {
 		}
 	})
 	e.num(uint64(r.Turn))
+}
+
+// putFrom adds what logic 3 has of the content under a cone.
+func putFrom(e *encoder, g ConeScope) {
+	if g.Shard != nil {
+		e.num(uint64(g.Shard.From))
+	}
 }
 
 func putVersion(e *encoder, v *ShardVersion) {

@@ -164,8 +164,7 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 		} else if w.Shard && g.Shard != nil {
 			v := *g.Shard
 			g.Shard = nil
-			o.Shards = append(o.Shards, ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref,
-				Absent: v.Absent})
+			o.Shards = append(o.Shards, f.restored(&v))
 			v.Seq, v.Tx = seq, g.Writer.Tx
 			f.shards.put(v)
 		}

@@ -331,6 +331,7 @@ func (h *history) seal(id sequencer.TxID) *sequencer.Seal {
 		if h.rarely(4) {
 			w.Former = &sequencer.Former{View: h.view(), Content: []byte("was")}
 			w.Former.Version = w.Former.View - min(w.Former.View, sequencer.Seq(h.n(12)))
+			w.Former.Restored = w.Former.Version / pick(&h.dice, sequencer.Seq(1000), 1000, 2)
 		}
 		s.Shards = append(s.Shards, w)
 	}
@@ -379,6 +380,8 @@ func (h *history) rules() *sequencer.Rules {
 	r.Observe = h.rarely(5)
 	r.Levels = pick(&h.dice, sequencer.L4, sequencer.L4, sequencer.L4, sequencer.L0, sequencer.L1, sequencer.L2)
 	r.HorizonSeqs = pick(&h.dice, sequencer.Seq(1000), 0, 4)
+	r.HorizonCommits = pick(&h.dice, uint32(0), 100, 1, 4)
+	r.HorizonTicks = pick(&h.dice, sequencer.Tick(0), 100, 3)
 	r.CapSeqs = pick(&h.dice, sequencer.Seq(4096), 3, 12, 0)
 	r.LeaseTicks = pick(&h.dice, sequencer.Tick(40), 8, 9, 12)
 	r.DeadlineTicks = pick(&h.dice, sequencer.Tick(2400), 6)

@@ -181,7 +181,7 @@ func (w *twin) join(in *sequencer.Intent) {
 	if w.seq == 0 && in.Join.Logic > 1 {
 		w.rules.Logic = in.Join.Logic
 		if w.bounded() {
-			w.rules.MaxSidecars = 1024
+			w.rules.MaxSidecars, w.rules.HorizonCommits, w.rules.HorizonTicks = 1024, 2000, 7*345_600
 		}
 		rules := w.rules
 		o.Rules = &rules
@@ -359,9 +359,7 @@ func (w *twin) setRules(r *sequencer.Rules) {
 		w.unversioned = w.seq
 	}
 	former, now := w.rules, *r
-	if now.Logic > 2 && now.MaxSidecars == 0 {
-		now.MaxSidecars = 1024
-	}
+	w.fillRules(&now)
 	w.rules = now
 	w.emit(sequencer.Outcome{Kind: sequencer.OutcomeRules, Rules: &now})
 	w.switched(former)
@@ -374,9 +372,13 @@ func (w *twin) forget() {
 		target = min(target, max(s.watermark, w.seq-min(w.seq, w.rules.CapSeqs)))
 	}
 	w.floor = max(w.floor, target)
-	w.horizon = max(w.horizon, w.seq-min(w.seq, w.rules.HorizonSeqs))
+	w.horizon = max(w.horizon, w.tooOld())
 	keep := w.keepFrom()
 	below := min(w.floor, keep)
+	old := below
+	if w.bounded() {
+		old = max(below, min(w.floor, w.seq-min(w.seq, w.rules.HorizonSeqs)))
+	}
 	shown := w.floor
 	if w.retracts() {
 		shown = below
@@ -388,12 +390,15 @@ func (w *twin) forget() {
 		if t.past != nil && w.bounded() {
 			undone = t.past.Undone
 		}
+		if t.past == nil {
+			return t.final() && t.decision <= old
+		}
 		return t.final() && max(t.decision, undone) <= below
 	})
-	w.joins = slices.DeleteFunc(w.joins, func(j sequencer.JoinState) bool { return j.Seq <= below })
+	w.joins = slices.DeleteFunc(w.joins, func(j sequencer.JoinState) bool { return j.Seq <= old })
 	for id, g := range w.groups {
 		member := slices.ContainsFunc(w.txs, func(t *twinTx) bool { return t.begin.Group == id })
-		if !member && g.Seq <= below {
+		if !member && g.Seq <= old {
 			delete(w.groups, id)
 		}
 	}

@@ -66,6 +66,7 @@ type twinTx struct {
 	stale              *twinFinding
 	answers            map[sequencer.IntentKind]sequencer.Answer
 	past               *sequencer.Past // since logic 2, of a committed one up to the horizon
+	commit             sequencer.Tick  // when it was decided
 	shared, sealed     []sequencer.Scope
 	coneOf             sequencer.TxID   // the retracted transaction that takes it along
 	reported           []sequencer.Hold // what the outcomes so far say that it holds

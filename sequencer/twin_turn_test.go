@@ -70,7 +70,7 @@ func (w *twin) undo(r *twinRetraction, t *twinTx, s *sequencer.Settle) sequencer
 		default:
 			v := *g.shard
 			o.Shards = append(o.Shards, sequencer.ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref,
-				Absent: v.Absent})
+				Absent: v.Absent, Restored: v.From})
 			v.Seq, v.Tx = seq, g.writer.Tx
 			w.versions = append(w.versions, v)
 			g.shard = nil
@@ -97,16 +97,25 @@ func (w *twin) keepPast(t *twinTx) {
 		if !slices.ContainsFunc(w.versions, func(v sequencer.ShardVersion) bool { return v.Scope == x.Scope }) {
 			w.versions = append(w.versions, w.before(t, x))
 		}
-		w.versions = append(w.versions, sequencer.ShardVersion{Scope: x.Scope, Seq: w.seq + 1, Tx: t.id, Type: x.Type,
-			Content: x.Content, Ref: x.Ref})
+		v := sequencer.ShardVersion{Scope: x.Scope, Seq: w.seq + 1, Tx: t.id, Type: x.Type, Content: x.Content, Ref: x.Ref}
+		if w.bounded() {
+			v = sequencer.ShardVersion{Scope: x.Scope, Seq: w.seq + 1, Tx: t.id, From: w.seq + 1}
+		}
+		w.versions = append(w.versions, v)
 	}
+	t.commit = w.time
 }
 
 // before is what stood in a shard of which no content is kept.
 func (w *twin) before(t *twinTx, x sequencer.ShardWrite) sequencer.ShardVersion {
 	v := sequencer.ShardVersion{Scope: x.Scope}
 	if f := x.Former; f != nil && f.View >= w.floor && w.lastWrite(x.Scope).Seq <= f.View {
-		v.Seq, v.Type, v.Content, v.Ref, v.Absent = min(f.Version, w.keepFrom()), f.Type, f.Content, f.Ref, f.Version == 0
+		v.Seq, v.Absent = min(f.Version, w.keepFrom()), f.Version == 0
+		if !w.bounded() {
+			v.Type, v.Content, v.Ref = f.Type, f.Content, f.Ref
+		} else if v.From = f.Restored; v.From == 0 {
+			v.From = f.Version
+		}
 		return v
 	}
 	expected := x.Expect != nil && x.Expect.Version == 0 && !t.free

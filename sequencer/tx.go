@@ -10,6 +10,7 @@ type tx struct {
 	stale  *finding  // a write of this step overtook a read or an expected version
 	fresh  bool      // it has no outcome yet
 	wake   bool      // it is in the step's queue
+	late   bool      // it is among the late ones of what is retained
 	queued bool      // sealed, and entered into the indexes of asks and holds
 	scopes []Scope   // of a sealed one, what writeScopes found
 	left   []Want    // WeakenPiecewise only: what a waiting touch has not got yet

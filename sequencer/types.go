@@ -237,6 +237,8 @@ const (
 	WeakenConfirmDead                           // 8d: a lease is confirmed although its incarnation is not live
 	WeakenClaims                                // 21: what a sidecar says of a refusal is taken as it is
 	WeakenGrantSeq                              // 21b: a refusal does not say since when the scope was granted
+	WeakenHorizonSeqs                           // 22: the undo horizon is HorizonSeqs behind the head, whatever they are
+	WeakenRestoreLast                           // 22b: a retraction names the newest content, not the one under its cone
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

@@ -167,6 +167,9 @@ func (s *session) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list
 	if err := s.prepare(ctx, t, want...); err != nil {
 		return nil, err
 	}
+	if err := s.fetched(ctx, func() *reading { return s.look(scope, list) }); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
@@ -180,6 +183,9 @@ func (s *session) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list
 		return nil, problem(codeLimit, "the transaction names %d scopes already; read a pattern instead", t.size())
 	}
 	got := s.look(scope, list)
+	if len(got.lacks()) > 0 {
+		return nil, beingFetched(got.lacks()[0])
+	}
 	entries, err := s.deliverAll(ctx, t.id, got)
 	if err != nil {
 		return nil, err

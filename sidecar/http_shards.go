@@ -73,7 +73,7 @@ func (s *Sidecar) readShard(c *call) (*reply, error) {
 	case query.Has("versions") && query.Has("version"):
 		return nil, problem(codeBadRequest, "versions and version are both given: ask for one of them")
 	case query.Has("versions"):
-		return s.listVersions(query.Get("versions"), scope)
+		return s.listVersions(c, query.Get("versions"), scope)
 	case query.Has("version"):
 		return s.readVersion(c, scope)
 	}
@@ -118,14 +118,17 @@ func shardHeader(rev revision, view sequencer.Seq) map[string]string {
 func etag(version sequencer.Seq) string { return `"` + strconv.FormatUint(uint64(version), 10) + `"` }
 
 // listVersions lists what is remembered of a shard. History is not a read: nothing can move it.
-func (s *Sidecar) listVersions(text string, scope sequencer.Scope) (*reply, error) {
+func (s *Sidecar) listVersions(c *call, text string, scope sequencer.Scope) (*reply, error) {
 	if text != "true" {
 		return nil, problem(codeBadRequest, "versions=%.20q: give true, or leave it out", text)
 	}
 	if err := s.view.ready(); err != nil {
 		return nil, notReady(err)
 	}
-	list, view := s.view.revisions(scope)
+	list, view, err := s.session.revisions(c.ctx, scope)
+	if err != nil {
+		return nil, err
+	}
 	if len(list) == 0 {
 		return nil, problem(codeNotFound, "%s does not exist", scope)
 	}
@@ -147,7 +150,10 @@ func (s *Sidecar) readVersion(c *call, scope sequencer.Scope) (*reply, error) {
 	if err := s.session.reachSeq(c.ctx, sequencer.Seq(version)); err != nil {
 		return nil, err
 	}
-	list, view := s.view.revisions(scope)
+	list, view, err := s.session.revisions(c.ctx, scope)
+	if err != nil {
+		return nil, err
+	}
 	for _, rev := range list {
 		if rev.version == sequencer.Seq(version) {
 			return s.shardReply(c, rev, view)

@@ -182,7 +182,7 @@ func items(list []named) []api.Item {
 	out := make([]api.Item, 0, len(list))
 	for _, n := range list {
 		out = append(out, api.Item{Scope: string(n.scope), Version: uint64(n.version), Writer: string(n.writer),
-			MediaType: n.media, Size: n.size()})
+			MediaType: n.media, Size: n.size(), Lost: n.lost})
 	}
 	return out
 }
@@ -300,7 +300,7 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	id := sequencer.TxID(c.params["tx"])
 	t, err := s.session.find(id)
 	if err == nil {
-		return jsonReply(http.StatusOK, s.session.explain(c.ctx, t)), nil
+		return jsonReply(http.StatusOK, s.withUndo(c, s.session.explain(c.ctx, t))), nil
 	}
 	seen, ok := s.view.transaction(id)
 	if !ok || seen.decision == nil && seen.final { // the view began after the decision: it only saw the settlement
@@ -310,7 +310,29 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	d.Workspace = s.config.Workspace
 	calls := s.session.callsOf(c.ctx, id, standing{state: d.State, over: seen.final || seen.retraction.final,
 		idle: "its own sidecar releases it"})
-	return jsonReply(http.StatusOK, &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}), nil
+	out := &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}
+	return jsonReply(http.StatusOK, s.withUndo(c, out)), nil
+}
+
+// withUndo adds how long a committed transaction can still be taken back, or that it cannot. Without an answer of the
+// fold nothing is said of it.
+func (s *Sidecar) withUndo(c *call, out *api.Explain) *api.Explain {
+	d := &out.Decision
+	if d.State != api.StateCommitted || d.Retraction != "" || d.Undone {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, tableWait)
+	defer cancel()
+	cone, err := s.events.Cone(ctx, s.config.Workspace, sequencer.TxID(d.Tx))
+	if err != nil {
+		return out
+	}
+	if out.Undo = words.Undo(cone); out.Undo != nil {
+		out.Paragraph += " " + out.Undo.Sentence
+	} else if cone.Code == sequencer.CodeTooOld {
+		out.Paragraph += " " + words.NoUndo
+	}
+	return out
 }
 
 // explainRow explains what the view does not remember from the closure table; unknown is why nothing is known here.
@@ -332,7 +354,7 @@ func (s *Sidecar) explainRow(c *call, id sequencer.TxID, unknown error) (*reply,
 			out := words.ExplainRow(s.config.Workspace, &got.Rows[i])
 			out.Paragraph += s.session.callsOf(c.ctx, id, standing{state: out.Decision.State, over: out.Decision.Final,
 				idle: "its own sidecar releases it"})
-			return jsonReply(http.StatusOK, out), nil
+			return jsonReply(http.StatusOK, s.withUndo(c, out)), nil
 		}
 	}
 	return nil, unknown

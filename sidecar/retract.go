@@ -82,6 +82,7 @@ func revisionOf(o *sequencer.Outcome, w *sequencer.ShardWrite) revision {
 	if w.Absent {
 		return revision{at: o.Seq, by: o.Tx}
 	}
+	r.from, r.lacks = w.Restored, w.Restored != 0
 	return r
 }
 

@@ -163,6 +163,8 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	take(&r.MaxInlineTotal, in.MaxInlineTotal)
 	take(&r.MaxKept, in.MaxKept)
 	take(&r.MaxSidecars, in.MaxSidecars)
+	take(&r.HorizonCommits, in.HorizonCommits)
+	take(&r.HorizonTicks, in.HorizonTicks)
 	if r.Logic == 0 || r.Logic > sequencer.Logic {
 		return problem(codeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that does not know "+
 			"one stops there", r.Logic, sequencer.Logic)
@@ -170,11 +172,14 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	if r.Logic >= boundsSidecars {
 		return nil
 	}
-	if in.MaxSidecars != nil { // older logics would take the rule without a word and not follow it
-		return problem(codeBadRequest, "max_sidecars is a rule of logic %d, and the workspace has logic %d: raise logic "+
-			"with it", boundsSidecars, r.Logic)
+	for name, given := range map[string]*uint32{"max_sidecars": in.MaxSidecars, "horizon_commits": in.HorizonCommits,
+		"horizon_ticks": in.HorizonTicks} {
+		if given != nil { // older logics would take the rule without a word and not follow it
+			return problem(codeBadRequest, "%s is a rule of logic %d, and the workspace has logic %d: raise logic with it",
+				name, boundsSidecars, r.Logic)
+		}
 	}
-	r.MaxSidecars = 0
+	r.MaxSidecars, r.HorizonCommits, r.HorizonTicks = 0, 0, 0
 	return nil
 }
 
@@ -189,7 +194,8 @@ func rulesOf(r *sequencer.Rules) *api.Rules {
 		HorizonSeqs: uint64(r.HorizonSeqs), CapSeqs: uint64(r.CapSeqs), LeaseTicks: uint64(r.LeaseTicks),
 		DeadlineTicks: uint64(r.DeadlineTicks), BoundTicks: uint64(r.BoundTicks), VerdictTicks: uint64(r.VerdictTicks),
 		MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes, MaxBytes: r.MaxBytes, MaxInline: r.MaxInline,
-		MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal, MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars}
+		MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal, MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars,
+		HorizonCommits: r.HorizonCommits, HorizonTicks: uint64(r.HorizonTicks)}
 }
 
 // levelNames is a set of anomalies as a request may write it.

@@ -157,6 +157,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 				failed <- err
 			}
 		})
+		group.Go(func() { s.fetchContents(work) })
 		failed <- s.follow(work)
 	})
 	var err error

@@ -115,6 +115,9 @@ func (s *session) loosely(ctx context.Context, talk string, look func() *reading
 	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.fetched(ctx, look); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.current(); err != nil {
@@ -126,6 +129,9 @@ func (s *session) loosely(ctx context.Context, talk string, look func() *reading
 			len(s.loose), s.workspace)
 	}
 	got := look()
+	if len(got.lacks()) > 0 {
+		return nil, beingFetched(got.lacks()[0])
+	}
 	got.talk = talk
 	entries, err := s.deliverAll(ctx, "", got)
 	if err != nil {

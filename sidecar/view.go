@@ -58,6 +58,7 @@ type view struct {
 	groups   map[string]sequencer.Writer // the branch that was chosen, and by which decision
 	groupAge []string
 	broken   error
+	lacking  map[lack]error // contents that retractions put back and that are to be fetched; why they were not yet
 
 	waits waits
 }
@@ -68,6 +69,7 @@ func newView(workspace string, oldBytes int64) *view {
 		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
 		chains: make([]sequencer.Hash, 0, 1024),
 		txs:    map[sequencer.TxID]*txState{}, groups: map[string]sequencer.Writer{}, types: map[string]bool{},
+		lacking: map[lack]error{},
 	}
 }
 
@@ -89,7 +91,7 @@ func (v *view) start(s *topology.Snapshot) {
 		row := &s.Shards[i]
 		v.put(row.Scope, revision{
 			version: row.Version, at: row.Version, writer: row.Writer.Tx, by: row.Writer.Tx, media: row.Type,
-			content: row.Content, ref: row.Ref,
+			content: row.Content, ref: row.Ref, from: row.Restored, lacks: row.Restored != 0,
 		})
 	}
 	v.remember(s.Seq, s.Chain)

@@ -35,7 +35,7 @@ func (v *view) keeps(odd sequencer.Scope) bool {
 		return false
 	}
 	now := &v.shards[odd].now
-	return now.version != 0 && now.size() > 0
+	return now.version != 0 && (now.lacks || now.size() > 0)
 }
 
 // spelt are the further patterns that stand for a pattern among the stored names that have not the one spelling: each

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 	"strings"
@@ -17,7 +18,16 @@ type revision struct {
 	media   string
 	content []byte
 	ref     *sequencer.Ref
+
+	// from is the decision that carries the content, where a retraction put it back; zero: version is that one. While
+	// lacks, it was not fetched yet, and media, content and ref are not known.
+	from  sequencer.Seq
+	lacks bool
+	lost  bool // the log has it no more
 }
+
+// carrier is the decision that carries the content; zero: the shard is absent.
+func (r *revision) carrier() sequencer.Seq { return cmp.Or(r.from, r.version) }
 
 func (r *revision) size() int64 {
 	if r.ref != nil {
@@ -28,7 +38,7 @@ func (r *revision) size() int64 {
 
 func (r *revision) sum() sequencer.Hash {
 	switch {
-	case r.version == 0:
+	case r.version == 0, r.lacks:
 		return sequencer.Hash{}
 	case r.ref != nil:
 		return r.ref.SHA256
@@ -45,6 +55,9 @@ type shard struct {
 // put makes a revision the current one. One that is not newer is dropped: a snapshot may run ahead of the view.
 func (v *view) put(scope sequencer.Scope, r revision) {
 	s := v.shards[scope]
+	if r.lacks {
+		v.recall(s, scope, &r)
+	}
 	if s == nil {
 		v.shards[scope] = &shard{now: r}
 		v.names, v.namesOK = append(v.names, scope), false

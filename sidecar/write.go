@@ -243,6 +243,13 @@ func (s *session) drop(t *tx, why string) {
 
 // content is a revision's content, fetched when it is kept by reference.
 func (s *session) content(ctx context.Context, rev revision) ([]byte, error) {
+	switch {
+	case rev.lost:
+		return nil, problem(codeForgotten, "a retraction put back what decision %d wrote, and the log has that no more: "+
+			"write the shard again", rev.from)
+	case rev.lacks:
+		return nil, beingFetched(lack{at: rev.at, from: rev.from})
+	}
 	if rev.ref == nil {
 		return rev.content, nil
 	}

@@ -236,7 +236,7 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 		}
 		if row.Shard = nil; !s.Absent {
 			row.Shard = &topology.ShardRow{Scope: s.Scope, Version: m.Seq, Writer: row.Writer, Type: s.Type,
-				Content: s.Content, Ref: s.Ref}
+				Content: s.Content, Ref: s.Ref, Restored: s.Restored}
 		}
 	}
 }

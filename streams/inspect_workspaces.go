@@ -109,7 +109,7 @@ func (i *inspection) otherNamesIn(ctx context.Context, table string, partition i
 		return nil
 	})
 	for key, row := range newest {
-		if row.Shard == nil || len(row.Shard.Content) == 0 && row.Shard.Ref == nil {
+		if row.Shard == nil || len(row.Shard.Content) == 0 && row.Shard.Ref == nil && row.Shard.Restored == 0 {
 			continue // it was taken away, or written empty: nothing is kept under that name
 		}
 		workspace := topology.WorkspaceOfKey(key)

@@ -119,11 +119,32 @@ func (w *world) snapshotShows(c *streams.Client, v *view, want string) {
 	}
 	shown := ""
 	for _, row := range s.Shards {
+		if row.Restored != 0 { // the log has it
+			row.Content = w.carried(c, row.Restored, row.Scope)
+		}
 		shown += fmt.Sprintf("%s=%s by %s; ", row.Scope, row.Content, row.Writer.Tx)
 	}
 	if shown != want || s.Seq != sequencer.Seq(v.len()) {
 		w.t.Errorf("the snapshot at %d shows %s, want %s", s.Seq, shown, want)
 	}
+}
+
+// carried is the content that a decision has of a shard, read from the log.
+func (w *world) carried(c *streams.Client, seq sequencer.Seq, scope sequencer.Scope) (content []byte) {
+	w.t.Helper()
+	have := errors.New("it is here")
+	err := c.Follow(w.context(), "shop", seq-1, func(o *sequencer.Outcome, _ streams.Way) error {
+		for _, s := range o.Shards {
+			if s.Scope == scope {
+				content = s.Content
+			}
+		}
+		return have
+	})
+	if !errors.Is(err, have) {
+		w.t.Fatalf("decision %d: %v", seq, err)
+	}
+	return content
 }
 
 // A first join sets the logic of its workspace; one that asks for a later logic stops the workspace, as a rules record

@@ -97,7 +97,8 @@ func (w *world) frontierByHand(workspace string) map[sequencer.Scope]topology.Fr
 				if r.Shard = nil; s.Absent {
 					return
 				}
-				r.Shard = &topology.ShardRow{Scope: s.Scope, Version: seq, Writer: r.Writer, Type: s.Type, Content: s.Content}
+				r.Shard = &topology.ShardRow{Scope: s.Scope, Version: seq, Writer: r.Writer, Type: s.Type, Content: s.Content,
+					Restored: s.Restored}
 			})
 		}
 		change("", func(r *topology.FrontierRow) { r.Chain, r.Time, r.Floor = o.Chain, o.Time, o.Floor })

@@ -15,6 +15,8 @@ type Cone struct {
 	Detail    string         // why there are no members: for people
 	Members   []ConeMember   // the most recent first, in the order of their turns
 	Total     uint32         // members, also those that are not shown
+
+	Undo *sequencer.UndoLeft // how long it can still be retracted; nil: no longer, or logic 3 does not hold
 }
 
 // Truncated reports whether not every member is shown.
@@ -53,6 +55,9 @@ func ConeIn(f *sequencer.Fold, tx sequencer.TxID) *Cone {
 		return c
 	}
 	c.Total = uint32(len(members))
+	if left, ok := f.UndoLeft(tx); ok {
+		c.Undo = &left
+	}
 	c.Members = make([]ConeMember, len(members))
 	depths := depthsOf(members)
 	for i := range members {
@@ -112,7 +117,8 @@ const (
 )
 
 func walkCone(w *walker, c *Cone) {
-	outer := w.open(7, 7)
+	undo := w.decoding || c.Undo != nil
+	outer := w.open(optional(7, undo), 7)
 	text(w, &c.Workspace)
 	text(w, &c.Tx)
 	number(w, &c.Through)
@@ -120,6 +126,20 @@ func walkCone(w *walker, c *Cone) {
 	text(w, &c.Detail)
 	list(w, &c.Members, 1+coneMemberFields, walkConeMember)
 	number(w, &c.Total)
+	if undo {
+		pointer(w, &c.Undo, walkUndoLeft)
+	}
+	w.close(outer)
+}
+
+func walkUndoLeft(w *walker, u *sequencer.UndoLeft) {
+	outer := w.open(6, 6)
+	number(w, &u.Commits)
+	number(w, &u.Bytes)
+	number(w, &u.Ticks)
+	number(w, &u.Span)
+	number(w, &u.Made)
+	number(w, &u.Kept)
 	w.close(outer)
 }
 

@@ -99,6 +99,8 @@ type shard struct {
 	Expect  *expect         `json:"expect,omitempty"`
 	Former  *former         `json:"former,omitempty"`
 	Absent  bool            `json:"absent,omitempty"`
+
+	Restored sequencer.Seq `json:"restored,omitempty"`
 }
 
 type former struct {
@@ -108,6 +110,8 @@ type former struct {
 	Content *string       `json:"content,omitempty"` // where it is text
 	Base64  []byte        `json:"content_base64,omitempty"`
 	Ref     *ref          `json:"ref,omitempty"`
+
+	Restored sequencer.Seq `json:"restored,omitempty"`
 }
 
 type ref struct {
@@ -209,12 +213,13 @@ func (v write) back() sequencer.Write {
 }
 
 func shardOf(s sequencer.ShardWrite) shard {
-	to := shard{Scope: s.Scope, Type: s.Type, Ref: refOf(s.Ref), Expect: (*expect)(s.Expect), Absent: s.Absent}
-	if s.Ref == nil && !s.Absent || len(s.Content) > 0 {
+	to := shard{Scope: s.Scope, Type: s.Type, Ref: refOf(s.Ref), Expect: (*expect)(s.Expect), Absent: s.Absent,
+		Restored: s.Restored}
+	if s.Ref == nil && !s.Absent && s.Restored == 0 || len(s.Content) > 0 {
 		to.Content, to.Base64 = contentOf(s.Content)
 	}
 	if f := s.Former; f != nil {
-		to.Former = &former{Version: f.Version, View: f.View, Type: f.Type, Ref: refOf(f.Ref)}
+		to.Former = &former{Version: f.Version, View: f.View, Type: f.Type, Ref: refOf(f.Ref), Restored: f.Restored}
 		if len(f.Content) > 0 {
 			to.Former.Content, to.Former.Base64 = contentOf(f.Content)
 		}
@@ -257,10 +262,10 @@ func contentBack(text *string, base64 []byte) []byte {
 
 func (s shard) back() sequencer.ShardWrite {
 	to := sequencer.ShardWrite{Scope: s.Scope, Type: s.Type, Content: contentBack(s.Content, s.Base64), Ref: s.Ref.back(),
-		Expect: (*sequencer.Expect)(s.Expect), Absent: s.Absent}
+		Expect: (*sequencer.Expect)(s.Expect), Absent: s.Absent, Restored: s.Restored}
 	if f := s.Former; f != nil {
 		to.Former = &sequencer.Former{Version: f.Version, View: f.View, Type: f.Type,
-			Content: contentBack(f.Content, f.Base64), Ref: f.Ref.back()}
+			Content: contentBack(f.Content, f.Base64), Ref: f.Ref.back(), Restored: f.Restored}
 	}
 	return to
 }

@@ -80,6 +80,9 @@ type ShardRow struct {
 	Type    string
 	Content []byte
 	Ref     *sequencer.Ref
+
+	// Restored is, where a retraction put the content back, the decision that has it: Type, Content and Ref are empty.
+	Restored sequencer.Seq
 }
 
 // Snapshot is what a sidecar's view starts from: a prefix once every outcome up to Through is applied on top of Seq.

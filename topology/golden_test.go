@@ -66,6 +66,8 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "intent-confirm", sampleConfirm(), EncodeIntent, DecodeIntent),
 		newSample(tb, "outcome-retracted", sampleRetracted(), EncodeOutcome, DecodeOutcome),
 		newSample(tb, "decision-retracted", sampleRetracted(), encodeDecision, DecodeCloudEvent),
+		newSample(tb, "outcome-restored", sampleRestored(), EncodeOutcome, DecodeOutcome),
+		newSample(tb, "decision-restored", sampleRestored(), encodeDecision, DecodeCloudEvent),
 		newSample(tb, "replica-2", sampleRetracting(), EncodeReplica, DecodeReplica),
 		newSample(tb, "intent-told", sampleTellAbort(), EncodeIntent, DecodeIntent),
 		newSample(tb, "outcome-told", sampleTold(), EncodeOutcome, DecodeOutcome),

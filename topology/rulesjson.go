@@ -28,6 +28,8 @@ type rules struct {
 	MaxInlineTotal uint32         `json:"max_inline_total_bytes"`
 	MaxKept        uint32         `json:"max_kept_bytes"`
 	MaxSidecars    uint32         `json:"max_sidecars,omitempty"`
+	HorizonCommits uint32         `json:"horizon_commits,omitempty"`
+	HorizonTicks   sequencer.Tick `json:"horizon_ticks,omitempty"`
 }
 
 func rulesOf(r *sequencer.Rules) *rules {
@@ -36,7 +38,7 @@ func rulesOf(r *sequencer.Rules) *rules {
 	}
 	return &rules{r.Version, r.Logic, r.Observe, levelSet(r.Levels), r.HorizonSeqs, r.CapSeqs, r.LeaseTicks,
 		r.DeadlineTicks, r.BoundTicks, r.VerdictTicks, r.MaxOpen, r.MaxScopes, r.MaxBytes, r.MaxInline, r.MaxContent,
-		r.MaxInlineTotal, r.MaxKept, r.MaxSidecars}
+		r.MaxInlineTotal, r.MaxKept, r.MaxSidecars, r.HorizonCommits, r.HorizonTicks}
 }
 
 func (r *rules) back() *sequencer.Rules {
@@ -47,7 +49,7 @@ func (r *rules) back() *sequencer.Rules {
 		HorizonSeqs: r.HorizonSeqs, CapSeqs: r.CapSeqs, LeaseTicks: r.LeaseTicks, DeadlineTicks: r.DeadlineTicks,
 		BoundTicks: r.BoundTicks, VerdictTicks: r.VerdictTicks, MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes,
 		MaxBytes: r.MaxBytes, MaxInline: r.MaxInline, MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal,
-		MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars}
+		MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars, HorizonCommits: r.HorizonCommits, HorizonTicks: r.HorizonTicks}
 }
 
 // levelSet is a set of anomalies as the list of their names.

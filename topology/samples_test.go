@@ -155,6 +155,14 @@ func sampleFormer() *sequencer.Intent {
 		Seal: &sequencer.Seal{Shards: sampleRetracted().Shards}}
 }
 
+// sampleRestored is one since logic 3: it names the decision that carries a content.
+func sampleRestored() *sequencer.Outcome {
+	o := sampleRetracted()
+	o.Shards = []sequencer.ShardWrite{{Scope: "shard:/a", Absent: true}, {Scope: "shard:/b", Restored: 44},
+		{Scope: "shard:/c", Restored: 45, Former: &sequencer.Former{Version: 50, View: 51, Restored: 45}}}
+	return o
+}
+
 // sampleRetracted is the settlement of a retraction's member, with every form that a shard may have in it.
 func sampleRetracted() *sequencer.Outcome {
 	o := &sequencer.Outcome{Workspace: "default", Seq: 60, Offset: 901, Chain: sum("chain"), Time: 12, Floor: 30,

@@ -119,7 +119,8 @@ func walkReport(w *walker, r *sequencer.TouchReport) {
 }
 
 func walkShardWrite(w *walker, s *sequencer.ShardWrite) {
-	outer := w.open(7, 5)
+	restored := w.decoding || s.Restored != 0
+	outer := w.open(optional(7, restored), 5)
 	text(w, &s.Scope)
 	text(w, &s.Type)
 	w.content(&s.Content)
@@ -127,16 +128,23 @@ func walkShardWrite(w *walker, s *sequencer.ShardWrite) {
 	pointer(w, &s.Expect, walkExpect)
 	pointer(w, &s.Former, walkFormer)
 	w.truth(&s.Absent)
+	if restored {
+		number(w, &s.Restored)
+	}
 	w.close(outer)
 }
 
 func walkFormer(w *walker, f *sequencer.Former) {
-	outer := w.open(5, 5)
+	restored := w.decoding || f.Restored != 0
+	outer := w.open(optional(5, restored), 5)
 	number(w, &f.Version)
 	number(w, &f.View)
 	text(w, &f.Type)
 	w.content(&f.Content)
 	pointer(w, &f.Ref, walkRef)
+	if restored {
+		number(w, &f.Restored)
+	}
 	w.close(outer)
 }
 
@@ -258,8 +266,9 @@ func walkTick(w *walker, t *sequencer.TickMark) {
 }
 
 func walkRules(w *walker, r *sequencer.Rules) {
-	bounds := w.decoding || r.MaxSidecars != 0
-	outer := w.open(optional(17, bounds), 17)
+	undo := w.decoding || r.HorizonCommits != 0 || r.HorizonTicks != 0
+	bounds := undo || r.MaxSidecars != 0
+	outer := w.open(optional(17, bounds, undo, undo), 17)
 	number(w, &r.Version)
 	number(w, &r.Logic)
 	w.truth(&r.Observe)
@@ -279,6 +288,10 @@ func walkRules(w *walker, r *sequencer.Rules) {
 	number(w, &r.MaxKept)
 	if bounds {
 		number(w, &r.MaxSidecars)
+	}
+	if undo {
+		number(w, &r.HorizonCommits)
+		number(w, &r.HorizonTicks)
 	}
 	w.close(outer)
 }

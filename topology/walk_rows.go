@@ -37,13 +37,17 @@ func walkEvent(w *walker, e *Event) {
 }
 
 func walkShardRow(w *walker, s *ShardRow) {
-	outer := w.open(6, 6)
+	restored := w.decoding || s.Restored != 0
+	outer := w.open(optional(6, restored), 6)
 	text(w, &s.Scope)
 	number(w, &s.Version)
 	walkWriter(w, &s.Writer)
 	text(w, &s.Type)
 	w.content(&s.Content)
 	pointer(w, &s.Ref, walkRef)
+	if restored {
+		number(w, &s.Restored)
+	}
 	w.close(outer)
 }
 

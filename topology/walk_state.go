@@ -89,8 +89,9 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 func walkTx(w *walker, t *sequencer.TxState) {
 	talks := w.decoding || t.Session != ""
 	since := talks || t.First != 0 || len(t.Since) > 0
-	shared := since || len(t.Shared)+len(t.Sealed) > 0
-	outer := w.open(optional(35, shared, shared, since, since, talks), 33)
+	commit := since || t.Commit != 0
+	shared := commit || len(t.Shared)+len(t.Sealed) > 0
+	outer := w.open(optional(35, shared, shared, commit, since, since, talks), 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -129,6 +130,9 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	if shared {
 		list(w, &t.Shared, wordBytes, text)
 		list(w, &t.Sealed, wordBytes, text)
+	}
+	if commit {
+		number(w, &t.Commit)
 	}
 	if since {
 		number(w, &t.First)
@@ -189,7 +193,8 @@ func walkConeScope(w *walker, g *sequencer.ConeScope) {
 }
 
 func walkVersion(w *walker, v *sequencer.ShardVersion) {
-	outer := w.open(8, 8)
+	from := w.decoding || v.From != 0
+	outer := w.open(optional(8, from), 8)
 	text(w, &v.Scope)
 	number(w, &v.Seq)
 	text(w, &v.Tx)
@@ -198,6 +203,9 @@ func walkVersion(w *walker, v *sequencer.ShardVersion) {
 	pointer(w, &v.Ref, walkRef)
 	w.truth(&v.Absent)
 	w.truth(&v.Unknown)
+	if from {
+		number(w, &v.From)
+	}
 	w.close(outer)
 }
 

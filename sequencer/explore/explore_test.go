@@ -111,7 +111,7 @@ func TestRows(t *testing.T) {
 				} else {
 					walk(t, cfg.Name, []Config{cfg})
 				}
-				cfg.Weaken, cfg.Careless = row.Weaken, row.Careless
+				cfg.Weaken, cfg.Careless = cfg.Weaken|row.Weaken, row.Careless
 				// What a weakened touch has got so far is no part of the fold's state.
 				cfg.Replay = row.Weaken == sequencer.WeakenPiecewise
 				r := Run(cfg)

@@ -1,6 +1,8 @@
 package explore
 
 import (
+	"slices"
+
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -144,7 +146,9 @@ func (m *model) restored(s *state, w *sequencer.ShardWrite, o *sequencer.Outcome
 	scope := m.scope(w.Scope)
 	var got token
 	for who := range m.cfg.Agents {
-		if t := &s.agents[who].txs[0]; !w.Absent && string(w.Content) == string(m.txID(who, t)) {
+		t := &s.agents[who].txs[0]
+		carries := w.Restored == 0 && string(w.Content) == string(m.txID(who, t)) // up to logic 2
+		if carries = carries || w.Restored != 0 && t.decision == seq(w.Restored); carries && !w.Absent {
 			got = m.token(who, t)
 		}
 	}
@@ -239,15 +243,15 @@ func (k *keyer) remembered(b []byte, w *world, st *sequencer.State, events *seqs
 		b = k.id(append(b, k.scope(x.Scope), events.rank(seq(x.Seq)), bits(x.Writer.Residue)), x.Writer.Tx)
 	}
 	for i := range st.Retractions {
-		b = k.retraction(b, &st.Retractions[i])
+		b = k.retraction(b, st, &st.Retractions[i])
 	}
 	for i := range st.Versions {
-		b = k.version(b, &st.Versions[i])
+		b = k.version(b, st, &st.Versions[i])
 	}
 	return b
 }
 
-func (k *keyer) retraction(b []byte, r *sequencer.RetractionState) []byte {
+func (k *keyer) retraction(b []byte, st *sequencer.State, r *sequencer.RetractionState) []byte {
 	b = append(k.id(b, r.Tx), bits(r.Turn != 0))
 	for _, id := range r.Cone {
 		b = k.id(b, id)
@@ -256,14 +260,22 @@ func (k *keyer) retraction(b []byte, r *sequencer.RetractionState) []byte {
 		g := &r.Ground[i]
 		b = k.id(append(b, k.scope(g.Scope), bits(g.Writer.Residue, g.Shard != nil, g.Unknown)), g.Writer.Tx)
 		if g.Shard != nil {
-			b = k.version(b, g.Shard)
+			b = k.version(b, st, g.Shard)
 		}
 	}
 	return b
 }
 
-func (k *keyer) version(b []byte, v *sequencer.ShardVersion) []byte {
-	return k.id(append(b, k.scope(v.Scope), bits(v.Absent, v.Unknown)), sequencer.TxID(v.Content))
+// version writes a content: since logic 3 it is that of a decision, which the transaction's name stands for.
+func (k *keyer) version(b []byte, st *sequencer.State, v *sequencer.ShardVersion) []byte {
+	content := sequencer.TxID(v.Content)
+	if v.From != 0 {
+		at := slices.IndexFunc(st.Txs, func(t sequencer.TxState) bool { return t.Decision == v.From })
+		if content = "forgotten"; at >= 0 {
+			content = st.Txs[at].ID
+		}
+	}
+	return k.id(append(b, k.scope(v.Scope), bits(v.Absent, v.Unknown)), content)
 }
 
 // id writes a transaction's name.

@@ -66,5 +66,7 @@ func retractRows() []Row {
 		{Name: "7c", Weaken: sequencer.WeakenTurnNoWait, Configs: first("ab", "Ea", "Ea"), Wrong: "overwrites"},
 		{Name: "7e most recent first", Weaken: sequencer.WeakenTurnAnyOrder, Configs: first("ab", "Ea", "Ea"),
 			Wrong: "over a value that is not its own"},
+		{Name: "19b", Weaken: sequencer.WeakenRestoreLast, Configs: first("as", "Ws", "Ws"),
+			Wrong: "without the cone it is"},
 	}
 }

@@ -110,10 +110,12 @@ func windowRows() []Row {
 	}
 }
 
-// forgetful gives a configuration watermarks, rules under which the fold soon forgets, and late copies of seals.
+// forgetful gives a configuration watermarks, rules under which the fold soon forgets, and late copies of seals. The
+// undo horizon is behind the head at once, as the commits of many others would have it.
 func forgetful(cfg Config, keep sequencer.Seq, copies int) Config {
 	rules := sequencer.DefaultRules()
 	rules.Version, rules.HorizonSeqs, rules.CapSeqs = 1, 0, keep
 	cfg.Rules, cfg.Watermarks, cfg.Duplicates = &rules, true, copies
+	cfg.Weaken |= sequencer.WeakenHorizonSeqs
 	return cfg
 }

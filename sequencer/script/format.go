@@ -273,6 +273,12 @@ func shard(w sequencer.ShardWrite) string {
 		if x.Ref != nil {
 			out += ";was-ref=" + ref(x.Ref)
 		}
+		if x.Restored != 0 {
+			out += fmt.Sprintf(";was-in=%d", x.Restored)
+		}
+	}
+	if w.Restored != 0 {
+		out += fmt.Sprintf(";in=%d", w.Restored)
 	}
 	return out
 }

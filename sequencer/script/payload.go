@@ -276,8 +276,11 @@ func formerOf(x *sequencer.Former, key, value string) (err error) {
 	case key == "was-ref":
 		x.Ref, err = refOf(value)
 		return err
+	case key == "was-in":
+		return number(value, &x.Restored)
 	}
-	return errors.New("a shard write has text, type, ref, expect or former; after former was, was-type or was-ref")
+	return errors.New("a shard write has text, type, ref, expect or former; after former was, was-type, was-ref or " +
+		"was-in")
 }
 
 func refOf(text string) (*sequencer.Ref, error) {
@@ -355,7 +358,8 @@ func field[T ~uint32 | ~uint64](key string, at *T) rulesField {
 
 func rulesFields(r *sequencer.Rules) []rulesField {
 	return []rulesField{
-		field("version", &r.Version), field("logic", &r.Logic), field("horizon", &r.HorizonSeqs), field("cap", &r.CapSeqs),
+		field("version", &r.Version), field("logic", &r.Logic), field("horizon", &r.HorizonSeqs),
+		field("commits", &r.HorizonCommits), field("undo", &r.HorizonTicks), field("cap", &r.CapSeqs),
 		field("lease", &r.LeaseTicks), field("deadline", &r.DeadlineTicks), field("bound", &r.BoundTicks),
 		field("verdict", &r.VerdictTicks), field("open", &r.MaxOpen), field("scopes", &r.MaxScopes),
 		field("bytes", &r.MaxBytes), field("inline", &r.MaxInline), field("content", &r.MaxContent),

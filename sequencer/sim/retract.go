@@ -160,7 +160,15 @@ func (t *truth) keep(leaf int, info *txInfo) {
 func (t *truth) onRestored(info *txInfo, w *sequencer.ShardWrite, o *sequencer.Outcome) {
 	t.r.probe(ProbeRestored)
 	var got, want token
-	if !w.Absent {
+	leaf := leavesOf(w.Scope)[0]
+	switch at := slices.IndexFunc(t.shards[leaf], func(x shard) bool { return x.seq == w.Restored && x.tx != "" }); {
+	case w.Absent:
+	case w.Restored != 0 && at < 0:
+		t.r.fail("%s restores at %s what decision %d carries, which carries nothing", info.id, w.Scope, w.Restored)
+		return
+	case w.Restored != 0:
+		got = t.shards[leaf][at].value
+	default: // kept whole, before logic 3
 		v, err := strconv.Atoi(string(w.Content))
 		if err != nil {
 			t.r.fail("%s restores content %q", info.id, w.Content)
@@ -168,7 +176,6 @@ func (t *truth) onRestored(info *txInfo, w *sequencer.ShardWrite, o *sequencer.O
 		}
 		got = token(v)
 	}
-	leaf := leavesOf(w.Scope)[0]
 	lost := false // what nobody remembers can be held against nothing
 	for _, x := range t.shards[leaf] {
 		lost = lost || x.stays
@@ -181,6 +188,42 @@ func (t *truth) onRestored(info *txInfo, w *sequencer.ShardWrite, o *sequencer.O
 			t.r.world.name(want))
 	}
 	t.shards[leaf] = append(t.shards[leaf], shard{seq: o.Seq, value: got})
+}
+
+// undoLeast is the least that the rules so far left of what can be undone.
+type undoLeast struct {
+	commits uint32
+	ticks   sequencer.Tick
+	other   bool // a rule before logic 3, or few bytes, may have moved the horizon further
+}
+
+// note takes over rules that were in force.
+func (u *undoLeast) note(r *sequencer.Rules) {
+	if r.Logic < 3 {
+		u.other = true
+		return
+	}
+	if u.commits == 0 || r.HorizonCommits < u.commits {
+		u.commits = r.HorizonCommits
+	}
+	if u.ticks == 0 || r.HorizonTicks < u.ticks {
+		u.ticks = r.HorizonTicks
+	}
+	u.other = u.other || r.MaxKept < sequencer.DefaultRules().MaxKept
+}
+
+// checkTooOld: what is inside the undo horizon can be retracted, however much was numbered since that is no commit.
+func (t *truth) checkTooOld(info *txInfo, o *sequencer.Outcome) {
+	commits := 0
+	for _, x := range t.list {
+		if x.committed && x.decision > info.decision {
+			commits++
+		}
+	}
+	if info.committed && !t.least.other && commits < int(t.least.commits) && o.Time-info.time <= t.least.ticks {
+		t.r.fail("the retraction of %s at %d is refused as too old: %d commits and %d ticks after it, and the rules "+
+			"have %d and %d", info.id, o.Seq, commits, o.Time-info.time, t.least.commits, t.least.ticks)
+	}
 }
 
 // checkRetracted: at the end nobody stands on what was taken back.

@@ -102,6 +102,8 @@ func TestFindsWeakenedRules(t *testing.T) {
 		{"20 one session for all conversations", sequencer.WeakenOneSession, 300},
 		{"21 claims of sidecars", sequencer.WeakenClaims, 1000},
 		{"21b since when it is granted", sequencer.WeakenGrantSeq, 300},
+		{"22 horizon of seqs", sequencer.WeakenHorizonSeqs, 300},
+		{"22b restores the newest", sequencer.WeakenRestoreLast, 300},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			sum, err := Batch(1, tc.within, Options{Weaken: tc.weaken})

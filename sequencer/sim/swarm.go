@@ -76,6 +76,10 @@ func (r *run) drawRules(version uint32) sequencer.Rules {
 	rules := sequencer.DefaultRules()
 	rules.Version = version
 	rules.HorizonSeqs = sequencer.Seq(5 + r.n(60))
+	rules.HorizonCommits, rules.HorizonTicks = uint32(1+r.n(20)), sequencer.Tick(20+r.n(400))
+	if r.chance(0.5) {
+		rules.HorizonCommits, rules.HorizonTicks = 1, sequencer.Tick(4+r.n(20)) // the window is soon forgotten, too
+	}
 	rules.CapSeqs = sequencer.Seq(10 + r.n(150))
 	if r.chance(0.3) {
 		rules.CapSeqs = sequencer.Seq(4 + r.n(12)) // an idle transaction soon rests on what is forgotten

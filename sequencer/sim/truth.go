@@ -37,6 +37,7 @@ type truth struct {
 	// blind: the workspace observes, or under the older logics it has: what it lets through breaks the checks of values.
 	blind bool
 	watch watch
+	least undoLeast
 	live  map[string]sequencer.Seq // sidecars, by agent
 }
 
@@ -83,6 +84,7 @@ type txInfo struct {
 	turn       sequencer.Seq
 	undone     sequencer.Seq
 	retraction sequencer.TxID
+	time       sequencer.Tick // of its decision
 }
 
 func newTruth(r *run) *truth {
@@ -278,6 +280,9 @@ func (t *truth) onRefused(info *txInfo, o *sequencer.Outcome, in *sequencer.Inte
 	}
 	if info != nil && info.decision != 0 && o.Code == sequencer.CodeTooOld {
 		t.r.probe(ProbeForgotten)
+		if in != nil && in.Kind == sequencer.IntentRetract && in.Tx == info.id {
+			t.checkTooOld(info, o)
+		}
 	}
 	if o.Code == sequencer.CodeLeaseExpired && o.Tx != "" {
 		t.r.probe(ProbeZombieIntent)
@@ -358,7 +363,8 @@ func (t *truth) onDecided(info *txInfo, o *sequencer.Outcome) {
 		t.r.probe(ProbeAborted(o.Code))
 		return
 	}
-	info.committed = true
+	info.committed, info.time = true, o.Time
+	t.least.other = t.least.other || t.rules.Logic < 3
 	t.r.report.Commits++
 	if len(info.outs) > 1 && info.outs[len(info.outs)-2].Kind == sequencer.OutcomeWaiting {
 		t.r.probe(ProbeWaitCommitted)

@@ -23,6 +23,7 @@ func (t *truth) lax(info *txInfo) bool { return info.free && (t.rules.Observe ||
 func (t *truth) onRules(o *sequencer.Outcome) {
 	was := t.rules.Observe
 	t.rules = *o.Rules
+	t.least.note(o.Rules)
 	if t.rules.Logic < 3 {
 		t.blind = t.blind || t.rules.Observe
 		return

@@ -86,6 +86,7 @@ type Item struct {
 	Writer    string `json:"writer,omitempty"`
 	MediaType string `json:"media_type,omitempty"`
 	Size      int64  `json:"size"`
+	Lost      bool   `json:"lost,omitempty"` // a retraction put it back, and the log has its content no more
 }
 
 // List answers GET /v1/workspaces/{workspace}/shards and the versions of one shard.
@@ -157,6 +158,7 @@ type Explain struct {
 	Decision  Decision `json:"decision"`
 	Reads     []string `json:"reads,omitempty"`
 	Writes    []string `json:"writes,omitempty"`
+	Undo      *Undo    `json:"undo,omitempty"` // of a committed one that can still be taken back
 }
 
 // ClosureEdge says that a transaction rests on another through one read.

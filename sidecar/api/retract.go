@@ -29,6 +29,22 @@ type Retraction struct {
 	Total     int          `json:"total"`             // members, also those that are not shown
 	BlockedBy []Blocker    `json:"blocked_by,omitempty"`
 	Cone      []ConeMember `json:"cone"` // the most recent first
+	Undo      *Undo        `json:"undo,omitempty"`
+}
+
+// Undo is how long a committed transaction can still be taken back: whichever of the three bounds comes first.
+type Undo struct {
+	Through     uint64 `json:"through"`      // as of this seq
+	CommitsLeft uint64 `json:"commits_left"` // of the workspace
+	BytesLeft   uint64 `json:"bytes_left"`   // of what it may remember
+	SecondsLeft uint64 `json:"seconds_left"` // of the log's time
+	Nearest     string `json:"nearest"`      // commits, bytes or time
+	// EstimateSeconds is when the nearest bound comes at the rate of Commits in the last RateSeconds; absent: too little
+	// has happened.
+	EstimateSeconds uint64 `json:"estimate_seconds,omitempty"`
+	Commits         uint64 `json:"commits"`
+	RateSeconds     uint64 `json:"rate_seconds"`
+	Sentence        string `json:"sentence"`
 }
 
 // ConeMember is one transaction that follows from the retracted one, or that one.

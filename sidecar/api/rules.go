@@ -6,7 +6,7 @@ type Rules struct {
 	Logic          uint32 `json:"logic"` // of the sequencer's own rules
 	Observe        bool   `json:"observe"`
 	Levels         string `json:"levels"`       // where a transaction names none
-	HorizonSeqs    uint64 `json:"horizon_seqs"` // how long a committed transaction can be retracted
+	HorizonSeqs    uint64 `json:"horizon_seqs"` // before logic 3: how long a committed transaction can be retracted
 	CapSeqs        uint64 `json:"cap_seqs"`     // how far behind the head an idle session may hold the floor
 	LeaseTicks     uint64 `json:"lease_ticks"`  // a tick is 250 ms or longer
 	DeadlineTicks  uint64 `json:"deadline_ticks"`
@@ -20,6 +20,10 @@ type Rules struct {
 	MaxInlineTotal uint32 `json:"max_inline_total_bytes"`
 	MaxKept        uint32 `json:"max_kept_bytes"`
 	MaxSidecars    uint32 `json:"max_sidecars,omitempty"` // live ones; none before logic 3
+
+	// Since logic 3 a committed transaction can be retracted for so many more commits, and so long, if MaxKept holds it.
+	HorizonCommits uint32 `json:"horizon_commits,omitempty"`
+	HorizonTicks   uint64 `json:"horizon_ticks,omitempty"`
 }
 
 // RulesChange is the body of PUT /v1/workspaces/{workspace}/rules: what is given changes, the rest stays.
@@ -41,6 +45,9 @@ type RulesChange struct {
 	MaxInlineTotal *uint32 `json:"max_inline_total_bytes,omitempty"`
 	MaxKept        *uint32 `json:"max_kept_bytes,omitempty"`
 	MaxSidecars    *uint32 `json:"max_sidecars,omitempty"` // from logic 3 on; 0 is the default, 1,024
+
+	HorizonCommits *uint32 `json:"horizon_commits,omitempty"` // from logic 3 on; 0 is the default, 2,000
+	HorizonTicks   *uint32 `json:"horizon_ticks,omitempty"`   // from logic 3 on; 0 is the default, 2,419,200: a week
 }
 
 // PutTool is the body of PUT /v1/tools/{name}.

@@ -45,6 +45,7 @@ type Report struct {
 	Effects   []effect           `json:"effects"`
 	Closure   *api.Closure       `json:"closure,omitempty"`
 	Live      *liveRow           `json:"live,omitempty"` // while it is not final
+	Undo      *api.Undo          `json:"undo,omitempty"` // of a committed one that can still be taken back
 	Residue   []topology.Residue `json:"residue"`
 	Missing   []string           `json:"missing"` // what could not be found out, and why
 	outcomes  []*sequencer.Outcome
@@ -151,6 +152,13 @@ func (c *Console) fill(ctx context.Context, r *Report, seen *work, outcomes []ke
 	}
 	r.Decision = r.decide(seen)
 	r.Paragraph = words.Sentence(r.Decision) + r.calls(seen)
+	if r.State == stateCommitted {
+		if cone, err := c.config.Source.Cone(ctx, c.config.Workspace, r.Tx); err != nil {
+			r.miss("how long it can still be taken back", err)
+		} else if r.Undo = words.Undo(cone); r.Undo == nil && cone.Code == sequencer.CodeTooOld {
+			r.Paragraph += " " + words.NoUndo
+		}
+	}
 	if list, err := c.residue(ctx); err != nil {
 		r.miss("what of it could not be made clean", err)
 	} else {

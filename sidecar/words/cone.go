@@ -8,7 +8,7 @@ import (
 // Cone is what a retraction would undo, as the API writes it.
 func Cone(cone *topology.Cone) *api.Retraction {
 	r := &api.Retraction{Tx: string(cone.Tx), State: api.RetractPossible, Through: uint64(cone.Through),
-		Total: int(cone.Total), Cone: []api.ConeMember{}}
+		Total: int(cone.Total), Cone: []api.ConeMember{}, Undo: Undo(cone)}
 	for i := range cone.Members {
 		m := &cone.Members[i]
 		one := api.ConeMember{Tx: string(m.Tx), Agent: m.Agent, Seq: uint64(m.Seq), Depth: int(m.Depth), Why: m.Why,

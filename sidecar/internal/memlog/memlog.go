@@ -226,7 +226,7 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 				continue
 			}
 			rows[w.Scope] = topology.ShardRow{Scope: w.Scope, Version: o.Seq, Type: w.Type, Content: w.Content, Ref: w.Ref,
-				Writer: writerIn(o, w.Scope)}
+				Writer: writerIn(o, w.Scope), Restored: w.Restored}
 		}
 	}
 	for _, row := range rows {

@@ -67,6 +67,9 @@ func printRetraction(w io.Writer, r *api.Retraction) error {
 		fmt.Fprintf(&b, "%s is being retracted since seq %d; its cone has %s:\n", r.Tx, r.Seq,
 			several(r.Total, "transaction"))
 	}
+	if r.Undo != nil && r.State == api.RetractPossible {
+		fmt.Fprintf(&b, "%s\n", r.Undo.Sentence)
+	}
 	for _, by := range r.BlockedBy {
 		_ = plainly(&b, "  it waits for %s (%s)\n", by.Tx, by.Why) // a builder takes all
 	}

@@ -85,7 +85,8 @@ export function reportBody(report, { now, links = true }) {
   return h("div", { class: "stack" },
     h("section", { class: "card verdict", "aria-label": "How it stands" }, h("div", { class: "body" },
       h("p", { class: "sentence" }, chip(report.state), h("span", {},
-        linked(report.paragraph, namesOf(report), links), heldNote(report))), facts(report, links))),
+        linked(report.paragraph, namesOf(report), links), heldNote(report))),
+      report.undo ? h("p", { class: "muted" }, report.undo.sentence) : null, facts(report, links))),
     report.missing.map((m) => notice(`Not shown: ${m}`, "calm")),
     h("div", { class: `pair${beside ? "" : " one"}` },
       section("Timeline", plural(steps, "step"), steps > 0 ? timeline(report, now, links)

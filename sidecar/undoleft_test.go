@@ -1,0 +1,46 @@
+package sidecar
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// A dry run and an explanation say how long a transaction can still be taken back, which bound is nearest and when.
+// One beyond the horizon is said to be that.
+func TestSaysWhatIsLeft(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	commits := uint32(3)
+	must(a.client.SetRules(ctx, 0, client.RulesChange{HorizonCommits: &commits}))(t)
+	first := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	left := func() (*api.Undo, string) {
+		t.Helper()
+		dry := must(a.client.Retract(ctx, first.Tx, "", true))(t)
+		why := must(a.client.Explain(ctx, first.Tx))(t)
+		if dry.Undo == nil || why.Undo == nil || !strings.HasSuffix(why.Paragraph, why.Undo.Sentence) {
+			t.Fatalf("a dry run: %+v, explained: %+v", dry.Undo, why)
+		}
+		return dry.Undo, why.Paragraph
+	}
+	if u, text := left(); u.CommitsLeft != 3 || u.Nearest != "commits" || u.BytesLeft < 100_000 ||
+		!strings.Contains(text, "can be taken back for 3 more commits") || !strings.Contains(text, "an estimate") {
+		t.Errorf("of the newest commit: %+v\n%s", u, text)
+	}
+	for range 2 {
+		must(a.client.Put(ctx, "shard:/y", []byte("1"), client.WriteOptions{}))(t)
+	}
+	if u, text := left(); u.CommitsLeft != 1 || !strings.Contains(text, "for 1 more commit,") {
+		t.Errorf("two commits later: %+v\n%s", u, text)
+	}
+	must(a.client.Put(ctx, "shard:/y", []byte("2"), client.WriteOptions{}))(t)
+	if _, err := a.client.Retract(ctx, first.Tx, "", true); problemCode(err) != "too_old" {
+		t.Errorf("three commits later: %v", err)
+	}
+	if why := must(a.client.Explain(ctx, first.Tx))(t); why.Undo != nil || !strings.Contains(why.Paragraph, "no longer") {
+		t.Errorf("explained: %+v", why)
+	}
+}
