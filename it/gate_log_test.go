@@ -316,8 +316,9 @@ func (s *gateSession) rules(ctx context.Context, _ *harness.Deployment, _ *testi
 	if err != nil {
 		return err
 	}
-	horizon, levels, observe := uint32(20), "A1,A3", true
-	if now, err = c.SetRules(ctx, now.Version, client.RulesChange{HorizonSeqs: &horizon, Levels: &levels}); err != nil {
+	horizon, commits, levels, observe := uint32(20), uint32(1), "A1,A3", true
+	change := client.RulesChange{HorizonSeqs: &horizon, HorizonCommits: &commits, Levels: &levels}
+	if now, err = c.SetRules(ctx, now.Version, change); err != nil {
 		return err
 	}
 	old := s.errands.issued[0].Tx

@@ -99,11 +99,17 @@ func ifVersion(c *call) (uint32, error) {
 // boundsSidecars is the logic of the fold from which on it bounds a workspace's live sidecars.
 const boundsSidecars = 3
 
-// inForce reports whether rules are those that were asked for. The fold fills in a bound on sidecars where none is
-// given.
+// inForce reports whether rules are those that were asked for. The fold fills in a bound on sidecars, and an undo
+// horizon, where none is given.
 func inForce(now, asked sequencer.Rules) bool {
 	if asked.MaxSidecars == 0 {
 		asked.MaxSidecars = now.MaxSidecars
+	}
+	if asked.HorizonCommits == 0 {
+		asked.HorizonCommits = now.HorizonCommits
+	}
+	if asked.HorizonTicks == 0 {
+		asked.HorizonTicks = now.HorizonTicks
 	}
 	return now == asked
 }

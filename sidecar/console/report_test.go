@@ -73,7 +73,7 @@ func TestOldTransaction(t *testing.T) {
 	w.source.add(many(30))
 	until(w, "/api/live", func(v liveView) bool { return v.Seq == 32 })
 	r := get[Report](w, "/api/tx/a.1.1")
-	const told = "a.1.1 committed at seq 2. Its calls: 1 released."
+	const told = "a.1.1 committed at seq 2. Its calls: 1 released. It can no longer be taken back: it is beyond the workspace's undo horizon."
 	if r.State != stateCommitted || len(r.Decisions) != 1 || r.Paragraph != told || len(r.Effects) != 1 {
 		t.Errorf("it is %+v", r)
 	}
