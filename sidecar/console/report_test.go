@@ -73,7 +73,8 @@ func TestOldTransaction(t *testing.T) {
 	w.source.add(many(30))
 	until(w, "/api/live", func(v liveView) bool { return v.Seq == 32 })
 	r := get[Report](w, "/api/tx/a.1.1")
-	if r.State != stateCommitted || len(r.Decisions) != 1 || !strings.Contains(r.Paragraph, "seq 2. It can no longer be taken") ||
+	if r.State != stateCommitted || len(r.Decisions) != 1 ||
+		!strings.Contains(r.Paragraph, "seq 2. It can no longer be taken") ||
 		len(r.Effects) != 1 {
 		t.Errorf("it is %+v", r)
 	}
