@@ -53,3 +53,42 @@ func (w *twin) tooOld() sequencer.Seq {
 	}
 	return 0
 }
+
+// forget moves floor and horizon and drops what lies below.
+func (w *twin) forget() {
+	target := w.seq
+	for _, s := range w.sidecars {
+		target = min(target, max(s.watermark, w.seq-min(w.seq, w.rules.CapSeqs)))
+	}
+	w.floor = max(w.floor, target)
+	w.horizon = max(w.horizon, w.tooOld())
+	keep := w.keepFrom()
+	below := min(w.floor, keep)
+	old := below
+	if w.bounded() {
+		old = max(below, min(w.floor, w.seq-min(w.seq, w.rules.HorizonSeqs)))
+	}
+	shown := w.floor
+	if w.retracts() {
+		shown = below
+		w.forgetContents(keep)
+	}
+	w.window = slices.DeleteFunc(w.window, func(e sequencer.WindowState) bool { return e.Seq <= shown })
+	w.txs = slices.DeleteFunc(w.txs, func(t *twinTx) bool {
+		undone := sequencer.Seq(0) // until then reads may have seen what was taken back
+		if t.past != nil && w.bounded() {
+			undone = t.past.Undone
+		}
+		if t.past == nil {
+			return t.final() && t.decision <= old
+		}
+		return t.final() && max(t.decision, undone) <= below
+	})
+	w.joins = slices.DeleteFunc(w.joins, func(j sequencer.JoinState) bool { return j.Seq <= old })
+	for id, g := range w.groups {
+		member := slices.ContainsFunc(w.txs, func(t *twinTx) bool { return t.begin.Group == id })
+		if !member && g.Seq <= old {
+			delete(w.groups, id)
+		}
+	}
+}

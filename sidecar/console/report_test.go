@@ -10,6 +10,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -73,7 +74,7 @@ func TestOldTransaction(t *testing.T) {
 	w.source.add(many(30))
 	until(w, "/api/live", func(v liveView) bool { return v.Seq == 32 })
 	r := get[Report](w, "/api/tx/a.1.1")
-	const told = "a.1.1 committed at seq 2. Its calls: 1 released. It can no longer be taken back: it is beyond the workspace's undo horizon."
+	const told = "a.1.1 committed at seq 2. Its calls: 1 released. " + words.NoUndo
 	if r.State != stateCommitted || len(r.Decisions) != 1 || r.Paragraph != told || len(r.Effects) != 1 {
 		t.Errorf("it is %+v", r)
 	}

@@ -92,7 +92,7 @@ func TestResidueAndRules(t *testing.T) {
 		"residue retry a.1.1 2":                  {ExitFailed, "--force"},
 		"residue accept a.1.1 2":                 {ExitUsage, "--note"},
 		"residue accept a.1.1 2 --note ok":       {ExitOK, "mail"},
-		"rules get":                              {ExitOK, "horizon 1000 seqs"},
+		"rules get":                              {ExitOK, "undo horizon: 1000 seqs"},
 		"rules get --workspace shop -o json":     {ExitOK, `"version":3`},
 		"rules get --workspace other":            {ExitFailed, "not_found"},
 		"rules set":                              {ExitUsage, "nothing is to be changed"},

@@ -47,8 +47,8 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 		}
 		t := table{head: []string{"TX", "INDEX", "TOOL", "CALL", "RESULT", "STATE", "TRIES", "CODE", "DETAIL"}}
 		for _, r := range list.Items {
-			t.add(r.Tx, strconv.FormatUint(uint64(r.Index), 10), r.Tool, cmp.Or(r.Call, "-"), r.Result, r.State, strconv.Itoa(r.Tries),
-				cmp.Or(r.Code, "-"), r.Detail)
+			t.add(r.Tx, strconv.FormatUint(uint64(r.Index), 10), r.Tool, cmp.Or(r.Call, "-"), r.Result, r.State,
+				strconv.Itoa(r.Tries), cmp.Or(r.Code, "-"), r.Detail)
 		}
 		if err := t.write(w); err != nil || !list.Truncated {
 			return err
