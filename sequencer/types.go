@@ -181,7 +181,8 @@ const CodeWaiting Code = "waiting"
 func Codes() []Code {
 	return []Code{CodeStaleRead, CodeVersionMismatch, CodeConflict, CodeWounded, CodeCascade, CodePhantomTool,
 		CodeLostBranch, CodeVetoed, CodeDeadline, CodeIncompleteFootprint, CodeLeaseExpired, CodeTooOld, CodeToolFailed,
-		CodeAbortedByAgent, CodeRulesChanged, CodeOwnTransaction, CodeSibling, CodeLimit, CodeLateEffect, CodeTouchBound,
+		CodeAbortedByAgent, CodeRulesChanged, CodeHookUnavailable, CodeOwnTransaction, CodeSibling, CodeLimit,
+		CodeLateEffect, CodeTouchBound,
 		CodeTouchWaiting, CodeNotOrphan, CodeNotDecided, CodeNotSealed, CodeNotCommitted, CodeWrongFootprint,
 		CodeUnknownIntent, CodeWrongScopes, CodeNotWhileObserving, CodeWaiting}
 }
