@@ -76,9 +76,9 @@ func (r *run) drawRules(version uint32) sequencer.Rules {
 	rules := sequencer.DefaultRules()
 	rules.Version = version
 	rules.HorizonSeqs = sequencer.Seq(5 + r.n(60))
-	rules.HorizonCommits, rules.HorizonTicks = uint32(1+r.n(20)), sequencer.Tick(20+r.n(400))
-	if r.chance(0.5) {
-		rules.HorizonCommits, rules.HorizonTicks = 1, sequencer.Tick(4+r.n(20)) // the window is soon forgotten, too
+	rules.HorizonCommits, rules.HorizonTicks = uint32(rules.HorizonSeqs/4), 20+6*sequencer.Tick(rules.HorizonSeqs)
+	if rules.HorizonSeqs%2 == 0 {
+		rules.HorizonCommits, rules.HorizonTicks = 1, 4+sequencer.Tick(rules.HorizonSeqs/4) // the window is soon forgotten
 	}
 	rules.CapSeqs = sequencer.Seq(10 + r.n(150))
 	if r.chance(0.3) {
