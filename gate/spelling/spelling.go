@@ -78,6 +78,9 @@ func byDistance(name string, known []string) (near []string, cost map[string]int
 	name = strings.ToLower(name[:min(len(name), maxName)])
 	cost = map[string]int{}
 	for _, k := range known {
+		if _, twice := cost[k]; twice {
+			continue // else it would be as near as itself
+		}
 		if cost[k] = Distance(name, strings.ToLower(k)); cost[k] <= max(1, len(name)/4) {
 			near = append(near, k)
 		}

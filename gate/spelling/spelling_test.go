@@ -6,7 +6,7 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	known := []string{"command", "env", "restart", "restarts", "BROKERS", "workspace", "work"}
+	known := []string{"command", "env", "restart", "restarts", "BROKERS", "workspace", "work", "env"}
 	for name, want := range map[string]string{
 		"comand": "command", "commands": "command", "comamnd": "command", "retsart": "restart", "enb": "env",
 		"BROKRES": "BROKERS", "brokers": "BROKERS", "comm": "command", "restar": "restart", "port": "", "": "", "x": "",

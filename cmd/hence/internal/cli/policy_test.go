@@ -98,7 +98,7 @@ func TestPolicyCasesBeside(t *testing.T) {
 		}
 	}
 	write("read")
-	if code, out, errs := hence(t, "policy", "test", file); code != ExitOK || !strings.Contains(out, "12 cases") {
+	if code, out, errs := hence(t, "policy", "test", file); code != ExitOK || !strings.Contains(out, "15 cases") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 	write("bufferable")
