@@ -33,12 +33,12 @@ func (f *Fold) refuted(t *tx, a *Abort) bool {
 		return a.Seq != 0 || a.Writer != "" // nothing moved: it is the floor that passed
 	case CodeLostBranch:
 		g := f.groups[t.Group]
-		return g == nil || g.Winner == "" || a.Scope != "" || a.Seq != g.Seq || a.Writer != g.Winner
+		return g == nil || g.Winner == "" || g.Winner == t.ID || a.Scope != "" || a.Seq != g.Seq || a.Writer != g.Winner
 	case CodeCascade:
 		if d := f.txs[a.Writer]; d != nil {
 			return a.Seq != d.Decision || !d.aborted() && d.Retraction == ""
 		}
-		return a.Seq > f.below()
+		return a.Seq > f.oldest()
 	case CodeStaleRead, CodeVersionMismatch:
 		return a.Scope == "" || a.Seq == 0 || f.unwritten(a)
 	}

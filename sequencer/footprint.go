@@ -40,6 +40,8 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			return bad("the expected version names a seq that was not reached", w.Scope)
 		case w.Former != nil && (w.Former.View > f.seq || w.Former.Version > w.Former.View):
 			return bad("the former content names a seq that was not reached", w.Scope)
+		case w.Former != nil && f.bounded() && w.Former.Restored > w.Former.Version: // a follower would wait for it for ever
+			return bad("the former content is said to be carried by a later decision than its own", w.Scope)
 		}
 	}
 	f.look(len(s.Reads) + len(s.Shards))

@@ -203,14 +203,20 @@ func (f *Fold) advanceEarly() bool {
 	return true
 }
 
+// oldest is up to where records go that no retraction asks for, and that would take the bytes of what one does.
+func (f *Fold) oldest() Seq {
+	below := f.below()
+	if f.bounded() && f.seq > f.rules.HorizonSeqs {
+		return max(below, min(f.floor, f.seq-f.rules.HorizonSeqs))
+	}
+	return below
+}
+
 // drop forgets what lies at or below the floor and, for records, the horizon too.
 func (f *Fold) drop() {
 	keep := f.keepFrom()
 	below := min(f.floor, keep)
-	old := below // of what no retraction asks for, and would take the bytes of what one does
-	if f.bounded() && f.seq > f.rules.HorizonSeqs {
-		old = max(below, min(f.floor, f.seq-f.rules.HorizonSeqs))
-	}
+	old := f.oldest()
 	if f.retracts() {
 		f.window.prune(below) // whose value was read is asked up to the horizon
 		f.trimPasts(keep)

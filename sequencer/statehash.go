@@ -168,6 +168,7 @@ func Restore(st State, weaken Weaken) (*Fold, error) {
 	f := New(st.Workspace, weaken)
 	f.seq, f.floor, f.horizon, f.tickN, f.time = st.Seq, st.Floor, st.Horizon, st.TickN, st.Time
 	f.lastEpoch, f.lastOrder, f.chain, f.rules = st.LastEpoch, st.LastOrder, st.Chain, st.Rules
+	f.rules.fill() // a state of logic 3 from before it had a rule
 	f.window = newWindow(st.Window)
 	for _, j := range st.Joins {
 		f.joins.add(j)

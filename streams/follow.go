@@ -95,7 +95,7 @@ func (c *Client) Follow(ctx context.Context, workspace string, after sequencer.S
 }
 
 // FollowAt is Follow with the time at which the record that a decision answers was appended to the log, as the log has
-// it. Two followers are given the same time; zero: the log, or the message on NATS, does not say.
+// it. Zero: the log, or the message on NATS, does not say, as where a processor has published a decision again.
 func (c *Client) FollowAt(ctx context.Context, workspace string, after sequencer.Seq,
 	apply func(*sequencer.Outcome, Way, time.Time) error,
 ) error {

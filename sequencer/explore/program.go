@@ -148,7 +148,8 @@ func MixedConfigs() []Config {
 	return out
 }
 
-// ForgetConfigs lists configurations of two agents with watermarks, a small cap, no undo horizon and late copies.
+// ForgetConfigs lists configurations of two agents with watermarks, a small cap, late copies, and no undo horizon or one of
+// a single commit.
 func ForgetConfigs() []Config {
 	var out []Config
 	f := Family{"as", []string{"Ws", "Rs Ws", "Cs", "Ga Ws", "Ra Rs", "Ea Ws", "Rs Ga"}}
@@ -159,7 +160,12 @@ func ForgetConfigs() []Config {
 					cfg := f.config([]int{i, j}, []order{{mode, false}, {sequencer.Optimistic, false}})
 					cfg.Agents[0].Abort, cfg.Agents[0].Retries, cfg.Agents[1].Retries = false, 0, 0
 					cfg.Name += fmt.Sprintf(", cap %d", keep)
-					out = append(out, forgetful(cfg, keep, 1))
+					cfg = forgetful(cfg, keep, 1)
+					if (i+j)%2 == 1 { // the horizon as it is, which keeps what is committed longer than the rest
+						cfg.Weaken &^= sequencer.WeakenHorizonSeqs
+						cfg.Rules.HorizonCommits = 1
+					}
+					out = append(out, cfg)
 				}
 			}
 		}
