@@ -148,8 +148,8 @@ func MixedConfigs() []Config {
 	return out
 }
 
-// ForgetConfigs lists configurations of two agents with watermarks, a small cap, late copies, and no undo horizon or one of
-// a single commit.
+// ForgetConfigs lists configurations of two agents with watermarks, a small cap, late copies, and no undo horizon or one
+// of a single commit.
 func ForgetConfigs() []Config {
 	var out []Config
 	f := Family{"as", []string{"Ws", "Rs Ws", "Cs", "Ga Ws", "Ra Rs", "Ea Ws", "Rs Ga"}}
