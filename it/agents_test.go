@@ -148,6 +148,7 @@ func firstDays() []badDay {
 
 // The first agents that people copy take no refusal for an answer, and begin nothing while a seal is undecided.
 func TestFirstAgents(t *testing.T) {
+	t.Parallel() // it waits for programs of its own
 	root := repositoryRoot(t)
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Logf("left out: counter.sh: %s: %v", needsProgram, err)
@@ -212,6 +213,7 @@ func quickDays() []badDay {
 
 // The Python agent of the compose example asks how a sealed transaction ended until it is known, and leaves none open.
 func TestPythonAgent(t *testing.T) {
+	t.Parallel() // it waits for programs of its own
 	python := pythonPath(t)
 	folder, mark := filepath.Join(repositoryRoot(t), "compose", "agents", "python"), filepath.Join(t.TempDir(), "mark")
 	round := "import sys; sys.path.insert(0, sys.argv[1]); import agent; agent.MARK = sys.argv[2]; "

@@ -164,6 +164,7 @@ func afterwards(i int, k crashKill) crashKill {
 // TestCrashWindows kills sidecars at every step of a tool call, of its settlement and of what is written down of both;
 // somebody else finishes. Nothing happens twice, nothing is lost, and what is called unresolved could not be known.
 func TestCrashWindows(t *testing.T) {
+	t.Parallel() // it waits for programs of its own
 	want := number(t, "HENCE_IT_CRASHES", sample(40))
 	binary, err := harness.Build(os.Getenv(envDir), "failpoints")
 	if err != nil {

@@ -43,6 +43,7 @@ const (
 // TestDocs runs every block of shell commands in the documents as it is printed, one shell for each document.
 // "go run ./cmd/hence" is the built binary, and HENCE_RANDOM_PORTS is set, so that documents do not meet.
 func TestDocs(t *testing.T) {
+	t.Parallel() // it waits for programs of its own
 	root := repositoryRoot(t)
 	unread(t, root)
 	ran, found, left := 0, 0, map[string]int{}

@@ -95,6 +95,7 @@ type landing struct {
 // TestKill kills the processors, a sidecar, NATS and the broker in the middle of a demo of child processes, again and
 // again. The demo ends, its check holds, and nothing that an agent was told of is missing.
 func TestKill(t *testing.T) {
+	t.Parallel() // it waits for programs of its own
 	rounds := number(t, "HENCE_IT_KILLS", onReal(2, 1))
 	servers := harness.StartOwn(t)
 	landed, void := map[string]int{}, map[string]int{}
