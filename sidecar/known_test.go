@@ -99,6 +99,18 @@ func TestUnknownTypes(t *testing.T) {
 	}
 }
 
+// The Go client says that a type is meant only where it is told to: else a misspelt one is found, and an older sidecar,
+// which does not know the field, takes the read.
+func TestClientAnnounces(t *testing.T) {
+	a := start(t, "a", newLog().Door())
+	ctx := background(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	if _, err := tx.Announce(ctx, "oder:/1"); problemCode(err) != codeUnknownType {
+		t.Errorf("a misspelt type: %v", err)
+	}
+	must(tx.AnnounceUnknown(ctx, "oder:/1"))(t)
+}
+
 // A version that the view has not reached is a mismatch only where it is known not to be there: an ETag of another
 // sidecar is as good as this one's.
 func TestIfMatchAheadOfTheView(t *testing.T) {
