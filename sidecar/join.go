@@ -224,9 +224,7 @@ func (s *session) adopt(l *ledger) {
 			"so each of its conversations is told once to read again")
 	}
 	s.former = l.joined.Incarnation
-	for _, r := range l.notice.records() {
-		s.notice.apply(r)
-	}
+	s.notice.apply(l.notice.record())
 	if other {
 		s.oweAll()
 	}

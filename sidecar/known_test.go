@@ -99,8 +99,8 @@ func TestUnknownTypes(t *testing.T) {
 	}
 }
 
-// The Go client says that a type is meant only where it is told to: else a misspelt one is found, and an older sidecar,
-// which does not know the field, takes the read.
+// The Go client says that a type is meant only where it is told to: else a misspelt one is found, and an older
+// sidecar, which does not know the field, takes the read.
 func TestClientAnnounces(t *testing.T) {
 	a := start(t, "a", newLog().Door())
 	ctx := background(t)

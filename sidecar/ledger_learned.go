@@ -83,8 +83,8 @@ func (l *ledger) addLearned(add func(kind byte, v any) error) (err error) {
 	if l.waits != nil {
 		err = errors.Join(err, add(recordWaits, l.waits))
 	}
-	for _, r := range l.notice.records() {
-		err = errors.Join(err, add(recordUntold, r))
+	if l.notice.owed {
+		err = errors.Join(err, add(recordUntold, l.notice.record()))
 	}
 	return err
 }

@@ -37,26 +37,19 @@ type untoldRecord struct {
 	Told []string `json:",omitempty"`
 }
 
-// apply takes a record of the journal.
+// apply takes a record of the journal. One without names is of a further loss.
 func (n *notice) apply(r untoldRecord) {
 	if len(r.Told) == 0 {
-		*n = notice{owed: r.Owed}
+		*n = notice{}
 	}
+	n.owed = r.Owed
 	for _, talk := range r.Told {
 		n.tell(talk, true)
 	}
 }
 
-// records are what the journal has to say of it.
-func (n *notice) records() (out []untoldRecord) {
-	if n.owed {
-		out = append(out, untoldRecord{Owed: true})
-	}
-	if len(n.order) > 0 {
-		out = append(out, untoldRecord{Owed: true, Told: n.order})
-	}
-	return out
-}
+// record is what the journal has to say of it.
+func (n *notice) record() untoldRecord { return untoldRecord{Owed: n.owed, Told: n.order} }
 
 // tellForgotten is the 410 that a conversation is owed, once; s.mu is held. The journal has that it was told when it
 // comes again: until then a later start tells it again, since the answer may not have reached it.
@@ -84,7 +77,7 @@ func (s *session) toldForgotten(talk string) error {
 	return nil
 }
 
-// oweAll: what the agent read last may be lost, whichever conversation did; s.mu is held. The journal has it before the
+// oweAll: what the agent read last may be lost, in whichever conversation; s.mu is held. The journal has it before the
 // session that rests on it.
 func (s *session) oweAll() {
 	s.notice.owe()

@@ -97,9 +97,9 @@ func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.
 	return shard, err
 }
 
-// expect is the condition that a shard has one of some versions, with the view that shows it. Where it has another, and
-// none of them can still come into the view, it is refused at once: versions only grow. In a workspace that observes,
-// the log says what it would have been.
+// expect is the condition that a shard has one of some versions, with the view that shows it. Where it has another,
+// and none of them can still come into the view, it is refused at once: versions only grow. In a workspace that
+// observes, the log says what it would have been.
 func (s *session) expect(ctx context.Context, scope sequencer.Scope,
 	versions []sequencer.Seq) (*sequencer.Expect, error) {
 	last := slices.Max(versions)
