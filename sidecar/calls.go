@@ -23,7 +23,7 @@ type reading struct {
 // start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
 // transaction beside an error may still be begun, and like has noted it for a later try; without like it is dropped.
 func (s *session) start(ctx context.Context, begin sequencer.Begin, like func(*tx)) (*tx, error) {
-	return s.startFor(ctx, begin, like, s.tellForgotten)
+	return s.startFor(ctx, begin, like, func() error { return s.tellForgotten(begin.Session) })
 }
 
 // startOwn opens a transaction of the sidecar itself. A 410 that the agent is owed stays owed: an operator's request
@@ -48,15 +48,6 @@ func (s *session) startFor(ctx context.Context, begin sequencer.Begin, like func
 		return nil, err
 	}
 	return t, err
-}
-
-// tellForgotten is the 410 that the agent is owed, once; s.mu is held.
-func (s *session) tellForgotten() error {
-	if s.forgot {
-		s.forgot, s.told = false, true
-		return s.forgotten()
-	}
-	return s.toldForgotten()
 }
 
 func (s *session) admit(begin sequencer.Begin, like func(*tx), first func() error) (*tx, error) {

@@ -184,6 +184,15 @@ func (s *session) fetched(ctx context.Context, look func() *reading) error {
 	return s.view.whole(ctx, func() []lack { return look().lacks() })
 }
 
+// whole is a reading that binds nothing, once it shows no content that is not there yet.
+func (s *session) whole(ctx context.Context, look func() *reading) (got *reading, err error) {
+	err = s.fetched(ctx, func() *reading {
+		got = look()
+		return got
+	})
+	return got, err
+}
+
 // revisions are what is remembered of a shard, once each has its content.
 func (s *session) revisions(ctx context.Context, scope sequencer.Scope,
 ) (list []revision, at sequencer.Seq, err error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -125,21 +126,24 @@ func TestViewGoesOnWhileItFetches(t *testing.T) {
 	<-door.asked
 	must(b.client.Put(ctx, "shard:/other/1", []byte("y"), client.WriteOptions{}))(t)
 	must(b.client.Get(ctx, "shard:/other/1"))(t)
-	short, cancel := context.WithCancel(ctx)
-	read := make(chan error, 1)
-	go func() {
-		_, err := b.client.Get(short, "shard:/small")
-		read <- err
-	}()
-	select {
-	case err := <-read:
-		t.Fatalf("the shard was read without its content: %v", err)
-	default:
-		cancel()
+	waits := func(what string, read func(context.Context) error) {
+		t.Helper()
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if err := read(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%s was answered without the content: %v", what, err)
+		}
 	}
-	if err := <-read; !errors.Is(err, context.Canceled) {
-		t.Fatalf("the read ended with %v", err)
-	}
+	waits("a read", func(ctx context.Context) error { _, err := b.client.Get(ctx, "shard:/small"); return err })
+	waits("a look", func(ctx context.Context) error { _, err := b.client.Look(ctx, "shard:/small"); return err })
+	waits("a look at a list", func(ctx context.Context) error {
+		list, err := b.client.LookAll(ctx, "shard:/small", "", 10)
+		if err == nil {
+			t.Errorf("listed: %+v", list.Items)
+		}
+		return err
+	})
+	must(b.client.LookAll(ctx, "shard:/other", "", 10))(t)
 	close(door.opened)
 	if got := must(b.client.Get(ctx, "shard:/small"))(t); !bytes.Equal(got.Content, small) {
 		t.Errorf("the shard holds %q", got.Content)

@@ -57,7 +57,7 @@ func (s *Sidecar) reads(c *call, look func() *reading) (*reading, error) {
 	if err := s.view.ready(); err != nil { // before, it shows less than what was decided
 		return nil, notReady(err)
 	}
-	return look(), nil
+	return s.session.whole(c.ctx, look)
 }
 
 func (s *Sidecar) readShard(c *call) (*reply, error) {

@@ -221,9 +221,13 @@ func (s *session) adopt(l *ledger) {
 	other := l.joined.Boot != "" && l.joined.Boot != s.delivery.boot
 	if other {
 		s.log.Warn("the machine was started again, or is another one: what the agent read last may not be in the journal, " +
-			"so it is told once to read again")
+			"so each of its conversations is told once to read again")
 	}
-	s.forgot, s.former = l.untold || other, l.joined.Incarnation
+	s.former = l.joined.Incarnation
+	s.notice.apply(l.notice.record())
+	if other {
+		s.oweAll()
+	}
 	s.waitsOf(l.waits)
 	for _, id := range l.joining {
 		s.joins = append(s.joins, joinIntent(id))

@@ -56,7 +56,7 @@ func (d *delivery) read(dir string, of journalOf, file openFile) (j *journal, l 
 	case l.mixed != nil:
 		err = d.foreign(j, "damaged", l.mixed)
 	case l.of == of:
-		if elsewhere && !l.untold {
+		if elsewhere {
 			err = owe(j, l)
 		}
 		return j, l, err
@@ -66,7 +66,7 @@ func (d *delivery) read(dir string, of journalOf, file openFile) (j *journal, l 
 	}
 	elsewhere = elsewhere || newerThan(dir, of) // also what was just moved aside
 	l = newLedger()
-	l.of, l.untold = of, elsewhere
+	l.of, l.notice.owed = of, elsewhere
 	records, err := l.records()
 	if err == nil {
 		err = j.rewrite(records)
@@ -77,12 +77,15 @@ func (d *delivery) read(dir string, of journalOf, file openFile) (j *journal, l 
 	return j, l, nil
 }
 
-// owe notes that the agent has to be told to read again.
+// owe notes that each conversation of the agent has to be told to read again.
 func owe(j *journal, l *ledger) error {
-	body, err := json.Marshal(untoldRecord{true})
+	if l.notice.owed && len(l.notice.told) == 0 { // it is in the journal
+		return nil
+	}
+	body, err := json.Marshal(untoldRecord{Owed: true})
 	if err != nil {
 		return fmt.Errorf("encode a journal record: %w", err)
 	}
-	l.untold = true
+	l.notice.owe()
 	return j.append(recordUntold, body)
 }

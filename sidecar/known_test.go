@@ -1,10 +1,12 @@
 package sidecar
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/gate/policy"
 	"github.com/hence-dev/hence/sequencer"
@@ -95,6 +97,46 @@ func TestUnknownTypes(t *testing.T) {
 	if status, detail := read(c, "order:/3", ""); status != 200 {
 		t.Errorf("what was done before the start: %d %s", status, detail)
 	}
+}
+
+// The Go client says that a type is meant only where it is told to: else a misspelt one is found, and an older
+// sidecar, which does not know the field, takes the read.
+func TestClientAnnounces(t *testing.T) {
+	a := start(t, "a", newLog().Door())
+	ctx := background(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	if _, err := tx.Announce(ctx, "oder:/1"); problemCode(err) != codeUnknownType {
+		t.Errorf("a misspelt type: %v", err)
+	}
+	must(tx.AnnounceUnknown(ctx, "oder:/1"))(t)
+}
+
+// A version that the view has not reached is a mismatch only where it is known not to be there: an ETag of another
+// sidecar is as good as this one's.
+func TestIfMatchAheadOfTheView(t *testing.T) {
+	log := newLog()
+	door := log.Door()
+	a := start(t, "a", door, func(c *Config) { c.Limits.FutureWait = 50 * time.Millisecond })
+	b := start(t, "b", log.Door())
+	ctx := background(t)
+	first := must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	door.Hold()
+	newer := must(b.client.Put(ctx, "shard:/x", []byte("2"), client.WriteOptions{}))(t)
+	for _, match := range []string{`"%[2]d"`, `"%[1]d", "%[2]d"`} {
+		request := with(put(inDefault+"/shards/x"), "If-Match", fmt.Sprintf(match, first.Seq, newer.Seq))
+		status, p, _ := a.send(t, request)
+		if status != 400 || p.Code != codeSeqFromFuture || !p.Retryable {
+			t.Errorf("If-Match: %s, and the view is behind it: %d %+v", match, status, p)
+		}
+	}
+	door.Release()
+	if err := a.view.reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	must(a.client.Put(ctx, "shard:/x", []byte("3"), client.WriteOptions{IfVersion: &newer.Seq}))(t)
 }
 
 // If-Match wants one of the versions that it lists, as they were given; * wants that there is one, whichever it is at

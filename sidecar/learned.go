@@ -52,10 +52,11 @@ func (s *session) observeRules(o *sequencer.Outcome) {
 func (s *session) keepLearned() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.forgot {
-		if err := s.delivery.record(recordUntold, untoldRecord{true}); err != nil {
+	if s.unnoted {
+		if err := s.delivery.record(recordUntold, untoldRecord{Owed: true}); err != nil {
 			return err
 		}
+		s.unnoted = false
 	}
 	if s.strangersSince.IsZero() {
 		return nil
@@ -85,19 +86,6 @@ func (s *session) waitsOf(w *waitsRecord) {
 	if since := time.Unix(0, w.Since); w.Boot != "" && w.Boot == s.delivery.boot && since.Before(s.strangersSince) {
 		s.strangersSince = since
 	}
-}
-
-// toldForgotten notes in the journal that the agent has had its 410: it comes again. Until then a later start tells it
-// again, since the answer may not have reached it. s.mu is held.
-func (s *session) toldForgotten() error {
-	if !s.told {
-		return nil
-	}
-	if err := s.delivery.record(recordUntold, untoldRecord{}); err != nil {
-		return err
-	}
-	s.told = false
-	return nil
 }
 
 // isOthers reports whether a decision lets another process of this agent in that came after this journal's last

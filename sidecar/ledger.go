@@ -31,7 +31,7 @@ const (
 	recordOf        = 'H' // the first record: whose journal it is
 	recordJoining   = 'I' // a join is about to be asked for
 	recordWaits     = 'W' // what has to pass before what only the log knows is settled
-	recordUntold    = 'G' // the agent is owed a 410: what it read before is lost; or it has had it
+	recordUntold    = 'G' // a 410 is owed: what the agent read before is lost; or conversations have had it
 )
 
 // keptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
@@ -101,7 +101,7 @@ type ledger struct {
 	joined  joinedRecord
 	joining []string // asked for since then
 	waits   *waitsRecord
-	untold  bool
+	notice  notice
 	mixed   error // what it holds cannot be of one log and one agent
 	txs     map[sequencer.TxID]*txRecord
 	decided []sequencer.TxID // oldest first

@@ -24,9 +24,6 @@ type waitsRecord struct {
 	Lease time.Duration // zero: not known
 }
 
-// untoldRecord says whether a 410 is owed.
-type untoldRecord struct{ Owed bool }
-
 // learned takes what a start has learned of the time before it.
 func (l *ledger) learned(kind byte, body []byte) error {
 	switch kind {
@@ -49,7 +46,7 @@ func (l *ledger) learned(kind byte, body []byte) error {
 		if err := json.Unmarshal(body, &r); err != nil {
 			return err
 		}
-		l.untold = r.Owed
+		l.notice.apply(r)
 	}
 	return nil
 }
@@ -86,8 +83,8 @@ func (l *ledger) addLearned(add func(kind byte, v any) error) (err error) {
 	if l.waits != nil {
 		err = errors.Join(err, add(recordWaits, l.waits))
 	}
-	if l.untold {
-		err = errors.Join(err, add(recordUntold, untoldRecord{true}))
+	if l.notice.owed {
+		err = errors.Join(err, add(recordUntold, l.notice.record()))
 	}
 	return err
 }

@@ -55,8 +55,8 @@ type session struct {
 	joinPause      time.Duration      // how long it is left alone after the next refusal
 	unentered      sequencer.Seq      // a join of ours before that one: when no session came of it, its end costs nothing
 	ended          sequencer.Seq      // the newest incarnation of ours whose lease has ended
-	forgot         bool               // what the agent read before is lost: the next request that builds on it is told
-	told           bool               // it was, and the journal does not say so yet
+	notice         notice             // what the agent read before is lost: each conversation's next request is told
+	unnoted        bool               // that it is owed is not in the journal yet
 	former         sequencer.Seq      // the incarnation that the journal was left by
 	joins          []string           // intents of the journal's joins after that, up to the first here
 	others         *bool              // whether another process had a session in between; nil: not looked for
@@ -133,7 +133,7 @@ func (s *session) observeJoin(o *sequencer.Outcome) {
 
 // withIt is what a journal's loss costs.
 const withIt = "Its open transactions are aborted and their held calls dropped, calls without a key whose outcome " +
-	"only it knew become residue, and the agent is told once to read again; all that was decided is in the log"
+	"only it knew become residue, and each conversation is told once to read again; all that was decided is in the log"
 
 // observeEnd: an incarnation is over. What it had open is lost.
 func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
@@ -143,7 +143,7 @@ func (s *session) observeEnd(o *sequencer.Outcome, keys []string) []string {
 	s.ended = max(s.ended, o.Incarnation)
 	ours := o.Incarnation == s.incarnation || o.Incarnation == s.unentered || o.Incarnation == s.former
 	if o.Intent == joinIntent(s.joinID) && !ours {
-		s.forgot = true // it was alive until now, and its journal is not here
+		s.oweAll() // it was alive until now, and its journal is not here
 		s.displaced = cmp.Or(s.displaced, o.Incarnation)
 		s.log.Warn("the journal of this agent's former session is not here: a new folder, or an emptied volume. "+withIt,
 			"former", uint64(o.Incarnation), "journal", s.delivery.place())

@@ -168,13 +168,17 @@ func (l *ledger) applyLoose(kind byte, body []byte) error {
 	return nil
 }
 
-// endTalk drops the loose reads of a conversation that the agent says is over; it returns how many they were.
+// endTalk drops the loose reads of a conversation that the agent says is over; it returns how many they were. Nothing
+// rests on what it read any more, so it is owed no 410 either: its name may come again, for a new one.
 func (s *session) endTalk(ctx context.Context, talk string) (int, error) {
 	if err := s.await(ctx); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.toldForgotten(talk); err != nil {
+		return 0, err
+	}
 	if len(s.loose[talk]) == 0 {
 		return 0, nil
 	}

@@ -261,3 +261,86 @@ func TestConversationsInTheJournal(t *testing.T) {
 		}
 	}
 }
+
+// After the loss of a journal every conversation is told to read again, once each: what one of them is told the others
+// do not know. So is one whose name was never there; one that has ended is not, and a second loss begins it all anew.
+func TestEachConversationIsTold(t *testing.T) {
+	ctx, log := background(t), newLog()
+	b, a := start(t, "b", log.Door()), start(t, "a", log.Door())
+	names := []string{"one", "two", "ended", ""}
+	put := func(r *rig, name string) error {
+		d, err := r.client.Session(name).Put(ctx, "shard:/y/"+name, []byte("rests on x"), client.WriteOptions{})
+		if err == nil && d.State != api.StateCommitted {
+			t.Fatalf("put in %q: %+v", name, d)
+		}
+		return err
+	}
+	goesOn := func(r *rig, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := put(r, name); err != nil {
+				t.Fatalf("%q has been told: %v", name, err)
+			}
+		}
+	}
+	missing := func([]byte) []byte { return nil }
+	for _, name := range names {
+		must(a.client.Session(name).Get(ctx, "shard:/x"))(t)
+	}
+	must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	a = a.crash(t, log.Door(), missing)
+	lost(t, put(a, "one"))
+	goesOn(a, "one")
+	must(a.client.Session("ended").EndSession(ctx))(t)
+	goesOn(a, "ended")
+	lost(t, put(a, "two"))
+	a = a.crash(t, log.Door(), nil) // before two comes again
+	goesOn(a, "one", "ended")
+	for _, name := range []string{"two", "", "new"} {
+		lost(t, put(a, name))
+		goesOn(a, name)
+	}
+	a = a.crash(t, log.Door(), nil)
+	goesOn(a, "one", "two", "ended", "", "new")
+	a = a.crash(t, log.Door(), missing)
+	for _, name := range names {
+		lost(t, put(a, name))
+	}
+	goesOn(a, names...)
+}
+
+// The oldest of too many conversations is told again, never left in silence; a journal says the same as the session,
+// also one from before there were conversations.
+func TestToldConversationsAreBounded(t *testing.T) {
+	record := func(l *ledger, r string) {
+		t.Helper()
+		if err := l.apply([]byte(string(byte(recordUntold)) + r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := newLedger()
+	if record(l, `{"Owed":true}`); !l.notice.owed || len(l.notice.told) != 0 {
+		t.Fatalf("an older record: %+v", l.notice)
+	}
+	for i := range keptTold + 2 {
+		record(l, fmt.Sprintf(`{"Owed":true,"Told":["c%d"]}`, i))
+	}
+	again := newLedger()
+	for _, r := range must(l.records())(t) {
+		if err := again.apply(append([]byte{r.kind}, r.body...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []*ledger{l, again} {
+		n := l.notice
+		if !n.owed || len(n.told) != keptTold || len(n.order) != keptTold || n.told["c1"] || !n.told["c2"] {
+			t.Errorf("owed %v, %d told, c1 %v, c2 %v", n.owed, len(n.told), n.told["c1"], n.told["c2"])
+		}
+	}
+	if record(l, `{"Owed":true}`); len(l.notice.told) != 0 {
+		t.Errorf("a further loss: %d are told already", len(l.notice.told))
+	}
+	if record(l, `{"Owed":false}`); l.notice.owed {
+		t.Error("an older release told its agent, and it is still owed")
+	}
+}

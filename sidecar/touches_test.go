@@ -249,7 +249,7 @@ func TestForeignRead(t *testing.T) {
 	ctx := background(t)
 	for _, mode := range []string{"optimistic", "locked"} {
 		tx := open(ctx, t, a, client.BeginOptions{Mode: mode})
-		view := must(tx.Announce(ctx, "order:/1"))(t)
+		view := must(tx.AnnounceUnknown(ctx, "order:/1"))(t)
 		if view == 0 || view > uint64(log.Seq()) {
 			t.Errorf("%s: view %d", mode, view)
 		}

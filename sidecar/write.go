@@ -97,17 +97,20 @@ func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.
 	return shard, err
 }
 
-// expect is the condition that a shard has one of some versions, with the view that shows it. Where it has another it
-// is refused at once: versions only grow. In a workspace that observes, the log says what it would have been.
+// expect is the condition that a shard has one of some versions, with the view that shows it. Where it has another,
+// and none of them can still come into the view, it is refused at once: versions only grow. In a workspace that
+// observes, the log says what it would have been.
 func (s *session) expect(ctx context.Context, scope sequencer.Scope,
 	versions []sequencer.Seq) (*sequencer.Expect, error) {
 	last := slices.Max(versions)
-	ahead := s.reachSeq(ctx, last) // a version that is still not there then is not the shard's
+	if err := s.reachAll(ctx, last); err != nil {
+		return nil, err
+	}
 	rev, at := s.view.read(scope)
 	switch {
 	case slices.Contains(versions, rev.version):
 		return &sequencer.Expect{Version: rev.version, View: at}, nil
-	case s.view.settings().rules.Observe && ahead == nil:
+	case s.view.settings().rules.Observe && at >= last:
 		return &sequencer.Expect{Version: last, View: last}, nil
 	}
 	p := problem(string(sequencer.CodeVersionMismatch), "%s %s; read it again", scope, unmet(rev.version, versions))
@@ -132,6 +135,28 @@ func unmet(now sequencer.Seq, versions []sequencer.Seq) string {
 	return fmt.Sprintf("is at version %d, and version %s is expected", now, expected)
 }
 
+// reachAll waits a moment until the view has reached a seq, or has all that was decided before this request: then no
+// sidecar can have seen that seq. The log says so in its answer to a question, behind all that it decided before.
+func (s *session) reachAll(ctx context.Context, seq sequencer.Seq) error {
+	if s.view.at() >= seq {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, s.limits.FutureWait)
+	defer cancel()
+	s.mu.Lock()
+	question := s.probe()
+	s.mu.Unlock()
+	_, err := s.ask(short, question, func() bool { return s.view.at() >= seq })
+	if err != nil && s.view.at() < seq { // it may have been reached by the last decision before the time was up
+		return notReached(seq, s.view.at())
+	}
+	return nil
+}
+
+func notReached(seq, at sequencer.Seq) error {
+	return problem(codeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, at)
+}
+
 // reachSeq waits a moment for a seq that another sidecar may have seen before this one.
 func (s *session) reachSeq(ctx context.Context, seq sequencer.Seq) error {
 	if s.view.at() >= seq {
@@ -140,7 +165,7 @@ func (s *session) reachSeq(ctx context.Context, seq sequencer.Seq) error {
 	short, cancel := context.WithTimeout(ctx, s.limits.FutureWait)
 	defer cancel()
 	if err := s.view.reach(short, seq); err != nil {
-		return problem(codeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, s.view.at())
+		return notReached(seq, s.view.at())
 	}
 	return nil
 }

@@ -41,11 +41,20 @@ func (t *Tx) Touch(ctx context.Context, wants []Want, o TouchOptions) (Touched, 
 }
 
 // Announce tells of a read of a scope that Hence does not keep, before the agent makes it. The answer is the seq as of
-// which the footprint has the read.
+// which the footprint has the read. A scope of a type that nothing is known to write is refused with unknown_type.
 func (t *Tx) Announce(ctx context.Context, scope string) (view uint64, err error) {
+	return t.announce(ctx, api.Read{Scope: scope})
+}
+
+// AnnounceUnknown is Announce for a scope whose type is to be written later, by another program: any type is taken. A
+// sidecar of a release before unknown_type refuses the field that says so, and takes any type of Announce.
+func (t *Tx) AnnounceUnknown(ctx context.Context, scope string) (view uint64, err error) {
+	return t.announce(ctx, api.Read{Scope: scope, Announce: true})
+}
+
+func (t *Tx) announce(ctx context.Context, read api.Read) (view uint64, err error) {
 	var out api.Announced
-	err = t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/reads"), nil,
-		api.Read{Scope: scope, Announce: true}, &out)
+	err = t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/reads"), nil, read, &out)
 	return out.View, err
 }
 
