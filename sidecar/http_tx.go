@@ -309,7 +309,7 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 	d := seen.describe()
 	d.Workspace = s.config.Workspace
 	calls := s.session.callsOf(c.ctx, id, standing{state: d.State, over: seen.final || seen.retraction.final,
-		idle: "its own sidecar releases it"})
+		clean: seen.clean, back: seen.retraction.undone, idle: "its own sidecar releases it"})
 	out := &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}
 	return jsonReply(http.StatusOK, s.withUndo(c, out)), nil
 }

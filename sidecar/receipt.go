@@ -15,12 +15,15 @@ import (
 type standing struct {
 	state string // of the transaction
 	over  bool   // the transaction was settled: nothing of it is tried any more, but a compensation
+	clean bool   // its release left no residue, so each held call has left, whatever is not heard of it here
+	back  bool   // its retraction is over: what has left may be undone
 	idle  string // committed and not over: why this sidecar does not release; empty: it does
 }
 
 // standing is how a transaction stands for its calls; s.mu is held.
 func (s *session) standing(t *tx) standing {
-	st := standing{state: s.decision(t).State, over: t.final || t.retraction.final}
+	st := standing{state: s.decision(t).State, over: t.final || t.retraction.final, clean: t.clean,
+		back: t.retraction.undone}
 	if st.over || st.state != api.StateCommitted {
 		return st
 	}
@@ -102,6 +105,10 @@ func heldState(p gate.Progress, st standing) (string, string) {
 		return api.EffectUnknown, ""
 	case st.state == api.StateAborted:
 		return api.EffectDropped, "the transaction was aborted: the call was never made"
+	case st.over && st.clean && !st.back:
+		return api.EffectReleased, ""
+	case st.over && st.clean:
+		return api.EffectUnknown, ""
 	case st.over && p.Unsent != "":
 		return api.EffectNotSent, "it did not leave, and is not tried again unless an operator does so (hence residue)"
 	case st.over && p.Dropped:

@@ -10,6 +10,7 @@ type txState struct {
 	decision   *sequencer.Outcome // committed or aborted
 	waiting    *sequencer.Outcome // the last one that said so; nil once decided or granted
 	final      bool
+	clean      bool // the settlement of its release left no residue
 	retraction retracting
 }
 
@@ -29,6 +30,7 @@ func (v *view) note(o *sequencer.Outcome) {
 		v.forget()
 	}
 	t.retraction.observe(o, &t.final)
+	t.clean = t.clean || releasedAll(o)
 	switch o.Kind {
 	case sequencer.OutcomeWaiting:
 		t.waiting = brief(o)

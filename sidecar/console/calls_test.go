@@ -44,6 +44,7 @@ func TestHeldCallsStand(t *testing.T) {
 			effectReleased},
 		{"sent by the next owner", true, []*topology.Event{unsent(2), step("a.1.1", 3, gate.StepAnswered, "", `{}`)}, nil,
 			effectReleased},
+		{"not sent, and released by a further try", false, []*topology.Event{unsent(2)}, nil, effectReleased},
 		{"refused", true, []*topology.Event{step("a.1.1", 2, gate.StepAnswered, "", `{"refused":true}`)}, nil,
 			effectRefused},
 		{"retracted", true, []*topology.Event{unsent(2), step("a.1.1", 3, gate.StepDropped, "it is retracted", "")}, nil,
