@@ -303,7 +303,7 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 		return jsonReply(http.StatusOK, s.withUndo(c, s.session.explain(c.ctx, t))), nil
 	}
 	seen, ok := s.view.transaction(id)
-	if !ok || seen.decision == nil && seen.final { // the view began after the decision: it only saw the settlement
+	if !ok || seen.before() {
 		return s.explainRow(c, id, err)
 	}
 	d := seen.describe()
