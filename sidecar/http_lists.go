@@ -104,7 +104,8 @@ func (v *view) transactions() (list []txState, seq, since sequencer.Seq) {
 	return list, v.seq, v.first
 }
 
-// txItems are the transactions of which the view has seen how they stand, and those that only this sidecar knows, newest first.
+// txItems are the transactions of which the view has seen how they stand, and those that only this sidecar knows,
+// newest first.
 func (s *session) txItems(seen []txState) []api.TxItem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
