@@ -78,6 +78,7 @@ type job struct {
 	maybe   bool // some try may have reached the sink, or may yet
 	foreign bool // and that was not one of this job
 	tries   int
+	tally   *tally    // of it and of those that it goes on with
 	first   time.Time // when the first try left
 	left    time.Time // when the newest one left, of anybody
 	no      *Answer   // the newest refusal that was no answer to an earlier try
@@ -97,6 +98,13 @@ const (
 // drive makes a call until its outcome is known, as often as it may. An error says that it is to be gone on with
 // later: the context ended, the lease does, or a mark could not be written.
 func (g *Engine) drive(ctx context.Context, j *job) (end, error) {
+	g.recall(j)
+	e, err := g.driven(ctx, j)
+	g.remember(j, err != nil)
+	return e, err
+}
+
+func (g *Engine) driven(ctx context.Context, j *job) (end, error) {
 	j.left, j.foreign = g.clock.Now(), j.maybe
 	if j.p.Waited {
 		j.left = j.left.Add(-j.max)
@@ -129,7 +137,7 @@ func (g *Engine) again(j *job) bool {
 	case j.lookUp || j.maybe && !g.remembered(j):
 		return false
 	case !j.eager: // the tries of a job that a short lease has stopped count: else they would never be over
-		return j.tries == 0 || j.made() < max(j.retry.Attempts, 1)
+		return j.tries == 0 || j.tally.made < max(j.retry.Attempts, 1)
 	case j.tries == 0:
 		return true
 	case !j.maybe:
@@ -138,14 +146,6 @@ func (g *Engine) again(j *job) bool {
 	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing costs
 	// the whole transaction.
 	return j.tries == 1 || j.tries < eagerTries && g.clock.Now().Sub(j.first) < j.max
-}
-
-// made is how many tries were made, those of earlier jobs included.
-func (j *job) made() int {
-	if j.start == StepUndoing {
-		return j.p.UndoTries
-	}
-	return j.p.Tries
 }
 
 // remembered says that the sink surely still knows the call's key when a repetition gets there.
@@ -180,7 +180,7 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 	}
 	g.calls.Add(1)
 	defer g.calls.Add(-1)
-	number := j.made() + 1
+	number := j.tally.all() + 1
 	if err := g.mark(j.p, Mark{Step: j.start, Try: number}, j.beforeStart, j.beforeCall); err != nil {
 		return false, err
 	}
@@ -188,6 +188,7 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 	if err := g.leased(ctx, j); err != nil {
 		return false, errors.Join(err, g.notSent(j))
 	}
+	j.tally.made++
 	if j.tries++; j.tries > 1 {
 		g.Metrics.Retries.Add(1)
 	}

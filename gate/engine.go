@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -99,6 +100,9 @@ type Engine struct {
 	log    *slog.Logger
 	origin func() string
 	calls  atomic.Int64
+
+	mu      sync.Mutex
+	tallies map[tallyOf]*tally // of jobs that were stopped
 }
 
 // Calls is how many calls are being made now, their marks included. Once the lease is over no further one begins.
@@ -118,7 +122,8 @@ func New(o Options) *Engine {
 	if o.Origin == nil {
 		o.Origin = func() string { return "" }
 	}
-	return &Engine{tools: o.Tools, marks: o.Marks, lease: o.Lease, clock: o.Clock, log: o.Log, origin: o.Origin}
+	return &Engine{tools: o.Tools, marks: o.Marks, lease: o.Lease, clock: o.Clock, log: o.Log, origin: o.Origin,
+		tallies: map[tallyOf]*tally{}}
 }
 
 // mark writes a step down and applies it. Until it returned nil the step did not happen.

@@ -173,22 +173,32 @@ func TestLease(t *testing.T) {
 }
 
 // TestTriesCountOverALease holds that a release which a lease has stopped goes on with its tries: were they counted
-// from the first again, a sink that stays away would be tried for good.
+// from the first again, a sink that stays away would be tried for good. The next process has as many again.
 func TestTriesCountOverALease(t *testing.T) {
 	w := newWorld()
 	for range 100 {
 		w.faults = append(w.faults, faultDown)
 	}
 	effects := []Progress{w.add(sequencer.ClassIrreversible, true, false, false)}
+	n := effects[0].Tool.Retry.Attempts
+	former := w.engine()
+	for range n - 1 {
+		w.leaseEnd = w.now.Add(testMax + 1)
+		if _, err := former.Release(t.Context(), effects, ClaimOwn); !errors.Is(err, ErrLease) {
+			t.Fatalf("the former process: %v", err)
+		}
+	}
+	g := w.engine()
 	for renewed := range 50 {
 		w.leaseEnd = w.now.Add(testMax + 1) // one call long: the pause behind it is too much
-		s, err := w.engine().Release(t.Context(), effects, ClaimOwn)
+		s, err := g.Release(t.Context(), effects, ClaimOwn)
 		if errors.Is(err, ErrLease) {
 			continue
 		}
 		must(t, err)
-		if n := effects[0].Tool.Retry.Attempts; effects[0].Tries != n || renewed == 0 {
-			t.Errorf("%d tries under %d leases, want %d under several", effects[0].Tries, renewed+1, n)
+		if effects[0].Tries != 2*n-1 || renewed == 0 || 100-len(w.faults) != 2*n-1 {
+			t.Errorf("%d tries, %d of them by the former process, under %d leases, want %d under several", effects[0].Tries,
+				n-1, renewed+1, 2*n-1)
 		}
 		if effects[0].Unsent == "" || s.Effects[0].Result != sequencer.ResultPartial {
 			t.Errorf("it is settled as %v: %+v", s.Effects, effects[0])
@@ -196,6 +206,53 @@ func TestTriesCountOverALease(t *testing.T) {
 		return
 	}
 	t.Errorf("after %d tries it is still being tried", effects[0].Tries)
+}
+
+// slowMarks take so long now and then that the lease is over before the call can leave.
+type slowMarks struct {
+	*world
+	slow int // so many starts
+}
+
+func (m *slowMarks) Mark(mark Mark) error {
+	if (mark.Step == StepStarted || mark.Step == StepUndoing) && m.slow > 0 {
+		m.slow--
+		m.leaseEnd = m.now
+	}
+	return m.world.Mark(mark)
+}
+
+// TestTriesAreCalls holds that a try which the lease stops behind its mark is none: it neither counts against the
+// attempts, nor is it named among the calls. So with a compensation.
+func TestTriesAreCalls(t *testing.T) {
+	for _, undo := range []bool{false, true} {
+		for _, first := range []fault{faultDown, faultVanish} {
+			w := newWorld()
+			p := w.add(sequencer.ClassIrreversible, true, undo, true)
+			if w.faults = []fault{first, faultDown, faultDown}; undo {
+				p.Committed, p.Started, p.Answer = true, true, &Answer{}
+			}
+			effects := []Progress{p}
+			m := &slowMarks{world: w}
+			g := New(Options{Tools: w, Marks: m, Lease: w, Clock: w})
+			settle := g.Release
+			if undo {
+				settle = g.Undo
+			}
+			for n, slow := range []int{1, 0, 1, 1, 0} { // the lease is one call long: the pause behind it is too much
+				m.slow, w.leaseEnd = slow, w.now.Add(testMax+1)
+				if _, err := settle(t.Context(), effects, ClaimOwn); !errors.Is(err, ErrLease) {
+					t.Fatalf("undo %v, %v: settlement %d: %v", undo, first, n, err)
+				}
+			}
+			w.leaseEnd = w.now.Add(time.Hour)
+			s, err := settle(t.Context(), effects, ClaimOwn)
+			must(t, err)
+			if len(w.faults) != 0 || len(s.Residue) != 1 || s.Residue[0].Tries != 3 {
+				t.Errorf("undo %v, %v: %d calls are not made, the residue is %+v", undo, first, len(w.faults), s.Residue)
+			}
+		}
+	}
 }
 
 // silent is a sink that never answers.

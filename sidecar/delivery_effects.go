@@ -70,12 +70,13 @@ func (d *delivery) effects(id sequencer.TxID) (out []gate.Progress, known bool) 
 	return d.ledger.effectsOf(id)
 }
 
-// calls are a transaction's tool calls; shared: others have settled it, so the log may know more of them.
-func (d *delivery) calls(id sequencer.TxID) (out []gate.Progress, shared bool) {
+// calls are a transaction's tool calls, as effects has them; shared: others have settled it, so the log may know more
+// of them.
+func (d *delivery) calls(id sequencer.TxID) (out []gate.Progress, known, shared bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out, known := d.ledger.effectsOf(id)
-	return out, known && d.ledger.txs[id].Shared
+	out, known = d.ledger.effectsOf(id)
+	return out, known, known && d.ledger.txs[id].Shared
 }
 
 // contentEvent is an event that keeps a content, and the reference to it, whose place is known once it is published.

@@ -56,7 +56,7 @@ func paged[T any](a asked, list []T, name func(T) string) (page []T, next string
 	if a.after != "" {
 		at := slices.IndexFunc(list, func(one T) bool { return name(one) == a.after })
 		if at < 0 {
-			return nil, "", problem(codeBadRequest, "after=%.100q is not on the list any more: begin again without it", a.after)
+			return nil, "", gone(a.after)
 		}
 		list = list[at+1:]
 	}
@@ -64,6 +64,11 @@ func paged[T any](a asked, list []T, name func(T) string) (page []T, next string
 		list, next = list[:a.limit], name(list[a.limit-1])
 	}
 	return append([]T{}, list...), next, nil
+}
+
+// gone is the problem of a page behind an item that is not there.
+func gone(after string) error {
+	return problem(codeBadRequest, "after=%.100q is not on the list any more: begin again without it", after)
 }
 
 // listTx lists the transactions that the view has seen, of all agents, and this agent's own.
@@ -99,7 +104,8 @@ func (v *view) transactions() (list []txState, seq, since sequencer.Seq) {
 	return list, v.seq, v.first
 }
 
-// txItems are the transactions that the view has seen, and those that only this sidecar knows, newest first.
+// txItems are the transactions of which the view has seen how they stand, and those that only this sidecar knows,
+// newest first.
 func (s *session) txItems(seen []txState) []api.TxItem {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,6 +123,8 @@ func (s *session) txItems(seen []txState) []api.TxItem {
 		agent, d := seen[i].agent, seen[i].describe()
 		if t := s.txs[seen[i].tx]; t != nil && t.fate == fateKnown {
 			d = s.decision(t)
+		} else if seen[i].before() { // it would be called open; explain asks the closure table
+			continue
 		}
 		list = append(list, txItem(agent, d))
 	}
@@ -164,38 +172,54 @@ func (t *txState) describe() *api.Decision {
 
 // listEffects lists the agent's own tool calls. Others' are theirs to show: only their owner knows how they stand.
 func (s *Sidecar) listEffects(c *call) (*reply, error) {
-	a, err := s.listing(c, nil, "tool", "tx")
+	a, err := s.listing(c, api.EffectStates(), "state", "tool", "tx")
 	if err != nil {
 		return nil, err
 	}
-	state, picked := c.request.URL.Query().Get("state"), c.request.URL.Query().Has("state")
+	ctx, cancel := context.WithTimeout(c.ctx, tableWait) // of all looks into the log together
+	defer cancel()
 	s.session.mu.Lock()
 	txs := s.session.newest()
 	s.session.mu.Unlock()
 	var list []api.Receipt
+	begun := a.after == ""
 	for _, t := range txs {
-		if !a.wants("tx", string(t.id)) {
+		if !a.wants("tx", string(t.id)) || !begun && !strings.HasPrefix(a.after, string(t.id)+"/") {
 			continue
 		}
-		for _, e := range s.session.effects(c.ctx, t).Effects {
-			if a.wants("tool", e.Tool) && (!picked || e.State == state) {
-				e.Result, e.Note = nil, ""
+		for _, e := range s.session.effects(ctx, t).Effects {
+			if !begun {
+				begun = placeOf(e) == a.after
+			} else if a.wants("tool", e.Tool) && a.wants("state", e.State) {
+				if e.Result = nil; !strings.HasPrefix(e.Note, unreadNote) {
+					e.Note = ""
+				}
 				list = append(list, e)
 			}
 		}
-	}
-	out := &api.EffectList{Workspace: s.config.Workspace, Agent: s.config.Agent}
-	out.Items, out.Next, err = paged(a, list, func(e api.Receipt) string {
-		index := uint32(0)
-		if e.Index != nil {
-			index = *e.Index
+		if len(list) > a.limit { // the rest is another page's
+			break
 		}
-		return e.Tx + "/" + strconv.FormatUint(uint64(index), 10)
-	})
+	}
+	if !begun {
+		return nil, gone(a.after)
+	}
+	a.after = ""
+	out := &api.EffectList{Workspace: s.config.Workspace, Agent: s.config.Agent}
+	out.Items, out.Next, err = paged(a, list, placeOf)
 	if err != nil {
 		return nil, err
 	}
 	return jsonReply(http.StatusOK, out), nil
+}
+
+// placeOf is a call's place in the list of them.
+func placeOf(e api.Receipt) string {
+	index := uint32(0)
+	if e.Index != nil {
+		index = *e.Index
+	}
+	return e.Tx + "/" + strconv.FormatUint(uint64(index), 10)
 }
 
 // listAgents lists the agents whose sidecars have a lease, as the fold has them.

@@ -303,13 +303,13 @@ func (s *Sidecar) explain(c *call) (*reply, error) {
 		return jsonReply(http.StatusOK, s.withUndo(c, s.session.explain(c.ctx, t))), nil
 	}
 	seen, ok := s.view.transaction(id)
-	if !ok || seen.decision == nil && seen.final { // the view began after the decision: it only saw the settlement
+	if !ok || seen.before() {
 		return s.explainRow(c, id, err)
 	}
 	d := seen.describe()
 	d.Workspace = s.config.Workspace
 	calls := s.session.callsOf(c.ctx, id, standing{state: d.State, over: seen.final || seen.retraction.final,
-		idle: "its own sidecar releases it"})
+		clean: seen.clean, back: seen.retraction.undone, idle: "its own sidecar releases it"})
 	out := &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}
 	return jsonReply(http.StatusOK, s.withUndo(c, out)), nil
 }

@@ -196,11 +196,12 @@ func (s *Sidecar) keyed(c *call, route *route) (*reply, error) {
 		return &again, nil
 	}
 	c.slot = &entry.slot
-	out, err := s.run(c, context.WithoutCancel(c.request.Context()), route)
-	if err != nil {
+	out := problemReply(problem(codeInternal, "the request failed"))
+	// A handler that panics loses its connection only. Its key is free again: else every repetition were in flight.
+	defer func() { s.keys.leave(entry, out) }()
+	if out, err = s.run(c, context.WithoutCancel(c.request.Context()), route); err != nil {
 		out = problemReply(err)
 	}
-	s.keys.leave(entry, out)
 	return out, nil
 }
 

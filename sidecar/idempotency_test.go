@@ -1,6 +1,8 @@
 package sidecar
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -60,5 +62,32 @@ func TestIdempotencyBounds(t *testing.T) {
 		if n := len(a.keys.order); n > 4 || n != len(a.keys.byKey) {
 			t.Fatalf("%d keys are remembered, %d in the index", n, len(a.keys.byKey))
 		}
+	}
+}
+
+// A handler that panics does not keep its key: the same request may come again.
+func TestIdempotencyPanic(t *testing.T) {
+	a := start(t, "a", newLog().Door())
+	panics := true
+	r := &route{method: http.MethodPost, name: "post_tx", handle: func(*call) (*reply, error) {
+		if panics {
+			panic("a fault")
+		}
+		return &reply{status: http.StatusOK}, nil
+	}}
+	try := func() (out *reply, err error) {
+		c := &call{request: httptest.NewRequest(r.method, "/", nil)}
+		c.request.Header.Set("Idempotency-Key", "k")
+		defer func() {
+			if caught := recover(); (caught != nil) != panics {
+				t.Errorf("it panicked with %v", caught)
+			}
+		}()
+		return a.keyed(c, r)
+	}
+	_, _ = try()
+	panics = false
+	if out, err := try(); err != nil || out.status != http.StatusOK {
+		t.Errorf("again: %+v, %v", out, err)
 	}
 }

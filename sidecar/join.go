@@ -252,6 +252,7 @@ func (s *session) adopt(l *ledger) {
 		switch {
 		case r.Decided != nil && r.Decided.Final:
 			t.outcome, t.phase, t.final = r.Decided.outcome(id), phaseOver, true
+			t.clean = r.Decided.Clean
 		case r.vain(s.former): // an earlier start has asked the log, which may have forgotten it since
 		default:
 			t.fate = fateUnread
@@ -296,7 +297,7 @@ func (s *session) resolve(ctx context.Context, join sequencer.Seq) error {
 		if t := s.txs[o.Tx]; t != nil && t.outcome == nil {
 			s.observeTx(t, o)
 		} else if t != nil {
-			t.final = t.final || o.Final
+			t.final, t.clean = t.final || o.Final, t.clean || releasedAll(o)
 		}
 		s.observeDebt(o)
 		if o.Seq >= s.view.at() {

@@ -82,7 +82,8 @@ type decidedRecord struct {
 	Moved  sequencer.Writer
 	Detail string
 	Final  bool
-	Calls  int `json:",omitempty"` // of a seal: how many tool calls it carries
+	Clean  bool `json:",omitempty"` // of a settlement: the release left no residue
+	Calls  int  `json:",omitempty"` // of a seal: how many tool calls it carries
 
 	By         string        `json:",omitempty"`
 	Tool       string        `json:",omitempty"`
@@ -203,7 +204,7 @@ func (l *ledger) move(kind byte, d *decidedRecord) error {
 		l.loose.give(t.Begin.Session, t.Loose)
 		t.Sealed, t.Loose = false, nil
 	case recordSettled:
-		l.settle(t)
+		l.settle(t, d.Clean)
 	case recordShared:
 		t.Shared = true
 	default:

@@ -90,13 +90,13 @@ func (t *txRecord) effect(index uint32) int {
 }
 
 // settle: nothing is left to do for the transaction.
-func (l *ledger) settle(t *txRecord) {
+func (l *ledger) settle(t *txRecord, clean bool) {
 	t.strip()
 	switch {
 	case t.Foreign:
 		delete(l.txs, t.Tx)
 	case t.Decided != nil:
-		t.Decided.Final = true
+		t.Decided.Final, t.Decided.Clean = true, t.Decided.Clean || clean
 	}
 }
 

@@ -95,3 +95,25 @@ func TestForgetKeepsOwnActs(t *testing.T) {
 		}
 	}
 }
+
+// TestLedgerKeepsClean holds that a restart knows of a settlement that it left no residue; an older record says
+// nothing of it.
+func TestLedgerKeepsClean(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		l := newLedger()
+		l.begin(&txRecord{Tx: "a.1.1", Incarnation: 1})
+		l.decide(l.txs["a.1.1"], &decidedRecord{Tx: "a.1.1", State: "committed", Seq: 2})
+		if err := l.move(recordSettled, &decidedRecord{Tx: "a.1.1", Clean: clean}); err != nil {
+			t.Fatal(err)
+		}
+		again := newLedger()
+		for _, r := range must(l.records())(t) {
+			if err := again.apply(append([]byte{r.kind}, r.body...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := again.txs["a.1.1"].Decided; !d.Final || d.Clean != clean {
+			t.Errorf("clean %v: read again it is %+v", clean, d)
+		}
+	}
+}

@@ -1,15 +1,21 @@
 package sidecar
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology"
 )
 
 // all reads a list in pages of one and returns the names of its items.
@@ -152,6 +158,13 @@ func TestListToolsAndEffects(t *testing.T) {
 			t.Errorf("state %q: %q", state, got)
 		}
 	}
+	for _, bad := range []client.Page{{Pick: map[string]string{"state": "hold"}}, {After: tx.ID() + "/9"},
+		{After: "z.9.9/0"}} {
+		_, err := a.client.Effects(ctx, bad)
+		if p := problemIn(t, err); p.Status != http.StatusBadRequest {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
 	if got := all(t, nil, effects(b)); len(got) != 0 {
 		t.Errorf("another agent's sidecar lists %q", got)
 	}
@@ -178,5 +191,96 @@ func TestLookBindsNothing(t *testing.T) {
 		if (d.State == "committed") != look {
 			t.Errorf("look %v: %+v", look, d)
 		}
+	}
+}
+
+// scans counts how often a transaction's calls are read from the log, and lets none of it through while it is away.
+type scans struct {
+	Log
+	away  atomic.Bool
+	count atomic.Int32
+}
+
+func (l *scans) Effects(ctx context.Context, workspace string, id sequencer.TxID) ([]*topology.Event, error) {
+	l.count.Add(1)
+	if l.away.Load() {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return l.Log.Effects(ctx, workspace, id)
+}
+
+// What the journal knows is not looked for in the log: a settled transaction without calls reads nothing, also once
+// the journal has dropped it, and a list reads for its own page only.
+func TestEffectsReadTheLogSparingly(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := &scans{Log: log.Door()}
+	a := start(t, "a", door, quick(world))
+	ctx := background(t)
+	world.set(func() { world.away["mail"] = true })
+	for range 3 { // settled, and the log may know more of each call
+		tx := open(ctx, t, a, client.BeginOptions{})
+		must(tx.Effect(ctx, "mail", at{At: "x", Key: "k" + tx.ID()}, client.EffectOptions{}))(t)
+		must(tx.Seal(ctx))(t)
+		a.final(ctx, t, tx.ID())
+	}
+	var put string
+	for range 5 {
+		put = must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t).Tx
+	}
+	door.count.Store(0)
+	must(a.client.Explain(ctx, put))(t)
+	must(a.client.Tx(put).Effects(ctx))(t)
+	a.session.delivery.mu.Lock()
+	delete(a.session.delivery.ledger.txs, sequencer.TxID(put))
+	a.session.delivery.mu.Unlock()
+	must(a.client.Tx(put).Effects(ctx))(t)
+	if n := door.count.Load(); n != 0 {
+		t.Errorf("the log was read %d times for a transaction without calls", n)
+	}
+	if list := must(a.client.Effects(ctx, client.Page{Limit: 1}))(t); len(list.Items) != 1 || list.Next == "" ||
+		door.count.Load() > 2 {
+		t.Errorf("a page of one read the log %d times: %+v", door.count.Load(), list)
+	}
+}
+
+// While the log is away, what a committed call has come to is answered from the journal, soon, and says so.
+func TestEffectsWhileTheLogIsAway(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := &scans{Log: log.Door()}
+	a := start(t, "a", door, quick(world))
+	ctx := background(t)
+	world.set(func() { world.away["mail"] = true })
+	tx := open(ctx, t, a, client.BeginOptions{})
+	must(tx.Effect(ctx, "mail", at{At: "x", Key: "k"}, client.EffectOptions{}))(t)
+	must(tx.Seal(ctx))(t)
+	a.final(ctx, t, tx.ID())
+	door.away.Store(true)
+	ours := a.session.txs[sequencer.TxID(tx.ID())]
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		e := a.session.effects(context.Background(), ours).Effects[0]
+		if took := time.Since(began); took > tableWait || !strings.HasPrefix(e.Note, unreadNote) {
+			t.Errorf("after %s: %+v", took, e)
+		}
+	})
+}
+
+// A transaction of which the view saw the settlement only is not called open.
+func TestListTransactionsDecidedBefore(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	for _, kind := range []sequencer.OutcomeKind{sequencer.OutcomeSettled, sequencer.OutcomeAdopted,
+		sequencer.OutcomeTurn} {
+		id := sequencer.TxID("b.1." + strconv.Itoa(int(kind)))
+		a.view.mu.Lock()
+		a.view.note(&sequencer.Outcome{Kind: kind, Tx: id, Agent: "b", Final: kind == sequencer.OutcomeSettled})
+		a.view.mu.Unlock()
+	}
+	if got := all(t, nil, transactions(t, a)); len(got) != 0 {
+		t.Errorf("listed are %q", got)
+	}
+	if _, err := a.client.Explain(t.Context(), "b.1.7"); problemIn(t, err).Code != codeUnknownTx {
+		t.Errorf("it is explained: %v", err)
 	}
 }

@@ -183,3 +183,33 @@ func TestReleasedByAnother(t *testing.T) {
 		t.Errorf("another sidecar explains it by %q", why)
 	}
 }
+
+// TestNotSentThenReleased holds that a settlement without residue says more than an old mark: the try behind that mark
+// was followed by one that was answered, of which this sidecar heard nothing.
+func TestNotSentThenReleased(t *testing.T) {
+	p := gate.Progress{Unsent: "it did not leave: away", Dropped: true}
+	p.Tool.Class = sequencer.ClassIrreversible
+	settled := &sequencer.Outcome{Kind: sequencer.OutcomeSettled, Final: true}
+	left := &sequencer.Outcome{Kind: sequencer.OutcomeSettled, Final: true, Residue: []sequencer.TxID{"a.1.1"}}
+	undone := &sequencer.Outcome{Kind: sequencer.OutcomeSettled, Final: true, Retraction: "a.1.1"}
+	for _, c := range []struct {
+		name string
+		how  []*sequencer.Outcome
+		want string
+	}{
+		{"clean", []*sequencer.Outcome{settled}, api.EffectReleased},
+		{"with residue", []*sequencer.Outcome{left}, api.EffectNotSent},
+		{"with residue, retracted", []*sequencer.Outcome{left, undone}, api.EffectNotSent},
+		{"clean, retracted", []*sequencer.Outcome{settled, undone}, api.EffectUnknown},
+	} {
+		seen := &txState{}
+		for _, o := range c.how {
+			seen.retraction.observe(o, &seen.final)
+			seen.clean = seen.clean || releasedAll(o)
+		}
+		st := standing{state: api.StateCommitted, over: seen.final, clean: seen.clean, back: seen.retraction.undone}
+		if got, _ := heldState(p, st); got != c.want {
+			t.Errorf("%s: it is %s, want %s", c.name, got, c.want)
+		}
+	}
+}

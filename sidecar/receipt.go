@@ -15,12 +15,15 @@ import (
 type standing struct {
 	state string // of the transaction
 	over  bool   // the transaction was settled: nothing of it is tried any more, but a compensation
+	clean bool   // its release left no residue, so each held call has left, whatever is not heard of it here
+	back  bool   // its retraction is over: what has left may be undone
 	idle  string // committed and not over: why this sidecar does not release; empty: it does
 }
 
 // standing is how a transaction stands for its calls; s.mu is held.
 func (s *session) standing(t *tx) standing {
-	st := standing{state: s.decision(t).State, over: t.final || t.retraction.final}
+	st := standing{state: s.decision(t).State, over: t.final || t.retraction.final, clean: t.clean,
+		back: t.retraction.undone}
 	if st.over || st.state != api.StateCommitted {
 		return st
 	}
@@ -102,6 +105,10 @@ func heldState(p gate.Progress, st standing) (string, string) {
 		return api.EffectUnknown, ""
 	case st.state == api.StateAborted:
 		return api.EffectDropped, "the transaction was aborted: the call was never made"
+	case st.over && st.clean && !st.back:
+		return api.EffectReleased, ""
+	case st.over && st.clean:
+		return api.EffectUnknown, ""
 	case st.over && p.Unsent != "":
 		return api.EffectNotSent, "it did not leave, and is not tried again unless an operator does so (hence residue)"
 	case st.over && p.Dropped:
@@ -129,28 +136,36 @@ func (s *session) receiptNow(t *tx, p gate.Progress) *api.Receipt {
 	return out
 }
 
-// effects lists a transaction's calls as they stand.
+// unreadNote is what is said of a call that the log may know more of.
+const unreadNote = "the log cannot be read now, so what was done about it since is not known"
+
+// effects lists a transaction's calls as they stand. The log is read only where it may know more than the journal, and
+// for so long only: it reads from the transaction's first event on, or fails to while the log is away.
 func (s *session) effects(ctx context.Context, t *tx) *api.Effects {
 	s.mu.Lock()
 	d, st := s.decision(t), s.standing(t)
 	var issued []gate.Progress
+	here := t.incarnation >= s.first // all that it called was issued by this process
 	for _, i := range t.effects {
 		issued = append(issued, gate.Progress{Effect: i.effect})
 	}
 	s.mu.Unlock()
-	known, shared := s.delivery.calls(t.id)
-	if len(known) == 0 { // the journal has dropped it: only what was issued is still remembered
-		known, shared = issued, true
+	known, kept, shared := s.delivery.calls(t.id)
+	if !kept { // the journal has dropped it: only what was issued is still remembered
+		known, shared = issued, len(issued) > 0 || !here
 	}
 	var unread error
 	if st.over && (shared || slices.ContainsFunc(known, isLeft)) {
 		known, unread = s.sinceSettled(ctx, t.id, known)
+		if unread != nil {
+			s.log.Warn("what others did about calls cannot be read from the log", "tx", string(t.id), "cause", unread)
+		}
 	}
 	out := &api.Effects{Tx: d.Tx, State: d.State, Final: d.Final, Effects: []api.Receipt{}}
 	for _, p := range known {
 		r := receipt(p, st)
 		if unread != nil && (shared || isLeft(p)) {
-			r.Note = fmt.Sprintf("the log cannot be read now, so what was done about it since is not known: %v", unread)
+			r.Note = fmt.Sprintf("%s: %v", unreadNote, unread)
 		}
 		out.Effects = append(out.Effects, *r)
 	}
@@ -167,6 +182,8 @@ func isLeft(p gate.Progress) bool {
 // again by hand what was left.
 func (s *session) sinceSettled(ctx context.Context, id sequencer.TxID,
 	known []gate.Progress) ([]gate.Progress, error) {
+	ctx, cancel := context.WithTimeout(ctx, tableWait)
+	defer cancel()
 	events, err := s.events.Effects(ctx, s.workspace, id)
 	if err != nil {
 		return known, err
@@ -191,8 +208,6 @@ func (s *session) sinceSettled(ctx context.Context, id sequencer.TxID,
 
 // callsOf says how the calls of any agent's transaction stand, as far as the log says it.
 func (s *session) callsOf(ctx context.Context, id sequencer.TxID, st standing) string {
-	ctx, cancel := context.WithTimeout(ctx, tableWait)
-	defer cancel()
 	logged, err := s.sinceSettled(ctx, id, nil)
 	if err != nil {
 		return "" // how it was decided is worth saying without them

@@ -149,7 +149,8 @@ func merge(kept, logged []gate.Progress) []gate.Progress {
 			p.UndoLost = p.UndoLost || l.UndoLost
 		}
 		p.GivenUp = p.Answer == nil && (p.GivenUp || l.GivenUp)
-		if p.Unsent = cmp.Or(p.Unsent, l.Unsent); p.Answer != nil || p.GivenUp {
+		// The log hears of no start: what is begun here has perhaps left since it was said not to have.
+		if p.Unsent = cmp.Or(p.Unsent, l.Unsent); p.Answer != nil || p.GivenUp || p.Started || l.Started {
 			p.Unsent = ""
 		}
 	}

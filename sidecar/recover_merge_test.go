@@ -29,3 +29,24 @@ func TestMergeUndone(t *testing.T) {
 		}
 	}
 }
+
+// TestMergeUnsent holds that a call which is begun here is not taken for one that never left, though the log still
+// says so of the try before.
+func TestMergeUnsent(t *testing.T) {
+	const away = "it did not leave: away"
+	for _, c := range []struct {
+		name         string
+		kept, logged gate.Progress
+		want         string
+	}{
+		{"said there", gate.Progress{}, gate.Progress{Unsent: away}, away},
+		{"said here", gate.Progress{Unsent: away}, gate.Progress{}, away},
+		{"begun here since", gate.Progress{Started: true}, gate.Progress{Unsent: away}, ""},
+		{"begun there since", gate.Progress{Unsent: away}, gate.Progress{Started: true}, ""},
+		{"answered there", gate.Progress{Unsent: away}, gate.Progress{Answer: &gate.Answer{}}, ""},
+	} {
+		if got := merge([]gate.Progress{c.kept}, []gate.Progress{c.logged}); got[0].Unsent != c.want {
+			t.Errorf("%s: unsent is %q, want %q", c.name, got[0].Unsent, c.want)
+		}
+	}
+}

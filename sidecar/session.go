@@ -181,6 +181,7 @@ func (s *session) lose(why string) (keys []string) {
 
 func (s *session) observeTx(t *tx, o *sequencer.Outcome) {
 	t.residue = t.residue || o.Kind == sequencer.OutcomeSettled && len(o.Residue) > 0
+	t.clean = t.clean || releasedAll(o)
 	t.noteWait(o, s.clock.Now())
 	t.retraction.observe(o, &t.final)
 	t.shown = t.shown || o.Kind != sequencer.OutcomeRefused // a refusal may be of one that the log does not know
@@ -241,6 +242,11 @@ func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
 	if err != nil {
 		s.log.Error("a decision is not in the journal: after a restart the log is asked", "tx", string(t.id), "cause", err)
 	}
+}
+
+// releasedAll reports whether a decision ends a release, or an undoing, that left no residue.
+func releasedAll(o *sequencer.Outcome) bool {
+	return o.Kind == sequencer.OutcomeSettled && o.Retraction == "" && len(o.Residue) == 0
 }
 
 func decisionRecord(id sequencer.TxID, o *sequencer.Outcome) *decidedRecord {

@@ -61,13 +61,14 @@ func (s *session) owe(id sequencer.TxID, seq sequencer.Seq, committed, known boo
 }
 
 // paid: the view shows that a transaction is final; s.mu is held.
-func (s *session) paid(id sequencer.TxID) {
+func (s *session) paid(o *sequencer.Outcome) {
+	id := o.Tx
 	if s.debts[id] == nil {
 		return
 	}
 	delete(s.debts, id)
 	s.metrics.pending.Set(float64(len(s.debts)))
-	if err := s.delivery.record(recordSettled, &decidedRecord{Tx: id}); err != nil {
+	if err := s.delivery.record(recordSettled, &decidedRecord{Tx: id, Clean: releasedAll(o)}); err != nil {
 		s.log.Error("a settlement is not in the journal: after a restart the log is asked", "tx", string(id), "cause", err)
 	}
 	s.hurry()
@@ -89,7 +90,7 @@ func (s *session) observeDebt(o *sequencer.Outcome) {
 	switch {
 	case d == nil:
 	case o.Final:
-		s.paid(o.Tx)
+		s.paid(o)
 	case o.Kind == sequencer.OutcomeRefused && d.n > 0 && o.Intent == d.intent(s).ID() &&
 		o.Incarnation == s.incarnation: // each process and each owner counts for itself
 		d.refused = o

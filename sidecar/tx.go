@@ -74,6 +74,7 @@ type tx struct {
 	waitedFor    time.Duration
 
 	residue   bool // its settlement left some
+	clean     bool // the settlement of its release left none
 	successor sequencer.TxID
 
 	sealedBefore bool // by the process before this one

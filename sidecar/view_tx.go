@@ -9,7 +9,9 @@ type txState struct {
 	mode       sequencer.Mode
 	decision   *sequencer.Outcome // committed or aborted
 	waiting    *sequencer.Outcome // the last one that said so; nil once decided or granted
+	after      bool               // a decision shows what comes after the one that decides it
 	final      bool
+	clean      bool // the settlement of its release left no residue
 	retraction retracting
 }
 
@@ -29,6 +31,7 @@ func (v *view) note(o *sequencer.Outcome) {
 		v.forget()
 	}
 	t.retraction.observe(o, &t.final)
+	t.clean = t.clean || releasedAll(o)
 	switch o.Kind {
 	case sequencer.OutcomeWaiting:
 		t.waiting = brief(o)
@@ -36,7 +39,14 @@ func (v *view) note(o *sequencer.Outcome) {
 		t.waiting = nil
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
 		t.decision, t.waiting = brief(o), nil
+	case sequencer.OutcomeSettled, sequencer.OutcomeAdopted, sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
+		t.after = true
 	}
+}
+
+// before reports whether the transaction was decided before the view began: how, it has not seen.
+func (t *txState) before() bool {
+	return t.decision == nil && (t.after || t.final || t.retraction.of != "")
 }
 
 // brief is what is remembered of a decision: not the contents and scopes, which may be large.

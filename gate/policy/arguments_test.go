@@ -47,6 +47,19 @@ tools:
     keyed: true
     http: {method: DELETE, url: "https://api.example.com/{order_id}"}
     compensation: {tool: release}
+  - tool: book
+    class: reversible
+    scopes: ["order:/{order_id}"]
+    keyed: true
+    http: {method: DELETE, url: "https://api.example.com/{order_id}"}
+    compensation: {tool: cancel_seat}
+  - tool: cancel_*
+    class: known_outcome
+    undo_only: true
+    args: [order_id, why]
+    scopes: ["order:/{order_id}"]
+    keyed: true
+    http: {method: POST, url: "https://api.example.com/{order_id}"}
   - {tool: classified, class: irreversible, scopes: ["order:/{order_id}"]}
   - tool: tell
     class: irreversible
@@ -73,6 +86,8 @@ func TestUnknownArguments(t *testing.T) {
 		{"reserve", `{"order_id":1,"whi":"x"}`, `"whi" is not among its arguments: write "why"`},
 		{"swap", `{"order_id":1,"why":"x"}`, ""},
 		{"swap", `{"order_id":1,"whi":"x"}`, `"whi" is not among its arguments: write "why"`},
+		{"book", `{"order_id":1,"why":"x"}`, ""},
+		{"book", `{"order_id":1,"whi":"x"}`, `"whi" is not among its arguments: write "why"`},
 		{"classified", `{"order_id":1,"anything":2}`, ""},
 		{"other", `{"anything":2}`, ""},
 	} {

@@ -172,7 +172,11 @@ func (d *decl) uses(p *Policy) (names []string, ok bool) {
 	case !ok || d.declared || undo == nil:
 	case undo.args == nil: // it is given the same arguments
 		var more []string
-		more, ok = p.exact[undo.tool].ownUses()
+		if c := p.find(undo.tool); c == nil { // the finding says so: how it would use them is not known
+			ok = false
+		} else {
+			more, ok = c.ownUses()
+		}
 		names = append(names, more...)
 	default:
 		for _, u := range undo.uses {

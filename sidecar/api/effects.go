@@ -20,6 +20,12 @@ const (
 	EffectUndoLost  = "undo_lost" // not compensated, see the residue
 )
 
+// EffectStates are all of them.
+func EffectStates() []string {
+	return []string{EffectIssued, EffectRunning, EffectDone, EffectFailed, EffectUnknown, EffectStaged, EffectHeld,
+		EffectDropped, EffectReleasing, EffectReleased, EffectNotSent, EffectUndoing, EffectUndone, EffectUndoLost}
+}
+
 // Effect is the body of POST /v1/tx/{tx}/effects.
 type Effect struct {
 	Tool string          `json:"tool"`

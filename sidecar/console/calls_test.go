@@ -24,9 +24,7 @@ func step(tx string, index uint64, s gate.Step, detail, answer string) *topology
 // TestHeldCallsStand holds that a call is released only where its sink, or a clean settlement, says so, not_sent only
 // where its owner says so, and releasing only while an owner is at it.
 func TestHeldCallsStand(t *testing.T) {
-	unsent := func(i uint64) *topology.Event {
-		return step("a.1.1", i, gate.StepNotSent, "it did not leave: away", "")
-	}
+	unsent := func(i uint64) *topology.Event { return step("a.1.1", i, gate.StepNotSent, "it did not leave", "") }
 	for _, c := range []struct {
 		name    string
 		residue bool // the settlement left some
@@ -44,6 +42,7 @@ func TestHeldCallsStand(t *testing.T) {
 			effectReleased},
 		{"sent by the next owner", true, []*topology.Event{unsent(2), step("a.1.1", 3, gate.StepAnswered, "", `{}`)}, nil,
 			effectReleased},
+		{"not sent, and released by a further try", false, []*topology.Event{unsent(2)}, nil, effectReleased},
 		{"refused", true, []*topology.Event{step("a.1.1", 2, gate.StepAnswered, "", `{"refused":true}`)}, nil,
 			effectRefused},
 		{"retracted", true, []*topology.Event{unsent(2), step("a.1.1", 3, gate.StepDropped, "it is retracted", "")}, nil,

@@ -198,10 +198,12 @@ func (t *work) settleEffects(atMs int64) {
 		switch e.ChangedMs = atMs; {
 		case !t.committed:
 			e.State = effectDropped
+		case t.clean: // what a former try or owner said counts no more
+			if e.State = effectReleased; e.unsent {
+				e.Detail = ""
+			}
 		case e.unsent:
 			e.State = effectNotSent
-		case t.clean:
-			e.State = effectReleased
 		default:
 			e.State = effectUnknown
 		}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // The exit codes.
@@ -166,6 +168,7 @@ func newParser(g *grammar, s Streams, more ...kong.Option) *kong.Kong {
 		kong.Exit(func(code int) { panic(quit(code)) }),
 		kong.DefaultEnvars("HENCE"),
 		kong.Bind(s),
+		kong.Vars{"effect_states": strings.Join(api.EffectStates(), ",")},
 		groups(),
 		kong.Help(printHelp),
 	)...)

@@ -207,7 +207,7 @@ type effectsLsCmd struct {
 	paging
 	Tx    string `env:"-" placeholder:"ID" help:"Only of this transaction."`
 	Tool  string `env:"-" placeholder:"NAME" help:"Only of this tool."`
-	State string `env:"-" placeholder:"STATE" help:"Only in this state: held, done, released, undone, ..."`
+	State string `enum:",${effect_states}" default:"" env:"-" help:"Only in this state: held, done, not_sent, ..."`
 }
 
 // Run lists.
