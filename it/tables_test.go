@@ -291,15 +291,10 @@ func frontiersByForce(t *testing.T, d *harness.Deployment) map[string]frontier {
 		}
 		for _, s := range o.Shards {
 			p := at(s.Scope)
-			switch {
-			case s.Absent:
-				p.row.Shard = ""
-			case s.Restored != 0:
-				p.row.Shard = p.wrote[s.Restored]
-			default:
-				p.row.Shard = traffic.Hash(s.Content)
+			if p.wrote[o.Seq] = traffic.Hash(s.Content); s.Absent {
+				p.wrote[o.Seq] = ""
 			}
-			p.wrote[o.Seq] = p.row.Shard
+			p.row.Shard = p.wrote[cmp.Or(s.Restored, o.Seq)]
 		}
 		at("")
 	}

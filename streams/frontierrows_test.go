@@ -86,8 +86,8 @@ func TestLateMovesMakeTheSameContent(t *testing.T) {
 	}
 }
 
-// applied gives a row what decisions write at its scope, from seq 1 on: a text, a content of so many bytes, or what the
-// decision with a seq carries.
+// applied gives a row what decisions write at its scope, from seq 1 on: a text, a content of so many bytes, a
+// reference, or what the decision with a seq carries; nil takes the shard away.
 func applied(t *testing.T, row *topology.FrontierRow, writes ...any) {
 	t.Helper()
 	for i, x := range writes {
@@ -123,24 +123,23 @@ func applied(t *testing.T, row *topology.FrontierRow, writes ...any) {
 // are undone, a removal, a write after a retraction, an empty content, and one by reference.
 func TestRowHoldsWhatIsPutBack(t *testing.T) {
 	ref := &sequencer.Ref{Partition: 1, Offset: 7, Size: 9000}
+	text := topology.ShardRow{Type: "text/x", Content: []byte("a")}
 	for name, c := range map[string]struct {
 		writes []any
 		want   topology.ShardRow
 	}{
-		"one":       {[]any{"a", "b", sequencer.Seq(1)}, topology.ShardRow{Type: "text/x", Content: []byte("a"), Restored: 1}},
-		"several":   {[]any{"a", "b", "c", "d", sequencer.Seq(1)}, topology.ShardRow{Type: "text/x", Content: []byte("a"), Restored: 1}},
-		"a removal": {[]any{"a", nil, sequencer.Seq(1)}, topology.ShardRow{Type: "text/x", Content: []byte("a"), Restored: 1}},
-		"twice": {[]any{"a", "b", sequencer.Seq(1), "c", sequencer.Seq(1)},
-			topology.ShardRow{Type: "text/x", Content: []byte("a"), Restored: 1}},
-		"large ones": {[]any{"a", 4096, sequencer.Seq(1), 4096, sequencer.Seq(1)},
-			topology.ShardRow{Type: "text/x", Content: []byte("a"), Restored: 1}},
-		"empty":        {[]any{0, "b", sequencer.Seq(1)}, topology.ShardRow{Restored: 1}},
-		"by reference": {[]any{ref, "b", sequencer.Seq(1)}, topology.ShardRow{Ref: ref, Restored: 1}},
+		"one":          {[]any{"a", "b", sequencer.Seq(1)}, text},
+		"several":      {[]any{"a", "b", "c", "d", sequencer.Seq(1)}, text},
+		"a removal":    {[]any{"a", nil, sequencer.Seq(1)}, text},
+		"twice":        {[]any{"a", "b", sequencer.Seq(1), "c", sequencer.Seq(1)}, text},
+		"large ones":   {[]any{"a", 4096, sequencer.Seq(1), 4096, sequencer.Seq(1)}, text},
+		"empty":        {[]any{0, "b", sequencer.Seq(1)}, topology.ShardRow{}},
+		"by reference": {[]any{ref, "b", sequencer.Seq(1)}, topology.ShardRow{Ref: ref}},
 	} {
 		row := &topology.FrontierRow{Workspace: "w", Scope: "shard:/a"}
 		applied(t, row, c.writes...)
 		s := row.Shard
-		if s == nil || s.Lacks() || s.Restored != c.want.Restored || s.Type != c.want.Type ||
+		if s == nil || s.Lacks() || s.Restored != 1 || s.Type != c.want.Type ||
 			string(s.Content) != string(c.want.Content) || !reflect.DeepEqual(s.Ref, c.want.Ref) {
 			t.Errorf("%s: the row is %+v", name, s)
 		}

@@ -69,11 +69,7 @@ func (a *agent) publish(ev *topology.Event) {
 func (w *world) frontierByHand(workspace string) map[sequencer.Scope]topology.FrontierRow {
 	w.t.Helper()
 	rows := make(map[sequencer.Scope]topology.FrontierRow)
-	type carried struct {
-		scope sequencer.Scope
-		by    sequencer.Seq
-	}
-	wrote := make(map[carried]sequencer.ShardWrite)
+	wrote := make(map[string]sequencer.ShardWrite) // by scope and seq
 	decisions, _ := w.published(workspace)
 	for seq := sequencer.Seq(1); seq <= sequencer.Seq(len(decisions)); seq++ {
 		o := decisions[seq]
@@ -106,8 +102,8 @@ func (w *world) frontierByHand(workspace string) map[sequencer.Scope]topology.Fr
 				if r.Shard = nil; s.Absent {
 					return
 				}
-				wrote[carried{s.Scope, seq}] = s
-				has := wrote[carried{s.Scope, cmp.Or(s.Restored, seq)}]
+				wrote[fmt.Sprint(s.Scope, seq)] = s
+				has := wrote[fmt.Sprint(s.Scope, cmp.Or(s.Restored, seq))]
 				r.Shard = &topology.ShardRow{Scope: s.Scope, Version: seq, Writer: r.Writer, Type: has.Type,
 					Content: has.Content, Ref: has.Ref, Restored: s.Restored, Held: s.Restored != 0}
 			})
