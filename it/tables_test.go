@@ -259,6 +259,7 @@ type hold struct {
 type scopeFacts struct {
 	row   frontier
 	holds []hold
+	wrote map[sequencer.Seq]string // hash of what a decision carries
 }
 
 // frontiersByForce reads hence.decisions from its beginning.
@@ -269,7 +270,7 @@ func frontiersByForce(t *testing.T, d *harness.Deployment) map[string]frontier {
 	for _, o := range outcomes {
 		at := func(scope sequencer.Scope) *scopeFacts {
 			if all[scope] == nil {
-				all[scope] = &scopeFacts{}
+				all[scope] = &scopeFacts{wrote: map[sequencer.Seq]string{}}
 			}
 			all[scope].row.Seq = uint64(o.Seq)
 			return all[scope]
@@ -289,7 +290,11 @@ func frontiersByForce(t *testing.T, d *harness.Deployment) map[string]frontier {
 			p.row.Version, p.row.Writer = uint64(o.Seq), string(w.Writer.Tx)
 		}
 		for _, s := range o.Shards {
-			at(s.Scope).row.Shard = traffic.Hash(s.Content)
+			p := at(s.Scope)
+			if p.wrote[o.Seq] = traffic.Hash(s.Content); s.Absent {
+				p.wrote[o.Seq] = ""
+			}
+			p.row.Shard = p.wrote[cmp.Or(s.Restored, o.Seq)]
 		}
 		at("")
 	}

@@ -43,7 +43,7 @@ func (s *session) describe(t *tx, o *sequencer.Outcome) *api.Decision {
 	if t.residue {
 		d.Residue = append(d.Residue, string(t.id))
 	}
-	d.Retraction, d.Undone = string(t.retraction.of), t.retraction.undone
+	t.retraction.tell(d)
 	d.WaitedMs, d.AttemptsLeft = t.waited(s.clock.Now()), max(0, s.limits.Attempts-t.attempt)
 	d.OwesSettlement = len(t.own) > 0 && o.Kind == sequencer.OutcomeAborted && !t.final
 	if o.Code != "" && o.Kind == sequencer.OutcomeAborted {

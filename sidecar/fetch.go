@@ -1,15 +1,18 @@
 package sidecar
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // lack is a revision whose content the view has not: a retraction put it back, and named the decision that carries it.
@@ -69,75 +72,147 @@ func (r *revision) give(w *sequencer.ShardWrite) bool {
 	return true
 }
 
-// nextLack is one content to be fetched.
-func (v *view) nextLack() (lack, bool) {
+// allLacks are the contents to be fetched now, by the decision that carries them.
+func (v *view) allLacks() []lack {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	for l := range v.lacking {
-		return l, true
-	}
-	return lack{}, false
+	return slices.SortedFunc(maps.Keys(v.lacking), func(a, b lack) int { return cmp.Compare(a.from, b.from) })
 }
 
-// fetchContents fetches what retractions have put back, one after the other and beside the view, which goes on.
+// fetchContents fetches what retractions have put back, beside the view, which goes on.
 func (s *Sidecar) fetchContents(ctx context.Context) {
 	pause := pauseLeast
 	for {
-		var l lack
-		some := false
-		next := func() bool {
-			l, some = s.view.nextLack()
-			return some
+		var all []lack
+		some := func() bool {
+			all = s.view.allLacks()
+			return len(all) > 0
 		}
-		if s.view.waits.until(ctx, waitSeq, next) != nil {
+		if s.view.waits.until(ctx, waitSeq, some) != nil {
 			return
 		}
-		w, err := s.carried(ctx, l)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, streams.ErrGone), errors.Is(err, errNotCarried):
-			s.log.Error("the content that a retraction put back is not in the log any more", "shard", string(l.scope),
-				"version", l.at, "decision", l.from, "cause", err)
-			fallthrough
-		case err == nil:
-			s.view.fill(l, w)
-			pause = pauseLeast
-		default:
-			s.view.noteLack(l, err)
-			if !sleep(ctx, pause) { // the log is away: it is asked again
+		f := &fetch{s: s, left: all}
+		for len(f.left) > 0 {
+			had := len(f.left)
+			err := f.pass(ctx)
+			if len(f.left) < had {
+				pause = pauseLeast
+			}
+			if err == nil {
+				continue
+			}
+			s.view.noteLacks(f.left, err)
+			s.view.waits.wake(waitContent)
+			if !sleep(ctx, pause) { // the log or the table is away: it is asked again
 				return
 			}
 			pause = min(2*pause, pauseMost)
+			break // by now there may be others before these
 		}
-		s.view.waits.wake(waitContent)
 	}
 }
 
-// noteLack keeps why a content is not there yet.
-func (v *view) noteLack(l lack, why error) {
+// noteLacks keeps why contents are not there yet.
+func (v *view) noteLacks(left []lack, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.lacking[l] = why
+	for _, l := range left {
+		v.lacking[l] = why
+	}
 }
 
 var (
 	// errNotCarried: the decision is there and is not what was named.
 	errNotCarried = errors.New("the decision does not carry the content")
-	// errHave ends the following of the log at the first decision.
+	// errHave ends the following of the log once all is here.
 	errHave = errors.New("it is here")
+	// errTableBehind: what the log has no more may be in the table, which is to show that retraction first.
+	errTableBehind = errors.New("the log has it no more, and the table of scopes is behind")
 )
 
-// carried reads what a decision carries of a shard from the log.
-func (s *Sidecar) carried(ctx context.Context, l lack) (*sequencer.ShardWrite, error) {
-	var o *sequencer.Outcome
-	err := s.events.Follow(ctx, s.config.Workspace, l.from-1, func(got *sequencer.Outcome, _ streams.Way) error {
-		o = got
-		return errHave
+// fetch brings some contents in one reading of the log, however many they are.
+type fetch struct {
+	s    *Sidecar
+	left []lack             // by the decision that carries them
+	rows *topology.Snapshot // what the table has, once the log had something no more
+}
+
+// pass follows the log from the first decision that is left to the last, or to one that is gone.
+func (f *fetch) pass(ctx context.Context) error {
+	at := f.left[0].from - 1
+	err := f.s.events.Follow(ctx, f.s.config.Workspace, at, func(o *sequencer.Outcome, _ streams.Way) error {
+		at = o.Seq
+		f.take(o)
+		if len(f.left) == 0 {
+			return errHave
+		}
+		return nil
 	})
-	if o == nil {
-		return nil, err
+	switch {
+	case len(f.left) == 0:
+		return nil
+	case errors.Is(err, streams.ErrGone):
+		return f.gone(ctx, at+1, err)
 	}
+	return err
+}
+
+// take gives what a decision carries, and what is said to be in a decision that was passed, to those that lack it.
+func (f *fetch) take(o *sequencer.Outcome) {
+	n := 0
+	for ; n < len(f.left) && f.left[n].from <= o.Seq; n++ {
+		w, err := f.s.carried(f.left[n], o)
+		f.give(f.left[n], w, err)
+	}
+	if f.left = f.left[n:]; n > 0 {
+		f.s.view.waits.wake(waitContent)
+	}
+}
+
+// give gives a revision its content; nil: it is lost.
+func (f *fetch) give(l lack, w *sequencer.ShardWrite, cause error) {
+	if w == nil {
+		f.s.log.Error("the content that a retraction put back is not in the log any more", "shard", string(l.scope),
+			"version", l.at, "decision", l.from, "cause", cause)
+	}
+	f.s.view.fill(l, w)
+}
+
+// gone gives what the table of scopes has held, since the log begins behind a decision. What neither has is lost.
+func (f *fetch) gone(ctx context.Context, seq sequencer.Seq, cause error) error {
+	if f.rows == nil {
+		rows, err := f.s.events.Snapshot(ctx, f.s.config.Workspace)
+		if err != nil {
+			return err
+		}
+		f.rows = rows
+	}
+	rows := make(map[sequencer.Scope]*topology.ShardRow, len(f.rows.Shards))
+	for i := range f.rows.Shards {
+		rows[f.rows.Shards[i].Scope] = &f.rows.Shards[i]
+	}
+	var behind error
+	f.left = slices.DeleteFunc(f.left, func(l lack) bool {
+		row := rows[l.scope]
+		switch {
+		case row != nil && row.Held && row.Restored == l.from:
+			f.give(l, &sequencer.ShardWrite{Type: row.Type, Content: row.Content, Ref: row.Ref}, nil)
+			return true
+		case l.from > seq: // the log may have it
+			return false
+		case f.rows.Seq < l.at && (row == nil || row.Version < l.at):
+			behind = errTableBehind
+			return false
+		}
+		f.give(l, nil, cause)
+		return true
+	})
+	f.s.view.waits.wake(waitContent)
+	return behind
+}
+
+// carried is what a decision carries of a shard.
+func (s *Sidecar) carried(l lack, o *sequencer.Outcome) (*sequencer.ShardWrite, error) {
 	if o.Seq != l.from || o.Workspace != s.config.Workspace || !s.view.isOurs(o) {
 		return nil, fmt.Errorf("%w: decision %d of the chain is another one", errNotCarried, l.from)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // archive is a log whose old decisions are given once it is opened, or never again.
@@ -21,10 +23,26 @@ type archive struct {
 	opened chan struct{} // nil: open
 	asked  chan struct{}
 	gone   bool
+	held   map[sequencer.Scope][]byte // what the table of scopes has of what was put back
+	passes atomic.Int64
+}
+
+func (a *archive) Snapshot(ctx context.Context, workspace string) (*topology.Snapshot, error) {
+	snap, err := a.Door.Snapshot(ctx, workspace)
+	if err != nil {
+		return nil, err
+	}
+	for i := range snap.Shards {
+		if row := &snap.Shards[i]; row.Restored != 0 && a.held[row.Scope] != nil {
+			row.Content, row.Held = a.held[row.Scope], true
+		}
+	}
+	return snap, nil
 }
 
 func (a *archive) Follow(ctx context.Context, workspace string, after sequencer.Seq,
 	apply func(*sequencer.Outcome, streams.Way) error) error {
+	a.passes.Add(1)
 	if after < a.old {
 		if a.gone {
 			return fmt.Errorf("%w: the topic begins later", streams.ErrGone)
@@ -172,5 +190,69 @@ func TestRestoredIsGone(t *testing.T) {
 	must(b.client.Put(ctx, "shard:/small", []byte("new"), client.WriteOptions{}))(t)
 	if got := must(b.client.Get(ctx, "shard:/small"))(t); string(got.Content) != "new" {
 		t.Errorf("the shard holds %q", got.Content)
+	}
+}
+
+// What the log has no more is in the table of scopes, for a sidecar that fetches it and for one that begins with it;
+// a further write and its retraction name the decision that carried it at first.
+func TestRestoredFromTheTable(t *testing.T) {
+	log := newLog()
+	bad, small, _ := overwritten(t, log)
+	held := map[sequencer.Scope][]byte{"shard:/small": small}
+	holds := func(r *rig) {
+		t.Helper()
+		if got := must(r.client.Get(background(t), "shard:/small"))(t); !bytes.Equal(got.Content, small) {
+			t.Errorf("the shard holds %q", got.Content)
+		}
+	}
+	door := &archive{Door: log.Door(), old: log.Seq(), gone: true, held: held}
+	b := start(t, "b", door)
+	ctx := background(t)
+	must(b.client.Retract(ctx, string(bad), "", false))(t)
+	taken(ctx, t, b, bad)
+	holds(b)
+	if _, err := b.client.Get(ctx, "shard:/large"); problemCode(err) != codeForgotten {
+		t.Errorf("what neither has: %v", err)
+	}
+	c := start(t, "c", &archive{Door: log.Door(), old: log.Seq(), gone: true, held: held})
+	holds(c)
+	again := open(ctx, t, c, client.BeginOptions{})
+	if err := again.Write(ctx, "shard:/small", []byte("bad again"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	must(again.Seal(ctx))(t)
+	must(c.client.Retract(ctx, again.ID(), "", false))(t)
+	taken(ctx, t, c, sequencer.TxID(again.ID()))
+	holds(c)
+	holds(start(t, "d", log.Door())) // from the log, which this one still has
+}
+
+// However many contents are missing, they are fetched in one reading of the log.
+func TestOnePassFetchesAll(t *testing.T) {
+	const shards = 40
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	for i := range shards {
+		must(a.client.Put(ctx, fmt.Sprint("shard:/s/", i), []byte(fmt.Sprint("good ", i)), client.WriteOptions{}))(t)
+	}
+	tx := open(ctx, t, a, client.BeginOptions{})
+	for i := range shards {
+		if err := tx.Write(ctx, fmt.Sprint("shard:/s/", i), []byte("bad"), client.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(tx.Seal(ctx))(t)
+	must(a.client.Retract(ctx, tx.ID(), "", false))(t)
+	taken(ctx, t, a, sequencer.TxID(tx.ID()))
+	door := &archive{Door: log.Door()}
+	b := start(t, "b", door)
+	for i := range shards {
+		if got := must(b.client.Get(ctx, fmt.Sprint("shard:/s/", i)))(t); string(got.Content) != fmt.Sprint("good ", i) {
+			t.Errorf("shard %d holds %q", i, got.Content)
+		}
+	}
+	if n := door.passes.Load(); n != 2 { // one is the view's own
+		t.Errorf("%d readings of the log for the view and %d contents", n, shards)
 	}
 }

@@ -166,7 +166,8 @@ func (t *txState) describe() *api.Decision {
 		d = words.Decision(t.waiting)
 		d.State, d.Seq = api.StateSealed, 0
 	}
-	d.Tx, d.Mode, d.Final, d.Retraction = string(t.tx), t.mode.String(), t.final, string(t.retraction.of)
+	d.Tx, d.Mode, d.Final = string(t.tx), t.mode.String(), t.final
+	t.retraction.tell(d)
 	return d
 }
 

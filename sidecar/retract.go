@@ -24,6 +24,7 @@ type retracting struct {
 	of     sequencer.TxID // whose cone it is in; empty: none
 	seq    sequencer.Seq  // when that was decided
 	undone bool
+	over   sequencer.Seq       // undone: the decision that said so
 	queued bool                // it waits for its start, and may still be given up
 	final  bool                // queued: the transaction is final if it is given up
 	waits  []sequencer.Blocker // what its start, or its turn, waits for
@@ -50,10 +51,15 @@ func (r *retracting) observe(o *sequencer.Outcome, final *bool) {
 	r.waits = o.BlockedBy
 	switch o.Kind {
 	case sequencer.OutcomeSettled:
-		r.of, r.undone = o.Retraction, true
+		r.of, r.undone, r.over = o.Retraction, true, o.Seq
 	case sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
 		*final = false // until its turn is settled
 	}
+}
+
+// tell gives what is known of a transaction what is known of its retraction.
+func (r *retracting) tell(d *api.Decision) {
+	d.Retraction, d.Undone, d.UndoneSeq = string(r.of), r.undone, uint64(r.over)
 }
 
 // gaveUp: the log will not start a retraction that it had accepted. Whoever else asked may be refused for himself.

@@ -1,9 +1,11 @@
 package sidecar
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
@@ -42,5 +44,42 @@ func TestSaysWhatIsLeft(t *testing.T) {
 	}
 	if why := must(a.client.Explain(ctx, first.Tx))(t); why.Undo != nil || !strings.Contains(why.Paragraph, "no longer") {
 		t.Errorf("explained: %+v", why)
+	}
+}
+
+// What was taken back is said to be, with the seq, and no more how long it can be: by its own sidecar, by another, by
+// one that began behind the retraction, and of a transaction that followed from it.
+func TestSaysWhatWasTakenBack(t *testing.T) {
+	log := newLog()
+	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
+	ctx := background(t)
+	first := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	must(tx.Read(ctx, "shard:/x"))(t)
+	if err := tx.Write(ctx, "shard:/y", []byte("2"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	must(tx.Seal(ctx))(t)
+	must(b.client.Retract(ctx, first.Tx, "", false))(t)
+	for _, r := range []*rig{a, b} {
+		taken(ctx, t, r, sequencer.TxID(first.Tx))
+	}
+	c := start(t, "c", log.Door())
+	for name, r := range map[string]*rig{"own": a, "another": b, "a later": c} {
+		for id, want := range map[string]string{first.Tx: ".", tx.ID(): " with the retraction of " + first.Tx + "."} {
+			seen, known := b.view.transaction(sequencer.TxID(id))
+			if !known || seen.retraction.over == 0 {
+				t.Fatalf("%s: %+v", id, seen)
+			}
+			want := fmt.Sprintf("It was taken back at seq %d", seen.retraction.over) + want
+			if name == "a later" { // the closure table does not say when
+				want = strings.Replace(want, fmt.Sprintf(" at seq %d", seen.retraction.over), "", 1)
+			}
+			why := must(r.client.Explain(ctx, id))(t)
+			if !why.Decision.Undone || why.Undo != nil || !strings.Contains(why.Paragraph, want) ||
+				strings.Contains(why.Paragraph, "can be taken back") || strings.Contains(why.Paragraph, "no longer") {
+				t.Errorf("%s sidecar of %s, want %q: %+v", name, id, want, why)
+			}
+		}
 	}
 }

@@ -91,7 +91,7 @@ func (v *view) start(s *topology.Snapshot) {
 		row := &s.Shards[i]
 		v.put(row.Scope, revision{
 			version: row.Version, at: row.Version, writer: row.Writer.Tx, by: row.Writer.Tx, media: row.Type,
-			content: row.Content, ref: row.Ref, from: row.Restored, lacks: row.Restored != 0,
+			content: row.Content, ref: row.Ref, from: row.Restored, lacks: row.Lacks(),
 		})
 	}
 	v.remember(s.Seq, s.Chain)

@@ -173,6 +173,7 @@ func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, e
 		if row.Shard != nil {
 			row.Shard.Content = nil
 		}
+		row.Former = nil
 		rows = append(rows, *row)
 		return true
 	})

@@ -141,7 +141,7 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 	default:
 		moveRow(row, m)
 	}
-	b, err := topology.EncodeFrontierRow(row)
+	b, err := encodeRow(row)
 	if err != nil { // a move without its row would be a gap that nobody sees
 		f.stop(recordOf(ctx), fmt.Errorf("its next version cannot be written: %w", err))
 		return
@@ -234,10 +234,13 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 		if m.Write == nil { // a settlement that restores content names whose it is
 			row.Writer = sequencer.Writer{Seq: m.Seq, Tx: m.Tx}
 		}
+		keepFormer(row)
 		if row.Shard = nil; !s.Absent {
 			row.Shard = &topology.ShardRow{Scope: s.Scope, Version: m.Seq, Writer: row.Writer, Type: s.Type,
 				Content: s.Content, Ref: s.Ref, Restored: s.Restored}
+			recall(row.Shard, row.Former)
 		}
+		trimFormer(row)
 	}
 }
 
@@ -253,9 +256,10 @@ func lateContent(row *topology.FrontierRow, m *topology.ScopeMove, whole func() 
 	case m.Seq > row.Version:
 		moveContent(row, m)
 		return true
-	case m.Shard == nil, row.Shard != nil && row.Shard.Version >= m.Seq,
-		row.Shard == nil && (m.Shard.Absent || m.Seq <= whole()):
+	case m.Shard == nil, row.Shard == nil && (m.Shard.Absent || m.Seq <= whole()):
 		return false
+	case row.Shard != nil && row.Shard.Version >= m.Seq:
+		return lateFormer(row, m)
 	}
 	version, writer := row.Version, row.Writer // of a later write that left the content as it was
 	moveContent(row, m)

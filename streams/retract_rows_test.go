@@ -112,7 +112,8 @@ func TestRowsFollowRestoredShards(t *testing.T) {
 	}
 	apply(&sequencer.Outcome{Seq: 10, Tx: "t3", Kind: sequencer.OutcomeSettled, Retraction: "t3", Writes: write(5, "t1"),
 		Shards: []sequencer.ShardWrite{{Scope: row.Scope, Restored: 5}}}) // since logic 3
-	if s := row.Shard; s == nil || s.Version != 10 || s.Restored != 5 || s.Writer.Tx != "t1" || s.Content != nil {
+	if s := row.Shard; s == nil || s.Version != 10 || s.Restored != 5 || s.Writer.Tx != "t1" || !s.Held ||
+		string(s.Content) != "one" {
 		t.Errorf("restored by reference: %+v of %+v", s, row)
 	}
 	apply(&sequencer.Outcome{Seq: 11, Tx: "t1", Kind: sequencer.OutcomeSettled, Retraction: "t1", Writes: write(0, ""),

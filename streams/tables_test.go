@@ -69,6 +69,7 @@ func (a *agent) publish(ev *topology.Event) {
 func (w *world) frontierByHand(workspace string) map[sequencer.Scope]topology.FrontierRow {
 	w.t.Helper()
 	rows := make(map[sequencer.Scope]topology.FrontierRow)
+	wrote := make(map[string]sequencer.ShardWrite) // by scope and seq
 	decisions, _ := w.published(workspace)
 	for seq := sequencer.Seq(1); seq <= sequencer.Seq(len(decisions)); seq++ {
 		o := decisions[seq]
@@ -94,11 +95,17 @@ func (w *world) frontierByHand(workspace string) map[sequencer.Scope]topology.Fr
 		}
 		for _, s := range o.Shards {
 			change(s.Scope, func(r *topology.FrontierRow) {
+				if had := r.Shard; had != nil { // none of these tests is beyond the bounds
+					r.Former = append(slices.Clone(r.Former), topology.FormerContent{Version: had.Version,
+						Carrier: cmp.Or(had.Restored, had.Version), Type: had.Type, Content: had.Content, Ref: had.Ref})
+				}
 				if r.Shard = nil; s.Absent {
 					return
 				}
-				r.Shard = &topology.ShardRow{Scope: s.Scope, Version: seq, Writer: r.Writer, Type: s.Type, Content: s.Content,
-					Restored: s.Restored}
+				wrote[fmt.Sprint(s.Scope, seq)] = s
+				has := wrote[fmt.Sprint(s.Scope, cmp.Or(s.Restored, seq))]
+				r.Shard = &topology.ShardRow{Scope: s.Scope, Version: seq, Writer: r.Writer, Type: has.Type,
+					Content: has.Content, Ref: has.Ref, Restored: s.Restored, Held: s.Restored != 0}
 			})
 		}
 		change("", func(r *topology.FrontierRow) { r.Chain, r.Time, r.Floor = o.Chain, o.Time, o.Floor })

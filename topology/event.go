@@ -82,7 +82,21 @@ type ShardRow struct {
 	Ref     *sequencer.Ref
 
 	// Restored is, where a retraction put the content back, the decision that has it: Type, Content and Ref are empty.
+	// With Held they are here all the same: the row still had them.
 	Restored sequencer.Seq
+	Held     bool
+}
+
+// Lacks reports whether the content is in the decision that Restored names, and not here.
+func (s *ShardRow) Lacks() bool { return s.Restored != 0 && !s.Held }
+
+// FormerContent is a content that stood in a shard before, and that a retraction may put back.
+type FormerContent struct {
+	Version sequencer.Seq // of the shard, while it stood
+	Carrier sequencer.Seq // the decision that has it; another one where a retraction had put it back
+	Type    string
+	Content []byte
+	Ref     *sequencer.Ref
 }
 
 // Snapshot is what a sidecar's view starts from: a prefix once every outcome up to Through is applied on top of Seq.
@@ -111,6 +125,8 @@ type FrontierRow struct {
 	Chain sequencer.Hash // of Seq; only the workspace's own row, whose scope is empty, has this and what follows
 	Time  sequencer.Tick
 	Floor sequencer.Seq
+
+	Former []FormerContent // by Version: the newest ones, as many as the frontier's bounds let it keep
 }
 
 // OpenEpoch is one undecided or unsettled transaction at a scope.

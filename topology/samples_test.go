@@ -300,6 +300,15 @@ func sampleFrontierRow() *FrontierRow {
 		Open: []OpenEpoch{{Epoch: 11, Tx: "tx-b", Since: 43}}, Frontier: 11}
 }
 
+// sampleHeldRow is a row whose content a retraction has put back: it had it still.
+func sampleHeldRow() *FrontierRow {
+	r := sampleFrontierRow()
+	r.Shard.Restored, r.Shard.Held = 31, true
+	r.Former = []FormerContent{{Version: 31, Carrier: 31, Type: "application/json", Content: []byte(`{"status":"open"}`)},
+		{Version: 35, Carrier: 31, Ref: &sequencer.Ref{Partition: 3, Offset: 51, Size: 9000}}}
+	return r
+}
+
 func sampleClosureRow() *ClosureRow {
 	return &ClosureRow{Workspace: "default", Tx: "tx-b", Agent: "agent-1", Status: "aborted",
 		Code: sequencer.CodeStaleRead,

@@ -7,6 +7,8 @@ const (
 	closureRowFields = 14
 	closureRowLeast  = 10 // of the first release
 	effectSeenBytes  = 4
+
+	formerContentFields = 5
 )
 
 func walkEvent(w *walker, e *Event) {
@@ -37,8 +39,9 @@ func walkEvent(w *walker, e *Event) {
 }
 
 func walkShardRow(w *walker, s *ShardRow) {
-	restored := w.decoding || s.Restored != 0
-	outer := w.open(optional(6, restored), 6)
+	held := w.decoding || s.Held
+	restored := held || s.Restored != 0
+	outer := w.open(optional(6, restored, held), 6)
 	text(w, &s.Scope)
 	number(w, &s.Version)
 	walkWriter(w, &s.Writer)
@@ -48,6 +51,19 @@ func walkShardRow(w *walker, s *ShardRow) {
 	if restored {
 		number(w, &s.Restored)
 	}
+	if held {
+		w.truth(&s.Held)
+	}
+	w.close(outer)
+}
+
+func walkFormerContent(w *walker, c *FormerContent) {
+	outer := w.open(formerContentFields, formerContentFields)
+	number(w, &c.Version)
+	number(w, &c.Carrier)
+	text(w, &c.Type)
+	w.content(&c.Content)
+	pointer(w, &c.Ref, walkRef)
 	w.close(outer)
 }
 
@@ -68,7 +84,8 @@ func walkSnapshot(w *walker, s *Snapshot) {
 }
 
 func walkFrontierRow(w *walker, r *FrontierRow) {
-	outer := w.open(11, 11)
+	former := w.decoding || len(r.Former) > 0
+	outer := w.open(optional(11, former), 11)
 	text(w, &r.Workspace)
 	text(w, &r.Scope)
 	number(w, &r.Seq)
@@ -80,6 +97,9 @@ func walkFrontierRow(w *walker, r *FrontierRow) {
 	w.hash(&r.Chain)
 	number(w, &r.Time)
 	number(w, &r.Floor)
+	if former {
+		list(w, &r.Former, 1+formerContentFields, walkFormerContent)
+	}
 	w.close(outer)
 }
 

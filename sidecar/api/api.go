@@ -138,6 +138,7 @@ type Decision struct {
 	Final          bool       `json:"final"`
 	Retraction     string     `json:"retraction,omitempty"` // the retracted transaction that it follows from, or itself
 	Undone         bool       `json:"undone,omitempty"`     // its compensation is settled
+	UndoneSeq      uint64     `json:"undone_seq,omitempty"` // of the decision that settled it, where it is remembered
 	Attempt        int        `json:"attempt"`              // 1 for a first try
 	AttemptsLeft   int        `json:"attempts_left,omitempty"`
 	WaitedMs       int64      `json:"waited_ms,omitempty"`       // for other transactions, so far

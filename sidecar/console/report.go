@@ -223,6 +223,10 @@ func (r *Report) decide(seen *work) *api.Decision {
 			if d.Code == "" {
 				d.Detail, d.Scope = o.Detail, string(o.Scope)
 			}
+		case sequencer.OutcomeSettled:
+			if o.Retraction != "" {
+				d.Retraction, d.UndoneSeq = string(o.Retraction), uint64(o.Seq)
+			}
 		}
 	}
 	switch {

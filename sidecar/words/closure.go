@@ -18,7 +18,7 @@ func Closure(c *topology.Closure) *api.Closure {
 func ExplainRow(workspace string, row *topology.ClosureRow) *api.Explain {
 	r := closureRow(row)
 	d := api.Decision{Tx: r.Tx, Workspace: workspace, Seq: r.Seq, Code: r.Code, Final: row.Final,
-		Retraction: string(row.Retraction), State: api.StateOpen}
+		Retraction: string(row.Retraction), Undone: r.Status == api.RetractDone, State: api.StateOpen}
 	switch {
 	case r.Seq != 0 && r.Code == "":
 		d.State = api.StateCommitted

@@ -11,6 +11,23 @@ import (
 // NoUndo says of a committed transaction that no retraction takes it any more.
 const NoUndo = "It can no longer be taken back: it is beyond the workspace's undo horizon."
 
+// takenBack says of a committed transaction that a retraction took it back, or does so now.
+func takenBack(d *api.Decision) string {
+	var with string
+	if d.Retraction != "" && d.Retraction != d.Tx {
+		with = " with the retraction of " + d.Retraction
+	}
+	switch {
+	case d.UndoneSeq != 0:
+		return fmt.Sprintf(" It was taken back at seq %d%s.", d.UndoneSeq, with)
+	case d.Undone:
+		return " It was taken back" + with + "."
+	case d.Retraction != "":
+		return " It is being taken back" + with + "."
+	}
+	return ""
+}
+
 // leastRate is how many seconds a rate is taken from at least: that of a burst says nothing.
 const leastRate = 60
 

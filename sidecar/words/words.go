@@ -42,7 +42,7 @@ func Sentence(d *api.Decision) string {
 	var b strings.Builder
 	switch d.State {
 	case api.StateCommitted:
-		fmt.Fprintf(&b, "%s committed at seq %d.", d.Tx, d.Seq)
+		fmt.Fprintf(&b, "%s committed at seq %d.%s", d.Tx, d.Seq, takenBack(d))
 	case api.StateAborted:
 		fmt.Fprintf(&b, "%s was aborted: %s.", d.Tx, reason(d))
 	case api.StateSealed:
