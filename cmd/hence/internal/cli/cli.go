@@ -55,7 +55,7 @@ type grammar struct {
 	Explain explainCmd `cmd:"" group:"see" help:"Say why a transaction waits, was refused or was committed."`
 	Console consoleCmd `cmd:"" dev:"told" group:"see" help:"Serve the web page for people who watch."`
 
-	Retract retractCmd `cmd:"" dev:"told" group:"mend" help:"Undo a committed transaction and everything that follows from it."`
+	Retract retractCmd `cmd:"" dev:"told" group:"mend" help:"Undo a committed transaction and all that follows from it."`
 	Residue residueCmd `cmd:"" group:"mend" help:"See and mend what could not be made clean."`
 	Rules   rulesCmd   `cmd:"" group:"mend" help:"Read and change a workspace's rules."`
 	Doctor  doctorCmd  `cmd:"" group:"mend" help:"Look at brokers, topics, clocks, gaps, files; say what to do."`
@@ -63,7 +63,7 @@ type grammar struct {
 	Policy policyCmd `cmd:"" group:"policy" help:"Check, test, explain and fuzz a policy file."`
 
 	Sidecar     sidecarCmd     `cmd:"" dev:"told" group:"operate" help:"Run the sidecar of one agent."`
-	Streams     streamsCmd     `cmd:"" dev:"told" group:"operate" help:"Run the processors: sequencer, closure, frontier."`
+	Streams     streamsCmd     `cmd:"" dev:"told" group:"operate" help:"Run processors: sequencer, closure, frontier."`
 	Topics      topicsCmd      `cmd:"" group:"operate" help:"Create, verify or print the topics."`
 	Healthcheck healthcheckCmd `cmd:"" group:"operate" help:"Ask a sidecar or a processor whether it is ready."`
 	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until told to end; holds a network namespace."`

@@ -149,8 +149,8 @@ func TestTokenWithoutAnAddress(t *testing.T) {
 	}
 }
 
-// A command that writes or serves says in one line that it works where hence dev does; one that reads, or that was told
-// where, says nothing.
+// A command that writes or serves says in one line that it works where hence dev does; one that reads, or that was
+// told where, says nothing.
 func TestBorrowedIsSaid(t *testing.T) {
 	dev, _ := besideDev(t)
 	cluster := fmt.Sprintf("the cluster is that of hence dev, process %d (%s)", dev.PID, dev.Brokers[0])
@@ -167,7 +167,8 @@ func TestBorrowedIsSaid(t *testing.T) {
 		{"shard put orders/1 paid --url " + dev.URL, ""},
 	} {
 		_, out, errs := hence(t, strings.Fields(c.line)...)
-		if c.want != "" && strings.Count(errs, c.want) != 1 || strings.Contains(errs, "that of hence dev") != (c.want != "") ||
+		said := strings.Count(errs, "that of hence dev")
+		if (said == 1) != (c.want != "") || said > 1 || !strings.Contains(errs, c.want) ||
 			strings.Contains(out, "that of hence dev") {
 			t.Errorf("hence %s says %q on standard error, want %q", c.line, errs, c.want)
 		}
@@ -177,8 +178,8 @@ func TestBorrowedIsSaid(t *testing.T) {
 // HENCE_EMBEDDED is read as the parser reads it: with a cluster of its own, nothing is taken from hence dev.
 func TestEmbeddedInTheEnvironment(t *testing.T) {
 	besideDev(t)
-	for text, want := range map[string]string{"1": fromDefault, "yes": fromDefault, "TRUE": fromDefault, "true": fromDefault,
-		"0": fromContext, "no": fromContext} {
+	for text, want := range map[string]string{"1": fromDefault, "yes": fromDefault, "TRUE": fromDefault,
+		"true": fromDefault, "0": fromContext, "no": fromContext} {
 		t.Setenv("HENCE_EMBEDDED", text)
 		if got, _ := settings(t, ExitOK, "run"); got["brokers"].Origin != want || got["policy"].Origin != want {
 			t.Errorf("HENCE_EMBEDDED=%s: %+v, %+v", text, got["brokers"], got["policy"])
@@ -186,13 +187,14 @@ func TestEmbeddedInTheEnvironment(t *testing.T) {
 	}
 }
 
-// A secret of hence dev's policy that only its terminal has: the refusal says whose policy it is, and the ways out work.
+// A secret of hence dev's policy that only its terminal has: the refusal says whose policy it is, and a way out works.
 func TestSecretOfDevsPolicy(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	secretive := filepath.Join(dir, "policy.yaml")
-	const text = "version: 1\nserver: desk\nhosts: [\"127.0.0.1:1\"]\nsecrets: {desk: {env: DESK_KEY}}\ntools:\n  - tool: mail.send\n" +
+	const text = "version: 1\nserver: desk\nhosts: [\"127.0.0.1:1\"]\nsecrets: {desk: {env: DESK_KEY}}\n" +
+		"tools:\n  - tool: mail.send\n" +
 		"    class: irreversible\n    args: [to]\n    scopes: [\"mail:/{to}\"]\n    key: \"mail/{to}\"\n" +
 		"    http: {method: POST, url: \"http://127.0.0.1:1/send\", headers: {Authorization: \"Bearer {$secret.desk}\"}}\n"
 	if err := os.WriteFile(secretive, []byte(text), 0o600); err != nil {
