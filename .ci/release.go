@@ -33,7 +33,12 @@ const coldPackages = "github.com/nats-io/... github.com/twmb/franz-go/pkg/kfake 
 	"net/... crypto/tls crypto/x509/... math/big mime/... encoding/xml encoding/gob encoding/asn1 database/sql " +
 	"text/template/... html/template regexp/... log/slog/... go/... internal/profile runtime/pprof compress/... " +
 	"github.com/hence-dev/hence/cmd/... github.com/hence-dev/hence/sequencer/sim/... " +
-	"github.com/hence-dev/hence/sidecar/console/... github.com/hence-dev/hence/gate/policy/..."
+	"github.com/hence-dev/hence/sidecar/console/... github.com/hence-dev/hence/gate/policy/... " +
+	"github.com/hence-dev/hence/gate/adapters/... github.com/hence-dev/hence/gate/sinks/... " +
+	"github.com/hence-dev/hence/gate/spelling/... github.com/hence-dev/hence/sidecar/api/... " +
+	"github.com/hence-dev/hence/sidecar/client/... github.com/hence-dev/hence/sidecar/words/... " +
+	"github.com/hence-dev/hence/streams/embedded/... github.com/go-logr/... github.com/klauspost/compress/flate " +
+	"github.com/klauspost/compress/gzip encoding/csv expvar testing/... text/tabwriter"
 
 func main() {
 	out := flag.String("out", "dist", "folder of the archives")

@@ -129,6 +129,9 @@ func (w *watch) countWindow(seconds int) *windowView {
 // take counts a decision at the scopes that it was refused at or waits for.
 func (v *windowView) take(by map[sequencer.Scope]*contended, k *kept) {
 	o := k.outcome
+	if k.row.quiet {
+		return // a sidecar that made sure of its lease before logic 3: written as a refusal, and it refuses nothing
+	}
 	at := func(scope sequencer.Scope) *contended {
 		c := by[scope]
 		if c == nil {

@@ -29,7 +29,9 @@ func TestFoughtOver(t *testing.T) {
 	waits := &sequencer.Outcome{Kind: sequencer.OutcomeWaiting, Tx: "c.1.1", Agent: "c", Incarnation: 1,
 		BlockedBy: []sequencer.Blocker{{Tx: "a.1.1", Scope: "shard:/y"}, {Tx: "b.1.1", Scope: "shard:/y"}}}
 	probe := &sequencer.Outcome{Kind: sequencer.OutcomeKind(99), Agent: "d"} // of a later version, about no work
-	w.source.add([]*sequencer.Outcome{{Kind: sequencer.OutcomeRules}, committed("a.1.1"),
+	lease := &sequencer.Outcome{Kind: sequencer.OutcomeRefused, Tx: "a.1.0", Agent: "a", Incarnation: 1,
+		Code: sequencer.CodeTooOld, Intent: "a.1.0:adopt:7"} // confirmed, as logic 2 says it: first, so that it is counted
+	w.source.add([]*sequencer.Outcome{lease, {Kind: sequencer.OutcomeRules}, committed("a.1.1"),
 		refusedBy("b.1.1", "b", "shard:/x", "a.1.1"), observed, refusedBy("a.1.3", "a", "", ""), given, waits, probe})
 	v := until(w, "/api/window?seconds=5", func(v windowView) bool { return v.Refusals == 3 })
 	if v.Nameless != 1 || v.More != 0 || len(v.Contended) != 2 || v.Seconds < 1 || v.ListedMs != int64(v.Seconds)*1000 {

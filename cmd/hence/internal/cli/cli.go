@@ -43,29 +43,29 @@ type Streams struct {
 // grammar is the command line. Every command is its own configuration.
 type grammar struct {
 	Dev  devCmd  `cmd:"" group:"start" help:"Run everything in one process: Kafka, NATS, processors, one sidecar."`
-	Run  runCmd  `cmd:"" group:"start" help:"Run an agent's program beside its sidecar."`
+	Run  runCmd  `cmd:"" dev:"told" group:"start" help:"Run an agent's program beside its sidecar."`
 	Up   upCmd   `cmd:"" group:"start" help:"Run several agents' programs, each beside its sidecar."`
 	Demo demoCmd `cmd:"" group:"start" help:"Watch agents settle real work in one order, and check it."`
 	Env  envCmd  `cmd:"" group:"start" help:"Print where the hence dev that runs is, for a shell."`
 
-	Tail    tailCmd    `cmd:"" group:"see" help:"Follow a workspace's decisions."`
+	Tail    tailCmd    `cmd:"" dev:"told" group:"see" help:"Follow a workspace's decisions."`
 	Tx      txCmd      `cmd:"" group:"see" help:"List, show and abort transactions."`
 	Effects effectsCmd `cmd:"" group:"see" help:"List an agent's tool calls."`
 	Agents  agentsCmd  `cmd:"" group:"see" help:"List the agents whose sidecars live."`
 	Shard   shardCmd   `cmd:"" group:"see" help:"List, read and write shards."`
 	Tools   toolsCmd   `cmd:"" group:"see" help:"List the tools that an agent has."`
 	Explain explainCmd `cmd:"" group:"see" help:"Say why a transaction waits, was refused or was committed."`
-	Console consoleCmd `cmd:"" group:"see" help:"Serve the web page for people who watch."`
+	Console consoleCmd `cmd:"" dev:"told" group:"see" help:"Serve the web page for people who watch."`
 
-	Retract retractCmd `cmd:"" group:"mend" help:"Undo a committed transaction and everything that follows from it."`
+	Retract retractCmd `cmd:"" dev:"told" group:"mend" help:"Undo a committed transaction and all that follows from it."`
 	Residue residueCmd `cmd:"" group:"mend" help:"See and mend what could not be made clean."`
 	Rules   rulesCmd   `cmd:"" group:"mend" help:"Read and change a workspace's rules."`
 	Doctor  doctorCmd  `cmd:"" group:"mend" help:"Look at brokers, topics, clocks, gaps, files; say what to do."`
 
 	Policy policyCmd `cmd:"" group:"policy" help:"Check, test, explain and fuzz a policy file."`
 
-	Sidecar     sidecarCmd     `cmd:"" group:"operate" help:"Run the sidecar of one agent."`
-	Streams     streamsCmd     `cmd:"" group:"operate" help:"Run the processors: sequencer, closure, frontier."`
+	Sidecar     sidecarCmd     `cmd:"" dev:"told" group:"operate" help:"Run the sidecar of one agent."`
+	Streams     streamsCmd     `cmd:"" dev:"told" group:"operate" help:"Run processors: sequencer, closure, frontier."`
 	Topics      topicsCmd      `cmd:"" group:"operate" help:"Create, verify or print the topics."`
 	Healthcheck healthcheckCmd `cmd:"" group:"operate" help:"Ask a sidecar or a processor whether it is ready."`
 	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until told to end; holds a network namespace."`
@@ -140,7 +140,11 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 		for _, warning := range strangeVariables(parser.Model, os.Environ(), true) {
 			fmt.Fprintln(s.Err, "hence: warning:", warning)
 		}
-		for _, note := range dev.notes() {
+		notes := dev.notes()
+		if node := command.Selected(); node != nil && node.Tag.Get(tagDev) == "told" {
+			notes = append(notes, dev.borrowed()...)
+		}
+		for _, note := range notes {
 			fmt.Fprintln(s.Err, "hence: note:", note)
 		}
 	}

@@ -29,7 +29,8 @@ type configPrintCmd struct {
 func (c *configPrintCmd) Help() string {
 	return `A setting comes from a flag, else from the environment (HENCE_ and the flag's name in capitals), else from the
 context file of the "hence dev" that runs, else it is the default. Where an address is given that is another one than
-that of hence dev, nothing is taken from its file. Secrets are shown as ********. Variables that begin with HENCE_ and
+that of hence dev, nothing is taken from its file; where a token is given without an address, neither address, token
+nor workspace of its sidecar. Secrets are shown as ********. Variables that begin with HENCE_ and
 that no command reads are named, with the one that was probably meant.
 
 Exit code: 0, 2 if the command is not known, 3 if a setting from the environment cannot be read.`
@@ -168,15 +169,26 @@ func settingOf(dev *devContext, line *kong.Context, node *kong.Node, flag *kong.
 
 // problemOf says why a flag would not take a text.
 func problemOf(flag *kong.Flag, text string) string {
-	scan := kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text})
-	value := reflect.New(flag.Target.Type()).Elem()
-	if err := flag.Parse(scan, value); err != nil {
+	value, err := parsed(flag, text)
+	if err != nil {
 		return masked(flag.Name, err.Error())
 	}
 	if flag.Enum != "" && !flag.EnumMap()[written(value.Interface())] {
 		return "it must be one of " + strings.Join(flag.EnumSlice(), ", ")
 	}
 	return ""
+}
+
+// parsed is a text as the flag's value.
+func parsed(flag *kong.Flag, text string) (reflect.Value, error) {
+	value := reflect.New(flag.Target.Type()).Elem()
+	return value, flag.Parse(kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text}), value)
+}
+
+// isTrue says whether a text turns a flag on.
+func isTrue(flag *kong.Flag, text string) bool {
+	value, err := parsed(flag, text)
+	return err == nil && value.Bool()
 }
 
 // written is a value as one would write it on a command line.

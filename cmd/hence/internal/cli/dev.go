@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/hence-dev/hence/cmd/hence/internal/devfile"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
@@ -59,7 +61,7 @@ type Dev struct {
 }
 
 // Run runs everything until the context ends.
-func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
+func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong.Context) (err error) {
 	start := time.Now()
 	if err := c.usable(); err != nil {
 		return err
@@ -75,7 +77,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	if c.OperatorToken, err = c.obtainOperator(logger, ""); err != nil { // none given: the token has both roles
 		return err
 	}
-	if err := c.address(); err != nil {
+	if err := c.address(dev, line); err != nil {
 		return err
 	}
 	dir := c.DataDir
@@ -96,8 +98,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
 	withdraw := func() error { return nil }
-	defer func() { err = errors.Join(err, withdraw()) }()
-	return c.process(ctx, dir, servers, tools, func(url, console string) error {
+	ready := func(url, console string) error {
 		d := Dev{
 			URL: url, Console: console, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
 			Brokers: servers.Brokers, NATS: servers.NATS,
@@ -106,12 +107,14 @@ func (c *devCmd) Run(ctx context.Context, s Streams) (err error) {
 		}
 		withdraw, d.Found, d.Other = c.publish(d, logger)
 		return c.announce(s.Out, d)
-	}, logger)
+	}
+	// Withdrawn before its address is free for another process, which others would send the token to.
+	return c.process(ctx, dir, servers, tools, ready, func() error { return withdraw() }, logger)
 }
 
 // process runs processors and the sidecar over the servers.
 func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, tools gate.Tools,
-	ready func(url, console string) error, logger *slog.Logger) error {
+	ready func(url, console string) error, leave func() error, logger *slog.Logger) error {
 	telemetry, err := startTelemetry("hence-dev", logger)
 	if err != nil {
 		return err
@@ -151,7 +154,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 			return err
 		}
 		return ready(side.URL(), console)
-	})
+	}, leave)
 	err = errors.Join(err, stopConsole())
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -175,17 +178,22 @@ func (c *devCmd) console(ctx context.Context, log *streams.Client, sidecarURL st
 	return url, stop, nil
 }
 
-// address settles where the sidecar listens.
-func (c *devCmd) address() error {
+// address settles where the sidecar listens: --listen on the command line wins over a port of the environment.
+func (c *devCmd) address(dev *devContext, line *kong.Context) error {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return misused(fmt.Errorf("--listen: %w", err))
+	}
+	listen := dev.onLine(line, flagOf(line.Selected(), "--listen"))
+	port := dev.onLine(line, flagOf(line.Selected(), "--port"))
+	if listen && port && c.Listen != net.JoinHostPort("127.0.0.1", strconv.Itoa(*c.Port)) {
+		return misused(fmt.Errorf("--listen %s and --port %d are two addresses: leave one out", c.Listen, *c.Port))
 	}
 	switch {
 	case c.RandomPorts:
 		c.KafkaPort, c.NATSPort, c.ConsolePort = 0, 0, 0
 		c.Listen = net.JoinHostPort(host, "0")
-	case c.Port != nil:
+	case c.Port != nil && (port || !listen):
 		c.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(*c.Port))
 	}
 	return nil
@@ -219,8 +227,8 @@ func (c *devCmd) publish(d Dev, logger *slog.Logger) (withdraw func() error, fou
 		Brokers: d.Brokers, NATS: d.NATS, Agent: d.Agent, Workspace: d.Workspace, Policy: c.Policy}
 	dir, err := devfile.Folder()
 	if err == nil {
-		if before, _, _ := devfile.Find(dir); before != nil {
-			other = before.PID
+		if before, _ := devfile.Find(dir); before.Running != nil {
+			other = before.Running.PID
 		}
 		withdraw, err = devfile.Publish(dir, file)
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -17,14 +16,14 @@ import (
 
 // tagDev names, on a flag, which value of a running "hence dev" it has where neither the command line nor the
 // environment gives one: url, token, operator_token, brokers, nats, workspace or policy. A flag with "off" turns that
-// off for its command.
+// off for its command; a command with "told" says on standard error that it works where "hence dev" does.
 const tagDev = "dev"
 
 // devContext is the "hence dev" that runs on this machine, looked for when a flag first asks for it.
 type devContext struct {
 	looked bool
 	file   *devfile.File // nil: none runs
-	gone   []devfile.File
+	others devfile.Found // that are not used
 	err    error
 
 	resolved map[*kong.Flag]bool // have their value from it
@@ -37,7 +36,8 @@ func (d *devContext) find() *devfile.File {
 	if !d.looked {
 		d.looked = true
 		if dir, err := devfile.Folder(); err == nil { // a user without a home, as in a container, has no hence dev
-			d.file, d.gone, d.err = devfile.Find(dir)
+			d.others, d.err = devfile.Find(dir)
+			d.file = d.others.Running
 		}
 	}
 	return d.file
@@ -48,11 +48,16 @@ func (d *devContext) notes() (notes []string) {
 	if d.err != nil {
 		notes = append(notes, d.err.Error())
 	}
-	for _, f := range d.gone {
-		if d.file == nil {
-			notes = append(notes, fmt.Sprintf("the hence dev of process %d has ended without taking its context file away: %s "+
-				"is not used", f.PID, f.Path))
-		}
+	if d.file != nil {
+		return notes
+	}
+	for _, f := range d.others.Gone {
+		notes = append(notes, fmt.Sprintf("the hence dev of process %d has ended without taking its context file away: %s "+
+			"is not used", f.PID, f.Path))
+	}
+	for _, f := range d.others.Elsewhere {
+		notes = append(notes, fmt.Sprintf("the hence dev of process %d is on another machine or in another container, %q: "+
+			"%s is not used", f.PID, f.Machine.Host, f.Path))
 	}
 	return notes
 }
@@ -79,6 +84,10 @@ func (d *devContext) of(line *kong.Context, node *kong.Node, flag *kong.Flag) (s
 		return "", false
 	}
 	if _, set := d.given(line, flag); set || d.find() == nil || d.elsewhere(line, node) {
+		return "", false
+	}
+	ofSidecar := kind == "url" || kind == "token" || kind == "operator_token" || flagOf(node, "--brokers") == nil
+	if ofSidecar && d.tokenAlone(line, node) {
 		return "", false
 	}
 	others := []string{flag.Name + "-file"}
@@ -114,13 +123,45 @@ func (d *devContext) elsewhere(line *kong.Context, node *kong.Node) bool {
 			text, set := d.given(line, flag)
 			switch kind := flag.Tag.Get(tagDev); {
 			case !set:
-			case kind == "off" && text == "true",
+			case kind == "off" && isTrue(flag, text),
 				(kind == "url" || kind == "brokers" || kind == "nats") && text != devValue(d.file, kind):
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// tokenAlone says whether a command that asks a sidecar is given a token and no address. That token may be another
+// sidecar's, at the default address: sent to the running "hence dev" it could change the wrong workspace.
+func (d *devContext) tokenAlone(line *kong.Context, node *kong.Node) bool {
+	asks, token := false, false
+	for _, group := range node.AllFlags(false) {
+		for _, flag := range group {
+			_, set := d.given(line, flag)
+			switch kind := flag.Tag.Get(tagDev); {
+			case kind == "url":
+				asks = !set
+			case kind == "token", kind == "operator_token", strings.HasSuffix(flag.Name, "token-file"):
+				token = token || set
+			}
+		}
+	}
+	return asks && token
+}
+
+// borrowed says where a command works, if it has that from the running "hence dev": another cluster or sidecar may be
+// at the default address.
+func (d *devContext) borrowed() []string {
+	switch {
+	case d.took("url"):
+		return []string{fmt.Sprintf("the address is that of hence dev, process %d (%s): --url names another, see "+
+			"docs/operating.md", d.file.PID, d.file.URL)}
+	case d.took("brokers"), d.took("nats"):
+		return []string{fmt.Sprintf("the cluster is that of hence dev, process %d (%s): --brokers and --nats name "+
+			"another, see docs/operating.md", d.file.PID, strings.Join(d.file.Brokers, ","))}
+	}
+	return nil
 }
 
 func devValue(f *devfile.File, kind string) string {
@@ -194,13 +235,16 @@ func (d *devContext) advised(line *kong.Context, err error) error {
 		return err
 	}
 	says := "the address is the default"
-	if from := d.origin(line, flagOf(node, "--url")); from != "" {
+	switch from := d.origin(line, flagOf(node, "--url")); {
+	case from != "":
 		says = "the address comes from " + from
+	case d.find() != nil && d.tokenAlone(line, node):
+		says += ", as a token is given and no address"
 	}
 	if refused {
 		says += "; " + d.shown(line, node)
 	}
-	return fmt.Errorf("%w\n  %s\n  %s", err, says, d.remedy(line, node, refused))
+	return fmt.Errorf("%w\n  %s\n  %s", err, says, d.remedy(node, refused))
 }
 
 // shown says which token was sent.
@@ -216,15 +260,14 @@ func (d *devContext) shown(line *kong.Context, node *kong.Node) string {
 }
 
 // remedy is what to do when a sidecar does not answer, or does not take the token.
-func (d *devContext) remedy(line *kong.Context, node *kong.Node, refused bool) string {
+func (d *devContext) remedy(node *kong.Node, refused bool) string {
 	dev := d.find()
-	url, _ := d.given(line, flagOf(node, "--url"))
 	switch {
 	case dev == nil && refused:
 		return "give the token that this sidecar was started with: --token-file FILE, or HENCE_TOKEN"
 	case dev == nil:
 		return "no hence dev runs: start one, or name a sidecar that runs with --url"
-	case cmp.Or(url, dev.URL) != dev.URL:
+	case flagOf(node, "--url").Target.String() != dev.URL:
 		return `hence dev runs at ` + dev.URL + `: to use it, eval "$(hence env)", or unset HENCE_URL and HENCE_TOKEN`
 	}
 	return `the hence dev that runs has another: eval "$(hence env)", or unset HENCE_TOKEN`

@@ -22,11 +22,11 @@ func wordsOf(line string) (words []string) {
 // Every command has an example in its help, each example is a line that its command understands, and none is of a
 // command that is not there.
 func TestExamples(t *testing.T) {
-	model := newParser(&grammar{}, Streams{}).Model
+	parser := newParser(&grammar{}, Streams{})
 	shown := map[string]int{}
 	for _, one := range examples() {
 		shown[one.path]++
-		line, err := newParser(&grammar{}, Streams{}).Parse(wordsOf(one.line)[1:])
+		line, err := parser.Parse(wordsOf(one.line)[1:])
 		if err == nil {
 			err = checkValues(line)
 		}
@@ -47,7 +47,7 @@ func TestExamples(t *testing.T) {
 			walk(child)
 		}
 	}
-	walk(model.Node)
+	walk(parser.Model.Node)
 	if len(shown) > 0 {
 		t.Errorf("examples of no command: %v", shown)
 	}

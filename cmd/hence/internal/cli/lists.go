@@ -55,7 +55,7 @@ func printList(w io.Writer, t table, empty, next string) error {
 type txCmd struct {
 	Ls    txLsCmd    `cmd:"" help:"List them, newest first."`
 	Show  txShowCmd  `cmd:"" help:"Show one: what it read, wrote and called, and why it stands as it does."`
-	Abort txAbortCmd `cmd:"" help:"Abort one of the sidecar's own agent that is not decided."`
+	Abort txAbortCmd `cmd:"" dev:"told" help:"Abort one of the sidecar's own agent that is not decided."`
 }
 
 // txLsCmd is the configuration of "hence tx ls".

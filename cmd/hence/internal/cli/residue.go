@@ -16,8 +16,8 @@ import (
 type residueCmd struct {
 	Ls     residueLsCmd     `cmd:"" help:"List it, newest first."`
 	Show   residueShowCmd   `cmd:"" help:"Show one."`
-	Retry  residueRetryCmd  `cmd:"" help:"Try again to make one clean."`
-	Accept residueAcceptCmd `cmd:"" help:"Take one as it is."`
+	Retry  residueRetryCmd  `cmd:"" dev:"told" help:"Try again to make one clean."`
+	Accept residueAcceptCmd `cmd:"" dev:"told" help:"Take one as it is."`
 }
 
 // residueLsCmd is the configuration of "hence residue ls".

@@ -14,7 +14,7 @@ import (
 // rulesCmd holds the commands about a workspace's rules.
 type rulesCmd struct {
 	Get rulesGetCmd `cmd:"" help:"Print the rules in force."`
-	Set rulesSetCmd `cmd:"" help:"Change some of them; what is not given stays."`
+	Set rulesSetCmd `cmd:"" dev:"told" help:"Change some of them; what is not given stays."`
 }
 
 // rulesGetCmd is the configuration of "hence rules get".

@@ -76,8 +76,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		return err
 	}
 	logger, hush := c.hushing(s.Err)
-	c.tools.say(dev, sayAs(s.Err, "run"))
-	tools, err := c.tools.load(logger)
+	tools, err := c.tools.loadBeside(dev, sayAs(s.Err, "run"), logger)
 	if err != nil {
 		return err
 	}

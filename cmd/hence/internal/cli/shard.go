@@ -15,7 +15,7 @@ import (
 type shardCmd struct {
 	Ls  shardLsCmd  `cmd:"" help:"List shards by name."`
 	Get shardGetCmd `cmd:"" help:"Print a shard's content."`
-	Put shardPutCmd `cmd:"" help:"Write a shard in a transaction of its own."`
+	Put shardPutCmd `cmd:"" dev:"told" help:"Write a shard in a transaction of its own."`
 }
 
 // headerSession names the conversation of a request.

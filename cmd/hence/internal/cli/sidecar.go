@@ -72,8 +72,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		return err
 	}
 	say := sayAs(s.Err, "sidecar")
-	c.tools.say(dev, say)
-	tools, err := c.tools.load(logger)
+	tools, err := c.tools.loadBeside(dev, say, logger)
 	if err != nil {
 		return err
 	}
@@ -116,26 +115,35 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 				fmt.Fprintln(s.Out, "token:", c.Token)
 			}
 			return printReady(s.Out, c.output, "sidecar", c.Agent, side.URL())
-		})
+		}, func() error { return nil })
 	})
 }
 
-// serve runs a sidecar until the context ends; ready is called once it answers.
-func serve(ctx context.Context, side *sidecar.Sidecar, ready func() error) error {
-	ctx, cancel := context.WithCancel(ctx)
+// serve runs a sidecar until the context ends. ready is called once it answers, and leave before it stops answering.
+func serve(ctx context.Context, side *sidecar.Sidecar, ready, leave func() error) error {
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it ends after leave, not with the context
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- side.Run(ctx) }()
+	go func() { ended <- side.Run(running) }()
 	select {
 	case err := <-ended:
-		return quietEnd(ctx, err)
+		return err
+	case <-ctx.Done():
+		cancel()
+		return quietEnd(running, <-ended)
 	case <-side.Ready():
 	}
 	err := ready()
-	if err != nil {
-		cancel()
+	if err == nil {
+		select {
+		case end := <-ended: // by itself
+			return errors.Join(end, leave())
+		case <-ctx.Done():
+		}
 	}
-	return errors.Join(err, quietEnd(ctx, <-ended))
+	err = errors.Join(err, leave())
+	cancel()
+	return errors.Join(err, quietEnd(running, <-ended))
 }
 
 // quietEnd drops the error of what ended because it was told to.

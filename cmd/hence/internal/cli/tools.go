@@ -16,14 +16,21 @@ const maxPolicy = 1 << 20
 
 // tools is the policy of a sidecar that calls tools.
 type tools struct {
-	Policy string `type:"path" placeholder:"FILE" dev:"policy" help:"Policy file: what the agent's tools are."`
+	Policy string `type:"path" placeholder:"FILE" default:"" dev:"policy" help:"Policy file: what the agent's tools are."`
 }
 
-// say tells the user that the policy is that of the "hence dev" which runs.
-func (t tools) say(d *devContext, say func(string, ...any)) {
-	if d.took("policy") {
-		say("the policy is that of the hence dev that runs, %s: --policy names another", shortPath(t.Policy))
+// loadBeside is load for a command that may have the policy of the "hence dev" which runs: the user is told so.
+func (t tools) loadBeside(d *devContext, say func(string, ...any), logger *slog.Logger) (gate.Tools, error) {
+	if !d.took("policy") {
+		return t.load(logger)
 	}
+	say("the policy is that of the hence dev that runs, %s: --policy names another", shortPath(t.Policy))
+	loaded, err := t.load(logger)
+	if err != nil { // such as a secret that only the other terminal has
+		err = fmt.Errorf("%w\n  the policy comes from hence dev, process %d: set the variables that it asks for in this "+
+			"terminal, too, or use no policy with --policy= or your own with --policy FILE", err, d.file.PID)
+	}
+	return loaded, err
 }
 
 // withheld are the variables that a program is not given: they hold secrets of the sidecars beside it, or say where

@@ -11,7 +11,7 @@ import (
 
 // topicsCmd groups what can be done with topics.
 type topicsCmd struct {
-	Create topicsCreateCmd `cmd:"" help:"Create the topics that are missing."`
+	Create topicsCreateCmd `cmd:"" dev:"told" help:"Create the topics that are missing."`
 	Verify topicsVerifyCmd `cmd:"" help:"Compare the topics on the brokers with what they must be."`
 	Print  topicsPrintCmd  `cmd:"" help:"Print the topics as they must be, without asking a broker."`
 }

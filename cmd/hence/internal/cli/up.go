@@ -57,7 +57,7 @@ func (c *upCmd) handlesSignals() {}
 const maxAgentsFile = 1 << 20
 
 // Run runs all agents until the last has ended.
-func (c *upCmd) Run(ctx context.Context, s Streams) error {
+func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	if c.Schema {
 		_, err := s.Out.Write(agentfile.Schema())
 		return err
@@ -88,6 +88,9 @@ func (c *upCmd) Run(ctx context.Context, s Streams) error {
 	if file.Embedded {
 		err = embed(ctx, c.DataDir, logger, run)
 	} else {
+		for _, note := range dev.borrowed() {
+			sayAs(s.Err, "up")("%s", note)
+		}
 		err = onCluster(ctx, c.servers, c.DataDir, logger, run)
 	}
 	if team.results == nil {

@@ -1,6 +1,7 @@
 // Package devfile is how other commands of the same user find a "hence dev" that runs: a file below the user's state
 // folder says where it is and what its callers must show. Its process holds a lock on it for as long as it runs, so a
-// file that a killed process has left behind is told from one that holds, whatever became of its process number.
+// file that a killed process has left behind is told from one that holds, whatever became of its process number. The
+// folder may be shared with other machines or containers, whose loopback is another one: the file names its own.
 package devfile
 
 import (
@@ -29,8 +30,16 @@ type File struct {
 	Agent         string    `json:"agent"`
 	Workspace     string    `json:"workspace"`
 	Policy        string    `json:"policy,omitempty"` // an absolute path
+	Machine       Machine   `json:"machine"`          // Publish sets it
 
 	Path string `json:"-"` // of the file itself
+}
+
+// Found is what a state folder has.
+type Found struct {
+	Running   *File  // of those that run here, the one that was started last; nil: none does
+	Gone      []File // their process has ended without taking them away
+	Elsewhere []File // of another machine or container: their address means something else here
 }
 
 const (
@@ -61,11 +70,12 @@ func Publish(folder string, f File) (withdraw func() error, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
 	}
-	_, gone, err := Find(folder)
+	found, err := Find(folder)
 	if err != nil {
 		return nil, err
 	}
-	for _, left := range gone {
+	f.Machine = here()
+	for _, left := range found.Gone {
 		_ = os.Remove(left.Path) // the next start tries again
 	}
 	text, err := json.MarshalIndent(f, "", " ")
@@ -90,26 +100,28 @@ func Publish(folder string, f File) (withdraw func() error, err error) {
 	return func() error { return errors.Join(os.Remove(path), file.Close()) }, nil // the lock goes with the file
 }
 
-// Find returns the context of the "hence dev" that was started last, of those that run; nil: none does. gone are files
-// whose process has ended without taking them away.
-func Find(folder string) (running *File, gone []File, err error) {
+// Find looks at every context file of a folder.
+func Find(folder string) (found Found, err error) {
 	paths, err := filepath.Glob(filepath.Join(escaped(folder), prefix+"*"+suffix))
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for context files: %w", err)
+		return Found{}, fmt.Errorf("look for context files: %w", err)
 	}
+	at := here()
 	for _, path := range paths {
 		f, live, err := read(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it has just ended
 		case err != nil:
-			return nil, nil, err
-		case !live:
-			gone = append(gone, *f)
-		case running == nil || f.Started.After(running.Started):
-			running = f
+			return Found{}, err
+		case !live && f.Machine.locksWith(at):
+			found.Gone = append(found.Gone, *f)
+		case !f.Machine.is(at):
+			found.Elsewhere = append(found.Elsewhere, *f)
+		case found.Running == nil || f.Started.After(found.Running.Started):
+			found.Running = f
 		}
 	}
-	return running, gone, nil
+	return found, nil
 }
 
 // escaped is a folder's name as a pattern that means just it.

@@ -1,8 +1,10 @@
 package devfile
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -31,14 +33,14 @@ func publish(t *testing.T, folder string, f File) (withdraw func()) {
 
 func find(t *testing.T, folder string) (url string, gone []File) {
 	t.Helper()
-	f, gone, err := Find(folder)
+	found, err := Find(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f == nil {
-		return "", gone
+	if found.Running == nil {
+		return "", found.Gone
 	}
-	return f.URL, gone
+	return found.Running.URL, found.Gone
 }
 
 // Of two that run the newest is found, and the other one once that has ended.
@@ -80,6 +82,59 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// A file of another machine or container is not believed, though its lock may look held: its 127.0.0.1 is another one.
+// It is not removed, either: its process may run there.
+func TestElsewhere(t *testing.T) {
+	folder, at := t.TempDir(), here()
+	if at.Host == "" || at.Boot == "" || runtime.GOOS == "linux" && at.Network == "" {
+		t.Fatalf("this machine is %+v", at)
+	}
+	publish(t, folder, File{URL: "theirs", Started: time.Now()})
+	paths, err := filepath.Glob(filepath.Join(folder, prefix+"*"))
+	if err != nil || len(paths) != 1 {
+		t.Fatal(paths, err)
+	}
+	for _, c := range []struct {
+		name    string
+		machine Machine
+		want    string
+	}{
+		{"this one", at, "theirs"},
+		{"this one by a new name", Machine{Host: "x", Boot: at.Boot, Network: at.Network}, "theirs"},
+		{"another container", Machine{Host: at.Host, Boot: at.Boot, Network: "net:[1]"}, ""},
+		{"another run", Machine{Host: at.Host, Boot: "b", Network: at.Network}, ""},
+		{"another host", Machine{Host: "x", Boot: "b", Network: at.Network}, ""},
+		{"none", Machine{}, ""},
+	} {
+		text, err := json.Marshal(File{URL: "theirs", Machine: c.machine})
+		if err == nil {
+			err = os.WriteFile(paths[0], text, 0o600) // the same file: its lock stays held
+		}
+		found, wrong := Find(folder)
+		if err != nil || wrong != nil {
+			t.Fatal(err, wrong)
+		}
+		if url, _ := find(t, folder); url != c.want || len(found.Gone) > 0 || (len(found.Elsewhere) == 1) != (url == "") {
+			t.Errorf("%s: found %+v", c.name, found)
+		}
+	}
+	left := filepath.Join(folder, prefix+"left"+suffix)
+	for machine, want := range map[Machine]bool{{Host: "x", Boot: "b"}: true, {Host: "x", Boot: at.Boot}: false,
+		{Host: at.Host, Boot: "b"}: false} {
+		text, err := json.Marshal(File{Machine: machine})
+		if err == nil {
+			err = os.WriteFile(left, text, 0o600) // nothing locks it here
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(t, folder, File{Started: time.Now()})
+		if _, err := os.Stat(left); (err == nil) != want {
+			t.Errorf("one of %+v is kept: %v, want %v", machine, err == nil, want)
+		}
+	}
+}
+
 // The file is its owner's alone, and one that is not is refused.
 func TestModes(t *testing.T) {
 	folder := t.TempDir()
@@ -94,7 +149,7 @@ func TestModes(t *testing.T) {
 	if err := os.Chmod(paths[0], 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Find(folder); err == nil || !strings.Contains(err.Error(), "owner's alone") {
+	if _, err := Find(folder); err == nil || !strings.Contains(err.Error(), "owner's alone") {
 		t.Errorf("a file that others can read: %v", err)
 	}
 }

@@ -23,7 +23,6 @@ const states = {
   unregistered: ["tools gone", "wait", "note"],
   selected: ["branch chosen", "good", "committed"],
   joined: ["joined", "calm", "agents"],
-  confirmed: ["lease confirmed", "calm", "agents"],
   lease_ended: ["lease ended", "wait", "gone"],
   adopted: ["adopted", "seal", "agents"],
   rules: ["rules", "calm", "note"],
