@@ -96,9 +96,8 @@ func failsFrom(t *testing.T, from, many int64, commit bool) {
 	} else {
 		_ = tx.Abort(ctx, "it went wrong")
 	}
-	dir := a.copied(t, nil)
-	_ = a.stop()
-	start(t, "a", log.Door(), quick(world), inFolder(dir)).aloneNow()
+	_ = a.stop() // before the copy is taken: else both could release
+	start(t, "a", log.Door(), quick(world), inFolder(a.copied(t, nil))).aloneNow()
 	judgeFault(t, log.Until(ctx, func() bool { return settledOrUnknown(log.Outcomes(), tx.ID()) }), world.world(),
 		committedIn(log.Outcomes(), tx.ID()), len(log.Residue()))
 }
