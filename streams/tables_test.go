@@ -95,9 +95,10 @@ func (w *world) frontierByHand(workspace string) map[sequencer.Scope]topology.Fr
 		}
 		for _, s := range o.Shards {
 			change(s.Scope, func(r *topology.FrontierRow) {
-				if had := r.Shard; had != nil { // none of these tests is beyond the bounds
+				if had := r.Shard; had != nil { // contents here are small: eight of them are kept
 					r.Former = append(slices.Clone(r.Former), topology.FormerContent{Version: had.Version,
 						Carrier: cmp.Or(had.Restored, had.Version), Type: had.Type, Content: had.Content, Ref: had.Ref})
+					r.Former = r.Former[max(0, len(r.Former)-8):]
 				}
 				if r.Shard = nil; s.Absent {
 					return
