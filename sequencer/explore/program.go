@@ -148,8 +148,8 @@ func MixedConfigs() []Config {
 	return out
 }
 
-// ForgetConfigs lists configurations of two agents with watermarks, a small cap, late copies, and no undo horizon or one
-// of a single commit.
+// ForgetConfigs lists configurations of two agents with watermarks, a small cap, late copies, and no undo horizon or
+// one of a single commit.
 func ForgetConfigs() []Config {
 	var out []Config
 	f := Family{"as", []string{"Ws", "Rs Ws", "Cs", "Ga Ws", "Ra Rs", "Ea Ws", "Rs Ga"}}
@@ -161,7 +161,7 @@ func ForgetConfigs() []Config {
 					cfg.Agents[0].Abort, cfg.Agents[0].Retries, cfg.Agents[1].Retries = false, 0, 0
 					cfg.Name += fmt.Sprintf(", cap %d", keep)
 					cfg = forgetful(cfg, keep, 1)
-					if (i+j)%2 == 1 { // the horizon as it is, which keeps what is committed longer than the rest
+					if (i+j)%2 == 1 { // the horizon as it is: what is committed stays longer than the rest
 						cfg.Weaken &^= sequencer.WeakenHorizonSeqs
 						cfg.Rules.HorizonCommits = 1
 					}
