@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -65,22 +63,13 @@ func openShop(dir string, c *Config) (*shop, error) {
 }
 
 func (s *shop) declare() error {
-	t, err := template.New("policy.yaml").Parse(policyText)
-	if err != nil {
-		return fmt.Errorf("read the demo's policy: %w", err)
-	}
-	var text bytes.Buffer
-	err = t.Execute(&text, struct {
-		Ledger, Mail string
-		MostMs       int64
-	}{s.ledger.Addr(), s.mail.Addr(), s.most.Milliseconds()})
-	if err != nil {
-		return fmt.Errorf("fill in the demo's policy: %w", err)
-	}
-	if err := os.WriteFile(s.file, text.Bytes(), 0o600); err != nil {
+	text := []byte(strings.NewReplacer("{{ledger}}", s.ledger.Addr(), "{{mail}}", s.mail.Addr(), "{{most_ms}}",
+		strconv.FormatInt(s.most.Milliseconds(), 10)).Replace(policyText))
+	if err := os.WriteFile(s.file, text, 0o600); err != nil {
 		return fmt.Errorf("write the demo's policy: %w", err)
 	}
-	s.tools, err = policy.Load(text.Bytes(), policy.Options{File: s.file, Build: adapters.Build})
+	var err error
+	s.tools, err = policy.Load(text, policy.Options{File: s.file, Build: adapters.Build})
 	return err
 }
 
