@@ -21,7 +21,7 @@ import (
 
 const (
 	systems = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
-	largest = 45_000_000 // bytes of one binary
+	largest = 45 << 20 // bytes of one binary
 )
 
 // coldPackages are large and wait for a network, a disk or a person wherever they are used: their functions are not

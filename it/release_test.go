@@ -63,8 +63,8 @@ func TestReleaseArchives(t *testing.T) {
 			t.Errorf("%s has %s, want %s", name, got, want)
 		}
 	}
-	if _, err := packRelease(t, 45_000_000); err == nil || !strings.Contains(err.Error(), "fewer than") {
-		t.Errorf("a binary of 45 MB: %v", err)
+	if _, err := packRelease(t, 45<<20); err == nil || !strings.Contains(err.Error(), "fewer than") {
+		t.Errorf("a binary of 45 MiB: %v", err)
 	}
 }
 
