@@ -101,11 +101,11 @@ func (w *twin) wrong(t *twinTx, a *sequencer.Abort) bool {
 		return a.Seq > 0 || a.Writer != ""
 	case sequencer.CodeLostBranch:
 		g := w.groups[t.begin.Group]
-		return g == nil || g.Winner == "" || *g != sequencer.GroupState{ID: g.ID, Winner: a.Writer, Seq: a.Seq} ||
+		return g == nil || g.Winner == "" || g.Winner == t.id || *g != sequencer.GroupState{ID: g.ID, Winner: a.Writer, Seq: a.Seq} ||
 			a.Scope != ""
 	case sequencer.CodeCascade:
 		if d == nil {
-			return a.Seq > forgotten
+			return a.Seq > w.oldest()
 		}
 		return d.decision != a.Seq || !d.aborted() && d.coneOf == ""
 	case sequencer.CodeStaleRead, sequencer.CodeVersionMismatch:

@@ -54,6 +54,15 @@ func (w *twin) tooOld() sequencer.Seq {
 	return 0
 }
 
+// oldest is up to where records go that no retraction asks for.
+func (w *twin) oldest() sequencer.Seq {
+	below := min(w.floor, w.keepFrom())
+	if !w.bounded() {
+		return below
+	}
+	return max(below, min(w.floor, w.seq-min(w.seq, w.rules.HorizonSeqs)))
+}
+
 // forget moves floor and horizon and drops what lies below.
 func (w *twin) forget() {
 	target := w.seq
@@ -63,11 +72,7 @@ func (w *twin) forget() {
 	w.floor = max(w.floor, target)
 	w.horizon = max(w.horizon, w.tooOld())
 	keep := w.keepFrom()
-	below := min(w.floor, keep)
-	old := below
-	if w.bounded() {
-		old = max(below, min(w.floor, w.seq-min(w.seq, w.rules.HorizonSeqs)))
-	}
+	below, old := min(w.floor, keep), w.oldest()
 	shown := w.floor
 	if w.retracts() {
 		shown = below
