@@ -101,8 +101,8 @@ func (w *twin) wrong(t *twinTx, a *sequencer.Abort) bool {
 		return a.Seq > 0 || a.Writer != ""
 	case sequencer.CodeLostBranch:
 		g := w.groups[t.begin.Group]
-		return g == nil || g.Winner == "" || g.Winner == t.id || *g != sequencer.GroupState{ID: g.ID, Winner: a.Writer, Seq: a.Seq} ||
-			a.Scope != ""
+		return g == nil || g.Winner == "" || g.Winner == t.id || a.Scope != "" ||
+			*g != sequencer.GroupState{ID: g.ID, Winner: a.Writer, Seq: a.Seq}
 	case sequencer.CodeCascade:
 		if d == nil {
 			return a.Seq > w.oldest()

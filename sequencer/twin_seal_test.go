@@ -133,7 +133,8 @@ func (w *twin) incomplete(t *twinTx, s *sequencer.Seal) *twinFinding {
 	for i, x := range s.Shards {
 		twice := slices.ContainsFunc(s.Shards[:i], func(y sequencer.ShardWrite) bool { return x.Scope == y.Scope })
 		f := x.Former
-		late := f != nil && (f.View > w.seq || f.Version > f.View || w.bounded() && f.Restored > f.Version)
+		late := f != nil && (f.View > w.seq || f.Version > f.View)
+		late = late || f != nil && w.bounded() && f.Restored > f.Version
 		late = late || x.Expect != nil && (x.Expect.View > w.seq || x.Expect.Version > x.Expect.View)
 		if x.Scope.Type() != "shard" || x.Scope.HasStar() || twice || late {
 			return at(x.Scope)
