@@ -1,6 +1,7 @@
 package it
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,10 @@ const envDir = "HENCE_IT_DIR"
 func TestMain(m *testing.M) {
 	if rounds := os.Getenv(envDevAgent); rounds != "" {
 		os.Exit(playDevAgent(rounds))
+	}
+	// The parallel ones wait for programs of their own most of the time.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	os.Exit(inFolder(func() int { return overContainers(m.Run) }))
 }

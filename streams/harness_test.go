@@ -3,6 +3,7 @@ package streams_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,6 +21,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Most of the time tests wait for servers and ticks: more of them than there are cores run at once.
+	if err := flag.Set("test.parallel", "5"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m,
 		// sarama's metrics library keeps one ticker for the whole process.
 		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
