@@ -45,7 +45,7 @@ correctness: ## the demo's own check: SEEDS seeds, AGENTS agents, every order mo
 	HENCE_IT_SEEDS=$(SEEDS) HENCE_IT_AGENTS=$(AGENTS) $(GO) test -count=1 -v -timeout 4h -run '^TestCorrectness$$' ./it
 
 acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part, CRASHES kills in settlements, N of all else
-	HENCE_IT_PAIRS=$(PAIRS) HENCE_IT_KILLS=$(KILLS) HENCE_IT_CRASHES=$(CRASHES) HENCE_IT_SENDS=100 HENCE_IT_PHANTOMS=$(N) \
+	HENCE_TEST_FULL=1 HENCE_IT_PAIRS=$(PAIRS) HENCE_IT_KILLS=$(KILLS) HENCE_IT_CRASHES=$(CRASHES) HENCE_IT_SENDS=100 HENCE_IT_PHANTOMS=$(N) \
 	HENCE_IT_RESIDUE=$(N) HENCE_IT_RESIDUE_TAGS=600 HENCE_IT_RETRACTIONS=$(N) HENCE_IT_RETRACTION_PAIRS=100 \
 	HENCE_IT_ORDER_ROUNDS=40 HENCE_IT_DIRTY=20 HENCE_IT_ISOLATION_TASKS=20 $(GO) test -count=1 -v -timeout 4h ./it
 

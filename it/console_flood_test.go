@@ -16,6 +16,7 @@ import (
 // TestConsoleUnderLoad walks every view while a thousand decisions a second come in. The page keeps drawing, its lists
 // stay bounded, and it has counted every decision.
 func TestConsoleUnderLoad(t *testing.T) {
+	whole(t)
 	chromium(t)
 	total := number(t, "HENCE_IT_CONSOLE_DECISIONS", 10_000)
 	source := newFlood(total)

@@ -31,6 +31,7 @@ const askedOften = `import("/js/store.js").then(async ({ poll }) => {
 
 // TestConsolePauses stops the list of decisions while more come in, with a filter and without one.
 func TestConsolePauses(t *testing.T) {
+	whole(t)
 	chromium(t)
 	source := newFlood(200_000)
 	page, base := openConsole(t, console.Config{Source: source, Workspace: floodWorkspace, Token: consoleToken,

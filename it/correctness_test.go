@@ -61,6 +61,7 @@ func TestObserveLosesUpdates(t *testing.T) {
 
 // TestRealData settles all tasks of real data by 16 agents at once, in each order mode.
 func TestRealData(t *testing.T) {
+	whole(t)
 	data, servers := realData(t), harness.Start(t)
 	for _, order := range orders() {
 		t.Run(order, func(t *testing.T) {

@@ -148,6 +148,7 @@ func persist(ctx context.Context, e *errands, tx *client.Tx, try func(*client.Tx
 // TestIsolation lets agents cancel one order and change its address at the same time: what they commit can be put in
 // one order.
 func TestIsolation(t *testing.T) {
+	whole(t)
 	servers := harness.Start(t)
 	for _, agents := range numbers(t, "HENCE_IT_ISOLATION_AGENTS", []int{4, 8}[:sample(2)]...) {
 		for _, mode := range orders() {

@@ -103,6 +103,14 @@ func sample(size int) int {
 	return size
 }
 
+// whole leaves a long test to a full run.
+func whole(tb testing.TB) {
+	tb.Helper()
+	if testsize.Small() {
+		tb.Skipf("it takes ten seconds and more: set %s=1", testsize.Env)
+	}
+}
+
 // numbers reads a list of sizes from the environment.
 func numbers(tb testing.TB, name string, otherwise ...int) []int {
 	tb.Helper()

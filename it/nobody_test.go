@@ -68,6 +68,7 @@ type leftBehind struct {
 // TestNobodyComes kills sidecars after a commit and lets none of their agents come back: within two lease times their
 // keyed calls are at the sink and their un-keyed ones on the list, by a sidecar of another agent that nothing asks.
 func TestNobodyComes(t *testing.T) {
+	whole(t)
 	const agents = 2
 	lease := uint32(20)
 	rounds := number(t, "HENCE_IT_NOBODY", 1)

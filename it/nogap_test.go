@@ -265,6 +265,7 @@ func (r gapRound) limit() time.Duration { return gapMax * r.calm.at(0.99) }
 // of what they do with one. A round is void when somebody waited longer than the bound without a kill, too; one that
 // breaks it is tried again, because a true gap breaks it every time.
 func TestNoGap(t *testing.T) {
+	whole(t)
 	kills := number(t, envGapKills, onReal(5, sample(3)))
 	l := openGapLab(t)
 	for _, m := range []*harness.Member{l.first, l.second} {
