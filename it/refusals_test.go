@@ -81,7 +81,7 @@ func TestRefusalsEverywhere(t *testing.T) {
 	all := drive(t, s[0].Client, s[1].Client)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stream := streamed(t, ctx, s[2], d.Workspace)
+	stream, shown := streamed(t, ctx, s[2], d.Workspace), map[uint64]*culprit.Decision{}
 	var l *culprit.Log
 	for _, code := range []string{"stale_read", "version_mismatch", "cascade", "conflict", "wounded", "lost_branch",
 		"own_transaction", "phantom_tool", "too_old"} {
@@ -104,16 +104,18 @@ func TestRefusalsEverywhere(t *testing.T) {
 			r.said.floor = told.Floor
 		}
 		same(t, "the agent's answer", r.said, ofDecision(told))
-		for {
-			seen, more := <-stream
-			if !more {
-				t.Fatalf("the stream ended before it showed %d", told.Seq)
-			}
-			if seen.Seq == told.Seq {
-				same(t, "the stream", ofDecision(&seen), ofDecision(told))
-				break
+		for shown[told.Seq] == nil { // decisions need not come in the order in which the refusals were asked for
+			select {
+			case seen, more := <-stream:
+				if !more {
+					t.Fatalf("the stream ended before it showed %d", told.Seq)
+				}
+				shown[seen.Seq] = &seen
+			case <-time.After(time.Minute):
+				t.Fatalf("the stream does not show %d", told.Seq)
 			}
 		}
+		same(t, "the stream", ofDecision(shown[told.Seq]), ofDecision(told))
 		if r.open {
 			continue // explained is how a transaction stands
 		}
