@@ -5,6 +5,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // send appends an intent, again and again until it is acknowledged or the view shows that it arrived. An append that
@@ -14,7 +15,7 @@ func (s *session) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
 	result := make(chan error, 1)
 	ok := s.tasks.start(func(ctx context.Context) { result <- s.repeat(ctx, t, in) })
 	if !ok {
-		return problem(codeBusy, "the sidecar is stopping, or has too many appends under way")
+		return api.Problemf(api.CodeBusy, "the sidecar is stopping, or has too many appends under way")
 	}
 	select {
 	case err := <-result:

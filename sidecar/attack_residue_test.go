@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -22,7 +23,7 @@ func TestRetryOfRetracted(t *testing.T) {
 	retractNow(t, log, a, tx.ID())
 	retracted(t, log, tx.ID())
 	world.set(func() { clear(world.down) })
-	if _, err := a.client.RetryResidue(ctx, tx.ID(), 0, true); problemIn(t, err).Code != codeTool {
+	if _, err := a.client.RetryResidue(ctx, tx.ID(), 0, true); problemIn(t, err).Code != api.CodeTool {
 		t.Errorf("one that nothing undoes: %v", err)
 	}
 	if r := must(a.client.RetryResidue(ctx, tx.ID(), 1, false))(t); r.State != "resolved" {
@@ -63,7 +64,7 @@ func TestRetryUnanswered(t *testing.T) {
 	a.final(ctx, t, done.Tx)
 	world.set(func() { clear(world.down); world.lose["mail"] = 1 })
 	before := log.Seq()
-	if _, err := a.client.RetryResidue(ctx, done.Tx, 0, false); problemIn(t, err).Code != codeToolUnreachable {
+	if _, err := a.client.RetryResidue(ctx, done.Tx, 0, false); problemIn(t, err).Code != api.CodeToolUnreachable {
 		t.Errorf("not answered: %v", err)
 	}
 	world.expect(t, "mail x")

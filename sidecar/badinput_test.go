@@ -109,91 +109,91 @@ func TestBadInput(t *testing.T) {
 // routeRows: what has no route, no token, or another workspace.
 func routeRows(a *rig, tx string) []row {
 	return []row{
-		{get("/"), 404, codeNoRoute},
-		{get("/v1/nothing"), 404, codeNoRoute},
-		{rawCall{method: "DELETE", path: inDefault + "/shards/x"}, 405, codeMethod},
-		{post("/v1/tx/"+tx, ""), 405, codeMethod},
-		{with(get(inDefault+"/shards"), "Authorization", "Bearer wrong"), 401, codeUnauthorized},
-		{with(get(inDefault+"/shards"), "Authorization", a.Token()), 401, codeUnauthorized},
+		{get("/"), 404, api.CodeNoRoute},
+		{get("/v1/nothing"), 404, api.CodeNoRoute},
+		{rawCall{method: "DELETE", path: inDefault + "/shards/x"}, 405, api.CodeMethod},
+		{post("/v1/tx/"+tx, ""), 405, api.CodeMethod},
+		{with(get(inDefault+"/shards"), "Authorization", "Bearer wrong"), 401, api.CodeUnauthorized},
+		{with(get(inDefault+"/shards"), "Authorization", a.Token()), 401, api.CodeUnauthorized},
 
-		{get("/v1/workspaces/elsewhere/shards"), 404, codeUnknownWorkspace},
-		{get("/v1/workspaces/elsewhere/shards/x"), 404, codeUnknownWorkspace},
-		{put("/v1/workspaces/elsewhere/shards/x"), 404, codeUnknownWorkspace},
-		{post("/v1/workspaces/elsewhere/tx", ""), 404, codeUnknownWorkspace},
-		{get("/v1/workspaces/elsewhere/chain"), 404, codeUnknownWorkspace},
-		{get("/v1/workspaces/elsewhere/frontier"), 404, codeUnknownWorkspace},
+		{get("/v1/workspaces/elsewhere/shards"), 404, api.CodeUnknownWorkspace},
+		{get("/v1/workspaces/elsewhere/shards/x"), 404, api.CodeUnknownWorkspace},
+		{put("/v1/workspaces/elsewhere/shards/x"), 404, api.CodeUnknownWorkspace},
+		{post("/v1/workspaces/elsewhere/tx", ""), 404, api.CodeUnknownWorkspace},
+		{get("/v1/workspaces/elsewhere/chain"), 404, api.CodeUnknownWorkspace},
+		{get("/v1/workspaces/elsewhere/frontier"), 404, api.CodeUnknownWorkspace},
 	}
 }
 
 // scopeRows: scopes that cannot be used.
 func scopeRows(tx string) []row {
 	return []row{
-		{get(inDefault + "/shards/a/../../b"), 400, codeBadScope},
-		{get(inDefault + "/shards/"), 400, codeBadScope},
-		{get(inDefault + "/shards/a/*"), 400, codeBadScope},
-		{get(inDefault + "/shards/%FF"), 400, codeBadScope},
-		{get(inDefault + "/shards/" + strings.Repeat("s/", 17) + "s"), 400, codeBadScope},
-		{get(inDefault + "/shards/" + strings.Repeat("s", 1100)), 400, codeBadScope},
-		{get(inDefault + "/shards?prefix=mail:/x"), 400, codeBadScope},
-		{get(inDefault + "/shards?prefix=a**b"), 400, codeBadScope},
-		{get(inDefault + "/shards?after=%2e%2e"), 400, codeBadScope},
-		{get(inDefault + "/frontier?prefix=nonsense"), 400, codeBadScope},
-		{put(inDefault + "/shards/*"), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/reads", `{"scope":"mail:/x","limit":3}`), 400, codeBadRequest},
-		{post("/v1/tx/"+tx+"/reads", `{"scope":"shard:/../x"}`), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/*","content":""}`), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/","content":""}`), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"","content":""}`), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard/x","content":""}`), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/reads", `{"scope":"orders/1"}`), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/reads", `{"scope":""}`), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/reads", `{"scope":"mail:/x"}`), 422, codeUnknownType},
-		{post("/v1/tx/"+tx+"/touches", `{"wants":[{"scope":"order/1","access":"write"}]}`), 400, codeBadScope},
-		{post("/v1/tx/"+tx+"/settlement", `{"effects":[{"scopes":["order/1"],"result":"clean"}]}`), 400, codeBadScope},
+		{get(inDefault + "/shards/a/../../b"), 400, api.CodeBadScope},
+		{get(inDefault + "/shards/"), 400, api.CodeBadScope},
+		{get(inDefault + "/shards/a/*"), 400, api.CodeBadScope},
+		{get(inDefault + "/shards/%FF"), 400, api.CodeBadScope},
+		{get(inDefault + "/shards/" + strings.Repeat("s/", 17) + "s"), 400, api.CodeBadScope},
+		{get(inDefault + "/shards/" + strings.Repeat("s", 1100)), 400, api.CodeBadScope},
+		{get(inDefault + "/shards?prefix=mail:/x"), 400, api.CodeBadScope},
+		{get(inDefault + "/shards?prefix=a**b"), 400, api.CodeBadScope},
+		{get(inDefault + "/shards?after=%2e%2e"), 400, api.CodeBadScope},
+		{get(inDefault + "/frontier?prefix=nonsense"), 400, api.CodeBadScope},
+		{put(inDefault + "/shards/*"), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":"mail:/x","limit":3}`), 400, api.CodeBadRequest},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":"shard:/../x"}`), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/*","content":""}`), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/","content":""}`), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"","content":""}`), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard/x","content":""}`), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":"orders/1"}`), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":""}`), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":"mail:/x"}`), 422, api.CodeUnknownType},
+		{post("/v1/tx/"+tx+"/touches", `{"wants":[{"scope":"order/1","access":"write"}]}`), 400, api.CodeBadScope},
+		{post("/v1/tx/"+tx+"/settlement", `{"effects":[{"scopes":["order/1"],"result":"clean"}]}`), 400, api.CodeBadScope},
 	}
 }
 
 // numberRows: parameters, and seqs from the future.
 func numberRows(tx string) []row {
 	return []row{
-		{get(inDefault + "/shards?limit=0"), 400, codeBadRequest},
-		{get(inDefault + "/shards?limit=1001"), 400, codeBadRequest},
-		{get(inDefault + "/shards?limit=ten"), 400, codeBadRequest},
-		{get(inDefault + "/shards?limit=1&limit=2"), 400, codeBadRequest},
-		{get(inDefault + "/shards?size=1"), 400, codeBadRequest},
-		{get(inDefault + "/shards/x?versions=yes"), 400, codeBadRequest},
-		{get(inDefault + "/shards/x?versions=true&version=1"), 400, codeBadRequest},
-		{get(inDefault + "/shards/x?version=-1"), 400, codeBadRequest},
-		{get(inDefault + "/shards/x?versions=true"), 404, codeNotFound},
-		{get(inDefault + "/shards/x?version=1"), 404, codeNotFound},
-		{get(inDefault + "/shards/x?version=99999"), 400, codeSeqFromFuture},
-		{get(inDefault + "/shards/x"), 404, codeNotFound},
-		{get(inDefault + "/chain?from=99999"), 400, codeSeqFromFuture},
-		{get(inDefault + "/chain?from=-1"), 400, codeBadRequest},
-		{get("/v1/tx/" + tx + "?wait_ms=30001"), 400, codeBadRequest},
-		{get("/v1/tx/" + tx + "?wait=1"), 400, codeBadRequest},
-		{get("/v1/tx/" + tx + "/closure?limit=0"), 400, codeBadRequest},
+		{get(inDefault + "/shards?limit=0"), 400, api.CodeBadRequest},
+		{get(inDefault + "/shards?limit=1001"), 400, api.CodeBadRequest},
+		{get(inDefault + "/shards?limit=ten"), 400, api.CodeBadRequest},
+		{get(inDefault + "/shards?limit=1&limit=2"), 400, api.CodeBadRequest},
+		{get(inDefault + "/shards?size=1"), 400, api.CodeBadRequest},
+		{get(inDefault + "/shards/x?versions=yes"), 400, api.CodeBadRequest},
+		{get(inDefault + "/shards/x?versions=true&version=1"), 400, api.CodeBadRequest},
+		{get(inDefault + "/shards/x?version=-1"), 400, api.CodeBadRequest},
+		{get(inDefault + "/shards/x?versions=true"), 404, api.CodeNotFound},
+		{get(inDefault + "/shards/x?version=1"), 404, api.CodeNotFound},
+		{get(inDefault + "/shards/x?version=99999"), 400, api.CodeSeqFromFuture},
+		{get(inDefault + "/shards/x"), 404, api.CodeNotFound},
+		{get(inDefault + "/chain?from=99999"), 400, api.CodeSeqFromFuture},
+		{get(inDefault + "/chain?from=-1"), 400, api.CodeBadRequest},
+		{get("/v1/tx/" + tx + "?wait_ms=30001"), 400, api.CodeBadRequest},
+		{get("/v1/tx/" + tx + "?wait=1"), 400, api.CodeBadRequest},
+		{get("/v1/tx/" + tx + "/closure?limit=0"), 400, api.CodeBadRequest},
 	}
 }
 
 // shardRows: conditions and sizes of writes to shards.
 func shardRows() []row {
 	return []row{
-		{put(inDefault+"/shards/x", "If-Match", `"1`), 400, codeBadRequest},
-		{put(inDefault+"/shards/x", "If-Match", `1`), 400, codeBadRequest},
-		{put(inDefault+"/shards/x", "If-Match", `"1", 2`), 400, codeBadRequest},
+		{put(inDefault+"/shards/x", "If-Match", `"1`), 400, api.CodeBadRequest},
+		{put(inDefault+"/shards/x", "If-Match", `1`), 400, api.CodeBadRequest},
+		{put(inDefault+"/shards/x", "If-Match", `"1", 2`), 400, api.CodeBadRequest},
 		{put(inDefault+"/shards/x", "If-Match", `W/"1"`), 412, "version_mismatch"},
 		{put(inDefault+"/shards/x", "If-Match", `"01"`), 412, "version_mismatch"},
 		{put(inDefault+"/shards/x", "If-Match", `"0"`), 412, "version_mismatch"},
 		{put(inDefault+"/shards/x", "If-Match", `"abc", W/"7"`), 412, "version_mismatch"},
-		{put(inDefault+"/shards/x", "If-Match", `"1"`, "If-None-Match", "*"), 400, codeBadRequest},
-		{put(inDefault+"/shards/x", "If-None-Match", `"1"`), 400, codeBadRequest},
+		{put(inDefault+"/shards/x", "If-Match", `"1"`, "If-None-Match", "*"), 400, api.CodeBadRequest},
+		{put(inDefault+"/shards/x", "If-None-Match", `"1"`), 400, api.CodeBadRequest},
 		{put(inDefault+"/shards/x", "If-Match", `"1"`), 412, "version_mismatch"},
 		{put(inDefault+"/shards/x", "If-Match", "*"), 412, "version_mismatch"},
-		{put(inDefault+"/shards/x", "Idempotency-Key", strings.Repeat("k", 256)), 400, codeBadRequest},
-		{put(inDefault+"/shards/x", "Content-Type", strings.Repeat("m", 129)), 400, codeBadRequest},
-		{rawCall{method: "PUT", path: inDefault + "/shards/x", body: strings.Repeat("x", 257<<10)}, 413, codeTooLarge},
-		{rawCall{method: "PUT", path: inDefault + "/shards/x", body: strings.Repeat("x", 10<<20)}, 413, codeTooLarge},
+		{put(inDefault+"/shards/x", "Idempotency-Key", strings.Repeat("k", 256)), 400, api.CodeBadRequest},
+		{put(inDefault+"/shards/x", "Content-Type", strings.Repeat("m", 129)), 400, api.CodeBadRequest},
+		{rawCall{method: "PUT", path: inDefault + "/shards/x", body: strings.Repeat("x", 257<<10)}, 413, api.CodeTooLarge},
+		{rawCall{method: "PUT", path: inDefault + "/shards/x", body: strings.Repeat("x", 10<<20)}, 413, api.CodeTooLarge},
 	}
 }
 
@@ -201,30 +201,30 @@ func shardRows() []row {
 func writeRows(tx string) []row {
 	return []row{
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"`+strings.Repeat("x", 257<<10)+`"}`), 413,
-			codeTooLarge},
+			api.CodeTooLarge},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":99999}`), 409, "version_mismatch"},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":1}`), 409, "version_mismatch"},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":-1}`), 400, codeBadRequest},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x"}`), 400, codeBadRequest},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","content_base64":"eA=="}`), 400, codeBadRequest},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content_base64":"!"}`), 400, codeBadRequest},
-		{post("/v1/tx/"+tx+"/reads", `{"scope":"shard:/x","limit":-1}`), 400, codeBadRequest},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":-1}`), 400, api.CodeBadRequest},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x"}`), 400, api.CodeBadRequest},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","content_base64":"eA=="}`), 400, api.CodeBadRequest},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content_base64":"!"}`), 400, api.CodeBadRequest},
+		{post("/v1/tx/"+tx+"/reads", `{"scope":"shard:/x","limit":-1}`), 400, api.CodeBadRequest},
 	}
 }
 
 // stateRows: options of a transaction, and calls that its state does not allow.
 func stateRows(tx, sealed string) []row {
 	return []row{
-		{post(inDefault+"/tx", `{"mode":"hurried"}`), 400, codeBadRequest},
-		{post(inDefault+"/tx", `{"levels":"L9"}`), 400, codeBadRequest},
-		{post(inDefault+"/tx", `{"levels":"A1,A1x"}`), 400, codeBadRequest},
-		{post(inDefault+"/tx", `{"deadline_ms":-1}`), 400, codeBadRequest},
-		{post(inDefault+"/tx", `{"deadline_ms":1e12}`), 400, codeBadRequest},
-		{post(inDefault+"/tx", `{"group":"g"}`), 404, codeNotFound},
-		{post("/v1/tx/"+tx+"/abort", `{"reason":"`+strings.Repeat("r", 129)+`"}`), 400, codeBadRequest},
-		{post("/v1/tx/"+sealed+"/abort", ""), 409, codeAlreadyCommitted},
-		{post("/v1/tx/"+sealed+"/retry", ""), 409, codeAlreadyCommitted},
-		{post("/v1/tx/"+tx+"/retry", ""), 409, codeNotAborted},
+		{post(inDefault+"/tx", `{"mode":"hurried"}`), 400, api.CodeBadRequest},
+		{post(inDefault+"/tx", `{"levels":"L9"}`), 400, api.CodeBadRequest},
+		{post(inDefault+"/tx", `{"levels":"A1,A1x"}`), 400, api.CodeBadRequest},
+		{post(inDefault+"/tx", `{"deadline_ms":-1}`), 400, api.CodeBadRequest},
+		{post(inDefault+"/tx", `{"deadline_ms":1e12}`), 400, api.CodeBadRequest},
+		{post(inDefault+"/tx", `{"group":"g"}`), 404, api.CodeNotFound},
+		{post("/v1/tx/"+tx+"/abort", `{"reason":"`+strings.Repeat("r", 129)+`"}`), 400, api.CodeBadRequest},
+		{post("/v1/tx/"+sealed+"/abort", ""), 409, api.CodeAlreadyCommitted},
+		{post("/v1/tx/"+sealed+"/retry", ""), 409, api.CodeAlreadyCommitted},
+		{post("/v1/tx/"+tx+"/retry", ""), 409, api.CodeNotAborted},
 		{post("/v1/tx/"+sealed+"/reads", `{"scope":"shard:/x"}`), 409, "late_effect"},
 		{post("/v1/tx/"+sealed+"/writes", `{"scope":"shard:/x","content":""}`), 409, "late_effect"},
 	}
@@ -236,12 +236,12 @@ func bodyRows(tx string) (rows []row) {
 		"/v1/tx/" + tx + "/seal", "/v1/tx/" + tx + "/abort", "/v1/tx/" + tx + "/retry"} {
 		for _, body := range []string{`{`, `[]`, `"text"`, `1`, `null`, `{"x":1}`, `{} {}`,
 			`{"scope":1}`, "{\"\xff\":1}", `{"scope":"s"`} {
-			rows = append(rows, row{post(route, body), 400, codeBadRequest})
+			rows = append(rows, row{post(route, body), 400, api.CodeBadRequest})
 		}
-		rows = append(rows, row{post(route, strings.Repeat(" ", 10<<20)), 413, codeTooLarge})
+		rows = append(rows, row{post(route, strings.Repeat(" ", 10<<20)), 413, api.CodeTooLarge})
 		asText := post(route, `{}`)
 		asText.header = map[string]string{"Content-Type": "text/plain"}
-		rows = append(rows, row{asText, 415, codeMediaType})
+		rows = append(rows, row{asText, 415, api.CodeMediaType})
 	}
 	return rows
 }
@@ -261,16 +261,16 @@ func idRows(other string) (rows []row) {
 		}
 		call := func(id string) rawCall { return rawCall{method: method, path: "/v1/tx/" + id + rest, body: body} }
 		rows = append(rows,
-			row{call("nonsense"), 404, codeUnknownTx}, row{call("a.1.01"), 404, codeUnknownTx},
-			row{call(strings.Repeat("x", 2000)), 404, codeUnknownTx})
+			row{call("nonsense"), 404, api.CodeUnknownTx}, row{call("a.1.01"), 404, api.CodeUnknownTx},
+			row{call(strings.Repeat("x", 2000)), 404, api.CodeUnknownTx})
 		if rest == "/closure" {
 			continue
 		}
-		foreign := row{call(other), 403, codeOtherAgent}
+		foreign := row{call(other), 403, api.CodeOtherAgent}
 		if rest == "/explain" {
-			foreign = row{call(other), 404, codeUnknownTx}
+			foreign = row{call(other), 404, api.CodeUnknownTx}
 		}
-		rows = append(rows, foreign, row{call("a.1.999"), 404, codeUnknownTx}, row{call("a.0.1"), 410, codeSessionLost})
+		rows = append(rows, foreign, row{call("a.1.999"), 404, api.CodeUnknownTx}, row{call("a.0.1"), 410, api.CodeSessionLost})
 	}
 	return rows
 }

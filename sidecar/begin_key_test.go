@@ -21,7 +21,7 @@ func TestRefusedBeginUnderItsKey(t *testing.T) {
 			begin := with(post(inDefault+"/tx", `{"mode":"`+mode+`"}`), "Idempotency-Key", "k")
 			for range 2 {
 				status, p, _ := a.send(t, begin)
-				if status != http.StatusTooManyRequests || p.Code != codeLimit || !p.SafeSameKey {
+				if status != http.StatusTooManyRequests || p.Code != api.CodeLimit || !p.SafeSameKey {
 					t.Fatalf("without room: %d %+v", status, p)
 				}
 			}

@@ -42,7 +42,7 @@ func TestRefusedSealKeepsItsBegin(t *testing.T) {
 	g := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
 	branch := g.Branches()[0]
 	if status, p, _ := a.send(t, post("/v1/tx/"+branch.ID()+"/seal", "")); status != http.StatusTooManyRequests ||
-		p.Code != codeLimit || !p.Retryable || p.Decision.State != api.StateOpen {
+		p.Code != api.CodeLimit || !p.Retryable || p.Decision.State != api.StateOpen {
 		t.Fatalf("without room: %d %+v", status, p)
 	}
 	if err := other.Abort(ctx, "makes room"); err != nil {
@@ -111,7 +111,7 @@ func TestRefusedAtFirstExpires(t *testing.T) {
 	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
 	a := startWith(t, "a", log.Door(), func(s *Sidecar) { s.clock = clock })
 	tx := open(ctx, t, a, client.BeginOptions{DeadlineMs: 1000})
-	if status, p, _ := a.send(t, post("/v1/tx/"+tx.ID()+"/seal", "")); p == nil || p.Code != codeLimit {
+	if status, p, _ := a.send(t, post("/v1/tx/"+tx.ID()+"/seal", "")); p == nil || p.Code != api.CodeLimit {
 		t.Fatalf("without room: %d %+v", status, p)
 	}
 	clock.advance(time.Minute)

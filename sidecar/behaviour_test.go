@@ -153,7 +153,7 @@ func TestAttempts(t *testing.T) {
 		}
 		next, err := tx.Retry(ctx)
 		if attempt == 4 {
-			if p := problemIn(t, err); p.Code != codeGaveUp {
+			if p := problemIn(t, err); p.Code != api.CodeGaveUp {
 				t.Fatalf("after the budget: %+v", p)
 			}
 			return
@@ -217,7 +217,7 @@ func TestFootprintLimit(t *testing.T) {
 	for range 2 {
 		_, err := tx.Seal(ctx)
 		p := problemIn(t, err)
-		if p.Code != codeLimit || p.Status != 429 || p.Decision == nil || p.Decision.State != api.StateOpen {
+		if p.Code != api.CodeLimit || p.Status != 429 || p.Decision == nil || p.Decision.State != api.StateOpen {
 			t.Fatalf("sealed: %+v", p)
 		}
 	}

@@ -36,7 +36,7 @@ func TestToolWithoutRoom(t *testing.T) {
 		r.MaxBytes, r.MaxInline, r.MaxInlineTotal, r.MaxKept = 700, 0, 0, 1<<16
 	})
 	_, err := a.client.PutTool(ctx, "", "search", strings.Repeat("s", 690))
-	if problemCode(err) != codeLimit {
+	if problemCode(err) != api.CodeLimit {
 		t.Errorf("the changed tool: %v", err)
 	}
 	sealed := func(name, signature string) client.Decision {

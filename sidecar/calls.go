@@ -5,6 +5,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -61,7 +62,7 @@ func (s *session) admit(begin sequencer.Begin, like func(*tx), first func() erro
 		return nil, err
 	}
 	if s.open >= s.limits.Open {
-		return nil, problem(codeLimit, "this sidecar has %d open transactions: seal or abort one", s.open)
+		return nil, api.Problemf(api.CodeLimit, "this sidecar has %d open transactions: seal or abort one", s.open)
 	}
 	t := newTx(txName(s.agent, inc, s.count+1), inc, s.view.at(), begin, s.clock.Now())
 	if like != nil {
@@ -129,13 +130,13 @@ func (s *session) usable(t *tx) error {
 	case t.decided():
 		d := s.decision(t)
 		if d.State == api.StateCommitted {
-			p := problem(string(sequencer.CodeLateEffect), "%s is committed: begin a new transaction", t.id)
+			p := api.Problemf(string(sequencer.CodeLateEffect), "%s is committed: begin a new transaction", t.id)
 			p.Decision = d
 			return p
 		}
-		return refusal(d)
+		return words.Refusal(d)
 	case t.phase == phaseSealed:
-		return problem(string(sequencer.CodeLateEffect), "%s is sealed: its footprint cannot change any more", t.id)
+		return api.Problemf(string(sequencer.CodeLateEffect), "%s is sealed: its footprint cannot change any more", t.id)
 	}
 	return nil
 }
@@ -171,7 +172,7 @@ func (s *session) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list
 		return &reading{scope: scope, rev: own, view: s.view.at(), pending: true, overtaken: t.overtaken}, nil
 	}
 	if t.size()+len(want) > s.footprintLimit() {
-		return nil, problem(codeLimit, "the transaction names %d scopes already; read a pattern instead", t.size())
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already; read a pattern instead", t.size())
 	}
 	got := s.look(scope, list)
 	if len(got.lacks()) > 0 {
@@ -337,5 +338,5 @@ func (t *tx) refusedFor(in *sequencer.Intent) bool {
 func (s *session) refusedIntent(t *tx) error {
 	d := s.describe(t, t.refused)
 	d.State, d.Seq = api.StateOpen, 0
-	return refusal(d)
+	return words.Refusal(d)
 }

@@ -92,15 +92,15 @@ func count(ctx context.Context, c *client.Client, scope, mode string) error {
 func again(ctx context.Context, c *client.Client, tx *client.Tx, mode string) (*client.Tx, error) {
 	var p *client.Problem
 	next, err := tx.Retry(ctx)
-	if errors.As(err, &p) && p.Code == codeNotAborted { // the seal is not decided, or was not taken
+	if errors.As(err, &p) && p.Code == api.CodeNotAborted { // the seal is not decided, or was not taken
 		if err = tx.Abort(ctx, "to be sure"); err == nil {
 			next, err = tx.Retry(ctx)
 		}
 	}
 	switch {
-	case errors.As(err, &p) && p.Code == codeAlreadyCommitted:
+	case errors.As(err, &p) && p.Code == api.CodeAlreadyCommitted:
 		return nil, nil
-	case errors.As(err, &p) && (p.Retryable || p.Code == codeGaveUp):
+	case errors.As(err, &p) && (p.Retryable || p.Code == api.CodeGaveUp):
 		return begin(ctx, c, mode)
 	}
 	return next, err

@@ -78,7 +78,7 @@ func checkPage(t *testing.T, code, text string) {
 		t.Errorf("the example in docs/codes/%s.md: %v", code, err)
 		return
 	}
-	want := problem(code, "%s", p.Detail)
+	want := api.Problemf(code, "%s", p.Detail)
 	if p.Type != want.Type || p.Title != want.Title || p.Status != want.Status || p.Code != code || p.Detail == "" ||
 		p.Retryable != want.Retryable || p.SafeSameKey != want.SafeSameKey {
 		t.Errorf("the example in docs/codes/%s.md is %+v, the answer would be %+v", code, p, want)

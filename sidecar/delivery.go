@@ -12,12 +12,14 @@ import (
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
 // errBacklog refuses a read or a write because too many events wait to be published.
-var errBacklog = errors.New("too many events of this agent wait to be published")
+var errBacklog = api.NewSentinel("too many events of this agent wait to be published", api.CodeBacklog,
+	"nothing was answered: %v; check that the events topic takes records")
 
 // errNotOpen is what is wrong with a journal before the log has said which one it is.
 var errNotOpen = errors.New("it is opened once the log has said its id")

@@ -86,7 +86,7 @@ func (s *session) reRead(t *tx, o *sequencer.Outcome) []string {
 
 // lost is the problem of a transaction whose session has ended.
 func (s *session) lost(t *tx) error {
-	p := problem(codeSessionLost, "the session of %s has ended and the transaction with it: retry it, or begin anew, "+
+	p := api.Problemf(api.CodeSessionLost, "the session of %s has ended and the transaction with it: retry it, or begin anew, "+
 		"and read again what it had read", t.id)
 	for _, r := range t.allReads() {
 		p.ReRead = append(p.ReRead, string(r.Scope))
@@ -98,7 +98,7 @@ func (s *session) lost(t *tx) error {
 
 // forgotten is the problem of an agent whose former reads cannot be shown any more.
 func (s *session) forgotten() error {
-	return problem(codeSessionLost, "%v: what was read before is not known any more. "+
+	return api.Problemf(api.CodeSessionLost, "%v: what was read before is not known any more. "+
 		"Read again what this request builds on, then send it again", errSessionGone)
 }
 
@@ -109,9 +109,9 @@ func (s *session) explain(ctx context.Context, t *tx) *api.Explain {
 	defer s.mu.Unlock()
 	var d *api.Decision
 	if t.gone() {
-		p := asProblem(s.lost(t))
+		p := api.AsProblem(s.lost(t))
 		d = s.describe(t, &sequencer.Outcome{Detail: p.Detail})
-		d.State, d.Code, d.Retryable, d.ReRead = api.StateAborted, codeSessionLost, true, p.ReRead
+		d.State, d.Code, d.Retryable, d.ReRead = api.StateAborted, api.CodeSessionLost, true, p.ReRead
 	} else {
 		d = s.decision(t)
 	}

@@ -64,7 +64,7 @@ type issued struct {
 // effect makes one tool call of an open transaction, or holds it until the commit.
 func (s *session) effect(ctx context.Context, t *tx, c toolCall, slot *txSlot) (*api.Receipt, error) {
 	if s.engine == nil {
-		return nil, problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
+		return nil, api.Problemf(api.CodeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
 	}
 	tool, err := s.toolOf(ctx, c)
 	if err != nil {
@@ -105,44 +105,44 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall, slot *txSlot) (
 // toolOf looks a call up in the policy.
 func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	if len(c.args) > maxArgs {
-		return gate.Tool{}, problem(codeTooLarge, "the arguments have %d bytes; a call has at most %d", len(c.args), maxArgs)
+		return gate.Tool{}, api.Problemf(api.CodeTooLarge, "the arguments have %d bytes; a call has at most %d", len(c.args), maxArgs)
 	}
 	if p, ok := s.tools.(agentTools); ok {
 		if err := p.MayCall(c.tool); err != nil {
-			return gate.Tool{}, problem(codeTool, "%v", err)
+			return gate.Tool{}, api.Problemf(api.CodeTool, "%v", err)
 		}
 	}
 	// An argument that nothing uses is mostly another one, misspelt: the call would be made without what it says.
 	if p, ok := s.tools.(argumentTools); ok {
 		if err := p.CheckArguments(c.tool, c.args); err != nil {
-			return gate.Tool{}, problem(codeTool, "%v", err)
+			return gate.Tool{}, api.Problemf(api.CodeTool, "%v", err)
 		}
 	}
 	tool, err := s.tools.Find(c.tool, c.args)
 	if err != nil {
-		return tool, problem(codeTool, "%v", err)
+		return tool, api.Problemf(api.CodeTool, "%v", err)
 	}
 	// A receipt says that the call is made: it is given only where something can make it.
 	adapter, err := s.tools.Adapter(c.tool)
 	if err != nil {
-		return tool, problem(codeTool, "%v: declare one, or make the call without Hence", err)
+		return tool, api.Problemf(api.CodeTool, "%v: declare one, or make the call without Hence", err)
 	}
 	if a, ok := adapter.(gate.Checker); ok {
 		key := cmp.Or(tool.Key, c.key, "key") // one that is made here fits everywhere, others need not
 		if err := a.Check(gate.Call{Tool: c.tool, Tx: "tx", Key: key, Args: c.args}); err != nil {
-			return tool, problem(codeTool, "%v", err)
+			return tool, api.Problemf(api.CodeTool, "%v", err)
 		}
 	}
 	if tool.Class != sequencer.ClassRead && len(tool.Scopes) == 0 {
-		return tool, problem(codeTool, "%s has no scopes with these arguments: declare in the policy what it moves", c.tool)
+		return tool, api.Problemf(api.CodeTool, "%s has no scopes with these arguments: declare in the policy what it moves", c.tool)
 	}
 	tool.Scopes, tool.May = s.view.widenScopes(tool.Scopes), s.view.widenScopes(tool.May)
 	if tool.Class.Eager() && c.key != "" {
-		return tool, problem(codeTool, "%s runs before the commit: its key is made of transaction and index; leave key out",
+		return tool, api.Problemf(api.CodeTool, "%s runs before the commit: its key is made of transaction and index; leave key out",
 			c.tool)
 	}
 	if c.key != "" && !tool.Keyed && tool.Key == "" {
-		return tool, problem(codeTool, "%s takes no idempotency key: leave key out, or declare the key in the policy",
+		return tool, api.Problemf(api.CodeTool, "%s takes no idempotency key: leave key out, or declare the key in the policy",
 			c.tool)
 	}
 	if !s.view.settings().known {
@@ -150,14 +150,14 @@ func (s *session) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	}
 	most := s.longestCall()
 	if most == 0 && !s.view.settings().known {
-		return tool, problem(codeNotReady, "the rules of the workspace are not known yet: how long a call may take "+
+		return tool, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known yet: how long a call may take "+
 			"depends on them")
 	}
 	if tool.MaxTime <= 0 {
 		tool.MaxTime = most
 	}
 	if tool.MaxTime > most {
-		return tool, problem(codeTool, "%s may take %v, and a lease of this workspace leaves %v: "+
+		return tool, api.Problemf(api.CodeTool, "%s may take %v, and a lease of this workspace leaves %v: "+
 			"shorten its max_time, or raise the rule lease_ticks", c.tool, tool.MaxTime, most)
 	}
 	return tool, nil
@@ -193,7 +193,7 @@ func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCal
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := t.size() + 1 + len(tool.Scopes); n > s.footprintLimit() {
-		return gate.Effect{}, problem(codeLimit, "the transaction would name %d scopes; at most %d go into one", n,
+		return gate.Effect{}, api.Problemf(api.CodeLimit, "the transaction would name %d scopes; at most %d go into one", n,
 			s.footprintLimit())
 	}
 	total := len(c.args)
@@ -201,7 +201,7 @@ func (s *session) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCal
 		total += len(i.effect.Args)
 	}
 	if total > maxTxArgs {
-		return gate.Effect{}, problem(codeLimit, "the transaction's calls would have arguments of %d bytes; at most %d",
+		return gate.Effect{}, api.Problemf(api.CodeLimit, "the transaction's calls would have arguments of %d bytes; at most %d",
 			total, maxTxArgs)
 	}
 	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(len(t.effects)), Tool: tool,
@@ -231,7 +231,7 @@ func (s *session) sameKey(t *tx, e gate.Effect) (*api.Receipt, error) {
 	case first == nil:
 		return nil, nil
 	case !sameJSON(first.effect.Args, e.Args):
-		return nil, problem(codeKeyReused, "call %d of %s has the key %.80q too, and other arguments: the sink would take "+
+		return nil, api.Problemf(api.CodeKeyReused, "call %d of %s has the key %.80q too, and other arguments: the sink would take "+
 			"this one for a repetition and leave it out. Give it a key of its own (the policy's key template, or key in the "+
 			"request)", first.effect.Index, t.id, e.Key)
 	}
@@ -269,7 +269,7 @@ func (s *session) readTool(ctx context.Context, t *tx, e gate.Effect) (*api.Rece
 	defer cancel()
 	answer, err := s.engine.Read(bound, e)
 	if err != nil {
-		return nil, problem(codeToolUnreachable, "%s did not answer: %v", e.Tool.Name, err)
+		return nil, api.Problemf(api.CodeToolUnreachable, "%s did not answer: %v", e.Tool.Name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,7 @@ func TestOneKeyTwice(t *testing.T) {
 		}
 	}
 	status, p := call(`{"tool":"post","args":{"id":1,"text":"y"}}`)
-	if status != 422 || p.Code != codeKeyReused ||
+	if status != 422 || p.Code != api.CodeKeyReused ||
 		!strings.Contains(p.Detail, `call 0 of `+tx.ID()+` has the key "post/1"`) {
 		t.Errorf("one key, other arguments: %d %+v", status, p)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // runTool makes an eager call: what it moves is granted to the transaction, and the call is in the log. done gives the
@@ -44,7 +45,7 @@ func (s *session) runTool(ctx context.Context, t *tx, e gate.Effect, slot *txSlo
 	if !started {
 		s.withdraw(t, i)
 		done()
-		return nil, problem(codeBusy, "the sidecar is stopping, or has too many calls under way")
+		return nil, api.Problemf(api.CodeBusy, "the sidecar is stopping, or has too many calls under way")
 	}
 	select {
 	case <-ctx.Done():
@@ -79,7 +80,7 @@ func (s *session) awaitAck(ctx context.Context, i *issued) error {
 	case <-i.acked:
 		return nil
 	case <-ctx.Done():
-		return problem(codeLog, "call %d of %s is not in the events topic yet: %v", i.effect.Index, i.effect.Tx,
+		return api.Problemf(api.CodeLog, "call %d of %s is not in the events topic yet: %v", i.effect.Index, i.effect.Tx,
 			context.Cause(ctx))
 	}
 }
@@ -146,7 +147,7 @@ func (s *session) stillOpen(t *tx, p gate.Progress) (*api.Receipt, error) {
 	if err == nil {
 		return s.receiptNow(t, p), nil
 	}
-	over := asProblem(err)
+	over := api.AsProblem(err)
 	over.Detail += fmt.Sprintf(" Call %d, %s, was made before that: it is undone.", p.Index, p.Tool.Name)
 	return nil, over
 }
@@ -189,12 +190,12 @@ func (s *session) ranTool(ctx context.Context, t *tx, i *issued, err error) (*ap
 		})
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return nil, refusal(s.decision(t))
+		return nil, words.Refusal(s.decision(t))
 	case known && p.Started:
-		return nil, problem(codeUndecided, "the outcome of %s is not known yet: ask for it, do not call again (%v)",
+		return nil, api.Problemf(api.CodeUndecided, "the outcome of %s is not known yet: ask for it, do not call again (%v)",
 			i.effect.Tool.Name, err)
 	case errors.Is(err, context.Canceled):
-		return nil, ErrStopped
+		return nil, api.ErrStopped
 	}
-	return nil, problem(codeToolUnreachable, "%s was not called: %v", i.effect.Tool.Name, err)
+	return nil, api.Problemf(api.CodeToolUnreachable, "%s was not called: %v", i.effect.Tool.Name, err)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // flush returns once every call of a transaction is in the events topic and no eager one is unknown. A transaction
@@ -39,7 +40,7 @@ func (s *session) finish(ctx context.Context, t *tx, i *issued) error {
 		s.mu.Unlock()
 		done, err := s.engine.Finish(under, p, gate.ClaimOwn)
 		if p, _ = s.progress(t.id, i.effect.Index); err != nil && !p.GivenUp {
-			return problem(codeUndecided, "the outcome of %s, call %d, is not known yet: seal again (%v)",
+			return api.Problemf(api.CodeUndecided, "the outcome of %s, call %d, is not known yet: seal again (%v)",
 				i.effect.Tool.Name, i.effect.Index, err)
 		}
 		p.GivenUp = p.GivenUp || done.GivenUp

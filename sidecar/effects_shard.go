@@ -30,11 +30,11 @@ func (s *session) shardCall(ctx context.Context, t *tx, tool gate.Tool, shard ga
 	c toolCall) (*api.Receipt, error) {
 	what, err := shard.Shard(gate.Call{Tool: c.tool, Tx: t.id, Args: c.args, Traceparent: traceOf(ctx)})
 	if err != nil {
-		return nil, problem(codeTool, "%s: %v", c.tool, err)
+		return nil, api.Problemf(api.CodeTool, "%s: %v", c.tool, err)
 	}
 	normal, err := topology.NormalScope(what.Scope)
 	if err != nil {
-		return nil, problem(codeTool, "%s: %v", c.tool, err)
+		return nil, api.Problemf(api.CodeTool, "%s: %v", c.tool, err)
 	}
 	if what.Scope, err = s.named(ctx, what.Scope); err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func (s *session) shardCall(ctx context.Context, t *tx, tool gate.Tool, shard ga
 	within := func(scope sequencer.Scope) bool { return scope.Covers(normal) } // policies have the one spelling
 	switch {
 	case what.Write != (tool.Class == sequencer.ClassBufferable) || !what.Write && tool.Class != sequencer.ClassRead:
-		return nil, problem(codeTool, "%s is %s: declare a tool that reads a shard read, one that writes it bufferable",
+		return nil, api.Problemf(api.CodeTool, "%s is %s: declare a tool that reads a shard read, one that writes it bufferable",
 			c.tool, tool.Class)
 	case !slices.ContainsFunc(tool.Scopes, within):
-		return nil, problem(codeTool, "%s names %s, which lies in none of its scopes: add it to them in the policy",
+		return nil, api.Problemf(api.CodeTool, "%s names %s, which lies in none of its scopes: add it to them in the policy",
 			c.tool, what.Scope)
 	}
 	if err := s.roomForPin(t, tool.Pin); err != nil {
@@ -79,7 +79,7 @@ func (s *session) roomForPin(t *tx, pin *sequencer.Pin) error {
 	if pin == nil || slices.Contains(t.pinned, *pin) || t.size()+2 <= s.footprintLimit() {
 		return nil
 	}
-	return problem(codeLimit, "the transaction names %d scopes and tools already; at most %d go into one", t.size(),
+	return api.Problemf(api.CodeLimit, "the transaction names %d scopes and tools already; at most %d go into one", t.size(),
 		s.footprintLimit())
 }
 

@@ -121,7 +121,7 @@ func TestShardToolRefused(t *testing.T) {
 		{"note", noteArgs{ID: "..", Text: "x"}, client.EffectOptions{}},
 		{"note", noteArgs{ID: "1"}, client.EffectOptions{}}, {"note", noteArgs{"1", "x"}, client.EffectOptions{Key: "k"}},
 	} {
-		if _, err := tx.Effect(ctx, c.tool, c.args, c.o); problemCode(err) != codeTool {
+		if _, err := tx.Effect(ctx, c.tool, c.args, c.o); problemCode(err) != api.CodeTool {
 			t.Errorf("%s %+v: %v", c.tool, c.args, err)
 		}
 	}

@@ -291,7 +291,7 @@ func (v *view) whole(ctx context.Context, missing func() []lack) error {
 		left = missing()
 		return len(left) == 0
 	})
-	if err == nil || ctx.Err() != nil || errors.Is(err, ErrStopped) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, api.ErrStopped) {
 		return err
 	}
 	p := beingFetched(left[0])
@@ -305,6 +305,6 @@ func (v *view) whole(ctx context.Context, missing func() []lack) error {
 
 // beingFetched refuses a read of a content that is not there yet.
 func beingFetched(l lack) *api.Problem {
-	return problem(codeLog, "a retraction put back what decision %d wrote, and that is still being fetched from the log",
+	return api.Problemf(api.CodeLog, "a retraction put back what decision %d wrote, and that is still being fetched from the log",
 		l.from)
 }

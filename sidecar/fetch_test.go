@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 	"github.com/hence-dev/hence/streams"
@@ -177,7 +178,7 @@ func TestRestoredIsGone(t *testing.T) {
 	must(b.client.Retract(ctx, string(bad), "", false))(t)
 	taken(ctx, t, b, bad)
 	_, err := b.client.Get(ctx, "shard:/small")
-	if problemCode(err) != codeForgotten {
+	if problemCode(err) != api.CodeForgotten {
 		t.Fatalf("the read of what is gone: %v", err)
 	}
 	lost := map[string]bool{}
@@ -211,7 +212,7 @@ func TestRestoredFromTheTable(t *testing.T) {
 	must(b.client.Retract(ctx, string(bad), "", false))(t)
 	taken(ctx, t, b, bad)
 	holds(b)
-	if _, err := b.client.Get(ctx, "shard:/large"); problemCode(err) != codeForgotten {
+	if _, err := b.client.Get(ctx, "shard:/large"); problemCode(err) != api.CodeForgotten {
 		t.Errorf("what neither has: %v", err)
 	}
 	c := start(t, "c", &archive{Door: log.Door(), old: log.Seq(), gone: true, held: held})

@@ -29,7 +29,7 @@ func (s *session) announceRead(ctx context.Context, t *tx, scope sequencer.Scope
 		return nil, err
 	}
 	if t.size() >= s.footprintLimit() {
-		return nil, problem(codeLimit, "the transaction names %d scopes already; read a pattern instead", s.footprintLimit())
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already; read a pattern instead", s.footprintLimit())
 	}
 	got := &reading{scope: scope, view: s.view.at()}
 	entry, err := s.deliver(ctx, t.id, got)
@@ -48,7 +48,7 @@ func (s *Sidecar) readForeign(c *call, t *tx, in *api.Read) (_ *reply, ok bool, 
 		return nil, false, nil
 	}
 	if in.Limit != 0 {
-		return nil, true, problem(codeBadRequest, "limit is for patterns of shards; %s is read by the agent itself", scope)
+		return nil, true, api.Problemf(api.CodeBadRequest, "limit is for patterns of shards; %s is read by the agent itself", scope)
 	}
 	if err := s.session.await(c.ctx); err != nil { // only a view that is ready knows what is in use
 		return nil, true, err
@@ -71,11 +71,11 @@ func (s *session) beforeSeal(t *tx, in *api.Seal) error {
 		return nil // sealing again gives the same answer
 	}
 	if in.TouchesKnown != nil && !*in.TouchesKnown && len(t.own) > 0 {
-		return problem(codeCallsUnknown, "what was done under a touch of %s is not known: find out and seal again, or "+
+		return api.Problemf(api.CodeCallsUnknown, "what was done under a touch of %s is not known: find out and seal again, or "+
 			"abort and say in its settlement that it is unresolved", t.id)
 	}
 	if n := t.size() + len(in.Pins); n > s.footprintLimit() {
-		return problem(codeLimit, "the transaction would name %d scopes and pins; at most %d go into one", n,
+		return api.Problemf(api.CodeLimit, "the transaction would name %d scopes and pins; at most %d go into one", n,
 			s.footprintLimit())
 	}
 	for _, p := range in.Pins {
@@ -98,11 +98,11 @@ const maxSignatureBytes = 1024
 func validTool(server, name, signature string) error {
 	switch {
 	case name == "" || len(name) > maxToolBytes:
-		return problem(codeBadRequest, "the tool's name is missing or has more than %d bytes", maxToolBytes)
+		return api.Problemf(api.CodeBadRequest, "the tool's name is missing or has more than %d bytes", maxToolBytes)
 	case len(server) > maxToolBytes:
-		return problem(codeBadRequest, "the tool server's name has more than %d bytes", maxToolBytes)
+		return api.Problemf(api.CodeBadRequest, "the tool server's name has more than %d bytes", maxToolBytes)
 	case signature == "" || len(signature) > maxSignatureBytes:
-		return problem(codeBadRequest, "the signature of %s is missing or has more than %d bytes: send a hash of the "+
+		return api.Problemf(api.CodeBadRequest, "the signature of %s is missing or has more than %d bytes: send a hash of the "+
 			"tool's declaration", name, maxSignatureBytes)
 	}
 	return nil

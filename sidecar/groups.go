@@ -6,6 +6,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 )
 
 // speculate opens the branches of a group: transactions of which one will be chosen. When one cannot be opened none
@@ -58,7 +59,7 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 	}
 	switch {
 	case ended != nil && ended.State == api.StateAborted:
-		return refusal(ended)
+		return words.Refusal(ended)
 	case ended != nil: // only the chosen one commits, before this sidecar began
 		return s.chosen(group, winner, sequencer.Writer{Tx: winner.id})
 	}
@@ -75,13 +76,13 @@ func (s *session) choose(ctx context.Context, group string, winner *tx) error {
 	case o != nil && o.Kind == sequencer.OutcomeRefused:
 		return notTaken(o, "%s is not chosen in group %s", winner.id, group)
 	}
-	return problem(codeNotReady, "the session ended before the choice was in the log: begin the group anew")
+	return api.Problemf(api.CodeNotReady, "the session ended before the choice was in the log: begin the group anew")
 }
 
 // chosen ends the branches that lost, also those that the log has never heard of.
 func (s *session) chosen(group string, winner *tx, was sequencer.Writer) error {
 	if was.Tx != winner.id {
-		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in group %s already, not %s", was.Tx, group,
+		p := api.Problemf(string(sequencer.CodeLostBranch), "%s was chosen in group %s already, not %s", was.Tx, group,
 			winner.id)
 		p.MovedSeq, p.MovedBy = uint64(was.Seq), string(was.Tx)
 		return p
@@ -117,10 +118,10 @@ func (s *Sidecar) beginGroup(c *call) (*reply, error) {
 	}
 	most := s.config.Limits.Branches
 	if in.Branches < 2 || in.Branches > most {
-		return nil, problem(codeBadRequest, "branches is %d: give 2 to %d", in.Branches, most)
+		return nil, api.Problemf(api.CodeBadRequest, "branches is %d: give 2 to %d", in.Branches, most)
 	}
 	if in.Group != "" {
-		return nil, problem(codeBadRequest, "group is given: this request makes one; to add a branch to a group that there "+
+		return nil, api.Problemf(api.CodeBadRequest, "group is given: this request makes one; to add a branch to a group that there "+
 			"is, name it in the begin of a transaction")
 	}
 	begin, err := s.beginOf(c, &in.Begin)
@@ -163,7 +164,7 @@ func (s *Sidecar) selectBranch(c *call) (*reply, error) {
 		return nil, err
 	}
 	if t.begin.Group != group {
-		return nil, problem(codeBadRequest, "%s is not a branch of group %.100q", t.id, group)
+		return nil, api.Problemf(api.CodeBadRequest, "%s is not a branch of group %.100q", t.id, group)
 	}
 	if err := s.session.choose(c.ctx, group, t); err != nil {
 		return nil, err
@@ -177,17 +178,17 @@ func (s *Sidecar) inGroup(group string) error {
 	case group == "":
 		return nil
 	case len(group) > maxNameBytes:
-		return problem(codeBadRequest, "group has more than %d bytes", maxNameBytes)
+		return api.Problemf(api.CodeBadRequest, "group has more than %d bytes", maxNameBytes)
 	}
 	if winner, known := s.view.winner(group); known {
-		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in group %s: begin outside of it", winner, group)
+		p := api.Problemf(string(sequencer.CodeLostBranch), "%s was chosen in group %s: begin outside of it", winner, group)
 		p.MovedBy = string(winner)
 		return p
 	}
 	if list := s.session.branches(group); len(list) >= 4*s.config.Limits.Branches {
-		return problem(codeLimit, "group %s has had %d branches", group, len(list))
+		return api.Problemf(api.CodeLimit, "group %s has had %d branches", group, len(list))
 	} else if len(list) == 0 {
-		return problem(codeNotFound, "there is no group %s in this session: make one first", group)
+		return api.Problemf(api.CodeNotFound, "there is no group %s in this session: make one first", group)
 	}
 	return nil
 }

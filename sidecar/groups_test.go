@@ -69,7 +69,7 @@ func TestGroupWaits(t *testing.T) {
 	ctx := background(t)
 	g := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
 	more := open(ctx, t, a, client.BeginOptions{Group: g.ID()})
-	if _, err := a.client.Begin(ctx, client.BeginOptions{Group: "nobody's"}); problemCode(err) != codeNotFound {
+	if _, err := a.client.Begin(ctx, client.BeginOptions{Group: "nobody's"}); problemCode(err) != api.CodeNotFound {
 		t.Errorf("a group that there is not: %v", err)
 	}
 	if err := more.Abort(ctx, "changed its mind"); err != nil {
@@ -99,7 +99,7 @@ func TestGroupWaits(t *testing.T) {
 		t.Errorf("the winner: %+v", d)
 	}
 	outside := open(ctx, t, a, client.BeginOptions{})
-	if _, err := g.Select(ctx, outside); problemCode(err) != codeBadRequest {
+	if _, err := g.Select(ctx, outside); problemCode(err) != api.CodeBadRequest {
 		t.Errorf("choosing one from outside: %v", err)
 	}
 }
@@ -120,7 +120,7 @@ func TestChooseLostBranch(t *testing.T) {
 	if err := a.view.waits.until(ctx, waitSession, joined); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Select(ctx, g.Branches()[0]); problemCode(err) != codeSessionLost {
+	if _, err := g.Select(ctx, g.Branches()[0]); problemCode(err) != api.CodeSessionLost {
 		t.Errorf("choosing a lost branch: %v", err)
 	}
 	if winner, known := a.view.winner(g.ID()); known {

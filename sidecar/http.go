@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/feed"
 )
 
@@ -51,7 +52,7 @@ func (c *call) operates(what string) error {
 	if c.role == roleOperator {
 		return nil
 	}
-	return problem(codeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the operator's. It "+
+	return api.Problemf(api.CodeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the operator's. It "+
 		"is what the sidecar's --operator-token or --operator-token-file says, else in the file operator-token of its data "+
 		"folder", what)
 }
@@ -172,21 +173,21 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	}
 	role := f.role(r)
 	if role == roleNone {
-		return nil, problem(codeUnauthorized, "%s", noToken(r))
+		return nil, api.Problemf(api.CodeUnauthorized, "%s", noToken(r))
 	}
 	if f.sidecar.drain.Err() != nil {
-		return nil, ErrStopped
+		return nil, api.ErrStopped
 	}
 	select {
 	case <-f.sidecar.journalOpen:
 	default:
-		return nil, problem(codeNotReady, "the journal is not open yet: %v", errNotOpen)
+		return nil, api.Problemf(api.CodeNotReady, "the journal is not open yet: %v", errNotOpen)
 	}
 	select {
 	case f.running <- struct{}{}:
 		defer func() { <-f.running }()
 	default:
-		return nil, problem(codeBusy, "%d requests are under way", cap(f.running))
+		return nil, api.Problemf(api.CodeBusy, "%d requests are under way", cap(f.running))
 	}
 	if err := checkQuery(r, route.query); err != nil {
 		return nil, err
@@ -199,10 +200,10 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	body, err := io.ReadAll(http.MaxBytesReader(w, sent, f.sidecar.config.Limits.BodyBytes))
 	if err != nil {
 		_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
-		if p := asProblem(err); p.Code == codeTooLarge {
+		if p := api.AsProblem(err); p.Code == api.CodeTooLarge {
 			return nil, p
 		}
-		return nil, problem(codeBadRequest, "the body could not be read: %v", err)
+		return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
 	}
 	c := &call{request: r, params: params, body: body, role: role, talk: talk}
 	return f.sidecar.keyed(c, route)
@@ -257,10 +258,10 @@ func checkQuery(r *http.Request, allowed string) error {
 			ok = ok || k == name
 		}
 		if !ok {
-			return problem(codeBadRequest, "query parameter %.40q is not known here; known are: %s", name, allowed)
+			return api.Problemf(api.CodeBadRequest, "query parameter %.40q is not known here; known are: %s", name, allowed)
 		}
 		if len(values) > 1 {
-			return problem(codeBadRequest, "query parameter %q is given twice", name)
+			return api.Problemf(api.CodeBadRequest, "query parameter %q is given twice", name)
 		}
 	}
 	return nil
@@ -274,7 +275,7 @@ func (c *call) number(name string, def, least, most uint64) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, problem(codeBadRequest, "%s=%.40q: give a whole number from %d to %d", name, text, least, most)
+		return 0, api.Problemf(api.CodeBadRequest, "%s=%.40q: give a whole number from %d to %d", name, text, least, most)
 	}
 	return n, nil
 }
@@ -282,12 +283,12 @@ func (c *call) number(name string, def, least, most uint64) (uint64, error) {
 func jsonReply(status int, value any) *reply { return &reply{status: status, value: value} }
 
 func problemReply(err error) *reply {
-	p := asProblem(err)
+	p := api.AsProblem(err)
 	out := &reply{status: p.Status, media: "application/problem+json", value: p, header: map[string]string{}}
 	switch {
-	case p.Code == codeUnauthorized:
+	case p.Code == api.CodeUnauthorized:
 		out.header["WWW-Authenticate"] = `Bearer realm="hence"`
-	case p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable || p.Code == codeKeyInFlight:
+	case p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable || p.Code == api.CodeKeyInFlight:
 		out.header["Retry-After"] = "1"
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -18,11 +19,11 @@ func callOf(tool string, args json.RawMessage, key string) (toolCall, error) {
 	args = bytes.TrimSpace(args)
 	switch {
 	case tool == "" || len(tool) > maxToolBytes:
-		return toolCall{}, problem(codeBadRequest, "tool is missing or has more than %d bytes", maxToolBytes)
+		return toolCall{}, api.Problemf(api.CodeBadRequest, "tool is missing or has more than %d bytes", maxToolBytes)
 	case len(args) == 0:
-		return toolCall{}, problem(codeBadRequest, "args is missing: send an object, {} when the tool takes nothing")
+		return toolCall{}, api.Problemf(api.CodeBadRequest, "args is missing: send an object, {} when the tool takes nothing")
 	case args[0] != '{':
-		return toolCall{}, problem(codeBadRequest, "args is not a JSON object: send the arguments by name")
+		return toolCall{}, api.Problemf(api.CodeBadRequest, "args is not a JSON object: send the arguments by name")
 	}
 	if key != "" {
 		if err := validKey(key); err != nil {
@@ -71,7 +72,7 @@ func (s *Sidecar) oneShot(c *call) (*reply, error) {
 	}
 	mode, err := modeOf(in.Mode, s.config.Order)
 	if err != nil {
-		return nil, problem(codeBadRequest, "%v", err)
+		return nil, api.Problemf(api.CodeBadRequest, "%v", err)
 	}
 	ctx, cancel, err := s.waiting(c, s.config.Limits.WaitMost)
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *Sidecar) oneShot(c *call) (*reply, error) {
 	}
 	switch done.Decision.State {
 	case api.StateAborted:
-		return nil, refusal(&done.Decision)
+		return nil, words.Refusal(&done.Decision)
 	case api.StateCommitted:
 		return jsonReply(http.StatusOK, done), nil
 	}
@@ -114,7 +115,7 @@ func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*
 			s.mu.Lock()
 			calls := len(t.effects)
 			s.mu.Unlock()
-			if p := asProblem(err); calls == 0 && !p.SafeSameKey {
+			if p := api.AsProblem(err); calls == 0 && !p.SafeSameKey {
 				s.drop(t, "its only request was refused")
 			}
 			return nil, err
@@ -138,7 +139,7 @@ func (s *session) do(ctx context.Context, t *tx, what toolCall, slot *txSlot) (*
 		out.Effect = *first
 	}
 	if out.Effect.Tool == "" {
-		return nil, problem(codeForgotten, "%s is %s, and what its call was answered is no longer remembered", t.id, d.State)
+		return nil, api.Problemf(api.CodeForgotten, "%s is %s, and what its call was answered is no longer remembered", t.id, d.State)
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/feed"
 )
 
@@ -37,7 +38,7 @@ func (f *face) stream(w http.ResponseWriter, r *http.Request, route *route, para
 		for k, v := range p.header {
 			w.Header().Set(k, v)
 		}
-		feed.Refuse(answer, asProblem(err))
+		feed.Refuse(answer, api.AsProblem(err))
 		return
 	}
 	f.feed.Serve(answer, r, f.sidecar.config.Workspace)
@@ -45,10 +46,10 @@ func (f *face) stream(w http.ResponseWriter, r *http.Request, route *route, para
 
 func (f *face) mayStream(r *http.Request, params map[string]string) error {
 	if f.role(r) == roleNone {
-		return problem(codeUnauthorized, "send the sidecar's token as Authorization: Bearer")
+		return api.Problemf(api.CodeUnauthorized, "send the sidecar's token as Authorization: Bearer")
 	}
 	if f.sidecar.drain.Err() != nil {
-		return ErrStopped
+		return api.ErrStopped
 	}
 	return f.sidecar.inWorkspace(&call{request: r, params: params})
 }

@@ -39,7 +39,7 @@ func (s *Sidecar) listing(c *call, states []string, picks ...string) (asked, err
 		}
 	}
 	if state, ok := a.pick["state"]; ok && !slices.Contains(states, state) {
-		return asked{}, problem(codeBadRequest, "state=%.40q: give one of %s", state, strings.Join(states, ", "))
+		return asked{}, api.Problemf(api.CodeBadRequest, "state=%.40q: give one of %s", state, strings.Join(states, ", "))
 	}
 	return a, nil
 }
@@ -68,7 +68,7 @@ func paged[T any](a asked, list []T, name func(T) string) (page []T, next string
 
 // gone is the problem of a page behind an item that is not there.
 func gone(after string) error {
-	return problem(codeBadRequest, "after=%.100q is not on the list any more: begin again without it", after)
+	return api.Problemf(api.CodeBadRequest, "after=%.100q is not on the list any more: begin again without it", after)
 }
 
 // listTx lists the transactions that the view has seen, of all agents, and this agent's own.
@@ -233,7 +233,7 @@ func (s *Sidecar) listAgents(c *call) (*reply, error) {
 	defer cancel()
 	live, err := s.events.Live(ctx, s.config.Workspace)
 	if err != nil {
-		return nil, problem(codeLog, "the live agents cannot be asked for: %v", err)
+		return nil, api.Problemf(api.CodeLog, "the live agents cannot be asked for: %v", err)
 	}
 	var list []api.AgentItem
 	for _, one := range live.Sidecars {

@@ -62,7 +62,7 @@ func (s *session) residue(ctx context.Context) (list []topology.Residue, cut boo
 		return list, true, nil
 	}
 	if err != nil {
-		return nil, false, problem(codeLog, "the list of residues cannot be read: %v", err)
+		return nil, false, api.Problemf(api.CodeLog, "the list of residues cannot be read: %v", err)
 	}
 	return list, false, nil
 }
@@ -72,7 +72,7 @@ func (s *session) residue(ctx context.Context) (list []topology.Residue, cut boo
 func (s *Sidecar) oneResidue(c *call) (r *topology.Residue, told bool, err error) {
 	index, ok := decimal(c.params["index"])
 	if !ok {
-		return nil, false, problem(codeBadRequest, "index %.20q is not a whole number", c.params["index"])
+		return nil, false, api.Problemf(api.CodeBadRequest, "index %.20q is not a whole number", c.params["index"])
 	}
 	list, _, err := s.session.residue(c.ctx)
 	if err != nil {
@@ -92,11 +92,11 @@ func (s *Sidecar) oneResidue(c *call) (r *topology.Residue, told bool, err error
 		told, err := s.session.listUntold(c.ctx, &s.untold, r)
 		return r, told, err
 	}
-	return nil, false, problem(codeNotFound, "effect %d of %.100q is not on the list of residues", index, c.params["tx"])
+	return nil, false, api.Problemf(api.CodeNotFound, "effect %d of %.100q is not on the list of residues", index, c.params["tx"])
 }
 
 func dealtWith(r *topology.Residue) error {
-	return problem(codeNotResidue, "effect %d of %s is %s: nothing is left to do", r.Index, r.Tx, r.State)
+	return api.Problemf(api.CodeNotResidue, "effect %d of %s is %s: nothing is left to do", r.Index, r.Tx, r.State)
 }
 
 func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
@@ -108,7 +108,7 @@ func (s *Sidecar) acceptResidue(c *call) (*reply, error) {
 		return nil, err
 	}
 	if in.Note == "" || len(in.Note) > maxNoteBytes {
-		return nil, problem(codeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and why",
+		return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and why",
 			maxNoteBytes)
 	}
 	done, err := s.dealing.enter(c)

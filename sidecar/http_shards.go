@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -52,7 +53,7 @@ func (s *Sidecar) reads(c *call, look func() *reading) (*reading, error) {
 	case !query.Has("look"):
 		return s.session.loosely(c.ctx, c.talk, look)
 	case query.Get("look") != "true":
-		return nil, problem(codeBadRequest, "look=%.20q: give true, or leave it out", query.Get("look"))
+		return nil, api.Problemf(api.CodeBadRequest, "look=%.20q: give true, or leave it out", query.Get("look"))
 	}
 	if err := s.view.ready(); err != nil { // before, it shows less than what was decided
 		return nil, notReady(err)
@@ -71,7 +72,7 @@ func (s *Sidecar) readShard(c *call) (*reply, error) {
 	query := c.request.URL.Query()
 	switch {
 	case query.Has("versions") && query.Has("version"):
-		return nil, problem(codeBadRequest, "versions and version are both given: ask for one of them")
+		return nil, api.Problemf(api.CodeBadRequest, "versions and version are both given: ask for one of them")
 	case query.Has("versions"):
 		return s.listVersions(c, query.Get("versions"), scope)
 	case query.Has("version"):
@@ -82,7 +83,7 @@ func (s *Sidecar) readShard(c *call) (*reply, error) {
 		return nil, err
 	}
 	if got.rev.version == 0 {
-		p := problem(codeNotFound, "%s does not exist; create it with PUT and If-None-Match: *", scope)
+		p := api.Problemf(api.CodeNotFound, "%s does not exist; create it with PUT and If-None-Match: *", scope)
 		p.Scope, p.View = string(scope), uint64(got.view)
 		return nil, p
 	}
@@ -120,7 +121,7 @@ func etag(version sequencer.Seq) string { return `"` + strconv.FormatUint(uint64
 // listVersions lists what is remembered of a shard. History is not a read: nothing can move it.
 func (s *Sidecar) listVersions(c *call, text string, scope sequencer.Scope) (*reply, error) {
 	if text != "true" {
-		return nil, problem(codeBadRequest, "versions=%.20q: give true, or leave it out", text)
+		return nil, api.Problemf(api.CodeBadRequest, "versions=%.20q: give true, or leave it out", text)
 	}
 	if err := s.view.ready(); err != nil {
 		return nil, notReady(err)
@@ -130,7 +131,7 @@ func (s *Sidecar) listVersions(c *call, text string, scope sequencer.Scope) (*re
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, problem(codeNotFound, "%s does not exist", scope)
+		return nil, api.Problemf(api.CodeNotFound, "%s does not exist", scope)
 	}
 	out := &api.List{Workspace: s.config.Workspace, View: uint64(view)}
 	for _, rev := range list {
@@ -160,9 +161,9 @@ func (s *Sidecar) readVersion(c *call, scope sequencer.Scope) (*reply, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, problem(codeNotFound, "%s does not exist", scope)
+		return nil, api.Problemf(api.CodeNotFound, "%s does not exist", scope)
 	}
-	return nil, problem(codeForgotten, "version %d of %s was never there or is no longer remembered; see ?versions=true",
+	return nil, api.Problemf(api.CodeForgotten, "version %d of %s was never there or is no longer remembered; see ?versions=true",
 		version, scope)
 }
 
@@ -193,10 +194,10 @@ func (s *Sidecar) writeShard(c *call) (*reply, error) {
 	created := c.slot.creates(existed.version == 0)
 	d, err := s.session.put(ctx, c.talk, w, c.slot)
 	if err == nil && d.State == api.StateAborted {
-		err = refusal(d)
+		err = words.Refusal(d)
 	}
 	if err != nil {
-		p := asProblem(err)
+		p := api.AsProblem(err)
 		if w.expect != nil && p.Code == string(sequencer.CodeVersionMismatch) {
 			p.Status = http.StatusPreconditionFailed
 		}
@@ -220,11 +221,11 @@ func (s *Sidecar) condition(c *call, scope sequencer.Scope, now sequencer.Seq) (
 	none := strings.Join(c.request.Header.Values("If-None-Match"), ",")
 	switch {
 	case match != "" && none != "":
-		return nil, problem(codeBadRequest, "If-Match and If-None-Match are both given: send one of them")
+		return nil, api.Problemf(api.CodeBadRequest, "If-Match and If-None-Match are both given: send one of them")
 	case none == "*":
 		return []sequencer.Seq{0}, nil
 	case none != "":
-		return nil, problem(codeBadRequest, "If-None-Match: %.40q: only * is known when writing", none)
+		return nil, api.Problemf(api.CodeBadRequest, "If-None-Match: %.40q: only * is known when writing", none)
 	case match == "":
 		return nil, nil
 	case match == "*" && now == 0:
@@ -243,7 +244,7 @@ func (s *Sidecar) versionsOf(scope sequencer.Scope, match string) ([]sequencer.S
 		tag = strings.TrimSpace(tag)
 		quoted := strings.TrimPrefix(tag, "W/")
 		if len(quoted) < 2 || quoted[0] != '"' || quoted[len(quoted)-1] != '"' {
-			return nil, problem(codeBadRequest, "If-Match is %.40s: send ETags as they were given, with their quotes: "+
+			return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40s: send ETags as they were given, with their quotes: "+
 				"If-Match: \"17\"", match)
 		}
 		if n, ok := decimal(quoted[1 : len(quoted)-1]); ok && n > 0 && quoted == tag {
@@ -259,7 +260,7 @@ func (s *Sidecar) versionsOf(scope sequencer.Scope, match string) ([]sequencer.S
 
 // unmatched is the problem of a precondition that no version can meet.
 func unmatched(scope sequencer.Scope, format string, args ...any) error {
-	p := problem(string(sequencer.CodeVersionMismatch), format, args...)
+	p := api.Problemf(string(sequencer.CodeVersionMismatch), format, args...)
 	p.Status, p.Scope, p.ReRead = http.StatusPreconditionFailed, string(scope), []string{string(scope)}
 	return p
 }

@@ -12,7 +12,7 @@ import (
 // wantsOf reads scopes with their access, in the one spelling of their names.
 func wantsOf(list []api.Want) ([]sequencer.Want, error) {
 	if len(list) == 0 {
-		return nil, problem(codeBadRequest, "wants is empty: name the scopes to act on, with access read or write")
+		return nil, api.Problemf(api.CodeBadRequest, "wants is empty: name the scopes to act on, with access read or write")
 	}
 	var out []sequencer.Want
 	for _, w := range list {
@@ -26,7 +26,7 @@ func wantsOf(list []api.Want) ([]sequencer.Want, error) {
 		case "write":
 			want.Access = sequencer.WriteAccess
 		default:
-			return nil, problem(codeBadRequest, "access %.20q of %s: use read or write", w.Access, scope)
+			return nil, api.Problemf(api.CodeBadRequest, "access %.20q of %s: use read or write", w.Access, scope)
 		}
 		out = append(out, want)
 	}
@@ -43,7 +43,7 @@ func (s *Sidecar) touchTx(c *call) (*reply, error) {
 		return nil, err
 	}
 	if most := s.session.footprintLimit(); len(wants) > most {
-		return nil, problem(codeLimit, "the touch names %d scopes; at most %d go into one", len(wants), most)
+		return nil, api.Problemf(api.CodeLimit, "the touch names %d scopes; at most %d go into one", len(wants), most)
 	}
 	most := int(s.config.Limits.WaitMost.Milliseconds())
 	wait := most
@@ -51,17 +51,17 @@ func (s *Sidecar) touchTx(c *call) (*reply, error) {
 		wait = *in.WaitMs
 	}
 	if wait < 0 || wait > most {
-		return nil, problem(codeBadRequest, "wait_ms is %d: give 0 to %d", wait, most)
+		return nil, api.Problemf(api.CodeBadRequest, "wait_ms is %d: give 0 to %d", wait, most)
 	}
 	if in.BoundMs < 0 || in.BoundMs > maxDeadlineMs {
-		return nil, problem(codeBadRequest, "bound_ms is %d: give 0 to %d", in.BoundMs, maxDeadlineMs)
+		return nil, api.Problemf(api.CodeBadRequest, "bound_ms is %d: give 0 to %d", in.BoundMs, maxDeadlineMs)
 	}
 	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
 	if err != nil {
 		return nil, err
 	}
 	if wants = s.view.widen(wants); len(wants) > s.session.footprintLimit() {
-		return nil, problem(codeLimit, "the touch names %d scopes, with those of stored names that are spelt otherwise; at "+
+		return nil, api.Problemf(api.CodeLimit, "the touch names %d scopes, with those of stored names that are spelt otherwise; at "+
 			"most %d go into one", len(wants), s.session.footprintLimit())
 	}
 	out, err := s.session.touchFor(c.ctx, t, asking{wants: wants, wait: time.Duration(wait) * time.Millisecond,
@@ -111,11 +111,11 @@ func (s *Sidecar) settleTx(c *call) (*reply, error) {
 
 func (s *Sidecar) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 	if len(in.Effects) == 0 && !in.NoneElse {
-		return nil, problem(codeBadRequest, "effects is empty and none_else is not true: say what was done, or that "+
+		return nil, api.Problemf(api.CodeBadRequest, "effects is empty and none_else is not true: say what was done, or that "+
 			"nothing was")
 	}
 	if most := s.session.footprintLimit(); len(in.Effects) > most {
-		return nil, problem(codeLimit, "%d effects; at most %d go into a settlement", len(in.Effects), most)
+		return nil, api.Problemf(api.CodeLimit, "%d effects; at most %d go into a settlement", len(in.Effects), most)
 	}
 	out := &sequencer.Settle{NoneElse: in.NoneElse}
 	for _, e := range in.Effects {
@@ -127,7 +127,7 @@ func (s *Sidecar) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 			}
 		}
 		if !found || len(e.Scopes) == 0 {
-			return nil, problem(codeBadRequest, "an effect of result %.20q with %d scopes: name scopes, and as result "+
+			return nil, api.Problemf(api.CodeBadRequest, "an effect of result %.20q with %d scopes: name scopes, and as result "+
 				"clean, leaked, unresolved or partial", e.Result, len(e.Scopes))
 		}
 		for _, text := range e.Scopes {

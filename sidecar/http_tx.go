@@ -51,14 +51,14 @@ func (s *Sidecar) begin(c *call) (*reply, error) {
 func (s *Sidecar) beginOf(c *call, in *api.Begin) (*sequencer.Begin, error) {
 	mode, err := modeOf(in.Mode, s.config.Order)
 	if err != nil {
-		return nil, problem(codeBadRequest, "%v", err)
+		return nil, api.Problemf(api.CodeBadRequest, "%v", err)
 	}
 	levels, err := levelsOf(in.Levels)
 	if err != nil {
-		return nil, problem(codeBadRequest, "%v", err)
+		return nil, api.Problemf(api.CodeBadRequest, "%v", err)
 	}
 	if in.DeadlineMs < 0 || in.DeadlineMs > maxDeadlineMs {
-		return nil, problem(codeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
+		return nil, api.Problemf(api.CodeBadRequest, "deadline_ms is %d: give 0 to %d", in.DeadlineMs, maxDeadlineMs)
 	}
 	may, err := s.mayOf(c.ctx, mode, in)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Sidecar) readTx(c *call) (*reply, error) {
 		return nil, err
 	}
 	if in.Limit < 0 || in.Limit > s.config.Limits.ListItems {
-		return nil, problem(codeBadRequest, "limit is %d: give 0 to %d", in.Limit, s.config.Limits.ListItems)
+		return nil, api.Problemf(api.CodeBadRequest, "limit is %d: give 0 to %d", in.Limit, s.config.Limits.ListItems)
 	}
 	list := 0
 	if pattern {
@@ -248,7 +248,7 @@ func decisionReply(d *api.Decision) (*reply, error) {
 	case api.StateCommitted:
 		return jsonReply(http.StatusOK, d), nil
 	case api.StateAborted:
-		return nil, refusal(d)
+		return nil, words.Refusal(d)
 	}
 	return jsonReply(http.StatusAccepted, d), nil
 }
@@ -259,7 +259,7 @@ func (s *Sidecar) abortTx(c *call) (*reply, error) {
 		return nil, err
 	}
 	if len(in.Reason) > maxNameBytes {
-		return nil, problem(codeBadRequest, "reason has more than %d bytes", maxNameBytes)
+		return nil, api.Problemf(api.CodeBadRequest, "reason has more than %d bytes", maxNameBytes)
 	}
 	t, err := s.session.find(sequencer.TxID(c.params["tx"]))
 	if err != nil {
@@ -270,7 +270,7 @@ func (s *Sidecar) abortTx(c *call) (*reply, error) {
 		return nil, err
 	}
 	if d.State == api.StateCommitted {
-		p := problem(codeAlreadyCommitted, "%s is committed at seq %d: it cannot be aborted any more", t.id, d.Seq)
+		p := api.Problemf(api.CodeAlreadyCommitted, "%s is committed at seq %d: it cannot be aborted any more", t.id, d.Seq)
 		p.Decision = d
 		return nil, p
 	}
@@ -337,10 +337,10 @@ func (s *Sidecar) withUndo(c *call, out *api.Explain) *api.Explain {
 
 // explainRow explains what the view does not remember from the closure table; unknown is why nothing is known here.
 func (s *Sidecar) explainRow(c *call, id sequencer.TxID, unknown error) (*reply, error) {
-	if p := asProblem(unknown); p.Code == codeOtherAgent {
-		unknown = problem(codeUnknownTx, "%s is another agent's, and neither the view nor the closure table knows it; "+
+	if p := api.AsProblem(unknown); p.Code == api.CodeOtherAgent {
+		unknown = api.Problemf(api.CodeUnknownTx, "%s is another agent's, and neither the view nor the closure table knows it; "+
 			"hence tail --tx %s looks through all decisions", id, id)
-	} else if p.Code == codeUnknownTx || p.Code == codeNotReady {
+	} else if p.Code == api.CodeUnknownTx || p.Code == api.CodeNotReady {
 		return nil, unknown
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, tableWait)

@@ -48,7 +48,7 @@ func (s *Sidecar) readyz(c *call) (*reply, error) {
 		parts[name] = err
 	}
 	if s.drain.Err() != nil {
-		parts["sidecar"] = ErrStopped
+		parts["sidecar"] = api.ErrStopped
 	}
 	out := &api.Ready{Ready: true, Agent: s.config.Agent, Workspace: s.config.Workspace, View: uint64(s.view.at()),
 		Incarnation: uint64(s.session.now()), Parts: map[string]api.Health{}}
@@ -86,7 +86,7 @@ func (s *Sidecar) chain(c *call) (*reply, error) {
 	}
 	links, seq, first := s.view.chainFrom(sequencer.Seq(from), int(limit))
 	if from > 0 && sequencer.Seq(from) < first {
-		return nil, problem(codeForgotten, "the chain is known from seq %d on", first)
+		return nil, api.Problemf(api.CodeForgotten, "the chain is known from seq %d on", first)
 	}
 	out := &api.Chain{Workspace: s.config.Workspace, Seq: uint64(seq), First: uint64(first), Links: []api.ChainLink{}}
 	for _, link := range links {
@@ -122,7 +122,7 @@ func (s *Sidecar) frontier(c *call) (*reply, error) {
 		rows = append(rows, more...)
 	}
 	if err != nil {
-		return nil, problem(codeLog, "the frontier table did not answer: %v", err)
+		return nil, api.Problemf(api.CodeLog, "the frontier table did not answer: %v", err)
 	}
 	out := &api.Frontier{Workspace: s.config.Workspace, Limit: int(limit), Rows: []api.FrontierRow{}}
 	for i := range rows {
@@ -144,7 +144,7 @@ func frontierRow(r *topology.FrontierRow) api.FrontierRow {
 func (s *Sidecar) closure(c *call) (*reply, error) {
 	id := sequencer.TxID(c.params["tx"])
 	if _, _, ok := ownerOf(id); !ok {
-		return nil, problem(codeUnknownTx, "%.100q is not the id of a transaction", string(id))
+		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", string(id))
 	}
 	limit, err := c.number("limit", min(100, uint64(s.config.Limits.ListItems)), 1, uint64(s.config.Limits.ListItems))
 	if err != nil {
@@ -154,10 +154,10 @@ func (s *Sidecar) closure(c *call) (*reply, error) {
 	defer cancel()
 	got, err := s.events.Closure(ctx, s.config.Workspace, id, int(limit))
 	if err != nil {
-		return nil, problem(codeLog, "the closure table did not answer: %v", err)
+		return nil, api.Problemf(api.CodeLog, "the closure table did not answer: %v", err)
 	}
 	if got == nil || len(got.Rows) == 0 {
-		return nil, problem(codeUnknownTx, "the closure table knows nothing of %s; it may lag behind", id)
+		return nil, api.Problemf(api.CodeUnknownTx, "the closure table knows nothing of %s; it may lag behind", id)
 	}
 	return jsonReply(http.StatusOK, words.Closure(got)), nil
 }
@@ -180,9 +180,9 @@ func (s *session) health() error {
 	case s.live:
 		return nil
 	case s.superseded:
-		return problem(codeNotReady, "another sidecar of this agent has joined")
+		return api.Problemf(api.CodeNotReady, "another sidecar of this agent has joined")
 	case s.joinRefused != nil:
 		return s.notLetIn()
 	}
-	return problem(codeNotReady, "the sidecar is joining the log")
+	return api.Problemf(api.CodeNotReady, "the sidecar is joining the log")
 }

@@ -196,7 +196,7 @@ func (s *Sidecar) keyed(c *call, route *route) (*reply, error) {
 		return &again, nil
 	}
 	c.slot = &entry.slot
-	out := problemReply(problem(codeInternal, "the request failed"))
+	out := problemReply(api.Problemf(api.CodeInternal, "the request failed"))
 	// A handler that panics loses its connection only. Its key is free again: else every repetition were in flight.
 	defer func() { s.keys.leave(entry, out) }()
 	if out, err = s.run(c, context.WithoutCancel(c.request.Context()), route); err != nil {
@@ -217,11 +217,11 @@ func outlives(r *route) bool {
 
 func validKey(key string) error {
 	if len(key) > maxKeyBytes {
-		return problem(codeBadRequest, "the Idempotency-Key has more than %d characters", maxKeyBytes)
+		return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has more than %d characters", maxKeyBytes)
 	}
 	for _, c := range key {
 		if c < ' ' || c > '~' {
-			return problem(codeBadRequest, "the Idempotency-Key has a character that is not printable ASCII")
+			return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has a character that is not printable ASCII")
 		}
 	}
 	return nil
@@ -251,19 +251,19 @@ func (k *keys) enter(key string, request [sha256.Size]byte, lasts bool) (*keyed,
 	if e := k.byKey[key]; e != nil {
 		switch {
 		case e.request != request:
-			return nil, nil, problem(codeKeyReused,
+			return nil, nil, api.Problemf(api.CodeKeyReused,
 				"this key came with another request before: use a new key for a new request")
 		case e.running:
-			return nil, nil, problem(codeKeyInFlight, "the first request with this key is under way: ask again")
+			return nil, nil, api.Problemf(api.CodeKeyInFlight, "the first request with this key is under way: ask again")
 		case e.done && e.answer == nil && e.slot.get() == "":
-			return nil, nil, problem(codeForgotten, "the request with this key was answered, and there was no room to keep "+
+			return nil, nil, api.Problemf(api.CodeForgotten, "the request with this key was answered, and there was no room to keep "+
 				"the answer: it is not done again; look at what it was about")
 		}
 		e.running = e.answer == nil
 		return e, e.answer, nil
 	}
 	if len(k.order) >= k.most {
-		return nil, nil, problem(codeBusy, "%v", errKeysFull)
+		return nil, nil, api.Problemf(api.CodeBusy, "%v", errKeysFull)
 	}
 	e := &keyed{key: key, request: request, at: k.now(), lasts: lasts, running: true}
 	k.add(e)
@@ -298,7 +298,7 @@ func (k *keys) leave(e *keyed, out *reply) {
 	p, refused := out.value.(*api.Problem)
 	out.encode() // what is kept and counted is what travels, not the value that it is made of
 	// What only an operator may do is judged anew: the next request may carry the other token.
-	open := refused && (p.SafeSameKey || p.Code == codeOperatorOnly) || out.status >= http.StatusInternalServerError ||
+	open := refused && (p.SafeSameKey || p.Code == api.CodeOperatorOnly) || out.status >= http.StatusInternalServerError ||
 		out.status == http.StatusAccepted
 	k.mu.Lock()
 	e.running = false

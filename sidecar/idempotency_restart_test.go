@@ -174,7 +174,7 @@ func TestKeyOfAnEagerCallThatBegan(t *testing.T) {
 	world.set(func() { clear(world.block) })
 	b := reborn(t, log, "a", journal, quick(world)).aloneNow()
 	for range 2 {
-		if status, p, _ := b.send(t, request); status != http.StatusGone || p.Code != codeSessionLost {
+		if status, p, _ := b.send(t, request); status != http.StatusGone || p.Code != api.CodeSessionLost {
 			t.Fatalf("%d %+v", status, p)
 		}
 	}
@@ -216,12 +216,12 @@ func TestKeysThatOutlive(t *testing.T) {
 		now.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("the begin: %d %v", status, now)
 	}
-	if status, p, now := b.send(t, refused); status != http.StatusUnprocessableEntity || p.Code != codeNoPolicy ||
+	if status, p, now := b.send(t, refused); status != http.StatusUnprocessableEntity || p.Code != api.CodeNoPolicy ||
 		now.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("the refusal: %d %+v", status, p)
 	}
 	for name, request := range inside {
-		if status, p, _ := b.send(t, request); status != http.StatusGone || p.Code != codeSessionLost {
+		if status, p, _ := b.send(t, request); status != http.StatusGone || p.Code != api.CodeSessionLost {
 			t.Errorf("%s: %d %+v", name, status, p)
 		}
 	}
@@ -229,7 +229,7 @@ func TestKeysThatOutlive(t *testing.T) {
 		t.Errorf("the tool, which this process does not know: %d %v", status, now)
 	}
 	begin.body = `{"mode":"ordered"}`
-	if status, p, _ := b.send(t, begin); status != http.StatusUnprocessableEntity || p.Code != codeKeyReused {
+	if status, p, _ := b.send(t, begin); status != http.StatusUnprocessableEntity || p.Code != api.CodeKeyReused {
 		t.Errorf("another request with the begin's key: %d %+v", status, p)
 	}
 }
@@ -286,7 +286,7 @@ func TestIdempotencyBytes(t *testing.T) {
 	if status, p, header := a.send(t, mail); status != http.StatusOK || header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("the answer was dropped, its transaction is known: %d %+v", status, p)
 	}
-	if status, p, _ := a.send(t, group); status != http.StatusGone || p.Code != codeForgotten {
+	if status, p, _ := a.send(t, group); status != http.StatusGone || p.Code != api.CodeForgotten {
 		t.Errorf("the answer was dropped, and nothing says what it was: %d %+v", status, p)
 	}
 	if n := len(committed(log)); n != 1 {

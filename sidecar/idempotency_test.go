@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // One Idempotency-Key is one request: in flight it is refused, with another body too, afterwards the answer is stored.
@@ -26,7 +28,7 @@ func TestIdempotency(t *testing.T) {
 	if err := log.Until(ctx, func() bool { return log.Seq() > at }); err != nil {
 		t.Fatal(err)
 	}
-	if status, p, _ := a.send(t, put); status != 409 || p.Code != codeKeyInFlight || !p.Retryable || !p.SafeSameKey {
+	if status, p, _ := a.send(t, put); status != 409 || p.Code != api.CodeKeyInFlight || !p.Retryable || !p.SafeSameKey {
 		t.Fatalf("while in flight: %d %+v", status, p)
 	}
 	door.Release()
@@ -38,7 +40,7 @@ func TestIdempotency(t *testing.T) {
 		t.Fatalf("the same again: %d %v", status, header)
 	}
 	put.body = "2"
-	if status, p, _ := a.send(t, put); status != 422 || p.Code != codeKeyReused {
+	if status, p, _ := a.send(t, put); status != 422 || p.Code != api.CodeKeyReused {
 		t.Fatalf("another body: %d %+v", status, p)
 	}
 	if n := len(committed(log)); n != 1 {

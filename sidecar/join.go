@@ -9,6 +9,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 )
 
@@ -122,9 +123,9 @@ func (s *session) notLetIn() error {
 	}
 	code := string(o.Code)
 	if code == "" {
-		code = codeNotReady
+		code = api.CodeNotReady
 	}
-	return problem(code, "the log does not let agent %s join: %s; it is asked again by itself", s.agent, o.Detail)
+	return api.Problemf(code, "the log does not let agent %s join: %s; it is asked again by itself", s.agent, o.Detail)
 }
 
 // firstLogic is the logic that a join asks for. It counts in a new workspace only, so only there the processors are

@@ -57,13 +57,13 @@ func TestJoinRefused(t *testing.T) {
 		}
 		for range 5 {
 			status, p, _ := a.send(t, get(inDefault+"/shards/x"))
-			if status != http.StatusTooManyRequests || p.Code != codeLimit || !strings.Contains(p.Detail, full) {
+			if status != http.StatusTooManyRequests || p.Code != api.CodeLimit || !strings.Contains(p.Detail, full) {
 				t.Errorf("a request is answered %d %+v", status, p)
 			}
 		}
 		ready := must(a.readyz(&call{ctx: ctx}))(t)
 		if part := ready.value.(*api.Ready).Parts["session"]; ready.status != http.StatusServiceUnavailable ||
-			!strings.Contains(part.Problem, codeLimit) || !strings.Contains(part.Problem, full) {
+			!strings.Contains(part.Problem, api.CodeLimit) || !strings.Contains(part.Problem, full) {
 			t.Errorf("readyz: %d %+v", ready.status, part)
 		}
 		if got := len(joins(log, "a")); got != n && time.Since(refused) < pauseMost {

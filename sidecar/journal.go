@@ -11,13 +11,15 @@ import (
 	"path/filepath"
 
 	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // ErrJournalLocked is returned by Sidecar.Run when another process has the journal of this agent open.
 var ErrJournalLocked = errors.New("sidecar: the journal is locked by another process")
 
 // ErrJournal is returned by reads and writes that the journal could not take; nothing was answered.
-var ErrJournal = errors.New("sidecar: the journal does not take records")
+var ErrJournal = api.NewSentinel("sidecar: the journal does not take records", api.CodeJournal,
+	"nothing was answered: %v")
 
 // errCorrupt is returned by openJournal when a record before the last one cannot be read.
 var errCorrupt = errors.New("sidecar: the journal is damaged")

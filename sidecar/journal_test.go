@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
 )
@@ -271,10 +272,10 @@ func TestReadNeedsTheJournal(t *testing.T) {
 		f.arm(0, cause, 5)
 		_, err := tx.Read(ctx, "shard:/x")
 		var p *client.Problem
-		if !errors.As(err, &p) || p.Code != codeJournal || p.Status != 503 || !p.SafeSameKey {
+		if !errors.As(err, &p) || p.Code != api.CodeJournal || p.Status != 503 || !p.SafeSameKey {
 			t.Fatalf("read under %v: %v", cause, err)
 		}
-		if _, err := once.Get(ctx, "shard:/x"); !errors.As(err, &p) || p.Code != codeJournal {
+		if _, err := once.Get(ctx, "shard:/x"); !errors.As(err, &p) || p.Code != api.CodeJournal {
 			t.Fatalf("loose read under %v: %v", cause, err)
 		}
 		f.arm(-1, nil, 0)

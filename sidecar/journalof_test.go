@@ -14,6 +14,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 	"github.com/hence-dev/hence/streams"
@@ -25,7 +26,7 @@ func inFolder(dir string) func(*Config) { return func(c *Config) { c.DataDir = d
 // lost fails the test unless an error is the 410 of an agent that has to read again.
 func lost(t *testing.T, err error) {
 	t.Helper()
-	if p := problemIn(t, err); p.Status != http.StatusGone || p.Code != codeSessionLost {
+	if p := problemIn(t, err); p.Status != http.StatusGone || p.Code != api.CodeSessionLost {
 		t.Fatalf("not told to read again: %+v", p)
 	}
 }
@@ -294,7 +295,7 @@ func TestLogThatIsNotKnownYet(t *testing.T) {
 	once := client.New(b.URL(), b.Token(), client.WithTries(1))
 	defer once.Close()
 	_, err := once.Tx(tx.ID()).Seal(ctx)
-	if p := problemIn(t, err); p.Code != codeNotReady || !p.SafeSameKey {
+	if p := problemIn(t, err); p.Code != api.CodeNotReady || !p.SafeSameKey {
 		t.Errorf("a transaction of the journal that is not open: %+v", p)
 	}
 	if err := b.session.delivery.health(); !errors.Is(err, errNotOpen) {

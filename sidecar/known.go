@@ -71,7 +71,7 @@ func (s *session) knownType(scope sequencer.Scope, in *api.Read) error {
 	if len(known) > maxTypesSaid {
 		said += ", …"
 	}
-	p := problem(codeUnknownType, "nothing here writes scopes of the type %s, so the read of %s would never be stale; "+
+	p := api.Problemf(api.CodeUnknownType, "nothing here writes scopes of the type %s, so the read of %s would never be stale; "+
 		"types in use are: %s. %sIf another program is to write it, send \"announce\": true with the read", scope.Type(),
 		scope, said, meant)
 	p.Scope = string(scope)
@@ -87,7 +87,7 @@ func badScope(text string, err error) error {
 	var meant []string
 	switch {
 	case text == "":
-		return problem(codeBadScope, "the scope is missing: write it as type:/path, for example shard:/orders/17")
+		return api.Problemf(api.CodeBadScope, "the scope is missing: write it as type:/path, for example shard:/orders/17")
 	case !errors.Is(err, sequencer.ErrScopeForm):
 	case named:
 		meant = append(meant, kind+":/"+rest)
@@ -106,10 +106,10 @@ func badScope(text string, err error) error {
 	}
 	switch len(meant) {
 	case 0:
-		return problem(codeBadScope, "%v", err)
+		return api.Problemf(api.CodeBadScope, "%v", err)
 	case 1:
-		return problem(codeBadScope, "scope %.80q is not type:/path: write %s", text, meant[0])
+		return api.Problemf(api.CodeBadScope, "scope %.80q is not type:/path: write %s", text, meant[0])
 	}
-	return problem(codeBadScope, "scope %.80q has no type: write %s for the shard, or %s if %s is a type", text, meant[0],
+	return api.Problemf(api.CodeBadScope, "scope %.80q has no type: write %s for the shard, or %s if %s is a type", text, meant[0],
 		meant[1], first)
 }

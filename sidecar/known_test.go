@@ -10,6 +10,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/policy"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -34,7 +35,7 @@ func TestBarePaths(t *testing.T) {
 			post(tx+"/settlement", `{"effects":[{"scopes":["`+scope+`"],"result":"clean"}]}`),
 		} {
 			status, p, _ := a.send(t, body)
-			if status != 400 || p.Code != codeBadScope || !strings.Contains(p.Detail, want) {
+			if status != 400 || p.Code != api.CodeBadScope || !strings.Contains(p.Detail, want) {
 				t.Errorf("%s %s: %d %s %s, want %q", body.path, body.body, status, p.Code, p.Detail, want)
 			}
 		}
@@ -105,7 +106,7 @@ func TestClientAnnounces(t *testing.T) {
 	a := start(t, "a", newLog().Door())
 	ctx := background(t)
 	tx := open(ctx, t, a, client.BeginOptions{})
-	if _, err := tx.Announce(ctx, "oder:/1"); problemCode(err) != codeUnknownType {
+	if _, err := tx.Announce(ctx, "oder:/1"); problemCode(err) != api.CodeUnknownType {
 		t.Errorf("a misspelt type: %v", err)
 	}
 	must(tx.AnnounceUnknown(ctx, "oder:/1"))(t)
@@ -128,7 +129,7 @@ func TestIfMatchAheadOfTheView(t *testing.T) {
 	for _, match := range []string{`"%[2]d"`, `"%[1]d", "%[2]d"`} {
 		request := with(put(inDefault+"/shards/x"), "If-Match", fmt.Sprintf(match, first.Seq, newer.Seq))
 		status, p, _ := a.send(t, request)
-		if status != 400 || p.Code != codeSeqFromFuture || !p.Retryable {
+		if status != 400 || p.Code != api.CodeSeqFromFuture || !p.Retryable {
 			t.Errorf("If-Match: %s, and the view is behind it: %d %+v", match, status, p)
 		}
 	}

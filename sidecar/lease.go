@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // leaseMargin is how many ticks of a lease may pass faster than the log's time: the first tick after its record may
@@ -201,5 +202,5 @@ func (s *session) stretchLease(ctx context.Context, takes time.Duration) error {
 	if s.lease.Left() > takes {
 		return nil
 	}
-	return problem(codeNotReady, "the lease is too short for a call that may take %v: the log did not renew it", takes)
+	return api.Problemf(api.CodeNotReady, "the lease is too short for a call that may take %v: the log did not renew it", takes)
 }

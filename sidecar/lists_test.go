@@ -14,6 +14,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
 )
@@ -280,7 +281,7 @@ func TestListTransactionsDecidedBefore(t *testing.T) {
 	if got := all(t, nil, transactions(t, a)); len(got) != 0 {
 		t.Errorf("listed are %q", got)
 	}
-	if _, err := a.client.Explain(t.Context(), "b.1.7"); problemIn(t, err).Code != codeUnknownTx {
+	if _, err := a.client.Explain(t.Context(), "b.1.7"); problemIn(t, err).Code != api.CodeUnknownTx {
 		t.Errorf("it is explained: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func (s *Sidecar) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin)
 		return nil, nil
 	}
 	if mode != sequencer.Ordered {
-		return nil, problem(codeBadRequest, "may and tools are for mode ordered only, and the mode is %s: begin in mode "+
+		return nil, api.Problemf(api.CodeBadRequest, "may and tools are for mode ordered only, and the mode is %s: begin in mode "+
 			"ordered, or leave them out", mode)
 	}
 	var out []sequencer.Want
@@ -46,7 +46,7 @@ func (s *Sidecar) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin)
 		return nil, err
 	}
 	if out = s.view.widen(out); len(out) > most {
-		return nil, problem(codeLimit, "may and tools claim more than %d scopes: claim wider ones", most)
+		return nil, api.Problemf(api.CodeLimit, "may and tools claim more than %d scopes: claim wider ones", most)
 	}
 	return out, nil
 }
@@ -61,16 +61,16 @@ func (s *Sidecar) claimsOf(planned api.PlannedCall) ([]sequencer.Want, error) {
 		return nil, err
 	}
 	if s.config.Tools == nil {
-		return nil, problem(codeNoPolicy, "tools are named, and this sidecar was started without a policy file: list "+
+		return nil, api.Problemf(api.CodeNoPolicy, "tools are named, and this sidecar was started without a policy file: list "+
 			"the scopes under may")
 	}
 	p, ok := s.config.Tools.(claiming)
 	if !ok {
-		return nil, problem(codeTool, "this sidecar's policy does not say what a call may touch: list the scopes under may")
+		return nil, api.Problemf(api.CodeTool, "this sidecar's policy does not say what a call may touch: list the scopes under may")
 	}
 	claims, err := p.May(what.tool, what.args)
 	if err != nil {
-		return nil, problem(codeTool, "%v", err)
+		return nil, api.Problemf(api.CodeTool, "%v", err)
 	}
 	return claims, nil
 }

@@ -146,15 +146,15 @@ func TestMayRefused(t *testing.T) {
 		o    client.BeginOptions
 		code string
 	}{
-		{plain, claim, codeBadRequest}, {plain, mode("optimistic", claim), codeBadRequest},
-		{plain, mode("locked", claim), codeBadRequest},
-		{notes, mode("locked", planned("note", nil)), codeBadRequest},
-		{plain, mode("ordered", client.BeginOptions{May: writes("order")}), codeBadScope},
+		{plain, claim, api.CodeBadRequest}, {plain, mode("optimistic", claim), api.CodeBadRequest},
+		{plain, mode("locked", claim), api.CodeBadRequest},
+		{notes, mode("locked", planned("note", nil)), api.CodeBadRequest},
+		{plain, mode("ordered", client.BeginOptions{May: writes("order")}), api.CodeBadScope},
 		{plain, client.BeginOptions{Mode: "ordered", May: []client.Want{{Scope: "order:/1", Access: "own"}}},
-			codeBadRequest},
-		{plain, planned("note", nil), codeNoPolicy}, {tools, planned("set", at{At: "x"}), codeTool},
-		{notes, planned("", nil), codeBadRequest}, {notes, planned("note", []int{1}), codeBadRequest},
-		{notes, planned("notes", nil), codeTool}, {notes, planned("note", map[string]int{"other": 1}), codeTool},
+			api.CodeBadRequest},
+		{plain, planned("note", nil), api.CodeNoPolicy}, {tools, planned("set", at{At: "x"}), api.CodeTool},
+		{notes, planned("", nil), api.CodeBadRequest}, {notes, planned("note", []int{1}), api.CodeBadRequest},
+		{notes, planned("notes", nil), api.CodeTool}, {notes, planned("note", map[string]int{"other": 1}), api.CodeTool},
 	} {
 		if _, err := c.by.client.Begin(ctx, c.o); problemCode(err) != c.code {
 			t.Errorf("%d: begin answers %v, want %s", i, err, c.code)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -95,7 +96,7 @@ func shardScope(text string) (sequencer.Scope, error) {
 		return "", badScope(text, err)
 	}
 	if !scope.IsShard() {
-		return "", problem(codeBadScope, "scope %.80q is not a shard, and only shards (shard:/a/b) are kept here: to "+
+		return "", api.Problemf(api.CodeBadScope, "scope %.80q is not a shard, and only shards (shard:/a/b) are kept here: to "+
 			"act on anything else by yourself, touch it", text)
 	}
 	return scope, nil
@@ -129,7 +130,7 @@ func (s *session) named(ctx context.Context, exact sequencer.Scope) (sequencer.S
 	}
 	scope, err := s.view.named(exact)
 	if err != nil {
-		return "", problem(codeBadScope, "%v", err)
+		return "", api.Problemf(api.CodeBadScope, "%v", err)
 	}
 	return scope, nil
 }
@@ -141,7 +142,7 @@ func oneShard(text string) (sequencer.Scope, error) {
 		return "", err
 	}
 	if scope.HasStar() || len(scope.Segments()) == 0 {
-		return "", problem(codeBadScope, "scope %.80q names more than one shard: write it out without wildcards", text)
+		return "", api.Problemf(api.CodeBadScope, "scope %.80q names more than one shard: write it out without wildcards", text)
 	}
 	return scope, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
 )
@@ -81,10 +82,10 @@ func TestNotReady(t *testing.T) {
 	once := client.New(r.URL(), r.Token(), client.WithTries(1))
 	defer once.Close()
 	ctx := background(t)
-	if _, err := once.Get(ctx, "shard:/x"); problemIn(t, err).Code != codeNotReady {
+	if _, err := once.Get(ctx, "shard:/x"); problemIn(t, err).Code != api.CodeNotReady {
 		t.Fatalf("a read: %v", err)
 	}
-	if _, err := once.Chain(ctx, 0, 0); problemIn(t, err).Code != codeNotReady {
+	if _, err := once.Chain(ctx, 0, 0); problemIn(t, err).Code != api.CodeNotReady {
 		t.Fatalf("the chain: %v", err)
 	}
 }

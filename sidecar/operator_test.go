@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -27,13 +28,13 @@ func TestOperatorOnly(t *testing.T) {
 		}
 		path := filled(route.pattern, "z.1.1")
 		resp, p := ask(t, route.method, r.URL()+path, "Bearer "+r.Token(), body)
-		if _, ok := only[route.name]; ok != (p.Code == codeOperatorOnly) ||
+		if _, ok := only[route.name]; ok != (p.Code == api.CodeOperatorOnly) ||
 			ok && (resp.StatusCode != http.StatusForbidden || p.Retryable) {
 			t.Errorf("%s with the agent's token: %d %+v", route.name, resp.StatusCode, p)
 		}
 		for token, at := range map[string]*rig{operator: r, alone.Token(): alone} {
 			resp, p := ask(t, route.method, at.URL()+path, "Bearer "+token, body)
-			if p.Code == codeOperatorOnly || resp.StatusCode == http.StatusUnauthorized {
+			if p.Code == api.CodeOperatorOnly || resp.StatusCode == http.StatusUnauthorized {
 				t.Errorf("%s with the token of both roles: %d %+v", route.name, resp.StatusCode, p)
 			}
 		}
@@ -42,7 +43,7 @@ func TestOperatorOnly(t *testing.T) {
 		t.Errorf("of %v only %d are routes", only, seen)
 	}
 	if _, p := ask(t, http.MethodPost, r.URL()+"/v1/tx/z.1.1/retract", "Bearer "+r.Token(), `{"dry_run":true}`); p.Code ==
-		codeOperatorOnly {
+		api.CodeOperatorOnly {
 		t.Errorf("what a retraction would undo is for the agent, too: %+v", p)
 	}
 	if resp, p := ask(t, http.MethodGet, r.URL()+"/v1/residue", "Bearer "+operator+"x", ""); resp.StatusCode !=

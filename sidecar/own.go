@@ -98,7 +98,7 @@ func (s *session) takeTold(t *tx, told *sequencer.Settle) error {
 			return err
 		}
 	} else if !sameTold(before, told) {
-		return problem(codeSettlementTold, "what became of the acts in %s was said before, or taken as unresolved after "+
+		return api.Problemf(api.CodeSettlementTold, "what became of the acts in %s was said before, or taken as unresolved after "+
 			"%s without a word: it is settled by that; look at the list of residues", t.id, s.limits.SettlementWait)
 	}
 	if d := s.debts[t.id]; d != nil {
@@ -134,24 +134,24 @@ func asHandedOver(told *sequencer.Settle, own []sequencer.Scope) error {
 func (s *session) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) error {
 	if !t.gone() {
 		if !t.decided() {
-			return problem(codeNotAborted, "%s is not aborted: while it can commit, the seal says that the outcome of "+
+			return api.Problemf(api.CodeNotAborted, "%s is not aborted: while it can commit, the seal says that the outcome of "+
 				"every act is known; abort it first to take them back", t.id)
 		}
 		if s.decision(t).State == api.StateCommitted && t.retraction.of == "" {
-			return problem(codeAlreadyCommitted, "%s is committed: what was done under its touches stands", t.id)
+			return api.Problemf(api.CodeAlreadyCommitted, "%s is committed: what was done under its touches stands", t.id)
 		}
 	}
 	if len(own) == 0 {
-		return problem(codeNothingOwed, "nothing was handed to the agent in %s to act on for writing, or it is settled",
+		return api.Problemf(api.CodeNothingOwed, "nothing was handed to the agent in %s to act on for writing, or it is settled",
 			t.id)
 	}
 	if t.final {
-		return problem(codeNothingOwed, "%s is settled already: look at the list of residues", t.id)
+		return api.Problemf(api.CodeNothingOwed, "%s is settled already: look at the list of residues", t.id)
 	}
 	for _, e := range told.Effects {
 		for _, scope := range e.Scopes {
 			if !slices.ContainsFunc(own, func(o sequencer.Scope) bool { return o.Covers(scope) }) {
-				return problem(codeBadRequest, "%s was not handed to the agent in %s: name scopes within its own touches",
+				return api.Problemf(api.CodeBadRequest, "%s was not handed to the agent in %s: name scopes within its own touches",
 					scope, t.id)
 			}
 		}

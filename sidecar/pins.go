@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // undoTakes is how long the compensation of a former owner's call may take: as long as any call may when the former
@@ -40,12 +41,12 @@ func (s *session) asSealed(p *gate.Progress, allowed bool) error {
 		return nil
 	}
 	if !allowed {
-		return problem(codeChangedTool, "%v: it was not called. Make the call by hand and accept the residue, or send "+
+		return api.Problemf(api.CodeChangedTool, "%v: it was not called. Make the call by hand and accept the residue, or send "+
 			"changed_tool to have it made as it is declared now", changed)
 	}
 	now, err := s.tools.Find(p.Tool.Name, p.Args)
 	if err != nil {
-		return problem(codeTool, "%v", err)
+		return api.Problemf(api.CodeTool, "%v", err)
 	}
 	for _, scope := range now.Scopes {
 		p.Tool.Scopes = addScope(p.Tool.Scopes, scope)

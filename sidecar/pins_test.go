@@ -147,7 +147,7 @@ func checkChanged(t *testing.T, list []topology.Residue, want sequencer.Result) 
 		t.Fatalf("the list of residues: %+v", list)
 	}
 	r := list[0]
-	if r.Result != want || r.Code != codeChangedTool || gate.CodeChangedTool != codeChangedTool ||
+	if r.Result != want || r.Code != api.CodeChangedTool || gate.CodeChangedTool != api.CodeChangedTool ||
 		!strings.Contains(r.Detail, "signature sealed") || !strings.Contains(r.Detail, "now has other") {
 		t.Errorf("%s %q: %s; want %s", r.Result, r.Code, r.Detail, want)
 	}
@@ -167,7 +167,7 @@ func TestChangedToolByHand(t *testing.T) {
 	b := reborn(t, log, "a", journal, declared(two, "other")).aloneNow()
 	b.final(ctx, t, tx)
 	_, err := b.client.RetryResidue(ctx, tx, 0, false)
-	if p := problemIn(t, err); p.Code != codeChangedTool || p.Status != 409 || !strings.Contains(p.Detail, "sealed") ||
+	if p := problemIn(t, err); p.Code != api.CodeChangedTool || p.Status != 409 || !strings.Contains(p.Detail, "sealed") ||
 		!strings.Contains(p.Detail, "other") {
 		t.Errorf("tried again: %+v", p)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -65,7 +66,7 @@ func TestReadsAfterMachineCrash(t *testing.T) {
 	must(a.client.Get(ctx, "shard:/x"))(t)
 	b := startWith(t, "a", log.Door(), func(s *Sidecar) { s.boot = "another" }, func(c *Config) { c.DataDir = dir })
 	_, err := b.client.Put(ctx, "shard:/y", []byte("rests on x"), client.WriteOptions{})
-	if p := problemIn(t, err); p.Code != codeSessionLost {
+	if p := problemIn(t, err); p.Code != api.CodeSessionLost {
 		t.Fatalf("a write that rests on a read that is lost: %+v", p)
 	}
 	must(b.client.Put(ctx, "shard:/y", []byte("read again"), client.WriteOptions{}))(t)

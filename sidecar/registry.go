@@ -79,7 +79,7 @@ func (s *session) registerAll(ctx context.Context, inc sequencer.Seq) error {
 func (s *session) setTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
 	if c, ok := s.tools.(catalogue); ok {
 		if of, _ := c.Catalogue(); of == server {
-			return nil, problem(codeBadRequest, "server %q is that of the policy's own tools: change the policy file, or name "+
+			return nil, api.Problemf(api.CodeBadRequest, "server %q is that of the policy's own tools: change the policy file, or name "+
 				"another server", server)
 		}
 	}
@@ -102,7 +102,7 @@ func (s *session) setTool(ctx context.Context, server, name, signature string) (
 	})
 	if !started {
 		s.registry.leave()
-		return nil, problem(codeBusy, "too much is under way: the tool is as it was, send it again")
+		return nil, api.Problemf(api.CodeBusy, "too much is under way: the tool is as it was, send it again")
 	}
 	select {
 	case out := <-done:
@@ -111,9 +111,9 @@ func (s *session) setTool(ctx context.Context, server, name, signature string) (
 	}
 	again := "send the same request again for the answer"
 	if signature == "" {
-		again += "; " + codeNotFound + " says that the tool is withdrawn"
+		again += "; " + api.CodeNotFound + " says that the tool is withdrawn"
 	}
-	return nil, problem(codeUndecided, "the log has not answered yet whether it takes tool %s of server %s so; it is "+
+	return nil, api.Problemf(api.CodeUndecided, "the log has not answered yet whether it takes tool %s of server %s so; it is "+
 		"asked on: %s", name, server, again)
 }
 
@@ -135,7 +135,7 @@ func (s *session) announceTool(ctx context.Context, server, name, signature stri
 		}
 	}
 	if err == nil && o == nil {
-		err = problem(codeNotReady, "the session ended meanwhile: send it again")
+		err = api.Problemf(api.CodeNotReady, "the session ended meanwhile: send it again")
 	}
 	if err != nil {
 		back()
@@ -166,11 +166,11 @@ func (r *registry) set(server, name, signature string) (back func(), err error) 
 	former, had := tools[name]
 	switch {
 	case signature == "" && !had:
-		return nil, problem(codeNotFound, "no tool %q of server %q is registered here", name, server)
+		return nil, api.Problemf(api.CodeNotFound, "no tool %q of server %q is registered here", name, server)
 	case tools == nil && len(r.servers) >= maxToolServers:
-		return nil, problem(codeLimit, "%d tool servers are registered already", maxToolServers)
+		return nil, api.Problemf(api.CodeLimit, "%d tool servers are registered already", maxToolServers)
 	case signature != "" && !had && len(tools) >= maxServerTools:
-		return nil, problem(codeLimit, "server %q has %d tools already", server, maxServerTools)
+		return nil, api.Problemf(api.CodeLimit, "server %q has %d tools already", server, maxServerTools)
 	case tools == nil:
 		tools = map[string]string{}
 		r.servers[server] = tools
@@ -195,7 +195,7 @@ func (r *registry) set(server, name, signature string) (back func(), err error) 
 func toolName(c *call) (string, error) {
 	name, err := url.PathUnescape(c.params["name"])
 	if err != nil {
-		return "", problem(codeBadRequest, "the tool's name is not escaped as a path is")
+		return "", api.Problemf(api.CodeBadRequest, "the tool's name is not escaped as a path is")
 	}
 	return topology.NormalName(name), nil
 }

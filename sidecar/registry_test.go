@@ -31,7 +31,7 @@ func TestToolUndecided(t *testing.T) {
 			short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 			defer cancel()
 			_, err := a.session.setTool(short, defaultServer, "search", "s2")
-			if p := asProblem(err); p.Code != codeUndecided || !strings.Contains(p.Detail, "not answered yet") {
+			if p := api.AsProblem(err); p.Code != api.CodeUndecided || !strings.Contains(p.Detail, "not answered yet") {
 				t.Errorf("while the log is silent: %v", err)
 			}
 			fault.off(door)
@@ -69,7 +69,7 @@ func TestToolBetweenSessions(t *testing.T) {
 	}
 	_, err := a.session.announceTool(short, defaultServer, "search", "s1")
 	a.session.registry.leave()
-	if problemCode(err) != codeNotReady || len(a.session.registry.servers) > 0 {
+	if problemCode(err) != api.CodeNotReady || len(a.session.registry.servers) > 0 {
 		t.Errorf("registered: %v, %v", err, a.session.registry.servers)
 	}
 }
@@ -84,11 +84,11 @@ func TestToolWithdrawnUndecided(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	_, err := a.session.setTool(short, defaultServer, "search", "")
-	if p := asProblem(err); p.Code != codeUndecided || !strings.Contains(p.Detail, codeNotFound) {
+	if p := api.AsProblem(err); p.Code != api.CodeUndecided || !strings.Contains(p.Detail, api.CodeNotFound) {
 		t.Errorf("while the log is silent: %v", err)
 	}
 	door.Release()
-	if _, err := a.session.setTool(ctx, defaultServer, "search", ""); problemCode(err) != codeNotFound {
+	if _, err := a.session.setTool(ctx, defaultServer, "search", ""); problemCode(err) != api.CodeNotFound {
 		t.Errorf("asked again: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func (c *call) decode(into any, mayBeEmpty bool) error {
 	if media := c.request.Header.Get("Content-Type"); media != "" {
 		kind, _, err := mime.ParseMediaType(media)
 		if err != nil || kind != "application/json" {
-			return problem(codeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place of -d)",
+			return api.Problemf(api.CodeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place of -d)",
 				media)
 		}
 	}
@@ -33,18 +33,18 @@ func (c *call) decode(into any, mayBeEmpty bool) error {
 		return nil
 	}
 	if !utf8.Valid(body) {
-		return problem(codeBadRequest, "the body is not UTF-8: send bytes as content_base64")
+		return api.Problemf(api.CodeBadRequest, "the body is not UTF-8: send bytes as content_base64")
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return problem(codeBadRequest, "%s", decodeError(err, into))
+		return api.Problemf(api.CodeBadRequest, "%s", decodeError(err, into))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return problem(codeBadRequest, "the body has something after its JSON value")
+		return api.Problemf(api.CodeBadRequest, "the body has something after its JSON value")
 	}
 	if bytes.Equal(body, []byte("null")) {
-		return problem(codeBadRequest, "the body is null: send an object")
+		return api.Problemf(api.CodeBadRequest, "the body is null: send an object")
 	}
 	return nil
 }
@@ -119,17 +119,17 @@ func instead(name string, known []string) string {
 func contentOf(w *api.Write) ([]byte, error) {
 	switch {
 	case w.Content != nil && w.ContentBase64 != nil:
-		return nil, problem(codeBadRequest, "content and content_base64 are both given: send one of them")
+		return nil, api.Problemf(api.CodeBadRequest, "content and content_base64 are both given: send one of them")
 	case w.Content != nil:
 		return []byte(*w.Content), nil
 	case w.ContentBase64 != nil:
 		body, err := base64.StdEncoding.DecodeString(*w.ContentBase64)
 		if err != nil {
-			return nil, problem(codeBadRequest, "content_base64 is not standard base64: %v", err)
+			return nil, api.Problemf(api.CodeBadRequest, "content_base64 is not standard base64: %v", err)
 		}
 		return body, nil
 	}
-	return nil, problem(codeBadRequest, "content is missing: send content, or content_base64 for bytes that are no text")
+	return nil, api.Problemf(api.CodeBadRequest, "content is missing: send content, or content_base64 for bytes that are no text")
 }
 
 // setContent puts a content into an answer: as text when it is text.
@@ -147,7 +147,7 @@ func setContent(out *api.Shard, body []byte) {
 // inWorkspace checks the workspace that a route names.
 func (s *Sidecar) inWorkspace(c *call) error {
 	if name := c.params["workspace"]; name != s.config.Workspace {
-		return problem(codeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q",
+		return api.Problemf(api.CodeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q",
 			name, s.config.Workspace)
 	}
 	return nil
@@ -158,7 +158,7 @@ func (s *Sidecar) inWorkspace(c *call) error {
 func (s *Sidecar) pathScope(c *call) (sequencer.Scope, error) {
 	text := c.params["scope"]
 	if text == "" {
-		return "", problem(codeBadScope, "the address names no shard: write it after the slash, or leave the slash out to "+
+		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave the slash out to "+
 			"list them")
 	}
 	if !strings.HasPrefix(text, "shard:/") {
@@ -182,30 +182,30 @@ func (s *Sidecar) waiting(c *call, def time.Duration) (context.Context, context.
 func (s *session) find(id sequencer.TxID) (*tx, error) {
 	agent, inc, ok := ownerOf(id)
 	if !ok {
-		return nil, problem(codeUnknownTx, "%.100q is not the id of a transaction", string(id))
+		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", string(id))
 	}
 	if agent != s.agent {
-		return nil, problem(codeOtherAgent, "%s is a transaction of agent %s; this is the sidecar of %s", id, agent, s.agent)
+		return nil, api.Problemf(api.CodeOtherAgent, "%s is a transaction of agent %s; this is the sidecar of %s", id, agent, s.agent)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.txs[id]
 	switch {
 	case t != nil && t.fate == fateUnread:
-		return nil, problem(codeNotReady, "how %s ended is not known yet: the sidecar was started again and has not read "+
+		return nil, api.Problemf(api.CodeNotReady, "how %s ended is not known yet: the sidecar was started again and has not read "+
 			"the log so far; ask again", id)
 	case t != nil && t.fate == fateGone:
-		return nil, problem(codeForgotten, "%s was sealed, and how it ended is no longer in the log: look at what it "+
+		return nil, api.Problemf(api.CodeForgotten, "%s was sealed, and how it ended is no longer in the log: look at what it "+
 			"would have written, or GET /v1/tx/%s/closure, before its work is begun anew", id, id)
 	case t != nil:
 		return t, nil
 	case inc == s.incarnation && s.knew(id):
-		return nil, problem(codeForgotten, "%s is over and no longer remembered", id)
+		return nil, api.Problemf(api.CodeForgotten, "%s is over and no longer remembered", id)
 	case inc < s.incarnation, s.incarnation == 0:
-		return nil, problem(codeSessionLost, "the session of %s has ended and nothing is known of it here any more. "+
+		return nil, api.Problemf(api.CodeSessionLost, "the session of %s has ended and nothing is known of it here any more. "+
 			"If it was sealed, GET /v1/tx/%s/closure says how it ended; else begin a new transaction and read again", id, id)
 	}
-	return nil, problem(codeUnknownTx, "there is no transaction %s", id)
+	return nil, api.Problemf(api.CodeUnknownTx, "there is no transaction %s", id)
 }
 
 // knew: the id was given out in this session.

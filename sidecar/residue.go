@@ -193,19 +193,19 @@ func (s *session) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool,
 func (s *session) callOfResidue(ctx context.Context, r *topology.Residue) (p gate.Progress, by byHand, err error) {
 	events, err := s.events.Effects(ctx, s.workspace, r.Tx)
 	if err != nil {
-		return p, by, problem(codeLog, "what %s did cannot be read from the log: %v", r.Tx, err)
+		return p, by, api.Problemf(api.CodeLog, "what %s did cannot be read from the log: %v", r.Tx, err)
 	}
 	effects, err := s.fromLog(r.Tx, events)
 	if err != nil {
-		return p, by, problem(codeLog, "%v", err)
+		return p, by, api.Problemf(api.CodeLog, "%v", err)
 	}
 	at := slices.IndexFunc(effects, func(p gate.Progress) bool { return p.Index == r.Index })
 	if at < 0 {
-		return p, by, problem(codeForgotten, "the log has no call %d of %s any more", r.Index, r.Tx)
+		return p, by, api.Problemf(api.CodeForgotten, "the log has no call %d of %s any more", r.Index, r.Tx)
 	}
 	p = effects[at]
 	if by, err = madeByHand(&p, events); err != nil {
-		return p, by, problem(codeLog, "%v", err)
+		return p, by, api.Problemf(api.CodeLog, "%v", err)
 	}
 	p.Dropped = p.Dropped || slices.ContainsFunc(events, func(ev *topology.Event) bool {
 		return ev.Kind == topology.EventAnswer && ev.Effect != nil && ev.Effect.Index == r.Index &&

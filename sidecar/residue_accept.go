@@ -23,7 +23,7 @@ func (d *dealing) enter(c *call) (done func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.with[name] {
-		return nil, problem(codeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at the list "+
+		return nil, api.Problemf(api.CodeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at the list "+
 			"once that is done", c.params["index"], c.params["tx"])
 	}
 	if d.with == nil {
@@ -95,7 +95,7 @@ func (s *session) holdResidue(ctx context.Context, t *tx, r *topology.Residue) e
 	var p *api.Problem
 	own := errors.As(err, &p) && p.Code == string(sequencer.CodeOwnTransaction)
 	if own || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return problem(codeResidueBusy, "what effect %d of %s moves is held by another transaction, which may be trying it "+
+		return api.Problemf(api.CodeResidueBusy, "what effect %d of %s moves is held by another transaction, which may be trying it "+
 			"again: ask again", r.Index, r.Tx)
 	}
 	return err

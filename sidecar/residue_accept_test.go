@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
 )
@@ -32,9 +33,9 @@ func TestAcceptDuringRetry(t *testing.T) {
 				tried <- err
 			}()
 			<-world.entered
-			want := codeResidueBusy
+			want := api.CodeResidueBusy
 			if two {
-				want = codeNotResidue
+				want = api.CodeNotResidue
 			}
 			once := client.New(b.URL(), b.Token(), client.WithTries(1))
 			defer once.Close()
@@ -136,7 +137,7 @@ func TestSettlementToldOnce(t *testing.T) {
 		lost := 0
 		for i, err := range said {
 			var p *client.Problem
-			if err != nil && (!errors.As(err, &p) || p.Code != codeSettlementTold && p.Code != codeNothingOwed) {
+			if err != nil && (!errors.As(err, &p) || p.Code != api.CodeSettlementTold && p.Code != api.CodeNothingOwed) {
 				t.Errorf("%s: %v", results[i], err)
 			}
 			if err != nil {
@@ -169,11 +170,11 @@ func TestSettlementToldLate(t *testing.T) {
 		_, err := tx.Settle(ctx, []client.SettledEffect{{Scopes: []string{"order:/1"}, Result: result}}, false)
 		return err
 	}
-	if err := say("clean"); problemIn(t, err).Code != codeSettlementTold {
+	if err := say("clean"); problemIn(t, err).Code != api.CodeSettlementTold {
 		t.Errorf("said too late: %v", err)
 	}
 	door.Release()
-	if err := say("unresolved"); err != nil && problemCode(err) != codeNothingOwed {
+	if err := say("unresolved"); err != nil && problemCode(err) != api.CodeNothingOwed {
 		t.Errorf("said as it was taken: %v", err)
 	}
 	a.final(ctx, t, tx.ID())
@@ -191,15 +192,15 @@ func TestOperatorTakesNo410(t *testing.T) {
 	a.die(t, door)
 	b := reborn(t, log, "a", nil, quick(world)).aloneNow()
 	ctx := background(t)
-	if _, err := b.client.RetryResidue(ctx, tx, 0, false); problemIn(t, err).Code != codeUnkeyed {
+	if _, err := b.client.RetryResidue(ctx, tx, 0, false); problemIn(t, err).Code != api.CodeUnkeyed {
 		t.Errorf("tried again: %v", err)
 	}
 	for range 2 {
-		if _, err := b.client.AcceptResidue(ctx, tx, 0, "seen"); problemCode(err) == codeSessionLost {
+		if _, err := b.client.AcceptResidue(ctx, tx, 0, "seen"); problemCode(err) == api.CodeSessionLost {
 			t.Errorf("accepted: %v", err)
 		}
 	}
-	if _, err := b.client.Begin(ctx, client.BeginOptions{}); problemIn(t, err).Code != codeSessionLost {
+	if _, err := b.client.Begin(ctx, client.BeginOptions{}); problemIn(t, err).Code != api.CodeSessionLost {
 		t.Errorf("the agent begins: %v", err)
 	}
 }

@@ -102,7 +102,7 @@ func TestRetractAfterUnanswered(t *testing.T) {
 			must(tx.Seal(ctx))(t)
 			a.final(ctx, t, tx.ID())
 			world.set(func() { world.lose[c.tool] = 1 })
-			if _, err := a.client.RetryResidue(ctx, tx.ID(), 1, true); problemCode(err) != codeToolUnreachable {
+			if _, err := a.client.RetryResidue(ctx, tx.ID(), 1, true); problemCode(err) != api.CodeToolUnreachable {
 				t.Fatalf("tried again: %v", err)
 			}
 			retractNow(t, log, a, tx.ID())
@@ -170,7 +170,7 @@ func TestUntoldBeforeRetraction(t *testing.T) {
 	a, _, tx := unlisted(t, log, world, func(a *rig) string { return heldBack(t, a, world, "unmail", "") })
 	retractNow(t, log, a, tx)
 	retracted(t, log, tx)
-	if _, err := a.client.RetryResidue(background(t), tx, 0, true); problemCode(err) != codeTool {
+	if _, err := a.client.RetryResidue(background(t), tx, 0, true); problemCode(err) != api.CodeTool {
 		t.Errorf("tried again: %v", err)
 	}
 	if list := log.Residue(); len(list) != 1 || list[0].State != "open" || list[0].Result != sequencer.ResultLeaked {
@@ -341,7 +341,7 @@ func TestRetryAcrossSessions(t *testing.T) {
 	r := log.Residue()[0]
 	before := r
 	err := a.session.tryResidue(background(t), &a.untold, &r, &api.RetryResidue{Force: true}, nil)
-	if problemCode(err) != codeSessionLost {
+	if problemCode(err) != api.CodeSessionLost {
 		t.Errorf("tried again: %v", err)
 	}
 	world.expect(t)

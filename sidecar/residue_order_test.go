@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
 )
@@ -57,7 +58,7 @@ func TestRetractCrossedUnanswered(t *testing.T) {
 	own := must(b.client.Do(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t).Tx
 	a.final(ctx, t, own)
 	world.set(func() { clear(world.deny); world.lose["stage"] = 1 })
-	if _, err := a.client.RetryResidue(ctx, tx, 0, false); problemCode(err) != codeToolUnreachable {
+	if _, err := a.client.RetryResidue(ctx, tx, 0, false); problemCode(err) != api.CodeToolUnreachable {
 		t.Fatalf("tried again: %v", err)
 	}
 	retractNow(t, log, a, tx)

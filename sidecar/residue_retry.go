@@ -98,11 +98,11 @@ func (l *leftover) done() string {
 func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
 	slot *txSlot) error {
 	if slot.get() != "" { // a former process may have made the call, and its sink cannot tell
-		return problem(codeUnkeyed, "this request was begun before, and the process ended: the call may have been made. "+
+		return api.Problemf(api.CodeUnkeyed, "this request was begun before, and the process ended: the call may have been made. "+
 			"Look at the sink, then ask under a new Idempotency-Key")
 	}
 	if s.engine == nil {
-		return problem(codeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
+		return api.Problemf(api.CodeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
 	}
 	left, err := s.leftOf(ctx, r, allowed)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 	}
 	open := func(ctx context.Context) error {
 		if u.has(r) {
-			return problem(codeLog, "it was tried again a moment ago, and the list does not say so yet: ask again")
+			return api.Problemf(api.CodeLog, "it was tried again a moment ago, and the list does not say so yet: ask again")
 		}
 		if err := s.stillResidue(ctx, r); err != nil {
 			return err
@@ -155,13 +155,13 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 	if undo {
 		switch {
 		case p.Tool.Class.Gated() && r.Result == sequencer.ResultPartial:
-			return leftover{}, problem(codeTool, "%s did not leave, and its transaction is retracted: it is not made any "+
+			return leftover{}, api.Problemf(api.CodeTool, "%s did not leave, and its transaction is retracted: it is not made any "+
 				"more, accept it", p.Tool.Name)
 		case !p.Tool.Undo && r.Result == sequencer.ResultUnresolved:
-			return leftover{}, problem(codeTool, "%s may have happened, should not have, and no compensation of it is "+
+			return leftover{}, api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it is "+
 				"declared: look at the sink, undo it by hand, then accept", p.Tool.Name)
 		case !p.Tool.Undo:
-			return leftover{}, problem(codeTool, "%s happened, and no compensation of it is declared: undo it by hand, then "+
+			return leftover{}, api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by hand, then "+
 				"accept", p.Tool.Name)
 		case by.undone != nil:
 			return leftover{tool: p.Tool, undo: true, made: by.undone}, nil
@@ -175,14 +175,14 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 		}
 		var by gate.Tool
 		if call, by, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
-			return leftover{}, problem(codeTool, "%v", err)
+			return leftover{}, api.Problemf(api.CodeTool, "%v", err)
 		}
 		life = by.KeyLife
 		// The log may lack the answer of a call that its settlement knew to have happened.
 		there := p.Ran() || r.Result == sequencer.ResultLeaked
 		forbids := p.Key != "" && p.Tool.Forbids
 		if !there && !forbids && !allowed.Force {
-			return leftover{}, problem(codeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid "+
+			return leftover{}, api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid "+
 				"a key: a compensation would undo what is perhaps not there. Look there first; if it is, send force",
 				p.Tool.Name)
 		}
@@ -196,13 +196,13 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 	case call.Key == "" && !allowed.Force:
 		return leftover{}, unkeyed(call.Tool)
 	case life > 0 && age+p.Tool.MaxTime >= life && !allowed.Force:
-		return leftover{}, problem(codeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
+		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
 			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
 			age.Round(time.Second))
 	}
 	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
 	if err != nil {
-		return leftover{}, problem(codeTool, "%v", err)
+		return leftover{}, api.Problemf(api.CodeTool, "%v", err)
 	}
 	unsure := *r
 	unsure.Result = sequencer.ResultUnresolved
@@ -211,7 +211,7 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 }
 
 func unkeyed(tool string) error {
-	return problem(codeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
+	return api.Problemf(api.CodeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
 		"Look there first, then send force", tool)
 }
 
@@ -233,9 +233,9 @@ func (s *session) stillResidue(ctx context.Context, r *topology.Residue) error {
 		switch {
 		case now.Tx != r.Tx || now.Index != r.Index:
 		case now.State != topology.ResidueOpen:
-			return problem(codeNotResidue, "effect %d of %s is %s meanwhile: nothing is left to do", r.Index, r.Tx, now.State)
+			return api.Problemf(api.CodeNotResidue, "effect %d of %s is %s meanwhile: nothing is left to do", r.Index, r.Tx, now.State)
 		case now.Tries != r.Tries || now.Result != r.Result:
-			return problem(codeNotResidue, "effect %d of %s was tried meanwhile: look at the list, then ask again", r.Index,
+			return api.Problemf(api.CodeNotResidue, "effect %d of %s was tried meanwhile: look at the list, then ask again", r.Index,
 				r.Tx)
 		}
 	}
@@ -273,14 +273,14 @@ func (s *session) tryCall(ctx context.Context, u *untold, r *topology.Residue, t
 	if errors.As(err, &p) {
 		return p
 	}
-	return problem(codeToolUnreachable, "%s was tried again without an answer: %v", left.tool.Name, err)
+	return api.Problemf(api.CodeToolUnreachable, "%s was tried again without an answer: %v", left.tool.Name, err)
 }
 
 // announceTry says in the events topic and on the list that a call may have happened. It is the last step before that
 // leaves.
 func (s *session) announceTry(ctx context.Context, r *topology.Residue, t *tx, left leftover) error {
 	if err := s.publishMade(ctx, r, t.id, left, gate.StepStarted, nil); err != nil {
-		return problem(codeLog, "that %s is tried again is not in the events topic: %v", left.tool.Name, err)
+		return api.Problemf(api.CodeLog, "that %s is tried again is not in the events topic: %v", left.tool.Name, err)
 	}
 	now := *r
 	now.Tries++
@@ -334,7 +334,7 @@ func (s *session) noteTry(ctx context.Context, u *untold, r *topology.Residue, l
 func (s *session) listResidue(ctx context.Context, r *topology.Residue) error {
 	r.AtMs, r.Incarnation = s.clock.Now().UnixMilli(), s.now()
 	if err := s.events.PublishResidue(ctx, r); err != nil {
-		return problem(codeLog, "the list of residues cannot be written: %v", err)
+		return api.Problemf(api.CodeLog, "the list of residues cannot be written: %v", err)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestRetryNotListed(t *testing.T) {
 	if list := log.Residue(); len(list) != 1 || list[0].State != "resolved" {
 		t.Errorf("the list: %+v", list)
 	}
-	if _, err := a.client.RetryResidue(ctx, tx, 0, true); problemIn(t, err).Code != codeNotResidue {
+	if _, err := a.client.RetryResidue(ctx, tx, 0, true); problemIn(t, err).Code != api.CodeNotResidue {
 		t.Errorf("once more: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestRetryAnnounced(t *testing.T) {
 		t.Fatalf("at first: %v, %d tries", result, tries)
 	}
 	world.set(func() { world.lose["unmail"] = 1 })
-	if _, err := a.client.RetryResidue(ctx, tx.ID(), 1, true); problemIn(t, err).Code != codeToolUnreachable {
+	if _, err := a.client.RetryResidue(ctx, tx.ID(), 1, true); problemIn(t, err).Code != api.CodeToolUnreachable {
 		t.Errorf("not answered: %v", err)
 	}
 	world.expect(t, "unmail x")
@@ -167,7 +167,7 @@ func TestRetryAfterRetraction(t *testing.T) {
 func refused(t *testing.T, r *rig, tx string) {
 	t.Helper()
 	for i := range uint32(4) {
-		if _, err := r.client.RetryResidue(background(t), tx, i, true); problemCode(err) != codeTool {
+		if _, err := r.client.RetryResidue(background(t), tx, i, true); problemCode(err) != api.CodeTool {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
@@ -202,7 +202,7 @@ func TestRetractionIsSaid(t *testing.T) {
 	door.Silence(false)
 	retracted(t, log, tx)
 	b := start(t, "b", log.Door(), quick(world))
-	if _, err := b.client.RetryResidue(ctx, tx, 0, false); problemCode(err) != codeTool {
+	if _, err := b.client.RetryResidue(ctx, tx, 0, false); problemCode(err) != api.CodeTool {
 		t.Errorf("tried again: %v", err)
 	}
 	world.expect(t)
@@ -239,7 +239,7 @@ func TestRetryRefusedAfterUnknown(t *testing.T) {
 			t.Fatalf("%s at first: %s", c.tool, result)
 		}
 		world.set(func() { world.lose[c.tool] = 1 })
-		if _, err := a.client.RetryResidue(ctx, c.tx, 0, true); problemIn(t, err).Code != codeToolUnreachable {
+		if _, err := a.client.RetryResidue(ctx, c.tx, 0, true); problemIn(t, err).Code != api.CodeToolUnreachable {
 			t.Errorf("%s, not answered: %v", c.tool, err)
 		}
 		world.set(func() { world.deny[c.tool] = true })
@@ -263,7 +263,7 @@ func TestRetryForgottenKey(t *testing.T) {
 	tx := must(a.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t).Tx
 	a.final(ctx, t, tx)
 	world.set(func() { clear(world.down) })
-	if _, err := a.client.RetryResidue(ctx, tx, 0, false); problemIn(t, err).Code != codeUnkeyed {
+	if _, err := a.client.RetryResidue(ctx, tx, 0, false); problemIn(t, err).Code != api.CodeUnkeyed {
 		t.Errorf("without force: %v", err)
 	}
 	world.expect(t)
@@ -305,7 +305,7 @@ func TestForcedTryAcrossRestart(t *testing.T) {
 	world.expect(t, "unmail x")
 	b := reborn(t, log, "a", journal, quick(world)).aloneNow()
 	for range 2 {
-		if status, p, _ := b.send(t, request); p == nil || p.Code != codeUnkeyed {
+		if status, p, _ := b.send(t, request); p == nil || p.Code != api.CodeUnkeyed {
 			t.Errorf("the same request: %d %+v", status, p)
 		}
 	}

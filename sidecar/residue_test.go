@@ -46,7 +46,7 @@ func TestResidue(t *testing.T) {
 		t.Errorf("the decision does not say that it left residue: %+v", d)
 	}
 	_, err := a.client.RetryResidue(ctx, txs[0], 0, false)
-	if p := problemIn(t, err); p.Code != codeToolUnreachable {
+	if p := problemIn(t, err); p.Code != api.CodeToolUnreachable {
 		t.Errorf("while the sink is away: %+v", p)
 	}
 	world.set(func() { clear(world.down) })
@@ -55,7 +55,7 @@ func TestResidue(t *testing.T) {
 	}
 	world.expect(t, "mail x")
 	_, err = a.client.RetryResidue(ctx, txs[1], 0, false)
-	if p := problemIn(t, err); p.Code != codeUnkeyed || !strings.Contains(p.Detail, "second time") {
+	if p := problemIn(t, err); p.Code != api.CodeUnkeyed || !strings.Contains(p.Detail, "second time") {
 		t.Errorf("without a key: %+v", p)
 	}
 	_, err = a.client.AcceptResidue(ctx, txs[1], 0, "")
@@ -66,7 +66,7 @@ func TestResidue(t *testing.T) {
 		t.Errorf("accepted: %+v", r)
 	}
 	for _, tx := range txs {
-		if _, err := a.client.RetryResidue(ctx, tx, 0, true); problemIn(t, err).Code != codeNotResidue {
+		if _, err := a.client.RetryResidue(ctx, tx, 0, true); problemIn(t, err).Code != api.CodeNotResidue {
 			t.Errorf("%s: %v", tx, err)
 		}
 	}
@@ -113,13 +113,13 @@ func TestEffectBadInput(t *testing.T) {
 		code string
 		say  string
 	}{
-		"no object":    {"set", []int{1}, "", codeBadRequest, "object"},
-		"no tool":      {"", at{At: "x"}, "", codeBadRequest, "tool"},
-		"unknown":      {"fly", at{At: "x"}, "", codeTool, "declared"},
-		"no argument":  {"set", struct{}{}, "", codeTool, "at is missing"},
-		"too large":    {"set", at{At: strings.Repeat("x", maxArgs)}, "", codeTooLarge, "bytes"},
-		"key on eager": {"set", at{At: "x"}, "k", codeTool, "leave key out"},
-		"key unkeyed":  {"unmail", at{At: "x"}, "k", codeTool, "takes no idempotency key"},
+		"no object":    {"set", []int{1}, "", api.CodeBadRequest, "object"},
+		"no tool":      {"", at{At: "x"}, "", api.CodeBadRequest, "tool"},
+		"unknown":      {"fly", at{At: "x"}, "", api.CodeTool, "declared"},
+		"no argument":  {"set", struct{}{}, "", api.CodeTool, "at is missing"},
+		"too large":    {"set", at{At: strings.Repeat("x", maxArgs)}, "", api.CodeTooLarge, "bytes"},
+		"key on eager": {"set", at{At: "x"}, "k", api.CodeTool, "leave key out"},
+		"key unkeyed":  {"unmail", at{At: "x"}, "k", api.CodeTool, "takes no idempotency key"},
 	} {
 		_, err := tx.Effect(ctx, c.tool, c.args, client.EffectOptions{Key: c.key})
 		if p := problemIn(t, err); p.Code != c.code || !strings.Contains(p.Detail, c.say) {
@@ -127,13 +127,13 @@ func TestEffectBadInput(t *testing.T) {
 		}
 	}
 	_, err := bare.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{})
-	if p := problemIn(t, err); p.Code != codeNoPolicy {
+	if p := problemIn(t, err); p.Code != api.CodeNoPolicy {
 		t.Errorf("without a policy: %+v", p)
 	}
 	long := func(c *Config) { c.Tools = &testTools{sink: world, maxTime: 3600e9} }
 	slow := start(t, "slow", log.Door(), long)
 	_, err = slow.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{})
-	if p := problemIn(t, err); p.Code != codeTool || !strings.Contains(p.Detail, "lease_ticks") {
+	if p := problemIn(t, err); p.Code != api.CodeTool || !strings.Contains(p.Detail, "lease_ticks") {
 		t.Errorf("a call that outlasts every lease: %+v", p)
 	}
 	if err := tx.Abort(ctx, ""); err != nil {

@@ -75,7 +75,7 @@ func TestCrash(t *testing.T) {
 	again := a.crash(t, log.Door(), nil)
 	for _, tx := range []*client.Tx{open, ordered} {
 		p := problemIn(t, again.client.Tx(tx.ID()).Write(ctx, "shard:/z", nil, client.WriteOptions{}))
-		if p.Status != 410 || p.Code != codeSessionLost || len(p.ReRead) != 1 {
+		if p.Status != 410 || p.Code != api.CodeSessionLost || len(p.ReRead) != 1 {
 			t.Fatalf("%s: %+v", tx.ID(), p)
 		}
 		_, err := again.client.Tx(tx.ID()).Seal(ctx)
@@ -123,10 +123,10 @@ func TestCrashBeforeTheLogIsRead(t *testing.T) {
 	defer once.Close()
 	for _, tx := range []string{open.ID(), sealed} {
 		_, err := once.Tx(tx).Retry(ctx)
-		if p := problemIn(t, err); p.Status != 503 || p.Code != codeNotReady || !p.SafeSameKey {
+		if p := problemIn(t, err); p.Status != 503 || p.Code != api.CodeNotReady || !p.SafeSameKey {
 			t.Errorf("%s: %+v", tx, p)
 		}
-		if _, err = once.Tx(tx).Seal(ctx); problemIn(t, err).Code != codeNotReady {
+		if _, err = once.Tx(tx).Seal(ctx); problemIn(t, err).Code != api.CodeNotReady {
 			t.Errorf("%s: %v", tx, err)
 		}
 	}
@@ -141,10 +141,10 @@ func TestCrashBeforeTheLogIsRead(t *testing.T) {
 
 	lost := a.crash(t, shortLog{Door: log.Door(), from: log.Seq()}, nil)
 	_, err := lost.client.Tx(sealed).Retry(ctx)
-	if p := problemIn(t, err); p.Status != 410 || p.Code != codeForgotten || p.Retryable {
+	if p := problemIn(t, err); p.Status != 410 || p.Code != api.CodeForgotten || p.Retryable {
 		t.Errorf("sealed, and the log is shortened: %+v", p)
 	}
-	if _, err = lost.client.Tx(open.ID()).Seal(ctx); problemIn(t, err).Code != codeSessionLost {
+	if _, err = lost.client.Tx(open.ID()).Seal(ctx); problemIn(t, err).Code != api.CodeSessionLost {
 		t.Errorf("open, and the log is shortened: %v", err)
 	}
 }
@@ -232,11 +232,11 @@ func TestJournalLost(t *testing.T) {
 			must(a.client.Get(ctx, "shard:/x"))(t)
 			again := a.crash(t, log.Door(), change)
 			_, err := again.client.Tx(tx.ID()).Read(ctx, "shard:/x")
-			if p := problemIn(t, err); p.Status != 410 || p.Code != codeSessionLost {
+			if p := problemIn(t, err); p.Status != 410 || p.Code != api.CodeSessionLost {
 				t.Fatalf("the open transaction: %+v", p)
 			}
 			_, err = again.client.Put(ctx, "shard:/y", []byte("rests on x"), client.WriteOptions{})
-			if p := problemIn(t, err); p.Status != 410 || p.Code != codeSessionLost || p.SafeSameKey {
+			if p := problemIn(t, err); p.Status != 410 || p.Code != api.CodeSessionLost || p.SafeSameKey {
 				t.Fatalf("a write that rests on forgotten reads: %+v", p)
 			}
 			d := must(again.client.Put(ctx, "shard:/y", []byte("read again"), client.WriteOptions{}))(t)
@@ -264,7 +264,7 @@ func TestLeaseEnds(t *testing.T) {
 	for err == nil {
 		_, err = tx.Read(ctx, "shard:/x")
 	}
-	if p := problemIn(t, err); p.Code != codeSessionLost || len(p.ReRead) != 1 {
+	if p := problemIn(t, err); p.Code != api.CodeSessionLost || len(p.ReRead) != 1 {
 		t.Fatalf("the open transaction: %+v", p)
 	}
 	next := must(tx.Retry(ctx))(t)

@@ -99,10 +99,10 @@ func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*ap
 	}
 	cone, err := s.events.Cone(ctx, s.workspace, id)
 	if err != nil {
-		return nil, problem(codeLog, "what follows from %s cannot be found out: %v", id, err)
+		return nil, api.Problemf(api.CodeLog, "what follows from %s cannot be found out: %v", id, err)
 	}
 	if cone.Code != "" {
-		return nil, problem(string(cone.Code), "%s cannot be retracted: %s", id, cone.Detail)
+		return nil, api.Problemf(string(cone.Code), "%s cannot be retracted: %s", id, cone.Detail)
 	}
 	if len(cone.Members) == 0 {
 		return s.retractedBefore(ctx, id)
@@ -131,7 +131,7 @@ func (s *session) retract(ctx context.Context, id sequencer.TxID, dry bool) (*ap
 		return nil, notTaken(o, "%s is not retracted", id)
 	}
 	if seen, _ := s.view.transaction(id); o == nil && seen.retraction.of == "" {
-		return nil, problem(codeNotReady, "the session ended before the log answered: send it again")
+		return nil, api.Problemf(api.CodeNotReady, "the session ended before the log answered: send it again")
 	}
 	now := s.retraction(id)
 	if out.State, out.Seq = now.State, now.Seq; o != nil {
@@ -145,7 +145,7 @@ func (s *session) retractedBefore(ctx context.Context, id sequencer.TxID) (*api.
 	out := s.retraction(id)
 	c, err := s.events.Closure(ctx, s.workspace, id, 1)
 	if err != nil {
-		return nil, problem(codeLog, "how far the retraction of %s is cannot be found out: %v", id, err)
+		return nil, api.Problemf(api.CodeLog, "how far the retraction of %s is cannot be found out: %v", id, err)
 	}
 	if c != nil && len(c.Rows) > 0 && c.Rows[0].Status == api.RetractDone {
 		out.State = api.RetractDone
@@ -261,10 +261,10 @@ func (s *Sidecar) retractTx(c *call) (*reply, error) {
 	}
 	id := sequencer.TxID(c.params["tx"])
 	if _, _, ok := ownerOf(id); !ok {
-		return nil, problem(codeUnknownTx, "%.100q is not the id of a transaction", string(id))
+		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", string(id))
 	}
 	if len(in.Reason) > maxNameBytes {
-		return nil, problem(codeBadRequest, "reason has more than %d bytes", maxNameBytes)
+		return nil, api.Problemf(api.CodeBadRequest, "reason has more than %d bytes", maxNameBytes)
 	}
 	out, err := s.session.retract(c.ctx, id, in.DryRun)
 	if err != nil {

@@ -143,7 +143,7 @@ func TestRetractSessionEnds(t *testing.T) {
 	ctx := background(t)
 	put := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
 	got, err := a.session.retract(ctx, sequencer.TxID(put.Tx), false)
-	if p := asProblem(err); err == nil || p.Code != codeNotReady {
+	if p := api.AsProblem(err); err == nil || p.Code != api.CodeNotReady {
 		t.Errorf("retracted: %+v, %v", got, err)
 	}
 }
@@ -190,7 +190,7 @@ func TestRetractRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for tx, want := range map[string]string{
-		"nonsense":     codeUnknownTx,
+		"nonsense":     api.CodeUnknownTx,
 		"b.1.1":        "too_old",
 		undecided.ID(): "not_committed",
 		aborted.ID():   "not_committed",

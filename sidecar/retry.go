@@ -51,28 +51,28 @@ func (s *session) mayRetry(t *tx) (*tx, error) {
 		return nil, nil
 	}
 	if !t.decided() {
-		return nil, problem(codeNotAborted, "%s is %s: only an aborted transaction is tried again",
+		return nil, api.Problemf(api.CodeNotAborted, "%s is %s: only an aborted transaction is tried again",
 			t.id, s.decision(t).State)
 	}
 	d := s.decision(t)
 	if d.State == api.StateCommitted {
-		p := problem(codeAlreadyCommitted, "%s is committed: begin a new transaction", t.id)
+		p := api.Problemf(api.CodeAlreadyCommitted, "%s is committed: begin a new transaction", t.id)
 		p.Decision = d
 		return nil, p
 	}
 	if d.Code == string(sequencer.CodeLostBranch) {
-		p := problem(d.Code, "%s lost against %s: begin outside the group", t.id, d.MovedBy)
+		p := api.Problemf(d.Code, "%s lost against %s: begin outside the group", t.id, d.MovedBy)
 		p.Decision = d
 		return nil, p
 	}
 	if was, known := s.view.choice(t.begin.Group); known && was.Tx != t.id {
-		p := problem(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", was.Tx,
+		p := api.Problemf(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", was.Tx,
 			t.id)
 		p.Decision, p.MovedSeq, p.MovedBy = d, uint64(was.Seq), string(was.Tx)
 		return nil, p
 	}
 	if t.attempt >= s.limits.Attempts {
-		p := problem(codeGaveUp, "%d attempts were refused: give the work back, or begin a new transaction", t.attempt)
+		p := api.Problemf(api.CodeGaveUp, "%d attempts were refused: give the work back, or begin a new transaction", t.attempt)
 		p.Decision = d
 		return nil, p
 	}

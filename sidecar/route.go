@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // find is the route of a request; when there is none, the methods that its path takes.
@@ -37,14 +39,14 @@ func (f *face) noRoute(r *http.Request, allowed []string) *reply {
 		detail = "a shard is not deleted: PUT an empty content, or retract the transaction that wrote it"
 	case len(allowed) > 0:
 	case short != path && known(short):
-		return problemReply(problem(codeNoRoute, "there is no such route: write %.200s, with one slash before and none "+
+		return problemReply(api.Problemf(api.CodeNoRoute, "there is no such route: write %.200s, with one slash before and none "+
 			"behind", short))
 	case known("/v1" + short):
-		return problemReply(problem(codeNoRoute, "there is no such route: write /v1%.200s", short))
+		return problemReply(api.Problemf(api.CodeNoRoute, "there is no such route: write /v1%.200s", short))
 	default:
-		return problemReply(problem(codeNoRoute, "there is no such route: see /v1/openapi.json"))
+		return problemReply(api.Problemf(api.CodeNoRoute, "there is no such route: see /v1/openapi.json"))
 	}
-	out := problemReply(problem(codeMethod, "%.20s is not for this route: %s", r.Method, detail))
+	out := problemReply(api.Problemf(api.CodeMethod, "%.20s is not for this route: %s", r.Method, detail))
 	out.header["Allow"] = list
 	return out
 }

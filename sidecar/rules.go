@@ -36,7 +36,7 @@ func (s *session) rulesNow(ctx context.Context) (sequencer.Rules, error) {
 	s.learnRules(ctx)
 	now := s.view.settings()
 	if !now.exact {
-		return now.rules, problem(codeNotReady, "the rules were set before this sidecar began, and no processor says "+
+		return now.rules, api.Problemf(api.CodeNotReady, "the rules were set before this sidecar began, and no processor says "+
 			"what they are: see that the processors run")
 	}
 	return now.rules, nil
@@ -79,7 +79,7 @@ func (s *Sidecar) putRules(c *call) (*reply, error) {
 }
 
 func otherRules(now, was uint32) error {
-	p := problem(string(sequencer.CodeVersionMismatch), "the rules are at version %d, not at %d: read them again",
+	p := api.Problemf(string(sequencer.CodeVersionMismatch), "the rules are at version %d, not at %d: read them again",
 		now, was)
 	p.Status = http.StatusPreconditionFailed
 	return p
@@ -90,7 +90,7 @@ func ifVersion(c *call) (uint32, error) {
 	text := c.request.Header.Get("If-Match")
 	n, err := strconv.ParseUint(strings.Trim(text, `"`), 10, 32)
 	if err != nil || text != strconv.Quote(strconv.FormatUint(n, 10)) {
-		return 0, problem(codeBadRequest, "If-Match is %.40q: send the version of the rules that you have read, in quotes",
+		return 0, api.Problemf(api.CodeBadRequest, "If-Match is %.40q: send the version of the rules that you have read, in quotes",
 			text)
 	}
 	return uint32(n), nil
@@ -130,9 +130,9 @@ func (s *session) setRules(ctx context.Context, rules sequencer.Rules) (sequence
 		case o != nil && o.Rules != nil && inForce(*o.Rules, rules):
 			return *o.Rules, nil
 		case refused && o.Agent == s.agent && o.Code == sequencer.CodeNotWhileObserving:
-			return rules, problem(string(o.Code), "the rules cannot be changed so: %s", o.Detail)
+			return rules, api.Problemf(string(o.Code), "the rules cannot be changed so: %s", o.Detail)
 		case refused && o.Agent == s.agent:
-			return rules, problem(codeBadRequest, "the rules cannot be changed so: %s", o.Detail)
+			return rules, api.Problemf(api.CodeBadRequest, "the rules cannot be changed so: %s", o.Detail)
 		case !refused || now.Version >= rules.Version:
 			return rules, otherRules(now.Version, rules.Version-1)
 		}
@@ -144,10 +144,10 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	if in.Levels != nil {
 		levels, err := levelsOf(*in.Levels)
 		if err != nil {
-			return problem(codeBadRequest, "%v", err)
+			return api.Problemf(api.CodeBadRequest, "%v", err)
 		}
 		if levels == nil {
-			return problem(codeBadRequest, "levels is empty: use L0 to L4, or a list of A1, A2, A3, A6")
+			return api.Problemf(api.CodeBadRequest, "levels is empty: use L0 to L4, or a list of A1, A2, A3, A6")
 		}
 		r.Levels = *levels
 	}
@@ -172,7 +172,7 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	take(&r.HorizonCommits, in.HorizonCommits)
 	take(&r.HorizonTicks, in.HorizonTicks)
 	if r.Logic == 0 || r.Logic > sequencer.Logic {
-		return problem(codeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that does not know "+
+		return api.Problemf(api.CodeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that does not know "+
 			"one stops there", r.Logic, sequencer.Logic)
 	}
 	if r.Logic >= boundsSidecars {
@@ -181,7 +181,7 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	for name, given := range map[string]*uint32{"max_sidecars": in.MaxSidecars, "horizon_commits": in.HorizonCommits,
 		"horizon_ticks": in.HorizonTicks} {
 		if given != nil { // older logics would take the rule without a word and not follow it
-			return problem(codeBadRequest, "%s is a rule of logic %d, and the workspace has logic %d: raise logic with it",
+			return api.Problemf(api.CodeBadRequest, "%s is a rule of logic %d, and the workspace has logic %d: raise logic with it",
 				name, boundsSidecars, r.Logic)
 		}
 	}

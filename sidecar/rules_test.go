@@ -41,15 +41,15 @@ func TestRules(t *testing.T) {
 		t.Errorf("of an old version: %v", err)
 	}
 	zero, far := uint32(0), uint32(9)
-	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{CapSeqs: &zero}); problemCode(err) != codeBadRequest ||
+	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{CapSeqs: &zero}); problemCode(err) != api.CodeBadRequest ||
 		!strings.Contains(err.Error(), "65536") {
 		t.Errorf("rules that cannot be: %v", err)
 	}
-	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{Logic: &far}); problemCode(err) != codeBadRequest {
+	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{Logic: &far}); problemCode(err) != api.CodeBadRequest {
 		t.Errorf("a logic that there is not: %v", err)
 	}
 	empty := ""
-	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{Levels: &empty}); problemCode(err) != codeBadRequest {
+	if _, err = b.client.SetRules(ctx, 1, client.RulesChange{Levels: &empty}); problemCode(err) != api.CodeBadRequest {
 		t.Errorf("no levels: %v", err)
 	}
 	if status, p, _ := a.send(t, put(inDefault+"/rules", "If-Match", "*")); status != 400 {
@@ -69,7 +69,7 @@ func TestMaxSidecars(t *testing.T) {
 	}
 	few, three, levels := uint32(5), uint32(3), "L3"
 	_, err := a.client.SetRules(ctx, 0, client.RulesChange{MaxSidecars: &few})
-	if problemCode(err) != codeBadRequest || !strings.Contains(err.Error(), "logic 3") {
+	if problemCode(err) != api.CodeBadRequest || !strings.Contains(err.Error(), "logic 3") {
 		t.Errorf("set under logic 2: %v", err)
 	}
 	got := must(a.client.SetRules(ctx, 0, client.RulesChange{Logic: &three, MaxSidecars: &few}))(t)
@@ -281,11 +281,11 @@ func TestToolsBadInput(t *testing.T) {
 		err  error
 		code string
 	}{
-		"unknown":      {second(a.client.DeleteTool(ctx, "", "none")), codeNotFound},
-		"no signature": {second(a.client.PutTool(ctx, "", "x", "")), codeBadRequest},
-		"long":         {second(a.client.PutTool(ctx, "", "x", strings.Repeat("s", 2000))), codeBadRequest},
-		"long name":    {second(a.client.PutTool(ctx, "", strings.Repeat("n", 300), "s")), codeBadRequest},
-		"the policy's": {second(a.client.PutTool(ctx, server, "x", "s")), codeBadRequest},
+		"unknown":      {second(a.client.DeleteTool(ctx, "", "none")), api.CodeNotFound},
+		"no signature": {second(a.client.PutTool(ctx, "", "x", "")), api.CodeBadRequest},
+		"long":         {second(a.client.PutTool(ctx, "", "x", strings.Repeat("s", 2000))), api.CodeBadRequest},
+		"long name":    {second(a.client.PutTool(ctx, "", strings.Repeat("n", 300), "s")), api.CodeBadRequest},
+		"the policy's": {second(a.client.PutTool(ctx, server, "x", "s")), api.CodeBadRequest},
 	} {
 		if problemCode(c.err) != c.code {
 			t.Errorf("%s: %v, want %s", name, c.err, c.code)

@@ -126,7 +126,7 @@ func TestRefusedSealIsRefusedAgain(t *testing.T) {
 				door.again(err)
 			}
 			p := problemIn(t, <-sealed)
-			if p.Code != codeLimit || p.Decision == nil || p.Decision.State != api.StateOpen {
+			if p.Code != api.CodeLimit || p.Decision == nil || p.Decision.State != api.StateOpen {
 				t.Fatalf("the seal: %+v", p)
 			}
 			if err := tx.Write(ctx, "shard:/late", []byte("late"), client.WriteOptions{}); err != nil {
@@ -265,7 +265,7 @@ func TestSealWithoutTask(t *testing.T) {
 	}
 	was := limit(0)
 	status, p, _ := a.send(t, post("/v1/tx/"+tx.ID()+"/seal", ""))
-	if status != http.StatusServiceUnavailable || p.Code != codeBusy || !p.Retryable || !p.SafeSameKey {
+	if status != http.StatusServiceUnavailable || p.Code != api.CodeBusy || !p.Retryable || !p.SafeSameKey {
 		t.Fatalf("without a task: %d %+v", status, p)
 	}
 	limit(was)
@@ -318,7 +318,7 @@ func TestRefusedSealOfKnown(t *testing.T) {
 			door.answer <- memlog.ErrLost
 			door.again(nil)
 			door.Release()
-			if p := problemIn(t, <-sealed); p.Code != codeLimit || p.Decision == nil || p.Decision.State != api.StateOpen {
+			if p := problemIn(t, <-sealed); p.Code != api.CodeLimit || p.Decision == nil || p.Decision.State != api.StateOpen {
 				t.Errorf("the seal: %+v", p)
 			}
 		})

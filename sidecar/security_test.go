@@ -58,7 +58,7 @@ func TestNoToken(t *testing.T) {
 			switch {
 			case route.public && resp.StatusCode != http.StatusOK:
 				t.Errorf("%s needs no token: %d", route.name, resp.StatusCode)
-			case !route.public && (resp.StatusCode != http.StatusUnauthorized || p.Code != codeUnauthorized ||
+			case !route.public && (resp.StatusCode != http.StatusUnauthorized || p.Code != api.CodeUnauthorized ||
 				resp.Header.Get("WWW-Authenticate") == ""):
 				t.Errorf("%s with %q: %d %+v", route.name, token, resp.StatusCode, p)
 			}
@@ -86,7 +86,7 @@ func TestOtherAgent(t *testing.T) {
 			body = "{}"
 		}
 		resp, p := ask(t, route.method, r.URL()+filled(route.pattern, theirs.ID()), "Bearer "+r.Token(), body)
-		if resp.StatusCode != http.StatusForbidden || p.Code != codeOtherAgent || p.Retryable ||
+		if resp.StatusCode != http.StatusForbidden || p.Code != api.CodeOtherAgent || p.Retryable ||
 			!strings.Contains(p.Detail, "is a transaction of agent b; this is the sidecar of a") {
 			t.Errorf("%s: %d %+v", route.name, resp.StatusCode, p)
 		}

@@ -324,7 +324,7 @@ func (s *session) current() (sequencer.Seq, error) {
 		if err := s.notLetIn(); err != nil { // waiting a moment longer does not help
 			return 0, err
 		}
-		return 0, problem(codeNotReady, "the sidecar has no live session: it is joining the log")
+		return 0, api.Problemf(api.CodeNotReady, "the sidecar has no live session: it is joining the log")
 	}
 	return s.incarnation, nil
 }
@@ -363,10 +363,10 @@ func (s *session) await(ctx context.Context) error {
 const waitSession = "session"
 
 func notReady(err error) error {
-	if p := asProblem(err); p.Code == codeChain {
+	if p := api.AsProblem(err); p.Code == api.CodeChain {
 		return p
 	}
-	return problem(codeNotReady, "%v", err)
+	return api.Problemf(api.CodeNotReady, "%v", err)
 }
 
 func joinIntent(id string) string {

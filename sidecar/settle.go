@@ -10,6 +10,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 )
 
@@ -270,7 +271,7 @@ func (s *session) appendSettlement(ctx context.Context, d *debt, made gate.Settl
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err == nil || errors.Is(err, ErrStopped):
+		case err == nil || errors.Is(err, api.ErrStopped):
 			return err
 		case errors.Is(err, streams.ErrTooLarge):
 			// It was not appended, and never will be. Without names it says as little as the list can show.

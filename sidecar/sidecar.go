@@ -21,6 +21,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 )
 
@@ -134,7 +135,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	}
 	s.session.bare = s.newEngine(noTools{})
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	s.stopWork = func() { stop(ErrStopped) }
+	s.stopWork = func() { stop(api.ErrStopped) }
 	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
 	s.face = s.newFace()
 	s.server = s.newServer()

@@ -124,7 +124,7 @@ func (s *session) loosely(ctx context.Context, talk string, look func() *reading
 		return nil, err
 	}
 	if len(s.loose) >= s.limits.Conversations && len(s.loose[talk]) == 0 { // forgetting another's reads would weaken it
-		return nil, problem(codeLimit, "%d conversations of this agent have read outside transactions and sealed nothing "+
+		return nil, api.Problemf(api.CodeLimit, "%d conversations of this agent have read outside transactions and sealed nothing "+
 			"since: end those that are over with DELETE /v1/workspaces/%s/session, or read inside a transaction",
 			len(s.loose), s.workspace)
 	}
@@ -208,11 +208,11 @@ const maxTalkBytes = 64
 func talkOf(r *http.Request) (string, error) {
 	values := r.Header.Values("Hence-Session")
 	if len(values) > 1 {
-		return "", problem(codeBadRequest, "the header Hence-Session is there %d times: send it once", len(values))
+		return "", api.Problemf(api.CodeBadRequest, "the header Hence-Session is there %d times: send it once", len(values))
 	}
 	name := r.Header.Get("Hence-Session")
 	if len(name) > maxTalkBytes || name != "" && !printable(name) {
-		return "", problem(codeBadRequest, "Hence-Session is %.80q: give at most %d printable ASCII characters", name,
+		return "", api.Problemf(api.CodeBadRequest, "Hence-Session is %.80q: give at most %d printable ASCII characters", name,
 			maxTalkBytes)
 	}
 	return name, nil

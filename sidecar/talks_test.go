@@ -151,7 +151,7 @@ func TestConversationHeader(t *testing.T) {
 		return status, p, h.Get("Location")
 	}
 	for _, name := range []string{strings.Repeat("s", 65), "a\tb", "ü"} {
-		if status, p, _ := begin(name); status != 400 || p.Code != codeBadRequest {
+		if status, p, _ := begin(name); status != 400 || p.Code != api.CodeBadRequest {
 			t.Errorf("%q: %d %+v", name, status, p)
 		}
 	}
@@ -182,7 +182,7 @@ func TestConversationLimit(t *testing.T) {
 			}
 		}
 	}
-	if p := problemIn(t, read("r")); p.Code != codeLimit || !strings.Contains(p.Detail, "/session") {
+	if p := problemIn(t, read("r")); p.Code != api.CodeLimit || !strings.Contains(p.Detail, "/session") {
 		t.Fatalf("a third one: %+v", p)
 	}
 	must(a.client.Session("q").EndSession(ctx))(t)

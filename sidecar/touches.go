@@ -49,7 +49,7 @@ func (s *session) otherTouch(t *tx, wants []sequencer.Want) error {
 	if t.asking == nil || t.decided() || slices.Equal(t.asking.Touch.Wants, wants) {
 		return nil
 	}
-	return problem(string(sequencer.CodeTouchWaiting), "an earlier touch of %s still waits, for %s: ask for the same "+
+	return api.Problemf(string(sequencer.CodeTouchWaiting), "an earlier touch of %s still waits, for %s: ask for the same "+
 		"scopes again to wait for it, or abort", t.id, t.asking.Touch.Wants[0].Scope)
 }
 
@@ -183,7 +183,7 @@ func (s *session) announceTouch(ctx context.Context, t *tx, own []sequencer.Scop
 	}
 	err := s.delivery.publishAll(ctx, events)
 	if err != nil && ctx.Err() != nil {
-		return problem(codeLog, "the touch is granted, and not in the events topic yet: ask again before acting")
+		return api.Problemf(api.CodeLog, "the touch is granted, and not in the events topic yet: ask again before acting")
 	}
 	return err
 }

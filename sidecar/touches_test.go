@@ -65,13 +65,13 @@ func TestTouchGranted(t *testing.T) {
 	if announced != 1 {
 		t.Errorf("%d events of touches, want one for the scope that may be written", announced)
 	}
-	if _, err := tx.SealUnknown(ctx); problemCode(err) != codeCallsUnknown {
+	if _, err := tx.SealUnknown(ctx); problemCode(err) != api.CodeCallsUnknown {
 		t.Errorf("a seal with an unknown call: %v", err)
 	}
 	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted || !d.Final {
 		t.Errorf("seal: %+v", d)
 	}
-	if _, err := tx.Settle(ctx, nil, true); problemCode(err) != codeAlreadyCommitted {
+	if _, err := tx.Settle(ctx, nil, true); problemCode(err) != api.CodeAlreadyCommitted {
 		t.Errorf("a settlement of a commit: %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestAgentSettles(t *testing.T) {
 			ctx := background(t)
 			tx := open(ctx, t, a, client.BeginOptions{})
 			touch(ctx, t, tx, writes("order:/1"))
-			if _, err := tx.Settle(ctx, nil, true); problemCode(err) != codeNotAborted {
+			if _, err := tx.Settle(ctx, nil, true); problemCode(err) != api.CodeNotAborted {
 				t.Errorf("a settlement of an open one: %v", err)
 			}
 			if err := tx.Abort(ctx, ""); err != nil {
@@ -194,7 +194,7 @@ func TestAgentSettles(t *testing.T) {
 					t.Fatalf("before the agent has said anything: %+v", d)
 				}
 				outside := []client.SettledEffect{{Scopes: []string{"order:/2"}, Result: "clean"}}
-				if _, err := tx.Settle(ctx, outside, true); problemCode(err) != codeBadRequest {
+				if _, err := tx.Settle(ctx, outside, true); problemCode(err) != api.CodeBadRequest {
 					t.Errorf("a settlement of what was not handed over: %v", err)
 				}
 				if d := must(tx.Settle(ctx, say.effects, say.none))(t); !d.Final {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // tracing begins spans. Without a tracer it begins none, and only hands on what the agent sent: the W3C traceparent of
@@ -37,7 +38,7 @@ func (s *Sidecar) traced(ctx context.Context, c *call, r *route) (_ context.Cont
 	}
 	return ctx, func(out *reply, err error) {
 		if err != nil {
-			p := asProblem(err)
+			p := api.AsProblem(err)
 			span.SetAttributes(attribute.String("error.type", p.Code), attribute.Int("http.response.status_code", p.Status))
 		} else {
 			span.SetAttributes(attribute.Int("http.response.status_code", out.status))

@@ -7,15 +7,14 @@ import (
 	"sync"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
 )
 
 // ErrChain is returned by Sidecar.Run when a decision's chain hash is not the one that its predecessors lead to:
 // this view and the rest of the world do not agree on what was decided, and nothing may be answered from it.
-var ErrChain = errors.New("sidecar: the chain of decisions is broken")
-
-// ErrStopped is returned by waits when the sidecar stops.
-var ErrStopped = errors.New("sidecar: stopping")
+var ErrChain = api.NewSentinel("sidecar: the chain of decisions is broken", api.CodeChain,
+	"%v: stop this sidecar and look at the log")
 
 // What a view remembers beyond the current shards; older entries are dropped.
 const (

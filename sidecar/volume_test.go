@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -69,7 +70,7 @@ func TestVolume(t *testing.T) {
 			said := new(lines)
 			again := start(t, "a", log.Door(), withTools(world), said.config(dir))
 			_, err := again.client.Tx(open.ID()).Seal(ctx)
-			if p := problemIn(t, err); p.Status != 410 || p.Code != codeSessionLost {
+			if p := problemIn(t, err); p.Status != 410 || p.Code != api.CodeSessionLost {
 				t.Errorf("the open transaction: %+v", p)
 			}
 			_, err = again.client.Put(ctx, "shard:/y", []byte("1"), client.WriteOptions{})

@@ -3,6 +3,8 @@ package sidecar
 import (
 	"context"
 	"sync"
+
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // The keys of waits: a transaction, an intent, or any step of the view.
@@ -28,7 +30,7 @@ func (w *waits) until(ctx context.Context, key string, cond func() bool) error {
 	for {
 		changed, ok := w.join(key)
 		if !ok {
-			return ErrStopped
+			return api.ErrStopped
 		}
 		if cond() {
 			w.leave(key, changed)

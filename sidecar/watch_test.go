@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -92,7 +93,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	resp, p := ask(t, http.MethodGet, r.URL()+"/v1/workspaces/other/decisions", "Bearer "+r.Token(), "")
-	if resp.StatusCode != http.StatusNotFound || p.Code != codeUnknownWorkspace {
+	if resp.StatusCode != http.StatusNotFound || p.Code != api.CodeUnknownWorkspace {
 		t.Errorf("another workspace: %d %+v", resp.StatusCode, p)
 	}
 	if err := r.stop(); err != nil {

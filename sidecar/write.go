@@ -76,17 +76,17 @@ func (s *session) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, 
 func (s *session) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.ShardWrite, error) {
 	rules := s.view.settings().rules
 	if len(w.content) > int(rules.MaxContent) {
-		return nil, problem(codeTooLarge, "%s would have %d bytes; a shard has at most %d",
+		return nil, api.Problemf(api.CodeTooLarge, "%s would have %d bytes; a shard has at most %d",
 			w.scope, len(w.content), rules.MaxContent)
 	}
 	if len(w.media) > maxMediaBytes || !utf8.ValidString(w.media) {
-		return nil, problem(codeBadRequest, "the media type has more than %d bytes, or is not UTF-8", maxMediaBytes)
+		return nil, api.Problemf(api.CodeBadRequest, "the media type has more than %d bytes, or is not UTF-8", maxMediaBytes)
 	}
 	s.mu.Lock()
 	full := t.write(w.scope) == nil && t.size() >= s.footprintLimit()
 	s.mu.Unlock()
 	if full {
-		return nil, problem(codeLimit, "the transaction names %d scopes already", s.footprintLimit())
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.footprintLimit())
 	}
 	shard := &sequencer.ShardWrite{Scope: w.scope, Type: w.media, Content: w.content}
 	if w.expect == nil {
@@ -113,7 +113,7 @@ func (s *session) expect(ctx context.Context, scope sequencer.Scope,
 	case s.view.settings().rules.Observe && at >= last:
 		return &sequencer.Expect{Version: last, View: last}, nil
 	}
-	p := problem(string(sequencer.CodeVersionMismatch), "%s %s; read it again", scope, unmet(rev.version, versions))
+	p := api.Problemf(string(sequencer.CodeVersionMismatch), "%s %s; read it again", scope, unmet(rev.version, versions))
 	p.ReRead, p.Scope = []string{string(scope)}, string(scope)
 	p.MovedSeq, p.MovedBy, p.View = uint64(rev.at), string(rev.by), uint64(at)
 	return nil, p
@@ -154,7 +154,7 @@ func (s *session) reachAll(ctx context.Context, seq sequencer.Seq) error {
 }
 
 func notReached(seq, at sequencer.Seq) error {
-	return problem(codeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, at)
+	return api.Problemf(api.CodeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, at)
 }
 
 // reachSeq waits a moment for a seq that another sidecar may have seen before this one.
@@ -203,7 +203,7 @@ func (s *session) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, me
 		ref.Partition, ref.Offset = at.Partition, at.Offset
 		return ref, nil
 	case <-ctx.Done():
-		return nil, problem(codeLog, "the content of %s is not in the events topic yet: %v", scope, context.Cause(ctx))
+		return nil, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope, context.Cause(ctx))
 	}
 }
 
@@ -270,7 +270,7 @@ func (s *session) drop(t *tx, why string) {
 func (s *session) content(ctx context.Context, rev revision) ([]byte, error) {
 	switch {
 	case rev.lost:
-		return nil, problem(codeForgotten, "a retraction put back what decision %d wrote, and the log has that no more: "+
+		return nil, api.Problemf(api.CodeForgotten, "a retraction put back what decision %d wrote, and the log has that no more: "+
 			"write the shard again", rev.from)
 	case rev.lacks:
 		return nil, beingFetched(lack{at: rev.at, from: rev.from})
@@ -283,10 +283,10 @@ func (s *session) content(ctx context.Context, rev revision) ([]byte, error) {
 	}
 	body, err := s.events.Content(ctx, s.workspace, *rev.ref)
 	if err != nil {
-		return nil, problem(codeLog, "the content at %d/%d cannot be fetched: %v", rev.ref.Partition, rev.ref.Offset, err)
+		return nil, api.Problemf(api.CodeLog, "the content at %d/%d cannot be fetched: %v", rev.ref.Partition, rev.ref.Offset, err)
 	}
 	if sha256.Sum256(body) != rev.ref.SHA256 {
-		return nil, problem(codeInternal, "the content at %d/%d is not the one that was written",
+		return nil, api.Problemf(api.CodeInternal, "the content at %d/%d is not the one that was written",
 			rev.ref.Partition, rev.ref.Offset)
 	}
 	s.contents.put(rev.ref.SHA256, body)

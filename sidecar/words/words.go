@@ -167,3 +167,13 @@ func reason(d *api.Decision) string {
 	}
 	return text
 }
+
+// Refusal is the problem that says how a transaction ended.
+func Refusal(d *api.Decision) *api.Problem {
+	p := api.Problemf(d.Code, "%s", Sentence(d))
+	p.Retryable = d.Retryable && !d.GiveUp
+	p.ReRead, p.Scope, p.MovedSeq, p.MovedBy = d.ReRead, d.Scope, d.MovedSeq, d.MovedBy
+	p.By, p.Tool, p.Floor = d.By, d.Tool, d.Floor
+	p.Overtaken, p.Decision = d.Overtaken, d
+	return p
+}

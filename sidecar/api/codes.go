@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// The codes of problems that are not codes of decisions.
+const (
+	CodeBadRequest       = "bad_request"
+	CodeBadScope         = "bad_scope"
+	CodeMediaType        = "unsupported_media_type"
+	CodeTooLarge         = "too_large"
+	CodeUnauthorized     = "unauthorized"
+	CodeNoRoute          = "no_route"
+	CodeMethod           = "method_not_allowed"
+	CodeNotFound         = "not_found"
+	CodeUnknownWorkspace = "unknown_workspace"
+	CodeUnknownTx        = "unknown_tx"
+	CodeOtherAgent       = "other_agent"
+	CodeSessionLost      = "session_lost"
+	CodeSeqFromFuture    = "seq_from_future"
+	CodeForgotten        = "forgotten"
+	CodeLimit            = "limit"
+	CodeNotAborted       = "not_aborted"
+	CodeAlreadyCommitted = "already_committed"
+	CodeGaveUp           = "gave_up"
+	CodeUndecided        = "undecided"
+	CodeNotReady         = "not_ready"
+	CodeChain            = "chain_broken"
+	CodeJournal          = "journal_unavailable"
+	CodeBacklog          = "backlog"
+	CodeLog              = "log_unavailable"
+	CodeStopping         = "stopping"
+	CodeBusy             = "busy"
+	CodeKeyInFlight      = "idempotency_key_in_flight"
+	CodeKeyReused        = "idempotency_key_reused"
+	CodeNothingOwed      = "nothing_owed"
+	CodeCallsUnknown     = "calls_unknown"
+	CodeInternal         = "internal"
+	CodeNoPolicy         = "no_policy"
+	CodeTool             = "tool_unusable"
+	CodeToolUnreachable  = "tool_unreachable"
+	CodeNotResidue       = "not_residue"
+	CodeUnkeyed          = "no_key"
+	CodeChangedTool      = "changed_tool"
+	CodeResidueBusy      = "residue_busy"
+	CodeSettlementTold   = "settlement_told"
+	CodeOperatorOnly     = "operator_only"
+	CodeUnknownType      = "unknown_type"
+)
+
+// kindOfProblem is what every problem of one code has in common.
+type kindOfProblem struct {
+	status    int
+	title     string
+	retryable bool // the same request, or a further attempt of the transaction, can succeed
+	sameKey   bool // and may carry the same Idempotency-Key
+}
+
+// kindOf looks a problem's code up. Codes of decisions that are not listed are conflicts.
+func kindOf(code string) kindOfProblem {
+	switch code {
+	case CodeBadRequest:
+		return kindOfProblem{http.StatusBadRequest, "the request cannot be read", false, false}
+	case CodeBadScope:
+		return kindOfProblem{http.StatusBadRequest, "the scope cannot be used", false, false}
+	case CodeUnknownType:
+		return kindOfProblem{http.StatusUnprocessableEntity, "nothing uses scopes of this type", false, false}
+	case CodeSeqFromFuture:
+		return kindOfProblem{http.StatusBadRequest, "the seq has not been reached", true, true}
+	case CodeMediaType:
+		return kindOfProblem{http.StatusUnsupportedMediaType, "the body is not JSON", false, false}
+	case CodeTooLarge:
+		return kindOfProblem{http.StatusRequestEntityTooLarge, "the body or the content is too large", false, false}
+	case CodeUnauthorized:
+		return kindOfProblem{http.StatusUnauthorized, "a valid bearer token is needed", false, false}
+	case CodeNoRoute, CodeNotFound, CodeUnknownWorkspace, CodeUnknownTx:
+		return kindOfProblem{http.StatusNotFound, "there is nothing here", false, true}
+	case CodeMethod:
+		return kindOfProblem{http.StatusMethodNotAllowed, "the route takes other methods", false, false}
+	case CodeOtherAgent:
+		return kindOfProblem{http.StatusForbidden, "the transaction is another agent's", false, false}
+	case CodeSessionLost:
+		return kindOfProblem{http.StatusGone, "the session has ended", true, false}
+	case CodeForgotten:
+		return kindOfProblem{http.StatusGone, "it is no longer remembered", false, false}
+	case CodeKeyReused:
+		return kindOfProblem{http.StatusUnprocessableEntity, "the key is another request's", false, false}
+	case CodeKeyInFlight:
+		return kindOfProblem{http.StatusConflict, "a request with this Idempotency-Key is under way", true, true}
+	case CodeLimit:
+		return kindOfProblem{http.StatusTooManyRequests, "a limit is reached", true, true}
+	case CodeNoPolicy, CodeTool:
+		return kindOfProblem{http.StatusUnprocessableEntity, "the tool cannot be called like this", false, false}
+	case CodeToolUnreachable:
+		return kindOfProblem{http.StatusBadGateway, "the tool did not answer", true, false}
+	case CodeOperatorOnly:
+		return kindOfProblem{http.StatusForbidden, "an operator's token is needed", false, false}
+	case CodeNotResidue, CodeUnkeyed, CodeChangedTool:
+		return kindOfProblem{http.StatusConflict, "the effect is not in a state for this", false, false}
+	case CodeResidueBusy:
+		return kindOfProblem{http.StatusConflict, "another request is dealing with the residue", true, true}
+	case string(sequencer.CodeOwnTransaction), string(sequencer.CodeSibling), string(sequencer.CodeTouchWaiting),
+		string(sequencer.CodeTouchBound):
+		return kindOfProblem{http.StatusConflict, "the touch was refused; the transaction is still open", true, false}
+	case string(sequencer.CodeNotCommitted):
+		return kindOfProblem{http.StatusConflict, "only a committed transaction can be retracted", false, false}
+	case string(sequencer.CodeNotWhileObserving):
+		return kindOfProblem{http.StatusConflict, "observing and retracting exclude each other", true, false}
+	case CodeNothingOwed, CodeCallsUnknown, CodeSettlementTold:
+		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
+	case CodeNotAborted, CodeAlreadyCommitted, CodeGaveUp:
+		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
+	case CodeUndecided, CodeNotReady, CodeJournal, CodeBacklog, CodeLog, CodeStopping, CodeBusy:
+		return kindOfProblem{http.StatusServiceUnavailable, "it cannot be done right now", true, true}
+	case CodeChain:
+		return kindOfProblem{http.StatusServiceUnavailable, "the view cannot be trusted", false, true}
+	case CodeInternal:
+		return kindOfProblem{http.StatusInternalServerError, "the sidecar failed", false, true}
+	case string(sequencer.CodeVersionMismatch):
+		return kindOfProblem{http.StatusConflict, "the shard has another version", true, false}
+	}
+	return kindOfProblem{http.StatusConflict, "the transaction was refused", sequencer.Code(code).Retryable(), false}
+}
+
+// Problemf makes a problem of a code, with what a code's problems have in common.
+func Problemf(code, format string, args ...any) *Problem {
+	k := kindOf(code)
+	return &Problem{
+		Type: ProblemType(code), Title: k.title, Status: k.status, Code: code,
+		Detail: fmt.Sprintf(format, args...), Retryable: k.retryable, SafeSameKey: k.sameKey,
+	}
+}
+
+// Sentinel is an error that a request's answer has a code of its own for.
+type Sentinel struct {
+	text, code, detail string
+}
+
+// NewSentinel makes such an error. The detail of its problem is a format of the whole error.
+func NewSentinel(text, code, detail string) *Sentinel { return &Sentinel{text, code, detail} }
+
+// Error is the error's text.
+func (s *Sentinel) Error() string { return s.text }
+
+// ErrStopped is returned by waits when the sidecar stops.
+var ErrStopped = NewSentinel("sidecar: stopping", CodeStopping, "the sidecar is stopping")
+
+// AsProblem turns what a call came to into a problem.
+func AsProblem(err error) *Problem {
+	var p *Problem
+	var large *http.MaxBytesError
+	var known *Sentinel
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &large):
+		return Problemf(CodeTooLarge, "the body has more than the %d bytes that are allowed", large.Limit)
+	case errors.Is(err, sequencer.ErrScope):
+		return Problemf(CodeBadScope, "%v", err)
+	case errors.As(err, &known):
+		out := Problemf(known.code, "")
+		out.Detail = strings.ReplaceAll(known.detail, "%v", err.Error())
+		return out
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return Problemf(CodeUndecided, "it took longer than this request may wait: ask again")
+	}
+	return Problemf(CodeInternal, "%v", err)
+}
