@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -80,18 +81,18 @@ func (v *view) allLacks() []lack {
 }
 
 // fetchContents fetches what retractions have put back, beside the view, which goes on.
-func (s *Sidecar) fetchContents(ctx context.Context) {
+func (v *view) fetchContents(ctx context.Context, log Source, say *slog.Logger) {
 	pause := pauseLeast
 	for {
 		var all []lack
 		some := func() bool {
-			all = s.view.allLacks()
+			all = v.allLacks()
 			return len(all) > 0
 		}
-		if s.view.waits.until(ctx, waitSeq, some) != nil {
+		if v.waits.until(ctx, waitSeq, some) != nil {
 			return
 		}
-		f := &fetch{s: s, left: all}
+		f := &fetch{view: v, log: log, say: say, left: all}
 		for len(f.left) > 0 {
 			had := len(f.left)
 			err := f.pass(ctx)
@@ -101,8 +102,8 @@ func (s *Sidecar) fetchContents(ctx context.Context) {
 			if err == nil {
 				continue
 			}
-			s.view.noteLacks(f.left, err)
-			s.view.waits.wake(waitContent)
+			v.noteLacks(f.left, err)
+			v.waits.wake(waitContent)
 			if !sleep(ctx, pause) { // the log or the table is away: it is asked again
 				return
 			}
@@ -132,7 +133,9 @@ var (
 
 // fetch brings some contents in one reading of the log, however many they are.
 type fetch struct {
-	s    *Sidecar
+	view *view
+	log  Source
+	say  *slog.Logger
 	left []lack             // by the decision that carries them
 	rows *topology.Snapshot // what the table has, once the log had something no more
 }
@@ -140,7 +143,7 @@ type fetch struct {
 // pass follows the log from the first decision that is left to the last, or to one that is gone.
 func (f *fetch) pass(ctx context.Context) error {
 	at := f.left[0].from - 1
-	err := f.s.events.Follow(ctx, f.s.config.Workspace, at, func(o *sequencer.Outcome, _ streams.Way) error {
+	err := f.log.Follow(ctx, f.view.workspace, at, func(o *sequencer.Outcome, _ streams.Way) error {
 		at = o.Seq
 		f.take(o)
 		if len(f.left) == 0 {
@@ -161,27 +164,27 @@ func (f *fetch) pass(ctx context.Context) error {
 func (f *fetch) take(o *sequencer.Outcome) {
 	n := 0
 	for ; n < len(f.left) && f.left[n].from <= o.Seq; n++ {
-		w, err := f.s.carried(f.left[n], o)
+		w, err := f.view.carried(f.left[n], o)
 		f.give(f.left[n], w, err)
 	}
 	if f.left = f.left[n:]; n > 0 {
-		f.s.view.waits.wake(waitContent)
+		f.view.waits.wake(waitContent)
 	}
 }
 
 // give gives a revision its content; nil: it is lost.
 func (f *fetch) give(l lack, w *sequencer.ShardWrite, cause error) {
 	if w == nil {
-		f.s.log.Error("the content that a retraction put back is not in the log any more", "shard", string(l.scope),
+		f.say.Error("the content that a retraction put back is not in the log any more", "shard", string(l.scope),
 			"version", l.at, "decision", l.from, "cause", cause)
 	}
-	f.s.view.fill(l, w)
+	f.view.fill(l, w)
 }
 
 // gone gives what the table of scopes has held, since the log begins behind a decision. What neither has is lost.
 func (f *fetch) gone(ctx context.Context, seq sequencer.Seq, cause error) error {
 	if f.rows == nil {
-		rows, err := f.s.events.Snapshot(ctx, f.s.config.Workspace)
+		rows, err := f.log.Snapshot(ctx, f.view.workspace)
 		if err != nil {
 			return err
 		}
@@ -207,13 +210,13 @@ func (f *fetch) gone(ctx context.Context, seq sequencer.Seq, cause error) error 
 		f.give(l, nil, cause)
 		return true
 	})
-	f.s.view.waits.wake(waitContent)
+	f.view.waits.wake(waitContent)
 	return behind
 }
 
 // carried is what a decision carries of a shard.
-func (s *Sidecar) carried(l lack, o *sequencer.Outcome) (*sequencer.ShardWrite, error) {
-	if o.Seq != l.from || o.Workspace != s.config.Workspace || !s.view.isOurs(o) {
+func (v *view) carried(l lack, o *sequencer.Outcome) (*sequencer.ShardWrite, error) {
+	if o.Seq != l.from || o.Workspace != v.workspace || !v.isOurs(o) {
 		return nil, fmt.Errorf("%w: decision %d of the chain is another one", errNotCarried, l.from)
 	}
 	for i := range o.Shards {

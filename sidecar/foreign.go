@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -41,26 +40,19 @@ func (s *session) announceRead(ctx context.Context, t *tx, scope sequencer.Scope
 		Overtaken: t.overtaken}, nil
 }
 
-// readForeign answers the announcement of a read; ok is false when the scope is a shard's.
-func (s *Sidecar) readForeign(c *call, t *tx, in *api.Read) (_ *reply, ok bool, _ error) {
-	scope, err := topology.ParseScope(in.Scope)
-	if err != nil || scope.Type() == "shard" {
-		return nil, false, nil
-	}
+// readForeign announces the read of what Hence does not keep.
+func (s *session) readForeign(ctx context.Context, t *tx, scope sequencer.Scope,
+	in *api.Read) (*api.Announced, error) {
 	if in.Limit != 0 {
-		return nil, true, api.Problemf(api.CodeBadRequest, "limit is for patterns of shards; %s is read by the agent itself", scope)
+		return nil, api.Problemf(api.CodeBadRequest, "limit is for patterns of shards; %s is read by the agent itself", scope)
 	}
-	if err := s.session.await(c.ctx); err != nil { // only a view that is ready knows what is in use
-		return nil, true, err
+	if err := s.await(ctx); err != nil { // only a view that is ready knows what is in use
+		return nil, err
 	}
-	if err := s.session.knownType(scope, in); err != nil {
-		return nil, true, err
+	if err := s.knownType(scope, in); err != nil {
+		return nil, err
 	}
-	out, err := s.session.announceRead(c.ctx, t, scope)
-	if err != nil {
-		return nil, true, err
-	}
-	return jsonReply(http.StatusOK, out), true, nil
+	return s.announceRead(ctx, t, scope)
 }
 
 // beforeSeal takes what the body of a seal says over into the transaction.

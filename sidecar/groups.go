@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -108,72 +107,22 @@ func (s *session) branches(group string) (out []*tx) {
 	return out
 }
 
-func (s *Sidecar) beginGroup(c *call) (*reply, error) {
-	if err := s.inWorkspace(c); err != nil {
-		return nil, err
-	}
-	var in api.BeginGroup
-	if err := c.decode(&in, false); err != nil {
-		return nil, err
-	}
-	most := s.config.Limits.Branches
-	if in.Branches < 2 || in.Branches > most {
-		return nil, api.Problemf(api.CodeBadRequest, "branches is %d: give 2 to %d", in.Branches, most)
-	}
-	if in.Group != "" {
-		return nil, api.Problemf(api.CodeBadRequest, "group is given: this request makes one; to add a branch to a group that there "+
-			"is, name it in the begin of a transaction")
-	}
-	begin, err := s.beginOf(c, &in.Begin)
-	if err != nil {
-		return nil, err
-	}
-	group := s.config.Agent + "." + randomID()
-	list, err := s.session.speculate(c.ctx, group, *begin, in.Branches)
-	if err != nil {
-		return nil, err
-	}
-	return jsonReply(http.StatusCreated, s.groupOf(group, list)), nil
-}
-
-func (s *Sidecar) groupOf(group string, list []*tx) *api.Group {
+func (s *session) groupOf(group string, list []*tx) *api.Group {
 	out := &api.Group{Group: group, Tx: []string{}}
 	if winner, known := s.view.winner(group); known {
 		out.Winner = string(winner)
 	}
-	s.session.mu.Lock()
-	defer s.session.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, t := range list {
 		out.Tx = append(out.Tx, string(t.id))
-		out.Branches = append(out.Branches, *s.session.decision(t))
+		out.Branches = append(out.Branches, *s.decision(t))
 	}
 	return out
 }
 
-func (s *Sidecar) selectBranch(c *call) (*reply, error) {
-	if err := s.inWorkspace(c); err != nil {
-		return nil, err
-	}
-	var in api.Select
-	if err := c.decode(&in, false); err != nil {
-		return nil, err
-	}
-	group := c.params["group"]
-	t, err := s.session.find(sequencer.TxID(in.Tx))
-	if err != nil {
-		return nil, err
-	}
-	if t.begin.Group != group {
-		return nil, api.Problemf(api.CodeBadRequest, "%s is not a branch of group %.100q", t.id, group)
-	}
-	if err := s.session.choose(c.ctx, group, t); err != nil {
-		return nil, err
-	}
-	return jsonReply(http.StatusOK, s.groupOf(group, s.session.branches(group))), nil
-}
-
 // inGroup checks the group that a begin names.
-func (s *Sidecar) inGroup(group string) error {
+func (s *session) inGroup(group string) error {
 	switch {
 	case group == "":
 		return nil
@@ -185,7 +134,7 @@ func (s *Sidecar) inGroup(group string) error {
 		p.MovedBy = string(winner)
 		return p
 	}
-	if list := s.session.branches(group); len(list) >= 4*s.config.Limits.Branches {
+	if list := s.branches(group); len(list) >= 4*s.limits.Branches {
 		return api.Problemf(api.CodeLimit, "group %s has had %d branches", group, len(list))
 	} else if len(list) == 0 {
 		return api.Problemf(api.CodeNotFound, "there is no group %s in this session: make one first", group)

@@ -13,8 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/feed"
+	"github.com/hence-dev/hence/streams"
 )
 
 // route is one row of the interface.
@@ -29,13 +33,13 @@ type route struct {
 
 // call is one request on its way through a handler.
 type call struct {
+	Call    // on whose behalf: the conversation, and the slot of its Idempotency-Key
 	ctx     context.Context
+	agent   agentAPI
 	request *http.Request
 	params  map[string]string
 	body    []byte
-	slot    *txSlot // of its idempotency key; nil: none was given
 	role    role
-	talk    string // the agent's conversation that it belongs to
 }
 
 // role is what the token that a request carries may do.
@@ -66,83 +70,101 @@ type reply struct {
 	value  any
 }
 
-func (s *Sidecar) routes() []route {
+// table is the interface.
+func (f *face) table() []route {
 	const ws, tx = "/v1/workspaces/{workspace}", "/v1/tx/{tx}"
 	return []route{
-		{"GET", "/healthz", "healthz", true, "", s.healthz},
-		{"GET", "/readyz", "readyz", true, "", s.readyz},
+		{"GET", "/healthz", "healthz", true, "", f.healthz},
+		{"GET", "/readyz", "readyz", true, "", f.readyz},
 		{"GET", "/metrics", "metrics", true, "", nil},
-		{"GET", "/v1/openapi.json", "openapi_json", true, "", s.openapiJSON},
-		{"GET", "/v1/openapi.yaml", "openapi_yaml", true, "", s.openapiYAML},
-		{"GET", ws + "/shards", "list_shards", false, "prefix after limit look", s.listShards},
-		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version look", s.readShard},
-		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms", s.writeShard},
-		{"DELETE", ws + "/session", "end_session", false, "", s.endSession},
-		{"GET", ws + "/tx", "list_tx", false, "state agent code after limit", s.listTx},
-		{"GET", ws + "/effects", "list_effects", false, "tool state tx after limit", s.listEffects},
-		{"GET", ws + "/agents", "list_agents", false, "agent after limit", s.listAgents},
-		{"GET", ws + "/tools", "list_tools", false, "server after limit", s.listTools},
-		{"POST", ws + "/tx", "begin", false, "", s.begin},
-		{"POST", ws + "/groups", "begin_group", false, "", s.beginGroup},
-		{"POST", ws + "/groups/{group}/select", "select", false, "", s.selectBranch},
-		{"GET", ws + "/rules", "rules", false, "", s.getRules},
-		{"PUT", ws + "/rules", "set_rules", false, "", s.putRules},
-		{"PUT", "/v1/tools/{name}", "put_tool", false, "", s.putTool},
-		{"DELETE", "/v1/tools/{name}", "delete_tool", false, "server", s.deleteTool},
-		{"GET", ws + "/chain", "chain", false, "from limit", s.chain},
+		{"GET", "/v1/openapi.json", "openapi_json", true, "", f.openapiJSON},
+		{"GET", "/v1/openapi.yaml", "openapi_yaml", true, "", f.openapiYAML},
+		{"GET", ws + "/shards", "list_shards", false, "prefix after limit look", f.listShards},
+		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version look", f.readShard},
+		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms", f.writeShard},
+		{"DELETE", ws + "/session", "end_session", false, "", f.endSession},
+		{"GET", ws + "/tx", "list_tx", false, "state agent code after limit", f.listTx},
+		{"GET", ws + "/effects", "list_effects", false, "tool state tx after limit", f.listEffects},
+		{"GET", ws + "/agents", "list_agents", false, "agent after limit", f.listAgents},
+		{"GET", ws + "/tools", "list_tools", false, "server after limit", f.listTools},
+		{"POST", ws + "/tx", "begin", false, "", f.begin},
+		{"POST", ws + "/groups", "begin_group", false, "", f.beginGroup},
+		{"POST", ws + "/groups/{group}/select", "select", false, "", f.selectBranch},
+		{"GET", ws + "/rules", "rules", false, "", f.getRules},
+		{"PUT", ws + "/rules", "set_rules", false, "", f.putRules},
+		{"PUT", "/v1/tools/{name}", "put_tool", false, "", f.putTool},
+		{"DELETE", "/v1/tools/{name}", "delete_tool", false, "server", f.deleteTool},
+		{"GET", ws + "/chain", "chain", false, "from limit", f.chain},
 		{"GET", ws + "/decisions", "decisions", false, feed.Parameters, nil},
-		{"GET", ws + "/frontier", "frontier", false, "prefix limit", s.frontier},
-		{"GET", tx, "status", false, "wait_ms", s.status},
-		{"POST", tx + "/reads", "read", false, "", s.readTx},
-		{"POST", tx + "/writes", "write", false, "", s.writeTx},
-		{"POST", tx + "/touches", "touch", false, "", s.touchTx},
-		{"POST", tx + "/settlement", "settlement", false, "wait_ms", s.settleTx},
-		{"POST", tx + "/effects", "effect", false, "", s.effectTx},
-		{"GET", tx + "/effects", "effects", false, "", s.effectsTx},
-		{"POST", tx + "/seal", "seal", false, "wait_ms", s.sealTx},
-		{"POST", tx + "/abort", "abort", false, "", s.abortTx},
-		{"POST", tx + "/retry", "retry", false, "", s.retryTx},
-		{"POST", tx + "/retract", "retract", false, "", s.retractTx},
-		{"GET", tx + "/explain", "explain", false, "", s.explain},
-		{"GET", tx + "/closure", "closure", false, "limit", s.closure},
-		{"POST", "/v1/effects", "one_shot", false, "wait_ms", s.oneShot},
-		{"GET", "/v1/residue", "residue", false, "tool result state limit", s.listResidue},
-		{"POST", "/v1/residue/{tx}/{index}/accept", "accept_residue", false, "", s.acceptResidue},
-		{"POST", "/v1/residue/{tx}/{index}/retry", "retry_residue", false, "", s.retryResidue},
+		{"GET", ws + "/frontier", "frontier", false, "prefix limit", f.frontier},
+		{"GET", tx, "status", false, "wait_ms", f.status},
+		{"POST", tx + "/reads", "read", false, "", f.readTx},
+		{"POST", tx + "/writes", "write", false, "", f.writeTx},
+		{"POST", tx + "/touches", "touch", false, "", f.touchTx},
+		{"POST", tx + "/settlement", "settlement", false, "wait_ms", f.settleTx},
+		{"POST", tx + "/effects", "effect", false, "", f.effectTx},
+		{"GET", tx + "/effects", "effects", false, "", f.effectsTx},
+		{"POST", tx + "/seal", "seal", false, "wait_ms", f.sealTx},
+		{"POST", tx + "/abort", "abort", false, "", f.abortTx},
+		{"POST", tx + "/retry", "retry", false, "", f.retryTx},
+		{"POST", tx + "/retract", "retract", false, "", f.retractTx},
+		{"GET", tx + "/explain", "explain", false, "", f.explain},
+		{"GET", tx + "/closure", "closure", false, "limit", f.closure},
+		{"POST", "/v1/effects", "one_shot", false, "wait_ms", f.oneShot},
+		{"GET", "/v1/residue", "residue", false, "tool result state limit", f.listResidue},
+		{"POST", "/v1/residue/{tx}/{index}/accept", "accept_residue", false, "", f.acceptResidue},
+		{"POST", "/v1/residue/{tx}/{index}/retry", "retry_residue", false, "", f.retryResidue},
 	}
 }
 
 // face is the HTTP handler: it finds the route, checks what all routes have in common, and writes the answer.
 type face struct {
-	sidecar  *Sidecar
+	faceConfig
 	routes   []route
 	token    [sha256.Size]byte
 	operator [sha256.Size]byte
 	running  chan struct{}
-	metrics  http.Handler
 	feed     *feed.Handler
 }
 
-func (s *Sidecar) newFace() *face {
-	return &face{
-		sidecar: s, routes: s.routes(), token: sha256.Sum256([]byte(s.config.Token)),
-		operator: sha256.Sum256([]byte(cmp.Or(s.config.OperatorToken, s.config.Token))),
-		running:  make(chan struct{}, s.config.Limits.Requests), metrics: s.metrics.handler(),
-		feed: s.newFeed(),
-	}
+// faceConfig is what the face is made of.
+type faceConfig struct {
+	agent     agentAPI
+	keys      *keys
+	opened    <-chan struct{} // closed once the agent's journal is open; until then no request is taken
+	workspace workspaceAPI
+	name      string // of the workspace
+	agentName string
+	token     string
+	operator  string // empty: token has the role of the operator, too
+	limits    Limits
+	drain     context.Context // ends when no new request is taken any more
+	tracer    trace.Tracer    // nil: none
+	metrics   *metrics
+	log       *slog.Logger
+	follow    feedFollow // what streams of decisions read
 }
+
+// feedFollow gives every decision after a seq, with the time of the record that it answers.
+type feedFollow = func(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error
+
+func newFace(c faceConfig) *face {
+	f := &face{
+		faceConfig: c, token: sha256.Sum256([]byte(c.token)),
+		operator: sha256.Sum256([]byte(cmp.Or(c.operator, c.token))), running: make(chan struct{}, c.limits.Requests),
+		feed: feed.New(feed.Config{Follow: c.follow, Start: c.workspace.From, Stop: c.drain.Done(),
+			Subscribers: c.limits.Watchers, Logger: c.log}),
+	}
+	f.routes = f.table()
+	return f
+}
+
+// serves reports whether an agent's requests are taken here.
+func (f *face) serves(agent string) bool { return agent == f.agentName }
 
 // busy reports whether requests of the agent are under way.
 func (f *face) busy() bool { return len(f.running) > 0 || f.feed.Stats().Open > 0 }
-
-func (s *Sidecar) newServer() *http.Server {
-	longest := s.config.Limits.WaitMost + 30*time.Second // the read deadline would end a handler's context, too
-	return &http.Server{
-		Handler: s.face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest, WriteTimeout: longest,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, TLSConfig: s.config.TLS,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what scanners and broken clients leave behind
-	}
-}
 
 // ServeHTTP answers one request.
 func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +175,7 @@ func (f *face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch route.name {
 	case "metrics":
-		f.metrics.ServeHTTP(w, r)
+		f.metrics.handler().ServeHTTP(w, r)
 		return
 	case "decisions":
 		f.stream(w, r, route, params)
@@ -175,11 +197,11 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if role == roleNone {
 		return nil, api.Problemf(api.CodeUnauthorized, "%s", noToken(r))
 	}
-	if f.sidecar.drain.Err() != nil {
+	if f.drain.Err() != nil {
 		return nil, api.ErrStopped
 	}
 	select {
-	case <-f.sidecar.journalOpen:
+	case <-f.opened:
 	default:
 		return nil, api.Problemf(api.CodeNotReady, "the journal is not open yet: %v", errNotOpen)
 	}
@@ -197,7 +219,7 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		return nil, err
 	}
 	sent := r.Body
-	body, err := io.ReadAll(http.MaxBytesReader(w, sent, f.sidecar.config.Limits.BodyBytes))
+	body, err := io.ReadAll(http.MaxBytesReader(w, sent, f.limits.BodyBytes))
 	if err != nil {
 		_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
 		if p := api.AsProblem(err); p.Code == api.CodeTooLarge {
@@ -205,8 +227,11 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		}
 		return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
 	}
-	c := &call{request: r, params: params, body: body, role: role, talk: talk}
-	return f.sidecar.keyed(c, route)
+	c := &call{Call: Call{Session: talk}, agent: f.agent, request: r, params: params, body: body, role: role}
+	if name, ok := params["workspace"]; ok && name != f.name {
+		return nil, f.otherWorkspace(name)
+	}
+	return f.keyed(c, route)
 }
 
 // maxDrained is how much of a body that is too large is read for the client to see the answer.
@@ -240,10 +265,10 @@ func (f *face) role(r *http.Request) role {
 }
 
 // run calls the handler with a context that ends with the bound on waits.
-func (s *Sidecar) run(c *call, base context.Context, r *route) (*reply, error) {
-	ctx, cancel := context.WithTimeout(base, s.config.Limits.WaitMost)
+func (f *face) run(c *call, base context.Context, r *route) (*reply, error) {
+	ctx, cancel := context.WithTimeout(base, f.limits.WaitMost)
 	defer cancel()
-	ctx, end := s.traced(ctx, c, r)
+	ctx, end := f.traced(ctx, c, r)
 	c.ctx = ctx
 	out, err := r.handle(c)
 	end(out, err)
@@ -311,7 +336,7 @@ func (r *reply) encode() {
 
 // write sends a reply.
 func (f *face) write(w http.ResponseWriter, r *http.Request, name string, out *reply) {
-	f.sidecar.metrics.answered(name, out.status)
+	f.metrics.answered(name, out.status)
 	out.encode()
 	body, media := out.raw, out.media
 	h := w.Header()
@@ -328,4 +353,9 @@ func (f *face) write(w http.ResponseWriter, r *http.Request, name string, out *r
 	if r.Method != http.MethodHead && out.status != http.StatusNotModified {
 		_, _ = w.Write(body)
 	}
+}
+
+// otherWorkspace is the problem of a route that names another workspace.
+func (f *face) otherWorkspace(name string) error {
+	return api.Problemf(api.CodeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q", name, f.name)
 }

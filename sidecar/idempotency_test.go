@@ -85,7 +85,7 @@ func TestIdempotencyPanic(t *testing.T) {
 				t.Errorf("it panicked with %v", caught)
 			}
 		}()
-		return a.keyed(c, r)
+		return a.face.keyed(c, r)
 	}
 	_, _ = try()
 	panics = false

@@ -61,7 +61,7 @@ func TestJoinRefused(t *testing.T) {
 				t.Errorf("a request is answered %d %+v", status, p)
 			}
 		}
-		ready := must(a.readyz(&call{ctx: ctx}))(t)
+		ready := must(a.face.readyz(&call{ctx: ctx}))(t)
 		if part := ready.value.(*api.Ready).Parts["session"]; ready.status != http.StatusServiceUnavailable ||
 			!strings.Contains(part.Problem, api.CodeLimit) || !strings.Contains(part.Problem, full) {
 			t.Errorf("readyz: %d %+v", ready.status, part)

@@ -1,7 +1,6 @@
 package sidecar
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,18 +8,11 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/streams"
 )
 
 // shownOf says whether a journal that names no log, written last at a time, is shown to be of the log that is
 // followed. An error says that this is not known.
 type shownOf func(l *ledger, written time.Time) (bool, error)
-
-// dated is a log that knows when its decisions were made, as far as clocks agree.
-type dated interface {
-	// SeqBefore is the last decision before a time; zero: none.
-	SeqBefore(ctx context.Context, workspace string, t time.Time) (sequencer.Seq, error)
-}
 
 // takeOver makes the journal that a release without the log's id in it has left this log's, where the log shows that
 // it is. Else it is moved aside: what it says of a transaction may be of another one of that name.
@@ -82,46 +74,6 @@ func moveTo(l *ledger, old string, of journalOf, dir string, file openFile) erro
 		return err
 	}
 	return errors.Join(j.close(), os.Remove(old), os.Remove(old+".lock"))
-}
-
-// ofThisLog holds a journal that names no log against the log: its last session, and each in which something is left
-// to do, is a join of this agent that is not newer than the journal, and the log's decisions are those that it has.
-func (s *Sidecar) ofThisLog(ctx context.Context, l *ledger, written time.Time) (bool, error) {
-	when, ok := s.events.(dated)
-	if !ok || l.joined.Incarnation == 0 || l.mixed != nil {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, resolveTry)
-	defer cancel()
-	last, err := when.SeqBefore(ctx, s.config.Workspace, written.Add(time.Millisecond))
-	if err != nil {
-		return false, err
-	}
-	from, to, joins, decided := l.claims()
-	end, err := when.SeqBefore(ctx, s.config.Workspace, s.clock.Now().Add(time.Hour))
-	if err != nil || last < l.joined.Incarnation || end < to {
-		return false, err
-	}
-	same := true
-	err = s.events.Follow(ctx, s.config.Workspace, from-1, func(o *sequencer.Outcome, _ streams.Way) error {
-		if joins[o.Seq] && (o.Kind != sequencer.OutcomeJoined || o.Agent != s.config.Agent) {
-			same = false
-		}
-		if t := decided[o.Seq]; t != nil && (o.Tx != t.Tx || stateOf(o) != t.State) {
-			same = false
-		}
-		if !same || o.Seq >= to {
-			return errResolved
-		}
-		return nil
-	})
-	if errors.Is(err, errResolved) {
-		return same, nil
-	}
-	if errors.Is(err, streams.ErrGone) {
-		return false, nil
-	}
-	return false, err
 }
 
 // claims is what a journal says of its log: which decisions are joins of its agent, and which decide its transactions.

@@ -170,7 +170,8 @@ func TestIfMatch(t *testing.T) {
 	}
 	request := httptest.NewRequest("PUT", "/", nil)
 	request.Header.Set("If-Match", "*")
-	if any, err := a.condition(&call{request: request}, "shard:/x", 7); any != nil || err != nil {
-		t.Errorf("any version will do: %v %v", any, err)
+	in := &Put{Scope: "shard:/x"}
+	if asks, err := (&call{request: request}).condition(in); !asks || !in.Exists || in.Versions != nil || err != nil {
+		t.Errorf("any version will do: %+v %v", in, err)
 	}
 }

@@ -16,7 +16,7 @@ type claiming interface {
 
 // mayOf is what a begin claims: the scopes that it lists and those of the tools that it will call. Only an ordered
 // transaction has its age from the begin on, so only there a claim binds those that come after it.
-func (s *Sidecar) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin) ([]sequencer.Want, error) {
+func (s *session) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin) ([]sequencer.Want, error) {
 	if len(in.May) == 0 && len(in.Tools) == 0 {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func (s *Sidecar) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin)
 		}
 		out = addWants(out, listed)
 	}
-	most := s.session.footprintLimit()
+	most := s.footprintLimit()
 	for _, call := range in.Tools {
 		claims, err := s.claimsOf(call)
 		if err != nil {
@@ -42,7 +42,7 @@ func (s *Sidecar) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin)
 			break
 		}
 	}
-	if err := s.session.await(ctx); err != nil { // only a view that is ready knows what is stored
+	if err := s.await(ctx); err != nil { // only a view that is ready knows what is stored
 		return nil, err
 	}
 	if out = s.view.widen(out); len(out) > most {
@@ -52,7 +52,7 @@ func (s *Sidecar) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin)
 }
 
 // claimsOf is what the policy says that a call may touch.
-func (s *Sidecar) claimsOf(planned api.PlannedCall) ([]sequencer.Want, error) {
+func (s *session) claimsOf(planned api.PlannedCall) ([]sequencer.Want, error) {
 	if len(planned.Args) == 0 {
 		planned.Args = json.RawMessage("{}")
 	}
@@ -60,11 +60,11 @@ func (s *Sidecar) claimsOf(planned api.PlannedCall) ([]sequencer.Want, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.config.Tools == nil {
+	if s.tools == nil {
 		return nil, api.Problemf(api.CodeNoPolicy, "tools are named, and this sidecar was started without a policy file: list "+
 			"the scopes under may")
 	}
-	p, ok := s.config.Tools.(claiming)
+	p, ok := s.tools.(claiming)
 	if !ok {
 		return nil, api.Problemf(api.CodeTool, "this sidecar's policy does not say what a call may touch: list the scopes under may")
 	}

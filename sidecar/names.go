@@ -112,12 +112,12 @@ func shardsUnder(text string) (sequencer.Scope, error) {
 }
 
 // shardNamed is the shard that a text names; see view.named. A view that is not ready does not know what is stored.
-func (s *Sidecar) shardNamed(ctx context.Context, text string) (sequencer.Scope, error) {
+func (s *session) shardNamed(ctx context.Context, text string) (sequencer.Scope, error) {
 	exact, err := oneShard(text)
 	if err != nil {
 		return "", err
 	}
-	return s.session.named(ctx, exact)
+	return s.named(ctx, exact)
 }
 
 // named is the shard that a scope means.

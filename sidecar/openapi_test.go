@@ -47,7 +47,7 @@ func TestOpenAPI(t *testing.T) {
 			described = append(described, method+" "+path+" "+op.OperationID)
 		}
 	}
-	for _, r := range (&Sidecar{}).routes() {
+	for _, r := range (&face{}).table() {
 		routed = append(routed, r.method+" "+strings.ReplaceAll(r.pattern, "...}", "}")+" "+r.name)
 		checkParameters(t, doc, r)
 	}
@@ -110,7 +110,7 @@ func conforms(r *http.Request, resp *http.Response, body []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, route := range (&Sidecar{}).routes() {
+	for _, route := range (&face{}).table() {
 		if _, ok := match(route.pattern, r.URL.EscapedPath()); !ok || route.method != r.Method {
 			continue
 		}

@@ -17,7 +17,7 @@ func TestOperatorOnly(t *testing.T) {
 	only := map[string]string{"set_rules": `{"observe":true}`, "retract": `{}`, "accept_residue": `{"note":"n"}`,
 		"retry_residue": `{}`}
 	seen := 0
-	for _, route := range r.routes() {
+	for _, route := range r.face.routes {
 		if route.public || route.name == "decisions" {
 			continue
 		}

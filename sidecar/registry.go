@@ -2,8 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -11,7 +9,6 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/topology"
 )
 
 // Bounds of the tools that an agent registers.
@@ -189,52 +186,4 @@ func (r *registry) set(server, name, signature string) (back func(), err error) 
 	}
 	put(signature)
 	return func() { put(former) }, nil
-}
-
-// toolName is the tool that a route names, as it was before it was escaped, in its one spelling.
-func toolName(c *call) (string, error) {
-	name, err := url.PathUnescape(c.params["name"])
-	if err != nil {
-		return "", api.Problemf(api.CodeBadRequest, "the tool's name is not escaped as a path is")
-	}
-	return topology.NormalName(name), nil
-}
-
-func (s *Sidecar) putTool(c *call) (*reply, error) {
-	var in api.PutTool
-	if err := c.decode(&in, false); err != nil {
-		return nil, err
-	}
-	if in.Server == "" {
-		in.Server = defaultServer
-	}
-	in.Server = topology.NormalName(in.Server)
-	name, err := toolName(c)
-	if err == nil {
-		err = validTool(in.Server, name, in.Signature)
-	}
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.session.setTool(c.ctx, in.Server, name, in.Signature)
-	if err != nil {
-		return nil, err
-	}
-	return jsonReply(http.StatusOK, out), nil
-}
-
-func (s *Sidecar) deleteTool(c *call) (*reply, error) {
-	server := topology.NormalName(c.request.URL.Query().Get("server"))
-	if server == "" {
-		server = defaultServer
-	}
-	name, err := toolName(c)
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.session.setTool(c.ctx, server, name, "")
-	if err != nil {
-		return nil, err
-	}
-	return jsonReply(http.StatusOK, out), nil
 }

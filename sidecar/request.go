@@ -3,18 +3,17 @@ package sidecar
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
 	"mime"
+	"net/http"
 	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/hence-dev/hence/gate/spelling"
-	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
@@ -115,61 +114,23 @@ func instead(name string, known []string) string {
 	return ": known here are " + strings.Join(known, ", ")
 }
 
-// contentOf is the content that a write carries.
-func contentOf(w *api.Write) ([]byte, error) {
-	switch {
-	case w.Content != nil && w.ContentBase64 != nil:
-		return nil, api.Problemf(api.CodeBadRequest, "content and content_base64 are both given: send one of them")
-	case w.Content != nil:
-		return []byte(*w.Content), nil
-	case w.ContentBase64 != nil:
-		body, err := base64.StdEncoding.DecodeString(*w.ContentBase64)
-		if err != nil {
-			return nil, api.Problemf(api.CodeBadRequest, "content_base64 is not standard base64: %v", err)
-		}
-		return body, nil
-	}
-	return nil, api.Problemf(api.CodeBadRequest, "content is missing: send content, or content_base64 for bytes that are no text")
-}
-
-// setContent puts a content into an answer: as text when it is text.
-func setContent(out *api.Shard, body []byte) {
-	out.Size = int64(len(body))
-	if utf8.Valid(body) {
-		text := string(body)
-		out.Content = &text
-		return
-	}
-	text := base64.StdEncoding.EncodeToString(body)
-	out.ContentBase64 = &text
-}
-
-// inWorkspace checks the workspace that a route names.
-func (s *Sidecar) inWorkspace(c *call) error {
-	if name := c.params["workspace"]; name != s.config.Workspace {
-		return api.Problemf(api.CodeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q",
-			name, s.config.Workspace)
-	}
-	return nil
-}
-
-// pathScope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays
-// inside its segment.
-func (s *Sidecar) pathScope(c *call) (sequencer.Scope, error) {
+// scope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays inside its
+// segment.
+func (c *call) scope() (string, error) {
 	text := c.params["scope"]
 	if text == "" {
-		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave the slash out to "+
-			"list them")
+		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave the slash "+
+			"out to list them")
 	}
 	if !strings.HasPrefix(text, "shard:/") {
 		text = "shard:/" + text
 	}
-	return s.shardNamed(c.ctx, text)
+	return text, nil
 }
 
 // waiting bounds a call's waits by wait_ms.
-func (s *Sidecar) waiting(c *call, def time.Duration) (context.Context, context.CancelFunc, error) {
-	most := uint64(s.config.Limits.WaitMost.Milliseconds())
+func (f *face) waiting(c *call, def time.Duration) (context.Context, context.CancelFunc, error) {
+	most := uint64(f.limits.WaitMost.Milliseconds())
 	ms, err := c.number("wait_ms", uint64(def.Milliseconds()), 0, most)
 	if err != nil {
 		return nil, nil, err
@@ -178,38 +139,29 @@ func (s *Sidecar) waiting(c *call, def time.Duration) (context.Context, context.
 	return ctx, cancel, nil
 }
 
-// find is the transaction that a route names.
-func (s *session) find(id sequencer.TxID) (*tx, error) {
-	agent, inc, ok := ownerOf(id)
-	if !ok {
-		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", string(id))
+// polling is waiting for a request that holds up no stop.
+func (f *face) polling(c *call) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, err := f.waiting(c, 0)
+	if err != nil {
+		return nil, nil, err
 	}
-	if agent != s.agent {
-		return nil, api.Problemf(api.CodeOtherAgent, "%s is a transaction of agent %s; this is the sidecar of %s", id, agent, s.agent)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.txs[id]
-	switch {
-	case t != nil && t.fate == fateUnread:
-		return nil, api.Problemf(api.CodeNotReady, "how %s ended is not known yet: the sidecar was started again and has not read "+
-			"the log so far; ask again", id)
-	case t != nil && t.fate == fateGone:
-		return nil, api.Problemf(api.CodeForgotten, "%s was sealed, and how it ended is no longer in the log: look at what it "+
-			"would have written, or GET /v1/tx/%s/closure, before its work is begun anew", id, id)
-	case t != nil:
-		return t, nil
-	case inc == s.incarnation && s.knew(id):
-		return nil, api.Problemf(api.CodeForgotten, "%s is over and no longer remembered", id)
-	case inc < s.incarnation, s.incarnation == 0:
-		return nil, api.Problemf(api.CodeSessionLost, "the session of %s has ended and nothing is known of it here any more. "+
-			"If it was sealed, GET /v1/tx/%s/closure says how it ended; else begin a new transaction and read again", id, id)
-	}
-	return nil, api.Problemf(api.CodeUnknownTx, "there is no transaction %s", id)
+	stop := context.AfterFunc(f.drain, cancel)
+	return ctx, func() { stop(); cancel() }, nil
 }
 
-// knew: the id was given out in this session.
-func (s *session) knew(id sequencer.TxID) bool {
-	n, ok := decimal(string(id)[lastDot(string(id))+1:])
-	return ok && n >= 1 && n <= s.count
+// maxTalkBytes bounds the name of a conversation.
+const maxTalkBytes = 64
+
+// talkOf is the conversation that a request belongs to; empty: the agent's default one.
+func talkOf(r *http.Request) (string, error) {
+	values := r.Header.Values("Hence-Session")
+	if len(values) > 1 {
+		return "", api.Problemf(api.CodeBadRequest, "the header Hence-Session is there %d times: send it once", len(values))
+	}
+	name := r.Header.Get("Hence-Session")
+	if len(name) > maxTalkBytes || name != "" && !printable(name) {
+		return "", api.Problemf(api.CodeBadRequest, "Hence-Session is %.80q: give at most %d printable ASCII characters", name,
+			maxTalkBytes)
+	}
+	return name, nil
 }

@@ -18,13 +18,13 @@ type dealing struct {
 }
 
 // enter notes a request that deals with a residue, until it calls done.
-func (d *dealing) enter(c *call) (done func(), err error) {
-	name := c.params["tx"] + "/" + c.params["index"]
+func (d *dealing) enter(tx, index string) (done func(), err error) {
+	name := tx + "/" + index
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.with[name] {
 		return nil, api.Problemf(api.CodeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at the list "+
-			"once that is done", c.params["index"], c.params["tx"])
+			"once that is done", index, tx)
 	}
 	if d.with == nil {
 		d.with = map[string]bool{}

@@ -303,7 +303,7 @@ func TestRetryOutlivesItsRequest(t *testing.T) {
 	request, leave := context.WithCancel(ctx)
 	tried := make(chan error, 1)
 	r := log.Residue()[0]
-	go func() { tried <- a.session.tryResidue(request, &a.untold, &r, &api.RetryResidue{Force: true}, nil) }()
+	go func() { tried <- a.session.tryResidue(request, &a.session.untold, &r, &api.RetryResidue{Force: true}, nil) }()
 	<-world.entered
 	leave()
 	close(block)
@@ -340,7 +340,7 @@ func TestRetryAcrossSessions(t *testing.T) {
 	heldBack(t, a, world, "unmail", "")
 	r := log.Residue()[0]
 	before := r
-	err := a.session.tryResidue(background(t), &a.untold, &r, &api.RetryResidue{Force: true}, nil)
+	err := a.session.tryResidue(background(t), &a.session.untold, &r, &api.RetryResidue{Force: true}, nil)
 	if problemCode(err) != api.CodeSessionLost {
 		t.Errorf("tried again: %v", err)
 	}

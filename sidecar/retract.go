@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -247,32 +246,4 @@ func fateOf(p gate.Progress) string {
 		return api.FateCompensated
 	}
 	return api.FateLeft
-}
-
-func (s *Sidecar) retractTx(c *call) (*reply, error) {
-	var in api.Retract
-	if err := c.decode(&in, true); err != nil {
-		return nil, err
-	}
-	if !in.DryRun {
-		if err := c.operates("a retraction"); err != nil {
-			return nil, err
-		}
-	}
-	id := sequencer.TxID(c.params["tx"])
-	if _, _, ok := ownerOf(id); !ok {
-		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", string(id))
-	}
-	if len(in.Reason) > maxNameBytes {
-		return nil, api.Problemf(api.CodeBadRequest, "reason has more than %d bytes", maxNameBytes)
-	}
-	out, err := s.session.retract(c.ctx, id, in.DryRun)
-	if err != nil {
-		return nil, err
-	}
-	if in.DryRun {
-		return jsonReply(http.StatusOK, out), nil
-	}
-	s.log.Info("a retraction was asked for", "tx", string(id), "reason", in.Reason, "state", out.State)
-	return jsonReply(http.StatusAccepted, out), nil
 }

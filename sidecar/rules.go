@@ -3,30 +3,11 @@ package sidecar
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
-
-func (s *Sidecar) getRules(c *call) (*reply, error) {
-	if err := s.inWorkspace(c); err != nil {
-		return nil, err
-	}
-	rules, err := s.session.rulesNow(c.ctx)
-	if err != nil {
-		return nil, err
-	}
-	return rulesReply(rules), nil
-}
-
-func rulesReply(r sequencer.Rules) *reply {
-	out := jsonReply(http.StatusOK, rulesOf(&r))
-	out.header = map[string]string{"ETag": strconv.Quote(strconv.FormatUint(uint64(r.Version), 10))}
-	return out
-}
 
 // rulesNow are the rules in force. A view that began after their last change has to ask for them.
 func (s *session) rulesNow(ctx context.Context) (sequencer.Rules, error) {
@@ -42,58 +23,41 @@ func (s *session) rulesNow(ctx context.Context) (sequencer.Rules, error) {
 	return now.rules, nil
 }
 
-func (s *Sidecar) putRules(c *call) (*reply, error) {
-	if err := c.operates("a change of the rules"); err != nil {
-		return nil, err
-	}
-	if err := s.inWorkspace(c); err != nil {
-		return nil, err
-	}
-	var in api.RulesChange
-	if err := c.decode(&in, false); err != nil {
-		return nil, err
-	}
-	was, err := ifVersion(c)
+// Rules are those in force.
+func (s *session) Rules(ctx context.Context) (*api.Rules, error) {
+	rules, err := s.rulesNow(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.session.await(c.ctx); err != nil { // its first join sets the logic without a new version
+	return rulesOf(&rules), nil
+}
+
+// SetRules changes the rules of a version under the next one. Of two changes of one version the log takes the first.
+func (s *session) SetRules(ctx context.Context, was uint32, in *api.RulesChange) (*api.Rules, error) {
+	if err := s.await(ctx); err != nil { // its first join sets the logic without a new version
 		return nil, err
 	}
-	rules, err := s.session.rulesNow(c.ctx)
+	rules, err := s.rulesNow(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if rules.Version != was {
 		return nil, otherRules(rules.Version, was)
 	}
-	if err := changeRules(&rules, &in); err != nil {
+	if err := changeRules(&rules, in); err != nil {
 		return nil, err
 	}
 	rules.Version++
-	got, err := s.session.setRules(c.ctx, rules)
+	got, err := s.setRules(ctx, rules)
 	if err != nil {
 		return nil, err
 	}
-	return rulesReply(got), nil
+	return rulesOf(&got), nil
 }
 
 func otherRules(now, was uint32) error {
-	p := api.Problemf(string(sequencer.CodeVersionMismatch), "the rules are at version %d, not at %d: read them again",
+	return api.Problemf(string(sequencer.CodeVersionMismatch), "the rules are at version %d, not at %d: read them again",
 		now, was)
-	p.Status = http.StatusPreconditionFailed
-	return p
-}
-
-// ifVersion is the version that a change of the rules is meant for.
-func ifVersion(c *call) (uint32, error) {
-	text := c.request.Header.Get("If-Match")
-	n, err := strconv.ParseUint(strings.Trim(text, `"`), 10, 32)
-	if err != nil || text != strconv.Quote(strconv.FormatUint(n, 10)) {
-		return 0, api.Problemf(api.CodeBadRequest, "If-Match is %.40q: send the version of the rules that you have read, in quotes",
-			text)
-	}
-	return uint32(n), nil
 }
 
 // boundsSidecars is the logic of the fold from which on it bounds a workspace's live sidecars.

@@ -51,7 +51,7 @@ func filled(pattern, tx string) string {
 // Without the token nothing is answered but health, metrics and the document; a wrong one is no token.
 func TestNoToken(t *testing.T) {
 	r := start(t, "a", newLog().Door())
-	for _, route := range r.routes() {
+	for _, route := range r.face.routes {
 		url := r.URL() + filled(route.pattern, "a.1.1")
 		for _, token := range []string{"", "Bearer ", "Bearer " + r.Token() + "x", "Basic " + r.Token(), r.Token()} {
 			resp, p := ask(t, route.method, url, token, "{}")
@@ -77,7 +77,7 @@ func TestOtherAgent(t *testing.T) {
 		"touch": `{"wants":[{"scope":"db:/x","access":"write"}]}`, "effect": `{"tool":"n","args":{}}`,
 		"settlement": `{"none_else":true}`}
 	seen := 0
-	for _, route := range r.routes() {
+	for _, route := range r.face.routes {
 		if !strings.HasPrefix(route.pattern, "/v1/tx/") || free[route.name] {
 			continue
 		}

@@ -30,7 +30,14 @@ type session struct {
 	log       *slog.Logger
 	metrics   *metrics
 	tracing   tracing
-	observes  bool // every transaction only observes
+	observes  bool           // every transaction only observes
+	mode      sequencer.Mode // of transactions that name none
+	keys      *keys
+	openFile  openFile
+	dataDir   string
+	opened    chan struct{} // closed once the journal is open
+	untold    untold
+	dealing   dealing
 	contents  *contents
 	soon      chan struct{} // there is something to maintain before the next beat
 	tasks     tasks

@@ -27,22 +27,19 @@ import (
 
 // Sidecar is one agent's sidecar. Make it with New, run it with Run, once.
 type Sidecar struct {
-	config      Config
-	log         *slog.Logger
-	events      Log
-	listener    net.Listener
-	clock       clock
-	open        openFile
-	boot        string        // of the machine; empty: not known
-	journalOpen chan struct{} // closed once it is
-	ready       chan struct{}
-	once        sync.Once
+	config   Config
+	log      *slog.Logger
+	events   Log
+	listener net.Listener
+	clock    clock
+	open     openFile
+	boot     string // of the machine; empty: not known
+	ready    chan struct{}
+	once     sync.Once
 
 	view    *view
 	session *session
 	keys    *keys
-	untold  untold
-	dealing dealing
 	metrics *metrics
 	server  *http.Server
 	face    *face
@@ -65,8 +62,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s := &Sidecar{
 		config: c, log: c.Logger.With("agent", c.Agent, "workspace", c.Workspace), events: log, listener: listener,
 		clock: systemClock{}, open: openOS, boot: bootID(), ready: make(chan struct{}),
-		journalOpen: make(chan struct{}),
-		view:        newView(c.Workspace, c.Limits.OldBytes),
+		view: newView(c.Workspace, c.Limits.OldBytes),
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && c.TLS == nil {
 		s.log.Warn("the interface is open to the network without TLS: whoever is on the way reads token and content",
@@ -76,8 +72,9 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() }, s.log)
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.session = &session{
-		loose: talks{}, moved: map[string]overtakes{},
-		hook: c.Hook, registry: newRegistry(),
+		loose: talks{}, moved: map[string]overtakes{}, keys: s.keys, opened: make(chan struct{}), mode: c.Order,
+		dataDir: c.DataDir,
+		hook:    c.Hook, registry: newRegistry(),
 		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
 		tools: c.Tools, tracing: tracing{c.Tracer},
 		log: s.log, metrics: s.metrics, soon: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
@@ -133,11 +130,15 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	if c := s.config.Tools; c != nil && s.session.engine == nil {
 		s.session.engine = s.newEngine(c)
 	}
-	s.session.bare = s.newEngine(noTools{})
+	s.session.bare, s.session.openFile = s.newEngine(noTools{}), s.open
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.stopWork = func() { stop(api.ErrStopped) }
 	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
-	s.face = s.newFace()
+	w := &workspaceView{s.view, s.events, s.config.Limits.FutureWait}
+	s.face = newFace(faceConfig{agent: s.session, keys: s.keys, opened: s.session.opened, workspace: w,
+		name: s.config.Workspace, agentName: s.config.Agent, token: s.config.Token, operator: s.config.OperatorToken,
+		limits: s.config.Limits, drain: s.drain, tracer: s.config.Tracer, metrics: s.metrics, log: s.log,
+		follow: s.events.FollowAt})
 	s.server = s.newServer()
 	s.measured()
 
@@ -146,7 +147,7 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	group.Go(func() { s.measure(work) })
 	group.Go(func() { failed <- s.serve() })
 	group.Go(func() {
-		if err := s.openJournal(work); err != nil {
+		if err := s.session.openJournal(work); err != nil {
 			if work.Err() == nil {
 				failed <- err
 			}
@@ -158,8 +159,8 @@ func (s *Sidecar) Run(ctx context.Context) error {
 				failed <- err
 			}
 		})
-		group.Go(func() { s.fetchContents(work) })
-		failed <- s.follow(work)
+		group.Go(func() { s.view.fetchContents(work, s.events, s.log) })
+		failed <- s.view.follow(work, s.events, s.log, s.observed)
 	})
 	var err error
 	select {
@@ -185,55 +186,6 @@ func (s *Sidecar) serve() error {
 		return fmt.Errorf("serve the agent: %w", err)
 	}
 	return nil
-}
-
-// openJournal opens the journal once the log has said which one it is: what is in that of another log is true of
-// nothing here. Until then no request is taken.
-func (s *Sidecar) openJournal(ctx context.Context) error {
-	var err error
-	wait := retry(ctx, func() error {
-		if err = s.tryJournal(ctx); errors.Is(err, errNotKnown) {
-			return err
-		}
-		return nil
-	}, s.complain("the journal is not open yet: asked again"))
-	if err = errors.Join(err, wait); err != nil {
-		return err
-	}
-	s.session.adopt(s.session.delivery.ledger)
-	s.keys.open(s.session.delivery)
-	close(s.journalOpen)
-	return nil
-}
-
-// complain says what a retry waits for, once for each reason: brokers may be away for an hour.
-func (s *Sidecar) complain(what string) func(error) {
-	said := ""
-	return func(err error) {
-		if text := err.Error(); text != said {
-			said = text
-			s.log.Warn(what, "cause", err)
-		}
-	}
-}
-
-// idTry is how long the log may take to say its id before that is said.
-const idTry = 5 * time.Second
-
-func (s *Sidecar) tryJournal(ctx context.Context) error {
-	try, cancel := context.WithTimeout(ctx, idTry)
-	defer cancel()
-	id, err := s.events.ID(try)
-	if err != nil {
-		return fmt.Errorf("the log's id is %w: %w", errNotKnown, err)
-	}
-	s.session.mu.Lock()
-	s.session.origin = gate.Origin(id, s.config.Workspace)
-	s.session.mu.Unlock()
-	of := journalOf{Log: id, Workspace: s.config.Workspace, Agent: s.config.Agent}
-	return s.session.delivery.open(s.config.DataDir, of, s.open, func(l *ledger, written time.Time) (bool, error) {
-		return s.ofThisLog(ctx, l, written)
-	})
 }
 
 // shutdown takes no new request, lets running ones finish for a while, then ends them and the work behind them.
@@ -264,72 +216,15 @@ func (s *Sidecar) shutdown(d *delivery) {
 	s.session.tasks.join()
 }
 
-// rest begins no further call and lets those that are being made end: one that is cut off may be one that nobody will
-// ever know of. What is left to settle the next start goes on with.
-func (s *session) rest(ctx context.Context) {
-	if s.engine == nil {
-		return
-	}
-	s.lease.close()
-	for s.engine.Calls() > 0 && sleep(ctx, stopPoll) {
-	}
-	if n := s.engine.Calls(); n > 0 {
-		s.log.Warn("calls are cut off: without a key nobody will know of them", "count", n)
-	}
-}
-
-const (
-	stopPoll  = 2 * time.Millisecond
-	stopGrace = 100 * time.Millisecond
-)
-
 // wake is called when the first session is live.
 func (s *Sidecar) wake() { s.once.Do(func() { close(s.ready) }) }
 
-// follow keeps the view up to date until ctx ends. An error is ErrChain or streams.ErrGone.
-func (s *Sidecar) follow(ctx context.Context) error {
-	err := retry(ctx, func() error {
-		snapshot, err := s.events.Snapshot(ctx, s.config.Workspace)
-		if err != nil {
-			return err
-		}
-		s.view.start(snapshot)
-		return nil
-	}, s.complain("the view has no snapshot yet: asked again"))
-	if err != nil {
-		return nil
-	}
-	s.session.hurry()
-	s.view.waits.wake(waitSeq)
-	pause := pauseLeast
-	for {
-		before := s.view.at()
-		err := s.events.Follow(ctx, s.config.Workspace, before, s.applied)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, ErrChain), errors.Is(err, streams.ErrGone):
-			s.log.Error("the view has stopped for good", "cause", err)
-			s.view.waits.close()
-			return err
-		case s.view.at() > before:
-			pause = pauseLeast
-		}
-		s.log.Warn("following the decisions ended: begun again", "cause", err, "pause", pause)
-		if !sleep(ctx, pause) {
-			return nil
-		}
-		pause = min(2*pause, pauseMost)
-	}
-}
-
-// applied brings one decision into the view and wakes those who wait for it.
-func (s *Sidecar) applied(o *sequencer.Outcome, way streams.Way) error {
-	fresh, err := s.view.apply(o)
-	if err != nil || !fresh {
-		return err
+// observed tells the agent of a decision that the view has, and first, without one, that the view has its snapshot.
+func (s *Sidecar) observed(o *sequencer.Outcome, way streams.Way) {
+	if o == nil {
+		s.session.hurry()
+		return
 	}
 	s.metrics.delivered(way)
 	s.view.waits.wake(s.session.observe(o)...)
-	return nil
 }

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -187,33 +186,4 @@ func (s *session) endTalk(ctx context.Context, talk string) (int, error) {
 	}
 	delete(s.moved, talk)
 	return len(s.loose.take(talk)), nil
-}
-
-// endSession ends the conversation that the header names: nothing is sealed that rests on what it read loosely.
-func (s *Sidecar) endSession(c *call) (*reply, error) {
-	if err := s.inWorkspace(c); err != nil {
-		return nil, err
-	}
-	n, err := s.session.endTalk(c.ctx, c.talk)
-	if err != nil {
-		return nil, err
-	}
-	return jsonReply(http.StatusOK, &api.EndedSession{Session: c.talk, Reads: n}), nil
-}
-
-// maxTalkBytes bounds the name of a conversation.
-const maxTalkBytes = 64
-
-// talkOf is the conversation that a request belongs to; empty: the agent's default one.
-func talkOf(r *http.Request) (string, error) {
-	values := r.Header.Values("Hence-Session")
-	if len(values) > 1 {
-		return "", api.Problemf(api.CodeBadRequest, "the header Hence-Session is there %d times: send it once", len(values))
-	}
-	name := r.Header.Get("Hence-Session")
-	if len(name) > maxTalkBytes || name != "" && !printable(name) {
-		return "", api.Problemf(api.CodeBadRequest, "Hence-Session is %.80q: give at most %d printable ASCII characters", name,
-			maxTalkBytes)
-	}
-	return name, nil
 }

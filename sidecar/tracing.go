@@ -12,42 +12,11 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // tracing begins spans. Without a tracer it begins none, and only hands on what the agent sent: the W3C traceparent of
 // a request goes into the events, into the records of the log and to the sinks either way.
 type tracing struct{ tracer trace.Tracer }
-
-// request is the context of a request: part of the agent's trace, or of the one that its transaction has begun. end is
-// told what was answered.
-func (s *Sidecar) traced(ctx context.Context, c *call, r *route) (_ context.Context, end func(*reply, error)) {
-	if c.request.Header.Get("Traceparent") != "" {
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(c.request.Header))
-	} else if id := c.params["tx"]; id != "" {
-		ctx = under(ctx, s.session.traceOf(sequencer.TxID(id)))
-	}
-	if s.session.tracing.tracer == nil {
-		return ctx, endNothing
-	}
-	ctx, span := s.session.tracing.tracer.Start(ctx, r.method+" "+r.pattern, trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithAttributes(attribute.String("http.request.method", r.method), attribute.String("http.route", r.pattern),
-			attribute.String("hence.workspace", s.config.Workspace), attribute.String("hence.agent", s.config.Agent)))
-	if id := c.params["tx"]; id != "" {
-		span.SetAttributes(attribute.String("hence.tx", id))
-	}
-	return ctx, func(out *reply, err error) {
-		if err != nil {
-			p := api.AsProblem(err)
-			span.SetAttributes(attribute.String("error.type", p.Code), attribute.Int("http.response.status_code", p.Status))
-		} else {
-			span.SetAttributes(attribute.Int("http.response.status_code", out.status))
-		}
-		span.End()
-	}
-}
-
-func endNothing(*reply, error) {}
 
 // under is a context in a span that may have ended; an invalid one changes nothing.
 func under(ctx context.Context, sc trace.SpanContext) context.Context {
@@ -65,6 +34,9 @@ func traceOf(ctx context.Context) string {
 	}
 	return fmt.Sprintf("00-%s-%s-%s", sc.TraceID(), sc.SpanID(), sc.TraceFlags()&trace.FlagsSampled)
 }
+
+// Span is the span that a transaction's work belongs to; not valid: none, or it is not known here.
+func (s *session) Span(tx string) trace.SpanContext { return s.traceOf(sequencer.TxID(tx)) }
 
 // traceOf is the span that a transaction's work belongs to.
 func (s *session) traceOf(id sequencer.TxID) trace.SpanContext {

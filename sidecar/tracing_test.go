@@ -15,7 +15,7 @@ const agentTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // untraced goes through everything that tracing adds to a transaction's requests, with no tracer set.
 func untraced(s *Sidecar, c *call, r *route, t *tx, in *sequencer.Intent) {
-	ctx, end := s.traced(context.Background(), c, r)
+	ctx, end := s.face.traced(context.Background(), c, r)
 	s.session.traces(ctx, t)
 	ctx, appended := s.session.tracing.append(under(ctx, s.session.traceOf(t.id)), in)
 	appended(1, nil)
@@ -35,10 +35,10 @@ func newUntraced(tb testing.TB) (*Sidecar, *call, *route, *tx, *sequencer.Intent
 	}
 	tb.Cleanup(func() { _ = s.Close() })
 	t := newTx("a.1.1", 1, 1, sequencer.Begin{}, time.Time{})
-	s.session.txs[t.id] = t
-	c := &call{request: httptest.NewRequest(http.MethodPost, "/v1/tx/a.1.1/seal", nil),
+	s.session.txs[t.id], s.face = t, &face{faceConfig: faceConfig{agent: s.session}}
+	c := &call{agent: s.session, request: httptest.NewRequest(http.MethodPost, "/v1/tx/a.1.1/seal", nil),
 		params: map[string]string{"tx": "a.1.1"}}
-	return s, c, &s.routes()[0], t, &sequencer.Intent{}
+	return s, c, &s.face.table()[0], t, &sequencer.Intent{}
 }
 
 // Where no tracer is set and the agent sends no traceparent, tracing allocates nothing at all.
@@ -65,17 +65,17 @@ func TestTraceparent(t *testing.T) {
 	for text, want := range map[string]string{agentTrace: agentTrace, "": "", "00-zz-1-01": "",
 		"00-00000000000000000000000000000000-b7ad6b7169203331-01": "", agentTrace + "\n": ""} {
 		c.request.Header.Set("Traceparent", text)
-		ctx, end := s.traced(t.Context(), c, r)
+		ctx, end := s.face.traced(t.Context(), c, r)
 		if got := traceOf(ctx); got != want {
 			t.Errorf("%q goes on as %q, want %q", text, got, want)
 		}
 		end(nil, nil)
 	}
 	c.request.Header.Set("Traceparent", agentTrace)
-	ctx, _ := s.traced(t.Context(), c, r)
+	ctx, _ := s.face.traced(t.Context(), c, r)
 	s.session.traces(ctx, tx)
 	c.request.Header.Del("Traceparent")
-	if ctx, _ = s.traced(t.Context(), c, r); traceOf(ctx) != agentTrace {
+	if ctx, _ = s.face.traced(t.Context(), c, r); traceOf(ctx) != agentTrace {
 		t.Errorf("a later request of the transaction: %q", traceOf(ctx))
 	}
 	if s.session.tracing.tracer != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -264,6 +265,23 @@ func (v *view) reach(ctx context.Context, seq sequencer.Seq) error {
 	return v.waits.until(ctx, waitSeq, func() bool { return v.at() >= seq })
 }
 
+// reachWithin is reach, as long as within lasts.
+func (v *view) reachWithin(ctx context.Context, seq sequencer.Seq, within time.Duration) error {
+	if v.at() >= seq {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := v.reach(short, seq); err != nil {
+		return notReached(seq, v.at())
+	}
+	return nil
+}
+
+func notReached(seq, at sequencer.Seq) error {
+	return api.Problemf(api.CodeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, at)
+}
+
 // settings are what early answers depend on.
 type settings struct {
 	seq, floor sequencer.Seq
@@ -290,4 +308,14 @@ func (v *view) choice(group string) (sequencer.Writer, bool) {
 	defer v.mu.RUnlock()
 	chosen, ok := v.groups[group]
 	return chosen, ok
+}
+
+// transactions are those that decisions have shown, in the order of their first appearance, and since when.
+func (v *view) transactions() (list []txState, seq, since sequencer.Seq) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, id := range v.txOrder {
+		list = append(list, *v.txs[id])
+	}
+	return list, v.seq, v.first
 }

@@ -23,7 +23,6 @@ type writing struct {
 }
 
 const (
-	defaultMedia  = "application/octet-stream"
 	maxMediaBytes = 128
 )
 
@@ -153,21 +152,9 @@ func (s *session) reachAll(ctx context.Context, seq sequencer.Seq) error {
 	return nil
 }
 
-func notReached(seq, at sequencer.Seq) error {
-	return api.Problemf(api.CodeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, at)
-}
-
 // reachSeq waits a moment for a seq that another sidecar may have seen before this one.
 func (s *session) reachSeq(ctx context.Context, seq sequencer.Seq) error {
-	if s.view.at() >= seq {
-		return nil
-	}
-	short, cancel := context.WithTimeout(ctx, s.limits.FutureWait)
-	defer cancel()
-	if err := s.view.reach(short, seq); err != nil {
-		return notReached(seq, s.view.at())
-	}
-	return nil
+	return s.view.reachWithin(ctx, seq, s.limits.FutureWait)
 }
 
 // byReference reports whether a content is too large for the intent itself.

@@ -1,0 +1,208 @@
+package sidecar
+
+import (
+	"context"
+	"encoding/base64"
+	"unicode/utf8"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Look is how a shard is looked at.
+type Look struct {
+	Binds   bool   // the agent reads it: the next seal of its conversation carries the read
+	Version uint64 // a former version, which binds nothing; zero: the newest
+}
+
+// Content is one version of a shard with its bytes.
+type Content struct {
+	Scope     string
+	Version   uint64 // zero: it does not exist
+	View      uint64
+	Writer    string
+	MediaType string
+	Body      []byte
+}
+
+// Get reads one shard outside any transaction.
+func (s *session) Get(ctx context.Context, c Call, scope string, how Look) (*Content, error) {
+	name, err := s.shardNamed(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	if how.Version > 0 {
+		return s.formerVersion(ctx, name, sequencer.Seq(how.Version))
+	}
+	got, err := s.readLoosely(ctx, c, how.Binds, func() *reading { return s.look(name, 0) })
+	if err != nil {
+		return nil, err
+	}
+	if got.rev.version == 0 {
+		return &Content{Scope: string(name), View: uint64(got.view)}, nil
+	}
+	return s.contentAt(ctx, name, got.rev, got.view)
+}
+
+func (s *session) contentAt(ctx context.Context, scope sequencer.Scope, rev revision,
+	view sequencer.Seq) (*Content, error) {
+	body, err := s.content(ctx, rev)
+	if err != nil {
+		return nil, err
+	}
+	return &Content{Scope: string(scope), Version: uint64(rev.version), View: uint64(view), Writer: string(rev.writer),
+		MediaType: rev.media, Body: body}, nil
+}
+
+// readLoosely reads for the agent, whose next seal carries it, or only looks, as people do: that binds nothing.
+func (s *session) readLoosely(ctx context.Context, c Call, binds bool, look func() *reading) (*reading, error) {
+	if binds {
+		return s.loosely(ctx, c.Session, look)
+	}
+	if err := s.view.ready(); err != nil { // before, it shows less than what was decided
+		return nil, notReady(err)
+	}
+	return s.whole(ctx, look)
+}
+
+func (s *session) formerVersion(ctx context.Context, scope sequencer.Scope, version sequencer.Seq) (*Content, error) {
+	if err := s.view.ready(); err != nil {
+		return nil, notReady(err)
+	}
+	if err := s.reachSeq(ctx, version); err != nil {
+		return nil, err
+	}
+	list, view, err := s.revisions(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	for _, rev := range list {
+		if rev.version == version {
+			return s.contentAt(ctx, scope, rev, view)
+		}
+	}
+	if len(list) == 0 {
+		return nil, api.Problemf(api.CodeNotFound, "%s does not exist", scope)
+	}
+	return nil, api.Problemf(api.CodeForgotten, "version %d of %s was never there or is no longer remembered; see "+
+		"?versions=true", version, scope)
+}
+
+// Versions lists what is remembered of a shard, newest first. History is not a read: nothing can move it.
+func (s *session) Versions(ctx context.Context, scope string) (*api.List, error) {
+	name, err := s.shardNamed(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.view.ready(); err != nil {
+		return nil, notReady(err)
+	}
+	list, view, err := s.revisions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, api.Problemf(api.CodeNotFound, "%s does not exist", name)
+	}
+	out := &api.List{Workspace: s.workspace, View: uint64(view)}
+	for _, rev := range list {
+		out.Items = append(out.Items, items([]named{{name, rev}})...)
+	}
+	return out, nil
+}
+
+// List pages through the shards under a prefix, by name. The page's Pick has the prefix; empty: every shard.
+func (s *session) List(ctx context.Context, c Call, page api.Page, binds bool) (*api.List, error) {
+	prefix, after := everyShard, sequencer.Scope("")
+	var err error
+	if text := page.Pick["prefix"]; text != "" {
+		if prefix, err = shardsUnder(text); err != nil {
+			return nil, err
+		}
+		if prefix, err = topology.NormalScope(prefix); err != nil {
+			return nil, err
+		}
+	}
+	if page.After != "" { // as a page gave it: pages are in the order of bytes
+		if after, err = shardsUnder(page.After); err != nil {
+			return nil, err
+		}
+	}
+	got, err := s.readLoosely(ctx, c, binds, func() *reading { return s.lookAt(prefix, after, page.Limit) })
+	if err != nil {
+		return nil, err
+	}
+	out := &api.List{Workspace: s.workspace, View: uint64(got.view), Items: items(got.page.items)}
+	if got.page.more {
+		out.Next = out.Items[len(out.Items)-1].Scope
+	}
+	return out, nil
+}
+
+// Put is one shard to write, in a transaction of one write.
+type Put struct {
+	Scope     string
+	MediaType string
+	Body      []byte
+	Versions  []uint64 // one of these its version must be, zero: it is not there; nil: any
+	Exists    bool     // it must be there, at whichever version
+}
+
+// Put writes one shard. It returns the decision, which may still be that it waits, and whether the shard is new.
+func (s *session) Put(ctx context.Context, c Call, in *Put) (d *api.Decision, created bool, err error) {
+	scope, err := s.shardNamed(ctx, in.Scope)
+	if err != nil {
+		return nil, false, err
+	}
+	w := writing{scope: scope, media: in.MediaType, content: in.Body}
+	if w.media == "" {
+		w.media = defaultMedia
+	}
+	for _, version := range in.Versions {
+		w.expect = append(w.expect, sequencer.Seq(version))
+	}
+	if err := s.await(ctx); err != nil {
+		return nil, false, err
+	}
+	existed, _ := s.view.read(scope)
+	if in.Exists && existed.version == 0 {
+		p := api.Problemf(string(sequencer.CodeVersionMismatch), "%s does not exist, and If-Match: * writes only what does: "+
+			"leave it out to create", scope)
+		p.Scope, p.ReRead = string(scope), []string{string(scope)}
+		return nil, false, p
+	}
+	created = c.Slot.creates(existed.version == 0)
+	d, err = s.put(ctx, c.Session, w, c.Slot)
+	return d, created, err
+}
+
+// contentOf is the content that a write carries.
+func contentOf(w *api.Write) ([]byte, error) {
+	switch {
+	case w.Content != nil && w.ContentBase64 != nil:
+		return nil, api.Problemf(api.CodeBadRequest, "content and content_base64 are both given: send one of them")
+	case w.Content != nil:
+		return []byte(*w.Content), nil
+	case w.ContentBase64 != nil:
+		body, err := base64.StdEncoding.DecodeString(*w.ContentBase64)
+		if err != nil {
+			return nil, api.Problemf(api.CodeBadRequest, "content_base64 is not standard base64: %v", err)
+		}
+		return body, nil
+	}
+	return nil, api.Problemf(api.CodeBadRequest, "content is missing: send content, or content_base64 for bytes that are "+
+		"no text")
+}
+
+// setContent puts a content into an answer: as text when it is text.
+func setContent(out *api.Shard, body []byte) {
+	out.Size = int64(len(body))
+	if utf8.Valid(body) {
+		text := string(body)
+		out.Content = &text
+		return
+	}
+	text := base64.StdEncoding.EncodeToString(body)
+	out.ContentBase64 = &text
+}

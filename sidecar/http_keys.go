@@ -1,0 +1,79 @@
+package sidecar
+
+import (
+	"context"
+	"crypto/sha256"
+	"maps"
+	"net/http"
+
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// keyed runs a request once per Idempotency-Key. A request with a key is finished even when its client goes away, so
+// that the client can come back for the answer.
+func (f *face) keyed(c *call, route *route) (*reply, error) {
+	key := c.request.Header.Get("Idempotency-Key")
+	if key == "" || route.method == http.MethodGet {
+		return f.run(c, c.request.Context(), route)
+	}
+	if err := validKey(key); err != nil {
+		return nil, err
+	}
+	if c.Session != "" { // conversations need not know each other's keys; no key has a line break
+		key = c.Session + "\n" + key
+	}
+	entry, answer, err := f.keys.enter(key, fingerprint(c), outlives(route))
+	if err != nil {
+		return nil, err
+	}
+	if answer != nil {
+		again := *answer
+		again.header = map[string]string{"Idempotency-Replayed": "true"}
+		maps.Copy(again.header, answer.header)
+		return &again, nil
+	}
+	c.Slot = &entry.slot
+	out := problemReply(api.Problemf(api.CodeInternal, "the request failed"))
+	// A handler that panics loses its connection only. Its key is free again: else every repetition were in flight.
+	defer func() { f.keys.leave(entry, out) }()
+	if out, err = f.run(c, context.WithoutCancel(c.request.Context()), route); err != nil {
+		out = problemReply(err)
+	}
+	return out, nil
+}
+
+// outlives says whether the answers of a route still hold when the sidecar was started again. A read, a write and a
+// touch belong to an open transaction, a registered tool to the process: those go with it, and a repetition says so.
+func outlives(r *route) bool {
+	switch r.name {
+	case "read", "write", "touch", "put_tool", "delete_tool":
+		return false
+	}
+	return true
+}
+
+func validKey(key string) error {
+	if len(key) > maxKeyBytes {
+		return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has more than %d characters", maxKeyBytes)
+	}
+	for _, c := range key {
+		if c < ' ' || c > '~' {
+			return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has a character that is not printable ASCII")
+		}
+	}
+	return nil
+}
+
+// fingerprint tells requests apart: what they ask for, not how they travel.
+func fingerprint(c *call) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	r := c.request
+	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"),
+		r.Header.Get("If-Match"), r.Header.Get("If-None-Match")} {
+		_, _ = h.Write([]byte(part))
+		_, _ = h.Write([]byte{0})
+	}
+	_, _ = h.Write(c.body)
+	h.Sum(sum[:0])
+	return sum
+}
