@@ -13,6 +13,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -182,7 +183,7 @@ func (s *session) leftSince(rows []topology.Unsettled, now time.Time) (out []tim
 	found := map[sequencer.TxID]time.Time{}
 	for _, r := range rows {
 		at, seen := p.ended[r.Incarnation]
-		agent, _, _ := ownerOf(r.Tx)
+		agent, _, _, _ := api.OwnerOf(r.Tx)
 		for _, owner := range []string{agent, p.owner[r.Tx]} { // one that had it since may come back for it, too
 			if end := p.last[owner]; seen && end.After(at) {
 				at = end

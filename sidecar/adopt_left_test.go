@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 	"github.com/hence-dev/hence/topology"
@@ -253,7 +254,7 @@ func TestAdoptedAgain(t *testing.T) {
 	leases(t, log, 13)
 	ctx := background(t)
 	tx, _ := leftBehind(t, log, world, "held")
-	_, former, _ := ownerOf(sequencer.TxID(tx))
+	_, former, _, _ := api.OwnerOf(sequencer.TxID(tx))
 	endLease(t, log, former)
 	door := log.Door()
 	b := start(t, "b", door, declared(world, "sealed"))
@@ -285,7 +286,7 @@ func TestAdoptedAgain(t *testing.T) {
 func TestBoundCountsFromLastOwner(t *testing.T) {
 	log := newLog()
 	s := start(t, "c", log.Door()).session
-	tx := txName("a", 5, 1)
+	tx := api.TxName("a", 5, 1)
 	s.mu.Lock()
 	s.observeLeft(&sequencer.Outcome{Kind: sequencer.OutcomeLeaseEnded, Agent: "a", Incarnation: 5})
 	s.orphans.left.ended[5] = s.clock.Now().Add(-time.Hour)

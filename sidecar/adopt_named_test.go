@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 )
@@ -102,7 +103,7 @@ func TestAdoptNamed(t *testing.T) {
 }
 
 func incarnationOf(tx sequencer.TxID) sequencer.Seq {
-	_, inc, _ := ownerOf(tx)
+	_, inc, _, _ := api.OwnerOf(tx)
 	return inc
 }
 

@@ -95,7 +95,7 @@ func TestLateBeginIsDropped(t *testing.T) {
 			t.Fatalf("%s without the log: %d %+v", request.path, status, p)
 		}
 		a.session.mu.Lock()
-		left, id := a.session.open, txName("a", a.session.incarnation, a.session.count)
+		left, id := a.session.open, api.TxName("a", a.session.incarnation, a.session.count)
 		a.session.mu.Unlock()
 		if left != 0 {
 			t.Errorf("%s: %d transactions are open", request.path, left)

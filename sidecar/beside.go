@@ -59,7 +59,7 @@ func total(of *prometheus.CounterVec, label string, counts func(value string) bo
 // more.
 func (s *Sidecar) Farewell(ctx context.Context) (left int) {
 	var aborts sync.WaitGroup
-	for _, t := range s.session.begun() {
+	for _, t := range s.session.openInLog() {
 		aborts.Go(func() {
 			if _, err := s.session.abort(ctx, t, "the agent's process has ended"); err != nil {
 				s.log.Warn("a transaction of an agent that has ended is not aborted yet", "tx", string(t.id), "cause", err)
@@ -74,8 +74,8 @@ func (s *Sidecar) Farewell(ctx context.Context) (left int) {
 	}
 }
 
-// begun are the open transactions of which the log knows; at most Limits.Open.
-func (s *session) begun() (all []*tx) {
+// openInLog are the open transactions of which the log knows; at most Limits.Open.
+func (s *session) openInLog() (all []*tx) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.active {

@@ -64,7 +64,7 @@ func (s *session) admit(begin sequencer.Begin, like func(*tx), first func() erro
 	if s.open >= s.limits.Open {
 		return nil, api.Problemf(api.CodeLimit, "this sidecar has %d open transactions: seal or abort one", s.open)
 	}
-	t := newTx(txName(s.agent, inc, s.count+1), inc, s.view.at(), begin, s.clock.Now())
+	t := newTx(api.TxName(s.agent, inc, s.count+1), inc, s.view.at(), begin, s.clock.Now())
 	if like != nil {
 		like(t)
 	}

@@ -33,6 +33,7 @@ type Config struct {
 	Limits        Limits
 	Logger        *slog.Logger
 	Tracer        trace.Tracer // of spans; nil: none are begun, and a request's traceparent is handed on
+	Machine       Machine      // what it has of the machine that it runs on; a test puts others
 }
 
 // Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
@@ -104,6 +105,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Token == "" {
 		c.Token = randomID() + randomID()
 	}
+	c.Machine = c.Machine.orThis()
 	var bad error
 	c.Hook, bad = c.Hook.withDefaults()
 	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil {

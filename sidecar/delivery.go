@@ -27,11 +27,16 @@ var errNotOpen = errors.New("it is opened once the log has said its id")
 // errSessionGone says that what the agent was told before can no longer be shown from the journal.
 var errSessionGone = errors.New("the journal of the former session is damaged or gone")
 
+// publisher takes events. PublishAsync calls done once, from any goroutine.
+type publisher interface {
+	PublishAsync(ev *topology.Event, done func(sequencer.Place, error))
+}
+
 // delivery is the delivery log: whatever an agent is told is first here, in memory and in the journal, and is then
 // published. It outlives sessions.
 type delivery struct {
 	log     *slog.Logger
-	events  Writer
+	events  publisher
 	max     int   // events that may wait
 	rewrite int64 // size at which the journal is rewritten
 	boot    string
@@ -65,9 +70,9 @@ type progress struct {
 const maxFlying = 1024
 
 // newDelivery is a delivery log that takes nothing until it is opened.
-func newDelivery(events Writer, lim Limits, log *slog.Logger) *delivery {
+func newDelivery(events publisher, pending int, rewrite int64, log *slog.Logger) *delivery {
 	return &delivery{
-		log: log, events: events, max: lim.PendingEvents, rewrite: lim.JournalBytes, ledger: newLedger(),
+		log: log, events: events, max: pending, rewrite: rewrite, ledger: newLedger(),
 		journal: &journal{broken: errNotOpen},
 		done:    map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 	}

@@ -63,6 +63,16 @@ func (l *ledger) progress(id sequencer.TxID, index uint32) *gate.Progress {
 	return nil
 }
 
+// call is what is known of one tool call.
+func (d *delivery) call(id sequencer.TxID, index uint32) (gate.Progress, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.ledger.progress(id, index); p != nil {
+		return *p, true
+	}
+	return gate.Progress{}, false
+}
+
 // effects are a transaction's tool calls as the journal has them; known is false when it has nothing of it.
 func (d *delivery) effects(id sequencer.TxID) (out []gate.Progress, known bool) {
 	d.mu.Lock()

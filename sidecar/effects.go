@@ -75,7 +75,7 @@ func (s *session) effect(ctx context.Context, t *tx, c toolCall, slot *txSlot) (
 	}
 	free := t.leave
 	defer func() { free() }()
-	if i := slot.called(); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
+	if i, _ := slot.called().(*issued); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
 		return s.ranTool(ctx, t, i, errBrokenOff)
 	}
 	if err := s.prepare(ctx, t); err != nil {
@@ -348,12 +348,7 @@ func (s *session) argsOf(ctx context.Context, t *tx, e gate.Effect) (*topology.E
 
 // progress is what is known of one call.
 func (s *session) progress(id sequencer.TxID, index uint32) (gate.Progress, bool) {
-	s.delivery.mu.Lock()
-	defer s.delivery.mu.Unlock()
-	if p := s.delivery.ledger.progress(id, index); p != nil {
-		return *p, true
-	}
-	return gate.Progress{}, false
+	return s.delivery.call(id, index)
 }
 
 // pin adds a tool that the transaction's plan relies on.

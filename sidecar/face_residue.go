@@ -66,7 +66,7 @@ func (s *session) residue(ctx context.Context) (list []topology.Residue, cut boo
 // oneResidue is the residue that a request names; it must be open. told: it was tried again before, and only now does
 // the list say what came of it.
 func (s *session) oneResidue(ctx context.Context, tx, index string) (r *topology.Residue, told bool, err error) {
-	n, ok := decimal(index)
+	n, ok := api.Decimal(index)
 	if !ok {
 		return nil, false, api.Problemf(api.CodeBadRequest, "index %.20q is not a whole number", index)
 	}

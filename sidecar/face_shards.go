@@ -114,7 +114,7 @@ func (s *session) Versions(ctx context.Context, scope string) (*api.List, error)
 
 // List pages through the shards under a prefix, by name. The page's Pick has the prefix; empty: every shard.
 func (s *session) List(ctx context.Context, c Call, page api.Page, binds bool) (*api.List, error) {
-	prefix, after := everyShard, sequencer.Scope("")
+	prefix, after := api.EveryShard, sequencer.Scope("")
 	var err error
 	if text := page.Pick["prefix"]; text != "" {
 		if prefix, err = shardsUnder(text); err != nil {

@@ -337,7 +337,7 @@ func (s *session) EndSession(ctx context.Context, name string) (int, error) {
 // what that is.
 func (s *session) Retract(ctx context.Context, tx string, in *api.Retract) (*api.Retraction, error) {
 	id := sequencer.TxID(tx)
-	if _, _, ok := ownerOf(id); !ok {
+	if _, _, _, ok := api.OwnerOf(id); !ok {
 		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", tx)
 	}
 	if len(in.Reason) > maxNameBytes {

@@ -16,7 +16,7 @@ import (
 // workspaceView answers what concerns no agent: it is the same for all that share a view.
 type workspaceView struct {
 	view       *view
-	log        Log
+	log        Tables
 	futureWait time.Duration // for a seq that is not there yet
 }
 
@@ -64,7 +64,7 @@ func (w *workspaceView) Chain(ctx context.Context, from uint64, limit int) (*api
 
 // Frontier lists the watermark-style frontiers of scopes under a prefix; empty: of all shards.
 func (w *workspaceView) Frontier(ctx context.Context, under string, limit int) (*api.Frontier, error) {
-	prefix, exact := everyShard, everyShard
+	prefix, exact := api.EveryShard, api.EveryShard
 	if under != "" {
 		var err error
 		if exact, err = sequencer.ParseScope(under); err != nil {
@@ -104,7 +104,7 @@ func frontierRow(r *topology.FrontierRow) api.FrontierRow {
 // Closure is what a transaction rests on, any agent's.
 func (w *workspaceView) Closure(ctx context.Context, tx string, limit int) (*api.Closure, error) {
 	id := sequencer.TxID(tx)
-	if _, _, ok := ownerOf(id); !ok {
+	if _, _, _, ok := api.OwnerOf(id); !ok {
 		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", tx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, tableWait)

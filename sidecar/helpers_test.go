@@ -33,7 +33,7 @@ func start(t *testing.T, agent string, door Log, opts ...func(*Config)) *rig {
 	return startWith(t, agent, door, nil, opts...)
 }
 
-func startWith(t *testing.T, agent string, door Log, prepare func(*Sidecar), opts ...func(*Config)) *rig {
+func startWith(t *testing.T, agent string, door Log, prepare func(*Config), opts ...func(*Config)) *rig {
 	t.Helper()
 	r := launch(t, agent, door, prepare, opts...)
 	select {
@@ -47,19 +47,19 @@ func startWith(t *testing.T, agent string, door Log, prepare func(*Sidecar), opt
 }
 
 // launch runs a sidecar without waiting for it.
-func launch(t *testing.T, agent string, door Log, prepare func(*Sidecar), opts ...func(*Config)) *rig {
+func launch(t *testing.T, agent string, door Log, prepare func(*Config), opts ...func(*Config)) *rig {
 	t.Helper()
 	config := Config{Agent: agent, DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	config.Limits.StopWait = time.Second
 	for _, o := range opts {
 		o(&config)
 	}
+	if prepare != nil {
+		prepare(&config)
+	}
 	s, err := New(config, door)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if prepare != nil {
-		prepare(s)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rig{Sidecar: s, done: make(chan struct{})}

@@ -157,7 +157,18 @@ func newFace(c faceConfig) *face {
 			Subscribers: c.limits.Watchers, Logger: c.log}),
 	}
 	f.routes = f.table()
+	f.measured()
 	return f
+}
+
+// measured registers what is looked at of the face when it is asked for.
+func (f *face) measured() {
+	f.metrics.gauge("hence_sidecar_watchers", "Streams of decisions that are open.",
+		func() float64 { return float64(f.feed.Stats().Open) })
+	f.metrics.count("hence_sidecar_watched_decisions_total", "Decisions written to streams.", nil,
+		func() uint64 { return f.feed.Stats().Sent })
+	f.metrics.count("hence_sidecar_watchers_cut_total", "Streams that were ended because their reader was too slow.", nil,
+		func() uint64 { return f.feed.Stats().Cut })
 }
 
 // serves reports whether an agent's requests are taken here.

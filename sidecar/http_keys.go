@@ -27,15 +27,15 @@ func (f *face) keyed(c *call, route *route) (*reply, error) {
 		return nil, err
 	}
 	if answer != nil {
-		again := *answer
-		again.header = map[string]string{"Idempotency-Replayed": "true"}
-		maps.Copy(again.header, answer.header)
-		return &again, nil
+		again := &reply{status: answer.Status, media: answer.Media, raw: answer.Body,
+			header: map[string]string{"Idempotency-Replayed": "true"}}
+		maps.Copy(again.header, answer.Header)
+		return again, nil
 	}
 	c.Slot = &entry.slot
 	out := problemReply(api.Problemf(api.CodeInternal, "the request failed"))
 	// A handler that panics loses its connection only. Its key is free again: else every repetition were in flight.
-	defer func() { f.keys.leave(entry, out) }()
+	defer func() { f.keys.leave(entry, out.kept()) }()
 	if out, err = f.run(c, context.WithoutCancel(c.request.Context()), route); err != nil {
 		out = problemReply(err)
 	}
@@ -76,4 +76,17 @@ func fingerprint(c *call) (sum [sha256.Size]byte) {
 	_, _ = h.Write(c.body)
 	h.Sum(sum[:0])
 	return sum
+}
+
+// kept is the reply as it is remembered under a key; nil: the same request may well be answered otherwise when it comes
+// again.
+func (r *reply) kept() *answer {
+	p, refused := r.value.(*api.Problem)
+	r.encode() // what is kept and counted is what travels, not the value that it is made of
+	// What only an operator may do is judged again: the next request may carry the other token.
+	if refused && (p.SafeSameKey || p.Code == api.CodeOperatorOnly) || r.status >= http.StatusInternalServerError ||
+		r.status == http.StatusAccepted {
+		return nil
+	}
+	return &answer{Status: r.status, Header: r.header, Media: r.media, Body: r.raw}
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +23,7 @@ type keys struct {
 	now   func() time.Time
 	log   *slog.Logger
 
-	delivery *delivery // nil until open
+	journal keeper // nil until open
 
 	mu      sync.Mutex
 	size    int64 // Invariant: the sum of the entries' sizes
@@ -41,14 +40,22 @@ type keyed struct {
 	at      time.Time
 	lasts   bool // its answer counts after a restart, too
 	running bool
-	done    bool   // it was answered
-	answer  *reply // nil: it was not, or may be answered otherwise, or there was no room for it
+	done    bool    // it was answered
+	answer  *answer // nil: it was not, or may be answered otherwise, or there was no room for it
 	size    int64
 	slot    txSlot
 }
 
 // keyBytes is what a key costs beside its texts and its answer.
 const keyBytes = 256
+
+// answer is what a request was answered.
+type answer struct {
+	Status int
+	Header map[string]string
+	Media  string
+	Body   []byte
+}
 
 // txSlot keeps the transaction or the tool call that a request has made, so that the same request makes no other.
 type txSlot struct {
@@ -58,8 +65,8 @@ type txSlot struct {
 	dirty bool // the journal does not say yet what is here
 	told  bool // the request was answered before, so what it made is not made again
 	tx    sequencer.TxID
-	fresh bool // the shard that it writes was not there before
-	call  *issued
+	fresh bool         // the shard that it writes was not there before
+	call  any          // the tool call that the agent has made of it
 	seen  *api.Receipt // of a call that is a read or a write of the transaction: it is nowhere else
 }
 
@@ -84,7 +91,7 @@ func (s *txSlot) kept() *api.Receipt {
 }
 
 // calls notes the tool call that the request makes; nil: it was not made after all.
-func (s *txSlot) calls(i *issued) {
+func (s *txSlot) calls(i any) {
 	if s == nil {
 		return
 	}
@@ -94,7 +101,7 @@ func (s *txSlot) calls(i *issued) {
 }
 
 // called is the tool call that the request has made; nil: none yet.
-func (s *txSlot) called() *issued {
+func (s *txSlot) called() any {
 	if s == nil {
 		return nil
 	}
@@ -165,15 +172,16 @@ func (s *txSlot) save() error {
 	return nil
 }
 
-func newKeys(l Limits, now func() time.Time, log *slog.Logger) *keys {
-	return &keys{most: l.IdempotencyKeys, bytes: l.IdempotencyBytes, age: l.IdempotencyAge, now: now, log: log,
+// newKeys remembers at most so many keys, bytes of answers, and for so long.
+func newKeys(most int, bytes int64, age time.Duration, now func() time.Time, log *slog.Logger) *keys {
+	return &keys{most: most, bytes: bytes, age: age, now: now, log: log,
 		byKey: map[string]*keyed{}}
 }
 
 var errKeysFull = errors.New("every remembered Idempotency-Key belongs to a request under way")
 
 // enter finds a key's answer, or lets the caller work out one.
-func (k *keys) enter(key string, request [sha256.Size]byte, lasts bool) (*keyed, *reply, error) {
+func (k *keys) enter(key string, request [sha256.Size]byte, lasts bool) (*keyed, *answer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget()
@@ -201,7 +209,7 @@ func (k *keys) enter(key string, request [sha256.Size]byte, lasts bool) (*keyed,
 
 // add takes a request in; k.mu is held.
 func (k *keys) add(e *keyed) {
-	if e.lasts && k.delivery != nil {
+	if e.lasts && k.journal != nil {
 		e.slot.journal = func() error { return k.save(e) }
 	}
 	k.byKey[e.key] = e
@@ -213,7 +221,7 @@ func (k *keys) add(e *keyed) {
 func (k *keys) count(e *keyed) {
 	size := int64(keyBytes + len(e.key) + len(e.slot.get()))
 	if e.answer != nil {
-		size += int64(len(e.answer.raw))
+		size += int64(len(e.answer.Body))
 	}
 	if seen := e.slot.kept(); seen != nil {
 		size += int64(len(seen.Result))
@@ -222,16 +230,11 @@ func (k *keys) count(e *keyed) {
 	e.size = size
 }
 
-// leave keeps the answer, unless the same request may well be answered otherwise when it comes again.
-func (k *keys) leave(e *keyed, out *reply) {
-	p, refused := out.value.(*api.Problem)
-	out.encode() // what is kept and counted is what travels, not the value that it is made of
-	// What only an operator may do is judged anew: the next request may carry the other token.
-	open := refused && (p.SafeSameKey || p.Code == api.CodeOperatorOnly) || out.status >= http.StatusInternalServerError ||
-		out.status == http.StatusAccepted
+// leave keeps the answer; nil: the same request may well be answered otherwise when it comes again.
+func (k *keys) leave(e *keyed, out *answer) {
 	k.mu.Lock()
 	e.running = false
-	if !open {
+	if out != nil {
 		e.done, e.answer = true, out
 		e.slot.answered()
 		k.answers = append(k.answers, e)
@@ -239,7 +242,7 @@ func (k *keys) leave(e *keyed, out *reply) {
 	k.count(e)
 	k.forget()
 	k.mu.Unlock()
-	if open || !e.lasts {
+	if out == nil || !e.lasts {
 		return
 	}
 	if err := k.save(e); err != nil {

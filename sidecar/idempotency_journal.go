@@ -37,7 +37,36 @@ type keyRecord struct {
 // keyring is what a journal's ledger has of keys: what was read at the start, until somebody keeps them.
 type keyring struct {
 	read map[string]*keyRecord
-	keys *keys
+	keys keyKeeper // nil until then
+}
+
+// keyKeeper keeps keys: a rewritten journal asks it for their records.
+type keyKeeper interface {
+	records() ([]journalRecord, error)
+}
+
+// keeper is the journal as the keys use it.
+type keeper interface {
+	// takeKeys gives what the journal has of keys to whom keeps them from now on.
+	takeKeys(to keyKeeper) map[string]*keyRecord
+	// keepKey adds a record.
+	keepKey(body []byte) error
+}
+
+// takeKeys is part of keeper.
+func (d *delivery) takeKeys(to keyKeeper) map[string]*keyRecord {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	read := d.ledger.keys.read
+	d.ledger.keys = keyring{keys: to}
+	return read
+}
+
+// keepKey is part of keeper.
+func (d *delivery) keepKey(body []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.keep(recordKey, body)
 }
 
 // apply adds a record.
@@ -65,21 +94,18 @@ func (r *keyring) records() ([]journalRecord, error) {
 }
 
 // open takes over what a journal says of keys, and keeps the journal up to date from now on.
-func (k *keys) open(d *delivery) {
-	d.mu.Lock()
-	read := d.ledger.keys.read
-	d.ledger.keys = keyring{keys: k}
-	d.mu.Unlock()
+func (k *keys) open(j keeper) {
+	read := j.takeKeys(k)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.delivery = d
+	k.journal = j
 	var list []*keyed
 	for _, r := range read {
 		e := &keyed{key: r.Key, at: time.UnixMilli(r.AtMs), lasts: true, done: r.Done}
 		copy(e.request[:], r.Request)
 		e.slot.tx, e.slot.fresh, e.slot.seen, e.slot.told = r.Tx, r.Fresh, r.Seen, r.Done
 		if r.Status != 0 {
-			e.answer = &reply{status: r.Status, header: r.Header, media: r.Media, raw: r.Body}
+			e.answer = &answer{Status: r.Status, Header: r.Header, Media: r.Media, Body: r.Body}
 		}
 		list = append(list, e)
 	}
@@ -101,9 +127,7 @@ func (k *keys) save(e *keyed) error {
 	if err != nil {
 		return err
 	}
-	k.delivery.mu.Lock()
-	defer k.delivery.mu.Unlock()
-	return k.delivery.keep(recordKey, body)
+	return k.journal.keepKey(body)
 }
 
 // records are the keys that a restart must know, oldest first.
@@ -135,7 +159,7 @@ func (e *keyed) record() ([]byte, error) {
 	bare.Seen = nil
 	if e.answer != nil {
 		r.Seen = nil // it is in the answer
-		r.Status, r.Header, r.Media, r.Body = e.answer.status, e.answer.header, e.answer.media, e.answer.raw
+		r.Status, r.Header, r.Media, r.Body = e.answer.Status, e.answer.Header, e.answer.Media, e.answer.Body
 	}
 	body, err := json.Marshal(&r)
 	if err == nil && len(body) > maxKeyRecord {

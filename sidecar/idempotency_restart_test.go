@@ -240,7 +240,7 @@ func TestKeysInARewrittenJournal(t *testing.T) {
 	door := log.Door()
 	a := start(t, "a", door)
 	now := time.Now()
-	a.keys.now = func() time.Time { return now }
+	a.session.keys.now = func() time.Time { return now }
 	begin := func(key string) rawCall { return with(post(inDefault+"/tx", ""), "Idempotency-Key", key) }
 	a.send(t, begin("old"))
 	now = now.Add(a.config.Limits.IdempotencyAge / 2)
@@ -279,8 +279,8 @@ func TestIdempotencyBytes(t *testing.T) {
 	for i := range 40 {
 		key := fmt.Sprintf("begin %d", i)
 		a.send(t, with(post(inDefault+"/tx", ""), "Idempotency-Key", key))
-		if a.keys.size > a.keys.bytes {
-			t.Fatalf("%d bytes are kept, %d may be", a.keys.size, a.keys.bytes)
+		if a.session.keys.size > a.session.keys.bytes {
+			t.Fatalf("%d bytes are kept, %d may be", a.session.keys.size, a.session.keys.bytes)
 		}
 	}
 	if status, p, header := a.send(t, mail); status != http.StatusOK || header.Get("Idempotency-Replayed") != "" {
@@ -296,7 +296,7 @@ func TestIdempotencyBytes(t *testing.T) {
 
 // The bound on bytes is one on memory.
 func TestIdempotencyHeap(t *testing.T) {
-	k := newKeys(Limits{}.withDefaults(), time.Now, slog.New(slog.DiscardHandler))
+	k := newKeys(32768, 16<<20, time.Hour, time.Now, slog.New(slog.DiscardHandler))
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -310,7 +310,7 @@ func TestIdempotencyHeap(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := json.RawMessage(`"` + strings.Repeat("x", 1<<20-2) + `"`) // what a sink may answer
-		k.leave(e, jsonReply(http.StatusOK, &api.Receipt{Result: whole}))
+		k.leave(e, &answer{Status: http.StatusOK, Body: whole})
 	}
 	if kept := heap() - before; kept > 3*k.bytes/2 {
 		t.Errorf("%d MiB are kept, %d may be", kept>>20, k.bytes>>20)

@@ -61,8 +61,8 @@ func TestIdempotencyBounds(t *testing.T) {
 	for i := range 20 {
 		key := strings.Repeat("k", i+1)
 		a.send(t, with(post(inDefault+"/tx", ""), "Idempotency-Key", key))
-		if n := len(a.keys.order); n > 4 || n != len(a.keys.byKey) {
-			t.Fatalf("%d keys are remembered, %d in the index", n, len(a.keys.byKey))
+		if n := len(a.session.keys.order); n > 4 || n != len(a.session.keys.byKey) {
+			t.Fatalf("%d keys are remembered, %d in the index", n, len(a.session.keys.byKey))
 		}
 	}
 }

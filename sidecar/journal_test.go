@@ -22,7 +22,7 @@ import (
 // opened is the delivery log of agent a in a folder.
 func opened(t *testing.T, dir string, events Writer, lim Limits) *delivery {
 	t.Helper()
-	d := newDelivery(events, lim.withDefaults(), quiet())
+	d := newDelivery(events, lim.withDefaults().PendingEvents, lim.withDefaults().JournalBytes, quiet())
 	never := func(*ledger, time.Time) (bool, error) { return false, nil }
 	if err := d.open(dir, journalOf{"log", "default", "a"}, openOS, never); err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestReadNeedsTheJournal(t *testing.T) {
 	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
 		f := &fault{in: -1}
 		log := newLog()
-		r := startWith(t, "a", log.Door(), func(s *Sidecar) { s.open = f.open })
+		r := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Open = f.open })
 		once := client.New(r.URL(), r.Token(), client.WithTries(1))
 		t.Cleanup(once.Close)
 		ctx := background(t)

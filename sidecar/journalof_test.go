@@ -164,7 +164,7 @@ func TestJournalOfTwoLogs(t *testing.T) {
 		"a name is used twice": func(t *testing.T, l *ledger) {
 			for _, count := range []int{600, 1100} {
 				for n := range count {
-					id := txName("a", 1, uint64(n+1))
+					id := api.TxName("a", 1, uint64(n+1))
 					told(t, l, recordBegun, &txRecord{Tx: id, Incarnation: 1, Base: 1})
 					told(t, l, recordDecided, &decidedRecord{Tx: id, State: "committed", Final: n%2 == 0, Seq: 2})
 				}
@@ -243,7 +243,7 @@ func TestOldJournalsAreRemoved(t *testing.T) {
 		l.of = of(n)
 		switch n {
 		case 1, 2, 3:
-			id := txName("a", 1, 1)
+			id := api.TxName("a", 1, 1)
 			told(t, l, recordBegun, &txRecord{Tx: id, Incarnation: 1})
 			e := gate.Effect{Tx: id, Tool: gate.Tool{Name: "unmail", Class: sequencer.ClassIrreversible}}
 			told(t, l, recordEffect, &gate.Progress{Effect: e})
@@ -265,7 +265,7 @@ func TestOldJournalsAreRemoved(t *testing.T) {
 			must(0, lock.Close())(t)
 		}
 	}
-	d := newDelivery(nil, Limits{}.withDefaults(), quiet())
+	d := newDelivery(nil, 8192, 8<<20, quiet())
 	if err := d.open(dir, of(count), openOS, nil); err != nil {
 		t.Fatal(err)
 	}

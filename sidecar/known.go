@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,13 +41,16 @@ func (s *session) typesInUse() []string {
 	if p, ok := s.tools.(typed); ok {
 		out = append(out, p.ScopeTypes()...)
 	}
-	s.view.mu.RLock()
-	for kind := range s.view.types {
-		out = append(out, kind)
-	}
-	s.view.mu.RUnlock()
+	out = append(out, s.view.typesSeen()...)
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// typesSeen are the types of scopes that decisions have moved or granted.
+func (v *view) typesSeen() []string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return slices.Collect(maps.Keys(v.types))
 }
 
 // maxTypesSaid bounds what a refusal lists.

@@ -173,7 +173,7 @@ func (s *session) probe() *sequencer.Intent {
 		in.Watermark.Confirm = s.pings
 		return in
 	}
-	return &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: txName(s.agent, s.incarnation, 0), N: s.pings,
+	return &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: api.TxName(s.agent, s.incarnation, 0), N: s.pings,
 		Agent: s.agent, Incarnation: s.incarnation}
 }
 

@@ -57,7 +57,7 @@ func TestLease(t *testing.T) {
 func TestStretchLease(t *testing.T) {
 	log := newLog()
 	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
-	a := startWith(t, "a", log.Door(), func(s *Sidecar) { s.clock = clock })
+	a := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Clock = clock })
 	clock.advance(10 * time.Second)
 	clock.advance(0)
 	if left := a.session.lease.Left(); left != 0 {
@@ -102,7 +102,7 @@ func TestRewrittenJournalKeepsCalls(t *testing.T) {
 // an agent's nor a settlement's.
 func TestLeaseEndsWhileTheMachineSleeps(t *testing.T) {
 	log, world, clock := newLog(), newSink(), &shiftedClock{}
-	a := startWith(t, "a", log.Door(), func(s *Sidecar) { s.clock = clock }, quick(world),
+	a := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Clock = clock }, quick(world),
 		func(c *Config) { c.Limits.WatermarkEvery = time.Hour })
 	if left := a.session.lease.Left(); left < 7*time.Second {
 		t.Fatalf("%v left at first", left)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -343,7 +344,7 @@ func together(reads []sequencer.Read) []sequencer.Read {
 	if len(reads) == 0 {
 		return nil
 	}
-	all := sequencer.Read{Scope: everyShard, View: reads[0].View}
+	all := sequencer.Read{Scope: api.EveryShard, View: reads[0].View}
 	for _, r := range reads {
 		all.View = min(all.View, r.View)
 		if r.Version > all.Version {
@@ -356,9 +357,6 @@ func together(reads []sequencer.Read) []sequencer.Read {
 
 // maxLoose is how many scopes a session's loose reads name one by one.
 const maxLoose = 192
-
-// everyShard is the scope that stands for loose reads that are too many to name.
-const everyShard = sequencer.Scope("shard:/")
 
 // coarse replaces too many loose reads by one of everything at the oldest view: it refuses more, never less.
 func coarse(reads []sequencer.Read) []sequencer.Read {

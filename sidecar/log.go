@@ -19,8 +19,6 @@ type Log interface {
 	// ID names the log: no other has it, even one with the same workspaces and transactions. The error is
 	// streams.ErrOtherLog when it is not the one any more that was first asked for.
 	ID(ctx context.Context) (string, error)
-	// Ready says per dependency what is wrong with it; nil values are good ones.
-	Ready(ctx context.Context) map[string]error
 }
 
 // Writer takes intents and events.
@@ -44,10 +42,14 @@ type Source interface {
 	Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error)
 }
 
-// Tables answers from the derived tables; they may lag.
+// Tables answers what concerns no agent. Derived tables may lag.
 type Tables interface {
 	Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error)
 	Frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int) ([]topology.FrontierRow, error)
+	// Live is what goes on in a workspace: sidecars with a lease, transactions that are not final.
+	Live(ctx context.Context, workspace string) (topology.Live, error)
+	// Ready says per dependency what is wrong with it; nil values are good ones.
+	Ready(ctx context.Context) map[string]error
 }
 
 // Folds answer for the fold itself, exactly as of through.
@@ -56,8 +58,6 @@ type Folds interface {
 	Cone(ctx context.Context, workspace string, tx sequencer.TxID) (*topology.Cone, error)
 	// Rules are those in force.
 	Rules(ctx context.Context, workspace string) (_ sequencer.Rules, through sequencer.Seq, _ error)
-	// Live is what goes on in a workspace: sidecars with a lease, transactions that are not final.
-	Live(ctx context.Context, workspace string) (topology.Live, error)
 	// KnownLogic is the newest logic that all owners of a workspace know.
 	KnownLogic(ctx context.Context, workspace string) (uint32, error)
 }

@@ -1,6 +1,7 @@
 package sidecar
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -31,7 +32,7 @@ type metrics struct {
 	behind       prometheus.Gauge
 }
 
-func newMetrics(v *view) *metrics {
+func newMetrics(seq func() float64) *metrics {
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
@@ -63,13 +64,13 @@ func newMetrics(v *view) *metrics {
 	m.begin()
 	m.pending = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "hence_sidecar_settlements_pending", Help: "Decided transactions that this sidecar has to settle."})
-	seq := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
-		func() float64 { return float64(v.at()) })
+		seq)
 	m.behind = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_sidecar_view_lag_seqs",
 		Help: "Decisions that JetStream has and the view has not; NaN while that cannot be known."})
 	m.behind.Set(math.NaN())
-	m.registry.MustRegister(m.requests, m.decisions, m.deliveries, m.appendErrors, m.early, m.sealed, m.lag, seq,
+	m.registry.MustRegister(m.requests, m.decisions, m.deliveries, m.appendErrors, m.early, m.sealed, m.lag, at,
 		m.effects, m.residues, m.pending, m.behind, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -98,21 +99,29 @@ func (m *metrics) answered(route string, status int) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
 }
 
-func (m *metrics) decided(t *tx, state string, now time.Time) {
-	code := "none"
-	if t.outcome.Code != "" {
-		code = string(t.outcome.Code)
-	}
-	m.decisions.WithLabelValues(state, code).Inc()
-	if t.sentAt.IsZero() {
+// decided counts a decision of the agent's, and how long its seal took; sent and acked are zero where that is not known.
+func (m *metrics) decided(state string, code sequencer.Code, sent, acked, now time.Time) {
+	m.decisions.WithLabelValues(state, cmp.Or(string(code), "none")).Inc()
+	if sent.IsZero() {
 		return
 	}
-	m.sealed.Observe(now.Sub(t.sentAt).Seconds())
-	if t.ackedAt.IsZero() {
+	m.sealed.Observe(now.Sub(sent).Seconds())
+	if acked.IsZero() {
 		m.lag.Observe(0)
 		return
 	}
-	m.lag.Observe(now.Sub(t.ackedAt).Seconds())
+	m.lag.Observe(now.Sub(acked).Seconds())
+}
+
+// gauge registers what is looked at when it is asked for.
+func (m *metrics) gauge(name, help string, f func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+}
+
+// count registers a counter that is kept elsewhere.
+func (m *metrics) count(name, help string, labels prometheus.Labels, f func() uint64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help,
+		ConstLabels: labels}, func() float64 { return float64(f()) }))
 }
 
 func (m *metrics) handler() http.Handler {

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -24,14 +23,6 @@ func validAgent(name string) error {
 		}
 	}
 	return nil
-}
-
-func lastDot(s string) int { return strings.LastIndexByte(s, '.') }
-
-// decimal reads a number as it is printed: no sign, no leading zero.
-func decimal(s string) (uint64, bool) {
-	n, err := strconv.ParseUint(s, 10, 64)
-	return n, err == nil && strconv.FormatUint(n, 10) == s
 }
 
 // modeOf reads an order mode; empty is the default.

@@ -164,7 +164,7 @@ func TestReleasedByAnother(t *testing.T) {
 	log, world := newLog(), newSink()
 	leases(t, log, 13)
 	tx, journal := leftBehind(t, log, world, "held")
-	_, former, _ := ownerOf(sequencer.TxID(tx))
+	_, former, _, _ := api.OwnerOf(sequencer.TxID(tx))
 	endLease(t, log, former)
 	b := start(t, "b", log.Door(), declared(world, "sealed"))
 	b.session.adoptOne(ctx, sequencer.TxID(tx), b.session.now())

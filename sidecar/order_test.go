@@ -156,7 +156,7 @@ func TestSnapshotIsAPrefixOnlyLater(t *testing.T) {
 	door := log.Door()
 	door.LagSnapshots(3)
 	snapshot := must(door.Snapshot(ctx, "default"))(t)
-	v := newView("default", 1<<20)
+	v := newView("default", 1<<20, 1<<20)
 	v.start(snapshot)
 	for _, o := range log.Outcomes()[snapshot.Seq:] {
 		if err := v.ready(); err == nil {

@@ -118,7 +118,7 @@ func TestChangedTool(t *testing.T) {
 			if c.who == "successor" {
 				b = reborn(t, log, "a", journal, declared(two, c.signature)).aloneNow()
 			} else {
-				_, former, _ := ownerOf(sequencer.TxID(tx))
+				_, former, _, _ := api.OwnerOf(sequencer.TxID(tx))
 				endLease(t, log, former) // before b joins: its own would end, too
 				b = start(t, "b", log.Door(), declared(two, c.signature))
 				// With another declaration it would wait some leases for a sidecar that has the sealed one.

@@ -3,7 +3,6 @@ package sidecar
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -33,7 +33,7 @@ func (s *session) learn(ctx context.Context, d *debt) (gone bool, err error) {
 	if known {
 		return false, nil
 	}
-	agent, _, _ := ownerOf(d.tx)
+	agent, _, _, _ := api.OwnerOf(d.tx)
 	rows, through, err := s.events.Unsettled(ctx, s.workspace, agent, maxUnsettled)
 	if err != nil && !errors.Is(err, streams.ErrTruncated) {
 		return false, fmt.Errorf("find out how %s was decided: %w", d.tx, err)
@@ -76,7 +76,7 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 	turn := d.turn
 	s.mu.Unlock()
 	effects, kept := s.delivery.owed(d.tx)
-	if _, issuer, _ := ownerOf(d.tx); kept.known && kept.stripped && issuer < s.firstHere() {
+	if _, issuer, _, _ := api.OwnerOf(d.tx); kept.known && kept.stripped && issuer < s.firstHere() {
 		others, err := s.hadOthers(ctx) // of the others it was asked when the session began
 		if err != nil {
 			return nil, gate.ClaimSuccessor, err
@@ -88,7 +88,7 @@ func (s *session) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.
 		}
 	}
 	if kept.known && !kept.foreign && !kept.shared && (len(effects) > 0 || !turn) {
-		_, issuer, ok := ownerOf(d.tx)
+		_, issuer, _, ok := api.OwnerOf(d.tx)
 		switch {
 		case ok && issuer == inc && kept.stripped:
 			return s.refill(ctx, d.tx, effects, gate.ClaimOwn)
@@ -264,50 +264,9 @@ func (d *delivery) owed(id sequencer.TxID) (out []gate.Progress, k kept) {
 	return out, k
 }
 
-// fromLog folds a transaction's events into what is known of its calls. Of two calls with one index the last counts:
-// the former never ran. What others say of them comes after what their issuer says, also where they joined before it.
+// fromLog folds a transaction's events into what is known of its calls.
 func (s *session) fromLog(id sequencer.TxID, events []*topology.Event) ([]gate.Progress, error) {
-	t := &txRecord{}
-	_, issuer, _ := ownerOf(id)
-	var own, others []*topology.Event
-	for _, ev := range events {
-		if ev.Incarnation == issuer {
-			own = append(own, ev)
-		} else {
-			others = append(others, ev)
-		}
-	}
-	for _, ev := range append(own, others...) {
-		x := ev.Effect
-		if x == nil || ev.Tx != id || isMade(ev) {
-			continue
-		}
-		if ev.Kind == topology.EventEffect {
-			t.put(&gate.Progress{Effect: s.effectFrom(ev)})
-			continue
-		}
-		at := t.effect(x.Index)
-		if at < 0 {
-			continue
-		}
-		m := gate.Mark{Tx: id, Index: x.Index, Step: gate.Step(x.Step), Detail: x.Detail}
-		if len(x.Answer) > 0 {
-			m.Answer = &gate.Answer{}
-			if err := json.Unmarshal(x.Answer, m.Answer); err != nil {
-				return nil, fmt.Errorf("read an answer of %s, call %d: %w", id, x.Index, err)
-			}
-		}
-		if t.withdraws(at, m) {
-			t.effects = t.effects[:at]
-			continue
-		}
-		t.effects[at].Apply(m)
-	}
-	out := make([]gate.Progress, 0, len(t.effects))
-	for _, p := range t.effects {
-		out = append(out, *p)
-	}
-	return out, nil
+	return callsIn(id, events, s.effectFrom, isMade)
 }
 
 // effectFrom is a call as its event has it. How it is tried and undone is what this sidecar's own policy says.

@@ -19,7 +19,7 @@ func (s *session) publishResidue(ctx context.Context, d *debt, made gate.Settlem
 		return err
 	}
 	for _, r := range made.Residue {
-		agent, _, ok := ownerOf(d.tx)
+		agent, _, _, ok := api.OwnerOf(d.tx)
 		if !ok {
 			agent = s.agent
 		}

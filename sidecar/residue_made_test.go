@@ -303,7 +303,9 @@ func TestRetryOutlivesItsRequest(t *testing.T) {
 	request, leave := context.WithCancel(ctx)
 	tried := make(chan error, 1)
 	r := log.Residue()[0]
-	go func() { tried <- a.session.tryResidue(request, &a.session.untold, &r, &api.RetryResidue{Force: true}, nil) }()
+	go func() {
+		tried <- a.session.tryResidue(request, &a.session.untold, &r, &api.RetryResidue{Force: true}, nil)
+	}()
 	<-world.entered
 	leave()
 	close(block)

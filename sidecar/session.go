@@ -38,9 +38,9 @@ type session struct {
 	opened    chan struct{} // closed once the journal is open
 	untold    untold
 	dealing   dealing
-	contents  *contents
 	soon      chan struct{} // there is something to maintain before the next beat
 	tasks     tasks
+	stopWork  context.CancelCauseFunc
 	tools     gate.Tools // nil: no policy
 	engine    engine     // nil: no policy
 	bare      engine     // without a policy: settles what others have left
@@ -89,6 +89,9 @@ type session struct {
 	watermark      sequencer.Seq
 	marked         time.Time
 }
+
+// begun is told that the view has its snapshot.
+func (s *session) begun() { s.hurry() }
 
 // observe is told of every decision after the view has it. It returns the waits to wake.
 func (s *session) observe(o *sequencer.Outcome) []string {
@@ -174,7 +177,7 @@ func (s *session) lose(why string) (keys []string) {
 	s.live = false
 	s.lease.end()
 	for _, d := range s.debts { // the next session owns what its agent left, and nothing that this one had adopted
-		if agent, _, _ := ownerOf(d.tx); agent != s.agent {
+		if agent, _, _, _ := api.OwnerOf(d.tx); agent != s.agent {
 			d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
 		}
 	}
@@ -239,7 +242,7 @@ func (s *session) observeDecision(t *tx, o *sequencer.Outcome) {
 		panic(fmt.Sprintf("sidecar: %s was answered %s from the view and committed at %d", t.id, t.early.Code, o.Seq))
 	}
 	t.outcome, t.waiting = brief(o), nil
-	s.metrics.decided(t, stateOf(o), s.clock.Now())
+	s.metrics.decided(stateOf(o), o.Code, t.sentAt, t.ackedAt, s.clock.Now())
 	s.tracing.decided(t, o, s.clock.Now())
 	s.close(t, phaseOver)
 	if !o.Final {

@@ -221,7 +221,7 @@ func (s *session) settlement(ctx context.Context, d *debt, effects []gate.Progre
 		did = did || p.Started || claim == gate.ClaimStranger || committed && p.Tool.Class.Gated()
 	}
 	engine := s.engine
-	if agent, _, _ := ownerOf(d.tx); engine == nil && agent != s.agent {
+	if agent, _, _, _ := api.OwnerOf(d.tx); engine == nil && agent != s.agent {
 		engine = s.bare
 	}
 	if !did || engine == nil {

@@ -19,10 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/streams"
 )
 
 // Sidecar is one agent's sidecar. Make it with New, run it with Run, once.
@@ -32,20 +29,16 @@ type Sidecar struct {
 	events   Log
 	listener net.Listener
 	clock    clock
-	open     openFile
-	boot     string // of the machine; empty: not known
 	ready    chan struct{}
 	once     sync.Once
 
-	view    *view
-	session *session
-	keys    *keys
-	metrics *metrics
-	server  *http.Server
-	face    *face
-	drain   context.Context // ends when no new request is taken any more
-	draining,
-	stopWork context.CancelFunc
+	view     *view
+	session  *session
+	metrics  *metrics
+	server   *http.Server
+	face     *face
+	drain    context.Context // ends when no new request is taken any more
+	draining context.CancelFunc
 }
 
 // New makes a sidecar and opens its listener, so that its address is known. Call Run, or Close to give the listener
@@ -61,27 +54,36 @@ func New(config Config, log Log) (*Sidecar, error) {
 	}
 	s := &Sidecar{
 		config: c, log: c.Logger.With("agent", c.Agent, "workspace", c.Workspace), events: log, listener: listener,
-		clock: systemClock{}, open: openOS, boot: bootID(), ready: make(chan struct{}),
-		view: newView(c.Workspace, c.Limits.OldBytes),
+		clock: c.Machine.Clock, ready: make(chan struct{}),
+		view: newView(c.Workspace, c.Limits.OldBytes, c.Limits.ContentBytes),
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && c.TLS == nil {
 		s.log.Warn("the interface is open to the network without TLS: whoever is on the way reads token and content",
 			"listen", c.Listen)
 	}
-	s.metrics = newMetrics(s.view)
-	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() }, s.log)
+	s.metrics = newMetrics(func() float64 { return float64(s.view.at()) })
 	s.drain, s.draining = context.WithCancel(context.Background())
-	s.session = &session{
-		loose: talks{}, moved: map[string]overtakes{}, keys: s.keys, opened: make(chan struct{}), mode: c.Order,
-		dataDir: c.DataDir,
-		hook:    c.Hook, registry: newRegistry(),
-		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
-		tools: c.Tools, tracing: tracing{c.Tracer},
-		log: s.log, metrics: s.metrics, soon: make(chan struct{}, 1), txs: map[sequencer.TxID]*tx{},
-		active: map[sequencer.TxID]*tx{},
-		debts:  map[sequencer.TxID]*debt{}, contents: newContents(c.Limits.ContentBytes),
+	keys := newKeys(c.Limits.IdempotencyKeys, c.Limits.IdempotencyBytes, c.Limits.IdempotencyAge, s.clock.Now, s.log)
+	s.session, err = newAgent(agentConfig{Name: c.Agent, View: s.view, Log: log, Keys: keys, DataDir: c.DataDir,
+		Order: c.Order, Observe: c.Observe, Tools: c.Tools, Hook: c.Hook, Limits: c.Limits, Logger: s.log, Tracer: c.Tracer,
+		Metrics: s.metrics, Machine: c.Machine})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
+	w := &workspaceView{s.view, s.events, c.Limits.FutureWait}
+	s.face = newFace(faceConfig{agent: s.session, keys: keys, opened: s.session.Opened(), workspace: w,
+		name: c.Workspace, agentName: c.Agent, token: c.Token, operator: c.OperatorToken, limits: c.Limits, drain: s.drain,
+		tracer: c.Tracer, metrics: s.metrics, log: s.log, follow: followAt(log)})
+	s.server = s.newServer()
 	return s, nil
+}
+
+// followAt is what streams of decisions read. A test's sidecar that is not run may have no log.
+func followAt(log Log) feedFollow {
+	if log == nil {
+		return nil
+	}
+	return log.FollowAt
 }
 
 // Addr is the address that the sidecar listens on.
@@ -102,19 +104,11 @@ func (s *Sidecar) Token() string { return s.config.Token }
 func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
 
 // Refused is why the log does not let the sidecar in; nil: it has not refused it. It is asked again by itself.
-func (s *Sidecar) Refused() error {
-	s.session.mu.Lock()
-	defer s.session.mu.Unlock()
-	return s.session.notLetIn()
-}
+func (s *Sidecar) Refused() error { return s.session.Refused() }
 
 // Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there
 // was none. One that left its journal here is no other.
-func (s *Sidecar) Displaced() sequencer.Seq {
-	s.session.mu.Lock()
-	defer s.session.mu.Unlock()
-	return s.session.displaced
-}
+func (s *Sidecar) Displaced() sequencer.Seq { return s.session.Displaced() }
 
 // Close gives the listener of a sidecar back that is not run.
 func (s *Sidecar) Close() error { return s.listener.Close() }
@@ -124,57 +118,35 @@ func (s *Sidecar) Close() error { return s.listener.Close() }
 // behind what is kept anywhere (start again, from a snapshot), or that of the journal or the listener.
 func (s *Sidecar) Run(ctx context.Context) error {
 	defer s.listener.Close()
-	d := newDelivery(s.events, s.config.Limits, s.log)
-	d.boot = s.boot
-	s.session.delivery, s.session.clock, s.session.lease.now = d, s.clock, s.clock.Steady
-	if c := s.config.Tools; c != nil && s.session.engine == nil {
-		s.session.engine = s.newEngine(c)
-	}
-	s.session.bare, s.session.openFile = s.newEngine(noTools{}), s.open
-	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	s.stopWork = func() { stop(api.ErrStopped) }
-	s.session.tasks = tasks{ctx: work, limit: 4 * s.config.Limits.Open}
-	w := &workspaceView{s.view, s.events, s.config.Limits.FutureWait}
-	s.face = newFace(faceConfig{agent: s.session, keys: s.keys, opened: s.session.opened, workspace: w,
-		name: s.config.Workspace, agentName: s.config.Agent, token: s.config.Token, operator: s.config.OperatorToken,
-		limits: s.config.Limits, drain: s.drain, tracer: s.config.Tracer, metrics: s.metrics, log: s.log,
-		follow: s.events.FollowAt})
-	s.server = s.newServer()
-	s.measured()
-
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	var group sync.WaitGroup
 	failed := make(chan error, 3)
 	group.Go(func() { s.measure(work) })
 	group.Go(func() { failed <- s.serve() })
 	group.Go(func() {
-		if err := s.session.openJournal(work); err != nil {
-			if work.Err() == nil {
-				failed <- err
-			}
+		if err := s.session.Run(s.wake); err != nil {
+			failed <- err
+		}
+	})
+	group.Go(func() {
+		select {
+		case <-s.session.Opened(): // else decisions would come before what the journal knows of them
+		case <-work.Done():
 			return
 		}
-		group.Go(func() { d.publish(work) })
-		group.Go(func() {
-			if err := s.session.maintain(work, s.wake); err != nil {
-				failed <- err
-			}
-		})
 		group.Go(func() { s.view.fetchContents(work, s.events, s.log) })
-		failed <- s.view.follow(work, s.events, s.log, s.observed)
+		failed <- s.view.follow(work, s.events, s.log, s.metrics.delivered)
 	})
 	var err error
 	select {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	s.shutdown(d)
+	s.shutdown()
+	stop()
 	group.Wait()
-	return errors.Join(err, d.close())
-}
-
-func (s *Sidecar) newEngine(t gate.Tools) *gate.Engine {
-	return gate.New(gate.Options{Tools: capped{t, s.session}, Marks: marks{s.session}, Lease: &s.session.lease,
-		Log: s.log, Origin: s.session.where})
+	return errors.Join(err, s.session.Close())
 }
 
 func (s *Sidecar) serve() error {
@@ -189,7 +161,7 @@ func (s *Sidecar) serve() error {
 }
 
 // shutdown takes no new request, lets running ones finish for a while, then ends them and the work behind them.
-func (s *Sidecar) shutdown(d *delivery) {
+func (s *Sidecar) shutdown() {
 	wait := s.config.Limits.StopWait
 	s.draining()
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
@@ -208,23 +180,8 @@ func (s *Sidecar) shutdown(d *delivery) {
 		_ = s.server.Close()
 	}
 	s.view.waits.close()
-	s.session.rest(ctx)
-	if left := d.drain(ctx); left > 0 {
-		s.log.Warn("events are not published yet: the next start of this sidecar publishes them", "count", left)
-	}
-	s.stopWork()
-	s.session.tasks.join()
+	s.session.Stop(ctx)
 }
 
 // wake is called when the first session is live.
 func (s *Sidecar) wake() { s.once.Do(func() { close(s.ready) }) }
-
-// observed tells the agent of a decision that the view has, and first, without one, that the view has its snapshot.
-func (s *Sidecar) observed(o *sequencer.Outcome, way streams.Way) {
-	if o == nil {
-		s.session.hurry()
-		return
-	}
-	s.metrics.delivered(way)
-	s.view.waits.wake(s.session.observe(o)...)
-}

@@ -207,7 +207,7 @@ func TestLooseReadsOfAllConversations(t *testing.T) {
 	if n := all.reads(); n > maxTalks {
 		t.Fatalf("%d reads, %d are allowed", n, maxTalks)
 	}
-	if len(all["long"]) != 20 || len(all["c0"]) != 1 || all["c0"][0].Scope != everyShard || all["c0"][0].View != 100 {
+	if len(all["long"]) != 20 || len(all["c0"]) != 1 || all["c0"][0].Scope != api.EveryShard || all["c0"][0].View != 100 {
 		t.Fatalf("the one that read: %d, the longest: %v", len(all["long"]), all["c0"])
 	}
 	if n := all.oldest(50); n != 1 {

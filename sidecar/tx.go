@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -235,16 +234,10 @@ func (t *tx) levels(s settings) sequencer.Levels {
 	return s.rules.Levels
 }
 
-// txName makes the id of a transaction. It names the agent and the incarnation, so that a sidecar that has forgotten
-// a transaction, or never knew it, still knows whose it is.
-func txName(agent string, inc sequencer.Seq, n uint64) sequencer.TxID {
-	return sequencer.TxID(fmt.Sprintf("%s.%d.%d", agent, inc, n))
-}
-
 // sortByBegin brings transactions of one agent into the order of their begin.
 func sortByBegin(list []*tx) {
 	number := func(t *tx) uint64 {
-		n, _ := decimal(string(t.id)[lastDot(string(t.id))+1:])
+		_, _, n, _ := api.OwnerOf(t.id)
 		return n
 	}
 	slices.SortFunc(list, func(a, b *tx) int {
@@ -255,20 +248,4 @@ func sortByBegin(list []*tx) {
 // sortByDecision brings decided transactions into their order, the most recent first.
 func sortByDecision(list []txState) {
 	slices.SortFunc(list, func(a, b txState) int { return cmp.Compare(b.decision.Seq, a.decision.Seq) })
-}
-
-// ownerOf is the agent and the incarnation that an id names.
-func ownerOf(id sequencer.TxID) (agent string, inc sequencer.Seq, ok bool) {
-	text := string(id)
-	last := lastDot(text)
-	if last < 0 {
-		return "", 0, false
-	}
-	mid := lastDot(text[:last])
-	if mid < 0 {
-		return "", 0, false
-	}
-	n, ok1 := decimal(text[mid+1 : last])
-	_, ok2 := decimal(text[last+1:])
-	return text[:mid], sequencer.Seq(n), ok1 && ok2
 }

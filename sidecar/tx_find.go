@@ -7,7 +7,7 @@ import (
 
 // find is the transaction that a route names.
 func (s *session) find(id sequencer.TxID) (*tx, error) {
-	agent, inc, ok := ownerOf(id)
+	agent, inc, _, ok := api.OwnerOf(id)
 	if !ok {
 		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", string(id))
 	}
@@ -37,6 +37,6 @@ func (s *session) find(id sequencer.TxID) (*tx, error) {
 
 // knew: the id was given out in this session.
 func (s *session) knew(id sequencer.TxID) bool {
-	n, ok := decimal(string(id)[lastDot(string(id))+1:])
+	_, _, n, ok := api.OwnerOf(id)
 	return ok && n >= 1 && n <= s.count
 }

@@ -60,11 +60,27 @@ type view struct {
 	broken   error
 	lacking  map[lack]error // contents that retractions put back and that are to be fetched; why they were not yet
 
-	waits waits
+	waits    waits
+	contents *contents // that are kept by reference
+	watchers []watcher // Invariant: set before follow; told of each decision once the view has it
 }
 
-func newView(workspace string, oldBytes int64) *view {
+// watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
+type watcher interface {
+	// observe is told of a decision; it returns the keys of the waits to wake.
+	observe(o *sequencer.Outcome) []string
+	// begun is told that the view has its snapshot.
+	begun()
+}
+
+// watch adds a watcher, before the view is followed.
+func (v *view) watch(w watcher) { v.watchers = append(v.watchers, w) }
+
+// newView is the view of a workspace before its snapshot. It keeps so many bytes of contents of former revisions, and of
+// contents that are kept by reference.
+func newView(workspace string, oldBytes, contentBytes int64) *view {
 	return &view{
+		contents:  newContents(contentBytes),
 		workspace: workspace, oldBytes: oldBytes, rules: sequencer.DefaultRules(),
 		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
 		chains: make([]sequencer.Hash, 0, 1024),

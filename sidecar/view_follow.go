@@ -11,7 +11,7 @@ import (
 
 // follow keeps the view up to date until ctx ends. An error is ErrChain or streams.ErrGone.
 func (v *view) follow(ctx context.Context, log Source, say *slog.Logger,
-	observe func(*sequencer.Outcome, streams.Way)) error {
+	delivered func(streams.Way)) error {
 	err := retry(ctx, func() error {
 		snapshot, err := log.Snapshot(ctx, v.workspace)
 		if err != nil {
@@ -23,7 +23,9 @@ func (v *view) follow(ctx context.Context, log Source, say *slog.Logger,
 	if err != nil {
 		return nil
 	}
-	observe(nil, 0)
+	for _, w := range v.watchers {
+		w.begun()
+	}
 	v.waits.wake(waitSeq)
 	pause := pauseLeast
 	for {
@@ -31,7 +33,10 @@ func (v *view) follow(ctx context.Context, log Source, say *slog.Logger,
 		err := log.Follow(ctx, v.workspace, before, func(o *sequencer.Outcome, way streams.Way) error {
 			fresh, err := v.apply(o)
 			if err == nil && fresh {
-				observe(o, way)
+				delivered(way)
+				for _, w := range v.watchers {
+					v.waits.wake(w.observe(o)...)
+				}
 			}
 			return err
 		})

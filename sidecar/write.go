@@ -265,7 +265,7 @@ func (s *session) content(ctx context.Context, rev revision) ([]byte, error) {
 	if rev.ref == nil {
 		return rev.content, nil
 	}
-	if body, ok := s.contents.get(rev.ref.SHA256); ok {
+	if body, ok := s.view.contents.get(rev.ref.SHA256); ok {
 		return body, nil
 	}
 	body, err := s.events.Content(ctx, s.workspace, *rev.ref)
@@ -276,6 +276,6 @@ func (s *session) content(ctx context.Context, rev revision) ([]byte, error) {
 		return nil, api.Problemf(api.CodeInternal, "the content at %d/%d is not the one that was written",
 			rev.ref.Partition, rev.ref.Offset)
 	}
-	s.contents.put(rev.ref.SHA256, body)
+	s.view.contents.put(rev.ref.SHA256, body)
 	return body, nil
 }

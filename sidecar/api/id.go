@@ -1,0 +1,41 @@
+package api
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// EveryShard is the scope of all shards: also of reads that are too many to name.
+const EveryShard = sequencer.Scope("shard:/")
+
+// TxName makes the id of a transaction. It names the agent and the incarnation, so that a sidecar that has forgotten
+// a transaction, or never knew it, still knows whose it is.
+func TxName(agent string, inc sequencer.Seq, n uint64) sequencer.TxID {
+	return sequencer.TxID(fmt.Sprintf("%s.%d.%d", agent, inc, n))
+}
+
+// OwnerOf is the agent, the incarnation and the number that an id names.
+func OwnerOf(id sequencer.TxID) (agent string, inc sequencer.Seq, n uint64, ok bool) {
+	rest, last := cutLast(string(id))
+	agent, mid := cutLast(rest)
+	i, ok1 := Decimal(mid)
+	n, ok2 := Decimal(last)
+	return agent, sequencer.Seq(i), n, ok1 && ok2
+}
+
+func cutLast(s string) (before, after string) {
+	at := strings.LastIndexByte(s, '.')
+	if at < 0 {
+		return "", ""
+	}
+	return s[:at], s[at+1:]
+}
+
+// Decimal reads a number as it is printed: no sign, no leading zero.
+func Decimal(s string) (uint64, bool) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil && strconv.FormatUint(n, 10) == s
+}
