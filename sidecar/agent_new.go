@@ -77,7 +77,7 @@ func newAgent(c agentConfig) (*session, error) {
 		s.engine = s.newEngine(c.Tools)
 	}
 	s.bare = s.newEngine(noTools{})
-	c.View.watch(s)
+	c.View.watch(s.hurry, s.observe)
 	s.measured()
 	return s, nil
 }

@@ -46,7 +46,7 @@ func TestLateBegin(t *testing.T) {
 	a := start(t, "a", door, func(c *Config) { c.Limits.WaitMost = 50 * time.Millisecond })
 	ctx := background(t)
 	first := must(a.session.start(ctx, sequencer.Begin{Mode: sequencer.Ordered}, nil))(t)
-	if _, err := a.session.abort(ctx, first, "is tried again"); err != nil {
+	if _, err := a.session.abortTx(ctx, first, "is tried again"); err != nil {
 		t.Fatal(err)
 	}
 	for name, request := range map[string]rawCall{
@@ -73,7 +73,7 @@ func TestLateBegin(t *testing.T) {
 		if got := ofTx(log, id); status >= 300 || len(got) != 1 || got[0].Mode != sequencer.Ordered {
 			t.Errorf("%s with the log: %d, %s: %+v", name, status, id, got)
 		}
-		if _, err := a.session.abort(ctx, must(a.session.find(sequencer.TxID(id)))(t), ""); err != nil {
+		if _, err := a.session.abortTx(ctx, must(a.session.find(sequencer.TxID(id)))(t), ""); err != nil {
 			t.Fatal(err)
 		}
 	}

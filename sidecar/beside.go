@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -55,50 +54,6 @@ func total(of *prometheus.CounterVec, label string, counts func(value string) bo
 
 // Farewell ends what the agent's process has left behind: it aborts each transaction that is still open, and waits
 // until all that was decided is settled, or ctx ends. It returns how many transactions are undecided or unsettled
-// then; the next start of this sidecar goes on with them. Call it while Run runs, when nobody calls for the agent any
+// then; the next start of this sidecar goes on with them. Call it while Run runs, when nothing asks for the agent any
 // more.
-func (s *Sidecar) Farewell(ctx context.Context) (left int) {
-	var aborts sync.WaitGroup
-	for _, t := range s.session.openInLog() {
-		aborts.Go(func() {
-			if _, err := s.session.abort(ctx, t, "the agent's process has ended"); err != nil {
-				s.log.Warn("a transaction of an agent that has ended is not aborted yet", "tx", string(t.id), "cause", err)
-			}
-		})
-	}
-	aborts.Wait()
-	for {
-		if left = s.session.owing(); left == 0 || !sleep(ctx, stopPoll) {
-			return left
-		}
-	}
-}
-
-// openInLog are the open transactions of which the log knows; at most Limits.Open.
-func (s *session) openInLog() (all []*tx) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.active {
-		if t.begun && t.phase == phaseOpen {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
-// owing counts what this sidecar waits for or works on: decisions, and settlements that are its own.
-func (s *session) owing() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.active {
-		if t.begun && !t.decided() {
-			n++
-		}
-	}
-	for _, d := range s.debts {
-		if !d.theirs && d.parked != s.incarnation {
-			n++
-		}
-	}
-	return n
-}
+func (s *Sidecar) Farewell(ctx context.Context) (left int) { return s.session.Farewell(ctx) }

@@ -17,9 +17,8 @@ import (
 
 // Bounds of tool calls.
 const (
-	inlineArgs = 4 << 10   // arguments and answers above it travel by reference
-	maxArgs    = 256 << 10 // of one call, bytes
-	maxTxArgs  = 4 << 20   // of all calls of a transaction that have not run, bytes
+	maxArgs   = 256 << 10 // of one call, bytes
+	maxTxArgs = 4 << 20   // of all calls of a transaction that have not run, bytes
 )
 
 // engine makes tool calls and settles them; *gate.Engine is one.

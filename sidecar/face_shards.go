@@ -98,14 +98,14 @@ func (s *session) Versions(ctx context.Context, scope string) (*api.List, error)
 	if err := s.view.ready(); err != nil {
 		return nil, notReady(err)
 	}
-	list, view, err := s.revisions(ctx, name)
+	list, at, err := s.revisions(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
 		return nil, api.Problemf(api.CodeNotFound, "%s does not exist", name)
 	}
-	out := &api.List{Workspace: s.workspace, View: uint64(view)}
+	out := &api.List{Workspace: s.workspace, View: uint64(at)}
 	for _, rev := range list {
 		out.Items = append(out.Items, items([]named{{name, rev}})...)
 	}
@@ -157,7 +157,7 @@ func (s *session) Put(ctx context.Context, c Call, in *Put) (d *api.Decision, cr
 	}
 	w := writing{scope: scope, media: in.MediaType, content: in.Body}
 	if w.media == "" {
-		w.media = defaultMedia
+		w.media = api.DefaultMedia
 	}
 	for _, version := range in.Versions {
 		w.expect = append(w.expect, sequencer.Seq(version))

@@ -207,7 +207,7 @@ func (s *session) writingOf(ctx context.Context, in *api.Write) (w writing, err 
 		return w, err
 	}
 	if w.media = in.MediaType; w.media == "" {
-		w.media = defaultMedia
+		w.media = api.DefaultMedia
 	}
 	if in.IfVersion != nil {
 		w.expect = []sequencer.Seq{sequencer.Seq(*in.IfVersion)}
@@ -237,7 +237,7 @@ func (s *session) Abort(ctx context.Context, id, reason string) (*api.Decision, 
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.abort(ctx, t, reason)
+	d, err := s.abortTx(ctx, t, reason)
 	if err != nil {
 		return nil, err
 	}

@@ -266,13 +266,10 @@ func (f *face) readShard(c *call) (*reply, error) {
 	if version == 0 && matches(c.request.Header.Get("If-None-Match"), got.Version) {
 		out.status, out.media, out.raw = http.StatusNotModified, "", nil
 	} else if !printable(out.media) { // one that an older release took, and that would break the header
-		out.media = defaultMedia
+		out.media = api.DefaultMedia
 	}
 	return out, nil
 }
-
-// defaultMedia is the media type of a content that was written without one.
-const defaultMedia = "application/octet-stream"
 
 func printable(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })

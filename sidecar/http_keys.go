@@ -52,18 +52,6 @@ func outlives(r *route) bool {
 	return true
 }
 
-func validKey(key string) error {
-	if len(key) > maxKeyBytes {
-		return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has more than %d characters", maxKeyBytes)
-	}
-	for _, c := range key {
-		if c < ' ' || c > '~' {
-			return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has a character that is not printable ASCII")
-		}
-	}
-	return nil
-}
-
 // fingerprint tells requests apart: what they ask for, not how they travel.
 func fingerprint(c *call) (sum [sha256.Size]byte) {
 	h := sha256.New()

@@ -297,3 +297,15 @@ func (k *keys) drop(e *keyed) {
 		k.answers = slices.Delete(k.answers, at, at+1)
 	}
 }
+
+func validKey(key string) error {
+	if len(key) > maxKeyBytes {
+		return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has more than %d characters", maxKeyBytes)
+	}
+	for _, c := range key {
+		if c < ' ' || c > '~' {
+			return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has a character that is not printable ASCII")
+		}
+	}
+	return nil
+}

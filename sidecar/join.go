@@ -18,8 +18,6 @@ const (
 	appendTry  = 5 * time.Second
 	joinTry    = 10 * time.Second
 	resolveTry = 30 * time.Second
-	pauseLeast = 20 * time.Millisecond
-	pauseMost  = 500 * time.Millisecond
 )
 
 // join begins a session: it asks the log for an incarnation and returns once the view shows it. The same join is asked

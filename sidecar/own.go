@@ -30,7 +30,7 @@ func (l *ledger) applyOwn(r *ownRecord) {
 		return // settled since
 	}
 	for _, scope := range r.Scopes {
-		t.Own = addScope(t.Own, scope)
+		t.Own = api.AddScope(t.Own, scope)
 	}
 	if r.Told != nil {
 		t.Told = r.Told
@@ -223,7 +223,7 @@ func (s *session) ownInLog(ctx context.Context, id sequencer.TxID) (own []sequen
 	}
 	for _, ev := range events {
 		if ev.Kind == topology.EventTouch {
-			own = addScope(own, ev.Scope)
+			own = api.AddScope(own, ev.Scope)
 		}
 	}
 	return own, nil

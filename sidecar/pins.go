@@ -49,7 +49,7 @@ func (s *session) asSealed(p *gate.Progress, allowed bool) error {
 		return api.Problemf(api.CodeTool, "%v", err)
 	}
 	for _, scope := range now.Scopes {
-		p.Tool.Scopes = addScope(p.Tool.Scopes, scope)
+		p.Tool.Scopes = api.AddScope(p.Tool.Scopes, scope)
 	}
 	return nil
 }

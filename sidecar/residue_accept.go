@@ -64,7 +64,7 @@ func (s *session) acceptResidue(ctx context.Context, r *topology.Residue, note s
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
 		defer cancel()
-		if _, err := s.abort(ctx, t, "it only held what a residue moves that is accepted"); err != nil {
+		if _, err := s.abortTx(ctx, t, "it only held what a residue moves that is accepted"); err != nil {
 			s.log.Warn("a residue was accepted, what it moves is still held", "tx", string(t.id), "cause", err)
 		}
 	}()

@@ -137,7 +137,7 @@ func (s *session) tryResidue(ctx context.Context, u *untold, r *topology.Residue
 	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
 	defer cancel()
-	if _, err := s.abort(ctx, t, "it only held what a residue moves that is tried again"); err != nil {
+	if _, err := s.abortTx(ctx, t, "it only held what a residue moves that is tried again"); err != nil {
 		s.log.Warn("a residue was tried again, what it moves is still held", "tx", string(t.id), "cause", err)
 	}
 	return err

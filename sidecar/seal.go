@@ -265,8 +265,8 @@ func (s *session) settledAnswer(ctx context.Context, t *tx) (*api.Decision, erro
 	return s.decision(t), nil
 }
 
-// abort ends a transaction at the agent's wish. The log decides: a seal that came first stands.
-func (s *session) abort(ctx context.Context, t *tx, reason string) (*api.Decision, error) {
+// abortTx ends a transaction at the agent's wish. The log decides: a seal that came first stands.
+func (s *session) abortTx(ctx context.Context, t *tx, reason string) (*api.Decision, error) {
 	if err := t.enter(ctx); err != nil {
 		return nil, err
 	}

@@ -90,9 +90,6 @@ type session struct {
 	marked         time.Time
 }
 
-// begun is told that the view has its snapshot.
-func (s *session) begun() { s.hurry() }
-
 // observe is told of every decision after the view has it. It returns the waits to wake.
 func (s *session) observe(o *sequencer.Outcome) []string {
 	s.mu.Lock()

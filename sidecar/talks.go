@@ -84,7 +84,7 @@ func (s *session) observeLoose(o *sequencer.Outcome) {
 				continue
 			}
 			m := s.moved[talk]
-			if m.scopes = addScope(m.scopes, r.Scope); m.first == nil {
+			if m.scopes = api.AddScope(m.scopes, r.Scope); m.first == nil {
 				m.first = overtakenBy(o, r.Scope, at)
 			}
 			s.moved[talk] = m

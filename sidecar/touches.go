@@ -163,7 +163,7 @@ func (s *session) handOver(ctx context.Context, t *tx, wants []sequencer.Want) (
 			return nil, err
 		}
 		for _, scope := range own {
-			t.own = addScope(t.own, scope)
+			t.own = api.AddScope(t.own, scope)
 		}
 	}
 	return s.touchedAs(t, api.TouchGranted, wants), nil

@@ -180,7 +180,7 @@ func (t *tx) overtake(o *sequencer.Outcome) bool {
 			continue
 		}
 		found = true
-		t.moved = addScope(t.moved, r.Scope)
+		t.moved = api.AddScope(t.moved, r.Scope)
 		if t.overtaken == nil {
 			t.overtaken = overtakenBy(o, r.Scope, at)
 		}
@@ -198,13 +198,6 @@ func (t *tx) slim() {
 	if t.seal != nil {
 		t.seal = &sequencer.Intent{Kind: t.seal.Kind, Tx: t.seal.Tx, N: t.seal.N}
 	}
-}
-
-func addScope(scopes []sequencer.Scope, s sequencer.Scope) []sequencer.Scope {
-	if slices.Contains(scopes, s) {
-		return scopes
-	}
-	return append(scopes, s)
 }
 
 // writtenOver is the first that a decision moved of what a scope names; empty: nothing.

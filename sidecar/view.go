@@ -66,15 +66,15 @@ type view struct {
 }
 
 // watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
-type watcher interface {
-	// observe is told of a decision; it returns the keys of the waits to wake.
-	observe(o *sequencer.Outcome) []string
-	// begun is told that the view has its snapshot.
-	begun()
+type watcher struct {
+	begun   func()                                     // the view has its snapshot
+	observe func(o *sequencer.Outcome) (wake []string) // the view has a decision; wake are the keys of the waits to wake
 }
 
-// watch adds a watcher, before the view is followed.
-func (v *view) watch(w watcher) { v.watchers = append(v.watchers, w) }
+// watch adds somebody who is told of decisions. It is called before the view is followed.
+func (v *view) watch(begun func(), observe func(o *sequencer.Outcome) (wake []string)) {
+	v.watchers = append(v.watchers, watcher{begun, observe})
+}
 
 // newView is the view of a workspace before its snapshot. It keeps so many bytes of contents of former revisions, and of
 // contents that are kept by reference.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -78,7 +79,7 @@ func (v *view) widenScopes(scopes []sequencer.Scope) []sequencer.Scope {
 	out := slices.Clone(scopes)
 	for _, scope := range scopes {
 		for _, also := range v.spelt(scope) {
-			out = addScope(out, also)
+			out = api.AddScope(out, also)
 		}
 	}
 	return out

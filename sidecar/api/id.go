@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,3 +40,14 @@ func Decimal(s string) (uint64, bool) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	return n, err == nil && strconv.FormatUint(n, 10) == s
 }
+
+// AddScope adds a scope to a list that may have it.
+func AddScope(scopes []sequencer.Scope, s sequencer.Scope) []sequencer.Scope {
+	if slices.Contains(scopes, s) {
+		return scopes
+	}
+	return append(scopes, s)
+}
+
+// DefaultMedia is the media type of a content that was written without one.
+const DefaultMedia = "application/octet-stream"
