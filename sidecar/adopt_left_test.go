@@ -82,7 +82,7 @@ type leaving struct {
 }
 
 // leave begins an agent's transactions, and seals the first two while it sees no decision.
-func leave(ctx context.Context, t *testing.T, log *memlog.Log, agent string, policy func(*Config)) *leaving {
+func leave(ctx context.Context, t *testing.T, log *memlog.Log, agent string, policy func(*setup)) *leaving {
 	t.Helper()
 	a := &leaving{door: log.Door()}
 	a.rig = start(t, agent, a.door, policy)
@@ -105,7 +105,7 @@ func nobodyComes(t *testing.T, ticks sequencer.Tick, n int) (took sequencer.Tick
 	leases(t, log, ticks)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	policy := func(c *Config) { c.Tools = &testTools{sink: world, maxTime: time.Second} }
+	policy := func(c *setup) { c.Tools = &testTools{sink: world, maxTime: time.Second} }
 	idle := start(t, "idle", log.Door(), policy)
 	busy := start(t, "busy", log.Door(), policy)
 	start(t, "other", log.Door()) // it has no policy
@@ -188,7 +188,7 @@ func TestNobodyHasThePolicy(t *testing.T) {
 			if a.session.delivery.drain(ctx) > 0 {
 				t.Fatal("events are not published")
 			}
-			b := start(t, "b", log.Door(), func(c *Config) {
+			b := start(t, "b", log.Door(), func(c *setup) {
 				quick(world)(c)
 				if c.Tools = nil; has == "another policy" {
 					c.Tools = otherTools{}

@@ -66,7 +66,7 @@ func TestAdoptNamed(t *testing.T) {
 			endLease(t, log, incarnationOf(orphan))
 			var rigs []*rig
 			for _, agent := range []string{"a", "b", "c"} {
-				rigs = append(rigs, start(t, agent, log.Door(), quick(world), func(c *Config) {
+				rigs = append(rigs, start(t, agent, log.Door(), quick(world), func(c *setup) {
 					c.Limits.AdoptAfter = 60 * time.Millisecond
 				}))
 			}

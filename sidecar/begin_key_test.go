@@ -43,7 +43,7 @@ func TestRefusedBeginUnderItsKey(t *testing.T) {
 func TestLateBegin(t *testing.T) {
 	log := newLog()
 	door := log.Door()
-	a := start(t, "a", door, func(c *Config) { c.Limits.WaitMost = 50 * time.Millisecond })
+	a := start(t, "a", door, func(c *setup) { c.Limits.WaitMost = 50 * time.Millisecond })
 	ctx := background(t)
 	first := must(a.session.start(ctx, sequencer.Begin{Mode: sequencer.Ordered}, nil))(t)
 	if _, err := a.session.abortTx(ctx, first, "is tried again"); err != nil {
@@ -83,7 +83,7 @@ func TestLateBegin(t *testing.T) {
 func TestLateBeginIsDropped(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()
-	a := start(t, "a", door, withTools(world), func(c *Config) { c.Limits.WaitMost = 50 * time.Millisecond })
+	a := start(t, "a", door, withTools(world), func(c *setup) { c.Limits.WaitMost = 50 * time.Millisecond })
 	ctx := background(t)
 	for _, request := range []rawCall{
 		post(inDefault+"/tx", `{"mode":"ordered"}`),

@@ -109,7 +109,7 @@ func TestRefusedAtFirstExpires(t *testing.T) {
 	ctx := background(t)
 	full(ctx, t, log)
 	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
-	a := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Clock = clock })
+	a := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Clock = clock })
 	tx := open(ctx, t, a, client.BeginOptions{DeadlineMs: 1000})
 	if status, p, _ := a.send(t, post("/v1/tx/"+tx.ID()+"/seal", "")); p == nil || p.Code != api.CodeLimit {
 		t.Fatalf("without room: %d %+v", status, p)

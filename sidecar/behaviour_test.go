@@ -130,7 +130,7 @@ func TestReadsOwnWrites(t *testing.T) {
 // After k refusals the next attempt is locked, and after the budget there is none.
 func TestAttempts(t *testing.T) {
 	log := newLog()
-	few := func(c *Config) { c.Limits.LockedAfter, c.Limits.Attempts = 2, 4 }
+	few := func(c *setup) { c.Limits.LockedAfter, c.Limits.Attempts = 2, 4 }
 	a, b := start(t, "a", log.Door(), few), start(t, "b", log.Door())
 	ctx := background(t)
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)

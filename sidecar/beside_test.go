@@ -37,7 +37,7 @@ func TestFarewell(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	world.expect(t, "mail sent", "set done", "back done")
-	if got, want := s.Counters(), (Counters{Committed: 2, Refused: 1, Held: 2}); got != want {
+	if got, want := s.metrics.Counters(), (Counters{Committed: 2, Refused: 1, Held: 2}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -94,6 +94,12 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// face are those of the HTTP interface.
+func (l Limits) face() faceLimits {
+	return faceLimits{BodyBytes: l.BodyBytes, Requests: l.Requests, Watchers: l.Watchers, ListItems: l.ListItems,
+		WaitMost: l.WaitMost}
+}
+
 // withDefaults completes a configuration and says what is wrong with it.
 func (c Config) withDefaults() (Config, error) {
 	c.Workspace = cmp.Or(c.Workspace, "default")

@@ -33,7 +33,7 @@ func BenchmarkEffects(b *testing.B) {
 	for tool, takes := range map[string]time.Duration{"mail": 0, "set": 5 * time.Millisecond} {
 		b.Run(tool, func(b *testing.B) {
 			world := newSink()
-			s, err := New(Config{Agent: "a", DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler),
+			s, err := assemble(setup{Agent: "a", DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler),
 				Tools: &testTools{sink: world, maxTime: time.Second}}, slowLog{newLog().Door(), takes})
 			if err != nil {
 				b.Fatal(err)

@@ -25,13 +25,13 @@ tools:
 `
 
 // withPolicy gives a sidecar a policy file.
-func withPolicy(t *testing.T, text string) func(*Config) {
+func withPolicy(t *testing.T, text string) func(*setup) {
 	t.Helper()
 	p, err := policy.Load([]byte(text), policy.Options{Build: adapters.Build})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(c *Config) { c.Tools = p }
+	return func(c *setup) { c.Tools = p }
 }
 
 type noteArgs struct {

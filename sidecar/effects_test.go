@@ -197,7 +197,7 @@ func TestPendingCompensationHolds(t *testing.T) {
 // A request that waits for longer than one may is sent again under its key, and its call is made once.
 func TestCallOutlastsRequest(t *testing.T) {
 	log, world := newLog(), newSink()
-	a := start(t, "a", log.Door(), withTools(world), func(c *Config) { c.Limits.WaitMost = 30 * time.Millisecond })
+	a := start(t, "a", log.Door(), withTools(world), func(c *setup) { c.Limits.WaitMost = 30 * time.Millisecond })
 	ctx := background(t)
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	block, done := make(chan struct{}), make(chan error, 1)

@@ -10,24 +10,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// Look is how a shard is looked at.
-type Look struct {
-	Binds   bool   // the agent reads it: the next seal of its conversation carries the read
-	Version uint64 // a former version, which binds nothing; zero: the newest
-}
-
-// Content is one version of a shard with its bytes.
-type Content struct {
-	Scope     string
-	Version   uint64 // zero: it does not exist
-	View      uint64
-	Writer    string
-	MediaType string
-	Body      []byte
-}
-
 // Get reads one shard outside any transaction.
-func (s *session) Get(ctx context.Context, c Call, scope string, how Look) (*Content, error) {
+func (s *session) Get(ctx context.Context, c Call, scope string, how api.Look) (*api.Content, error) {
 	name, err := s.shardNamed(ctx, scope)
 	if err != nil {
 		return nil, err
@@ -40,18 +24,18 @@ func (s *session) Get(ctx context.Context, c Call, scope string, how Look) (*Con
 		return nil, err
 	}
 	if got.rev.version == 0 {
-		return &Content{Scope: string(name), View: uint64(got.view)}, nil
+		return &api.Content{Scope: string(name), View: uint64(got.view)}, nil
 	}
 	return s.contentAt(ctx, name, got.rev, got.view)
 }
 
 func (s *session) contentAt(ctx context.Context, scope sequencer.Scope, rev revision,
-	view sequencer.Seq) (*Content, error) {
+	view sequencer.Seq) (*api.Content, error) {
 	body, err := s.content(ctx, rev)
 	if err != nil {
 		return nil, err
 	}
-	return &Content{Scope: string(scope), Version: uint64(rev.version), View: uint64(view), Writer: string(rev.writer),
+	return &api.Content{Scope: string(scope), Version: uint64(rev.version), View: uint64(view), Writer: string(rev.writer),
 		MediaType: rev.media, Body: body}, nil
 }
 
@@ -66,7 +50,7 @@ func (s *session) readLoosely(ctx context.Context, c Call, binds bool, look func
 	return s.whole(ctx, look)
 }
 
-func (s *session) formerVersion(ctx context.Context, scope sequencer.Scope, version sequencer.Seq) (*Content, error) {
+func (s *session) formerVersion(ctx context.Context, scope sequencer.Scope, version sequencer.Seq) (*api.Content, error) {
 	if err := s.view.ready(); err != nil {
 		return nil, notReady(err)
 	}
@@ -140,17 +124,8 @@ func (s *session) List(ctx context.Context, c Call, page api.Page, binds bool) (
 	return out, nil
 }
 
-// Put is one shard to write, in a transaction of one write.
-type Put struct {
-	Scope     string
-	MediaType string
-	Body      []byte
-	Versions  []uint64 // one of these its version must be, zero: it is not there; nil: any
-	Exists    bool     // it must be there, at whichever version
-}
-
 // Put writes one shard. It returns the decision, which may still be that it waits, and whether the shard is new.
-func (s *session) Put(ctx context.Context, c Call, in *Put) (d *api.Decision, created bool, err error) {
+func (s *session) Put(ctx context.Context, c Call, in *api.Put) (d *api.Decision, created bool, err error) {
 	scope, err := s.shardNamed(ctx, in.Scope)
 	if err != nil {
 		return nil, false, err

@@ -15,12 +15,6 @@ const maxDeadlineMs = 24 * 60 * 60 * 1000
 
 const maxNameBytes = 128
 
-// Call says on whose behalf the agent is asked.
-type Call struct {
-	Session string  // the conversation that the request belongs to; empty: the agent's default one
-	Slot    *txSlot // what earlier tries of the same request have made; nil: it is not tried again
-}
-
 // Begin opens a transaction. In the modes ordered and locked it returns once the log has begun it.
 func (s *session) Begin(ctx context.Context, c Call, in *api.Begin) (*api.Decision, error) {
 	begin, err := s.beginOf(ctx, c, in)

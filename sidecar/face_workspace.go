@@ -20,6 +20,11 @@ type workspaceView struct {
 	futureWait time.Duration // for a seq that is not there yet
 }
 
+// newWorkspaceView answers from a view and the tables beside it; it waits so long for a seq that is not there yet.
+func newWorkspaceView(v *view, log Tables, futureWait time.Duration) *workspaceView {
+	return &workspaceView{v, log, futureWait}
+}
+
 // Ready says per part of the log what keeps the workspace from being served.
 func (w *workspaceView) Ready(ctx context.Context) map[string]error {
 	parts := map[string]error{"view": w.view.ready()}

@@ -107,7 +107,7 @@ func TestGroupWaits(t *testing.T) {
 // A branch whose session has ended cannot be chosen: it cannot commit any more, and the choice would condemn its work.
 func TestChooseLostBranch(t *testing.T) {
 	log := newLog()
-	a := start(t, "a", log.Door(), func(c *Config) { c.Limits.WatermarkEvery = testWait })
+	a := start(t, "a", log.Door(), func(c *setup) { c.Limits.WatermarkEvery = testWait })
 	ctx := background(t)
 	g := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
 	former := a.session.now()

@@ -21,19 +21,19 @@ const testWait = 20 * time.Second
 
 // rig is one sidecar that runs until the test ends, or until it is stopped.
 type rig struct {
-	*Sidecar
+	*process
 	client *client.Client
 	stop   func() error
 	done   chan struct{}
 }
 
 // start runs a sidecar of an agent behind a door and waits until it is ready.
-func start(t *testing.T, agent string, door Log, opts ...func(*Config)) *rig {
+func start(t *testing.T, agent string, door Log, opts ...func(*setup)) *rig {
 	t.Helper()
 	return startWith(t, agent, door, nil, opts...)
 }
 
-func startWith(t *testing.T, agent string, door Log, prepare func(*Config), opts ...func(*Config)) *rig {
+func startWith(t *testing.T, agent string, door Log, prepare func(*setup), opts ...func(*setup)) *rig {
 	t.Helper()
 	r := launch(t, agent, door, prepare, opts...)
 	select {
@@ -47,9 +47,9 @@ func startWith(t *testing.T, agent string, door Log, prepare func(*Config), opts
 }
 
 // launch runs a sidecar without waiting for it.
-func launch(t *testing.T, agent string, door Log, prepare func(*Config), opts ...func(*Config)) *rig {
+func launch(t *testing.T, agent string, door Log, prepare func(*setup), opts ...func(*setup)) *rig {
 	t.Helper()
-	config := Config{Agent: agent, DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	config := setup{Agent: agent, DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	config.Limits.StopWait = time.Second
 	for _, o := range opts {
 		o(&config)
@@ -57,12 +57,12 @@ func launch(t *testing.T, agent string, door Log, prepare func(*Config), opts ..
 	if prepare != nil {
 		prepare(&config)
 	}
-	s, err := New(config, door)
+	s, err := assemble(config, door)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &rig{Sidecar: s, done: make(chan struct{})}
+	r := &rig{process: s, done: make(chan struct{})}
 	r.client = client.New(s.URL(), s.Token(), client.WithWorkspace(s.config.Workspace),
 		client.WithHTTPClient(&http.Client{Transport: checked{t, &http.Transport{MaxIdleConnsPerHost: 64}}}))
 	var failed error

@@ -21,7 +21,7 @@ import (
 func sealHooked(t *testing.T, hook Hook, size int) client.Decision {
 	t.Helper()
 	log, world := newLog(), newSink()
-	a := start(t, "a", log.Door(), withTools(world), func(c *Config) { c.Hook = hook })
+	a := start(t, "a", log.Door(), withTools(world), func(c *setup) { c.Hook = hook })
 	ctx := background(t)
 	tx := open(ctx, t, a, client.BeginOptions{})
 	must(tx.Read(ctx, "shard:/x"))(t)
@@ -176,7 +176,7 @@ func TestHookConfig(t *testing.T) {
 		"is empty":     {Command: []string{""}},
 		"give at most": {URL: "http://x", Timeout: time.Hour},
 	} {
-		_, err := New(Config{Agent: "a", Hook: h}, newLog().Door())
+		_, err := assemble(setup{Agent: "a", Hook: h}, newLog().Door())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", h, err, want)
 		}

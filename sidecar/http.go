@@ -137,12 +137,21 @@ type faceConfig struct {
 	agentName string
 	token     string
 	operator  string // empty: token has the role of the operator, too
-	limits    Limits
+	limits    faceLimits
 	drain     context.Context // ends when no new request is taken any more
 	tracer    trace.Tracer    // nil: none
 	metrics   *metrics
 	log       *slog.Logger
 	follow    feedFollow // what streams of decisions read
+}
+
+// faceLimits bound what is taken and answered.
+type faceLimits struct {
+	BodyBytes int64         // of a request's body
+	Requests  int           // worked on at once
+	Watchers  int           // streams of decisions at once
+	ListItems int           // of one answer
+	WaitMost  time.Duration // of one request
 }
 
 // feedFollow gives every decision after a seq, with the time of the record that it answers.

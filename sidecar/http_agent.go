@@ -29,8 +29,8 @@ type agentAPI interface {
 	BeginGroup(ctx context.Context, c Call, in *api.BeginGroup) (*api.Group, error)
 	Select(ctx context.Context, group string, in *api.Select) (*api.Group, error)
 
-	Get(ctx context.Context, c Call, scope string, how Look) (*Content, error)
-	Put(ctx context.Context, c Call, in *Put) (d *api.Decision, created bool, err error)
+	Get(ctx context.Context, c Call, scope string, how api.Look) (*api.Content, error)
+	Put(ctx context.Context, c Call, in *api.Put) (d *api.Decision, created bool, err error)
 	Versions(ctx context.Context, scope string) (*api.List, error)
 	List(ctx context.Context, c Call, page api.Page, binds bool) (*api.List, error)
 	EndSession(ctx context.Context, name string) (int, error)

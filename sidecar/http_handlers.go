@@ -251,7 +251,7 @@ func (f *face) readShard(c *call) (*reply, error) {
 			return nil, err
 		}
 	}
-	got, err := c.agent.Get(c.ctx, c.Call, scope, Look{Binds: binds, Version: version})
+	got, err := c.agent.Get(c.ctx, c.Call, scope, api.Look{Binds: binds, Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func (f *face) writeShard(c *call) (*reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	in := &Put{Scope: scope, MediaType: c.request.Header.Get("Content-Type"), Body: c.body}
+	in := &api.Put{Scope: scope, MediaType: c.request.Header.Get("Content-Type"), Body: c.body}
 	conditional, err := c.condition(in)
 	if err != nil {
 		return nil, err
@@ -315,7 +315,7 @@ func (f *face) writeShard(c *call) (*reply, error) {
 }
 
 // condition takes over what a PUT's headers ask of the version that the shard has. It reports whether they ask anything.
-func (c *call) condition(in *Put) (bool, error) {
+func (c *call) condition(in *api.Put) (bool, error) {
 	match := strings.Join(c.request.Header.Values("If-Match"), ",")
 	none := strings.Join(c.request.Header.Values("If-None-Match"), ",")
 	switch {

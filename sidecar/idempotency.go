@@ -309,3 +309,9 @@ func validKey(key string) error {
 	}
 	return nil
 }
+
+// Call says on whose behalf the agent is asked.
+type Call struct {
+	Session string  // the conversation that the request belongs to; empty: the agent's default one
+	Slot    *txSlot // what earlier tries of the same request have made; nil: it is not tried again
+}

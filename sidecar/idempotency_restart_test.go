@@ -84,7 +84,7 @@ func keyAfter(t *testing.T, name string, request rawCall, reached bool, n int) b
 	log, world := newLog(), newSink()
 	ctx := background(t)
 	door := log.Door()
-	a := start(t, "a", door, quick(world), func(c *Config) { c.Limits.WaitMost = 150 * time.Millisecond })
+	a := start(t, "a", door, quick(world), func(c *setup) { c.Limits.WaitMost = 150 * time.Millisecond })
 	if err := a.view.reach(ctx, log.Seq()); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestKeysInARewrittenJournal(t *testing.T) {
 // What is kept counts as it is in memory. Beyond the bound the oldest answers go; their requests are not done again.
 func TestIdempotencyBytes(t *testing.T) {
 	log, world := newLog(), newSink()
-	a := start(t, "a", log.Door(), quick(world), func(c *Config) { c.Limits.IdempotencyBytes = 16 << 10 })
+	a := start(t, "a", log.Door(), quick(world), func(c *setup) { c.Limits.IdempotencyBytes = 16 << 10 })
 	mail := with(post("/v1/effects", `{"tool":"mail","args":{"at":"x"}}`), "Idempotency-Key", "mail")
 	if status, p, _ := a.send(t, mail); status != http.StatusOK {
 		t.Fatalf("%d %+v", status, p)
@@ -354,11 +354,11 @@ func TestClientRetriesAcrossARestart(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()
 	const token = "0123456789abcdef0123"
-	a := start(t, "a", door, quick(world), func(c *Config) { c.Token = token })
+	a := start(t, "a", door, quick(world), func(c *setup) { c.Token = token })
 	s := &swap{path: "/v1/effects", to: must(url.Parse(a.URL()))(t)}
 	s.lost = func() *url.URL {
 		a.final(ctx, t, "a.1.1")
-		b := reborn(t, log, "a", a.die(t, door), quick(world), func(c *Config) { c.Token = token })
+		b := reborn(t, log, "a", a.die(t, door), quick(world), func(c *setup) { c.Token = token })
 		return must(url.Parse(b.URL()))(t)
 	}
 	cl := client.New(a.URL(), token, client.WithHTTPClient(&http.Client{Transport: s}))

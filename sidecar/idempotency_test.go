@@ -57,7 +57,7 @@ func TestIdempotency(t *testing.T) {
 // The table of keys is bounded: in number, in bytes, in age; a request under way is never dropped.
 func TestIdempotencyBounds(t *testing.T) {
 	log := newLog()
-	a := start(t, "a", log.Door(), func(c *Config) { c.Limits.IdempotencyKeys = 4; c.Limits.IdempotencyBytes = 4096 })
+	a := start(t, "a", log.Door(), func(c *setup) { c.Limits.IdempotencyKeys = 4; c.Limits.IdempotencyBytes = 4096 })
 	for i := range 20 {
 		key := strings.Repeat("k", i+1)
 		a.send(t, with(post(inDefault+"/tx", ""), "Idempotency-Key", key))

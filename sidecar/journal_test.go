@@ -250,8 +250,8 @@ func TestJournalRewrite(t *testing.T) {
 func TestJournalLock(t *testing.T) {
 	dir := t.TempDir()
 	log := newLog()
-	start(t, "a", log.Door(), func(c *Config) { c.DataDir = dir })
-	second := launch(t, "a", log.Door(), nil, func(c *Config) { c.DataDir = dir })
+	start(t, "a", log.Door(), func(c *setup) { c.DataDir = dir })
+	second := launch(t, "a", log.Door(), nil, func(c *setup) { c.DataDir = dir })
 	<-second.done
 	if err := second.stop(); !errors.Is(err, ErrJournalLocked) {
 		t.Fatalf("the second one: %v", err)
@@ -263,7 +263,7 @@ func TestReadNeedsTheJournal(t *testing.T) {
 	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
 		f := &fault{in: -1}
 		log := newLog()
-		r := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Open = f.open })
+		r := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Open = f.open })
 		once := client.New(r.URL(), r.Token(), client.WithTries(1))
 		t.Cleanup(once.Close)
 		ctx := background(t)

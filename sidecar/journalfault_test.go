@@ -65,7 +65,7 @@ func failsFrom(t *testing.T, from, many int64, commit bool) {
 		file, err := openOS(path)
 		return &failsAt{journalFile: file, count: &count, from: from, to: from + many, part: from%3 == 0}, err
 	}
-	a := launch(t, "a", log.Door(), func(c *Config) { c.Machine.Open = open }, quick(world)) // owes a 410, and waits
+	a := launch(t, "a", log.Door(), func(c *setup) { c.Machine.Open = open }, quick(world)) // owes a 410, and waits
 	_ = former.stop()
 	select {
 	case <-a.Ready():

@@ -32,7 +32,7 @@ func TestLookAtJournals(t *testing.T) {
 		}
 	}()
 	for range 3 {
-		a := start(t, "a", log.Door(), inFolder(dir), func(c *Config) { c.Limits.JournalBytes = 1 << 12 })
+		a := start(t, "a", log.Door(), inFolder(dir), func(c *setup) { c.Limits.JournalBytes = 1 << 12 })
 		for range 30 {
 			must(a.client.Put(ctx, "shard:/x", make([]byte, 2000), client.WriteOptions{}))(t)
 		}

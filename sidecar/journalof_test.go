@@ -21,7 +21,7 @@ import (
 )
 
 // inFolder lets a sidecar have its journal in a folder.
-func inFolder(dir string) func(*Config) { return func(c *Config) { c.DataDir = dir } }
+func inFolder(dir string) func(*setup) { return func(c *setup) { c.DataDir = dir } }
 
 // lost fails the test unless an error is the 410 of an agent that has to read again.
 func lost(t *testing.T, err error) {
@@ -291,7 +291,7 @@ func TestLogThatIsNotKnownYet(t *testing.T) {
 	dir := a.copied(t, nil)
 	door := log.Door()
 	door.SetID(errors.New("no broker answers"))
-	b := launch(t, "a", door, nil, inFolder(dir), func(c *Config) { c.Limits.WatermarkEvery = time.Hour })
+	b := launch(t, "a", door, nil, inFolder(dir), func(c *setup) { c.Limits.WatermarkEvery = time.Hour })
 	once := client.New(b.URL(), b.Token(), client.WithTries(1))
 	defer once.Close()
 	_, err := once.Tx(tx.ID()).Seal(ctx)

@@ -56,7 +56,7 @@ func TestUnknownTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := start(t, "a", log.Door(), func(c *Config) { c.Tools = p }), start(t, "b", log.Door())
+	a, b := start(t, "a", log.Door(), func(c *setup) { c.Tools = p }), start(t, "b", log.Door())
 	ctx := background(t)
 	read := func(of *rig, scope, more string) (int, string) {
 		status, p, _ := of.send(t, post("/v1/tx/"+open(ctx, t, of, client.BeginOptions{}).ID()+"/reads",
@@ -117,7 +117,7 @@ func TestClientAnnounces(t *testing.T) {
 func TestIfMatchAheadOfTheView(t *testing.T) {
 	log := newLog()
 	door := log.Door()
-	a := start(t, "a", door, func(c *Config) { c.Limits.FutureWait = 50 * time.Millisecond })
+	a := start(t, "a", door, func(c *setup) { c.Limits.FutureWait = 50 * time.Millisecond })
 	b := start(t, "b", log.Door())
 	ctx := background(t)
 	first := must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
@@ -170,7 +170,7 @@ func TestIfMatch(t *testing.T) {
 	}
 	request := httptest.NewRequest("PUT", "/", nil)
 	request.Header.Set("If-Match", "*")
-	in := &Put{Scope: "shard:/x"}
+	in := &api.Put{Scope: "shard:/x"}
 	if asks, err := (&call{request: request}).condition(in); !asks || !in.Exists || in.Versions != nil || err != nil {
 		t.Errorf("any version will do: %+v %v", in, err)
 	}

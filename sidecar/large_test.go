@@ -64,7 +64,7 @@ func sameText(t *testing.T, a, b json.RawMessage) bool {
 func largeAnswer(t *testing.T, tool string, result json.RawMessage) {
 	log, world := newLog(), newSink()
 	dir := t.TempDir()
-	a := start(t, "a", log.Door(), quick(world), func(c *Config) {
+	a := start(t, "a", log.Door(), quick(world), func(c *setup) {
 		c.Tools, c.DataDir = wideTools{c.Tools.(*testTools), result}, dir
 	})
 	ctx := background(t)

@@ -83,7 +83,7 @@ func TestStrangersAreRemembered(t *testing.T) {
 			door.Hold() // it is alive, and hears nothing
 			clock := &shiftedClock{}
 			on := func(boot, dir string) *rig {
-				prepare := func(c *Config) { c.Machine.Boot, c.Machine.Clock = boot, clock }
+				prepare := func(c *setup) { c.Machine.Boot, c.Machine.Clock = boot, clock }
 				return startWith(t, "a", log.Door(), prepare, quick(world), inFolder(dir))
 			}
 			b := on(boot, t.TempDir())
@@ -169,8 +169,8 @@ func TestOwed410IsRemembered(t *testing.T) {
 				return err
 			}
 			if name == "torn" { // by the machine's crash
-				b := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Boot = "another" }, inFolder(a.copied(t, change)))
-				b = startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Boot = "another" }, inFolder(b.copied(t, nil)))
+				b := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Boot = "another" }, inFolder(a.copied(t, change)))
+				b = startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Boot = "another" }, inFolder(b.copied(t, nil)))
 				lost(t, put(b))
 				return
 			}

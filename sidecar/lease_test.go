@@ -57,7 +57,7 @@ func TestLease(t *testing.T) {
 func TestStretchLease(t *testing.T) {
 	log := newLog()
 	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
-	a := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Clock = clock })
+	a := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Clock = clock })
 	clock.advance(10 * time.Second)
 	clock.advance(0)
 	if left := a.session.lease.Left(); left != 0 {
@@ -75,7 +75,7 @@ func TestStretchLease(t *testing.T) {
 func TestRewrittenJournalKeepsCalls(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()
-	a := start(t, "a", door, quick(world), func(c *Config) { c.Limits.JournalBytes = 1 })
+	a := start(t, "a", door, quick(world), func(c *setup) { c.Limits.JournalBytes = 1 })
 	ctx := background(t)
 	done := must(a.client.Do(ctx, "mail", at{At: "done"}, client.EffectOptions{}))(t)
 	a.final(ctx, t, done.Tx)
@@ -102,8 +102,8 @@ func TestRewrittenJournalKeepsCalls(t *testing.T) {
 // an agent's nor a settlement's.
 func TestLeaseEndsWhileTheMachineSleeps(t *testing.T) {
 	log, world, clock := newLog(), newSink(), &shiftedClock{}
-	a := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Clock = clock }, quick(world),
-		func(c *Config) { c.Limits.WatermarkEvery = time.Hour })
+	a := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Clock = clock }, quick(world),
+		func(c *setup) { c.Limits.WatermarkEvery = time.Hour })
 	if left := a.session.lease.Left(); left < 7*time.Second {
 		t.Fatalf("%v left at first", left)
 	}

@@ -17,7 +17,7 @@ import (
 func TestRewrittenJournalOfSettledCalls(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()
-	a := start(t, "a", door, quick(world), func(c *Config) { c.Limits.JournalBytes = 1 })
+	a := start(t, "a", door, quick(world), func(c *setup) { c.Limits.JournalBytes = 1 })
 	ctx := background(t)
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)

@@ -126,7 +126,7 @@ func (declaredTools) Declared() []gate.Declared {
 // call as it stands.
 func TestListToolsAndEffects(t *testing.T) {
 	log, world := newLog(), newSink()
-	a := start(t, "a", log.Door(), quick(world), func(c *Config) { c.Tools = declaredTools{&testTools{sink: world}} })
+	a := start(t, "a", log.Door(), quick(world), func(c *setup) { c.Tools = declaredTools{&testTools{sink: world}} })
 	b := start(t, "b", log.Door())
 	ctx := background(t)
 	must(a.client.PutTool(ctx, "mine", "find", "v1"))(t)

@@ -80,7 +80,7 @@ func TestMayBindsTheYounger(t *testing.T) {
 // A footprint beyond what was claimed is refused; the attempt that is locked claims nothing.
 func TestMayIsTheFootprint(t *testing.T) {
 	log := newLog()
-	a := start(t, "a", log.Door(), withPolicy(t, notesPolicy), func(c *Config) { c.Limits.LockedAfter = 2 })
+	a := start(t, "a", log.Door(), withPolicy(t, notesPolicy), func(c *setup) { c.Limits.LockedAfter = 2 })
 	ctx := background(t)
 	within := client.BeginOptions{Mode: "ordered", May: []client.Want{{Scope: "shard:/a/**", Access: "write"},
 		{Scope: "shard:/b", Access: "read"}}}

@@ -11,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/feed"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/topology"
 )
 
 // One name in its two spellings, as text and as a scope.
@@ -278,7 +279,7 @@ func TestNamesOfAgents(t *testing.T) {
 		if err := validAgent(name); err == nil {
 			t.Errorf("agent %q is taken", name)
 		}
-		if _, err := New(Config{Agent: "a", Workspace: name, DataDir: t.TempDir()}, newLog().Door()); err == nil {
+		if err := topology.ValidWorkspace(name); err == nil {
 			t.Errorf("workspace %q is taken", name)
 		}
 	}

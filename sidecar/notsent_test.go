@@ -122,8 +122,8 @@ func TestNotSentAfterARestart(t *testing.T) {
 			leases(t, log, 13)
 			tx, journal := leftBehind(t, log, world, c.how)
 			world.set(func() { clear(world.block) })
-			policy := map[string]func(*Config){"changed": declared(world, "other"), "the same": declared(world, "sealed"),
-				"withdrawn": func(s *Config) { quick(world)(s); s.Tools = withdrawn{} }}[c.policy]
+			policy := map[string]func(*setup){"changed": declared(world, "other"), "the same": declared(world, "sealed"),
+				"withdrawn": func(s *setup) { quick(world)(s); s.Tools = withdrawn{} }}[c.policy]
 			b := reborn(t, log, "a", journal, policy).aloneNow()
 			b.final(ctx, t, tx)
 			e := must(b.client.Tx(tx).Effects(ctx))(t).Effects[0]

@@ -78,7 +78,7 @@ func TestOperations(t *testing.T) {
 // Without a view nothing is answered, and the reason is given.
 func TestNotReady(t *testing.T) {
 	log := newLog()
-	r := launch(t, "a", deaf{log.Door()}, nil, func(c *Config) { c.Limits.SessionWait = time.Millisecond })
+	r := launch(t, "a", deaf{log.Door()}, nil, func(c *setup) { c.Limits.SessionWait = time.Millisecond })
 	once := client.New(r.URL(), r.Token(), client.WithTries(1))
 	defer once.Close()
 	ctx := background(t)
@@ -96,17 +96,4 @@ type deaf struct{ Log }
 func (d deaf) Snapshot(ctx context.Context, _ string) (*topology.Snapshot, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
-}
-
-// The configuration is checked before anything is opened.
-func TestConfig(t *testing.T) {
-	for _, c := range []Config{{}, {Agent: "A"}, {Agent: "a|b"}, {Agent: strings.Repeat("a", 64)},
-		{Agent: "a", Workspace: "w.x"}, {Agent: "a", Token: "short"},
-		{Agent: "a", Token: "long enough but spaces"},
-		{Agent: "a", Listen: "nowhere"}} {
-		if s, err := New(c, nil); err == nil {
-			t.Errorf("%+v was taken", c)
-			_ = s.Close()
-		}
-	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-func soon(c *Config) {
+func soon(c *setup) {
 	c.Limits.SettlementWait, c.Limits.WatermarkEvery = 20*time.Millisecond, 10*time.Millisecond
 }
 
@@ -36,7 +36,7 @@ func TestOwnRetracted(t *testing.T) {
 	for name, say := range map[string]int{"said": 0, "not said": 1} {
 		t.Run(name, func(t *testing.T) {
 			log := newLog()
-			a := start(t, "a", log.Door(), func(c *Config) {
+			a := start(t, "a", log.Door(), func(c *setup) {
 				if name == "not said" {
 					soon(c)
 				}

@@ -38,8 +38,8 @@ func (p redeclared) Catalogue() (string, []sequencer.Tool) {
 }
 
 // declared gives a sidecar a policy of one signature over a sink.
-func declared(s *sink, signature string) func(*Config) {
-	return func(c *Config) {
+func declared(s *sink, signature string) func(*setup) {
+	return func(c *setup) {
 		quick(s)(c)
 		c.Tools = redeclared{&testTools{sink: s, maxTime: 150 * time.Millisecond, pins: true}, signature}
 	}

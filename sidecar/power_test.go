@@ -45,8 +45,8 @@ func TestMachineCrash(t *testing.T) {
 			if err := os.WriteFile(journalIn(t, dir, log, "a"), journal, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			again := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Boot = "another" }, quick(world),
-				func(c *Config) { c.DataDir = dir })
+			again := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Boot = "another" }, quick(world),
+				func(c *setup) { c.DataDir = dir })
 			again.final(ctx, t, tx.ID())
 			world.expect(t, want...)
 			if list := log.Residue(); len(list) > 0 {
@@ -64,7 +64,7 @@ func TestReadsAfterMachineCrash(t *testing.T) {
 	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
 	dir := a.copied(t, nil)
 	must(a.client.Get(ctx, "shard:/x"))(t)
-	b := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Boot = "another" }, func(c *Config) { c.DataDir = dir })
+	b := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Boot = "another" }, func(c *setup) { c.DataDir = dir })
 	_, err := b.client.Put(ctx, "shard:/y", []byte("rests on x"), client.WriteOptions{})
 	if p := problemIn(t, err); p.Code != api.CodeSessionLost {
 		t.Fatalf("a write that rests on a read that is lost: %+v", p)
@@ -103,7 +103,7 @@ func TestLeaseClosed(t *testing.T) {
 func TestBeginNeedsTheJournal(t *testing.T) {
 	f := &fault{in: -1}
 	log := newLog()
-	r := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Open = f.open })
+	r := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Open = f.open })
 	begin := func(key string) (int, string) {
 		status, _, header := r.send(t, with(post(inDefault+"/tx", ""), "Idempotency-Key", key))
 		return status, header.Get("Location")

@@ -24,7 +24,7 @@ func TestProbesAreQuiet(t *testing.T) {
 		var clocks []*fakeClock
 		for _, agent := range []string{"a", "b", "c"} {
 			clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
-			all = append(all, startWith(t, agent, log.Door(), func(c *Config) { c.Machine.Clock = clock }))
+			all = append(all, startWith(t, agent, log.Door(), func(c *setup) { c.Machine.Clock = clock }))
 			clocks = append(clocks, clock)
 		}
 		const leases = 4
@@ -68,7 +68,7 @@ func TestProbeOfADeadLease(t *testing.T) {
 	log := newLog()
 	door := log.Door()
 	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
-	a := startWith(t, "a", door, func(c *Config) { c.Machine.Clock = clock }, func(c *Config) {
+	a := startWith(t, "a", door, func(c *setup) { c.Machine.Clock = clock }, func(c *setup) {
 		c.Limits.SessionWait = 50 * time.Millisecond
 	})
 	clock.advance(10 * time.Second)

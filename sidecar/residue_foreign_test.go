@@ -25,7 +25,7 @@ func (p *foreignTools) Adapter(string) (gate.Adapter, error) { return p, nil }
 func TestRetryUndoesNothingUnknown(t *testing.T) {
 	world := newSink()
 	tools := &foreignTools{&keyTools{}}
-	a := start(t, "a", newLog().Door(), quick(world), func(c *Config) {
+	a := start(t, "a", newLog().Door(), quick(world), func(c *setup) {
 		tools.testTools = c.Tools.(*testTools)
 		c.Tools = tools
 	})

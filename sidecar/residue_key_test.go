@@ -49,7 +49,7 @@ func (p *keyTools) sent() []gate.Call {
 func TestResidueKeepsItsKey(t *testing.T) {
 	world := newSink()
 	tools := &keyTools{}
-	a := start(t, "a", newLog().Door(), quick(world), func(c *Config) {
+	a := start(t, "a", newLog().Door(), quick(world), func(c *setup) {
 		tools.testTools = c.Tools.(*testTools)
 		c.Tools = tools
 	})
@@ -83,7 +83,7 @@ func TestResidueForbidsOnly(t *testing.T) {
 	for _, arrived := range []bool{false, true} {
 		world := newSink()
 		tools := &keyTools{}
-		a := start(t, "a", newLog().Door(), quick(world), func(c *Config) {
+		a := start(t, "a", newLog().Door(), quick(world), func(c *setup) {
 			tools.testTools = c.Tools.(*testTools)
 			c.Tools = tools
 		})

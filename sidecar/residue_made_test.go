@@ -149,7 +149,7 @@ func unlisted(t *testing.T, log *memlog.Log, world *sink, leave func(a *rig) str
 		defer world.mu.Unlock()
 		door.Silence(armed)
 	}
-	a = start(t, "a", door, quick(world), func(c *Config) { c.Tools = calledTools{c.Tools.(*testTools), called} })
+	a = start(t, "a", door, quick(world), func(c *setup) { c.Tools = calledTools{c.Tools.(*testTools), called} })
 	tx = leave(a)
 	world.set(func() { armed = true })
 	status, p, _ := a.send(t, post("/v1/residue/"+tx+"/0/retry", `{"force":true}`))

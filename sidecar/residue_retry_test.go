@@ -75,7 +75,7 @@ func TestRetryNotListed(t *testing.T) {
 			once.Do(func() { door.Silence(true) })
 		}
 	}
-	a := start(t, "a", door, quick(world), func(c *Config) { c.Tools = calledTools{c.Tools.(*testTools), called} })
+	a := start(t, "a", door, quick(world), func(c *setup) { c.Tools = calledTools{c.Tools.(*testTools), called} })
 	ctx := background(t)
 	tx := openResidue(t, a, world)
 	first := log.Residue()[0].Tries
@@ -257,7 +257,7 @@ func TestRetryRefusedAfterUnknown(t *testing.T) {
 // A key that its sink may have forgotten does not keep a second call from happening: it needs force.
 func TestRetryForgottenKey(t *testing.T) {
 	log, world := newLog(), newSink()
-	a := start(t, "a", log.Door(), quick(world), func(c *Config) { c.Tools = forgetful{c.Tools.(*testTools)} })
+	a := start(t, "a", log.Door(), quick(world), func(c *setup) { c.Tools = forgetful{c.Tools.(*testTools)} })
 	ctx := background(t)
 	world.set(func() { world.down["mail"] = 1 << 20 })
 	tx := must(a.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t).Tx

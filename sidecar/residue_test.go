@@ -130,7 +130,7 @@ func TestEffectBadInput(t *testing.T) {
 	if p := problemIn(t, err); p.Code != api.CodeNoPolicy {
 		t.Errorf("without a policy: %+v", p)
 	}
-	long := func(c *Config) { c.Tools = &testTools{sink: world, maxTime: 3600e9} }
+	long := func(c *setup) { c.Tools = &testTools{sink: world, maxTime: 3600e9} }
 	slow := start(t, "slow", log.Door(), long)
 	_, err = slow.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{})
 	if p := problemIn(t, err); p.Code != api.CodeTool || !strings.Contains(p.Detail, "lease_ticks") {
@@ -149,7 +149,7 @@ func TestEffectBadInput(t *testing.T) {
 // A tool that changed between plan and commit is not called.
 func TestPhantomTool(t *testing.T) {
 	log, world := newLog(), newSink()
-	a := start(t, "a", log.Door(), func(c *Config) {
+	a := start(t, "a", log.Door(), func(c *setup) {
 		quick(world)(c)
 		c.Tools.(*testTools).pins = true
 	})

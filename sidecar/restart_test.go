@@ -18,7 +18,7 @@ import (
 // crash runs another sidecar of the agent on a copy of the journal as it is now: what a killed process leaves.
 func (r *rig) crash(t *testing.T, door Log, change func([]byte) []byte) *rig {
 	t.Helper()
-	return start(t, r.config.Agent, door, func(c *Config) { c.DataDir = r.copied(t, change) })
+	return start(t, r.config.Agent, door, func(c *setup) { c.DataDir = r.copied(t, change) })
 }
 
 // copied is a folder with a copy of the journal as it is now.
@@ -118,7 +118,7 @@ func TestCrashBeforeTheLogIsRead(t *testing.T) {
 	open := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	sealed := sealUnanswered(t, a, door, log)
 	away := unreadLog{Door: log.Door(), blocked: make(chan struct{}), from: log.Seq()}
-	again := launch(t, "a", away, nil, func(c *Config) { c.DataDir = a.copied(t, nil) })
+	again := launch(t, "a", away, nil, func(c *setup) { c.DataDir = a.copied(t, nil) })
 	once := client.New(again.URL(), again.Token(), client.WithTries(1))
 	defer once.Close()
 	for _, tx := range []string{open.ID(), sealed} {
@@ -250,7 +250,7 @@ func TestJournalLost(t *testing.T) {
 // When its lease ends a running sidecar joins again; what was open is lost, and new work goes on.
 func TestLeaseEnds(t *testing.T) {
 	log := newLog()
-	a := start(t, "a", log.Door(), func(c *Config) { c.Limits.WatermarkEvery = testWait })
+	a := start(t, "a", log.Door(), func(c *setup) { c.Limits.WatermarkEvery = testWait })
 	ctx := background(t)
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Read(ctx, "shard:/x"))(t)
@@ -320,7 +320,7 @@ func (l *lateTools) Append(ctx context.Context, workspace string, in *sequencer.
 func TestJoinWithoutSession(t *testing.T) {
 	log, said := newLog(), new(lines)
 	door := &lateTools{Log: log.Door()}
-	r := start(t, "a", door, said.config(t.TempDir()), func(c *Config) {
+	r := start(t, "a", door, said.config(t.TempDir()), func(c *setup) {
 		c.Tools = &testTools{sink: newSink(), pins: true}
 	})
 	ctx := background(t)

@@ -1,19 +1,11 @@
 package sidecar
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"io"
-	"math/big"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -98,44 +90,5 @@ func TestOtherAgent(t *testing.T) {
 	resp, p := ask(t, http.MethodPost, other.URL()+"/v1/tx/"+theirs.ID()+"/abort", "Bearer "+r.Token(), "")
 	if resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("one sidecar's token at another one: %d %+v", resp.StatusCode, p)
-	}
-}
-
-// certificate makes one for 127.0.0.1, and the pool that trusts it.
-func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	plain := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der := must(x509.CreateCertificate(rand.Reader, plain, plain, &key.PublicKey, key))(t)
-	pool := x509.NewCertPool()
-	pool.AddCert(must(x509.ParseCertificate(der))(t))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
-// With TLS on, plain HTTP and a certificate that nobody vouches for are refused.
-func TestTLS(t *testing.T) {
-	cert, pool := certificate(t)
-	r := start(t, "a", newLog().Door(), func(c *Config) { c.TLS = &tls.Config{Certificates: []tls.Certificate{cert}} })
-	trusting := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
-	defer trusting.CloseIdleConnections()
-	resp := must((&http.Client{Transport: trusting}).Get(r.URL() + "/healthz"))(t)
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(r.URL(), "https://") || resp.TLS == nil {
-		t.Errorf("%s: %d", r.URL(), resp.StatusCode)
-	}
-	defer http.DefaultClient.CloseIdleConnections()
-	if _, err := http.Get(r.URL() + "/healthz"); err == nil {
-		t.Error("a certificate of nobody was trusted")
-	}
-	plain := must(http.Get("http://" + r.Addr() + "/healthz"))(t)
-	text := must(io.ReadAll(plain.Body))(t)
-	_ = plain.Body.Close()
-	if plain.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "HTTP request to an HTTPS server") {
-		t.Errorf("plain HTTP: %d %s", plain.StatusCode, text)
-	}
-	if _, err := New(Config{Agent: "a", TLS: &tls.Config{}}, nil); err == nil ||
-		!strings.Contains(err.Error(), "TLS without a certificate") {
-		t.Errorf("no certificate: %v", err)
 	}
 }

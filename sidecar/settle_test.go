@@ -16,8 +16,8 @@ import (
 )
 
 // quick gives a sidecar short calls and frequent beats.
-func quick(s *sink) func(*Config) {
-	return func(c *Config) {
+func quick(s *sink) func(*setup) {
+	return func(c *setup) {
 		c.Tools = &testTools{sink: s, maxTime: 150 * time.Millisecond}
 		c.Limits.WatermarkEvery, c.Limits.StopWait, c.Limits.AdoptAfter = 10*time.Millisecond, 50*time.Millisecond,
 			20*time.Millisecond
@@ -35,7 +35,7 @@ func (r *rig) die(t *testing.T, door *memlog.Door) []byte {
 }
 
 // reborn starts the agent's next sidecar, on a journal or without one.
-func reborn(t *testing.T, log *memlog.Log, agent string, journal []byte, opts ...func(*Config)) *rig {
+func reborn(t *testing.T, log *memlog.Log, agent string, journal []byte, opts ...func(*setup)) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	if journal != nil {
@@ -43,7 +43,7 @@ func reborn(t *testing.T, log *memlog.Log, agent string, journal []byte, opts ..
 			t.Fatal(err)
 		}
 	}
-	return start(t, agent, log.Door(), append(opts, func(c *Config) { c.DataDir = dir })...)
+	return start(t, agent, log.Door(), append(opts, func(c *setup) { c.DataDir = dir })...)
 }
 
 // aloneNow lets a sidecar know that no former process is left: a test need not wait until its lease would have ended.

@@ -183,8 +183,8 @@ func (p *testTools) Catalogue() (string, []sequencer.Tool) {
 }
 
 // withTools gives a sidecar a policy over a sink.
-func withTools(s *sink) func(*Config) {
-	return func(c *Config) { c.Tools = &testTools{sink: s, maxTime: 2 * time.Second} }
+func withTools(s *sink) func(*setup) {
+	return func(c *setup) { c.Tools = &testTools{sink: s, maxTime: 2 * time.Second} }
 }
 
 type at struct {

@@ -12,7 +12,7 @@ import (
 // The next start settles by its answer.
 func TestStopLetsCallsEnd(t *testing.T) {
 	log, world, dir := newLog(), newSink(), t.TempDir()
-	keep := func(c *Config) { c.DataDir = dir }
+	keep := func(c *setup) { c.DataDir = dir }
 	a := start(t, "a", log.Door(), quick(world), keep)
 	ctx := background(t)
 	gateway := make(chan struct{})

@@ -169,7 +169,7 @@ func TestConversationHeader(t *testing.T) {
 // Beyond the bound a new conversation is told so: no other one's reads are forgotten for it.
 func TestConversationLimit(t *testing.T) {
 	log := newLog()
-	a := start(t, "a", log.Door(), func(c *Config) { c.Limits.Conversations = 2 })
+	a := start(t, "a", log.Door(), func(c *setup) { c.Limits.Conversations = 2 })
 	ctx := background(t)
 	read := func(session string) error {
 		_, err := a.client.Session(session).Get(ctx, "shard:/x")

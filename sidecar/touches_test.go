@@ -175,7 +175,7 @@ func TestAgentSettles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := newLog()
-			a := start(t, "a", log.Door(), func(c *Config) {
+			a := start(t, "a", log.Door(), func(c *setup) {
 				if name == "not said" {
 					c.Limits.SettlementWait, c.Limits.WatermarkEvery = 20*time.Millisecond, 10*time.Millisecond
 				}
@@ -220,7 +220,7 @@ func TestAgentSettles(t *testing.T) {
 func TestAgentSettlesAfterRestart(t *testing.T) {
 	log := newLog()
 	dir := t.TempDir()
-	in := func(c *Config) { c.DataDir = dir }
+	in := func(c *setup) { c.DataDir = dir }
 	a := start(t, "a", log.Door(), in)
 	ctx := background(t)
 	tx := open(ctx, t, a, client.BeginOptions{})

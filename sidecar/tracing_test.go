@@ -14,7 +14,7 @@ import (
 const agentTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // untraced goes through everything that tracing adds to a transaction's requests, with no tracer set.
-func untraced(s *Sidecar, c *call, r *route, t *tx, in *sequencer.Intent) {
+func untraced(s *process, c *call, r *route, t *tx, in *sequencer.Intent) {
 	ctx, end := s.face.traced(context.Background(), c, r)
 	s.session.traces(ctx, t)
 	ctx, appended := s.session.tracing.append(under(ctx, s.session.traceOf(t.id)), in)
@@ -27,9 +27,9 @@ func untraced(s *Sidecar, c *call, r *route, t *tx, in *sequencer.Intent) {
 }
 
 // newUntraced is a sidecar that is not run, with one transaction.
-func newUntraced(tb testing.TB) (*Sidecar, *call, *route, *tx, *sequencer.Intent) {
+func newUntraced(tb testing.TB) (*process, *call, *route, *tx, *sequencer.Intent) {
 	tb.Helper()
-	s, err := New(Config{Agent: "a", Logger: slog.New(slog.DiscardHandler)}, nil)
+	s, err := assemble(setup{Agent: "a", Logger: slog.New(slog.DiscardHandler)}, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -176,7 +176,7 @@ func TestAdoption(t *testing.T) {
 	log, world := newLog(), newSink()
 	door := log.Door()
 	a := start(t, "a", door, quick(world))
-	b := start(t, "b", log.Door(), quick(world), func(c *Config) { c.Limits.RenewEvery = time.Millisecond })
+	b := start(t, "b", log.Door(), quick(world), func(c *setup) { c.Limits.RenewEvery = time.Millisecond })
 	ctx := background(t)
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)

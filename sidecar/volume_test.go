@@ -38,8 +38,8 @@ func (l *lines) with(text string) (found []string) {
 	return found
 }
 
-func (l *lines) config(dir string) func(*Config) {
-	return func(c *Config) { c.DataDir, c.Logger = dir, slog.New(slog.NewTextHandler(l, nil)) }
+func (l *lines) config(dir string) func(*setup) {
+	return func(c *setup) { c.DataDir, c.Logger = dir, slog.New(slog.NewTextHandler(l, nil)) }
 }
 
 // A sidecar that is made anew over the volume of its predecessor goes on; over an emptied one it says in one line what

@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,23 +50,6 @@ func upTo(t *testing.T, r *bufio.Reader, want string) string {
 			t.Fatalf("%q: %v", text, err)
 		}
 	}
-}
-
-// A stream goes over HTTP/2 as well, as curl and browsers speak it where there is TLS.
-func TestWatchHTTP2(t *testing.T) {
-	cert, pool := certificate(t)
-	r := start(t, "a", newLog().Door(), func(c *Config) { c.TLS = &tls.Config{Certificates: []tls.Certificate{cert}} })
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
-	defer transport.CloseIdleConnections()
-	q := must(http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+"/v1/workspaces/default/decisions?after=0",
-		nil))(t)
-	q.Header.Set("Authorization", "Bearer "+r.Token())
-	resp := must(transport.RoundTrip(q))(t)
-	defer resp.Body.Close()
-	if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s", resp.Proto, resp.Status)
-	}
-	upTo(t, bufio.NewReader(resp.Body), "id: 1\nevent: joined\ndata: {")
 }
 
 // A stream of a sidecar has what is decided from now on, or from a seq on; other workspaces and the future are

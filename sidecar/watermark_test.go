@@ -40,7 +40,7 @@ func (f *fakeClock) advance(d time.Duration) {
 func TestWatermark(t *testing.T) {
 	log := newLog()
 	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
-	a := startWith(t, "a", log.Door(), func(c *Config) { c.Machine.Clock = clock })
+	a := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Clock = clock })
 	ctx := background(t)
 	marks := func() (out []sequencer.Seq) {
 		for _, in := range log.Intents() {

@@ -1,0 +1,26 @@
+package api
+
+// Look is how a shard is looked at.
+type Look struct {
+	Binds   bool   // the agent reads it: the next seal of its conversation carries the read
+	Version uint64 // a former version, which binds nothing; zero: the newest
+}
+
+// Content is one version of a shard with its bytes.
+type Content struct {
+	Scope     string
+	Version   uint64 // zero: it does not exist
+	View      uint64
+	Writer    string
+	MediaType string
+	Body      []byte
+}
+
+// Put is one shard to write, in a transaction of one write.
+type Put struct {
+	Scope     string
+	MediaType string
+	Body      []byte
+	Versions  []uint64 // one of these its version must be, zero: it is not there; nil: any
+	Exists    bool     // it must be there, at whichever version
+}
