@@ -94,8 +94,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// face are those of the HTTP interface.
-func (l Limits) face() faceLimits {
+// limitsOfFace are those of the HTTP interface.
+func limitsOfFace(l Limits) faceLimits {
 	return faceLimits{BodyBytes: l.BodyBytes, Requests: l.Requests, Watchers: l.Watchers, ListItems: l.ListItems,
 		WaitMost: l.WaitMost}
 }

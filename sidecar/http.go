@@ -223,7 +223,7 @@ func (f *face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	select {
 	case <-f.opened:
 	default:
-		return nil, api.Problemf(api.CodeNotReady, "the journal is not open yet: %v", errNotOpen)
+		return nil, api.Problemf(api.CodeNotReady, "the journal is not open yet: it is opened once the log has said its id")
 	}
 	select {
 	case f.running <- struct{}{}:

@@ -22,10 +22,10 @@ import (
 )
 
 // firstOf is a journal's first records, and the kind of the last of them.
-func firstOf(t *testing.T, journal []byte, n int) (cut []byte, last byte, more bool) {
+func firstOf(t *testing.T, file []byte, n int) (cut []byte, last byte, more bool) {
 	t.Helper()
 	cut = []byte(journalMagic)
-	_, _, err := scanJournal(bytes.NewReader(journal), func(record []byte) error {
+	_, _, err := scanJournal(bytes.NewReader(file), func(record []byte) error {
 		if n--; n >= 0 {
 			cut, last = frame(cut, record[0], record[1:]), record[0]
 		}
@@ -38,9 +38,9 @@ func firstOf(t *testing.T, journal []byte, n int) (cut []byte, last byte, more b
 }
 
 // kindsOf are the kinds of a journal's records.
-func kindsOf(t *testing.T, journal []byte) (kinds string) {
+func kindsOf(t *testing.T, file []byte) (kinds string) {
 	t.Helper()
-	_, _, err := scanJournal(bytes.NewReader(journal), func(record []byte) error {
+	_, _, err := scanJournal(bytes.NewReader(file), func(record []byte) error {
 		kinds += string(record[:1])
 		return nil
 	})
@@ -101,15 +101,15 @@ func keyAfter(t *testing.T, name string, request rawCall, reached bool, n int) b
 	if reached {
 		a.final(ctx, t, "a.1.1")
 	}
-	journal, last, more := firstOf(t, a.die(t, door), n)
-	kinds := kindsOf(t, journal)
+	file, last, more := firstOf(t, a.die(t, door), n)
+	kinds := kindsOf(t, file)
 	sealed := strings.Contains(kinds, string(rune(recordSealed)))
 	// In truth a seal is in the journal before it is in the log, and a session before its first request: the first
 	// record of one is that of a journal that has none.
 	if reached && !sealed || strings.Count(kinds, string(rune(recordJoined))) < 2 {
 		return more
 	}
-	b := reborn(t, log, "a", journal, quick(world)).aloneNow()
+	b := reborn(t, log, "a", file, quick(world)).aloneNow()
 	saved := 2 // with the transaction, with the answer
 	if name == "look" {
 		saved++ // with what it has seen
@@ -172,7 +172,7 @@ func TestKeyOfAnEagerCallThatBegan(t *testing.T) {
 	<-over
 	journal := a.die(t, door)
 	world.set(func() { clear(world.block) })
-	b := reborn(t, log, "a", journal, quick(world)).aloneNow()
+	b := reborn(t, log, "a", file, quick(world)).aloneNow()
 	for range 2 {
 		if status, p, _ := b.send(t, request); status != http.StatusGone || p.Code != api.CodeSessionLost {
 			t.Fatalf("%d %+v", status, p)

@@ -60,7 +60,8 @@ func assemble(c setup, log Log) (*process, error) {
 	}
 	of := faceConfig{agent: p.session, keys: keys, opened: p.session.Opened(), name: c.Workspace, agentName: c.Agent,
 		workspace: newWorkspaceView(p.view, log, c.Limits.FutureWait), token: c.Token, operator: c.OperatorToken,
-		limits: c.Limits.face(), drain: drain, metrics: p.metrics, log: c.Logger}
+		limits: faceLimits{BodyBytes: c.Limits.BodyBytes, Requests: c.Limits.Requests, Watchers: c.Limits.Watchers,
+			ListItems: c.Limits.ListItems, WaitMost: c.Limits.WaitMost}, drain: drain, metrics: p.metrics, log: c.Logger}
 	if log != nil {
 		of.follow = log.FollowAt
 	}

@@ -72,7 +72,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 	}
 	w := newWorkspaceView(s.view, log, c.Limits.FutureWait)
 	s.face = newFace(faceConfig{agent: s.session, keys: keys, opened: s.session.Opened(), workspace: w,
-		name: c.Workspace, agentName: c.Agent, token: c.Token, operator: c.OperatorToken, limits: c.Limits.face(), drain: s.drain,
+		name: c.Workspace, agentName: c.Agent, token: c.Token, operator: c.OperatorToken, limits: limitsOfFace(c.Limits), drain: s.drain,
 		tracer: c.Tracer, metrics: s.metrics, log: s.log, follow: followAt(log)})
 	s.server = s.newServer()
 	return s, nil
