@@ -170,7 +170,7 @@ func TestKeyOfAnEagerCallThatBegan(t *testing.T) {
 	}
 	leave()
 	<-over
-	journal := a.die(t, door)
+	file := a.die(t, door)
 	world.set(func() { clear(world.block) })
 	b := reborn(t, log, "a", file, quick(world)).aloneNow()
 	for range 2 {
