@@ -236,7 +236,7 @@ func (r *crashRun) settle(ctx context.Context, dir string) {
 	switch r.kill.after {
 	case afterAdopted:
 		other := r.deployment.In(r.workspace).SidecarWith(r.tb, sidecar.Config{Agent: r.agent + "-other",
-			Tools: r.sink.tools(r.tb), Limits: sidecar.Limits{AdoptAfter: 200 * time.Millisecond}})
+			Tools: r.sink.tools(r.tb), Limits: agent.Limits{AdoptAfter: 200 * time.Millisecond}})
 		agent = &crashAgent{name: r.agent, cl: other.Client}
 		end = other.Stop
 	case afterStranger:

@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/sidecar/agent"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
@@ -90,7 +91,7 @@ func (s *gateSession) play(t *testing.T, servers *harness.Servers) {
 	s.workspace, s.shop = d.Workspace, harness.OpenShop(t)
 	s.shop.MaxTime = 300 * time.Millisecond
 	s.cfg = sidecar.Config{Tools: s.shop.Tools(t), Hook: vetoing(t), Order: modeNamed(s.order),
-		Limits: sidecar.Limits{AdoptAfter: 200 * time.Millisecond, RenewEvery: 500 * time.Millisecond}}
+		Limits: agent.Limits{AdoptAfter: 200 * time.Millisecond, RenewEvery: 500 * time.Millisecond}}
 	s.sidecars = d.SidecarsWith(t, 3, s.cfg)
 	shortLease(t, s.sidecars[0])
 	for i, step := range []func(context.Context, *harness.Deployment, *testing.T) error{

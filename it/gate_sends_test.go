@@ -13,11 +13,12 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/sidecar/agent"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
 // vetoing is a hook that says no to what names a task called "vetoed…".
-func vetoing(tb testing.TB) sidecar.Hook {
+func vetoing(tb testing.TB) agent.Hook {
 	tb.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -28,7 +29,7 @@ func vetoing(tb testing.TB) sidecar.Hook {
 		_, _ = io.WriteString(w, `{"yes": true}`)
 	}))
 	tb.Cleanup(server.Close)
-	return sidecar.Hook{URL: server.URL}
+	return agent.Hook{URL: server.URL}
 }
 
 // mistake is a way in which a transaction that holds a mail and a charge does not come to its commit.

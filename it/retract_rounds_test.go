@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/sidecar/agent"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -85,7 +86,7 @@ func TestRetractionsQueue(t *testing.T) {
 func TestRetractionOfTheGone(t *testing.T) {
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), newErrands()
 	shop.MaxTime = 300 * time.Millisecond
-	cfg := sidecar.Config{Tools: shop.Tools(t), Limits: sidecar.Limits{AdoptAfter: 200 * time.Millisecond,
+	cfg := sidecar.Config{Tools: shop.Tools(t), Limits: agent.Limits{AdoptAfter: 200 * time.Millisecond,
 		RenewEvery: 500 * time.Millisecond}}
 	stays := d.SidecarsWith(t, 1, cfg)
 	shortLease(t, stays[0])

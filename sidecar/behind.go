@@ -33,7 +33,7 @@ func (s *Sidecar) measure(ctx context.Context) {
 			return
 		case <-beat:
 		}
-		s.metrics.behind.Set(s.behind(ctx, log))
+		s.metrics.Behind.Set(s.behind(ctx, log))
 	}
 }
 
@@ -45,7 +45,7 @@ func (s *Sidecar) behind(ctx context.Context, log newest) float64 {
 	if err != nil {
 		return math.NaN()
 	}
-	if seen := s.view.at(); at > seen {
+	if seen := s.view.At(); at > seen {
 		return float64(at - seen)
 	}
 	return 0

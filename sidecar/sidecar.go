@@ -20,30 +20,35 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent"
+	face "github.com/hence-dev/hence/sidecar/http"
+	"github.com/hence-dev/hence/sidecar/metrics"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // Sidecar is one agent's sidecar. Make it with New, run it with Run, once.
 type Sidecar struct {
 	config   Config
 	log      *slog.Logger
-	events   Log
+	events   agent.Log
 	listener net.Listener
-	clock    clock
+	clock    agent.Clock
 	ready    chan struct{}
 	once     sync.Once
 
-	view     *view
-	session  *session
-	metrics  *metrics
+	view     *view.View
+	session  *agent.Agent
+	metrics  *metrics.Metrics
 	server   *http.Server
-	face     *face
+	face     *face.Face
 	drain    context.Context // ends when no new request is taken any more
 	draining context.CancelFunc
 }
 
 // New makes a sidecar and opens its listener, so that its address is known. Call Run, or Close to give the listener
 // back.
-func New(config Config, log Log) (*Sidecar, error) {
+func New(config Config, log agent.Log) (*Sidecar, error) {
 	c, err := config.withDefaults()
 	if err != nil {
 		return nil, err
@@ -55,31 +60,31 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s := &Sidecar{
 		config: c, log: c.Logger.With("agent", c.Agent, "workspace", c.Workspace), events: log, listener: listener,
 		clock: c.Machine.Clock, ready: make(chan struct{}),
-		view: newView(c.Workspace, c.Limits.OldBytes, c.Limits.ContentBytes),
+		view: view.New(c.Workspace, c.Limits.OldBytes, c.Limits.ContentBytes),
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && c.TLS == nil {
 		s.log.Warn("the interface is open to the network without TLS: whoever is on the way reads token and content",
 			"listen", c.Listen)
 	}
-	s.metrics = newMetrics(func() float64 { return float64(s.view.at()) })
+	s.metrics = metrics.New(func() float64 { return float64(s.view.At()) })
 	s.drain, s.draining = context.WithCancel(context.Background())
-	keys := newKeys(c.Limits.IdempotencyKeys, c.Limits.IdempotencyBytes, c.Limits.IdempotencyAge, s.clock.Now, s.log)
-	s.session, err = newAgent(agentConfig{Name: c.Agent, View: s.view, Log: log, Keys: keys, DataDir: c.DataDir,
+	keys := once.New(c.Limits.IdempotencyKeys, c.Limits.IdempotencyBytes, c.Limits.IdempotencyAge, s.clock.Now, s.log)
+	s.session, err = agent.New(agent.Config{Name: c.Agent, View: s.view, Log: log, Keys: keys, DataDir: c.DataDir,
 		Order: c.Order, Observe: c.Observe, Tools: c.Tools, Hook: c.Hook, Limits: c.Limits, Logger: s.log, Tracer: c.Tracer,
 		Metrics: s.metrics, Machine: c.Machine})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	w := newWorkspaceView(s.view, log, c.Limits.FutureWait)
-	s.face = newFace(faceConfig{agent: s.session, keys: keys, opened: s.session.Opened(), workspace: w,
-		name: c.Workspace, agentName: c.Agent, token: c.Token, operator: c.OperatorToken, limits: limitsOfFace(c.Limits), drain: s.drain,
-		tracer: c.Tracer, metrics: s.metrics, log: s.log, follow: followAt(log)})
+	w := view.NewWorkspaceView(s.view, log, c.Limits.FutureWait)
+	s.face = face.New(face.Config{Agent: s.session, Keys: keys, Opened: s.session.Opened(), Workspace: w,
+		Name: c.Workspace, AgentName: c.Agent, Token: c.Token, Operator: c.OperatorToken, Limits: limitsOfFace(c.Limits), Drain: s.drain,
+		Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log)})
 	s.server = s.newServer()
 	return s, nil
 }
 
 // followAt is what streams of decisions read. A test's sidecar that is not run may have no log.
-func followAt(log Log) feedFollow {
+func followAt(log agent.Log) face.FeedFollow {
 	if log == nil {
 		return nil
 	}
@@ -135,8 +140,8 @@ func (s *Sidecar) Run(ctx context.Context) error {
 		case <-work.Done():
 			return
 		}
-		group.Go(func() { s.view.fetchContents(work, s.events, s.log) })
-		failed <- s.view.follow(work, s.events, s.log, s.metrics.delivered)
+		group.Go(func() { s.view.FetchContents(work, s.events, s.log) })
+		failed <- s.view.Follow(work, s.events, s.log, s.metrics.Delivered)
 	})
 	var err error
 	select {
@@ -166,20 +171,20 @@ func (s *Sidecar) shutdown() {
 	s.draining()
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	half := time.AfterFunc(wait/2, s.view.waits.close)
+	half := time.AfterFunc(wait/2, s.view.Waits.Close)
 	defer half.Stop()
-	for s.face.busy() && sleep(ctx, stopPoll) {
+	for s.face.Busy() && view.Sleep(ctx, agent.StopPoll) {
 	}
-	if s.face.busy() {
+	if s.face.Busy() {
 		s.log.Warn("requests were still running: their connections are closed", "after", wait)
 	}
 	// Nothing runs any more; what Shutdown would still wait for are connections that never carried a request.
-	short, end := context.WithTimeout(ctx, stopGrace)
+	short, end := context.WithTimeout(ctx, agent.StopGrace)
 	defer end()
 	if s.server.Shutdown(short) != nil {
 		_ = s.server.Close()
 	}
-	s.view.waits.close()
+	s.view.Waits.Close()
 	s.session.Stop(ctx)
 }
 

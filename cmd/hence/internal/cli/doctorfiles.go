@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/sidecar/journal"
 )
 
 // leastFree is how much of a file system should be free, in bytes: a journal is rewritten at 8 MiB.
@@ -97,7 +97,7 @@ func (c *doctorCmd) lookAtFolder(found *checkup, dir string) bool {
 // say is not true here.
 func (c *doctorCmd) lookAtJournals(found *checkup, dir, log string) {
 	const part = "journal"
-	looks, err := sidecar.LookAtJournals(dir, c.Workspace, c.Agent)
+	looks, err := journal.LookAtJournals(dir, c.Workspace, c.Agent)
 	if err != nil {
 		found.problem(part, "chown -R $(id -u) "+shellWord(dir), "%v", err)
 	} else if len(looks) == 0 {

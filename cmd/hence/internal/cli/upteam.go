@@ -17,6 +17,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/sidecar/metrics"
 )
 
 // The pauses before a program is started again, and how long it must run to have failed no more.
@@ -54,7 +55,7 @@ type UpResult struct {
 	How      string `json:"how"`             // in words
 	Error    string `json:"error,omitempty"` // of its sidecar, or of its start
 	Restarts int    `json:"restarts"`
-	sidecar.Counters
+	metrics.Counters
 }
 
 // UpSummary is the line of "hence up -o json".

@@ -1,0 +1,173 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+)
+
+// orphaned leaves a transaction of an agent that is gone: it was granted a scope, and nobody settles it.
+func orphaned(t *testing.T, log *memlog.Log, agent string) sequencer.TxID {
+	t.Helper()
+	inc := stranger(t, log, agent)
+	tx := sequencer.TxID(fmt.Sprintf("%s.%d.1", agent, inc))
+	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentTouch, Tx: tx, N: 1, Agent: agent, Incarnation: inc,
+		Base: log.Seq(), Begin: &sequencer.Begin{}, Touch: &sequencer.Touch{Wants: []sequencer.Want{{
+			Scope: sequencer.Scope("order:/" + agent), Access: sequencer.WriteAccess}}}}))(t)
+	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentAbort, Tx: tx, N: 1, Agent: agent, Incarnation: inc,
+		Abort: &sequencer.Abort{}}))(t)
+	return tx
+}
+
+// adopters are the agents that have asked for an orphan, in the order of the log.
+func adopters(log *memlog.Log, tx sequencer.TxID) (out []string) {
+	for _, in := range log.Intents() {
+		if in.Kind == sequencer.IntentAdopt && in.Tx == tx && !slices.Contains(out, in.Agent) {
+			out = append(out, in.Agent)
+		}
+	}
+	return out
+}
+
+// adoptedBy waits until somebody asks for an orphan, and returns who was the first.
+func adoptedBy(ctx context.Context, t *testing.T, log *memlog.Log, tx sequencer.TxID) string {
+	t.Helper()
+	if err := log.Until(ctx, func() bool { return len(adopters(log, tx)) > 0 }); err != nil {
+		t.Fatalf("nobody adopts %s: %v", tx, err)
+	}
+	return adopters(log, tx)[0]
+}
+
+// TestAdoptNamed holds who adopts an orphan that a retraction is said to wait for: the owner of the member that waits,
+// the sidecar that asked where that has none, and at last anybody; never one that has an owner.
+func TestAdoptNamed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		owner bool // the member has one: agent b
+		asks  bool // agent a has asked for the retraction
+		first string
+	}{
+		{"the member's owner", true, true, "b"},
+		{"the one that asked", false, true, "a"},
+		{"anybody", false, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			log, world := newLog(), newSink()
+			ctx := background(t)
+			orphan := orphaned(t, log, "gone")
+			endLease(t, log, incarnationOf(orphan))
+			var rigs []*rig
+			for _, agent := range []string{"a", "b", "c"} {
+				rigs = append(rigs, start(t, agent, log.Door(), quick(world), func(c *setup) {
+					c.Limits.AdoptAfter = 60 * time.Millisecond
+				}))
+			}
+			a, b := rigs[0], rigs[1]
+			tx := must(b.client.Begin(ctx, client.BeginOptions{}))(t)
+			must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
+			must(tx.Seal(ctx))(t)
+			member := sequencer.TxID(tx.ID())
+			a.session.mu.Lock()
+			if c.asks {
+				a.session.askedToRetract(member)
+			}
+			a.session.mu.Unlock()
+			said := sequencer.Outcome{Kind: sequencer.OutcomeRetracting, Tx: member, Agent: "b", Retraction: member,
+				BlockedBy: []sequencer.Blocker{{Tx: orphan, Scope: "order:/gone", Why: whyOrphan},
+					{Tx: "a.9.9", Scope: "order:/a", Why: "granted"}}}
+			if c.owner {
+				said.Incarnation = b.session.now()
+			}
+			must(log.Say(said))(t)
+			first := adoptedBy(ctx, t, log, orphan)
+			if c.first != "" && first != c.first {
+				t.Errorf("%s adopts it first, want %s", first, c.first)
+			}
+			if got := adopters(log, "a.9.9"); len(got) > 0 {
+				t.Errorf("one that has an owner is adopted by %v", got)
+			}
+			if got := must(a.client.Retract(ctx, tx.ID(), "", false))(t); len(got.BlockedBy) != 2 ||
+				got.BlockedBy[0].Tx != string(orphan) {
+				t.Errorf("what it waits for is not said: %+v", got)
+			}
+		})
+	}
+}
+
+func incarnationOf(tx sequencer.TxID) sequencer.Seq {
+	_, inc, _, _ := api.OwnerOf(tx)
+	return inc
+}
+
+// TestAdoptNamedOnce holds what a sidecar remembers: the last list that was said, without what was adopted, and
+// nothing once the turn has come.
+func TestAdoptNamedOnce(t *testing.T) {
+	a := start(t, "a", newLog().Door())
+	s := a.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	later := s.clock.Now().Add(time.Hour)
+	wants := func() (out []sequencer.TxID) {
+		txs, _ := s.orphans.namedNow(later)
+		for tx := range txs {
+			out = append(out, tx)
+		}
+		slices.Sort(out)
+		return out
+	}
+	say := func(kind sequencer.OutcomeKind, tx sequencer.TxID, inc sequencer.Seq, by ...sequencer.TxID) {
+		o := &sequencer.Outcome{Kind: kind, Tx: tx, Agent: "b", Incarnation: inc, Retraction: "b.1.1"}
+		for _, one := range by {
+			o.BlockedBy = append(o.BlockedBy, sequencer.Blocker{Tx: one, Why: whyOrphan})
+		}
+		if kind == sequencer.OutcomeAdopted {
+			o.Retraction = ""
+		}
+		s.observeOrphans(o)
+	}
+	for _, step := range []struct {
+		say  func()
+		want []sequencer.TxID
+	}{
+		{func() { say(sequencer.OutcomeRetracting, "b.1.2", 7, "c.1.1", "c.1.2") }, []sequencer.TxID{"c.1.1", "c.1.2"}},
+		{func() { say(sequencer.OutcomeRetracting, "b.1.2", 7, "c.1.1", "c.1.3") }, []sequencer.TxID{"c.1.1", "c.1.3"}},
+		{func() { say(sequencer.OutcomeAdopted, "c.1.1", 9) }, []sequencer.TxID{"c.1.3"}},
+		{func() { say(sequencer.OutcomeTurn, "b.1.2", 7) }, nil},
+		{func() { say(sequencer.OutcomeTurn, "b.1.1", 0) }, []sequencer.TxID{"b.1.1"}},
+		{func() { say(sequencer.OutcomeAdopted, "b.1.1", 9) }, nil},
+		{func() { s.waitsForTurn("b.1.1") }, nil},
+	} {
+		step.say()
+		if got := wants(); !slices.Equal(got, step.want) {
+			t.Errorf("wanted are %v, want %v", got, step.want)
+		}
+	}
+	if _, any := s.orphans.namedNow(later); !any {
+		t.Error("what was said before this session is not looked for")
+	}
+}
+
+// TestAdoptNamedSpread holds that sidecars that are not the first differ in when they adopt.
+func TestAdoptNamedSpread(t *testing.T) {
+	const after = time.Second
+	seen := map[time.Duration]bool{}
+	for i := range 20 {
+		agent := fmt.Sprintf("agent-%d", i)
+		in := adoptIn(after, agent, "b.1.1", false)
+		if in < 4*after || in > 20*after {
+			t.Errorf("%s adopts after %s", agent, in)
+		}
+		seen[in] = true
+	}
+	if len(seen) < 10 || adoptIn(after, "a", "b.1.1", true) != after {
+		t.Errorf("20 agents adopt at %d times", len(seen))
+	}
+}

@@ -1,0 +1,344 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/sidecar/words"
+	"github.com/hence-dev/hence/topology"
+)
+
+// reading is an answered read.
+type reading struct {
+	scope     sequencer.Scope
+	also      []sequencer.Scope // patterns: those that stand for stored names beside it
+	rev       view.Revision
+	view      sequencer.Seq
+	pending   bool
+	page      *view.Page // patterns
+	overtaken *api.Overtaken
+	talk      string // of a loose one: the conversation
+}
+
+// start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
+// transaction beside an error may still be begun, and like has noted it for a later try; without like it is dropped.
+func (s *Agent) start(ctx context.Context, begin sequencer.Begin, like func(*tx)) (*tx, error) {
+	return s.startFor(ctx, begin, like, func() error { return s.tellForgotten(begin.Session) })
+}
+
+// startOwn opens a transaction of the sidecar itself. A 410 that the agent is owed stays owed: an operator's request
+// is not the agent's.
+func (s *Agent) startOwn(ctx context.Context) (*tx, error) {
+	begin := sequencer.Begin{Mode: sequencer.Optimistic}
+	return s.startFor(ctx, begin, nil, func() error { return nil })
+}
+
+func (s *Agent) startFor(ctx context.Context, begin sequencer.Begin, like func(*tx),
+	first func() error) (*tx, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	t, err := s.admit(begin, like, first)
+	if err != nil {
+		return nil, err
+	}
+	s.traces(ctx, t)
+	if t, err = s.beginInLog(ctx, t); err != nil && t != nil && like == nil {
+		s.drop(t, "its begin was not answered in time")
+		return nil, err
+	}
+	return t, err
+}
+
+func (s *Agent) admit(begin sequencer.Begin, like func(*tx), first func() error) (*tx, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inc, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	if err := first(); err != nil {
+		return nil, err
+	}
+	if s.open >= s.limits.Open {
+		return nil, api.Problemf(api.CodeLimit, "this sidecar has %d open transactions: seal or abort one", s.open)
+	}
+	t := newTx(api.TxName(s.agent, inc, s.count+1), inc, s.view.At(), begin, s.clock.Now())
+	if like != nil {
+		like(t)
+	}
+	err = s.delivery.Record(journal.RecordBegun, &journal.TxRecord{Tx: t.id, Incarnation: inc, Base: t.base, Begin: t.begin,
+		Boot: s.delivery.Boot, Attempt: t.attempt, Refusals: t.refusals, Reads: t.reads})
+	if err != nil {
+		return nil, err
+	}
+	s.count++
+	s.open++
+	s.txs[t.id], s.active[t.id] = t, t
+	return t, nil
+}
+
+// beginInLog gives an ordered or locked transaction its age, unless a decision shows that it has it. One whose begin
+// was not answered in time comes back beside the error and may be asked for again; one that is over does not.
+func (s *Agent) beginInLog(ctx context.Context, t *tx) (*tx, error) {
+	s.mu.Lock()
+	if t.begin.Mode == sequencer.Optimistic || t.phase != phaseOpen || t.shown {
+		s.mu.Unlock()
+		return t, nil
+	}
+	in := t.intent(sequencer.IntentBegin, s.agent)
+	s.mu.Unlock()
+	if err := s.send(ctx, t, in); err != nil {
+		return t, err
+	}
+	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.shown || t.phase != phaseOpen || t.refusedFor(in)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.refusedFor(in):
+		err = s.refusedIntent(t)
+		s.close(t, phaseLost)
+		return nil, err
+	case t.gone():
+		return nil, s.lost(t)
+	}
+	return t, err
+}
+
+// enter takes the transaction for one call; leave gives it back.
+func (t *tx) enter(ctx context.Context) error {
+	select {
+	case t.call <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t *tx) leave() { <-t.call }
+
+// usable says why no read or write can be added to a transaction.
+func (s *Agent) usable(t *tx) error {
+	switch {
+	case t.gone():
+		return s.lost(t)
+	case t.decided():
+		d := s.decision(t)
+		if d.State == api.StateCommitted {
+			p := api.Problemf(string(sequencer.CodeLateEffect), "%s is committed: begin a new transaction", t.id)
+			p.Decision = d
+			return p
+		}
+		return words.Refusal(d)
+	case t.phase == phaseSealed:
+		return api.Problemf(string(sequencer.CodeLateEffect), "%s is sealed: its footprint cannot change any more", t.id)
+	}
+	return nil
+}
+
+// read answers one read of an open transaction.
+func (s *Agent) read(ctx context.Context, t *tx, scope sequencer.Scope, list int) (*reading, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	return s.readIn(ctx, t, scope, list)
+}
+
+// readIn answers one read of a transaction that the caller has entered.
+func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list int) (*reading, error) {
+	want := []sequencer.Scope{scope}
+	if list > 0 {
+		want = append(want, s.view.Spelt(scope)...)
+	}
+	if err := s.prepare(ctx, t, want...); err != nil {
+		return nil, err
+	}
+	if err := s.fetched(ctx, func() *reading { return s.look(scope, list) }); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return nil, err
+	}
+	if w := t.write(scope); w != nil && list == 0 {
+		own := view.Revision{Writer: t.id, Media: w.Type, Content: w.Content, Ref: w.Ref}
+		return &reading{scope: scope, rev: own, view: s.view.At(), pending: true, overtaken: t.overtaken}, nil
+	}
+	if t.size()+len(want) > s.footprintLimit() {
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already; read a pattern instead", t.size())
+	}
+	got := s.look(scope, list)
+	if len(got.lacks()) > 0 {
+		return nil, view.BeingFetched(got.lacks()[0])
+	}
+	entries, err := s.deliverAll(ctx, t.id, got)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		t.reads = journal.AddRead(t.reads, entry)
+	}
+	got.overtaken = t.overtaken
+	return got, nil
+}
+
+// footprintLimit leaves room for the loose reads that may join a seal as one of everything.
+func (s *Agent) footprintLimit() int { return int(s.view.Settings().Rules.MaxScopes) - 1 }
+
+// look reads the view. The seq it returns is the view's when the read left, whatever happens to its answer later.
+func (s *Agent) look(scope sequencer.Scope, list int) *reading {
+	if list == 0 {
+		rev, at := s.view.Read(scope)
+		return &reading{scope: scope, rev: rev, view: at}
+	}
+	return s.lookAt(scope, "", list)
+}
+
+// lookAt reads a page of what a pattern means in the view.
+func (s *Agent) lookAt(pattern, after sequencer.Scope, limit int) *reading {
+	also := s.view.Spelt(pattern)
+	p := s.view.List(append([]sequencer.Scope{pattern}, also...), after, limit)
+	return &reading{scope: pattern, also: also, view: p.View, page: &p}
+}
+
+// deliverAll delivers a read once for each scope that it means.
+func (s *Agent) deliverAll(ctx context.Context, id sequencer.TxID, got *reading) (out []sequencer.Read, err error) {
+	for _, scope := range append([]sequencer.Scope{got.scope}, got.also...) {
+		one := *got
+		one.scope = scope
+		entry, err := s.deliver(ctx, id, &one)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entry)
+	}
+	return out, nil
+}
+
+// deliver puts a read into the delivery log and returns it as a footprint names it.
+func (s *Agent) deliver(ctx context.Context, id sequencer.TxID, got *reading) (sequencer.Read, error) {
+	shown := got.rev
+	if got.page != nil {
+		shown = got.page.Last.Revision
+	}
+	read := sequencer.Read{Scope: got.scope, View: got.view, Version: shown.Version, Writer: shown.Writer}
+	err := s.delivery.Event(&topology.Event{
+		Kind: topology.EventRead, Workspace: s.workspace, Tx: id, Agent: s.agent, Incarnation: s.incarnation,
+		AtMs: s.clock.Now().UnixMilli(), Scope: read.Scope, View: read.View, Version: read.Version, Writer: read.Writer,
+		MediaType: shown.Media, Size: shown.Size(), SHA256: shown.Sum(), Traceparent: traceOf(ctx),
+		Session: got.talk,
+	}, nil)
+	return read, err
+}
+
+// prepare takes what a transaction must hold before it reads: the whole footprint of a predecessor that was refused
+// for a conflict, and in locked mode the scopes. Once it returns the view has reached the grant's seq.
+func (s *Agent) prepare(ctx context.Context, t *tx, scopes ...sequencer.Scope) error {
+	s.mu.Lock()
+	err := s.usable(t)
+	wants := t.first
+	t.first = nil
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if len(wants) > 0 {
+		if err := s.touch(ctx, t, wants); err != nil {
+			s.mu.Lock()
+			t.first = wants
+			s.mu.Unlock()
+			return err
+		}
+	}
+	var need []sequencer.Want
+	s.mu.Lock()
+	for _, scope := range scopes {
+		want := sequencer.Want{Scope: scope, Access: sequencer.ReadAccess}
+		if t.begin.Mode == sequencer.Locked && !t.holds(want) {
+			need = append(need, want)
+		}
+	}
+	s.mu.Unlock()
+	if len(need) == 0 {
+		return nil
+	}
+	return s.touch(ctx, t, need)
+}
+
+// touch asks for scopes and waits until the view shows that they are granted. A touch that an earlier call gave up
+// waiting for is waited for first: the log takes one at a time.
+func (s *Agent) touch(ctx context.Context, t *tx, wants []sequencer.Want) error {
+	for {
+		s.mu.Lock()
+		in, fresh := t.asking, t.asking == nil
+		if fresh {
+			in = t.intent(sequencer.IntentTouch, s.agent)
+			in.Touch = &sequencer.Touch{Wants: wants}
+			t.asking = in
+		}
+		s.mu.Unlock()
+		if err := s.sendTouch(ctx, t, in, fresh); err != nil {
+			return err
+		}
+		done, err := s.touched(t, in, wants)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Agent) sendTouch(ctx context.Context, t *tx, in *sequencer.Intent, fresh bool) error {
+	if fresh {
+		if err := s.send(ctx, t, in); err != nil {
+			if ctx.Err() == nil { // it was not sent
+				s.mu.Lock()
+				t.asking = nil
+				s.mu.Unlock()
+			}
+			return err
+		}
+	}
+	return s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.asking != in || t.phase != phaseOpen
+	})
+}
+
+// touched says what became of a touch: everything wanted is held, or why not. Neither: another touch was waited for.
+func (s *Agent) touched(t *tx, in *sequencer.Intent, wants []sequencer.Want) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return false, err
+	}
+	for _, w := range wants {
+		if !t.holds(w) {
+			if t.refusedFor(in) {
+				return false, s.refusedIntent(t)
+			}
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (t *tx) refusedFor(in *sequencer.Intent) bool {
+	return t.refused != nil && t.refused.Intent == in.ID()
+}
+
+// refusedIntent is the problem of an intent that was refused while its transaction lives on.
+func (s *Agent) refusedIntent(t *tx) error {
+	d := s.describe(t, t.refused)
+	d.State, d.Seq = api.StateOpen, 0
+	return words.Refusal(d)
+}

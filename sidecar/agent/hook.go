@@ -1,0 +1,301 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/view"
+)
+
+// Hook is asked whether a sealed footprint may commit. It is a URL that takes a POST, or a command that reads its
+// standard input; either sees the footprint as JSON and answers {"yes": true} or {"yes": false, "reason": "why"}.
+// Anything else, and no answer in time, is no.
+type Hook struct {
+	URL     string
+	Command []string      // the program and its arguments; no shell reads them
+	Dir     string        // where the command runs; "": where the sidecar does
+	Timeout time.Duration // default 5 s
+}
+
+const (
+	defaultHookTimeout = 5 * time.Second
+	longestHook        = time.Minute
+	maxHookAnswer      = 16 << 10
+	maxHookReason      = 256
+	hookSpare          = 20 // ticks that the log waits longer than the hook may take
+	secretPrefix       = "HENCE_"
+)
+
+// enabled reports whether there is a hook.
+func (h *Hook) enabled() bool { return h.URL != "" || len(h.Command) > 0 }
+
+// Check says what is wrong with a hook; none at all is fine.
+func (h Hook) Check() error {
+	_, err := h.WithDefaults()
+	return err
+}
+
+// WithDefaults completes a hook and says what is wrong with it.
+func (h Hook) WithDefaults() (Hook, error) {
+	if !h.enabled() {
+		return h, nil
+	}
+	if h.Timeout == 0 {
+		h.Timeout = defaultHookTimeout
+	}
+	switch {
+	case h.Timeout < 0 || h.Timeout > longestHook:
+		return h, fmt.Errorf("the hook's time is %v: give at most %v", h.Timeout, longestHook)
+	case h.URL != "" && len(h.Command) > 0:
+		return h, errors.New("the hook has a URL and a command: give one of them")
+	case h.URL == "" && h.Command[0] == "":
+		return h, errors.New("the hook's command is empty: name a program")
+	case h.URL == "":
+		return h, nil
+	}
+	u, err := url.Parse(h.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return h, errors.New("the hook's URL is not one: give http://host/path or https://host/path")
+	}
+	return h, nil
+}
+
+// hooked is a footprint as the hook sees it.
+type hooked struct {
+	Workspace string         `json:"workspace"`
+	Tx        string         `json:"tx"`
+	Agent     string         `json:"agent"`
+	Mode      string         `json:"mode"`
+	Footprint string         `json:"footprint"` // the hash that the verdict is on
+	Reads     []hookedRead   `json:"reads"`
+	Effects   []hookedEffect `json:"effects"`
+	Writes    []hookedWrite  `json:"writes"`
+}
+
+type hookedRead struct {
+	Scope   string `json:"scope"`
+	View    uint64 `json:"view"`
+	Version uint64 `json:"version,omitempty"`
+	Writer  string `json:"writer,omitempty"`
+}
+
+type hookedEffect struct {
+	Index  uint32          `json:"index"`
+	Tool   string          `json:"tool"`
+	Class  string          `json:"class"`
+	Key    string          `json:"key,omitempty"`
+	Scopes []string        `json:"scopes"`
+	Args   json.RawMessage `json:"args,omitempty"`
+}
+
+type hookedWrite struct {
+	Scope         string  `json:"scope"`
+	MediaType     string  `json:"media_type,omitempty"`
+	Size          int64   `json:"size"`
+	SHA256        string  `json:"sha256"`
+	Content       *string `json:"content,omitempty"` // small ones
+	ContentBase64 string  `json:"content_base64,omitempty"`
+}
+
+// hookedOf is what the hook is shown of a sealed transaction; s.mu is held.
+func (s *Agent) hookedOf(t *tx, seal *sequencer.Seal, footprint sequencer.Hash) *hooked {
+	out := &hooked{Workspace: s.workspace, Tx: string(t.id), Agent: s.agent, Mode: t.begin.Mode.String(),
+		Footprint: hex.EncodeToString(footprint[:]), Reads: []hookedRead{}, Effects: []hookedEffect{},
+		Writes: []hookedWrite{}}
+	for _, r := range seal.Reads {
+		out.Reads = append(out.Reads, hookedRead{string(r.Scope), uint64(r.View), uint64(r.Version), string(r.Writer)})
+	}
+	for i, e := range seal.Effects {
+		one := hookedEffect{Index: e.Index, Tool: e.Tool, Class: e.Class.String(), Key: e.Key}
+		for _, scope := range e.Scopes {
+			one.Scopes = append(one.Scopes, string(scope))
+		}
+		if i < len(t.effects) {
+			one.Args = t.effects[i].effect.Args
+		}
+		out.Effects = append(out.Effects, one)
+	}
+	for i := range seal.Shards {
+		w := &seal.Shards[i]
+		rev := view.Revision{Version: 1, Content: w.Content, Ref: w.Ref}
+		sum := rev.Sum()
+		one := hookedWrite{Scope: string(w.Scope), MediaType: w.Type, Size: rev.Size(), SHA256: hex.EncodeToString(sum[:])}
+		switch {
+		case w.Ref != nil:
+		case utf8.Valid(w.Content):
+			text := string(w.Content)
+			one.Content = &text
+		default:
+			one.ContentBase64 = base64.StdEncoding.EncodeToString(w.Content)
+		}
+		out.Writes = append(out.Writes, one)
+	}
+	return out
+}
+
+// askHook lets the hook look at a seal that is on its way to the log; s.mu is held.
+func (s *Agent) askHook(t *tx, in *sequencer.Intent) {
+	if !s.hook.enabled() {
+		return
+	}
+	in.Seal.Hook = true
+	in.Seal.VerdictTicks = sequencer.Tick(s.hook.Timeout/tickLength) + hookSpare
+	footprint := in.Seal.Footprint()
+	body, err := json.Marshal(s.hookedOf(t, in.Seal, footprint))
+	if err != nil {
+		panic("sidecar: a footprint cannot be written: " + err.Error())
+	}
+	id := in.ID()
+	started := s.tasks.start(func(ctx context.Context) { s.judge(ctx, t, id, footprint, body) })
+	if !started {
+		s.log.Warn("the hook was not asked; the log aborts the transaction at the bound", "tx", string(t.id))
+	}
+}
+
+// judge asks the hook and tells the log once it has the seal.
+func (s *Agent) judge(ctx context.Context, t *tx, seal string, footprint sequencer.Hash, body []byte) {
+	verdict := s.hook.ask(ctx, body)
+	verdict.Footprint = footprint
+	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.outcome != nil || t.phase != phaseSealed || t.waiting != nil && t.waiting.Intent == seal
+	})
+	s.mu.Lock()
+	if err != nil || t.outcome != nil || t.phase != phaseSealed {
+		s.mu.Unlock()
+		return
+	}
+	in := t.intent(sequencer.IntentVerdict, s.agent)
+	in.Verdict = &verdict
+	s.mu.Unlock()
+	_ = s.repeat(ctx, t, in)
+}
+
+// ask is the hook's verdict. A failure is no verdict on the work: the transaction is aborted, and may be tried again.
+func (h *Hook) ask(ctx context.Context, body []byte) sequencer.Verdict {
+	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
+	defer cancel()
+	var answer []byte
+	var err error
+	if h.URL != "" {
+		answer, err = h.post(ctx, body)
+	} else {
+		answer, err = h.run(ctx, body)
+	}
+	if err == nil && len(answer) > maxHookAnswer {
+		err = fmt.Errorf("its answer has more than %d bytes", maxHookAnswer)
+	}
+	var said struct {
+		Yes    *bool  `json:"yes"`
+		Reason string `json:"reason"`
+	}
+	if err == nil {
+		if err = json.Unmarshal(answer, &said); err != nil || said.Yes == nil {
+			err = errors.New(`its answer is not {"yes": true or false, "reason": text}`)
+		}
+	}
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("no answer within %v", h.Timeout)
+	}
+	if err != nil {
+		return sequencer.Verdict{Unavailable: true, Reason: cut("the hook failed: "+err.Error(), maxHookReason)}
+	}
+	return sequencer.Verdict{Yes: *said.Yes, Reason: cut(said.Reason, maxHookReason)}
+}
+
+// post asks a URL. A redirect is not followed: it is an answer that is not 2xx.
+func (h *Hook) post(ctx context.Context, body []byte) ([]byte, error) {
+	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("its URL cannot be asked")
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, errors.New("it cannot be reached")
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return nil, fmt.Errorf("it answered with status %d", resp.StatusCode)
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxHookAnswer+1))
+	if err != nil {
+		return nil, errors.New("its answer broke off")
+	}
+	return answer, nil
+}
+
+// run asks a program; it and what it has started are killed at the bound.
+func (h *Hook) run(ctx context.Context, body []byte) ([]byte, error) {
+	var out limited
+	cmd := exec.CommandContext(ctx, h.Command[0], h.Command[1:]...)
+	cmd.Stdin, cmd.Stdout = bytes.NewReader(body), &out
+	cmd.Dir = h.Dir
+	cmd.Env = withoutSecrets(cmd.Environ())
+	cmd.WaitDelay = 100 * time.Millisecond
+	killAll(cmd)
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case out.over:
+		return nil, fmt.Errorf("its answer has more than %d bytes", maxHookAnswer)
+	case errors.As(err, &exit):
+		return nil, fmt.Errorf("it ended with status %d", exit.ExitCode())
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return nil, errors.New("it cannot be run")
+	}
+	return out.buf.Bytes(), err
+}
+
+// withoutSecrets leaves out what the sidecar itself was told, its token for one.
+func withoutSecrets(env []string) (out []string) {
+	for _, e := range env {
+		if !strings.HasPrefix(e, secretPrefix) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// limited takes as many bytes as an answer may have.
+type limited struct {
+	buf  bytes.Buffer
+	over bool
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.buf.Len()+len(p) > maxHookAnswer {
+		l.over = true
+		return 0, errors.New("too much")
+	}
+	return l.buf.Write(p)
+}
+
+// cut shortens a text to so many bytes, at a character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return strings.ToValidUTF8(text, "?")
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return strings.ToValidUTF8(text[:most], "?")
+}

@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/topology"
+)
+
+// wideTools are tools whose sink answers at length.
+type wideTools struct {
+	*testTools
+	result json.RawMessage
+}
+
+func (w wideTools) Adapter(string) (gate.Adapter, error) { return wideSink{w.sink, w.result}, nil }
+
+type wideSink struct {
+	*sink
+	result json.RawMessage
+}
+
+func (w wideSink) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
+	a, err := w.sink.Call(ctx, c)
+	if err == nil && c.Compensates == "" {
+		a.Result = w.result
+	}
+	return a, err
+}
+
+// A sink that answers at length is asked once, its transaction is settled, and everything is published.
+func TestLargeAnswers(t *testing.T) {
+	for name, text := range map[string]string{"1 MiB": "<", "600 KB": "a"} {
+		for _, tool := range []string{"mail", "set"} {
+			t.Run(fmt.Sprintf("%s/%s", tool, name), func(t *testing.T) {
+				t.Parallel()
+				size := 1 << 20
+				if text == "a" {
+					size = 600_000
+				}
+				largeAnswer(t, tool, json.RawMessage(`"`+strings.Repeat(text, size)+`"`))
+			})
+		}
+	}
+}
+
+func sameText(t *testing.T, a, b json.RawMessage) bool {
+	t.Helper()
+	var x, y string
+	if err := errors.Join(json.Unmarshal(a, &x), json.Unmarshal(b, &y)); err != nil {
+		t.Error(err)
+	}
+	return x == y
+}
+
+func largeAnswer(t *testing.T, tool string, result json.RawMessage) {
+	log, world := newLog(), newSink()
+	dir := t.TempDir()
+	a := start(t, "a", log.Door(), quick(world), func(c *setup) {
+		c.Tools, c.DataDir = wideTools{c.Tools.(*testTools), result}, dir
+	})
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	got := must(tx.Effect(ctx, tool, at{At: "x"}, client.EffectOptions{}))(t)
+	if tool == "set" && !sameText(t, got.Result, result) {
+		t.Errorf("the call's own receipt has %d bytes of %d: %s", len(got.Result), len(result), got.Detail)
+	}
+	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("seal: %+v", d)
+	}
+	a.final(ctx, t, tx.ID())
+	if left := a.session.delivery.Drain(ctx); left > 0 {
+		t.Errorf("%d events are not published", left)
+	}
+	list := must(tx.Effects(ctx))(t)
+	if e := list.Effects[0]; e.Result != nil || len(result) > journal.MaxAnswer && !strings.Contains(e.Detail, "not kept") {
+		t.Errorf("the list of calls: %d bytes, %q", len(e.Result), e.Detail)
+	}
+	want := []string{tool + " x"}
+	if tool == "set" {
+		retractNow(t, log, a, tx.ID())
+		retracted(t, log, tx.ID())
+		want = append(want, "back x")
+	}
+	world.expect(t, want...)
+	if world.calls != len(want) {
+		t.Errorf("%d calls were made", world.calls)
+	}
+	if list := log.Residue(); len(list) > 0 {
+		t.Errorf("the list of residues: %+v", list)
+	}
+}
+
+// What an answer loses when it is too large: its result first, and what undoing it needs only when that is not enough.
+func TestWithin(t *testing.T) {
+	long := json.RawMessage(`"` + strings.Repeat("a", 400) + `"`)
+	short := json.RawMessage(`1`)
+	for name, c := range map[string]struct {
+		result, saved         json.RawMessage
+		keepResult, keepSaved bool
+	}{
+		"both fit":       {short, short, true, true},
+		"a long result":  {long, short, false, true},
+		"much is saved":  {short, long, true, false},
+		"both are long":  {long, long, false, false},
+		"cannot be JSON": {json.RawMessage(`{`), short, false, true},
+	} {
+		a := gate.Answer{Absent: true, Detail: "said", Result: c.result, Saved: c.saved}
+		got := within(&a, 250)
+		if (got.Result != nil) != c.keepResult || (got.Saved != nil) != c.keepSaved || !got.Absent {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if !strings.HasPrefix(got.Detail, "said") || strings.Contains(got.Detail, "its result") == c.keepResult ||
+			strings.Contains(got.Detail, "undo it") == c.keepSaved {
+			t.Errorf("%s: %q", name, got.Detail)
+		}
+	}
+	if within(nil, 1) != nil {
+		t.Error("an answer came from nowhere")
+	}
+}
+
+// What no topic takes is passed over: what comes after it is published, and none of it again after a restart.
+func TestEventTooLarge(t *testing.T) {
+	dir, log := t.TempDir(), newLog()
+	open := func() *journal.Journal {
+		return opened(t, dir, log.Door(), Limits{})
+	}
+	d := open()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); d.Publish(ctx) }()
+	if err := d.Session(journal.JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{600_000, 10} {
+		ev := &topology.Event{Kind: topology.EventContent, Workspace: "default", Agent: "a", Content: make([]byte, size)}
+		if err := d.Event(ev, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := d.Drain(ctx); left > 0 {
+		t.Errorf("%d events are not published", left)
+	}
+	cancel()
+	<-stopped
+	if events := log.Events(); len(events) != 1 || events[0].Index != 2 {
+		t.Errorf("%d events are published", len(events))
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = open()
+	if left := d.Backlog(); left > 0 {
+		t.Errorf("after a restart %d events are to be published", left)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,65 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+func soon(c *setup) {
+	c.Limits.SettlementWait, c.Limits.WatermarkEvery = 20*time.Millisecond, 10*time.Millisecond
+}
+
+// Without its journal a sidecar knows from the log what was handed to the agent, and that nobody knows what it did.
+func TestOwnWithoutJournal(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door(), soon)
+	ctx := background(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	touch(ctx, t, tx, writes("order:/1"))
+	if err := a.stop(); err != nil {
+		t.Fatal(err)
+	}
+	a = start(t, "a", log.Door(), soon)
+	a.final(ctx, t, tx.ID())
+	list := log.Residue()
+	if len(list) != 1 || list[0].Tool != ownTool || list[0].Result != sequencer.ResultUnresolved {
+		t.Errorf("the list of residues: %+v", list)
+	}
+}
+
+// When a commit is retracted its agent is asked what it has taken back of what it did by itself.
+func TestOwnRetracted(t *testing.T) {
+	for name, say := range map[string]int{"said": 0, "not said": 1} {
+		t.Run(name, func(t *testing.T) {
+			log := newLog()
+			a := start(t, "a", log.Door(), func(c *setup) {
+				if name == "not said" {
+					soon(c)
+				}
+			})
+			ctx := background(t)
+			tx := open(ctx, t, a, client.BeginOptions{})
+			touch(ctx, t, tx, writes("order:/1"))
+			must(tx.Seal(ctx))(t)
+			dry := must(a.client.Retract(ctx, tx.ID(), "", true))(t)
+			if len(dry.Cone) != 1 || len(dry.Cone[0].Effects) != 1 || dry.Cone[0].Effects[0].Fate != api.FateUnknown {
+				t.Errorf("the dry run: %+v", dry)
+			}
+			must(a.client.Retract(ctx, tx.ID(), "", false))(t)
+			if name == "said" {
+				undone := []client.SettledEffect{{Scopes: []string{"order:/1"}, Result: "clean"}}
+				if d := must(tx.Settle(ctx, undone, true))(t); !d.Final || !d.Undone {
+					t.Errorf("said: %+v", d)
+				}
+			}
+			a.final(ctx, t, tx.ID())
+			if list := log.Residue(); len(list) != say {
+				t.Errorf("the list of residues: %+v", list)
+			}
+		})
+	}
+}

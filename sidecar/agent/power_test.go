@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// journalNow is the journal as it is on the disk.
+func (r *rig) journalNow(t *testing.T) []byte {
+	t.Helper()
+	return must(os.ReadFile(r.journalPath()))(t)
+}
+
+// A crash of the machine takes the newest records of the journal. What they said of calls the log says too: a held
+// call leaves all the same, and an eager one is undone.
+func TestMachineCrash(t *testing.T) {
+	for tool, want := range map[string][]string{
+		"mail":   {"mail x"},          // committed: released
+		"unmail": {"unmail x"},        // its start would be on the disk
+		"set":    {"set x", "back x"}, // open: aborted and undone
+		"charge": {"charge x", "back x"},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			log, world := newLog(), newSink()
+			door := log.Door()
+			a := start(t, "a", door, quick(world))
+			ctx := background(t)
+			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+			journal := a.journalNow(t)
+			must(tx.Effect(ctx, tool, at{At: "x", Key: "k"}, client.EffectOptions{}))(t)
+			if tool == "mail" || tool == "unmail" {
+				held(t, a, log, door, tx)
+			} else {
+				abortedByLog(ctx, t, a, tx)
+			}
+			a.die(t, door)
+			dir := t.TempDir()
+			if err := os.WriteFile(journalIn(t, dir, log, "a"), journal, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			again := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Boot = "another" }, quick(world),
+				func(c *setup) { c.DataDir = dir })
+			again.final(ctx, t, tx.ID())
+			world.expect(t, want...)
+			if list := log.Residue(); len(list) > 0 {
+				t.Errorf("residue: %+v", list)
+			}
+		})
+	}
+}
+
+// A crash of the machine may have taken the newest reads, too: what rests on them is refused once.
+func TestReadsAfterMachineCrash(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door())
+	ctx := background(t)
+	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	dir := a.copied(t, nil)
+	must(a.client.Get(ctx, "shard:/x"))(t)
+	b := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Boot = "another" }, func(c *setup) { c.DataDir = dir })
+	_, err := b.client.Put(ctx, "shard:/y", []byte("rests on x"), client.WriteOptions{})
+	if p := problemIn(t, err); p.Code != api.CodeSessionLost {
+		t.Fatalf("a write that rests on a read that is lost: %+v", p)
+	}
+	must(b.client.Put(ctx, "shard:/y", []byte("read again"), client.WriteOptions{}))(t)
+}
+
+// abortedByLog gives an open transaction a record in the log, so that the next join ends it there.
+func abortedByLog(ctx context.Context, t *testing.T, a *rig, tx *client.Tx) {
+	t.Helper()
+	if a.session.delivery.Drain(ctx) > 0 {
+		t.Fatal("events are not published")
+	}
+	_, known := a.view.Transaction(sequencer.TxID(tx.ID()))
+	if !known {
+		t.Fatal("the log does not know the transaction of an eager call")
+	}
+}
+
+// A lease that was closed, since the sidecar stops, is not revived by a renewal that was on its way.
+func TestLeaseClosed(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	l := lease{now: func() time.Time { return now }}
+	l.begin(now, 10*time.Second)
+	l.renew(3, now, 20*time.Second)
+	l.close()
+	l.renew(5, now, 20*time.Second)
+	l.confirm(6, 20*time.Second)
+	l.begin(now, 10*time.Second)
+	if left := l.Left(); left != 0 {
+		t.Errorf("a closed lease lasts %v", left)
+	}
+}
+
+// A begin that the journal did not take leaves its name to the next one, and is not that one when it is sent again.
+func TestBeginNeedsTheJournal(t *testing.T) {
+	f := &fault{in: -1}
+	log := newLog()
+	r := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Open = f.open })
+	begin := func(key string) (int, string) {
+		status, _, header := r.send(t, with(post(inDefault+"/tx", ""), "Idempotency-Key", key))
+		return status, header.Get("Location")
+	}
+	f.arm(0, syscall.ENOSPC, 0)
+	if status, _ := begin("one"); status != 503 {
+		t.Fatalf("without the journal: %d", status)
+	}
+	f.arm(-1, nil, 0)
+	_, other := begin("two")
+	status, again := begin("one")
+	if status != 201 || again == other {
+		t.Errorf("two begins made %s, and %d %s", other, status, again)
+	}
+}

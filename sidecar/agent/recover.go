@@ -1,0 +1,324 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// observeTurn: a member of a retraction's cone that is this sidecar's to settle is to be undone now; s.mu is held.
+func (s *Agent) observeTurn(o *sequencer.Outcome) {
+	if o.Kind != sequencer.OutcomeTurn || o.Incarnation != s.incarnation {
+		return
+	}
+	d := s.owe(o.Tx, o.Seq, true, true)
+	d.turn, d.waited, d.tries = true, false, 0
+}
+
+// learn finds out what is owed of a transaction that was adopted. gone: nothing is, or nothing yet.
+func (s *Agent) learn(ctx context.Context, d *debt) (gone bool, err error) {
+	s.mu.Lock()
+	known := d.known
+	s.mu.Unlock()
+	if known {
+		return false, nil
+	}
+	agent, _, _, _ := api.OwnerOf(d.tx)
+	rows, through, err := s.events.Unsettled(ctx, s.workspace, agent, maxUnsettled)
+	if err != nil && !errors.Is(err, streams.ErrTruncated) {
+		return false, fmt.Errorf("find out how %s was decided: %w", d.tx, err)
+	}
+	if through < d.seq {
+		return false, fmt.Errorf("find out how %s was decided: the answer is older than the adoption", d.tx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range rows {
+		if r.Tx == d.tx {
+			return !s.take(d, r), nil
+		}
+	}
+	if err == nil {
+		delete(s.debts, d.tx) // it is final
+	}
+	return true, err
+}
+
+// take notes what is owed of a transaction. A member of a cone whose turn has not come is owed nothing yet: the view
+// shows when it comes. s.mu is held.
+func (s *Agent) take(d *debt, r topology.Unsettled) bool {
+	if !d.known { // a task may be at work with what was known before
+		d.committed, d.known = r.Phase != sequencer.PhaseAborted, true
+	}
+	if r.Phase != sequencer.PhaseRetracting {
+		return true
+	}
+	if d.turn = d.turn || r.Turn != 0; !d.turn {
+		delete(s.debts, d.tx)
+	}
+	return d.turn
+}
+
+// owed is what is known of a transaction's calls, and the ground on which they are settled here: the incarnation that
+// made them, alive; whoever holds its whole journal, whose process is dead; or only the log.
+func (s *Agent) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
+	s.mu.Lock()
+	turn := d.turn
+	s.mu.Unlock()
+	effects, kept := s.delivery.Owed(d.tx)
+	if _, issuer, _, _ := api.OwnerOf(d.tx); kept.Known && kept.Stripped && issuer < s.firstHere() {
+		others, err := s.hadOthers(ctx) // of the others it was asked when the session began
+		if err != nil {
+			return nil, gate.ClaimSuccessor, err
+		}
+		if kept.Shared = kept.Shared || others; others {
+			s.mu.Lock()
+			s.share(d.tx, nil)
+			s.mu.Unlock()
+		}
+	}
+	if kept.Known && !kept.Foreign && !kept.Shared && (len(effects) > 0 || !turn) {
+		_, issuer, _, ok := api.OwnerOf(d.tx)
+		switch {
+		case ok && issuer == inc && kept.Stripped:
+			return s.refill(ctx, d.tx, effects, gate.ClaimOwn)
+		case ok && issuer == inc:
+			return effects, gate.ClaimOwn, nil
+		case kept.Short:
+			return s.complete(ctx, d, effects)
+		case kept.Stripped:
+			return s.refill(ctx, d.tx, effects, gate.ClaimSuccessor)
+		}
+		return effects, gate.ClaimSuccessor, nil
+	}
+	s.mu.Lock()
+	d.stranger = true
+	heard, quiet := d.heard, !s.strangersUntil().After(s.clock.Steady())
+	s.mu.Unlock()
+	if heard {
+		return effects, gate.ClaimStranger, nil
+	}
+	logged, err := s.logged(ctx, d.tx)
+	if err != nil {
+		return nil, gate.ClaimStranger, err
+	}
+	if effects = merge(effects, logged); !quiet {
+		return effects, gate.ClaimStranger, nil // more may come: nothing is settled before
+	}
+	if err := s.keep(effects); err != nil {
+		return nil, gate.ClaimStranger, err
+	}
+	failpoint.Hit(failpoint.StartHeard)
+	s.mu.Lock()
+	d.heard = true
+	s.mu.Unlock()
+	return effects, gate.ClaimStranger, nil
+}
+
+// merge adds what the log says of a transaction's calls to what a journal has of them: others may have made some, or
+// undone them.
+func merge(kept, logged []gate.Progress) []gate.Progress {
+	for _, l := range logged {
+		at := slices.IndexFunc(kept, func(p gate.Progress) bool { return p.Index == l.Index })
+		if at < 0 {
+			kept = append(kept, l)
+			continue
+		}
+		p := &kept[at]
+		if p.Answer == nil || p.Args == nil && l.Answer != nil {
+			p.Answer = l.Answer
+		}
+		if p.Args == nil {
+			p.Args = l.Args
+		}
+		switch {
+		case p.UndoDone != nil:
+		case l.UndoDone != nil: // what the sink said counts more than that it was not heard here
+			p.UndoDone, p.UndoLost = l.UndoDone, l.UndoLost
+		default:
+			p.UndoLost = p.UndoLost || l.UndoLost
+		}
+		p.GivenUp = p.Answer == nil && (p.GivenUp || l.GivenUp)
+		// The log hears of no start: what is begun here has perhaps left since it was said not to have.
+		if p.Unsent = cmp.Or(p.Unsent, l.Unsent); p.Answer != nil || p.GivenUp || p.Started || l.Started {
+			p.Unsent = ""
+		}
+	}
+	slices.SortFunc(kept, func(a, b gate.Progress) int { return cmp.Compare(a.Index, b.Index) })
+	return kept
+}
+
+// logged are a transaction's calls as the log has them.
+func (s *Agent) logged(ctx context.Context, id sequencer.TxID) ([]gate.Progress, error) {
+	events, err := s.events.Effects(ctx, s.workspace, id)
+	if err != nil {
+		return nil, fmt.Errorf("read what %s did from the log: %w", id, err)
+	}
+	return s.fromLog(id, events)
+}
+
+// keep puts calls into the journal, so that marks can be made on them.
+func (s *Agent) keep(effects []gate.Progress) error {
+	for i := range effects {
+		if err := s.delivery.Issue(&effects[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refill gives the calls of a settled transaction, which is to be undone after all, their arguments and answers back.
+// What was marked on them is still in the journal.
+func (s *Agent) refill(ctx context.Context, id sequencer.TxID, kept []gate.Progress,
+	claim gate.Claim) ([]gate.Progress, gate.Claim, error) {
+	logged, err := s.logged(ctx, id)
+	if err != nil {
+		return nil, claim, err
+	}
+	for i := range kept {
+		p := &kept[i]
+		at := slices.IndexFunc(logged, func(l gate.Progress) bool { return l.Index == p.Index })
+		if at < 0 {
+			return nil, claim, fmt.Errorf("the log has no call %d of %s any more", p.Index, id)
+		}
+		p.Args = logged[at].Args
+		if p.Answer != nil && logged[at].Answer != nil {
+			p.Answer = logged[at].Answer
+		}
+	}
+	return kept, claim, s.keep(kept)
+}
+
+// complete adds what a crash of the machine may have taken from the journal: its last records, but none before a call
+// that can be made only once, which are on the disk before it begins. So what the journal lacks of a call is asked of
+// the log, and one that its sink knows by a key may have begun whatever the marks say.
+func (s *Agent) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]gate.Progress, gate.Claim, error) {
+	logged, err := s.logged(ctx, d.tx)
+	if err != nil {
+		return nil, gate.ClaimSuccessor, err
+	}
+	s.mu.Lock()
+	committed := d.committed
+	s.mu.Unlock()
+	inLog := func(p gate.Progress) bool {
+		return !p.Started && slices.ContainsFunc(logged, func(l gate.Progress) bool { return l.Index == p.Index })
+	}
+	all := merge(slices.DeleteFunc(kept, inLog), logged) // one that was withdrawn may have left its index to another
+	for i := range all {
+		p := &all[i]
+		if p.Args == nil {
+			return nil, gate.ClaimSuccessor, fmt.Errorf("the log has no call %d of %s any more", p.Index, d.tx)
+		}
+		if p.Key != "" && (committed || p.Tool.Class.Eager()) {
+			p.Started = true
+		}
+	}
+	return all, gate.ClaimSuccessor, s.keep(all)
+}
+
+// lostForGood: what a transaction did cannot be read from the log any more, however often that is tried.
+func lostForGood(err error) bool {
+	return errors.Is(err, streams.ErrGone) || errors.Is(err, streams.ErrTooLarge) || errors.Is(err, streams.ErrContent)
+}
+
+// settleUnknown settles a transaction of which nobody knows what it did: a settlement always ends.
+func (s *Agent) settleUnknown(ctx context.Context, d *debt, inc sequencer.Seq, why error) error {
+	s.log.Error("what a transaction did is lost: it is settled as unresolved", "tx", string(d.tx), "cause", why)
+	unknown := gate.Tool{Name: "unknown", Class: sequencer.ClassIrreversible}
+	made := gate.Settlement{
+		Effects: []sequencer.Settled{{Result: sequencer.ResultUnresolved}},
+		Residue: []gate.Residue{{Effect: gate.Effect{Tx: d.tx, Tool: unknown}, Result: sequencer.ResultUnresolved,
+			Detail: fmt.Sprintf("the log no longer says what it called (%v): ask its agent", why)}},
+	}
+	if err := s.publishResidue(ctx, d, made, inc); err != nil {
+		return err
+	}
+	return s.appendSettlement(ctx, d, made, inc)
+}
+
+// fromLog folds a transaction's events into what is known of its calls.
+func (s *Agent) fromLog(id sequencer.TxID, events []*topology.Event) ([]gate.Progress, error) {
+	return journal.CallsIn(id, events, s.effectFrom, isMade)
+}
+
+// effectFrom is a call as its event has it. How it is tried and undone is what this sidecar's own policy says.
+func (s *Agent) effectFrom(ev *topology.Event) gate.Effect {
+	x := ev.Effect
+	tool := gate.Tool{Name: x.Tool, Retry: gate.Retry{Attempts: 1}}
+	if s.tools != nil {
+		if found, err := s.tools.Find(x.Tool, x.Args); err == nil {
+			tool = found
+		}
+	}
+	tool.Name, tool.Class, tool.Cost, tool.Scopes, tool.May, tool.Pin = x.Tool, x.Class, x.Cost, x.Scopes, x.May, x.Pin
+	tool.Keyed = x.Key != ""
+	tool.MaxTime = time.Duration(x.MaxTimeMs) * time.Millisecond
+	return gate.Effect{Tx: ev.Tx, Incarnation: ev.Incarnation, Index: x.Index, Tool: tool, Key: x.Key, Args: x.Args,
+		Traceparent: ev.Traceparent, At: wallTime(ev.AtMs)}
+}
+
+// mustWait holds a settlement back as long as a call that its former owner made may still land. What it lets go on has
+// waited: the gate need not.
+func (s *Agent) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Steady()
+	if claim == gate.ClaimStranger && !d.heard { // until then one may begin, and say so in the log
+		d.notBefore = s.strangersUntil()
+		return true
+	}
+	if claim != gate.ClaimOwn && !d.waited {
+		d.waited = true
+		d.notBefore = d.since(now, claim).Add(s.mayTake(effects, claim))
+	}
+	if d.notBefore.After(now) {
+		return true
+	}
+	for i := range effects {
+		// A call of this process that was broken off may be under way, too.
+		own := claim != gate.ClaimStranger && journal.Flying(&effects[i]) && !s.isFormer(effects[i].Incarnation)
+		effects[i].Waited = d.tries == 0 && !own
+	}
+	d.tries++
+	return false
+}
+
+// mayTake is how long calls of a former owner may take that are perhaps under way; s.mu is held.
+func (s *Agent) mayTake(effects []gate.Progress, claim gate.Claim) (longest time.Duration) {
+	for _, p := range effects {
+		if claim != gate.ClaimStranger && (!journal.Flying(&p) || !s.isFormer(p.Incarnation)) {
+			continue
+		}
+		longest = max(longest, p.Tool.MaxTime, s.undoTakes(&p))
+	}
+	return longest
+}
+
+// firstHere is the first incarnation of this process.
+func (s *Agent) firstHere() sequencer.Seq {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first
+}
+
+// isFormer reports whether an incarnation is one of a process before this one; s.mu is held.
+func (s *Agent) isFormer(inc sequencer.Seq) bool { return inc < s.first }
+
+// cannot refuses to settle calls that only a policy knows how to settle.
+func (s *Agent) cannot(effects []gate.Progress, did bool) error {
+	if did && s.engine == nil {
+		return fmt.Errorf("%d calls wait for a policy file: start the sidecar with one", len(effects))
+	}
+	return nil
+}

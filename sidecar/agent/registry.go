@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// Bounds of the tools that an agent registers.
+const (
+	maxToolServers = 32
+	maxServerTools = 1000
+)
+
+// registry is what an agent has said of its tools. It outlives sessions: a new incarnation registers it again. Its
+// entries are guarded by turn, which one request at a time has.
+type registry struct {
+	turn       chan struct{}
+	servers    map[string]map[string]string // signatures by name
+	generation uint64
+}
+
+func newRegistry() *registry {
+	return &registry{turn: make(chan struct{}, 1), servers: map[string]map[string]string{}, generation: 1}
+}
+
+func (r *registry) enter(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *registry) leave() { <-r.turn }
+
+// intent announces a server's whole catalogue, or withdraws it when it is empty. Generations only grow, so the newest
+// one counts whatever arrives when.
+func (r *registry) intent(server, agent string, inc sequencer.Seq) *sequencer.Intent {
+	r.generation++
+	in := &sequencer.Intent{Kind: sequencer.IntentUnregister, Agent: agent, Incarnation: inc,
+		Register: &sequencer.Register{Server: server, Generation: r.generation}}
+	for name, signature := range r.servers[server] {
+		in.Kind = sequencer.IntentRegister
+		in.Register.Tools = append(in.Register.Tools, sequencer.Tool{Name: name, Signature: signature})
+	}
+	slices.SortFunc(in.Register.Tools, func(a, b sequencer.Tool) int { return strings.Compare(a.Name, b.Name) })
+	return in
+}
+
+// registerAll registers what the agent has said of its tools for a new incarnation.
+func (s *Agent) registerAll(ctx context.Context, inc sequencer.Seq) error {
+	if err := s.registry.enter(ctx); err != nil {
+		return err
+	}
+	defer s.registry.leave()
+	for server := range s.registry.servers {
+		try, cancel := context.WithTimeout(ctx, appendTry)
+		_, err := s.append(try, s.registry.intent(server, s.agent, inc))
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setTool registers a tool, or withdraws it when the signature is empty, and returns once the view shows that. Whoever
+// waits no longer has not taken it back.
+func (s *Agent) setTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
+	if c, ok := s.tools.(catalogue); ok {
+		if of, _ := c.Catalogue(); of == server {
+			return nil, api.Problemf(api.CodeBadRequest, "server %q is that of the policy's own tools: change the policy file, or name "+
+				"another server", server)
+		}
+	}
+	if err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.registry.enter(ctx); err != nil {
+		return nil, err
+	}
+	type answered struct {
+		tool *api.Tool
+		err  error
+	}
+	done := make(chan answered, 1)
+	span := trace.SpanContextFromContext(ctx)
+	started := s.tasks.start(func(ctx context.Context) {
+		defer s.registry.leave()
+		out, err := s.announceTool(under(ctx, span), server, name, signature)
+		done <- answered{out, err}
+	})
+	if !started {
+		s.registry.leave()
+		return nil, api.Problemf(api.CodeBusy, "too much is under way: the tool is as it was, send it again")
+	}
+	select {
+	case out := <-done:
+		return out.tool, out.err
+	case <-ctx.Done():
+	}
+	again := "send the same request again for the answer"
+	if signature == "" {
+		again += "; " + api.CodeNotFound + " says that the tool is withdrawn"
+	}
+	return nil, api.Problemf(api.CodeUndecided, "the log has not answered yet whether it takes tool %s of server %s so; it is "+
+		"asked on: %s", name, server, again)
+}
+
+// announceTool changes an entry and tells the log, as long as that takes: a request that waits no more leaves nothing
+// of which the log says one thing and the registry another.
+func (s *Agent) announceTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
+	back, err := s.registry.set(server, name, signature)
+	if err != nil {
+		return nil, err
+	}
+	inc := s.now()
+	in := s.registry.intent(server, s.agent, inc)
+	o, err := s.ask(ctx, in, func() bool { return inc == 0 || s.now() != inc }) // the next session waits for the turn
+	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
+		err = notTaken(o, "tool %s of server %s is not registered", name, server)
+		if o.Code == sequencer.CodeLimit {
+			s.registerRest(ctx, server, name, inc)
+			return nil, err
+		}
+	}
+	if err == nil && o == nil {
+		err = api.Problemf(api.CodeNotReady, "the session ended meanwhile: send it again")
+	}
+	if err != nil {
+		back()
+		return nil, err
+	}
+	return &api.Tool{Server: server, Name: name, Signature: signature, Generation: in.Register.Generation,
+		Seq: uint64(o.Seq), Tools: len(in.Register.Tools)}, nil
+}
+
+// registerRest says again what is left of a server's tools when the log had no room for a changed one. The log has
+// none of them now, so that no plan commits on what the server no longer has; the changed tool stays out.
+func (s *Agent) registerRest(ctx context.Context, server, name string, inc sequencer.Seq) {
+	if _, err := s.registry.set(server, name, ""); err != nil {
+		return // it was the server's first, and is not kept
+	}
+	if len(s.registry.servers[server]) == 0 {
+		return
+	}
+	o, err := s.ask(ctx, s.registry.intent(server, s.agent, inc), func() bool { return s.now() != inc })
+	if err == nil && o != nil && o.Kind == sequencer.OutcomeRefused {
+		delete(s.registry.servers, server) // as in the log
+	}
+}
+
+// set changes one entry; back undoes that.
+func (r *registry) set(server, name, signature string) (back func(), err error) {
+	tools := r.servers[server]
+	former, had := tools[name]
+	switch {
+	case signature == "" && !had:
+		return nil, api.Problemf(api.CodeNotFound, "no tool %q of server %q is registered here", name, server)
+	case tools == nil && len(r.servers) >= maxToolServers:
+		return nil, api.Problemf(api.CodeLimit, "%d tool servers are registered already", maxToolServers)
+	case signature != "" && !had && len(tools) >= maxServerTools:
+		return nil, api.Problemf(api.CodeLimit, "server %q has %d tools already", server, maxServerTools)
+	case tools == nil:
+		tools = map[string]string{}
+		r.servers[server] = tools
+	}
+	put := func(to string) {
+		if to == "" {
+			delete(tools, name)
+		} else {
+			tools[name] = to
+		}
+		if len(tools) > 0 {
+			r.servers[server] = tools
+		} else {
+			delete(r.servers, server)
+		}
+	}
+	put(signature)
+	return func() { put(former) }, nil
+}

@@ -1,0 +1,341 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/topology"
+)
+
+// untold keeps what came of further tries as long as the list of residues does not say it, by record key: the call was
+// made, so whoever asks again only has the list written.
+type untold struct {
+	mu    sync.Mutex
+	byKey map[string]untoldTry
+}
+
+type untoldTry struct {
+	topology.Residue
+	undo bool // it was the compensation that was tried
+}
+
+func (u *untold) keep(r *topology.Residue, undo bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.byKey == nil {
+		u.byKey = map[string]untoldTry{}
+	}
+	u.byKey[r.RecordKey()] = untoldTry{*r, undo}
+}
+
+func (u *untold) has(r *topology.Residue) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, ok := u.byKey[r.RecordKey()]
+	return ok
+}
+
+// forget drops what the list says by now; it reports whether there was anything.
+func (u *untold) forget(r *topology.Residue) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, ok := u.byKey[r.RecordKey()]
+	delete(u.byKey, r.RecordKey())
+	return ok
+}
+
+// listUntold puts what came of a try on the list, and into r, if the list does not say it yet.
+func (s *Agent) listUntold(ctx context.Context, u *untold, r *topology.Residue) (told bool, err error) {
+	u.mu.Lock() // also while it is written: what is listed later must not be written over
+	defer u.mu.Unlock()
+	kept, ok := u.byKey[r.RecordKey()]
+	if seen, _ := s.view.Transaction(r.Tx); ok && !kept.undo && seen.Retraction.Undone {
+		delete(u.byKey, r.RecordKey()) // the turn knew what came of it, and what it left counts
+		return false, nil
+	}
+	if !ok {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, appendTry)
+	defer cancel()
+	if err := s.listResidue(ctx, &kept.Residue); err != nil {
+		return false, err
+	}
+	delete(u.byKey, r.RecordKey())
+	*r = kept.Residue
+	return true, nil
+}
+
+// leftover is what is left to do of a residue.
+type leftover struct {
+	tool    gate.Tool // what the residue is of
+	call    gate.Call // the same, or its compensation
+	adapter gate.Adapter
+	undo    bool         // call is the compensation
+	doubt   bool         // a try that is not answered leaves nothing known, and what is left to do stays the same
+	made    *gate.Answer // nothing but to list it: a former try was answered so
+}
+
+// done is the state of the call once what was left is done.
+func (l *leftover) done() string {
+	switch {
+	case l.undo:
+		return api.EffectUndone
+	case l.tool.Class.Gated():
+		return api.EffectReleased
+	}
+	return api.EffectDone
+}
+
+// tryResidue makes the call, or the compensation, that could not be made before. It holds what the call moves until it
+// is answered, and its settlement counts as a write of it: nobody commits on what was read before.
+func (s *Agent) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
+	slot *once.Slot) error {
+	if slot.Get() != "" { // a former process may have made the call, and its sink cannot tell
+		return api.Problemf(api.CodeUnkeyed, "this request was begun before, and the process ended: the call may have been made. "+
+			"Look at the sink, then ask under a new Idempotency-Key")
+	}
+	if s.engine == nil {
+		return api.Problemf(api.CodeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
+	}
+	left, err := s.leftOf(ctx, r, allowed)
+	if err != nil {
+		return err
+	}
+	t, err := s.startOwn(ctx)
+	if err != nil {
+		return err
+	}
+	open := func(ctx context.Context) error {
+		if u.has(r) {
+			return api.Problemf(api.CodeLog, "it was tried again a moment ago, and the list does not say so yet: ask again")
+		}
+		if err := s.stillResidue(ctx, r); err != nil {
+			return err
+		}
+		left, err = s.leftOf(ctx, r, allowed) // a retraction may have had its turn while the touch waited
+		return err
+	}
+	err = s.tryUnderTouch(ctx, t, left.tool, open, func(ctx context.Context) error {
+		if left.call.Key == "" && left.made == nil {
+			slot.Set(t.id)
+			if err := slot.Save(); err != nil {
+				return err
+			}
+		}
+		err := s.tryCall(ctx, u, r, t, left)
+		slot.Set("") // it has its answer here, and the list says what came of it
+		return err
+	})
+	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
+	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
+	defer cancel()
+	if _, err := s.abortTx(ctx, t, "it only held what a residue moves that is tried again"); err != nil {
+		s.log.Warn("a residue was tried again, what it moves is still held", "tx", string(t.id), "cause", err)
+	}
+	return err
+}
+
+// leftOf finds out from the log what is left to do of a residue.
+func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.RetryResidue) (leftover, error) {
+	p, by, err := s.callOfResidue(ctx, r)
+	if err != nil {
+		return leftover{}, err
+	}
+	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Origin: s.where(), Key: p.Key, Args: p.Args,
+		Traceparent: traceOf(ctx)}
+	undo, life := s.isToUndo(r, &p), p.Tool.KeyLife
+	if undo {
+		switch {
+		case p.Tool.Class.Gated() && r.Result == sequencer.ResultPartial:
+			return leftover{}, api.Problemf(api.CodeTool, "%s did not leave, and its transaction is retracted: it is not made any "+
+				"more, accept it", p.Tool.Name)
+		case !p.Tool.Undo && r.Result == sequencer.ResultUnresolved:
+			return leftover{}, api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it is "+
+				"declared: look at the sink, undo it by hand, then accept", p.Tool.Name)
+		case !p.Tool.Undo:
+			return leftover{}, api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by hand, then "+
+				"accept", p.Tool.Name)
+		case by.undone != nil:
+			return leftover{tool: p.Tool, undo: true, made: by.undone}, nil
+		}
+		if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
+			return leftover{}, err
+		}
+		answer := gate.Answer{}
+		if p.Answer != nil {
+			answer = *p.Answer
+		}
+		var by gate.Tool
+		if call, by, err = gate.Compensation(s.tools, s.where(), &p, answer); err != nil {
+			return leftover{}, api.Problemf(api.CodeTool, "%v", err)
+		}
+		life = by.KeyLife
+		// The log may lack the answer of a call that its settlement knew to have happened.
+		there := p.Ran() || r.Result == sequencer.ResultLeaked
+		forbids := p.Key != "" && p.Tool.Forbids
+		if !there && !forbids && !allowed.Force {
+			return leftover{}, api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid "+
+				"a key: a compensation would undo what is perhaps not there. Look there first; if it is, send force",
+				p.Tool.Name)
+		}
+		call.ForbidOnly = !there && forbids
+	} else if p.Ran() {
+		return leftover{tool: p.Tool, made: p.Answer}, nil
+	} else if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
+		return leftover{}, err
+	}
+	switch age := s.clock.Now().Sub(p.At); {
+	case call.Key == "" && !allowed.Force:
+		return leftover{}, unkeyed(call.Tool)
+	case life > 0 && age+p.Tool.MaxTime >= life && !allowed.Force:
+		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
+			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
+			age.Round(time.Second))
+	}
+	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
+	if err != nil {
+		return leftover{}, api.Problemf(api.CodeTool, "%v", err)
+	}
+	unsure := *r
+	unsure.Result = sequencer.ResultUnresolved
+	doubt := s.isToUndo(&unsure, &p) == undo
+	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo, doubt: doubt}, nil
+}
+
+func unkeyed(tool string) error {
+	return api.Problemf(api.CodeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
+		"Look there first, then send force", tool)
+}
+
+// isToUndo reports whether what is left of a call is to undo it: it ran before the commit, was retracted, or is known
+// to have happened although it should not have.
+func (s *Agent) isToUndo(r *topology.Residue, p *gate.Progress) bool {
+	seen, _ := s.view.Transaction(r.Tx)
+	return p.Tool.Class.Eager() || p.Tool.Class.Gated() && p.Dropped || r.Result == sequencer.ResultLeaked ||
+		p.UndoLost || p.UndoDone != nil || seen.Retraction.Of != ""
+}
+
+// stillResidue refuses to try a residue again that somebody else has dealt with, or has tried since it was looked at.
+func (s *Agent) stillResidue(ctx context.Context, r *topology.Residue) error {
+	list, _, err := s.residue(ctx)
+	if err != nil {
+		return err
+	}
+	for _, now := range list {
+		switch {
+		case now.Tx != r.Tx || now.Index != r.Index:
+		case now.State != topology.ResidueOpen:
+			return api.Problemf(api.CodeNotResidue, "effect %d of %s is %s meanwhile: nothing is left to do", r.Index, r.Tx, now.State)
+		case now.Tries != r.Tries || now.Result != r.Result:
+			return api.Problemf(api.CodeNotResidue, "effect %d of %s was tried meanwhile: look at the list, then ask again", r.Index,
+				r.Tx)
+		}
+	}
+	return nil
+}
+
+// tryCall makes the call in a transaction. The list says before that it may have happened, should this process end.
+func (s *Agent) tryCall(ctx context.Context, u *untold, r *topology.Residue, t *tx, left leftover) error {
+	if left.made != nil {
+		return s.noteTry(ctx, u, r, left, *left.made)
+	}
+	var answer gate.Answer
+	err := s.announceTry(ctx, r, t, left)
+	if err == nil {
+		bound, cancel := context.WithTimeout(s.tasks.ctx, left.tool.MaxTime) // a client that goes away breaks nothing off
+		answer, err = left.adapter.Call(bound, left.call)
+		cancel()
+	} else {
+		err = fmt.Errorf("%w: %w", gate.ErrNotSent, err)
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err == nil {
+		s.endMade(ctx, r, t.id, left, gate.StepAnswered, &answer)
+		return s.noteTry(ctx, u, r, left, answer)
+	}
+	if errors.Is(err, gate.ErrNotSent) {
+		s.endMade(ctx, r, t.id, left, gate.StepNotSent, nil)
+		ctx, cancel := context.WithTimeout(ctx, appendTry)
+		defer cancel()
+		if err := s.listResidue(ctx, r); err != nil {
+			s.log.Warn("the list does not say that a further try did not leave", "tx", string(r.Tx), "cause", err)
+		}
+	}
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return api.Problemf(api.CodeToolUnreachable, "%s was tried again without an answer: %v", left.tool.Name, err)
+}
+
+// announceTry says in the events topic and on the list that a call may have happened. It is the last step before that
+// leaves.
+func (s *Agent) announceTry(ctx context.Context, r *topology.Residue, t *tx, left leftover) error {
+	if err := s.publishMade(ctx, r, t.id, left, gate.StepStarted, nil); err != nil {
+		return api.Problemf(api.CodeLog, "that %s is tried again is not in the events topic: %v", left.tool.Name, err)
+	}
+	now := *r
+	now.Tries++
+	now.Detail = fmt.Sprintf("tried again (call %d), and no answer is known: it may have happened, look at the sink",
+		now.Tries)
+	if left.doubt {
+		now.Result = sequencer.ResultUnresolved
+	}
+	if !left.undo {
+		now.Call = api.EffectUnknown
+	}
+	if err := s.listResidue(ctx, &now); err != nil {
+		return err
+	}
+	if err := s.stretchLease(ctx, left.tool.MaxTime); err != nil { // writing may have taken long
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usable(t) // the lease may be the next session's: then what it moves may be another's, or a turn is over
+}
+
+// noteTry puts what came of another try on the list, before anybody else can make one.
+func (s *Agent) noteTry(ctx context.Context, u *untold, r *topology.Residue, left leftover,
+	answer gate.Answer) error {
+	r.Tries++
+	switch {
+	case answer.Refused && r.Result == sequencer.ResultUnresolved && !answer.AboutKey:
+		r.Detail = fmt.Sprintf("tried again and refused now (%s), but an earlier try was not answered: look at the sink",
+			answer.Detail)
+	case answer.Refused:
+		r.Detail = "tried again and refused: " + answer.Detail
+		r.Call = api.EffectFailed
+		if left.undo {
+			r.Call = api.EffectUndoLost
+		}
+	default:
+		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
+		r.Code, r.Args, r.Call = "", nil, left.done()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
+	defer cancel()
+	err := s.listResidue(ctx, r)
+	if err != nil {
+		u.keep(r, left.undo)
+	}
+	return err
+}
+
+// listResidue puts a residue back on the list as it is now.
+func (s *Agent) listResidue(ctx context.Context, r *topology.Residue) error {
+	r.AtMs, r.Incarnation = s.clock.Now().UnixMilli(), s.now()
+	if err := s.events.PublishResidue(ctx, r); err != nil {
+		return api.Problemf(api.CodeLog, "the list of residues cannot be written: %v", err)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"math/big"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// again opens the successor of a transaction that was refused, or lost with its session. Asked twice it names the same
+// one.
+func (s *Agent) again(ctx context.Context, t *tx) (*tx, bool, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, false, err
+	}
+	defer t.leave()
+	s.mu.Lock()
+	next, err := s.mayRetry(t)
+	begin, first := s.successor(t)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, false, err
+	}
+	fresh := next == nil
+	if fresh {
+		next, err = s.start(ctx, begin, func(n *tx) {
+			n.attempt, n.refusals, n.first = t.attempt+1, t.refusals+1, first
+			t.successor = n.id
+		})
+	} else {
+		next, err = s.beginInLog(ctx, next)
+	}
+	if next == nil {
+		s.mu.Lock()
+		t.successor = ""
+		s.mu.Unlock()
+	}
+	return next, fresh, err
+}
+
+// mayRetry is the successor that is there already, or why there may be none.
+func (s *Agent) mayRetry(t *tx) (*tx, error) {
+	if next := s.txs[t.successor]; next != nil {
+		return next, nil
+	}
+	if t.gone() {
+		return nil, nil
+	}
+	if !t.decided() {
+		return nil, api.Problemf(api.CodeNotAborted, "%s is %s: only an aborted transaction is tried again",
+			t.id, s.decision(t).State)
+	}
+	d := s.decision(t)
+	if d.State == api.StateCommitted {
+		p := api.Problemf(api.CodeAlreadyCommitted, "%s is committed: begin a new transaction", t.id)
+		p.Decision = d
+		return nil, p
+	}
+	if d.Code == string(sequencer.CodeLostBranch) {
+		p := api.Problemf(d.Code, "%s lost against %s: begin outside the group", t.id, d.MovedBy)
+		p.Decision = d
+		return nil, p
+	}
+	if was, known := s.view.Choice(t.begin.Group); known && was.Tx != t.id {
+		p := api.Problemf(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", was.Tx,
+			t.id)
+		p.Decision, p.MovedSeq, p.MovedBy = d, uint64(was.Seq), string(was.Tx)
+		return nil, p
+	}
+	if t.attempt >= s.limits.Attempts {
+		p := api.Problemf(api.CodeGaveUp, "%d attempts were refused: give the work back, or begin a new transaction", t.attempt)
+		p.Decision = d
+		return nil, p
+	}
+	return nil, nil
+}
+
+// successor is how the next attempt begins: it names its predecessor, so that a wounded one's age is kept; after a
+// conflict it asks for the whole footprint at first; after some refusals it is locked.
+func (s *Agent) successor(t *tx) (sequencer.Begin, []sequencer.Want) {
+	begin := t.begin
+	begin.Predecessor = t.id
+	if winner, known := s.view.Winner(t.begin.Group); known && winner == t.id {
+		begin.Group = "" // the choice stands: another branch would be lost
+	}
+	if t.refusals+1 >= s.limits.LockedAfter {
+		begin.Mode, begin.May = sequencer.Locked, nil // which takes no claims: it waits for what it reads
+	}
+	if o := t.ending(); o != nil && o.Code == sequencer.CodeConflict {
+		return begin, t.footprint()
+	}
+	return begin, nil
+}
+
+// ending is the decision, or the answer that was given before it where the log ended the transaction for another
+// reason, or does not say why.
+func (t *tx) ending() *sequencer.Outcome {
+	switch {
+	case t.early == nil || t.outcome == nil:
+		return cmp.Or(t.outcome, t.early)
+	case t.outcome.Code == t.early.Code && t.outcome.Scope == t.early.Scope && t.outcome.Moved == t.early.Moved:
+		return t.outcome
+	}
+	told := *t.early
+	told.Seq = t.outcome.Seq
+	return &told
+}
+
+// backoff is how long to wait before the next attempt: it grows with the attempts, and half of it is by chance, so
+// that agents that were refused together do not come back together.
+func backoff(attempt int) time.Duration {
+	most := 2 * time.Millisecond << min(attempt, 7)
+	n, err := rand.Int(rand.Reader, big.NewInt(int64(most/2)))
+	if err != nil {
+		return most
+	}
+	return most/2 + time.Duration(n.Int64())
+}

@@ -1,0 +1,323 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/topology"
+)
+
+// seal freezes a transaction's footprint and waits for its decision as long as ctx lasts; then the state is still
+// sealed. Sealing again gives the same answer.
+func (s *Agent) seal(ctx context.Context, t *tx) (*api.Decision, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	sent, err := s.sendSeal(ctx, t)
+	t.leave()
+	if sent != nil {
+		select {
+		case err = <-sent:
+		case <-ctx.Done():
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.settledAnswer(ctx, t)
+}
+
+// sendSeal freezes a transaction and sends its seal; what it gives tells when the log has it. nil: there is nothing to
+// send, it was sent before, or the answer is known. The task is there first: what is frozen has somebody to send it.
+func (s *Agent) sendSeal(ctx context.Context, t *tx) (<-chan error, error) {
+	s.mu.Lock()
+	done := t.decided() || t.phase != phaseOpen
+	s.mu.Unlock()
+	if done {
+		return nil, nil
+	}
+	s.traces(ctx, t)
+	frozen, sent := make(chan *sequencer.Intent, 1), make(chan error, 1)
+	defer close(frozen)
+	started := s.tasks.start(func(ctx context.Context) {
+		select {
+		case in := <-frozen:
+			if in != nil {
+				again, err := s.sealInLog(ctx, t, in)
+				if sent <- err; again && err == nil {
+					s.passSeal(ctx, t, in)
+				}
+			}
+		case <-ctx.Done():
+			sent <- context.Cause(ctx)
+		}
+	})
+	if !started {
+		return nil, api.Problemf(api.CodeBusy, "%s is still open: the sidecar is stopping, or has too many appends under way", t.id)
+	}
+	in, err := s.freeze(ctx, t)
+	if in == nil || err != nil {
+		return nil, err
+	}
+	frozen <- in
+	return sent, nil
+}
+
+// freeze makes the seal's intent; nil when the answer is known.
+func (s *Agent) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) {
+	if err := s.prepare(ctx, t); err != nil {
+		return nil, err
+	}
+	if err := s.flush(ctx, t); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.phase != phaseOpen || t.decided() {
+		return nil, nil
+	}
+	if !t.begun && t.base < s.view.Settings().Floor {
+		s.tooOld(t)
+		return nil, nil
+	}
+	err := s.delivery.Record(journal.RecordSealed, &journal.DecidedRecord{Tx: t.id, Calls: len(t.effects)})
+	if err != nil {
+		return nil, err
+	}
+	t.loose = s.loose.Take(t.begin.Session)
+	if o := s.early(t); o != nil {
+		s.refuseEarly(t, o)
+		return nil, nil
+	}
+	delete(s.moved, t.begin.Session)
+	return s.footprint(t), nil
+}
+
+// footprint is the seal's intent. Nothing is added to the transaction from here on.
+func (s *Agent) footprint(t *tx) *sequencer.Intent {
+	seal := &sequencer.Seal{Reads: t.allReads(), Shards: s.withFormer(t.writes), Touches: slices.Clone(t.touches),
+		Effects: append(t.sealed(), t.ownEffects()...), Pins: slices.Clone(t.pinned)}
+	if limit := int(s.view.Settings().Rules.MaxScopes); t.size()+len(t.loose) > limit {
+		seal.Reads = append(append([]sequencer.Read(nil), t.reads...), journal.Together(t.loose)...)
+	}
+	in := t.intent(sequencer.IntentSeal, s.agent)
+	in.Seal = seal
+	s.askHook(t, in)
+	t.seal, t.phase, t.sentAt, t.ackedAt = in, phaseSealed, s.clock.Now(), time.Time{}
+	if s.sending == nil {
+		s.sending = map[sequencer.TxID]*sending{}
+	}
+	s.sending[t.id] = &sending{intent: in}
+	s.announce(t, seal)
+	return in
+}
+
+// announce publishes the footprint's text, without contents.
+func (s *Agent) announce(t *tx, seal *sequencer.Seal) {
+	text := *seal
+	text.Shards = append([]sequencer.ShardWrite(nil), seal.Shards...)
+	for i := range text.Shards {
+		text.Shards[i].Content = nil
+	}
+	err := s.delivery.Event(&topology.Event{
+		Kind: topology.EventSeal, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: s.incarnation,
+		AtMs: s.clock.Now().UnixMilli(), Seal: &text,
+	}, nil)
+	if err != nil {
+		s.log.Warn("a footprint's text is not published; its decision names it by hash", "tx", string(t.id), "cause", err)
+	}
+}
+
+// early is the answer that the view can already give: the log would give the same one, whatever comes in between,
+// because a prefix that is stale stays stale. nil: the log has to be asked.
+func (s *Agent) early(t *tx) *sequencer.Outcome {
+	now := s.view.Settings()
+	if t.begin.Observe || !now.Known || now.Rules.Observe {
+		return nil
+	}
+	o := s.monotone(t, now)
+	if o != nil && !answerable(o.Code) {
+		panic("sidecar: " + string(t.id) + " would be answered " + string(o.Code) + " without the log")
+	}
+	return o
+}
+
+// answerable: a refusal with this code holds in every log that extends the view. The others may turn out differently.
+func answerable(c sequencer.Code) bool {
+	switch c {
+	case sequencer.CodeStaleRead, sequencer.CodeVersionMismatch, sequencer.CodeCascade, sequencer.CodeLostBranch,
+		sequencer.CodeTooOld:
+		return true
+	}
+	return false
+}
+
+// monotone finds what makes a commit impossible in every log that extends the view.
+func (s *Agent) monotone(t *tx, now view.Settings) *sequencer.Outcome {
+	no := func(code sequencer.Code, scope sequencer.Scope, moved sequencer.Writer, detail string) *sequencer.Outcome {
+		return &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: code, Scope: scope, Moved: moved,
+			Detail: cmp.Or(detail, "answered from the view at once"), Retryable: code.Retryable(), Mode: t.begin.Mode,
+			By: sequencer.BySidecar, Floor: now.Floor}
+	}
+	if was, chosen := s.view.Choice(t.begin.Group); chosen && t.begin.Group != "" && was.Tx != t.id {
+		return lostTo(t, was)
+	}
+	levels := t.levels(now)
+	if levels&sequencer.A1 != 0 {
+		if at := cmp.Or(t.overtaken, s.moved[t.begin.Session].first); at != nil {
+			return no(sequencer.CodeStaleRead, sequencer.Scope(at.Written),
+				sequencer.Writer{Seq: sequencer.Seq(at.Seq), Tx: sequencer.TxID(at.Writer)}, "")
+		}
+		for _, r := range t.allReads() {
+			if r.View < now.Floor {
+				return no(sequencer.CodeTooOld, r.Scope, sequencer.Writer{}, "the read is older than what the workspace remembers")
+			}
+		}
+	}
+	for _, w := range t.writes {
+		if w.Expect == nil {
+			continue
+		}
+		if rev, _ := s.view.Read(w.Scope); rev.At > w.Expect.View {
+			return no(sequencer.CodeVersionMismatch, w.Scope, sequencer.Writer{Seq: rev.At, Tx: rev.By}, "")
+		}
+	}
+	if levels&sequencer.A3 != 0 {
+		for _, r := range t.allReads() {
+			by, _ := s.view.Transaction(r.Writer)
+			if by.Decision != nil && by.Decision.Kind == sequencer.OutcomeAborted {
+				return no(sequencer.CodeCascade, r.Scope, sequencer.Writer{Seq: by.Decision.Seq, Tx: by.Tx}, "")
+			}
+		}
+	}
+	return nil
+}
+
+// lostTo ends a branch because its group has chosen another one. The log finds that by itself, whoever tells it.
+func lostTo(t *tx, was sequencer.Writer) *sequencer.Outcome {
+	return &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Mode: t.begin.Mode, Moved: was,
+		Code: sequencer.CodeLostBranch, Detail: "another branch of the group " + t.begin.Group + " was chosen"}
+}
+
+// refuseEarly answers from the view; the abort still goes into the log.
+func (s *Agent) refuseEarly(t *tx, o *sequencer.Outcome) {
+	loose := s.moved[t.begin.Session]
+	t.moved = append(t.moved, loose.scopes...)
+	if t.overtaken == nil {
+		t.overtaken = loose.first
+	}
+	delete(s.moved, t.begin.Session)
+	s.metrics.Early.Inc()
+	s.giveUp(t, o)
+	s.abortInLog(t, o)
+}
+
+// giveUp ends a transaction with an answer that the log has not given.
+func (s *Agent) giveUp(t *tx, o *sequencer.Outcome) {
+	t.early = o
+	s.close(t, phaseOver)
+	if err := s.delivery.Record(journal.RecordDecided, decisionRecord(t.id, o)); err != nil {
+		s.log.Error("an abort is not in the journal", "tx", string(t.id), "cause", err)
+	}
+}
+
+// abortInLog sends the abort that an answer has anticipated, with what the answer says, and does not wait for it; s.mu
+// is held.
+func (s *Agent) abortInLog(t *tx, o *sequencer.Outcome) {
+	in := t.intent(sequencer.IntentAbort, s.agent)
+	in.Abort = &sequencer.Abort{Code: o.Code, Detail: o.Detail, Scope: o.Scope, Seq: o.Moved.Seq, Writer: o.Moved.Tx}
+	s.active[t.id] = t // until the view shows the abort
+	started := s.tasks.start(func(ctx context.Context) { s.repeat(ctx, t, in) })
+	if !started {
+		s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
+	}
+}
+
+// settledAnswer waits for a sealed transaction's decision.
+func (s *Agent) settledAnswer(ctx context.Context, t *tx) (*api.Decision, error) {
+	s.mu.Lock()
+	mine := t.seal
+	s.mu.Unlock()
+	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.decided() || t.phase != phaseSealed || t.seal != mine
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.gone():
+		return nil, s.lost(t)
+	case t.decided():
+		return s.decision(t), nil
+	case err != nil:
+		if ctx.Err() == nil {
+			return nil, err
+		}
+		return s.decision(t), nil
+	case t.refused != nil:
+		return nil, s.refusedIntent(t)
+	}
+	return s.decision(t), nil
+}
+
+// abortTx ends a transaction at the agent's wish. The log decides: a seal that came first stands.
+func (s *Agent) abortTx(ctx context.Context, t *tx, reason string) (*api.Decision, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	s.mu.Lock()
+	var in *sequencer.Intent
+	if !t.begun && t.base < s.view.Settings().Floor {
+		s.tooOld(t)
+	}
+	if !t.decided() && t.phase != phaseLost {
+		in = t.intent(sequencer.IntentAbort, s.agent)
+		in.Abort = &sequencer.Abort{Code: sequencer.CodeAbortedByAgent, Detail: reason}
+	}
+	s.mu.Unlock()
+	if in != nil {
+		if err := s.send(ctx, t, in); err != nil {
+			return nil, err
+		}
+	}
+	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.decided() || t.phase == phaseLost
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case t.gone():
+		return nil, s.lost(t)
+	case t.decided():
+		return s.decision(t), nil
+	}
+	return nil, err
+}
+
+// status is a transaction's state; it waits, as long as ctx lasts, until there is something new to say.
+func (s *Agent) status(ctx context.Context, t *tx) (*api.Decision, error) {
+	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.decided() || t.phase == phaseLost || t.phase == phaseOpen && t.overtaken != nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.gone() {
+		return nil, s.lost(t)
+	}
+	return s.decision(t), nil
+}

@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// ask sends one request with a token, or without any, and reads the problem that it is answered with.
+func ask(t *testing.T, method, url, token, body string) (*http.Response, api.Problem) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", token)
+	}
+	resp := must(http.DefaultClient.Do(r))(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	defer resp.Body.Close()
+	text := must(io.ReadAll(resp.Body))(t)
+	var p api.Problem
+	if resp.Header.Get("Content-Type") == "application/problem+json" {
+		if err := json.Unmarshal(text, &p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return resp, p
+}
+
+// filled is a route's pattern with a value for each of its parameters.
+func filled(pattern, tx string) string {
+	return strings.NewReplacer("{workspace}", "default", "{scope...}", "x", "{tx}", tx, "{group}", "g", "{name}", "n",
+		"{index}", "1").Replace(pattern)
+}
+
+// Without the token nothing is answered but health, metrics and the document; a wrong one is no token.
+func TestNoToken(t *testing.T) {
+	r := start(t, "a", newLog().Door())
+	for _, route := range r.face.Routes {
+		url := r.URL() + filled(route.Pattern, "a.1.1")
+		for _, token := range []string{"", "Bearer ", "Bearer " + r.Token() + "x", "Basic " + r.Token(), r.Token()} {
+			resp, p := ask(t, route.Method, url, token, "{}")
+			switch {
+			case route.Public && resp.StatusCode != http.StatusOK:
+				t.Errorf("%s needs no token: %d", route.Name, resp.StatusCode)
+			case !route.Public && (resp.StatusCode != http.StatusUnauthorized || p.Code != api.CodeUnauthorized ||
+				resp.Header.Get("WWW-Authenticate") == ""):
+				t.Errorf("%s with %q: %d %+v", route.Name, token, resp.StatusCode, p)
+			}
+		}
+	}
+}
+
+// Another agent's transaction can be looked at and its retraction asked for; nobody else works on it.
+func TestOtherAgent(t *testing.T) {
+	log := newLog()
+	other := start(t, "b", log.Door())
+	theirs := must(other.client.Begin(background(t), client.BeginOptions{}))(t)
+	r := start(t, "a", log.Door())
+	free := map[string]bool{"explain": true, "closure": true, "retract": true}
+	bodies := map[string]string{"read": `{"scope":"shard:/x"}`, "write": `{"scope":"shard:/x","content":"1"}`,
+		"touch": `{"wants":[{"scope":"db:/x","access":"write"}]}`, "effect": `{"tool":"n","args":{}}`,
+		"settlement": `{"none_else":true}`}
+	seen := 0
+	for _, route := range r.face.Routes {
+		if !strings.HasPrefix(route.Pattern, "/v1/tx/") || free[route.Name] {
+			continue
+		}
+		body := bodies[route.Name]
+		if body == "" && route.Method == http.MethodPost {
+			body = "{}"
+		}
+		resp, p := ask(t, route.Method, r.URL()+filled(route.Pattern, theirs.ID()), "Bearer "+r.Token(), body)
+		if resp.StatusCode != http.StatusForbidden || p.Code != api.CodeOtherAgent || p.Retryable ||
+			!strings.Contains(p.Detail, "is a transaction of agent b; this is the sidecar of a") {
+			t.Errorf("%s: %d %+v", route.Name, resp.StatusCode, p)
+		}
+		seen++
+	}
+	if seen < 10 {
+		t.Errorf("only %d routes were tried", seen)
+	}
+	resp, p := ask(t, http.MethodPost, other.URL()+"/v1/tx/"+theirs.ID()+"/abort", "Bearer "+r.Token(), "")
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("one sidecar's token at another one: %d %+v", resp.StatusCode, p)
+	}
+}

@@ -1,0 +1,319 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/streams"
+)
+
+// maxSettling bounds the settlements that are under way at once; the others wait.
+const maxSettling = 32
+
+// settleTry is how long one try of a settlement waits for its decision before it is appended again.
+const settleTry = 5 * time.Second
+
+// debt is a decided transaction whose settlement this sidecar owns. It is guarded by Agent.mu.
+type debt struct {
+	tx        sequencer.TxID
+	seq       sequencer.Seq // from which on it is owed: of the decision, the join or the adoption
+	committed bool
+	known     bool          // committed says how the transaction was decided
+	turn      bool          // it was committed, is in a retraction's cone, and its turn to be undone has come
+	stranger  bool          // what ran is known from the log only
+	heard     bool          // the log was read when no former owner could begin a call any more
+	theirs    bool          // somebody else has adopted it
+	freed     time.Time     // by the steady clock: the view had shown each former owner's end by then; zero: unknown
+	waited    bool          // notBefore is set
+	tries     int           // of the settlement
+	notBefore time.Time     // until then a call of its former owner may be under way; by the steady clock
+	running   bool          // a task works on it
+	parked    sequencer.Seq // the incarnation whose settlement was refused: it has another owner
+	n         uint32        // of its last settle intent
+	refused   *sequencer.Outcome
+	foreign   bool              // the log refused it for scopes that are not the transaction's
+	doubtful  []sequencer.Scope // where the log did not believe that it was clean
+
+	idle       bool      // the events say that nothing releases its calls here
+	agentAsked bool      // agentUntil is set
+	agentUntil time.Time // until then the agent may say what it did by itself
+}
+
+// owe notes that a transaction is this sidecar's to settle; s.mu is held.
+func (s *Agent) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool) *debt {
+	d := s.debts[id]
+	if d == nil {
+		d = &debt{tx: id}
+		s.debts[id] = d
+		s.metrics.Pending.Set(float64(len(s.debts)))
+	}
+	if d.seq, d.theirs = max(d.seq, seq), false; known {
+		d.committed, d.known = committed, true
+	}
+	s.hurry()
+	return d
+}
+
+// paid: the view shows that a transaction is final; s.mu is held.
+func (s *Agent) paid(o *sequencer.Outcome) {
+	id := o.Tx
+	if s.debts[id] == nil {
+		return
+	}
+	delete(s.debts, id)
+	s.metrics.Pending.Set(float64(len(s.debts)))
+	if err := s.delivery.Record(journal.RecordSettled, &journal.DecidedRecord{Tx: id, Clean: view.ReleasedAll(o)}); err != nil {
+		s.log.Error("a settlement is not in the journal: after a restart the log is asked", "tx", string(id), "cause", err)
+	}
+	s.hurry()
+}
+
+// observeDebt draws what a decision says of a settlement; s.mu is held.
+func (s *Agent) observeDebt(o *sequencer.Outcome) {
+	d := s.debts[o.Tx]
+	if o.Kind == sequencer.OutcomeAdopted && o.Agent != s.agent {
+		s.share(o.Tx, d)
+	}
+	if d != nil && o.Kind == sequencer.OutcomeSettled && o.Incarnation == s.incarnation {
+		for _, w := range o.Writes {
+			if w.Writer.Residue && w.Writer.Tx == o.Tx && w.Writer.Seq == o.Seq {
+				d.doubtful = append(d.doubtful, w.Scope)
+			}
+		}
+	}
+	switch {
+	case d == nil:
+	case o.Final:
+		s.paid(o)
+	case o.Kind == sequencer.OutcomeRefused && d.n > 0 && o.Intent == d.intent(s).ID() &&
+		o.Incarnation == s.incarnation: // each process and each owner counts for itself
+		d.refused = o
+	}
+}
+
+func (d *debt) intent(s *Agent) *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentSettle, Tx: d.tx, N: d.n, Agent: s.agent, Incarnation: s.incarnation}
+}
+
+// settleAll starts the settlements that can start now, those owed for longest first.
+func (s *Agent) settleAll(context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.live || len(s.debts) == 0 {
+		return
+	}
+	now, steady := s.clock.Now(), s.clock.Steady()
+	var ready []*debt
+	for _, d := range s.debts {
+		if !d.running && !d.theirs && d.parked != s.incarnation && !steady.Before(d.notBefore) &&
+			!now.Before(d.agentUntil) {
+			ready = append(ready, d)
+		}
+	}
+	slices.SortFunc(ready, func(a, b *debt) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.tx, b.tx)) })
+	for _, d := range ready {
+		if s.settling >= maxSettling || !s.tasks.start(func(ctx context.Context) { s.settle(ctx, d) }) {
+			return
+		}
+		d.running = true
+		s.settling++
+	}
+}
+
+// settle works on one settlement until it is done, or has to be begun again later.
+func (s *Agent) settle(ctx context.Context, d *debt) {
+	s.mu.Lock()
+	inc, t := s.incarnation, s.txs[d.tx]
+	leased := s.under(ctx, inc)
+	if t != nil {
+		leased = under(leased, t.trace)
+	}
+	s.mu.Unlock()
+	err := s.settleOnce(leased, d, t, inc)
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("a settlement is not done: tried again", "tx", string(d.tx), "cause", err)
+		view.Sleep(ctx, view.PauseMost)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.running = false
+	s.settling--
+	s.hurry()
+}
+
+func (s *Agent) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.Seq) error {
+	if t != nil { // a call that is under way ends first; none begins any more
+		if err := t.enter(ctx); err != nil {
+			return err
+		}
+		t.leave()
+	}
+	s.mu.Lock()
+	from, foreign := d.seq, d.foreign
+	s.mu.Unlock()
+	if err := s.view.Reach(ctx, from); err != nil {
+		return err
+	}
+	if foreign { // what is known of its calls is not what the log knows: a settlement always ends
+		return s.settleUnknown(ctx, d, inc, errForeignScopes)
+	}
+	if gone, err := s.learn(ctx, d); gone || err != nil {
+		return err
+	}
+	effects, claim, err := s.owed(ctx, d, inc)
+	var late map[uint32]string
+	if err == nil {
+		late, err = s.madeSince(ctx, d, effects)
+	}
+	if lostForGood(err) {
+		return s.settleUnknown(ctx, d, inc, err)
+	}
+	if err != nil {
+		return err
+	}
+	if s.mustWait(d, effects, claim) {
+		return nil
+	}
+	own, wait, err := s.ownSettled(ctx, d, effects, claim)
+	if wait || err != nil {
+		return err
+	}
+	made, err := s.settlement(ctx, d, effects, claim)
+	if err != nil {
+		return err
+	}
+	sayLate(made.Residue, late)
+	made = withOwn(made, own)
+	if err := s.publishResidue(ctx, d, made, inc); err != nil {
+		return err
+	}
+	if err := s.appendSettlement(ctx, d, made, inc); err != nil {
+		return err
+	}
+	return s.publishDoubts(ctx, d, made, inc)
+}
+
+// errForeignScopes is returned by settleOnce's first try when the log refuses what it names.
+var errForeignScopes = errors.New("its settlement named scopes that are not its own")
+
+// severalCalls is what a settlement asks of its lease beyond the time that one call may take.
+const severalCalls = time.Second
+
+// settlement makes or undoes the calls of a decided transaction, as far as that is left to do.
+func (s *Agent) settlement(ctx context.Context, d *debt, effects []gate.Progress,
+	claim gate.Claim) (gate.Settlement, error) {
+	var takes time.Duration
+	did := false
+	s.mu.Lock()
+	committed, turn := d.committed, d.turn
+	s.mu.Unlock()
+	for i, p := range effects {
+		effects[i].Committed = committed
+		effects[i].Tool.MaxTime = min(p.Tool.MaxTime, s.longestCall()) // a settlement ends also when leases got shorter
+		takes = max(takes, p.Tool.MaxTime)
+		did = did || p.Started || claim == gate.ClaimStranger || committed && p.Tool.Class.Gated()
+	}
+	engine := s.engine
+	if agent, _, _, _ := api.OwnerOf(d.tx); engine == nil && agent != s.agent {
+		engine = s.bare
+	}
+	if !did || engine == nil {
+		if did && committed {
+			s.sayIdle(d, effects)
+		}
+		return gate.Settlement{NoneElse: claim != gate.ClaimStranger}, s.cannot(effects, did)
+	}
+	// One call after the other is made under it: a lease that is just long enough for the first stops at the second.
+	if err := s.stretchLease(ctx, min(takes+severalCalls, s.longestCall())); err != nil {
+		return gate.Settlement{}, err
+	}
+	if committed && !turn {
+		return engine.Release(ctx, effects, claim)
+	}
+	return engine.Undo(ctx, effects, claim)
+}
+
+// sayIdle lets those who watch know, once, that held calls are not being released although they have an owner.
+func (s *Agent) sayIdle(d *debt, effects []gate.Progress) {
+	s.mu.Lock()
+	said := d.idle
+	d.idle = true
+	s.mu.Unlock()
+	for i := range effects {
+		if p := &effects[i]; !said && p.Tool.Class.Gated() && p.Answer == nil && !p.GivenUp {
+			s.publishMark(gate.Mark{Tx: p.Tx, Index: p.Index, Step: gate.StepIssued,
+				Detail: "it waits: its sidecar was started without a policy file"})
+		}
+	}
+}
+
+// appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.
+func (s *Agent) appendSettlement(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
+	s.mu.Lock()
+	s.settles++ // of one transaction and incarnation the log takes greater numbers only, also for its later turn
+	d.n = s.settles
+	d.refused = nil
+	in := d.intent(s)
+	s.mu.Unlock()
+	if in.Incarnation != inc {
+		return nil // the session has ended meanwhile: the next one begins anew
+	}
+	in.Settle = &sequencer.Settle{Effects: made.Effects, NoneElse: made.NoneElse}
+	for {
+		err := s.appendOnce(ctx, d, in)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err == nil || errors.Is(err, api.ErrStopped):
+			return err
+		case errors.Is(err, streams.ErrTooLarge):
+			// It was not appended, and never will be. Without names it says as little as the list can show.
+			s.log.Error("a settlement names more than a record takes: it is unresolved", "tx", string(d.tx), "cause", err)
+			in.Settle = &sequencer.Settle{Effects: []sequencer.Settled{{Result: sequencer.ResultUnresolved}}}
+		}
+	}
+}
+
+// appendOnce appends a settle intent and waits a while for what it leads to. One whose append failed is unknown, and
+// appended again soon.
+func (s *Agent) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent) error {
+	try, cancel := context.WithTimeout(ctx, settleTry)
+	defer cancel()
+	failpoint.Hit(failpoint.SettleBefore)
+	_, err := s.append(try, in)
+	failpoint.Hit(failpoint.SettleAfter)
+	if errors.Is(err, streams.ErrTooLarge) {
+		return err
+	}
+	if err != nil {
+		s.metrics.AppendErrors.Inc()
+		again, end := context.WithTimeout(ctx, view.PauseMost)
+		defer end()
+		try = again
+	}
+	return s.view.Waits.Until(try, view.WaitTx(d.tx), func() bool { return s.settled(d, in.Incarnation) })
+}
+
+// settled reports whether nothing is left to do for a settlement: the transaction is final, or not this one's.
+func (s *Agent) settled(d *debt, inc sequencer.Seq) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.refused != nil {
+		s.log.Warn("a settlement was refused", "tx", string(d.tx), "code", string(d.refused.Code),
+			"detail", d.refused.Detail)
+		if d.foreign = d.refused.Code == sequencer.CodeWrongScopes && !d.foreign; !d.foreign {
+			d.parked = inc
+		}
+		return true
+	}
+	return s.debts[d.tx] != d || s.incarnation != inc
+}

@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	face "github.com/hence-dev/hence/sidecar/http"
+	"github.com/hence-dev/hence/sidecar/metrics"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/sidecar/view"
+)
+
+// setup is what a test's process is told: what an agent is made of, and what it is reached by.
+type setup struct {
+	Agent, Workspace, DataDir, Token, OperatorToken string
+
+	Tools   gate.Tools
+	Hook    Hook
+	Limits  Limits
+	Logger  *slog.Logger
+	Machine Machine
+}
+
+// process is an agent with its view and its HTTP face, as package sidecar puts them together.
+type process struct {
+	config   setup
+	view     *view.View
+	session  *Agent
+	face     *face.Face
+	metrics  *metrics.Metrics
+	listener net.Listener
+	server   *http.Server
+	ready    chan struct{}
+	once     sync.Once
+	draining context.CancelFunc
+}
+
+// assemble makes a process and opens its listener.
+func assemble(c setup, log Log) (*process, error) {
+	c.Workspace, c.Token = cmp.Or(c.Workspace, "default"), cmp.Or(c.Token, RandomID())
+	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.OrThis()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &process{config: c, listener: listener, ready: make(chan struct{}),
+		view: view.New(c.Workspace, c.Limits.OldBytes, c.Limits.ContentBytes)}
+	p.metrics = metrics.New(func() float64 { return float64(p.view.At()) })
+	drain, draining := context.WithCancel(context.Background())
+	p.draining = draining
+	keys := once.New(c.Limits.IdempotencyKeys, c.Limits.IdempotencyBytes, c.Limits.IdempotencyAge, c.Machine.Clock.Now,
+		c.Logger)
+	p.session, err = New(Config{Name: c.Agent, View: p.view, Log: log, Keys: keys, DataDir: c.DataDir,
+		Tools: c.Tools, Hook: c.Hook, Limits: c.Limits, Logger: c.Logger, Metrics: p.metrics, Machine: c.Machine})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	of := face.Config{Agent: p.session, Keys: keys, Opened: p.session.Opened(), Name: c.Workspace, AgentName: c.Agent,
+		Workspace: view.NewWorkspaceView(p.view, log, c.Limits.FutureWait), Token: c.Token, Operator: c.OperatorToken,
+		Limits: face.Limits{BodyBytes: c.Limits.BodyBytes, Requests: c.Limits.Requests, Watchers: c.Limits.Watchers,
+			ListItems: c.Limits.ListItems, WaitMost: c.Limits.WaitMost}, Drain: drain, Metrics: p.metrics, Log: c.Logger}
+	if log != nil {
+		of.Follow = log.FollowAt
+	}
+	p.face = face.New(of)
+	p.server = &http.Server{Handler: p.face}
+	return p, nil
+}
+
+func (p *process) Addr() string           { return p.listener.Addr().String() }
+func (p *process) URL() string            { return "http://" + p.Addr() }
+func (p *process) Token() string          { return p.config.Token }
+func (p *process) Ready() <-chan struct{} { return p.ready }
+func (p *process) Refused() error         { return p.session.Refused() }
+func (p *process) Close() error           { return p.listener.Close() }
+
+func (p *process) Farewell(ctx context.Context) int { return p.session.Farewell(ctx) }
+
+// Run serves the agent until ctx ends.
+func (p *process) Run(ctx context.Context) error {
+	defer p.listener.Close()
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var group sync.WaitGroup
+	failed := make(chan error, 2)
+	group.Go(func() { _ = p.server.Serve(p.listener) })
+	group.Go(func() {
+		if err := p.session.Run(func() { p.once.Do(func() { close(p.ready) }) }); err != nil {
+			failed <- err
+		}
+	})
+	group.Go(func() {
+		select {
+		case <-p.session.Opened():
+		case <-work.Done():
+			return
+		}
+		group.Go(func() { p.view.FetchContents(work, p.session.events, p.session.log) })
+		failed <- p.view.Follow(work, p.session.events, p.session.log, p.metrics.Delivered)
+	})
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	p.shutdown()
+	stop()
+	group.Wait()
+	return errors.Join(err, p.session.Close())
+}
+
+// shutdown lets running requests end, as long as the limit says.
+func (p *process) shutdown() {
+	p.draining()
+	ctx, cancel := context.WithTimeout(context.Background(), p.config.Limits.StopWait)
+	defer cancel()
+	half := time.AfterFunc(p.config.Limits.StopWait/2, p.view.Waits.Close)
+	defer half.Stop()
+	for p.face.Busy() && view.Sleep(ctx, StopPoll) {
+	}
+	short, end := context.WithTimeout(ctx, StopGrace)
+	defer end()
+	if p.server.Shutdown(short) != nil {
+		_ = p.server.Close()
+	}
+	p.view.Waits.Close()
+	p.session.Stop(ctx)
+}

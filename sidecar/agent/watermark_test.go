@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// fakeClock moves when the test says so.
+type fakeClock struct {
+	mu   sync.Mutex
+	now  time.Time
+	beat chan time.Time
+}
+
+func (f *fakeClock) Now() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fakeClock) Steady() time.Time { return f.Now() }
+
+func (f *fakeClock) Ticker(time.Duration) (<-chan time.Time, func()) { return f.beat, func() {} }
+
+// advance moves the clock and returns once the beat before this one has been worked off.
+func (f *fakeClock) advance(d time.Duration) {
+	f.mu.Lock()
+	f.now = f.now.Add(d)
+	now := f.now
+	f.mu.Unlock()
+	f.beat <- now
+}
+
+// The watermark follows the view, stops at the oldest open transaction or loose read, and is repeated in time to renew
+// the lease, not more often.
+func TestWatermark(t *testing.T) {
+	log := newLog()
+	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
+	a := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Clock = clock })
+	ctx := background(t)
+	marks := func() (out []sequencer.Seq) {
+		for _, in := range log.Intents() {
+			if in.Kind == sequencer.IntentWatermark {
+				out = append(out, in.Watermark.Seq)
+			}
+		}
+		return out
+	}
+	second := func(n int) {
+		for range n {
+			clock.advance(time.Second)
+		}
+		clock.advance(0)
+	}
+	expect := func(what string, n int, last sequencer.Seq) {
+		t.Helper()
+		got := marks()
+		if len(got) != n || n > 0 && got[n-1] != last {
+			t.Fatalf("%s: watermarks %v, wanted %d, the last %d", what, got, n, last)
+		}
+	}
+	second(2)
+	expect("idle", 0, 0)
+	second(7)
+	expect("idle for longer", 3, 1)
+	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	second(1)
+	expect("moved", 4, 2)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(a.client.Put(ctx, "shard:/x", []byte("2"), client.WriteOptions{}))(t)
+	second(2)
+	expect("an open transaction", 4, 2)
+	second(1)
+	expect("its lease", 5, 2)
+	must(tx.Seal(ctx))(t)
+	must(a.client.Get(ctx, "shard:/x"))(t)
+	at := log.Seq()
+	must(start(t, "b", log.Door()).client.Put(ctx, "shard:/y", nil, client.WriteOptions{}))(t)
+	if err := a.view.Reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	second(1)
+	expect("a loose read", 6, at)
+	must(a.client.Put(ctx, "shard:/x", []byte("3"), client.WriteOptions{}))(t)
+	second(1)
+	expect("sealed", 7, log.Seq())
+	idle := must(a.client.Begin(ctx, client.BeginOptions{DeadlineMs: 1000}))(t)
+	clock.advance(time.Minute)
+	if d := must(idle.Status(ctx, testWait))(t); d.Code != "deadline" {
+		t.Fatalf("left lying: %+v", d)
+	}
+}

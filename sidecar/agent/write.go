@@ -1,0 +1,284 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/topology"
+)
+
+// writing is one shard write as a request asks for it.
+type writing struct {
+	scope   sequencer.Scope
+	media   string
+	content []byte
+	expect  []sequencer.Seq // one of these the shard's version must be, zero: it is not there; nil: any
+}
+
+const (
+	maxMediaBytes = 128
+)
+
+// write adds a shard write to an open transaction; the last write of a shard counts.
+func (s *Agent) write(ctx context.Context, t *tx, w writing) (*api.Written, error) {
+	if err := t.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	return s.writeIn(ctx, t, w)
+}
+
+// writeIn adds a shard write to a transaction that the caller has entered.
+func (s *Agent) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, error) {
+	if err := s.prepare(ctx, t); err != nil {
+		return nil, err
+	}
+	shard, err := s.checkWrite(ctx, t, w)
+	if err != nil {
+		return nil, err
+	}
+	if s.byReference(t, shard) {
+		if shard.Ref, err = s.keepContent(ctx, t, shard); err != nil {
+			return nil, err
+		}
+		shard.Content = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return nil, err
+	}
+	err = s.delivery.Event(&topology.Event{
+		Kind: topology.EventWrite, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
+		AtMs: s.clock.Now().UnixMilli(), Scope: w.scope, MediaType: w.media, Size: int64(len(w.content)),
+		SHA256: sha256.Sum256(w.content), Traceparent: traceOf(ctx),
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if old := t.write(w.scope); old != nil {
+		*old = *shard
+	} else {
+		t.writes = append(t.writes, *shard)
+	}
+	return &api.Written{Tx: string(t.id), Scope: string(w.scope), Writes: len(t.writes), Overtaken: t.overtaken}, nil
+}
+
+// checkWrite holds a write against the limits and its expected version against the view.
+func (s *Agent) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.ShardWrite, error) {
+	rules := s.view.Settings().Rules
+	if len(w.content) > int(rules.MaxContent) {
+		return nil, api.Problemf(api.CodeTooLarge, "%s would have %d bytes; a shard has at most %d",
+			w.scope, len(w.content), rules.MaxContent)
+	}
+	if len(w.media) > maxMediaBytes || !utf8.ValidString(w.media) {
+		return nil, api.Problemf(api.CodeBadRequest, "the media type has more than %d bytes, or is not UTF-8", maxMediaBytes)
+	}
+	s.mu.Lock()
+	full := t.write(w.scope) == nil && t.size() >= s.footprintLimit()
+	s.mu.Unlock()
+	if full {
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.footprintLimit())
+	}
+	shard := &sequencer.ShardWrite{Scope: w.scope, Type: w.media, Content: w.content}
+	if w.expect == nil {
+		return shard, nil
+	}
+	expect, err := s.expect(ctx, w.scope, w.expect)
+	shard.Expect = expect
+	return shard, err
+}
+
+// expect is the condition that a shard has one of some versions, with the view that shows it. Where it has another,
+// and none of them can still come into the view, it is refused at once: versions only grow. In a workspace that
+// observes, the log says what it would have been.
+func (s *Agent) expect(ctx context.Context, scope sequencer.Scope,
+	versions []sequencer.Seq) (*sequencer.Expect, error) {
+	last := slices.Max(versions)
+	if err := s.reachAll(ctx, last); err != nil {
+		return nil, err
+	}
+	rev, at := s.view.Read(scope)
+	switch {
+	case slices.Contains(versions, rev.Version):
+		return &sequencer.Expect{Version: rev.Version, View: at}, nil
+	case s.view.Settings().Rules.Observe && at >= last:
+		return &sequencer.Expect{Version: last, View: last}, nil
+	}
+	p := api.Problemf(string(sequencer.CodeVersionMismatch), "%s %s; read it again", scope, unmet(rev.Version, versions))
+	p.ReRead, p.Scope = []string{string(scope)}, string(scope)
+	p.MovedSeq, p.MovedBy, p.View = uint64(rev.At), string(rev.By), uint64(at)
+	return nil, p
+}
+
+// unmet says how the version that a shard has is not one of those that were expected.
+func unmet(now sequencer.Seq, versions []sequencer.Seq) string {
+	var list []string
+	for _, v := range versions {
+		list = append(list, strconv.FormatUint(uint64(v), 10))
+	}
+	expected := strings.Join(list, " or ")
+	switch {
+	case slices.Contains(versions, 0):
+		return fmt.Sprintf("exists at version %d, and is expected not to exist", now)
+	case now == 0:
+		return fmt.Sprintf("does not exist, and version %s is expected", expected)
+	}
+	return fmt.Sprintf("is at version %d, and version %s is expected", now, expected)
+}
+
+// reachAll waits a moment until the view has reached a seq, or has all that was decided before this request: then no
+// sidecar can have seen that seq. The log says so in its answer to a question, behind all that it decided before.
+func (s *Agent) reachAll(ctx context.Context, seq sequencer.Seq) error {
+	if s.view.At() >= seq {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, s.limits.FutureWait)
+	defer cancel()
+	s.mu.Lock()
+	question := s.probe()
+	s.mu.Unlock()
+	_, err := s.ask(short, question, func() bool { return s.view.At() >= seq })
+	if err != nil && s.view.At() < seq { // it may have been reached by the last decision before the time was up
+		return view.NotReached(seq, s.view.At())
+	}
+	return nil
+}
+
+// reachSeq waits a moment for a seq that another sidecar may have seen before this one.
+func (s *Agent) reachSeq(ctx context.Context, seq sequencer.Seq) error {
+	return s.view.ReachWithin(ctx, seq, s.limits.FutureWait)
+}
+
+// byReference reports whether a content is too large for the intent itself.
+func (s *Agent) byReference(t *tx, w *sequencer.ShardWrite) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rules := s.view.Settings().Rules
+	total := len(w.Content)
+	for i := range t.writes {
+		if t.writes[i].Scope != w.Scope {
+			total += len(t.writes[i].Content)
+		}
+	}
+	return len(w.Content) > int(rules.MaxInline) || total > int(rules.MaxInlineTotal)
+}
+
+// keepContent puts a content into the events topic and returns once it is there.
+func (s *Agent) keepContent(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
+	return s.keepBody(ctx, t, w.Scope, w.Type, w.Content)
+}
+
+func (s *Agent) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, media string,
+	body []byte) (*sequencer.Ref, error) {
+	ev, ref := journal.ContentEvent(body)
+	ev.Workspace, ev.Tx, ev.Agent, ev.Incarnation = s.workspace, t.id, s.agent, t.incarnation
+	ev.AtMs, ev.Scope, ev.MediaType = s.clock.Now().UnixMilli(), scope, media
+	done := make(chan sequencer.Place, 1)
+	if err := s.delivery.Event(ev, func(at sequencer.Place) { done <- at }); err != nil {
+		return nil, err
+	}
+	select {
+	case at := <-done:
+		ref.Partition, ref.Offset = at.Partition, at.Offset
+		return ref, nil
+	case <-ctx.Done():
+		return nil, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope, context.Cause(ctx))
+	}
+}
+
+// put writes one shard in a transaction of one record. A conflict is tried again here: the agent has read nothing in
+// between that could have changed its mind.
+func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot) (*api.Decision, error) {
+	if id := slot.Get(); id != "" {
+		t, err := s.find(id)
+		if err == nil && s.beginsAnew(t, slot) {
+			slot.Set("")
+		} else if err == nil {
+			err = slot.Save()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slot.Get() != "" {
+			return s.seal(ctx, t)
+		}
+	}
+	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talk}
+	t, err := s.start(ctx, begin, nil)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if _, err := s.write(ctx, t, w); err != nil {
+			s.drop(t, "its only request was refused")
+			return nil, err
+		}
+		slot.Set(t.id)
+		if err := slot.Save(); err != nil {
+			return nil, err
+		}
+		d, err := s.seal(ctx, t)
+		if err != nil || d.Code != string(sequencer.CodeConflict) || t.attempt >= s.limits.LockedAfter {
+			return d, err
+		}
+		former := t
+		if t, _, err = s.again(ctx, former); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		t.reads = former.allReads()
+		s.mu.Unlock()
+	}
+}
+
+// drop ends a transaction that was never sealed and that nobody can come back to.
+func (s *Agent) drop(t *tx, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.decided() || t.phase != phaseOpen {
+		return
+	}
+	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeAbortedByAgent, Detail: why}
+	s.giveUp(t, o)
+	if t.begun {
+		s.abortInLog(t, o)
+	}
+}
+
+// content is a revision's content, fetched when it is kept by reference.
+func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) {
+	switch {
+	case rev.Lost:
+		return nil, api.Problemf(api.CodeForgotten, "a retraction put back what decision %d wrote, and the log has that no more: "+
+			"write the shard again", rev.From)
+	case rev.Lacks:
+		return nil, view.BeingFetched(view.Lack{At: rev.At, From: rev.From})
+	}
+	if rev.Ref == nil {
+		return rev.Content, nil
+	}
+	if body, ok := s.view.Contents.Get(rev.Ref.SHA256); ok {
+		return body, nil
+	}
+	body, err := s.events.Content(ctx, s.workspace, *rev.Ref)
+	if err != nil {
+		return nil, api.Problemf(api.CodeLog, "the content at %d/%d cannot be fetched: %v", rev.Ref.Partition, rev.Ref.Offset, err)
+	}
+	if sha256.Sum256(body) != rev.Ref.SHA256 {
+		return nil, api.Problemf(api.CodeInternal, "the content at %d/%d is not the one that was written",
+			rev.Ref.Partition, rev.Ref.Offset)
+	}
+	s.view.Contents.Put(rev.Ref.SHA256, body)
+	return body, nil
+}

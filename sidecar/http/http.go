@@ -1,0 +1,383 @@
+package http
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/feed"
+	"github.com/hence-dev/hence/sidecar/metrics"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/streams"
+)
+
+// Route is one row of the interface.
+type Route struct {
+	Method  string
+	Pattern string // {x} is one segment, {x...} the rest as it was written
+	Name    string // as metrics and the OpenAPI document call it
+	Public  bool   // needs no token and no idempotency key
+	Query   string // the parameters that it takes, with spaces
+	Handle  func(*Call) (*Reply, error)
+}
+
+// Call is one request on its way through a handler.
+type Call struct {
+	once.Call // on whose behalf: the conversation, and the slot of its Idempotency-Key
+	Ctx       context.Context
+	Agent     Agent
+	Request   *http.Request
+	Params    map[string]string
+	body      []byte
+	role      role
+}
+
+// role is what the token that a request carries may do.
+type role uint8
+
+const (
+	roleNone     role = iota // no token, or a wrong one
+	roleAgent                // what concerns the agent's own work
+	roleOperator             // what concerns others, too
+)
+
+// operates refuses what only an operator may do.
+func (c *Call) operates(what string) error {
+	if c.role == roleOperator {
+		return nil
+	}
+	return api.Problemf(api.CodeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the operator's. It "+
+		"is what the sidecar's --operator-token or --operator-token-file says, else in the file operator-token of its data "+
+		"folder", what)
+}
+
+// Reply is what a handler answers: either raw bytes of a media type, or a value that is written as JSON.
+type Reply struct {
+	Status int
+	header map[string]string
+	media  string
+	raw    []byte
+	Value  any
+}
+
+// Table is the interface.
+func (f *Face) Table() []Route {
+	const ws, tx = "/v1/workspaces/{workspace}", "/v1/tx/{tx}"
+	return []Route{
+		{"GET", "/healthz", "healthz", true, "", f.healthz},
+		{"GET", "/readyz", "readyz", true, "", f.Readyz},
+		{"GET", "/metrics", "metrics", true, "", nil},
+		{"GET", "/v1/openapi.json", "openapi_json", true, "", f.openapiJSON},
+		{"GET", "/v1/openapi.yaml", "openapi_yaml", true, "", f.openapiYAML},
+		{"GET", ws + "/shards", "list_shards", false, "prefix after limit look", f.listShards},
+		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version look", f.readShard},
+		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms", f.writeShard},
+		{"DELETE", ws + "/session", "end_session", false, "", f.endSession},
+		{"GET", ws + "/tx", "list_tx", false, "state agent code after limit", f.listTx},
+		{"GET", ws + "/effects", "list_effects", false, "tool state tx after limit", f.listEffects},
+		{"GET", ws + "/agents", "list_agents", false, "agent after limit", f.listAgents},
+		{"GET", ws + "/tools", "list_tools", false, "server after limit", f.listTools},
+		{"POST", ws + "/tx", "begin", false, "", f.begin},
+		{"POST", ws + "/groups", "begin_group", false, "", f.beginGroup},
+		{"POST", ws + "/groups/{group}/select", "select", false, "", f.selectBranch},
+		{"GET", ws + "/rules", "rules", false, "", f.getRules},
+		{"PUT", ws + "/rules", "set_rules", false, "", f.putRules},
+		{"PUT", "/v1/tools/{name}", "put_tool", false, "", f.putTool},
+		{"DELETE", "/v1/tools/{name}", "delete_tool", false, "server", f.deleteTool},
+		{"GET", ws + "/chain", "chain", false, "from limit", f.chain},
+		{"GET", ws + "/decisions", "decisions", false, feed.Parameters, nil},
+		{"GET", ws + "/frontier", "frontier", false, "prefix limit", f.frontier},
+		{"GET", tx, "status", false, "wait_ms", f.status},
+		{"POST", tx + "/reads", "read", false, "", f.readTx},
+		{"POST", tx + "/writes", "write", false, "", f.writeTx},
+		{"POST", tx + "/touches", "touch", false, "", f.touchTx},
+		{"POST", tx + "/settlement", "settlement", false, "wait_ms", f.settleTx},
+		{"POST", tx + "/effects", "effect", false, "", f.effectTx},
+		{"GET", tx + "/effects", "effects", false, "", f.effectsTx},
+		{"POST", tx + "/seal", "seal", false, "wait_ms", f.sealTx},
+		{"POST", tx + "/abort", "abort", false, "", f.abortTx},
+		{"POST", tx + "/retry", "retry", false, "", f.retryTx},
+		{"POST", tx + "/retract", "retract", false, "", f.retractTx},
+		{"GET", tx + "/explain", "explain", false, "", f.explain},
+		{"GET", tx + "/closure", "closure", false, "limit", f.closure},
+		{"POST", "/v1/effects", "one_shot", false, "wait_ms", f.oneShot},
+		{"GET", "/v1/residue", "residue", false, "tool result state limit", f.listResidue},
+		{"POST", "/v1/residue/{tx}/{index}/accept", "accept_residue", false, "", f.acceptResidue},
+		{"POST", "/v1/residue/{tx}/{index}/retry", "retry_residue", false, "", f.retryResidue},
+	}
+}
+
+// Face is the HTTP handler: it finds the route, checks what all routes have in common, and writes the answer.
+type Face struct {
+	Config
+	Routes   []Route
+	token    [sha256.Size]byte
+	operator [sha256.Size]byte
+	running  chan struct{}
+	feed     *feed.Handler
+}
+
+// Config is what the face is made of.
+type Config struct {
+	Agent     Agent
+	Keys      *once.Keys
+	Opened    <-chan struct{} // closed once the agent's journal is open; until then no request is taken
+	Workspace Workspace
+	Name      string // of the workspace
+	AgentName string
+	Token     string
+	Operator  string // empty: token has the role of the operator, too
+	Limits    Limits
+	Drain     context.Context // ends when no new request is taken any more
+	Tracer    trace.Tracer    // nil: none
+	Metrics   *metrics.Metrics
+	Log       *slog.Logger
+	Follow    FeedFollow // what streams of decisions read
+}
+
+// Limits bound what is taken and answered.
+type Limits struct {
+	BodyBytes int64         // of a request's body
+	Requests  int           // worked on at once
+	Watchers  int           // streams of decisions at once
+	ListItems int           // of one answer
+	WaitMost  time.Duration // of one request
+}
+
+// FeedFollow gives every decision after a seq, with the time of the record that it answers.
+type FeedFollow = func(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error
+
+func New(c Config) *Face {
+	f := &Face{
+		Config: c, token: sha256.Sum256([]byte(c.Token)),
+		operator: sha256.Sum256([]byte(cmp.Or(c.Operator, c.Token))), running: make(chan struct{}, c.Limits.Requests),
+		feed: feed.New(feed.Config{Follow: c.Follow, Start: c.Workspace.From, Stop: c.Drain.Done(),
+			Subscribers: c.Limits.Watchers, Logger: c.Log}),
+	}
+	f.Routes = f.Table()
+	f.measured()
+	return f
+}
+
+// measured registers what is looked at of the face when it is asked for.
+func (f *Face) measured() {
+	f.Metrics.Gauge("hence_sidecar_watchers", "Streams of decisions that are open.",
+		func() float64 { return float64(f.feed.Stats().Open) })
+	f.Metrics.Count("hence_sidecar_watched_decisions_total", "Decisions written to streams.", nil,
+		func() uint64 { return f.feed.Stats().Sent })
+	f.Metrics.Count("hence_sidecar_watchers_cut_total", "Streams that were ended because their reader was too slow.", nil,
+		func() uint64 { return f.feed.Stats().Cut })
+}
+
+// serves reports whether an agent's requests are taken here.
+func (f *Face) serves(agent string) bool { return agent == f.AgentName }
+
+// Busy reports whether requests of the agent are under way.
+func (f *Face) Busy() bool { return len(f.running) > 0 || f.feed.Stats().Open > 0 }
+
+// ServeHTTP answers one request.
+func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	route, params, allowed := f.find(r)
+	if route == nil {
+		f.write(w, r, "none", f.noRoute(r, allowed))
+		return
+	}
+	switch route.Name {
+	case "metrics":
+		f.Metrics.Handler().ServeHTTP(w, r)
+		return
+	case "decisions":
+		f.stream(w, r, route, params)
+		return
+	}
+	out, err := f.answer(w, r, route, params)
+	if err != nil {
+		out = problemReply(err)
+	}
+	f.write(w, r, route.Name, out)
+}
+
+// answer takes a request through the checks that all routes share.
+func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *Route, params map[string]string) (*Reply, error) {
+	if route.Public {
+		return route.Handle(&Call{Ctx: r.Context(), Request: r, Params: params})
+	}
+	role := f.role(r)
+	if role == roleNone {
+		return nil, api.Problemf(api.CodeUnauthorized, "%s", noToken(r))
+	}
+	if f.Drain.Err() != nil {
+		return nil, api.ErrStopped
+	}
+	select {
+	case <-f.Opened:
+	default:
+		return nil, api.Problemf(api.CodeNotReady, "the journal is not open yet: it is opened once the log has said its id")
+	}
+	select {
+	case f.running <- struct{}{}:
+		defer func() { <-f.running }()
+	default:
+		return nil, api.Problemf(api.CodeBusy, "%d requests are under way", cap(f.running))
+	}
+	if err := checkQuery(r, route.Query); err != nil {
+		return nil, err
+	}
+	talk, err := talkOf(r)
+	if err != nil {
+		return nil, err
+	}
+	sent := r.Body
+	body, err := io.ReadAll(http.MaxBytesReader(w, sent, f.Limits.BodyBytes))
+	if err != nil {
+		_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
+		if p := api.AsProblem(err); p.Code == api.CodeTooLarge {
+			return nil, p
+		}
+		return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
+	}
+	c := &Call{Call: once.Call{Session: talk}, Agent: f.Agent, Request: r, Params: params, body: body, role: role}
+	if name, ok := params["workspace"]; ok && name != f.Name {
+		return nil, f.otherWorkspace(name)
+	}
+	return f.Keyed(c, route)
+}
+
+// maxDrained is how much of a body that is too large is read for the client to see the answer.
+const maxDrained = 64 << 20
+
+// noToken says what a request's Authorization lacks.
+func noToken(r *http.Request) string {
+	const send = "send Authorization: Bearer TOKEN, with the token that the sidecar was given or printed (HENCE_TOKEN)"
+	switch got := r.Header.Get("Authorization"); {
+	case got == "":
+		return "there is no Authorization header: " + send
+	case !strings.HasPrefix(got, "Bearer "):
+		return "the Authorization is not of the form Bearer TOKEN: " + send
+	}
+	return "the token is not this sidecar's: each has its own, and one that made its token up has another after a start"
+}
+
+// role holds a request's token against both, in a time that does not depend on it.
+func (f *Face) role(r *http.Request) role {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	got := sha256.Sum256([]byte(token))
+	operator := subtle.ConstantTimeCompare(got[:], f.operator[:]) == 1
+	agent := subtle.ConstantTimeCompare(got[:], f.token[:]) == 1
+	switch {
+	case ok && operator:
+		return roleOperator
+	case ok && agent:
+		return roleAgent
+	}
+	return roleNone
+}
+
+// run calls the handler with a context that ends with the bound on waits.
+func (f *Face) run(c *Call, base context.Context, r *Route) (*Reply, error) {
+	ctx, cancel := context.WithTimeout(base, f.Limits.WaitMost)
+	defer cancel()
+	ctx, end := f.Traced(ctx, c, r)
+	c.Ctx = ctx
+	out, err := r.Handle(c)
+	end(out, err)
+	return out, err
+}
+
+func checkQuery(r *http.Request, allowed string) error {
+	known := strings.Fields(allowed)
+	for name, values := range r.URL.Query() {
+		ok := false
+		for _, k := range known {
+			ok = ok || k == name
+		}
+		if !ok {
+			return api.Problemf(api.CodeBadRequest, "query parameter %.40q is not known here; known are: %s", name, allowed)
+		}
+		if len(values) > 1 {
+			return api.Problemf(api.CodeBadRequest, "query parameter %q is given twice", name)
+		}
+	}
+	return nil
+}
+
+// number reads a query parameter that is a whole number from least to most.
+func (c *Call) number(name string, def, least, most uint64) (uint64, error) {
+	text := c.Request.URL.Query().Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, api.Problemf(api.CodeBadRequest, "%s=%.40q: give a whole number from %d to %d", name, text, least, most)
+	}
+	return n, nil
+}
+
+func jsonReply(status int, value any) *Reply { return &Reply{Status: status, Value: value} }
+
+func problemReply(err error) *Reply {
+	p := api.AsProblem(err)
+	out := &Reply{Status: p.Status, media: "application/problem+json", Value: p, header: map[string]string{}}
+	switch {
+	case p.Code == api.CodeUnauthorized:
+		out.header["WWW-Authenticate"] = `Bearer realm="hence"`
+	case p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable || p.Code == api.CodeKeyInFlight:
+		out.header["Retry-After"] = "1"
+	}
+	return out
+}
+
+// encode turns a reply's value into the bytes that travel.
+func (r *Reply) encode() {
+	if r.Value == nil {
+		return
+	}
+	body, err := json.Marshal(r.Value)
+	if err != nil {
+		panic("sidecar: an answer cannot be written: " + err.Error())
+	}
+	r.raw, r.Value = body, nil
+	if r.media == "" {
+		r.media = "application/json"
+	}
+}
+
+// write sends a reply.
+func (f *Face) write(w http.ResponseWriter, r *http.Request, name string, out *Reply) {
+	f.Metrics.Answered(name, out.Status)
+	out.encode()
+	body, media := out.raw, out.media
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	for k, v := range out.header {
+		h.Set(k, v)
+	}
+	if media != "" && out.Status != http.StatusNotModified {
+		h.Set("Content-Type", media)
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	w.WriteHeader(out.Status)
+	if r.Method != http.MethodHead && out.Status != http.StatusNotModified {
+		_, _ = w.Write(body)
+	}
+}
+
+// otherWorkspace is the problem of a route that names another workspace.
+func (f *Face) otherWorkspace(name string) error {
+	return api.Problemf(api.CodeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q", name, f.Name)
+}

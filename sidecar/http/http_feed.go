@@ -1,0 +1,52 @@
+package http
+
+import (
+	"net/http"
+
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/feed"
+)
+
+// stream serves a route whose answer does not end. It takes none of the places for requests: it has its own bound.
+func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *Route, params map[string]string) {
+	answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+	defer func() { f.Metrics.Answered(route.Name, answer.status) }()
+	err := f.mayStream(r, params)
+	if err != nil {
+		p := problemReply(err)
+		for k, v := range p.header {
+			w.Header().Set(k, v)
+		}
+		feed.Refuse(answer, api.AsProblem(err))
+		return
+	}
+	f.feed.Serve(answer, r, f.Name)
+}
+
+func (f *Face) mayStream(r *http.Request, params map[string]string) error {
+	if f.role(r) == roleNone {
+		return api.Problemf(api.CodeUnauthorized, "send the sidecar's token as Authorization: Bearer")
+	}
+	if f.Drain.Err() != nil {
+		return api.ErrStopped
+	}
+	if name := params["workspace"]; name != f.Name {
+		return f.otherWorkspace(name)
+	}
+	return nil
+}
+
+// statusWriter notes what a handler answered.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader is part of http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController find what is below.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

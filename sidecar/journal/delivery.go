@@ -1,0 +1,379 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// errBacklog refuses a read or a write because too many events wait to be published.
+var errBacklog = api.NewSentinel("too many events of this agent wait to be published", api.CodeBacklog,
+	"nothing was answered: %v; check that the events topic takes records")
+
+// ErrNotOpen is what is wrong with a journal before the log has said which one it is.
+var ErrNotOpen = errors.New("it is opened once the log has said its id")
+
+// ErrSessionGone says that what the agent was told before can no longer be shown from the journal.
+var ErrSessionGone = errors.New("the journal of the former session is damaged or gone")
+
+// publisher takes events. PublishAsync calls done once, from any goroutine.
+type publisher interface {
+	PublishAsync(ev *topology.Event, done func(sequencer.Place, error))
+}
+
+// Journal is the delivery log: whatever an agent is told is first here, in memory and in the journal, and is then
+// published. It outlives sessions.
+type Journal struct {
+	log     *slog.Logger
+	events  publisher
+	max     int   // events that may wait
+	rewrite int64 // size at which the journal is rewritten
+	Boot    string
+
+	Mu      sync.Mutex
+	lock    *os.File
+	Journal *File // nil: memory only; broken until open
+	Ledger  *Ledger
+	index   uint64 // of the session's last event
+	queue   []*outgoing
+	flying  int
+	done    map[sequencer.Seq]*progress
+	kick    chan struct{} // there is something to publish
+	urgent  chan struct{} // somebody waits for it
+	Shortly int64         // do not rewrite below this size
+}
+
+// outgoing is an event on its way to the events topic.
+type outgoing struct {
+	ev   *topology.Event
+	done func(sequencer.Place)
+}
+
+// progress is how far the events of one session are published.
+type progress struct {
+	through  uint64 // all up to it
+	recorded uint64 // in the journal
+	beyond   map[uint64]bool
+}
+
+const maxFlying = 1024
+
+// New is a delivery log that takes nothing until it is opened.
+func New(events publisher, pending int, rewrite int64, log *slog.Logger) *Journal {
+	return &Journal{
+		log: log, events: events, max: pending, rewrite: rewrite, Ledger: NewLedger(),
+		Journal: &File{broken: ErrNotOpen},
+		done:    map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+	}
+}
+
+// Record journals one record and keeps what it comes to.
+func (d *Journal) Record(kind byte, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a journal record: %w", err)
+	}
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.write(kind, body)
+}
+
+func (d *Journal) write(kind byte, body []byte) error {
+	var before int64
+	if d.Journal != nil {
+		before = d.Journal.Size
+	}
+	if err := d.keep(kind, body); err != nil {
+		return err
+	}
+	err := d.Ledger.Apply(append([]byte{kind}, body...))
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("a record %q cannot be read back: %w", kind, err)
+	d.log.Error("a journal record was taken back: what it says cannot be", "cause", err)
+	if d.Journal == nil {
+		return fmt.Errorf("%w: %w", ErrJournal, err)
+	}
+	return d.Journal.cut(before, err) // the next start would have to give the whole journal up for it
+}
+
+func (d *Journal) keep(kind byte, body []byte) error {
+	if d.Journal == nil {
+		return nil
+	}
+	return d.Journal.Append(kind, body)
+}
+
+// Session begins the numbering of a new incarnation's events.
+func (d *Journal) Session(j JoinedRecord) error {
+	if err := d.Record(RecordJoined, j); err != nil {
+		return err
+	}
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	d.index = 0
+	return nil
+}
+
+// PublishAll returns once the topic has all of some events, or with the cause of ctx's end.
+func (d *Journal) PublishAll(ctx context.Context, events []*topology.Event) error {
+	done := make(chan struct{}, len(events))
+	for _, ev := range events {
+		if err := d.Event(ev, func(sequencer.Place) { done <- struct{}{} }); err != nil {
+			return err
+		}
+	}
+	for range events {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Event numbers an event, journals it and sends it on its way. When it fails nothing may be answered from it.
+func (d *Journal) Event(ev *topology.Event, done func(sequencer.Place)) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if len(d.queue)+d.flying >= d.max {
+		return errBacklog
+	}
+	ev.Index = d.index + 1
+	if ev.Incarnation == 0 {
+		ev.Incarnation = d.Ledger.Joined.Incarnation
+	}
+	body, err := topology.EncodeEvent(ev)
+	if err != nil {
+		return fmt.Errorf("encode an event: %w", err)
+	}
+	if err := d.keep(RecordEvent, body); err != nil {
+		return err
+	}
+	d.Ledger.event(ev)
+	d.index++
+	d.push(&outgoing{ev, done})
+	if done != nil {
+		signal(d.urgent)
+	}
+	return nil
+}
+
+// push needs d.mu, or that nobody else knows d yet.
+func (d *Journal) push(out *outgoing) {
+	d.queue = append(d.queue, out)
+	if d.done[out.ev.Incarnation] == nil {
+		before := out.ev.Index - 1
+		d.done[out.ev.Incarnation] = &progress{through: before, recorded: before, beyond: map[uint64]bool{}}
+	}
+	signal(d.kick)
+}
+
+// signal leaves a note in a channel of capacity one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// eventLinger is how long events wait for others to travel with: nobody waits for them, and each request that they
+// save is one less before the next seal.
+const eventLinger = 3 * time.Millisecond
+
+// Publish sends events until ctx ends. Those that fail are sent again: a second copy has the same index.
+func (d *Journal) Publish(ctx context.Context) {
+	pause := time.NewTimer(time.Hour)
+	defer pause.Stop()
+	wait := time.Duration(0)
+	failed := make(chan struct{}, 1)
+	for {
+		for range d.Backlog() { // no more: one that fails at once is in the queue again
+			out := d.pop()
+			if out == nil {
+				break
+			}
+			failpoint.Hit(failpoint.EventBefore)
+			d.events.PublishAsync(out.ev, func(at sequencer.Place, err error) {
+				failpoint.Hit(failpoint.EventAfter)
+				d.published(out, at, err)
+				if err != nil {
+					signal(failed)
+				}
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.kick:
+			pause.Reset(eventLinger)
+			wait /= 2
+		case <-failed:
+			wait = min(max(2*wait, 50*time.Millisecond), 2*time.Second)
+			pause.Reset(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.urgent:
+		case <-pause.C:
+		}
+	}
+}
+
+func (d *Journal) pop() *outgoing {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if len(d.queue) == 0 || d.flying >= maxFlying {
+		return nil
+	}
+	out := d.queue[0]
+	d.queue = d.queue[1:]
+	d.flying++
+	return out
+}
+
+func (d *Journal) published(out *outgoing, at sequencer.Place, err error) {
+	lost := errors.Is(err, streams.ErrTooLarge) && tooLarge(out.ev)
+	d.Mu.Lock()
+	d.flying--
+	if lost {
+		d.log.Error("an event is larger than the events topic takes: it is not published", "index", out.ev.Index,
+			"tx", string(out.ev.Tx), "cause", err)
+	} else if err != nil {
+		d.log.Warn("an event was not published: it is sent again", "index", out.ev.Index, "cause", err)
+		d.queue = append([]*outgoing{out}, d.queue...)
+		d.Mu.Unlock()
+		return
+	}
+	p := d.done[out.ev.Incarnation]
+	p.beyond[out.ev.Index] = true
+	for p.beyond[p.through+1] {
+		p.through++
+		delete(p.beyond, p.through)
+	}
+	if len(d.queue) > 0 {
+		signal(d.kick)
+	}
+	d.Mu.Unlock()
+	if out.done != nil && !lost {
+		out.done(at)
+	}
+}
+
+// tooLarge reports whether an event is refused however often it is sent. A small one is refused with those that it
+// travels with, or by a topic that is not as it must be.
+func tooLarge(ev *topology.Event) bool {
+	body, err := topology.EncodeEvent(ev)
+	return err == nil && len(body) > MaxSpread
+}
+
+// Mark journals how far the events are published and rewrites a journal that has grown.
+func (d *Journal) Mark() error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	for inc, p := range d.done {
+		if p.through == p.recorded {
+			continue
+		}
+		body, err := json.Marshal(publishedRecord{inc, p.through})
+		if err != nil {
+			return fmt.Errorf("encode a journal record: %w", err)
+		}
+		if err := d.write(recordPublished, body); err != nil {
+			return err
+		}
+		p.recorded = p.through
+		if inc != d.Ledger.Joined.Incarnation && !d.Ledger.awaits(inc) {
+			delete(d.done, inc)
+		}
+	}
+	return d.compact()
+}
+
+func (d *Journal) compact() error {
+	if d.Journal == nil || d.Journal.file == nil || d.Journal.Size < max(d.rewrite, d.Shortly) {
+		return nil
+	}
+	records, err := d.Ledger.Records()
+	if err != nil {
+		return fmt.Errorf("rewrite the journal: %w", err)
+	}
+	before := d.Journal.Size
+	if err := d.Journal.Rewrite(records); err != nil {
+		return err
+	}
+	d.Shortly = 2 * d.Journal.Size
+	d.log.Info("the journal was rewritten", "before_bytes", before, "after_bytes", d.Journal.Size)
+	return nil
+}
+
+// Place is where the journal is.
+func (d *Journal) Place() string {
+	if d.Journal == nil {
+		return "in memory"
+	}
+	return d.Journal.path
+}
+
+// Backlog is how many events are not published yet.
+func (d *Journal) Backlog() int {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return len(d.queue) + d.flying
+}
+
+// Drain waits until every event is published, or ctx ends, and returns how many are not.
+func (d *Journal) Drain(ctx context.Context) int {
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for d.Backlog() > 0 {
+		select {
+		case <-ctx.Done():
+			return d.Backlog()
+		case <-poll.C:
+		}
+	}
+	return 0
+}
+
+// Health says whether the journal takes records.
+func (d *Journal) Health() error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if d.Journal != nil && d.Journal.broken != nil {
+		return d.Journal.broken
+	}
+	if len(d.queue)+d.flying >= d.max {
+		return errBacklog
+	}
+	return nil
+}
+
+// Close leaves the journal whole and gives its lock back.
+func (d *Journal) Close() error {
+	err := d.Mark()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if d.Journal == nil {
+		return err
+	}
+	err = errors.Join(err, d.Journal.Close())
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
+	}
+	return err
+}

@@ -1,0 +1,367 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+// The kinds of journal records.
+const (
+	RecordJoined    = 'J' // a session began
+	RecordBegun     = 'B' // a transaction was opened for the agent
+	RecordEvent     = 'E' // an answered read, a write, or content: what goes to the events topic
+	RecordSealed    = 'S' // a seal is about to be appended; it carries the loose reads so far
+	RecordReopened  = 'R' // that seal was refused: the transaction is open and the loose reads are loose again
+	RecordDecided   = 'D' // the view showed the decision
+	recordPublished = 'P' // the events of a session up to an index are in the events topic
+	RecordOwn       = 'O' // an agent may act on scopes by itself, or said what it did
+	RecordLoose     = 'L' // all loose reads of the default conversation at this point of a rewritten journal
+	RecordTalk      = 'C' // all those of another conversation; none: it has ended
+	RecordEffect    = 'F' // a tool call, whole: before it runs or is held; in a rewritten journal with its marks
+	RecordMark      = 'M' // what became of one
+	RecordSettled   = 'T' // the view showed that the transaction is settled
+	recordShared    = 'A' // somebody else has owned its settlement
+	RecordOf        = 'H' // the first record: whose journal it is
+	RecordJoining   = 'I' // a join is about to be asked for
+	RecordWaits     = 'W' // what has to pass before what only the log knows is settled
+	RecordUntold    = 'G' // a 410 is owed: what the agent read before is lost; or conversations have had it
+)
+
+// KeptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
+const KeptDecided = 1024
+
+// JoinedRecord is a session.
+type JoinedRecord struct {
+	Agent       string
+	Workspace   string
+	Incarnation sequencer.Seq
+	Boot        string `json:",omitempty"` // of the machine then
+}
+
+// TxRecord is what a transaction's journal entries come to.
+type TxRecord struct {
+	Tx          sequencer.TxID
+	Incarnation sequencer.Seq
+	Base        sequencer.Seq
+	Begin       sequencer.Begin
+	Attempt     int
+	Refusals    int
+	Decided     *DecidedRecord    `json:",omitempty"`
+	Sealed      bool              `json:",omitempty"`
+	Reads       []sequencer.Read  `json:",omitempty"`
+	Loose       []sequencer.Read  `json:",omitempty"` // taken over by its seal
+	Own         []sequencer.Scope `json:",omitempty"` // handed to the agent to act on by itself
+	Told        *sequencer.Settle `json:",omitempty"` // what it said that it did
+	Foreign     bool              `json:",omitempty"` // another agent's, or of a journal that is lost: only settled here
+	Shared      bool              `json:",omitempty"` // somebody else has owned its settlement: the log knows more
+	Boot        string            `json:",omitempty"` // of the machine while it was begun
+
+	effects []*gate.Progress // by index; nil once settled
+}
+
+// Vain says that an earlier session began the transaction and left nothing of it: no seal, no call, no act of the
+// agent's own. However the log ended it, there is nothing to find out.
+func (t *TxRecord) Vain(joined sequencer.Seq) bool {
+	return t.Incarnation < joined && !t.Sealed && t.Decided == nil && len(t.effects) == 0 && len(t.Own) == 0 &&
+		t.Told == nil && !t.Foreign
+}
+
+type DecidedRecord struct {
+	Tx     sequencer.TxID
+	State  string
+	Code   sequencer.Code
+	Seq    sequencer.Seq
+	Scope  sequencer.Scope
+	Moved  sequencer.Writer
+	Detail string
+	Final  bool
+	Clean  bool `json:",omitempty"` // of a settlement: the release left no residue
+	Calls  int  `json:",omitempty"` // of a seal: how many tool calls it carries
+
+	By         string        `json:",omitempty"`
+	Tool       string        `json:",omitempty"`
+	MovedAgent string        `json:",omitempty"`
+	Floor      sequencer.Seq `json:",omitempty"`
+}
+
+type publishedRecord struct {
+	Incarnation sequencer.Seq
+	Index       uint64
+}
+
+// Ledger is the state that a journal's records come to: what a restarted sidecar must know of its predecessor.
+type Ledger struct {
+	Of      Of // zero: the journal is older than its header
+	Joined  JoinedRecord
+	Joining []string // asked for since then
+	Waits   *WaitsRecord
+	Notice  Notice
+	Mixed   error // what it holds cannot be of one log and one agent
+	Txs     map[sequencer.TxID]*TxRecord
+	Decided []sequencer.TxID // oldest first
+	Loose   Talks            // answered outside transactions since the last seals
+	Pending []*topology.Event
+	keys    keyring
+}
+
+func NewLedger() *Ledger { return &Ledger{Txs: map[sequencer.TxID]*TxRecord{}, Loose: Talks{}} }
+
+// Apply adds one record, its kind first.
+func (l *Ledger) Apply(record []byte) error {
+	if len(record) == 0 {
+		return fmt.Errorf("an empty record")
+	}
+	kind, body := record[0], record[1:]
+	switch kind {
+	case RecordOf:
+		return json.Unmarshal(body, &l.Of)
+	case RecordJoining, RecordWaits, RecordUntold:
+		return l.learned(kind, body)
+	case RecordJoined:
+		var j JoinedRecord
+		if err := json.Unmarshal(body, &j); err != nil {
+			return err
+		}
+		l.join(j)
+		return nil
+	case RecordBegun:
+		t := &TxRecord{}
+		if err := json.Unmarshal(body, t); err != nil {
+			return err
+		}
+		l.Begin(t)
+		return nil
+	case RecordEvent:
+		ev, err := topology.DecodeEvent(slices.Clone(body))
+		if err != nil {
+			return err
+		}
+		l.event(ev)
+		return nil
+	case recordPublished:
+		var p publishedRecord
+		if err := json.Unmarshal(body, &p); err != nil {
+			return err
+		}
+		l.published(p)
+		return nil
+	case RecordLoose, RecordTalk:
+		return l.applyLoose(kind, body)
+	case RecordOwn:
+		var r OwnRecord
+		if err := json.Unmarshal(body, &r); err != nil {
+			return err
+		}
+		l.applyOwn(&r)
+		return nil
+	case RecordEffect, RecordMark:
+		return l.applyEffect(kind, body)
+	case RecordKey:
+		return l.keys.apply(body)
+	case RecordSealed, RecordReopened, RecordDecided, RecordSettled, recordShared:
+		var d DecidedRecord
+		if err := json.Unmarshal(body, &d); err != nil {
+			return err
+		}
+		return l.Move(kind, &d)
+	}
+	return fmt.Errorf("a record of unknown kind %q", kind)
+}
+
+func (l *Ledger) event(ev *topology.Event) {
+	l.Pending = append(l.Pending, ev)
+	if ev.Kind != topology.EventRead {
+		return
+	}
+	read := sequencer.Read{Scope: ev.Scope, View: ev.View, Version: ev.Version, Writer: ev.Writer}
+	if ev.Tx == "" {
+		l.Loose.Add(ev.Session, read)
+	} else if t := l.Txs[ev.Tx]; t != nil {
+		t.Reads = AddRead(t.Reads, read)
+	}
+}
+
+func (l *Ledger) Move(kind byte, d *DecidedRecord) error {
+	t := l.Txs[d.Tx]
+	if t == nil && (kind == RecordDecided || kind == RecordSettled || kind == recordShared) {
+		return nil // decided before, and dropped since
+	}
+	if t == nil {
+		return fmt.Errorf("a record of transaction %q, which never began", d.Tx)
+	}
+	switch kind {
+	case RecordSealed:
+		t.Sealed, t.Loose = true, l.Loose.Take(t.Begin.Session)
+		t.effects = t.effects[:min(len(t.effects), d.Calls)] // one that was journalled and then refused is not its own
+	case RecordReopened:
+		l.Loose.Give(t.Begin.Session, t.Loose)
+		t.Sealed, t.Loose = false, nil
+	case RecordSettled:
+		l.settle(t, d.Clean)
+	case recordShared:
+		t.Shared = true
+	default:
+		l.Decide(t, d)
+	}
+	return nil
+}
+
+func (l *Ledger) Decide(t *TxRecord, d *DecidedRecord) {
+	again := t.Decided != nil
+	t.Decided, t.Loose = d, nil
+	if d.Final {
+		t.strip()
+	}
+	if again {
+		return
+	}
+	l.Decided = append(l.Decided, t.Tx)
+	if len(l.Decided) > KeptDecided {
+		l.forget()
+	}
+}
+
+// forget drops the oldest decided transaction that nothing is left to do for.
+func (l *Ledger) forget() {
+	for i, id := range l.Decided {
+		t := l.Txs[id]
+		if t == nil || t.Decided == nil || t.Decided.Final || len(t.effects) == 0 && len(t.Own) == 0 && t.Told == nil {
+			delete(l.Txs, id)
+			l.Decided = slices.Delete(l.Decided, i, i+1)
+			return
+		}
+	}
+}
+
+func (l *Ledger) published(p publishedRecord) {
+	l.Pending = slices.DeleteFunc(l.Pending, func(ev *topology.Event) bool {
+		return ev.Incarnation == p.Incarnation && ev.Index <= p.Index
+	})
+}
+
+// awaits reports whether events of a session are not known to be published.
+func (l *Ledger) awaits(incarnation sequencer.Seq) bool {
+	return slices.ContainsFunc(l.Pending, func(ev *topology.Event) bool { return ev.Incarnation == incarnation })
+}
+
+// Records are the shortest journal that comes to the same ledger.
+func (l *Ledger) Records() ([]Entry, error) {
+	var out []Entry
+	add := func(kind byte, v any) error {
+		body, err := json.Marshal(v)
+		out = append(out, Entry{kind, body})
+		return err
+	}
+	if err := errors.Join(add(RecordOf, l.Of), add(RecordJoined, l.Joined), l.addLearned(add)); err != nil {
+		return nil, err
+	}
+	for _, id := range l.Order() {
+		if err := add(RecordBegun, l.Txs[id]); err != nil {
+			return nil, err
+		}
+		for _, p := range l.Txs[id].effects {
+			if err := add(RecordEffect, p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, ev := range l.Pending {
+		body, err := topology.EncodeEvent(ev)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Entry{RecordEvent, body})
+	}
+	// After the events: those of loose reads that a seal has taken would count as loose again.
+	if err := add(RecordLoose, l.Loose[""]); err != nil {
+		return nil, err
+	}
+	for _, talk := range slices.Sorted(maps.Keys(l.Loose)) {
+		if talk == "" {
+			continue
+		}
+		if err := add(RecordTalk, TalkRecord{talk, l.Loose[talk]}); err != nil {
+			return nil, err
+		}
+	}
+	keys, err := l.keys.Records()
+	return append(out, keys...), err
+}
+
+// Order lists undecided transactions by name, then decided ones oldest first.
+func (l *Ledger) Order() []sequencer.TxID {
+	var open []sequencer.TxID
+	for id, t := range l.Txs {
+		if t.Decided == nil {
+			open = append(open, id)
+		}
+	}
+	slices.Sort(open)
+	return append(open, l.Decided...)
+}
+
+// AddRead adds a read to a footprint. The same scope at the same version is one read: if nothing moved in between
+// both are right or both are wrong, and the older view is the stricter one.
+func AddRead(reads []sequencer.Read, r sequencer.Read) []sequencer.Read {
+	for _, old := range reads {
+		if old.Scope == r.Scope && old.Version == r.Version {
+			return reads
+		}
+	}
+	return append(reads, r)
+}
+
+// addLoose adds a read outside a transaction; reading a scope again replaces what was read of it before.
+func addLoose(reads []sequencer.Read, r sequencer.Read) []sequencer.Read {
+	for i, old := range reads {
+		if old.Scope == r.Scope {
+			reads[i] = r
+			return reads
+		}
+	}
+	return coarse(append(reads, r))
+}
+
+// mergeLoose gives back loose reads that were taken; those made since are newer.
+func mergeLoose(taken, since []sequencer.Read) []sequencer.Read {
+	out := slices.Clone(taken)
+	for _, r := range since {
+		out = addLoose(out, r)
+	}
+	return out
+}
+
+// Together replaces any reads by one of everything.
+func Together(reads []sequencer.Read) []sequencer.Read {
+	if len(reads) == 0 {
+		return nil
+	}
+	all := sequencer.Read{Scope: api.EveryShard, View: reads[0].View}
+	for _, r := range reads {
+		all.View = min(all.View, r.View)
+		if r.Version > all.Version {
+			all.Version, all.Writer = r.Version, r.Writer
+		}
+	}
+	all.Version = min(all.Version, all.View)
+	return []sequencer.Read{all}
+}
+
+// MaxLoose is how many scopes a session's loose reads name one by one.
+const MaxLoose = 192
+
+// coarse replaces too many loose reads by one of everything at the oldest view: it refuses more, never less.
+func coarse(reads []sequencer.Read) []sequencer.Read {
+	if len(reads) <= MaxLoose {
+		return reads
+	}
+	return Together(reads)
+}

@@ -1,0 +1,172 @@
+package metrics
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/streams"
+)
+
+// Metrics are a sidecar's own; two sidecars in one process do not share any.
+type Metrics struct {
+	Registry     *prometheus.Registry
+	requests     *prometheus.CounterVec
+	decisions    *prometheus.CounterVec
+	deliveries   *prometheus.CounterVec
+	AppendErrors prometheus.Counter
+	Early        prometheus.Counter
+	sealed       prometheus.Histogram
+	lag          prometheus.Histogram
+	effects      *prometheus.CounterVec
+	residues     *prometheus.CounterVec
+	Pending      prometheus.Gauge
+	Behind       prometheus.Gauge
+}
+
+func New(seq func() float64) *Metrics {
+	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_requests_total", Help: "Answered requests by route and class of status."},
+			[]string{"route", "class"}),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_decisions_total", Help: "Decisions of this agent's transactions by state and code."},
+			[]string{"state", "code"}),
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_deliveries_total", Help: "Decisions applied to the view by the way on which they came first."},
+			[]string{"way"}),
+		AppendErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hence_sidecar_append_errors_total",
+			Help: "Appends to the log whose outcome was unknown; each was repeated."}),
+		Early: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hence_sidecar_early_answers_total", Help: "Seals that were refused from the view at once."}),
+		sealed: prometheus.NewHistogram(prometheus.HistogramOpts{Buckets: buckets,
+			Name: "hence_sidecar_seal_decision_seconds", Help: "From the append of a seal to its decision in the view."}),
+		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Buckets: buckets,
+			Name: "hence_sidecar_view_lag_seconds", Help: "From the acknowledgement of a seal to its decision in the view."}),
+	}
+	m.effects = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "hence_sidecar_effects_total", Help: "Tool calls of this agent by class and what became of them at first."},
+		[]string{"class", "state"})
+	m.residues = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "hence_sidecar_residue_total", Help: "Effects that could not be made clean, by class and result."},
+		[]string{"class", "result"})
+	m.begin()
+	m.Pending = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "hence_sidecar_settlements_pending", Help: "Decided transactions that this sidecar has to settle."})
+	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
+		seq)
+	m.Behind = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_sidecar_view_lag_seqs",
+		Help: "Decisions that JetStream has and the view has not; NaN while that cannot be known."})
+	m.Behind.Set(math.NaN())
+	m.Registry.MustRegister(m.requests, m.decisions, m.deliveries, m.AppendErrors, m.Early, m.sealed, m.lag, at,
+		m.effects, m.residues, m.Pending, m.Behind, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// begin makes the series that an alert counts by their growth: one that appeared at 1 would not have grown.
+func (m *Metrics) begin() {
+	for class := sequencer.ClassRead; class <= sequencer.ClassKnownOutcome; class++ {
+		for result := sequencer.ResultLeaked; result <= sequencer.ResultPartial; result++ {
+			m.residues.WithLabelValues(class.String(), result.String())
+		}
+	}
+}
+
+func (m *Metrics) Delivered(way streams.Way) { m.deliveries.WithLabelValues(fmt.Sprint(way)).Inc() }
+
+func (m *Metrics) Effect(class sequencer.Class, state string) {
+	m.effects.WithLabelValues(class.String(), state).Inc()
+}
+
+func (m *Metrics) Residue(class sequencer.Class, result sequencer.Result) {
+	m.residues.WithLabelValues(class.String(), result.String()).Inc()
+}
+
+func (m *Metrics) Answered(route string, status int) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
+}
+
+// Decided counts a decision of the agent's, and how long its seal took; sent and acked are zero where that is not known.
+func (m *Metrics) Decided(state string, code sequencer.Code, sent, acked, now time.Time) {
+	m.decisions.WithLabelValues(state, cmp.Or(string(code), "none")).Inc()
+	if sent.IsZero() {
+		return
+	}
+	m.sealed.Observe(now.Sub(sent).Seconds())
+	if acked.IsZero() {
+		m.lag.Observe(0)
+		return
+	}
+	m.lag.Observe(now.Sub(acked).Seconds())
+}
+
+// Gauge registers what is looked at when it is asked for.
+func (m *Metrics) Gauge(name, help string, f func() float64) {
+	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+}
+
+// Count registers a counter that is kept elsewhere.
+func (m *Metrics) Count(name, help string, labels prometheus.Labels, f func() uint64) {
+	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help,
+		ConstLabels: labels}, func() float64 { return float64(f()) }))
+}
+
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+}
+
+// Counters are what a sidecar has counted since it was made.
+type Counters struct {
+	Committed int `json:"committed"` // of this agent's transactions
+	Refused   int `json:"refused"`   // aborted, and not at the agent's wish
+	Held      int `json:"held"`      // calls that were held back until the commit
+	Residue   int `json:"residue"`   // effects that could not be made clean
+}
+
+// Counters are those of now.
+func (m *Metrics) Counters() Counters {
+	byAgent := string(sequencer.CodeAbortedByAgent)
+	return Counters{
+		Committed: total(m.decisions, "state", func(v string) bool { return v == api.StateCommitted }),
+		Refused:   total(m.decisions, "code", func(v string) bool { return v != "none" && v != byAgent }),
+		Held:      total(m.effects, "state", func(v string) bool { return v == "held" }),
+		Residue:   total(m.residues, "result", func(string) bool { return true }),
+	}
+}
+
+// total adds up the counters of a family whose label has a value that counts.
+func total(of *prometheus.CounterVec, label string, counts func(value string) bool) (n int) {
+	all := make(chan prometheus.Metric)
+	go func() {
+		of.Collect(all)
+		close(all)
+	}()
+	for one := range all {
+		var m dto.Metric
+		if one.Write(&m) != nil {
+			continue // it has no value that could be read
+		}
+		for _, l := range m.GetLabel() {
+			if l.GetName() == label && counts(l.GetValue()) {
+				n += int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,337 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+// ErrChain is returned by Sidecar.Run when a decision's chain hash is not the one that its predecessors lead to:
+// this view and the rest of the world do not agree on what was decided, and nothing may be answered from it.
+var ErrChain = api.NewSentinel("sidecar: the chain of decisions is broken", api.CodeChain,
+	"%v: stop this sidecar and look at the log")
+
+// What a view remembers beyond the current shards; older entries are dropped.
+const (
+	keptChains    = 1 << 16
+	keptTxs       = 1 << 14
+	keptGroups    = 1 << 12
+	keptRevisions = 16
+	keptLeases    = 16
+	keptTypes     = 1 << 10
+)
+
+// View is the fold of a workspace's decisions: always a gapless prefix. Readers run beside each other; one goroutine
+// applies. It answers no read before it has reached everything that its snapshot shows.
+type View struct {
+	Workspace string
+	oldBytes  int64 // bound on the contents of former revisions
+
+	Mu       sync.RWMutex
+	started  bool
+	seq      sequencer.Seq
+	through  sequencer.Seq // Invariant: no read is answered while seq < through
+	first    sequencer.Seq // smallest seq whose chain hash is known
+	chain    sequencer.Hash
+	Time     sequencer.Tick
+	floor    sequencer.Seq
+	rules    sequencer.Rules
+	rulesAt  bool // rules are those that decisions were made under; of version 0 the logic may be another
+	logicAt  bool // their logic is, too
+	leases   []formerLease
+	shards   map[sequencer.Scope]*shard
+	names    []sequencer.Scope // of shards; sorted when namesOK
+	namesOK  bool
+	types    map[string]bool                     // of scopes that decisions moved or granted
+	odd      map[sequencer.Scope]sequencer.Scope // stored names that are not NFC, and their one spelling
+	old      []sequencer.Scope                   // scopes of former revisions, oldest first
+	oldSize  int64
+	chains   []sequencer.Hash // by seq modulo keptChains
+	txs      map[sequencer.TxID]*TxState
+	txOrder  []sequencer.TxID            // by first appearance
+	groups   map[string]sequencer.Writer // the branch that was chosen, and by which decision
+	groupAge []string
+	broken   error
+	lacking  map[Lack]error // contents that retractions put back and that are to be fetched; why they were not yet
+
+	Waits    waits
+	Contents *contents // that are kept by reference
+	watchers []watcher // Invariant: set before follow; told of each decision once the view has it
+}
+
+// watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
+type watcher struct {
+	begun   func()                                     // the view has its snapshot
+	observe func(o *sequencer.Outcome) (wake []string) // the view has a decision; wake are the keys of the waits to wake
+}
+
+// Watch adds somebody who is told of decisions. It is called before the view is followed.
+func (v *View) Watch(begun func(), observe func(o *sequencer.Outcome) (wake []string)) {
+	v.watchers = append(v.watchers, watcher{begun, observe})
+}
+
+// New is the view of a workspace before its snapshot. It keeps so many bytes of contents of former revisions, and of
+// contents that are kept by reference.
+func New(workspace string, oldBytes, contentBytes int64) *View {
+	return &View{
+		Contents:  newContents(contentBytes),
+		Workspace: workspace, oldBytes: oldBytes, rules: sequencer.DefaultRules(),
+		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
+		chains: make([]sequencer.Hash, 0, 1024),
+		txs:    map[sequencer.TxID]*TxState{}, groups: map[string]sequencer.Writer{}, types: map[string]bool{},
+		lacking: map[Lack]error{},
+	}
+}
+
+// Start lets the view begin from a snapshot. It is called once.
+func (v *View) Start(s *topology.Snapshot) {
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	if v.started {
+		panic("sidecar: view of " + v.Workspace + " started twice")
+	}
+	v.started = true
+	v.seq, v.through, v.first = s.Seq, max(s.Seq, s.Through), s.Seq
+	v.chain, v.Time, v.floor = s.Chain, s.Time, s.Floor
+	v.rulesAt, v.logicAt = s.Seq == 0, s.Seq == 0
+	for _, kind := range s.Types {
+		v.types[kind] = true
+	}
+	for i := range s.Shards {
+		row := &s.Shards[i]
+		v.put(row.Scope, Revision{
+			Version: row.Version, At: row.Version, Writer: row.Writer.Tx, By: row.Writer.Tx, Media: row.Type,
+			Content: row.Content, Ref: row.Ref, From: row.Restored, Lacks: row.Lacks(),
+		})
+	}
+	v.remember(s.Seq, s.Chain)
+}
+
+// Apply adds the next decision. One that is already there changes nothing.
+func (v *View) Apply(o *sequencer.Outcome) (fresh bool, err error) {
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	if v.broken != nil {
+		return false, v.broken
+	}
+	if o.Workspace != v.Workspace {
+		return false, fmt.Errorf("decision %d of workspace %q came to the view of %q", o.Seq, o.Workspace, v.Workspace)
+	}
+	if o.Seq <= v.seq {
+		return false, nil
+	}
+	if o.Seq != v.seq+1 {
+		return false, fmt.Errorf("decision %d came to a view that is at %d", o.Seq, v.seq)
+	}
+	if want := o.ChainAfter(v.chain); want != o.Chain {
+		v.broken = fmt.Errorf("%w: workspace %s, decision %d carries %x, its predecessors lead to %x",
+			ErrChain, v.Workspace, o.Seq, o.Chain[:6], want[:6])
+		return false, v.broken
+	}
+	v.seq, v.chain, v.Time, v.floor = o.Seq, o.Chain, o.Time, max(v.floor, o.Floor)
+	v.remember(o.Seq, o.Chain)
+	v.learn(o)
+	v.noteTypes(o)
+	for i := range o.Shards {
+		v.put(o.Shards[i].Scope, revisionOf(o, &o.Shards[i]))
+	}
+	v.Note(o)
+	return true, nil
+}
+
+// learn takes over the rules and the choice of a branch.
+func (v *View) learn(o *sequencer.Outcome) {
+	if o.Rules != nil {
+		if v.rulesAt || o.Rules.Version == 1 { // else those before are not known
+			v.leases = append(v.leases, formerLease{o.Seq, o.Time, v.rules.LeaseTicks})
+			v.leases = v.leases[max(0, len(v.leases)-keptLeases):]
+		}
+		v.rules, v.rulesAt, v.logicAt = *o.Rules, true, true
+	} else if o.RulesVersion == 0 {
+		v.rulesAt = true // all but the logic, which a workspace's first join may have set
+	}
+	if o.Kind != sequencer.OutcomeSelected {
+		return
+	}
+	if _, known := v.groups[o.Group]; known {
+		return
+	}
+	if len(v.groupAge) == keptGroups {
+		delete(v.groups, v.groupAge[0])
+		v.groupAge = append(v.groupAge[:0:0], v.groupAge[1:]...)
+	}
+	v.groups[o.Group] = sequencer.Writer{Seq: o.Seq, Tx: o.Winner}
+	v.groupAge = append(v.groupAge, o.Group)
+}
+
+// formerLease is how long leases lasted up to a decision.
+type formerLease struct {
+	seq   sequencer.Seq
+	time  sequencer.Tick
+	ticks sequencer.Tick
+}
+
+// LeaseOf is how long from now an incarnation may believe that its lease lasts, in ticks, which it may have renewed
+// last before the rules changed; zero: it is not known.
+func (v *View) LeaseOf(inc sequencer.Seq) sequencer.Tick {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	if !v.rulesAt {
+		return 0
+	}
+	most := v.rules.LeaseTicks
+	for _, f := range v.leases {
+		if left := f.time + f.ticks; f.seq > inc && left > v.Time {
+			most = max(most, left-v.Time)
+		}
+	}
+	return most
+}
+
+// SetRules takes over rules that were asked for, unless a change of them was seen meanwhile.
+func (v *View) SetRules(r sequencer.Rules) {
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	if !v.logicAt {
+		v.rules, v.rulesAt, v.logicAt = r, true, true
+	}
+}
+
+func (v *View) remember(seq sequencer.Seq, chain sequencer.Hash) {
+	if len(v.chains) < keptChains {
+		v.chains = append(v.chains, chain)
+		return
+	}
+	v.chains[uint64(seq-v.first)%keptChains] = chain
+}
+
+// chainAt is the chain hash at a seq, if it is remembered.
+func (v *View) chainAt(seq sequencer.Seq) (sequencer.Hash, bool) {
+	if seq > v.seq || seq < v.firstKept() {
+		return sequencer.Hash{}, false
+	}
+	return v.chains[uint64(seq-v.first)%keptChains], true
+}
+
+func (v *View) firstKept() sequencer.Seq {
+	if v.seq-v.first >= keptChains {
+		return v.seq - keptChains + 1
+	}
+	return v.first
+}
+
+// chainFrom lists chain hashes beginning at a seq.
+func (v *View) chainFrom(from sequencer.Seq, limit int) (links []chainLink, seq, first sequencer.Seq) {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	first = v.firstKept()
+	for s := max(from, first); s <= v.seq && len(links) < limit; s++ {
+		h, _ := v.chainAt(s)
+		links = append(links, chainLink{s, h})
+	}
+	return links, v.seq, first
+}
+
+type chainLink struct {
+	seq  sequencer.Seq
+	hash sequencer.Hash
+}
+
+// Ready says why no read can be answered; nil: it can.
+func (v *View) Ready() error {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	return v.readyLocked()
+}
+
+func (v *View) readyLocked() error {
+	switch {
+	case v.broken != nil:
+		return v.broken
+	case !v.started:
+		return errors.New("the view has no snapshot yet")
+	case v.seq < v.through:
+		return fmt.Errorf("the view is at %d of the %d that its snapshot shows", v.seq, v.through)
+	}
+	return nil
+}
+
+// BrokenBy is what stopped the view for good; nil: nothing.
+func (v *View) BrokenBy() error {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	return v.broken
+}
+
+// At is the seq that the view has reached.
+func (v *View) At() sequencer.Seq {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	return v.seq
+}
+
+// Reach waits until the view has applied a seq.
+func (v *View) Reach(ctx context.Context, seq sequencer.Seq) error {
+	return v.Waits.Until(ctx, WaitSeq, func() bool { return v.At() >= seq })
+}
+
+// ReachWithin is reach, as long as within lasts.
+func (v *View) ReachWithin(ctx context.Context, seq sequencer.Seq, within time.Duration) error {
+	if v.At() >= seq {
+		return nil
+	}
+	short, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := v.Reach(short, seq); err != nil {
+		return NotReached(seq, v.At())
+	}
+	return nil
+}
+
+func NotReached(seq, at sequencer.Seq) error {
+	return api.Problemf(api.CodeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, at)
+}
+
+// Settings are what early answers depend on.
+type Settings struct {
+	seq, Floor sequencer.Seq
+	Rules      sequencer.Rules
+	Known      bool // rules are known, except perhaps their logic
+	Exact      bool // their logic, too
+}
+
+func (v *View) Settings() Settings {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	return Settings{v.seq, v.floor, v.rules, v.rulesAt, v.logicAt}
+}
+
+// Winner is the branch that was chosen in a group, if one was.
+func (v *View) Winner(group string) (sequencer.TxID, bool) {
+	chosen, ok := v.Choice(group)
+	return chosen.Tx, ok
+}
+
+// Choice is winner with the seq of the choice.
+func (v *View) Choice(group string) (sequencer.Writer, bool) {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	chosen, ok := v.groups[group]
+	return chosen, ok
+}
+
+// Transactions are those that decisions have shown, in the order of their first appearance, and since when.
+func (v *View) Transactions() (list []TxState, seq, since sequencer.Seq) {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	for _, id := range v.txOrder {
+		list = append(list, *v.txs[id])
+	}
+	return list, v.seq, v.first
+}

@@ -1,0 +1,114 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// Retracting is where a transaction stands in a retraction.
+type Retracting struct {
+	Of     sequencer.TxID // whose cone it is in; empty: none
+	Seq    sequencer.Seq  // when that was decided
+	Undone bool
+	Over   sequencer.Seq       // undone: the decision that said so
+	queued bool                // it waits for its start, and may still be given up
+	Final  bool                // queued: the transaction is final if it is given up
+	Waits  []sequencer.Blocker // what its start, or its turn, waits for
+}
+
+// Observe takes over a decision about the transaction; final: nothing of it is pending.
+func (r *Retracting) Observe(o *sequencer.Outcome, final *bool) {
+	if o.Final {
+		*final, r.Final = true, true
+	}
+	if r.queued && o.Kind == sequencer.OutcomeRefused && gaveUp(o) {
+		*final, *r = r.Final, Retracting{}
+		return
+	}
+	if o.Retraction == "" {
+		return
+	}
+	if r.Of == "" {
+		r.Of, r.Seq = o.Retraction, o.Seq
+		r.queued, r.Final = len(o.BlockedBy) > 0 && asksToRetract(o), *final // else a turn waits, in one that has started
+	} else if o.Kind == sequencer.OutcomeRetracting {
+		r.queued = false
+	}
+	r.Waits = o.BlockedBy
+	switch o.Kind {
+	case sequencer.OutcomeSettled:
+		r.Of, r.Undone, r.Over = o.Retraction, true, o.Seq
+	case sequencer.OutcomeRetracting, sequencer.OutcomeTurn:
+		*final = false // until its turn is settled
+	}
+}
+
+// Tell gives what is known of a transaction what is known of its retraction.
+func (r *Retracting) Tell(d *api.Decision) {
+	d.Retraction, d.Undone, d.UndoneSeq = string(r.Of), r.Undone, uint64(r.Over)
+}
+
+// gaveUp: the log will not start a retraction that it had accepted. Whoever else asked may be refused for himself.
+func gaveUp(o *sequencer.Outcome) bool {
+	return asksToRetract(o) && (o.Code == sequencer.CodeLimit || o.Code == sequencer.CodeTooOld)
+}
+
+// asksToRetract: the decision answers a request to retract its transaction.
+func asksToRetract(o *sequencer.Outcome) bool {
+	asked := sequencer.Intent{Kind: sequencer.IntentRetract, Tx: o.Tx}
+	return strings.HasPrefix(o.Intent, strings.TrimSuffix(asked.ID(), "0"))
+}
+
+// revisionOf is the revision that a decision makes of a shard. A retraction restores what stands: its writer is the
+// one who counts as it now, and the shard may not be there any more.
+func revisionOf(o *sequencer.Outcome, w *sequencer.ShardWrite) Revision {
+	r := Revision{Version: o.Seq, At: o.Seq, Writer: o.Tx, By: o.Tx, Media: w.Type, Content: w.Content, Ref: w.Ref}
+	if o.Retraction == "" {
+		return r
+	}
+	for i := range o.Writes {
+		if o.Writes[i].Scope == w.Scope {
+			r.Writer = o.Writes[i].Writer.Tx
+		}
+	}
+	if w.Absent {
+		return Revision{At: o.Seq, By: o.Tx}
+	}
+	r.From, r.Lacks = w.Restored, w.Restored != 0
+	return r
+}
+
+// Cone are the members of a retraction that the view remembers, the most recent first.
+func (v *View) Cone(of sequencer.TxID) (out []TxState) {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	for _, t := range v.txs {
+		if t.Retraction.Of == of && of != "" && t.Decision != nil {
+			out = append(out, *t)
+		}
+	}
+	sortByDecision(out)
+	return out
+}
+
+// Members are all of a cone, also those that were decided before the view began.
+func (v *View) Members(of sequencer.TxID) (out []sequencer.TxID) {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	for _, t := range v.txs {
+		if t.Retraction.Of == of && of != "" {
+			out = append(out, t.Tx)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sortByDecision brings decided transactions into their order, the most recent first.
+func sortByDecision(list []TxState) {
+	slices.SortFunc(list, func(a, b TxState) int { return cmp.Compare(b.Decision.Seq, a.Decision.Seq) })
+}

@@ -1,0 +1,199 @@
+package view
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"slices"
+	"strings"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// Revision is one version of a shard. Its content is never changed, so readers may keep it.
+type Revision struct {
+	Version sequencer.Seq // zero: the shard is absent
+	At      sequencer.Seq // of the decision that made it so: its version, or that of the retraction that took it away
+	Writer  sequencer.TxID
+	By      sequencer.TxID // who made it so: the writer, or what a retraction has undone
+	Media   string
+	Content []byte
+	Ref     *sequencer.Ref
+
+	// From is the decision that carries the content, where a retraction put it back; zero: version is that one. While
+	// lacks, it was not fetched yet, and media, content and ref are not known.
+	From  sequencer.Seq
+	Lacks bool
+	Lost  bool // the log has it no more
+}
+
+// carrier is the decision that carries the content; zero: the shard is absent.
+func (r *Revision) carrier() sequencer.Seq { return cmp.Or(r.From, r.Version) }
+
+func (r *Revision) Size() int64 {
+	if r.Ref != nil {
+		return r.Ref.Size
+	}
+	return int64(len(r.Content))
+}
+
+func (r *Revision) Sum() sequencer.Hash {
+	switch {
+	case r.Version == 0, r.Lacks:
+		return sequencer.Hash{}
+	case r.Ref != nil:
+		return r.Ref.SHA256
+	}
+	return sha256.Sum256(r.Content)
+}
+
+// shard is the current revision and a few former ones, newest last.
+type shard struct {
+	now    Revision
+	former []Revision
+}
+
+// put makes a revision the current one. One that is not newer is dropped: a snapshot may run ahead of the view.
+func (v *View) put(scope sequencer.Scope, r Revision) {
+	s := v.shards[scope]
+	if r.Lacks {
+		v.recall(s, scope, &r)
+	}
+	if s == nil {
+		v.shards[scope] = &shard{now: r}
+		v.names, v.namesOK = append(v.names, scope), false
+		v.noteName(scope)
+		return
+	}
+	if r.At <= s.now.At {
+		return
+	}
+	s.former = append(s.former, s.now)
+	v.old, v.oldSize = append(v.old, scope), v.oldSize+int64(len(s.now.Content))
+	s.now = r
+	if len(s.former) >= keptRevisions {
+		v.dropFormer(s)
+	}
+	v.trimOld()
+}
+
+func (v *View) dropFormer(s *shard) {
+	v.oldSize -= int64(len(s.former[0].Content))
+	s.former = slices.Delete(s.former, 0, 1)
+}
+
+// trimOld forgets former revisions, oldest first, until their contents fit the bound.
+func (v *View) trimOld() {
+	for len(v.old) > 0 && (v.oldSize > v.oldBytes || len(v.old) > keptTxs*keptRevisions) {
+		if s := v.shards[v.old[0]]; len(s.former) > 0 {
+			v.dropFormer(s)
+		}
+		v.old = v.old[1:]
+	}
+}
+
+// Read is the current revision of a shard and the seq that showed it.
+func (v *View) Read(scope sequencer.Scope) (Revision, sequencer.Seq) {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	if s := v.shards[scope]; s != nil {
+		return s.now, v.seq
+	}
+	return Revision{}, v.seq
+}
+
+// Revisions lists what is remembered of a shard, newest first.
+func (v *View) Revisions(scope sequencer.Scope) ([]Revision, sequencer.Seq) {
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	s := v.shards[scope]
+	if s == nil {
+		return nil, v.seq
+	}
+	out := append(slices.Clone(s.former), s.now)
+	out = slices.DeleteFunc(out, func(r Revision) bool { return r.Version == 0 })
+	slices.Reverse(out)
+	return out, v.seq
+}
+
+// Named is one shard of a list.
+type Named struct {
+	Scope sequencer.Scope
+	Revision
+}
+
+// Page is one page of shards under a pattern.
+type Page struct {
+	Items []Named
+	More  bool
+	View  sequencer.Seq
+	Last  Named // the newest of all shards under the pattern, on this page or not
+}
+
+// List pages through the shards that patterns or prefixes cover, in the order of their names.
+func (v *View) List(patterns []sequencer.Scope, after sequencer.Scope, limit int) Page {
+	v.sortNames()
+	v.Mu.RLock()
+	defer v.Mu.RUnlock()
+	p := Page{View: v.seq}
+	for _, pattern := range patterns {
+		v.listOne(&p, pattern, after, limit)
+	}
+	if len(patterns) == 1 {
+		return p
+	}
+	slices.SortFunc(p.Items, func(a, b Named) int { return strings.Compare(string(a.Scope), string(b.Scope)) })
+	p.Items = slices.CompactFunc(p.Items, func(a, b Named) bool { return a.Scope == b.Scope })
+	if len(p.Items) > limit {
+		p.Items, p.More = p.Items[:limit], true
+	}
+	return p
+}
+
+// listOne adds what one pattern covers to a page, up to limit shards; v.mu is held.
+func (v *View) listOne(p *Page, pattern, after sequencer.Scope, limit int) {
+	stem, before := literalStem(pattern), len(p.Items)
+	at, _ := slices.BinarySearch(v.names, sequencer.Scope(stem))
+	for _, name := range v.names[at:] {
+		if !strings.HasPrefix(string(name), stem) {
+			break
+		}
+		if !pattern.Covers(name) {
+			continue
+		}
+		now := v.shards[name].now
+		if now.Version == 0 {
+			continue // a retraction has taken it away
+		}
+		if now.Version > p.Last.Version {
+			p.Last = Named{name, now}
+		}
+		if name <= after {
+			continue
+		}
+		if len(p.Items) == before+limit {
+			p.More = true
+			continue
+		}
+		p.Items = append(p.Items, Named{name, now})
+	}
+}
+
+// literalStem is the text that the names of all shards under a pattern begin with.
+func literalStem(pattern sequencer.Scope) string {
+	stem, _, _ := strings.Cut(string(pattern), "*")
+	return strings.TrimSuffix(stem, "/")
+}
+
+// sortNames brings the names into order; creations since the last list have appended to them.
+func (v *View) sortNames() {
+	v.Mu.RLock()
+	ok := v.namesOK
+	v.Mu.RUnlock()
+	if ok {
+		return
+	}
+	v.Mu.Lock()
+	defer v.Mu.Unlock()
+	slices.Sort(v.names)
+	v.namesOK = true
+}
