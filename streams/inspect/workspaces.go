@@ -15,17 +15,6 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// WorkspaceFact is one workspace.
-type WorkspaceFact struct {
-	Name  string `json:"name"`
-	Logic uint32 `json:"logic,omitempty"` // of its rules; zero: no processor says
-
-	// OtherNames are shards that hold something under a name that is not in NFC, the first of them. Releases before
-	// names had one spelling wrote them.
-	OtherNames []sequencer.Scope `json:"other_names,omitempty"`
-	MoreNames  int               `json:"more_names,omitempty"` // beyond those
-}
-
 // inspectNames is how many stored names of one workspace are told.
 const inspectNames = 16
 

@@ -1,12 +1,8 @@
 package processor
 
 import (
-	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -89,81 +85,8 @@ func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte,
 	_ = m.RespondMsg(answer) // who asked asks again
 }
 
-// closureOf walks the table from a transaction, breadth first.
-func (c *closureProcessor) closureOf(store *tableStore, q question) ([]byte, error) {
-	out := &topology.Closure{Tx: sequencer.TxID(q.what), Limit: q.limit}
-	seen := map[sequencer.TxID]bool{out.Tx: true}
-	bytes := 0
-	for queue := []sequencer.TxID{out.Tx}; len(queue) > 0; queue = queue[1:] {
-		value, _ := store.Get(topology.EventKey(q.workspace, queue[0]))
-		if value == nil {
-			continue
-		}
-		if bytes += len(value); len(out.Rows) == q.limit || bytes > maxAnswerBytes {
-			out.Truncated = true
-			break
-		}
-		row, err := topology.DecodeClosureRow(value)
-		if err != nil {
-			continue // begins anew with the next record of its key
-		}
-		out.Rows = append(out.Rows, *row)
-		for _, next := range causes(row) {
-			if !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
-	if len(out.Rows) == 0 {
-		return nil, fmt.Errorf("%w: %s has no row in workspace %s", streams.ErrUnknownTx, q.what, q.workspace)
-	}
-	return topology.EncodeClosure(out)
-}
+// errNotOurs leaves a question to the process that owns the workspace.
+var errNotOurs = errors.New("the workspace is not ours")
 
-// causes are the transactions that a row rests on, in order and once each.
-func causes(row *topology.ClosureRow) []sequencer.TxID {
-	txs := slices.Clone(row.RestsOn)
-	for _, e := range row.Edges {
-		if e.Writer != "" {
-			txs = append(txs, e.Writer)
-		}
-	}
-	slices.Sort(txs)
-	return slices.Compact(txs)
-}
-
-// frontierOf lists rows under a prefix by scope, without contents, each behind its length.
-func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, error) {
-	var rows []topology.FrontierRow
-	store.prefixed(topology.ScopeKey(q.workspace, sequencer.Scope(q.what)), func(_ string, value []byte) bool {
-		row, err := topology.DecodeFrontierRow(value)
-		if err != nil {
-			return true // begins anew with the next record of its key
-		}
-		if row.Shard != nil {
-			row.Shard.Content = nil
-		}
-		row.Former = nil
-		rows = append(rows, *row)
-		return true
-	})
-	slices.SortFunc(rows, func(a, b topology.FrontierRow) int { return cmp.Compare(a.Scope, b.Scope) })
-	var out []byte
-	var more error
-	if len(rows) > q.limit {
-		rows, more = rows[:q.limit], streams.ErrTruncated
-	}
-	for i := range rows {
-		b, err := topology.EncodeFrontierRow(&rows[i])
-		if err != nil {
-			return nil, err
-		}
-		if len(out)+len(b) > maxAnswerBytes {
-			more = streams.ErrTruncated
-			break
-		}
-		out = append(binary.AppendUvarint(out, uint64(len(b))), b...)
-	}
-	return out, more
-}
+// errStopped says that a partition or a workspace has stopped, and behind it why.
+var errStopped = errors.New("has stopped")

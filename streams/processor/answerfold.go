@@ -3,7 +3,6 @@ package processor
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,12 +12,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
-
-// errNotOurs leaves a question to the process that owns the workspace.
-var errNotOurs = errors.New("the workspace is not ours")
-
-// errStopped says that a partition or a workspace has stopped, and behind it why.
-var errStopped = errors.New("has stopped")
 
 // answerFold answers questions to the folds of this processor until ctx ends.
 func (s *seqProcessor) answerFold(ctx context.Context) {

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -329,3 +330,47 @@ func (c *closureProcessor) merge(key string, value []byte, _ int64, into *tableS
 }
 
 func (c *closureProcessor) dropped(bool) { c.forgetStores() }
+
+// closureOf walks the table from a transaction, breadth first.
+func (c *closureProcessor) closureOf(store *tableStore, q question) ([]byte, error) {
+	out := &topology.Closure{Tx: sequencer.TxID(q.what), Limit: q.limit}
+	seen := map[sequencer.TxID]bool{out.Tx: true}
+	bytes := 0
+	for queue := []sequencer.TxID{out.Tx}; len(queue) > 0; queue = queue[1:] {
+		value, _ := store.Get(topology.EventKey(q.workspace, queue[0]))
+		if value == nil {
+			continue
+		}
+		if bytes += len(value); len(out.Rows) == q.limit || bytes > maxAnswerBytes {
+			out.Truncated = true
+			break
+		}
+		row, err := topology.DecodeClosureRow(value)
+		if err != nil {
+			continue // begins anew with the next record of its key
+		}
+		out.Rows = append(out.Rows, *row)
+		for _, next := range causes(row) {
+			if !seen[next] {
+				seen[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	if len(out.Rows) == 0 {
+		return nil, fmt.Errorf("%w: %s has no row in workspace %s", streams.ErrUnknownTx, q.what, q.workspace)
+	}
+	return topology.EncodeClosure(out)
+}
+
+// causes are the transactions that a row rests on, in order and once each.
+func causes(row *topology.ClosureRow) []sequencer.TxID {
+	txs := slices.Clone(row.RestsOn)
+	for _, e := range row.Edges {
+		if e.Writer != "" {
+			txs = append(txs, e.Writer)
+		}
+	}
+	slices.Sort(txs)
+	return slices.Compact(txs)
+}

@@ -3,6 +3,7 @@ package processor
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,29 +81,6 @@ func splitDecision(o *sequencer.Outcome) (moves []topology.ScopeMove, values [][
 		values = append(values, b)
 	}
 	return moves, values, ""
-}
-
-// readDecision decodes a record of hence.decisions; one that cannot be read is parked and nil is returned.
-func (b *base) readDecision(ctx *tracked, value []byte) *sequencer.Outcome {
-	reason := checkKey(ctx.Key(), ctx.Partition(), b.cfg.Partitions)
-	var o *sequencer.Outcome
-	switch {
-	case reason != "":
-	case len(value) == 0:
-		reason = topology.ParkedEmpty
-	default:
-		var err error
-		if o, err = topology.DecodeCloudEvent(value); err != nil {
-			reason = reasonOf(err)
-		} else if o.Workspace != ctx.Key() {
-			reason = topology.ParkedKey
-		}
-	}
-	if reason != "" {
-		b.park(ctx, value, reason)
-		return nil
-	}
-	return o
 }
 
 // move applies one move to the row of its scope.
@@ -332,4 +310,48 @@ func (f *frontierProcessor) dropped(bool) {
 
 func (f *frontierProcessor) keep(ctx context.Context) {
 	f.answer(ctx, f.conn, topology.AskFrontier, f.frontierOf)
+}
+
+// frontierOf lists rows under a prefix by scope, without contents, each behind its length.
+func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, error) {
+	var rows []topology.FrontierRow
+	store.prefixed(topology.ScopeKey(q.workspace, sequencer.Scope(q.what)), func(_ string, value []byte) bool {
+		row, err := topology.DecodeFrontierRow(value)
+		if err != nil {
+			return true // begins anew with the next record of its key
+		}
+		if row.Shard != nil {
+			row.Shard.Content = nil
+		}
+		row.Former = nil
+		rows = append(rows, *row)
+		return true
+	})
+	slices.SortFunc(rows, func(a, b topology.FrontierRow) int { return cmp.Compare(a.Scope, b.Scope) })
+	var out []byte
+	var more error
+	if len(rows) > q.limit {
+		rows, more = rows[:q.limit], streams.ErrTruncated
+	}
+	for i := range rows {
+		b, err := topology.EncodeFrontierRow(&rows[i])
+		if err != nil {
+			return nil, err
+		}
+		if len(out)+len(b) > maxAnswerBytes {
+			more = streams.ErrTruncated
+			break
+		}
+		out = append(binary.AppendUvarint(out, uint64(len(b))), b...)
+	}
+	return out, more
+}
+
+// frontierPosition is the seq of a row.
+func frontierPosition(row []byte) int64 {
+	r, err := topology.DecodeFrontierRow(row)
+	if err != nil {
+		return -1
+	}
+	return int64(r.Seq)
 }

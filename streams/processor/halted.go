@@ -3,6 +3,7 @@ package processor
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -259,3 +260,7 @@ func asksLogic(r *sequencer.Replica, in *sequencer.Intent) uint32 {
 	}
 	return 0
 }
+
+// markPosition makes the mark that begins earlier the newer one: a former owner's late mark could begin behind records
+// that the heir's has let go, and one that begins too early only makes somebody read more.
+func markPosition(s *topology.Stopped) int64 { return math.MaxInt64 - s.From }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"math"
 	"time"
 
 	"github.com/lovoo/goka"
@@ -97,17 +96,4 @@ func statePosition(row []byte) int64 {
 		return markPosition(s)
 	}
 	return -1
-}
-
-// markPosition makes the mark that begins earlier the newer one: a former owner's late mark could begin behind records
-// that the heir's has let go, and one that begins too early only makes somebody read more.
-func markPosition(s *topology.Stopped) int64 { return math.MaxInt64 - s.From }
-
-// frontierPosition is the seq of a row.
-func frontierPosition(row []byte) int64 {
-	r, err := topology.DecodeFrontierRow(row)
-	if err != nil {
-		return -1
-	}
-	return int64(r.Seq)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/internal/meters"
 	"github.com/hence-dev/hence/topology"
@@ -122,4 +123,14 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg streams.Confi
 		cfg.Logger.Info("NATS had no decision stream, it is created: what was decided before is read from Kafka")
 	}
 	return nil
+}
+
+// message is an outcome in both of its forms, ready to be published.
+type message struct {
+	outcome *sequencer.Outcome
+	intent  time.Time // when its record was appended; zero: not known
+	at      time.Time // by our clock
+	trace   string
+	event   []byte // for Kafka
+	nats    []byte
 }

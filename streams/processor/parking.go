@@ -138,3 +138,26 @@ func readIntent(key string, partition, partitions int32, value []byte) (*sequenc
 	}
 	return in, ""
 }
+
+// readDecision decodes a record of hence.decisions; one that cannot be read is parked and nil is returned.
+func (b *base) readDecision(ctx *tracked, value []byte) *sequencer.Outcome {
+	reason := checkKey(ctx.Key(), ctx.Partition(), b.cfg.Partitions)
+	var o *sequencer.Outcome
+	switch {
+	case reason != "":
+	case len(value) == 0:
+		reason = topology.ParkedEmpty
+	default:
+		var err error
+		if o, err = topology.DecodeCloudEvent(value); err != nil {
+			reason = reasonOf(err)
+		} else if o.Workspace != ctx.Key() {
+			reason = topology.ParkedKey
+		}
+	}
+	if reason != "" {
+		b.park(ctx, value, reason)
+		return nil
+	}
+	return o
+}

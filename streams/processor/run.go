@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"strconv"
 	"sync"
 	"time"
 
@@ -24,18 +23,13 @@ import (
 
 // Pauses of the supervisor between a processor's end and its next start.
 const (
-	rejoinIn     = 10 * time.Millisecond // between two sessions of one consumer group
-	restartMin   = 100 * time.Millisecond
-	restartMax   = 5 * time.Second
-	restartCalm  = 10 * time.Second // a run that lasted longer starts over with the shortest pause
-	handOverIn   = 3 * time.Second  // what a partition that is given up may take to write its states
-	giveUpIn     = 6 * time.Second  // from the end of a run: longer than a hand-over and a farewell take
-	lagReportIn  = time.Second
-	startCheckIn = 10 * time.Second
+	rejoinIn    = 10 * time.Millisecond // between two sessions of one consumer group
+	restartMin  = 100 * time.Millisecond
+	restartMax  = 5 * time.Second
+	restartCalm = 10 * time.Second // a run that lasted longer starts over with the shortest pause
+	handOverIn  = 3 * time.Second  // what a partition that is given up may take to write its states
+	giveUpIn    = 6 * time.Second  // from the end of a run: longer than a hand-over and a farewell take
 )
-
-// errRecovers is a processor's health until it has recovered what it was given.
-var errRecovers = errors.New("it joins its group and recovers its partitions")
 
 // errDone ends a processor's run without being an error of it.
 var errDone = errors.New("the run ends")
@@ -106,33 +100,6 @@ func awaitEnd(processors *sync.WaitGroup, clock streams.Clock, giveUp func()) {
 		giveUp()
 		<-ended
 	}
-}
-
-// processor is one of the three, for one run.
-type processor interface {
-	graph() *goka.GroupGraph
-	common() *base
-	gained(partition int32, store *tableStore) error            // its table has been read
-	merge(key string, value []byte, at int64, into *tableStore) // a row of the table, while it is read
-	dropped(graceful bool)                                      // every partition stopped
-	keep(ctx context.Context)                                   // runs beside the callbacks
-}
-
-// base is what the processors have in common; one per run.
-type base struct {
-	name    string
-	group   string
-	table   string
-	cfg     streams.Config
-	metrics *meters.Meters
-	out     producer
-	work    *processorWork
-	fail    func(error) // ends the run
-
-	position func(row []byte) int64 // of a row, -1: not known; nil: rows of this table have none
-
-	mu     sync.Mutex
-	stores map[int32]*tableStore
 }
 
 // supervise builds and runs a processor until ctx ends.
@@ -243,56 +210,5 @@ func (b *base) options(p processor) []goka.ProcessorOption {
 			p.merge(key, value, positionOf(ctx.Headers()), b.store(ctx.Partition()))
 			return nil
 		}),
-	}
-}
-
-// store is the table of an owned partition, or nil.
-func (b *base) store(partition int32) *tableStore {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.stores[partition]
-}
-
-// restore writes rows again that a former owner has overwritten with older ones, before compaction makes that final.
-func (b *base) restore(store *tableStore) {
-	for key, row := range store.overruled() {
-		b.cfg.Logger.Warn("a former owner wrote late; its row is replaced", "table", b.table, "key", key)
-		at, ok := store.at[key]
-		if !ok {
-			at = -1
-		}
-		b.rewrite(key, row, at)
-	}
-}
-
-// rewrite writes a row once more; at is its position, -1: it has none.
-func (b *base) rewrite(key string, row []byte, at int64) {
-	rec := &kgo.Record{Topic: b.table, Key: []byte(key), Value: row}
-	if at >= 0 {
-		rec.Headers = atHeader(at)
-	}
-	b.out.send(rec, func(_ *kgo.Record, err error) {
-		if err != nil {
-			b.fail(fmt.Errorf("write %q to %s again: %w", key, b.table, err))
-		}
-	})
-}
-
-func (b *base) forgetStores() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.stores)
-}
-
-func (b *base) reportLag(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-b.cfg.Clock.After(lagReportIn):
-		}
-		for at, lag := range b.work.lags() {
-			b.metrics.Lag.WithLabelValues(at.topic, strconv.Itoa(int(at.partition))).Set(float64(lag))
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lovoo/goka"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -17,9 +15,6 @@ import (
 	"github.com/hence-dev/hence/streams/internal/states"
 	"github.com/hence-dev/hence/topology"
 )
-
-// headerAt is the header of a table's record that says which position of its input the row is of.
-const headerAt = "hence-at"
 
 // maxStateBytes is the largest state record that is written; a larger one waits until its outbox has shrunk.
 const maxStateBytes = 1 << 20
@@ -196,16 +191,6 @@ func (p *seqPartition) dirty(r *room, offset int64) {
 	}
 }
 
-// message is an outcome in both of its forms, ready to be published.
-type message struct {
-	outcome *sequencer.Outcome
-	intent  time.Time // when its record was appended; zero: not known
-	at      time.Time // by our clock
-	trace   string
-	event   []byte // for Kafka
-	nats    []byte
-}
-
 // encode writes the outcomes of a step. An error says that one of them cannot be written so that every reader of ours
 // takes it. intent is when their record was appended; zero: that is not known any more.
 func (p *seqPartition) encode(r *room, outcomes []sequencer.Outcome, in *sequencer.Intent, trace string,
@@ -374,20 +359,4 @@ func (p *seqPartition) leave() {
 		p.metrics.Stopped.WithLabelValues(p.name).Dec()
 		p.cfg.Health.Drop(p.partName())
 	}
-}
-
-func atHeader(at int64) []kgo.RecordHeader {
-	return []kgo.RecordHeader{{Key: headerAt, Value: binary.BigEndian.AppendUint64(nil, uint64(at))}}
-}
-
-func gokaAt(at int64) goka.Headers {
-	return goka.Headers{headerAt: binary.BigEndian.AppendUint64(nil, uint64(at))}
-}
-
-// positionOf reads headerAt; -1 when a record has none.
-func positionOf(h goka.Headers) int64 {
-	if v := h[headerAt]; len(v) == 8 {
-		return int64(binary.BigEndian.Uint64(v))
-	}
-	return -1
 }

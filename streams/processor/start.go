@@ -14,13 +14,19 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// startMax is the longest pause between two looks at topics that are not there yet.
-const startMax = 2 * time.Second
+// Pauses between two looks at topics that are not there yet: the first and the longest.
+const (
+	startMin = 100 * time.Millisecond
+	startMax = 2 * time.Second
+)
+
+// startCheckIn bounds one look.
+const startCheckIn = 10 * time.Second
 
 // startable waits for Kafka and for the topics, however long that takes; it creates them if it may. It refuses to
 // start on topics that would split or lose state.
 func startable(ctx context.Context, cfg streams.Config) error {
-	said, pause := "", restartMin
+	said, pause := "", startMin
 	for {
 		missing, err := lookAtTopics(ctx, cfg)
 		if err == nil {
