@@ -39,7 +39,7 @@ type Config struct {
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
-	CreateTopics bool          // Run creates the topics that are missing, once Kafka answers
+	CreateTopics bool          // processor.Run creates the topics that are missing, once Kafka answers
 
 	Tracer trace.Tracer // of the processors' spans; default: the process's
 

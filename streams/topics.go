@@ -36,7 +36,7 @@ func (p Problem) String() string {
 	return p.Topic + ": " + p.What + ": " + p.Fix
 }
 
-// ErrTopics is returned by Run and EnsureTopics when a topic is missing or not as it must be.
+// ErrTopics is returned by processor.Run and EnsureTopics when a topic is missing or not as it must be.
 var ErrTopics = errors.New("topics")
 
 // topicsAnswerIn bounds the wait for new topics: creation is asynchronous on real clusters.
