@@ -228,6 +228,39 @@ func mayImport(folder string) []string {
 	return nil
 }
 
+// noArrow is an import that a folder of ours, with those below it, must not have.
+type noArrow struct {
+	from, to string
+	why      string
+}
+
+// noArrows are the rules within a top folder, and between parts of two. They are for what runs: external tests of a
+// package may use what stands above it.
+func noArrows() []noArrow {
+	return []noArrow{
+		{"streams", "streams/processor", "clients need no processor: what both need is in streams"},
+		{"streams", "streams/inspect", "what inspections need of a client is in streams"},
+		{"streams", "github.com/lovoo/goka", "goka is the processors': streams/processor"},
+		{"streams", "github.com/IBM/sarama", "sarama is the processors': streams/processor"},
+		{"streams/inspect", "streams/processor", "what both need is in streams or streams/internal"},
+		{"streams/processor", "streams/inspect", "a processor asks no doctor"},
+		{"sidecar", "streams/processor", "a sidecar speaks to the log by streams.Client"},
+	}
+}
+
+// forbids says whether the rule is about a file and what it imports. A rule from streams is about that package alone:
+// those below it stand on it, as the support of its tests does.
+func (n noArrow) forbids(s *source, path string) bool {
+	to := strings.TrimPrefix(path, modulePath+"/")
+	if to != n.to && !strings.HasPrefix(to, n.to+"/") || s.test() {
+		return false
+	}
+	if n.from == "streams" {
+		return s.folder() == "streams"
+	}
+	return s.folder() == n.from || strings.HasPrefix(s.folder(), n.from+"/")
+}
+
 // foldImports are the packages that the fold may use: none that knows a clock, a file, a network or chance.
 func foldImports() []string {
 	return []string{
@@ -245,6 +278,11 @@ func arrows(s *source) (found []string) {
 		}
 		ours, isOurs := strings.CutPrefix(path, modulePath+"/")
 		top, _, _ := strings.Cut(ours, "/")
+		for _, n := range noArrows() {
+			if n.forbids(s, path) {
+				found = append(found, s.at(spec, "%s may not import %s: %s", n.from, path, n.why))
+			}
+		}
 		switch {
 		case isOurs && top != own && !slices.Contains(mayImport(own), top):
 			found = append(found, s.at(spec, "%s may not import %s: arrows run cmd, sidecar, (streams, gate), topology, "+

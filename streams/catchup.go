@@ -334,14 +334,14 @@ func (r decisionReader) read(ctx context.Context, start startAt, offset, ms int6
 	}
 	defer cl.Close()
 	for ctx.Err() == nil {
-		end, err := endOffset(ctx, cl, topology.TopicDecisions, r.partition)
+		end, err := EndOffset(ctx, cl, topology.TopicDecisions, r.partition)
 		if err != nil {
 			return err
 		}
 		if at >= end {
 			r.send(ctx, tailed{offset: end})
 		}
-		pollCtx, cancel := context.WithTimeout(ctx, 2*fetchMaxWait)
+		pollCtx, cancel := context.WithTimeout(ctx, 2*FetchMaxWait)
 		fetches := cl.PollFetches(pollCtx)
 		cancel()
 		if err := fetches.Err0(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !kerr.IsRetriable(err) {

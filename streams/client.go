@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams/internal/meters"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -33,7 +34,7 @@ var ErrContent = errors.New("content does not match its reference")
 // Client appends to the log, follows decisions and reads the derived tables. It is safe for concurrent use.
 type Client struct {
 	cfg     Config
-	metrics *metrics
+	metrics *meters.Meters
 	log     *kgo.Client // intents, and everything small
 	events  *kgo.Client // events: bulk, compressed, and never in an intent's way
 	nats    *nats.Conn  // nil: none configured
@@ -51,19 +52,19 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	cfg, err := cfg.checked()
+	cfg, err := cfg.Checked()
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, metrics: newMetrics(cfg.Metrics), followers: make(map[*follower]bool)}
-	if c.log, err = kgo.NewClient(cfg.producerOptions(0, kgo.NoCompression())...); err != nil {
+	c := &Client{cfg: cfg, metrics: meters.New(cfg.Metrics), followers: make(map[*follower]bool)}
+	if c.log, err = kgo.NewClient(cfg.ProducerOptions(0, kgo.NoCompression())...); err != nil {
 		return nil, fmt.Errorf("dial Kafka: %w", err)
 	}
-	if c.events, err = kgo.NewClient(cfg.producerOptions(0, kgo.Lz4Compression())...); err != nil {
+	if c.events, err = kgo.NewClient(cfg.ProducerOptions(0, kgo.Lz4Compression())...); err != nil {
 		c.log.Close()
 		return nil, fmt.Errorf("dial Kafka: %w", err)
 	}
-	if c.nats, err = cfg.dialNATS(c.natsChanged); err == nil && c.nats != nil {
+	if c.nats, err = cfg.DialNATS(c.natsChanged); err == nil && c.nats != nil {
 		c.js, err = jetstream.New(c.nats)
 	}
 	if err != nil {
@@ -73,6 +74,10 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
+// Asking makes a client that can do no more than put questions to the processors, over a connection that the caller
+// owns. It has no Kafka, and is not closed.
+func Asking(cfg Config, conn *nats.Conn) *Client { return &Client{cfg: cfg, nats: conn} }
+
 // Close ends the client's connections. Records in flight end as unknown.
 func (c *Client) Close() {
 	c.log.Close()
@@ -81,9 +86,6 @@ func (c *Client) Close() {
 		c.nats.Close()
 	}
 }
-
-// natsChanged wakes every follower: NATS went or came.
-func (c *Client) natsChanged() { c.wake("") }
 
 // wake tells the followers of a workspace, or all of them, to look at once.
 func (c *Client) wake(workspace string) {
@@ -108,11 +110,12 @@ func (c *Client) Append(ctx context.Context, workspace string, in *sequencer.Int
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", in.ID(), err)
 	}
-	if len(value) > maxIntentBytes {
-		return 0, fmt.Errorf("append %s: %w: %d bytes, at most %d", in.ID(), ErrTooLarge, len(value), maxIntentBytes)
+	if len(value) > topology.MaxIntentBytes {
+		return 0, fmt.Errorf("append %s: %w: %d bytes, at most %d", in.ID(), ErrTooLarge, len(value),
+			topology.MaxIntentBytes)
 	}
 	rec := &kgo.Record{Topic: topology.TopicIntents, Key: []byte(workspace), Value: value}
-	r, err := produce(ctx, c.log, withTrace(rec, traceOf(ctx)))
+	r, err := produce(ctx, c.log, withTrace(rec, TraceOf(ctx)))
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", in.ID(), err)
 	}
@@ -126,7 +129,7 @@ func (c *Client) Publish(ctx context.Context, ev *topology.Event) (sequencer.Pla
 	if err != nil {
 		return sequencer.Place{}, err
 	}
-	r, err := produce(ctx, c.events, withTrace(rec, cmp.Or(traceOf(ctx), ev.Traceparent)))
+	r, err := produce(ctx, c.events, withTrace(rec, cmp.Or(TraceOf(ctx), ev.Traceparent)))
 	if err != nil {
 		return sequencer.Place{}, fmt.Errorf("publish event %d of %s: %w", ev.Index, ev.Agent, err)
 	}
@@ -161,9 +164,9 @@ func eventRecord(ev *topology.Event) (*kgo.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publish event %d of %s: %w", ev.Index, ev.Agent, err)
 	}
-	if len(value) > maxEventBytes {
+	if len(value) > topology.MaxEventBytes {
 		return nil, fmt.Errorf("publish event %d of %s: %w: %d bytes, at most %d", ev.Index, ev.Agent, ErrTooLarge,
-			len(value), maxEventBytes)
+			len(value), topology.MaxEventBytes)
 	}
 	key := topology.EventKey(ev.Workspace, ev.Tx)
 	return &kgo.Record{Topic: topology.TopicEvents, Key: []byte(key), Value: value}, nil
@@ -205,7 +208,7 @@ func classify(err error) error {
 // Content reads a shard's content from the events topic and holds it against its reference.
 func (c *Client) Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error) {
 	var ev *topology.Event
-	err := c.cfg.readRange(ctx, topology.TopicEvents, ref.Partition, ref.Offset, ref.Offset+1,
+	err := c.cfg.ReadRange(ctx, topology.TopicEvents, ref.Partition, ref.Offset, ref.Offset+1,
 		func(r *kgo.Record) error {
 			var err error
 			ev, err = topology.DecodeEvent(r.Value)
@@ -233,10 +236,10 @@ func (c *Client) Ready(ctx context.Context) map[string]error {
 	if c.nats == nil {
 		ready["nats"] = errors.New("no NATS address is configured: decisions come by Kafka alone")
 	} else {
-		ready["nats"] = c.cfg.natsAway(c.nats)
+		ready["nats"] = c.cfg.NATSAway(c.nats)
 	}
 	if ready["kafka"] != nil {
-		ready["kafka"] = c.cfg.kafkaAway(ready["kafka"])
+		ready["kafka"] = c.cfg.KafkaAway(ready["kafka"])
 	}
 	ready["topics"] = c.topicsFit(ctx)
 	ready["decisions"] = c.decided(ctx)
@@ -282,3 +285,6 @@ func (c *Client) decided(ctx context.Context) error {
 	}
 	return errors.New("no sequencer runs: start `hence streams`")
 }
+
+// natsChanged wakes every follower: NATS went or came.
+func (c *Client) natsChanged() { c.wake("") }

@@ -1,6 +1,7 @@
-// Package streams is the only door to Kafka and NATS: the goka processors that turn the log of intents into decisions,
-// closures and frontiers, and the client that sidecars append, follow and read with. DESIGN.md beside this file tells
-// the life of a record.
+// Package streams is the only door to Kafka and NATS. Here is the client that sidecars append, follow and read with,
+// and what every connection needs: settings, security, topics, the id of the log. Package processor decides, package
+// inspect looks at a cluster, package embedded is both servers in this process. DESIGN.md beside this file tells the
+// life of a record.
 package streams
 
 import (
@@ -38,7 +39,7 @@ type Config struct {
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
-	CreateTopics bool          // Run creates the topics that are missing, once Kafka answers
+	CreateTopics bool          // processor.Run creates the topics that are missing, once Kafka answers
 
 	Tracer trace.Tracer // of the processors' spans; default: the process's
 
@@ -50,7 +51,7 @@ type Config struct {
 	// Faults are for tests.
 	Faults Faults
 
-	kafkaTLS *tls.Config // made by checked
+	kafkaTLS *tls.Config // made by Checked
 }
 
 // Faults say what goes wrong, in tests only.
@@ -97,8 +98,9 @@ const (
 	maxPartitions     = 1024
 )
 
-// checked fills in the defaults and says what is wrong.
-func (c Config) checked() (Config, error) {
+// Checked fills in the defaults; what cannot be used is ErrConfig. Every function that takes a Config calls it, and
+// what it returns may be checked again.
+func (c Config) Checked() (Config, error) {
 	if len(c.Brokers) == 0 {
 		return c, fmt.Errorf("%w: no Kafka address: give --brokers host:port", ErrConfig)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 )
 
 // signed is an operator, or an account: who signs for those below it.
@@ -77,28 +78,28 @@ func TestCredentialsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ns := startNATS(t, &server.Options{TrustedOperators: []*jwt.OperatorClaims{root}, AccountResolver: resolver,
-		SystemAccount: system.pub})
+	ns := teststreams.StartNATS(t, &server.Options{TrustedOperators: []*jwt.OperatorClaims{root},
+		AccountResolver: resolver, SystemAccount: system.pub})
 
-	file := secretFile(t, "hence.creds", stranger.user())
-	w := newWorld(t, func(c *streams.Config) {
+	file := teststreams.SecretFile(t, "hence.creds", stranger.user())
+	w := teststreams.New(t, func(c *streams.Config) {
 		c.NATS, c.NATSAuth, c.Health = ns.ClientURL(), streams.NATSAuth{Creds: file}, new(streams.Health)
 	})
-	w.run(w.cfg)
-	w.until("the stranger's refusal", func() bool {
-		err := w.cfg.Health.Ready()["nats"]
+	w.Run(w.Cfg)
+	w.Until("the stranger's refusal", func() bool {
+		err := w.Cfg.Health.Ready()["nats"]
 		return err != nil && strings.Contains(err.Error(), "uthorization")
 	})
 	if err := os.WriteFile(file, []byte(account.user()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.well(w.cfg.Health)
+	w.Well(w.Cfg.Health)
 
-	c := w.dial(w.cfg)
-	v := w.follow(c, "shop")
-	ann := w.join(c, v, "shop", "ann")
-	w.until("NATS delivers", func() bool {
-		w.decided(v, ann.write("x", "1"))
-		return v.by(streams.WayNATS) > 0
+	c := w.Dial(w.Cfg)
+	v := w.Follow(c, "shop")
+	ann := w.Join(c, v, "shop", "ann")
+	w.Until("NATS delivers", func() bool {
+		w.Decided(v, ann.Write("x", "1"))
+		return v.By(streams.WayNATS) > 0
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 )
 
 // quantiles sorts durations and returns the median and the 99th percentile.
@@ -42,53 +43,53 @@ func (x *waits) take(o *sequencer.Outcome, _ streams.Way) error {
 }
 
 func TestAppendIsDecidedAndFollowed(t *testing.T) {
-	w := newWorld(t)
+	w := teststreams.New(t)
 	began := time.Now()
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	v := w.follow(c, "shop")
-	a := w.join(c, v, "shop", "ann")
+	w.Run(w.Cfg)
+	c := w.Dial(w.Cfg)
+	v := w.Follow(c, "shop")
+	a := w.Join(c, v, "shop", "ann")
 	t.Logf("first decision %v after the processors were started", time.Since(began))
 	x := &waits{by: make(map[sequencer.TxID]chan struct{})}
-	w.followWith(c, "shop", x.take)
+	w.FollowWith(c, "shop", x.take)
 	var took []time.Duration
 	for range 300 {
-		tx, in := a.intent("orders/1", "x")
+		tx, in := a.Intent("orders/1", "x")
 		decided := x.expect(tx)
 		at := time.Now()
-		a.append(in)
+		a.Append(in)
 		<-decided
 		took = append(took, time.Since(at))
 	}
 	p50, p99 := quantiles(took)
 	t.Logf("append to Follow, one at a time: p50 %v, p99 %v", p50, p99)
-	w.until("the other view", func() bool { return v.len() >= 301 })
-	if v.by(streams.WayNATS) < v.len()*99/100 {
-		t.Errorf("of %d decisions only %d came by NATS", v.len(), v.by(streams.WayNATS))
+	w.Until("the other view", func() bool { return v.Len() >= 301 })
+	if v.By(streams.WayNATS) < v.Len()*99/100 {
+		t.Errorf("of %d decisions only %d came by NATS", v.Len(), v.By(streams.WayNATS))
 	}
 }
 
 // BenchmarkDecisions has 64 agents in 8 workspaces, each with one transaction at a time.
 func BenchmarkDecisions(b *testing.B) {
-	w := newWorld(b, func(c *streams.Config) { c.Partitions = 8 })
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	var agents []*agent
+	w := teststreams.New(b, func(c *streams.Config) { c.Partitions = 8 })
+	w.Run(w.Cfg)
+	c := w.Dial(w.Cfg)
+	var agents []*teststreams.Agent
 	var views []*waits
-	var joins []*view
+	var joins []*teststreams.View
 	for i := range 64 {
 		name := fmt.Sprint("w", i%8)
 		if i < 8 {
 			views = append(views, &waits{by: make(map[sequencer.TxID]chan struct{})})
-			joins = append(joins, &view{ways: make(map[streams.Way]int), grown: make(chan struct{}, 1)})
-			w.followWith(c, name, func(o *sequencer.Outcome, way streams.Way) error {
+			joins = append(joins, &teststreams.View{Ways: make(map[streams.Way]int), Grown: make(chan struct{}, 1)})
+			w.FollowWith(c, name, func(o *sequencer.Outcome, way streams.Way) error {
 				if o.Kind == sequencer.OutcomeJoined {
-					joins[i].note(o)
+					joins[i].Note(o)
 				}
 				return views[i].take(o, way)
 			})
 		}
-		agents = append(agents, w.join(c, joins[i%8], name, fmt.Sprint("a", i)))
+		agents = append(agents, w.Join(c, joins[i%8], name, fmt.Sprint("a", i)))
 	}
 	var mu sync.Mutex
 	var all []time.Duration
@@ -98,10 +99,10 @@ func BenchmarkDecisions(b *testing.B) {
 		wg.Go(func() {
 			took := make([]time.Duration, 0, b.N/64+1)
 			for range b.N/64 + 1 {
-				tx, in := a.intent(fmt.Sprint("orders/", i), "x")
+				tx, in := a.Intent(fmt.Sprint("orders/", i), "x")
 				decided := views[i%8].expect(tx)
 				at := time.Now()
-				a.append(in)
+				a.Append(in)
 				<-decided
 				took = append(took, time.Since(at))
 			}

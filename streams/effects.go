@@ -39,11 +39,11 @@ func (c *Client) Effects(ctx context.Context, workspace string, tx sequencer.TxI
 
 func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxID) ([]*topology.Event, error) {
 	partition := topology.PartitionOf(workspace, c.cfg.Partitions)
-	end, err := endOffset(ctx, c.log, topology.TopicEvents, partition)
+	end, err := EndOffset(ctx, c.log, topology.TopicEvents, partition)
 	if err != nil {
 		return nil, err
 	}
-	start, err := startOffset(ctx, c.log, topology.TopicEvents, partition)
+	start, err := StartOffset(ctx, c.log, topology.TopicEvents, partition)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 			topology.TopicEvents, partition, first, start)
 	}
 	if known && first >= end { // it may have come meanwhile; if not, the topic is another one
-		if end, err = endOffset(ctx, c.log, topology.TopicEvents, partition); err != nil {
+		if end, err = EndOffset(ctx, c.log, topology.TopicEvents, partition); err != nil {
 			return nil, err
 		}
 		if first >= end {
@@ -62,7 +62,7 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 		}
 	}
 	r := effectReader{workspace: workspace, tx: tx, key: topology.EventKey(workspace, tx), log: c}
-	if err := c.cfg.readRange(ctx, topology.TopicEvents, partition, max(first, start), end, r.take); err != nil {
+	if err := c.cfg.ReadRange(ctx, topology.TopicEvents, partition, max(first, start), end, r.take); err != nil {
 		return nil, err
 	}
 	events := topology.Effects(r.events, workspace, tx)
@@ -140,7 +140,7 @@ func (r *effectReader) hold(bytes int64) error {
 }
 
 func (r *effectReader) take(rec *kgo.Record) error {
-	if string(rec.Key) != r.key || len(rec.Value) > maxEventBytes {
+	if string(rec.Key) != r.key || len(rec.Value) > topology.MaxEventBytes {
 		return nil
 	}
 	ev, err := topology.DecodeEvent(rec.Value)

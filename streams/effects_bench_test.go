@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -12,14 +13,14 @@ import (
 // from where the closure table says.
 func BenchmarkEffects(b *testing.B) {
 	const others, calls = 100_000, 16
-	w := newWorld(b)
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	v := w.follow(c, "shop")
-	a := w.join(c, v, "shop", "ann")
+	w := teststreams.New(b)
+	w.Run(w.Cfg)
+	c := w.Dial(w.Cfg)
+	v := w.Follow(c, "shop")
+	a := w.Join(c, v, "shop", "ann")
 	publish := func(tx sequencer.TxID, n int, done func(sequencer.Place, error)) {
 		c.PublishAsync(&topology.Event{Kind: topology.EventEffect, Workspace: "shop", Tx: tx, Agent: "ann",
-			Incarnation: a.incarnation, Index: uint64(n + 1), Effect: &topology.EffectText{Index: uint32(n),
+			Incarnation: a.Incarnation, Index: uint64(n + 1), Effect: &topology.EffectText{Index: uint32(n),
 				Class: sequencer.ClassReversible, Tool: "put", Args: make([]byte, 200)}}, done)
 	}
 	acked := make(chan error, others+calls)
@@ -27,7 +28,7 @@ func BenchmarkEffects(b *testing.B) {
 	for n := range others {
 		publish(sequencer.TxID(fmt.Sprint("other-", n%1000)), n, note)
 	}
-	tx, in := a.intent("orders/1", "x")
+	tx, in := a.Intent("orders/1", "x")
 	for n := range calls {
 		publish(tx, n, note)
 	}
@@ -39,17 +40,17 @@ func BenchmarkEffects(b *testing.B) {
 	read := func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			events, err := c.Effects(w.context(), "shop", tx)
+			events, err := c.Effects(w.Context(), "shop", tx)
 			if err != nil || len(events) != calls {
 				b.Fatalf("%d events, %v", len(events), err)
 			}
 		}
 	}
 	b.Run("whole", read)
-	a.append(in)
-	w.decided(v, tx)
-	w.until("the row", func() bool {
-		got, err := c.Closure(w.context(), "shop", tx, 1)
+	a.Append(in)
+	w.Decided(v, tx)
+	w.Until("the row", func() bool {
+		got, err := c.Closure(w.Context(), "shop", tx, 1)
 		return err == nil && got.Rows[0].Seq > 0 && got.Rows[0].Events.First == others
 	})
 	b.Run("hint", read)

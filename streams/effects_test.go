@@ -16,35 +16,36 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 	"github.com/hence-dev/hence/topology"
 )
 
 // caller publishes events as a sidecar of one incarnation does.
 type caller struct {
-	w           *world
+	w           *teststreams.World
 	c           *streams.Client
 	incarnation sequencer.Seq
 }
 
 func (p caller) publish(index uint64, ev *topology.Event) sequencer.Place {
-	p.w.t.Helper()
+	p.w.T.Helper()
 	ev.Workspace, ev.Agent, ev.Incarnation, ev.Index = "shop", "ann", p.incarnation, index
-	place, err := p.c.Publish(p.w.context(), ev)
+	place, err := p.c.Publish(p.w.Context(), ev)
 	if err != nil {
-		p.w.t.Fatal(err)
+		p.w.T.Fatal(err)
 	}
 	return place
 }
 
 func (p caller) effect(index uint64, tx sequencer.TxID, n uint32, args string) {
-	p.w.t.Helper()
+	p.w.T.Helper()
 	p.publish(index, &topology.Event{Kind: topology.EventEffect, Tx: tx, Effect: &topology.EffectText{Index: n,
 		Class: sequencer.ClassReversible, Tool: "put", Args: []byte(args)}})
 }
 
 // content keeps a text in the topic and refers to it.
 func (p caller) content(index uint64, tx sequencer.TxID, text []byte) *sequencer.Ref {
-	p.w.t.Helper()
+	p.w.T.Helper()
 	ev := &topology.Event{Kind: topology.EventContent, Tx: tx, Content: text, Size: int64(len(text)),
 		SHA256: sha256.Sum256(text)}
 	place := p.publish(index, ev)
@@ -61,9 +62,9 @@ func shown(events []*topology.Event) string {
 }
 
 func TestEffects(t *testing.T) {
-	w := newWorld(t)
-	c := w.dial(w.cfg)
-	if events, err := c.Effects(w.context(), "shop", "t"); err != nil || len(events) != 0 {
+	w := teststreams.New(t)
+	c := w.Dial(w.Cfg)
+	if events, err := c.Effects(w.Context(), "shop", "t"); err != nil || len(events) != 0 {
 		t.Fatalf("of an empty topic: %v, %v", events, err)
 	}
 	first, heir := caller{w, c, 3}, caller{w, c, 9}
@@ -79,9 +80,9 @@ func TestEffects(t *testing.T) {
 		AnswerRef: ref}})
 	first.effect(1, "t", 0, "{a}") // a second copy, and behind the heir's
 	first.publish(6, &topology.Event{Kind: topology.EventRead, Tx: "t", Scope: "shard:/x"})
-	w.put(w.kafka(), topology.TopicEvents, "shop|t", []byte{1, 0xc1})
+	w.Put(w.Kafka(), topology.TopicEvents, "shop|t", []byte{1, 0xc1})
 
-	events, err := c.Effects(w.context(), "shop", "t")
+	events, err := c.Effects(w.Context(), "shop", "t")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,11 +100,11 @@ func TestEffects(t *testing.T) {
 		spoil(&wrong)
 		tx := sequencer.TxID("wrong " + what)
 		first.publish(20, &topology.Event{Kind: topology.EventEffect, Tx: tx, Effect: &topology.EffectText{ArgsRef: &wrong}})
-		if _, err := c.Effects(w.context(), "shop", tx); !errors.Is(err, streams.ErrContent) {
+		if _, err := c.Effects(w.Context(), "shop", tx); !errors.Is(err, streams.ErrContent) {
 			t.Errorf("another %s: %v", what, err)
 		}
 	}
-	if _, err := c.Effects(w.context(), "No Workspace", "t"); err == nil {
+	if _, err := c.Effects(w.Context(), "No Workspace", "t"); err == nil {
 		t.Error("effects of what is no workspace")
 	}
 }
@@ -111,45 +112,45 @@ func TestEffects(t *testing.T) {
 // What is acknowledged before the call is in the answer, whatever the table knows, and the table is where the reading
 // begins once it knows the transaction.
 func TestEffectsBeginWhereTheTableSays(t *testing.T) {
-	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	v := w.follow(c, "shop")
-	a := w.join(c, v, "shop", "ann")
-	p := caller{w, c, a.incarnation}
+	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
+	w.Run(w.Cfg)
+	c := w.Dial(w.Cfg)
+	v := w.Follow(c, "shop")
+	a := w.Join(c, v, "shop", "ann")
+	p := caller{w, c, a.Incarnation}
 	for i := range uint64(20) {
 		p.effect(i+1, "before", uint32(i), "{}")
 	}
-	tx, in := a.intent("orders/1", "x")
+	tx, in := a.Intent("orders/1", "x")
 	p.effect(21, tx, 0, "{a}")
-	a.append(in)
-	w.decided(v, tx)
-	w.until("the row", func() bool {
-		got, err := c.Closure(w.context(), "shop", tx, 1)
+	a.Append(in)
+	w.Decided(v, tx)
+	w.Until("the row", func() bool {
+		got, err := c.Closure(w.Context(), "shop", tx, 1)
 		return err == nil && got.Rows[0].Seq > 0 && got.Rows[0].Events.First == 20 && len(got.Rows[0].Effects) == 1
 	})
 	p.effect(22, tx, 1, "{b}")
-	events, err := c.Effects(w.context(), "shop", tx)
-	if want := fmt.Sprintf("%d/21:0{a} %d/22:1{b} ", a.incarnation, a.incarnation); err != nil || shown(events) != want {
+	events, err := c.Effects(w.Context(), "shop", tx)
+	if want := fmt.Sprintf("%d/21:0{a} %d/22:1{b} ", a.Incarnation, a.Incarnation); err != nil || shown(events) != want {
 		t.Errorf("%s, %v, want %s", shown(events), err, want)
 	}
 	cut := kadm.Offsets{}
 	cut.AddOffset(topology.TopicEvents, 0, 20, -1)
-	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+	if _, err := kadm.NewClient(w.Kafka()).DeleteRecords(w.Context(), cut); err != nil {
 		t.Fatal(err)
 	}
-	if events, err = c.Effects(w.context(), "shop", tx); err != nil || len(events) != 2 {
+	if events, err = c.Effects(w.Context(), "shop", tx); err != nil || len(events) != 2 {
 		t.Errorf("after others' events were deleted: %s, %v", shown(events), err)
 	}
 	// The first transaction is not decided, so no table speaks for it; half of it is gone.
-	if _, err = c.Effects(w.context(), "shop", "before"); !errors.Is(err, streams.ErrGone) {
+	if _, err = c.Effects(w.Context(), "shop", "before"); !errors.Is(err, streams.ErrGone) {
 		t.Errorf("deleted events: %v", err)
 	}
 	cut.AddOffset(topology.TopicEvents, 0, 21, -1)
-	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+	if _, err := kadm.NewClient(w.Kafka()).DeleteRecords(w.Context(), cut); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = c.Effects(w.context(), "shop", tx); !errors.Is(err, streams.ErrGone) {
+	if _, err = c.Effects(w.Context(), "shop", tx); !errors.Is(err, streams.ErrGone) {
 		t.Errorf("deleted events of a decided transaction: %v", err)
 	}
 }
@@ -157,38 +158,38 @@ func TestEffectsBeginWhereTheTableSays(t *testing.T) {
 // A call that was deleted is missed by the ones behind it, whoever says that the transaction is younger than the
 // topic: a touch that came later, or a table that was made anew after the deletion.
 func TestEffectsBehindADeletedCall(t *testing.T) {
-	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
-	stop := w.run(w.cfg)
-	c := w.dial(w.cfg)
-	v := w.follow(c, "shop")
-	a := w.join(c, v, "shop", "ann")
-	p := caller{w, c, a.incarnation}
-	tx, in := a.intent("orders/1", "x")
+	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
+	stop := w.Run(w.Cfg)
+	c := w.Dial(w.Cfg)
+	v := w.Follow(c, "shop")
+	a := w.Join(c, v, "shop", "ann")
+	p := caller{w, c, a.Incarnation}
+	tx, in := a.Intent("orders/1", "x")
 	p.effect(1, tx, 0, "{a}")
 	p.effect(2, "open", 0, "{a}")
 	p.publish(3, &topology.Event{Kind: topology.EventTouch, Tx: "open", Scope: "db:/x"})
 	p.effect(4, "open", 1, "{b}")
 	p.effect(5, tx, 1, "{b}")
-	a.append(in)
-	w.decided(v, tx)
-	w.complete(v, "shop")
+	a.Append(in)
+	w.Decided(v, tx)
+	w.Complete(v, "shop")
 	stop()
-	w.forgetGroup(topology.GroupClosure, "")
+	w.ForgetGroup(topology.GroupClosure, "")
 	cut := kadm.Offsets{}
 	cut.AddOffset(topology.TopicEvents, 0, 2, -1)
-	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+	if _, err := kadm.NewClient(w.Kafka()).DeleteRecords(w.Context(), cut); err != nil {
 		t.Fatal(err)
 	}
-	if err := streams.EnsureTopics(w.context(), w.cfg); err != nil {
+	if err := streams.EnsureTopics(w.Context(), w.Cfg); err != nil {
 		t.Fatal(err)
 	}
-	w.run(w.cfg)
-	w.until("the row", func() bool {
-		got, err := c.Closure(w.context(), "shop", tx, 1)
+	w.Run(w.Cfg)
+	w.Until("the row", func() bool {
+		got, err := c.Closure(w.Context(), "shop", tx, 1)
 		return err == nil && got.Rows[0].Seq > 0 && got.Rows[0].Events.First == 4
 	})
 	for _, tx := range []sequencer.TxID{tx, "open"} {
-		if events, err := c.Effects(w.context(), "shop", tx); !errors.Is(err, streams.ErrGone) {
+		if events, err := c.Effects(w.Context(), "shop", tx); !errors.Is(err, streams.ErrGone) {
 			t.Errorf("%s lacks its first call: %d events, %v", tx, len(events), err)
 		}
 	}
@@ -196,20 +197,20 @@ func TestEffectsBehindADeletedCall(t *testing.T) {
 
 // A decided transaction whose events are gone with their topic has lost them: it is not one that did nothing.
 func TestEffectsOfATopicMadeAnew(t *testing.T) {
-	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	a := w.join(c, w.follow(c, "shop"), "shop", "ann")
-	tx, in := a.intent("orders/1", "x")
-	caller{w, c, a.incarnation}.effect(1, tx, 0, "{a}")
-	a.append(in)
-	w.until("the row", func() bool {
-		got, err := c.Closure(w.context(), "shop", tx, 1)
+	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
+	w.Run(w.Cfg)
+	c := w.Dial(w.Cfg)
+	a := w.Join(c, w.Follow(c, "shop"), "shop", "ann")
+	tx, in := a.Intent("orders/1", "x")
+	caller{w, c, a.Incarnation}.effect(1, tx, 0, "{a}")
+	a.Append(in)
+	w.Until("the row", func() bool {
+		got, err := c.Closure(w.Context(), "shop", tx, 1)
 		return err == nil && got.Rows[0].Seq > 0 && got.Rows[0].Events.First == 0
 	})
-	w.again(topology.TopicEvents)
-	w.until("the loss", func() bool { // once the table answers again
-		_, err := c.Effects(w.context(), "shop", tx)
+	w.Again(topology.TopicEvents)
+	w.Until("the loss", func() bool { // once the table answers again
+		_, err := c.Effects(w.Context(), "shop", tx)
 		return errors.Is(err, streams.ErrGone)
 	})
 }
@@ -217,18 +218,18 @@ func TestEffectsOfATopicMadeAnew(t *testing.T) {
 // Without processors and NATS the topic is read from its beginning; a broker that answers with errors delays the
 // answer and never shortens it; and the caller's end ends it.
 func TestEffectsFromTheTopicAlone(t *testing.T) {
-	w := newWorld(t, func(c *streams.Config) { c.NATS = "" })
-	c := w.dial(w.cfg)
+	w := teststreams.New(t, func(c *streams.Config) { c.NATS = "" })
+	c := w.Dial(w.Cfg)
 	p := caller{w, c, 3}
 	for i := range uint32(50) {
 		p.effect(uint64(i)+1, "t", i, "{}")
 	}
-	w.servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: 3})
-	events, err := c.Effects(w.context(), "shop", "t")
+	w.Servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: 3})
+	events, err := c.Effects(w.Context(), "shop", "t")
 	if err != nil || len(events) != 50 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
-	w.servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: -1})
+	w.Servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: -1})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if events, err := c.Effects(ctx, "shop", "t"); !errors.Is(err, context.DeadlineExceeded) {

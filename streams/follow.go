@@ -230,7 +230,7 @@ func (f *follower) take(o *sequencer.Outcome, h nats.Header, way Way) error {
 // replica that is far behind publishes what the other one went on from long ago, so the time of the intent counts
 // where it is earlier. Where that is not said the former time stays.
 func (f *follower) noteTime(h nats.Header) {
-	at, err := strconv.ParseInt(h.Get(headerAtMs), 10, 64)
+	at, err := strconv.ParseInt(h.Get(topology.HeaderAtMs), 10, 64)
 	if intent := intentTime(h); err == nil && !intent.IsZero() {
 		f.atMs = min(at, intent.UnixMilli())
 	}
@@ -238,7 +238,7 @@ func (f *follower) noteTime(h nats.Header) {
 
 // intentTime is when a decision's intent was appended, as its message on NATS says.
 func intentTime(h nats.Header) (at time.Time) {
-	if ms, err := strconv.ParseInt(h.Get(headerIntentMs), 10, 64); err == nil {
+	if ms, err := strconv.ParseInt(h.Get(topology.HeaderIntentMs), 10, 64); err == nil {
 		at = time.UnixMilli(ms).UTC()
 	}
 	return at
@@ -246,7 +246,7 @@ func intentTime(h nats.Header) (at time.Time) {
 
 // decision reads a message of NATS; nil: it is not one of this workspace and this log.
 func (f *follower) decision(h nats.Header, data []byte) *sequencer.Outcome {
-	if h.Get(headerLog) != f.log {
+	if h.Get(topology.HeaderLog) != f.log {
 		return nil
 	}
 	o, err := topology.DecodeOutcome(data)
@@ -273,7 +273,7 @@ func (f *follower) offer(o *sequencer.Outcome, way Way, at time.Time) (applied b
 		if err := f.apply(o, way, at); err != nil {
 			return true, err
 		}
-		f.c.metrics.decisions.WithLabelValues(way.String()).Inc()
+		f.c.metrics.Decisions.WithLabelValues(way.String()).Inc()
 		delete(f.ahead, f.next)
 		f.at.Store(uint64(f.next))
 		f.next++
@@ -309,7 +309,7 @@ func (f *follower) catchUp(ctx context.Context) error {
 func (f *follower) kafkaHasMore(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, catchUpIn)
 	defer cancel()
-	end, err := endOffset(ctx, f.c.log, topology.TopicDecisions, f.partition)
+	end, err := EndOffset(ctx, f.c.log, topology.TopicDecisions, f.partition)
 	return err == nil && end > f.seenEnd
 }
 

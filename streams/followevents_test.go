@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 	"github.com/hence-dev/hence/topology"
 )
 
 // TestFollowEvents: events of the workspace come in order, those from before and those that come later; no others'.
 func TestFollowEvents(t *testing.T) {
-	w := newWorld(t)
-	c := w.dial(w.cfg)
+	w := teststreams.New(t)
+	c := w.Dial(w.Cfg)
 	publish := func(workspace string, tx sequencer.TxID, index uint64) {
 		t.Helper()
 		ev := &topology.Event{Kind: topology.EventRead, Workspace: workspace, Tx: tx, Agent: "a", Incarnation: 1,
@@ -24,7 +25,7 @@ func TestFollowEvents(t *testing.T) {
 	}
 	publish("mine", "a.1.1", 1)
 	publish("other", "b.1.1", 1)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), teststreams.Patience)
 	defer cancel()
 	enough := errors.New("enough")
 	var seen []sequencer.TxID

@@ -7,14 +7,15 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 	"github.com/hence-dev/hence/topology"
 )
 
 // Who follows decisions that are gone learns which, and whether a new start leads past them.
 func TestGoneSaysWhatToDo(t *testing.T) {
-	w := newWorld(t, func(c *streams.Config) { c.NATS = "" })
-	w.decide("shop", 10, 11)
-	c := w.dial(w.cfg)
+	w := teststreams.New(t, func(c *streams.Config) { c.NATS = "" })
+	w.Decide("shop", 10, 11)
+	c := w.Dial(w.Cfg)
 	for _, x := range []struct {
 		row  sequencer.Seq
 		says string
@@ -23,8 +24,8 @@ func TestGoneSaysWhatToDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.put(w.kafka(), topology.TableOf(topology.GroupFrontier), topology.ScopeKey("shop", ""), row)
-		err = c.Follow(w.context(), "shop", 3, func(*sequencer.Outcome, streams.Way) error { return nil })
+		w.Put(w.Kafka(), topology.TableOf(topology.GroupFrontier), topology.ScopeKey("shop", ""), row)
+		err = c.Follow(w.Context(), "shop", 3, func(*sequencer.Outcome, streams.Way) error { return nil })
 		if !errors.Is(err, streams.ErrGone) || !strings.Contains(err.Error(), "decision 4 is wanted") ||
 			!strings.Contains(err.Error(), x.says) {
 			t.Errorf("with a snapshot at %d: %v", x.row, err)

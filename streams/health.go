@@ -1,15 +1,9 @@
 package streams
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
-	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Health is what a run of the processors knows about itself: asking costs nothing, since it asks nobody. The zero
@@ -20,16 +14,13 @@ type Health struct {
 	notes map[string]string
 }
 
-// The parts of a health.
+// The parts of a health that are not a processor's.
 const (
-	partKafka    = "kafka"
-	partTopics   = "topics"
-	partNATS     = "nats"
-	partReplicas = "replicas"
+	PartKafka    = "kafka"
+	PartTopics   = "topics"
+	PartNATS     = "nats"
+	PartReplicas = "replicas"
 )
-
-// healthIn is how often Kafka and NATS are asked whether they are there.
-const healthIn = time.Second
 
 var errNotStarted = errors.New("it has not started yet")
 
@@ -40,16 +31,16 @@ var errNotStarted = errors.New("it has not started yet")
 func (h *Health) Ready() map[string]error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ready := map[string]error{partReplicas: nil}
-	for _, part := range []string{partKafka, partTopics, partNATS, "sequencer", "closure", "frontier"} {
+	ready := map[string]error{PartReplicas: nil}
+	for _, part := range []string{PartKafka, PartTopics, PartNATS, "sequencer", "closure", "frontier"} {
 		ready[part] = errNotStarted
 	}
 	maps.Copy(ready, h.parts)
 	return ready
 }
 
-// set notes what is wrong with a part, or that nothing is. A nil health notes nothing.
-func (h *Health) set(part string, err error) {
+// Set notes what is wrong with a part, or that nothing is. A nil health notes nothing.
+func (h *Health) Set(part string, err error) {
 	if h == nil {
 		return
 	}
@@ -70,8 +61,8 @@ func (h *Health) Notes() map[string]string {
 	return maps.Clone(h.notes)
 }
 
-// note says what somebody should look at. A nil health notes nothing.
-func (h *Health) note(part, text string) {
+// Note says what somebody should look at. A nil health notes nothing.
+func (h *Health) Note(part, text string) {
 	if h == nil {
 		return
 	}
@@ -83,8 +74,8 @@ func (h *Health) note(part, text string) {
 	h.notes[part] = text
 }
 
-// unnote forgets a note.
-func (h *Health) unnote(part string) {
+// Unnote forgets a note.
+func (h *Health) Unnote(part string) {
 	if h == nil {
 		return
 	}
@@ -93,46 +84,12 @@ func (h *Health) unnote(part string) {
 	delete(h.notes, part)
 }
 
-// drop forgets a part.
-func (h *Health) drop(part string) {
+// Drop forgets a part.
+func (h *Health) Drop(part string) {
 	if h == nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.parts, part)
-}
-
-// watch looks after Kafka and NATS until ctx ends.
-func (h *Health) watch(ctx context.Context, cfg Config, kafka *kgo.Client, conn *nats.Conn) {
-	if h == nil {
-		return
-	}
-	for ctx.Err() == nil {
-		tryCtx, cancel := context.WithTimeout(ctx, 2*healthIn)
-		err := kafka.Ping(tryCtx)
-		cancel()
-		if err != nil {
-			err = cfg.kafkaAway(err)
-		}
-		h.set(partKafka, err)
-		h.set(partNATS, cfg.natsAway(conn))
-		select {
-		case <-ctx.Done():
-		case <-cfg.Clock.After(healthIn):
-		}
-	}
-}
-
-// natsAway says what is wrong with the connection to NATS.
-func (c Config) natsAway(conn *nats.Conn) error {
-	switch {
-	case conn == nil:
-		return nil
-	case conn.IsConnected():
-		return nil
-	case conn.LastError() != nil:
-		return fmt.Errorf("NATS at %s is %s: %w", c.NATS, conn.Status(), conn.LastError())
-	}
-	return fmt.Errorf("NATS at %s does not answer: it is %s", c.NATS, conn.Status())
 }

@@ -1,15 +1,25 @@
 package streams
 
 import (
+	"context"
+	"strconv"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams/embedded"
 	"github.com/hence-dev/hence/topology"
 )
+
+// made creates a stream of decisions, as processors do.
+func made(ctx context.Context, js jetstream.JetStream) error {
+	_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: topology.DecisionStream,
+		Subjects: []string{topology.DecisionSubjects}, Storage: jetstream.MemoryStorage, AllowDirect: true})
+	return err
+}
 
 // What Kafka lacks and JetStream has is not gone.
 func TestHoleThatJetStreamFills(t *testing.T) {
@@ -35,8 +45,7 @@ func TestHoleThatJetStreamFills(t *testing.T) {
 			}
 		}
 	}
-	until(func() bool { return c.nats.IsConnected() && ensureStream(ctx, c.js, c.cfg, "log") == nil })
-	out := natsOut{conn: c.nats, metrics: newMetrics(prometheus.NewRegistry()), log: "log"}
+	until(func() bool { return c.nats.IsConnected() && made(ctx, c.js) == nil })
 	intent := time.Now().Add(-time.Hour)
 	for seq := range sequencer.Seq(8) {
 		o := &sequencer.Outcome{Workspace: "shop", Seq: seq + 1, Kind: sequencer.OutcomeBegun}
@@ -44,7 +53,14 @@ func TestHoleThatJetStreamFills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out.publish(&message{outcome: o, intent: intent, at: time.Now(), nats: data})
+		m := nats.NewMsg(topology.DecisionSubject("shop"))
+		m.Data = data
+		m.Header.Set(topology.HeaderLog, "log")
+		m.Header.Set(topology.HeaderAtMs, strconv.FormatInt(time.Now().UnixMilli(), 10))
+		m.Header.Set(topology.HeaderIntentMs, strconv.FormatInt(intent.UnixMilli(), 10))
+		if err := c.nats.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
 	}
 	until(func() bool {
 		s, err := c.js.Stream(ctx, topology.DecisionStream)

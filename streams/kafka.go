@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
-	"github.com/IBM/sarama"
-	"github.com/lovoo/goka"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,16 +20,16 @@ const (
 	metadataMinAge   = 50 * time.Millisecond // franz-go's default makes a moved leader cost seconds
 	retryBackoff     = 20 * time.Millisecond
 	maxRetryBackoff  = 500 * time.Millisecond
-	fetchMaxWait     = 250 * time.Millisecond
+	FetchMaxWait     = 250 * time.Millisecond
 	quietFor         = time.Second // before a reader asks whether what it waits for can still come
-	requestTimeout   = 10 * time.Second
+	RequestTimeout   = 10 * time.Second
 	maxBatchBytes    = 1 << 20 // for topics that are not ours
 	maxBufferRecords = 1 << 16
 	maxBufferBytes   = 64 << 20
 )
 
-// baseOptions are those of every franz-go client here.
-func (c Config) baseOptions() []kgo.Opt {
+// BaseOptions are those of every franz-go client here.
+func (c Config) BaseOptions() []kgo.Opt {
 	return append(c.secured(),
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID("hence-"+c.Instance),
@@ -42,11 +42,11 @@ func (c Config) baseOptions() []kgo.Opt {
 // backoff is the pause after so many tries in a row.
 func backoff(tries int) time.Duration { return min(retryBackoff<<min(tries, 5), maxRetryBackoff) }
 
-// producerOptions are those of every producer: acknowledged by all in-sync replicas, idempotent, in order, placed by
+// ProducerOptions are those of every producer: acknowledged by all in-sync replicas, idempotent, in order, placed by
 // the workspace's hash, and never given up: a record that was accepted is sent until it is acknowledged, however long
 // the broker is away.
-func (c Config) producerOptions(linger time.Duration, codec kgo.CompressionCodec) []kgo.Opt {
-	return append(c.baseOptions(),
+func (c Config) ProducerOptions(linger time.Duration, codec kgo.CompressionCodec) []kgo.Opt {
+	return append(c.BaseOptions(),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(linger),
 		kgo.ProducerBatchCompression(codec),
@@ -62,7 +62,7 @@ func (c Config) producerOptions(linger time.Duration, codec kgo.CompressionCodec
 // buffer is full of records that would make such batches.
 func (c Config) batchBytes() func(string) int32 {
 	limits := make(map[string]int32)
-	for _, t := range c.topics() {
+	for _, t := range c.Topics() {
 		limits[t.Name] = t.MaxMessageBytes
 	}
 	return func(topic string) int32 {
@@ -76,90 +76,20 @@ func (c Config) batchBytes() func(string) int32 {
 // consumerOptions are those of a client that reads one partition from an explicit place. "The end" is never such a
 // place: on a fresh topic it is found late, and what was written meanwhile is skipped.
 func (c Config) consumerOptions(topic string, partition int32, from kgo.Offset) []kgo.Opt {
-	return append(c.baseOptions(),
+	return append(c.BaseOptions(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: from}}),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxWait(fetchMaxWait),
+		kgo.FetchMaxWait(FetchMaxWait),
 	)
 }
 
-// saramaConfig is made anew for every builder: goka's builders write into the one they are given.
-func (c Config) saramaConfig(group string) *sarama.Config {
-	s := sarama.NewConfig()
-	s.Version = sarama.V2_4_0_0 // static membership needs 2.3
-	s.ClientID = "hence-" + c.Instance
-	c.secure(s)
-	s.Consumer.Return.Errors = true
-	s.Consumer.Offsets.Initial = sarama.OffsetOldest
-	s.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
-	s.Consumer.MaxWaitTime = fetchMaxWait
-	s.Consumer.Fetch.Default = 4 << 20
-	s.Consumer.Group.InstanceId = c.instanceOf(group)
-	s.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
-	s.Consumer.Group.Session.Timeout = 6 * time.Second
-	s.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{goka.StrictCopartitioningStrategy}
-	s.Metadata.Retry.Max = 20
-	s.Metadata.Retry.Backoff = 100 * time.Millisecond
-	// Nothing of ours produces with sarama; the settings are safe all the same.
-	s.Producer.RequiredAcks = sarama.WaitForAll
-	s.Producer.Return.Successes = true
-	s.Producer.Return.Errors = true
-	s.Producer.Flush.Frequency, s.Producer.Flush.Bytes = 0, 0
-	s.Producer.Compression = sarama.CompressionNone
-	return s
-}
-
-// topicManagerConfig lets goka create nothing: EnsureTopics does, and says what is wrong with what is there.
-func topicManagerConfig(replication int) *goka.TopicManagerConfig {
-	t := goka.NewTopicManagerConfig()
-	t.NoCreate = true
-	t.Table.Replication, t.Stream.Replication = replication, replication
-	t.MismatchBehavior = goka.TMConfigMismatchBehaviorIgnore
-	return t
-}
-
-// producer is goka's Producer over franz-go. It keeps the order of a key through retries and outlives a broker's
-// outage, which sarama's does not. The client is shared and is closed by whoever made it.
-type producer struct{ client *kgo.Client }
-
-// Emit implements goka.Producer.
-func (p producer) Emit(topic, key string, value []byte) *goka.Promise {
-	return p.EmitWithHeaders(topic, key, value, nil)
-}
-
-// EmitWithHeaders implements goka.Producer.
-func (p producer) EmitWithHeaders(topic, key string, value []byte, headers goka.Headers) *goka.Promise {
-	promise, finish := goka.NewPromiseWithFinisher()
-	r := &kgo.Record{Topic: topic, Key: []byte(key), Value: value}
-	for k, v := range headers {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: k, Value: v})
-	}
-	p.send(r, func(r *kgo.Record, err error) {
-		finish(&sarama.ProducerMessage{Topic: topic, Partition: r.Partition, Offset: r.Offset}, err)
-	})
-	return promise
-}
-
-// Close implements goka.Producer.
-func (p producer) Close() error { return nil }
-
-// send appends a record; done runs on the client's own goroutine and must not wait.
-func (p producer) send(r *kgo.Record, done func(*kgo.Record, error)) {
-	p.client.Produce(context.Background(), r, done)
-}
-
-// trySend is for a done itself: where send would wait for room, it fails.
-func (p producer) trySend(r *kgo.Record, done func(*kgo.Record, error)) {
-	p.client.TryProduce(context.Background(), r, done)
-}
-
-// endOffset is where the next record of a partition will go; all before it is acknowledged by the in-sync replicas.
-func endOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
+// EndOffset is where the next record of a partition will go; all before it is acknowledged by the in-sync replicas.
+func EndOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
 	return listOffset(ctx, "end", kadm.NewClient(cl).ListEndOffsets, topic, partition)
 }
 
-// startOffset is the first offset that a partition still has.
-func startOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
+// StartOffset is the first offset that a partition still has.
+func StartOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
 	return listOffset(ctx, "start", kadm.NewClient(cl).ListStartOffsets, topic, partition)
 }
 
@@ -183,11 +113,11 @@ func listOffset(ctx context.Context, what string,
 	return o.Offset, nil
 }
 
-// errStop ends a read early without an error.
-var errStop = errors.New("stop reading")
+// ErrStop ends a read early without an error.
+var ErrStop = errors.New("stop reading")
 
-// readRange calls f for each record of a partition from one offset up to another, as far as the broker still has them.
-func (c Config) readRange(ctx context.Context, topic string, partition int32, from, to int64,
+// ReadRange calls f for each record of a partition from one offset up to another, as far as the broker still has them.
+func (c Config) ReadRange(ctx context.Context, topic string, partition int32, from, to int64,
 	f func(*kgo.Record) error,
 ) error {
 	if from >= to {
@@ -206,7 +136,7 @@ func (c Config) readRange(ctx context.Context, topic string, partition int32, fr
 			return fmt.Errorf("read %s/%d: %w", topic, partition, err)
 		}
 		if errors.Is(fetches.Err0(), context.DeadlineExceeded) { // nothing came: is there anything left to come?
-			start, err := startOffset(ctx, cl, topic, partition)
+			start, err := StartOffset(ctx, cl, topic, partition)
 			if err == nil && start >= to {
 				return nil
 			}
@@ -240,7 +170,7 @@ func takeFetches(fetches kgo.Fetches, topic string, partition int32, to int64, f
 		if r.Offset >= to {
 			return true, nil
 		}
-		if err := f(r); errors.Is(err, errStop) {
+		if err := f(r); errors.Is(err, ErrStop) {
 			return true, nil
 		} else if err != nil {
 			return true, err
@@ -250,4 +180,26 @@ func takeFetches(fetches kgo.Fetches, topic string, partition int32, to int64, f
 		}
 	}
 	return false, nil
+}
+
+// KafkaAway explains why no broker could be used, where the client's error does not say what to do about it.
+func (c Config) KafkaAway(err error) error {
+	where := strings.Join(c.Brokers, ",")
+	hint := ""
+	var first *kgo.ErrFirstReadEOF
+	switch { // some brokers close the connection instead of saying that a login is wrong
+	case errors.Is(err, kerr.SaslAuthenticationFailed), c.Kafka.SASL != "" && errors.Is(err, io.EOF):
+		hint = ": the login was refused: look at --kafka-user and --kafka-password-file"
+	case errors.Is(err, kerr.UnsupportedSaslMechanism):
+		hint = ": the broker does not know this login: look at --kafka-sasl"
+	case strings.Contains(err.Error(), "tls alert record"):
+		hint = ": it speaks TLS: give --kafka-tls, or --kafka-ca"
+	case errors.As(err, &first):
+		hint = ": it closes the connection at once: does it want TLS (--kafka-tls) or a login (--kafka-sasl)?"
+	case strings.Contains(err.Error(), "x509:"):
+		hint = ": its certificate is not trusted: look at --kafka-ca and --kafka-server-name"
+	case strings.Contains(err.Error(), "first record does not look like a TLS handshake"):
+		hint = ": it does not speak TLS: leave --kafka-tls and --kafka-ca away, or use its TLS port"
+	}
+	return fmt.Errorf("reach Kafka at %s%s: %w", where, hint, err)
 }

@@ -2,16 +2,12 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
@@ -26,13 +22,6 @@ import (
 // Kafka says how many groups there are to hear of. Waiting for a second answer in any case would cost each new
 // workspace of the many installations that have one group; taking the first answer would let a fast new group speak
 // for a slow old one.
-const (
-	headerLogic   = "Hence-Logic"   // the newest that the answering owner knows
-	headerReplica = "Hence-Replica" // a or b: whose owner it is
-	headerGroups  = "Hence-Groups"  // the replicas that have members, with commas; left away when Kafka does not say
-
-	whatLogic = "logic" // asks for these headers
-)
 
 // quietLogic is the newest that owners know which do not say: the last one that was released without saying.
 const quietLogic = 2
@@ -43,69 +32,7 @@ const (
 	logicWindow   = 300 * time.Millisecond // for further ones, where Kafka does not say how many groups there are
 	logicAgain    = 25 * time.Millisecond  // between two questions at first: a partition may just be recovered
 	logicAgainMax = 400 * time.Millisecond
-	groupsFor     = 2 * time.Second // what Kafka said of the groups is believed
-	groupsIn      = time.Second     // for Kafka to say it
 )
-
-// knownLogic is the newest logic that this process takes part in.
-func (c Config) knownLogic() uint32 {
-	if c.Faults.KnownLogic != 0 {
-		return c.Faults.KnownLogic
-	}
-	return sequencer.Logic
-}
-
-// sayLogic writes what an owner knows into the headers of its answer.
-func (s *seqProcessor) sayLogic(ctx context.Context, h nats.Header) {
-	if s.cfg.Faults.HideLogic {
-		return
-	}
-	h.Set(headerLogic, strconv.FormatUint(uint64(s.cfg.knownLogic()), 10))
-	h.Set(headerReplica, s.replica())
-	if groups := s.groups.live(ctx, s.out); groups != "" {
-		h.Set(headerGroups, groups)
-	}
-}
-
-// liveGroups is which replicas have members, as Kafka said a moment ago.
-type liveGroups struct {
-	clock Clock
-
-	mu    sync.Mutex // held while Kafka is asked: who else asks waits for the same answer
-	at    time.Time
-	names string
-}
-
-// live lists the replicas whose sequencers have members; empty: Kafka does not say.
-func (g *liveGroups) live(ctx context.Context, out producer) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.clock.Now()
-	if !g.at.IsZero() && now.Sub(g.at) < groupsFor {
-		return g.names
-	}
-	ctx, cancel := context.WithTimeout(ctx, groupsIn)
-	defer cancel()
-	g.at, g.names = now, ""
-	var names []string
-	a, b := topology.GroupOf(topology.GroupSequencer, topology.ReplicaA),
-		topology.GroupOf(topology.GroupSequencer, topology.ReplicaB)
-	described, err := kadm.NewClient(out.client).DescribeGroups(ctx, a, b)
-	if err != nil {
-		return ""
-	}
-	for replica, group := range map[string]string{topology.ReplicaA: a, topology.ReplicaB: b} {
-		d, ok := described[group]
-		if !ok || d.Err != nil && !errors.Is(d.Err, kerr.GroupIDNotFound) {
-			return "" // no right to describe it: it may be there
-		}
-		if len(d.Members) > 0 {
-			names = append(names, replica)
-		}
-	}
-	g.names = strings.Join(names, ",")
-	return g.names
-}
 
 // KnownLogic is the newest logic of the fold that the owners of a workspace know, those of all groups that run. A
 // workspace that begins with it stops at none of them. It waits for an owner of each group, 5 s at most; when one does
@@ -132,10 +59,10 @@ func (c *Client) KnownLogic(ctx context.Context, workspace string) (uint32, erro
 // askLogic puts the question until the owners of all groups have answered, or ctx ends.
 func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error) {
 	answers := make(chan *nats.Msg, maxAnswers)
-	m := nats.NewMsg(askRules)
-	m.Header.Set(headerWorkspace, workspace)
-	m.Header.Set(headerWhat, whatLogic)
-	m.Header.Set(headerLimit, "1")
+	m := nats.NewMsg(topology.AskRules)
+	m.Header.Set(topology.HeaderWorkspace, workspace)
+	m.Header.Set(topology.HeaderWhat, topology.WhatLogic)
+	m.Header.Set(topology.HeaderLimit, "1")
 	m.Reply = c.nats.NewInbox()
 	sub, err := c.nats.ChanSubscribe(m.Reply, answers)
 	if err != nil {
@@ -181,12 +108,12 @@ type owners struct {
 
 // hear takes an answer; false: its owner says nothing of a logic.
 func (o *owners) hear(h nats.Header) bool {
-	logic, err := strconv.ParseUint(h.Get(headerLogic), 10, 32)
+	logic, err := strconv.ParseUint(h.Get(topology.HeaderLogic), 10, 32)
 	if err != nil || logic == 0 {
 		return false
 	}
-	o.known[h.Get(headerReplica)] = uint32(logic)
-	if text := h.Get(headerGroups); text != "" {
+	o.known[h.Get(topology.HeaderReplica)] = uint32(logic)
+	if text := h.Get(topology.HeaderGroups); text != "" {
 		o.groups = strings.Split(text, ",")
 	}
 	return true

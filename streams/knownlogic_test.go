@@ -11,33 +11,34 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 )
 
 // knows holds what a new workspace's first join may ask for.
-func (w *world) knows(c *streams.Client, want uint32) {
-	w.t.Helper()
-	if got, err := c.KnownLogic(w.context(), "new"); err != nil || got != want {
-		w.t.Errorf("logic %d, %v, want %d", got, err, want)
+func knows(w *teststreams.World, c *streams.Client, want uint32) {
+	w.T.Helper()
+	if got, err := c.KnownLogic(w.Context(), "new"); err != nil || got != want {
+		w.T.Errorf("logic %d, %v, want %d", got, err, want)
 	}
 }
 
 // One group that runs answers alone, at once; one of an older release that says nothing knows what was released then.
 func TestKnownLogicOfOneGroup(t *testing.T) {
-	w := newWorld(t)
-	w.cfg.Health = new(streams.Health)
-	stop := w.run(w.cfg)
-	w.well(w.cfg.Health)
-	c := w.dial(w.cfg)
-	w.knows(c, sequencer.Logic)
+	w := teststreams.New(t)
+	w.Cfg.Health = new(streams.Health)
+	stop := w.Run(w.Cfg)
+	w.Well(w.Cfg.Health)
+	c := w.Dial(w.Cfg)
+	knows(w, c, sequencer.Logic)
 	began := time.Now()
-	w.knows(c, sequencer.Logic)
+	knows(w, c, sequencer.Logic)
 	t.Logf("asked again: %v", time.Since(began))
 	stop()
-	old := w.cfg
+	old := w.Cfg
 	old.Faults.HideLogic = true
-	stop = w.run(old)
-	w.well(w.cfg.Health)
-	w.knows(c, 2)
+	stop = w.Run(old)
+	w.Well(w.Cfg.Health)
+	knows(w, c, 2)
 	stop()
 	if got, err := c.KnownLogic(t.Context(), "No Workspace"); err == nil {
 		t.Errorf("logic %d of no workspace", got)
@@ -47,9 +48,9 @@ func TestKnownLogicOfOneGroup(t *testing.T) {
 	if got, err := c.KnownLogic(ended, "new"); err == nil {
 		t.Errorf("logic %d for who does not wait", got)
 	}
-	alone := w.cfg
+	alone := w.Cfg
 	alone.NATS = ""
-	w.knows(w.dial(alone), 2)
+	knows(w, w.Dial(alone), 2)
 }
 
 // The group that knows least counts, however late it answers; one whose members have ended does not.
@@ -57,19 +58,19 @@ func TestKnownLogicOfTwoGroups(t *testing.T) {
 	t.Parallel()
 	for name, older := range map[string]streams.Faults{"says nothing": {HideLogic: true}, "says 2": {KnownLogic: 2}} {
 		t.Run(name, func(t *testing.T) {
-			w, a, b := replicas(t)
+			w, a, b := teststreams.Replicas(t)
 			b.Faults = older
-			w.run(a)
-			stop := w.run(b)
-			w.well(a.Health)
-			w.well(b.Health)
-			c := w.dial(w.cfg)
+			w.Run(a)
+			stop := w.Run(b)
+			w.Well(a.Health)
+			w.Well(b.Health)
+			c := w.Dial(w.Cfg)
 			for range 20 { // either may be the first to answer
-				w.knows(c, 2)
+				knows(w, c, 2)
 			}
 			stop()
-			w.until("the groups are asked anew", func() bool {
-				got, err := c.KnownLogic(w.context(), "new")
+			w.Until("the groups are asked anew", func() bool {
+				got, err := c.KnownLogic(w.Context(), "new")
 				return err == nil && got == sequencer.Logic
 			})
 		})
@@ -78,13 +79,13 @@ func TestKnownLogicOfTwoGroups(t *testing.T) {
 
 // Where Kafka does not say which groups there are, answers are waited for a while.
 func TestKnownLogicWithoutRights(t *testing.T) {
-	w, a, b := replicas(t)
+	w, a, b := teststreams.Replicas(t)
 	b.Faults.KnownLogic = 2
-	w.run(a)
-	w.run(b)
-	w.well(a.Health)
-	w.well(b.Health)
-	w.servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeGroups}, Count: -1,
+	w.Run(a)
+	w.Run(b)
+	w.Well(a.Health)
+	w.Well(b.Health)
+	w.Servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeGroups}, Count: -1,
 		Err: kerr.GroupAuthorizationFailed})
-	w.knows(w.dial(w.cfg), 2)
+	knows(w, w.Dial(w.Cfg), 2)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,19 +19,16 @@ import (
 // message names its log, by the id that Kafka gave hence.intents when it was created, and who follows one log passes
 // over the others'. An id of the cluster would not do: it may be configured, and outlives its topics.
 
-// headerLog is the header of a decision's message that names its log.
-const headerLog = "Hence-Log"
-
-// metadataLog is the same on the stream.
-const metadataLog = "hence-log"
+// askIDAgain is the pause before the id of the log is asked for again.
+const askIDAgain = 100 * time.Millisecond
 
 var errNoLogID = errors.New("the broker gives topics no ids")
 
-// logID asks for the id of the log; it tries until Kafka answers or ctx ends.
-func logID(ctx context.Context, cl *kgo.Client, cfg Config) (string, error) {
+// LogID asks for the id of the log; it tries until Kafka answers or ctx ends.
+func LogID(ctx context.Context, cl *kgo.Client, cfg Config) (string, error) {
 	for {
-		tryCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		id, err := topicID(tryCtx, cl, topology.TopicIntents)
+		tryCtx, cancel := context.WithTimeout(ctx, RequestTimeout)
+		id, err := TopicID(tryCtx, cl, topology.TopicIntents)
 		cancel()
 		if err == nil {
 			return id, nil
@@ -39,13 +37,13 @@ func logID(ctx context.Context, cl *kgo.Client, cfg Config) (string, error) {
 		select {
 		case <-ctx.Done():
 			return "", fmt.Errorf("ask for the id of the log: %w", errors.Join(err, ctx.Err()))
-		case <-cfg.Clock.After(restartMin):
+		case <-cfg.Clock.After(askIDAgain):
 		}
 	}
 }
 
-// topicID is the id that Kafka gave a topic when it was created. It is asked, and not what a client remembers.
-func topicID(ctx context.Context, cl *kgo.Client, topic string) (string, error) {
+// TopicID is the id that Kafka gave a topic when it was created. It is asked, and not what a client remembers.
+func TopicID(ctx context.Context, cl *kgo.Client, topic string) (string, error) {
 	req, asked := kmsg.NewPtrMetadataRequest(), kmsg.NewMetadataRequestTopic()
 	asked.Topic = kmsg.StringPtr(topic)
 	req.Topics = append(req.Topics, asked)
@@ -67,7 +65,7 @@ func topicID(ctx context.Context, cl *kgo.Client, topic string) (string, error) 
 // ID names the client's log; no other has it, whatever workspaces and transactions both have. Kafka is asked each
 // time: the error is ErrOtherLog once the log is not the one any more that this client has first had to do with.
 func (c *Client) ID(ctx context.Context) (string, error) {
-	id, err := logID(ctx, c.log, c.cfg)
+	id, err := LogID(ctx, c.log, c.cfg)
 	if err != nil {
 		return "", err
 	}
@@ -91,4 +89,50 @@ func (c *Client) firstID(ctx context.Context) (string, error) {
 		return id, nil
 	}
 	return c.ID(ctx)
+}
+
+// ErrOtherLog says that hence.intents is gone, or another topic of the same name: its brokers lost their disks, or
+// somebody deleted it. What was acknowledged before is lost with it.
+var ErrOtherLog = errors.New("hence.intents is another topic than before, or gone: its brokers lost their disks or " +
+	"somebody deleted it, and all that it held is lost")
+
+const (
+	sameLogEvery = 2 * time.Second
+	goneAsks     = 3 // answers in a row that the topic is gone: a broker that starts may not know it yet
+)
+
+// SameLog waits for the log to be there, and then until it is another one or gone: then it returns ErrOtherLog. It
+// returns nil when ctx ends. Brokers that do not answer say nothing.
+func SameLog(ctx context.Context, cfg Config) error {
+	cfg, err := cfg.Checked()
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(cfg.ProducerOptions(0, kgo.NoCompression())...)
+	if err != nil {
+		return fmt.Errorf("connect to Kafka: %w", err)
+	}
+	defer client.Close()
+	first, err := LogID(ctx, client, cfg)
+	for gone := 0; err == nil && ctx.Err() == nil; {
+		askCtx, cancel := context.WithTimeout(ctx, RequestTimeout)
+		now, asked := TopicID(askCtx, client, topology.TopicIntents)
+		cancel()
+		if errors.Is(asked, kerr.UnknownTopicOrPartition) {
+			gone++
+		} else {
+			gone = 0
+		}
+		if asked == nil && now != first || gone >= goneAsks {
+			return ErrOtherLog
+		}
+		select {
+		case <-ctx.Done():
+		case <-cfg.Clock.After(sameLogEvery):
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }

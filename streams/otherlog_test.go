@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 )
 
 // askedClock tells when somebody who has asked waits to ask again, and shortens that.
@@ -25,25 +26,25 @@ func (c askedClock) After(time.Duration) <-chan time.Time {
 func TestSameLog(t *testing.T) {
 	for name, again := range map[string]bool{"gone": false, "another one": true} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := teststreams.New(t)
 			clock := askedClock{make(chan struct{}, 1)}
-			cfg := w.cfg
+			cfg := w.Cfg
 			cfg.Clock = clock
 			ended := make(chan error, 1)
-			go func() { ended <- streams.SameLog(w.context(), cfg) }()
+			go func() { ended <- streams.SameLog(w.Context(), cfg) }()
 			<-clock.asked
-			w.servers.StopKafka()
+			w.Servers.StopKafka()
 			<-clock.asked
 			select {
 			case err := <-ended:
 				t.Fatalf("a broker that is away is taken for another log: %v", err)
 			default:
 			}
-			if err := w.servers.StartKafka(); err != nil {
+			if err := w.Servers.StartKafka(); err != nil {
 				t.Fatal(err)
 			}
 			if again {
-				if err := streams.EnsureTopics(w.context(), w.cfg); err != nil {
+				if err := streams.EnsureTopics(w.Context(), w.Cfg); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -44,12 +44,12 @@ func (c *Client) Residue(ctx context.Context, workspace string, limit int) ([]to
 		return nil, err
 	}
 	partition := topology.PartitionOf(workspace, c.cfg.Partitions)
-	end, err := endOffset(ctx, c.log, topology.TopicResidue, partition)
+	end, err := EndOffset(ctx, c.log, topology.TopicResidue, partition)
 	if err != nil {
 		return nil, fmt.Errorf("residue of %s: %w", workspace, err)
 	}
 	rows := newestRows{limit: min(max(limit, 1), maxResidueRows), maxBytes: maxResidueBytes, rows: map[string]rowAt{}}
-	err = c.cfg.readRange(ctx, topology.TopicResidue, partition, 0, end, func(r *kgo.Record) error {
+	err = c.cfg.ReadRange(ctx, topology.TopicResidue, partition, 0, end, func(r *kgo.Record) error {
 		if topology.WorkspaceOfKey(string(r.Key)) == workspace {
 			rows.take(string(r.Key), r.Value, r.Offset)
 		}

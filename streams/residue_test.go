@@ -14,6 +14,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -25,14 +26,14 @@ func residueOf(workspace string, index uint32) *topology.Residue {
 // The last record of an effect counts, the newest comes first, other workspaces and what cannot be read stay out, and
 // a list that is not whole says so.
 func TestResidue(t *testing.T) {
-	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
-	c := w.dial(w.cfg)
-	if list, err := c.Residue(w.context(), "shop", 10); err != nil || len(list) != 0 {
+	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
+	c := w.Dial(w.Cfg)
+	if list, err := c.Residue(w.Context(), "shop", 10); err != nil || len(list) != 0 {
 		t.Fatalf("of an empty topic: %v, %v", list, err)
 	}
 	publish := func(r *topology.Residue) {
 		t.Helper()
-		if err := c.PublishResidue(w.context(), r); err != nil {
+		if err := c.PublishResidue(w.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,11 +44,11 @@ func TestResidue(t *testing.T) {
 	accepted := residueOf("shop", 1)
 	accepted.State, accepted.Note = topology.ResidueAccepted, "paid by hand"
 	publish(accepted)
-	cl := w.kafka()
-	w.put(cl, topology.TopicResidue, "shop|t|9", []byte("broken"))
-	w.put(cl, topology.TopicResidue, "shop|t|2", nil)
+	cl := w.Kafka()
+	w.Put(cl, topology.TopicResidue, "shop|t|9", []byte("broken"))
+	w.Put(cl, topology.TopicResidue, "shop|t|2", nil)
 
-	list, err := c.Residue(w.context(), "shop", 10)
+	list, err := c.Residue(w.Context(), "shop", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,40 +59,40 @@ func TestResidue(t *testing.T) {
 	if want := "shop/1=accepted shop/4=open shop/3=open shop/0=open "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	list, err = c.Residue(w.context(), "bank", 2)
+	list, err = c.Residue(w.Context(), "bank", 2)
 	if !errors.Is(err, streams.ErrTruncated) || len(list) != 2 || list[0].Index != 4 || list[1].Index != 3 {
 		t.Errorf("the newest two: %v, %v", list, err)
 	}
-	if _, err := c.Residue(w.context(), "No Workspace", 2); err == nil {
+	if _, err := c.Residue(w.Context(), "No Workspace", 2); err == nil {
 		t.Error("residue of what is no workspace")
 	}
-	if err := c.PublishResidue(w.context(), &topology.Residue{Workspace: "shop"}); err == nil {
+	if err := c.PublishResidue(w.Context(), &topology.Residue{Workspace: "shop"}); err == nil {
 		t.Error("a residue of nothing was published")
 	}
 }
 
 // A partition whose records were all deleted is empty; nobody waits for them.
 func TestResidueOfAPartitionThatWasCut(t *testing.T) {
-	w := newWorld(t, func(c *streams.Config) { c.Partitions = 1 })
-	c := w.dial(w.cfg)
-	if err := c.PublishResidue(w.context(), residueOf("shop", 0)); err != nil {
+	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
+	c := w.Dial(w.Cfg)
+	if err := c.PublishResidue(w.Context(), residueOf("shop", 0)); err != nil {
 		t.Fatal(err)
 	}
 	cut := kadm.Offsets{}
 	cut.AddOffset(topology.TopicResidue, 0, 1, -1)
-	if _, err := kadm.NewClient(w.kafka()).DeleteRecords(w.context(), cut); err != nil {
+	if _, err := kadm.NewClient(w.Kafka()).DeleteRecords(w.Context(), cut); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := c.Residue(w.context(), "shop", 10); err != nil || len(list) != 0 {
+	if list, err := c.Residue(w.Context(), "shop", 10); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 }
 
 // A broker that cannot say whether it took a residue leaves its caller with "unknown"; a second write leaves one row.
 func TestResidueOfUnknownFate(t *testing.T) {
-	w := newWorld(t)
-	c := w.dial(w.cfg)
-	fault := w.servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topology.TopicResidue,
+	w := teststreams.New(t)
+	c := w.Dial(w.Cfg)
+	fault := w.Servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topology.TopicResidue,
 		Err: kerr.NotEnoughReplicasAfterAppend, Count: -1})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -99,10 +100,10 @@ func TestResidueOfUnknownFate(t *testing.T) {
 		t.Fatalf("publish: %v", err)
 	}
 	fault.Remove()
-	if err := c.PublishResidue(w.context(), residueOf("shop", 0)); err != nil {
+	if err := c.PublishResidue(w.Context(), residueOf("shop", 0)); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := c.Residue(w.context(), "shop", 10); err != nil || len(list) != 1 {
+	if list, err := c.Residue(w.Context(), "shop", 10); err != nil || len(list) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
 }

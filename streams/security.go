@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/IBM/sarama"
 	"github.com/nats-io/nats.go"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -144,52 +143,6 @@ func (c Config) secured() (opts []kgo.Opt) {
 	return opts
 }
 
-// secure sets the same in a configuration of sarama, which has a way of its own for each login.
-func (c Config) secure(to *sarama.Config) {
-	if c.kafkaTLS != nil {
-		to.Net.TLS.Enable, to.Net.TLS.Config = true, c.kafkaTLS.Clone()
-	}
-	m := c.Kafka.mechanism()
-	if m == nil {
-		return
-	}
-	login := &to.Net.SASL
-	login.Enable, login.Handshake, login.Version, login.User = true, true, sarama.SASLHandshakeV1, c.Kafka.User
-	login.Password, _ = secret(c.Kafka.PasswordFile) // an error shows as a refused login
-	login.Mechanism = sarama.SASLMechanism(m.Name())
-	if c.Kafka.SASL != saslPlain {
-		login.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &scramSession{mechanism: m} }
-	}
-}
-
-// scramSession lets sarama log in with franz-go's SCRAM.
-type scramSession struct {
-	mechanism sasl.Mechanism
-	session   sasl.Session
-	first     []byte
-	done      bool
-}
-
-// Begin implements sarama.SCRAMClient; user and password are the mechanism's own.
-func (s *scramSession) Begin(_, _, _ string) (err error) {
-	s.session, s.first, err = s.mechanism.Authenticate(context.Background(), "")
-	return err
-}
-
-// Step implements sarama.SCRAMClient; the first challenge is empty.
-func (s *scramSession) Step(challenge string) (string, error) {
-	if first := s.first; first != nil {
-		s.first = nil
-		return string(first), nil
-	}
-	done, answer, err := s.session.Challenge([]byte(challenge))
-	s.done = done
-	return string(answer), err
-}
-
-// Done implements sarama.SCRAMClient.
-func (s *scramSession) Done() bool { return s.done }
-
 // options are those of a NATS connection. What is wrong with the settings is an error; a login that the server
 // refuses is not: it is tried again, since a server's users may change.
 func (a NATSAuth) options() (opts []nats.Option, err error) {
@@ -236,4 +189,15 @@ func (a NATSAuth) options() (opts []nats.Option, err error) {
 		}))
 	}
 	return opts, nil
+}
+
+// KafkaLogin is what a client that is not franz-go's needs to connect to Kafka as ours do: the TLS configuration (nil:
+// no TLS), the login (nil: none) and its password. A password file that cannot be read shows as a refused login.
+func (c Config) KafkaLogin() (*tls.Config, sasl.Mechanism, string) {
+	m := c.Kafka.mechanism()
+	if m == nil {
+		return c.kafkaTLS.Clone(), nil, ""
+	}
+	password, _ := secret(c.Kafka.PasswordFile)
+	return c.kafkaTLS.Clone(), m, password
 }

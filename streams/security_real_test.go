@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 )
 
 // realGuardedKafka starts a real broker whose only listener wants TLS, a certificate and a login.
@@ -44,7 +45,7 @@ func realGuardedKafka(t *testing.T, a *authority) (brokers []string) {
 			`password="open sesame" user_hence="open sesame";`,
 		"listener.name.plaintext.scram-sha-256.sasl.jaas.config=" + jaas + ".scram.ScramLoginModule required;",
 		"listener.name.plaintext.scram-sha-512.sasl.jaas.config=" + jaas + ".scram.ScramLoginModule required;",
-		"ssl.keystore.type=PEM", "ssl.keystore.location=" + secretFile(t, "broker.both", string(both)),
+		"ssl.keystore.type=PEM", "ssl.keystore.location=" + teststreams.SecretFile(t, "broker.both", string(both)),
 		"ssl.truststore.type=PEM", "ssl.truststore.location=" + a.file, "ssl.client.auth=required",
 	} {
 		args = append(args, "--set", set)
@@ -68,15 +69,15 @@ func realGuardedKafka(t *testing.T, a *authority) (brokers []string) {
 // A real broker takes the logins that ours makes through franz-go and through sarama, and names a wrong one.
 func TestRealGuardedKafka(t *testing.T) {
 	w, a := guarded(t, "plain")
-	w.cfg.Brokers = realGuardedKafka(t, a)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cfg.Brokers...), kgo.DialTLSConfig(a.clientTLS()),
+	w.Cfg.Brokers = realGuardedKafka(t, a)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.Cfg.Brokers...), kgo.DialTLSConfig(a.clientTLS()),
 		kgo.SASL(plain.Auth{User: "hence", Pass: "open sesame"}.AsMechanism()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	for _, m := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} {
-		made, err := kadm.NewClient(cl).AlterUserSCRAMs(w.context(), nil,
+		made, err := kadm.NewClient(cl).AlterUserSCRAMs(w.Context(), nil,
 			[]kadm.UpsertSCRAM{{User: "hence", Mechanism: m, Iterations: 4096, Password: "open sesame"}})
 		if err == nil {
 			err = made.Error()
@@ -86,28 +87,28 @@ func TestRealGuardedKafka(t *testing.T) {
 		}
 	}
 	for n, method := range []string{"plain", "scram-sha-256", "scram-sha-512"} {
-		cfg := w.cfg
+		cfg := w.Cfg
 		cfg.Kafka.SASL, cfg.Health = method, new(streams.Health)
 		began := time.Now()
-		stop := w.run(cfg)
-		c := w.dial(cfg)
+		stop := w.Run(cfg)
+		c := w.Dial(cfg)
 		workspace := fmt.Sprint("w", n)
-		v := w.follow(c, workspace)
-		ann := w.join(c, v, workspace, "ann")
-		w.decided(v, ann.write("x", "1"))
-		w.well(cfg.Health)
+		v := w.Follow(c, workspace)
+		ann := w.Join(c, v, workspace, "ann")
+		w.Decided(v, ann.Write("x", "1"))
+		w.Well(cfg.Health)
 		stop()
 		t.Logf("%s: a decision after %v", method, time.Since(began))
 		wrong := cfg
-		wrong.Kafka.PasswordFile = secretFile(t, "wrong", "guess")
-		if err := w.dial(wrong).Ready(w.context())["kafka"]; err == nil ||
+		wrong.Kafka.PasswordFile = teststreams.SecretFile(t, "wrong", "guess")
+		if err := w.Dial(wrong).Ready(w.Context())["kafka"]; err == nil ||
 			!strings.Contains(err.Error(), "--kafka-password-file") || !strings.Contains(err.Error(), "SASL_AUTHENTICATION") {
 			t.Errorf("%s with a wrong password: %v", method, err)
 		}
 	}
-	plaintext := w.cfg
+	plaintext := w.Cfg
 	plaintext.Kafka = streams.Security{}
-	if err := w.dial(plaintext).Ready(w.context())["kafka"]; err == nil || !strings.Contains(err.Error(), "--kafka-tls") {
+	if err := w.Dial(plaintext).Ready(w.Context())["kafka"]; err == nil || !strings.Contains(err.Error(), "--kafka-tls") {
 		t.Errorf("plaintext: %v", err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 )
 
 // authority signs certificates for one test.
@@ -90,16 +91,7 @@ func (a *authority) issue(name string) (certFile, keyFile string) {
 
 func (a *authority) write(name, kind string, der []byte) string {
 	a.t.Helper()
-	return secretFile(a.t, name, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
-}
-
-func secretFile(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return teststreams.SecretFile(a.t, name, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
 }
 
 // serverTLS asks clients for a certificate of the same authority.
@@ -122,7 +114,7 @@ func (a *authority) clientTLS() *tls.Config {
 }
 
 // guarded starts a Kafka and a NATS that want TLS, a certificate and a login, and returns what lets a client in.
-func guarded(t *testing.T, method string) (w *world, a *authority) {
+func guarded(t *testing.T, method string) (w *teststreams.World, a *authority) {
 	t.Helper()
 	a = newAuthority(t)
 	kafka, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.TLS(a.serverTLS()), kfake.EnableSASL(),
@@ -132,33 +124,16 @@ func guarded(t *testing.T, method string) (w *world, a *authority) {
 		t.Fatal(err)
 	}
 	t.Cleanup(kafka.Close)
-	ns := startNATS(t, &server.Options{TLSConfig: a.serverTLS(), TLSVerify: true, TLSTimeout: 5,
+	ns := teststreams.StartNATS(t, &server.Options{TLSConfig: a.serverTLS(), TLSVerify: true, TLSTimeout: 5,
 		Username: "hence", Password: "rosebud"})
 	cert, key := a.issue("client")
-	w = &world{t: t, cfg: streams.Config{Brokers: kafka.ListenAddrs(), NATS: ns.ClientURL(), Partitions: 2,
+	w = &teststreams.World{T: t, Cfg: streams.Config{Brokers: kafka.ListenAddrs(), NATS: ns.ClientURL(), Partitions: 2,
 		Instance: "one", MemoryStream: true, CreateTopics: true, Health: new(streams.Health),
 		Kafka: streams.Security{CA: a.file, Cert: cert, Key: key, SASL: method, User: "hence",
-			PasswordFile: secretFile(t, "kafka", "open sesame\n")},
+			PasswordFile: teststreams.SecretFile(t, "kafka", "open sesame\n")},
 		NATSAuth: streams.NATSAuth{CA: a.file, Cert: cert, Key: key, User: "hence",
-			PasswordFile: secretFile(t, "nats", "rosebud\n")}}}
+			PasswordFile: teststreams.SecretFile(t, "nats", "rosebud\n")}}}
 	return w, a
-}
-
-// startNATS starts a server with JetStream that lets in whom the options name; it stops with the test.
-func startNATS(t *testing.T, o *server.Options) *server.Server {
-	t.Helper()
-	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
-	o.JetStream, o.StoreDir = true, t.TempDir()
-	ns, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS takes no connections")
-	}
-	return ns
 }
 
 // Everything works over TLS with a login of each kind, through franz-go, sarama and NATS alike.
@@ -166,15 +141,15 @@ func TestGuardedServers(t *testing.T) {
 	for _, method := range []string{"plain", "scram-sha-256", "scram-sha-512"} {
 		t.Run(method, func(t *testing.T) {
 			w, _ := guarded(t, method)
-			w.run(w.cfg)
-			c := w.dial(w.cfg)
-			v := w.follow(c, "shop")
-			ann := w.join(c, v, "shop", "ann")
-			w.decided(v, ann.write("x", "1"))
-			w.well(w.cfg.Health)
-			w.until("NATS delivers", func() bool {
-				w.decided(v, ann.write("x", "2"))
-				return v.by(streams.WayNATS) > 0
+			w.Run(w.Cfg)
+			c := w.Dial(w.Cfg)
+			v := w.Follow(c, "shop")
+			ann := w.Join(c, v, "shop", "ann")
+			w.Decided(v, ann.Write("x", "1"))
+			w.Well(w.Cfg.Health)
+			w.Until("NATS delivers", func() bool {
+				w.Decided(v, ann.Write("x", "2"))
+				return v.By(streams.WayNATS) > 0
 			})
 		})
 	}
@@ -184,7 +159,7 @@ func TestGuardedServers(t *testing.T) {
 func TestGuardedServersRefuse(t *testing.T) {
 	w, _ := guarded(t, "scram-sha-256")
 	stranger := newAuthority(t)
-	guess := secretFile(t, "wrong", "guess")
+	guess := teststreams.SecretFile(t, "wrong", "guess")
 	for _, x := range []struct {
 		name, part, says string
 		change           func(*streams.Config)
@@ -205,16 +180,16 @@ func TestGuardedServersRefuse(t *testing.T) {
 		{"NATS: wrong password", "nats", "uthorization", func(c *streams.Config) { c.NATSAuth.PasswordFile = guess }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			cfg := w.cfg
+			cfg := w.Cfg
 			x.change(&cfg)
 			c, err := streams.Dial(t.Context(), cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			w := &world{t: t}
+			w := &teststreams.World{T: t}
 			said := ""
-			w.until("the reason", func() bool {
+			w.Until("the reason", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				err := c.Ready(ctx)[x.part]
@@ -231,10 +206,10 @@ func TestGuardedServersRefuse(t *testing.T) {
 // A mended secret is taken without a restart.
 func TestMendedPassword(t *testing.T) {
 	w, _ := guarded(t, "plain")
-	right := w.cfg
-	w.cfg.Kafka.PasswordFile = secretFile(t, "kafka", "guess")
-	w.cfg.NATSAuth.PasswordFile = secretFile(t, "nats", "guess")
-	w.run(w.cfg)
+	right := w.Cfg
+	w.Cfg.Kafka.PasswordFile = teststreams.SecretFile(t, "kafka", "guess")
+	w.Cfg.NATSAuth.PasswordFile = teststreams.SecretFile(t, "nats", "guess")
+	w.Run(w.Cfg)
 	for part, says := range map[string]string{"kafka": "--kafka-password-file", "nats": "uthorization"} {
 		said := map[string]bool{} // a try that a busy machine made too slow says something else
 		t.Cleanup(func() {
@@ -242,8 +217,8 @@ func TestMendedPassword(t *testing.T) {
 				t.Logf("%s said %q", part, slices.Collect(maps.Keys(said)))
 			}
 		})
-		w.until("the refusal by "+part, func() bool {
-			err := w.cfg.Health.Ready()[part]
+		w.Until("the refusal by "+part, func() bool {
+			err := w.Cfg.Health.Ready()[part]
 			if err == nil {
 				return false
 			}
@@ -251,8 +226,8 @@ func TestMendedPassword(t *testing.T) {
 			return strings.Contains(err.Error(), says)
 		})
 	}
-	for from, to := range map[string]string{right.Kafka.PasswordFile: w.cfg.Kafka.PasswordFile,
-		right.NATSAuth.PasswordFile: w.cfg.NATSAuth.PasswordFile} {
+	for from, to := range map[string]string{right.Kafka.PasswordFile: w.Cfg.Kafka.PasswordFile,
+		right.NATSAuth.PasswordFile: w.Cfg.NATSAuth.PasswordFile} {
 		text, err := os.ReadFile(from)
 		if err == nil {
 			err = os.WriteFile(to, text, 0o600)
@@ -261,14 +236,14 @@ func TestMendedPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.well(w.cfg.Health)
+	w.Well(w.Cfg.Health)
 }
 
 // What cannot work is an error at once, that names the flag.
 func TestSecurityIsChecked(t *testing.T) {
 	a := newAuthority(t)
 	cert, key := a.issue("client")
-	empty, full := secretFile(t, "empty", "\n"), secretFile(t, "full", "x")
+	empty, full := teststreams.SecretFile(t, "empty", "\n"), teststreams.SecretFile(t, "full", "x")
 	missing := filepath.Join(t.TempDir(), "missing")
 	for says, change := range map[string]func(*streams.Config){
 		"--kafka-ca: open":             func(c *streams.Config) { c.Kafka.CA = missing },

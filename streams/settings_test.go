@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/IBM/sarama"
-	"github.com/lovoo/goka"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -26,7 +24,7 @@ func settled(t *testing.T) Config {
 		}
 	})
 	cfg, err := Config{Brokers: servers.Brokers, NATS: servers.NATS, Partitions: 4, Instance: "one",
-		MemoryStream: true}.checked()
+		MemoryStream: true}.Checked()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +42,7 @@ func TestProducerSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	processors, err := kgo.NewClient(cfg.producerOptions(cfg.Linger, kgo.Lz4Compression())...)
+	processors, err := kgo.NewClient(cfg.ProducerOptions(cfg.Linger, kgo.Lz4Compression())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,46 +90,24 @@ func TestConsumerSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	if got := cl.OptValue(kgo.FetchMaxWait); fmt.Sprint(got) != fmt.Sprint(fetchMaxWait) {
+	if got := cl.OptValue(kgo.FetchMaxWait); fmt.Sprint(got) != fmt.Sprint(FetchMaxWait) {
 		t.Errorf("fetch wait is %v", got)
 	}
 	if got := cl.OptValue(kgo.ConsumeResetOffset); fmt.Sprint(got) != fmt.Sprint(kgo.NewOffset().AtStart()) {
 		t.Errorf("reset offset is %v", got)
-	}
-	s := cfg.saramaConfig("hence-sequencer")
-	if err := s.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for setting, ok := range map[string]bool{
-		"oldest offset":     s.Consumer.Offsets.Initial == sarama.OffsetOldest,
-		"auto commit":       s.Consumer.Offsets.AutoCommit.Enable,
-		"commit interval":   s.Consumer.Offsets.AutoCommit.Interval == 200*time.Millisecond,
-		"static membership": s.Consumer.Group.InstanceId == "one-hence-sequencer" && s.Version.IsAtLeast(sarama.V2_3_0_0),
-		"heartbeat":         s.Consumer.Group.Heartbeat.Interval == 500*time.Millisecond,
-		"session":           s.Consumer.Group.Session.Timeout == 6*time.Second,
-		"copartitioned":     s.Consumer.Group.Rebalance.GroupStrategies[0] == goka.StrictCopartitioningStrategy,
-		"acks":              s.Producer.RequiredAcks == sarama.WaitForAll,
-		"a copy each":       s != cfg.saramaConfig("hence-sequencer"),
-	} {
-		if !ok {
-			t.Errorf("%s is not as it must be", setting)
-		}
-	}
-	if tm := topicManagerConfig(3); !tm.NoCreate || tm.Table.Replication != 3 || tm.Stream.Replication != 3 {
-		t.Errorf("goka's topic manager may create topics: %+v", tm)
 	}
 }
 
 // Every topic's effective settings, read back from the broker.
 func TestTopicSettings(t *testing.T) {
 	cfg := settled(t)
-	cl, err := kgo.NewClient(cfg.baseOptions()...)
+	cl, err := kgo.NewClient(cfg.BaseOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	admin := kadm.NewClient(cl)
-	for _, want := range cfg.topics() {
+	for _, want := range cfg.Topics() {
 		described, err := admin.DescribeTopicConfigs(t.Context(), want.Name)
 		if err != nil {
 			t.Fatal(err)
@@ -157,53 +133,9 @@ func TestTopicSettings(t *testing.T) {
 	}
 }
 
-// VerifyTopics says what is wrong and what to run.
-func TestVerifyTopics(t *testing.T) {
-	cfg := settled(t)
-	if problems, err := VerifyTopics(t.Context(), cfg); err != nil || len(problems) > 0 {
-		t.Fatalf("fresh topics: %v, %v", problems, err)
-	}
-	cl, err := kgo.NewClient(cfg.baseOptions()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	admin := kadm.NewClient(cl)
-	table := topology.TableOf(topology.GroupFrontier)
-	for _, name := range []string{topology.TopicScopes, topology.TopicTxs, table} {
-		if _, err := admin.DeleteTopic(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := admin.CreateTopic(t.Context(), 3, 1, nil, topology.TopicScopes); err != nil {
-		t.Fatal(err)
-	}
-	week := "604800000"
-	if _, err := admin.CreateTopic(t.Context(), 4, 1, map[string]*string{"retention.ms": &week}, table); err != nil {
-		t.Fatal(err)
-	}
-	problems, err := VerifyTopics(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := make(map[string]int)
-	for _, p := range problems {
-		if p.Fix == "" || p.What == "" {
-			t.Errorf("a problem without a way out: %+v", p)
-		}
-		found[p.Topic]++
-	}
-	if found[topology.TopicTxs] != 1 || found[topology.TopicScopes] == 0 || found[table] < 2 || len(found) != 3 {
-		t.Errorf("found %v", problems)
-	}
-	if err := Run(t.Context(), cfg); err == nil {
-		t.Error("Run started on topics that lose state")
-	}
-}
-
 func TestConfigIsChecked(t *testing.T) {
 	ok := Config{Brokers: []string{"localhost:9092"}}
-	if _, err := ok.checked(); err != nil {
+	if _, err := ok.Checked(); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Config){
@@ -214,7 +146,7 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		bad := ok
 		change(&bad)
-		if _, err := bad.checked(); err == nil {
+		if _, err := bad.Checked(); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

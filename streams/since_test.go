@@ -8,15 +8,16 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 )
 
 // TestSeqBefore: a time leads to the last decision before it, of the workspace that is asked about.
 func TestSeqBefore(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	w := teststreams.New(t)
+	w.Run(w.Cfg)
+	c := w.Dial(w.Cfg)
+	ctx, cancel := context.WithTimeout(t.Context(), teststreams.Patience)
 	defer cancel()
 	decide := func(workspace, agent string) {
 		t.Helper()

@@ -39,13 +39,13 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 // snapshotIn reads one table.
 func (c *Client) snapshotIn(ctx context.Context, workspace, table string) (*topology.Snapshot, error) {
 	partition := topology.PartitionOf(workspace, c.cfg.Partitions)
-	end, err := endOffset(ctx, c.log, table, partition)
+	end, err := EndOffset(ctx, c.log, table, partition)
 	if err != nil {
 		return nil, err
 	}
 	rows := make(map[sequencer.Scope]*topology.FrontierRow)
 	broken := make(map[sequencer.Scope]error) // by the scope in the key
-	err = c.cfg.readRange(ctx, table, partition, 0, end, func(r *kgo.Record) error {
+	err = c.cfg.ReadRange(ctx, table, partition, 0, end, func(r *kgo.Record) error {
 		if topology.WorkspaceOfKey(string(r.Key)) != workspace || r.Value == nil {
 			return nil
 		}
@@ -94,7 +94,7 @@ func snapshotOf(workspace string, rows map[sequencer.Scope]*topology.FrontierRow
 
 // pastGone says what leads past a decision that is gone.
 func (c *Client) pastGone(ctx context.Context, workspace string, missing sequencer.Seq) string {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	switch s, err := c.Snapshot(ctx, workspace); {
 	case err != nil:

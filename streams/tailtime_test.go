@@ -56,9 +56,9 @@ func (f *tailing) brings(seq sequencer.Seq, at, intent time.Time) {
 	}
 	m := nats.NewMsg(topology.DecisionSubject("shop"))
 	m.Data = data
-	m.Header.Set(headerLog, f.log)
-	m.Header.Set(headerAtMs, strconv.FormatInt(at.UnixMilli(), 10))
-	m.Header.Set(headerIntentMs, strconv.FormatInt(intent.UnixMilli(), 10))
+	m.Header.Set(topology.HeaderLog, f.log)
+	m.Header.Set(topology.HeaderAtMs, strconv.FormatInt(at.UnixMilli(), 10))
+	m.Header.Set(topology.HeaderIntentMs, strconv.FormatInt(intent.UnixMilli(), 10))
 	if err := f.message(m); err != nil {
 		f.t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // Problem is one thing that is wrong with the topics of a cluster.
 type Problem struct {
-	Part  string // what Inspect looked at: brokers, topics, groups, decisions, parked, replicas, nats, clock
+	Part  string // what inspect.Cluster looked at: brokers, topics, groups, decisions, parked, replicas, nats, clock
 	Topic string // empty: the cluster as a whole
 	What  string // what is wrong
 	Fix   string // the command or the setting that mends it
@@ -36,13 +36,14 @@ func (p Problem) String() string {
 	return p.Topic + ": " + p.What + ": " + p.Fix
 }
 
-// ErrTopics is returned by Run and EnsureTopics when a topic is missing or not as it must be.
+// ErrTopics is returned by processor.Run and EnsureTopics when a topic is missing or not as it must be.
 var ErrTopics = errors.New("topics")
 
 // topicsAnswerIn bounds the wait for new topics: creation is asynchronous on real clusters.
 const topicsAnswerIn = 30 * time.Second
 
-func (c Config) topics() []topology.Topic {
+// Topics are those that this configuration needs, with the settings that they must have.
+func (c Config) Topics() []topology.Topic {
 	return topology.Topics(topology.Options{
 		Partitions: c.Partitions, Replication: int16(c.Replication), Replica: c.Replica,
 	})
@@ -51,15 +52,15 @@ func (c Config) topics() []topology.Topic {
 // EnsureTopics creates the topics that are missing and waits until every partition answers. Topics that are there are
 // left as they are: see VerifyTopics.
 func EnsureTopics(ctx context.Context, cfg Config) error {
-	cfg, err := cfg.checked()
+	cfg, err := cfg.Checked()
 	if err != nil {
 		return err
 	}
-	want := cfg.topics()
+	want := cfg.Topics()
 	if err := topology.Validate(want); err != nil {
 		return fmt.Errorf("%w: %w", ErrTopics, err)
 	}
-	cl, err := kgo.NewClient(cfg.baseOptions()...)
+	cl, err := kgo.NewClient(cfg.BaseOptions()...)
 	if err != nil {
 		return fmt.Errorf("create topics: %w", err)
 	}
@@ -107,11 +108,11 @@ func waitForTopics(ctx context.Context, cl *kgo.Client, want []topology.Topic) e
 
 // VerifyTopics compares the topics of the cluster with what they must be.
 func VerifyTopics(ctx context.Context, cfg Config) ([]Problem, error) {
-	cfg, err := cfg.checked()
+	cfg, err := cfg.Checked()
 	if err != nil {
 		return nil, err
 	}
-	cl, err := kgo.NewClient(cfg.baseOptions()...)
+	cl, err := kgo.NewClient(cfg.BaseOptions()...)
 	if err != nil {
 		return nil, fmt.Errorf("verify topics: %w", err)
 	}
@@ -120,7 +121,7 @@ func VerifyTopics(ctx context.Context, cfg Config) ([]Problem, error) {
 }
 
 func verifyTopics(ctx context.Context, cl *kgo.Client, cfg Config) ([]Problem, error) {
-	want := cfg.topics()
+	want := cfg.Topics()
 	names := make([]string, 0, len(want))
 	for _, t := range want {
 		names = append(names, t.Name)
@@ -164,8 +165,8 @@ func (c Config) createCommand() string {
 	return cmd
 }
 
-// tool is the beginning of a command of Kafka's own, which reads a login or TLS from a file of its own.
-func (c Config) tool(name string) string {
+// Tool is the beginning of a command of Kafka's own, which reads a login or TLS from a file of its own.
+func (c Config) Tool(name string) string {
 	command := name + ".sh --bootstrap-server " + strings.Join(c.Brokers, ",")
 	if c.Kafka != (Security{}) {
 		command += " --command-config FILE"
@@ -185,7 +186,7 @@ func (c Config) shape(want topology.Topic, is kadm.TopicDetail) (problems []Prob
 		problems = append(problems, Problem{"topics", want.Name,
 			fmt.Sprintf("%d replicas, fewer than the %d asked for", n, want.Replication),
 			fmt.Sprintf("run with --replication %d, or write a JSON file that names %d brokers for each partition, and: "+
-				"%s --reassignment-json-file THAT.json --execute", n, want.Replication, c.tool("kafka-reassign-partitions"))})
+				"%s --reassignment-json-file THAT.json --execute", n, want.Replication, c.Tool("kafka-reassign-partitions"))})
 	}
 	return problems
 }
@@ -203,7 +204,7 @@ func (c Config) differing(want topology.Topic, is []kadm.Config) (problems []Pro
 		v := settings[k]
 		if have, ok := found[k]; ok && have != v && !stricter(k, have, v) {
 			problems = append(problems, Problem{"topics", want.Name, fmt.Sprintf("%s is %s where it must be %s", k, have, v),
-				fmt.Sprintf("%s --alter --topic %s --add-config %s=%s", c.tool("kafka-configs"), want.Name, k, v)})
+				fmt.Sprintf("%s --alter --topic %s --add-config %s=%s", c.Tool("kafka-configs"), want.Name, k, v)})
 		}
 	}
 	return problems
@@ -217,4 +218,12 @@ func stricter(setting, have, want string) bool {
 	h, err := strconv.Atoi(have)
 	w, wantErr := strconv.Atoi(want)
 	return err == nil && wantErr == nil && h > w
+}
+
+// ForgetCommand deletes what the sequencers of a replica have computed. None of them may run.
+func (c Config) ForgetCommand(replica string) string {
+	c.Replica = replica
+	group := topology.GroupOf(topology.GroupSequencer, replica)
+	return fmt.Sprintf("%s --delete --topic %s && %s --delete --group %s && %s", c.Tool("kafka-topics"),
+		topology.TableOf(group), c.Tool("kafka-consumer-groups"), group, c.createCommand())
 }

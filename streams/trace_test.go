@@ -12,6 +12,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -21,8 +22,8 @@ func TestTraceGoesWithTheDecision(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	defer func() { _ = provider.Shutdown(context.Background()) }()
-	w := newWorld(t, func(c *streams.Config) { c.Tracer = provider.Tracer("test") })
-	conn, err := nats.Connect(w.cfg.NATS)
+	w := teststreams.New(t, func(c *streams.Config) { c.Tracer = provider.Tracer("test") })
+	conn, err := nats.Connect(w.Cfg.NATS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,23 +32,23 @@ func TestTraceGoesWithTheDecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.run(w.cfg)
-	c := w.dial(w.cfg)
-	v := w.follow(c, "shop")
-	ann, bob := w.join(c, v, "shop", "ann"), w.join(c, v, "shop", "bob")
-	ann.touched("a1", "db:/1")
-	want := sequencer.Intent{Kind: sequencer.IntentTouch, Tx: "b1", N: 1, Agent: "bob", Incarnation: bob.incarnation,
-		Base: bob.incarnation, Begin: &sequencer.Begin{},
+	w.Run(w.Cfg)
+	c := w.Dial(w.Cfg)
+	v := w.Follow(c, "shop")
+	ann, bob := w.Join(c, v, "shop", "ann"), w.Join(c, v, "shop", "bob")
+	ann.Touched("a1", "db:/1")
+	want := sequencer.Intent{Kind: sequencer.IntentTouch, Tx: "b1", N: 1, Agent: "bob", Incarnation: bob.Incarnation,
+		Base: bob.Incarnation, Begin: &sequencer.Begin{},
 		Touch: &sequencer.Touch{Wants: []sequencer.Want{{Scope: "db:/1", Access: sequencer.WriteAccess}}}}
-	ctx, span := provider.Tracer("test").Start(w.context(), "the agent's call")
+	ctx, span := provider.Tracer("test").Start(w.Context(), "the agent's call")
 	if _, err := c.Append(ctx, "shop", &want); err != nil {
 		t.Fatal(err)
 	}
 	span.End()
-	ann.settle("a1") // without a trace: it is what b1 waits for
+	settle(ann, "a1") // without a trace: it is what b1 waits for
 	granted := func(o *sequencer.Outcome) bool { return o.Tx == "b1" && o.Kind == sequencer.OutcomeGranted }
-	w.until("the grant", func() bool {
-		for _, o := range v.all() {
+	w.Until("the grant", func() bool {
+		for _, o := range v.All() {
 			if granted(&o) {
 				return true
 			}
@@ -55,9 +56,9 @@ func TestTraceGoesWithTheDecision(t *testing.T) {
 		return false
 	})
 	id := span.SpanContext().TraceID()
-	w.complete(v, "shop")
-	w.tracedInKafka(id.String())
-	w.tracedOnNATS(pushed, id.String())
+	w.Complete(v, "shop")
+	tracedInKafka(w, id.String())
+	tracedOnNATS(w, pushed, id.String())
 	folded := 0
 	for _, s := range spans.Ended() {
 		if s.Name() == "hence.fold" {
@@ -74,12 +75,12 @@ func TestTraceGoesWithTheDecision(t *testing.T) {
 }
 
 // tracedInKafka holds that the decisions about b1, and only those, have a trace.
-func (w *world) tracedInKafka(id string) {
-	w.t.Helper()
-	for _, r := range w.records(topology.TopicDecisions) {
+func tracedInKafka(w *teststreams.World, id string) {
+	w.T.Helper()
+	for _, r := range w.Records(topology.TopicDecisions) {
 		e, err := topology.ReadCloudEvent(r.Value)
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		header := ""
 		for _, h := range r.Headers {
@@ -88,26 +89,26 @@ func (w *world) tracedInKafka(id string) {
 			}
 		}
 		if has := strings.Contains(e.Traceparent, id); has != (e.Outcome.Tx == "b1") || header != e.Traceparent {
-			w.t.Errorf("decision %d of %s has the trace %q and the header %q", e.Outcome.Seq, e.Outcome.Tx, e.Traceparent,
+			w.T.Errorf("decision %d of %s has the trace %q and the header %q", e.Outcome.Seq, e.Outcome.Tx, e.Traceparent,
 				header)
 		}
 	}
 }
 
 // tracedOnNATS holds the same for what the subject has brought.
-func (w *world) tracedOnNATS(pushed *nats.Subscription, id string) {
-	w.t.Helper()
+func tracedOnNATS(w *teststreams.World, pushed *nats.Subscription, id string) {
+	w.T.Helper()
 	for tx := ""; tx != "b1"; {
-		m, err := pushed.NextMsgWithContext(w.context())
+		m, err := pushed.NextMsgWithContext(w.Context())
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		tx = m.Header.Get("Hence-Tx")
 		if m.Header.Get("Hence-Intent-Ms") == "" {
-			w.t.Errorf("on NATS %s does not say when its intent was appended: %v", tx, m.Header)
+			w.T.Errorf("on NATS %s does not say when its intent was appended: %v", tx, m.Header)
 		}
 		if has := strings.Contains(m.Header.Get("traceparent"), id); has != (tx == "b1") {
-			w.t.Errorf("on NATS %s has %v", tx, m.Header)
+			w.T.Errorf("on NATS %s has %v", tx, m.Header)
 		}
 	}
 }

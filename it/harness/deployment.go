@@ -17,6 +17,7 @@ import (
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/processor"
 )
 
 // readyBound is how long processors and sidecars may take to be ready; a group on real servers forms slowly when its
@@ -103,7 +104,7 @@ func (d *Deployment) StartProcessors(tb testing.TB) {
 	cfg := d.Config
 	cfg.Metrics = d.registry
 	ended := make(chan error, 1)
-	go func() { ended <- streams.Run(ctx, cfg) }()
+	go func() { ended <- processor.Run(ctx, cfg) }()
 	d.stop = func() {
 		cancel()
 		if err := <-ended; err != nil && ctx.Err() == nil {

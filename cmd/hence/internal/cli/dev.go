@@ -24,6 +24,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/console"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/embedded"
+	"github.com/hence-dev/hence/streams/processor"
 )
 
 // devCmd is the configuration of "hence dev".
@@ -129,7 +130,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	defer processors.Wait()
 	defer cancel(nil)
 	processors.Go(func() {
-		if err := streams.Run(ctx, cfg); ctx.Err() == nil {
+		if err := processor.Run(ctx, cfg); ctx.Err() == nil {
 			cancel(fmt.Errorf("the processors ended: %w", err))
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/inspect"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -21,7 +22,7 @@ const maxLag = 10_000
 func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *slog.Logger) (log string, err error) {
 	cfg := c.apply(c.config(logger))
 	cfg.Replica = c.Replica
-	report, err := streams.Inspect(ctx, cfg)
+	report, err := inspect.Cluster(ctx, cfg)
 	if err != nil {
 		return "", fmt.Errorf("look at the cluster: %w", err)
 	}
@@ -49,7 +50,7 @@ func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *s
 		found.tell(about{topic: p.Topic})
 		bad[partOf(p)] = true
 	}
-	for _, say := range []func(*checkup, *streams.Report, map[string]bool){
+	for _, say := range []func(*checkup, *inspect.Report, map[string]bool){
 		sayBrokers, sayTopics, sayGroups, sayDecisions, sayReplicas, sayNATS, sayClocks, sayLogic, sayNames,
 	} {
 		say(found, report, bad)
@@ -58,7 +59,7 @@ func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *s
 }
 
 // missingTopics are those that are not there, and what makes them: one command for all.
-func missingTopics(r *streams.Report) (names []string, fix string) {
+func missingTopics(r *inspect.Report) (names []string, fix string) {
 	for _, p := range r.Problems {
 		if p.What == streams.TopicMissing {
 			names, fix = append(names, p.Topic), p.Fix
@@ -78,7 +79,7 @@ func partOf(p streams.Problem) string {
 	return "cluster"
 }
 
-func sayBrokers(found *checkup, r *streams.Report, bad map[string]bool) {
+func sayBrokers(found *checkup, r *inspect.Report, bad map[string]bool) {
 	if len(r.Brokers) == 0 || bad["brokers"] {
 		return
 	}
@@ -92,7 +93,7 @@ func sayBrokers(found *checkup, r *streams.Report, bad map[string]bool) {
 		strings.Join(versions, ", "))
 }
 
-func sayTopics(found *checkup, r *streams.Report, bad map[string]bool) {
+func sayTopics(found *checkup, r *inspect.Report, bad map[string]bool) {
 	if len(r.Topics) == 0 || bad["topics"] {
 		return
 	}
@@ -104,7 +105,7 @@ func sayTopics(found *checkup, r *streams.Report, bad map[string]bool) {
 		len(r.Topics), several(r.Topics[0].Partitions, "partition"), least)
 }
 
-func sayGroups(found *checkup, r *streams.Report, bad map[string]bool) {
+func sayGroups(found *checkup, r *inspect.Report, bad map[string]bool) {
 	for _, g := range r.Groups {
 		var lag int64
 		for _, l := range g.Lags {
@@ -124,7 +125,7 @@ func sayGroups(found *checkup, r *streams.Report, bad map[string]bool) {
 	}
 }
 
-func sayDecisions(found *checkup, r *streams.Report, bad map[string]bool) {
+func sayDecisions(found *checkup, r *inspect.Report, bad map[string]bool) {
 	looked, copies, unread, why := 0, 0, 0, ""
 	for _, d := range r.Decisions {
 		looked, copies = looked+d.Looked, copies+d.Copies
@@ -144,13 +145,13 @@ func sayDecisions(found *checkup, r *streams.Report, bad map[string]bool) {
 	}
 }
 
-func sayReplicas(found *checkup, r *streams.Report, _ map[string]bool) {
+func sayReplicas(found *checkup, r *inspect.Report, _ map[string]bool) {
 	if r.Replicas.Compared > 0 && r.Replicas.Difference == "" {
 		found.ok("replicas", "%s of both groups are equal", several(int(r.Replicas.Compared), "state"))
 	}
 }
 
-func sayNATS(found *checkup, r *streams.Report, bad map[string]bool) {
+func sayNATS(found *checkup, r *inspect.Report, bad map[string]bool) {
 	n := r.NATS
 	if !n.Stream || bad["nats"] {
 		return
@@ -159,7 +160,7 @@ func sayNATS(found *checkup, r *streams.Report, bad map[string]bool) {
 		several(int(n.Messages), "message"), n.Bytes>>20, n.MaxBytes>>20, n.MaxAge, several(n.Replicas, "copy"), n.Storage)
 }
 
-func sayClocks(found *checkup, r *streams.Report, bad map[string]bool) {
+func sayClocks(found *checkup, r *inspect.Report, bad map[string]bool) {
 	for _, c := range r.Clocks {
 		if !bad["clock"] {
 			off := math.Ceil(math.Abs(c.AheadMs) + c.UncertainMs)

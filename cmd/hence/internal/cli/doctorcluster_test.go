@@ -14,6 +14,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/embedded"
+	"github.com/hence-dev/hence/streams/inspect"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -118,7 +119,7 @@ func TestDoctorCluster(t *testing.T) {
 // TestDoctorUnseenStream holds that NATS is not called well when its stream was not seen.
 func TestDoctorUnseenStream(t *testing.T) {
 	found := &checkup{}
-	sayNATS(found, &streams.Report{NATS: streams.NATSFact{Connected: true, JetStream: true, Error: "timeout"}}, nil)
+	sayNATS(found, &inspect.Report{NATS: inspect.NATSFact{Connected: true, JetStream: true, Error: "timeout"}}, nil)
 	if len(found.all) != 0 {
 		t.Errorf("it says %+v", found.all)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/inspect"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -14,7 +14,7 @@ const saidNames = 5
 
 // sayLogic names workspaces whose rules are of an older logic than this version's. That is no fault: a log goes on
 // under the logic that it has until somebody raises it.
-func sayLogic(found *checkup, r *streams.Report, _ map[string]bool) {
+func sayLogic(found *checkup, r *inspect.Report, _ map[string]bool) {
 	newest := 0
 	for _, w := range r.Workspaces {
 		switch {
@@ -40,7 +40,7 @@ func follow(n int) string {
 }
 
 // sayNames names shards that an older release has stored under a name that is not in NFC, with what renames them.
-func sayNames(found *checkup, r *streams.Report, _ map[string]bool) {
+func sayNames(found *checkup, r *inspect.Report, _ map[string]bool) {
 	for _, w := range r.Workspaces {
 		for _, name := range w.OtherNames[:min(len(w.OtherNames), saidNames)] {
 			found.advise("names", renameShard(w.Name, name), "%s of workspace %s is stored under a name that is not in "+

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/inspect"
 )
 
 // TestDoctorWorkspaces holds that the doctor names workspaces below the newest logic and stored names that are not in
 // NFC, each with its command, and that neither is a problem.
 func TestDoctorWorkspaces(t *testing.T) {
 	found := &checkup{}
-	r := &streams.Report{NamesUnread: []int32{3}, Workspaces: []streams.WorkspaceFact{
+	r := &inspect.Report{NamesUnread: []int32{3}, Workspaces: []inspect.WorkspaceFact{
 		{Name: "new", Logic: sequencer.Logic},
 		{Name: "old", Logic: sequencer.Logic - 1, OtherNames: []sequencer.Scope{"shard:/cafe%CC%81/x"}},
 		{Name: "silent"},

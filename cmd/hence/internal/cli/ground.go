@@ -13,6 +13,7 @@ import (
 
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/embedded"
+	"github.com/hence-dev/hence/streams/processor"
 )
 
 // ground is what the sidecars of "hence run" and "hence up" stand on: a cluster that is there, or one in this process.
@@ -75,7 +76,7 @@ func embed(ctx context.Context, dir string, logger *slog.Logger, f func(context.
 	defer processors.Wait()
 	defer stop() // after f: sidecars settle until their end
 	processors.Go(func() {
-		if err := streams.Run(running, cfg); running.Err() == nil {
+		if err := processor.Run(running, cfg); running.Err() == nil {
 			cancel(fmt.Errorf("the processors ended: %w", err))
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/processor"
 )
 
 // streamsCmd is the configuration of "hence streams".
@@ -58,7 +59,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	go func() { served <- ops.Serve(listener) }()
 	err = c.announce(s.Out, "http://"+listener.Addr().String())
 	for err == nil {
-		err = quietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error { return streams.Run(ctx, cfg) }))
+		err = quietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error { return processor.Run(ctx, cfg) }))
 		if ctx.Err() != nil || !errors.Is(err, streams.ErrTopics) {
 			break
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/embedded"
+	"github.com/hence-dev/hence/streams/processor"
 )
 
 // readiness asks a sidecar how it is.
@@ -61,7 +62,7 @@ func serversOn(ctx context.Context, t *testing.T, kafka, nats int) (end func()) 
 	}
 	processing, halt := context.WithCancel(ctx)
 	processed := make(chan error, 1)
-	go func() { processed <- streams.Run(processing, cfg) }()
+	go func() { processed <- processor.Run(processing, cfg) }()
 	return func() {
 		halt()
 		<-processed

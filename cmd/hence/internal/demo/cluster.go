@@ -13,6 +13,7 @@ import (
 
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/processor"
 )
 
 // cluster is what the agents work on: processors, and a sidecar for each agent that asks for one.
@@ -58,7 +59,7 @@ func startLocal(g *ground) *local {
 	l.ctx, l.stopSidecars = context.WithCancel(context.Background())
 	var ctx context.Context
 	ctx, l.stopProcessors = context.WithCancel(context.Background())
-	l.processors.Go(func() { l.ended(ctx, "processors", streams.Run(ctx, g.streams())) })
+	l.processors.Go(func() { l.ended(ctx, "processors", processor.Run(ctx, g.streams())) })
 	return l
 }
 

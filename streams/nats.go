@@ -1,0 +1,49 @@
+package streams
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// NATSAway says what is wrong with the connection to NATS.
+func (c Config) NATSAway(conn *nats.Conn) error {
+	switch {
+	case conn == nil:
+		return nil
+	case conn.IsConnected():
+		return nil
+	case conn.LastError() != nil:
+		return fmt.Errorf("NATS at %s is %s: %w", c.NATS, conn.Status(), conn.LastError())
+	}
+	return fmt.Errorf("NATS at %s does not answer: it is %s", c.NATS, conn.Status())
+}
+
+const (
+	natsReconnect = 100 * time.Millisecond
+)
+
+// DialNATS connects in the background and for ever; an empty URL is no connection at all.
+func (c Config) DialNATS(changed func()) (*nats.Conn, error) {
+	if c.NATS == "" {
+		return nil, nil
+	}
+	notify := func(*nats.Conn) { changed() }
+	opts, err := c.NATSAuth.options()
+	if err != nil {
+		return nil, fmt.Errorf("%w: NATS: %w", ErrConfig, err)
+	}
+	conn, err := nats.Connect(c.NATS, append(opts, nats.Name("hence-"+c.Instance), nats.RetryOnFailedConnect(true),
+		nats.IgnoreAuthErrorAbort(), nats.MaxReconnects(-1), nats.ReconnectWait(natsReconnect),
+		nats.ReconnectJitter(natsReconnect, natsReconnect),
+		nats.ConnectHandler(notify), nats.ReconnectHandler(notify),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { changed() }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			c.Logger.Debug("NATS", "error", err) // a slow subscription shows as a gap, which Follow closes
+		}))...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", c.NATS, err)
+	}
+	return conn, nil
+}

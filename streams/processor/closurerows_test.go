@@ -1,0 +1,77 @@
+package processor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// An agent that reads and writes more than a row has room for leaves a row all the same, and the same one in whichever
+// order its events are joined.
+func TestClosureRowOfTooMuch(t *testing.T) {
+	long := strings.Repeat("x", 4000)
+	var events []*topology.Event
+	for i := range 900 {
+		scope := sequencer.Scope(fmt.Sprintf("shard:/%d/%s", i, long))
+		events = append(events, &topology.Event{Kind: topology.EventRead, Scope: scope, Writer: sequencer.TxID(long)},
+			&topology.Event{Kind: topology.EventWrite, Scope: scope})
+	}
+	o := &sequencer.Outcome{Kind: sequencer.OutcomeCommitted, Seq: 9}
+	for i := range 900 {
+		o.RestsOn = append(o.RestsOn, sequencer.TxID(fmt.Sprint(i, long)))
+	}
+	random := rand.New(rand.NewPCG(5, 5))
+	var first *topology.ClosureRow
+	for range 4 {
+		random.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		rows := make([]*topology.ClosureRow, 3) // images of several processors, joined at the end
+		for i := range rows {
+			rows[i] = &topology.ClosureRow{Status: statusOpen, Events: &topology.EventSpan{First: noOffset}}
+		}
+		for n, ev := range events {
+			r := rows[n%len(rows)]
+			if joinEvent(r, ev, 0); n%50 < len(rows) {
+				finishRow(r)
+			}
+		}
+		joinOutcome(rows[1], o)
+		row := mergeRows(mergeRows(rows[0], rows[1]), rows[2])
+		row.Edges, row.Writes, row.RestsOn = slices.Clone(row.Edges), slices.Clone(row.Writes), slices.Clone(row.RestsOn)
+		if b, err := topology.EncodeClosureRow(row); err != nil {
+			t.Fatalf("%d bytes: %v", len(b), err)
+		}
+		if first == nil {
+			first = row
+		}
+		if !reflect.DeepEqual(row, first) {
+			t.Fatalf("another order leaves %d edges, %d writes, not %d, %d", len(row.Edges), len(row.Writes),
+				len(first.Edges), len(first.Writes))
+		}
+	}
+	if len(first.Edges) == 0 || len(first.Writes) == 0 || len(first.RestsOn) == 0 || first.Status != statusCommitted {
+		t.Errorf("the row is %s with %d edges", first.Status, len(first.Edges))
+	}
+}
+
+// A decision that cannot be cut is no reason to end.
+func TestSplitDecision(t *testing.T) {
+	o := &sequencer.Outcome{Workspace: "shop", Seq: 1, Kind: sequencer.OutcomeCommitted,
+		Ended: []sequencer.Hold{{Scope: "res:/a"}}}
+	if moves, values, reason := splitDecision(o); len(moves) != 2 || len(values) != 2 || reason != "" {
+		t.Errorf("%d moves, %q", len(moves), reason)
+	}
+	o.Ended[0].Scope = ""
+	if moves, _, reason := splitDecision(o); moves != nil || reason != topology.ParkedMalformed {
+		t.Errorf("%d moves, %q", len(moves), reason)
+	}
+	o.Ended[0].Scope = sequencer.Scope(strings.Repeat("x", 70<<10))
+	if moves, _, reason := splitDecision(o); moves != nil || reason != topology.ParkedOversize {
+		t.Errorf("%d moves, %q", len(moves), reason)
+	}
+}

@@ -1,0 +1,9 @@
+package processor_test
+
+import (
+	"testing"
+
+	"github.com/hence-dev/hence/streams/internal/teststreams"
+)
+
+func TestMain(m *testing.M) { teststreams.Main(m) }

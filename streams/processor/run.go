@@ -1,0 +1,214 @@
+// Package processor runs the goka processors that turn the log of intents into decisions (the sequencer), into what
+// each transaction rests on (the closure) and into what each scope holds (the frontier). run.go supervises them;
+// sequencing.go is the way of a record.
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash"
+	"sync"
+	"time"
+
+	"github.com/IBM/sarama"
+	"github.com/lovoo/goka"
+	"github.com/lovoo/goka/storage"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/meters"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Pauses of the supervisor between a processor's end and its next start.
+const (
+	rejoinIn    = 10 * time.Millisecond // between two sessions of one consumer group
+	restartMin  = 100 * time.Millisecond
+	restartMax  = 5 * time.Second
+	restartCalm = 10 * time.Second // a run that lasted longer starts over with the shortest pause
+	handOverIn  = 3 * time.Second  // what a partition that is given up may take to write its states
+	giveUpIn    = 6 * time.Second  // from the end of a run: longer than a hand-over and a farewell take
+)
+
+// errDone ends a processor's run without being an error of it.
+var errDone = errors.New("the run ends")
+
+// Run runs the processors sequencer, closure and frontier until ctx ends, and builds one that stops again. It waits
+// for Kafka and NATS however long they are away, and for topics that are missing, or creates them if it may. It
+// returns ErrTopics, with the commands that mend them, when topics are there and not as they must be.
+func Run(ctx context.Context, cfg streams.Config) error {
+	cfg, err := cfg.Checked()
+	if err != nil {
+		return err
+	}
+	changed := make(chan struct{}, 1)
+	conn, err := cfg.DialNATS(func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if conn != nil {
+		defer conn.Close()
+	}
+	cfg.Health.Set(streams.PartNATS, cfg.NATSAway(conn))
+	if err := startable(ctx, cfg); err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(cfg.ProducerOptions(cfg.Linger, kgo.Lz4Compression())...)
+	if err != nil {
+		return fmt.Errorf("connect to Kafka: %w", err)
+	}
+	defer client.Close()
+	m := meters.New(cfg.Metrics)
+	id, err := streams.LogID(ctx, client, cfg)
+	if err != nil {
+		return err
+	}
+	out, states := natsOut{conn: conn, metrics: m, log: id}, newComparison(cfg, m, id)
+	var wg sync.WaitGroup
+	defer awaitEnd(&wg, cfg.Clock, client.Close)
+	wg.Go(func() { out.keepStream(ctx, cfg, changed) })
+	wg.Go(func() { states.watch(ctx) })
+	wg.Go(func() { watchHealth(ctx, cfg, client, conn) })
+	for _, build := range []func(*base) processor{
+		func(b *base) processor { return newSeqProcessor(b, out, states) },
+		func(b *base) processor { return newClosureProcessor(b, conn) },
+		func(b *base) processor { return newFrontierProcessor(b, conn) },
+	} {
+		wg.Go(func() { supervise(ctx, cfg, m, producer{client}, build) })
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// awaitEnd waits for the processors. They wait for the acknowledgement of all that they emitted, and without a broker
+// that would be for ever: after a bound the rest is given up. No offset has passed it, so a later run emits it again.
+func awaitEnd(processors *sync.WaitGroup, clock streams.Clock, giveUp func()) {
+	ended := make(chan struct{})
+	go func() {
+		processors.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-clock.After(giveUpIn):
+		giveUp()
+		<-ended
+	}
+}
+
+// supervise builds and runs a processor until ctx ends.
+func supervise(ctx context.Context, cfg streams.Config, m *meters.Meters, out producer, build func(*base) processor) {
+	pause := restartMin
+	for ctx.Err() == nil {
+		began := cfg.Clock.Now()
+		name, err := runOnce(ctx, cfg, m, out, build)
+		if ctx.Err() != nil {
+			return
+		}
+		if cfg.Clock.Now().Sub(began) > restartCalm {
+			pause = restartMin
+		}
+		m.Restarts.WithLabelValues(name).Inc()
+		if errors.Is(err, sarama.ErrFencedInstancedId) {
+			err = fmt.Errorf("another process runs as instance %q: give each its own --instance: %w", cfg.Instance, err)
+		}
+		cfg.Health.Set(name, fmt.Errorf("it stopped and is built again: %w", err))
+		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", pause, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-cfg.Clock.After(pause):
+		}
+		pause = min(2*pause, restartMax)
+	}
+}
+
+// runOnce builds and runs a processor once; goka's can run only once.
+func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out producer, build func(*base) processor,
+) (string, error) {
+	ctx, cancel := context.WithCancelCause(outer)
+	defer cancel(errDone)
+	p := build(&base{cfg: cfg, metrics: m, out: out, fail: cancel, stores: make(map[int32]*tableStore)})
+	b := p.common()
+	b.work = &processorWork{claims: make(map[place]sarama.ConsumerGroupClaim), ready: func(err error) {
+		cfg.Health.Set(b.name, err)
+	}, released: func(graceful bool) {
+		p.dropped(graceful)
+		if graceful {
+			flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverIn)
+			defer cancel()
+			if err := out.client.Flush(flushCtx); err != nil {
+				cfg.Logger.Warn("partitions given up before all of their states were written", "error", err)
+			}
+		}
+	}}
+	proc, err := goka.NewProcessor(cfg.Brokers, p.graph(), b.options(p)...)
+	if err != nil {
+		return b.name, fmt.Errorf("build the %s: %w", b.name, err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	cfg.Health.Set(b.name, errRecovers)
+	keepCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	wg.Go(func() { p.keep(keepCtx) })
+	wg.Go(func() { b.reportLag(keepCtx) })
+	wg.Go(func() { b.watchRows(keepCtx) })
+	err = proc.Run(ctx)
+	if context.Cause(outer) != nil {
+		leave(outer, cfg, out, b.group)
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return b.name, err
+}
+
+// options put our parts in the place of goka's.
+func (b *base) options(p processor) []goka.ProcessorOption {
+	return []goka.ProcessorOption{
+		goka.WithLogger(quietGoka(b.cfg)),
+		goka.WithHasher(func() hash.Hash32 { return topology.NewHasher() }),
+		goka.WithNilHandling(goka.NilProcess),
+		goka.WithContextWrapper(b.work.track),
+		goka.WithProducerBuilder(func([]string, string, func() hash.Hash32) (goka.Producer, error) {
+			return b.out, nil
+		}),
+		goka.WithConsumerGroupBuilder(func(brokers []string, name, _ string) (sarama.ConsumerGroup, error) {
+			inner, err := sarama.NewConsumerGroup(brokers, name, saramaConfig(b.cfg, name))
+			if err != nil {
+				return nil, err
+			}
+			pause := func() <-chan time.Time { return b.cfg.Clock.After(rejoinIn) }
+			return &group{ConsumerGroup: inner, work: b.work, pause: pause}, nil
+		}),
+		goka.WithConsumerSaramaBuilder(func(brokers []string, _ string) (sarama.Consumer, error) {
+			return sarama.NewConsumer(brokers, saramaConfig(b.cfg, b.group))
+		}),
+		goka.WithTopicManagerBuilder(func(brokers []string) (goka.TopicManager, error) {
+			return goka.NewTopicManager(brokers, saramaConfig(b.cfg, b.group), topicManagerConfig(b.cfg.Replication))
+		}),
+		goka.WithStorageBuilder(func(_ string, partition int32) (storage.Storage, error) {
+			store := newTableStore(func(s *tableStore) error {
+				b.restore(s)
+				return p.gained(partition, s)
+			})
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.stores[partition] = store
+			return store, nil
+		}),
+		goka.WithUpdateCallback(func(ctx goka.UpdateContext, s storage.Storage, key string, value []byte) error {
+			if value == nil {
+				return s.Delete(key)
+			}
+			p.merge(key, value, positionOf(ctx.Headers()), b.store(ctx.Partition()))
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,362 @@
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/states"
+	"github.com/hence-dev/hence/topology"
+)
+
+// maxStateBytes is the largest state record that is written; a larger one waits until its outbox has shrunk.
+const maxStateBytes = 1 << 20
+
+// seqPartition is the owner's memory of one partition of hence.intents: a replica of each workspace in it. The table
+// has an older image of the same replicas; what lies between is in the log and is never committed.
+type seqPartition struct {
+	*seqProcessor
+	partition int32
+	store     *tableStore
+
+	mu      sync.Mutex
+	rooms   map[string]*room
+	halted  map[string]*halted // workspaces that have stopped. Invariant: none of them is in rooms
+	stopped error              // set: no further record of this partition is applied
+	left    bool               // it is not ours any more
+
+	acksMu sync.Mutex // apart from mu: acknowledgements arrive while a callback waits for room in the producer
+	acks   map[string]sequencer.Seq
+	broken bool // a decision was refused: what is acknowledged behind it must not push it out of its outbox
+}
+
+// room is one workspace in memory.
+type room struct {
+	name    string
+	replica *sequencer.Replica
+	written []byte        // the row as this owner last saw or wrote it
+	kept    *atomic.Int64 // offset of the last state that Kafka has; -1: none
+	steps   int           // records applied since the last state was written
+	first   int64         // offset of the first of them
+	since   time.Time     // when it was applied
+
+	held   []*entry // records that are not in a written state
+	ledger *ledger  // that they are held in
+	mark   *mark    // it had stopped, and Kafka may still have the mark: a state without it was not written yet
+
+	notes notes
+
+	pending  bool      // a tick is due some time
+	countAt  time.Time // when the last counted tick was folded, or when the first one became pending
+	appended sequencer.TickMark
+	askedAt  time.Time // when it was appended
+}
+
+// newRoom is a room of a replica whose state Kafka has.
+func newRoom(name string, replica *sequencer.Replica) *room {
+	r := &room{name: name, replica: replica, kept: new(atomic.Int64)}
+	r.kept.Store(replica.Offset())
+	return r
+}
+
+// stop ends the work on this partition: until a newer binary takes it over, or until the replicas agree.
+func (p *seqPartition) stop(err error) {
+	p.stopped = err
+	p.metrics.Stopped.WithLabelValues(p.name).Inc()
+	p.cfg.Health.Set(p.partName(), err)
+	switch _, said := err.(*states.Difference); {
+	case said:
+	case errors.Is(err, errOffLog):
+		p.cfg.Logger.Error("this partition is not processed", "partition", p.partition, "error", err)
+	default:
+		p.cfg.Logger.Error("this partition waits: run a binary that knows the row",
+			slog.Int("partition", int(p.partition)), slog.Any("error", err))
+	}
+}
+
+// part is the partition's name in a health.
+func (p *seqPartition) partName() string { return fmt.Sprintf("partition %d", p.partition) }
+
+// take applies one record. It returns false when the partition is stopped: the record then stays unfinished, so that
+// its offset is never committed.
+func (p *seqPartition) take(ctx *tracked, value []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.heed(); p.stopped != nil {
+		return false
+	}
+	p.drainAcks()
+	in, reason := readIntent(ctx.Key(), p.partition, p.cfg.Partitions, value)
+	if reason != "" {
+		p.park(ctx, value, reason)
+	}
+	if reason == topology.ParkedKey || reason == topology.ParkedPartition {
+		return true // no workspace of ours
+	}
+	if m := p.cfg.Faults.Misread; m != nil && in != nil {
+		m(ctx.Key(), in)
+	}
+	rec := &logRecord{offset: ctx.Offset(), at: ctx.Timestamp(), headers: ctx.Headers(), ledger: ctx.ledger,
+		entry: ctx.entry}
+	if h := p.halted[ctx.Key()]; h != nil {
+		p.passBy(h, rec)
+		return true
+	}
+	r := p.rooms[ctx.Key()]
+	if r == nil {
+		r = newRoom(ctx.Key(), sequencer.NewReplica(ctx.Key()))
+		p.rooms[ctx.Key()] = r
+	}
+	p.apply(r, rec, in)
+	return true
+}
+
+// logRecord is a record of hence.intents in work: one that goka brought, with its place in the ledger, or one that is
+// read again for a workspace that had stopped.
+type logRecord struct {
+	offset  int64
+	at      time.Time // when it was appended
+	headers map[string][]byte
+	ledger  *ledger // nil: it is read again, and a mark covers it
+	entry   *entry
+}
+
+// hold keeps the record's offset uncommitted until release is called once more.
+func (r *logRecord) hold() {
+	if r.ledger != nil {
+		r.ledger.hold(r.entry)
+	}
+}
+
+func (r *logRecord) release() {
+	if r.ledger != nil {
+		r.ledger.release(r.entry)
+	}
+}
+
+// apply steps a workspace, or stops it before the record. Nothing of a step is published before all of it can be: a
+// reader that takes one of two decisions and never the other has a gap for good. mu is held.
+func (p *seqPartition) apply(r *room, rec *logRecord, in *sequencer.Intent) {
+	trace, end := p.folding(streams.TraceIn(rec.headers), r.name, in)
+	defer end()
+	next, had := r.replica.NextTick()
+	before := r.replica.Fold().Seq()
+	applied, err := p.step(r, rec.offset, in)
+	var messages []message
+	if err == nil {
+		r.notes.see(in, trace, r.replica.Fold().Time())
+		messages, err = p.encode(r, applied.Outcomes, in, trace, rec.at)
+	}
+	if err != nil {
+		p.halt(r, rec, err)
+		return
+	}
+	for i := range messages {
+		p.publish(r, &messages[i], rec)
+	}
+	if applied.Replayed {
+		p.metrics.Replays.Inc()
+		return
+	}
+	now := p.cfg.Clock.Now()
+	p.sayState(r, before, now)
+	if in != nil && in.Tick != nil && had && in.Tick.N == next.N {
+		r.countAt = now
+	}
+	if _, has := r.replica.NextTick(); has != r.pending {
+		r.pending, r.countAt = has, now
+	}
+	p.dirty(r, rec.offset)
+	if rec.ledger == nil {
+		return // the mark covers it, and no state may be written before all records are read again
+	}
+	rec.hold()
+	r.held, r.ledger = append(r.held, rec.entry), rec.ledger
+	if r.steps >= p.cfg.StateEvery || now.Sub(r.since) >= p.cfg.StateAfter {
+		p.writeState(r)
+	}
+}
+
+// dirty counts a record that is in no written state.
+func (p *seqPartition) dirty(r *room, offset int64) {
+	if r.steps++; r.steps == 1 {
+		r.first, r.since = offset, p.cfg.Clock.Now()
+	}
+}
+
+// encode writes the outcomes of a step. An error says that one of them cannot be written so that every reader of ours
+// takes it. intent is when their record was appended; zero: that is not known any more.
+func (p *seqPartition) encode(r *room, outcomes []sequencer.Outcome, in *sequencer.Intent, trace string,
+	intent time.Time,
+) ([]message, error) {
+	messages := make([]message, len(outcomes))
+	for i := range outcomes {
+		m := &messages[i]
+		m.outcome, m.intent, m.at = &outcomes[i], intent, p.cfg.Clock.Now()
+		if in != nil {
+			m.trace = r.notes.traceOf(m.outcome, in, trace)
+		}
+		var err error
+		if m.event, m.nats, err = topology.EncodeDecision(m.outcome, m.intent, m.trace); err != nil {
+			return nil, err
+		}
+		if f := p.cfg.Faults.Encode; f != nil {
+			if err := f(m.outcome); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return messages, nil
+}
+
+// publish gives an outcome to NATS at once, since it is determined, and to Kafka, whose acknowledgement lets it leave
+// the outbox and ends its hold on the record that caused it, if that is known; mu is held.
+func (p *seqPartition) publish(r *room, m *message, of *logRecord) {
+	o := m.outcome
+	if of != nil {
+		of.hold()
+	}
+	p.metrics.Published.Inc()
+	if o.StateHash != nil && p.cfg.OnStateHash != nil {
+		p.cfg.OnStateHash(r.name, o.Seq, *o.StateHash)
+	}
+	p.nats.publish(m)
+	rec := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(r.name), Value: m.event}
+	for _, h := range topology.DecisionHeaders(o, m.intent, m.trace) {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: []byte(h.Value)})
+	}
+	seq := o.Seq
+	p.out.send(rec, func(_ *kgo.Record, err error) {
+		if !p.acknowledge(r.name, seq, err) {
+			p.fail(fmt.Errorf("write decision %s/%d: %w", r.name, seq, err))
+			return
+		}
+		if of != nil {
+			of.release()
+		}
+	})
+}
+
+// acknowledge notes that Kafka took a decision, and all before it; it returns false when that is not so.
+func (p *seqPartition) acknowledge(workspace string, seq sequencer.Seq, err error) bool {
+	p.acksMu.Lock()
+	defer p.acksMu.Unlock()
+	if p.broken = p.broken || err != nil; p.broken {
+		return false
+	}
+	p.acks[workspace] = max(p.acks[workspace], seq)
+	return true
+}
+
+// drainAcks lets acknowledged outcomes leave their outboxes; mu is held.
+func (p *seqPartition) drainAcks() {
+	p.acksMu.Lock()
+	acks := p.acks
+	if len(acks) == 0 {
+		p.acksMu.Unlock()
+		return
+	}
+	p.acks = make(map[string]sequencer.Seq)
+	p.acksMu.Unlock()
+	for name, seq := range acks {
+		if r := p.rooms[name]; r != nil { // else it has stopped since
+			r.replica.Acknowledged(seq)
+		}
+	}
+}
+
+// writeState writes a workspace's row; the records in it are finished once it is acknowledged. Decisions and states
+// go through one producer, but not in one partition: a state may be durable before a decision that it counts as made.
+// Its outbox has that decision then, and the offset under it stays uncommitted. mu is held.
+func (p *seqPartition) writeState(r *room) {
+	p.drainAcks()
+	if had, _ := p.store.Get(r.name); len(had) != len(r.written) || len(had) > 0 && &had[0] != &r.written[0] {
+		panic(fmt.Sprintf("streams: the row of workspace %q is not the one that this owner wrote", r.name))
+	}
+	if r.mark != nil && r.mark.gone.Load() {
+		r.mark = nil
+	}
+	st := r.replica.State()
+	row, err := p.encodeState(r.name, &st)
+	if len(st.Outbox) > 0 && err == nil && len(row) > maxStateBytes {
+		return // acknowledgements will shrink it
+	}
+	if err != nil && len(st.Outbox) > 0 {
+		st.Outbox = nil
+		if _, bare := p.encodeState(r.name, &st); bare == nil {
+			return // as above: the state alone could be written
+		}
+	}
+	if err != nil { // no acknowledgement makes it one that can be written
+		p.halt(r, &logRecord{offset: r.replica.Offset()}, err)
+		return
+	}
+	if err := p.store.Set(r.name, row); err != nil {
+		panic(fmt.Sprintf("streams: state of workspace %q: %v", r.name, err))
+	}
+	held, l, m := r.held, r.ledger, r.mark
+	r.written, r.held, r.steps = row, nil, 0
+	p.metrics.States.Inc()
+	rec := &kgo.Record{Topic: p.table, Key: []byte(r.name), Value: row, Headers: atHeader(st.Offset)}
+	name, kept := r.name, r.kept
+	p.out.send(rec, func(_ *kgo.Record, err error) {
+		if err != nil {
+			p.fail(fmt.Errorf("write state of workspace %q: %w", name, err))
+			return
+		}
+		kept.Store(st.Offset)
+		if m != nil {
+			p.unmark(m)
+		}
+		if l != nil {
+			l.release(held...)
+		}
+	})
+}
+
+// encodeState writes a state as a row. An error is about the state itself when it has no outbox.
+func (p *seqPartition) encodeState(workspace string, st *sequencer.ReplicaState) ([]byte, error) {
+	if f := p.cfg.Faults.EncodeState; f != nil {
+		if err := f(workspace, st); err != nil {
+			return nil, err
+		}
+	}
+	row, err := topology.EncodeReplica(st)
+	if err != nil {
+		return nil, fmt.Errorf("its state cannot be written: %w", err)
+	}
+	return row, nil
+}
+
+// flush writes every changed state: the partition is being given up.
+func (p *seqPartition) flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped != nil {
+		return
+	}
+	for _, r := range p.rooms {
+		if r.steps > 0 {
+			p.writeState(r)
+		}
+	}
+}
+
+// leave ends all work on the partition.
+func (p *seqPartition) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = true
+	p.leaveHalted()
+	if p.stopped != nil {
+		p.metrics.Stopped.WithLabelValues(p.name).Dec()
+		p.cfg.Health.Drop(p.partName())
+	}
+}

@@ -1,0 +1,60 @@
+package processor
+
+import (
+	"testing"
+)
+
+func TestStoreKeepsTheNewestRow(t *testing.T) {
+	s := newTableStore(nil)
+	s.newer("a", []byte("two"), 2)
+	s.newer("a", []byte("one"), 1) // a former owner's, written late
+	s.newer("b", []byte("x"), 1)
+	s.newer("b", []byte("y"), 2)
+	s.newer("c", []byte("no position"), -1)
+	if got, _ := s.Get("a"); string(got) != "two" {
+		t.Errorf("a is %q", got)
+	}
+	if over := s.overruled(); len(over) != 1 || string(over["a"]) != "two" {
+		t.Errorf("overruled %v", over)
+	}
+	s.newer("a", []byte("three"), 3)
+	if over := s.overruled(); len(over) != 0 {
+		t.Errorf("overruled %v", over)
+	}
+}
+
+func TestStoreIterates(t *testing.T) {
+	s := newTableStore(nil)
+	for _, k := range []string{"c", "a", "b", "d"} {
+		if err := s.Set(k, []byte(k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Delete("b"); err != nil {
+		t.Fatal(err)
+	}
+	it, err := s.IteratorWithRange([]byte("a"), []byte("d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := ""
+	for it.Next() {
+		v, err := it.Value()
+		if err != nil || string(v) != string(it.Key()) {
+			t.Errorf("%q has %q, %v", it.Key(), v, err)
+		}
+		keys += string(it.Key())
+	}
+	if keys != "ac" {
+		t.Errorf("keys %q", keys)
+	}
+	if !it.Seek([]byte("b")) || !it.Next() || string(it.Key()) != "c" {
+		t.Errorf("after a seek to b comes %q", it.Key())
+	}
+	if offset, _ := s.GetOffset(-3); offset != -3 {
+		t.Errorf("an offset that was never set is %d", offset)
+	}
+	if has, _ := s.Has("b"); has {
+		t.Error("b was deleted")
+	}
+}

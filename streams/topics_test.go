@@ -1,0 +1,85 @@
+package streams_test
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/internal/teststreams"
+	"github.com/hence-dev/hence/streams/processor"
+	"github.com/hence-dev/hence/topology"
+)
+
+// VerifyTopics says what is wrong and what to run.
+func TestVerifyTopics(t *testing.T) {
+	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 4 })
+	cfg := w.Cfg
+	if problems, err := streams.VerifyTopics(t.Context(), cfg); err != nil || len(problems) > 0 {
+		t.Fatalf("fresh topics: %v, %v", problems, err)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	table := topology.TableOf(topology.GroupFrontier)
+	for _, name := range []string{topology.TopicScopes, topology.TopicTxs, table} {
+		if _, err := admin.DeleteTopic(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := admin.CreateTopic(t.Context(), 3, 1, nil, topology.TopicScopes); err != nil {
+		t.Fatal(err)
+	}
+	week := "604800000"
+	if _, err := admin.CreateTopic(t.Context(), 4, 1, map[string]*string{"retention.ms": &week}, table); err != nil {
+		t.Fatal(err)
+	}
+	problems, err := streams.VerifyTopics(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]int)
+	for _, p := range problems {
+		if p.Fix == "" || p.What == "" {
+			t.Errorf("a problem without a way out: %+v", p)
+		}
+		found[p.Topic]++
+	}
+	if found[topology.TopicTxs] != 1 || found[topology.TopicScopes] == 0 || found[table] < 2 || len(found) != 3 {
+		t.Errorf("found %v", problems)
+	}
+	if err := processor.Run(t.Context(), cfg); err == nil {
+		t.Error("Run started on topics that lose state")
+	}
+}
+
+// A cluster may ask for more acknowledgements than a client that does not know its size.
+func TestStricterTopics(t *testing.T) {
+	w := teststreams.New(t)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.Cfg.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	set := func(n string) []streams.Problem {
+		if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(),
+			[]kadm.AlterConfig{{Name: "min.insync.replicas", Value: &n}}, topology.TopicIntents); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := streams.VerifyTopics(t.Context(), w.Cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return problems
+	}
+	if p := set("2"); len(p) > 0 {
+		t.Errorf("stricter than asked for: %v", p)
+	}
+	if p := set("0"); len(p) != 1 {
+		t.Errorf("weaker than asked for: %v", p)
+	}
+}
