@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -18,24 +17,9 @@ type shardCmd struct {
 	Put shardPutCmd `cmd:"" dev:"told" help:"Write a shard in a transaction of its own."`
 }
 
-// headerSession names the conversation of a request.
-const headerSession = "Hence-Session"
-
-// ownTalk puts requests into a conversation of their own: what a user looks at binds none of the agent's work.
-type ownTalk struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (o ownTalk) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set(headerSession, "hence-cli")
-	return o.RoundTripper.RoundTrip(r)
-}
-
-// aside is a client whose writes are not the agent's: none carries what the agent has read.
+// aside is a client in a conversation of its own: what a user writes carries nothing that the agent has read.
 func (o inWorkspace) aside() *client.Client {
-	own := *o.http
-	own.Transport = ownTalk{own.Transport}
-	return client.New(o.URL, o.Token, client.WithWorkspace(o.Workspace), client.WithHTTPClient(&own))
+	return o.asking.client(client.WithWorkspace(o.Workspace), client.WithSession("hence-cli"))
 }
 
 // shardName is a shard as it may be written on a command line, in full.
