@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
@@ -158,16 +157,17 @@ func (s *Simulated) add(seed uint64, r sim.Report, err error) {
 
 // write prints the sum for people.
 func (s *Simulated) write(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "schedules\t%d from seed %d, %d of them void, %.0f ms\n", s.Schedules, s.Seed, s.Void, s.DurationMs)
-	fmt.Fprintf(t, "records\t%d\n", s.Records)
-	fmt.Fprintf(t, "commits\t%d\n", s.Commits)
-	fmt.Fprintf(t, "aborts\t%s\n", demo.ByCode(s.Aborts))
-	fmt.Fprintf(t, "faults\t%d\n", s.Faults)
-	fmt.Fprintf(t, "rare branches\t%d kinds reached\n", len(s.Probes))
-	fmt.Fprintf(t, "hash\t%s\n", s.Hash)
-	fmt.Fprintf(t, "violations\t%d\n", s.Violations)
-	if err := t.Flush(); err != nil {
+	var t table
+	add := func(name, format string, args ...any) { t.add(name, fmt.Sprintf(format, args...)) }
+	add("schedules", "%d from seed %d, %d of them void, %.0f ms", s.Schedules, s.Seed, s.Void, s.DurationMs)
+	add("records", "%d", s.Records)
+	add("commits", "%d", s.Commits)
+	add("aborts", "%s", demo.ByCode(s.Aborts))
+	add("faults", "%d", s.Faults)
+	add("rare branches", "%d kinds reached", len(s.Probes))
+	add("hash", "%s", s.Hash)
+	add("violations", "%d", s.Violations)
+	if err := t.writeIn(w, 0); err != nil { // whole on any terminal: half a hash compares with nothing
 		return fmt.Errorf("print the table: %w", err)
 	}
 	for _, v := range s.Broken {

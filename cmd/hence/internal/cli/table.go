@@ -14,7 +14,7 @@ import (
 // leastColumn is how narrow a column may become before the terminal has to break the line.
 const leastColumn = 8
 
-// table is rows of text under a head. On a terminal it is as wide as that, and what is cut off ends with …; in a pipe
+// table is rows of text, under a head if it has one. On a terminal it is as wide as that, and what is cut off ends with …; in a pipe
 // it is whole.
 type table struct {
 	head []string
@@ -35,10 +35,16 @@ func (t *table) write(w io.Writer) error { return t.writeIn(w, widthOf(w)) }
 
 // writeIn prints it in so many characters; zero: in as many as it takes.
 func (t *table) writeIn(w io.Writer, width int) error {
-	widths := make([]int, len(t.head))
-	all := append([][]string{t.head}, t.rows...)
+	all := t.rows
+	if t.head != nil {
+		all = append([][]string{t.head}, t.rows...)
+	}
+	var widths []int
 	for _, row := range all {
 		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
@@ -239,19 +238,19 @@ func (t *team) start(ctx context.Context, m member, env []string) (process.Statu
 
 func (t *team) summary() UpSummary { return UpSummary{Agents: slices.Clone(t.results)} }
 
-// write prints the table.
+// write prints the table, set off from what the agents wrote.
 func (s UpSummary) write(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "\nAGENT\tEXIT\tRESTARTS\tCOMMITTED\tREFUSED\tHELD\tRESIDUE\tHOW")
+	t := table{head: []string{"AGENT", "EXIT", "RESTARTS", "COMMITTED", "REFUSED", "HELD", "RESIDUE", "HOW"}}
 	for _, r := range s.Agents {
 		exit := "-"
 		if r.Exit != nil {
 			exit = fmt.Sprint(*r.Exit)
 		}
-		if err := plainly(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Agent, exit, r.Restarts, r.Committed, r.Refused,
-			r.Held, r.Residue, cmp.Or(r.Error, r.How)); err != nil {
-			return err
-		}
+		t.add(r.Agent, exit, fmt.Sprint(r.Restarts), fmt.Sprint(r.Committed), fmt.Sprint(r.Refused), fmt.Sprint(r.Held),
+			fmt.Sprint(r.Residue), cmp.Or(r.Error, r.How))
 	}
-	return table.Flush()
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return t.write(w)
 }
