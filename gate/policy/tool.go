@@ -123,7 +123,7 @@ func classFix(text string) string {
 
 // nearClasses are the classes that a misspelt one may be, up to one letter farther than the nearest, the safest first.
 func nearClasses(text string) (near []sequencer.Class) {
-	text = strings.ToLower(text[:min(len(text), 200)])
+	text = strings.ToLower(text[:min(len(text), spelling.MaxName)])
 	most := max(1, len(text)/3)
 	for _, c := range classes() {
 		most = min(most, spelling.Distance(text, c.String())+1)
