@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
@@ -87,9 +88,9 @@ func (o output) json() bool { return o.Output == "json" }
 // print writes v as one line of JSON, or what text writes.
 func (o output) print(w io.Writer, v any, text func(io.Writer) error) error {
 	if !o.json() {
-		return text(plainLines{w})
+		return text(show.Lines(w))
 	}
-	data, err := plainJSON(v)
+	data, err := show.JSON(v)
 	if err == nil {
 		_, err = w.Write(data)
 	}
@@ -214,7 +215,7 @@ func usage(w io.Writer, err error, of *kong.Node) int {
 func exitCode(ctx context.Context, w io.Writer, err error) int {
 	if end, ok := errors.AsType[*exit](err); ok {
 		if end.err != nil {
-			fmt.Fprintf(plainLines{w}, "hence: %v\n", end.err)
+			fmt.Fprintf(show.Lines(w), "hence: %v\n", end.err)
 		}
 		return end.code
 	}
@@ -227,16 +228,6 @@ func exitCode(ctx context.Context, w io.Writer, err error) int {
 		fmt.Fprintln(w, "hence: interrupted")
 		return ExitInterrupted
 	}
-	fmt.Fprintf(plainLines{w}, "hence: %v\n", err)
+	fmt.Fprintf(show.Lines(w), "hence: %v\n", err)
 	return ExitFailed
-}
-
-// isTerminal says whether somebody watches.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

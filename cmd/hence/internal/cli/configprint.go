@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate/spelling"
 )
 
@@ -117,7 +118,7 @@ func leaves(node *kong.Node) []*kong.Node {
 
 func (s Settings) write(w io.Writer) error {
 	for _, c := range s.Commands {
-		t := table{head: []string{"hence " + c.Command, "", ""}}
+		t := show.Table{Head: []string{"hence " + c.Command, "", ""}}
 		for _, one := range c.Settings {
 			origin := one.Origin
 			if origin == fromEnvironment {
@@ -126,9 +127,9 @@ func (s Settings) write(w io.Writer) error {
 			if one.Problem != "" {
 				origin += ": " + one.Problem
 			}
-			t.add("  --"+one.Name, one.Value, origin)
+			t.Add("  --"+one.Name, one.Value, origin)
 		}
-		if err := t.write(w); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/console"
 	"github.com/hence-dev/hence/streams"
 )
@@ -72,7 +73,7 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 		Observe: c.Mode == "observe", Order: c.Order, Faults: c.Faults,
 		Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
 		Partitions: c.Partitions, Processes: c.Processes, Announce: words, Progress: words,
-		Terminal: isTerminal(s.Err), Logger: c.logger(words),
+		Terminal: show.IsTerminal(s.Err), Logger: c.logger(words),
 	}
 	if c.Processes {
 		if cfg.Program, err = os.Executable(); err != nil {

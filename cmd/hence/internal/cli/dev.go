@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/devfile"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -245,7 +246,7 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 		fmt.Fprintf(&b, "hence dev is ready after %.0f ms: agent %s, workspace %s\n\n", d.ReadyMs, d.Agent, d.Workspace)
 		fmt.Fprintf(&b, "  export HENCE_URL=%s\n", d.URL)
 		if d.TokenFile != "" {
-			d.Token = fmt.Sprintf("$(cat %s)", shellWord(d.TokenFile))
+			d.Token = fmt.Sprintf("$(cat %s)", show.ShellWord(d.TokenFile))
 		}
 		fmt.Fprintf(&b, "  export HENCE_TOKEN=%s\n", d.Token)
 		fmt.Fprintf(&b, "  export HENCE_BROKERS=%s\n", strings.Join(d.Brokers, ","))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 )
 
 // doctorCmd is the configuration of "hence doctor".
@@ -129,12 +131,12 @@ func (d Diagnosis) write(w io.Writer) error {
 			if f.Level != level {
 				continue
 			}
-			_ = plainly(&b, "%-8s %-10s %s\n", f.Level, f.Part, f.Says) // a builder takes all
+			_ = show.Plainly(&b, "%-8s %-10s %s\n", f.Level, f.Part, f.Says) // a builder takes all
 			for _, caused := range f.Causes {
-				_ = plainly(&b, "%19s and so %s\n", "", caused)
+				_ = show.Plainly(&b, "%19s and so %s\n", "", caused)
 			}
 			if f.Fix != "" {
-				_ = plainly(&b, "%19s fix: %s\n", "", f.Fix)
+				_ = show.Plainly(&b, "%19s fix: %s\n", "", f.Fix)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -88,7 +89,7 @@ func sayBrokers(found *checkup, r *streams.Report, bad map[string]bool) {
 			versions = append(versions, b.Version)
 		}
 	}
-	found.ok("brokers", "%s of cluster %s: Kafka %s", several(len(r.Brokers), "broker"), r.ClusterID,
+	found.ok("brokers", "%s of cluster %s: Kafka %s", show.Several(len(r.Brokers), "broker"), r.ClusterID,
 		strings.Join(versions, ", "))
 }
 
@@ -101,7 +102,7 @@ func sayTopics(found *checkup, r *streams.Report, bad map[string]bool) {
 		least = min(least, t.InSync)
 	}
 	found.ok("topics", "%d topics with %s each and the settings that they must have; %d in sync at least",
-		len(r.Topics), several(r.Topics[0].Partitions, "partition"), least)
+		len(r.Topics), show.Several(r.Topics[0].Partitions, "partition"), least)
 }
 
 func sayGroups(found *checkup, r *streams.Report, bad map[string]bool) {
@@ -116,8 +117,8 @@ func sayGroups(found *checkup, r *streams.Report, bad map[string]bool) {
 			found.problem("groups", "hence streams --instance ANOTHER  # one more member, or mend what is slow",
 				"%s (%s) is %d records behind", g.Name, g.State, lag)
 		case len(g.Members) > 0 && !bad["groups"]:
-			found.ok("groups", "%s is %s with %s, %s behind", g.Name, g.State, several(len(g.Members), "member"),
-				several(int(lag), "record"))
+			found.ok("groups", "%s is %s with %s, %s behind", g.Name, g.State, show.Several(len(g.Members), "member"),
+				show.Several(int(lag), "record"))
 		default:
 			found.note("groups", "%s is %s", g.Name, strings.ToLower(g.State))
 		}
@@ -134,19 +135,19 @@ func sayDecisions(found *checkup, r *streams.Report, bad map[string]bool) {
 	}
 	if unread > 0 {
 		found.problem("decisions", "give this user the right to read hence.decisions, or mend the brokers",
-			"%s of hence.decisions cannot be read: %s", several(unread, "partition"), why)
+			"%s of hence.decisions cannot be read: %s", show.Several(unread, "partition"), why)
 		found.tell(about{topic: topology.TopicDecisions,
-			brief: several(unread, "partition") + " of it cannot be read"})
+			brief: show.Several(unread, "partition") + " of it cannot be read"})
 		return
 	}
 	if len(r.Decisions) > 0 && !bad["decisions"] {
-		found.ok("decisions", "no gap among the newest %s, %d of them second copies", several(looked, "record"), copies)
+		found.ok("decisions", "no gap among the newest %s, %d of them second copies", show.Several(looked, "record"), copies)
 	}
 }
 
 func sayReplicas(found *checkup, r *streams.Report, _ map[string]bool) {
 	if r.Replicas.Compared > 0 && r.Replicas.Difference == "" {
-		found.ok("replicas", "%s of both groups are equal", several(int(r.Replicas.Compared), "state"))
+		found.ok("replicas", "%s of both groups are equal", show.Several(int(r.Replicas.Compared), "state"))
 	}
 }
 
@@ -156,7 +157,7 @@ func sayNATS(found *checkup, r *streams.Report, bad map[string]bool) {
 		return
 	}
 	found.ok("nats", "version %s answers; the stream has %s, %d MiB of %d, for %s, %s, %s", n.Version,
-		several(int(n.Messages), "message"), n.Bytes>>20, n.MaxBytes>>20, n.MaxAge, several(n.Replicas, "copy"), n.Storage)
+		show.Several(int(n.Messages), "message"), n.Bytes>>20, n.MaxBytes>>20, n.MaxAge, show.Several(n.Replicas, "copy"), n.Storage)
 }
 
 func sayClocks(found *checkup, r *streams.Report, bad map[string]bool) {
@@ -166,16 +167,4 @@ func sayClocks(found *checkup, r *streams.Report, bad map[string]bool) {
 			found.ok("clock", "the clock of %s agrees with ours, within %.0f ms", c.Whose, off)
 		}
 	}
-}
-
-// several counts a thing: "1 copy", "3 copies".
-func several(n int, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "y"):
-		thing = strings.TrimSuffix(thing, "y") + "ies"
-	default:
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -45,15 +46,15 @@ func lookAtToken(found *checkup, path string) {
 	case errors.Is(err, fs.ErrNotExist) && writable(filepath.Dir(path)) == nil:
 		found.note(part, "%s is not there yet: it is made at the first start", path)
 	case errors.Is(err, fs.ErrNotExist):
-		found.problem(part, "mkdir -p "+shellWord(filepath.Dir(path)), "%s cannot be made: its folder is missing or cannot "+
+		found.problem(part, "mkdir -p "+show.ShellWord(filepath.Dir(path)), "%s cannot be made: its folder is missing or cannot "+
 			"be written", path)
 	case statErr == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
-		found.problem(part, "chmod 600 "+shellWord(path),
+		found.problem(part, "chmod 600 "+show.ShellWord(path),
 			"%s can be read by others (mode %#o): whoever reads it acts as the agent", path, info.Mode().Perm())
 	case errors.Is(err, fs.ErrPermission):
-		found.problem(part, "chown $(id -u) "+shellWord(path), "%v", err)
+		found.problem(part, "chown $(id -u) "+show.ShellWord(path), "%v", err)
 	default:
-		found.problem(part, "rm "+shellWord(path)+"  # a new one is made at the next start", "%v", err)
+		found.problem(part, "rm "+show.ShellWord(path)+"  # a new one is made at the next start", "%v", err)
 	}
 }
 
@@ -65,29 +66,29 @@ func (c *doctorCmd) lookAtFolder(found *checkup, dir string) bool {
 	case errors.Is(err, fs.ErrNotExist):
 		above := existing(dir)
 		if err := writable(above); err != nil {
-			found.problem(part, fmt.Sprintf("mkdir -p %s && chown $(id -u) %[1]s", shellWord(dir)),
+			found.problem(part, fmt.Sprintf("mkdir -p %s && chown $(id -u) %[1]s", show.ShellWord(dir)),
 				"%s is not there and cannot be made: %v", dir, err)
 		} else {
 			found.note(part, "%s is not there yet: it is made at the first start", dir)
 		}
 		return false
 	case err != nil:
-		found.problem(part, "chown $(id -u) "+shellWord(dir), "%v", err)
+		found.problem(part, "chown $(id -u) "+show.ShellWord(dir), "%v", err)
 		return false
 	case !info.IsDir():
 		found.problem(part, "give a folder: --data-dir DIR", "%s is no folder", dir)
 		return false
 	}
 	if err := writable(dir); err != nil {
-		found.problem(part, "chown $(id -u) "+shellWord(dir)+" && chmod 700 "+shellWord(dir),
+		found.problem(part, "chown $(id -u) "+show.ShellWord(dir)+" && chmod 700 "+show.ShellWord(dir),
 			"nothing can be written to %s: %v", dir, err)
 		return false
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		found.problem(part, "chmod 700 "+shellWord(dir), "%s can be changed by others (mode %#o)", dir, info.Mode().Perm())
+		found.problem(part, "chmod 700 "+show.ShellWord(dir), "%s can be changed by others (mode %#o)", dir, info.Mode().Perm())
 	}
 	if free, known := freeBytes(dir); known && free < leastFree {
-		found.problem(part, "df -h "+shellWord(dir)+"  # and free some", "%d MiB are free where %s lies, %d MiB should be",
+		found.problem(part, "df -h "+show.ShellWord(dir)+"  # and free some", "%d MiB are free where %s lies, %d MiB should be",
 			free>>20, dir, leastFree>>20)
 	}
 	return true
@@ -99,7 +100,7 @@ func (c *doctorCmd) lookAtJournals(found *checkup, dir, log string) {
 	const part = "journal"
 	looks, err := sidecar.LookAtJournals(dir, c.Workspace, c.Agent)
 	if err != nil {
-		found.problem(part, "chown -R $(id -u) "+shellWord(dir), "%v", err)
+		found.problem(part, "chown -R $(id -u) "+show.ShellWord(dir), "%v", err)
 	} else if len(looks) == 0 {
 		found.note(part, "%s holds no journal of %s in %s", dir, c.Agent, c.Workspace)
 	}
@@ -114,7 +115,7 @@ func (c *doctorCmd) lookAtJournals(found *checkup, dir, log string) {
 				look.Path, look.Bytes, of, look.Aside)
 		case look.Damaged != nil:
 			found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged-0  # what %s has open is lost, it is told session_lost",
-				shellWord(look.Path), c.Agent), "%s: %v", look.Path, look.Damaged)
+				show.ShellWord(look.Path), c.Agent), "%s: %v", look.Path, look.Damaged)
 		case log != "" && look.Log == log:
 			found.ok(part, "%s is whole, %d bytes, of this log: the sidecar goes on with it", look.Path, look.Bytes)
 		case look.Log == "":

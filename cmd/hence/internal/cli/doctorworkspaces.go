@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -47,7 +48,7 @@ func sayNames(found *checkup, r *streams.Report, _ map[string]bool) {
 				"Unicode NFC: only its own bytes reach it, and no other spelling of the name does", name, w.Name)
 		}
 		if more := len(w.OtherNames) - saidNames + w.MoreNames; more > 0 {
-			found.note("names", "workspace %s stores %s more under such names", w.Name, several(more, "shard"))
+			found.note("names", "workspace %s stores %s more under such names", w.Name, show.Several(more, "shard"))
 		}
 	}
 	for _, p := range r.NamesUnread {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -152,6 +153,6 @@ func catch() (<-chan os.Signal, func()) {
 // sayAs writes lines in the name of a command.
 func sayAs(w io.Writer, command string) func(string, ...any) {
 	return func(format string, args ...any) {
-		fmt.Fprintf(plainLines{w}, "hence "+command+": "+format+"\n", args...)
+		fmt.Fprintf(show.Lines(w), "hence "+command+": "+format+"\n", args...)
 	}
 }

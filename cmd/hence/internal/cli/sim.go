@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sequencer/sim"
 )
 
@@ -69,11 +70,11 @@ func (c *simCmd) Run(ctx context.Context, s Streams) error {
 	err := c.inOrder(ctx, func(seed uint64, r sim.Report, err error) {
 		hash.Write(r.Hash[:])
 		sum.add(seed, r, err)
-		if !c.json() && isTerminal(s.Err) && sum.Schedules%100 == 0 {
+		if !c.json() && show.IsTerminal(s.Err) && sum.Schedules%100 == 0 {
 			fmt.Fprintf(s.Err, "\r\x1b[K%d of %d schedules, %d violations", sum.Schedules, c.Schedules, sum.Violations)
 		}
 	})
-	if !c.json() && isTerminal(s.Err) {
+	if !c.json() && show.IsTerminal(s.Err) {
 		fmt.Fprint(s.Err, "\r\x1b[K")
 	}
 	if err != nil {
@@ -157,8 +158,8 @@ func (s *Simulated) add(seed uint64, r sim.Report, err error) {
 
 // write prints the sum for people.
 func (s *Simulated) write(w io.Writer) error {
-	var t table
-	add := func(name, format string, args ...any) { t.add(name, fmt.Sprintf(format, args...)) }
+	var t show.Table
+	add := func(name, format string, args ...any) { t.Add(name, fmt.Sprintf(format, args...)) }
 	add("schedules", "%d from seed %d, %d of them void, %.0f ms", s.Schedules, s.Seed, s.Void, s.DurationMs)
 	add("records", "%d", s.Records)
 	add("commits", "%d", s.Commits)
@@ -167,7 +168,7 @@ func (s *Simulated) write(w io.Writer) error {
 	add("rare branches", "%d kinds reached", len(s.Probes))
 	add("hash", "%s", s.Hash)
 	add("violations", "%d", s.Violations)
-	if err := t.writeIn(w, 0); err != nil { // whole on any terminal: half a hash compares with nothing
+	if err := t.WriteIn(w, 0); err != nil { // whole on any terminal: half a hash compares with nothing
 		return fmt.Errorf("print the table: %w", err)
 	}
 	for _, v := range s.Broken {

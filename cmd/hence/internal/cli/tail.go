@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -100,7 +101,7 @@ func (c *tailCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	lines := tailLines{w: s.Out, colour: colourful(s.Out), now: time.Now}
+	lines := tailLines{w: s.Out, colour: show.Colourful(s.Out), now: time.Now}
 	if !c.json() {
 		if err := lines.head(); err != nil {
 			return err
@@ -144,7 +145,7 @@ func sayWhatIsAway(ctx context.Context, client *streams.Client, w io.Writer) (st
 			}
 			if away := whatIsAway(ctx, client); away != said && ctx.Err() == nil {
 				said = away
-				_ = plainly(w, "hence tail: %s\n", cmp.Or(away, "everything can be used again")) // said again when it changes
+				_ = show.Plainly(w, "hence tail: %s\n", cmp.Or(away, "everything can be used again")) // said again when it changes
 			}
 		}
 	})

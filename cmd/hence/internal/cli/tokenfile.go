@@ -43,9 +43,6 @@ func (t tokens) shown() string {
 	return t.Token
 }
 
-// shellWord quotes a text so that a shell takes it as one word.
-func shellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-
 // maxToken bounds a token file, in bytes.
 const maxToken = 4 << 10
 

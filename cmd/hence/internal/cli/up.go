@@ -15,6 +15,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -137,7 +138,7 @@ func (c *upCmd) prepare(file agentfile.File, logger *slog.Logger) (configs []sid
 				What: "agent " + a.Name + ": " + what, Fix: fix})
 		}
 		if info, err := os.Stat(a.Dir); err != nil || !info.IsDir() {
-			wrong(fmt.Sprintf("its folder %s is not there", a.Dir), "mkdir -p "+shellWord(a.Dir))
+			wrong(fmt.Sprintf("its folder %s is not there", a.Dir), "mkdir -p "+show.ShellWord(a.Dir))
 		} else if _, err := process.Find(a.Command[0], a.Dir, append(os.Environ(), a.Env...)); err != nil {
 			wrong(err.Error(), "name a program that is in PATH, or its path from dir")
 		}

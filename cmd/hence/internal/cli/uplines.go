@@ -43,9 +43,6 @@ func (p *prefixed) show(line string) error {
 	return err
 }
 
-// colourful says whether a stream is for people who have not asked for plain text.
-func colourful(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }
-
 // pipe carries a program's output to a stream, line by line.
 type pipe struct {
 	write *os.File // the program's end

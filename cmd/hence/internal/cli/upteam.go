@@ -14,6 +14,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 )
@@ -65,9 +66,9 @@ func newTeam(c *upCmd, agents []agentfile.Agent, configs []sidecar.Config, s Str
 	t := &team{ending: c.ending, logging: c.logging, backoff: cmp.Or(c.backoff, backoffLeast),
 		stopping: make(chan struct{})}
 	err := &oneAtATime{w: s.Err}
-	out, colours := err, colourful(s.Err)
+	out, colours := err, show.Colourful(s.Err)
 	if !c.json() {
-		out, colours = &oneAtATime{w: s.Out}, colourful(s.Out)
+		out, colours = &oneAtATime{w: s.Out}, show.Colourful(s.Out)
 	}
 	var policies []gate.Tools
 	for _, config := range configs {
@@ -81,7 +82,7 @@ func newTeam(c *upCmd, agents []agentfile.Agent, configs []sidecar.Config, s Str
 	for i, a := range agents {
 		t.members = append(t.members, member{Agent: a, config: configs[i], signals: make(chan os.Signal, 8),
 			out: newPrefixed(out, a.Name, width, i, colours),
-			err: newPrefixed(err, a.Name, width, i, colourful(s.Err))})
+			err: newPrefixed(err, a.Name, width, i, show.Colourful(s.Err))})
 	}
 	return t
 }
@@ -240,17 +241,17 @@ func (t *team) summary() UpSummary { return UpSummary{Agents: slices.Clone(t.res
 
 // write prints the table, set off from what the agents wrote.
 func (s UpSummary) write(w io.Writer) error {
-	t := table{head: []string{"AGENT", "EXIT", "RESTARTS", "COMMITTED", "REFUSED", "HELD", "RESIDUE", "HOW"}}
+	t := show.Table{Head: []string{"AGENT", "EXIT", "RESTARTS", "COMMITTED", "REFUSED", "HELD", "RESIDUE", "HOW"}}
 	for _, r := range s.Agents {
 		exit := "-"
 		if r.Exit != nil {
 			exit = fmt.Sprint(*r.Exit)
 		}
-		t.add(r.Agent, exit, fmt.Sprint(r.Restarts), fmt.Sprint(r.Committed), fmt.Sprint(r.Refused), fmt.Sprint(r.Held),
+		t.Add(r.Agent, exit, fmt.Sprint(r.Restarts), fmt.Sprint(r.Committed), fmt.Sprint(r.Refused), fmt.Sprint(r.Held),
 			fmt.Sprint(r.Residue), cmp.Or(r.Error, r.How))
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	return t.write(w)
+	return t.Write(w)
 }

@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"io"
@@ -14,30 +14,30 @@ import (
 // leastColumn is how narrow a column may become before the terminal has to break the line.
 const leastColumn = 8
 
-// table is rows of text, under a head if it has one. On a terminal it is as wide as that, and what is cut off ends with …; in a pipe
-// it is whole.
-type table struct {
-	head []string
-	rows [][]string
+// Table is rows of text, under a head if it has one. On a terminal it is as wide as that, and what is cut off ends
+// with …; in a pipe it is whole.
+type Table struct {
+	Head []string
+	Rows [][]string // added by Add
 }
 
-// add adds a row; its texts may come from others, and none of them makes a row of its own.
-func (t *table) add(cells ...string) {
+// Add adds a row; its texts may come from others, and none of them makes a row of its own.
+func (t *Table) Add(cells ...string) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
 		row[i] = gate.Plain(cell)
 	}
-	t.rows = append(t.rows, row)
+	t.Rows = append(t.Rows, row)
 }
 
-// write prints the table.
-func (t *table) write(w io.Writer) error { return t.writeIn(w, widthOf(w)) }
+// Write prints the table.
+func (t *Table) Write(w io.Writer) error { return t.WriteIn(w, widthOf(w)) }
 
-// writeIn prints it in so many characters; zero: in as many as it takes.
-func (t *table) writeIn(w io.Writer, width int) error {
-	all := t.rows
-	if t.head != nil {
-		all = append([][]string{t.head}, t.rows...)
+// WriteIn prints it in so many characters; zero: in as many as it takes.
+func (t *Table) WriteIn(w io.Writer, width int) error {
+	all := t.Rows
+	if t.Head != nil {
+		all = append([][]string{t.Head}, t.Rows...)
 	}
 	var widths []int
 	for _, row := range all {
@@ -91,7 +91,7 @@ func cut(text string, width int) string {
 
 // widthOf is how many characters a line of the terminal has; zero: it is none.
 func widthOf(w io.Writer) int {
-	if p, ok := w.(plainLines); ok {
+	if p, ok := w.(lines); ok {
 		w = p.w
 	}
 	f, ok := w.(*os.File)

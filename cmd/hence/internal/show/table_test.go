@@ -1,4 +1,4 @@
-package cli
+package show
 
 import (
 	"strings"
@@ -8,18 +8,18 @@ import (
 
 // A table is whole where nothing bounds it, and as wide as the terminal where one does.
 func TestTable(t *testing.T) {
-	tab := table{head: []string{"TX", "STATE", "WHY"}}
+	tab := Table{Head: []string{"TX", "STATE", "WHY"}}
 	long := strings.Repeat("ä", 100)
-	tab.add("agent-1.1.1", "aborted", long)
-	tab.add("agent-1.1.2", "line\nbreak\x1b[2J", "-")
+	tab.Add("agent-1.1.1", "aborted", long)
+	tab.Add("agent-1.1.2", "line\nbreak\x1b[2J", "-")
 	var whole, cut strings.Builder
-	if err := tab.writeIn(&whole, 0); err != nil || !strings.Contains(whole.String(), long+"\n") {
+	if err := tab.WriteIn(&whole, 0); err != nil || !strings.Contains(whole.String(), long+"\n") {
 		t.Errorf("%v: %s", err, whole.String())
 	}
 	if strings.Count(whole.String(), "\n") != 3 || strings.ContainsRune(whole.String(), 0x1b) {
 		t.Errorf("texts act on the terminal: %q", whole.String())
 	}
-	if err := tab.writeIn(&cut, 60); err != nil || !strings.Contains(cut.String(), "ä…\n") {
+	if err := tab.WriteIn(&cut, 60); err != nil || !strings.Contains(cut.String(), "ä…\n") {
 		t.Errorf("%v: %s", err, cut.String())
 	}
 	for line := range strings.Lines(cut.String()) {
