@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -213,11 +214,11 @@ func usage(w io.Writer, err error, of *kong.Node) int {
 }
 
 func exitCode(ctx context.Context, w io.Writer, err error) int {
-	if end, ok := errors.AsType[*exit](err); ok {
-		if end.err != nil {
-			fmt.Fprintf(show.Lines(w), "hence: %v\n", end.err)
+	if end, ok := errors.AsType[*exit.Error](err); ok {
+		if end.Err != nil {
+			fmt.Fprintf(show.Lines(w), "hence: %v\n", end.Err)
 		}
-		return end.code
+		return end.Code
 	}
 	switch {
 	case err == nil:

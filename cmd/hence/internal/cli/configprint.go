@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate/spelling"
 )
@@ -75,7 +76,7 @@ func (c *configPrintCmd) Run(s Streams, dev *devContext) error {
 		err = line.Error
 	}
 	if err != nil {
-		return &exit{ExitUsage, fmt.Errorf("%w: see hence --help for the commands", err)}
+		return &exit.Error{Code: ExitUsage, Err: fmt.Errorf("%w: see hence --help for the commands", err)}
 	}
 	node := line.Selected()
 	if node == nil {

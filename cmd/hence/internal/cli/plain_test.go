@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/doctor"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -31,7 +32,8 @@ func TestPrintsPlainly(t *testing.T) {
 			return lines.write(&sequencer.Outcome{Kind: sequencer.OutcomeRefused, Agent: forged, Tx: forged, Scope: forged,
 				Code: forged, Intent: forged}, time.Time{})
 		}},
-		"diagnose": {3, Diagnosis{Findings: []Finding{{Level: levelOK, Part: forged, Says: forged, Fix: forged}}}.write},
+		"diagnose": {3, doctor.Diagnosis{Findings: []doctor.Finding{
+			{Level: "ok", Part: forged, Says: forged, Fix: forged}}}.Write},
 		"retract": {4, func(w io.Writer) error {
 			return printRetraction(w, &api.Retraction{State: api.RetractDone, Tx: "a.1.1", Total: 1,
 				BlockedBy: []api.Blocker{{Tx: forged, Why: forged}}, Cone: []api.ConeMember{{Tx: forged, Agent: forged,

@@ -69,7 +69,8 @@ type oneResidue struct {
 func (o oneResidue) name() string { return fmt.Sprintf("effect %d of %s", o.Index, o.Tx) }
 
 func printResidue(w io.Writer, r *api.Residue) error {
-	err := show.Plainly(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result, r.Tries, r.State)
+	err := show.Plainly(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result,
+		r.Tries, r.State)
 	if err == nil && r.Key != "" {
 		err = show.Plainly(w, "  key    %s\n", r.Key)
 	}

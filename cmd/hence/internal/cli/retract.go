@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -29,7 +30,7 @@ func (a *asking) AfterApply() (err error) {
 		return err
 	}
 	if a.Token == "" && a.TokenFile != "" {
-		a.Token, err = readToken(a.TokenFile)
+		a.Token, err = access.ReadToken(a.TokenFile)
 	}
 	return err
 }
@@ -61,7 +62,8 @@ func printRetraction(w io.Writer, r *api.Retraction) error {
 	var b strings.Builder
 	switch r.State {
 	case api.RetractPossible:
-		fmt.Fprintf(&b, "Retracting %s would undo %s (as of seq %d):\n", r.Tx, show.Several(r.Total, "transaction"), r.Through)
+		fmt.Fprintf(&b, "Retracting %s would undo %s (as of seq %d):\n", r.Tx,
+			show.Several(r.Total, "transaction"), r.Through)
 	case api.RetractDone:
 		fmt.Fprintf(&b, "%s is retracted; its cone has %s:\n", r.Tx, show.Several(r.Total, "transaction"))
 	default:

@@ -71,17 +71,6 @@ func TestTailLines(t *testing.T) {
 			Moved: sequencer.Writer{Seq: 5, Tx: "b.2.1"}},
 			"11:00:00      7  a          a.1.1            aborted     stale_read (shard:/a, moved at seq 5 by b.2.1)", "31",
 			true},
-		{sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: "a.1.1", Code: "phantom_tool", Tool: "mail/send",
-			Moved: sequencer.Writer{Seq: 5}, MovedAgent: "b"},
-			"11:00:00      7  a          a.1.1            aborted     phantom_tool (mail/send, changed at seq 5 by the " +
-				"sidecar of b)", "31", true},
-		{sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: "a.1.1", Code: "lost_branch",
-			Moved: sequencer.Writer{Seq: 5, Tx: "b.2.1"}},
-			"11:00:00      7  a          a.1.1            aborted     lost_branch (b.2.1 was chosen at seq 5)", "31", true},
-		{sequencer.Outcome{Kind: sequencer.OutcomeRefused, Tx: "a.1.1", Intent: "a.1.1:touch:2", Code: "too_old",
-			Floor: 5},
-			"11:00:00      7  a          a.1.1            refused     a request to use a scope: too_old (what is older " +
-				"than seq 5 is forgotten)", "33", true},
 		{sequencer.Outcome{Kind: sequencer.OutcomeRefused, Tx: "a.1.1", Intent: "a.1.1:touch:2", Code: "touch_bound"},
 			"11:00:00      7  a          a.1.1            refused     a request to use a scope: touch_bound", "33", true},
 		{sequencer.Outcome{Kind: sequencer.OutcomeRefused, Intent: "confirm:3:1", Code: "lease_expired"},
@@ -126,6 +115,28 @@ func TestTailLines(t *testing.T) {
 	for when, want := range map[time.Time]string{{}: "-", noon.AddDate(0, 0, -1): "2026-01-30 12:00:00"} {
 		if got := lines.clock(when); got != want {
 			t.Errorf("%v is %q, want %q", when, got, want)
+		}
+	}
+}
+
+// TestTailCauses holds that a line says of a refusal what its record does.
+func TestTailCauses(t *testing.T) {
+	for _, c := range []struct {
+		o    sequencer.Outcome
+		want string
+	}{
+		{sequencer.Outcome{Code: "phantom_tool", Tool: "mail/send", Moved: sequencer.Writer{Seq: 5}, MovedAgent: "b"},
+			"phantom_tool (mail/send, changed at seq 5 by the sidecar of b)"},
+		{sequencer.Outcome{Code: "lost_branch", Moved: sequencer.Writer{Seq: 5, Tx: "b.2.1"}},
+			"lost_branch (b.2.1 was chosen at seq 5)"},
+		{sequencer.Outcome{Code: "too_old", Floor: 5}, "too_old (what is older than seq 5 is forgotten)"},
+		{sequencer.Outcome{Code: "deadline"}, "deadline"},
+	} {
+		c.o.Kind = sequencer.OutcomeAborted
+		var out strings.Builder
+		lines := tailLines{w: &out, now: time.Now}
+		if err := lines.write(&c.o, time.Time{}); err != nil || !strings.HasSuffix(out.String(), " "+c.want+"\n") {
+			t.Errorf("%q, %v, want %q", out.String(), err, c.want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar"
@@ -66,7 +67,7 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	logger, hush := c.hushing(s.Err)
+	logger, hush := beside.Hushing(c.logger(s.Err))
 	file, found, err := c.load()
 	if err != nil {
 		return err
@@ -85,14 +86,14 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	signals, stop := catch()
 	defer stop()
 	team := newTeam(c, file.Agents, configs, s)
-	run := func(ctx context.Context, g ground) error { return team.run(ctx, g, signals) }
+	run := func(ctx context.Context, g beside.Ground) error { return team.run(ctx, g, signals) }
 	if file.Embedded {
-		err = embed(ctx, c.DataDir, logger, run)
+		err = beside.Embed(ctx, c.DataDir, binaryVersion(), logger, run)
 	} else {
 		for _, note := range dev.borrowed() {
 			sayAs(s.Err, "up")("%s", note)
 		}
-		err = onCluster(ctx, c.servers, c.DataDir, logger, run)
+		err = beside.OnCluster(ctx, c.config(logger), c.DataDir, binaryVersion(), run)
 	}
 	if team.results == nil {
 		return err

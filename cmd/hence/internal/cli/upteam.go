@@ -12,7 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
+	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate"
@@ -88,7 +91,7 @@ func newTeam(c *upCmd, agents []agentfile.Agent, configs []sidecar.Config, s Str
 }
 
 // run runs all agents until the last has ended.
-func (t *team) run(ctx context.Context, g ground, signals <-chan os.Signal) error {
+func (t *team) run(ctx context.Context, g beside.Ground, signals <-chan os.Signal) error {
 	results := make([]UpResult, len(t.members))
 	var all, passing sync.WaitGroup
 	done := make(chan struct{})
@@ -106,7 +109,7 @@ func (t *team) run(ctx context.Context, g ground, signals <-chan os.Signal) erro
 // verdict is the end of the command.
 func (t *team) verdict() error {
 	if t.by != 0 {
-		return &exit{code: 128 + int(t.by)}
+		return &exit.Error{Code: 128 + int(t.by)}
 	}
 	var bad []string
 	for _, r := range t.results {
@@ -115,8 +118,8 @@ func (t *team) verdict() error {
 		}
 	}
 	if len(bad) > 0 {
-		return &exit{ExitFailed, fmt.Errorf("%d of %d agents did not end well: %s", len(bad), len(t.results),
-			strings.Join(bad, ", "))}
+		return &exit.Error{Code: ExitFailed, Err: fmt.Errorf("%d of %d agents did not end well: %s", len(bad),
+			len(t.results), strings.Join(bad, ", "))}
 	}
 	return nil
 }
@@ -132,9 +135,9 @@ func (t *team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.
 			switch {
 			case !ok:
 				continue
-			case endsProgram(sig) && by != 0:
+			case beside.EndsProgram(sig) && by != 0:
 				sig = syscall.SIGKILL
-			case endsProgram(sig):
+			case beside.EndsProgram(sig):
 				by = sig
 				close(t.stopping)
 			}
@@ -149,22 +152,22 @@ func (t *team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.
 }
 
 // one runs one agent until it is not started again.
-func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
+func (t *team) one(ctx context.Context, g beside.Ground, m member) (r UpResult) {
 	r = UpResult{Agent: m.Name, How: "not started"}
 	say := func(format string, args ...any) {
 		_ = m.err.show("hence: " + gate.Plain(fmt.Sprintf(format, args...))) // nobody can be told that nobody listens
 	}
 	config := m.config
-	logger, hush := t.logging.hushing(m.err)
-	config.Logger, config.Tracer = logger, g.tracer
+	logger, hush := beside.Hushing(t.logging.logger(m.err))
+	config.Logger, config.Tracer = logger, g.Tracer
 	var err error
-	if config.DataDir, err = g.journal(config.Workspace, config.Agent); err == nil {
-		config.OperatorToken, err = operators{}.obtainOperator(logger, config.DataDir)
+	if config.DataDir, err = g.Journal(config.Workspace, config.Agent); err == nil {
+		config.OperatorToken, err = access.KeepOperatorToken(logger, config.DataDir)
 	}
 	if err == nil {
-		with := companion{config: config, hush: hush, streams: g.streams, signals: m.signals, settle: t.ending.Settle,
-			say: say, without: t.without}
-		err = with.around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
+		with := beside.Companion{Config: config, Hush: hush, Streams: g.Streams, Signals: m.signals,
+			Settle: t.ending.Settle, Say: say, Without: t.without}
+		err = with.Around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
 			defer func() { r.Counters = side.Counters() }()
 			return t.repeat(ctx, m, with, side, &r)
 		})
@@ -177,12 +180,12 @@ func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
 }
 
 // repeat runs the program, and again as often as it may.
-func (t *team) repeat(ctx context.Context, m member, with companion, side *sidecar.Sidecar, r *UpResult) error {
+func (t *team) repeat(ctx context.Context, m member, with beside.Companion, side *sidecar.Sidecar, r *UpResult) error {
 	backoff, failures := t.backoff, 0
 	for {
 		begun := time.Now()
-		status, err := t.start(ctx, m, with.environment(os.Environ(), m.Env, side))
-		with.farewell(side)
+		status, err := t.start(ctx, m, with.Environment(os.Environ(), m.Env, side))
+		with.Farewell(side)
 		code := status.Code()
 		if err != nil {
 			if code, ok := process.Code(err); ok {
@@ -198,10 +201,10 @@ func (t *team) repeat(ctx context.Context, m member, with companion, side *sidec
 			backoff, failures = t.backoff, 0
 		}
 		if code == 0 || m.Restart == agentfile.RestartNever || failures == m.Restarts || !t.rest(ctx, backoff) {
-			with.say("ended: %s", status)
+			with.Say("ended: %s", status)
 			return nil
 		}
-		with.say("ended: %s; started again after %s", status, backoff)
+		with.Say("ended: %s; started again after %s", status, backoff)
 		failures++
 		r.Restarts++
 		backoff = min(2*backoff, backoffMost)

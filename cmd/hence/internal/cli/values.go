@@ -13,12 +13,13 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/gate/policy"
 	"github.com/hence-dev/hence/topology"
 )
 
 // misused is a value of a flag, or of several together, that the command cannot use: found before anything is started.
-func misused(err error) error { return &exit{ExitUsage, err} }
+func misused(err error) error { return &exit.Error{Code: ExitUsage, Err: err} }
 
 // checkValues says which flag of the selected command has a value of the right kind that cannot be used.
 func checkValues(line *kong.Context) error {

@@ -1,5 +1,5 @@
-// Package show prints for people and programs: tables, lines and JSON in which no text that came from elsewhere acts on
-// a terminal.
+// Package show prints for people and programs: tables, lines and JSON in which no text that came from elsewhere acts
+// on a terminal.
 package show
 
 import (
@@ -29,7 +29,8 @@ func Plainly(w io.Writer, format string, args ...any) error {
 	return err
 }
 
-// Lines is a writer to a terminal that lets nothing but text and line breaks through; each Write takes whole characters.
+// Lines is a writer to a terminal that lets nothing but text and line breaks through; each Write takes whole
+// characters.
 func Lines(w io.Writer) io.Writer { return lines{w} }
 
 type lines struct{ w io.Writer }

@@ -1,4 +1,4 @@
-package cli
+package access
 
 import (
 	"crypto/tls"
@@ -11,19 +11,14 @@ import (
 	"time"
 )
 
-// trust is whom a client believes that a sidecar's certificate is its own.
-type trust struct {
-	CA string `name:"ca" type:"path" placeholder:"FILE" help:"PEM file of who else may sign the sidecar's certificate."`
-}
-
-// client is an HTTP client that trusts whom the system trusts, and those of the file.
-func (t trust) client() (*http.Client, error) {
+// Client is an HTTP client that trusts whom the system trusts, and those of a PEM file; "" names none.
+func Client(ca string) (*http.Client, error) {
 	transport := &http.Transport{
 		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, MaxIdleConns: 64, MaxIdleConnsPerHost: 64,
 		IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 	}
-	if t.CA != "" {
-		pem, err := os.ReadFile(t.CA)
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
 		if err != nil {
 			return nil, fmt.Errorf("--ca: %w", err)
 		}
@@ -32,7 +27,7 @@ func (t trust) client() (*http.Client, error) {
 			pool = x509.NewCertPool() // a container may have none
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--ca: %s has no certificate in PEM form", t.CA)
+			return nil, fmt.Errorf("--ca: %s has no certificate in PEM form", ca)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -45,13 +40,14 @@ type doubtful struct{ *http.Transport }
 // RoundTrip implements http.RoundTripper.
 func (d doubtful) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := d.Transport.RoundTrip(r)
-	if isUntrusted(err) {
+	if IsUntrusted(err) {
 		err = fmt.Errorf("%w: name the file of who signed it with --ca (HENCE_CA)", err)
 	}
 	return resp, err
 }
 
-func isUntrusted(err error) bool {
+// IsUntrusted says whether a request failed for a certificate by an unknown authority.
+func IsUntrusted(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	return errors.As(err, &unknown)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -21,7 +22,7 @@ func TestOperatorToken(t *testing.T) {
 	if err != nil || len(made) < 16 {
 		t.Fatalf("%q, %v", made, err)
 	}
-	info, err := os.Stat(filepath.Join(dir, operatorTokenName))
+	info, err := os.Stat(filepath.Join(dir, "operator-token"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -34,7 +35,7 @@ func TestOperatorToken(t *testing.T) {
 		{operators{}, dir, made},
 		{operators{}, "", ""},
 		{operators{OperatorToken: "given by its text"}, dir, "given by its text"},
-		{operators{OperatorTokenFile: filepath.Join(dir, operatorTokenName)}, "", made},
+		{operators{OperatorTokenFile: filepath.Join(dir, "operator-token")}, "", made},
 	} {
 		if got, err := c.given.obtainOperator(logger, c.dir); got != c.want || err != nil {
 			t.Errorf("%+v: %q, %v", c.given, got, err)
@@ -43,7 +44,7 @@ func TestOperatorToken(t *testing.T) {
 	if _, err := (operators{OperatorToken: "text", OperatorTokenFile: file}).obtainOperator(logger, dir); err == nil {
 		t.Error("it may be given twice")
 	}
-	if err := os.Chmod(filepath.Join(dir, operatorTokenName), 0o644); err != nil {
+	if err := os.Chmod(filepath.Join(dir, "operator-token"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := (operators{}).obtainOperator(logger, dir); err == nil {
@@ -98,8 +99,8 @@ func TestOperatorTokenStaysHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer side.Close()
-	c := companion{config: sidecar.Config{Agent: "a"}}
-	env := c.environment([]string{"HENCE_OPERATOR_TOKEN=secret", "HENCE_OPERATOR_TOKEN_FILE=/secret",
+	c := beside.Companion{Config: sidecar.Config{Agent: "a"}}
+	env := c.Environment([]string{"HENCE_OPERATOR_TOKEN=secret", "HENCE_OPERATOR_TOKEN_FILE=/secret",
 		"HENCE_TOKEN_FILE=/t", "PATH=/bin"}, nil, side)
 	text := strings.Join(env, "\n")
 	if strings.Contains(text, "secret") || !strings.Contains(text, "PATH=/bin\n") {

@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
@@ -26,15 +27,15 @@ const (
 )
 
 // lookAtAddresses says whether addresses are free, or Hence's own.
-func (c *doctorCmd) lookAtAddresses(ctx context.Context, found *checkup) {
-	for _, address := range c.Listen {
+func (p *Patient) lookAtAddresses(ctx context.Context, found *checkup) {
+	for _, address := range p.Listen {
 		listener, err := net.Listen("tcp", address)
 		_, port, _ := net.SplitHostPort(address)
 		switch {
 		case err == nil:
 			_ = listener.Close() // nothing was accepted
 			found.ok("ports", "%s is free", address)
-		case errors.Is(err, syscall.EADDRINUSE) && c.isHence(ctx, address):
+		case errors.Is(err, syscall.EADDRINUSE) && p.isHence(ctx, address):
 			found.ok("ports", "%s is taken by a process of Hence", address)
 		case errors.Is(err, syscall.EADDRINUSE):
 			found.problem("ports", "ss -ltnp 'sport = :"+port+"'  # stop that program, or give another --listen",
@@ -49,9 +50,9 @@ func (c *doctorCmd) lookAtAddresses(ctx context.Context, found *checkup) {
 
 // isHence asks whether a readiness check answers there. One that speaks TLS with a certificate for another name, or of
 // an unknown authority, cannot be told.
-func (c *doctorCmd) isHence(ctx context.Context, address string) bool {
+func (p *Patient) isHence(ctx context.Context, address string) bool {
 	for _, scheme := range []string{"http://", "https://"} {
-		answer, err := c.ask(ctx, scheme+address+"/readyz", "")
+		answer, err := p.ask(ctx, scheme+address+"/readyz", "")
 		var ready struct{ Parts map[string]json.RawMessage }
 		if err == nil && json.Unmarshal(answer.body, &ready) == nil && len(ready.Parts) > 0 {
 			return true
@@ -68,7 +69,7 @@ type answered struct {
 	between [2]time.Time
 }
 
-func (c *doctorCmd) ask(ctx context.Context, address, token string) (answered, error) {
+func (p *Patient) ask(ctx context.Context, address, token string) (answered, error) {
 	ctx, cancel := context.WithTimeout(ctx, askIn)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -80,12 +81,7 @@ func (c *doctorCmd) ask(ctx context.Context, address, token string) (answered, e
 	}
 	var a answered
 	a.between[0] = time.Now()
-	client, err := c.trust.client()
-	if err != nil {
-		return answered{}, err
-	}
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
+	resp, err := p.HTTP.Do(req)
 	if err != nil {
 		return answered{}, err
 	}
@@ -110,20 +106,20 @@ func (a answered) skew() time.Duration {
 }
 
 // lookAtSidecar asks a sidecar how it is.
-func (c *doctorCmd) lookAtSidecar(ctx context.Context, found *checkup) {
-	if c.Sidecar == "" {
+func (p *Patient) lookAtSidecar(ctx context.Context, found *checkup) {
+	if p.Sidecar == "" {
 		return
 	}
 	const part = "sidecar"
-	base := strings.TrimRight(c.Sidecar, "/")
-	answer, err := c.ask(ctx, base+"/readyz", "")
-	if isUntrusted(err) {
+	base := strings.TrimRight(p.Sidecar, "/")
+	answer, err := p.ask(ctx, base+"/readyz", "")
+	if access.IsUntrusted(err) {
 		found.problem(part, "--ca FILE  # the PEM file of who signed its certificate", "%s cannot be trusted: %v", base, err)
 		return
 	}
 	if err != nil {
 		found.problem(part, fmt.Sprintf("hence sidecar --agent %s --workspace %s --brokers %s --nats %s",
-			c.Agent, c.Workspace, strings.Join(c.Brokers, ","), c.NATS), "%s does not answer: %v", base, err)
+			p.Agent, p.Workspace, strings.Join(p.Cluster.Brokers, ","), p.Cluster.NATS), "%s does not answer: %v", base, err)
 		return
 	}
 	clockOf(found, "the sidecar", answer.skew())
@@ -142,19 +138,19 @@ func (c *doctorCmd) lookAtSidecar(ctx context.Context, found *checkup) {
 			found.tell(about{needs: name, brief: base + " is not ready: " + name})
 		}
 	}
-	c.lookAtIdentity(ctx, found, base, ready)
+	p.lookAtIdentity(ctx, found, base, ready)
 }
 
 // lookAtIdentity sees whether the token is the sidecar's.
-func (c *doctorCmd) lookAtIdentity(ctx context.Context, found *checkup, base string, ready api.Ready) {
-	token := c.Token
-	if c.TokenFile != "" {
-		token, _ = readToken(c.TokenFile) // what is wrong with it was found before
+func (p *Patient) lookAtIdentity(ctx context.Context, found *checkup, base string, ready api.Ready) {
+	token := p.Token
+	if p.TokenFile != "" {
+		token, _ = access.ReadToken(p.TokenFile) // what is wrong with it was found before
 	}
 	if token == "" {
 		return
 	}
-	answer, err := c.ask(ctx, base+"/v1/workspaces/"+ready.Workspace+"/rules", token)
+	answer, err := p.ask(ctx, base+"/v1/workspaces/"+ready.Workspace+"/rules", token)
 	switch {
 	case err != nil:
 		found.problem("token", "hence doctor, again", "%s does not answer: %v", base, err)

@@ -1,4 +1,5 @@
-package cli
+// Package access is what a command needs to be let in: the files of tokens, and whose certificates it takes.
+package access
 
 import (
 	"crypto/rand"
@@ -13,41 +14,11 @@ import (
 	"syscall"
 )
 
-// tokens is how a sidecar is told what its callers must show.
-type tokens struct {
-	Token     string `placeholder:"TEXT" help:"What callers must show; generated when empty; safer in the environment."`
-	TokenFile string `type:"path" placeholder:"FILE" help:"Read it from there; made, with mode 600, when missing."`
-}
-
-// obtain settles the token: the given one, the file's, or a new one. Then fresh says that nobody else knows it yet.
-func (t *tokens) obtain(logger *slog.Logger) (fresh bool, err error) {
-	if t.TokenFile == "" {
-		if fresh = t.Token == ""; fresh {
-			t.Token = rand.Text()
-		}
-		return fresh, nil
-	}
-	if t.Token != "" {
-		return false, misused(errors.New("the token is given twice: leave out --token (or unset HENCE_TOKEN), or " +
-			"--token-file"))
-	}
-	t.Token, err = keepToken(logger, t.TokenFile)
-	return false, err
-}
-
-// shown is the token as it may be printed: not when it is kept in a file.
-func (t tokens) shown() string {
-	if t.TokenFile != "" {
-		return ""
-	}
-	return t.Token
-}
-
 // maxToken bounds a token file, in bytes.
 const maxToken = 4 << 10
 
-// readToken reads a token file that others cannot read, or one that a secret was mounted as.
-func readToken(path string) (string, error) {
+// ReadToken reads a token file that others cannot read, or one that a secret was mounted as.
+func ReadToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("open the token file: %w", err)
@@ -101,10 +72,10 @@ func isMounted(f *os.File, info fs.FileInfo) bool {
 	return info.Mode().Perm()&0o077 != 0 && errors.Is(f.Chmod(info.Mode()), syscall.EROFS) // else it changes nothing
 }
 
-// keepToken reads a token file, and makes it first when it is missing. It appears whole or not at all, and of several
+// KeepToken reads a token file, and makes it first when it is missing. It appears whole or not at all, and of several
 // processes that make one at once all get the same token. Who made it says so: the file may have been lost.
-func keepToken(logger *slog.Logger, path string) (string, error) {
-	token, err := readToken(path)
+func KeepToken(logger *slog.Logger, path string) (string, error) {
+	token, err := ReadToken(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return token, err
 	}
@@ -125,5 +96,22 @@ func keepToken(logger *slog.Logger, path string) (string, error) {
 	if err == nil {
 		logger.Warn("there was no token file, a new token is made: who shows an older one is answered 401", "file", path)
 	}
-	return readToken(path)
+	return ReadToken(path)
+}
+
+// operatorTokenName is the operator's token in a sidecar's data folder. It is not beside the agent's token: that file
+// is often on a volume which the agent reads.
+const operatorTokenName = "operator-token"
+
+// KeepOperatorToken reads the operator's token in a sidecar's data folder; folder and token are made when missing.
+func KeepOperatorToken(logger *slog.Logger, dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("make the data folder: %w", err)
+	}
+	path := filepath.Join(dir, operatorTokenName)
+	token, err := KeepToken(slog.New(slog.DiscardHandler), path) // a new one is nothing to warn of
+	if err == nil {
+		logger.Info("who changes rules, retracts, or deals with residue shows the operator's token", "file", path)
+	}
+	return token, err
 }

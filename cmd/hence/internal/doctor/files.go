@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar"
 )
@@ -16,18 +18,18 @@ const leastFree = 256 << 20
 
 // lookAtFiles looks at what a sidecar keeps on this machine. It returns the folder of its journals; empty: there is no
 // use in looking into it.
-func (c *doctorCmd) lookAtFiles(found *checkup) (journals string) {
-	if c.TokenFile != "" {
-		lookAtToken(found, c.TokenFile)
+func (p *Patient) lookAtFiles(found *checkup) (journals string) {
+	if p.TokenFile != "" {
+		lookAtToken(found, p.TokenFile)
 	}
-	dir := c.DataDir
+	dir := p.DataDir
 	if dir == "" {
 		var err error
-		if dir, err = cachedJournal(c.Workspace, c.Agent); err != nil {
+		if dir, err = beside.CachedJournal(p.Workspace, p.Agent); err != nil {
 			found.note("journal", "none was looked at, name its folder with --data-dir: %v", err)
 		}
 	}
-	if dir != "" && c.lookAtFolder(found, dir) {
+	if dir != "" && lookAtFolder(found, dir) {
 		journals = dir
 	}
 	found.ok("caches", "tables are in the processors' memory and come from Kafka: no cache on a disk can be foreign")
@@ -36,7 +38,7 @@ func (c *doctorCmd) lookAtFiles(found *checkup) (journals string) {
 
 func lookAtToken(found *checkup, path string) {
 	const part = "token"
-	_, err := readToken(path)
+	_, err := access.ReadToken(path)
 	if err == nil {
 		found.ok(part, "%s can be read, and written by its owner only", path)
 		return
@@ -46,8 +48,8 @@ func lookAtToken(found *checkup, path string) {
 	case errors.Is(err, fs.ErrNotExist) && writable(filepath.Dir(path)) == nil:
 		found.note(part, "%s is not there yet: it is made at the first start", path)
 	case errors.Is(err, fs.ErrNotExist):
-		found.problem(part, "mkdir -p "+show.ShellWord(filepath.Dir(path)), "%s cannot be made: its folder is missing or cannot "+
-			"be written", path)
+		found.problem(part, "mkdir -p "+show.ShellWord(filepath.Dir(path)), "%s cannot be made: its folder is "+
+			"missing or cannot be written", path)
 	case statErr == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
 		found.problem(part, "chmod 600 "+show.ShellWord(path),
 			"%s can be read by others (mode %#o): whoever reads it acts as the agent", path, info.Mode().Perm())
@@ -59,7 +61,7 @@ func lookAtToken(found *checkup, path string) {
 }
 
 // lookAtFolder looks at a journal's folder; false: there is no use in looking further.
-func (c *doctorCmd) lookAtFolder(found *checkup, dir string) bool {
+func lookAtFolder(found *checkup, dir string) bool {
 	const part = "journal"
 	info, err := os.Stat(dir)
 	switch {
@@ -85,24 +87,25 @@ func (c *doctorCmd) lookAtFolder(found *checkup, dir string) bool {
 		return false
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		found.problem(part, "chmod 700 "+show.ShellWord(dir), "%s can be changed by others (mode %#o)", dir, info.Mode().Perm())
+		found.problem(part, "chmod 700 "+show.ShellWord(dir), "%s can be changed by others (mode %#o)", dir,
+			info.Mode().Perm())
 	}
 	if free, known := freeBytes(dir); known && free < leastFree {
-		found.problem(part, "df -h "+show.ShellWord(dir)+"  # and free some", "%d MiB are free where %s lies, %d MiB should be",
-			free>>20, dir, leastFree>>20)
+		found.problem(part, "df -h "+show.ShellWord(dir)+"  # and free some", "%d MiB are free where %s lies, %d MiB "+
+			"should be", free>>20, dir, leastFree>>20)
 	}
 	return true
 }
 
 // lookAtJournals lists the agent's journals. A sidecar reads that of the cluster's log only: what those of other logs
 // say is not true here.
-func (c *doctorCmd) lookAtJournals(found *checkup, dir, log string) {
+func (p *Patient) lookAtJournals(found *checkup, dir, log string) {
 	const part = "journal"
-	looks, err := sidecar.LookAtJournals(dir, c.Workspace, c.Agent)
+	looks, err := sidecar.LookAtJournals(dir, p.Workspace, p.Agent)
 	if err != nil {
 		found.problem(part, "chown -R $(id -u) "+show.ShellWord(dir), "%v", err)
 	} else if len(looks) == 0 {
-		found.note(part, "%s holds no journal of %s in %s", dir, c.Agent, c.Workspace)
+		found.note(part, "%s holds no journal of %s in %s", dir, p.Agent, p.Workspace)
 	}
 	for _, look := range looks {
 		of := "of log " + look.Log
@@ -115,7 +118,7 @@ func (c *doctorCmd) lookAtJournals(found *checkup, dir, log string) {
 				look.Path, look.Bytes, of, look.Aside)
 		case look.Damaged != nil:
 			found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged-0  # what %s has open is lost, it is told session_lost",
-				show.ShellWord(look.Path), c.Agent), "%s: %v", look.Path, look.Damaged)
+				show.ShellWord(look.Path), p.Agent), "%s: %v", look.Path, look.Damaged)
 		case log != "" && look.Log == log:
 			found.ok(part, "%s is whole, %d bytes, of this log: the sidecar goes on with it", look.Path, look.Bytes)
 		case look.Log == "":

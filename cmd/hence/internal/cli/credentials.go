@@ -1,16 +1,50 @@
 package cli
 
 import (
+	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
+	"net/http"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
 )
 
-// operatorTokenName is the operator's token in a sidecar's data folder. It is not beside the agent's token: that file
-// is often on a volume which the agent reads.
-const operatorTokenName = "operator-token"
+// trust is whom a client believes that a sidecar's certificate is its own.
+type trust struct {
+	CA string `name:"ca" type:"path" placeholder:"FILE" help:"PEM file of who else may sign the sidecar's certificate."`
+}
+
+func (t trust) client() (*http.Client, error) { return access.Client(t.CA) }
+
+// tokens is how a sidecar is told what its callers must show.
+type tokens struct {
+	Token     string `placeholder:"TEXT" help:"What callers must show; generated when empty; safer in the environment."`
+	TokenFile string `type:"path" placeholder:"FILE" help:"Read it from there; made, with mode 600, when missing."`
+}
+
+// obtain settles the token: the given one, the file's, or a new one. Then fresh says that nobody else knows it yet.
+func (t *tokens) obtain(logger *slog.Logger) (fresh bool, err error) {
+	if t.TokenFile == "" {
+		if fresh = t.Token == ""; fresh {
+			t.Token = rand.Text()
+		}
+		return fresh, nil
+	}
+	if t.Token != "" {
+		return false, misused(errors.New("the token is given twice: leave out --token (or unset HENCE_TOKEN), or " +
+			"--token-file"))
+	}
+	t.Token, err = access.KeepToken(logger, t.TokenFile)
+	return false, err
+}
+
+// shown is the token as it may be printed: not when it is kept in a file.
+func (t tokens) shown() string {
+	if t.TokenFile != "" {
+		return ""
+	}
+	return t.Token
+}
 
 // operators is how a sidecar is told what an operator must show.
 type operators struct {
@@ -28,19 +62,11 @@ func (o operators) obtainOperator(logger *slog.Logger, dir string) (string, erro
 	case o.OperatorToken != "":
 		return o.OperatorToken, nil
 	case o.OperatorTokenFile != "":
-		return keepToken(logger, o.OperatorTokenFile)
+		return access.KeepToken(logger, o.OperatorTokenFile)
 	case dir == "":
 		return "", nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make the data folder: %w", err)
-	}
-	path := filepath.Join(dir, operatorTokenName)
-	token, err := keepToken(slog.New(slog.DiscardHandler), path) // a new one is nothing to warn of
-	if err == nil {
-		logger.Info("who changes rules, retracts, or deals with residue shows the operator's token", "file", path)
-	}
-	return token, err
+	return access.KeepOperatorToken(logger, dir)
 }
 
 // operating is where a command finds the sidecar that it asks for what only an operator may do.
@@ -53,7 +79,7 @@ type operating struct {
 // AfterApply reads the token's file, and shows the operator's token instead of the agent's.
 func (o *operating) AfterApply() (err error) {
 	if o.OperatorToken == "" && o.OperatorTokenFile != "" {
-		if o.OperatorToken, err = readToken(o.OperatorTokenFile); err != nil {
+		if o.OperatorToken, err = access.ReadToken(o.OperatorTokenFile); err != nil {
 			return err
 		}
 	}

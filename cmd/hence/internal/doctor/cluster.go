@@ -1,10 +1,9 @@
-package cli
+package doctor
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -19,10 +18,8 @@ const maxLag = 10_000
 
 // lookAtCluster looks at Kafka, the topics, the processors and NATS. It returns the id of the log; empty: there is
 // none.
-func (c *doctorCmd) lookAtCluster(ctx context.Context, found *checkup, logger *slog.Logger) (log string, err error) {
-	cfg := c.apply(c.config(logger))
-	cfg.Replica = c.Replica
-	report, err := streams.Inspect(ctx, cfg)
+func (p *Patient) lookAtCluster(ctx context.Context, found *checkup) (log string, err error) {
+	report, err := streams.Inspect(ctx, p.Cluster)
 	if err != nil {
 		return "", fmt.Errorf("look at the cluster: %w", err)
 	}
@@ -157,7 +154,8 @@ func sayNATS(found *checkup, r *streams.Report, bad map[string]bool) {
 		return
 	}
 	found.ok("nats", "version %s answers; the stream has %s, %d MiB of %d, for %s, %s, %s", n.Version,
-		show.Several(int(n.Messages), "message"), n.Bytes>>20, n.MaxBytes>>20, n.MaxAge, show.Several(n.Replicas, "copy"), n.Storage)
+		show.Several(int(n.Messages), "message"), n.Bytes>>20, n.MaxBytes>>20, n.MaxAge, show.Several(n.Replicas, "copy"),
+		n.Storage)
 }
 
 func sayClocks(found *checkup, r *streams.Report, bad map[string]bool) {

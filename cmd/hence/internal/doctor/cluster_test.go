@@ -1,6 +1,9 @@
-package cli
+package doctor
 
 import (
+	"context"
+	"log/slog"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,8 +25,7 @@ type ill struct {
 	t     *testing.T
 	kafka *kgo.Client
 	admin *kadm.Client
-	args  []string
-	nats  string
+	at    Patient
 }
 
 func newIll(t *testing.T) *ill {
@@ -47,21 +49,42 @@ func newIll(t *testing.T) *ill {
 		t.Fatal(err)
 	}
 	t.Cleanup(kafka.Close)
-	return &ill{t: t, kafka: kafka, admin: kadm.NewClient(kafka), nats: servers.NATS,
-		args: []string{"--brokers", strings.Join(servers.Brokers, ","), "--nats", servers.NATS}}
+	return &ill{t: t, kafka: kafka, admin: kadm.NewClient(kafka), at: patient(servers.Brokers[0], servers.NATS)}
 }
 
-// finds runs doctor, which must say that something is wrong, and holds one finding.
-func (i *ill) finds(part, says, fix string, flags ...string) {
+// patient is a cluster, and an agent without anything on this machine.
+func patient(broker, nats string) Patient {
+	return Patient{Cluster: streams.Config{Brokers: []string{broker}, NATS: nats, Partitions: 8, Replication: 1,
+		Logger: slog.New(slog.DiscardHandler)}, Workspace: "default", Agent: "agent-1", HTTP: http.DefaultClient}
+}
+
+// examine looks at all of it, for as long as the command does.
+func examine(t *testing.T, p Patient) Diagnosis {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	d, err := Examine(ctx, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// finds must say that something is wrong, and holds one finding; changes are made to what is looked at.
+func (i *ill) finds(part, says, fix string, changes ...func(*Patient)) {
 	i.t.Helper()
-	code, d := doctor(i.t, append(i.args, flags...)...)
-	if code != ExitCheck || d.OK || d.Problems == 0 {
-		i.t.Errorf("exit code %d, %+v", code, d)
+	at := i.at
+	for _, change := range changes {
+		change(&at)
+	}
+	d := examine(i.t, at)
+	if d.OK || d.Problems == 0 {
+		i.t.Errorf("%+v", d)
 	}
 	d.holds(i.t, part, levelProblem, says, fix)
 	for _, f := range d.Findings {
-		if strings.Contains(f.Fix, "kafka-") && !strings.Contains(f.Fix, "sh --bootstrap-server "+i.args[1]) ||
-			strings.Contains(f.Fix, "kcat") && !strings.Contains(f.Fix, "kcat -b "+i.args[1]) {
+		if strings.Contains(f.Fix, "kafka-") && !strings.Contains(f.Fix, "sh --bootstrap-server "+i.at.Cluster.Brokers[0]) ||
+			strings.Contains(f.Fix, "kcat") && !strings.Contains(f.Fix, "kcat -b "+i.at.Cluster.Brokers[0]) {
 			i.t.Errorf("a fix that does not say of which Kafka: %s", f.Fix)
 		}
 	}
@@ -85,10 +108,11 @@ func TestDoctorCluster(t *testing.T) {
 	i := newIll(t)
 	ctx := t.Context()
 	i.finds("groups", "no sequencer runs", "hence streams --brokers")
-	_, d := doctor(t, i.args...)
-	d.follows(t, "no sequencer runs", "HENCE_DECISIONS is not there") // the processors make it
-	i.finds("nats", "127.0.0.1:1", "--nats", "--nats", "nats://127.0.0.1:1")
-	i.finds("topics", "replicas", "kafka-reassign-partitions.sh --bootstrap-server", "--replication", "3")
+	examine(t, i.at).follows(t, "no sequencer runs", "HENCE_DECISIONS is not there") // the processors make it
+	i.finds("nats", "127.0.0.1:1", "--nats", func(p *Patient) { p.Cluster.NATS = "nats://127.0.0.1:1" })
+	i.finds("topics", "replicas", "kafka-reassign-partitions.sh --bootstrap-server", func(p *Patient) {
+		p.Cluster.Replication = 3
+	})
 
 	i.seq(1)
 	i.seq(3)
@@ -127,9 +151,9 @@ func TestDoctorUnseenStream(t *testing.T) {
 // TestDoctorNothing holds that doctor answers, and says what to do, when nothing is there at all.
 func TestDoctorNothing(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
-	code, d := doctor(t, "--brokers", "127.0.0.1:1", "--nats", "nats://127.0.0.1:1")
-	if code != ExitCheck {
-		t.Errorf("exit code %d, want %d", code, ExitCheck)
+	d := examine(t, patient("127.0.0.1:1", "nats://127.0.0.1:1"))
+	if d.OK {
+		t.Error("nothing is there, and nothing is wrong")
 	}
 	d.holds(t, "brokers", levelProblem, "127.0.0.1:1", "--brokers")
 	d.holds(t, "nats", levelProblem, "127.0.0.1:1", "--nats")
@@ -152,7 +176,7 @@ func (i *ill) seq(seq sequencer.Seq) {
 // strangeStream makes the decision stream of another log, with a message of a publisher whose clock is an hour ahead.
 func (i *ill) strangeStream() {
 	i.t.Helper()
-	conn, err := nats.Connect(i.nats)
+	conn, err := nats.Connect(i.at.Cluster.NATS)
 	i.must(err)
 	defer conn.Close()
 	js, err := jetstream.New(conn)
