@@ -24,7 +24,8 @@ type Ground struct {
 }
 
 // OnCluster calls f with a cluster that others run, and dir as the folder of the journals. It may be away: the
-// sidecars wait for it. What f is given ends when the cluster has lost its log: nothing that the programs know is true then.
+// sidecars wait for it. What f is given ends when the cluster has lost its log: nothing that the programs know is true
+// then.
 func OnCluster(ctx context.Context, cfg streams.Config, dir, version string,
 	f func(context.Context, Ground) error) error {
 	telemetry, err := otlp.Start("hence-sidecar", version, cfg.Logger)

@@ -91,14 +91,7 @@ func (o output) print(w io.Writer, v any, text func(io.Writer) error) error {
 	if !o.json() {
 		return text(show.Lines(w))
 	}
-	data, err := show.JSON(v)
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err != nil {
-		return fmt.Errorf("print as JSON: %w", err)
-	}
-	return nil
+	return show.WriteJSON(w, v)
 }
 
 // logging is how much a command logs; logs go to the standard error.

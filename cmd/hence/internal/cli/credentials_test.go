@@ -8,9 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/hence-dev/hence/cmd/hence/internal/beside"
-	"github.com/hence-dev/hence/sidecar"
 )
 
 // The operator's token is the given one, that of a file, or one that is made once in the data folder, for its owner
@@ -89,21 +86,5 @@ func TestOperatorCommands(t *testing.T) {
 		if shown[c.request] != "Bearer "+c.shows || !strings.Contains(errs, "operator_only") {
 			t.Errorf("%v shows %q, and says %s", c.args, shown[c.request], errs)
 		}
-	}
-}
-
-// A program that runs beside its sidecar sees nothing of the operator's token.
-func TestOperatorTokenStaysHere(t *testing.T) {
-	side, err := sidecar.New(sidecar.Config{Agent: "a"}, nil) // it is not run
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer side.Close()
-	c := beside.Companion{Config: sidecar.Config{Agent: "a"}}
-	env := c.Environment([]string{"HENCE_OPERATOR_TOKEN=secret", "HENCE_OPERATOR_TOKEN_FILE=/secret",
-		"HENCE_TOKEN_FILE=/t", "PATH=/bin"}, nil, side)
-	text := strings.Join(env, "\n")
-	if strings.Contains(text, "secret") || !strings.Contains(text, "PATH=/bin\n") {
-		t.Errorf("the program sees\n%s", text)
 	}
 }

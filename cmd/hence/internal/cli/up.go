@@ -11,12 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
 	"github.com/hence-dev/hence/cmd/hence/internal/beside"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
+	"github.com/hence-dev/hence/cmd/hence/internal/up"
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -31,8 +32,7 @@ type upCmd struct {
 	output
 	hooked
 	ending
-	DataDir string        `type:"path" placeholder:"DIR" help:"Folder of the journals; embedded: keep everything there."`
-	backoff time.Duration // before the first restart; 0: the default
+	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journals; embedded: keep everything there."`
 }
 
 // Help is what "hence up --help" says beyond the flags.
@@ -85,8 +85,8 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	hush.Store(false) // each agent has a hush of its own
 	signals, stop := catch()
 	defer stop()
-	team := newTeam(c, file.Agents, configs, s)
-	run := func(ctx context.Context, g beside.Ground) error { return team.run(ctx, g, signals) }
+	team := up.New(c.team(file.Agents, configs, s))
+	run := func(ctx context.Context, g beside.Ground) error { return team.Run(ctx, g, signals) }
 	if file.Embedded {
 		err = beside.Embed(ctx, c.DataDir, binaryVersion(), logger, run)
 	} else {
@@ -95,13 +95,28 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		}
 		err = beside.OnCluster(ctx, c.config(logger), c.DataDir, binaryVersion(), run)
 	}
-	if team.results == nil {
+	ended := team.Summary()
+	if ended == nil {
 		return err
 	}
-	if err := errors.Join(err, c.print(s.Out, team.summary(), team.summary().write)); err != nil {
+	if err := errors.Join(err, c.print(s.Out, ended, ended.Write)); err != nil {
 		return err
 	}
-	return team.verdict()
+	return team.Verdict()
+}
+
+// team is what is run. No program is given the variables of any policy: secrets of some agent's sidecar may be there.
+func (c *upCmd) team(agents []agentfile.Agent, configs []sidecar.Config, s Streams) up.Config {
+	var policies []gate.Tools
+	for _, config := range configs {
+		policies = append(policies, config.Tools)
+	}
+	t := up.Config{Agents: agents, Sidecars: configs, Err: s.Err, Without: withheld(policies...), Logger: c.logger,
+		Grace: c.Grace, Settle: c.Settle}
+	if !c.json() {
+		t.Out = s.Out
+	}
+	return t
 }
 
 // load reads the file.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 
@@ -47,11 +48,11 @@ func (p lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// JSON is the JSON of a value on one line, with what a terminal would act on written as \u escapes.
-func JSON(v any) ([]byte, error) {
+// WriteJSON writes the JSON of a value on one line, with what a terminal would act on written as \u escapes.
+func WriteJSON(w io.Writer, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("print as JSON: %w", err)
 	}
 	var out strings.Builder
 	for _, r := range string(data) {
@@ -65,7 +66,10 @@ func JSON(v any) ([]byte, error) {
 			fmt.Fprintf(&out, `\u%04x`, r)
 		}
 	}
-	return []byte(out.String() + "\n"), nil
+	if _, err := io.WriteString(w, out.String()+"\n"); err != nil {
+		return fmt.Errorf("print as JSON: %w", err)
+	}
+	return nil
 }
 
 // Several counts a thing: "1 copy", "3 copies".
@@ -95,3 +99,18 @@ func IsTerminal(w io.Writer) bool {
 
 // Colourful says whether a stream is for people who have not asked for plain text.
 func Colourful(w io.Writer) bool { return IsTerminal(w) && os.Getenv("NO_COLOR") == "" }
+
+// OneAtATime lets several, such as progress and a log, write to one stream: each Write is whole.
+func OneAtATime(w io.Writer) io.Writer { return &oneAtATime{w: w} }
+
+type oneAtATime struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write writes all of b before anything else.
+func (o *oneAtATime) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(b)
+}

@@ -1,10 +1,12 @@
-package cli
+// Package up runs a team: several agents' programs, each beside a sidecar of its own, over one cluster.
+package up
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -37,21 +39,30 @@ type member struct {
 	out, err *prefixed
 }
 
-// team is the agents that "hence up" runs.
-type team struct {
-	members  []member
-	ending   ending
-	logging  logging
-	backoff  time.Duration
-	stopping chan struct{} // closed when they are told to end
-	without  []string      // variables that no program is given: any agent's sidecar may have its secrets there
+// Config is what a team is made of.
+type Config struct {
+	Agents   []agentfile.Agent
+	Sidecars []sidecar.Config // of each agent, without folder, logger and tracer
+	Out      io.Writer        // what the programs print, their names in front; nil: to Err
+	Err      io.Writer
+	Without  []string                     // variables that no program is given
+	Logger   func(io.Writer) *slog.Logger // of a sidecar
+	Grace    time.Duration                // from a program's being told to end to its being killed
+	Settle   time.Duration                // for what a program leaves behind
+}
 
-	results []UpResult     // one for each, once all have ended
+// Team is the agents that "hence up" runs.
+type Team struct {
+	members  []member
+	config   Config
+	stopping chan struct{} // closed when they are told to end
+
+	results []Result       // one for each, once all have ended
 	by      syscall.Signal // that told them to end
 }
 
-// UpResult says how one agent of "hence up" ended.
-type UpResult struct {
+// Result says how one agent ended.
+type Result struct {
 	Agent    string `json:"agent"`
 	Exit     *int   `json:"exit"`            // null: its program was not started
 	How      string `json:"how"`             // in words
@@ -60,39 +71,34 @@ type UpResult struct {
 	sidecar.Counters
 }
 
-// UpSummary is the line of "hence up -o json".
-type UpSummary struct {
-	Agents []UpResult `json:"agents"`
+// Summary is the line of "hence up -o json".
+type Summary struct {
+	Agents []Result `json:"agents"`
 }
 
-func newTeam(c *upCmd, agents []agentfile.Agent, configs []sidecar.Config, s Streams) *team {
-	t := &team{ending: c.ending, logging: c.logging, backoff: cmp.Or(c.backoff, backoffLeast),
-		stopping: make(chan struct{})}
-	err := &oneAtATime{w: s.Err}
-	out, colours := err, show.Colourful(s.Err)
-	if !c.json() {
-		out, colours = &oneAtATime{w: s.Out}, show.Colourful(s.Out)
+// New returns a team that is not started.
+func New(c Config) *Team {
+	t := &Team{config: c, stopping: make(chan struct{})}
+	err := show.OneAtATime(c.Err)
+	out, colours := err, show.Colourful(c.Err)
+	if c.Out != nil {
+		out, colours = show.OneAtATime(c.Out), show.Colourful(c.Out)
 	}
-	var policies []gate.Tools
-	for _, config := range configs {
-		policies = append(policies, config.Tools)
-	}
-	t.without = withheld(policies...)
 	width := 0
-	for _, a := range agents {
+	for _, a := range c.Agents {
 		width = max(width, len(a.Name))
 	}
-	for i, a := range agents {
-		t.members = append(t.members, member{Agent: a, config: configs[i], signals: make(chan os.Signal, 8),
+	for i, a := range c.Agents {
+		t.members = append(t.members, member{Agent: a, config: c.Sidecars[i], signals: make(chan os.Signal, 8),
 			out: newPrefixed(out, a.Name, width, i, colours),
-			err: newPrefixed(err, a.Name, width, i, show.Colourful(s.Err))})
+			err: newPrefixed(err, a.Name, width, i, show.Colourful(c.Err))})
 	}
 	return t
 }
 
-// run runs all agents until the last has ended.
-func (t *team) run(ctx context.Context, g beside.Ground, signals <-chan os.Signal) error {
-	results := make([]UpResult, len(t.members))
+// Run runs all agents until the last has ended.
+func (t *Team) Run(ctx context.Context, g beside.Ground, signals <-chan os.Signal) error {
+	results := make([]Result, len(t.members))
 	var all, passing sync.WaitGroup
 	done := make(chan struct{})
 	passing.Go(func() { t.by = t.pass(signals, done) })
@@ -106,8 +112,9 @@ func (t *team) run(ctx context.Context, g beside.Ground, signals <-chan os.Signa
 	return nil
 }
 
-// verdict is the end of the command.
-func (t *team) verdict() error {
+// Verdict is the end of the command once the team has run: nil when all agents ended well, and an exit.Error of the
+// signal that ended them.
+func (t *Team) Verdict() error {
 	if t.by != 0 {
 		return &exit.Error{Code: 128 + int(t.by)}
 	}
@@ -118,14 +125,13 @@ func (t *team) verdict() error {
 		}
 	}
 	if len(bad) > 0 {
-		return &exit.Error{Code: ExitFailed, Err: fmt.Errorf("%d of %d agents did not end well: %s", len(bad),
-			len(t.results), strings.Join(bad, ", "))}
+		return fmt.Errorf("%d of %d agents did not end well: %s", len(bad), len(t.results), strings.Join(bad, ", "))
 	}
 	return nil
 }
 
 // pass passes signals on to all agents until done, and returns the first that told them to end.
-func (t *team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.Signal) {
+func (t *Team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.Signal) {
 	for {
 		select {
 		case <-done:
@@ -152,13 +158,13 @@ func (t *team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.
 }
 
 // one runs one agent until it is not started again.
-func (t *team) one(ctx context.Context, g beside.Ground, m member) (r UpResult) {
-	r = UpResult{Agent: m.Name, How: "not started"}
+func (t *Team) one(ctx context.Context, g beside.Ground, m member) (r Result) {
+	r = Result{Agent: m.Name, How: "not started"}
 	say := func(format string, args ...any) {
 		_ = m.err.show("hence: " + gate.Plain(fmt.Sprintf(format, args...))) // nobody can be told that nobody listens
 	}
 	config := m.config
-	logger, hush := beside.Hushing(t.logging.logger(m.err))
+	logger, hush := beside.Hushing(t.config.Logger(m.err))
 	config.Logger, config.Tracer = logger, g.Tracer
 	var err error
 	if config.DataDir, err = g.Journal(config.Workspace, config.Agent); err == nil {
@@ -166,7 +172,7 @@ func (t *team) one(ctx context.Context, g beside.Ground, m member) (r UpResult) 
 	}
 	if err == nil {
 		with := beside.Companion{Config: config, Hush: hush, Streams: g.Streams, Signals: m.signals,
-			Settle: t.ending.Settle, Say: say, Without: t.without}
+			Settle: t.config.Settle, Say: say, Without: t.config.Without}
 		err = with.Around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
 			defer func() { r.Counters = side.Counters() }()
 			return t.repeat(ctx, m, with, side, &r)
@@ -180,8 +186,8 @@ func (t *team) one(ctx context.Context, g beside.Ground, m member) (r UpResult) 
 }
 
 // repeat runs the program, and again as often as it may.
-func (t *team) repeat(ctx context.Context, m member, with beside.Companion, side *sidecar.Sidecar, r *UpResult) error {
-	backoff, failures := t.backoff, 0
+func (t *Team) repeat(ctx context.Context, m member, with beside.Companion, side *sidecar.Sidecar, r *Result) error {
+	backoff, failures := backoffLeast, 0
 	for {
 		begun := time.Now()
 		status, err := t.start(ctx, m, with.Environment(os.Environ(), m.Env, side))
@@ -198,7 +204,7 @@ func (t *team) repeat(ctx context.Context, m member, with beside.Companion, side
 			return cause
 		}
 		if time.Since(begun) > calm {
-			backoff, failures = t.backoff, 0
+			backoff, failures = backoffLeast, 0
 		}
 		if code == 0 || m.Restart == agentfile.RestartNever || failures == m.Restarts || !t.rest(ctx, backoff) {
 			with.Say("ended: %s", status)
@@ -212,7 +218,7 @@ func (t *team) repeat(ctx context.Context, m member, with beside.Companion, side
 }
 
 // rest pauses; it reports false when the team is told to end.
-func (t *team) rest(ctx context.Context, d time.Duration) bool {
+func (t *Team) rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -225,7 +231,7 @@ func (t *team) rest(ctx context.Context, d time.Duration) bool {
 }
 
 // start runs the program once, its lines prefixed.
-func (t *team) start(ctx context.Context, m member, env []string) (process.Status, error) {
+func (t *Team) start(ctx context.Context, m member, env []string) (process.Status, error) {
 	out, err := newPipe(m.out)
 	if err != nil {
 		return process.Status{}, err
@@ -237,13 +243,19 @@ func (t *team) start(ctx context.Context, m member, env []string) (process.Statu
 	}
 	defer errs.close()
 	return process.Run(ctx, process.Spec{Command: m.Command, Dir: m.Dir, Env: env, Out: out.write, Err: errs.write,
-		Signals: m.signals, Grace: t.ending.Grace})
+		Signals: m.signals, Grace: t.config.Grace})
 }
 
-func (t *team) summary() UpSummary { return UpSummary{Agents: slices.Clone(t.results)} }
+// Summary says how all agents ended; nil: the team has not run.
+func (t *Team) Summary() *Summary {
+	if t.results == nil {
+		return nil
+	}
+	return &Summary{Agents: slices.Clone(t.results)}
+}
 
-// write prints the table, set off from what the agents wrote.
-func (s UpSummary) write(w io.Writer) error {
+// Write prints the table, set off from what the agents wrote.
+func (s Summary) Write(w io.Writer) error {
 	t := show.Table{Head: []string{"AGENT", "EXIT", "RESTARTS", "COMMITTED", "REFUSED", "HELD", "RESIDUE", "HOW"}}
 	for _, r := range s.Agents {
 		exit := "-"

@@ -1,4 +1,4 @@
-package cli
+package tail
 
 import (
 	"context"
@@ -14,19 +14,17 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// tailFilter is what of the decisions is shown. None of it comes from the environment, where HENCE_AGENT names whose
-// sidecar is beside.
-type tailFilter struct {
-	Tx     string `env:"-" placeholder:"ID" help:"Only decisions about this transaction."`
-	Agent  string `env:"-" placeholder:"NAME" help:"Only decisions about this agent."`
-	Scope  string `env:"-" placeholder:"SCOPE" help:"Only decisions that name a scope which overlaps this one."`
-	Reason string `env:"-" placeholder:"CODE" help:"Only what was, or in observe would have been, refused for this code."`
-	Kind   string `env:"-" placeholder:"KIND" help:"Only this kind: begun, waiting, granted, committed, aborted, ..."`
-	All    bool   `env:"-" help:"Also what leads to outcomes: begun, waiting, granted, settled, turn, confirmed."`
-	Since  string `env:"-" placeholder:"WHEN" help:"Begin after this seq, this long ago (10m), or then (RFC 3339)."`
+// Filter is what of the decisions is shown; the zero Filter shows outcomes.
+type Filter struct {
+	Tx, Agent string
+	Scope     string // decisions that name a scope which overlaps it
+	Reason    string // a code, as sequencer.Codes lists them
+	Kind      string // of an outcome
+	All       bool   // also what leads to outcomes
+	Since     string // a seq, how long ago, or a time (RFC 3339); "": see Options.After
 }
 
-func (t tailFilter) filter() (feed.Filter, error) {
+func (t Filter) filter() (feed.Filter, error) {
 	f, err := feed.NewFilter(t.Tx, t.Agent, t.Scope, t.Reason, t.Kind)
 	if err != nil {
 		return f, fmt.Errorf("--%w", err) // it begins with the name of what is wrong
@@ -52,7 +50,7 @@ func unknownReason(reason string, codes []sequencer.Code) error {
 }
 
 // shows: outcomes by default; everything of one transaction, or of a kind that was asked for.
-func (t tailFilter) shows(o *sequencer.Outcome) bool {
+func (t Filter) shows(o *sequencer.Outcome) bool {
 	return t.All || t.Tx != "" || t.Kind != "" || outcome(o)
 }
 
@@ -68,43 +66,43 @@ func outcome(o *sequencer.Outcome) bool {
 	return true
 }
 
-// tailFrom is where a tail begins: after a seq, or at a time.
-type tailFrom struct {
+// start is where a tail begins: after a seq, or at a time.
+type start struct {
 	after sequencer.Seq
 	at    time.Time // zero: the seq counts
 }
 
-// from understands --since and --after; only one of them may be given.
-func (c *tailCmd) from(now time.Time) (tailFrom, error) {
-	text := strings.TrimSpace(c.Since)
+// from understands --since, and the seq of --after; only one of them may be given.
+func (t Filter) from(seq uint64, now time.Time) (start, error) {
+	text := strings.TrimSpace(t.Since)
 	if text == "" {
-		return tailFrom{after: sequencer.Seq(c.After)}, nil
+		return start{after: sequencer.Seq(seq)}, nil
 	}
-	if c.After > 0 {
-		return tailFrom{}, fmt.Errorf("--since and --after both say where to begin: give one of them")
+	if seq > 0 {
+		return start{}, fmt.Errorf("--since and --after both say where to begin: give one of them")
 	}
 	if seq, err := strconv.ParseUint(text, 10, 63); err == nil {
-		return tailFrom{after: sequencer.Seq(seq)}, nil
+		return start{after: sequencer.Seq(seq)}, nil
 	}
 	if ago, err := time.ParseDuration(text); err == nil {
 		if ago < 0 {
-			return tailFrom{}, fmt.Errorf("--since is %s: give how long ago, without a sign", text)
+			return start{}, fmt.Errorf("--since is %s: give how long ago, without a sign", text)
 		}
-		return tailFrom{at: now.Add(-ago)}, nil
+		return start{at: now.Add(-ago)}, nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return tailFrom{}, fmt.Errorf("--since is %.40q: give a seq (120), how long ago (10m), or a time with its zone "+
+		return start{}, fmt.Errorf("--since is %.40q: give a seq (120), how long ago (10m), or a time with its zone "+
 			"(2026-01-31T12:00:00Z)", text)
 	}
 	if at.After(now) {
-		return tailFrom{}, fmt.Errorf("--since is %s, which is still to come: give a time that has passed", text)
+		return start{}, fmt.Errorf("--since is %s, which is still to come: give a time that has passed", text)
 	}
-	return tailFrom{at: at}, nil
+	return start{at: at}, nil
 }
 
 // seq is the seq to follow after.
-func (f tailFrom) seq(ctx context.Context, c *streams.Client, workspace string) (sequencer.Seq, error) {
+func (f start) seq(ctx context.Context, c *streams.Client, workspace string) (sequencer.Seq, error) {
 	if f.at.IsZero() {
 		return f.after, nil
 	}

@@ -1,4 +1,4 @@
-package cli
+package tail
 
 import (
 	"fmt"
@@ -11,32 +11,32 @@ import (
 	"github.com/hence-dev/hence/sidecar/words"
 )
 
-// tailLines prints decisions for people, one a line.
-type tailLines struct {
+// lines prints decisions for people, one a line.
+type lines struct {
 	w      io.Writer
 	colour bool
 	now    func() time.Time
 }
 
 // The widths of the columns; what is longer moves the rest of its own line.
-const tailColumns = "%-8s %6s  %-10s %-16s %-11s"
+const widths = "%-8s %6s  %-10s %-16s %-11s"
 
-func (t *tailLines) head() error {
+func (t *lines) head() error {
 	return t.put("2", "", "TIME", "SEQ", "AGENT", "TRANSACTION", "WHAT")
 }
 
-func (t *tailLines) write(o *sequencer.Outcome, at time.Time) error {
+func (t *lines) write(o *sequencer.Outcome, at time.Time) error {
 	what, more := words.Happened(o)
-	return t.put(tailColour(o), more, t.clock(at), fmt.Sprint(o.Seq), o.Agent, string(o.Tx), what)
+	return t.put(colourOf(o), more, t.clock(at), fmt.Sprint(o.Seq), o.Agent, string(o.Tx), what)
 }
 
 // put prints a line whose last column, or in grey the whole of it, has a colour. Texts may come from a log: none of
 // them adds a row, moves the cursor or brings a colour of its own.
-func (t *tailLines) put(colour, more string, columns ...any) error {
+func (t *lines) put(colour, more string, columns ...any) error {
 	for i, c := range columns {
 		columns[i] = gate.Plain(c.(string))
 	}
-	line := fmt.Sprintf(tailColumns, columns...)
+	line := fmt.Sprintf(widths, columns...)
 	if t.colour && colour != "" {
 		begin := strings.LastIndex(line, columns[len(columns)-1].(string))
 		if colour == "2" {
@@ -50,7 +50,7 @@ func (t *tailLines) put(colour, more string, columns ...any) error {
 }
 
 // clock is a time of day; of another day with its date.
-func (t *tailLines) clock(at time.Time) string {
+func (t *lines) clock(at time.Time) string {
 	if at.IsZero() {
 		return "-"
 	}
@@ -61,8 +61,8 @@ func (t *tailLines) clock(at time.Time) string {
 	return at.Format(time.TimeOnly)
 }
 
-// tailColour is the colour of a kind: what was made, what was not, what asks for attention, and what only leads there.
-func tailColour(o *sequencer.Outcome) string {
+// colourOf is the colour of a kind: what was made, what was not, what asks for attention, and what only leads there.
+func colourOf(o *sequencer.Outcome) string {
 	switch {
 	case o.Kind == sequencer.OutcomeAborted:
 		return "31"
