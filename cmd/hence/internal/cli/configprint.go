@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -179,43 +177,6 @@ func problemOf(flag *kong.Flag, text string) string {
 		return "it must be one of " + strings.Join(flag.EnumSlice(), ", ")
 	}
 	return ""
-}
-
-// parsed is a text as the flag's value.
-func parsed(flag *kong.Flag, text string) (reflect.Value, error) {
-	value := reflect.New(flag.Target.Type()).Elem()
-	return value, flag.Parse(kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text}), value)
-}
-
-// isTrue says whether a text turns a flag on.
-func isTrue(flag *kong.Flag, text string) bool {
-	value, err := parsed(flag, text)
-	return err == nil && value.Bool()
-}
-
-// written is a value as one would write it on a command line.
-func written(value any) string {
-	if list, ok := value.([]string); ok {
-		return strings.Join(list, ",")
-	}
-	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return ""
-		}
-		value = v.Elem().Interface()
-	}
-	return fmt.Sprint(value)
-}
-
-const mask = "********"
-
-// masked hides what must not be shown: a secret, and who logs in within an address.
-func masked(name, value string) string {
-	last := name[strings.LastIndexByte(name, '-')+1:]
-	if value != "" && slices.Contains([]string{"token", "password", "secret", "passphrase"}, last) {
-		return mask
-	}
-	return regexp.MustCompile(`://[^/@\s]*@`).ReplaceAllString(value, "://"+mask+"@")
 }
 
 // strangeVariables are those that begin with HENCE_ and that no command reads; only those that are probably misspelt,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/access"
+	"github.com/hence-dev/hence/sidecar/client"
 )
 
 // trust is whom a client believes that a sidecar's certificate is its own.
@@ -67,6 +68,32 @@ func (o operators) obtainOperator(logger *slog.Logger, dir string) (string, erro
 		return "", nil
 	}
 	return access.KeepOperatorToken(logger, dir)
+}
+
+// asking is where a command finds the sidecar that it asks.
+type asking struct {
+	trust
+	URL   string `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"Address of a sidecar of the workspace."`
+	Token string `placeholder:"TEXT" dev:"token" help:"The sidecar's token. Prefer the environment to the flag."`
+
+	TokenFile string `type:"path" placeholder:"FILE" help:"Read the token from there, if none is given."`
+
+	http *http.Client
+}
+
+// AfterApply reads the files of the token and of whom to trust.
+func (a *asking) AfterApply() (err error) {
+	if a.http, err = a.trust.client(); err != nil {
+		return err
+	}
+	if a.Token == "" && a.TokenFile != "" {
+		a.Token, err = access.ReadToken(a.TokenFile)
+	}
+	return err
+}
+
+func (a asking) client(opts ...client.Option) *client.Client {
+	return client.New(a.URL, a.Token, append(opts, client.WithHTTPClient(a.http))...)
 }
 
 // operating is where a command finds the sidecar that it asks for what only an operator may do.

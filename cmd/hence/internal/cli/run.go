@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,7 +11,6 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/beside"
 	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
-	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -151,13 +148,6 @@ func catch() (<-chan os.Signal, func()) {
 		}
 	}
 	return all, func() { signal.Stop(all) }
-}
-
-// sayAs writes lines in the name of a command.
-func sayAs(w io.Writer, command string) func(string, ...any) {
-	return func(format string, args ...any) {
-		fmt.Fprintf(show.Lines(w), "hence "+command+": "+format+"\n", args...)
-	}
 }
 
 // fileOf is a stream as a file that a program can be given; nil when it is none.
