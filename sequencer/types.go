@@ -182,9 +182,8 @@ func Codes() []Code {
 	return []Code{CodeStaleRead, CodeVersionMismatch, CodeConflict, CodeWounded, CodeCascade, CodePhantomTool,
 		CodeLostBranch, CodeVetoed, CodeDeadline, CodeIncompleteFootprint, CodeLeaseExpired, CodeTooOld, CodeToolFailed,
 		CodeAbortedByAgent, CodeRulesChanged, CodeHookUnavailable, CodeOwnTransaction, CodeSibling, CodeLimit,
-		CodeLateEffect, CodeTouchBound,
-		CodeTouchWaiting, CodeNotOrphan, CodeNotDecided, CodeNotSealed, CodeNotCommitted, CodeWrongFootprint,
-		CodeUnknownIntent, CodeWrongScopes, CodeNotWhileObserving, CodeWaiting}
+		CodeLateEffect, CodeTouchBound, CodeTouchWaiting, CodeNotOrphan, CodeNotDecided, CodeNotSealed, CodeNotCommitted,
+		CodeWrongFootprint, CodeUnknownIntent, CodeWrongScopes, CodeNotWhileObserving, CodeWaiting}
 }
 
 // Retryable reports whether a further attempt by the same agent can succeed.

@@ -8,10 +8,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/child"
 	"github.com/hence-dev/hence/gate/policy/template"
 )
 
@@ -161,9 +161,7 @@ func (a *execAdapter) command(ctx context.Context, argv []template.Template, c g
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = a.spec.Dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = pipeWait
+	child.KillWithContext(cmd, pipeWait)
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
 		"HENCE_KEY=" + c.Key, "HENCE_COMPENSATES=" + c.Compensates, "HENCE_TX=" + string(c.Tx),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 func kinds() []string {
@@ -21,13 +22,13 @@ type blockReader struct {
 
 // block reads an adapter's declaration into the form in which adapters are given it.
 func (r *reader) block(kind string, n *node) *block {
-	b := blockReader{r, &block{place: n.place, kind: kind}}
-	if n.kind != kindMap {
+	b := blockReader{r, &block{place: n.Place, kind: kind}}
+	if n.Kind != yamlfile.Map {
 		fix := "write its keys below it"
 		if kind == gate.KindExec {
 			fix = "write \"argv: [program, argument]\": no shell reads it, each entry is one argument"
 		}
-		r.refuse(n.place, "wrong-type", kind+" is "+n.kind.String(), fix)
+		r.refuse(n.Place, "wrong-type", kind+" is "+n.Kind.String(), fix)
 		return b.b
 	}
 	switch kind {
@@ -46,7 +47,7 @@ func (r *reader) block(kind string, n *node) *block {
 	}
 	spec, err := json.Marshal(b.b.parsed)
 	if err != nil {
-		r.refuse(n.place, "wrong-type", kind+" cannot be written as JSON", err.Error())
+		r.refuse(n.Place, "wrong-type", kind+" cannot be written as JSON", err.Error())
 	}
 	b.b.spec = spec
 	return b.b
@@ -56,7 +57,7 @@ func (r *reader) block(kind string, n *node) *block {
 func (b blockReader) template(n *node, key string, u use) string {
 	what := b.b.kind + "." + key
 	t := b.reader.template(n, what)
-	b.note(n.place, what, u, t.Placeholders())
+	b.note(n.Place, what, u, t.Placeholders())
 	return t.String()
 }
 
@@ -81,55 +82,55 @@ func (b blockReader) tree(n *node, key string, u use) json.RawMessage {
 	if !ok {
 		return nil
 	}
-	b.note(n.place, what, u, tree.Placeholders())
-	data, err := json.Marshal(n.plain())
+	b.note(n.Place, what, u, tree.Placeholders())
+	data, err := json.Marshal(n.Plain())
 	if err != nil {
-		b.refuse(n.place, "wrong-type", what+" cannot be written as JSON", "write text, numbers, lists and mappings")
+		b.refuse(n.Place, "wrong-type", what+" cannot be written as JSON", "write text, numbers, lists and mappings")
 	}
 	return data
 }
 
 // mapping reads names with templates as values: headers, an environment.
 func (b blockReader) mapping(n *node, key string) map[string]string {
-	if n.kind != kindMap {
-		b.wrong(n, b.b.kind+"."+key, kindMap)
+	if n.Kind != yamlfile.Map {
+		b.wrong(n, b.b.kind+"."+key, yamlfile.Map)
 		return nil
 	}
 	out := map[string]string{}
-	for _, f := range n.fields {
-		text := b.template(f.value, key, useSecret)
-		if holdsSecret(f.name) && text != "" && !strings.Contains(text, "{$secret.") {
-			what := fmt.Sprintf("%s.%s %.40q is written into the policy", b.b.kind, key, f.name)
-			b.refuse(f.value.place, "inline-secret", what,
+	for _, f := range n.Fields {
+		text := b.template(f.Value, key, useSecret)
+		if holdsSecret(f.Name) && text != "" && !strings.Contains(text, "{$secret.") {
+			what := fmt.Sprintf("%s.%s %.40q is written into the policy", b.b.kind, key, f.Name)
+			b.refuse(f.Value.Place, "inline-secret", what,
 				"declare it under \"secrets\" and write {$secret.NAME}")
 		}
-		out[f.name] = text
+		out[f.Name] = text
 	}
 	return out
 }
 
 // when reads what an answer's body must say: paths with a value, or with a list of values.
 func (b blockReader) when(n *node, what string) gate.When {
-	if n.kind != kindMap {
-		b.wrong(n, what, kindMap)
+	if n.Kind != yamlfile.Map {
+		b.wrong(n, what, yamlfile.Map)
 		return nil
 	}
-	if len(n.fields) == 0 {
-		b.refuse(n.place, "empty", what+" asks for nothing", "write a path and its value, or leave it out")
+	if len(n.Fields) == 0 {
+		b.refuse(n.Place, "empty", what+" asks for nothing", "write a path and its value, or leave it out")
 	}
 	out := gate.When{}
-	for _, f := range n.fields {
-		t, err := template.Parse("{" + f.name + "?}")
-		if err != nil || len(t.Placeholders()) != 1 || strings.ContainsAny(f.name, "$|?") {
-			b.refuse(f.value.place, "wrong-value", fmt.Sprintf("%s has %.40q, which is no path", what, f.name),
+	for _, f := range n.Fields {
+		t, err := template.Parse("{" + f.Name + "?}")
+		if err != nil || len(t.Placeholders()) != 1 || strings.ContainsAny(f.Name, "$|?") {
+			b.refuse(f.Value.Place, "wrong-value", fmt.Sprintf("%s has %.40q, which is no path", what, f.Name),
 				"write the names on the way with dots between them: error.code")
 			continue
 		}
-		data, err := json.Marshal(jsonNumbers(f.value.plain()))
+		data, err := json.Marshal(jsonNumbers(f.Value.Plain()))
 		if err != nil {
-			b.refuse(f.value.place, "wrong-type", what+" cannot be written as JSON", "write a value, or a list of values")
+			b.refuse(f.Value.Place, "wrong-type", what+" cannot be written as JSON", "write a value, or a list of values")
 		}
-		out[f.name] = data
+		out[f.Name] = data
 	}
 	return out
 }
@@ -151,8 +152,8 @@ func holdsSecret(name string) bool {
 
 func (b blockReader) need(n *node, names ...string) {
 	for _, name := range names {
-		if n.get(name) == nil {
-			b.refuse(n.place, "missing-key", fmt.Sprintf("%s has no %q", b.b.kind, name), "add it")
+		if n.Get(name) == nil {
+			b.refuse(n.Place, "missing-key", fmt.Sprintf("%s has no %q", b.b.kind, name), "add it")
 		}
 	}
 }
@@ -166,7 +167,7 @@ func (b blockReader) one(n *node, what string, allowed ...string) string {
 		}
 	}
 	if text != "" {
-		b.refuse(n.place, "wrong-value", fmt.Sprintf("%s is %.40q", what, text), "use one of "+strings.Join(allowed, ", "))
+		b.refuse(n.Place, "wrong-value", fmt.Sprintf("%s is %.40q", what, text), "use one of "+strings.Join(allowed, ", "))
 	}
 	return text
 }
@@ -175,7 +176,7 @@ func (b blockReader) one(n *node, what string, allowed ...string) string {
 func (b blockReader) literal(n *node, what, fix string) string {
 	text := b.text(n, what)
 	if t, err := template.Parse(text); err == nil && len(t.Placeholders()) > 0 {
-		b.refuse(n.place, "literal", what+" depends on the call", fix)
+		b.refuse(n.Place, "literal", what+" depends on the call", fix)
 	}
 	return text
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 func (b blockReader) http(n *node) {
@@ -36,7 +37,7 @@ func (b blockReader) http(n *node) {
 				field{"found_when", func(n *node) { s.LookUp.FoundWhen = b.when(n, "http.lookup.found_when") }})
 			b.need(n, "url")
 			if len(s.LookUp.AbsentWhen) == 0 && slices.ContainsFunc(s.LookUp.Absent, func(s int) bool { return s < 300 }) {
-				b.refuse(n.place, "wrong-value", "http.lookup.absent holds a 2xx, which says that it happened",
+				b.refuse(n.Place, "wrong-value", "http.lookup.absent holds a 2xx, which says that it happened",
 					"write \"absent_when\" beside it: what the body says then")
 			}
 		}})
@@ -58,12 +59,12 @@ func (b blockReader) url(n *node, key string) string {
 	u, problem := literalURL(text)
 	switch {
 	case problem != "":
-		b.refuse(n.place, "url", "http."+key+" "+problem, "write https://host/path with a literal scheme and host")
+		b.refuse(n.Place, "url", "http."+key+" "+problem, "write https://host/path with a literal scheme and host")
 	case u.User != nil:
-		b.refuse(n.place, "inline-secret", "http."+key+" holds a user or password",
+		b.refuse(n.Place, "inline-secret", "http."+key+" holds a user or password",
 			"send it in a header as {$secret.NAME}")
 	case u.Fragment != "":
-		b.refuse(n.place, "url", "http."+key+" has a fragment, which is never sent", "leave it out")
+		b.refuse(n.Place, "url", "http."+key+" has a fragment, which is never sent", "leave it out")
 	}
 	return text
 }
@@ -118,7 +119,7 @@ func (b blockReader) smtp(n *node) {
 	b.b.parsed = s
 	addresses := func(key string) func(*node) []string {
 		return func(n *node) []string {
-			if n.kind == kindText {
+			if n.Kind == yamlfile.Text {
 				return []string{b.template(n, key, useNames)}
 			}
 			return b.templates(n, key, useNames, 50)
@@ -131,8 +132,8 @@ func (b blockReader) smtp(n *node) {
 		field{"subject", func(n *node) { s.Subject = b.template(n, "subject", useValue) }},
 		field{"text", func(n *node) { s.Text = b.template(n, "text", useValue) }})
 	b.need(n, "to", "subject", "text")
-	if to := n.get("to"); to != nil && len(s.To) == 0 {
-		b.refuse(to.place, "empty", "smtp.to names nobody", "write at least one address")
+	if to := n.Get("to"); to != nil && len(s.To) == 0 {
+		b.refuse(to.Place, "empty", "smtp.to names nobody", "write at least one address")
 	}
 }
 
@@ -161,8 +162,8 @@ func (b blockReader) exactly(n *node, op string, takes, known []string) {
 	}
 	b.need(n, takes...)
 	for _, name := range known {
-		if v := n.get(name); v != nil && !slices.Contains(takes, name) {
-			b.refuse(v.place, "unknown-key", fmt.Sprintf("%s with op %.20s takes no %q", b.b.kind, op, name), "leave it out")
+		if v := n.Get(name); v != nil && !slices.Contains(takes, name) {
+			b.refuse(v.Place, "unknown-key", fmt.Sprintf("%s with op %.20s takes no %q", b.b.kind, op, name), "leave it out")
 		}
 	}
 }
@@ -171,7 +172,7 @@ func (b blockReader) exactly(n *node, op string, takes, known []string) {
 func (b blockReader) path(n *node, key string) string {
 	text := b.template(n, key, useNames)
 	if strings.HasPrefix(text, "/") || slices.Contains(strings.Split(text, "/"), "..") {
-		b.refuse(n.place, "path", fmt.Sprintf("file.%s %.80q leads out of the root", key, text),
+		b.refuse(n.Place, "path", fmt.Sprintf("file.%s %.80q leads out of the root", key, text),
 			"write it relative to files.root, without '..'")
 	}
 	return text
@@ -199,10 +200,10 @@ func (b blockReader) exec(n *node) {
 			b.need(n, "argv")
 		}})
 	b.need(n, "argv")
-	if at := n.get("options"); at != nil {
+	if at := n.Get("options"); at != nil {
 		for _, name := range s.Options {
 			if !slices.Contains(starting(s), name) {
-				b.refuse(at.place, "option", fmt.Sprintf("the option %.40q begins no entry of argv", name),
+				b.refuse(at.Place, "option", fmt.Sprintf("the option %.40q begins no entry of argv", name),
 					"name an argument that stands at the start of an entry, with no \"--\" before it")
 			}
 		}
@@ -243,26 +244,26 @@ func starting(s *gate.ExecSpec) []string {
 }
 
 func (b blockReader) argv(n *node, key string, u use) []string {
-	if n.kind == kindText {
-		b.refuse(n.place, "shell", "exec."+key+" is one text, which only a shell could take apart",
+	if n.Kind == yamlfile.Text {
+		b.refuse(n.Place, "shell", "exec."+key+" is one text, which only a shell could take apart",
 			"write a list: [program, argument, argument]")
 		return nil
 	}
 	argv := b.templates(n, key, u, maxList)
 	if len(argv) == 0 {
-		b.refuse(n.place, "empty", "exec."+key+" names no program", "write [program, argument]")
+		b.refuse(n.Place, "empty", "exec."+key+" names no program", "write [program, argument]")
 		return nil
 	}
-	first := n.list[0]
+	first := n.List[0]
 	switch {
 	case strings.Contains(argv[0], "{"):
-		b.refuse(first.place, "literal", "the program depends on the call",
+		b.refuse(first.Place, "literal", "the program depends on the call",
 			"write the program itself, and declare one tool for each")
 	case strings.ContainsAny(argv[0], " \t;|&<>$"):
-		b.refuse(first.place, "shell", fmt.Sprintf("the program %.80q is a line for a shell", argv[0]),
+		b.refuse(first.Place, "shell", fmt.Sprintf("the program %.80q is a line for a shell", argv[0]),
 			"write each argument as an entry of its own")
 	case isShell(argv):
-		b.refuse(first.place, "shell", "exec."+key+" hands a line to a shell", "run the program itself, or a script file")
+		b.refuse(first.Place, "shell", "exec."+key+" hands a line to a shell", "run the program itself, or a script file")
 	}
 	return argv
 }
@@ -314,11 +315,11 @@ func (b blockReader) params(n *node, prefix, statement string) []string {
 	for _, i := range used {
 		most = max(most, i)
 	}
-	list := n.get("params")
+	list := n.Get("params")
 	if list == nil {
 		if most > 0 {
 			what := fmt.Sprintf("sql.%sstatement wants %d values and has none", prefix, most)
-			b.refuse(n.place, "params", what, "write \"params\"")
+			b.refuse(n.Place, "params", what, "write \"params\"")
 		}
 		return nil
 	}
@@ -331,9 +332,9 @@ func (b blockReader) params(n *node, prefix, statement string) []string {
 		}
 		out = append(out, b.template(item, prefix+"params", u))
 	}
-	if most != len(list.list) {
-		what := fmt.Sprintf("sql.%sstatement wants %d values and has %d", prefix, most, len(list.list))
-		b.refuse(list.place, "params", what, "give one for each of $1, $2, …")
+	if most != len(list.List) {
+		what := fmt.Sprintf("sql.%sstatement wants %d values and has %d", prefix, most, len(list.List))
+		b.refuse(list.Place, "params", what, "give one for each of $1, $2, …")
 	}
 	return out
 }

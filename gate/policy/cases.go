@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hence-dev/hence/gate/yamlfile"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
@@ -32,21 +33,21 @@ type Expect struct {
 func (r *reader) cases(n *node) []Case {
 	var out []Case
 	for _, item := range r.items(n, "cases", maxCases) {
-		c := Case{place: item.place, Args: json.RawMessage("{}")}
+		c := Case{place: item.Place, Args: json.RawMessage("{}")}
 		r.fields(item, "a case",
 			field{"tool", func(n *node) { c.Tool = r.text(n, "tool") }},
 			field{"args", func(n *node) {
-				data, err := json.Marshal(jsonNumbers(n.plain()))
-				if err != nil || n.kind != kindMap {
-					r.wrong(n, "the case's args", kindMap)
+				data, err := json.Marshal(jsonNumbers(n.Plain()))
+				if err != nil || n.Kind != yamlfile.Map {
+					r.wrong(n, "the case's args", yamlfile.Map)
 					return
 				}
 				c.Args = data
 			}},
 			field{"expect", func(n *node) { c.Expect = r.expect(n) }})
 		for _, name := range []string{"tool", "expect"} {
-			if item.kind == kindMap && item.get(name) == nil {
-				r.refuse(item.place, "missing-key", fmt.Sprintf("the case has no %q", name), "add it")
+			if item.Kind == yamlfile.Map && item.Get(name) == nil {
+				r.refuse(item.Place, "missing-key", fmt.Sprintf("the case has no %q", name), "add it")
 			}
 		}
 		out = append(out, c)
@@ -61,7 +62,7 @@ func (r *reader) expect(n *node) Expect {
 		field{"scopes", func(n *node) { e.scopes, e.Scopes = true, r.expectScopes(n) }},
 		field{"may", func(n *node) { e.may, e.May = true, r.expectScopes(n) }},
 		field{"key", func(n *node) {
-			if n.kind == kindNull || n.kind == kindText && n.text == "" {
+			if n.Kind == yamlfile.Null || n.Kind == yamlfile.Text && n.Text == "" {
 				e.Key = new(string)
 				return
 			}
@@ -77,7 +78,7 @@ func (r *reader) expectScopes(n *node) []string {
 	for _, item := range r.items(n, "scopes", maxScopes) {
 		s, err := topology.ParseScope(r.text(item, "a scope"))
 		if err != nil {
-			r.refuse(item.place, "scope", fmt.Sprintf("%.80q is no scope", item.text), reason(err))
+			r.refuse(item.Place, "scope", fmt.Sprintf("%.80q is no scope", item.Text), reason(err))
 		}
 		out = append(out, string(s))
 	}
@@ -109,7 +110,7 @@ func (p *Policy) Test(cases []Case) []Finding {
 	var found []Finding
 	for _, c := range cases {
 		for _, what := range p.broken(c) {
-			f := c.place.finding("case", what, "correct the declaration, or the case")
+			f := findingAt(c.place, "case", what, "correct the declaration, or the case")
 			f.Tool = c.Tool
 			found = append(found, f)
 		}

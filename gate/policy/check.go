@@ -44,9 +44,9 @@ func (r *reader) checkNames(p *Policy) {
 		for _, e := range p.tools[:i] {
 			switch {
 			case d.pattern == e.pattern:
-				r.refuse(d.place, "declared-twice", fmt.Sprintf("it is declared in line %d too", e.line), "keep one of the two")
+				r.refuse(d.place, "declared-twice", fmt.Sprintf("it is declared in line %d too", e.Line), "keep one of the two")
 			case isGlob(d.pattern) && isGlob(e.pattern) && overlap(d.pattern, e.pattern):
-				what := fmt.Sprintf("%q and %q (line %d) match the same names", d.pattern, e.pattern, e.line)
+				what := fmt.Sprintf("%q and %q (line %d) match the same names", d.pattern, e.pattern, e.Line)
 				r.refuse(d.place, "overlapping-globs", what,
 					"narrow one of them, or name those tools one by one: an exact name wins over a glob")
 			}

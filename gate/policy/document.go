@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 // document reads the whole file.
@@ -22,8 +23,8 @@ func (r *reader) document(root *node, o Options) *Policy {
 	var tools, cases *node
 	r.fields(root, "the policy",
 		field{"version", func(n *node) {
-			if n.kind != kindNumber || n.text != "1" {
-				r.refuse(n.place, "version", "this is no version that is known here", "write \"version: 1\"")
+			if n.Kind != yamlfile.Number || n.Text != "1" {
+				r.refuse(n.Place, "version", "this is no version that is known here", "write \"version: 1\"")
 			}
 		}},
 		field{"server", func(n *node) { p.server = r.serverName(n) }},
@@ -35,8 +36,8 @@ func (r *reader) document(root *node, o Options) *Policy {
 		}},
 		field{"hosts", func(n *node) { p.env.Hosts = r.hosts(n) }},
 		field{"files", func(n *node) { p.env.Root = r.root(n, o.Dir) }},
-		field{"mail", func(n *node) { p.env.Mail, r.mailAt = r.mail(n), n.place }},
-		field{"databases", func(n *node) { r.databases(n, p.env.Databases); r.databasesAt = n.place }},
+		field{"mail", func(n *node) { p.env.Mail, r.mailAt = r.mail(n), n.Place }},
+		field{"databases", func(n *node) { r.databases(n, p.env.Databases); r.databasesAt = n.Place }},
 		field{"secrets", func(n *node) { r.secrets(n, p.secrets, o.Dir) }},
 		field{"types", func(n *node) { r.types(n, p.types) }},
 		field{"tools", func(n *node) { tools = n }},
@@ -48,8 +49,9 @@ func (r *reader) document(root *node, o Options) *Policy {
 		{"server", "write \"server: name\": the name under which the tools are registered"},
 		{"tools", "write \"tools:\" and a list of declarations"},
 	} {
-		if root.kind == kindMap && root.get(required.name) == nil {
-			r.refuse(place{1, 1}, "missing-key", fmt.Sprintf("the key %q is missing", required.name), required.fix)
+		if root.Kind == yamlfile.Map && root.Get(required.name) == nil {
+			r.refuse(place{Line: 1, Column: 1}, "missing-key", fmt.Sprintf("the key %q is missing", required.name),
+				required.fix)
 		}
 	}
 	if tools != nil {
@@ -68,7 +70,7 @@ func (r *reader) serverName(n *node) string {
 	if len(name) > 64 || strings.ContainsFunc(name, func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.')
 	}) {
-		r.refuse(n.place, "server", fmt.Sprintf("server %.80q is no name", name),
+		r.refuse(n.Place, "server", fmt.Sprintf("server %.80q is no name", name),
 			"use at most 64 letters, digits, '-', '_' and '.'")
 	}
 	return name
@@ -102,7 +104,7 @@ func (r *reader) hosts(n *node) []string {
 	for _, item := range r.items(n, "hosts", maxList) {
 		host, ok := hostPort(r.scalar(item, "a host"))
 		if !ok {
-			r.refuse(item.place, "host", fmt.Sprintf("%.80q is no host:port", item.text),
+			r.refuse(item.Place, "host", fmt.Sprintf("%.80q is no host:port", item.Text),
 				"write host:port, for example api.example.com:443, without scheme and path")
 		}
 		out = append(out, host)
@@ -114,8 +116,8 @@ func (r *reader) root(n *node, dir string) string {
 	root := ""
 	r.fields(n, "files", field{"root", func(n *node) { root = r.text(n, "root") }})
 	if root == "" {
-		if n.kind == kindMap && n.get("root") == nil {
-			r.refuse(n.place, "missing-key", "files names no root", "write \"root: directory\"")
+		if n.Kind == yamlfile.Map && n.Get("root") == nil {
+			r.refuse(n.Place, "missing-key", "files names no root", "write \"root: directory\"")
 		}
 		return ""
 	}
@@ -124,7 +126,7 @@ func (r *reader) root(n *node, dir string) string {
 	}
 	root, err := filepath.Abs(root)
 	if err != nil {
-		r.refuse(n.place, "root", "the root cannot be found from the working directory", "write an absolute path")
+		r.refuse(n.Place, "root", "the root cannot be found from the working directory", "write an absolute path")
 	}
 	return root
 }
@@ -135,45 +137,45 @@ func (r *reader) mail(n *node) *gate.Mail {
 		field{"server", func(n *node) {
 			var ok bool
 			if m.Server, ok = hostPort(r.scalar(n, "server")); !ok {
-				r.refuse(n.place, "host", fmt.Sprintf("%.80q is no host:port", n.text), "write host:port")
+				r.refuse(n.Place, "host", fmt.Sprintf("%.80q is no host:port", n.Text), "write host:port")
 			}
 		}},
 		field{"from", func(n *node) {
 			if m.From = r.text(n, "from"); !isAddress(m.From) {
-				r.refuse(n.place, "address", fmt.Sprintf("%.80q is no mail address", m.From), "write name@host")
+				r.refuse(n.Place, "address", fmt.Sprintf("%.80q is no mail address", m.From), "write name@host")
 			}
 		}},
 		field{"user", func(n *node) { m.User = r.text(n, "user") }},
 		field{"password_secret", func(n *node) { m.PasswordSecret = r.text(n, "password_secret") }},
 		field{"tls", func(n *node) {
 			if m.TLS = r.text(n, "tls"); m.TLS != "none" && m.TLS != "starttls" && m.TLS != "tls" {
-				r.refuse(n.place, "tls", fmt.Sprintf("tls is %.40q", m.TLS), "write none, starttls or tls")
+				r.refuse(n.Place, "tls", fmt.Sprintf("tls is %.40q", m.TLS), "write none, starttls or tls")
 			}
 		}})
 	for _, name := range []string{"server", "from"} {
-		if n.kind == kindMap && n.get(name) == nil {
-			r.refuse(n.place, "missing-key", fmt.Sprintf("mail names no %s", name), "add it")
+		if n.Kind == yamlfile.Map && n.Get(name) == nil {
+			r.refuse(n.Place, "missing-key", fmt.Sprintf("mail names no %s", name), "add it")
 		}
 	}
 	if (m.User == "") != (m.PasswordSecret == "") {
-		r.refuse(n.place, "missing-key", "mail has one of user and password_secret", "write both or neither")
+		r.refuse(n.Place, "missing-key", "mail has one of user and password_secret", "write both or neither")
 	}
 	return m
 }
 
 func (r *reader) databases(n *node, out map[string]gate.Database) {
-	if n.kind != kindMap {
-		r.wrong(n, "databases", kindMap)
+	if n.Kind != yamlfile.Map {
+		r.wrong(n, "databases", yamlfile.Map)
 		return
 	}
-	for _, f := range n.fields {
+	for _, f := range n.Fields {
 		var d gate.Database
-		r.fields(f.value, "database "+f.name,
+		r.fields(f.Value, "database "+f.Name,
 			field{"dsn_secret", func(n *node) { d.DSNSecret = r.text(n, "dsn_secret") }})
-		if f.value.kind == kindMap && f.value.get("dsn_secret") == nil {
-			r.refuse(f.place, "missing-key", fmt.Sprintf("database %.40q has no dsn_secret", f.name),
+		if f.Value.Kind == yamlfile.Map && f.Value.Get("dsn_secret") == nil {
+			r.refuse(f.Place, "missing-key", fmt.Sprintf("database %.40q has no dsn_secret", f.Name),
 				"write \"dsn_secret: name\" and declare it under \"secrets\"")
 		}
-		out[f.name] = d
+		out[f.Name] = d
 	}
 }

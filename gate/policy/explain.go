@@ -47,7 +47,7 @@ func (p *Policy) Explain(tool string, args json.RawMessage) Explanation {
 		e.Signature = t.Pin.Signature
 	}
 	d := p.find(tool)
-	e.Declared, e.Line = d.pattern, d.line
+	e.Declared, e.Line = d.pattern, d.Line
 	if d.block != nil {
 		e.Adapter = d.block.kind
 	}

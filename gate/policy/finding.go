@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 // ErrPolicy is matched by the error that Load returns when the file is refused.
@@ -76,9 +78,26 @@ func sortFindings(found []Finding) {
 	})
 }
 
-// place is a position in the file.
-type place struct{ line, column int }
+// The parts of a file, under the names that the readers here use.
+type (
+	place = yamlfile.Place
+	node  = yamlfile.Node
+)
 
-func (p place) finding(rule, what, fix string) Finding {
-	return Finding{Rule: rule, Severity: Mistake, Line: p.line, Column: p.column, What: what, Fix: fix}
+func findingAt(p place, rule, what, fix string) Finding {
+	return Finding{Rule: rule, Severity: Mistake, Line: p.Line, Column: p.Column, What: what, Fix: fix}
+}
+
+// maxFindings is how many findings one run lists.
+const maxFindings = 30
+
+// parse reads a policy, or a file of cases for one.
+func parse(data []byte) (*node, *Finding) {
+	root, problem := yamlfile.Parse(data, yamlfile.Fixes{Large: "split the policy or shorten it",
+		Empty: `write at least "version: 1", "server: name" and "tools: []"`})
+	if problem != nil {
+		f := findingAt(problem.Place, "yaml", problem.What, problem.Fix)
+		return nil, &f
+	}
+	return root, nil
 }

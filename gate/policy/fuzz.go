@@ -71,7 +71,7 @@ func (f *fuzzer) report(t target, rule, what, fix string) {
 		return
 	}
 	f.told[id] = true
-	finding := t.t.finding(rule, what, fix)
+	finding := findingAt(t.t.place, rule, what, fix)
 	finding.Tool = t.d.pattern
 	f.found = append(f.found, finding)
 }
@@ -244,7 +244,7 @@ func (f *fuzzer) filters() {
 		y, errOther := f.scope(other, value)
 		if err == nil && errOther == nil && !x.Overlaps(y) {
 			f.report(t, "filters-differ", fmt.Sprintf("%q is %s here and %s in %q (line %d), which do not overlap", value,
-				x, y, other.d.pattern, other.t.line), fmt.Sprintf("write %s in both", wider(t.p, other.p)))
+				x, y, other.d.pattern, other.t.Line), fmt.Sprintf("write %s in both", wider(t.p, other.p)))
 		}
 	}
 }

@@ -20,7 +20,7 @@ type linter struct {
 }
 
 func (l *linter) report(s Severity, p place, rule, what, fix string) {
-	f := p.finding(rule, what, fix)
+	f := findingAt(p, rule, what, fix)
 	f.Severity = s
 	if l.d != nil {
 		f.Tool = l.d.pattern

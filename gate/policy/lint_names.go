@@ -27,7 +27,7 @@ func (l *linter) sameArgument() {
 				if before.kind != kind && spelling.Distance(before.kind, kind) <= 2 && min(len(before.kind), len(kind)) > 3 {
 					l.d = d
 					l.report(Mistake, s.place, "two-names", fmt.Sprintf("%s is of the type %q here and of %q in %q (line %d)",
-						u, kind, before.kind, before.d.pattern, before.d.line), "write one type for one resource")
+						u, kind, before.kind, before.d.pattern, before.d.Line), "write one type for one resource")
 				}
 			}
 		}

@@ -171,7 +171,7 @@ func (l *linter) sameResource() {
 			l.d = a
 			l.report(Mistake, a.scopes[0].place, "two-names",
 				fmt.Sprintf("it and %q (line %d) move %s, and their scopes %v and "+
-					"%v never meet", b.pattern, b.line, ra, sa, sb), "name one resource by one scope in both")
+					"%v never meet", b.pattern, b.Line, ra, sa, sb), "name one resource by one scope in both")
 		}
 	}
 	l.d = nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/policy/template"
 	"github.com/hence-dev/hence/gate/spelling"
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 // reader collects everything that is wrong, so that one run names all of it.
@@ -19,7 +20,7 @@ type reader struct {
 }
 
 func (r *reader) refuse(p place, rule, what, fix string) {
-	f := p.finding(rule, what, fix)
+	f := findingAt(p, rule, what, fix)
 	f.Tool = r.tool
 	r.found = append(r.found, f)
 }
@@ -32,24 +33,17 @@ type field struct {
 
 // fields reads a mapping. Unknown keys are refused, with the key that was probably meant.
 func (r *reader) fields(n *node, what string, known ...field) {
-	if n.kind != kindMap {
-		r.wrong(n, what, kindMap)
+	if n.Kind != yamlfile.Map {
+		r.wrong(n, what, yamlfile.Map)
 		return
 	}
-	names := make([]string, 0, len(known))
-	for _, k := range known {
-		names = append(names, k.name)
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = k.name
 	}
-next:
-	for _, f := range n.fields {
-		for _, k := range known {
-			if k.name == f.name {
-				k.read(f.value)
-				continue next
-			}
-		}
-		r.refuse(f.place, "unknown-key", fmt.Sprintf("%s has no key %.40q", what, f.name), keyFix(f.name, names))
-	}
+	n.Each(names, func(i int, v *node) { known[i].read(v) }, func(key yamlfile.Pair) {
+		r.refuse(key.Place, "unknown-key", fmt.Sprintf("%s has no key %.40q", what, key.Name), keyFix(key.Name, names))
+	})
 }
 
 func keyFix(name string, known []string) string {
@@ -65,65 +59,65 @@ func keyFix(name string, known []string) string {
 	return "use one of " + strings.Join(known, ", ")
 }
 
-func (r *reader) wrong(n *node, what string, want kind) {
+func (r *reader) wrong(n *node, what string, want yamlfile.Kind) {
 	fix := "write " + want.String()
-	if want == kindText && n.kind != kindNull {
+	if want == yamlfile.Text && n.Kind != yamlfile.Null {
 		fix = "put it in quotes"
 	}
-	r.refuse(n.place, "wrong-type", fmt.Sprintf("%s is %s", what, n.kind), fix)
+	r.refuse(n.Place, "wrong-type", fmt.Sprintf("%s is %s", what, n.Kind), fix)
 }
 
 func (r *reader) text(n *node, what string) string {
-	if n.kind != kindText {
-		r.wrong(n, what, kindText)
+	if n.Kind != yamlfile.Text {
+		r.wrong(n, what, yamlfile.Text)
 		return ""
 	}
-	if n.text == "" {
-		r.refuse(n.place, "empty", what+" is empty", "write it or leave the key out")
+	if n.Text == "" {
+		r.refuse(n.Place, "empty", what+" is empty", "write it or leave the key out")
 	}
-	return n.text
+	return n.Text
 }
 
 // scalar takes numbers too: a version, an id, a header value.
 func (r *reader) scalar(n *node, what string) string {
-	if n.kind == kindNumber || n.kind == kindBool {
-		return n.text
+	if n.Kind == yamlfile.Number || n.Kind == yamlfile.Bool {
+		return n.Text
 	}
 	return r.text(n, what)
 }
 
 func (r *reader) flag(n *node, what string) bool {
-	if n.kind != kindBool {
-		r.refuse(n.place, "wrong-type", fmt.Sprintf("%s is %s", what, n.kind), "write true or false")
+	if n.Kind != yamlfile.Bool {
+		r.refuse(n.Place, "wrong-type", fmt.Sprintf("%s is %s", what, n.Kind), "write true or false")
 		return false
 	}
-	return n.value.(bool)
+	return n.Value.(bool)
 }
 
 func (r *reader) number(n *node, what string, least, most int) int {
 	var v int
-	if _, err := fmt.Sscanf(n.text, "%d", &v); n.kind != kindNumber || err != nil || fmt.Sprint(v) != n.text {
-		r.refuse(n.place, "wrong-type", what+" is no whole number", fmt.Sprintf("write one of %d to %d", least, most))
+	if _, err := fmt.Sscanf(n.Text, "%d", &v); n.Kind != yamlfile.Number || err != nil || fmt.Sprint(v) != n.Text {
+		r.refuse(n.Place, "wrong-type", what+" is no whole number", fmt.Sprintf("write one of %d to %d", least, most))
 		return least
 	}
 	if v < least || v > most {
-		r.refuse(n.place, "out-of-range", fmt.Sprintf("%s is %d", what, v), fmt.Sprintf("write %d to %d", least, most))
+		r.refuse(n.Place, "out-of-range", fmt.Sprintf("%s is %d", what, v), fmt.Sprintf("write %d to %d", least, most))
 		return least
 	}
 	return v
 }
 
 func (r *reader) items(n *node, what string, most int) []*node {
-	if n.kind != kindList {
-		r.wrong(n, what, kindList)
+	if n.Kind != yamlfile.List {
+		r.wrong(n, what, yamlfile.List)
 		return nil
 	}
-	if len(n.list) > most {
-		r.refuse(n.place, "out-of-range", fmt.Sprintf("%s has %d entries", what, len(n.list)),
+	if len(n.List) > most {
+		r.refuse(n.Place, "out-of-range", fmt.Sprintf("%s has %d entries", what, len(n.List)),
 			fmt.Sprintf("keep it to %d", most))
-		return n.list[:most]
+		return n.List[:most]
 	}
-	return n.list
+	return n.List
 }
 
 func (r *reader) texts(n *node, what string, most int) []string {
@@ -144,7 +138,7 @@ func (r *reader) numbers(n *node, what string, least, most int) []int {
 
 // template reads a template; the zero template when it cannot be parsed.
 func (r *reader) template(n *node, what string) template.Template {
-	return r.parseTemplate(n.place, r.scalar(n, what), what)
+	return r.parseTemplate(n.Place, r.scalar(n, what), what)
 }
 
 func (r *reader) parseTemplate(p place, text, what string) template.Template {

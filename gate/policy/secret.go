@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 // maxSecretBytes is the size of the largest secret.
@@ -99,7 +101,7 @@ func (p *Policy) MissingSecrets() []Finding {
 		}
 		told[u.name] = true
 		why := strings.TrimPrefix(err.Error(), ErrSecret.Error()+": ")
-		f := u.finding("missing-secret", fmt.Sprintf("%s needs a secret that is not there: %s", u.what, why),
+		f := findingAt(u.place, "missing-secret", fmt.Sprintf("%s needs a secret that is not there: %s", u.what, why),
 			"set it before the start, or correct the name under \"secrets\"")
 		f.Tool = u.tool
 		out = append(out, f)
@@ -110,28 +112,28 @@ func (p *Policy) MissingSecrets() []Finding {
 
 // secrets reads the references. A value in place of a reference is refused without being repeated in the message.
 func (r *reader) secrets(n *node, out map[string]Secret, dir string) {
-	if n.kind != kindMap {
-		r.wrong(n, "secrets", kindMap)
+	if n.Kind != yamlfile.Map {
+		r.wrong(n, "secrets", yamlfile.Map)
 		return
 	}
-	for _, f := range n.fields {
-		if f.value.kind != kindMap {
-			r.refuse(f.value.place, "inline-secret", fmt.Sprintf("secret %.40q is written into the policy", f.name),
+	for _, f := range n.Fields {
+		if f.Value.Kind != yamlfile.Map {
+			r.refuse(f.Value.Place, "inline-secret", fmt.Sprintf("secret %.40q is written into the policy", f.Name),
 				"keep it elsewhere and write \"{file: path}\" or \"{env: VARIABLE}\"")
 			continue
 		}
 		var s Secret
-		r.fields(f.value, "secret "+f.name,
+		r.fields(f.Value, "secret "+f.Name,
 			field{"file", func(n *node) { s.File = r.text(n, "file") }},
 			field{"env", func(n *node) { s.Env = r.text(n, "env") }})
 		if (s.File == "") == (s.Env == "") {
-			r.refuse(f.place, "secret", fmt.Sprintf("secret %.40q has not exactly one source", f.name),
+			r.refuse(f.Place, "secret", fmt.Sprintf("secret %.40q has not exactly one source", f.Name),
 				"write \"{file: path}\" or \"{env: VARIABLE}\"")
 		}
 		if s.File != "" && !filepath.IsAbs(s.File) {
 			s.File = filepath.Join(dir, s.File)
 		}
-		out[f.name] = s
+		out[f.Name] = s
 	}
 }
 

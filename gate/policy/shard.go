@@ -19,8 +19,8 @@ func (b blockReader) shard(n *node) {
 		field{"content", func(n *node) { s.Content = b.tree(n, "content", useValue) }})
 	b.need(n, "op", "scope")
 	for _, key := range []string{"type", "content"} {
-		if f := n.get(key); s.Op == gate.OpRead && f != nil {
-			b.refuse(f.place, "unknown-key", fmt.Sprintf("shard op read takes no %q", key), "remove it")
+		if f := n.Get(key); s.Op == gate.OpRead && f != nil {
+			b.refuse(f.Place, "unknown-key", fmt.Sprintf("shard op read takes no %q", key), "remove it")
 		}
 	}
 }
@@ -34,9 +34,9 @@ func (b blockReader) shardScope(n *node) string {
 	what, fix := checkScope(t)
 	switch {
 	case what != "":
-		b.refuse(n.place, "scope", what, fix)
+		b.refuse(n.Place, "scope", what, fix)
 	case !strings.HasPrefix(text, "shard:/") || strings.Contains(text, "*"):
-		b.refuse(n.place, "scope", fmt.Sprintf("%q is no shard", text), "write shard:/path without wildcards")
+		b.refuse(n.Place, "scope", fmt.Sprintf("%q is no shard", text), "write shard:/path without wildcards")
 	}
 	return text
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
 	"github.com/hence-dev/hence/gate/spelling"
+	"github.com/hence-dev/hence/gate/yamlfile"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
@@ -21,9 +22,9 @@ func classes() []sequencer.Class {
 
 // decl reads one entry of "tools".
 func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
-	d := &decl{place: n.place, maxTime: maxTime, retry: retry, retryAt: n.place}
-	if name := n.get("tool"); n.kind == kindMap && name != nil && name.kind == kindText && checkName(name.text) == nil {
-		r.tool = name.text
+	d := &decl{place: n.Place, maxTime: maxTime, retry: retry, retryAt: n.Place}
+	if name := n.Get("tool"); name != nil && name.Kind == yamlfile.Text && checkName(name.Text) == nil {
+		r.tool = name.Text
 	}
 	defer func() { r.tool = "" }()
 	known := []field{
@@ -33,28 +34,28 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 		{"args", func(n *node) { d.declared, d.args = true, r.args(n) }},
 		{"scopes", func(n *node) { d.scopes = r.scopes(n, "scopes") }},
 		{"may", func(n *node) { d.may = r.scopes(n, "may") }},
-		{"key", func(n *node) { d.key = &located{n.place, r.template(n, "key")} }},
-		{"keyed", func(n *node) { d.keyed, d.keyedAt = r.flag(n, "keyed"), n.place }},
-		{"key_life_ms", func(n *node) { d.keyLife, d.keyLifeAt = r.milliseconds(n, "key_life_ms", maxKeyLifeMs), n.place }},
+		{"key", func(n *node) { d.key = &located{n.Place, r.template(n, "key")} }},
+		{"keyed", func(n *node) { d.keyed, d.keyedAt = r.flag(n, "keyed"), n.Place }},
+		{"key_life_ms", func(n *node) { d.keyLife, d.keyLifeAt = r.milliseconds(n, "key_life_ms", maxKeyLifeMs), n.Place }},
 		{"undo_only", func(n *node) { d.undoOnly = r.flag(n, "undo_only") }},
-		{"compensation", func(n *node) { d.undo, d.undoAt = r.undo(n), n.place }},
-		{"retry", func(n *node) { d.retry, d.retryAt = r.retry(n, retry), n.place }},
+		{"compensation", func(n *node) { d.undo, d.undoAt = r.undo(n), n.Place }},
+		{"retry", func(n *node) { d.retry, d.retryAt = r.retry(n, retry), n.Place }},
 		{"max_time_ms", func(n *node) { d.maxTime = r.milliseconds(n, "max_time_ms", maxTimeMs) }},
 	}
 	for _, kind := range kinds() {
 		known = append(known, field{kind, func(n *node) {
 			if d.block != nil {
-				r.refuse(n.place, "two-adapters", "it has two adapters, "+d.block.kind+" and "+kind, "keep one of them")
+				r.refuse(n.Place, "two-adapters", "it has two adapters, "+d.block.kind+" and "+kind, "keep one of them")
 				return
 			}
 			d.block = r.block(kind, n)
 		}})
 	}
 	r.fields(n, "a tool", known...)
-	if n.kind == kindMap && n.get("tool") == nil {
-		r.refuse(n.place, "missing-key", "the tool has no \"tool\"", "add it")
+	if n.Kind == yamlfile.Map && n.Get("tool") == nil {
+		r.refuse(n.Place, "missing-key", "the tool has no \"tool\"", "add it")
 	}
-	if n.kind == kindMap && n.get("class") == nil {
+	if n.Kind == yamlfile.Map && n.Get("class") == nil {
 		r.unclassed(d)
 	}
 	return d
@@ -80,7 +81,7 @@ func (r *reader) unclassed(d *decl) {
 func (r *reader) pattern(n *node) string {
 	name := topology.NormalName(r.text(n, "tool"))
 	if err := checkName(name); name != "" && err != nil {
-		r.refuse(n.place, "tool", err.Error(), "write the name as agents call it")
+		r.refuse(n.Place, "tool", err.Error(), "write the name as agents call it")
 	}
 	return name
 }
@@ -93,7 +94,7 @@ func (r *reader) class(n *node) sequencer.Class {
 		}
 	}
 	if text != "" {
-		r.refuse(n.place, "class", fmt.Sprintf("%.40q is no effect class", text), classFix(text))
+		r.refuse(n.Place, "class", fmt.Sprintf("%.40q is no effect class", text), classFix(text))
 	}
 	return sequencer.ClassIrreversible
 }
@@ -123,7 +124,7 @@ func classFix(text string) string {
 
 // nearClasses are the classes that a misspelt one may be, up to one letter farther than the nearest, the safest first.
 func nearClasses(text string) (near []sequencer.Class) {
-	text = strings.ToLower(text[:min(len(text), 200)])
+	text = strings.ToLower(text[:min(len(text), spelling.MaxName)])
 	most := max(1, len(text)/3)
 	for _, c := range classes() {
 		most = min(most, spelling.Distance(text, c.String())+1)
@@ -143,12 +144,12 @@ func (r *reader) args(n *node) []argument {
 		t, err := template.Parse("{" + name + "}")
 		if name != "" && (err != nil || len(t.Placeholders()) != 1 || t.Placeholders()[0].Path.String() != name ||
 			strings.ContainsAny(name, ".$?|")) {
-			r.refuse(item.place, "argument", fmt.Sprintf("%.40q is no argument's name", name),
+			r.refuse(item.Place, "argument", fmt.Sprintf("%.40q is no argument's name", name),
 				"use letters, digits, '_' and '-', and a '?' at the end of an optional one")
 		}
 		for _, a := range out {
 			if a.name == name {
-				r.refuse(item.place, "argument", fmt.Sprintf("the argument %.40q is there twice", name), "keep one of the two")
+				r.refuse(item.Place, "argument", fmt.Sprintf("the argument %.40q is there twice", name), "keep one of the two")
 			}
 		}
 		out = append(out, argument{name, optional})
@@ -164,48 +165,48 @@ func (r *reader) scopes(n *node, what string) []located {
 			continue
 		}
 		if problem, fix := checkScope(t); problem != "" {
-			r.refuse(item.place, "scope", problem, fix)
+			r.refuse(item.Place, "scope", problem, fix)
 			continue
 		}
-		out = append(out, located{item.place, t})
+		out = append(out, located{item.Place, t})
 	}
 	return out
 }
 
 func (r *reader) undo(n *node) *undo {
-	u := &undo{place: n.place, toolAt: n.place, argsAt: n.place}
-	if n.kind == kindText {
+	u := &undo{place: n.Place, toolAt: n.Place, argsAt: n.Place}
+	if n.Kind == yamlfile.Text {
 		u.tool = topology.NormalName(r.text(n, "compensation"))
 		return u
 	}
 	r.fields(n, "compensation",
-		field{"tool", func(n *node) { u.tool, u.toolAt = topology.NormalName(r.text(n, "tool")), n.place }},
+		field{"tool", func(n *node) { u.tool, u.toolAt = topology.NormalName(r.text(n, "tool")), n.Place }},
 		field{"args", func(n *node) {
-			u.argsAt = n.place
-			if n.kind != kindMap {
-				r.wrong(n, "the compensation's args", kindMap)
+			u.argsAt = n.Place
+			if n.Kind != yamlfile.Map {
+				r.wrong(n, "the compensation's args", yamlfile.Map)
 				return
 			}
 			tree, ok := r.tree(n, "the compensation's args")
 			if !ok {
 				return
 			}
-			u.args, u.uses, u.written = &tree, tree.Placeholders(), n.plain()
-			for _, f := range n.fields {
-				u.names = append(u.names, f.name)
+			u.args, u.uses, u.written = &tree, tree.Placeholders(), n.Plain()
+			for _, f := range n.Fields {
+				u.names = append(u.names, f.Name)
 			}
 		}},
-		field{"forbids", func(n *node) { u.forbids, u.forbidsAt = r.flag(n, "forbids"), n.place }})
-	if n.kind == kindMap && n.get("tool") == nil {
-		r.refuse(n.place, "missing-key", "the compensation names no tool", "write \"tool: name\"")
+		field{"forbids", func(n *node) { u.forbids, u.forbidsAt = r.flag(n, "forbids"), n.Place }})
+	if n.Kind == yamlfile.Map && n.Get("tool") == nil {
+		r.refuse(n.Place, "missing-key", "the compensation names no tool", "write \"tool: name\"")
 	}
 	return u
 }
 
 func (r *reader) tree(n *node, what string) (template.Tree, bool) {
-	tree, err := template.ParseTree(jsonNumbers(n.plain()))
+	tree, err := template.ParseTree(jsonNumbers(n.Plain()))
 	if err != nil {
-		r.refuse(n.place, "template", what+" hold no template", err.Error())
+		r.refuse(n.Place, "template", what+" hold no template", err.Error())
 		return tree, false
 	}
 	return tree, true

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hence-dev/hence/gate/yamlfile"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -49,18 +50,18 @@ func defaultTypes() map[string]naming {
 }
 
 func (r *reader) types(n *node, out map[string]naming) {
-	if n.kind != kindMap {
-		r.wrong(n, "types", kindMap)
+	if n.Kind != yamlfile.Map {
+		r.wrong(n, "types", yamlfile.Map)
 		return
 	}
-	for _, f := range n.fields {
-		t := naming{place: f.place}
-		r.fields(f.value, "type "+f.name,
+	for _, f := range n.Fields {
+		t := naming{place: f.Place}
+		r.fields(f.Value, "type "+f.Name,
 			field{"spellings", func(n *node) {
 				for _, item := range r.items(n, "spellings", maxList) {
 					s := r.text(item, "a spelling")
 					if s != "" && !slices.Contains(spellings(), s) {
-						r.refuse(item.place, "spelling", fmt.Sprintf("%.40q is no spelling", s),
+						r.refuse(item.Place, "spelling", fmt.Sprintf("%.40q is no spelling", s),
 							"use "+strings.Join(spellings(), ", "))
 					}
 					t.spellings = append(t.spellings, s)
@@ -71,10 +72,10 @@ func (r *reader) types(n *node, out map[string]naming) {
 					t.aliases = append(t.aliases, r.aliasGroup(group, t.aliases))
 				}
 			}})
-		if strings.ToLower(f.name) != f.name {
-			r.refuse(f.place, "type", fmt.Sprintf("type %.40q has capitals", f.name), "types are lower case")
+		if strings.ToLower(f.Name) != f.Name {
+			r.refuse(f.Place, "type", fmt.Sprintf("type %.40q has capitals", f.Name), "types are lower case")
 		}
-		out[f.name] = t
+		out[f.Name] = t
 	}
 }
 
@@ -84,11 +85,11 @@ func (r *reader) aliasGroup(n *node, before [][]string) []string {
 		group[i] = topology.NormalName(group[i]) // values are compared in it
 	}
 	if len(group) < 2 {
-		r.refuse(n.place, "alias", "a group of aliases has less than two names", "write [name, other name]")
+		r.refuse(n.Place, "alias", "a group of aliases has less than two names", "write [name, other name]")
 	}
 	for _, name := range group {
 		if slices.ContainsFunc(before, func(g []string) bool { return slices.Contains(g, name) }) {
-			r.refuse(n.place, "alias", fmt.Sprintf("%.40q is in two groups of aliases", name), "join the groups")
+			r.refuse(n.Place, "alias", fmt.Sprintf("%.40q is in two groups of aliases", name), "join the groups")
 		}
 	}
 	return group

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// maxName bounds what is compared, in bytes: a name may come from a request.
-const maxName = 200
+// MaxName bounds what is compared, in bytes: a name may come from a request.
+const MaxName = 200
 
 // Nearest returns the known name that differs least from a name; "" when none is near, see Near, or two are as near. A
 // name that begins one known name only is near to it.
@@ -75,7 +75,7 @@ func Similar(name string, known []string, most int) []string {
 }
 
 func byDistance(name string, known []string) (near []string, cost map[string]int) {
-	name = strings.ToLower(name[:min(len(name), maxName)])
+	name = strings.ToLower(name[:min(len(name), MaxName)])
 	cost = map[string]int{}
 	for _, k := range known {
 		if _, twice := cost[k]; twice {

@@ -2,7 +2,6 @@ package fenced
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/hence-dev/hence/gate/child"
 )
 
 // endBound is how long a command may take to end after Ctrl-C.
@@ -45,7 +46,7 @@ func NewShell(dir string, env []string) (*Shell, error) {
 	s := &Shell{dir: dir, lines: make(chan string)}
 	s.cmd = exec.Command("bash", "--norc", "--noprofile", "-euo", "pipefail")
 	s.cmd.Dir, s.cmd.Env, s.cmd.WaitDelay = dir, env, endBound
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	s.cmd.SysProcAttr = child.OwnGroup()
 	out, in := io.Pipe()
 	s.cmd.Stdout = in
 	stdin, err := s.cmd.StdinPipe()
@@ -126,7 +127,7 @@ func (r *Running) Out() string { return read(r.out) }
 func (r *Running) Words() string { return read(r.err) }
 
 // Alive says whether it still runs.
-func (r *Running) Alive() bool { return syscall.Kill(-r.pid, 0) == nil }
+func (r *Running) Alive() bool { return child.Alive(r.pid) }
 
 // Paste runs the export lines that a command has printed, as a reader pastes them.
 func (s *Shell) Paste(r *Running) error {
@@ -145,8 +146,8 @@ func (s *Shell) Paste(r *Running) error {
 // End sends Ctrl-C to a running command, waits for its end and judges its exit code.
 func (s *Shell) End(r *Running) error {
 	s.running = slices.DeleteFunc(s.running, func(other *Running) bool { return other == r })
-	_ = syscall.Kill(-r.pid, syscall.SIGINT) // it may have ended
-	timer := time.AfterFunc(endBound, func() { _ = syscall.Kill(-r.pid, syscall.SIGKILL) })
+	child.Signal(r.pid, syscall.SIGINT) // it may have ended
+	timer := time.AfterFunc(endBound, func() { child.Signal(r.pid, syscall.SIGKILL) })
 	defer timer.Stop()
 	said, err := s.say(fmt.Sprintf("code=0; wait %d || code=$?; echo $code", r.pid), endBound*2)
 	if err == nil && said != "0" && said != "130" {
@@ -163,13 +164,13 @@ func (s *Shell) Close() error {
 	var errs []error
 	for i := len(s.running) - 1; i >= 0; i-- {
 		if s.over { // nobody can wait for them any more
-			_ = syscall.Kill(-s.running[i].pid, syscall.SIGKILL)
+			child.Signal(s.running[i].pid, syscall.SIGKILL)
 			continue
 		}
 		errs = append(errs, s.End(s.running[i])) // which takes it off the list
 	}
 	s.in.Close()
-	timer := time.AfterFunc(endBound, func() { _ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) })
+	timer := time.AfterFunc(endBound, func() { child.Signal(s.cmd.Process.Pid, syscall.SIGKILL) })
 	defer timer.Stop()
 	for range s.lines {
 	}
@@ -207,7 +208,7 @@ func (s *Shell) say(line string, bound time.Duration) (string, error) {
 		return said, nil
 	case <-timer.C:
 		s.over = true
-		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+		child.Signal(s.cmd.Process.Pid, syscall.SIGKILL)
 		return "", fmt.Errorf("it is not done after %v", bound)
 	}
 }
@@ -222,10 +223,8 @@ func read(path string) string {
 
 // tail is the end of a file, for messages.
 func tail(path string) string {
-	text := []byte(read(path))
-	text = bytes.TrimSpace(text[max(0, len(text)-3000):])
-	if len(text) == 0 {
-		return ""
+	if words := child.LastWords(path, 3000); words != "" {
+		return words + "\n"
 	}
-	return string(text) + "\n"
+	return ""
 }

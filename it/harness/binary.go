@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/gate/child"
 )
 
 // BuildBound is how long the build of the binary may take on a small machine.
@@ -49,10 +51,8 @@ func plainEnv() []string {
 
 // Process is one started command of the binary.
 type Process struct {
-	PID    int
+	*child.Process
 	stdout bytes.Buffer
-	ended  chan struct{}
-	err    error
 
 	mu     sync.Mutex
 	recent []string
@@ -98,8 +98,8 @@ func Launch(tb testing.TB, bound time.Duration, cmd *exec.Cmd) (*Process, []byte
 	select {
 	case line := <-out.seen:
 		return p, line, nil
-	case <-p.ended:
-		return p, nil, fmt.Errorf("%v: %w: %w\n%s", cmd.Args, ErrEnded, p.err, p.Words())
+	case <-p.Ended():
+		return p, nil, fmt.Errorf("%v: %w: %w\n%s", cmd.Args, ErrEnded, p.failure(), p.Words())
 	case <-time.After(bound):
 		return p, nil, fmt.Errorf("%v does not serve after %v\n%s", cmd.Args, bound, p.Words())
 	}
@@ -128,48 +128,31 @@ func (p *Process) start(tb testing.TB, stdout io.Writer, each func(string), cmd 
 	// A "hence dev" of another test is not to be found, and the user's own is left alone.
 	own := append(plainEnv(), "XDG_STATE_HOME="+tb.TempDir())
 	cmd.Env, cmd.WaitDelay = append(own, cmd.Env...), 10*time.Second
-	p.ended, cmd.Stdout = make(chan struct{}), stdout
+	cmd.Stdout = stdout
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
-		err = cmd.Start()
+		p.Process, err = child.Start(cmd, func() { p.readLines(stderr, each) })
 	}
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p.PID = cmd.Process.Pid
-	go func() {
-		defer close(p.ended)
-		p.readLines(stderr, each)
-		p.err = cmd.Wait()
-	}()
-	tb.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		<-p.ended
-	})
+	tb.Cleanup(func() { _ = p.Kill() }) // it may have ended
 }
 
 // Interrupt asks the process to end, as Ctrl-C does.
-func (p *Process) Interrupt() error { return p.signal(os.Interrupt) }
+func (p *Process) Interrupt() error { return p.Signal(os.Interrupt) }
 
 // Terminate asks the process to end, also one that was started to ignore Ctrl-C.
-func (p *Process) Terminate() error { return p.signal(syscall.SIGTERM) }
+func (p *Process) Terminate() error { return p.Signal(syscall.SIGTERM) }
 
 // Kill ends the process without a farewell and waits for that.
 func (p *Process) Kill() error {
-	err := p.signal(os.Kill)
-	<-p.ended
+	err := p.Signal(os.Kill)
+	<-p.Ended()
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
 	return err
-}
-
-func (p *Process) signal(s os.Signal) error {
-	process, err := os.FindProcess(p.PID)
-	if err != nil {
-		return err
-	}
-	return process.Signal(s)
 }
 
 func (p *Process) readLines(from io.Reader, each func(string)) {
@@ -208,19 +191,22 @@ func (p *Process) Words() string {
 	return strings.Join(p.recent, "\n")
 }
 
-// Ended is closed once the process has ended.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
+// failure is what waiting for a process that has ended returned.
+func (p *Process) failure() error {
+	_, err := p.Result()
+	return err
+}
 
 // Wait waits for the end and returns the standard output and the exit code.
 func (p *Process) Wait(bound time.Duration) (stdout []byte, code int, err error) {
 	select {
-	case <-p.ended:
+	case <-p.Ended():
 	case <-time.After(bound):
 		return nil, 0, fmt.Errorf("it still runs after %v; its last words:\n%s", bound, p.Words())
 	}
 	var exit *exec.ExitError
-	if p.err != nil && !errors.As(p.err, &exit) {
-		return nil, 0, p.err
+	if err := p.failure(); err != nil && !errors.As(err, &exit) {
+		return nil, 0, err
 	}
 	if exit != nil {
 		code = exit.ExitCode()

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/hence-dev/hence/gate/child"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/view"
 )
@@ -250,8 +251,7 @@ func (h *Hook) run(ctx context.Context, body []byte) ([]byte, error) {
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(body), &out
 	cmd.Dir = h.Dir
 	cmd.Env = withoutSecrets(cmd.Environ())
-	cmd.WaitDelay = 100 * time.Millisecond
-	killAll(cmd)
+	child.KillWithContext(cmd, 100*time.Millisecond)
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {

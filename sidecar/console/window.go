@@ -13,8 +13,6 @@ const (
 	defaultSeconds  = 120
 	maxContended    = 100 // scopes in one answer
 	lastOfContended = 3   // refusals that are named for each of them
-
-	wouldWait sequencer.Code = "waiting" // of an outcome's Would: it is no refusal
 )
 
 // windowView is what happened in the seconds that the page's plots show: the closed ones, up to now.
@@ -151,7 +149,7 @@ func (v *windowView) take(by map[sequencer.Scope]*contended, k *kept) {
 		return
 	}
 	code := cmp.Or(o.Code, o.Would)
-	if code == "" || code == sequencer.CodeAbortedByAgent || code == wouldWait {
+	if code == "" || code == sequencer.CodeAbortedByAgent || code == sequencer.CodeWaiting {
 		return // its own agent gave it up, or it would have been decided the same, later
 	}
 	v.Refusals++

@@ -49,14 +49,11 @@ func Happened(o *sequencer.Outcome) (what, more string) {
 	return o.Kind.String(), why(o)
 }
 
-// why is a code with where it was found and who moved that.
+// why is a code with its cause, and what is in the way.
 func why(o *sequencer.Outcome) string {
 	text := string(o.Code)
-	if o.Scope != "" {
-		text += " at " + string(o.Scope)
-	}
-	if o.Moved.Seq > 0 {
-		text += fmt.Sprintf(", moved by %s at seq %d", cmp.Or(string(o.Moved.Tx), "an unknown writer"), o.Moved.Seq)
+	if cause := cause(Decision(o)); cause != "" {
+		text += " (" + cause + ")"
 	}
 	if o.Code == "" || len(o.BlockedBy) == 0 {
 		return text

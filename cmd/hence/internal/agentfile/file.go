@@ -9,14 +9,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 // The bounds of a file.
 const (
-	maxFileBytes = 256 << 10
-	maxAgents    = 64
-	maxRestarts  = 1000
-	maxFindings  = 30
+	maxAgents   = 64
+	maxRestarts = 1000
+	maxFindings = 30
 )
 
 //go:embed agents.schema.json
@@ -89,8 +90,8 @@ func (r *reader) document(root *value) (f File) {
 	var agents *value
 	r.fields(root, "the file", append(r.settings(&shared),
 		field{"version", func(v *value) {
-			if v.text != "1" {
-				r.refuse(v.at, fmt.Sprintf("version %.20q is not known here", v.text), `write "version: 1"`)
+			if v.Text != "1" {
+				r.refuse(v.Place, fmt.Sprintf("version %.20q is not known here", v.Text), `write "version: 1"`)
 			}
 		}},
 		field{"embedded", func(v *value) { f.Embedded = r.flag(v, "embedded") }},
@@ -100,16 +101,16 @@ func (r *reader) document(root *value) (f File) {
 		{"version", `write "version: 1" in the first line`},
 		{"agents", `write "agents:" and a list, each with a name and a command`},
 	} {
-		if root.kind == mapping && root.get(required.name) == nil {
-			r.refuse(place{1, 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
+		if root.Kind == yamlfile.Map && root.Get(required.name) == nil {
+			r.refuse(place{Line: 1, Column: 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
 		}
 	}
 	if agents == nil {
 		return f
 	}
 	items := r.list(agents, "agents")
-	if len(items) == 0 && agents.kind == sequence || len(items) > maxAgents {
-		r.refuse(agents.at, fmt.Sprintf("there are %d agents", len(items)), fmt.Sprintf("name 1 to %d", maxAgents))
+	if len(items) == 0 && agents.Kind == yamlfile.List || len(items) > maxAgents {
+		r.refuse(agents.Place, fmt.Sprintf("there are %d agents", len(items)), fmt.Sprintf("name 1 to %d", maxAgents))
 	}
 	for _, item := range items {
 		f.Agents = append(f.Agents, r.agent(item, shared))
@@ -136,15 +137,15 @@ func (r *reader) settings(a *Agent) []field {
 
 func (r *reader) agent(v *value, shared Agent) Agent {
 	a := shared
-	a.Dir, a.Line, a.Column = r.dir, v.at.line, v.at.column
+	a.Dir, a.Line, a.Column = r.dir, v.Line, v.Column
 	r.fields(v, "an agent", append(r.settings(&a),
 		field{"name", func(v *value) { a.Name = r.named(v, "name", regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)) }},
 		field{"command", func(v *value) { a.Command = r.command(v) }},
 		field{"dir", func(v *value) { a.Dir = r.path(v, "dir") }},
 	))
 	for _, required := range []string{"name", "command"} {
-		if v.kind == mapping && v.get(required) == nil {
-			r.refuse(v.at, fmt.Sprintf("an agent has no %s", required), fmt.Sprintf("write %q", required+": ..."))
+		if v.Kind == yamlfile.Map && v.Get(required) == nil {
+			r.refuse(v.Place, fmt.Sprintf("an agent has no %s", required), fmt.Sprintf("write %q", required+": ..."))
 		}
 	}
 	return a
@@ -155,7 +156,8 @@ func (r *reader) twice(all []Agent) {
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if a.Name != "" && a.Name == b.Name && a.Workspace == b.Workspace {
-				r.refuse(place{a.Line, a.Column}, fmt.Sprintf("agent %s is there twice, first in line %d", a.Name, b.Line),
+				r.refuse(place{Line: a.Line, Column: a.Column},
+					fmt.Sprintf("agent %s is there twice, first in line %d", a.Name, b.Line),
 					"give each agent of a workspace a name of its own")
 			}
 		}
@@ -165,41 +167,41 @@ func (r *reader) twice(all []Agent) {
 func (r *reader) named(v *value, what string, form *regexp.Regexp) string {
 	name := r.text(v, what)
 	if name != "" && !form.MatchString(name) {
-		r.refuse(v.at, fmt.Sprintf("%s %.80q is no name", what, name), "use a-z, 0-9, '_' and '-'")
+		r.refuse(v.Place, fmt.Sprintf("%s %.80q is no name", what, name), "use a-z, 0-9, '_' and '-'")
 	}
 	return name
 }
 
 // command is a list of words, or one text for the shell.
 func (r *reader) command(v *value) []string {
-	if v.kind == text {
+	if v.Kind == yamlfile.Text {
 		return []string{"sh", "-c", r.text(v, "command")}
 	}
 	var words []string
 	for _, item := range r.list(v, "command") {
 		words = append(words, r.scalar(item, "a word of the command"))
 	}
-	if v.kind == sequence && (len(words) == 0 || words[0] == "") {
-		r.refuse(v.at, "the command names no program", "write [program, argument, ...], or one text for the shell")
+	if v.Kind == yamlfile.List && (len(words) == 0 || words[0] == "") {
+		r.refuse(v.Place, "the command names no program", "write [program, argument, ...], or one text for the shell")
 	}
 	return words
 }
 
 func (r *reader) env(v *value) (env []string) {
-	if v.kind != mapping {
+	if v.Kind != yamlfile.Map {
 		r.wrongKind(v, "env", "names and values", "NAME: value")
 		return nil
 	}
-	for _, f := range v.fields {
-		if f.name == "" || strings.ContainsAny(f.name, "=\x00") {
-			r.refuse(f.at, fmt.Sprintf("%.40q cannot name a variable", f.name), "use letters, digits and '_'")
+	for _, f := range v.Fields {
+		if f.Name == "" || strings.ContainsAny(f.Name, "=\x00") {
+			r.refuse(f.Place, fmt.Sprintf("%.40q cannot name a variable", f.Name), "use letters, digits and '_'")
 			continue
 		}
-		if slices.Contains([]string{"HENCE_URL", "HENCE_TOKEN", "HENCE_AGENT", "HENCE_WORKSPACE"}, f.name) {
-			r.refuse(f.at, f.name+" is set for each agent anyway", "leave it out")
+		if slices.Contains([]string{"HENCE_URL", "HENCE_TOKEN", "HENCE_AGENT", "HENCE_WORKSPACE"}, f.Name) {
+			r.refuse(f.Place, f.Name+" is set for each agent anyway", "leave it out")
 			continue
 		}
-		env = append(env, f.name+"="+r.scalar(f.value, f.name))
+		env = append(env, f.Name+"="+r.scalar(f.Value, f.Name))
 	}
 	return env
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 const whole = `version: 1
@@ -83,10 +85,10 @@ func bad() map[string]string {
 		"version: 1\nagents: [{name: a, command: 3}]":    "command is a number: it must be a list",
 		"version: 1\nagents: [{name: a}]":                "an agent has no command",
 		"version: 1\nagents: [{command: x}]":             "an agent has no name",
-		"version: 1\nagents: [&x {name: a, command: b}]": "anchors, aliases and tags",
+		"version: 1\nagents: [&x {name: a, command: b}]": "anchors, aliases, tags",
 		"version: 1\n---\nversion: 1":                    "a second document",
 		"version: [":                                     "this is no YAML",
-		strings.Repeat("#", maxFileBytes+1):              "at most",
+		strings.Repeat("#", yamlfile.MaxBytes+1):         "1:1: the file is larger than 256 KiB",
 	}
 	for hook, want := range badHooks() {
 		all[head+"hook: "+hook] = want

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"regexp"
 	"time"
+
+	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
 // maxHookTime is the longest that a sidecar waits for a hook.
@@ -21,18 +23,18 @@ type Hook struct {
 }
 
 func (r *reader) hook(v *value) *Hook {
-	h := &Hook{Dir: r.dir, Line: v.at.line, Column: v.at.column}
+	h := &Hook{Dir: r.dir, Line: v.Line, Column: v.Column}
 	r.fields(v, "the hook", []field{
 		{"url", func(v *value) { h.URL = r.hookURL(v) }},
 		{"command", func(v *value) { h.Command = r.hookCommand(v) }},
 		{"timeout", func(v *value) { h.Timeout = r.hookTime(v) }},
 	})
-	asked, run := v.get("url") != nil, v.get("command") != nil
+	asked, run := v.Get("url") != nil, v.Get("command") != nil
 	switch {
 	case asked && run:
-		r.refuse(v.at, "the hook has a url and a command", "keep one of them")
-	case v.kind == mapping && !asked && !run:
-		r.refuse(v.at, "the hook has no url and no command",
+		r.refuse(v.Place, "the hook has a url and a command", "keep one of them")
+	case v.Kind == yamlfile.Map && !asked && !run:
+		r.refuse(v.Place, "the hook has no url and no command",
 			"write url: http://host/path, or command: [program, argument, ...]")
 	}
 	return h
@@ -43,7 +45,7 @@ func (r *reader) hookURL(v *value) string {
 	text := r.text(v, "url")
 	u, err := url.Parse(text)
 	if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		r.refuse(v.at, "the hook's url is not one", "write http://host/path or https://host/path")
+		r.refuse(v.Place, "the hook's url is not one", "write http://host/path or https://host/path")
 	}
 	return text
 }
@@ -52,17 +54,17 @@ func (r *reader) hookCommand(v *value) (words []string) {
 	for _, item := range r.list(v, "the hook's command") {
 		words = append(words, r.scalar(item, "a word of the hook's command"))
 	}
-	if v.kind == sequence && (len(words) == 0 || words[0] == "") {
-		r.refuse(v.at, "the hook's command names no program", "write [program, argument, ...]")
+	if v.Kind == yamlfile.List && (len(words) == 0 || words[0] == "") {
+		r.refuse(v.Place, "the hook's command names no program", "write [program, argument, ...]")
 	}
 	return words
 }
 
 func (r *reader) hookTime(v *value) time.Duration {
-	d, err := time.ParseDuration(v.text)
+	d, err := time.ParseDuration(v.Text)
 	form := regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m))+$`)
-	if v.kind != text || !form.MatchString(v.text) || err != nil || d <= 0 || d > maxHookTime {
-		r.refuse(v.at, fmt.Sprintf("the hook's timeout is %.40q", v.text), "write a time up to 1m, such as 5s or 500ms")
+	if v.Kind != yamlfile.Text || !form.MatchString(v.Text) || err != nil || d <= 0 || d > maxHookTime {
+		r.refuse(v.Place, fmt.Sprintf("the hook's timeout is %.40q", v.Text), "write a time up to 1m, such as 5s or 500ms")
 	}
 	return d
 }

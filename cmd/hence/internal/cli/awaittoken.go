@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
 )
 
 // tokenEvery is how often a token file that is not there is looked for.
@@ -15,7 +17,7 @@ const tokenEvery = 500 * time.Millisecond
 // awaitToken reads a token file that another process makes at its first start. It waits for that, and says so once.
 func awaitToken(ctx context.Context, logger *slog.Logger, path string) (string, error) {
 	for said := false; ; said = true {
-		token, err := readToken(path)
+		token, err := access.ReadToken(path)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return token, err
 		}

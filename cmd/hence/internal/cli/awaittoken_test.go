@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
 )
 
 // said passes on what a logger writes.
@@ -34,7 +36,7 @@ func TestAwaitToken(t *testing.T) {
 	if line := <-lines; !strings.Contains(line, path) {
 		t.Errorf("it says %q", line)
 	}
-	want, err := keepToken(slog.New(slog.DiscardHandler), path)
+	want, err := access.KeepToken(slog.New(slog.DiscardHandler), path)
 	if err != nil {
 		t.Fatal(err)
 	}

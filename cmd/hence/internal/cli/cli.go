@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -18,27 +17,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/exit"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
 )
-
-// The exit codes.
-const (
-	ExitOK          = 0
-	ExitFailed      = 1
-	ExitUsage       = 2
-	ExitCheck       = 3
-	ExitInterrupted = 130
-)
-
-// errCheck is returned by a command that ran and whose check does not hold; it has printed what was found.
-var errCheck = errors.New("the check does not hold")
-
-// Streams are what a command reads and writes.
-type Streams struct {
-	In       io.Reader
-	Out, Err io.Writer
-	Signals  bool // the process's signals are for the command: SIGINT and SIGTERM end it
-}
 
 // grammar is the command line. Every command is its own configuration.
 type grammar struct {
@@ -75,41 +57,6 @@ type grammar struct {
 	Version     versionCmd     `cmd:"" group:"operate" help:"Print the version."`
 
 	Complete completeCmd `cmd:"" name:"__complete" hidden:""`
-}
-
-// output is the choice between text for people and JSON for programs.
-type output struct {
-	Output string `short:"o" enum:"text,json" default:"text" help:"How to print: text or json."`
-}
-
-func (o output) json() bool { return o.Output == "json" }
-
-// print writes v as one line of JSON, or what text writes.
-func (o output) print(w io.Writer, v any, text func(io.Writer) error) error {
-	if !o.json() {
-		return text(plainLines{w})
-	}
-	data, err := plainJSON(v)
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	if err != nil {
-		return fmt.Errorf("print as JSON: %w", err)
-	}
-	return nil
-}
-
-// logging is how much a command logs; logs go to the standard error.
-type logging struct {
-	LogLevel string `enum:"debug,info,warn,error" default:"warn" help:"Least severe log line to print: ${enum}."`
-}
-
-func (l logging) logger(w io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(l.LogLevel)); err != nil {
-		panic("cli: log level " + l.LogLevel + " passed the flag's check: " + err.Error())
-	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
 // quit is how kong's own exits (of --help) come out of the parser.
@@ -182,9 +129,6 @@ func newParser(g *grammar, s Streams, more ...kong.Option) *kong.Kong {
 	return parser
 }
 
-// signalled is a command that deals with signals itself.
-type signalled interface{ handlesSignals() }
-
 // untilSignal returns a context that also ends at a signal, unless the command wants to see them.
 func (s Streams) untilSignal(ctx context.Context, command *kong.Context) (context.Context, context.CancelFunc) {
 	node := command.Selected()
@@ -212,11 +156,11 @@ func usage(w io.Writer, err error, of *kong.Node) int {
 }
 
 func exitCode(ctx context.Context, w io.Writer, err error) int {
-	if end, ok := errors.AsType[*exit](err); ok {
-		if end.err != nil {
-			fmt.Fprintf(plainLines{w}, "hence: %v\n", end.err)
+	if end, ok := errors.AsType[*exit.Error](err); ok {
+		if end.Err != nil {
+			fmt.Fprintf(show.Lines(w), "hence: %v\n", end.Err)
 		}
-		return end.code
+		return end.Code
 	}
 	switch {
 	case err == nil:
@@ -227,16 +171,6 @@ func exitCode(ctx context.Context, w io.Writer, err error) int {
 		fmt.Fprintln(w, "hence: interrupted")
 		return ExitInterrupted
 	}
-	fmt.Fprintf(plainLines{w}, "hence: %v\n", err)
+	fmt.Fprintf(show.Lines(w), "hence: %v\n", err)
 	return ExitFailed
-}
-
-// isTerminal says whether somebody watches.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

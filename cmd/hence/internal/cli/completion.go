@@ -125,18 +125,6 @@ func childOf(node *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// flagOf finds a flag by how it is written.
-func flagOf(node *kong.Node, written string) *kong.Flag {
-	for _, group := range node.AllFlags(false) {
-		for _, f := range group {
-			if written == "--"+f.Name || f.Short != 0 && written == "-"+string(f.Short) {
-				return f
-			}
-		}
-	}
-	return nil
-}
-
 // choices are the values of a flag or an argument that begin so, if there is a list of them.
 func choices(v *kong.Value, begin, before string) (out []candidate) {
 	if v.Enum == "" {

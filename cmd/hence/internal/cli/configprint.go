@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/exit"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate/spelling"
 )
 
@@ -74,7 +74,7 @@ func (c *configPrintCmd) Run(s Streams, dev *devContext) error {
 		err = line.Error
 	}
 	if err != nil {
-		return &exit{ExitUsage, fmt.Errorf("%w: see hence --help for the commands", err)}
+		return &exit.Error{Code: ExitUsage, Err: fmt.Errorf("%w: see hence --help for the commands", err)}
 	}
 	node := line.Selected()
 	if node == nil {
@@ -117,7 +117,7 @@ func leaves(node *kong.Node) []*kong.Node {
 
 func (s Settings) write(w io.Writer) error {
 	for _, c := range s.Commands {
-		t := table{head: []string{"hence " + c.Command, "", ""}}
+		t := show.Table{Head: []string{"hence " + c.Command, "", ""}}
 		for _, one := range c.Settings {
 			origin := one.Origin
 			if origin == fromEnvironment {
@@ -126,9 +126,9 @@ func (s Settings) write(w io.Writer) error {
 			if one.Problem != "" {
 				origin += ": " + one.Problem
 			}
-			t.add("  --"+one.Name, one.Value, origin)
+			t.Add("  --"+one.Name, one.Value, origin)
 		}
-		if err := t.write(w); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 	}
@@ -177,43 +177,6 @@ func problemOf(flag *kong.Flag, text string) string {
 		return "it must be one of " + strings.Join(flag.EnumSlice(), ", ")
 	}
 	return ""
-}
-
-// parsed is a text as the flag's value.
-func parsed(flag *kong.Flag, text string) (reflect.Value, error) {
-	value := reflect.New(flag.Target.Type()).Elem()
-	return value, flag.Parse(kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text}), value)
-}
-
-// isTrue says whether a text turns a flag on.
-func isTrue(flag *kong.Flag, text string) bool {
-	value, err := parsed(flag, text)
-	return err == nil && value.Bool()
-}
-
-// written is a value as one would write it on a command line.
-func written(value any) string {
-	if list, ok := value.([]string); ok {
-		return strings.Join(list, ",")
-	}
-	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return ""
-		}
-		value = v.Elem().Interface()
-	}
-	return fmt.Sprint(value)
-}
-
-const mask = "********"
-
-// masked hides what must not be shown: a secret, and who logs in within an address.
-func masked(name, value string) string {
-	last := name[strings.LastIndexByte(name, '-')+1:]
-	if value != "" && slices.Contains([]string{"token", "password", "secret", "passphrase"}, last) {
-		return mask
-	}
-	return regexp.MustCompile(`://[^/@\s]*@`).ReplaceAllString(value, "://"+mask+"@")
 }
 
 // strangeVariables are those that begin with HENCE_ and that no command reads; only those that are probably misspelt,

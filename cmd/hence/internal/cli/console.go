@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/console"
 	"github.com/hence-dev/hence/streams"
@@ -49,11 +50,11 @@ func (c *consoleCmd) Run(ctx context.Context, s Streams) error {
 	}
 	actions, close, err := c.actions(ctx, logger)
 	if err != nil {
-		return quietEnd(ctx, err)
+		return beside.QuietEnd(ctx, err)
 	}
 	defer close()
 	cfg := c.config(logger)
-	return quietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error {
+	return beside.QuietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error {
 		log, err := streams.Dial(ctx, cfg)
 		if err != nil {
 			return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/console"
 	"github.com/hence-dev/hence/streams"
 )
@@ -66,13 +66,13 @@ does not hold.`
 
 // Run runs the demo and prints its table.
 func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
-	words := &oneAtATime{w: s.Err}
+	words := show.OneAtATime(s.Err)
 	cfg := demo.Config{
 		Data: c.Data, Split: c.Split, Agents: c.Agents, Tasks: c.Tasks, Think: c.Think, Seed: c.Seed,
 		Observe: c.Mode == "observe", Order: c.Order, Faults: c.Faults,
 		Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
 		Partitions: c.Partitions, Processes: c.Processes, Announce: words, Progress: words,
-		Terminal: isTerminal(s.Err), Logger: c.logger(words),
+		Terminal: show.IsTerminal(s.Err), Logger: c.logger(words),
 	}
 	if c.Processes {
 		if cfg.Program, err = os.Executable(); err != nil {
@@ -141,17 +141,4 @@ func watched(ctx context.Context, cfg *demo.Config, w io.Writer) context.Context
 		return end, nil
 	}
 	return context.WithoutCancel(ctx)
-}
-
-// oneAtATime lets progress, log and announcements write to one stream.
-type oneAtATime struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write writes all of b before anything else.
-func (o *oneAtATime) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.w.Write(b)
 }

@@ -17,7 +17,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/cmd/hence/internal/devfile"
+	"github.com/hence-dev/hence/cmd/hence/internal/otlp"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -29,7 +32,7 @@ import (
 
 // devCmd is the configuration of "hence dev".
 type devCmd struct {
-	beside
+	besideAgent
 	logging
 	output
 	tools
@@ -116,11 +119,11 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 // process runs processors and the sidecar over the servers.
 func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, tools gate.Tools,
 	ready func(url, console string) error, leave func() error, logger *slog.Logger) error {
-	telemetry, err := startTelemetry("hence-dev", logger)
+	telemetry, err := otlp.Start("hence-dev", binaryVersion(), logger)
 	if err != nil {
 		return err
 	}
-	defer telemetry.stop(logger)
+	defer telemetry.Stop(logger)
 	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Logger: logger}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)
@@ -143,7 +146,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen,
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
 		Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
-		Tracer: telemetry.tracer("hence/sidecar"),
+		Tracer: telemetry.Tracer("hence/sidecar"),
 	}, log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar: %w (--random-ports takes free ports)", err)
@@ -212,7 +215,7 @@ func (c *devCmd) keepOwnToken(logger *slog.Logger) error {
 			err = os.MkdirAll(dir, 0o700)
 		}
 		if err == nil { // a new one is nothing to warn of
-			c.Token, err = keepToken(slog.New(slog.DiscardHandler), filepath.Join(dir, devTokenName))
+			c.Token, err = access.KeepToken(slog.New(slog.DiscardHandler), filepath.Join(dir, devTokenName))
 		}
 		if err != nil {
 			logger.Warn("the token cannot be kept: the next start has another one", "error", err)
@@ -246,7 +249,7 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 		fmt.Fprintf(&b, "hence dev is ready after %.0f ms: agent %s, workspace %s\n\n", d.ReadyMs, d.Agent, d.Workspace)
 		fmt.Fprintf(&b, "  export HENCE_URL=%s\n", d.URL)
 		if d.TokenFile != "" {
-			d.Token = fmt.Sprintf("$(cat %s)", shellWord(d.TokenFile))
+			d.Token = fmt.Sprintf("$(cat %s)", show.ShellWord(d.TokenFile))
 		}
 		fmt.Fprintf(&b, "  export HENCE_TOKEN=%s\n", d.Token)
 		fmt.Fprintf(&b, "  export HENCE_BROKERS=%s\n", strings.Join(d.Brokers, ","))

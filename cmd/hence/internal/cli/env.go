@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/devfile"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 )
 
 // envCmd is the configuration of "hence env".
@@ -58,7 +59,7 @@ func (c *envCmd) Run(s Streams, d *devContext) error {
 	}
 	return c.print(s.Out, values, func(w io.Writer) error {
 		for _, v := range list {
-			line := "export " + v.name + "=" + shellWord(v.value)
+			line := "export " + v.name + "=" + show.ShellWord(v.value)
 			if c.Shell == "fish" {
 				line = "set -gx " + v.name + " " + fishWord(v.value)
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 )
 
 // explainCmd is the configuration of "hence explain".
@@ -20,6 +22,6 @@ func (c *explainCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("explain %s: %w", c.Tx, err)
 	}
 	return c.print(s.Out, why, func(w io.Writer) error {
-		return plainly(w, "%s\n", why.Paragraph)
+		return show.Plainly(w, "%s\n", why.Paragraph)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
@@ -39,16 +40,16 @@ func more(w io.Writer, next string) error {
 	if next == "" {
 		return nil
 	}
-	return plainly(w, "… there are more: --after %s\n", shellWord(next))
+	return show.Plainly(w, "… there are more: --after %s\n", show.ShellWord(next))
 }
 
 // printList prints a table, or what is said of an empty one.
-func printList(w io.Writer, t table, empty, next string) error {
-	if len(t.rows) == 0 {
+func printList(w io.Writer, t show.Table, empty, next string) error {
+	if len(t.Rows) == 0 {
 		_, err := fmt.Fprintln(w, empty)
 		return err
 	}
-	return errors.Join(t.write(w), more(w, next))
+	return errors.Join(t.Write(w), more(w, next))
 }
 
 // txCmd holds the commands about transactions.
@@ -76,10 +77,10 @@ func (c *txLsCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("list the transactions: %w", err)
 	}
 	return c.print(s.Out, list, func(w io.Writer) error {
-		t := table{head: []string{"TX", "AGENT", "STATE", "SEQ", "WHY"}}
+		t := show.Table{Head: []string{"TX", "AGENT", "STATE", "SEQ", "WHY"}}
 		for i := range list.Items {
 			one := &list.Items[i]
-			t.add(one.Tx, one.Agent, stateText(one), orDash(one.Seq), whyText(one))
+			t.Add(one.Tx, one.Agent, stateText(one), orDash(one.Seq), whyText(one))
 		}
 		empty := fmt.Sprintf("no such transaction since seq %d, when this sidecar began to look; hence tail shows all "+
 			"decisions", list.Since)
@@ -153,22 +154,22 @@ func (c *txShowCmd) Run(ctx context.Context, s Streams) error {
 func printTx(w io.Writer, t *TxShown) error {
 	d := &t.Decision
 	var b strings.Builder // takes all
-	_ = plainly(&b, "%s  %s", d.Tx, d.State)
+	_ = show.Plainly(&b, "%s  %s", d.Tx, d.State)
 	if d.Seq > 0 {
 		fmt.Fprintf(&b, " at seq %d", d.Seq)
 	}
-	_ = plainly(&b, "  (%s)\n", d.Mode)
+	_ = show.Plainly(&b, "  (%s)\n", d.Mode)
 	for _, scope := range t.Reads {
-		_ = plainly(&b, "  read    %s\n", scope)
+		_ = show.Plainly(&b, "  read    %s\n", scope)
 	}
 	for _, scope := range t.Writes {
-		_ = plainly(&b, "  wrote   %s\n", scope)
+		_ = show.Plainly(&b, "  wrote   %s\n", scope)
 	}
 	for i := range t.Effects {
 		e := &t.Effects[i]
-		_ = plainly(&b, "  called  %s: %s\n", e.Tool, e.State)
+		_ = show.Plainly(&b, "  called  %s: %s\n", e.Tool, e.State)
 	}
-	_ = plainly(&b, "%s\n", t.Paragraph)
+	_ = show.Plainly(&b, "%s\n", t.Paragraph)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -192,7 +193,7 @@ func (c *txAbortCmd) Run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return fmt.Errorf("abort %s: %w", c.Tx, err)
 	}
-	return c.print(s.Out, d, func(w io.Writer) error { return plainly(w, "%s is aborted\n", d.Tx) })
+	return c.print(s.Out, d, func(w io.Writer) error { return show.Plainly(w, "%s is aborted\n", d.Tx) })
 }
 
 // effectsCmd holds the command about tool calls.
@@ -217,14 +218,14 @@ func (c *effectsLsCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("list the tool calls: %w", err)
 	}
 	return c.print(s.Out, list, func(w io.Writer) error {
-		t := table{head: []string{"TX", "INDEX", "TOOL", "CLASS", "STATE", "SCOPES"}}
+		t := show.Table{Head: []string{"TX", "INDEX", "TOOL", "CLASS", "STATE", "SCOPES"}}
 		for i := range list.Items {
 			e := &list.Items[i]
 			index := "-"
 			if e.Index != nil {
 				index = strconv.FormatUint(uint64(*e.Index), 10)
 			}
-			t.add(e.Tx, index, e.Tool, e.Class, e.State, cmp.Or(strings.Join(e.Scopes, " "), "-"))
+			t.Add(e.Tx, index, e.Tool, e.Class, e.State, cmp.Or(strings.Join(e.Scopes, " "), "-"))
 		}
 		return printList(w, t, "no such tool call of "+list.Agent, list.Next)
 	})
@@ -249,14 +250,14 @@ func (c *agentsLsCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("list the agents: %w", err)
 	}
 	return c.print(s.Out, list, func(w io.Writer) error {
-		t := table{head: []string{"AGENT", "INCARNATION", "OPEN", "WAITING", "UNSETTLED", "BEHIND"}}
+		t := show.Table{Head: []string{"AGENT", "INCARNATION", "OPEN", "WAITING", "UNSETTLED", "BEHIND"}}
 		for _, a := range list.Items {
 			name := a.Agent
 			if a.Here {
 				name += " (this sidecar)"
 			}
-			t.add(name, orDash(a.Incarnation), strconv.Itoa(a.Open), strconv.Itoa(a.Waiting), strconv.Itoa(a.Unsettled),
-				several(int(a.Lag), "seq"))
+			t.Add(name, orDash(a.Incarnation), strconv.Itoa(a.Open), strconv.Itoa(a.Waiting), strconv.Itoa(a.Unsettled),
+				show.Several(int(a.Lag), "seq"))
 		}
 		return printList(w, t, "no agent has a live sidecar", list.Next)
 	})
@@ -282,10 +283,10 @@ func (c *toolsLsCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("list the tools: %w", err)
 	}
 	return c.print(s.Out, list, func(w io.Writer) error {
-		t := table{head: []string{"TOOL", "SERVER", "CLASS", "RUNS", "UNDONE BY", "ADAPTER"}}
+		t := show.Table{Head: []string{"TOOL", "SERVER", "CLASS", "RUNS", "UNDONE BY", "ADAPTER"}}
 		for i := range list.Items {
 			one := &list.Items[i]
-			t.add(one.Name, one.Server, cmp.Or(one.Class, one.Source), runsText(one), cmp.Or(one.Compensation, "-"),
+			t.Add(one.Name, one.Server, cmp.Or(one.Class, one.Source), runsText(one), cmp.Or(one.Compensation, "-"),
 				cmp.Or(one.Adapter, "-"))
 		}
 		return printList(w, t, list.Agent+" has no tools: give its sidecar a policy with --policy FILE", list.Next)

@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/doctor"
+	"github.com/hence-dev/hence/cmd/hence/internal/up"
 	"github.com/hence-dev/hence/gate"
-	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
@@ -26,19 +26,15 @@ func TestPrintsPlainly(t *testing.T) {
 		print func(io.Writer) error
 	}{
 		"residue": {5, func(w io.Writer) error { return printResidue(w, residue) }},
-		"tail": {1, func(w io.Writer) error {
-			lines := tailLines{w: w, now: time.Now}
-			return lines.write(&sequencer.Outcome{Kind: sequencer.OutcomeRefused, Agent: forged, Tx: forged, Scope: forged,
-				Code: forged, Intent: forged}, time.Time{})
-		}},
-		"diagnose": {3, Diagnosis{Findings: []Finding{{Level: levelOK, Part: forged, Says: forged, Fix: forged}}}.write},
+		"diagnose": {3, doctor.Diagnosis{Findings: []doctor.Finding{
+			{Level: "ok", Part: forged, Says: forged, Fix: forged}}}.Write},
 		"retract": {4, func(w io.Writer) error {
 			return printRetraction(w, &api.Retraction{State: api.RetractDone, Tx: "a.1.1", Total: 1,
 				BlockedBy: []api.Blocker{{Tx: forged, Why: forged}}, Cone: []api.ConeMember{{Tx: forged, Agent: forged,
 					Why: forged, At: forged, Effects: []api.ConeEffect{{Tool: forged}}}}})
 		}},
 		"any other": {2, func(w io.Writer) error { _, err := io.WriteString(w, forged+"\n"); return err }},
-		"up":        {3, UpSummary{Agents: []UpResult{{Agent: "a", Error: forged}}}.write},
+		"up":        {3, up.Summary{Agents: []up.Result{{Agent: "a", Error: forged}}}.Write},
 	} {
 		var out bytes.Buffer
 		if err := (output{}).print(&out, nil, c.print); err != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 )
@@ -45,12 +46,12 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 			_, err := fmt.Fprintln(w, "nothing is left behind")
 			return err
 		}
-		t := table{head: []string{"TX", "INDEX", "TOOL", "CALL", "RESULT", "STATE", "TRIES", "CODE", "DETAIL"}}
+		t := show.Table{Head: []string{"TX", "INDEX", "TOOL", "CALL", "RESULT", "STATE", "TRIES", "CODE", "DETAIL"}}
 		for _, r := range list.Items {
-			t.add(r.Tx, strconv.FormatUint(uint64(r.Index), 10), r.Tool, cmp.Or(r.Call, "-"), r.Result, r.State,
+			t.Add(r.Tx, strconv.FormatUint(uint64(r.Index), 10), r.Tool, cmp.Or(r.Call, "-"), r.Result, r.State,
 				strconv.Itoa(r.Tries), cmp.Or(r.Code, "-"), r.Detail)
 		}
-		if err := t.write(w); err != nil || !list.Truncated {
+		if err := t.Write(w); err != nil || !list.Truncated {
 			return err
 		}
 		_, err := fmt.Fprintln(w, "… there are more: raise --limit, or select")
@@ -68,27 +69,28 @@ type oneResidue struct {
 func (o oneResidue) name() string { return fmt.Sprintf("effect %d of %s", o.Index, o.Tx) }
 
 func printResidue(w io.Writer, r *api.Residue) error {
-	err := plainly(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result, r.Tries, r.State)
+	err := show.Plainly(w, "effect %d of %s: %s, %s after %d tries (%s)\n", r.Index, r.Tx, r.Tool, r.Result,
+		r.Tries, r.State)
 	if err == nil && r.Key != "" {
-		err = plainly(w, "  key    %s\n", r.Key)
+		err = show.Plainly(w, "  key    %s\n", r.Key)
 	}
 	if err == nil && r.Call != "" {
-		err = plainly(w, "  call   %s\n", r.Call)
+		err = show.Plainly(w, "  call   %s\n", r.Call)
 	}
 	for _, scope := range r.Scopes {
 		if err == nil {
-			err = plainly(w, "  scope  %s\n", scope)
+			err = show.Plainly(w, "  scope  %s\n", scope)
 		}
 	}
 	if err == nil {
-		err = plainly(w, "  detail %s\n", r.Detail)
+		err = show.Plainly(w, "  detail %s\n", r.Detail)
 	}
 	if err == nil && r.Code != "" {
-		err = plainly(w, "  code   %s\n  args   %s\n", r.Code,
+		err = show.Plainly(w, "  code   %s\n  args   %s\n", r.Code,
 			cmp.Or(string(r.Args), "too large for the list: the events topic has them"))
 	}
 	if err == nil && r.Note != "" {
-		err = plainly(w, "  note   %s\n", r.Note)
+		err = show.Plainly(w, "  note   %s\n", r.Note)
 	}
 	return err
 }

@@ -4,38 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/sidecar/client"
 )
-
-// asking is where a command finds the sidecar that it asks.
-type asking struct {
-	trust
-	URL   string `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"Address of a sidecar of the workspace."`
-	Token string `placeholder:"TEXT" dev:"token" help:"The sidecar's token. Prefer the environment to the flag."`
-
-	TokenFile string `type:"path" placeholder:"FILE" help:"Read the token from there, if none is given."`
-
-	http *http.Client
-}
-
-// AfterApply reads the files of the token and of whom to trust.
-func (a *asking) AfterApply() (err error) {
-	if a.http, err = a.trust.client(); err != nil {
-		return err
-	}
-	if a.Token == "" && a.TokenFile != "" {
-		a.Token, err = readToken(a.TokenFile)
-	}
-	return err
-}
-
-func (a asking) client(opts ...client.Option) *client.Client {
-	return client.New(a.URL, a.Token, append(opts, client.WithHTTPClient(a.http))...)
-}
 
 // retractCmd is the configuration of "hence retract".
 type retractCmd struct {
@@ -60,18 +33,19 @@ func printRetraction(w io.Writer, r *api.Retraction) error {
 	var b strings.Builder
 	switch r.State {
 	case api.RetractPossible:
-		fmt.Fprintf(&b, "Retracting %s would undo %s (as of seq %d):\n", r.Tx, several(r.Total, "transaction"), r.Through)
+		fmt.Fprintf(&b, "Retracting %s would undo %s (as of seq %d):\n", r.Tx,
+			show.Several(r.Total, "transaction"), r.Through)
 	case api.RetractDone:
-		fmt.Fprintf(&b, "%s is retracted; its cone has %s:\n", r.Tx, several(r.Total, "transaction"))
+		fmt.Fprintf(&b, "%s is retracted; its cone has %s:\n", r.Tx, show.Several(r.Total, "transaction"))
 	default:
 		fmt.Fprintf(&b, "%s is being retracted since seq %d; its cone has %s:\n", r.Tx, r.Seq,
-			several(r.Total, "transaction"))
+			show.Several(r.Total, "transaction"))
 	}
 	if r.Undo != nil && r.State == api.RetractPossible {
 		fmt.Fprintf(&b, "%s\n", r.Undo.Sentence)
 	}
 	for _, by := range r.BlockedBy {
-		_ = plainly(&b, "  it waits for %s (%s)\n", by.Tx, by.Why) // a builder takes all
+		_ = show.Plainly(&b, "  it waits for %s (%s)\n", by.Tx, by.Why) // a builder takes all
 	}
 	below := map[string][]*api.ConeMember{}
 	known := map[string]bool{}
@@ -102,20 +76,20 @@ func printBelow(b *strings.Builder, below map[string][]*api.ConeMember, of, inde
 			continue
 		}
 		shown[m.Tx] = true
-		_ = plainly(b, "%s%s  seq %d, agent %s", indent, m.Tx, m.Seq, m.Agent)
+		_ = show.Plainly(b, "%s%s  seq %d, agent %s", indent, m.Tx, m.Seq, m.Agent)
 		if m.Why != "" {
-			_ = plainly(b, "  (%s", m.Why)
+			_ = show.Plainly(b, "  (%s", m.Why)
 			if m.At != "" {
-				_ = plainly(b, " %s", m.At)
+				_ = show.Plainly(b, " %s", m.At)
 			}
 			b.WriteString(")")
 		}
 		b.WriteString("\n")
 		for _, shard := range m.Restored {
-			_ = plainly(b, "%s  - %s %s\n", indent, shard.Scope, restoredTo(shard))
+			_ = show.Plainly(b, "%s  - %s %s\n", indent, shard.Scope, restoredTo(shard))
 		}
 		for _, e := range m.Effects {
-			_ = plainly(b, "%s  - call %d, %s: %s\n", indent, e.Index, e.Tool, fateText(e.Fate))
+			_ = show.Plainly(b, "%s  - call %d, %s: %s\n", indent, e.Index, e.Tool, fateText(e.Fate))
 		}
 		if m.MoreEffects {
 			fmt.Fprintf(b, "%s  - further calls, which are not shown\n", indent)

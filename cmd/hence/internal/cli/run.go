@@ -3,13 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
+	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
 	"github.com/hence-dev/hence/sidecar"
 )
@@ -67,7 +67,8 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		c.Command = c.Command[1:]
 	}
 	if len(c.Command) == 0 {
-		return &exit{ExitUsage, errors.New("no program is named: hence run --agent NAME -- PROGRAM ARGUMENTS")}
+		return &exit.Error{Code: ExitUsage, Err: errors.New("no program is named: " +
+			"hence run --agent NAME -- PROGRAM ARGUMENTS")}
 	}
 	if _, err := process.Find(c.Command[0], "", os.Environ()); err != nil { // better now than when the brokers are there
 		return notRun(err)
@@ -75,13 +76,13 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	if _, err := c.obtain(c.logger(s.Err)); err != nil {
 		return err
 	}
-	logger, hush := c.hushing(s.Err)
+	logger, hush := beside.Hushing(c.logger(s.Err))
 	tools, err := c.tools.loadBeside(dev, sayAs(s.Err, "run"), logger)
 	if err != nil {
 		return err
 	}
-	beside := func(ctx context.Context, g ground) error {
-		dir, err := g.journal(c.Workspace, c.Agent)
+	over := func(ctx context.Context, g beside.Ground) error {
+		dir, err := g.Journal(c.Workspace, c.Agent)
 		if err != nil {
 			return err
 		}
@@ -89,50 +90,50 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		if err != nil {
 			return err
 		}
-		return c.beside(ctx, s, companion{
-			streams: g.streams, signals: signals, settle: c.Settle, say: sayAs(s.Err, "run"), hush: hush,
-			without: withheld(tools),
-			config: sidecar.Config{
+		return c.beside(ctx, s, beside.Companion{
+			Streams: g.Streams, Signals: signals, Settle: c.Settle, Say: sayAs(s.Err, "run"), Hush: hush,
+			Without: withheld(tools),
+			Config: sidecar.Config{
 				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 				OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
-				Hook: c.hook(), Logger: logger, Tracer: g.tracer,
+				Hook: c.hook(), Logger: logger, Tracer: g.Tracer,
 			},
 		})
 	}
 	if c.Embedded {
-		return embed(ctx, c.DataDir, logger, beside)
+		return beside.Embed(ctx, c.DataDir, binaryVersion(), logger, over)
 	}
-	return onCluster(ctx, c.servers, c.DataDir, logger, beside)
+	return beside.OnCluster(ctx, c.config(logger), c.DataDir, binaryVersion(), over)
 }
 
 // beside runs the program beside its sidecar.
-func (c *runCmd) beside(ctx context.Context, s Streams, with companion) error {
-	return with.around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
+func (c *runCmd) beside(ctx context.Context, s Streams, with beside.Companion) error {
+	return with.Around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
 		status, err := process.Run(ctx, process.Spec{
-			Command: c.Command, Env: with.environment(os.Environ(), nil, side), In: fileOf(s.In),
-			Out: fileOf(s.Out), Err: fileOf(s.Err), Signals: with.signals, Grace: c.Grace, Terminal: true,
+			Command: c.Command, Env: with.Environment(os.Environ(), nil, side), In: fileOf(s.In),
+			Out: fileOf(s.Out), Err: fileOf(s.Err), Signals: with.Signals, Grace: c.Grace, Terminal: true,
 		})
 		if err != nil {
 			return notRun(err)
 		}
 		if status.Killed {
-			with.say("%s was killed: it did not end within %s", c.Command[0], c.Grace)
+			with.Say("%s was killed: it did not end within %s", c.Command[0], c.Grace)
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		with.farewell(side)
+		with.Farewell(side)
 		if status.Code() == 0 {
 			return nil
 		}
-		return &exit{code: status.Code()}
+		return &exit.Error{Code: status.Code()}
 	})
 }
 
 // notRun is the end of a command whose program could not be started.
 func notRun(err error) error {
 	if code, ok := process.Code(err); ok {
-		return &exit{code: code, err: err}
+		return &exit.Error{Code: code, Err: err}
 	}
 	return err
 }
@@ -149,9 +150,8 @@ func catch() (<-chan os.Signal, func()) {
 	return all, func() { signal.Stop(all) }
 }
 
-// sayAs writes lines in the name of a command.
-func sayAs(w io.Writer, command string) func(string, ...any) {
-	return func(format string, args ...any) {
-		fmt.Fprintf(plainLines{w}, "hence "+command+": "+format+"\n", args...)
-	}
+// fileOf is a stream as a file that a program can be given; nil when it is none.
+func fileOf(stream any) *os.File {
+	f, _ := stream.(*os.File)
+	return f
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -18,24 +18,9 @@ type shardCmd struct {
 	Put shardPutCmd `cmd:"" dev:"told" help:"Write a shard in a transaction of its own."`
 }
 
-// headerSession names the conversation of a request.
-const headerSession = "Hence-Session"
-
-// ownTalk puts requests into a conversation of their own: what a user looks at binds none of the agent's work.
-type ownTalk struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (o ownTalk) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set(headerSession, "hence-cli")
-	return o.RoundTripper.RoundTrip(r)
-}
-
-// aside is a client whose writes are not the agent's: none carries what the agent has read.
+// aside is a client in a conversation of its own: what a user writes carries nothing that the agent has read.
 func (o inWorkspace) aside() *client.Client {
-	own := *o.http
-	own.Transport = ownTalk{own.Transport}
-	return client.New(o.URL, o.Token, client.WithWorkspace(o.Workspace), client.WithHTTPClient(&own))
+	return o.asking.client(client.WithWorkspace(o.Workspace), client.WithSession("hence-cli"))
 }
 
 // shardName is a shard as it may be written on a command line, in full.
@@ -58,9 +43,9 @@ func (c *shardLsCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("list the shards: %w", err)
 	}
 	return c.print(s.Out, list, func(w io.Writer) error {
-		t := table{head: []string{"SHARD", "VERSION", "BYTES", "TYPE", "WRITER"}}
+		t := show.Table{Head: []string{"SHARD", "VERSION", "BYTES", "TYPE", "WRITER"}}
 		for _, one := range list.Items {
-			t.add(one.Scope, strconv.FormatUint(one.Version, 10), strconv.FormatInt(one.Size, 10), one.MediaType, one.Writer)
+			t.Add(one.Scope, strconv.FormatUint(one.Version, 10), strconv.FormatInt(one.Size, 10), one.MediaType, one.Writer)
 		}
 		return printList(w, t, "no shard is there", list.Next)
 	})
@@ -99,8 +84,8 @@ func (c *shardGetCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("%s does not exist: hence shard ls lists what does", name)
 	case c.json():
 		return c.print(s.Out, ShardShown{got.Scope, got.Version, got.Writer, got.MediaType, got.Content}, nil)
-	case isTerminal(s.Out):
-		_, err = fmt.Fprintln(plainLines{s.Out}, string(got.Content))
+	case show.IsTerminal(s.Out):
+		_, err = fmt.Fprintln(show.Lines(s.Out), string(got.Content))
 	default:
 		_, err = s.Out.Write(got.Content)
 	}
@@ -132,9 +117,9 @@ func (c *shardPutCmd) Run(ctx context.Context, s Streams) error {
 	}
 	if err := c.print(s.Out, d, func(w io.Writer) error {
 		if d.State == "committed" {
-			return plainly(w, "%s is written: %s committed at seq %d\n", name, d.Tx, d.Seq)
+			return show.Plainly(w, "%s is written: %s committed at seq %d\n", name, d.Tx, d.Seq)
 		}
-		return plainly(w, "%s is not written: %s was aborted, %s: %s\n", name, d.Tx, d.Code, d.Detail)
+		return show.Plainly(w, "%s is not written: %s was aborted, %s: %s\n", name, d.Tx, d.Code, d.Detail)
 	}); err != nil {
 		return err
 	}

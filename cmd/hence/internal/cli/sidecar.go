@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
+	"github.com/hence-dev/hence/cmd/hence/internal/otlp"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/streams"
 )
 
-// beside is who a sidecar stands beside and how it treats that agent's transactions.
-type beside struct {
+// besideAgent is who a sidecar stands beside and how it treats that agent's transactions.
+type besideAgent struct {
 	Agent string `default:"agent-1" help:"Name of the agent; one live sidecar for each in a workspace."`
 	manners
 }
@@ -39,7 +39,7 @@ func (m manners) order() sequencer.Mode {
 
 // sidecarCmd is the configuration of "hence sidecar".
 type sidecarCmd struct {
-	beside
+	besideAgent
 	servers
 	logging
 	output
@@ -80,11 +80,11 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 	if err != nil {
 		return err
 	}
-	telemetry, err := startTelemetry("hence-sidecar", logger)
+	telemetry, err := otlp.Start("hence-sidecar", binaryVersion(), logger)
 	if err != nil {
 		return err
 	}
-	defer telemetry.stop(logger)
+	defer telemetry.Stop(logger)
 	cfg := c.config(logger)
 	return overLogs(ctx, cfg, func(ctx context.Context) error {
 		log, err := streams.Dial(ctx, cfg)
@@ -95,7 +95,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		side, err := sidecar.New(sidecar.Config{
 			Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
-			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.tracer("hence/sidecar"),
+			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
 		}, log)
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
@@ -105,9 +105,9 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		var said sync.WaitGroup
 		defer said.Wait()
 		said.Go(func() { // it ends with the wait, or with the sidecar
-			_ = awaiting{side: side, agent: c.Agent, look: log.Ready, say: func(format string, args ...any) {
+			_ = beside.Awaited{Side: side, Agent: c.Agent, Look: log.Ready, Say: func(format string, args ...any) {
 				say("at "+side.URL()+", "+format, args...)
-			}}.ready(waiting)
+			}}.Ready(waiting)
 		})
 		defer stop()
 		return serve(ctx, side, func() error {
@@ -130,7 +130,7 @@ func serve(ctx context.Context, side *sidecar.Sidecar, ready, leave func() error
 		return err
 	case <-ctx.Done():
 		cancel()
-		return quietEnd(running, <-ended)
+		return beside.QuietEnd(running, <-ended)
 	case <-side.Ready():
 	}
 	err := ready()
@@ -143,28 +143,12 @@ func serve(ctx context.Context, side *sidecar.Sidecar, ready, leave func() error
 	}
 	err = errors.Join(err, leave())
 	cancel()
-	return errors.Join(err, quietEnd(running, <-ended))
-}
-
-// quietEnd drops the error of what ended because it was told to.
-func quietEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+	return errors.Join(err, beside.QuietEnd(running, <-ended))
 }
 
 func (c *sidecarCmd) journalDir() (string, error) {
 	if c.DataDir != "" {
 		return c.DataDir, nil
 	}
-	return cachedJournal(c.Workspace, c.Agent)
-}
-
-func cachedJournal(workspace, agent string) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("find a folder for the journal, name one with --data-dir: %w", err)
-	}
-	return filepath.Join(cache, "hence", "sidecar", workspace, agent), nil
+	return beside.CachedJournal(c.Workspace, c.Agent)
 }

@@ -9,10 +9,10 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sequencer/sim"
 )
 
@@ -70,11 +70,11 @@ func (c *simCmd) Run(ctx context.Context, s Streams) error {
 	err := c.inOrder(ctx, func(seed uint64, r sim.Report, err error) {
 		hash.Write(r.Hash[:])
 		sum.add(seed, r, err)
-		if !c.json() && isTerminal(s.Err) && sum.Schedules%100 == 0 {
+		if !c.json() && show.IsTerminal(s.Err) && sum.Schedules%100 == 0 {
 			fmt.Fprintf(s.Err, "\r\x1b[K%d of %d schedules, %d violations", sum.Schedules, c.Schedules, sum.Violations)
 		}
 	})
-	if !c.json() && isTerminal(s.Err) {
+	if !c.json() && show.IsTerminal(s.Err) {
 		fmt.Fprint(s.Err, "\r\x1b[K")
 	}
 	if err != nil {
@@ -158,16 +158,17 @@ func (s *Simulated) add(seed uint64, r sim.Report, err error) {
 
 // write prints the sum for people.
 func (s *Simulated) write(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "schedules\t%d from seed %d, %d of them void, %.0f ms\n", s.Schedules, s.Seed, s.Void, s.DurationMs)
-	fmt.Fprintf(t, "records\t%d\n", s.Records)
-	fmt.Fprintf(t, "commits\t%d\n", s.Commits)
-	fmt.Fprintf(t, "aborts\t%s\n", demo.ByCode(s.Aborts))
-	fmt.Fprintf(t, "faults\t%d\n", s.Faults)
-	fmt.Fprintf(t, "rare branches\t%d kinds reached\n", len(s.Probes))
-	fmt.Fprintf(t, "hash\t%s\n", s.Hash)
-	fmt.Fprintf(t, "violations\t%d\n", s.Violations)
-	if err := t.Flush(); err != nil {
+	var t show.Table
+	add := func(name, format string, args ...any) { t.Add(name, fmt.Sprintf(format, args...)) }
+	add("schedules", "%d from seed %d, %d of them void, %.0f ms", s.Schedules, s.Seed, s.Void, s.DurationMs)
+	add("records", "%d", s.Records)
+	add("commits", "%d", s.Commits)
+	add("aborts", "%s", demo.ByCode(s.Aborts))
+	add("faults", "%d", s.Faults)
+	add("rare branches", "%d kinds reached", len(s.Probes))
+	add("hash", "%s", s.Hash)
+	add("violations", "%d", s.Violations)
+	if err := t.WriteIn(w, 0); err != nil { // whole on any terminal: half a hash compares with nothing
 		return fmt.Errorf("print the table: %w", err)
 	}
 	for _, v := range s.Broken {

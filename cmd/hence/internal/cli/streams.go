@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
+	"github.com/hence-dev/hence/cmd/hence/internal/otlp"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/processor"
 )
@@ -42,11 +44,11 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	registry, logger := prometheus.NewRegistry(), c.logger(s.Err)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := c.apply(c.config(logger))
-	telemetry, err := startTelemetry("hence-streams", logger)
+	telemetry, err := otlp.Start("hence-streams", binaryVersion(), logger)
 	if err != nil {
 		return err
 	}
-	defer telemetry.stop(logger)
+	defer telemetry.Stop(logger)
 	cfg.Replica, cfg.Instance, cfg.Metrics = c.Replica, c.Instance, registry
 	cfg.NATSReplicas = c.NATSReplicas
 	cfg.CreateTopics, cfg.Health = c.CreateTopics, new(streams.Health)
@@ -59,7 +61,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	go func() { served <- ops.Serve(listener) }()
 	err = c.announce(s.Out, "http://"+listener.Addr().String())
 	for err == nil {
-		err = quietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error { return processor.Run(ctx, cfg) }))
+		err = beside.QuietEnd(ctx, overLogs(ctx, cfg, func(ctx context.Context) error { return processor.Run(ctx, cfg) }))
 		if ctx.Err() != nil || !errors.Is(err, streams.ErrTopics) {
 			break
 		}

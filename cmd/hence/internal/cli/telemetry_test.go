@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/otlp"
 )
 
 // collector is what spans are sent to.
@@ -170,11 +172,11 @@ func TestOneTrace(t *testing.T) {
 // TestNoTelemetry: where no collector is named nothing is begun, and one that cannot be meant is refused.
 func TestNoTelemetry(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
-	none, err := startTelemetry("x", nil)
-	if err != nil || none.provider != nil || none.tracer("x") != nil {
+	none, err := otlp.Start("x", "", nil)
+	if err != nil || none != (otlp.Telemetry{}) || none.Tracer("x") != nil {
 		t.Errorf("%+v %v", none, err)
 	}
-	none.stop(nil)
+	none.Stop(nil)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
 	code, _, errs := hence(t, "dev", "--random-ports")
 	if code != ExitFailed || !strings.Contains(errs, "OTEL_EXPORTER_OTLP_ENDPOINT") {

@@ -117,11 +117,11 @@ func TestCA(t *testing.T) {
 	}
 	args := []string{"--brokers", strings.Join(dev.Brokers, ","), "--nats", dev.NATS, "--sidecar", base, "--token", token,
 		"--listen", strings.TrimPrefix(base, "https://")}
-	_, d := doctor(t, args...)
-	d.holds(t, "sidecar", levelProblem, "cannot be trusted", "--ca FILE")
-	_, d = doctor(t, append(args, "--ca", ca)...)
-	d.holds(t, "token", levelOK, "takes the token", "")
-	d.holds(t, "ports", levelOK, "is taken by a process of Hence", "")
+	_, d := diagnose(t, args...)
+	holds(t, d, "sidecar", "problem", "cannot be trusted", "--ca FILE")
+	_, d = diagnose(t, append(args, "--ca", ca)...)
+	holds(t, d, "token", "ok", "takes the token", "")
+	holds(t, d, "ports", "ok", "is taken by a process of Hence", "")
 
 	at, err := url.Parse(base) // and as the image's health check is told
 	if err != nil {

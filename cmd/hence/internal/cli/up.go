@@ -11,10 +11,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
+	"github.com/hence-dev/hence/cmd/hence/internal/up"
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -29,8 +32,7 @@ type upCmd struct {
 	output
 	hooked
 	ending
-	DataDir string        `type:"path" placeholder:"DIR" help:"Folder of the journals; embedded: keep everything there."`
-	backoff time.Duration // before the first restart; 0: the default
+	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journals; embedded: keep everything there."`
 }
 
 // Help is what "hence up --help" says beyond the flags.
@@ -65,7 +67,7 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	logger, hush := c.hushing(s.Err)
+	logger, hush := beside.Hushing(c.logger(s.Err))
 	file, found, err := c.load()
 	if err != nil {
 		return err
@@ -83,23 +85,38 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	hush.Store(false) // each agent has a hush of its own
 	signals, stop := catch()
 	defer stop()
-	team := newTeam(c, file.Agents, configs, s)
-	run := func(ctx context.Context, g ground) error { return team.run(ctx, g, signals) }
+	team := up.New(c.team(file.Agents, configs, s))
+	run := func(ctx context.Context, g beside.Ground) error { return team.Run(ctx, g, signals) }
 	if file.Embedded {
-		err = embed(ctx, c.DataDir, logger, run)
+		err = beside.Embed(ctx, c.DataDir, binaryVersion(), logger, run)
 	} else {
 		for _, note := range dev.borrowed() {
 			sayAs(s.Err, "up")("%s", note)
 		}
-		err = onCluster(ctx, c.servers, c.DataDir, logger, run)
+		err = beside.OnCluster(ctx, c.config(logger), c.DataDir, binaryVersion(), run)
 	}
-	if team.results == nil {
+	ended := team.Summary()
+	if ended == nil {
 		return err
 	}
-	if err := errors.Join(err, c.print(s.Out, team.summary(), team.summary().write)); err != nil {
+	if err := errors.Join(err, c.print(s.Out, ended, ended.Write)); err != nil {
 		return err
 	}
-	return team.verdict()
+	return team.Verdict()
+}
+
+// team is what is run. No program is given the variables of any policy: secrets of some agent's sidecar may be there.
+func (c *upCmd) team(agents []agentfile.Agent, configs []sidecar.Config, s Streams) up.Config {
+	var policies []gate.Tools
+	for _, config := range configs {
+		policies = append(policies, config.Tools)
+	}
+	t := up.Config{Agents: agents, Sidecars: configs, Err: s.Err, Without: withheld(policies...), Logger: c.logger,
+		Grace: c.Grace, Settle: c.Settle}
+	if !c.json() {
+		t.Out = s.Out
+	}
+	return t
 }
 
 // load reads the file.
@@ -137,7 +154,7 @@ func (c *upCmd) prepare(file agentfile.File, logger *slog.Logger) (configs []sid
 				What: "agent " + a.Name + ": " + what, Fix: fix})
 		}
 		if info, err := os.Stat(a.Dir); err != nil || !info.IsDir() {
-			wrong(fmt.Sprintf("its folder %s is not there", a.Dir), "mkdir -p "+shellWord(a.Dir))
+			wrong(fmt.Sprintf("its folder %s is not there", a.Dir), "mkdir -p "+show.ShellWord(a.Dir))
 		} else if _, err := process.Find(a.Command[0], a.Dir, append(os.Environ(), a.Env...)); err != nil {
 			wrong(err.Error(), "name a program that is in PATH, or its path from dir")
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/up"
 )
 
 // agentsFile writes a file of agents.
@@ -35,7 +37,7 @@ func TestUp(t *testing.T) {
   - {name: leaves, command: [%[1]q], env: {%[2]s: leave}}
 `, os.Args[0], asAgent))
 	code, out, errs := hence(t, "up", "-f", path, "-o", "json")
-	var got UpSummary
+	var got up.Summary
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != ExitFailed {
 		t.Fatalf("exit code %d, %v, %s%s", code, err, out, errs)
 	}
@@ -76,7 +78,7 @@ func TestUpHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := hence(t, "up", "-f", path, "-o", "json")
-	var got UpSummary
+	var got up.Summary
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != ExitFailed || len(got.Agents) != 2 {
 		t.Fatalf("exit code %d, %v, %s%s", code, err, out, errs)
 	}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/url"
 	"reflect"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,9 +18,6 @@ import (
 	"github.com/hence-dev/hence/gate/policy"
 	"github.com/hence-dev/hence/topology"
 )
-
-// misused is a value of a flag, or of several together, that the command cannot use: found before anything is started.
-func misused(err error) error { return &exit{ExitUsage, err} }
 
 // checkValues says which flag of the selected command has a value of the right kind that cannot be used.
 func checkValues(line *kong.Context) error {
@@ -181,6 +180,55 @@ func isNATS(v any) error {
 func isPartitions(v any) error {
 	if n := v.(int32); n < 1 || n > topology.MaxPartitions || n&(n-1) != 0 {
 		return fmt.Errorf("give a power of two up to %d", topology.MaxPartitions)
+	}
+	return nil
+}
+
+// parsed is a text as the flag's value.
+func parsed(flag *kong.Flag, text string) (reflect.Value, error) {
+	value := reflect.New(flag.Target.Type()).Elem()
+	return value, flag.Parse(kong.ScanFromTokens(kong.Token{Type: kong.FlagValueToken, Value: text}), value)
+}
+
+// isTrue says whether a text turns a flag on.
+func isTrue(flag *kong.Flag, text string) bool {
+	value, err := parsed(flag, text)
+	return err == nil && value.Bool()
+}
+
+// written is a value as one would write it on a command line.
+func written(value any) string {
+	if list, ok := value.([]string); ok {
+		return strings.Join(list, ",")
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		value = v.Elem().Interface()
+	}
+	return fmt.Sprint(value)
+}
+
+const mask = "********"
+
+// masked hides what must not be shown: a secret, and who logs in within an address.
+func masked(name, value string) string {
+	last := name[strings.LastIndexByte(name, '-')+1:]
+	if value != "" && slices.Contains([]string{"token", "password", "secret", "passphrase"}, last) {
+		return mask
+	}
+	return regexp.MustCompile(`://[^/@\s]*@`).ReplaceAllString(value, "://"+mask+"@")
+}
+
+// flagOf finds a flag by how it is written.
+func flagOf(node *kong.Node, written string) *kong.Flag {
+	for _, group := range node.AllFlags(false) {
+		for _, f := range group {
+			if written == "--"+f.Name || f.Short != 0 && written == "-"+string(f.Short) {
+				return f
+			}
+		}
 	}
 	return nil
 }

@@ -10,9 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/hence-dev/hence/gate/child"
 )
 
 // Bounds of the supervision of children.
@@ -148,7 +149,7 @@ func (s *Supervisor) print(a Announcement) {
 }
 
 // startOnce starts the child once and waits for its ready line.
-func (s *Supervisor) startOnce(spec Spec, address string) (*child, Ready, error) {
+func (s *Supervisor) startOnce(spec Spec, address string) (*started, Ready, error) {
 	c, err := s.spawn(spec, address)
 	if err != nil {
 		return nil, Ready{}, err
@@ -172,30 +173,31 @@ func (s *Supervisor) startOnce(spec Spec, address string) (*child, Ready, error)
 	}
 }
 
-// child is one started process.
-type child struct {
+// started is one started process.
+type started struct {
 	ready   chan Ready // one value, or closed without one
 	ended   chan struct{}
-	state   *os.ProcessState // once it has ended
+	process *child.Process
 	stop    context.CancelFunc
 	logPath string
 }
 
 // served waits until a child that became ready has ended. An error says that it soon gave up by itself: nobody
 // killed it, so another start is likely to end alike.
-func (c *child) served() error {
+func (c *started) served() error {
 	since := time.Now()
 	<-c.ended
-	if c.state == nil || !c.state.Exited() || time.Since(since) > calm {
+	state, _ := c.process.Result()
+	if state == nil || !state.Exited() || time.Since(since) > calm {
 		return nil
 	}
-	return fmt.Errorf("it ended by itself (%s): %s", c.state, c.lastWords())
+	return fmt.Errorf("it ended by itself (%s): %s", state, c.lastWords())
 }
 
 // spawn starts the process; when the supervisor closes, its input ends, and a grace later it is killed.
-func (s *Supervisor) spawn(spec Spec, address string) (*child, error) {
+func (s *Supervisor) spawn(spec Spec, address string) (*started, error) {
 	ctx, stop := context.WithCancel(s.ctx)
-	c := &child{ready: make(chan Ready, 1), ended: make(chan struct{}), stop: stop,
+	c := &started{ready: make(chan Ready, 1), ended: make(chan struct{}), stop: stop,
 		logPath: filepath.Join(s.logDir, spec.Name+".log")}
 	cmd := exec.CommandContext(ctx, s.program, spec.Args(address)...)
 	cmd.Env, cmd.WaitDelay = spec.Env, s.grace
@@ -213,7 +215,7 @@ func (s *Supervisor) spawn(spec Spec, address string) (*child, error) {
 	cmd.Stderr = log
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		c.process, err = child.Start(cmd, func() { readReady(stdout, c.ready) })
 	}
 	if err != nil {
 		stop()
@@ -222,10 +224,8 @@ func (s *Supervisor) spawn(spec Spec, address string) (*child, error) {
 	s.keep.Go(func() {
 		defer stop()
 		defer close(c.ended)
-		readReady(stdout, c.ready)
-		err := cmd.Wait()
-		c.state = cmd.ProcessState
-		fmt.Fprintf(log, "process %d ended: %v\n", cmd.Process.Pid, err)
+		_, err := c.process.Result()
+		fmt.Fprintf(log, "process %d ended: %v\n", c.process.PID, err)
 		_ = log.Close() // nobody reads it unless something else went wrong
 	})
 	return c, nil
@@ -246,15 +246,9 @@ func readReady(stdout io.Reader, ready chan<- Ready) {
 }
 
 // lastWords returns the end of the child's log.
-func (c *child) lastWords() string {
-	const most = 2000
-	log, err := os.ReadFile(c.logPath)
-	if err != nil {
-		return err.Error()
+func (c *started) lastWords() string {
+	if words := child.LastWords(c.logPath, 2000); words != "" {
+		return words
 	}
-	text := strings.TrimSpace(string(log[max(0, len(log)-most):]))
-	if text == "" {
-		return "it wrote nothing to " + c.logPath
-	}
-	return text
+	return "it wrote nothing to " + c.logPath
 }

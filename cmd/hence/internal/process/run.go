@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/hence-dev/hence/gate/child"
 )
 
 // Spec is a program to run.
@@ -71,7 +73,7 @@ type running struct {
 func (r *running) wait(path string, started chan<- error) {
 	lock() // a program that dies with its parent dies with the thread that started it
 	cmd := &exec.Cmd{Path: path, Args: r.spec.Command, Dir: r.spec.Dir, Env: r.spec.Env,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+		SysProcAttr: child.OwnGroup()}
 	if r.spec.In != nil {
 		cmd.Stdin = r.spec.In
 	}
@@ -156,21 +158,18 @@ func (r *running) tell(s os.Signal) {
 	if !ok {
 		return
 	}
-	send(r.pid, sig)
+	child.Signal(r.pid, sig)
 	switch sig {
 	case syscall.SIGKILL:
 		r.killed = true
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
-		send(r.pid, syscall.SIGCONT) // one that is stopped would not hear of it
+		child.Signal(r.pid, syscall.SIGCONT) // one that is stopped would not hear of it
 		if !r.told {
 			r.told = true
 			r.grace.Reset(r.spec.Grace)
 		}
 	}
 }
-
-// send signals a group. That it is gone already is no error.
-func send(group int, s syscall.Signal) { _ = syscall.Kill(-group, s) }
 
 // The pauses between looks at a group whose leader has ended.
 const (
@@ -181,10 +180,10 @@ const (
 
 // sweep ends what the program has left running in its group: nobody else would.
 func (r *running) sweep() {
-	send(r.pid, syscall.SIGTERM)
-	send(r.pid, syscall.SIGCONT)
+	child.Signal(r.pid, syscall.SIGTERM)
+	child.Signal(r.pid, syscall.SIGCONT)
 	if !empties(r.pid, r.spec.Grace) {
-		send(r.pid, syscall.SIGKILL)
+		child.Signal(r.pid, syscall.SIGKILL)
 		empties(r.pid, killedWait)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hence-dev/hence/gate/child"
 )
 
 // terminal is the controlling terminal of this process, shared with the program that runs. Its methods do nothing on
@@ -93,13 +95,13 @@ func (t *terminal) stopped(group int, by syscall.Signal) {
 	if (by == syscall.SIGTTIN || by == syscall.SIGTTOU) && t.foreground() == t.own {
 		t.give(group)
 		t.given = true
-		send(group, syscall.SIGCONT)
+		child.Signal(group, syscall.SIGCONT)
 		return
 	}
 	if t.underShell() {
 		_ = syscall.Kill(0, syscall.SIGSTOP) // the shell must see its job stopped: that is this process's group
 	} else if by == syscall.SIGTSTP {
-		send(group, syscall.SIGCONT) // nobody could continue it: without this process the kernel would not stop it
+		child.Signal(group, syscall.SIGCONT) // nobody could continue it: without this process the kernel would not stop it
 	}
 }
 
@@ -117,11 +119,11 @@ func (t *terminal) underShell() bool {
 // job is called with a signal of job control that this process got.
 func (t *terminal) job(group int, s os.Signal) {
 	if s == syscall.SIGTSTP {
-		send(group, syscall.SIGTSTP)
+		child.Signal(group, syscall.SIGTSTP)
 		return
 	}
 	if t.given && t.foreground() == t.own {
 		t.give(group)
 	}
-	send(group, syscall.SIGCONT)
+	child.Signal(group, syscall.SIGCONT)
 }
