@@ -1,8 +1,6 @@
 package it
 
 import (
-	"github.com/hence-dev/hence/it/harness"
-
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
@@ -15,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hence-dev/hence/it/harness"
 )
 
 // packRelease runs what "make release" runs, over a file in the place of the binaries. The archives are in dir.

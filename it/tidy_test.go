@@ -1,8 +1,6 @@
 package it
 
 import (
-	"github.com/hence-dev/hence/it/harness"
-
 	"bufio"
 	"fmt"
 	"go/ast"
@@ -16,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/hence-dev/hence/it/harness"
 )
 
 // The house rules' bounds.

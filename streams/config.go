@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology/clock"
 )
 
 // Config is everything that a client or a run of the processors is told. The zero value of a field means its default.
@@ -141,7 +142,7 @@ func (c Config) checked() (Config, error) {
 		c.Tracer = otel.Tracer("hence/streams")
 	}
 	if c.Clock == nil {
-		c.Clock = machineClock{}
+		c.Clock = clock.Machine{}
 	}
 	if c.StateEvery <= 0 {
 		c.StateEvery = defaultStateEvery
@@ -158,8 +159,3 @@ func (c Config) checked() (Config, error) {
 	c.Linger = max(c.Linger, 0)
 	return c, nil
 }
-
-type machineClock struct{}
-
-func (machineClock) Now() time.Time                         { return time.Now() }
-func (machineClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

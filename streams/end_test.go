@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hence-dev/hence/topology/clock"
 )
 
 // TestEndIsBounded holds that a run ends although a processor waits for a broker that does not come back, and that
@@ -15,7 +17,7 @@ func TestEndIsBounded(t *testing.T) {
 		var stuck sync.WaitGroup
 		stuck.Go(func() { <-gone })
 		start := time.Now()
-		awaitEnd(&stuck, machineClock{}, func() { close(gone) })
+		awaitEnd(&stuck, clock.Machine{}, func() { close(gone) })
 		if took := time.Since(start); took != giveUpIn {
 			t.Errorf("a stuck processor ended after %s, want %s", took, giveUpIn)
 		}
@@ -23,6 +25,6 @@ func TestEndIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var quick sync.WaitGroup
 		quick.Go(func() { <-time.After(giveUpIn - time.Second) })
-		awaitEnd(&quick, machineClock{}, func() { t.Error("gave up on a processor that was about to end") })
+		awaitEnd(&quick, clock.Machine{}, func() { t.Error("gave up on a processor that was about to end") })
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Pauses of the supervisor between a processor's end and its next start.
@@ -135,7 +136,7 @@ type base struct {
 
 // supervise builds and runs a processor until ctx ends.
 func supervise(ctx context.Context, cfg Config, m *metrics, out producer, build func(*base) processor) {
-	pause := restartMin
+	pauses := pause.Doubling{Least: restartMin, Most: restartMax}
 	for ctx.Err() == nil {
 		began := cfg.Clock.Now()
 		name, err := runOnce(ctx, cfg, m, out, build)
@@ -143,19 +144,19 @@ func supervise(ctx context.Context, cfg Config, m *metrics, out producer, build 
 			return
 		}
 		if cfg.Clock.Now().Sub(began) > restartCalm {
-			pause = restartMin
+			pauses.Reset()
 		}
 		m.restarts.WithLabelValues(name).Inc()
 		if errors.Is(err, sarama.ErrFencedInstancedId) {
 			err = fmt.Errorf("another process runs as instance %q: give each its own --instance: %w", cfg.Instance, err)
 		}
 		cfg.Health.set(name, fmt.Errorf("it stopped and is built again: %w", err))
-		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", pause, "error", err)
+		next := pauses.Next()
+		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", next, "error", err)
 		select {
 		case <-ctx.Done():
-		case <-cfg.Clock.After(pause):
+		case <-cfg.Clock.After(next):
 		}
-		pause = min(2*pause, restartMax)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // startMax is the longest pause between two looks at topics that are not there yet.
@@ -18,7 +20,7 @@ const startMax = 2 * time.Second
 // startable waits for Kafka and for the topics, however long that takes; it creates them if it may. It refuses to
 // start on topics that would split or lose state.
 func startable(ctx context.Context, cfg Config) error {
-	said, pause := "", restartMin
+	said, pauses := "", pause.Doubling{Least: restartMin, Most: startMax}
 	for {
 		missing, err := cfg.lookAtTopics(ctx)
 		if err == nil {
@@ -34,9 +36,8 @@ func startable(ctx context.Context, cfg Config) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("check the topics: %w", errors.Join(err, ctx.Err()))
-		case <-cfg.Clock.After(pause):
+		case <-cfg.Clock.After(pauses.Next()):
 		}
-		pause = min(2*pause, startMax)
 	}
 }
 

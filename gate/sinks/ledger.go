@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // The headers that the ledger reads.
@@ -244,24 +246,15 @@ func (l *Ledger) later(o order, f drawn) {
 	l.waiting++
 	l.mu.Unlock()
 	l.serving.Go(func() {
-		t := time.NewTimer(delay)
-		defer t.Stop()
-		select {
-		case <-t.C:
+		if pause.Sleep(l.stopped, delay) == nil {
 			l.deliver(o, f)
-		case <-l.stopped.Done():
 		}
 		l.mu.Lock()
 		l.waiting--
 		l.wake()
 		l.mu.Unlock()
 	})
-	t := time.NewTimer(delay) // the sender keeps its connection, without an answer
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-l.stopped.Done():
-	}
+	_ = pause.Sleep(l.stopped, delay) // the sender keeps its connection, without an answer
 }
 
 // deliver does a request, twice when it is a duplicate; the second answer is dropped.

@@ -1,8 +1,6 @@
 package compose
 
 import (
-	"github.com/hence-dev/hence/it/harness"
-
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/it/harness"
 )
 
 // stack is a running compose file with what is held of it.

@@ -1,8 +1,6 @@
 package compose
 
 import (
-	"github.com/hence-dev/hence/it/harness"
-
 	"debug/elf"
 	"encoding/json"
 	"os"
@@ -11,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hence-dev/hence/it/harness"
 )
 
 const maxImageBytes = 45_000_000

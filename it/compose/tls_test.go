@@ -1,8 +1,6 @@
 package compose
 
 import (
-	"github.com/hence-dev/hence/it/harness"
-
 	"crypto/x509"
 	"encoding/pem"
 	"net/http"
@@ -12,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hence-dev/hence/it/harness"
 )
 
 // TestComposeTLS: the image serves HTTPS, and its own health check asks that way. Its brokers are away, so it is alive

@@ -1,8 +1,6 @@
 package docs
 
 import (
-	"github.com/hence-dev/hence/it/harness"
-
 	"bytes"
 	"context"
 	"errors"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/fenced"
+	"github.com/hence-dev/hence/it/harness"
 )
 
 // Answers of a sidecar, each a status and a body.

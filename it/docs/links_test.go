@@ -1,13 +1,13 @@
 package docs
 
 import (
-	"github.com/hence-dev/hence/it/harness"
-
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/hence-dev/hence/it/harness"
 )
 
 // TestDocsLinks holds that every link inside README.md, DESIGN.md and docs/ leads to a file, and to a heading of it.

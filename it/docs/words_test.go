@@ -1,8 +1,6 @@
 package docs
 
 import (
-	"github.com/hence-dev/hence/it/harness"
-
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -14,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sequencer"
 )
 

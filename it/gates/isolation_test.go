@@ -17,6 +17,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // orderAt is where the parts of an order are kept: shards, or files that tools read and write.
@@ -105,7 +106,7 @@ func turn(ctx context.Context, tx *client.Tx, at orderAt, read *seen, cancels bo
 		}
 		read.note(tx.ID(), part, content)
 	}
-	if err := harness.PauseFor(ctx, time.Millisecond); err != nil {
+	if err := pause.Sleep(ctx, time.Millisecond); err != nil {
 		return err
 	}
 	return at.write(ctx, tx, second, tx.ID())
@@ -137,7 +138,7 @@ func persist(ctx context.Context, e *harness.Errands, tx *client.Tx, try func(*c
 		if refused++; d.GiveUp || refused > 200 {
 			return refused, fmt.Errorf("%s was refused for the %d. time: %s %s", tx.ID(), refused, d.Code, d.Detail)
 		}
-		if err := harness.PauseFor(ctx, time.Duration(d.BackoffMs)*time.Millisecond); err != nil {
+		if err := pause.Sleep(ctx, time.Duration(d.BackoffMs)*time.Millisecond); err != nil {
 			return refused, err
 		}
 		if tx, err = tx.Retry(ctx); err != nil {

@@ -1,12 +1,9 @@
 package gates
 
 import (
-	"flag"
-
-	"github.com/hence-dev/hence/it/recorded"
-
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/recorded"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/sidecar/api"

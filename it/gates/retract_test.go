@@ -15,6 +15,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // retold is one round: a story over real sidecars, of which a part is retracted.
@@ -221,7 +222,7 @@ func waits(ctx context.Context, tx *client.Tx) error {
 		if err != nil || len(d.BlockedBy) > 0 {
 			return err
 		}
-		if err := harness.PauseFor(ctx, 2*time.Millisecond); err != nil {
+		if err := pause.Sleep(ctx, 2*time.Millisecond); err != nil {
 			return fmt.Errorf("%s is %s and waits for nobody: %w", tx.ID(), d.State, err)
 		}
 	}
@@ -263,7 +264,7 @@ func undone(ctx context.Context, s *harness.Sidecar, tx string) (client.Retracti
 		if err != nil || got.State == api.RetractDone {
 			return got, err
 		}
-		if err := harness.PauseFor(ctx, 5*time.Millisecond); err != nil {
+		if err := pause.Sleep(ctx, 5*time.Millisecond); err != nil {
 			return got, fmt.Errorf("the retraction of %s is %s: %+v: %w", tx, got.State, got.BlockedBy, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // FinalIn is how long a decided transaction may take to be settled.
@@ -78,21 +79,9 @@ func (e *Errands) Over(ctx context.Context, tx *client.Tx) (client.Decision, err
 			e.Ends[d.Tx] = d
 			return d, nil
 		}
-		if err := PauseFor(ctx, 2*time.Millisecond); err != nil {
+		if err := pause.Sleep(ctx, 2*time.Millisecond); err != nil {
 			return d, fmt.Errorf("%s is %s and not settled: %w", tx.ID(), d.State, err)
 		}
-	}
-}
-
-// PauseFor waits, or returns why the context ended.
-func PauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Sizes and bounds of the cluster test.
@@ -66,7 +67,7 @@ func produceBare(t *testing.T, l *gapLab) (b *bare, end func()) {
 				b.errs = append(b.errs, err)
 			}
 			b.mu.Unlock()
-			_ = harness.PauseFor(ctx, barePause) // its end is the loop's
+			_ = pause.Sleep(ctx, barePause) // its end is the loop's
 		}
 	})
 	return b, func() {
@@ -214,7 +215,7 @@ func TestCluster(t *testing.T) {
 				if err := v.kill(); err != nil {
 					return fmt.Errorf("kill %s %s: %w", v.kind, v.name, err)
 				}
-				if err := errors.Join(harness.PauseFor(ctx, clusterDown), c.waits.more(ctx, gapLead)); err != nil {
+				if err := errors.Join(pause.Sleep(ctx, clusterDown), c.waits.more(ctx, gapLead)); err != nil {
 					return fmt.Errorf("without %s %s: %w", v.kind, v.name, err)
 				}
 				if err := v.up(); err != nil {

@@ -1,14 +1,13 @@
 package outages
 
 import (
-	"github.com/hence-dev/hence/it/recorded"
-
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/hence-dev/hence/it/check"
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/recorded"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"

@@ -14,6 +14,7 @@ import (
 	"github.com/hence-dev/hence/it/traffic"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Bounds of an agent under faults.
@@ -73,9 +74,9 @@ func (l *boxLoad) run(ctx context.Context, agents []*boxAgent) (end func()) {
 		working.Go(func() {
 			for ctx.Err() == nil {
 				if l.attempt(ctx, a) != check.Unknown {
-					_ = harness.PauseFor(ctx, boxThink) // its end is the loop's
+					_ = pause.Sleep(ctx, boxThink) // its end is the loop's
 				} else {
-					_ = harness.PauseFor(ctx, 10*boxThink)
+					_ = pause.Sleep(ctx, 10*boxThink)
 				}
 			}
 		})
@@ -221,7 +222,7 @@ func (l *boxLoad) oneOfTheLast(ctx context.Context, a *boxAgent) error {
 			return fmt.Errorf("%s does not know what became of a transaction: %w", a.name, a.last)
 		case check.Aborted: // another agent was before it
 		}
-		if err := harness.PauseFor(ctx, time.Duration(a.rng.IntN(50))*time.Millisecond); err != nil {
+		if err := pause.Sleep(ctx, time.Duration(a.rng.IntN(50))*time.Millisecond); err != nil {
 			return err
 		}
 	}

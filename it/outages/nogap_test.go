@@ -14,6 +14,7 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // envGapKills asks for that many kills, and for the bound to be held.
@@ -105,7 +106,7 @@ func loaded(tb testing.TB, sidecars []*harness.Sidecar, w *waiting) (end func() 
 		agents.Go(func() {
 			for n := 0; ctx.Err() == nil && errs[i] == nil; n++ {
 				if errs[i] = timedCommit(context.WithoutCancel(ctx), s, n, w); errs[i] == nil {
-					_ = harness.PauseFor(ctx, gapThink) // its end is the loop's
+					_ = pause.Sleep(ctx, gapThink) // its end is the loop's
 				}
 			}
 		})

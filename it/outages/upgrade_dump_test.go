@@ -1,8 +1,6 @@
 package outages
 
 import (
-	"github.com/hence-dev/hence/it/recorded"
-
 	"bufio"
 	"bytes"
 	"compress/gzip"
@@ -21,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/recorded"
 	"github.com/hence-dev/hence/topology"
 )
 

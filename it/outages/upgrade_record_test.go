@@ -1,11 +1,8 @@
 package outages
 
 import (
-	"flag"
-
-	"github.com/hence-dev/hence/it/recorded"
-
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +10,11 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/recorded"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // record is set by -record, which writes recorded logs anew.
@@ -42,7 +41,7 @@ func TestRecordPrevious(t *testing.T) {
 		err = m.Kill()
 	}
 	if err == nil {
-		err = harness.PauseFor(t.Context(), time.Second) // sidecars go on appending
+		err = pause.Sleep(t.Context(), time.Second) // sidecars go on appending
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,6 @@
 package outages
 
 import (
-	"github.com/hence-dev/hence/it/recorded"
-
 	"bytes"
 	"context"
 	"errors"
@@ -13,9 +11,11 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/recorded"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Sizes of the rolling upgrade.
@@ -259,7 +259,7 @@ func (r *rolling) newest(ctx context.Context) (err error) {
 		if err = r.newcomer(ctx, fmt.Sprint("new-", n), sequencer.Logic); err == nil {
 			return nil
 		}
-		if err := harness.PauseFor(ctx, time.Second); err != nil {
+		if err := pause.Sleep(ctx, time.Second); err != nil {
 			return err
 		}
 	}

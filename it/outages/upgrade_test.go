@@ -1,9 +1,6 @@
 package outages
 
 import (
-	"github.com/hence-dev/hence/it/recorded"
-	"github.com/hence-dev/hence/it/tables"
-
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +9,8 @@ import (
 
 	"github.com/hence-dev/hence/it/check"
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/it/recorded"
+	"github.com/hence-dev/hence/it/tables"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )

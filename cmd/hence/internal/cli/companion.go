@@ -18,6 +18,7 @@ import (
 
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // companion is a sidecar beside a program that this process runs.
@@ -95,21 +96,17 @@ type awaiting struct {
 // ready waits until the sidecar is ready, however long its cluster is away, and says what it waits for.
 func (a awaiting) ready(ctx context.Context) error {
 	said := map[string]string{}
-	for pause := lookLeast; ; pause = min(2*pause, lookMost) {
-		timer := time.NewTimer(pause)
+	for pauses := (pause.Doubling{Least: lookLeast, Most: lookMost}); ; {
 		select {
 		case <-a.side.Ready():
-			timer.Stop()
 			return nil
 		case <-ctx.Done():
-			timer.Stop()
 			return context.Cause(ctx)
 		case s := <-a.signals:
-			timer.Stop()
 			if s, ok := s.(syscall.Signal); ok && endsProgram(s) {
 				return &exit{code: 128 + int(s), err: fmt.Errorf("interrupted before %s was ready", a.agent)}
 			}
-		case <-timer.C:
+		case <-time.After(pauses.Next()):
 		}
 		found := lookOnce(ctx, a.look)
 		if err := a.side.Refused(); err != nil { // all can be reached, and the log says no

@@ -17,6 +17,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // The pauses before a program is started again, and how long it must run to have failed no more.
@@ -178,7 +179,7 @@ func (t *team) one(ctx context.Context, g ground, m member) (r UpResult) {
 
 // repeat runs the program, and again as often as it may.
 func (t *team) repeat(ctx context.Context, m member, with companion, side *sidecar.Sidecar, r *UpResult) error {
-	backoff, failures := t.backoff, 0
+	backoff, failures := pause.Doubling{Least: t.backoff, Most: backoffMost}, 0
 	for {
 		begun := time.Now()
 		status, err := t.start(ctx, m, with.environment(os.Environ(), m.Env, side))
@@ -195,30 +196,31 @@ func (t *team) repeat(ctx context.Context, m member, with companion, side *sidec
 			return cause
 		}
 		if time.Since(begun) > calm {
-			backoff, failures = t.backoff, 0
+			backoff.Reset()
+			failures = 0
 		}
-		if code == 0 || m.Restart == agentfile.RestartNever || failures == m.Restarts || !t.rest(ctx, backoff) {
+		next := backoff.Next()
+		if code == 0 || m.Restart == agentfile.RestartNever || failures == m.Restarts || !t.rest(ctx, next) {
 			with.say("ended: %s", status)
 			return nil
 		}
-		with.say("ended: %s; started again after %s", status, backoff)
+		with.say("ended: %s; started again after %s", status, next)
 		failures++
 		r.Restarts++
-		backoff = min(2*backoff, backoffMost)
 	}
 }
 
 // rest pauses; it reports false when the team is told to end.
 func (t *team) rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.stopping:
-	case <-ctx.Done():
+	if pause.Until(ctx, d, t.stopping) != nil {
+		return false
 	}
-	return false
+	select {
+	case <-t.stopping:
+		return false
+	default:
+		return true
+	}
 }
 
 // start runs the program once, its lines prefixed.
