@@ -7,6 +7,12 @@
 //	check     what a history must keep to, as pure functions; each has a violation that it must find
 //	recorded  recorded logs and what they must lead to for ever
 //
+// The work that agents do is of five kinds, because each shows what the others cannot. traffic moves counters without
+// tools and notes every answer, for the checkers of histories. Shop and Errands call tools of real sinks. The sink of
+// crash takes the fault of each call from its arguments. baselines gives one workload to ways that have no sidecar, so
+// its world is in memory. "hence demo" is a user's program with a check of its own; order checks that check by its
+// records, and shares none of its code. What calls tell a sink of themselves is read in one place, gate/sinks.
+//
 // One folder for each subject, one file for each promise; every test prints the figures that it measured:
 //
 //	order     one order for all: decisions, events, chains, refusals, two replicas, damaged delivery

@@ -42,6 +42,27 @@ type Entry struct {
 	At          time.Time       `json:"at"`
 }
 
+// Said is what a call tells its sink of itself, where the policy's body names tx, index and task: by that a sink can
+// be compared with the log.
+type Said struct {
+	Tx    string
+	Index int
+	Task  string // as text, also where it is a number
+}
+
+// Said reads it from the body.
+func (e *Entry) Said() (Said, error) {
+	var body struct {
+		Tx    string `json:"tx"`
+		Index int    `json:"index"`
+		Task  any    `json:"task"`
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		return Said{}, fmt.Errorf("read entry %d of the ledger: %w: %s", e.ID, err, e.Body)
+	}
+	return Said{body.Tx, body.Index, fmt.Sprint(body.Task)}, nil
+}
+
 // LedgerOptions is what a ledger is made of.
 type LedgerOptions struct {
 	Listen  string // host:port; a free port of loopback when empty

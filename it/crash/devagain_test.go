@@ -264,11 +264,11 @@ func (a *devAgain) round(t *testing.T, life int) {
 func (a *devAgain) readsOf(t *testing.T, life int) {
 	const workspace = "default"
 	brokers, committed := []string{fmt.Sprintf("127.0.0.1:%d", a.kafka)}, map[sequencer.TxID]bool{}
-	for _, r := range harness.ReadTopic(t, brokers, topology.TopicDecisions, workspace) {
-		o, err := topology.DecodeCloudEvent(r.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+	outcomes, unreadable := harness.Recorded(t, &harness.Servers{Brokers: brokers}, workspace)
+	if unreadable > 0 {
+		t.Fatalf("%d decisions cannot be read", unreadable)
+	}
+	for _, o := range outcomes {
 		if o.Kind == sequencer.OutcomeCommitted {
 			committed[o.Tx] = true
 		}

@@ -115,9 +115,8 @@ func gather(tb testing.TB, servers *harness.Servers, workspace string, outcomes 
 		if o.Kind == sequencer.OutcomeSettled && o.Retraction != "" {
 			c.retracted[string(o.Tx)] = true
 		}
-		c.decisions = append(c.decisions, check.Decision{Seq: uint64(o.Seq), Kind: o.Kind.String(), Tx: string(o.Tx),
-			Agent: o.Agent, Code: string(o.Code)})
 	}
+	c.decisions = append(c.decisions, harness.Checked(outcomes)...)
 	for _, r := range harness.ReadTopic(tb, servers.Brokers, topology.TopicIntents, workspace) {
 		in, err := topology.DecodeIntent(r.Value)
 		if err != nil {

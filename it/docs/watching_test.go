@@ -18,7 +18,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// sight is one decision as a viewer shows it.
+// sight is one decision as a viewer shows it. It is declared here as in a user's script: the fold's types would read
+// what no user can.
 type sight struct {
 	Seq             uint64
 	Kind, Tx, Agent string

@@ -119,7 +119,14 @@ func (e *Errands) Effects(tb testing.TB, d *Deployment, s *Sidecar, sent []check
 		all.Attempts = append(all.Attempts, check.Attempt{Tx: tx, State: check.State(end.State), Seq: end.Seq})
 	}
 	all.Decisions = Checked(DecisionsOf(tb, d.Servers, d.Workspace, all.Attempts))
-	list, err := s.Client.Residue(tb.Context(), client.ResidueQuery{Limit: 1000})
+	all.Residue = Residue(tb, s.Client)
+	return all
+}
+
+// Residue is all residue of a workspace, as a sidecar lists it and the checkers read it.
+func Residue(tb testing.TB, c *client.Client) (all []check.Unclean) {
+	tb.Helper()
+	list, err := c.Residue(tb.Context(), client.ResidueQuery{Limit: 1000})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -127,7 +134,7 @@ func (e *Errands) Effects(tb testing.TB, d *Deployment, s *Sidecar, sent []check
 		tb.Fatalf("there are more than %d residues", len(list.Items))
 	}
 	for _, r := range list.Items {
-		all.Residue = append(all.Residue, check.Unclean{Tx: r.Tx, Index: int(r.Index), Result: r.Result})
+		all = append(all, check.Unclean{Tx: r.Tx, Index: int(r.Index), Result: r.Result})
 	}
 	return all
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/it/recorded"
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -53,13 +52,7 @@ func (l *boxLab) effects(t *testing.T, outcomes []*sequencer.Outcome) *check.Eff
 	mails, _ := l.shop.Mails(t)
 	all := &check.Effects{Issued: l.load.Issued, Sent: append(mails, l.shop.Charges(t)...)}
 	all.Attempts, all.Decisions = l.load.attempts, harness.Checked(outcomes)
-	list, err := l.residents[0].Residue(t.Context(), client.ResidueQuery{Limit: 1000})
-	if err != nil || list.Truncated {
-		t.Fatalf("read the residue (truncated: %v): %v", list.Truncated, err)
-	}
-	for _, r := range list.Items {
-		all.Residue = append(all.Residue, check.Unclean{Tx: r.Tx, Index: int(r.Index), Result: r.Result})
-	}
+	all.Residue = harness.Residue(t, l.residents[0])
 	return all
 }
 

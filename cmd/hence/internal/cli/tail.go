@@ -46,7 +46,8 @@ func (c *tailCmd) Validate() error {
 	return err
 }
 
-// Decision is one line of "hence tail -o json".
+// Decision is one line of "hence tail -o json". It is no record of hence.decisions, which topology reads and writes:
+// it is flat, for scripts, has what people ask for, and the way by which it came.
 type Decision struct {
 	Workspace string   `json:"workspace"`
 	Seq       uint64   `json:"seq"`            // position in commit order, 1-based, contiguous per workspace
