@@ -11,7 +11,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/topology/clock"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // ErrGivenUp is returned by Run and Finish when the outcome of a call stays unknown although the tool's maximum
@@ -96,7 +96,7 @@ func New(o Options) *Engine {
 		panic("gate: an engine needs tools, marks and a lease")
 	}
 	if o.Clock == nil {
-		o.Clock = clock.Machine{}
+		o.Clock = machine.Clock{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

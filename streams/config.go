@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hence-dev/hence/sequencer"
-	"github.com/hence-dev/hence/topology/clock"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // Config is everything that a client or a run of the processors is told. The zero value of a field means its default.
@@ -142,7 +142,7 @@ func (c Config) checked() (Config, error) {
 		c.Tracer = otel.Tracer("hence/streams")
 	}
 	if c.Clock == nil {
-		c.Clock = clock.Machine{}
+		c.Clock = machine.Clock{}
 	}
 	if c.StateEvery <= 0 {
 		c.StateEvery = defaultStateEvery

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hence-dev/hence/topology/clock"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // TestEndIsBounded holds that a run ends although a processor waits for a broker that does not come back, and that
@@ -17,7 +17,7 @@ func TestEndIsBounded(t *testing.T) {
 		var stuck sync.WaitGroup
 		stuck.Go(func() { <-gone })
 		start := time.Now()
-		awaitEnd(&stuck, clock.Machine{}, func() { close(gone) })
+		awaitEnd(&stuck, machine.Clock{}, func() { close(gone) })
 		if took := time.Since(start); took != giveUpIn {
 			t.Errorf("a stuck processor ended after %s, want %s", took, giveUpIn)
 		}
@@ -25,6 +25,6 @@ func TestEndIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var quick sync.WaitGroup
 		quick.Go(func() { <-time.After(giveUpIn - time.Second) })
-		awaitEnd(&quick, clock.Machine{}, func() { t.Error("gave up on a processor that was about to end") })
+		awaitEnd(&quick, machine.Clock{}, func() { t.Error("gave up on a processor that was about to end") })
 	})
 }

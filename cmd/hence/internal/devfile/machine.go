@@ -3,7 +3,7 @@ package devfile
 import (
 	"os"
 
-	"github.com/hence-dev/hence/topology/clock"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // Machine is where a "hence dev" runs: processes of one machine reach each other at 127.0.0.1.
@@ -17,7 +17,7 @@ type Machine struct {
 func here() Machine {
 	host, _ := os.Hostname()
 	network, _ := os.Readlink("/proc/self/ns/net")
-	return Machine{Host: host, Boot: clock.Boot(), Network: network}
+	return Machine{Host: host, Boot: machine.Boot(), Network: network}
 }
 
 // is says whether both reach each other at 127.0.0.1. A host's name changes with its network, so it counts only where

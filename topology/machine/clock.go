@@ -1,6 +1,6 @@
-// Package clock is the machine's time: the wall clock, a steady time that counts the machine's sleep, and the name of
+// Package machine is the machine's time: the wall clock, a steady time that counts the machine's sleep, and the name of
 // the boot. What takes its time from a clock declares which of these methods it uses, so that a test can drive it.
-package clock
+package machine
 
 import (
 	"context"
@@ -10,30 +10,30 @@ import (
 	"github.com/hence-dev/hence/topology/pause"
 )
 
-// Machine is the machine's clock.
-type Machine struct{}
+// Clock is the machine's clock.
+type Clock struct{}
 
 // Now is the time of day, with a monotonic reading that may stand still while the machine sleeps.
-func (Machine) Now() time.Time { return time.Now() }
+func (Clock) Now() time.Time { return time.Now() }
 
 // Steady is for how long something surely lasts, and no date: it counts while the machine sleeps where the system can
 // tell (Linux), and nothing sets it.
-func (Machine) Steady() time.Time { return steady() }
+func (Clock) Steady() time.Time { return steady() }
 
 // After is time.After.
-func (Machine) After(d time.Duration) <-chan time.Time { return time.After(d) }
+func (Clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
 // Ticker gives a time about every d until stop is called.
-func (Machine) Ticker(d time.Duration) (c <-chan time.Time, stop func()) {
+func (Clock) Ticker(d time.Duration) (c <-chan time.Time, stop func()) {
 	t := time.NewTicker(d)
 	return t.C, t.Stop
 }
 
 // Sleep is pause.Sleep.
-func (Machine) Sleep(ctx context.Context, d time.Duration) error { return pause.Sleep(ctx, d) }
+func (Clock) Sleep(ctx context.Context, d time.Duration) error { return pause.Sleep(ctx, d) }
 
 // Within is ctx, ended after d at the latest.
-func (Machine) Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func (Clock) Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, d)
 }
 

@@ -1,6 +1,6 @@
 //go:build !darwin
 
-package clock
+package machine
 
 import "os"
 
