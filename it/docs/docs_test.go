@@ -27,9 +27,6 @@ const (
 	markReal   = "servers"
 )
 
-// envContainers asks for tests on containers, which take minutes.
-const envContainers = "HENCE_TEST_CONTAINERS"
-
 // Bounds of what a block may take.
 const (
 	blockBound = 3 * time.Minute
@@ -238,8 +235,8 @@ func missing(b fenced.Block) string {
 	switch {
 	case b.Has(markSuite):
 		return "run by a test of its own, or the suite itself"
-	case b.Has(markDocker) && (os.Getenv(envContainers) != "1" || exec.Command("docker", "version").Run() != nil):
-		return "needs docker and " + envContainers + "=1"
+	case b.Has(markDocker) && (!harness.Containers() || exec.Command("docker", "version").Run() != nil):
+		return "needs docker and " + harness.EnvContainers + "=1"
 	case b.Has(markReal) && !harness.Real():
 		return "needs " + harness.EnvKafka + " and " + harness.EnvNATS
 	}
