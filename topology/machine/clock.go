@@ -1,5 +1,5 @@
-// Package machine is the machine's time: the wall clock, a steady time that counts the machine's sleep, and the name of
-// the boot. What takes its time from a clock declares which of these methods it uses, so that a test can drive it.
+// Package machine has the machine's time: the wall clock, a steady time that counts the machine's sleep, and the name
+// of the boot. What takes its time from a clock declares which of these methods it uses, so that a test can drive it.
 package machine
 
 import (
