@@ -10,6 +10,7 @@ import (
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // maxUnsettled bounds how many unsettled transactions are asked for at once.
@@ -151,7 +152,7 @@ const pauseAsking = 30 * time.Second
 // findOwed asks which transactions the join has made this sidecar's, until that is known: its own journal may be lost,
 // or may never have known of them.
 func (s *session) findOwed(ctx context.Context, inc sequencer.Seq) {
-	pause := pauseMost
+	pauses := pause.Doubling{Least: pauseMost, Most: pauseAsking}
 	_ = retry(ctx, func() error {
 		try, cancel := context.WithTimeout(ctx, appendTry)
 		defer cancel()
@@ -183,7 +184,6 @@ func (s *session) findOwed(ctx context.Context, inc sequencer.Seq) {
 		return nil
 	}, func(err error) {
 		s.log.Warn("what is left to settle is not known yet: asked again", "cause", err)
-		sleep(ctx, pause)
-		pause = min(2*pause, pauseAsking)
+		_ = pause.Sleep(ctx, pauses.Next()) // retry sees that ctx has ended
 	})
 }

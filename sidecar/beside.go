@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // This file is for those who run a sidecar beside a process that they have started themselves.
@@ -68,7 +69,7 @@ func (s *Sidecar) Farewell(ctx context.Context) (left int) {
 	}
 	aborts.Wait()
 	for {
-		if left = s.session.owing(); left == 0 || !sleep(ctx, stopPoll) {
+		if left = s.session.owing(); left == 0 || pause.Sleep(ctx, stopPoll) != nil {
 			return left
 		}
 	}

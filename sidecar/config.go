@@ -143,14 +143,3 @@ type clock interface {
 	// Ticker gives a time about every d until stop is called.
 	Ticker(d time.Duration) (c <-chan time.Time, stop func())
 }
-
-type systemClock struct{}
-
-func (systemClock) Now() time.Time { return time.Now() }
-
-func (systemClock) Steady() time.Time { return steadyNow() }
-
-func (systemClock) Ticker(d time.Duration) (<-chan time.Time, func()) {
-	t := time.NewTicker(d)
-	return t.C, t.Stop
-}

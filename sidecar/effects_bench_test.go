@@ -10,6 +10,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // slowLog is a log whose brokers take a while to acknowledge.
@@ -19,7 +20,7 @@ type slowLog struct {
 }
 
 func (l slowLog) Append(ctx context.Context, workspace string, in *sequencer.Intent) (int64, error) {
-	sleep(ctx, l.takes)
+	_ = pause.Sleep(ctx, l.takes)
 	return l.Log.Append(ctx, workspace, in)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // lack is a revision whose content the view has not: a retraction put it back, and named the decision that carries it.
@@ -81,7 +82,7 @@ func (v *view) allLacks() []lack {
 
 // fetchContents fetches what retractions have put back, beside the view, which goes on.
 func (s *Sidecar) fetchContents(ctx context.Context) {
-	pause := pauseLeast
+	pauses := pause.Doubling{Least: pauseLeast, Most: pauseMost}
 	for {
 		var all []lack
 		some := func() bool {
@@ -96,17 +97,16 @@ func (s *Sidecar) fetchContents(ctx context.Context) {
 			had := len(f.left)
 			err := f.pass(ctx)
 			if len(f.left) < had {
-				pause = pauseLeast
+				pauses.Reset()
 			}
 			if err == nil {
 				continue
 			}
 			s.view.noteLacks(f.left, err)
 			s.view.waits.wake(waitContent)
-			if !sleep(ctx, pause) { // the log or the table is away: it is asked again
+			if pause.Sleep(ctx, pauses.Next()) != nil { // the log or the table is away: it is asked again
 				return
 			}
-			pause = min(2*pause, pauseMost)
 			break // by now there may be others before these
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // How long one try of something may take before it is tried again.
@@ -109,8 +110,7 @@ func (s *session) observeJoinRefused(o *sequencer.Outcome, keys []string) []stri
 	if s.joinID == "" || o.Intent != joinIntent(s.joinID) || s.joined != 0 {
 		return keys
 	}
-	s.joinPause = min(max(2*s.joinPause, pauseMost), pauseAsking)
-	s.joinRefused, s.joinAfter = o, s.clock.Now().Add(s.joinPause)
+	s.joinRefused, s.joinAfter = o, s.clock.Now().Add(s.joinPause.Next())
 	return append(keys, waitSession)
 }
 
@@ -171,7 +171,8 @@ func (s *session) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) 
 	if s.incarnation != 0 && s.incarnation != seq {
 		keys = append(keys, s.lose("the sidecar joined again")...)
 	}
-	s.joinRefused, s.joinAfter, s.joinPause = nil, time.Time{}, 0
+	s.joinRefused, s.joinAfter = nil, time.Time{}
+	s.joinPause.Reset()
 	s.incarnation, s.count, s.watermark, s.marked = seq, 0, seq, s.clock.Now()
 	if s.first == 0 {
 		s.first = seq
@@ -345,31 +346,5 @@ const maxResolves = 3
 
 // retry calls f until it succeeds or ctx ends, with growing pauses.
 func retry(ctx context.Context, f func() error, failed func(error)) error {
-	pause := pauseLeast
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		failed(err)
-		if !sleep(ctx, pause) {
-			return context.Cause(ctx)
-		}
-		pause = min(2*pause, pauseMost)
-	}
-}
-
-// sleep waits; it reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return pause.Retry(ctx, pause.Doubling{Least: pauseLeast, Most: pauseMost}, f, failed)
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // ErrJournalLocked is returned by Sidecar.Run when another process has the journal of this agent open.
@@ -38,13 +39,10 @@ type journalFile interface {
 	Close() error
 }
 
-// bootID names the time since the machine was started; empty: the system has no name for it.
+// bootID names the machine's boot as journals have it; empty: a steady time means nothing there.
 func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || len(id) < 8 {
-		return ""
-	}
-	return string(id[:8])
+	id := machine.SteadyBoot()
+	return id[:min(len(id), 8)]
 }
 
 // openFile opens a journal's file for reading and appending, and creates it when it is not there.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // maintain joins the log, joins again when a lease has ended, renews the lease, and does what has to be done now and
@@ -15,7 +16,7 @@ import (
 func (s *session) maintain(ctx context.Context, live func()) error {
 	beat, stop := s.clock.Ticker(s.limits.WatermarkEvery)
 	defer stop()
-	pause := pauseLeast
+	pauses := pause.Doubling{Least: pauseLeast, Most: pauseMost}
 	retryJoin := time.NewTimer(0)
 	defer retryJoin.Stop()
 	for {
@@ -37,11 +38,10 @@ func (s *session) maintain(ctx context.Context, live func()) error {
 			if ctx.Err() == nil && s.view.ready() == nil {
 				s.log.Warn("joining the log failed: tried again", "cause", err)
 			}
-			retryJoin.Reset(max(pause, s.joinIn())) // a beat or a request in between does not join, either
-			pause = min(2*pause, pauseMost)
+			retryJoin.Reset(max(pauses.Next(), s.joinIn())) // a beat or a request in between does not join, either
 			continue
 		}
-		pause = pauseLeast
+		pauses.Reset()
 		live()
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // session is what the agent does through this sidecar: it joins the log, knows the agent's open transactions and
@@ -52,7 +53,7 @@ type session struct {
 	joined         sequencer.Seq      // the seq of joinID's decision
 	joinRefused    *sequencer.Outcome // why the log does not take joinID; nil: it does, or has not said
 	joinAfter      time.Time          // after a refusal: it is not asked again before
-	joinPause      time.Duration      // how long it is left alone after the next refusal
+	joinPause      pause.Doubling     // how long it is left alone after the next refusal
 	unentered      sequencer.Seq      // a join of ours before that one: when no session came of it, its end costs nothing
 	ended          sequencer.Seq      // the newest incarnation of ours whose lease has ended
 	notice         notice             // what the agent read before is lost: each conversation's next request is told

@@ -11,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // maxSettling bounds the settlements that are under way at once; the others wait.
@@ -138,7 +139,7 @@ func (s *session) settle(ctx context.Context, d *debt) {
 	err := s.settleOnce(leased, d, t, inc)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a settlement is not done: tried again", "tx", string(d.tx), "cause", err)
-		sleep(ctx, pauseMost)
+		_ = pause.Sleep(ctx, pauseMost) // the next settlement sees that ctx has ended
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,6 +22,8 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/machine"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Sidecar is one agent's sidecar. Make it with New, run it with Run, once.
@@ -63,7 +65,7 @@ func New(config Config, log Log) (*Sidecar, error) {
 	}
 	s := &Sidecar{
 		config: c, log: c.Logger.With("agent", c.Agent, "workspace", c.Workspace), events: log, listener: listener,
-		clock: systemClock{}, open: openOS, boot: bootID(), ready: make(chan struct{}),
+		clock: machine.Clock{}, open: openOS, boot: bootID(), ready: make(chan struct{}),
 		journalOpen: make(chan struct{}),
 		view:        newView(c.Workspace, c.Limits.OldBytes),
 	}
@@ -75,7 +77,8 @@ func New(config Config, log Log) (*Sidecar, error) {
 	s.keys = newKeys(c.Limits, func() time.Time { return s.clock.Now() }, s.log)
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.session = &session{
-		loose: talks{}, moved: map[string]overtakes{},
+		joinPause: pause.Doubling{Least: pauseMost, Most: pauseAsking},
+		loose:     talks{}, moved: map[string]overtakes{},
 		hook: c.Hook, registry: newRegistry(),
 		agent: c.Agent, workspace: c.Workspace, view: s.view, events: log, limits: c.Limits, observes: c.Observe,
 		tools: c.Tools, tracing: tracing{c.Tracer},
@@ -243,7 +246,7 @@ func (s *Sidecar) shutdown(d *delivery) {
 	defer cancel()
 	half := time.AfterFunc(wait/2, s.view.waits.close)
 	defer half.Stop()
-	for s.face.busy() && sleep(ctx, stopPoll) {
+	for s.face.busy() && pause.Sleep(ctx, stopPoll) == nil {
 	}
 	if s.face.busy() {
 		s.log.Warn("requests were still running: their connections are closed", "after", wait)
@@ -270,7 +273,7 @@ func (s *session) rest(ctx context.Context) {
 		return
 	}
 	s.lease.close()
-	for s.engine.Calls() > 0 && sleep(ctx, stopPoll) {
+	for s.engine.Calls() > 0 && pause.Sleep(ctx, stopPoll) == nil {
 	}
 	if n := s.engine.Calls(); n > 0 {
 		s.log.Warn("calls are cut off: without a key nobody will know of them", "count", n)
@@ -300,7 +303,7 @@ func (s *Sidecar) follow(ctx context.Context) error {
 	}
 	s.session.hurry()
 	s.view.waits.wake(waitSeq)
-	pause := pauseLeast
+	pauses := pause.Doubling{Least: pauseLeast, Most: pauseMost}
 	for {
 		before := s.view.at()
 		err := s.events.Follow(ctx, s.config.Workspace, before, s.applied)
@@ -312,13 +315,13 @@ func (s *Sidecar) follow(ctx context.Context) error {
 			s.view.waits.close()
 			return err
 		case s.view.at() > before:
-			pause = pauseLeast
+			pauses.Reset()
 		}
-		s.log.Warn("following the decisions ended: begun again", "cause", err, "pause", pause)
-		if !sleep(ctx, pause) {
+		next := pauses.Next()
+		s.log.Warn("following the decisions ended: begun again", "cause", err, "pause", next)
+		if pause.Sleep(ctx, next) != nil {
 			return nil
 		}
-		pause = min(2*pause, pauseMost)
 	}
 }
 
