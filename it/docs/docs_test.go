@@ -286,7 +286,8 @@ func readersDesk(t *testing.T, root string) (dir string, env []string) {
 	}
 	env = append(env, goEnv()...)
 	if harness.Real() {
-		env = append(env, "KAFKA="+os.Getenv(harness.EnvKafka), "NATS="+os.Getenv(harness.EnvNATS))
+		servers := harness.Start(t)
+		env = append(env, "KAFKA="+strings.Join(servers.Brokers, ","), "NATS="+servers.NATS)
 	}
 	return dir, env
 }

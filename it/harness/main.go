@@ -31,15 +31,18 @@ func Main(m *testing.M) {
 	os.Exit(inFolder(func() int { return overContainers(m.Run) }))
 }
 
-// overContainers starts the servers of the run as containers when the environment asks for that, and removes them.
+// overContainers removes the containers that the tests have started for all of them.
 func overContainers(run func() int) int {
-	stop, err := StartShared()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	given := named()
 	code := run()
-	if err := stop(); err != nil {
+	if given || !named() {
+		return code // none were started: their addresses would be in the environment
+	}
+	stop, err := shared()
+	if err == nil {
+		err = stop()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "remove the run's containers:", err)
 		return 1
 	}
