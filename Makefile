@@ -40,31 +40,32 @@ lint: ## formatting, vet, staticcheck
 	$(GO) tool staticcheck ./...
 
 correctness: ## the demo's own check: SEEDS seeds, AGENTS agents, every order mode; real servers if HENCE_TEST_* are set
-	HENCE_IT_SEEDS=$(SEEDS) HENCE_IT_AGENTS=$(AGENTS) $(GO) test -count=1 -v -timeout 4h -run '^TestCorrectness$$' ./it
+	HENCE_IT_SEEDS=$(SEEDS) HENCE_IT_AGENTS=$(AGENTS) $(GO) test -count=1 -v -timeout 4h -run '^TestCorrectness$$' ./it/order
 	env -u HENCE_TEST_KAFKA -u HENCE_TEST_NATS \
-	HENCE_IT_SEEDS=$(SEEDS) HENCE_IT_AGENTS=$(AGENTS) $(GO) test -count=1 -v -timeout 4h -run '^TestCorrectness$$' ./it
+	HENCE_IT_SEEDS=$(SEEDS) HENCE_IT_AGENTS=$(AGENTS) $(GO) test -count=1 -v -timeout 4h -run '^TestCorrectness$$' ./it/order
 
 acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part, CRASHES kills in settlements, N of all else
 	HENCE_TEST_FULL=1 HENCE_IT_PAIRS=$(PAIRS) HENCE_IT_KILLS=$(KILLS) HENCE_IT_CRASHES=$(CRASHES) HENCE_IT_SENDS=100 HENCE_IT_PHANTOMS=$(N) \
 	HENCE_IT_RESIDUE=$(N) HENCE_IT_RESIDUE_TAGS=600 HENCE_IT_RETRACTIONS=$(N) HENCE_IT_RETRACTION_PAIRS=100 \
-	HENCE_IT_ORDER_ROUNDS=40 HENCE_IT_DIRTY=20 HENCE_IT_ISOLATION_TASKS=20 $(GO) test -count=1 -v -timeout 4h ./it
+	HENCE_IT_ORDER_ROUNDS=40 HENCE_IT_DIRTY=20 HENCE_IT_ISOLATION_TASKS=20 $(GO) test -count=1 -v -p 1 -timeout 4h ./it/...
 
-# TestDevAgain has the servers of hence dev in any case, so it is left to the embedded run.
+# TestDevAgain has the servers of hence dev in any case, so it is left to the embedded run. One package at a time: the
+# processors of two would share their groups' partitions.
 it-real: ## the suite on the servers in HENCE_TEST_KAFKA and HENCE_TEST_NATS
 	@test -n "$$HENCE_TEST_KAFKA" -a -n "$$HENCE_TEST_NATS" || { echo "set HENCE_TEST_KAFKA and HENCE_TEST_NATS"; exit 1; }
-	HENCE_TEST_FULL=1 $(GO) test -count=1 -v -timeout 24m -skip '^TestDevAgain$$' ./it ./it/check
+	HENCE_TEST_FULL=1 $(GO) test -count=1 -v -p 1 -timeout 24m -skip '^TestDevAgain$$' ./it/...
 
 it-containers: ## the tests that start containers: needs an engine, compose and the images of compose/
-	HENCE_TEST_FULL=1 HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -timeout 28m -run 'Container|Compose|Cluster|TestDocs$$/(docs|compose)$$/(cluster|README)' ./it
+	HENCE_TEST_FULL=1 HENCE_TEST_CONTAINERS=1 HENCE_REQUIRE_CONTAINERS=1 $(GO) test -count=1 -v -p 1 -timeout 28m -run 'Container|Compose|Cluster|TestDocs$$/(docs|compose)$$/(cluster|README)' ./it/...
 
 crash-windows: ## CRASHES kills of sidecars at every step of a settlement
-	HENCE_IT_CRASHES=$(CRASHES) $(GO) test -count=1 -v -timeout 30m -run '^TestCrash' ./it
+	HENCE_IT_CRASHES=$(CRASHES) $(GO) test -count=1 -v -timeout 30m -run '^TestCrash' ./it/crash
 
 restarts: ## two kills at every pair of points of a sidecar's work and of the start after it; about an hour
-	HENCE_RESTARTS=all $(GO) test -count=1 -v -timeout 4h -run '^TestRestarts$$' ./it
+	HENCE_RESTARTS=all $(GO) test -count=1 -v -timeout 4h -run '^TestRestarts$$' ./it/crash
 
 dev-again: ## hence dev started 50 times under six agents, in memory and with a data folder
-	HENCE_IT_DEV_AGAIN=50 $(GO) test -count=1 -v -timeout 1h -run '^TestDevAgain$$' ./it
+	HENCE_IT_DEV_AGAIN=50 $(GO) test -count=1 -v -timeout 1h -run '^TestDevAgain$$' ./it/crash
 
 explore-3x2: ## the explorer on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_3X2=1 $(GO) test -count=1 -v -timeout 12h -run 3x2 ./sequencer/explore

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Bounds that a policy does not give, or may leave out.
@@ -27,20 +28,14 @@ func (t *Tool) maxTime() time.Duration {
 
 // wait is the backoff before the try after n of them.
 func (r Retry) wait(n int) time.Duration {
-	d, most := r.Backoff, r.Most
-	if d <= 0 {
-		d = defaultBackoff
+	row := pause.Doubling{Least: r.Backoff, Most: r.Most}
+	if row.Least <= 0 {
+		row.Least = defaultBackoff
 	}
-	if most <= 0 {
-		most = defaultMost
+	if row.Most <= 0 {
+		row.Most = defaultMost
 	}
-	for range n - 1 {
-		if d >= most {
-			break
-		}
-		d *= 2
-	}
-	return min(d, most)
+	return row.Nth(n)
 }
 
 // steps are a job's marks and the points around them.

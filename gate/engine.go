@@ -11,6 +11,7 @@ import (
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // ErrGivenUp is returned by Run and Finish when the outcome of a call stays unknown although the tool's maximum
@@ -46,25 +47,6 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 	// Within is ctx, ended after d at the latest.
 	Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
-}
-
-type systemClock struct{}
-
-func (systemClock) Now() time.Time { return time.Now() }
-
-func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (systemClock) Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, d)
 }
 
 // Options is what an engine needs. Tools, Marks and Lease are required.
@@ -114,7 +96,7 @@ func New(o Options) *Engine {
 		panic("gate: an engine needs tools, marks and a lease")
 	}
 	if o.Clock == nil {
-		o.Clock = systemClock{}
+		o.Clock = machine.Clock{}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

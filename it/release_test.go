@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hence-dev/hence/it/harness"
 )
 
 // packRelease runs what "make release" runs, over a file in the place of the binaries. The archives are in dir.
@@ -24,7 +26,7 @@ func packRelease(t *testing.T, size int) (dir string, err error) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("go", "run", ".ci/release.go", "-out", dir, "-binary", binary)
-	cmd.Dir = repositoryRoot(t)
+	cmd.Dir = harness.Root(t)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return dir, fmt.Errorf("%w: %s", err, out)
 	}
@@ -35,7 +37,7 @@ func packRelease(t *testing.T, size int) (dir string, err error) {
 // commit gives the same bytes, and that a binary which has grown too large is refused. The builds are left to
 // "make release": they take minutes.
 func TestReleaseArchives(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(repositoryRoot(t), ".git")); err != nil {
+	if _, err := os.Stat(filepath.Join(harness.Root(t), ".git")); err != nil {
 		t.Skipf("this is no clone, and a release is one of a commit: %v", err)
 	}
 	first, err := packRelease(t, 1000)

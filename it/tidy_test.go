@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/hence-dev/hence/it/harness"
 )
 
 // The house rules' bounds.
@@ -44,7 +46,7 @@ func (s *source) at(n ast.Node, format string, args ...any) string {
 
 // TestTidy holds the house rules over every Go file of the repository. Each message says what to do instead.
 func TestTidy(t *testing.T) {
-	sources := readSources(t, repositoryRoot(t))
+	sources := readSources(t, harness.Root(t))
 	for _, rule := range []struct {
 		name  string
 		check func(*source) []string
@@ -73,24 +75,6 @@ func TestTidy(t *testing.T) {
 			t.Error(finding)
 		}
 	})
-}
-
-func repositoryRoot(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		if parent := filepath.Dir(dir); parent != dir {
-			dir = parent
-			continue
-		}
-		tb.Fatal("no go.mod above the working folder: run the tests inside the repository")
-	}
 }
 
 func readSources(tb testing.TB, root string) (all []*source) {

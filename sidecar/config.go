@@ -16,6 +16,16 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
+// What a sidecar is told and needs, as its agent does.
+type (
+	// Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
+	Limits = agent.Limits
+	// Hook is asked whether a sealed footprint may commit.
+	Hook = agent.Hook
+	// Log is what a sidecar needs of the log and of the tables derived from it. streams.Client is one.
+	Log = agent.Log
+)
+
 // Config is everything that a sidecar is told. Zero values of optional fields are the defaults named.
 type Config struct {
 	Agent     string // whose sidecar it is

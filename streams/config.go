@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // Config is everything that a client or a run of the processors is told. The zero value of a field means its default.
@@ -143,7 +144,7 @@ func (c Config) Checked() (Config, error) {
 		c.Tracer = otel.Tracer("hence/streams")
 	}
 	if c.Clock == nil {
-		c.Clock = machineClock{}
+		c.Clock = machine.Clock{}
 	}
 	if c.StateEvery <= 0 {
 		c.StateEvery = defaultStateEvery
@@ -160,8 +161,3 @@ func (c Config) Checked() (Config, error) {
 	c.Linger = max(c.Linger, 0)
 	return c, nil
 }
-
-type machineClock struct{}
-
-func (machineClock) Now() time.Time                         { return time.Now() }
-func (machineClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Bounds of our Kafka clients.
@@ -40,7 +41,10 @@ func (c Config) BaseOptions() []kgo.Opt {
 }
 
 // backoff is the pause after so many tries in a row.
-func backoff(tries int) time.Duration { return min(retryBackoff<<min(tries, 5), maxRetryBackoff) }
+func backoff(tries int) time.Duration {
+	row := pause.Doubling{Least: retryBackoff, Most: maxRetryBackoff}
+	return row.Nth(tries + 1)
+}
 
 // ProducerOptions are those of every producer: acknowledged by all in-sync replicas, idempotent, in order, placed by
 // the workspace's hash, and never given up: a record that was accepted is sent until it is acknowledged, however long
@@ -150,10 +154,7 @@ func (c Config) ReadRange(ctx context.Context, topic string, partition int32, fr
 			tries = 0
 			continue
 		}
-		select { // the error may pass
-		case <-ctx.Done():
-		case <-time.After(backoff(tries)):
-		}
+		_ = pause.Sleep(ctx, backoff(tries)) // the error may pass; the next poll says when ctx has ended
 	}
 }
 

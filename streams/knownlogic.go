@@ -11,6 +11,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // A workspace's first join sets its logic, and an owner that does not know it stops there. So a sidecar asks the
@@ -72,7 +73,7 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 	know := owners{known: make(map[string]uint32)}
 	var window <-chan time.Time
 	again := c.cfg.Clock.After(0)
-	for pause := logicAgain; ; {
+	for pauses := (pause.Doubling{Least: logicAgain, Most: logicAgainMax}); ; {
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
@@ -82,7 +83,7 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 			if err := c.nats.PublishMsg(m); err != nil {
 				return 0, err
 			}
-			again, pause = c.cfg.Clock.After(pause), min(2*pause, logicAgainMax)
+			again = c.cfg.Clock.After(pauses.Next())
 		case a := <-answers:
 			if len(a.Data) == 0 && a.Header.Get("Status") == noResponders {
 				continue // nobody hears it yet

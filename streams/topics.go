@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Problem is one thing that is wrong with the topics of a cluster.
@@ -97,11 +98,9 @@ func waitForTopics(ctx context.Context, cl *kgo.Client, want []topology.Topic) e
 				return nil
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if pause.Sleep(ctx, retryBackoff) != nil {
 			return fmt.Errorf("%w: not every partition answers within %v: %w", ErrTopics, topicsAnswerIn,
 				errors.Join(err, ctx.Err()))
-		case <-time.After(retryBackoff):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // What the adapter keeps below the root: one note for each key, and former contents that are too long for a note.
@@ -65,8 +66,6 @@ func openStore(ctx context.Context, dir string, d disk) (*store, error) {
 }
 
 func flock(ctx context.Context, f *os.File) error {
-	turn := time.NewTicker(lockTurn)
-	defer turn.Stop()
 	for {
 		if ctx.Err() != nil {
 			return fmt.Errorf("waiting for the root's lock: %w", ctx.Err())
@@ -78,10 +77,8 @@ func flock(ctx context.Context, f *os.File) error {
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return fmt.Errorf("taking the root's lock: %w", err)
 		}
-		select {
-		case <-turn.C:
-		case <-ctx.Done():
-		}
+		// A flock that waits by itself cannot be called off when ctx ends.
+		_ = pause.Sleep(ctx, lockTurn)
 	}
 }
 

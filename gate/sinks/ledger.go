@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // The headers that the ledger reads.
@@ -38,6 +40,27 @@ type Entry struct {
 	Path        string          `json:"path"`
 	Body        json.RawMessage `json:"body"`
 	At          time.Time       `json:"at"`
+}
+
+// Said is what a call tells its sink of itself, where the policy's body names tx, index and task: by that a sink can
+// be compared with the log.
+type Said struct {
+	Tx    string
+	Index int
+	Task  string // as text, also where it is a number
+}
+
+// Said reads it from the body.
+func (e *Entry) Said() (Said, error) {
+	var body struct {
+		Tx    string `json:"tx"`
+		Index int    `json:"index"`
+		Task  any    `json:"task"`
+	}
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		return Said{}, fmt.Errorf("read entry %d of the ledger: %w: %s", e.ID, err, e.Body)
+	}
+	return Said{body.Tx, body.Index, fmt.Sprint(body.Task)}, nil
 }
 
 // LedgerOptions is what a ledger is made of.
@@ -244,24 +267,15 @@ func (l *Ledger) later(o order, f drawn) {
 	l.waiting++
 	l.mu.Unlock()
 	l.serving.Go(func() {
-		t := time.NewTimer(delay)
-		defer t.Stop()
-		select {
-		case <-t.C:
+		if pause.Sleep(l.stopped, delay) == nil {
 			l.deliver(o, f)
-		case <-l.stopped.Done():
 		}
 		l.mu.Lock()
 		l.waiting--
 		l.wake()
 		l.mu.Unlock()
 	})
-	t := time.NewTimer(delay) // the sender keeps its connection, without an answer
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-l.stopped.Done():
-	}
+	_ = pause.Sleep(l.stopped, delay) // the sender keeps its connection, without an answer
 }
 
 // deliver does a request, twice when it is a duplicate; the second answer is dropped.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
+
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 const (
@@ -220,11 +222,7 @@ func (s *mailSession) Data(r io.Reader) error {
 		s.box.dice.mu.Lock()
 		delay := s.box.dice.faults.Delay
 		s.box.dice.mu.Unlock()
-		t := time.NewTimer(delay)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-s.box.stopped.Done():
+		if pause.Sleep(s.box.stopped, delay) != nil {
 			return errors.New("the mailbox is closing")
 		}
 	}

@@ -222,3 +222,19 @@ func TestMailboxKeep(t *testing.T) {
 		t.Errorf("of 7 mails these are kept: %+v", m)
 	}
 }
+
+// What a call says of itself is read alike whether its task is a name or a number.
+func TestSaid(t *testing.T) {
+	for body, want := range map[string]Said{
+		`{"tx":"a.1","index":2,"task":"t7"}`: {"a.1", 2, "t7"},
+		`{"tx":"a.1","index":2,"task":7}`:    {"a.1", 2, "7"},
+	} {
+		e := Entry{Body: []byte(body)}
+		if got, err := e.Said(); err != nil || got != want {
+			t.Errorf("%s says %+v, want %+v: %v", body, got, want, err)
+		}
+	}
+	if _, err := (&Entry{Body: []byte("no JSON")}).Said(); err == nil {
+		t.Error("what is no JSON says something")
+	}
+}

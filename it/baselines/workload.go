@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Fault is where a task goes wrong.
@@ -119,10 +121,5 @@ func Run(ctx context.Context, w *Workload, world *World, way Way) (Row, error) {
 
 // think lets an agent think: this is the time in which others act.
 func think(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	_ = pause.Sleep(ctx, d) // what comes next says that ctx has ended
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,18 +23,42 @@ import (
 // BuildBound is how long the build of the binary may take on a small machine.
 const BuildBound = 10 * time.Minute
 
-// Build compiles the hence binary, with build tags if any are given, into a folder and returns its path.
-func Build(dir string, tags ...string) (string, error) {
+// runFolder is the folder of one "go test": it holds the test binaries of all packages, and go removes it at the end.
+// A test binary that was compiled by hand has the package's own folder instead.
+func runFolder() string {
+	if own, err := os.Executable(); err == nil {
+		if run := filepath.Dir(filepath.Dir(own)); strings.HasPrefix(filepath.Base(run), "go-build") {
+			return run
+		}
+	}
+	return os.Getenv(EnvDir)
+}
+
+// buildOnce compiles the hence binary, with build tags if any are given, once for all packages of a run, and returns
+// its path.
+func buildOnce(tags []string) (string, error) {
+	path := filepath.Join(runFolder(), strings.Join(append([]string{"hence"}, tags...), "-"))
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	// Two packages run at once: the second waits for the first one's build instead of linking the same binary again.
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("wait for another package's build of the hence binary: %w", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), BuildBound)
 	defer cancel()
-	path := filepath.Join(dir, strings.Join(append([]string{"hence"}, tags...), "-"))
-	cmd := exec.CommandContext(ctx, "go", "build", "-tags", strings.Join(tags, ","), "-o", path,
-		"github.com/hence-dev/hence/cmd/hence")
-	out, err := cmd.CombinedOutput()
+	part := path + ".part" // a build that is cut short leaves no binary behind
+	out, err := exec.CommandContext(ctx, "go", "build", "-tags", strings.Join(tags, ","), "-o", part,
+		"github.com/hence-dev/hence/cmd/hence").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the hence binary: %w\n%s", err, out)
 	}
-	return path, nil
+	return path, os.Rename(part, path)
 }
 
 // plainEnv is the environment without settings of the binary, which are not this test's.
@@ -212,140 +235,4 @@ func (p *Process) Wait(bound time.Duration) (stdout []byte, code int, err error)
 		code = exit.ExitCode()
 	}
 	return p.stdout.Bytes(), code, nil
-}
-
-// Report is what "hence demo -o json" prints, as far as the suite looks at it.
-type Report struct {
-	Data         string         `json:"data"`
-	Workspace    string         `json:"workspace"`
-	Seed         uint64         `json:"seed"`
-	Agents       int            `json:"agents"`
-	Order        string         `json:"order"`
-	Mode         string         `json:"mode"`
-	Transactions int            `json:"transactions"`
-	Committed    int            `json:"committed"`
-	Refused      map[string]int `json:"refused"`
-	Retries      int            `json:"retries"`
-	Interrupted  int            `json:"interrupted"`
-	GaveUp       int            `json:"gave_up"`
-	DurationMs   float64        `json:"duration_ms"`
-	SealToMs     struct {
-		P50 float64 `json:"p50"`
-		P99 float64 `json:"p99"`
-	} `json:"seal_to_decision_ms"`
-	AppendMs struct {
-		P50 float64 `json:"p50"`
-	} `json:"append_ms"`
-	LostUpdates         int             `json:"lost_updates"`
-	AcknowledgedMissing int             `json:"acknowledged_missing"`
-	ReplayEqual         bool            `json:"replay_equal"`
-	Hash                string          `json:"hash"`
-	Lost                json.RawMessage `json:"lost"`
-	Missing             json.RawMessage `json:"missing"`
-	Differs             []string        `json:"differs"`
-	Effects             int             `json:"effects"` // what the sinks did
-	Leaks               int             `json:"leaks"`
-	Duplicates          int             `json:"duplicates"`
-	EffectsMissing      int             `json:"effects_missing"`
-	NotUndone           int             `json:"not_undone"`
-	Residue             map[string]int  `json:"residue"` // what could not be made clean, by class
-	Faults              map[string]int  `json:"faults"`  // injected at the sinks, by kind
-	Findings            json.RawMessage `json:"findings"`
-}
-
-// String is the report's figures on one line.
-func (r Report) String() string {
-	return fmt.Sprintf("%s seed %d, %d agents, %s %s: %d transactions, %d committed, %d retries, %d gave up, lost %d, "+
-		"missing %d, replay %v, %.0f ms, seal to decision p50 %.2f p99 %.2f ms, append p50 %.2f ms, refused %v; "+
-		"%d effects, leaks %d, duplicates %d, missing %d, not undone %d, residue %v",
-		r.Data, r.Seed, r.Agents, r.Order, r.Mode, r.Transactions, r.Committed, r.Retries, r.GaveUp, r.LostUpdates,
-		r.AcknowledgedMissing, r.ReplayEqual, r.DurationMs, r.SealToMs.P50, r.SealToMs.P99, r.AppendMs.P50, r.Refused,
-		r.Effects, r.Leaks, r.Duplicates, r.EffectsMissing, r.NotUndone, r.Residue)
-}
-
-// Holds says what of the demo's own check does not hold in an enforcing run.
-func (r Report) Holds() error {
-	if r.LostUpdates != 0 || r.AcknowledgedMissing != 0 || !r.ReplayEqual {
-		return fmt.Errorf("the check does not hold: %s; lost %s, missing %s, differs %v", r, r.Lost, r.Missing, r.Differs)
-	}
-	if r.Effects == 0 || r.Leaks+r.Duplicates+r.EffectsMissing+r.NotUndone != 0 {
-		return fmt.Errorf("the check of the effects does not hold: %s; findings %s", r, r.Findings)
-	}
-	return nil
-}
-
-// Attempt is one line of the demo's records.
-type Attempt struct {
-	Agent string `json:"agent"`
-	Task  int    `json:"task"`
-	N     int    `json:"n"`
-	Tx    string `json:"tx"`
-	Reads []struct {
-		Scope   string `json:"scope"`
-		Exists  bool   `json:"exists"`
-		Version uint64 `json:"version"`
-		View    uint64 `json:"view"`
-		SHA256  string `json:"sha256"`
-	} `json:"reads"`
-	Writes []struct {
-		Scope  string `json:"scope"`
-		SHA256 string `json:"sha256"`
-	} `json:"writes"`
-	Sealed bool   `json:"sealed"`
-	End    string `json:"end"`
-	Code   string `json:"code"`
-	Seq    uint64 `json:"seq"`
-}
-
-// Demo runs "hence demo -o json" to its end and returns the report and the exit code. On servers that are not nil it
-// uses those, else embedded ones of its own.
-func Demo(tb testing.TB, binary string, servers *Servers, bound time.Duration, args ...string) (Report, int) {
-	tb.Helper()
-	return StartDemo(tb, binary, servers, nil, args...).Report(tb, bound)
-}
-
-// RunningDemo is a demo under way.
-type RunningDemo struct{ *Process }
-
-// StartDemo starts "hence demo -o json"; each is given the lines of its standard error.
-func StartDemo(tb testing.TB, binary string, servers *Servers, each func(string), args ...string) *RunningDemo {
-	tb.Helper()
-	args = append([]string{"demo", "--output", "json"}, args...)
-	if servers != nil {
-		args = append(args, "--brokers", strings.Join(servers.Brokers, ","), "--nats", servers.NATS)
-	}
-	return &RunningDemo{Spawn(tb, binary, each, args...)}
-}
-
-// Report waits for the demo's end.
-func (d *RunningDemo) Report(tb testing.TB, bound time.Duration) (Report, int) {
-	tb.Helper()
-	out, code, err := d.Wait(bound)
-	if err != nil {
-		tb.Fatalf("demo: %v", err)
-	}
-	var r Report
-	if err := json.Unmarshal(out, &r); err != nil {
-		tb.Fatalf("demo ended with %d and printed no report: %v\n%s\n%s", code, err, out, d.Words())
-	}
-	return r, code
-}
-
-// ReadAttempts reads the demo's records.
-func ReadAttempts(tb testing.TB, path string) []Attempt {
-	tb.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer file.Close()
-	var all []Attempt
-	for dec := json.NewDecoder(file); dec.More(); {
-		var a Attempt
-		if err := dec.Decode(&a); err != nil {
-			tb.Fatalf("%s: %v", path, err)
-		}
-		all = append(all, a)
-	}
-	return all
 }

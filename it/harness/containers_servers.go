@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -52,12 +53,11 @@ func OpenFleet(tb testing.TB, brokers, nats int) *Fleet {
 	return f
 }
 
-// StartShared starts the servers of a whole run as containers, if the environment asks for containers, and names them
-// in it. The returned function removes them.
-func StartShared() (stop func() error, err error) {
-	if !Containers() || named() {
-		return func() error { return nil }, nil
-	}
+// shared starts the servers of a package's tests as containers, once, and names them in the environment. The returned
+// function removes them.
+var shared = sync.OnceValues(startShared)
+
+func startShared() (stop func() error, err error) {
 	n, err := openNet()
 	if err != nil {
 		return nil, err

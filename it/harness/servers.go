@@ -56,10 +56,15 @@ func named() bool { return os.Getenv(EnvKafka) != "" && os.Getenv(EnvNATS) != ""
 // Real says whether tests stand on real servers: those that the environment names, or containers.
 func Real() bool { return named() || Containers() }
 
-// Start returns the servers that the environment names, or starts containers or embedded ones for this test. Their
-// topics are there.
+// Start returns the servers that the environment names, or the containers of this package's tests, or embedded ones of
+// this test. Their topics are there.
 func Start(tb testing.TB) *Servers {
 	tb.Helper()
+	if Containers() && !named() { // the first test that asks starts them: most packages of a run of few tests have none
+		if _, err := shared(); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	s := &Servers{Kind: "real"}
 	switch {
 	case named():
@@ -67,8 +72,6 @@ func Start(tb testing.TB) *Servers {
 		if Containers() {
 			s.Kind = "containers"
 		}
-	case Containers():
-		s = OpenFleet(tb, 1, 1).Servers
 	default:
 		s = startEmbedded(tb, embedded.Options{})
 	}

@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -128,16 +127,9 @@ func (s *Shop) SidecarsApart(tb testing.TB, d *Deployment, n int) []*Sidecar {
 	return d.SidecarsOf(tb, cfgs)
 }
 
-// Said is what a call told its sink of itself.
-type Said struct {
-	Tx    string `json:"tx"`
-	Index int    `json:"index"`
-	Task  string `json:"task"`
-}
-
 // Did is one thing that the ledger did.
 type Did struct {
-	Said
+	sinks.Said
 	At               int
 	Path             string
 	Key, Compensates string
@@ -148,8 +140,9 @@ func (s *Shop) Did(tb testing.TB) (all []Did) {
 	tb.Helper()
 	for _, e := range s.Ledger.Entries() {
 		d := Did{At: e.ID, Path: e.Path, Key: e.Key, Compensates: e.Compensates}
-		if err := json.Unmarshal(e.Body, &d.Said); err != nil {
-			tb.Fatalf("entry %d of the ledger: %v: %s", e.ID, err, e.Body)
+		var err error
+		if d.Said, err = e.Said(); err != nil {
+			tb.Fatal(err)
 		}
 		all = append(all, d)
 	}

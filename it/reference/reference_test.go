@@ -35,7 +35,7 @@ func compare(t *testing.T, path, want string) {
 }
 
 func TestHTTP(t *testing.T) {
-	const source = "sidecar/openapi.yaml"
+	const source = "sidecar/http/openapi.yaml"
 	text := file(t, source)
 	got, err := reference.HTTP(source, text)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Plan is what agents do: each its transactions, one after the other, each over a few scopes of a small set.
@@ -146,7 +147,7 @@ func (w *worker) settle(ctx context.Context, mode string, scopes []string, n int
 			w.rec.mu.Unlock()
 			return nil
 		}
-		if err = pause(ctx, time.Duration(d.BackoffMs)*time.Millisecond); err == nil {
+		if err = pause.Sleep(ctx, time.Duration(d.BackoffMs)*time.Millisecond); err == nil {
 			tx, err = tx.Retry(ctx)
 		}
 	}
@@ -182,7 +183,7 @@ func (w *worker) fill(ctx context.Context, tx *client.Tx, a *check.Attempt, scop
 		a.Reads = append(a.Reads, check.Read{Scope: scope, Version: shard.Version, View: shard.View,
 			SHA256: Hash(shard.Content)})
 	}
-	if err := pause(ctx, time.Duration((0.5+w.rng.Float64())*float64(w.plan.Think))); err != nil {
+	if err := pause.Sleep(ctx, time.Duration((0.5+w.rng.Float64())*float64(w.plan.Think))); err != nil {
 		return err
 	}
 	for i, scope := range scopes[:min(w.plan.Writes, len(scopes))] {
@@ -215,18 +216,4 @@ func refusal(ctx context.Context, tx *client.Tx, why error) (client.Decision, er
 func Hash(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -75,17 +75,6 @@ type Clock interface {
 	Ticker(d time.Duration) (c <-chan time.Time, stop func())
 }
 
-type systemClock struct{}
-
-func (systemClock) Now() time.Time { return time.Now() }
-
-func (systemClock) Steady() time.Time { return steadyNow() }
-
-func (systemClock) Ticker(d time.Duration) (<-chan time.Time, func()) {
-	t := time.NewTicker(d)
-	return t.C, t.Stop
-}
-
 // RandomID is 96 random bits.
 func RandomID() string {
 	var b [12]byte

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/hence-dev/hence/topology/machine"
+
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hence-dev/hence/gate"
@@ -45,7 +47,7 @@ type Machine struct {
 // OrThis completes a machine.
 func (m Machine) OrThis() Machine {
 	if m.Clock == nil {
-		m.Clock = systemClock{}
+		m.Clock = machine.Clock{}
 	}
 	if m.Open == nil {
 		m.Open = journal.OpenOS

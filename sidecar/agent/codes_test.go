@@ -19,8 +19,8 @@ import (
 // Every code that the fold and the sidecar can answer has a page, with a problem in it as it is really answered, and
 // a row in the index; there is no page of a code that nobody answers.
 func TestCodesHavePages(t *testing.T) {
-	const folder = "../docs/codes"
-	all := append(codesIn(t, "../sequencer"), codesIn(t, "api")...)
+	const folder = "../../docs/codes"
+	all := append(codesIn(t, "../../sequencer"), codesIn(t, "../api")...)
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if len(all) < 60 || !slices.Contains(all, "stale_read") || !slices.Contains(all, "no_key") {
@@ -41,7 +41,7 @@ func TestCodesHavePages(t *testing.T) {
 		}
 		checkPage(t, code, string(text))
 	}
-	console := codesIn(t, "console")
+	console := codesIn(t, "../console")
 	for _, code := range console {
 		text, err := os.ReadFile(filepath.Join(folder, code+".md"))
 		if err != nil {

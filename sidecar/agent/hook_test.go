@@ -148,7 +148,7 @@ func TestHookCommand(t *testing.T) {
 
 // What docs/hook.md shows is what is sent, to the last key.
 func TestHookPage(t *testing.T) {
-	page, err := os.ReadFile(filepath.FromSlash("../docs/hook.md"))
+	page, err := os.ReadFile(filepath.FromSlash("../../docs/hook.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

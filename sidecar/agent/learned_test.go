@@ -8,11 +8,12 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // shiftedClock is the system's, and its steady time jumps when the test says so: the machine slept.
 type shiftedClock struct {
-	systemClock
+	machine.Clock
 	mu sync.Mutex
 	by time.Duration
 }
@@ -20,7 +21,7 @@ type shiftedClock struct {
 func (c *shiftedClock) Steady() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.systemClock.Steady().Add(c.by)
+	return c.Clock.Steady().Add(c.by)
 }
 
 func (c *shiftedClock) sleep(d time.Duration) {

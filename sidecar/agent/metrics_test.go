@@ -17,7 +17,7 @@ import (
 // documented reads the rows of a section's table: name, then type and labels.
 func documented(t *testing.T, section string) map[string]string {
 	t.Helper()
-	text := string(must(os.ReadFile("../docs/metrics.md"))(t))
+	text := string(must(os.ReadFile("../../docs/metrics.md"))(t))
 	_, rest, ok := strings.Cut(text, "\n## "+section+"\n")
 	if !ok {
 		t.Fatalf("docs/metrics.md has no section %s", section)

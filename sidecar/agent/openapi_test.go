@@ -37,11 +37,11 @@ func TestOpenAPI(t *testing.T) {
 	asJSON := must(json.MarshalIndent(doc, "", " "))(t)
 	asJSON = append(asJSON, '\n')
 	if *rewrite {
-		if err := os.WriteFile("openapi.json", asJSON, 0o644); err != nil {
+		if err := os.WriteFile("../http/openapi.json", asJSON, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if !bytes.Equal(asJSON, face.OpenapiJSON) {
-		t.Error("openapi.json is not openapi.yaml: run go test ./sidecar -run TestOpenAPI -rewrite")
+		t.Error("openapi.json is not openapi.yaml: run go test ./sidecar/agent -run TestOpenAPI -rewrite")
 	}
 	var described, routed []string
 	for path, item := range doc.Paths.Map() {

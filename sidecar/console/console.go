@@ -17,6 +17,7 @@ import (
 
 	"github.com/hence-dev/hence/sidecar/feed"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // Config is what a console is told. Source and Token are needed.
@@ -89,7 +90,7 @@ func New(c Config) (*Console, error) {
 	}
 	c.Limits = c.Limits.withDefaults()
 	if c.Clock == nil {
-		c.Clock = machineClock{}
+		c.Clock = machine.Clock{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -120,8 +121,3 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.
 
 // LoginFragment is what a printed address may end with: it logs one browser in, once.
 func (c *Console) LoginFragment() string { return "#login=" + c.door.invite() }
-
-type machineClock struct{}
-
-func (machineClock) Now() time.Time                         { return time.Now() }
-func (machineClock) After(d time.Duration) <-chan time.Time { return time.After(d) }

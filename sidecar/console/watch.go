@@ -14,6 +14,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/feed"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 const (
@@ -74,21 +75,21 @@ func (w *watch) nowMs() int64 { return w.config.Clock.Now().UnixMilli() }
 
 // keep runs a task again and again until ctx ends, with growing pauses.
 func (w *watch) keep(ctx context.Context, what string, task func(context.Context) error) {
-	for pause := againMin; ; pause = min(2*pause, againMax) {
+	for pauses := (pause.Doubling{Least: againMin, Most: againMax}); ; {
 		began := w.config.Clock.Now()
 		err := task(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if w.config.Clock.Now().Sub(began) > againMax {
-			pause = againMin
+			pauses.Reset()
 		}
 		w.setTrouble(what, err)
 		w.log.Warn("the console cannot follow the workspace: it tries again", "what", what, "cause", err)
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.config.Clock.After(pause):
+		case <-w.config.Clock.After(pauses.Next()):
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hence-dev/hence/topology/machine"
+
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -40,13 +42,10 @@ type Disk interface {
 	Close() error
 }
 
-// BootID names the time since the machine was started; empty: the system has no name for it.
+// BootID names the machine's boot as journals have it; empty: a steady time means nothing there.
 func BootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil || len(id) < 8 {
-		return ""
-	}
-	return string(id[:8])
+	id := machine.SteadyBoot()
+	return id[:min(len(id), 8)]
 }
 
 // Opener opens a journal's file for reading and appending, and creates it when it is not there.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // The shortest and the longest pause between two tries of something.
@@ -14,34 +16,11 @@ const (
 
 // Retry calls f until it succeeds or ctx ends, with growing pauses.
 func Retry(ctx context.Context, f func() error, failed func(error)) error {
-	pause := PauseLeast
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		failed(err)
-		if !Sleep(ctx, pause) {
-			return context.Cause(ctx)
-		}
-		pause = min(2*pause, PauseMost)
-	}
+	return pause.Retry(ctx, pause.Doubling{Least: PauseLeast, Most: PauseMost}, f, failed)
 }
 
 // Sleep waits; it reports false when ctx ended first.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
+func Sleep(ctx context.Context, d time.Duration) bool { return pause.Sleep(ctx, d) == nil }
 
 // Complain says what a retry waits for, once for each reason: brokers may be away for an hour.
 func Complain(log *slog.Logger, what string) func(error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Bounds of what is no problem yet.
@@ -52,10 +53,8 @@ func (i *inspection) connected(ctx context.Context, conn *nats.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, connectIn)
 	defer cancel()
 	for !conn.IsConnected() {
-		select {
-		case <-ctx.Done():
+		if pause.Sleep(ctx, lookAgain) != nil {
 			return i.cfg.NATSAway(conn)
-		case <-time.After(lookAgain):
 		}
 	}
 	return nil

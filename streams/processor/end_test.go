@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // realTime is the machine's clock, which synctest stands in for.
@@ -21,7 +23,7 @@ func TestEndIsBounded(t *testing.T) {
 		var stuck sync.WaitGroup
 		stuck.Go(func() { <-gone })
 		start := time.Now()
-		awaitEnd(&stuck, realTime{}, func() { close(gone) })
+		awaitEnd(&stuck, machine.Clock{}, func() { close(gone) })
 		if took := time.Since(start); took != giveUpIn {
 			t.Errorf("a stuck processor ended after %s, want %s", took, giveUpIn)
 		}
@@ -29,6 +31,6 @@ func TestEndIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var quick sync.WaitGroup
 		quick.Go(func() { <-time.After(giveUpIn - time.Second) })
-		awaitEnd(&quick, realTime{}, func() { t.Error("gave up on a processor that was about to end") })
+		awaitEnd(&quick, machine.Clock{}, func() { t.Error("gave up on a processor that was about to end") })
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/internal/meters"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Pauses of the supervisor between a processor's end and its next start.
@@ -104,7 +105,7 @@ func awaitEnd(processors *sync.WaitGroup, clock streams.Clock, giveUp func()) {
 
 // supervise builds and runs a processor until ctx ends.
 func supervise(ctx context.Context, cfg streams.Config, m *meters.Meters, out producer, build func(*base) processor) {
-	pause := restartMin
+	pauses := pause.Doubling{Least: restartMin, Most: restartMax}
 	for ctx.Err() == nil {
 		began := cfg.Clock.Now()
 		name, err := runOnce(ctx, cfg, m, out, build)
@@ -112,19 +113,19 @@ func supervise(ctx context.Context, cfg streams.Config, m *meters.Meters, out pr
 			return
 		}
 		if cfg.Clock.Now().Sub(began) > restartCalm {
-			pause = restartMin
+			pauses.Reset()
 		}
 		m.Restarts.WithLabelValues(name).Inc()
 		if errors.Is(err, sarama.ErrFencedInstancedId) {
 			err = fmt.Errorf("another process runs as instance %q: give each its own --instance: %w", cfg.Instance, err)
 		}
 		cfg.Health.Set(name, fmt.Errorf("it stopped and is built again: %w", err))
-		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", pause, "error", err)
+		next := pauses.Next()
+		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", next, "error", err)
 		select {
 		case <-ctx.Done():
-		case <-cfg.Clock.After(pause):
+		case <-cfg.Clock.After(next):
 		}
-		pause = min(2*pause, restartMax)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Companion is a sidecar beside a program that this process runs.
@@ -97,21 +98,17 @@ type Awaited struct {
 // Ready waits until the sidecar is ready, however long its cluster is away, and says what it waits for.
 func (a Awaited) Ready(ctx context.Context) error {
 	said := map[string]string{}
-	for pause := lookLeast; ; pause = min(2*pause, lookMost) {
-		timer := time.NewTimer(pause)
+	for pauses := (pause.Doubling{Least: lookLeast, Most: lookMost}); ; {
 		select {
 		case <-a.Side.Ready():
-			timer.Stop()
 			return nil
 		case <-ctx.Done():
-			timer.Stop()
 			return context.Cause(ctx)
 		case s := <-a.Signals:
-			timer.Stop()
 			if s, ok := s.(syscall.Signal); ok && EndsProgram(s) {
 				return &exit.Error{Code: 128 + int(s), Err: fmt.Errorf("interrupted before %s was ready", a.Agent)}
 			}
-		case <-timer.C:
+		case <-time.After(pauses.Next()):
 		}
 		found := lookOnce(ctx, a.Look)
 		if err := a.Side.Refused(); err != nil { // all can be reached, and the log says no

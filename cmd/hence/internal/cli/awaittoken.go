@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/access"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // tokenEvery is how often a token file that is not there is looked for.
@@ -24,10 +25,8 @@ func awaitToken(ctx context.Context, logger *slog.Logger, path string) (string, 
 		if !said {
 			logger.Warn("the token file is not there yet: nothing is served until its sidecar has made it", "file", path)
 		}
-		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("wait for the token file %s: %w", path, ctx.Err())
-		case <-time.After(tokenEvery):
+		if err := pause.Sleep(ctx, tokenEvery); err != nil {
+			return "", fmt.Errorf("wait for the token file %s: %w", path, err)
 		}
 	}
 }

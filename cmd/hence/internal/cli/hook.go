@@ -7,7 +7,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/agentfile"
 	"github.com/hence-dev/hence/cmd/hence/internal/process"
-	"github.com/hence-dev/hence/sidecar/agent"
+	"github.com/hence-dev/hence/sidecar"
 )
 
 // hooked is what a sidecar asks about each sealed footprint.
@@ -17,8 +17,8 @@ type hooked struct {
 	HookTimeout time.Duration `default:"5s" help:"Without an answer in this time nothing commits; it may be retried."`
 }
 
-func (h hooked) hook() agent.Hook {
-	return agent.Hook{URL: h.HookURL, Command: h.HookCommand, Timeout: h.HookTimeout}
+func (h hooked) hook() sidecar.Hook {
+	return sidecar.Hook{URL: h.HookURL, Command: h.HookCommand, Timeout: h.HookTimeout}
 }
 
 // usable says why the hook of the flags cannot be asked. It is called before anything is started.
@@ -34,18 +34,18 @@ func (h hooked) usable() error {
 }
 
 // of is an agent's hook: that of the file, or else that of the flags.
-func (h hooked) of(a agentfile.Agent) agent.Hook {
+func (h hooked) of(a agentfile.Agent) sidecar.Hook {
 	if a.Hook == nil {
 		return h.hook()
 	}
-	return agent.Hook{URL: a.Hook.URL, Command: a.Hook.Command, Dir: a.Hook.Dir, Timeout: a.Hook.Timeout}
+	return sidecar.Hook{URL: a.Hook.URL, Command: a.Hook.Command, Dir: a.Hook.Dir, Timeout: a.Hook.Timeout}
 }
 
 // nameProgram is what to do when a hook's program cannot be run.
 const nameProgram = "name a program that is in PATH, or its path"
 
 // findHook says why a hook's program cannot be run; a URL is asked when there is something to ask.
-func findHook(hook agent.Hook) error {
+func findHook(hook sidecar.Hook) error {
 	if len(hook.Command) == 0 {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // goneAgainIn is the pause before a decision is looked for again that was gone.
@@ -19,7 +20,7 @@ func overLogs(ctx context.Context, cfg streams.Config, f func(context.Context) e
 	return overLogsIn(ctx, cfg, goneAgainIn, f)
 }
 
-func overLogsIn(ctx context.Context, cfg streams.Config, pause time.Duration, f func(context.Context) error) error {
+func overLogsIn(ctx context.Context, cfg streams.Config, again time.Duration, f func(context.Context) error) error {
 	for {
 		inner, cancel := context.WithCancelCause(ctx)
 		watched := make(chan struct{})
@@ -37,13 +38,11 @@ func overLogsIn(ctx context.Context, cfg streams.Config, pause time.Duration, f 
 		cancel(nil)
 		<-watched
 		if ctx.Err() == nil && why == nil && errors.Is(err, streams.ErrGone) {
-			cfg.Logger.Error("a decision is gone, everything begins anew", "error", err, "pause", pause)
-			select {
-			case <-time.After(pause):
-				continue
-			case <-ctx.Done():
+			cfg.Logger.Error("a decision is gone, everything begins anew", "error", err, "pause", again)
+			if pause.Sleep(ctx, again) != nil {
 				return err
 			}
+			continue
 		}
 		if ctx.Err() != nil || why == nil {
 			return err

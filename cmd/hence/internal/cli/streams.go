@@ -18,6 +18,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/otlp"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/processor"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // streamsCmd is the configuration of "hence streams".
@@ -67,10 +68,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 		}
 		cfg.Logger.Error("nothing is processed until the topics are mended", "error", err)
 		err = nil
-		select {
-		case <-ctx.Done():
-		case <-time.After(mendIn):
-		}
+		_ = pause.Sleep(ctx, mendIn) // the next run sees that ctx has ended
 	}
 	closing := ops.Close()
 	if end := <-served; !errors.Is(end, http.ErrServerClosed) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/retail"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Bounds of an agent's patience.
@@ -70,7 +71,7 @@ func (a *agent) settle(ctx context.Context, task int) error {
 		if next.successor {
 			previous = tx
 		}
-		if err := pauseUntil(ctx, next.backoff, a.run.cfg.Stop); err != nil {
+		if err := pause.Until(ctx, next.backoff, a.run.cfg.Stop); err != nil {
 			return err
 		}
 	}
@@ -140,7 +141,7 @@ func (a *agent) readThinkWrite(ctx context.Context, tx *client.Tx, at *Attempt) 
 	if a.meeting != nil && at.N == 1 {
 		a.meeting.meet(ctx, meetBound)
 	}
-	if err := pauseUntil(ctx, a.think(), a.run.cfg.Stop); err != nil {
+	if err := pause.Until(ctx, a.think(), a.run.cfg.Stop); err != nil {
 		return err
 	}
 	if err := a.writeAll(ctx, tx, at, result.WriteKeys(), result.Writes); err != nil || len(result.Writes) == 0 {
@@ -157,7 +158,7 @@ func (a *agent) step(ctx context.Context) error {
 	if !a.run.cfg.Watch {
 		return nil
 	}
-	return pauseUntil(ctx, a.think()/3, a.run.cfg.Stop)
+	return pause.Until(ctx, a.think()/3, a.run.cfg.Stop)
 }
 
 // writeAll hands contents to the transaction, in the order of scopes.

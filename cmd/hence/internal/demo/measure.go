@@ -8,6 +8,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 const (
@@ -25,7 +26,7 @@ func measureAppends(ctx context.Context, c *streams.Client, workspace string) []
 		if _, err := c.Append(ctx, workspace, tick); err == nil {
 			took = append(took, time.Since(start))
 		}
-		if pause(ctx, appendEvery) != nil {
+		if pause.Sleep(ctx, appendEvery) != nil {
 			break
 		}
 	}

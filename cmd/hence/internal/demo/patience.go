@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // transient says whether the same call may succeed later: the sidecar could not be reached, was interrupted, or
@@ -43,12 +44,12 @@ func insistProblem(ctx context.Context, call func() error) error {
 
 func repeat(ctx context.Context, call func() error, again func(error) bool) error {
 	deadline := time.Now().Add(patience)
-	for wait := minBackoff; ; wait = min(2*wait, time.Second) {
+	for waits := (pause.Doubling{Least: minBackoff, Most: time.Second}); ; {
 		err := call()
 		if err == nil || !again(err) || time.Now().After(deadline) {
 			return err
 		}
-		if pause(ctx, wait) != nil {
+		if pause.Sleep(ctx, waits.Next()) != nil {
 			return err
 		}
 	}

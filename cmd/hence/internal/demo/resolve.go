@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 const statusWait = 2 * time.Second
@@ -52,7 +53,7 @@ func (a *agent) resolve(ctx context.Context, tx *client.Tx, at *Attempt) (furthe
 		case err != nil && !transient(err):
 			return further{}, fmt.Errorf("find out what became of %s: %w", at.Tx, err)
 		}
-		if err := pause(ctx, minBackoff); err != nil {
+		if err := pause.Sleep(ctx, minBackoff); err != nil {
 			return further{}, err
 		}
 	}

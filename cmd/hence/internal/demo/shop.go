@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -80,14 +79,11 @@ func (s *shop) arrivals() ([]Arrival, error) {
 	tools := map[string]string{"/reserve": toolReserve, "/release": toolRelease, "/charge": toolCharge}
 	var all []Arrival
 	for _, e := range s.ledger.Entries() {
-		var body struct {
-			Tx    string
-			Index int
+		said, err := e.Said()
+		if err != nil {
+			return nil, err
 		}
-		if err := json.Unmarshal(e.Body, &body); err != nil {
-			return nil, fmt.Errorf("read entry %d of the ledger: %w", e.ID, err)
-		}
-		all = append(all, Arrival{Tool: tools[e.Path], Tx: body.Tx, Index: body.Index, Key: e.Key})
+		all = append(all, Arrival{Tool: tools[e.Path], Tx: said.Tx, Index: said.Index, Key: e.Key})
 	}
 	for _, m := range s.mail.Mails() {
 		words := strings.Fields(m.Subject) // errand, task, transaction, index

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/retail"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // One loading transaction stays well below a footprint's limits: 256 scopes, 64 KiB of names, 128 KiB of content in
@@ -73,7 +74,7 @@ func (a *agent) loadBatch(ctx context.Context, batch []string) (*Attempt, error)
 			return at, nil
 		}
 		a.run.records.add(at)
-		if err := pause(ctx, next.backoff); err != nil {
+		if err := pause.Sleep(ctx, next.backoff); err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +96,7 @@ func awaitView(ctx context.Context, store *client.Client, seq uint64) error {
 		if view >= seq {
 			return nil
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		if err := pause.Sleep(ctx, 5*time.Millisecond); err != nil {
 			return fmt.Errorf("wait for a view of seq %d, it is at %d: %w", seq, view, err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate/child"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Bounds of the supervision of children.
@@ -102,7 +103,7 @@ type result struct {
 // supervise starts a child again and again until the supervisor is closed. A first start that fails is not
 // repeated.
 func (s *Supervisor) supervise(spec Spec, first chan<- result) {
-	address, failures, backoff := "", 0, minBackoff
+	address, failures, backoff := "", 0, pause.Doubling{Least: minBackoff, Most: s.slowest}
 	for starts := 1; s.ctx.Err() == nil; starts++ {
 		c, ready, err := s.startOnce(spec, address)
 		if err != nil && address == "" {
@@ -118,16 +119,16 @@ func (s *Supervisor) supervise(spec Spec, first chan<- result) {
 			err = c.served()
 		}
 		if failures++; err == nil {
-			failures, backoff = 0, minBackoff
+			failures = 0
+			backoff.Reset()
 		}
 		if failures == maxFailures {
 			s.fail(fmt.Errorf("%s was started %d times in vain: %w", spec.Name, failures, err))
 			return
 		}
-		if pause(s.ctx, backoff) != nil {
+		if pause.Sleep(s.ctx, backoff.Next()) != nil {
 			return
 		}
-		backoff = min(2*backoff, s.slowest)
 	}
 }
 

@@ -2,7 +2,8 @@ package devfile
 
 import (
 	"os"
-	"strings"
+
+	"github.com/hence-dev/hence/topology/machine"
 )
 
 // Machine is where a "hence dev" runs: processes of one machine reach each other at 127.0.0.1.
@@ -16,7 +17,7 @@ type Machine struct {
 func here() Machine {
 	host, _ := os.Hostname()
 	network, _ := os.Readlink("/proc/self/ns/net")
-	return Machine{Host: host, Boot: boot(), Network: network}
+	return Machine{Host: host, Boot: machine.Boot(), Network: network}
 }
 
 // is says whether both reach each other at 127.0.0.1. A host's name changes with its network, so it counts only where
@@ -30,6 +31,3 @@ func (m Machine) is(other Machine) bool {
 func (m Machine) locksWith(other Machine) bool {
 	return m == Machine{} || m.Host == other.Host || m.Boot != "" && m.Boot == other.Boot
 }
-
-// trimmed is a text of the system as a value.
-func trimmed(text string) string { return strings.Trim(text, " \n\x00") }

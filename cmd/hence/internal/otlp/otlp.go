@@ -14,6 +14,8 @@ import (
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Bounds of one export.
@@ -49,7 +51,7 @@ func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	if err != nil {
 		return fmt.Errorf("write %d spans: %w", len(spans), err)
 	}
-	pause := firstPause
+	pauses := pause.Doubling{Least: firstPause, Most: firstPause << tries}
 	for n := 1; ; n++ {
 		again, err := e.post(ctx, body)
 		if err == nil {
@@ -58,13 +60,8 @@ func (e *Exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 		if !again || n == tries {
 			return fmt.Errorf("send %d spans to %s: %w", len(spans), e.url, err)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-			pause *= 2
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("send %d spans to %s: %w", len(spans), e.url, errors.Join(err, ctx.Err()))
+		if end := pause.Sleep(ctx, pauses.Next()); end != nil {
+			return fmt.Errorf("send %d spans to %s: %w", len(spans), e.url, errors.Join(err, end))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate/child"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Spec is a program to run.
@@ -191,7 +192,7 @@ func (r *running) sweep() {
 // empties waits until a group has no member.
 func empties(group int, bound time.Duration) bool {
 	end := time.Now().Add(bound)
-	for pause := sweepLeast; ; pause = min(2*pause, sweepMost) {
+	for pauses := (pause.Doubling{Least: sweepLeast, Most: sweepMost}); ; {
 		for left := 1; left > 0; { // those whose parents have ended are this process's children
 			left, _ = syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
 		}
@@ -201,6 +202,6 @@ func empties(group int, bound time.Duration) bool {
 		if time.Now().After(end) {
 			return false
 		}
-		time.Sleep(pause)
+		time.Sleep(pauses.Next())
 	}
 }
