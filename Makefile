@@ -79,7 +79,7 @@ explore-retract: ## retraction on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_RETRACT=1 $(GO) test -count=1 -v -timeout 12h -run Retract ./sequencer/explore
 
 sim: ## SCHEDULES schedules of the simulator
-	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sequencer/sim -schedules $(SCHEDULES)
+	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)
 
 hostile: ## RECORDS mutated records of each kind, and the largest legal ones
 	HENCE_HOSTILE=$(RECORDS) $(GO) test -count=1 -v -timeout 4h -run 'Hostile|Largest|Visits|Counters' ./sequencer ./topology ./streams

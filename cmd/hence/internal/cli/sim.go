@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
-	"github.com/hence-dev/hence/sequencer/sim"
+	"github.com/hence-dev/hence/sidecar/sim"
 )
 
 const (
