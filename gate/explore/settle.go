@@ -14,7 +14,7 @@ func settledAs(r sequencer.Result) plan { return plan{known: true, result: r} }
 
 // planOf is the rule of the gate for one effect of a decided transaction. stopped: one before it did not get through;
 // of compensations, one on the same scope: whoever tries that one again later must find what it left.
-func (m *gateModel) planOf(w *gateWorld, proc, tx, effect int, stopped bool) plan {
+func (m *model) planOf(w *world, proc, tx, effect int, stopped bool) plan {
 	op := m.ops[tx][effect]
 	switch committed := !w.txs[tx].phase.aborted(); {
 	case op.Kind == OpGated && committed:
@@ -34,7 +34,7 @@ func (m *gateModel) planOf(w *gateWorld, proc, tx, effect int, stopped bool) pla
 
 // releasePlan: with a key whoever owns the settlement calls until the sink answers, for a while; without one the call
 // is made once at most, by who knows that it was not made.
-func (m *gateModel) releasePlan(w *gateWorld, proc, tx, effect int, stopped bool) plan {
+func (m *model) releasePlan(w *world, proc, tx, effect int, stopped bool) plan {
 	n := w.note(proc, tx, effect, doing)
 	ground := m.claim(w, proc, tx)
 	keyed := m.ops[tx][effect].Keyed
@@ -51,7 +51,7 @@ func (m *gateModel) releasePlan(w *gateWorld, proc, tx, effect int, stopped bool
 		return m.unknown()
 	case !keyed && ground == claimStranger:
 		return m.unknown()
-	case n.tries >= gateTries && m.careless(GateEnd):
+	case n.tries >= gateTries && m.careless(CarelessEnd):
 		return plan{}
 	case n.tries >= gateTries && ground == claimStranger:
 		return settledAs(sequencer.ResultUnresolved)
@@ -62,22 +62,22 @@ func (m *gateModel) releasePlan(w *gateWorld, proc, tx, effect int, stopped bool
 }
 
 // unsent: no try got through, as far as the journal says.
-func (m *gateModel) unsent(n *gateNote) plan {
-	if (n.maybe || n.started && !n.answered) && !m.careless(GateMaybe) {
+func (m *model) unsent(n *gateNote) plan {
+	if (n.maybe || n.started && !n.answered) && !m.careless(CarelessMaybe) {
 		return m.unknown()
 	}
 	return settledAs(sequencer.ResultPartial)
 }
 
-func (m *gateModel) unknown() plan {
-	if m.careless(GateClean) {
+func (m *model) unknown() plan {
+	if m.careless(CarelessClean) {
 		return settledAs(sequencer.ResultClean)
 	}
 	return settledAs(sequencer.ResultUnresolved)
 }
 
 // undoPlan: what surely did not run needs nothing; what ran, or may have under a key, is compensated.
-func (m *gateModel) undoPlan(w *gateWorld, proc, tx, effect int) plan {
+func (m *model) undoPlan(w *world, proc, tx, effect int) plan {
 	call, undo := w.note(proc, tx, effect, doing), w.note(proc, tx, effect, undoing)
 	ground := m.claim(w, proc, tx)
 	keyed := m.ops[tx][effect].Keyed
@@ -92,11 +92,11 @@ func (m *gateModel) undoPlan(w *gateWorld, proc, tx, effect int) plan {
 		return settledAs(sequencer.ResultClean)
 	case ground != claimStranger && call.answered && !call.ran && !call.maybe:
 		return settledAs(sequencer.ResultClean)
-	case m.careless(GateTimeout) && call.unknown:
+	case m.careless(CarelessTimeout) && call.unknown:
 		return settledAs(sequencer.ResultClean)
 	case !keyed && (ground == claimStranger || !call.answered || undo.unknown || undo.started && !undo.answered):
 		return m.unknown()
-	case undo.tries >= gateTries && m.careless(GateEnd):
+	case undo.tries >= gateTries && m.careless(CarelessEnd):
 		return plan{}
 	case undo.tries >= gateTries && (ground == claimStranger || undo.maybe || undo.started && !undo.answered ||
 		!call.answered || call.maybe):
@@ -108,23 +108,23 @@ func (m *gateModel) undoPlan(w *gateWorld, proc, tx, effect int) plan {
 }
 
 // underWay: the process has made the call and still waits for its answer.
-func (m *gateModel) underWay(w *gateWorld, proc, tx, effect, what int) bool {
+func (m *model) underWay(w *world, proc, tx, effect, what int) bool {
 	n := w.note(proc, tx, effect, what)
 	mine := w.procs[proc].journal == uint8(proc) || w.txs[tx].effects[effect].flying[what]&(1<<proc) != 0
-	if m.careless(GateMark) && w.txs[tx].effects[effect].flying[what]&(1<<proc) != 0 {
+	if m.careless(CarelessMark) && w.txs[tx].effects[effect].flying[what]&(1<<proc) != 0 {
 		return true
 	}
 	return n.started && !n.answered && !n.unknown && mine
 }
 
 // settling lists the next step of one settlement.
-func (m *gateModel) settling(w *gateWorld, proc, tx int, out []gateAct) []gateAct {
+func (m *model) settling(w *world, proc, tx int, out []gateAct) []gateAct {
 	p, t := &w.procs[proc], &w.txs[tx]
 	final := t.final != 0 && t.final <= p.view
 	if t.decision == 0 || t.decision > p.view || final || t.ownerAt(p.view) != proc || p.sent[tx] {
 		return out
 	}
-	if proc != issuer(tx) && !p.waited[tx] && !m.careless(GateWait) {
+	if proc != issuer(tx) && !p.waited[tx] && !m.careless(CarelessWait) {
 		if m.mayEndWait(w, proc, tx) {
 			out = append(out, gateAct{verb: gateWaited, proc: uint8(proc), tx: uint8(tx)})
 		}
@@ -140,7 +140,7 @@ func (m *gateModel) settling(w *gateWorld, proc, tx int, out []gateAct) []gateAc
 }
 
 // next is the call that a settlement makes next, if it may; done: nothing is left but to report.
-func (m *gateModel) next(w *gateWorld, proc, tx int) (next gateAct, done bool) {
+func (m *model) next(w *world, proc, tx int) (next gateAct, done bool) {
 	plans, order := m.plans(w, proc, tx)
 	for i, got := range plans {
 		if got.known {
@@ -159,7 +159,7 @@ func (m *gateModel) next(w *gateWorld, proc, tx int) (next gateAct, done bool) {
 }
 
 // plans are those of all effects of a transaction, in the order in which a settlement goes through them.
-func (m *gateModel) plans(w *gateWorld, proc, tx int) ([]plan, []int) {
+func (m *model) plans(w *world, proc, tx int) ([]plan, []int) {
 	t := &w.txs[tx]
 	order := m.order(t, tx)
 	plans := make([]plan, 0, len(order))
@@ -168,7 +168,7 @@ func (m *gateModel) plans(w *gateWorld, proc, tx int) ([]plan, []int) {
 		scope := uint8(1) << m.ops[tx][effect].Scope
 		got := m.planOf(w, proc, tx, effect, stopped&scope != 0)
 		switch {
-		case !got.known || got.result == sequencer.ResultClean || m.careless(GateStop):
+		case !got.known || got.result == sequencer.ResultClean || m.careless(CarelessStop):
 		case t.phase.aborted():
 			stopped |= scope
 		default:
@@ -180,12 +180,12 @@ func (m *gateModel) plans(w *gateWorld, proc, tx int) ([]plan, []int) {
 }
 
 // order is the one in which a settlement goes through the effects.
-func (m *gateModel) order(t *gateTx, tx int) []int {
+func (m *model) order(t *gateTx, tx int) []int {
 	var out []int
 	for i := range m.ops[tx] {
 		out = append(out, i)
 	}
-	if t.phase.aborted() || m.careless(GateOrder) {
+	if t.phase.aborted() || m.careless(CarelessOrder) {
 		for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
 			out[i], out[j] = out[j], out[i]
 		}
@@ -194,7 +194,7 @@ func (m *gateModel) order(t *gateTx, tx int) []int {
 }
 
 // settle is the report of a settlement: of what was held if the transaction has committed, else of what ran at once.
-func (m *gateModel) settle(w *gateWorld, proc, tx int) *sequencer.Settle {
+func (m *model) settle(w *world, proc, tx int) *sequencer.Settle {
 	out := &sequencer.Settle{NoneElse: true}
 	t := &w.txs[tx]
 	plans, order := m.plans(w, proc, tx)
@@ -210,11 +210,11 @@ func (m *gateModel) settle(w *gateWorld, proc, tx int) *sequencer.Settle {
 }
 
 // mayCall: a call that starts now is over before the lease is.
-func (m *gateModel) mayCall(p *gateProc) bool { return !p.lapsed || m.careless(GateLease) }
+func (m *model) mayCall(p *gateProc) bool { return !p.lapsed || m.careless(CarelessLease) }
 
 // mayEndWait: the time that a new owner waits is over. No call of the others is under way; and after a join, which
 // ends a lease that its holder may still believe in, that lease is over by its holder's clock too.
-func (m *gateModel) mayEndWait(w *gateWorld, proc, tx int) bool {
+func (m *model) mayEndWait(w *world, proc, tx int) bool {
 	others := uint8(7) &^ (1 << proc)
 	for i := range m.ops[tx] {
 		if w.txs[tx].effects[i].flies(others) {
@@ -222,7 +222,7 @@ func (m *gateModel) mayEndWait(w *gateWorld, proc, tx int) bool {
 		}
 	}
 	for other := range w.procs {
-		if other != proc && m.owned(w, other, tx) && w.procs[other].believes() && !m.careless(GateJoin) {
+		if other != proc && m.owned(w, other, tx) && w.procs[other].believes() && !m.careless(CarelessJoin) {
 			return false
 		}
 	}
@@ -235,7 +235,7 @@ func (p *gateProc) believes() bool {
 }
 
 // owned: the process has owned the settlement, or has issued the effects.
-func (m *gateModel) owned(w *gateWorld, proc, tx int) bool {
+func (m *model) owned(w *world, proc, tx int) bool {
 	t := &w.txs[tx]
 	for _, o := range t.owners[:t.nOwners] {
 		if int(o.proc) == proc+1 {
