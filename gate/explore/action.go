@@ -1,5 +1,7 @@
 package explore
 
+import "github.com/hence-dev/hence/gate"
+
 // gateVerb is what happens in one step of the gate's world.
 type gateVerb uint8
 
@@ -23,6 +25,7 @@ const (
 	gateJoinAs // the second incarnation joins
 	gateAdoptBy
 	gateDown  // the sinks of the first agent's effects are down for good
+	gateAsk   // a call is looked up
 	gateRenew // a process whose lease may be over renews it, and asks whether it has one
 )
 
@@ -36,6 +39,7 @@ type gateAct struct {
 	proc, tx, effect uint8
 	what             uint8 // doing or undoing
 	wish             bool  // of an abort: nothing forces it
+	last             bool  // of a question: nothing is under way any more
 	forced           bool  // of a lapse or a join: it comes for certain
 }
 
@@ -182,18 +186,21 @@ func (m *model) running(w *world, proc, tx int, out []gateAct) []gateAct {
 	return out
 }
 
-// eager lists the next step of an eager call: made, waited for, repeated under its key, or given up.
+// eager lists the next step of an eager call: made, waited for, looked up, repeated under its key, or given up.
 func (m *model) eager(w *world, proc, tx, effect int, out []gateAct) []gateAct {
-	n := w.note(proc, tx, effect, doing)
 	act := gateAct{proc: uint8(proc), tx: uint8(tx), effect: uint8(effect)}
-	switch {
-	case m.underWay(w, proc, tx, effect, doing):
+	p, f := m.facts(w, proc, tx, effect, gate.PhaseOpen)
+	f.Call.Kept = f.Call.Kept && !m.careless(CarelessTimeout)
+	switch next := gate.Next(&p, gate.ClaimOwn, f); next.Do {
+	case gate.DoWait:
 		return out
-	case !n.started, n.unknown && m.ops[tx][effect].Keyed && n.tries < gateTries && !m.careless(CarelessTimeout):
+	case gate.DoAsk:
+		act.verb, act.last = gateAsk, next.Last
+	case gate.DoStart, gate.DoRepeat:
 		if act.verb = gateCall; !m.mayCall(&w.procs[proc]) {
 			return out
 		}
-	default:
+	default: // it did not leave, never arrived, or nobody knows
 		act.verb = gateAbort
 	}
 	return append(out, act)

@@ -31,6 +31,8 @@ func (m *model) apply(s *state, act gateAct) {
 		p.lapsed = p.lapsed && p.confirmed == 0
 	case gateCall:
 		m.call(s, act)
+	case gateAsk:
+		m.ask(s, act)
 	case gateLand, gateMute, gateLose, gateRefuse:
 		m.arrive(s, act)
 	case gateTimeout:
@@ -94,10 +96,23 @@ func (m *model) call(s *state, act gateAct) {
 	m.started(n)
 }
 
+// ask looks a call up. Nothing of it is under way then but what the sink would take once.
+func (m *model) ask(s *state, act gateAct) {
+	n := s.note(int(act.proc), int(act.tx), int(act.effect), doing)
+	switch {
+	case s.txs[act.tx].effects[act.effect].did > 0:
+		n.started, n.answered, n.ran = true, true, true
+	case act.last:
+		n.looked = true
+	default:
+		n.asked = true
+	}
+}
+
 func (m *model) started(n *gateNote) {
 	n.maybe = n.maybe || n.unknown || n.started && !n.answered
-	n.started, n.answered, n.unknown = true, false, false
-	n.tries++
+	n.started, n.answered, n.unknown, n.asked = true, false, false, false
+	n.made++
 }
 
 // arrive is the end of a call.

@@ -54,6 +54,7 @@ type Op struct {
 	// Keyed: the sink takes a key, takes each key once, and refuses one that was compensated. One that takes keys and is
 	// not declared to forbid them is settled like one without: nothing is sent to undo what is not known to be there.
 	Keyed bool
+	Asks  bool // and says what became of a call under a key
 }
 
 // Config is a configuration of the gate's world: two agents with one transaction each. The first one's sidecar may
@@ -72,19 +73,21 @@ type Config struct {
 	Down      bool // the sinks of the first agent's effects may go down for good
 	Abort     bool // the first agent may give up at any time before the decision
 	Careless  Careless
+	Without   Steps
 	MaxStates int // zero: 20 million
 }
 
 // Program reads a program of the gate's world: R reads, E runs an eager effect, G holds one for the commit; F and
-// K are E and G whose sink takes a key. The scopes are a and b: "Ra Kb".
+// K are E and G whose sink takes a key, L and M the same where that can be looked up. The scopes are a and b: "Ra Kb".
 func Program(text string) ([]Op, error) {
 	kinds := map[byte]Op{'R': {Kind: OpRead}, 'E': {Kind: OpEffect}, 'F': {Kind: OpEffect, Keyed: true},
-		'G': {Kind: OpGated}, 'K': {Kind: OpGated, Keyed: true}}
+		'G': {Kind: OpGated}, 'K': {Kind: OpGated, Keyed: true},
+		'L': {Kind: OpEffect, Keyed: true, Asks: true}, 'M': {Kind: OpGated, Keyed: true, Asks: true}}
 	var out []Op
 	for _, word := range strings.Fields(text) {
 		op, known := kinds[word[0]]
 		if !known || len(word) != 2 || word[1] != 'a' && word[1] != 'b' {
-			return nil, fmt.Errorf("explore: %q is no operation: write R, E, F, G or K, and a or b", word)
+			return nil, fmt.Errorf("explore: %q is no operation: write R, E, F, L, G, K or M, and a or b", word)
 		}
 		op.Scope = int(word[1] - 'a')
 		out = append(out, op)

@@ -62,7 +62,7 @@ func Configs() []Config {
 	}
 	var out []Config
 	for _, first := range []string{"Ga", "Ka", "Ea", "Fa", "Ga Kb", "Ka Gb", "Ea Gb", "Fa Kb", "Ea Fb", "Ga Ga",
-		"Fa Fa"} {
+		"Fa Fa", "La", "Ma", "La Mb"} {
 		for _, second := range []string{"Ea", "Ra Gb", "Rb Ga"} {
 			for _, change := range changes {
 				out = append(out, gateConfig(first, second, change))

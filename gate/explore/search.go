@@ -198,6 +198,8 @@ func (a gateAct) note() string {
 		return call + " from " + who + " is lost"
 	case gateRefuse:
 		return call + " from " + who + " finds the sink down"
+	case gateAsk:
+		return who + " looks up " + call
 	case gateTimeout:
 		return who + " gets no answer to " + call
 	case gateWaited:

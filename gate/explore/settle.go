@@ -1,110 +1,146 @@
 package explore
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+)
 
-// plan is what a process would do next about one effect of a settlement: call, wait, or report a result.
+// Steps are steps of the gate that the explorer can leave out. Without all of them it walks the world as it was before
+// it asked the gate: a sink that takes keys then counts as one that forbids them to perfection, so what may have run is
+// compensated without being found out first, and is clean.
+type Steps uint8
+
+// The steps.
+const (
+	StepAsk    Steps = 1 << iota // a call of unknown outcome is looked up
+	StepRepeat                   // and made again under its key before it is undone
+	StepOrder                    // an order to refuse a call that nobody knows of makes nothing clean
+	StepKnown                    // an answer counts for the tries before it: what ran and was not undone has leaked
+	AllSteps   = StepAsk | StepRepeat | StepOrder | StepKnown
+)
+
+func (m *model) without(s Steps) bool { return m.cfg.Without&s != 0 }
+
+// plan is what a process does next about one effect of a settlement: a call, a question, a wait, or a result.
 type plan struct {
-	call   bool
+	do     gate.Do
 	undo   bool
+	last   bool // of a question
 	known  bool // the result is
+	stops  bool // what comes after it is not touched
 	result sequencer.Result
 }
 
-func settledAs(r sequencer.Result) plan { return plan{known: true, result: r} }
-
-// planOf is the rule of the gate for one effect of a decided transaction. stopped: one before it did not get through;
-// of compensations, one on the same scope: whoever tries that one again later must find what it left.
-func (m *model) planOf(w *world, proc, tx, effect int, stopped bool) plan {
-	op := m.ops[tx][effect]
-	switch committed := !w.txs[tx].phase.aborted(); {
-	case op.Kind == OpGated && committed:
-		return m.releasePlan(w, proc, tx, effect, stopped)
-	case op.Kind == OpGated, committed:
-		return settledAs(sequencer.ResultClean)
+// planOf asks the gate's rule about one effect of a decided transaction. Marks that say what is known already take no
+// time here.
+func (m *model) planOf(w *world, proc, tx, effect int, behind bool) plan {
+	t := &w.txs[tx]
+	ground := m.claim(w, proc, tx)
+	if t.issued&(1<<effect) == 0 && ground == gate.ClaimStranger && m.ops[tx][effect].Kind == OpEffect {
+		return plan{known: true} // it is in no log, so it never began
 	}
-	got := m.undoPlan(w, proc, tx, effect)
-	if n := w.note(proc, tx, effect, doing); stopped && got.call {
-		if n.answered && n.ran && !w.note(proc, tx, effect, undoing).started {
-			return settledAs(sequencer.ResultLeaked)
+	phase := gate.PhaseReleased
+	if t.phase.aborted() {
+		phase = gate.PhaseUndone
+	}
+	p, f := m.facts(w, proc, tx, effect, phase)
+	f.Behind = behind
+	if m.careless(CarelessTimeout) && phase == gate.PhaseUndone && w.note(proc, tx, effect, doing).unknown {
+		p.Answer = &gate.Answer{Refused: true}
+	}
+	for {
+		next := gate.Next(&p, ground, f)
+		switch next.Do {
+		case gate.DoWait:
+			return plan{do: next.Do}
+		case gate.DoAsk, gate.DoStart, gate.DoRepeat, gate.DoCompensate, gate.DoForbid:
+			return plan{do: next.Do, undo: next.Undo, last: next.Last}
+		case gate.DoAnswer:
+			a := next.Answer
+			a.Refused = a.Refused || a.Absent
+			p.Answer, f.Call.Heard = &a, gate.HeardNothing
+		case gate.DoTakeBack:
+			p.Started, f.Call.Maybe, f.Call.Heard = false, false, gate.HeardNothing
+		case gate.DoGiveUp:
+			p.GivenUp = true
+		case gate.DoLose:
+			p.UndoLost = true
+		case gate.DoDrop:
+			p.Dropped = true
+		case gate.DoNeverLeft, gate.DoDone:
+			return m.settledAs(w, proc, tx, effect, &p, next, phase)
+		default:
+			panic("explore: nobody knows how to " + next.Do.String())
 		}
-		return m.unknown()
 	}
-	return got
 }
 
-// releasePlan: with a key whoever owns the settlement calls until the sink answers, for a while; without one the call
-// is made once at most, by who knows that it was not made.
-func (m *model) releasePlan(w *world, proc, tx, effect int, stopped bool) plan {
-	n := w.note(proc, tx, effect, doing)
-	ground := m.claim(w, proc, tx)
-	keyed := m.ops[tx][effect].Keyed
-	switch {
-	case n.answered && n.ran:
-		return settledAs(sequencer.ResultClean)
-	case stopped && ground == claimStranger:
-		return settledAs(sequencer.ResultUnresolved) // it may have left before
-	case stopped:
-		return m.unsent(n)
-	case m.underWay(w, proc, tx, effect, doing):
-		return plan{}
-	case !keyed && (n.unknown || n.started && !n.answered):
-		return m.unknown()
-	case !keyed && ground == claimStranger:
-		return m.unknown()
-	case n.tries >= gateTries && m.careless(CarelessEnd):
-		return plan{}
-	case n.tries >= gateTries && ground == claimStranger:
-		return settledAs(sequencer.ResultUnresolved)
-	case n.tries >= gateTries:
-		return m.unsent(n)
-	}
-	return plan{call: true}
-}
-
-// unsent: no try got through, as far as the journal says.
-func (m *model) unsent(n *gateNote) plan {
-	if (n.maybe || n.started && !n.answered) && !m.careless(CarelessMaybe) {
-		return m.unknown()
-	}
-	return settledAs(sequencer.ResultPartial)
-}
-
-func (m *model) unknown() plan {
-	if m.careless(CarelessClean) {
-		return settledAs(sequencer.ResultClean)
-	}
-	return settledAs(sequencer.ResultUnresolved)
-}
-
-// undoPlan: what surely did not run needs nothing; what ran, or may have under a key, is compensated.
-func (m *model) undoPlan(w *world, proc, tx, effect int) plan {
+// facts is what a process knows of an effect, as the gate's rule asks for it.
+func (m *model) facts(w *world, proc, tx, effect int, phase gate.Phase) (gate.Progress, gate.Facts) {
+	op := m.ops[tx][effect]
 	call, undo := w.note(proc, tx, effect, doing), w.note(proc, tx, effect, undoing)
-	ground := m.claim(w, proc, tx)
-	keyed := m.ops[tx][effect].Keyed
-	switch {
-	case w.txs[tx].issued&(1<<effect) == 0 && ground == claimStranger:
-		return settledAs(sequencer.ResultClean)
-	case undo.answered && undo.ran:
-		return settledAs(sequencer.ResultClean)
-	case m.underWay(w, proc, tx, effect, doing), m.underWay(w, proc, tx, effect, undoing):
-		return plan{}
-	case ground != claimStranger && !call.started:
-		return settledAs(sequencer.ResultClean)
-	case ground != claimStranger && call.answered && !call.ran && !call.maybe:
-		return settledAs(sequencer.ResultClean)
-	case m.careless(CarelessTimeout) && call.unknown:
-		return settledAs(sequencer.ResultClean)
-	case !keyed && (ground == claimStranger || !call.answered || undo.unknown || undo.started && !undo.answered):
-		return m.unknown()
-	case undo.tries >= gateTries && m.careless(CarelessEnd):
-		return plan{}
-	case undo.tries >= gateTries && (ground == claimStranger || undo.maybe || undo.started && !undo.answered ||
-		!call.answered || call.maybe):
-		return m.unknown()
-	case undo.tries >= gateTries:
-		return settledAs(sequencer.ResultLeaked)
+	p := gate.Progress{Effect: gate.Effect{Tool: gate.Tool{Class: sequencer.ClassIrreversible}}, Waited: true,
+		Started: call.left(), Undoing: undo.left()}
+	if op.Kind == OpEffect {
+		p.Tool.Class, p.Tool.Undo, p.Tool.Forbids = sequencer.ClassReversible, true, op.Keyed
 	}
-	return plan{call: true, undo: true}
+	if op.Keyed {
+		p.Key = "key"
+	}
+	if call.answered && call.ran {
+		p.Answer = &gate.Answer{}
+	}
+	if undo.answered && undo.ran {
+		p.UndoDone = &gate.Answer{}
+	}
+	ground := m.claim(w, proc, tx)
+	f := gate.Facts{Phase: phase, Orders: op.Keyed, Call: m.attempt(op, call), Undo: m.attempt(op, undo)}
+	f.Call.Flying = f.Call.Flying || m.underWay(w, proc, tx, effect, doing)
+	f.Undo.Flying = f.Undo.Flying || m.underWay(w, proc, tx, effect, undoing)
+	f.Call.Maybe, f.Undo.Maybe = gate.MayHaveLeft(&p, ground), gate.MayBeUndone(&p, ground)
+	f.Call.Asks = op.Asks && !m.without(StepAsk)
+	if phase == gate.PhaseUndone && m.without(StepRepeat) {
+		f.Call.Kept = false
+	}
+	return p, f
+}
+
+// attempt is what a note says of the tries of a call, or of a compensation.
+func (m *model) attempt(op Op, n *gateNote) gate.Attempt {
+	a := gate.Attempt{Kept: op.Keyed, Most: gateTries, Made: n.tries(), Tries: n.tries(), Late: n.tries() >= gateTries,
+		Landed: true, Asked: n.asked, Looked: n.looked, Sure: true}
+	switch {
+	case n.looked:
+		a.Heard = gate.HeardLast
+	case n.asked:
+		a.Heard = gate.HeardLook
+	}
+	a.Said.Absent = a.Heard != gate.HeardNothing
+	if m.careless(CarelessEnd) && n.tries() >= gateTries {
+		a.Flying = true // it goes on until it works
+	}
+	return a
+}
+
+// settledAs is the result of an effect.
+func (m *model) settledAs(w *world, proc, tx, effect int, p *gate.Progress, end gate.Plan, phase gate.Phase) plan {
+	out := plan{known: true, result: end.Result, stops: end.Stops(phase)}
+	op, call := m.ops[tx][effect], w.note(proc, tx, effect, doing)
+	unresolved := out.result == sequencer.ResultUnresolved
+	switch {
+	case unresolved && m.without(StepOrder) && p.GivenUp && p.UndoDone != nil:
+		out.result, out.stops = sequencer.ResultClean, false
+	case out.result == sequencer.ResultLeaked && m.without(StepKnown) && call.maybe && end.Undo:
+		out.result = sequencer.ResultUnresolved
+	}
+	switch stranger := m.claim(w, proc, tx) == gate.ClaimStranger; {
+	case unresolved && m.careless(CarelessClean):
+		out.result = sequencer.ResultClean
+	case unresolved && m.careless(CarelessMaybe) && op.Kind == OpGated && op.Keyed && !stranger:
+		out.result = sequencer.ResultPartial
+	}
+	out.stops = out.stops && out.result != sequencer.ResultClean && !m.careless(CarelessStop)
+	return out
 }
 
 // underWay: the process has made the call and still waits for its answer.
@@ -131,7 +167,7 @@ func (m *model) settling(w *world, proc, tx int, out []gateAct) []gateAct {
 		return out
 	}
 	if next, done := m.next(w, proc, tx); !done {
-		if next.verb == gateCall && m.mayCall(p) {
+		if next.verb == gateAsk || next.verb == gateCall && m.mayCall(p) {
 			out = append(out, next)
 		}
 		return out
@@ -147,7 +183,11 @@ func (m *model) next(w *world, proc, tx int) (next gateAct, done bool) {
 			continue
 		}
 		next = gateAct{proc: uint8(proc), tx: uint8(tx), effect: uint8(order[i])}
-		if got.call {
+		switch got.do {
+		case gate.DoAsk:
+			next.verb, next.last = gateAsk, got.last
+		case gate.DoWait:
+		default:
 			next.verb = gateCall
 		}
 		if got.undo {
@@ -168,7 +208,7 @@ func (m *model) plans(w *world, proc, tx int) ([]plan, []int) {
 		scope := uint8(1) << m.ops[tx][effect].Scope
 		got := m.planOf(w, proc, tx, effect, stopped&scope != 0)
 		switch {
-		case !got.known || got.result == sequencer.ResultClean || m.careless(CarelessStop):
+		case !got.stops:
 		case t.phase.aborted():
 			stopped |= scope
 		default:

@@ -1,6 +1,9 @@
 package explore
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+)
 
 // The sizes of the gate's world.
 const (
@@ -137,8 +140,15 @@ type gateNote struct {
 	ran      bool // as it was answered
 	unknown  bool // the last try was not answered in the tool's maximum time
 	maybe    bool // some try was not
-	tries    uint8
+	asked    bool // it was looked up since, and was not there
+	looked   bool // for the last time
+	made     uint8
 }
+
+// left: a try may have left.
+func (n *gateNote) left() bool { return n.started && (!n.answered || n.maybe && !n.ran) }
+
+func (n *gateNote) tries() int { return int(n.made) }
 
 // The two things that are done to an effect.
 const (
@@ -220,22 +230,14 @@ func (w *world) note(proc, tx, effect, what int) *gateNote {
 }
 
 // claim says on what ground a process settles a transaction.
-type claim uint8
-
-const (
-	claimOwn       claim = iota // it issued the effects
-	claimSuccessor              // it has the lock and the whole journal of the process that did
-	claimStranger               // it knows only the log
-)
-
-func (m *model) claim(w *world, proc, tx int) claim {
+func (m *model) claim(w *world, proc, tx int) gate.Claim {
 	switch {
 	case proc == issuer(tx):
-		return claimOwn
+		return gate.ClaimOwn
 	case m.careless(CarelessClaim):
-		return claimSuccessor
+		return gate.ClaimSuccessor
 	case w.procs[proc].journal != uint8(issuer(tx)), w.txs[tx].adopted && !m.careless(CarelessOwners):
-		return claimStranger
+		return gate.ClaimStranger
 	}
-	return claimSuccessor
+	return gate.ClaimSuccessor
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/hence-dev/hence/sequencer/script"
 )
 
-// plain is a world beside one fold that is not that of Config: a value W without pointers, and what
-// can happen next in it. States are told apart exactly.
+// plain is a world beside one fold that is not that of Config: a value W without pointers, and what can happen next in
+// it. States are told apart exactly.
 type plain[W comparable] struct {
 	name   string
 	weaken sequencer.Weaken
