@@ -148,6 +148,7 @@ func undo(p *Progress, claim Claim, f *Facts) Plan {
 // behind is the end of an effect whose compensation may not be made.
 func behind(p *Progress, claim Claim) Plan {
 	plan := ends(sequencer.ResultUnresolved, WhyBehind)
+	plan.Undo = true // it is not undone either, and it may be on further scopes
 	switch {
 	case MayBeUndone(p, claim): // a former owner may have undone it
 		plan.Why = WhyBehindMaybe
