@@ -45,7 +45,8 @@ func TestGate(t *testing.T) {
 		small := cfgs[:0:0]
 		for _, cfg := range cfgs {
 			one := len(cfg.Programs[0]) == 1 && len(cfg.Programs[1]) == 1
-			large := cfg.Leaves || cfg.Elsewhere || cfg.Crashes > 1 || cfg.Crashes > 0 && cfg.Down && cfg.Programs[0][0].Keyed
+			large := cfg.Leaves || cfg.Elsewhere || cfg.Crashes > 1 ||
+				cfg.Crashes > 0 && cfg.Down && cfg.Programs[0][0].Keyed
 			if one && !large {
 				small = append(small, cfg)
 			}

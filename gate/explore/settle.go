@@ -6,8 +6,8 @@ import (
 )
 
 // Steps are steps of the gate that the explorer can leave out. Without all of them it walks the world as it was before
-// it asked the gate: a sink that takes keys then counts as one that forbids them to perfection, so what may have run is
-// compensated without being found out first, and is clean.
+// it asked the gate: a sink that takes keys then counts as one that forbids them to perfection, so what may have run
+// is compensated without being found out first, and is clean.
 type Steps uint8
 
 // The steps.
