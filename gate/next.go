@@ -30,7 +30,7 @@ func Next(p *Progress, claim Claim, f Facts) Plan {
 		return plan
 	case mayShowUp(p, &f): // nothing keeps its sink from taking it later than its time
 		return Plan{Do: DoAsk, Why: WhyShowsUp, First: true}
-	case f.Behind && compensable(p): // it would put back over what a later one may yet put back
+	case f.Behind && compensable(p) && !f.Undo.Flying: // it would put back over what a later one may yet put back
 		return behind(p, claim)
 	}
 	return undo(p, claim, &f)

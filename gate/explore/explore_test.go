@@ -57,8 +57,8 @@ func TestGate(t *testing.T) {
 	walk(t, "the gate", cfgs)
 }
 
-// TestGateSteps counts what each step adds that only the gate had: without all of them a world has as many states as it
-// had when the explorer had a rule of its own.
+// TestGateSteps counts what each step adds that only the gate had: without all of them a world has as many states as
+// it had when the explorer had a rule of its own.
 func TestGateSteps(t *testing.T) {
 	for _, c := range []struct {
 		first, second                string

@@ -39,8 +39,8 @@ func (c *sidecar) mend(s *settlement, e *effect, behind bool) {
 	}
 }
 
-// facts is what this sidecar knows of an effect, as the gate's rule asks for it. The simulator leaves out two steps: what
-// is not known is not repeated before it is undone, and a call that ran is not looked up again.
+// facts is what this sidecar knows of an effect, as the gate's rule asks for it. The simulator leaves out two steps:
+// what is not known is not repeated before it is undone, and a call that ran is not looked up again.
 func (c *sidecar) facts(s *settlement, e *effect) (gate.Progress, gate.Facts) {
 	tool := gate.Tool{Class: e.class, Undo: e.class == sequencer.ClassReversible, Forbids: e.keyed()}
 	p := gate.Progress{Effect: gate.Effect{Tool: tool, Key: e.key}, Waited: true, Committed: s.info.committed}
@@ -93,8 +93,8 @@ func (c *sidecar) try(s *settlement, e *effect) {
 	}
 }
 
-// conclude ends an effect of a settlement as the gate says. An order that a sink has taken counts as an undoing here: the
-// simulator's sinks keep it to perfection.
+// conclude ends an effect of a settlement as the gate says. An order that a sink has taken counts as an undoing here:
+// the simulator's sinks keep it to perfection.
 func (c *sidecar) conclude(s *settlement, e *effect, p *gate.Progress, end gate.Plan) {
 	r := c.r
 	result := end.Result
