@@ -74,13 +74,13 @@ explore-all: ## every other small world: mixed modes, crashes, branches, ticks, 
 	HENCE_EXPLORE_ALL=1 $(GO) test -count=1 -v -timeout 3h ./sequencer/explore
 
 explore-gate: ## the gate's world: keys, late calls, two incarnations, sinks that are down; about an hour
-	HENCE_EXPLORE_GATE=1 $(GO) test -count=1 -v -timeout 3h -run Gate ./sequencer/explore
+	HENCE_EXPLORE_GATE=1 $(GO) test -count=1 -v -timeout 3h -run Gate ./gate/explore
 
 explore-retract: ## retraction on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_RETRACT=1 $(GO) test -count=1 -v -timeout 12h -run Retract ./sequencer/explore
 
 sim: ## SCHEDULES schedules of the simulator
-	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sequencer/sim -schedules $(SCHEDULES)
+	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)
 
 hostile: ## RECORDS mutated records of each kind, and the largest legal ones
 	HENCE_HOSTILE=$(RECORDS) $(GO) test -count=1 -v -timeout 4h -run 'Hostile|Largest|Visits|Counters' ./sequencer ./topology ./streams

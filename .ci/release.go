@@ -32,7 +32,7 @@ const coldPackages = "github.com/nats-io/... github.com/twmb/franz-go/pkg/kfake 
 	"github.com/rcrowley/... github.com/emersion/... google.golang.org/... go.opentelemetry.io/... golang.org/x/... " +
 	"net/... crypto/tls crypto/x509/... math/big mime/... encoding/xml encoding/gob encoding/asn1 database/sql " +
 	"text/template/... html/template regexp/... log/slog/... go/... internal/profile runtime/pprof compress/... " +
-	"github.com/hence-dev/hence/cmd/... github.com/hence-dev/hence/sequencer/sim/... " +
+	"github.com/hence-dev/hence/cmd/... github.com/hence-dev/hence/sidecar/sim/... " +
 	"github.com/hence-dev/hence/sidecar/console/... github.com/hence-dev/hence/gate/policy/... " +
 	"github.com/hence-dev/hence/gate/adapters/... github.com/hence-dev/hence/gate/sinks/... " +
 	"github.com/hence-dev/hence/gate/spelling/... github.com/hence-dev/hence/sidecar/api/... " +

@@ -38,121 +38,99 @@ func (r Retry) wait(n int) time.Duration {
 	return row.Nth(n)
 }
 
-// steps are a job's marks and the points around them.
-type steps struct {
-	start                                         Step
-	beforeStart, beforeCall, afterCall, afterMark failpoint.Point
-}
-
-func callSteps() steps {
-	return steps{StepStarted, failpoint.CallBeforeStart, failpoint.CallBeforeCall, failpoint.CallAfterCall,
-		failpoint.CallAfterAnswer}
-}
-
-func releaseSteps() steps {
-	return steps{StepStarted, failpoint.ReleaseBeforeStart, failpoint.ReleaseBeforeCall, failpoint.ReleaseAfterCall,
-		failpoint.ReleaseAfterAnswer}
-}
-
-func undoSteps() steps {
-	return steps{StepUndoing, failpoint.UndoBeforeStart, failpoint.UndoBeforeCall, failpoint.UndoAfterCall,
-		failpoint.UndoAfterAnswer}
-}
-
-// job is one call that is driven to an end.
-type job struct {
-	steps
+// work is one effect that is carried through a phase.
+type work struct {
 	p       *Progress
-	call    Call
-	adapter Adapter
-	max     time.Duration
-	life    time.Duration // of the sink's keys; zero: for good
-	retry   Retry
-	eager   bool // repeated within its maximum time instead of by retry; what did not leave is not tried again
-	lookUp  bool // it may only be looked up
-	maybe   bool // some try may have reached the sink, or may yet
-	foreign bool // and that was not one of this job
-	tries   int
-	tally   *tally    // of it and of those that it goes on with
-	first   time.Time // when the first try left
-	left    time.Time // when the newest one left, of anybody
-	no      *Answer   // the newest refusal that was no answer to an earlier try
-	mute    bool      // the tool cannot look calls up
-	why     error     // of the last try
+	claim   Claim
+	phase   Phase
+	first   bool      // only what comes before any effect is undone
+	behind  *Progress // the effect that keeps this one from being touched; nil: none
+	call    *job      // nil: not looked at yet, or it cannot be made, which no says
+	undo    *job
+	no      error // why the call cannot be made
+	undoNo  error
+	undoWhy error // why the compensation did not get through
+	sought  bool
+	again   bool
+	found   *Answer
+	lapsed  bool
 }
 
-// end is what a job came to.
-type end uint8
-
-const (
-	endAnswered end = iota // and marked so
-	endNotSent             // certainly nothing reached the sink
-	endUnknown             // and nothing is on its way any more
-)
-
-// drive makes a call until its outcome is known, as often as it may. An error says that it is to be gone on with
-// later: the context ended, the lease does, or a mark could not be written.
-func (g *Engine) drive(ctx context.Context, j *job) (end, error) {
-	g.recall(j)
-	e, err := g.driven(ctx, j)
-	g.remember(j, err != nil)
-	return e, err
-}
-
-func (g *Engine) driven(ctx context.Context, j *job) (end, error) {
-	j.left, j.foreign = g.clock.Now(), j.maybe
-	if j.p.Waited {
-		j.left = j.left.Add(-j.max)
-	}
-	if found, err := g.ask(ctx, j, j.eager); found || err != nil {
-		return endAnswered, err
-	}
-	for g.again(j) {
-		if j.tries > 0 {
-			if err := g.clock.Sleep(ctx, j.retry.wait(j.tries)); err != nil {
-				return 0, fmt.Errorf("waiting to try %s again: %w", j.call.Tool, err)
-			}
+// carry takes the steps that the rule says, one after the other, until nothing is left of the phase but to report. An
+// error says that it is to be gone on with later: the context ended, the lease does, or a mark could not be written.
+func (g *Engine) carry(ctx context.Context, w *work) (Plan, error) {
+	for {
+		plan := Next(w.p, w.claim, g.facts(w))
+		if plan.Over() || w.first && !plan.First {
+			return plan, nil
 		}
-		if done, err := g.try(ctx, j); done || err != nil {
-			return endAnswered, err
-		}
-		if found, err := g.ask(ctx, j, false); found || err != nil {
-			return endAnswered, err
+		err := g.do(ctx, w, plan)
+		goesOn := err != nil && plan.Do != DoGiveUp && plan.Do != DoLose // these two end a job
+		g.remember(w.call, goesOn)
+		g.remember(w.undo, goesOn)
+		if err != nil {
+			return plan, err
 		}
 	}
-	if !j.maybe {
-		return endNotSent, nil
-	}
-	return g.lastLook(ctx, j)
 }
 
-// again says whether one more try may be made.
-func (g *Engine) again(j *job) bool {
-	switch {
-	case j.lookUp || j.maybe && !g.remembered(j):
-		return false
-	case !j.eager: // the tries of a job that a short lease has stopped count: else they would never be over
-		return j.tries == 0 || j.tally.made < max(j.retry.Attempts, 1)
-	case j.tries == 0:
-		return true
-	case !j.maybe:
-		return false
+// do takes one step.
+func (g *Engine) do(ctx context.Context, w *work, plan Plan) error {
+	j, no := w.call, w.no
+	if plan.Undo {
+		j, no = w.undo, w.undoNo
 	}
-	// A call that took all of its time is repeated once nevertheless: its key makes that harmless, and not knowing costs
-	// the whole transaction.
-	return j.tries == 1 || j.tries < eagerTries && g.clock.Now().Sub(j.first) < j.max
+	if err := g.passOver(ctx, j, plan); err != nil {
+		return err
+	}
+	switch plan.Do {
+	case DoWait:
+		return g.land(ctx, j)
+	case DoAsk:
+		return g.ask(ctx, w, j, plan)
+	case DoStart, DoRepeat, DoCompensate, DoForbid:
+		return g.try(ctx, j)
+	case DoAnswer:
+		return g.answered(w, j, plan)
+	case DoTakeBack:
+		return g.takeBack(ctx, j, plan.Last)
+	case DoGiveUp:
+		if j != nil {
+			no = j.why
+		}
+		g.Metrics.GivenUp.Add(1)
+		return g.mark(w.p, Mark{Step: StepGivenUp, Detail: text(no)}, failpoint.GiveUpBefore, failpoint.GiveUpAfter)
+	case DoLose:
+		if j != nil {
+			no = j.why
+		}
+		if w.undoWhy = no; !w.p.Ran() { // it was a mere order
+			w.undoWhy = nil
+		}
+		return g.mark(w.p, Mark{Step: StepUndoLost, Detail: text(no)}, failpoint.UndoLostBefore, failpoint.UndoLostAfter)
+	case DoDrop:
+		return g.mark(w.p, Mark{Step: StepDropped}, failpoint.DropBefore, failpoint.DropAfter)
+	}
+	panic(fmt.Sprintf("gate: the engine cannot %s for %s/%d", plan.Do, w.p.Tx, w.p.Index))
 }
 
-// remembered says that the sink surely still knows the call's key when a repetition gets there.
-func (g *Engine) remembered(j *job) bool {
-	if j.call.Key == "" {
-		return false
+// passOver notes what the rule did not take as an answer.
+func (g *Engine) passOver(ctx context.Context, j *job, plan Plan) error {
+	if j == nil || j.heard == HeardNothing || plan.Do == DoAnswer || plan.Do == DoTakeBack {
+		return nil
 	}
-	first := j.first
-	if j.foreign {
-		first = j.p.At
+	heard := j.heard
+	j.heard = HeardNothing
+	switch heard {
+	case HeardAnswer: // this try did nothing, so it is not on its way
+		no := j.said
+		j.no, j.why = &no, fmt.Errorf("refused now (%s), but an earlier try was not answered",
+			cmp.Or(no.Detail, "no reason given"))
+		return context.Cause(ctx)
+	case HeardUnsent:
+		return context.Cause(ctx)
 	}
-	return j.life <= 0 || !first.IsZero() && g.clock.Now().Add(j.max).Sub(first) < j.life
+	return nil
 }
 
 // leased returns ErrLease unless the lease surely lasts longer than a call can.
@@ -168,22 +146,28 @@ func (g *Engine) leased(ctx context.Context, j *job) error {
 	return nil
 }
 
-// try makes the call once. It reports whether the sink answered; what it did not answer is in j.
-func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
+// try makes the call once. What came of it the rule weighs.
+func (g *Engine) try(ctx context.Context, j *job) error {
+	if j.tries > 0 {
+		if err := g.clock.Sleep(ctx, j.retry.wait(j.tries)); err != nil {
+			return fmt.Errorf("waiting to try %s again: %w", j.call.Tool, err)
+		}
+	}
 	if err := errors.Join(context.Cause(ctx), g.leased(ctx, j)); err != nil {
-		return false, err
+		return err
 	}
 	g.calls.Add(1)
 	defer g.calls.Add(-1)
 	number := j.tally.all() + 1
 	if err := g.mark(j.p, Mark{Step: j.start, Try: number}, j.beforeStart, j.beforeCall); err != nil {
-		return false, err
+		return err
 	}
 	// Writing the mark may have taken long: what counts is the time at which the call leaves.
 	if err := g.leased(ctx, j); err != nil {
-		return false, errors.Join(err, g.notSent(j))
+		return errors.Join(err, g.notSent(j))
 	}
 	j.tally.made++
+	j.asked = false
 	if j.tries++; j.tries > 1 {
 		g.Metrics.Retries.Add(1)
 	}
@@ -195,34 +179,28 @@ func (g *Engine) try(ctx context.Context, j *job) (bool, error) {
 	answer, err := j.adapter.Call(bounded, j.call)
 	cancel()
 	g.count(answer, err)
-	refused := err == nil && !j.answers(answer)
-	switch {
-	case refused:
-		err = fmt.Errorf("refused now (%s), but an earlier try was not answered", cmp.Or(answer.Detail, "no reason given"))
-		j.no = &answer
-	case err == nil:
-		return true, g.answered(j, answer)
+	if err == nil {
+		j.heard, j.said = HeardAnswer, answer
+		return nil
 	}
 	g.log.Warn("a call was not answered", "tool", j.call.Tool, "tx", j.call.Tx, "index", j.call.Index, "try", number,
 		"error", err)
 	j.why = err
-	switch {
-	case refused: // this try did nothing, so it is not on its way
-		err = nil
-	case errors.Is(err, ErrNotSent):
-		err = g.notSent(j)
-	default:
-		j.maybe, j.left, err = true, left, nil
+	if errors.Is(err, ErrNotSent) {
+		j.heard = HeardUnsent
+		return nil
 	}
-	return false, errors.Join(err, context.Cause(ctx))
+	j.maybe, j.left = true, left
+	return context.Cause(ctx)
 }
 
-// answers says whether what the sink said of the newest try settles the call. A refusal does so if nothing else may
-// have reached the sink: it may come from what stands before the keys (credentials, limits, a standby), which knows
-// nothing of an earlier try. What the sink's record says of the key is about all of them; not so of a compensation,
-// whose arguments are made of an answer that a former owner may have known better, so they may differ under one key.
-func (j *job) answers(a Answer) bool {
-	return !a.Refused || !j.maybe || a.AboutKey && j.start != StepUndoing
+// takeBack notes that no try has left: neither the newest one nor, as a last look-up shows, any other.
+func (g *Engine) takeBack(ctx context.Context, j *job, last bool) error {
+	if j.heard = HeardNothing; last {
+		j.maybe = false
+		return g.notSent(j)
+	}
+	return errors.Join(g.notSent(j), context.Cause(ctx))
 }
 
 // notSent takes back the mark of a start, unless an earlier try may have reached the sink.
@@ -234,58 +212,54 @@ func (g *Engine) notSent(j *job) error {
 }
 
 // answered marks what the sink said.
-func (g *Engine) answered(j *job, a Answer) error {
+func (g *Engine) answered(w *work, j *job, plan Plan) error {
+	a := plan.Answer
+	switch {
+	case plan.Why == WhyUnsent:
+		a.Detail = "the call did not leave" + because(j.why)
+	case plan.Why == WhyAbsent && plan.Last:
+		a = never(a, j.why)
+	case plan.Why == WhyAbsent:
+		a = never(a, nil)
+	}
 	m := Mark{Step: StepAnswered, Answer: &a}
-	if j.start == StepUndoing {
+	if plan.Undo {
 		m.Step = StepUndone
 		if a.Refused {
 			m.Step, m.Detail = StepUndoLost, a.Detail
 		}
 	}
+	w.found, j.heard = nil, HeardNothing
 	return g.mark(j.p, m, j.afterCall, j.afterMark)
 }
 
-// ask looks a call up whose outcome is not known. That it never arrived counts only when nothing can be on its way any
-// more, and ends the job only when absence is as good as an answer.
-func (g *Engine) ask(ctx context.Context, j *job, absence bool) (bool, error) {
-	if !j.maybe {
-		return false, nil
-	}
+// ask looks a call up.
+func (g *Engine) ask(ctx context.Context, w *work, j *job, plan Plan) error {
 	landed := g.landed(j)
 	a, ok, err := g.look(ctx, j)
+	if err != nil {
+		return err
+	}
 	switch {
-	case err != nil || !ok:
-		return false, err
-	case !a.Absent && !j.answers(a):
-		return false, nil
-	case !a.Absent:
-		return true, g.answered(j, a)
-	case absence && landed:
-		return true, g.answered(j, never(a, nil))
+	case plan.Why == WhyShowsUp || plan.Why == WhyLapsed:
+		if w.sought = true; !plan.First {
+			w.again = true
+		}
+		if w.lapsed = ok && a.Absent; ok && !a.Absent && plan.Why == WhyShowsUp {
+			w.found = &a
+		}
+		return nil
+	case plan.Last:
+		j.looked = true
 	}
-	return false, nil
-}
-
-// lastLook waits until nothing can be on its way any more, and looks a last time.
-func (g *Engine) lastLook(ctx context.Context, j *job) (end, error) {
-	if err := g.land(ctx, j); err != nil {
-		return 0, err
+	w.sought, j.asked = true, true // what it says is as new as a further look-up could be
+	if ok {
+		j.heard, j.said, j.sure = HeardLook, a, landed
+		if plan.Last {
+			j.heard = HeardLast
+		}
 	}
-	a, ok, err := g.look(ctx, j)
-	switch {
-	case err != nil:
-		return 0, err
-	case !ok || !a.Absent && !j.answers(a):
-		return endUnknown, nil
-	case !a.Absent:
-		return endAnswered, g.answered(j, a)
-	case j.eager:
-		return endAnswered, g.answered(j, never(a, j.why))
-	case j.no != nil: // no other try did anything either
-		return endAnswered, g.answered(j, *j.no)
-	}
-	j.maybe = false
-	return endNotSent, g.notSent(j)
+	return nil
 }
 
 // landed says that no try can be on its way any more.

@@ -65,6 +65,11 @@ func Key(t Tool, origin string, tx sequencer.TxID, index uint32, requested strin
 // given up. An eager effect that is not known, or was given up, keeps its transaction from being sealed.
 func (p *Progress) Known() bool { return !p.Started || p.Answer != nil || p.GivenUp }
 
+// InFlight says that a call of the effect, or its compensation, may be under way, as far as the marks say.
+func (p *Progress) InFlight() bool {
+	return !p.Known() || p.Undoing && p.UndoDone == nil && !p.UndoLost
+}
+
 // Ran says that the sink acted, as far as it is known.
 func (p *Progress) Ran() bool { return p.Answer != nil && !p.Answer.Refused && !p.Answer.Absent }
 

@@ -22,22 +22,16 @@ func (g *Engine) Release(ctx context.Context, effects []Progress, claim Claim) (
 	s := Settlement{NoneElse: claim.whole()}
 	var stopped *Progress
 	for i := range effects {
-		p := &effects[i]
-		if !p.Tool.Class.Gated() {
-			continue
+		w := &work{p: &effects[i], claim: claim, phase: PhaseReleased, behind: stopped}
+		plan, err := g.carry(ctx, w)
+		if err == nil {
+			err = g.report(&s, w, plan, w.p.Tries, releaseDetail(w, plan))
 		}
-		if stopped != nil && p.Answer == nil {
-			if err := g.unsent(&s, p, stopped, claim); err != nil {
-				return Settlement{}, err
-			}
-			continue
-		}
-		clean, err := g.release(ctx, &s, p, claim)
 		if err != nil {
-			return Settlement{}, fmt.Errorf("releasing %s/%d (%s): %w", p.Tx, p.Index, p.Tool.Name, err)
+			return Settlement{}, fmt.Errorf("releasing %s/%d (%s): %w", w.p.Tx, w.p.Index, w.p.Tool.Name, err)
 		}
-		if !clean && stopped == nil {
-			stopped = p
+		if stopped == nil && plan.Stops(PhaseReleased) {
+			stopped = w.p
 		}
 	}
 	return s, nil
@@ -52,52 +46,49 @@ func ordered(effects []Progress) {
 	}
 }
 
-// unsent is what is said of an effect behind one that failed.
-func (g *Engine) unsent(s *Settlement, p, stopped *Progress, claim Claim) error {
-	if open(p, claim) || p.GivenUp {
-		g.residue(s, p, sequencer.ResultUnresolved, p.Tries, fmt.Sprintf("not sent by this sidecar because effect "+
-			"%d failed; a former one may have sent it: look at the sink", stopped.Index))
+// report lists an effect as its plan says. That it has not left is marked: the mark tells it, later and elsewhere,
+// from one of which nothing is known.
+func (g *Engine) report(s *Settlement, w *work, plan Plan, tries int, detail string) error {
+	switch {
+	case !plan.Listed:
+		return nil
+	case plan.Result == sequencer.ResultClean:
+		s.list(w.p, plan.Result)
 		return nil
 	}
-	return g.staysUnsent(s, p, fmt.Sprintf("it did not leave, because effect %d before it failed: settle that one, then "+
-		"retry or accept this one", stopped.Index))
-}
-
-// staysUnsent notes that an effect has certainly not left and is not tried any more. The mark is what tells it, later
-// and elsewhere, from one of which nothing is known.
-func (g *Engine) staysUnsent(s *Settlement, p *Progress, detail string) error {
-	g.residue(s, p, sequencer.ResultPartial, p.Tries, detail)
+	g.residue(s, w.p, plan.Result, tries, detail)
+	if plan.Do != DoNeverLeft {
+		return nil
+	}
 	why := s.Residue[len(s.Residue)-1].Detail
-	return g.mark(p, Mark{Step: StepNotSent, Detail: why}, failpoint.NotSentBefore, failpoint.NotSentAfter)
+	return g.mark(w.p, Mark{Step: StepNotSent, Detail: why}, failpoint.NotSentBefore, failpoint.NotSentAfter)
 }
 
-// release lets one effect leave. It reports whether it is through.
-func (g *Engine) release(ctx context.Context, s *Settlement, p *Progress, claim Claim) (bool, error) {
-	if p.Answer == nil && !p.GivenUp {
-		why, err := g.send(ctx, p, claim)
-		if err != nil {
-			return false, err
-		}
-		if p.Answer == nil && !p.GivenUp {
-			detail := fmt.Sprintf("it did not leave: %d tries did not reach the sink%s; retry once it is back, or accept",
-				p.Tries, because(why))
-			if errors.Is(why, ErrChangedTool) {
-				detail = "it did not leave"
-			}
-			return false, g.staysUnsent(s, p, detail)
-		}
+// releaseDetail is what is said of a held call that could not be made clean.
+func releaseDetail(w *work, plan Plan) string {
+	p, why := w.p, w.no
+	if w.call != nil {
+		why = w.call.why
 	}
-	switch {
-	case p.Answer == nil:
-		g.residue(s, p, sequencer.ResultUnresolved, p.Tries, unknownDetail(p))
-		return false, nil
-	case p.Answer.Refused || p.Answer.Absent:
-		g.residue(s, p, sequencer.ResultPartial, p.Tries, "the sink refused it, nothing happened"+colon(p.Answer.Detail)+
-			"; do it by hand or accept")
-		return false, nil
+	switch plan.Why {
+	case WhyBehindMaybe:
+		return fmt.Sprintf("not sent by this sidecar because effect %d failed; a former one may have sent it: look at the "+
+			"sink", w.behind.Index)
+	case WhyBehind:
+		return fmt.Sprintf("it did not leave, because effect %d before it failed: settle that one, then retry or accept "+
+			"this one", w.behind.Index)
+	case WhyUnsent, WhyUnmade:
+		if errors.Is(why, ErrChangedTool) {
+			return "it did not leave"
+		}
+		return fmt.Sprintf("it did not leave: %d tries did not reach the sink%s; retry once it is back, or accept",
+			p.Tries, because(why))
+	case WhyUnknown:
+		return unknownDetail(p)
+	case WhyRefused:
+		return "the sink refused it, nothing happened" + colon(p.Answer.Detail) + "; do it by hand or accept"
 	}
-	s.list(p, sequencer.ResultClean)
-	return true, nil
+	return ""
 }
 
 func unknownDetail(p *Progress) string {
@@ -107,24 +98,6 @@ func unknownDetail(p *Progress) string {
 	}
 	return fmt.Sprintf("nobody knows whether it happened (%d calls under key %q%s): look at the sink, or retry under it",
 		p.Tries, p.Key, colon(p.Why))
-}
-
-// send drives a release until it is answered, given up, or certainly unsent. The error that it returns first is why.
-func (g *Engine) send(ctx context.Context, p *Progress, claim Claim) (why, err error) {
-	maybe := open(p, claim)
-	j, err := g.callJob(p)
-	if err != nil {
-		if maybe {
-			return err, g.giveUp(p, err)
-		}
-		return err, nil
-	}
-	j.steps, j.eager, j.maybe = releaseSteps(), false, maybe
-	e, err := g.drive(ctx, j)
-	if err == nil && e == endUnknown {
-		err = g.giveUp(p, j.why)
-	}
-	return j.why, err
 }
 
 func colon(detail string) string {

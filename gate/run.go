@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/hence-dev/hence/gate/failpoint"
 )
 
 // Run makes an eager call, once its touch is granted and it is in the log. An answer that is Refused says that
@@ -14,18 +12,18 @@ import (
 // After any other error the call may be on its way if a start was marked: Finish goes on with it. The context must
 // outlive the agent's request; one that ends leaves the outcome open.
 func (g *Engine) Run(ctx context.Context, e Effect) (Answer, error) {
-	p := &Progress{Effect: e}
-	j, err := g.callJob(p)
-	if err != nil {
-		return Answer{}, err
+	w := &work{p: &Progress{Effect: e}, claim: ClaimOwn, phase: PhaseOpen}
+	if w.call, w.no = g.callJob(w); w.no != nil {
+		return Answer{}, w.no
 	}
-	if err := g.finish(ctx, j); err != nil {
+	if _, err := g.carry(ctx, w); err != nil {
 		return Answer{}, fmt.Errorf("calling %s as %s/%d: %w", e.Tool.Name, e.Tx, e.Index, err)
 	}
-	if p.GivenUp {
-		return Answer{}, fmt.Errorf("calling %s as %s/%d: %w%s", e.Tool.Name, e.Tx, e.Index, ErrGivenUp, because(j.why))
+	if w.p.GivenUp {
+		return Answer{}, fmt.Errorf("calling %s as %s/%d: %w%s", e.Tool.Name, e.Tx, e.Index, ErrGivenUp,
+			because(w.call.why))
 	}
-	return *p.Answer, nil
+	return *w.p.Answer, nil
 }
 
 // Finish settles the outcome of an eager call that was begun and never answered: it is looked up, repeated under its
@@ -35,64 +33,17 @@ func (g *Engine) Finish(ctx context.Context, p Progress, claim Claim) (Progress,
 	if !p.Tool.Class.Eager() {
 		panic(fmt.Sprintf("gate: %s/%d is finished as a call, but is %s", p.Tx, p.Index, p.Tool.Class))
 	}
-	if !open(&p, claim) {
+	if !MayHaveLeft(&p, claim) { // else it would be begun
 		return p, nil
 	}
 	one := []Progress{p}
 	if err := g.Wait(ctx, one, claim, g.clock.Now()); err != nil {
 		return p, err
 	}
-	err := g.learn(ctx, &one[0], claim == ClaimOwn || p.Tool.Undo)
-	return one[0], err
-}
-
-// open says that the call may have been made and its outcome is not known.
-func open(p *Progress, claim Claim) bool {
-	return p.Answer == nil && !p.GivenUp && (p.Started || !claim.whole())
-}
-
-// learn finds out what became of a call that may have been made; repeat says that it may be made again under its key.
-func (g *Engine) learn(ctx context.Context, p *Progress, repeat bool) error {
-	j, err := g.callJob(p)
-	if err != nil {
-		return g.giveUp(p, err)
+	if _, err := g.carry(ctx, &work{p: &one[0], claim: claim, phase: PhaseOpen}); err != nil {
+		return one[0], fmt.Errorf("finding out what became of %s/%d (%s): %w", p.Tx, p.Index, p.Tool.Name, err)
 	}
-	j.maybe, j.lookUp = true, !repeat
-	if err := g.finish(ctx, j); err != nil {
-		return fmt.Errorf("finding out what became of %s/%d (%s): %w", p.Tx, p.Index, p.Tool.Name, err)
-	}
-	return nil
-}
-
-func (g *Engine) callJob(p *Progress) (*job, error) {
-	if !p.Tool.Class.Eager() && !p.Tool.Class.Gated() {
-		panic(fmt.Sprintf("gate: %s/%d is called as an effect, but is %s", p.Tx, p.Index, p.Tool.Class))
-	}
-	a, err := g.adapter(&p.Effect, p.Tool.Name)
-	if err != nil {
-		return nil, fmt.Errorf("calling %s: %w", p.Tool.Name, err)
-	}
-	return &job{steps: callSteps(), p: p, call: g.callOf(&p.Effect), adapter: a, max: p.Tool.maxTime(),
-		life: p.Tool.KeyLife, retry: p.Tool.Retry, eager: true}, nil
-}
-
-// finish drives an eager call until its progress has an answer or is given up.
-func (g *Engine) finish(ctx context.Context, j *job) error {
-	e, err := g.drive(ctx, j)
-	switch {
-	case err != nil:
-		return err
-	case e == endNotSent:
-		return g.answered(j, Answer{Refused: true, Detail: "the call did not leave" + because(j.why)})
-	case e == endUnknown:
-		return g.giveUp(j.p, j.why)
-	}
-	return nil
-}
-
-func (g *Engine) giveUp(p *Progress, why error) error {
-	g.Metrics.GivenUp.Add(1)
-	return g.mark(p, Mark{Step: StepGivenUp, Detail: text(why)}, failpoint.GiveUpBefore, failpoint.GiveUpAfter)
+	return one[0], nil
 }
 
 const maxDetail = 300 // bytes of an error's text in a record

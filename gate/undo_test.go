@@ -41,6 +41,27 @@ func TestUndoStops(t *testing.T) {
 	}
 }
 
+// TestUndoStopsThroughBehind holds that an effect which is not undone for one that came after it keeps those before it
+// from being undone, too, also where only it moves what they moved.
+func TestUndoStopsThroughBehind(t *testing.T) {
+	w := newWorld()
+	var effects []Progress
+	for range 3 {
+		p := w.add(sequencer.ClassReversible, true, true, true)
+		_, err := w.engine().Run(t.Context(), p.Effect)
+		must(t, err)
+		effects = append(effects, p)
+	}
+	effects = w.journal(effects, ClaimOwn)
+	effects[1].Tool.Scopes = append(slices.Clone(effects[0].Tool.Scopes), effects[2].Tool.Scopes...)
+	w.faults = []fault{faultVanish, faultVanish, faultVanish} // the undo of the last one
+	s, err := w.engine().Undo(t.Context(), effects, ClaimOwn)
+	must(t, err)
+	if w.done["tool1-undo"] != 0 || w.done["tool0-undo"] != 0 || len(s.Residue) != 3 {
+		t.Errorf("undone %v, residue %+v; want nothing undone and all on the list", w.done, s.Residue)
+	}
+}
+
 // TestUndoForbidsAbsent holds that a call which was looked up and had not arrived is forbidden to its sink all the
 // same: one that is later than its maximum time then does nothing.
 func TestUndoForbidsAbsent(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/hence-dev/hence/sequencer"
 )
 
 // Wait returns once the settlement of a transaction may begin: when each call that somebody else may still have on
@@ -15,7 +13,7 @@ import (
 func (g *Engine) Wait(ctx context.Context, effects []Progress, claim Claim, since time.Time) error {
 	var longest time.Duration
 	for i := range effects {
-		if p := &effects[i]; !p.Waited && foreign(p, claim) {
+		if p := &effects[i]; !p.Waited && MayFly(p, claim) {
 			longest = max(longest, g.longest(p))
 		}
 	}
@@ -30,17 +28,6 @@ func (g *Engine) Wait(ctx context.Context, effects []Progress, claim Claim, sinc
 		}
 	}
 	return nil
-}
-
-// foreign says that somebody else may have a call for this effect on its way.
-func foreign(p *Progress, claim Claim) bool {
-	switch {
-	case claim == ClaimOwn || p.Tool.Class == sequencer.ClassRead:
-		return false
-	case claim != ClaimSuccessor:
-		return true
-	}
-	return !p.Known() || p.Undoing && p.UndoDone == nil && !p.UndoLost
 }
 
 // longest is the maximum time of the effect's call, or of its compensation.

@@ -89,7 +89,7 @@ func TestRulesAreWeakenedByExplorersOnly(t *testing.T) {
 	made := 0
 	goFiles(t, "..", func(path string) {
 		path = filepath.ToSlash(path)
-		explorer := strings.HasPrefix(path, "../sequencer/explore/") || strings.HasPrefix(path, "../sequencer/sim/")
+		explorer := strings.HasPrefix(path, "../sequencer/explore/") || strings.HasPrefix(path, "../sidecar/sim/")
 		if explorer || strings.HasSuffix(path, "_test.go") {
 			return
 		}

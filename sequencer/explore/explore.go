@@ -9,8 +9,8 @@
 // may land at any later time, so it is in flight until its sidecar would have to know), a view that moves past
 // outcomes that write nothing, and the arrival of an answer with the step that it lets the agent take.
 //
-// Beside that world there are others: the gate's, of who settles with which duties; and plain ones of the registry, of
-// caps, and of orphans in a retraction's way.
+// Beside that world there are plain ones of the registry, of caps, and of orphans in a retraction's way. The gate's
+// world, of who settles with which duties, is package gate/explore.
 package explore
 
 import (

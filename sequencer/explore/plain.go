@@ -10,8 +10,8 @@ import (
 	"github.com/hence-dev/hence/sequencer/script"
 )
 
-// plain is a world beside one fold that is neither that of Config nor the gate's: a value W without pointers, and what
-// can happen next in it. States are told apart exactly.
+// plain is a world beside one fold that is not that of Config: a value W without pointers, and what can happen next in
+// it. States are told apart exactly.
 type plain[W comparable] struct {
 	name   string
 	weaken sequencer.Weaken
@@ -47,7 +47,7 @@ func (s *spot[W]) violate(format string, args ...any) {
 // log gives the fold a record.
 func (s *spot[W]) log(in *sequencer.Intent) []sequencer.Outcome {
 	s.logged = true
-	step, fault := stepFold(s.fold, int64(s.fold.Seq()), in)
+	step, fault := Step(s.fold, int64(s.fold.Seq()), in)
 	if fault != "" {
 		s.violate("%s", fault)
 	}
@@ -59,7 +59,7 @@ func (s *spot[W]) log(in *sequencer.Intent) []sequencer.Outcome {
 		o := &step.Outcomes[i]
 		s.landed = s.landed || o.Kind == sequencer.OutcomeCommitted
 		if s.trace != nil {
-			s.trace.Lines = append(s.trace.Lines, "#   "+outcomeLine(o))
+			s.trace.Lines = append(s.trace.Lines, "#   "+OutcomeLine(o))
 		}
 	}
 	return step.Outcomes

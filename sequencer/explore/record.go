@@ -228,7 +228,7 @@ func (m *model) settle(t *txn) *sequencer.Settle {
 func (m *model) step(s *state, in *sequencer.Intent) {
 	s.intent = in
 	s.steps++
-	step, fault := stepFold(s.fold(), int64(s.steps), in)
+	step, fault := Step(s.fold(), int64(s.steps), in)
 	if fault != "" {
 		s.violate("%s", fault)
 		return
@@ -242,8 +242,8 @@ func (m *model) step(s *state, in *sequencer.Intent) {
 	}
 }
 
-// stepFold runs the fold; a panic of its own is a violation too.
-func stepFold(f *sequencer.Fold, offset int64, in *sequencer.Intent) (step sequencer.Step, fault string) {
+// Step runs the fold; a panic of its own is a violation too.
+func Step(f *sequencer.Fold, offset int64, in *sequencer.Intent) (step sequencer.Step, fault string) {
 	defer func() {
 		if r := recover(); r != nil {
 			fault = fmt.Sprintf("the fold panics: %v", r)

@@ -47,14 +47,14 @@ func (m *model) trace(acts []action) Trace {
 		t.Intents, t.Notes = append(t.Intents, in), append(t.Notes, "")
 		t.Lines = append(t.Lines, script.Format(in))
 		for i := range outcomes {
-			t.Lines = append(t.Lines, "#   "+outcomeLine(&outcomes[i]))
+			t.Lines = append(t.Lines, "#   "+OutcomeLine(&outcomes[i]))
 		}
 	}
 	f := sequencer.New(workspace, m.cfg.Weaken)
 	offset := int64(0)
 	put := func(in *sequencer.Intent) {
 		offset++
-		step, _ := stepFold(f, offset, in)
+		step, _ := Step(f, offset, in)
 		log(in, step.Outcomes)
 	}
 	for _, in := range m.opening() {
@@ -80,7 +80,8 @@ func (m *model) trace(acts []action) Trace {
 	return t
 }
 
-func outcomeLine(o *sequencer.Outcome) string {
+// OutcomeLine is an outcome as one line of a trace.
+func OutcomeLine(o *sequencer.Outcome) string {
 	line := fmt.Sprintf("%d %s %s", o.Seq, o.Kind, o.Tx)
 	if o.Code != "" {
 		line += " " + string(o.Code)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
-	"github.com/hence-dev/hence/sequencer/sim"
+	"github.com/hence-dev/hence/sidecar/sim"
 )
 
 const (

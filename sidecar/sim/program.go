@@ -226,6 +226,7 @@ type effect struct {
 	maybe   bool // some try of it was not answered
 	settled bool
 	result  sequencer.Result
+	stops   bool // what comes after it in its settlement is not touched
 }
 
 func (e *effect) eager() bool {

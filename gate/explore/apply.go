@@ -6,23 +6,23 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// gateState is one node of the walk while it is being looked at.
-type gateState struct {
-	gateWorld
+// state is one node of the walk while it is being looked at.
+type state struct {
+	world
 	fold    func() *sequencer.Fold
 	fault   string
 	intents []*sequencer.Intent // records of this step
 	landed  bool
 }
 
-func (s *gateState) violate(format string, args ...any) {
+func (s *state) violate(format string, args ...any) {
 	if s.fault == "" {
 		s.fault = fmt.Sprintf(format, args...)
 	}
 }
 
 // apply takes one step.
-func (m *gateModel) apply(s *gateState, act gateAct) {
+func (m *model) apply(s *state, act gateAct) {
 	proc, tx, effect := int(act.proc), int(act.tx), int(act.effect)
 	p := &s.procs[proc]
 	switch act.verb {
@@ -31,6 +31,8 @@ func (m *gateModel) apply(s *gateState, act gateAct) {
 		p.lapsed = p.lapsed && p.confirmed == 0
 	case gateCall:
 		m.call(s, act)
+	case gateAsk:
+		m.ask(s, act)
 	case gateLand, gateMute, gateLose, gateRefuse:
 		m.arrive(s, act)
 	case gateTimeout:
@@ -64,7 +66,7 @@ func (m *gateModel) apply(s *gateState, act gateAct) {
 
 // advance moves what nobody else can tell apart: the other agent's view, and operations that do nothing before the
 // seal.
-func (m *gateModel) advance(s *gateState) {
+func (m *model) advance(s *state) {
 	if !m.cfg.Leaves {
 		s.procs[otherProc].view = s.head
 	}
@@ -85,23 +87,36 @@ func (m *gateModel) advance(s *gateState) {
 }
 
 // call lets one leave. Its start is in the journal before that.
-func (m *gateModel) call(s *gateState, act gateAct) {
+func (m *model) call(s *state, act gateAct) {
 	n := s.note(int(act.proc), int(act.tx), int(act.effect), int(act.what))
 	s.txs[act.tx].effects[act.effect].flying[act.what] |= 1 << act.proc
-	if m.careless(GateMark) {
+	if m.careless(CarelessMark) {
 		return
 	}
 	m.started(n)
 }
 
-func (m *gateModel) started(n *gateNote) {
+// ask looks a call up. Nothing of it is under way then but what the sink would take once.
+func (m *model) ask(s *state, act gateAct) {
+	n := s.note(int(act.proc), int(act.tx), int(act.effect), doing)
+	switch {
+	case s.txs[act.tx].effects[act.effect].did > 0:
+		n.started, n.answered, n.ran = true, true, true
+	case act.last:
+		n.looked = true
+	default:
+		n.asked = true
+	}
+}
+
+func (m *model) started(n *gateNote) {
 	n.maybe = n.maybe || n.unknown || n.started && !n.answered
-	n.started, n.answered, n.unknown = true, false, false
-	n.tries++
+	n.started, n.answered, n.unknown, n.asked = true, false, false, false
+	n.made++
 }
 
 // arrive is the end of a call.
-func (m *gateModel) arrive(s *gateState, act gateAct) {
+func (m *model) arrive(s *state, act gateAct) {
 	e := &s.txs[act.tx].effects[act.effect]
 	e.flying[act.what] &^= 1 << act.proc
 	ran := false
@@ -116,7 +131,7 @@ func (m *gateModel) arrive(s *gateState, act gateAct) {
 	if !s.procs[act.proc].alive {
 		return
 	}
-	if m.careless(GateMark) {
+	if m.careless(CarelessMark) {
 		m.started(n)
 	}
 	if act.verb == gateLand || act.verb == gateRefuse {
@@ -125,11 +140,11 @@ func (m *gateModel) arrive(s *gateState, act gateAct) {
 }
 
 // takes lets a sink take an effect; it reports whether the effect is there.
-func (m *gateModel) takes(s *gateState, proc, tx, effect int) bool {
+func (m *model) takes(s *state, proc, tx, effect int) bool {
 	t := &s.txs[tx]
 	e, op, id := &t.effects[effect], m.ops[tx][effect], gateTxID(tx)
 	seen := e.by != 0
-	if m.careless(GateKey) {
+	if m.careless(CarelessKey) {
 		seen = e.by&(1<<proc) != 0
 	}
 	switch {
@@ -159,7 +174,7 @@ func (m *gateModel) takes(s *gateState, proc, tx, effect int) bool {
 }
 
 // takesBack lets a sink take a compensation; under a key it refuses the effect from then on.
-func (m *gateModel) takesBack(s *gateState, tx, effect int) bool {
+func (m *model) takesBack(s *state, tx, effect int) bool {
 	t := &s.txs[tx]
 	e, op, id := &t.effects[effect], m.ops[tx][effect], gateTxID(tx)
 	e.refused = e.refused || op.Keyed
@@ -182,7 +197,7 @@ func (m *gateModel) takesBack(s *gateState, tx, effect int) bool {
 }
 
 // overwrites checks that nobody else has an effect on the scope that is not settled.
-func (m *gateModel) overwrites(s *gateState, tx, scope int) {
+func (m *model) overwrites(s *state, tx, scope int) {
 	for other := range s.txs {
 		u := &s.txs[other]
 		if other == tx || u.phase.final() {
@@ -197,7 +212,7 @@ func (m *gateModel) overwrites(s *gateState, tx, scope int) {
 	}
 }
 
-func (m *gateModel) read(s *gateState, proc, tx int) {
+func (m *model) read(s *state, proc, tx int) {
 	t, p := &s.txs[tx], &s.procs[proc]
 	scope := m.cfg.Programs[tx][t.pc].Scope
 	if t.base == 0 {

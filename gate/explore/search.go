@@ -6,15 +6,17 @@ import (
 	"hash/maphash"
 	"time"
 
+	folds "github.com/hence-dev/hence/sequencer/explore"
+
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/script"
 )
 
-// gateNode is a state that waits to be looked at.
-type gateNode struct {
+// node is a state that waits to be looked at.
+type node struct {
 	id uint32
 	st *sequencer.State
-	w  gateWorld
+	w  world
 }
 
 type gateStep struct {
@@ -22,38 +24,38 @@ type gateStep struct {
 	act  gateAct
 }
 
-// gateSearch walks the gate's world. States are told apart exactly.
-type gateSearch struct {
-	m      *gateModel
+// search walks the gate's world. States are told apart exactly.
+type search struct {
+	m      *model
 	seed   maphash.Seed
 	seen   map[uint64]bool
 	steps  []gateStep
-	report Report
+	report folds.Report
 	what   string // the violation
 	acts   []gateAct
 }
 
-func newGateSearch(cfg GateConfig) *gateSearch {
-	return &gateSearch{m: newGateModel(cfg), seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
+func newSearch(cfg Config) *search {
+	return &search{m: newModel(cfg), seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
 }
 
-func (s *gateSearch) key(w *gateWorld, st *sequencer.State) uint64 {
+func (s *search) key(w *world, st *sequencer.State) uint64 {
 	c, plain := *w, *st
 	c.steps, plain.Chain = 0, sequencer.Hash{}
 	h := plain.Hash()
 	return maphash.Comparable(s.seed, c) ^ binary.LittleEndian.Uint64(h[:])
 }
 
-func (s *gateSearch) run() Report {
+func (s *search) run() folds.Report {
 	start := time.Now()
 	root := s.m.root()
 	st := root.fold().State()
-	layer := []gateNode{{st: &st, w: root.gateWorld}}
-	s.seen[s.key(&root.gateWorld, &st)] = true
+	layer := []node{{st: &st, w: root.world}}
+	s.seen[s.key(&root.world, &st)] = true
 	s.steps = append(s.steps, gateStep{})
 	s.what = root.fault
 	for len(layer) > 0 && s.what == "" && len(s.steps) < s.m.cfg.MaxStates {
-		var next []gateNode
+		var next []node
 		for i := range layer {
 			if next = s.expand(&layer[i], next); s.what != "" {
 				break
@@ -66,13 +68,13 @@ func (s *gateSearch) run() Report {
 	s.report.Name, s.report.States, s.report.Duration = s.m.cfg.Name, len(s.steps), time.Since(start)
 	s.report.Complete = len(layer) == 0 && s.what == ""
 	if s.what != "" {
-		s.report.Violation = &Violation{What: s.what, Trace: s.m.trace(s.acts)}
+		s.report.Violation = &folds.Violation{What: s.what, Trace: s.m.trace(s.acts)}
 	}
 	return s.report
 }
 
 // expand takes every step that a state allows, and adds the states not seen before.
-func (s *gateSearch) expand(n *gateNode, next []gateNode) []gateNode {
+func (s *search) expand(n *node, next []node) []node {
 	var room [32]gateAct
 	acts := s.m.actions(&n.w, room[:0])
 	moves := false
@@ -84,7 +86,7 @@ func (s *gateSearch) expand(n *gateNode, next []gateNode) []gateNode {
 		}
 	}
 	if !moves {
-		cur := &gateState{gateWorld: n.w}
+		cur := &state{world: n.w}
 		s.m.ended(cur)
 		s.report.Ends++
 		s.what, s.acts = cur.fault, s.way(n.id)
@@ -92,9 +94,9 @@ func (s *gateSearch) expand(n *gateNode, next []gateNode) []gateNode {
 	return next
 }
 
-func (s *gateSearch) take(n *gateNode, act gateAct, next []gateNode) []gateNode {
+func (s *search) take(n *node, act gateAct, next []node) []node {
 	var fold *sequencer.Fold
-	cur := gateState{gateWorld: n.w, fold: func() *sequencer.Fold {
+	cur := state{world: n.w, fold: func() *sequencer.Fold {
 		if fold != nil {
 			return fold
 		}
@@ -119,16 +121,16 @@ func (s *gateSearch) take(n *gateNode, act gateAct, next []gateNode) []gateNode 
 		after := fold.State()
 		st = &after
 	}
-	key := s.key(&cur.gateWorld, st)
+	key := s.key(&cur.world, st)
 	if s.seen[key] {
 		return next
 	}
 	s.seen[key] = true
 	s.steps = append(s.steps, gateStep{n.id, act})
-	return append(next, gateNode{uint32(len(s.steps) - 1), st, cur.gateWorld})
+	return append(next, node{uint32(len(s.steps) - 1), st, cur.world})
 }
 
-func (s *gateSearch) way(id uint32) []gateAct {
+func (s *search) way(id uint32) []gateAct {
 	var out []gateAct
 	for ; id != 0; id = s.steps[id].from {
 		out = append(out, s.steps[id].act)
@@ -140,15 +142,15 @@ func (s *gateSearch) way(id uint32) []gateAct {
 }
 
 // trace walks a way again and writes it down.
-func (m *gateModel) trace(acts []gateAct) Trace {
-	var t Trace
+func (m *model) trace(acts []gateAct) folds.Trace {
+	var t folds.Trace
 	f := sequencer.New(workspace, 0)
 	put := func(in *sequencer.Intent) {
 		t.Intents, t.Notes = append(t.Intents, in), append(t.Notes, "")
 		t.Lines = append(t.Lines, script.Format(in))
-		step, _ := stepFold(f, int64(len(t.Intents)), in)
+		step, _ := folds.Step(f, int64(len(t.Intents)), in)
 		for i := range step.Outcomes {
-			t.Lines = append(t.Lines, "#   "+outcomeLine(&step.Outcomes[i]))
+			t.Lines = append(t.Lines, "#   "+folds.OutcomeLine(&step.Outcomes[i]))
 		}
 	}
 	for _, in := range m.opening() {
@@ -196,6 +198,8 @@ func (a gateAct) note() string {
 		return call + " from " + who + " is lost"
 	case gateRefuse:
 		return call + " from " + who + " finds the sink down"
+	case gateAsk:
+		return who + " looks up " + call
 	case gateTimeout:
 		return who + " gets no answer to " + call
 	case gateWaited:

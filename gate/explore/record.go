@@ -1,9 +1,12 @@
 package explore
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"github.com/hence-dev/hence/sequencer"
+	folds "github.com/hence-dev/hence/sequencer/explore"
+)
 
 // record puts one intent of a transaction into the log.
-func (m *gateModel) record(s *gateState, act gateAct) {
+func (m *model) record(s *state, act gateAct) {
 	proc, tx, effect := int(act.proc), int(act.tx), int(act.effect)
 	p, t := &s.procs[proc], &s.txs[tx]
 	if t.base == 0 {
@@ -16,7 +19,7 @@ func (m *gateModel) record(s *gateState, act gateAct) {
 		t.touches++
 		t.asked |= 1 << effect
 		t.touching = true
-		if !m.careless(GateLog) {
+		if !m.careless(CarelessLog) {
 			t.issued |= 1 << effect
 		}
 		in.Kind, in.N = sequencer.IntentTouch, uint32(t.touches)
@@ -31,13 +34,13 @@ func (m *gateModel) record(s *gateState, act gateAct) {
 	case gateSettle:
 		p.sent[tx] = true
 		in.N = uint32(proc + 1)
-		in.Kind, in.Settle = sequencer.IntentSettle, m.settle(&s.gateWorld, proc, tx)
+		in.Kind, in.Settle = sequencer.IntentSettle, m.settle(&s.world, proc, tx)
 	}
 	m.step(s, in)
 }
 
 // seal is the footprint.
-func (m *gateModel) seal(s *gateState, tx int) *sequencer.Seal {
+func (m *model) seal(s *state, tx int) *sequencer.Seal {
 	t, out := &s.txs[tx], &sequencer.Seal{}
 	for _, r := range t.reads[:t.nReads] {
 		out.Reads = append(out.Reads, sequencer.Read{Scope: gateScopes()[r.scope], View: sequencer.Seq(r.view)})
@@ -60,7 +63,7 @@ func (m *gateModel) seal(s *gateState, tx int) *sequencer.Seal {
 }
 
 // opening are the records in front of everything: rules, and the joins of the first two processes.
-func (m *gateModel) opening() []*sequencer.Intent {
+func (m *model) opening() []*sequencer.Intent {
 	rules := sequencer.DefaultRules()
 	rules.Version, rules.LeaseTicks, rules.HorizonSeqs = 1, gateLease, 0
 	if m.cfg.Renews { // which a log of an older logic does not answer
@@ -69,13 +72,13 @@ func (m *gateModel) opening() []*sequencer.Intent {
 	return []*sequencer.Intent{{Kind: sequencer.IntentRules, Rules: &rules}, m.join(firstProc), m.join(otherProc)}
 }
 
-func (m *gateModel) join(proc int) *sequencer.Intent {
+func (m *model) join(proc int) *sequencer.Intent {
 	return &sequencer.Intent{Kind: sequencer.IntentJoin, Agent: gateAgent(proc),
 		Join: &sequencer.Join{ID: [...]string{"j1", "j2", "j3"}[proc], Logic: sequencer.Logic}}
 }
 
 // joinAs starts the second incarnation of the first agent.
-func (m *gateModel) joinAs(s *gateState) {
+func (m *model) joinAs(s *state) {
 	p := &s.procs[secondProc]
 	p.alive, p.gone, p.journal = true, true, firstProc
 	if m.cfg.Elsewhere || m.cfg.Torn {
@@ -88,7 +91,7 @@ func (m *gateModel) joinAs(s *gateState) {
 const gateLease = 16
 
 // expire moves the log's time until the lease of a process that is silent ends; the others renew theirs.
-func (m *gateModel) expire(s *gateState, silent int) {
+func (m *model) expire(s *state, silent int) {
 	for range 4 * gateLease {
 		for proc := range s.procs {
 			p := &s.procs[proc]
@@ -108,19 +111,19 @@ func (m *gateModel) expire(s *gateState, silent int) {
 }
 
 // renew lets a process ask whether its lease still lasts. It may count on it once its view shows that it does.
-func (m *gateModel) renew(s *gateState, proc int) {
+func (m *model) renew(s *state, proc int) {
 	p := &s.procs[proc]
 	p.asked = true
 	m.step(s, &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: gateAgent(proc),
 		Incarnation: sequencer.Seq(p.incarnation), Watermark: &sequencer.Watermark{Seq: 1, Confirm: 1}})
-	p.lapsed = !m.careless(GateConfirm)
+	p.lapsed = !m.careless(CarelessConfirm)
 }
 
 // step gives the fold a record and lets the model observe the outcomes.
-func (m *gateModel) step(s *gateState, in *sequencer.Intent) {
+func (m *model) step(s *state, in *sequencer.Intent) {
 	s.steps++
 	s.intents = append(s.intents, in)
-	step, fault := stepFold(s.fold(), int64(s.steps), in)
+	step, fault := folds.Step(s.fold(), int64(s.steps), in)
 	if fault != "" {
 		s.violate("%s", fault)
 		return
@@ -131,9 +134,9 @@ func (m *gateModel) step(s *gateState, in *sequencer.Intent) {
 }
 
 // root is the state after the first two processes have joined.
-func (m *gateModel) root() *gateState {
+func (m *model) root() *state {
 	f := sequencer.New(workspace, 0)
-	s := &gateState{fold: func() *sequencer.Fold { return f }}
+	s := &state{fold: func() *sequencer.Fold { return f }}
 	s.procs[firstProc] = gateProc{alive: true, gone: true, journal: firstProc}
 	s.procs[otherProc] = gateProc{alive: true, gone: true, journal: otherProc}
 	for _, in := range m.opening() {

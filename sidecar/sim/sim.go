@@ -76,7 +76,7 @@ type Violation struct {
 // Error gives the violation, how to repeat it, and the trace.
 func (v *Violation) Error() string {
 	return fmt.Sprintf("sim: seed %d, step %d: %s\n"+
-		"repeat it: hence sim --seed %d, or go test ./sequencer/sim -run TestSeed -seed %d\n%s",
+		"repeat it: hence sim --seed %d, or go test ./sidecar/sim -run TestSeed -seed %d\n%s",
 		v.Seed, v.Step, v.What, v.Seed, v.Seed, strings.Join(v.Trace, "\n"))
 }
 

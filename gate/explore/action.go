@@ -1,5 +1,7 @@
 package explore
 
+import "github.com/hence-dev/hence/gate"
+
 // gateVerb is what happens in one step of the gate's world.
 type gateVerb uint8
 
@@ -23,6 +25,7 @@ const (
 	gateJoinAs // the second incarnation joins
 	gateAdoptBy
 	gateDown  // the sinks of the first agent's effects are down for good
+	gateAsk   // a call is looked up
 	gateRenew // a process whose lease may be over renews it, and asks whether it has one
 )
 
@@ -36,13 +39,14 @@ type gateAct struct {
 	proc, tx, effect uint8
 	what             uint8 // doing or undoing
 	wish             bool  // of an abort: nothing forces it
+	last             bool  // of a question: nothing is under way any more
 	forced           bool  // of a lapse or a join: it comes for certain
 }
 
 func (a gateAct) idle() bool { return a.verb.idle() && !a.forced || a.verb == gateAbort && a.wish }
 
 // actions lists what can happen next, in a fixed order.
-func (m *gateModel) actions(w *gateWorld, out []gateAct) []gateAct {
+func (m *model) actions(w *world, out []gateAct) []gateAct {
 	out = m.timeouts(w, m.faults(w, out))
 	for tx := range w.txs {
 		for effect := range m.ops[tx] {
@@ -71,7 +75,7 @@ func (m *gateModel) actions(w *gateWorld, out []gateAct) []gateAct {
 }
 
 // faults are deaths, lapses, and what follows for the log.
-func (m *gateModel) faults(w *gateWorld, out []gateAct) []gateAct {
+func (m *model) faults(w *world, out []gateAct) []gateAct {
 	add := func(v gateVerb, proc, tx int) { out = append(out, gateAct{verb: v, proc: uint8(proc), tx: uint8(tx)}) }
 	for proc := range w.procs {
 		p := &w.procs[proc]
@@ -102,7 +106,7 @@ func (m *gateModel) faults(w *gateWorld, out []gateAct) []gateAct {
 		for proc := range w.procs {
 			p, t := &w.procs[proc], &w.txs[tx]
 			able := p.incarnation != 0 && p.ended == 0 && p.believes() && (proc == otherProc || m.cfg.Leaves)
-			if able && t.decided() && !t.over() && t.ownerAt(w.head) == nobody && !m.careless(GateAdopt) {
+			if able && t.decided() && !t.over() && t.ownerAt(w.head) == nobody && !m.careless(CarelessAdopt) {
 				add(gateAdoptBy, proc, tx)
 			}
 		}
@@ -111,7 +115,7 @@ func (m *gateModel) faults(w *gateWorld, out []gateAct) []gateAct {
 }
 
 // landings are what may become of the calls under way.
-func (m *gateModel) landings(w *gateWorld, tx, effect int, out []gateAct) []gateAct {
+func (m *model) landings(w *world, tx, effect int, out []gateAct) []gateAct {
 	for what, mask := range w.txs[tx].effects[effect].flying {
 		for proc := range w.procs {
 			if mask&(1<<proc) == 0 {
@@ -139,7 +143,7 @@ func (m *gateModel) landings(w *gateWorld, tx, effect int, out []gateAct) []gate
 }
 
 // running lists what the issuer of an undecided transaction does next, as far as it knows.
-func (m *gateModel) running(w *gateWorld, proc, tx int, out []gateAct) []gateAct {
+func (m *model) running(w *world, proc, tx int, out []gateAct) []gateAct {
 	p, t := &w.procs[proc], &w.txs[tx]
 	add := func(v gateVerb, effect int) {
 		out = append(out, gateAct{verb: v, proc: uint8(proc), tx: uint8(tx), effect: uint8(effect)})
@@ -151,7 +155,7 @@ func (m *gateModel) running(w *gateWorld, proc, tx int, out []gateAct) []gateAct
 		out = append(out, gateAct{verb: gateAbort, proc: uint8(proc), tx: uint8(tx), wish: true})
 	}
 	if t.sealed {
-		if m.careless(GateEarly) {
+		if m.careless(CarelessEarly) {
 			for effect, op := range m.ops[tx] {
 				if op.Kind == OpGated && !w.note(proc, tx, effect, doing).started {
 					add(gateCall, effect)
@@ -182,25 +186,28 @@ func (m *gateModel) running(w *gateWorld, proc, tx int, out []gateAct) []gateAct
 	return out
 }
 
-// eager lists the next step of an eager call: made, waited for, repeated under its key, or given up.
-func (m *gateModel) eager(w *gateWorld, proc, tx, effect int, out []gateAct) []gateAct {
-	n := w.note(proc, tx, effect, doing)
+// eager lists the next step of an eager call: made, waited for, looked up, repeated under its key, or given up.
+func (m *model) eager(w *world, proc, tx, effect int, out []gateAct) []gateAct {
 	act := gateAct{proc: uint8(proc), tx: uint8(tx), effect: uint8(effect)}
-	switch {
-	case m.underWay(w, proc, tx, effect, doing):
+	p, f := m.facts(w, proc, tx, effect, gate.PhaseOpen)
+	f.Call.Kept = f.Call.Kept && !m.careless(CarelessTimeout)
+	switch next := gate.Next(&p, gate.ClaimOwn, f); next.Do {
+	case gate.DoWait:
 		return out
-	case !n.started, n.unknown && m.ops[tx][effect].Keyed && n.tries < gateTries && !m.careless(GateTimeout):
+	case gate.DoAsk:
+		act.verb, act.last = gateAsk, next.Last
+	case gate.DoStart, gate.DoRepeat:
 		if act.verb = gateCall; !m.mayCall(&w.procs[proc]) {
 			return out
 		}
-	default:
+	default: // it did not leave, never arrived, or nobody knows
 		act.verb = gateAbort
 	}
 	return append(out, act)
 }
 
 // timeouts lists the calls whose time is over without an answer.
-func (m *gateModel) timeouts(w *gateWorld, out []gateAct) []gateAct {
+func (m *model) timeouts(w *world, out []gateAct) []gateAct {
 	for tx := range w.txs {
 		for effect := range m.ops[tx] {
 			for what := range 2 {
@@ -209,7 +216,7 @@ func (m *gateModel) timeouts(w *gateWorld, out []gateAct) []gateAct {
 					mine := p.alive && p.journal == uint8(proc)
 					n := w.note(proc, tx, effect, what)
 					flies := w.txs[tx].effects[effect].flying[what]&(1<<proc) != 0
-					if mine && n.started && !n.answered && !n.unknown && (!flies || m.careless(GateTimeout)) {
+					if mine && n.started && !n.answered && !n.unknown && (!flies || m.careless(CarelessTimeout)) {
 						out = append(out, gateAct{verb: gateTimeout, proc: uint8(proc), tx: uint8(tx), effect: uint8(effect),
 							what: uint8(what)})
 					}

@@ -1,6 +1,9 @@
 package explore
 
-import "github.com/hence-dev/hence/sequencer"
+import (
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+)
 
 // The sizes of the gate's world.
 const (
@@ -11,6 +14,48 @@ const (
 	gateTries   = 2 // calls of one kind that one owner makes for one effect
 )
 
+// workspace is the one that the explored log belongs to.
+const workspace = "w"
+
+// seq is one of the log; a world has few.
+type seq uint16
+
+// token stands for the value that one transaction leaves; zero is the value that a resource begins with.
+type token uint8
+
+// valueName names a value for people.
+func valueName(v token) string {
+	if v == 0 {
+		return "the first value"
+	}
+	return "the value of T" + string(rune('1'+(v-1)/2))
+}
+
+// phase is how far a transaction is.
+type phase uint8
+
+const (
+	phaseNone phase = iota // not begun
+	phaseOpen
+	phaseSealed
+	phaseCommitted
+	phaseAborted
+	phaseFinalCommitted
+	phaseFinalAborted
+)
+
+func (p phase) final() bool { return p >= phaseFinalCommitted }
+
+func (p phase) aborted() bool { return p == phaseAborted || p == phaseFinalAborted }
+
+// read is what a transaction read.
+type read struct {
+	scope uint8
+	own   bool // it saw the transaction's own effect
+	value token
+	view  seq
+}
+
 // The processes.
 const (
 	firstProc  = 0
@@ -19,8 +64,8 @@ const (
 	nobody     = -1
 )
 
-// gateWorld is all of a state but the fold.
-type gateWorld struct {
+// world is all of a state but the fold.
+type world struct {
 	head   seq
 	steps  uint16 // records of the log
 	ticks  uint16
@@ -95,8 +140,15 @@ type gateNote struct {
 	ran      bool // as it was answered
 	unknown  bool // the last try was not answered in the tool's maximum time
 	maybe    bool // some try was not
-	tries    uint8
+	asked    bool // it was looked up since, and was not there
+	looked   bool // for the last time
+	made     uint8
 }
+
+// left: a try may have left.
+func (n *gateNote) left() bool { return n.started && (!n.answered || n.maybe && !n.ran) }
+
+func (n *gateNote) tries() int { return int(n.made) }
 
 // The two things that are done to an effect.
 const (
@@ -129,14 +181,14 @@ func (t *gateTx) over() bool { return t.phase.final() }
 // flies reports whether a call for the effect is under way by any of the processes in the mask.
 func (e *gateEffect) flies(mask uint8) bool { return (e.flying[doing]|e.flying[undoing])&mask != 0 }
 
-// gateModel is what does not change during a walk.
-type gateModel struct {
-	cfg GateConfig
-	ops [gateTxs][]GateOp // the effects of each transaction, in issuance order
+// model is what does not change during a walk.
+type model struct {
+	cfg Config
+	ops [gateTxs][]Op // the effects of each transaction, in issuance order
 }
 
-func newGateModel(cfg GateConfig) *gateModel {
-	m := &gateModel{cfg: cfg}
+func newModel(cfg Config) *model {
+	m := &model{cfg: cfg}
 	for i, program := range cfg.Programs {
 		for _, op := range program {
 			if op.Kind != OpRead {
@@ -150,7 +202,7 @@ func newGateModel(cfg GateConfig) *gateModel {
 	return m
 }
 
-func (m *gateModel) careless(c GateCareless) bool { return m.cfg.Careless&c != 0 }
+func (m *model) careless(c Careless) bool { return m.cfg.Careless&c != 0 }
 
 // issuer is the process that runs a transaction.
 func issuer(tx int) int { return [...]int{firstProc, otherProc}[tx] }
@@ -162,7 +214,7 @@ func gateAgent(proc int) string { return [...]string{"a1", "a1", "a2"}[proc] }
 func gateToken(tx int) token { return token(1 + 2*tx) }
 
 // index is which effect the operation at pc is.
-func (m *gateModel) index(tx int, pc uint8) int {
+func (m *model) index(tx int, pc uint8) int {
 	n := 0
 	for _, op := range m.cfg.Programs[tx][:pc] {
 		if op.Kind != OpRead {
@@ -173,27 +225,19 @@ func (m *gateModel) index(tx int, pc uint8) int {
 }
 
 // note is what the process's journal says of an effect.
-func (w *gateWorld) note(proc, tx, effect, what int) *gateNote {
+func (w *world) note(proc, tx, effect, what int) *gateNote {
 	return &w.marks[w.procs[proc].journal][tx][effect][what]
 }
 
 // claim says on what ground a process settles a transaction.
-type claim uint8
-
-const (
-	claimOwn       claim = iota // it issued the effects
-	claimSuccessor              // it has the lock and the whole journal of the process that did
-	claimStranger               // it knows only the log
-)
-
-func (m *gateModel) claim(w *gateWorld, proc, tx int) claim {
+func (m *model) claim(w *world, proc, tx int) gate.Claim {
 	switch {
 	case proc == issuer(tx):
-		return claimOwn
-	case m.careless(GateClaim):
-		return claimSuccessor
-	case w.procs[proc].journal != uint8(issuer(tx)), w.txs[tx].adopted && !m.careless(GateOwners):
-		return claimStranger
+		return gate.ClaimOwn
+	case m.careless(CarelessClaim):
+		return gate.ClaimSuccessor
+	case w.procs[proc].journal != uint8(issuer(tx)), w.txs[tx].adopted && !m.careless(CarelessOwners):
+		return gate.ClaimStranger
 	}
-	return claimSuccessor
+	return gate.ClaimSuccessor
 }

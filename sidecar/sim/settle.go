@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -17,7 +18,7 @@ const (
 type settlement struct {
 	info    *txInfo
 	since   int
-	ground  ground
+	ground  gate.Claim
 	wait    int       // steps before it does anything: a call of a former owner may still land
 	effects []*effect // what is to be done, in order
 	all     []*effect
@@ -29,15 +30,6 @@ type settlement struct {
 
 // undoes: it takes back what ran instead of letting out what was held.
 func (s *settlement) undoes() bool { return s.turn || !s.info.committed }
-
-// ground is why somebody settles a transaction.
-type ground uint8
-
-const (
-	groundOwn       ground = iota // this incarnation issued the effects
-	groundSuccessor               // it has the journal of the dead process that did, and nobody settled in between
-	groundStranger                // it knows the log
-)
 
 // settleAll works on every decided transaction that this incarnation owns, and takes over what nobody owns.
 func (c *sidecar) settleAll() {
@@ -93,15 +85,15 @@ func (c *sidecar) adopt(info *txInfo) {
 
 // newSettlement begins a settlement: on which ground, and how long it waits first.
 func (c *sidecar) newSettlement(info *txInfo) *settlement {
-	s := &settlement{info: info, since: c.r.now, ground: groundStranger, n: c.settled[info.id] + 1,
+	s := &settlement{info: info, since: c.r.now, ground: gate.ClaimStranger, n: c.settled[info.id] + 1,
 		wait: maxCallSteps + 1}
 	c.settlements[info.id] = s
 	journal := c.journal[info.id]
 	switch {
 	case journal != nil && journal.incarnation == c.incarnation:
-		s.ground, s.wait, s.all = groundOwn, 0, journal.effects
+		s.ground, s.wait, s.all = gate.ClaimOwn, 0, journal.effects
 	case journal != nil && info.adoptions(c.view) == 0:
-		s.ground, s.all = groundSuccessor, journal.effects
+		s.ground, s.all = gate.ClaimSuccessor, journal.effects
 	default:
 		// Its join ended a lease that the former process may still believe in.
 		if info.agent == c.agent && !c.r.careless(CarelessJoin) {
@@ -110,8 +102,8 @@ func (c *sidecar) newSettlement(info *txInfo) *settlement {
 	}
 	s.since = c.ownedSince(info)
 	switch {
-	case c.r.careless(CarelessClaim) && s.ground == groundStranger:
-		s.ground = groundSuccessor
+	case c.r.careless(CarelessClaim) && s.ground == gate.ClaimStranger:
+		s.ground = gate.ClaimSuccessor
 	case c.r.careless(CarelessWait):
 		s.wait = 0
 	}
@@ -125,7 +117,7 @@ func (s *settlement) list(c *sidecar) {
 		return
 	}
 	s.listed = true
-	if s.ground == groundStranger || s.all == nil {
+	if s.ground == gate.ClaimStranger || s.all == nil {
 		s.all = c.foundInLog(s.info)
 	}
 	if s.turn {
@@ -145,7 +137,7 @@ func (s *settlement) list(c *sidecar) {
 		slices.Reverse(s.effects)
 	}
 	for _, e := range s.effects {
-		if s.ground == groundStranger && c.mended[s.mending(e)] {
+		if s.ground == gate.ClaimStranger && c.mended[s.mending(e)] {
 			e.end(sequencer.ResultClean)
 		}
 	}
@@ -213,11 +205,7 @@ func (c *sidecar) settle(s *settlement) {
 		if e.settled {
 			continue
 		}
-		if stopped := s.stopped(i) && !c.r.careless(CarelessStop); s.undoes() {
-			c.takeBack(s, e, stopped)
-		} else {
-			c.release(s, e, stopped)
-		}
+		c.mend(s, e, s.stopped(i) && !c.r.careless(CarelessStop))
 		if !e.settled {
 			return
 		}
@@ -229,7 +217,7 @@ func (c *sidecar) settle(s *settlement) {
 // that one again must find what it left.
 func (s *settlement) stopped(at int) bool {
 	for _, e := range s.effects[:at] {
-		if e.result != sequencer.ResultClean && (!s.undoes() || e.scope.Overlaps(s.effects[at].scope)) {
+		if e.stops && (!s.undoes() || e.scope.Overlaps(s.effects[at].scope)) {
 			return true
 		}
 	}

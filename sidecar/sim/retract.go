@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 )
 
@@ -268,7 +269,7 @@ func (c *sidecar) newTurn(info *txInfo) *settlement {
 
 // taken is what a turn works on: what the journal has of it, if it was begun before.
 func (s *settlement) taken(journal *attempt) []*effect {
-	if s.ground == groundStranger || journal == nil {
+	if s.ground == gate.ClaimStranger || journal == nil {
 		return s.ran()
 	}
 	if journal.turned == nil {
@@ -282,7 +283,7 @@ func (s *settlement) ran() []*effect {
 	var out []*effect
 	for _, e := range s.all {
 		x := &effect{index: e.index, scope: e.scope, leaves: e.leaves, class: e.class, key: e.key, token: e.token}
-		if s.ground != groundStranger {
+		if s.ground != gate.ClaimStranger {
 			x.known, x.ran = e.known, e.ran
 			if e.gated() {
 				x.known = e.settled && (e.result == sequencer.ResultClean || e.result == sequencer.ResultPartial)

@@ -3,7 +3,7 @@ package explore
 import "github.com/hence-dev/hence/sequencer"
 
 // observe brings the model up to date with one outcome, and checks it.
-func (m *gateModel) observe(s *gateState, o *sequencer.Outcome, in *sequencer.Intent) {
+func (m *model) observe(s *state, o *sequencer.Outcome, in *sequencer.Intent) {
 	s.head = seq(o.Seq)
 	switch o.Kind {
 	case sequencer.OutcomeJoined:
@@ -62,7 +62,7 @@ func (m *gateModel) observe(s *gateState, o *sequencer.Outcome, in *sequencer.In
 	}
 }
 
-func (m *gateModel) joined(s *gateState, o *sequencer.Outcome) {
+func (m *model) joined(s *state, o *sequencer.Outcome) {
 	proc := map[string]int{"join:j1": firstProc, "join:j2": secondProc, "join:j3": otherProc}[o.Intent]
 	s.procs[proc].incarnation, s.procs[proc].view = s.head, s.head
 	for tx := range s.txs {
@@ -73,7 +73,7 @@ func (m *gateModel) joined(s *gateState, o *sequencer.Outcome) {
 	}
 }
 
-func (m *gateModel) leaseEnded(s *gateState, o *sequencer.Outcome) {
+func (m *model) leaseEnded(s *state, o *sequencer.Outcome) {
 	proc := m.byIncarnation(s, o.Incarnation)
 	s.procs[proc].ended = s.head
 	for tx := range s.txs {
@@ -83,7 +83,7 @@ func (m *gateModel) leaseEnded(s *gateState, o *sequencer.Outcome) {
 	}
 }
 
-func (m *gateModel) byIncarnation(s *gateState, incarnation sequencer.Seq) int {
+func (m *model) byIncarnation(s *state, incarnation sequencer.Seq) int {
 	for proc := range s.procs {
 		if s.procs[proc].incarnation == seq(incarnation) {
 			return proc
@@ -93,7 +93,7 @@ func (m *gateModel) byIncarnation(s *gateState, incarnation sequencer.Seq) int {
 }
 
 // committed: nobody reads what was not there in the order of the commits.
-func (m *gateModel) committed(s *gateState, tx int, o *sequencer.Outcome) {
+func (m *model) committed(s *state, tx int, o *sequencer.Outcome) {
 	t := &s.txs[tx]
 	s.landed = true
 	t.phase, t.decision = phaseCommitted, s.head
@@ -116,7 +116,7 @@ func (m *gateModel) committed(s *gateState, tx int, o *sequencer.Outcome) {
 }
 
 // settled holds the report against the sinks: what is called clean is, and what did not leave did not.
-func (m *gateModel) settled(s *gateState, tx int, in *sequencer.Intent) {
+func (m *model) settled(s *state, tx int, in *sequencer.Intent) {
 	t := &s.txs[tx]
 	aborted := t.phase.aborted()
 	t.phase, t.final = t.phase+phaseFinalCommitted-phaseCommitted, s.head
@@ -143,7 +143,7 @@ func (m *gateModel) settled(s *gateState, tx int, in *sequencer.Intent) {
 }
 
 // refused: an intent of a dead incarnation, or one that comes too late.
-func (m *gateModel) refused(s *gateState, tx int, o *sequencer.Outcome) {
+func (m *model) refused(s *state, tx int, o *sequencer.Outcome) {
 	t := &s.txs[tx]
 	switch o.Code {
 	case sequencer.CodeLeaseExpired, sequencer.CodeTooOld, sequencer.CodeLateEffect, sequencer.CodeNotOrphan:
@@ -157,7 +157,7 @@ func (m *gateModel) refused(s *gateState, tx int, o *sequencer.Outcome) {
 }
 
 // ended checks a state in which nothing has to happen any more.
-func (m *gateModel) ended(s *gateState) {
+func (m *model) ended(s *state) {
 	for tx := range s.txs {
 		t := &s.txs[tx]
 		if !t.over() && (t.phase != phaseNone || s.procs[issuer(tx)].alive && s.procs[issuer(tx)].ended == 0) {
