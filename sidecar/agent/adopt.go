@@ -1,16 +1,24 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // maxUnsettled bounds how many unsettled transactions are asked for at once.
@@ -187,4 +195,316 @@ func (s *Agent) findOwed(ctx context.Context, inc sequencer.Seq) {
 		view.Sleep(ctx, pause)
 		pause = min(2*pause, pauseAsking)
 	})
+}
+
+// What an agent has left unsettled, and whose sidecar does not come back, is adopted though nothing waits for it: what
+// is committed leaves, or is on the list of residues. Each sidecar sees the end of a lease and looks a while later, at
+// a time of its own, so that the first has adopted it before the next looks.
+const (
+	// surrenderAfter is how many lease times an orphan is left to sidecars that have its tools. Then any adopts it, and
+	// what it cannot settle is residue.
+	surrenderAfter = 4
+	// sweepEvery is how often a sidecar looks whatever it has seen: a view forgets, and its beginning is no decision's.
+	sweepEvery = 10 * time.Minute
+	// maxEnded bounds the ends of leases that a sidecar remembers.
+	maxEnded = 1024
+)
+
+// left is what a sidecar knows of what others have left. It is guarded by Agent.mu.
+type left struct {
+	ended   map[sequencer.Seq]time.Time  // when the view has shown the end of an incarnation's lease
+	newest  time.Time                    // by the steady clock: since then none of them begins a call; zero: none
+	last    map[string]time.Time         // when the view has shown the last end of an agent's session
+	owner   map[sequencer.TxID]string    // the agent that has adopted a transaction last
+	found   map[sequencer.TxID]time.Time // when an orphan was found whose session's end the view has not shown
+	look    time.Time                    // when to look if the view shows that anything is unsettled; zero: not
+	sweep   time.Time                    // when to look whatever it shows; zero: this sidecar has just begun
+	looking bool
+}
+
+// leaseTime is how long a lease of the workspace lasts: by the default rules where the view does not know its own.
+func (s *Agent) leaseTime() time.Duration {
+	return time.Duration(s.view.Settings().Rules.LeaseTicks) * tickLength
+}
+
+// afterEnd is how long after the end of a lease this sidecar looks: an agent's next session may come for its own.
+func (s *Agent) afterEnd(inc sequencer.Seq) time.Duration {
+	fifth := s.leaseTime() / 5
+	return min(s.limits.AdoptAfter, fifth) + s.part(fmt.Sprint(inc), fifth)
+}
+
+// part is this agent's part of a time in which one sidecar after the other does the same.
+func (s *Agent) part(of string, whole time.Duration) time.Duration {
+	return time.Duration(spread(s.agent, of) * float64(whole))
+}
+
+// spread is a number below 1 that differs from agent to agent.
+func spread(agent, of string) float64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(agent + "|" + of)) // never fails
+	return float64(h.Sum32()%1024) / 1024
+}
+
+// observeLeft notes the end of a lease, also of this agent's: what it had adopted is not its next session's. s.mu is
+// held.
+func (s *Agent) observeLeft(o *sequencer.Outcome) {
+	if o.Kind != sequencer.OutcomeLeaseEnded {
+		return
+	}
+	p := &s.orphans.left
+	if p.ended == nil || len(p.ended) >= maxEnded {
+		p.ended = map[sequencer.Seq]time.Time{}
+	}
+	now, quiet := s.clock.Now(), s.clock.Steady()
+	if strings.HasPrefix(o.Intent, "join:") { // by its own clock the former process may have its lease for as long again
+		quiet = quiet.Add(s.leaseTime())
+	}
+	p.ended[o.Incarnation] = now
+	if p.newest.Before(quiet) {
+		p.newest = quiet
+	}
+	if p.last == nil || len(p.last) >= maxEnded {
+		p.last = map[string]time.Time{}
+	}
+	p.last[o.Agent] = now
+	p.lookBy(now.Add(s.afterEnd(o.Incarnation)))
+}
+
+// observeOwner notes who has adopted a transaction; s.mu is held.
+func (p *left) observeOwner(o *sequencer.Outcome) {
+	if o.Kind != sequencer.OutcomeAdopted {
+		return
+	}
+	if p.owner == nil || len(p.owner) >= maxEnded {
+		p.owner = map[sequencer.TxID]string{}
+	}
+	p.owner[o.Tx] = o.Agent
+}
+
+func (p *left) lookBy(at time.Time) {
+	if p.look.IsZero() || at.Before(p.look) {
+		p.look = at
+	}
+}
+
+// adoptLeft looks for what others have left, when it is time to.
+func (s *Agent) adoptLeft(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.orphans.left
+	if !s.live || p.looking {
+		return
+	}
+	if p.sweep.IsZero() { // others have seen what was left before this sidecar began: they come first
+		p.sweep = now.Add(s.leaseTime()/2 + s.part("begin", s.leaseTime()/5))
+	}
+	due := !p.look.IsZero() && !now.Before(p.look)
+	if due {
+		p.look = time.Time{}
+		due = s.view.Owes()
+	}
+	if !due && now.Before(p.sweep) {
+		return
+	}
+	inc := s.incarnation
+	p.looking = s.tasks.start(func(ctx context.Context) {
+		again := s.lookForLeft(ctx, inc)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if p.looking = false; again > 0 {
+			p.lookBy(s.clock.Now().Add(again))
+			p.sweep = p.look // the view may not show what was found
+		}
+	})
+	if !p.looking { // every task is taken: this look is not the one that was due
+		p.lookBy(now.Add(s.leaseTime() / 5))
+		return
+	}
+	p.sweep = now.Add(sweepEvery + s.part("sweep", sweepEvery/5))
+}
+
+// lookForLeft adopts the orphans that this sidecar can settle, and those that no other has settled for long. again is
+// when to look for the others; zero: there are none.
+func (s *Agent) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, appendTry)
+	defer cancel()
+	rows, _, err := s.events.Unsettled(ctx, s.workspace, "", maxUnsettled)
+	if err != nil && !errors.Is(err, streams.ErrTruncated) {
+		s.log.Warn("what others have left unsettled is not known: asked again", "cause", err)
+		return s.leaseTime() / 5
+	}
+	rows = slices.DeleteFunc(rows, func(r topology.Unsettled) bool { return r.Owner != 0 })
+	// Sidecars that look at one time begin at different ends of a long list.
+	slices.SortFunc(rows, func(a, b topology.Unsettled) int {
+		return cmp.Compare(spread(s.agent, string(a.Tx)), spread(s.agent, string(b.Tx)))
+	})
+	now := s.clock.Now()
+	since := s.leftSince(rows, now)
+	for i, r := range rows {
+		age := now.Sub(since[i])
+		ready := age >= s.afterEnd(r.Incarnation) && (age >= surrenderAfter*s.leaseTime() || s.canSettle(ctx, r.Tx))
+		if ctx.Err() != nil {
+			return s.limits.AdoptAfter
+		}
+		if ready {
+			s.adoptOne(ctx, r.Tx, inc)
+		}
+		again = s.leaseTime() / 5 // also to see whether that was taken
+	}
+	return again
+}
+
+// leftSince is since when each of some transactions has no owner, as far as this sidecar knows.
+func (s *Agent) leftSince(rows []topology.Unsettled, now time.Time) (out []time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.orphans.left
+	found := map[sequencer.TxID]time.Time{}
+	for _, r := range rows {
+		at, seen := p.ended[r.Incarnation]
+		agent, _, _, _ := api.OwnerOf(r.Tx)
+		for _, owner := range []string{agent, p.owner[r.Tx]} { // one that had it since may come back for it, too
+			if end := p.last[owner]; seen && end.After(at) {
+				at = end
+			}
+		}
+		if !seen {
+			if at, seen = p.found[r.Tx]; !seen {
+				at = now.Add(-s.afterEnd(r.Incarnation)) // nobody will come for it now who has not
+			}
+			found[r.Tx] = at
+		}
+		out = append(out, at)
+	}
+	p.found = found
+	return out
+}
+
+// since is from when on no former owner of a debt has begun a call.
+func (d *debt) since(now time.Time, claim gate.Claim) time.Time {
+	if claim == gate.ClaimStranger && !d.freed.IsZero() {
+		return d.freed
+	}
+	return now
+}
+
+// noTools is the policy of a sidecar without one, for what others have left: it knows no tool, so whatever may have
+// happened is said to be unresolved, and nothing is called.
+type noTools struct{}
+
+// Find is part of the policy's interface.
+func (noTools) Find(string, json.RawMessage) (gate.Tool, error) { return gate.Tool{}, gate.ErrNoPolicy }
+
+// Undo is part of the policy's interface.
+func (noTools) Undo(gate.Effect, gate.Answer) (gate.Call, error) {
+	return gate.Call{}, gate.ErrNoPolicy
+}
+
+// Adapter is part of the policy's interface.
+func (noTools) Adapter(string) (gate.Adapter, error) { return nil, gate.ErrNoPolicy }
+
+// maxNamed bounds the retractions of which a sidecar remembers what they wait for, and those that it has asked for.
+const maxNamed = 256
+
+// whyOrphan is what a decision says of a blocker that has no owner.
+const whyOrphan = "orphan"
+
+// awaited are the orphans that a retraction waits for, as the log has named them last.
+type awaited struct {
+	txs []sequencer.TxID
+	any bool      // which ones is not known here: it was said before this session
+	due time.Time // when this sidecar adopts them, unless another one has
+}
+
+// observeNamed notes the orphans that a retraction waits for, and forgets those that wait no more. s.mu is held.
+//
+// Each sidecar sees the same decision, and the first adoption in the log counts. So that they do not all append one,
+// the owner of the member that waits is the first; where that has no owner, the sidecar that asked for the retraction.
+// The others come much later and one after the other, in case that the first one is gone, or does not know the tools.
+func (s *Agent) observeNamed(o *sequencer.Outcome) {
+	p := &s.orphans
+	if o.Kind == sequencer.OutcomeAdopted || o.Final {
+		for of, n := range p.named {
+			n.txs = slices.DeleteFunc(n.txs, func(tx sequencer.TxID) bool { return tx == o.Tx })
+			if p.named[of] = n; len(n.txs) == 0 && !n.any {
+				delete(p.named, of)
+			}
+		}
+	}
+	var wanted []sequencer.TxID
+	switch {
+	case o.Retraction == "":
+		return
+	case o.Kind == sequencer.OutcomeRetracting:
+		for _, b := range o.BlockedBy {
+			if b.Why == whyOrphan {
+				wanted = append(wanted, b.Tx)
+			}
+		}
+	case o.Kind == sequencer.OutcomeTurn && o.Incarnation == 0:
+		wanted = append(wanted, o.Tx) // its turn has come, and nobody owes it
+	case o.Kind == sequencer.OutcomeTurn:
+	case o.Kind == sequencer.OutcomeSettled && o.Tx == o.Retraction: // the last one of its cone
+		delete(p.asking, o.Retraction)
+	default:
+		return
+	}
+	if delete(p.named, o.Retraction); len(wanted) > 0 {
+		first := o.Incarnation == s.incarnation || o.Incarnation == 0 && p.asking[o.Retraction]
+		in := adoptIn(s.limits.AdoptAfter, s.agent, o.Retraction, first)
+		s.wantNamed(o.Retraction, awaited{txs: wanted, due: s.clock.Now().Add(in)})
+	}
+}
+
+// wantNamed keeps what a retraction waits for; s.mu is held.
+func (s *Agent) wantNamed(of sequencer.TxID, n awaited) {
+	p := &s.orphans
+	if p.named == nil || len(p.named) >= maxNamed {
+		p.named = map[sequencer.TxID]awaited{} // those that still wait are found by their owner's next session
+	}
+	p.named[of] = n
+}
+
+// askedToRetract notes that this sidecar has asked for a retraction; s.mu is held.
+func (s *Agent) askedToRetract(of sequencer.TxID) {
+	p := &s.orphans
+	if p.asking == nil || len(p.asking) >= maxNamed {
+		p.asking = map[sequencer.TxID]bool{}
+	}
+	p.asking[of] = true
+}
+
+// adoptIn is how long a sidecar leaves an orphan that a retraction waits for to its agent's next session, and to those
+// that come before this one. Agents differ in it, so that one of the others has adopted it before the next looks.
+func adoptIn(after time.Duration, agent string, of sequencer.TxID, first bool) time.Duration {
+	if first {
+		return after
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(agent + "|" + string(of))) // never fails
+	return 4*after + time.Duration(h.Sum32()%64)*after/4
+}
+
+// namedNow are the orphans that this sidecar adopts now because a retraction waits for them; any: all that it can.
+// s.mu is held.
+func (p *orphans) namedNow(now time.Time) (txs map[sequencer.TxID]bool, any bool) {
+	txs = map[sequencer.TxID]bool{}
+	for _, n := range p.named {
+		if now.Before(n.due) {
+			continue
+		}
+		any = any || n.any
+		for _, tx := range n.txs {
+			txs[tx] = true
+		}
+	}
+	return txs, any
+}
+
+// waitsForTurn notes that a transaction of ours is in a retraction whose turn has not come. What it waits for was said
+// before this session, so if it still waits after a while everything that has no owner is adopted. s.mu is held.
+func (s *Agent) waitsForTurn(of sequencer.TxID) {
+	if _, known := s.orphans.named[of]; !known {
+		s.wantNamed(of, awaited{any: true, due: s.clock.Now().Add(4 * s.limits.AdoptAfter)})
+	}
 }

@@ -2,10 +2,13 @@ package agent
 
 import (
 	"context"
+	"slices"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
@@ -341,4 +344,22 @@ func (s *Agent) refusedIntent(t *tx) error {
 	d := s.describe(t, t.refused)
 	d.State, d.Seq = api.StateOpen, 0
 	return words.Refusal(d)
+}
+
+// beginsAnew says whether a request may make another transaction in place of its former one: that was certainly never
+// sealed, no call of it began, and the request was never answered.
+func (s *Agent) beginsAnew(t *tx, slot *once.Slot) bool {
+	s.mu.Lock()
+	gone, shown := t.gone(), t.outcome != nil
+	s.mu.Unlock()
+	if !gone || !slot.MayBeginAnew() {
+		return false
+	}
+	effects, kept := s.delivery.Owed(t.id)
+	if (!kept.Known || kept.Short) && !shown { // a journal that lacks its newest records may lack the seal
+		return false
+	}
+	return !slices.ContainsFunc(effects, func(p gate.Progress) bool {
+		return p.Started || kept.Short && p.Tool.Class.Eager()
+	})
 }

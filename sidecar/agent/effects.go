@@ -5,15 +5,20 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -366,4 +371,359 @@ func (t *tx) size() int {
 		n += 1 + len(i.effect.Tool.Scopes)
 	}
 	return n
+}
+
+// runTool makes an eager call: what it moves is granted to the transaction, and the call is in the log. done gives the
+// transaction back.
+func (s *Agent) runTool(ctx context.Context, t *tx, e gate.Effect, slot *once.Slot,
+	done func()) (*api.Receipt, error) {
+	i, err := s.issue(ctx, t, e)
+	if err == nil {
+		slot.Calls(i)
+		err = s.mayRun(ctx, t, i)
+		if err != nil {
+			s.withdraw(t, i)
+		}
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	type result struct {
+		answer gate.Answer
+		err    error
+	}
+	ran := make(chan result, 1)
+	started := s.tasks.start(func(ctx context.Context) {
+		defer done()
+		s.mu.Lock()
+		under := s.under(ctx, t.incarnation)
+		s.mu.Unlock()
+		answer, err := s.engine.Run(under, i.effect)
+		s.afterRun(t, i, err)
+		ran <- result{answer, err}
+	})
+	if !started {
+		s.withdraw(t, i)
+		done()
+		return nil, api.Problemf(api.CodeBusy, "the sidecar is stopping, or has too many calls under way")
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case r := <-ran:
+		out, err := s.ranTool(ctx, t, i, r.err)
+		if err == nil && r.err == nil {
+			out.Result = r.answer.Result // whole, also when it is too large to be kept
+		}
+		return out, err
+	}
+}
+
+// mayRun returns once an eager call may leave: its scopes are the transaction's own in the view, the events topic has
+// it, and the lease lasts longer than it may take.
+func (s *Agent) mayRun(ctx context.Context, t *tx, i *issued) error {
+	scopes := i.effect.Tool.May
+	if len(scopes) == 0 {
+		scopes = i.effect.Tool.Scopes
+	}
+	if err := s.touchAll(ctx, t, scopes, sequencer.WriteAccess); err != nil {
+		return err
+	}
+	if err := s.awaitAck(ctx, i); err != nil {
+		return err
+	}
+	return s.stretchLease(ctx, i.effect.Tool.MaxTime)
+}
+
+func (s *Agent) awaitAck(ctx context.Context, i *issued) error {
+	select {
+	case <-i.acked:
+		return nil
+	case <-ctx.Done():
+		return api.Problemf(api.CodeLog, "call %d of %s is not in the events topic yet: %v", i.effect.Index, i.effect.Tx,
+			context.Cause(ctx))
+	}
+}
+
+// touchAll asks for scopes that the transaction does not hold yet, all at once.
+func (s *Agent) touchAll(ctx context.Context, t *tx, scopes []sequencer.Scope, access sequencer.Access) error {
+	var wants []sequencer.Want
+	s.mu.Lock()
+	for _, scope := range scopes {
+		if w := (sequencer.Want{Scope: scope, Access: access}); !t.holds(w) {
+			wants = append(wants, w)
+		}
+	}
+	s.mu.Unlock()
+	if len(wants) == 0 {
+		return nil
+	}
+	return s.touch(ctx, t, wants)
+}
+
+// withdraw takes a call back that never ran: the next one has its index.
+func (s *Agent) withdraw(t *tx, i *issued) {
+	s.mu.Lock()
+	at := slices.Index(t.effects, i)
+	if at >= 0 {
+		t.effects = slices.Delete(t.effects, at, at+1)
+	}
+	s.mu.Unlock()
+	if at < 0 {
+		return
+	}
+	err := marks{s}.Mark(gate.Mark{Tx: t.id, Index: i.effect.Index, Step: gate.StepDropped, Detail: "it never ran"})
+	if err != nil {
+		s.log.Error("a call that never ran is still in the journal", "tx", string(t.id), "cause", err)
+	}
+}
+
+// afterRun draws what follows from a call's end for its transaction.
+func (s *Agent) afterRun(t *tx, i *issued, err error) {
+	p, known := s.progress(t.id, i.effect.Index)
+	switch {
+	case err == nil || !known:
+		if p.Answer != nil && p.Answer.Refused {
+			s.metrics.Effect(i.effect.Tool.Class, "failed")
+			return
+		}
+		s.metrics.Effect(i.effect.Tool.Class, "done")
+	case p.GivenUp:
+		s.metrics.Effect(i.effect.Tool.Class, "unknown")
+		s.toolFailed(t, i.effect)
+	case !p.Started:
+		s.withdraw(t, i)
+	}
+}
+
+// stillOpen answers a call with its receipt, or with how its transaction has ended meanwhile.
+func (s *Agent) stillOpen(t *tx, p gate.Progress) (*api.Receipt, error) {
+	s.mu.Lock()
+	var err error
+	if t.gone() || t.decided() && s.decision(t).State == api.StateAborted {
+		err = s.usable(t)
+	}
+	s.mu.Unlock()
+	if err == nil {
+		return s.receiptNow(t, p), nil
+	}
+	over := api.AsProblem(err)
+	over.Detail += fmt.Sprintf(" Call %d, %s, was made before that: it is undone.", p.Index, p.Tool.Name)
+	return nil, over
+}
+
+// toolFailed ends a transaction whose call nobody knows the outcome of: it can never be sealed.
+func (s *Agent) toolFailed(t *tx, e gate.Effect) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.decided() || t.phase != phaseOpen {
+		return
+	}
+	detail := fmt.Sprintf("the outcome of %s, call %d, is not known", e.Tool.Name, e.Index)
+	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: t.id, Code: sequencer.CodeToolFailed,
+		Detail: detail, Mode: t.begin.Mode}
+	s.giveUp(t, o)
+	s.abortInLog(t, o)
+}
+
+// errBrokenOff is what a request learns of a call that its first try has made.
+var errBrokenOff = errors.New("the request that made the call ended before it")
+
+// stands reports whether a call is one of its transaction's: it was not withdrawn.
+func (s *Agent) stands(t *tx, i *issued) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(t.effects, i)
+}
+
+// ranTool is the answer to a call that was made.
+func (s *Agent) ranTool(ctx context.Context, t *tx, i *issued, err error) (*api.Receipt, error) {
+	p, known := s.progress(t.id, i.effect.Index)
+	switch {
+	case err == nil, p.Answer != nil, known && p.Tool.Class.Gated():
+		return s.stillOpen(t, p)
+	case known && p.GivenUp:
+		_ = s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return t.outcome != nil
+		})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return nil, words.Refusal(s.decision(t))
+	case known && p.Started:
+		return nil, api.Problemf(api.CodeUndecided, "the outcome of %s is not known yet: ask for it, do not call again (%v)",
+			i.effect.Tool.Name, err)
+	case errors.Is(err, context.Canceled):
+		return nil, api.ErrStopped
+	}
+	return nil, api.Problemf(api.CodeToolUnreachable, "%s was not called: %v", i.effect.Tool.Name, err)
+}
+
+// flush returns once every call of a transaction is in the events topic and no eager one is unknown. A transaction
+// whose call was given up is aborted instead.
+func (s *Agent) flush(ctx context.Context, t *tx) error {
+	s.mu.Lock()
+	list := append([]*issued(nil), t.effects...)
+	s.mu.Unlock()
+	for _, i := range list {
+		if err := s.awaitAck(ctx, i); err != nil {
+			return err
+		}
+		if !i.effect.Tool.Class.Eager() {
+			continue
+		}
+		if err := s.finish(ctx, t, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish finds out what became of an eager call.
+func (s *Agent) finish(ctx context.Context, t *tx, i *issued) error {
+	p, known := s.progress(t.id, i.effect.Index)
+	if known && p.Started && p.Answer == nil && !p.GivenUp {
+		if err := s.stretchLease(ctx, i.effect.Tool.MaxTime); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		under := s.under(ctx, t.incarnation)
+		s.mu.Unlock()
+		done, err := s.engine.Finish(under, p, gate.ClaimOwn)
+		if p, _ = s.progress(t.id, i.effect.Index); err != nil && !p.GivenUp {
+			return api.Problemf(api.CodeUndecided, "the outcome of %s, call %d, is not known yet: seal again (%v)",
+				i.effect.Tool.Name, i.effect.Index, err)
+		}
+		p.GivenUp = p.GivenUp || done.GivenUp
+	}
+	if p.GivenUp {
+		s.toolFailed(t, i.effect)
+	}
+	return nil
+}
+
+// sealed are the calls as the footprint names them.
+func (t *tx) sealed() []sequencer.Effect {
+	out := make([]sequencer.Effect, 0, len(t.effects))
+	for _, i := range t.effects {
+		e := i.effect
+		out = append(out, sequencer.Effect{Index: e.Index, Scopes: e.Tool.Scopes, Class: e.Tool.Class, Tool: e.Tool.Name,
+			Key: e.Key, Known: e.Tool.Class.Eager()})
+	}
+	return out
+}
+
+// shardTool is the tool's adapter when its calls are reads and writes of the transaction itself.
+func (s *Agent) shardTool(name string) (gate.ShardTool, bool) {
+	a, err := s.tools.Adapter(name)
+	if err != nil {
+		return nil, false
+	}
+	tool, ok := a.(gate.ShardTool)
+	return tool, ok
+}
+
+// shardCall reads or writes a shard in a transaction that the caller has entered. It has no place among the calls: the
+// footprint has it as a read or a write, and the commit applies it.
+func (s *Agent) shardCall(ctx context.Context, t *tx, tool gate.Tool, shard gate.ShardTool,
+	c toolCall) (*api.Receipt, error) {
+	what, err := shard.Shard(gate.Call{Tool: c.tool, Tx: t.id, Args: c.args, Traceparent: traceOf(ctx)})
+	if err != nil {
+		return nil, api.Problemf(api.CodeTool, "%s: %v", c.tool, err)
+	}
+	normal, err := topology.NormalScope(what.Scope)
+	if err != nil {
+		return nil, api.Problemf(api.CodeTool, "%s: %v", c.tool, err)
+	}
+	if what.Scope, err = s.named(ctx, what.Scope); err != nil {
+		return nil, err
+	}
+	within := func(scope sequencer.Scope) bool { return scope.Covers(normal) } // policies have the one spelling
+	switch {
+	case what.Write != (tool.Class == sequencer.ClassBufferable) || !what.Write && tool.Class != sequencer.ClassRead:
+		return nil, api.Problemf(api.CodeTool, "%s is %s: declare a tool that reads a shard read, one that writes it bufferable",
+			c.tool, tool.Class)
+	case !slices.ContainsFunc(tool.Scopes, within):
+		return nil, api.Problemf(api.CodeTool, "%s names %s, which lies in none of its scopes: add it to them in the policy",
+			c.tool, what.Scope)
+	}
+	if err := s.roomForPin(t, tool.Pin); err != nil {
+		return nil, err
+	}
+	out := &api.Receipt{Tx: string(t.id), Tool: c.tool, Class: tool.Class.String(), Scopes: []string{string(what.Scope)}}
+	if what.Write {
+		err = s.shardWrite(ctx, t, what, out)
+	} else {
+		err = s.shardRead(ctx, t, what.Scope, out)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(t); err != nil {
+		return nil, err
+	}
+	if tool.Pin != nil {
+		t.pin(*tool.Pin)
+	}
+	s.metrics.Effect(tool.Class, out.State)
+	return out, nil
+}
+
+// roomForPin: a call that is a read or a write names its tool besides.
+func (s *Agent) roomForPin(t *tx, pin *sequencer.Pin) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pin == nil || slices.Contains(t.pinned, *pin) || t.size()+2 <= s.footprintLimit() {
+		return nil
+	}
+	return api.Problemf(api.CodeLimit, "the transaction names %d scopes and tools already; at most %d go into one", t.size(),
+		s.footprintLimit())
+}
+
+func (s *Agent) shardRead(ctx context.Context, t *tx, scope sequencer.Scope, out *api.Receipt) error {
+	got, err := s.readIn(ctx, t, scope, 0)
+	if err != nil {
+		return err
+	}
+	out.State, out.View, out.Overtaken = api.EffectDone, uint64(got.view), got.overtaken
+	if got.rev.Version == 0 && !got.pending {
+		out.Detail = fmt.Sprintf("%s holds nothing", scope)
+		return nil
+	}
+	body, err := s.content(ctx, got.rev)
+	if err != nil {
+		return err
+	}
+	out.Result, err = shardResult(body)
+	return err
+}
+
+// shardResult is a content as a tool answers it: JSON as it is, text as a string, anything else in base64.
+func shardResult(body []byte) (json.RawMessage, error) {
+	var v any = map[string][]byte{"content_base64": body}
+	switch {
+	case utf8.Valid(body) && json.Valid(body) && !bytes.Equal(bytes.TrimSpace(body), []byte("null")):
+		return body, nil
+	case utf8.Valid(body):
+		v = string(body)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write a shard's content as an answer: %w", err)
+	}
+	return out, nil
+}
+
+func (s *Agent) shardWrite(ctx context.Context, t *tx, what gate.ShardAccess, out *api.Receipt) error {
+	done, err := s.writeIn(ctx, t, writing{scope: what.Scope, media: what.MediaType, content: what.Content})
+	if err != nil {
+		return err
+	}
+	out.State, out.Overtaken = api.EffectStaged, done.Overtaken
+	out.Note = fmt.Sprintf("%s is accepted and takes effect when the transaction commits; do not call it again", out.Tool)
+	return nil
 }

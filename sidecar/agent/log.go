@@ -2,8 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"sync"
 
+	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
@@ -53,3 +57,142 @@ type Records interface {
 }
 
 var _ Log = (*streams.Client)(nil)
+
+// send appends an intent, again and again until it is acknowledged or the view shows that it arrived. An append that
+// timed out is unknown: the same intent with the same number is repeated, and the log drops a second copy.
+func (s *Agent) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
+	s.traces(ctx, t)
+	result := make(chan error, 1)
+	ok := s.tasks.start(func(ctx context.Context) { result <- s.repeat(ctx, t, in) })
+	if !ok {
+		return api.Problemf(api.CodeBusy, "the sidecar is stopping, or has too many appends under way")
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// append adds an intent to the log once.
+func (s *Agent) append(ctx context.Context, in *sequencer.Intent) (int64, error) {
+	ctx, end := s.tracing.append(ctx, in)
+	failpoint.Hit(failpoint.AppendBefore)
+	at, err := s.events.Append(ctx, s.workspace, in)
+	failpoint.Hit(failpoint.AppendAfter)
+	end(at, err)
+	return at, err
+}
+
+func (s *Agent) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error {
+	ctx = under(ctx, s.traceOf(t.id))
+	return view.Retry(ctx, func() error {
+		if s.needless(t, in) {
+			return nil
+		}
+		try, cancel := context.WithTimeout(ctx, appendTry)
+		defer cancel()
+		_, err := s.append(try, in)
+		return err
+	}, func(err error) {
+		s.metrics.AppendErrors.Inc()
+		s.log.Warn("an append failed: it is unknown, and repeated", "intent", in.ID(), "cause", err)
+	})
+}
+
+// needless: the log will not, or need not, take the intent any more.
+func (s *Agent) needless(t *tx, in *sequencer.Intent) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch in.Kind {
+	case sequencer.IntentTouch:
+		return t.phase != phaseOpen
+	}
+	return t.outcome != nil || t.phase == phaseLost
+}
+
+// questions are intents that belong to no transaction of this sidecar and whose answer somebody waits for. The zero
+// value is ready.
+type questions struct {
+	mu   sync.Mutex
+	byID map[string]*question
+}
+
+type question struct {
+	asked  int
+	answer *sequencer.Outcome
+}
+
+func (q *questions) expect(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.byID == nil {
+		q.byID = map[string]*question{}
+	}
+	if q.byID[id] == nil {
+		q.byID[id] = &question{}
+	}
+	q.byID[id].asked++
+}
+
+func (q *questions) drop(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if one := q.byID[id]; one != nil {
+		if one.asked--; one.asked == 0 {
+			delete(q.byID, id)
+		}
+	}
+}
+
+// observe keeps the first decision on an intent that somebody waits for: what it leads to has its id, too.
+func (q *questions) observe(o *sequencer.Outcome) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if one := q.byID[o.Intent]; one != nil && one.answer == nil {
+		one.answer = o
+	}
+}
+
+func (q *questions) answer(id string) *sequencer.Outcome {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if one := q.byID[id]; one != nil {
+		return one.answer
+	}
+	return nil
+}
+
+// ask appends an intent, again and again until the view shows its decision, or that done holds: then there may be
+// none.
+func (s *Agent) ask(ctx context.Context, in *sequencer.Intent, done func() bool) (*sequencer.Outcome, error) {
+	id := in.ID()
+	s.questions.expect(id)
+	defer s.questions.drop(id)
+	over := func() bool { return s.questions.answer(id) != nil || done() }
+	err := view.Retry(ctx, func() error {
+		if over() {
+			return nil
+		}
+		try, cancel := context.WithTimeout(ctx, appendTry)
+		defer cancel()
+		if _, err := s.append(try, in); err != nil {
+			return err
+		}
+		return s.view.Waits.Until(try, view.WaitIntent(id), over)
+	}, func(err error) {
+		s.log.Warn("an intent has no decision yet: it is repeated", "intent", id, "cause", err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.questions.answer(id), nil
+}
+
+// notTaken is the problem of an intent that the log has refused: it says nothing of how a transaction stands.
+func notTaken(o *sequencer.Outcome, format string, args ...any) *api.Problem {
+	p := api.Problemf(string(o.Code), "%s: %s", fmt.Sprintf(format, args...), o.Detail)
+	p.Retryable = o.Retryable
+	return p
+}

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -112,4 +113,76 @@ func (s *Agent) promise(ctx context.Context, in *sequencer.Intent, now time.Time
 	if s.incarnation == in.Incarnation {
 		s.watermark, s.marked = max(s.watermark, in.Watermark.Seq), now
 	}
+}
+
+// expire ends transactions that the agent has left lying and that no decision shows: the log counts a deadline only
+// once it knows of them.
+func (s *Agent) expire(now time.Time) {
+	s.mu.Lock()
+	var idle []*tx
+	for _, t := range s.active {
+		if t.phase == phaseOpen && !t.shown && now.Sub(t.created) > t.deadline(s.view.Settings().Rules) {
+			idle = append(idle, t)
+		}
+	}
+	passed := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Code: sequencer.CodeDeadline, Retryable: true,
+		Detail: "the deadline passed before it was sealed"}
+	for _, t := range idle {
+		s.giveUp(t, passed)
+	}
+	for _, t := range idle {
+		s.abortInLog(t, passed)
+	}
+	s.mu.Unlock()
+}
+
+// tickLength is about how long one tick of the log's time takes.
+const tickLength = 250 * time.Millisecond
+
+func (t *tx) deadline(r sequencer.Rules) time.Duration {
+	ticks := t.begin.DeadlineTicks
+	if ticks == 0 {
+		ticks = r.DeadlineTicks
+	}
+	return time.Duration(ticks) * tickLength
+}
+
+// tasks are goroutines that outlive the request that started them, never the sidecar: Run joins them.
+type tasks struct {
+	ctx   context.Context // ends when the sidecar stops working
+	limit int
+
+	mu     sync.Mutex
+	count  int
+	closed bool
+	group  sync.WaitGroup
+}
+
+// start runs f beside the caller. It reports false, and runs nothing, when the sidecar stops or the bound is reached.
+func (t *tasks) start(f func(context.Context)) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || t.count >= t.limit {
+		return false
+	}
+	t.count++
+	t.group.Go(func() {
+		defer t.end()
+		f(t.ctx)
+	})
+	return true
+}
+
+func (t *tasks) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count--
+}
+
+// join waits until all have ended; no new one starts.
+func (t *tasks) join() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.group.Wait()
 }

@@ -1,317 +1,467 @@
 package journal
 
 import (
-	"encoding/binary"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
+	"sync"
+	"time"
 
-	"github.com/hence-dev/hence/topology/machine"
-
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/failpoint"
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
-// ErrJournalLocked is returned by Sidecar.Run when another process has the journal of this agent open.
-var ErrJournalLocked = errors.New("sidecar: the journal is locked by another process")
+// errBacklog refuses a read or a write because too many events wait to be published.
+var errBacklog = api.NewSentinel("too many events of this agent wait to be published", api.CodeBacklog,
+	"nothing was answered: %v; check that the events topic takes records")
 
-// ErrJournal is returned by reads and writes that the journal could not take; nothing was answered.
-var ErrJournal = api.NewSentinel("sidecar: the journal does not take records", api.CodeJournal,
-	"nothing was answered: %v")
+// ErrNotOpen is what is wrong with a journal before the log has said which one it is.
+var ErrNotOpen = errors.New("it is opened once the log has said its id")
 
-// ErrCorrupt is returned by openJournal when a record before the last one cannot be read.
-var ErrCorrupt = errors.New("sidecar: the journal is damaged")
+// ErrSessionGone says that what the agent was told before can no longer be shown from the journal.
+var ErrSessionGone = errors.New("the journal of the former session is damaged or gone")
 
-const (
-	Magic         = "HENCEJ1\n"
-	journalHeader = 12 // length, checksum of the length, checksum of the payload
-	maxRecord     = 4 << 20
-)
-
-// Disk is the part of *os.File that the journal uses; tests put one that fails in its place.
-type Disk interface {
-	io.Writer
-	io.ReaderAt
-	Truncate(size int64) error
-	Seek(offset int64, whence int) (int64, error)
-	Sync() error
-	Close() error
+// publisher takes events. PublishAsync calls done once, from any goroutine.
+type publisher interface {
+	PublishAsync(ev *topology.Event, done func(sequencer.Place, error))
 }
 
-// BootID names the machine's boot as journals have it; empty: a steady time means nothing there.
-func BootID() string {
-	id := machine.SteadyBoot()
-	return id[:min(len(id), 8)]
+// Journal is the delivery log: whatever an agent is told is first here, in memory and in the journal, and is then
+// published. It outlives sessions.
+type Journal struct {
+	log     *slog.Logger
+	events  publisher
+	max     int   // events that may wait
+	rewrite int64 // size at which the journal is rewritten
+	Boot    string
+
+	Mu      sync.Mutex
+	lock    *os.File
+	Journal *File // nil: memory only; broken until open
+	Ledger  *Ledger
+	index   uint64 // of the session's last event
+	queue   []*outgoing
+	flying  int
+	done    map[sequencer.Seq]*progress
+	kick    chan struct{} // there is something to publish
+	urgent  chan struct{} // somebody waits for it
+	Shortly int64         // do not rewrite below this size
 }
 
-// Opener opens a journal's file for reading and appending, and creates it when it is not there.
-type Opener func(path string) (Disk, error)
-
-func OpenOS(path string) (Disk, error) {
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// outgoing is an event on its way to the events topic.
+type outgoing struct {
+	ev   *topology.Event
+	done func(sequencer.Place)
 }
 
-// File appends records to one file. A record is in the file when append returns: the crash of the process loses
-// nothing. It is not synced, so the crash of the machine can lose the newest records; the transactions that were open
-// then are lost with the process anyway. It is not safe for concurrent use.
-//
-// Invariant: the file ends with a whole record, or broken is set.
-type File struct {
-	path   string
-	open   Opener
-	file   Disk
-	Size   int64
-	broken error
-	buf    []byte
+// progress is how far the events of one session are published.
+type progress struct {
+	through  uint64 // all up to it
+	recorded uint64 // in the journal
+	beyond   map[uint64]bool
 }
 
-// OpenFile opens the file and gives each record to apply. A torn last record is cut off with a log line. On
-// errCorrupt the journal is there, empty, and the damaged file was moved aside.
-func OpenFile(path string, open Opener, log *slog.Logger, apply func([]byte) error) (*File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("create the journal's folder: %w", err)
+const maxFlying = 1024
+
+// New is a delivery log that takes nothing until it is opened.
+func New(events publisher, pending int, rewrite int64, log *slog.Logger) *Journal {
+	return &Journal{
+		log: log, events: events, max: pending, rewrite: rewrite, Ledger: NewLedger(),
+		Journal: &File{broken: ErrNotOpen},
+		done:    map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 	}
-	j := &File{path: path, open: open}
-	if err := j.attach(); err != nil {
-		return nil, err
-	}
-	end, whole, err := Scan(j.file, apply)
-	if err != nil && !errors.Is(err, ErrCorrupt) {
-		_ = j.file.Close()
-		return nil, fmt.Errorf("read the journal %s: %w", path, err)
-	}
+}
+
+// Record journals one record and keeps what it comes to.
+func (d *Journal) Record(kind byte, v any) error {
+	body, err := json.Marshal(v)
 	if err != nil {
-		to, moved := j.moveAside("damaged")
-		log.Error("the journal is damaged: moved aside, its session is lost", "path", to, "offset", end, "cause", err)
-		return j, errors.Join(err, moved)
+		return fmt.Errorf("encode a journal record: %w", err)
 	}
-	if whole && end > 0 {
-		return j, j.seek(end) // untouched: when it was written last says something
-	}
-	if !whole {
-		log.Warn("the journal ended in a torn record: cut off; it was never answered", "path", path, "offset", end)
-	}
-	return j, j.restart(end)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.write(kind, body)
 }
 
-func (j *File) attach() error {
-	file, err := j.open(j.path)
-	if err != nil {
-		return fmt.Errorf("open the journal %s: %w", j.path, err)
+func (d *Journal) write(kind byte, body []byte) error {
+	var before int64
+	if d.Journal != nil {
+		before = d.Journal.Size
 	}
-	j.file = file
-	return nil
-}
-
-// moveAside keeps a file that cannot be used, under a name that says why, and begins an empty one.
-func (j *File) moveAside(why string) (to string, err error) {
-	failpoint.Hit(failpoint.AsideBefore)
-	defer failpoint.Hit(failpoint.AsideAfter)
-	_ = j.file.Close()
-	if to, err = setAside(j.path, why); err != nil {
-		return j.path, err
-	}
-	if err := j.attach(); err != nil {
-		return to, err
-	}
-	return to, j.restart(0)
-}
-
-// restart makes end the place of the next record.
-func (j *File) restart(end int64) error {
-	if err := j.file.Truncate(end); err != nil {
-		return fmt.Errorf("cut the journal at %d: %w", end, err)
-	}
-	if err := j.seek(end); err != nil {
+	if err := d.keep(kind, body); err != nil {
 		return err
 	}
-	if end > 0 {
+	err := d.Ledger.Apply(append([]byte{kind}, body...))
+	if err == nil {
 		return nil
 	}
-	n, err := j.file.Write([]byte(Magic))
-	j.Size = int64(n)
-	if err != nil {
-		return fmt.Errorf("begin the journal: %w", err)
+	err = fmt.Errorf("a record %q cannot be read back: %w", kind, err)
+	d.log.Error("a journal record was taken back: what it says cannot be", "cause", err)
+	if d.Journal == nil {
+		return fmt.Errorf("%w: %w", ErrJournal, err)
 	}
-	return nil
+	return d.Journal.cut(before, err) // the next start would have to give the whole journal up for it
 }
 
-func (j *File) seek(end int64) error {
-	if _, err := j.file.Seek(end, io.SeekStart); err != nil {
-		return fmt.Errorf("go to the journal's end: %w", err)
-	}
-	j.Size = end
-	return nil
-}
-
-// Append adds one record. When it fails the record is not in the journal, and the journal can be used again unless
-// even cutting it back failed.
-func (j *File) Append(kind byte, body []byte) error {
-	if j.broken != nil {
-		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
-	}
-	j.buf = Frame(j.buf[:0], kind, body)
-	failpoint.Hit(failpoint.JournalBeforeWrite)
-	if _, err := j.file.Write(j.buf); err != nil {
-		return j.cut(j.Size, err)
-	}
-	j.Size += int64(len(j.buf))
-	failpoint.Hit(failpoint.JournalAfterWrite)
-	return nil
-}
-
-// cut takes back what was written beyond a size, for a reason, which it returns.
-func (j *File) cut(size int64, why error) error {
-	if err := j.restart(size); err != nil {
-		j.broken = errors.Join(why, err)
-	}
-	return fmt.Errorf("%w: %w", ErrJournal, why)
-}
-
-// Frame appends a record with its header to buf.
-func Frame(buf []byte, kind byte, body []byte) []byte {
-	if len(body) >= maxRecord {
-		panic(fmt.Sprintf("sidecar: a journal record of %d bytes", len(body)))
-	}
-	buf = binary.LittleEndian.AppendUint32(buf, uint32(len(body)+1))
-	buf = binary.LittleEndian.AppendUint32(buf, checksum(buf[len(buf)-4:]))
-	at := len(buf)
-	buf = append(buf, 0, 0, 0, 0, kind)
-	buf = append(buf, body...)
-	binary.LittleEndian.PutUint32(buf[at:], checksum(buf[at+4:]))
-	return buf
-}
-
-// Rewrite replaces the file by one that holds the given records only.
-func (j *File) Rewrite(records []Entry) error {
-	if j.broken != nil {
-		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
-	}
-	next, err := WriteWhole(j.path, j.open, records)
-	if err != nil {
-		return err
-	}
-	_ = j.file.Close()
-	j.file, j.Size = next.file, next.Size
-	return nil
-}
-
-// WriteWhole makes a journal of some records in one step: after a crash the file there is the former one, or this one.
-func WriteWhole(path string, open Opener, records []Entry) (*File, error) {
-	content := []byte(Magic)
-	for _, r := range records {
-		content = Frame(content, r.Kind, r.Body)
-	}
-	next := &File{path: path + ".next", open: open, Size: int64(len(content))}
-	if err := next.attach(); err != nil {
-		return nil, err
-	}
-	failpoint.Hit(failpoint.JournalBeforeRewrite)
-	if err := next.replaceBy(content, path); err != nil {
-		_ = next.file.Close()
-		return nil, fmt.Errorf("rewrite the journal: %w", err)
-	}
-	failpoint.Hit(failpoint.JournalAfterRewrite)
-	next.path = path
-	return next, nil
-}
-
-func (j *File) replaceBy(content []byte, path string) error {
-	if err := j.file.Truncate(0); err != nil {
-		return err
-	}
-	if _, err := j.file.Write(content); err != nil {
-		return err
-	}
-	if err := j.file.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(j.path, path)
-}
-
-// sync returns once the crash of the machine cannot lose what is in the journal.
-func (j *File) sync() error {
-	if err := j.file.Sync(); err != nil {
-		return fmt.Errorf("%w: sync it: %w", ErrJournal, err)
-	}
-	return nil
-}
-
-// Close syncs and closes the file, if it was ever opened.
-func (j *File) Close() error {
-	if j.file == nil {
+func (d *Journal) keep(kind byte, body []byte) error {
+	if d.Journal == nil {
 		return nil
 	}
-	return errors.Join(j.file.Sync(), j.file.Close())
+	return d.Journal.Append(kind, body)
 }
 
-type Entry struct {
-	Kind byte
-	Body []byte
-}
-
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
-
-// Scan gives each whole record, kind first, to apply. It returns where the next record belongs; whole is false
-// when a torn record lies there. Damage before the last record is errCorrupt.
-func Scan(file io.ReaderAt, apply func([]byte) error) (end int64, whole bool, err error) {
-	magic := make([]byte, len(Magic))
-	n, err := file.ReadAt(magic, 0)
-	switch {
-	case errors.Is(err, io.EOF) && Magic[:n] == string(magic[:n]):
-		return 0, n == 0, nil
-	case err != nil && !errors.Is(err, io.EOF):
-		return 0, false, err
-	case string(magic) != Magic:
-		return 0, false, fmt.Errorf("%w: it does not begin as a journal does", ErrCorrupt)
+// Session begins the numbering of a new incarnation's events.
+func (d *Journal) Session(j JoinedRecord) error {
+	if err := d.Record(RecordJoined, j); err != nil {
+		return err
 	}
-	end = int64(len(Magic))
-	header := make([]byte, journalHeader)
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	d.index = 0
+	return nil
+}
+
+// PublishAll returns once the topic has all of some events, or with the cause of ctx's end.
+func (d *Journal) PublishAll(ctx context.Context, events []*topology.Event) error {
+	done := make(chan struct{}, len(events))
+	for _, ev := range events {
+		if err := d.Event(ev, func(sequencer.Place) { done <- struct{}{} }); err != nil {
+			return err
+		}
+	}
+	for range events {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Event numbers an event, journals it and sends it on its way. When it fails nothing may be answered from it.
+func (d *Journal) Event(ev *topology.Event, done func(sequencer.Place)) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if len(d.queue)+d.flying >= d.max {
+		return errBacklog
+	}
+	ev.Index = d.index + 1
+	if ev.Incarnation == 0 {
+		ev.Incarnation = d.Ledger.Joined.Incarnation
+	}
+	body, err := topology.EncodeEvent(ev)
+	if err != nil {
+		return fmt.Errorf("encode an event: %w", err)
+	}
+	if err := d.keep(RecordEvent, body); err != nil {
+		return err
+	}
+	d.Ledger.event(ev)
+	d.index++
+	d.push(&outgoing{ev, done})
+	if done != nil {
+		signal(d.urgent)
+	}
+	return nil
+}
+
+// push needs d.mu, or that nobody else knows d yet.
+func (d *Journal) push(out *outgoing) {
+	d.queue = append(d.queue, out)
+	if d.done[out.ev.Incarnation] == nil {
+		before := out.ev.Index - 1
+		d.done[out.ev.Incarnation] = &progress{through: before, recorded: before, beyond: map[uint64]bool{}}
+	}
+	signal(d.kick)
+}
+
+// signal leaves a note in a channel of capacity one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// eventLinger is how long events wait for others to travel with: nobody waits for them, and each request that they
+// save is one less before the next seal.
+const eventLinger = 3 * time.Millisecond
+
+// Publish sends events until ctx ends. Those that fail are sent again: a second copy has the same index.
+func (d *Journal) Publish(ctx context.Context) {
+	pause := time.NewTimer(time.Hour)
+	defer pause.Stop()
+	wait := time.Duration(0)
+	failed := make(chan struct{}, 1)
 	for {
-		n, err := file.ReadAt(header, end)
-		if n < journalHeader {
-			if err != nil && !errors.Is(err, io.EOF) {
-				return end, false, err
+		for range d.Backlog() { // no more: one that fails at once is in the queue again
+			out := d.pop()
+			if out == nil {
+				break
 			}
-			return end, n == 0, nil
+			failpoint.Hit(failpoint.EventBefore)
+			d.events.PublishAsync(out.ev, func(at sequencer.Place, err error) {
+				failpoint.Hit(failpoint.EventAfter)
+				d.published(out, at, err)
+				if err != nil {
+					signal(failed)
+				}
+			})
 		}
-		length := int64(binary.LittleEndian.Uint32(header))
-		if checksum(header[:4]) != binary.LittleEndian.Uint32(header[4:]) || length > maxRecord {
-			return end, false, fmt.Errorf("%w: the header at %d is not one", ErrCorrupt, end)
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.kick:
+			pause.Reset(eventLinger)
+			wait /= 2
+		case <-failed:
+			wait = min(max(2*wait, 50*time.Millisecond), 2*time.Second)
+			pause.Reset(wait)
 		}
-		body := make([]byte, length)
-		n, err = file.ReadAt(body, end+journalHeader)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return end, false, err
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.urgent:
+		case <-pause.C:
 		}
-		if int64(n) < length {
-			return end, false, nil
-		}
-		next := end + journalHeader + length
-		if checksum(body) != binary.LittleEndian.Uint32(header[8:]) {
-			if last, err := isEnd(file, next); last || err != nil {
-				return end, false, err
-			}
-			return end, false, fmt.Errorf("%w: the record at %d fails its checksum", ErrCorrupt, end)
-		}
-		if err := apply(body); err != nil {
-			return end, false, fmt.Errorf("%w: the record at %d: %w", ErrCorrupt, end, err)
-		}
-		end = next
 	}
 }
 
-func isEnd(file io.ReaderAt, at int64) (bool, error) {
-	n, err := file.ReadAt(make([]byte, 1), at)
-	if n == 0 && errors.Is(err, io.EOF) {
-		return true, nil
+func (d *Journal) pop() *outgoing {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if len(d.queue) == 0 || d.flying >= maxFlying {
+		return nil
 	}
-	if n == 1 {
-		return false, nil
+	out := d.queue[0]
+	d.queue = d.queue[1:]
+	d.flying++
+	return out
+}
+
+func (d *Journal) published(out *outgoing, at sequencer.Place, err error) {
+	lost := errors.Is(err, streams.ErrTooLarge) && tooLarge(out.ev)
+	d.Mu.Lock()
+	d.flying--
+	if lost {
+		d.log.Error("an event is larger than the events topic takes: it is not published", "index", out.ev.Index,
+			"tx", string(out.ev.Tx), "cause", err)
+	} else if err != nil {
+		d.log.Warn("an event was not published: it is sent again", "index", out.ev.Index, "cause", err)
+		d.queue = append([]*outgoing{out}, d.queue...)
+		d.Mu.Unlock()
+		return
 	}
-	return false, err
+	p := d.done[out.ev.Incarnation]
+	p.beyond[out.ev.Index] = true
+	for p.beyond[p.through+1] {
+		p.through++
+		delete(p.beyond, p.through)
+	}
+	if len(d.queue) > 0 {
+		signal(d.kick)
+	}
+	d.Mu.Unlock()
+	if out.done != nil && !lost {
+		out.done(at)
+	}
+}
+
+// tooLarge reports whether an event is refused however often it is sent. A small one is refused with those that it
+// travels with, or by a topic that is not as it must be.
+func tooLarge(ev *topology.Event) bool {
+	body, err := topology.EncodeEvent(ev)
+	return err == nil && len(body) > MaxSpread
+}
+
+// Mark journals how far the events are published and rewrites a journal that has grown.
+func (d *Journal) Mark() error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	for inc, p := range d.done {
+		if p.through == p.recorded {
+			continue
+		}
+		body, err := json.Marshal(publishedRecord{inc, p.through})
+		if err != nil {
+			return fmt.Errorf("encode a journal record: %w", err)
+		}
+		if err := d.write(recordPublished, body); err != nil {
+			return err
+		}
+		p.recorded = p.through
+		if inc != d.Ledger.Joined.Incarnation && !d.Ledger.awaits(inc) {
+			delete(d.done, inc)
+		}
+	}
+	return d.compact()
+}
+
+func (d *Journal) compact() error {
+	if d.Journal == nil || d.Journal.file == nil || d.Journal.Size < max(d.rewrite, d.Shortly) {
+		return nil
+	}
+	records, err := d.Ledger.Records()
+	if err != nil {
+		return fmt.Errorf("rewrite the journal: %w", err)
+	}
+	before := d.Journal.Size
+	if err := d.Journal.Rewrite(records); err != nil {
+		return err
+	}
+	d.Shortly = 2 * d.Journal.Size
+	d.log.Info("the journal was rewritten", "before_bytes", before, "after_bytes", d.Journal.Size)
+	return nil
+}
+
+// Place is where the journal is.
+func (d *Journal) Place() string {
+	if d.Journal == nil {
+		return "in memory"
+	}
+	return d.Journal.path
+}
+
+// Backlog is how many events are not published yet.
+func (d *Journal) Backlog() int {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return len(d.queue) + d.flying
+}
+
+// Drain waits until every event is published, or ctx ends, and returns how many are not.
+func (d *Journal) Drain(ctx context.Context) int {
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for d.Backlog() > 0 {
+		select {
+		case <-ctx.Done():
+			return d.Backlog()
+		case <-poll.C:
+		}
+	}
+	return 0
+}
+
+// Health says whether the journal takes records.
+func (d *Journal) Health() error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if d.Journal != nil && d.Journal.broken != nil {
+		return d.Journal.broken
+	}
+	if len(d.queue)+d.flying >= d.max {
+		return errBacklog
+	}
+	return nil
+}
+
+// Close leaves the journal whole and gives its lock back.
+func (d *Journal) Close() error {
+	err := d.Mark()
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if d.Journal == nil {
+		return err
+	}
+	err = errors.Join(err, d.Journal.Close())
+	if d.lock != nil {
+		err = errors.Join(err, d.lock.Close())
+	}
+	return err
+}
+
+// maxMark bounds a mark with its answer: one that is larger is not kept, and its call is then unknown.
+const maxMark = maxRecord / 4
+
+// Issue journals a tool call before it runs or is held.
+func (d *Journal) Issue(p *gate.Progress) error { return d.Record(RecordEffect, p) }
+
+// Stamp journals a mark. That a call which can be made only once is about to be made is on the disk when it returns:
+// not even the crash of the machine may let it be made again. So is that a call is about to be undone: what undoes it
+// may take no key.
+func (d *Journal) Stamp(m gate.Mark) error {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode a journal record: %w", err)
+	}
+	if len(body) > maxMark {
+		return fmt.Errorf("%w: the answer has %d bytes, at most %d are kept", ErrJournal, len(body), maxMark)
+	}
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if err := d.write(RecordMark, body); err != nil {
+		return err
+	}
+	switch m.Step {
+	case gate.StepUndoing:
+		return d.sync()
+	case gate.StepStarted:
+		if p := d.Ledger.progress(m.Tx, m.Index); p != nil && p.Key == "" {
+			return d.sync()
+		}
+	}
+	return nil
+}
+
+// sync returns once what was journalled is on the disk; d.mu is held.
+func (d *Journal) sync() error {
+	if d.Journal == nil {
+		return nil
+	}
+	return d.Journal.sync()
+}
+
+// progress is what is known of one call; nil: nothing.
+func (l *Ledger) progress(id sequencer.TxID, index uint32) *gate.Progress {
+	t := l.Txs[id]
+	if t == nil {
+		return nil
+	}
+	if at := t.effect(index); at >= 0 {
+		return t.effects[at]
+	}
+	return nil
+}
+
+// Call is what is known of one tool call.
+func (d *Journal) Call(id sequencer.TxID, index uint32) (gate.Progress, bool) {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	if p := d.Ledger.progress(id, index); p != nil {
+		return *p, true
+	}
+	return gate.Progress{}, false
+}
+
+// Effects are a transaction's tool calls as the journal has them; known is false when it has nothing of it.
+func (d *Journal) Effects(id sequencer.TxID) (out []gate.Progress, known bool) {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.Ledger.effectsOf(id)
+}
+
+// Calls are a transaction's tool calls, as effects has them; shared: others have settled it, so the log may know more
+// of them.
+func (d *Journal) Calls(id sequencer.TxID) (out []gate.Progress, known, shared bool) {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	out, known = d.Ledger.effectsOf(id)
+	return out, known, known && d.Ledger.Txs[id].Shared
+}
+
+// ContentEvent is an event that keeps a content, and the reference to it, whose place is known once it is published.
+func ContentEvent(body []byte) (*topology.Event, *sequencer.Ref) {
+	sum, size := sequencer.Hash(sha256.Sum256(body)), int64(len(body))
+	return &topology.Event{Kind: topology.EventContent, Content: body, Size: size,
+		SHA256: sum}, &sequencer.Ref{Size: size, SHA256: sum}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -272,4 +273,41 @@ func (v *View) Whole(ctx context.Context, missing func() []Lack) error {
 func BeingFetched(l Lack) *api.Problem {
 	return api.Problemf(api.CodeLog, "a retraction put back what decision %d wrote, and that is still being fetched from the log",
 		l.From)
+}
+
+// contents keeps fetched contents, the oldest ones are dropped first.
+type contents struct {
+	limit int64
+
+	mu    sync.Mutex
+	size  int64
+	bySum map[sequencer.Hash][]byte
+	order []sequencer.Hash
+}
+
+func newContents(limit int64) *contents {
+	return &contents{limit: limit, bySum: map[sequencer.Hash][]byte{}}
+}
+
+func (c *contents) Get(sum sequencer.Hash) ([]byte, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	body, ok := c.bySum[sum]
+	return body, ok
+}
+
+func (c *contents) Put(sum sequencer.Hash, body []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.bySum[sum]; known {
+		return
+	}
+	c.bySum[sum] = body
+	c.order = append(c.order, sum)
+	c.size += int64(len(body))
+	for c.size > c.limit && len(c.order) > 1 {
+		c.size -= int64(len(c.bySum[c.order[0]]))
+		delete(c.bySum, c.order[0])
+		c.order = c.order[1:]
+	}
 }

@@ -1,0 +1,288 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/metrics"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/topology/machine"
+)
+
+// Config is what an agent is made of.
+type Config struct {
+	Name    string
+	View    *view.View // of its workspace; shared by the agents of a process
+	Log     Log
+	Keys    *once.Keys     // requests with an Idempotency-Key: the agent's journal keeps them
+	DataDir string         // the journal's folder; empty: the delivery log is in memory only
+	Order   sequencer.Mode // of transactions that name none
+	Observe bool           // every transaction only observes
+	Tools   gate.Tools     // the policy; nil: none, then no tool is called
+	Hook    Hook           // says yes or no to each sealed footprint
+	Limits  Limits
+	Logger  *slog.Logger
+	Tracer  trace.Tracer // nil: no spans are begun
+	Metrics *metrics.Metrics
+	Machine Machine
+}
+
+// Machine is what an agent has of the machine that it runs on. Zero fields are this machine's; a test puts others.
+type Machine struct {
+	Clock Clock
+	Open  journal.Opener // of journals
+	Boot  string         // names the time since the machine was started; empty: it has no name for it
+}
+
+// OrThis completes a machine.
+func (m Machine) OrThis() Machine {
+	if m.Clock == nil {
+		m.Clock = machine.Clock{}
+	}
+	if m.Open == nil {
+		m.Open = journal.OpenOS
+	}
+	m.Boot = cmp.Or(m.Boot, journal.BootID())
+	return m
+}
+
+// New makes an agent. Call Run; before, it answers nothing but that it is not ready.
+func New(c Config) (*Agent, error) {
+	if err := ValidAgent(c.Name); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.Hook, err = c.Hook.WithDefaults(); err != nil {
+		return nil, err
+	}
+	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.OrThis()
+	d := journal.New(c.Log, c.Limits.PendingEvents, c.Limits.JournalBytes, c.Logger)
+	d.Boot = c.Machine.Boot
+	s := &Agent{
+		agent: c.Name, workspace: c.View.Workspace, view: c.View, events: c.Log, keys: c.Keys, dataDir: c.DataDir,
+		mode: c.Order, observes: c.Observe, tools: c.Tools, hook: c.Hook, limits: c.Limits, log: c.Logger,
+		tracing: tracing{c.Tracer}, metrics: c.Metrics, clock: c.Machine.Clock, openFile: c.Machine.Open, delivery: d,
+		registry: newRegistry(), opened: make(chan struct{}), soon: make(chan struct{}, 1), loose: journal.Talks{},
+		moved: map[string]overtakes{}, txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{},
+		debts: map[sequencer.TxID]*debt{},
+	}
+	work, stop := context.WithCancelCause(context.Background())
+	s.tasks, s.stopWork = tasks{ctx: work, limit: 4 * c.Limits.Open}, stop
+	s.lease.now = s.clock.Steady
+	if c.Tools != nil {
+		s.engine = s.newEngine(c.Tools)
+	}
+	s.bare = s.newEngine(noTools{})
+	c.View.Watch(s.hurry, s.observe)
+	s.measured()
+	return s, nil
+}
+
+func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
+	return gate.New(gate.Options{Tools: capped{t, s}, Marks: marks{s}, Lease: &s.lease, Log: s.log, Origin: s.where})
+}
+
+// Run opens the journal, joins the log and keeps the session alive until Stop. live is called after each join. An error
+// is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal; then the agent serves nothing
+// any more, and Stop gives back what it holds.
+func (s *Agent) Run(live func()) error {
+	ctx := s.tasks.ctx
+	if err := s.openJournal(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { s.delivery.Publish(ctx) })
+	return s.maintain(ctx, live)
+}
+
+// Opened is closed once the journal is open: before, no request is answered.
+func (s *Agent) Opened() <-chan struct{} { return s.opened }
+
+// Stop begins no further call, lets those that are being made end and what was answered be published, as long as ctx
+// lasts, and ends Run's work. Close follows once Run has returned.
+func (s *Agent) Stop(ctx context.Context) {
+	s.rest(ctx)
+	if left := s.delivery.Drain(ctx); left > 0 {
+		s.log.Warn("events are not published yet: the next start of this sidecar publishes them", "count", left)
+	}
+	s.stopWork(api.ErrStopped)
+	s.tasks.join()
+}
+
+// Close leaves the journal whole and gives its lock back.
+func (s *Agent) Close() error { return s.delivery.Close() }
+
+// Refused is why the log does not let the agent in; nil: it has not refused it. It is asked again by itself.
+func (s *Agent) Refused() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notLetIn()
+}
+
+// Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there
+// was none. One that left its journal here is no other.
+func (s *Agent) Displaced() sequencer.Seq {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.displaced
+}
+
+// Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
+type Limits struct {
+	BodyBytes        int64         // of a request's body; 512 KiB
+	Requests         int           // worked on at once; 512
+	Watchers         int           // streams of decisions at once; 32
+	Open             int           // open transactions; 256
+	Conversations    int           // with reads outside transactions that no seal has carried yet; 4096
+	Decided          int           // transactions that are over and still answered; 4096
+	ListItems        int           // of one answer; 1000
+	WaitMost         time.Duration // of one request; 30 s
+	FutureWait       time.Duration // for a seq that is not there yet; 1 s
+	SessionWait      time.Duration // for a session that is just beginning; 3 s
+	OldBytes         int64         // contents of former revisions; 32 MiB
+	ContentBytes     int64         // contents fetched by reference; 32 MiB
+	IdempotencyKeys  int           // remembered, then the oldest go; 32768
+	IdempotencyBytes int64         // of keys and answers, then the oldest answers go; 16 MiB
+	IdempotencyAge   time.Duration // how long a key is remembered; 1 h
+	Attempts         int           // of one piece of work, then give up; 64
+	LockedAfter      int           // refusals, then further attempts are locked; 5
+	JournalBytes     int64         // size at which the journal is rewritten; 8 MiB
+	PendingEvents    int           // events that wait to be published; 8192
+	StopWait         time.Duration // for running requests when stopping; 5 s
+	WatermarkEvery   time.Duration // while the view moves; 1 s
+	RenewEvery       time.Duration // of the lease when nothing moves; 3 s
+	SettlementWait   time.Duration // for an agent to say what it did under its touches, after an abort; 2 min
+	Branches         int           // of a group; 16
+	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
+}
+
+func (l Limits) WithDefaults() Limits {
+	l.BodyBytes = cmp.Or(l.BodyBytes, 512<<10)
+	l.Requests = cmp.Or(l.Requests, 512)
+	l.Watchers = cmp.Or(l.Watchers, 32)
+	l.Open = cmp.Or(l.Open, 256)
+	l.Conversations = cmp.Or(l.Conversations, 4096)
+	l.Decided = cmp.Or(l.Decided, 4096)
+	l.ListItems = cmp.Or(l.ListItems, 1000)
+	l.WaitMost = cmp.Or(l.WaitMost, 30*time.Second)
+	l.FutureWait = cmp.Or(l.FutureWait, time.Second)
+	l.SessionWait = cmp.Or(l.SessionWait, 3*time.Second)
+	l.OldBytes = cmp.Or(l.OldBytes, 32<<20)
+	l.ContentBytes = cmp.Or(l.ContentBytes, 32<<20)
+	l.IdempotencyKeys = cmp.Or(l.IdempotencyKeys, 32768)
+	l.IdempotencyBytes = cmp.Or(l.IdempotencyBytes, 16<<20)
+	l.IdempotencyAge = cmp.Or(l.IdempotencyAge, time.Hour)
+	l.Attempts = cmp.Or(l.Attempts, 64)
+	l.LockedAfter = cmp.Or(l.LockedAfter, 5)
+	l.JournalBytes = cmp.Or(l.JournalBytes, 8<<20)
+	l.PendingEvents = cmp.Or(l.PendingEvents, 8192)
+	l.StopWait = cmp.Or(l.StopWait, 5*time.Second)
+	l.WatermarkEvery = cmp.Or(l.WatermarkEvery, time.Second)
+	l.RenewEvery = cmp.Or(l.RenewEvery, 3*time.Second)
+	l.SettlementWait = cmp.Or(l.SettlementWait, 2*time.Minute)
+	l.Branches = cmp.Or(l.Branches, 16)
+	l.AdoptAfter = cmp.Or(l.AdoptAfter, 2*time.Second)
+	return l
+}
+
+// Clock is where a sidecar has its time from.
+type Clock interface {
+	Now() time.Time
+	// Steady is for how long something surely lasts, and no date: it counts while the machine sleeps where the system
+	// can tell, and nothing sets it.
+	Steady() time.Time
+	// Ticker gives a time about every d until stop is called.
+	Ticker(d time.Duration) (c <-chan time.Time, stop func())
+}
+
+// RandomID is 96 random bits.
+func RandomID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
+}
+
+// Farewell ends what the agent's process has left behind: it aborts each transaction that is still open, and waits
+// until all that was decided is settled, or ctx ends. It returns how many transactions are undecided or unsettled
+// then; the next start of this sidecar goes on with them. Call it while Run runs, when nothing asks for the
+// agent any more.
+func (s *Agent) Farewell(ctx context.Context) (left int) {
+	var aborts sync.WaitGroup
+	for _, t := range s.openInLog() {
+		aborts.Go(func() {
+			if _, err := s.abortTx(ctx, t, "the agent's process has ended"); err != nil {
+				s.log.Warn("a transaction of an agent that has ended is not aborted yet", "tx", string(t.id), "cause", err)
+			}
+		})
+	}
+	aborts.Wait()
+	for {
+		if left = s.owing(); left == 0 || !view.Sleep(ctx, StopPoll) {
+			return left
+		}
+	}
+}
+
+// openInLog are the open transactions of which the log knows; at most Limits.Open.
+func (s *Agent) openInLog() (all []*tx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.active {
+		if t.begun && t.phase == phaseOpen {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// owing counts what this sidecar waits for or works on: decisions, and settlements that are its own.
+func (s *Agent) owing() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.active {
+		if t.begun && !t.decided() {
+			n++
+		}
+	}
+	for _, d := range s.debts {
+		if !d.theirs && d.parked != s.incarnation {
+			n++
+		}
+	}
+	return n
+}
+
+// rest begins no further call and lets those that are being made end: one that is cut off may be one that nobody will
+// ever know of. What is left to settle the next start goes on with.
+func (s *Agent) rest(ctx context.Context) {
+	if s.engine == nil {
+		return
+	}
+	s.lease.close()
+	for s.engine.Calls() > 0 && view.Sleep(ctx, StopPoll) {
+	}
+	if n := s.engine.Calls(); n > 0 {
+		s.log.Warn("calls are cut off: without a key nobody will know of them", "count", n)
+	}
+}
+
+const (
+	StopPoll  = 2 * time.Millisecond
+	StopGrace = 100 * time.Millisecond
+)

@@ -1,0 +1,112 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/pause"
+)
+
+// Follow keeps the view up to date until ctx ends. An error is ErrChain or streams.ErrGone.
+func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
+	delivered func(streams.Way)) error {
+	err := Retry(ctx, func() error {
+		snapshot, err := log.Snapshot(ctx, v.Workspace)
+		if err != nil {
+			return err
+		}
+		v.Start(snapshot)
+		return nil
+	}, Complain(say, "the view has no snapshot yet: asked again"))
+	if err != nil {
+		return nil
+	}
+	for _, w := range v.watchers {
+		w.begun()
+	}
+	v.Waits.Wake(WaitSeq)
+	pause := PauseLeast
+	for {
+		before := v.At()
+		err := log.Follow(ctx, v.Workspace, before, func(o *sequencer.Outcome, way streams.Way) error {
+			fresh, err := v.Apply(o)
+			if err == nil && fresh {
+				delivered(way)
+				for _, w := range v.watchers {
+					v.Waits.Wake(w.observe(o)...)
+				}
+			}
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrChain), errors.Is(err, streams.ErrGone):
+			say.Error("the view has stopped for good", "cause", err)
+			v.Waits.Close()
+			return err
+		case v.At() > before:
+			pause = PauseLeast
+		}
+		say.Warn("following the decisions ended: begun again", "cause", err, "pause", pause)
+		if !Sleep(ctx, pause) {
+			return nil
+		}
+		pause = min(2*pause, PauseMost)
+	}
+}
+
+// TableWait is how long a derived table may take to answer.
+const TableWait = 5 * time.Second
+
+// Source delivers decisions and what they refer to.
+type Source interface {
+	Snapshot(ctx context.Context, workspace string) (*topology.Snapshot, error)
+	// Follow gives every outcome after a seq to apply, in order and without gaps, until ctx ends or apply errs.
+	Follow(ctx context.Context, workspace string, after sequencer.Seq,
+		apply func(*sequencer.Outcome, streams.Way) error) error
+	// FollowAt is Follow with the time of the record that a decision answers; zero: not known.
+	FollowAt(ctx context.Context, workspace string, after sequencer.Seq,
+		apply func(*sequencer.Outcome, streams.Way, time.Time) error) error
+	Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error)
+}
+
+// Tables answers what concerns no agent. Derived tables may lag.
+type Tables interface {
+	Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error)
+	Frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int) ([]topology.FrontierRow, error)
+	// Live is what goes on in a workspace: sidecars with a lease, transactions that are not final.
+	Live(ctx context.Context, workspace string) (topology.Live, error)
+	// Ready says per dependency what is wrong with it; nil values are good ones.
+	Ready(ctx context.Context) map[string]error
+}
+
+// The shortest and the longest pause between two tries of something.
+const (
+	PauseLeast = 20 * time.Millisecond
+	PauseMost  = 500 * time.Millisecond
+)
+
+// Retry calls f until it succeeds or ctx ends, with growing pauses.
+func Retry(ctx context.Context, f func() error, failed func(error)) error {
+	return pause.Retry(ctx, pause.Doubling{Least: PauseLeast, Most: PauseMost}, f, failed)
+}
+
+// Sleep waits; it reports false when ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool { return pause.Sleep(ctx, d) == nil }
+
+// Complain says what a retry waits for, once for each reason: brokers may be away for an hour.
+func Complain(log *slog.Logger, what string) func(error) {
+	said := ""
+	return func(err error) {
+		if text := err.Error(); text != said {
+			said = text
+			log.Warn(what, "cause", err)
+		}
+	}
+}
