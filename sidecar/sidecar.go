@@ -77,7 +77,8 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 	}
 	w := view.NewWorkspaceView(s.view, log, c.Limits.FutureWait)
 	s.face = face.New(face.Config{Agent: s.session, Keys: keys, Opened: s.session.Opened(), Workspace: w,
-		Name: c.Workspace, AgentName: c.Agent, Token: c.Token, Operator: c.OperatorToken, Limits: limitsOfFace(c.Limits), Drain: s.drain,
+		Name: c.Workspace, AgentName: c.Agent, Token: c.Token, Operator: c.OperatorToken, Limits: limitsOfFace(c.Limits),
+		Drain:  s.drain,
 		Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log)})
 	s.server = s.newServer()
 	return s, nil

@@ -150,7 +150,8 @@ func (s *Agent) observeEnd(o *sequencer.Outcome, keys []string) []string {
 	if o.Intent == joinIntent(s.joinID) && !ours {
 		s.oweAll() // it was alive until now, and its journal is not here
 		s.displaced = cmp.Or(s.displaced, o.Incarnation)
-		s.log.Warn("the journal of this agent's former session is not here: a new folder, or an emptied volume. "+journal.WithIt,
+		s.log.Warn("the journal of this agent's former session is not here: a new folder, or an emptied volume. "+
+			""+journal.WithIt,
 			"former", uint64(o.Incarnation), "journal", s.delivery.Place())
 		s.strangersSince = s.clock.Steady()
 		s.strangersLease = max(s.strangersLease, time.Duration(s.view.LeaseOf(o.Incarnation))*tickLength)
@@ -250,7 +251,8 @@ func (s *Agent) observeDecision(t *tx, o *sequencer.Outcome) {
 }
 
 func decisionRecord(id sequencer.TxID, o *sequencer.Outcome) *journal.DecidedRecord {
-	return &journal.DecidedRecord{Tx: id, State: view.StateOf(o), Code: o.Code, Seq: o.Seq, Scope: o.Scope, Moved: o.Moved,
+	return &journal.DecidedRecord{Tx: id, State: view.StateOf(o), Code: o.Code, Seq: o.Seq, Scope: o.Scope,
+		Moved:  o.Moved,
 		Detail: o.Detail, Final: o.Final, By: o.By, Tool: o.Tool, MovedAgent: o.MovedAgent, Floor: o.Floor}
 }
 

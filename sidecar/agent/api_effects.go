@@ -21,7 +21,8 @@ func callOf(tool string, args json.RawMessage, key string) (toolCall, error) {
 	case tool == "" || len(tool) > maxToolBytes:
 		return toolCall{}, api.Problemf(api.CodeBadRequest, "tool is missing or has more than %d bytes", maxToolBytes)
 	case len(args) == 0:
-		return toolCall{}, api.Problemf(api.CodeBadRequest, "args is missing: send an object, {} when the tool takes nothing")
+		return toolCall{}, api.Problemf(api.CodeBadRequest, "args is missing: send an object, {} when the tool takes "+
+			"nothing")
 	case args[0] != '{':
 		return toolCall{}, api.Problemf(api.CodeBadRequest, "args is not a JSON object: send the arguments by name")
 	}
@@ -198,7 +199,8 @@ func (s *Agent) Settle(ctx context.Context, id string, in *api.Settlement) (*api
 
 func (s *Agent) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 	if len(in.Effects) == 0 && !in.NoneElse {
-		return nil, api.Problemf(api.CodeBadRequest, "effects is empty and none_else is not true: say what was done, or that "+
+		return nil, api.Problemf(api.CodeBadRequest, "effects is empty and none_else is not true: say what was done, or "+
+			"that "+
 			"nothing was")
 	}
 	if most := s.footprintLimit(); len(in.Effects) > most {
@@ -214,7 +216,8 @@ func (s *Agent) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 			}
 		}
 		if !found || len(e.Scopes) == 0 {
-			return nil, api.Problemf(api.CodeBadRequest, "an effect of result %.20q with %d scopes: name scopes, and as result "+
+			return nil, api.Problemf(api.CodeBadRequest, "an effect of result %.20q with %d scopes: name scopes, and as "+
+				"result "+
 				"clean, leaked, unresolved or partial", e.Result, len(e.Scopes))
 		}
 		for _, text := range e.Scopes {

@@ -245,7 +245,8 @@ func (s *Agent) Abort(ctx context.Context, id, reason string) (*api.Decision, er
 	return d, nil
 }
 
-// Retry opens the successor of a transaction that was refused, or lost with its session. fresh: it was not there before;
+// Retry opens the successor of a transaction that was refused, or lost with its session. fresh: it was not there
+// before;
 // asked twice it is the same one.
 func (s *Agent) Retry(ctx context.Context, id string) (d *api.Decision, fresh bool, err error) {
 	t, err := s.find(sequencer.TxID(id))
@@ -355,7 +356,8 @@ func (s *Agent) BeginGroup(ctx context.Context, c once.Call, in *api.BeginGroup)
 		return nil, api.Problemf(api.CodeBadRequest, "branches is %d: give 2 to %d", in.Branches, most)
 	}
 	if in.Group != "" {
-		return nil, api.Problemf(api.CodeBadRequest, "group is given: this request makes one; to add a branch to a group that "+
+		return nil, api.Problemf(api.CodeBadRequest, "group is given: this request makes one; to add a branch to a group "+
+			"that "+
 			"there is, name it in the begin of a transaction")
 	}
 	begin, err := s.beginOf(ctx, c, &in.Begin)

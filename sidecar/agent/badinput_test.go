@@ -206,7 +206,8 @@ func writeRows(tx string) []row {
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":1}`), 409, "version_mismatch"},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","if_version":-1}`), 400, api.CodeBadRequest},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x"}`), 400, api.CodeBadRequest},
-		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","content_base64":"eA=="}`), 400, api.CodeBadRequest},
+		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content":"x","content_base64":"eA=="}`), 400,
+			api.CodeBadRequest},
 		{post("/v1/tx/"+tx+"/writes", `{"scope":"shard:/x","content_base64":"!"}`), 400, api.CodeBadRequest},
 		{post("/v1/tx/"+tx+"/reads", `{"scope":"shard:/x","limit":-1}`), 400, api.CodeBadRequest},
 	}
@@ -270,7 +271,8 @@ func idRows(other string) (rows []row) {
 		if rest == "/explain" {
 			foreign = row{call(other), 404, api.CodeUnknownTx}
 		}
-		rows = append(rows, foreign, row{call("a.1.999"), 404, api.CodeUnknownTx}, row{call("a.0.1"), 410, api.CodeSessionLost})
+		rows = append(rows, foreign, row{call("a.1.999"), 404, api.CodeUnknownTx}, row{call("a.0.1"), 410,
+			api.CodeSessionLost})
 	}
 	return rows
 }

@@ -73,8 +73,9 @@ func (s *Agent) admit(begin sequencer.Begin, like func(*tx), first func() error)
 	if like != nil {
 		like(t)
 	}
-	err = s.delivery.Record(journal.RecordBegun, &journal.TxRecord{Tx: t.id, Incarnation: inc, Base: t.base, Begin: t.begin,
-		Boot: s.delivery.Boot, Attempt: t.attempt, Refusals: t.refusals, Reads: t.reads})
+	err = s.delivery.Record(journal.RecordBegun, &journal.TxRecord{Tx: t.id, Incarnation: inc, Base: t.base,
+		Begin: t.begin,
+		Boot:  s.delivery.Boot, Attempt: t.attempt, Refusals: t.refusals, Reads: t.reads})
 	if err != nil {
 		return nil, err
 	}

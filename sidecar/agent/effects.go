@@ -111,7 +111,8 @@ func (s *Agent) effect(ctx context.Context, t *tx, c toolCall, slot *once.Slot) 
 // toolOf looks a call up in the policy.
 func (s *Agent) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	if len(c.args) > maxArgs {
-		return gate.Tool{}, api.Problemf(api.CodeTooLarge, "the arguments have %d bytes; a call has at most %d", len(c.args), maxArgs)
+		return gate.Tool{}, api.Problemf(api.CodeTooLarge, "the arguments have %d bytes; a call has at most %d", len(c.args),
+			maxArgs)
 	}
 	if p, ok := s.tools.(agentTools); ok {
 		if err := p.MayCall(c.tool); err != nil {
@@ -140,15 +141,18 @@ func (s *Agent) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 		}
 	}
 	if tool.Class != sequencer.ClassRead && len(tool.Scopes) == 0 {
-		return tool, api.Problemf(api.CodeTool, "%s has no scopes with these arguments: declare in the policy what it moves", c.tool)
+		return tool, api.Problemf(api.CodeTool, "%s has no scopes with these arguments: declare in the policy what it moves",
+			c.tool)
 	}
 	tool.Scopes, tool.May = s.view.WidenScopes(tool.Scopes), s.view.WidenScopes(tool.May)
 	if tool.Class.Eager() && c.key != "" {
-		return tool, api.Problemf(api.CodeTool, "%s runs before the commit: its key is made of transaction and index; leave key out",
+		return tool, api.Problemf(api.CodeTool, "%s runs before the commit: its key is made of transaction and index; "+
+			"leave key out",
 			c.tool)
 	}
 	if c.key != "" && !tool.Keyed && tool.Key == "" {
-		return tool, api.Problemf(api.CodeTool, "%s takes no idempotency key: leave key out, or declare the key in the policy",
+		return tool, api.Problemf(api.CodeTool, "%s takes no idempotency key: leave key out, or declare the key in the "+
+			"policy",
 			c.tool)
 	}
 	if !s.view.Settings().Known {
@@ -156,7 +160,8 @@ func (s *Agent) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	}
 	most := s.longestCall()
 	if most == 0 && !s.view.Settings().Known {
-		return tool, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known yet: how long a call may take "+
+		return tool, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known yet: how long a call may "+
+			"take "+
 			"depends on them")
 	}
 	if tool.MaxTime <= 0 {
@@ -207,7 +212,8 @@ func (s *Agent) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall)
 		total += len(i.effect.Args)
 	}
 	if total > maxTxArgs {
-		return gate.Effect{}, api.Problemf(api.CodeLimit, "the transaction's calls would have arguments of %d bytes; at most %d",
+		return gate.Effect{}, api.Problemf(api.CodeLimit, "the transaction's calls would have arguments of %d bytes; at "+
+			"most %d",
 			total, maxTxArgs)
 	}
 	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(len(t.effects)), Tool: tool,
@@ -237,7 +243,8 @@ func (s *Agent) sameKey(t *tx, e gate.Effect) (*api.Receipt, error) {
 	case first == nil:
 		return nil, nil
 	case !sameJSON(first.effect.Args, e.Args):
-		return nil, api.Problemf(api.CodeKeyReused, "call %d of %s has the key %.80q too, and other arguments: the sink would take "+
+		return nil, api.Problemf(api.CodeKeyReused, "call %d of %s has the key %.80q too, and other arguments: the sink "+
+			"would take "+
 			"this one for a repetition and leave it out. Give it a key of its own (the policy's key template, or key in the "+
 			"request)", first.effect.Index, t.id, e.Key)
 	}
@@ -643,7 +650,8 @@ func (s *Agent) shardCall(ctx context.Context, t *tx, tool gate.Tool, shard gate
 	within := func(scope sequencer.Scope) bool { return scope.Covers(normal) } // policies have the one spelling
 	switch {
 	case what.Write != (tool.Class == sequencer.ClassBufferable) || !what.Write && tool.Class != sequencer.ClassRead:
-		return nil, api.Problemf(api.CodeTool, "%s is %s: declare a tool that reads a shard read, one that writes it bufferable",
+		return nil, api.Problemf(api.CodeTool, "%s is %s: declare a tool that reads a shard read, one that writes it "+
+			"bufferable",
 			c.tool, tool.Class)
 	case !slices.ContainsFunc(tool.Scopes, within):
 		return nil, api.Problemf(api.CodeTool, "%s names %s, which lies in none of its scopes: add it to them in the policy",
@@ -680,7 +688,8 @@ func (s *Agent) roomForPin(t *tx, pin *sequencer.Pin) error {
 	if pin == nil || slices.Contains(t.pinned, *pin) || t.size()+2 <= s.footprintLimit() {
 		return nil
 	}
-	return api.Problemf(api.CodeLimit, "the transaction names %d scopes and tools already; at most %d go into one", t.size(),
+	return api.Problemf(api.CodeLimit, "the transaction names %d scopes and tools already; at most %d go into one",
+		t.size(),
 		s.footprintLimit())
 }
 

@@ -479,7 +479,8 @@ func (s *Agent) toldForgotten(talk string) error {
 	if !s.notice.Owed || s.notice.Told[talk] {
 		return nil
 	}
-	if err := s.delivery.Record(journal.RecordUntold, journal.UntoldRecord{Owed: true, Told: []string{talk}}); err != nil {
+	if err := s.delivery.Record(journal.RecordUntold, journal.UntoldRecord{Owed: true,
+		Told: []string{talk}}); err != nil {
 		return err
 	}
 	s.notice.Tell(talk, true)

@@ -35,8 +35,11 @@ func lost(t *testing.T, err error) {
 // Journals of different logs, workspaces and agents never lie at one path.
 func TestJournalNames(t *testing.T) {
 	all := map[string]journal.Of{}
-	for _, of := range []journal.Of{{Log: "l", Workspace: "shop", Agent: "eu-bot"}, {Log: "l", Workspace: "shop-eu", Agent: "bot"}, {Log: "l", Workspace: "bot", Agent: "shop-eu"},
-		{Log: "k", Workspace: "shop", Agent: "eu-bot"}, {Log: "l/shop", Workspace: "eu", Agent: "bot"}, {Log: "l", Workspace: "shop", Agent: "bot"}, {Log: "a%2Fb", Workspace: "w", Agent: "a"}, {Log: "a/b", Workspace: "w", Agent: "a"}} {
+	for _, of := range []journal.Of{{Log: "l", Workspace: "shop", Agent: "eu-bot"}, {Log: "l", Workspace: "shop-eu",
+		Agent: "bot"}, {Log: "l", Workspace: "bot", Agent: "shop-eu"},
+		{Log: "k", Workspace: "shop", Agent: "eu-bot"}, {Log: "l/shop", Workspace: "eu", Agent: "bot"}, {Log: "l",
+			Workspace: "shop", Agent: "bot"}, {Log: "a%2Fb", Workspace: "w", Agent: "a"}, {Log: "a/b", Workspace: "w",
+			Agent: "a"}} {
 		path := of.Path("d")
 		if former, ok := all[path]; ok {
 			t.Errorf("%v and %v have %s", of, former, path)
@@ -187,7 +190,8 @@ func TestJournalOfTwoLogs(t *testing.T) {
 	path := journalIn(t, dir, log, "a")
 	id := must(log.Door().ID(t.Context()))(t)
 	var records []journal.Entry
-	for _, v := range []any{journal.Of{Log: id, Workspace: "default", Agent: "a"}, journal.JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 1},
+	for _, v := range []any{journal.Of{Log: id, Workspace: "default", Agent: "a"}, journal.JoinedRecord{Agent: "a",
+		Workspace: "default", Incarnation: 1},
 		journal.JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 1}} {
 		kind := byte(journal.RecordJoined)
 		if len(records) == 0 {
@@ -219,7 +223,8 @@ func TestRecordThatCannotBeReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := d.Bytes()
-	if err := d.Record(journal.RecordSealed, &journal.DecidedRecord{Tx: "a.3.1"}); !errors.Is(err, journal.ErrJournal) || d.Bytes() != before {
+	if err := d.Record(journal.RecordSealed, &journal.DecidedRecord{Tx: "a.3.1"}); !errors.Is(err, journal.ErrJournal) ||
+		d.Bytes() != before {
 		t.Errorf("a seal of nothing: %v, %d of %d bytes", err, d.Bytes(), before)
 	}
 	if err := errors.Join(d.Record(journal.RecordBegun, &journal.TxRecord{Tx: "a.3.1"}), d.Close()); err != nil {

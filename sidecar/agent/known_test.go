@@ -172,7 +172,8 @@ func TestIfMatch(t *testing.T) {
 	request := httptest.NewRequest("PUT", "/", nil)
 	request.Header.Set("If-Match", "*")
 	in := &api.Put{Scope: "shard:/x"}
-	if asks, err := (&face.Call{Request: request}).Condition(in); !asks || !in.Exists || in.Versions != nil || err != nil {
+	if asks, err := (&face.Call{Request: request}).Condition(in); !asks || !in.Exists || in.Versions != nil ||
+		err != nil {
 		t.Errorf("any version will do: %+v %v", in, err)
 	}
 }

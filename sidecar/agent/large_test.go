@@ -82,7 +82,8 @@ func largeAnswer(t *testing.T, tool string, result json.RawMessage) {
 		t.Errorf("%d events are not published", left)
 	}
 	list := must(tx.Effects(ctx))(t)
-	if e := list.Effects[0]; e.Result != nil || len(result) > journal.MaxAnswer && !strings.Contains(e.Detail, "not kept") {
+	if e := list.Effects[0]; e.Result != nil || len(result) > journal.MaxAnswer && !strings.Contains(e.Detail,
+		"not kept") {
 		t.Errorf("the list of calls: %d bytes, %q", len(e.Result), e.Detail)
 	}
 	want := []string{tool + " x"}

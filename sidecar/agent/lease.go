@@ -197,11 +197,15 @@ func (s *Agent) stretchLease(ctx context.Context, takes time.Duration) error {
 	if live {
 		s.promise(ctx, in, s.clock.Now())
 		if _, err := s.append(ctx, ask); err == nil {
-			_ = s.view.Waits.Until(ctx, view.WaitIntent(ask.ID()), func() bool { return s.lease.Left() > takes || s.now() == 0 })
+			_ = s.view.Waits.Until(ctx, view.WaitIntent(ask.ID()), func() bool {
+				return s.lease.Left() > takes ||
+					s.now() == 0
+			})
 		}
 	}
 	if s.lease.Left() > takes {
 		return nil
 	}
-	return api.Problemf(api.CodeNotReady, "the lease is too short for a call that may take %v: the log did not renew it", takes)
+	return api.Problemf(api.CodeNotReady, "the lease is too short for a call that may take %v: the log did not renew it",
+		takes)
 }

@@ -87,7 +87,8 @@ func shardScope(text string) (sequencer.Scope, error) {
 		return "", badScope(text, err)
 	}
 	if !scope.IsShard() {
-		return "", api.Problemf(api.CodeBadScope, "scope %.80q is not a shard, and only shards (shard:/a/b) are kept here: to "+
+		return "", api.Problemf(api.CodeBadScope, "scope %.80q is not a shard, and only shards (shard:/a/b) are kept "+
+			"here: to "+
 			"act on anything else by yourself, touch it", text)
 	}
 	return scope, nil
@@ -133,7 +134,8 @@ func oneShard(text string) (sequencer.Scope, error) {
 		return "", err
 	}
 	if scope.HasStar() || len(scope.Segments()) == 0 {
-		return "", api.Problemf(api.CodeBadScope, "scope %.80q names more than one shard: write it out without wildcards", text)
+		return "", api.Problemf(api.CodeBadScope, "scope %.80q names more than one shard: write it out without wildcards",
+			text)
 	}
 	return scope, nil
 }

@@ -94,7 +94,8 @@ func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
 	return gate.New(gate.Options{Tools: capped{t, s}, Marks: marks{s}, Lease: &s.lease, Log: s.log, Origin: s.where})
 }
 
-// Run opens the journal, joins the log and keeps the session alive until Stop. live is called after each join. An error
+// Run opens the journal, joins the log and keeps the session alive until Stop. live is called after each join. An
+// error
 // is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal; then the agent serves nothing
 // any more, and Stop gives back what it holds.
 func (s *Agent) Run(live func()) error {

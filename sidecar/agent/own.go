@@ -54,7 +54,8 @@ func (s *Agent) takeTold(t *tx, told *sequencer.Settle) error {
 			return err
 		}
 	} else if !sameTold(before, told) {
-		return api.Problemf(api.CodeSettlementTold, "what became of the acts in %s was said before, or taken as unresolved after "+
+		return api.Problemf(api.CodeSettlementTold, "what became of the acts in %s was said before, or taken as "+
+			"unresolved after "+
 			"%s without a word: it is settled by that; look at the list of residues", t.id, s.limits.SettlementWait)
 	}
 	if d := s.debts[t.id]; d != nil {
@@ -90,7 +91,8 @@ func asHandedOver(told *sequencer.Settle, own []sequencer.Scope) error {
 func (s *Agent) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) error {
 	if !t.gone() {
 		if !t.decided() {
-			return api.Problemf(api.CodeNotAborted, "%s is not aborted: while it can commit, the seal says that the outcome of "+
+			return api.Problemf(api.CodeNotAborted, "%s is not aborted: while it can commit, the seal says that the outcome "+
+				"of "+
 				"every act is known; abort it first to take them back", t.id)
 		}
 		if s.decision(t).State == api.StateCommitted && t.retraction.Of == "" {
@@ -98,7 +100,8 @@ func (s *Agent) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) er
 		}
 	}
 	if len(own) == 0 {
-		return api.Problemf(api.CodeNothingOwed, "nothing was handed to the agent in %s to act on for writing, or it is settled",
+		return api.Problemf(api.CodeNothingOwed, "nothing was handed to the agent in %s to act on for writing, or it is "+
+			"settled",
 			t.id)
 	}
 	if t.final {

@@ -167,7 +167,8 @@ func TestChangedToolByHand(t *testing.T) {
 	b := reborn(t, log, "a", journal, declared(two, "other")).aloneNow()
 	b.final(ctx, t, tx)
 	_, err := b.client.RetryResidue(ctx, tx, 0, false)
-	if p := problemIn(t, err); p.Code != api.CodeChangedTool || p.Status != 409 || !strings.Contains(p.Detail, "sealed") ||
+	if p := problemIn(t, err); p.Code != api.CodeChangedTool || p.Status != 409 || !strings.Contains(p.Detail,
+		"sealed") ||
 		!strings.Contains(p.Detail, "other") {
 		t.Errorf("tried again: %+v", p)
 	}

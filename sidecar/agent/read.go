@@ -75,7 +75,8 @@ func (s *Agent) announceRead(ctx context.Context, t *tx, scope sequencer.Scope) 
 		return nil, err
 	}
 	if t.size() >= s.footprintLimit() {
-		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already; read a pattern instead", s.footprintLimit())
+		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already; read a pattern instead",
+			s.footprintLimit())
 	}
 	got := &reading{scope: scope, view: s.view.At()}
 	entry, err := s.deliver(ctx, t.id, got)
@@ -91,7 +92,8 @@ func (s *Agent) announceRead(ctx context.Context, t *tx, scope sequencer.Scope) 
 func (s *Agent) readForeign(ctx context.Context, t *tx, scope sequencer.Scope,
 	in *api.Read) (*api.Announced, error) {
 	if in.Limit != 0 {
-		return nil, api.Problemf(api.CodeBadRequest, "limit is for patterns of shards; %s is read by the agent itself", scope)
+		return nil, api.Problemf(api.CodeBadRequest, "limit is for patterns of shards; %s is read by the agent itself",
+			scope)
 	}
 	if err := s.await(ctx); err != nil { // only a view that is ready knows what is in use
 		return nil, err
@@ -110,7 +112,8 @@ func (s *Agent) beforeSeal(t *tx, in *api.Seal) error {
 		return nil // sealing again gives the same answer
 	}
 	if in.TouchesKnown != nil && !*in.TouchesKnown && len(t.own) > 0 {
-		return api.Problemf(api.CodeCallsUnknown, "what was done under a touch of %s is not known: find out and seal again, or "+
+		return api.Problemf(api.CodeCallsUnknown, "what was done under a touch of %s is not known: find out and seal "+
+			"again, or "+
 			"abort and say in its settlement that it is unresolved", t.id)
 	}
 	if n := t.size() + len(in.Pins); n > s.footprintLimit() {
@@ -141,7 +144,8 @@ func validTool(server, name, signature string) error {
 	case len(server) > maxToolBytes:
 		return api.Problemf(api.CodeBadRequest, "the tool server's name has more than %d bytes", maxToolBytes)
 	case signature == "" || len(signature) > maxSignatureBytes:
-		return api.Problemf(api.CodeBadRequest, "the signature of %s is missing or has more than %d bytes: send a hash of the "+
+		return api.Problemf(api.CodeBadRequest, "the signature of %s is missing or has more than %d bytes: send a hash of "+
+			"the "+
 			"tool's declaration", name, maxSignatureBytes)
 	}
 	return nil
@@ -188,7 +192,8 @@ func (s *Agent) knownType(scope sequencer.Scope, in *api.Read) error {
 	if len(known) > maxTypesSaid {
 		said += ", …"
 	}
-	p := api.Problemf(api.CodeUnknownType, "nothing here writes scopes of the type %s, so the read of %s would never be stale; "+
+	p := api.Problemf(api.CodeUnknownType, "nothing here writes scopes of the type %s, so the read of %s would never "+
+		"be stale; "+
 		"types in use are: %s. %sIf another program is to write it, send \"announce\": true with the read", scope.Type(),
 		scope, said, meant)
 	p.Scope = string(scope)
@@ -227,7 +232,8 @@ func badScope(text string, err error) error {
 	case 1:
 		return api.Problemf(api.CodeBadScope, "scope %.80q is not type:/path: write %s", text, meant[0])
 	}
-	return api.Problemf(api.CodeBadScope, "scope %.80q has no type: write %s for the shard, or %s if %s is a type", text, meant[0],
+	return api.Problemf(api.CodeBadScope, "scope %.80q has no type: write %s for the shard, or %s if %s is a type", text,
+		meant[0],
 		meant[1], first)
 }
 
@@ -256,7 +262,8 @@ func (s *Agent) contentAt(ctx context.Context, scope sequencer.Scope, rev view.R
 	if err != nil {
 		return nil, err
 	}
-	return &api.Content{Scope: string(scope), Version: uint64(rev.Version), View: uint64(view), Writer: string(rev.Writer),
+	return &api.Content{Scope: string(scope), Version: uint64(rev.Version), View: uint64(view),
+		Writer:    string(rev.Writer),
 		MediaType: rev.Media, Body: body}, nil
 }
 
@@ -271,7 +278,8 @@ func (s *Agent) readLoosely(ctx context.Context, c once.Call, binds bool, look f
 	return s.whole(ctx, look)
 }
 
-func (s *Agent) formerVersion(ctx context.Context, scope sequencer.Scope, version sequencer.Seq) (*api.Content, error) {
+func (s *Agent) formerVersion(ctx context.Context, scope sequencer.Scope, version sequencer.Seq) (*api.Content,
+	error) {
 	if err := s.view.Ready(); err != nil {
 		return nil, view.NotReady(err)
 	}
@@ -363,7 +371,8 @@ func (s *Agent) Put(ctx context.Context, c once.Call, in *api.Put) (d *api.Decis
 	}
 	existed, _ := s.view.Read(scope)
 	if in.Exists && existed.Version == 0 {
-		p := api.Problemf(string(sequencer.CodeVersionMismatch), "%s does not exist, and If-Match: * writes only what does: "+
+		p := api.Problemf(string(sequencer.CodeVersionMismatch), "%s does not exist, and If-Match: * writes only what "+
+			"does: "+
 			"leave it out to create", scope)
 		p.Scope, p.ReRead = string(scope), []string{string(scope)}
 		return nil, false, p
@@ -387,7 +396,8 @@ func contentOf(w *api.Write) ([]byte, error) {
 		}
 		return body, nil
 	}
-	return nil, api.Problemf(api.CodeBadRequest, "content is missing: send content, or content_base64 for bytes that are "+
+	return nil, api.Problemf(api.CodeBadRequest, "content is missing: send content, or content_base64 for bytes that "+
+		"are "+
 		"no text")
 }
 

@@ -233,7 +233,8 @@ func (d *dealing) enter(tx, index string) (done func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.with[name] {
-		return nil, api.Problemf(api.CodeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at the list "+
+		return nil, api.Problemf(api.CodeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at "+
+			"the list "+
 			"once that is done", index, tx)
 	}
 	if d.with == nil {
@@ -305,7 +306,8 @@ func (s *Agent) holdResidue(ctx context.Context, t *tx, r *topology.Residue) err
 	var p *api.Problem
 	own := errors.As(err, &p) && p.Code == string(sequencer.CodeOwnTransaction)
 	if own || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return api.Problemf(api.CodeResidueBusy, "what effect %d of %s moves is held by another transaction, which may be trying it "+
+		return api.Problemf(api.CodeResidueBusy, "what effect %d of %s moves is held by another transaction, which may be "+
+			"trying it "+
 			"again: ask again", r.Index, r.Tx)
 	}
 	return err
@@ -398,7 +400,8 @@ func dealtWith(r *topology.Residue) error {
 // AcceptResidue takes a residue as it is: whoever asks has looked at the sink, and says so in the note.
 func (s *Agent) AcceptResidue(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error) {
 	if in.Note == "" || len(in.Note) > maxNoteBytes {
-		return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and why",
+		return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and "+
+			"why",
 			maxNoteBytes)
 	}
 	done, err := s.dealing.enter(tx, index)

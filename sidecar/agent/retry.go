@@ -66,13 +66,15 @@ func (s *Agent) mayRetry(t *tx) (*tx, error) {
 		return nil, p
 	}
 	if was, known := s.view.Choice(t.begin.Group); known && was.Tx != t.id {
-		p := api.Problemf(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group", was.Tx,
+		p := api.Problemf(string(sequencer.CodeLostBranch), "%s was chosen in the group of %s: begin outside the group",
+			was.Tx,
 			t.id)
 		p.Decision, p.MovedSeq, p.MovedBy = d, uint64(was.Seq), string(was.Tx)
 		return nil, p
 	}
 	if t.attempt >= s.limits.Attempts {
-		p := api.Problemf(api.CodeGaveUp, "%d attempts were refused: give the work back, or begin a new transaction", t.attempt)
+		p := api.Problemf(api.CodeGaveUp, "%d attempts were refused: give the work back, or begin a new transaction",
+			t.attempt)
 		p.Decision = d
 		return nil, p
 	}

@@ -18,7 +18,8 @@ func (s *Agent) rulesNow(ctx context.Context) (sequencer.Rules, error) {
 	s.learnRules(ctx)
 	now := s.view.Settings()
 	if !now.Exact {
-		return now.Rules, api.Problemf(api.CodeNotReady, "the rules were set before this sidecar began, and no processor says "+
+		return now.Rules, api.Problemf(api.CodeNotReady, "the rules were set before this sidecar began, and no processor "+
+			"says "+
 			"what they are: see that the processors run")
 	}
 	return now.Rules, nil
@@ -137,7 +138,8 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	take(&r.HorizonCommits, in.HorizonCommits)
 	take(&r.HorizonTicks, in.HorizonTicks)
 	if r.Logic == 0 || r.Logic > sequencer.Logic {
-		return api.Problemf(api.CodeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that does not know "+
+		return api.Problemf(api.CodeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that does "+
+			"not know "+
 			"one stops there", r.Logic, sequencer.Logic)
 	}
 	if r.Logic >= boundsSidecars {
@@ -146,7 +148,8 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	for name, given := range map[string]*uint32{"max_sidecars": in.MaxSidecars, "horizon_commits": in.HorizonCommits,
 		"horizon_ticks": in.HorizonTicks} {
 		if given != nil { // older logics would take the rule without a word and not follow it
-			return api.Problemf(api.CodeBadRequest, "%s is a rule of logic %d, and the workspace has logic %d: raise logic with it",
+			return api.Problemf(api.CodeBadRequest, "%s is a rule of logic %d, and the workspace has logic %d: raise logic "+
+				"with it",
 				name, boundsSidecars, r.Logic)
 		}
 	}

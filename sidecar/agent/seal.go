@@ -59,7 +59,8 @@ func (s *Agent) sendSeal(ctx context.Context, t *tx) (<-chan error, error) {
 		}
 	})
 	if !started {
-		return nil, api.Problemf(api.CodeBusy, "%s is still open: the sidecar is stopping, or has too many appends under way", t.id)
+		return nil, api.Problemf(api.CodeBusy, "%s is still open: the sidecar is stopping, or has too many appends under "+
+			"way", t.id)
 	}
 	in, err := s.freeze(ctx, t)
 	if in == nil || err != nil {

@@ -71,7 +71,8 @@ func (s *Agent) paid(o *sequencer.Outcome) {
 	}
 	delete(s.debts, id)
 	s.metrics.Pending.Set(float64(len(s.debts)))
-	if err := s.delivery.Record(journal.RecordSettled, &journal.DecidedRecord{Tx: id, Clean: view.ReleasedAll(o)}); err != nil {
+	if err := s.delivery.Record(journal.RecordSettled, &journal.DecidedRecord{Tx: id,
+		Clean: view.ReleasedAll(o)}); err != nil {
 		s.log.Error("a settlement is not in the journal: after a restart the log is asked", "tx", string(id), "cause", err)
 	}
 	s.hurry()

@@ -51,7 +51,8 @@ func (s *Agent) otherTouch(t *tx, wants []sequencer.Want) error {
 	if t.asking == nil || t.decided() || slices.Equal(t.asking.Touch.Wants, wants) {
 		return nil
 	}
-	return api.Problemf(string(sequencer.CodeTouchWaiting), "an earlier touch of %s still waits, for %s: ask for the same "+
+	return api.Problemf(string(sequencer.CodeTouchWaiting), "an earlier touch of %s still waits, for %s: ask for the "+
+		"same "+
 		"scopes again to wait for it, or abort", t.id, t.asking.Touch.Wants[0].Scope)
 }
 

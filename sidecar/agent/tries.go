@@ -325,7 +325,8 @@ func (l *leftover) done() string {
 func (s *Agent) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
 	slot *once.Slot) error {
 	if slot.Get() != "" { // a former process may have made the call, and its sink cannot tell
-		return api.Problemf(api.CodeUnkeyed, "this request was begun before, and the process ended: the call may have been made. "+
+		return api.Problemf(api.CodeUnkeyed, "this request was begun before, and the process ended: the call may have "+
+			"been made. "+
 			"Look at the sink, then ask under a new Idempotency-Key")
 	}
 	if s.engine == nil {
@@ -382,13 +383,16 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 	if undo {
 		switch {
 		case p.Tool.Class.Gated() && r.Result == sequencer.ResultPartial:
-			return leftover{}, api.Problemf(api.CodeTool, "%s did not leave, and its transaction is retracted: it is not made any "+
+			return leftover{}, api.Problemf(api.CodeTool, "%s did not leave, and its transaction is retracted: it is not "+
+				"made any "+
 				"more, accept it", p.Tool.Name)
 		case !p.Tool.Undo && r.Result == sequencer.ResultUnresolved:
-			return leftover{}, api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it is "+
+			return leftover{}, api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it "+
+				"is "+
 				"declared: look at the sink, undo it by hand, then accept", p.Tool.Name)
 		case !p.Tool.Undo:
-			return leftover{}, api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by hand, then "+
+			return leftover{}, api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by "+
+				"hand, then "+
 				"accept", p.Tool.Name)
 		case by.undone != nil:
 			return leftover{tool: p.Tool, undo: true, made: by.undone}, nil
@@ -409,7 +413,8 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 		there := p.Ran() || r.Result == sequencer.ResultLeaked
 		forbids := p.Key != "" && p.Tool.Forbids
 		if !there && !forbids && !allowed.Force {
-			return leftover{}, api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid "+
+			return leftover{}, api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared "+
+				"to forbid "+
 				"a key: a compensation would undo what is perhaps not there. Look there first; if it is, send force",
 				p.Tool.Name)
 		}
@@ -423,7 +428,8 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 	case call.Key == "" && !allowed.Force:
 		return leftover{}, unkeyed(call.Tool)
 	case life > 0 && age+p.Tool.MaxTime >= life && !allowed.Force:
-		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
+		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s "+
+			"old: if it "+
 			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
 			age.Round(time.Second))
 	}
@@ -460,9 +466,11 @@ func (s *Agent) stillResidue(ctx context.Context, r *topology.Residue) error {
 		switch {
 		case now.Tx != r.Tx || now.Index != r.Index:
 		case now.State != topology.ResidueOpen:
-			return api.Problemf(api.CodeNotResidue, "effect %d of %s is %s meanwhile: nothing is left to do", r.Index, r.Tx, now.State)
+			return api.Problemf(api.CodeNotResidue, "effect %d of %s is %s meanwhile: nothing is left to do", r.Index, r.Tx,
+				now.State)
 		case now.Tries != r.Tries || now.Result != r.Result:
-			return api.Problemf(api.CodeNotResidue, "effect %d of %s was tried meanwhile: look at the list, then ask again", r.Index,
+			return api.Problemf(api.CodeNotResidue, "effect %d of %s was tried meanwhile: look at the list, then ask again",
+				r.Index,
 				r.Tx)
 		}
 	}

@@ -193,7 +193,8 @@ func (s *Agent) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, medi
 		ref.Partition, ref.Offset = at.Partition, at.Offset
 		return ref, nil
 	case <-ctx.Done():
-		return nil, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope, context.Cause(ctx))
+		return nil, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope,
+			context.Cause(ctx))
 	}
 }
 
@@ -260,7 +261,8 @@ func (s *Agent) drop(t *tx, why string) {
 func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) {
 	switch {
 	case rev.Lost:
-		return nil, api.Problemf(api.CodeForgotten, "a retraction put back what decision %d wrote, and the log has that no more: "+
+		return nil, api.Problemf(api.CodeForgotten, "a retraction put back what decision %d wrote, and the log has that "+
+			"no more: "+
 			"write the shard again", rev.From)
 	case rev.Lacks:
 		return nil, view.BeingFetched(view.Lack{At: rev.At, From: rev.From})
@@ -273,7 +275,8 @@ func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) 
 	}
 	body, err := s.events.Content(ctx, s.workspace, *rev.Ref)
 	if err != nil {
-		return nil, api.Problemf(api.CodeLog, "the content at %d/%d cannot be fetched: %v", rev.Ref.Partition, rev.Ref.Offset, err)
+		return nil, api.Problemf(api.CodeLog, "the content at %d/%d cannot be fetched: %v", rev.Ref.Partition,
+			rev.Ref.Offset, err)
 	}
 	if sha256.Sum256(body) != rev.Ref.SHA256 {
 		return nil, api.Problemf(api.CodeInternal, "the content at %d/%d is not the one that was written",

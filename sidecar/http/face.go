@@ -58,7 +58,8 @@ func (c *Call) operates(what string) error {
 	if c.role == roleOperator {
 		return nil
 	}
-	return api.Problemf(api.CodeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the operator's. It "+
+	return api.Problemf(api.CodeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the "+
+		"operator's. It "+
 		"is what the sidecar's --operator-token or --operator-token-file says, else in the file operator-token of its data "+
 		"folder", what)
 }
@@ -335,7 +336,8 @@ func problemReply(err error) *Reply {
 	switch {
 	case p.Code == api.CodeUnauthorized:
 		out.header["WWW-Authenticate"] = `Bearer realm="hence"`
-	case p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable || p.Code == api.CodeKeyInFlight:
+	case p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable ||
+		p.Code == api.CodeKeyInFlight:
 		out.header["Retry-After"] = "1"
 	}
 	return out
@@ -379,5 +381,6 @@ func (f *Face) write(w http.ResponseWriter, r *http.Request, name string, out *R
 
 // otherWorkspace is the problem of a route that names another workspace.
 func (f *Face) otherWorkspace(name string) error {
-	return api.Problemf(api.CodeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q", name, f.Name)
+	return api.Problemf(api.CodeUnknownWorkspace, "workspace %.70q is not served here: this sidecar serves %q", name,
+		f.Name)
 }

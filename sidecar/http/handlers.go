@@ -314,7 +314,8 @@ func (f *Face) writeShard(c *Call) (*Reply, error) {
 	return out, nil
 }
 
-// Condition takes over what a PUT's headers ask of the version that the shard has. It reports whether they ask anything.
+// Condition takes over what a PUT's headers ask of the version that the shard has. It reports whether they ask
+// anything.
 func (c *Call) Condition(in *api.Put) (bool, error) {
 	match := strings.Join(c.Request.Header.Values("If-Match"), ",")
 	none := strings.Join(c.Request.Header.Values("If-None-Match"), ",")
@@ -343,7 +344,8 @@ func versionsOf(scope, match string) (out []uint64, err error) {
 		tag = strings.TrimSpace(tag)
 		quoted := strings.TrimPrefix(tag, "W/")
 		if len(quoted) < 2 || quoted[0] != '"' || quoted[len(quoted)-1] != '"' {
-			return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40s: send ETags as they were given, with their quotes: "+
+			return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40s: send ETags as they were given, with their "+
+				"quotes: "+
 				"If-Match: \"17\"", match)
 		}
 		text := quoted[1 : len(quoted)-1]
@@ -462,7 +464,8 @@ func (f *Face) putRules(c *Call) (*Reply, error) {
 	text := c.Request.Header.Get("If-Match")
 	was, err := strconv.ParseUint(strings.Trim(text, `"`), 10, 32)
 	if err != nil || text != etag(was) {
-		return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40q: send the version of the rules that you have read, in "+
+		return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40q: send the version of the rules that you have "+
+			"read, in "+
 			"quotes", text)
 	}
 	out, err := c.Agent.SetRules(c.Ctx, uint32(was), &in)

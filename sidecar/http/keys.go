@@ -67,7 +67,8 @@ func fingerprint(c *Call) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// kept is the reply as it is remembered under a key; nil: the same request may well be answered otherwise when it comes
+// kept is the reply as it is remembered under a key; nil: the same request may well be answered otherwise when it
+// comes
 // again.
 func (r *Reply) kept() *once.Answer {
 	p, refused := r.Value.(*api.Problem)

@@ -23,7 +23,8 @@ func (c *Call) decode(into any, mayBeEmpty bool) error {
 	if media := c.Request.Header.Get("Content-Type"); media != "" {
 		kind, _, err := mime.ParseMediaType(media)
 		if err != nil || kind != "application/json" {
-			return api.Problemf(api.CodeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place of -d)",
+			return api.Problemf(api.CodeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place "+
+				"of -d)",
 				media)
 		}
 	}
@@ -114,12 +115,14 @@ func instead(name string, known []string) string {
 	return ": known here are " + strings.Join(known, ", ")
 }
 
-// scope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays inside its
+// scope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays inside
+// its
 // segment.
 func (c *Call) scope() (string, error) {
 	text := c.Params["scope"]
 	if text == "" {
-		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave the slash "+
+		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave the "+
+			"slash "+
 			"out to list them")
 	}
 	if !strings.HasPrefix(text, "shard:/") {
@@ -160,7 +163,8 @@ func talkOf(r *http.Request) (string, error) {
 	}
 	name := r.Header.Get("Hence-Session")
 	if len(name) > maxTalkBytes || name != "" && !printable(name) {
-		return "", api.Problemf(api.CodeBadRequest, "Hence-Session is %.80q: give at most %d printable ASCII characters", name,
+		return "", api.Problemf(api.CodeBadRequest, "Hence-Session is %.80q: give at most %d printable ASCII characters",
+			name,
 			maxTalkBytes)
 	}
 	return name, nil

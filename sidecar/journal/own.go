@@ -10,7 +10,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
-// InlineArgs bounds the arguments and answers that are kept where they stand, in bytes; larger ones travel by reference.
+// InlineArgs bounds the arguments and answers that are kept where they stand, in bytes; larger ones travel by
+// reference.
 const InlineArgs = 4 << 10
 
 // Bytes is the journal's size; zero where there is none.

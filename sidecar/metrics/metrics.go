@@ -102,7 +102,8 @@ func (m *Metrics) Answered(route string, status int) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
 }
 
-// Decided counts a decision of the agent's, and how long its seal took; sent and acked are zero where that is not known.
+// Decided counts a decision of the agent's, and how long its seal took; sent and acked are zero where that is not
+// known.
 func (m *Metrics) Decided(state string, code sequencer.Code, sent, acked, now time.Time) {
 	m.decisions.WithLabelValues(state, cmp.Or(string(code), "none")).Inc()
 	if sent.IsZero() {

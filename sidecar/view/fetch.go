@@ -271,7 +271,8 @@ func (v *View) Whole(ctx context.Context, missing func() []Lack) error {
 
 // BeingFetched refuses a read of a content that is not there yet.
 func BeingFetched(l Lack) *api.Problem {
-	return api.Problemf(api.CodeLog, "a retraction put back what decision %d wrote, and that is still being fetched from the log",
+	return api.Problemf(api.CodeLog, "a retraction put back what decision %d wrote, and that is still being fetched "+
+		"from the log",
 		l.From)
 }
 
