@@ -54,7 +54,7 @@ func TestWords(t *testing.T) {
 		every("Tools: states of a call", []string{state})
 	}
 	codes := map[string]bool{}
-	for _, folder := range []string{"sequencer", "sidecar", "sidecar/console"} {
+	for _, folder := range []string{"sequencer", "sidecar/api", "sidecar/console"} {
 		for _, code := range constants(t, filepath.Join(root, folder), regexp.MustCompile(`^[cC]ode[A-Z]`)) {
 			codes[code] = true
 			has("Codes", fmt.Sprintf("[%[1]s](codes/%[1]s.md)", code))

@@ -22,34 +22,35 @@ import (
 // loose reads, and keeps its promise to the log (the watermark). It begins anew, with another incarnation, when the
 // lease of the one before has ended.
 type Agent struct {
-	agent     string
-	workspace string
-	view      *view.View
-	delivery  *journal.Journal
-	events    Log
-	limits    Limits
-	clock     Clock
-	log       *slog.Logger
-	metrics   *metrics.Metrics
-	tracing   tracing
-	observes  bool           // every transaction only observes
-	mode      sequencer.Mode // of transactions that name none
-	keys      *once.Keys
-	openFile  journal.Opener
-	dataDir   string
-	opened    chan struct{} // closed once the journal is open
-	untold    untold
-	dealing   dealing
-	soon      chan struct{} // there is something to maintain before the next beat
-	tasks     tasks
-	stopWork  context.CancelCauseFunc
-	tools     gate.Tools // nil: no policy
-	engine    engine     // nil: no policy
-	bare      engine     // without a policy: settles what others have left
-	lease     lease
-	registry  *registry
-	hook      Hook
-	questions questions
+	agent      string
+	workspace  string
+	view       *view.View
+	delivery   *journal.Journal
+	events     Log
+	limits     Limits
+	clock      Clock
+	log        *slog.Logger
+	metrics    *metrics.Metrics
+	tracing    tracing
+	observes   bool           // every transaction only observes
+	mode       sequencer.Mode // of transactions that name none
+	keys       *once.Keys
+	openFile   journal.Opener
+	dataDir    string
+	opened     chan struct{} // closed once the journal is open
+	untold     untold
+	dealing    dealing
+	soon       chan struct{} // there is something to maintain before the next beat
+	tasks      tasks
+	stopWork   context.CancelCauseFunc
+	publishing sync.WaitGroup
+	tools      gate.Tools // nil: no policy
+	engine     engine     // nil: no policy
+	bare       engine     // without a policy: settles what others have left
+	lease      lease
+	registry   *registry
+	hook       Hook
+	questions  questions
 
 	mu             sync.Mutex
 	origin         string        // what keys of calls name, known before the first session

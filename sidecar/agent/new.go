@@ -106,9 +106,7 @@ func (s *Agent) Run(live func()) error {
 		}
 		return err
 	}
-	var group sync.WaitGroup
-	defer group.Wait()
-	group.Go(func() { s.delivery.Publish(ctx) })
+	s.publishing.Go(func() { s.delivery.Publish(ctx) }) // until Stop: an agent whose session fails still publishes
 	return s.maintain(ctx, live)
 }
 
@@ -127,7 +125,10 @@ func (s *Agent) Stop(ctx context.Context) {
 }
 
 // Close leaves the journal whole and gives its lock back.
-func (s *Agent) Close() error { return s.delivery.Close() }
+func (s *Agent) Close() error {
+	s.publishing.Wait()
+	return s.delivery.Close()
+}
 
 // Refused is why the log does not let the agent in; nil: it has not refused it. It is asked again by itself.
 func (s *Agent) Refused() error {
