@@ -345,7 +345,7 @@ func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 	}
 	for i := range effects {
 		// A call of this process that was broken off may be under way, too.
-		own := claim != gate.ClaimStranger && flying(&effects[i]) && !s.isFormer(effects[i].Incarnation)
+		own := claim != gate.ClaimStranger && effects[i].InFlight() && !s.isFormer(effects[i].Incarnation)
 		effects[i].Waited = d.tries == 0 && !own
 	}
 	d.tries++
@@ -355,17 +355,12 @@ func (s *session) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) b
 // mayTake is how long calls of a former owner may take that are perhaps under way; s.mu is held.
 func (s *session) mayTake(effects []gate.Progress, claim gate.Claim) (longest time.Duration) {
 	for _, p := range effects {
-		if claim != gate.ClaimStranger && (!flying(&p) || !s.isFormer(p.Incarnation)) {
+		if claim != gate.ClaimStranger && (!p.InFlight() || !s.isFormer(p.Incarnation)) {
 			continue
 		}
 		longest = max(longest, p.Tool.MaxTime, s.undoTakes(&p))
 	}
 	return longest
-}
-
-// flying reports whether a call, or its compensation, may be under way, as far as the marks say.
-func flying(p *gate.Progress) bool {
-	return !p.Known() || p.Undoing && p.UndoDone == nil && !p.UndoLost
 }
 
 // firstHere is the first incarnation of this process.

@@ -5,29 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
 )
 
-// What the events topic says of a residue that is tried again begins with one of these, for the call and for its
-// compensation. The transaction under which it is tried comes after it: the order of events says nothing among several
-// sidecars.
-const (
-	madeIn   = topology.MadeByHand
-	undoneIn = topology.UndoneByHand
-)
-
 // publishMade returns once the events topic has that a try begins, or what came of it. A retraction has to know that a
-// held call may have left, and whoever tries again that there is nothing left to call.
+// held call may have left, and whoever tries again that there is nothing left to call. The try names the transaction
+// under which it is made: the order of events says nothing among several sidecars.
 func (s *session) publishMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover,
 	step gate.Step, answer *gate.Answer) error {
-	text := &topology.EffectText{Index: r.Index, Step: uint8(step), Detail: madeIn + string(in)}
-	if left.undo {
-		text.Detail = undoneIn + string(in)
-	}
+	by := topology.ByHand{In: in, Undo: left.undo}
+	text := &topology.EffectText{Index: r.Index, Step: uint8(step), Detail: by.Text(), ByHand: &by}
 	if answer != nil {
 		body, err := json.Marshal(within(answer, maxSpread))
 		if err != nil {
@@ -53,8 +43,11 @@ func (s *session) endMade(ctx context.Context, r *topology.Residue, in sequencer
 
 // isMade reports whether an event is about a residue that was tried again.
 func isMade(ev *topology.Event) bool {
-	return ev.Kind == topology.EventAnswer && ev.Effect != nil &&
-		(strings.HasPrefix(ev.Effect.Detail, madeIn) || strings.HasPrefix(ev.Effect.Detail, undoneIn))
+	if ev.Kind != topology.EventAnswer || ev.Effect == nil {
+		return false
+	}
+	_, made := ev.Effect.Hand()
+	return made
 }
 
 // byHand is what came of a residue by hand.
@@ -67,15 +60,16 @@ type byHand struct {
 // madeByHand adds to what is known of a held call what came of it by hand: one try that was answered counts, else one
 // of which nobody knows.
 func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err error) {
-	ended := map[string]bool{} // by try
+	ended := map[sequencer.TxID]bool{} // by try
 	var ran *gate.Answer
 	for _, ev := range events {
 		if !isMade(ev) || ev.Effect.Index != p.Index {
 			continue
 		}
-		x, undo := ev.Effect, strings.HasPrefix(ev.Effect.Detail, undoneIn)
-		if by.tried = by.tried || !undo; !undo {
-			ended[x.Detail] = ended[x.Detail] || gate.Step(x.Step) != gate.StepStarted
+		x := ev.Effect
+		try, _ := x.Hand()
+		if by.tried = by.tried || !try.Undo; !try.Undo {
+			ended[try.In] = ended[try.In] || gate.Step(x.Step) != gate.StepStarted
 		}
 		if gate.Step(x.Step) != gate.StepAnswered {
 			continue
@@ -86,18 +80,18 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 		}
 		switch {
 		case a.Refused:
-		case undo:
+		case try.Undo:
 			by.undone = &a
 		case !a.Absent:
 			ran = &a
-			by.in = append(by.in, sequencer.TxID(strings.TrimPrefix(x.Detail, madeIn)))
+			by.in = append(by.in, try.In)
 		}
 	}
 	unknown := false
 	for try, over := range ended {
 		if !over {
 			unknown = true
-			by.in = append(by.in, sequencer.TxID(strings.TrimPrefix(try, madeIn)))
+			by.in = append(by.in, try)
 		}
 	}
 	switch {

@@ -151,24 +151,20 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 	}
 	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Origin: s.where(), Key: p.Key, Args: p.Args,
 		Traceparent: traceOf(ctx)}
-	undo, life := s.isToUndo(r, &p), p.Tool.KeyLife
-	if undo {
-		switch {
-		case p.Tool.Class.Gated() && r.Result == sequencer.ResultPartial:
-			return leftover{}, problem(codeTool, "%s did not leave, and its transaction is retracted: it is not made any "+
-				"more, accept it", p.Tool.Name)
-		case !p.Tool.Undo && r.Result == sequencer.ResultUnresolved:
-			return leftover{}, problem(codeTool, "%s may have happened, should not have, and no compensation of it is "+
-				"declared: look at the sink, undo it by hand, then accept", p.Tool.Name)
-		case !p.Tool.Undo:
-			return leftover{}, problem(codeTool, "%s happened, and no compensation of it is declared: undo it by hand, then "+
-				"accept", p.Tool.Name)
-		case by.undone != nil:
-			return leftover{tool: p.Tool, undo: true, made: by.undone}, nil
-		}
-		if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
-			return leftover{}, err
-		}
+	hand := s.handOf(r, by.undone)
+	hand.Force = true // whether anything is left to do at all
+	plan := gate.Next(&p, gate.ClaimStranger, gate.Facts{Phase: gate.PhaseResidue, Hand: hand})
+	switch plan.Do {
+	case gate.DoRefuse:
+		return leftover{}, notByHand(plan.Why, p.Tool.Name)
+	case gate.DoDone:
+		return leftover{tool: p.Tool, undo: plan.Undo, made: &plan.Answer}, nil
+	}
+	if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
+		return leftover{}, err
+	}
+	life := p.Tool.KeyLife
+	if plan.Undo {
 		answer := gate.Answer{}
 		if p.Answer != nil {
 			answer = *p.Answer
@@ -178,49 +174,58 @@ func (s *session) leftOf(ctx context.Context, r *topology.Residue, allowed *api.
 			return leftover{}, problem(codeTool, "%v", err)
 		}
 		life = by.KeyLife
-		// The log may lack the answer of a call that its settlement knew to have happened.
-		there := p.Ran() || r.Result == sequencer.ResultLeaked
-		forbids := p.Key != "" && p.Tool.Forbids
-		if !there && !forbids && !allowed.Force {
-			return leftover{}, problem(codeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid "+
-				"a key: a compensation would undo what is perhaps not there. Look there first; if it is, send force",
-				p.Tool.Name)
-		}
-		call.ForbidOnly = !there && forbids
-	} else if p.Ran() {
-		return leftover{tool: p.Tool, made: p.Answer}, nil
-	} else if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
-		return leftover{}, err
 	}
-	switch age := s.clock.Now().Sub(p.At); {
-	case call.Key == "" && !allowed.Force:
+	age := s.clock.Now().Sub(p.At)
+	hand.Force, hand.Keyed, hand.Kept = allowed.Force, call.Key != "", life <= 0 || age+p.Tool.MaxTime < life
+	plan = gate.Next(&p, gate.ClaimStranger, gate.Facts{Phase: gate.PhaseResidue, Hand: hand})
+	switch {
+	case plan.Why == gate.WhyUnkeyed:
 		return leftover{}, unkeyed(call.Tool)
-	case life > 0 && age+p.Tool.MaxTime >= life && !allowed.Force:
+	case plan.Why == gate.WhyKeyForgotten:
 		return leftover{}, problem(codeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
 			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
 			age.Round(time.Second))
+	case plan.Do == gate.DoRefuse:
+		return leftover{}, notByHand(plan.Why, p.Tool.Name)
+	}
+	if plan.Undo {
+		call.ForbidOnly = plan.Only
 	}
 	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
 	if err != nil {
 		return leftover{}, problem(codeTool, "%v", err)
 	}
-	unsure := *r
+	unsure := hand
 	unsure.Result = sequencer.ResultUnresolved
-	doubt := s.isToUndo(&unsure, &p) == undo
-	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo, doubt: doubt}, nil
+	doubt := unsure.ToUndo(&p) == plan.Undo
+	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: plan.Undo, doubt: doubt}, nil
+}
+
+// handOf is what the gate has to know of a residue that is to be tried again.
+func (s *session) handOf(r *topology.Residue, undone *gate.Answer) gate.Hand {
+	seen, _ := s.view.transaction(r.Tx)
+	return gate.Hand{Result: r.Result, Back: seen.retraction.of != "", Undone: undone}
+}
+
+// notByHand says why a residue cannot be tried again.
+func notByHand(why gate.Why, tool string) error {
+	switch why {
+	case gate.WhyRetracted:
+		return problem(codeTool, "%s did not leave, and its transaction is retracted: it is not made any more, accept it",
+			tool)
+	case gate.WhyUnknown:
+		return problem(codeTool, "%s may have happened, should not have, and no compensation of it is declared: look at "+
+			"the sink, undo it by hand, then accept", tool)
+	case gate.WhyNoUndo:
+		return problem(codeTool, "%s happened, and no compensation of it is declared: undo it by hand, then accept", tool)
+	}
+	return problem(codeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid a key: a "+
+		"compensation would undo what is perhaps not there. Look there first; if it is, send force", tool)
 }
 
 func unkeyed(tool string) error {
 	return problem(codeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
 		"Look there first, then send force", tool)
-}
-
-// isToUndo reports whether what is left of a call is to undo it: it ran before the commit, was retracted, or is known
-// to have happened although it should not have.
-func (s *session) isToUndo(r *topology.Residue, p *gate.Progress) bool {
-	seen, _ := s.view.transaction(r.Tx)
-	return p.Tool.Class.Eager() || p.Tool.Class.Gated() && p.Dropped || r.Result == sequencer.ResultLeaked ||
-		p.UndoLost || p.UndoDone != nil || seen.retraction.of != ""
 }
 
 // stillResidue refuses to try a residue again that somebody else has dealt with, or has tried since it was looked at.
