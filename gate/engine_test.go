@@ -100,6 +100,8 @@ func TestUndoAnswers(t *testing.T) {
 		{"turned away", true, true, ClaimOwn, []fault{faultTurned}, sequencer.ResultLeaked},
 		{"turned away after it was done", true, true, ClaimOwn, []fault{faultLost, faultTurned, faultTurned},
 			sequencer.ResultUnresolved},
+		{"refused for other arguments after it was done", true, true, ClaimOwn,
+			[]fault{faultLost, faultDiffers, faultDiffers}, sequencer.ResultUnresolved},
 		{"turned away after an unknown try, then done", true, true, ClaimOwn, []fault{faultLost, faultTurned},
 			sequencer.ResultClean},
 		{"unknown without key", true, false, ClaimOwn, []fault{faultLost}, sequencer.ResultUnresolved},

@@ -70,7 +70,7 @@ func (g *Engine) facts(w *work) Facts {
 	if w.phase != PhaseUndone || !p.Tool.Undo || p.UndoDone != nil || p.UndoLost {
 		return f
 	}
-	f.Orders = unseen && g.canForbid(p)
+	f.Orders = unseen && g.canOrder(p)
 	held := f.Behind && compensable(p)
 	if !w.first && !held && w.undo == nil && w.undoNo == nil && (f.Orders || p.Ran()) {
 		w.undo, w.undoNo = g.undoJob(p, w.claim)

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -20,15 +21,19 @@ func drawWorld(t *rapid.T, gatedOnly bool) (*world, []Progress) {
 	}
 	var effects []Progress
 	for range rapid.IntRange(1, 4).Draw(t, "effects") {
-		effects = append(effects, w.add(rapid.SampledFrom(classes).Draw(t, "class"), rapid.Bool().Draw(t, "keyed"),
-			rapid.Bool().Draw(t, "undo"), rapid.Bool().Draw(t, "undo keyed")))
+		p := w.add(rapid.SampledFrom(classes).Draw(t, "class"), rapid.Bool().Draw(t, "keyed"),
+			rapid.Bool().Draw(t, "undo"), rapid.Bool().Draw(t, "undo keyed"))
+		if len(effects) > 0 && rapid.Bool().Draw(t, "same scope") {
+			p.Tool.Scopes = effects[0].Tool.Scopes
+		}
+		effects = append(effects, p)
 	}
 	return w, effects
 }
 
 func drawFaults(t *rapid.T) []fault {
 	return rapid.SliceOfN(rapid.SampledFrom([]fault{faultNone, faultNone, faultNone, faultDown, faultLost, faultLate,
-		faultVanish, faultRefuse, faultTurned, faultTimeout}), 0, 10).Draw(t, "faults")
+		faultVanish, faultRefuse, faultTurned, faultTimeout, faultDiffers}), 0, 10).Draw(t, "faults")
 }
 
 // runner is Release or Undo.
@@ -110,9 +115,19 @@ func TestUndoModel(t *testing.T) {
 		}
 		effects = w.journal(effects, claim)
 		w.faults = drawFaults(t)
+		before := maps.Clone(w.sent)
 		s := settle(t, w, effects, func(g *Engine, ps []Progress, c Claim) (Settlement, error) {
 			return g.Undo(ctx, ps, max(c, claim))
 		})
+		for i, p := range w.journal(effects, ClaimOwn) {
+			tool := &p.Tool
+			if held := !p.Started && p.Answer == nil && !p.GivenUp; tool.Class.Gated() && held && !p.Dropped {
+				t.Fatalf("nothing says of held effect %d that it never leaves", i)
+			}
+			if again := tool.Class.Eager() && tool.Undo; !again && w.sent[tool.Name] != before[tool.Name] {
+				t.Fatalf("effect %d, which nothing takes back, was made again only to be known", i)
+			}
+		}
 		w.checkTruth(t, effects, s, false)
 	})
 }

@@ -99,11 +99,8 @@ func orderDetail(p *Progress) (detail string) {
 	return detail
 }
 
-// canForbid says that an order to refuse the call can be made without the call's answer.
-func (g *Engine) canForbid(p *Progress) bool {
-	if p.Key == "" || !p.Tool.Undo || !p.Tool.Forbids {
-		return false
-	}
+// canOrder says that the compensation can be made without the call's answer, under a key.
+func (g *Engine) canOrder(p *Progress) bool {
 	u, err := g.undoCall(p, Answer{})
 	return err == nil && u.call.Key != ""
 }

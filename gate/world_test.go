@@ -28,6 +28,7 @@ const (
 	faultRefuse        // the sink says no, and keeps that under the key
 	faultTurned        // what stands before the keys says no: credentials, limits, a standby
 	faultTimeout       // as late, and all of the maximum time is gone
+	faultDiffers       // of a compensation: under this key the sink has one with other arguments
 )
 
 // landing is a call on its way.
@@ -53,6 +54,7 @@ type world struct {
 	dieAt  int // the process dies at the n-th operation; zero: never
 
 	flying  []landing
+	sent    map[string]int // calls that left, by tool
 	done    map[string]int // executions by "tool/index"
 	order   []uint32       // of releases and calls, as they took effect
 	seen    map[string]bool
@@ -63,7 +65,7 @@ type world struct {
 func newWorld() *world {
 	start := time.Unix(1_000_000, 0)
 	return &world{now: start, leaseEnd: start.Add(time.Hour), effects: map[string]*Effect{}, undoKey: map[string]bool{},
-		done: map[string]int{}, seen: map[string]bool{}, said: map[string]bool{},
+		sent: map[string]int{}, done: map[string]int{}, seen: map[string]bool{}, said: map[string]bool{},
 		refused: map[string]bool{}}
 }
 
@@ -169,6 +171,7 @@ func (w *world) Call(_ context.Context, c Call) (Answer, error) {
 	if w.op() != nil {
 		return Answer{}, fmt.Errorf("%w: %w", ErrUnknown, errInjected)
 	}
+	w.sent[c.Tool]++
 	f := faultNone
 	if len(w.faults) > 0 {
 		f, w.faults = w.faults[0], w.faults[1:]
@@ -179,6 +182,10 @@ func (w *world) Call(_ context.Context, c Call) (Answer, error) {
 	case faultNone:
 		a, _ = w.execute(c)
 		err = nil
+	case faultDiffers:
+		if a, err = (Answer{Refused: true, AboutKey: true}), nil; c.Compensates == "" || !w.seen[c.Key] {
+			a, _ = w.execute(c)
+		}
 	case faultRefuse:
 		if c.Key != "" && w.seen[c.Key] {
 			return Answer{}, nil // a sink that takes keys answers as it did the first time
@@ -285,6 +292,9 @@ func (w *world) checkTruth(t interface{ Fatalf(string, ...any) }, effects []Prog
 	for i := range effects {
 		p := &effects[i]
 		r, found := listed[p.Index]
+		if w.net(p) < 0 {
+			t.Fatalf("effect %d was undone and was not there", p.Index)
+		}
 		want := 0
 		switch {
 		case released && !p.Tool.Class.Gated():

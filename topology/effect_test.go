@@ -48,3 +48,27 @@ func TestEffectBounds(t *testing.T) {
 		}
 	}
 }
+
+// A try by hand is read from its field, and of an older release from its text; a record without one has the bytes that
+// it always had.
+func TestByHandOfBothReleases(t *testing.T) {
+	for _, by := range []ByHand{{In: "a.1.9"}, {In: "a.1.9", Undo: true}} {
+		for _, e := range []*EffectText{{Step: 3, Detail: by.Text()}, {Step: 3, Detail: by.Text(), ByHand: &by},
+			{Step: 3, ByHand: &by}} {
+			body, err := EncodeEvent(&Event{Kind: EventAnswer, Workspace: "w", Tx: "t", Effect: e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := DecodeEvent(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := read.Effect.Hand(); !ok || got != by {
+				t.Errorf("%+v is read as %+v, %v", e, got, ok)
+			}
+		}
+	}
+	if by, ok := (&EffectText{Detail: "the call did not leave"}).Hand(); ok {
+		t.Errorf("what is no try is read as %+v", by)
+	}
+}

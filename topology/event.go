@@ -5,6 +5,7 @@ package topology
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -47,7 +48,8 @@ type Event struct {
 }
 
 // What the Detail of an answer begins with when somebody tried by hand, after the settlement, to make a call or its
-// compensation. The transaction under which that was tried comes behind it.
+// compensation. The transaction under which that was tried comes behind it. It is written beside ByHand for releases
+// that know nothing else.
 const (
 	MadeByHand   = "made by hand in "
 	UndoneByHand = "undone by hand in "
@@ -70,6 +72,35 @@ type EffectText struct {
 	Answer    []byte         // of an answer: the gate's answer as JSON; nil when AnswerRef is set
 	AnswerRef *sequencer.Ref
 	Detail    string
+	// ByHand, of an answer: it is about a try that somebody asked for after the settlement. Nil: it is not, or an older
+	// release wrote it; see Hand.
+	ByHand *ByHand
+}
+
+// ByHand is a try of a residue.
+type ByHand struct {
+	In   sequencer.TxID // the transaction under which it was tried
+	Undo bool           // it was the compensation that was tried
+}
+
+// Text is what an older release reads of a try: the Detail of its events, whole.
+func (b ByHand) Text() string {
+	if b.Undo {
+		return UndoneByHand + string(b.In)
+	}
+	return MadeByHand + string(b.In)
+}
+
+// Hand is the try that an answer is about; not ok: it is about none. Of an older release only Detail says so.
+func (e *EffectText) Hand() (by ByHand, ok bool) {
+	if e.ByHand != nil {
+		return *e.ByHand, true
+	}
+	if in, found := strings.CutPrefix(e.Detail, UndoneByHand); found {
+		return ByHand{In: sequencer.TxID(in), Undo: true}, true
+	}
+	in, found := strings.CutPrefix(e.Detail, MadeByHand)
+	return ByHand{In: sequencer.TxID(in)}, found
 }
 
 // ShardRow is one shard as the frontier table and a snapshot know it.

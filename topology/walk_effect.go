@@ -7,7 +7,11 @@ const (
 )
 
 func walkEffectText(w *walker, e *EffectText) {
-	outer := w.open(15, 15)
+	fields := 15
+	if w.decoding || e.ByHand != nil { // a record without it has the bytes that it always had
+		fields = 16
+	}
+	outer := w.open(fields, 15)
 	number(w, &e.Index)
 	number(w, &e.Step)
 	number(w, &e.Class)
@@ -23,5 +27,15 @@ func walkEffectText(w *walker, e *EffectText) {
 	w.shortContent(&e.Answer, MaxEffectInline)
 	pointer(w, &e.AnswerRef, walkRef)
 	text(w, &e.Detail)
+	if fields > 15 {
+		pointer(w, &e.ByHand, walkByHand)
+	}
+	w.close(outer)
+}
+
+func walkByHand(w *walker, b *ByHand) {
+	outer := w.open(2, 2)
+	text(w, &b.In)
+	w.truth(&b.Undo)
 	w.close(outer)
 }

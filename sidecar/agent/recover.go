@@ -287,7 +287,7 @@ func (s *Agent) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) boo
 	}
 	for i := range effects {
 		// A call of this process that was broken off may be under way, too.
-		own := claim != gate.ClaimStranger && journal.Flying(&effects[i]) && !s.isFormer(effects[i].Incarnation)
+		own := claim != gate.ClaimStranger && effects[i].InFlight() && !s.isFormer(effects[i].Incarnation)
 		effects[i].Waited = d.tries == 0 && !own
 	}
 	d.tries++
@@ -297,7 +297,7 @@ func (s *Agent) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) boo
 // mayTake is how long calls of a former owner may take that are perhaps under way; s.mu is held.
 func (s *Agent) mayTake(effects []gate.Progress, claim gate.Claim) (longest time.Duration) {
 	for _, p := range effects {
-		if claim != gate.ClaimStranger && (!journal.Flying(&p) || !s.isFormer(p.Incarnation)) {
+		if claim != gate.ClaimStranger && (!p.InFlight() || !s.isFormer(p.Incarnation)) {
 			continue
 		}
 		longest = max(longest, p.Tool.MaxTime, s.undoTakes(&p))

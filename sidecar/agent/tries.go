@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,22 +18,13 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// What the events topic says of a residue that is tried again begins with one of these, for the call and for its
-// compensation. The transaction under which it is tried comes after it: the order of events says nothing among several
-// sidecars.
-const (
-	madeIn   = topology.MadeByHand
-	undoneIn = topology.UndoneByHand
-)
-
 // publishMade returns once the events topic has that a try begins, or what came of it. A retraction has to know that a
-// held call may have left, and whoever tries again that there is nothing left to call.
+// held call may have left, and whoever tries again that there is nothing left to call. The try names the transaction
+// under which it is made: the order of events says nothing among several sidecars.
 func (s *Agent) publishMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover,
 	step gate.Step, answer *gate.Answer) error {
-	text := &topology.EffectText{Index: r.Index, Step: uint8(step), Detail: madeIn + string(in)}
-	if left.undo {
-		text.Detail = undoneIn + string(in)
-	}
+	by := topology.ByHand{In: in, Undo: left.undo}
+	text := &topology.EffectText{Index: r.Index, Step: uint8(step), Detail: by.Text(), ByHand: &by}
 	if answer != nil {
 		body, err := json.Marshal(within(answer, journal.MaxSpread))
 		if err != nil {
@@ -60,8 +50,11 @@ func (s *Agent) endMade(ctx context.Context, r *topology.Residue, in sequencer.T
 
 // isMade reports whether an event is about a residue that was tried again.
 func isMade(ev *topology.Event) bool {
-	return ev.Kind == topology.EventAnswer && ev.Effect != nil &&
-		(strings.HasPrefix(ev.Effect.Detail, madeIn) || strings.HasPrefix(ev.Effect.Detail, undoneIn))
+	if ev.Kind != topology.EventAnswer || ev.Effect == nil {
+		return false
+	}
+	_, made := ev.Effect.Hand()
+	return made
 }
 
 // byHand is what came of a residue by hand.
@@ -74,15 +67,16 @@ type byHand struct {
 // madeByHand adds to what is known of a held call what came of it by hand: one try that was answered counts, else one
 // of which nobody knows.
 func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err error) {
-	ended := map[string]bool{} // by try
+	ended := map[sequencer.TxID]bool{} // by try
 	var ran *gate.Answer
 	for _, ev := range events {
 		if !isMade(ev) || ev.Effect.Index != p.Index {
 			continue
 		}
-		x, undo := ev.Effect, strings.HasPrefix(ev.Effect.Detail, undoneIn)
-		if by.tried = by.tried || !undo; !undo {
-			ended[x.Detail] = ended[x.Detail] || gate.Step(x.Step) != gate.StepStarted
+		x := ev.Effect
+		try, _ := x.Hand()
+		if by.tried = by.tried || !try.Undo; !try.Undo {
+			ended[try.In] = ended[try.In] || gate.Step(x.Step) != gate.StepStarted
 		}
 		if gate.Step(x.Step) != gate.StepAnswered {
 			continue
@@ -93,18 +87,18 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 		}
 		switch {
 		case a.Refused:
-		case undo:
+		case try.Undo:
 			by.undone = &a
 		case !a.Absent:
 			ran = &a
-			by.in = append(by.in, sequencer.TxID(strings.TrimPrefix(x.Detail, madeIn)))
+			by.in = append(by.in, try.In)
 		}
 	}
 	unknown := false
 	for try, over := range ended {
 		if !over {
 			unknown = true
-			by.in = append(by.in, sequencer.TxID(strings.TrimPrefix(try, madeIn)))
+			by.in = append(by.in, try)
 		}
 	}
 	switch {
@@ -379,27 +373,20 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 	}
 	call := gate.Call{Tool: p.Tool.Name, Tx: p.Tx, Index: p.Index, Origin: s.where(), Key: p.Key, Args: p.Args,
 		Traceparent: traceOf(ctx)}
-	undo, life := s.isToUndo(r, &p), p.Tool.KeyLife
-	if undo {
-		switch {
-		case p.Tool.Class.Gated() && r.Result == sequencer.ResultPartial:
-			return leftover{}, api.Problemf(api.CodeTool, "%s did not leave, and its transaction is retracted: it is not "+
-				"made any "+
-				"more, accept it", p.Tool.Name)
-		case !p.Tool.Undo && r.Result == sequencer.ResultUnresolved:
-			return leftover{}, api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it "+
-				"is "+
-				"declared: look at the sink, undo it by hand, then accept", p.Tool.Name)
-		case !p.Tool.Undo:
-			return leftover{}, api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by "+
-				"hand, then "+
-				"accept", p.Tool.Name)
-		case by.undone != nil:
-			return leftover{tool: p.Tool, undo: true, made: by.undone}, nil
-		}
-		if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
-			return leftover{}, err
-		}
+	hand := s.handOf(r, by.undone)
+	hand.Force = true // whether anything is left to do at all
+	plan := gate.Next(&p, gate.ClaimStranger, gate.Facts{Phase: gate.PhaseResidue, Hand: hand})
+	switch plan.Do {
+	case gate.DoRefuse:
+		return leftover{}, notByHand(plan.Why, p.Tool.Name)
+	case gate.DoDone:
+		return leftover{tool: p.Tool, undo: plan.Undo, made: &plan.Answer}, nil
+	}
+	if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
+		return leftover{}, err
+	}
+	life := p.Tool.KeyLife
+	if plan.Undo {
 		answer := gate.Answer{}
 		if p.Answer != nil {
 			answer = *p.Answer
@@ -409,51 +396,58 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 			return leftover{}, api.Problemf(api.CodeTool, "%v", err)
 		}
 		life = by.KeyLife
-		// The log may lack the answer of a call that its settlement knew to have happened.
-		there := p.Ran() || r.Result == sequencer.ResultLeaked
-		forbids := p.Key != "" && p.Tool.Forbids
-		if !there && !forbids && !allowed.Force {
-			return leftover{}, api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared "+
-				"to forbid "+
-				"a key: a compensation would undo what is perhaps not there. Look there first; if it is, send force",
-				p.Tool.Name)
-		}
-		call.ForbidOnly = !there && forbids
-	} else if p.Ran() {
-		return leftover{tool: p.Tool, made: p.Answer}, nil
-	} else if err := s.asSealed(&p, allowed.ChangedTool); err != nil {
-		return leftover{}, err
 	}
-	switch age := s.clock.Now().Sub(p.At); {
-	case call.Key == "" && !allowed.Force:
+	age := s.clock.Now().Sub(p.At)
+	hand.Force, hand.Keyed, hand.Kept = allowed.Force, call.Key != "", life <= 0 || age+p.Tool.MaxTime < life
+	plan = gate.Next(&p, gate.ClaimStranger, gate.Facts{Phase: gate.PhaseResidue, Hand: hand})
+	switch {
+	case plan.Why == gate.WhyUnkeyed:
 		return leftover{}, unkeyed(call.Tool)
-	case life > 0 && age+p.Tool.MaxTime >= life && !allowed.Force:
-		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s "+
-			"old: if it "+
+	case plan.Why == gate.WhyKeyForgotten:
+		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
 			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
 			age.Round(time.Second))
+	case plan.Do == gate.DoRefuse:
+		return leftover{}, notByHand(plan.Why, p.Tool.Name)
+	}
+	if plan.Undo {
+		call.ForbidOnly = plan.Only
 	}
 	adapter, err := capped{s.tools, s}.Adapter(call.Tool)
 	if err != nil {
 		return leftover{}, api.Problemf(api.CodeTool, "%v", err)
 	}
-	unsure := *r
+	unsure := hand
 	unsure.Result = sequencer.ResultUnresolved
-	doubt := s.isToUndo(&unsure, &p) == undo
-	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: undo, doubt: doubt}, nil
+	doubt := unsure.ToUndo(&p) == plan.Undo
+	return leftover{tool: p.Tool, call: call, adapter: adapter, undo: plan.Undo, doubt: doubt}, nil
+}
+
+// handOf is what the gate has to know of a residue that is to be tried again.
+func (s *Agent) handOf(r *topology.Residue, undone *gate.Answer) gate.Hand {
+	seen, _ := s.view.Transaction(r.Tx)
+	return gate.Hand{Result: r.Result, Back: seen.Retraction.Of != "", Undone: undone}
+}
+
+// notByHand says why a residue cannot be tried again.
+func notByHand(why gate.Why, tool string) error {
+	switch why {
+	case gate.WhyRetracted:
+		return api.Problemf(api.CodeTool, "%s did not leave, and its transaction is retracted: it is not made any more, accept it",
+			tool)
+	case gate.WhyUnknown:
+		return api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it is declared: look at "+
+			"the sink, undo it by hand, then accept", tool)
+	case gate.WhyNoUndo:
+		return api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by hand, then accept", tool)
+	}
+	return api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid a key: a "+
+		"compensation would undo what is perhaps not there. Look there first; if it is, send force", tool)
 }
 
 func unkeyed(tool string) error {
 	return api.Problemf(api.CodeUnkeyed, "the sink of %s takes no key: if it has happened, it happens a second time. "+
 		"Look there first, then send force", tool)
-}
-
-// isToUndo reports whether what is left of a call is to undo it: it ran before the commit, was retracted, or is known
-// to have happened although it should not have.
-func (s *Agent) isToUndo(r *topology.Residue, p *gate.Progress) bool {
-	seen, _ := s.view.Transaction(r.Tx)
-	return p.Tool.Class.Eager() || p.Tool.Class.Gated() && p.Dropped || r.Result == sequencer.ResultLeaked ||
-		p.UndoLost || p.UndoDone != nil || seen.Retraction.Of != ""
 }
 
 // stillResidue refuses to try a residue again that somebody else has dealt with, or has tried since it was looked at.

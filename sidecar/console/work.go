@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"slices"
-	"strings"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -313,8 +312,8 @@ func (e *effect) answer(x *topology.EffectText, atMs int64) {
 		e.Detail = cut(x.Detail)
 	}
 	e.idle = gate.Step(x.Step) == gate.StepIssued
-	undone := strings.HasPrefix(x.Detail, topology.UndoneByHand)
-	byHand := undone || strings.HasPrefix(x.Detail, topology.MadeByHand)
+	try, byHand := x.Hand()
+	undone := byHand && try.Undo
 	refused := bytes.Contains(x.Answer, []byte(`"refused":true`))
 	switch step := gate.Step(x.Step); {
 	case byHand && step == gate.StepStarted && !undone:

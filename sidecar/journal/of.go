@@ -162,7 +162,7 @@ func (f lookedAt) unsure() bool {
 		if t.Decided != nil && t.Decided.Final {
 			continue
 		}
-		open := func(p *gate.Progress) bool { return p.Key == "" && p.Started && Flying(p) }
+		open := func(p *gate.Progress) bool { return p.Key == "" && p.Started && p.InFlight() }
 		if len(t.Own) > 0 && t.Told == nil || slices.ContainsFunc(t.effects, open) {
 			return true
 		}

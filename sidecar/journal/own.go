@@ -118,11 +118,6 @@ func (d *Journal) Owed(id sequencer.TxID) (out []gate.Progress, k kept) {
 	return out, k
 }
 
-// Flying reports whether a call, or its compensation, may be under way, as far as the marks say.
-func Flying(p *gate.Progress) bool {
-	return !p.Known() || p.Undoing && p.UndoDone == nil && !p.UndoLost
-}
-
 // WithIt is what a journal's loss costs.
 const WithIt = "Its open transactions are aborted and their held calls dropped, calls without a key whose outcome " +
 	"only it knew become residue, and each conversation is told once to read again; all that was decided is in the log"
