@@ -24,36 +24,36 @@ import (
 
 // grammar is the command line. Every command is its own configuration.
 type grammar struct {
-	Dev  devCmd  `cmd:"" group:"start" help:"Run everything in one process: Kafka, NATS, processors, one sidecar."`
-	Run  runCmd  `cmd:"" dev:"told" group:"start" help:"Run an agent's program beside its sidecar."`
-	Up   upCmd   `cmd:"" group:"start" help:"Run several agents' programs, each beside its sidecar."`
-	Demo demoCmd `cmd:"" group:"start" help:"Watch agents settle real work in one order, and check it."`
-	Env  envCmd  `cmd:"" group:"start" help:"Print where the hence dev that runs is, for a shell."`
+	Dev  devCmd  `cmd:"" group:"start" help:"Run Kafka, NATS, the processors and one sidecar in one process."`
+	Run  runCmd  `cmd:"" dev:"told" group:"start" help:"Run an agent's program and its sidecar."`
+	Up   upCmd   `cmd:"" group:"start" help:"Run the programs of several agents, each with its sidecar."`
+	Demo demoCmd `cmd:"" group:"start" help:"Run agents that settle orders, and check the result."`
+	Env  envCmd  `cmd:"" group:"start" help:"Print the addresses of the running hence dev as shell variables."`
 
-	Tail    tailCmd    `cmd:"" dev:"told" group:"see" help:"Follow a workspace's decisions."`
+	Tail    tailCmd    `cmd:"" dev:"told" group:"see" help:"Follow the decisions of a workspace."`
 	Tx      txCmd      `cmd:"" group:"see" help:"List, show and abort transactions."`
-	Effects effectsCmd `cmd:"" group:"see" help:"List an agent's tool calls."`
-	Agents  agentsCmd  `cmd:"" group:"see" help:"List the agents whose sidecars live."`
+	Effects effectsCmd `cmd:"" group:"see" help:"List the tool calls of an agent."`
+	Agents  agentsCmd  `cmd:"" group:"see" help:"List the agents whose sidecars hold a lease."`
 	Shard   shardCmd   `cmd:"" group:"see" help:"List, read and write shards."`
-	Tools   toolsCmd   `cmd:"" group:"see" help:"List the tools that an agent has."`
-	Explain explainCmd `cmd:"" group:"see" help:"Say why a transaction waits, was refused or was committed."`
-	Console consoleCmd `cmd:"" dev:"told" group:"see" help:"Serve the web page for people who watch."`
+	Tools   toolsCmd   `cmd:"" group:"see" help:"List the tools of an agent."`
+	Explain explainCmd `cmd:"" group:"see" help:"Explain why a transaction waits, was refused or was committed."`
+	Console consoleCmd `cmd:"" dev:"told" group:"see" help:"Serve the web console."`
 
-	Retract retractCmd `cmd:"" dev:"told" group:"mend" help:"Undo a committed transaction and all that follows from it."`
-	Residue residueCmd `cmd:"" group:"mend" help:"See and mend what could not be made clean."`
-	Rules   rulesCmd   `cmd:"" group:"mend" help:"Read and change a workspace's rules."`
-	Doctor  doctorCmd  `cmd:"" group:"mend" help:"Look at brokers, topics, clocks, gaps, files; say what to do."`
+	Retract retractCmd `cmd:"" dev:"told" group:"mend" help:"Undo a committed transaction and all that rests on it."`
+	Residue residueCmd `cmd:"" group:"mend" help:"List, retry and accept effects that could not be made clean."`
+	Rules   rulesCmd   `cmd:"" group:"mend" help:"Print and change the rules of a workspace."`
+	Doctor  doctorCmd  `cmd:"" group:"mend" help:"Check brokers, topics, clocks, gaps and files, and advise."`
 
 	Policy policyCmd `cmd:"" group:"policy" help:"Check, test, explain and fuzz a policy file."`
 
 	Sidecar     sidecarCmd     `cmd:"" dev:"told" group:"operate" help:"Run the sidecar of one agent."`
-	Streams     streamsCmd     `cmd:"" dev:"told" group:"operate" help:"Run processors: sequencer, closure, frontier."`
-	Topics      topicsCmd      `cmd:"" group:"operate" help:"Create, verify or print the topics."`
+	Streams     streamsCmd     `cmd:"" dev:"told" group:"operate" help:"Run the processors of the decision log."`
+	Topics      topicsCmd      `cmd:"" group:"operate" help:"Create, verify and print the topics."`
 	Healthcheck healthcheckCmd `cmd:"" group:"operate" help:"Ask a sidecar or a processor whether it is ready."`
-	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until told to end; holds a network namespace."`
-	Config      configCmd      `cmd:"" group:"operate" help:"Print settings, each with where it comes from."`
-	Sim         simCmd         `cmd:"" group:"operate" help:"Run the fold through simulated crashes, and check it."`
-	Completion  completionCmd  `cmd:"" group:"operate" help:"Print the script that completes commands in a shell."`
+	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until a signal comes; holds a network namespace."`
+	Config      configCmd      `cmd:"" group:"operate" help:"Print the settings of commands and their sources."`
+	Sim         simCmd         `cmd:"" group:"operate" help:"Run seeded schedules of simulated crashes, and check them."`
+	Completion  completionCmd  `cmd:"" group:"operate" help:"Print the completion script of a shell."`
 	Version     versionCmd     `cmd:"" group:"operate" help:"Print the version."`
 
 	Complete completeCmd `cmd:"" name:"__complete" hidden:""`

@@ -34,7 +34,7 @@ type Streams struct {
 
 // output is the choice between text for people and JSON for programs.
 type output struct {
-	Output string `short:"o" enum:"text,json" default:"text" help:"How to print: text or json."`
+	Output string `short:"o" enum:"text,json" default:"text" help:"Output format: text or json."`
 }
 
 func (o output) json() bool { return o.Output == "json" }
@@ -49,7 +49,7 @@ func (o output) print(w io.Writer, v any, text func(io.Writer) error) error {
 
 // logging is how much a command logs; logs go to the standard error.
 type logging struct {
-	LogLevel string `enum:"debug,info,warn,error" default:"warn" help:"Least severe log line to print: ${enum}."`
+	LogLevel string `enum:"debug,info,warn,error" default:"warn" help:"Least severe log level to print: ${enum}."`
 }
 
 func (l logging) logger(w io.Writer) *slog.Logger {

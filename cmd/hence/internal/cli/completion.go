@@ -11,7 +11,7 @@ import (
 
 // completionCmd is the configuration of "hence completion".
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"Whose script to print: bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell of the script: bash, zsh or fish."`
 }
 
 // Help is what "hence completion --help" says beyond the flags.

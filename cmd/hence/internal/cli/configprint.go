@@ -16,13 +16,13 @@ import (
 
 // configCmd groups what can be done with settings.
 type configCmd struct {
-	Print configPrintCmd `cmd:"" help:"Print the settings of a command, each with where it comes from."`
+	Print configPrintCmd `cmd:"" help:"Print the settings of a command and the source of each."`
 }
 
 // configPrintCmd is the configuration of "hence config print".
 type configPrintCmd struct {
 	output
-	Command []string `arg:"" optional:"" passthrough:"" help:"The command, with flags if there are any; none: all."`
+	Command []string `arg:"" optional:"" passthrough:"" help:"Command with its flags; without it, all commands."`
 }
 
 // Help is what "hence config print --help" says beyond the flags.

@@ -31,11 +31,11 @@ type consoleCmd struct {
 	trust
 	Workspace        string   `default:"default" dev:"workspace" help:"Workspace to show."`
 	Listen           string   `default:"127.0.0.1:7422" placeholder:"HOST:PORT" help:"Address of the web page."`
-	Host             []string `placeholder:"NAME" help:"Names of the console, beside localhost and addresses."`
-	PublicURL        string   `placeholder:"URL" help:"Where browsers find it, for the printed link."`
-	Sidecar          string   `placeholder:"URL" help:"A sidecar of the workspace, for what an operator may do."`
-	SidecarToken     string   `placeholder:"TEXT" help:"That sidecar's operator token; safer in the environment."`
-	SidecarTokenFile string   `type:"path" placeholder:"FILE" help:"Read that sidecar's operator token from there."`
+	Host             []string `placeholder:"NAME" help:"Further host names, besides localhost and IP addresses."`
+	PublicURL        string   `placeholder:"URL" help:"URL of the console for browsers, used in the printed link."`
+	Sidecar          string   `placeholder:"URL" help:"URL of a sidecar of the workspace, for an operator's actions."`
+	SidecarToken     string   `placeholder:"TEXT" help:"Operator token of --sidecar; prefer the environment variable."`
+	SidecarTokenFile string   `type:"path" placeholder:"FILE" help:"File with the operator token of --sidecar."`
 }
 
 // Run serves the console until the context ends.

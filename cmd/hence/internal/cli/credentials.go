@@ -12,15 +12,15 @@ import (
 
 // trust is whom a client believes that a sidecar's certificate is its own.
 type trust struct {
-	CA string `name:"ca" type:"path" placeholder:"FILE" help:"PEM file of who else may sign the sidecar's certificate."`
+	CA string `name:"ca" type:"path" placeholder:"FILE" help:"CA certificate file for the sidecar, besides the system's."`
 }
 
 func (t trust) client() (*http.Client, error) { return access.Client(t.CA) }
 
 // tokens is how a sidecar is told what its callers must show.
 type tokens struct {
-	Token     string `placeholder:"TEXT" help:"What callers must show; generated when empty; safer in the environment."`
-	TokenFile string `type:"path" placeholder:"FILE" help:"Read it from there; made, with mode 600, when missing."`
+	Token     string `placeholder:"TEXT" help:"Token of callers; generated if empty; prefer the environment variable."`
+	TokenFile string `type:"path" placeholder:"FILE" help:"Token file; created with mode 600 if it is missing."`
 }
 
 // obtain settles the token: the given one, the file's, or a new one. Then fresh says that nobody else knows it yet.
@@ -49,8 +49,8 @@ func (t tokens) shown() string {
 
 // operators is how a sidecar is told what an operator must show.
 type operators struct {
-	OperatorToken     string `placeholder:"TEXT" help:"What an operator must show; by default in a file, as below."`
-	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Made when missing; default: in the data folder."`
+	OperatorToken     string `placeholder:"TEXT" help:"Token of operators; default: from --operator-token-file."`
+	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Operator token file; default: in the data folder."`
 }
 
 // obtainOperator settles the operator's token: the given one, the file's, or that of the file in the data folder.
@@ -73,10 +73,10 @@ func (o operators) obtainOperator(logger *slog.Logger, dir string) (string, erro
 // asking is where a command finds the sidecar that it asks.
 type asking struct {
 	trust
-	URL   string `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"Address of a sidecar of the workspace."`
-	Token string `placeholder:"TEXT" dev:"token" help:"The sidecar's token. Prefer the environment to the flag."`
+	URL   string `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"URL of a sidecar of the workspace."`
+	Token string `placeholder:"TEXT" dev:"token" help:"Token of the sidecar; prefer the environment variable."`
 
-	TokenFile string `type:"path" placeholder:"FILE" help:"Read the token from there, if none is given."`
+	TokenFile string `type:"path" placeholder:"FILE" help:"Token file, read if no token is given."`
 
 	http *http.Client
 }
@@ -99,8 +99,8 @@ func (a asking) client(opts ...client.Option) *client.Client {
 // operating is where a command finds the sidecar that it asks for what only an operator may do.
 type operating struct {
 	asking
-	OperatorToken     string `placeholder:"TEXT" dev:"operator_token" help:"The operator's token; by default, the token."`
-	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Read it from there, if none is given."`
+	OperatorToken     string `placeholder:"TEXT" dev:"operator_token" help:"Operator token; default: the token."`
+	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Operator token file, if no operator token is given."`
 }
 
 // AfterApply reads the token's file, and shows the operator's token instead of the agent's.

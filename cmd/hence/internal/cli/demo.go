@@ -20,29 +20,29 @@ import (
 type demoCmd struct {
 	logging
 	output
-	Data  string `type:"path" placeholder:"DIR" help:"Data set in the tau-retail layout; without it a built-in one."`
-	Split string `default:"test" help:"Which tasks of the data set: tasks-SPLIT.json."`
+	Data  string `type:"path" placeholder:"DIR" help:"Data set file in the tau-retail layout; default: built-in data."`
+	Split string `default:"test" help:"Task file of the data set: tasks-SPLIT.json."`
 
-	Agents int           `default:"8" help:"Agents, each with a sidecar of its own."`
-	Tasks  int           `default:"0" help:"Tasks of each agent from the built-in data; 0: the default, 10."`
-	Think  time.Duration `default:"10ms" help:"Mean time between an agent's reads and its writes."`
+	Agents int           `default:"8" help:"Number of agents, each with its own sidecar."`
+	Tasks  int           `default:"0" help:"Tasks of each agent with the built-in data; 0 is the default, 10."`
+	Think  time.Duration `default:"10ms" help:"Mean time between the reads and the writes of an agent."`
 	Seed   uint64        `default:"1" help:"Seed of the built-in data and of the agents' choices."`
 
-	Mode  string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only count it."`
+	Mode  string `enum:"enforce,observe" default:"enforce" help:"Whether a failed check is refused or only reported."`
 	Order string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode of the transactions."`
 
-	Faults float64 `default:"0" help:"Probability of each kind of fault at the mail server and the ledger, up to 0.5."`
+	Faults float64 `default:"0" help:"Probability of each kind of fault at the mail server and the ledger, at most 0.5."`
 
-	Brokers     []string `placeholder:"HOST:PORT" help:"Kafka of a running cluster; without it all is embedded."`
-	NATS        string   `name:"nats" placeholder:"URL" help:"NATS server of that cluster."`
-	Replication int      `default:"1" help:"Copies of each partition where topics are created."`
-	Partitions  int32    `default:"8" help:"Partitions of each topic: a power of two, as the cluster has them."`
+	Brokers     []string `placeholder:"HOST:PORT" help:"Brokers of a running cluster; default: embedded servers."`
+	NATS        string   `name:"nats" placeholder:"URL" help:"URL of the cluster's NATS server."`
+	Replication int      `default:"1" help:"Replicas of each partition when topics are created."`
+	Partitions  int32    `default:"8" help:"Partitions of each topic: a power of two, as the cluster has."`
 
-	Watch bool `help:"Slow agents, the console, and no end until Ctrl-C; then the table and the check as usual."`
+	Watch bool `help:"Slow agents and the console until Ctrl-C; then the table and the check."`
 
-	Processes bool `help:"Run processors and sidecars as child processes, and start killed ones again."`
+	Processes bool `help:"Run processors and sidecars as child processes; killed ones are restarted."`
 
-	Records string `type:"path" placeholder:"FILE" help:"Write there, as JSON lines, what each agent did and was told."`
+	Records string `type:"path" placeholder:"FILE" help:"JSON lines file for what each agent did and was told."`
 }
 
 // Help is what "hence demo --help" says beyond the flags.

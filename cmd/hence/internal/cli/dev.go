@@ -37,13 +37,13 @@ type devCmd struct {
 	output
 	tools
 	hooked
-	RandomPorts bool   `help:"Take free ports instead of 9092, 4222, 7420 and 7422."`
+	RandomPorts bool   `help:"Use free ports instead of 9092, 4222, 7420 and 7422."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
-	Listen      string `default:"127.0.0.1:7420" help:"Address of the sidecar; port 0 is a free one."`
-	Port        *int   `placeholder:"PORT" help:"The same, on 127.0.0.1."`
+	Listen      string `default:"127.0.0.1:7420" help:"Address of the sidecar, HOST:PORT; port 0 takes a free one."`
+	Port        *int   `placeholder:"PORT" help:"Port of the sidecar on 127.0.0.1."`
 	ConsolePort int    `default:"7422" help:"Port of the web console on 127.0.0.1."`
-	DataDir     string `type:"path" placeholder:"DIR" help:"Keep everything there; without it nothing is kept."`
+	DataDir     string `type:"path" placeholder:"DIR" help:"Folder for all data; without it, data is in memory."`
 }
 
 // Dev is the line of "hence dev -o json".

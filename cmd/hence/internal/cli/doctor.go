@@ -14,15 +14,15 @@ type doctorCmd struct {
 	output
 	logging
 	trust
-	Replica   string        `enum:",a,b" default:"" help:"Whose tables: a the first group's, b the second's."`
-	Workspace string        `default:"default" dev:"workspace" help:"Workspace that is looked at."`
-	Agent     string        `default:"agent-1" help:"Agent whose journal is looked at."`
-	DataDir   string        `type:"path" placeholder:"DIR" help:"Folder of its journal; by default in the user's cache."`
-	Sidecar   string        `placeholder:"URL" dev:"url" help:"Address of a sidecar to look at, too."`
-	Token     string        `placeholder:"TEXT" dev:"token" help:"That sidecar's token, to see whether it is right."`
-	TokenFile string        `type:"path" placeholder:"FILE" help:"Token file to look at."`
-	Listen    []string      `env:"-" placeholder:"ADDR" help:"Addresses that must be free or Hence's own."`
-	Timeout   time.Duration `default:"20s" help:"How long all of it may take."`
+	Replica   string        `enum:",a,b" default:"" help:"Replica whose tables are checked: a or b."`
+	Workspace string        `default:"default" dev:"workspace" help:"Workspace to check."`
+	Agent     string        `default:"agent-1" help:"Agent whose journal is checked."`
+	DataDir   string        `type:"path" placeholder:"DIR" help:"Folder of the journal; default: below the cache."`
+	Sidecar   string        `placeholder:"URL" dev:"url" help:"URL of a sidecar to check as well."`
+	Token     string        `placeholder:"TEXT" dev:"token" help:"Token of that sidecar, checked as well."`
+	TokenFile string        `type:"path" placeholder:"FILE" help:"Token file to check."`
+	Listen    []string      `env:"-" placeholder:"ADDR" help:"Addresses that must be free or in use by Hence."`
+	Timeout   time.Duration `default:"20s" help:"Time limit for all checks."`
 }
 
 // Help is what "hence doctor --help" says beyond the flags.

@@ -13,7 +13,7 @@ import (
 // envCmd is the configuration of "hence env".
 type envCmd struct {
 	output
-	Shell string `enum:"sh,fish" default:"sh" env:"-" help:"Whose words to print: sh (bash, zsh, dash) or fish."`
+	Shell string `enum:"sh,fish" default:"sh" env:"-" help:"Shell syntax: sh (for bash, zsh, dash) or fish."`
 }
 
 // Help is what "hence env --help" says beyond the flags.

@@ -12,7 +12,7 @@ import (
 type explainCmd struct {
 	output
 	asking
-	Tx string `arg:"" help:"The transaction's id."`
+	Tx string `arg:"" help:"Transaction id."`
 }
 
 // Run asks the sidecar.

@@ -13,9 +13,9 @@ import (
 // healthcheckCmd is the configuration of "hence healthcheck".
 type healthcheckCmd struct {
 	trust
-	URL     string        `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"Address of what is asked."`
-	Live    bool          `help:"Ask only whether it is alive, not whether it is ready."`
-	Timeout time.Duration `default:"3s" help:"How long to wait for the answer."`
+	URL     string        `name:"url" default:"http://127.0.0.1:7420" dev:"url" help:"URL of the process to check."`
+	Live    bool          `help:"Check that it is alive, not that it is ready."`
+	Timeout time.Duration `default:"3s" help:"Time limit for the answer."`
 }
 
 const maxHealthBody = 4 << 10

@@ -12,9 +12,9 @@ import (
 
 // hooked is what a sidecar asks about each sealed footprint.
 type hooked struct {
-	HookURL     string        `name:"hook-url" placeholder:"URL" help:"Ask this URL about each sealed footprint."`
-	HookCommand []string      `sep:"none" placeholder:"ARG" help:"Ask this program instead; once per argument, no shell."`
-	HookTimeout time.Duration `default:"5s" help:"Without an answer in this time nothing commits; it may be retried."`
+	HookURL     string        `name:"hook-url" placeholder:"URL" help:"URL of a hook that judges each sealed footprint."`
+	HookCommand []string      `sep:"none" placeholder:"ARG" help:"Program of a hook; one flag per argument, no shell."`
+	HookTimeout time.Duration `default:"5s" help:"Time limit for the hook; without an answer the seal aborts, retryable."`
 }
 
 func (h hooked) hook() sidecar.Hook {

@@ -8,8 +8,8 @@ import (
 
 // https is how the sidecar's own listener speaks TLS.
 type https struct {
-	TLSCert string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate; with it plain HTTP is refused."`
-	TLSKey  string `name:"tls-key" type:"path" placeholder:"FILE" help:"Key of --tls-cert."`
+	TLSCert string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Certificate file; plain HTTP is then refused."`
+	TLSKey  string `name:"tls-key" type:"path" placeholder:"FILE" help:"Key file of --tls-cert."`
 }
 
 // load reads certificate and key; nil: plain HTTP.

@@ -17,7 +17,7 @@ import (
 // inWorkspace is a sidecar and the workspace that it is asked about.
 type inWorkspace struct {
 	asking
-	Workspace string `default:"default" dev:"workspace" help:"The workspace."`
+	Workspace string `default:"default" dev:"workspace" help:"Workspace."`
 }
 
 func (o inWorkspace) client() *client.Client {
@@ -27,8 +27,8 @@ func (o inWorkspace) client() *client.Client {
 // paging is which part of a list is asked for. None of it comes from the environment, where HENCE_AGENT names whose
 // sidecar is beside.
 type paging struct {
-	Limit int    `default:"100" env:"-" help:"How many at most: 1 to 1000."`
-	After string `env:"-" placeholder:"NAME" help:"Go on behind this one, as a former page said."`
+	Limit int    `default:"100" env:"-" help:"Page size, 1 to 1000."`
+	After string `env:"-" placeholder:"NAME" help:"Cursor from the previous page."`
 }
 
 func (p paging) page(pick map[string]string) client.Page {
@@ -54,9 +54,9 @@ func printList(w io.Writer, t show.Table, empty, next string) error {
 
 // txCmd holds the commands about transactions.
 type txCmd struct {
-	Ls    txLsCmd    `cmd:"" help:"List them, newest first."`
-	Show  txShowCmd  `cmd:"" help:"Show one: what it read, wrote and called, and why it stands as it does."`
-	Abort txAbortCmd `cmd:"" dev:"told" help:"Abort one of the sidecar's own agent that is not decided."`
+	Ls    txLsCmd    `cmd:"" help:"List transactions, newest first."`
+	Show  txShowCmd  `cmd:"" help:"Show a transaction: what it read, wrote and called, and why it has its state."`
+	Abort txAbortCmd `cmd:"" dev:"told" help:"Abort an undecided transaction of the sidecar's agent."`
 }
 
 // txLsCmd is the configuration of "hence tx ls".
@@ -64,9 +64,9 @@ type txLsCmd struct {
 	output
 	inWorkspace
 	paging
-	State string `enum:",open,sealed,committed,aborted" default:"" env:"-" help:"Only in this state."`
-	Agent string `env:"-" placeholder:"NAME" help:"Only of this agent."`
-	Code  string `env:"-" placeholder:"CODE" help:"Only those that were aborted for this code."`
+	State string `enum:",open,sealed,committed,aborted" default:"" env:"-" help:"Only transactions in this state."`
+	Agent string `env:"-" placeholder:"NAME" help:"Only transactions of this agent."`
+	Code  string `env:"-" placeholder:"CODE" help:"Only transactions that were aborted with this code."`
 }
 
 // Run lists.
@@ -126,7 +126,7 @@ func orDash(n uint64) string {
 type txShowCmd struct {
 	output
 	asking
-	Tx string `arg:"" help:"The transaction's id, of any agent."`
+	Tx string `arg:"" help:"Transaction id, of any agent."`
 }
 
 // TxShown is what "hence tx show -o json" prints.
@@ -178,8 +178,8 @@ func printTx(w io.Writer, t *TxShown) error {
 type txAbortCmd struct {
 	output
 	asking
-	Tx     string `arg:"" help:"The transaction's id."`
-	Reason string `env:"-" placeholder:"TEXT" help:"Why; it stands in the decision."`
+	Tx     string `arg:"" help:"Transaction id."`
+	Reason string `env:"-" placeholder:"TEXT" help:"Reason, recorded in the decision."`
 }
 
 // Run aborts one.
@@ -198,7 +198,7 @@ func (c *txAbortCmd) Run(ctx context.Context, s Streams) error {
 
 // effectsCmd holds the command about tool calls.
 type effectsCmd struct {
-	Ls effectsLsCmd `cmd:"" help:"List those of the sidecar's own agent, of the newest transaction first."`
+	Ls effectsLsCmd `cmd:"" help:"List tool calls of the sidecar's agent, newest transaction first."`
 }
 
 // effectsLsCmd is the configuration of "hence effects ls".
@@ -206,9 +206,9 @@ type effectsLsCmd struct {
 	output
 	inWorkspace
 	paging
-	Tx    string `env:"-" placeholder:"ID" help:"Only of this transaction."`
-	Tool  string `env:"-" placeholder:"NAME" help:"Only of this tool."`
-	State string `enum:",${effect_states}" default:"" env:"-" help:"Only in this state: held, done, not_sent, ..."`
+	Tx    string `env:"-" placeholder:"ID" help:"Only calls of this transaction."`
+	Tool  string `env:"-" placeholder:"NAME" help:"Only calls of this tool."`
+	State string `enum:",${effect_states}" default:"" env:"-" help:"Only calls in this state: held, done, not_sent, ..."`
 }
 
 // Run lists.
@@ -233,7 +233,7 @@ func (c *effectsLsCmd) Run(ctx context.Context, s Streams) error {
 
 // agentsCmd holds the command about agents.
 type agentsCmd struct {
-	Ls agentsLsCmd `cmd:"" help:"List those whose sidecars have a lease."`
+	Ls agentsLsCmd `cmd:"" help:"List the agents whose sidecars hold a lease."`
 }
 
 // agentsLsCmd is the configuration of "hence agents ls".
@@ -265,7 +265,7 @@ func (c *agentsLsCmd) Run(ctx context.Context, s Streams) error {
 
 // toolsCmd holds the command about tools.
 type toolsCmd struct {
-	Ls toolsLsCmd `cmd:"" help:"List what the policy declares and the agent has registered."`
+	Ls toolsLsCmd `cmd:"" help:"List the tools that the policy declares or the agent has registered."`
 }
 
 // toolsLsCmd is the configuration of "hence tools ls".
@@ -273,7 +273,7 @@ type toolsLsCmd struct {
 	output
 	inWorkspace
 	paging
-	Server string `env:"-" placeholder:"NAME" help:"Only of this tool server."`
+	Server string `env:"-" placeholder:"NAME" help:"Only tools of this server."`
 }
 
 // Run lists.

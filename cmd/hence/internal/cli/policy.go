@@ -15,16 +15,16 @@ import (
 
 // policyCmd groups what can be done with a policy file.
 type policyCmd struct {
-	Lint    policyLintCmd    `cmd:"" help:"Find scopes that are too narrow, wrong classes, missing compensations."`
-	Test    policyTestCmd    `cmd:"" help:"Run the cases of a policy."`
-	Explain policyExplainCmd `cmd:"" help:"Say what would happen to a call; nothing is called."`
+	Lint    policyLintCmd    `cmd:"" help:"Find too narrow scopes, wrong classes and missing compensations."`
+	Test    policyTestCmd    `cmd:"" help:"Run the test cases of a policy."`
+	Explain policyExplainCmd `cmd:"" help:"Print what would happen to a call, without making it."`
 	Fuzz    policyFuzzCmd    `cmd:"" help:"Rewrite names of resources and find scopes that stop overlapping."`
 	Schema  policySchemaCmd  `cmd:"" help:"Print the JSON Schema of policy files."`
 }
 
 // policyFile is the file that a command is about.
 type policyFile struct {
-	File string `arg:"" type:"path" help:"The policy file."`
+	File string `arg:"" type:"path" help:"Policy file."`
 }
 
 // load reads the file. A refusal is printed as findings by the caller's error.
@@ -127,7 +127,7 @@ func (c *policyLintCmd) Run(s Streams) error {
 type policyTestCmd struct {
 	output
 	policyFile
-	Cases string `type:"path" help:"Further cases; by default FILE.cases.yaml beside FILE.yaml, if it is there."`
+	Cases string `type:"path" help:"Further case files; default: FILE.cases.yaml beside FILE.yaml, if it exists."`
 }
 
 // Run runs the cases.
@@ -175,8 +175,8 @@ func besideOf(policyFile, named string, p *policy.Policy) ([]policy.Case, string
 type policyExplainCmd struct {
 	output
 	policyFile
-	Tool string `arg:"" help:"The tool's name."`
-	Args string `arg:"" optional:"" default:"{}" help:"The call's arguments, a JSON object."`
+	Tool string `arg:"" help:"Name of the tool."`
+	Args string `arg:"" optional:"" default:"{}" help:"Arguments of the call, a JSON object."`
 }
 
 // Run explains the call.
@@ -200,8 +200,8 @@ func (c *policyExplainCmd) Run(s Streams) error {
 type policyFuzzCmd struct {
 	output
 	policyFile
-	Seed uint64 `default:"1" help:"The same seed makes the same rewrites."`
-	N    int    `default:"20000" help:"How many rewrites to make."`
+	Seed uint64 `default:"1" help:"Seed; the same seed makes the same rewrites."`
+	N    int    `default:"20000" help:"Number of rewrites."`
 }
 
 // Help is what "hence policy fuzz --help" says beyond the flags.

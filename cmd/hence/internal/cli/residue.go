@@ -15,20 +15,20 @@ import (
 
 // residueCmd holds the commands about what could not be made clean.
 type residueCmd struct {
-	Ls     residueLsCmd     `cmd:"" help:"List it, newest first."`
-	Show   residueShowCmd   `cmd:"" help:"Show one."`
-	Retry  residueRetryCmd  `cmd:"" dev:"told" help:"Try again to make one clean."`
-	Accept residueAcceptCmd `cmd:"" dev:"told" help:"Take one as it is."`
+	Ls     residueLsCmd     `cmd:"" help:"List residues, newest first."`
+	Show   residueShowCmd   `cmd:"" help:"Show a residue."`
+	Retry  residueRetryCmd  `cmd:"" dev:"told" help:"Try again to make a residue clean."`
+	Accept residueAcceptCmd `cmd:"" dev:"told" help:"Accept a residue as it is."`
 }
 
 // residueLsCmd is the configuration of "hence residue ls".
 type residueLsCmd struct {
 	output
 	asking
-	Tool   string `placeholder:"NAME" help:"Only of this tool."`
-	Result string `enum:",leaked,unresolved,partial,clean" default:"" help:"Only those with this result."`
-	State  string `enum:"open,accepted,resolved,all" default:"open" help:"Only open, accepted or resolved ones, or all."`
-	Limit  int    `default:"100" help:"How many at most."`
+	Tool   string `placeholder:"NAME" help:"Only residues of this tool."`
+	Result string `enum:",leaked,unresolved,partial,clean" default:"" help:"Only residues with this result."`
+	State  string `enum:"open,accepted,resolved,all" default:"open" help:"Open, accepted or resolved residues, or all."`
+	Limit  int    `default:"100" help:"Maximum number of residues."`
 }
 
 // Run lists.
@@ -62,8 +62,8 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 // oneResidue names one effect.
 type oneResidue struct {
 	operating
-	Tx    string `arg:"" help:"The transaction's id."`
-	Index uint32 `arg:"" help:"The effect's place in it, from 0."`
+	Tx    string `arg:"" help:"Transaction id."`
+	Index uint32 `arg:"" help:"Index of the effect in the transaction, from 0."`
 }
 
 func (o oneResidue) name() string { return fmt.Sprintf("effect %d of %s", o.Index, o.Tx) }
@@ -122,9 +122,9 @@ func (c *residueShowCmd) Run(ctx context.Context, s Streams) error {
 type residueRetryCmd struct {
 	output
 	oneResidue
-	Force bool `help:"Also when its sink cannot know the call: it may then happen twice. Look there first."`
+	Force bool `help:"Retry although the sink cannot recognise the call: it may happen twice. Check the sink first."`
 	// ChangedTool is the choice that the code changed_tool asks for.
-	ChangedTool bool `help:"Also when the tool is declared differently now: today's declaration makes the call."`
+	ChangedTool bool `help:"Retry even if the tool's declaration has changed; the current declaration is used."`
 }
 
 // Run tries one again.
@@ -146,7 +146,7 @@ func (c *residueRetryCmd) Run(ctx context.Context, s Streams) error {
 type residueAcceptCmd struct {
 	output
 	oneResidue
-	Note string `required:"" placeholder:"TEXT" help:"Who accepts it, and why."`
+	Note string `required:"" placeholder:"TEXT" help:"Who accepts the residue, and why."`
 }
 
 // Run accepts one.

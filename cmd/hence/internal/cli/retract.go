@@ -14,9 +14,9 @@ import (
 type retractCmd struct {
 	output
 	operating
-	Tx     string `arg:"" help:"The id of the committed transaction, of any agent."`
-	DryRun bool   `help:"Only say what would be undone."`
-	Reason string `placeholder:"TEXT" help:"Why; for the sidecar's log."`
+	Tx     string `arg:"" help:"Id of the committed transaction, of any agent."`
+	DryRun bool   `help:"Print what would be undone, and undo nothing."`
+	Reason string `placeholder:"TEXT" help:"Reason, recorded in the sidecar's log."`
 }
 
 // Run asks the sidecar to retract, or what that would undo.

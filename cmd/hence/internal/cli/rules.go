@@ -14,14 +14,14 @@ import (
 // rulesCmd holds the commands about a workspace's rules.
 type rulesCmd struct {
 	Get rulesGetCmd `cmd:"" help:"Print the rules in force."`
-	Set rulesSetCmd `cmd:"" dev:"told" help:"Change some of them; what is not given stays."`
+	Set rulesSetCmd `cmd:"" dev:"told" help:"Change rules; those not given stay as they are."`
 }
 
 // rulesGetCmd is the configuration of "hence rules get".
 type rulesGetCmd struct {
 	output
 	asking
-	Workspace string `default:"default" dev:"workspace" help:"The workspace."`
+	Workspace string `default:"default" dev:"workspace" help:"Workspace."`
 }
 
 // Run asks for the rules.
@@ -69,27 +69,27 @@ func ticksText(ticks uint64) string {
 type rulesSetCmd struct {
 	output
 	operating
-	Workspace      string  `default:"default" dev:"workspace" help:"The workspace."`
-	IfVersion      *uint32 `placeholder:"N" help:"Change only this version; without it, the one in force."`
-	Logic          *uint32 `placeholder:"N" help:"The sequencer's own rules; 2 retracts, 3 bounds more. Never lower it."`
-	Levels         *string `placeholder:"TEXT" help:"L0 to L4, or a list of A1, A2, A3, A6 with commas."`
+	Workspace      string  `default:"default" dev:"workspace" help:"Workspace."`
+	IfVersion      *uint32 `placeholder:"N" help:"Version to change; default: the one in force."`
+	Logic          *uint32 `placeholder:"N" help:"Logic of the sequencer: 2 retracts, 3 adds bounds. Do not lower it."`
+	Levels         *string `placeholder:"TEXT" help:"Isolation level L0 to L4, or checks A1, A2, A3, A6 with commas."`
 	Observe        *bool   `negatable:"" help:"Report what would be refused instead of refusing it."`
-	HorizonSeqs    *uint32 `placeholder:"N" help:"The undo horizon before logic 3; later, of aborted ones."`
-	HorizonCommits *uint32 `placeholder:"N" help:"The undo horizon from logic 3 on, in commits; 0 is 2000."`
-	HorizonTicks   *uint32 `placeholder:"N" help:"The same in ticks of 250 ms; 0 is 7 days."`
-	CapSeqs        *uint32 `placeholder:"N" help:"How far behind an idle session may hold the floor."`
-	LeaseTicks     *uint32 `placeholder:"N" help:"A lease; a tick is 250 ms or longer."`
-	DeadlineTicks  *uint32 `placeholder:"N" help:"A transaction, from its begin."`
-	BoundTicks     *uint32 `placeholder:"N" help:"A waiting touch."`
-	VerdictTicks   *uint32 `placeholder:"N" help:"A hook's answer, from the seal."`
-	MaxOpen        *uint32 `placeholder:"N" help:"Open transactions."`
-	MaxScopes      *uint32 `placeholder:"N" help:"Scopes of a footprint."`
-	MaxBytes       *uint32 `placeholder:"N" help:"Bytes of a footprint without contents."`
-	MaxInline      *uint32 `placeholder:"N" help:"Bytes of one content that travels in an intent."`
-	MaxContent     *uint32 `placeholder:"N" help:"Bytes of one content."`
-	MaxInlineTotal *uint32 `placeholder:"N" help:"Bytes of all contents that travel in one intent."`
-	MaxKept        *uint32 `placeholder:"N" help:"Bytes that the workspace's state keeps."`
-	MaxSidecars    *uint32 `placeholder:"N" help:"Live sidecars, from logic 3 on; 0 is the default, 1024."`
+	HorizonSeqs    *uint32 `placeholder:"N" help:"Undo horizon in seqs, logic 1 and 2; later, of aborted ones."`
+	HorizonCommits *uint32 `placeholder:"N" help:"Undo horizon in commits from logic 3 on; 0 is 2000."`
+	HorizonTicks   *uint32 `placeholder:"N" help:"Undo horizon in ticks of 250 ms from logic 3 on; 0 is 7 days."`
+	CapSeqs        *uint32 `placeholder:"N" help:"Number of seqs that an idle session may hold the floor back."`
+	LeaseTicks     *uint32 `placeholder:"N" help:"Length of a lease in ticks; a tick is 250 ms or longer."`
+	DeadlineTicks  *uint32 `placeholder:"N" help:"Deadline of a transaction in ticks from its begin."`
+	BoundTicks     *uint32 `placeholder:"N" help:"Deadline of a waiting touch in ticks."`
+	VerdictTicks   *uint32 `placeholder:"N" help:"Deadline of a hook's answer in ticks from the seal."`
+	MaxOpen        *uint32 `placeholder:"N" help:"Maximum number of open transactions."`
+	MaxScopes      *uint32 `placeholder:"N" help:"Maximum number of scopes in a footprint."`
+	MaxBytes       *uint32 `placeholder:"N" help:"Maximum bytes of a footprint without contents."`
+	MaxInline      *uint32 `placeholder:"N" help:"Maximum bytes of one content that travels in an intent."`
+	MaxContent     *uint32 `placeholder:"N" help:"Maximum bytes of one content."`
+	MaxInlineTotal *uint32 `placeholder:"N" help:"Maximum bytes of all contents that travel in one intent."`
+	MaxKept        *uint32 `placeholder:"N" help:"Maximum bytes of the workspace's state."`
+	MaxSidecars    *uint32 `placeholder:"N" help:"Maximum number of live sidecars from logic 3 on; 0 is 1024."`
 }
 
 // Run changes the rules.

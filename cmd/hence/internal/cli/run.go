@@ -16,23 +16,23 @@ import (
 
 // runCmd is the configuration of "hence run".
 type runCmd struct {
-	Agent string `required:"" placeholder:"NAME" help:"Name of the agent; one live sidecar for each in a workspace."`
+	Agent string `required:"" placeholder:"NAME" help:"Agent name; one live sidecar per name and workspace."`
 	manners
 	servers
-	Embedded bool `dev:"off" help:"Run Kafka, NATS and processors in this process as well; other addresses are not used."`
+	Embedded bool `dev:"off" help:"Run Kafka, NATS and the processors in this process; given addresses are not used."`
 	logging
 	tools
 	hooked
 	ending
-	Listen  string   `default:"127.0.0.1:0" help:"Address of the sidecar; port 0 is a free one."`
-	DataDir string   `type:"path" placeholder:"DIR" help:"Folder of the journal; with --embedded: keep everything there."`
-	Command []string `arg:"" passthrough:"" help:"The program and its arguments, best after --."`
+	Listen  string   `default:"127.0.0.1:0" help:"Address of the sidecar, HOST:PORT; port 0 takes a free one."`
+	DataDir string   `type:"path" placeholder:"DIR" help:"Folder of the journal; with --embedded, of all data."`
+	Command []string `arg:"" passthrough:"" help:"Program and its arguments, best after --."`
 }
 
 // ending is how programs are ended.
 type ending struct {
-	Grace  time.Duration `default:"10s" help:"From a program's being told to end to its being killed."`
-	Settle time.Duration `default:"10s" help:"How long to settle what a program leaves behind, once it has ended."`
+	Grace  time.Duration `default:"10s" help:"Time limit for a program to end before it is killed."`
+	Settle time.Duration `default:"10s" help:"Time limit for settling a program's calls once it has ended."`
 }
 
 // Help is what "hence run --help" says beyond the flags.

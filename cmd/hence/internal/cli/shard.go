@@ -14,8 +14,8 @@ import (
 // shardCmd holds the commands about shards.
 type shardCmd struct {
 	Ls  shardLsCmd  `cmd:"" help:"List shards by name."`
-	Get shardGetCmd `cmd:"" help:"Print a shard's content."`
-	Put shardPutCmd `cmd:"" dev:"told" help:"Write a shard in a transaction of its own."`
+	Get shardGetCmd `cmd:"" help:"Print the content of a shard."`
+	Put shardPutCmd `cmd:"" dev:"told" help:"Write a shard in its own transaction."`
 }
 
 // aside is a client in a conversation of its own: what a user writes carries nothing that the agent has read.
@@ -33,7 +33,7 @@ type shardLsCmd struct {
 	output
 	inWorkspace
 	paging
-	Prefix string `arg:"" optional:"" help:"Only below this path, such as orders or orders/*/lines; none: all."`
+	Prefix string `arg:"" optional:"" help:"Path of the shards, such as orders or orders/*/lines; default: all."`
 }
 
 // Run lists.
@@ -55,8 +55,8 @@ func (c *shardLsCmd) Run(ctx context.Context, s Streams) error {
 type shardGetCmd struct {
 	output
 	inWorkspace
-	Shard   string `arg:"" help:"Its name, such as orders/1."`
-	Version uint64 `env:"-" placeholder:"N" help:"A former version that the sidecar remembers."`
+	Shard   string `arg:"" help:"Name of the shard, such as orders/1."`
+	Version uint64 `env:"-" placeholder:"N" help:"Former version, if the sidecar still has it."`
 }
 
 // ShardShown is what "hence shard get -o json" prints.
@@ -96,10 +96,10 @@ func (c *shardGetCmd) Run(ctx context.Context, s Streams) error {
 type shardPutCmd struct {
 	output
 	inWorkspace
-	Shard     string  `arg:"" help:"Its name, such as orders/1."`
-	Content   string  `arg:"" help:"What to write; - reads the standard input."`
-	MediaType string  `env:"-" default:"text/plain; charset=utf-8" placeholder:"TYPE" help:"What it is."`
-	IfVersion *uint64 `env:"-" placeholder:"N" help:"Only if this is its version; 0: only if it does not exist."`
+	Shard     string  `arg:"" help:"Name of the shard, such as orders/1."`
+	Content   string  `arg:"" help:"Content to write; - reads the standard input."`
+	MediaType string  `env:"-" default:"text/plain; charset=utf-8" placeholder:"TYPE" help:"Media type of the content."`
+	IfVersion *uint64 `env:"-" placeholder:"N" help:"Version that the shard must have; 0: it must not exist."`
 }
 
 // Run writes.

@@ -15,7 +15,7 @@ import (
 
 // besideAgent is who a sidecar stands beside and how it treats that agent's transactions.
 type besideAgent struct {
-	Agent string `default:"agent-1" help:"Name of the agent; one live sidecar for each in a workspace."`
+	Agent string `default:"agent-1" help:"Agent name; one live sidecar per name and workspace."`
 	manners
 }
 
@@ -24,8 +24,8 @@ type manners struct {
 	tokens
 	operators
 	Workspace string `default:"default" dev:"workspace" help:"Workspace of requests that name none."`
-	Mode      string `enum:"enforce,observe" default:"enforce" help:"Refuse what does not hold, or only say so."`
-	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode where none is named."`
+	Mode      string `enum:"enforce,observe" default:"enforce" help:"Whether a failed check is refused or only reported."`
+	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Default order mode of transactions."`
 }
 
 func (m manners) order() sequencer.Mode {
@@ -47,8 +47,8 @@ type sidecarCmd struct {
 	tools
 	hooked
 	https
-	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface; port 0 is a free one."`
-	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; by default below the user's cache."`
+	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface, HOST:PORT; port 0 takes a free one."`
+	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; default: below the user's cache."`
 }
 
 // Run serves until the context ends.

@@ -25,9 +25,9 @@ const (
 // simCmd is the configuration of "hence sim".
 type simCmd struct {
 	output
-	Seed      uint64 `default:"1" help:"Seed of the first schedule; the next ones have the following seeds."`
-	Schedules uint64 `default:"1" help:"How many schedules to run."`
-	Steps     int    `default:"0" help:"Length of a schedule's phase with faults; 0: the default."`
+	Seed      uint64 `default:"1" help:"Seed of the first schedule; the following seeds are used for the next ones."`
+	Schedules uint64 `default:"1" help:"Number of schedules to run."`
+	Steps     int    `default:"0" help:"Length of a schedule's phase with faults; 0 is the default."`
 }
 
 // Help is what "hence sim --help" says beyond the flags.

@@ -28,11 +28,11 @@ type streamsCmd struct {
 	logging
 	output
 	parent
-	Listen       string `default:"127.0.0.1:7421" help:"Address for health and metrics; port 0 is a free one."`
-	Replica      string `enum:"a,b" default:"a" help:"b: a second group that computes and publishes the same decisions."`
-	Instance     string `placeholder:"NAME" help:"Name among the group's members; by default the host's."`
-	NATSReplicas int    `name:"nats-replicas" default:"1" help:"Copies that JetStream keeps; 3 on a real cluster."`
-	CreateTopics bool   `default:"true" negatable:"" help:"Create the topics that are missing."`
+	Listen       string `default:"127.0.0.1:7421" help:"Address for health and metrics; port 0 takes a free one."`
+	Replica      string `enum:"a,b" default:"a" help:"Replica, a or b; both publish the same decisions."`
+	Instance     string `placeholder:"NAME" help:"Member name in the consumer group; default: the host name."`
+	NATSReplicas int    `name:"nats-replicas" default:"1" help:"Replicas of the JetStream streams; 3 on a real cluster."`
+	CreateTopics bool   `default:"true" negatable:"" help:"Create missing topics."`
 }
 
 // mendIn is the pause before topics that are not as they must be are looked at again.

@@ -14,11 +14,11 @@ import (
 type tailFilter struct {
 	Tx     string `env:"-" placeholder:"ID" help:"Only decisions about this transaction."`
 	Agent  string `env:"-" placeholder:"NAME" help:"Only decisions about this agent."`
-	Scope  string `env:"-" placeholder:"SCOPE" help:"Only decisions that name a scope which overlaps this one."`
-	Reason string `env:"-" placeholder:"CODE" help:"Only what was, or in observe would have been, refused for this code."`
+	Scope  string `env:"-" placeholder:"SCOPE" help:"Only decisions with a scope that overlaps this one."`
+	Reason string `env:"-" placeholder:"CODE" help:"Only refusals with this code, observed ones included."`
 	Kind   string `env:"-" placeholder:"KIND" help:"Only this kind: begun, waiting, granted, committed, aborted, ..."`
-	All    bool   `env:"-" help:"Also what leads to outcomes: begun, waiting, granted, settled, turn, confirmed."`
-	Since  string `env:"-" placeholder:"WHEN" help:"Begin after this seq, this long ago (10m), or then (RFC 3339)."`
+	All    bool   `env:"-" help:"Include steps before outcomes: begun, waiting, granted, settled, turn, confirmed."`
+	Since  string `env:"-" placeholder:"WHEN" help:"Start after this seq, this long ago (10m), or at a time (RFC 3339)."`
 }
 
 // tailCmd is the configuration of "hence tail".
@@ -28,8 +28,8 @@ type tailCmd struct {
 	output
 	tailFilter
 	Workspace string `default:"default" dev:"workspace" help:"Workspace to follow."`
-	After     uint64 `default:"0" help:"Start after this seq; 0 starts with the first decision."`
-	Limit     uint64 `default:"0" help:"Stop after this many decisions; 0 goes on until interrupted."`
+	After     uint64 `default:"0" help:"Seq to start after; 0 starts with the first decision."`
+	Limit     uint64 `default:"0" help:"Number of decisions to stop after; 0 follows until interrupted."`
 }
 
 // Help is what "hence tail --help" says beyond the flags.

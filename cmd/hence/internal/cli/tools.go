@@ -16,7 +16,7 @@ const maxPolicy = 1 << 20
 
 // tools is the policy of a sidecar that calls tools.
 type tools struct {
-	Policy string `type:"path" placeholder:"FILE" default:"" dev:"policy" help:"Policy file: what the agent's tools are."`
+	Policy string `type:"path" placeholder:"FILE" default:"" dev:"policy" help:"Policy file with the agent's tools."`
 }
 
 // loadBeside is load for a command that may have the policy of the "hence dev" which runs: the user is told so.

@@ -11,9 +11,9 @@ import (
 
 // topicsCmd groups what can be done with topics.
 type topicsCmd struct {
-	Create topicsCreateCmd `cmd:"" dev:"told" help:"Create the topics that are missing."`
-	Verify topicsVerifyCmd `cmd:"" help:"Compare the topics on the brokers with what they must be."`
-	Print  topicsPrintCmd  `cmd:"" help:"Print the topics as they must be, without asking a broker."`
+	Create topicsCreateCmd `cmd:"" dev:"told" help:"Create missing topics."`
+	Verify topicsVerifyCmd `cmd:"" help:"Compare the topics on the brokers with the expected ones."`
+	Print  topicsPrintCmd  `cmd:"" help:"Print the expected topics, without asking a broker."`
 }
 
 // topicsCreateCmd is the configuration of "hence topics create".
@@ -22,7 +22,7 @@ type topicsCreateCmd struct {
 	topicShape
 	logging
 	output
-	Replica string `enum:"a,b" default:"a" help:"Whose tables: of the first group, a, or of the second, b."`
+	Replica string `enum:"a,b" default:"a" help:"Replica whose tables are meant: a or b."`
 }
 
 // Run creates what is missing and says what there is now.
@@ -55,7 +55,7 @@ type topicsVerifyCmd struct {
 	topicShape
 	logging
 	output
-	Replica string `enum:"a,b" default:"a" help:"Whose tables: of the first group, a, or of the second, b."`
+	Replica string `enum:"a,b" default:"a" help:"Replica whose tables are meant: a or b."`
 }
 
 // Run compares and prints every difference; the exit code is 3 when there is one.
@@ -92,7 +92,7 @@ type topicsPrintCmd struct {
 	topicShape
 	output
 	Partitions int32  `default:"8" help:"Partitions of each topic: a power of two."`
-	Replica    string `enum:"a,b" default:"a" help:"Whose tables: of the first group, a, or of the second, b."`
+	Replica    string `enum:"a,b" default:"a" help:"Replica whose tables are meant: a or b."`
 }
 
 // Run prints the topics.

@@ -23,16 +23,16 @@ import (
 
 // upCmd is the configuration of "hence up".
 type upCmd struct {
-	File  string `short:"f" type:"path" default:"agents.yaml" help:"Which agents to run, and how."`
-	Check bool   `help:"Only say what is wrong with the file; exit 3 when something is."`
+	File  string `short:"f" type:"path" default:"agents.yaml" help:"File of the agents to run."`
+	Check bool   `help:"Check the file and end; exit 3 if it is wrong."`
 
-	Schema bool `help:"Only print the JSON Schema of such files."`
+	Schema bool `help:"Print the JSON Schema of such files and end."`
 	servers
 	logging
 	output
 	hooked
 	ending
-	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journals; embedded: keep everything there."`
+	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journals; with embedded servers, of all data."`
 }
 
 // Help is what "hence up --help" says beyond the flags.
