@@ -32,6 +32,11 @@ func NewReplica(workspace string) *Replica {
 	return &Replica{fold: New(workspace, 0), offset: -1}
 }
 
+// WeakReplica is NewReplica with rules of the fold switched off, for simulations that must notice.
+func WeakReplica(workspace string, weaken Weaken) *Replica {
+	return &Replica{fold: New(workspace, weaken), offset: -1}
+}
+
 // RestoreReplica makes the replica that a state was taken from.
 func RestoreReplica(st ReplicaState) (*Replica, error) {
 	f, err := Restore(st.State, 0)

@@ -118,7 +118,7 @@ func (t *truth) checkValues(info *txInfo, a *attempt) {
 // leave enters what a commit writes into the serial state.
 func (t *truth) leave(info *txInfo, a *attempt, o *sequencer.Outcome) {
 	for _, e := range a.effects {
-		if e.gated() {
+		if e.gated() || e.idle {
 			continue
 		}
 		for _, leaf := range e.leaves {
@@ -152,7 +152,7 @@ func (t *truth) leave(info *txInfo, a *attempt, o *sequencer.Outcome) {
 func (t *truth) lastEager(a *attempt, leaf int) token {
 	var last token
 	for _, e := range a.effects {
-		if e.eager() && slices.Contains(e.leaves, leaf) {
+		if e.eager() && !e.idle && slices.Contains(e.leaves, leaf) {
 			last = e.token
 		}
 	}
@@ -201,6 +201,9 @@ func (t *truth) checkResults(info *txInfo, s *sequencer.Settle) {
 		}
 		d := t.r.world.deed(a.effects[e.Index].token)
 		there := d.ran && !d.undone
+		if a.effects[e.Index].idle {
+			continue // its sink said no: that nothing is there is all that there is to say
+		}
 		switch {
 		case e.Result == sequencer.ResultClean && there != (info.committed && info.undone == 0),
 			e.Result == sequencer.ResultPartial && there, e.Result == sequencer.ResultLeaked && !there:

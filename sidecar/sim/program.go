@@ -199,6 +199,7 @@ type attempt struct {
 	sentAt    int // when the last intent was handed to the producer, and its kind
 	sentKind  sequencer.IntentKind
 	gone      bool      // the journal lost it
+	carried   bool      // RunReal: reads has those that its conversation was told before it
 	turned    []*effect // what a retraction's turn has done about the effects
 }
 
@@ -220,6 +221,7 @@ type effect struct {
 	known   bool
 	ran     bool
 	givenUp bool
+	idle    bool // it was refused, and its transaction sealed without it
 
 	mend    *call // release or compensation
 	mends   int
@@ -250,6 +252,9 @@ func (e *effect) keyed() bool { return e.key != "" }
 func (a *attempt) written() []int {
 	var out []int
 	for _, e := range a.effects {
+		if e.idle {
+			continue
+		}
 		out = append(out, e.leaves...)
 	}
 	for _, w := range a.writes {

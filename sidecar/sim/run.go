@@ -18,7 +18,7 @@ const (
 	tickSteps    = 2    // the length of one tick on a processor's clock
 	maxCallSteps = 5    // a tool's maximum time
 	lastPrograms = 5    // that each client must get done after the faults
-	traceLines   = 80
+	traceLines   = 400
 	hashEvery    = 32 // records between two comparisons of state hashes
 )
 

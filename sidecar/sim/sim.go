@@ -37,6 +37,7 @@ type Options struct {
 	Weaken sequencer.Weaken // rules of the fold to switch off: the run is then expected to fail
 	// Careless names duties of sidecars to leave undone: the run is then expected to fail.
 	Careless Careless
+	Trace    bool // RunReal: keep the last events also of a run that may hold
 }
 
 // Careless names duties of whoever settles to leave undone.
@@ -152,4 +153,8 @@ func (s *Summary) String() string {
 		fmt.Fprintf(&b, "  probe   %-22s %d\n", p, s.Probes[p])
 	}
 	return b.String()
+}
+
+func newSummary() Summary {
+	return Summary{Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
 }

@@ -274,6 +274,7 @@ func (w *world) release(c *call) {
 	}
 	d.ran = true
 	for _, leaf := range c.leaves {
+		d.images = append(d.images, w.value[leaf])
 		w.value[leaf] = e.token
 	}
 }

@@ -35,12 +35,21 @@ type Log struct {
 	residue  rows
 	changed  chan struct{}
 	told     bool // by Say: nothing is decided any more
+	each     func(in *sequencer.Intent)
 }
 
 // New returns an empty log.
 func New(workspace string) *Log {
 	return &Log{id: rand.Text(), workspace: workspace, replica: sequencer.NewReplica(workspace),
 		changed: make(chan struct{})}
+}
+
+// NewOver is New over a replica that has applied nothing yet. each is told of every record before what it decides is
+// delivered, one after another; it must not call the log.
+func NewOver(workspace string, replica *sequencer.Replica, each func(in *sequencer.Intent)) *Log {
+	l := New(workspace)
+	l.replica, l.each = replica, each
+	return l
 }
 
 // Add appends an intent as any process may.
@@ -60,6 +69,9 @@ func (l *Log) Add(in *sequencer.Intent) (int64, error) {
 	if l.told {
 		l.tell()
 		return at, nil
+	}
+	if l.each != nil {
+		l.each(in)
 	}
 	applied, err := l.replica.Apply(at, in)
 	if err != nil {

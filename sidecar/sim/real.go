@@ -1,0 +1,433 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+)
+
+// The times of a schedule of real agents. All of it is virtual: it passes when nothing can go on.
+const (
+	realFaults   = 16 * time.Second  // the phase with faults, unless Options say otherwise
+	realHeal     = 180 * time.Second // all must have come to rest by then
+	realTick     = 250 * time.Millisecond
+	realStep     = realTick / tickSteps // of the judge's clock
+	realCall     = 900 * time.Millisecond
+	realLeast    = 3 // commits: fewer make the run void
+	realPrograms = 2 // that each client gets done after the faults
+)
+
+// bubble is a schedule of real agents: the agents, views, journals, gates and the fold are those of a sidecar; the
+// log's brokers, the disks, the sinks, the clock and what agents ask for are the world's.
+//
+// What happens when is the seed's choice: whatever leaves a process, and whatever comes back, takes a virtual time that
+// the seed draws, to the nanosecond. Between two such times everything runs until it waits. So one thing happens at a
+// time, but for what one wake-up lets run inside of a process.
+type bubble struct {
+	opts  Options
+	start time.Time
+	dir   string
+	log   *memlog.Log
+
+	mu      sync.Mutex // guards what follows, the judge (r) and its world
+	r       *run
+	rng     *rand.Rand
+	fault   faults
+	hosts   []*host
+	loose   map[talk][]readRecord // told outside of transactions; the conversation's next one carries them
+	keys    map[string]token
+	refuses map[string]bool // keys that a sink has refused a call under
+	under   map[token]string
+	told    map[sequencer.TxID]string
+	healing bool
+}
+
+// talk is a conversation of an agent.
+type talk struct{ agent, session string }
+
+// faults is what a schedule draws: which faults it has at all, and how often.
+type faults struct {
+	hosts, clients              int
+	lag, slow                   time.Duration
+	lose, unknown, late, events float64 // appends
+	drop, again                 float64 // deliveries
+	cut                         float64 // of answers to agents
+	crash, power, empty, copies float64 // per life event
+	partition, zombie, forGood  float64
+	disk, full                  float64
+	callLost, callMute, callNo  float64
+	callDown                    float64
+	keyed, effects, looks       float64
+	retract, residue, group     float64
+	every                       time.Duration // between two life events
+	mode                        [3]int
+	small                       bool // journals are rewritten often, few transactions are remembered
+	shift                       time.Duration
+}
+
+func drawFaults(rng *rand.Rand) faults {
+	some := func(limit float64) float64 {
+		if rng.Float64() < 0.4 {
+			return 0
+		}
+		return limit * rng.Float64()
+	}
+	f := faults{hosts: 2 + rng.IntN(2), clients: 1 + rng.IntN(2),
+		lag: time.Duration(1+rng.IntN(300)) * time.Millisecond, slow: time.Duration(1+rng.IntN(80)) * time.Millisecond,
+		lose: some(0.15), unknown: some(0.15), late: some(0.15), events: some(0.2), drop: some(0.03), again: some(0.1),
+		cut: some(0.15), crash: some(1), power: some(1), empty: some(0.4), copies: some(0.5), partition: some(1),
+		zombie: some(1), forGood: some(0.2), disk: some(0.02), full: some(0.3),
+		callLost: some(0.15), callMute: some(0.2), callNo: some(0.1), callDown: some(0.1),
+		keyed: some(1), effects: 0.2 + 0.6*rng.Float64(), looks: some(0.5),
+		retract: some(0.15), residue: 0 * some(0.3), group: some(0.2),
+		every: time.Duration(1500+rng.IntN(6000)) * time.Millisecond,
+		mode:  [3]int{1 + rng.IntN(4), rng.IntN(3), rng.IntN(3)}, small: rng.Float64() < 0.3,
+		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
+	return f
+}
+
+// calm ends all faults.
+func (f *faults) calm() {
+	*f = faults{hosts: f.hosts, clients: f.clients, lag: 5 * time.Millisecond, slow: 2 * time.Millisecond,
+		effects: f.effects, looks: f.looks, mode: f.mode, every: f.every, small: f.small, shift: f.shift, keyed: f.keyed}
+}
+
+// RunReal runs one schedule of real agents. It needs a test's T for its virtual time alone: what it finds is in the
+// error, a *Violation.
+func RunReal(t *testing.T, seed uint64, opts Options) (rep Report, err error) {
+	t.Helper()
+	dir, failed := os.MkdirTemp(realRoot(), "hence-sim-")
+	if failed != nil {
+		return rep, failed
+	}
+	defer os.RemoveAll(dir)
+	t.Run("", func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, seed)
+		synctest.Test(t, func(*testing.T) {
+			b := newBubble(seed, opts, dir)
+			b.all()
+			rep = b.r.report
+			if b.r.failed != "" {
+				err = &Violation{Seed: seed, Step: b.r.now, What: b.r.failed, Trace: b.r.trace}
+			}
+		})
+	})
+	return rep, err
+}
+
+// realRoot is where journals lie: in memory where the system has such a folder.
+func realRoot() string {
+	if _, err := os.Stat("/dev/shm"); err == nil {
+		return "/dev/shm"
+	}
+	return ""
+}
+
+func newBubble(seed uint64, opts Options, dir string) *bubble {
+	rng := rand.New(rand.NewPCG(seed, 0x7265616c))
+	r := &run{seed: seed, opts: opts, rng: rng, attempts: map[sequencer.TxID]*attempt{}, tracing: opts.Trace}
+	r.report = Report{Seed: seed, Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
+	r.swarm.logic = sequencer.Logic
+	r.truth, r.world = newTruth(r), newWorld(r)
+	b := &bubble{opts: opts, start: time.Now(), dir: dir, r: r, rng: rng, fault: drawFaults(rng),
+		loose: map[talk][]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
+		told: map[sequencer.TxID]string{}}
+	b.log = memlog.NewOver(workspace, sequencer.WeakReplica(workspace, opts.Weaken), b.record)
+	return b
+}
+
+// all runs the phase with faults, then the one without, and what is checked at the end.
+func (b *bubble) all() {
+	ctx, stop := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	rules := sequencer.DefaultRules()
+	rules.Version, rules.Logic, rules.LeaseTicks = 1, sequencer.Logic, sequencer.Tick(24)
+	rules.HorizonTicks, rules.HorizonCommits = 1000, 400
+	rules.DeadlineTicks, rules.BoundTicks = 60, 16
+	if _, err := b.log.Add(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}); err != nil {
+		b.fail("the first rules: %v", err)
+	}
+	group.Go(func() { b.pass(ctx) })
+	for i := range b.fault.hosts {
+		h := b.newHost(string(rune('a' + i)))
+		b.hosts = append(b.hosts, h)
+		group.Go(func() { h.live(ctx) })
+		for n := range b.fault.clients {
+			c := &client{b: b, host: h, talk: talk{h.agent, fmt.Sprintf("s%d", n)}}
+			h.clients = append(h.clients, c)
+			group.Go(func() { c.work(ctx) })
+		}
+	}
+	length := realFaults
+	if b.opts.Steps > 0 {
+		length = time.Duration(b.opts.Steps) * realStep
+	}
+	b.sleep(ctx, length)
+	b.mu.Lock()
+	b.r.report.Void = b.r.report.Commits < realLeast
+	b.fault.calm()
+	b.healing = true
+	b.r.note("-- heal --")
+	b.mu.Unlock()
+	for end := time.Now().Add(realHeal); !b.over(); b.sleep(ctx, 200*time.Millisecond) {
+		if time.Now().After(end) {
+			b.fail("not at rest %v after the last fault: %s", realHeal, b.unrest())
+		}
+	}
+	b.finish(ctx)
+	stop()
+	group.Wait()
+}
+
+func (b *bubble) over() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.r.failed != "" || b.unrestLocked() == ""
+}
+
+func (b *bubble) unrest() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.unrestLocked()
+}
+
+// unrestLocked names what is not done yet; empty: nothing.
+func (b *bubble) unrestLocked() string {
+	for _, h := range b.hosts {
+		for _, c := range h.clients {
+			if !h.gone && c.done < realPrograms {
+				return fmt.Sprintf("%s of %s has committed %d of its last programs", c.talk.session, h.agent, c.done)
+			}
+		}
+	}
+	for _, info := range b.r.truth.list {
+		if info.decision == 0 {
+			return fmt.Sprintf("%s is not decided", info.id)
+		}
+		if !info.over() {
+			return fmt.Sprintf("%s is decided at %d and not final", info.id, info.decision)
+		}
+	}
+	if id := b.r.truth.pending(); id != "" {
+		return fmt.Sprintf("%s is pending", id)
+	}
+	return ""
+}
+
+// finish makes the checks that need the whole history.
+func (b *bubble) finish(ctx context.Context) {
+	b.mu.Lock()
+	ok := b.r.failed == ""
+	b.mu.Unlock()
+	if ok {
+		for _, h := range b.hosts {
+			for _, c := range h.clients {
+				c.askAll(ctx)
+			}
+		}
+	}
+	for _, h := range b.hosts {
+		h.end()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.r
+	r.now = b.step()
+	r.report.Steps, r.report.Records = r.now, len(r.truth.log)
+	if r.failed != "" {
+		return
+	}
+	r.truth.checkReplay()
+	r.truth.checkCycles()
+	r.truth.checkRetracted()
+	r.world.checkEnd()
+	for id, state := range b.told {
+		info := r.truth.txs[id]
+		if committed := info != nil && info.committed; committed != (state == "committed") {
+			r.fail("the agent of %s was told that it is %s; it has committed: %v", id, state, committed)
+		}
+	}
+	r.report.Hash = r.truth.chain
+}
+
+// record is told of each record of the log.
+func (b *bubble) record(in *sequencer.Intent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.r.now = b.step()
+	if in.Tx != "" && in.Kind != sequencer.IntentSettle && in.Kind != sequencer.IntentRetract {
+		a := b.attempt(in.Tx)
+		if in.Begin != nil {
+			a.begin = in.Begin
+		}
+		if in.Seal != nil {
+			b.sealed(a, in)
+		}
+	}
+	if b.r.failed == "" {
+		b.r.truth.apply(in)
+	}
+}
+
+// sealed completes what is known of a transaction by its footprint.
+func (b *bubble) sealed(a *attempt, in *sequencer.Intent) {
+	a.seal = in.Seal
+	for _, e := range in.Seal.Effects {
+		x := b.effect(a, e.Index)
+		x.scope, x.leaves, x.class, x.key = e.Scopes[0], foreign(e.Scopes[0]), e.Class, e.Key
+		x.idle = x.eager() && !b.r.world.ran(x.token)
+	}
+	for _, w := range in.Seal.Shards {
+		var v token
+		if _, err := fmt.Sscan(string(w.Content), &v); err == nil && b.r.world.tokens[v].tx == "" {
+			b.r.world.tokens[v].tx = in.Tx
+		}
+		if !containsWrite(a.writes, w.Scope) {
+			a.writes = append(a.writes, w)
+		}
+	}
+	if a.begin != nil && !a.carried { // what its conversation was told before it
+		a.carried = true
+		agent, _, _, _ := api.OwnerOf(in.Tx)
+		a.reads = append(a.reads, b.loose[talk{agent, a.begin.Session}]...)
+	}
+}
+
+func containsWrite(list []sequencer.ShardWrite, s sequencer.Scope) bool {
+	for _, w := range list {
+		if w.Scope == s {
+			return true
+		}
+	}
+	return false
+}
+
+// attempt is what really happened in a transaction.
+func (b *bubble) attempt(id sequencer.TxID) *attempt {
+	a := b.r.attempts[id]
+	if a == nil {
+		a = &attempt{id: id, begin: &sequencer.Begin{}, aborting: true}
+		_, a.incarnation, _, _ = api.OwnerOf(id)
+		b.r.attempts[id] = a
+	}
+	return a
+}
+
+// effect is a call of a transaction; its token is the value that it leaves.
+func (b *bubble) effect(a *attempt, index uint32) *effect {
+	for len(a.effects) <= int(index) {
+		n := len(a.effects)
+		a.effects = append(a.effects, &effect{index: n, token: b.r.world.newToken(a.id, n)})
+	}
+	return a.effects[index]
+}
+
+func (b *bubble) step() int { return int(time.Since(b.start) / realStep) }
+
+func (b *bubble) fail(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.r.fail(format, args...)
+}
+
+func (b *bubble) note(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.r.now = b.step()
+	b.r.note(format, args...)
+}
+
+func (b *bubble) chance(p func(*faults) float64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	hit := b.r.chance(p(&b.fault))
+	if hit {
+		b.r.fault()
+	}
+	return hit
+}
+
+func (b *bubble) n(limit int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.r.n(limit)
+}
+
+// some is a time of up to most, to the nanosecond: no two ends of it fall together.
+func (b *bubble) some(most time.Duration) time.Duration { return 1 + time.Duration(b.n(int(most))) }
+
+// sleep reports false when ctx ended first.
+func (b *bubble) sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// slow is the time that a message takes.
+func (b *bubble) slow(ctx context.Context) bool {
+	b.mu.Lock()
+	d := 1 + time.Duration(b.r.n(int(b.fault.slow)))
+	b.mu.Unlock()
+	return b.sleep(ctx, d)
+}
+
+// pass lets the log's time go on at its pace.
+func (b *bubble) pass(ctx context.Context) {
+	beat := time.NewTicker(realTick)
+	defer beat.Stop()
+	for waited := sequencer.Tick(0); ; waited++ {
+		if next := b.log.Weighs(); next > 0 && waited >= next {
+			_ = b.log.Tick(1)
+			waited = 0
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		}
+	}
+}
+
+// logger is of an agent: into the trace, or nowhere.
+func (b *bubble) logger(name string) *slog.Logger {
+	if !b.opts.Trace {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(noteWriter{b, name}, &slog.HandlerOptions{Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+}
+
+// noteWriter puts log lines into the trace. They may come while the judge is at work, so they wait for nothing.
+type noteWriter struct {
+	b    *bubble
+	name string
+}
+
+func (w noteWriter) Write(p []byte) (int, error) {
+	go w.b.note("      %s: %s", w.name, p)
+	return len(p), nil
+}
+
+func (b *bubble) folder(name string) string { return filepath.Join(b.dir, name) }

@@ -1,0 +1,360 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/agent"
+	"github.com/hence-dev/hence/sidecar/metrics"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/sidecar/view"
+)
+
+// host is where one agent lives: its machine, its disk and the process that it talks to.
+type host struct {
+	b       *bubble
+	agent   string
+	clients []*client
+
+	mu      sync.Mutex
+	now     *proc   // that requests go to; nil: none runs
+	others  []*proc // that go on beside it
+	boot    int
+	folders int
+	folder  string
+	shift   time.Duration // of its wall clock
+	slept   time.Duration // how long the machine slept
+	gone    bool          // it never comes back
+}
+
+// proc is one process of an agent, as package sidecar puts it together, without HTTP.
+type proc struct {
+	h     *host
+	name  string
+	agent *agent.Agent
+	view  *view.View
+	keys  *once.Keys
+	port  *port
+	disk  *disk
+	dead  atomic.Bool // nothing leaves it any more, and nothing that it says is heard
+	cut   atomic.Bool // it does not reach the brokers
+	life  context.Context
+	kill  context.CancelFunc
+	ended chan struct{} // closed once its lock is given back
+	group sync.WaitGroup
+}
+
+func (b *bubble) newHost(name string) *host {
+	h := &host{b: b, agent: name, shift: time.Duration(b.n(3)-1) * b.fault.shift}
+	h.folder = h.newFolder()
+	return h
+}
+
+func (h *host) newFolder() string {
+	h.folders++
+	return h.b.folder(fmt.Sprintf("%s%d", h.agent, h.folders))
+}
+
+// Now is part of a process's clock: the machine's time of day.
+func (h *host) Now() time.Time { return time.Now().Add(h.shift + h.sleeps()) }
+
+// Steady is part of a process's clock.
+func (h *host) Steady() time.Time { return time.Unix(1000, 0).Add(time.Since(h.b.start) + h.sleeps()) }
+
+func (h *host) sleeps() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.slept
+}
+
+// Ticker is part of a process's clock.
+func (h *host) Ticker(d time.Duration) (<-chan time.Time, func()) {
+	t := time.NewTicker(d)
+	return t.C, t.Stop
+}
+
+// begin starts a process on a folder.
+func (h *host) begin(folder string) *proc {
+	b := h.b
+	p := &proc{h: h, ended: make(chan struct{})}
+	p.name = fmt.Sprintf("%s@%s", h.agent, filepath.Base(folder))
+	p.life, p.kill = context.WithCancel(context.Background())
+	p.port, p.disk = b.newPort(p), &disk{b: b, p: p}
+	limits := agent.Limits{SettlementWait: 4 * time.Second, WatermarkEvery: 1100 * time.Millisecond,
+		RenewEvery: 1700 * time.Millisecond}
+	if b.fault.small {
+		limits.JournalBytes, limits.Decided, limits.PendingEvents = 8<<10, 8, 64
+	}
+	limits = limits.WithDefaults()
+	p.view = view.New(workspace, limits.OldBytes, limits.ContentBytes)
+	log := b.logger(p.name)
+	p.keys = once.New(limits.IdempotencyKeys, limits.IdempotencyBytes, limits.IdempotencyAge, h.Now, log)
+	made := metrics.New(func() float64 { return 0 })
+	var err error
+	p.agent, err = agent.New(agent.Config{Name: h.agent, View: p.view, Log: p.port, Keys: p.keys, DataDir: folder,
+		Tools: &tools{b, p}, Limits: limits, Logger: log, Metrics: made,
+		Machine: agent.Machine{Clock: h, Open: p.disk.opener, Boot: fmt.Sprintf("%s%d", h.agent, h.boot)}})
+	if err != nil {
+		b.fail("a process of %s: %v", h.agent, err)
+		close(p.ended)
+		return p
+	}
+	b.note("%s starts", p.name)
+	p.group.Go(func() { p.port.publish(p.life) })
+	p.group.Go(func() {
+		if err := p.agent.Run(func() {}); err != nil {
+			b.note("%s ends: %v", p.name, err)
+			p.kill()
+		}
+	})
+	p.group.Go(func() {
+		select {
+		case <-p.agent.Opened():
+		case <-p.life.Done():
+			return
+		}
+		p.group.Go(func() { p.view.FetchContents(p.life, p.port, log) })
+		if err := p.view.Follow(p.life, p.port, log, made.Delivered); err != nil {
+			b.fail("the view of %s: %v", p.name, err)
+		}
+	})
+	go p.last()
+	return p
+}
+
+// last ends what a process has once it is killed or has failed.
+func (p *proc) last() {
+	<-p.life.Done()
+	p.view.Waits.Close()
+	over, cancel := context.WithCancel(context.Background())
+	if cancel(); !p.dead.Load() { // it may say goodbye
+		over, cancel = context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+	}
+	p.agent.Stop(over)
+	p.group.Wait()
+	_ = p.agent.Close()
+	close(p.ended)
+}
+
+// up reports whether the process takes requests.
+func (p *proc) up() bool {
+	if p == nil || p.dead.Load() || p.life.Err() != nil {
+		return false
+	}
+	select {
+	case <-p.agent.Opened():
+		return true
+	default:
+		return false
+	}
+}
+
+func (h *host) current() *proc {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now
+}
+
+func (h *host) set(p *proc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now = p
+}
+
+// live is what happens to the agent's processes.
+func (h *host) live(ctx context.Context) {
+	b := h.b
+	b.sleep(ctx, b.some(500*time.Millisecond))
+	h.set(h.begin(h.folder))
+	for {
+		if !b.sleep(ctx, b.some(b.every())) {
+			return
+		}
+		b.mu.Lock()
+		healing := b.healing
+		b.mu.Unlock()
+		if healing {
+			break
+		}
+		h.befall(ctx)
+	}
+	h.heal()
+	for b.sleep(ctx, 500*time.Millisecond) {
+		h.watch(ctx)
+	}
+}
+
+func (b *bubble) every() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fault.every
+}
+
+// heal ends what befell the agent. One that is gone for good stays away.
+func (h *host) heal() {
+	for _, p := range append(h.others, h.current()) {
+		if p != nil {
+			p.cut.Store(false)
+			p.disk.full.Store(false)
+		}
+	}
+	for _, p := range h.others {
+		h.stop(p)
+	}
+	h.others = nil
+}
+
+// watch starts the process again when it has ended by itself.
+func (h *host) watch(ctx context.Context) {
+	p := h.current()
+	if h.gone || p != nil && p.life.Err() == nil {
+		return
+	}
+	if p != nil {
+		<-p.ended
+	}
+	h.set(h.begin(h.folder))
+}
+
+// befall lets one thing happen.
+func (h *host) befall(ctx context.Context) {
+	b := h.b
+	if h.gone {
+		return
+	}
+	h.watch(ctx)
+	p := h.current()
+	switch {
+	case b.chance(func(f *faults) float64 { return f.crash / 3 }):
+		h.stop(p)
+		h.again(ctx)
+	case b.chance(func(f *faults) float64 { return f.power / 4 }):
+		b.note("%s loses its power", p.name)
+		p.dead.Store(true)
+		p.disk.lose()
+		h.stop(p)
+		h.boot++
+		h.again(ctx)
+	case b.chance(func(f *faults) float64 { return f.crash / 4 }):
+		b.note("%s is told to stop", p.name)
+		p.kill()
+		<-p.ended
+		h.again(ctx)
+	case b.chance(func(f *faults) float64 { return f.empty / 4 }):
+		b.note("%s loses its folder", p.name)
+		h.stop(p)
+		h.folder = h.newFolder()
+		h.again(ctx)
+	case b.chance(func(f *faults) float64 { return f.copies / 4 }):
+		h.move(ctx, p)
+	case b.chance(func(f *faults) float64 { return f.partition / 3 }):
+		b.note("%s is cut off", p.name)
+		p.cut.Store(true)
+		b.sleep(ctx, b.some(9*time.Second))
+		b.note("%s is back", p.name)
+		p.cut.Store(false)
+	case b.chance(func(f *faults) float64 { return f.full / 3 }):
+		p.disk.full.Store(true)
+		b.sleep(ctx, b.some(3*time.Second))
+		p.disk.full.Store(false)
+	case b.chance(func(f *faults) float64 { return f.zombie / 5 }):
+		b.note("the machine of %s sleeps", h.agent)
+		h.mu.Lock()
+		h.slept += b.someLocked(12 * time.Second)
+		h.mu.Unlock()
+	case b.chance(func(f *faults) float64 { return f.forGood / 4 }):
+		b.note("%s never comes back", h.agent)
+		b.mu.Lock()
+		h.gone = true
+		b.mu.Unlock()
+		h.set(nil)
+		h.stop(p)
+	}
+}
+
+func (b *bubble) someLocked(most time.Duration) time.Duration { return b.some(most) }
+
+// again starts the process after a while.
+func (h *host) again(ctx context.Context) {
+	pause := 300 * time.Millisecond
+	if h.b.n(3) == 0 {
+		pause = 9 * time.Second // longer than a lease
+	}
+	h.b.sleep(ctx, h.b.some(pause))
+	h.set(h.begin(h.folder))
+}
+
+// move starts the agent elsewhere, mostly with a copy of its folder; its process goes on for a while.
+func (h *host) move(ctx context.Context, p *proc) {
+	b := h.b
+	former := h.folder
+	h.folder = h.newFolder()
+	if b.n(3) > 0 {
+		copyFolder(former, h.folder)
+	}
+	b.note("%s starts elsewhere: %s beside %s", h.agent, h.folder, former)
+	p.cut.Store(b.n(2) == 0)
+	h.others = append(h.others, p)
+	h.boot++
+	h.set(h.begin(h.folder))
+	b.sleep(ctx, b.some(4*time.Second))
+	p.cut.Store(false)
+	if b.n(2) == 0 {
+		h.stop(p)
+	}
+}
+
+// stop kills a process, and returns once its lock is free.
+func (h *host) stop(p *proc) {
+	if p == nil {
+		return
+	}
+	h.b.note("%s is killed", p.name)
+	p.dead.Store(true)
+	p.kill()
+	<-p.ended
+}
+
+// end stops all.
+func (h *host) end() {
+	for _, p := range append(h.others, h.current()) {
+		h.stop(p)
+	}
+	h.set(nil)
+}
+
+// copyFolder copies what lies in a folder, as a volume's snapshot does.
+func copyFolder(from, to string) {
+	_ = filepath.Walk(from, func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() {
+			return nil
+		}
+		rest, _ := filepath.Rel(from, path)
+		target := filepath.Join(to, rest)
+		_ = os.MkdirAll(filepath.Dir(target), 0o700)
+		in, err := os.Open(path)
+		if err != nil {
+			return nil
+		}
+		defer in.Close()
+		out, err := os.Create(target)
+		if err != nil {
+			return nil
+		}
+		defer out.Close()
+		_, _ = io.Copy(out, in)
+		return nil
+	})
+}
+
+var _ agent.Log = (*port)(nil)
+var _ agent.Clock = (*host)(nil)
+var _ = sequencer.Logic

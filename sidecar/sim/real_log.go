@@ -1,0 +1,241 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// port is one process's way to the log: what it sends and receives is late, lost, doubled, or not known to have come.
+type port struct {
+	*memlog.Door
+	b *bubble
+	p *proc
+
+	mu     sync.Mutex
+	strays []*sequencer.Intent // unknown to their sender; they arrive before the next one that is acknowledged, or never
+	events chan sending
+}
+
+type sending struct {
+	ev   *topology.Event
+	done func(sequencer.Place, error)
+}
+
+func (b *bubble) newPort(p *proc) *port {
+	return &port{Door: b.log.Door(), b: b, p: p, events: make(chan sending, 1<<14)}
+}
+
+// away: the process is dead, or cut off from the brokers.
+func (d *port) away() bool { return d.p.dead.Load() || d.p.cut.Load() }
+
+// Append is part of the log's interface to a sidecar.
+func (d *port) Append(ctx context.Context, ws string, in *sequencer.Intent) (int64, error) {
+	if !d.b.slow(ctx) {
+		return 0, ctx.Err()
+	}
+	if d.away() || d.b.chance(func(f *faults) float64 { return f.lose }) {
+		d.b.sleep(ctx, d.b.some(time.Second))
+		return 0, memlog.ErrLost
+	}
+	if d.b.chance(func(f *faults) float64 { return f.late }) {
+		d.mu.Lock()
+		d.strays = append(d.strays, in)
+		d.mu.Unlock()
+		go d.arrive(in, d.b.some(3*time.Second))
+		d.b.sleep(ctx, d.b.some(500*time.Millisecond))
+		return 0, memlog.ErrLost
+	}
+	if err := d.flush(); err != nil {
+		return 0, err
+	}
+	at, err := d.Door.Append(ctx, ws, in)
+	if err != nil {
+		return 0, err
+	}
+	if !d.b.slow(ctx) || d.away() || d.b.chance(func(f *faults) float64 { return f.unknown }) {
+		return 0, memlog.ErrLost
+	}
+	return at, nil
+}
+
+// flush lets what is on its way arrive, or never: an intent that is acknowledged after it closes the line.
+func (d *port) flush() error {
+	d.mu.Lock()
+	list := d.strays
+	d.strays = nil
+	d.mu.Unlock()
+	for _, in := range list {
+		if d.b.n(2) == 0 {
+			continue
+		}
+		if _, err := d.b.log.Add(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrive is the late arrival of an intent, also when its sender is dead by then.
+func (d *port) arrive(in *sequencer.Intent, after time.Duration) {
+	time.Sleep(after)
+	d.mu.Lock()
+	found := false
+	for i, s := range d.strays {
+		if s == in {
+			d.strays, found = append(d.strays[:i:i], d.strays[i+1:]...), true
+			break
+		}
+	}
+	d.mu.Unlock()
+	if found {
+		_, _ = d.b.log.Add(in)
+	}
+}
+
+// PublishAsync is part of the log's interface to a sidecar.
+func (d *port) PublishAsync(ev *topology.Event, done func(sequencer.Place, error)) {
+	select {
+	case d.events <- sending{ev, done}:
+	default:
+		go done(sequencer.Place{}, memlog.ErrLost)
+	}
+}
+
+// publish sends events in their order until ctx ends.
+func (d *port) publish(ctx context.Context) {
+	for {
+		select {
+		case s := <-d.events:
+			if !d.b.slow(ctx) || d.away() || d.b.chance(func(f *faults) float64 { return f.events }) {
+				s.done(sequencer.Place{}, memlog.ErrLost)
+				continue
+			}
+			d.Door.PublishAsync(s.ev, s.done)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Follow is part of the log's interface to a sidecar.
+func (d *port) Follow(ctx context.Context, ws string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way) error) error {
+	return d.FollowAt(ctx, ws, after, func(o *sequencer.Outcome, way streams.Way, _ time.Time) error {
+		return apply(o, way)
+	})
+}
+
+// FollowAt is part of the log's interface to a sidecar.
+func (d *port) FollowAt(ctx context.Context, ws string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error {
+	if !d.b.slow(ctx) {
+		return ctx.Err()
+	}
+	return d.Door.FollowAt(ctx, ws, after, func(o *sequencer.Outcome, way streams.Way, at time.Time) error {
+		d.b.mu.Lock()
+		lag := 1 + time.Duration(d.b.r.n(int(d.b.fault.lag)))
+		if d.b.r.n(3) > 0 { // most come one after another
+			lag = 1 + lag/50
+		}
+		d.b.mu.Unlock()
+		if !d.b.sleep(ctx, lag) {
+			return ctx.Err()
+		}
+		for d.p.cut.Load() {
+			if !d.b.sleep(ctx, 50*time.Millisecond) {
+				return ctx.Err()
+			}
+		}
+		switch {
+		case d.p.dead.Load(), d.b.chance(func(f *faults) float64 { return f.drop }):
+			return memlog.ErrLost
+		case d.b.chance(func(f *faults) float64 { return f.again }):
+			if err := apply(o, way, at); err != nil {
+				return err
+			}
+		}
+		return apply(o, way, at)
+	})
+}
+
+// reach is a question to the brokers.
+func (d *port) reach(ctx context.Context) error {
+	switch {
+	case !d.b.slow(ctx):
+		return ctx.Err()
+	case d.away(), d.b.chance(func(f *faults) float64 { return f.drop * 3 }):
+		return memlog.ErrLost
+	}
+	return nil
+}
+
+// Snapshot is part of the log's interface to a sidecar.
+func (d *port) Snapshot(ctx context.Context, ws string) (*topology.Snapshot, error) {
+	if err := d.reach(ctx); err != nil {
+		return nil, err
+	}
+	return d.Door.Snapshot(ctx, ws)
+}
+
+// Content is part of the log's interface to a sidecar.
+func (d *port) Content(ctx context.Context, ws string, ref sequencer.Ref) ([]byte, error) {
+	if err := d.reach(ctx); err != nil {
+		return nil, err
+	}
+	return d.Door.Content(ctx, ws, ref)
+}
+
+// Effects is part of the log's interface to a sidecar.
+func (d *port) Effects(ctx context.Context, ws string, tx sequencer.TxID) ([]*topology.Event, error) {
+	if err := d.reach(ctx); err != nil {
+		return nil, err
+	}
+	return d.Door.Effects(ctx, ws, tx)
+}
+
+// PublishResidue is part of the log's interface to a sidecar.
+func (d *port) PublishResidue(ctx context.Context, one *topology.Residue) error {
+	if err := d.reach(ctx); err != nil {
+		return err
+	}
+	return d.Door.PublishResidue(ctx, one)
+}
+
+// Residue is part of the log's interface to a sidecar.
+func (d *port) Residue(ctx context.Context, ws string, limit int) ([]topology.Residue, error) {
+	if err := d.reach(ctx); err != nil {
+		return nil, err
+	}
+	return d.Door.Residue(ctx, ws, limit)
+}
+
+// Unsettled is part of the log's interface to a sidecar.
+func (d *port) Unsettled(ctx context.Context, ws, agent string, limit int) ([]topology.Unsettled, sequencer.Seq,
+	error) {
+	if err := d.reach(ctx); err != nil {
+		return nil, 0, err
+	}
+	return d.Door.Unsettled(ctx, ws, agent, limit)
+}
+
+// Rules is part of the log's interface to a sidecar.
+func (d *port) Rules(ctx context.Context, ws string) (sequencer.Rules, sequencer.Seq, error) {
+	if err := d.reach(ctx); err != nil {
+		return sequencer.Rules{}, 0, err
+	}
+	return d.Door.Rules(ctx, ws)
+}
+
+// ID is part of the log's interface to a sidecar.
+func (d *port) ID(ctx context.Context) (string, error) {
+	if err := d.reach(ctx); err != nil {
+		return "", err
+	}
+	return d.Door.ID(ctx)
+}

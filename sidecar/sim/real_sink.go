@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// tools is the policy and the way to the sinks of one process. A tool's name says its class, "bare_" before it that
+// its sink takes no key.
+type tools struct {
+	b *bubble
+	p *proc
+}
+
+// Find is part of a policy's interface to the gate.
+func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
+	var in struct{ At, Key string }
+	if err := json.Unmarshal(args, &in); err != nil {
+		return gate.Tool{}, err
+	}
+	name, bare := strings.CutPrefix(tool, "bare_")
+	out := gate.Tool{Name: tool, Scopes: []sequencer.Scope{sequencer.Scope("res:" + in.At)}, Keyed: !bare, Undo: true,
+		Forbids: !bare, MaxTime: realCall,
+		Retry: gate.Retry{Attempts: 3, Backoff: 50 * time.Millisecond, Most: 200 * time.Millisecond}}
+	switch name {
+	case "look":
+		out.Class = sequencer.ClassRead
+	case "set":
+		out.Class, out.Cost = sequencer.ClassReversible, 1
+	case "charge":
+		out.Class = sequencer.ClassKnownOutcome
+	case "stage":
+		out.Class = sequencer.ClassBufferable
+	case "mail":
+		out.Class, out.Undo = sequencer.ClassIrreversible, false
+		if !bare {
+			out.Key = in.Key
+		}
+	case "back":
+		out.Class, out.Undo = sequencer.ClassReversible, false
+	default:
+		return gate.Tool{}, fmt.Errorf("%w: %s", gate.ErrNotServed, tool)
+	}
+	return out, nil
+}
+
+// Undo is part of a policy's interface to the gate.
+func (t *tools) Undo(e gate.Effect, _ gate.Answer) (gate.Call, error) {
+	c := gate.Call{Tool: "bare_back", Tx: e.Tx, Index: e.Index, Args: e.Args, Compensates: e.Key}
+	if e.Key != "" {
+		c.Tool, c.Key = "back", e.Key+"/undo"
+	}
+	return c, nil
+}
+
+// Adapter is part of a policy's interface to the gate.
+func (t *tools) Adapter(string) (gate.Adapter, error) { return t, nil }
+
+// Call is part of an adapter's interface to the gate: the call lands at a time of its own, whatever becomes of who made
+// it, and before its maximum time; its answer comes later, or never.
+func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
+	b := t.b
+	if t.p.dead.Load() || b.chance(func(f *faults) float64 { return f.callDown }) {
+		b.slow(ctx)
+		return gate.Answer{}, fmt.Errorf("%w: no connection", gate.ErrNotSent)
+	}
+	landed := make(chan gate.Answer, 1)
+	b.mu.Lock()
+	lost, mute := b.r.chance(b.fault.callLost), b.r.chance(b.fault.callMute)
+	most := realCall - 50*time.Millisecond
+	if !lost && !mute {
+		most /= 4
+	}
+	lands := 1 + time.Duration(b.r.n(int(most)))
+	answers := 1 + time.Duration(b.r.n(int(realCall/4)))
+	b.r.now = b.step()
+	b.r.note("%s calls %s %s/%d key %q compensates %q: lands in %v, lost %v, mute %v", t.p.name, c.Tool, c.Tx, c.Index,
+		c.Key, c.Compensates, lands, lost, mute)
+	b.mu.Unlock()
+	if !lost {
+		time.AfterFunc(lands, func() { landed <- b.land(c) })
+	}
+	if lost || mute {
+		b.sleep(ctx, 10*realCall)
+		return gate.Answer{}, fmt.Errorf("%w: no answer", gate.ErrUnknown)
+	}
+	select {
+	case a := <-landed:
+		if !b.sleep(ctx, answers) {
+			return gate.Answer{}, fmt.Errorf("%w: %w", gate.ErrUnknown, ctx.Err())
+		}
+		return a, nil
+	case <-ctx.Done():
+		return gate.Answer{}, fmt.Errorf("%w: %w", gate.ErrUnknown, ctx.Err())
+	}
+}
+
+// LookUp is part of an adapter's interface to the gate.
+func (t *tools) LookUp(ctx context.Context, c gate.Call) (gate.Answer, error) {
+	b := t.b
+	if !b.slow(ctx) || t.p.dead.Load() || b.chance(func(f *faults) float64 { return f.callMute }) {
+		return gate.Answer{}, gate.ErrUnknown
+	}
+	if c.Key == "" || strings.HasPrefix(c.Tool, "mail") {
+		return gate.Answer{}, gate.ErrNoLookup
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.effect(b.attempt(c.Tx), c.Index)
+	switch d := b.r.world.deed(e.token); {
+	case strings.HasSuffix(c.Tool, "back"):
+		return gate.Answer{Absent: !d.undone}, nil
+	case b.refuses[c.Key]:
+		return gate.Answer{Refused: true, AboutKey: true}, nil
+	case d.ran:
+		return gate.Answer{Result: fmt.Appendf(nil, "%d", e.token)}, nil
+	}
+	return gate.Answer{Absent: true}, nil
+}
+
+// land is the sink.
+func (b *bubble) land(c gate.Call) gate.Answer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := &b.r.world
+	b.r.now = b.step()
+	b.r.note("lands %s %s/%d", c.Tool, c.Tx, c.Index)
+	name := strings.TrimPrefix(c.Tool, "bare_")
+	var in struct{ At string }
+	_ = json.Unmarshal(c.Args, &in)
+	scope := sequencer.Scope("res:" + in.At)
+	if name == "look" {
+		return gate.Answer{Result: fmt.Appendf(nil, "%d", w.value[foreign(scope)[0]])}
+	}
+	a := b.attempt(c.Tx)
+	e := b.effect(a, c.Index)
+	e.scope, e.leaves = scope, foreign(scope)
+	own := &call{tx: c.Tx, effect: e, leaves: e.leaves}
+	d := w.deed(e.token)
+	if name == "back" {
+		e.key = c.Compensates
+		return b.landUndo(own, c, d)
+	}
+	e.key, e.class = c.Key, classOf(name)
+	switch was := b.under[e.token]; {
+	case d.ran && was != c.Key:
+		b.r.fail("%s/%d has left under key %q and under %q", c.Tx, c.Index, was, c.Key)
+		return gate.Answer{}
+	case c.Key != "" && (b.refuses[c.Key] || d.refused):
+		return gate.Answer{Refused: true, AboutKey: true, Detail: "refused before"}
+	case !d.ran && b.r.chance(b.fault.callNo):
+		if c.Key != "" {
+			b.refuses[c.Key] = true
+		}
+		return gate.Answer{Refused: true, AboutKey: c.Key != "", Detail: "the sink says no"}
+	}
+	b.under[e.token] = c.Key
+	if e.eager() {
+		w.do(own)
+	} else {
+		w.release(own)
+	}
+	return gate.Answer{Result: fmt.Appendf(nil, "%d", e.token)}
+}
+
+// landUndo is the sink of a compensation.
+func (b *bubble) landUndo(own *call, c gate.Call, d *deed) gate.Answer {
+	w := &b.r.world
+	switch {
+	case c.Compensates == "" && b.r.chance(b.fault.callNo):
+		return gate.Answer{Refused: true, Detail: "the sink says no"}
+	case c.Compensates != "" && d.ran && d.undone:
+		return gate.Answer{Result: json.RawMessage("true")}
+	}
+	there := d.ran
+	w.undo(own)
+	return gate.Answer{Result: json.RawMessage("true"), Absent: !there}
+}
+
+func classOf(tool string) sequencer.Class {
+	switch tool {
+	case "set":
+		return sequencer.ClassReversible
+	case "charge":
+		return sequencer.ClassKnownOutcome
+	case "stage":
+		return sequencer.ClassBufferable
+	}
+	return sequencer.ClassIrreversible
+}
