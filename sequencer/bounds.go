@@ -220,8 +220,8 @@ func (f *Fold) keepSealed(t *tx) {
 
 // holdList is a list of holds in the order in which they came, from which single ones can be taken out again.
 type holdList struct {
-	list []Hold       // one that was taken out has no scope
-	at   map[Hold]int // positions, once the list is long
+	list []Hold       // one that was taken out has no scope.
+	at   map[Hold]int // Invariant: nil, or the positions of all holds that are in
 	gone int          // how many were taken out and still have their position
 }
 

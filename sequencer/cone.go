@@ -65,6 +65,8 @@ func (f *Fold) Cone(id TxID) ([]ConeMember, error) {
 }
 
 // cone is the transactions that follow from one, itself included, the most recent first.
+// Invariant: closed: who read from a member or overwrote it is a member. A cone of readers alone would put an old
+// value over what an unread overwriter left (holes 7a).
 type cone struct {
 	members []*tx
 	why     map[*tx]coneWhy

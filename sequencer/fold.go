@@ -10,39 +10,49 @@ import (
 var ErrUnknownLogic = errors.New("sequencer: the log asks for rules that this version does not implement")
 
 // Fold is one workspace's state machine. It is not safe for concurrent use.
+//
+// Invariant: between two steps State has all that later steps depend on; the other fields are indexes and counters
+// that Restore makes again. So a fold that is restored from a state decides as the one that the state was taken from.
+// TestReplicaStateCarriesAll holds the outcomes to it, TestCountersFollowTheState the counters.
 type Fold struct {
 	workspace string
-	weaken    Weaken
+	weaken    Weaken // Invariant: zero outside of the explorers; see Weaken
 
-	seq       Seq
-	floor     Seq
-	horizon   Seq
-	tickN     uint64
-	time      Tick
-	lastEpoch Epoch
-	lastOrder uint64
-	chain     Hash
-	rules     Rules
+	// Invariant: none of these ever goes back, under any record (TestNothingGoesBack). What is forgotten below floor and
+	// horizon could not be asked for again.
+	seq     Seq // of the last outcome
+	floor   Seq // Invariant: at most seq, and at most every live sidecar's watermark unless CapSeqs or MaxKept moved it
+	horizon Seq
+	tickN   uint64 // number of the last tick that counted
+	time    Tick
+
+	lastEpoch Epoch  // Invariant: the greatest epoch given; a smaller one is only inherited, see inheritEpoch
+	lastOrder uint64 // Invariant: the greatest Order given: no two transactions share one, so it is a key of the indexes
+	chain     Hash   // of the outcome at seq
+	rules     Rules  // Invariant: Logic is between 1 and the package's Logic, and does not go back
 
 	sidecars   sidecars
 	joins      joins
-	txs        map[TxID]*tx
-	undecided  int
+	txs        map[TxID]*tx // Invariant: ranged over only where the order cannot show, else through inOrder
+	undecided  int          // Invariant: how many of txs are open or sealed; MaxOpen bounds it
 	settled    retention
 	groups     map[string]*group
 	catalogues catalogues
 
+	// The indexes. Invariant: each is what restoreTxs makes of the state's transactions, at the end of every step.
 	holds  index[uint64, *bound] // what is granted, claimed or held, by scope
-	grants index[uint64, *bound] // of these, what is granted
-	asks   index[uint64, *ask]   // what waiting transactions are interested in, by scope
-	deps   map[TxID][]*tx        // sealed transactions by the undecided ones that they read from
+	grants index[uint64, *bound] // of these, what is granted: a touch that only looks for refusals walks no claims
+	asks   index[uint64, *ask]   // what waiting transactions are interested in, by scope; see wake.go
+	deps   map[TxID][]*tx        // waiting sealed transactions, by those that they rest on
 	window *window
-	open   int // bytes kept for transactions that are not final
+	open   int // bytes kept for transactions that are not settled. Invariant: the sum of tx.size
 	chosen int // bytes kept for branch groups with a winner
 
-	retractions []*retraction      // in order; the running one, if any, is the first
+	// Invariant: only the first may run: two cones at once could each put back what the other one takes away. A queued
+	// one's transaction is remembered until it starts (keepFrom).
+	retractions []*retraction
 	undoneAt    index[uint64, *tx] // remembered members of cones, by what they wrote
-	undoing     int                // bytes kept for retractions
+	undoing     int                // bytes kept for retractions. Invariant: the sum of retraction.size
 	undoneNames int                // bytes of the names of the retractions that members of cones are in
 	listed      int                // bytes kept for the names of tool servers
 	shards      shardLog
@@ -52,17 +62,19 @@ type Fold struct {
 	scratch encoder // room for what is hashed; empty between uses
 }
 
-// stepState is what one step collects; it is empty between steps.
+// stepState is what one step collects.
+// Invariant: it is empty between steps; a step that left something waiting here would decide differently after a
+// restore.
 type stepState struct {
 	offset  int64
 	in      *Intent
 	id      string // of in, once it was asked for
 	out     []Outcome
 	repeats []Seq
-	queue   wakeQueue
-	moved   []Scope        // where something was granted or released, and nobody was woken yet
+	queue   wakeQueue      // Invariant: holds a transaction exactly while its wake is set
+	moved   []Scope        // where something was granted or released, and whose waiters are not queued yet
 	seen    map[Scope]bool // those of moved, once there are many
-	touched []*tx          // transactions whose hold changes wait for an outcome to carry them
+	touched []*tx          // Invariant: each one's hold changes are carried by an outcome of this step; finish checks it
 }
 
 // New returns the fold of a workspace whose log is empty.

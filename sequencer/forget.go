@@ -7,12 +7,13 @@ import (
 
 // retention holds the decided transactions in the order of their decisions, until they may be forgotten.
 type retention struct {
-	queue []*tx // by Decision
-	late  []*tx // passed the queue before they were final
+	// by Decision. Invariant: every decided transaction is in queue or late, or is in full and at has passed it
+	queue []*tx
+	late  []*tx // passed the queue before they were final. Invariant: exactly those with late set
 	full  []*tx // by Decision: those with a past
 	count int   // the settled ones among them
-	bytes int   // an estimate of what these keep
-	at    Seq   // the queue has passed those decided up to here
+	bytes int   // an estimate of what these keep. Invariant: the sum of pastBytes of the settled ones
+	at    Seq   // the queue has passed those decided up to here. Invariant: it never goes back
 }
 
 func (r *retention) push(t *tx) {

@@ -22,7 +22,7 @@ type trieNode[T any] struct {
 	segment string
 	parent  *trieNode[T]
 	kids    siblings[T]
-	scope   Scope // where load is stored; "" when nothing is stored at this node
+	scope   Scope // where load is stored; "" when nothing is stored. Invariant: a node without scope and kids is removed
 	load    T
 }
 
@@ -194,7 +194,8 @@ func searchRun[T any](run []*trieNode[T], segment string) (int, bool) {
 
 // index keeps values under (scope, key) and finds those whose scope overlaps another one. The zero index is empty.
 type index[K cmp.Ordered, V any] struct {
-	trie trie[[]indexItem[K, V]] // items of one scope in order of their keys
+	// Items of one scope. Invariant: in order of their keys: which value a walk meets first must not depend on history.
+	trie trie[[]indexItem[K, V]]
 }
 
 type indexItem[K cmp.Ordered, V any] struct {

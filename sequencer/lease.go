@@ -7,8 +7,8 @@ import (
 
 // sidecars are the live ones, by incarnation.
 type sidecars struct {
-	list []*SidecarState // by Incarnation
-	low  Seq             // the smallest watermark; zero: to be found again
+	list []*SidecarState // by Incarnation. Invariant: at most one of an agent: its join ends the former one's lease
+	low  Seq             // Invariant: the smallest watermark, or zero: to be found again
 }
 
 func newSidecars() sidecars { return sidecars{} }
@@ -61,7 +61,7 @@ func (s *sidecars) lowest() (seq Seq, ok bool) {
 // joins remembers answered joins: a late copy of one would end the lease that it began.
 type joins struct {
 	list  []JoinState // by Seq
-	bytes int
+	bytes int         // Invariant: the sum over list
 }
 
 func (j *joins) add(x JoinState) {

@@ -8,13 +8,13 @@ import (
 
 // catalogues keeps each set of tools once, however many sidecars announce it.
 type catalogues struct {
-	byHash map[Hash]*catalogue
-	bytes  int
+	byHash map[Hash]*catalogue // Invariant: has what a present server of a live sidecar names, and nothing else
+	bytes  int                 // Invariant: the sum over byHash
 }
 
 type catalogue struct {
 	Catalogue
-	uses int
+	uses int // Invariant: how many servers of live sidecars name it, at least one
 }
 
 func newCatalogues() catalogues { return catalogues{byHash: map[Hash]*catalogue{}} }
@@ -194,9 +194,10 @@ func (s ServerState) bytes() int { return 56 + len(s.Server) }
 const maxServers = 64
 
 // group is a branch group; it is forgotten with its last member.
+// Invariant: Winner never changes once it is set: a loser that was aborted for it cannot come back.
 type group struct {
 	GroupState
-	members int
+	members int // Invariant: how many of Fold.txs name the group
 }
 
 func (f *Fold) joinGroup(t *tx) {

@@ -9,11 +9,14 @@ import (
 // be durable yet. It answers replayed records with the outcomes that they had.
 type Replica struct {
 	fold   *Fold
-	offset int64
+	offset int64 // Invariant: fold has applied exactly the log's records up to here; one at or below it is a replay
+	// Invariant: by Seq and contiguous up to the fold's seq. An outcome leaves it only when Kafka has it (holes 10).
 	outbox []Outcome
 }
 
 // ReplicaState is a replica as plain data.
+// Invariant: all three are of one moment: a state with a later offset would lose records, one with an earlier outbox
+// decisions.
 type ReplicaState struct {
 	State  State
 	Offset int64     // of the last applied record; -1: none

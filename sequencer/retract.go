@@ -15,9 +15,9 @@ const noRetraction = "this version does not retract"
 // retraction is one that was accepted: it is queued until it starts, and runs until its cone is undone.
 type retraction struct {
 	RetractionState
-	size int           // bytes accounted for it
+	size int           // bytes accounted for it in Fold.undoing
 	in   map[TxID]bool // the members, once they were asked for
-	done int           // so many members, from the first, had their turn
+	done int           // the first ones that had their turn. Invariant: none of them gets another
 }
 
 func (r *retraction) running() bool { return len(r.Cone) > 0 }

@@ -8,16 +8,16 @@ import (
 // shardLog keeps which contents the shards had that were written since the horizon, and what each held at it.
 // Since logic 3 these are references: the log has a content for as long as its decision, and a state record has not.
 type shardLog struct {
-	of        map[Scope]*shardPast
-	order     []shardAt // by seq: where trim looks next
-	bytes     int       // an estimate of what the entries keep
-	forgotten Seq       // a shard that is not in the log may have been written up to here
+	of        map[Scope]*shardPast // Invariant: none is empty
+	order     []shardAt            // by seq: where trim looks next
+	bytes     int                  // an estimate of what the entries keep. Invariant: the sum over all lists
+	forgotten Seq                  // a shard that is not in the log may have been written up to here
 }
 
 // shardPast is the contents of one shard. Once it is empty it is in the log no more, and stays empty.
 type shardPast struct {
 	scope Scope
-	list  []ShardVersion  // by Seq
+	list  []ShardVersion  // by Seq. Invariant: the first is what stood at the horizon, as far as that is known
 	room  [2]ShardVersion // of list, while it has no more: one content, and what stood there before it
 }
 

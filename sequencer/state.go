@@ -79,6 +79,7 @@ type Answer struct {
 }
 
 // WaitingState is a touch that waits.
+// Invariant: what it wants is claimed or declared by May, all of it (holes 1b).
 type WaitingState struct {
 	N     uint32
 	Wants []Want // what it still needs
@@ -89,40 +90,48 @@ type WaitingState struct {
 }
 
 // TxState is one transaction that the fold remembers.
+//
+// Invariant: it goes open, sealed, then committed or aborted, then final, and only a retraction takes it further;
+// Decision is set from the decision on and never changes. TestReplicaStateCarriesAll holds that nothing beside it is
+// needed.
 type TxState struct {
 	ID          TxID
-	Order       uint64 // order of first appearance in the log
+	Order       uint64 // order of first appearance in the log. Invariant: unique, and never given again
 	Agent       string
 	Incarnation Seq
-	Owner       Seq // incarnation that owns the settlement; zero: an orphan
-	Base        Seq
-	Mode        Mode
-	Observe     bool
-	Free        bool    // it opened while the workspace observed
-	Levels      *Levels // nil: the rules' at the seal
-	Epoch       Epoch
-	Phase       Phase
-	Due         Tick // deadline
-	Would       Code // observe: the first refusal that was not made
-	Group       string
-	May         []Want
-	Answers     []Answer // by Kind
-	Grants      []Hold
-	GrantedNs   []uint32 // numbers of the touches for writing that were granted, or wait
-	Waiting     *WaitingState
-	Seal        *Seal // while sealed and undecided
-	Footprint   Hash
-	VerdictDue  Tick // zero: no verdict is asked for
-	Verdict     int8 // 0 none yet, 1 yes, -1 no; since logic 3 -2, the hook gave no answer
-	VerdictWhy  string
-	SealLevels  Levels
-	RestsOn     []TxID  // writers that its reads rest on, and those that the seal adds
-	Residue     []TxID  // of those, writers that stand although they are residue
-	Gated       []Scope // of a committed transaction, until it is final
-	Decision    Seq
-	Code        Code
-	Succeeded   bool // a successor has kept its epoch
-	Unclean     bool // its settlement left residue
+	// Owner is the incarnation that owns the settlement; zero: an orphan. Invariant: it is live, or zero (endLease), so
+	// that only one sidecar at a time may release or undo (holes 8).
+	Owner   Seq
+	Base    Seq
+	Mode    Mode
+	Observe bool
+	Free    bool    // it opened while the workspace observed
+	Levels  *Levels // nil: the rules' at the seal
+	Epoch   Epoch   // Invariant: once taken it never changes, so waits keep running one way
+	Phase   Phase
+	Due     Tick // deadline
+	Would   Code // observe: the first refusal that was not made
+	Group   string
+	May     []Want
+	// by Kind. Invariant: one for each kind and the greatest N of its last sender, so a duplicate is known
+	Answers []Answer
+	// Invariant: no two conflicting ones of undecided transactions overlap, unless one is Free (holes 1a)
+	Grants     []Hold
+	GrantedNs  []uint32      // numbers of the touches for writing that were granted, or wait
+	Waiting    *WaitingState // Invariant: nil unless it is open
+	Seal       *Seal         // while sealed and undecided
+	Footprint  Hash
+	VerdictDue Tick // zero: no verdict is asked for
+	Verdict    int8 // 0 none yet, 1 yes, -1 no; since logic 3 -2, the hook gave no answer
+	VerdictWhy string
+	SealLevels Levels
+	RestsOn    []TxID  // writers that its reads rest on, and those that the seal adds
+	Residue    []TxID  // of those, writers that stand although they are residue
+	Gated      []Scope // of a committed transaction, until it is final
+	Decision   Seq
+	Code       Code
+	Succeeded  bool // a successor has kept its epoch
+	Unclean    bool // its settlement left residue
 
 	// Since logic 2, and in the hash from there on.
 	Past       *Past // of a committed one, while it can be in a cone
@@ -138,6 +147,7 @@ type TxState struct {
 }
 
 // Past is what a retraction needs to know of a committed transaction.
+// Invariant: since logic 2 it is there while the decision is above the horizon, or a retraction has the transaction.
 type Past struct {
 	Reads   []PastRead
 	From    []TxID      // what its seal added to the writers that its reads show
@@ -160,6 +170,7 @@ type PastRead struct {
 }
 
 // RetractionState is one accepted retraction.
+// Invariant: Cone is fixed when it starts, and so is Ground but for contents that a turn has put back already.
 type RetractionState struct {
 	Tx     TxID
 	Seq    Seq         // of the outcome that accepted it

@@ -5,20 +5,26 @@ import "slices"
 // tx is a transaction that the fold remembers, with what is derived from its state.
 type tx struct {
 	TxState
-	room   [2]Answer // of Answers, while it has no more
-	size   int       // bytes accounted for it
-	stale  *finding  // a write of this step overtook a read or an expected version
-	fresh  bool      // it has no outcome yet
-	wake   bool      // it is in the step's queue
-	late   bool      // it is among the late ones of what is retained
-	queued bool      // sealed, and entered into the indexes of asks and holds
-	scopes []Scope   // of a sealed one, what writeScopes found
-	left   []Want    // WeakenPiecewise only: what a waiting touch has not got yet
-	// added and ended are net hold changes since its last outcome.
+	room [2]Answer // of Answers, while it has no more
+	size int       // bytes accounted for it in Fold.open. Invariant: zero once it is settled
+	// A write of this step overtook a read or an expected version. Invariant: nil between steps while it waits, for the
+	// same step aborts it (overtake wakes it, advanceSeal ends it). A later look at the window could miss the write:
+	// holes 5b.
+	stale  *finding
+	fresh  bool    // it has no outcome yet. Invariant: false between steps
+	wake   bool    // it is in the step's queue. Invariant: false between steps
+	late   bool    // it is among the late ones of what is retained
+	queued bool    // between steps: it is sealed. Invariant: set exactly while its asks and claims are in the indexes
+	scopes []Scope // of a sealed one, what writeScopes found. Invariant: its grants do not change while it is sealed
+	left   []Want  // WeakenPiecewise only: what a waiting touch has not got yet
+	// added and ended are net hold changes since its last outcome. Invariant: empty between steps: what views know of
+	// holds is what outcomes carried (Fold.finish panics otherwise).
 	added, ended holdList
 }
 
 // bound is one entry of the index of holds.
+// Invariant: an undecided transaction has Granted and Claimed ones, a decided one Granted for writing and Held, a
+// member of a cone what it wrote as Granted until its turn is settled, and any other final one none.
 type bound struct {
 	t *tx
 	Hold
@@ -35,6 +41,7 @@ const (
 )
 
 // ask is one entry of the index of asks.
+// Invariant: only a transaction that waits has any. What moves at a scope finds here all that it may have to wake.
 type ask struct {
 	t    *tx
 	kind askKind

@@ -11,12 +11,13 @@ import (
 // window is empty.
 type window struct {
 	trie trie[lastWrite]
-	// oldest and newest are the ends of the list of all stored writes. Writes come in order of their seqs, so a
-	// scope that is written again moves to the end, the list stays sorted, and pruning takes from its front.
+	// oldest and newest are the ends of the list of all stored writes. Invariant: it is sorted by seq. Writes come in
+	// order of their seqs, so a scope that is written again moves to the end, the list stays sorted, and pruning takes
+	// from its front.
 	oldest, newest *windowNode
 	// top is the greatest seq ever put. Invariant: no stored seq is above it, and none is put below it.
 	top   Seq
-	count int
+	count int // Invariant: the length of that list
 	bytes int // an estimate of what the entries keep in a state record
 }
 
@@ -34,6 +35,7 @@ type lastWrite struct {
 	// Invariant: it is stored. For when pruning drops it, all else in the subtree is dropped in the same call.
 	best *windowNode
 	// recent begins the list of the children, the one with the greatest best seq first; before and behind link it.
+	// Invariant: sorted so, and it has each child: a walk under a * stops at the first that is too old.
 	recent, before, behind *windowNode
 }
 
