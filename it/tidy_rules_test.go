@@ -15,7 +15,8 @@ func TestTidyRulesFail(t *testing.T) {
 		path, text string
 	}{
 		{"file length", longFile, "streams/a.go", "package a\n" + strings.Repeat("\n", maxFileLines)},
-		{"function length", longFunctions, "streams/a.go", "package a\nfunc f() {" + strings.Repeat("\n", 80) + "}\n"},
+		{"function length", longFunctions, "streams/a.go",
+			"package a\nfunc f() {" + strings.Repeat("\n", maxFunctionLines) + "}\n"},
 		{"line length", longLines, "streams/a.go", "package a\n// " + strings.Repeat("é", 120)},
 		{"sleep", sleeps, "streams/a_test.go", "package a\nfunc f() { time.Sleep(1) }"},
 		{"skip", bareSkips, "streams/a_test.go", "package a\nfunc f() { t.Skip() }"},
@@ -33,6 +34,26 @@ func TestTidyRulesFail(t *testing.T) {
 			"package a\nimport \"github.com/hence-dev/hence/streams/inspect\""},
 		{"processors in a sidecar", arrows, "sidecar/http/a.go",
 			"package a\nimport \"github.com/hence-dev/hence/streams/processor\""},
+		{"agent in a face", sidecarArrows, "sidecar/http/a.go",
+			"package http\nimport \"github.com/hence-dev/hence/sidecar/agent\""},
+		{"journal in a face", sidecarArrows, "sidecar/mcp/a.go",
+			"package mcp\nimport \"github.com/hence-dev/hence/sidecar/journal\""},
+		{"view in a face", sidecarArrows, "sidecar/http/a.go",
+			"package http\nimport \"github.com/hence-dev/hence/sidecar/view\""},
+		{"a face in a face", sidecarArrows, "sidecar/mcp/a.go",
+			"package mcp\nimport \"github.com/hence-dev/hence/sidecar/http\""},
+		{"a face in an agent", sidecarArrows, "sidecar/agent/a.go",
+			"package agent\nimport \"github.com/hence-dev/hence/sidecar/http\""},
+		{"agent in the journal", sidecarArrows, "sidecar/journal/a.go",
+			"package journal\nimport \"github.com/hence-dev/hence/sidecar/agent\""},
+		{"agent in the view", sidecarArrows, "sidecar/view/a.go",
+			"package view\nimport \"github.com/hence-dev/hence/sidecar/agent\""},
+		{"all of the sidecar in the loop", sidecarArrows, "sidecar/loop/a.go",
+			"package loop\nimport \"github.com/hence-dev/hence/sidecar\""},
+		{"a package without a row", sidecarArrows, "sidecar/other/a.go", "package other"},
+		{"agent in a command", sidecarArrows, "cmd/hence/a.go",
+			"package main\nimport \"github.com/hence-dev/hence/sidecar/agent\""},
+		{"the inside of an agent", agentsInside, "sidecar/a.go", "package sidecar\nfunc f(w agent.Writer) {}"},
 		{"clock in the fold", arrows, "sequencer/a.go", "package a\nimport \"time\""},
 		{"client of the client", arrows, "sidecar/client/a.go", "package a\nimport \"github.com/hence-dev/hence/sidecar\""},
 		{"function without comment", undocumented, "streams/a.go", "package a\nfunc F() {}"},
@@ -48,7 +69,8 @@ func TestTidyRulesFail(t *testing.T) {
 		}
 	}
 	fine := parsed(t, "streams/a.go", "// Package a is fine.\npackage a\nvar errA = errors.New(\"a\")\nvar _ I = T{}\n")
-	for _, check := range []func(*source) []string{longFile, longFunctions, longLines, arrows, undocumented, importWork} {
+	for _, check := range []func(*source) []string{longFile, longFunctions, longLines, arrows, sidecarArrows,
+		agentsInside, undocumented, importWork} {
 		if found := check(fine); len(found) > 0 {
 			t.Errorf("a file that keeps the rules has %v", found)
 		}

@@ -57,6 +57,8 @@ func TestTidy(t *testing.T) {
 		{"no sleeping tests", sleeps},
 		{"skips say why", bareSkips},
 		{"arrows", arrows},
+		{"arrows inside the sidecar", sidecarArrows},
+		{"the inside of an agent", agentsInside},
 		{"documented names", undocumented},
 		{"nothing left over", leftovers},
 		{"no work at import", importWork},
@@ -279,6 +281,83 @@ func arrows(s *source) (found []string) {
 			found = append(found, s.at(spec, "the client may not import %s: users link it; sidecar/api has the shapes", path))
 		}
 	}
+	return found
+}
+
+// sidecarMayImport says which packages below sidecar one of them may use: faces stand on an agent's interface, which is
+// theirs, so none of them needs the agent, its journal or its view; those are leaves that know no agent either.
+func sidecarMayImport(folder string) (may []string, known bool) {
+	switch folder {
+	case "http", "sbus", "mcp", "llm": // the faces
+		return []string{"api", "feed", "metrics", "once", "words"}, true
+	case "agent":
+		return []string{"agent/settle", "api", "journal", "loop", "metrics", "once", "view", "words"}, true
+	case "agent/settle":
+		return []string{"api", "journal", "loop", "metrics", "view", "words"}, true
+	case "journal", "client", "feed", "metrics", "words":
+		return []string{"api"}, true
+	case "view":
+		return []string{"api", "words"}, true
+	case "once":
+		return []string{"api", "journal"}, true // a key's record is the journal's
+	case "console":
+		return []string{"api", "client", "feed", "words"}, true
+	case "api", "loop", "internal/memlog":
+		return nil, true
+	}
+	return nil, false
+}
+
+// sidecarArrows holds the arrows between the packages of the sidecar. Package sidecar puts all of them together, and
+// the simulator drives all of them.
+func sidecarArrows(s *source) (found []string) {
+	folder, inside := strings.CutPrefix(s.folder(), "sidecar/")
+	if s.test() || folder == "sim" || strings.HasPrefix(folder, "sim/") || s.folder() == "sidecar" {
+		return nil
+	}
+	may, known := sidecarMayImport(folder)
+	if inside && !known {
+		return []string{s.at(s.tree.Name, "package %s has no row in sidecarMayImport: say what it stands on", folder)}
+	}
+	for _, spec := range s.tree.Imports {
+		path, _ := strconv.Unquote(spec.Path.Value)
+		to, ours := strings.CutPrefix(path, modulePath+"/sidecar")
+		switch to = strings.TrimPrefix(to, "/"); {
+		case !ours:
+		case inside && !slices.Contains(may, to):
+			found = append(found, s.at(spec, "sidecar/%s may not import sidecar/%s: it may use %v", folder, to, may))
+		case !inside && (to == "agent" || strings.HasPrefix(to, "agent/")):
+			found = append(found, s.at(spec, "only package sidecar puts an agent together: ask sidecar, or a face"))
+		}
+	}
+	return found
+}
+
+// agentsInside holds that what stands outside package agent takes and gives none of its types but those that an agent
+// is made of.
+func agentsInside(s *source) (found []string) {
+	if s.test() || strings.HasPrefix(s.path, "sidecar/agent/") {
+		return nil
+	}
+	outside := []string{"Agent", "Clock", "Config", "Hook", "Limits", "Log", "Machine"}
+	ast.Inspect(s.tree, func(n ast.Node) bool {
+		f, ok := n.(*ast.FuncType)
+		if !ok {
+			return true
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if on, ok := sel.X.(*ast.Ident); ok && on.Name == "agent" && !slices.Contains(outside, sel.Sel.Name) {
+				found = append(found, s.at(sel, "agent.%s is of an agent's inside: take a shape of sidecar/api",
+					sel.Sel.Name))
+			}
+			return true
+		})
+		return true
+	})
 	return found
 }
 

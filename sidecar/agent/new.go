@@ -174,6 +174,7 @@ type Limits struct {
 	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
 }
 
+// WithDefaults puts its default in place of each field that is zero.
 func (l Limits) WithDefaults() Limits {
 	l.BodyBytes = cmp.Or(l.BodyBytes, 512<<10)
 	l.Requests = cmp.Or(l.Requests, 512)
@@ -284,6 +285,7 @@ func (s *Agent) rest(ctx context.Context) {
 	}
 }
 
+// StopPoll is how often a stop looks whether what runs has ended, StopGrace how long idle connections may take.
 const (
 	StopPoll  = 2 * time.Millisecond
 	StopGrace = 100 * time.Millisecond

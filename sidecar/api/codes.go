@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -138,25 +137,44 @@ func Problemf(code, format string, args ...any) *Problem {
 	}
 }
 
-// Sentinel is an error that a request's answer has a code of its own for.
-type Sentinel struct {
-	text, code, detail string
-}
+// Sentinel is an error that a request's answer has a code of its own for. Its values are constants: errors.Is compares
+// their texts.
+type Sentinel string
 
-// NewSentinel makes such an error. The detail of its problem is a format of the whole error.
-func NewSentinel(text, code, detail string) *Sentinel { return &Sentinel{text, code, detail} }
+const (
+	// ErrStopped is returned by waits when the sidecar stops.
+	ErrStopped Sentinel = "sidecar: stopping"
+	// ErrJournal is returned by reads and writes that the journal could not take; nothing was answered.
+	ErrJournal Sentinel = "sidecar: the journal does not take records"
+	// ErrBacklog refuses a read or a write because too many events wait to be published.
+	ErrBacklog Sentinel = "too many events of this agent wait to be published"
+	// ErrChain is what stops a view: a decision's chain hash is not the one that its predecessors lead to.
+	ErrChain Sentinel = "sidecar: the chain of decisions is broken"
+)
 
 // Error is the error's text.
-func (s *Sentinel) Error() string { return s.text }
+func (s Sentinel) Error() string { return string(s) }
 
-// ErrStopped is returned by waits when the sidecar stops.
-var ErrStopped = NewSentinel("sidecar: stopping", CodeStopping, "the sidecar is stopping")
+// problem is what a request is answered that came to err, which wraps the sentinel.
+func (s Sentinel) problem(err error) *Problem {
+	switch s {
+	case ErrStopped:
+		return Problemf(CodeStopping, "the sidecar is stopping")
+	case ErrJournal:
+		return Problemf(CodeJournal, "nothing was answered: %v", err)
+	case ErrBacklog:
+		return Problemf(CodeBacklog, "nothing was answered: %v; check that the events topic takes records", err)
+	case ErrChain:
+		return Problemf(CodeChain, "%v: stop this sidecar and look at the log", err)
+	}
+	return Problemf(CodeInternal, "%v", err)
+}
 
 // AsProblem turns what a call came to into a problem.
 func AsProblem(err error) *Problem {
 	var p *Problem
 	var large *http.MaxBytesError
-	var known *Sentinel
+	var known Sentinel
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -165,9 +183,7 @@ func AsProblem(err error) *Problem {
 	case errors.Is(err, sequencer.ErrScope):
 		return Problemf(CodeBadScope, "%v", err)
 	case errors.As(err, &known):
-		out := Problemf(known.code, "")
-		out.Detail = strings.ReplaceAll(known.detail, "%v", err.Error())
-		return out
+		return known.problem(err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Problemf(CodeUndecided, "it took longer than this request may wait: ask again")
 	}

@@ -161,6 +161,7 @@ type Limits struct {
 type FeedFollow = func(ctx context.Context, workspace string, after sequencer.Seq,
 	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error
 
+// New makes the handler and registers its metrics. It panics when the metrics of another face are in the registry.
 func New(c Config) *Face {
 	f := &Face{
 		Config: c, token: sha256.Sum256([]byte(c.Token)),

@@ -19,14 +19,15 @@ import (
 var ErrJournalLocked = errors.New("sidecar: the journal is locked by another process")
 
 // ErrJournal is returned by reads and writes that the journal could not take; nothing was answered.
-var ErrJournal = api.NewSentinel("sidecar: the journal does not take records", api.CodeJournal,
-	"nothing was answered: %v")
+const ErrJournal = api.ErrJournal
 
-// ErrCorrupt is returned by openJournal when a record before the last one cannot be read.
+// ErrCorrupt is returned by OpenFile when a record before the last one cannot be read.
 var ErrCorrupt = errors.New("sidecar: the journal is damaged")
 
+// Magic is what the file of a journal begins with.
+const Magic = "HENCEJ1\n"
+
 const (
-	Magic         = "HENCEJ1\n"
 	journalHeader = 12 // length, checksum of the length, checksum of the payload
 	maxRecord     = 4 << 20
 )
@@ -50,6 +51,7 @@ func BootID() string {
 // Opener opens a journal's file for reading and appending, and creates it when it is not there.
 type Opener func(path string) (Disk, error)
 
+// OpenOS opens a journal's file on the machine's file system.
 func OpenOS(path string) (Disk, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 }
@@ -248,6 +250,7 @@ func (j *File) Close() error {
 	return errors.Join(j.file.Sync(), j.file.Close())
 }
 
+// Entry is one record of a journal: its kind, and its body as the kind's codec writes it.
 type Entry struct {
 	Kind byte
 	Body []byte

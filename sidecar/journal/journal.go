@@ -1,3 +1,14 @@
+// Package journal is the delivery log of one agent: what the agent is told is recorded here first, and published to
+// the events topic afterwards. After a start, Ledger is what the records of the former process come to.
+//
+// Guarantees: a record is in the file when Record, Event, Issue or Stamp returns without an error, so the crash of the
+// process loses nothing; the start of a call without a key, that of a compensation, and scopes handed to the agent are
+// synced, too. A record that failed is cut off again. An event is published under its index until the topic has it.
+// One process has a journal open at a time. What is damaged, or another log's, is moved aside and never read as this
+// agent's.
+//
+// It decides nothing: what a record means for a transaction is the agent's to say. The format is stable, and journals
+// of older releases are read.
 package journal
 
 import (
@@ -18,10 +29,6 @@ import (
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
-
-// errBacklog refuses a read or a write because too many events wait to be published.
-var errBacklog = api.NewSentinel("too many events of this agent wait to be published", api.CodeBacklog,
-	"nothing was answered: %v; check that the events topic takes records")
 
 // ErrNotOpen is what is wrong with a journal before the log has said which one it is.
 var ErrNotOpen = errors.New("it is opened once the log has said its id")
@@ -152,7 +159,7 @@ func (d *Journal) Event(ev *topology.Event, done func(sequencer.Place)) error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	if len(d.queue)+d.flying >= d.max {
-		return errBacklog
+		return api.ErrBacklog
 	}
 	ev.Index = d.index + 1
 	if ev.Incarnation == 0 {
@@ -360,7 +367,7 @@ func (d *Journal) Health() error {
 		return d.Journal.broken
 	}
 	if len(d.queue)+d.flying >= d.max {
-		return errBacklog
+		return api.ErrBacklog
 	}
 	return nil
 }

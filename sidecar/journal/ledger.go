@@ -74,6 +74,7 @@ func (t *TxRecord) Vain(joined sequencer.Seq) bool {
 		t.Told == nil && !t.Foreign
 }
 
+// DecidedRecord is what a decision, a seal or a settlement made of a transaction; the record's kind says which.
 type DecidedRecord struct {
 	Tx     sequencer.TxID
 	State  string
@@ -112,6 +113,7 @@ type Ledger struct {
 	keys    keyring
 }
 
+// NewLedger is what an empty journal comes to.
 func NewLedger() *Ledger { return &Ledger{Txs: map[sequencer.TxID]*TxRecord{}, Loose: Talks{}} }
 
 // Apply adds one record, its kind first.
@@ -189,6 +191,8 @@ func (l *Ledger) event(ev *topology.Event) {
 	}
 }
 
+// Move applies a record that changes where a transaction stands. It fails where the transaction never began: then the
+// journal is damaged.
 func (l *Ledger) Move(kind byte, d *DecidedRecord) error {
 	t := l.Txs[d.Tx]
 	if t == nil && (kind == RecordDecided || kind == RecordSettled || kind == recordShared) {
@@ -214,6 +218,7 @@ func (l *Ledger) Move(kind byte, d *DecidedRecord) error {
 	return nil
 }
 
+// Decide notes a decision; a second one of the same transaction replaces the first. Beyond the bound the oldest go.
 func (l *Ledger) Decide(t *TxRecord, d *DecidedRecord) {
 	again := t.Decided != nil
 	t.Decided, t.Loose = d, nil

@@ -19,6 +19,7 @@ import (
 // "hence dev" was started again or on another cluster, mean other transactions. It is the first record of a journal.
 type Of struct{ Log, Workspace, Agent string }
 
+// String names the journal for logs and errors.
 func (o Of) String() string {
 	if o == (Of{}) {
 		return "a log that it does not name"

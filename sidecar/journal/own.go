@@ -24,6 +24,7 @@ func (d *Journal) Bytes() int64 {
 	return d.Journal.Size
 }
 
+// Outcome is the record as the decision of a transaction, without contents and scopes.
 func (d *DecidedRecord) Outcome(id sequencer.TxID) *sequencer.Outcome {
 	o := &sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: id, Seq: d.Seq, Code: d.Code, Scope: d.Scope,
 		Moved: d.Moved, Detail: d.Detail, Final: d.Final, Retryable: d.Code.Retryable(),

@@ -50,6 +50,7 @@ func (t Talks) shorten() {
 	}
 }
 
+// Reads counts the loose reads of all conversations.
 func (t Talks) Reads() (n int) {
 	for _, reads := range t {
 		n += len(reads)

@@ -1,3 +1,9 @@
+// Package metrics counts what one sidecar does, as docs/metrics.md lists it, in a registry of its own.
+//
+// Guarantees: two sidecars in one process share no series; a counter that an alert watches is there at zero before it
+// counts; no label takes values that users make up, such as names of agents, transactions or scopes.
+//
+// It measures nothing by itself but what it is told, and gauges of others when the registry is read.
 package metrics
 
 import (
@@ -35,6 +41,7 @@ type Metrics struct {
 	Behind       prometheus.Gauge
 }
 
+// New makes the metrics of one sidecar; seq is what its view has reached.
 func New(seq func() float64) *Metrics {
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	m := &Metrics{
@@ -88,16 +95,20 @@ func (m *Metrics) begin() {
 	}
 }
 
+// Delivered counts a decision that the view has applied, by the way on which it came first.
 func (m *Metrics) Delivered(way streams.Way) { m.deliveries.WithLabelValues(fmt.Sprint(way)).Inc() }
 
+// Effect counts a tool call by what became of it at first.
 func (m *Metrics) Effect(class sequencer.Class, state string) {
 	m.effects.WithLabelValues(class.String(), state).Inc()
 }
 
+// Residue counts an effect that could not be made clean.
 func (m *Metrics) Residue(class sequencer.Class, result sequencer.Result) {
 	m.residues.WithLabelValues(class.String(), result.String()).Inc()
 }
 
+// Answered counts an answer of a route by the class of its HTTP status.
 func (m *Metrics) Answered(route string, status int) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
 }
@@ -128,6 +139,7 @@ func (m *Metrics) Count(name, help string, labels prometheus.Labels, f func() ui
 		ConstLabels: labels}, func() float64 { return float64(f()) }))
 }
 
+// Handler serves the registry in Prometheus' text format, to four readers at once at most.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }

@@ -1,3 +1,12 @@
+// Package once makes a request with an Idempotency-Key happen once: it remembers the key with the request's hash, what
+// the request has made (Slot) and the answer.
+//
+// Guarantees: of two requests with one key at a time one runs; another request under a key that is in use is refused;
+// an answer that was kept is given again, also after a start where the journal has it; Slot.Save returns before
+// anything that the request makes can leave. Memory is bounded in keys, in bytes and in time: beyond the bytes answers
+// go before keys, so that a repetition is refused rather than done again.
+//
+// It knows no HTTP and no transaction: whether a repetition may begin again is the agent's to say.
 package once
 
 import (
@@ -110,6 +119,7 @@ func (s *Slot) Called() any {
 	return s.call
 }
 
+// Get is the transaction that the request has made; empty: none yet.
 func (s *Slot) Get() sequencer.TxID {
 	if s == nil {
 		return ""
@@ -299,6 +309,7 @@ func (k *Keys) drop(e *keyed) {
 	}
 }
 
+// ValidKey refuses a key that is not at most 255 printable ASCII characters, with a problem.
 func ValidKey(key string) error {
 	if len(key) > maxKeyBytes {
 		return api.Problemf(api.CodeBadRequest, "the Idempotency-Key has more than %d characters", maxKeyBytes)

@@ -239,6 +239,7 @@ func (v *View) isOurs(o *sequencer.Outcome) bool {
 	return !known || o.ChainAfter(before) == o.Chain
 }
 
+// LacksOf are the contents that are still to be fetched for some shards.
 func LacksOf(list []Named) (out []Lack) {
 	for i := range list {
 		if n := &list[i]; n.Lacks && !n.Lost {

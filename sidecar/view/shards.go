@@ -31,6 +31,7 @@ type Revision struct {
 // carrier is the decision that carries the content; zero: the shard is absent.
 func (r *Revision) carrier() sequencer.Seq { return cmp.Or(r.From, r.Version) }
 
+// Size is the length of the content, in bytes.
 func (r *Revision) Size() int64 {
 	if r.Ref != nil {
 		return r.Ref.Size
@@ -38,6 +39,7 @@ func (r *Revision) Size() int64 {
 	return int64(len(r.Content))
 }
 
+// Sum is the content's SHA-256; zero where the shard is absent or the content was not fetched yet.
 func (r *Revision) Sum() sequencer.Hash {
 	switch {
 	case r.Version == 0, r.Lacks:

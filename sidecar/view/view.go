@@ -1,3 +1,12 @@
+// Package view is the fold of a workspace's decisions as a sidecar reads it: shards with their former revisions,
+// transactions, groups, rules. One view serves all agents of a process.
+//
+// Guarantees: a view is a gapless prefix of the decisions, verified by their chain hash; it answers no read before it
+// has reached everything that its snapshot shows; a Revision that was handed out never changes; a wait is woken after
+// the view has the decision it waits for.
+//
+// It knows no agent: nothing of sessions, of the journal or of tool calls is here. It decides nothing, and is told of
+// decisions by one goroutine, Follow.
 package view
 
 import (
@@ -16,8 +25,7 @@ import (
 
 // ErrChain is returned by Sidecar.Run when a decision's chain hash is not the one that its predecessors lead to:
 // this view and the rest of the world do not agree on what was decided, and nothing may be answered from it.
-var ErrChain = api.NewSentinel("sidecar: the chain of decisions is broken", api.CodeChain,
-	"%v: stop this sidecar and look at the log")
+const ErrChain = api.ErrChain
 
 // What a view remembers beyond the current shards; older entries are dropped.
 const (
@@ -296,6 +304,7 @@ func (v *View) ReachWithin(ctx context.Context, seq sequencer.Seq, within time.D
 	return nil
 }
 
+// NotReached is the problem of a request that names a seq which the view has not reached.
 func NotReached(seq, at sequencer.Seq) error {
 	return api.Problemf(api.CodeSeqFromFuture, "seq %d has not been reached: the view is at %d", seq, at)
 }
@@ -308,6 +317,7 @@ type Settings struct {
 	Exact      bool // their logic, too
 }
 
+// Settings are those of the seq that the view has reached.
 func (v *View) Settings() Settings {
 	v.Mu.RLock()
 	defer v.Mu.RUnlock()
@@ -361,6 +371,7 @@ func (v *View) TypesSeen() []string {
 	return slices.Collect(maps.Keys(v.types))
 }
 
+// AddWants adds those of more that are not there yet; the order stays.
 func AddWants(to, more []sequencer.Want) []sequencer.Want {
 	for _, w := range more {
 		if !slices.Contains(to, w) {
@@ -375,6 +386,7 @@ func ReleasedAll(o *sequencer.Outcome) bool {
 	return o.Kind == sequencer.OutcomeSettled && o.Retraction == "" && len(o.Residue) == 0
 }
 
+// StateOf is how /v1 calls a decision: committed or aborted.
 func StateOf(o *sequencer.Outcome) string {
 	if o.Kind == sequencer.OutcomeCommitted {
 		return api.StateCommitted
@@ -382,6 +394,7 @@ func StateOf(o *sequencer.Outcome) string {
 	return api.StateAborted
 }
 
+// NotReady is the problem of a request that the view cannot answer: chain_broken is for good, not_ready is not.
 func NotReady(err error) error {
 	if p := api.AsProblem(err); p.Code == api.CodeChain {
 		return p
