@@ -52,7 +52,7 @@ func TestListTransactions(t *testing.T) {
 	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
 	ctx := background(t)
 	of := must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	if err := a.session.reachSeq(ctx, sequencer.Seq(of.Seq)); err != nil {
+	if err := inside(a.session, func() error { return a.session.reachSeq(ctx, sequencer.Seq(of.Seq)) }); err != nil {
 		t.Fatal(err)
 	}
 	mine := must(a.client.Put(ctx, "shard:/y", []byte("1"), client.WriteOptions{}))(t)
@@ -186,7 +186,7 @@ func TestLookBindsNothing(t *testing.T) {
 			must(a.client.Get(ctx, "shard:/x"))(t)
 		}
 		moved := must(b.client.Put(ctx, "shard:/x", []byte("moved"), client.WriteOptions{}))(t)
-		if err := a.session.reachSeq(ctx, sequencer.Seq(moved.Seq)); err != nil {
+		if err := inside(a.session, func() error { return a.session.reachSeq(ctx, sequencer.Seq(moved.Seq)) }); err != nil {
 			t.Fatal(err)
 		}
 		d := must(a.client.Put(ctx, "shard:/y", []byte("1"), client.WriteOptions{}))(t)
@@ -261,7 +261,7 @@ func TestEffectsWhileTheLogIsAway(t *testing.T) {
 	ours := a.session.txs[sequencer.TxID(tx.ID())]
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		e := a.session.effects(context.Background(), ours).Effects[0]
+		e := inside(a.session, func() *api.Effects { return a.session.effects(context.Background(), ours) }).Effects[0]
 		if took := time.Since(began); took > view.TableWait || !strings.HasPrefix(e.Note, unreadNote) {
 			t.Errorf("after %s: %+v", took, e)
 		}
