@@ -112,9 +112,11 @@ func (s *Agent) Run(live func()) error {
 		}
 		return err
 	}
+	publishing, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { s.delivery.Publish(ctx) })
+	defer end() // of a log that is another one nothing is published any more
+	group.Go(func() { s.delivery.Publish(publishing) })
 	return s.maintain(ctx, live)
 }
 
