@@ -86,7 +86,7 @@ sim: ## SCHEDULES schedules of the simulator
 	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)
 
 hostile: ## RECORDS mutated records of each kind, and the largest legal ones
-	HENCE_HOSTILE=$(RECORDS) $(GO) test -count=1 -v -timeout 4h -run 'Hostile|Largest|Visits|Counters' ./sequencer ./topology ./streams
+	HENCE_HOSTILE=$(RECORDS) $(GO) test -count=1 -v -timeout 4h -run 'Hostile|Largest|Visits|Counters' ./sequencer ./topology ./streams/processor
 
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed -E 's|/[^/]*:func | |' | sort -u | \

@@ -94,13 +94,13 @@ func packageDocs(sources []*source) (found []string) {
 	return found
 }
 
-// importWork finds init functions and package variables that somebody could change; tests may have tables.
+// importWork finds init functions and package variables that can be changed; tests may have tables.
 func importWork(s *source) (found []string) {
 	for _, decl := range s.tree.Decls {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:
 			if d.Recv == nil && d.Name.Name == "init" {
-				found = append(found, s.at(d, "work at import: do it in a function that somebody calls"))
+				found = append(found, s.at(d, "work at import: do it in a function that is called"))
 			}
 		case *ast.GenDecl:
 			if d.Tok != token.VAR || s.test() {
@@ -118,7 +118,7 @@ func importWork(s *source) (found []string) {
 	return found
 }
 
-// fixedVariable says whether a package variable is one that nobody changes: an error, a regular expression, an
+// fixedVariable says whether a package variable is one that does not change: an error, a regular expression, an
 // embedded file, a once, or a check of an interface.
 func fixedVariable(d *ast.GenDecl, v *ast.ValueSpec) bool {
 	if v.Names[0].Name == "_" || embedded(d.Doc) || embedded(v.Doc) {

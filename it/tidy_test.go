@@ -374,7 +374,7 @@ func leftovers(s *source) (found []string) {
 	return found
 }
 
-// weakened holds that rules of the fold are switched off by nobody but the explorer and the simulator.
+// weakened holds that rules of the fold are switched off only by the explorer and the simulator.
 func weakened(s *source) (found []string) {
 	if own, _, _ := strings.Cut(s.path, "/"); own == "sequencer" || strings.HasPrefix(s.path, "sidecar/sim/") {
 		return nil

@@ -63,7 +63,7 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 		view: view.New(c.Workspace, c.Limits.OldBytes, c.Limits.ContentBytes),
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && c.TLS == nil {
-		s.log.Warn("the interface is open to the network without TLS: whoever is on the way reads token and content",
+		s.log.Warn("the interface is open to the network without TLS: token and content can be read on the way",
 			"listen", c.Listen)
 	}
 	s.metrics = metrics.New(func() float64 { return float64(s.view.At()) })

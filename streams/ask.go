@@ -71,8 +71,8 @@ func (c *Client) askPart(ctx context.Context, subject, workspace, what string, l
 	return answer.Data, nil
 }
 
-// request asks both replicas and takes the first answer. It asks again while nobody says anything: a partition that
-// changes hands, or whose owners have not decided what this client has seen, has nobody who answers for a moment. That
+// request asks both replicas and takes the first answer. It asks again while none answers: a partition that
+// changes hands, or whose owners have not decided what this client has seen, does not answer for a moment. That
 // a partition has stopped is the answer only when no other owner gives one.
 func (c *Client) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	answers := make(chan *nats.Msg, maxAnswers)

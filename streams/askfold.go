@@ -31,7 +31,7 @@ func (c *Client) Unsettled(ctx context.Context, workspace, agent string, limit i
 }
 
 // Cone is the dry run of a retraction: what it would undo now, as of the seq that the answer names, and why.
-// Its Code says what a retraction would be refused with. It fails with ErrNoAnswer when nobody owns the workspace.
+// Its Code says what a retraction would be refused with. It fails with ErrNoAnswer when no process owns the workspace.
 func (c *Client) Cone(ctx context.Context, workspace string, tx sequencer.TxID) (*topology.Cone, error) {
 	b, err := c.ask(ctx, topology.AskCone, workspace, string(tx), maxConeMembers)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Client) Cone(ctx context.Context, workspace string, tx sequencer.TxID) 
 	return cone, nil
 }
 
-// Rules are the workspace's rules as of a seq. It fails with ErrNoAnswer when nobody owns the workspace.
+// Rules are the workspace's rules as of a seq. It fails with ErrNoAnswer when no process owns the workspace.
 func (c *Client) Rules(ctx context.Context, workspace string) (rules sequencer.Rules, through sequencer.Seq,
 	err error) {
 	b, err := c.ask(ctx, topology.AskRules, workspace, "", 1)
@@ -59,7 +59,7 @@ func (c *Client) Rules(ctx context.Context, workspace string) (rules sequencer.R
 }
 
 // Live is what goes on in a workspace: open, waiting, sealed and unsettled transactions, who waits for whom, sidecars
-// with their leases; exact as of the seq that it names. It fails with ErrNoAnswer when nobody owns the workspace.
+// with their leases; exact as of the seq that it names. It fails with ErrNoAnswer when no process owns the workspace.
 func (c *Client) Live(ctx context.Context, workspace string) (topology.Live, error) {
 	b, err := c.ask(ctx, topology.AskLive, workspace, "", topology.MaxAnswerRows)
 	if err != nil {

@@ -15,7 +15,7 @@ func settle(a *teststreams.Agent, tx sequencer.TxID) {
 		Base: a.Incarnation, Settle: &sequencer.Settle{NoneElse: true}})
 }
 
-// What is owed is asked of the fold: exact as of a seq, whoever owns it.
+// What is owed is asked of the fold: exact as of a seq, whichever processor owns it.
 func TestUnsettled(t *testing.T) {
 	w := teststreams.New(t)
 	w.Run(w.Cfg)

@@ -229,7 +229,7 @@ func (c *Client) Content(ctx context.Context, workspace string, ref sequencer.Re
 }
 
 // Ready says what is wrong with each thing that the client needs; nil is well. "kafka": a broker answers. "nats": the
-// connection stands (without it everything works, later). "topics": they are as they must be. "decisions": somebody
+// connection stands (without it everything works, later). "topics": they are as they must be. "decisions": a processor
 // decides, that is, the sequencer's group has a member.
 func (c *Client) Ready(ctx context.Context) map[string]error {
 	ready := map[string]error{"kafka": c.log.Ping(ctx), "nats": nil, "topics": nil, "decisions": nil}

@@ -31,7 +31,7 @@ type Config struct {
 	Replication int      // of topics; default 1
 	Partitions  int32    // of every topic, a power of two; default 8
 	Logger      *slog.Logger
-	Metrics     prometheus.Registerer // default: a registry that nobody reads
+	Metrics     prometheus.Registerer // default: a registry that is not served
 	Clock       Clock                 // default: the machine's
 
 	StateEvery   int           // steps of a workspace between two written states; default 256
@@ -44,7 +44,7 @@ type Config struct {
 
 	Tracer trace.Tracer // of the processors' spans; default: the process's
 
-	// Health is told how a run fares; nil: nobody asks.
+	// Health is told how a run fares; nil: it is not kept.
 	Health *Health
 
 	// OnStateHash sees every state hash that the sequencer publishes. It runs on the decision path: be quick.

@@ -83,7 +83,7 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 
 // beginsWhole reports whether the events are a transaction's from its first tool call on. Calls are numbered from 0.
 // Of one without calls the closure table must know, or a touch must be there; an answer alone is to a call that is
-// gone. A table that was made anew on a shortened topic knows no more than that.
+// gone. A table that was rebuilt on a shortened topic knows no more than that.
 func beginsWhole(events []*topology.Event, known bool) bool {
 	var called, first, answered, other bool
 	for _, ev := range events {

@@ -155,8 +155,8 @@ func TestEffectsBeginWhereTheTableSays(t *testing.T) {
 	}
 }
 
-// A call that was deleted is missed by the ones behind it, whoever says that the transaction is younger than the
-// topic: a touch that came later, or a table that was made anew after the deletion.
+// A call that was deleted is missed by the ones behind it, also if the transaction is said to be younger than the
+// topic: a touch that came later, or a table that was rebuilt after the deletion.
 func TestEffectsBehindADeletedCall(t *testing.T) {
 	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
 	stop := w.Run(w.Cfg)

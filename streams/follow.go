@@ -73,7 +73,7 @@ type follower struct {
 	atMs     int64      // what comes after the last decision that NATS brought is not older in Kafka; zero: not known
 	seenEnd  int64      // the end of hence.decisions when nothing was missing
 	silences int        // looks in a row that found nothing, since what the next pause is for
-	looks    int        // the same since the last decision; our own appends do not begin it anew
+	looks    int        // the same since the last decision; our own appends do not begin it again
 	due      time.Time  // when it looks by itself
 }
 

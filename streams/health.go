@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Health is what a run of the processors knows about itself: asking costs nothing, since it asks nobody. The zero
+// Health is what a run of the processors knows about itself: asking costs nothing, since it asks no server. The zero
 // value is that of a run that has not begun.
 type Health struct {
 	mu    sync.Mutex
@@ -52,7 +52,7 @@ func (h *Health) Set(part string, err error) {
 	h.parts[part] = err
 }
 
-// Notes say what somebody should look at although the run works: "workspace NAME" is there when one workspace has
+// Notes say what needs an operator although the run works: "workspace NAME" is there when one workspace has
 // stopped and the others go on, and "hash_every" when the replicas compare their states at different seqs. They do not
 // make a run unready: one workspace's record must not keep the others' sidecars from being started.
 func (h *Health) Notes() map[string]string {
@@ -61,7 +61,7 @@ func (h *Health) Notes() map[string]string {
 	return maps.Clone(h.notes)
 }
 
-// Note says what somebody should look at. A nil health notes nothing.
+// Note says what needs an operator. A nil health notes nothing.
 func (h *Health) Note(part, text string) {
 	if h == nil {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// setClock shows the time that it was set to; nobody waits for it.
+// setClock shows the time that it was set to; it does not move.
 type setClock struct{ now time.Time }
 
 func (c *setClock) Now() time.Time                       { return c.now }

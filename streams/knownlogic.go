@@ -37,7 +37,7 @@ const (
 
 // KnownLogic is the newest logic of the fold that the owners of a workspace know, those of all groups that run. A
 // workspace that begins with it stops at none of them. It waits for an owner of each group, 5 s at most; when one does
-// not say, or nobody answers, that is the last logic that was released without being asked for.
+// not say, or no processor answers, that is the last logic that was released without being asked for.
 func (c *Client) KnownLogic(ctx context.Context, workspace string) (uint32, error) {
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return 0, err
@@ -86,7 +86,7 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 			again = c.cfg.Clock.After(pauses.Next())
 		case a := <-answers:
 			if len(a.Data) == 0 && a.Header.Get("Status") == noResponders {
-				continue // nobody hears it yet
+				continue // no processor hears it yet
 			}
 			if !know.hear(a.Header) {
 				return quietLogic, nil
@@ -104,7 +104,7 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 // owners is what owners have answered of the logic that they know.
 type owners struct {
 	known  map[string]uint32 // by replica
-	groups []string          // replicas that run; nil: nobody could say
+	groups []string          // replicas that run; nil: not known
 }
 
 // hear takes an answer; false: its owner says nothing of a logic.

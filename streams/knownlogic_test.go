@@ -69,7 +69,7 @@ func TestKnownLogicOfTwoGroups(t *testing.T) {
 				knows(w, c, 2)
 			}
 			stop()
-			w.Until("the groups are asked anew", func() bool {
+			w.Until("the groups are asked again", func() bool {
 				got, err := c.KnownLogic(w.Context(), "new")
 				return err == nil && got == sequencer.Logic
 			})

@@ -62,7 +62,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A question that nobody hears yet is put again until its time is over: processors may be about to start.
+// A question that no processor hears yet is put again until its time is over: processors may be about to start.
 func TestQuestionThatNobodyHears(t *testing.T) {
 	w := teststreams.New(t)
 	_, err := w.Dial(w.Cfg).Live(w.Context(), "shop")

@@ -92,9 +92,9 @@ func (c *Client) firstID(ctx context.Context) (string, error) {
 }
 
 // ErrOtherLog says that hence.intents is gone, or another topic of the same name: its brokers lost their disks, or
-// somebody deleted it. What was acknowledged before is lost with it.
+// it was deleted. What was acknowledged before is lost with it.
 var ErrOtherLog = errors.New("hence.intents is another topic than before, or gone: its brokers lost their disks or " +
-	"somebody deleted it, and all that it held is lost")
+	"it was deleted, and all that it held is lost")
 
 const (
 	sameLogEvery = 2 * time.Second

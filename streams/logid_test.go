@@ -14,7 +14,7 @@ import (
 )
 
 // TestStreamOfAnotherLog loses the broker's disk and keeps that of NATS: what the stream has of the former log, under
-// the same workspace and the same seqs, reaches nobody, and what is decided anew is no second copy of it.
+// the same workspace and the same seqs, reaches no reader, and what is decided again is no second copy of it.
 func TestStreamOfAnotherLog(t *testing.T) {
 	w := teststreams.New(t)
 	decide := func(t *testing.T, name string) {
@@ -52,7 +52,7 @@ func TestStreamOfAnotherLog(t *testing.T) {
 	t.Run("after", func(t *testing.T) { decide(t, "bob") })
 }
 
-// TestLogID: the id is another one for each log in memory and for a topic that is made anew, and the same for a log
+// TestLogID: the id is another one for each log in memory and for a topic that is recreated, and the same for a log
 // that is opened again from its folder. A client that has had to do with one says when it is another.
 func TestLogID(t *testing.T) {
 	seen := map[string]string{}
@@ -107,5 +107,5 @@ func TestLogID(t *testing.T) {
 	if err := streams.EnsureTopics(folder.Context(), folder.Cfg); err != nil {
 		t.Fatal(err)
 	}
-	fresh("the topic made anew", id(folder))
+	fresh("the topic recreated", id(folder))
 }

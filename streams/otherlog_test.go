@@ -9,7 +9,7 @@ import (
 	"github.com/hence-dev/hence/streams/internal/teststreams"
 )
 
-// askedClock tells when somebody who has asked waits to ask again, and shortens that.
+// askedClock tells when a caller that has asked waits to ask again, and shortens that.
 type askedClock struct{ asked chan struct{} }
 
 func (c askedClock) Now() time.Time { return time.Now() }
@@ -22,7 +22,7 @@ func (c askedClock) After(time.Duration) <-chan time.Time {
 	return time.After(10 * time.Millisecond)
 }
 
-// TestSameLog takes the broker's disk away under a watcher, with and without topics made anew.
+// TestSameLog takes the broker's disk away under a watcher, with and without recreated topics.
 func TestSameLog(t *testing.T) {
 	for name, again := range map[string]bool{"gone": false, "another one": true} {
 		t.Run(name, func(t *testing.T) {

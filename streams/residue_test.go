@@ -71,7 +71,7 @@ func TestResidue(t *testing.T) {
 	}
 }
 
-// A partition whose records were all deleted is empty; nobody waits for them.
+// A partition whose records were all deleted is empty; they are not waited for.
 func TestResidueOfAPartitionThatWasCut(t *testing.T) {
 	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
 	c := w.Dial(w.Cfg)

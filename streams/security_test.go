@@ -203,7 +203,7 @@ func TestGuardedServersRefuse(t *testing.T) {
 	}
 }
 
-// A mended secret is taken without a restart.
+// A fixed secret is taken without a restart.
 func TestMendedPassword(t *testing.T) {
 	w, _ := guarded(t, "plain")
 	right := w.Cfg

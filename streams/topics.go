@@ -23,7 +23,7 @@ type Problem struct {
 	Part  string // what inspect.Cluster looked at: brokers, topics, groups, decisions, parked, replicas, nats, clock
 	Topic string // empty: the cluster as a whole
 	What  string // what is wrong
-	Fix   string // the command or the setting that mends it
+	Fix   string // the command or the setting that fixes it
 }
 
 // TopicMissing is what is wrong with a topic that is not there.
@@ -173,7 +173,7 @@ func (c Config) Tool(name string) string {
 	return command
 }
 
-// shape compares partition and replica counts. A partition count cannot be mended in place: keys would move.
+// shape compares partition and replica counts. A partition count cannot be fixed in place: keys would move.
 func (c Config) shape(want topology.Topic, is kadm.TopicDetail) (problems []Problem) {
 	if n := len(is.Partitions); n != int(want.Partitions) {
 		problems = append(problems, Problem{"topics", want.Name,

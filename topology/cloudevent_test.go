@@ -9,7 +9,7 @@ import (
 )
 
 // TestDecisionFromAnyWriter holds that a decision which another program has rewritten is read the same: other spaces,
-// other order of members, members that nobody knows.
+// other order of members, unknown members.
 func TestDecisionFromAnyWriter(t *testing.T) {
 	for _, want := range sampleOutcomes() {
 		b, err := encodeDecision(want)

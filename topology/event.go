@@ -47,7 +47,7 @@ type Event struct {
 	Session     string      // of a loose read: the agent's conversation; empty: the default one
 }
 
-// What the Detail of an answer begins with when somebody tried by hand, after the settlement, to make a call or its
+// What the Detail of an answer begins with when an operator tried by hand, after the settlement, to make a call or its
 // compensation. The transaction under which that was tried comes behind it. It is written beside ByHand for releases
 // that know nothing else.
 const (
@@ -72,7 +72,7 @@ type EffectText struct {
 	Answer    []byte         // of an answer: the gate's answer as JSON; nil when AnswerRef is set
 	AnswerRef *sequencer.Ref
 	Detail    string
-	// ByHand, of an answer: it is about a try that somebody asked for after the settlement. Nil: it is not, or an older
+	// ByHand, of an answer: it is about a try asked for after the settlement. Nil: it is not, or an older
 	// release wrote it; see Hand.
 	ByHand *ByHand
 }
@@ -225,7 +225,7 @@ type Closure struct {
 }
 
 // Effects are the tool calls and answers of a transaction among events: in the order of incarnation and index, without
-// second copies. Where a call was issued anew under an index, because its touch was refused, both are there.
+// second copies. Where a call was issued again under an index, because its touch was refused, both are there.
 func Effects(events []*Event, workspace string, tx sequencer.TxID) []*Event {
 	var found []*Event
 	for _, e := range events {

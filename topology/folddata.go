@@ -7,7 +7,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// Unsettled is one decided transaction whose settlement somebody still owes.
+// Unsettled is one decided transaction whose settlement is still owed.
 type Unsettled struct {
 	Tx          sequencer.TxID
 	Agent       string
@@ -73,7 +73,7 @@ func UnsettledIn(st *sequencer.State, agent string, limit int) *UnsettledList {
 	return l
 }
 
-// owed reports whether somebody owes a settlement in a phase.
+// owed reports whether a settlement is owed in a phase.
 func owed(p sequencer.Phase) bool {
 	return p == sequencer.PhaseCommitted || p == sequencer.PhaseAborted || p == sequencer.PhaseRetracting
 }

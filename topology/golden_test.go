@@ -13,7 +13,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the golden files anew: the format changes, so its version must too")
+var rewrite = flag.Bool("rewrite", false, "write the golden files again: the format changes, so its version must too")
 
 // sample is one encoded record, with its decoder.
 type sample struct {

@@ -20,7 +20,7 @@ func TestLargestRecordsOfWidestRules(t *testing.T) { largestRecords(t, true) }
 func largestRecords(t *testing.T, wide bool) {
 	for _, c := range hostile.Largest() {
 		if wide && c.Sidecars {
-			continue // the widest rules leave no room for them
+			continue // the widest rules leave no space for them
 		}
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@ type hoard struct {
 	rules   sequencer.Rules
 }
 
-// longLife is how far the numbers of a workspace have come: they take as much room in a row as they ever do.
+// longLife is how far the numbers of a workspace have come: they take as much space in a row as they ever do.
 const longLife = 1 << 31
 
 func newHoard(t *testing.T, name int, change func(*sequencer.Rules)) *hoard {
@@ -44,7 +44,7 @@ func newHoard(t *testing.T, name int, change func(*sequencer.Rules)) *hoard {
 		if h.give(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})[0].Kind == sequencer.OutcomeRules {
 			return h
 		}
-		h.rules.MaxKept -= 2 << 10 // until it is taken: as much as there is room for beside the rest
+		h.rules.MaxKept -= 2 << 10 // until it is taken: as much as there is space for beside the rest
 	}
 	t.Fatal("no such rules are taken")
 	return nil
@@ -75,7 +75,7 @@ func (h *hoard) measure() {
 	h.largest = max(h.largest, len(b))
 }
 
-// limit says whether a record was refused for want of room.
+// limit says whether a record was refused for lack of space.
 func limit(out []sequencer.Outcome) bool {
 	return len(out) > 0 && out[0].Kind == sequencer.OutcomeRefused && out[0].Code == sequencer.CodeLimit
 }
@@ -195,7 +195,7 @@ func (h *hoard) past(shape, records int) {
 			in := h.by(i, sequencer.IntentSelect, "")
 			in.Select = &sequencer.Select{Group: name, Winner: "w"}
 			h.give(in)
-		case 3: // retractions that wait, for transactions that nobody settles
+		case 3: // retractions that wait, for transactions that no sidecar settles
 			in := h.by(i, sequencer.IntentSeal, name)
 			in.Seal = &sequencer.Seal{Effects: []sequencer.Effect{{Class: sequencer.ClassIrreversible,
 				Scopes: []sequencer.Scope{sequencer.Scope(fmt.Sprintf("b:/%d", i))}}}}

@@ -25,7 +25,7 @@ type LiveCounts struct {
 	Sealed      uint32 `json:"sealed"`
 	Decided     uint32 `json:"decided"`
 	Settling    uint32 `json:"settling"`
-	Orphans     uint32 `json:"orphans"` // of the decided ones, those that nobody owns
+	Orphans     uint32 `json:"orphans"` // of the decided ones, those that no sidecar owns
 	Sidecars    uint32 `json:"sidecars"`
 	Retractions uint32 `json:"retractions"` // accepted and not done
 }
@@ -38,7 +38,7 @@ const (
 	LiveOpen     LiveState = "open"     // it reads and acts
 	LiveWaiting  LiveState = "waiting"  // open, and a touch of it waits for a grant
 	LiveSealed   LiveState = "sealed"   // its decision waits
-	LiveDecided  LiveState = "decided"  // nobody settles it now: an orphan, or its turn in a cone has not come
+	LiveDecided  LiveState = "decided"  // no sidecar settles it now: an orphan, or its turn in a cone has not come
 	LiveSettling LiveState = "settling" // its owner releases or compensates
 )
 

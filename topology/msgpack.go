@@ -11,7 +11,7 @@ import (
 
 // This file stands between the records and the MessagePack library, which writes and reads every value. What is here
 // is what the library leaves to its caller: it takes nil for a zero, wraps numbers that do not fit, takes bytes for a
-// text and any bytes for UTF-8, makes room for a first megabyte by a length that is only claimed, and recurses into
+// text and any bytes for UTF-8, allocates a first megabyte by a length that is only claimed, and recurses into
 // what it skips, however deep.
 
 // keep keeps the first error of the encoder.
@@ -141,7 +141,7 @@ func (w *walker) arrayLen(itemBytes, most int) int {
 }
 
 // skip passes over one value of any shape: a field that a newer writer appended. It does not recurse, so that nesting
-// costs nothing, and makes no room for what it passes.
+// costs nothing, and allocates nothing for what it passes.
 func (w *walker) skip() {
 	for values := 1; values > 0 && w.err == nil; values-- {
 		var n, size int

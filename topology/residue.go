@@ -16,8 +16,8 @@ type ResidueState string
 
 // The states of a residue.
 const (
-	ResidueOpen     ResidueState = "open"     // nobody has looked after it yet
-	ResidueAccepted ResidueState = "accepted" // somebody takes it as it is; Note says who and why
+	ResidueOpen     ResidueState = "open"     // not looked after yet
+	ResidueAccepted ResidueState = "accepted" // accepted as it is; Note says by whom and why
 	ResidueResolved ResidueState = "resolved" // a later try has made it clean
 )
 
@@ -36,7 +36,7 @@ const (
 	MaxResidueBytes = 256 << 10
 )
 
-// Residue is a record of hence.residue: one effect that could not be made clean, or of which nobody knows. The last
+// Residue is a record of hence.residue: one effect that could not be made clean, or whose outcome is unknown. The last
 // record of a key counts.
 type Residue struct {
 	Workspace   string

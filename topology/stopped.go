@@ -3,7 +3,7 @@ package topology
 import "strings"
 
 // Stopped is a row of the sequencer's table beside a workspace's state: the workspace has stopped before a record that
-// this group cannot take, and its offsets go on all the same. Whoever owns the partition next reads the workspace's
+// this group cannot take, and its offsets go on all the same. The next owner of the partition reads the workspace's
 // records from From on once more, before any later one. The row is gone when a later state has them.
 //
 // It is a row of its own because the state beside it stays as it is, also one that this binary cannot read.

@@ -30,7 +30,7 @@ const (
 	dayMs    = int64(24 * time.Hour / time.Millisecond)
 	mebibyte = 1 << 20
 
-	// maxMessageBytes leaves room around a record of MaxRecordBytes for its key, its headers and its batch.
+	// maxMessageBytes leaves space around a record of MaxRecordBytes for its key, its headers and its batch.
 	maxMessageBytes = MaxRecordBytes + mebibyte
 )
 

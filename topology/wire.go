@@ -60,7 +60,7 @@ type walker struct {
 	enc      *msgpack.Encoder // encoding only
 	dec      *msgpack.Decoder // decoding only, as are those below
 	in       *bytes.Reader    // what dec reads; it buffers nothing, so what it has left is what is not read yet
-	text     []byte           // room for the text that is being read
+	text     []byte           // buffer of the text that is being read
 	left     int              // values left in the array that is being read
 	maxItems int
 	maxText  int

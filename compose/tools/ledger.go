@@ -51,7 +51,7 @@ func newLedger(kept *journal[charge], token string) *ledger {
 	return l
 }
 
-// index reads the journal's records anew.
+// index reads the journal's records again.
 func (l *ledger) index() {
 	l.byKey, l.never = map[string]charge{}, map[string]bool{}
 	for _, c := range l.kept.records {

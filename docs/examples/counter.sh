@@ -1,5 +1,5 @@
 #!/bin/sh
-# An agent that adds 1 to a shard COUNT times. It reads, thinks, writes and seals; when somebody else was faster, the
+# An agent that adds 1 to a shard COUNT times. It reads, thinks, writes and seals; when another agent was faster, the
 # seal is refused and it tries again with what stands there now. Needs curl.
 set -eu
 began=$(date +%s) calls=0 answer=

@@ -57,7 +57,7 @@ type written struct {
 	restore bool
 }
 
-// staleCommits counts committed attempts with a read that somebody else had overtaken before the commit, or that
+// staleCommits counts committed attempts with a read that another one had overtaken before the commit, or that
 // showed what an attempt had written that did not commit.
 func staleCommits(history []Op, ended map[string]OpKind) int {
 	versions := map[string]map[int]written{}

@@ -85,7 +85,7 @@ func (b *Hence) attempt(ctx context.Context, tx *client.Tx, t Task, first bool) 
 		err = tx.Abort(ctx, "the last tool failed, or the agent's former life did not come to its end")
 	case dies:
 		gone, cancel := context.WithTimeout(ctx, time.Millisecond)
-		_, _ = tx.Seal(gone) // whoever sealed it is gone before the answer; the next life asks
+		_, _ = tx.Seal(gone) // its sealer is gone before the answer; the next life asks
 		cancel()
 		fallthrough
 	default:
@@ -132,7 +132,7 @@ func (b *Hence) fill(ctx context.Context, tx *client.Tx, t Task, r *record) erro
 }
 
 // Finish draws the world's history. A shard whose version is not that of its last committed writer has a value that
-// nobody may have written.
+// no other one may have written.
 func (b *Hence) Finish(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

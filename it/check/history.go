@@ -17,7 +17,7 @@ type State string
 const (
 	Committed State = "committed"
 	Aborted   State = "aborted"
-	Unknown   State = "unknown" // nobody told the agent
+	Unknown   State = "unknown" // the agent was not told
 )
 
 // Read is one answered read.

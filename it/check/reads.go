@@ -41,7 +41,7 @@ func (h *History) Unfounded() []Violation {
 }
 
 // Overtaken holds that no transaction committed on a read that an earlier decision overtook: between the version read
-// and the commit nobody wrote the scope.
+// and the commit no transaction wrote the scope.
 func (h *History) Overtaken() []Violation {
 	var found []Violation
 	commits := h.commits()

@@ -103,7 +103,7 @@ func checkStatic(t *testing.T, path string, machine elf.Machine) {
 		}
 	}
 	if file.Section(".symtab") != nil || file.Section(".debug_info") != nil {
-		t.Error("it carries symbols that nobody needs")
+		t.Error("it carries symbols that are not needed")
 	}
 	if info, err := os.Stat(path); err != nil || info.Size() >= maxImageBytes {
 		t.Errorf("it has %d bytes: %v", info.Size(), err)

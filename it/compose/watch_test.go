@@ -73,7 +73,7 @@ func (s *stack) prometheus(t *testing.T) *prometheus {
 	}
 	named := regexp.MustCompile(`(?s)dns_sd_configs:.*7421[^}]*\}`)
 	if !named.MatchString(config) {
-		t.Fatal("prometheus.yml does not find the processors by name any more: mend it or this test")
+		t.Fatal("prometheus.yml does not find the processors by name any more: fix it or this test")
 	}
 	config = named.ReplaceAllString(config, `static_configs: [{targets: ["`+by["streams"].Address(t)+`:7421"]}]`)
 	config = strings.ReplaceAll(config, "5s", "1s")
@@ -164,7 +164,7 @@ func (p *prometheus) knows(t *testing.T) {
 	for _, name := range slices.Compact(names) {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 		if known[base] == nil && known[name] == nil && !strings.Contains(string(listed), base) {
-			t.Errorf("the dashboard or the alerts name %s, which nobody serves", name)
+			t.Errorf("the dashboard or the alerts name %s, which no process serves", name)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func metricLabels(t *testing.T) map[string][]string {
 	return listed
 }
 
-// misnamed says which metrics and labels of a query nobody serves.
+// misnamed says which metrics and labels of a query no process serves.
 func misnamed(listed map[string][]string, q, legend string) (wrong []string) {
 	var labels, used []string
 	for _, name := range regexp.MustCompile(`\b(hence_\w+|up\b)`).FindAllString(q, -1) {
@@ -259,7 +259,7 @@ func TestWatchedMetricsExist(t *testing.T) {
 	}
 	for _, q := range dashboard(t) {
 		if wrong := misnamed(listed, q.Expr, q.LegendFormat); wrong != nil {
-			t.Errorf("the panel %q asks %s, named %q: nobody serves %v", q.panel, q.Expr, q.LegendFormat, wrong)
+			t.Errorf("the panel %q asks %s, named %q: no process serves %v", q.panel, q.Expr, q.LegendFormat, wrong)
 		}
 	}
 	alerts := readText(t, "../../compose/alerts.yml")
@@ -267,7 +267,7 @@ func TestWatchedMetricsExist(t *testing.T) {
 		_, expr, _ := strings.Cut(rule, "expr:")
 		expr, _, _ = strings.Cut(expr, "annotations:")
 		if wrong := misnamed(listed, expr, ""); wrong != nil {
-			t.Errorf("the alert %s: nobody serves %v", strings.Fields(rule)[0], wrong)
+			t.Errorf("the alert %s: no process serves %v", strings.Fields(rule)[0], wrong)
 		}
 	}
 	_, table, _ := strings.Cut(readText(t, "../../docs/operating.md"), "\n## What to alert on\n")
@@ -283,7 +283,7 @@ func TestWatchedMetricsExist(t *testing.T) {
 	}
 }
 
-// TestAlerts gives the rules series as they come in life: what must wake somebody does, and what is usual does not.
+// TestAlerts gives the rules series as they come in life: faults raise an alert, and what is usual does not.
 func TestAlerts(t *testing.T) {
 	harness.NeedProgram(t, "promtool", harness.HowToGet("promtool"))
 	rules, err := filepath.Abs("../../compose/alerts.yml")

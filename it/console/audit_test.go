@@ -87,7 +87,7 @@ const inspection = `(() => {
 	return [...faults].join("\n");
 })()`
 
-// named are the roles that need a name: whoever cannot see the page has nothing else.
+// named are the roles that need a name: a screen reader has nothing else.
 var named = map[string]bool{"button": true, "link": true, "textbox": true, "searchbox": true, "combobox": true,
 	"checkbox": true, "img": true, "image": true, "dialog": true, "table": true, "region": true, "navigation": true,
 	"group": false, "heading": true, "tab": true, "columnheader": true, "option": true, "DisclosureTriangle": true}

@@ -219,7 +219,7 @@ func (f *flood) Residue(context.Context, string, int) (list []topology.Residue, 
 		list = append(list, topology.Residue{Workspace: floodWorkspace, Tx: floodTx(100 + i), Agent: "worker-01",
 			Tool:  "mail.send",
 			Class: sequencer.ClassIrreversible, Result: sequencer.ResultUnresolved, State: topology.ResidueOpen, Tries: 3,
-			Detail: "nobody knows whether it happened", AtMs: time.Now().UnixMilli()})
+			Detail: "it is not known whether it happened", AtMs: time.Now().UnixMilli()})
 	}
 	return list, nil
 }

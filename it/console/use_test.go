@@ -43,7 +43,7 @@ func (b *browser) press(keys ...string) {
 func byKeyboard(b *browser, st *stage) {
 	b.t.Helper()
 	b.visit("#/live", "Live transactions")
-	b.do("load the page anew", chromedp.Reload())
+	b.do("load the page again", chromedp.Reload())
 	b.until("the page", `document.querySelector("h1")?.textContent === "Live transactions"`)
 	b.press(kb.Tab)
 	b.until("the skip link comes first", `document.activeElement.className === "skip"`)

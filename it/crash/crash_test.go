@@ -162,7 +162,7 @@ func afterwards(i int, k crashKill) crashKill {
 }
 
 // TestCrashWindows kills sidecars at every step of a tool call, of its settlement and of what is written down of both;
-// somebody else finishes. Nothing happens twice, nothing is lost, and what is called unresolved could not be known.
+// another sidecar finishes. Nothing happens twice, nothing is lost, and what is called unresolved could not be known.
 func TestCrashWindows(t *testing.T) {
 	t.Parallel() // it waits for programs of its own
 	want := harness.Number(t, "HENCE_IT_CRASHES", harness.Sample(40))

@@ -86,7 +86,7 @@ type crashCase struct {
 	settled   map[string]*sequencer.Settle // accepted, by transaction
 	journals  []map[spot]*gate.Progress    // as each kill left them
 	retracted map[string]bool              // transactions that were undone after their commit
-	stranger  bool                         // somebody settled without the journal
+	stranger  bool                         // another sidecar settled without the journal
 	late      bool                         // what that journal has of answers may have been published after that
 }
 
@@ -267,12 +267,12 @@ func (c *crashCase) judge(at spot, k *known) (all []string) {
 	return all
 }
 
-// excused: nobody could know what became of it.
+// excused: its outcome could not be known.
 func (c *crashCase) excused(at spot, k *known) bool {
 	if c.late && c.unasked(at.tx) {
 		return true
 	}
-	if k.keyed() { // only if nobody answers, if one before it is not known to a stranger, or if its undo is refused
+	if k.keyed() { // only if there is no answer, if one before it is not known to a stranger, or if its undo is refused
 		return k.tool == "away" || c.stranger && c.behindUnclean(at) || k.undo == faultRefuse && c.undoOpen(at)
 	}
 	if k.fault == faultLose || k.undo == faultLose || k.undo == faultDropOnce {

@@ -228,7 +228,7 @@ func (r *crashRun) play(ctx context.Context, dir string) bool {
 	return true
 }
 
-// settle lets somebody finish what the dead sidecar left, and ends once every transaction is final and what was moved
+// settle lets another sidecar finish what a dead one left, and ends once every transaction is final and what was moved
 // can be moved again.
 func (r *crashRun) settle(ctx context.Context, dir string) {
 	var agent *crashAgent
@@ -265,7 +265,7 @@ func (r *crashRun) settle(ctx context.Context, dir string) {
 	}
 }
 
-// dieAgain lets whoever settles die, too, at its own point; another one goes on with its journal.
+// dieAgain lets the settling sidecar die, too, at its own point; another one goes on with its journal.
 func (r *crashRun) dieAgain(ctx context.Context, dir string) {
 	if r.kill.again == nil {
 		return

@@ -22,7 +22,7 @@ type crashCall struct {
 // crashTx is one transaction of a script.
 type crashTx struct {
 	calls []crashCall
-	end   string // commit, abort; stale: sealed after somebody overwrote what it read; open: left so
+	end   string // commit, abort; stale: sealed after another one overwrote what it read; open: left so
 	as    string // its calls are over scopes of their own
 	rest  time.Duration
 	leave bool // the next one begins before this one is settled

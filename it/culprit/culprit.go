@@ -100,7 +100,7 @@ func (l *Log) Check(d *Decision) error {
 	case m == nil || m.Seq >= d.Seq:
 		return wrong("the log has nothing at that seq")
 	case d.Moved.Tx == "" && d.Code != "phantom_tool":
-		return wrong("nobody is named")
+		return wrong("no culprit is named")
 	case d.Scope == "" && d.Code != "lost_branch" && d.Code != "phantom_tool":
 		return wrong("no scope is named")
 	}

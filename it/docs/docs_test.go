@@ -93,7 +93,7 @@ func documents(tb testing.TB, root string) []string {
 	return all
 }
 
-// unread holds that no other Markdown file has commands: nobody would run them.
+// unread holds that no other Markdown file has commands: they would not be run.
 func unread(t *testing.T, root string) {
 	t.Helper()
 	known := documents(t, root)
@@ -331,7 +331,7 @@ func dockerEnv(t *testing.T, first fenced.Block) []string {
 	return env
 }
 
-// freeAddress is one on which nobody listened just now.
+// freeAddress is one on which no process listened just now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

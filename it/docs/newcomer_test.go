@@ -55,7 +55,7 @@ func oneTransaction(t *testing.T, c *client.Client) {
 		t.Fatal(err)
 	}
 	if shard, err := tx.Read(t.Context(), "shard:/orders/1"); err != nil || shard.Exists {
-		t.Fatalf("a shard that nobody wrote is %+v: %v", shard, err)
+		t.Fatalf("an unwritten shard is %+v: %v", shard, err)
 	}
 	if err := tx.Write(t.Context(), "shard:/orders/1", []byte("paid"), client.WriteOptions{}); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestNewcomerDemo(t *testing.T) {
 	const demo, tests = "go run ./cmd/hence demo", "go test ./..."
 	for _, command := range []string{demo, tests} {
 		if !strings.Contains(string(readme), "\n"+command+" ") {
-			t.Errorf("README.md does not have the command %q any more: mend it or this test", command)
+			t.Errorf("README.md does not have the command %q any more: fix it or this test", command)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), harness.BuildBound)

@@ -100,7 +100,7 @@ func watchBlocks(t *testing.T) map[string]fenced.Block {
 	}
 	for _, name := range []string{"dev", "kcat", "nats", "curl", "resume", "prometheus", "promtool"} {
 		if _, there := found[name]; !there {
-			t.Fatalf("README.md does not show %s under \"Watch\" any more: mend it or this test", name)
+			t.Fatalf("README.md does not show %s under \"Watch\" any more: fix it or this test", name)
 		}
 		if how := harness.HowToGet(name); how != "" {
 			harness.NeedProgram(t, name, how)
@@ -277,7 +277,7 @@ func resumed(t *testing.T, shell *fenced.Shell, from, again fenced.Block, want [
 	}
 	had = had[:len(had)/2] // as if the connection had broken there
 	if !strings.Contains(again.Text, "LAST=2\n") {
-		t.Fatalf("%s does not begin after LAST=2 any more: mend it or this test", again.Where())
+		t.Fatalf("%s does not begin after LAST=2 any more: fix it or this test", again.Where())
 	}
 	again.Text = strings.Replace(again.Text, "LAST=2\n", fmt.Sprintf("LAST=%d\n", had[len(had)-1].Seq), 1)
 	work(t, c, 2)

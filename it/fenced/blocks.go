@@ -39,7 +39,7 @@ func (b Block) Exit() (int, error) {
 }
 
 // Blocks are all blocks of a Markdown text whose info string begins with sh, in their order. A fence that is never
-// closed and shell under another name (bash, shell, console) are errors: nobody would run them.
+// closed and shell under another name (bash, shell, console) are errors: they would not be run.
 func Blocks(file, text string) ([]Block, error) {
 	var all []Block
 	section, fence, indent := "", "", ""

@@ -163,7 +163,7 @@ func (s *Shell) End(r *Running) error {
 func (s *Shell) Close() error {
 	var errs []error
 	for i := len(s.running) - 1; i >= 0; i-- {
-		if s.over { // nobody can wait for them any more
+		if s.over { // they cannot be waited for any more
 			child.Signal(s.running[i].pid, syscall.SIGKILL)
 			continue
 		}

@@ -196,7 +196,7 @@ func pending(t *testing.T, e *harness.Errands, g *gateway, s []*harness.Sidecar,
 	harness.Eventually(t, harness.FinalIn, func() error {
 		select {
 		case err := <-done:
-			t.Fatalf("%s: somebody has the row while its compensation is under way: %v", row, err)
+			t.Fatalf("%s: another transaction has the row while its compensation is under way: %v", row, err)
 		default:
 		}
 		now, err := next.Status(ctx, 0)

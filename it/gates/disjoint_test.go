@@ -13,7 +13,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// TestDisjoint lets many agents work at once, each on an order of its own: nobody is in anybody's way.
+// TestDisjoint lets many agents work at once, each on an order of its own: no agent is in another one's way.
 func TestDisjoint(t *testing.T) {
 	servers := harness.Start(t)
 	everybody := []int{4, 16}

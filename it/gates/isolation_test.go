@@ -26,7 +26,7 @@ type orderAt interface {
 	write(ctx context.Context, tx *client.Tx, part, content string) error
 }
 
-// parts of the order. Whoever cancels it writes its status after having read both, whoever changes the address that.
+// parts of the order. One that cancels it writes its status after reading both, one that moves it the address.
 const (
 	status  = "orders/o/status"
 	address = "orders/o/address"
@@ -259,7 +259,7 @@ func consumed(t *testing.T, d *harness.Deployment, e *harness.Errands, read *see
 			one := check.Read{Scope: string(ev.Scope), Version: uint64(ev.Version), View: uint64(ev.View)}
 			if content, ok := read.of(a.Tx, ev.Scope); ok {
 				if one.Version, ok = commits[content]; !ok {
-					one.Version = 1 << 62 // a value that was taken back: nobody may commit on it
+					one.Version = 1 << 62 // a value that was taken back: no transaction may commit on it
 				}
 				one.View = max(one.View, one.Version)
 			}

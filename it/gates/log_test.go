@@ -19,8 +19,8 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// record is set by -record, which writes recorded logs anew.
-var record = flag.Bool("record", false, "TestRecordGateLogs: record the logs of sessions with tool calls anew")
+// record is set by -record, which writes recorded logs again.
+var record = flag.Bool("record", false, "TestRecordGateLogs: record the logs of sessions with tool calls again")
 
 const gateLogsFolder = "testdata/logs"
 
@@ -67,7 +67,7 @@ func TestRecordedGateLogs(t *testing.T) {
 // TestRecordGateLogs records the logs of sessions with tool calls; it does nothing without -record.
 func TestRecordGateLogs(t *testing.T) {
 	if !*record {
-		t.Skip("nothing to do: the flag -record writes the recorded logs anew, which changes what later versions must keep")
+		t.Skip("nothing to do: the flag -record writes the recorded logs again, which changes what later versions must keep")
 	}
 	servers := harness.Start(t)
 	for _, order := range harness.Orders() {
@@ -256,7 +256,7 @@ func (s *gateSession) ownActs(ctx context.Context, _ *harness.Deployment, _ *tes
 	return nil
 }
 
-// orphans are calls of a sidecar that goes: one is adopted by somebody who waits for it, one is settled by the next
+// orphans are calls of a sidecar that goes: one is adopted by one that waits for it, one is settled by the next
 // sidecar of its agent.
 func (s *gateSession) orphans(ctx context.Context, d *harness.Deployment, t *testing.T) error {
 	cfg := s.cfg

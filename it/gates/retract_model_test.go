@@ -12,7 +12,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// life is one committed transaction as its agent knows it. It writes its name, so that whoever reads knows from whom.
+// life is one committed transaction as its agent knows it. It writes its name, so that a reader knows from which one.
 type life struct {
 	name  string
 	tx    string

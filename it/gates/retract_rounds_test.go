@@ -81,7 +81,7 @@ func TestRetractionsQueue(t *testing.T) {
 	t.Logf("%d pairs of retractions, %d calls had left and are listed", rounds, leaked)
 }
 
-// TestRetractionOfTheGone retracts what sidecars did that are gone: whoever needs the scopes adopts and undoes it.
+// TestRetractionOfTheGone retracts what sidecars did that are gone: one that needs the scopes adopts and undoes it.
 func TestRetractionOfTheGone(t *testing.T) {
 	d, shop, e := harness.Deploy(t, harness.Start(t)), harness.OpenShop(t), harness.NewErrands()
 	shop.MaxTime = 300 * time.Millisecond

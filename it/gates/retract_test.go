@@ -49,7 +49,7 @@ type attempt struct {
 	on *client.Tx
 }
 
-// readShard reads what another one wrote, or nobody did.
+// readShard reads what another one wrote, or an unwritten one.
 func (a *attempt) readShard(ctx context.Context, of string) error {
 	got, err := a.on.Read(ctx, a.shard(of))
 	if err == nil && got.Exists {
@@ -223,7 +223,7 @@ func waits(ctx context.Context, tx *client.Tx) error {
 			return err
 		}
 		if err := pause.Sleep(ctx, 2*time.Millisecond); err != nil {
-			return fmt.Errorf("%s is %s and waits for nobody: %w", tx.ID(), d.State, err)
+			return fmt.Errorf("%s is %s and does not wait: %w", tx.ID(), d.State, err)
 		}
 	}
 }

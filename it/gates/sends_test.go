@@ -44,7 +44,7 @@ func mistakes() []mistake {
 	}
 }
 
-// failedTool calls a tool whose sink acts and never answers: nobody knows what became of it.
+// failedTool calls a tool whose sink acts and never answers: its outcome is unknown.
 func failedTool(ctx context.Context, e *harness.Errands, s, _ *harness.Sidecar, t harness.Task) error {
 	tx, err := s.Client.Begin(ctx, client.BeginOptions{})
 	if err != nil {

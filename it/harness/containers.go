@@ -69,7 +69,7 @@ type engine struct{ api *testcontainers.DockerClient }
 func openEngine() (*engine, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), engineBound)
 	defer cancel()
-	// The reaper is a container whose image nobody should have to fetch: what a killed run left, the next one removes.
+	// The reaper is a container whose image would have to be fetched: what a killed run left, the next one removes.
 	if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (b *Box) Unpause() error {
 	})
 }
 
-// Disconnect takes it out of its network: whoever talks to it hears nothing more, not even a farewell.
+// Disconnect takes it out of its network: its peers hear nothing more, not even a farewell.
 func (b *Box) Disconnect() error {
 	return b.act("disconnect", func(ctx context.Context, c *client.Client) error {
 		_, err := c.NetworkDisconnect(ctx, b.net.Name, client.NetworkDisconnectOptions{Container: b.id})

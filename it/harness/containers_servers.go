@@ -104,7 +104,7 @@ func nth(alias string, i int) string { return fmt.Sprint(alias, "-", i+1) }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// FreePorts are ports that nobody listens at now.
+// FreePorts are ports that are free now.
 func FreePorts(n int) ([]int, error) {
 	var all []int
 	for range n {

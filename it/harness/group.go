@@ -105,7 +105,7 @@ func (m *Member) Publishing(tb testing.TB, n float64) {
 }
 
 // CaughtUp waits until it is level with the log: on servers with a past a new group has all of that to compute first,
-// and nobody can rely on it before. Lags are reported every second, so it has to stay level for longer.
+// and it cannot be relied on before. Lags are reported every second, so it has to stay level for longer.
 func (m *Member) CaughtUp(tb testing.TB) {
 	tb.Helper()
 	m.Publishing(tb, 1)

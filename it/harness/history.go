@@ -10,7 +10,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// RecordedIn is how long a decision that somebody was told of may take to be in hence.decisions: it is delivered as
+// RecordedIn is how long a decision that an agent was told of may take to be in hence.decisions: it is delivered as
 // soon as it is determined, before its record is.
 const RecordedIn = 20 * time.Second
 
@@ -25,7 +25,7 @@ func DecisionsOf(tb testing.TB, servers *Servers, workspace string, attempts []c
 	return all
 }
 
-// DecisionsAmong is DecisionsOf for a topic into which somebody put records that cannot be read.
+// DecisionsAmong is DecisionsOf for a topic into which a test put records that cannot be read.
 func DecisionsAmong(tb testing.TB, servers *Servers, workspace string, attempts []check.Attempt,
 ) (all []*sequencer.Outcome, unreadable int) {
 	tb.Helper()

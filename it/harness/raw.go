@@ -107,7 +107,7 @@ func Produce(tb testing.TB, brokers []string, topic, key string, value []byte) (
 }
 
 // Eventually calls cond until it returns nil, with a pause between, and fails the test with its last error after the
-// bound. Use it only for what nobody announces.
+// bound. Use it only for what is not announced.
 func Eventually(tb testing.TB, bound time.Duration, cond func() error) {
 	tb.Helper()
 	deadline := time.After(bound)

@@ -25,7 +25,7 @@ const (
 	CommitBound  = 90 * time.Second
 )
 
-// AskedForContainers skips a test that takes minutes where nobody asked for it.
+// AskedForContainers skips a test that takes minutes where it is not asked for.
 func AskedForContainers(t *testing.T) {
 	t.Helper()
 	if !Containers() && os.Getenv("HENCE_REQUIRE_CONTAINERS") != "1" {
@@ -33,7 +33,7 @@ func AskedForContainers(t *testing.T) {
 	}
 }
 
-// NeedCompose fails a test on containers that somebody asked for where docker compose cannot be used.
+// NeedCompose fails a test on containers that are asked for where docker compose cannot be used.
 func NeedCompose(t *testing.T) {
 	t.Helper()
 	AskedForContainers(t)
@@ -76,7 +76,7 @@ var composeImages = sync.OnceValues(func() (images, error) {
 	return images{"hence-it-hence:test", "hence-it-examples:test"}, nil
 })
 
-// BuiltImages says how long the build took: nobody should take it for the time of a start.
+// BuiltImages says how long the build took: it is not the time of a start.
 func BuiltImages(t *testing.T) images {
 	t.Helper()
 	start := time.Now()

@@ -104,7 +104,7 @@ func observed(t *testing.T, d *harness.Deployment, during func(), observers map[
 			t.Fatal(err)
 		}
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("somebody waits for ever: %s", rec.Figures())
+		t.Fatalf("an agent waits for ever: %s", rec.Figures())
 	}
 	outcomes := harness.DecisionsOf(t, d.Servers, d.Workspace, rec.Attempts())
 	harness.Holds(t, rec.Attempts(), outcomes)
@@ -141,7 +141,7 @@ func TestDeliveryQuiet(t *testing.T) {
 	}
 }
 
-// TestDeliveryDamaged drops or swaps every tenth message: the chain stays the same and nobody waits for ever.
+// TestDeliveryDamaged drops or swaps every tenth message: the chain stays the same and no agent waits for ever.
 func TestDeliveryDamaged(t *testing.T) {
 	d := harness.Deploy(t, harness.Start(t))
 	d.Sidecar(t, "first")

@@ -16,7 +16,7 @@ import (
 // poisonNear is the size of records that a broker still takes and no reader wants.
 const poisonNear = 900 << 10
 
-// TestPoison puts records that cannot be read into each topic that somebody reads: every one is parked with the place
+// TestPoison puts records that cannot be read into each topic that is read: every one is parked with the place
 // that it came from, and processing goes on.
 func TestPoison(t *testing.T) {
 	d := harness.Deploy(t, harness.Start(t))

@@ -12,7 +12,7 @@ import (
 const gapMost = 3 * time.Second
 
 // TestTwoGroups lets a second group decide beside the first one and ends one of them in the middle of the traffic,
-// then the other: nobody waits for a group, and there is one chain.
+// then the other: no agent waits for a group, and there is one chain.
 func TestTwoGroups(t *testing.T) {
 	servers := harness.Start(t)
 	first := harness.Deploy(t, servers)

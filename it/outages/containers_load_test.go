@@ -96,7 +96,7 @@ func (l *boxLoad) attempt(ctx context.Context, a *boxAgent) check.State {
 	tx, err := a.cl.Begin(ctx, client.BeginOptions{Mode: harness.Orders()[n%3], DeadlineMs: l.deadlineMs})
 	if err != nil {
 		a.last = err
-		return check.Unknown // nobody heard of it
+		return check.Unknown // no answer came
 	}
 	attempt := check.Attempt{Agent: a.name, Tx: tx.ID(), State: check.Unknown, Start: start}
 	l.mu.Lock()

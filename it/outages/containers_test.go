@@ -106,7 +106,7 @@ func TestContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	figures, commits := lab.load.figures()
-	t.Logf("%d faults landed, %d were void, all started anew in %d orders; %s in %v", len(lab.faults), lab.voids,
+	t.Logf("%d faults landed, %d were void, all started again in %d orders; %s in %v", len(lab.faults), lab.voids,
 		restarts, figures, took.Round(time.Second))
 	if rate := float64(commits) / took.Seconds(); rate < boxMinRate {
 		t.Fatalf("void: %.2f commits a second show nothing, want %v", rate, boxMinRate)

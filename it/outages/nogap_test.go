@@ -255,7 +255,7 @@ func (l *gapLab) agree() {
 	}
 }
 
-// limit is what nobody may wait longer than.
+// limit is the longest that an agent may wait.
 func (r gapRound) limit() time.Duration { return gapMax * r.calm.at(0.99) }
 
 // TestNoGap kills one of two groups of processors again and again under load. No agent waits for that: the longest
@@ -263,7 +263,7 @@ func (r gapRound) limit() time.Duration { return gapMax * r.calm.at(0.99) }
 //
 // That bound is held only where HENCE_IT_GAP_KILLS asks for a measurement: where few processors also have to start the
 // killed group again it breaks by chance. What always holds is that with two groups 99 of 100 wait less than a third
-// of what they do with one. A round is void when somebody waited longer than the bound without a kill, too; one that
+// of what they do with one. A round is void when an agent waited longer than the bound without a kill, too; one that
 // breaks it is tried again, because a true gap breaks it every time.
 func TestNoGap(t *testing.T) {
 	harness.Whole(t)
@@ -294,7 +294,7 @@ func TestNoGap(t *testing.T) {
 	t.Logf("one group, %d kills of it: %s: %.1f times; %d rounds with two groups, %d of them void", min(kills, 3),
 		one.kills, float64(one.kills.longest())/float64(one.calm.at(0.99)), len(rounds), void)
 	if asked && !holding && void < len(rounds) {
-		t.Errorf("in each of %d rounds somebody waited %d times the p99 or more", len(rounds), gapMax)
+		t.Errorf("in each of %d rounds an agent waited %d times the p99 or more", len(rounds), gapMax)
 	}
 	for _, r := range rounds {
 		if two, alone := r.kills.at(0.99), one.kills.at(0.99); gapMax*two >= alone {

@@ -17,8 +17,8 @@ import (
 	"github.com/hence-dev/hence/topology/pause"
 )
 
-// record is set by -record, which writes recorded logs anew.
-var record = flag.Bool("record", false, "TestRecordPrevious: record anew what a build leaves behind")
+// record is set by -record, which writes recorded logs again.
+var record = flag.Bool("record", false, "TestRecordPrevious: record again what a build leaves behind")
 
 // previousFolder holds what a build left when its processors were killed under load: every record and offset.
 const previousFolder = "testdata/previous/gate"
@@ -26,7 +26,7 @@ const previousFolder = "testdata/previous/gate"
 // TestRecordPrevious kills the processors under load and records what they left; it does nothing without -record.
 func TestRecordPrevious(t *testing.T) {
 	if !*record {
-		t.Skip("nothing to do: the flag -record writes anew what a build leaves behind; the build is named by BUILD")
+		t.Skip("nothing to do: the flag -record writes again what a build leaves behind; the build is named by BUILD")
 	}
 	const agents = 4
 	d, load := harness.Over(t, harness.StartOwn(t)), newBoxLoad()

@@ -51,7 +51,7 @@ type change struct {
 
 // TestUpgradeReplicas puts this build in the place of the former one, under load and one part after the other: a group
 // of processors, the sidecars, the other group; some are told to end, some are killed. Both builds decide at the same
-// time and say the same. No decision is missing, nobody waits for a group, and the workspace keeps its logic.
+// time and say the same. No decision is missing, no agent waits for a group, and the workspace keeps its logic.
 func TestUpgradeReplicas(t *testing.T) {
 	r := openRolling(t)
 	end := r.load.run(t.Context(), r.agents)
@@ -217,9 +217,9 @@ func (r *rolling) renewProbe() error {
 	return err
 }
 
-// noGap holds that nobody waited for a group that was replaced: the longest wait stays under three times the p99
+// noGap holds that no agent waited for a group that was replaced: the longest wait stays under three times the p99
 // between the steps, or, where the machine is busy with other things, under two thirds of the time that the group was
-// away. Without the other group somebody waits for nearly all of that.
+// away. Without the other group an agent waits for nearly all of that.
 func (r *rolling) noGap() {
 	r.t.Helper()
 	slices.Sort(r.calm)
@@ -229,7 +229,7 @@ func (r *rolling) noGap() {
 		r.t.Logf("replica %s was away for %v; meanwhile %s: the longest is %.1f times the p99 between the steps", c.replica,
 			c.away.Round(time.Millisecond), c.waited, float64(c.longest())/float64(r.calm.at(0.99)))
 		if c.longest() >= limit {
-			r.t.Errorf("while replica %s was replaced somebody waited %v, the limit is %v", c.replica, c.longest(), limit)
+			r.t.Errorf("while replica %s was replaced an agent waited %v, the limit is %v", c.replica, c.longest(), limit)
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (r *rolling) newest(ctx context.Context) (err error) {
 	return err
 }
 
-// sameSaid holds that every decision of the workspace, whoever published it and however often, has the same bytes.
+// sameSaid holds that every decision of the workspace has the same bytes in all its copies.
 func (r *rolling) sameSaid() {
 	r.t.Helper()
 	said, copies := map[sequencer.Seq][]byte{}, 0

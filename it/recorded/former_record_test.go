@@ -14,7 +14,7 @@ import (
 // that decides: copy it/recorded and it/harness into a checkout of formerBuild.
 func TestRecordFormer(t *testing.T) {
 	if !*record {
-		t.Skip("nothing to do: in a checkout of " + formerBuild + ", -record writes the logs of the logics before 3 anew")
+		t.Skip("nothing to do: in a checkout of " + formerBuild + ", -record writes the logs of the logics before 3 again")
 	}
 	if newest := sequencer.Logic; newest != FormerLogic {
 		t.Fatalf("this code has logic %d: copy it/recorded and it/harness into a checkout of %s", newest, formerBuild)

@@ -7,7 +7,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// fullRegistry fills the room for catalogues to the last byte, and has a withdrawal and a change refused for it. A
+// fullRegistry fills the space for catalogues to the last byte, and has a withdrawal and a change refused for it. A
 // plan that pins the withdrawn tool commits.
 func (c *composer) fullRegistry(servers ...string) {
 	c.ticks(8)
@@ -24,12 +24,12 @@ func (c *composer) fullRegistry(servers ...string) {
 		})
 	}
 	for i, server := range servers {
-		room := min(left, 64<<10)
+		size := min(left, 64<<10)
 		if i == len(servers)-1 {
-			room = left - c.IntN(40)
+			size = left - c.IntN(40)
 		}
-		register(sequencer.IntentRegister, server, toolsOf(room, "v1", server)...)
-		left -= room
+		register(sequencer.IntentRegister, server, toolsOf(size, "v1", server)...)
+		left -= size
 	}
 	register(sequencer.IntentUnregister, servers[0])
 	register(sequencer.IntentRegister, servers[0], sequencer.Tool{Name: "t", Signature: "new"})
@@ -41,7 +41,7 @@ func (c *composer) fullRegistry(servers ...string) {
 			c.reached["a plan on a withdrawn tool committed"]++
 		}
 	}
-	for n := range 40 { // at 95 to 105 % of the room
+	for n := range 40 { // at 95 to 105 % of the space
 		tools := toolsOf(28<<10+c.IntN(12<<10), drawn(c, "v1", "v2"), string(rune('a'+n%26)))
 		kind := sequencer.IntentRegister
 		if c.once(4) {
@@ -71,7 +71,7 @@ func sizeOf(tools []sequencer.Tool) int {
 	return n
 }
 
-// changedTool has one tool of three large catalogues change, in the room that an ended lease has freed.
+// changedTool has one tool of three large catalogues change, in the space that an ended lease has freed.
 func (c *composer) changedTool() {
 	c.ticks(8)
 	c.agent("dan")

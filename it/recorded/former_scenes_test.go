@@ -288,7 +288,7 @@ func (c *composer) foreignSettlement(mark string) {
 	}
 }
 
-// unknownAborts ends transactions that nobody has begun, with and without what they would have stayed within.
+// unknownAborts ends unknown transactions, with and without what they would have stayed within.
 func (c *composer) unknownAborts(mark string) {
 	for i, mode := range []sequencer.Mode{sequencer.Ordered, sequencer.Optimistic, sequencer.Locked, sequencer.Ordered} {
 		id := sequencer.TxID(fmt.Sprint("unknown-", mark, "-", i))

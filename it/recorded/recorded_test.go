@@ -37,7 +37,7 @@ func TestRecordedLogsCanFail(t *testing.T) {
 // TestRecordLogs records the logs of demo runs; it does nothing without -record.
 func TestRecordLogs(t *testing.T) {
 	if !*record {
-		t.Skip("nothing to do: the flag -record writes the recorded logs anew, which changes what later versions must keep")
+		t.Skip("nothing to do: the flag -record writes the recorded logs again, which changes what later versions must keep")
 	}
 	servers := harness.Start(t)
 	for _, order := range harness.Orders() {
@@ -47,4 +47,4 @@ func TestRecordLogs(t *testing.T) {
 	}
 }
 
-var record = flag.Bool("record", false, "TestRecordLogs: record the logs of demo runs anew, with their hashes")
+var record = flag.Bool("record", false, "TestRecordLogs: record the logs of demo runs again, with their hashes")

@@ -10,7 +10,7 @@ import (
 	"github.com/hence-dev/hence/it/reference"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the references in docs/ anew")
+var rewrite = flag.Bool("rewrite", false, "write the references in docs/ again")
 
 func file(t *testing.T, path string) []byte {
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestTables holds the tables of closure and frontier to a brute-force reading of the exported topics, after a run of
-// many agents, and again after the processors and all that they kept in memory are gone and others began anew.
+// many agents, and again after the processors and all that they kept in memory are gone and others started again.
 func TestTables(t *testing.T) {
 	agents := harness.Number(t, "HENCE_IT_TABLE_AGENTS", harness.Sample(64))
 	d := harness.Deploy(t, harness.Start(t))

@@ -19,8 +19,8 @@ type Begin struct {
 	Levels     string `json:"levels,omitempty"`      // L0 to L4, or a list such as "A1,A3"; empty: the workspace's
 	DeadlineMs int    `json:"deadline_ms,omitempty"` // from the begin; zero: the workspace's default
 	Group      string `json:"group,omitempty"`       // a further branch of this group
-	// May and Tools are for mode ordered: what the transaction claims, from its begin to its seal. Nobody who begins
-	// later is given it, and a footprint that goes beyond it is refused.
+	// May and Tools are for mode ordered: what the transaction claims, from its begin to its seal. None that begins
+	// later is given it before, and a footprint that goes beyond it is refused.
 	May   []Want        `json:"may,omitempty"`
 	Tools []PlannedCall `json:"tools,omitempty"`
 }

@@ -66,45 +66,45 @@ type kindOfProblem struct {
 func kindOf(code string) kindOfProblem {
 	switch code {
 	case CodeBadRequest:
-		return kindOfProblem{http.StatusBadRequest, "the request cannot be read", false, false}
+		return kindOfProblem{http.StatusBadRequest, "the request is malformed", false, false}
 	case CodeBadScope:
-		return kindOfProblem{http.StatusBadRequest, "the scope cannot be used", false, false}
+		return kindOfProblem{http.StatusBadRequest, "the scope is not valid", false, false}
 	case CodeUnknownType:
 		return kindOfProblem{http.StatusUnprocessableEntity, "nothing uses scopes of this type", false, false}
 	case CodeSeqFromFuture:
-		return kindOfProblem{http.StatusBadRequest, "the seq has not been reached", true, true}
+		return kindOfProblem{http.StatusBadRequest, "the view has not reached the seq", true, true}
 	case CodeMediaType:
 		return kindOfProblem{http.StatusUnsupportedMediaType, "the body is not JSON", false, false}
 	case CodeTooLarge:
 		return kindOfProblem{http.StatusRequestEntityTooLarge, "the body or the content is too large", false, false}
 	case CodeUnauthorized:
-		return kindOfProblem{http.StatusUnauthorized, "a valid bearer token is needed", false, false}
+		return kindOfProblem{http.StatusUnauthorized, "a valid bearer token is required", false, false}
 	case CodeNoRoute, CodeNotFound, CodeUnknownWorkspace, CodeUnknownTx:
-		return kindOfProblem{http.StatusNotFound, "there is nothing here", false, true}
+		return kindOfProblem{http.StatusNotFound, "the resource does not exist", false, true}
 	case CodeMethod:
-		return kindOfProblem{http.StatusMethodNotAllowed, "the route takes other methods", false, false}
+		return kindOfProblem{http.StatusMethodNotAllowed, "the route does not accept this method", false, false}
 	case CodeOtherAgent:
-		return kindOfProblem{http.StatusForbidden, "the transaction is another agent's", false, false}
+		return kindOfProblem{http.StatusForbidden, "the transaction belongs to another agent", false, false}
 	case CodeSessionLost:
 		return kindOfProblem{http.StatusGone, "the session has ended", true, false}
 	case CodeForgotten:
-		return kindOfProblem{http.StatusGone, "it is no longer remembered", false, false}
+		return kindOfProblem{http.StatusGone, "the record is no longer kept", false, false}
 	case CodeKeyReused:
-		return kindOfProblem{http.StatusUnprocessableEntity, "the key is another request's", false, false}
+		return kindOfProblem{http.StatusUnprocessableEntity, "the Idempotency-Key belongs to another request", false, false}
 	case CodeKeyInFlight:
 		return kindOfProblem{http.StatusConflict, "a request with this Idempotency-Key is under way", true, true}
 	case CodeLimit:
 		return kindOfProblem{http.StatusTooManyRequests, "a limit is reached", true, true}
 	case CodeNoPolicy, CodeTool:
-		return kindOfProblem{http.StatusUnprocessableEntity, "the tool cannot be called like this", false, false}
+		return kindOfProblem{http.StatusUnprocessableEntity, "the tool call is not valid", false, false}
 	case CodeToolUnreachable:
 		return kindOfProblem{http.StatusBadGateway, "the tool did not answer", true, false}
 	case CodeOperatorOnly:
-		return kindOfProblem{http.StatusForbidden, "an operator's token is needed", false, false}
+		return kindOfProblem{http.StatusForbidden, "an operator token is required", false, false}
 	case CodeNotResidue, CodeUnkeyed, CodeChangedTool:
-		return kindOfProblem{http.StatusConflict, "the effect is not in a state for this", false, false}
+		return kindOfProblem{http.StatusConflict, "the state of the effect does not allow this", false, false}
 	case CodeResidueBusy:
-		return kindOfProblem{http.StatusConflict, "another request is dealing with the residue", true, true}
+		return kindOfProblem{http.StatusConflict, "another request is working on this residue", true, true}
 	case string(sequencer.CodeOwnTransaction), string(sequencer.CodeSibling), string(sequencer.CodeTouchWaiting),
 		string(sequencer.CodeTouchBound):
 		return kindOfProblem{http.StatusConflict, "the touch was refused; the transaction is still open", true, false}
@@ -113,11 +113,11 @@ func kindOf(code string) kindOfProblem {
 	case string(sequencer.CodeNotWhileObserving):
 		return kindOfProblem{http.StatusConflict, "observing and retracting exclude each other", true, false}
 	case CodeNothingOwed, CodeCallsUnknown, CodeSettlementTold:
-		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
+		return kindOfProblem{http.StatusConflict, "the state of the transaction does not allow this", false, false}
 	case CodeNotAborted, CodeAlreadyCommitted, CodeGaveUp:
-		return kindOfProblem{http.StatusConflict, "the transaction is not in a state for this", false, false}
+		return kindOfProblem{http.StatusConflict, "the state of the transaction does not allow this", false, false}
 	case CodeUndecided, CodeNotReady, CodeJournal, CodeBacklog, CodeLog, CodeStopping, CodeBusy:
-		return kindOfProblem{http.StatusServiceUnavailable, "it cannot be done right now", true, true}
+		return kindOfProblem{http.StatusServiceUnavailable, "the sidecar cannot do this now", true, true}
 	case CodeChain:
 		return kindOfProblem{http.StatusServiceUnavailable, "the view cannot be trusted", false, true}
 	case CodeInternal:
@@ -185,7 +185,7 @@ func AsProblem(err error) *Problem {
 	case errors.As(err, &known):
 		return known.problem(err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return Problemf(CodeUndecided, "it took longer than this request may wait: ask again")
+		return Problemf(CodeUndecided, "the request ended before its outcome was known: ask again")
 	}
 	return Problemf(CodeInternal, "%v", err)
 }

@@ -2,7 +2,7 @@ package api
 
 import "encoding/json"
 
-// Residue is one effect that could not be made clean, or of which nobody knows.
+// Residue is one effect that could not be made clean, or whose outcome is unknown.
 type Residue struct {
 	Tx     string   `json:"tx"`
 	Index  uint32   `json:"index"` // issuance order in its transaction, 0-based

@@ -19,7 +19,7 @@ type (
 	Receipt = api.Receipt
 	// Done is a transaction of one call.
 	Done = api.Done
-	// Residue is one effect that could not be made clean, or of which nobody knows.
+	// Residue is one effect that could not be made clean, or whose outcome is unknown.
 	Residue = api.Residue
 )
 

@@ -22,7 +22,7 @@ type BeginOptions struct {
 	DeadlineMs int
 	Group      string // a further branch of this group
 	// May and Tools are for mode ordered: what the transaction claims from its begin to its seal, where its footprint
-	// must stay. Nobody who begins later is given it before.
+	// must stay. No transaction that begins later is given it before.
 	May   []Want
 	Tools []PlannedCall // the policy says what they claim
 }

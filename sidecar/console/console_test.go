@@ -337,7 +337,7 @@ func TestFoldKnowsBetter(t *testing.T) {
 		t.Errorf("the sealed one is %+v", a)
 	}
 	if states["a.1.2"].State != stateOrphan {
-		t.Errorf("the decided one that nobody settles is %+v", states["a.1.2"])
+		t.Errorf("the decided one that no sidecar settles is %+v", states["a.1.2"])
 	}
 	if a := v.Agents; len(a) != 1 || !a[0].Live || a[0].Lag != 4 || *a[0].LeaseLeft != 20 || a[0].Open != 2 {
 		t.Errorf("the agents are %+v", v.Agents)

@@ -25,7 +25,7 @@ const (
 	wrongTokenSay = "that is not the console's token: it is in the console's --token-file, or was printed when it started"
 )
 
-// LoginLasts is how long a printed link logs somebody in, once.
+// LoginLasts is how long a printed link is valid; it logs one browser in.
 const LoginLasts = 10 * time.Minute
 
 // hashed is the SHA-256 of a token, an invitation or a cookie.

@@ -60,7 +60,7 @@ func TestWrongTokens(t *testing.T) {
 		t.Errorf("%d addresses are remembered", n)
 	}
 	if d.admit(from("203.0.113.7:1"), token, "") != nil {
-		t.Error("nobody gets in any more")
+		t.Error("no token is accepted any more")
 	}
 }
 

@@ -66,7 +66,7 @@ func TestDoors(t *testing.T) {
 		{"a page of another site reads", "GET", "/api/live", head("Sec-Fetch-Site", "cross-site"), 403},
 		{"a page of another site acts", "POST", "/api/residue/a.1.1/0/retry", head("Sec-Fetch-Site", "cross-site"), 403},
 		{"another origin acts", "POST", "/logout", head("Origin", "https://evil.example"), 403},
-		{"nobody to act", "POST", "/api/residue/a.1.1/0/accept", nil, 409},
+		{"no operator", "POST", "/api/residue/a.1.1/0/accept", nil, 409},
 		{"a way that is not there", "DELETE", "/api/live", nil, 405},
 	} {
 		resp, body := w.ask(c.method, c.path, "{}", c.edit)

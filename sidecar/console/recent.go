@@ -46,7 +46,7 @@ func rowOf(o *sequencer.Outcome, atMs int64) row {
 	return r
 }
 
-// slim is an outcome without the contents of shards: they may be large, and are nobody's business here.
+// slim is an outcome without the contents of shards: they may be large, and are not shown here.
 func slim(o *sequencer.Outcome) *sequencer.Outcome {
 	if len(o.Shards) == 0 {
 		return o
@@ -74,7 +74,7 @@ type recent struct {
 
 func newRecent(most int) *recent { return &recent{rows: make([]kept, 0, min(most, 1024)), size: most} }
 
-// add remembers the decision after the last one. One that leaves a gap makes it begin anew.
+// add remembers the decision after the last one. One that leaves a gap makes it begin again.
 func (r *recent) add(k kept) {
 	if k.row.Seq != r.next && r.next != 0 {
 		r.rows = r.rows[:0]

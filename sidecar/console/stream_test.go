@@ -113,7 +113,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRecent: the ring keeps the newest, finds each by its seq, and begins anew behind a gap.
+// TestRecent: the ring keeps the newest, finds each by its seq, and starts again behind a gap.
 func TestRecent(t *testing.T) {
 	r := newRecent(8)
 	if rows, skipped := r.after(0, 5); len(rows) != 0 || skipped != 0 {

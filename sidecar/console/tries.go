@@ -41,7 +41,7 @@ func (t *tries) wait(address string, now time.Time) time.Duration {
 func (t *tries) count(address string, now time.Time) {
 	c := t.by[address]
 	if c == nil {
-		t.room(now)
+		t.prune(now)
 		c = &counted{began: now}
 		t.by[address] = c
 	}
@@ -51,8 +51,8 @@ func (t *tries) count(address string, now time.Time) {
 	c.n++
 }
 
-// room drops windows that are over, and the oldest one if there are too many.
-func (t *tries) room(now time.Time) {
+// prune drops windows that are over, and the oldest one if there are too many.
+func (t *tries) prune(now time.Time) {
 	if t.by == nil {
 		t.by = map[string]*counted{}
 	}

@@ -22,7 +22,7 @@ const (
 	againMax  = 10 * time.Second
 	lookBack  = 4096 // decisions that are read when the console starts
 	maxAgents = 1024
-	idleEvery = 10 // polls are so many times rarer while nobody looks
+	idleEvery = 10 // polls are so many times rarer while no page looks
 	maxDoubts = 16 // transactions that the closure table is asked about in one turn
 )
 
@@ -50,7 +50,7 @@ type watch struct {
 	rules     sequencer.Rules
 	rulesAt   time.Time
 	watchers  int
-	woken     chan struct{} // somebody began to look
+	woken     chan struct{} // a page began to look
 }
 
 // agent is what was seen of an agent's sidecar.
@@ -282,7 +282,7 @@ func (w *watch) over(ev *topology.Event) bool {
 		a.incarnation > ev.Incarnation && ev.Incarnation > 0
 }
 
-// pollLive asks the fold what goes on: each second while somebody looks.
+// pollLive asks the fold what goes on: each second while a page looks.
 func (w *watch) pollLive(ctx context.Context) {
 	for {
 		w.ask(ctx)

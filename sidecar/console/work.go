@@ -17,7 +17,7 @@ const (
 	stateCommitted  = "committed"
 	stateAborted    = "aborted"
 	stateSettling   = "settling" // decided, and something is released or undone
-	stateOrphan     = "orphan"   // decided, and nobody settles it now
+	stateOrphan     = "orphan"   // decided, and no sidecar settles it now
 	stateRetracting = "retracting"
 	stateRetracted  = "retracted"
 	stateGone       = "gone" // its session ended before the log heard of it
@@ -279,7 +279,7 @@ func (t *work) hearEffect(ev *topology.Event) {
 	if ev.Kind == topology.EventEffect {
 		e := effectOf(ev)
 		if at >= 0 {
-			t.effects[at] = e // issued anew: the former one never ran
+			t.effects[at] = e // issued again: the former one never ran
 		} else if len(t.effects) < maxEffects {
 			t.effects = append(t.effects, e)
 		} else {

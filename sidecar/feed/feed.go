@@ -1,4 +1,4 @@
-// Package feed serves a workspace's decisions to whoever watches, as server-sent events:
+// Package feed serves a workspace's decisions to readers, as server-sent events:
 //
 //	id: 42                          the seq
 //	event: committed                the kind
@@ -51,7 +51,7 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
-// Handler serves streams of decisions. It checks no token: whoever mounts it does. Make it with New.
+// Handler serves streams of decisions. It checks no token: the handler that mounts it does. Make it with New.
 type Handler struct {
 	config Config
 	slots  chan struct{}

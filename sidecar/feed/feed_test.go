@@ -57,7 +57,7 @@ func (s *source) add(n int) {
 	s.changed = make(chan struct{})
 }
 
-// appended is when the record was appended that a decision answers; of the first nobody knows.
+// appended is when the record was appended that a decision answers; that of the first is unknown.
 func appended(seq sequencer.Seq) (at time.Time) {
 	if seq > 1 {
 		at = time.Unix(1e9+int64(seq), 0).UTC()
@@ -320,7 +320,7 @@ func ids(r *bufio.Reader, stop func(id int) bool) (got []int, last string) {
 	}
 }
 
-// A decision whose record's time nobody knows has none in its event, and not that of another one.
+// A decision whose record's time is unknown has none in its event, and not that of another one.
 func TestUnknownTime(t *testing.T) {
 	src := newSource()
 	src.add(2)

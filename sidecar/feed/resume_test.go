@@ -99,7 +99,7 @@ func (n narrow) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// A reader that does not read is cut off, and holds nobody up.
+// A reader that does not read is cut off, and holds no other one up.
 func TestSlowReader(t *testing.T) {
 	src := newSource()
 	src.add(50_000)

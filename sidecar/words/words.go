@@ -78,7 +78,7 @@ func Sentence(d *api.Decision) string {
 	case d.GiveUp:
 		fmt.Fprintf(&b, " After %d attempts a further one is not worth it.", d.Attempt)
 	case d.Retryable && len(d.ReRead) > 0:
-		fmt.Fprintf(&b, " Try again and read %s anew.", strings.Join(d.ReRead, ", "))
+		fmt.Fprintf(&b, " Retry, and read %s again.", strings.Join(d.ReRead, ", "))
 	case d.Retryable:
 		b.WriteString(" A further attempt can succeed.")
 	}
@@ -153,7 +153,7 @@ func reason(d *api.Decision) string {
 	case sequencer.CodeLostBranch:
 		text = "lost_branch, another branch of its group was chosen"
 	case sequencer.CodePhantomTool:
-		text = "phantom_tool, a tool that it relies on was changed or withdrawn: plan anew with the tools as they are"
+		text = "phantom_tool, a tool that it relies on was changed or withdrawn: plan again with the tools as they are"
 	case sequencer.CodeDeadline:
 		text = "deadline, it took longer than it was allowed to"
 	case sequencer.CodeRulesChanged:

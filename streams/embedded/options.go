@@ -1,5 +1,5 @@
 // Package embedded runs Kafka and NATS inside this process: franz-go's kfake and a nats-server, both on loopback.
-// Whoever connects cannot tell them from real servers, and must not try. With the build tag slim it can start none,
+// A client cannot tell them from real servers, and must not try. With the build tag slim it can start none,
 // which makes a binary a quarter smaller.
 package embedded
 

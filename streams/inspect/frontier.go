@@ -30,7 +30,7 @@ func (i *inspection) snapshots(ctx context.Context, conn *nats.Conn) {
 		}
 		rows, err := client.Frontier(ctx, workspace, "", 1) // its own row is the first
 		if err != nil {
-			return // nobody answers, which the groups say
+			return // no processor answers, which the groups say
 		}
 		var whole sequencer.Seq
 		if len(rows) > 0 && rows[0].Scope == "" {
@@ -41,7 +41,7 @@ func (i *inspection) snapshots(ctx context.Context, conn *nats.Conn) {
 				"came before %d has been read: decision %d is missing", workspace, whole, low, whole+1),
 				fmt.Sprintf("if `hence tail --all --workspace %s --after %d --limit 1` shows it, stop the processors, delete the "+
 					"tables and offsets of their groups %s and start them; else %s", workspace, whole, topology.GroupFrontier,
-					i.mendGaps(ctx, p)))
+					i.fixOfGaps(ctx, p)))
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// What is wrong is found, and said with what mends it.
+// What is wrong is found, and said with what fixes it.
 func TestInspectFinds(t *testing.T) {
 	t.Parallel()
 	w := teststreams.New(t)
@@ -104,7 +104,7 @@ func TestInspectFinds(t *testing.T) {
 	}
 }
 
-// A decision stream that nobody may look at is not one that is well.
+// A decision stream that may not be looked at is not one that is well.
 func TestInspectBlind(t *testing.T) {
 	t.Parallel()
 	w := teststreams.New(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// A replica far behind the other one is no hole; where there is one, nobody is told to delete what cannot be made
+// A replica far behind the other one is no hole; where there is one, no fix deletes what cannot be made
 // again.
 func TestInspectRuns(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestInspectRuns(t *testing.T) {
 	}
 	w.Decide("shop", 1, 2, 5, 1)
 	if _, said := w.Inspect(w.Cfg); !strings.Contains(said, "shop lacks the decisions between 2 and 5") ||
-		!strings.Contains(said, "compute and publish the log anew") {
+		!strings.Contains(said, "recompute and publish the log") {
 		t.Errorf("a hole: %s", said)
 	}
 	cl := w.Kafka()

@@ -15,7 +15,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// brokers says who is there; false: nobody.
+// brokers notes the brokers that are there; false: none is.
 func (i *inspection) brokers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, inspectIn)
 	defer cancel()

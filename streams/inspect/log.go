@@ -39,7 +39,7 @@ func (i *inspection) decisions(ctx context.Context) {
 		}
 		fix := ""
 		if len(f.Gaps) > 0 {
-			fix = i.mendGaps(ctx, p)
+			fix = i.fixOfGaps(ctx, p)
 		}
 		for _, g := range f.Gaps {
 			i.problem("decisions", topology.TopicDecisions,
@@ -72,8 +72,8 @@ func (i *inspection) parked(ctx context.Context) {
 	}
 }
 
-// mendGaps says what mends decisions that are missing: a log that is whole is computed anew, another one cannot be.
-func (i *inspection) mendGaps(ctx context.Context, p int32) string {
+// fixOfGaps says what fixes decisions that are missing: a log that is whole is recomputed, another one cannot be.
+func (i *inspection) fixOfGaps(ctx context.Context, p int32) string {
 	ctx, cancel := context.WithTimeout(ctx, inspectIn)
 	defer cancel()
 	const keep = "keep the tables and offsets of the sequencers, and start a replica that is behind, if there is one: " +
@@ -82,11 +82,11 @@ func (i *inspection) mendGaps(ctx context.Context, p int32) string {
 	case err != nil:
 		return keep + fmt.Sprintf("it is not known whether %s/%d is whole: %v", topology.TopicIntents, p, err)
 	case start > 0:
-		return keep + fmt.Sprintf("%s/%d begins at offset %d, so the log cannot be computed anew",
+		return keep + fmt.Sprintf("%s/%d begins at offset %d, so the log cannot be recomputed",
 			topology.TopicIntents, p, start)
 	}
 	return fmt.Sprintf("stop the sequencers and let them forget what they computed, replica a: `%s`; replica b, if it "+
-		"runs: `%s`. Start them: they compute and publish the log anew", i.cfg.ForgetCommand(topology.ReplicaA),
+		"runs: `%s`. Start them: they recompute and publish the log", i.cfg.ForgetCommand(topology.ReplicaA),
 		i.cfg.ForgetCommand(topology.ReplicaB))
 }
 

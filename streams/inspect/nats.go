@@ -98,7 +98,7 @@ func (i *inspection) stream(ctx context.Context, conn *nats.Conn) error {
 	f.Replicas, f.Storage = c.Replicas, c.Storage.String()
 	if f.OtherLog {
 		i.problem("nats", "", "the stream "+topology.DecisionStream+" has the decisions of another log",
-			"hence streams creates it anew; if two clusters share this NATS, give each one of its own")
+			"hence streams recreates it; if two clusters share this NATS, give each one of its own")
 	}
 	i.publishersClock(ctx, stream, info)
 	return nil

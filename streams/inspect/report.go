@@ -11,7 +11,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// Report is what Cluster has found out. It holds facts; Problems are those of them that need somebody.
+// Report is what Cluster has found out. It holds facts; Problems are those of them that need an operator.
 type Report struct {
 	At        time.Time              `json:"at"` // by our clock
 	Brokers   []BrokerFact           `json:"brokers"`

@@ -46,7 +46,7 @@ func (i *inspection) stopped(ctx context.Context, conn *nats.Conn) {
 		case <-ctx.Done():
 			members = 0 // older processors know no such question
 		case m := <-answers:
-			_ = json.Unmarshal(m.Data, &facts) // of a question that nobody hears: none
+			_ = json.Unmarshal(m.Data, &facts) // a question without a receiver has none
 		}
 		i.Stopped = append(i.Stopped, facts...)
 	}

@@ -40,7 +40,7 @@ func (i *inspection) workspaces(ctx context.Context, conn *nats.Conn) {
 			if err == nil {
 				f.Logic = rules.Logic
 			}
-			ask = !errors.Is(err, streams.ErrNoAnswer) // nobody answers, which the groups say, and each silence takes a while
+			ask = !errors.Is(err, streams.ErrNoAnswer) // the groups say that; each silence takes a while
 		}
 		i.Workspaces = append(i.Workspaces, f)
 	}
@@ -90,7 +90,7 @@ func (i *inspection) otherNamesIn(ctx context.Context, table string, partition i
 		}
 		row, err := topology.DecodeFrontierRow(r.Value)
 		if err != nil {
-			return nil // begins anew with the next record of its key
+			return nil // starts again with the next record of its key
 		}
 		had := newest[key] // as for a snapshot: the newest row counts, not the last one
 		if had == nil || cmp.Or(cmp.Compare(had.Seq, row.Seq), cmp.Compare(had.Version, row.Version)) <= 0 {

@@ -13,7 +13,7 @@ func TestGapsOfWritten(t *testing.T) {
 		writer int64
 		seqs   []sequencer.Seq
 	}
-	unsure := map[string]bool{"the lagging stopped": true, "started anew": true, "both started anew": true}
+	unsure := map[string]bool{"the lagging stopped": true, "started again": true, "both started again": true}
 	by := func(writer int64, seqs ...sequencer.Seq) record { return record{writer, seqs} }
 	for name, c := range map[string]struct {
 		records   []record
@@ -33,10 +33,10 @@ func TestGapsOfWritten(t *testing.T) {
 		"the leader's hole":   {[]record{by(2, 1), by(1, 41, 42, 45), by(2, 2)}, "[[42 45]]", "[[42 45]]", "[[42 45]]", 0},
 		"passed before":       {[]record{by(1, 41), by(2, 1, 2, 5)}, "[[2 5]]", "[]", "[]", 0},
 		"of no known writer":  {[]record{by(-1, 1, 2, 5)}, "[[2 5]]", "[[2 5]]", "[[2 5]]", 0},
-		"started anew":        {[]record{by(1, 1, 2), by(3, 5)}, "[[2 5]]", "[[2 5]]", "[]", 0},
-		"one started anew": {[]record{by(1, 1, 2), by(2, 1, 2), by(3, 5), by(2, 5, 6), by(3, 6)}, "[[2 5]]", "[[2 5]]",
+		"started again":       {[]record{by(1, 1, 2), by(3, 5)}, "[[2 5]]", "[[2 5]]", "[]", 0},
+		"one started again": {[]record{by(1, 1, 2), by(2, 1, 2), by(3, 5), by(2, 5, 6), by(3, 6)}, "[[2 5]]", "[[2 5]]",
 			"[[2 5]]", 4},
-		"both started anew": {[]record{by(1, 1), by(2, 1), by(3, 4), by(4, 4)}, "[[1 4]]", "[[1 4]]", "[]", 2},
+		"both started again": {[]record{by(1, 1), by(2, 1), by(3, 4), by(4, 4)}, "[[1 4]]", "[[1 4]]", "[]", 2},
 	} {
 		w := &written{first: make(map[sequencer.Seq]appearance), writers: make(map[int64]sequencer.Seq)}
 		offset, copies := int64(0), 0

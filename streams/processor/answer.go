@@ -66,7 +66,7 @@ func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte,
 	q.atLeast = sequencer.Seq(atLeast)
 	store := b.store(topology.PartitionOf(q.workspace, b.cfg.Partitions))
 	if store == nil || !store.ready() {
-		return // somebody else owns it, or nobody yet
+		return // another process owns it, or none yet
 	}
 	answer := nats.NewMsg(m.Reply)
 	q.says = answer.Header

@@ -24,7 +24,7 @@ import (
 func (s *seqProcessor) answerFold(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for subject, reply := range map[string]func(*room, question) ([]byte, error){
+	for subject, reply := range map[string]func(*workspaceState, question) ([]byte, error){
 		topology.AskUnsettled: unsettledOf, topology.AskCone: coneOf, topology.AskRules: rulesOf, topology.AskLive: liveOf,
 	} {
 		wg.Go(func() {
@@ -32,15 +32,16 @@ func (s *seqProcessor) answerFold(ctx context.Context) {
 				if subject == topology.AskRules && q.what == topology.WhatLogic {
 					s.sayLogic(ctx, q.says)
 				}
-				return s.askRoom(q, reply)
+				return s.askWorkspace(q, reply)
 			})
 		})
 	}
 	wg.Go(func() { s.answerStopped(ctx) })
 }
 
-// askRoom puts a question to a workspace's replica while nothing changes it.
-func (s *seqProcessor) askRoom(q question, reply func(*room, question) ([]byte, error)) ([]byte, error) {
+// askWorkspace puts a question to a workspace's replica while nothing changes it.
+func (s *seqProcessor) askWorkspace(q question, reply func(*workspaceState, question) ([]byte, error),
+) ([]byte, error) {
 	p := s.part(topology.PartitionOf(q.workspace, s.cfg.Partitions))
 	if p == nil {
 		return nil, errNotOurs
@@ -56,9 +57,9 @@ func (s *seqProcessor) askRoom(q question, reply func(*room, question) ([]byte, 
 	if h := p.halted[q.workspace]; h != nil {
 		return nil, fmt.Errorf("workspace %s %w: %s", q.workspace, errStopped, p.textOf(h))
 	}
-	r := p.rooms[q.workspace]
+	r := p.workspaces[q.workspace]
 	if r == nil {
-		r = &room{replica: sequencer.NewReplica(q.workspace)} // nothing was asked of it yet
+		r = &workspaceState{replica: sequencer.NewReplica(q.workspace)} // nothing was asked of it yet
 	}
 	if r.replica.Fold().Seq() < q.atLeast {
 		return nil, errNotOurs // the other replica is further, or this one soon will be
@@ -66,13 +67,13 @@ func (s *seqProcessor) askRoom(q question, reply func(*room, question) ([]byte, 
 	return reply(r, q)
 }
 
-func unsettledOf(r *room, q question) ([]byte, error) {
+func unsettledOf(r *workspaceState, q question) ([]byte, error) {
 	st := r.replica.Fold().State()
 	return topology.EncodeUnsettled(topology.UnsettledIn(&st, q.what, q.limit))
 }
 
 // coneOf says what a retraction would undo now. When it does not fit into an answer, the most recent are told.
-func coneOf(r *room, q question) ([]byte, error) {
+func coneOf(r *workspaceState, q question) ([]byte, error) {
 	c := topology.ConeIn(r.replica.Fold(), sequencer.TxID(q.what))
 	c.Members = c.Members[:min(len(c.Members), q.limit)]
 	for {
@@ -84,13 +85,13 @@ func coneOf(r *room, q question) ([]byte, error) {
 	}
 }
 
-func rulesOf(r *room, q question) ([]byte, error) {
+func rulesOf(r *workspaceState, q question) ([]byte, error) {
 	st := r.replica.Fold().State()
 	return topology.EncodeRulesNow(&topology.RulesNow{Workspace: q.workspace, Through: st.Seq, Rules: st.Rules})
 }
 
 // liveOf says what goes on in a workspace. What does not fit into an answer is left out, the youngest first.
-func liveOf(r *room, q question) ([]byte, error) {
+func liveOf(r *workspaceState, q question) ([]byte, error) {
 	l := topology.LiveIn(r.replica.Fold(), q.limit)
 	for i := range l.Transactions {
 		l.Transactions[i].BeganTick = r.notes.of[l.Transactions[i].Tx].began
@@ -122,7 +123,7 @@ func (s *seqProcessor) stopped() ([]byte, error) {
 	return json.Marshal(facts[:min(len(facts), maxStoppedFacts)])
 }
 
-// answerStopped answers whoever asks which workspaces have stopped, until ctx ends.
+// answerStopped answers questions on which workspaces have stopped, until ctx ends.
 func (s *seqProcessor) answerStopped(ctx context.Context) {
 	s.hear(ctx, s.nats.conn, topology.AskStopped, func(m *nats.Msg) {
 		if b, err := s.stopped(); err == nil {

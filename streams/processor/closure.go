@@ -273,12 +273,12 @@ func finishRow(r *topology.ClosureRow) {
 	})
 }
 
-// firstTexts are the first items of a sorted list, as many as its texts leave room for. What one order of joins leaves
-// out lies behind what fills the room, so every order leaves out the same.
+// firstTexts are the first items of a sorted list, as many as fit into a row. What one order of joins leaves
+// out lies behind what fills the row, so every order leaves out the same.
 func firstTexts[T any](list []T, size func(T) int) []T {
-	room := maxRowTexts
+	left := maxRowTexts
 	for i := range list {
-		if room -= size(list[i]) + perRowText; room < 0 {
+		if left -= size(list[i]) + perRowText; left < 0 {
 			return list[:i]
 		}
 	}
@@ -347,7 +347,7 @@ func (c *closureProcessor) closureOf(store *tableStore, q question) ([]byte, err
 		}
 		row, err := topology.DecodeClosureRow(value)
 		if err != nil {
-			continue // begins anew with the next record of its key
+			continue // starts again with the next record of its key
 		}
 		out.Rows = append(out.Rows, *row)
 		for _, next := range causes(row) {

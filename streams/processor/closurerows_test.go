@@ -12,7 +12,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// An agent that reads and writes more than a row has room for leaves a row all the same, and the same one in whichever
+// An agent that reads and writes more than a row can hold leaves a row all the same, and the same one in whichever
 // order its events are joined.
 func TestClosureRowOfTooMuch(t *testing.T) {
 	long := strings.Repeat("x", 4000)

@@ -21,7 +21,7 @@ const headerTable = "hence-table"
 
 // frontierProcessor keeps the table of scopes. A decision is split by scope into hence.scopes, because a callback may
 // set only the row of its own key. All moves of a workspace, and all rows made of them, are in one partition in the
-// order of the decisions, the workspace's own row last of each: whoever reads the table to its end has every row up to
+// order of the decisions, the workspace's own row last of each: a reader of the table to its end has every row up to
 // that row's seq, and perhaps some of the next decisions.
 type frontierProcessor struct {
 	*base
@@ -29,7 +29,7 @@ type frontierProcessor struct {
 
 	// Guarded by base.mu.
 	stopped []int32                  // partitions
-	id      string                   // of the table's topic; another one is a table that was made anew
+	id      string                   // of the table's topic; another one is a table that was rebuilt
 	stuck   map[string]sequencer.Seq // workspaces with a gap, and the last decision before it
 }
 
@@ -121,7 +121,7 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 		moveRow(row, m)
 	}
 	b, err := encodeRow(row)
-	if err != nil { // a move without its row would be a gap that nobody sees
+	if err != nil { // a move without its row would be a hidden gap
 		f.stop(recordOf(ctx), fmt.Errorf("its next version cannot be written: %w", err))
 		return
 	}
@@ -141,11 +141,11 @@ func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
 	}
 }
 
-// stop ends the work on a partition before a move, whose row cannot be read and cannot be made anew from the move: the
+// stop ends the work on a partition before a move, whose row cannot be read and cannot be rebuilt from the move: the
 // workspace's own row would never be whole again, and a shard would look absent. The record stays unfinished.
 func (f *frontierProcessor) stop(ctx *tracked, err error) {
 	err = fmt.Errorf("row %q of %s cannot be used: %w. If a newer release wrote it, start that one. Else stop the "+
-		"processors of this group, delete %s and the offsets of group %s, and start them: the table is made anew from %s",
+		"processors of this group, delete %s and the offsets of group %s, and start them: the table is rebuilt from %s",
 		ctx.Key(), f.table, err, f.table, f.group, topology.TopicDecisions)
 	f.mu.Lock()
 	f.stopped = append(f.stopped, ctx.Partition())
@@ -224,7 +224,7 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 }
 
 // lateContent gives a row the content of a move that came behind later ones. hence.scopes is kept for days and
-// hence.decisions for a year: a table that is made anew reads the last days' moves first, and all moves from the first
+// hence.decisions for a year: a table that is rebuilt reads the last days' moves first, and all moves from the first
 // decision on behind them. Holds of such moves are not taken: who knows whether they have ended. A row without content
 // may have lost it to a retraction, so an older one comes in only while the workspace's own row, which is whole up to
 // the given seq, is before it: the retraction then comes once more too.
@@ -318,7 +318,7 @@ func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, e
 	store.prefixed(topology.ScopeKey(q.workspace, sequencer.Scope(q.what)), func(_ string, value []byte) bool {
 		row, err := topology.DecodeFrontierRow(value)
 		if err != nil {
-			return true // begins anew with the next record of its key
+			return true // starts again with the next record of its key
 		}
 		if row.Shard != nil {
 			row.Shard.Content = nil

@@ -146,7 +146,7 @@ func TestRowHoldsWhatIsPutBack(t *testing.T) {
 	}
 }
 
-// A row keeps as many former contents as one inline content has room for, and eight at most; what is put back beyond
+// A row keeps as many former contents as one inline content can hold, and eight at most; what is put back beyond
 // them stays a reference. One that would be too large with them goes without.
 func TestFormerContentsAreBounded(t *testing.T) {
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// saramaConfig is made anew for every builder: goka's builders write into the one they are given.
+// saramaConfig is made for every builder: goka's builders write into the one they are given.
 func saramaConfig(c streams.Config, group string) *sarama.Config {
 	s := sarama.NewConfig()
 	s.Version = sarama.V2_4_0_0 // static membership needs 2.3
@@ -52,7 +52,7 @@ func topicManagerConfig(replication int) *goka.TopicManagerConfig {
 }
 
 // producer is goka's Producer over franz-go. It keeps the order of a key through retries and outlives a broker's
-// outage, which sarama's does not. The client is shared and is closed by whoever made it.
+// outage, which sarama's does not. The client is shared and is closed by its maker.
 type producer struct{ client *kgo.Client }
 
 // Emit implements goka.Producer.
@@ -81,7 +81,7 @@ func (p producer) send(r *kgo.Record, done func(*kgo.Record, error)) {
 	p.client.Produce(context.Background(), r, done)
 }
 
-// trySend is for a done itself: where send would wait for room, it fails.
+// trySend is for a done itself: where send would wait for space, it fails.
 func (p producer) trySend(r *kgo.Record, done func(*kgo.Record, error)) {
 	p.client.TryProduce(context.Background(), r, done)
 }
@@ -167,7 +167,7 @@ func (s *scramSession) Done() bool { return s.done }
 const leaveIn = 2 * time.Second
 
 // leave takes this process's static member out of a group. A static member that just stops keeps its partitions until
-// its session times out, so that a restart finds them again; whoever is told to end may not come back, and its
+// its session times out, so that a restart finds them again; a member that is told to end may not come back, and its
 // workspaces would stand still for those seconds.
 func leave(ctx context.Context, c streams.Config, out producer, group string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveIn)

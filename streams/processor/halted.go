@@ -19,9 +19,9 @@ import (
 //
 // So the workspace's row stays the last one that could be written, and a mark beside it says from which record on the
 // log must be read again. Once Kafka has the mark, the workspace's offsets go on with those of the others. Each group
-// does this for itself: a state that stands still says no hashes, so it differs from nobody's.
+// does this for itself: a state that stands still says no hashes, so it does not differ from another one's.
 
-// halted is a workspace that has stopped. It has no room: its replica may have taken a record and said nothing of it,
+// halted is a workspace that has stopped. It is not in memory: its replica may have taken a record without an outcome,
 // and must neither answer questions nor become a row.
 type halted struct {
 	name    string
@@ -70,7 +70,7 @@ func (m *mark) acknowledged() {
 
 // halt ends the work on one workspace before a record; what of it is in no written state is let go once a mark covers
 // it. mu is held.
-func (p *seqPartition) halt(r *room, rec *logRecord, why error) {
+func (p *seqPartition) halt(r *workspaceState, rec *logRecord, why error) {
 	from := rec.offset
 	if r.steps > 0 {
 		from = min(from, r.first)
@@ -79,7 +79,7 @@ func (p *seqPartition) halt(r *room, rec *logRecord, why error) {
 		from = min(from, r.mark.row.From)
 		r.mark.replace()
 	}
-	delete(p.rooms, r.name)
+	delete(p.workspaces, r.name)
 	h := &halted{name: r.name, why: why, at: rec.offset, state: r.kept.Load(), covered: -1}
 	row := topology.Stopped{Workspace: r.name, From: from, At: rec.offset, State: h.state, Reason: why.Error()}
 	if h.mark = r.mark; h.mark == nil || h.mark.row != row {
@@ -97,16 +97,16 @@ func (p *seqPartition) halt(r *room, rec *logRecord, why error) {
 }
 
 // haltWithout ends the work on a workspace whose records are deleted from the log, up to its first; mu is held.
-func (p *seqPartition) haltWithout(r *room, start int64) {
-	delete(p.rooms, r.name)
+func (p *seqPartition) haltWithout(r *workspaceState, start int64) {
+	delete(p.workspaces, r.name)
 	p.enterHalted(&halted{name: r.name, at: r.mark.row.At, state: r.replica.Offset(), covered: r.replica.Offset(),
 		mark: r.mark, why: fmt.Errorf("%s; and its records from offset %d on cannot be read again: the log begins at "+
 			"offset %d now, what came before is deleted", r.mark.row.Reason, r.mark.row.From, start),
-		fix: "If the other group goes on with this workspace: " + p.copyTable() + ". If no group does, nobody can: " +
+		fix: "If the other group goes on with this workspace: " + p.copyTable() + ". If no group does, none can: " +
 			"restore all topics from a backup that has these records, or go on in another workspace"})
 }
 
-// passBy leaves a record of a stopped workspace to whoever reads the log from its mark on; mu is held.
+// passBy leaves a record of a stopped workspace to a later reader of the log from its mark on; mu is held.
 func (p *seqPartition) passBy(h *halted, rec *logRecord) {
 	if rec.offset <= h.covered {
 		return // its row has it
@@ -217,7 +217,7 @@ func (p *seqPartition) factOf(h *halted) topology.StoppedFact {
 func (p *seqPartition) fixUnreadable() string {
 	return "If a newer release wrote it, start that one in this group: it goes on by itself. Else, where the other " +
 		"group goes on: " + p.copyTable() + ". Or, while the log begins at offset 0, stop this group and let it compute " +
-		"the log anew: `" + p.cfg.ForgetCommand(p.replica()) + "`"
+		"the log again: `" + p.cfg.ForgetCommand(p.replica()) + "`"
 }
 
 // copyTable is how to give this group what the other one has computed.
@@ -236,7 +236,9 @@ var errFold = errors.New("the fold failed")
 
 // step applies a record to a replica. A panic is an error: the replica is forgotten then, and one workspace must not
 // take the process down at each start.
-func (p *seqPartition) step(r *room, offset int64, in *sequencer.Intent) (applied sequencer.Applied, err error) {
+func (p *seqPartition) step(r *workspaceState, offset int64, in *sequencer.Intent) (
+	applied sequencer.Applied, err error,
+) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%w: %v", errFold, v)
@@ -262,5 +264,5 @@ func asksLogic(r *sequencer.Replica, in *sequencer.Intent) uint32 {
 }
 
 // markPosition makes the mark that begins earlier the newer one: a former owner's late mark could begin behind records
-// that the heir's has let go, and one that begins too early only makes somebody read more.
+// that the heir's has let go, and one that begins too early only makes a reader read more.
 func markPosition(s *topology.Stopped) int64 { return math.MaxInt64 - s.From }

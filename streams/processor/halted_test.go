@@ -240,7 +240,7 @@ func TestWorkspaceStopsAtItsFirstRecord(t *testing.T) {
 
 // What a processor leaves when it is killed at any time between a record and the acknowledgement of what it wrote
 // about it: offsets, states and marks that are lost, or not. Nothing of a workspace that stops and goes on is lost,
-// decided twice or out of order, whoever takes over.
+// decided twice or out of order, whichever process takes over.
 func TestStoppedWorkspaceOutlivesKills(t *testing.T) {
 	t.Parallel()
 	table := topology.TableOf(topology.GroupSequencer)

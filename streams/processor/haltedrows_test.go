@@ -226,7 +226,7 @@ func TestMarkBehindALostState(t *testing.T) {
 	unmarked(w, "shop")
 }
 
-// A state that is gone is not begun anew in the middle of the log.
+// A state that is gone is not started again in the middle of the log.
 func TestLostStateOfAStoppedWorkspace(t *testing.T) {
 	t.Parallel()
 	w := teststreams.New(t, func(c *streams.Config) { c.StateAfter = 20 * time.Millisecond })

@@ -30,7 +30,7 @@ type hostileLog struct {
 	fits      bool // all that is decided can be written
 }
 
-// add appends a record and returns what is decided about it. One of a logic that nobody knows is left out.
+// add appends a record and returns what is decided about it. One of an unknown logic is left out.
 func (l *hostileLog) add(f *sequencer.Fold, b []byte) []sequencer.Outcome {
 	in, err := topology.DecodeIntent(b)
 	if err != nil || len(b) > hostile.RecordBytes {
@@ -167,8 +167,8 @@ func hostileWorld(t *testing.T) *teststreams.World {
 	})
 }
 
-// Hostile records in workspaces of one partition: no processor stops or restarts, nothing of ours is parked, whoever
-// has only Kafka reads every decision, snapshots go on, and so do the commits of another workspace of the partition.
+// Hostile records in workspaces of one partition: no processor stops or restarts, nothing of ours is parked, and
+// a reader that has only Kafka reads every decision; snapshots and other workspaces go on.
 func TestHostileRecordsHurtNobodyElse(t *testing.T) {
 	t.Parallel()
 	w := hostileWorld(t)
@@ -208,7 +208,7 @@ func TestHostileRecordsHurtNobodyElse(t *testing.T) {
 	nothingOfOurs(w)
 }
 
-// Under an older logic a workspace may decide what cannot be written. It stops, and nobody else does.
+// Under an older logic a workspace may decide what cannot be written. It stops, and no other one does.
 func TestHostileRecordsOfOlderLogicHurtNobodyElse(t *testing.T) {
 	t.Parallel()
 	w := hostileWorld(t)
@@ -238,7 +238,7 @@ func TestHostileRecordsOfOlderLogicHurtNobodyElse(t *testing.T) {
 	nothingOfOurs(w)
 }
 
-// unwritable is a workspace of logic 2 whose last decision no record has room for.
+// unwritable is a workspace of logic 2 whose last decision no record can hold.
 func unwritable(prefix string, partitions int32, beside string) *hostileLog {
 	name := prefix
 	for topology.PartitionOf(name, partitions) != topology.PartitionOf(beside, partitions) {

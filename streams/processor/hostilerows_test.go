@@ -57,7 +57,7 @@ func (d *derivedRows) take(o *sequencer.Outcome) error {
 func (d *derivedRows) rowsOf(f *sequencer.Fold, offset int, in *sequencer.Intent) ([]sequencer.Outcome, error) {
 	step, err := f.Step(int64(offset), in)
 	if err != nil {
-		return nil, nil // a logic that nobody knows
+		return nil, nil // an unknown logic
 	}
 	for i := range step.Outcomes {
 		if err := d.take(&step.Outcomes[i]); err != nil {

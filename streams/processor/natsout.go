@@ -83,7 +83,7 @@ func (n natsOut) keepStream(ctx context.Context, cfg streams.Config, changed <-c
 	}
 }
 
-// ensureStream creates the stream. One that is there and has another log's decisions makes room: it can only mislead.
+// ensureStream creates the stream. One that is there and has another log's decisions is deleted: it can only mislead.
 func ensureStream(ctx context.Context, js jetstream.JetStream, cfg streams.Config, log string) error {
 	ctx, cancel := context.WithTimeout(ctx, natsRetryIn*4)
 	defer cancel()
@@ -104,7 +104,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg streams.Confi
 			}
 			return nil
 		}
-		cfg.Logger.Warn("the decision stream is of another log and is created anew", "its", other, "ours", log)
+		cfg.Logger.Warn("the decision stream is of another log and is recreated", "its", other, "ours", log)
 		if err := js.DeleteStream(ctx, topology.DecisionStream); err != nil {
 			return fmt.Errorf("delete the stream %s of another log: %w", topology.DecisionStream, err)
 		}

@@ -59,7 +59,7 @@ func (n *notes) see(in *sequencer.Intent, trace string, now sequencer.Tick) {
 	n.of[in.Tx] = had
 }
 
-// enter makes room for one more.
+// enter makes space for one more.
 func (n *notes) enter(tx sequencer.TxID) {
 	if n.of == nil {
 		n.of = make(map[sequencer.TxID]note)

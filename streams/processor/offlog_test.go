@@ -59,7 +59,7 @@ func TestPositionAfterTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Run(w.Cfg)
-	stopsAt(w, w.Cfg.Health, partition, "was made anew without hence-sequencer-table")
+	stopsAt(w, w.Cfg.Health, partition, "was recreated without hence-sequencer-table")
 }
 
 // Offsets without their table would have the group begin with nothing in the middle of the log.

@@ -14,7 +14,7 @@ import (
 )
 
 // The broker goes away in the middle of the work and comes back with its data: nothing that was acknowledged is lost,
-// and nobody has to be started again.
+// and no process has to be started again.
 func TestBrokerStopsAndStarts(t *testing.T) {
 	t.Parallel()
 	w := teststreams.NewIn(t, embedded.Options{DataDir: t.TempDir()})

@@ -91,10 +91,10 @@ func addHeader(r *kgo.Record, key, value string) {
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: key, Value: []byte(value)})
 }
 
-// brokenRow counts a row of a derived table that cannot be read; it is made anew, as if it had not been there.
+// brokenRow counts a row of a derived table that cannot be read; it is rebuilt, as if it had not been there.
 func (b *base) brokenRow(key string, err error) {
 	b.metrics.Parked.WithLabelValues(b.table, reasonOf(err)).Inc()
-	b.cfg.Logger.Error("row of a derived table cannot be read and begins anew", "table", b.table, "key", key,
+	b.cfg.Logger.Error("row of a derived table cannot be read and starts again", "table", b.table, "key", key,
 		"error", err)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// foreign is a whole record of a format version that nobody knows.
+// foreign is a whole record of a format version that is unknown.
 var foreign = []byte{0x7f, 0x90}
 
 // spoiler writes records that cannot be read and remembers how they must be parked.
@@ -115,7 +115,7 @@ func TestPoisonIsParked(t *testing.T) {
 	w.Until("a follower on Kafka", func() bool { return late.Len() >= v.Len() })
 }
 
-// A broken row of a derived table is made anew; a broken state stops its workspace, because deciding from nothing
+// A broken row of a derived table is rebuilt; a broken state stops its workspace, because deciding from nothing
 // would decide the past again.
 func TestBrokenRows(t *testing.T) {
 	w := teststreams.New(t)
@@ -130,7 +130,7 @@ func TestBrokenRows(t *testing.T) {
 	a := w.Join(c, v, "shop", "ann")
 	tx := a.Write("orders/1", "x")
 	w.Decided(v, tx)
-	w.Until("rows made anew", func() bool {
+	w.Until("rows rebuilt", func() bool {
 		s, err := c.Snapshot(w.Context(), "shop")
 		closure, closureErr := c.Closure(w.Context(), "shop", tx, 10)
 		return err == nil && len(s.Shards) == 1 && closureErr == nil && closure.Rows[0].Status == "committed"

@@ -26,7 +26,7 @@ type position struct {
 }
 
 // reads is where the group reads on. Without a committed offset everything before the newest state counts as read:
-// a group that stops writes all states, and nobody can ask what Kafka has forgotten.
+// a group that stops writes all states, and what Kafka has forgotten cannot be asked for.
 func (x position) reads() int64 {
 	if x.committed >= 0 {
 		return x.committed
@@ -40,15 +40,15 @@ func (x position) offLog(group, table string) error {
 	switch through := max(x.committed, x.applied+1); {
 	case through > x.end:
 		return fmt.Errorf("%w: it ends at offset %d and they have read it up to %d, so it lost acknowledged records, or "+
-			"%s was made anew without %s; new records would be taken for old ones. Stop processors and sidecars. "+
-			"Then restore all topics from one instant, or delete all and begin anew", errOffLog, x.end, through,
+			"%s was recreated without %s; new records would be taken for old ones. Stop processors and sidecars. "+
+			"Then restore all topics from one instant, or delete all and begin again", errOffLog, x.end, through,
 			topology.TopicIntents, table)
 	case x.reads() < x.start:
 		return fmt.Errorf("%w: it begins at offset %d and they have read it up to %d, and what is between is deleted: %s",
 			errOffLog, x.start, x.reads(), copied)
 	case x.bare:
 		return fmt.Errorf("%w: group %s has read it up to offset %d, and %s is empty: if the log begins at offset 0 (it "+
-			"begins at %d), delete the group's offsets too, and it computes the log anew; else %s", errOffLog, group,
+			"begins at %d), delete the group's offsets too, and it recomputes the log; else %s", errOffLog, group,
 			x.committed, table, x.start, copied)
 	}
 	return nil

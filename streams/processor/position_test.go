@@ -20,7 +20,7 @@ func TestOffLog(t *testing.T) {
 		says string // empty: the states can go on
 	}{
 		"nothing yet":                  {position{0, 0, -1, -1, false}, ""},
-		"a log that nobody read":       {position{0, 9, -1, -1, false}, ""},
+		"a log that was not read":      {position{0, 9, -1, -1, false}, ""},
 		"behind the log":               {position{0, 9, 5, 4, false}, ""},
 		"at its end":                   {position{0, 9, 9, 8, false}, ""},
 		"states before their offsets":  {position{0, 9, 2, 8, false}, ""},
@@ -31,7 +31,7 @@ func TestOffLog(t *testing.T) {
 		"the same, offset forgotten":   {position{9, 9, -1, 8, false}, ""},
 		"all parked, the head is gone": {position{5, 9, 7, -1, false}, ""},
 
-		"made anew":                   {position{0, 0, -1, 1000, false}, ends(0, 1001)},
+		"recreated":                   {position{0, 0, -1, 1000, false}, ends(0, 1001)},
 		"the tail is gone":            {position{0, 9, 9, 9, false}, ends(9, 10)},
 		"offsets past the end":        {position{0, 9, 10, 4, false}, ends(9, 10)},
 		"away for too long":           {position{5000, 9000, 1000, 999, false}, begins(5000, 1000)},

@@ -15,7 +15,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// A table of scopes that is made anew when only the last moves are kept, and those are holds, has what was written
+// A table of scopes that is rebuilt when only the last moves are kept, and those are holds, has what was written
 // before: a shard that it lacked would look absent, and be written over.
 func TestFrontierOfAShortenedTopic(t *testing.T) {
 	w, a, b := teststreams.Replicas(t)
@@ -58,7 +58,7 @@ func TestFrontierOfAShortenedTopic(t *testing.T) {
 		t.Errorf("the row is %+v", row)
 	}
 	if n := w.Count("hence_frontier_gaps_total"); n != 0 {
-		t.Errorf("%v gaps while the table was made anew", n)
+		t.Errorf("%v gaps while the table was rebuilt", n)
 	}
 	w.Decide("bank", 1, 3)
 	w.Until("a true gap, in both", func() bool { return w.Count("hence_frontier_gaps_total") == 2 })
@@ -122,8 +122,8 @@ func TestRowsOfOneSeq(t *testing.T) {
 	}
 }
 
-// A workspace's own row that cannot be read stops the frontier's partition with a mend in its health, and so does a
-// shard's whose content does not come again. Made anew as it says, the table is whole.
+// A workspace's own row that cannot be read stops the frontier's partition with a fix in its health, and so does a
+// shard's whose content does not come again. Rebuilt as it says, the table is whole.
 func TestUnreadableRowStopsTheFrontier(t *testing.T) {
 	for _, scope := range []sequencer.Scope{"", "shard:/x"} {
 		t.Run("scope "+string(scope), func(t *testing.T) {

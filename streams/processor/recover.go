@@ -31,16 +31,16 @@ func (p *seqPartition) recover() error {
 	} else if err != nil {
 		return err
 	}
-	if p.heed(); p.stopped != nil {
+	if p.checkReplicas(); p.stopped != nil {
 		return nil
 	}
-	for _, r := range p.rooms {
+	for _, r := range p.workspaces {
 		p.publishOutbox(r)
 	}
 	return p.reread(x)
 }
 
-// loadRows makes the rooms of the table's rows. It returns the greatest offset that the rows say was read, and whether
+// loadRows loads the workspaces of the table. It returns the greatest offset that the rows say was read, and whether
 // there are rows at all. An error stops the partition: where a workspace has stopped is not known.
 func (p *seqPartition) loadRows() (read int64, rows bool, err error) {
 	read = -1
@@ -74,8 +74,8 @@ func (p *seqPartition) loadRows() (read int64, rows bool, err error) {
 	return read, rows, nil
 }
 
-// load makes the room of a table row.
-func (p *seqPartition) load(workspace string, row []byte) (*room, error) {
+// load makes the workspace of a table row.
+func (p *seqPartition) load(workspace string, row []byte) (*workspaceState, error) {
 	st, err := topology.DecodeReplica(row)
 	if err != nil {
 		return nil, err
@@ -87,16 +87,16 @@ func (p *seqPartition) load(workspace string, row []byte) (*room, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newRoom(workspace, replica)
+	r := newWorkspaceState(workspace, replica)
 	r.written, r.countAt = row, p.cfg.Clock.Now()
 	_, r.pending = replica.NextTick()
-	p.rooms[workspace] = r
+	p.workspaces[workspace] = r
 	return r, nil
 }
 
-// loadMark gives a stopped workspace its mark: one whose state can be read is a room until it is tried again.
+// loadMark gives a stopped workspace its mark: one whose state can be read is loaded until it is tried again.
 func (p *seqPartition) loadMark(name string, m *mark) {
-	r := p.rooms[name]
+	r := p.workspaces[name]
 	switch h := p.halted[name]; {
 	case h != nil: // its state cannot be read
 		h.mark, h.at = m, m.row.At
@@ -107,18 +107,18 @@ func (p *seqPartition) loadMark(name string, m *mark) {
 		p.enterHalted(&halted{name: name, why: fmt.Errorf("its state, through offset %d, is gone from %s", m.row.State,
 			p.table), at: m.row.At, covered: -1, state: m.row.State, mark: m, fix: p.fixUnreadable()})
 	default:
-		r = newRoom(name, sequencer.NewReplica(name))
+		r = newWorkspaceState(name, sequencer.NewReplica(name))
 		r.mark, r.countAt = m, p.cfg.Clock.Now()
-		p.rooms[name] = r
+		p.workspaces[name] = r
 	}
 }
 
-// publishOutbox publishes again what may not be in Kafka. An older release may have written an outcome that nobody can
-// read: the workspace stops then, and its row stays as it is.
-func (p *seqPartition) publishOutbox(r *room) {
+// publishOutbox publishes again what may not be in Kafka. An older release may have written an outcome that cannot
+// be read: the workspace stops then, and its row stays as it is.
+func (p *seqPartition) publishOutbox(r *workspaceState) {
 	messages, err := p.encode(r, r.replica.Outbox(), nil, "", time.Time{})
 	if err != nil {
-		delete(p.rooms, r.name)
+		delete(p.workspaces, r.name)
 		h := &halted{name: r.name, why: err, at: -1, covered: r.replica.Offset(), state: r.replica.Offset(), mark: r.mark}
 		if r.mark != nil {
 			h.at = r.mark.row.At
@@ -132,7 +132,7 @@ func (p *seqPartition) publishOutbox(r *room) {
 }
 
 // reread applies the records of stopped workspaces from their marks up to the log's end, before any record that goka
-// brings. Those that can go on have a room afterwards as if they had never stopped; the others stop again.
+// brings. Those that can go on are in memory afterwards as if they had never stopped; the others stop again.
 //
 // No record is lost, and none is applied out of order. The offset of a record is committed only when a written state
 // has the record or a mark covers it (a mark covers its workspace's records from mark.From on), so each one that is
@@ -147,8 +147,8 @@ func (p *seqPartition) publishOutbox(r *room) {
 // the next state is written it has all of them, and the mark is deleted behind its acknowledgement; if the process
 // ends in between, the next owner reads them once more for nothing.
 func (p *seqPartition) reread(x position) error {
-	from, again := x.end, make(map[string]*room)
-	for _, r := range p.rooms {
+	from, again := x.end, make(map[string]*workspaceState)
+	for _, r := range p.workspaces {
 		switch {
 		case r.mark == nil:
 		case r.mark.row.From < x.start:
@@ -167,7 +167,7 @@ func (p *seqPartition) reread(x position) error {
 		if r == nil || rec.Offset <= r.replica.Offset() {
 			return nil
 		}
-		if p.heed(); p.stopped != nil {
+		if p.checkReplicas(); p.stopped != nil {
 			return streams.ErrStop // the replicas differ: what comes is in doubt
 		}
 		p.drainAcks()
@@ -177,7 +177,7 @@ func (p *seqPartition) reread(x position) error {
 			delete(again, r.name)
 		}
 		if len(again) == 0 {
-			return streams.ErrStop // nobody can go on
+			return streams.ErrStop // none can go on
 		}
 		return nil
 	}

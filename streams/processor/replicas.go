@@ -163,7 +163,7 @@ func (c *comparison) judgeEvery() {
 }
 
 // stops is the difference that a workspace's state at a seq comes after, or nil: what was computed before it, also by
-// a replica that computes anew, is not in doubt.
+// a replica that recomputes, is not in doubt.
 func (c *comparison) stops(workspace string, seq sequencer.Seq) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *comparison) any() bool {
 
 // sayState publishes which state a workspace has come to, when a step has passed a multiple of HashEvery. A hash that
 // is lost is no harm: the next one says as much. mu is held.
-func (p *seqPartition) sayState(r *room, before sequencer.Seq, now time.Time) {
+func (p *seqPartition) sayState(r *workspaceState, before sequencer.Seq, now time.Time) {
 	fold, every := r.replica.Fold(), sequencer.Seq(p.cfg.HashEvery)
 	if before/every == fold.Seq()/every {
 		return
@@ -199,14 +199,14 @@ func (p *seqPartition) sayState(r *room, before sequencer.Seq, now time.Time) {
 	p.out.send(rec, func(*kgo.Record, error) {})
 }
 
-// heed stops the partition when a state in it is in doubt, and has the processor built anew when that is over; mu is
-// held.
-func (p *seqPartition) heed() {
+// checkReplicas stops the partition while the replicas differ in a state of it, and has the processor rebuilt
+// afterwards; mu is held.
+func (p *seqPartition) checkReplicas() {
 	_, stopped := p.stopped.(*states.Difference)
 	if !stopped && (p.stopped != nil || !p.states.any()) {
 		return
 	}
-	for name, r := range p.rooms {
+	for name, r := range p.workspaces {
 		if err := p.states.stops(name, r.replica.Fold().Seq()); err != nil {
 			if !stopped {
 				p.stop(err)

@@ -56,7 +56,7 @@ func TestReplicasAgree(t *testing.T) {
 }
 
 // A replica that computes something else is found out: both stop on that partition, and say so; others go on. Begun
-// anew and right, both go on.
+// again and right, both go on.
 func TestReplicasDiffer(t *testing.T) {
 	w, a, b := teststreams.Replicas(t, func(c *streams.Config) { c.HashEvery = 4 })
 	here, there := "shop", otherPartition("shop", w.Cfg.Partitions)
@@ -98,7 +98,7 @@ func TestReplicasDiffer(t *testing.T) {
 		}
 	}
 	before := copies(w, here)
-	last := ann.Write("z", "nobody answers this")
+	last := ann.Write("z", "this has no answer")
 	w.Decided(v, bob.Write("x", "another partition goes on"))
 	w.Decided(v, bob.Write("x", "and on"))
 	if after := copies(w, here); after != before {
@@ -189,7 +189,7 @@ func TestNothingWaitsForOneReplica(t *testing.T) {
 	t.Logf("longest wait for a decision: %v with both groups, %v while one hangs", both, alone)
 }
 
-// A group that begins where the log's beginning is deleted computes nothing, and disturbs nobody.
+// A group that begins where the log's beginning is deleted computes nothing, and disturbs no other group.
 func TestNewReplicaOfAShortenedLog(t *testing.T) {
 	w, a, b := teststreams.Replicas(t, func(c *streams.Config) { c.HashEvery = 4 })
 	stopA := w.Run(a)

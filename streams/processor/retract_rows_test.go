@@ -23,7 +23,7 @@ func TestRetractedRowIsAJoin(t *testing.T) {
 	}
 	joins := []func(*topology.ClosureRow){
 		func(r *topology.ClosureRow) { joinEvent(r, call(0, 2, sequencer.ClassReversible), 70) },
-		func(r *topology.ClosureRow) { joinEvent(r, call(0, 4, sequencer.ClassKnownOutcome), 72) }, // issued anew
+		func(r *topology.ClosureRow) { joinEvent(r, call(0, 4, sequencer.ClassKnownOutcome), 72) }, // issued again
 		func(r *topology.ClosureRow) { joinEvent(r, call(1, 5, sequencer.ClassIrreversible), 73) },
 		func(r *topology.ClosureRow) { joinEvent(r, call(1, 6, sequencer.ClassRead), 74) },
 		func(r *topology.ClosureRow) {

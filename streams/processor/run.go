@@ -37,7 +37,7 @@ var errDone = errors.New("the run ends")
 
 // Run runs the processors sequencer, closure and frontier until ctx ends, and builds one that stops again. It waits
 // for Kafka and NATS however long they are away, and for topics that are missing, or creates them if it may. It
-// returns ErrTopics, with the commands that mend them, when topics are there and not as they must be.
+// returns ErrTopics, with the commands that fix them, when topics are there and not as they must be.
 func Run(ctx context.Context, cfg streams.Config) error {
 	cfg, err := cfg.Checked()
 	if err != nil {

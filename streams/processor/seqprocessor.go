@@ -70,7 +70,7 @@ func (s *seqProcessor) owned() []*seqPartition {
 
 func (s *seqProcessor) gained(partition int32, store *tableStore) error {
 	p := &seqPartition{seqProcessor: s, partition: partition, store: store,
-		rooms: make(map[string]*room), halted: make(map[string]*halted), acks: make(map[string]sequencer.Seq)}
+		workspaces: make(map[string]*workspaceState), halted: make(map[string]*halted), acks: make(map[string]sequencer.Seq)}
 	if err := p.recover(); err != nil {
 		return err
 	}

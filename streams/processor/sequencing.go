@@ -26,19 +26,19 @@ type seqPartition struct {
 	partition int32
 	store     *tableStore
 
-	mu      sync.Mutex
-	rooms   map[string]*room
-	halted  map[string]*halted // workspaces that have stopped. Invariant: none of them is in rooms
-	stopped error              // set: no further record of this partition is applied
-	left    bool               // it is not ours any more
+	mu         sync.Mutex
+	workspaces map[string]*workspaceState
+	halted     map[string]*halted // workspaces that have stopped. Invariant: none of them is in workspaces
+	stopped    error              // set: no further record of this partition is applied
+	left       bool               // it is not ours any more
 
-	acksMu sync.Mutex // apart from mu: acknowledgements arrive while a callback waits for room in the producer
+	acksMu sync.Mutex // apart from mu: acknowledgements arrive while a callback waits for space in the producer
 	acks   map[string]sequencer.Seq
 	broken bool // a decision was refused: what is acknowledged behind it must not push it out of its outbox
 }
 
-// room is one workspace in memory.
-type room struct {
+// workspaceState is one workspace in memory.
+type workspaceState struct {
 	name    string
 	replica *sequencer.Replica
 	written []byte        // the row as this owner last saw or wrote it
@@ -59,9 +59,9 @@ type room struct {
 	askedAt  time.Time // when it was appended
 }
 
-// newRoom is a room of a replica whose state Kafka has.
-func newRoom(name string, replica *sequencer.Replica) *room {
-	r := &room{name: name, replica: replica, kept: new(atomic.Int64)}
+// newWorkspaceState is the workspace of a replica whose state Kafka has.
+func newWorkspaceState(name string, replica *sequencer.Replica) *workspaceState {
+	r := &workspaceState{name: name, replica: replica, kept: new(atomic.Int64)}
 	r.kept.Store(replica.Offset())
 	return r
 }
@@ -89,7 +89,7 @@ func (p *seqPartition) partName() string { return fmt.Sprintf("partition %d", p.
 func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.heed(); p.stopped != nil {
+	if p.checkReplicas(); p.stopped != nil {
 		return false
 	}
 	p.drainAcks()
@@ -109,10 +109,10 @@ func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 		p.passBy(h, rec)
 		return true
 	}
-	r := p.rooms[ctx.Key()]
+	r := p.workspaces[ctx.Key()]
 	if r == nil {
-		r = newRoom(ctx.Key(), sequencer.NewReplica(ctx.Key()))
-		p.rooms[ctx.Key()] = r
+		r = newWorkspaceState(ctx.Key(), sequencer.NewReplica(ctx.Key()))
+		p.workspaces[ctx.Key()] = r
 	}
 	p.apply(r, rec, in)
 	return true
@@ -143,7 +143,7 @@ func (r *logRecord) release() {
 
 // apply steps a workspace, or stops it before the record. Nothing of a step is published before all of it can be: a
 // reader that takes one of two decisions and never the other has a gap for good. mu is held.
-func (p *seqPartition) apply(r *room, rec *logRecord, in *sequencer.Intent) {
+func (p *seqPartition) apply(r *workspaceState, rec *logRecord, in *sequencer.Intent) {
 	trace, end := p.folding(streams.TraceIn(rec.headers), r.name, in)
 	defer end()
 	next, had := r.replica.NextTick()
@@ -185,7 +185,7 @@ func (p *seqPartition) apply(r *room, rec *logRecord, in *sequencer.Intent) {
 }
 
 // dirty counts a record that is in no written state.
-func (p *seqPartition) dirty(r *room, offset int64) {
+func (p *seqPartition) dirty(r *workspaceState, offset int64) {
 	if r.steps++; r.steps == 1 {
 		r.first, r.since = offset, p.cfg.Clock.Now()
 	}
@@ -193,7 +193,7 @@ func (p *seqPartition) dirty(r *room, offset int64) {
 
 // encode writes the outcomes of a step. An error says that one of them cannot be written so that every reader of ours
 // takes it. intent is when their record was appended; zero: that is not known any more.
-func (p *seqPartition) encode(r *room, outcomes []sequencer.Outcome, in *sequencer.Intent, trace string,
+func (p *seqPartition) encode(r *workspaceState, outcomes []sequencer.Outcome, in *sequencer.Intent, trace string,
 	intent time.Time,
 ) ([]message, error) {
 	messages := make([]message, len(outcomes))
@@ -218,7 +218,7 @@ func (p *seqPartition) encode(r *room, outcomes []sequencer.Outcome, in *sequenc
 
 // publish gives an outcome to NATS at once, since it is determined, and to Kafka, whose acknowledgement lets it leave
 // the outbox and ends its hold on the record that caused it, if that is known; mu is held.
-func (p *seqPartition) publish(r *room, m *message, of *logRecord) {
+func (p *seqPartition) publish(r *workspaceState, m *message, of *logRecord) {
 	o := m.outcome
 	if of != nil {
 		of.hold()
@@ -266,7 +266,7 @@ func (p *seqPartition) drainAcks() {
 	p.acks = make(map[string]sequencer.Seq)
 	p.acksMu.Unlock()
 	for name, seq := range acks {
-		if r := p.rooms[name]; r != nil { // else it has stopped since
+		if r := p.workspaces[name]; r != nil { // else it has stopped since
 			r.replica.Acknowledged(seq)
 		}
 	}
@@ -275,7 +275,7 @@ func (p *seqPartition) drainAcks() {
 // writeState writes a workspace's row; the records in it are finished once it is acknowledged. Decisions and states
 // go through one producer, but not in one partition: a state may be durable before a decision that it counts as made.
 // Its outbox has that decision then, and the offset under it stays uncommitted. mu is held.
-func (p *seqPartition) writeState(r *room) {
+func (p *seqPartition) writeState(r *workspaceState) {
 	p.drainAcks()
 	if had, _ := p.store.Get(r.name); len(had) != len(r.written) || len(had) > 0 && &had[0] != &r.written[0] {
 		panic(fmt.Sprintf("streams: the row of workspace %q is not the one that this owner wrote", r.name))
@@ -342,7 +342,7 @@ func (p *seqPartition) flush() {
 	if p.stopped != nil {
 		return
 	}
-	for _, r := range p.rooms {
+	for _, r := range p.workspaces {
 		if r.steps > 0 {
 			p.writeState(r)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/hence-dev/hence/streams/processor"
 )
 
-// freePort is a port of 127.0.0.1 that nobody listens on.
+// freePort is a port of 127.0.0.1 that is free.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

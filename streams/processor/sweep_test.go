@@ -12,7 +12,7 @@ import (
 )
 
 func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
-	// Nobody listens: tombstones wait until the client closes.
+	// No server listens: tombstones wait until the client closes.
 	client, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"))
 	if err != nil {
 		t.Fatal(err)

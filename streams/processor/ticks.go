@@ -40,12 +40,12 @@ func (p *seqPartition) keepHouse() {
 	if p.left {
 		return
 	}
-	if p.heed(); p.stopped != nil {
+	if p.checkReplicas(); p.stopped != nil {
 		return
 	}
 	p.drainAcks()
 	now := p.cfg.Clock.Now()
-	for _, r := range p.rooms {
+	for _, r := range p.workspaces {
 		if r.steps > 0 && now.Sub(r.since) >= p.cfg.StateAfter {
 			p.writeState(r)
 		}
@@ -56,7 +56,7 @@ func (p *seqPartition) keepHouse() {
 }
 
 // tick appends the workspace's next tick if it is due; mu is held.
-func (p *seqPartition) tick(r *room, now time.Time) {
+func (p *seqPartition) tick(r *workspaceState, now time.Time) {
 	mark, pending := r.replica.NextTick()
 	if !pending || now.Sub(r.countAt) < time.Duration(mark.Weight)*tickEvery {
 		return

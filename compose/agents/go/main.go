@@ -3,7 +3,7 @@
 //
 // Each round it reads what is left of an item, thinks, and then acts in one transaction: one piece less in the stock,
 // an order, a label for the parcel, a charge, and a mail. The label is written at once and put back if the transaction
-// is refused; charge and mail are held and leave only once it is committed. When somebody else was faster, the sidecar
+// is refused; charge and mail are held and leave only once it is committed. When another agent was faster, the sidecar
 // says so, and the round is tried again on what is there now.
 package main
 
@@ -171,7 +171,7 @@ func (a *agent) seal(ctx context.Context, tx *client.Tx) (client.Decision, error
 	return decision, nil
 }
 
-// abort ends a transaction that goes nowhere, so that nobody waits for it until its deadline; the agent may be ending.
+// abort ends a transaction that goes nowhere, so that no other one waits for it until its deadline.
 func (a *agent) abort(ctx context.Context, tx *client.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

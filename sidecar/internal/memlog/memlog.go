@@ -94,7 +94,7 @@ func (l *Log) Add(in *sequencer.Intent) (int64, error) {
 	return at, nil
 }
 
-// tell wakes whoever waits for a change; mu is held.
+// tell wakes those that wait for a change; mu is held.
 func (l *Log) tell() {
 	close(l.changed)
 	l.changed = make(chan struct{})

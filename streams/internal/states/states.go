@@ -66,7 +66,7 @@ func New(cfg streams.Config, log string) *Comparison {
 func fixDifference(cfg streams.Config) string {
 	return fmt.Sprintf("One of them is wrong: compare `hence version` of both. Stop all members of that group and let "+
 		"it forget what it computed, if it is a: `%s`; if it is b: `%s`. Start it with the right binary: it computes "+
-		"the log anew, and both go on once they agree, as `hence doctor --brokers %s` then says",
+		"the log again, and both go on once they agree, as `hence doctor --brokers %s` then says",
 		cfg.ForgetCommand(topology.ReplicaA), cfg.ForgetCommand(topology.ReplicaB), strings.Join(cfg.Brokers, ","))
 }
 

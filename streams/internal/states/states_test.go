@@ -8,7 +8,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// A difference is mended by what the replicas say about its seq, however many other states they said before.
+// A difference is fixed by what the replicas say about its seq, however many other states they said before.
 func TestMendOfAnOldDifference(t *testing.T) {
 	c := New(streams.Config{Brokers: []string{"127.0.0.1:1"}}, "log")
 	say := func(replica, workspace string, seq sequencer.Seq, hash byte) {
@@ -25,7 +25,7 @@ func TestMendOfAnOldDifference(t *testing.T) {
 		t.Fatal("no difference is seen")
 	}
 	others()
-	say(topology.ReplicaA, "shop", 256, 3) // both were wrong, and are mended one after the other
+	say(topology.ReplicaA, "shop", 256, 3) // both were wrong, and are fixed one after the other
 	if c.Differences()["shop"] == nil {
 		t.Error("the difference is forgotten though both differ still")
 	}

@@ -49,7 +49,7 @@ func ReadToken(path string) (string, error) {
 
 // checkOpenness says why a token file is too open. One that is ours to change is for its owner alone. The mode of a
 // mounted secret is its mounter's choice: often all of a container may read it, or a group, and that is taken, but
-// nobody else may be able to write it.
+// no other user may be able to write it.
 func checkOpenness(path string, mode fs.FileMode, mounted bool) error {
 	switch {
 	case mode&0o022 != 0 && mounted:

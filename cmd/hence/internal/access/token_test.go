@@ -42,7 +42,7 @@ func TestTokenFileIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A mounted secret is taken with the mode that it was mounted with, as long as nobody but its owner can write it.
+// A mounted secret is taken with the mode that it was mounted with, as long as only its owner can write it.
 func TestTokenFileMounted(t *testing.T) {
 	for _, c := range []struct {
 		mode          os.FileMode

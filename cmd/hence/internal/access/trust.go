@@ -34,7 +34,7 @@ func Client(ca string) (*http.Client, error) {
 	return &http.Client{Transport: doubtful{transport}}, nil
 }
 
-// doubtful says what to do about a certificate that nobody vouches for.
+// doubtful says what to do about a certificate that no known authority signed.
 type doubtful struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.

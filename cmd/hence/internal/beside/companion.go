@@ -151,7 +151,7 @@ func (c Companion) Farewell(side *sidecar.Sidecar) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
-		case <-c.Signals: // whoever asks again does not want to wait
+		case <-c.Signals: // a second signal ends it at once
 			cancel()
 		case <-ctx.Done():
 		}
@@ -182,7 +182,7 @@ func (c Companion) Environment(inherited, own []string, side *sidecar.Sidecar) [
 	return append(env, set...)
 }
 
-// hushed is a log handler that drops warnings as long as somebody says the same in other words.
+// hushed is a log handler that drops warnings while another message says the same.
 type hushed struct {
 	slog.Handler
 	hush *atomic.Bool

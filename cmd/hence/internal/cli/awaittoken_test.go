@@ -18,7 +18,7 @@ type said chan string
 
 func (s said) Write(b []byte) (int, error) { s <- string(b); return len(b), nil }
 
-// TestAwaitToken makes the file once somebody waits for it.
+// TestAwaitToken makes the file once the command waits for it.
 func TestAwaitToken(t *testing.T) {
 	path, lines := filepath.Join(t.TempDir(), "token"), make(said, 1)
 	logger := slog.New(slog.NewTextHandler(lines, nil))

@@ -39,10 +39,10 @@ type grammar struct {
 	Explain explainCmd `cmd:"" group:"see" help:"Explain why a transaction waits, was refused or was committed."`
 	Console consoleCmd `cmd:"" dev:"told" group:"see" help:"Serve the web console."`
 
-	Retract retractCmd `cmd:"" dev:"told" group:"mend" help:"Undo a committed transaction and all that rests on it."`
-	Residue residueCmd `cmd:"" group:"mend" help:"List, retry and accept effects that could not be made clean."`
-	Rules   rulesCmd   `cmd:"" group:"mend" help:"Print and change the rules of a workspace."`
-	Doctor  doctorCmd  `cmd:"" group:"mend" help:"Check brokers, topics, clocks, gaps and files, and advise."`
+	Retract retractCmd `cmd:"" dev:"told" group:"repair" help:"Undo a committed transaction and all that rests on it."`
+	Residue residueCmd `cmd:"" group:"repair" help:"List, retry and accept effects that could not be made clean."`
+	Rules   rulesCmd   `cmd:"" group:"repair" help:"Print and change the rules of a workspace."`
+	Doctor  doctorCmd  `cmd:"" group:"repair" help:"Check brokers, topics, clocks, gaps and files, and advise."`
 
 	Policy policyCmd `cmd:"" group:"policy" help:"Check, test, explain and fuzz a policy file."`
 

@@ -62,7 +62,7 @@ type CommandSettings struct {
 // Settings is the line of "hence config print -o json".
 type Settings struct {
 	Commands []CommandSettings `json:"commands"`
-	Warnings []string          `json:"warnings"`          // about variables that nobody reads, and context files
+	Warnings []string          `json:"warnings"`          // about variables that no command reads, and context files
 	Context  string            `json:"context,omitempty"` // the file of the "hence dev" that runs
 }
 
@@ -190,9 +190,9 @@ func strangeVariables(model *kong.Application, env []string, misspelt bool) []st
 			continue
 		}
 		if near := spelling.Nearest(short, known); near != "" {
-			out = append(out, fmt.Sprintf("%s is read by nobody: did you mean HENCE_%s?", name, near))
+			out = append(out, fmt.Sprintf("%s is read by no command: did you mean HENCE_%s?", name, near))
 		} else if !misspelt {
-			out = append(out, name+" is read by nobody")
+			out = append(out, name+" is read by no command")
 		}
 	}
 	slices.Sort(out)

@@ -23,7 +23,7 @@ func settings(t *testing.T, want int, args ...string) (map[string]Setting, []str
 
 // Each setting says where it comes from; a flag wins over the environment, that over the default; secrets are hidden.
 func TestConfigPrint(t *testing.T) {
-	t.Setenv("HENCE_TOKEN", "nobody may see this")
+	t.Setenv("HENCE_TOKEN", "not to be seen")
 	t.Setenv("HENCE_AGENT", "by-environment")
 	t.Setenv("HENCE_NATS", "nats://me:hidden@host:4222")
 	t.Setenv("HENCE_WORKSPACE", "shop")
@@ -42,7 +42,7 @@ func TestConfigPrint(t *testing.T) {
 		}
 	}
 	code, out, errs := hence(t, "config", "print")
-	if code != ExitOK || strings.Contains(out, "nobody may see") || strings.Contains(out, "hidden") || errs != "" ||
+	if code != ExitOK || strings.Contains(out, "not to be seen") || strings.Contains(out, "hidden") || errs != "" ||
 		!strings.Contains(out, "\nhence policy lint\n") || !strings.Contains(out, "********") {
 		t.Errorf("of all: exit code %d, %s%s", code, out, errs)
 	}
@@ -80,13 +80,13 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 }
 
-// A variable that nobody reads is named; one that is probably misspelt is also named by every other command.
+// A variable that no command reads is named; one that is probably misspelt is also named by every other command.
 func TestStrangeVariables(t *testing.T) {
 	t.Setenv("HENCE_BROKRES", "a:1")
 	t.Setenv("HENCE_OF_THE_AGENT", "its own")
 	t.Setenv("HENCE_TEST_SOMETHING", "1")
 	_, warnings := settings(t, ExitOK, "run")
-	want := "HENCE_BROKRES is read by nobody: did you mean HENCE_BROKERS?; HENCE_OF_THE_AGENT is read by nobody"
+	want := "HENCE_BROKRES is read by no command: did you mean HENCE_BROKERS?; HENCE_OF_THE_AGENT is read by no command"
 	if got := strings.Join(warnings, "; "); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestDevServesConsole: the printed address is a page; what the workspace says is shown to whoever has the token.
+// TestDevServesConsole: the printed address is a page; what the workspace says is shown with the token.
 func TestDevServesConsole(t *testing.T) {
 	d := startDev(t)
 	page, code, ok := strings.Cut(d.Console, "/#login=")

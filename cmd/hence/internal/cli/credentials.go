@@ -23,7 +23,7 @@ type tokens struct {
 	TokenFile string `type:"path" placeholder:"FILE" help:"Token file; created with mode 600 if it is missing."`
 }
 
-// obtain settles the token: the given one, the file's, or a new one. Then fresh says that nobody else knows it yet.
+// obtain settles the token: the given one, the file's, or a new one. Then fresh says that it was just made.
 func (t *tokens) obtain(logger *slog.Logger) (fresh bool, err error) {
 	if t.TokenFile == "" {
 		if fresh = t.Token == ""; fresh {

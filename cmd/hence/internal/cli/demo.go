@@ -51,7 +51,7 @@ func (c *demoCmd) Help() string {
 send a confirmation. Two of them always want the same order. Then the run is checked from the agents' own records,
 from the decision log and from what the mail server and the ledger have: no update may be lost, nothing that an agent
 was told of may be missing, and the committed tasks alone, in commit order, must leave the same store. No charge and no
-mail may have left without a commit, or twice. What nobody can know is listed as residue.
+mail may have left without a commit, or twice. Effects whose outcome cannot be known are listed as residue.
 
 --faults p makes both sinks misbehave, each request with probability p in each way: refuse before they act (F1), lose
 the answer after they acted (F2), fail a compensation (F3), deliver twice (F4), answer too late (F5).
@@ -126,7 +126,7 @@ func watched(ctx context.Context, cfg *demo.Config, w io.Writer) context.Context
 	}
 	cfg.Look = func(ctx context.Context, log *streams.Client, at demo.Sight) (end func() error, err error) {
 		page, err := console.New(console.Config{Source: log, Workspace: at.Workspace, Token: rand.Text(),
-			NoActions: "the agents of a demo are nobody's: there is nothing for an operator to do",
+			NoActions: "the console of a demo has no operator token",
 			Version:   binaryVersion(), Logger: cfg.Logger})
 		if err != nil {
 			return nil, err

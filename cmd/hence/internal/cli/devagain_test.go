@@ -59,7 +59,7 @@ func devProgram(t *testing.T, ports []int, args ...string) (*program, Dev) {
 
 // "hence dev" is started again under agents of "hence run" that keep their journals in one place. In memory its log is
 // another one: what they read before is said to be gone, once, and they go on; a program that runs meanwhile is ended.
-// With a data folder the log is the same, and nobody is told anything.
+// With a data folder the log is the same, and no session is lost.
 func TestDevAgain(t *testing.T) {
 	for name, args := range map[string][]string{"in memory": nil, "with a data folder": {"--data-dir", t.TempDir()}} {
 		t.Run(name, func(t *testing.T) {

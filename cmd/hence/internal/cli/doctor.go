@@ -31,7 +31,7 @@ func (c *doctorCmd) Help() string {
 rest on), the groups of processors and their lag, gaps in the decisions, the logic of each workspace and stored names
 that are not in NFC, clocks, NATS and JetStream, at the journals of an agent and their folder, and, if they are named,
 at a sidecar, a token file and addresses to listen on. It changes nothing and locks nothing: a sidecar may run or start
-meanwhile. Each problem comes with the command that mends it; what follows from it stands below it.
+meanwhile. Each problem comes with the command that fixes it; what follows from it stands below it.
 
 Exit code: 0 no problem; 3 there is one; 1 doctor itself could not run.`
 }

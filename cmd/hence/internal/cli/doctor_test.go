@@ -69,7 +69,7 @@ func TestDoctorHealthy(t *testing.T) {
 }
 
 // One topic that is missing is one problem with one fix, and what follows from it stands below it: before, doctor
-// printed ten, eight of them with a fix that mends nothing.
+// printed ten, eight of them with a fix that fixes nothing.
 func TestDoctorOneCause(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	dev := startDev(t)

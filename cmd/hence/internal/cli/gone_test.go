@@ -12,7 +12,7 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// What ends because a decision is gone begins anew; other ends are ends.
+// What ends because a decision is gone starts again; other ends are ends.
 func TestGoneBeginsAnew(t *testing.T) {
 	var said strings.Builder
 	cfg := streams.Config{Brokers: []string{"127.0.0.1:1"}, NATS: "nats://127.0.0.1:1",

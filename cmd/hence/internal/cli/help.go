@@ -12,7 +12,7 @@ func groups() kong.Option {
 	return kong.ExplicitGroups([]kong.Group{
 		{Key: "start", Title: "Start:"},
 		{Key: "see", Title: "See what goes on:"},
-		{Key: "mend", Title: "Put right:"},
+		{Key: "repair", Title: "Put right:"},
 		{Key: "policy", Title: "Say what tools are:"},
 		{Key: "operate", Title: "Operate:"},
 	})

@@ -14,8 +14,8 @@ import (
 const goneAgainIn = 5 * time.Second
 
 // overLogs runs f until it ends by itself. When the log is lost meanwhile, with the brokers' disks, it says so and
-// runs f anew: nothing of the former log is true any more. The same where a decision is gone: a snapshot may lead past
-// it by now, or somebody has mended the topic.
+// runs f again: nothing of the former log holds. The same where a decision is gone: a snapshot may lead past
+// it by now, or the topic has been repaired.
 func overLogs(ctx context.Context, cfg streams.Config, f func(context.Context) error) error {
 	return overLogsIn(ctx, cfg, goneAgainIn, f)
 }
@@ -38,7 +38,7 @@ func overLogsIn(ctx context.Context, cfg streams.Config, again time.Duration, f 
 		cancel(nil)
 		<-watched
 		if ctx.Err() == nil && why == nil && errors.Is(err, streams.ErrGone) {
-			cfg.Logger.Error("a decision is gone, everything begins anew", "error", err, "pause", again)
+			cfg.Logger.Error("a decision is gone, everything starts again", "error", err, "pause", again)
 			if pause.Sleep(ctx, again) != nil {
 				return err
 			}
@@ -50,6 +50,6 @@ func overLogsIn(ctx context.Context, cfg streams.Config, again time.Duration, f 
 		if !errors.Is(why, streams.ErrOtherLog) {
 			return errors.Join(err, fmt.Errorf("watch the log: %w", why))
 		}
-		cfg.Logger.Error("the log is lost, everything begins anew on an empty one", "error", why)
+		cfg.Logger.Error("the log is lost, everything starts again on an empty one", "error", why)
 	}
 }

@@ -144,7 +144,7 @@ func (l *transcript) await(t *testing.T, text string) string {
 			}
 		}
 		if l.done || time.Since(begun) >= programBound {
-			t.Fatalf("nobody said %q:\n%s", text, strings.Join(l.lines, "\n"))
+			t.Fatalf("no line says %q:\n%s", text, strings.Join(l.lines, "\n"))
 		}
 		l.more.Wait()
 	}

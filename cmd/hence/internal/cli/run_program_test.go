@@ -294,7 +294,7 @@ func killedParent(t *testing.T, script string) bool {
 	return err == nil
 }
 
-// freePorts are ports that nobody listened on a moment ago.
+// freePorts are ports that no process listened on a moment ago.
 func freePorts(t *testing.T, n int) (ports []int) {
 	t.Helper()
 	for range n {

@@ -41,7 +41,7 @@ func TestDemoHoldsInEachOrder(t *testing.T) {
 				t.Errorf("times are missing: %+v, append %+v", r.SealToDecisionMs, r.AppendMs)
 			}
 			if len(r.Refused) == 0 || r.Retries == 0 {
-				t.Errorf("two agents want the same order and nobody was refused: %+v", r)
+				t.Errorf("two agents want the same order and none was refused: %+v", r)
 			}
 		})
 	}

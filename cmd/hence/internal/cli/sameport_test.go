@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A sidecar that was given a free port keeps it when it begins anew: its agents know no other.
+// A sidecar that was given a free port keeps it when it starts again: its agents know no other.
 func TestSidecarKeepsItsPort(t *testing.T) {
 	ports, lines := freePorts(t, 2), make(said, 8)
 	ctx, stop := context.WithCancel(t.Context())

@@ -23,7 +23,7 @@ type parent struct {
 func (p parent) bind(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if p.WithParent {
-		// This goroutine ends with the process: a read of the standard input cannot be called off. Nobody would
+		// This goroutine ends with the process: a read of the standard input cannot be called off. Nothing would
 		// kill a child that does not end when its parent is gone, so it does that itself.
 		go func() {
 			_, _ = io.Copy(io.Discard, in)

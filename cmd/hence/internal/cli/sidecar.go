@@ -100,7 +100,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
 		}
-		c.Listen = side.Addr() // a free port is kept when it begins anew
+		c.Listen = side.Addr() // a free port is kept when it starts again
 		waiting, stop := context.WithCancel(ctx)
 		var said sync.WaitGroup
 		defer said.Wait()

@@ -38,7 +38,7 @@ type streamsCmd struct {
 // mendIn is the pause before topics that are not as they must be are looked at again.
 const mendIn = 5 * time.Second
 
-// Run processes until the context ends. It waits for whatever is away, and for topics to be mended.
+// Run processes until the context ends. It waits for whatever is away, and for topics to be fixed.
 func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
@@ -66,7 +66,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 		if ctx.Err() != nil || !errors.Is(err, streams.ErrTopics) {
 			break
 		}
-		cfg.Logger.Error("nothing is processed until the topics are mended", "error", err)
+		cfg.Logger.Error("nothing is processed until the topics are fixed", "error", err)
 		err = nil
 		_ = pause.Sleep(ctx, mendIn) // the next run sees that ctx has ended
 	}

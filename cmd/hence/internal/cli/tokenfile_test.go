@@ -9,7 +9,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/access"
 )
 
-// What is wrong with a token file is said with the command that mends it, and nothing is started.
+// What is wrong with a token file is said with the command that fixes it, and nothing is started.
 func TestTokenFileRefused(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// privateAuthority writes the files of an authority that nobody knows, and of a certificate of this host by it.
+// privateAuthority writes the files of an unknown authority, and of a certificate of this host by it.
 func privateAuthority(t *testing.T) (ca, cert, key string) {
 	t.Helper()
 	dir := t.TempDir()

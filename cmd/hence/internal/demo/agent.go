@@ -61,7 +61,7 @@ func (a *agent) settle(ctx context.Context, task int) error {
 		if at.committed() {
 			return a.step(ctx)
 		}
-		if a.run.stopped() { // it is refused, and nobody waits for the next attempt
+		if a.run.stopped() { // it is refused, and no next attempt follows
 			return nil
 		}
 		if next.giveUp {
@@ -98,7 +98,7 @@ func (a *agent) open(ctx context.Context, previous *client.Tx) (*client.Tx, erro
 		}
 		tx, err = a.store.Begin(ctx, client.BeginOptions{Mode: a.run.cfg.Order, Observe: a.run.cfg.Observe})
 		return err
-	}, func(err error) bool { return transient(err) || sessionLost(err) }) // said once, so that the agent reads anew
+	}, func(err error) bool { return transient(err) || sessionLost(err) }) // said once, so that the agent reads again
 	if err != nil {
 		return nil, fmt.Errorf("begin a transaction: %w", err)
 	}

@@ -132,7 +132,7 @@ func TestMeeting(t *testing.T) {
 		m := &meeting{}
 		start := time.Now()
 		if m.meet(t.Context(), time.Second) || time.Since(start) != time.Second {
-			t.Errorf("alone: somebody came, or it took %s", time.Since(start))
+			t.Errorf("alone: another one came, or it took %s", time.Since(start))
 		}
 		came := make(chan bool, 1)
 		go func() { came <- m.meet(context.Background(), time.Hour) }()
@@ -144,7 +144,7 @@ func TestMeeting(t *testing.T) {
 		synctest.Wait()
 		m.leave()
 		if <-came || m.meet(t.Context(), time.Hour) {
-			t.Error("somebody was met although the other one had left")
+			t.Error("a meeting took place although the other one had left")
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// decisionLog is what the decision log says of each transaction, up to a seq that grows while somebody follows.
+// decisionLog is what the decision log says of each transaction, up to a seq that grows while it is followed.
 type decisionLog struct {
 	mu     sync.Mutex
 	byTx   map[string]logged

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// meeting makes two agents overlap: whoever comes first waits, for a bound, until the other one is there too. So
+// meeting makes two agents overlap: the first one waits, for a bound, until the other one is there too. So
 // both have read the order that they want before either of them writes it.
 type meeting struct {
 	mu      sync.Mutex
-	waiting chan struct{} // closed when the other one comes; nil: nobody waits
+	waiting chan struct{} // closed when the other one comes; nil: none waits
 	over    bool          // one of them has gone home
 }
 
@@ -51,7 +51,7 @@ func (m *meeting) meet(ctx context.Context, bound time.Duration) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.waiting == mine { // nobody came
+	if m.waiting == mine { // the other one did not come
 		m.waiting = nil
 		return false
 	}

@@ -32,7 +32,7 @@ const (
 	EndCommitted   = "committed"
 	EndAborted     = "aborted"
 	EndInterrupted = "interrupted" // given up before the seal left: its sidecar went away, or its session did
-	EndUnknown     = "unknown"     // the seal left and nobody could say what became of it
+	EndUnknown     = "unknown"     // the seal left, and its outcome is not known
 )
 
 // Attempt is one transaction of an agent: a task's first try or a further one.

@@ -58,10 +58,10 @@ func (a *agent) resolve(ctx context.Context, tx *client.Tx, at *Attempt) (furthe
 		}
 	}
 	at.End = EndUnknown
-	return further{}, fmt.Errorf("nobody said within %s what became of %s", patience, at.Tx)
+	return further{}, fmt.Errorf("no answer within %s on the outcome of %s", patience, at.Tx)
 }
 
-// askLog looks an attempt up in the decision log, after its sidecar has forgotten it. That sidecar has joined anew
+// askLog looks an attempt up in the decision log, after its sidecar has forgotten it. That sidecar has joined again
 // since, so what the log has not decided up to the sidecar's view is refused for ever.
 func (a *agent) askLog(ctx context.Context, at *Attempt) (further, error) {
 	var view uint64

@@ -135,7 +135,7 @@ func (r *run) startCluster(ctx context.Context, g *ground) (cluster, error) {
 	return startProcesses(ctx, g, r.cfg)
 }
 
-// guarded runs the agents and the check while somebody follows the log, and ends early when the cluster fails.
+// guarded runs the agents and the check while the log is followed, and ends early when the cluster fails.
 func (r *run) guarded(ctx context.Context) (*Report, error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
@@ -333,7 +333,7 @@ func (r *run) readBack(ctx context.Context, last uint64) (map[string]logged, err
 	return back.snapshot(), err
 }
 
-// scopesOf lists all shards of the initial state and all that somebody wrote.
+// scopesOf lists all shards of the initial state and all that were written.
 func scopesOf(initial retail.Memory, attempts []*Attempt) []string {
 	seen := map[string]bool{}
 	for scope := range initial {

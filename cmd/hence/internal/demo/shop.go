@@ -51,7 +51,7 @@ func openShop(dir string, c *Config) (*shop, error) {
 		return nil, fmt.Errorf("start the ledger: %w", err)
 	}
 	mail := sinks.Evenly(c.Faults, c.Seed+1, lateBy)
-	mail.Duplicate = 0 // a mail server that makes two of one is not ours to mend
+	mail.Duplicate = 0 // a mail server that makes two of one is not ours to fix
 	if s.mail, err = sinks.StartMailbox(sinks.MailboxOptions{Faults: mail}); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the mail server: %w", err), s.ledger.Close())
 	}

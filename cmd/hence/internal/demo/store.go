@@ -57,7 +57,7 @@ func (r *run) load(ctx context.Context, store *client.Client) (seq uint64, err e
 	return seq, nil
 }
 
-// loadBatch writes some shards in one transaction, and again until it is committed: nobody else is there to refuse
+// loadBatch writes some shards in one transaction, and again until it is committed: no other agent runs yet to refuse
 // it for.
 func (a *agent) loadBatch(ctx context.Context, batch []string) (*Attempt, error) {
 	for n := 1; n <= maxAttempts; n++ {

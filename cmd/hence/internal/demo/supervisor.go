@@ -183,7 +183,7 @@ type started struct {
 	logPath string
 }
 
-// served waits until a child that became ready has ended. An error says that it soon gave up by itself: nobody
+// served waits until a child that became ready has ended. An error says that it soon gave up by itself: nothing
 // killed it, so another start is likely to end alike.
 func (c *started) served() error {
 	since := time.Now()
@@ -227,7 +227,7 @@ func (s *Supervisor) spawn(spec Spec, address string) (*started, error) {
 		defer close(c.ended)
 		_, err := c.process.Result()
 		fmt.Fprintf(log, "process %d ended: %v\n", c.process.PID, err)
-		_ = log.Close() // nobody reads it unless something else went wrong
+		_ = log.Close() // it is only read when something else went wrong
 	})
 	return c, nil
 }

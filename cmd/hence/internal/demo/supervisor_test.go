@@ -157,7 +157,7 @@ func TestQuitterIsReported(t *testing.T) {
 			t.Errorf("got %v, want the child's last words", err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("nobody said that the child gives up again and again")
+		t.Fatal("no error says that the child gives up again and again")
 	}
 }
 

@@ -13,8 +13,8 @@ type about struct {
 	brief   string // what it says below its cause
 }
 
-// causes puts each problem that follows from another one below that: it has no fix of its own, and mending the other
-// mends it.
+// causes puts each problem that follows from another one below that: it has no fix of its own, and fixing the other
+// fixes it.
 func (f *checkup) causes() []Finding {
 	roots := slices.Clone(f.all)
 	for i := range roots {

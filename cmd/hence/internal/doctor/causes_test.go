@@ -14,8 +14,8 @@ func TestDoctorCauses(t *testing.T) {
 	if got := found.causes(); len(got) != 4 || found.problems != 4 {
 		t.Errorf("alone: %+v", got)
 	}
-	found.problem("brokers", "start Kafka", "nobody answers")
-	found.problem("nats", "start NATS", "nobody answers")
+	found.problem("brokers", "start Kafka", "no answer")
+	found.problem("nats", "start NATS", "no answer")
 	got := found.causes()
 	if len(got) != 3 || found.problems != 3 || len(got[1].Causes) != 2 || len(got[2].Causes) != 1 ||
 		got[0].Part != "sidecar" {

@@ -14,7 +14,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// maxLag is how many records a group may be behind before somebody should look.
+// maxLag is how many records a group may be behind before it is a problem.
 const maxLag = 10_000
 
 // lookAtCluster looks at Kafka, the topics, the processors and NATS. It returns the id of the log; empty: there is
@@ -112,7 +112,7 @@ func sayGroups(found *checkup, r *inspect.Report, bad map[string]bool) {
 		switch {
 		case g.Error != "": // said already
 		case lag > maxLag:
-			found.problem("groups", "hence streams --instance ANOTHER  # one more member, or mend what is slow",
+			found.problem("groups", "hence streams --instance ANOTHER  # one more member, or fix what is slow",
 				"%s (%s) is %d records behind", g.Name, g.State, lag)
 		case len(g.Members) > 0 && !bad["groups"]:
 			found.ok("groups", "%s is %s with %s, %s behind", g.Name, g.State, show.Several(len(g.Members), "member"),
@@ -132,7 +132,7 @@ func sayDecisions(found *checkup, r *inspect.Report, bad map[string]bool) {
 		}
 	}
 	if unread > 0 {
-		found.problem("decisions", "give this user the right to read hence.decisions, or mend the brokers",
+		found.problem("decisions", "give this user the right to read hence.decisions, or fix the brokers",
 			"%s of hence.decisions cannot be read: %s", show.Several(unread, "partition"), why)
 		found.tell(about{topic: topology.TopicDecisions,
 			brief: show.Several(unread, "partition") + " of it cannot be read"})

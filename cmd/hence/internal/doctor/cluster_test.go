@@ -104,7 +104,7 @@ func (i *ill) produce(topic, key string, value []byte) {
 	i.must(i.kafka.ProduceSync(i.t.Context(), r).FirstErr())
 }
 
-// TestDoctorCluster seeds what can be wrong with a cluster, and sees each with what mends it.
+// TestDoctorCluster seeds what can be wrong with a cluster, and sees each with what fixes it.
 func TestDoctorCluster(t *testing.T) {
 	i := newIll(t)
 	ctx := t.Context()
@@ -136,7 +136,7 @@ func TestDoctorCluster(t *testing.T) {
 	i.finds("topics", "hence.residue: it does not exist", "hence topics create")
 
 	i.strangeStream()
-	i.finds("nats", "another log", "hence streams creates it anew")
+	i.finds("nats", "another log", "hence streams recreates it")
 	i.finds("clock", "ahead of ours", "NTP")
 }
 

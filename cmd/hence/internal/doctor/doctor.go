@@ -38,9 +38,9 @@ type Finding struct {
 	Part  string `json:"part"`  // what was looked at: brokers, topics, journal, ...
 	Level string `json:"level"` // ok, note or problem
 	Says  string `json:"says"`
-	Fix   string `json:"fix,omitempty"` // the command or the setting that mends it, of each problem and of some notes
+	Fix   string `json:"fix,omitempty"` // the command or the setting that fixes it, of each problem and of some notes
 
-	Causes []string `json:"causes,omitempty"` // what else is wrong because of it, and is mended with it
+	Causes []string `json:"causes,omitempty"` // what else is wrong because of it, and is fixed with it
 
 	about about
 }
@@ -92,7 +92,7 @@ func (f *checkup) advise(part, fix, format string, args ...any) {
 	f.all = append(f.all, Finding{Part: part, Level: levelNote, Says: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// problem adds a problem; fix is the command or the setting that mends it.
+// problem adds a problem; fix is the command or the setting that fixes it.
 func (f *checkup) problem(part, fix, format string, args ...any) {
 	f.all = append(f.all, Finding{Part: part, Level: levelProblem, Says: fmt.Sprintf(format, args...), Fix: fix})
 	f.problems++

@@ -22,7 +22,7 @@ func (d Diagnosis) holds(t *testing.T, part, level, says, fix string) {
 			return
 		}
 	}
-	t.Errorf("no %s of %s says %q, to be mended by %q, in:\n%+v", level, part, says, fix, d.Findings)
+	t.Errorf("no %s of %s says %q, to be fixed by %q, in:\n%+v", level, part, says, fix, d.Findings)
 }
 
 // follows fails unless a problem has something below it, with no fix of its own.
@@ -147,8 +147,8 @@ func TestDoctorSidecar(t *testing.T) {
 	if d := at(well, 0); d.Problems != 0 {
 		t.Errorf("a sidecar that is well has %+v", d)
 	}
-	nobody := look(Patient{Sidecar: "http://127.0.0.1:1"})
-	nobody.holds(t, "sidecar", levelProblem, "does not answer", "hence sidecar --agent agent-1")
+	none := look(Patient{Sidecar: "http://127.0.0.1:1"})
+	none.holds(t, "sidecar", levelProblem, "does not answer", "hence sidecar --agent agent-1")
 	at("hello", 0).holds(t, "sidecar", levelProblem, "is no sidecar", "--sidecar")
 	d := at(ill, 0)
 	for _, want := range [][2]string{{"no broker", "--brokers"}, {"away", "--nats"}, {"missing", "hence topics verify"},

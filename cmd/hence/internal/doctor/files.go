@@ -52,7 +52,7 @@ func lookAtToken(found *checkup, path string) {
 			"missing or cannot be written", path)
 	case statErr == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0:
 		found.problem(part, "chmod 600 "+show.ShellWord(path),
-			"%s can be read by others (mode %#o): whoever reads it acts as the agent", path, info.Mode().Perm())
+			"%s can be read by others (mode %#o): a reader of it can act as the agent", path, info.Mode().Perm())
 	case errors.Is(err, fs.ErrPermission):
 		found.problem(part, "chown $(id -u) "+show.ShellWord(path), "%v", err)
 	default:

@@ -14,12 +14,12 @@ import (
 const saidNames = 5
 
 // sayLogic names workspaces whose rules are of an older logic than this version's. That is no fault: a log goes on
-// under the logic that it has until somebody raises it.
+// under the logic that it has until it is raised.
 func sayLogic(found *checkup, r *inspect.Report, _ map[string]bool) {
 	newest := 0
 	for _, w := range r.Workspaces {
 		switch {
-		case w.Logic == 0: // nobody says; that no processor runs is said of the groups
+		case w.Logic == 0: // no processor answers, which the finding on the groups says
 		case w.Logic < sequencer.Logic:
 			found.advise("rules", fmt.Sprintf("hence rules set --workspace %s --logic %d  # once each processor and sidecar "+
 				"has this version or a later one; one that has not stops there", w.Name, sequencer.Logic),

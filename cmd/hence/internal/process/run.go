@@ -179,7 +179,7 @@ const (
 	killedWait = time.Second // for the kernel to bury what was killed
 )
 
-// sweep ends what the program has left running in its group: nobody else would.
+// sweep ends what the program has left running in its group: no other process would.
 func (r *running) sweep() {
 	child.Signal(r.pid, syscall.SIGTERM)
 	child.Signal(r.pid, syscall.SIGCONT)

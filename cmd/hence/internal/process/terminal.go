@@ -101,11 +101,11 @@ func (t *terminal) stopped(group int, by syscall.Signal) {
 	if t.underShell() {
 		_ = syscall.Kill(0, syscall.SIGSTOP) // the shell must see its job stopped: that is this process's group
 	} else if by == syscall.SIGTSTP {
-		child.Signal(group, syscall.SIGCONT) // nobody could continue it: without this process the kernel would not stop it
+		child.Signal(group, syscall.SIGCONT) // it could not be continued: without this process the kernel would not stop it
 	}
 }
 
-// underShell says whether somebody is there who sees this process's group stop and can continue it: a shell with job
+// underShell says whether a process sees this process's group stop and can continue it: a shell with job
 // control gives each job a group, and stays in the session.
 func (t *terminal) underShell() bool {
 	session, err := unix.Getsid(0)

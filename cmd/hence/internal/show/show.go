@@ -87,7 +87,7 @@ func Several(n int, thing string) string {
 // ShellWord quotes a text so that a shell takes it as one word.
 func ShellWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// IsTerminal says whether somebody watches.
+// IsTerminal says whether the output is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -68,7 +68,7 @@ func (p *pipe) copy(to *prefixed) {
 	for {
 		line, err := in.ReadSlice('\n')
 		if len(line) > 0 && to.show(strings.TrimRight(string(line), "\r\n")) != nil {
-			_, _ = io.Copy(io.Discard, in) // nobody listens: the program goes on nonetheless
+			_, _ = io.Copy(io.Discard, in) // the output is closed: the program goes on nonetheless
 			return
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {

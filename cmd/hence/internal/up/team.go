@@ -162,7 +162,7 @@ func (t *Team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.
 func (t *Team) one(ctx context.Context, g beside.Ground, m member) (r Result) {
 	r = Result{Agent: m.Name, How: "not started"}
 	say := func(format string, args ...any) {
-		_ = m.err.show("hence: " + gate.Plain(fmt.Sprintf(format, args...))) // nobody can be told that nobody listens
+		_ = m.err.show("hence: " + gate.Plain(fmt.Sprintf(format, args...))) // a closed output cannot be reported
 	}
 	config := m.config
 	logger, hush := beside.Hushing(t.config.Logger(m.err))

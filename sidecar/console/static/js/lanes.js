@@ -9,7 +9,7 @@ const ROW = 34; // of one transaction; several lie below each other where they o
 const MOST_ROWS = 5; // of one lane
 const BAR = 14;
 const TOP = 26;
-const NAMES = 150; // pixels left of the lanes, where there is room for them
+const NAMES = 150; // pixels left of the lanes, where there is space for them
 const MOST_NAMED = 16; // arrows that carry their scope all the time; more cannot be read
 const LEAST = 10;
 

@@ -87,9 +87,9 @@ const whys = {
   read_from: "it read from that one",
   branch: "no branch is chosen yet",
   verdict: "the hook has not answered yet",
-  orphan: "nobody settles that one now",
+  orphan: "no sidecar settles that one now",
 };
-// listed says whether a decision is in lists that nobody asked for more: leases are confirmed all the time.
+// listed says whether a decision is in lists without a filter for it: leases are confirmed all the time.
 export const listed = (row) => row.kind !== "confirmed";
 
 export const why = (name) => whys[name] ?? name;

@@ -1,4 +1,4 @@
-// What streams in from the server, in bounded lists. Whoever listens is told at most once per frame.
+// What streams in from the server, in bounded lists. Listeners are told at most once per frame.
 
 const MOST_ROWS = 2000;
 const MOST_SECONDS = 300;
@@ -85,7 +85,7 @@ class Store {
 
 export const store = new Store();
 
-// poll asks again and again while a view is shown, never twice at once, and not while nobody looks. everyMs may be a
+// poll asks again and again while a view is shown, never twice at once, nor while the page is hidden. everyMs may be a
 // function of what was answered. now() asks at once; while an answer is under way, which may be older than what was
 // just done, it is asked once more behind it.
 export function poll(everyMs, ask, take, fail) {

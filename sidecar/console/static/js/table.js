@@ -14,7 +14,7 @@ const heads = (columns) => columns.map((c) => h("th", { role: "columnheader", sc
   class: c.right ? "right" : null }, c.name));
 const cols = (columns) => h("colgroup", {}, columns.map((c) => h("col", c.width ? { width: c.width } : {})));
 
-// asCards makes a table one of cards while it has less room than it needs: nothing is lost, all of it is below each
+// asCards makes a table one of cards while it has less space than it needs: nothing is lost, all of it is below each
 // other. changed is told.
 function asCards(box, grid, least, changed) {
   let cards = null;
@@ -78,8 +78,8 @@ export function table({ label, columns, key, empty, tall = true, height, least =
   function place() {
     frame = 0;
     const top = cards ? 0 : Math.max(0, Math.floor(scroll.scrollTop / ROW) - BEYOND);
-    const room = cards ? drawnCards : Math.ceil(Math.max(scroll.clientHeight, window.innerHeight) / ROW) + 2 * BEYOND;
-    const bottom = Math.min(rows.length, top + room);
+    const most = cards ? drawnCards : Math.ceil(Math.max(scroll.clientHeight, window.innerHeight) / ROW) + 2 * BEYOND;
+    const bottom = Math.min(rows.length, top + most);
     more.hidden = !cards || bottom === rows.length;
     text(more, `Show ${int(Math.min(CARDS, rows.length - bottom))} more of ${int(rows.length)}`);
     const keep = new Set();
@@ -143,7 +143,7 @@ export function table({ label, columns, key, empty, tall = true, height, least =
       if (!nothing.hidden && nothing.childElementCount === 0) put(nothing, ...emptyState(empty));
       place();
     },
-    // busy says whether somebody is in the middle of the rows.
+    // busy says whether the reader is in the middle of the rows.
     busy: () => body.contains(document.activeElement) || scroll.scrollTop > ROW / 2 || cards && drawnCards > CARDS,
   };
 }

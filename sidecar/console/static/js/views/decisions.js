@@ -58,7 +58,7 @@ export function decisionsView(ctx, { query }) {
         "the log:", code: "hence tail --after 0" } });
   root.append(problem.root, h("div", { class: "card" }, filters, list.root), h("div", { class: "below" }, note));
   let paused = false;
-  let held = null; // rows while somebody looks closely, or has paused
+  let held = null; // rows while the reader looks closely, or has paused
   let picked = null; // what a filter picked on the server: { rows, more }
   let timer = 0;
   let asking = null;

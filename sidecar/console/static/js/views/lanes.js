@@ -9,7 +9,7 @@ import { poll } from "../store.js";
 import { nothingHere } from "../table.js";
 import { choices, page, trouble } from "./page.js";
 
-// lanesView draws what all agents did, one lane each. It stands still while somebody is in it.
+// lanesView draws what all agents did, one lane each. It stands still while the reader is in it.
 export function lanesView() {
   const choice = choices("Show the last", [10, 30, 120, 300].map((n) => [n, span(n * 1000)]), 30, () => asking.now());
   const pause = h("button", { class: "button", type: "button", "aria-pressed": "false", onclick: () => {
@@ -66,7 +66,7 @@ export function lanesView() {
   asTable.addEventListener("toggle", () => asTable.open && view && put(body, lanesTable(view)));
   const asking = poll(1000, (signal) => api.lanes(choice.value(), signal), (answer) => {
     problem.set(null);
-    if (view && (paused || near() || body.contains(document.activeElement))) return; // somebody reads it
+    if (view && (paused || near() || body.contains(document.activeElement))) return; // it is being read
     view = answer;
     draw();
   }, problem.set);

@@ -18,7 +18,7 @@ const ageText = (t, now) => (t.began_ms || t.age_ticks === undefined ? "" : "≈
 
 const idle = { open: "nothing: its agent reads and acts", sealed: "nothing: its decision is on the way",
   settling: "its sidecar, which settles it",
-  orphan: "somebody to settle it", retracting: "its turn to be undone" };
+  orphan: "a sidecar to settle it", retracting: "its turn to be undone" };
 
 export function waitsText(t) {
   const first = t.waits?.[0];

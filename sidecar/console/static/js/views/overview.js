@@ -127,13 +127,13 @@ export function overviewView(ctx) {
     attend(live);
   }
 
-  // attend lists what somebody should look at.
+  // attend lists what needs an operator.
   function attend(live) {
     const items = [];
     for (const t of live.troubles) items.push(["trouble", t]);
     const orphans = live.transactions.filter((t) => t.state === "orphan");
     if (orphans.length > 0) items.push(["wait", [plural(orphans.length, "transaction is", "transactions are"),
-      " decided and nobody settles ", orphans.length === 1 ? "it: " : "them: ", txLink(orphans[0].tx)]]);
+      " decided and no sidecar settles ", orphans.length === 1 ? "it: " : "them: ", txLink(orphans[0].tx)]]);
     const long = live.transactions.filter((t) => t.waits?.length > 0 && ageOf(t, store.now()) > LONG_MS);
     if (long.length > 0) items.push(["wait", [txLink(long[0].tx),
       ` has been under way for ${age(ageOf(long[0], store.now()))} and waits`, long.length > 1

@@ -1,7 +1,7 @@
 import { h, put } from "../dom.js";
 import { icon } from "../icons.js";
 
-// page is a view's heading with room for its tools.
+// page is a view's heading with space for its tools.
 export function page(title, intro, ...tools) {
   const heading = h("h1", { tabindex: -1 }, title);
   const row = h("div", { class: "row" }, heading, tools.length > 0 ? h("div", { class: "tools" }, tools) : null);

@@ -12,8 +12,8 @@ import { notice, page, trouble } from "./page.js";
 export function residueView() {
   const state = h("select", {}, ["open", "accepted", "resolved", "all"].map((x) => h("option", { value: x }, x)));
   const { root } = page("Residue",
-    "Effects that could not be made clean, or of which nobody knows. Each stays here until a later try makes it " +
-      "clean or somebody accepts it.",
+    "Effects that could not be made clean, or whose outcome is unknown. Each stays here until a later try makes it " +
+      "clean or an operator accepts it.",
     h("label", { class: "field inline" }, h("span", {}, "Show"), state));
   const problem = trouble();
   const body = h("div", { class: "stack" });
