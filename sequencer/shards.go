@@ -125,6 +125,8 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 		w := &t.Seal.Shards[i]
 		p := f.shards.of[w.Scope]
 		if p == nil {
+			// What stood there must be known before it is written over: else the first writer since the horizon cannot be
+			// retracted.
 			p = f.shards.putInto(nil, f.formerOf(t, w))
 		}
 		v := ShardVersion{Scope: w.Scope, Seq: seq, Tx: t.ID}
@@ -141,6 +143,7 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 func (f *Fold) restored(v *ShardVersion) ShardWrite {
 	w := ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref, Absent: v.Absent, Restored: v.From}
 	if v.From != 0 && f.weaken.has(WeakenRestoreLast) {
+		// The rule is off: holes 22b.
 		list := f.shards.of[v.Scope].list
 		w.Restored = list[len(list)-1].From
 	}
@@ -153,6 +156,7 @@ func (f *Fold) formerOf(t *tx, w *ShardWrite) ShardVersion {
 	v := ShardVersion{Scope: w.Scope}
 	x := w.Former
 	if x != nil && x.View >= f.floor {
+		// Believed only where no write came between: else a retraction would bring back what was overwritten already.
 		if _, _, _, moved := f.window.after(w.Scope, x.View); !moved {
 			v.Seq, v.Absent = min(x.Version, f.keepFrom()), x.Version == 0
 			if !f.bounded() {
