@@ -202,7 +202,7 @@ func (f *Fold) startRetraction(r *retraction) {
 			f.emitTx(m, Outcome{Kind: OutcomeRetracting, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx})
 		}
 	}
-	// After all members hold their scopes: whoever is let in from here on would have its live effect compensated over
+	// After all members hold their scopes: one that is let in later would have its live effect compensated over
 	// (holes 7b).
 	f.refuseUnder(c)
 }

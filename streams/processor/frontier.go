@@ -70,12 +70,14 @@ func (f *frontierProcessor) decision(ctx goka.Context, msg any) {
 // splitDecision makes the records of a decision's moves, or says why there can be none.
 func splitDecision(o *sequencer.Outcome) (moves []topology.ScopeMove, values [][]byte, reason string) {
 	if topology.CheckScopes(o) != nil {
+		// A scope that is not canonical has no row of its own: it would be split over two.
 		return nil, nil, topology.ParkedMalformed
 	}
 	moves = topology.SplitByScope(o)
 	for i := range moves {
 		b, err := topology.EncodeScopeMove(&moves[i])
 		if err != nil {
+			// All of its moves or none: half of a decision in the rows would look whole behind the workspace's own row.
 			return nil, nil, topology.ParkedOversize
 		}
 		values = append(values, b)
@@ -88,6 +90,7 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 	value := bytesOf(msg)
 	m, reason := f.readMove(ctx, value)
 	if reason != "" {
+		// A move of a foreign partition or form: the rows are whole without it or say a gap.
 		f.park(recordOf(ctx), value, reason)
 		return
 	}
@@ -98,6 +101,8 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 		case err == nil:
 			row = r
 		case m.Last(), m.Scope.IsShard() && m.Shard == nil:
+			// The move does not have all that the row had: made again from it, a shard would look absent and the workspace
+			// whole.
 			f.stop(recordOf(ctx), err)
 			return
 		default:
@@ -131,6 +136,7 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 // gap counts a gap that a decision met, and says it once.
 func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
 	f.metrics.Gaps.Inc()
+	// Callbacks of several partitions meet gaps.
 	f.mu.Lock()
 	at, said := f.stuck[workspace]
 	f.stuck[workspace] = after
@@ -147,6 +153,7 @@ func (f *frontierProcessor) stop(ctx *tracked, err error) {
 	err = fmt.Errorf("row %q of %s cannot be used: %w. If a newer release wrote it, start that one. Else stop the "+
 		"processors of this group, delete %s and the offsets of group %s, and start them: the table is made anew from %s",
 		ctx.Key(), f.table, err, f.table, f.group, topology.TopicDecisions)
+	// As in gap.
 	f.mu.Lock()
 	f.stopped = append(f.stopped, ctx.Partition())
 	f.mu.Unlock()
@@ -154,6 +161,7 @@ func (f *frontierProcessor) stop(ctx *tracked, err error) {
 	f.cfg.Health.Set(f.partName(ctx.Partition()), err)
 	f.cfg.Logger.Error("this partition is not processed", "processor", f.name, "partition", ctx.Partition(), "error", err)
 	ctx.ledger.hold(ctx.entry)
+	// To return would let goka mark the record, and the partition go on without it.
 	<-ctx.Context().Done()
 }
 
@@ -267,6 +275,7 @@ func (f *frontierProcessor) gained(int32, *tableStore) error {
 	if err != nil {
 		return fmt.Errorf("id of %s: %w", f.table, err)
 	}
+	// See tableID.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.id = id
@@ -274,6 +283,7 @@ func (f *frontierProcessor) gained(int32, *tableStore) error {
 }
 
 func (f *frontierProcessor) tableID() string {
+	// Set when a partition is gained, read by callbacks.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.id
@@ -281,6 +291,7 @@ func (f *frontierProcessor) tableID() string {
 
 func (f *frontierProcessor) merge(key string, value []byte, at int64, into *tableStore) {
 	if had := into.rowAt(key, at); had != nil && overtakes(had, value) {
+		// Two images of one seq: the one with the content stays, and is written again behind the other.
 		into.joined(key, had, true)
 		return
 	}
@@ -298,6 +309,7 @@ func overtakes(row, other []byte) bool {
 }
 
 func (f *frontierProcessor) dropped(bool) {
+	// Callbacks of a lost session may still note that they stop.
 	f.mu.Lock()
 	for _, partition := range f.stopped {
 		f.metrics.Stopped.WithLabelValues(f.name).Dec()
@@ -339,6 +351,7 @@ func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, e
 			return nil, err
 		}
 		if len(out)+len(b) > maxAnswerBytes {
+			// One message has a bound: part of the list, and said to be one.
 			more = streams.ErrTruncated
 			break
 		}

@@ -28,9 +28,11 @@ func (b *base) park(ctx *tracked, value []byte, reason string) {
 	b.cfg.Logger.Warn("record parked", "topic", topic, "partition", ctx.Partition(), "offset", ctx.Offset(),
 		"reason", reason)
 	from := origin{topic, ctx.Partition(), ctx.Offset(), reason}
+	// Until hence.parked has it, the record's only trace is its own offset.
 	ctx.ledger.hold(ctx.entry)
 	done := func(_ *kgo.Record, err error) {
 		if err != nil {
+			// Passed over, it would be neither folded nor to be found anywhere.
 			b.fail(err)
 			return
 		}
@@ -41,6 +43,7 @@ func (b *base) park(ctx *tracked, value []byte, reason string) {
 			done(r, err)
 			return
 		}
+		// The origin alone: the run would otherwise fail at this record at every start.
 		b.cfg.Logger.Error("hence.parked refuses a record for its size; it keeps the origin only", "topic", topic,
 			"partition", from.partition, "offset", from.offset)
 		bare := &kgo.Record{Topic: topology.TopicParked}
@@ -113,6 +116,7 @@ func checkKey(key string, partition, partitions int32) string {
 		return topology.ParkedKey
 	}
 	if topology.PartitionOf(key, partitions) != partition {
+		// Folded here, its workspace would have two states, in two partitions.
 		return topology.ParkedPartition
 	}
 	return ""
@@ -134,6 +138,7 @@ func readIntent(key string, partition, partitions int32, value []byte) (*sequenc
 	}
 	in, err := topology.DecodeIntent(value)
 	if err != nil {
+		// A step of nothing for every reader: see the fold's readable.
 		return nil, reasonOf(err)
 	}
 	return in, ""
@@ -156,6 +161,7 @@ func (b *base) readDecision(ctx *tracked, value []byte) *sequencer.Outcome {
 		}
 	}
 	if reason != "" {
+		// The derived tables go on without it; followers hold chain and seq against each other and notice.
 		b.park(ctx, value, reason)
 		return nil
 	}
