@@ -151,7 +151,9 @@ func (f *Fold) restored(v *ShardVersion) ShardWrite {
 }
 
 // formerOf is what stood in a shard that was not written since the horizon. The fold has forgotten it; the writer may
-// say it, and is believed when nothing was written since its view.
+// say it, and is believed when nothing was written since its view. Without that a retraction leaves the shard as it is
+// and says so. Since logic 3 only the seq of the carrying decision is kept, the first one's also where it was restored
+// before: the table of scopes recalls the content from the few that it keeps, and else views read it from the log.
 func (f *Fold) formerOf(t *tx, w *ShardWrite) ShardVersion {
 	v := ShardVersion{Scope: w.Scope}
 	x := w.Former

@@ -52,7 +52,8 @@ func (f *Fold) applyTx(in *Intent) {
 func (f *Fold) applyUnknown(in *Intent) {
 	switch in.Kind {
 	case IntentBegin, IntentTouch, IntentSeal, IntentAbort:
-		// Each of these may come first: begin is folded into the first record.
+		// Each of these may come first: in optimistic, begin is folded into the first record, so a transaction without
+		// touches is one intent and one outcome.
 	case IntentRetract:
 		if !f.retracts() {
 			// Logic 1 has no retraction; its old logs have this answer in their chains.

@@ -188,7 +188,9 @@ func (f *follower) tailed() <-chan tailed {
 	return f.tail.found
 }
 
-// startTail begins where the next decision can first be.
+// startTail begins where the next decision can first be: kafkaMargin before the publisher's time on the last message,
+// or before the time of its intent if that is earlier (a replica that lags publishes long after the other one), but
+// not before where it was. Too late a start shows as a gap: it is repeated from where it was, then from the oldest.
 func (f *follower) startTail() {
 	start := fromOldest
 	switch {

@@ -109,7 +109,8 @@ func beginsWhole(events []*topology.Event, known bool) bool {
 
 // firstEvent asks the closure table where a transaction's events begin. The table may lag, but it has read the topic
 // in order: when it knows of any event, it knows of the first. Only a decided transaction's row is believed: one that
-// was forgotten and came again with a late copy of an event never saw the decision.
+// was swept and came again with a late copy of an event never saw the decision, and a row of the first release says
+// nothing. Without a row that is believed the partition is read from its start, at about 2 million records a second.
 func (c *Client) firstEvent(ctx context.Context, workspace string, tx sequencer.TxID) (int64, bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
 	defer cancel()

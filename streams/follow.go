@@ -137,7 +137,9 @@ func (c *Client) FollowAt(ctx context.Context, workspace string, after sequencer
 	return fmt.Errorf("follow %s: %w", workspace, err)
 }
 
-// run is the follower's loop; everything it knows is touched here only.
+// run is the follower's loop; everything it knows is touched here only. Without news it looks after 0.25, 0.5, 1, 2,
+// 4, 4 ... s; an own Append begins that row again, and from the second look since the last decision on Kafka is asked
+// too. While NATS is away Kafka is read, and left when NATS is first again.
 func (f *follower) run(ctx context.Context) error {
 	clock := f.c.cfg.Clock
 	f.due = clock.Now().Add(silenceMin)

@@ -86,6 +86,12 @@ func splitDecision(o *sequencer.Outcome) (moves []topology.ScopeMove, values [][
 }
 
 // move applies one move to the row of its scope.
+//
+// The workspace's own row says "whole up to here", so it never jumps: a hole keeps it, and snapshots, where they are.
+// It is written behind the rows it speaks of, in one partition, by one ordered producer. A broker that refuses such a
+// row for good (one that is away does not: retries keep the order) and takes the ones behind it in the same few
+// milliseconds could make a snapshot miss that row until the processor is built again, 0.1 s later. Only a change of
+// permissions or limits under way does that.
 func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 	value := bytesOf(msg)
 	m, reason := f.readMove(ctx, value)
@@ -115,9 +121,9 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 			return // a second copy, or one of a processor that lags behind
 		}
 	case m.Last() && m.Seq != row.Seq+1:
-		// The workspace's own row says "whole up to here", so it never jumps. What is missing comes again when the
-		// decision before it was refused by the broker; else the alarm stands, and snapshots stay behind it. A move
-		// that the other group made, or that was made for a former table, says nothing of what ours has yet to read.
+		// What is missing comes again when the decision before it was refused by the broker; else the alarm stands, and
+		// snapshots stay behind it. A move that the other group made, or that was made for a former table, says nothing of
+		// what ours has yet to read.
 		if string(ctx.Headers()[headerTable]) == f.tableID() {
 			f.gap(m.Workspace, row.Seq, m.Seq)
 		}
@@ -235,7 +241,10 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 // hence.decisions for a year: a table that is made anew reads the last days' moves first, and all moves from the first
 // decision on behind them. Holds of such moves are not taken: who knows whether they have ended. A row without content
 // may have lost it to a retraction, so an older one comes in only while the workspace's own row, which is whole up to
-// the given seq, is before it: the retraction then comes once more too.
+// the given seq, is before it: the retraction then comes once more too. So the table is whole once that row has come
+// as far, but for a hold that is older than the days that hence.scopes is kept. That is no gap: a move names the table
+// that it was made for (headerTable), and hence_frontier_gaps_total counts only what moves of the same table jump
+// over.
 func lateContent(row *topology.FrontierRow, m *topology.ScopeMove, whole func() sequencer.Seq) bool {
 	switch {
 	case m.Write == nil && m.Shard == nil:

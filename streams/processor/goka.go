@@ -27,6 +27,7 @@ func saramaConfig(c streams.Config, group string) *sarama.Config {
 	s.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
 	s.Consumer.MaxWaitTime = streams.FetchMaxWait
 	s.Consumer.Fetch.Default = 4 << 20
+	// Static: a process that restarts within the session timeout finds its partitions again, and nothing moves.
 	s.Consumer.Group.InstanceId = instanceOf(c, group)
 	s.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	s.Consumer.Group.Session.Timeout = 6 * time.Second

@@ -94,7 +94,8 @@ func addHeader(r *kgo.Record, key, value string) {
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: key, Value: []byte(value)})
 }
 
-// brokenRow counts a row of a derived table that cannot be read; it is made anew, as if it had not been there.
+// brokenRow counts a row of a derived table that cannot be read; it begins again, as if it had not been there. Where
+// the next record lacks what the row had (a workspace's own row, a shard's content) the frontier stops instead.
 func (b *base) brokenRow(key string, err error) {
 	b.metrics.Parked.WithLabelValues(b.table, reasonOf(err)).Inc()
 	b.cfg.Logger.Error("row of a derived table cannot be read and begins anew", "table", b.table, "key", key,
