@@ -11,7 +11,7 @@ FUZZTIME ?= 60s
 RECORDS ?= 100000
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build release test test-full race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract sim hostile fuzz ci demo
+.PHONY: help build release test test-full race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract mutants sim hostile fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ explore-gate: ## the gate's world: keys, late calls, two incarnations, sinks tha
 
 explore-retract: ## retraction on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_RETRACT=1 $(GO) test -count=1 -v -timeout 12h -run Retract ./sequencer/explore
+
+mutants: ## breaks the gate's rule clause by clause: the model, the explorer, the simulator or a table must find each
+	HENCE_TEST_MUTANTS=1 $(GO) test -count=1 -v -timeout 2h -run '^TestMutants$$' ./gate
 
 sim: ## SCHEDULES schedules of the simulator
 	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)

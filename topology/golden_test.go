@@ -61,6 +61,7 @@ func samples(tb testing.TB) (list []sample) {
 		list = append(list, newSample(tb, fmt.Sprintf("scope_move-%d", i), &m, EncodeScopeMove, DecodeScopeMove))
 	}
 	return append(list,
+		newSample(tb, "event-hand", sampleHandEvent(), EncodeEvent, DecodeEvent),
 		newSample(tb, "residue-1", sampleResidue(), EncodeResidue, DecodeResidue),
 		newSample(tb, "intent-former", sampleFormer(), EncodeIntent, DecodeIntent),
 		newSample(tb, "intent-confirm", sampleConfirm(), EncodeIntent, DecodeIntent),

@@ -282,6 +282,14 @@ func sampleAnswerText() *EffectText {
 		AnswerRef: &sequencer.Ref{Partition: 3, Offset: 99, Size: 80_000, SHA256: sum("answer")}, Detail: "charged"}
 }
 
+// sampleHandEvent is what came of a try by hand.
+func sampleHandEvent() *Event {
+	by := ByHand{In: "tx-d", Undo: true}
+	e := sampleEvents()[5]
+	e.Effect.Detail, e.Effect.ByHand = by.Text(), &by
+	return e
+}
+
 func sampleResidue() *Residue {
 	return &Residue{Workspace: "default", Tx: "tx-b", Index: 1, Agent: "agent-1", Tool: "card.charge",
 		Class: sequencer.ClassKnownOutcome, Key: "tx-b/1", Scopes: []sequencer.Scope{"card:/4711"},
