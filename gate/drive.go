@@ -62,10 +62,12 @@ func (g *Engine) carry(ctx context.Context, w *work) (Plan, error) {
 	for {
 		plan := Next(w.p, w.claim, g.facts(w))
 		if plan.Over() || w.first && !plan.First {
+			// What remains is to report; or it comes after the first look at all effects, in order.
 			return plan, nil
 		}
 		err := g.do(ctx, w, plan)
 		goesOn := err != nil && plan.Do != DoGiveUp && plan.Do != DoLose // these two end a job
+		// Also after an error: the tries that were made count towards the policy's bound when another settlement goes on.
 		g.remember(w.call, goesOn)
 		g.remember(w.undo, goesOn)
 		if err != nil {
@@ -85,6 +87,7 @@ func (g *Engine) do(ctx context.Context, w *work, plan Plan) error {
 	}
 	switch plan.Do {
 	case DoWait:
+		// Begun now, it could be overtaken by the former try, which lands behind it (holes 8b).
 		return g.land(ctx, j)
 	case DoAsk:
 		return g.ask(ctx, w, j, plan)
@@ -98,6 +101,7 @@ func (g *Engine) do(ctx context.Context, w *work, plan Plan) error {
 		if j != nil {
 			no = j.why
 		}
+		// Marked, because from here on the transaction can only abort, also for the next incarnation (holes 6).
 		g.Metrics.GivenUp.Add(1)
 		return g.mark(w.p, Mark{Step: StepGivenUp, Detail: text(no)}, failpoint.GiveUpBefore, failpoint.GiveUpAfter)
 	case DoLose:
@@ -109,8 +113,10 @@ func (g *Engine) do(ctx context.Context, w *work, plan Plan) error {
 		}
 		return g.mark(w.p, Mark{Step: StepUndoLost, Detail: text(no)}, failpoint.UndoLostBefore, failpoint.UndoLostAfter)
 	case DoDrop:
+		// The mark is the promise that it never leaves, to a later owner as well.
 		return g.mark(w.p, Mark{Step: StepDropped}, failpoint.DropBefore, failpoint.DropAfter)
 	}
+	// A step of the rule that the engine does not know must not be taken for done.
 	panic(fmt.Sprintf("gate: the engine cannot %s for %s/%d", plan.Do, w.p.Tx, w.p.Index))
 }
 
@@ -126,6 +132,7 @@ func (g *Engine) passOver(ctx context.Context, j *job, plan Plan) error {
 		no := j.said
 		j.no, j.why = &no, fmt.Errorf("refused now (%s), but an earlier try was not answered",
 			cmp.Or(no.Detail, "no reason given"))
+		// The lease or the process ends: the next owner weighs it, with the marks that there are.
 		return context.Cause(ctx)
 	case HeardUnsent:
 		return context.Cause(ctx)
@@ -140,6 +147,7 @@ func (g *Engine) leased(ctx context.Context, j *job) error {
 		lease = own
 	}
 	if left := lease.Left(); left <= j.max {
+		// A call that outlasts the lease lands after the next owner has settled (holes 8).
 		g.Metrics.LeaseStops.Add(1)
 		return fmt.Errorf("%w: calling %s takes up to %s, %s is left", ErrLease, j.call.Tool, j.max, left)
 	}
@@ -150,6 +158,7 @@ func (g *Engine) leased(ctx context.Context, j *job) error {
 func (g *Engine) try(ctx context.Context, j *job) error {
 	if j.tries > 0 {
 		if err := g.clock.Sleep(ctx, j.retry.wait(j.tries)); err != nil {
+			// The context ended in the pause: nothing has left, so nothing is marked.
 			return fmt.Errorf("waiting to try %s again: %w", j.call.Tool, err)
 		}
 	}
@@ -159,11 +168,13 @@ func (g *Engine) try(ctx context.Context, j *job) error {
 	g.calls.Add(1)
 	defer g.calls.Add(-1)
 	number := j.tally.all() + 1
+	// Written down before the call: a successor must see that it may have left (holes 4).
 	if err := g.mark(j.p, Mark{Step: j.start, Try: number}, j.beforeStart, j.beforeCall); err != nil {
 		return err
 	}
 	// Writing the mark may have taken long: what counts is the time at which the call leaves.
 	if err := g.leased(ctx, j); err != nil {
+		// Nothing left, and the mark that says otherwise is taken back: else a successor would have to reckon with it.
 		return errors.Join(err, g.notSent(j))
 	}
 	j.tally.made++
@@ -180,6 +191,7 @@ func (g *Engine) try(ctx context.Context, j *job) error {
 	cancel()
 	g.count(answer, err)
 	if err == nil {
+		// Not marked yet: whether it settles the call the rule says (a refusal may be about this try alone).
 		j.heard, j.said = HeardAnswer, answer
 		return nil
 	}
@@ -190,6 +202,7 @@ func (g *Engine) try(ctx context.Context, j *job) error {
 		j.heard = HeardUnsent
 		return nil
 	}
+	// No answer is no failure: it may land any time until its maximum time is over (holes 6).
 	j.maybe, j.left = true, left
 	return context.Cause(ctx)
 }
@@ -206,6 +219,7 @@ func (g *Engine) takeBack(ctx context.Context, j *job, last bool) error {
 // notSent takes back the mark of a start, unless an earlier try may have reached the sink.
 func (g *Engine) notSent(j *job) error {
 	if j.maybe {
+		// A try before this one may have left, and its start stands (holes 13b).
 		return nil
 	}
 	return g.mark(j.p, Mark{Step: StepNotSent}, failpoint.NotSentBefore, failpoint.NotSentAfter)
@@ -238,6 +252,7 @@ func (g *Engine) ask(ctx context.Context, w *work, j *job, plan Plan) error {
 	landed := g.landed(j)
 	a, ok, err := g.look(ctx, j)
 	if err != nil {
+		// The sink was not asked to the end: an answer half heard says nothing.
 		return err
 	}
 	switch {
@@ -270,6 +285,7 @@ func (g *Engine) land(ctx context.Context, j *job) error {
 	if g.landed(j) {
 		return nil
 	}
+	// A call that no answer came of may land until its maximum time is over, and what is begun before would be overtaken.
 	if err := g.clock.Sleep(ctx, j.max-g.clock.Now().Sub(j.left)); err != nil {
 		return fmt.Errorf("waiting until a call of %s cannot land any more: %w", j.call.Tool, err)
 	}
@@ -286,6 +302,7 @@ func never(a Answer, why error) Answer {
 // look asks the sink what became of the call. Calls without a key cannot be told apart, so they are not asked for.
 func (g *Engine) look(ctx context.Context, j *job) (Answer, bool, error) {
 	if j.call.Key == "" || j.mute {
+		// Without a key the sink could only tell of calls that look alike.
 		return Answer{}, false, nil
 	}
 	g.Metrics.LookUps.Add(1)

@@ -93,6 +93,7 @@ func (g *Engine) Calls() int { return int(g.calls.Load()) }
 // New makes an engine.
 func New(o Options) *Engine {
 	if o.Tools == nil || o.Marks == nil || o.Lease == nil {
+		// Without one of them a call could leave unmarked, or after the lease.
 		panic("gate: an engine needs tools, marks and a lease")
 	}
 	if o.Clock == nil {
@@ -112,6 +113,7 @@ func New(o Options) *Engine {
 func (g *Engine) mark(p *Progress, m Mark, before, after failpoint.Point) error {
 	m.Tx, m.Index = p.Tx, p.Index
 	failpoint.Hit(before)
+	// First written, then believed: a step that is only in memory would be taken for not begun by the next incarnation.
 	if err := g.marks.Mark(m); err != nil {
 		return fmt.Errorf("%w: %s of %s/%d: %w", ErrMark, m.Step, p.Tx, p.Index, err)
 	}
@@ -123,6 +125,7 @@ func (g *Engine) mark(p *Progress, m Mark, before, after failpoint.Point) error 
 // Read makes a call of class read. It changes nothing, so nothing is marked and no lease is asked for.
 func (g *Engine) Read(ctx context.Context, e Effect) (Answer, error) {
 	if e.Tool.Class != sequencer.ClassRead {
+		// Another class changes the world, and would do so without a mark.
 		panic(fmt.Sprintf("gate: %s of %s is read, but is %s", e.Tool.Name, e.Tx, e.Tool.Class))
 	}
 	a, err := g.tools.Adapter(e.Tool.Name)

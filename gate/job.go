@@ -105,6 +105,7 @@ func (g *Engine) begin(j *job) *job {
 func (g *Engine) callJob(w *work) (*job, error) {
 	p := w.p
 	if !p.Tool.Class.Eager() && !p.Tool.Class.Gated() {
+		// A read has no marks and no settlement: as a job it would be listed as an effect.
 		panic(fmt.Sprintf("gate: %s/%d is called as an effect, but is %s", p.Tx, p.Index, p.Tool.Class))
 	}
 	a, err := g.adapter(&p.Effect, p.Tool.Name)
@@ -118,6 +119,7 @@ func (g *Engine) callJob(w *work) (*job, error) {
 	}
 	known := p.Answer != nil || p.GivenUp
 	if j.foreign = j.maybe || known; !known {
+		// A known call is only asked for, so it has no tries to count.
 		g.recall(j)
 	}
 	return g.begin(j), nil
@@ -126,6 +128,7 @@ func (g *Engine) callJob(w *work) (*job, error) {
 // remembered says that the sink surely still knows the call's key when a repetition gets there.
 func (g *Engine) remembered(j *job) bool {
 	if j.call.Key == "" {
+		// Without a key a repetition happens a second time.
 		return false
 	}
 	first := j.first
@@ -162,6 +165,7 @@ func (j *job) marked() *int {
 // recall gives a job the tally of one that was stopped in this process. Another process begins with none of its own:
 // what kept the former one from its sink may be over.
 func (g *Engine) recall(j *job) {
+	// One engine carries several transactions at once.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of := j.tallyOf()
@@ -176,6 +180,7 @@ func (g *Engine) remember(j *job, stopped bool) {
 	if j == nil || j.tally == nil {
 		return
 	}
+	// See recall.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if *j.marked() = j.tally.all(); stopped {

@@ -37,6 +37,8 @@ func Unchanged(tools Tools, e *Effect) error {
 	default:
 		now = t.Pin.Signature
 	}
+	// Sealed and judged as it was declared then: under another declaration it could have other scopes, another key or no
+	// undo.
 	return fmt.Errorf("%w: %.80q had signature %s, and now has %s", ErrChangedTool, e.Tool.Name, sealed, now)
 }
 
@@ -44,6 +46,7 @@ func Unchanged(tools Tools, e *Effect) error {
 // an adapter for an effect, so no call is made by a declaration that has changed.
 func (g *Engine) adapter(e *Effect, tool string) (Adapter, error) {
 	if err := Unchanged(g.tools, e); err != nil {
+		// Not called by what it was not sealed for; a person decides.
 		return nil, err
 	}
 	return g.tools.Adapter(tool)

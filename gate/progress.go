@@ -77,6 +77,7 @@ func (p *Progress) Ran() bool { return p.Answer != nil && !p.Answer.Refused && !
 // row changes nothing.
 func (p *Progress) Apply(m Mark) {
 	if m.Tx != p.Tx || m.Index != p.Index {
+		// Another effect's mark would make this one look as if it had begun, or ended.
 		panic(fmt.Sprintf("gate: a mark of %s/%d is applied to %s/%d", m.Tx, m.Index, p.Tx, p.Index))
 	}
 	switch m.Step {
@@ -96,6 +97,7 @@ func (p *Progress) Apply(m Mark) {
 		p.Dropped = true
 	case StepNotSent:
 		if p.Undoing {
+			// The newest announcement is meant: a compensation begins only after the call is over.
 			p.Undoing = false
 		} else {
 			p.Started, p.Unsent = false, m.Detail

@@ -17,6 +17,7 @@ import (
 func (g *Engine) Release(ctx context.Context, effects []Progress, claim Claim) (Settlement, error) {
 	ordered(effects)
 	if err := g.Wait(ctx, effects, claim, g.clock.Now()); err != nil {
+		// What a former owner has on its way must have landed: else it lands over what is done now (holes 8b).
 		return Settlement{}, err
 	}
 	s := Settlement{NoneElse: claim.whole()}
@@ -28,9 +29,12 @@ func (g *Engine) Release(ctx context.Context, effects []Progress, claim Claim) (
 			err = g.report(&s, w, plan, w.p.Tries, releaseDetail(w, plan))
 		}
 		if err != nil {
+			// No settlement of half of them: what is not listed would count as clean. It is called again, and goes by the
+			// marks.
 			return Settlement{}, fmt.Errorf("releasing %s/%d (%s): %w", w.p.Tx, w.p.Index, w.p.Tool.Name, err)
 		}
 		if stopped == nil && plan.Stops(PhaseReleased) {
+			// Later ones were issued knowing of this one: sent without it, the world would see an order that never was.
 			stopped = w.p
 		}
 	}
@@ -41,6 +45,7 @@ func (g *Engine) Release(ctx context.Context, effects []Progress, claim Claim) (
 func ordered(effects []Progress) {
 	for i := 1; i < len(effects); i++ {
 		if a, b := &effects[i-1], &effects[i]; a.Tx != b.Tx || a.Index >= b.Index {
+			// Released or undone in another order, an older value could come back over a newer one (holes 7e).
 			panic(fmt.Sprintf("gate: %s/%d comes before %s/%d", a.Tx, a.Index, b.Tx, b.Index))
 		}
 	}
@@ -122,6 +127,7 @@ func (g *Engine) residue(s *Settlement, p *Progress, r sequencer.Result, tries i
 	case sequencer.ResultPartial:
 		g.Metrics.Partial.Add(1)
 	default:
+		// A clean effect in the list of what is not would keep readers away from a scope that is right.
 		panic(fmt.Sprintf("gate: %s/%d is residue, but %s", p.Tx, p.Index, r))
 	}
 	s.list(p, r)

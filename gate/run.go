@@ -14,6 +14,7 @@ import (
 func (g *Engine) Run(ctx context.Context, e Effect) (Answer, error) {
 	w := &work{p: &Progress{Effect: e}, claim: ClaimOwn, phase: PhaseOpen}
 	if w.call, w.no = g.callJob(w); w.no != nil {
+		// It cannot be made here, and nothing was marked.
 		return Answer{}, w.no
 	}
 	if _, err := g.carry(ctx, w); err != nil {
@@ -31,6 +32,7 @@ func (g *Engine) Run(ctx context.Context, e Effect) (Answer, error) {
 // progress. Whoever is not the incarnation that began it repeats only what can be undone.
 func (g *Engine) Finish(ctx context.Context, p Progress, claim Claim) (Progress, error) {
 	if !p.Tool.Class.Eager() {
+		// A held call has nothing to find out before the decision: to ask for it would begin it.
 		panic(fmt.Sprintf("gate: %s/%d is finished as a call, but is %s", p.Tx, p.Index, p.Tool.Class))
 	}
 	if !MayHaveLeft(&p, claim) { // else it would be begun
@@ -38,6 +40,7 @@ func (g *Engine) Finish(ctx context.Context, p Progress, claim Claim) (Progress,
 	}
 	one := []Progress{p}
 	if err := g.Wait(ctx, one, claim, g.clock.Now()); err != nil {
+		// A former owner's call may still be on its way, and what a look-up says of it now may change.
 		return p, err
 	}
 	if _, err := g.carry(ctx, &work{p: &one[0], claim: claim, phase: PhaseOpen}); err != nil {

@@ -18,11 +18,14 @@ import (
 func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Settlement, error) {
 	ordered(effects)
 	if err := g.Wait(ctx, effects, claim, g.clock.Now()); err != nil {
+		// As in Release: a former owner's call could land behind the compensation.
 		return Settlement{}, err
 	}
 	for i := range effects {
 		w := &work{p: &effects[i], claim: claim, phase: PhaseUndone, first: true}
+		// All are found out before any is undone: a call that shows up later would be under what was put back for it.
 		if _, err := g.carry(ctx, w); err != nil {
+			// What is not known cannot be undone, and is not said to be: this is gone on with later.
 			return Settlement{}, fmt.Errorf("finding out what became of %s/%d (%s): %w", w.p.Tx, w.p.Index, w.p.Tool.Name,
 				err)
 		}
@@ -43,6 +46,8 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 			return Settlement{}, fmt.Errorf("undoing %s/%d (%s): %w", w.p.Tx, w.p.Index, w.p.Tool.Name, err)
 		}
 		if plan.Stops(PhaseUndone) {
+			// Its compensation may yet arrive: those before it on its scopes stay, or it would put back over theirs
+			// (holes 13c).
 			stuck = append(stuck, w.p)
 		}
 	}

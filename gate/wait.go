@@ -18,12 +18,15 @@ func (g *Engine) Wait(ctx context.Context, effects []Progress, claim Claim, sinc
 		}
 	}
 	if d := longest - g.clock.Now().Sub(since); d > 0 {
+		// Lock and journal say what began, and not what has landed: a former owner's call is over only after its time
+		// (holes 8b, 8c).
 		if err := g.clock.Sleep(ctx, d); err != nil {
 			return fmt.Errorf("waiting for the calls of a former owner: %w", err)
 		}
 	}
 	if claim != ClaimOwn {
 		for i := range effects {
+			// Noted, so that a settlement that is called again does not wait a second time.
 			effects[i].Waited = true
 		}
 	}

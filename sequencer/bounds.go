@@ -36,6 +36,7 @@ func (f *Fold) nameTooLong(names ...string) finding {
 	if f.bounded() {
 		for _, name := range names {
 			if len(name) > maxNameBytes {
+				// A step repeats it in each of its outcomes, and state and decisions have a bound.
 				return finding{code: CodeLimit, detail: "a name in the intent is longer than 128 bytes"}
 			}
 		}
@@ -51,9 +52,12 @@ func (f *Fold) joinRefused(in *Intent, live bool) finding {
 	case why.found():
 		return why
 	case live || f.weaken.has(WeakenNoCaps):
+		// Its former incarnation ends with this join, so their number stays.
 	case len(in.Agent) > maxAgentBytes:
+		// The bound of the state counts so many bytes for each sidecar.
 		return finding{code: CodeLimit, detail: "the agent's name is longer than 120 bytes"}
 	case len(f.sidecars.list) >= int(f.rules.MaxSidecars):
+		// Each stays in the state for a lease: enough of them outgrow a record and stop the workspace (holes 18).
 		return finding{code: CodeLimit, detail: "the workspace has as many live sidecars as its rules allow"}
 	}
 	return finding{}
@@ -182,6 +186,7 @@ func (f *Fold) owned(t *tx, s *Settle) (*Settle, finding) {
 			n, bytes = n+1, bytes+4+len(x)
 			if own.of(x, WriteAccess) == "" {
 				f.look(n)
+				// It would be written as residue, and refuse readers, for a write that never was (holes 14).
 				return nil, finding{code: CodeWrongScopes, scope: x,
 					detail: "the settlement names a scope that its transaction was neither granted nor sealed"}
 			}
@@ -211,6 +216,7 @@ func (f *Fold) keepSealed(t *tx) {
 	}
 	granted := coverOf(t.Grants)
 	for _, s := range t.Seal.written() {
+		// What is granted may be named anyway.
 		if granted.of(s, WriteAccess) == "" {
 			t.Sealed = append(t.Sealed, s)
 		}

@@ -36,10 +36,13 @@ func (f *Fold) Cone(id TxID) ([]ConeMember, error) {
 	t := f.txs[id]
 	switch {
 	case t == nil:
+		// Without its past there is no telling what follows from it.
 		return nil, fmt.Errorf("%w: %s is not remembered", ErrTooOld, id)
 	case t.undecided() || t.aborted():
+		// There is nothing that a retraction would take back.
 		return nil, fmt.Errorf("%w: %s", ErrNotCommitted, id)
 	case t.Retraction != "":
+		// It is undone with that one.
 		return nil, fmt.Errorf("%w: %s, with %s", ErrRetracted, id, t.Retraction)
 	case t.Past == nil || t.Decision <= f.horizon && f.queuedRetraction(id) == nil:
 		return nil, fmt.Errorf("%w: %s was decided at %d", ErrTooOld, id, t.Decision)
@@ -96,6 +99,8 @@ func (f *Fold) coneOf(root *tx) *cone {
 			if _, in := c.why[t]; in {
 				continue
 			}
+			// Whatever read from it or overwrote it: with readers alone the compensation would destroy an unread overwriter's
+			// value (holes 7a).
 			if why, follows := c.follows(t, f.weaken); follows {
 				c.add(t, why)
 				found = true
@@ -153,6 +158,7 @@ func (c *cone) undoes(f *Fold) func(TxID) bool {
 	return func(id TxID) bool {
 		t := f.txs[id]
 		if t == nil {
+			// It is forgotten, so it was decided below what any cone can reach: its write stands.
 			return false
 		}
 		_, in := c.why[t]

@@ -13,6 +13,8 @@ func (f *Fold) commit(t *tx) {
 	f.keepShards(t, seq)
 	o := Outcome{Kind: OutcomeCommitted, Intent: f.sealID(t), Shards: s.Shards, RestsOn: t.RestsOn, Residue: t.Residue,
 		Would: t.Would, At: s.At, Final: len(t.Gated) == 0}
+	// Before the phase changes: the writers that it covers are looked up as they stand, and who read them is refused in
+	// this very step (holes 5b).
 	o.Writes = f.write(t, t.committedScopes(), func(Scope, Writer) Writer { return Writer{Seq: seq, Tx: t.ID} })
 	t.Decision = seq
 	f.shareWrites(t, o.Writes)
@@ -23,6 +25,7 @@ func (f *Fold) commit(t *tx) {
 		f.endGrants(t)
 	} else {
 		t.Phase = PhaseCommitted
+		// Not yet in the world: until they are released nothing may run over them.
 		for _, g := range t.Gated {
 			f.hold(t, Hold{g, Held, WriteAccess})
 		}
@@ -49,6 +52,7 @@ func (f *Fold) abort(t *tx, why finding) {
 	t.Code = why.code
 	t.Decision = f.seq + 1
 	t.Phase = PhaseAborted
+	// Nothing ran under it, so there is nothing to settle and nothing to keep others from.
 	if !t.grantedForWriting() {
 		t.Phase = PhaseFinalAborted
 	}
@@ -78,6 +82,7 @@ func (f *Fold) sealID(t *tx) string { return f.intentID(IntentSeal, t.ID, t.answ
 // wound aborts the younger transactions that stand in an older one's way.
 func (f *Fold) wound(by *tx, younger []*bound) {
 	for _, u := range younger {
+		// The list was made before: it may name one that has ended meanwhile.
 		if u.t.undecided() {
 			f.abort(u.t, finding{code: CodeWounded, scope: u.Scope, moved: Writer{Tx: by.ID}, met: u,
 				detail: "an older transaction asks for what this one was granted"})
@@ -97,6 +102,7 @@ func (f *Fold) write(t *tx, scopes []Scope, writer func(Scope, Writer) Writer) [
 		former.Seq = seq
 		out[i] = Write{Scope: s, Former: former, Writer: writer(s, former)}
 	}
+	// Entered only when all are looked up: overlapping scopes of one commit must not cover each other.
 	for _, w := range out {
 		by := TxID("")
 		if f.bounded() && w.Writer.Tx != t.ID {
@@ -113,6 +119,7 @@ func (f *Fold) overtake(t *tx, w Write) {
 	f.asks.visit(w.Scope, func(at Scope, a *ask) bool {
 		u := a.t
 		if u == t {
+			// A transaction does not make itself stale.
 			return true
 		}
 		if f.bounded() {
@@ -120,6 +127,7 @@ func (f *Fold) overtake(t *tx, w Write) {
 		}
 		moved := Writer{Seq: f.seq + 1, Tx: t.ID}
 		f.wakeTx(u)
+		// The first write that overtook it is the one it is told of.
 		if u.stale != nil || f.weaken.has(WeakenRecheck) {
 			return true
 		}
@@ -153,6 +161,7 @@ func (f *Fold) ownersAnswer(t *tx, in *Intent) bool {
 	}
 	switch in.Kind {
 	case IntentSettle:
+		// See above: the later turn needs its own settlement.
 		return f.retracts()
 	case IntentAdopt:
 		return f.bounded() && last.Incarnation == t.Owner && !f.weaken.has(WeakenAdoptAnswer)
@@ -163,6 +172,7 @@ func (f *Fold) ownersAnswer(t *tx, in *Intent) bool {
 func (f *Fold) applySettle(t *tx, in *Intent) {
 	switch {
 	case t.undecided():
+		// What is settled is what a decision left to do; before it calls may still come.
 		f.refuse(in, t, finding{code: CodeNotDecided, detail: "the transaction is not decided"})
 	case t.Phase == PhaseRetracting:
 		f.settleTurn(t, in)
@@ -173,10 +183,12 @@ func (f *Fold) applySettle(t *tx, in *Intent) {
 		}
 		f.repeat(seq)
 	case t.Owner != in.Incarnation:
+		// Another one releases or undoes now: two settlements would say two things of one call (holes 8b).
 		f.refuse(in, t, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})
 	default:
 		s, why := f.owned(t, in.Settle)
 		if why.found() {
+			// It names what is not its own; see owned.
 			f.refuse(in, t, why)
 			return
 		}
@@ -195,12 +207,15 @@ func (f *Fold) settle(t *tx, in *Intent, s *Settle) {
 	if !f.weaken.has(WeakenSettleNoWrite) {
 		o.Writes = f.write(t, t.settledScopes(s), func(scope Scope, former Writer) Writer {
 			switch {
+			// What stands there is not what the transaction meant to leave, nor what was there before: readers must be able to
+			// see it.
 			case unclean.at(scope):
 				return Writer{Seq: seq, Tx: t.ID, Residue: true}
 			case f.sharedAt(t, scope):
 				t.Unclean = true
 				return Writer{Seq: seq, Tx: t.ID, Residue: true}
 			case committed:
+				// A release changes the world after the commit, so who read in between read what is not so any more (holes 3a).
 				return Writer{Seq: seq, Tx: t.ID}
 			}
 			return former
@@ -220,6 +235,7 @@ func (f *Fold) settle(t *tx, in *Intent, s *Settle) {
 		f.release(t, Hold{g, Held, WriteAccess})
 	}
 	t.Gated, t.Sealed = nil, nil
+	// It keeps its holds: its compensation must not run over what others do there (holes 7b).
 	if t.Retraction != "" { // a cone has it: what comes next is its turn
 		t.Phase, o.Final = PhaseRetracting, false
 		f.undoneWrites(t)
@@ -240,6 +256,7 @@ func (t *tx) settledScopes(s *Settle) []Scope {
 	for _, e := range s.Effects {
 		out = append(out, e.Scopes...)
 	}
+	// A call under a grant may have left no trace but the grant; unless that is ruled out, all of it counts as moved.
 	if t.Phase == PhaseAborted && !s.NoneElse {
 		for _, g := range t.Grants {
 			if g.Access == WriteAccess {
@@ -292,6 +309,7 @@ func (f *Fold) endReadGrants(t *tx) {
 			}
 			continue
 		}
+		// A read needs no compensation, so nothing has to stay away from it.
 		f.release(t, g)
 	}
 	t.Grants, t.Since = kept, since

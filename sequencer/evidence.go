@@ -14,6 +14,7 @@ import (
 // where the workspace forgets fast.
 func (f *Fold) told(t *tx, why finding, a *Abort) finding {
 	if !f.bounded() || a.Scope == "" && a.Seq == 0 && a.Writer == "" || f.refuted(t, a) {
+		// The abort stands, without the blame.
 		return why
 	}
 	why.scope, why.moved, why.by = a.Scope, Writer{Seq: a.Seq, Tx: a.Writer}, BySidecar
@@ -50,6 +51,7 @@ func (f *Fold) unwritten(a *Abort) bool {
 	seq, by := f.window.at(a.Scope)
 	switch d := f.txs[a.Writer]; {
 	case seq == a.Seq:
+		// The window has this very write.
 		return by != a.Writer
 	case seq < a.Seq:
 		return a.Seq > f.below() // else it is forgotten
@@ -75,6 +77,7 @@ func (f *Fold) below() Seq { return min(f.floor, f.keepFrom()) }
 func (f *Fold) complete(t *tx, why finding) finding {
 	if f.bounded() {
 		if b := why.met; b != nil {
+			// One is granted scopes again and again: without the seq the log does not say which grant it was (holes 21b).
 			why.moved.Seq = f.heldSince(b.t, b.Scope, b.Kind)
 		}
 		if d := why.from; d != nil && t.Seal != nil {

@@ -104,12 +104,16 @@ func (f *Fold) Step(offset int64, in *Intent) (Step, error) {
 	if logic, asked := f.asksLogic(in); asked && (logic == 0 || logic > Logic) {
 		return Step{}, fmt.Errorf("%w: logic %d, this one is %d", ErrUnknownLogic, logic, Logic)
 	}
+	// Skipped and not refused: it takes no seq, so every reader of the log passes over it alike.
 	if in == nil || !in.readable() {
 		return Step{Ignored: true}, nil
 	}
 	in = f.plain(in)
 	before := f.seq
 	f.step.offset, f.step.in = offset, in
+	// The order is part of the protocol. The record first; then turns, which may refuse what waits; then the fixpoint,
+	// once all causes are in. Who waits is told after it, for only then is it known; what is forgotten goes last, since
+	// this step's checks still needed it.
 	f.apply(in)
 	f.advanceRetractions()
 	f.settleDown()
@@ -125,6 +129,8 @@ func (f *Fold) asksLogic(in *Intent) (logic uint32, asked bool) {
 	case in.Kind == IntentRules && in.Rules != nil && in.Rules.Logic == 0 && f.bounded():
 		// No version ever implements it, so it is refused as one that goes back, and the workspace goes on.
 	case in.Kind == IntentRules && in.Rules != nil:
+		// Stopped before the record: a fold that guesses what an unknown logic does would diverge from those that know
+		// (holes 11).
 		return in.Rules.Logic, true
 	case in.Kind == IntentJoin && f.seq == 0 && in.readable() && in.Join.Logic != 0:
 		return in.Join.Logic, true
@@ -139,6 +145,7 @@ func (f *Fold) retracts() bool { return f.rules.Logic >= 2 }
 func (f *Fold) finish(before Seq) Step {
 	for _, t := range f.step.touched {
 		if t.added.len()+t.ended.len() > 0 {
+			// Views learn of holds from outcomes only: one changed in silence would let a gate run, or wait, on what is not so.
 			panic(fmt.Sprintf("sequencer: holds of %s in %s changed without an outcome at seq %d", t.ID, f.workspace, f.seq))
 		}
 	}
@@ -163,6 +170,8 @@ func (f *Fold) apply(in *Intent) {
 		f.applyWatermark(in)
 	default:
 		if sc := f.sidecars.live(in.Incarnation); sc == nil || sc.Agent != in.Agent {
+			// Its transactions have ended with its lease; what it still sends would act in the name of an incarnation that
+			// others already settle for.
 			f.refuseDead(in)
 			return
 		}
@@ -180,6 +189,7 @@ func (f *Fold) applyLive(in *Intent) {
 	case IntentBegin, IntentTouch, IntentSeal, IntentAbort, IntentSettle, IntentAdopt, IntentVerdict, IntentRetract:
 		f.applyTx(in)
 	default:
+		// Refused with a seq, so that a newer sidecar learns that its intent did nothing here.
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "this version does not know the intent"})
 	}
 }
@@ -239,6 +249,7 @@ func (f *Fold) refuse(in *Intent, t *tx, why finding) {
 	o := Outcome{Kind: OutcomeRefused, Agent: in.Agent, Incarnation: in.Incarnation, Code: why.code, Detail: why.detail,
 		Scope: why.scope, Moved: why.moved, BlockedBy: why.blockers}
 	if t != nil {
+		// The hold changes of the transaction go with the answer, whichever it is.
 		if seq := f.emitTx(t, o); !f.ownersAnswer(t, in) {
 			t.answer(in, seq)
 		}
@@ -255,6 +266,7 @@ func (f *Fold) refuseDead(in *Intent) {
 
 // repeat answers a duplicate with the outcome that the original had.
 func (f *Fold) repeat(seq Seq) {
+	// The same seq and no new one: a duplicate must not look like a second decision.
 	if seq != 0 {
 		f.step.repeats = append(f.step.repeats, seq)
 	}

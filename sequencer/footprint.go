@@ -9,21 +9,26 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 	}
 	for _, r := range s.Reads {
 		if r.View > f.seq || r.Version > r.View {
+			// A view of the future would pass every later check of the window, so no write could make the read stale.
 			return bad("the read names a seq that was not reached", r.Scope)
 		}
 	}
 	known := among(f, s.Touches, len(t.GrantedNs))
 	for _, n := range t.GrantedNs {
 		if !known(TouchReport{N: n, Known: true}) {
+			// A call that may have run and is not listed would be neither judged nor undone; one of unknown outcome can only be
+			// undone (holes 6).
 			return bad("a granted touch is not listed, or the outcome of a call under it is not known", "")
 		}
 	}
 	held := f.holding(t.Grants, s.scopes())
 	for i, e := range s.Effects {
 		if int(e.Index) != i {
+			// Effects are released and undone in order of their indexes, and settled by them: a gap hides one.
 			return bad("the indexes of the effects are not 0..n-1", "")
 		}
 		if why := e.uncovered(held); why != "" {
+			// It ran where others may run: the grant is what kept them out.
 			return bad(why, firstScope(e.Scopes))
 		}
 	}
@@ -33,12 +38,16 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 		written[w.Scope] = true
 		switch {
 		case !w.Scope.IsShard() || w.Scope.HasStar():
+			// Its content is one value at one name; under a pattern no reader could find it.
 			return bad("a shard is written under a scope of type shard, without wildcards", w.Scope)
 		case twice:
+			// One decision gives a shard one version: which of the two stands, no follower could tell.
 			return bad("the shard is written twice", w.Scope)
 		case w.Expect != nil && (w.Expect.View > f.seq || w.Expect.Version > w.Expect.View):
+			// As with reads: it would be compared with nothing.
 			return bad("the expected version names a seq that was not reached", w.Scope)
 		case w.Former != nil && (w.Former.View > f.seq || w.Former.Version > w.Former.View):
+			// A retraction would put it back: it must be something that a view has shown.
 			return bad("the former content names a seq that was not reached", w.Scope)
 		case w.Former != nil && f.bounded() && w.Former.Restored > w.Former.Version: // a follower would wait for it for ever
 			return bad("the former content is said to be carried by a later decision than its own", w.Scope)
@@ -54,6 +63,8 @@ func (e *Effect) uncovered(held func(Want) bool) string {
 		return ""
 	}
 	if !e.Known {
+		// It may yet land: a commit would promise it, an abort could not undo it. Until it is known there is no seal
+		// (holes 6).
 		return "the outcome of an eager effect is not known"
 	}
 	for _, s := range e.Scopes {
@@ -76,11 +87,13 @@ func (f *Fold) outsideMay(t *tx, s *Seal) finding {
 	declared := f.holding(may, s.scopes())
 	for _, r := range s.Reads {
 		if !declared(Want{r.Scope, ReadAccess}) {
+			// Others were let run on the word of begin, at what it did not name.
 			return finding{code: CodeIncompleteFootprint, detail: "a read lies outside what begin declared", scope: r.Scope}
 		}
 	}
 	for _, w := range s.written() {
 		if !declared(Want{w, WriteAccess}) {
+			// Nothing was claimed there, so a younger one may have been let in before this older one's write.
 			return finding{code: CodeIncompleteFootprint, detail: "a write lies outside what begin declared", scope: w}
 		}
 	}

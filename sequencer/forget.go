@@ -52,6 +52,7 @@ func (r *retention) take(seq, keep Seq, stays func(*tx) bool, gone func(*tx)) {
 		t.late = !t.final() || t.Decision > seq || stays(t) // seq goes back where the rules remember more
 		switch {
 		case t.final() && t.Past != nil && t.Decision > keep:
+			// trimPasts brings it again; counted as late it would be looked at in every step until then.
 			t.late = false
 		case t.late:
 			r.late = append(r.late, t)
@@ -116,9 +117,11 @@ const recordBytes = 40
 
 // forget moves the floor and the horizon, and drops what lies below both.
 func (f *Fold) forget() {
+	// Never back: what lies below it is gone, and a base below it was refused for that.
 	f.floor = max(f.floor, f.floorTarget())
 	f.moveHorizon()
 	f.drop()
+	// What is kept must stay below what a record of the broker takes, or the workspace stops: then less is remembered.
 	for f.pastKept() > f.pastBudget() && (f.giveUpRetraction() || f.advanceEarly()) {
 		f.drop()
 	}
@@ -167,6 +170,7 @@ func (f *Fold) keepFrom() Seq {
 	keep := f.horizon
 	for _, r := range f.retractions {
 		if !r.running() {
+			// It was accepted: its cone must still be found when it starts.
 			keep = min(keep, f.txs[r.Tx].Decision-1)
 		}
 	}
@@ -177,9 +181,11 @@ func (f *Fold) keepFrom() Seq {
 func (f *Fold) floorTarget() Seq {
 	low, live := f.sidecars.lowest()
 	if !live {
+		// No base and no read is in use.
 		return f.seq
 	}
 	if f.seq > f.rules.CapSeqs {
+		// One idle sidecar must not hold what all others have written in the state for ever.
 		low = max(low, f.seq-f.rules.CapSeqs)
 	}
 	return min(low, f.seq)
@@ -255,22 +261,27 @@ func (f *Fold) forgetTx(t *tx) {
 func (f *Fold) applyRules(in *Intent) {
 	switch v := in.Rules.Version; {
 	case v <= f.rules.Version:
+		// A copy of a change that is in force.
 		return
 	case v != f.rules.Version+1:
+		// Two people who change them at once would each overwrite what the other has not seen.
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "rules are changed one version at a time"})
 		return
 	}
 	next := *in.Rules
 	next.fillFrom(&f.rules)
 	if why := next.invalid(); why != "" {
+		// Such rules could stop the workspace, or let nothing through any more.
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: why})
 		return
 	}
 	if next.Logic < f.rules.Logic {
+		// The state has what the older logic does not know, and its hash would leave that out.
 		f.refuse(in, nil, finding{code: CodeUnknownIntent, detail: "the logic of the rules never goes back"})
 		return
 	}
 	if why := f.rulesRefused(&next); why.found() {
+		// They are fine by themselves and not beside what there is now.
 		f.refuse(in, nil, why)
 		return
 	}

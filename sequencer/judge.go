@@ -18,10 +18,12 @@ func (f *Fold) derive(t *tx) {
 				left -= 4 + len(w.Tx)
 				t.restOn(w)
 			}
+			// One left out is committed, and a later retraction finds it by the reads in Past.
 			return len(t.RestsOn) < maxRestsOn && left > 0
 		})
 	}
 	if u := f.undoneUnder(t.Seal); u != nil {
+		// What was read is taken back, though the window shows the older writer again.
 		t.restOn(Writer{Tx: u.ID})
 	}
 	for _, id := range t.Seal.ReadFrom {
@@ -58,10 +60,13 @@ func (f *Fold) askAgain(t *tx) judgement {
 	}
 	for _, r := range t.Seal.Reads {
 		if r.Scope.IsShard() {
+			// A shard's content comes from decisions, so no read of it is dirty.
 			continue
 		}
 		f.holds.visit(r.Scope, func(_ Scope, b *bound) bool {
 			if b.t != t && b.Kind == Granted && b.Access == WriteAccess && b.t.undecided() && t.olderThan(b.t) {
+				// A younger one's effect stands in the world undecided: it may be undone after this one has committed on it
+				// (holes 2).
 				f.judgeDirty(t, b, &j)
 			}
 			return true
@@ -85,6 +90,7 @@ func (f *Fold) judgeDirty(t *tx, b *bound, j *judgement) {
 func (f *Fold) inTheWay(t *tx, asked judgement) judgement {
 	j := judgement{blockers: asked.blockers}
 	for _, id := range t.RestsOn {
+		// A seal waits for the older ones that it read from.
 		if d := f.txs[id]; d != nil && d.undecided() && d.olderThan(t) {
 			j.blockers = append(j.blockers, Blocker{Tx: id, Why: "read_from"})
 		}
@@ -109,6 +115,7 @@ func (f *Fold) phantomTool(t *tx) finding {
 	sc := f.sidecars.live(t.Incarnation)
 	for _, p := range t.Seal.Pins {
 		if sc == nil || !f.catalogues.has(sc, p) {
+			// The plan was made for a tool that is gone, or that takes other arguments now.
 			return f.changedTool(sc, p)
 		}
 	}
@@ -142,6 +149,7 @@ func (f *Fold) staleRead(t *tx) finding {
 	}
 	for _, r := range t.Seal.Reads {
 		why := f.movedRead(r)
+		// Below the floor the window is silent because it has forgotten, and not because nothing was written (holes 5f).
 		if r.View < f.floor {
 			why = finding{code: CodeTooOld, scope: r.Scope, level: tooOld,
 				detail: "the read is older than what the workspace remembers"}
@@ -171,10 +179,12 @@ func (f *Fold) versionMismatch(t *tx) finding {
 			continue
 		}
 		if w.Expect.View < f.floor && !f.weaken.has(WeakenExpectNoFloor) {
+			// The write that it should collide with may be forgotten: a lost update (holes 5e).
 			return finding{code: CodeTooOld, scope: w.Scope,
 				detail: "the expected version is older than what the workspace remembers"}
 		}
 		if at, seq, by, found := f.window.after(w.Scope, w.Expect.View); found {
+			// Written since: to commit would drop that write, which the agent has not seen.
 			return f.movedBy(CodeVersionMismatch, 0, at, seq, by)
 		}
 	}
@@ -185,6 +195,7 @@ func (f *Fold) versionMismatch(t *tx) finding {
 func (f *Fold) movedBy(code Code, level Levels, at Scope, seq Seq, w Writer) finding {
 	w.Seq = seq
 	if f.bounded() {
+		// A compensation puts an older writer back; the one to blame is who did that.
 		_, w.Tx = f.window.at(at)
 	}
 	return finding{code: code, level: level, scope: at, moved: w}
@@ -194,6 +205,7 @@ func (f *Fold) movedBy(code Code, level Levels, at Scope, seq Seq, w Writer) fin
 func (f *Fold) judgeSeal(t *tx, collect bool) judgement {
 	var j judgement
 	if why := f.enforced(t, f.phantomTool(t)); why.found() && !f.weaken.has(WeakenPinsOnce) {
+		// Asked again in every step: the tool may be withdrawn while the seal waits for its hook (holes 15b).
 		j.refused = why
 		return j
 	}
@@ -216,21 +228,26 @@ func (f *Fold) judgeReadFrom(t *tx, j *judgement, collect bool) {
 	for _, id := range t.RestsOn {
 		d := f.txs[id]
 		if d == nil {
+			// It is forgotten, so it was final and below the floor, and what it showed stood.
 			continue
 		}
 		switch {
 		case d.undecided() && d.olderThan(t):
+			// Waiting for an older one cannot close a circle.
 			j.blocked = true
 			if collect {
 				j.blockers = append(j.blockers, Blocker{Tx: id, Why: "read_from"})
 			}
 		case d.undecided():
+			// To wait for a younger one could (holes 1c), and to go on would commit on what may be undone (holes 2).
 			f.judgeCascade(t, j, finding{code: CodeConflict, moved: Writer{Tx: id}, level: A3, from: d,
 				detail: "it read from a younger transaction that is not decided"})
 		case d.Retraction != "":
+			// What it read is being taken back, or has been.
 			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3, from: d,
 				detail: "it read from a transaction that is retracted"})
 		case d.aborted():
+			// It read what never came to be.
 			f.judgeCascade(t, j, finding{code: CodeCascade, moved: Writer{Seq: d.Decision, Tx: id}, level: A3, from: d,
 				detail: "it read from a transaction that was aborted"})
 		}
@@ -253,6 +270,7 @@ func (f *Fold) judgeBranch(t *tx, j *judgement, collect bool) {
 	}
 	switch g := f.groups[t.Group]; {
 	case g.Winner == "":
+		// Two branches that committed would both have happened.
 		j.blocked = true
 		if collect {
 			j.blockers = append(j.blockers, Blocker{Tx: t.ID, Why: "branch"})
@@ -276,9 +294,11 @@ func (f *Fold) judgeVerdict(t *tx, j *judgement, collect bool) {
 		if t.Verdict == verdictMissing {
 			code = f.unheard()
 		}
+		// The hook has said no, or, since logic 3, nothing: only the former is final (holes 19).
 		j.refuse(0, finding{code: code, detail: t.VerdictWhy})
 		return
 	}
+	// To commit before the hook has answered would make its no come too late.
 	j.blocked = true
 	if collect {
 		j.blockers = append(j.blockers, Blocker{Tx: t.ID, Why: "verdict"})
@@ -293,6 +313,8 @@ func (f *Fold) judgeReads(t *tx, j *judgement, collect bool) {
 			if b.t == t || b.Access == ReadAccess {
 				return true
 			}
+			// A decided one's release or compensation is still to come; an older grant's calls may be under way. A claim has
+			// moved nothing yet, and is checked where it writes.
 			if !b.t.undecided() || b.Kind == Granted && b.t.olderThan(t) {
 				j.block(b, collect)
 			}
@@ -308,6 +330,7 @@ func (f *Fold) judgeReads(t *tx, j *judgement, collect bool) {
 func (f *Fold) judgeWrites(t *tx, j *judgement, collect bool) {
 	for _, s := range t.writeScopes() {
 		f.holds.visit(s, func(_ Scope, b *bound) bool {
+			// To write now would be under what a settlement puts there later, or over what an older one was promised.
 			if b.t != t && (!b.t.undecided() || b.t.olderThan(t)) {
 				j.block(b, collect)
 			}
@@ -315,6 +338,7 @@ func (f *Fold) judgeWrites(t *tx, j *judgement, collect bool) {
 		})
 		f.asks.visit(s, func(at Scope, a *ask) bool {
 			u := a.t
+			// In ordered an older one that is sealed keeps what it read from younger writers: such a write would make it stale.
 			if a.kind == askRead && u != t && u.Mode == Ordered && u.Phase == PhaseSealed && u.olderThan(t) {
 				j.blocked = true
 				if collect {

@@ -19,6 +19,7 @@ func (j *judgement) block(b *bound, collect bool) {
 // refuse keeps the reason with the oldest transaction in it, of one transaction that with the smallest scope: what is
 // answered must not depend on the order in which the index is walked.
 func (j *judgement) refuse(by Epoch, why finding) {
+	// Map and trie order must not reach an answer: it is hashed.
 	if !j.refused.found() || cmp.Or(cmp.Compare(by, j.by), cmp.Compare(why.scope, j.refused.scope)) < 0 {
 		j.by, j.refused = by, why
 	}

@@ -93,19 +93,24 @@ func (j *joins) forget(horizon Seq) {
 // unsettled, or an earlier one of the agent, is now the new one's.
 func (f *Fold) applyJoin(in *Intent) {
 	if seq := f.joins.find(in.Join.ID); seq != 0 {
+		// A late copy would end the lease of the sidecar that it began.
 		f.repeat(seq)
 		return
 	}
 	former := f.sidecars.ofAgent(in.Agent)
 	if why := f.joinRefused(in, former != nil); why.found() {
+		// See joinRefused.
 		f.refuse(in, nil, why)
 		return
 	}
 	if former != nil {
+		// One incarnation of an agent at a time: the former one's calls are this one's to settle, and its own must not go
+		// on.
 		f.endLease(former)
 	}
 	o := Outcome{Kind: OutcomeJoined, Agent: in.Agent, Incarnation: f.seq + 1}
 	if f.seq == 0 && in.Join.Logic > f.rules.Logic {
+		// Only the log's first record may: a later change of the logic is a rules record, at a place that all readers see.
 		f.rules.Logic = in.Join.Logic
 		f.rules.fill()
 		rules := f.rules
@@ -117,6 +122,7 @@ func (f *Fold) applyJoin(in *Intent) {
 		Due: f.time + f.rules.LeaseTicks})
 	for _, t := range f.txs {
 		if t.Agent == in.Agent && !t.undecided() && !t.final() && t.Owner == 0 {
+			// Its journal lies with the agent, so it can tell what ran; another agent's would have to wait.
 			t.Owner = incarnation
 		}
 	}
@@ -131,10 +137,12 @@ func (f *Fold) endLease(sc *SidecarState) {
 	}
 	f.emit(Outcome{Kind: OutcomeLeaseEnded, Agent: sc.Agent, Incarnation: sc.Incarnation})
 	for _, t := range f.inOrder(func(t *tx) bool { return t.undecided() && t.Incarnation == sc.Incarnation }) {
+		// Its reads and calls have lost the process that knew of them: none of it may commit.
 		f.abort(t, finding{code: CodeLeaseExpired, detail: "the lease of its sidecar has ended"})
 	}
 	for _, t := range f.txs {
 		if t.Owner == sc.Incarnation {
+			// An orphan, open to adoption. Kept as owner, the dead one would hold the scopes for ever (holes 8).
 			t.Owner = 0
 		}
 	}
@@ -170,6 +178,7 @@ func (f *Fold) applyWatermark(in *Intent) {
 	if sc != nil && sc.Agent == in.Agent {
 		f.renew(sc, in.Watermark.Seq)
 	} else if asks && !f.weaken.has(WeakenConfirmDead) {
+		// Confirmed, a dead incarnation would call on and adopt nothing, though others settle for it already (holes 8d).
 		f.refuseDead(in)
 		return
 	}
@@ -179,6 +188,7 @@ func (f *Fold) applyWatermark(in *Intent) {
 }
 
 func (f *Fold) renew(sc *SidecarState, mark Seq) {
+	// Never back, so that the floor stays where it is; never ahead, so that a wrong mark cannot forget what is in use.
 	if seq := min(mark, f.seq); seq > sc.Watermark {
 		if sc.Watermark == f.sidecars.low {
 			f.sidecars.low = 0
@@ -201,11 +211,13 @@ type expiry struct {
 // made up.
 func (f *Fold) applyTick(tick *TickMark) {
 	if tick.N != f.tickN+1 {
+		// Two owners of a partition may both append it: it counts once, else leases would end twice as fast.
 		return
 	}
 	f.tickN = tick.N
 	weight := min(max(tick.Weight, 1), leaseWeight)
 	if f.undecided > 0 {
+		// Deadlines and bounds are told in single ticks; what is heavier would end them too early.
 		weight = 1
 	}
 	f.time += weight
@@ -252,6 +264,7 @@ func (f *Fold) expiries() []expiry {
 func (f *Fold) expiriesOf(t *tx, out []expiry) []expiry {
 	ends := func(code Code, detail string) func() {
 		return func() {
+			// An earlier one of this tick may have ended it.
 			if t.undecided() {
 				f.abort(t, finding{code: code, detail: detail})
 			}
@@ -273,6 +286,7 @@ func (f *Fold) expiriesOf(t *tx, out []expiry) []expiry {
 // endBound refuses a touch that has waited long enough; the transaction stays open.
 func (f *Fold) endBound(t *tx) {
 	if t.Waiting == nil {
+		// It was granted or refused by an earlier one of this tick.
 		return
 	}
 	n := t.Waiting.N

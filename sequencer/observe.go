@@ -51,6 +51,7 @@ func (f *Fold) observed(former Rules) {
 	}
 	at := f.seq
 	for _, t := range undecided {
+		// Two of them may have been granted one scope; let go on, both would commit and the world keep one (holes 16b).
 		f.abort(t, finding{code: CodeRulesChanged, moved: Writer{Seq: at},
 			detail: "the workspace began to enforce while the transaction was undecided"})
 	}
@@ -110,6 +111,7 @@ func (f *Fold) shareWrites(t *tx, writes []Write) {
 func (f *Fold) shareAt(t *tx, s Scope) {
 	var met []*bound
 	f.holds.visit(s, func(_ Scope, b *bound) bool {
+		// Claims and reads have changed nothing.
 		if b.t != t && b.Kind != Claimed && b.Access == WriteAccess {
 			met = append(met, b)
 		}
@@ -151,6 +153,7 @@ func (f *Fold) retractRefused() finding {
 	if !unfinished {
 		return finding{}
 	}
+	// What is observed runs over the cone without a question, and a compensation would run over it (holes 16).
 	return finding{code: CodeNotWhileObserving,
 		detail: "the workspace observes, or a transaction that opened while it did is not final"}
 }

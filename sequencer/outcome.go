@@ -95,7 +95,9 @@ type Outcome struct {
 	Tool       string // of phantom_tool: server/name
 	MovedAgent string // whose sidecar moved it at Moved.Seq, where no transaction did: of phantom_tool
 
-	StateHash *Hash // of the state after this step, where its seqs passed a multiple of StateHashEvery; not in Chain
+	// StateHash is of the state after this step, where its seqs passed a multiple of StateHashEvery. It is not in Chain,
+	// because the state contains that.
+	StateHash *Hash
 }
 
 // StateHashEvery is the distance, in seqs, between two published state hashes.

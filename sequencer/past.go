@@ -148,6 +148,7 @@ func (f *Fold) trimPasts(keep Seq) {
 		t := r.full[0]
 		r.full = r.full[1:]
 		if t.Retraction != "" {
+			// In a cone, or was: its past is asked for until it is forgotten itself.
 			r.passAgain(t)
 			continue
 		}

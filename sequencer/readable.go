@@ -17,6 +17,7 @@ func (in *Intent) readable() bool {
 	case IntentSelect:
 		return in.Select != nil && in.Select.Group != "" && in.Select.Winner != ""
 	}
+	// A number of zero would be a duplicate of everything.
 	if in.Tx == "" || in.N == 0 || in.Begin != nil && !in.Begin.readable() {
 		return false
 	}

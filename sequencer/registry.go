@@ -92,6 +92,7 @@ func (f *Fold) applyRegister(in *Intent) {
 	sc, r := f.sidecars.live(in.Incarnation), in.Register
 	at, found := sc.server(r.Server)
 	if found && r.Generation <= sc.Servers[at].Generation {
+		// A late copy would bring back a catalogue that was replaced.
 		return
 	}
 	if f.bounded() {
@@ -100,6 +101,7 @@ func (f *Fold) applyRegister(in *Intent) {
 	}
 	n := toolBytes(r.Tools)
 	if n > int(f.rules.MaxBytes) || f.catalogues.bytes+n > f.openBudget()/2 || !found && len(sc.Servers) >= maxServers {
+		// Catalogues take a quarter of what the workspace keeps: more would leave no place for transactions.
 		f.refuse(in, nil, finding{code: CodeLimit, detail: "the catalogue is larger than the rules allow"})
 		return
 	}
@@ -181,6 +183,7 @@ func (f *Fold) lists(sc *SidecarState, server string) bool {
 func (f *Fold) fits(tools []Tool) bool {
 	sorted := sortedTools(tools)
 	if f.catalogues.byHash[Catalogue{Tools: sorted}.hash()] != nil {
+		// Kept once however many announce it.
 		return true
 	}
 	n := toolBytes(sorted)
@@ -234,12 +237,15 @@ func (f *Fold) applySelect(in *Intent) {
 	g := f.groups[s.Group]
 	switch {
 	case f.nameTooLong(s.Group, string(s.Winner)).found():
+		// Each decision of the group repeats both names.
 		f.refuse(in, nil, f.nameTooLong(s.Group, string(s.Winner)))
 		return
 	case g == nil && in.Base < f.floor:
+		// It may be a late copy for a group that is forgotten, and would choose for one that comes under the same name.
 		f.refuse(in, nil, finding{code: CodeTooOld, detail: "the branch group is not remembered"})
 		return
 	case g != nil && g.Winner != "":
+		// The first choice stands: its losers are aborted and told so.
 		f.repeat(g.Seq)
 		return
 	case g == nil:

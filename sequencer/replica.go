@@ -44,6 +44,7 @@ func WeakReplica(workspace string, weaken Weaken) *Replica {
 func RestoreReplica(st ReplicaState) (*Replica, error) {
 	f, err := Restore(st.State, 0)
 	if err != nil {
+		// A logic that is not implemented here: the caller stops the workspace rather than guess.
 		return nil, err
 	}
 	return &Replica{fold: f, offset: st.Offset, outbox: slices.Clone(st.Outbox)}, nil
@@ -53,15 +54,19 @@ func RestoreReplica(st ReplicaState) (*Replica, error) {
 // of the log; one that was applied before repeats its outcomes, as far as they are not acknowledged.
 func (r *Replica) Apply(offset int64, in *Intent) (Applied, error) {
 	if offset <= r.offset {
+		// After a restart records come again from the last committed offset: applied twice, they would be counted as new
+		// intents.
 		return Applied{Outcomes: r.at(offset), Replayed: true}, nil
 	}
 	step, err := r.fold.Step(offset, in)
 	if err != nil {
+		// The offset stays, so that a version that knows the logic goes on with this very record.
 		return Applied{}, err
 	}
 	r.offset = offset
 	out := step.Outcomes
 	for _, seq := range step.Repeats {
+		// One that Kafka has already needs no second copy: who asked has it in its view, or will.
 		if i, found := r.find(seq); found {
 			out = append(out, r.outbox[i])
 		}
@@ -86,6 +91,7 @@ func (r *Replica) find(seq Seq) (int, bool) {
 
 // Acknowledged says that the outcomes up to a seq are durable in the decisions topic: they leave the outbox.
 func (r *Replica) Acknowledged(seq Seq) {
+	// Acknowledgements come in order, so all up to this seq are durable.
 	n, found := r.find(seq)
 	if found {
 		n++

@@ -71,23 +71,30 @@ func (f *Fold) applyRetract(t *tx, in *Intent) {
 	q := f.queuedRetraction(t.ID)
 	switch {
 	case !f.retracts():
+		// Word for word what logic 1 answers, which does not keep what a retraction needs.
 		f.refuse(in, t, finding{code: CodeUnknownIntent, detail: noRetraction})
 	case t.undecided() || t.aborted():
+		// An undecided one is aborted by its own sidecar; an aborted one is undone already, or by its settlement.
 		f.refuse(in, t, finding{code: CodeNotCommitted, detail: "the transaction is not committed"})
 	case t.Phase == PhaseRetracted:
+		// Done: a second compensation would put an older value over what was written since.
 		t.answer(in, t.Past.Undone)
 		f.repeat(t.Past.Undone)
 	case t.Retraction != "":
+		// In a cone already, so its turn comes with that one.
 		q = f.retractions[0]
 		fallthrough
 	case q != nil:
 		t.answer(in, q.Seq)
 		f.repeat(q.Seq)
 	case t.Past == nil || t.Decision <= f.horizon:
+		// Who rests on it is forgotten, so its cone cannot be told: a part of it would be undone and the rest not.
 		f.refuse(in, t, finding{code: CodeTooOld, detail: "the transaction was decided before the undo horizon"})
 	case f.retractRefused().found():
+		// See there: holes 16.
 		f.refuse(in, t, f.retractRefused())
 	case len(f.coneOf(t).members) > maxCone:
+		// All members enter in one step, each with an outcome: more would not fit into what one step may decide.
 		f.refuse(in, t, f.coneTooLarge())
 	default:
 		f.acceptRetraction(t, in)
@@ -108,6 +115,7 @@ func (f *Fold) acceptRetraction(t *tx, in *Intent) {
 		return // it starts in this step
 	}
 	o := Outcome{Kind: OutcomeRetracting, Retraction: t.ID}
+	// Its release or compensation is under way: undone now, that would land behind the compensation (holes 8b).
 	if !t.final() {
 		o.BlockedBy = append(o.BlockedBy, Blocker{Tx: t.ID, Why: t.why("settlement")})
 	}
@@ -133,6 +141,7 @@ func (f *Fold) queuedRetraction(id TxID) *retraction {
 func (f *Fold) advanceRetractions() {
 	for len(f.retractions) > 0 {
 		if r := f.retractions[0]; r.running() {
+			// One cone at a time: two could each put back what the other takes away.
 			if !f.advanceCone(r) {
 				return
 			}
@@ -140,6 +149,7 @@ func (f *Fold) advanceRetractions() {
 			continue
 		}
 		i := slices.IndexFunc(f.retractions, func(r *retraction) bool { return f.txs[r.Tx].final() })
+		// None of the queued ones is settled yet; each is held until it is.
 		if i < 0 {
 			return
 		}
@@ -158,6 +168,7 @@ func (f *Fold) startRetraction(r *retraction) {
 	root := f.txs[r.Tx]
 	c := f.coneOf(root)
 	if len(c.members) > maxCone { // it has grown while it was queued
+		// Refused now though it was accepted: while it waited others have read or overwritten what it is to take back.
 		f.refuseRetraction(r, f.coneTooLarge())
 		return
 	}
@@ -191,6 +202,8 @@ func (f *Fold) startRetraction(r *retraction) {
 			f.emitTx(m, Outcome{Kind: OutcomeRetracting, Agent: m.Agent, Incarnation: m.Owner, Retraction: r.Tx})
 		}
 	}
+	// After all members hold their scopes: one that is let in later would have its live effect compensated over
+	// (holes 7b).
 	f.refuseUnder(c)
 }
 
@@ -206,6 +219,7 @@ func (f *Fold) enterCone(m *tx, r *retraction) {
 		m.Phase = PhaseRetracting
 	}
 	if f.sidecars.live(m.Owner) == nil {
+		// An orphan is adopted; kept, the name of an ended incarnation would be an owner that never comes.
 		m.Owner = 0
 		if sc := f.sidecars.ofAgent(m.Agent); sc != nil {
 			m.Owner = sc.Incarnation
@@ -249,6 +263,7 @@ func (f *Fold) refuseUnder(c *cone) {
 			why = f.readUnder(t, c)
 		}
 		if why = f.enforced(t, why); why.found() {
+			// It cannot wait: the turn waits for what it holds, and it would wait for the turn.
 			f.abort(t, why)
 		}
 	}
@@ -257,6 +272,7 @@ func (f *Fold) refuseUnder(c *cone) {
 // bindsUnder finds the scope of a cone that a transaction holds, claims or waits for.
 func (f *Fold) bindsUnder(t *tx, c *cone) (why finding) {
 	if f.weaken.has(WeakenRetractAtOnce) {
+		// The rule is off: holes 7b.
 		return why
 	}
 	for _, h := range f.boundBy(t) {
@@ -338,6 +354,7 @@ func (f *Fold) refuseRetraction(r *retraction, why finding) {
 // giveUpRetraction refuses the first queued retraction that keeps more of the past than the rules allow.
 func (f *Fold) giveUpRetraction() bool {
 	for _, r := range f.retractions {
+		// A queued one keeps pasts above the horizon; one that runs has all it needs in its cone.
 		if !r.running() && f.txs[r.Tx].Decision <= f.horizon {
 			f.refuseRetraction(r, finding{code: CodeTooOld,
 				detail: "the retraction has waited while the workspace's past grew to what its rules allow"})

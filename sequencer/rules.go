@@ -113,14 +113,18 @@ func (r *Rules) stateBytes() uint64 {
 func (r *Rules) unbounded() string {
 	switch {
 	case r.LeaseTicks < leastLeaseTicks:
+		// The holder counts the first 9 ticks as passed.
 		return "under a lease of less than 10 ticks no call could ever start"
 	case r.MaxOpen > maxOpen || r.MaxScopes > maxScopes || r.MaxBytes > maxFootprint:
+		// One step may decide all that is open, and one decision repeats a footprint: both have to be written.
 		return "at most 4096 transactions are open, and a footprint has at most 512 scopes and 131072 bytes"
 	case uint64(r.MaxKept) < 2*(uint64(r.MaxBytes)+uint64(r.MaxInlineTotal)):
+		// Half of it is for open transactions: less, and the largest legal one could never be sealed.
 		return "the kept bytes are at least twice a footprint with its contents"
 	case r.HorizonCommits > maxHorizonCommits || r.HorizonTicks > maxHorizonTicks:
 		return "the horizon is at most 65536 commits and 126144000 ticks"
 	case r.stateBytes() > maxStateBytes:
+		// A state that does not fit into a record stops the workspace.
 		return "sidecars of 160 bytes, the kept bytes and a quarter of them for catalogues exceed a record of 1 MiB"
 	}
 	return ""
@@ -132,10 +136,13 @@ func (r *Rules) invalid() string {
 	case !r.Levels.valid():
 		return "the levels are not a subset of A1, A2, A3 and A6"
 	case r.HorizonSeqs > maxHorizonSeqs || r.CapSeqs == 0 || r.CapSeqs > maxHorizonSeqs:
+		// A cap of zero would put the floor at the head, where every base is too old.
 		return "the horizon is at most 65536 seqs and the cap between 1 and 65536"
 	case r.LeaseTicks < leaseWeight || r.DeadlineTicks == 0 || r.BoundTicks == 0 || r.VerdictTicks == 0:
+		// Shorter, one tick would end every lease, or whatever has just begun.
 		return "a lease has at least 8 ticks, deadlines and bounds at least 1"
 	case r.MaxOpen == 0 || r.MaxScopes == 0 || r.MaxBytes == 0 || r.MaxInline > r.MaxInlineTotal:
+		// With zero nothing could open, not even what would set it right.
 		return "the caps are at least 1, and one inline content is within the cap of all of a transaction"
 	case r.Logic >= 3 && r.unbounded() != "":
 		return r.unbounded()

@@ -2,7 +2,9 @@ package sequencer
 
 import "fmt"
 
-// applySeal freezes a footprint, checks what is checked once, and decides or makes it wait.
+// applySeal freezes a footprint and decides it, or makes it wait. The order: what refuses the record and leaves the
+// transaction open; what the record alone shows to be wrong; the epoch; what it must not wait for; checks 1 to 3,
+// which are made once; and checks 4 to 7 (judgeSeal), which every later step asks again.
 func (f *Fold) applySeal(t *tx, in *Intent) {
 	s := in.Seal
 	footprint := s.hash(&f.scratch)
@@ -11,15 +13,16 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 		return
 	}
 	if t.Waiting != nil {
+		// Its grant would come after the seal, and a call could run under it that no footprint lists.
 		f.refuse(in, t, finding{code: CodeTouchWaiting, detail: "a touch of the transaction still waits"})
 		return
 	}
 	if why := f.oversize(s); why.found() {
-		f.refuse(in, t, why)
+		f.refuse(in, t, why) // refused and not aborted: the agent may write by reference, or less, and seal again
 		return
 	}
 	if why := f.incomplete(t, s); why.found() {
-		f.abort(t, why)
+		f.abort(t, why) // a sidecar that lists wrongly does not know what ran: it must undo, and not seal again
 		t.answer(in, t.Decision)
 		return
 	}
@@ -37,6 +40,7 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 		why = f.ownTransaction(t, f.inTheWay(t, asked))
 	}
 	if why.found() {
+		// Only the intent is refused, so nothing of it stays: an epoch kept here would make the next try older than it is.
 		t.Epoch, f.lastEpoch = keptEpoch, keptLast
 		t.Seal, t.RestsOn, t.Residue, t.Would = nil, nil, nil, ""
 		f.refuse(in, t, why)
@@ -47,11 +51,43 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 		t.VerdictDue = f.time + orDefault(s.VerdictTicks, f.rules.VerdictTicks)
 	}
 	t.answer(in, 0)
-	f.decideSealed(t, asked)
+	for _, w := range t.May { // the footprint says now what it needs: the rest must not bind younger ones any longer
+		f.release(t, Hold{w.Scope, Claimed, w.Access})
+	}
+	// What was read under a younger one's grant, or would be written over it, is refused before the window is asked:
+	// nothing has been written there yet, and it may be undone later (holes 2).
+	why = f.enforced(t, asked.refused)
+	// Checks 1 to 3. They are made here only: a later look would miss what the window has forgotten meanwhile (holes 5b).
+	if !why.found() {
+		why = f.enforced(t, f.phantomTool(t))
+	}
+	if !why.found() {
+		why = f.enforced(t, f.staleRead(t))
+	}
+	if !why.found() {
+		why = f.enforced(t, f.versionMismatch(t))
+	}
+	if why.found() {
+		f.abort(t, why)
+		return
+	}
+	if t.Free && len(asked.wounds) > 0 {
+		t.Would, asked.wounds = firstCode(t.Would, CodeWaiting), nil // observing wounds none: it only says so
+	}
+	// While an older one in the queue may still be decided in this step, it goes first: the fixpoint is by epoch.
+	if len(asked.wounds) == 0 && (t.Free || f.woken() == 0) && f.tryDecide(t) {
+		return
+	}
+	f.account(t)
+	f.enqueueSeal(t) // its claims before the wounds: what these release must not go to a younger one
+	f.wound(t, asked.wounds)
+	f.wakeTx(t)
 }
 
 // sealAgain answers a second seal.
 func (f *Fold) sealAgain(t *tx, in *Intent, footprint Hash) {
+	// A copy of the seal that was taken is answered with what that one came to; a second footprint cannot be: one of the
+	// two was never checked.
 	seq := t.answered(IntentSeal).Seq
 	if t.Decision != 0 {
 		seq = t.Decision
@@ -63,42 +99,6 @@ func (f *Fold) sealAgain(t *tx, in *Intent, footprint Hash) {
 	f.repeat(seq)
 }
 
-// decideSealed goes through the checks that are made once, at the seal's position; what is left is asked in each step.
-func (f *Fold) decideSealed(t *tx, asked judgement) {
-	for _, w := range t.May {
-		f.release(t, Hold{w.Scope, Claimed, w.Access})
-	}
-	if why := f.enforced(t, asked.refused); why.found() {
-		f.abort(t, why)
-		return
-	}
-	if why := f.checkedOnce(t); why.found() {
-		f.abort(t, why)
-		return
-	}
-	if t.Free && len(asked.wounds) > 0 {
-		t.Would, asked.wounds = firstCode(t.Would, CodeWaiting), nil
-	}
-	if len(asked.wounds) == 0 && (t.Free || f.woken() == 0) && f.tryDecide(t) {
-		return
-	}
-	f.account(t)
-	f.enqueueSeal(t)
-	f.wound(t, asked.wounds)
-	f.wakeTx(t)
-}
-
-// checkedOnce is checks 1 to 3, in their order.
-func (f *Fold) checkedOnce(t *tx) finding {
-	if why := f.enforced(t, f.phantomTool(t)); why.found() {
-		return why
-	}
-	if why := f.enforced(t, f.staleRead(t)); why.found() {
-		return why
-	}
-	return f.enforced(t, f.versionMismatch(t))
-}
-
 // tryDecide commits or aborts a sealed transaction if its time has come.
 func (f *Fold) tryDecide(t *tx) bool {
 	j := f.judgeSeal(t, false)
@@ -106,6 +106,8 @@ func (f *Fold) tryDecide(t *tx) bool {
 	case j.refused.found() && !t.Free:
 		f.abort(t, j.refused)
 	case j.blocked && !t.Free:
+		// It waits, with its claims: to commit now would overwrite, or rest on, what an older or decided one may still
+		// change.
 		return false
 	default:
 		t.Would = firstCode(t.Would, would(j))
@@ -117,6 +119,7 @@ func (f *Fold) tryDecide(t *tx) bool {
 // advanceSeal looks at a waiting sealed transaction again.
 func (f *Fold) advanceSeal(t *tx) {
 	var why finding
+	// Refused by the write of this very step that overtook it. The window is not asked again: holes 5b.
 	if t.stale != nil {
 		why = *t.stale
 	}
@@ -143,6 +146,7 @@ func (f *Fold) enforced(t *tx, why finding) finding {
 	if !why.found() || asked && !t.Free && (why.level == 0 || !t.Observe) {
 		return why
 	}
+	// What is only observed must not refuse anything, and must be told: that is what observing is for.
 	if asked {
 		t.Would = firstCode(t.Would, why.code)
 	}
@@ -171,6 +175,7 @@ func (f *Fold) enqueueSeal(t *tx) {
 			f.asks.add(w.Scope, t.key(uint8(askExpect), 0), &ask{t, askExpect})
 		}
 	}
+	// Claimed from the seal on: else a younger touch is granted the shard and its live effect is overwritten (holes 1e).
 	for _, s := range f.claimedBySeal(t) {
 		f.hold(t, Hold{s, Claimed, WriteAccess})
 	}
@@ -180,6 +185,7 @@ func (f *Fold) enqueueSeal(t *tx) {
 // dependOn files a sealed transaction under those that it reads from, also under one that is still to come: what the
 // index holds must follow from the state alone.
 func (f *Fold) dependOn(t *tx) {
+	// Without it a seal that waits for a writer would not be looked at when that one is decided.
 	for _, id := range t.RestsOn {
 		f.deps[id] = append(f.deps[id], t)
 	}
@@ -228,6 +234,7 @@ func (f *Fold) forgetDependent(id TxID, t *tx) {
 // derivedTooMuch: the writers that a seal rests on are kept while it waits, and are known only now.
 func (f *Fold) derivedTooMuch(t *tx) finding {
 	if f.open-t.size+f.bytesOf(t) > f.openBudget() {
+		// Over the budget a state record could outgrow what the broker takes, which would stop the workspace.
 		return finding{code: CodeLimit, detail: "the workspace's open transactions keep as many bytes as its rules allow"}
 	}
 	return finding{}
@@ -238,6 +245,8 @@ func (f *Fold) oversize(s *Seal) finding {
 	limit := func(format string, args ...any) finding {
 		return finding{code: CodeLimit, detail: fmt.Sprintf(format, args...)}
 	}
+	// Each decision repeats the footprint, and each later step may compare it: without the caps one record could make a
+	// decision too large to be written, or a step too long (holes 14).
 	if n := s.scopes(); n > int(f.rules.MaxScopes) {
 		return limit("the footprint has %d scopes; the rules allow %d", n, f.rules.MaxScopes)
 	}
@@ -261,6 +270,8 @@ func (f *Fold) oversize(s *Seal) finding {
 			return limit("%s has %d bytes; the rules allow %d", w.Scope, w.Ref.Size, f.rules.MaxContent)
 		}
 	}
+	// The footprint is kept in the state until its decision; a state record beyond the broker's limit stops the
+	// workspace.
 	if f.open+s.bytes()+s.inline() > f.openBudget() {
 		return limit("the workspace's open transactions keep as many bytes as its rules allow")
 	}

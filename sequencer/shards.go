@@ -125,6 +125,8 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 		w := &t.Seal.Shards[i]
 		p := f.shards.of[w.Scope]
 		if p == nil {
+			// What stood there must be known before it is written over: else the first writer since the horizon cannot be
+			// retracted.
 			p = f.shards.putInto(nil, f.formerOf(t, w))
 		}
 		v := ShardVersion{Scope: w.Scope, Seq: seq, Tx: t.ID}
@@ -141,6 +143,7 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 func (f *Fold) restored(v *ShardVersion) ShardWrite {
 	w := ShardWrite{Scope: v.Scope, Type: v.Type, Content: v.Content, Ref: v.Ref, Absent: v.Absent, Restored: v.From}
 	if v.From != 0 && f.weaken.has(WeakenRestoreLast) {
+		// The rule is off: holes 22b.
 		list := f.shards.of[v.Scope].list
 		w.Restored = list[len(list)-1].From
 	}
@@ -148,11 +151,14 @@ func (f *Fold) restored(v *ShardVersion) ShardWrite {
 }
 
 // formerOf is what stood in a shard that was not written since the horizon. The fold has forgotten it; the writer may
-// say it, and is believed when nothing was written since its view.
+// say it, and is believed when nothing was written since its view. Without that a retraction leaves the shard as it is
+// and says so. Since logic 3 only the seq of the carrying decision is kept, the first one's also where it was restored
+// before: the table of scopes recalls the content from the few that it keeps, and else views read it from the log.
 func (f *Fold) formerOf(t *tx, w *ShardWrite) ShardVersion {
 	v := ShardVersion{Scope: w.Scope}
 	x := w.Former
 	if x != nil && x.View >= f.floor {
+		// Believed only where no write came between: else a retraction would bring back what was overwritten already.
 		if _, _, _, moved := f.window.after(w.Scope, x.View); !moved {
 			v.Seq, v.Absent = min(x.Version, f.keepFrom()), x.Version == 0
 			if !f.bounded() {

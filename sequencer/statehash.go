@@ -163,6 +163,7 @@ func putTxState(e *encoder, t *TxState) {
 // Restore makes the fold that a state was taken from. It goes on as if it had never stopped.
 func Restore(st State, weaken Weaken) (*Fold, error) {
 	if st.Rules.Logic == 0 || st.Rules.Logic > Logic {
+		// Restored without what the newer logic keeps, it would go on and diverge (holes 11).
 		return nil, fmt.Errorf("%w: the state has logic %d, this one is %d", ErrUnknownLogic, st.Rules.Logic, Logic)
 	}
 	f := New(st.Workspace, weaken)
@@ -189,6 +190,7 @@ func Restore(st State, weaken Weaken) (*Fold, error) {
 		for _, s := range c.Servers {
 			f.listed += s.bytes()
 			if s.Present && f.catalogues.keep(byHash[s.Catalogue]) != s.Catalogue {
+				// Without its tools every plan with a pin would be refused from here on, and only in this process.
 				return nil, fmt.Errorf("sequencer: restore %s: the catalogue of server %s is missing from the state",
 					st.Workspace, s.Server)
 			}
@@ -226,6 +228,7 @@ func (f *Fold) restoreTxs(txs []TxState) {
 	}
 	for _, t := range f.inOrder(func(t *tx) bool { return !t.final() }) {
 		f.reindex(t)
+		// Views have been told of these holds by the outcomes that gave them.
 		t.added, t.ended = holdList{}, holdList{}
 	}
 	f.dropStaleWakes()

@@ -15,10 +15,13 @@ type judgement struct {
 func (f *Fold) applyTouch(t *tx, in *Intent) {
 	switch {
 	case !t.undecided() || t.Phase == PhaseSealed:
+		// A call under this grant would be in no footprint: it would neither be checked nor undone.
 		f.refuse(in, t, finding{code: CodeLateEffect, detail: "the footprint is sealed", moved: Writer{Seq: t.Decision,
 			Tx: t.ID}})
 		return
 	case t.Waiting != nil:
+		// A transaction waits for one thing at a time: a second touch would be granted apart from the first, piece by piece
+		// (holes 1b).
 		f.refuse(in, t, finding{code: CodeTouchWaiting, detail: "another touch of the transaction still waits"})
 		return
 	}
@@ -31,12 +34,15 @@ func (f *Fold) applyTouch(t *tx, in *Intent) {
 	epochs := f.lastEpoch
 	f.takeEpoch(t)
 	j := f.judgeTouch(t, wants, true)
+	// The intent alone is refused, so the epoch is given back: kept, it would make an untouched transaction older.
 	if why := f.refusesTouch(t, wants, j); why.found() {
 		t.Epoch, f.lastEpoch = kept, epochs
 		f.refuse(in, t, why)
 		return
 	}
 	if j.refused.found() && !t.Free {
+		// Older than who was granted the scope, and optimistic: it may neither wait for a younger one (holes 1c) nor run
+		// beside it (1a).
 		f.abort(t, j.refused)
 		t.answer(in, t.Decision)
 		return
@@ -62,10 +68,12 @@ func (f *Fold) enqueueTouch(t *tx, wounds []*bound) {
 	may := among(f, t.May, len(t.Waiting.Wants))
 	for _, w := range t.Waiting.Wants {
 		f.asks.add(w.Scope, t.key(uint8(askTouch), uint8(w.Access)), &ask{t, askTouch})
+		// All of it is claimed at once, so that no younger one is given a part meanwhile (holes 1b).
 		if !f.weaken.has(WeakenPiecewise) && !may(w) {
 			f.hold(t, Hold{w.Scope, Claimed, w.Access})
 		}
 	}
+	// After the claims: what a wounded one lets go must find them.
 	f.wound(t, wounds)
 	f.wakeTx(t)
 }
@@ -73,9 +81,11 @@ func (f *Fold) enqueueTouch(t *tx, wounds []*bound) {
 // stillWanted is what a touch asks for beyond what the transaction holds.
 func (f *Fold) stillWanted(t *tx, asked []Want) ([]Want, finding) {
 	if len(asked)+len(t.Grants) > int(f.rules.MaxScopes) || len(t.GrantedNs) >= int(f.rules.MaxScopes) {
+		// What is granted has to fit into the seal, which lists it; refused now, the agent can still seal what it has.
 		return nil, finding{code: CodeLimit, detail: "the footprint has more scopes than the rules allow"}
 	}
 	if f.open+wantBytes(asked) > f.openBudget() {
+		// What waits and what is granted is kept in the state, whose record must fit into one of the broker's.
 		return nil, finding{code: CodeLimit,
 			detail: "the workspace's open transactions keep as many bytes as its rules allow"}
 	}
@@ -83,6 +93,7 @@ func (f *Fold) stillWanted(t *tx, asked []Want) ([]Want, finding) {
 	held := f.holding(t.Grants, len(asked))
 	widest := map[Scope]Access{} // what earlier wants of the touch ask for
 	for _, w := range asked {
+		// Covered by what it has, a write only by a write: a read grant may be shared with others (holes 7d).
 		if held(w) {
 			continue
 		}
@@ -112,6 +123,8 @@ func (f *Fold) refusesTouch(t *tx, wants []Want, j judgement) finding {
 			return met == nil
 		})
 		if met != nil {
+			// Only one branch of a group commits, so the other would wait for a sibling that waits for the choice; and both
+			// calls would run on one scope.
 			return finding{code: CodeSibling, scope: w.Scope, detail: "a sibling branch holds or waits for the scope",
 				blockers: []Blocker{{Tx: met.ID, Scope: w.Scope, Why: "sibling"}}}
 		}
@@ -131,6 +144,8 @@ func (f *Fold) ownTransaction(t *tx, j judgement) finding {
 		return finding{}
 	}
 	for _, b := range j.blockers {
+		// Who would seal that one waits for this answer: both would last until the wait's bound (holes 20b). Only an open
+		// one: a sealed or decided one needs nothing more from its session, but for its settlement.
 		if u := f.txs[b.Tx]; u != nil && u != t && u.Phase == PhaseOpen && f.sameSession(t, u) {
 			return f.heldBy(t, u, b)
 		}
@@ -182,6 +197,7 @@ func (f *Fold) judgeTouch(t *tx, wants []Want, collect bool) judgement {
 			f.holds.visit(w.Scope, meet)
 			continue
 		}
+		// Grants first and all of them, since any may refuse; of the claims, which only block, the first is enough.
 		f.grants.visit(w.Scope, meet)
 		if !j.blocked {
 			f.holds.visit(w.Scope, func(at Scope, b *bound) bool {
@@ -196,17 +212,24 @@ func (f *Fold) judgeTouch(t *tx, wants []Want, collect bool) judgement {
 func (f *Fold) meet(t *tx, w Want, b *bound, j *judgement, collect bool) {
 	u := b.t
 	if w.Access == ReadAccess && b.Access == ReadAccess {
+		// Reads are shared.
 		return
 	}
 	younger := u.undecided() && t.olderThan(u)
 	switch {
 	case younger && b.Kind != Granted, younger && f.weaken.has(WeakenOlderOnly):
+		// A younger one's claim binds only those younger than itself: else an older one would wait for a younger one
+		// (holes 1c).
 	case younger && f.weaken.has(WeakenWaitDie), !younger:
+		// Waits run one way: for older ones, and for decided ones, which wait for none.
 		j.block(b, collect)
 	case t.Mode == Optimistic:
+		// The younger one's calls may have run under its grant: to grant it here too would make two owners (holes 1a), to
+		// wait for it could close a circle (1c). Its successor asks for the whole footprint at once (1d).
 		j.refuse(u.Epoch, finding{code: CodeConflict, scope: b.Scope, moved: Writer{Tx: u.ID}, met: b,
 			detail: "a younger transaction was granted the scope", blockers: []Blocker{blockerOf(b)}})
 	default:
+		// In ordered and locked the older one's place was promised at its begin, so the younger one gives way.
 		j.wound(b)
 	}
 }
@@ -226,6 +249,7 @@ func (f *Fold) advanceTouch(t *tx) {
 	case j.refused.found():
 		f.abort(t, j.refused)
 	case len(j.wounds) > 0:
+		// As at the first look: the younger one gives way, and then its settlement is waited for.
 		f.wound(t, j.wounds)
 		f.wakeTx(t)
 	case !j.blocked:
@@ -254,6 +278,7 @@ func (f *Fold) unqueueTouch(t *tx) {
 	may := among(f, t.May, len(t.Waiting.Wants))
 	for _, w := range t.Waiting.Wants {
 		f.asks.remove(w.Scope, t.key(uint8(askTouch), uint8(w.Access)))
+		// What begin declared stays claimed until the seal, whether or not this touch was granted.
 		if !may(w) {
 			f.release(t, Hold{w.Scope, Claimed, w.Access})
 		}

@@ -14,6 +14,8 @@ func (f *Fold) advanceCone(r *retraction) bool {
 		case m == nil:
 			return true
 		case r.Turn != 0, m.Phase != PhaseRetracting, f.heldOutside(m):
+			// A turn runs, or this one's own settlement is to come, or another's: one step back at a time, and over nothing
+			// live (holes 7b, 7c).
 			f.nameTurn(r, m)
 			return false
 		case m.Past.Effects:
@@ -24,6 +26,8 @@ func (f *Fold) advanceCone(r *retraction) bool {
 				o.BlockedBy = []Blocker{*r.Named}
 			}
 			f.accountRetraction(r)
+			// Its sidecar may compensate from this seq on, and not before: the order of the turns is what puts the right value
+			// back (holes 7e).
 			r.Turn = f.emitTx(m, o)
 			return false
 		}
@@ -46,10 +50,12 @@ func (f *Fold) nameTurn(r *retraction, m *tx) {
 	default:
 		blockers = f.outside(m)
 	}
+	// Said once: a decision for each step that finds the same cause would flood the log.
 	if len(blockers) == 0 || r.Named != nil && *r.Named == blockers[0] {
 		return
 	}
 	first, named := blockers[0], r.Named
+	// Without its name in a decision an orphan is not adopted, and the retraction never ends (holes 17).
 	r.Named = &first
 	f.accountRetraction(r)
 	if named != nil && named.Tx == first.Tx && first.Why != whyOrphan {
@@ -119,12 +125,15 @@ func (f *Fold) settleTurn(m *tx, in *Intent) {
 	r := f.retractions[0]
 	switch {
 	case r.Turn == 0 || f.nextMember(r) != m:
+		// A compensation before its turn is overwritten by one that undoes an older value later (holes 7e).
 		f.refuse(in, m, finding{code: CodeNotDecided, detail: "the transaction's turn in the retraction has not come"})
 	case m.Owner != in.Incarnation:
+		// Two sidecars that compensate at once each put back what they know.
 		f.refuse(in, m, finding{code: CodeLeaseExpired, detail: "the settlement has another owner, or none: adopt it first"})
 	default:
 		s, why := f.owned(m, in.Settle)
 		if why.found() {
+			// See owned: it would make residue of what is not the cone's.
 			f.refuse(in, m, why)
 			return
 		}
@@ -144,8 +153,10 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 			g := r.scope(scope)
 			switch {
 			case failed.at(scope), g != nil && g.Unknown:
+				// What was to come back is not there: said as residue, else a reader would rest on it.
 				return Writer{Seq: seq, Tx: m.ID, Residue: true}
 			case f.sharedAt(m, scope):
+				// Another one ran there too while the workspace observed, so what came back may be that one's (holes 16c).
 				unclean = true
 				return Writer{Seq: seq, Tx: m.ID, Residue: true}
 			case former.Residue && !r.has(former.Tx):
@@ -153,6 +164,7 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 			case g != nil:
 				return g.Writer
 			case r.has(former.Tx):
+				// Of another member, which has its own turn: nothing of the cone stands.
 				return Writer{}
 			}
 			return former
@@ -160,6 +172,7 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 	}
 	for _, w := range m.Past.Writes {
 		if g := r.scope(w.Scope); w.Shard && g.Unknown {
+			// No content is known to put back: the shard stays as it is, and is said to.
 			unclean = true
 		} else if w.Shard && g.Shard != nil {
 			v := *g.Shard

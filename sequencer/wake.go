@@ -28,6 +28,7 @@ func (q *wakeQueue) Pop() any {
 // wakeTx queues one waiting transaction.
 func (f *Fold) wakeTx(t *tx) {
 	if t.wake || !t.waits() {
+		// Queued already, or nothing of it can be decided by this step.
 		return
 	}
 	t.wake = true
@@ -57,6 +58,7 @@ func (f *Fold) wakeAt(s Scope) {
 func (f *Fold) woken() int {
 	for _, s := range f.step.moved {
 		f.asks.visit(s, func(_ Scope, a *ask) bool {
+			// More than the holds need are woken, never fewer: one that is not looked at again would wait for ever.
 			f.wakeTx(a.t)
 			return true
 		})
@@ -79,6 +81,7 @@ func (f *Fold) settleDown() {
 	for f.woken() > 0 {
 		t := heap.Pop(&f.step.queue).(*tx)
 		t.wake = false
+		// A transaction before it in the queue may have decided it.
 		if t.waits() {
 			f.advance(t)
 		}
@@ -97,12 +100,14 @@ func (f *Fold) advance(t *tx) {
 // answerWaiting tells the sender of a touch or seal that it waits, and for whom.
 func (f *Fold) answerWaiting(in *Intent) {
 	if in.Kind != IntentTouch && in.Kind != IntentSeal {
+		// Only these can wait; any other intent has its answer.
 		return
 	}
 	t := f.txs[in.Tx]
 	if t == nil || !t.waits() || in.Incarnation != t.Incarnation {
 		return
 	}
+	// Each intent is told once: an answer per step would be a decision record for every wait.
 	if a := t.answered(in.Kind); a.N != in.N || a.Seq != 0 {
 		return
 	}

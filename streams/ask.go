@@ -47,6 +47,7 @@ func (c *Client) askPart(ctx context.Context, subject, workspace, what string, l
 		return nil, err
 	}
 	if c.nats == nil {
+		// Said at once: waiting for an answer that cannot come would cost each caller two seconds.
 		return nil, fmt.Errorf("%w: no NATS address is configured, and questions go over NATS", ErrNoAnswer)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -93,11 +94,13 @@ func (c *Client) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 		}
 		select {
 		case <-ctx.Done():
+			// That the partition has stopped is said only now: the other replica's owner may have answered.
 			if stopped != nil {
 				return stopped, nil
 			}
 			return nil, ctx.Err()
 		case <-again:
+			// A question on NATS is lost with the process that heard it.
 			ask = true
 		case a := <-answers:
 			switch {
@@ -112,6 +115,7 @@ func (c *Client) request(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 
 // followed is the greatest seq of a workspace that this client has delivered to a follower.
 func (c *Client) followed(workspace string) (seq sequencer.Seq) {
+	// Followers come and go; each one's seq is an atomic, for it moves on.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for f := range c.followers {

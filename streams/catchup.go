@@ -22,6 +22,7 @@ var errStream = errors.New("the decision stream cannot help")
 // fromStream applies what JetStream has from the next seq on.
 func (f *follower) fromStream(ctx context.Context) error {
 	if f.c.nats == nil || !f.c.nats.IsConnected() {
+		// Away, so Kafka is read at once and not after a time-out.
 		return errStream
 	}
 	tryCtx, cancel := context.WithTimeout(ctx, catchUpIn)
@@ -33,6 +34,7 @@ func (f *follower) fromStream(ctx context.Context) error {
 	subject := topology.DecisionSubject(f.workspace)
 	last, err := stream.GetLastMsgForSubject(tryCtx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		// No message: fine unless something is known to be missing.
 		return f.unless(len(f.ahead) == 0)
 	}
 	if err != nil {
@@ -91,6 +93,7 @@ func findFirst(ctx context.Context, s jetstream.Stream, subject string, seq sequ
 		mid := lo + (hi-lo)/2
 		m, err := s.GetMsg(ctx, mid, jetstream.WithGetMsgSubject(subject))
 		if err != nil {
+			// The stream was cut or replaced meanwhile; Kafka has it.
 			return 0, fmt.Errorf("find decision %d: %w", seq, err)
 		}
 		o, err := topology.DecodeOutcome(m.Data)
@@ -128,6 +131,7 @@ func (f *follower) readStream(ctx, tryCtx context.Context, s jetstream.Stream, s
 			n++
 			o := f.decision(m.Headers(), m.Data())
 			if o == nil {
+				// Not of this log: it is passed over as on the subject.
 				continue
 			}
 			if err := f.take(o, m.Headers(), WayJetStream); err != nil {
@@ -184,7 +188,9 @@ func (f *follower) tailed() <-chan tailed {
 	return f.tail.found
 }
 
-// startTail begins where the next decision can first be.
+// startTail begins where the next decision can first be: kafkaMargin before the publisher's time on the last message,
+// or before the time of its intent if that is earlier (a replica that lags publishes long after the other one), but
+// not before where it was. Too late a start shows as a gap: it is repeated from where it was, then from the oldest.
 func (f *follower) startTail() {
 	start := fromOldest
 	switch {
@@ -207,6 +213,7 @@ func (f *follower) stopTail() {
 		return
 	}
 	f.tail.cancel()
+	// It must not send into a follower that has begun another one.
 	f.tail.done.Wait()
 	f.tail = nil
 }
@@ -223,6 +230,7 @@ func (f *follower) fromTail(t tailed) error {
 		return f.atEnd(t.offset)
 	}
 	if t.o.Seq > f.next && !f.tail.proven {
+		// Something later came first and nothing shows that it began early enough: what is missing may lie before its start.
 		return f.tailTooLate(t.o.Seq)
 	}
 	f.tail.proven = true
@@ -232,6 +240,7 @@ func (f *follower) fromTail(t tailed) error {
 	applied, err := f.offer(t.o, WayKafka, t.at)
 	f.tail.useful = f.tail.useful || applied
 	if f.tail.gap < f.next {
+		// Never past a gap: a tail that starts again there would not meet what is missing.
 		f.offset = t.offset + 1
 	}
 	return err
@@ -244,6 +253,7 @@ func (f *follower) tailTooLate(found sequencer.Seq) error {
 	f.offset, f.atMs = -1, 0
 	switch was.start {
 	case fromOldest:
+		// There is nothing before: the decision is deleted, and only a snapshot leads past it.
 		return fmt.Errorf("%w: decision %d is wanted, and hence.decisions begins with %d", ErrGone, f.next, found)
 	case fromTime:
 		f.offset = was.back
@@ -258,6 +268,7 @@ func (f *follower) atEnd(end int64) error {
 	again := f.tail.whole && end <= f.seenEnd
 	f.tail.whole = true
 	if f.tail.gap >= f.next {
+		// Behind the end there is nothing more to wait for but a replica that lags.
 		return f.hole()
 	}
 	if again {
@@ -278,12 +289,14 @@ func (f *follower) atEnd(end int64) error {
 func (f *follower) hole() error {
 	t, now := f.tail, f.c.cfg.Clock.Now()
 	if t.start != fromOldest {
+		// What proved the start may have been a second, late copy: only from the oldest record on is the hole certain.
 		return f.tailTooLate(f.next)
 	}
 	if t.holeNext != f.next {
 		t.holeNext, t.holeUntil = f.next, now.Add(holeIn)
 	}
 	if now.Before(t.holeUntil) {
+		// A replica that lags may still bring it: to end the follower now would restart every sidecar of the workspace.
 		return nil
 	}
 	gap := t.gap
@@ -319,6 +332,7 @@ func (r decisionReader) send(ctx context.Context, t tailed) bool {
 	case r.out <- t:
 		return true
 	case <-ctx.Done():
+		// The follower waits for this reader's end, and must not be waited for in turn.
 		return false
 	}
 }
@@ -351,6 +365,7 @@ func (r decisionReader) read(ctx context.Context, start startAt, offset, ms int6
 			rec := it.Next()
 			at = rec.Offset + 1
 			if string(rec.Key) != r.workspace {
+				// Another workspace of the partition.
 				continue
 			}
 			e, err := topology.ReadCloudEvent(rec.Value)

@@ -89,6 +89,7 @@ func (c *Client) Close() {
 
 // wake tells the followers of a workspace, or all of them, to look at once.
 func (c *Client) wake(workspace string) {
+	// Followers come and go on their callers' goroutines.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for f := range c.followers {
@@ -96,6 +97,7 @@ func (c *Client) wake(workspace string) {
 			select {
 			case f.woken <- workspace == "":
 			default:
+				// It is woken already, and will look at everything once.
 			}
 		}
 	}
@@ -111,6 +113,7 @@ func (c *Client) Append(ctx context.Context, workspace string, in *sequencer.Int
 		return 0, fmt.Errorf("append %s: %w", in.ID(), err)
 	}
 	if len(value) > topology.MaxIntentBytes {
+		// Refused here with a name for it: the broker's own refusal would look like an outcome that is unknown.
 		return 0, fmt.Errorf("append %s: %w: %d bytes, at most %d", in.ID(), ErrTooLarge, len(value),
 			topology.MaxIntentBytes)
 	}
@@ -119,6 +122,7 @@ func (c *Client) Append(ctx context.Context, workspace string, in *sequencer.Int
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", in.ID(), err)
 	}
+	// Its decision is on the way: the follower looks soon if NATS does not bring it.
 	c.wake(workspace)
 	return r.Offset, nil
 }
@@ -147,6 +151,7 @@ func (c *Client) PublishAsync(ev *topology.Event, done func(sequencer.Place, err
 		done(sequencer.Place{}, err)
 		return
 	}
+	// Without the caller's context: a record that has been promised must not be dropped from the buffer at its end.
 	c.events.Produce(context.Background(), withTrace(rec, ev.Traceparent), func(r *kgo.Record, err error) {
 		if err != nil {
 			done(sequencer.Place{}, classify(err))
@@ -175,6 +180,7 @@ func eventRecord(ev *topology.Event) (*kgo.Record, error) {
 // produce appends a record and waits for its acknowledgement or for ctx. A record in flight cannot be taken back.
 func produce(ctx context.Context, cl *kgo.Client, r *kgo.Record) (*kgo.Record, error) {
 	if err := ctx.Err(); err != nil {
+		// Nothing was sent, so this is no unknown outcome.
 		return nil, err
 	}
 	type answer struct {
@@ -187,6 +193,7 @@ func produce(ctx context.Context, cl *kgo.Client, r *kgo.Record) (*kgo.Record, e
 	case a := <-answered:
 		return a.r, classify(a.err)
 	case <-ctx.Done():
+		// The record is in flight and cannot be taken back: it may land after this.
 		return nil, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 	}
 }
@@ -219,10 +226,13 @@ func (c *Client) Content(ctx context.Context, workspace string, ref sequencer.Re
 	}
 	switch {
 	case ev == nil:
+		// Deleted by retention, or a reference to another log.
 		return nil, fmt.Errorf("content at %d/%d: %w: nothing is there", ref.Partition, ref.Offset, ErrContent)
 	case ev.Workspace != workspace:
+		// A reference may name any place, and must not show another workspace's contents.
 		return nil, fmt.Errorf("content at %d/%d: %w: it is of another workspace", ref.Partition, ref.Offset, ErrContent)
 	case int64(len(ev.Content)) != ref.Size || sequencer.Hash(sha256.Sum256(ev.Content)) != ref.SHA256:
+		// What was decided about is this hash, and not what lies there now.
 		return nil, fmt.Errorf("content at %d/%d: %w: size or hash differ", ref.Partition, ref.Offset, ErrContent)
 	}
 	return ev.Content, nil
@@ -252,6 +262,8 @@ const fitFor = 30 * time.Second
 
 func (c *Client) topicsFit(ctx context.Context) error {
 	now := c.cfg.Clock.Now()
+	// Given back before Kafka is asked: probes may come from several goroutines, and one that hangs must not hold
+	// Append's followers.
 	c.mu.Lock()
 	fit := !c.fittedAt.IsZero() && now.Sub(c.fittedAt) < fitFor
 	c.mu.Unlock()

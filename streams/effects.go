@@ -49,6 +49,7 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 	}
 	first, known := c.firstEvent(ctx, workspace, tx)
 	if known && first < start {
+		// Calls are missing from the front: a settlement by the rest would leave them in the world.
 		return nil, fmt.Errorf("%w: the first event was at %s/%d offset %d, the topic begins at %d", ErrGone,
 			topology.TopicEvents, partition, first, start)
 	}
@@ -57,6 +58,7 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 			return nil, err
 		}
 		if first >= end {
+			// Another topic under the same name: its offsets mean something else.
 			return nil, fmt.Errorf("%w: the first event was at %s/%d offset %d, the topic ends at %d", ErrGone,
 				topology.TopicEvents, partition, first, end)
 		}
@@ -67,6 +69,7 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 	}
 	events := topology.Effects(r.events, workspace, tx)
 	if start > 0 && !beginsWhole(events, known) {
+		// On a shortened topic silence proves nothing: without the first call it is not known what ran.
 		return nil, fmt.Errorf("%w: %s/%d begins at offset %d and nothing shows that the transaction is younger", ErrGone,
 			topology.TopicEvents, partition, start)
 	}
@@ -106,7 +109,8 @@ func beginsWhole(events []*topology.Event, known bool) bool {
 
 // firstEvent asks the closure table where a transaction's events begin. The table may lag, but it has read the topic
 // in order: when it knows of any event, it knows of the first. Only a decided transaction's row is believed: one that
-// was forgotten and came again with a late copy of an event never saw the decision.
+// was swept and came again with a late copy of an event never saw the decision, and a row of the first release says
+// nothing. Without a row that is believed the partition is read from its start, at about 2 million records a second.
 func (c *Client) firstEvent(ctx context.Context, workspace string, tx sequencer.TxID) (int64, bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintTimeout)
 	defer cancel()
@@ -134,6 +138,7 @@ type effectReader struct {
 // hold counts what is kept in memory.
 func (r *effectReader) hold(bytes int64) error {
 	if r.bytes += bytes; r.bytes > maxTxEffectBytes || len(r.events) > maxTxEffects {
+		// Half of the effects would be settled as if they were all.
 		return fmt.Errorf("%w: at most %d events and %d bytes are read", ErrTooLarge, maxTxEffects, maxTxEffectBytes)
 	}
 	return nil
@@ -145,6 +150,7 @@ func (r *effectReader) take(rec *kgo.Record) error {
 	}
 	ev, err := topology.DecodeEvent(rec.Value)
 	if errors.Is(err, topology.ErrForeignVersion) {
+		// A newer release's event may be a call: passed over, it would never be undone.
 		return fmt.Errorf("%s/%d offset %d: %w", rec.Topic, rec.Partition, rec.Offset, err)
 	}
 	if err != nil || !ev.IsEffect() {
@@ -166,6 +172,7 @@ func (r *effectReader) resolve(ctx context.Context, ev *topology.Event) error {
 			continue
 		}
 		if ref.Partition != topology.PartitionOf(r.workspace, r.log.cfg.Partitions) {
+			// A workspace's records are in its own partition; a reference elsewhere is not one of ours.
 			return fmt.Errorf("content at %d/%d: %w: it is in another partition", ref.Partition, ref.Offset, ErrContent)
 		}
 		if err := r.hold(max(ref.Size, 0)); err != nil {

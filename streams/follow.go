@@ -117,6 +117,7 @@ func (c *Client) FollowAt(ctx context.Context, workspace string, after sequencer
 		}
 		defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
 	}
+	// Append and NATS wake the followers from other goroutines.
 	c.mu.Lock()
 	c.followers[f] = true
 	c.mu.Unlock()
@@ -136,10 +137,13 @@ func (c *Client) FollowAt(ctx context.Context, workspace string, after sequencer
 	return fmt.Errorf("follow %s: %w", workspace, err)
 }
 
-// run is the follower's loop; everything it knows is touched here only.
+// run is the follower's loop; everything it knows is touched here only. Without news it looks after 0.25, 0.5, 1, 2,
+// 4, 4 ... s; an own Append begins that row again, and from the second look since the last decision on Kafka is asked
+// too. While NATS is away Kafka is read, and left when NATS is first again.
 func (f *follower) run(ctx context.Context) error {
 	clock := f.c.cfg.Clock
 	f.due = clock.Now().Add(silenceMin)
+	// Subscribed first, then caught up: what is published in between waits in the subscription, so nothing falls through.
 	if err := f.catchUp(ctx); err != nil {
 		return err
 	}
@@ -158,6 +162,7 @@ func (f *follower) run(ctx context.Context) error {
 			if changed {
 				err = f.catchUp(ctx)
 			}
+		// NATS promises nothing: a lost last message would otherwise never be missed.
 		case <-clock.After(f.due.Sub(clock.Now())):
 			f.silences++
 			f.looks++
@@ -232,6 +237,7 @@ func (f *follower) take(o *sequencer.Outcome, h nats.Header, way Way) error {
 func (f *follower) noteTime(h nats.Header) {
 	at, err := strconv.ParseInt(h.Get(topology.HeaderAtMs), 10, 64)
 	if intent := intentTime(h); err == nil && !intent.IsZero() {
+		// The earlier of the two: started too late, the tail would have to be repeated from the oldest record.
 		f.atMs = min(at, intent.UnixMilli())
 	}
 }
@@ -247,6 +253,7 @@ func intentTime(h nats.Header) (at time.Time) {
 // decision reads a message of NATS; nil: it is not one of this workspace and this log.
 func (f *follower) decision(h nats.Header, data []byte) *sequencer.Outcome {
 	if h.Get(topology.HeaderLog) != f.log {
+		// Another log's decisions, from a former cluster or another one on this NATS, have the same subjects and seqs.
 		return nil
 	}
 	o, err := topology.DecodeOutcome(data)
@@ -260,16 +267,19 @@ func (f *follower) decision(h nats.Header, data []byte) *sequencer.Outcome {
 func (f *follower) offer(o *sequencer.Outcome, way Way, at time.Time) (applied bool, err error) {
 	switch {
 	case o.Seq < f.next:
+		// The other replica's copy, or one from another way: the first one counts.
 		return false, nil
 	case o.Seq > f.next:
 		if len(f.ahead) < maxAhead {
 			f.ahead[o.Seq] = early{o, way, at}
 		}
+		// Two connections may deliver out of order; only after the grace is it a gap.
 		f.lookWithin(gapGrace)
 		return false, nil
 	}
 	f.silences, f.looks, f.due = 0, 0, f.c.cfg.Clock.Now().Add(silenceMin)
 	for {
+		// The view refuses it, since its chain does not fit: to go on would build on a view that differs from the log.
 		if err := f.apply(o, way, at); err != nil {
 			return true, err
 		}
@@ -295,9 +305,11 @@ func (f *follower) catchUp(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errStream) {
 		return err
 	}
+	// JetStream has nothing newer: the first quiet look is most often just quiet, so Kafka is not asked yet.
 	if err == nil && len(f.ahead) == 0 && f.looks < 2 {
 		return nil
 	}
+	// One cheap question before a consumer is started, since most workspaces are idle.
 	if err == nil && len(f.ahead) == 0 && !f.kafkaHasMore(ctx) {
 		return nil
 	}

@@ -29,6 +29,7 @@ var errNotStarted = errors.New("it has not started yet")
 // recovered all partitions that it was given, and works on them. "replicas": no other replica has come to another
 // state. "partition n", "frontier partition n": only there when the sequencer's, or the frontier's, has stopped.
 func (h *Health) Ready() map[string]error {
+	// Three processors, the watch and probes read and write it.
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ready := map[string]error{PartReplicas: nil}
@@ -44,6 +45,7 @@ func (h *Health) Set(part string, err error) {
 	if h == nil {
 		return
 	}
+	// See Ready.
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.parts == nil {

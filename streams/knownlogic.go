@@ -52,6 +52,8 @@ func (c *Client) KnownLogic(ctx context.Context, workspace string) (uint32, erro
 		return 0, fmt.Errorf("logic of %s: %w", workspace, ctx.Err())
 	}
 	if err != nil {
+		// None answered: the older logic is right under every owner, a newer one could stop the workspace at its first
+		// record.
 		return quietLogic, nil
 	}
 	return logic, nil
@@ -78,6 +80,7 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-window:
+			// Kafka did not say how many groups there are: a slower owner is taken to know what the others know.
 			return know.all(), nil
 		case <-again:
 			if err := c.nats.PublishMsg(m); err != nil {
@@ -89,6 +92,7 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 				continue // no processor hears it yet
 			}
 			if !know.hear(a.Header) {
+				// It does not know the question, so it is of a release before the newer logic.
 				return quietLogic, nil
 			}
 			if know.whole() {

@@ -38,6 +38,7 @@ func LogID(ctx context.Context, cl *kgo.Client, cfg Config) (string, error) {
 		case <-ctx.Done():
 			return "", fmt.Errorf("ask for the id of the log: %w", errors.Join(err, ctx.Err()))
 		case <-cfg.Clock.After(askIDAgain):
+			// Without the id another log's messages could not be told apart, so nothing begins before it is known.
 		}
 	}
 }
@@ -69,12 +70,14 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Callers ask at the same time, and the first answer is the client's log from then on.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.id == "" {
 		c.id = id
 	}
 	if c.id != id {
+		// What this client holds, such as seqs and a lease, is of a log that is gone.
 		return "", ErrOtherLog
 	}
 	return id, nil
@@ -82,6 +85,7 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 
 // firstID is the id of the log that this client has first had to do with.
 func (c *Client) firstID(ctx context.Context) (string, error) {
+	// See ID; given back before Kafka is asked.
 	c.mu.Lock()
 	id := c.id
 	c.mu.Unlock()
@@ -129,6 +133,7 @@ func SameLog(ctx context.Context, cfg Config) error {
 		select {
 		case <-ctx.Done():
 		case <-cfg.Clock.After(sameLogEvery):
+			// A poll, since Kafka tells of a deleted topic only who asks.
 		}
 	}
 	if ctx.Err() != nil {

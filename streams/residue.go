@@ -37,8 +37,9 @@ func (c *Client) PublishResidue(ctx context.Context, r *topology.Residue) error 
 }
 
 // Residue lists what could not be made clean in a workspace, whatever its state: the last record of each effect, the
-// one that was written last first. When there are more than limit (at most 10,000), the newest are returned with
-// ErrTruncated. A record that cannot be read is left out, with a line in the log.
+// one that was written last first. The partition's order decides, since no writer knows a better one: a transaction is
+// settled by one writer after the other, and people come last. When there are more than limit (at most 10,000), the
+// newest are returned with ErrTruncated. A record that cannot be read is left out, with a line in the log.
 func (c *Client) Residue(ctx context.Context, workspace string, limit int) ([]topology.Residue, error) {
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return nil, err

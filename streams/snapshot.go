@@ -25,6 +25,7 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 	for _, replica := range []string{topology.ReplicaA, topology.ReplicaB} {
 		s, err := c.snapshotIn(ctx, workspace, topology.TableOf(topology.GroupOf(topology.GroupFrontier, replica)))
 		if err != nil {
+			// One replica's table is enough, and the second one may not exist.
 			failed = cmp.Or(failed, err)
 		} else if newest == nil || newest.Seq < s.Seq {
 			newest = s
@@ -51,6 +52,7 @@ func (c *Client) snapshotIn(ctx context.Context, workspace, table string) (*topo
 		}
 		row, err := topology.DecodeFrontierRow(r.Value)
 		if err != nil {
+			// Only an error if no other row of the scope can be read.
 			broken[sequencer.Scope(topology.RestOfKey(string(r.Key)))] = fmt.Errorf("at offset %d: %w", r.Offset, err)
 			return nil
 		}

@@ -49,6 +49,7 @@ func readCloudEvent(b []byte) (*CloudEvent, error) {
 		}
 	}
 	if ev.SpecVersion != "1.0" {
+		// Another envelope may mean other things by the same members.
 		return nil, fmt.Errorf("%w: specversion %q, 1.0 is read", ErrMalformed, ev.SpecVersion)
 	}
 	if err := checkDecisionType(ev.Type); err != nil {
@@ -78,6 +79,7 @@ func readCloudEvent(b []byte) (*CloudEvent, error) {
 func (env *envelope) check(o *sequencer.Outcome) error {
 	id, source, kind := DecisionMessageID(o.Workspace, o.Seq), DecisionSource(o.Workspace), DecisionType(o.Kind)
 	if env.ID != id || env.Source != source || env.Type != kind {
+		// Consumers route by the attributes: two truths in one record would be believed by different readers.
 		return fmt.Errorf("%w: id %q, source %q, type %q of a decision that has %q, %q, %q",
 			ErrMalformed, env.ID, env.Source, env.Type, id, source, kind)
 	}
@@ -102,6 +104,7 @@ func checkType(name, prefix, record string, known uint64) error {
 		return fmt.Errorf("%w: type %q is no %s's with a version", ErrMalformed, name, record)
 	}
 	if version != known {
+		// Not malformed: a newer binary can read it, so the reader stops and does not park.
 		return &ForeignVersion{Record: record, Seen: version, Known: known}
 	}
 	return nil

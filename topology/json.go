@@ -24,6 +24,7 @@ func checkText(b []byte) error {
 		return fmt.Errorf("%d bytes, at most %d are read", len(b), MaxRecordBytes)
 	}
 	if !utf8.Valid(b) {
+		// It would be read as U+FFFD, and written back as another text under the same hash.
 		return fmt.Errorf("the text is not UTF-8")
 	}
 	values, depth, quoted := 0, 0, false
@@ -43,6 +44,7 @@ func checkText(b []byte) error {
 			depth--
 		}
 		if values > maxJSONValues || depth > maxJSONDepth {
+			// Each value becomes a struct, and each level a call: a small text could take all memory or the stack.
 			return fmt.Errorf("more than %d values or %d levels", maxJSONValues, maxJSONDepth)
 		}
 	}
@@ -62,6 +64,7 @@ func (h *hexHash) UnmarshalText(text []byte) error {
 		return nil
 	}
 	if len(text) != hex.EncodedLen(len(h)) {
+		// A shorter one would match by its zeros.
 		return fmt.Errorf("a hash of %d digits", len(text))
 	}
 	if _, err := hex.Decode(h[:], text); err != nil {
@@ -116,5 +119,6 @@ func valueFor[T named](name string) (T, error) {
 			return v, nil
 		}
 	}
+	// Read as zero it would be the first value of the enumeration, which says something.
 	return 0, fmt.Errorf("%q is no %T", name, T(0))
 }

@@ -160,6 +160,7 @@ func readResidue(b []byte) (*Residue, error) {
 	if err := json.Unmarshal(b, r); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
 	}
+	// What is read must be what can be written: people's next note is put into this record.
 	again, err := r.MarshalJSON()
 	if err == nil {
 		err = r.check(again)
@@ -176,9 +177,11 @@ func (r *Residue) check(text []byte) error {
 		return err
 	}
 	if r.Tx == "" || !r.State.valid() {
+		// Its key is made of it, and without a state nothing says whether anything is left to do.
 		return fmt.Errorf("transaction %q, state %q: give a transaction and open, accepted or resolved", r.Tx, r.State)
 	}
 	if len(r.Scopes) > MaxEffectScopes || len(text) > MaxResidueBytes {
+		// A list of many such records is one answer, which has a bound.
 		return fmt.Errorf("%d scopes, %d bytes: at most %d and %d are allowed",
 			len(r.Scopes), len(text), MaxEffectScopes, MaxResidueBytes)
 	}
@@ -188,6 +191,7 @@ func (r *Residue) check(text []byte) error {
 	}
 	for _, s := range texts {
 		if len(s) > maxNameBytes || !utf8.ValidString(s) {
+			// JSON cannot carry the former, and what is shown to people has to end somewhere.
 			return fmt.Errorf("the text %q is not UTF-8 or over %d bytes", s[:min(len(s), 64)], maxNameBytes)
 		}
 	}

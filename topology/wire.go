@@ -86,6 +86,8 @@ func (c codec[T]) encode(v *T) ([]byte, error) {
 	w := &walker{enc: enc, maxItems: c.maxItems, maxText: c.maxText}
 	number(w, &c.version)
 	c.walk(w, v)
+	// Written, it would be a record that each of our readers parks: the writer learns of it while it can still do
+	// something.
 	if w.err == nil && out.Len() > c.maxBytes {
 		w.fail("%d bytes, at most %d are allowed", out.Len(), c.maxBytes)
 	}
@@ -100,17 +102,20 @@ func (c codec[T]) decode(b []byte) (*T, error) {
 	defer msgpack.PutDecoder(dec)
 	dec.Reset(in)
 	w := &walker{decoding: true, dec: dec, in: in, left: 2, maxItems: c.maxItems, maxText: c.maxText}
+	// Before anything is made of it: what a hostile record says of its lengths must not make us allocate.
 	if len(b) > c.maxBytes {
 		w.malformed("%d bytes, at most %d are read", len(b), c.maxBytes)
 	}
 	var seen uint64
 	number(w, &seen)
 	if w.err == nil && seen != c.version {
+		// Whole, and of a newer release: the reader stops before it rather than guess what the fields mean.
 		w.err = &ForeignVersion{Record: c.record, Seen: seen, Known: c.version}
 	}
 	v := new(T)
 	c.walk(w, v)
 	if w.err == nil && in.Len() > 0 {
+		// Two records in one, or another format that begins alike: either could be read in two ways.
 		w.malformed("%d bytes follow the record", in.Len())
 	}
 	if w.err != nil {
@@ -154,6 +159,7 @@ func (w *walker) open(known, least int) (outer int) {
 	outer = w.left
 	have := w.arrayLen(1, maxFields)
 	if w.err == nil && have < least {
+		// The first release wrote as many, so this was cut; and without the least a list of nothing could claim any length.
 		w.malformed("a struct of %d fields, at least %d are written", have, least)
 	}
 	w.left = have
@@ -193,6 +199,7 @@ func number[T ~uint8 | ~uint32 | ~uint64](w *walker, p *T) {
 	}
 	n := w.readUint()
 	if *p = T(n); uint64(*p) != n {
+		// Cut to its field it would be another number, such as a small seq.
 		w.malformed("the number %d does not fit its field", n)
 	}
 }
@@ -208,6 +215,7 @@ func signed[T ~int8 | ~int32 | ~int64](w *walker, p *T) {
 	}
 	n := w.readInt()
 	if *p = T(n); int64(*p) != n {
+		// As in number.
 		w.malformed("the number %d does not fit its field", n)
 	}
 }
@@ -252,6 +260,7 @@ func (w *walker) content(p *[]byte) {
 // shortContent walks bytes of which there are at most so many.
 func (w *walker) shortContent(p *[]byte, most int) {
 	if !w.decoding && len(*p) > most {
+		// The fold refuses the intent for it: said here, the agent can give a reference instead.
 		w.fail("%d bytes, at most %d are allowed inline: give a reference", len(*p), most)
 		return
 	}
@@ -282,6 +291,7 @@ func (w *walker) hash(p *sequencer.Hash) {
 		return
 	}
 	if n := w.bytesLen(); n != len(p) {
+		// Padded or cut it would be compared with what it is not.
 		w.malformed("a hash of %d bytes", n)
 		return
 	}
@@ -313,6 +323,7 @@ func pointer[T any](w *walker, p **T, walk func(*walker, *T)) {
 func list[T any](w *walker, p *[]T, itemBytes int, walk func(*walker, *T)) {
 	if !w.decoding {
 		if len(*p) > w.maxItems {
+			// Its readers would park the record.
 			w.fail("a list of %d items, at most %d are allowed", len(*p), w.maxItems)
 			return
 		}

@@ -49,6 +49,7 @@ func (b *base) hear(ctx context.Context, conn *nats.Conn, subject string, f func
 		select {
 		case <-ctx.Done():
 			return
+		// One after the other: an answer reads a fold or table under its lock, and decisions must not wait for many readers.
 		case m := <-questions:
 			f(m)
 		}

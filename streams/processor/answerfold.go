@@ -46,15 +46,18 @@ func (s *seqProcessor) askWorkspace(q question, reply func(*workspaceState, ques
 	if p == nil {
 		return nil, errNotOurs
 	}
+	// Between two steps, so the answer is exact as of the seq that it names.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left {
 		return nil, errNotOurs
 	}
 	if p.stopped != nil {
+		// Said and not passed over: silence would look like an owner that is away.
 		return nil, fmt.Errorf("partition %d %w: %w", p.partition, errStopped, p.stopped)
 	}
 	if h := p.halted[q.workspace]; h != nil {
+		// Its fold may have taken a record whose decisions were not published.
 		return nil, fmt.Errorf("workspace %s %w: %s", q.workspace, errStopped, p.textOf(h))
 	}
 	r := p.workspaces[q.workspace]
@@ -113,6 +116,7 @@ const maxStoppedFacts = 100
 func (s *seqProcessor) stopped() ([]byte, error) {
 	facts := []topology.StoppedFact{}
 	for _, p := range s.owned() {
+		// One partition at a time: an answer for people must not hold up all of them.
 		p.mu.Lock()
 		for _, h := range p.halted {
 			facts = append(facts, p.factOf(h))
@@ -169,6 +173,7 @@ type liveGroups struct {
 
 // live lists the replicas whose sequencers have members; empty: Kafka does not say.
 func (g *liveGroups) live(ctx context.Context, out producer) string {
+	// Held while Kafka is asked: many sidecars that join at once make one request.
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.clock.Now()
@@ -183,6 +188,7 @@ func (g *liveGroups) live(ctx context.Context, out producer) string {
 		topology.GroupOf(topology.GroupSequencer, topology.ReplicaB)
 	described, err := kadm.NewClient(out.client).DescribeGroups(ctx, a, b)
 	if err != nil {
+		// It may have members: to leave it out would let a workspace begin with a logic that this group stops at.
 		return ""
 	}
 	for replica, group := range map[string]string{topology.ReplicaA: a, topology.ReplicaB: b} {

@@ -47,6 +47,7 @@ type base struct {
 
 // store is the table of an owned partition, or nil.
 func (b *base) store(partition int32) *tableStore {
+	// Questions look here while goka gives and takes partitions.
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.stores[partition]
@@ -60,6 +61,7 @@ func (b *base) restore(store *tableStore) {
 		if !ok {
 			at = -1
 		}
+		// Goka fences no former owner, and the table keeps whichever row was written last.
 		b.rewrite(key, row, at)
 	}
 }
@@ -72,6 +74,7 @@ func (b *base) rewrite(key string, row []byte, at int64) {
 	}
 	b.out.send(rec, func(_ *kgo.Record, err error) {
 		if err != nil {
+			// Silence would leave the older row, which compaction then makes the only one.
 			b.fail(fmt.Errorf("write %q to %s again: %w", key, b.table, err))
 		}
 	})

@@ -75,6 +75,7 @@ func (c *closureProcessor) decision(ctx goka.Context, msg any) {
 	if o == nil || o.Tx == "" {
 		return
 	}
+	// The row says what a transaction rests on; contents would make it larger than a record.
 	for i := range o.Shards {
 		o.Shards[i].Content = nil
 	}
@@ -105,6 +106,7 @@ func (c *closureProcessor) event(ctx goka.Context, msg any) {
 		}
 	}
 	if reason != "" {
+		// Put aside and not refused: one producer's bad record must not keep all others' rows from being kept.
 		c.park(recordOf(ctx), value, reason)
 		return
 	}
@@ -131,6 +133,7 @@ func (c *closureProcessor) outcome(ctx goka.Context, msg any) {
 		}
 	}
 	if reason != "" {
+		// As in event.
 		c.park(recordOf(ctx), value, reason)
 		return
 	}
@@ -147,6 +150,7 @@ func (c *closureProcessor) change(ctx goka.Context, workspace string, tx sequenc
 	if had != nil {
 		if r, err := topology.DecodeClosureRow(had); err != nil {
 			c.brokenRow(ctx.Key(), err)
+			// It begins again with this record: a derived row is a help, and must not stop the partition.
 			row.Events = nil // what the row knew may have been earlier
 		} else {
 			row = r
@@ -163,6 +167,7 @@ func (c *closureProcessor) change(ctx goka.Context, workspace string, tx sequenc
 		c.metrics.Scars.Inc()
 		c.cfg.Logger.Error("the commit order violates causality", "workspace", workspace, "tx", tx, "seq", row.Seq)
 	}
+	// A copy changes nothing, so nothing is written: replicas and restarts bring each record several times.
 	if string(b) != string(had) {
 		ctx.SetValue(b)
 	}
@@ -316,9 +321,11 @@ func (c *closureProcessor) merge(key string, value []byte, _ int64, into *tableS
 	b, errB := topology.DecodeClosureRow(value)
 	switch {
 	case had == nil || errA != nil:
+		// Nothing that can be read is lost by taking the later one.
 		into.joined(key, value, false)
 		return
 	case errB != nil:
+		// The one that can be read stays, and is written again behind the broken one.
 		into.joined(key, had, true)
 		return
 	}
@@ -342,6 +349,7 @@ func (c *closureProcessor) closureOf(store *tableStore, q question) ([]byte, err
 			continue
 		}
 		if bytes += len(value); len(out.Rows) == q.limit || bytes > maxAnswerBytes {
+			// The answer is one message, so it says that there is more rather than growing.
 			out.Truncated = true
 			break
 		}

@@ -10,7 +10,10 @@ import (
 
 // A row of the frontier keeps some former contents of its shard. A retraction's settlement only names the decision
 // that carries what it puts back, and hence.decisions is kept for a time: without them a shard that stands would lose
-// its content with that decision. The bounds keep a row from growing by more than one inline content.
+// its content with that decision. The bounds keep a row from growing by more than one inline content; they leave out
+// the oldest, so that the same ones stay in whatever order moves come. Restored stays beside a content that is Held: a
+// later retraction names that decision again. Near the bounds a table that is made again may hold what the first one
+// did not, or the reverse.
 const (
 	formerMost  = 8
 	formerBytes = 4 << 10 // of inline contents together; others are references

@@ -70,12 +70,14 @@ func (f *frontierProcessor) decision(ctx goka.Context, msg any) {
 // splitDecision makes the records of a decision's moves, or says why there can be none.
 func splitDecision(o *sequencer.Outcome) (moves []topology.ScopeMove, values [][]byte, reason string) {
 	if topology.CheckScopes(o) != nil {
+		// A scope that is not canonical has no row of its own: it would be split over two.
 		return nil, nil, topology.ParkedMalformed
 	}
 	moves = topology.SplitByScope(o)
 	for i := range moves {
 		b, err := topology.EncodeScopeMove(&moves[i])
 		if err != nil {
+			// All of its moves or none: half of a decision in the rows would look whole behind the workspace's own row.
 			return nil, nil, topology.ParkedOversize
 		}
 		values = append(values, b)
@@ -84,10 +86,17 @@ func splitDecision(o *sequencer.Outcome) (moves []topology.ScopeMove, values [][
 }
 
 // move applies one move to the row of its scope.
+//
+// The workspace's own row says "whole up to here", so it never jumps: a hole keeps it, and snapshots, where they are.
+// It is written behind the rows it speaks of, in one partition, by one ordered producer. A broker that refuses such a
+// row for good (one that is away does not: retries keep the order) and takes the ones behind it in the same few
+// milliseconds could make a snapshot miss that row until the processor is built again, 0.1 s later. Only a change of
+// permissions or limits under way does that.
 func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 	value := bytesOf(msg)
 	m, reason := f.readMove(ctx, value)
 	if reason != "" {
+		// A move of a foreign partition or form: the rows are whole without it or say a gap.
 		f.park(recordOf(ctx), value, reason)
 		return
 	}
@@ -98,6 +107,8 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 		case err == nil:
 			row = r
 		case m.Last(), m.Scope.IsShard() && m.Shard == nil:
+			// The move does not have all that the row had: made again from it, a shard would look absent and the workspace
+			// whole.
 			f.stop(recordOf(ctx), err)
 			return
 		default:
@@ -110,9 +121,9 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 			return // a second copy, or one of a processor that lags behind
 		}
 	case m.Last() && m.Seq != row.Seq+1:
-		// The workspace's own row says "whole up to here", so it never jumps. What is missing comes again when the
-		// decision before it was refused by the broker; else the alarm stands, and snapshots stay behind it. A move
-		// that the other group made, or that was made for a former table, says nothing of what ours has yet to read.
+		// What is missing comes again when the decision before it was refused by the broker; else the alarm stands, and
+		// snapshots stay behind it. A move that the other group made, or that was made for a former table, says nothing of
+		// what ours has yet to read.
 		if string(ctx.Headers()[headerTable]) == f.tableID() {
 			f.gap(m.Workspace, row.Seq, m.Seq)
 		}
@@ -131,6 +142,7 @@ func (f *frontierProcessor) move(ctx goka.Context, msg any) {
 // gap counts a gap that a decision met, and says it once.
 func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
 	f.metrics.Gaps.Inc()
+	// Callbacks of several partitions meet gaps.
 	f.mu.Lock()
 	at, said := f.stuck[workspace]
 	f.stuck[workspace] = after
@@ -147,6 +159,7 @@ func (f *frontierProcessor) stop(ctx *tracked, err error) {
 	err = fmt.Errorf("row %q of %s cannot be used: %w. If a newer release wrote it, start that one. Else stop the "+
 		"processors of this group, delete %s and the offsets of group %s, and start them: the table is rebuilt from %s",
 		ctx.Key(), f.table, err, f.table, f.group, topology.TopicDecisions)
+	// As in gap.
 	f.mu.Lock()
 	f.stopped = append(f.stopped, ctx.Partition())
 	f.mu.Unlock()
@@ -154,6 +167,7 @@ func (f *frontierProcessor) stop(ctx *tracked, err error) {
 	f.cfg.Health.Set(f.partName(ctx.Partition()), err)
 	f.cfg.Logger.Error("this partition is not processed", "processor", f.name, "partition", ctx.Partition(), "error", err)
 	ctx.ledger.hold(ctx.entry)
+	// To return would let goka mark the record, and the partition go on without it.
 	<-ctx.Context().Done()
 }
 
@@ -227,7 +241,10 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 // hence.decisions for a year: a table that is rebuilt reads the last days' moves first, and all moves from the first
 // decision on behind them. Holds of such moves are not taken: who knows whether they have ended. A row without content
 // may have lost it to a retraction, so an older one comes in only while the workspace's own row, which is whole up to
-// the given seq, is before it: the retraction then comes once more too.
+// the given seq, is before it: the retraction then comes once more too. So the table is whole once that row has come
+// as far, but for a hold that is older than the days that hence.scopes is kept. That is no gap: a move names the table
+// that it was made for (headerTable), and hence_frontier_gaps_total counts only what moves of the same table jump
+// over.
 func lateContent(row *topology.FrontierRow, m *topology.ScopeMove, whole func() sequencer.Seq) bool {
 	switch {
 	case m.Write == nil && m.Shard == nil:
@@ -267,6 +284,7 @@ func (f *frontierProcessor) gained(int32, *tableStore) error {
 	if err != nil {
 		return fmt.Errorf("id of %s: %w", f.table, err)
 	}
+	// See tableID.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.id = id
@@ -274,6 +292,7 @@ func (f *frontierProcessor) gained(int32, *tableStore) error {
 }
 
 func (f *frontierProcessor) tableID() string {
+	// Set when a partition is gained, read by callbacks.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.id
@@ -281,6 +300,7 @@ func (f *frontierProcessor) tableID() string {
 
 func (f *frontierProcessor) merge(key string, value []byte, at int64, into *tableStore) {
 	if had := into.rowAt(key, at); had != nil && overtakes(had, value) {
+		// Two images of one seq: the one with the content stays, and is written again behind the other.
 		into.joined(key, had, true)
 		return
 	}
@@ -298,6 +318,7 @@ func overtakes(row, other []byte) bool {
 }
 
 func (f *frontierProcessor) dropped(bool) {
+	// Callbacks of a lost session may still note that they stop.
 	f.mu.Lock()
 	for _, partition := range f.stopped {
 		f.metrics.Stopped.WithLabelValues(f.name).Dec()
@@ -339,6 +360,7 @@ func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, e
 			return nil, err
 		}
 		if len(out)+len(b) > maxAnswerBytes {
+			// One message has a bound: part of the list, and said to be one.
 			more = streams.ErrTruncated
 			break
 		}

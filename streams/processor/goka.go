@@ -27,6 +27,7 @@ func saramaConfig(c streams.Config, group string) *sarama.Config {
 	s.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
 	s.Consumer.MaxWaitTime = streams.FetchMaxWait
 	s.Consumer.Fetch.Default = 4 << 20
+	// Static: a process that restarts within the session timeout finds its partitions again, and nothing moves.
 	s.Consumer.Group.InstanceId = instanceOf(c, group)
 	s.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	s.Consumer.Group.Session.Timeout = 6 * time.Second
@@ -174,6 +175,7 @@ func leave(ctx context.Context, c streams.Config, out producer, group string) {
 	defer cancel()
 	member := kadm.LeaveGroup(group).InstanceIDs(instanceOf(c, group)).Reason("told to end")
 	if _, err := kadm.NewClient(out.client).LeaveGroup(ctx, member); err != nil {
+		// Not an error: the others wait for the session timeout, as after a crash.
 		c.Logger.Warn("the group was not told of the end: its other members wait for the session timeout",
 			"group", group, "error", err)
 	}

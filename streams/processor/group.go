@@ -55,6 +55,7 @@ func (g *group) Consume(ctx context.Context, topics []string, h sarama.ConsumerG
 		}
 		select {
 		case <-ctx.Done():
+			// Consume returns its end at the top of the loop.
 		case <-g.pause(): // so that sessions that end at once do not spin
 		}
 	}
@@ -74,6 +75,7 @@ func (h *handler) Setup(s sarama.ConsumerGroupSession) error {
 	})
 	h.work.session.Store(ours)
 	h.work.ready(errRecovers)
+	// Not ready before: a probe that said so early would send questions to folds that are still being read.
 	err := h.inner.Setup(ours) // returns when all is recovered
 	h.work.ready(err)
 	return err
@@ -84,6 +86,7 @@ func (h *handler) Setup(s sarama.ConsumerGroupSession) error {
 func (h *handler) Cleanup(s sarama.ConsumerGroupSession) error {
 	h.work.ready(errRecovers)
 	err := h.inner.Cleanup(h.work.session.Load())
+	// After goka's callbacks have ended: a state that is written while one of them steps would be let go half.
 	h.work.released(stillOurs(context.Cause(s.Context())))
 	return err
 }
@@ -97,6 +100,7 @@ func stillOurs(cause error) bool {
 // ConsumeClaim hands goka one partition of one topic.
 func (h *handler) ConsumeClaim(_ sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
 	at := place{claim.Topic(), claim.Partition()}
+	// Partitions are claimed in parallel, and the lag is counted meanwhile.
 	h.work.mu.Lock()
 	h.work.claims[at] = claim
 	h.work.mu.Unlock()
@@ -114,6 +118,7 @@ func (w *processorWork) lags() map[place]int64 {
 	if s == nil {
 		return nil
 	}
+	// See ConsumeClaim.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lags := make(map[place]int64, len(w.claims))
@@ -144,6 +149,7 @@ func (w *processorWork) track(ctx goka.Context) goka.Context {
 func recordOf(ctx goka.Context) *tracked {
 	t, ok := ctx.(*tracked)
 	if !ok {
+		// Without an entry its offset would be committed at once, whatever is still to be written of it.
 		panic(fmt.Sprintf("streams: a callback of %s without its ledger entry", ctx.Topic()))
 	}
 	return t

@@ -46,6 +46,7 @@ type mark struct {
 
 // then runs f once the mark is durable.
 func (m *mark) then(f func()) {
+	// Its own lock: acknowledgements come while a callback with the partition's waits for the producer.
 	m.mu.Lock()
 	durable := m.durable
 	if !durable {
@@ -53,6 +54,7 @@ func (m *mark) then(f func()) {
 	}
 	m.mu.Unlock()
 	if durable {
+		// Outside of the lock, since what waits may look at the mark.
 		f()
 	}
 }
@@ -63,6 +65,7 @@ func (m *mark) acknowledged() {
 	waiting := m.waiting
 	m.durable, m.waiting = true, nil
 	m.mu.Unlock()
+	// Only now are the offsets let go: before, a crash would leave records that neither a state nor a mark covers.
 	for _, f := range waiting {
 		f()
 	}
@@ -76,9 +79,11 @@ func (p *seqPartition) halt(r *workspaceState, rec *logRecord, why error) {
 		from = min(from, r.first)
 	}
 	if r.mark != nil { // what it covers is committed already
+		// The first of the two marks covers more, and what it covers is committed.
 		from = min(from, r.mark.row.From)
 		r.mark.replace()
 	}
+	// Its fold may have taken the record and published nothing: it must not become a row.
 	delete(p.workspaces, r.name)
 	h := &halted{name: r.name, why: why, at: rec.offset, state: r.kept.Load(), covered: -1}
 	row := topology.Stopped{Workspace: r.name, From: from, At: rec.offset, State: h.state, Reason: why.Error()}
@@ -115,10 +120,12 @@ func (p *seqPartition) passBy(h *halted, rec *logRecord) {
 		h.at = rec.offset
 		p.cfg.Health.Note(h.part(), p.textOf(h))
 	}
+	// The first record of a workspace whose state cannot be read: until now no mark was needed.
 	if h.mark == nil || rec.offset < h.mark.row.From {
 		h.mark = p.writeMark(topology.Stopped{Workspace: h.name, From: rec.offset, At: h.at, State: h.state,
 			Reason: h.why.Error()})
 	}
+	// Until Kafka has the mark the record's only trace is its own offset.
 	rec.hold()
 	h.mark.then(rec.release)
 }
@@ -135,6 +142,7 @@ func (m *mark) replace() {
 func (p *seqPartition) writeMark(row topology.Stopped) *mark {
 	value, err := topology.EncodeStopped(&row)
 	if err != nil {
+		// Without a mark the offsets would go on and the records be lost; a process that ends keeps them.
 		panic(fmt.Sprintf("streams: the mark of workspace %q cannot be written: %v", row.Workspace, err))
 	}
 	m, key := &mark{row: row}, topology.StoppedKey(row.Workspace)
@@ -144,6 +152,7 @@ func (p *seqPartition) writeMark(row topology.Stopped) *mark {
 	rec := &kgo.Record{Topic: p.table, Key: []byte(key), Value: value, Headers: atHeader(markPosition(&row))}
 	p.out.send(rec, func(_ *kgo.Record, err error) {
 		if err != nil {
+			// The held offsets stay where they are, and the next run halts it again.
 			p.fail(fmt.Errorf("write where workspace %q has stopped: %w", row.Workspace, err))
 			return
 		}
@@ -241,6 +250,7 @@ func (p *seqPartition) step(r *workspaceState, offset int64, in *sequencer.Inten
 ) {
 	defer func() {
 		if v := recover(); v != nil {
+			// One workspace stops, and not the process: it would die at this record at every start, with all other workspaces.
 			err = fmt.Errorf("%w: %v", errFold, v)
 		}
 	}()

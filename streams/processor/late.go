@@ -29,6 +29,7 @@ func (b *base) watchRows(ctx context.Context) {
 			return
 		case <-b.cfg.Clock.After(lateEvery):
 		}
+		// A copy: reading the topics takes long, and goka gives and takes partitions meanwhile.
 		b.mu.Lock()
 		stores := maps.Clone(b.stores)
 		b.mu.Unlock()
@@ -37,6 +38,7 @@ func (b *base) watchRows(ctx context.Context) {
 		for partition, store := range stores {
 			seen[store] = was[store]
 			if !store.ready() {
+				// Its rows are being read; what is late among them is found then.
 				continue
 			}
 			end, err := b.outwrite(ctx, partition, store, was[store])
@@ -54,6 +56,7 @@ func (b *base) watchRows(ctx context.Context) {
 // behind at the next look.
 func (b *base) outwrite(ctx context.Context, partition int32, store *tableStore, from int64) (end int64, err error) {
 	if end, err = streams.EndOffset(ctx, b.out.client, b.table, partition); err != nil {
+		// The next look begins where this one did.
 		return 0, err
 	}
 	other := make(map[string]int64) // positions of rows that are not the owner's

@@ -39,6 +39,7 @@ func newLedger(mark func(topic string, partition int32, next int64)) *ledger {
 
 // begin enters a record; offsets of one partition are begun in rising order.
 func (l *ledger) begin(topic string, partition int32, offset int64) *entry {
+	// Callbacks begin records, the producer's acknowledgements finish them.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := place{topic, partition}
@@ -48,6 +49,7 @@ func (l *ledger) begin(topic string, partition int32, offset int64) *entry {
 		l.runs[at] = r
 	}
 	if n := len(r.entries); n > 0 && r.entries[n-1].offset >= offset {
+		// Out of order, a commit could pass over a record that is still in work.
 		panic(fmt.Sprintf("streams: %s/%d offset %d begun after %d", topic, partition, offset, r.entries[n-1].offset))
 	}
 	e := &entry{at: at, offset: offset, open: 1}
@@ -60,6 +62,7 @@ func (l *ledger) hold(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.open == 0 {
+		// It may be committed already; what is done about it now would be lost with this process.
 		panic(fmt.Sprintf("streams: %s/%d offset %d held after it was finished", e.at.topic, e.at.partition, e.offset))
 	}
 	e.open++
@@ -69,6 +72,7 @@ func (l *ledger) hold(e *entry) {
 func (l *ledger) release(entries ...*entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// All of them first: advancing one by one would mark a run's head several times.
 	for _, e := range entries {
 		e.open--
 	}
@@ -86,6 +90,7 @@ func (l *ledger) done(topic string, partition int32, offset int64) {
 	at := place{topic, partition}
 	r := l.runs[at]
 	if r == nil {
+		// A former session's mark: its records come again.
 		return
 	}
 	lo, hi := 0, len(r.entries)
@@ -112,6 +117,7 @@ func (l *ledger) advance(at place) {
 	for n < len(r.entries) && r.entries[n].open <= 0 {
 		n++
 	}
+	// Something before them is not finished: to commit behind it would lose it at the next start.
 	if n == 0 {
 		return
 	}

@@ -34,6 +34,7 @@ type natsOut struct {
 // message id lets the stream drop a second copy, from whichever processor. A zero time of the intent is not known.
 func (n natsOut) publish(d *message) {
 	if n.conn == nil {
+		// No NATS: followers read Kafka.
 		return
 	}
 	o := d.outcome
@@ -54,6 +55,7 @@ func (n natsOut) publish(d *message) {
 		}
 	}
 	if err := n.conn.PublishMsg(m); err != nil {
+		// Counted and no more: a follower sees the gap and asks JetStream or Kafka.
 		n.metrics.NatsRefused.Inc()
 	}
 }
@@ -77,6 +79,7 @@ func (n natsOut) keepStream(ctx context.Context, cfg streams.Config, changed <-c
 		select {
 		case <-ctx.Done():
 			return
+		// NATS came back, perhaps without its disks and so without the stream.
 		case <-changed:
 		case <-again:
 		}
@@ -95,6 +98,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg streams.Confi
 		is := was.CachedInfo().Config
 		other := is.Metadata[topology.MetadataLog]
 		if other == log {
+			// More copies than asked for were set by hand and stay.
 			if is.Replicas >= cfg.NATSReplicas {
 				return nil
 			}
@@ -105,6 +109,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg streams.Confi
 			return nil
 		}
 		cfg.Logger.Warn("the decision stream is of another log and is recreated", "its", other, "ours", log)
+		// Under the same workspaces and seqs it has decisions of another log: late joiners would take them for ours.
 		if err := js.DeleteStream(ctx, topology.DecisionStream); err != nil {
 			return fmt.Errorf("delete the stream %s of another log: %w", topology.DecisionStream, err)
 		}

@@ -68,6 +68,7 @@ func (n *notes) enter(tx sequencer.TxID) {
 		n.order = append(n.order, tx)
 		return
 	}
+	// Bounded: it only serves people, and must not grow with the log.
 	delete(n.of, n.order[n.oldest])
 	n.order[n.oldest] = tx
 	n.oldest = (n.oldest + 1) % maxNotes

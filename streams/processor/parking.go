@@ -28,9 +28,11 @@ func (b *base) park(ctx *tracked, value []byte, reason string) {
 	b.cfg.Logger.Warn("record parked", "topic", topic, "partition", ctx.Partition(), "offset", ctx.Offset(),
 		"reason", reason)
 	from := origin{topic, ctx.Partition(), ctx.Offset(), reason}
+	// Until hence.parked has it, the record's only trace is its own offset.
 	ctx.ledger.hold(ctx.entry)
 	done := func(_ *kgo.Record, err error) {
 		if err != nil {
+			// Passed over, it would be neither folded nor to be found anywhere.
 			b.fail(err)
 			return
 		}
@@ -41,6 +43,7 @@ func (b *base) park(ctx *tracked, value []byte, reason string) {
 			done(r, err)
 			return
 		}
+		// The origin alone: the run would otherwise fail at this record at every start.
 		b.cfg.Logger.Error("hence.parked refuses a record for its size; it keeps the origin only", "topic", topic,
 			"partition", from.partition, "offset", from.offset)
 		bare := &kgo.Record{Topic: topology.TopicParked}
@@ -91,7 +94,8 @@ func addHeader(r *kgo.Record, key, value string) {
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: key, Value: []byte(value)})
 }
 
-// brokenRow counts a row of a derived table that cannot be read; it is rebuilt, as if it had not been there.
+// brokenRow counts a row of a derived table that cannot be read; it begins again, as if it had not been there. Where
+// the next record lacks what the row had (a workspace's own row, a shard's content) the frontier stops instead.
 func (b *base) brokenRow(key string, err error) {
 	b.metrics.Parked.WithLabelValues(b.table, reasonOf(err)).Inc()
 	b.cfg.Logger.Error("row of a derived table cannot be read and starts again", "table", b.table, "key", key,
@@ -113,6 +117,7 @@ func checkKey(key string, partition, partitions int32) string {
 		return topology.ParkedKey
 	}
 	if topology.PartitionOf(key, partitions) != partition {
+		// Folded here, its workspace would have two states, in two partitions.
 		return topology.ParkedPartition
 	}
 	return ""
@@ -134,6 +139,7 @@ func readIntent(key string, partition, partitions int32, value []byte) (*sequenc
 	}
 	in, err := topology.DecodeIntent(value)
 	if err != nil {
+		// A step of nothing for every reader: see the fold's readable.
 		return nil, reasonOf(err)
 	}
 	return in, ""
@@ -156,6 +162,7 @@ func (b *base) readDecision(ctx *tracked, value []byte) *sequencer.Outcome {
 		}
 	}
 	if reason != "" {
+		// The derived tables go on without it; followers hold chain and seq against each other and notice.
 		b.park(ctx, value, reason)
 		return nil
 	}

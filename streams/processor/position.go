@@ -39,14 +39,17 @@ func (x position) offLog(group, table string) error {
 	copied := copyTable(group, table)
 	switch through := max(x.committed, x.applied+1); {
 	case through > x.end:
+		// New records would get offsets that the states take for replays, and so be passed over.
 		return fmt.Errorf("%w: it ends at offset %d and they have read it up to %d, so it lost acknowledged records, or "+
 			"%s was recreated without %s; new records would be taken for old ones. Stop processors and sidecars. "+
 			"Then restore all topics from one instant, or delete all and begin again", errOffLog, x.end, through,
 			topology.TopicIntents, table)
 	case x.reads() < x.start:
+		// What was decided on the deleted records is in no state: the fold would go on from the middle.
 		return fmt.Errorf("%w: it begins at offset %d and they have read it up to %d, and what is between is deleted: %s",
 			errOffLog, x.start, x.reads(), copied)
 	case x.bare:
+		// Folded from here on, the decisions would begin at seq 1 once more.
 		return fmt.Errorf("%w: group %s has read it up to offset %d, and %s is empty: if the log begins at offset 0 (it "+
 			"begins at %d), delete the group's offsets too, and it recomputes the log; else %s", errOffLog, group,
 			x.committed, table, x.start, copied)
@@ -77,6 +80,7 @@ func (p *seqPartition) meetsLog(applied int64, rows bool) (position, error) {
 		x.committed = o.At
 	}
 	if x.start, err = streams.StartOffset(ctx, p.out.client, topology.TopicIntents, p.partition); err != nil {
+		// Not known is not the same as fine: goka asks for the partition again.
 		return x, err
 	}
 	if x.end, err = streams.EndOffset(ctx, p.out.client, topology.TopicIntents, p.partition); err != nil {

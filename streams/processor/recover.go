@@ -16,11 +16,14 @@ import (
 // former owner may have gone before Kafka took it, and workspaces that had stopped are tried once more. An error says
 // that Kafka could not be asked.
 func (p *seqPartition) recover() error {
+	// Before anything is published: a difference that both replicas said before the restart must stop this partition
+	// again.
 	p.states.await()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	read, rows, err := p.loadRows()
 	if err != nil {
+		// An unreadable mark: where a workspace stopped is not known, so any record may be one that it must not take.
 		p.stop(err)
 		return nil
 	}
@@ -37,6 +40,7 @@ func (p *seqPartition) recover() error {
 	for _, r := range p.workspaces {
 		p.publishOutbox(r)
 	}
+	// Last, with all outboxes out: what is read again is published behind what came before it.
 	return p.reread(x)
 }
 
@@ -81,6 +85,7 @@ func (p *seqPartition) load(workspace string, row []byte) (*workspaceState, erro
 		return nil, err
 	}
 	if known := p.cfg.Faults.KnownLogic; known != 0 && st.State.Rules.Logic > known {
+		// As RestoreReplica does for a logic that this binary really lacks.
 		return nil, fmt.Errorf("%w: the state has logic %d", sequencer.ErrUnknownLogic, st.State.Rules.Logic)
 	}
 	replica, err := sequencer.RestoreReplica(*st)
@@ -99,6 +104,7 @@ func (p *seqPartition) loadMark(name string, m *mark) {
 	r := p.workspaces[name]
 	switch h := p.halted[name]; {
 	case h != nil: // its state cannot be read
+		// The mark says where to read on, once a binary can read the state.
 		h.mark, h.at = m, m.row.At
 	case r != nil:
 		r.mark = m
@@ -118,6 +124,7 @@ func (p *seqPartition) loadMark(name string, m *mark) {
 func (p *seqPartition) publishOutbox(r *workspaceState) {
 	messages, err := p.encode(r, r.replica.Outbox(), nil, "", time.Time{})
 	if err != nil {
+		// No workspace any more: a fold whose outcomes cannot be published must neither step on nor answer.
 		delete(p.workspaces, r.name)
 		h := &halted{name: r.name, why: err, at: -1, covered: r.replica.Offset(), state: r.replica.Offset(), mark: r.mark}
 		if r.mark != nil {
@@ -152,6 +159,7 @@ func (p *seqPartition) reread(x position) error {
 		switch {
 		case r.mark == nil:
 		case r.mark.row.From < x.start:
+			// Records that it lacks are deleted: to go on would decide without them, and differ from a replica that has them.
 			p.haltWithout(r, x.start)
 		default:
 			from, again[r.name] = min(from, r.mark.row.From), r
@@ -165,6 +173,7 @@ func (p *seqPartition) reread(x position) error {
 	take := func(rec *kgo.Record) error {
 		r := again[string(rec.Key)]
 		if r == nil || rec.Offset <= r.replica.Offset() {
+			// In its state already, or of a workspace that never stopped.
 			return nil
 		}
 		if p.checkReplicas(); p.stopped != nil {
@@ -190,9 +199,11 @@ func (p *seqPartition) reread(x position) error {
 		return err
 	}
 	if start > from {
+		// Retention ran while it read, so a record may be missing from the middle; the next try finds that out by the mark.
 		return fmt.Errorf("records of stopped workspaces were deleted while they were read: %s/%d begins at offset %d now",
 			topology.TopicIntents, p.partition, start)
 	}
+	// What was applied is in doubt, so no state of it may be written.
 	if p.stopped != nil {
 		return nil
 	}

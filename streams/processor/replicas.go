@@ -67,6 +67,7 @@ func (c *comparison) watch(ctx context.Context) {
 		c.cfg.Logger.Debug("states of the replicas", "error", err)
 		select {
 		case <-ctx.Done():
+		// The ends of the partitions are needed to say when the past is read, and an owner waits for that.
 		case <-c.cfg.Clock.After(healthIn):
 		}
 	}
@@ -116,6 +117,7 @@ func (c *comparison) unreadStates(ctx context.Context, cl *kgo.Client) (map[int3
 func (c *comparison) await() {
 	select {
 	case <-c.known:
+	// Bounded: the comparison is a second look, and must not keep a workspace from being decided.
 	case <-c.cfg.Clock.After(statesIn):
 		c.cfg.Logger.Warn("an owner begins before it knows whether the replicas differed: reading what they said takes long",
 			"topic", topology.TopicHashes, "waited", statesIn)
@@ -124,6 +126,7 @@ func (c *comparison) await() {
 
 // take compares one state with what the other replica has said about it, and tells what that changes.
 func (c *comparison) take(h *topology.StateHash) {
+	// Owners ask stops before each record, from their own goroutines.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	j := c.said.Take(h)
@@ -165,6 +168,7 @@ func (c *comparison) judgeEvery() {
 // stops is the difference that a workspace's state at a seq comes after, or nil: what was computed before it, also by
 // a replica that recomputes, is not in doubt.
 func (c *comparison) stops(workspace string, seq sequencer.Seq) error {
+	// See take.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d := c.said.Differences()[workspace]; d != nil && seq >= d.Seq {
@@ -175,6 +179,7 @@ func (c *comparison) stops(workspace string, seq sequencer.Seq) error {
 
 // any says whether there is a difference at all: it is asked often, and there is none.
 func (c *comparison) any() bool {
+	// See take.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.said.Differences()) > 0
@@ -209,12 +214,16 @@ func (p *seqPartition) checkReplicas() {
 	for name, r := range p.workspaces {
 		if err := p.states.stops(name, r.replica.Fold().Seq()); err != nil {
 			if !stopped {
+				// Fail closed: which replica is right cannot be known here, and each wrong decision that goes out is believed by
+				// views.
 				p.stop(err)
 			}
 			return
 		}
 	}
 	if stopped {
+		// What was held since is folded again from the last written state, which is the simplest way back that is surely
+		// right.
 		p.fail(fmt.Errorf("the replicas agree again on partition %d", p.partition))
 	}
 }

@@ -57,6 +57,7 @@ func Run(ctx context.Context, cfg streams.Config) error {
 		defer conn.Close()
 	}
 	cfg.Health.Set(streams.PartNATS, cfg.NATSAway(conn))
+	// On wrong topics a state would be split or lost, so nothing is begun before they are seen to be right.
 	if err := startable(ctx, cfg); err != nil {
 		return err
 	}
@@ -83,6 +84,8 @@ func Run(ctx context.Context, cfg streams.Config) error {
 	} {
 		wg.Go(func() { supervise(ctx, cfg, m, producer{client}, build) })
 	}
+	// The processors are built again for as long as that; what ends one of them is in the health, and not an error of
+	// Run.
 	<-ctx.Done()
 	return nil
 }
@@ -97,6 +100,7 @@ func awaitEnd(processors *sync.WaitGroup, clock streams.Clock, giveUp func()) {
 	}()
 	select {
 	case <-ended:
+	// The broker is away: what is not acknowledged is under no committed offset, and is emitted again.
 	case <-clock.After(giveUpIn):
 		giveUp()
 		<-ended
@@ -110,6 +114,7 @@ func supervise(ctx context.Context, cfg streams.Config, m *meters.Meters, out pr
 		began := cfg.Clock.Now()
 		name, err := runOnce(ctx, cfg, m, out, build)
 		if ctx.Err() != nil {
+			// An end that was asked for is no fault to report.
 			return
 		}
 		if cfg.Clock.Now().Sub(began) > restartCalm {
@@ -124,6 +129,7 @@ func supervise(ctx context.Context, cfg streams.Config, m *meters.Meters, out pr
 		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", next, "error", err)
 		select {
 		case <-ctx.Done():
+		// Longer each time: what stops it at once, such as a refused login, does not pass sooner for being asked more often.
 		case <-cfg.Clock.After(next):
 		}
 	}
@@ -143,6 +149,7 @@ func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out pr
 		if graceful {
 			flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverIn)
 			defer cancel()
+			// The next owner reads the table at once: states still in the buffer would be folded a second time, for nothing.
 			if err := out.client.Flush(flushCtx); err != nil {
 				cfg.Logger.Warn("partitions given up before all of their states were written", "error", err)
 			}
@@ -162,6 +169,7 @@ func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out pr
 	wg.Go(func() { b.watchRows(keepCtx) })
 	err = proc.Run(ctx)
 	if context.Cause(outer) != nil {
+		// Only when told to end: after a fault this member comes back, and its partitions need not move.
 		leave(outer, cfg, out, b.group)
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -199,6 +207,7 @@ func (b *base) options(p processor) []goka.ProcessorOption {
 				b.restore(s)
 				return p.gained(partition, s)
 			})
+			// Goka builds the storages of several partitions at once.
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.stores[partition] = store

@@ -47,11 +47,14 @@ func (s *seqProcessor) intent(ctx goka.Context, msg any) {
 	r := recordOf(ctx)
 	if p := s.part(ctx.Partition()); !p.take(r, bytesOf(msg)) {
 		r.ledger.hold(r.entry)
+		// To return would mark the record as done; nothing behind it may be folded before it, so the partition waits as a
+		// whole.
 		<-ctx.Context().Done()
 	}
 }
 
 func (s *seqProcessor) part(partition int32) *seqPartition {
+	// parts changes when goka gives and takes partitions, on another goroutine than the callbacks'.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts[partition]
@@ -59,6 +62,7 @@ func (s *seqProcessor) part(partition int32) *seqPartition {
 
 // owned are the partitions in memory, in order.
 func (s *seqProcessor) owned() []*seqPartition {
+	// A copy: what is done with a partition takes its own lock, which must not be taken under this one.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	owned := make([]*seqPartition, 0, len(s.parts))
@@ -71,6 +75,7 @@ func (s *seqProcessor) owned() []*seqPartition {
 func (s *seqProcessor) gained(partition int32, store *tableStore) error {
 	p := &seqPartition{seqProcessor: s, partition: partition, store: store,
 		workspaces: make(map[string]*workspaceState), halted: make(map[string]*halted), acks: make(map[string]sequencer.Seq)}
+	// Recovered before it is entered: no question and no tick may meet a fold that lacks its stopped workspaces' records.
 	if err := p.recover(); err != nil {
 		return err
 	}
@@ -87,6 +92,7 @@ func (s *seqProcessor) merge(key string, value []byte, at int64, into *tableStor
 func (s *seqProcessor) dropped(graceful bool) {
 	for _, p := range s.owned() {
 		if graceful {
+			// Only in a graceful end: a lost session's rows could be written over its heir's.
 			p.flush()
 		}
 		p.leave()

@@ -73,6 +73,7 @@ func (p *seqPartition) stop(err error) {
 	p.cfg.Health.Set(p.partName(), err)
 	switch _, said := err.(*states.Difference); {
 	case said:
+		// The comparison of states has logged it.
 	case errors.Is(err, errOffLog):
 		p.cfg.Logger.Error("this partition is not processed", "partition", p.partition, "error", err)
 	default:
@@ -89,12 +90,15 @@ func (p *seqPartition) partName() string { return fmt.Sprintf("partition %d", p.
 func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// Stopped between two records: the replicas differ, so what this one would publish is in doubt.
 	if p.checkReplicas(); p.stopped != nil {
 		return false
 	}
+	// Before the step: an outbox that is not shrunk makes the next state too large to be written.
 	p.drainAcks()
 	in, reason := readIntent(ctx.Key(), p.partition, p.cfg.Partitions, value)
 	if reason != "" {
+		// Parked and a step of nothing: refused, it would be a decision that depends on which release could read it.
 		p.park(ctx, value, reason)
 	}
 	if reason == topology.ParkedKey || reason == topology.ParkedPartition {
@@ -106,6 +110,7 @@ func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 	rec := &logRecord{offset: ctx.Offset(), at: ctx.Timestamp(), headers: ctx.Headers(), ledger: ctx.ledger,
 		entry: ctx.entry}
 	if h := p.halted[ctx.Key()]; h != nil {
+		// Its fold is not whole; the record is read again from the mark by a binary that can take it.
 		p.passBy(h, rec)
 		return true
 	}
@@ -148,31 +153,42 @@ func (p *seqPartition) apply(r *workspaceState, rec *logRecord, in *sequencer.In
 	defer end()
 	next, had := r.replica.NextTick()
 	before := r.replica.Fold().Seq()
+	// 1. The fold. It is in memory only: whatever fails from here on, the log gives the same outcomes again.
 	applied, err := p.step(r, rec.offset, in)
 	var messages []message
 	if err == nil {
 		r.notes.see(in, trace, r.replica.Fold().Time())
+		// 2. All outcomes in the form that readers take, before the first one leaves.
 		messages, err = p.encode(r, applied.Outcomes, in, trace, rec.at)
 	}
 	if err != nil {
+		// Stopped, and not refused: another binary would decide otherwise, and the log has one meaning.
 		p.halt(r, rec, err)
 		return
 	}
+	// 3. Out: NATS at once, since the record is acknowledged and so the outcome is determined; then Kafka, which alone
+	// clears the outbox.
 	for i := range messages {
 		p.publish(r, &messages[i], rec)
 	}
 	if applied.Replayed {
+		// Its state and its ticks counted it the first time.
 		p.metrics.Replays.Inc()
 		return
 	}
 	now := p.cfg.Clock.Now()
+	// 4. What the other replica compares its own state with.
 	p.sayState(r, before, now)
+	// 5. When the next tick may be appended: counted from the tick that this fold took, so that two owners do not double
+	// time.
 	if in != nil && in.Tick != nil && had && in.Tick.N == next.N {
 		r.countAt = now
 	}
 	if _, has := r.replica.NextTick(); has != r.pending {
 		r.pending, r.countAt = has, now
 	}
+	// 6. The record is held until a state with it is written: committed before, it would be in no state of the next
+	// owner.
 	p.dirty(r, rec.offset)
 	if rec.ledger == nil {
 		return // the mark covers it, and no state may be written before all records are read again
@@ -180,6 +196,7 @@ func (p *seqPartition) apply(r *workspaceState, rec *logRecord, in *sequencer.In
 	rec.hold()
 	r.held, r.ledger = append(r.held, rec.entry), rec.ledger
 	if r.steps >= p.cfg.StateEvery || now.Sub(r.since) >= p.cfg.StateAfter {
+		// 7. Now and then the state, whose acknowledgement lets the held records go.
 		p.writeState(r)
 	}
 }
@@ -205,6 +222,7 @@ func (p *seqPartition) encode(r *workspaceState, outcomes []sequencer.Outcome, i
 		}
 		var err error
 		if m.event, m.nats, err = topology.EncodeDecision(m.outcome, m.intent, m.trace); err != nil {
+			// Every reader of ours would stop at it, or leave a gap: nothing of the step goes out.
 			return nil, err
 		}
 		if f := p.cfg.Faults.Encode; f != nil {
@@ -221,6 +239,7 @@ func (p *seqPartition) encode(r *workspaceState, outcomes []sequencer.Outcome, i
 func (p *seqPartition) publish(r *workspaceState, m *message, of *logRecord) {
 	o := m.outcome
 	if of != nil {
+		// Until Kafka has the decision its record stays uncommitted: else a crash loses it (holes 10).
 		of.hold()
 	}
 	p.metrics.Published.Inc()
@@ -235,6 +254,7 @@ func (p *seqPartition) publish(r *workspaceState, m *message, of *logRecord) {
 	seq := o.Seq
 	p.out.send(rec, func(_ *kgo.Record, err error) {
 		if !p.acknowledge(r.name, seq, err) {
+			// The run ends and the next one publishes the outbox again: to go on would leave a gap in hence.decisions.
 			p.fail(fmt.Errorf("write decision %s/%d: %w", r.name, seq, err))
 			return
 		}
@@ -246,9 +266,12 @@ func (p *seqPartition) publish(r *workspaceState, m *message, of *logRecord) {
 
 // acknowledge notes that Kafka took a decision, and all before it; it returns false when that is not so.
 func (p *seqPartition) acknowledge(workspace string, seq sequencer.Seq, err error) bool {
+	// Not under mu: the producer calls this while a callback that has mu waits for the producer's buffer.
 	p.acksMu.Lock()
 	defer p.acksMu.Unlock()
 	if p.broken = p.broken || err != nil; p.broken {
+		// Kafka may refuse one batch and take the next. Were that one's acknowledgement believed, it would push the refused
+		// decision out of the outbox.
 		return false
 	}
 	p.acks[workspace] = max(p.acks[workspace], seq)
@@ -258,8 +281,10 @@ func (p *seqPartition) acknowledge(workspace string, seq sequencer.Seq, err erro
 // drainAcks lets acknowledged outcomes leave their outboxes; mu is held.
 func (p *seqPartition) drainAcks() {
 	p.acksMu.Lock()
+	// Taken whole and applied under mu only: an outbox is the fold's, and steps read it.
 	acks := p.acks
 	if len(acks) == 0 {
+		// The usual case costs one lock and no map.
 		p.acksMu.Unlock()
 		return
 	}
@@ -278,6 +303,7 @@ func (p *seqPartition) drainAcks() {
 func (p *seqPartition) writeState(r *workspaceState) {
 	p.drainAcks()
 	if had, _ := p.store.Get(r.name); len(had) != len(r.written) || len(had) > 0 && &had[0] != &r.written[0] {
+		// Another writer in this process: whichever row is written now may lack what the other one let go.
 		panic(fmt.Sprintf("streams: the row of workspace %q is not the one that this owner wrote", r.name))
 	}
 	if r.mark != nil && r.mark.gone.Load() {
@@ -308,11 +334,13 @@ func (p *seqPartition) writeState(r *workspaceState) {
 	name, kept := r.name, r.kept
 	p.out.send(rec, func(_ *kgo.Record, err error) {
 		if err != nil {
+			// The records under it stay held, so the next owner folds them again.
 			p.fail(fmt.Errorf("write state of workspace %q: %w", name, err))
 			return
 		}
 		kept.Store(st.Offset)
 		if m != nil {
+			// Only now: a mark deleted before its state is durable would leave the records covered by neither.
 			p.unmark(m)
 		}
 		if l != nil {
@@ -337,9 +365,11 @@ func (p *seqPartition) encodeState(workspace string, st *sequencer.ReplicaState)
 
 // flush writes every changed state: the partition is being given up.
 func (p *seqPartition) flush() {
+	// No step may come between the state and what is let go under it.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped != nil {
+		// Stopped: its last written state is the last one that is believed.
 		return
 	}
 	for _, r := range p.workspaces {
@@ -351,6 +381,7 @@ func (p *seqPartition) flush() {
 
 // leave ends all work on the partition.
 func (p *seqPartition) leave() {
+	// The housekeeper may be at this partition now; it sees left, and appends and writes nothing more.
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = true

@@ -33,6 +33,7 @@ func startable(ctx context.Context, cfg streams.Config) error {
 			return nil
 		}
 		if errors.Is(err, errMisfit) && !missing {
+			// Topics that are there and wrong stay so however long one waits: people have to act.
 			return err
 		}
 		if text := err.Error(); text != said && ctx.Err() == nil {
@@ -42,6 +43,7 @@ func startable(ctx context.Context, cfg streams.Config) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("check the topics: %w", errors.Join(err, ctx.Err()))
+		// Kafka, and the process that creates the topics, may start after this one.
 		case <-cfg.Clock.After(pause):
 		}
 		pause = min(2*pause, startMax)
@@ -109,6 +111,7 @@ func watchHealth(ctx context.Context, cfg streams.Config, kafka *kgo.Client, con
 		h.Set(streams.PartNATS, cfg.NATSAway(conn))
 		select {
 		case <-ctx.Done():
+		// Probes read what is noted here: one that asked itself would add to an outage.
 		case <-cfg.Clock.After(healthIn):
 		}
 	}

@@ -89,6 +89,7 @@ func (s *tableStore) SetOffset(offset int64) error {
 func (s *tableStore) MarkRecovered() error {
 	s.mu.Lock()
 	s.whole = true
+	// Given back before recovered, which reads the rows.
 	s.mu.Unlock()
 	if s.recovered == nil {
 		return nil
@@ -127,10 +128,12 @@ func (s *tableStore) snapshot() map[string][]byte {
 // newer takes a row while the table is read back, unless the store has one of a later position: a processor that was
 // thought dead may have written an old row over a new one.
 func (s *tableStore) newer(key string, value []byte, at int64) {
+	// Goka reads a table on a goroutine of its own, while another partition's questions may look here.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	had, ok := s.at[key]
 	if ok && had > at {
+		// Kept, and written again later: compaction would leave the late one.
 		s.stale[key] = true
 		return
 	}

@@ -32,6 +32,7 @@ func (c *closureProcessor) sweepFrom(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		// The table grows with each transaction; a minute's worth is little.
 		case <-c.cfg.Clock.After(sweepEvery):
 		}
 		for _, store := range c.owned() {
@@ -59,6 +60,7 @@ func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
 	}
 	for key, seq := range decided {
 		if seq+kept >= heads[topology.WorkspaceOfKey(key)] {
+			// Lineage and explanation still reach it: the horizon may be as far back.
 			continue
 		}
 		_ = store.Delete(key) // a map's deletion does not fail
@@ -77,6 +79,7 @@ func ended(row *topology.ClosureRow) bool {
 
 // owned are the stores in memory.
 func (b *base) owned() []*tableStore {
+	// A copy: a sweep takes long, and goka gives and takes partitions meanwhile.
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	stores := make([]*tableStore, 0, len(b.stores))

@@ -25,6 +25,7 @@ func (s *seqProcessor) keepHouse(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		// States fall due and ticks are to be appended also while no record comes to wake a callback.
 		case <-s.cfg.Clock.After(housekeepIn):
 		}
 		for _, p := range s.owned() {
@@ -59,6 +60,7 @@ func (p *seqPartition) keepHouse() {
 func (p *seqPartition) tick(r *workspaceState, now time.Time) {
 	mark, pending := r.replica.NextTick()
 	if !pending || now.Sub(r.countAt) < time.Duration(mark.Weight)*tickEvery {
+		// Not yet: leases are counted in ticks, so a tick too early ends one that its holder still believes in.
 		return
 	}
 	if r.appended == mark && now.Sub(r.askedAt) < tickAgain {
