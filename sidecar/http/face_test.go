@@ -18,8 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // filled is a route's pattern with a value for each of its parameters.
 func filled(pattern string) string {
-	return strings.NewReplacer("{workspace}", "default", "{scope...}", "x", "{tx}", "a.1.1", "{group}", "g", "{name}", "n",
-		"{index}", "1").Replace(pattern)
+	return strings.NewReplacer("{workspace}", "default", "{scope...}", "x", "{tx}", "a.1.1", "{group}", "g",
+		"{name}", "n", "{index}", "1").Replace(pattern)
 }
 
 // codeOf is the code of the problem that a request is answered; empty: it is none.
@@ -82,8 +82,8 @@ func TestOperatorOnly(t *testing.T) {
 		if only[one.name] {
 			seen++
 		}
-		if status, code := f.codeOf(one.method, filled(one.pattern), "{}"); only[one.name] != (code == api.CodeOperatorOnly) ||
-			only[one.name] != (status == http.StatusForbidden) {
+		status, code := f.codeOf(one.method, filled(one.pattern), "{}")
+		if only[one.name] != (code == api.CodeOperatorOnly) || only[one.name] != (status == http.StatusForbidden) {
 			t.Errorf("%s with the agent's token: %d %s", one.name, status, code)
 		}
 		if _, code := f.codeOf(one.method, filled(one.pattern), "{}", asOperator()...); code == api.CodeOperatorOnly {

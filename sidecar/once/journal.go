@@ -62,7 +62,7 @@ func (k *Keys) Records() ([]journal.Entry, error) {
 	defer k.mu.Unlock()
 	k.forget()
 	var out []journal.Entry
-	for _, e := range k.Order {
+	for _, e := range k.order {
 		if !e.lasts || !e.done && e.Slot.Get() == "" {
 			continue // it has made nothing: the request may be made again
 		}
