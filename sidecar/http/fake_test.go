@@ -26,9 +26,8 @@ import (
 // fake is an agent and a workspace that answer what a test says, and note what they were asked.
 type fake struct {
 	mu     sync.Mutex
-	asked  []string // the methods, in order
-	fails  error    // what each answers instead
-	blocks chan struct{}
+	asked  []string                  // the methods, in order
+	fails  error                     // what each answers instead
 	during func(ctx context.Context) // is called by each
 
 	decision  api.Decision

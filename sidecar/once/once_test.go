@@ -150,7 +150,8 @@ func TestKeysInARewrittenJournal(t *testing.T) {
 	if len(k.order) != 2 {
 		t.Errorf("%d keys are left of four, want the young one and the one of a transaction", len(k.order))
 	}
-	if got := ask(t, k, "young", nil); got == nil || got.Status != 201 || got.Header["Location"] != "x" || got.Media != "m" {
+	got := ask(t, k, "young", nil)
+	if got == nil || got.Status != 201 || got.Header["Location"] != "x" || got.Media != "m" {
 		t.Errorf("the young key's answer is %+v", got)
 	}
 	e, got, err := k.Enter("killed", [32]byte{1}, true)
