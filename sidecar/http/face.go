@@ -53,7 +53,8 @@ const (
 	roleOperator             // what concerns others, too
 )
 
-// operates refuses what only an operator may do.
+// operates refuses what only an operator may do: it stands first in the four handlers that concern others, before the
+// body is read. One token has both roles where no second one is configured, so that a person at a laptop needs one.
 func (c *call) operates(what string) error {
 	if c.role == roleOperator {
 		return nil
