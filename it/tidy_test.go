@@ -284,8 +284,8 @@ func arrows(s *source) (found []string) {
 	return found
 }
 
-// sidecarMayImport says which packages below sidecar one of them may use: faces stand on an agent's interface, which is
-// theirs, so none of them needs the agent, its journal or its view; those are leaves that know no agent either.
+// sidecarMayImport says which packages below sidecar one of them may use. Faces stand on an agent's interface, which
+// is theirs, so none of them needs the agent, its journal or its view; those are leaves that know no agent either.
 func sidecarMayImport(folder string) (may []string, known bool) {
 	switch folder {
 	case "http", "sbus", "mcp", "llm": // the faces
@@ -302,7 +302,7 @@ func sidecarMayImport(folder string) (may []string, known bool) {
 		return []string{"api", "journal"}, true // a key's record is the journal's
 	case "console":
 		return []string{"api", "client", "feed", "words"}, true
-	case "api", "loop", "internal/memlog":
+	case "api", "loop", "internal/conform", "internal/memlog":
 		return nil, true
 	}
 	return nil, false

@@ -31,7 +31,7 @@ func (r *rig) send(t *testing.T, c rawCall) (int, *api.Problem, http.Header) {
 		req.Header.Set(k, v)
 	}
 	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := checked{t, transport}.RoundTrip(req)
+	resp, err := checked(t, transport).RoundTrip(req)
 	if err != nil {
 		t.Fatalf("%s %s: %v", c.method, c.path, err)
 	}

@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/hence-dev/hence/sidecar/client"
+	face "github.com/hence-dev/hence/sidecar/http"
+	"github.com/hence-dev/hence/sidecar/internal/conform"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 	"github.com/hence-dev/hence/sidecar/journal"
 )
@@ -65,7 +68,7 @@ func launch(t *testing.T, agent string, door Log, prepare func(*setup), opts ...
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &rig{process: s, done: make(chan struct{})}
 	r.client = client.New(s.URL(), s.Token(), client.WithWorkspace(s.config.Workspace),
-		client.WithHTTPClient(&http.Client{Transport: checked{t, &http.Transport{MaxIdleConnsPerHost: 64}}}))
+		client.WithHTTPClient(&http.Client{Transport: checked(t, &http.Transport{MaxIdleConnsPerHost: 64})}))
 	var failed error
 	go func() {
 		defer close(r.done)
@@ -111,6 +114,14 @@ func must[T any](v T, err error) func(*testing.T) T {
 		}
 		return v
 	}
+}
+
+// loadDocument reads the description of the interface once.
+var loadDocument = sync.OnceValues(func() (*conform.Document, error) { return conform.Load(face.Document()) })
+
+// checked is a transport that holds every answer against the description.
+func checked(t *testing.T, next *http.Transport) http.RoundTripper {
+	return must(loadDocument())(t).Transport(t, next)
 }
 
 func newLog() *memlog.Log { return memlog.New("default") }

@@ -3,14 +3,11 @@ package agent
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +17,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/sidecar/once"
 )
 
 // firstOf is a journal's first records, and the kind of the last of them.
@@ -236,39 +232,7 @@ func TestKeysThatOutlive(t *testing.T) {
 	}
 }
 
-// A journal that is rewritten keeps the keys that still count, and no others.
-func TestKeysInARewrittenJournal(t *testing.T) {
-	log := newLog()
-	door := log.Door()
-	a := start(t, "a", door)
-	now := time.Now()
-	a.session.keys.Now = func() time.Time { return now }
-	begin := func(key string) rawCall { return with(post(inDefault+"/tx", ""), "Idempotency-Key", key) }
-	a.send(t, begin("old"))
-	now = now.Add(a.config.Limits.IdempotencyAge / 2)
-	_, _, header := a.send(t, begin("young"))
-	now = now.Add(a.config.Limits.IdempotencyAge/2 + time.Second)
-	rewrite := func() string {
-		a.session.delivery.Mu.Lock()
-		defer a.session.delivery.Mu.Unlock()
-		if err := a.session.delivery.Journal.Rewrite(must(a.session.delivery.Ledger.Records())(t)); err != nil {
-			t.Fatal(err)
-		}
-		return kindsOf(t, a.journalNow(t))
-	}
-	if got := strings.Count(rewrite(), string(rune(journal.RecordKey))); got != 1 {
-		t.Errorf("%d keys are in the rewritten journal, want one", got)
-	}
-	b := reborn(t, log, "a", a.die(t, door))
-	if _, _, again := b.send(t, begin("young")); again.Get("Location") != header.Get("Location") {
-		t.Errorf("the young key made %q and %q", header.Get("Location"), again.Get("Location"))
-	}
-	if _, _, again := b.send(t, begin("old")); again.Get("Idempotency-Replayed") != "" {
-		t.Error("the old key is remembered")
-	}
-}
-
-// What is kept counts as it is in memory. Beyond the bound the oldest answers go; their requests are not done again.
+// Beyond the bound on bytes the oldest answers go; their requests are not done again.
 func TestIdempotencyBytes(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), quick(world), func(c *setup) { c.Limits.IdempotencyBytes = 16 << 10 })
@@ -281,9 +245,6 @@ func TestIdempotencyBytes(t *testing.T) {
 	for i := range 40 {
 		key := fmt.Sprintf("begin %d", i)
 		a.send(t, with(post(inDefault+"/tx", ""), "Idempotency-Key", key))
-		if a.session.keys.Size > a.session.keys.Bytes {
-			t.Fatalf("%d bytes are kept, %d may be", a.session.keys.Size, a.session.keys.Bytes)
-		}
 	}
 	if status, p, header := a.send(t, mail); status != http.StatusOK || header.Get("Idempotency-Replayed") != "" {
 		t.Errorf("the answer was dropped, its transaction is known: %d %+v", status, p)
@@ -294,30 +255,6 @@ func TestIdempotencyBytes(t *testing.T) {
 	if n := len(committed(log)); n != 1 {
 		t.Errorf("%d commits for one key", n)
 	}
-}
-
-// The bound on bytes is one on memory.
-func TestIdempotencyHeap(t *testing.T) {
-	k := once.New(32768, 16<<20, time.Hour, time.Now, slog.New(slog.DiscardHandler))
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	before := heap()
-	for i := range 64 {
-		e, _, err := k.Enter(fmt.Sprint(i), [32]byte{byte(i)}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole := json.RawMessage(`"` + strings.Repeat("x", 1<<20-2) + `"`) // what a sink may answer
-		k.Leave(e, &once.Answer{Status: http.StatusOK, Body: whole})
-	}
-	if kept := heap() - before; kept > 3*k.Bytes/2 {
-		t.Errorf("%d MiB are kept, %d may be", kept>>20, k.Bytes>>20)
-	}
-	runtime.KeepAlive(k)
 }
 
 // swap sends requests to one sidecar. The first answer to a path is lost, and the next try meets another sidecar at

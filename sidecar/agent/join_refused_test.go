@@ -8,7 +8,6 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
-	face "github.com/hence-dev/hence/sidecar/http"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 	"github.com/hence-dev/hence/sidecar/view"
 )
@@ -63,10 +62,9 @@ func TestJoinRefused(t *testing.T) {
 				t.Errorf("a request is answered %d %+v", status, p)
 			}
 		}
-		ready := must(a.face.Readyz(&face.Call{Ctx: ctx}))(t)
-		if part := ready.Value.(*api.Ready).Parts["session"]; ready.Status != http.StatusServiceUnavailable ||
-			!strings.Contains(part.Problem, api.CodeLimit) || !strings.Contains(part.Problem, full) {
-			t.Errorf("readyz: %d %+v", ready.Status, part)
+		parts, _ := a.session.Ready()
+		if err := parts["session"]; api.AsProblem(err).Code != api.CodeLimit || !strings.Contains(err.Error(), full) {
+			t.Errorf("readyz says %v", err)
 		}
 		if got := len(joins(log, "a")); got != n && time.Since(refused) < view.PauseMost {
 			t.Errorf("%d joins after %d refusals", got, n)

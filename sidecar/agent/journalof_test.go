@@ -4,15 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -32,22 +28,8 @@ func lost(t *testing.T, err error) {
 	}
 }
 
-// Journals of different logs, workspaces and agents never lie at one path.
-func TestJournalNames(t *testing.T) {
-	all := map[string]journal.Of{}
-	for _, of := range []journal.Of{{Log: "l", Workspace: "shop", Agent: "eu-bot"}, {Log: "l", Workspace: "shop-eu",
-		Agent: "bot"}, {Log: "l", Workspace: "bot", Agent: "shop-eu"},
-		{Log: "k", Workspace: "shop", Agent: "eu-bot"}, {Log: "l/shop", Workspace: "eu", Agent: "bot"}, {Log: "l",
-			Workspace: "shop", Agent: "bot"}, {Log: "a%2Fb", Workspace: "w", Agent: "a"}, {Log: "a/b", Workspace: "w",
-			Agent: "a"}} {
-		path := of.Path("d")
-		if former, ok := all[path]; ok {
-			t.Errorf("%v and %v have %s", of, former, path)
-		}
-		if all[path] = of; strings.Count(path, "/") != 5 {
-			t.Errorf("%v lies at %s", of, path)
-		}
-	}
+// Two agents with one data folder have two journals, and a lock for each.
+func TestTwoAgentsInOneFolder(t *testing.T) {
 	dir, log := t.TempDir(), newLog()
 	bot := start(t, "bot", log.Door(), inFolder(dir))
 	other := start(t, "eu-bot", log.Door(), inFolder(dir)) // a lock of its own, too
@@ -159,33 +141,6 @@ func TestReadsOfAnotherLog(t *testing.T) {
 
 // A journal of two logs, as older releases have written it, is neither a panic nor read: it is moved aside.
 func TestJournalOfTwoLogs(t *testing.T) {
-	for name, twice := range map[string]func(*testing.T, *journal.Ledger){
-		"both sessions are the first": func(t *testing.T, l *journal.Ledger) {
-			for range 2 {
-				told(t, l, journal.RecordJoined, journal.JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 1})
-			}
-		},
-		"a name is used twice": func(t *testing.T, l *journal.Ledger) {
-			for _, count := range []int{600, 1100} {
-				for n := range count {
-					id := api.TxName("a", 1, uint64(n+1))
-					told(t, l, journal.RecordBegun, &journal.TxRecord{Tx: id, Incarnation: 1, Base: 1})
-					told(t, l, journal.RecordDecided, &journal.DecidedRecord{Tx: id, State: "committed", Final: n%2 == 0, Seq: 2})
-				}
-			}
-		},
-		"two agents": func(t *testing.T, l *journal.Ledger) {
-			told(t, l, journal.RecordJoined, journal.JoinedRecord{Agent: "b", Workspace: "default", Incarnation: 1})
-			told(t, l, journal.RecordJoined, journal.JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 2})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := journal.NewLedger()
-			if twice(t, l); l.Mixed == nil {
-				t.Error("it is taken for one of one log")
-			}
-		})
-	}
 	log, dir := newLog(), t.TempDir()
 	path := journalIn(t, dir, log, "a")
 	id := must(log.Door().ID(t.Context()))(t)
@@ -205,86 +160,6 @@ func TestJournalOfTwoLogs(t *testing.T) {
 	must(os.Stat(path + ".damaged-1"))(t)
 	_, err := r.client.Put(background(t), "shard:/y", nil, client.WriteOptions{})
 	lost(t, err)
-}
-
-func told(t *testing.T, l *journal.Ledger, kind byte, v any) {
-	t.Helper()
-	if err := l.Apply(append([]byte{kind}, must(json.Marshal(v))(t)...)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A record that could not be read back is not left in the journal, where the next start would fall over it: what was
-// to be recorded fails, and the journal takes others.
-func TestRecordThatCannotBeReadBack(t *testing.T) {
-	dir := t.TempDir()
-	d := opened(t, dir, nil, Limits{})
-	if err := d.Session(journal.JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 3}); err != nil {
-		t.Fatal(err)
-	}
-	before := d.Bytes()
-	if err := d.Record(journal.RecordSealed, &journal.DecidedRecord{Tx: "a.3.1"}); !errors.Is(err, journal.ErrJournal) ||
-		d.Bytes() != before {
-		t.Errorf("a seal of nothing: %v, %d of %d bytes", err, d.Bytes(), before)
-	}
-	if err := errors.Join(d.Record(journal.RecordBegun, &journal.TxRecord{Tx: "a.3.1"}), d.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if d = opened(t, dir, nil, Limits{}); d.Ledger.Txs["a.3.1"] == nil { // a damaged one would have been moved aside
-		t.Errorf("the journal after that: %v", d.Ledger.Txs)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// Journals that no start uses do not pile up: the newest are kept, and of the others such as may be the only trace of
-// an act. One that a process holds is not touched.
-func TestOldJournalsAreRemoved(t *testing.T) {
-	dir := t.TempDir()
-	of := func(n int) journal.Of { return journal.Of{Log: fmt.Sprint("log", n), Workspace: "default", Agent: "a"} }
-	const count = journal.KeptAside + 5
-	for n := range count {
-		l := journal.NewLedger()
-		l.Of = of(n)
-		switch n {
-		case 1, 2, 3:
-			id := api.TxName("a", 1, 1)
-			told(t, l, journal.RecordBegun, &journal.TxRecord{Tx: id, Incarnation: 1})
-			e := gate.Effect{Tx: id, Tool: gate.Tool{Name: "unmail", Class: sequencer.ClassIrreversible}}
-			told(t, l, journal.RecordEffect, &gate.Progress{Effect: e})
-			if n > 1 {
-				told(t, l, journal.RecordMark, gate.Mark{Tx: id, Step: gate.StepStarted})
-			}
-			if n > 2 {
-				told(t, l, journal.RecordMark, gate.Mark{Tx: id, Step: gate.StepAnswered, Answer: &gate.Answer{}})
-			}
-		}
-		path := of(n).Path(dir)
-		lock := must(journal.LockFile(path + ".lock"))(t)
-		j := must(journal.WriteWhole(path, journal.OpenOS, must(l.Records())(t)))(t)
-		then := time.Now().Add(time.Duration(n-count) * time.Minute)
-		must(0, errors.Join(j.Close(), os.Chtimes(path, then, then)))(t)
-		if n == 4 {
-			defer lock.Close()
-		} else {
-			must(0, lock.Close())(t)
-		}
-	}
-	d := journal.New(nil, 8192, 8<<20, quiet())
-	if err := d.Open(dir, of(count), journal.OpenOS, nil); err != nil {
-		t.Fatal(err)
-	}
-	must(0, d.Close())(t)
-	for n := range count + 1 {
-		_, err := os.Stat(of(n).Path(dir))
-		if gone := n < 5 && n != 2 && n != 4; gone != errors.Is(err, os.ErrNotExist) {
-			t.Errorf("log %d: %v", n, err)
-		}
-	}
-	if left := must(filepath.Glob(filepath.Join(dir, journal.JournalsDir, "log0", "default", "*")))(t); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
 }
 
 // Before the log has said its id no journal is open: nothing is answered from one, and it is said why. When the log is

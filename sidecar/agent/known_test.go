@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	face "github.com/hence-dev/hence/sidecar/http"
 )
 
 // A scope that is a bare path is refused with what was probably meant, on each route that takes scopes in its body.
@@ -168,12 +166,5 @@ func TestIfMatch(t *testing.T) {
 	if status, p, _ := a.send(t, with(put(inDefault+"/shards/x"), "If-None-Match", "*")); status != 412 ||
 		!strings.Contains(p.Detail, "is expected not to exist") {
 		t.Errorf("created twice: %d %+v", status, p)
-	}
-	request := httptest.NewRequest("PUT", "/", nil)
-	request.Header.Set("If-Match", "*")
-	in := &api.Put{Scope: "shard:/x"}
-	if asks, err := (&face.Call{Request: request}).Condition(in); !asks || !in.Exists || in.Versions != nil ||
-		err != nil {
-		t.Errorf("any version will do: %+v %v", in, err)
 	}
 }

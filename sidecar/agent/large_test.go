@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/topology"
 )
 
 // wideTools are tools whose sink answers at length.
@@ -127,45 +125,5 @@ func TestWithin(t *testing.T) {
 	}
 	if within(nil, 1) != nil {
 		t.Error("an answer came from nowhere")
-	}
-}
-
-// What no topic takes is passed over: what comes after it is published, and none of it again after a restart.
-func TestEventTooLarge(t *testing.T) {
-	dir, log := t.TempDir(), newLog()
-	open := func() *journal.Journal {
-		return opened(t, dir, log.Door(), Limits{})
-	}
-	d := open()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	stopped := make(chan struct{})
-	go func() { defer close(stopped); d.Publish(ctx) }()
-	if err := d.Session(journal.JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 3}); err != nil {
-		t.Fatal(err)
-	}
-	for _, size := range []int{600_000, 10} {
-		ev := &topology.Event{Kind: topology.EventContent, Workspace: "default", Agent: "a", Content: make([]byte, size)}
-		if err := d.Event(ev, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if left := d.Drain(ctx); left > 0 {
-		t.Errorf("%d events are not published", left)
-	}
-	cancel()
-	<-stopped
-	if events := log.Events(); len(events) != 1 || events[0].Index != 2 {
-		t.Errorf("%d events are published", len(events))
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	d = open()
-	if left := d.Backlog(); left > 0 {
-		t.Errorf("after a restart %d events are to be published", left)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
 	}
 }

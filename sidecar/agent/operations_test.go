@@ -48,7 +48,7 @@ func TestOperations(t *testing.T) {
 	ctx := background(t)
 	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
 	page := func(path string) (int, string) {
-		resp, err := checked{t, &http.Transport{DisableKeepAlives: true}}.RoundTrip(
+		resp, err := checked(t, &http.Transport{DisableKeepAlives: true}).RoundTrip(
 			must(http.NewRequestWithContext(ctx, http.MethodGet, a.URL()+path, nil))(t))
 		if err != nil {
 			t.Fatal(err)

@@ -34,30 +34,6 @@ func ask(t *testing.T, method, url, token, body string) (*http.Response, api.Pro
 	return resp, p
 }
 
-// filled is a route's pattern with a value for each of its parameters.
-func filled(pattern, tx string) string {
-	return strings.NewReplacer("{workspace}", "default", "{scope...}", "x", "{tx}", tx, "{group}", "g", "{name}", "n",
-		"{index}", "1").Replace(pattern)
-}
-
-// Without the token nothing is answered but health, metrics and the document; a wrong one is no token.
-func TestNoToken(t *testing.T) {
-	r := start(t, "a", newLog().Door())
-	for _, route := range r.face.Routes {
-		url := r.URL() + filled(route.Pattern, "a.1.1")
-		for _, token := range []string{"", "Bearer ", "Bearer " + r.Token() + "x", "Basic " + r.Token(), r.Token()} {
-			resp, p := ask(t, route.Method, url, token, "{}")
-			switch {
-			case route.Public && resp.StatusCode != http.StatusOK:
-				t.Errorf("%s needs no token: %d", route.Name, resp.StatusCode)
-			case !route.Public && (resp.StatusCode != http.StatusUnauthorized || p.Code != api.CodeUnauthorized ||
-				resp.Header.Get("WWW-Authenticate") == ""):
-				t.Errorf("%s with %q: %d %+v", route.Name, token, resp.StatusCode, p)
-			}
-		}
-	}
-}
-
 // Another agent's transaction can be looked at and its retraction asked for; nobody else works on it.
 func TestOtherAgent(t *testing.T) {
 	log := newLog()
@@ -69,18 +45,19 @@ func TestOtherAgent(t *testing.T) {
 		"touch": `{"wants":[{"scope":"db:/x","access":"write"}]}`, "effect": `{"tool":"n","args":{}}`,
 		"settlement": `{"none_else":true}`}
 	seen := 0
-	for _, route := range r.face.Routes {
-		if !strings.HasPrefix(route.Pattern, "/v1/tx/") || free[route.Name] {
+	for _, route := range must(loadDocument())(t).Operations() {
+		if !strings.HasPrefix(route.Path, "/v1/tx/") || free[route.ID] {
 			continue
 		}
-		body := bodies[route.Name]
+		body := bodies[route.ID]
 		if body == "" && route.Method == http.MethodPost {
 			body = "{}"
 		}
-		resp, p := ask(t, route.Method, r.URL()+filled(route.Pattern, theirs.ID()), "Bearer "+r.Token(), body)
+		path := strings.ReplaceAll(route.Path, "{tx}", theirs.ID())
+		resp, p := ask(t, route.Method, r.URL()+path, "Bearer "+r.Token(), body)
 		if resp.StatusCode != http.StatusForbidden || p.Code != api.CodeOtherAgent || p.Retryable ||
 			!strings.Contains(p.Detail, "is a transaction of agent b; this is the sidecar of a") {
-			t.Errorf("%s: %d %+v", route.Name, resp.StatusCode, p)
+			t.Errorf("%s: %d %+v", route.ID, resp.StatusCode, p)
 		}
 		seen++
 	}

@@ -1,18 +1,12 @@
 package agent
 
 import (
-	"encoding/json"
-	"fmt"
-	"maps"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/topology"
 )
 
 // What one conversation has read outside transactions goes to its own next seal only, whatever makes that seal, also
@@ -192,77 +186,6 @@ func TestConversationLimit(t *testing.T) {
 	}
 }
 
-// All conversations together name so many reads: then the longest one's become one of everything, at the oldest view.
-func TestLooseReadsOfAllConversations(t *testing.T) {
-	all := journal.Talks{}
-	for i := range journal.MaxTalks {
-		talk := fmt.Sprint("c", i/100)
-		all.Add(talk, sequencer.Read{Scope: sequencer.Scope(fmt.Sprintf("shard:/%d", i)), View: sequencer.Seq(100 + i)})
-	}
-	if n := all.Reads(); n != journal.MaxTalks {
-		t.Fatalf("%d reads, %d are allowed", n, journal.MaxTalks)
-	}
-	for i := range 20 {
-		all.Add("long", sequencer.Read{Scope: sequencer.Scope(fmt.Sprintf("shard:/long/%d", i)), View: 1})
-	}
-	if n := all.Reads(); n > journal.MaxTalks {
-		t.Fatalf("%d reads, %d are allowed", n, journal.MaxTalks)
-	}
-	if len(all["long"]) != 20 || len(all["c0"]) != 1 || all["c0"][0].Scope != api.EveryShard || all["c0"][0].View != 100 {
-		t.Fatalf("the one that read: %d, the longest: %v", len(all["long"]), all["c0"])
-	}
-	if n := all.Oldest(50); n != 1 {
-		t.Fatalf("the oldest view is %d", n)
-	}
-}
-
-// A journal keeps loose reads by conversation; one from before there were any is of the default one.
-func TestConversationsInTheJournal(t *testing.T) {
-	l := journal.NewLedger()
-	apply := func(l *journal.Ledger, kind byte, v any) {
-		t.Helper()
-		body := must(json.Marshal(v))(t)
-		if err := l.Apply(append([]byte{kind}, body...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read := func(talk string, scope sequencer.Scope) {
-		t.Helper()
-		body := must(topology.EncodeEvent(&topology.Event{Kind: topology.EventRead, Workspace: "default", Agent: "a",
-			Incarnation: 3, Scope: scope, View: 7, Session: talk}))(t)
-		if err := l.Apply(append([]byte{journal.RecordEvent}, body...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	apply(l, journal.RecordLoose, []sequencer.Read{{Scope: "shard:/old", View: 5}})
-	read("p", "shard:/p")
-	read("q", "shard:/q")
-	read("", "shard:/d")
-	apply(l, journal.RecordBegun, &journal.TxRecord{Tx: "a.3.1", Incarnation: 3, Begin: sequencer.Begin{Session: "p"}})
-	apply(l, journal.RecordSealed, &journal.DecidedRecord{Tx: "a.3.1"})
-	read("p", "shard:/p2")
-	apply(l, journal.RecordReopened, &journal.DecidedRecord{Tx: "a.3.1"})
-	apply(l, journal.RecordTalk, journal.TalkRecord{Session: "q"})
-	again := journal.NewLedger()
-	for _, r := range must(l.Records())(t) {
-		if err := again.Apply(append([]byte{r.Kind}, r.Body...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, l := range []*journal.Ledger{l, again} {
-		got := map[string][]string{}
-		for talk, reads := range l.Loose {
-			for _, r := range reads {
-				got[talk] = append(got[talk], string(r.Scope))
-			}
-		}
-		want := map[string][]string{"": {"shard:/old", "shard:/d"}, "p": {"shard:/p", "shard:/p2"}}
-		if !maps.EqualFunc(got, want, func(a, b []string) bool { return reflect.DeepEqual(a, b) }) {
-			t.Errorf("loose reads %v, wanted %v", got, want)
-		}
-	}
-}
-
 // After the loss of a journal every conversation is told to read again, once each: what one of them is told the others
 // do not know. So is one whose name was never there; one that has ended is not, and a second loss begins it all anew.
 func TestEachConversationIsTold(t *testing.T) {
@@ -308,40 +231,4 @@ func TestEachConversationIsTold(t *testing.T) {
 		lost(t, put(a, name))
 	}
 	goesOn(a, names...)
-}
-
-// The oldest of too many conversations is told again, never left in silence; a journal says the same as the session,
-// also one from before there were conversations.
-func TestToldConversationsAreBounded(t *testing.T) {
-	record := func(l *journal.Ledger, r string) {
-		t.Helper()
-		if err := l.Apply([]byte(string(byte(journal.RecordUntold)) + r)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l := journal.NewLedger()
-	if record(l, `{"Owed":true}`); !l.Notice.Owed || len(l.Notice.Told) != 0 {
-		t.Fatalf("an older record: %+v", l.Notice)
-	}
-	for i := range journal.KeptTold + 2 {
-		record(l, fmt.Sprintf(`{"Owed":true,"Told":["c%d"]}`, i))
-	}
-	again := journal.NewLedger()
-	for _, r := range must(l.Records())(t) {
-		if err := again.Apply(append([]byte{r.Kind}, r.Body...)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, l := range []*journal.Ledger{l, again} {
-		n := l.Notice
-		if !n.Owed || len(n.Told) != journal.KeptTold || len(n.Order) != journal.KeptTold || n.Told["c1"] || !n.Told["c2"] {
-			t.Errorf("owed %v, %d told, c1 %v, c2 %v", n.Owed, len(n.Told), n.Told["c1"], n.Told["c2"])
-		}
-	}
-	if record(l, `{"Owed":true}`); len(l.Notice.Told) != 0 {
-		t.Errorf("a further loss: %d are told already", len(l.Notice.Told))
-	}
-	if record(l, `{"Owed":false}`); l.Notice.Owed {
-		t.Error("an older release told its agent, and it is still owed")
-	}
 }

@@ -2,7 +2,7 @@
 // with an Idempotency-Key once, and writes the answer of an Agent or a Workspace, or the problem that came instead.
 //
 // Guarantees: every answer with a status from 400 on is a problem of a documented code (RFC 9457), but for /readyz,
-// which says per part what is missing; only the five routes that Route.Public names answer without a token; a request
+// which says per part what is missing; only the five public routes answer without a token; a request
 // whose body or query has something unknown changes nothing; a handler that panics frees its key.
 //
 // It keeps no state of an agent: no transaction, no read, no journal. What it is told of them are shapes of package

@@ -23,23 +23,23 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// Route is one row of the interface.
-type Route struct {
-	Method  string
-	Pattern string // {x} is one segment, {x...} the rest as it was written
-	Name    string // as metrics and the OpenAPI document call it
-	Public  bool   // needs no token and no idempotency key
-	Query   string // the parameters that it takes, with spaces
-	Handle  func(*Call) (*Reply, error)
+// route is one row of the interface.
+type route struct {
+	method  string
+	pattern string // {x} is one segment, {x...} the rest as it was written
+	name    string // as metrics and the OpenAPI document call it
+	public  bool   // needs no token and no idempotency key
+	query   string // the parameters that it takes, with spaces
+	handle  func(*call) (*reply, error)
 }
 
-// Call is one request on its way through a handler.
-type Call struct {
+// call is one request on its way through a handler.
+type call struct {
 	once.Call // on whose behalf: the conversation, and the slot of its Idempotency-Key
-	Ctx       context.Context
-	Agent     Agent
-	Request   *http.Request
-	Params    map[string]string
+	ctx       context.Context
+	agent     Agent
+	request   *http.Request
+	params    map[string]string
 	body      []byte
 	role      role
 }
@@ -53,8 +53,9 @@ const (
 	roleOperator             // what concerns others, too
 )
 
-// operates refuses what only an operator may do.
-func (c *Call) operates(what string) error {
+// operates refuses what only an operator may do: it stands first in the four handlers that concern others, before the
+// body is read. One token has both roles where no second one is configured, so that a person at a laptop needs one.
+func (c *call) operates(what string) error {
 	if c.role == roleOperator {
 		return nil
 	}
@@ -64,21 +65,21 @@ func (c *Call) operates(what string) error {
 		"folder", what)
 }
 
-// Reply is what a handler answers: either raw bytes of a media type, or a value that is written as JSON.
-type Reply struct {
-	Status int
+// reply is what a handler answers: either raw bytes of a media type, or a value that is written as JSON.
+type reply struct {
+	status int
 	header map[string]string
 	media  string
 	raw    []byte
-	Value  any
+	value  any
 }
 
-// Table is the interface.
-func (f *Face) Table() []Route {
+// table is the interface.
+func (f *Face) table() []route {
 	const ws, tx = "/v1/workspaces/{workspace}", "/v1/tx/{tx}"
-	return []Route{
+	return []route{
 		{"GET", "/healthz", "healthz", true, "", f.healthz},
-		{"GET", "/readyz", "readyz", true, "", f.Readyz},
+		{"GET", "/readyz", "readyz", true, "", f.readyz},
 		{"GET", "/metrics", "metrics", true, "", nil},
 		{"GET", "/v1/openapi.json", "openapi_json", true, "", f.openapiJSON},
 		{"GET", "/v1/openapi.yaml", "openapi_yaml", true, "", f.openapiYAML},
@@ -123,7 +124,7 @@ func (f *Face) Table() []Route {
 // Face is the HTTP handler: it finds the route, checks what all routes have in common, and writes the answer.
 type Face struct {
 	Config
-	Routes   []Route
+	routes   []route
 	token    [sha256.Size]byte
 	operator [sha256.Size]byte
 	running  chan struct{}
@@ -169,7 +170,7 @@ func New(c Config) *Face {
 		feed: feed.New(feed.Config{Follow: c.Follow, Start: c.Workspace.From, Stop: c.Drain.Done(),
 			Subscribers: c.Limits.Watchers, Logger: c.Log}),
 	}
-	f.Routes = f.Table()
+	f.routes = f.table()
 	f.measured()
 	return f
 }
@@ -197,7 +198,7 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.write(w, r, "none", f.noRoute(r, allowed))
 		return
 	}
-	switch route.Name {
+	switch route.name {
 	case "metrics":
 		f.Metrics.Handler().ServeHTTP(w, r)
 		return
@@ -209,13 +210,13 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		out = problemReply(err)
 	}
-	f.write(w, r, route.Name, out)
+	f.write(w, r, route.name, out)
 }
 
 // answer takes a request through the checks that all routes share.
-func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *Route, params map[string]string) (*Reply, error) {
-	if route.Public {
-		return route.Handle(&Call{Ctx: r.Context(), Request: r, Params: params})
+func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, params map[string]string) (*reply, error) {
+	if route.public {
+		return route.handle(&call{ctx: r.Context(), request: r, params: params})
 	}
 	role := f.role(r)
 	if role == roleNone {
@@ -235,7 +236,7 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *Route, para
 	default:
 		return nil, api.Problemf(api.CodeBusy, "%d requests are under way", cap(f.running))
 	}
-	if err := checkQuery(r, route.Query); err != nil {
+	if err := checkQuery(r, route.query); err != nil {
 		return nil, err
 	}
 	talk, err := talkOf(r)
@@ -251,11 +252,11 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *Route, para
 		}
 		return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
 	}
-	c := &Call{Call: once.Call{Session: talk}, Agent: f.Agent, Request: r, Params: params, body: body, role: role}
+	c := &call{Call: once.Call{Session: talk}, agent: f.Agent, request: r, params: params, body: body, role: role}
 	if name, ok := params["workspace"]; ok && name != f.Name {
 		return nil, f.otherWorkspace(name)
 	}
-	return f.Keyed(c, route)
+	return f.keyed(c, route)
 }
 
 // maxDrained is how much of a body that is too large is read for the client to see the answer.
@@ -289,12 +290,12 @@ func (f *Face) role(r *http.Request) role {
 }
 
 // run calls the handler with a context that ends with the bound on waits.
-func (f *Face) run(c *Call, base context.Context, r *Route) (*Reply, error) {
+func (f *Face) run(c *call, base context.Context, r *route) (*reply, error) {
 	ctx, cancel := context.WithTimeout(base, f.Limits.WaitMost)
 	defer cancel()
-	ctx, end := f.Traced(ctx, c, r)
-	c.Ctx = ctx
-	out, err := r.Handle(c)
+	ctx, end := f.traced(ctx, c, r)
+	c.ctx = ctx
+	out, err := r.handle(c)
 	end(out, err)
 	return out, err
 }
@@ -317,8 +318,8 @@ func checkQuery(r *http.Request, allowed string) error {
 }
 
 // number reads a query parameter that is a whole number from least to most.
-func (c *Call) number(name string, def, least, most uint64) (uint64, error) {
-	text := c.Request.URL.Query().Get(name)
+func (c *call) number(name string, def, least, most uint64) (uint64, error) {
+	text := c.request.URL.Query().Get(name)
 	if text == "" {
 		return def, nil
 	}
@@ -329,11 +330,11 @@ func (c *Call) number(name string, def, least, most uint64) (uint64, error) {
 	return n, nil
 }
 
-func jsonReply(status int, value any) *Reply { return &Reply{Status: status, Value: value} }
+func jsonReply(status int, value any) *reply { return &reply{status: status, value: value} }
 
-func problemReply(err error) *Reply {
+func problemReply(err error) *reply {
 	p := api.AsProblem(err)
-	out := &Reply{Status: p.Status, media: "application/problem+json", Value: p, header: map[string]string{}}
+	out := &reply{status: p.Status, media: "application/problem+json", value: p, header: map[string]string{}}
 	switch {
 	case p.Code == api.CodeUnauthorized:
 		out.header["WWW-Authenticate"] = `Bearer realm="hence"`
@@ -345,23 +346,23 @@ func problemReply(err error) *Reply {
 }
 
 // encode turns a reply's value into the bytes that travel.
-func (r *Reply) encode() {
-	if r.Value == nil {
+func (r *reply) encode() {
+	if r.value == nil {
 		return
 	}
-	body, err := json.Marshal(r.Value)
+	body, err := json.Marshal(r.value)
 	if err != nil {
 		panic("sidecar: an answer cannot be written: " + err.Error())
 	}
-	r.raw, r.Value = body, nil
+	r.raw, r.value = body, nil
 	if r.media == "" {
 		r.media = "application/json"
 	}
 }
 
 // write sends a reply.
-func (f *Face) write(w http.ResponseWriter, r *http.Request, name string, out *Reply) {
-	f.Metrics.Answered(name, out.Status)
+func (f *Face) write(w http.ResponseWriter, r *http.Request, name string, out *reply) {
+	f.Metrics.Answered(name, out.status)
 	out.encode()
 	body, media := out.raw, out.media
 	h := w.Header()
@@ -370,12 +371,12 @@ func (f *Face) write(w http.ResponseWriter, r *http.Request, name string, out *R
 	for k, v := range out.header {
 		h.Set(k, v)
 	}
-	if media != "" && out.Status != http.StatusNotModified {
+	if media != "" && out.status != http.StatusNotModified {
 		h.Set("Content-Type", media)
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	}
-	w.WriteHeader(out.Status)
-	if r.Method != http.MethodHead && out.Status != http.StatusNotModified {
+	w.WriteHeader(out.status)
+	if r.Method != http.MethodHead && out.status != http.StatusNotModified {
 		_, _ = w.Write(body)
 	}
 }

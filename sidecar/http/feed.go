@@ -8,9 +8,9 @@ import (
 )
 
 // stream serves a route whose answer does not end. It takes none of the places for requests: it has its own bound.
-func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *Route, params map[string]string) {
+func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, params map[string]string) {
 	answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-	defer func() { f.Metrics.Answered(route.Name, answer.status) }()
+	defer func() { f.Metrics.Answered(route.name, answer.status) }()
 	err := f.mayStream(r, params)
 	if err != nil {
 		p := problemReply(err)

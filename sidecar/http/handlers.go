@@ -13,12 +13,12 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-func (f *Face) begin(c *Call) (*Reply, error) {
+func (f *Face) begin(c *call) (*reply, error) {
 	var in api.Begin
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	d, err := c.Agent.Begin(c.Ctx, c.Call, &in)
+	d, err := c.agent.Begin(c.ctx, c.Call, &in)
 	if err != nil {
 		return nil, err
 	}
@@ -26,27 +26,27 @@ func (f *Face) begin(c *Call) (*Reply, error) {
 }
 
 // begun answers that a transaction is there, and where.
-func begun(d *api.Decision) *Reply {
+func begun(d *api.Decision) *reply {
 	out := jsonReply(http.StatusCreated, d)
 	out.header = map[string]string{"Location": "/v1/tx/" + d.Tx}
 	return out
 }
 
-func (f *Face) status(c *Call) (*Reply, error) {
+func (f *Face) status(c *call) (*reply, error) {
 	ctx, cancel, err := f.polling(c)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	return ok(c.Agent.Status(ctx, c.Params["tx"]))
+	return ok(c.agent.Status(ctx, c.params["tx"]))
 }
 
-func (f *Face) readTx(c *Call) (*Reply, error) {
+func (f *Face) readTx(c *call) (*reply, error) {
 	var in api.Read
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	shard, announced, err := c.Agent.Read(c.Ctx, c.Params["tx"], &in)
+	shard, announced, err := c.agent.Read(c.ctx, c.params["tx"], &in)
 	switch {
 	case err != nil:
 		return nil, err
@@ -56,27 +56,27 @@ func (f *Face) readTx(c *Call) (*Reply, error) {
 	return jsonReply(http.StatusOK, shard), nil
 }
 
-func (f *Face) writeTx(c *Call) (*Reply, error) {
+func (f *Face) writeTx(c *call) (*reply, error) {
 	var in api.Write
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.Write(c.Ctx, c.Params["tx"], &in))
+	return ok(c.agent.Write(c.ctx, c.params["tx"], &in))
 }
 
-func (f *Face) touchTx(c *Call) (*Reply, error) {
+func (f *Face) touchTx(c *call) (*reply, error) {
 	var in api.Touch
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	out, err := c.Agent.Touch(c.Ctx, c.Params["tx"], &in)
+	out, err := c.agent.Touch(c.ctx, c.params["tx"], &in)
 	if err != nil {
 		return nil, err
 	}
 	return unlessPending(out, out.State == api.TouchWaiting), nil
 }
 
-func (f *Face) settleTx(c *Call) (*Reply, error) {
+func (f *Face) settleTx(c *call) (*reply, error) {
 	var in api.Settlement
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
@@ -86,24 +86,24 @@ func (f *Face) settleTx(c *Call) (*Reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	d, err := c.Agent.Settle(ctx, c.Params["tx"], &in)
+	d, err := c.agent.Settle(ctx, c.params["tx"], &in)
 	if err != nil {
 		return nil, err
 	}
 	return unlessPending(d, !d.Final), nil
 }
 
-func (f *Face) effectTx(c *Call) (*Reply, error) {
+func (f *Face) effectTx(c *call) (*reply, error) {
 	var in api.Effect
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.Effect(c.Ctx, c.Call, c.Params["tx"], &in))
+	return ok(c.agent.Effect(c.ctx, c.Call, c.params["tx"], &in))
 }
 
-func (f *Face) effectsTx(c *Call) (*Reply, error) { return ok(c.Agent.Effects(c.Ctx, c.Params["tx"])) }
+func (f *Face) effectsTx(c *call) (*reply, error) { return ok(c.agent.Effects(c.ctx, c.params["tx"])) }
 
-func (f *Face) oneShot(c *Call) (*Reply, error) {
+func (f *Face) oneShot(c *call) (*reply, error) {
 	var in api.OneShot
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
@@ -113,14 +113,14 @@ func (f *Face) oneShot(c *Call) (*Reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	done, err := c.Agent.OneShot(ctx, c.Call, &in)
+	done, err := c.agent.OneShot(ctx, c.Call, &in)
 	if err != nil {
 		return nil, err
 	}
 	return decided(done, &done.Decision)
 }
 
-func (f *Face) sealTx(c *Call) (*Reply, error) {
+func (f *Face) sealTx(c *call) (*reply, error) {
 	var in api.Seal
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
@@ -130,37 +130,37 @@ func (f *Face) sealTx(c *Call) (*Reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	d, err := c.Agent.Seal(ctx, c.Params["tx"], &in)
+	d, err := c.agent.Seal(ctx, c.params["tx"], &in)
 	if err != nil {
 		return nil, err
 	}
 	return decided(d, d)
 }
 
-func (f *Face) abortTx(c *Call) (*Reply, error) {
+func (f *Face) abortTx(c *call) (*reply, error) {
 	var in api.Abort
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.Abort(c.Ctx, c.Params["tx"], in.Reason))
+	return ok(c.agent.Abort(c.ctx, c.params["tx"], in.Reason))
 }
 
-func (f *Face) retryTx(c *Call) (*Reply, error) {
+func (f *Face) retryTx(c *call) (*reply, error) {
 	if err := c.decode(&struct{}{}, true); err != nil {
 		return nil, err
 	}
-	d, fresh, err := c.Agent.Retry(c.Ctx, c.Params["tx"])
+	d, fresh, err := c.agent.Retry(c.ctx, c.params["tx"])
 	if err != nil {
 		return nil, err
 	}
 	out := begun(d)
 	if !fresh {
-		out.Status = http.StatusOK
+		out.status = http.StatusOK
 	}
 	return out, nil
 }
 
-func (f *Face) retractTx(c *Call) (*Reply, error) {
+func (f *Face) retractTx(c *call) (*reply, error) {
 	var in api.Retract
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
@@ -170,42 +170,42 @@ func (f *Face) retractTx(c *Call) (*Reply, error) {
 			return nil, err
 		}
 	}
-	out, err := c.Agent.Retract(c.Ctx, c.Params["tx"], &in)
+	out, err := c.agent.Retract(c.ctx, c.params["tx"], &in)
 	if err != nil {
 		return nil, err
 	}
 	return unlessPending(out, !in.DryRun), nil
 }
 
-func (f *Face) explain(c *Call) (*Reply, error) { return ok(c.Agent.Explain(c.Ctx, c.Params["tx"])) }
+func (f *Face) explain(c *call) (*reply, error) { return ok(c.agent.Explain(c.ctx, c.params["tx"])) }
 
 // endSession ends the conversation that the header names: nothing is sealed that rests on what it read loosely.
-func (f *Face) endSession(c *Call) (*Reply, error) {
-	n, err := c.Agent.EndSession(c.Ctx, c.Session)
+func (f *Face) endSession(c *call) (*reply, error) {
+	n, err := c.agent.EndSession(c.ctx, c.Session)
 	return ok(&api.EndedSession{Session: c.Session, Reads: n}, err)
 }
 
-func (f *Face) beginGroup(c *Call) (*Reply, error) {
+func (f *Face) beginGroup(c *call) (*reply, error) {
 	var in api.BeginGroup
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	out, err := c.Agent.BeginGroup(c.Ctx, c.Call, &in)
+	out, err := c.agent.BeginGroup(c.ctx, c.Call, &in)
 	if err != nil {
 		return nil, err
 	}
 	return jsonReply(http.StatusCreated, out), nil
 }
 
-func (f *Face) selectBranch(c *Call) (*Reply, error) {
+func (f *Face) selectBranch(c *call) (*reply, error) {
 	var in api.Select
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.Select(c.Ctx, c.Params["group"], &in))
+	return ok(c.agent.Select(c.ctx, c.params["group"], &in))
 }
 
-func (f *Face) listShards(c *Call) (*Reply, error) {
+func (f *Face) listShards(c *call) (*reply, error) {
 	binds, err := c.binds()
 	if err != nil {
 		return nil, err
@@ -214,32 +214,32 @@ func (f *Face) listShards(c *Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	page.Pick["prefix"] = c.Request.URL.Query().Get("prefix")
-	return ok(c.Agent.List(c.Ctx, c.Call, page, binds))
+	page.Pick["prefix"] = c.request.URL.Query().Get("prefix")
+	return ok(c.agent.List(c.ctx, c.Call, page, binds))
 }
 
 // binds says whether a read is the agent's, whose next seal carries it, or only looks, as people do.
-func (c *Call) binds() (bool, error) {
-	query := c.Request.URL.Query()
+func (c *call) binds() (bool, error) {
+	query := c.request.URL.Query()
 	if query.Has("look") && query.Get("look") != "true" {
 		return false, api.Problemf(api.CodeBadRequest, "look=%.20q: give true, or leave it out", query.Get("look"))
 	}
 	return !query.Has("look"), nil
 }
 
-func (f *Face) readShard(c *Call) (*Reply, error) {
+func (f *Face) readShard(c *call) (*reply, error) {
 	scope, err := c.scope()
 	if err != nil {
 		return nil, err
 	}
-	query := c.Request.URL.Query()
+	query := c.request.URL.Query()
 	switch {
 	case query.Has("versions") && query.Has("version"):
 		return nil, api.Problemf(api.CodeBadRequest, "versions and version are both given: ask for one of them")
 	case query.Has("versions") && query.Get("versions") != "true":
 		return nil, api.Problemf(api.CodeBadRequest, "versions=%.20q: give true, or leave it out", query.Get("versions"))
 	case query.Has("versions"):
-		return ok(c.Agent.Versions(c.Ctx, scope))
+		return ok(c.agent.Versions(c.ctx, scope))
 	}
 	binds, err := c.binds()
 	if err != nil {
@@ -251,7 +251,7 @@ func (f *Face) readShard(c *Call) (*Reply, error) {
 			return nil, err
 		}
 	}
-	got, err := c.Agent.Get(c.Ctx, c.Call, scope, api.Look{Binds: binds, Version: version})
+	got, err := c.agent.Get(c.ctx, c.Call, scope, api.Look{Binds: binds, Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -260,11 +260,11 @@ func (f *Face) readShard(c *Call) (*Reply, error) {
 		p.Scope, p.View = got.Scope, got.View
 		return nil, p
 	}
-	out := &Reply{Status: http.StatusOK, media: got.MediaType, raw: got.Body, header: map[string]string{
+	out := &reply{status: http.StatusOK, media: got.MediaType, raw: got.Body, header: map[string]string{
 		"ETag": etag(got.Version), "Hence-Version": strconv.FormatUint(got.Version, 10),
 		"Hence-View": strconv.FormatUint(got.View, 10), "Hence-Writer": got.Writer}}
-	if version == 0 && matches(c.Request.Header.Get("If-None-Match"), got.Version) {
-		out.Status, out.media, out.raw = http.StatusNotModified, "", nil
+	if version == 0 && matches(c.request.Header.Get("If-None-Match"), got.Version) {
+		out.status, out.media, out.raw = http.StatusNotModified, "", nil
 	} else if !printable(out.media) { // one that an older release took, and that would break the header
 		out.media = api.DefaultMedia
 	}
@@ -277,7 +277,7 @@ func printable(s string) bool {
 
 func etag(version uint64) string { return `"` + strconv.FormatUint(version, 10) + `"` }
 
-func (f *Face) writeShard(c *Call) (*Reply, error) {
+func (f *Face) writeShard(c *call) (*reply, error) {
 	scope, err := c.scope()
 	if err != nil {
 		return nil, err
@@ -287,12 +287,12 @@ func (f *Face) writeShard(c *Call) (*Reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	in := &api.Put{Scope: scope, MediaType: c.Request.Header.Get("Content-Type"), Body: c.body}
-	conditional, err := c.Condition(in)
+	in := &api.Put{Scope: scope, MediaType: c.request.Header.Get("Content-Type"), Body: c.body}
+	conditional, err := c.condition(in)
 	if err != nil {
 		return nil, err
 	}
-	d, created, err := c.Agent.Put(ctx, c.Call, in)
+	d, created, err := c.agent.Put(ctx, c.Call, in)
 	if err == nil && d.State == api.StateAborted {
 		err = words.Refusal(d)
 	}
@@ -304,21 +304,21 @@ func (f *Face) writeShard(c *Call) (*Reply, error) {
 		return nil, p
 	}
 	out := unlessPending(d, d.State != api.StateCommitted)
-	if out.Status != http.StatusOK {
+	if out.status != http.StatusOK {
 		return out, nil
 	}
 	if created {
-		out.Status = http.StatusCreated
+		out.status = http.StatusCreated
 	}
 	out.header = map[string]string{"ETag": etag(d.Seq), "Hence-Version": strconv.FormatUint(d.Seq, 10)}
 	return out, nil
 }
 
-// Condition takes over what a PUT's headers ask of the version that the shard has. It reports whether they ask
+// condition takes over what a PUT's headers ask of the version that the shard has. It reports whether they ask
 // anything.
-func (c *Call) Condition(in *api.Put) (bool, error) {
-	match := strings.Join(c.Request.Header.Values("If-Match"), ",")
-	none := strings.Join(c.Request.Header.Values("If-None-Match"), ",")
+func (c *call) condition(in *api.Put) (bool, error) {
+	match := strings.Join(c.request.Header.Values("If-Match"), ",")
+	none := strings.Join(c.request.Header.Values("If-None-Match"), ",")
 	switch {
 	case match != "" && none != "":
 		return false, api.Problemf(api.CodeBadRequest, "If-Match and If-None-Match are both given: send one of them")
@@ -373,37 +373,37 @@ func matches(list string, version uint64) bool {
 	return false
 }
 
-func (f *Face) listTx(c *Call) (*Reply, error) {
+func (f *Face) listTx(c *call) (*reply, error) {
 	page, err := f.page(c, []string{api.StateOpen, api.StateSealed, api.StateCommitted, api.StateAborted},
 		"state", "agent", "code")
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.Transactions(page))
+	return ok(c.agent.Transactions(page))
 }
 
-func (f *Face) listEffects(c *Call) (*Reply, error) {
+func (f *Face) listEffects(c *call) (*reply, error) {
 	page, err := f.page(c, api.EffectStates(), "state", "tool", "tx")
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.Calls(c.Ctx, page))
+	return ok(c.agent.Calls(c.ctx, page))
 }
 
-func (f *Face) listTools(c *Call) (*Reply, error) {
+func (f *Face) listTools(c *call) (*reply, error) {
 	page, err := f.page(c, nil, "server")
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.Tools(c.Ctx, page))
+	return ok(c.agent.Tools(c.ctx, page))
 }
 
-func (f *Face) listAgents(c *Call) (*Reply, error) {
+func (f *Face) listAgents(c *call) (*reply, error) {
 	page, err := f.page(c, nil, "agent")
 	if err != nil {
 		return nil, err
 	}
-	out, err := f.Workspace.Agents(c.Ctx, page)
+	out, err := f.Workspace.Agents(c.ctx, page)
 	if err != nil {
 		return nil, err
 	}
@@ -414,15 +414,15 @@ func (f *Face) listAgents(c *Call) (*Reply, error) {
 }
 
 // toolName is the tool that a route names, as it was before it was escaped.
-func toolName(c *Call) (string, error) {
-	name, err := url.PathUnescape(c.Params["name"])
+func toolName(c *call) (string, error) {
+	name, err := url.PathUnescape(c.params["name"])
 	if err != nil {
 		return "", api.Problemf(api.CodeBadRequest, "the tool's name is not escaped as a path is")
 	}
 	return name, nil
 }
 
-func (f *Face) putTool(c *Call) (*Reply, error) {
+func (f *Face) putTool(c *call) (*reply, error) {
 	var in api.PutTool
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
@@ -431,20 +431,20 @@ func (f *Face) putTool(c *Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.SetTool(c.Ctx, name, in, false))
+	return ok(c.agent.SetTool(c.ctx, name, in, false))
 }
 
-func (f *Face) deleteTool(c *Call) (*Reply, error) {
+func (f *Face) deleteTool(c *call) (*reply, error) {
 	name, err := toolName(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.SetTool(c.Ctx, name, api.PutTool{Server: c.Request.URL.Query().Get("server")}, true))
+	return ok(c.agent.SetTool(c.ctx, name, api.PutTool{Server: c.request.URL.Query().Get("server")}, true))
 }
 
-func (f *Face) getRules(c *Call) (*Reply, error) { return rulesReply(c.Agent.Rules(c.Ctx)) }
+func (f *Face) getRules(c *call) (*reply, error) { return rulesReply(c.agent.Rules(c.ctx)) }
 
-func rulesReply(r *api.Rules, err error) (*Reply, error) {
+func rulesReply(r *api.Rules, err error) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -453,7 +453,7 @@ func rulesReply(r *api.Rules, err error) (*Reply, error) {
 	return out, nil
 }
 
-func (f *Face) putRules(c *Call) (*Reply, error) {
+func (f *Face) putRules(c *call) (*reply, error) {
 	if err := c.operates("a change of the rules"); err != nil {
 		return nil, err
 	}
@@ -461,14 +461,14 @@ func (f *Face) putRules(c *Call) (*Reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	text := c.Request.Header.Get("If-Match")
+	text := c.request.Header.Get("If-Match")
 	was, err := strconv.ParseUint(strings.Trim(text, `"`), 10, 32)
 	if err != nil || text != etag(was) {
 		return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40q: send the version of the rules that you have "+
 			"read, in "+
 			"quotes", text)
 	}
-	out, err := c.Agent.SetRules(c.Ctx, uint32(was), &in)
+	out, err := c.agent.SetRules(c.ctx, uint32(was), &in)
 	if p := api.AsProblem(err); err != nil && p.Code == string(sequencer.CodeVersionMismatch) {
 		p.Status = http.StatusPreconditionFailed
 		return nil, p
@@ -476,21 +476,21 @@ func (f *Face) putRules(c *Call) (*Reply, error) {
 	return rulesReply(out, err)
 }
 
-func (f *Face) listResidue(c *Call) (*Reply, error) {
+func (f *Face) listResidue(c *call) (*reply, error) {
 	page, err := f.page(c, nil)
 	if err != nil {
 		return nil, err
 	}
-	query := c.Request.URL.Query()
+	query := c.request.URL.Query()
 	for _, name := range []string{"tool", "result", "state"} {
 		if query.Has(name) {
 			page.Pick[name] = topology.NormalName(query.Get(name))
 		}
 	}
-	return ok(c.Agent.Residue(c.Ctx, page))
+	return ok(c.agent.Residue(c.ctx, page))
 }
 
-func (f *Face) acceptResidue(c *Call) (*Reply, error) {
+func (f *Face) acceptResidue(c *call) (*reply, error) {
 	if err := c.operates("accepting a residue"); err != nil {
 		return nil, err
 	}
@@ -498,10 +498,10 @@ func (f *Face) acceptResidue(c *Call) (*Reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.AcceptResidue(c.Ctx, c.Params["tx"], c.Params["index"], &in))
+	return ok(c.agent.AcceptResidue(c.ctx, c.params["tx"], c.params["index"], &in))
 }
 
-func (f *Face) retryResidue(c *Call) (*Reply, error) {
+func (f *Face) retryResidue(c *call) (*reply, error) {
 	if err := c.operates("trying a residue again"); err != nil {
 		return nil, err
 	}
@@ -509,11 +509,11 @@ func (f *Face) retryResidue(c *Call) (*Reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.RetryResidue(c.Ctx, c.Call, c.Params["tx"], c.Params["index"], &in))
+	return ok(c.agent.RetryResidue(c.ctx, c.Call, c.params["tx"], c.params["index"], &in))
 }
 
 // chain lists the chain hashes that the view has recomputed.
-func (f *Face) chain(c *Call) (*Reply, error) {
+func (f *Face) chain(c *call) (*reply, error) {
 	from, err := c.number("from", 0, 0, 1<<63)
 	if err != nil {
 		return nil, err
@@ -522,40 +522,40 @@ func (f *Face) chain(c *Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(f.Workspace.Chain(c.Ctx, from, limit))
+	return ok(f.Workspace.Chain(c.ctx, from, limit))
 }
 
-func (f *Face) frontier(c *Call) (*Reply, error) {
+func (f *Face) frontier(c *call) (*reply, error) {
 	limit, err := f.limit(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(f.Workspace.Frontier(c.Ctx, c.Request.URL.Query().Get("prefix"), limit))
+	return ok(f.Workspace.Frontier(c.ctx, c.request.URL.Query().Get("prefix"), limit))
 }
 
 // closure answers what a transaction rests on, any agent's.
-func (f *Face) closure(c *Call) (*Reply, error) {
+func (f *Face) closure(c *call) (*reply, error) {
 	limit, err := f.limit(c)
 	if err != nil {
 		return nil, err
 	}
-	return ok(f.Workspace.Closure(c.Ctx, c.Params["tx"], limit))
+	return ok(f.Workspace.Closure(c.ctx, c.params["tx"], limit))
 }
 
 // limit is how many items an answer may have.
-func (f *Face) limit(c *Call) (int, error) {
+func (f *Face) limit(c *call) (int, error) {
 	most := uint64(f.Limits.ListItems)
 	n, err := c.number("limit", min(100, most), 1, most)
 	return int(n), err
 }
 
 // page is what a list is asked for. The state must be one of states, where there are some.
-func (f *Face) page(c *Call, states []string, picks ...string) (api.Page, error) {
+func (f *Face) page(c *call, states []string, picks ...string) (api.Page, error) {
 	limit, err := f.limit(c)
 	if err != nil {
 		return api.Page{}, err
 	}
-	query := c.Request.URL.Query()
+	query := c.request.URL.Query()
 	p := api.Page{Limit: limit, After: query.Get("after"), Pick: map[string]string{}}
 	for _, name := range picks {
 		if query.Has(name) {
@@ -569,7 +569,7 @@ func (f *Face) page(c *Call, states []string, picks ...string) (api.Page, error)
 }
 
 // ok answers with a value, or with the error that came instead.
-func ok[T any](value *T, err error) (*Reply, error) {
+func ok[T any](value *T, err error) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -577,7 +577,7 @@ func ok[T any](value *T, err error) (*Reply, error) {
 }
 
 // unlessPending answers 200, or 202 where what was asked for is accepted and not done yet.
-func unlessPending(value any, pending bool) *Reply {
+func unlessPending(value any, pending bool) *reply {
 	if pending {
 		return jsonReply(http.StatusAccepted, value)
 	}
@@ -585,7 +585,7 @@ func unlessPending(value any, pending bool) *Reply {
 }
 
 // decided answers by a decision: 200 committed, 202 not decided yet, a problem otherwise.
-func decided(value any, d *api.Decision) (*Reply, error) {
+func decided(value any, d *api.Decision) (*reply, error) {
 	if d.State == api.StateAborted {
 		return nil, words.Refusal(d)
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/hence-dev/hence/sidecar/once"
 )
 
-// Keyed runs a request once per Idempotency-Key. A request with a key is finished even when its client goes away, so
+// keyed runs a request once per Idempotency-Key. A request with a key is finished even when its client goes away, so
 // that the client can come back for the answer.
-func (f *Face) Keyed(c *Call, route *Route) (*Reply, error) {
-	key := c.Request.Header.Get("Idempotency-Key")
-	if key == "" || route.Method == http.MethodGet {
-		return f.run(c, c.Request.Context(), route)
+func (f *Face) keyed(c *call, route *route) (*reply, error) {
+	key := c.request.Header.Get("Idempotency-Key")
+	if key == "" || route.method == http.MethodGet {
+		return f.run(c, c.request.Context(), route)
 	}
 	if err := once.ValidKey(key); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (f *Face) Keyed(c *Call, route *Route) (*Reply, error) {
 		return nil, err
 	}
 	if answer != nil {
-		again := &Reply{Status: answer.Status, media: answer.Media, raw: answer.Body,
+		again := &reply{status: answer.Status, media: answer.Media, raw: answer.Body,
 			header: map[string]string{"Idempotency-Replayed": "true"}}
 		maps.Copy(again.header, answer.Header)
 		return again, nil
@@ -37,7 +37,7 @@ func (f *Face) Keyed(c *Call, route *Route) (*Reply, error) {
 	out := problemReply(api.Problemf(api.CodeInternal, "the request failed"))
 	// A handler that panics loses its connection only. Its key is free again: else every repetition were in flight.
 	defer func() { f.Keys.Leave(entry, out.kept()) }()
-	if out, err = f.run(c, context.WithoutCancel(c.Request.Context()), route); err != nil {
+	if out, err = f.run(c, context.WithoutCancel(c.request.Context()), route); err != nil {
 		out = problemReply(err)
 	}
 	return out, nil
@@ -45,8 +45,8 @@ func (f *Face) Keyed(c *Call, route *Route) (*Reply, error) {
 
 // outlives says whether the answers of a route still hold when the sidecar was started again. A read, a write and a
 // touch belong to an open transaction, a registered tool to the process: those go with it, and a repetition says so.
-func outlives(r *Route) bool {
-	switch r.Name {
+func outlives(r *route) bool {
+	switch r.name {
 	case "read", "write", "touch", "put_tool", "delete_tool":
 		return false
 	}
@@ -54,9 +54,9 @@ func outlives(r *Route) bool {
 }
 
 // fingerprint tells requests apart: what they ask for, not how they travel.
-func fingerprint(c *Call) (sum [sha256.Size]byte) {
+func fingerprint(c *call) (sum [sha256.Size]byte) {
 	h := sha256.New()
-	r := c.Request
+	r := c.request
 	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"),
 		r.Header.Get("If-Match"), r.Header.Get("If-None-Match")} {
 		_, _ = h.Write([]byte(part))
@@ -70,13 +70,13 @@ func fingerprint(c *Call) (sum [sha256.Size]byte) {
 // kept is the reply as it is remembered under a key; nil: the same request may well be answered otherwise when it
 // comes
 // again.
-func (r *Reply) kept() *once.Answer {
-	p, refused := r.Value.(*api.Problem)
+func (r *reply) kept() *once.Answer {
+	p, refused := r.value.(*api.Problem)
 	r.encode() // what is kept and counted is what travels, not the value that it is made of
 	// What only an operator may do is judged again: the next request may carry the other token.
-	if refused && (p.SafeSameKey || p.Code == api.CodeOperatorOnly) || r.Status >= http.StatusInternalServerError ||
-		r.Status == http.StatusAccepted {
+	if refused && (p.SafeSameKey || p.Code == api.CodeOperatorOnly) || r.status >= http.StatusInternalServerError ||
+		r.status == http.StatusAccepted {
 		return nil
 	}
-	return &once.Answer{Status: r.Status, Header: r.header, Media: r.media, Body: r.raw}
+	return &once.Answer{Status: r.status, Header: r.header, Media: r.media, Body: r.raw}
 }

@@ -19,8 +19,8 @@ import (
 
 // decode reads a JSON body strictly: one value, known fields only. An empty body is an empty object where that is
 // allowed.
-func (c *Call) decode(into any, mayBeEmpty bool) error {
-	if media := c.Request.Header.Get("Content-Type"); media != "" {
+func (c *call) decode(into any, mayBeEmpty bool) error {
+	if media := c.request.Header.Get("Content-Type"); media != "" {
 		kind, _, err := mime.ParseMediaType(media)
 		if err != nil || kind != "application/json" {
 			return api.Problemf(api.CodeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place "+
@@ -118,8 +118,8 @@ func instead(name string, known []string) string {
 // scope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays inside
 // its
 // segment.
-func (c *Call) scope() (string, error) {
-	text := c.Params["scope"]
+func (c *call) scope() (string, error) {
+	text := c.params["scope"]
 	if text == "" {
 		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave the "+
 			"slash "+
@@ -132,18 +132,18 @@ func (c *Call) scope() (string, error) {
 }
 
 // waiting bounds a call's waits by wait_ms.
-func (f *Face) waiting(c *Call, def time.Duration) (context.Context, context.CancelFunc, error) {
+func (f *Face) waiting(c *call, def time.Duration) (context.Context, context.CancelFunc, error) {
 	most := uint64(f.Limits.WaitMost.Milliseconds())
 	ms, err := c.number("wait_ms", uint64(def.Milliseconds()), 0, most)
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(c.Ctx, time.Duration(ms)*time.Millisecond)
+	ctx, cancel := context.WithTimeout(c.ctx, time.Duration(ms)*time.Millisecond)
 	return ctx, cancel, nil
 }
 
 // polling is waiting for a request that holds up no stop.
-func (f *Face) polling(c *Call) (context.Context, context.CancelFunc, error) {
+func (f *Face) polling(c *call) (context.Context, context.CancelFunc, error) {
 	ctx, cancel, err := f.waiting(c, 0)
 	if err != nil {
 		return nil, nil, err

@@ -9,26 +9,26 @@ import (
 )
 
 // find is the route of a request; when there is none, the methods that its path takes.
-func (f *Face) find(r *http.Request) (_ *Route, _ map[string]string, allowed []string) {
-	for i := range f.Routes {
-		route := &f.Routes[i]
-		params, ok := Match(route.Pattern, r.URL.EscapedPath())
+func (f *Face) find(r *http.Request) (_ *route, _ map[string]string, allowed []string) {
+	for i := range f.routes {
+		route := &f.routes[i]
+		params, ok := match(route.pattern, r.URL.EscapedPath())
 		switch {
 		case !ok:
-		case route.Method == r.Method, route.Method == http.MethodGet && r.Method == http.MethodHead:
+		case route.method == r.Method, route.method == http.MethodGet && r.Method == http.MethodHead:
 			return route, params, nil
 		default:
-			allowed = append(allowed, route.Method)
+			allowed = append(allowed, route.method)
 		}
 	}
 	return nil, nil, allowed
 }
 
-func (f *Face) noRoute(r *http.Request, allowed []string) *Reply {
+func (f *Face) noRoute(r *http.Request, allowed []string) *reply {
 	path := r.URL.EscapedPath()
 	known := func(path string) bool {
-		return slices.ContainsFunc(f.Routes, func(route Route) bool {
-			_, ok := Match(route.Pattern, path)
+		return slices.ContainsFunc(f.routes, func(r route) bool {
+			_, ok := match(r.pattern, path)
 			return ok
 		})
 	}
@@ -52,8 +52,8 @@ func (f *Face) noRoute(r *http.Request, allowed []string) *Reply {
 	return out
 }
 
-// Match holds an escaped path against a pattern.
-func Match(pattern, path string) (map[string]string, bool) {
+// match holds an escaped path against a pattern.
+func match(pattern, path string) (map[string]string, bool) {
 	var params map[string]string
 	for pattern != "" {
 		want, restPattern, _ := strings.Cut(pattern[1:], "/")

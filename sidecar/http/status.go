@@ -1,6 +1,7 @@
 package http
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"maps"
@@ -10,30 +11,33 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
+// Document is the interface's description: OpenAPI 3 in YAML.
+func Document() []byte { return bytes.Clone(openAPIYAML) }
+
 //go:embed openapi.yaml
-var OpenapiYAML []byte
+var openAPIYAML []byte
 
 //go:embed openapi.json
-var OpenapiJSON []byte
+var openAPIJSON []byte
 
 // readyWait is how long a dependency may take to say that it is there.
 const readyWait = 2 * time.Second
 
-func (f *Face) openapiYAML(*Call) (*Reply, error) {
-	return &Reply{Status: http.StatusOK, media: "application/yaml", raw: OpenapiYAML}, nil
+func (f *Face) openapiYAML(*call) (*reply, error) {
+	return &reply{status: http.StatusOK, media: "application/yaml", raw: openAPIYAML}, nil
 }
 
-func (f *Face) openapiJSON(*Call) (*Reply, error) {
-	return &Reply{Status: http.StatusOK, media: "application/json", raw: OpenapiJSON}, nil
+func (f *Face) openapiJSON(*call) (*reply, error) {
+	return &reply{status: http.StatusOK, media: "application/json", raw: openAPIJSON}, nil
 }
 
-func (f *Face) healthz(*Call) (*Reply, error) {
-	return &Reply{Status: http.StatusOK, media: "text/plain; charset=utf-8", raw: []byte("ok\n")}, nil
+func (f *Face) healthz(*call) (*reply, error) {
+	return &reply{status: http.StatusOK, media: "text/plain; charset=utf-8", raw: []byte("ok\n")}, nil
 }
 
-// Readyz says per part what keeps the sidecar from serving.
-func (f *Face) Readyz(c *Call) (*Reply, error) {
-	ctx, cancel := context.WithTimeout(c.Ctx, readyWait)
+// readyz says per part what keeps the sidecar from serving.
+func (f *Face) readyz(c *call) (*reply, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, readyWait)
 	defer cancel()
 	own, incarnation := f.Agent.Ready()
 	parts := f.Workspace.Ready(ctx)
@@ -53,7 +57,7 @@ func (f *Face) Readyz(c *Call) (*Reply, error) {
 	return unlessUnready(out), nil
 }
 
-func unlessUnready(out *api.Ready) *Reply {
+func unlessUnready(out *api.Ready) *reply {
 	if !out.Ready {
 		return jsonReply(http.StatusServiceUnavailable, out)
 	}

@@ -47,12 +47,13 @@ func (k *Keys) Open(j keeper) {
 // save journals what is known of a key's request.
 func (k *Keys) save(e *keyed) error {
 	k.mu.Lock()
+	to := k.journal
 	body, err := e.record()
 	k.mu.Unlock()
-	if err != nil {
+	if err != nil || to == nil { // without a journal nothing outlives the process
 		return err
 	}
-	return k.journal.KeepKey(body)
+	return to.KeepKey(body) // not under the lock: a rewriting journal asks for the keys under its own
 }
 
 // Records are the keys that a restart must know, oldest first.
@@ -61,7 +62,7 @@ func (k *Keys) Records() ([]journal.Entry, error) {
 	defer k.mu.Unlock()
 	k.forget()
 	var out []journal.Entry
-	for _, e := range k.Order {
+	for _, e := range k.order {
 		if !e.lasts || !e.done && e.Slot.Get() == "" {
 			continue // it has made nothing: the request may be made again
 		}

@@ -27,17 +27,17 @@ const maxKeyBytes = 255
 // must know of them is in the journal.
 type Keys struct {
 	most  int
-	Bytes int64
+	bytes int64
 	age   time.Duration
-	Now   func() time.Time
+	now   func() time.Time
 	log   *slog.Logger
 
 	journal keeper // nil until open
 
 	mu      sync.Mutex
-	Size    int64 // Invariant: the sum of the entries' sizes
-	ByKey   map[string]*keyed
-	Order   []*keyed // oldest first
+	size    int64 // Invariant: the sum of the entries' sizes
+	byKey   map[string]*keyed
+	order   []*keyed // oldest first
 	answers []*keyed // those with an answer, in the order in which they were given
 	forgets bool     // keys were dropped before their time, and that was said
 }
@@ -184,8 +184,8 @@ func (s *Slot) Save() error {
 
 // New remembers at most so many keys, bytes of answers, and for so long.
 func New(most int, bytes int64, age time.Duration, now func() time.Time, log *slog.Logger) *Keys {
-	return &Keys{most: most, Bytes: bytes, age: age, Now: now, log: log,
-		ByKey: map[string]*keyed{}}
+	return &Keys{most: most, bytes: bytes, age: age, now: now, log: log,
+		byKey: map[string]*keyed{}}
 }
 
 var errKeysFull = errors.New("every remembered Idempotency-Key belongs to a request under way")
@@ -195,7 +195,7 @@ func (k *Keys) Enter(key string, request [sha256.Size]byte, lasts bool) (*keyed,
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.forget()
-	if e := k.ByKey[key]; e != nil {
+	if e := k.byKey[key]; e != nil {
 		switch {
 		case e.request != request:
 			return nil, nil, api.Problemf(api.CodeKeyReused,
@@ -210,10 +210,10 @@ func (k *Keys) Enter(key string, request [sha256.Size]byte, lasts bool) (*keyed,
 		e.running = e.answer == nil
 		return e, e.answer, nil
 	}
-	if len(k.Order) >= k.most {
+	if len(k.order) >= k.most {
 		return nil, nil, api.Problemf(api.CodeBusy, "%v", errKeysFull)
 	}
-	e := &keyed{key: key, request: request, at: k.Now(), lasts: lasts, running: true}
+	e := &keyed{key: key, request: request, at: k.now(), lasts: lasts, running: true}
 	k.add(e)
 	return e, nil, nil
 }
@@ -223,8 +223,8 @@ func (k *Keys) add(e *keyed) {
 	if e.lasts && k.journal != nil {
 		e.Slot.journal = func() error { return k.save(e) }
 	}
-	k.ByKey[e.key] = e
-	k.Order = append(k.Order, e)
+	k.byKey[e.key] = e
+	k.order = append(k.order, e)
 	k.count(e)
 }
 
@@ -237,7 +237,7 @@ func (k *Keys) count(e *keyed) {
 	if seen := e.Slot.Kept(); seen != nil {
 		size += int64(len(seen.Result))
 	}
-	k.Size += size - e.size
+	k.size += size - e.size
 	e.size = size
 }
 
@@ -273,27 +273,27 @@ func (s *Slot) answered() {
 // repetition is not done again. Then, and beyond the bound on their number, it drops the oldest keys; never one of a
 // request under way. k.mu is held.
 func (k *Keys) forget() {
-	for k.Size > k.Bytes && len(k.answers) > 0 {
+	for k.size > k.bytes && len(k.answers) > 0 {
 		e := k.answers[0]
 		k.answers = k.answers[1:]
 		e.answer = nil
 		k.count(e)
 	}
-	now := k.Now()
-	for range len(k.Order) {
-		e := k.Order[0]
+	now := k.now()
+	for range len(k.order) {
+		e := k.order[0]
 		early := now.Sub(e.at) <= k.age
-		if early && len(k.Order) < k.most && k.Size <= k.Bytes {
+		if early && len(k.order) < k.most && k.size <= k.bytes {
 			return
 		}
-		k.Order = k.Order[1:]
+		k.order = k.order[1:]
 		if e.running {
-			k.Order = append(k.Order, e)
+			k.order = append(k.order, e)
 			continue
 		}
 		if early && !k.forgets {
 			k.forgets = true
-			k.log.Warn("keys of requests are forgotten before their time: too many came", "keys", len(k.Order))
+			k.log.Warn("keys of requests are forgotten before their time: too many came", "keys", len(k.order))
 		}
 		k.drop(e)
 	}
@@ -302,8 +302,8 @@ func (k *Keys) forget() {
 // drop forgets a key that is in order no more; k.mu is held.
 func (k *Keys) drop(e *keyed) {
 	e.answer = nil
-	k.Size -= e.size
-	delete(k.ByKey, e.key)
+	k.size -= e.size
+	delete(k.byKey, e.key)
 	if at := slices.Index(k.answers, e); at >= 0 {
 		k.answers = slices.Delete(k.answers, at, at+1)
 	}

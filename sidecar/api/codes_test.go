@@ -1,4 +1,4 @@
-package agent
+package api_test
 
 import (
 	"encoding/json"

@@ -1,0 +1,362 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/internal/conform"
+	"github.com/hence-dev/hence/sidecar/metrics"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/streams"
+)
+
+// fake is an agent and a workspace that answer what a test says, and note what they were asked.
+type fake struct {
+	mu     sync.Mutex
+	asked  []string                  // the methods, in order
+	fails  error                     // what each answers instead
+	during func(ctx context.Context) // is called by each
+
+	decision  api.Decision
+	touched   string // the state of a touch
+	fresh     bool   // a retry is another transaction; a put creates
+	announced bool   // a read is of a scope that is not kept
+	content   api.Content
+	put       api.Put // the last one
+	session   string  // the conversation of the last call
+	parts     map[string]error
+	span      trace.SpanContext
+}
+
+func newFake() *fake {
+	return &fake{touched: api.TouchGranted, fresh: true, parts: map[string]error{},
+		decision: api.Decision{Tx: "a.1.1", Workspace: "default", State: api.StateCommitted, Seq: 7, Final: true,
+			Attempt: 1},
+		content: api.Content{Scope: "shard:/x", Version: 5, View: 9, Writer: "b.1.1", MediaType: "text/plain",
+			Body: []byte("five")}}
+}
+
+// note keeps that a method was asked, does what the test wants meanwhile, and returns what it fails with.
+func (f *fake) note(ctx context.Context, method string) error {
+	f.mu.Lock()
+	f.asked = append(f.asked, method)
+	fails, during := f.fails, f.during
+	f.mu.Unlock()
+	if during != nil {
+		during(ctx)
+	}
+	return fails
+}
+
+// calls are the methods that were asked since the last look.
+func (f *fake) calls() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asked := strings.Join(f.asked, " ")
+	f.asked = nil
+	return asked
+}
+
+func answer[T any](ctx context.Context, f *fake, method string, v *T) (*T, error) {
+	if err := f.note(ctx, method); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (f *fake) decided(ctx context.Context, method string) (*api.Decision, error) {
+	d := f.decision
+	return answer(ctx, f, method, &d)
+}
+
+func (f *fake) Begin(ctx context.Context, c once.Call, _ *api.Begin) (*api.Decision, error) {
+	f.session = c.Session
+	return f.decided(ctx, "Begin")
+}
+
+func (f *fake) Status(ctx context.Context, _ string) (*api.Decision, error) {
+	return f.decided(ctx, "Status")
+}
+
+func (f *fake) Read(ctx context.Context, tx string, in *api.Read) (*api.Shard, *api.Announced, error) {
+	if f.announced {
+		a, err := answer(ctx, f, "Read", &api.Announced{Tx: tx, Scope: in.Scope, Announced: true})
+		return nil, a, err
+	}
+	s, err := answer(ctx, f, "Read", &api.Shard{Scope: in.Scope})
+	return s, nil, err
+}
+
+func (f *fake) Write(ctx context.Context, tx string, in *api.Write) (*api.Written, error) {
+	return answer(ctx, f, "Write", &api.Written{Tx: tx, Scope: in.Scope, Writes: 1})
+}
+
+func (f *fake) Touch(ctx context.Context, tx string, in *api.Touch) (*api.Touched, error) {
+	return answer(ctx, f, "Touch", &api.Touched{Tx: tx, State: f.touched, Wants: append([]api.Want{}, in.Wants...)})
+}
+
+func (f *fake) Effect(ctx context.Context, _ once.Call, tx string, in *api.Effect) (*api.Receipt, error) {
+	return answer(ctx, f, "Effect", &api.Receipt{Tx: tx, Tool: in.Tool, Class: "irreversible", State: api.EffectHeld})
+}
+
+func (f *fake) Effects(ctx context.Context, tx string) (*api.Effects, error) {
+	return answer(ctx, f, "Effects", &api.Effects{Tx: tx, State: api.StateOpen, Effects: []api.Receipt{}})
+}
+
+func (f *fake) Seal(ctx context.Context, _ string, _ *api.Seal) (*api.Decision, error) {
+	return f.decided(ctx, "Seal")
+}
+
+func (f *fake) Abort(ctx context.Context, _, _ string) (*api.Decision, error) {
+	return f.decided(ctx, "Abort")
+}
+
+func (f *fake) Retry(ctx context.Context, _ string) (*api.Decision, bool, error) {
+	d, err := f.decided(ctx, "Retry")
+	return d, f.fresh, err
+}
+
+func (f *fake) Retract(ctx context.Context, tx string, in *api.Retract) (*api.Retraction, error) {
+	state := map[bool]string{true: api.RetractPossible, false: api.RetractRunning}[in.DryRun]
+	return answer(ctx, f, "Retract", &api.Retraction{Tx: tx, State: state, Cone: []api.ConeMember{}})
+}
+
+func (f *fake) Settle(ctx context.Context, _ string, _ *api.Settlement) (*api.Decision, error) {
+	return f.decided(ctx, "Settle")
+}
+
+func (f *fake) Explain(ctx context.Context, _ string) (*api.Explain, error) {
+	return answer(ctx, f, "Explain", &api.Explain{Paragraph: "It committed.", Decision: f.decision})
+}
+
+func (f *fake) OneShot(ctx context.Context, _ once.Call, in *api.OneShot) (*api.Done, error) {
+	return answer(ctx, f, "OneShot", &api.Done{Tx: f.decision.Tx, Decision: f.decision,
+		Effect: api.Receipt{Tx: f.decision.Tx, Tool: in.Tool, Class: "read", State: api.EffectDone}})
+}
+
+func (f *fake) BeginGroup(ctx context.Context, _ once.Call, _ *api.BeginGroup) (*api.Group, error) {
+	return answer(ctx, f, "BeginGroup", &api.Group{Group: "g", Tx: []string{}, Branches: []api.Decision{}})
+}
+
+func (f *fake) Select(ctx context.Context, group string, _ *api.Select) (*api.Group, error) {
+	return answer(ctx, f, "Select", &api.Group{Group: group, Tx: []string{}, Branches: []api.Decision{}})
+}
+
+func (f *fake) Get(ctx context.Context, c once.Call, _ string, how api.Look) (*api.Content, error) {
+	f.session = c.Session
+	got := f.content
+	if how.Version != 0 {
+		got.Version = how.Version
+	}
+	return answer(ctx, f, map[bool]string{true: "Get", false: "Look"}[how.Binds], &got)
+}
+
+func (f *fake) Put(ctx context.Context, _ once.Call, in *api.Put) (*api.Decision, bool, error) {
+	f.put = *in
+	d, err := f.decided(ctx, "Put")
+	return d, f.fresh, err
+}
+
+func (f *fake) Versions(ctx context.Context, _ string) (*api.List, error) {
+	return answer(ctx, f, "Versions", &api.List{Workspace: "default", Items: []api.Item{}})
+}
+
+func (f *fake) List(ctx context.Context, _ once.Call, _ api.Page, _ bool) (*api.List, error) {
+	return answer(ctx, f, "List", &api.List{Workspace: "default", Items: []api.Item{}})
+}
+
+func (f *fake) EndSession(ctx context.Context, _ string) (int, error) {
+	return 2, f.note(ctx, "EndSession")
+}
+
+func (f *fake) Transactions(api.Page) (*api.TxList, error) {
+	return answer(context.Background(), f, "Transactions", &api.TxList{Workspace: "default", Items: []api.TxItem{}})
+}
+
+func (f *fake) Calls(ctx context.Context, _ api.Page) (*api.EffectList, error) {
+	return answer(ctx, f, "Calls", &api.EffectList{Workspace: "default", Agent: "a", Items: []api.Receipt{}})
+}
+
+func (f *fake) Tools(ctx context.Context, _ api.Page) (*api.ToolList, error) {
+	return answer(ctx, f, "Tools", &api.ToolList{Workspace: "default", Agent: "a", Items: []api.ToolItem{}})
+}
+
+func (f *fake) SetTool(ctx context.Context, name string, in api.PutTool, withdraw bool) (*api.Tool, error) {
+	method := map[bool]string{true: "withdraw ", false: "SetTool "}[withdraw]
+	return answer(ctx, f, method+in.Server+"/"+name, &api.Tool{Server: in.Server, Name: name})
+}
+
+func (f *fake) Rules(ctx context.Context) (*api.Rules, error) {
+	return answer(ctx, f, "Rules", someRules(3))
+}
+
+func (f *fake) SetRules(ctx context.Context, was uint32, _ *api.RulesChange) (*api.Rules, error) {
+	return answer(ctx, f, "SetRules", someRules(was+1))
+}
+
+func someRules(version uint32) *api.Rules {
+	return &api.Rules{Version: version, Logic: 1, HorizonSeqs: 64, CapSeqs: 1, LeaseTicks: 40,
+		DeadlineTicks: 1, BoundTicks: 1, VerdictTicks: 1,
+		MaxOpen: 1, MaxScopes: 1, MaxBytes: 1 << 10, MaxInline: 1 << 10, MaxContent: 1 << 10, MaxInlineTotal: 1 << 10,
+		MaxKept: 1 << 10}
+}
+
+func (f *fake) Residue(ctx context.Context, _ api.Page) (*api.ResidueList, error) {
+	return answer(ctx, f, "Residue", &api.ResidueList{Workspace: "default", Items: []api.Residue{}})
+}
+
+func oneResidue(tx, state string) *api.Residue {
+	return &api.Residue{Tx: tx, Agent: "a", Tool: "mail", Class: "irreversible", Result: "leaked", State: state}
+}
+
+func (f *fake) AcceptResidue(ctx context.Context, tx, _ string, _ *api.AcceptResidue) (*api.Residue, error) {
+	return answer(ctx, f, "AcceptResidue", oneResidue(tx, "accepted"))
+}
+
+func (f *fake) RetryResidue(ctx context.Context, _ once.Call, tx, _ string,
+	_ *api.RetryResidue) (*api.Residue, error) {
+	return answer(ctx, f, "RetryResidue", oneResidue(tx, "resolved"))
+}
+
+func (f *fake) Ready() (map[string]error, sequencer.Seq) {
+	return map[string]error{"session": f.parts["session"], "journal": nil}, 4
+}
+
+func (f *fake) Span(string) trace.SpanContext { return f.span }
+
+// fakeWorkspace is the workspace's part of a fake.
+type fakeWorkspace struct{ *fake }
+
+func (f fakeWorkspace) Ready(context.Context) map[string]error {
+	return map[string]error{"view": f.parts["view"]}
+}
+
+func (f fakeWorkspace) Reached() sequencer.Seq { return 9 }
+
+func (f fakeWorkspace) From(_ context.Context, _ string, after sequencer.Seq, named bool) (sequencer.Seq, error) {
+	if after > 9 {
+		return 0, api.Problemf(api.CodeSeqFromFuture, "seq %d", after)
+	}
+	if !named {
+		after = 9
+	}
+	return after, nil
+}
+
+func (f fakeWorkspace) Chain(ctx context.Context, _ uint64, _ int) (*api.Chain, error) {
+	return answer(ctx, f.fake, "Chain", &api.Chain{Workspace: "default", Links: []api.ChainLink{}})
+}
+
+func (f fakeWorkspace) Frontier(ctx context.Context, _ string, limit int) (*api.Frontier, error) {
+	return answer(ctx, f.fake, "Frontier", &api.Frontier{Workspace: "default", Rows: []api.FrontierRow{}, Limit: limit})
+}
+
+func (f fakeWorkspace) Closure(ctx context.Context, tx string, limit int) (*api.Closure, error) {
+	return answer(ctx, f.fake, "Closure", &api.Closure{Tx: tx, Rows: []api.ClosureRow{}, Limit: limit})
+}
+
+func (f fakeWorkspace) Agents(ctx context.Context, _ api.Page) (*api.AgentList, error) {
+	return answer(ctx, f.fake, "Agents", &api.AgentList{Workspace: "default", Items: []api.AgentItem{{Agent: "a"},
+		{Agent: "b"}}})
+}
+
+// The tokens of a faced agent.
+const (
+	agentToken    = "the-agent's-own-token"
+	operatorToken = "the-operator's-own-token"
+)
+
+// faced is a fake behind the face of agent a in workspace default.
+type faced struct {
+	*fake
+	face   *Face
+	t      *testing.T
+	opened chan struct{}
+	drain  context.CancelFunc
+}
+
+func newFaced(t *testing.T, change ...func(*Config)) *faced {
+	t.Helper()
+	f := newFake()
+	drain, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	out := &faced{fake: f, t: t, opened: make(chan struct{}), drain: stop}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	c := Config{Agent: f, Workspace: fakeWorkspace{f}, Opened: out.opened, Name: "default", AgentName: "a",
+		Keys:  once.New(100, 1<<20, time.Hour, time.Now, log),
+		Token: agentToken, Operator: operatorToken, Drain: drain, Log: log,
+		Metrics: metrics.New(func() float64 { return 9 }),
+		Limits:  Limits{BodyBytes: 1 << 10, Requests: 4, Watchers: 2, ListItems: 1000, WaitMost: 30 * time.Second},
+		Follow: func(ctx context.Context, _ string, _ sequencer.Seq, _ func(*sequencer.Outcome, streams.Way,
+			time.Time) error) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+	for _, one := range change {
+		one(&c)
+	}
+	out.face = New(c)
+	close(out.opened)
+	return out
+}
+
+// do answers one request, with the agent's token unless it brings another Authorization, and checks that the answer
+// is a described one. header are names and values in turn; a value "-" leaves the header out.
+func (f *faced) do(method, path, body string, header ...string) (*http.Response, string) {
+	f.t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+agentToken)
+	for i := 0; i < len(header); i += 2 {
+		if header[i+1] == "-" {
+			r.Header.Del(header[i])
+			continue
+		}
+		r.Header.Add(header[i], header[i+1])
+		if header[i] == "Authorization" {
+			r.Header.Set(header[i], header[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	f.face.ServeHTTP(w, r)
+	resp := w.Result()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	err = described(f.t).Answer(method, r.URL.EscapedPath(), resp.StatusCode, resp.Header, bytes.Clone(text))
+	if err != nil {
+		f.t.Errorf("%s %s: %d %s: %v", method, path, resp.StatusCode, text, err)
+	}
+	return resp, string(text)
+}
+
+var loadDocument = sync.OnceValues(func() (*conform.Document, error) { return conform.Load(Document()) })
+
+func described(t *testing.T) *conform.Document {
+	t.Helper()
+	d, err := loadDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// asOperator is the header that makes a request the operator's.
+func asOperator(header ...string) []string {
+	return append([]string{"Authorization", "Bearer " + operatorToken}, header...)
+}
+
+var errOdd = errors.New("an odd failure")

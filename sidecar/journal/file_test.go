@@ -1,0 +1,186 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// must fails the test on an error and passes the value on.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// readJournal opens a journal and collects its records.
+func readJournal(t *testing.T, path string) (*File, [][]byte, error) {
+	t.Helper()
+	var got [][]byte
+	j, err := OpenFile(path, OpenOS, quiet(), func(r []byte) error {
+		got = append(got, bytes.Clone(r))
+		return nil
+	})
+	return j, got, err
+}
+
+func writeJournal(t *testing.T, path string, records ...string) {
+	t.Helper()
+	j, _, err := readJournal(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if err := j.Append(r[0], []byte(r[1:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A journal that ends anywhere inside its last record is cut back to the record before it, and takes records again.
+func TestJournalTornTail(t *testing.T) {
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole")
+	writeJournal(t, whole, "Aone", "Btwo", "Cthree")
+	content := must(os.ReadFile(whole))(t)
+	last := len(Frame(nil, 'C', []byte("three")))
+	for cut := 1; cut <= last; cut++ {
+		path := filepath.Join(dir, "torn")
+		if err := os.WriteFile(path, content[:len(content)-cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, got, err := readJournal(t, path)
+		if err != nil || len(got) != 2 || string(got[1]) != "Btwo" {
+			t.Fatalf("cut by %d: %q, %v", cut, got, err)
+		}
+		if err := errors.Join(j.Append('D', []byte("four")), j.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err = readJournal(t, path); err != nil || len(got) != 3 || string(got[2]) != "Dfour" {
+			t.Fatalf("cut by %d, then appended: %q, %v", cut, got, err)
+		}
+	}
+}
+
+// One wrong bit before the last record is damage: the file is moved aside and nothing of it is used.
+func TestJournalDamage(t *testing.T) {
+	dir := t.TempDir()
+	whole := filepath.Join(dir, "whole")
+	writeJournal(t, whole, "Aone", "Btwo", "Cthree")
+	content := must(os.ReadFile(whole))(t)
+	last := len(Frame(nil, 'C', []byte("three")))
+	for at := range len(content) - last {
+		path := filepath.Join(dir, fmt.Sprint("damaged", at))
+		changed := bytes.Clone(content)
+		changed[at] ^= 0x10
+		if err := os.WriteFile(path, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, _, err := readJournal(t, path)
+		if !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("byte %d changed: %v", at, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if kept := must(os.ReadFile(path + ".damaged-1"))(t); !bytes.Equal(kept, changed) {
+			t.Fatalf("byte %d: the damaged file was not kept", at)
+		}
+	}
+}
+
+// faulty fails the n-th write with an error, after a part of it.
+type faulty struct {
+	Disk
+	fault *fault
+}
+
+type fault struct {
+	mu       sync.Mutex
+	in       int // writes until it strikes; negative: never
+	err      error
+	part     int
+	truncate error
+}
+
+func (f *fault) arm(in int, err error, part int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.in, f.err, f.part = in, err, part
+}
+
+func (f *fault) open(path string) (Disk, error) {
+	file, err := OpenOS(path)
+	return faulty{file, f}, err
+}
+
+func (f faulty) Write(p []byte) (int, error) {
+	f.fault.mu.Lock()
+	defer f.fault.mu.Unlock()
+	if f.fault.in != 0 {
+		f.fault.in--
+		return f.Disk.Write(p)
+	}
+	n, err := f.Disk.Write(p[:min(f.fault.part, len(p))])
+	return n, errors.Join(f.fault.err, err)
+}
+
+func (f faulty) Truncate(size int64) error {
+	f.fault.mu.Lock()
+	defer f.fault.mu.Unlock()
+	if f.fault.truncate != nil {
+		return f.fault.truncate
+	}
+	return f.Disk.Truncate(size)
+}
+
+// A write that fails leaves no part of its record behind, and the next one works.
+func TestJournalFailedWrite(t *testing.T) {
+	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
+		path := filepath.Join(t.TempDir(), "journal")
+		f := &fault{in: -1}
+		j, err := OpenFile(path, f.open, quiet(), func([]byte) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range 16 {
+			f.arm(0, cause, part)
+			if err := j.Append('X', []byte("lost")); !errors.Is(err, ErrJournal) || !errors.Is(err, cause) {
+				t.Fatalf("%v after %d bytes: %v", cause, part, err)
+			}
+			f.arm(-1, nil, 0)
+			if err := j.Append('K', []byte("kept")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.arm(0, cause, 3)
+		f.truncate = cause
+		if err := j.Append('X', []byte("lost")); !errors.Is(err, cause) {
+			t.Fatal(err)
+		}
+		f.arm(-1, nil, 0)
+		f.truncate = nil
+		if err := j.Append('X', []byte("after a half record")); !errors.Is(err, ErrJournal) {
+			t.Fatalf("a journal with half a record took another: %v", err)
+		}
+		_ = j.Close()
+		if _, got, err := readJournal(t, path); err != nil || len(got) != 16 {
+			t.Fatalf("%d records, %v", len(got), err)
+		}
+	}
+}

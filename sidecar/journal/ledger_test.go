@@ -1,0 +1,167 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/topology"
+)
+
+func told(t *testing.T, l *Ledger, kind byte, v any) {
+	t.Helper()
+	if err := l.Apply(append([]byte{kind}, must(json.Marshal(v))(t)...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A transaction in which an agent may have acted by itself is not forgotten before it is settled.
+func TestForgetKeepsOwnActs(t *testing.T) {
+	for name, own := range map[string]*OwnRecord{
+		"handed over": {Scopes: []sequencer.Scope{"order:/1"}},
+		"told":        {Told: &sequencer.Settle{NoneElse: true}},
+	} {
+		l := NewLedger()
+		put := func(kind byte, v any) {
+			t.Helper()
+			body := must(json.Marshal(v))(t)
+			if err := l.Apply(append([]byte{kind}, body...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		own.Tx = "a.3.1"
+		put(RecordBegun, &TxRecord{Tx: own.Tx, Incarnation: 3})
+		put(RecordOwn, own)
+		put(RecordDecided, &DecidedRecord{Tx: own.Tx, State: api.StateAborted})
+		for i := range KeptDecided + 8 {
+			id := sequencer.TxID(fmt.Sprintf("a.3.%d", i+2))
+			put(RecordBegun, &TxRecord{Tx: id, Incarnation: 3})
+			put(RecordDecided, &DecidedRecord{Tx: id, State: api.StateAborted})
+		}
+		if t1 := l.Txs[own.Tx]; t1 == nil || len(t1.Own) != len(own.Scopes) || t1.Told != own.Told && t1.Told == nil {
+			t.Errorf("%s: %+v", name, t1)
+		}
+		if len(l.Decided) != KeptDecided {
+			t.Errorf("%s: %d are kept", name, len(l.Decided))
+		}
+		put(RecordSettled, &DecidedRecord{Tx: own.Tx})
+		for i := range KeptDecided {
+			id := sequencer.TxID(fmt.Sprintf("a.4.%d", i))
+			put(RecordBegun, &TxRecord{Tx: id, Incarnation: 4})
+			put(RecordDecided, &DecidedRecord{Tx: id, State: api.StateAborted})
+		}
+		if slices.Contains(l.Decided, own.Tx) || l.Txs[own.Tx] != nil {
+			t.Errorf("%s: it is settled, and still kept", name)
+		}
+	}
+}
+
+// TestLedgerKeepsClean holds that a restart knows of a settlement that it left no residue; an older record says
+// nothing of it.
+func TestLedgerKeepsClean(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		l := NewLedger()
+		l.Begin(&TxRecord{Tx: "a.1.1", Incarnation: 1})
+		l.Decide(l.Txs["a.1.1"], &DecidedRecord{Tx: "a.1.1", State: "committed", Seq: 2})
+		if err := l.Move(RecordSettled, &DecidedRecord{Tx: "a.1.1", Clean: clean}); err != nil {
+			t.Fatal(err)
+		}
+		again := NewLedger()
+		for _, r := range must(l.Records())(t) {
+			if err := again.Apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := again.Txs["a.1.1"].Decided; !d.Final || d.Clean != clean {
+			t.Errorf("clean %v: read again it is %+v", clean, d)
+		}
+	}
+}
+
+// A journal keeps loose reads by conversation; one from before there were any is of the default one.
+func TestConversationsInTheJournal(t *testing.T) {
+	l := NewLedger()
+	apply := func(l *Ledger, kind byte, v any) {
+		t.Helper()
+		body := must(json.Marshal(v))(t)
+		if err := l.Apply(append([]byte{kind}, body...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(talk string, scope sequencer.Scope) {
+		t.Helper()
+		body := must(topology.EncodeEvent(&topology.Event{Kind: topology.EventRead, Workspace: "default", Agent: "a",
+			Incarnation: 3, Scope: scope, View: 7, Session: talk}))(t)
+		if err := l.Apply(append([]byte{RecordEvent}, body...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(l, RecordLoose, []sequencer.Read{{Scope: "shard:/old", View: 5}})
+	read("p", "shard:/p")
+	read("q", "shard:/q")
+	read("", "shard:/d")
+	apply(l, RecordBegun, &TxRecord{Tx: "a.3.1", Incarnation: 3, Begin: sequencer.Begin{Session: "p"}})
+	apply(l, RecordSealed, &DecidedRecord{Tx: "a.3.1"})
+	read("p", "shard:/p2")
+	apply(l, RecordReopened, &DecidedRecord{Tx: "a.3.1"})
+	apply(l, RecordTalk, TalkRecord{Session: "q"})
+	again := NewLedger()
+	for _, r := range must(l.Records())(t) {
+		if err := again.Apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []*Ledger{l, again} {
+		got := map[string][]string{}
+		for talk, reads := range l.Loose {
+			for _, r := range reads {
+				got[talk] = append(got[talk], string(r.Scope))
+			}
+		}
+		want := map[string][]string{"": {"shard:/old", "shard:/d"}, "p": {"shard:/p", "shard:/p2"}}
+		if !maps.EqualFunc(got, want, func(a, b []string) bool { return reflect.DeepEqual(a, b) }) {
+			t.Errorf("loose reads %v, wanted %v", got, want)
+		}
+	}
+}
+
+// The oldest of too many conversations is told again, never left in silence; a journal says the same as the session,
+// also one from before there were conversations.
+func TestToldConversationsAreBounded(t *testing.T) {
+	record := func(l *Ledger, r string) {
+		t.Helper()
+		if err := l.Apply([]byte(string(byte(RecordUntold)) + r)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := NewLedger()
+	if record(l, `{"Owed":true}`); !l.Notice.Owed || len(l.Notice.Told) != 0 {
+		t.Fatalf("an older record: %+v", l.Notice)
+	}
+	for i := range KeptTold + 2 {
+		record(l, fmt.Sprintf(`{"Owed":true,"Told":["c%d"]}`, i))
+	}
+	again := NewLedger()
+	for _, r := range must(l.Records())(t) {
+		if err := again.Apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, l := range []*Ledger{l, again} {
+		n := l.Notice
+		if !n.Owed || len(n.Told) != KeptTold || len(n.Order) != KeptTold || n.Told["c1"] || !n.Told["c2"] {
+			t.Errorf("owed %v, %d told, c1 %v, c2 %v", n.Owed, len(n.Told), n.Told["c1"], n.Told["c2"])
+		}
+	}
+	if record(l, `{"Owed":true}`); len(l.Notice.Told) != 0 {
+		t.Errorf("a further loss: %d are told already", len(l.Notice.Told))
+	}
+	if record(l, `{"Owed":false}`); l.Notice.Owed {
+		t.Error("an older release told its agent, and it is still owed")
+	}
+}
