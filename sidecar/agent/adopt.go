@@ -25,7 +25,7 @@ import (
 const maxUnsettled = 1000
 
 // orphans is what a sidecar does about transactions without a live owner that stand in the way of its agent, or of a
-// retraction. It is guarded by Agent.mu.
+// retraction.
 type orphans struct {
 	waiting map[sequencer.TxID]time.Time // own transactions, since when they wait
 	asked   map[sequencer.TxID]uint32    // orphans that were asked for, how often
@@ -202,7 +202,7 @@ const (
 	maxEnded = 1024
 )
 
-// left is what a sidecar knows of what others have left. It is guarded by Agent.mu.
+// left is what a sidecar knows of what others have left.
 type left struct {
 	ended   map[sequencer.Seq]time.Time  // when the view has shown the end of an incarnation's lease
 	newest  time.Time                    // by the steady clock: since then none of them begins a call; zero: none

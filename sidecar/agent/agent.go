@@ -20,80 +20,128 @@ import (
 )
 
 // Agent is what the agent does through this sidecar: it joins the log, knows the agent's open transactions and
-// loose reads, and keeps its promise to the log (the watermark). It begins anew, with another incarnation, when the
+// loose reads, and keeps its promise to the log (the watermark). It begins again, with another incarnation, when the
 // lease of the one before has ended.
+//
+// One loop owns it: what is not made once in New is read and changed by flows of the loop alone, and a flow gives way
+// at Await and Do alone (until, untilTx, reach, do, retry and sleep are these). Of what other goroutines need, lease
+// and delivery have a mutex of their own, taken for a few instructions inside of the loop too; view has another.
 type Agent struct {
-	agent      string
-	workspace  string
-	view       *view.View
-	delivery   *journal.Journal
-	events     Log
-	limits     Limits
-	clock      Clock
-	log        *slog.Logger
-	metrics    *metrics.Metrics
-	tracing    tracing
-	observes   bool           // every transaction only observes
-	mode       sequencer.Mode // of transactions that name none
-	keys       *once.Keys
-	openFile   journal.Opener
-	dataDir    string
-	opened     chan struct{} // closed once the journal is open
-	untold     untold
-	dealing    dealing
-	soon       chan struct{}   // there is something to maintain before the next beat
+	agent     string
+	workspace string
+	view      *view.View
+	events    Log
+	limits    Limits
+	clock     Clock
+	log       *slog.Logger
+	metrics   *metrics.Metrics
+	tracing   tracing
+	defaults  // of transactions
+	journals  // what outlives the process
+	running   // what runs it
+	calling   // what makes tool calls
+	presence
+	past
+	ownTxs
+	looseReads
+	settlements
+	lease     lease
+	registry  *registry
+	questions questions
+}
+
+// defaults are those of transactions.
+type defaults struct {
+	observes bool           // every transaction only observes
+	mode     sequencer.Mode // of transactions that name none
+}
+
+// journals are what outlives the process.
+type journals struct {
+	delivery *journal.Journal
+	keys     *once.Keys
+	openFile journal.Opener
+	dataDir  string
+	opened   chan struct{} // closed once the journal is open
+	origin   string        // what keys of calls name, known before the first session
+}
+
+// running is what runs an agent.
+type running struct {
+	loop       *loop.Loop
 	work       context.Context // of what outlives requests
 	stopWork   context.CancelCauseFunc
-	publishing sync.WaitGroup
-	tools      gate.Tools // nil: no policy
-	engine     engine     // nil: no policy
-	bare       engine     // without a policy: settles what others have left
-	lease      lease
-	registry   *registry
-	hook       Hook
-	questions  questions
+	publishing sync.WaitGroup // ends after stopWork
+	soon       chan struct{}  // there is something to maintain before the next beat
+	told       sequencer.Seq  // of the last decision that observe was told of; Invariant: the view is not behind it
+	seen       loop.Watched   // told
+}
 
-	loop           *loop.Loop    // Invariant: what follows is read and changed by its flows alone
-	told           sequencer.Seq // of the last decision that observe was told of
-	seen           loop.Watched  // told
-	origin         string        // what keys of calls name, known before the first session
-	incarnation    sequencer.Seq // of the current or the last session
-	live           bool
-	superseded     bool // another sidecar of this agent has joined; the agent's next request takes it back
-	joinID         string
-	joinSent       time.Time          // when it was sent first, by the steady clock
-	joined         sequencer.Seq      // the seq of joinID's decision
-	joinRefused    *sequencer.Outcome // why the log does not take joinID; nil: it does, or has not said
-	joinAfter      time.Time          // after a refusal: it is not asked again before
-	joinPause      time.Duration      // how long it is left alone after the next refusal
-	unentered      sequencer.Seq      // a join of ours before that one: when no session came of it, its end costs nothing
-	ended          sequencer.Seq      // the newest incarnation of ours whose lease has ended
-	notice         journal.Notice     // what the agent read before is lost: each conversation's next request is told
-	unnoted        bool               // that it is owed is not in the journal yet
-	former         sequencer.Seq      // the incarnation that the journal was left by
-	joins          []string           // intents of the journal's joins after that, up to the first here
-	others         *bool              // whether another process had a session in between; nil: not looked for
-	txs            map[sequencer.TxID]*tx
-	active         map[sequencer.TxID]*tx // those that are not decided and may still be
-	order          []sequencer.TxID       // of those that are over, oldest first
-	open           int
-	sending        map[sequencer.TxID]*sending // seals whose outcome is not known
-	loose          journal.Talks
-	moved          map[string]overtakes // by conversation: what was written over of its loose reads
-	count          uint64
-	debts          map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
-	settles        uint32                   // settle intents of this process
-	settling       int                      // of them are being settled
-	orphans        orphans
+// calling is what makes tool calls.
+type calling struct {
+	tools  gate.Tools // nil: no policy
+	engine engine     // nil: no policy
+	bare   engine     // without a policy: settles what others have left
+	hook   Hook
+}
+
+// presence is the session of this agent in the log: the one that is live, or the join that asks for one.
+type presence struct {
+	incarnation sequencer.Seq // of the current or the last session
+	live        bool          // Invariant: then incarnation is that of a lease whose end the view has not shown
+	superseded  bool          // another sidecar of this agent has joined; the agent's next request takes it back
+	joinID      string
+	joinSent    time.Time          // when it was sent first, by the steady clock
+	joined      sequencer.Seq      // the seq of joinID's decision
+	joinRefused *sequencer.Outcome // why the log does not take joinID; nil: it does, or has not said
+	joinAfter   time.Time          // after a refusal: it is not asked again before
+	joinPause   time.Duration      // how long it is left alone after the next refusal
+	pings       uint32             // questions that only confirm the lease
+	watermark   sequencer.Seq      // Invariant: no open transaction of this session and no loose read is older
+	marked      time.Time
+}
+
+// past is what is known of the sessions before, and of what may be left of them.
+type past struct {
+	unentered      sequencer.Seq       // a join of ours before that one: when no session came of it, its end costs nothing
+	ended          sequencer.Seq       // the newest incarnation of ours whose lease has ended
+	notice         journal.Notice      // what the agent read before is lost: each conversation's next request is told
+	unnoted        bool                // that it is owed is not in the journal yet
+	former         sequencer.Seq       // the incarnation that the journal was left by
+	joins          []string            // intents of the journal's joins after that, up to the first here
+	others         *bool               // whether another process had a session in between; nil: not looked for
 	displaced      sequencer.Seq       // an incarnation that was live elsewhere until this process joined; zero: none
-	pings          uint32              // questions that only confirm the lease
 	first          sequencer.Seq       // the first incarnation of this process
 	strangersSince time.Time           // a former process, not known to be dead, had a lease then; by the steady clock
 	strangersLease time.Duration       // how long that lasts at most; zero: not known
 	unresolved     []*journal.TxRecord // sealed by the process before this one; how they ended is not known yet
 	resolves       int
-	watermark      sequencer.Seq
-	marked         time.Time
+}
+
+// ownTxs are the transactions of this agent.
+type ownTxs struct {
+	txs     map[sequencer.TxID]*tx
+	active  map[sequencer.TxID]*tx      // Invariant: each is in txs, and the watermark may not pass it
+	order   []sequencer.TxID            // of those that are over, oldest first
+	open    int                         // Invariant: those of txs that are open or sealed
+	sending map[sequencer.TxID]*sending // seals whose outcome is not known
+	count   uint64
+}
+
+// looseReads are those outside of transactions, by conversation, until a seal carries them.
+type looseReads struct {
+	loose journal.Talks
+	moved map[string]overtakes // by conversation: what was written over of its loose reads
+}
+
+// settlements are what this sidecar has to settle, and what others have left.
+type settlements struct {
+	debts    map[sequencer.TxID]*debt // decided transactions that this sidecar has to settle
+	settles  uint32                   // settle intents of this process
+	settling int                      // of debts; Invariant: those that are running, at most maxSettling
+	orphans  orphans
+	untold   untold
+	dealing  dealing
 }
 
 // observed is told of every decision after the view has it, by the goroutine that applies them: a flow of its own.

@@ -73,12 +73,15 @@ func New(c Config) (*Agent, error) {
 	d := journal.New(c.Log, c.Limits.PendingEvents, c.Limits.JournalBytes, c.Logger)
 	d.Boot = c.Machine.Boot
 	s := &Agent{
-		agent: c.Name, workspace: c.View.Workspace, view: c.View, events: c.Log, keys: c.Keys, dataDir: c.DataDir,
-		mode: c.Order, observes: c.Observe, tools: c.Tools, hook: c.Hook, limits: c.Limits, log: c.Logger,
-		tracing: tracing{c.Tracer}, metrics: c.Metrics, clock: c.Machine.Clock, openFile: c.Machine.Open, delivery: d,
-		registry: newRegistry(), opened: make(chan struct{}), soon: make(chan struct{}, 1), loose: journal.Talks{},
-		moved: map[string]overtakes{}, txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{},
-		debts: map[sequencer.TxID]*debt{},
+		agent: c.Name, workspace: c.View.Workspace, view: c.View, events: c.Log, limits: c.Limits, log: c.Logger,
+		clock: c.Machine.Clock, metrics: c.Metrics, tracing: tracing{c.Tracer}, registry: newRegistry(),
+		defaults:    defaults{observes: c.Observe, mode: c.Order},
+		journals:    journals{delivery: d, keys: c.Keys, openFile: c.Machine.Open, dataDir: c.DataDir, opened: make(chan struct{})},
+		running:     running{soon: make(chan struct{}, 1)},
+		calling:     calling{tools: c.Tools, hook: c.Hook},
+		ownTxs:      ownTxs{txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{}},
+		looseReads:  looseReads{loose: journal.Talks{}, moved: map[string]overtakes{}},
+		settlements: settlements{debts: map[sequencer.TxID]*debt{}},
 	}
 	s.work, s.stopWork = context.WithCancelCause(context.Background())
 	c.Loop.Context, c.Loop.Tasks = s.work, 4*c.Limits.Open
@@ -94,7 +97,7 @@ func New(c Config) (*Agent, error) {
 }
 
 func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
-	return gate.New(gate.Options{Tools: capped{t, s}, Marks: marks{s}, Lease: &s.lease, Log: s.log,
+	return gate.New(gate.Options{Tools: capped{t, s}, Marks: marks{s}, Lease: &s.lease, Clock: s.clock, Log: s.log,
 		Origin: s.originOutside})
 }
 

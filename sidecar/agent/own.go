@@ -32,8 +32,8 @@ func (s *Agent) tell(ctx context.Context, t *tx, told *sequencer.Settle) (*api.D
 	return s.decision(t), nil
 }
 
-// takeTold notes what the agent says. What was said before is looked at and the rest is written under one lock, which
-// the settlement takes, too, before it goes on without the agent (noWord).
+// takeTold notes what the agent says. Nothing gives way between the look at what was said before and the record: nor
+// does the settlement as it goes on without the agent (noWord).
 func (s *Agent) takeTold(t *tx, told *sequencer.Settle) error {
 	own, before := s.delivery.OwnOf(t.id)
 	if err := asHandedOver(told, own); err != nil {

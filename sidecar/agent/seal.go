@@ -297,7 +297,7 @@ func (s *Agent) status(ctx context.Context, t *tx) (*api.Decision, error) {
 	return s.decision(t), nil
 }
 
-// sending is a seal on its way to the log, guarded by Agent.mu. An append whose answer was lost is repeated, so the
+// sending is a seal on its way to the log. An append whose answer was lost is repeated, so the
 // log may have several copies. Of a transaction that it does not know it may refuse one for want of room and take a
 // later one: there only the last copy's refusal leaves the transaction open.
 type sending struct {

@@ -22,7 +22,7 @@ const maxSettling = 32
 // settleTry is how long one try of a settlement waits for its decision before it is appended again.
 const settleTry = 5 * time.Second
 
-// debt is a decided transaction whose settlement this sidecar owns. It is guarded by Agent.mu.
+// debt is a decided transaction whose settlement this sidecar owns.
 type debt struct {
 	tx        sequencer.TxID
 	seq       sequencer.Seq // from which on it is owed: of the decision, the join or the adoption
