@@ -30,7 +30,9 @@ type run struct {
 type entry struct {
 	at     place
 	offset int64
-	open   int // what is still to be done about it, goka's own mark included; at zero it is finished. Invariant: then it is not held again
+	// open is what is still to be done about it, goka's own mark included; at zero it is finished. Invariant: then it is
+	// not held again.
+	open int
 }
 
 func newLedger(mark func(topic string, partition int32, next int64)) *ledger {
