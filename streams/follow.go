@@ -63,13 +63,13 @@ type follower struct {
 	woken     chan bool // true: NATS came or went
 	live      chan *nats.Msg
 
-	next   sequencer.Seq
-	at     atomic.Uint64 // the last one applied; others read it
-	ahead  map[sequencer.Seq]early
+	next   sequencer.Seq           // Invariant: every decision before it was applied, once and in order
+	at     atomic.Uint64           // the last one applied; others read it
+	ahead  map[sequencer.Seq]early // Invariant: all of them are after next, and at most maxAhead
 	faults faultCounter
 
 	tail     *kafkaTail // runs while NATS cannot be relied on
-	offset   int64      // in hence.decisions: everything before it is applied; -1: not known
+	offset   int64      // in hence.decisions. Invariant: everything before it is applied, or it is -1: not known
 	atMs     int64      // what comes after the last decision that NATS brought is not older in Kafka; zero: not known
 	seenEnd  int64      // the end of hence.decisions when nothing was missing
 	silences int        // looks in a row that found nothing, since what the next pause is for

@@ -20,17 +20,19 @@ type place struct {
 	partition int32
 }
 
-// run is the records of one partition that were begun and are not committed, in the order of their offsets.
+// run is the records of one partition that were begun and are not committed.
 type run struct {
-	entries []*entry
-	next    int64 // after the last one begun
+	entries []*entry // Invariant: by offset, and the first one is not finished: what lies before it may be committed
+	next    int64    // after the last one begun
 }
 
 // entry is one record in work.
 type entry struct {
 	at     place
 	offset int64
-	open   int // what is still to be done about it, goka's own mark included; zero: finished
+	// open is what is still to be done about it, goka's own mark included; at zero it is finished. Invariant: then it is
+	// not held again.
+	open int
 }
 
 func newLedger(mark func(topic string, partition int32, next int64)) *ledger {

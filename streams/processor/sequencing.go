@@ -41,13 +41,13 @@ type seqPartition struct {
 type workspaceState struct {
 	name    string
 	replica *sequencer.Replica
-	written []byte        // the row as this owner last saw or wrote it
+	written []byte        // the row as this owner last saw or wrote it. Invariant: the very bytes that the store has
 	kept    *atomic.Int64 // offset of the last state that Kafka has; -1: none
 	steps   int           // records applied since the last state was written
 	first   int64         // offset of the first of them
 	since   time.Time     // when it was applied
 
-	held   []*entry // records that are not in a written state
+	held   []*entry // Invariant: each record since the last written state that no mark covers: none is committed
 	ledger *ledger  // that they are held in
 	mark   *mark    // it had stopped, and Kafka may still have the mark: a state without it was not written yet
 
