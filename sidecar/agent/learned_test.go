@@ -119,34 +119,6 @@ func TestStrangersAreRemembered(t *testing.T) {
 	}
 }
 
-// What a former process may believe of its lease are the rules under which it may have renewed it, not those of now.
-func TestLeaseOfFormerRules(t *testing.T) {
-	ctx, log := background(t), newLog()
-	a := start(t, "a", log.Door())
-	b := start(t, "b", log.Door())
-	inc := a.session.inc()
-	leases(t, log, 13)
-	after := log.Seq()
-	if err := b.view.Reach(ctx, after); err != nil {
-		t.Fatal(err)
-	}
-	at := b.view.Time
-	for _, c := range []struct {
-		inc   sequencer.Seq
-		since sequencer.Tick // passed since the change
-		want  sequencer.Tick
-	}{{inc, 0, 40}, {inc, 20, 20}, {inc, 30, 13}, {after + 1, 0, 13}} {
-		b.view.Time = at + c.since
-		if got := b.view.LeaseOf(c.inc); got != c.want {
-			t.Errorf("incarnation %d, %d ticks after the change: %d ticks, wanted %d", c.inc, c.since, got, c.want)
-		}
-	}
-	b.view.Time = at
-	if late := start(t, "late", log.Door()); late.view.LeaseOf(inc) != 13 {
-		t.Errorf("the rules of now: %d ticks", late.view.LeaseOf(inc))
-	}
-}
-
 // The 410 that is owed after a journal's loss is owed until the agent has had it, however often the sidecar is started
 // before that, and not after.
 func TestOwed410IsRemembered(t *testing.T) {

@@ -285,9 +285,10 @@ func TestListTransactionsDecidedBefore(t *testing.T) {
 	for _, kind := range []sequencer.OutcomeKind{sequencer.OutcomeSettled, sequencer.OutcomeAdopted,
 		sequencer.OutcomeTurn} {
 		id := sequencer.TxID("b.1." + strconv.Itoa(int(kind)))
-		a.view.Mu.Lock()
-		a.view.Note(&sequencer.Outcome{Kind: kind, Tx: id, Agent: "b", Final: kind == sequencer.OutcomeSettled})
-		a.view.Mu.Unlock()
+		must(log.Say(sequencer.Outcome{Kind: kind, Tx: id, Agent: "b", Final: kind == sequencer.OutcomeSettled}))(t)
+	}
+	if err := a.view.Reach(background(t), log.Seq()); err != nil {
+		t.Fatal(err)
 	}
 	if got := all(t, nil, transactions(t, a)); len(got) != 0 {
 		t.Errorf("listed are %q", got)

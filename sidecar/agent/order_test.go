@@ -146,38 +146,6 @@ func TestOneOrder(t *testing.T) {
 	}
 }
 
-// A view does not answer before it has applied everything that its snapshot shows.
-func TestSnapshotIsAPrefixOnlyLater(t *testing.T) {
-	log := newLog()
-	a := start(t, "a", log.Door())
-	ctx := background(t)
-	for range 5 {
-		must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	}
-	door := log.Door()
-	door.LagSnapshots(3)
-	snapshot := must(door.Snapshot(ctx, "default"))(t)
-	v := view.New("default", 1<<20, 1<<20)
-	v.Start(snapshot)
-	for _, o := range log.Outcomes()[snapshot.Seq:] {
-		if err := v.Ready(); err == nil {
-			t.Fatalf("it answers at %d of %d", v.At(), snapshot.Through)
-		}
-		if _, err := v.Apply(o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := v.Ready(); err != nil {
-		t.Fatal(err)
-	}
-	if rev, at := v.Read("shard:/x"); rev.Version != at {
-		t.Fatalf("version %d at %d", rev.Version, at)
-	}
-	if list, at := v.Revisions("shard:/x"); len(list) != 1 || list[0].Version != at {
-		t.Fatalf("what lies before the snapshot came back as versions: %+v", list)
-	}
-}
-
 // A decision that does not follow from its predecessors stops the sidecar with an error that says so.
 func TestBrokenChain(t *testing.T) {
 	log := newLog()

@@ -51,8 +51,8 @@ var errFetching = errors.New("it is being fetched")
 
 // fill gives a revision its content; nil: the log has it no more. A revision that was forgotten meanwhile needs none.
 func (v *View) fill(l Lack, w *sequencer.ShardWrite) {
-	v.Mu.Lock()
-	defer v.Mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	delete(v.lacking, l)
 	s := v.shards[l.scope]
 	for i := range s.former {
@@ -76,8 +76,8 @@ func (r *Revision) give(w *sequencer.ShardWrite) bool {
 
 // allLacks are the contents to be fetched now, by the decision that carries them.
 func (v *View) allLacks() []Lack {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	return slices.SortedFunc(maps.Keys(v.lacking), func(a, b Lack) int { return cmp.Compare(a.From, b.From) })
 }
 
@@ -120,8 +120,8 @@ func (v *View) FetchContents(ctx context.Context, log Source, say *slog.Logger) 
 
 // noteLacks keeps why contents are not there yet.
 func (v *View) noteLacks(left []Lack, why error) {
-	v.Mu.Lock()
-	defer v.Mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	for _, l := range left {
 		v.lacking[l] = why
 	}
@@ -234,8 +234,8 @@ func (v *View) carried(l Lack, o *sequencer.Outcome) (*sequencer.ShardWrite, err
 
 // isOurs reports whether a decision is the one of its seq, as far as the view remembers the chain.
 func (v *View) isOurs(o *sequencer.Outcome) bool {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	if chain, known := v.chainAt(o.Seq); known && chain != o.Chain {
 		return false
 	}
@@ -266,8 +266,8 @@ func (v *View) Whole(ctx context.Context, missing func() []Lack) error {
 		return err
 	}
 	p := BeingFetched(left[0])
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	if why := v.lacking[left[0]]; why != nil {
 		p.Detail += ": " + why.Error()
 	}

@@ -20,7 +20,7 @@ func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
 		if err != nil {
 			return err
 		}
-		v.Start(snapshot)
+		v.start(snapshot)
 		return nil
 	}, Complain(say, "the view has no snapshot yet: asked again"))
 	if err != nil {
@@ -34,7 +34,7 @@ func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
 	for {
 		before := v.At()
 		err := log.Follow(ctx, v.Workspace, before, func(o *sequencer.Outcome, way streams.Way) error {
-			fresh, err := v.Apply(o)
+			fresh, err := v.apply(o)
 			if err == nil && fresh {
 				delivered(way)
 				for _, w := range v.watchers {

@@ -97,8 +97,8 @@ func (v *View) trimOld() {
 
 // Read is the current revision of a shard and the seq that showed it.
 func (v *View) Read(scope sequencer.Scope) (Revision, sequencer.Seq) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	if s := v.shards[scope]; s != nil {
 		return s.now, v.seq
 	}
@@ -107,8 +107,8 @@ func (v *View) Read(scope sequencer.Scope) (Revision, sequencer.Seq) {
 
 // Revisions lists what is remembered of a shard, newest first.
 func (v *View) Revisions(scope sequencer.Scope) ([]Revision, sequencer.Seq) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	s := v.shards[scope]
 	if s == nil {
 		return nil, v.seq
@@ -136,8 +136,8 @@ type Page struct {
 // List pages through the shards that patterns or prefixes cover, in the order of their names.
 func (v *View) List(patterns []sequencer.Scope, after sequencer.Scope, limit int) Page {
 	v.sortNames()
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	p := Page{View: v.seq}
 	for _, pattern := range patterns {
 		v.listOne(&p, pattern, after, limit)
@@ -190,14 +190,14 @@ func literalStem(pattern sequencer.Scope) string {
 
 // sortNames brings the names into order; creations since the last list have appended to them.
 func (v *View) sortNames() {
-	v.Mu.RLock()
+	v.mu.RLock()
 	ok := v.namesOK
-	v.Mu.RUnlock()
+	v.mu.RUnlock()
 	if ok {
 		return
 	}
-	v.Mu.Lock()
-	defer v.Mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	slices.Sort(v.names)
 	v.namesOK = true
 }
@@ -218,8 +218,8 @@ func (v *View) noteName(scope sequencer.Scope) {
 // storedAs reports whether something is kept under exactly these bytes, which are not a name's one spelling. A shard
 // that is empty, or that a retraction has taken away, keeps nothing: that is how such a name is given up.
 func (v *View) storedAs(scope sequencer.Scope) bool {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	return v.keeps(scope)
 }
 
@@ -235,8 +235,8 @@ func (v *View) keeps(odd sequencer.Scope) bool {
 // Spelt are the further patterns that stand for a pattern among the stored names that have not the one spelling: each
 // of its names as such a stored name spells it. Whoever claims or lists the pattern means them, too.
 func (v *View) Spelt(pattern sequencer.Scope) (out []sequencer.Scope) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	if len(v.odd) == 0 || !pattern.IsShard() {
 		return nil
 	}

@@ -23,8 +23,8 @@ type TxState struct {
 	Retraction Retracting
 }
 
-// Note keeps what a decision says of a transaction.
-func (v *View) Note(o *sequencer.Outcome) {
+// note keeps what a decision says of a transaction.
+func (v *View) note(o *sequencer.Outcome) {
 	if o.Tx == "" {
 		return
 	}
@@ -72,8 +72,8 @@ func (v *View) forget() {
 
 // Owes reports whether the view shows a decided transaction that is not settled.
 func (v *View) Owes() bool {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	for _, t := range v.txs {
 		if t.Decision != nil && !t.Final {
 			return true
@@ -84,8 +84,8 @@ func (v *View) Owes() bool {
 
 // Transaction is what the decisions show of one.
 func (v *View) Transaction(tx sequencer.TxID) (TxState, bool) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	t := v.txs[tx]
 	if t == nil {
 		return TxState{}, false
@@ -184,8 +184,8 @@ func revisionOf(o *sequencer.Outcome, w *sequencer.ShardWrite) Revision {
 
 // Cone are the members of a retraction that the view remembers, the most recent first.
 func (v *View) Cone(of sequencer.TxID) (out []TxState) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	for _, t := range v.txs {
 		if t.Retraction.Of == of && of != "" && t.Decision != nil {
 			out = append(out, *t)
@@ -197,8 +197,8 @@ func (v *View) Cone(of sequencer.TxID) (out []TxState) {
 
 // Members are all of a cone, also those that were decided before the view began.
 func (v *View) Members(of sequencer.TxID) (out []sequencer.TxID) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	for _, t := range v.txs {
 		if t.Retraction.Of == of && of != "" {
 			out = append(out, t.Tx)

@@ -43,13 +43,13 @@ type View struct {
 	Workspace string
 	oldBytes  int64 // bound on the contents of former revisions
 
-	Mu       sync.RWMutex
+	mu       sync.RWMutex
 	started  bool
 	seq      sequencer.Seq
 	through  sequencer.Seq // Invariant: no read is answered while seq < through
 	first    sequencer.Seq // smallest seq whose chain hash is known
 	chain    sequencer.Hash
-	Time     sequencer.Tick
+	time     sequencer.Tick
 	floor    sequencer.Seq
 	rules    sequencer.Rules
 	rulesAt  bool // rules are those that decisions were made under; of version 0 the logic may be another
@@ -106,16 +106,16 @@ func New(workspace string, oldBytes, contentBytes int64) *View {
 	}
 }
 
-// Start lets the view begin from a snapshot. It is called once.
-func (v *View) Start(s *topology.Snapshot) {
-	v.Mu.Lock()
-	defer v.Mu.Unlock()
+// start lets the view begin from a snapshot. It is called once.
+func (v *View) start(s *topology.Snapshot) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if v.started {
 		panic("sidecar: view of " + v.Workspace + " started twice")
 	}
 	v.started = true
 	v.seq, v.through, v.first = s.Seq, max(s.Seq, s.Through), s.Seq
-	v.chain, v.Time, v.floor = s.Chain, s.Time, s.Floor
+	v.chain, v.time, v.floor = s.Chain, s.Time, s.Floor
 	v.rulesAt, v.logicAt = s.Seq == 0, s.Seq == 0
 	for _, kind := range s.Types {
 		v.types[kind] = true
@@ -130,10 +130,10 @@ func (v *View) Start(s *topology.Snapshot) {
 	v.remember(s.Seq, s.Chain)
 }
 
-// Apply adds the next decision. One that is already there changes nothing.
-func (v *View) Apply(o *sequencer.Outcome) (fresh bool, err error) {
-	v.Mu.Lock()
-	defer v.Mu.Unlock()
+// apply adds the next decision. One that is already there changes nothing.
+func (v *View) apply(o *sequencer.Outcome) (fresh bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if v.broken != nil {
 		return false, v.broken
 	}
@@ -151,14 +151,14 @@ func (v *View) Apply(o *sequencer.Outcome) (fresh bool, err error) {
 			ErrChain, v.Workspace, o.Seq, o.Chain[:6], want[:6])
 		return false, v.broken
 	}
-	v.seq, v.chain, v.Time, v.floor = o.Seq, o.Chain, o.Time, max(v.floor, o.Floor)
+	v.seq, v.chain, v.time, v.floor = o.Seq, o.Chain, o.Time, max(v.floor, o.Floor)
 	v.remember(o.Seq, o.Chain)
 	v.learn(o)
 	v.noteTypes(o)
 	for i := range o.Shards {
 		v.put(o.Shards[i].Scope, revisionOf(o, &o.Shards[i]))
 	}
-	v.Note(o)
+	v.note(o)
 	return true, nil
 }
 
@@ -197,15 +197,15 @@ type formerLease struct {
 // LeaseOf is how long from now an incarnation may believe that its lease lasts, in ticks, which it may have renewed
 // last before the rules changed; zero: it is not known.
 func (v *View) LeaseOf(inc sequencer.Seq) sequencer.Tick {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	if !v.rulesAt {
 		return 0
 	}
 	most := v.rules.LeaseTicks
 	for _, f := range v.leases {
-		if left := f.time + f.ticks; f.seq > inc && left > v.Time {
-			most = max(most, left-v.Time)
+		if left := f.time + f.ticks; f.seq > inc && left > v.time {
+			most = max(most, left-v.time)
 		}
 	}
 	return most
@@ -213,8 +213,8 @@ func (v *View) LeaseOf(inc sequencer.Seq) sequencer.Tick {
 
 // SetRules takes over rules that were asked for, unless a change of them was seen meanwhile.
 func (v *View) SetRules(r sequencer.Rules) {
-	v.Mu.Lock()
-	defer v.Mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if !v.logicAt {
 		v.rules, v.rulesAt, v.logicAt = r, true, true
 	}
@@ -245,8 +245,8 @@ func (v *View) firstKept() sequencer.Seq {
 
 // chainFrom lists chain hashes beginning at a seq.
 func (v *View) chainFrom(from sequencer.Seq, limit int) (links []chainLink, seq, first sequencer.Seq) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	first = v.firstKept()
 	for s := max(from, first); s <= v.seq && len(links) < limit; s++ {
 		h, _ := v.chainAt(s)
@@ -262,8 +262,8 @@ type chainLink struct {
 
 // Ready says why no read can be answered; nil: it can.
 func (v *View) Ready() error {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	return v.readyLocked()
 }
 
@@ -281,15 +281,15 @@ func (v *View) readyLocked() error {
 
 // BrokenBy is what stopped the view for good; nil: nothing.
 func (v *View) BrokenBy() error {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	return v.broken
 }
 
 // At is the seq that the view has reached.
 func (v *View) At() sequencer.Seq {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	return v.seq
 }
 
@@ -326,8 +326,8 @@ type Settings struct {
 
 // Settings are those of the seq that the view has reached.
 func (v *View) Settings() Settings {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	return Settings{v.seq, v.floor, v.rules, v.rulesAt, v.logicAt}
 }
 
@@ -339,16 +339,16 @@ func (v *View) Winner(group string) (sequencer.TxID, bool) {
 
 // Choice is winner with the seq of the choice.
 func (v *View) Choice(group string) (sequencer.Writer, bool) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	chosen, ok := v.groups[group]
 	return chosen, ok
 }
 
 // Transactions are those that decisions have shown, in the order of their first appearance, and since when.
 func (v *View) Transactions() (list []TxState, seq, since sequencer.Seq) {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	for _, id := range v.txOrder {
 		list = append(list, *v.txs[id])
 	}
@@ -373,8 +373,8 @@ func (v *View) noteType(scope sequencer.Scope) {
 
 // TypesSeen are the types of scopes that decisions have moved or granted.
 func (v *View) TypesSeen() []string {
-	v.Mu.RLock()
-	defer v.Mu.RUnlock()
+	v.mu.RLock()
+	defer v.mu.RUnlock()
 	return slices.Collect(maps.Keys(v.types))
 }
 

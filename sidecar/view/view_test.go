@@ -1,0 +1,124 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// chained are decisions of workspace w, one after the other from seq 1 on.
+func chained(list ...sequencer.Outcome) (out []*sequencer.Outcome) {
+	var chain sequencer.Hash
+	for i := range list {
+		o := &list[i]
+		o.Workspace, o.Seq = "w", sequencer.Seq(i+1)
+		o.Chain = o.ChainAfter(chain)
+		chain = o.Chain
+		out = append(out, o)
+	}
+	return out
+}
+
+// writes are commits of one shard, so many.
+func writes(n int) (list []sequencer.Outcome) {
+	for i := range n {
+		list = append(list, sequencer.Outcome{Kind: sequencer.OutcomeCommitted, Tx: sequencer.TxID(fmt.Sprintf("a.1.%d", i)),
+			Agent: "a", Shards: []sequencer.ShardWrite{{Scope: "shard:/x", Content: []byte{byte(i)}}}})
+	}
+	return list
+}
+
+func apply(t *testing.T, v *View, list ...*sequencer.Outcome) {
+	t.Helper()
+	for _, o := range list {
+		if fresh, err := v.apply(o); err != nil || !fresh {
+			t.Fatalf("decision %d: fresh %v, %v", o.Seq, fresh, err)
+		}
+	}
+}
+
+// A view does not answer before it has applied everything that its snapshot shows.
+func TestSnapshotIsAPrefixOnlyLater(t *testing.T) {
+	list := chained(writes(5)...)
+	v := New("w", 1<<20, 1<<20)
+	if v.Ready() == nil {
+		t.Error("it answers before it has a snapshot")
+	}
+	v.start(&topology.Snapshot{Seq: 2, Through: 5, Chain: list[1].Chain, Shards: []topology.ShardRow{{Scope: "shard:/x",
+		Version: 5, Content: []byte{4}}}})
+	for _, o := range list[2:] {
+		if v.Ready() == nil {
+			t.Fatalf("it answers at %d of 5", v.At())
+		}
+		apply(t, v, o)
+	}
+	if err := v.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	if rev, at := v.Read("shard:/x"); rev.Version != 5 || at != 5 {
+		t.Fatalf("version %d at %d", rev.Version, at)
+	}
+	if list, at := v.Revisions("shard:/x"); len(list) != 1 || list[0].Version != at {
+		t.Fatalf("what lies before the snapshot came back as versions: %+v", list)
+	}
+	if fresh, err := v.apply(list[3]); fresh || err != nil {
+		t.Errorf("a decision that is there: %v %v", fresh, err)
+	}
+}
+
+// What does not follow is not taken: a gap and another workspace change nothing, another chain ends the view.
+func TestApplyRefuses(t *testing.T) {
+	list := chained(writes(3)...)
+	v := New("w", 1<<20, 1<<20)
+	v.start(&topology.Snapshot{})
+	apply(t, v, list[0])
+	elsewhere := *list[1]
+	elsewhere.Workspace = "elsewhere"
+	for _, o := range []*sequencer.Outcome{list[2], &elsewhere} {
+		if _, err := v.apply(o); err == nil || errors.Is(err, ErrChain) || v.At() != 1 {
+			t.Errorf("decision %d of %s: %v", o.Seq, o.Workspace, err)
+		}
+	}
+	other := *list[1]
+	other.Tx = "a.1.99"
+	for _, o := range []*sequencer.Outcome{&other, list[1]} {
+		if _, err := v.apply(o); !errors.Is(err, ErrChain) {
+			t.Errorf("after a decision of another chain: %v", err)
+		}
+	}
+	if !errors.Is(v.BrokenBy(), ErrChain) || v.Ready() == nil {
+		t.Error("it still answers")
+	}
+}
+
+// What a former process may believe of its lease are the rules under which it may have renewed it, not those of now.
+func TestLeaseOfFormerRules(t *testing.T) {
+	rules := sequencer.DefaultRules()
+	rules.Version, rules.LeaseTicks = 1, 13
+	list := chained(sequencer.Outcome{Kind: sequencer.OutcomeJoined, Agent: "a", Incarnation: 1},
+		sequencer.Outcome{Kind: sequencer.OutcomeRules, Rules: &rules, RulesVersion: 1})
+	v := New("w", 1<<20, 1<<20)
+	v.start(&topology.Snapshot{})
+	apply(t, v, list...)
+	for _, c := range []struct {
+		inc   sequencer.Seq
+		since sequencer.Tick // passed since the change
+		want  sequencer.Tick
+	}{{1, 0, 40}, {1, 20, 20}, {1, 30, 13}, {3, 0, 13}} {
+		v.time = c.since
+		if got := v.LeaseOf(c.inc); got != c.want {
+			t.Errorf("incarnation %d, %d ticks after the change: %d ticks, wanted %d", c.inc, c.since, got, c.want)
+		}
+	}
+	late := New("w", 1<<20, 1<<20)
+	late.start(&topology.Snapshot{Seq: 2, Chain: list[1].Chain})
+	if got := late.LeaseOf(1); got != 0 {
+		t.Errorf("rules that are not known: %d ticks", got)
+	}
+	if late.SetRules(rules); late.LeaseOf(1) != 13 {
+		t.Errorf("the rules of now: %d ticks", late.LeaseOf(1))
+	}
+}
