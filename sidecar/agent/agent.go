@@ -30,14 +30,18 @@ type Agent struct {
 	limits    Limits
 	clock     Clock
 	log       *slog.Logger
-	metrics   *metrics.Metrics
+	metrics   *metrics.Agent
 	tracing   tracing
 	observes  bool           // every transaction only observes
 	mode      sequencer.Mode // of transactions that name none
 	keys      *once.Keys
 	openFile  journal.Opener
 	dataDir   string
-	opened    chan struct{} // closed once the journal is open
+	opened    func() // called once the journal is open
+	joinedNow func() // called after each join
+	patient   bool   // the journal is opened again when it cannot be
+	cut       context.Context
+	unwatch   func()
 	untold    untold
 	dealing   dealing
 	soon      chan struct{} // there is something to maintain before the next beat
@@ -52,6 +56,7 @@ type Agent struct {
 	questions questions
 
 	mu             sync.Mutex
+	unopened       error         // why the journal could not be opened the last time; nil: nothing was wrong
 	origin         string        // what keys of calls name, known before the first session
 	incarnation    sequencer.Seq // of the current or the last session
 	live           bool
@@ -387,7 +392,18 @@ func (s *Agent) health() error {
 	return api.Problemf(api.CodeNotReady, "the sidecar is joining the log")
 }
 
-// Ready says per part of the agent what keeps it from being served, and which session is live; zero: none.
-func (s *Agent) Ready() (parts map[string]error, incarnation sequencer.Seq) {
-	return map[string]error{"session": s.health(), "journal": s.delivery.Health()}, s.now()
+// Health says how the agent stands.
+func (s *Agent) Health() api.Standing {
+	parts := map[string]error{"session": s.health(), "journal": s.delivery.Health()}
+	owed := s.owing()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unopened != nil { // it says more than that the journal is not open
+		parts["journal"] = s.unopened
+	}
+	out := api.Standing{Agent: s.agent, Parts: parts, Refused: s.notLetIn(), Displaced: uint64(s.displaced), Owed: owed}
+	if s.live {
+		out.Incarnation = uint64(s.incarnation)
+	}
+	return out
 }

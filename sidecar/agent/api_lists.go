@@ -149,11 +149,16 @@ const (
 	runsWithCommit  = "with_commit"
 )
 
-// Tools lists what the policy declares and what the agent has registered. The page's Pick has the server.
-func (s *Agent) Tools(ctx context.Context, page api.Page) (*api.ToolList, error) {
+// Tools lists what the policy declares and what the agent has registered. The page's Pick has the server. With a
+// change a tool is registered, or withdrawn, and is answered in place of the list.
+func (s *Agent) Tools(ctx context.Context, page api.Page, change *api.ToolChange) (*api.ToolList, *api.Tool, error) {
+	if change != nil {
+		changed, err := s.changeTool(ctx, change.Name, change.PutTool, change.Withdraw)
+		return nil, changed, err
+	}
 	list, err := s.registry.list(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if p, ok := s.tools.(declaring); ok {
 		server, _ := p.Catalogue()
@@ -166,9 +171,9 @@ func (s *Agent) Tools(ctx context.Context, page api.Page) (*api.ToolList, error)
 	slices.SortFunc(list, func(x, y api.ToolItem) int { return strings.Compare(place(x), place(y)) })
 	out := &api.ToolList{Workspace: s.workspace, Agent: s.agent}
 	if out.Items, out.Next, err = api.Cut(page, list, place); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return out, nil
+	return out, nil, nil
 }
 
 func toolItem(server string, d gate.Declared) api.ToolItem {
@@ -197,8 +202,8 @@ func (r *registry) list(ctx context.Context) (list []api.ToolItem, err error) {
 	return list, nil
 }
 
-// SetTool registers a tool of a server, or withdraws it. Empty server: "tools".
-func (s *Agent) SetTool(ctx context.Context, name string, in api.PutTool, withdraw bool) (*api.Tool, error) {
+// changeTool registers a tool of a server, or withdraws it. Empty server: "tools".
+func (s *Agent) changeTool(ctx context.Context, name string, in api.PutTool, withdraw bool) (*api.Tool, error) {
 	if in.Server == "" {
 		in.Server = defaultServer
 	}

@@ -79,7 +79,7 @@ func TestIdempotencyPanic(t *testing.T) {
 		return &face.Reply{Status: http.StatusOK}, nil
 	}}
 	try := func() (out *face.Reply, err error) {
-		c := &face.Call{Request: httptest.NewRequest(r.Method, "/", nil)}
+		c := &face.Call{Agent: a.seat, Request: httptest.NewRequest(r.Method, "/", nil)}
 		c.Request.Header.Set("Idempotency-Key", "k")
 		defer func() {
 			if caught := recover(); (caught != nil) != panics {

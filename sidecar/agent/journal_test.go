@@ -23,7 +23,7 @@ import (
 // opened is the delivery log of agent a in a folder.
 func opened(t *testing.T, dir string, events Writer, lim Limits) *journal.Journal {
 	t.Helper()
-	d := journal.New(events, lim.WithDefaults().PendingEvents, lim.WithDefaults().JournalBytes, quiet())
+	d := journal.New(events, lim.withDefaults().PendingEvents, lim.withDefaults().JournalBytes, quiet())
 	never := func(*journal.Ledger, time.Time) (bool, error) { return false, nil }
 	if err := d.Open(dir, journal.Of{Log: "log", Workspace: "default", Agent: "a"}, journal.OpenOS, never); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -35,8 +36,30 @@ type Config struct {
 	Limits  Limits
 	Logger  *slog.Logger
 	Tracer  trace.Tracer // nil: no spans are begun
-	Metrics *metrics.Metrics
+	Metrics *metrics.Agent
 	Machine Machine
+	Opened  func()          // called once the journal is open: before, no request is to be served
+	Live    func()          // called after each join
+	Patient bool            // a journal that cannot be opened is tried again, and does not end Run
+	Cut     context.Context // ends what Run still waits for when it stops; nil: only Limits.StopWait does
+}
+
+// Complete fills in defaults and says what is wrong with a configuration.
+func Complete(c Config) (Config, error) {
+	c.Limits, c.Machine = c.Limits.withDefaults(), c.Machine.orThis()
+	nothing := func() {}
+	if c.Opened == nil {
+		c.Opened = nothing
+	}
+	if c.Live == nil {
+		c.Live = nothing
+	}
+	if c.Cut == nil {
+		c.Cut = context.Background()
+	}
+	var err error
+	c.Hook, err = c.Hook.withDefaults()
+	return c, errors.Join(ValidAgent(c.Name), err)
 }
 
 // Machine is what an agent has of the machine that it runs on. Zero fields are this machine's; a test puts others.
@@ -46,8 +69,8 @@ type Machine struct {
 	Boot  string         // names the time since the machine was started; empty: it has no name for it
 }
 
-// OrThis completes a machine.
-func (m Machine) OrThis() Machine {
+// orThis completes a machine.
+func (m Machine) orThis() Machine {
 	if m.Clock == nil {
 		m.Clock = machine.Clock{}
 	}
@@ -60,21 +83,18 @@ func (m Machine) OrThis() Machine {
 
 // New makes an agent. Call Run; before, it answers nothing but that it is not ready.
 func New(c Config) (*Agent, error) {
-	if err := ValidAgent(c.Name); err != nil {
+	c, err := Complete(c)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if c.Hook, err = c.Hook.WithDefaults(); err != nil {
-		return nil, err
-	}
-	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.OrThis()
 	d := journal.New(c.Log, c.Limits.PendingEvents, c.Limits.JournalBytes, c.Logger)
 	d.Boot = c.Machine.Boot
 	s := &Agent{
 		agent: c.Name, workspace: c.View.Workspace, view: c.View, events: c.Log, keys: c.Keys, dataDir: c.DataDir,
 		mode: c.Order, observes: c.Observe, tools: c.Tools, hook: c.Hook, limits: c.Limits, log: c.Logger,
 		tracing: tracing{c.Tracer}, metrics: c.Metrics, clock: c.Machine.Clock, openFile: c.Machine.Open, delivery: d,
-		registry: newRegistry(), opened: make(chan struct{}), soon: make(chan struct{}, 1), loose: journal.Talks{},
+		registry: newRegistry(), opened: c.Opened, joinedNow: c.Live,
+		patient: c.Patient, cut: c.Cut, soon: make(chan struct{}, 1), loose: journal.Talks{},
 		moved: map[string]overtakes{}, txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{},
 		debts: map[sequencer.TxID]*debt{},
 	}
@@ -85,7 +105,6 @@ func New(c Config) (*Agent, error) {
 		s.engine = s.newEngine(c.Tools)
 	}
 	s.bare = s.newEngine(noTools{})
-	c.View.Watch(s.hurry, s.observe)
 	s.measured()
 	return s, nil
 }
@@ -94,54 +113,52 @@ func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
 	return gate.New(gate.Options{Tools: capped{t, s}, Marks: marks{s}, Lease: &s.lease, Log: s.log, Origin: s.where})
 }
 
-// Run opens the journal, joins the log and keeps the session alive until Stop. live is called after each join. An
-// error
-// is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal; then the agent serves nothing
-// any more, and Stop gives back what it holds.
-func (s *Agent) Run(live func()) error {
-	ctx := s.tasks.ctx
-	if err := s.openJournal(ctx); err != nil {
+// Run opens the journal, joins the log and keeps the session alive until ctx ends. Then it begins no further call, lets
+// those that are being made end and what was answered be published, within Limits.StopWait, and closes the journal. An
+// error is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal.
+func (s *Agent) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.delivery.Close()) }()
+	work := s.tasks.ctx
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer func() { // after an error, too: calls may be under way
+		s.stop()
+		if s.unwatch != nil {
+			s.unwatch()
+		}
+	}()
+	ended := make(chan error, 1)
+	opening, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := s.openJournal(opening); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	var group sync.WaitGroup
-	defer group.Wait()
-	group.Go(func() { s.delivery.Publish(ctx) })
-	return s.maintain(ctx, live)
+	s.unwatch = s.view.Watch(s.hurry, s.observe) // not before: the journal says what decisions are about
+	s.opened()
+	group.Go(func() { s.delivery.Publish(work) })
+	group.Go(func() { ended <- s.maintain(work, s.joinedNow) })
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 }
 
-// Opened is closed once the journal is open: before, no request is answered.
-func (s *Agent) Opened() <-chan struct{} { return s.opened }
-
-// Stop begins no further call, lets those that are being made end and what was answered be published, as long as ctx
-// lasts, and ends Run's work. Close follows once Run has returned.
-func (s *Agent) Stop(ctx context.Context) {
+// stop begins no further call, lets those that are being made end and what was answered be published, and ends what
+// works for the agent.
+func (s *Agent) stop() {
+	ctx, cancel := context.WithTimeout(s.cut, s.limits.StopWait)
+	defer cancel()
 	s.rest(ctx)
 	if left := s.delivery.Drain(ctx); left > 0 {
 		s.log.Warn("events are not published yet: the next start of this sidecar publishes them", "count", left)
 	}
 	s.stopWork(api.ErrStopped)
 	s.tasks.join()
-}
-
-// Close leaves the journal whole and gives its lock back.
-func (s *Agent) Close() error { return s.delivery.Close() }
-
-// Refused is why the log does not let the agent in; nil: it has not refused it. It is asked again by itself.
-func (s *Agent) Refused() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.notLetIn()
-}
-
-// Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there
-// was none. One that left its journal here is no other.
-func (s *Agent) Displaced() sequencer.Seq {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.displaced
 }
 
 // Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
@@ -173,7 +190,7 @@ type Limits struct {
 	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
 }
 
-func (l Limits) WithDefaults() Limits {
+func (l Limits) withDefaults() Limits {
 	l.BodyBytes = cmp.Or(l.BodyBytes, 512<<10)
 	l.Requests = cmp.Or(l.Requests, 512)
 	l.Watchers = cmp.Or(l.Watchers, 32)
@@ -212,44 +229,11 @@ type Clock interface {
 	Ticker(d time.Duration) (c <-chan time.Time, stop func())
 }
 
-// RandomID is 96 random bits.
-func RandomID() string {
+// randomID is 96 random bits.
+func randomID() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return hex.EncodeToString(b[:])
-}
-
-// Farewell ends what the agent's process has left behind: it aborts each transaction that is still open, and waits
-// until all that was decided is settled, or ctx ends. It returns how many transactions are undecided or unsettled
-// then; the next start of this sidecar goes on with them. Call it while Run runs, when nothing asks for the
-// agent any more.
-func (s *Agent) Farewell(ctx context.Context) (left int) {
-	var aborts sync.WaitGroup
-	for _, t := range s.openInLog() {
-		aborts.Go(func() {
-			if _, err := s.abortTx(ctx, t, "the agent's process has ended"); err != nil {
-				s.log.Warn("a transaction of an agent that has ended is not aborted yet", "tx", string(t.id), "cause", err)
-			}
-		})
-	}
-	aborts.Wait()
-	for {
-		if left = s.owing(); left == 0 || !view.Sleep(ctx, StopPoll) {
-			return left
-		}
-	}
-}
-
-// openInLog are the open transactions of which the log knows; at most Limits.Open.
-func (s *Agent) openInLog() (all []*tx) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.active {
-		if t.begun && t.phase == phaseOpen {
-			all = append(all, t)
-		}
-	}
-	return all
 }
 
 // owing counts what this sidecar waits for or works on: decisions, and settlements that are its own.
@@ -276,14 +260,12 @@ func (s *Agent) rest(ctx context.Context) {
 		return
 	}
 	s.lease.close()
-	for s.engine.Calls() > 0 && view.Sleep(ctx, StopPoll) {
+	for s.engine.Calls() > 0 && view.Sleep(ctx, stopPoll) {
 	}
 	if n := s.engine.Calls(); n > 0 {
 		s.log.Warn("calls are cut off: without a key nobody will know of them", "count", n)
 	}
 }
 
-const (
-	StopPoll  = 2 * time.Millisecond
-	StopGrace = 100 * time.Millisecond
-)
+// stopPoll is how often it is looked whether calls have ended.
+const stopPoll = 2 * time.Millisecond

@@ -36,8 +36,8 @@ func newUntraced(tb testing.TB) (*process, *face.Call, *face.Route, *tx, *sequen
 	}
 	tb.Cleanup(func() { _ = s.Close() })
 	t := newTx("a.1.1", 1, 1, sequencer.Begin{}, time.Time{})
-	s.session.txs[t.id], s.face = t, &face.Face{Config: face.Config{Agent: s.session}}
-	c := &face.Call{Agent: s.session, Request: httptest.NewRequest(http.MethodPost, "/v1/tx/a.1.1/seal", nil),
+	s.session.txs[t.id] = t
+	c := &face.Call{Agent: s.seat, Request: httptest.NewRequest(http.MethodPost, "/v1/tx/a.1.1/seal", nil),
 		Params: map[string]string{"tx": "a.1.1"}}
 	return s, c, &s.face.Table()[0], t, &sequencer.Intent{}
 }

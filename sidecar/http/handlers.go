@@ -239,7 +239,7 @@ func (f *Face) readShard(c *Call) (*Reply, error) {
 	case query.Has("versions") && query.Get("versions") != "true":
 		return nil, api.Problemf(api.CodeBadRequest, "versions=%.20q: give true, or leave it out", query.Get("versions"))
 	case query.Has("versions"):
-		return ok(c.Agent.Versions(c.Ctx, scope))
+		return ok(c.Agent.List(c.Ctx, c.Call, api.Page{Pick: map[string]string{"versions": scope}}, false))
 	}
 	binds, err := c.binds()
 	if err != nil {
@@ -395,7 +395,8 @@ func (f *Face) listTools(c *Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.Tools(c.Ctx, page))
+	list, _, err := c.Agent.Tools(c.Ctx, page, nil)
+	return ok(list, err)
 }
 
 func (f *Face) listAgents(c *Call) (*Reply, error) {
@@ -431,7 +432,7 @@ func (f *Face) putTool(c *Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.SetTool(c.Ctx, name, in, false))
+	return changedTool(c, &api.ToolChange{Name: name, PutTool: in})
 }
 
 func (f *Face) deleteTool(c *Call) (*Reply, error) {
@@ -439,10 +440,16 @@ func (f *Face) deleteTool(c *Call) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.SetTool(c.Ctx, name, api.PutTool{Server: c.Request.URL.Query().Get("server")}, true))
+	in := api.PutTool{Server: c.Request.URL.Query().Get("server")}
+	return changedTool(c, &api.ToolChange{Name: name, PutTool: in, Withdraw: true})
 }
 
-func (f *Face) getRules(c *Call) (*Reply, error) { return rulesReply(c.Agent.Rules(c.Ctx)) }
+func changedTool(c *Call, change *api.ToolChange) (*Reply, error) {
+	_, changed, err := c.Agent.Tools(c.Ctx, api.Page{}, change)
+	return ok(changed, err)
+}
+
+func (f *Face) getRules(c *Call) (*Reply, error) { return rulesReply(c.Agent.Rules(c.Ctx, nil)) }
 
 func rulesReply(r *api.Rules, err error) (*Reply, error) {
 	if err != nil {
@@ -468,7 +475,7 @@ func (f *Face) putRules(c *Call) (*Reply, error) {
 			"read, in "+
 			"quotes", text)
 	}
-	out, err := c.Agent.SetRules(c.Ctx, uint32(was), &in)
+	out, err := c.Agent.Rules(c.Ctx, &api.ChangeOfRules{Was: uint32(was), To: &in})
 	if p := api.AsProblem(err); err != nil && p.Code == string(sequencer.CodeVersionMismatch) {
 		p.Status = http.StatusPreconditionFailed
 		return nil, p
@@ -498,7 +505,7 @@ func (f *Face) acceptResidue(c *Call) (*Reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.AcceptResidue(c.Ctx, c.Params["tx"], c.Params["index"], &in))
+	return ok(c.Agent.Resolve(c.Ctx, c.Call, c.Params["tx"], c.Params["index"], &api.Resolve{Accept: &in}))
 }
 
 func (f *Face) retryResidue(c *Call) (*Reply, error) {
@@ -509,7 +516,7 @@ func (f *Face) retryResidue(c *Call) (*Reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	return ok(c.Agent.RetryResidue(c.Ctx, c.Call, c.Params["tx"], c.Params["index"], &in))
+	return ok(c.Agent.Resolve(c.Ctx, c.Call, c.Params["tx"], c.Params["index"], &api.Resolve{Retry: &in}))
 }
 
 // chain lists the chain hashes that the view has recomputed.

@@ -23,7 +23,7 @@ func (f *Face) Keyed(c *Call, route *Route) (*Reply, error) {
 	if c.Session != "" { // conversations need not know each other's keys; no key has a line break
 		key = c.Session + "\n" + key
 	}
-	entry, answer, err := f.Keys.Enter(key, fingerprint(c), outlives(route))
+	entry, answer, err := c.Agent.Keys.Enter(key, fingerprint(c), outlives(route))
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (f *Face) Keyed(c *Call, route *Route) (*Reply, error) {
 	c.Slot = &entry.Slot
 	out := problemReply(api.Problemf(api.CodeInternal, "the request failed"))
 	// A handler that panics loses its connection only. Its key is free again: else every repetition were in flight.
-	defer func() { f.Keys.Leave(entry, out.kept()) }()
+	defer func() { c.Agent.Keys.Leave(entry, out.kept()) }()
 	if out, err = f.run(c, context.WithoutCancel(c.Request.Context()), route); err != nil {
 		out = problemReply(err)
 	}

@@ -23,7 +23,7 @@ func (f *Face) Traced(ctx context.Context, c *Call, r *Route) (_ context.Context
 	}
 	ctx, span := f.Tracer.Start(ctx, r.Method+" "+r.Pattern, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", r.Pattern),
-			attribute.String("hence.workspace", f.Name), attribute.String("hence.agent", f.AgentName)))
+			attribute.String("hence.workspace", f.Name), attribute.String("hence.agent", c.Agent.Name)))
 	if id := c.Params["tx"]; id != "" {
 		span.SetAttributes(attribute.String("hence.tx", id))
 	}
@@ -42,7 +42,7 @@ func endNothing(*Reply, error) {}
 
 // spanOf is the span that the work of the transaction belongs to that a request names; not valid: none.
 func (f *Face) spanOf(c *Call) trace.SpanContext {
-	if c.Agent == nil || c.Params["tx"] == "" {
+	if c.Agent.Span == nil || c.Params["tx"] == "" {
 		return trace.SpanContext{}
 	}
 	return c.Agent.Span(c.Params["tx"])

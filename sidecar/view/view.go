@@ -64,7 +64,9 @@ type View struct {
 
 	Waits    waits
 	Contents *contents // that are kept by reference
-	watchers []watcher // Invariant: set before follow; told of each decision once the view has it
+
+	applying sync.Mutex // held around a decision and its watchers: between two of them, others come and go
+	watchers map[*watcher]struct{}
 }
 
 // watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
@@ -73,9 +75,50 @@ type watcher struct {
 	observe func(o *sequencer.Outcome) (wake []string) // the view has a decision; wake are the keys of the waits to wake
 }
 
-// Watch adds somebody who is told of decisions. It is called before the view is followed.
-func (v *View) Watch(begun func(), observe func(o *sequencer.Outcome) (wake []string)) {
-	v.watchers = append(v.watchers, watcher{begun, observe})
+// Watch adds a watcher, which is told of each decision that is applied from now on, until stop is called. When the view
+// has its snapshot already, begun is called at once.
+func (v *View) Watch(begun func(), observe func(o *sequencer.Outcome) (wake []string)) (stop func()) {
+	v.applying.Lock()
+	defer v.applying.Unlock()
+	w := &watcher{begun, observe}
+	v.watchers[w] = struct{}{}
+	v.Mu.RLock()
+	started := v.started
+	v.Mu.RUnlock()
+	if started {
+		begun()
+	}
+	return func() {
+		v.applying.Lock()
+		defer v.applying.Unlock()
+		delete(v.watchers, w)
+	}
+}
+
+// begin starts the view from its snapshot and tells the watchers.
+func (v *View) begin(s *topology.Snapshot) {
+	v.applying.Lock()
+	defer v.applying.Unlock()
+	v.Start(s)
+	for w := range v.watchers {
+		w.begun()
+	}
+	v.Waits.Wake(WaitSeq)
+}
+
+// advance applies a decision, and tells the watchers of it if the view did not have it.
+func (v *View) advance(o *sequencer.Outcome) (fresh bool, err error) {
+	v.applying.Lock()
+	defer v.applying.Unlock()
+	if fresh, err = v.Apply(o); err != nil || !fresh {
+		return fresh, err
+	}
+	keys := []string{WaitSeq}
+	for w := range v.watchers {
+		keys = append(keys, w.observe(o)...)
+	}
+	v.Waits.Wake(keys...) // once, for all of them: a wait of one agent looks at what its observer has noted
+	return true, nil
 }
 
 // New is the view of a workspace before its snapshot. It keeps so many bytes of contents of former revisions, and of
@@ -87,7 +130,7 @@ func New(workspace string, oldBytes, contentBytes int64) *View {
 		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
 		chains: make([]sequencer.Hash, 0, 1024),
 		txs:    map[sequencer.TxID]*TxState{}, groups: map[string]sequencer.Writer{}, types: map[string]bool{},
-		lacking: map[Lack]error{},
+		lacking: map[Lack]error{}, watchers: map[*watcher]struct{}{},
 	}
 }
 
