@@ -54,6 +54,9 @@ func (f *Face) Readyz(c *Call) (*Reply, error) {
 	for _, seat := range all {
 		own := seat.Health()
 		one := api.AgentReady{Incarnation: own.Incarnation}
+		if own.Parts["journal"] == nil { // of several, also what may be over with the next record: nothing else says it
+			own.Parts["journal"] = own.Record
+		}
 		one.Ready, one.Parts = healthOf(own.Parts)
 		out.Agents[own.Agent] = one
 		served = served || one.Ready
