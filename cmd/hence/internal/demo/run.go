@@ -130,7 +130,7 @@ func ensureTopics(ctx context.Context, cfg streams.Config) error {
 
 func (r *run) startCluster(ctx context.Context, g *ground) (cluster, error) {
 	if !r.cfg.Processes {
-		return startLocal(g), nil
+		return startLocal(ctx, g)
 	}
 	return startProcesses(ctx, g, r.cfg)
 }
