@@ -126,8 +126,8 @@ func (s *Sidecar) start() {
 	}
 }
 
-// all are the agents that are here, by name.
-func (s *Sidecar) all() (all []*Member) {
+// Members are the agents that are here, by name.
+func (s *Sidecar) Members() (all []*Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(s.members)) {
@@ -155,7 +155,7 @@ const readyPoll = 20 * time.Millisecond
 
 // awaitReady closes ready once the agents that the sidecar began with have their sessions.
 func (s *Sidecar) awaitReady(ctx context.Context) {
-	first := s.all()
+	first := s.Members()
 	if s.only != nil {
 		first = []*Member{s.only}
 	}
@@ -265,7 +265,7 @@ const mostAny = 256
 
 // joinAny adds an agent at its first request.
 func (s *Sidecar) joinAny(name string) error {
-	if len(s.all()) >= mostAny {
+	if len(s.Members()) >= mostAny {
 		return api.Problemf(api.CodeLimit, "%d agents are served here already: another one comes in when one has left",
 			mostAny)
 	}

@@ -159,7 +159,7 @@ func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
 // Refused is why the log does not let the sidecar's agents in; nil: it has not refused one. It is asked again by
 // itself.
 func (s *Sidecar) Refused() (err error) {
-	for _, m := range s.all() {
+	for _, m := range s.Members() {
 		err = errors.Join(err, m.Refused())
 	}
 	return err

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/beside"
@@ -40,6 +42,7 @@ func (m manners) order() sequencer.Mode {
 // sidecarCmd is the configuration of "hence sidecar".
 type sidecarCmd struct {
 	besideAgent
+	several
 	servers
 	logging
 	output
@@ -63,9 +66,22 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		return err
 	}
 	logger := c.logger(s.Err)
-	generated, err := c.obtain(logger)
+	agents, err := c.agents(logger)
 	if err != nil {
 		return err
+	}
+	alone := len(agents) == 0 && !c.AnyAgent
+	generated, known := false, map[string]bool{}
+	if len(agents) == 0 {
+		if generated, err = c.obtain(logger); err != nil {
+			return err
+		}
+	}
+	for i := range agents {
+		known[agents[i].Agent] = agents[i].Token != ""
+		if agents[i].Token == "" { // kept, when the sidecar begins anew
+			agents[i].Token = rand.Text()
+		}
 	}
 	operator, err := c.obtainOperator(logger, dir)
 	if err != nil {
@@ -86,6 +102,13 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 	}
 	defer telemetry.Stop(logger)
 	cfg := c.config(logger)
+	one, who := c.Agent, c.Agent
+	if !alone {
+		one = ""
+	}
+	if c.AnyAgent {
+		who = "any agent"
+	}
 	return overLogs(ctx, cfg, func(ctx context.Context) error {
 		log, err := streams.Dial(ctx, cfg)
 		if err != nil {
@@ -93,19 +116,19 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		}
 		defer log.Close()
 		side, err := sidecar.New(sidecar.Config{
-			Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
+			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
 			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
 		}, log)
 		if err != nil {
-			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
+			return fmt.Errorf("start the sidecar of %s: %w", who, err)
 		}
 		c.Listen = side.Addr() // a free port is kept when it begins anew
 		waiting, stop := context.WithCancel(ctx)
 		var said sync.WaitGroup
 		defer said.Wait()
 		said.Go(func() { // it ends with the wait, or with the sidecar
-			_ = beside.Awaited{Side: side, Agent: c.Agent, Look: log.Ready, Say: func(format string, args ...any) {
+			_ = beside.Awaited{Side: side, Agent: who, Look: log.Ready, Say: func(format string, args ...any) {
 				say("at "+side.URL()+", "+format, args...)
 			}}.Ready(waiting)
 		})
@@ -114,7 +137,10 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 			if generated && !c.json() {
 				fmt.Fprintln(s.Out, "token:", c.Token)
 			}
-			return printReady(s.Out, c.output, "sidecar", c.Agent, side.URL())
+			if len(agents) > 0 {
+				return c.sayReady(s.Out, side, known)
+			}
+			return printReady(s.Out, c.output, "sidecar", one, side.URL())
 		}, func() error { return nil })
 	})
 }
@@ -147,8 +173,8 @@ func serve(ctx context.Context, side *sidecar.Sidecar, ready, leave func() error
 }
 
 func (c *sidecarCmd) journalDir() (string, error) {
-	if c.DataDir != "" {
-		return c.DataDir, nil
+	if c.AgentsFile != "" || c.AnyAgent || strings.Contains(c.Agent, ",") { // of the operator's token, and of any agent
+		return c.folderOf("")
 	}
-	return beside.CachedJournal(c.Workspace, c.Agent)
+	return c.folderOf(c.Agent)
 }
