@@ -71,6 +71,9 @@ type AgentConfig struct {
 	Hook          agent.Hook
 	Logger        *slog.Logger
 
+	// Strict: a journal that cannot be opened ends the agent, see Member.Err; else it is tried again.
+	Strict bool
+
 	shared bool // its callers show the token of all agents
 }
 

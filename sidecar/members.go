@@ -19,6 +19,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/streams"
 )
 
 // Member is one agent of a sidecar: its session, incarnation, lease and journal are its own.
@@ -63,7 +64,7 @@ func (s *Sidecar) Join(c AgentConfig) (*Member, error) {
 		Order: c.Order, Observe: c.Observe, Tools: c.Tools, Hook: c.Hook, Limits: l, Logger: c.Logger,
 		Tracer: s.config.Tracer, Metrics: m.metrics, Machine: s.config.Machine, Cut: s.cut,
 		Opened: func() { close(m.opened) }, Live: func() { m.once.Do(func() { close(m.live) }) },
-		Patient: s.config.several()})
+		Patient: s.config.several() && !c.Strict})
 	if err == nil {
 		err = s.grant(c)
 	}
@@ -99,7 +100,8 @@ func (s *Sidecar) grant(c AgentConfig) (err error) {
 func (m *Member) run() {
 	defer close(m.done)
 	err := m.agent.Run(m.ctx)
-	if m.ctx.Err() != nil { // else it is what ends the process
+	ends := m.ctx.Err() == nil && (m == m.side.only || errors.Is(err, streams.ErrOtherLog)) // the whole process
+	if !ends {
 		m.err = err
 	}
 	if m.side.config.several() {
@@ -109,7 +111,7 @@ func (m *Member) run() {
 	m.side.mu.Lock()
 	delete(m.side.members, m.config.Agent)
 	m.side.mu.Unlock()
-	if m.ctx.Err() == nil {
+	if ends {
 		m.side.fail(err)
 	} else if err != nil && m.side.work.Err() == nil {
 		m.config.Logger.Warn("an agent has left with an error", "cause", err)

@@ -140,6 +140,9 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 			if len(agents) > 0 {
 				return c.sayReady(s.Out, side, known)
 			}
+			if c.AnyAgent && !c.json() {
+				one = who
+			}
 			return printReady(s.Out, c.output, "sidecar", one, side.URL())
 		}, func() error { return nil })
 	})

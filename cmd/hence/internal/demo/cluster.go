@@ -114,6 +114,8 @@ func (l *local) close() {
 type processes struct {
 	*ground
 	supervisor *Supervisor
+	together   func() (door, error) // starts the one sidecar of all agents, once; nil: each has its own
+	tokens     map[string]string    // by agent, of that
 }
 
 func startProcesses(ctx context.Context, g *ground, cfg *Config) (*processes, error) {
@@ -124,7 +126,34 @@ func startProcesses(ctx context.Context, g *ground, cfg *Config) (*processes, er
 		p.close()
 		return nil, fmt.Errorf("start the processors: %w", err)
 	}
+	if cfg.Together {
+		p.together = sync.OnceValues(func() (door, error) { return p.startTogether(ctx, cfg) })
+	}
 	return p, nil
+}
+
+// startTogether starts the sidecar of all agents.
+func (p *processes) startTogether(ctx context.Context, cfg *Config) (door, error) {
+	names := []string{"loader", "auditor"}
+	for i := range cfg.Agents {
+		names = append(names, agentName(i))
+	}
+	var list strings.Builder
+	p.tokens = map[string]string{}
+	for _, name := range names {
+		p.tokens[name] = rand.Text()
+		fmt.Fprintf(&list, "- name: %s\n  token: %q\n", name, p.tokens[name])
+	}
+	file := filepath.Join(p.dir, "agents.yaml")
+	if err := os.WriteFile(file, []byte(list.String()), 0o600); err != nil {
+		return door{}, fmt.Errorf("write the agents' file: %w", err)
+	}
+	address, err := p.supervisor.Start(ctx, p.spec("sidecar", "all", nil, "--agents-file", file,
+		"--workspace", p.workspace, "--data-dir", filepath.Join(p.dir, "all"), "--policy", p.shop.file))
+	if err != nil {
+		return door{}, fmt.Errorf("start the sidecar of all agents: %w", err)
+	}
+	return door{url: address}, nil
 }
 
 // spec builds a child's command line: the parts that all commands of the binary share, and its own.
@@ -156,6 +185,10 @@ func plainEnv() []string {
 }
 
 func (p *processes) sidecar(ctx context.Context, agent string) (door, error) {
+	if p.together != nil {
+		at, err := p.together()
+		return door{at.url, p.tokens[agent]}, err
+	}
 	token := rand.Text()
 	address, err := p.supervisor.Start(ctx, p.spec("sidecar", agent, []string{"HENCE_TOKEN=" + token},
 		"--agent", agent, "--workspace", p.workspace, "--data-dir", filepath.Join(p.dir, agent),
