@@ -54,6 +54,18 @@ type sidecarCmd struct {
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; by default below the user's cache."`
 }
 
+// Help is what "hence sidecar --help" says beyond the flags.
+func (c *sidecarCmd) Help() string {
+	return `One agent has one sidecar. --agent a,b,c serves several in one process, over one view: each has a session, a lease,
+a journal and a token of its own, and what is wrong with one does not concern the others. The tokens are made up and
+printed, kept in FILE.a, FILE.b and FILE.c with --token-file FILE, or given in --agents-file, a YAML list:
+    - name: a
+      token: ...
+      operator: ...      if an operator has a token for this agent only
+--any-agent serves, on a loopback address, whom the header Hence-Agent names, from the first request on; all callers show
+one token, and an agent that was idle for --idle-after leaves.`
+}
+
 // Run serves until the context ends.
 func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	ctx, cancel := c.bind(ctx, s.In)
