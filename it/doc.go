@@ -18,6 +18,7 @@
 //	order     one order for all: decisions, events, chains, refusals, two replicas, damaged delivery
 //	tables    the tables of closure and frontier beside a plain reading of the topics
 //	gates     tool calls: isolation, release, compensation, residue, retraction
+//	several   many agents in one sidecar: kills, damage to single journals, what they cost
 //	crash     sidecars and "hence dev" killed at every step of a settlement and of a start
 //	outages   brokers, NATS, processors and sidecars that end, are replaced and are upgraded under load
 //	console   the page for people in a real browser

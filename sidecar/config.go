@@ -2,10 +2,12 @@ package sidecar
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -26,6 +28,9 @@ type (
 	Log = agent.Log
 )
 
+// CheckHook says what is wrong with a hook; none at all is fine.
+func CheckHook(h Hook) error { return agent.CheckHook(h) }
+
 // Config is everything that a sidecar is told. Zero values of optional fields are the defaults named.
 type Config struct {
 	Agent     string // whose sidecar it is
@@ -45,7 +50,71 @@ type Config struct {
 	Logger        *slog.Logger
 	Tracer        trace.Tracer  // of spans; nil: none are begun, and a request's traceparent is handed on
 	Machine       agent.Machine // what it has of the machine that it runs on; a test puts others
+
+	// Agents are served together, in place of Agent. Listener, view and clients are shared; what else an agent has, and
+	// what this says of all of them where an agent says nothing, is AgentConfig's.
+	Agents    []AgentConfig
+	AnyAgent  bool          // an agent is served from its first request on, which names it with Hence-Agent; loopback only
+	Joins     bool          // agents come by Join, and leave
+	IdleAfter time.Duration // an agent of AnyAgent leaves after such a time without a request; default 10 min
 }
+
+// AgentConfig is one agent of several.
+type AgentConfig struct {
+	Agent         string
+	Token         string // bearer token, its own; empty: one is made up, see Member.Token
+	OperatorToken string // bearer token of an operator of this agent; empty: Config's
+	DataDir       string // the journal's folder; empty: Config's
+	Order         sequencer.Mode
+	Observe       bool
+	Tools         gate.Tools
+	Hook          agent.Hook
+	Logger        *slog.Logger
+
+	// Strict: a journal that cannot be opened ends the agent, see Member.Err; else it is tried again.
+	Strict bool
+
+	shared bool // its callers show the token of all agents
+}
+
+// several reports whether the process serves more agents than one.
+func (c *Config) several() bool { return len(c.Agents) > 0 || c.AnyAgent || c.Joins }
+
+// withDefaults completes an agent's configuration by what is said of all.
+func (a AgentConfig) withDefaults(of *Config) (AgentConfig, error) {
+	a.DataDir = cmp.Or(a.DataDir, of.DataDir)
+	if a.Token == "" && !a.shared {
+		a.Token = randomToken()
+	}
+	if a.Order == 0 {
+		a.Order = of.Order
+	}
+	a.Observe = a.Observe || of.Observe
+	if a.Tools == nil {
+		a.Tools = of.Tools
+	}
+	if a.Hook.URL == "" && len(a.Hook.Command) == 0 {
+		a.Hook = of.Hook
+	}
+	if a.Logger == nil {
+		a.Logger = of.Logger
+	}
+	a.Logger = a.Logger.With("agent", a.Agent, "workspace", of.Workspace)
+	err := agent.ValidAgent(a.Agent)
+	if !a.shared {
+		err = errors.Join(err, validToken("token", a.Token))
+	}
+	if a.OperatorToken != "" {
+		err = errors.Join(err, validToken("operator's token", a.OperatorToken))
+	}
+	if err != nil {
+		return a, fmt.Errorf("sidecar configuration of agent %q: %w", a.Agent, err)
+	}
+	return a, nil
+}
+
+// randomToken is one that nobody can guess.
+func randomToken() string { return rand.Text() + rand.Text() }
 
 // limitsOfFace are those of the HTTP interface.
 func limitsOfFace(l agent.Limits) face.Limits {
@@ -57,20 +126,26 @@ func limitsOfFace(l agent.Limits) face.Limits {
 func (c Config) withDefaults() (Config, error) {
 	c.Workspace = cmp.Or(c.Workspace, "default")
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
-	c.Limits = c.Limits.WithDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Token == "" {
-		c.Token = agent.RandomID() + agent.RandomID()
+		c.Token = randomToken()
 	}
-	c.Machine = c.Machine.OrThis()
-	var bad error
-	c.Hook, bad = c.Hook.WithDefaults()
+	c.IdleAfter = cmp.Or(c.IdleAfter, 10*time.Minute)
+	of := agent.Config{Name: c.Agent, Limits: c.Limits, Hook: c.Hook, Machine: c.Machine}
+	if c.several() {
+		of.Name = "several" // each has a name of its own, which Join looks at
+	}
+	of, bad := agent.Complete(of)
+	c.Limits, c.Hook, c.Machine = of.Limits, of.Hook, of.Machine
+	if c.several() && c.Agent != "" {
+		bad = errors.Join(bad, errors.New("one agent and several are named: give one of the two"))
+	}
 	if c.TLS != nil && len(c.TLS.Certificates) == 0 && c.TLS.GetCertificate == nil {
 		bad = errors.Join(bad, errors.New("TLS without a certificate: give one with its key"))
 	}
-	err := errors.Join(bad, agent.ValidAgent(c.Agent), topology.ValidWorkspace(c.Workspace), validToken("token", c.Token))
+	err := errors.Join(bad, topology.ValidWorkspace(c.Workspace), validToken("token", c.Token))
 	if c.OperatorToken != "" {
 		err = errors.Join(err, validToken("operator's token", c.OperatorToken))
 	}

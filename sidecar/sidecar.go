@@ -19,15 +19,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/agent"
 	face "github.com/hence-dev/hence/sidecar/http"
 	"github.com/hence-dev/hence/sidecar/metrics"
-	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
 )
 
-// Sidecar is one agent's sidecar. Make it with New, run it with Run, once.
+// Sidecar serves the agents of one process. Make it with New, run it with Run, once.
 type Sidecar struct {
 	config   Config
 	log      *slog.Logger
@@ -35,15 +33,27 @@ type Sidecar struct {
 	listener net.Listener
 	clock    agent.Clock
 	ready    chan struct{}
-	once     sync.Once
 
 	view     *view.View
-	session  *agent.Agent
-	metrics  *metrics.Metrics
+	metrics  *metrics.Process
 	server   *http.Server
 	face     *face.Face
+	seats    *face.Seats
 	drain    context.Context // ends when no new request is taken any more
 	draining context.CancelFunc
+	cut      context.Context // ends when what is still being stopped is cut off
+	cutOff   context.CancelFunc
+	work     context.Context // of the agents: it ends once no request runs any more
+	stopWork context.CancelFunc
+	failed   chan error // what ends the whole process
+
+	only *Member // the agent of a process that serves one; nil: it serves several
+
+	mu      sync.Mutex
+	members map[string]*Member
+	running bool // Run has begun: a member that joins is run at once
+	stopped bool // no member is run any more
+	group   sync.WaitGroup
 }
 
 // New makes a sidecar and opens its listener, so that its address is known. Call Run, or Close to give the listener
@@ -58,30 +68,66 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 		return nil, fmt.Errorf("listen for the agent: %w", err)
 	}
 	s := &Sidecar{
-		config: c, log: c.Logger.With("agent", c.Agent, "workspace", c.Workspace), events: log, listener: listener,
-		clock: c.Machine.Clock, ready: make(chan struct{}),
+		config: c, log: c.Logger.With("workspace", c.Workspace), events: log, listener: listener,
+		clock: c.Machine.Clock, ready: make(chan struct{}), failed: make(chan error, 1), members: map[string]*Member{},
 		view: view.New(c.Workspace, c.Limits.OldBytes, c.Limits.ContentBytes),
 	}
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && c.TLS == nil {
-		s.log.Warn("the interface is open to the network without TLS: token and content can be read on the way",
-			"listen", c.Listen)
+	if !c.several() {
+		s.log = c.Logger.With("agent", c.Agent, "workspace", c.Workspace)
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		if c.AnyAgent {
+			return nil, errors.Join(errors.New("any agent is served on a loopback address only: its callers share one token"),
+				listener.Close())
+		}
+		if c.TLS == nil {
+			s.log.Warn("the interface is open to the network without TLS: token and content can be read on the way",
+				"listen", c.Listen)
+		}
 	}
 	s.metrics = metrics.New(func() float64 { return float64(s.view.At()) })
 	s.drain, s.draining = context.WithCancel(context.Background())
-	keys := once.New(c.Limits.IdempotencyKeys, c.Limits.IdempotencyBytes, c.Limits.IdempotencyAge, s.clock.Now, s.log)
-	s.session, err = agent.New(agent.Config{Name: c.Agent, View: s.view, Log: log, Keys: keys, DataDir: c.DataDir,
-		Order: c.Order, Observe: c.Observe, Tools: c.Tools, Hook: c.Hook, Limits: c.Limits, Logger: s.log, Tracer: c.Tracer,
-		Metrics: s.metrics, Machine: c.Machine})
-	if err != nil {
+	s.cut, s.cutOff = context.WithCancel(context.Background())
+	s.work, s.stopWork = context.WithCancel(context.Background())
+	if err := s.seat(); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	w := view.NewWorkspaceView(s.view, log, c.Limits.FutureWait)
-	s.face = face.New(face.Config{Agent: s.session, Keys: keys, Opened: s.session.Opened(), Workspace: w,
-		Name: c.Workspace, AgentName: c.Agent, Token: c.Token, Operator: c.OperatorToken, Limits: limitsOfFace(c.Limits),
-		Drain:  s.drain,
-		Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log)})
+	s.face = face.New(face.Config{Agents: s.seats, Workspace: w, Name: c.Workspace, Limits: limitsOfFace(c.Limits),
+		Drain: s.drain, Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log)})
 	s.server = s.newServer()
 	return s, nil
+}
+
+// seat makes the agents that are named.
+func (s *Sidecar) seat() (err error) {
+	c := &s.config
+	if !c.several() {
+		s.seats = face.NewSeats(false, nil)
+		s.only, err = s.Join(AgentConfig{Agent: c.Agent, Token: c.Token, OperatorToken: c.OperatorToken})
+		return err
+	}
+	var join func(string) error
+	if c.AnyAgent {
+		join = s.joinAny
+	}
+	s.seats = face.NewSeats(true, join)
+	if c.AnyAgent {
+		role := face.RoleAgent
+		if c.OperatorToken == "" {
+			role = face.RoleOperator
+		}
+		err = s.seats.Grant("", c.Token, role)
+	}
+	if c.OperatorToken != "" {
+		err = errors.Join(err, s.seats.Grant("", c.OperatorToken, face.RoleOperator))
+	}
+	for _, one := range c.Agents {
+		if err == nil {
+			_, err = s.Join(one)
+		}
+	}
+	return err
 }
 
 // followAt is what streams of decisions read. A test's sidecar that is not run may have no log.
@@ -103,56 +149,69 @@ func (s *Sidecar) URL() string {
 	return "http://" + s.Addr()
 }
 
-// Token is the bearer token that requests must carry.
+// Token is the bearer token that requests must carry: that of the one agent, or the one of all agents of AnyAgent.
 func (s *Sidecar) Token() string { return s.config.Token }
 
-// Ready is closed once the sidecar has its view and its first session.
+// Ready is closed once the sidecar has its view and the first sessions of its agents. Of several, one that cannot be
+// served, because of its journal or the log's refusal, is not waited for when another one is there.
 func (s *Sidecar) Ready() <-chan struct{} { return s.ready }
 
-// Refused is why the log does not let the sidecar in; nil: it has not refused it. It is asked again by itself.
-func (s *Sidecar) Refused() error { return s.session.Refused() }
-
-// Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there
-// was none. One that left its journal here is no other.
-func (s *Sidecar) Displaced() sequencer.Seq { return s.session.Displaced() }
+// Refused is why the log does not let the sidecar's agents in; nil: it has not refused one. It is asked again by
+// itself.
+func (s *Sidecar) Refused() (err error) {
+	for _, m := range s.Members() {
+		err = errors.Join(err, m.Refused())
+	}
+	return err
+}
 
 // Close gives the listener of a sidecar back that is not run.
 func (s *Sidecar) Close() error { return s.listener.Close() }
 
-// Run serves the agent until ctx ends, then finishes running requests within Limits.StopWait. An error is
+// Run serves the agents until ctx ends, then finishes running requests within Limits.StopWait. An error is
 // ErrJournalLocked, ErrChain, streams.ErrOtherLog when the log is lost, streams.ErrGone when the view has fallen
-// behind what is kept anywhere (start again, from a snapshot), or that of the journal or the listener.
+// behind what is kept anywhere (start again, from a snapshot), or that of the journal or the listener. Of several
+// agents, one whose journal cannot be opened is tried again, and ends nothing.
 func (s *Sidecar) Run(ctx context.Context) error {
 	defer s.listener.Close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var group sync.WaitGroup
-	failed := make(chan error, 3)
 	group.Go(func() { s.measure(work) })
-	group.Go(func() { failed <- s.serve() })
+	group.Go(func() { s.fail(s.serve()) })
+	s.start()
+	group.Go(func() { s.awaitReady(work) })
 	group.Go(func() {
-		if err := s.session.Run(s.wake); err != nil {
-			failed <- err
-		}
-	})
-	group.Go(func() {
-		select {
-		case <-s.session.Opened(): // else decisions would come before what the journal knows of them
-		case <-work.Done():
-			return
+		if s.only != nil { // else decisions would come before what the journal knows of them
+			select {
+			case <-s.only.opened:
+			case <-work.Done():
+				return
+			}
 		}
 		group.Go(func() { s.view.FetchContents(work, s.events, s.log) })
-		failed <- s.view.Follow(work, s.events, s.log, s.metrics.Delivered)
+		s.fail(s.view.Follow(work, s.events, s.log, s.metrics.Delivered))
 	})
+	if s.config.AnyAgent {
+		group.Go(func() { s.retire(work) })
+	}
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-failed:
+	case err = <-s.failed:
 	}
-	s.shutdown()
+	err = errors.Join(err, s.shutdown())
 	stop()
 	group.Wait()
-	return errors.Join(err, s.session.Close())
+	return err
+}
+
+// fail ends the process with an error; nil: a part has ended as it should.
+func (s *Sidecar) fail(err error) {
+	select {
+	case s.failed <- err:
+	default: // one is enough
+	}
 }
 
 func (s *Sidecar) serve() error {
@@ -166,28 +225,32 @@ func (s *Sidecar) serve() error {
 	return nil
 }
 
+// How a stop waits: how often it is looked whether requests run, and how long connections without one may take.
+const (
+	stopPoll  = 2 * time.Millisecond
+	stopGrace = 100 * time.Millisecond
+)
+
 // shutdown takes no new request, lets running ones finish for a while, then ends them and the work behind them.
-func (s *Sidecar) shutdown() {
+func (s *Sidecar) shutdown() error {
 	wait := s.config.Limits.StopWait
 	s.draining()
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
+	defer context.AfterFunc(ctx, s.cutOff)() // the agents' stop has what the requests leave of the time
 	half := time.AfterFunc(wait/2, s.view.End)
 	defer half.Stop()
-	for s.face.Busy() && view.Sleep(ctx, agent.StopPoll) {
+	for s.face.Busy() && view.Sleep(ctx, stopPoll) {
 	}
 	if s.face.Busy() {
 		s.log.Warn("requests were still running: their connections are closed", "after", wait)
 	}
 	// Nothing runs any more; what Shutdown would still wait for are connections that never carried a request.
-	short, end := context.WithTimeout(ctx, agent.StopGrace)
+	short, end := context.WithTimeout(ctx, stopGrace)
 	defer end()
 	if s.server.Shutdown(short) != nil {
 		_ = s.server.Close()
 	}
 	s.view.End()
-	s.session.Stop(ctx)
+	return s.stopMembers()
 }
-
-// wake is called when the first session is live.
-func (s *Sidecar) wake() { s.once.Do(func() { close(s.ready) }) }

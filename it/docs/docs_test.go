@@ -282,7 +282,7 @@ func readersDesk(t *testing.T, root string) (dir string, env []string) {
 	}
 	env = []string{
 		"PATH=" + filepath.Dir(harness.Binary(t)) + ":" + natsFolder() + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home,
-		"HENCE_RANDOM_PORTS=true", "LANG=C.UTF-8", "PROMETHEUS=" + freeAddress(t),
+		"HENCE_RANDOM_PORTS=true", "LANG=C.UTF-8", "PROMETHEUS=" + freeAddress(t), "TEAM=" + freeAddress(t),
 	}
 	env = append(env, goEnv()...)
 	if harness.Real() {

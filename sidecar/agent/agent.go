@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -34,7 +33,7 @@ type Agent struct {
 	limits    Limits
 	clock     Clock
 	log       *slog.Logger
-	metrics   *metrics.Metrics
+	metrics   *metrics.Agent
 	tracing   tracing
 	defaults  // of transactions
 	journals  // what outlives the process
@@ -62,19 +61,23 @@ type journals struct {
 	keys     *once.Keys
 	openFile journal.Opener
 	dataDir  string
-	opened   chan struct{} // closed once the journal is open
-	origin   string        // what keys of calls name, known before the first session
+	opened   func() // called once the journal is open
+	patient  bool   // the journal is opened again when it cannot be
+	unopened error  // why the journal could not be opened the last time; nil: nothing was wrong
+	origin   string // what keys of calls name, known before the first session
 }
 
 // running is what runs an agent.
 type running struct {
-	loop       *loop.Loop
-	work       context.Context // of what outlives requests
-	stopWork   context.CancelCauseFunc
-	publishing sync.WaitGroup // ends after stopWork
-	soon       chan struct{}  // there is something to maintain before the next beat
-	told       sequencer.Seq  // of the last decision that observe was told of; Invariant: the view is not behind it
-	seen       loop.Watched   // told
+	loop      *loop.Loop
+	work      context.Context // of what outlives requests
+	stopWork  context.CancelCauseFunc
+	joinedNow func()          // called after each join
+	cut       context.Context // its end ends what a stop waits for
+	unwatch   func()          // nil: decisions do not come yet
+	soon      chan struct{}   // there is something to maintain before the next beat
+	told      sequencer.Seq   // of the last decision that observe was told of; Invariant: the view is not behind it
+	seen      loop.Watched    // told
 }
 
 // calling is what makes tool calls.
@@ -447,11 +450,15 @@ func (s *Agent) health() error {
 	return api.Problemf(api.CodeNotReady, "the sidecar is joining the log")
 }
 
-// Ready says per part of the agent what keeps it from being served, and which session is live; zero: none.
-func (s *Agent) Ready() (parts map[string]error, incarnation sequencer.Seq) {
+// Health says how the agent stands.
+func (s *Agent) Health() (out api.Standing) {
 	s.loop.Run(func() {
-		parts = map[string]error{"session": s.health(), "journal": s.delivery.Health()}
-		incarnation = s.now()
+		parts := map[string]error{"session": s.health(), "journal": s.delivery.Health()}
+		if s.unopened != nil { // it says more than that the journal is not open
+			parts["journal"] = s.unopened
+		}
+		out = api.Standing{Agent: s.agent, Parts: parts, Record: s.delivery.Refused(), Refused: s.notLetIn(),
+			Displaced: uint64(s.displaced), Owed: s.owing(), Incarnation: uint64(s.now())}
 	})
-	return parts, incarnation
+	return out
 }

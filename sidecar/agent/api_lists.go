@@ -149,28 +149,38 @@ const (
 	runsWithCommit  = "with_commit"
 )
 
-// Tools lists what the policy declares and what the agent has registered. The page's Pick has the server.
-func (s *Agent) Tools(ctx context.Context, page api.Page) (*api.ToolList, error) {
-	return flow(s, func() (*api.ToolList, error) {
-		list, err := s.registered(ctx)
-		if err != nil {
-			return nil, err
+// Tools lists what the policy declares and what the agent has registered. The page's Pick has the server. With a
+// change a tool is registered, or withdrawn, and is answered in place of the list.
+func (s *Agent) Tools(ctx context.Context, page api.Page, change *api.ToolChange) (*api.ToolList, *api.Tool, error) {
+	if change != nil {
+		changed, err := flow(s, func() (*api.Tool, error) {
+			return s.changeTool(ctx, change.Name, change.PutTool, change.Withdraw)
+		})
+		return nil, changed, err
+	}
+	list, err := flow(s, func() (*api.ToolList, error) { return s.listTools(ctx, page) })
+	return list, nil, err
+}
+
+func (s *Agent) listTools(ctx context.Context, page api.Page) (*api.ToolList, error) {
+	list, err := s.registered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := s.tools.(declaring); ok {
+		server, _ := p.Catalogue()
+		for _, d := range p.Declared() {
+			list = append(list, toolItem(server, d))
 		}
-		if p, ok := s.tools.(declaring); ok {
-			server, _ := p.Catalogue()
-			for _, d := range p.Declared() {
-				list = append(list, toolItem(server, d))
-			}
-		}
-		list = slices.DeleteFunc(list, func(t api.ToolItem) bool { return !page.Wants("server", t.Server) })
-		place := func(t api.ToolItem) string { return t.Server + "/" + t.Name }
-		slices.SortFunc(list, func(x, y api.ToolItem) int { return strings.Compare(place(x), place(y)) })
-		out := &api.ToolList{Workspace: s.workspace, Agent: s.agent}
-		if out.Items, out.Next, err = api.Cut(page, list, place); err != nil {
-			return nil, err
-		}
-		return out, nil
-	})
+	}
+	list = slices.DeleteFunc(list, func(t api.ToolItem) bool { return !page.Wants("server", t.Server) })
+	place := func(t api.ToolItem) string { return t.Server + "/" + t.Name }
+	slices.SortFunc(list, func(x, y api.ToolItem) int { return strings.Compare(place(x), place(y)) })
+	out := &api.ToolList{Workspace: s.workspace, Agent: s.agent}
+	if out.Items, out.Next, err = api.Cut(page, list, place); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func toolItem(server string, d gate.Declared) api.ToolItem {
@@ -198,19 +208,17 @@ func (s *Agent) registered(ctx context.Context) (list []api.ToolItem, err error)
 	return list, nil
 }
 
-// SetTool registers a tool of a server, or withdraws it. Empty server: "tools".
-func (s *Agent) SetTool(ctx context.Context, name string, in api.PutTool, withdraw bool) (*api.Tool, error) {
-	return flow(s, func() (*api.Tool, error) {
-		if in.Server == "" {
-			in.Server = defaultServer
-		}
-		server, name := topology.NormalName(in.Server), topology.NormalName(name)
-		if withdraw {
-			return s.setTool(ctx, server, name, "")
-		}
-		if err := validTool(server, name, in.Signature); err != nil {
-			return nil, err
-		}
-		return s.setTool(ctx, server, name, in.Signature)
-	})
+// changeTool registers a tool of a server, or withdraws it. Empty server: "tools".
+func (s *Agent) changeTool(ctx context.Context, name string, in api.PutTool, withdraw bool) (*api.Tool, error) {
+	if in.Server == "" {
+		in.Server = defaultServer
+	}
+	server, name := topology.NormalName(in.Server), topology.NormalName(name)
+	if withdraw {
+		return s.setTool(ctx, server, name, "")
+	}
+	if err := validTool(server, name, in.Signature); err != nil {
+		return nil, err
+	}
+	return s.setTool(ctx, server, name, in.Signature)
 }

@@ -386,7 +386,7 @@ func (s *Agent) BeginGroup(ctx context.Context, c once.Call, in *api.BeginGroup)
 		if err != nil {
 			return nil, err
 		}
-		group := s.agent + "." + RandomID()
+		group := s.agent + "." + randomID()
 		list, err := s.speculate(ctx, group, *begin, in.Branches)
 		if err != nil {
 			return nil, err

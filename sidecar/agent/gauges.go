@@ -33,7 +33,7 @@ func (s *Agent) measured() {
 	}
 }
 
-func measuredGate(to *metrics.Metrics, m *gate.Metrics) {
+func measuredGate(to *metrics.Agent, m *gate.Metrics) {
 	for result, n := range map[string]*atomic.Uint64{"answered": &m.Answered, "refused": &m.Refused,
 		"not_sent": &m.NotSent, "unknown": &m.Unknown} {
 		to.Count("hence_sidecar_calls_total", "Calls of sinks, repeated ones too, by what came of them.",

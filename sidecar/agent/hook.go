@@ -43,14 +43,14 @@ const (
 // enabled reports whether there is a hook.
 func (h *Hook) enabled() bool { return h.URL != "" || len(h.Command) > 0 }
 
-// Check says what is wrong with a hook; none at all is fine.
-func (h Hook) Check() error {
-	_, err := h.WithDefaults()
+// CheckHook says what is wrong with a hook; none at all is fine.
+func CheckHook(h Hook) error {
+	_, err := h.withDefaults()
 	return err
 }
 
-// WithDefaults completes a hook and says what is wrong with it.
-func (h Hook) WithDefaults() (Hook, error) {
+// withDefaults completes a hook and says what is wrong with it.
+func (h Hook) withDefaults() (Hook, error) {
 	if !h.enabled() {
 		return h, nil
 	}

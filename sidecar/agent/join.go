@@ -50,7 +50,7 @@ func (s *Agent) nameJoin() error {
 	if !entered && (s.joinRefused == nil || s.joinRefused.Intent != joinIntent(s.joinID)) {
 		return nil
 	}
-	id := RandomID()
+	id := randomID()
 	if err := s.delivery.Record(journal.RecordJoining, journal.JoiningRecord{ID: id}); err != nil {
 		return fmt.Errorf("name the join in the journal: %w", err)
 	}

@@ -62,7 +62,7 @@ func TestJoinRefused(t *testing.T) {
 				t.Errorf("a request is answered %d %+v", status, p)
 			}
 		}
-		parts, _ := a.session.Ready()
+		parts := a.session.Health().Parts
 		if err := parts["session"]; api.AsProblem(err).Code != api.CodeLimit || !strings.Contains(err.Error(), full) {
 			t.Errorf("readyz says %v", err)
 		}

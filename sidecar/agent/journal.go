@@ -18,7 +18,9 @@ import (
 func (s *Agent) openJournal(ctx context.Context) error {
 	var err error
 	wait := s.retry(ctx, func() error {
-		if err = s.tryJournal(ctx); errors.Is(err, journal.ErrNotKnown) {
+		err = s.tryJournal(ctx)
+		s.unopened = err
+		if s.patient || errors.Is(err, journal.ErrNotKnown) {
 			return err
 		}
 		return nil
@@ -28,7 +30,6 @@ func (s *Agent) openJournal(ctx context.Context) error {
 	}
 	s.adopt(s.delivery.Ledger)
 	s.keys.Open(s.delivery)
-	close(s.opened)
 	return nil
 }
 

@@ -71,7 +71,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	defer log.Close()
 	few := strings.Fields("class route code state way result topic partition processor reason")
 	for section, served := range map[string]map[string]string{
-		"Sidecar": described(r.metrics.Registry), "Processors": described(processors),
+		"Sidecar": described(r.counted.Registry), "Processors": described(processors),
 	} {
 		listed := documented(t, section)
 		for _, name := range slices.Sorted(maps.Keys(served)) {
@@ -99,7 +99,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 func TestMetricValues(t *testing.T) {
 	r := start(t, "a", newLog().Door(), withPolicy(t, notesPolicy))
 	tx := must(r.client.Begin(background(t), client.BeginOptions{}))(t)
-	families := must(r.metrics.Registry.Gather())(t)
+	families := must(r.counted.Registry.Gather())(t)
 	value := map[string]float64{}
 	for _, f := range families {
 		kind := strings.ToLower(f.GetType().String())
@@ -127,7 +127,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 		name string
 		want []string // among others
 	}{
-		{r.metrics.Registry, "hence_sidecar_residue_total", []string{"irreversible leaked", "reversible unresolved",
+		{r.counted.Registry, "hence_sidecar_residue_total", []string{"irreversible leaked", "reversible unresolved",
 			"bufferable partial", "known_outcome unresolved"}},
 		{processors, "hence_records_parked_total", []string{"malformed hence.intents", "oversize hence.events",
 			"foreign_version hence-closure-b-table", "key hence-sequencer-table", "partition hence.decisions"}},

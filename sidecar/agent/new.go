@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -36,9 +37,31 @@ type Config struct {
 	Limits  Limits
 	Logger  *slog.Logger
 	Tracer  trace.Tracer // nil: no spans are begun
-	Metrics *metrics.Metrics
+	Metrics *metrics.Agent
 	Machine Machine
-	Loop    loop.Options // of the agent's own loop; Context and Tasks are the agent's. A simulation gives its Scheduler
+	Loop    loop.Options    // of the agent's own loop; Context and Tasks are the agent's. A simulation gives its Scheduler
+	Opened  func()          // called once the journal is open: before, no request is to be served
+	Live    func()          // called after each join
+	Patient bool            // a journal that cannot be opened is tried again, and does not end Run
+	Cut     context.Context // ends what Run still waits for when it stops; nil: only Limits.StopWait does
+}
+
+// Complete fills in defaults and says what is wrong with a configuration.
+func Complete(c Config) (Config, error) {
+	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.orThis()
+	nothing := func() {}
+	if c.Opened == nil {
+		c.Opened = nothing
+	}
+	if c.Live == nil {
+		c.Live = nothing
+	}
+	if c.Cut == nil {
+		c.Cut = context.Background()
+	}
+	var err error
+	c.Hook, err = c.Hook.withDefaults()
+	return c, errors.Join(ValidAgent(c.Name), err)
 }
 
 // Machine is what an agent has of the machine that it runs on. Zero fields are this machine's; a test puts others.
@@ -48,8 +71,8 @@ type Machine struct {
 	Boot  string         // names the time since the machine was started; empty: it has no name for it
 }
 
-// OrThis completes a machine.
-func (m Machine) OrThis() Machine {
+// orThis completes a machine.
+func (m Machine) orThis() Machine {
 	if m.Clock == nil {
 		m.Clock = machine.Clock{}
 	}
@@ -62,22 +85,18 @@ func (m Machine) OrThis() Machine {
 
 // New makes an agent. Call Run; before, it answers nothing but that it is not ready.
 func New(c Config) (*Agent, error) {
-	if err := ValidAgent(c.Name); err != nil {
+	c, err := Complete(c)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if c.Hook, err = c.Hook.WithDefaults(); err != nil {
-		return nil, err
-	}
-	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.OrThis()
 	d := journal.New(c.Log, c.Limits.PendingEvents, c.Limits.JournalBytes, c.Logger)
 	d.Boot = c.Machine.Boot
 	s := &Agent{
 		agent: c.Name, workspace: c.View.Workspace, view: c.View, events: c.Log, limits: c.Limits, log: c.Logger,
 		clock: c.Machine.Clock, metrics: c.Metrics, tracing: tracing{c.Tracer}, registry: newRegistry(),
 		defaults:    defaults{observes: c.Observe, mode: c.Order},
-		journals:    journals{delivery: d, keys: c.Keys, openFile: c.Machine.Open, dataDir: c.DataDir, opened: make(chan struct{})},
-		running:     running{soon: make(chan struct{}, 1)},
+		journals:    journals{delivery: d, keys: c.Keys, openFile: c.Machine.Open, dataDir: c.DataDir, opened: c.Opened, patient: c.Patient},
+		running:     running{soon: make(chan struct{}, 1), joinedNow: c.Live, cut: c.Cut},
 		calling:     calling{tools: c.Tools, hook: c.Hook},
 		ownTxs:      ownTxs{txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{}},
 		looseReads:  looseReads{loose: journal.Talks{}, moved: map[string]overtakes{}},
@@ -91,7 +110,6 @@ func New(c Config) (*Agent, error) {
 		s.engine = s.newEngine(c.Tools)
 	}
 	s.bare = s.newEngine(noTools{})
-	c.View.Watch(view.Watcher{Begun: s.begun, Observe: s.observed, Ended: s.loop.Stop})
 	s.measured()
 	return s, nil
 }
@@ -101,55 +119,53 @@ func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
 		Origin: s.originOutside})
 }
 
-// Run opens the journal, joins the log and keeps the session alive until Stop. live is called after each join. An
-// error
-// is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal; then the agent serves nothing
-// any more, and Stop gives back what it holds.
-func (s *Agent) Run(live func()) error {
-	ctx := s.work
-	var err error
-	s.loop.Run(func() { err = s.openJournal(ctx) })
+// Run opens the journal, joins the log and keeps the session alive until ctx ends. Then it begins no further call, lets
+// those that are being made end and what was answered be published, within Limits.StopWait, and closes the journal. An
+// error is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal.
+func (s *Agent) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.delivery.Close()) }()
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer func() { // after an error, too: calls may be under way
+		s.stop()
+		if s.unwatch != nil {
+			s.unwatch()
+		}
+	}()
+	ended := make(chan error, 1)
+	opening, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.loop.Run(func() { err = s.openJournal(opening) })
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	s.publishing.Go(func() { s.delivery.Publish(ctx) }) // until Stop: an agent whose session fails still publishes
-	return s.maintain(ctx, live)
+	// Not before: the journal says what decisions are about.
+	s.unwatch = s.view.Watch(view.Watcher{Begun: s.begun, Observe: s.observed, Ended: s.loop.Stop})
+	s.opened()
+	group.Go(func() { s.delivery.Publish(s.work) })
+	group.Go(func() { ended <- s.maintain(s.work, s.joinedNow) })
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
 }
 
-// Opened is closed once the journal is open: before, no request is answered.
-func (s *Agent) Opened() <-chan struct{} { return s.opened }
-
-// Stop begins no further call, lets those that are being made end and what was answered be published, as long as ctx
-// lasts, and ends Run's work. Close follows once Run has returned.
-func (s *Agent) Stop(ctx context.Context) {
+// stop begins no further call, lets those that are being made end and what was answered be published, and ends what
+// works for the agent.
+func (s *Agent) stop() {
+	ctx, cancel := context.WithTimeout(s.cut, s.limits.StopWait)
+	defer cancel()
 	s.rest(ctx)
 	if left := s.delivery.Drain(ctx); left > 0 {
 		s.log.Warn("events are not published yet: the next start of this sidecar publishes them", "count", left)
 	}
 	s.stopWork(api.ErrStopped)
 	s.loop.Join()
-}
-
-// Close leaves the journal whole and gives its lock back.
-func (s *Agent) Close() error {
-	s.publishing.Wait()
-	return s.delivery.Close()
-}
-
-// Refused is why the log does not let the agent in; nil: it has not refused it. It is asked again by itself.
-func (s *Agent) Refused() (err error) {
-	s.loop.Run(func() { err = s.notLetIn() })
-	return err
-}
-
-// Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there
-// was none. One that left its journal here is no other.
-func (s *Agent) Displaced() (inc sequencer.Seq) {
-	s.loop.Run(func() { inc = s.displaced })
-	return inc
 }
 
 // Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
@@ -225,42 +241,11 @@ type Clock interface {
 	Ticker(d time.Duration) (c <-chan time.Time, stop func())
 }
 
-// RandomID is 96 random bits.
-func RandomID() string {
+// randomID is 96 random bits.
+func randomID() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return hex.EncodeToString(b[:])
-}
-
-// Farewell ends what the agent's process has left behind: it aborts each transaction that is still open, and waits
-// until all that was decided is settled, or ctx ends. It returns how many transactions are undecided or unsettled
-// then; the next start of this sidecar goes on with them. Call it while Run runs, when nothing asks for the
-// agent any more.
-func (s *Agent) Farewell(ctx context.Context) (left int) {
-	var open []*tx
-	s.loop.Run(func() { open = s.openInLog() })
-	var aborts sync.WaitGroup
-	for _, t := range open {
-		aborts.Go(func() {
-			_, err := flow(s, func() (*api.Decision, error) { return s.abortTx(ctx, t, "the agent's process has ended") })
-			if err != nil {
-				s.log.Warn("a transaction of an agent that has ended is not aborted yet", "tx", string(t.id), "cause", err)
-			}
-		})
-	}
-	aborts.Wait()
-	s.loop.Run(func() { _ = s.until(ctx, func() bool { left = s.owing(); return left == 0 }) })
-	return left
-}
-
-// openInLog are the open transactions of which the log knows; at most Limits.Open.
-func (s *Agent) openInLog() (all []*tx) {
-	for _, t := range s.active {
-		if t.begun && t.phase == phaseOpen {
-			all = append(all, t)
-		}
-	}
-	return all
 }
 
 // owing counts what this sidecar waits for or works on: decisions, and settlements that are its own.
@@ -285,15 +270,12 @@ func (s *Agent) rest(ctx context.Context) {
 		return
 	}
 	s.lease.close()
-	for s.engine.Calls() > 0 && s.clock.Sleep(ctx, StopPoll) == nil {
+	for s.engine.Calls() > 0 && s.clock.Sleep(ctx, stopPoll) == nil {
 	}
 	if n := s.engine.Calls(); n > 0 {
 		s.log.Warn("calls are cut off: without a key nobody will know of them", "count", n)
 	}
 }
 
-// StopPoll is how often a stop looks whether what runs has ended, StopGrace how long idle connections may take.
-const (
-	StopPoll  = 2 * time.Millisecond
-	StopGrace = 100 * time.Millisecond
-)
+// stopPoll is how often it is looked whether calls have ended.
+const stopPoll = 2 * time.Millisecond

@@ -309,34 +309,36 @@ func (s *Agent) formerVersion(ctx context.Context, scope sequencer.Scope, versio
 		"?versions=true", version, scope)
 }
 
-// Versions lists what is remembered of a shard, newest first. History is not a read: nothing can move it.
-func (s *Agent) Versions(ctx context.Context, scope string) (*api.List, error) {
-	return flow(s, func() (*api.List, error) {
-		name, err := s.shardNamed(ctx, scope)
-		if err != nil {
-			return nil, err
-		}
-		if err := s.view.Ready(); err != nil {
-			return nil, view.NotReady(err)
-		}
-		list, at, err := s.revisions(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if len(list) == 0 {
-			return nil, api.Problemf(api.CodeNotFound, "%s does not exist", name)
-		}
-		out := &api.List{Workspace: s.workspace, View: uint64(at)}
-		for _, rev := range list {
-			out.Items = append(out.Items, items([]view.Named{{Scope: name, Revision: rev}})...)
-		}
-		return out, nil
-	})
+// versions lists what is remembered of a shard, newest first. History is not a read: nothing can move it.
+func (s *Agent) versions(ctx context.Context, scope string) (*api.List, error) {
+	name, err := s.shardNamed(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.view.Ready(); err != nil {
+		return nil, view.NotReady(err)
+	}
+	list, at, err := s.revisions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, api.Problemf(api.CodeNotFound, "%s does not exist", name)
+	}
+	out := &api.List{Workspace: s.workspace, View: uint64(at)}
+	for _, rev := range list {
+		out.Items = append(out.Items, items([]view.Named{{Scope: name, Revision: rev}})...)
+	}
+	return out, nil
 }
 
-// List pages through the shards under a prefix, by name. The page's Pick has the prefix; empty: every shard.
+// List pages through the shards under a prefix, by name. The page's Pick has the prefix; empty: every shard. With
+// versions of a shard, those are listed instead, newest first.
 func (s *Agent) List(ctx context.Context, c once.Call, page api.Page, binds bool) (*api.List, error) {
 	return flow(s, func() (*api.List, error) {
+		if scope, asked := page.Pick["versions"]; asked {
+			return s.versions(ctx, scope)
+		}
 		prefix, after := api.EveryShard, sequencer.Scope("")
 		var err error
 		if text := page.Pick["prefix"]; text != "" {

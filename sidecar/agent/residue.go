@@ -388,53 +388,59 @@ func dealtWith(r *topology.Residue) error {
 	return api.Problemf(api.CodeNotResidue, "effect %d of %s is %s: nothing is left to do", r.Index, r.Tx, r.State)
 }
 
-// AcceptResidue takes a residue as it is: whoever asks has looked at the sink, and says so in the note.
-func (s *Agent) AcceptResidue(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error) {
+// Resolve deals with a residue: by making the call, or the compensation, that could not be made before, or, when in
+// has a note, by taking it as it is.
+func (s *Agent) Resolve(ctx context.Context, c once.Call, tx, index string, in *api.Resolve) (*api.Residue, error) {
 	return flow(s, func() (*api.Residue, error) {
-		if in.Note == "" || len(in.Note) > maxNoteBytes {
-			return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and "+
-				"why",
-				maxNoteBytes)
+		if in.Accept != nil {
+			return s.accept(ctx, tx, index, in.Accept)
 		}
-		done, err := s.dealing.enter(tx, index)
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		r, _, err := s.oneResidue(ctx, tx, index)
-		if err != nil {
-			return nil, err
-		}
-		if r.State != topology.ResidueOpen {
-			return nil, dealtWith(r)
-		}
-		if err := s.acceptResidue(ctx, r, in.Note); err != nil {
-			return nil, err
-		}
-		out := residueOf(r)
-		return &out, nil
+		return s.tryAgain(ctx, c, tx, index, in.Retry)
 	})
 }
 
-// RetryResidue makes the call, or the compensation, that could not be made before.
-func (s *Agent) RetryResidue(ctx context.Context, c once.Call, tx, index string,
+// accept takes a residue as it is: the operator has looked at the sink, and says so in the note.
+func (s *Agent) accept(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error) {
+	if in.Note == "" || len(in.Note) > maxNoteBytes {
+		return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and why",
+			maxNoteBytes)
+	}
+	done, err := s.dealing.enter(tx, index)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	r, _, err := s.oneResidue(ctx, tx, index)
+	if err != nil {
+		return nil, err
+	}
+	if r.State != topology.ResidueOpen {
+		return nil, dealtWith(r)
+	}
+	if err := s.acceptResidue(ctx, r, in.Note); err != nil {
+		return nil, err
+	}
+	out := residueOf(r)
+	return &out, nil
+}
+
+// tryAgain makes the call, or the compensation, that could not be made before.
+func (s *Agent) tryAgain(ctx context.Context, c once.Call, tx, index string,
 	in *api.RetryResidue) (*api.Residue, error) {
-	return flow(s, func() (*api.Residue, error) {
-		done, err := s.dealing.enter(tx, index)
-		if err != nil {
+	done, err := s.dealing.enter(tx, index)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	r, told, err := s.oneResidue(ctx, tx, index)
+	if err != nil {
+		return nil, err
+	}
+	if !told { // else the call was made: it is not made again only because the list could not be written
+		if err := s.tryResidue(ctx, &s.untold, r, in, c.Slot); err != nil {
 			return nil, err
 		}
-		defer done()
-		r, told, err := s.oneResidue(ctx, tx, index)
-		if err != nil {
-			return nil, err
-		}
-		if !told { // else the call was made: it is not made again only because the list could not be written
-			if err := s.tryResidue(ctx, &s.untold, r, in, c.Slot); err != nil {
-				return nil, err
-			}
-		}
-		out := residueOf(r)
-		return &out, nil
-	})
+	}
+	out := residueOf(r)
+	return &out, nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	face "github.com/hence-dev/hence/sidecar/http"
@@ -36,8 +38,11 @@ type process struct {
 	config   setup
 	view     *view.View
 	session  *Agent
+	seat     *face.Seat
 	face     *face.Face
-	metrics  *metrics.Metrics
+	metrics  *metrics.Agent
+	counted  *metrics.Process
+	opened   chan struct{}
 	listener net.Listener
 	server   *http.Server
 	ready    chan struct{}
@@ -47,29 +52,44 @@ type process struct {
 
 // assemble makes a process and opens its listener.
 func assemble(c setup, log Log) (*process, error) {
-	c.Workspace, c.Token = cmp.Or(c.Workspace, "default"), cmp.Or(c.Token, RandomID())
-	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.OrThis()
+	c.Workspace, c.Token = cmp.Or(c.Workspace, "default"), cmp.Or(c.Token, randomID())
+	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.orThis()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &process{config: c, listener: listener, ready: make(chan struct{}),
+	p := &process{config: c, listener: listener, ready: make(chan struct{}), opened: make(chan struct{}),
 		view: view.New(c.Workspace, c.Limits.OldBytes, c.Limits.ContentBytes)}
-	p.metrics = metrics.New(func() float64 { return float64(p.view.At()) })
+	p.counted = metrics.New(func() float64 { return float64(p.view.At()) })
+	p.metrics = p.counted.Agent("")
 	drain, draining := context.WithCancel(context.Background())
 	p.draining = draining
 	keys := once.New(c.Limits.IdempotencyKeys, c.Limits.IdempotencyBytes, c.Limits.IdempotencyAge, c.Machine.Clock.Now,
 		c.Logger)
 	p.session, err = New(Config{Name: c.Agent, View: p.view, Log: log, Keys: keys, DataDir: c.DataDir,
 		Tools: c.Tools, Hook: c.Hook, Limits: c.Limits, Logger: c.Logger, Metrics: p.metrics, Machine: c.Machine,
-		Loop: loop.Options{Verify: !c.Fast}})
+		Loop:   loop.Options{Verify: !c.Fast},
+		Opened: func() { close(p.opened) }, Live: func() { p.once.Do(func() { close(p.ready) }) }})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	of := face.Config{Agent: p.session, Keys: keys, Opened: p.session.Opened(), Name: c.Workspace, AgentName: c.Agent,
-		Workspace: view.NewWorkspaceView(p.view, log, c.Limits.FutureWait), Token: c.Token, Operator: c.OperatorToken,
+	seats := face.NewSeats(false, nil)
+	p.seat = &face.Seat{Agent: p.session, Name: c.Agent, Keys: keys, Opened: p.opened,
+		Span: func(tx string) trace.SpanContext { return Span(p.session, tx) }}
+	seats.Add(p.seat)
+	role := face.RoleAgent
+	if c.OperatorToken == "" {
+		role = face.RoleOperator
+	} else if err = seats.Grant(c.Agent, c.OperatorToken, face.RoleOperator); err != nil {
+		return nil, err
+	}
+	if err = seats.Grant(c.Agent, c.Token, role); err != nil {
+		return nil, err
+	}
+	of := face.Config{Agents: seats, Name: c.Workspace,
+		Workspace: view.NewWorkspaceView(p.view, log, c.Limits.FutureWait),
 		Limits: face.Limits{BodyBytes: c.Limits.BodyBytes, Requests: c.Limits.Requests, Watchers: c.Limits.Watchers,
-			ListItems: c.Limits.ListItems, WaitMost: c.Limits.WaitMost}, Drain: drain, Metrics: p.metrics, Log: c.Logger}
+			ListItems: c.Limits.ListItems, WaitMost: c.Limits.WaitMost}, Drain: drain, Metrics: p.counted, Log: c.Logger}
 	if log != nil {
 		of.Follow = log.FollowAt
 	}
@@ -82,10 +102,8 @@ func (p *process) Addr() string           { return p.listener.Addr().String() }
 func (p *process) URL() string            { return "http://" + p.Addr() }
 func (p *process) Token() string          { return p.config.Token }
 func (p *process) Ready() <-chan struct{} { return p.ready }
-func (p *process) Refused() error         { return p.session.Refused() }
+func (p *process) Refused() error         { return p.session.Health().Refused }
 func (p *process) Close() error           { return p.listener.Close() }
-
-func (p *process) Farewell(ctx context.Context) int { return p.session.Farewell(ctx) }
 
 // Run serves the agent until ctx ends.
 func (p *process) Run(ctx context.Context) error {
@@ -94,20 +112,26 @@ func (p *process) Run(ctx context.Context) error {
 	defer stop()
 	var group sync.WaitGroup
 	failed := make(chan error, 2)
+	left := make(chan error, 1)
+	agentWork, leave := context.WithCancel(context.Background())
+	defer leave()
 	group.Go(func() { _ = p.server.Serve(p.listener) })
 	group.Go(func() {
-		if err := p.session.Run(func() { p.once.Do(func() { close(p.ready) }) }); err != nil {
+		err := p.session.Run(agentWork)
+		if agentWork.Err() == nil {
 			failed <- err
+			err = nil
 		}
+		left <- err
 	})
 	group.Go(func() {
 		select {
-		case <-p.session.Opened():
+		case <-p.opened:
 		case <-work.Done():
 			return
 		}
 		group.Go(func() { p.view.FetchContents(work, p.session.events, p.session.log) })
-		failed <- p.view.Follow(work, p.session.events, p.session.log, p.metrics.Delivered)
+		failed <- p.view.Follow(work, p.session.events, p.session.log, p.counted.Delivered)
 	})
 	var err error
 	select {
@@ -115,9 +139,11 @@ func (p *process) Run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	p.shutdown()
+	leave()
+	err = errors.Join(err, <-left)
 	stop()
 	group.Wait()
-	return errors.Join(err, p.session.Close())
+	return err
 }
 
 // shutdown lets running requests end, as long as the limit says.
@@ -127,15 +153,14 @@ func (p *process) shutdown() {
 	defer cancel()
 	half := time.AfterFunc(p.config.Limits.StopWait/2, p.view.End)
 	defer half.Stop()
-	for p.face.Busy() && view.Sleep(ctx, StopPoll) {
+	for p.face.Busy() && view.Sleep(ctx, stopPoll) {
 	}
-	short, end := context.WithTimeout(ctx, StopGrace)
+	short, end := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer end()
 	if p.server.Shutdown(short) != nil {
 		_ = p.server.Close()
 	}
 	p.view.End()
-	p.session.Stop(ctx)
 }
 
 // stand takes an agent's loop until the function that it returns is called.

@@ -35,8 +35,8 @@ func traceOf(ctx context.Context) string {
 	return fmt.Sprintf("00-%s-%s-%s", sc.TraceID(), sc.SpanID(), sc.TraceFlags()&trace.FlagsSampled)
 }
 
-// Span is the span that a transaction's work belongs to; not valid: none, or it is not known here.
-func (s *Agent) Span(tx string) (span trace.SpanContext) {
+// Span is the span that a transaction's work belongs to; not valid: none, or the agent does not know it.
+func Span(s *Agent, tx string) (span trace.SpanContext) {
 	s.loop.Run(func() { span = s.traceOf(sequencer.TxID(tx)) })
 	return span
 }

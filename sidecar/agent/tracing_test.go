@@ -16,10 +16,10 @@ const agentTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // untraced goes through everything that tracing adds to a transaction, with no tracer set.
 func untraced(ctx context.Context, s *process, t *tx, in *sequencer.Intent) {
 	s.session.loop.Run(func() { s.session.traces(ctx, t) })
-	if s.session.Span(string(t.id)).IsValid() {
+	if Span(s.session, string(t.id)).IsValid() {
 		panic("a span from nowhere")
 	}
-	ctx, appended := s.session.tracing.append(under(ctx, s.session.Span(string(t.id))), in)
+	ctx, appended := s.session.tracing.append(under(ctx, Span(s.session, string(t.id))), in)
 	appended(1, nil)
 	s.session.tracing.decided(t, &sequencer.Outcome{}, time.Time{})
 	if traceOf(ctx) != "" {
@@ -62,7 +62,7 @@ func TestTraceOfATransaction(t *testing.T) {
 	s, tx, _ := newUntraced(t)
 	ctx := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": agentTrace})
 	s.session.loop.Run(func() { s.session.traces(ctx, tx) })
-	if got := traceOf(under(t.Context(), s.session.Span("a.1.1"))); got != agentTrace {
+	if got := traceOf(under(t.Context(), Span(s.session, "a.1.1"))); got != agentTrace {
 		t.Errorf("a later request of the transaction: %q", got)
 	}
 	if s.session.tracing.tracer != nil {

@@ -243,4 +243,13 @@ type Ready struct {
 	Incarnation uint64            `json:"incarnation"`
 	View        uint64            `json:"view"`
 	Parts       map[string]Health `json:"parts"`
+	// Agents are those of a process that serves several, by name; agent and incarnation are empty then.
+	Agents map[string]AgentReady `json:"agents,omitempty"`
+}
+
+// AgentReady is one agent of several in GET /readyz.
+type AgentReady struct {
+	Ready       bool              `json:"ready"`
+	Incarnation uint64            `json:"incarnation"`
+	Parts       map[string]Health `json:"parts"`
 }

@@ -62,6 +62,13 @@ type ToolList struct {
 	Next      string     `json:"next,omitempty"`
 }
 
+// ToolChange registers a tool, or withdraws it.
+type ToolChange struct {
+	PutTool
+	Name     string
+	Withdraw bool
+}
+
 // ToolItem is one tool: declared by the policy, or registered by the agent for plans to pin.
 type ToolItem struct {
 	Server       string `json:"server"`

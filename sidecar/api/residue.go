@@ -35,6 +35,12 @@ type AcceptResidue struct {
 	Note string `json:"note"` // who takes it as it is, and why
 }
 
+// Resolve says how a residue is dealt with: one of the two is set.
+type Resolve struct {
+	Accept *AcceptResidue
+	Retry  *RetryResidue
+}
+
 // RetryResidue is the body of POST /v1/residue/{tx}/{index}/retry.
 type RetryResidue struct {
 	Force bool `json:"force,omitempty"` // also when the sink cannot know the call: it may then happen twice

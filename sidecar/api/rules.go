@@ -50,6 +50,12 @@ type RulesChange struct {
 	HorizonTicks   *uint32 `json:"horizon_ticks,omitempty"`   // from logic 3 on; 0 is the default, 2,419,200: a week
 }
 
+// ChangeOfRules is a change of the rules of a version.
+type ChangeOfRules struct {
+	Was uint32 // the version that is changed
+	To  *RulesChange
+}
+
 // PutTool is the body of PUT /v1/tools/{name}.
 type PutTool struct {
 	Server    string `json:"server,omitempty"` // empty: "tools"

@@ -60,6 +60,7 @@ type Client struct {
 	token     string
 	workspace string
 	session   string
+	agent     string
 	http      *http.Client
 	tries     int
 	lag       time.Duration
@@ -74,6 +75,10 @@ func WithWorkspace(name string) Option { return func(c *Client) { c.workspace = 
 // WithSession names the agent's conversation that the client speaks for, in at most 64 printable ASCII characters;
 // without it, the agent's default one.
 func WithSession(name string) Option { return func(c *Client) { c.session = name } }
+
+// WithAgent names the agent that the client speaks for, where the token is not one agent's: an operator's, or that of a
+// sidecar for any agent.
+func WithAgent(name string) Option { return func(c *Client) { c.agent = name } }
 
 // WithHTTPClient replaces the HTTP client.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
@@ -189,6 +194,9 @@ func (c *Client) once(ctx context.Context, r *request) (*answer, error) {
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	if c.session != "" {
 		req.Header.Set("Hence-Session", c.session)
+	}
+	if c.agent != "" {
+		req.Header.Set("Hence-Agent", c.agent)
 	}
 	for k, v := range r.header {
 		req.Header.Set(k, v)

@@ -41,23 +41,46 @@ type Agent interface {
 
 	Get(ctx context.Context, c once.Call, scope string, how api.Look) (*api.Content, error)
 	Put(ctx context.Context, c once.Call, in *api.Put) (d *api.Decision, created bool, err error)
-	Versions(ctx context.Context, scope string) (*api.List, error)
 	List(ctx context.Context, c once.Call, page api.Page, binds bool) (*api.List, error)
 	EndSession(ctx context.Context, name string) (int, error)
 
 	Transactions(page api.Page) (*api.TxList, error)
 	Calls(ctx context.Context, page api.Page) (*api.EffectList, error)
-	Tools(ctx context.Context, page api.Page) (*api.ToolList, error)
-	SetTool(ctx context.Context, name string, in api.PutTool, withdraw bool) (*api.Tool, error)
-	Rules(ctx context.Context) (*api.Rules, error)
-	SetRules(ctx context.Context, was uint32, in *api.RulesChange) (*api.Rules, error)
+	Tools(ctx context.Context, page api.Page, change *api.ToolChange) (*api.ToolList, *api.Tool, error)
+	Rules(ctx context.Context, change *api.ChangeOfRules) (*api.Rules, error)
 
 	Residue(ctx context.Context, page api.Page) (*api.ResidueList, error)
-	AcceptResidue(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error)
-	RetryResidue(ctx context.Context, c once.Call, tx, index string, in *api.RetryResidue) (*api.Residue, error)
+	Resolve(ctx context.Context, c once.Call, tx, index string, in *api.Resolve) (*api.Residue, error)
 
-	Ready() (parts map[string]error, incarnation sequencer.Seq)
-	Span(tx string) trace.SpanContext
+	Health() api.Standing
+}
+
+// Seat is one agent as the interface serves it.
+type Seat struct {
+	Agent
+	Name   string
+	Keys   *once.Keys
+	Span   func(tx string) trace.SpanContext // that the work of a transaction belongs to; nil: none is known
+	Opened <-chan struct{}                   // closed once the agent's journal is open; until then no request is taken
+}
+
+// Asking is what a request shows: whose it is, and what it is about.
+type Asking struct {
+	Token string
+	Name  string // the header Hence-Agent; empty: it is not there
+	Tx    string // the transaction that the route names; empty: none
+	Acts  bool   // it acts for an agent, and is not answered alike by all
+}
+
+// Agents finds the agent that a request is of.
+type Agents interface {
+	// Enter returns the agent, which does not leave before leave is called, and what the token may do. Without an agent
+	// the token is known, and the problem says what else is wrong; RoleNone: the token is none of this process.
+	Enter(a Asking) (seat *Seat, role Role, leave func(), err error)
+	// All are the agents that are here, by name.
+	All() []*Seat
+	// Several says that the process may have more than one agent.
+	Several() bool
 }
 
 // Workspace is what the interface needs of a workspace, whoever asks.

@@ -1,14 +1,12 @@
 package http
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,26 +35,27 @@ type route struct {
 type call struct {
 	once.Call // on whose behalf: the conversation, and the slot of its Idempotency-Key
 	ctx       context.Context
-	agent     Agent
+	agent     *Seat // nil on public routes
 	request   *http.Request
 	params    map[string]string
 	body      []byte
-	role      role
+	role      Role
 }
 
-// role is what the token that a request carries may do.
-type role uint8
+// Role is what the token that a request carries may do.
+type Role uint8
 
+// The roles.
 const (
-	roleNone     role = iota // no token, or a wrong one
-	roleAgent                // what concerns the agent's own work
-	roleOperator             // what concerns others, too
+	RoleNone     Role = iota // no token, or a wrong one
+	RoleAgent                // what concerns the agent's own work
+	RoleOperator             // what concerns others, too
 )
 
 // operates refuses what only an operator may do: it stands first in the four handlers that concern others, before the
 // body is read. One token has both roles where no second one is configured, so that a person at a laptop needs one.
 func (c *call) operates(what string) error {
-	if c.role == roleOperator {
+	if c.role == RoleOperator {
 		return nil
 	}
 	return api.Problemf(api.CodeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the "+
@@ -124,27 +123,20 @@ func (f *Face) table() []route {
 // Face is the HTTP handler: it finds the route, checks what all routes have in common, and writes the answer.
 type Face struct {
 	Config
-	routes   []route
-	token    [sha256.Size]byte
-	operator [sha256.Size]byte
-	running  chan struct{}
-	feed     *feed.Handler
+	routes  []route
+	running chan struct{}
+	feed    *feed.Handler
 }
 
 // Config is what the face is made of.
 type Config struct {
-	Agent     Agent
-	Keys      *once.Keys
-	Opened    <-chan struct{} // closed once the agent's journal is open; until then no request is taken
+	Agents    Agents
 	Workspace Workspace
 	Name      string // of the workspace
-	AgentName string
-	Token     string
-	Operator  string // empty: token has the role of the operator, too
 	Limits    Limits
 	Drain     context.Context // ends when no new request is taken any more
 	Tracer    trace.Tracer    // nil: none
-	Metrics   *metrics.Metrics
+	Metrics   *metrics.Process
 	Log       *slog.Logger
 	Follow    FeedFollow // what streams of decisions read
 }
@@ -165,8 +157,7 @@ type FeedFollow = func(ctx context.Context, workspace string, after sequencer.Se
 // New makes the handler and registers its metrics. It panics when the metrics of another face are in the registry.
 func New(c Config) *Face {
 	f := &Face{
-		Config: c, token: sha256.Sum256([]byte(c.Token)),
-		operator: sha256.Sum256([]byte(cmp.Or(c.Operator, c.Token))), running: make(chan struct{}, c.Limits.Requests),
+		Config: c, running: make(chan struct{}, c.Limits.Requests),
 		feed: feed.New(feed.Config{Follow: c.Follow, Start: c.Workspace.From, Stop: c.Drain.Done(),
 			Subscribers: c.Limits.Watchers, Logger: c.Log}),
 	}
@@ -186,7 +177,9 @@ func (f *Face) measured() {
 }
 
 // serves reports whether an agent's requests are taken here.
-func (f *Face) serves(agent string) bool { return agent == f.AgentName }
+func (f *Face) serves(agent string) bool {
+	return slices.ContainsFunc(f.Agents.All(), func(s *Seat) bool { return s.Name == agent })
+}
 
 // Busy reports whether requests of the agent are under way.
 func (f *Face) Busy() bool { return len(f.running) > 0 || f.feed.Stats().Open > 0 }
@@ -218,15 +211,19 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if route.public {
 		return route.handle(&call{ctx: r.Context(), request: r, params: params})
 	}
-	role := f.role(r)
-	if role == roleNone {
+	seat, role, leave, err := f.enter(r, route, params)
+	defer leave()
+	if role == RoleNone {
 		return nil, api.Problemf(api.CodeUnauthorized, "%s", noToken(r))
 	}
 	if f.Drain.Err() != nil {
 		return nil, api.ErrStopped
 	}
+	if err != nil {
+		return nil, err
+	}
 	select {
-	case <-f.Opened:
+	case <-seat.Opened:
 	default:
 		return nil, api.Problemf(api.CodeNotReady, "the journal is not open yet: it is opened once the log has said its id")
 	}
@@ -252,7 +249,7 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		}
 		return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
 	}
-	c := &call{Call: once.Call{Session: talk}, agent: f.Agent, request: r, params: params, body: body, role: role}
+	c := &call{Call: once.Call{Session: talk}, agent: seat, request: r, params: params, body: body, role: role}
 	if name, ok := params["workspace"]; ok && name != f.Name {
 		return nil, f.otherWorkspace(name)
 	}
@@ -274,19 +271,35 @@ func noToken(r *http.Request) string {
 	return "the token is not this sidecar's: each has its own, and one that made its token up has another after a start"
 }
 
-// role holds a request's token against both, in a time that does not depend on it.
-func (f *Face) role(r *http.Request) role {
+// enter finds the agent that a request is of. leave is never nil.
+func (f *Face) enter(r *http.Request, route *route, params map[string]string) (*Seat, Role, func(), error) {
+	nothing := func() {}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	got := sha256.Sum256([]byte(token))
-	operator := subtle.ConstantTimeCompare(got[:], f.operator[:]) == 1
-	agent := subtle.ConstantTimeCompare(got[:], f.token[:]) == 1
-	switch {
-	case ok && operator:
-		return roleOperator
-	case ok && agent:
-		return roleAgent
+	if !ok {
+		return nil, RoleNone, nothing, nil
 	}
-	return roleNone
+	names := r.Header.Values("Hence-Agent")
+	a := Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Tx: params["tx"], Acts: route.acts(r)}
+	seat, role, leave, err := f.Agents.Enter(a)
+	if leave == nil {
+		leave = nothing
+	}
+	if len(names) > 1 && err == nil { // which one counts would be a guess
+		err = api.Problemf(api.CodeBadRequest, "the header Hence-Agent is there %d times: send it once", len(names))
+	}
+	return seat, role, leave, err
+}
+
+// acts reports whether a request is an agent's own: what it reads binds the agent, or what it does is done in its name.
+// All others are answered alike by every agent of the workspace, or are an operator's.
+func (r *route) acts(req *http.Request) bool {
+	switch r.name {
+	case "list_shards", "read_shard":
+		return !req.URL.Query().Has("look")
+	case "set_rules", "accept_residue", "retry_residue", "retract":
+		return false
+	}
+	return r.method != http.MethodGet
 }
 
 // run calls the handler with a context that ends with the bound on waits.

@@ -72,7 +72,7 @@ func TestNoToken(t *testing.T) {
 // What concerns other agents takes the operator's token, all else either; a sidecar with one token has both roles in
 // it.
 func TestOperatorOnly(t *testing.T) {
-	f, alone := newFaced(t), newFaced(t, func(c *Config) { c.Operator = "" })
+	f, alone := newFaced(t), newFaced(t, func(c *told) { c.operator = "" })
 	only := map[string]bool{"set_rules": true, "retract": true, "accept_residue": true, "retry_residue": true}
 	seen := 0
 	for _, one := range f.face.routes {
@@ -145,7 +145,7 @@ func TestWhatWasMeant(t *testing.T) {
 // Before the journal is open and once the sidecar stops nothing new is taken; at the bound of requests further ones
 // are told to come again.
 func TestNotNow(t *testing.T) {
-	f := newFaced(t, func(c *Config) { c.Opened = make(chan struct{}) })
+	f := newFaced(t, func(c *told) { c.opened = make(chan struct{}) })
 	f.refused(http.StatusServiceUnavailable, api.CodeNotReady, "GET", inDefault+"/tx", "")
 
 	f = newFaced(t)

@@ -170,12 +170,41 @@ func (f *fake) Put(ctx context.Context, _ once.Call, in *api.Put) (*api.Decision
 	return d, f.fresh, err
 }
 
-func (f *fake) Versions(ctx context.Context, _ string) (*api.List, error) {
-	return answer(ctx, f, "Versions", &api.List{Workspace: "default", Items: []api.Item{}})
+func (f *fake) List(ctx context.Context, _ once.Call, page api.Page, _ bool) (*api.List, error) {
+	method := "List"
+	if _, versions := page.Pick["versions"]; versions {
+		method = "Versions"
+	}
+	return answer(ctx, f, method, &api.List{Workspace: "default", Items: []api.Item{}})
 }
 
-func (f *fake) List(ctx context.Context, _ once.Call, _ api.Page, _ bool) (*api.List, error) {
-	return answer(ctx, f, "List", &api.List{Workspace: "default", Items: []api.Item{}})
+func (f *fake) Tools(ctx context.Context, _ api.Page, change *api.ToolChange) (*api.ToolList, *api.Tool, error) {
+	if change == nil {
+		list, err := answer(ctx, f, "Tools", &api.ToolList{Workspace: "default", Agent: "a", Items: []api.ToolItem{}})
+		return list, nil, err
+	}
+	method := map[bool]string{true: "withdraw ", false: "SetTool "}[change.Withdraw]
+	tool, err := answer(ctx, f, method+change.Server+"/"+change.Name, &api.Tool{Server: change.Server, Name: change.Name})
+	return nil, tool, err
+}
+
+func (f *fake) Rules(ctx context.Context, change *api.ChangeOfRules) (*api.Rules, error) {
+	if change != nil {
+		return answer(ctx, f, "SetRules", someRules(change.Was+1))
+	}
+	return answer(ctx, f, "Rules", someRules(3))
+}
+
+func (f *fake) Resolve(ctx context.Context, _ once.Call, tx, _ string, in *api.Resolve) (*api.Residue, error) {
+	if in.Accept != nil {
+		return answer(ctx, f, "AcceptResidue", oneResidue(tx, "accepted"))
+	}
+	return answer(ctx, f, "RetryResidue", oneResidue(tx, "resolved"))
+}
+
+func (f *fake) Health() api.Standing {
+	return api.Standing{Agent: "a", Incarnation: 4,
+		Parts: map[string]error{"session": f.parts["session"], "journal": nil}}
 }
 
 func (f *fake) EndSession(ctx context.Context, _ string) (int, error) {
@@ -188,23 +217,6 @@ func (f *fake) Transactions(api.Page) (*api.TxList, error) {
 
 func (f *fake) Calls(ctx context.Context, _ api.Page) (*api.EffectList, error) {
 	return answer(ctx, f, "Calls", &api.EffectList{Workspace: "default", Agent: "a", Items: []api.Receipt{}})
-}
-
-func (f *fake) Tools(ctx context.Context, _ api.Page) (*api.ToolList, error) {
-	return answer(ctx, f, "Tools", &api.ToolList{Workspace: "default", Agent: "a", Items: []api.ToolItem{}})
-}
-
-func (f *fake) SetTool(ctx context.Context, name string, in api.PutTool, withdraw bool) (*api.Tool, error) {
-	method := map[bool]string{true: "withdraw ", false: "SetTool "}[withdraw]
-	return answer(ctx, f, method+in.Server+"/"+name, &api.Tool{Server: in.Server, Name: name})
-}
-
-func (f *fake) Rules(ctx context.Context) (*api.Rules, error) {
-	return answer(ctx, f, "Rules", someRules(3))
-}
-
-func (f *fake) SetRules(ctx context.Context, was uint32, _ *api.RulesChange) (*api.Rules, error) {
-	return answer(ctx, f, "SetRules", someRules(was+1))
 }
 
 func someRules(version uint32) *api.Rules {
@@ -221,21 +233,6 @@ func (f *fake) Residue(ctx context.Context, _ api.Page) (*api.ResidueList, error
 func oneResidue(tx, state string) *api.Residue {
 	return &api.Residue{Tx: tx, Agent: "a", Tool: "mail", Class: "irreversible", Result: "leaked", State: state}
 }
-
-func (f *fake) AcceptResidue(ctx context.Context, tx, _ string, _ *api.AcceptResidue) (*api.Residue, error) {
-	return answer(ctx, f, "AcceptResidue", oneResidue(tx, "accepted"))
-}
-
-func (f *fake) RetryResidue(ctx context.Context, _ once.Call, tx, _ string,
-	_ *api.RetryResidue) (*api.Residue, error) {
-	return answer(ctx, f, "RetryResidue", oneResidue(tx, "resolved"))
-}
-
-func (f *fake) Ready() (map[string]error, sequencer.Seq) {
-	return map[string]error{"session": f.parts["session"], "journal": nil}, 4
-}
-
-func (f *fake) Span(string) trace.SpanContext { return f.span }
 
 // fakeWorkspace is the workspace's part of a fake.
 type fakeWorkspace struct{ *fake }
@@ -288,27 +285,45 @@ type faced struct {
 	drain  context.CancelFunc
 }
 
-func newFaced(t *testing.T, change ...func(*Config)) *faced {
+// told is what a faced agent is made with.
+type told struct {
+	Config
+	operator string        // empty: the agent's token has that role, too
+	opened   chan struct{} // of the agent's journal
+}
+
+func newFaced(t *testing.T, change ...func(*told)) *faced {
 	t.Helper()
 	f := newFake()
 	drain, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
 	out := &faced{fake: f, t: t, opened: make(chan struct{}), drain: stop}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	c := Config{Agent: f, Workspace: fakeWorkspace{f}, Opened: out.opened, Name: "default", AgentName: "a",
-		Keys:  once.New(100, 1<<20, time.Hour, time.Now, log),
-		Token: agentToken, Operator: operatorToken, Drain: drain, Log: log,
-		Metrics: metrics.New(func() float64 { return 9 }),
-		Limits:  Limits{BodyBytes: 1 << 10, Requests: 4, Watchers: 2, ListItems: 1000, WaitMost: 30 * time.Second},
+	c := told{operator: operatorToken, opened: out.opened, Config: Config{Workspace: fakeWorkspace{f}, Name: "default",
+		Drain: drain, Log: log, Metrics: metrics.New(func() float64 { return 9 }),
+		Limits: Limits{BodyBytes: 1 << 10, Requests: 4, Watchers: 2, ListItems: 1000, WaitMost: 30 * time.Second},
 		Follow: func(ctx context.Context, _ string, _ sequencer.Seq, _ func(*sequencer.Outcome, streams.Way,
 			time.Time) error) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}}
+		}}}
 	for _, one := range change {
 		one(&c)
 	}
-	out.face = New(c)
+	seats := NewSeats(false, nil)
+	seats.Add(&Seat{Agent: f, Name: "a", Keys: once.New(100, 1<<20, time.Hour, time.Now, log), Opened: c.opened,
+		Span: func(string) trace.SpanContext { return f.span }})
+	role := RoleAgent
+	if c.operator == "" {
+		role = RoleOperator
+	} else if err := seats.Grant("a", c.operator, RoleOperator); err != nil {
+		t.Fatal(err)
+	}
+	if err := seats.Grant("a", agentToken, role); err != nil {
+		t.Fatal(err)
+	}
+	c.Agents = seats
+	out.face = New(c.Config)
 	close(out.opened)
 	return out
 }

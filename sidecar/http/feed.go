@@ -11,7 +11,7 @@ import (
 func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, params map[string]string) {
 	answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 	defer func() { f.Metrics.Answered(route.name, answer.status) }()
-	err := f.mayStream(r, params)
+	err := f.mayStream(r, route, params)
 	if err != nil {
 		p := problemReply(err)
 		for k, v := range p.header {
@@ -23,8 +23,10 @@ func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, para
 	f.feed.Serve(answer, r, f.Name)
 }
 
-func (f *Face) mayStream(r *http.Request, params map[string]string) error {
-	if f.role(r) == roleNone {
+func (f *Face) mayStream(r *http.Request, route *route, params map[string]string) error {
+	_, role, leave, err := f.enter(r, route, params)
+	leave() // a stream is of the workspace: it keeps no agent here
+	if role == RoleNone {
 		return api.Problemf(api.CodeUnauthorized, "send the sidecar's token as Authorization: Bearer")
 	}
 	if f.Drain.Err() != nil {
@@ -33,7 +35,7 @@ func (f *Face) mayStream(r *http.Request, params map[string]string) error {
 	if name := params["workspace"]; name != f.Name {
 		return f.otherWorkspace(name)
 	}
-	return nil
+	return err
 }
 
 // statusWriter notes what a handler answered.

@@ -239,7 +239,7 @@ func (f *Face) readShard(c *call) (*reply, error) {
 	case query.Has("versions") && query.Get("versions") != "true":
 		return nil, api.Problemf(api.CodeBadRequest, "versions=%.20q: give true, or leave it out", query.Get("versions"))
 	case query.Has("versions"):
-		return ok(c.agent.Versions(c.ctx, scope))
+		return ok(c.agent.List(c.ctx, c.Call, api.Page{Pick: map[string]string{"versions": scope}}, false))
 	}
 	binds, err := c.binds()
 	if err != nil {
@@ -395,7 +395,8 @@ func (f *Face) listTools(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.agent.Tools(c.ctx, page))
+	list, _, err := c.agent.Tools(c.ctx, page, nil)
+	return ok(list, err)
 }
 
 func (f *Face) listAgents(c *call) (*reply, error) {
@@ -431,7 +432,7 @@ func (f *Face) putTool(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.agent.SetTool(c.ctx, name, in, false))
+	return changedTool(c, &api.ToolChange{Name: name, PutTool: in})
 }
 
 func (f *Face) deleteTool(c *call) (*reply, error) {
@@ -439,10 +440,16 @@ func (f *Face) deleteTool(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(c.agent.SetTool(c.ctx, name, api.PutTool{Server: c.request.URL.Query().Get("server")}, true))
+	in := api.PutTool{Server: c.request.URL.Query().Get("server")}
+	return changedTool(c, &api.ToolChange{Name: name, PutTool: in, Withdraw: true})
 }
 
-func (f *Face) getRules(c *call) (*reply, error) { return rulesReply(c.agent.Rules(c.ctx)) }
+func changedTool(c *call, change *api.ToolChange) (*reply, error) {
+	_, changed, err := c.agent.Tools(c.ctx, api.Page{}, change)
+	return ok(changed, err)
+}
+
+func (f *Face) getRules(c *call) (*reply, error) { return rulesReply(c.agent.Rules(c.ctx, nil)) }
 
 func rulesReply(r *api.Rules, err error) (*reply, error) {
 	if err != nil {
@@ -468,7 +475,7 @@ func (f *Face) putRules(c *call) (*reply, error) {
 			"read, in "+
 			"quotes", text)
 	}
-	out, err := c.agent.SetRules(c.ctx, uint32(was), &in)
+	out, err := c.agent.Rules(c.ctx, &api.ChangeOfRules{Was: uint32(was), To: &in})
 	if p := api.AsProblem(err); err != nil && p.Code == string(sequencer.CodeVersionMismatch) {
 		p.Status = http.StatusPreconditionFailed
 		return nil, p
@@ -498,7 +505,7 @@ func (f *Face) acceptResidue(c *call) (*reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.agent.AcceptResidue(c.ctx, c.params["tx"], c.params["index"], &in))
+	return ok(c.agent.Resolve(c.ctx, c.Call, c.params["tx"], c.params["index"], &api.Resolve{Accept: &in}))
 }
 
 func (f *Face) retryResidue(c *call) (*reply, error) {
@@ -509,7 +516,7 @@ func (f *Face) retryResidue(c *call) (*reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	return ok(c.agent.RetryResidue(c.ctx, c.Call, c.params["tx"], c.params["index"], &in))
+	return ok(c.agent.Resolve(c.ctx, c.Call, c.params["tx"], c.params["index"], &api.Resolve{Retry: &in}))
 }
 
 // chain lists the chain hashes that the view has recomputed.

@@ -23,7 +23,7 @@ func (f *Face) keyed(c *call, route *route) (*reply, error) {
 	if c.Session != "" { // conversations need not know each other's keys; no key has a line break
 		key = c.Session + "\n" + key
 	}
-	entry, answer, err := f.Keys.Enter(key, fingerprint(c), outlives(route))
+	entry, answer, err := c.agent.Keys.Enter(key, fingerprint(c), outlives(route))
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (f *Face) keyed(c *call, route *route) (*reply, error) {
 	c.Slot = &entry.Slot
 	out := problemReply(api.Problemf(api.CodeInternal, "the request failed"))
 	// A handler that panics loses its connection only. Its key is free again: else every repetition were in flight.
-	defer func() { f.Keys.Leave(entry, out.kept()) }()
+	defer func() { c.agent.Keys.Leave(entry, out.kept()) }()
 	if out, err = f.run(c, context.WithoutCancel(c.request.Context()), route); err != nil {
 		out = problemReply(err)
 	}

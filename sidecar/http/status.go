@@ -39,22 +39,48 @@ func (f *Face) healthz(*call) (*reply, error) {
 func (f *Face) readyz(c *call) (*reply, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, readyWait)
 	defer cancel()
-	own, incarnation := f.Agent.Ready()
 	parts := f.Workspace.Ready(ctx)
-	maps.Copy(parts, own)
 	if f.Drain.Err() != nil {
 		parts["sidecar"] = api.ErrStopped
 	}
-	out := &api.Ready{Ready: true, Agent: f.AgentName, Workspace: f.Name, View: uint64(f.Workspace.Reached()),
-		Incarnation: uint64(incarnation), Parts: map[string]api.Health{}}
+	out := &api.Ready{Workspace: f.Name, View: uint64(f.Workspace.Reached())}
+	all := f.Agents.All()
+	if !f.Agents.Several() {
+		own := all[0].Health()
+		maps.Copy(parts, own.Parts)
+		out.Agent, out.Incarnation = own.Agent, own.Incarnation
+		out.Ready, out.Parts = healthOf(parts)
+		return unlessUnready(out), nil
+	}
+	out.Ready, out.Parts = healthOf(parts)
+	out.Agents = map[string]api.AgentReady{}
+	served := false
+	for _, seat := range all {
+		own := seat.Health()
+		one := api.AgentReady{Incarnation: own.Incarnation}
+		if own.Parts["journal"] == nil { // of several, also what may be over with the next record: nothing else says it
+			own.Parts["journal"] = own.Record
+		}
+		one.Ready, one.Parts = healthOf(own.Parts)
+		out.Agents[own.Agent] = one
+		served = served || one.Ready
+	}
+	// One agent that cannot be served is no reason to take the others out of service: its own entry says so.
+	out.Ready = out.Ready && (served || len(all) == 0)
+	return unlessUnready(out), nil
+}
+
+// healthOf says per part what is wrong with it, and whether nothing is.
+func healthOf(parts map[string]error) (ready bool, out map[string]api.Health) {
+	ready, out = true, map[string]api.Health{}
 	for name, err := range parts {
 		health := api.Health{OK: err == nil}
 		if err != nil {
-			health.Problem, out.Ready = err.Error(), false
+			health.Problem, ready = err.Error(), false
 		}
-		out.Parts[name] = health
+		out[name] = health
 	}
-	return unlessUnready(out), nil
+	return ready, out
 }
 
 func unlessUnready(out *api.Ready) *reply {

@@ -17,8 +17,9 @@ const (
 // newUntraced is a request of a transaction where no tracer is set.
 func newUntraced() (*fake, *Face, *call, *route) {
 	agent := newFake()
-	f := &Face{Config: Config{Agent: agent}}
-	c := &call{agent: agent, request: httptest.NewRequest(http.MethodPost, "/v1/tx/a.1.1/seal", nil),
+	f := &Face{}
+	seat := &Seat{Agent: agent, Name: "a", Span: func(string) trace.SpanContext { return agent.span }}
+	c := &call{agent: seat, request: httptest.NewRequest(http.MethodPost, "/v1/tx/a.1.1/seal", nil),
 		params: map[string]string{"tx": "a.1.1"}}
 	return agent, f, c, &f.table()[0]
 }

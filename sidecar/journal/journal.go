@@ -55,6 +55,7 @@ type Journal struct {
 	Journal *File // nil: memory only; broken until open
 	Ledger  *Ledger
 	index   uint64 // of the session's last event
+	refused error  // why it did not take the last record
 	queue   []*outgoing
 	flying  int
 	done    map[sequencer.Seq]*progress
@@ -122,7 +123,15 @@ func (d *Journal) keep(kind byte, body []byte) error {
 	if d.Journal == nil {
 		return nil
 	}
-	return d.Journal.Append(kind, body)
+	d.refused = d.Journal.Append(kind, body)
+	return d.refused
+}
+
+// Refused is why the journal did not take the record that it was given last; nil: it took it.
+func (d *Journal) Refused() error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.refused
 }
 
 // Session begins the numbering of a new incarnation's events.

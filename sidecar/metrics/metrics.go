@@ -25,12 +25,41 @@ import (
 	"github.com/hence-dev/hence/streams"
 )
 
-// Metrics are a sidecar's own; two sidecars in one process do not share any.
-type Metrics struct {
-	Registry     *prometheus.Registry
-	requests     *prometheus.CounterVec
+// Process are the metrics of a sidecar's process; two sidecars in one process do not share any.
+type Process struct {
+	Registry   *prometheus.Registry
+	requests   *prometheus.CounterVec
+	deliveries *prometheus.CounterVec
+	Behind     prometheus.Gauge
+}
+
+// New makes the metrics of a process whose view has reached seq.
+func New(seq func() float64) *Process {
+	m := &Process{
+		Registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_requests_total", Help: "Answered requests by route and class of status."},
+			[]string{"route", "class"}),
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_deliveries_total", Help: "Decisions applied to the view by the way on which they came first."},
+			[]string{"way"}),
+	}
+	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
+		seq)
+	m.Behind = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_sidecar_view_lag_seqs",
+		Help: "Decisions that JetStream has and the view has not; NaN while that cannot be known."})
+	m.Behind.Set(math.NaN())
+	m.Registry.MustRegister(m.requests, m.deliveries, at, m.Behind, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Agent are the metrics of one agent of a process.
+type Agent struct {
+	to           prometheus.Registerer
+	all          []prometheus.Collector // that are registered, until Close
 	decisions    *prometheus.CounterVec
-	deliveries   *prometheus.CounterVec
 	AppendErrors prometheus.Counter
 	Early        prometheus.Counter
 	sealed       prometheus.Histogram
@@ -38,23 +67,17 @@ type Metrics struct {
 	effects      *prometheus.CounterVec
 	residues     *prometheus.CounterVec
 	Pending      prometheus.Gauge
-	Behind       prometheus.Gauge
 }
 
-// New makes the metrics of one sidecar; seq is what its view has reached.
-func New(seq func() float64) *Metrics {
+// Agent makes the metrics of an agent. Its series carry the label agent, unless name is empty: a process of one agent
+// has none.
+func (p *Process) Agent(name string) *Agent {
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-	m := &Metrics{
-		Registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hence_sidecar_requests_total", Help: "Answered requests by route and class of status."},
-			[]string{"route", "class"}),
+	m := &Agent{
+		to: p.Registry,
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "hence_sidecar_decisions_total", Help: "Decisions of this agent's transactions by state and code."},
 			[]string{"state", "code"}),
-		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hence_sidecar_deliveries_total", Help: "Decisions applied to the view by the way on which they came first."},
-			[]string{"way"}),
 		AppendErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "hence_sidecar_append_errors_total",
 			Help: "Appends to the log whose outcome was unknown; each was repeated."}),
@@ -64,30 +87,37 @@ func New(seq func() float64) *Metrics {
 			Name: "hence_sidecar_seal_decision_seconds", Help: "From the append of a seal to its decision in the view."}),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{Buckets: buckets,
 			Name: "hence_sidecar_view_lag_seconds", Help: "From the acknowledgement of a seal to its decision in the view."}),
+		effects: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_effects_total", Help: "Tool calls of this agent by class and what became of them at first."},
+			[]string{"class", "state"}),
+		residues: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "hence_sidecar_residue_total", Help: "Effects that could not be made clean, by class and result."},
+			[]string{"class", "result"}),
+		Pending: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "hence_sidecar_settlements_pending", Help: "Decided transactions that this sidecar has to settle."}),
 	}
-	m.effects = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "hence_sidecar_effects_total", Help: "Tool calls of this agent by class and what became of them at first."},
-		[]string{"class", "state"})
-	m.residues = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "hence_sidecar_residue_total", Help: "Effects that could not be made clean, by class and result."},
-		[]string{"class", "result"})
+	if name != "" {
+		m.to = prometheus.WrapRegistererWith(prometheus.Labels{"agent": name}, p.Registry)
+	}
 	m.begin()
-	m.Pending = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "hence_sidecar_settlements_pending", Help: "Decided transactions that this sidecar has to settle."})
-	at := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "hence_sidecar_view_seq", Help: "The seq that the view has reached."},
-		seq)
-	m.Behind = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_sidecar_view_lag_seqs",
-		Help: "Decisions that JetStream has and the view has not; NaN while that cannot be known."})
-	m.Behind.Set(math.NaN())
-	m.Registry.MustRegister(m.requests, m.decisions, m.deliveries, m.AppendErrors, m.Early, m.sealed, m.lag, at,
-		m.effects, m.residues, m.Pending, m.Behind, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.register(m.decisions, m.AppendErrors, m.Early, m.sealed, m.lag, m.effects, m.residues, m.Pending)
 	return m
 }
 
+func (m *Agent) register(all ...prometheus.Collector) {
+	m.to.MustRegister(all...)
+	m.all = append(m.all, all...)
+}
+
+// Close takes the agent's series out of the registry: it has left.
+func (m *Agent) Close() {
+	for _, one := range m.all {
+		m.to.Unregister(one)
+	}
+}
+
 // begin makes the series that an alert counts by their growth: one that appeared at 1 would not have grown.
-func (m *Metrics) begin() {
+func (m *Agent) begin() {
 	for class := sequencer.ClassRead; class <= sequencer.ClassKnownOutcome; class++ {
 		for result := sequencer.ResultLeaked; result <= sequencer.ResultPartial; result++ {
 			m.residues.WithLabelValues(class.String(), result.String())
@@ -96,26 +126,26 @@ func (m *Metrics) begin() {
 }
 
 // Delivered counts a decision that the view has applied, by the way on which it came first.
-func (m *Metrics) Delivered(way streams.Way) { m.deliveries.WithLabelValues(fmt.Sprint(way)).Inc() }
+func (m *Process) Delivered(way streams.Way) { m.deliveries.WithLabelValues(fmt.Sprint(way)).Inc() }
 
 // Effect counts a tool call by what became of it at first.
-func (m *Metrics) Effect(class sequencer.Class, state string) {
+func (m *Agent) Effect(class sequencer.Class, state string) {
 	m.effects.WithLabelValues(class.String(), state).Inc()
 }
 
 // Residue counts an effect that could not be made clean.
-func (m *Metrics) Residue(class sequencer.Class, result sequencer.Result) {
+func (m *Agent) Residue(class sequencer.Class, result sequencer.Result) {
 	m.residues.WithLabelValues(class.String(), result.String()).Inc()
 }
 
 // Answered counts an answer of a route by the class of its HTTP status.
-func (m *Metrics) Answered(route string, status int) {
+func (m *Process) Answered(route string, status int) {
 	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
 }
 
 // Decided counts a decision of the agent's, and how long its seal took; sent and acked are zero where that is not
 // known.
-func (m *Metrics) Decided(state string, code sequencer.Code, sent, acked, now time.Time) {
+func (m *Agent) Decided(state string, code sequencer.Code, sent, acked, now time.Time) {
 	m.decisions.WithLabelValues(state, cmp.Or(string(code), "none")).Inc()
 	if sent.IsZero() {
 		return
@@ -129,18 +159,34 @@ func (m *Metrics) Decided(state string, code sequencer.Code, sent, acked, now ti
 }
 
 // Gauge registers what is looked at when it is asked for.
-func (m *Metrics) Gauge(name, help string, f func() float64) {
-	m.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+func (m *Process) Gauge(name, help string, f func() float64) {
+	m.Registry.MustRegister(gauge(name, help, f))
+}
+
+// Gauge registers what is looked at when it is asked for.
+func (m *Agent) Gauge(name, help string, f func() float64) { m.register(gauge(name, help, f)) }
+
+func gauge(name, help string, f func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 }
 
 // Count registers a counter that is kept elsewhere.
-func (m *Metrics) Count(name, help string, labels prometheus.Labels, f func() uint64) {
-	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help,
-		ConstLabels: labels}, func() float64 { return float64(f()) }))
+func (m *Process) Count(name, help string, labels prometheus.Labels, f func() uint64) {
+	m.Registry.MustRegister(counter(name, help, labels, f))
+}
+
+// Count registers a counter that is kept elsewhere.
+func (m *Agent) Count(name, help string, labels prometheus.Labels, f func() uint64) {
+	m.register(counter(name, help, labels, f))
+}
+
+func counter(name, help string, labels prometheus.Labels, f func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+		func() float64 { return float64(f()) })
 }
 
 // Handler serves the registry in Prometheus' text format, to four readers at once at most.
-func (m *Metrics) Handler() http.Handler {
+func (m *Process) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
@@ -153,7 +199,7 @@ type Counters struct {
 }
 
 // Counters are those of now.
-func (m *Metrics) Counters() Counters {
+func (m *Agent) Counters() Counters {
 	byAgent := string(sequencer.CodeAbortedByAgent)
 	return Counters{
 		Committed: total(m.decisions, "state", func(v string) bool { return v == api.StateCommitted }),

@@ -20,27 +20,19 @@ func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
 		if err != nil {
 			return err
 		}
-		v.start(snapshot)
+		v.begin(snapshot)
 		return nil
 	}, Complain(say, "the view has no snapshot yet: asked again"))
 	if err != nil {
 		return nil
 	}
-	for _, w := range v.watchers {
-		w.Begun()
-	}
-	v.Waits.Wake(WaitSeq)
 	pause := PauseLeast
 	for {
 		before := v.At()
 		err := log.Follow(ctx, v.Workspace, before, func(o *sequencer.Outcome, way streams.Way) error {
-			fresh, err := v.apply(o)
-			if err == nil && fresh {
+			fresh, err := v.advance(o)
+			if fresh {
 				delivered(way)
-				for _, w := range v.watchers {
-					w.Observe(o)
-				}
-				v.Waits.Wake(WaitSeq)
 			}
 			return err
 		})

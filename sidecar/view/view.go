@@ -72,7 +72,9 @@ type View struct {
 
 	Waits    waits
 	Contents *contents // that are kept by reference
-	watchers []Watcher // Invariant: set before follow; told of each decision once the view has it
+
+	applying sync.Mutex // held around a decision and its watchers: between two of them, others come and go
+	watchers map[*Watcher]struct{}
 }
 
 // Watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
@@ -82,13 +84,56 @@ type Watcher struct {
 	Ended   func()                     // no wait goes on, here or at the watcher's; from any goroutine, more than once
 }
 
-// Watch adds a watcher. It is called before the view is followed.
-func (v *View) Watch(w Watcher) { v.watchers = append(v.watchers, w) }
+// Watch adds a watcher, which is told of each decision that is applied from now on, until stop is called. When the view
+// has its snapshot already, begun is called at once.
+func (v *View) Watch(w Watcher) (stop func()) {
+	v.applying.Lock()
+	defer v.applying.Unlock()
+	v.watchers[&w] = struct{}{}
+	v.mu.RLock()
+	started := v.started
+	v.mu.RUnlock()
+	if started {
+		w.Begun()
+	}
+	return func() {
+		v.applying.Lock()
+		defer v.applying.Unlock()
+		delete(v.watchers, &w)
+	}
+}
+
+// begin starts the view from its snapshot and tells the watchers.
+func (v *View) begin(s *topology.Snapshot) {
+	v.applying.Lock()
+	defer v.applying.Unlock()
+	v.start(s)
+	for w := range v.watchers {
+		w.Begun()
+	}
+	v.Waits.Wake(WaitSeq)
+}
+
+// advance applies a decision, and tells the watchers of it if the view did not have it.
+func (v *View) advance(o *sequencer.Outcome) (fresh bool, err error) {
+	v.applying.Lock()
+	defer v.applying.Unlock()
+	if fresh, err = v.apply(o); err != nil || !fresh {
+		return fresh, err
+	}
+	for w := range v.watchers {
+		w.Observe(o)
+	}
+	v.Waits.Wake(WaitSeq) // after the watchers: what waits here may look at what they have noted
+	return true, nil
+}
 
 // End ends all waits, now and from now on, also those of the watchers.
 func (v *View) End() {
 	v.Waits.Close()
-	for _, w := range v.watchers {
+	v.applying.Lock()
+	defer v.applying.Unlock()
+	for w := range v.watchers {
 		w.Ended()
 	}
 }
@@ -102,7 +147,7 @@ func New(workspace string, oldBytes, contentBytes int64) *View {
 		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
 		chains: make([]sequencer.Hash, 0, 1024),
 		txs:    map[sequencer.TxID]*TxState{}, groups: map[string]sequencer.Writer{}, types: map[string]bool{},
-		lacking: map[Lack]error{},
+		lacking: map[Lack]error{}, watchers: map[*Watcher]struct{}{},
 	}
 }
 

@@ -17,28 +17,37 @@ import (
 // maxToken bounds a token file, in bytes.
 const maxToken = 4 << 10
 
-// ReadToken reads a token file that others cannot read, or one that a secret was mounted as.
-func ReadToken(path string) (string, error) {
+// ReadSecret reads a file of tokens, of most bytes, that others cannot read, or one that a secret was mounted as.
+func ReadSecret(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("open the token file: %w", err)
+		return nil, fmt.Errorf("open the token file: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("look at the token file: %w", err)
+		return nil, fmt.Errorf("look at the token file: %w", err)
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("the token file %s is no regular file: name one, or one that is to be made", path)
-	case info.Size() > maxToken:
-		return "", fmt.Errorf("the token file %s has %d bytes, at most %d: it holds one token", path, info.Size(), maxToken)
+		return nil, fmt.Errorf("the token file %s is no regular file: name one, or one that is to be made", path)
+	case info.Size() > most:
+		return nil, fmt.Errorf("the token file %s has %d bytes, at most %d: it holds one token", path, info.Size(), most)
 	}
 	if err := checkOpenness(path, info.Mode().Perm(), isMounted(f, info)); err != nil {
-		return "", err
+		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxToken))
+	data, err := io.ReadAll(io.LimitReader(f, most))
 	if err != nil {
-		return "", fmt.Errorf("read the token file: %w", err)
+		return nil, fmt.Errorf("read the token file: %w", err)
+	}
+	return data, nil
+}
+
+// ReadToken reads a file that holds one token, as ReadSecret does.
+func ReadToken(path string) (string, error) {
+	data, err := ReadSecret(path, maxToken)
+	if err != nil {
+		return "", err
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" {

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/exit"
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology/pause"
 )
@@ -26,6 +28,7 @@ import (
 // Companion is a sidecar beside a program that this process runs.
 type Companion struct {
 	Config  sidecar.Config
+	Host    *Host        // that serves the agent, whose configuration is Config's; nil: it has a sidecar of its own
 	Hush    *atomic.Bool // of its logger: while it is waited for, that is said in other words
 	Streams streams.Config
 	Signals <-chan os.Signal // while it is waited for, one of them gives up
@@ -42,7 +45,10 @@ const (
 )
 
 // Around runs the sidecar and, once it is ready, f beside it. The context of f ends when the sidecar ends first.
-func (c Companion) Around(ctx context.Context, f func(context.Context, *sidecar.Sidecar) error) error {
+func (c Companion) Around(ctx context.Context, f func(context.Context, Side) error) error {
+	if c.Host != nil {
+		return c.hosted(ctx, f)
+	}
 	log, err := streams.Dial(ctx, c.Streams)
 	if err != nil {
 		return fmt.Errorf("connect to %v and %s: %w", c.Streams.Brokers, c.Streams.NATS, err)
@@ -68,8 +74,19 @@ func (c Companion) Around(ctx context.Context, f func(context.Context, *sidecar.
 		}
 		ended <- err
 	}()
+	err = c.whenReady(ctx, side, log, f)
+	stop()
+	if end := QuietEnd(serving, <-ended); end != nil && err == nil {
+		return end
+	}
+	return err
+}
+
+// whenReady calls f once the agent is served.
+func (c Companion) whenReady(ctx context.Context, side Side, log *streams.Client,
+	f func(context.Context, Side) error) error {
 	begun := time.Now()
-	err = Awaited{Side: side, Agent: c.Config.Agent, Look: log.Ready, Signals: c.Signals, Say: c.Say}.Ready(ctx)
+	err := Awaited{Side: side, Agent: c.Config.Agent, Look: log.Ready, Signals: c.Signals, Say: c.Say}.Ready(ctx)
 	if err == nil {
 		c.Hush.Store(false)
 		c.Say("the sidecar of %s is ready at %s after %d ms", c.Config.Agent, side.URL(), time.Since(begun).Milliseconds())
@@ -79,16 +96,26 @@ func (c Companion) Around(ctx context.Context, f func(context.Context, *sidecar.
 		}
 		err = f(ctx, side)
 	}
-	stop()
-	if end := QuietEnd(serving, <-ended); end != nil && err == nil {
-		return end
-	}
 	return err
+}
+
+// Side is an agent's sidecar, its own or one that serves others, too.
+type Side interface {
+	Ready() <-chan struct{}
+	Refused() error
+	Displaced() sequencer.Seq
+	URL() string
+	Token() string
+	Counters() metrics.Counters
+	Farewell(ctx context.Context) (left int)
 }
 
 // Awaited is a sidecar that is waited for.
 type Awaited struct {
-	Side    *sidecar.Sidecar
+	Side interface { // a Side, or the sidecar of several
+		Ready() <-chan struct{}
+		Refused() error
+	}
 	Agent   string
 	Look    func(context.Context) map[string]error // what is wrong, by dependency
 	Signals <-chan os.Signal                       // one of them gives up; nil: none does
@@ -146,7 +173,7 @@ func EndsProgram(s syscall.Signal) bool {
 }
 
 // Farewell lets the sidecar end what the program has left behind.
-func (c Companion) Farewell(side *sidecar.Sidecar) {
+func (c Companion) Farewell(side Side) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Settle)
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -165,7 +192,7 @@ func (c Companion) Farewell(side *sidecar.Sidecar) {
 
 // Environment is what the program sees: the one of this process without its sidecar's secrets, what is its own, and
 // where its sidecar is.
-func (c Companion) Environment(inherited, own []string, side *sidecar.Sidecar) []string {
+func (c Companion) Environment(inherited, own []string, side Side) []string {
 	set := []string{"HENCE_URL=" + side.URL(), "HENCE_TOKEN=" + side.Token(), "HENCE_AGENT=" + c.Config.Agent,
 		"HENCE_WORKSPACE=" + cmp.Or(c.Config.Workspace, "default")}
 	env := slices.DeleteFunc(slices.Clone(inherited), func(e string) bool {

@@ -46,7 +46,7 @@ type grammar struct {
 
 	Policy policyCmd `cmd:"" group:"policy" help:"Check, test, explain and fuzz a policy file."`
 
-	Sidecar     sidecarCmd     `cmd:"" dev:"told" group:"operate" help:"Run the sidecar of one agent."`
+	Sidecar     sidecarCmd     `cmd:"" dev:"told" group:"operate" help:"Run the sidecar of one agent, or of several."`
 	Streams     streamsCmd     `cmd:"" dev:"told" group:"operate" help:"Run the processors of the decision log."`
 	Topics      topicsCmd      `cmd:"" group:"operate" help:"Create, verify and print the topics."`
 	Healthcheck healthcheckCmd `cmd:"" group:"operate" help:"Ask a sidecar or a processor whether it is ready."`

@@ -42,6 +42,8 @@ type demoCmd struct {
 
 	Processes bool `help:"Run processors and sidecars as child processes; killed ones are restarted."`
 
+	Together bool `help:"With --processes: one sidecar process serves all agents."`
+
 	Records string `type:"path" placeholder:"FILE" help:"JSON lines file for what each agent did and was told."`
 }
 
@@ -71,7 +73,7 @@ func (c *demoCmd) Run(ctx context.Context, s Streams) (err error) {
 		Data: c.Data, Split: c.Split, Agents: c.Agents, Tasks: c.Tasks, Think: c.Think, Seed: c.Seed,
 		Observe: c.Mode == "observe", Order: c.Order, Faults: c.Faults,
 		Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
-		Partitions: c.Partitions, Processes: c.Processes, Announce: words, Progress: words,
+		Partitions: c.Partitions, Processes: c.Processes, Together: c.Together, Announce: words, Progress: words,
 		Terminal: show.IsTerminal(s.Err), Logger: c.logger(words),
 	}
 	if c.Processes {

@@ -24,7 +24,7 @@ func (h hooked) hook() sidecar.Hook {
 // usable says why the hook of the flags cannot be asked. It is called before anything is started.
 func (h hooked) usable() error {
 	hook := h.hook()
-	if err := hook.Check(); err != nil {
+	if err := sidecar.CheckHook(hook); err != nil {
 		return misused(err)
 	}
 	if err := findHook(hook); err != nil {

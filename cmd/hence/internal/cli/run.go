@@ -108,7 +108,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 
 // beside runs the program beside its sidecar.
 func (c *runCmd) beside(ctx context.Context, s Streams, with beside.Companion) error {
-	return with.Around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
+	return with.Around(ctx, func(ctx context.Context, side beside.Side) error {
 		status, err := process.Run(ctx, process.Spec{
 			Command: c.Command, Env: with.Environment(os.Environ(), nil, side), In: fileOf(s.In),
 			Out: fileOf(s.Out), Err: fileOf(s.Err), Signals: with.Signals, Grace: c.Grace, Terminal: true,

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/beside"
@@ -40,6 +42,7 @@ func (m manners) order() sequencer.Mode {
 // sidecarCmd is the configuration of "hence sidecar".
 type sidecarCmd struct {
 	besideAgent
+	several
 	servers
 	logging
 	output
@@ -49,6 +52,18 @@ type sidecarCmd struct {
 	https
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface, HOST:PORT; port 0 takes a free one."`
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; default: below the user's cache."`
+}
+
+// Help is what "hence sidecar --help" says beyond the flags.
+func (c *sidecarCmd) Help() string {
+	return `One agent has one sidecar. --agent a,b,c serves several in one process, over one view: each has a session, a lease,
+a journal and a token of its own, and what is wrong with one does not concern the others. The tokens are made up and
+printed, kept in FILE.a, FILE.b and FILE.c with --token-file FILE, or given in --agents-file, a YAML list:
+    - name: a
+      token: ...
+      operator: ...      if an operator has a token for this agent only
+--any-agent serves, on a loopback address, whom the header Hence-Agent names, from the first request on; all callers show
+one token, and an agent that was idle for --idle-after leaves.`
 }
 
 // Run serves until the context ends.
@@ -63,9 +78,22 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		return err
 	}
 	logger := c.logger(s.Err)
-	generated, err := c.obtain(logger)
+	agents, err := c.agents(logger)
 	if err != nil {
 		return err
+	}
+	alone := len(agents) == 0 && !c.AnyAgent
+	generated, known := false, map[string]bool{}
+	if len(agents) == 0 {
+		if generated, err = c.obtain(logger); err != nil {
+			return err
+		}
+	}
+	for i := range agents {
+		known[agents[i].Agent] = agents[i].Token != ""
+		if agents[i].Token == "" { // kept, when the sidecar begins anew
+			agents[i].Token = rand.Text()
+		}
 	}
 	operator, err := c.obtainOperator(logger, dir)
 	if err != nil {
@@ -86,6 +114,13 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 	}
 	defer telemetry.Stop(logger)
 	cfg := c.config(logger)
+	one, who := c.Agent, c.Agent
+	if !alone {
+		one = ""
+	}
+	if c.AnyAgent {
+		who = "any agent"
+	}
 	return overLogs(ctx, cfg, func(ctx context.Context) error {
 		log, err := streams.Dial(ctx, cfg)
 		if err != nil {
@@ -93,19 +128,19 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		}
 		defer log.Close()
 		side, err := sidecar.New(sidecar.Config{
-			Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
+			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
 			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
 		}, log)
 		if err != nil {
-			return fmt.Errorf("start the sidecar of %s: %w", c.Agent, err)
+			return fmt.Errorf("start the sidecar of %s: %w", who, err)
 		}
 		c.Listen = side.Addr() // a free port is kept when it starts again
 		waiting, stop := context.WithCancel(ctx)
 		var said sync.WaitGroup
 		defer said.Wait()
 		said.Go(func() { // it ends with the wait, or with the sidecar
-			_ = beside.Awaited{Side: side, Agent: c.Agent, Look: log.Ready, Say: func(format string, args ...any) {
+			_ = beside.Awaited{Side: side, Agent: who, Look: log.Ready, Say: func(format string, args ...any) {
 				say("at "+side.URL()+", "+format, args...)
 			}}.Ready(waiting)
 		})
@@ -114,7 +149,13 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 			if generated && !c.json() {
 				fmt.Fprintln(s.Out, "token:", c.Token)
 			}
-			return printReady(s.Out, c.output, "sidecar", c.Agent, side.URL())
+			if len(agents) > 0 {
+				return c.sayReady(s.Out, side, known)
+			}
+			if c.AnyAgent && !c.json() {
+				one = who
+			}
+			return printReady(s.Out, c.output, "sidecar", one, side.URL())
 		}, func() error { return nil })
 	})
 }
@@ -147,8 +188,8 @@ func serve(ctx context.Context, side *sidecar.Sidecar, ready, leave func() error
 }
 
 func (c *sidecarCmd) journalDir() (string, error) {
-	if c.DataDir != "" {
-		return c.DataDir, nil
+	if c.AgentsFile != "" || c.AnyAgent || strings.Contains(c.Agent, ",") { // of the operator's token, and of any agent
+		return c.folderOf("")
 	}
-	return beside.CachedJournal(c.Workspace, c.Agent)
+	return c.folderOf(c.Agent)
 }

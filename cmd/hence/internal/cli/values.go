@@ -64,6 +64,8 @@ func ruleOf(command, flag string) rule {
 		return within(1, 5)
 	case "grace", "settle":
 		return lasting(1, 24*time.Hour)
+	case "idle-after":
+		return lasting(time.Second, 24*time.Hour)
 	case "timeout":
 		return lasting(1, time.Hour)
 	case "hook-timeout":

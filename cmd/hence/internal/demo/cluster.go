@@ -45,22 +45,34 @@ func (g *ground) streams() streams.Config {
 	}
 }
 
-// local runs everything in this process.
+// local runs everything in this process: the processors, and one sidecar that serves all agents.
 type local struct {
 	*ground
+	log                          *streams.Client
+	side                         *sidecar.Sidecar
 	sidecars, processors         sync.WaitGroup
 	stopSidecars, stopProcessors context.CancelFunc
-	ctx                          context.Context // of the sidecars
 	failure                      chan error
 }
 
-func startLocal(g *ground) *local {
+func startLocal(ctx context.Context, g *ground) (*local, error) {
 	l := &local{ground: g, failure: make(chan error, 1)}
-	l.ctx, l.stopSidecars = context.WithCancel(context.Background())
-	var ctx context.Context
-	ctx, l.stopProcessors = context.WithCancel(context.Background())
-	l.processors.Go(func() { l.ended(ctx, "processors", processor.Run(ctx, g.streams())) })
-	return l
+	var err error
+	if l.log, err = streams.Dial(ctx, g.streams()); err != nil {
+		return nil, fmt.Errorf("connect the sidecar: %w", err)
+	}
+	l.side, err = sidecar.New(sidecar.Config{Workspace: g.workspace, Listen: "127.0.0.1:0", Joins: true,
+		DataDir: g.dir, Tools: g.shop.tools, Logger: g.logger}, l.log)
+	if err != nil {
+		l.log.Close()
+		return nil, fmt.Errorf("start the sidecar: %w", err)
+	}
+	var serving, processing context.Context
+	serving, l.stopSidecars = context.WithCancel(context.Background())
+	processing, l.stopProcessors = context.WithCancel(context.Background())
+	l.processors.Go(func() { l.ended(processing, "processors", processor.Run(processing, g.streams())) })
+	l.sidecars.Go(func() { l.ended(serving, "the sidecar", l.side.Run(serving)) })
+	return l, nil
 }
 
 func (l *local) ended(ctx context.Context, what string, err error) {
@@ -76,31 +88,15 @@ func (l *local) ended(ctx context.Context, what string, err error) {
 func (l *local) failed() <-chan error { return l.failure }
 
 func (l *local) sidecar(ctx context.Context, agent string) (door, error) {
-	log, err := streams.Dial(ctx, l.streams())
+	m, err := l.side.Join(sidecar.AgentConfig{Agent: agent})
 	if err != nil {
-		return door{}, fmt.Errorf("connect the sidecar of %s: %w", agent, err)
+		return door{}, fmt.Errorf("join as %s: %w", agent, err)
 	}
-	token := rand.Text()
-	s, err := sidecar.New(sidecar.Config{
-		Agent: agent, Workspace: l.workspace, Listen: "127.0.0.1:0", Token: token,
-		DataDir: filepath.Join(l.dir, agent), Tools: l.shop.tools, Logger: l.logger,
-	}, log)
-	if err != nil {
-		log.Close()
-		return door{}, fmt.Errorf("start the sidecar of %s: %w", agent, err)
-	}
-	ended := make(chan error, 1)
-	l.sidecars.Go(func() {
-		defer log.Close()
-		err := s.Run(l.ctx)
-		ended <- err
-		l.ended(l.ctx, "sidecar of "+agent, err)
-	})
 	select {
-	case <-s.Ready():
-		return door{s.URL(), token}, nil
-	case err := <-ended:
-		return door{}, fmt.Errorf("start the sidecar of %s: %w", agent, err)
+	case <-m.Ready():
+		return door{m.URL(), m.Token()}, nil
+	case <-m.Done(): // its sidecar ends, and says why
+		return door{}, fmt.Errorf("join as %s: the sidecar ended (%v)", agent, m.Err())
 	case <-ctx.Done():
 		return door{}, fmt.Errorf("wait for the sidecar of %s: %w", agent, context.Cause(ctx))
 	}
@@ -109,6 +105,7 @@ func (l *local) sidecar(ctx context.Context, agent string) (door, error) {
 func (l *local) close() {
 	l.stopSidecars()
 	l.sidecars.Wait()
+	l.log.Close()
 	l.stopProcessors()
 	l.processors.Wait()
 }
@@ -117,6 +114,8 @@ func (l *local) close() {
 type processes struct {
 	*ground
 	supervisor *Supervisor
+	together   func() (door, error) // starts the one sidecar of all agents, once; nil: each has its own
+	tokens     map[string]string    // by agent, of that
 }
 
 func startProcesses(ctx context.Context, g *ground, cfg *Config) (*processes, error) {
@@ -127,7 +126,34 @@ func startProcesses(ctx context.Context, g *ground, cfg *Config) (*processes, er
 		p.close()
 		return nil, fmt.Errorf("start the processors: %w", err)
 	}
+	if cfg.Together {
+		p.together = sync.OnceValues(func() (door, error) { return p.startTogether(ctx, cfg) })
+	}
 	return p, nil
+}
+
+// startTogether starts the sidecar of all agents.
+func (p *processes) startTogether(ctx context.Context, cfg *Config) (door, error) {
+	names := []string{"loader", "auditor"}
+	for i := range cfg.Agents {
+		names = append(names, agentName(i))
+	}
+	var list strings.Builder
+	p.tokens = map[string]string{}
+	for _, name := range names {
+		p.tokens[name] = rand.Text()
+		fmt.Fprintf(&list, "- name: %s\n  token: %q\n", name, p.tokens[name])
+	}
+	file := filepath.Join(p.dir, "agents.yaml")
+	if err := os.WriteFile(file, []byte(list.String()), 0o600); err != nil {
+		return door{}, fmt.Errorf("write the agents' file: %w", err)
+	}
+	address, err := p.supervisor.Start(ctx, p.spec("sidecar", "all", nil, "--agents-file", file,
+		"--workspace", p.workspace, "--data-dir", filepath.Join(p.dir, "all"), "--policy", p.shop.file))
+	if err != nil {
+		return door{}, fmt.Errorf("start the sidecar of all agents: %w", err)
+	}
+	return door{url: address}, nil
 }
 
 // spec builds a child's command line: the parts that all commands of the binary share, and its own.
@@ -159,6 +185,10 @@ func plainEnv() []string {
 }
 
 func (p *processes) sidecar(ctx context.Context, agent string) (door, error) {
+	if p.together != nil {
+		at, err := p.together()
+		return door{at.url, p.tokens[agent]}, err
+	}
 	token := rand.Text()
 	address, err := p.supervisor.Start(ctx, p.spec("sidecar", agent, []string{"HENCE_TOKEN=" + token},
 		"--agent", agent, "--workspace", p.workspace, "--data-dir", filepath.Join(p.dir, agent),

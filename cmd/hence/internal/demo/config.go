@@ -49,6 +49,7 @@ type Config struct {
 	Partitions  int32    // of each topic; 0: the default
 
 	Processes bool      // processors and sidecars as child processes of Program
+	Together  bool      // of those, one sidecar serves all agents
 	Program   string    // the binary; its arguments are those of package cli
 	Announce  io.Writer // one line of JSON for each child process
 
@@ -86,6 +87,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("order is %q: give one of %v", c.Order, Orders())
 	case (len(c.Brokers) == 0) != (c.NATS == ""):
 		return errors.New("brokers and nats belong together: give both, or none for embedded servers")
+	case c.Together && !c.Processes:
+		return errors.New("without child processes all agents have one sidecar anyway: leave out together")
 	case c.Processes && c.Program == "":
 		return errors.New("child processes need the program that they run")
 	}

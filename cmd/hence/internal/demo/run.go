@@ -130,7 +130,7 @@ func ensureTopics(ctx context.Context, cfg streams.Config) error {
 
 func (r *run) startCluster(ctx context.Context, g *ground) (cluster, error) {
 	if !r.cfg.Processes {
-		return startLocal(g), nil
+		return startLocal(ctx, g)
 	}
 	return startProcesses(ctx, g, r.cfg)
 }
@@ -208,7 +208,7 @@ func (r *run) gather(ctx context.Context, loaded uint64) ([]*agent, error) {
 	agents := make([]*agent, r.cfg.Agents)
 	together := &meeting{}
 	err := each(ctx, len(agents), 8, func(ctx context.Context, i int) error {
-		a := &agent{name: fmt.Sprintf("agent-%d", i+1), run: r, rng: rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))}
+		a := &agent{name: agentName(i), run: r, rng: rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))}
 		if r.contended && i < 2 {
 			a.meeting = together
 		}
@@ -221,6 +221,8 @@ func (r *run) gather(ctx context.Context, loaded uint64) ([]*agent, error) {
 	})
 	return agents, err
 }
+
+func agentName(i int) string { return fmt.Sprintf("agent-%d", i+1) }
 
 // work lets all agents work at once, and measures appends beside them.
 func (r *run) work(ctx context.Context, agents []*agent) error {

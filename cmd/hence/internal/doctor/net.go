@@ -129,7 +129,19 @@ func (p *Patient) lookAtSidecar(ctx context.Context, found *checkup) {
 			"%s answers %d and is no sidecar", base, answer.status)
 		return
 	}
-	if ready.Ready {
+	for _, name := range slices.Sorted(maps.Keys(ready.Agents)) { // of one sidecar; each has its own session and journal
+		for _, what := range slices.Sorted(maps.Keys(ready.Agents[name].Parts)) {
+			if p := ready.Agents[name].Parts[what]; !p.OK {
+				found.problem(part, fixOfPart(what), "agent %s of %s is not ready: %s: %s", name, base, what, p.Problem)
+				found.tell(about{needs: what, brief: "agent " + name + " of " + base + " is not ready: " + what})
+			}
+		}
+	}
+	switch {
+	case ready.Ready && ready.Agent == "":
+		found.ok(part, "%s is ready: %d agents, workspace %s, at seq %d", base, len(ready.Agents), ready.Workspace,
+			ready.View)
+	case ready.Ready:
 		found.ok(part, "%s is ready: agent %s, workspace %s, at seq %d", base, ready.Agent, ready.Workspace, ready.View)
 	}
 	for _, name := range slices.Sorted(maps.Keys(ready.Parts)) {

@@ -99,18 +99,48 @@ func New(c Config) *Team {
 
 // Run runs all agents until the last has ended.
 func (t *Team) Run(ctx context.Context, g beside.Ground, signals <-chan os.Signal) error {
+	hosts, err := t.hosts(ctx, g)
+	defer func() {
+		for _, h := range hosts {
+			if end := h.Close(); end != nil {
+				t.config.Logger(t.config.Err).Error("the sidecar of a workspace ended", "cause", end)
+			}
+		}
+	}()
+	if err != nil {
+		return err
+	}
 	results := make([]Result, len(t.members))
 	var all, passing sync.WaitGroup
 	done := make(chan struct{})
 	passing.Go(func() { t.by = t.pass(signals, done) })
 	for i, m := range t.members {
-		all.Go(func() { results[i] = t.one(ctx, g, m) })
+		all.Go(func() { results[i] = t.one(ctx, g, hosts[m.config.Workspace], m) })
 	}
 	all.Wait()
 	close(done)
 	passing.Wait()
 	t.results = results
 	return nil
+}
+
+// hosts are the sidecars of the team: one for each workspace that an agent works in.
+func (t *Team) hosts(ctx context.Context, g beside.Ground) (map[string]*beside.Host, error) {
+	all := map[string]*beside.Host{}
+	for _, m := range t.members {
+		workspace := m.config.Workspace
+		if all[workspace] != nil {
+			continue
+		}
+		cluster := g.Streams
+		cluster.Logger = t.config.Logger(t.config.Err)
+		h, err := beside.StartHost(ctx, cluster, workspace, g)
+		if err != nil {
+			return all, err
+		}
+		all[workspace] = h
+	}
+	return all, nil
 }
 
 // Verdict is the end of the command once the team has run: nil when all agents ended well, and an exit.Error of the
@@ -159,7 +189,7 @@ func (t *Team) pass(signals <-chan os.Signal, done <-chan struct{}) (by syscall.
 }
 
 // one runs one agent until it is not started again.
-func (t *Team) one(ctx context.Context, g beside.Ground, m member) (r Result) {
+func (t *Team) one(ctx context.Context, g beside.Ground, host *beside.Host, m member) (r Result) {
 	r = Result{Agent: m.Name, How: "not started"}
 	say := func(format string, args ...any) {
 		_ = m.err.show("hence: " + gate.Plain(fmt.Sprintf(format, args...))) // a closed output cannot be reported
@@ -172,9 +202,9 @@ func (t *Team) one(ctx context.Context, g beside.Ground, m member) (r Result) {
 		config.OperatorToken, err = access.KeepOperatorToken(logger, config.DataDir)
 	}
 	if err == nil {
-		with := beside.Companion{Config: config, Hush: hush, Streams: g.Streams, Signals: m.signals,
+		with := beside.Companion{Config: config, Host: host, Hush: hush, Streams: g.Streams, Signals: m.signals,
 			Settle: t.config.Settle, Say: say, Without: t.config.Without}
-		err = with.Around(ctx, func(ctx context.Context, side *sidecar.Sidecar) error {
+		err = with.Around(ctx, func(ctx context.Context, side beside.Side) error {
 			defer func() { r.Counters = side.Counters() }()
 			return t.repeat(ctx, m, with, side, &r)
 		})
@@ -187,7 +217,7 @@ func (t *Team) one(ctx context.Context, g beside.Ground, m member) (r Result) {
 }
 
 // repeat runs the program, and again as often as it may.
-func (t *Team) repeat(ctx context.Context, m member, with beside.Companion, side *sidecar.Sidecar, r *Result) error {
+func (t *Team) repeat(ctx context.Context, m member, with beside.Companion, side beside.Side, r *Result) error {
 	backoff, failures := backoffLeast, 0
 	for {
 		begun := time.Now()

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
+	"github.com/hence-dev/hence/cmd/hence/internal/beside"
+	"github.com/hence-dev/hence/gate/yamlfile"
+	"github.com/hence-dev/hence/sidecar"
+)
+
+// several is how a sidecar is told of more agents than one.
+type several struct {
+	AgentsFile string        `type:"path" placeholder:"FILE" help:"Serve the agents of this YAML list: name and token."`
+	AnyAgent   bool          `help:"Serve whom the header Hence-Agent names, from the first request on; on loopback only."`
+	IdleAfter  time.Duration `default:"10m" help:"With --any-agent: an agent without requests for so long leaves."`
+}
+
+// agents are those that are named together; nil: there is one, or any.
+func (c *sidecarCmd) agents(logger *slog.Logger) (all []sidecar.AgentConfig, err error) {
+	names := strings.Split(c.Agent, ",")
+	switch {
+	case c.AgentsFile != "" && c.AnyAgent:
+		return nil, misused(errors.New("--agents-file and --any-agent are both given: give one of them"))
+	case c.AnyAgent:
+		return nil, nil
+	case c.AgentsFile != "":
+		if all, err = readAgents(c.AgentsFile); err != nil {
+			return nil, err
+		}
+	case len(names) == 1:
+		return nil, nil
+	default:
+		for _, name := range names {
+			all = append(all, sidecar.AgentConfig{Agent: strings.TrimSpace(name)})
+		}
+	}
+	if c.Token != "" {
+		return nil, misused(errors.New("--token (or HENCE_TOKEN) is one token, and each of several agents has its own: " +
+			"give --agents-file, or --token-file, to which each agent's name is added"))
+	}
+	for i := range all {
+		one := &all[i]
+		if one.Token == "" && c.TokenFile != "" {
+			if one.Token, err = access.KeepToken(logger, c.TokenFile+"."+one.Agent); err != nil {
+				return nil, err
+			}
+		}
+		if one.DataDir, err = c.folderOf(one.Agent); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// folderOf is the folder of an agent's journal: the same that a sidecar of this agent alone would use.
+func (c *sidecarCmd) folderOf(agent string) (string, error) {
+	if c.DataDir != "" {
+		return c.DataDir, nil
+	}
+	return beside.CachedJournal(c.Workspace, agent)
+}
+
+// readAgents reads a list of agents: each has a name, and may have a token, and that of an operator of its own.
+func readAgents(path string) (all []sidecar.AgentConfig, err error) {
+	text, err := access.ReadSecret(path, yamlfile.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	root, problem := yamlfile.Parse(text, yamlfile.Fixes{Large: "shorten it", Empty: "write a list of agents"})
+	wrong := func(at yamlfile.Place, what string) error {
+		return misused(fmt.Errorf("%s:%d:%d: %s: write a list, for each agent a line \"- name: NAME\", and below it, if it "+
+			"has them, token and operator", path, at.Line, at.Column, what))
+	}
+	switch {
+	case problem != nil:
+		return nil, wrong(problem.Place, problem.What)
+	case root.Kind != yamlfile.List || len(root.List) == 0:
+		return nil, wrong(root.Place, "the file is "+root.Kind.String())
+	}
+	for _, item := range root.List {
+		var one sidecar.AgentConfig
+		fields := []*string{&one.Agent, &one.Token, &one.OperatorToken}
+		item.Each([]string{"name", "token", "operator"}, func(i int, v *yamlfile.Node) {
+			if *fields[i] = v.Text; v.Kind != yamlfile.Text || v.Text == "" {
+				err = wrong(v.Place, "that is "+v.Kind.String()+", and must be a text")
+			}
+		}, func(key yamlfile.Pair) { err = wrong(key.Place, fmt.Sprintf("an agent has no key %.40q", key.Name)) })
+		if err == nil && one.Agent == "" {
+			err = wrong(item.Place, "an agent has no name")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(a sidecar.AgentConfig) bool { return a.Agent == one.Agent }) {
+			return nil, wrong(item.Place, "agent "+one.Agent+" is there twice")
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// sayReady prints who is served where, with the tokens that were made up.
+func (c *sidecarCmd) sayReady(w io.Writer, side *sidecar.Sidecar, known map[string]bool) error {
+	for _, m := range side.Members() {
+		if !known[m.Agent()] && !c.json() {
+			if _, err := fmt.Fprintf(w, "token of %s: %s\n", m.Agent(), m.Token()); err != nil {
+				return err
+			}
+		}
+		if err := printReady(w, c.output, "sidecar", m.Agent(), side.URL()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
