@@ -7,11 +7,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
-// The keys of waits: a transaction, an intent, or any step of the view.
+// WaitSeq is the key of waits for any step of the view.
 const WaitSeq = "seq"
-
-func WaitTx[T ~string](tx T) string   { return "tx/" + string(tx) }
-func WaitIntent(intent string) string { return "intent/" + intent }
 
 // waits wakes those who wait for something that a decision can bring. The zero value is ready.
 type waits struct {
