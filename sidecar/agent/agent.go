@@ -1,3 +1,6 @@
+// Package agent is one agent in the log: its session and lease, its transactions, tool calls, touches and groups, and
+// the settlement of what was decided. It knows no face: package http, and others, ask its exported methods, each of
+// which is one flow of the agent's loop.
 package agent
 
 import (
@@ -106,7 +109,7 @@ type presence struct {
 
 // past is what is known of the sessions before, and of what may be left of them.
 type past struct {
-	unentered      sequencer.Seq       // a join of ours before that one: when no session came of it, its end costs nothing
+	unentered      sequencer.Seq       // of a join before; when no session came of it, its end costs nothing
 	ended          sequencer.Seq       // the newest incarnation of ours whose lease has ended
 	notice         journal.Notice      // what the agent read before is lost: each conversation's next request is told
 	unnoted        bool                // that it is owed is not in the journal yet

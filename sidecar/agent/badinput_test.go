@@ -79,7 +79,7 @@ func with(c rawCall, header ...string) rawCall {
 // Every route answers bad input with a problem of a stable code.
 func TestBadInput(t *testing.T) {
 	log := newLog()
-	short := func(c *setup) { c.Limits.FutureWait = time.Millisecond }
+	short := func(c *setup) { c.Limits.FutureWait = 20 * time.Millisecond }
 	a, b := start(t, "a", log.Door(), short), start(t, "b", log.Door())
 	ctx := background(t)
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t).ID()

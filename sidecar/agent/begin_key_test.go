@@ -46,7 +46,9 @@ func TestLateBegin(t *testing.T) {
 	a := start(t, "a", door, func(c *setup) { c.Limits.WaitMost = 50 * time.Millisecond })
 	ctx := background(t)
 	first := must(a.session.begins(ctx, sequencer.Begin{Mode: sequencer.Ordered}, nil))(t)
-	if _, err := flow(a.session, func() (*api.Decision, error) { return a.session.abortTx(ctx, first, "is tried again") }); err != nil {
+	if _, err := flow(a.session, func() (*api.Decision, error) {
+		return a.session.abortTx(ctx, first, "is tried again")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for name, request := range map[string]rawCall{

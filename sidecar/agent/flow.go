@@ -14,8 +14,8 @@ import (
 	"github.com/hence-dev/hence/topology/pause"
 )
 
-// flow runs a request as a flow of the agent's loop. Unexported methods of the agent are called inside of flows; what is
-// called outside says so.
+// flow runs a request as a flow of the agent's loop. Unexported methods of the agent are called inside of flows; what
+// is called outside says so.
 func flow[T any](s *Agent, request func() (T, error)) (out T, err error) {
 	s.loop.Run(func() { out, err = request() })
 	return out, err

@@ -59,8 +59,9 @@ type dated interface {
 	SeqBefore(ctx context.Context, workspace string, t time.Time) (sequencer.Seq, error)
 }
 
-// ofThisLog, outside of the loop, holds a journal that names no log against the log: its last session, and each in which something is left
-// to do, is a join of this agent that is not newer than the journal, and the log's decisions are those that it has.
+// ofThisLog, outside of the loop, holds a journal that names no log against the log: its last session, and each in
+// which something is left to do, is a join of this agent that is not newer than the journal, and the log's decisions
+// are those that it has.
 func (s *Agent) ofThisLog(ctx context.Context, l *journal.Ledger, written time.Time) (bool, error) {
 	when, ok := s.events.(dated)
 	if !ok || l.Joined.Incarnation == 0 || l.Mixed != nil {

@@ -94,8 +94,9 @@ func New(c Config) (*Agent, error) {
 	s := &Agent{
 		agent: c.Name, workspace: c.View.Workspace, view: c.View, events: c.Log, limits: c.Limits, log: c.Logger,
 		clock: c.Machine.Clock, metrics: c.Metrics, tracing: tracing{c.Tracer}, registry: newRegistry(),
-		defaults:    defaults{observes: c.Observe, mode: c.Order},
-		journals:    journals{delivery: d, keys: c.Keys, openFile: c.Machine.Open, dataDir: c.DataDir, opened: c.Opened, patient: c.Patient},
+		defaults: defaults{observes: c.Observe, mode: c.Order},
+		journals: journals{delivery: d, keys: c.Keys, openFile: c.Machine.Open, dataDir: c.DataDir,
+			opened: c.Opened, patient: c.Patient},
 		running:     running{soon: make(chan struct{}, 1), joinedNow: c.Live, cut: c.Cut},
 		calling:     calling{tools: c.Tools, hook: c.Hook},
 		ownTxs:      ownTxs{txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{}},

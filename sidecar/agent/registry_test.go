@@ -30,7 +30,9 @@ func TestToolUndecided(t *testing.T) {
 			fault.on(door)
 			short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 			defer cancel()
-			_, err := flow(a.session, func() (*api.Tool, error) { return a.session.setTool(short, defaultServer, "search", "s2") })
+			_, err := flow(a.session, func() (*api.Tool, error) {
+				return a.session.setTool(short, defaultServer, "search", "s2")
+			})
 			if p := api.AsProblem(err); p.Code != api.CodeUndecided || !strings.Contains(p.Detail, "not answered yet") {
 				t.Errorf("while the log is silent: %v", err)
 			}
@@ -67,7 +69,9 @@ func TestToolBetweenSessions(t *testing.T) {
 	if err := inside(a.session, func() error { return a.session.enterRegistry(short) }); err != nil {
 		t.Fatal(err)
 	}
-	_, err := flow(a.session, func() (*api.Tool, error) { return a.session.announceTool(short, defaultServer, "search", "s1") })
+	_, err := flow(a.session, func() (*api.Tool, error) {
+		return a.session.announceTool(short, defaultServer, "search", "s1")
+	})
 	a.session.leaveRegistry()
 	if problemCode(err) != api.CodeNotReady || len(a.session.registry.servers) > 0 {
 		t.Errorf("registered: %v, %v", err, a.session.registry.servers)
@@ -83,12 +87,16 @@ func TestToolWithdrawnUndecided(t *testing.T) {
 	door.Hold()
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
-	_, err := flow(a.session, func() (*api.Tool, error) { return a.session.setTool(short, defaultServer, "search", "") })
+	_, err := flow(a.session, func() (*api.Tool, error) {
+		return a.session.setTool(short, defaultServer, "search", "")
+	})
 	if p := api.AsProblem(err); p.Code != api.CodeUndecided || !strings.Contains(p.Detail, api.CodeNotFound) {
 		t.Errorf("while the log is silent: %v", err)
 	}
 	door.Release()
-	if _, err := flow(a.session, func() (*api.Tool, error) { return a.session.setTool(ctx, defaultServer, "search", "") }); problemCode(err) != api.CodeNotFound {
+	if _, err := flow(a.session, func() (*api.Tool, error) {
+		return a.session.setTool(ctx, defaultServer, "search", "")
+	}); problemCode(err) != api.CodeNotFound {
 		t.Errorf("asked again: %v", err)
 	}
 }

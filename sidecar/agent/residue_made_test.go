@@ -170,6 +170,9 @@ func TestUntoldBeforeRetraction(t *testing.T) {
 	a, _, tx := unlisted(t, log, world, func(a *rig) string { return heldBack(t, a, world, "unmail", "") })
 	retractNow(t, log, a, tx)
 	retracted(t, log, tx)
+	if err := a.view.Reach(background(t), log.Seq()); err != nil { // the sidecar has seen it, too
+		t.Fatal(err)
+	}
 	if _, err := a.client.RetryResidue(background(t), tx, 0, true); problemCode(err) != api.CodeTool {
 		t.Errorf("tried again: %v", err)
 	}

@@ -187,7 +187,9 @@ func TestLargeArguments(t *testing.T) {
 	if a.session.delivery.Drain(ctx) > 0 {
 		t.Fatal("events are not published")
 	}
-	logged := must(flow(a.session, func() ([]gate.Progress, error) { return a.session.logged(ctx, sequencer.TxID(tx.ID())) }))(t)
+	logged := must(flow(a.session, func() ([]gate.Progress, error) {
+		return a.session.logged(ctx, sequencer.TxID(tx.ID()))
+	}))(t)
 	if len(logged) != 1 || len(logged[0].Args) < 100<<10 {
 		t.Fatalf("the log has %d calls", len(logged))
 	}

@@ -143,7 +143,9 @@ func TestRetractSessionEnds(t *testing.T) {
 	a := start(t, "a", endsAsked{log.Door(), log})
 	ctx := background(t)
 	put := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	got, err := flow(a.session, func() (*api.Retraction, error) { return a.session.retract(ctx, sequencer.TxID(put.Tx), false) })
+	got, err := flow(a.session, func() (*api.Retraction, error) {
+		return a.session.retract(ctx, sequencer.TxID(put.Tx), false)
+	})
 	if p := api.AsProblem(err); err == nil || p.Code != api.CodeNotReady {
 		t.Errorf("retracted: %+v, %v", got, err)
 	}

@@ -10,12 +10,6 @@ import (
 // WaitSeq is the key of waits for any step of the view.
 const WaitSeq = "seq"
 
-// WaitTx is the key of waits for any decision about a transaction.
-func WaitTx[T ~string](tx T) string { return "tx/" + string(tx) }
-
-// WaitIntent is the key of waits for the decision that answers an intent.
-func WaitIntent(intent string) string { return "intent/" + intent }
-
 // waits wakes those who wait for something that a decision can bring. The zero value is ready.
 type waits struct {
 	mu     sync.Mutex
