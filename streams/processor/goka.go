@@ -174,7 +174,7 @@ func leave(ctx context.Context, c streams.Config, out producer, group string) {
 	defer cancel()
 	member := kadm.LeaveGroup(group).InstanceIDs(instanceOf(c, group)).Reason("told to end")
 	if _, err := kadm.NewClient(out.client).LeaveGroup(ctx, member); err != nil {
-		c.Logger.Warn("the group was not told of the end: its other members wait for the session timeout",
+		c.Logger.Warn("failed to leave the consumer group: its other members wait for the session timeout",
 			"group", group, "error", err)
 	}
 }

@@ -94,7 +94,7 @@ func addHeader(r *kgo.Record, key, value string) {
 // brokenRow counts a row of a derived table that cannot be read; it is rebuilt, as if it had not been there.
 func (b *base) brokenRow(key string, err error) {
 	b.metrics.Parked.WithLabelValues(b.table, reasonOf(err)).Inc()
-	b.cfg.Logger.Error("row of a derived table cannot be read and starts again", "table", b.table, "key", key,
+	b.cfg.Logger.Error("a row of a derived table cannot be read: later records rebuild it", "table", b.table, "key", key,
 		"error", err)
 }
 

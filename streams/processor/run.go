@@ -119,9 +119,9 @@ func supervise(ctx context.Context, cfg streams.Config, m *meters.Meters, out pr
 		if errors.Is(err, sarama.ErrFencedInstancedId) {
 			err = fmt.Errorf("another process runs as instance %q: give each its own --instance: %w", cfg.Instance, err)
 		}
-		cfg.Health.Set(name, fmt.Errorf("it stopped and is built again: %w", err))
+		cfg.Health.Set(name, fmt.Errorf("it stopped and is being rebuilt: %w", err))
 		next := pauses.Next()
-		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", next, "error", err)
+		cfg.Logger.Warn("processor stopped: it is rebuilt after the pause", "processor", name, "pause", next, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-cfg.Clock.After(next):
@@ -144,7 +144,7 @@ func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out pr
 			flushCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverIn)
 			defer cancel()
 			if err := out.client.Flush(flushCtx); err != nil {
-				cfg.Logger.Warn("partitions given up before all of their states were written", "error", err)
+				cfg.Logger.Warn("partitions were released before all their states were written", "error", err)
 			}
 		}
 	}}
