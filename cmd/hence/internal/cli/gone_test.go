@@ -13,7 +13,7 @@ import (
 )
 
 // What ends because a decision is gone starts again; other ends are ends.
-func TestGoneBeginsAnew(t *testing.T) {
+func TestGoneRestarts(t *testing.T) {
 	var said strings.Builder
 	cfg := streams.Config{Brokers: []string{"127.0.0.1:1"}, NATS: "nats://127.0.0.1:1",
 		Logger: slog.New(slog.NewTextHandler(&said, nil))}
