@@ -250,7 +250,7 @@ func TestSecurityIsChecked(t *testing.T) {
 		"no certificate in PEM":        func(c *streams.Config) { c.Kafka.CA = full },
 		"--kafka-cert and --kafka-key": func(c *streams.Config) { c.Kafka.Cert = cert },
 		"--kafka-sasl is":              func(c *streams.Config) { c.Kafka.SASL = "kerberos" },
-		"needs --kafka-user":            func(c *streams.Config) { c.Kafka.SASL = "plain" },
+		"needs --kafka-user":           func(c *streams.Config) { c.Kafka.SASL = "plain" },
 		"give --kafka-sasl":            func(c *streams.Config) { c.Kafka.User = "hence" },
 		"is empty": func(c *streams.Config) {
 			c.Kafka.SASL, c.Kafka.User, c.Kafka.PasswordFile = "plain", "hence", empty
