@@ -159,7 +159,7 @@ const leastToken = 16
 
 func validToken(what, token string) error {
 	if len(token) < leastToken {
-		return fmt.Errorf("the %s has %d characters: give at least %d, or none to have one made up", what,
+		return fmt.Errorf("the %s has %d characters: give at least %d, or leave it out to have one generated", what,
 			len(token), leastToken)
 	}
 	for _, c := range token {

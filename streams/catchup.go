@@ -17,7 +17,7 @@ import (
 )
 
 // errStream says that JetStream cannot help: it is away, or has not got what is missing.
-var errStream = errors.New("the decision stream cannot help")
+var errStream = errors.New("the decision stream does not have the decision")
 
 // fromStream applies what JetStream has from the next seq on.
 func (f *follower) fromStream(ctx context.Context) error {

@@ -196,7 +196,7 @@ func TestEffectsBehindADeletedCall(t *testing.T) {
 }
 
 // A decided transaction whose events are gone with their topic has lost them: it is not one that did nothing.
-func TestEffectsOfATopicMadeAnew(t *testing.T) {
+func TestEffectsOfARecreatedTopic(t *testing.T) {
 	w := teststreams.New(t, func(c *streams.Config) { c.Partitions = 1 })
 	w.Run(w.Cfg)
 	c := w.Dial(w.Cfg)

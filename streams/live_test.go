@@ -63,7 +63,7 @@ func TestLive(t *testing.T) {
 }
 
 // A question that no processor hears yet is put again until its time is over: processors may be about to start.
-func TestQuestionThatNobodyHears(t *testing.T) {
+func TestUnheardQuestion(t *testing.T) {
 	w := teststreams.New(t)
 	_, err := w.Dial(w.Cfg).Live(w.Context(), "shop")
 	if !errors.Is(err, streams.ErrNoAnswer) || !errors.Is(err, context.DeadlineExceeded) ||

@@ -52,17 +52,17 @@ func (s Security) checked() (*tls.Config, error) {
 	switch s.SASL {
 	case "":
 		if s.User != "" || s.PasswordFile != "" {
-			return nil, errors.New("a user or a password without a way to log in: give --kafka-sasl")
+			return nil, errors.New("a Kafka user or password needs a SASL mechanism: give --kafka-sasl")
 		}
 	case saslPlain, saslSHA256, saslSHA512:
 		if s.User == "" || s.PasswordFile == "" {
-			return nil, fmt.Errorf("to log in by %s give --kafka-user and --kafka-password-file", s.SASL)
+			return nil, fmt.Errorf("SASL mechanism %s needs --kafka-user and --kafka-password-file", s.SASL)
 		}
 		if _, err := secret(s.PasswordFile); err != nil {
 			return nil, fmt.Errorf("--kafka-password-file: %w", err)
 		}
 	default:
-		return nil, fmt.Errorf("no way to log in is called %q: --kafka-sasl is %s, %s or %s", s.SASL, saslPlain,
+		return nil, fmt.Errorf("unknown SASL mechanism %q: --kafka-sasl is %s, %s or %s", s.SASL, saslPlain,
 			saslSHA256, saslSHA512)
 	}
 	if !s.TLS && s.CA == "" && s.Cert == "" && s.Key == "" && s.ServerName == "" {

@@ -204,7 +204,7 @@ func TestGuardedServersRefuse(t *testing.T) {
 }
 
 // A fixed secret is taken without a restart.
-func TestMendedPassword(t *testing.T) {
+func TestCorrectedPassword(t *testing.T) {
 	w, _ := guarded(t, "plain")
 	right := w.Cfg
 	w.Cfg.Kafka.PasswordFile = teststreams.SecretFile(t, "kafka", "guess")
@@ -250,7 +250,7 @@ func TestSecurityIsChecked(t *testing.T) {
 		"no certificate in PEM":        func(c *streams.Config) { c.Kafka.CA = full },
 		"--kafka-cert and --kafka-key": func(c *streams.Config) { c.Kafka.Cert = cert },
 		"--kafka-sasl is":              func(c *streams.Config) { c.Kafka.SASL = "kerberos" },
-		"give --kafka-user":            func(c *streams.Config) { c.Kafka.SASL = "plain" },
+		"needs --kafka-user":           func(c *streams.Config) { c.Kafka.SASL = "plain" },
 		"give --kafka-sasl":            func(c *streams.Config) { c.Kafka.User = "hence" },
 		"is empty": func(c *streams.Config) {
 			c.Kafka.SASL, c.Kafka.User, c.Kafka.PasswordFile = "plain", "hence", empty

@@ -91,7 +91,7 @@ func checkDecisionType(name string) error {
 	kind, ok := strings.CutPrefix(name, DecisionTypePrefix)
 	at := strings.LastIndex(kind, ".v")
 	if !ok || at < 0 {
-		return fmt.Errorf("%w: type %q is no decision's", ErrMalformed, name)
+		return fmt.Errorf("%w: type %q is not the type of a decision", ErrMalformed, name)
 	}
 	return checkType(kind, kind[:at], "decision", decisionTypeVersion)
 }

@@ -5,20 +5,20 @@ import "github.com/hence-dev/hence/sequencer"
 // formatVersion is the format that every MessagePack record is written in; see wire.go for what may change under it.
 const formatVersion = 1
 
-func recordCodec[T any](record string, roomBytes int, walk func(*walker, *T)) codec[T] {
-	return codec[T]{record: record, version: formatVersion, roomBytes: roomBytes, maxBytes: MaxRecordBytes,
+func recordCodec[T any](record string, bufferBytes int, walk func(*walker, *T)) codec[T] {
+	return codec[T]{record: record, version: formatVersion, bufferBytes: bufferBytes, maxBytes: MaxRecordBytes,
 		maxItems: maxListItems, maxText: maxTextBytes, walk: walk}
 }
 
 // inputCodec is for what sidecars write: shorter texts, so that what is decided about them can always be written.
-func inputCodec[T any](record string, roomBytes int, walk func(*walker, *T)) codec[T] {
-	c := recordCodec(record, roomBytes, walk)
+func inputCodec[T any](record string, bufferBytes int, walk func(*walker, *T)) codec[T] {
+	c := recordCodec(record, bufferBytes, walk)
 	c.maxText = maxNameBytes
 	return c
 }
 
 func replyCodec[T any](record string, walk func(*walker, *T)) codec[T] {
-	return codec[T]{record: record, version: formatVersion, roomBytes: 16 << 10, maxBytes: MaxSnapshotBytes,
+	return codec[T]{record: record, version: formatVersion, bufferBytes: 16 << 10, maxBytes: MaxSnapshotBytes,
 		maxItems: MaxSnapshotBytes / shardRowBytes, maxText: maxTextBytes, walk: walk}
 }
 

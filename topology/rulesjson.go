@@ -81,7 +81,7 @@ func (l *levelSet) UnmarshalJSON(b []byte) error {
 			}
 		}
 		if *l == before {
-			return fmt.Errorf("%q is no level, or is there twice, in %s", name,
+			return fmt.Errorf("%q is not a level, or is given twice, in %s", name,
 				strings.Join(names[:min(len(names), 16)], " "))
 		}
 	}

@@ -69,17 +69,17 @@ type walker struct {
 
 // codec is what the records' encoders and decoders have in common.
 type codec[T any] struct {
-	record    string
-	version   uint64
-	roomBytes int // what a record usually takes
-	maxBytes  int
-	maxItems  int // of one list
-	maxText   int // bytes of one string
-	walk      func(*walker, *T)
+	record      string
+	version     uint64
+	bufferBytes int // what a record usually takes
+	maxBytes    int
+	maxItems    int // of one list
+	maxText     int // bytes of one string
+	walk        func(*walker, *T)
 }
 
 func (c codec[T]) encode(v *T) ([]byte, error) {
-	out := bytes.NewBuffer(make([]byte, 0, c.roomBytes))
+	out := bytes.NewBuffer(make([]byte, 0, c.bufferBytes))
 	enc := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(enc)
 	enc.Reset(out)

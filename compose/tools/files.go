@@ -99,7 +99,7 @@ func (f *files) put(w http.ResponseWriter, r *http.Request) {
 	}
 	forgot, err := f.kept.add(c)
 	if err != nil {
-		slog.Error("a file is not kept and not written", "error", err)
+		slog.Error("failed to record a file: it is not written", "error", err)
 		say(w, http.StatusServiceUnavailable, problem("it cannot be kept"))
 		return
 	}

@@ -26,9 +26,9 @@ func openJournal[T any](dir, name string, bound int) (*journal[T], error) {
 	file, err := os.Open(j.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		slog.Warn("nothing is kept yet: a new or lost volume; it starts empty", "tool", name, "file", j.path)
+		slog.Warn("the journal is missing: a new or lost volume, the tool starts empty", "tool", name, "file", j.path)
 	case err != nil:
-		return nil, fmt.Errorf("read what was kept: %w", err)
+		return nil, fmt.Errorf("read the journal: %w", err)
 	default:
 		defer file.Close()
 		lines := bufio.NewScanner(file)
@@ -51,7 +51,7 @@ func (j *journal[T]) rewrite() error {
 	j.records = append([]T(nil), j.records[max(0, len(j.records)-j.bound):]...)
 	next, err := os.OpenFile(j.path+".next", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("keep records, is the volume writable for this user: %w", err)
+		return fmt.Errorf("write the journal, is the volume writable for this user: %w", err)
 	}
 	out := bufio.NewWriter(next)
 	enc := json.NewEncoder(out)

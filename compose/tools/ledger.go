@@ -114,7 +114,7 @@ func (l *ledger) do(w http.ResponseWriter, c charge) {
 	}
 	forgot, err := l.kept.add(c)
 	if err != nil {
-		slog.Error("a charge is not kept and not done", "error", err)
+		slog.Error("failed to record a charge: it is not made", "error", err)
 		say(w, http.StatusServiceUnavailable, problem("it cannot be kept"))
 		return
 	}

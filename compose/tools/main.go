@@ -29,7 +29,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("say which one: ledger, files, mail, or check URL")
+		return errors.New("name what to run: ledger, files, mail, or check URL")
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	listen := flags.String("listen", ":7480", "address of the HTTP interface")
@@ -82,7 +82,7 @@ func readToken(path string) (string, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("read the token that callers must show: %w", err)
+		return "", fmt.Errorf("read the token of callers: %w", err)
 	}
 	if len(text) > 4<<10 || strings.TrimSpace(string(text)) == "" {
 		return "", fmt.Errorf("%s has %d bytes: write one token into it", path, len(text))
@@ -100,7 +100,7 @@ func serve(ctx context.Context, name, listen string, handler http.Handler) error
 		return fmt.Errorf("listen, choose another address with --listen: %w", err)
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second}
-	slog.Info("it serves", "tool", name, "address", listener.Addr().String())
+	slog.Info("serving", "tool", name, "address", listener.Addr().String())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

@@ -234,7 +234,7 @@ func (s *stack) volumes(t *testing.T) {
 		{[]string{"ledger"}, []string{"ledger"}, []string{"ledger"}, "a new or lost volume; it starts empty"},
 		{[]string{"files"}, []string{"files"}, []string{"files"}, "a new or lost volume; it starts empty"},
 		{[]string{"kafka"}, []string{"kafka"}, []string{"sidecar-2"},
-			"the log is lost, everything starts again on an empty one"},
+			"the log is lost: all parts restart on an empty log"},
 	} {
 		start := time.Now()
 		s.Must(t, append([]string{"rm", "--stop", "--force"}, loss.services...)...)

@@ -163,8 +163,8 @@ func TestWaitsForWhatIsSealed(t *testing.T) {
 				cancel(errors.New("no more time"))
 				answerWith(200, sealed)(w, r)
 			},
-			"session_lost":       answerWith(410, lost),
-			"seal was not taken": answerWith(200, `{"tx":"a.1.1","state":"open"}`),
+			"session_lost":            answerWith(410, lost),
+			"did not accept its seal": answerWith(200, `{"tx":"a.1.1","state":"open"}`),
 		} {
 			c, _ := serve(t, answerWith(202, first), then)
 			with := t.Context()

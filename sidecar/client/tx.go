@@ -171,7 +171,7 @@ func (t *Tx) await(ctx context.Context, sealed Decision) (Decision, error) {
 		}
 	}
 	if err == nil && d.State == api.StateOpen {
-		err = errors.New("its seal was not taken")
+		err = errors.New("the sidecar did not accept its seal")
 	}
 	if err != nil {
 		return sealed, &Undecided{t.ID(), err}
@@ -201,7 +201,7 @@ func (t *Tx) Ended(ctx context.Context) (Decision, error) {
 			return Decision{}, err
 		}
 		if !sleep(ctx, t.client.lag/tableLooks) {
-			return Decision{}, fmt.Errorf("look how %s ended: %w", t.ID(), context.Cause(ctx))
+			return Decision{}, fmt.Errorf("get the outcome of %s: %w", t.ID(), context.Cause(ctx))
 		}
 	}
 	return Decision{}, lost

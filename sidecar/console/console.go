@@ -81,9 +81,9 @@ func New(c Config) (*Console, error) {
 	c.Workspace = cmp.Or(c.Workspace, "default")
 	switch {
 	case c.Source == nil:
-		return nil, errors.New("console: there is no source to look at")
+		return nil, errors.New("console: no source is configured")
 	case c.Token == "":
-		return nil, errors.New("console: there is no token: without one anybody could look; give --token or --token-file")
+		return nil, errors.New("console: no token is configured: give --token or --token-file")
 	}
 	if err := topology.ValidWorkspace(c.Workspace); err != nil {
 		return nil, fmt.Errorf("console: %w", err)

@@ -51,7 +51,7 @@ func (i *inspection) topics(ctx context.Context) {
 	defer cancel()
 	problems, err := streams.VerifyTopics(ctx, i.cfg)
 	if err != nil {
-		i.problem("topics", "", err.Error(), "look at the brokers' logs, and at our rights to describe topics")
+		i.problem("topics", "", err.Error(), "check the brokers' logs, and this user's right to describe topics")
 	}
 	i.Problems = append(i.Problems, problems...)
 	want := i.cfg.Topics()

@@ -41,7 +41,7 @@ func (b *base) hear(ctx context.Context, conn *nats.Conn, subject string, f func
 	questions := make(chan *nats.Msg, maxQuestions)
 	sub, err := conn.ChanSubscribe(subject, questions)
 	if err != nil {
-		b.cfg.Logger.Error("questions cannot be heard", "subject", subject, "error", err)
+		b.cfg.Logger.Error("failed to subscribe to questions", "subject", subject, "error", err)
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection

@@ -148,7 +148,7 @@ func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
 	f.stuck[workspace] = after
 	f.mu.Unlock()
 	if !said || at != after {
-		f.cfg.Logger.Error("decisions are missing: snapshots stand still before them; run hence doctor",
+		f.cfg.Logger.Error("decisions are missing: snapshots stop before the gap; run hence doctor",
 			"workspace", workspace, "after", after, "next", next)
 	}
 }

@@ -176,7 +176,7 @@ func leave(ctx context.Context, c streams.Config, out producer, group string) {
 	member := kadm.LeaveGroup(group).InstanceIDs(instanceOf(c, group)).Reason("told to end")
 	if _, err := kadm.NewClient(out.client).LeaveGroup(ctx, member); err != nil {
 		// Not an error: the others wait for the session timeout, as after a crash.
-		c.Logger.Warn("the group was not told of the end: its other members wait for the session timeout",
+		c.Logger.Warn("failed to leave the consumer group: its other members wait for the session timeout",
 			"group", group, "error", err)
 	}
 }

@@ -169,7 +169,7 @@ func hostileWorld(t *testing.T) *teststreams.World {
 
 // Hostile records in workspaces of one partition: no processor stops or restarts, nothing of ours is parked, and
 // a reader that has only Kafka reads every decision; snapshots and other workspaces go on.
-func TestHostileRecordsHurtNobodyElse(t *testing.T) {
+func TestHostileRecordsHurtNoOther(t *testing.T) {
 	t.Parallel()
 	w := hostileWorld(t)
 	w.Run(w.Cfg)
@@ -209,7 +209,7 @@ func TestHostileRecordsHurtNobodyElse(t *testing.T) {
 }
 
 // Under an older logic a workspace may decide what cannot be written. It stops, and no other one does.
-func TestHostileRecordsOfOlderLogicHurtNobodyElse(t *testing.T) {
+func TestHostileRecordsOfOlderLogicHurtNoOther(t *testing.T) {
 	t.Parallel()
 	w := hostileWorld(t)
 	w.Run(w.Cfg)

@@ -43,7 +43,7 @@ func (b *base) watchRows(ctx context.Context) {
 			}
 			end, err := b.outwrite(ctx, partition, store, was[store])
 			if err != nil {
-				b.cfg.Logger.Debug("the table is not looked at", "table", b.table, "partition", partition, "error", err)
+				b.cfg.Logger.Debug("failed to read the end of the table", "table", b.table, "partition", partition, "error", err)
 				continue
 			}
 			seen[store] = end

@@ -12,7 +12,7 @@ import (
 )
 
 // Who is given up while it looks at its table is a former owner: it writes nothing behind its heir's rows.
-func TestFormerOwnerOutwritesNobody(t *testing.T) {
+func TestFormerOwnerReplacesNoRow(t *testing.T) {
 	servers, err := embedded.Start(t.Context(), embedded.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -125,7 +125,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, cfg streams.Confi
 		return fmt.Errorf("create the stream %s: %w", topology.DecisionStream, err)
 	}
 	if err == nil {
-		cfg.Logger.Info("NATS had no decision stream, it is created: what was decided before is read from Kafka")
+		cfg.Logger.Info("created the decision stream in NATS: earlier decisions are read from Kafka")
 	}
 	return nil
 }

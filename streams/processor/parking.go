@@ -98,7 +98,7 @@ func addHeader(r *kgo.Record, key, value string) {
 // the next record lacks what the row had (a workspace's own row, a shard's content) the frontier stops instead.
 func (b *base) brokenRow(key string, err error) {
 	b.metrics.Parked.WithLabelValues(b.table, reasonOf(err)).Inc()
-	b.cfg.Logger.Error("row of a derived table cannot be read and starts again", "table", b.table, "key", key,
+	b.cfg.Logger.Error("a row of a derived table cannot be read: later records rebuild it", "table", b.table, "key", key,
 		"error", err)
 }
 

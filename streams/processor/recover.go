@@ -208,7 +208,7 @@ func (p *seqPartition) reread(x position) error {
 		return nil
 	}
 	for _, r := range again {
-		p.cfg.Logger.Info("a stopped workspace goes on", "workspace", r.name, "from", r.mark.row.From)
+		p.cfg.Logger.Info("a stopped workspace resumes", "workspace", r.name, "from", r.mark.row.From)
 		p.dirty(r, r.replica.Offset()) // its state is written again, and its mark deleted
 	}
 	return nil

@@ -58,7 +58,7 @@ func (c *comparison) watch(ctx context.Context) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
-		c.cfg.Logger.Error("the other replica's states cannot be read", "error", err)
+		c.cfg.Logger.Error("failed to read the state hashes of the other replica", "error", err)
 		return
 	}
 	defer cl.Close()
@@ -119,7 +119,7 @@ func (c *comparison) await() {
 	case <-c.known:
 	// Bounded: the comparison is a second look, and must not keep a workspace from being decided.
 	case <-c.cfg.Clock.After(statesIn):
-		c.cfg.Logger.Warn("an owner begins before it knows whether the replicas differed: reading what they said takes long",
+		c.cfg.Logger.Warn("the partition starts before the state hashes are read: an earlier difference is found later",
 			"topic", topology.TopicHashes, "waited", statesIn)
 	}
 }
@@ -197,7 +197,7 @@ func (p *seqPartition) sayState(r *workspaceState, before sequencer.Seq, now tim
 		Every: uint32(p.cfg.HashEvery)}
 	value, err := topology.EncodeStateHash(&h)
 	if err != nil { // no record of the log leads here: an instance may have an odd name
-		p.cfg.Logger.Error("a state hash cannot be written: the replicas are not compared", "error", err)
+		p.cfg.Logger.Error("failed to write a state hash: the replicas are not compared at this seq", "error", err)
 		return
 	}
 	rec := &kgo.Record{Topic: topology.TopicHashes, Key: []byte(r.name), Value: value}

@@ -124,9 +124,9 @@ func supervise(ctx context.Context, cfg streams.Config, m *meters.Meters, out pr
 		if errors.Is(err, sarama.ErrFencedInstancedId) {
 			err = fmt.Errorf("another process runs as instance %q: give each its own --instance: %w", cfg.Instance, err)
 		}
-		cfg.Health.Set(name, fmt.Errorf("it stopped and is built again: %w", err))
+		cfg.Health.Set(name, fmt.Errorf("it stopped and is being rebuilt: %w", err))
 		next := pauses.Next()
-		cfg.Logger.Warn("processor stopped and is built again", "processor", name, "pause", next, "error", err)
+		cfg.Logger.Warn("processor stopped: it is rebuilt after the pause", "processor", name, "pause", next, "error", err)
 		select {
 		case <-ctx.Done():
 		// Longer each time: what stops it at once, such as a refused login, does not pass sooner for being asked more often.
@@ -151,7 +151,7 @@ func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out pr
 			defer cancel()
 			// The next owner reads the table at once: states still in the buffer would be folded a second time, for nothing.
 			if err := out.client.Flush(flushCtx); err != nil {
-				cfg.Logger.Warn("partitions given up before all of their states were written", "error", err)
+				cfg.Logger.Warn("partitions were released before all their states were written", "error", err)
 			}
 		}
 	}}

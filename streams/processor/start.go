@@ -38,7 +38,7 @@ func startable(ctx context.Context, cfg streams.Config) error {
 		}
 		if text := err.Error(); text != said && ctx.Err() == nil {
 			said = text
-			cfg.Logger.Warn("the processors wait", "error", err)
+			cfg.Logger.Warn("the processors wait for the brokers or the topics", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -75,7 +75,7 @@ func lookAtTopics(ctx context.Context, c streams.Config) (missing bool, err erro
 }
 
 // errMisfit keeps apart what Kafka has said of the topics from what kept it from saying anything.
-var errMisfit = fmt.Errorf("%w are not as they must be", streams.ErrTopics)
+var errMisfit = fmt.Errorf("%w do not match the required configuration", streams.ErrTopics)
 
 // misfits compares the topics with what they must be.
 func misfits(ctx context.Context, c streams.Config) (missing bool, err error) {

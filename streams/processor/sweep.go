@@ -66,7 +66,7 @@ func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
 		_ = store.Delete(key) // a map's deletion does not fail
 		c.out.send(&kgo.Record{Topic: c.table, Key: []byte(key)}, func(_ *kgo.Record, err error) {
 			if err != nil {
-				c.cfg.Logger.Warn("a forgotten row stays in its topic until the next sweep", "key", key, "error", err)
+				c.cfg.Logger.Warn("failed to delete a forgotten row: the next sweep tries again", "key", key, "error", err)
 			}
 		})
 	}

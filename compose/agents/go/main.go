@@ -166,7 +166,7 @@ func (a *agent) seal(ctx context.Context, tx *client.Tx) (client.Decision, error
 	}
 	if decision.State == "open" {
 		a.abort(ctx, tx)
-		return decision, errors.Join(fmt.Errorf("the seal of %s was not taken", tx.ID()), cause)
+		return decision, errors.Join(fmt.Errorf("the seal of %s was not accepted", tx.ID()), cause)
 	}
 	return decision, nil
 }

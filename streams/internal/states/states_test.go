@@ -9,7 +9,7 @@ import (
 )
 
 // A difference is fixed by what the replicas say about its seq, however many other states they said before.
-func TestMendOfAnOldDifference(t *testing.T) {
+func TestEndOfAnOldDifference(t *testing.T) {
 	c := New(streams.Config{Brokers: []string{"127.0.0.1:1"}}, "log")
 	say := func(replica, workspace string, seq sequencer.Seq, hash byte) {
 		c.Take(&topology.StateHash{Workspace: workspace, Seq: seq, Replica: replica, Log: "log", Hash: sequencer.Hash{hash}})

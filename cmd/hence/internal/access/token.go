@@ -29,7 +29,7 @@ func ReadSecret(path string, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("look at the token file: %w", err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("the token file %s is no regular file: name one, or one that is to be made", path)
+		return nil, fmt.Errorf("the token file %s is not a regular file: name a file, or one that does not exist yet", path)
 	case info.Size() > most:
 		return nil, fmt.Errorf("the token file %s has %d bytes, at most %d: it holds one token", path, info.Size(), most)
 	}
@@ -51,7 +51,7 @@ func ReadToken(path string) (string, error) {
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" {
-		return "", fmt.Errorf("the token file %s is empty: remove it to have a token made, or write one into it", path)
+		return "", fmt.Errorf("the token file %s is empty: write a token into it, or remove it to have one created", path)
 	}
 	return token, nil
 }
@@ -67,7 +67,7 @@ func checkOpenness(path string, mode fs.FileMode, mounted bool) error {
 	case mode&0o077 != 0 && !mounted:
 		return fmt.Errorf("the token file %s is open to others (mode %#o): run chmod 600 %s", path, mode, path)
 	case mode&0o004 != 0:
-		slog.New(slog.NewTextHandler(os.Stderr, nil)).Warn("everybody on this machine, or in this container, can read the "+
+		slog.New(slog.NewTextHandler(os.Stderr, nil)).Warn("every user of this machine or container can read the "+
 			"token file: mount it with mode 400 or 440", "file", path, "mode", mode.String())
 	}
 	return nil
@@ -103,7 +103,7 @@ func KeepToken(logger *slog.Logger, path string) (string, error) {
 		return "", fmt.Errorf("make the token file: %w", err)
 	}
 	if err == nil {
-		logger.Warn("there was no token file, a new token is made: who shows an older one is answered 401", "file", path)
+		logger.Warn("the token file is missing: a new token is created, and an older one gets 401", "file", path)
 	}
 	return ReadToken(path)
 }
@@ -120,7 +120,7 @@ func KeepOperatorToken(logger *slog.Logger, dir string) (string, error) {
 	path := filepath.Join(dir, operatorTokenName)
 	token, err := KeepToken(slog.New(slog.DiscardHandler), path) // a new one is nothing to warn of
 	if err == nil {
-		logger.Info("who changes rules, retracts, or deals with residue shows the operator's token", "file", path)
+		logger.Info("changing rules, retracting and handling residue need the operator token", "file", path)
 	}
 	return token, err
 }

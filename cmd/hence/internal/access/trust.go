@@ -41,7 +41,7 @@ type doubtful struct{ *http.Transport }
 func (d doubtful) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := d.Transport.RoundTrip(r)
 	if IsUntrusted(err) {
-		err = fmt.Errorf("%w: name the file of who signed it with --ca (HENCE_CA)", err)
+		err = fmt.Errorf("%w: give the CA certificate file with --ca (HENCE_CA)", err)
 	}
 	return resp, err
 }

@@ -167,7 +167,7 @@ func (r *reader) twice(all []Agent) {
 func (r *reader) named(v *value, what string, form *regexp.Regexp) string {
 	name := r.text(v, what)
 	if name != "" && !form.MatchString(name) {
-		r.refuse(v.Place, fmt.Sprintf("%s %.80q is no name", what, name), "use a-z, 0-9, '_' and '-'")
+		r.refuse(v.Place, fmt.Sprintf("%s %.80q is not a name", what, name), "use a-z, 0-9, '_' and '-'")
 	}
 	return name
 }

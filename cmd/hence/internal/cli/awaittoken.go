@@ -23,7 +23,7 @@ func awaitToken(ctx context.Context, logger *slog.Logger, path string) (string, 
 			return token, err
 		}
 		if !said {
-			logger.Warn("the token file is not there yet: nothing is served until its sidecar has made it", "file", path)
+			logger.Warn("waiting for the token file: the sidecar creates it at its start", "file", path)
 		}
 		if err := pause.Sleep(ctx, tokenEvery); err != nil {
 			return "", fmt.Errorf("wait for the token file %s: %w", path, err)

@@ -20,7 +20,7 @@ const (
 )
 
 // errCheck is returned by a command that ran and whose check does not hold; it has printed what was found.
-var errCheck = errors.New("the check does not hold")
+var errCheck = errors.New("the check failed")
 
 // misused is a value of a flag, or of several together, that the command cannot use: found before anything is started.
 func misused(err error) error { return &exit.Error{Code: ExitUsage, Err: err} }

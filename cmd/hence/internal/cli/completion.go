@@ -20,7 +20,7 @@ func (c *completionCmd) Help() string {
     source <(hence completion bash)        in bash
     source <(hence completion zsh)         in zsh, after compinit
     hence completion fish | source         in fish
-For all to come, put that line into ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish. The script asks hence itself,
+For later shells, add that line to ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish. The script asks hence itself,
 so it knows the commands and flags of the binary that is installed.`
 }
 

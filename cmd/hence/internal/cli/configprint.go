@@ -28,12 +28,12 @@ type configPrintCmd struct {
 // Help is what "hence config print --help" says beyond the flags.
 func (c *configPrintCmd) Help() string {
 	return `A setting comes from a flag, else from the environment (HENCE_ and the flag's name in capitals), else from the
-context file of the "hence dev" that runs, else it is the default. Where an address is given that is another one than
-that of hence dev, nothing is taken from its file; where a token is given without an address, neither address, token
-nor workspace of its sidecar. Secrets are shown as ********. Variables that begin with HENCE_ and
-that no command reads are named, with the one that was probably meant.
+context file of the running "hence dev", else it is the default. If a given address differs from that of hence dev,
+nothing is taken from its file; if a token is given without an address, neither address, token nor workspace of its
+sidecar are. Secrets are shown as ********. Variables that begin with HENCE_ and that no command reads are listed, with
+the name that is probably meant.
 
-Exit code: 0, 2 if the command is not known, 3 if a setting from the environment cannot be read.`
+Exit code: 0, 2 if the command is unknown, 3 if a setting from the environment cannot be read.`
 }
 
 // The origins of a setting.

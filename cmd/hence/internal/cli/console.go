@@ -89,7 +89,7 @@ func (c *consoleCmd) public() error {
 	u, err := url.Parse(c.PublicURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" ||
 		strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
-		return misused(fmt.Errorf("--public-url %q is no address of a page: write it as http://HOST:PORT", c.PublicURL))
+		return misused(fmt.Errorf("--public-url %q is not the URL of a page: write it as http://HOST:PORT", c.PublicURL))
 	}
 	c.PublicURL, c.Host = u.Scheme+"://"+u.Host, append(c.Host, u.Hostname())
 	return nil
@@ -102,7 +102,7 @@ func (c *consoleCmd) actions(ctx context.Context, logger *slog.Logger) (_ consol
 	}
 	if c.SidecarTokenFile != "" {
 		if c.SidecarToken != "" {
-			return nil, nil, misused(errors.New("the sidecar's token is given twice: leave out --sidecar-token, or the file"))
+			return nil, nil, misused(errors.New("the operator token of the sidecar is given twice: remove one"))
 		}
 		if c.SidecarToken, err = awaitToken(ctx, logger, c.SidecarTokenFile); err != nil {
 			return nil, nil, err

@@ -32,7 +32,7 @@ func (t *tokens) obtain(logger *slog.Logger) (fresh bool, err error) {
 		return fresh, nil
 	}
 	if t.Token != "" {
-		return false, misused(errors.New("the token is given twice: leave out --token (or unset HENCE_TOKEN), or " +
+		return false, misused(errors.New("the token is given twice: remove --token (or unset HENCE_TOKEN), or " +
 			"--token-file"))
 	}
 	t.Token, err = access.KeepToken(logger, t.TokenFile)
@@ -58,7 +58,7 @@ type operators struct {
 func (o operators) obtainOperator(logger *slog.Logger, dir string) (string, error) {
 	switch {
 	case o.OperatorToken != "" && o.OperatorTokenFile != "":
-		return "", misused(errors.New("the operator's token is given twice: leave out --operator-token (or unset " +
+		return "", misused(errors.New("the operator token is given twice: remove --operator-token (or unset " +
 			"HENCE_OPERATOR_TOKEN), or --operator-token-file"))
 	case o.OperatorToken != "":
 		return o.OperatorToken, nil

@@ -51,19 +51,19 @@ type demoCmd struct {
 func (c *demoCmd) Help() string {
 	return `Agents do retail tasks, each task one transaction: they read, think, write, reserve goods, charge a card and
 send a confirmation. Two of them always want the same order. Then the run is checked from the agents' own records,
-from the decision log and from what the mail server and the ledger have: no update may be lost, nothing that an agent
-was told of may be missing, and the committed tasks alone, in commit order, must leave the same store. No charge and no
-mail may have left without a commit, or twice. Effects whose outcome cannot be known are listed as residue.
+from the decision log and from what the mail server and the ledger have: no update may be lost, no outcome that an
+agent was told may be missing, and the committed tasks alone, in commit order, must leave the same store. No charge and
+no mail may have left without a commit, or twice. Effects whose outcome cannot be known are listed as residue.
 
 --faults p makes both sinks misbehave, each request with probability p in each way: refuse before they act (F1), lose
 the answer after they acted (F2), fail a compensation (F3), deliver twice (F4), answer too late (F5).
 
---watch is for looking on: agents take seconds before each step (--think 3s, unless it is given), the link of a
-console and the workspace are printed, and Ctrl-C ends it: the agents finish what they are at, and the run is checked.
-Once more ends it at once.
+--watch slows the run down for watching: agents take seconds before each step (--think 3s by default), and the command
+prints the workspace and the link of a console. Ctrl-C ends the run: the agents finish their tasks, and the run is
+checked. A second Ctrl-C ends it at once.
 
 Exit code: 0 the check holds (or --mode observe), 1 the run could not be finished, 2 wrong flags, 3 the check
-does not hold.`
+failed.`
 }
 
 // Run runs the demo and prints its table.

@@ -218,7 +218,7 @@ func (c *devCmd) keepOwnToken(logger *slog.Logger) error {
 			c.Token, err = access.KeepToken(slog.New(slog.DiscardHandler), filepath.Join(dir, devTokenName))
 		}
 		if err != nil {
-			logger.Warn("the token cannot be kept: the next start has another one", "error", err)
+			logger.Warn("failed to store the token: the next start creates a new one", "error", err)
 		}
 	}
 	_, err := c.obtain(logger)
@@ -237,7 +237,7 @@ func (c *devCmd) publish(d Dev, logger *slog.Logger) (withdraw func() error, fou
 		withdraw, err = devfile.Publish(dir, file)
 	}
 	if err != nil {
-		logger.Warn("other commands do not find this hence dev by themselves: paste its export lines", "error", err)
+		logger.Warn("failed to write the context file: other commands need the printed export lines", "error", err)
 		return func() error { return nil }, false, 0
 	}
 	return withdraw, true, other
@@ -254,17 +254,17 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 		fmt.Fprintf(&b, "  export HENCE_TOKEN=%s\n", d.Token)
 		fmt.Fprintf(&b, "  export HENCE_BROKERS=%s\n", strings.Join(d.Brokers, ","))
 		fmt.Fprintf(&b, "  export HENCE_NATS=%s\n\n", d.NATS)
-		fmt.Fprintf(&b, "Watch it at %s (this link logs one browser in; later ones take the token).\n", d.Console)
+		fmt.Fprintf(&b, "Console: %s (the link logs one browser in; other browsers need the token).\n", d.Console)
 		if d.Durable {
-			fmt.Fprintf(&b, "Everything is kept in %s.\n", d.DataDir)
+			fmt.Fprintf(&b, "All data is in %s.\n", d.DataDir)
 		} else {
-			b.WriteString("NOT DURABLE: everything is gone when this process ends. Keep it with --data-dir DIR.\n")
+			b.WriteString("NOT DURABLE: all data is lost when this process ends. Give --data-dir DIR to keep it.\n")
 		}
 		if d.Found {
-			b.WriteString("The commands of hence find it from every terminal of yours; for others: eval \"$(hence env)\".\n")
+			b.WriteString("hence commands in other terminals find it; for other programs: eval \"$(hence env)\".\n")
 		}
 		if d.Other != 0 {
-			fmt.Fprintf(&b, "Another hence dev runs, process %d: from now on they find this one.\n", d.Other)
+			fmt.Fprintf(&b, "Another hence dev runs, process %d: commands now find this one.\n", d.Other)
 		}
 		b.WriteString("Stop with Ctrl-C.\n")
 		_, err := io.WriteString(w, b.String())

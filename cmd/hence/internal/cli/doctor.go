@@ -27,13 +27,13 @@ type doctorCmd struct {
 
 // Help is what "hence doctor --help" says beyond the flags.
 func (c *doctorCmd) Help() string {
-	return `It looks at the brokers, the topics (that all have the same partitions, and the settings that the guarantees
-rest on), the groups of processors and their lag, gaps in the decisions, the logic of each workspace and stored names
-that are not in NFC, clocks, NATS and JetStream, at the journals of an agent and their folder, and, if they are named,
-at a sidecar, a token file and addresses to listen on. It changes nothing and locks nothing: a sidecar may run or start
-meanwhile. Each problem comes with the command that fixes it; what follows from it stands below it.
+	return `It checks the brokers, the topics (partitions, and the settings that the guarantees rest on), the groups of
+processors and their lag, gaps in the decisions, the logic of each workspace, stored names that are not in NFC, clocks,
+NATS and JetStream, the journals of an agent and their folder, and, if given, a sidecar, a token file and addresses to
+listen on. It changes nothing and locks nothing, so a sidecar may run or start meanwhile. Each problem is printed with
+the command that fixes it; problems that follow from another one stand below it.
 
-Exit code: 0 no problem; 3 there is one; 1 doctor itself could not run.`
+Exit code: 0 no problem; 3 problems were found; 1 the doctor itself could not run.`
 }
 
 // Run looks at everything and prints what it finds.

@@ -53,14 +53,14 @@ func TestDoctorHealthy(t *testing.T) {
 	}
 	for part, says := range map[string]string{
 		"brokers": "1 broker", "topics": "8 partitions", "groups": "hence-sequencer is Stable with 1 member",
-		"decisions": "no gap", "nats": "the stream has", "sidecar": "is ready: agent agent-1", "token": "takes the token",
+		"decisions": "no gap", "nats": "the stream has", "sidecar": "is ready: agent agent-1", "token": "accepts the token",
 		"ports": "is taken by a process of Hence", "clock": "agrees with ours", "caches": "no cache",
 		"rules": "the newest logic",
 	} {
 		holds(t, d, part, "ok", says, "")
 	}
 	if _, d := diagnose(t, append(args, "--token", "another-token-than-that")...); true {
-		holds(t, d, "token", "problem", "does not take the token", "--token-file")
+		holds(t, d, "token", "problem", "rejects the token", "--token-file")
 	}
 	text := func() string { _, out, _ := hence(t, append([]string{"doctor"}, args...)...); return out }()
 	if !strings.HasSuffix(text, "No problem was found.\n") || !strings.Contains(text, "ok       brokers") {

@@ -18,15 +18,15 @@ type envCmd struct {
 
 // Help is what "hence env --help" says beyond the flags.
 func (c *envCmd) Help() string {
-	return `It prints where the "hence dev" that runs is, and its token, as a shell reads them:
+	return `It prints the addresses and the token of the running "hence dev" as shell variables:
 
     eval "$(hence env)"                      in bash and zsh
     hence env --shell fish | source          in fish
 
-The commands of hence find it without that; curl, viewers and an agent's program read these variables. Of several that
-run, the one that was started last is meant.
+The commands of hence find it without these variables; curl, viewers and an agent's program need them. If several run,
+the one that was started last is used.
 
-Exit code: 0; 1 none runs.`
+Exit code: 0; 1 if none runs.`
 }
 
 // variable is one setting of the environment.

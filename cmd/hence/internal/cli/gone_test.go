@@ -13,7 +13,7 @@ import (
 )
 
 // What ends because a decision is gone starts again; other ends are ends.
-func TestGoneBeginsAnew(t *testing.T) {
+func TestGoneRestarts(t *testing.T) {
 	var said strings.Builder
 	cfg := streams.Config{Brokers: []string{"127.0.0.1:1"}, NATS: "nats://127.0.0.1:1",
 		Logger: slog.New(slog.NewTextHandler(&said, nil))}
@@ -24,7 +24,7 @@ func TestGoneBeginsAnew(t *testing.T) {
 		runs++
 		return ends[runs-1]
 	})
-	if runs != len(ends) || !errors.Is(err, ends[2]) || strings.Count(said.String(), "a decision is gone") != 2 {
+	if runs != len(ends) || !errors.Is(err, ends[2]) || strings.Count(said.String(), "a decision is no longer in the log") != 2 {
 		t.Errorf("%d runs, %v, %s", runs, err, said.String())
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,9 +11,9 @@ import (
 func groups() kong.Option {
 	return kong.ExplicitGroups([]kong.Group{
 		{Key: "start", Title: "Start:"},
-		{Key: "see", Title: "See what goes on:"},
-		{Key: "repair", Title: "Put right:"},
-		{Key: "policy", Title: "Say what tools are:"},
+		{Key: "see", Title: "Watch:"},
+		{Key: "repair", Title: "Repair:"},
+		{Key: "policy", Title: "Declare tools:"},
 		{Key: "operate", Title: "Operate:"},
 	})
 }

@@ -56,7 +56,7 @@ func TestExamples(t *testing.T) {
 		t.Errorf("the help has no examples:\n%s", out)
 	}
 	if _, out, _ := hence(t, "--help"); strings.Index(out, "Start:") > strings.Index(out, "Operate:") ||
-		!strings.Contains(out, "See what goes on:") {
+		!strings.Contains(out, "Watch:") {
 		t.Errorf("the commands are in no groups:\n%s", out)
 	}
 }

@@ -38,7 +38,7 @@ func overLogsIn(ctx context.Context, cfg streams.Config, again time.Duration, f 
 		cancel(nil)
 		<-watched
 		if ctx.Err() == nil && why == nil && errors.Is(err, streams.ErrGone) {
-			cfg.Logger.Error("a decision is gone, everything starts again", "error", err, "pause", again)
+			cfg.Logger.Error("a decision is no longer in the log: all parts restart", "error", err, "pause", again)
 			if pause.Sleep(ctx, again) != nil {
 				return err
 			}
@@ -50,6 +50,6 @@ func overLogsIn(ctx context.Context, cfg streams.Config, again time.Duration, f 
 		if !errors.Is(why, streams.ErrOtherLog) {
 			return errors.Join(err, fmt.Errorf("watch the log: %w", why))
 		}
-		cfg.Logger.Error("the log is lost, everything starts again on an empty one", "error", why)
+		cfg.Logger.Error("the log is lost: all parts restart on an empty log", "error", why)
 	}
 }

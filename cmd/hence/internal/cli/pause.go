@@ -13,8 +13,8 @@ type pauseCmd struct{}
 // Help is what "hence pause --help" says beyond the flags.
 func (c *pauseCmd) Help() string {
 	return `It holds a container's network namespace open, so that an agent and its sidecar that both join it can be
-started again, each alone, without losing their addresses. It uses no time and no network, collects processes that
-are left to it, and ends with exit code 0 when it is told to.`
+restarted, each alone, without losing their addresses. It uses no CPU and no network, reaps orphaned processes, and
+ends with exit code 0 on SIGTERM or SIGINT.`
 }
 
 // Run sleeps until the context ends. Children of this process are only such as others have left to it.

@@ -99,7 +99,7 @@ type policyLintCmd struct {
 func (c *policyLintCmd) Help() string {
 	return `A mistake is a declaration under which effects can go wrong: a scope that leaves out what the call names, a
 class that the adapter contradicts, a compensation that cannot know what to put back. A note is safe, but perhaps not
-what was meant.
+intended.
 
 Exit code: 0 no mistakes, 1 the file is refused, 3 mistakes were found.`
 }

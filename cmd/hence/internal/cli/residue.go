@@ -43,7 +43,7 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 	}
 	return c.print(s.Out, list, func(w io.Writer) error {
 		if len(list.Items) == 0 {
-			_, err := fmt.Fprintln(w, "nothing is left behind")
+			_, err := fmt.Fprintln(w, "no residue")
 			return err
 		}
 		t := show.Table{Head: []string{"TX", "INDEX", "TOOL", "CALL", "RESULT", "STATE", "TRIES", "CODE", "DETAIL"}}
@@ -54,7 +54,7 @@ func (c *residueLsCmd) Run(ctx context.Context, s Streams) error {
 		if err := t.Write(w); err != nil || !list.Truncated {
 			return err
 		}
-		_, err := fmt.Fprintln(w, "… there are more: raise --limit, or select")
+		_, err := fmt.Fprintln(w, "… and more: raise --limit, or add a filter")
 		return err
 	})
 }

@@ -100,7 +100,7 @@ func (c *rulesSetCmd) Run(ctx context.Context, s Streams) error {
 		MaxInline: c.MaxInline, MaxContent: c.MaxContent, MaxInlineTotal: c.MaxInlineTotal, MaxKept: c.MaxKept,
 		MaxSidecars: c.MaxSidecars, HorizonCommits: c.HorizonCommits, HorizonTicks: c.HorizonTicks}
 	if change == (client.RulesChange{}) {
-		return misused(errors.New("nothing is to be changed: give a flag, see hence rules set --help"))
+		return misused(errors.New("no rule to change is given: see hence rules set --help"))
 	}
 	asked := c.client(client.WithWorkspace(c.Workspace))
 	version := c.IfVersion

@@ -37,21 +37,21 @@ type ending struct {
 
 // Help is what "hence run --help" says beyond the flags.
 func (c *runCmd) Help() string {
-	return `The sidecar of the agent runs in this process, and the program beside it, with HENCE_URL, HENCE_TOKEN,
-HENCE_AGENT and HENCE_WORKSPACE set, without the variables that the policy's secrets are read from, and with the rest
-of the environment, its input and its output untouched. The program is started once the sidecar is ready. While brokers
-are away, that is waited for, for ever; what is waited for is said.
+	return `The sidecar of the agent runs in this process, and the program runs as its child with HENCE_URL, HENCE_TOKEN,
+HENCE_AGENT and HENCE_WORKSPACE set. Its environment lacks the variables that the policy's secrets are read from; the
+rest of the environment, its input and its output are unchanged. The program is started once the sidecar is ready.
+While brokers cannot be reached, the command waits without a limit and prints what it waits for.
 
-Without --embedded the cluster is that of --brokers and --nats; that of the "hence dev" that runs, if none is named,
+Without --embedded the cluster is that of --brokers and --nats; if neither is given, that of the running "hence dev",
 and then its workspace and its policy are used as well.
 
-SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the program and what it has started; Ctrl-C at
-the terminal reaches it once. If it does not end within --grace after one of the first four, it is killed. When it has
-ended, what it left running is ended, its open transactions are aborted, and what is decided is settled. If the sidecar
-ends first, the program is told by SIGTERM.
+SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the program and its child processes; Ctrl-C at
+the terminal reaches it once. If it does not end within --grace after one of the first four, it is killed. After its
+end, processes that it left running are ended, its open transactions are aborted, and decided ones are settled. If the
+sidecar ends first, the program gets SIGTERM.
 
 Exit code: the program's; 128+n if signal n ended it; 126 if it cannot be executed, 127 if it is not found; 1 if the
-sidecar could not be started or ended first; 2 if the line is not understood, or a flag's value cannot be used.`
+sidecar could not be started or ended first; 2 if a flag or its value is wrong.`
 }
 
 func (c *runCmd) handlesSignals() {}
@@ -67,7 +67,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		c.Command = c.Command[1:]
 	}
 	if len(c.Command) == 0 {
-		return &exit.Error{Code: ExitUsage, Err: errors.New("no program is named: " +
+		return &exit.Error{Code: ExitUsage, Err: errors.New("no program is given: " +
 			"hence run --agent NAME -- PROGRAM ARGUMENTS")}
 	}
 	if _, err := process.Find(c.Command[0], "", os.Environ()); err != nil { // better now than when the brokers are there

@@ -114,7 +114,7 @@ func TestRunOfNothing(t *testing.T) {
 		{[]string{"--policy", "/nowhere.yaml", "--", "true"}, ExitFailed, "read the policy"},
 		{[]string{"--token", "short", "--", "true"}, ExitFailed, "at least 16"},
 		{nil, ExitUsage, "<command>"},
-		{[]string{"--"}, ExitUsage, "no program is named"},
+		{[]string{"--"}, ExitUsage, "no program is given"},
 	} {
 		code, out, errs := hence(t, append(away, c.args...)...)
 		if code != c.code || out != "" || !strings.Contains(errs, c.want) {

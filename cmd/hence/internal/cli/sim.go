@@ -36,7 +36,7 @@ func (c *simCmd) Help() string {
 reordered records. After every step the invariants must hold; at the end all faults stop and everything must come
 to rest. A schedule depends on its seed alone: "hence sim --seed N" repeats it.
 
-Exit code: 0 every invariant held, 2 wrong flags, 3 one was broken, which is printed with its seed.`
+Exit code: 0 every invariant held, 2 wrong flags, 3 at least one was broken, and is printed with its seed.`
 }
 
 // Simulated is what all schedules came to.

@@ -35,8 +35,8 @@ type streamsCmd struct {
 	CreateTopics bool   `default:"true" negatable:"" help:"Create missing topics."`
 }
 
-// mendIn is the pause before topics that are not as they must be are looked at again.
-const mendIn = 5 * time.Second
+// recheckIn is the pause before topics that are not as they must be are looked at again.
+const recheckIn = 5 * time.Second
 
 // Run processes until the context ends. It waits for whatever is away, and for topics to be fixed.
 func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
@@ -66,9 +66,9 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 		if ctx.Err() != nil || !errors.Is(err, streams.ErrTopics) {
 			break
 		}
-		cfg.Logger.Error("nothing is processed until the topics are fixed", "error", err)
+		cfg.Logger.Error("the topics are wrong: no record is processed until they are fixed", "error", err)
 		err = nil
-		_ = pause.Sleep(ctx, mendIn) // the next run sees that ctx has ended
+		_ = pause.Sleep(ctx, recheckIn) // the next run sees that ctx has ended
 	}
 	closing := ops.Close()
 	if end := <-served; !errors.Is(end, http.ErrServerClosed) {

@@ -34,11 +34,11 @@ type tailCmd struct {
 
 // Help is what "hence tail --help" says beyond the flags.
 func (c *tailCmd) Help() string {
-	return `Shown are outcomes: commits, aborts, refusals, residue, retractions, sidecars that come and go, tools and
-rules. With --all, --kind or --tx also what leads to them: transactions that begin, grants, waits, settlements that are
-clean, turns of a retraction, and sidecars that only make sure of their lease.
+	return `It shows outcomes: commits, aborts, refusals, residue, retractions, joins and ends of sidecars, tools and
+rules. With --all, --kind or --tx it also shows the steps before them: begins, grants, waits, clean settlements, turns
+of a retraction, and confirmations of a lease.
 
-The time is that at which the log took the request that is decided.`
+The time of a decision is that at which the log took its request.`
 }
 
 // Validate refuses filters that are none, before anything is connected to.

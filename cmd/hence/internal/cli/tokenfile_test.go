@@ -27,7 +27,7 @@ func TestTokenFileRefused(t *testing.T) {
 		{open, "run chmod 600 " + open},
 		{write("empty", " \n", 0o600), "is empty"},
 		{write("long", strings.Repeat("x", 4097), 0o600), "at most 4096"},
-		{dir, "no regular file"},
+		{dir, "not a regular file"},
 		{filepath.Join(dir, "none", "token"), "mkdir -p"},
 		{write("short", "abc", 0o600), "at least 16"},
 	} {

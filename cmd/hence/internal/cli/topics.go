@@ -72,7 +72,7 @@ func (c *topicsVerifyCmd) Run(ctx context.Context, s Streams) error {
 	}
 	err = c.print(s.Out, map[string]any{"ok": len(lines) == 0, "problems": lines}, func(w io.Writer) error {
 		if len(lines) == 0 {
-			lines = []string{"all topics are as they must be"}
+			lines = []string{"all topics have the required configuration"}
 		}
 		for _, line := range lines {
 			if _, err := fmt.Fprintln(w, line); err != nil {

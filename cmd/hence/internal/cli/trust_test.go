@@ -120,7 +120,7 @@ func TestCA(t *testing.T) {
 	_, d := diagnose(t, args...)
 	holds(t, d, "sidecar", "problem", "cannot be trusted", "--ca FILE")
 	_, d = diagnose(t, append(args, "--ca", ca)...)
-	holds(t, d, "token", "ok", "takes the token", "")
+	holds(t, d, "token", "ok", "accepts the token", "")
 	holds(t, d, "ports", "ok", "is taken by a process of Hence", "")
 
 	at, err := url.Parse(base) // and as the image's health check is told

@@ -37,13 +37,14 @@ type upCmd struct {
 
 // Help is what "hence up --help" says beyond the flags.
 func (c *upCmd) Help() string {
-	return `Each agent of the file runs beside a sidecar, as with "hence run"; the agents of a workspace share one, in
-this process, each with a token of its own, over one cluster: that of --brokers and --nats, or one in this process with "embedded: true" in the file. What
-the agents write is shown with their names in front. docs/agents.schema.json describes the file,
+	return `Each agent of the file runs beside a sidecar, as with "hence run". The agents of a workspace share one sidecar,
+in this process, each with its own token, over one cluster: that of --brokers and --nats, or one in this process with
+"embedded: true" in the file. The output of the agents is shown with their names in front.
+docs/agents.schema.json describes the file,
 docs/examples/agents.yaml is one.
 
-A hook that the file gives an agent, or all of them, is asked about that agent's footprints; --hook-url or
---hook-command about those of all others. docs/hook.md says what is asked.
+The hook of an agent in the file, or the file's hook for all, judges the footprints of that agent; --hook-url or
+--hook-command those of all others. docs/hook.md describes the questions.
 
 The first SIGINT or SIGTERM is passed on to all agents, with --grace to end in; the second kills them. At the end a
 table says, for each agent, how it ended, how often it was started again, and what its sidecar counted. With -o json

@@ -51,7 +51,7 @@ func (a *agent) resolve(ctx context.Context, tx *client.Tx, at *Attempt) (furthe
 		case sessionLost(err):
 			return a.askLog(ctx, at)
 		case err != nil && !transient(err):
-			return further{}, fmt.Errorf("find out what became of %s: %w", at.Tx, err)
+			return further{}, fmt.Errorf("get the outcome of %s: %w", at.Tx, err)
 		}
 		if err := pause.Sleep(ctx, minBackoff); err != nil {
 			return further{}, err

@@ -125,7 +125,8 @@ func ensureTopics(ctx context.Context, cfg streams.Config) error {
 	for i, p := range problems {
 		lines[i] = p.String()
 	}
-	return fmt.Errorf("the topics on %v are not as they must be:\n%s", cfg.Brokers, strings.Join(lines, "\n"))
+	return fmt.Errorf("the topics on %v do not match the required configuration:\n%s", cfg.Brokers,
+		strings.Join(lines, "\n"))
 }
 
 func (r *run) startCluster(ctx context.Context, g *ground) (cluster, error) {

@@ -123,7 +123,7 @@ func (s *Supervisor) supervise(spec Spec, first chan<- result) {
 			backoff.Reset()
 		}
 		if failures == maxFailures {
-			s.fail(fmt.Errorf("%s was started %d times in vain: %w", spec.Name, failures, err))
+			s.fail(fmt.Errorf("%s failed to start %d times: %w", spec.Name, failures, err))
 			return
 		}
 		if pause.Sleep(s.ctx, backoff.Next()) != nil {

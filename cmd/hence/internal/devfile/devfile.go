@@ -143,7 +143,7 @@ func read(path string) (f *File, live bool, err error) {
 	}
 	of, known := info.Sys().(*syscall.Stat_t)
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 || known && int(of.Uid) != os.Geteuid() {
-		return nil, false, fmt.Errorf("the context file %s is not its owner's alone (mode %s): remove it and start hence "+
+		return nil, false, fmt.Errorf("the context file %s is accessible to others (mode %s): remove it and start hence "+
 			"dev again", path, info.Mode())
 	}
 	lock := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)

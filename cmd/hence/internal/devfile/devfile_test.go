@@ -149,7 +149,7 @@ func TestModes(t *testing.T) {
 	if err := os.Chmod(paths[0], 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Find(folder); err == nil || !strings.Contains(err.Error(), "owner's alone") {
+	if _, err := Find(folder); err == nil || !strings.Contains(err.Error(), "accessible to others") {
 		t.Errorf("a file that others can read: %v", err)
 	}
 }

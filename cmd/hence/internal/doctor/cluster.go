@@ -112,7 +112,7 @@ func sayGroups(found *checkup, r *inspect.Report, bad map[string]bool) {
 		switch {
 		case g.Error != "": // said already
 		case lag > maxLag:
-			found.problem("groups", "hence streams --instance ANOTHER  # one more member, or fix what is slow",
+			found.problem("groups", "hence streams --instance ANOTHER  # add a member, or fix what is slow",
 				"%s (%s) is %d records behind", g.Name, g.State, lag)
 		case len(g.Members) > 0 && !bad["groups"]:
 			found.ok("groups", "%s is %s with %s, %s behind", g.Name, g.State, show.Several(len(g.Members), "member"),

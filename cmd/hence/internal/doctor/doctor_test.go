@@ -83,7 +83,7 @@ func TestDoctorFiles(t *testing.T) {
 
 	local(Patient{DataDir: fine}).holds(t, "journal", levelNote, "holds no journal of agent-1", "")
 	local(Patient{DataDir: dir + "/new/folder"}).holds(t, "journal", levelNote, "is made at the first start", "")
-	local(Patient{DataDir: kept}).holds(t, "journal", levelProblem, "is no folder", "--data-dir")
+	local(Patient{DataDir: kept}).holds(t, "journal", levelProblem, "is not a folder", "--data-dir")
 	local(Patient{DataDir: kept + "/below"}).holds(t, "journal", levelProblem, "not a directory", "chown")
 	local(Patient{DataDir: folder("wide", 0o777)}).holds(t, "journal", levelProblem, "changed by others", "chmod 700")
 	damaged := folder("damaged", 0o700)
@@ -149,7 +149,7 @@ func TestDoctorSidecar(t *testing.T) {
 	}
 	none := look(Patient{Sidecar: "http://127.0.0.1:1"})
 	none.holds(t, "sidecar", levelProblem, "does not answer", "hence sidecar --agent agent-1")
-	at("hello", 0).holds(t, "sidecar", levelProblem, "is no sidecar", "--sidecar")
+	at("hello", 0).holds(t, "sidecar", levelProblem, "is not a sidecar", "--sidecar")
 	d := at(ill, 0)
 	for _, want := range [][2]string{{"no broker", "--brokers"}, {"away", "--nats"}, {"missing", "hence topics verify"},
 		{"late", "hence streams"}, {"disk full", "--data-dir"}} {

@@ -26,13 +26,13 @@ func (p *Patient) lookAtFiles(found *checkup) (journals string) {
 	if dir == "" {
 		var err error
 		if dir, err = beside.CachedJournal(p.Workspace, p.Agent); err != nil {
-			found.note("journal", "none was looked at, name its folder with --data-dir: %v", err)
+			found.note("journal", "no journal was checked, give its folder with --data-dir: %v", err)
 		}
 	}
 	if dir != "" && lookAtFolder(found, dir) {
 		journals = dir
 	}
-	found.ok("caches", "tables are in the processors' memory and come from Kafka: no cache on a disk can be foreign")
+	found.ok("caches", "tables are in the processors' memory and come from Kafka: there is no cache on disk")
 	return journals
 }
 
@@ -78,12 +78,12 @@ func lookAtFolder(found *checkup, dir string) bool {
 		found.problem(part, "chown $(id -u) "+show.ShellWord(dir), "%v", err)
 		return false
 	case !info.IsDir():
-		found.problem(part, "give a folder: --data-dir DIR", "%s is no folder", dir)
+		found.problem(part, "give a folder: --data-dir DIR", "%s is not a folder", dir)
 		return false
 	}
 	if err := writable(dir); err != nil {
 		found.problem(part, "chown $(id -u) "+show.ShellWord(dir)+" && chmod 700 "+show.ShellWord(dir),
-			"nothing can be written to %s: %v", dir, err)
+			"%s is not writable: %v", dir, err)
 		return false
 	}
 	if info.Mode().Perm()&0o022 != 0 {
@@ -114,10 +114,10 @@ func (p *Patient) lookAtJournals(found *checkup, dir, log string) {
 		}
 		switch {
 		case look.Aside != "":
-			found.note(part, "%s, %d bytes, %s, was moved aside (%s): no sidecar reads it, and it is kept for people",
+			found.note(part, "%s, %d bytes, %s, was moved aside (%s): it is kept for inspection, and no sidecar reads it",
 				look.Path, look.Bytes, of, look.Aside)
 		case look.Damaged != nil:
-			found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged-0  # what %s has open is lost, it is told session_lost",
+			found.problem(part, fmt.Sprintf("mv %s %[1]s.damaged-0  # open transactions of %s end with session_lost",
 				show.ShellWord(look.Path), p.Agent), "%s: %v", look.Path, look.Damaged)
 		case log != "" && look.Log == log:
 			found.ok(part, "%s is whole, %d bytes, of this log: the sidecar goes on with it", look.Path, look.Bytes)

@@ -114,7 +114,7 @@ func (p *Patient) lookAtSidecar(ctx context.Context, found *checkup) {
 	base := strings.TrimRight(p.Sidecar, "/")
 	answer, err := p.ask(ctx, base+"/readyz", "")
 	if access.IsUntrusted(err) {
-		found.problem(part, "--ca FILE  # the PEM file of who signed its certificate", "%s cannot be trusted: %v", base, err)
+		found.problem(part, "--ca FILE  # CA certificate file of the sidecar", "%s cannot be trusted: %v", base, err)
 		return
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Patient) lookAtSidecar(ctx context.Context, found *checkup) {
 	var ready api.Ready
 	if err := json.Unmarshal(answer.body, &ready); err != nil || len(ready.Parts) == 0 {
 		found.problem(part, "name the sidecar's own address: --sidecar http://127.0.0.1:7420",
-			"%s answers %d and is no sidecar", base, answer.status)
+			"%s answers %d and is not a sidecar", base, answer.status)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(ready.Agents)) { // of one sidecar; each has its own session and journal
@@ -165,12 +165,12 @@ func (p *Patient) lookAtIdentity(ctx context.Context, found *checkup, base strin
 	answer, err := p.ask(ctx, base+"/v1/workspaces/"+ready.Workspace+"/rules", token)
 	switch {
 	case err != nil:
-		found.problem("token", "hence doctor, again", "%s does not answer: %v", base, err)
+		found.problem("token", "run hence doctor again", "%s does not answer: %v", base, err)
 	case answer.status == http.StatusUnauthorized:
-		found.problem("token", "use the token of this sidecar: its --token-file, or what it printed when it started",
-			"%s does not take the token", base)
+		found.problem("token", "use the token of this sidecar: from its --token-file, or as it printed it at its start",
+			"%s rejects the token", base)
 	default:
-		found.ok("token", "%s takes the token", base)
+		found.ok("token", "%s accepts the token", base)
 	}
 }
 

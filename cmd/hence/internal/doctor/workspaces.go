@@ -52,7 +52,7 @@ func sayNames(found *checkup, r *inspect.Report, _ map[string]bool) {
 		}
 	}
 	for _, p := range r.NamesUnread {
-		found.note("names", "the stored names of partition %d were not all looked at", p)
+		found.note("names", "not all stored names of partition %d were checked", p)
 	}
 }
 

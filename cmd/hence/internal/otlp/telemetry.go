@@ -38,7 +38,7 @@ func Start(service, version string, log *slog.Logger) (Telemetry, error) {
 		return Telemetry{}, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(New(settings)), sdktrace.WithResource(about))
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("spans are lost", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("failed to export spans", "error", err) }))
 	otel.SetTracerProvider(provider)
 	return Telemetry{provider}, nil
 }
@@ -59,6 +59,6 @@ func (t Telemetry) Stop(log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), lastExport)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
-		log.Warn("the last spans are lost", "error", err)
+		log.Warn("failed to export the last spans", "error", err)
 	}
 }

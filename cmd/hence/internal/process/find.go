@@ -20,7 +20,7 @@ var ErrNotExecutable = errors.New("cannot be executed")
 // any other is looked for in the PATH of env.
 func Find(name, dir string, env []string) (string, error) {
 	if name == "" {
-		return "", fmt.Errorf("the empty name: %w", ErrNotFound)
+		return "", fmt.Errorf("an empty program name: %w", ErrNotFound)
 	}
 	if strings.Contains(name, "/") {
 		path := under(dir, name)

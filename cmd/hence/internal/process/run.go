@@ -112,9 +112,9 @@ func (r *running) wait(path string, started chan<- error) {
 func notStarted(name string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s: %w: it is no program, and has no #! line that names one", name, ErrNotExecutable)
+		return fmt.Errorf("%s: %w: it is not a program and has no #! line", name, ErrNotExecutable)
 	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("%s: %w: its folder, or what its #! line names, is not there: %w", name, ErrNotFound, err)
+		return fmt.Errorf("%s: %w: its folder, or the program of its #! line, does not exist: %w", name, ErrNotFound, err)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("%s: %w: %w", name, ErrNotExecutable, err)
 	}

@@ -182,7 +182,7 @@ func TestNotRun(t *testing.T) {
 	}{
 		{"no-such-program", 127, "in PATH"}, {"./none", 127, "not found"}, {"./plain/x", 127, "not found"},
 		{"./plain", 126, "chmod +x"}, {"plain", 126, "chmod +x"}, {"./", 126, "a folder"},
-		{"./nothing", 126, "#!"}, {"./lost", 127, "#!"}, {"", 127, "empty name"},
+		{"./nothing", 126, "#!"}, {"./lost", 127, "#!"}, {"", 127, "empty program name"},
 		{"./fine", 5, ""}, {"fine", 5, ""},
 	} {
 		status, err := Run(t.Context(), Spec{Command: []string{c.name}, Dir: dir, Grace: time.Second,

@@ -39,7 +39,7 @@ export function agentsView(ctx) {
         : ""), draw: (c, a) => text(c, a.last_ms ? `${age(store.now() - a.last_ms)} ago` : "earlier") },
     ],
     empty: { icon: "agents", title: "No agent has joined",
-      text: "An agent is here as soon as its sidecar has joined the workspace. Start one:",
+      text: "An agent is listed once its sidecar has joined the workspace. Start one:",
       code: "hence sidecar --agent agent-2" },
   });
   const heads = h("p", { class: "sub num" });

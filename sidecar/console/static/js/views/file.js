@@ -10,9 +10,9 @@ const MOST_BYTES = 16 << 20;
 
 // check says what is wrong with a file; nothing in it is trusted to be there.
 export function check(report) {
-  if (!report || typeof report !== "object" || Array.isArray(report)) return "it is no exported transaction";
+  if (!report || typeof report !== "object" || Array.isArray(report)) return "it is not an exported transaction";
   if (typeof report.format !== "string"
-    || !report.format.startsWith("hence.transaction.")) return "it is no exported transaction: it has no format " +
+    || !report.format.startsWith("hence.transaction.")) return "it is not an exported transaction: it has no format " +
       "of one";
   if (report.format !== FORMAT) return `it has the format ${report.format}; this console reads ${FORMAT}`;
   for (const name of ["decisions", "acts", "effects", "residue",

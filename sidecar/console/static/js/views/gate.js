@@ -10,8 +10,8 @@ import { page, trouble } from "./page.js";
 // gateView shows the tool calls that wait for their transaction's commit, and those that left or were dropped.
 export function gateView() {
   const { root } = page("Gate",
-    "Calls that cannot be undone wait here. A commit lets them out in the order in which the agent asked for " +
-      "them; an abort drops them.");
+    "Calls that cannot be undone wait here. A commit releases them in the order of their requests; " +
+      "an abort drops them.");
   const problem = trouble();
   const held = h("div", {});
   const passed = h("div", {});
@@ -35,7 +35,7 @@ export function gateView() {
         "tool is, the policy file says:",
       code: "hence dev --policy docs/examples/notes.yaml" }));
     put(passed, view.passed.length > 0 ? rows(view.passed, "Calls that are through", "At",
-      (e) => clock(e.changed_ms)) : nothingHere({ icon: "released", title: "Nothing is through lately",
+      (e) => clock(e.changed_ms)) : nothingHere({ icon: "released", title: "No call passed the gate lately",
       text: "Calls that were released, dropped or not sent are listed here for as long as the console remembers their " +
         "transactions." }));
   }, problem.set);

@@ -38,8 +38,8 @@ export function lanesView() {
   function draw() {
     if (!view || width === 0) return;
     if (view.lanes.every((l) => l.bars.length === 0)) {
-      put(canvas, nothingHere({ icon: "lanes", title: "No agent did anything in this time",
-        text: "A transaction has its bar from its begin on. Choose a longer time, or wait for the next one." }));
+      put(canvas, nothingHere({ icon: "lanes", title: "No agent was active in this time",
+        text: "A transaction has a bar from its begin. Choose a longer time, or wait for the next one." }));
       text(note, "");
       return hint();
     }

@@ -33,7 +33,7 @@ export function waitsText(t) {
 // liveView lists what is not final, oldest first: rows leave anywhere and come at the end, so that nothing jumps.
 export function liveView(ctx) {
   const { root, head } = page("Live transactions",
-    "Everything that is not final, the oldest first. What only its own sidecar knows yet is in the list, too.");
+    "All transactions that are not final, oldest first, including those that only their sidecar knows yet.");
   let wanted = "";
   const note = h("p", { class: "sub num", role: "status" });
   const buttons = new Map();

@@ -26,11 +26,11 @@ export function residueView() {
     if (now === sign) return;
     sign = now;
     const items = list.items.filter((r) => state.value === "all" || r.state === state.value);
-    put(body, list.actions ? null : notice(`Nothing can be tried again or accepted from here: ${list.no_actions}.`,
+    put(body, list.actions ? null : notice(`Retry and accept are not possible from this console: ${list.no_actions}.`,
       "calm"),
       items.length === 0 ? h("div", { class: "card" }, nothingHere({ icon: "committed", title: state.value === "open"
         ? "Nothing is left behind" : "Nothing is in this state",
-        text: "What left for good, is not known or was not sent is listed here with its name." }))
+        text: "Effects that leaked, have an unknown outcome or were not sent are listed here." }))
         : items.slice(0, 300).map((r) => card(r, list, () => asking.now())),
       list.truncated || items.length > 300 ? h("p", { class: "sub" }, "There are more; hence residue ls shows them.")
         : null);
@@ -94,7 +94,7 @@ function acceptDialog(r, done) {
   const note = h("textarea", { rows: 3, required: true, maxlength: 512,
     placeholder: "Looked at the ledger: the payment is there once. M." });
   ask(`Accept ${r.tool} as it is`, "Accept", [h("p", { class: "sub" },
-    "Nothing is called. It leaves the list of open ones."),
+    "No call is made. The residue leaves the list of open ones."),
     h("label", { class: "field" }, h("span", {}, "Who accepts it, and why"), note)],
   async () => {
     await api.acceptResidue(r.tx, r.index, note.value.trim());
@@ -109,9 +109,9 @@ function retryDialog(r, done) {
   ask(`Try ${r.tool} again`, "Try again", [h("p", { class: "sub" }, keyed
     ? "The sink takes a key: if it has happened already, it does not happen twice."
     : "The sink takes no key: if it has happened already, it happens a second time."),
-  keyed ? null : h("label", { class: "check" }, force, h("span", {}, "I have looked there: it has not happened.")),
+  keyed ? null : h("label", { class: "check" }, force, h("span", {}, "I have checked the sink: it has not happened.")),
   r.code !== "changed_tool" ? null : h("label", { class: "check" }, today,
-    h("span", {}, "The tool is declared differently now. Call it as it is declared today."))],
+    h("span", {}, "The tool's declaration has changed. Use the current declaration."))],
   async () => {
     const now = await api.retryResidue(r.tx, r.index, { force: force.checked, changed_tool: today.checked });
     return `${r.tool} is ${now.result} now, after ${plural(now.tries, "try", "tries")}.`;

@@ -76,7 +76,7 @@ function exportDialog(id) {
     "A JSON file with its steps, decisions, causes and tool calls. Open it in any console under ",
     h("em", {}, "Open a file"), ", without a server behind it."),
   h("label", { class: "check" }, box, h("span", {},
-    "With arguments and answers of its tool calls. They may hold what should not leave this place.")),
+    "Include arguments and answers of its tool calls, which may be confidential.")),
   h("div", { class: "row" }, h("button", { class: "button", value: "no" }, "Cancel"),
     h("button", { class: "button primary", type: "button", onclick: () => {
     const link = h("a", { href: api.exportPath(id, box.checked), download: "" });
@@ -89,7 +89,7 @@ function exportDialog(id) {
 }
 
 async function retractDialog(ctx, id, done) {
-  const list = h("div", { class: "cone" }, h("p", { class: "muted" }, "Looking what would be undone…"));
+  const list = h("div", { class: "cone" }, h("p", { class: "muted" }, "Loading what would be undone…"));
   const why = h("input", { type: "text", maxlength: 200, placeholder: "for the sidecar's log" });
   const error = h("p", { role: "alert", class: "notice bad", hidden: true });
   const go = h("button", { class: "button danger", type: "button", disabled: true, onclick: async () => {
@@ -106,7 +106,7 @@ async function retractDialog(ctx, id, done) {
     }
   } }, "Retract");
   const reasonWhyNot = ctx.about?.actions ? null : h("p", { class: "sub" },
-    `It cannot be done from here: ${ctx.about?.no_actions}.`);
+    `Not possible from this console: ${ctx.about?.no_actions}.`);
   const el = dialog(`Retract ${id}`, h("p", { class: "sub" },
     "It is undone together with every transaction that read what it wrote, or wrote over it. What has left for " +
       "good becomes residue."),
