@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -52,6 +53,7 @@ type bubble struct {
 	under   map[token]string
 	told    map[sequencer.TxID]string
 	healing bool
+	actors  uint64 // that were given dice
 }
 
 // talk is a conversation of an agent.
@@ -108,7 +110,8 @@ func (f *faults) calm() {
 // error, a *Violation.
 func RunReal(t *testing.T, seed uint64, opts Options) (rep Report, err error) {
 	t.Helper()
-	dir, failed := os.MkdirTemp(realRoot(), "hence-sim-")
+	dir := filepath.Join(realRoot(), fmt.Sprintf("hence-sim-%d", os.Getpid()))
+	failed := os.MkdirAll(dir, 0o700)
 	if failed != nil {
 		return rep, failed
 	}
@@ -119,7 +122,7 @@ func RunReal(t *testing.T, seed uint64, opts Options) (rep Report, err error) {
 			b := newBubble(seed, opts, dir)
 			b.all()
 			rep = b.r.report
-			if b.r.failed != "" {
+			if b.r.failed != "" || opts.Dump {
 				err = &Violation{Seed: seed, Step: b.r.now, What: b.r.failed, Trace: b.r.trace}
 			}
 		})
@@ -165,7 +168,7 @@ func (b *bubble) all() {
 		b.hosts = append(b.hosts, h)
 		group.Go(func() { h.live(ctx) })
 		for n := range b.fault.clients {
-			c := &client{b: b, host: h, talk: talk{h.agent, fmt.Sprintf("s%d", n)}}
+			c := &client{dice: b.newDice(), host: h, talk: talk{h.agent, fmt.Sprintf("s%d", n)}}
 			h.clients = append(h.clients, c)
 			group.Go(func() { c.work(ctx) })
 		}
@@ -349,25 +352,6 @@ func (b *bubble) note(format string, args ...any) {
 	b.r.note(format, args...)
 }
 
-func (b *bubble) chance(p func(*faults) float64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	hit := b.r.chance(p(&b.fault))
-	if hit {
-		b.r.fault()
-	}
-	return hit
-}
-
-func (b *bubble) n(limit int) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.r.n(limit)
-}
-
-// some is a time of up to most, to the nanosecond: no two ends of it fall together.
-func (b *bubble) some(most time.Duration) time.Duration { return 1 + time.Duration(b.n(int(most))) }
-
 // sleep reports false when ctx ended first.
 func (b *bubble) sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
@@ -380,16 +364,9 @@ func (b *bubble) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// slow is the time that a message takes.
-func (b *bubble) slow(ctx context.Context) bool {
-	b.mu.Lock()
-	d := 1 + time.Duration(b.r.n(int(b.fault.slow)))
-	b.mu.Unlock()
-	return b.sleep(ctx, d)
-}
-
 // pass lets the log's time go on at its pace.
 func (b *bubble) pass(ctx context.Context) {
+	b.sleep(ctx, b.newDice().some(realTick))
 	beat := time.NewTicker(realTick)
 	defer beat.Stop()
 	for waited := sequencer.Tick(0); ; waited++ {
@@ -407,10 +384,11 @@ func (b *bubble) pass(ctx context.Context) {
 
 // logger is of an agent: into the trace, or nowhere.
 func (b *bubble) logger(name string) *slog.Logger {
+	level := slog.LevelInfo
 	if !b.opts.Trace {
-		return slog.New(slog.DiscardHandler)
+		level = slog.LevelError + 1
 	}
-	return slog.New(slog.NewTextHandler(noteWriter{b, name}, &slog.HandlerOptions{Level: slog.LevelDebug,
+	return slog.New(slog.NewTextHandler(noteWriter{b, name}, &slog.HandlerOptions{Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -419,14 +397,14 @@ func (b *bubble) logger(name string) *slog.Logger {
 		}}))
 }
 
-// noteWriter puts log lines into the trace. They may come while the judge is at work, so they wait for nothing.
+// noteWriter puts log lines into the trace.
 type noteWriter struct {
 	b    *bubble
 	name string
 }
 
 func (w noteWriter) Write(p []byte) (int, error) {
-	go w.b.note("      %s: %s", w.name, p)
+	w.b.r.noteAt(w.b.step(), fmt.Sprintf("      %s: %s", w.name, bytes.TrimSpace(p)))
 	return len(p), nil
 }
 

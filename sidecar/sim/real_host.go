@@ -19,7 +19,7 @@ import (
 
 // host is where one agent lives: its machine, its disk and the process that it talks to.
 type host struct {
-	b       *bubble
+	*dice
 	agent   string
 	clients []*client
 
@@ -36,6 +36,7 @@ type host struct {
 
 // proc is one process of an agent, as package sidecar puts it together, without HTTP.
 type proc struct {
+	*dice
 	h     *host
 	name  string
 	agent *agent.Agent
@@ -52,7 +53,8 @@ type proc struct {
 }
 
 func (b *bubble) newHost(name string) *host {
-	h := &host{b: b, agent: name, shift: time.Duration(b.n(3)-1) * b.fault.shift}
+	h := &host{dice: b.newDice(), agent: name}
+	h.shift = time.Duration(h.n(3)-1) * b.fault.shift
 	h.folder = h.newFolder()
 	return h
 }
@@ -76,14 +78,14 @@ func (h *host) sleeps() time.Duration {
 
 // Ticker is part of a process's clock.
 func (h *host) Ticker(d time.Duration) (<-chan time.Time, func()) {
-	t := time.NewTicker(d)
+	t := time.NewTicker(d + h.some(time.Millisecond)) // no two clocks beat together
 	return t.C, t.Stop
 }
 
 // begin starts a process on a folder.
 func (h *host) begin(folder string) *proc {
 	b := h.b
-	p := &proc{h: h, ended: make(chan struct{})}
+	p := &proc{dice: b.newDice(), h: h, ended: make(chan struct{})}
 	p.name = fmt.Sprintf("%s@%s", h.agent, filepath.Base(folder))
 	p.life, p.kill = context.WithCancel(context.Background())
 	p.port, p.disk = b.newPort(p), &disk{b: b, p: p}
@@ -172,10 +174,10 @@ func (h *host) set(p *proc) {
 // live is what happens to the agent's processes.
 func (h *host) live(ctx context.Context) {
 	b := h.b
-	b.sleep(ctx, b.some(500*time.Millisecond))
+	b.sleep(ctx, h.some(500*time.Millisecond))
 	h.set(h.begin(h.folder))
 	for {
-		if !b.sleep(ctx, b.some(b.every())) {
+		if !b.sleep(ctx, h.some(b.every())) {
 			return
 		}
 		b.mu.Lock()
@@ -233,44 +235,44 @@ func (h *host) befall(ctx context.Context) {
 	h.watch(ctx)
 	p := h.current()
 	switch {
-	case b.chance(func(f *faults) float64 { return f.crash / 3 }):
+	case h.chance(func(f *faults) float64 { return f.crash / 3 }):
 		h.stop(p)
 		h.again(ctx)
-	case b.chance(func(f *faults) float64 { return f.power / 4 }):
+	case h.chance(func(f *faults) float64 { return f.power / 4 }):
 		b.note("%s loses its power", p.name)
 		p.dead.Store(true)
 		p.disk.lose()
 		h.stop(p)
 		h.boot++
 		h.again(ctx)
-	case b.chance(func(f *faults) float64 { return f.crash / 4 }):
+	case h.chance(func(f *faults) float64 { return f.crash / 4 }):
 		b.note("%s is told to stop", p.name)
 		p.kill()
 		<-p.ended
 		h.again(ctx)
-	case b.chance(func(f *faults) float64 { return f.empty / 4 }):
+	case h.chance(func(f *faults) float64 { return f.empty / 4 }):
 		b.note("%s loses its folder", p.name)
 		h.stop(p)
 		h.folder = h.newFolder()
 		h.again(ctx)
-	case b.chance(func(f *faults) float64 { return f.copies / 4 }):
+	case h.chance(func(f *faults) float64 { return f.copies / 4 }):
 		h.move(ctx, p)
-	case b.chance(func(f *faults) float64 { return f.partition / 3 }):
+	case h.chance(func(f *faults) float64 { return f.partition / 3 }):
 		b.note("%s is cut off", p.name)
 		p.cut.Store(true)
-		b.sleep(ctx, b.some(9*time.Second))
+		b.sleep(ctx, h.some(9*time.Second))
 		b.note("%s is back", p.name)
 		p.cut.Store(false)
-	case b.chance(func(f *faults) float64 { return f.full / 3 }):
+	case h.chance(func(f *faults) float64 { return f.full / 3 }):
 		p.disk.full.Store(true)
-		b.sleep(ctx, b.some(3*time.Second))
+		b.sleep(ctx, h.some(3*time.Second))
 		p.disk.full.Store(false)
-	case b.chance(func(f *faults) float64 { return f.zombie / 5 }):
+	case h.chance(func(f *faults) float64 { return f.zombie / 5 }):
 		b.note("the machine of %s sleeps", h.agent)
 		h.mu.Lock()
-		h.slept += b.someLocked(12 * time.Second)
+		h.slept += h.some(12 * time.Second)
 		h.mu.Unlock()
-	case b.chance(func(f *faults) float64 { return f.forGood / 4 }):
+	case h.chance(func(f *faults) float64 { return f.forGood / 4 }):
 		b.note("%s never comes back", h.agent)
 		b.mu.Lock()
 		h.gone = true
@@ -280,15 +282,13 @@ func (h *host) befall(ctx context.Context) {
 	}
 }
 
-func (b *bubble) someLocked(most time.Duration) time.Duration { return b.some(most) }
-
 // again starts the process after a while.
 func (h *host) again(ctx context.Context) {
 	pause := 300 * time.Millisecond
-	if h.b.n(3) == 0 {
+	if h.n(3) == 0 {
 		pause = 9 * time.Second // longer than a lease
 	}
-	h.b.sleep(ctx, h.b.some(pause))
+	h.b.sleep(ctx, h.some(pause))
 	h.set(h.begin(h.folder))
 }
 
@@ -297,17 +297,17 @@ func (h *host) move(ctx context.Context, p *proc) {
 	b := h.b
 	former := h.folder
 	h.folder = h.newFolder()
-	if b.n(3) > 0 {
+	if h.n(3) > 0 {
 		copyFolder(former, h.folder)
 	}
 	b.note("%s starts elsewhere: %s beside %s", h.agent, h.folder, former)
-	p.cut.Store(b.n(2) == 0)
+	p.cut.Store(h.n(2) == 0)
 	h.others = append(h.others, p)
 	h.boot++
 	h.set(h.begin(h.folder))
-	b.sleep(ctx, b.some(4*time.Second))
+	b.sleep(ctx, h.some(4*time.Second))
 	p.cut.Store(false)
-	if b.n(2) == 0 {
+	if h.n(2) == 0 {
 		h.stop(p)
 	}
 }
