@@ -42,6 +42,8 @@ type bubble struct {
 	dir   string
 	log   *memlog.Log
 
+	strays sync.WaitGroup // intents that arrive late, and processes that end
+
 	mu      sync.Mutex // guards what follows, the judge (r) and its world
 	r       *run
 	rng     *rand.Rand
@@ -192,6 +194,7 @@ func (b *bubble) all() {
 	b.finish(ctx)
 	stop()
 	group.Wait()
+	b.strays.Wait()
 }
 
 func (b *bubble) over() bool {

@@ -127,7 +127,7 @@ func (h *host) begin(folder string) *proc {
 			b.fail("the view of %s: %v", p.name, err)
 		}
 	})
-	go p.last()
+	b.strays.Go(p.last)
 	return p
 }
 
@@ -176,6 +176,7 @@ func (h *host) live(ctx context.Context) {
 	b := h.b
 	b.sleep(ctx, h.some(500*time.Millisecond))
 	h.set(h.begin(h.folder))
+	defer h.end() // also what began while all ended
 	for {
 		if !b.sleep(ctx, h.some(b.every())) {
 			return
@@ -217,10 +218,15 @@ func (h *host) heal() {
 // watch starts the process again when it has ended by itself.
 func (h *host) watch(ctx context.Context) {
 	p := h.current()
-	if h.gone || p != nil && p.life.Err() == nil {
+	switch {
+	case h.gone:
 		return
-	}
-	if p != nil {
+	case p != nil && p.life.Err() == nil:
+		if parts, _ := p.agent.Ready(); parts["journal"] == nil {
+			return
+		}
+		h.stop(p) // its file could not even be cut: an operator's case
+	case p != nil:
 		<-p.ended
 	}
 	h.set(h.begin(h.folder))
@@ -272,7 +278,7 @@ func (h *host) befall(ctx context.Context) {
 		h.mu.Lock()
 		h.slept += h.some(12 * time.Second)
 		h.mu.Unlock()
-	case h.chance(func(f *faults) float64 { return f.forGood / 4 }):
+	case h.chance(func(f *faults) float64 { return f.forGood / 4 }) && b.spare():
 		b.note("%s never comes back", h.agent)
 		b.mu.Lock()
 		h.gone = true
@@ -280,6 +286,19 @@ func (h *host) befall(ctx context.Context) {
 		h.set(nil)
 		h.stop(p)
 	}
+}
+
+// spare reports whether more than one agent is left: with none nothing would be settled.
+func (b *bubble) spare() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	left := 0
+	for _, h := range b.hosts {
+		if !h.gone {
+			left++
+		}
+	}
+	return left > 1
 }
 
 // again starts the process after a while.
@@ -292,23 +311,42 @@ func (h *host) again(ctx context.Context) {
 	h.set(h.begin(h.folder))
 }
 
-// move starts the agent elsewhere, mostly with a copy of its folder; its process goes on for a while.
+// move starts the agent elsewhere: on its moved folder, on an older copy of it that other sessions have outlived, or
+// on an empty one while the former process goes on.
 func (h *host) move(ctx context.Context, p *proc) {
 	b := h.b
 	former := h.folder
 	h.folder = h.newFolder()
-	if h.n(3) > 0 {
-		copyFolder(former, h.folder)
-	}
-	b.note("%s starts elsewhere: %s beside %s", h.agent, h.folder, former)
-	p.cut.Store(h.n(2) == 0)
-	h.others = append(h.others, p)
 	h.boot++
-	h.set(h.begin(h.folder))
-	b.sleep(ctx, h.some(4*time.Second))
-	p.cut.Store(false)
-	if h.n(2) == 0 {
+	switch h.n(3) {
+	case 0:
+		b.note("%s moves with its folder", h.agent)
 		h.stop(p)
+		copyFolder(former, h.folder)
+		h.set(h.begin(h.folder))
+	case 1:
+		b.note("%s has a copy made of its folder, and starts on that after another session", h.agent)
+		h.stop(p)
+		copyFolder(former, h.folder)
+		h.set(h.begin(former))
+		b.sleep(ctx, time.Second+h.some(6*time.Second))
+		p = h.current()
+		_, joined := p.agent.Ready()
+		h.stop(p)
+		if joined == 0 { // none could tell that the copy is one
+			h.folder = former
+		}
+		h.set(h.begin(h.folder))
+	default:
+		b.note("%s starts elsewhere beside %s", h.agent, p.name)
+		p.cut.Store(h.n(2) == 0)
+		h.others = append(h.others, p)
+		h.set(h.begin(h.folder))
+		b.sleep(ctx, h.some(4*time.Second))
+		p.cut.Store(false)
+		if h.n(2) == 0 {
+			h.stop(p)
+		}
 	}
 }
 

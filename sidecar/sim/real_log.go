@@ -47,7 +47,8 @@ func (d *port) Append(ctx context.Context, ws string, in *sequencer.Intent) (int
 		d.mu.Lock()
 		d.strays = append(d.strays, in)
 		d.mu.Unlock()
-		go d.arrive(in, d.p.some(3*time.Second))
+		late := d.p.some(3 * time.Second)
+		d.b.strays.Go(func() { d.arrive(in, late) })
 		d.b.sleep(ctx, d.p.some(500*time.Millisecond))
 		return 0, memlog.ErrLost
 	}

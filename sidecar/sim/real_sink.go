@@ -36,7 +36,7 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	case "charge":
 		out.Class = sequencer.ClassKnownOutcome
 	case "stage":
-		out.Class = sequencer.ClassBufferable
+		out.Class, out.Undo = sequencer.ClassBufferable, false // TODO-ORDER
 	case "mail":
 		out.Class, out.Undo = sequencer.ClassIrreversible, false
 		if !bare {

@@ -6,7 +6,7 @@ import (
 )
 
 func TestRealSeed(t *testing.T) {
-	rep, err := RunReal(t, *seedFlag, Options{Trace: testing.Verbose()})
+	rep, err := RunReal(t, *seedFlag, Options{Trace: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -306,7 +306,7 @@ func (w *world) checkEnd() {
 			continue
 		}
 		for _, e := range a.effects {
-			if e.gated() && !w.ran(e.token) && !info.residue() && info.cone == 0 {
+			if e.gated() && e.scope != "" && !w.ran(e.token) && !info.residue() && info.cone == 0 {
 				w.r.fail("%s is final and clean, but its effect on %s never left", info.id, e.scope)
 			}
 		}
