@@ -190,6 +190,10 @@ func (h *host) live(ctx context.Context) {
 		h.befall(ctx)
 	}
 	h.heal()
+	// What it left aborted is nobody's business until something waits for it: it comes back for that at last.
+	if h.gone && b.sleep(ctx, realAway) {
+		h.gone = false
+	}
 	for b.sleep(ctx, 500*time.Millisecond) {
 		h.watch(ctx)
 	}
@@ -240,6 +244,9 @@ func (h *host) befall(ctx context.Context) {
 	}
 	h.watch(ctx)
 	p := h.current()
+	if p == nil {
+		return
+	}
 	switch {
 	case h.chance(func(f *faults) float64 { return f.crash / 3 }):
 		h.stop(p)
@@ -330,9 +337,11 @@ func (h *host) move(ctx context.Context, p *proc) {
 		copyFolder(former, h.folder)
 		h.set(h.begin(former))
 		b.sleep(ctx, time.Second+h.some(6*time.Second))
-		p = h.current()
-		_, joined := p.agent.Ready()
-		h.stop(p)
+		joined := sequencer.Seq(0)
+		if p = h.current(); p != nil {
+			_, joined = p.agent.Ready()
+			h.stop(p)
+		}
 		if joined == 0 { // none could tell that the copy is one
 			h.folder = former
 		}

@@ -37,7 +37,7 @@ type Options struct {
 	Weaken sequencer.Weaken // rules of the fold to switch off: the run is then expected to fail
 	// Careless names duties of sidecars to leave undone: the run is then expected to fail.
 	Careless Careless
-	Dump     bool
+
 	Trace    bool // RunReal: keep the last events also of a run that may hold
 }
 
