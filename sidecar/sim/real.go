@@ -21,7 +21,7 @@ import (
 
 // The times of a schedule of real agents. All of it is virtual: it passes when nothing can go on.
 const (
-	realFaults   = 16 * time.Second  // the phase with faults, unless Options say otherwise
+	realFaults   = 12 * time.Second  // the phase with faults, unless Options say otherwise
 	realHeal     = 180 * time.Second // all must have come to rest by then
 	realTick     = 250 * time.Millisecond
 	realAway     = 40 * time.Second     // after the faults an agent that was gone for good is there again
