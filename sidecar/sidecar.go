@@ -172,7 +172,7 @@ func (s *Sidecar) shutdown() {
 	s.draining()
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	half := time.AfterFunc(wait/2, s.view.Waits.Close)
+	half := time.AfterFunc(wait/2, s.view.End)
 	defer half.Stop()
 	for s.face.Busy() && view.Sleep(ctx, agent.StopPoll) {
 	}
@@ -185,7 +185,7 @@ func (s *Sidecar) shutdown() {
 	if s.server.Shutdown(short) != nil {
 		_ = s.server.Close()
 	}
-	s.view.Waits.Close()
+	s.view.End()
 	s.session.Stop(ctx)
 }
 

@@ -38,7 +38,7 @@ type orphans struct {
 	left left
 }
 
-// observeOrphans takes over what was adopted; s.mu is held.
+// observeOrphans takes over what was adopted.
 func (s *Agent) observeOrphans(o *sequencer.Outcome) {
 	if o.Kind == sequencer.OutcomeAdopted && o.Agent == s.agent && o.Incarnation == s.incarnation {
 		delete(s.orphans.asked, o.Tx)
@@ -53,8 +53,6 @@ func (s *Agent) observeOrphans(o *sequencer.Outcome) {
 
 // adoptOrphans looks for orphans when the agent's transactions, or a retraction, have waited for a while.
 func (s *Agent) adoptOrphans(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	p := &s.orphans
 	if !s.live || p.looking || now.Before(p.next) {
 		return
@@ -71,10 +69,8 @@ func (s *Agent) adoptOrphans(now time.Time) {
 	}
 	p.next = now.Add(s.limits.AdoptAfter)
 	inc := s.incarnation
-	p.looking = s.tasks.start(func(ctx context.Context) {
+	p.looking = s.loop.Go(func(ctx context.Context) {
 		s.lookForOrphans(ctx, inc, func(tx sequencer.TxID) bool { return all || wanted[tx] })
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		p.looking = false
 	})
 }
@@ -104,9 +100,9 @@ func (s *Agent) waitedFor(now time.Time) (by map[sequencer.TxID]bool, longest ti
 
 // lookForOrphans asks for those transactions without an owner that are in the way.
 func (s *Agent) lookForOrphans(ctx context.Context, inc sequencer.Seq, inTheWay func(sequencer.TxID) bool) {
-	ctx, cancel := context.WithTimeout(ctx, appendTry)
+	ctx, cancel := s.clock.Within(ctx, appendTry)
 	defer cancel()
-	rows, _, err := s.events.Unsettled(ctx, s.workspace, "", maxUnsettled)
+	rows, _, err := s.unsettled(ctx, "")
 	if err != nil && !errors.Is(err, streams.ErrTruncated) {
 		s.log.Warn("who has left what unsettled is not known", "cause", err)
 		return
@@ -140,14 +136,12 @@ func (s *Agent) canSettle(ctx context.Context, tx sequencer.TxID) bool {
 }
 
 func (s *Agent) adoptOne(ctx context.Context, tx sequencer.TxID, inc sequencer.Seq) {
-	s.mu.Lock()
 	p := &s.orphans
 	if p.asked == nil || len(p.asked) > maxUnsettled {
 		p.asked = map[sequencer.TxID]uint32{}
 	}
 	p.asked[tx]++
 	in := &sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: tx, N: p.asked[tx], Agent: s.agent, Incarnation: inc}
-	s.mu.Unlock()
 	if _, err := s.append(ctx, in); err != nil {
 		s.metrics.AppendErrors.Inc()
 		s.log.Warn("an orphan was not adopted: tried again", "tx", string(tx), "cause", err)
@@ -161,10 +155,10 @@ const pauseAsking = 30 * time.Second
 // or may never have known of them.
 func (s *Agent) findOwed(ctx context.Context, inc sequencer.Seq) {
 	pause := view.PauseMost
-	_ = view.Retry(ctx, func() error {
-		try, cancel := context.WithTimeout(ctx, appendTry)
+	_ = s.retry(ctx, func() error {
+		try, cancel := s.clock.Within(ctx, appendTry)
 		defer cancel()
-		rows, through, err := s.events.Unsettled(try, s.workspace, s.agent, maxUnsettled)
+		rows, through, err := s.unsettled(try, s.agent)
 		if err != nil && !errors.Is(err, streams.ErrTruncated) {
 			return err
 		}
@@ -172,8 +166,6 @@ func (s *Agent) findOwed(ctx context.Context, inc sequencer.Seq) {
 			return errors.New("the answer is older than the join")
 		}
 		failpoint.Hit(failpoint.StartOwed)
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		if s.incarnation != inc {
 			return nil
 		}
@@ -192,7 +184,7 @@ func (s *Agent) findOwed(ctx context.Context, inc sequencer.Seq) {
 		return nil
 	}, func(err error) {
 		s.log.Warn("what is left to settle is not known yet: asked again", "cause", err)
-		view.Sleep(ctx, pause)
+		s.sleep(ctx, pause)
 		pause = min(2*pause, pauseAsking)
 	})
 }
@@ -245,8 +237,7 @@ func spread(agent, of string) float64 {
 	return float64(h.Sum32()%1024) / 1024
 }
 
-// observeLeft notes the end of a lease, also of this agent's: what it had adopted is not its next session's. s.mu is
-// held.
+// observeLeft notes the end of a lease, also of this agent's: what it had adopted is not its next session's.
 func (s *Agent) observeLeft(o *sequencer.Outcome) {
 	if o.Kind != sequencer.OutcomeLeaseEnded {
 		return
@@ -270,7 +261,7 @@ func (s *Agent) observeLeft(o *sequencer.Outcome) {
 	p.lookBy(now.Add(s.afterEnd(o.Incarnation)))
 }
 
-// observeOwner notes who has adopted a transaction; s.mu is held.
+// observeOwner notes who has adopted a transaction.
 func (p *left) observeOwner(o *sequencer.Outcome) {
 	if o.Kind != sequencer.OutcomeAdopted {
 		return
@@ -289,8 +280,6 @@ func (p *left) lookBy(at time.Time) {
 
 // adoptLeft looks for what others have left, when it is time to.
 func (s *Agent) adoptLeft(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	p := &s.orphans.left
 	if !s.live || p.looking {
 		return
@@ -307,10 +296,8 @@ func (s *Agent) adoptLeft(now time.Time) {
 		return
 	}
 	inc := s.incarnation
-	p.looking = s.tasks.start(func(ctx context.Context) {
+	p.looking = s.loop.Go(func(ctx context.Context) {
 		again := s.lookForLeft(ctx, inc)
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		if p.looking = false; again > 0 {
 			p.lookBy(s.clock.Now().Add(again))
 			p.sweep = p.look // the view may not show what was found
@@ -326,9 +313,9 @@ func (s *Agent) adoptLeft(now time.Time) {
 // lookForLeft adopts the orphans that this sidecar can settle, and those that no other has settled for long. again is
 // when to look for the others; zero: there are none.
 func (s *Agent) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, appendTry)
+	ctx, cancel := s.clock.Within(ctx, appendTry)
 	defer cancel()
-	rows, _, err := s.events.Unsettled(ctx, s.workspace, "", maxUnsettled)
+	rows, _, err := s.unsettled(ctx, "")
 	if err != nil && !errors.Is(err, streams.ErrTruncated) {
 		s.log.Warn("what others have left unsettled is not known: asked again", "cause", err)
 		return s.leaseTime() / 5
@@ -356,8 +343,6 @@ func (s *Agent) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.
 
 // leftSince is since when each of some transactions has no owner, as far as this sidecar knows.
 func (s *Agent) leftSince(rows []topology.Unsettled, now time.Time) (out []time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	p := &s.orphans.left
 	found := map[sequencer.TxID]time.Time{}
 	for _, r := range rows {
@@ -416,7 +401,7 @@ type awaited struct {
 	due time.Time // when this sidecar adopts them, unless another one has
 }
 
-// observeNamed notes the orphans that a retraction waits for, and forgets those that wait no more. s.mu is held.
+// observeNamed notes the orphans that a retraction waits for, and forgets those that wait no more.
 //
 // Each sidecar sees the same decision, and the first adoption in the log counts. So that they do not all append one,
 // the owner of the member that waits is the first; where that has no owner, the sidecar that asked for the retraction.
@@ -456,7 +441,7 @@ func (s *Agent) observeNamed(o *sequencer.Outcome) {
 	}
 }
 
-// wantNamed keeps what a retraction waits for; s.mu is held.
+// wantNamed keeps what a retraction waits for.
 func (s *Agent) wantNamed(of sequencer.TxID, n awaited) {
 	p := &s.orphans
 	if p.named == nil || len(p.named) >= maxNamed {
@@ -465,7 +450,7 @@ func (s *Agent) wantNamed(of sequencer.TxID, n awaited) {
 	p.named[of] = n
 }
 
-// askedToRetract notes that this sidecar has asked for a retraction; s.mu is held.
+// askedToRetract notes that this sidecar has asked for a retraction.
 func (s *Agent) askedToRetract(of sequencer.TxID) {
 	p := &s.orphans
 	if p.asking == nil || len(p.asking) >= maxNamed {
@@ -486,7 +471,6 @@ func adoptIn(after time.Duration, agent string, of sequencer.TxID, first bool) t
 }
 
 // namedNow are the orphans that this sidecar adopts now because a retraction waits for them; any: all that it can.
-// s.mu is held.
 func (p *orphans) namedNow(now time.Time) (txs map[sequencer.TxID]bool, any bool) {
 	txs = map[sequencer.TxID]bool{}
 	for _, n := range p.named {
@@ -502,7 +486,7 @@ func (p *orphans) namedNow(now time.Time) (txs map[sequencer.TxID]bool, any bool
 }
 
 // waitsForTurn notes that a transaction of ours is in a retraction whose turn has not come. What it waits for was said
-// before this session, so if it still waits after a while everything that has no owner is adopted. s.mu is held.
+// before this session, so if it still waits after a while everything that has no owner is adopted.
 func (s *Agent) waitsForTurn(of sequencer.TxID) {
 	if _, known := s.orphans.named[of]; !known {
 		s.wantNamed(of, awaited{any: true, due: s.clock.Now().Add(4 * s.limits.AdoptAfter)})

@@ -194,13 +194,12 @@ func TestNobodyHasThePolicy(t *testing.T) {
 					c.Tools = otherTools{}
 				}
 			})
-			gone := a.session.now()
+			gone := a.session.inc()
 			a.die(t, door)
 			endLease(t, log, gone)
 			var asked time.Time
 			since := func(back time.Duration) {
-				b.session.mu.Lock()
-				defer b.session.mu.Unlock()
+				defer b.session.stand()()
 				p := &b.session.orphans.left
 				asked = b.session.clock.Now()
 				p.ended[gone], p.last["a"], p.look = asked.Add(-back), asked.Add(-back), asked
@@ -238,10 +237,10 @@ func lookedSince(ctx context.Context, b *rig, log *memlog.Log, asked time.Time) 
 		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 		_ = b.view.Reach(short, log.Seq()+1)
 		cancel()
-		b.session.mu.Lock()
+		free := b.session.stand()
 		p := &b.session.orphans.left
 		looked = !p.looking && p.look.After(asked)
-		b.session.mu.Unlock()
+		free()
 	}
 }
 
@@ -258,9 +257,9 @@ func TestAdoptedAgain(t *testing.T) {
 	endLease(t, log, former)
 	door := log.Door()
 	b := start(t, "b", door, declared(world, "sealed"))
-	inc := b.session.now()
+	inc := b.session.inc()
 	door.Hold() // it sees the adoption and the end of its lease together
-	b.session.adoptOne(ctx, sequencer.TxID(tx), inc)
+	b.session.loop.Run(func() { b.session.adoptOne(ctx, sequencer.TxID(tx), inc) })
 	if err := log.Until(ctx, func() bool { return len(adopters(log, sequencer.TxID(tx))) > 0 }); err != nil {
 		t.Fatal(err)
 	}
@@ -287,26 +286,28 @@ func TestBoundCountsFromLastOwner(t *testing.T) {
 	log := newLog()
 	s := start(t, "c", log.Door()).session
 	tx := api.TxName("a", 5, 1)
-	s.mu.Lock()
+	free := s.stand()
 	s.observeLeft(&sequencer.Outcome{Kind: sequencer.OutcomeLeaseEnded, Agent: "a", Incarnation: 5})
 	s.orphans.left.ended[5] = s.clock.Now().Add(-time.Hour)
 	s.orphans.left.last["a"] = s.orphans.left.ended[5]
-	s.mu.Unlock()
+	free()
 	rows := []topology.Unsettled{{Tx: tx, Incarnation: 5}}
-	since := func() time.Duration { return time.Since(s.leftSince(rows, s.clock.Now())[0]) }
+	since := func() time.Duration {
+		return time.Since(inside(s, func() []time.Time { return s.leftSince(rows, s.clock.Now()) })[0])
+	}
 	if age := since(); age < time.Hour {
 		t.Errorf("without a later owner it is left since %v", age)
 	}
 	for _, owner := range []string{"b", "a"} { // who adopted it, and the agent's own next session
-		s.mu.Lock()
+		free := s.stand()
 		s.orphans.left.observeOwner(&sequencer.Outcome{Kind: sequencer.OutcomeAdopted, Tx: tx, Agent: owner})
 		s.observeLeft(&sequencer.Outcome{Kind: sequencer.OutcomeLeaseEnded, Agent: owner, Incarnation: 9})
-		s.mu.Unlock()
+		free()
 		if age := since(); age > time.Minute {
 			t.Errorf("after %s had it, it is left since %v", owner, age)
 		}
-		s.mu.Lock()
+		free = s.stand()
 		delete(s.orphans.left.last, owner)
-		s.mu.Unlock()
+		free()
 	}
 }

@@ -75,16 +75,16 @@ func TestAdoptNamed(t *testing.T) {
 			must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
 			must(tx.Seal(ctx))(t)
 			member := sequencer.TxID(tx.ID())
-			a.session.mu.Lock()
+			free := a.session.stand()
 			if c.asks {
 				a.session.askedToRetract(member)
 			}
-			a.session.mu.Unlock()
+			free()
 			said := sequencer.Outcome{Kind: sequencer.OutcomeRetracting, Tx: member, Agent: "b", Retraction: member,
 				BlockedBy: []sequencer.Blocker{{Tx: orphan, Scope: "order:/gone", Why: whyOrphan},
 					{Tx: "a.9.9", Scope: "order:/a", Why: "granted"}}}
 			if c.owner {
-				said.Incarnation = b.session.now()
+				said.Incarnation = b.session.inc()
 			}
 			must(log.Say(said))(t)
 			first := adoptedBy(ctx, t, log, orphan)
@@ -112,8 +112,7 @@ func incarnationOf(tx sequencer.TxID) sequencer.Seq {
 func TestAdoptNamedOnce(t *testing.T) {
 	a := start(t, "a", newLog().Door())
 	s := a.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.stand()()
 	later := s.clock.Now().Add(time.Hour)
 	wants := func() (out []sequencer.TxID) {
 		txs, _ := s.orphans.namedNow(later)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
@@ -40,8 +40,8 @@ type Agent struct {
 	opened    chan struct{} // closed once the journal is open
 	untold    untold
 	dealing   dealing
-	soon      chan struct{} // there is something to maintain before the next beat
-	tasks     tasks
+	soon      chan struct{}   // there is something to maintain before the next beat
+	work      context.Context // of what outlives requests
 	stopWork  context.CancelCauseFunc
 	tools     gate.Tools // nil: no policy
 	engine    engine     // nil: no policy
@@ -51,7 +51,9 @@ type Agent struct {
 	hook      Hook
 	questions questions
 
-	mu             sync.Mutex
+	loop           *loop.Loop    // Invariant: what follows is read and changed by its flows alone
+	told           sequencer.Seq // of the last decision that observe was told of
+	seen           loop.Watched  // told
 	origin         string        // what keys of calls name, known before the first session
 	incarnation    sequencer.Seq // of the current or the last session
 	live           bool
@@ -92,28 +94,38 @@ type Agent struct {
 	marked         time.Time
 }
 
-// observe is told of every decision after the view has it. It returns the waits to wake.
-func (s *Agent) observe(o *sequencer.Outcome) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// observed is told of every decision after the view has it, by the goroutine that applies them: a flow of its own.
+func (s *Agent) observed(o *sequencer.Outcome) { s.loop.Run(func() { s.observe(o) }) }
+
+// begun is told that the view has its snapshot, also outside of the loop.
+func (s *Agent) begun() {
+	s.loop.Run(func() {
+		s.told = s.view.At()
+		s.loop.Moved(&s.seen)
+	})
+	s.hurry()
+}
+
+// observe draws what follows from a decision.
+func (s *Agent) observe(o *sequencer.Outcome) {
+	s.told = o.Seq
+	s.loop.Moved(&s.seen)
 	if o.Code != sequencer.CodeLeaseExpired || o.Incarnation == s.incarnation { // else of another who asks the same
 		s.questions.observe(o)
 	}
-	keys := []string{view.WaitSeq, view.WaitIntent(o.Intent)}
 	switch o.Kind {
 	case sequencer.OutcomeJoined:
 		s.observeJoin(o)
 	case sequencer.OutcomeLeaseEnded:
-		keys = s.observeEnd(o, keys)
+		s.observeEnd(o)
 	case sequencer.OutcomeRefused:
-		keys = s.observeJoinRefused(o, keys)
+		s.observeJoinRefused(o)
 	}
 	s.observeRules(o)
 	if s.live {
 		s.lease.confirm(o.Offset, s.sure())
 	}
 	if o.Tx != "" {
-		keys = append(keys, view.WaitTx(o.Tx))
 		if t := s.txs[o.Tx]; t != nil {
 			s.observeTx(t, o)
 		}
@@ -122,9 +134,8 @@ func (s *Agent) observe(o *sequencer.Outcome) []string {
 	s.observeOrphans(o)
 	s.observeTurn(o)
 	if len(o.Writes)+len(o.Shards) > 0 {
-		keys = s.observeWrites(o, keys)
+		s.observeWrites(o)
 	}
-	return keys
 }
 
 func (s *Agent) observeJoin(o *sequencer.Outcome) {
@@ -141,9 +152,9 @@ func (s *Agent) observeJoin(o *sequencer.Outcome) {
 }
 
 // observeEnd: an incarnation is over. What it had open is lost.
-func (s *Agent) observeEnd(o *sequencer.Outcome, keys []string) []string {
+func (s *Agent) observeEnd(o *sequencer.Outcome) {
 	if o.Agent != s.agent {
-		return keys
+		return
 	}
 	s.ended = max(s.ended, o.Incarnation)
 	ours := o.Incarnation == s.incarnation || o.Incarnation == s.unentered || o.Incarnation == s.former
@@ -157,16 +168,16 @@ func (s *Agent) observeEnd(o *sequencer.Outcome, keys []string) []string {
 		s.strangersLease = max(s.strangersLease, time.Duration(s.view.LeaseOf(o.Incarnation))*tickLength)
 	}
 	if o.Incarnation != s.incarnation {
-		return keys
+		return
 	}
 	if strings.HasPrefix(o.Intent, "join:") && o.Intent != joinIntent(s.joinID) {
 		s.superseded = true
 	}
-	return append(keys, s.lose("its lease ended")...)
+	s.lose("its lease ended")
 }
 
 // lose ends the session: every open transaction of it is lost.
-func (s *Agent) lose(why string) (keys []string) {
+func (s *Agent) lose(why string) {
 	if s.live {
 		s.log.Warn("the session is over", "incarnation", uint64(s.incarnation), "cause", why, "superseded", s.superseded)
 	}
@@ -177,15 +188,14 @@ func (s *Agent) lose(why string) (keys []string) {
 			d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
 		}
 	}
-	for id, t := range s.active {
+	for _, t := range s.active {
 		s.close(t, phaseLost)
-		keys = append(keys, view.WaitTx(id))
 	}
 	s.hurry()
-	return keys
 }
 
 func (s *Agent) observeTx(t *tx, o *sequencer.Outcome) {
+	s.loop.Moved(&t.changed)
 	t.residue = t.residue || o.Kind == sequencer.OutcomeSettled && len(o.Residue) > 0
 	t.clean = t.clean || view.ReleasedAll(o)
 	t.noteWait(o, s.clock.Now())
@@ -258,6 +268,7 @@ func decisionRecord(id sequencer.TxID, o *sequencer.Outcome) *journal.DecidedRec
 
 // close takes a transaction out of the open ones. It stays known until keptOver newer ones are over.
 func (s *Agent) close(t *tx, to phase) {
+	s.loop.Moved(&t.changed)
 	if t.phase == phaseOpen || t.phase == phaseSealed {
 		t.slim()
 		s.open--
@@ -285,17 +296,16 @@ func (s *Agent) trim() {
 }
 
 // observeWrites tells open transactions that a decision has written over what they read.
-func (s *Agent) observeWrites(o *sequencer.Outcome, keys []string) []string {
+func (s *Agent) observeWrites(o *sequencer.Outcome) {
 	s.observeLoose(o)
 	if s.open == 0 {
-		return keys
+		return
 	}
-	for id, t := range s.active {
+	for _, t := range s.active {
 		if t.phase == phaseOpen && t.id != o.Tx && t.overtake(o) {
-			keys = append(keys, view.WaitTx(id))
+			s.loop.Moved(&t.changed)
 		}
 	}
-	return keys
 }
 
 // oldest is what the watermark may promise: nothing open is older.
@@ -309,13 +319,21 @@ func (s *Agent) oldest(at sequencer.Seq) sequencer.Seq {
 	return s.loose.Oldest(at)
 }
 
-// current is the live session's incarnation, or a problem that says why there is none.
+// current is the live session's incarnation, or a problem that says why there is none; then one is asked for at once.
 func (s *Agent) current() (sequencer.Seq, error) {
+	inc, err := s.session()
+	if err != nil {
+		s.hurry()
+	}
+	return inc, err
+}
+
+// session is current, and changes nothing.
+func (s *Agent) session() (sequencer.Seq, error) {
 	if err := s.view.Ready(); err != nil {
 		return 0, view.NotReady(err)
 	}
 	if !s.live {
-		s.hurry()
 		if err := s.notLetIn(); err != nil { // waiting a moment longer does not help
 			return 0, err
 		}
@@ -333,29 +351,25 @@ func (s *Agent) hurry() {
 
 // await waits until there is a live session. A request of the agent brings back one that another sidecar took over.
 func (s *Agent) await(ctx context.Context) error {
-	s.mu.Lock()
+	_, err := s.session()
+	if err == nil {
+		return nil
+	}
 	if !s.live {
 		s.superseded = false
 		s.hurry()
 	}
-	s.mu.Unlock()
-	var err error
-	ctx, cancel := context.WithTimeout(ctx, s.limits.SessionWait)
+	ctx, cancel := s.clock.Within(ctx, s.limits.SessionWait)
 	defer cancel()
-	wait := s.view.Waits.Until(ctx, waitSession, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		_, err = s.current()
+	wait := s.until(ctx, func() bool {
+		_, err := s.session()
 		return err == nil || s.joinRefused != nil || s.view.BrokenBy() != nil
 	})
-	if err != nil {
+	if _, err := s.session(); err != nil {
 		return err
 	}
 	return wait
 }
-
-// waitSession is the key of waits for a live session.
-const waitSession = "session"
 
 func joinIntent(id string) string {
 	in := sequencer.Intent{Kind: sequencer.IntentJoin, Join: &sequencer.Join{ID: id}}
@@ -364,8 +378,6 @@ func joinIntent(id string) string {
 
 // now is the incarnation of the live session; zero: there is none.
 func (s *Agent) now() sequencer.Seq {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.live {
 		return 0
 	}
@@ -374,8 +386,6 @@ func (s *Agent) now() sequencer.Seq {
 
 // health says why there is no session.
 func (s *Agent) health() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case s.live:
 		return nil
@@ -389,5 +399,9 @@ func (s *Agent) health() error {
 
 // Ready says per part of the agent what keeps it from being served, and which session is live; zero: none.
 func (s *Agent) Ready() (parts map[string]error, incarnation sequencer.Seq) {
-	return map[string]error{"session": s.health(), "journal": s.delivery.Health()}, s.now()
+	s.loop.Run(func() {
+		parts = map[string]error{"session": s.health(), "journal": s.delivery.Health()}
+		incarnation = s.now()
+	})
+	return parts, incarnation
 }

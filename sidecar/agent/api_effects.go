@@ -36,44 +36,50 @@ func callOf(tool string, args json.RawMessage, key string) (toolCall, error) {
 
 // Effect makes one tool call of an open transaction, or holds it until the commit.
 func (s *Agent) Effect(ctx context.Context, c once.Call, id string, in *api.Effect) (*api.Receipt, error) {
-	what, err := callOf(in.Tool, in.Args, in.Key)
-	if err != nil {
-		return nil, err
-	}
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, err
-	}
-	return s.effect(ctx, t, what, c.Slot)
+	return flow(s, func() (*api.Receipt, error) {
+		what, err := callOf(in.Tool, in.Args, in.Key)
+		if err != nil {
+			return nil, err
+		}
+		t, err := s.find(sequencer.TxID(id))
+		if err != nil {
+			return nil, err
+		}
+		return s.effect(ctx, t, what, c.Slot)
+	})
 }
 
 // Effects lists a transaction's tool calls as they stand.
 func (s *Agent) Effects(ctx context.Context, id string) (*api.Effects, error) {
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, err
-	}
-	return s.effects(ctx, t), nil
+	return flow(s, func() (*api.Effects, error) {
+		t, err := s.find(sequencer.TxID(id))
+		if err != nil {
+			return nil, err
+		}
+		return s.effects(ctx, t), nil
+	})
 }
 
 // OneShot makes one tool call in a transaction of its own and seals it; ctx bounds how long it waits for the decision.
 func (s *Agent) OneShot(ctx context.Context, c once.Call, in *api.OneShot) (*api.Done, error) {
-	what, err := callOf(in.Tool, in.Args, in.Key)
-	if err != nil {
-		return nil, err
-	}
-	mode, err := modeOf(in.Mode, s.mode)
-	if err != nil {
-		return nil, api.Problemf(api.CodeBadRequest, "%v", err)
-	}
-	t, err := s.resume(ctx, c.Slot)
-	if err == nil && t == nil {
-		t, err = s.start(ctx, sequencer.Begin{Mode: mode, Observe: s.observes, Session: c.Session}, nil)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.do(ctx, t, what, c.Slot)
+	return flow(s, func() (*api.Done, error) {
+		what, err := callOf(in.Tool, in.Args, in.Key)
+		if err != nil {
+			return nil, err
+		}
+		mode, err := modeOf(in.Mode, s.mode)
+		if err != nil {
+			return nil, api.Problemf(api.CodeBadRequest, "%v", err)
+		}
+		t, err := s.resume(ctx, c.Slot)
+		if err == nil && t == nil {
+			t, err = s.start(ctx, sequencer.Begin{Mode: mode, Observe: s.observes, Session: c.Session}, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s.do(ctx, t, what, c.Slot)
+	})
 }
 
 // do makes one call in a transaction of its own and seals it. Asked again with the same transaction it goes on.
@@ -82,16 +88,12 @@ func (s *Agent) do(ctx context.Context, t *tx, what toolCall, slot *once.Slot) (
 	if err := slot.Save(); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
 	open := t.phase == phaseOpen && !t.decided()
-	s.mu.Unlock()
 	first := slot.Kept()
 	if open && first == nil {
 		var err error
 		if first, err = s.effect(ctx, t, what, slot); err != nil {
-			s.mu.Lock()
 			calls := len(t.effects)
-			s.mu.Unlock()
 			if p := api.AsProblem(err); calls == 0 && !p.SafeSameKey {
 				s.drop(t, "its only request was refused")
 			}
@@ -148,34 +150,36 @@ func wantsOf(list []api.Want) ([]sequencer.Want, error) {
 
 // Touch asks for scopes on which the agent acts by itself. Once it answers granted the agent may.
 func (s *Agent) Touch(ctx context.Context, id string, in *api.Touch) (*api.Touched, error) {
-	wants, err := wantsOf(in.Wants)
-	if err != nil {
-		return nil, err
-	}
-	if most := s.footprintLimit(); len(wants) > most {
-		return nil, api.Problemf(api.CodeLimit, "the touch names %d scopes; at most %d go into one", len(wants), most)
-	}
-	most := int(s.limits.WaitMost.Milliseconds())
-	wait := most
-	if in.WaitMs != nil {
-		wait = *in.WaitMs
-	}
-	if wait < 0 || wait > most {
-		return nil, api.Problemf(api.CodeBadRequest, "wait_ms is %d: give 0 to %d", wait, most)
-	}
-	if in.BoundMs < 0 || in.BoundMs > maxDeadlineMs {
-		return nil, api.Problemf(api.CodeBadRequest, "bound_ms is %d: give 0 to %d", in.BoundMs, maxDeadlineMs)
-	}
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, err
-	}
-	if wants = s.view.Widen(wants); len(wants) > s.footprintLimit() {
-		return nil, api.Problemf(api.CodeLimit, "the touch names %d scopes, with those of stored names that are spelt "+
-			"otherwise; at most %d go into one", len(wants), s.footprintLimit())
-	}
-	return s.touchFor(ctx, t, asking{wants: wants, wait: time.Duration(wait) * time.Millisecond,
-		bound: ticksOf(in.BoundMs)})
+	return flow(s, func() (*api.Touched, error) {
+		wants, err := wantsOf(in.Wants)
+		if err != nil {
+			return nil, err
+		}
+		if most := s.footprintLimit(); len(wants) > most {
+			return nil, api.Problemf(api.CodeLimit, "the touch names %d scopes; at most %d go into one", len(wants), most)
+		}
+		most := int(s.limits.WaitMost.Milliseconds())
+		wait := most
+		if in.WaitMs != nil {
+			wait = *in.WaitMs
+		}
+		if wait < 0 || wait > most {
+			return nil, api.Problemf(api.CodeBadRequest, "wait_ms is %d: give 0 to %d", wait, most)
+		}
+		if in.BoundMs < 0 || in.BoundMs > maxDeadlineMs {
+			return nil, api.Problemf(api.CodeBadRequest, "bound_ms is %d: give 0 to %d", in.BoundMs, maxDeadlineMs)
+		}
+		t, err := s.find(sequencer.TxID(id))
+		if err != nil {
+			return nil, err
+		}
+		if wants = s.view.Widen(wants); len(wants) > s.footprintLimit() {
+			return nil, api.Problemf(api.CodeLimit, "the touch names %d scopes, with those of stored names that are spelt "+
+				"otherwise; at most %d go into one", len(wants), s.footprintLimit())
+		}
+		return s.touchFor(ctx, t, asking{wants: wants, wait: time.Duration(wait) * time.Millisecond,
+			bound: ticksOf(in.BoundMs)})
+	})
 }
 
 // ticksOf is a time in ticks of the log, rounded up.
@@ -186,15 +190,17 @@ func ticksOf(ms int) sequencer.Tick {
 
 // Settle takes what the agent says of what it did under its touches of a transaction that was aborted.
 func (s *Agent) Settle(ctx context.Context, id string, in *api.Settlement) (*api.Decision, error) {
-	told, err := s.settleOf(in)
-	if err != nil {
-		return nil, err
-	}
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, err
-	}
-	return s.tell(ctx, t, told)
+	return flow(s, func() (*api.Decision, error) {
+		told, err := s.settleOf(in)
+		if err != nil {
+			return nil, err
+		}
+		t, err := s.find(sequencer.TxID(id))
+		if err != nil {
+			return nil, err
+		}
+		return s.tell(ctx, t, told)
+	})
 }
 
 func (s *Agent) settleOf(in *api.Settlement) (*sequencer.Settle, error) {

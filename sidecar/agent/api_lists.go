@@ -17,27 +17,27 @@ import (
 // Transactions lists the transactions that the view has seen, of all agents, and this agent's own. The page's Pick has
 // state, agent and code.
 func (s *Agent) Transactions(page api.Page) (*api.TxList, error) {
-	if err := s.view.Ready(); err != nil {
-		return nil, view.NotReady(err)
-	}
-	seen, view, since := s.view.Transactions()
-	list := slices.DeleteFunc(s.txItems(seen), func(t api.TxItem) bool {
-		return !page.Wants("state", t.State) || !page.Wants("agent", t.Agent) || !page.Wants("code", t.Code)
+	return flow(s, func() (*api.TxList, error) {
+		if err := s.view.Ready(); err != nil {
+			return nil, view.NotReady(err)
+		}
+		seen, view, since := s.view.Transactions()
+		list := slices.DeleteFunc(s.txItems(seen), func(t api.TxItem) bool {
+			return !page.Wants("state", t.State) || !page.Wants("agent", t.Agent) || !page.Wants("code", t.Code)
+		})
+		out := &api.TxList{Workspace: s.workspace, View: uint64(view), Since: uint64(since)}
+		var err error
+		out.Items, out.Next, err = api.Cut(page, list, func(t api.TxItem) string { return t.Tx })
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
 	})
-	out := &api.TxList{Workspace: s.workspace, View: uint64(view), Since: uint64(since)}
-	var err error
-	out.Items, out.Next, err = api.Cut(page, list, func(t api.TxItem) string { return t.Tx })
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // txItems are the transactions of which the view has seen how they stand, and those that only this sidecar knows,
 // newest first.
 func (s *Agent) txItems(seen []view.TxState) []api.TxItem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var list []api.TxItem
 	inView := map[sequencer.TxID]bool{}
 	for i := range seen {
@@ -60,7 +60,7 @@ func (s *Agent) txItems(seen []view.TxState) []api.TxItem {
 	return list
 }
 
-// newest are the agent's transactions, the last begun first; s.mu is held.
+// newest are the agent's transactions, the last begun first.
 func (s *Agent) newest() []*tx {
 	var list []*tx
 	for _, t := range s.txs {
@@ -87,42 +87,42 @@ func txItem(agent string, d *api.Decision) api.TxItem {
 // Calls lists the agent's own tool calls, newest transaction first. Others' are theirs to show: only their owner knows
 // how they stand. The page's Pick has tool, state and tx.
 func (s *Agent) Calls(ctx context.Context, page api.Page) (*api.EffectList, error) {
-	ctx, cancel := context.WithTimeout(ctx, view.TableWait) // of all looks into the log together
-	defer cancel()
-	s.mu.Lock()
-	txs := s.newest()
-	s.mu.Unlock()
-	var list []api.Receipt
-	begun := page.After == ""
-	for _, t := range txs {
-		if !page.Wants("tx", string(t.id)) || !begun && !strings.HasPrefix(page.After, string(t.id)+"/") {
-			continue
-		}
-		for _, e := range s.effects(ctx, t).Effects {
-			if !begun {
-				begun = placeOf(e) == page.After
-			} else if page.Wants("tool", e.Tool) && page.Wants("state", e.State) {
-				if e.Result = nil; !strings.HasPrefix(e.Note, unreadNote) {
-					e.Note = ""
+	return flow(s, func() (*api.EffectList, error) {
+		ctx, cancel := s.clock.Within(ctx, view.TableWait) // of all looks into the log together
+		defer cancel()
+		txs := s.newest()
+		var list []api.Receipt
+		begun := page.After == ""
+		for _, t := range txs {
+			if !page.Wants("tx", string(t.id)) || !begun && !strings.HasPrefix(page.After, string(t.id)+"/") {
+				continue
+			}
+			for _, e := range s.effects(ctx, t).Effects {
+				if !begun {
+					begun = placeOf(e) == page.After
+				} else if page.Wants("tool", e.Tool) && page.Wants("state", e.State) {
+					if e.Result = nil; !strings.HasPrefix(e.Note, unreadNote) {
+						e.Note = ""
+					}
+					list = append(list, e)
 				}
-				list = append(list, e)
+			}
+			if len(list) > page.Limit { // the rest is another page's
+				break
 			}
 		}
-		if len(list) > page.Limit { // the rest is another page's
-			break
+		if !begun {
+			return nil, api.NotOnList(page.After)
 		}
-	}
-	if !begun {
-		return nil, api.NotOnList(page.After)
-	}
-	page.After = ""
-	out := &api.EffectList{Workspace: s.workspace, Agent: s.agent}
-	var err error
-	out.Items, out.Next, err = api.Cut(page, list, placeOf)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+		page.After = ""
+		out := &api.EffectList{Workspace: s.workspace, Agent: s.agent}
+		var err error
+		out.Items, out.Next, err = api.Cut(page, list, placeOf)
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
+	})
 }
 
 // placeOf is a call's place in the list of them.
@@ -151,24 +151,26 @@ const (
 
 // Tools lists what the policy declares and what the agent has registered. The page's Pick has the server.
 func (s *Agent) Tools(ctx context.Context, page api.Page) (*api.ToolList, error) {
-	list, err := s.registry.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if p, ok := s.tools.(declaring); ok {
-		server, _ := p.Catalogue()
-		for _, d := range p.Declared() {
-			list = append(list, toolItem(server, d))
+	return flow(s, func() (*api.ToolList, error) {
+		list, err := s.registered(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}
-	list = slices.DeleteFunc(list, func(t api.ToolItem) bool { return !page.Wants("server", t.Server) })
-	place := func(t api.ToolItem) string { return t.Server + "/" + t.Name }
-	slices.SortFunc(list, func(x, y api.ToolItem) int { return strings.Compare(place(x), place(y)) })
-	out := &api.ToolList{Workspace: s.workspace, Agent: s.agent}
-	if out.Items, out.Next, err = api.Cut(page, list, place); err != nil {
-		return nil, err
-	}
-	return out, nil
+		if p, ok := s.tools.(declaring); ok {
+			server, _ := p.Catalogue()
+			for _, d := range p.Declared() {
+				list = append(list, toolItem(server, d))
+			}
+		}
+		list = slices.DeleteFunc(list, func(t api.ToolItem) bool { return !page.Wants("server", t.Server) })
+		place := func(t api.ToolItem) string { return t.Server + "/" + t.Name }
+		slices.SortFunc(list, func(x, y api.ToolItem) int { return strings.Compare(place(x), place(y)) })
+		out := &api.ToolList{Workspace: s.workspace, Agent: s.agent}
+		if out.Items, out.Next, err = api.Cut(page, list, place); err != nil {
+			return nil, err
+		}
+		return out, nil
+	})
 }
 
 func toolItem(server string, d gate.Declared) api.ToolItem {
@@ -183,13 +185,12 @@ func toolItem(server string, d gate.Declared) api.ToolItem {
 	return item
 }
 
-// list is what the agent has registered.
-func (r *registry) list(ctx context.Context) (list []api.ToolItem, err error) {
-	if err := r.enter(ctx); err != nil { // a change of it is under way
+// registered is what the agent has registered.
+func (s *Agent) registered(ctx context.Context) (list []api.ToolItem, err error) {
+	if err := s.until(ctx, func() bool { return !s.registry.busy }); err != nil { // a change of it is under way
 		return nil, err
 	}
-	defer r.leave()
-	for server, tools := range r.servers {
+	for server, tools := range s.registry.servers {
 		for name, signature := range tools {
 			list = append(list, api.ToolItem{Server: server, Name: name, Source: fromAgent, Signature: signature})
 		}
@@ -199,15 +200,17 @@ func (r *registry) list(ctx context.Context) (list []api.ToolItem, err error) {
 
 // SetTool registers a tool of a server, or withdraws it. Empty server: "tools".
 func (s *Agent) SetTool(ctx context.Context, name string, in api.PutTool, withdraw bool) (*api.Tool, error) {
-	if in.Server == "" {
-		in.Server = defaultServer
-	}
-	server, name := topology.NormalName(in.Server), topology.NormalName(name)
-	if withdraw {
-		return s.setTool(ctx, server, name, "")
-	}
-	if err := validTool(server, name, in.Signature); err != nil {
-		return nil, err
-	}
-	return s.setTool(ctx, server, name, in.Signature)
+	return flow(s, func() (*api.Tool, error) {
+		if in.Server == "" {
+			in.Server = defaultServer
+		}
+		server, name := topology.NormalName(in.Server), topology.NormalName(name)
+		if withdraw {
+			return s.setTool(ctx, server, name, "")
+		}
+		if err := validTool(server, name, in.Signature); err != nil {
+			return nil, err
+		}
+		return s.setTool(ctx, server, name, in.Signature)
+	})
 }

@@ -19,28 +19,30 @@ const maxNameBytes = 128
 
 // Begin opens a transaction. In the modes ordered and locked it returns once the log has begun it.
 func (s *Agent) Begin(ctx context.Context, c once.Call, in *api.Begin) (*api.Decision, error) {
-	begin, err := s.beginOf(ctx, c, in)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.inGroup(in.Group); err != nil {
-		return nil, err
-	}
-	t, err := s.resume(ctx, c.Slot)
-	if err == nil && t == nil {
-		note := func(t *tx) { c.Slot.Set(t.id) }
-		if c.Slot == nil {
-			note = nil // the same request would open another one
+	return flow(s, func() (*api.Decision, error) {
+		begin, err := s.beginOf(ctx, c, in)
+		if err != nil {
+			return nil, err
 		}
-		t, err = s.start(ctx, *begin, note)
-	}
-	if t == nil {
-		c.Slot.Set("") // nothing was begun: the name is the next one's
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.asItStands(t), nil
+		if err := s.inGroup(in.Group); err != nil {
+			return nil, err
+		}
+		t, err := s.resume(ctx, c.Slot)
+		if err == nil && t == nil {
+			note := func(t *tx) { c.Slot.Set(t.id) }
+			if c.Slot == nil {
+				note = nil // the same request would open another one
+			}
+			t, err = s.start(ctx, *begin, note)
+		}
+		if t == nil {
+			c.Slot.Set("") // nothing was begun: the name is the next one's
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s.asItStands(t), nil
+	})
 }
 
 func (s *Agent) beginOf(ctx context.Context, c once.Call, in *api.Begin) (*sequencer.Begin, error) {
@@ -84,8 +86,6 @@ func (s *Agent) resume(ctx context.Context, slot *once.Slot) (*tx, error) {
 	if t, err = s.beginInLog(ctx, t); err != nil {
 		return t, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t.gone() {
 		return nil, s.lost(t)
 	}
@@ -94,23 +94,29 @@ func (s *Agent) resume(ctx context.Context, slot *once.Slot) (*tx, error) {
 
 // asItStands is how a transaction stands now.
 func (s *Agent) asItStands(t *tx) *api.Decision {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.decision(t)
 }
 
 // Status is a transaction's state; it waits, as long as ctx lasts, until there is something new to say.
 func (s *Agent) Status(ctx context.Context, id string) (*api.Decision, error) {
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, err
-	}
-	return s.status(ctx, t)
+	return flow(s, func() (*api.Decision, error) {
+		t, err := s.find(sequencer.TxID(id))
+		if err != nil {
+			return nil, err
+		}
+		return s.status(ctx, t)
+	})
 }
 
 // Read answers a read of an open transaction. Of what Hence does not keep it is only announced that the agent is about
 // to read it by itself; then the first result is nil.
-func (s *Agent) Read(ctx context.Context, id string, in *api.Read) (*api.Shard, *api.Announced, error) {
+func (s *Agent) Read(ctx context.Context, id string, in *api.Read) (shard *api.Shard, announced *api.Announced,
+	err error) {
+	s.loop.Run(func() { shard, announced, err = s.readAny(ctx, id, in) })
+	return shard, announced, err
+}
+
+func (s *Agent) readAny(ctx context.Context, id string, in *api.Read) (*api.Shard, *api.Announced, error) {
 	t, err := s.find(sequencer.TxID(id))
 	if err != nil {
 		return nil, nil, err
@@ -183,15 +189,17 @@ func items(list []view.Named) []api.Item {
 
 // Write adds a shard write to an open transaction; the last write of a shard counts.
 func (s *Agent) Write(ctx context.Context, id string, in *api.Write) (*api.Written, error) {
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.writingOf(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	return s.write(ctx, t, w)
+	return flow(s, func() (*api.Written, error) {
+		t, err := s.find(sequencer.TxID(id))
+		if err != nil {
+			return nil, err
+		}
+		w, err := s.writingOf(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return s.write(ctx, t, w)
+	})
 }
 
 // writingOf is a write as a request asks for it.
@@ -214,69 +222,76 @@ func (s *Agent) writingOf(ctx context.Context, in *api.Write) (w writing, err er
 // Seal freezes a transaction's footprint and waits for its decision as long as ctx lasts; then the state is still
 // sealed. Sealing again gives the same answer.
 func (s *Agent) Seal(ctx context.Context, id string, in *api.Seal) (*api.Decision, error) {
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, err
-	}
-	if err := s.beforeSeal(t, in); err != nil {
-		return nil, err
-	}
-	return s.seal(ctx, t)
+	return flow(s, func() (*api.Decision, error) {
+		t, err := s.find(sequencer.TxID(id))
+		if err != nil {
+			return nil, err
+		}
+		if err := s.beforeSeal(t, in); err != nil {
+			return nil, err
+		}
+		return s.seal(ctx, t)
+	})
 }
 
 // Abort ends a transaction at the agent's wish. One that has committed before is refused: the log decides.
 func (s *Agent) Abort(ctx context.Context, id, reason string) (*api.Decision, error) {
-	if len(reason) > maxNameBytes {
-		return nil, api.Problemf(api.CodeBadRequest, "reason has more than %d bytes", maxNameBytes)
-	}
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.abortTx(ctx, t, reason)
-	if err != nil {
-		return nil, err
-	}
-	if d.State == api.StateCommitted {
-		p := api.Problemf(api.CodeAlreadyCommitted, "%s is committed at seq %d: it cannot be aborted any more", t.id, d.Seq)
-		p.Decision = d
-		return nil, p
-	}
-	return d, nil
+	return flow(s, func() (*api.Decision, error) {
+		if len(reason) > maxNameBytes {
+			return nil, api.Problemf(api.CodeBadRequest, "reason has more than %d bytes", maxNameBytes)
+		}
+		t, err := s.find(sequencer.TxID(id))
+		if err != nil {
+			return nil, err
+		}
+		d, err := s.abortTx(ctx, t, reason)
+		if err != nil {
+			return nil, err
+		}
+		if d.State == api.StateCommitted {
+			p := api.Problemf(api.CodeAlreadyCommitted, "%s is committed at seq %d: it cannot be aborted any more", t.id, d.Seq)
+			p.Decision = d
+			return nil, p
+		}
+		return d, nil
+	})
 }
 
 // Retry opens the successor of a transaction that was refused, or lost with its session. fresh: it was not there
 // before;
 // asked twice it is the same one.
 func (s *Agent) Retry(ctx context.Context, id string) (d *api.Decision, fresh bool, err error) {
-	t, err := s.find(sequencer.TxID(id))
-	if err != nil {
-		return nil, false, err
-	}
-	next, fresh, err := s.again(ctx, t)
-	if err != nil {
-		return nil, false, err
-	}
-	return s.asItStands(next), fresh, nil
+	s.loop.Run(func() {
+		var t, next *tx
+		if t, err = s.find(sequencer.TxID(id)); err != nil {
+			return
+		}
+		if next, fresh, err = s.again(ctx, t); err == nil {
+			d = s.asItStands(next)
+		}
+	})
+	return d, fresh, err
 }
 
 // Explain says in words how a transaction stands, any agent's that the view or the closure table knows.
 func (s *Agent) Explain(ctx context.Context, tx string) (*api.Explain, error) {
-	id := sequencer.TxID(tx)
-	t, err := s.find(id)
-	if err == nil {
-		return s.withUndo(ctx, s.explain(ctx, t)), nil
-	}
-	seen, ok := s.view.Transaction(id)
-	if !ok || seen.Before() {
-		return s.explainRow(ctx, id, err)
-	}
-	d := seen.Describe()
-	d.Workspace = s.workspace
-	calls := s.callsOf(ctx, id, standing{state: d.State, over: seen.Final || seen.Retraction.Final,
-		clean: seen.Clean, back: seen.Retraction.Undone, idle: "its own sidecar releases it"})
-	out := &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}
-	return s.withUndo(ctx, out), nil
+	return flow(s, func() (*api.Explain, error) {
+		id := sequencer.TxID(tx)
+		t, err := s.find(id)
+		if err == nil {
+			return s.withUndo(ctx, s.explain(ctx, t)), nil
+		}
+		seen, ok := s.view.Transaction(id)
+		if !ok || seen.Before() {
+			return s.explainRow(ctx, id, err)
+		}
+		d := seen.Describe()
+		d.Workspace = s.workspace
+		calls := s.callsOf(ctx, id, standing{state: d.State, over: seen.Final || seen.Retraction.Final,
+			clean: seen.Clean, back: seen.Retraction.Undone, idle: "its own sidecar releases it"})
+		out := &api.Explain{Paragraph: words.Sentence(d) + calls, Decision: *d}
+		return s.withUndo(ctx, out), nil
+	})
 }
 
 // withUndo adds how long a committed transaction can still be taken back, or that it cannot. Without an answer of the
@@ -286,9 +301,11 @@ func (s *Agent) withUndo(ctx context.Context, out *api.Explain) *api.Explain {
 	if d.State != api.StateCommitted || d.Retraction != "" || d.Undone {
 		return out
 	}
-	ctx, cancel := context.WithTimeout(ctx, view.TableWait)
+	ctx, cancel := s.clock.Within(ctx, view.TableWait)
 	defer cancel()
-	cone, err := s.events.Cone(ctx, s.workspace, sequencer.TxID(d.Tx))
+	cone, err := do(s, func() (*topology.Cone, error) {
+		return s.events.Cone(ctx, s.workspace, sequencer.TxID(d.Tx))
+	})
 	if err != nil {
 		return out
 	}
@@ -308,9 +325,9 @@ func (s *Agent) explainRow(ctx context.Context, id sequencer.TxID, unknown error
 	} else if p.Code == api.CodeUnknownTx || p.Code == api.CodeNotReady {
 		return nil, unknown
 	}
-	short, cancel := context.WithTimeout(ctx, view.TableWait)
+	short, cancel := s.clock.Within(ctx, view.TableWait)
 	defer cancel()
-	got, err := s.events.Closure(short, s.workspace, id, 1)
+	got, err := do(s, func() (*topology.Closure, error) { return s.events.Closure(short, s.workspace, id, 1) })
 	if err != nil || got == nil {
 		return nil, unknown
 	}
@@ -327,62 +344,70 @@ func (s *Agent) explainRow(ctx context.Context, id sequencer.TxID, unknown error
 
 // EndSession drops the loose reads of a conversation that the agent says is over; it returns how many they were.
 func (s *Agent) EndSession(ctx context.Context, name string) (int, error) {
-	return s.endTalk(ctx, name)
+	return flow(s, func() (int, error) {
+		return s.endTalk(ctx, name)
+	})
 }
 
 // Retract asks the log to undo a committed transaction, anybody's, and all that follows from it; a dry run only says
 // what that is.
 func (s *Agent) Retract(ctx context.Context, tx string, in *api.Retract) (*api.Retraction, error) {
-	id := sequencer.TxID(tx)
-	if _, _, _, ok := api.OwnerOf(id); !ok {
-		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", tx)
-	}
-	if len(in.Reason) > maxNameBytes {
-		return nil, api.Problemf(api.CodeBadRequest, "reason has more than %d bytes", maxNameBytes)
-	}
-	out, err := s.retract(ctx, id, in.DryRun)
-	if err != nil {
-		return nil, err
-	}
-	if !in.DryRun {
-		s.log.Info("a retraction was asked for", "tx", tx, "reason", in.Reason, "state", out.State)
-	}
-	return out, nil
+	return flow(s, func() (*api.Retraction, error) {
+		id := sequencer.TxID(tx)
+		if _, _, _, ok := api.OwnerOf(id); !ok {
+			return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", tx)
+		}
+		if len(in.Reason) > maxNameBytes {
+			return nil, api.Problemf(api.CodeBadRequest, "reason has more than %d bytes", maxNameBytes)
+		}
+		out, err := s.retract(ctx, id, in.DryRun)
+		if err != nil {
+			return nil, err
+		}
+		if !in.DryRun {
+			s.log.Info("a retraction was asked for", "tx", tx, "reason", in.Reason, "state", out.State)
+		}
+		return out, nil
+	})
 }
 
 // BeginGroup opens the branches of a new group: transactions of which one will be chosen.
 func (s *Agent) BeginGroup(ctx context.Context, c once.Call, in *api.BeginGroup) (*api.Group, error) {
-	if most := s.limits.Branches; in.Branches < 2 || in.Branches > most {
-		return nil, api.Problemf(api.CodeBadRequest, "branches is %d: give 2 to %d", in.Branches, most)
-	}
-	if in.Group != "" {
-		return nil, api.Problemf(api.CodeBadRequest, "group is given: this request makes one; to add a branch to a group "+
-			"that "+
-			"there is, name it in the begin of a transaction")
-	}
-	begin, err := s.beginOf(ctx, c, &in.Begin)
-	if err != nil {
-		return nil, err
-	}
-	group := s.agent + "." + RandomID()
-	list, err := s.speculate(ctx, group, *begin, in.Branches)
-	if err != nil {
-		return nil, err
-	}
-	return s.groupOf(group, list), nil
+	return flow(s, func() (*api.Group, error) {
+		if most := s.limits.Branches; in.Branches < 2 || in.Branches > most {
+			return nil, api.Problemf(api.CodeBadRequest, "branches is %d: give 2 to %d", in.Branches, most)
+		}
+		if in.Group != "" {
+			return nil, api.Problemf(api.CodeBadRequest, "group is given: this request makes one; to add a branch to a group "+
+				"that "+
+				"there is, name it in the begin of a transaction")
+		}
+		begin, err := s.beginOf(ctx, c, &in.Begin)
+		if err != nil {
+			return nil, err
+		}
+		group := s.agent + "." + RandomID()
+		list, err := s.speculate(ctx, group, *begin, in.Branches)
+		if err != nil {
+			return nil, err
+		}
+		return s.groupOf(group, list), nil
+	})
 }
 
 // Select makes one branch of a group the winner. The first choice stands; every other branch is over with it.
 func (s *Agent) Select(ctx context.Context, group string, in *api.Select) (*api.Group, error) {
-	t, err := s.find(sequencer.TxID(in.Tx))
-	if err != nil {
-		return nil, err
-	}
-	if t.begin.Group != group {
-		return nil, api.Problemf(api.CodeBadRequest, "%s is not a branch of group %.100q", t.id, group)
-	}
-	if err := s.choose(ctx, group, t); err != nil {
-		return nil, err
-	}
-	return s.groupOf(group, s.branches(group)), nil
+	return flow(s, func() (*api.Group, error) {
+		t, err := s.find(sequencer.TxID(in.Tx))
+		if err != nil {
+			return nil, err
+		}
+		if t.begin.Group != group {
+			return nil, api.Problemf(api.CodeBadRequest, "%s is not a branch of group %.100q", t.id, group)
+		}
+		if err := s.choose(ctx, group, t); err != nil {
+			return nil, err
+		}
+		return s.groupOf(group, s.branches(group)), nil
+	})
 }

@@ -43,7 +43,7 @@ func endLease(t *testing.T, log *memlog.Log, inc sequencer.Seq) {
 // ticks come faster here than a sidecar may count on.
 func (r *rig) endLease(t *testing.T, log *memlog.Log) {
 	t.Helper()
-	endLease(t, log, r.session.now())
+	endLease(t, log, r.session.inc())
 	r.session.lease.end()
 }
 
@@ -51,7 +51,7 @@ func (r *rig) endLease(t *testing.T, log *memlog.Log) {
 func (r *rig) live(t *testing.T, former sequencer.Seq) (inc sequencer.Seq) {
 	t.Helper()
 	again := func() bool { inc = r.session.now(); return inc > former }
-	if err := r.view.Waits.Until(background(t), waitSession, again); err != nil {
+	if err := r.session.eventually(background(t), again); err != nil {
 		t.Fatal(err)
 	}
 	return inc
@@ -109,13 +109,13 @@ func TestTurnOfAdopted(t *testing.T) {
 	a.endLease(t, log)
 	b := start(t, "b", log.Door(), quick(world))
 	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentAdopt, Tx: sequencer.TxID(tx.ID()), N: 1, Agent: "b",
-		Incarnation: b.session.now()}))(t)
+		Incarnation: b.session.inc()}))(t)
 	b.final(ctx, t, tx.ID())
 	world.expect(t, "stage x")
 	if b.session.delivery.Drain(ctx) > 0 {
 		t.Fatal("events are not published")
 	}
-	gone := b.session.now()
+	gone := b.session.inc()
 	_ = b.stop()
 	endLease(t, log, gone)
 	door.Release()

@@ -14,6 +14,7 @@ func TestBrokenOffMayLand(t *testing.T) {
 	a := start(t, "a", newLog().Door(), quick(newSink()))
 	s := a.session
 	inc := a.live(t, 0)
+	defer s.stand()()
 	call := gate.Progress{Effect: gate.Effect{Tx: "a.1.1", Incarnation: inc, Tool: gate.Tool{MaxTime: time.Second}}}
 	begun := call
 	begun.Started = true

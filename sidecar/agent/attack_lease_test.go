@@ -22,8 +22,7 @@ func TestCallOfFormerLease(t *testing.T) {
 		return err
 	}
 	under := func(inc sequencer.Seq) context.Context {
-		a.session.mu.Lock()
-		defer a.session.mu.Unlock()
+		defer a.session.stand()()
 		return a.session.under(background(t), inc)
 	}
 	former := a.live(t, 0)

@@ -45,8 +45,8 @@ func TestLateBegin(t *testing.T) {
 	door := log.Door()
 	a := start(t, "a", door, func(c *setup) { c.Limits.WaitMost = 50 * time.Millisecond })
 	ctx := background(t)
-	first := must(a.session.start(ctx, sequencer.Begin{Mode: sequencer.Ordered}, nil))(t)
-	if _, err := a.session.abortTx(ctx, first, "is tried again"); err != nil {
+	first := must(a.session.begins(ctx, sequencer.Begin{Mode: sequencer.Ordered}, nil))(t)
+	if _, err := flow(a.session, func() (*api.Decision, error) { return a.session.abortTx(ctx, first, "is tried again") }); err != nil {
 		t.Fatal(err)
 	}
 	for name, request := range map[string]rawCall{
@@ -59,11 +59,11 @@ func TestLateBegin(t *testing.T) {
 				t.Fatalf("%s without the log: %d %+v", name, status, p)
 			}
 		}
-		a.session.mu.Lock()
+		free := a.session.stand()
 		if a.session.open != 1 {
 			t.Errorf("%s: %d transactions are open", name, a.session.open)
 		}
-		a.session.mu.Unlock()
+		free()
 		door.FailAppends(0)
 		status, _, header := a.send(t, request)
 		for status == http.StatusServiceUnavailable && ctx.Err() == nil {
@@ -73,7 +73,7 @@ func TestLateBegin(t *testing.T) {
 		if got := ofTx(log, id); status >= 300 || len(got) != 1 || got[0].Mode != sequencer.Ordered {
 			t.Errorf("%s with the log: %d, %s: %+v", name, status, id, got)
 		}
-		if _, err := a.session.abortTx(ctx, must(a.session.find(sequencer.TxID(id)))(t), ""); err != nil {
+		if _, err := a.session.Abort(ctx, string(id), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,9 +94,9 @@ func TestLateBeginIsDropped(t *testing.T) {
 		if status, p, _ := a.send(t, request); status != http.StatusServiceUnavailable {
 			t.Fatalf("%s without the log: %d %+v", request.path, status, p)
 		}
-		a.session.mu.Lock()
+		free := a.session.stand()
 		left, id := a.session.open, api.TxName("a", a.session.incarnation, a.session.count)
-		a.session.mu.Unlock()
+		free()
 		if left != 0 {
 			t.Errorf("%s: %d transactions are open", request.path, left)
 		}

@@ -80,11 +80,13 @@ func TestNeedlessTouchKeepsTheBegin(t *testing.T) {
 		t.Fatal(err)
 	}
 	door.FailAppends(1 << 30)
-	sent := must(a.session.find(sequencer.TxID(tx.ID())))(t)
+	sent := must(a.session.known(sequencer.TxID(tx.ID())))(t)
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	scope := []sequencer.Want{{Scope: "order:/1", Access: sequencer.WriteAccess}}
-	if _, err := a.session.touchFor(short, sent, asking{wants: scope, wait: testWait}); err == nil {
+	if _, err := flow(a.session, func() (*api.Touched, error) {
+		return a.session.touchFor(short, sent, asking{wants: scope, wait: testWait})
+	}); err == nil {
 		t.Fatal("a touch was answered without the log")
 	}
 	must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t) // it would be stale_read

@@ -183,7 +183,7 @@ func TestWholeFootprintAndSettlement(t *testing.T) {
 	if len(first) != 2 || first[0] != (sequencer.Want{Scope: "shard:/w", Access: sequencer.WriteAccess}) {
 		t.Fatalf("the successor asks for %+v", first)
 	}
-	next := must(a.session.start(ctx, sequencer.Begin{}, func(t *tx) { t.first = first }))(t)
+	next := must(a.session.begins(ctx, sequencer.Begin{}, func(t *tx) { t.first = first }))(t)
 	tx := a.client.Tx(string(next.id))
 	must(tx.Read(ctx, "shard:/r"))(t)
 	if got := log.Outcomes()[log.Seq()-1]; got.Kind != sequencer.OutcomeGranted || len(got.Added) != 2 {
@@ -257,10 +257,10 @@ func TestTooOld(t *testing.T) {
 	if err := txs[1].Abort(ctx, ""); err != nil {
 		t.Fatalf("aborted: %v", err)
 	}
-	a.session.mu.Lock()
+	free := a.session.stand()
 	late := a.session.txs[sequencer.TxID(txs[2].ID())]
 	late.begin.Mode, late.begun = sequencer.Locked, true // as if its begin had been lost: the log is asked and refuses
-	a.session.mu.Unlock()
+	free()
 	if _, err := txs[2].Read(ctx, "shard:/x"); problemIn(t, err).Code != "too_old" {
 		t.Fatalf("read: %v", err)
 	}

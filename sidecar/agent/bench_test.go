@@ -15,7 +15,8 @@ func BenchmarkTransaction(b *testing.B) {
 	for _, mode := range []string{"optimistic", "ordered", "locked"} {
 		b.Run(mode, func(b *testing.B) {
 			log := newLog()
-			s, err := assemble(setup{Agent: "a", DataDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)}, log.Door())
+			s, err := assemble(setup{Agent: "a", DataDir: b.TempDir(), Fast: true,
+				Logger: slog.New(slog.DiscardHandler)}, log.Door())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func TestFarewell(t *testing.T) {
 	must(open.Effect(ctx, "set", at{At: "done"}, client.EffectOptions{}))(t)
 	must(open.Effect(ctx, "stage", at{At: "held"}, client.EffectOptions{}))(t)
 	must(s.client.Begin(ctx, client.BeginOptions{}))(t) // of which the log knows nothing
-	if n := s.session.owing(); n == 0 {
+	if n := inside(s.session, func() int { return s.session.owing() }); n == 0 {
 		t.Error("nothing is owed for, and a transaction is open")
 	}
 	if left := s.Farewell(ctx); left != 0 {

@@ -67,18 +67,18 @@ func TestForeignScopesAreNotTheEnd(t *testing.T) {
 	must(tx.Seal(ctx))(t)
 	<-world.entered
 	s := a.session
-	s.mu.Lock()
+	free := s.stand()
 	d, inc := s.debts[sequencer.TxID(tx.ID())], s.incarnation
-	s.mu.Unlock()
+	free()
 	foreign := gate.Settlement{Effects: []sequencer.Settled{{Scopes: []sequencer.Scope{"res:/other"},
 		Result: sequencer.ResultLeaked}}}
-	if err := s.appendSettlement(ctx, d, foreign, inc); err != nil {
+	if err := inside(s, func() error { return s.appendSettlement(ctx, d, foreign, inc) }); err != nil {
 		t.Fatal(err)
 	}
 	if last := log.Outcomes()[log.Seq()-1]; last.Code != sequencer.CodeWrongScopes {
 		t.Fatalf("the foreign settlement: %s %s", last.Kind, last.Code)
 	}
-	if err := s.settleOnce(ctx, d, nil, inc); err != nil {
+	if err := inside(s, func() error { return s.settleOnce(ctx, d, nil, inc) }); err != nil {
 		t.Fatal(err)
 	}
 	a.final(ctx, t, tx.ID())

@@ -57,8 +57,6 @@ func (s *Agent) startFor(ctx context.Context, begin sequencer.Begin, like func(*
 }
 
 func (s *Agent) admit(begin sequencer.Begin, like func(*tx), first func() error) (*tx, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	inc, err := s.current()
 	if err != nil {
 		return nil, err
@@ -88,23 +86,16 @@ func (s *Agent) admit(begin sequencer.Begin, like func(*tx), first func() error)
 // beginInLog gives an ordered or locked transaction its age, unless a decision shows that it has it. One whose begin
 // was not answered in time comes back beside the error and may be asked for again; one that is over does not.
 func (s *Agent) beginInLog(ctx context.Context, t *tx) (*tx, error) {
-	s.mu.Lock()
 	if t.begin.Mode == sequencer.Optimistic || t.phase != phaseOpen || t.shown {
-		s.mu.Unlock()
 		return t, nil
 	}
 	in := t.intent(sequencer.IntentBegin, s.agent)
-	s.mu.Unlock()
 	if err := s.send(ctx, t, in); err != nil {
 		return t, err
 	}
-	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	err := s.untilTx(ctx, t, func() bool {
 		return t.shown || t.phase != phaseOpen || t.refusedFor(in)
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case t.refusedFor(in):
 		err = s.refusedIntent(t)
@@ -117,16 +108,18 @@ func (s *Agent) beginInLog(ctx context.Context, t *tx) (*tx, error) {
 }
 
 // enter takes the transaction for one call; leave gives it back.
-func (t *tx) enter(ctx context.Context) error {
-	select {
-	case t.call <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+func (s *Agent) enter(ctx context.Context, t *tx) error {
+	if err := s.untilTx(ctx, t, func() bool { return !t.busy }); err != nil {
+		return err
 	}
+	t.busy = true
+	return nil
 }
 
-func (t *tx) leave() { <-t.call }
+func (s *Agent) leave(t *tx) {
+	t.busy = false
+	s.loop.Moved(&t.changed)
+}
 
 // usable says why no read or write can be added to a transaction.
 func (s *Agent) usable(t *tx) error {
@@ -149,10 +142,10 @@ func (s *Agent) usable(t *tx) error {
 
 // read answers one read of an open transaction.
 func (s *Agent) read(ctx context.Context, t *tx, scope sequencer.Scope, list int) (*reading, error) {
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return nil, err
 	}
-	defer t.leave()
+	defer s.leave(t)
 	return s.readIn(ctx, t, scope, list)
 }
 
@@ -168,8 +161,6 @@ func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list i
 	if err := s.fetched(ctx, func() *reading { return s.look(scope, list) }); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
@@ -247,31 +238,25 @@ func (s *Agent) deliver(ctx context.Context, id sequencer.TxID, got *reading) (s
 // prepare takes what a transaction must hold before it reads: the whole footprint of a predecessor that was refused
 // for a conflict, and in locked mode the scopes. Once it returns the view has reached the grant's seq.
 func (s *Agent) prepare(ctx context.Context, t *tx, scopes ...sequencer.Scope) error {
-	s.mu.Lock()
 	err := s.usable(t)
 	wants := t.first
 	t.first = nil
-	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	if len(wants) > 0 {
 		if err := s.touch(ctx, t, wants); err != nil {
-			s.mu.Lock()
 			t.first = wants
-			s.mu.Unlock()
 			return err
 		}
 	}
 	var need []sequencer.Want
-	s.mu.Lock()
 	for _, scope := range scopes {
 		want := sequencer.Want{Scope: scope, Access: sequencer.ReadAccess}
 		if t.begin.Mode == sequencer.Locked && !t.holds(want) {
 			need = append(need, want)
 		}
 	}
-	s.mu.Unlock()
 	if len(need) == 0 {
 		return nil
 	}
@@ -282,14 +267,12 @@ func (s *Agent) prepare(ctx context.Context, t *tx, scopes ...sequencer.Scope) e
 // waiting for is waited for first: the log takes one at a time.
 func (s *Agent) touch(ctx context.Context, t *tx, wants []sequencer.Want) error {
 	for {
-		s.mu.Lock()
 		in, fresh := t.asking, t.asking == nil
 		if fresh {
 			in = t.intent(sequencer.IntentTouch, s.agent)
 			in.Touch = &sequencer.Touch{Wants: wants}
 			t.asking = in
 		}
-		s.mu.Unlock()
 		if err := s.sendTouch(ctx, t, in, fresh); err != nil {
 			return err
 		}
@@ -304,24 +287,19 @@ func (s *Agent) sendTouch(ctx context.Context, t *tx, in *sequencer.Intent, fres
 	if fresh {
 		if err := s.send(ctx, t, in); err != nil {
 			if ctx.Err() == nil { // it was not sent
-				s.mu.Lock()
 				t.asking = nil
-				s.mu.Unlock()
+				s.loop.Moved(&t.changed)
 			}
 			return err
 		}
 	}
-	return s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	return s.untilTx(ctx, t, func() bool {
 		return t.asking != in || t.phase != phaseOpen
 	})
 }
 
 // touched says what became of a touch: everything wanted is held, or why not. Neither: another touch was waited for.
 func (s *Agent) touched(t *tx, in *sequencer.Intent, wants []sequencer.Want) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
 		return false, err
 	}
@@ -350,9 +328,7 @@ func (s *Agent) refusedIntent(t *tx) error {
 // beginsAnew says whether a request may make another transaction in place of its former one: that was certainly never
 // sealed, no call of it began, and the request was never answered.
 func (s *Agent) beginsAnew(t *tx, slot *once.Slot) bool {
-	s.mu.Lock()
 	gone, shown := t.gone(), t.outcome != nil
-	s.mu.Unlock()
 	if !gone || !slot.MayBeginAnew() {
 		return false
 	}

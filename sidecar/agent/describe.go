@@ -12,7 +12,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/words"
 )
 
-// decision describes a transaction as it stands; s.mu is held.
+// decision describes a transaction as it stands.
 func (s *Agent) decision(t *tx) *api.Decision {
 	switch o := t.ending(); {
 	case o != nil:
@@ -108,8 +108,6 @@ func (s *Agent) forgotten() error {
 // explain says in words how a transaction stands.
 func (s *Agent) explain(ctx context.Context, t *tx) *api.Explain {
 	calls := words.Calls(s.effects(ctx, t).Effects)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var d *api.Decision
 	if t.gone() {
 		p := api.AsProblem(s.lost(t))

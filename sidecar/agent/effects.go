@@ -17,7 +17,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/once"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
@@ -61,10 +60,10 @@ type toolCall struct {
 	key  string
 }
 
-// issued is a tool call of a transaction that is in the delivery log; it is guarded by Agent.mu.
+// issued is a tool call of a transaction that is in the delivery log.
 type issued struct {
 	effect gate.Effect
-	acked  chan struct{} // closed once the events topic has it
+	acked  bool // the events topic has it
 }
 
 // effect makes one tool call of an open transaction, or holds it until the commit.
@@ -76,10 +75,10 @@ func (s *Agent) effect(ctx context.Context, t *tx, c toolCall, slot *once.Slot) 
 	if err != nil {
 		return nil, err
 	}
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return nil, err
 	}
-	free := t.leave
+	free := func() { s.leave(t) }
 	defer func() { free() }()
 	if i, _ := slot.Called().(*issued); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
 		return s.ranTool(ctx, t, i, errBrokenOff)
@@ -105,7 +104,7 @@ func (s *Agent) effect(ctx context.Context, t *tx, c toolCall, slot *once.Slot) 
 	}
 	// The call goes on when the request ends; the transaction is its own until then.
 	free = func() {}
-	return s.runTool(ctx, t, e, slot, t.leave)
+	return s.runTool(ctx, t, e, slot, func() { s.leave(t) })
 }
 
 // toolOf looks a call up in the policy.
@@ -201,8 +200,6 @@ func (c capped) Adapter(tool string) (gate.Adapter, error) {
 
 // effectOf gives a call its place in the transaction.
 func (s *Agent) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall) (gate.Effect, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if n := t.size() + 1 + len(tool.Scopes); n > s.footprintLimit() {
 		return gate.Effect{}, api.Problemf(api.CodeLimit, "the transaction would name %d scopes; at most %d go into one", n,
 			s.footprintLimit())
@@ -231,14 +228,12 @@ func (s *Agent) sameKey(t *tx, e gate.Effect) (*api.Receipt, error) {
 	if e.Key == "" {
 		return nil, nil
 	}
-	s.mu.Lock()
 	var first *issued
 	for _, i := range t.effects {
 		if i.effect.Tool.Name == e.Tool.Name && i.effect.Key == e.Key {
 			first = i
 		}
 	}
-	s.mu.Unlock()
 	switch {
 	case first == nil:
 		return nil, nil
@@ -278,14 +273,12 @@ func (s *Agent) readTool(ctx context.Context, t *tx, e gate.Effect) (*api.Receip
 		}
 	}
 	view := s.view.At()
-	bound, cancel := context.WithTimeout(ctx, e.Tool.MaxTime)
+	bound, cancel := s.clock.Within(ctx, e.Tool.MaxTime)
 	defer cancel()
-	answer, err := s.engine.Read(bound, e)
+	answer, err := do(s, func() (gate.Answer, error) { return s.engine.Read(bound, e) }) // its sink answers
 	if err != nil {
 		return nil, api.Problemf(api.CodeToolUnreachable, "%s did not answer: %v", e.Tool.Name, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
@@ -322,19 +315,22 @@ func (s *Agent) issue(ctx context.Context, t *tx, e gate.Effect) (*issued, error
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
 	if err := s.delivery.Issue(&gate.Progress{Effect: e}); err != nil {
 		return nil, err
 	}
-	i := &issued{effect: e, acked: make(chan struct{})}
+	i := &issued{effect: e}
 	err = s.delivery.Event(&topology.Event{
 		Kind: topology.EventEffect, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
 		AtMs: s.clock.Now().UnixMilli(), Traceparent: e.Traceparent, Effect: text,
-	}, func(sequencer.Place) { close(i.acked) })
+	}, func(sequencer.Place) { // outside of the loop
+		s.loop.Run(func() {
+			i.acked = true
+			s.loop.Moved(&t.changed)
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -396,35 +392,30 @@ func (s *Agent) runTool(ctx context.Context, t *tx, e gate.Effect, slot *once.Sl
 		done()
 		return nil, err
 	}
-	type result struct {
-		answer gate.Answer
-		err    error
-	}
-	ran := make(chan result, 1)
-	started := s.tasks.start(func(ctx context.Context) {
+	var answer gate.Answer
+	var failed error
+	ran := false
+	started := s.loop.Go(func(ctx context.Context) {
 		defer done()
-		s.mu.Lock()
-		under := s.under(ctx, t.incarnation)
-		s.mu.Unlock()
-		answer, err := s.engine.Run(under, i.effect)
-		s.afterRun(t, i, err)
-		ran <- result{answer, err}
+		leased := s.under(ctx, t.incarnation)
+		s.loop.Do(func() { answer, failed = s.engine.Run(leased, i.effect) }) // its sink answers
+		s.afterRun(t, i, failed)
+		ran = true
+		s.loop.Moved(&t.changed)
 	})
 	if !started {
 		s.withdraw(t, i)
 		done()
 		return nil, api.Problemf(api.CodeBusy, "the sidecar is stopping, or has too many calls under way")
 	}
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case r := <-ran:
-		out, err := s.ranTool(ctx, t, i, r.err)
-		if err == nil && r.err == nil {
-			out.Result = r.answer.Result // whole, also when it is too large to be kept
-		}
-		return out, err
+	if err := s.untilTx(ctx, t, func() bool { return ran }); err != nil { // the call goes on without its request
+		return nil, err
 	}
+	out, err := s.ranTool(ctx, t, i, failed)
+	if err == nil && failed == nil {
+		out.Result = answer.Result // whole, also when it is too large to be kept
+	}
+	return out, err
 }
 
 // mayRun returns once an eager call may leave: its scopes are the transaction's own in the view, the events topic has
@@ -437,32 +428,29 @@ func (s *Agent) mayRun(ctx context.Context, t *tx, i *issued) error {
 	if err := s.touchAll(ctx, t, scopes, sequencer.WriteAccess); err != nil {
 		return err
 	}
-	if err := s.awaitAck(ctx, i); err != nil {
+	if err := s.awaitAck(ctx, t, i); err != nil {
 		return err
 	}
 	return s.stretchLease(ctx, i.effect.Tool.MaxTime)
 }
 
-func (s *Agent) awaitAck(ctx context.Context, i *issued) error {
-	select {
-	case <-i.acked:
-		return nil
-	case <-ctx.Done():
-		return api.Problemf(api.CodeLog, "call %d of %s is not in the events topic yet: %v", i.effect.Index, i.effect.Tx,
-			context.Cause(ctx))
+func (s *Agent) awaitAck(ctx context.Context, t *tx, i *issued) error {
+	err := s.untilTx(ctx, t, func() bool { return i.acked }) // the events topic has it first
+	if err == nil || ctx.Err() == nil {
+		return err
 	}
+	return api.Problemf(api.CodeLog, "call %d of %s is not in the events topic yet: %v", i.effect.Index, i.effect.Tx,
+		err)
 }
 
 // touchAll asks for scopes that the transaction does not hold yet, all at once.
 func (s *Agent) touchAll(ctx context.Context, t *tx, scopes []sequencer.Scope, access sequencer.Access) error {
 	var wants []sequencer.Want
-	s.mu.Lock()
 	for _, scope := range scopes {
 		if w := (sequencer.Want{Scope: scope, Access: access}); !t.holds(w) {
 			wants = append(wants, w)
 		}
 	}
-	s.mu.Unlock()
 	if len(wants) == 0 {
 		return nil
 	}
@@ -471,12 +459,10 @@ func (s *Agent) touchAll(ctx context.Context, t *tx, scopes []sequencer.Scope, a
 
 // withdraw takes a call back that never ran: the next one has its index.
 func (s *Agent) withdraw(t *tx, i *issued) {
-	s.mu.Lock()
 	at := slices.Index(t.effects, i)
 	if at >= 0 {
 		t.effects = slices.Delete(t.effects, at, at+1)
 	}
-	s.mu.Unlock()
 	if at < 0 {
 		return
 	}
@@ -506,12 +492,10 @@ func (s *Agent) afterRun(t *tx, i *issued, err error) {
 
 // stillOpen answers a call with its receipt, or with how its transaction has ended meanwhile.
 func (s *Agent) stillOpen(t *tx, p gate.Progress) (*api.Receipt, error) {
-	s.mu.Lock()
 	var err error
 	if t.gone() || t.decided() && s.decision(t).State == api.StateAborted {
 		err = s.usable(t)
 	}
-	s.mu.Unlock()
 	if err == nil {
 		return s.receiptNow(t, p), nil
 	}
@@ -522,8 +506,6 @@ func (s *Agent) stillOpen(t *tx, p gate.Progress) (*api.Receipt, error) {
 
 // toolFailed ends a transaction whose call nobody knows the outcome of: it can never be sealed.
 func (s *Agent) toolFailed(t *tx, e gate.Effect) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t.decided() || t.phase != phaseOpen {
 		return
 	}
@@ -539,8 +521,6 @@ var errBrokenOff = errors.New("the request that made the call ended before it")
 
 // stands reports whether a call is one of its transaction's: it was not withdrawn.
 func (s *Agent) stands(t *tx, i *issued) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return slices.Contains(t.effects, i)
 }
 
@@ -551,13 +531,9 @@ func (s *Agent) ranTool(ctx context.Context, t *tx, i *issued, err error) (*api.
 	case err == nil, p.Answer != nil, known && p.Tool.Class.Gated():
 		return s.stillOpen(t, p)
 	case known && p.GivenUp:
-		_ = s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
+		_ = s.untilTx(ctx, t, func() bool {
 			return t.outcome != nil
 		})
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		return nil, words.Refusal(s.decision(t))
 	case known && p.Started:
 		return nil, api.Problemf(api.CodeUndecided, "the outcome of %s is not known yet: ask for it, do not call again (%v)",
@@ -571,11 +547,9 @@ func (s *Agent) ranTool(ctx context.Context, t *tx, i *issued, err error) (*api.
 // flush returns once every call of a transaction is in the events topic and no eager one is unknown. A transaction
 // whose call was given up is aborted instead.
 func (s *Agent) flush(ctx context.Context, t *tx) error {
-	s.mu.Lock()
 	list := append([]*issued(nil), t.effects...)
-	s.mu.Unlock()
 	for _, i := range list {
-		if err := s.awaitAck(ctx, i); err != nil {
+		if err := s.awaitAck(ctx, t, i); err != nil {
 			return err
 		}
 		if !i.effect.Tool.Class.Eager() {
@@ -595,10 +569,8 @@ func (s *Agent) finish(ctx context.Context, t *tx, i *issued) error {
 		if err := s.stretchLease(ctx, i.effect.Tool.MaxTime); err != nil {
 			return err
 		}
-		s.mu.Lock()
-		under := s.under(ctx, t.incarnation)
-		s.mu.Unlock()
-		done, err := s.engine.Finish(under, p, gate.ClaimOwn)
+		leased := s.under(ctx, t.incarnation)
+		done, err := do(s, func() (gate.Progress, error) { return s.engine.Finish(leased, p, gate.ClaimOwn) })
 		if p, _ = s.progress(t.id, i.effect.Index); err != nil && !p.GivenUp {
 			return api.Problemf(api.CodeUndecided, "the outcome of %s, call %d, is not known yet: seal again (%v)",
 				i.effect.Tool.Name, i.effect.Index, err)
@@ -669,8 +641,6 @@ func (s *Agent) shardCall(ctx context.Context, t *tx, tool gate.Tool, shard gate
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
@@ -683,8 +653,6 @@ func (s *Agent) shardCall(ctx context.Context, t *tx, tool gate.Tool, shard gate
 
 // roomForPin: a call that is a read or a write names its tool besides.
 func (s *Agent) roomForPin(t *tx, pin *sequencer.Pin) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if pin == nil || slices.Contains(t.pinned, *pin) || t.size()+2 <= s.footprintLimit() {
 		return nil
 	}

@@ -89,12 +89,11 @@ func benchCall(ctx context.Context, b *testing.B, c *client.Client, tool string)
 
 // ping is one append and its decision.
 func (s *Agent) ping(ctx context.Context) error {
-	s.mu.Lock()
-	in := s.probe()
-	s.mu.Unlock()
-	before := s.view.At()
-	if _, err := s.append(ctx, in); err != nil {
-		return err
-	}
-	return s.view.Reach(ctx, before+1)
+	return inside(s, func() error {
+		in, before := s.probe(), s.view.At()
+		if _, err := s.append(ctx, in); err != nil {
+			return err
+		}
+		return s.reach(ctx, before+1)
+	})
 }

@@ -138,10 +138,10 @@ func TestShardToolAgain(t *testing.T) {
 	ctx := background(t)
 	must(a.client.Put(ctx, "shard:/notes/1", []byte(`"there"`), client.WriteOptions{}))(t)
 	what := must(callOf("notes", []byte(`{"id":"1"}`), ""))(t)
-	tx := must(a.session.start(ctx, sequencer.Begin{}, nil))(t)
+	tx := must(a.session.begins(ctx, sequencer.Begin{}, nil))(t)
 	slot := &once.Slot{}
 	for i := range 2 {
-		done := must(a.session.do(ctx, tx, what, slot))(t)
+		done := must(flow(a.session, func() (*api.Done, error) { return a.session.do(ctx, tx, what, slot) }))(t)
 		if done.Decision.State != api.StateCommitted || string(done.Effect.Result) != `"there"` {
 			t.Errorf("try %d: %+v", i, done)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -21,7 +20,7 @@ func (r *rig) final(ctx context.Context, t *testing.T, tx string) {
 		seen, ok := r.view.Transaction(sequencer.TxID(tx))
 		return ok && seen.Final
 	}
-	if err := r.view.Waits.Until(ctx, view.WaitTx(tx), done); err != nil {
+	if err := r.session.eventually(ctx, done); err != nil {
 		t.Fatalf("%s is not final: %v", tx, err)
 	}
 }
@@ -180,7 +179,7 @@ func TestPendingCompensationHolds(t *testing.T) {
 		seen, ok := a.view.Transaction(sequencer.TxID(second.ID()))
 		return ok && seen.Waiting != nil
 	}
-	if err := a.view.Waits.Until(ctx, view.WaitTx(second.ID()), waits); err != nil {
+	if err := a.session.eventually(ctx, waits); err != nil {
 		t.Fatal(err)
 	}
 	world.expect(t, "set x", "look x")

@@ -13,7 +13,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -91,7 +90,7 @@ func taken(ctx context.Context, t *testing.T, r *rig, id sequencer.TxID) {
 		seen, _ := r.view.Transaction(id)
 		return seen.Retraction.Undone
 	}
-	if err := r.view.Waits.Until(ctx, view.WaitTx(id), undone); err != nil {
+	if err := r.session.eventually(ctx, undone); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // A retraction puts back what stood in a shard before the horizon, too: its writer has said it.
@@ -33,7 +32,7 @@ func TestRetractOldContent(t *testing.T) {
 		seen, _ := a.view.Transaction(sequencer.TxID(tx.ID()))
 		return seen.Retraction.Undone
 	}
-	if err := a.view.Waits.Until(ctx, view.WaitTx(sequencer.TxID(tx.ID())), undone); err != nil {
+	if err := a.session.eventually(ctx, undone); err != nil {
 		t.Fatal(err)
 	}
 	if s := must(a.client.Get(ctx, "shard:/old"))(t); string(s.Content) != "old" {

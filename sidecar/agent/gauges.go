@@ -13,10 +13,13 @@ import (
 func (s *Agent) measured() {
 	m := s.metrics
 	m.Gauge("hence_sidecar_session_live", "1 while it has joined the log; else nothing can begin.", func() float64 {
-		if s.now() == 0 {
-			return 0
-		}
-		return 1
+		live := 1.0
+		s.loop.Run(func() {
+			if s.now() == 0 {
+				live = 0
+			}
+		})
+		return live
 	})
 	m.Gauge("hence_sidecar_lease_left_seconds", "How long the sidecar's lease surely still lasts.",
 		func() float64 { return s.lease.Left().Seconds() })
@@ -43,26 +46,24 @@ func measuredGate(to *metrics.Metrics, m *gate.Metrics) {
 		m.LeaseStops.Load)
 }
 
-func (s *Agent) openNow() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return float64(s.open)
+func (s *Agent) openNow() (n float64) {
+	s.loop.Run(func() { n = float64(s.open) })
+	return n
 }
 
 // heldNow counts calls of undecided transactions that wait for the commit.
-func (s *Agent) heldNow() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	for _, t := range s.active {
-		if t.decided() || t.phase == phaseLost {
-			continue
-		}
-		for _, i := range t.effects {
-			if i.effect.Tool.Class.Gated() {
-				n++
+func (s *Agent) heldNow() (n float64) {
+	s.loop.Run(func() {
+		for _, t := range s.active {
+			if t.decided() || t.phase == phaseLost {
+				continue
+			}
+			for _, i := range t.effects {
+				if i.effect.Tool.Class.Gated() {
+					n++
+				}
 			}
 		}
-	}
-	return float64(n)
+	})
+	return n
 }

@@ -29,8 +29,6 @@ func (s *Agent) speculate(ctx context.Context, group string, begin sequencer.Beg
 
 // dropBranch ends an open branch before the log has said so.
 func (s *Agent) dropBranch(t *tx, o *sequencer.Outcome) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t.decided() || t.phase != phaseOpen {
 		return
 	}
@@ -40,7 +38,6 @@ func (s *Agent) dropBranch(t *tx, o *sequencer.Outcome) {
 
 // choose makes one branch of a group the winner. The first choice stands; every other branch is over with it.
 func (s *Agent) choose(ctx context.Context, group string, winner *tx) error {
-	s.mu.Lock()
 	inc, err := s.current()
 	var ended *api.Decision
 	if winner.decided() {
@@ -49,7 +46,6 @@ func (s *Agent) choose(ctx context.Context, group string, winner *tx) error {
 	if err == nil && winner.gone() {
 		err = s.lost(winner)
 	}
-	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -96,8 +92,6 @@ func (s *Agent) chosen(group string, winner *tx, was sequencer.Writer) error {
 
 // branches are the transactions of a group that this sidecar remembers, in the order of their begin.
 func (s *Agent) branches(group string) (out []*tx) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, t := range s.txs {
 		if t.begin.Group == group {
 			out = append(out, t)
@@ -112,8 +106,6 @@ func (s *Agent) groupOf(group string, list []*tx) *api.Group {
 	if winner, known := s.view.Winner(group); known {
 		out.Winner = string(winner)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, t := range list {
 		out.Tx = append(out.Tx, string(t.id))
 		out.Branches = append(out.Branches, *s.decision(t))

@@ -6,7 +6,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // Of a group's branches the chosen one commits; what the others held never leaves, and what they did is taken back.
@@ -92,7 +91,7 @@ func TestGroupWaits(t *testing.T) {
 		seen, ok := a.view.Transaction(sequencer.TxID(next.ID()))
 		return ok && seen.Waiting != nil
 	}
-	if err := a.view.Waits.Until(ctx, view.WaitTx(next.ID()), waits); err != nil {
+	if err := a.session.eventually(ctx, waits); err != nil {
 		t.Fatal(err)
 	}
 	must(g.Select(ctx, next))(t)
@@ -111,14 +110,14 @@ func TestChooseLostBranch(t *testing.T) {
 	a := start(t, "a", log.Door(), func(c *setup) { c.Limits.WatermarkEvery = testWait })
 	ctx := background(t)
 	g := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
-	former := a.session.now()
+	former := a.session.inc()
 	for log.Seq() < 2 { // until the lease's end and the new join are decided
 		if err := log.Tick(1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	joined := func() bool { now := a.session.now(); return now != 0 && now != former }
-	if err := a.view.Waits.Until(ctx, waitSession, joined); err != nil {
+	if err := a.session.eventually(ctx, joined); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := g.Select(ctx, g.Branches()[0]); problemCode(err) != api.CodeSessionLost {

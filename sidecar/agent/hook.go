@@ -111,7 +111,7 @@ type hookedWrite struct {
 	ContentBase64 string  `json:"content_base64,omitempty"`
 }
 
-// hookedOf is what the hook is shown of a sealed transaction; s.mu is held.
+// hookedOf is what the hook is shown of a sealed transaction.
 func (s *Agent) hookedOf(t *tx, seal *sequencer.Seal, footprint sequencer.Hash) *hooked {
 	out := &hooked{Workspace: s.workspace, Tx: string(t.id), Agent: s.agent, Mode: t.begin.Mode.String(),
 		Footprint: hex.EncodeToString(footprint[:]), Reads: []hookedRead{}, Effects: []hookedEffect{},
@@ -147,7 +147,7 @@ func (s *Agent) hookedOf(t *tx, seal *sequencer.Seal, footprint sequencer.Hash) 
 	return out
 }
 
-// askHook lets the hook look at a seal that is on its way to the log; s.mu is held.
+// askHook lets the hook look at a seal that is on its way to the log.
 func (s *Agent) askHook(t *tx, in *sequencer.Intent) {
 	if !s.hook.enabled() {
 		return
@@ -160,7 +160,7 @@ func (s *Agent) askHook(t *tx, in *sequencer.Intent) {
 		panic("sidecar: a footprint cannot be written: " + err.Error())
 	}
 	id := in.ID()
-	started := s.tasks.start(func(ctx context.Context) { s.judge(ctx, t, id, footprint, body) })
+	started := s.loop.Go(func(ctx context.Context) { s.judge(ctx, t, id, footprint, body) })
 	if !started {
 		s.log.Warn("the hook was not asked; the log aborts the transaction at the bound", "tx", string(t.id))
 	}
@@ -168,21 +168,17 @@ func (s *Agent) askHook(t *tx, in *sequencer.Intent) {
 
 // judge asks the hook and tells the log once it has the seal.
 func (s *Agent) judge(ctx context.Context, t *tx, seal string, footprint sequencer.Hash, body []byte) {
-	verdict := s.hook.ask(ctx, body)
+	var verdict sequencer.Verdict
+	s.loop.Do(func() { verdict = s.hook.ask(ctx, body) }) // it may take its time
 	verdict.Footprint = footprint
-	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	err := s.untilTx(ctx, t, func() bool {
 		return t.outcome != nil || t.phase != phaseSealed || t.waiting != nil && t.waiting.Intent == seal
 	})
-	s.mu.Lock()
 	if err != nil || t.outcome != nil || t.phase != phaseSealed {
-		s.mu.Unlock()
 		return
 	}
 	in := t.intent(sequencer.IntentVerdict, s.agent)
 	in.Verdict = &verdict
-	s.mu.Unlock()
 	_ = s.repeat(ctx, t, in)
 }
 

@@ -32,24 +32,20 @@ func (s *Agent) join(ctx context.Context) error {
 	if err := s.nameJoin(); err != nil {
 		return err
 	}
-	s.mu.Lock()
 	before := s.joinRefused // told to requests until the log has answered again
 	id, sent := s.joinID, s.joinSent
-	s.mu.Unlock()
 	failpoint.Hit(failpoint.JoinBefore)
 	seq, err := s.askToJoin(ctx, id, before)
 	if err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.JoinAfter)
-	return s.enter(ctx, seq, sent)
+	return s.enterSession(ctx, seq, sent)
 }
 
 // nameJoin gives the next join an id of its own unless the one before it has no answer. The journal has it before the
 // log: a later start must know that what came of it was no other process.
 func (s *Agent) nameJoin() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	entered := s.joinID == "" || s.joined != 0
 	if !entered && (s.joinRefused == nil || s.joinRefused.Intent != joinIntent(s.joinID)) {
 		return nil
@@ -69,15 +65,15 @@ func (s *Agent) nameJoin() error {
 
 // awaitView waits a while for the view to be ready.
 func (s *Agent) awaitView(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, view.PauseMost)
+	ctx, cancel := s.clock.Within(ctx, view.PauseMost)
 	defer cancel()
-	_ = s.view.Waits.Until(ctx, view.WaitSeq, func() bool { return s.view.Ready() == nil })
+	_ = s.until(ctx, func() bool { return s.view.Ready() == nil })
 	return s.view.Ready()
 }
 
 // askToJoin returns the incarnation that the log gives to a join. before is the refusal of the join before this one.
 func (s *Agent) askToJoin(ctx context.Context, id string, before *sequencer.Outcome) (seq sequencer.Seq, err error) {
-	ctx, cancel := context.WithTimeout(ctx, joinTry)
+	ctx, cancel := s.clock.Within(ctx, joinTry)
 	defer cancel()
 	logic, err := s.firstLogic(ctx)
 	if err != nil {
@@ -87,36 +83,27 @@ func (s *Agent) askToJoin(ctx context.Context, id string, before *sequencer.Outc
 	if _, err := s.append(ctx, in); err != nil {
 		return 0, fmt.Errorf("append the join: %w", err)
 	}
-	err = s.view.Waits.Until(ctx, view.WaitIntent(joinIntent(id)), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		seq = s.joined
-		return seq != 0 || s.joinRefused != before
-	})
+	err = s.until(ctx, func() bool { return s.joined != 0 || s.joinRefused != before })
 	if err != nil {
 		return 0, fmt.Errorf("wait for the join's decision: %w", err)
 	}
-	if seq == 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	if s.joined == 0 {
 		return 0, s.notLetIn()
 	}
-	return seq, nil
+	return s.joined, nil
 }
 
 // observeJoinRefused: the log does not let this agent in, for now. It is asked again after a pause that doubles from
-// one refusal to the next: what has to end first, the session of another agent, lasts for seconds at least. s.mu is
-// held.
-func (s *Agent) observeJoinRefused(o *sequencer.Outcome, keys []string) []string {
+// one refusal to the next: what has to end first, the session of another agent, lasts for seconds at least.
+func (s *Agent) observeJoinRefused(o *sequencer.Outcome) {
 	if s.joinID == "" || o.Intent != joinIntent(s.joinID) || s.joined != 0 {
-		return keys
+		return
 	}
 	s.joinPause = min(max(2*s.joinPause, view.PauseMost), pauseAsking)
 	s.joinRefused, s.joinAfter = o, s.clock.Now().Add(s.joinPause)
-	return append(keys, waitSession)
 }
 
-// notLetIn is why the log does not take this agent's join; nil: it has not refused it. s.mu is held.
+// notLetIn is why the log does not take this agent's join; nil: it has not refused it.
 func (s *Agent) notLetIn() error {
 	o := s.joinRefused
 	if o == nil {
@@ -135,7 +122,7 @@ func (s *Agent) firstLogic(ctx context.Context) (uint32, error) {
 	if s.view.At() > 0 {
 		return sequencer.Logic, nil
 	}
-	logic, err := s.events.KnownLogic(ctx, s.workspace)
+	logic, err := do(s, func() (uint32, error) { return s.events.KnownLogic(ctx, s.workspace) })
 	if err != nil {
 		return 0, fmt.Errorf("ask which logic the processors know: %w", err)
 	}
@@ -143,7 +130,7 @@ func (s *Agent) firstLogic(ctx context.Context) (uint32, error) {
 }
 
 // enter makes a decided join the current session.
-func (s *Agent) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) error {
+func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.Time) error {
 	if err := s.resolve(ctx, seq); err != nil {
 		return err
 	}
@@ -168,10 +155,8 @@ func (s *Agent) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) er
 	if err := s.registerAll(ctx, seq); err != nil {
 		return fmt.Errorf("register the agent's tools: %w", err)
 	}
-	s.mu.Lock()
-	keys := []string{waitSession}
 	if s.incarnation != 0 && s.incarnation != seq {
-		keys = append(keys, s.lose("the sidecar joined again")...)
+		s.lose("the sidecar joined again")
 	}
 	s.joinRefused, s.joinAfter, s.joinPause = nil, time.Time{}, 0
 	s.incarnation, s.count, s.watermark, s.marked = seq, 0, seq, s.clock.Now()
@@ -183,22 +168,20 @@ func (s *Agent) enter(ctx context.Context, seq sequencer.Seq, sent time.Time) er
 		s.lease.end()
 	}
 	live := s.live
-	s.mu.Unlock()
-	s.view.Waits.Wake(keys...)
 	if !live {
 		return errors.New("the lease ended before the session began")
 	}
 	s.log.Info("the session is live", "incarnation", uint64(seq), "workspace", s.workspace, "agent", s.agent)
-	s.tasks.start(func(ctx context.Context) { s.findOwed(ctx, seq) })
+	s.loop.Go(func(ctx context.Context) { s.findOwed(ctx, seq) })
 	s.settleAll(ctx)
 	return nil
 }
 
 // sameLog reports an error unless the log is the one whose journal is open.
 func (s *Agent) sameLog(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, idTry)
+	ctx, cancel := s.clock.Within(ctx, idTry)
 	defer cancel()
-	id, err := s.events.ID(ctx)
+	id, err := do(s, func() (string, error) { return s.events.ID(ctx) })
 	if err == nil && gate.Origin(id, s.workspace) != s.where() {
 		err = streams.ErrOtherLog
 	}
@@ -209,17 +192,17 @@ func (s *Agent) sameLog(ctx context.Context) error {
 }
 
 // where is what the keys of this session's calls name.
-func (s *Agent) where() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.origin
+func (s *Agent) where() string { return s.origin }
+
+// originOutside is where, outside of the loop: the gate asks in the middle of its calls.
+func (s *Agent) originOutside() (origin string) {
+	s.loop.Run(func() { origin = s.where() })
+	return origin
 }
 
 // adopt takes over what the journal knows of the process before this one: its transactions are lost unless they were
 // decided; its loose reads go to the next seal.
 func (s *Agent) adopt(l *journal.Ledger) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	other := l.Joined.Boot != "" && l.Joined.Boot != s.delivery.Boot
 	if other {
 		s.log.Warn("the machine was started again, or is another one: what the agent read last may not be in the journal, " +
@@ -269,9 +252,7 @@ var errResolved = errors.New("every decision up to the join was seen")
 // resolve reads how the former process's transactions ended. The join has ended its lease, so each of them is decided
 // before it, or never reached the log.
 func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) error {
-	s.mu.Lock()
 	records := s.unresolved
-	s.mu.Unlock()
 	if len(records) == 0 {
 		return nil
 	}
@@ -279,12 +260,10 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) error {
 	for _, r := range records {
 		from = min(from, r.Base)
 	}
-	ctx, cancel := context.WithTimeout(ctx, resolveTry)
+	ctx, cancel := s.clock.Within(ctx, resolveTry)
 	defer cancel()
 	others := false
-	err := s.events.Follow(ctx, s.workspace, from, func(o *sequencer.Outcome, _ streams.Way) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	err := s.follow(ctx, from, func(o *sequencer.Outcome) error {
 		others = others || s.isOthers(o)
 		if t := s.txs[o.Tx]; t != nil && t.outcome == nil {
 			s.observeTx(t, o)
@@ -297,8 +276,6 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) error {
 		}
 		return nil
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.resolves++; !errors.Is(err, errResolved) && !errors.Is(err, streams.ErrGone) && s.resolves < maxResolves {
 		return fmt.Errorf("read how the former session's transactions ended: %w", err)
 	}
@@ -316,7 +293,7 @@ func (s *Agent) resolve(ctx context.Context, join sequencer.Seq) error {
 	return nil
 }
 
-// resolved: the log was read for a transaction of the former process, or cannot be; s.mu is held.
+// resolved: the log was read for a transaction of the former process, or cannot be.
 func (s *Agent) resolved(r *journal.TxRecord, read bool) {
 	t := s.txs[r.Tx]
 	if t == nil {
@@ -338,7 +315,7 @@ const maxResolves = 3
 // What a start has learned of the time before it, and what rests on that, is in the journal first: the next start has
 // the former session in its journal and would see nothing strange in the log.
 
-// leaseNow is how long a lease lasts under the rules of now; zero: they are not known. s.mu is held.
+// leaseNow is how long a lease lasts under the rules of now; zero: they are not known.
 func (s *Agent) leaseNow() time.Duration {
 	if !s.view.Settings().Known {
 		return 0
@@ -347,7 +324,7 @@ func (s *Agent) leaseNow() time.Duration {
 }
 
 // strangersUntil is when no former process that may be alive has a lease any more, by the steady clock. It had its
-// lease under the rules of then; later ones can only make that longer. s.mu is held.
+// lease under the rules of then; later ones can only make that longer.
 func (s *Agent) strangersUntil() time.Time {
 	if s.strangersSince.IsZero() {
 		return time.Time{}
@@ -359,7 +336,7 @@ func (s *Agent) strangersUntil() time.Time {
 	return s.strangersSince.Add(s.strangersLease)
 }
 
-// observeRules: rules that a former process may have its lease under are in force, or were until now. s.mu is held.
+// observeRules: rules that a former process may have its lease under are in force, or were until now.
 func (s *Agent) observeRules(o *sequencer.Outcome) {
 	if o.Rules == nil || s.strangersSince.IsZero() || time.Duration(o.Rules.LeaseTicks)*tickLength <= s.strangersLease {
 		return
@@ -374,8 +351,6 @@ func (s *Agent) observeRules(o *sequencer.Outcome) {
 
 // keepLearned puts what a start has learned into the journal, before the session that it rests on.
 func (s *Agent) keepLearned() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.unnoted {
 		if err := s.delivery.Record(journal.RecordUntold, journal.UntoldRecord{Owed: true}); err != nil {
 			return err
@@ -391,7 +366,7 @@ func (s *Agent) keepLearned() error {
 	return s.recordWaits()
 }
 
-// recordWaits journals how long a former process may have its lease; s.mu is held.
+// recordWaits journals how long a former process may have its lease.
 func (s *Agent) recordWaits() error {
 	w := journal.WaitsRecord{Boot: s.delivery.Boot, Lease: s.strangersLease}
 	if !s.strangersSince.IsZero() {
@@ -401,7 +376,7 @@ func (s *Agent) recordWaits() error {
 }
 
 // waitsOf goes on with what the former start had to wait for. Under another boot, or an unknown one, its clock says
-// nothing: the whole lease passes again. s.mu is held.
+// nothing: the whole lease passes again.
 func (s *Agent) waitsOf(w *journal.WaitsRecord) {
 	if w == nil || w.Since == 0 {
 		return
@@ -413,7 +388,7 @@ func (s *Agent) waitsOf(w *journal.WaitsRecord) {
 }
 
 // isOthers reports whether a decision lets another process of this agent in that came after this journal's last
-// session: what was made or undone then this journal does not know. s.mu is held.
+// session: what was made or undone then this journal does not know.
 func (s *Agent) isOthers(o *sequencer.Outcome) bool {
 	between := o.Seq > s.former && (s.first == 0 || o.Seq < s.first)
 	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && between && !slices.Contains(s.joins, o.Intent)
@@ -422,18 +397,14 @@ func (s *Agent) isOthers(o *sequencer.Outcome) bool {
 // hadOthers reports whether there was such a process. A copy of a journal, or one from before a sidecar's last move,
 // is whole and locked, and yet not the predecessor's.
 func (s *Agent) hadOthers(ctx context.Context) (bool, error) {
-	s.mu.Lock()
 	known, from, to := s.others, s.former, s.first
-	s.mu.Unlock()
 	if known != nil || from == 0 {
 		return known != nil && *known, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, resolveTry)
+	ctx, cancel := s.clock.Within(ctx, resolveTry)
 	defer cancel()
 	found := false
-	err := s.events.Follow(ctx, s.workspace, from, func(o *sequencer.Outcome, _ streams.Way) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	err := s.follow(ctx, from, func(o *sequencer.Outcome) error {
 		if found = found || s.isOthers(o); found || o.Seq >= to {
 			return errResolved
 		}
@@ -443,14 +414,11 @@ func (s *Agent) hadOthers(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("find out which sidecars the agent has had: %w", err)
 	}
 	found = found || errors.Is(err, streams.ErrGone)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.others = &found
 	return found, nil
 }
 
-// share: somebody else has adopted a transaction, and may have made calls that this journal does not know; s.mu is
-// held.
+// share: somebody else has adopted a transaction, and may have made calls that this journal does not know;
 func (s *Agent) share(id sequencer.TxID, d *debt) {
 	if d != nil {
 		d.theirs, d.heard, d.waited, d.tries = true, false, false, 0
@@ -460,7 +428,7 @@ func (s *Agent) share(id sequencer.TxID, d *debt) {
 	}
 }
 
-// tellForgotten is the 410 that a conversation is owed, once; s.mu is held. The journal has that it was told when it
+// tellForgotten is the 410 that a conversation is owed, once. The journal has that it was told when it
 // comes again: until then a later start tells it again, since the answer may not have reached it.
 func (s *Agent) tellForgotten(talk string) error {
 	heard, told := s.notice.Told[talk]
@@ -474,7 +442,7 @@ func (s *Agent) tellForgotten(talk string) error {
 	return s.forgotten()
 }
 
-// toldForgotten notes that a conversation needs no 410 any more; s.mu is held.
+// toldForgotten notes that a conversation needs no 410 any more.
 func (s *Agent) toldForgotten(talk string) error {
 	if !s.notice.Owed || s.notice.Told[talk] {
 		return nil
@@ -487,7 +455,7 @@ func (s *Agent) toldForgotten(talk string) error {
 	return nil
 }
 
-// oweAll: what the agent read last may be lost, in whichever conversation; s.mu is held. The journal has it before the
+// oweAll: what the agent read last may be lost, in whichever conversation. The journal has it before the
 // session that rests on it.
 func (s *Agent) oweAll() {
 	s.notice.Owe()

@@ -83,7 +83,7 @@ func TestJoinRefused(t *testing.T) {
 	if err := a.Refused(); err != nil {
 		t.Errorf("let in, and still refused: %v", err)
 	}
-	if err := a.session.health(); err != nil {
+	if err := inside(a.session, func() error { return a.session.health() }); err != nil {
 		t.Errorf("let in: %v", err)
 	}
 }

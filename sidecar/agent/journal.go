@@ -17,7 +17,7 @@ import (
 // nothing here. Until then no request is taken.
 func (s *Agent) openJournal(ctx context.Context) error {
 	var err error
-	wait := view.Retry(ctx, func() error {
+	wait := s.retry(ctx, func() error {
 		if err = s.tryJournal(ctx); errors.Is(err, journal.ErrNotKnown) {
 			return err
 		}
@@ -36,19 +36,20 @@ func (s *Agent) openJournal(ctx context.Context) error {
 const idTry = 5 * time.Second
 
 func (s *Agent) tryJournal(ctx context.Context) error {
-	try, cancel := context.WithTimeout(ctx, idTry)
+	try, cancel := s.clock.Within(ctx, idTry)
 	defer cancel()
-	id, err := s.events.ID(try)
+	id, err := do(s, func() (string, error) { return s.events.ID(try) })
 	if err != nil {
 		return fmt.Errorf("the log's id is %w: %w", journal.ErrNotKnown, err)
 	}
-	s.mu.Lock()
 	s.origin = gate.Origin(id, s.workspace)
-	s.mu.Unlock()
 	of := journal.Of{Log: id, Workspace: s.workspace, Agent: s.agent}
-	return s.delivery.Open(s.dataDir, of, s.openFile, func(l *journal.Ledger, written time.Time) (bool, error) {
-		return s.ofThisLog(ctx, l, written)
+	s.loop.Do(func() { // the disk, and perhaps the log
+		err = s.delivery.Open(s.dataDir, of, s.openFile, func(l *journal.Ledger, written time.Time) (bool, error) {
+			return s.ofThisLog(ctx, l, written)
+		})
 	})
+	return err
 }
 
 // dated is a log that knows when its decisions were made, as far as clocks agree.
@@ -57,14 +58,14 @@ type dated interface {
 	SeqBefore(ctx context.Context, workspace string, t time.Time) (sequencer.Seq, error)
 }
 
-// ofThisLog holds a journal that names no log against the log: its last session, and each in which something is left
+// ofThisLog, outside of the loop, holds a journal that names no log against the log: its last session, and each in which something is left
 // to do, is a join of this agent that is not newer than the journal, and the log's decisions are those that it has.
 func (s *Agent) ofThisLog(ctx context.Context, l *journal.Ledger, written time.Time) (bool, error) {
 	when, ok := s.events.(dated)
 	if !ok || l.Joined.Incarnation == 0 || l.Mixed != nil {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, resolveTry)
+	ctx, cancel := s.clock.Within(ctx, resolveTry)
 	defer cancel()
 	last, err := when.SeqBefore(ctx, s.workspace, written.Add(time.Millisecond))
 	if err != nil {

@@ -47,8 +47,7 @@ func comes(ctx context.Context, t *testing.T, what string, holds func() bool) {
 // until is until when the sidecar lets a former process begin calls, and whether it holds a settlement back for that.
 func (r *rig) until(id string) (until time.Time, waits bool) {
 	s := r.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.stand()()
 	until = s.strangersUntil()
 	d := s.debts[sequencer.TxID(id)]
 	return until, d != nil && until.After(s.clock.Steady()) && d.notBefore.Equal(until)
@@ -125,7 +124,7 @@ func TestLeaseOfFormerRules(t *testing.T) {
 	ctx, log := background(t), newLog()
 	a := start(t, "a", log.Door())
 	b := start(t, "b", log.Door())
-	inc := a.session.now()
+	inc := a.session.inc()
 	leases(t, log, 13)
 	after := log.Seq()
 	if err := b.view.Reach(ctx, after); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // leaseMargin is how many ticks of a lease may pass faster than the log's time: the first tick after its record may
@@ -121,7 +120,7 @@ func (t term) Left() time.Duration {
 	return t.lease.Left()
 }
 
-// under is a context in which calls start under the lease of an incarnation only; s.mu is held.
+// under is a context in which calls start under the lease of an incarnation only.
 func (s *Agent) under(ctx context.Context, inc sequencer.Seq) context.Context {
 	now := term{&s.lease, 0} // never alive: the first one is 1
 	if s.incarnation == inc {
@@ -145,11 +144,14 @@ func (s *Agent) learnRules(ctx context.Context) {
 	if s.view.Settings().Exact {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.limits.SessionWait)
+	ctx, cancel := s.clock.Within(ctx, s.limits.SessionWait)
 	defer cancel()
-	rules, through, err := s.events.Rules(ctx, s.workspace)
+	var rules sequencer.Rules
+	var through sequencer.Seq
+	var err error
+	s.loop.Do(func() { rules, through, err = s.events.Rules(ctx, s.workspace) }) // the fold answers
 	if err == nil {
-		err = s.view.Reach(ctx, through) // a later change is in the view by then
+		err = s.reach(ctx, through) // a later change is in the view by then
 	}
 	if err != nil {
 		s.log.Warn("the workspace's rules are not known: until they are, no tool is called after a change of them, and "+
@@ -166,7 +168,7 @@ func (s *Agent) longestCall() time.Duration {
 
 // probe is a question whose decision comes after all that was in the log before it: a renewal that asks for one, which
 // is confirmed. A log before logic 3 has no such answer: there it is an adoption that is refused, since nothing has
-// that number. s.mu is held.
+// that number.
 func (s *Agent) probe() *sequencer.Intent {
 	s.pings++
 	if now := s.view.Settings(); now.Known && now.Rules.Logic >= 3 {
@@ -187,17 +189,15 @@ func (s *Agent) stretchLease(ctx context.Context, takes time.Duration) error {
 	if !s.view.Settings().Known {
 		s.learnRules(ctx)
 	}
-	s.mu.Lock()
 	live := s.live
 	in := s.renewal()
 	ask := s.probe()
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, s.limits.SessionWait)
+	ctx, cancel := s.clock.Within(ctx, s.limits.SessionWait)
 	defer cancel()
 	if live {
 		s.promise(ctx, in, s.clock.Now())
 		if _, err := s.append(ctx, ask); err == nil {
-			_ = s.view.Waits.Until(ctx, view.WaitIntent(ask.ID()), func() bool {
+			_ = s.until(ctx, func() bool {
 				return s.lease.Left() > takes ||
 					s.now() == 0
 			})

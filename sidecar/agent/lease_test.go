@@ -63,7 +63,7 @@ func TestStretchLease(t *testing.T) {
 	if left := a.session.lease.Left(); left != 0 {
 		t.Fatalf("%v left without any decision", left)
 	}
-	if err := a.session.stretchLease(background(t), time.Second); err != nil {
+	if err := inside(a.session, func() error { return a.session.stretchLease(background(t), time.Second) }); err != nil {
 		t.Fatal(err)
 	}
 	if left := a.session.lease.Left(); left < 7*time.Second {

@@ -11,7 +11,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // A rewritten journal has the calls of settled transactions without their arguments. They come back from the log when
@@ -35,7 +34,7 @@ func TestRewrittenJournalOfSettledCalls(t *testing.T) {
 		p, _ := a.session.progress(sequencer.TxID(tx.ID()), 0)
 		return p.Args == nil
 	}
-	if err := a.view.Waits.Until(ctx, view.WaitTx(tx.ID()), settled); err != nil {
+	if err := a.session.eventually(ctx, settled); err != nil {
 		t.Fatal(err)
 	}
 	d.Mu.Lock()

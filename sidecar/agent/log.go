@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
@@ -62,36 +61,40 @@ var _ Log = (*streams.Client)(nil)
 // timed out is unknown: the same intent with the same number is repeated, and the log drops a second copy.
 func (s *Agent) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
 	s.traces(ctx, t)
-	result := make(chan error, 1)
-	ok := s.tasks.start(func(ctx context.Context) { result <- s.repeat(ctx, t, in) })
+	var sent error
+	over := false
+	ok := s.loop.Go(func(ctx context.Context) { // it goes on when the request does not wait any more
+		sent, over = s.repeat(ctx, t, in), true
+		s.loop.Moved(&t.changed)
+	})
 	if !ok {
 		return api.Problemf(api.CodeBusy, "the sidecar is stopping, or has too many appends under way")
 	}
-	select {
-	case err := <-result:
+	if err := s.untilTx(ctx, t, func() bool { return over }); err != nil {
 		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+	return sent
 }
 
 // append adds an intent to the log once.
 func (s *Agent) append(ctx context.Context, in *sequencer.Intent) (int64, error) {
 	ctx, end := s.tracing.append(ctx, in)
-	failpoint.Hit(failpoint.AppendBefore)
-	at, err := s.events.Append(ctx, s.workspace, in)
-	failpoint.Hit(failpoint.AppendAfter)
+	at, err := do(s, func() (int64, error) { // the log may be away for long
+		failpoint.Hit(failpoint.AppendBefore)
+		defer failpoint.Hit(failpoint.AppendAfter)
+		return s.events.Append(ctx, s.workspace, in)
+	})
 	end(at, err)
 	return at, err
 }
 
 func (s *Agent) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error {
 	ctx = under(ctx, s.traceOf(t.id))
-	return view.Retry(ctx, func() error {
+	return s.retry(ctx, func() error {
 		if s.needless(t, in) {
 			return nil
 		}
-		try, cancel := context.WithTimeout(ctx, appendTry)
+		try, cancel := s.clock.Within(ctx, appendTry)
 		defer cancel()
 		_, err := s.append(try, in)
 		return err
@@ -103,8 +106,6 @@ func (s *Agent) repeat(ctx context.Context, t *tx, in *sequencer.Intent) error {
 
 // needless: the log will not, or need not, take the intent any more.
 func (s *Agent) needless(t *tx, in *sequencer.Intent) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch in.Kind {
 	case sequencer.IntentTouch:
 		return t.phase != phaseOpen
@@ -114,10 +115,7 @@ func (s *Agent) needless(t *tx, in *sequencer.Intent) bool {
 
 // questions are intents that belong to no transaction of this sidecar and whose answer somebody waits for. The zero
 // value is ready.
-type questions struct {
-	mu   sync.Mutex
-	byID map[string]*question
-}
+type questions struct{ byID map[string]*question }
 
 type question struct {
 	asked  int
@@ -125,8 +123,6 @@ type question struct {
 }
 
 func (q *questions) expect(id string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.byID == nil {
 		q.byID = map[string]*question{}
 	}
@@ -137,8 +133,6 @@ func (q *questions) expect(id string) {
 }
 
 func (q *questions) drop(id string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if one := q.byID[id]; one != nil {
 		if one.asked--; one.asked == 0 {
 			delete(q.byID, id)
@@ -148,16 +142,12 @@ func (q *questions) drop(id string) {
 
 // observe keeps the first decision on an intent that somebody waits for: what it leads to has its id, too.
 func (q *questions) observe(o *sequencer.Outcome) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if one := q.byID[o.Intent]; one != nil && one.answer == nil {
 		one.answer = o
 	}
 }
 
 func (q *questions) answer(id string) *sequencer.Outcome {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if one := q.byID[id]; one != nil {
 		return one.answer
 	}
@@ -171,16 +161,16 @@ func (s *Agent) ask(ctx context.Context, in *sequencer.Intent, done func() bool)
 	s.questions.expect(id)
 	defer s.questions.drop(id)
 	over := func() bool { return s.questions.answer(id) != nil || done() }
-	err := view.Retry(ctx, func() error {
+	err := s.retry(ctx, func() error {
 		if over() {
 			return nil
 		}
-		try, cancel := context.WithTimeout(ctx, appendTry)
+		try, cancel := s.clock.Within(ctx, appendTry)
 		defer cancel()
 		if _, err := s.append(try, in); err != nil {
 			return err
 		}
-		return s.view.Waits.Until(try, view.WaitIntent(id), over)
+		return s.until(try, over)
 	}, func(err error) {
 		s.log.Warn("an intent has no decision yet: it is repeated", "intent", id, "cause", err)
 	})

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -27,19 +26,29 @@ func (s *Agent) maintain(ctx context.Context, live func()) error {
 		case <-s.soon:
 		case <-retryJoin.C:
 		case now := <-beat:
-			s.beat(ctx, now)
+			s.loop.Run(func() { s.beat(ctx, now) })
 		}
-		if !s.wantsJoin() {
-			s.settleAll(ctx)
+		var err error
+		var wanted bool
+		var again time.Duration
+		s.loop.Run(func() {
+			if wanted = s.wantsJoin(); !wanted {
+				s.settleAll(ctx)
+				return
+			}
+			err = s.join(ctx)
+			again = s.joinIn()
+		})
+		if !wanted {
 			continue
 		}
-		if err := s.join(ctx); errors.Is(err, streams.ErrOtherLog) {
+		if errors.Is(err, streams.ErrOtherLog) {
 			return err
 		} else if err != nil {
 			if ctx.Err() == nil && s.view.Ready() == nil {
 				s.log.Warn("joining the log failed: tried again", "cause", err)
 			}
-			retryJoin.Reset(max(pause, s.joinIn())) // a beat or a request in between does not join, either
+			retryJoin.Reset(max(pause, again)) // a beat or a request in between does not join, either
 			pause = min(2*pause, view.PauseMost)
 			continue
 		}
@@ -49,15 +58,11 @@ func (s *Agent) maintain(ctx context.Context, live func()) error {
 }
 
 func (s *Agent) wantsJoin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return !s.live && !s.superseded && !s.clock.Now().Before(s.joinAfter)
 }
 
 // joinIn is how long a refused join is left alone.
 func (s *Agent) joinIn() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.joinAfter.Sub(s.clock.Now())
 }
 
@@ -77,8 +82,6 @@ func (s *Agent) beat(ctx context.Context, now time.Time) {
 
 // due is the watermark to send now: whenever it has moved, and often enough to renew the lease when it has not.
 func (s *Agent) due(now time.Time) *sequencer.Intent {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.live {
 		return nil
 	}
@@ -89,7 +92,7 @@ func (s *Agent) due(now time.Time) *sequencer.Intent {
 	return s.renewal()
 }
 
-// renewal is a watermark of now; s.mu is held.
+// renewal is a watermark of now.
 func (s *Agent) renewal() *sequencer.Intent {
 	mark := s.oldest(s.view.At())
 	return &sequencer.Intent{Kind: sequencer.IntentWatermark, Agent: s.agent, Incarnation: s.incarnation,
@@ -99,7 +102,7 @@ func (s *Agent) renewal() *sequencer.Intent {
 // promise sends a watermark; the lease counts from before that, whenever the log takes it.
 func (s *Agent) promise(ctx context.Context, in *sequencer.Intent, now time.Time) {
 	sent := s.clock.Steady()
-	try, cancel := context.WithTimeout(ctx, s.limits.RenewEvery)
+	try, cancel := s.clock.Within(ctx, s.limits.RenewEvery)
 	defer cancel()
 	offset, err := s.append(try, in)
 	if err != nil {
@@ -108,8 +111,6 @@ func (s *Agent) promise(ctx context.Context, in *sequencer.Intent, now time.Time
 		return
 	}
 	s.lease.renew(offset, sent, s.sure())
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.incarnation == in.Incarnation {
 		s.watermark, s.marked = max(s.watermark, in.Watermark.Seq), now
 	}
@@ -118,7 +119,6 @@ func (s *Agent) promise(ctx context.Context, in *sequencer.Intent, now time.Time
 // expire ends transactions that the agent has left lying and that no decision shows: the log counts a deadline only
 // once it knows of them.
 func (s *Agent) expire(now time.Time) {
-	s.mu.Lock()
 	var idle []*tx
 	for _, t := range s.active {
 		if t.phase == phaseOpen && !t.shown && now.Sub(t.created) > t.deadline(s.view.Settings().Rules) {
@@ -133,7 +133,6 @@ func (s *Agent) expire(now time.Time) {
 	for _, t := range idle {
 		s.abortInLog(t, passed)
 	}
-	s.mu.Unlock()
 }
 
 // tickLength is about how long one tick of the log's time takes.
@@ -145,44 +144,4 @@ func (t *tx) deadline(r sequencer.Rules) time.Duration {
 		ticks = r.DeadlineTicks
 	}
 	return time.Duration(ticks) * tickLength
-}
-
-// tasks are goroutines that outlive the request that started them, never the sidecar: Run joins them.
-type tasks struct {
-	ctx   context.Context // ends when the sidecar stops working
-	limit int
-
-	mu     sync.Mutex
-	count  int
-	closed bool
-	group  sync.WaitGroup
-}
-
-// start runs f beside the caller. It reports false, and runs nothing, when the sidecar stops or the bound is reached.
-func (t *tasks) start(f func(context.Context)) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed || t.count >= t.limit {
-		return false
-	}
-	t.count++
-	t.group.Go(func() {
-		defer t.end()
-		f(t.ctx)
-	})
-	return true
-}
-
-func (t *tasks) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.count--
-}
-
-// join waits until all have ended; no new one starts.
-func (t *tasks) join() {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	t.group.Wait()
 }

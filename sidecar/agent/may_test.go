@@ -8,7 +8,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // sealing seals a transaction in the background.
@@ -32,7 +31,7 @@ func sealLater(ctx context.Context, t *testing.T, r *rig, tx *client.Tx) chan cl
 		seen, ok := r.view.Transaction(sequencer.TxID(tx.ID()))
 		return ok && seen.Waiting != nil
 	}
-	if err := r.view.Waits.Until(ctx, view.WaitTx(tx.ID()), waits); err != nil {
+	if err := r.session.eventually(ctx, waits); err != nil {
 		t.Fatalf("%s does not wait: %v", tx.ID(), err)
 	}
 	return decided

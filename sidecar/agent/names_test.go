@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -239,7 +240,9 @@ tools:
      exec: {argv: [act]}}
 `))
 	for _, id := range []string{composed, decomposed} {
-		tool := must(a.session.toolOf(background(t), toolCall{tool: "act", args: []byte(`{"id":"` + id + `"}`)}))(t)
+		tool := must(flow(a.session, func() (gate.Tool, error) {
+			return a.session.toolOf(background(t), toolCall{tool: "act", args: []byte(`{"id":"` + id + `"}`)})
+		}))(t)
 		if !slices.Equal(tool.Scopes, []sequencer.Scope{composedScope + "/x", decomposedScope + "/x"}) ||
 			!slices.Equal(tool.May, []sequencer.Scope{composedScope, decomposedScope}) {
 			t.Errorf("%q: %v within %v", id, tool.Scopes, tool.May)

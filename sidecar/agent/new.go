@@ -15,6 +15,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
@@ -37,6 +38,7 @@ type Config struct {
 	Tracer  trace.Tracer // nil: no spans are begun
 	Metrics *metrics.Metrics
 	Machine Machine
+	Loop    loop.Options // of the agent's own loop; Context and Tasks are the agent's. A simulation gives its Scheduler
 }
 
 // Machine is what an agent has of the machine that it runs on. Zero fields are this machine's; a test puts others.
@@ -78,20 +80,22 @@ func New(c Config) (*Agent, error) {
 		moved: map[string]overtakes{}, txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{},
 		debts: map[sequencer.TxID]*debt{},
 	}
-	work, stop := context.WithCancelCause(context.Background())
-	s.tasks, s.stopWork = tasks{ctx: work, limit: 4 * c.Limits.Open}, stop
+	s.work, s.stopWork = context.WithCancelCause(context.Background())
+	c.Loop.Context, c.Loop.Tasks = s.work, 4*c.Limits.Open
+	s.loop = loop.New(c.Loop)
 	s.lease.now = s.clock.Steady
 	if c.Tools != nil {
 		s.engine = s.newEngine(c.Tools)
 	}
 	s.bare = s.newEngine(noTools{})
-	c.View.Watch(s.hurry, s.observe)
+	c.View.Watch(view.Watcher{Begun: s.begun, Observe: s.observed, Ended: s.loop.Stop})
 	s.measured()
 	return s, nil
 }
 
 func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
-	return gate.New(gate.Options{Tools: capped{t, s}, Marks: marks{s}, Lease: &s.lease, Log: s.log, Origin: s.where})
+	return gate.New(gate.Options{Tools: capped{t, s}, Marks: marks{s}, Lease: &s.lease, Log: s.log,
+		Origin: s.originOutside})
 }
 
 // Run opens the journal, joins the log and keeps the session alive until Stop. live is called after each join. An
@@ -99,16 +103,20 @@ func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
 // is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal; then the agent serves nothing
 // any more, and Stop gives back what it holds.
 func (s *Agent) Run(live func()) error {
-	ctx := s.tasks.ctx
-	if err := s.openJournal(ctx); err != nil {
+	ctx := s.work
+	var err error
+	s.loop.Run(func() { err = s.openJournal(ctx) })
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
+	publishing, end := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
-	group.Go(func() { s.delivery.Publish(ctx) })
+	defer end() // of a log that is another one nothing is published any more
+	group.Go(func() { s.delivery.Publish(publishing) })
 	return s.maintain(ctx, live)
 }
 
@@ -123,25 +131,23 @@ func (s *Agent) Stop(ctx context.Context) {
 		s.log.Warn("events are not published yet: the next start of this sidecar publishes them", "count", left)
 	}
 	s.stopWork(api.ErrStopped)
-	s.tasks.join()
+	s.loop.Join()
 }
 
 // Close leaves the journal whole and gives its lock back.
 func (s *Agent) Close() error { return s.delivery.Close() }
 
 // Refused is why the log does not let the agent in; nil: it has not refused it. It is asked again by itself.
-func (s *Agent) Refused() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.notLetIn()
+func (s *Agent) Refused() (err error) {
+	s.loop.Run(func() { err = s.notLetIn() })
+	return err
 }
 
 // Displaced is the incarnation of another sidecar of this agent that had a lease until this one joined; zero: there
 // was none. One that left its journal here is no other.
-func (s *Agent) Displaced() sequencer.Seq {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.displaced
+func (s *Agent) Displaced() (inc sequencer.Seq) {
+	s.loop.Run(func() { inc = s.displaced })
+	return inc
 }
 
 // Limits bound what a sidecar keeps and how long it waits. A zero field is its default.
@@ -208,6 +214,10 @@ type Clock interface {
 	// Steady is for how long something surely lasts, and no date: it counts while the machine sleeps where the system
 	// can tell, and nothing sets it.
 	Steady() time.Time
+	// Sleep returns nil after d, or at once why ctx ended before.
+	Sleep(ctx context.Context, d time.Duration) error
+	// Within is ctx, ended after d at the latest.
+	Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 	// Ticker gives a time about every d until stop is called.
 	Ticker(d time.Duration) (c <-chan time.Time, stop func())
 }
@@ -224,26 +234,24 @@ func RandomID() string {
 // then; the next start of this sidecar goes on with them. Call it while Run runs, when nothing asks for the
 // agent any more.
 func (s *Agent) Farewell(ctx context.Context) (left int) {
+	var open []*tx
+	s.loop.Run(func() { open = s.openInLog() })
 	var aborts sync.WaitGroup
-	for _, t := range s.openInLog() {
+	for _, t := range open {
 		aborts.Go(func() {
-			if _, err := s.abortTx(ctx, t, "the agent's process has ended"); err != nil {
+			_, err := flow(s, func() (*api.Decision, error) { return s.abortTx(ctx, t, "the agent's process has ended") })
+			if err != nil {
 				s.log.Warn("a transaction of an agent that has ended is not aborted yet", "tx", string(t.id), "cause", err)
 			}
 		})
 	}
 	aborts.Wait()
-	for {
-		if left = s.owing(); left == 0 || !view.Sleep(ctx, StopPoll) {
-			return left
-		}
-	}
+	s.loop.Run(func() { _ = s.until(ctx, func() bool { left = s.owing(); return left == 0 }) })
+	return left
 }
 
 // openInLog are the open transactions of which the log knows; at most Limits.Open.
 func (s *Agent) openInLog() (all []*tx) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, t := range s.active {
 		if t.begun && t.phase == phaseOpen {
 			all = append(all, t)
@@ -254,8 +262,6 @@ func (s *Agent) openInLog() (all []*tx) {
 
 // owing counts what this sidecar waits for or works on: decisions, and settlements that are its own.
 func (s *Agent) owing() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, t := range s.active {
 		if t.begun && !t.decided() {
 			n++
@@ -276,7 +282,7 @@ func (s *Agent) rest(ctx context.Context) {
 		return
 	}
 	s.lease.close()
-	for s.engine.Calls() > 0 && view.Sleep(ctx, StopPoll) {
+	for s.engine.Calls() > 0 && s.clock.Sleep(ctx, StopPoll) == nil {
 	}
 	if n := s.engine.Calls(); n > 0 {
 		s.log.Warn("calls are cut off: without a key nobody will know of them", "count", n)

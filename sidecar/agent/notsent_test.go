@@ -168,7 +168,7 @@ func TestReleasedByAnother(t *testing.T) {
 	_, former, _, _ := api.OwnerOf(sequencer.TxID(tx))
 	endLease(t, log, former)
 	b := start(t, "b", log.Door(), declared(world, "sealed"))
-	b.session.adoptOne(ctx, sequencer.TxID(tx), b.session.now())
+	b.session.loop.Run(func() { b.session.adoptOne(ctx, sequencer.TxID(tx), b.session.now()) })
 	b.final(ctx, t, tx)
 	told := func() bool {
 		return slices.ContainsFunc(log.Events(), func(ev *topology.Event) bool { return ev.Kind == topology.EventAnswer })

@@ -10,7 +10,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -24,24 +23,18 @@ func (s *Agent) tell(ctx context.Context, t *tx, told *sequencer.Settle) (*api.D
 		return nil, err
 	}
 	s.hurry()
-	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	err := s.untilTx(ctx, t, func() bool {
 		return t.final
 	})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.decision(t), nil
 }
 
 // takeTold notes what the agent says. What was said before is looked at and the rest is written under one lock, which
 // the settlement takes, too, before it goes on without the agent (noWord).
 func (s *Agent) takeTold(t *tx, told *sequencer.Settle) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	own, before := s.delivery.OwnOf(t.id)
 	if err := asHandedOver(told, own); err != nil {
 		return err
@@ -155,8 +148,6 @@ func (s *Agent) ownSettled(ctx context.Context, d *debt, effects []gate.Progress
 // noWord is what a settlement goes by when the agent has said nothing in time: nobody knows. Nil: it may still say it.
 // That it is not waited for any more is in the journal first, so that a word which comes later is refused.
 func (s *Agent) noWord(d *debt, own []sequencer.Scope, journalled bool) (*sequencer.Settle, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if _, told := s.delivery.OwnOf(d.tx); told != nil {
 		return told, nil
 	}
@@ -176,7 +167,7 @@ func (s *Agent) noWord(d *debt, own []sequencer.Scope, journalled bool) (*sequen
 
 // ownInLog is what an agent acted on by itself in a transaction whose journal is not here.
 func (s *Agent) ownInLog(ctx context.Context, id sequencer.TxID) (own []sequencer.Scope, err error) {
-	events, err := s.events.Effects(ctx, s.workspace, id)
+	events, err := s.effectsInLog(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read what was handed to the agent of %s from the log: %w", id, err)
 	}

@@ -32,7 +32,7 @@ func TestProbesAreQuiet(t *testing.T) {
 			for i, r := range all {
 				clocks[i].advance(10 * time.Second)
 				clocks[i].advance(0)
-				if err := r.session.stretchLease(background(t), 7*time.Second); err != nil {
+				if err := inside(r.session, func() error { return r.session.stretchLease(background(t), 7*time.Second) }); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -75,7 +75,7 @@ func TestProbeOfADeadLease(t *testing.T) {
 	clock.advance(0)
 	door.Hold()
 	must(log.Add(&sequencer.Intent{Kind: sequencer.IntentJoin, Agent: "a", Join: &sequencer.Join{ID: "elsewhere"}}))(t)
-	if err := a.session.stretchLease(background(t), time.Second); err == nil {
+	if err := inside(a.session, func() error { return a.session.stretchLease(background(t), time.Second) }); err == nil {
 		t.Error("a lease that is over lasts on, before the view shows anything")
 	}
 	last := log.Outcomes()[len(log.Outcomes())-1]

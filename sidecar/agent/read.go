@@ -29,7 +29,16 @@ func (r *reading) lacks() []view.Lack {
 // fetched waits until a reading of the view shows no content that is not there yet. Of what the log has no more a list
 // says so, and a read of it is refused: no empty content may be taken for it.
 func (s *Agent) fetched(ctx context.Context, look func() *reading) error {
-	return s.view.Whole(ctx, func() []view.Lack { return look().lacks() })
+	return s.wholeView(ctx, func() []view.Lack { return look().lacks() })
+}
+
+// wholeView waits until nothing is missing; missing reads the view alone.
+func (s *Agent) wholeView(ctx context.Context, missing func() []view.Lack) (err error) {
+	if len(missing()) == 0 {
+		return nil
+	}
+	s.loop.Do(func() { err = s.view.Whole(ctx, missing) }) // the log may have it no more, or be away
+	return err
 }
 
 // whole is a reading that binds nothing, once it shows no content that is not there yet.
@@ -44,7 +53,7 @@ func (s *Agent) whole(ctx context.Context, look func() *reading) (got *reading, 
 // revisions are what is remembered of a shard, once each has its content.
 func (s *Agent) revisions(ctx context.Context, scope sequencer.Scope,
 ) (list []view.Revision, at sequencer.Seq, err error) {
-	err = s.view.Whole(ctx, func() []view.Lack {
+	err = s.wholeView(ctx, func() []view.Lack {
 		list, at = s.view.Revisions(scope)
 		all := make([]view.Named, len(list))
 		for i := range list {
@@ -62,15 +71,13 @@ const defaultServer = "tools"
 // between this answer and the agent's read makes it stale, whether or not the agent saw it. In locked mode the
 // scope is granted in the view first.
 func (s *Agent) announceRead(ctx context.Context, t *tx, scope sequencer.Scope) (*api.Announced, error) {
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return nil, err
 	}
-	defer t.leave()
+	defer s.leave(t)
 	if err := s.prepare(ctx, t, scope); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
@@ -106,8 +113,6 @@ func (s *Agent) readForeign(ctx context.Context, t *tx, scope sequencer.Scope,
 
 // beforeSeal takes what the body of a seal says over into the transaction.
 func (s *Agent) beforeSeal(t *tx, in *api.Seal) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t.phase != phaseOpen || t.decided() {
 		return nil // sealing again gives the same answer
 	}
@@ -239,21 +244,23 @@ func badScope(text string, err error) error {
 
 // Get reads one shard outside any transaction.
 func (s *Agent) Get(ctx context.Context, c once.Call, scope string, how api.Look) (*api.Content, error) {
-	name, err := s.shardNamed(ctx, scope)
-	if err != nil {
-		return nil, err
-	}
-	if how.Version > 0 {
-		return s.formerVersion(ctx, name, sequencer.Seq(how.Version))
-	}
-	got, err := s.readLoosely(ctx, c, how.Binds, func() *reading { return s.look(name, 0) })
-	if err != nil {
-		return nil, err
-	}
-	if got.rev.Version == 0 {
-		return &api.Content{Scope: string(name), View: uint64(got.view)}, nil
-	}
-	return s.contentAt(ctx, name, got.rev, got.view)
+	return flow(s, func() (*api.Content, error) {
+		name, err := s.shardNamed(ctx, scope)
+		if err != nil {
+			return nil, err
+		}
+		if how.Version > 0 {
+			return s.formerVersion(ctx, name, sequencer.Seq(how.Version))
+		}
+		got, err := s.readLoosely(ctx, c, how.Binds, func() *reading { return s.look(name, 0) })
+		if err != nil {
+			return nil, err
+		}
+		if got.rev.Version == 0 {
+			return &api.Content{Scope: string(name), View: uint64(got.view)}, nil
+		}
+		return s.contentAt(ctx, name, got.rev, got.view)
+	})
 }
 
 func (s *Agent) contentAt(ctx context.Context, scope sequencer.Scope, rev view.Revision,
@@ -304,57 +311,66 @@ func (s *Agent) formerVersion(ctx context.Context, scope sequencer.Scope, versio
 
 // Versions lists what is remembered of a shard, newest first. History is not a read: nothing can move it.
 func (s *Agent) Versions(ctx context.Context, scope string) (*api.List, error) {
-	name, err := s.shardNamed(ctx, scope)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.view.Ready(); err != nil {
-		return nil, view.NotReady(err)
-	}
-	list, at, err := s.revisions(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, api.Problemf(api.CodeNotFound, "%s does not exist", name)
-	}
-	out := &api.List{Workspace: s.workspace, View: uint64(at)}
-	for _, rev := range list {
-		out.Items = append(out.Items, items([]view.Named{{Scope: name, Revision: rev}})...)
-	}
-	return out, nil
+	return flow(s, func() (*api.List, error) {
+		name, err := s.shardNamed(ctx, scope)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.view.Ready(); err != nil {
+			return nil, view.NotReady(err)
+		}
+		list, at, err := s.revisions(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) == 0 {
+			return nil, api.Problemf(api.CodeNotFound, "%s does not exist", name)
+		}
+		out := &api.List{Workspace: s.workspace, View: uint64(at)}
+		for _, rev := range list {
+			out.Items = append(out.Items, items([]view.Named{{Scope: name, Revision: rev}})...)
+		}
+		return out, nil
+	})
 }
 
 // List pages through the shards under a prefix, by name. The page's Pick has the prefix; empty: every shard.
 func (s *Agent) List(ctx context.Context, c once.Call, page api.Page, binds bool) (*api.List, error) {
-	prefix, after := api.EveryShard, sequencer.Scope("")
-	var err error
-	if text := page.Pick["prefix"]; text != "" {
-		if prefix, err = shardsUnder(text); err != nil {
+	return flow(s, func() (*api.List, error) {
+		prefix, after := api.EveryShard, sequencer.Scope("")
+		var err error
+		if text := page.Pick["prefix"]; text != "" {
+			if prefix, err = shardsUnder(text); err != nil {
+				return nil, err
+			}
+			if prefix, err = topology.NormalScope(prefix); err != nil {
+				return nil, err
+			}
+		}
+		if page.After != "" { // as a page gave it: pages are in the order of bytes
+			if after, err = shardsUnder(page.After); err != nil {
+				return nil, err
+			}
+		}
+		got, err := s.readLoosely(ctx, c, binds, func() *reading { return s.lookAt(prefix, after, page.Limit) })
+		if err != nil {
 			return nil, err
 		}
-		if prefix, err = topology.NormalScope(prefix); err != nil {
-			return nil, err
+		out := &api.List{Workspace: s.workspace, View: uint64(got.view), Items: items(got.page.Items)}
+		if got.page.More {
+			out.Next = out.Items[len(out.Items)-1].Scope
 		}
-	}
-	if page.After != "" { // as a page gave it: pages are in the order of bytes
-		if after, err = shardsUnder(page.After); err != nil {
-			return nil, err
-		}
-	}
-	got, err := s.readLoosely(ctx, c, binds, func() *reading { return s.lookAt(prefix, after, page.Limit) })
-	if err != nil {
-		return nil, err
-	}
-	out := &api.List{Workspace: s.workspace, View: uint64(got.view), Items: items(got.page.Items)}
-	if got.page.More {
-		out.Next = out.Items[len(out.Items)-1].Scope
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
 // Put writes one shard. It returns the decision, which may still be that it waits, and whether the shard is new.
 func (s *Agent) Put(ctx context.Context, c once.Call, in *api.Put) (d *api.Decision, created bool, err error) {
+	s.loop.Run(func() { d, created, err = s.putNamed(ctx, c, in) })
+	return d, created, err
+}
+
+func (s *Agent) putNamed(ctx context.Context, c once.Call, in *api.Put) (d *api.Decision, created bool, err error) {
 	scope, err := s.shardNamed(ctx, in.Scope)
 	if err != nil {
 		return nil, false, err

@@ -21,7 +21,7 @@ type standing struct {
 	idle  string // committed and not over: why this sidecar does not release; empty: it does
 }
 
-// standing is how a transaction stands for its calls; s.mu is held.
+// standing is how a transaction stands for its calls.
 func (s *Agent) standing(t *tx) standing {
 	st := standing{state: s.decision(t).State, over: t.final || t.retraction.Final, clean: t.clean,
 		back: t.retraction.Undone}
@@ -130,8 +130,6 @@ func heldState(p gate.Progress, st standing) (string, string) {
 
 // receiptNow is a call's receipt as its transaction stands now.
 func (s *Agent) receiptNow(t *tx, p gate.Progress) *api.Receipt {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	out := receipt(p, s.standing(t))
 	out.Overtaken = t.overtaken
 	return out
@@ -143,14 +141,12 @@ const unreadNote = "the log cannot be read now, so what was done about it since 
 // effects lists a transaction's calls as they stand. The log is read only where it may know more than the journal, and
 // for so long only: it reads from the transaction's first event on, or fails to while the log is away.
 func (s *Agent) effects(ctx context.Context, t *tx) *api.Effects {
-	s.mu.Lock()
 	d, st := s.decision(t), s.standing(t)
 	var issued []gate.Progress
 	here := t.incarnation >= s.first // all that it called was issued by this process
 	for _, i := range t.effects {
 		issued = append(issued, gate.Progress{Effect: i.effect})
 	}
-	s.mu.Unlock()
 	known, kept, shared := s.delivery.Calls(t.id)
 	if !kept { // the journal has dropped it: only what was issued is still remembered
 		known, shared = issued, len(issued) > 0 || !here
@@ -183,9 +179,9 @@ func isLeft(p gate.Progress) bool {
 // again by hand what was left.
 func (s *Agent) sinceSettled(ctx context.Context, id sequencer.TxID,
 	known []gate.Progress) ([]gate.Progress, error) {
-	ctx, cancel := context.WithTimeout(ctx, view.TableWait)
+	ctx, cancel := s.clock.Within(ctx, view.TableWait)
 	defer cancel()
-	events, err := s.events.Effects(ctx, s.workspace, id)
+	events, err := s.effectsInLog(ctx, id)
 	if err != nil {
 		return known, err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// observeTurn: a member of a retraction's cone that is this sidecar's to settle is to be undone now; s.mu is held.
+// observeTurn: a member of a retraction's cone that is this sidecar's to settle is to be undone now.
 func (s *Agent) observeTurn(o *sequencer.Outcome) {
 	if o.Kind != sequencer.OutcomeTurn || o.Incarnation != s.incarnation {
 		return
@@ -28,22 +28,18 @@ func (s *Agent) observeTurn(o *sequencer.Outcome) {
 
 // learn finds out what is owed of a transaction that was adopted. gone: nothing is, or nothing yet.
 func (s *Agent) learn(ctx context.Context, d *debt) (gone bool, err error) {
-	s.mu.Lock()
 	known := d.known
-	s.mu.Unlock()
 	if known {
 		return false, nil
 	}
 	agent, _, _, _ := api.OwnerOf(d.tx)
-	rows, through, err := s.events.Unsettled(ctx, s.workspace, agent, maxUnsettled)
+	rows, through, err := s.unsettled(ctx, agent)
 	if err != nil && !errors.Is(err, streams.ErrTruncated) {
 		return false, fmt.Errorf("find out how %s was decided: %w", d.tx, err)
 	}
 	if through < d.seq {
 		return false, fmt.Errorf("find out how %s was decided: the answer is older than the adoption", d.tx)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, r := range rows {
 		if r.Tx == d.tx {
 			return !s.take(d, r), nil
@@ -56,7 +52,7 @@ func (s *Agent) learn(ctx context.Context, d *debt) (gone bool, err error) {
 }
 
 // take notes what is owed of a transaction. A member of a cone whose turn has not come is owed nothing yet: the view
-// shows when it comes. s.mu is held.
+// shows when it comes.
 func (s *Agent) take(d *debt, r topology.Unsettled) bool {
 	if !d.known { // a task may be at work with what was known before
 		d.committed, d.known = r.Phase != sequencer.PhaseAborted, true
@@ -73,9 +69,7 @@ func (s *Agent) take(d *debt, r topology.Unsettled) bool {
 // owed is what is known of a transaction's calls, and the ground on which they are settled here: the incarnation that
 // made them, alive; whoever holds its whole journal, whose process is dead; or only the log.
 func (s *Agent) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Progress, gate.Claim, error) {
-	s.mu.Lock()
 	turn := d.turn
-	s.mu.Unlock()
 	effects, kept := s.delivery.Owed(d.tx)
 	if _, issuer, _, _ := api.OwnerOf(d.tx); kept.Known && kept.Stripped && issuer < s.firstHere() {
 		others, err := s.hadOthers(ctx) // of the others it was asked when the session began
@@ -83,9 +77,7 @@ func (s *Agent) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Pr
 			return nil, gate.ClaimSuccessor, err
 		}
 		if kept.Shared = kept.Shared || others; others {
-			s.mu.Lock()
 			s.share(d.tx, nil)
-			s.mu.Unlock()
 		}
 	}
 	if kept.Known && !kept.Foreign && !kept.Shared && (len(effects) > 0 || !turn) {
@@ -102,10 +94,8 @@ func (s *Agent) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Pr
 		}
 		return effects, gate.ClaimSuccessor, nil
 	}
-	s.mu.Lock()
 	d.stranger = true
 	heard, quiet := d.heard, !s.strangersUntil().After(s.clock.Steady())
-	s.mu.Unlock()
 	if heard {
 		return effects, gate.ClaimStranger, nil
 	}
@@ -120,9 +110,7 @@ func (s *Agent) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Pr
 		return nil, gate.ClaimStranger, err
 	}
 	failpoint.Hit(failpoint.StartHeard)
-	s.mu.Lock()
 	d.heard = true
-	s.mu.Unlock()
 	return effects, gate.ClaimStranger, nil
 }
 
@@ -161,7 +149,7 @@ func merge(kept, logged []gate.Progress) []gate.Progress {
 
 // logged are a transaction's calls as the log has them.
 func (s *Agent) logged(ctx context.Context, id sequencer.TxID) ([]gate.Progress, error) {
-	events, err := s.events.Effects(ctx, s.workspace, id)
+	events, err := s.effectsInLog(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read what %s did from the log: %w", id, err)
 	}
@@ -208,9 +196,7 @@ func (s *Agent) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]
 	if err != nil {
 		return nil, gate.ClaimSuccessor, err
 	}
-	s.mu.Lock()
 	committed := d.committed
-	s.mu.Unlock()
 	inLog := func(p gate.Progress) bool {
 		return !p.Started && slices.ContainsFunc(logged, func(l gate.Progress) bool { return l.Index == p.Index })
 	}
@@ -271,8 +257,6 @@ func (s *Agent) effectFrom(ev *topology.Event) gate.Effect {
 // mustWait holds a settlement back as long as a call that its former owner made may still land. What it lets go on has
 // waited: the gate need not.
 func (s *Agent) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := s.clock.Steady()
 	if claim == gate.ClaimStranger && !d.heard { // until then one may begin, and say so in the log
 		d.notBefore = s.strangersUntil()
@@ -294,7 +278,7 @@ func (s *Agent) mustWait(d *debt, effects []gate.Progress, claim gate.Claim) boo
 	return false
 }
 
-// mayTake is how long calls of a former owner may take that are perhaps under way; s.mu is held.
+// mayTake is how long calls of a former owner may take that are perhaps under way.
 func (s *Agent) mayTake(effects []gate.Progress, claim gate.Claim) (longest time.Duration) {
 	for _, p := range effects {
 		if claim != gate.ClaimStranger && (!journal.Flying(&p) || !s.isFormer(p.Incarnation)) {
@@ -307,12 +291,10 @@ func (s *Agent) mayTake(effects []gate.Progress, claim gate.Claim) (longest time
 
 // firstHere is the first incarnation of this process.
 func (s *Agent) firstHere() sequencer.Seq {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.first
 }
 
-// isFormer reports whether an incarnation is one of a process before this one; s.mu is held.
+// isFormer reports whether an incarnation is one of a process before this one.
 func (s *Agent) isFormer(inc sequencer.Seq) bool { return inc < s.first }
 
 // cannot refuses to settle calls that only a policy knows how to settle.

@@ -18,28 +18,27 @@ const (
 	maxServerTools = 1000
 )
 
-// registry is what an agent has said of its tools. It outlives sessions: a new incarnation registers it again. Its
-// entries are guarded by turn, which one request at a time has.
+// registry is what an agent has said of its tools. It outlives sessions: a new incarnation registers it again.
 type registry struct {
-	turn       chan struct{}
+	busy       bool                         // Invariant: while it is set one flow alone changes entries
 	servers    map[string]map[string]string // signatures by name
 	generation uint64
 }
 
 func newRegistry() *registry {
-	return &registry{turn: make(chan struct{}, 1), servers: map[string]map[string]string{}, generation: 1}
+	return &registry{servers: map[string]map[string]string{}, generation: 1}
 }
 
-func (r *registry) enter(ctx context.Context) error {
-	select {
-	case r.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// enterRegistry takes the registry for one flow; leaveRegistry gives it back.
+func (s *Agent) enterRegistry(ctx context.Context) error {
+	if err := s.until(ctx, func() bool { return !s.registry.busy }); err != nil {
+		return err
 	}
+	s.registry.busy = true
+	return nil
 }
 
-func (r *registry) leave() { <-r.turn }
+func (s *Agent) leaveRegistry() { s.registry.busy = false }
 
 // intent announces a server's whole catalogue, or withdraws it when it is empty. Generations only grow, so the newest
 // one counts whatever arrives when.
@@ -57,12 +56,12 @@ func (r *registry) intent(server, agent string, inc sequencer.Seq) *sequencer.In
 
 // registerAll registers what the agent has said of its tools for a new incarnation.
 func (s *Agent) registerAll(ctx context.Context, inc sequencer.Seq) error {
-	if err := s.registry.enter(ctx); err != nil {
+	if err := s.enterRegistry(ctx); err != nil {
 		return err
 	}
-	defer s.registry.leave()
+	defer s.leaveRegistry()
 	for server := range s.registry.servers {
-		try, cancel := context.WithTimeout(ctx, appendTry)
+		try, cancel := s.clock.Within(ctx, appendTry)
 		_, err := s.append(try, s.registry.intent(server, s.agent, inc))
 		cancel()
 		if err != nil {
@@ -85,28 +84,26 @@ func (s *Agent) setTool(ctx context.Context, server, name, signature string) (*a
 	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.registry.enter(ctx); err != nil {
+	if err := s.enterRegistry(ctx); err != nil { // one request at a time changes entries
 		return nil, err
 	}
-	type answered struct {
-		tool *api.Tool
-		err  error
-	}
-	done := make(chan answered, 1)
+	var out *api.Tool
+	var failed error
+	over := false
 	span := trace.SpanContextFromContext(ctx)
-	started := s.tasks.start(func(ctx context.Context) {
-		defer s.registry.leave()
-		out, err := s.announceTool(under(ctx, span), server, name, signature)
-		done <- answered{out, err}
+	started := s.loop.Go(func(ctx context.Context) {
+		defer s.leaveRegistry()
+		out, failed = s.announceTool(under(ctx, span), server, name, signature)
+		over = true
 	})
 	if !started {
-		s.registry.leave()
+		s.leaveRegistry()
 		return nil, api.Problemf(api.CodeBusy, "too much is under way: the tool is as it was, send it again")
 	}
-	select {
-	case out := <-done:
-		return out.tool, out.err
-	case <-ctx.Done():
+	if err := s.until(ctx, func() bool { return over }); err == nil { // the log answers
+		return out, failed
+	} else if ctx.Err() == nil {
+		return nil, err
 	}
 	again := "send the same request again for the answer"
 	if signature == "" {
@@ -208,7 +205,7 @@ func (s *Agent) announceTools(ctx context.Context, inc sequencer.Seq) error {
 	}
 	in := &sequencer.Intent{Kind: sequencer.IntentRegister, Agent: s.agent, Incarnation: inc,
 		Register: &sequencer.Register{Server: server, Generation: 1, Tools: tools}}
-	ctx, cancel := context.WithTimeout(ctx, appendTry)
+	ctx, cancel := s.clock.Within(ctx, appendTry)
 	defer cancel()
 	if _, err := s.append(ctx, in); err != nil {
 		return fmt.Errorf("register the policy's tools: %w", err)

@@ -30,16 +30,16 @@ func TestToolUndecided(t *testing.T) {
 			fault.on(door)
 			short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 			defer cancel()
-			_, err := a.session.setTool(short, defaultServer, "search", "s2")
+			_, err := flow(a.session, func() (*api.Tool, error) { return a.session.setTool(short, defaultServer, "search", "s2") })
 			if p := api.AsProblem(err); p.Code != api.CodeUndecided || !strings.Contains(p.Detail, "not answered yet") {
 				t.Errorf("while the log is silent: %v", err)
 			}
 			fault.off(door)
 			// It is the next one's turn when the log has answered; the whole catalogue goes with it.
-			if err := a.session.registry.enter(ctx); err != nil {
+			if err := inside(a.session, func() error { return a.session.enterRegistry(ctx) }); err != nil {
 				t.Fatal(err)
 			}
-			a.session.registry.leave()
+			a.session.leaveRegistry()
 			if got := must(a.client.PutTool(ctx, "", "add", "a1"))(t); got.Tools != 2 {
 				t.Errorf("the next one: %+v", got)
 			}
@@ -59,16 +59,16 @@ func TestToolBetweenSessions(t *testing.T) {
 	a := start(t, "a", door)
 	ctx := background(t)
 	door.FailAppends(1 << 30)
-	a.session.mu.Lock()
+	free := a.session.stand()
 	a.session.live = false
-	a.session.mu.Unlock()
+	free()
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := a.session.registry.enter(short); err != nil {
+	if err := inside(a.session, func() error { return a.session.enterRegistry(short) }); err != nil {
 		t.Fatal(err)
 	}
-	_, err := a.session.announceTool(short, defaultServer, "search", "s1")
-	a.session.registry.leave()
+	_, err := flow(a.session, func() (*api.Tool, error) { return a.session.announceTool(short, defaultServer, "search", "s1") })
+	a.session.leaveRegistry()
 	if problemCode(err) != api.CodeNotReady || len(a.session.registry.servers) > 0 {
 		t.Errorf("registered: %v, %v", err, a.session.registry.servers)
 	}
@@ -83,12 +83,12 @@ func TestToolWithdrawnUndecided(t *testing.T) {
 	door.Hold()
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
-	_, err := a.session.setTool(short, defaultServer, "search", "")
+	_, err := flow(a.session, func() (*api.Tool, error) { return a.session.setTool(short, defaultServer, "search", "") })
 	if p := api.AsProblem(err); p.Code != api.CodeUndecided || !strings.Contains(p.Detail, api.CodeNotFound) {
 		t.Errorf("while the log is silent: %v", err)
 	}
 	door.Release()
-	if _, err := a.session.setTool(ctx, defaultServer, "search", ""); problemCode(err) != api.CodeNotFound {
+	if _, err := flow(a.session, func() (*api.Tool, error) { return a.session.setTool(ctx, defaultServer, "search", "") }); problemCode(err) != api.CodeNotFound {
 		t.Errorf("asked again: %v", err)
 	}
 }

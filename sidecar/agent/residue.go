@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -14,7 +13,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/once"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
@@ -43,12 +41,16 @@ func (s *Agent) publishResidue(ctx context.Context, d *debt, made gate.Settlemen
 			s.log.Error("a residue is on no list", "tx", string(d.tx), "result", r.Result.String(), "cause", err)
 			continue
 		}
-		err := view.Retry(ctx, func() error {
-			try, cancel := context.WithTimeout(ctx, appendTry)
+		err := s.retry(ctx, func() error {
+			try, cancel := s.clock.Within(ctx, appendTry)
 			defer cancel()
-			failpoint.Hit(failpoint.ResidueBefore)
-			defer failpoint.Hit(failpoint.ResidueAfter)
-			return s.events.PublishResidue(try, record)
+			var err error
+			s.loop.Do(func() { // the log may be away for long
+				failpoint.Hit(failpoint.ResidueBefore)
+				defer failpoint.Hit(failpoint.ResidueAfter)
+				err = s.events.PublishResidue(try, record)
+			})
+			return err
 		}, func(err error) {
 			s.log.Warn("a residue is not on the list yet: written again", "tx", string(d.tx), "cause", err)
 		})
@@ -66,12 +68,10 @@ func (s *Agent) callStands(d *debt, index uint32) string {
 	if !known {
 		return ""
 	}
-	s.mu.Lock()
 	st := standing{state: api.StateAborted, over: true}
 	if d.committed {
 		st.state = api.StateCommitted
 	}
-	s.mu.Unlock()
 	return receipt(p, st).State
 }
 
@@ -102,9 +102,7 @@ const observedTool = "observed"
 // publishDoubts lists the scopes where the log did not believe a settlement that said clean: another transaction
 // changed them too, while the workspace observed and let both.
 func (s *Agent) publishDoubts(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
-	s.mu.Lock()
 	doubtful := d.doubtful
-	s.mu.Unlock()
 	next := uint32(0)
 	var said []sequencer.Scope
 	for _, e := range made.Effects {
@@ -134,9 +132,7 @@ const heldRetracted = "its transaction is retracted"
 // any more. Residues of them may stay open, and who tries one again may have a view that never saw the retraction; but
 // not before the turn is settled, because until then the transaction holds what its calls move.
 func (s *Agent) publishRetracted(ctx context.Context, d *debt) error {
-	s.mu.Lock()
 	turn := d.turn
-	s.mu.Unlock()
 	if !turn {
 		return nil
 	}
@@ -159,17 +155,19 @@ func (s *Agent) publishRetracted(ctx context.Context, d *debt) error {
 			Effect: &topology.EffectText{Index: p.Index, Step: uint8(step), Detail: heldRetracted},
 		})
 	}
-	return s.delivery.PublishAll(ctx, events)
+	var err error
+	s.loop.Do(func() { err = s.delivery.PublishAll(ctx, events) }) // the topic has them before the settlement
+	return err
 }
 
 // tryUnderTouch makes a call while the transaction holds what it moves, if it is still to be made then. The log and
 // the journal say so before: whoever finds the transaction after a crash does not know what it did.
 func (s *Agent) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool,
 	open, call func(context.Context) error) error {
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return err
 	}
-	defer t.leave()
+	defer s.leave(t)
 	if err := s.touchAll(ctx, t, tool.Scopes, sequencer.WriteAccess); err != nil {
 		return err
 	}
@@ -198,7 +196,7 @@ func (s *Agent) tryUnderTouch(ctx context.Context, t *tx, tool gate.Tool,
 
 // callOfResidue is the call of a residue, as the log has it, and what came of it by hand.
 func (s *Agent) callOfResidue(ctx context.Context, r *topology.Residue) (p gate.Progress, by byHand, err error) {
-	events, err := s.events.Effects(ctx, s.workspace, r.Tx)
+	events, err := s.effectsInLog(ctx, r.Tx)
 	if err != nil {
 		return p, by, api.Problemf(api.CodeLog, "what %s did cannot be read from the log: %v", r.Tx, err)
 	}
@@ -222,16 +220,11 @@ func (s *Agent) callOfResidue(ctx context.Context, r *topology.Residue) (p gate.
 }
 
 // dealing holds which residues requests of this sidecar are accepting or trying again, by route: one at a time.
-type dealing struct {
-	mu   sync.Mutex
-	with map[string]bool
-}
+type dealing struct{ with map[string]bool }
 
 // enter notes a request that deals with a residue, until it calls done.
 func (d *dealing) enter(tx, index string) (done func(), err error) {
 	name := tx + "/" + index
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.with[name] {
 		return nil, api.Problemf(api.CodeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at "+
 			"the list "+
@@ -241,11 +234,7 @@ func (d *dealing) enter(tx, index string) (done func(), err error) {
 		d.with = map[string]bool{}
 	}
 	d.with[name] = true
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.with, name)
-	}, nil
+	return func() { delete(d.with, name) }, nil
 }
 
 // The bounds of an acceptance: for what the residue moves, and for reading and writing the list.
@@ -273,7 +262,7 @@ func (s *Agent) acceptResidue(ctx context.Context, r *topology.Residue, note str
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
+		ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), appendTry)
 		defer cancel()
 		if _, err := s.abortTx(ctx, t, "it only held what a residue moves that is accepted"); err != nil {
 			s.log.Warn("a residue was accepted, what it moves is still held", "tx", string(t.id), "cause", err)
@@ -289,18 +278,18 @@ func (s *Agent) acceptResidue(ctx context.Context, r *topology.Residue, note str
 	if err := s.stretchLease(ctx, bound); err != nil { // with the lease ends what is held
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, bound)
+	ctx, cancel := s.clock.Within(ctx, bound)
 	defer cancel()
 	return accept(ctx)
 }
 
 // holdResidue returns once a transaction was granted what a residue moves.
 func (s *Agent) holdResidue(ctx context.Context, t *tx, r *topology.Residue) error {
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return err
 	}
-	defer t.leave()
-	short, cancel := context.WithTimeout(ctx, acceptWait)
+	defer s.leave(t)
+	short, cancel := s.clock.Within(ctx, acceptWait)
 	defer cancel()
 	err := s.touchAll(short, t, r.Scopes, sequencer.WriteAccess)
 	var p *api.Problem
@@ -321,24 +310,26 @@ const (
 // Residue lists effects that could not be made clean, of the whole workspace, newest first. The page's Pick has tool,
 // result and state; it has no After.
 func (s *Agent) Residue(ctx context.Context, page api.Page) (*api.ResidueList, error) {
-	list, cut, err := s.residue(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := &api.ResidueList{Workspace: s.workspace, Items: []api.Residue{}, Truncated: cut}
-	for i := range list {
-		one := residueOf(&list[i])
-		if !page.Wants("tool", topology.NormalName(one.Tool)) || !page.Wants("result", one.Result) ||
-			!page.Wants("state", one.State) {
-			continue
+	return flow(s, func() (*api.ResidueList, error) {
+		list, cut, err := s.residue(ctx)
+		if err != nil {
+			return nil, err
 		}
-		if len(out.Items) == page.Limit {
-			out.Truncated = true
-			break
+		out := &api.ResidueList{Workspace: s.workspace, Items: []api.Residue{}, Truncated: cut}
+		for i := range list {
+			one := residueOf(&list[i])
+			if !page.Wants("tool", topology.NormalName(one.Tool)) || !page.Wants("result", one.Result) ||
+				!page.Wants("state", one.State) {
+				continue
+			}
+			if len(out.Items) == page.Limit {
+				out.Truncated = true
+				break
+			}
+			out.Items = append(out.Items, one)
 		}
-		out.Items = append(out.Items, one)
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
 func residueOf(r *topology.Residue) api.Residue {
@@ -355,7 +346,7 @@ func residueOf(r *topology.Residue) api.Residue {
 
 // residue is the workspace's list, newest first; cut: there are more.
 func (s *Agent) residue(ctx context.Context) (list []topology.Residue, cut bool, err error) {
-	list, err = s.events.Residue(ctx, s.workspace, maxResidue)
+	s.loop.Do(func() { list, err = s.events.Residue(ctx, s.workspace, maxResidue) }) // a table answers
 	if errors.Is(err, streams.ErrTruncated) {
 		return list, true, nil
 	}
@@ -399,47 +390,51 @@ func dealtWith(r *topology.Residue) error {
 
 // AcceptResidue takes a residue as it is: whoever asks has looked at the sink, and says so in the note.
 func (s *Agent) AcceptResidue(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error) {
-	if in.Note == "" || len(in.Note) > maxNoteBytes {
-		return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and "+
-			"why",
-			maxNoteBytes)
-	}
-	done, err := s.dealing.enter(tx, index)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	r, _, err := s.oneResidue(ctx, tx, index)
-	if err != nil {
-		return nil, err
-	}
-	if r.State != topology.ResidueOpen {
-		return nil, dealtWith(r)
-	}
-	if err := s.acceptResidue(ctx, r, in.Note); err != nil {
-		return nil, err
-	}
-	out := residueOf(r)
-	return &out, nil
+	return flow(s, func() (*api.Residue, error) {
+		if in.Note == "" || len(in.Note) > maxNoteBytes {
+			return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and "+
+				"why",
+				maxNoteBytes)
+		}
+		done, err := s.dealing.enter(tx, index)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		r, _, err := s.oneResidue(ctx, tx, index)
+		if err != nil {
+			return nil, err
+		}
+		if r.State != topology.ResidueOpen {
+			return nil, dealtWith(r)
+		}
+		if err := s.acceptResidue(ctx, r, in.Note); err != nil {
+			return nil, err
+		}
+		out := residueOf(r)
+		return &out, nil
+	})
 }
 
 // RetryResidue makes the call, or the compensation, that could not be made before.
 func (s *Agent) RetryResidue(ctx context.Context, c once.Call, tx, index string,
 	in *api.RetryResidue) (*api.Residue, error) {
-	done, err := s.dealing.enter(tx, index)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	r, told, err := s.oneResidue(ctx, tx, index)
-	if err != nil {
-		return nil, err
-	}
-	if !told { // else the call was made: it is not made again only because the list could not be written
-		if err := s.tryResidue(ctx, &s.untold, r, in, c.Slot); err != nil {
+	return flow(s, func() (*api.Residue, error) {
+		done, err := s.dealing.enter(tx, index)
+		if err != nil {
 			return nil, err
 		}
-	}
-	out := residueOf(r)
-	return &out, nil
+		defer done()
+		r, told, err := s.oneResidue(ctx, tx, index)
+		if err != nil {
+			return nil, err
+		}
+		if !told { // else the call was made: it is not made again only because the list could not be written
+			if err := s.tryResidue(ctx, &s.untold, r, in, c.Slot); err != nil {
+				return nil, err
+			}
+		}
+		out := residueOf(r)
+		return &out, nil
+	})
 }

@@ -163,7 +163,7 @@ func TestSettlementToldLate(t *testing.T) {
 	}
 	door.Hold() // once the settlement is seen it is told otherwise
 	late := &debt{tx: sequencer.TxID(tx.ID()), agentAsked: true}
-	if told, err := a.session.noWord(late, []sequencer.Scope{"order:/1"}, true); told == nil || err != nil {
+	if told, err := flow(a.session, func() (*sequencer.Settle, error) { return a.session.noWord(late, []sequencer.Scope{"order:/1"}, true) }); told == nil || err != nil {
 		t.Fatalf("%+v, %v", told, err)
 	}
 	say := func(result string) error {

@@ -304,7 +304,9 @@ func TestRetryOutlivesItsRequest(t *testing.T) {
 	tried := make(chan error, 1)
 	r := log.Residue()[0]
 	go func() {
-		tried <- a.session.tryResidue(request, &a.session.untold, &r, &api.RetryResidue{Force: true}, nil)
+		tried <- inside(a.session, func() error {
+			return a.session.tryResidue(request, &a.session.untold, &r, &api.RetryResidue{Force: true}, nil)
+		})
 	}()
 	<-world.entered
 	leave()
@@ -342,7 +344,9 @@ func TestRetryAcrossSessions(t *testing.T) {
 	heldBack(t, a, world, "unmail", "")
 	r := log.Residue()[0]
 	before := r
-	err := a.session.tryResidue(background(t), &a.session.untold, &r, &api.RetryResidue{Force: true}, nil)
+	err := inside(a.session, func() error {
+		return a.session.tryResidue(background(t), &a.session.untold, &r, &api.RetryResidue{Force: true}, nil)
+	})
 	if problemCode(err) != api.CodeSessionLost {
 		t.Errorf("tried again: %v", err)
 	}

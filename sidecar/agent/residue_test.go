@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -158,7 +159,7 @@ func TestPhantomTool(t *testing.T) {
 		tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 		must(tx.Effect(ctx, "mail", at{At: fmt.Sprint(changed)}, client.EffectOptions{}))(t)
 		if changed {
-			in := &sequencer.Intent{Kind: sequencer.IntentUnregister, Agent: "a", Incarnation: a.session.now(),
+			in := &sequencer.Intent{Kind: sequencer.IntentUnregister, Agent: "a", Incarnation: a.session.inc(),
 				Register: &sequencer.Register{Server: "policy", Generation: 1 << 40}}
 			must(log.Add(in))(t)
 		}
@@ -186,7 +187,7 @@ func TestLargeArguments(t *testing.T) {
 	if a.session.delivery.Drain(ctx) > 0 {
 		t.Fatal("events are not published")
 	}
-	logged := must(a.session.logged(ctx, sequencer.TxID(tx.ID())))(t)
+	logged := must(flow(a.session, func() ([]gate.Progress, error) { return a.session.logged(ctx, sequencer.TxID(tx.ID())) }))(t)
 	if len(logged) != 1 || len(logged[0].Args) < 100<<10 {
 		t.Fatalf("the log has %d calls", len(logged))
 	}
@@ -251,9 +252,10 @@ func held(t *testing.T, a *rig, log *memlog.Log, door *memlog.Door, txs ...*clie
 	}
 	door.Hold()
 	for _, tx := range txs {
-		s := must(a.session.find(sequencer.TxID(tx.ID())))(t)
-		if err := <-must(a.session.sendSeal(ctx, s))(t); err != nil {
-			t.Fatal(err)
+		s := must(a.session.known(sequencer.TxID(tx.ID())))(t)
+		sent := must(flow(a.session, func() (*sent, error) { return a.session.sendSeal(ctx, s) }))(t)
+		if err := a.session.eventually(ctx, func() bool { return sent.over }); err != nil || sent.err != nil {
+			t.Fatal(err, sent.err)
 		}
 	}
 }

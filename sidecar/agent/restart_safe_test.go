@@ -19,7 +19,7 @@ func TestAdoptedInBetween(t *testing.T) {
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Effect(ctx, "unmail", at{At: "x"}, client.EffectOptions{}))(t)
 	held(t, a, log, door, tx)
-	inc := a.session.now()
+	inc := a.session.inc()
 	a.die(t, door)
 	endLease(t, log, inc)
 	other := stranger(t, log, "b")
@@ -44,8 +44,7 @@ func TestOwnWaitsAgain(t *testing.T) {
 	touch(ctx, t, tx, writes("order:/1"))
 	waits := func(r *rig) func() bool {
 		return func() bool {
-			r.session.mu.Lock()
-			defer r.session.mu.Unlock()
+			defer r.session.stand()()
 			d := r.session.debts[sequencer.TxID(tx.ID())]
 			return d != nil && d.agentAsked && d.agentUntil.After(time.Now().Add(time.Minute))
 		}

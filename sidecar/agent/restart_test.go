@@ -12,7 +12,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 )
 
@@ -255,7 +254,7 @@ func TestLeaseEnds(t *testing.T) {
 	ctx := background(t)
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Read(ctx, "shard:/x"))(t)
-	former := a.session.now()
+	former := a.session.inc()
 	for log.Seq() < 2 { // until the lease's end and the new join are decided
 		if err := log.Tick(1); err != nil {
 			t.Fatal(err)
@@ -273,7 +272,7 @@ func TestLeaseEnds(t *testing.T) {
 	if d := must(next.Seal(ctx))(t); d.State != api.StateCommitted {
 		t.Fatalf("the successor: %+v", d)
 	}
-	if now := a.session.now(); now <= former {
+	if now := a.session.inc(); now <= former {
 		t.Fatalf("incarnation %d after %d", now, former)
 	}
 }
@@ -286,16 +285,16 @@ func TestSuperseded(t *testing.T) {
 	must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
 	second := start(t, "a", log.Door())
 	seen := func() bool { return a.session.now() == 0 }
-	if err := a.view.Waits.Until(ctx, view.WaitSeq, seen); err != nil {
+	if err := a.session.eventually(ctx, seen); err != nil {
 		t.Fatal(err)
 	}
-	if a.session.wantsJoin() {
+	if inside(a.session, func() bool { return a.session.wantsJoin() }) {
 		t.Fatal("the first one wants the session back without being asked")
 	}
 	if _, err := a.client.Get(ctx, "shard:/x"); err != nil {
 		t.Fatalf("a request to the first one: %v", err)
 	}
-	if err := second.view.Waits.Until(ctx, view.WaitSeq, func() bool { return second.session.now() == 0 }); err != nil {
+	if err := second.session.eventually(ctx, func() bool { return second.session.now() == 0 }); err != nil {
 		t.Fatal(err)
 	}
 }

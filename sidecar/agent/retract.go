@@ -21,7 +21,7 @@ func (s *Agent) retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.
 	if seen, ok := s.view.Transaction(id); ok && seen.Retraction.Of != "" {
 		return s.retraction(id), nil // it runs, or is done
 	}
-	cone, err := s.events.Cone(ctx, s.workspace, id)
+	cone, err := do(s, func() (*topology.Cone, error) { return s.events.Cone(ctx, s.workspace, id) })
 	if err != nil {
 		return nil, api.Problemf(api.CodeLog, "what follows from %s cannot be found out: %v", id, err)
 	}
@@ -41,9 +41,7 @@ func (s *Agent) retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.
 	inc := s.now()
 	in := &sequencer.Intent{Kind: sequencer.IntentRetract, Tx: id, N: uint32(s.view.At()) + 1, Agent: s.agent,
 		Incarnation: inc}
-	s.mu.Lock()
 	s.askedToRetract(id)
-	s.mu.Unlock()
 	o, err := s.ask(ctx, in, func() bool {
 		seen, _ := s.view.Transaction(id)
 		return seen.Retraction.Of != "" || s.now() != inc
@@ -67,7 +65,7 @@ func (s *Agent) retract(ctx context.Context, id sequencer.TxID, dry bool) (*api.
 // retractedBefore says how a retraction stands that the view does not remember.
 func (s *Agent) retractedBefore(ctx context.Context, id sequencer.TxID) (*api.Retraction, error) {
 	out := s.retraction(id)
-	c, err := s.events.Closure(ctx, s.workspace, id, 1)
+	c, err := do(s, func() (*topology.Closure, error) { return s.events.Closure(ctx, s.workspace, id, 1) })
 	if err != nil {
 		return nil, api.Problemf(api.CodeLog, "how far the retraction of %s is cannot be found out: %v", id, err)
 	}
@@ -112,7 +110,7 @@ func (s *Agent) coneOf(ctx context.Context, c *topology.Cone) *api.Retraction {
 
 // fates are what becomes of a transaction's calls when it is retracted. more: not all of them are known here.
 func (s *Agent) fates(ctx context.Context, id sequencer.TxID) (out []api.ConeEffect, more bool) {
-	events, err := s.events.Effects(ctx, s.workspace, id)
+	events, err := s.effectsInLog(ctx, id)
 	if err != nil {
 		return nil, true
 	}

@@ -143,7 +143,7 @@ func TestRetractSessionEnds(t *testing.T) {
 	a := start(t, "a", endsAsked{log.Door(), log})
 	ctx := background(t)
 	put := must(a.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
-	got, err := a.session.retract(ctx, sequencer.TxID(put.Tx), false)
+	got, err := flow(a.session, func() (*api.Retraction, error) { return a.session.retract(ctx, sequencer.TxID(put.Tx), false) })
 	if p := api.AsProblem(err); err == nil || p.Code != api.CodeNotReady {
 		t.Errorf("retracted: %+v, %v", got, err)
 	}
@@ -156,7 +156,7 @@ func checkRestored(ctx context.Context, t *testing.T, a *rig, tx *client.Tx, hea
 		seen, _ := a.view.Transaction(sequencer.TxID(tx.ID()))
 		return seen.Retraction.Undone
 	}
-	if err := a.view.Waits.Until(ctx, view.WaitTx(tx.ID()), undone); err != nil {
+	if err := a.session.eventually(ctx, undone); err != nil {
 		t.Fatal(err)
 	}
 	d := must(tx.Status(ctx, 0))(t)

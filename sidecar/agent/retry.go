@@ -14,14 +14,12 @@ import (
 // again opens the successor of a transaction that was refused, or lost with its session. Asked twice it names the same
 // one.
 func (s *Agent) again(ctx context.Context, t *tx) (*tx, bool, error) {
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return nil, false, err
 	}
-	defer t.leave()
-	s.mu.Lock()
+	defer s.leave(t)
 	next, err := s.mayRetry(t)
 	begin, first := s.successor(t)
-	s.mu.Unlock()
 	if err != nil {
 		return nil, false, err
 	}
@@ -35,9 +33,7 @@ func (s *Agent) again(ctx context.Context, t *tx) (*tx, bool, error) {
 		next, err = s.beginInLog(ctx, next)
 	}
 	if next == nil {
-		s.mu.Lock()
 		t.successor = ""
-		s.mu.Unlock()
 	}
 	return next, fresh, err
 }

@@ -27,34 +27,38 @@ func (s *Agent) rulesNow(ctx context.Context) (sequencer.Rules, error) {
 
 // Rules are those in force.
 func (s *Agent) Rules(ctx context.Context) (*api.Rules, error) {
-	rules, err := s.rulesNow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return rulesOf(&rules), nil
+	return flow(s, func() (*api.Rules, error) {
+		rules, err := s.rulesNow(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return rulesOf(&rules), nil
+	})
 }
 
 // SetRules changes the rules of a version under the next one. Of two changes of one version the log takes the first.
 func (s *Agent) SetRules(ctx context.Context, was uint32, in *api.RulesChange) (*api.Rules, error) {
-	if err := s.await(ctx); err != nil { // its first join sets the logic without a new version
-		return nil, err
-	}
-	rules, err := s.rulesNow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if rules.Version != was {
-		return nil, otherRules(rules.Version, was)
-	}
-	if err := changeRules(&rules, in); err != nil {
-		return nil, err
-	}
-	rules.Version++
-	got, err := s.setRules(ctx, rules)
-	if err != nil {
-		return nil, err
-	}
-	return rulesOf(&got), nil
+	return flow(s, func() (*api.Rules, error) {
+		if err := s.await(ctx); err != nil { // its first join sets the logic without a new version
+			return nil, err
+		}
+		rules, err := s.rulesNow(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if rules.Version != was {
+			return nil, otherRules(rules.Version, was)
+		}
+		if err := changeRules(&rules, in); err != nil {
+			return nil, err
+		}
+		rules.Version++
+		got, err := s.setRules(ctx, rules)
+		if err != nil {
+			return nil, err
+		}
+		return rulesOf(&got), nil
+	})
 }
 
 func otherRules(now, was uint32) error {

@@ -145,7 +145,7 @@ func TestRulesChanged(t *testing.T) {
 	tx := open(ctx, t, a, client.BeginOptions{})
 	must(tx.Read(ctx, "shard:/x"))(t)
 	must(log.Say(sequencer.Outcome{Kind: sequencer.OutcomeAborted, Tx: sequencer.TxID(tx.ID()), Agent: "a",
-		Incarnation: a.session.now(), Code: sequencer.CodeRulesChanged, Retryable: true, Final: true}))(t)
+		Incarnation: a.session.inc(), Code: sequencer.CodeRulesChanged, Retryable: true, Final: true}))(t)
 	if err := a.view.Reach(ctx, log.Seq()); err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestPinnedTools(t *testing.T) {
 	if d := must(a.client.DeleteTool(ctx, "other", "search"))(t); d.Tools != 0 {
 		t.Errorf("the last one: %+v", d)
 	}
-	for i, o := range a.session.branches("") {
+	for i, o := range inside(a.session, func() []*tx { return a.session.branches("") }) {
 		a.final(ctx, t, string(o.id))
 		_ = i
 	}
@@ -301,12 +301,12 @@ func TestToolsAgain(t *testing.T) {
 	a := start(t, "a", log.Door())
 	ctx := background(t)
 	must(a.client.PutTool(ctx, "", "search", "s1"))(t)
-	inc := a.session.now()
+	inc := a.session.inc()
 	if err := log.Tick(200); err != nil {
 		t.Fatal(err)
 	}
 	again := func() bool { now := a.session.now(); return now != 0 && now != inc }
-	if err := a.view.Waits.Until(ctx, waitSession, again); err != nil {
+	if err := a.session.eventually(ctx, again); err != nil {
 		t.Fatal(err)
 	}
 	tx := open(ctx, t, a, client.BeginOptions{})

@@ -16,15 +16,14 @@ import (
 // seal freezes a transaction's footprint and waits for its decision as long as ctx lasts; then the state is still
 // sealed. Sealing again gives the same answer.
 func (s *Agent) seal(ctx context.Context, t *tx) (*api.Decision, error) {
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil { // another request adds to it
 		return nil, err
 	}
 	sent, err := s.sendSeal(ctx, t)
-	t.leave()
-	if sent != nil {
-		select {
-		case err = <-sent:
-		case <-ctx.Done():
+	s.leave(t)
+	if sent != nil { // the decision says more than how the append failed
+		if s.untilTx(ctx, t, func() bool { return sent.over }) == nil {
+			err = sent.err
 		}
 	}
 	if err != nil {
@@ -33,59 +32,49 @@ func (s *Agent) seal(ctx context.Context, t *tx) (*api.Decision, error) {
 	return s.settledAnswer(ctx, t)
 }
 
-// sendSeal freezes a transaction and sends its seal; what it gives tells when the log has it. nil: there is nothing to
-// send, it was sent before, or the answer is known. The task is there first: what is frozen has somebody to send it.
-func (s *Agent) sendSeal(ctx context.Context, t *tx) (<-chan error, error) {
-	s.mu.Lock()
-	done := t.decided() || t.phase != phaseOpen
-	s.mu.Unlock()
-	if done {
+// sent is what has become of an append that a task makes.
+type sent struct {
+	over bool
+	err  error
+}
+
+// sendSeal freezes a transaction and sends its seal. nil: there is nothing to send, it was sent before, or the answer
+// is known.
+func (s *Agent) sendSeal(ctx context.Context, t *tx) (*sent, error) {
+	if t.decided() || t.phase != phaseOpen {
 		return nil, nil
 	}
 	s.traces(ctx, t)
-	frozen, sent := make(chan *sequencer.Intent, 1), make(chan error, 1)
-	defer close(frozen)
-	started := s.tasks.start(func(ctx context.Context) {
-		select {
-		case in := <-frozen:
-			if in != nil {
-				again, err := s.sealInLog(ctx, t, in)
-				if sent <- err; again && err == nil {
-					s.passSeal(ctx, t, in)
-				}
-			}
-		case <-ctx.Done():
-			sent <- context.Cause(ctx)
-		}
-	})
-	if !started {
-		return nil, api.Problemf(api.CodeBusy, "%s is still open: the sidecar is stopping, or has too many appends under "+
-			"way", t.id)
-	}
-	in, err := s.freeze(ctx, t)
-	if in == nil || err != nil {
-		return nil, err
-	}
-	frozen <- in
-	return sent, nil
-}
-
-// freeze makes the seal's intent; nil when the answer is known.
-func (s *Agent) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) {
 	if err := s.prepare(ctx, t); err != nil {
 		return nil, err
 	}
 	if err := s.flush(ctx, t); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	// From here on nothing gives way until the seal is made, or it is known that there is none.
 	if t.phase != phaseOpen || t.decided() {
 		return nil, nil
 	}
 	if !t.begun && t.base < s.view.Settings().Floor {
 		s.tooOld(t)
 		return nil, nil
+	}
+	var in *sequencer.Intent
+	out := &sent{}
+	started := s.loop.Go(func(ctx context.Context) { // what is frozen is sent, whoever still waits for it
+		if in == nil {
+			return
+		}
+		again, err := s.sealInLog(ctx, t, in)
+		out.over, out.err = true, err
+		s.loop.Moved(&t.changed)
+		if again && err == nil {
+			s.passSeal(ctx, t, in)
+		}
+	})
+	if !started { // nothing is frozen that would not be sent
+		return nil, api.Problemf(api.CodeBusy, "%s is still open: the sidecar is stopping, or has too many appends under "+
+			"way", t.id)
 	}
 	err := s.delivery.Record(journal.RecordSealed, &journal.DecidedRecord{Tx: t.id, Calls: len(t.effects)})
 	if err != nil {
@@ -97,7 +86,8 @@ func (s *Agent) freeze(ctx context.Context, t *tx) (*sequencer.Intent, error) {
 		return nil, nil
 	}
 	delete(s.moved, t.begin.Session)
-	return s.footprint(t), nil
+	in = s.footprint(t)
+	return out, nil
 }
 
 // footprint is the seal's intent. Nothing is added to the transaction from here on.
@@ -110,6 +100,7 @@ func (s *Agent) footprint(t *tx) *sequencer.Intent {
 	in := t.intent(sequencer.IntentSeal, s.agent)
 	in.Seal = seal
 	s.askHook(t, in)
+	s.loop.Moved(&t.changed)
 	t.seal, t.phase, t.sentAt, t.ackedAt = in, phaseSealed, s.clock.Now(), time.Time{}
 	if s.sending == nil {
 		s.sending = map[sequencer.TxID]*sending{}
@@ -228,13 +219,12 @@ func (s *Agent) giveUp(t *tx, o *sequencer.Outcome) {
 	}
 }
 
-// abortInLog sends the abort that an answer has anticipated, with what the answer says, and does not wait for it; s.mu
-// is held.
+// abortInLog sends the abort that an answer has anticipated, with what the answer says, and does not wait for it;
 func (s *Agent) abortInLog(t *tx, o *sequencer.Outcome) {
 	in := t.intent(sequencer.IntentAbort, s.agent)
 	in.Abort = &sequencer.Abort{Code: o.Code, Detail: o.Detail, Scope: o.Scope, Seq: o.Moved.Seq, Writer: o.Moved.Tx}
 	s.active[t.id] = t // until the view shows the abort
-	started := s.tasks.start(func(ctx context.Context) { s.repeat(ctx, t, in) })
+	started := s.loop.Go(func(ctx context.Context) { s.repeat(ctx, t, in) })
 	if !started {
 		s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
 	}
@@ -242,16 +232,10 @@ func (s *Agent) abortInLog(t *tx, o *sequencer.Outcome) {
 
 // settledAnswer waits for a sealed transaction's decision.
 func (s *Agent) settledAnswer(ctx context.Context, t *tx) (*api.Decision, error) {
-	s.mu.Lock()
 	mine := t.seal
-	s.mu.Unlock()
-	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	err := s.untilTx(ctx, t, func() bool {
 		return t.decided() || t.phase != phaseSealed || t.seal != mine
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case t.gone():
 		return nil, s.lost(t)
@@ -270,11 +254,10 @@ func (s *Agent) settledAnswer(ctx context.Context, t *tx) (*api.Decision, error)
 
 // abortTx ends a transaction at the agent's wish. The log decides: a seal that came first stands.
 func (s *Agent) abortTx(ctx context.Context, t *tx, reason string) (*api.Decision, error) {
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return nil, err
 	}
-	defer t.leave()
-	s.mu.Lock()
+	defer s.leave(t)
 	var in *sequencer.Intent
 	if !t.begun && t.base < s.view.Settings().Floor {
 		s.tooOld(t)
@@ -283,19 +266,14 @@ func (s *Agent) abortTx(ctx context.Context, t *tx, reason string) (*api.Decisio
 		in = t.intent(sequencer.IntentAbort, s.agent)
 		in.Abort = &sequencer.Abort{Code: sequencer.CodeAbortedByAgent, Detail: reason}
 	}
-	s.mu.Unlock()
 	if in != nil {
 		if err := s.send(ctx, t, in); err != nil {
 			return nil, err
 		}
 	}
-	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	err := s.untilTx(ctx, t, func() bool {
 		return t.decided() || t.phase == phaseLost
 	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
 	case t.gone():
 		return nil, s.lost(t)
@@ -307,16 +285,12 @@ func (s *Agent) abortTx(ctx context.Context, t *tx, reason string) (*api.Decisio
 
 // status is a transaction's state; it waits, as long as ctx lasts, until there is something new to say.
 func (s *Agent) status(ctx context.Context, t *tx) (*api.Decision, error) {
-	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	err := s.untilTx(ctx, t, func() bool {
 		return t.decided() || t.phase == phaseLost || t.phase == phaseOpen && t.overtaken != nil
 	})
 	if err != nil && ctx.Err() == nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t.gone() {
 		return nil, s.lost(t)
 	}
@@ -337,14 +311,12 @@ type sending struct {
 // again: the log may have several copies.
 func (s *Agent) sealInLog(ctx context.Context, t *tx, in *sequencer.Intent) (again bool, err error) {
 	ctx = under(ctx, s.traceOf(t.id))
-	err = view.Retry(ctx, func() error {
-		s.mu.Lock()
+	err = s.retry(ctx, func() error {
 		w := s.sending[t.id]
-		s.mu.Unlock()
 		if w == nil || w.intent != in {
 			return nil
 		}
-		try, cancel := context.WithTimeout(ctx, appendTry)
+		try, cancel := s.clock.Within(ctx, appendTry)
 		defer cancel()
 		at, err := s.append(try, in)
 		if err == nil {
@@ -368,53 +340,33 @@ func (s *Agent) passSeal(ctx context.Context, t *tx, in *sequencer.Intent) {
 		}
 		return w
 	}
-	over := func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return look() == nil
-	}
-	err := s.view.Waits.Until(ctx, view.WaitTx(t.id), func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	over := func() bool { return look() == nil }
+	err := s.untilTx(ctx, t, func() bool {
 		w := look()
 		return w == nil || w.refused != nil
 	})
 	if err != nil || over() {
 		return
 	}
-	s.mu.Lock()
 	ask := s.probe()
-	s.mu.Unlock()
 	if o, err := s.ask(ctx, ask, over); o == nil || err != nil {
 		return
 	}
-	s.mu.Lock()
-	opens := look() != nil && !t.shown
-	if opens {
+	if look() != nil && !t.shown {
 		s.reopen(t)
-	}
-	s.mu.Unlock()
-	if opens {
-		s.view.Waits.Wake(view.WaitTx(t.id))
 	}
 }
 
 // sealAcked: the log has the last copy of a seal. The view may show its refusal already.
 func (s *Agent) sealAcked(t *tx, w *sending, at int64) {
-	s.mu.Lock()
 	t.ackedAt = s.clock.Now()
 	w.acked, w.last = true, at
-	over := s.sending[t.id] == w && w.refused != nil && w.refused.Offset >= at
-	if over {
+	if s.sending[t.id] == w && w.refused != nil && w.refused.Offset >= at {
 		s.reopen(t)
-	}
-	s.mu.Unlock()
-	if over {
-		s.view.Waits.Wake(view.WaitTx(t.id))
 	}
 }
 
-// sealRefused: a copy of a transaction's seal was refused; s.mu is held. One that the log knows, or will not take for
+// sealRefused: a copy of a transaction's seal was refused. One that the log knows, or will not take for
 // another reason than want of room, it refuses for good: a later copy is a duplicate.
 func (s *Agent) sealRefused(t *tx, o *sequencer.Outcome) {
 	w := s.sending[t.id]
@@ -424,8 +376,9 @@ func (s *Agent) sealRefused(t *tx, o *sequencer.Outcome) {
 	}
 }
 
-// reopen: a transaction's seal was refused, and the log has no copy of it to come; s.mu is held.
+// reopen: a transaction's seal was refused, and the log has no copy of it to come.
 func (s *Agent) reopen(t *tx) {
+	s.loop.Moved(&t.changed)
 	t.refused = s.sending[t.id].refused
 	delete(s.sending, t.id)
 	t.phase, t.seal = phaseOpen, nil

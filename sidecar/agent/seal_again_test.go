@@ -10,7 +10,6 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
 )
 
@@ -173,8 +172,7 @@ func TestRefusedSealSeenLate(t *testing.T) {
 	door.answer <- memlog.ErrLost
 	door.again(nil)
 	acked := func() bool {
-		a.session.mu.Lock()
-		defer a.session.mu.Unlock()
+		defer a.session.stand()()
 		return !a.session.txs[sequencer.TxID(tx.ID())].ackedAt.IsZero()
 	}
 	for !acked() && ctx.Err() == nil {
@@ -209,9 +207,7 @@ func TestRefusedSealForGood(t *testing.T) {
 		sealed <- err
 	}()
 	<-door.came
-	err := a.view.Waits.Until(ctx, view.WaitTx(tx.ID()), func() bool {
-		a.session.mu.Lock()
-		defer a.session.mu.Unlock()
+	err := a.session.eventually(ctx, func() bool {
 		return a.session.txs[sequencer.TxID(tx.ID())].phase == phaseOpen
 	})
 	if err != nil {
@@ -258,18 +254,12 @@ func TestSealWithoutTask(t *testing.T) {
 	ctx := background(t)
 	must(a.client.Get(ctx, "shard:/loose"))(t)
 	tx := open(ctx, t, a, client.BeginOptions{})
-	limit := func(n int) (was int) {
-		a.session.tasks.mu.Lock()
-		defer a.session.tasks.mu.Unlock()
-		was, a.session.tasks.limit = a.session.tasks.limit, n
-		return was
-	}
-	was := limit(0)
+	free := a.session.busy()
 	status, p, _ := a.send(t, post("/v1/tx/"+tx.ID()+"/seal", ""))
 	if status != http.StatusServiceUnavailable || p.Code != api.CodeBusy || !p.Retryable || !p.SafeSameKey {
 		t.Fatalf("without a task: %d %+v", status, p)
 	}
-	limit(was)
+	free()
 	if d := must(tx.Status(ctx, 0))(t); d.State != api.StateOpen || a.session.loose.Reads() != 1 {
 		t.Errorf("after that: %+v, %d loose reads", d, a.session.loose.Reads())
 	}
@@ -339,14 +329,10 @@ func TestStopWhileFreezing(t *testing.T) {
 	one := a.session.txs[sequencer.TxID(tx.ID())]
 	sealed := make(chan error, 1)
 	go func() {
-		_, err := a.session.seal(request, one)
+		_, err := flow(a.session, func() (*api.Decision, error) { return a.session.seal(request, one) })
 		sealed <- err
 	}()
-	freezing := func() bool {
-		a.session.tasks.mu.Lock()
-		defer a.session.tasks.mu.Unlock()
-		return len(one.call) == 1 && a.session.tasks.count > 0
-	}
+	freezing := func() bool { return inside(a.session, func() bool { return one.busy }) }
 	for !freezing() && ctx.Err() == nil {
 		must(tx.Status(ctx, 0))(t)
 	}

@@ -48,7 +48,7 @@ type debt struct {
 	agentUntil time.Time // until then the agent may say what it did by itself
 }
 
-// owe notes that a transaction is this sidecar's to settle; s.mu is held.
+// owe notes that a transaction is this sidecar's to settle.
 func (s *Agent) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool) *debt {
 	d := s.debts[id]
 	if d == nil {
@@ -63,7 +63,7 @@ func (s *Agent) owe(id sequencer.TxID, seq sequencer.Seq, committed, known bool)
 	return d
 }
 
-// paid: the view shows that a transaction is final; s.mu is held.
+// paid: the view shows that a transaction is final.
 func (s *Agent) paid(o *sequencer.Outcome) {
 	id := o.Tx
 	if s.debts[id] == nil {
@@ -78,7 +78,7 @@ func (s *Agent) paid(o *sequencer.Outcome) {
 	s.hurry()
 }
 
-// observeDebt draws what a decision says of a settlement; s.mu is held.
+// observeDebt draws what a decision says of a settlement.
 func (s *Agent) observeDebt(o *sequencer.Outcome) {
 	d := s.debts[o.Tx]
 	if o.Kind == sequencer.OutcomeAdopted && o.Agent != s.agent {
@@ -107,8 +107,6 @@ func (d *debt) intent(s *Agent) *sequencer.Intent {
 
 // settleAll starts the settlements that can start now, those owed for longest first.
 func (s *Agent) settleAll(context.Context) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.live || len(s.debts) == 0 {
 		return
 	}
@@ -122,7 +120,7 @@ func (s *Agent) settleAll(context.Context) {
 	}
 	slices.SortFunc(ready, func(a, b *debt) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.tx, b.tx)) })
 	for _, d := range ready {
-		if s.settling >= maxSettling || !s.tasks.start(func(ctx context.Context) { s.settle(ctx, d) }) {
+		if s.settling >= maxSettling || !s.loop.Go(func(ctx context.Context) { s.settle(ctx, d) }) {
 			return
 		}
 		d.running = true
@@ -132,20 +130,16 @@ func (s *Agent) settleAll(context.Context) {
 
 // settle works on one settlement until it is done, or has to be begun again later.
 func (s *Agent) settle(ctx context.Context, d *debt) {
-	s.mu.Lock()
 	inc, t := s.incarnation, s.txs[d.tx]
 	leased := s.under(ctx, inc)
 	if t != nil {
 		leased = under(leased, t.trace)
 	}
-	s.mu.Unlock()
 	err := s.settleOnce(leased, d, t, inc)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("a settlement is not done: tried again", "tx", string(d.tx), "cause", err)
-		view.Sleep(ctx, view.PauseMost)
+		s.sleep(ctx, view.PauseMost)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	d.running = false
 	s.settling--
 	s.hurry()
@@ -153,15 +147,13 @@ func (s *Agent) settle(ctx context.Context, d *debt) {
 
 func (s *Agent) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.Seq) error {
 	if t != nil { // a call that is under way ends first; none begins any more
-		if err := t.enter(ctx); err != nil {
+		if err := s.enter(ctx, t); err != nil {
 			return err
 		}
-		t.leave()
+		s.leave(t)
 	}
-	s.mu.Lock()
 	from, foreign := d.seq, d.foreign
-	s.mu.Unlock()
-	if err := s.view.Reach(ctx, from); err != nil {
+	if err := s.reach(ctx, from); err != nil {
 		return err
 	}
 	if foreign { // what is known of its calls is not what the log knows: a settlement always ends
@@ -214,9 +206,7 @@ func (s *Agent) settlement(ctx context.Context, d *debt, effects []gate.Progress
 	claim gate.Claim) (gate.Settlement, error) {
 	var takes time.Duration
 	did := false
-	s.mu.Lock()
 	committed, turn := d.committed, d.turn
-	s.mu.Unlock()
 	for i, p := range effects {
 		effects[i].Committed = committed
 		effects[i].Tool.MaxTime = min(p.Tool.MaxTime, s.longestCall()) // a settlement ends also when leases got shorter
@@ -237,18 +227,18 @@ func (s *Agent) settlement(ctx context.Context, d *debt, effects []gate.Progress
 	if err := s.stretchLease(ctx, min(takes+severalCalls, s.longestCall())); err != nil {
 		return gate.Settlement{}, err
 	}
-	if committed && !turn {
-		return engine.Release(ctx, effects, claim)
-	}
-	return engine.Undo(ctx, effects, claim)
+	return do(s, func() (gate.Settlement, error) { // sinks answer
+		if committed && !turn {
+			return engine.Release(ctx, effects, claim)
+		}
+		return engine.Undo(ctx, effects, claim)
+	})
 }
 
 // sayIdle lets those who watch know, once, that held calls are not being released although they have an owner.
 func (s *Agent) sayIdle(d *debt, effects []gate.Progress) {
-	s.mu.Lock()
 	said := d.idle
 	d.idle = true
-	s.mu.Unlock()
 	for i := range effects {
 		if p := &effects[i]; !said && p.Tool.Class.Gated() && p.Answer == nil && !p.GivenUp {
 			s.publishMark(gate.Mark{Tx: p.Tx, Index: p.Index, Step: gate.StepIssued,
@@ -259,12 +249,10 @@ func (s *Agent) sayIdle(d *debt, effects []gate.Progress) {
 
 // appendSettlement tells the log what became of a transaction's effects, until the view shows that it is final.
 func (s *Agent) appendSettlement(ctx context.Context, d *debt, made gate.Settlement, inc sequencer.Seq) error {
-	s.mu.Lock()
 	s.settles++ // of one transaction and incarnation the log takes greater numbers only, also for its later turn
 	d.n = s.settles
 	d.refused = nil
 	in := d.intent(s)
-	s.mu.Unlock()
 	if in.Incarnation != inc {
 		return nil // the session has ended meanwhile: the next one begins anew
 	}
@@ -287,7 +275,7 @@ func (s *Agent) appendSettlement(ctx context.Context, d *debt, made gate.Settlem
 // appendOnce appends a settle intent and waits a while for what it leads to. One whose append failed is unknown, and
 // appended again soon.
 func (s *Agent) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent) error {
-	try, cancel := context.WithTimeout(ctx, settleTry)
+	try, cancel := s.clock.Within(ctx, settleTry)
 	defer cancel()
 	failpoint.Hit(failpoint.SettleBefore)
 	_, err := s.append(try, in)
@@ -297,24 +285,20 @@ func (s *Agent) appendOnce(ctx context.Context, d *debt, in *sequencer.Intent) e
 	}
 	if err != nil {
 		s.metrics.AppendErrors.Inc()
-		again, end := context.WithTimeout(ctx, view.PauseMost)
+		again, end := s.clock.Within(ctx, view.PauseMost)
 		defer end()
 		try = again
 	}
-	return s.view.Waits.Until(try, view.WaitTx(d.tx), func() bool { return s.settled(d, in.Incarnation) })
-}
-
-// settled reports whether nothing is left to do for a settlement: the transaction is final, or not this one's.
-func (s *Agent) settled(d *debt, inc sequencer.Seq) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	over := func() bool { return d.refused != nil || s.debts[d.tx] != d || s.incarnation != in.Incarnation }
+	if err := s.until(try, over); err != nil {
+		return err
+	}
 	if d.refused != nil {
 		s.log.Warn("a settlement was refused", "tx", string(d.tx), "code", string(d.refused.Code),
 			"detail", d.refused.Detail)
 		if d.foreign = d.refused.Code == sequencer.CodeWrongScopes && !d.foreign; !d.foreign {
-			d.parked = inc
+			d.parked = in.Incarnation
 		}
-		return true
 	}
-	return s.debts[d.tx] != d || s.incarnation != inc
+	return nil
 }

@@ -49,8 +49,7 @@ func reborn(t *testing.T, log *memlog.Log, agent string, journal []byte, opts ..
 // aloneNow lets a sidecar know that no former process is left: a test need not wait until its lease would have ended.
 func (r *rig) aloneNow() *rig {
 	s := r.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.stand()()
 	s.strangersSince = time.Time{}
 	for _, d := range s.debts {
 		d.notBefore = s.clock.Steady().Add(150 * time.Millisecond)

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/sequencer"
 	face "github.com/hence-dev/hence/sidecar/http"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
@@ -24,6 +26,7 @@ type setup struct {
 	Tools   gate.Tools
 	Hook    Hook
 	Limits  Limits
+	Fast    bool // a benchmark: the loop does not look for a missing Moved
 	Logger  *slog.Logger
 	Machine Machine
 }
@@ -58,7 +61,8 @@ func assemble(c setup, log Log) (*process, error) {
 	keys := once.New(c.Limits.IdempotencyKeys, c.Limits.IdempotencyBytes, c.Limits.IdempotencyAge, c.Machine.Clock.Now,
 		c.Logger)
 	p.session, err = New(Config{Name: c.Agent, View: p.view, Log: log, Keys: keys, DataDir: c.DataDir,
-		Tools: c.Tools, Hook: c.Hook, Limits: c.Limits, Logger: c.Logger, Metrics: p.metrics, Machine: c.Machine})
+		Tools: c.Tools, Hook: c.Hook, Limits: c.Limits, Logger: c.Logger, Metrics: p.metrics, Machine: c.Machine,
+		Loop: loop.Options{Verify: !c.Fast}})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -121,7 +125,7 @@ func (p *process) shutdown() {
 	p.draining()
 	ctx, cancel := context.WithTimeout(context.Background(), p.config.Limits.StopWait)
 	defer cancel()
-	half := time.AfterFunc(p.config.Limits.StopWait/2, p.view.Waits.Close)
+	half := time.AfterFunc(p.config.Limits.StopWait/2, p.view.End)
 	defer half.Stop()
 	for p.face.Busy() && view.Sleep(ctx, StopPoll) {
 	}
@@ -130,6 +134,69 @@ func (p *process) shutdown() {
 	if p.server.Shutdown(short) != nil {
 		_ = p.server.Close()
 	}
-	p.view.Waits.Close()
+	p.view.End()
 	p.session.Stop(ctx)
+}
+
+// stand takes an agent's loop until the function that it returns is called.
+func (s *Agent) stand() (release func()) {
+	taken, free, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(left)
+		s.loop.Run(func() {
+			close(taken)
+			<-free
+		})
+	}()
+	<-taken
+	return func() {
+		close(free)
+		<-left
+	}
+}
+
+// eventually waits until something holds that a flow of the agent's loop can see.
+func (s *Agent) eventually(ctx context.Context, holds func() bool) (err error) {
+	s.loop.Run(func() { err = s.until(ctx, holds) })
+	return err
+}
+
+// inside reads something of an agent in its loop.
+func inside[T any](s *Agent, read func() T) (out T) {
+	s.loop.Run(func() { out = read() })
+	return out
+}
+
+// inc is the incarnation of the live session; zero: there is none.
+func (s *Agent) inc() sequencer.Seq { return inside(s, s.now) }
+
+// busy takes every task that an agent may have until the function that it returns is called.
+func (s *Agent) busy() (free func()) {
+	end := make(chan struct{})
+	var ended sync.WaitGroup
+	for {
+		ended.Add(1)
+		started := s.loop.Go(func(context.Context) {
+			defer ended.Done()
+			s.loop.Do(func() { <-end })
+		})
+		if !started {
+			ended.Done()
+			break
+		}
+	}
+	return func() {
+		close(end)
+		ended.Wait()
+	}
+}
+
+// known is the transaction of an id.
+func (s *Agent) known(id sequencer.TxID) (*tx, error) {
+	return flow(s, func() (*tx, error) { return s.find(id) })
+}
+
+// begins opens a transaction as start does.
+func (s *Agent) begins(ctx context.Context, begin sequencer.Begin, like func(*tx)) (*tx, error) {
+	return flow(s, func() (*tx, error) { return s.start(ctx, begin, like) })
 }

@@ -57,8 +57,6 @@ func (s *Agent) loosely(ctx context.Context, talk string, look func() *reading) 
 	if err := s.fetched(ctx, look); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if _, err := s.current(); err != nil {
 		return nil, err
 	}
@@ -90,8 +88,6 @@ func (s *Agent) endTalk(ctx context.Context, talk string) (int, error) {
 	if err := s.await(ctx); err != nil {
 		return 0, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.toldForgotten(talk); err != nil {
 		return 0, err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/journal"
-	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/sidecar/words"
 	"github.com/hence-dev/hence/topology"
 )
@@ -26,14 +25,14 @@ func (s *Agent) touchFor(ctx context.Context, t *tx, a asking) (*api.Touched, er
 	if err := s.otherTouch(t, a.wants); err != nil {
 		return nil, err
 	}
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return nil, err
 	}
-	defer t.leave()
+	defer s.leave(t)
 	if err := s.otherTouch(t, a.wants); err != nil {
 		return nil, err
 	}
-	short, cancel := context.WithTimeout(ctx, a.wait)
+	short, cancel := s.clock.Within(ctx, a.wait)
 	defer cancel()
 	if err := s.prepareWithin(ctx, short, t); err != nil {
 		return s.stillAsking(ctx, short, t, err)
@@ -46,8 +45,6 @@ func (s *Agent) touchFor(ctx context.Context, t *tx, a asking) (*api.Touched, er
 
 // otherTouch: the log takes one touch of a transaction at a time.
 func (s *Agent) otherTouch(t *tx, wants []sequencer.Want) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t.asking == nil || t.decided() || slices.Equal(t.asking.Touch.Wants, wants) {
 		return nil
 	}
@@ -58,29 +55,23 @@ func (s *Agent) otherTouch(t *tx, wants []sequencer.Want) error {
 
 // prepareWithin takes what a successor must ask for first, as long as short lasts.
 func (s *Agent) prepareWithin(ctx, short context.Context, t *tx) error {
-	s.mu.Lock()
 	err := s.usable(t)
 	first := t.first
-	s.mu.Unlock()
 	if err != nil || len(first) == 0 {
 		return err
 	}
 	if err := s.touchWithin(ctx, short, t, asking{wants: first}); err != nil {
 		return err
 	}
-	s.mu.Lock()
 	t.first = nil
-	s.mu.Unlock()
 	return nil
 }
 
 // touchWithin sends a touch unless everything is held or it is on its way, and waits until the log has answered it;
 // for the grant of one that waits there only as long as short lasts.
 func (s *Agent) touchWithin(ctx, short context.Context, t *tx, a asking) error {
-	s.mu.Lock()
 	in, fresh := t.asking, t.asking == nil
 	if fresh && !slices.ContainsFunc(a.wants, func(w sequencer.Want) bool { return !t.holds(w) }) {
-		s.mu.Unlock()
 		return nil
 	}
 	if fresh {
@@ -88,28 +79,24 @@ func (s *Agent) touchWithin(ctx, short context.Context, t *tx, a asking) error {
 		in.Touch = &sequencer.Touch{Wants: a.wants, BoundTicks: a.bound}
 		t.asking = in
 	}
-	s.mu.Unlock()
 	if fresh {
 		if err := s.send(ctx, t, in); err != nil {
 			if ctx.Err() == nil { // it was not sent
-				s.mu.Lock()
 				t.asking = nil
-				s.mu.Unlock()
+				s.loop.Moved(&t.changed)
 			}
 			return err
 		}
 	}
 	answered := func(also bool) func() bool {
 		return func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
 			return t.asking != in || t.phase != phaseOpen || also && t.waiting != nil && t.waiting.Intent == in.ID()
 		}
 	}
-	if err := s.view.Waits.Until(ctx, view.WaitTx(t.id), answered(true)); err != nil {
+	if err := s.untilTx(ctx, t, answered(true)); err != nil {
 		return err
 	}
-	if err := s.view.Waits.Until(short, view.WaitTx(t.id), answered(false)); err != nil {
+	if err := s.untilTx(short, t, answered(false)); err != nil {
 		return err
 	}
 	done, err := s.touched(t, in, a.wants)
@@ -121,8 +108,6 @@ func (s *Agent) touchWithin(ctx, short context.Context, t *tx, a asking) error {
 
 // stillAsking is the answer of a touch that was not granted: it waits, or why there is nothing to wait for.
 func (s *Agent) stillAsking(ctx, short context.Context, t *tx, err error) (*api.Touched, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if ctx.Err() != nil || short.Err() == nil || t.asking == nil {
 		return nil, err
 	}
@@ -156,17 +141,23 @@ func (s *Agent) handOver(ctx context.Context, t *tx, wants []sequencer.Want) (*a
 	if err := s.announceTouch(ctx, t, own); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
 	if len(own) > 0 {
-		if err := s.delivery.Own(&journal.OwnRecord{Tx: t.id, Scopes: own}); err != nil {
+		if err := s.delivery.Record(journal.RecordOwn, &journal.OwnRecord{Tx: t.id, Scopes: own}); err != nil {
 			return nil, err
 		}
 		for _, scope := range own {
 			t.own = api.AddScope(t.own, scope)
+		}
+		var err error
+		s.loop.Do(func() { err = s.delivery.Sync() }) // what the agent does there, only it and the disk know
+		if err != nil {
+			return nil, err
+		}
+		if err := s.usable(t); err != nil {
+			return nil, err
 		}
 	}
 	return s.touchedAs(t, api.TouchGranted, wants), nil
@@ -184,14 +175,15 @@ func (s *Agent) announceTouch(ctx context.Context, t *tx, own []sequencer.Scope)
 			AtMs: s.clock.Now().UnixMilli(), Scope: scope, View: s.view.At(), Traceparent: traceOf(ctx),
 		})
 	}
-	err := s.delivery.PublishAll(ctx, events)
+	var err error
+	s.loop.Do(func() { err = s.delivery.PublishAll(ctx, events) }) // the topic has them first
 	if err != nil && ctx.Err() != nil {
 		return api.Problemf(api.CodeLog, "the touch is granted, and not in the events topic yet: ask again before acting")
 	}
 	return err
 }
 
-// noteWait keeps how long a transaction has waited for others; s.mu is held.
+// noteWait keeps how long a transaction has waited for others.
 func (t *tx) noteWait(o *sequencer.Outcome, now time.Time) {
 	switch o.Kind {
 	case sequencer.OutcomeWaiting:

@@ -36,12 +36,13 @@ func traceOf(ctx context.Context) string {
 }
 
 // Span is the span that a transaction's work belongs to; not valid: none, or it is not known here.
-func (s *Agent) Span(tx string) trace.SpanContext { return s.traceOf(sequencer.TxID(tx)) }
+func (s *Agent) Span(tx string) (span trace.SpanContext) {
+	s.loop.Run(func() { span = s.traceOf(sequencer.TxID(tx)) })
+	return span
+}
 
 // traceOf is the span that a transaction's work belongs to.
 func (s *Agent) traceOf(id sequencer.TxID) trace.SpanContext {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t := s.txs[id]; t != nil {
 		return t.trace
 	}
@@ -51,8 +52,6 @@ func (s *Agent) traceOf(id sequencer.TxID) trace.SpanContext {
 // traces notes the span that a transaction's work belongs to from now on.
 func (s *Agent) traces(ctx context.Context, t *tx) {
 	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		t.trace = sc
 	}
 }

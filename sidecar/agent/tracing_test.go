@@ -17,8 +17,8 @@ const agentTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // untraced goes through everything that tracing adds to a transaction's requests, with no tracer set.
 func untraced(s *process, c *face.Call, r *face.Route, t *tx, in *sequencer.Intent) {
 	ctx, end := s.face.Traced(context.Background(), c, r)
-	s.session.traces(ctx, t)
-	ctx, appended := s.session.tracing.append(under(ctx, s.session.traceOf(t.id)), in)
+	s.session.loop.Run(func() { s.session.traces(ctx, t) })
+	ctx, appended := s.session.tracing.append(under(ctx, s.session.Span(string(t.id))), in)
 	appended(1, nil)
 	s.session.tracing.decided(t, &sequencer.Outcome{}, time.Time{})
 	if traceOf(ctx) != "" {
@@ -74,7 +74,7 @@ func TestTraceparent(t *testing.T) {
 	}
 	c.Request.Header.Set("Traceparent", agentTrace)
 	ctx, _ := s.face.Traced(t.Context(), c, r)
-	s.session.traces(ctx, tx)
+	s.session.loop.Run(func() { s.session.traces(ctx, tx) })
 	c.Request.Header.Del("Traceparent")
 	if ctx, _ = s.face.Traced(t.Context(), c, r); traceOf(ctx) != agentTrace {
 		t.Errorf("a later request of the transaction: %q", traceOf(ctx))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hence-dev/hence/gate"
@@ -42,16 +41,19 @@ func (s *Agent) publishMade(ctx context.Context, r *topology.Residue, in sequenc
 		}
 		text.Answer = body
 	}
-	return s.delivery.PublishAll(ctx, []*topology.Event{{
+	events := []*topology.Event{{
 		Kind: topology.EventAnswer, Workspace: s.workspace, Tx: r.Tx, Agent: s.agent, AtMs: s.clock.Now().UnixMilli(),
 		Effect: text,
-	}})
+	}}
+	var err error
+	s.loop.Do(func() { err = s.delivery.PublishAll(ctx, events) }) // the topic has it before the call leaves
+	return err
 }
 
 // endMade says what came of it. That is in the journal at once, and the topic mostly has it before anybody asks.
 func (s *Agent) endMade(ctx context.Context, r *topology.Residue, in sequencer.TxID, left leftover, step gate.Step,
 	answer *gate.Answer) {
-	ctx, cancel := context.WithTimeout(ctx, view.PauseMost)
+	ctx, cancel := s.clock.Within(ctx, view.PauseMost)
 	defer cancel()
 	if err := s.publishMade(ctx, r, in, left, step, answer); err != nil {
 		s.log.Warn("what came of a further try is not in the events topic yet", "tx", string(r.Tx), "cause", err)
@@ -122,13 +124,11 @@ func madeByHand(p *gate.Progress, events []*topology.Event) (by byHand, err erro
 // this turn is marked so, and named with what came before it.
 func (s *Agent) madeSince(ctx context.Context, d *debt, effects []gate.Progress) (late map[uint32]string,
 	err error) {
-	s.mu.Lock()
 	turn := d.turn
-	s.mu.Unlock()
 	if !turn || !slices.ContainsFunc(effects, func(p gate.Progress) bool { return p.Tool.Class.Gated() }) {
 		return nil, nil
 	}
-	events, err := s.events.Effects(ctx, s.workspace, d.tx)
+	events, err := s.effectsInLog(ctx, d.tx)
 	if err != nil {
 		return nil, fmt.Errorf("read what was made by hand of %s from the log: %w", d.tx, err)
 	}
@@ -208,7 +208,7 @@ func (s *Agent) crossed(ctx context.Context, p *gate.Progress,
 		if seq, ok := s.decidedAt(id); id == p.Tx || ok && seq < first || after(id) {
 			continue
 		}
-		events, err := s.events.Effects(ctx, s.workspace, id)
+		events, err := s.effectsInLog(ctx, id)
 		if err != nil {
 			return "", fmt.Errorf("read what %s did from the log: %w", id, err)
 		}
@@ -242,10 +242,7 @@ func sayLate(list []gate.Residue, late map[uint32]string) {
 
 // untold keeps what came of further tries as long as the list of residues does not say it, by record key: the call was
 // made, so whoever asks again only has the list written.
-type untold struct {
-	mu    sync.Mutex
-	byKey map[string]untoldTry
-}
+type untold struct{ byKey map[string]untoldTry }
 
 type untoldTry struct {
 	topology.Residue
@@ -253,8 +250,6 @@ type untoldTry struct {
 }
 
 func (u *untold) keep(r *topology.Residue, undo bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	if u.byKey == nil {
 		u.byKey = map[string]untoldTry{}
 	}
@@ -262,16 +257,12 @@ func (u *untold) keep(r *topology.Residue, undo bool) {
 }
 
 func (u *untold) has(r *topology.Residue) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	_, ok := u.byKey[r.RecordKey()]
 	return ok
 }
 
 // forget drops what the list says by now; it reports whether there was anything.
 func (u *untold) forget(r *topology.Residue) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
 	_, ok := u.byKey[r.RecordKey()]
 	delete(u.byKey, r.RecordKey())
 	return ok
@@ -279,8 +270,6 @@ func (u *untold) forget(r *topology.Residue) bool {
 
 // listUntold puts what came of a try on the list, and into r, if the list does not say it yet.
 func (s *Agent) listUntold(ctx context.Context, u *untold, r *topology.Residue) (told bool, err error) {
-	u.mu.Lock() // also while it is written: what is listed later must not be written over
-	defer u.mu.Unlock()
 	kept, ok := u.byKey[r.RecordKey()]
 	if seen, _ := s.view.Transaction(r.Tx); ok && !kept.undo && seen.Retraction.Undone {
 		delete(u.byKey, r.RecordKey()) // the turn knew what came of it, and what it left counts
@@ -289,7 +278,7 @@ func (s *Agent) listUntold(ctx context.Context, u *untold, r *topology.Residue) 
 	if !ok {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, appendTry)
+	ctx, cancel := s.clock.Within(ctx, appendTry)
 	defer cancel()
 	if err := s.listResidue(ctx, &kept.Residue); err != nil {
 		return false, err
@@ -363,7 +352,7 @@ func (s *Agent) tryResidue(ctx context.Context, u *untold, r *topology.Residue, 
 	})
 	// It is not the agent's, so it does not commit: no loose read of the agent goes with it, and no retraction takes it
 	// back beside the residue's own transaction. Whatever came of the call, its settlement counts as a write.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
+	ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), appendTry)
 	defer cancel()
 	if _, err := s.abortTx(ctx, t, "it only held what a residue moves that is tried again"); err != nil {
 		s.log.Warn("a residue was tried again, what it moves is still held", "tx", string(t.id), "cause", err)
@@ -485,8 +474,8 @@ func (s *Agent) tryCall(ctx context.Context, u *untold, r *topology.Residue, t *
 	var answer gate.Answer
 	err := s.announceTry(ctx, r, t, left)
 	if err == nil {
-		bound, cancel := context.WithTimeout(s.tasks.ctx, left.tool.MaxTime) // a client that goes away breaks nothing off
-		answer, err = left.adapter.Call(bound, left.call)
+		bound, cancel := s.clock.Within(s.work, left.tool.MaxTime)              // a client that goes away breaks nothing off
+		s.loop.Do(func() { answer, err = left.adapter.Call(bound, left.call) }) // the sink answers
 		cancel()
 	} else {
 		err = fmt.Errorf("%w: %w", gate.ErrNotSent, err)
@@ -498,7 +487,7 @@ func (s *Agent) tryCall(ctx context.Context, u *untold, r *topology.Residue, t *
 	}
 	if errors.Is(err, gate.ErrNotSent) {
 		s.endMade(ctx, r, t.id, left, gate.StepNotSent, nil)
-		ctx, cancel := context.WithTimeout(ctx, appendTry)
+		ctx, cancel := s.clock.Within(ctx, appendTry)
 		defer cancel()
 		if err := s.listResidue(ctx, r); err != nil {
 			s.log.Warn("the list does not say that a further try did not leave", "tx", string(r.Tx), "cause", err)
@@ -533,8 +522,6 @@ func (s *Agent) announceTry(ctx context.Context, r *topology.Residue, t *tx, lef
 	if err := s.stretchLease(ctx, left.tool.MaxTime); err != nil { // writing may have taken long
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.usable(t) // the lease may be the next session's: then what it moves may be another's, or a turn is over
 }
 
@@ -556,7 +543,7 @@ func (s *Agent) noteTry(ctx context.Context, u *untold, r *topology.Residue, lef
 		r.State, r.Result, r.Detail = topology.ResidueResolved, sequencer.ResultClean, "tried again, and answered"
 		r.Code, r.Args, r.Call = "", nil, left.done()
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendTry)
+	ctx, cancel := s.clock.Within(context.WithoutCancel(ctx), appendTry)
 	defer cancel()
 	err := s.listResidue(ctx, r)
 	if err != nil {
@@ -568,7 +555,9 @@ func (s *Agent) noteTry(ctx context.Context, u *untold, r *topology.Residue, lef
 // listResidue puts a residue back on the list as it is now.
 func (s *Agent) listResidue(ctx context.Context, r *topology.Residue) error {
 	r.AtMs, r.Incarnation = s.clock.Now().UnixMilli(), s.now()
-	if err := s.events.PublishResidue(ctx, r); err != nil {
+	var err error
+	s.loop.Do(func() { err = s.events.PublishResidue(ctx, r) }) // the log may be away for long
+	if err != nil {
 		return api.Problemf(api.CodeLog, "the list of residues cannot be written: %v", err)
 	}
 	return nil

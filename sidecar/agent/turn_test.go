@@ -13,7 +13,7 @@ import (
 func retractNow(t *testing.T, log *memlog.Log, r *rig, tx string) {
 	t.Helper()
 	in := &sequencer.Intent{Kind: sequencer.IntentRetract, Tx: sequencer.TxID(tx), N: 1, Agent: r.config.Agent,
-		Incarnation: r.session.now()}
+		Incarnation: r.session.inc()}
 	must(log.Add(in))(t)
 }
 

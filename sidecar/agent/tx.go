@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/view"
 )
 
@@ -31,8 +32,11 @@ const (
 	fateGone               // it was sealed, and the log cannot be read that far back
 )
 
-// tx is a transaction of this sidecar's agent. One call at a time works on it; its fields are guarded by Agent.mu.
+// tx is a transaction of this sidecar's agent.
 type tx struct {
+	changed loop.Watched // by what turns a condition true that untilTx waits for
+	busy    bool         // Invariant: while it is set one flow alone adds to the transaction
+
 	id          sequencer.TxID
 	incarnation sequencer.Seq
 	base        sequencer.Seq
@@ -44,7 +48,6 @@ type tx struct {
 	sentAt      time.Time         // of the seal, to the log
 	ackedAt     time.Time         // of the seal, by the log
 	trace       trace.SpanContext // that its work belongs to; not valid: none
-	call        chan struct{}     // holds one token while a call works on the transaction
 
 	phase     phase
 	begun     bool // a record in the log may carry its begin: one that was sent, or is on its way
@@ -84,7 +87,7 @@ type tx struct {
 func newTx(id sequencer.TxID, inc, base sequencer.Seq, begin sequencer.Begin, now time.Time) *tx {
 	return &tx{
 		id: id, incarnation: inc, base: base, begin: begin, attempt: 1, created: now,
-		call: make(chan struct{}, 1), n: map[sequencer.IntentKind]uint32{},
+		n: map[sequencer.IntentKind]uint32{},
 	}
 }
 
@@ -249,8 +252,6 @@ func (s *Agent) find(id sequencer.TxID) (*tx, error) {
 		return nil, api.Problemf(api.CodeOtherAgent, "%s is a transaction of agent %s; this is the sidecar of %s", id, agent,
 			s.agent)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	t := s.txs[id]
 	switch {
 	case t != nil && t.fate == fateUnread:

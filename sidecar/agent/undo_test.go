@@ -12,7 +12,6 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/sidecar/view"
 )
 
 // Whoever finishes a compensation, and wherever the process died: with a key it happens once; without one at most
@@ -151,7 +150,7 @@ func TestLeaseEndsInSettlement(t *testing.T) {
 	must(tx.Effect(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t)
 	must(tx.Seal(ctx))(t)
 	<-world.entered
-	former := a.session.now()
+	former := a.session.inc()
 	for ended := false; !ended; {
 		if err := log.Tick(1); err != nil {
 			t.Fatal(err)
@@ -160,7 +159,7 @@ func TestLeaseEndsInSettlement(t *testing.T) {
 			ended = ended || o.Kind == sequencer.OutcomeLeaseEnded
 		}
 	}
-	if err := a.view.Waits.Until(ctx, waitSession, func() bool { return a.session.now() > former }); err != nil {
+	if err := a.session.eventually(ctx, func() bool { return a.session.now() > former }); err != nil {
 		t.Fatal(err)
 	}
 	world.set(func() { delete(world.block, "mail") })
@@ -242,13 +241,11 @@ func TestAbortedWhileRunning(t *testing.T) {
 	}()
 	awaitKind(ctx, t, log, sequencer.OutcomeAborted)
 	world.set(func() { delete(world.block, "set") })
-	inner := must(a.session.find(sequencer.TxID(tx.ID())))(t)
+	inner := must(a.session.known(sequencer.TxID(tx.ID())))(t)
 	wounded := func() bool {
-		a.session.mu.Lock()
-		defer a.session.mu.Unlock()
 		return inner.decided()
 	}
-	if err := a.view.Waits.Until(ctx, view.WaitTx(tx.ID()), wounded); err != nil {
+	if err := a.session.eventually(ctx, wounded); err != nil {
 		t.Fatal(err)
 	}
 	close(block)

@@ -7,10 +7,12 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/topology/machine"
 )
 
-// fakeClock moves when the test says so.
+// fakeClock moves when the test says so; pauses and bounds are the machine's.
 type fakeClock struct {
+	machine.Clock
 	mu   sync.Mutex
 	now  time.Time
 	beat chan time.Time

@@ -31,10 +31,10 @@ const (
 
 // write adds a shard write to an open transaction; the last write of a shard counts.
 func (s *Agent) write(ctx context.Context, t *tx, w writing) (*api.Written, error) {
-	if err := t.enter(ctx); err != nil {
+	if err := s.enter(ctx, t); err != nil {
 		return nil, err
 	}
-	defer t.leave()
+	defer s.leave(t)
 	return s.writeIn(ctx, t, w)
 }
 
@@ -53,8 +53,6 @@ func (s *Agent) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, er
 		}
 		shard.Content = nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
@@ -84,9 +82,7 @@ func (s *Agent) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.Sh
 	if len(w.media) > maxMediaBytes || !utf8.ValidString(w.media) {
 		return nil, api.Problemf(api.CodeBadRequest, "the media type has more than %d bytes, or is not UTF-8", maxMediaBytes)
 	}
-	s.mu.Lock()
 	full := t.write(w.scope) == nil && t.size() >= s.footprintLimit()
-	s.mu.Unlock()
 	if full {
 		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.footprintLimit())
 	}
@@ -143,11 +139,9 @@ func (s *Agent) reachAll(ctx context.Context, seq sequencer.Seq) error {
 	if s.view.At() >= seq {
 		return nil
 	}
-	short, cancel := context.WithTimeout(ctx, s.limits.FutureWait)
+	short, cancel := s.clock.Within(ctx, s.limits.FutureWait)
 	defer cancel()
-	s.mu.Lock()
 	question := s.probe()
-	s.mu.Unlock()
 	_, err := s.ask(short, question, func() bool { return s.view.At() >= seq })
 	if err != nil && s.view.At() < seq { // it may have been reached by the last decision before the time was up
 		return view.NotReached(seq, s.view.At())
@@ -157,13 +151,19 @@ func (s *Agent) reachAll(ctx context.Context, seq sequencer.Seq) error {
 
 // reachSeq waits a moment for a seq that another sidecar may have seen before this one.
 func (s *Agent) reachSeq(ctx context.Context, seq sequencer.Seq) error {
-	return s.view.ReachWithin(ctx, seq, s.limits.FutureWait)
+	if s.view.At() >= seq {
+		return nil
+	}
+	short, cancel := s.clock.Within(ctx, s.limits.FutureWait)
+	defer cancel()
+	if s.reach(short, seq) != nil {
+		return view.NotReached(seq, s.view.At())
+	}
+	return nil
 }
 
 // byReference reports whether a content is too large for the intent itself.
 func (s *Agent) byReference(t *tx, w *sequencer.ShardWrite) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	rules := s.view.Settings().Rules
 	total := len(w.Content)
 	for i := range t.writes {
@@ -184,18 +184,21 @@ func (s *Agent) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, medi
 	ev, ref := journal.ContentEvent(body)
 	ev.Workspace, ev.Tx, ev.Agent, ev.Incarnation = s.workspace, t.id, s.agent, t.incarnation
 	ev.AtMs, ev.Scope, ev.MediaType = s.clock.Now().UnixMilli(), scope, media
-	done := make(chan sequencer.Place, 1)
-	if err := s.delivery.Event(ev, func(at sequencer.Place) { done <- at }); err != nil {
+	there := false
+	err := s.delivery.Event(ev, func(at sequencer.Place) { // outside of the loop
+		s.loop.Run(func() {
+			ref.Partition, ref.Offset, there = at.Partition, at.Offset, true
+			s.loop.Moved(&t.changed)
+		})
+	})
+	if err != nil {
 		return nil, err
 	}
-	select {
-	case at := <-done:
-		ref.Partition, ref.Offset = at.Partition, at.Offset
-		return ref, nil
-	case <-ctx.Done():
-		return nil, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope,
-			context.Cause(ctx))
+	err = s.untilTx(ctx, t, func() bool { return there }) // what names it comes after it
+	if err != nil && ctx.Err() != nil {
+		return nil, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope, err)
 	}
+	return ref, err
 }
 
 // put writes one shard in a transaction of one record. A conflict is tried again here: the agent has read nothing in
@@ -237,16 +240,12 @@ func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot
 		if t, _, err = s.again(ctx, former); err != nil {
 			return nil, err
 		}
-		s.mu.Lock()
 		t.reads = former.allReads()
-		s.mu.Unlock()
 	}
 }
 
 // drop ends a transaction that was never sealed and that nobody can come back to.
 func (s *Agent) drop(t *tx, why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if t.decided() || t.phase != phaseOpen {
 		return
 	}
@@ -273,7 +272,7 @@ func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) 
 	if body, ok := s.view.Contents.Get(rev.Ref.SHA256); ok {
 		return body, nil
 	}
-	body, err := s.events.Content(ctx, s.workspace, *rev.Ref)
+	body, err := do(s, func() ([]byte, error) { return s.events.Content(ctx, s.workspace, *rev.Ref) })
 	if err != nil {
 		return nil, api.Problemf(api.CodeLog, "the content at %d/%d cannot be fetched: %v", rev.Ref.Partition,
 			rev.Ref.Offset, err)
@@ -293,7 +292,7 @@ const retracts = 2
 const refersToLog = 3
 
 // withFormer is a transaction's writes for its seal. Those of shards that were last written so long ago that the fold
-// may have forgotten what stood there say it, so that a retraction can put it back; s.mu is held.
+// may have forgotten what stood there say it, so that a retraction can put it back.
 func (s *Agent) withFormer(writes []sequencer.ShardWrite) []sequencer.ShardWrite {
 	out := slices.Clone(writes)
 	now := s.view.Settings()

@@ -1,8 +1,6 @@
 package journal
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/hence-dev/hence/gate"
@@ -76,17 +74,10 @@ func (l *Ledger) applyOwn(r *OwnRecord) {
 	}
 }
 
-// Own notes that scopes are handed to the agent, on the disk: what it does there nobody else will know of.
-func (d *Journal) Own(o *OwnRecord) error {
-	body, err := json.Marshal(o)
-	if err != nil {
-		return fmt.Errorf("encode a journal record: %w", err)
-	}
+// Sync returns once what was journalled is on the disk.
+func (d *Journal) Sync() error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if err := d.write(RecordOwn, body); err != nil {
-		return err
-	}
 	return d.sync()
 }
 

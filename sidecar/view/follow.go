@@ -27,7 +27,7 @@ func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
 		return nil
 	}
 	for _, w := range v.watchers {
-		w.begun()
+		w.Begun()
 	}
 	v.Waits.Wake(WaitSeq)
 	pause := PauseLeast
@@ -38,8 +38,9 @@ func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
 			if err == nil && fresh {
 				delivered(way)
 				for _, w := range v.watchers {
-					v.Waits.Wake(w.observe(o)...)
+					w.Observe(o)
 				}
+				v.Waits.Wake(WaitSeq)
 			}
 			return err
 		})
@@ -48,7 +49,7 @@ func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
 			return nil
 		case errors.Is(err, ErrChain), errors.Is(err, streams.ErrGone):
 			say.Error("the view has stopped for good", "cause", err)
-			v.Waits.Close()
+			v.End()
 			return err
 		case v.At() > before:
 			pause = PauseLeast

@@ -64,18 +64,25 @@ type View struct {
 
 	Waits    waits
 	Contents *contents // that are kept by reference
-	watchers []watcher // Invariant: set before follow; told of each decision once the view has it
+	watchers []Watcher // Invariant: set before follow; told of each decision once the view has it
 }
 
-// watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
-type watcher struct {
-	begun   func()                                     // the view has its snapshot
-	observe func(o *sequencer.Outcome) (wake []string) // the view has a decision; wake are the keys of the waits to wake
+// Watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
+type Watcher struct {
+	Begun   func()                     // the view has its snapshot
+	Observe func(o *sequencer.Outcome) // the view has a decision
+	Ended   func()                     // no wait goes on, here or at the watcher's; from any goroutine, more than once
 }
 
-// Watch adds somebody who is told of decisions. It is called before the view is followed.
-func (v *View) Watch(begun func(), observe func(o *sequencer.Outcome) (wake []string)) {
-	v.watchers = append(v.watchers, watcher{begun, observe})
+// Watch adds a watcher. It is called before the view is followed.
+func (v *View) Watch(w Watcher) { v.watchers = append(v.watchers, w) }
+
+// End ends all waits, now and from now on, also those of the watchers.
+func (v *View) End() {
+	v.Waits.Close()
+	for _, w := range v.watchers {
+		w.Ended()
+	}
 }
 
 // New is the view of a workspace before its snapshot. It keeps so many bytes of contents of former revisions, and of
