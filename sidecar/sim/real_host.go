@@ -12,6 +12,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/agent"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
@@ -82,6 +83,19 @@ func (h *host) Ticker(d time.Duration) (<-chan time.Time, func()) {
 	return t.C, t.Stop
 }
 
+// Sleep is part of a process's clock.
+func (h *host) Sleep(ctx context.Context, d time.Duration) error {
+	if !h.b.sleep(ctx, d) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Within is part of a process's clock.
+func (h *host) Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
+}
+
 // begin starts a process on a folder.
 func (h *host) begin(folder string) *proc {
 	b := h.b
@@ -102,6 +116,7 @@ func (h *host) begin(folder string) *proc {
 	var err error
 	p.agent, err = agent.New(agent.Config{Name: h.agent, View: p.view, Log: p.port, Keys: p.keys, DataDir: folder,
 		Tools: &tools{b, p}, Limits: limits, Logger: log, Metrics: made,
+		Loop:    loop.Options{Verify: true},
 		Machine: agent.Machine{Clock: h, Open: p.disk.opener, Boot: fmt.Sprintf("%s%d", h.agent, h.boot)}})
 	if err != nil {
 		b.fail("a process of %s: %v", h.agent, err)
@@ -402,6 +417,7 @@ func copyFolder(from, to string) {
 	})
 }
 
-var _ agent.Log = (*port)(nil)
-var _ agent.Clock = (*host)(nil)
-var _ = sequencer.Logic
+var (
+	_ agent.Log   = (*port)(nil)
+	_ agent.Clock = (*host)(nil)
+)
