@@ -74,14 +74,14 @@ type found struct {
 }
 
 // batch runs schedules of real agents in worker processes until one finds something.
-func batch(t *testing.T, first uint64, n, seconds int, weaken sequencer.Weaken) found {
+func batch(t *testing.T, binary string, first uint64, n, seconds int, weaken sequencer.Weaken) found {
 	t.Helper()
 	out := found{sum: newSummary()}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	var all []*exec.Cmd
 	for w := range workers {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestRealWorker$", "-test.timeout=24h")
+		cmd := exec.Command(binary, "-test.run=^TestRealWorker$", "-test.timeout=24h")
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", fmt.Sprintf("%s=%d %d %d %d %d", workerEnv,
 			first+uint64(w), workers, (n+workers-1-w)/workers, seconds, uint64(weaken)))
 		pipe, err := cmd.StdoutPipe()
@@ -134,12 +134,8 @@ func batch(t *testing.T, first uint64, n, seconds int, weaken sequencer.Weaken) 
 
 // TestRealSchedules runs many schedules of real agents: none may break an invariant. HENCE_SIM_SECONDS is how long.
 func TestRealSchedules(t *testing.T) {
-	n, seconds := *schedulesFlag, 0
-	if text := os.Getenv("HENCE_SIM_SECONDS"); text != "" {
-		var err error
-		if seconds, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
+	n, seconds := *schedulesFlag, simSeconds(t)
+	if seconds > 0 {
 		n = 1 << 30
 	}
 	switch {
@@ -149,7 +145,7 @@ func TestRealSchedules(t *testing.T) {
 		n = 2000
 	}
 	start := time.Now()
-	got := batch(t, *firstFlag, n, seconds, 0)
+	got := batch(t, os.Args[0], *firstFlag, n, seconds, 0)
 	t.Logf("%s%.0f schedules of real agents a second", &got.sum,
 		float64(got.sum.Schedules)/time.Since(start).Seconds())
 	if got.what != "" {
@@ -158,4 +154,18 @@ func TestRealSchedules(t *testing.T) {
 	if got.sum.Voids*4 > got.sum.Schedules {
 		t.Errorf("%d of %d schedules are void: hardly anything committed in them", got.sum.Voids, got.sum.Schedules)
 	}
+}
+
+// simSeconds is HENCE_SIM_SECONDS; zero: the number of schedules counts.
+func simSeconds(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("HENCE_SIM_SECONDS")
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
