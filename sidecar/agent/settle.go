@@ -173,6 +173,9 @@ func (s *Agent) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.Se
 	if err != nil {
 		return err
 	}
+	if claim == gate.ClaimStranger && !s.view.Settings().Known {
+		s.learnRules(ctx) // how long a former owner may have its lease depends on them, and nothing else may ask
+	}
 	if s.mustWait(d, effects, claim) {
 		return nil
 	}

@@ -77,7 +77,7 @@ type faults struct {
 	keyed, effects, looks       float64
 	retract, residue, group     float64
 	every                       time.Duration // between two life events
-	mode                        [3]int
+	mode                        [3]float64
 	small                       bool // journals are rewritten often, few transactions are remembered
 	shift                       time.Duration
 }
@@ -97,8 +97,8 @@ func drawFaults(rng *rand.Rand) faults {
 		callLost: some(0.15), callMute: some(0.2), callNo: some(0.1), callDown: some(0.1),
 		keyed: some(1), effects: 0.2 + 0.6*rng.Float64(), looks: some(0.5),
 		retract: some(0.15), residue: 0 * some(0.3), group: some(0.2),
-		every: time.Duration(1500+rng.IntN(6000)) * time.Millisecond,
-		mode:  [3]int{1 + rng.IntN(4), rng.IntN(3), rng.IntN(3)}, small: rng.Float64() < 0.3,
+		every: time.Duration(1000+rng.IntN(5000)) * time.Millisecond,
+		mode:  [3]float64{1 + 3*rng.Float64(), some(2), some(2)}, small: rng.Float64() < 0.3,
 		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
 	return f
 }

@@ -384,7 +384,7 @@ func (c *client) receipt(tx string, r *api.Receipt) {
 // transaction does some reads, writes and calls, and seals them, in a few attempts.
 func (c *client) transaction(ctx context.Context) bool {
 	b := c.b
-	mode := [...]string{"optimistic", "ordered", "locked"}[c.weighed(b.fault.mode)]
+	mode := [...]string{"optimistic", "ordered", "locked"}[c.weighed(b.fault.mode[:]...)]
 	in := &api.Begin{Mode: mode}
 	if c.n(4) == 0 {
 		in.DeadlineMs = 2000 + c.n(6000)
@@ -454,17 +454,6 @@ func (c *client) attempt(ctx context.Context, tx, mode string, plan []int) *api.
 		return c.abort(ctx, tx)
 	}
 	return c.seal(ctx, tx)
-}
-
-// weighed draws one of three by their weights.
-func (c *client) weighed(w [3]int) int {
-	at := c.n(w[0] + w[1] + w[2])
-	for i, one := range w {
-		if at -= one; at < 0 {
-			return i
-		}
-	}
-	return 0
 }
 
 // seal asks for the decision until there is one.

@@ -44,6 +44,23 @@ func (d *dice) chance(p func(*faults) float64) bool {
 	return hit
 }
 
+// weighed draws one of several by their weights.
+func (d *dice) weighed(weights ...float64) int {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	d.mu.Lock()
+	at := d.rng.Float64() * sum
+	d.mu.Unlock()
+	for i, w := range weights {
+		if at -= w; at < 0 {
+			return i
+		}
+	}
+	return len(weights) - 1
+}
+
 // some is a time of up to most, to the nanosecond: no two ends of it fall together.
 func (d *dice) some(most time.Duration) time.Duration { return 1 + time.Duration(d.n(int(most))) }
 

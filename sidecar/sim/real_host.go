@@ -262,45 +262,53 @@ func (h *host) befall(ctx context.Context) {
 	if p == nil {
 		return
 	}
-	switch {
-	case h.chance(func(f *faults) float64 { return f.crash / 3 }):
+	b.mu.Lock()
+	f := b.fault
+	b.r.fault()
+	b.mu.Unlock()
+	switch h.weighed(f.crash, f.power, 0.5*f.crash, f.empty, 2*f.copies, 0.7*f.partition, f.full, 0.8*f.zombie, f.forGood,
+		0.1) {
+	case 0:
 		h.stop(p)
 		h.again(ctx)
-	case h.chance(func(f *faults) float64 { return f.power / 4 }):
+	case 1:
 		b.note("%s loses its power", p.name)
 		p.dead.Store(true)
 		p.disk.lose()
 		h.stop(p)
 		h.boot++
 		h.again(ctx)
-	case h.chance(func(f *faults) float64 { return f.crash / 4 }):
+	case 2:
 		b.note("%s is told to stop", p.name)
 		p.kill()
 		<-p.ended
 		h.again(ctx)
-	case h.chance(func(f *faults) float64 { return f.empty / 4 }):
+	case 3:
 		b.note("%s loses its folder", p.name)
 		h.stop(p)
 		h.folder = h.newFolder()
 		h.again(ctx)
-	case h.chance(func(f *faults) float64 { return f.copies / 4 }):
+	case 4:
 		h.move(ctx, p)
-	case h.chance(func(f *faults) float64 { return f.partition / 3 }):
+	case 5:
 		b.note("%s is cut off", p.name)
 		p.cut.Store(true)
 		b.sleep(ctx, h.some(9*time.Second))
 		b.note("%s is back", p.name)
 		p.cut.Store(false)
-	case h.chance(func(f *faults) float64 { return f.full / 3 }):
+	case 6:
 		p.disk.full.Store(true)
 		b.sleep(ctx, h.some(3*time.Second))
 		p.disk.full.Store(false)
-	case h.chance(func(f *faults) float64 { return f.zombie / 5 }):
+	case 7:
 		b.note("the machine of %s sleeps", h.agent)
 		h.mu.Lock()
 		h.slept += h.some(12 * time.Second)
 		h.mu.Unlock()
-	case h.chance(func(f *faults) float64 { return f.forGood / 4 }) && b.spare():
+	case 8:
+		if !b.spare() {
+			return
+		}
 		b.note("%s never comes back", h.agent)
 		b.mu.Lock()
 		h.gone = true
