@@ -93,7 +93,7 @@ func (s *Agent) observeDebt(o *sequencer.Outcome) {
 	}
 	switch {
 	case d == nil:
-	case o.Final:
+	case o.Final, o.Kind == sequencer.OutcomeSettled: // one that a retraction's cone has is owed again in its turn
 		s.paid(o)
 	case o.Kind == sequencer.OutcomeRefused && d.n > 0 && o.Intent == d.intent(s).ID() &&
 		o.Incarnation == s.incarnation: // each process and each owner counts for itself
@@ -172,6 +172,9 @@ func (s *Agent) settleOnce(ctx context.Context, d *debt, t *tx, inc sequencer.Se
 	}
 	if err != nil {
 		return err
+	}
+	if claim == gate.ClaimStranger && !s.view.Settings().Known {
+		s.learnRules(ctx) // how long a former owner may have its lease depends on them, and nothing else may ask
 	}
 	if s.mustWait(d, effects, claim) {
 		return nil

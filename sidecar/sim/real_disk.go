@@ -51,10 +51,10 @@ func (f *file) Write(p []byte) (int, error) {
 	case f.d.p.dead.Load():
 		return 0, errDead
 	case f.d.full.Load():
-		n, _ := f.File.Write(p[:f.d.b.n(len(p)+1)/2])
+		n, _ := f.File.Write(p[:f.d.p.n(len(p)+1)/2])
 		return n, syscall.ENOSPC
-	case f.d.b.chance(func(x *faults) float64 { return x.disk }):
-		n, _ := f.File.Write(p[:f.d.b.n(len(p)+1)])
+	case f.d.p.chance(func(x *faults) float64 { return x.disk }):
+		n, _ := f.File.Write(p[:f.d.p.n(len(p)+1)])
 		return n, syscall.EIO
 	}
 	return f.File.Write(p)
@@ -65,7 +65,7 @@ func (f *file) Truncate(size int64) error {
 	switch {
 	case f.d.p.dead.Load():
 		return errDead
-	case f.d.b.chance(func(x *faults) float64 { return x.disk / 4 }):
+	case f.d.p.chance(func(x *faults) float64 { return x.disk / 4 }):
 		return syscall.EIO
 	}
 	f.synced = min(f.synced, size)
@@ -77,7 +77,7 @@ func (f *file) Sync() error {
 	switch {
 	case f.d.p.dead.Load():
 		return errDead
-	case f.d.b.chance(func(x *faults) float64 { return x.disk }):
+	case f.d.p.chance(func(x *faults) float64 { return x.disk }):
 		return syscall.EIO
 	}
 	info, err := f.Stat()
@@ -97,7 +97,7 @@ func (d *disk) lose() {
 			continue
 		}
 		if left := info.Size() - f.synced; left > 0 {
-			_ = f.File.Truncate(f.synced + int64(d.b.n(int(left)+1)))
+			_ = f.File.Truncate(f.synced + int64(d.p.n(int(left)+1)))
 		}
 	}
 }

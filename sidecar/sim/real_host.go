@@ -12,6 +12,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/agent"
+	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
@@ -19,7 +20,7 @@ import (
 
 // host is where one agent lives: its machine, its disk and the process that it talks to.
 type host struct {
-	b       *bubble
+	*dice
 	agent   string
 	clients []*client
 
@@ -36,6 +37,7 @@ type host struct {
 
 // proc is one process of an agent, as package sidecar puts it together, without HTTP.
 type proc struct {
+	*dice
 	h     *host
 	name  string
 	agent *agent.Agent
@@ -52,7 +54,8 @@ type proc struct {
 }
 
 func (b *bubble) newHost(name string) *host {
-	h := &host{b: b, agent: name, shift: time.Duration(b.n(3)-1) * b.fault.shift}
+	h := &host{dice: b.newDice(), agent: name}
+	h.shift = time.Duration(h.n(3)-1) * b.fault.shift
 	h.folder = h.newFolder()
 	return h
 }
@@ -76,14 +79,27 @@ func (h *host) sleeps() time.Duration {
 
 // Ticker is part of a process's clock.
 func (h *host) Ticker(d time.Duration) (<-chan time.Time, func()) {
-	t := time.NewTicker(d)
+	t := time.NewTicker(d + h.some(time.Millisecond)) // no two clocks beat together
 	return t.C, t.Stop
+}
+
+// Sleep is part of a process's clock.
+func (h *host) Sleep(ctx context.Context, d time.Duration) error {
+	if !h.b.sleep(ctx, d) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Within is part of a process's clock.
+func (h *host) Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
 }
 
 // begin starts a process on a folder.
 func (h *host) begin(folder string) *proc {
 	b := h.b
-	p := &proc{h: h, ended: make(chan struct{})}
+	p := &proc{dice: b.newDice(), h: h, ended: make(chan struct{})}
 	p.name = fmt.Sprintf("%s@%s", h.agent, filepath.Base(folder))
 	p.life, p.kill = context.WithCancel(context.Background())
 	p.port, p.disk = b.newPort(p), &disk{b: b, p: p}
@@ -100,6 +116,7 @@ func (h *host) begin(folder string) *proc {
 	var err error
 	p.agent, err = agent.New(agent.Config{Name: h.agent, View: p.view, Log: p.port, Keys: p.keys, DataDir: folder,
 		Tools: &tools{b, p}, Limits: limits, Logger: log, Metrics: made,
+		Loop:    loop.Options{Verify: true},
 		Machine: agent.Machine{Clock: h, Open: p.disk.opener, Boot: fmt.Sprintf("%s%d", h.agent, h.boot)}})
 	if err != nil {
 		b.fail("a process of %s: %v", h.agent, err)
@@ -125,7 +142,7 @@ func (h *host) begin(folder string) *proc {
 			b.fail("the view of %s: %v", p.name, err)
 		}
 	})
-	go p.last()
+	b.strays.Go(p.last)
 	return p
 }
 
@@ -172,10 +189,11 @@ func (h *host) set(p *proc) {
 // live is what happens to the agent's processes.
 func (h *host) live(ctx context.Context) {
 	b := h.b
-	b.sleep(ctx, b.some(500*time.Millisecond))
+	b.sleep(ctx, h.some(500*time.Millisecond))
 	h.set(h.begin(h.folder))
+	defer h.end() // also what began while all ended
 	for {
-		if !b.sleep(ctx, b.some(b.every())) {
+		if !b.sleep(ctx, h.some(b.every())) {
 			return
 		}
 		b.mu.Lock()
@@ -187,6 +205,10 @@ func (h *host) live(ctx context.Context) {
 		h.befall(ctx)
 	}
 	h.heal()
+	// What it left aborted is nobody's business until something waits for it: it comes back for that at last.
+	if h.gone && b.sleep(ctx, realAway) {
+		h.gone = false
+	}
 	for b.sleep(ctx, 500*time.Millisecond) {
 		h.watch(ctx)
 	}
@@ -215,10 +237,15 @@ func (h *host) heal() {
 // watch starts the process again when it has ended by itself.
 func (h *host) watch(ctx context.Context) {
 	p := h.current()
-	if h.gone || p != nil && p.life.Err() == nil {
+	switch {
+	case h.gone:
 		return
-	}
-	if p != nil {
+	case p != nil && p.life.Err() == nil:
+		if parts, _ := p.agent.Ready(); parts["journal"] == nil {
+			return
+		}
+		h.stop(p) // its file could not even be cut: an operator's case
+	case p != nil:
 		<-p.ended
 	}
 	h.set(h.begin(h.folder))
@@ -232,45 +259,56 @@ func (h *host) befall(ctx context.Context) {
 	}
 	h.watch(ctx)
 	p := h.current()
-	switch {
-	case b.chance(func(f *faults) float64 { return f.crash / 3 }):
+	if p == nil {
+		return
+	}
+	b.mu.Lock()
+	f := b.fault
+	b.r.fault()
+	b.mu.Unlock()
+	switch h.weighed(f.crash, f.power, 0.5*f.crash, f.empty, 2*f.copies, 0.7*f.partition, f.full, 0.8*f.zombie, f.forGood,
+		0.1) {
+	case 0:
 		h.stop(p)
 		h.again(ctx)
-	case b.chance(func(f *faults) float64 { return f.power / 4 }):
+	case 1:
 		b.note("%s loses its power", p.name)
 		p.dead.Store(true)
 		p.disk.lose()
 		h.stop(p)
 		h.boot++
 		h.again(ctx)
-	case b.chance(func(f *faults) float64 { return f.crash / 4 }):
+	case 2:
 		b.note("%s is told to stop", p.name)
 		p.kill()
 		<-p.ended
 		h.again(ctx)
-	case b.chance(func(f *faults) float64 { return f.empty / 4 }):
+	case 3:
 		b.note("%s loses its folder", p.name)
 		h.stop(p)
 		h.folder = h.newFolder()
 		h.again(ctx)
-	case b.chance(func(f *faults) float64 { return f.copies / 4 }):
+	case 4:
 		h.move(ctx, p)
-	case b.chance(func(f *faults) float64 { return f.partition / 3 }):
+	case 5:
 		b.note("%s is cut off", p.name)
 		p.cut.Store(true)
-		b.sleep(ctx, b.some(9*time.Second))
+		b.sleep(ctx, h.some(9*time.Second))
 		b.note("%s is back", p.name)
 		p.cut.Store(false)
-	case b.chance(func(f *faults) float64 { return f.full / 3 }):
+	case 6:
 		p.disk.full.Store(true)
-		b.sleep(ctx, b.some(3*time.Second))
+		b.sleep(ctx, h.some(3*time.Second))
 		p.disk.full.Store(false)
-	case b.chance(func(f *faults) float64 { return f.zombie / 5 }):
+	case 7:
 		b.note("the machine of %s sleeps", h.agent)
 		h.mu.Lock()
-		h.slept += b.someLocked(12 * time.Second)
+		h.slept += h.some(12 * time.Second)
 		h.mu.Unlock()
-	case b.chance(func(f *faults) float64 { return f.forGood / 4 }):
+	case 8:
+		if !b.spare() {
+			return
+		}
 		b.note("%s never comes back", h.agent)
 		b.mu.Lock()
 		h.gone = true
@@ -280,35 +318,67 @@ func (h *host) befall(ctx context.Context) {
 	}
 }
 
-func (b *bubble) someLocked(most time.Duration) time.Duration { return b.some(most) }
+// spare reports whether more than one agent is left: with none nothing would be settled.
+func (b *bubble) spare() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	left := 0
+	for _, h := range b.hosts {
+		if !h.gone {
+			left++
+		}
+	}
+	return left > 1
+}
 
 // again starts the process after a while.
 func (h *host) again(ctx context.Context) {
 	pause := 300 * time.Millisecond
-	if h.b.n(3) == 0 {
+	if h.n(3) == 0 {
 		pause = 9 * time.Second // longer than a lease
 	}
-	h.b.sleep(ctx, h.b.some(pause))
+	h.b.sleep(ctx, h.some(pause))
 	h.set(h.begin(h.folder))
 }
 
-// move starts the agent elsewhere, mostly with a copy of its folder; its process goes on for a while.
+// move starts the agent elsewhere: on its moved folder, on an older copy of it that other sessions have outlived, or
+// on an empty one while the former process goes on.
 func (h *host) move(ctx context.Context, p *proc) {
 	b := h.b
 	former := h.folder
 	h.folder = h.newFolder()
-	if b.n(3) > 0 {
-		copyFolder(former, h.folder)
-	}
-	b.note("%s starts elsewhere: %s beside %s", h.agent, h.folder, former)
-	p.cut.Store(b.n(2) == 0)
-	h.others = append(h.others, p)
 	h.boot++
-	h.set(h.begin(h.folder))
-	b.sleep(ctx, b.some(4*time.Second))
-	p.cut.Store(false)
-	if b.n(2) == 0 {
+	switch h.n(3) {
+	case 0:
+		b.note("%s moves with its folder", h.agent)
 		h.stop(p)
+		copyFolder(former, h.folder)
+		h.set(h.begin(h.folder))
+	case 1:
+		b.note("%s has a copy made of its folder, and starts on that after another session", h.agent)
+		h.stop(p)
+		copyFolder(former, h.folder)
+		h.set(h.begin(former))
+		b.sleep(ctx, time.Second+h.some(6*time.Second))
+		joined := sequencer.Seq(0)
+		if p = h.current(); p != nil {
+			_, joined = p.agent.Ready()
+			h.stop(p)
+		}
+		if joined == 0 { // none could tell that the copy is one
+			h.folder = former
+		}
+		h.set(h.begin(h.folder))
+	default:
+		b.note("%s starts elsewhere beside %s", h.agent, p.name)
+		p.cut.Store(h.n(2) == 0)
+		h.others = append(h.others, p)
+		h.set(h.begin(h.folder))
+		b.sleep(ctx, h.some(4*time.Second))
+		p.cut.Store(false)
+		if h.n(2) == 0 {
+			h.stop(p)
+		}
 	}
 }
 
@@ -355,6 +425,7 @@ func copyFolder(from, to string) {
 	})
 }
 
-var _ agent.Log = (*port)(nil)
-var _ agent.Clock = (*host)(nil)
-var _ = sequencer.Logic
+var (
+	_ agent.Log   = (*port)(nil)
+	_ agent.Clock = (*host)(nil)
+)

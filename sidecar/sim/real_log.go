@@ -36,19 +36,20 @@ func (d *port) away() bool { return d.p.dead.Load() || d.p.cut.Load() }
 
 // Append is part of the log's interface to a sidecar.
 func (d *port) Append(ctx context.Context, ws string, in *sequencer.Intent) (int64, error) {
-	if !d.b.slow(ctx) {
+	if !d.p.slow(ctx) {
 		return 0, ctx.Err()
 	}
-	if d.away() || d.b.chance(func(f *faults) float64 { return f.lose }) {
-		d.b.sleep(ctx, d.b.some(time.Second))
+	if d.away() || d.p.chance(func(f *faults) float64 { return f.lose }) {
+		d.b.sleep(ctx, d.p.some(time.Second))
 		return 0, memlog.ErrLost
 	}
-	if d.b.chance(func(f *faults) float64 { return f.late }) {
+	if d.p.chance(func(f *faults) float64 { return f.late }) {
 		d.mu.Lock()
 		d.strays = append(d.strays, in)
 		d.mu.Unlock()
-		go d.arrive(in, d.b.some(3*time.Second))
-		d.b.sleep(ctx, d.b.some(500*time.Millisecond))
+		late := d.p.some(3 * time.Second)
+		d.b.strays.Go(func() { d.arrive(in, late) })
+		d.b.sleep(ctx, d.p.some(500*time.Millisecond))
 		return 0, memlog.ErrLost
 	}
 	if err := d.flush(); err != nil {
@@ -58,7 +59,7 @@ func (d *port) Append(ctx context.Context, ws string, in *sequencer.Intent) (int
 	if err != nil {
 		return 0, err
 	}
-	if !d.b.slow(ctx) || d.away() || d.b.chance(func(f *faults) float64 { return f.unknown }) {
+	if !d.p.slow(ctx) || d.away() || d.p.chance(func(f *faults) float64 { return f.unknown }) {
 		return 0, memlog.ErrLost
 	}
 	return at, nil
@@ -71,7 +72,7 @@ func (d *port) flush() error {
 	d.strays = nil
 	d.mu.Unlock()
 	for _, in := range list {
-		if d.b.n(2) == 0 {
+		if d.p.n(2) == 0 {
 			continue
 		}
 		if _, err := d.b.log.Add(in); err != nil {
@@ -112,7 +113,7 @@ func (d *port) publish(ctx context.Context) {
 	for {
 		select {
 		case s := <-d.events:
-			if !d.b.slow(ctx) || d.away() || d.b.chance(func(f *faults) float64 { return f.events }) {
+			if !d.p.slow(ctx) || d.away() || d.p.chance(func(f *faults) float64 { return f.events }) {
 				s.done(sequencer.Place{}, memlog.ErrLost)
 				continue
 			}
@@ -134,16 +135,17 @@ func (d *port) Follow(ctx context.Context, ws string, after sequencer.Seq,
 // FollowAt is part of the log's interface to a sidecar.
 func (d *port) FollowAt(ctx context.Context, ws string, after sequencer.Seq,
 	apply func(*sequencer.Outcome, streams.Way, time.Time) error) error {
-	if !d.b.slow(ctx) {
+	if !d.p.slow(ctx) {
 		return ctx.Err()
 	}
 	return d.Door.FollowAt(ctx, ws, after, func(o *sequencer.Outcome, way streams.Way, at time.Time) error {
 		d.b.mu.Lock()
-		lag := 1 + time.Duration(d.b.r.n(int(d.b.fault.lag)))
-		if d.b.r.n(3) > 0 { // most come one after another
+		most := d.b.fault.lag
+		d.b.mu.Unlock()
+		lag := d.p.some(most)
+		if d.p.n(3) > 0 { // most come one after another
 			lag = 1 + lag/50
 		}
-		d.b.mu.Unlock()
 		if !d.b.sleep(ctx, lag) {
 			return ctx.Err()
 		}
@@ -153,9 +155,9 @@ func (d *port) FollowAt(ctx context.Context, ws string, after sequencer.Seq,
 			}
 		}
 		switch {
-		case d.p.dead.Load(), d.b.chance(func(f *faults) float64 { return f.drop }):
+		case d.p.dead.Load(), d.p.chance(func(f *faults) float64 { return f.drop }):
 			return memlog.ErrLost
-		case d.b.chance(func(f *faults) float64 { return f.again }):
+		case d.p.chance(func(f *faults) float64 { return f.again }):
 			if err := apply(o, way, at); err != nil {
 				return err
 			}
@@ -167,9 +169,9 @@ func (d *port) FollowAt(ctx context.Context, ws string, after sequencer.Seq,
 // reach is a question to the brokers.
 func (d *port) reach(ctx context.Context) error {
 	switch {
-	case !d.b.slow(ctx):
+	case !d.p.slow(ctx):
 		return ctx.Err()
-	case d.away(), d.b.chance(func(f *faults) float64 { return f.drop * 3 }):
+	case d.away(), d.p.chance(func(f *faults) float64 { return f.drop * 3 }):
 		return memlog.ErrLost
 	}
 	return nil

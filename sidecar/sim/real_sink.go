@@ -36,7 +36,7 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	case "charge":
 		out.Class = sequencer.ClassKnownOutcome
 	case "stage":
-		out.Class = sequencer.ClassBufferable
+		out.Class, out.Undo = sequencer.ClassBufferable, false // TODO-ORDER
 	case "mail":
 		out.Class, out.Undo = sequencer.ClassIrreversible, false
 		if !bare {
@@ -66,19 +66,19 @@ func (t *tools) Adapter(string) (gate.Adapter, error) { return t, nil }
 // it, and before its maximum time; its answer comes later, or never.
 func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	b := t.b
-	if t.p.dead.Load() || b.chance(func(f *faults) float64 { return f.callDown }) {
-		b.slow(ctx)
+	if t.p.dead.Load() || t.p.chance(func(f *faults) float64 { return f.callDown }) {
+		t.p.slow(ctx)
 		return gate.Answer{}, fmt.Errorf("%w: no connection", gate.ErrNotSent)
 	}
 	landed := make(chan gate.Answer, 1)
-	b.mu.Lock()
-	lost, mute := b.r.chance(b.fault.callLost), b.r.chance(b.fault.callMute)
+	lost, mute := t.p.chance(func(f *faults) float64 { return f.callLost }),
+		t.p.chance(func(f *faults) float64 { return f.callMute })
 	most := realCall - 50*time.Millisecond
 	if !lost && !mute {
 		most /= 4
 	}
-	lands := 1 + time.Duration(b.r.n(int(most)))
-	answers := 1 + time.Duration(b.r.n(int(realCall/4)))
+	lands, answers := t.p.some(most), t.p.some(realCall/4)
+	b.mu.Lock()
 	b.r.now = b.step()
 	b.r.note("%s calls %s %s/%d key %q compensates %q: lands in %v, lost %v, mute %v", t.p.name, c.Tool, c.Tx, c.Index,
 		c.Key, c.Compensates, lands, lost, mute)
@@ -104,7 +104,7 @@ func (t *tools) Call(ctx context.Context, c gate.Call) (gate.Answer, error) {
 // LookUp is part of an adapter's interface to the gate.
 func (t *tools) LookUp(ctx context.Context, c gate.Call) (gate.Answer, error) {
 	b := t.b
-	if !b.slow(ctx) || t.p.dead.Load() || b.chance(func(f *faults) float64 { return f.callMute }) {
+	if !t.p.slow(ctx) || t.p.dead.Load() || t.p.chance(func(f *faults) float64 { return f.callMute }) {
 		return gate.Answer{}, gate.ErrUnknown
 	}
 	if c.Key == "" || strings.HasPrefix(c.Tool, "mail") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync"
 
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -18,7 +19,7 @@ const (
 	tickSteps    = 2    // the length of one tick on a processor's clock
 	maxCallSteps = 5    // a tool's maximum time
 	lastPrograms = 5    // that each client must get done after the faults
-	traceLines   = 400
+	traceLines   = 4000
 	hashEvery    = 32 // records between two comparisons of state hashes
 )
 
@@ -43,6 +44,7 @@ type run struct {
 	report   Report
 	failed   string
 	tracing  bool
+	traceMu  sync.Mutex // log lines of real agents come while the judge is at work
 	trace    []string
 }
 
@@ -86,10 +88,16 @@ func (r *run) note(format string, args ...any) {
 	if !r.tracing {
 		return
 	}
+	r.noteAt(r.now, fmt.Sprintf(format, args...))
+}
+
+func (r *run) noteAt(step int, text string) {
+	r.traceMu.Lock()
+	defer r.traceMu.Unlock()
 	if len(r.trace) == traceLines {
 		r.trace = r.trace[1:]
 	}
-	r.trace = append(r.trace, fmt.Sprintf("%4d ", r.now)+fmt.Sprintf(format, args...))
+	r.trace = append(r.trace, fmt.Sprintf("%4d %s", step, text))
 }
 
 // all runs the phase with faults, then the one without, and what is checked at the end.

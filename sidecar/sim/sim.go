@@ -37,7 +37,8 @@ type Options struct {
 	Weaken sequencer.Weaken // rules of the fold to switch off: the run is then expected to fail
 	// Careless names duties of sidecars to leave undone: the run is then expected to fail.
 	Careless Careless
-	Trace    bool // RunReal: keep the last events also of a run that may hold
+
+	Trace bool // RunReal: keep the last events also of a run that may hold
 }
 
 // Careless names duties of whoever settles to leave undone.

@@ -237,7 +237,8 @@ func (w *world) undo(c *call) {
 	}
 	d.undone = true
 	for i, leaf := range c.leaves {
-		if w.value[leaf] != c.effect.token && !w.r.truth.blind && !info.loose && !w.stays(leaf) {
+		own := w.tokens[w.value[leaf]].tx == c.tx // of a later call that nothing undoes
+		if w.value[leaf] != c.effect.token && !own && !w.r.truth.blind && !info.loose && !w.stays(leaf) {
 			w.r.fail("a compensation of %s lands on %s, which holds %s", c.tx, leaves()[leaf], w.name(w.value[leaf]))
 			return
 		}
@@ -305,7 +306,7 @@ func (w *world) checkEnd() {
 			continue
 		}
 		for _, e := range a.effects {
-			if e.gated() && !w.ran(e.token) && !info.residue() && info.cone == 0 {
+			if e.gated() && e.scope != "" && !w.ran(e.token) && !info.residue() && info.cone == 0 {
 				w.r.fail("%s is final and clean, but its effect on %s never left", info.id, e.scope)
 			}
 		}
