@@ -401,7 +401,8 @@ func (s *Agent) Health() api.Standing {
 	if s.unopened != nil { // it says more than that the journal is not open
 		parts["journal"] = s.unopened
 	}
-	out := api.Standing{Agent: s.agent, Parts: parts, Record: s.delivery.Refused(), Refused: s.notLetIn(), Displaced: uint64(s.displaced), Owed: owed}
+	out := api.Standing{Agent: s.agent, Parts: parts, Record: s.delivery.Refused(), Refused: s.notLetIn(),
+		Displaced: uint64(s.displaced), Owed: owed}
 	if s.live {
 		out.Incarnation = uint64(s.incarnation)
 	}

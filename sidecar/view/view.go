@@ -75,7 +75,8 @@ type watcher struct {
 	observe func(o *sequencer.Outcome) (wake []string) // the view has a decision; wake are the keys of the waits to wake
 }
 
-// Watch adds a watcher, which is told of each decision that is applied from now on, until stop is called. When the view
+// Watch adds a watcher, which is told of each decision that is applied from now on, until stop is called. When
+// the view
 // has its snapshot already, begun is called at once.
 func (v *View) Watch(begun func(), observe func(o *sequencer.Outcome) (wake []string)) (stop func()) {
 	v.applying.Lock()

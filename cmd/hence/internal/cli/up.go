@@ -38,7 +38,8 @@ type upCmd struct {
 // Help is what "hence up --help" says beyond the flags.
 func (c *upCmd) Help() string {
 	return `Each agent of the file runs beside a sidecar, as with "hence run"; the agents of a workspace share one, in
-this process, each with a token of its own, over one cluster: that of --brokers and --nats, or one in this process with "embedded: true" in the file. What
+this process, each with a token of its own, over one cluster: that of --brokers and --nats, or
+one in this process with "embedded: true" in the file. What
 the agents write is shown with their names in front. docs/agents.schema.json describes the file,
 docs/examples/agents.yaml is one.
 
