@@ -2,8 +2,7 @@
 // What every test stands on, and the method:
 //
 //	harness   starts embedded or real servers, processors, sidecars, the built binary and containers, and kills them;
-// Main is the TestMain of each folder, Number and Whole read the sizes, Shop and Errands are work
-// with tools
+//	          Main is the TestMain of each folder, Number and Whole read the sizes, Shop and Errands are work with tools
 //	traffic   agents that work through sidecars over HTTP and record what they did and were told
 //	check     what a history must keep to, as pure functions; each has a violation that it must find
 //	recorded  recorded logs and what they must lead to for ever
