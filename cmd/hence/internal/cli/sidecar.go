@@ -58,7 +58,8 @@ type sidecarCmd struct {
 func (c *sidecarCmd) Help() string {
 	return `One agent has one sidecar. --agent a,b,c serves several in one process, over one view: each has a session, a
 lease, a journal and a token of its own, and what is wrong with one does not concern the others. The
-tokens are made up and printed, kept in FILE.a, FILE.b and FILE.c with --token-file FILE, or given in --agents-file, a YAML list:
+tokens are made up and printed, kept in FILE.a, FILE.b and FILE.c with --token-file FILE, or given in
+--agents-file, a YAML list:
     - name: a
       token: ...
       operator: ...      if an operator has a token for this agent only
