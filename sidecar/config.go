@@ -54,7 +54,7 @@ type Config struct {
 	// Agents are served together, in place of Agent. Listener, view and clients are shared; what else an agent has, and
 	// what this says of all of them where an agent says nothing, is AgentConfig's.
 	Agents    []AgentConfig
-	AnyAgent  bool          // an agent is served from its first request on, which names it with Hence-Agent; loopback only
+	AnyAgent  bool          // an agent is served from its first request on, by its name in Hence-Agent; loopback only
 	Joins     bool          // agents come by Join, and leave
 	IdleAfter time.Duration // an agent of AnyAgent leaves after such a time without a request; default 10 min
 }

@@ -155,7 +155,8 @@ func TestTokenNamesAgent(t *testing.T) {
 		t.Error(one, err)
 	}
 	observe := true
-	if _, err := m.of(tokenOf("a")).SetRules(ctx, 0, client.RulesChange{Observe: &observe}); codeOf(err) != "operator_only" {
+	_, err = m.of(tokenOf("a")).SetRules(ctx, 0, client.RulesChange{Observe: &observe})
+	if codeOf(err) != "operator_only" {
 		t.Error(err)
 	}
 	if _, err := operator.SetRules(ctx, 0, client.RulesChange{Observe: &observe}); err != nil {

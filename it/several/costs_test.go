@@ -27,7 +27,8 @@ const (
 func TestSeveralCosts(t *testing.T) {
 	servers := harness.StartOwn(t)
 	d := harness.Deploy(t, servers)
-	t.Logf("%7s %9s %10s %12s %14s %16s", "agents", "processes", "MB in all", "KB an agent", "CPU s in all", "CPU ms for one")
+	t.Logf("%7s %9s %10s %12s %14s %16s", "agents", "processes", "MB in all", "KB an agent", "CPU s in all",
+		"CPU ms for one")
 	most := harness.Number(t, "HENCE_IT_COSTS", 16)
 	for _, c := range []struct{ agents, processes int }{{1, 1}, {16, 1}, {128, 1}, {16, 16}} {
 		if c.agents <= most {

@@ -39,7 +39,8 @@ func (s *Agent) Rules(ctx context.Context, change *api.ChangeOfRules) (*api.Rule
 	})
 }
 
-// changeRules changes the rules of a version under the next one. Of two changes of one version the log takes the first.
+// changeRules changes the rules of a version under the next one. Of two changes of one version the log takes
+// the first.
 func (s *Agent) changeRules(ctx context.Context, was uint32, in *api.RulesChange) (*api.Rules, error) {
 	if err := s.await(ctx); err != nil { // its first join sets the logic without a new version
 		return nil, err

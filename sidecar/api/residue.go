@@ -44,6 +44,7 @@ type Resolve struct {
 // RetryResidue is the body of POST /v1/residue/{tx}/{index}/retry.
 type RetryResidue struct {
 	Force bool `json:"force,omitempty"` // also when the sink cannot know the call: it may then happen twice
-	// ChangedTool: also when the tool is declared differently from how it was sealed. Today's declaration makes the call.
+	// ChangedTool: also when the tool is declared differently from how it was sealed. Today's declaration makes
+	// the call.
 	ChangedTool bool `json:"changed_tool,omitempty"`
 }

@@ -6,7 +6,7 @@ type Standing struct {
 	Parts       map[string]error // what keeps its session and its journal from being served; nil: nothing
 	Record      error            // why the journal did not take the last record; nil: it did
 	Incarnation uint64           // of its live session; 0: none
-	Refused     error            // why the log does not let it in; nil: it has not refused it. It is asked again by itself
+	Refused     error            // why the log does not let it in; nil: it has not. It is asked again by itself
 	// Displaced is an incarnation of another sidecar of this agent that had a lease until this one joined; 0: there was
 	// none. One that left its journal here is no other.
 	Displaced uint64

@@ -290,7 +290,8 @@ func (f *Face) enter(r *http.Request, route *route, params map[string]string) (*
 	return seat, role, leave, err
 }
 
-// acts reports whether a request is an agent's own: what it reads binds the agent, or what it does is done in its name.
+// acts reports whether a request is an agent's own: what it reads binds the agent, or what it does is done in
+// its name.
 // All others are answered alike by every agent of the workspace, or are an operator's.
 func (r *route) acts(req *http.Request) bool {
 	switch r.name {

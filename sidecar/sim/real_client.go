@@ -625,9 +625,9 @@ func (c *client) residue(ctx context.Context) {
 	_, err = ask(ctx, c, request[*api.Residue]{key: c.newKey(), wait: 15 * time.Second,
 		run: func(ctx context.Context, p *proc, o once.Call) (*api.Residue, error) {
 			if accept {
-				return p.agent.AcceptResidue(ctx, one.Tx, index, &api.AcceptResidue{Note: "as it is"})
+				return p.agent.Resolve(ctx, o, one.Tx, index, &api.Resolve{Accept: &api.AcceptResidue{Note: "as it is"}})
 			}
-			return p.agent.RetryResidue(ctx, o, one.Tx, index, &api.RetryResidue{})
+			return p.agent.Resolve(ctx, o, one.Tx, index, &api.Resolve{Retry: &api.RetryResidue{}})
 		}})
 	c.heard(err)
 }

@@ -50,6 +50,10 @@ type proc struct {
 	life  context.Context
 	kill  context.CancelFunc
 	ended chan struct{} // closed once its lock is given back
+
+	opened chan struct{}      // closed once its journal is open
+	leave  context.CancelFunc // lets the agent stop
+	hurry  context.CancelFunc // ends what it still waits for then
 	group sync.WaitGroup
 }
 
@@ -99,7 +103,10 @@ func (h *host) Within(ctx context.Context, d time.Duration) (context.Context, co
 // begin starts a process on a folder.
 func (h *host) begin(folder string) *proc {
 	b := h.b
-	p := &proc{dice: b.newDice(), h: h, ended: make(chan struct{})}
+	p := &proc{dice: b.newDice(), h: h, ended: make(chan struct{}), opened: make(chan struct{})}
+	running, leave := context.WithCancel(context.Background())
+	stopping, hurry := context.WithCancel(context.Background())
+	p.leave, p.hurry = leave, hurry
 	p.name = fmt.Sprintf("%s@%s", h.agent, filepath.Base(folder))
 	p.life, p.kill = context.WithCancel(context.Background())
 	p.port, p.disk = b.newPort(p), &disk{b: b, p: p}
@@ -115,7 +122,8 @@ func (h *host) begin(folder string) *proc {
 	made := metrics.New(func() float64 { return 0 })
 	var err error
 	p.agent, err = agent.New(agent.Config{Name: h.agent, View: p.view, Log: p.port, Keys: p.keys, DataDir: folder,
-		Tools: &tools{b, p}, Limits: limits, Logger: log, Metrics: made,
+		Tools: &tools{b, p}, Limits: limits, Logger: log, Metrics: made.Agent(""),
+		Opened: func() { close(p.opened) }, Cut: stopping,
 		Loop:    loop.Options{Verify: true},
 		Machine: agent.Machine{Clock: h, Open: p.disk.opener, Boot: fmt.Sprintf("%s%d", h.agent, h.boot)}})
 	if err != nil {
@@ -126,14 +134,14 @@ func (h *host) begin(folder string) *proc {
 	b.note("%s starts", p.name)
 	p.group.Go(func() { p.port.publish(p.life) })
 	p.group.Go(func() {
-		if err := p.agent.Run(func() {}); err != nil {
+		if err := p.agent.Run(running); err != nil {
 			b.note("%s ends: %v", p.name, err)
 			p.kill()
 		}
 	})
 	p.group.Go(func() {
 		select {
-		case <-p.agent.Opened():
+		case <-p.opened:
 		case <-p.life.Done():
 			return
 		}
@@ -149,15 +157,16 @@ func (h *host) begin(folder string) *proc {
 // last ends what a process has once it is killed or has failed.
 func (p *proc) last() {
 	<-p.life.Done()
-	p.view.Waits.Close()
-	over, cancel := context.WithCancel(context.Background())
-	if cancel(); !p.dead.Load() { // it may say goodbye
-		over, cancel = context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
+	p.view.End()
+	goodbye := time.Second
+	if p.dead.Load() { // it says none
+		goodbye = 0
 	}
-	p.agent.Stop(over)
+	cut := time.AfterFunc(goodbye, p.hurry)
+	defer cut.Stop()
+	p.leave()
 	p.group.Wait()
-	_ = p.agent.Close()
+	p.hurry()
 	close(p.ended)
 }
 
@@ -167,7 +176,7 @@ func (p *proc) up() bool {
 		return false
 	}
 	select {
-	case <-p.agent.Opened():
+	case <-p.opened:
 		return true
 	default:
 		return false
@@ -241,7 +250,7 @@ func (h *host) watch(ctx context.Context) {
 	case h.gone:
 		return
 	case p != nil && p.life.Err() == nil:
-		if parts, _ := p.agent.Ready(); parts["journal"] == nil {
+		if p.agent.Health().Parts["journal"] == nil {
 			return
 		}
 		h.stop(p) // its file could not even be cut: an operator's case
@@ -362,7 +371,7 @@ func (h *host) move(ctx context.Context, p *proc) {
 		b.sleep(ctx, time.Second+h.some(6*time.Second))
 		joined := sequencer.Seq(0)
 		if p = h.current(); p != nil {
-			_, joined = p.agent.Ready()
+			joined = sequencer.Seq(p.agent.Health().Incarnation)
 			h.stop(p)
 		}
 		if joined == 0 { // none could tell that the copy is one

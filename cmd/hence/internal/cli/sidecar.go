@@ -56,14 +56,15 @@ type sidecarCmd struct {
 
 // Help is what "hence sidecar --help" says beyond the flags.
 func (c *sidecarCmd) Help() string {
-	return `One agent has one sidecar. --agent a,b,c serves several in one process, over one view: each has a session, a lease,
-a journal and a token of its own, and what is wrong with one does not concern the others. The tokens are made up and
-printed, kept in FILE.a, FILE.b and FILE.c with --token-file FILE, or given in --agents-file, a YAML list:
+	return `One agent has one sidecar. --agent a,b,c serves several in one process, over one view: each has a session, a
+lease, a journal and a token of its own, and what is wrong with one does not concern the others. The
+tokens are made up and printed, kept in FILE.a, FILE.b and FILE.c with --token-file FILE, or given in
+--agents-file, a YAML list:
     - name: a
       token: ...
       operator: ...      if an operator has a token for this agent only
---any-agent serves, on a loopback address, whom the header Hence-Agent names, from the first request on; all callers show
-one token, and an agent that was idle for --idle-after leaves.`
+--any-agent serves, on a loopback address, whom the header Hence-Agent names, from the first request on; all callers
+show one token, and an agent that was idle for --idle-after leaves.`
 }
 
 // Run serves until the context ends.
@@ -128,7 +129,8 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		}
 		defer log.Close()
 		side, err := sidecar.New(sidecar.Config{
-			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
+			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace,
+			Listen: c.Listen, DataDir: dir, Token: c.Token,
 			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
 			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
 		}, log)
