@@ -47,6 +47,11 @@ type Agent interface {
 	AcceptResidue(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error)
 	RetryResidue(ctx context.Context, c once.Call, tx, index string, in *api.RetryResidue) (*api.Residue, error)
 
+	ReadAll(ctx context.Context, c once.Call, in *api.Reads) (*api.Seen, error)
+	Commit(ctx context.Context, c once.Call, in *api.Commit) (*api.Committed, error)
+	AwaitVersion(ctx context.Context, scope string, match func(version uint64) bool) error
+	Offers() *api.Offers
+
 	Ready() (parts map[string]error, incarnation sequencer.Seq)
 	Span(tx string) trace.SpanContext
 }

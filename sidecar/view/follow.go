@@ -40,6 +40,9 @@ func (v *View) Follow(ctx context.Context, log Source, say *slog.Logger,
 				for _, w := range v.watchers {
 					v.Waits.Wake(w.observe(o)...)
 				}
+				for i := range o.Shards {
+					v.Waits.Wake(WaitShard(o.Shards[i].Scope))
+				}
 			}
 			return err
 		})

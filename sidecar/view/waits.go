@@ -4,13 +4,18 @@ import (
 	"context"
 	"sync"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // The keys of waits: a transaction, an intent, or any step of the view.
 const WaitSeq = "seq"
 
-func WaitTx[T ~string](tx T) string   { return "tx/" + string(tx) }
+func WaitTx[T ~string](tx T) string { return "tx/" + string(tx) }
+
+// WaitShard is woken by each decision that changes the shard.
+func WaitShard(scope sequencer.Scope) string { return "shard/" + string(scope) }
+
 func WaitIntent(intent string) string { return "intent/" + intent }
 
 // waits wakes those who wait for something that a decision can bring. The zero value is ready.
