@@ -111,7 +111,7 @@ func article(kind string) string {
 func (p *Policy) Offers() []gate.Offer {
 	var out []gate.Offer
 	for _, d := range p.tools {
-		if d.undoOnly || d.adapter == nil || isGlob(d.pattern) {
+		if d.undoOnly || d.block == nil || isGlob(d.pattern) {
 			continue
 		}
 		out = append(out, gate.Offer{Name: d.pattern, Description: d.about, Class: d.class, Arguments: d.schema(p)})

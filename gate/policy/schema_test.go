@@ -82,7 +82,7 @@ func TestSchemaAgrees(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"args", "cases", "class", "file-paths", "missing-keys", "no-class", "not-a-mapping", "out-of-range", "server-name",
+		"args", "args-typed", "cases", "class", "file-paths", "missing-keys", "no-class", "not-a-mapping", "out-of-range", "server-name",
 		"secrets-inline", "types", "unknown-key", "unknown-key-top", "unknown-keys-nested", "version", "wrong-types", "mail",
 		"mail-server", "empty", "exec-shell", "shard",
 	} {

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -349,6 +351,48 @@ func TestAwaitVersion(t *testing.T) {
 		with(get(inDefault+"/shards/x?wait_ms=-1"), "If-None-Match", `"1"`)} {
 		if status, _, _ := a.send(t, bad); status != http.StatusBadRequest {
 			t.Errorf("%s: %d", bad.path, status)
+		}
+	}
+}
+
+// At most a thousand requests wait for versions. They hold no place for requests, and the sidecar's stop ends them.
+func TestAwaitVersionBounds(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", log.Door(), func(c *setup) { c.Limits.Requests = 4 })
+	ask := func() string {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, inDefault+"/shards/x?wait_ms=30000", nil)
+		r.Header.Set("Authorization", "Bearer "+a.Token())
+		r.Header.Set("If-None-Match", `"0"`)
+		out := httptest.NewRecorder()
+		a.face.ServeHTTP(out, r)
+		var p api.Problem
+		if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil {
+			t.Errorf("%d %s", out.Code, out.Body)
+		}
+		return p.Code
+	}
+	answers := make(chan string, 1100)
+	for range 1100 {
+		go func() {
+			code := api.CodeBusy
+			for code == api.CodeBusy { // the others are on their way to wait
+				code = ask()
+			}
+			answers <- code
+		}()
+	}
+	for range 100 {
+		if code := <-answers; code != api.CodeLimit {
+			t.Errorf("one too many is answered %s", code)
+		}
+	}
+	must(a.client.Put(background(t), "shard:/y", nil, client.WriteOptions{}))(t)
+	if err := a.stop(); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if code := <-answers; code != api.CodeNotFound && code != api.CodeStopping {
+			t.Fatalf("the stop ends a wait with %s", code)
 		}
 	}
 }
