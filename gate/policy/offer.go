@@ -27,7 +27,8 @@ func argumentTypes() []string {
 func (r *reader) typedArgs(n *node) []argument {
 	var out []argument
 	if len(n.Fields) > maxList {
-		r.refuse(n.Place, "out-of-range", fmt.Sprintf("args has %d entries", len(n.Fields)), fmt.Sprintf("keep it to %d", maxList))
+		r.refuse(n.Place, "out-of-range", fmt.Sprintf("args has %d entries", len(n.Fields)), fmt.Sprintf("keep it "+
+			"to %d", maxList))
 		return nil
 	}
 	for _, f := range n.Fields {
@@ -93,7 +94,8 @@ func (d *decl) checkTypes(tool string, given map[string]any) error {
 			continue
 		}
 		if is := a.wrongType(v); is != "" {
-			return fmt.Errorf("tool %.80q: %w: %q is of type %s: send %s", tool, ErrArguments, a.name, is, article(a.kind))
+			return fmt.Errorf("tool %.80q: %w: %q is of type %s: send %s", tool, ErrArguments, a.name, is,
+				article(a.kind))
 		}
 	}
 	return nil

@@ -23,7 +23,8 @@ func TestArgumentTypes(t *testing.T) {
 		`{"order_id":"W17","count":2,"part":[]}`:                   `"part" is not among its arguments: write "parts"`,
 	} {
 		err := p.CheckArguments("order.note", []byte(args))
-		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrArguments) || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrArguments) || !strings.Contains(err.Error(),
+			want)) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
 		if e := p.Explain("order.note", []byte(args)); (e.Refused != "") != (want != "") {
@@ -31,8 +32,12 @@ func TestArgumentTypes(t *testing.T) {
 		}
 	}
 	e := p.Explain("order.note", []byte(`{"order_id":"W17","count":2}`))
-	if takes := "It takes any, may be left out; count, an integer; order_id, a string: As order.get shows it; parts, an " +
-		"array, may be left out."; !slices.ContainsFunc(e.Sentences, func(s string) bool { return sameWords(s, takes) }) {
+	if takes := "It takes any, may be left out; count, an integer; order_id, a string: As order.get shows it; " +
+		"parts, an " +
+		"array, may be left out."; !slices.ContainsFunc(e.Sentences, func(s string) bool {
+		return sameWords(s,
+			takes)
+	}) {
 		t.Errorf("explained as %q", e.Sentences)
 	}
 }

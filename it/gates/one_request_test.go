@@ -57,12 +57,13 @@ func TestOneRequest(t *testing.T) {
 		}
 		cost[name] = (cpu(t) - before) / time.Duration(n)
 	}
-	t.Logf("CPU of a turn, of sidecars, clients, processor and log together: a read and a commit %v, four requests %v: "+
+	t.Logf("CPU of a turn, of sidecars, clients, processor and log together: a read and a commit %v, four requests "+
+		"%v: "+
 		"%.2f times", cost["one"], cost["four"], float64(cost["one"])/float64(cost["four"]))
 }
 
-// turns makes n turns, by four workers on each sidecar. It returns the seq of the last commit, and how often a turn had
-// to be made again.
+// turns makes n turns, by four workers on each sidecar. It returns the seq of the last commit, and how many turns had to
+// be made again.
 func turns(ctx context.Context, cars []*harness.Sidecar, n int, do addOne,
 	counter func(worker int) string) (last uint64, again int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)

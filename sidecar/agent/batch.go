@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"mime"
 	"strings"
 
@@ -65,7 +66,8 @@ func (s *Agent) ReadAll(ctx context.Context, c once.Call, in *api.Reads) (*api.S
 			return nil, err
 		}
 		if size += int(shard.Size); size > maxBytesRead { // what has bound already binds too much: that is safe
-			return nil, api.Problemf(api.CodeTooLarge, "the contents have more than %d bytes together: read fewer scopes at once",
+			return nil, api.Problemf(api.CodeTooLarge, "the contents have more than %d bytes together: read fewer "+
+				"scopes at once",
 				maxBytesRead)
 		}
 		preferValue(shard)
@@ -186,13 +188,15 @@ func (s *Agent) seenOf(ctx context.Context, in *api.SeenAt) (out seen, err error
 	}
 	switch {
 	case one && (in.Version == nil || in.AsOf != 0):
-		return out, api.Problemf(api.CodeBadRequest, "the read of %s needs version, and no as_of: the version that an answer "+
+		return out, api.Problemf(api.CodeBadRequest, "the read of %s needs version, and no as_of: the version that "+
+			"an answer "+
 			"showed, 0 where it was absent", out.scope)
 	case one:
 		out.version = sequencer.Seq(*in.Version)
 		return out, nil
 	case in.Version != nil || in.AsOf == 0: // nothing here knows when the agent read it
-		return out, api.Problemf(api.CodeBadRequest, "the read of %s needs as_of, and no version: it is no single shard, so "+
+		return out, api.Problemf(api.CodeBadRequest, "the read of %s needs as_of, and no version: it is no single "+
+			"shard, so "+
 			"give a seq that an answer named (view, or the seq of a decision) before it was read", out.scope)
 	}
 	out.asOf = sequencer.Seq(in.AsOf)
@@ -239,6 +243,7 @@ func (s *Agent) lookAgain(reads []seen) []*reading {
 func (s *Agent) movedSince(reads []seen, now []*reading) error {
 	var moved []string
 	var first *reading
+	var was sequencer.Seq
 	observes := s.observes || s.view.Settings().Rules.Observe
 	for i, r := range reads {
 		got := now[i]
@@ -257,19 +262,23 @@ func (s *Agent) movedSince(reads []seen, now []*reading) error {
 			continue
 		}
 		if moved = append(moved, string(r.scope)); first == nil {
-			first = got
+			first, was = got, r.version
 		}
 	}
 	if first == nil {
 		return nil
 	}
-	rev := first.rev
+	rev, how := first.rev, ""
 	if first.page != nil {
 		rev = first.page.Last.Revision
+		how = fmt.Sprintf("was written at seq %d, after it was read", rev.At)
+	} else {
+		how = unmet(rev.Version, []sequencer.Seq{was})
 	}
-	p := api.Problemf(string(sequencer.CodeStaleRead), "%s is not as it was read: it was written at seq %d, and nothing was "+
-		"begun; read %s again and decide anew", first.scope, rev.At, strings.Join(moved, ", "))
-	p.Scope, p.MovedSeq, p.MovedBy, p.By, p.ReRead = string(first.scope), uint64(rev.At), string(rev.By), "sidecar", moved
+	p := api.Problemf(string(sequencer.CodeStaleRead), "%s %s; nothing of the commit is done: read %s again and decide "+
+		"anew", first.scope, how, strings.Join(moved, ", "))
+	p.Scope, p.MovedSeq, p.MovedBy, p.By, p.ReRead = string(first.scope), uint64(rev.At), string(rev.By), "sidecar",
+		moved
 	p.View = uint64(first.view)
 	return p
 }
@@ -296,7 +305,8 @@ func (s *Agent) fill(ctx context.Context, t *tx, b *batch, slot *once.Slot) ([]*
 			return nil, err
 		}
 		if r.State == api.EffectFailed { // no agent looks at it before the seal, and the rest may follow from it
-			return nil, api.Problemf(string(sequencer.CodeToolFailed), "%s refused, and nothing of the commit is done: %s",
+			return nil, api.Problemf(string(sequencer.CodeToolFailed), "%s refused, and nothing of the commit is "+
+				"done: %s",
 				call.tool, r.Detail)
 		}
 		receipts = append(receipts, r)
@@ -328,7 +338,8 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 		return err
 	}
 	if n := t.size() + len(want); n > s.footprintLimit() {
-		return api.Problemf(api.CodeLimit, "the commit names %d scopes in its reads; at most %d go into one, so read patterns",
+		return api.Problemf(api.CodeLimit, "the commit names %d scopes in its reads; at most %d go into one, so "+
+			"read patterns",
 			n, s.footprintLimit())
 	}
 	now := s.lookAgain(reads)
@@ -422,9 +433,11 @@ func isJSON(media string) bool {
 func valueOf(w *api.Write) ([]byte, error) {
 	switch {
 	case w.Content != nil || w.ContentBase64 != nil:
-		return nil, api.Problemf(api.CodeBadRequest, "value and content are both given for %.80q: send one of them", w.Scope)
+		return nil, api.Problemf(api.CodeBadRequest, "value and content are both given for %.80q: send one of them",
+			w.Scope)
 	case w.MediaType != "" && !isJSON(w.MediaType):
-		return nil, api.Problemf(api.CodeBadRequest, "value is JSON, and media_type is %.60q: leave it out, or send content",
+		return nil, api.Problemf(api.CodeBadRequest, "value is JSON, and media_type is %.60q: leave it out, or send "+
+			"content",
 			w.MediaType)
 	}
 	var out bytes.Buffer

@@ -40,16 +40,19 @@ func TestReadAll(t *testing.T) {
 	log := newLog()
 	a, ctx := start(t, "a", log.Door()), background(t)
 	must(a.client.Commit(ctx, client.Commit{Writes: []client.Write{
-		{Scope: "shard:/cfg/json", Value: map[string]any{"a": []int{1, 2}}}, {Scope: "shard:/cfg/text", Content: []byte("x")},
+		{Scope: "shard:/cfg/json", Value: map[string]any{"a": []int{1, 2}}}, {Scope: "shard:/cfg/text",
+			Content: []byte("x")},
 		{Scope: "shard:/cfg/bytes", Content: []byte{0xff, 0}},
 		{Scope: "shard:/cfg/broken", Content: []byte("{"), MediaType: "application/json"},
 	}}))(t)
-	got, view, err := a.client.ReadAll(ctx, "shard:/cfg/json", "shard:/cfg/text", "shard:/cfg/bytes", "shard:/cfg/none",
+	got, view, err := a.client.ReadAll(ctx, "shard:/cfg/json", "shard:/cfg/text", "shard:/cfg/bytes",
+		"shard:/cfg/none",
 		"shard:/cfg/**", "shard:/cfg/broken")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got[0].Content) != `{"a":[1,2]}` || got[0].MediaType != "application/json" || string(got[1].Content) != "x" ||
+	if string(got[0].Content) != `{"a":[1,2]}` || got[0].MediaType != "application/json" ||
+		string(got[1].Content) != "x" ||
 		string(got[2].Content) != "\xff\x00" || got[3].Exists || got[3].Version != 0 || len(got[4].Items) != 4 ||
 		string(got[5].Content) != "{" {
 		t.Errorf("read %+v", got)
@@ -100,7 +103,8 @@ func TestCommit(t *testing.T) {
 			log, world := newLog(), newSink()
 			a, ctx := start(t, "a", log.Door(), quick(world)), background(t)
 			commit := func(seq uint64, content string) (client.Committed, error) {
-				return a.client.Commit(ctx, client.Commit{Mode: mode, Level: "L4", Reads: []client.SeenAt{version("shard:/x", seq)},
+				return a.client.Commit(ctx, client.Commit{Mode: mode, Level: "L4",
+					Reads:   []client.SeenAt{version("shard:/x", seq)},
 					Writes:  []client.Write{{Scope: "shard:/x", Content: []byte(content)}},
 					Effects: []client.Call{{Tool: "look", Args: at{At: "x"}}, {Tool: "mail", Args: at{At: content}}}})
 			}
@@ -125,7 +129,12 @@ func TestCommit(t *testing.T) {
 			} else {
 				a.final(ctx, t, two.Tx)
 			}
-			world.set(func() { world.done = slices.DeleteFunc(world.done, func(s string) bool { return s == "look x" }) })
+			world.set(func() {
+				world.done = slices.DeleteFunc(world.done, func(s string) bool {
+					return s == "look "+
+						"x"
+				})
+			})
 			world.expect(t, "mail 1", "mail 2")
 		})
 	}
@@ -182,7 +191,8 @@ func TestCommitAsOf(t *testing.T) {
 	commit := func(reads ...client.SeenAt) (client.Committed, error) {
 		return a.client.Commit(ctx, client.Commit{Reads: reads, Writes: []client.Write{{Scope: "shard:/y"}}})
 	}
-	for _, bad := range []client.SeenAt{{Scope: "thing:/x"}, version("thing:/x", 1), {Scope: "shard:/l/1"}, asOf("shard:/l/1", 1),
+	for _, bad := range []client.SeenAt{{Scope: "thing:/x"}, version("thing:/x", 1), {Scope: "shard:/l/1"},
+		asOf("shard:/l/1", 1),
 		{Scope: "shard:/l/**"}, version("shard:/l/**", 1)} {
 		_, err := commit(bad)
 		if p := refusedAs(t, err, "bad_request"); !strings.Contains(p.Detail, "needs") {
@@ -191,7 +201,8 @@ func TestCommitAsOf(t *testing.T) {
 	}
 	_, err := commit(asOf("nothing:/x", put.Seq))
 	refusedAs(t, err, "unknown_type")
-	if out := must(commit(asOf("thing:/x", put.Seq), asOf("shard:/l/**", put.Seq)))(t); out.Decision.State != "committed" {
+	if out := must(commit(asOf("thing:/x", put.Seq), asOf("shard:/l/**",
+		put.Seq)))(t); out.Decision.State != "committed" {
 		t.Errorf("committed %+v", out)
 	}
 	second := must(a.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t)
@@ -204,7 +215,7 @@ func TestCommitAsOf(t *testing.T) {
 	refusedAs(t, err, "stale_read")
 }
 
-// What is refused of a commit's parts refuses all of it: nothing is written, and nothing happens in the world, or it is
+// What is refused of a commit's parts refuses all of it: nothing is written, nothing happens in the world, or it is
 // undone.
 func TestCommitRefused(t *testing.T) {
 	log, world := newLog(), newSink()
@@ -214,8 +225,10 @@ func TestCommitRefused(t *testing.T) {
 	write := client.Write{Scope: "shard:/y", Content: []byte("1")}
 	absent := uint64(0)
 	for code, in := range map[string]client.Commit{
-		"tool_unusable":    {Writes: []client.Write{write}, Effects: []client.Call{{Tool: "mail", Args: at{At: "a"}}, {Tool: "mail"}}},
-		"tool_failed":      {Writes: []client.Write{write}, Effects: []client.Call{{Tool: "set", Args: at{At: "b"}}, {Tool: "charge", Args: at{At: "b"}}}},
+		"tool_unusable": {Writes: []client.Write{write}, Effects: []client.Call{{Tool: "mail", Args: at{At: "a"}},
+			{Tool: "mail"}}},
+		"tool_failed": {Writes: []client.Write{write}, Effects: []client.Call{{Tool: "set", Args: at{At: "b"}},
+			{Tool: "charge", Args: at{At: "b"}}}},
 		"version_mismatch": {Writes: []client.Write{{Scope: "shard:/x", IfVersion: &absent}, write}},
 		"bad_request":      {Writes: []client.Write{{Scope: "shard:/y", Value: 1, MediaType: "text/plain"}}},
 		"bad_scope":        {Writes: []client.Write{{Scope: "thing:/y"}}},
@@ -234,8 +247,10 @@ func TestCommitRefused(t *testing.T) {
 	if got := must(a.client.Look(ctx, "shard:/y"))(t); got.Exists {
 		t.Error("a refused commit has written")
 	}
-	for _, bad := range []string{`{"writes":[{"scope":"shard:/y","value":{}}`, `{"writes":[{"scope":"shard:/y","value":tru}]}`,
-		`{"writes":[{"scope":"shard:/y","value":1,"content":"1"}]}`, `{"writes":[{"scope":"shard:/y"}]}`, `{"reads":{}}`,
+	for _, bad := range []string{`{"writes":[{"scope":"shard:/y","value":{}}`, `{"writes":[{"scope":"shard:/y",` +
+		`"value":tru}]}`,
+		`{"writes":[{"scope":"shard:/y","value":1,"content":"1"}]}`, `{"writes":[{"scope":"shard:/y"}]}`,
+		`{"reads":{}}`,
 		`{"mode":"fast"}`, `{"level":"L9"}`} {
 		if status, p, _ := a.send(t, post(inDefault+"/commit", bad)); status != http.StatusBadRequest {
 			t.Errorf("%s: %d %+v", bad, status, p)
@@ -247,7 +262,8 @@ func TestCommitRefused(t *testing.T) {
 func TestValue(t *testing.T) {
 	a, ctx := start(t, "a", newLog().Door()), background(t)
 	tx := open(ctx, t, a, client.BeginOptions{})
-	for scope, value := range map[string]string{"one": `{ "b" : 1.50, "a": [ ] }`, "two": `null`, "three": ` "text" `} {
+	for scope, value := range map[string]string{"one": `{ "b" : 1.50, "a": [ ] }`, "two": `null`,
+		"three": ` "text" `} {
 		body := fmt.Sprintf(`{"scope":"shard:/%s","value":%s}`, scope, value)
 		if status, p, _ := a.send(t, post("/v1/tx/"+tx.ID()+"/writes", body)); status != http.StatusOK {
 			t.Fatalf("%s: %d %+v", body, status, p)
@@ -257,7 +273,8 @@ func TestValue(t *testing.T) {
 	for scope, want := range map[string]string{"one": `{"b":1.50,"a":[]}`, "two": `null`, "three": `"text"`} {
 		rev, _ := a.view.Read(sequencer.Scope("shard:/" + scope))
 		all, _, err := a.client.ReadAll(ctx, "shard:/"+scope)
-		if string(rev.Content) != want || rev.Media != "application/json" || err != nil || string(all[0].Content) != want {
+		if string(rev.Content) != want || rev.Media != "application/json" || err != nil ||
+			string(all[0].Content) != want {
 			t.Errorf("%s is %s %q, %+v, %v", scope, rev.Media, rev.Content, all, err)
 		}
 	}
@@ -287,7 +304,8 @@ func TestCommitObserves(t *testing.T) {
 	must(a.client.SetRules(ctx, 0, client.RulesChange{Observe: &observe}))(t)
 	for i, stale := range []uint64{0, 0, 1} {
 		first := must(a.client.Look(ctx, "shard:/x"))(t)
-		out := must(a.client.Commit(ctx, client.Commit{Reads: []client.SeenAt{version("shard:/x", min(first.Version, stale))},
+		out := must(a.client.Commit(ctx, client.Commit{Reads: []client.SeenAt{version("shard:/x", min(first.Version,
+			stale))},
 			Writes: []client.Write{{Scope: "shard:/x", Content: fmt.Append(nil, i)}}}))(t)
 		if out.Decision.State != api.StateCommitted || (out.Decision.Would == "stale_read") != (i > 0) {
 			t.Errorf("commit %d: %+v", i, out.Decision)
@@ -301,7 +319,8 @@ func TestCommitKey(t *testing.T) {
 	log, world := newLog(), newSink()
 	a, ctx := start(t, "a", log.Door(), quick(world)), background(t)
 	request := with(post(inDefault+"/commit", `{"reads":[{"scope":"shard:/x","version":0}],`+
-		`"writes":[{"scope":"shard:/x","value":1}],"effects":[{"tool":"mail","args":{"at":"x"}}]}`), "Idempotency-Key", "k")
+		`"writes":[{"scope":"shard:/x","value":1}],"effects":[{"tool":"mail","args":{"at":"x"}}]}`),
+		"Idempotency-Key", "k")
 	for i, replayed := range []string{"", "true"} {
 		status, p, header := a.send(t, request)
 		if status != http.StatusOK || header.Get("Idempotency-Replayed") != replayed {

@@ -633,8 +633,8 @@ func (f *Face) awaitVersion(c *Call, scope string) error {
 	case !query.Has("wait_ms"):
 		return nil
 	case known == "" || query.Has("version"):
-		return api.Problemf(api.CodeBadRequest, "wait_ms waits for the version after the one that If-None-Match names: send "+
-			"that, and no version")
+		return api.Problemf(api.CodeBadRequest, "wait_ms waits for the version after the one that If-None-Match names: "+
+			"send that, and no version")
 	}
 	ctx, cancel, err := f.polling(c) // the sidecar's stop ends the wait
 	if err != nil {
