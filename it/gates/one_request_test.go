@@ -62,7 +62,7 @@ func TestOneRequest(t *testing.T) {
 		"%.2f times", cost["one"], cost["four"], float64(cost["one"])/float64(cost["four"]))
 }
 
-// turns makes n turns, by four workers on each sidecar. It returns the seq of the last commit, and how many turns had to
+// turns makes n turns, by four workers on each sidecar. It returns the seq of the last commit, and how many had to
 // be made again.
 func turns(ctx context.Context, cars []*harness.Sidecar, n int, do addOne,
 	counter func(worker int) string) (last uint64, again int, err error) {
