@@ -1,6 +1,10 @@
 package gate
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/hence-dev/hence/sequencer"
+)
 
 // The kinds of adapter that a policy can declare; each has its specification below.
 const (
@@ -22,6 +26,14 @@ type Decl struct {
 	// Keep are the parts of an answer's result that the compensation is made of: what the sink said there is data, and
 	// stays even if it looks like a secret. An empty path is the whole result.
 	Keep [][]string
+}
+
+// Offer is one tool as its policy describes it to those who call it.
+type Offer struct {
+	Name        string
+	Description string // empty: the policy has none
+	Class       sequencer.Class
+	Arguments   json.RawMessage // JSON Schema of an object
 }
 
 // Env is what all adapters of one policy share. Nothing in it is a secret; those are asked for by name when needed.

@@ -24,6 +24,7 @@ func defaultRetry() gate.Retry {
 type decl struct {
 	place
 	pattern   string
+	about     string // what it does, for the model that calls it
 	class     sequencer.Class
 	unclassed bool // the policy is not strict and says no class: irreversible
 	cost      uint32
@@ -47,12 +48,6 @@ type decl struct {
 	signature string
 	former    string // the signature by which older releases know it, if that differs
 	adapter   gate.Adapter
-}
-
-// argument is one declared name.
-type argument struct {
-	name     string
-	optional bool
 }
 
 // located is a template and where it stands.

@@ -36,6 +36,9 @@ func (p *Policy) Explain(tool string, args json.RawMessage) Explanation {
 	if err == nil {
 		t, err = p.Find(tool, args)
 	}
+	if err == nil {
+		err = p.CheckArguments(tool, args)
+	}
 	if err != nil {
 		e.Refused = err.Error()
 		e.Sentences = []string{"The call would be refused: " + e.Refused + "."}
@@ -56,6 +59,9 @@ func (p *Policy) Explain(tool string, args json.RawMessage) Explanation {
 	}
 	if e.Key == "" && t.Keyed {
 		e.Key = "<transaction>/<index>"
+	}
+	if takes := d.argumentSentence(); takes != "" {
+		e.Sentences = append(e.Sentences, takes)
 	}
 	if e.Adapter == gate.KindShard {
 		e.Sentences = append(e.Sentences, d.explained(e), e.moves(t))

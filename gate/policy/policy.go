@@ -197,7 +197,8 @@ func (p *Policy) MayCall(tool string) error {
 }
 
 // CheckArguments refuses a call with an argument that nothing would come of: none of the tool's templates uses it, and
-// its adapter is not given all of them. It is for agents' calls; a compensation may be given more than it uses.
+// its adapter is not given all of them; and one whose type is not the declared one. It is for agents' calls; a
+// compensation may be given more than it uses, and what a sink answered is not held against types.
 func (p *Policy) CheckArguments(tool string, args json.RawMessage) error {
 	d := p.find(tool)
 	if d == nil {
@@ -205,7 +206,7 @@ func (p *Policy) CheckArguments(tool string, args json.RawMessage) error {
 	}
 	known, ok := d.uses(p)
 	if !ok {
-		return nil
+		return nil // then none is declared, and none has a type
 	}
 	given, err := object(tool, args)
 	if err != nil {
@@ -217,7 +218,7 @@ func (p *Policy) CheckArguments(tool string, args json.RawMessage) error {
 				instead(name, known))
 		}
 	}
-	return nil
+	return d.checkTypes(tool, given)
 }
 
 // maxServed bounds how many names a refusal lists when none is near.

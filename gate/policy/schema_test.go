@@ -82,8 +82,10 @@ func TestSchemaAgrees(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"args", "cases", "class", "file-paths", "missing-keys", "no-class", "not-a-mapping", "out-of-range", "server-name",
-		"secrets-inline", "types", "unknown-key", "unknown-key-top", "unknown-keys-nested", "version", "wrong-types", "mail",
+		"args", "args-typed", "cases", "class", "file-paths", "missing-keys", "no-class", "not-a-mapping",
+		"out-of-range", "server-name",
+		"secrets-inline", "types", "unknown-key", "unknown-key-top", "unknown-keys-nested", "version", "wrong-types",
+		"mail",
 		"mail-server", "empty", "exec-shell", "shard",
 	} {
 		data, err := os.ReadFile("testdata/refused/" + name + ".yaml")

@@ -95,7 +95,11 @@ func (d *decl) canonical(sink func(*decl) []string) *declared {
 		Scopes:  texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime), Sink: sink(d),
 	}
 	for _, a := range d.args {
-		out.Args = append(out.Args, fmt.Sprintf("%s %t", a.name, a.optional))
+		text := fmt.Sprintf("%s %t", a.name, a.optional)
+		if a.kind != "" { // one without a type is signed as before there were types
+			text += " " + a.kind
+		}
+		out.Args = append(out.Args, text)
 	}
 	slices.Sort(out.Args)
 	if d.key != nil {

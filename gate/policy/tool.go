@@ -29,6 +29,7 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 	defer func() { r.tool = "" }()
 	known := []field{
 		{"tool", func(n *node) { d.pattern = r.pattern(n) }},
+		{"description", func(n *node) { d.about = r.text(n, "description") }},
 		{"class", func(n *node) { d.class = r.class(n) }},
 		{"cost", func(n *node) { d.cost = uint32(r.number(n, "cost", 1, 1_000_000)) }},
 		{"args", func(n *node) { d.declared, d.args = true, r.args(n) }},
@@ -138,23 +139,28 @@ func nearClasses(text string) (near []sequencer.Class) {
 }
 
 func (r *reader) args(n *node) []argument {
+	if n.Kind == yamlfile.Map {
+		return r.typedArgs(n)
+	}
 	var out []argument
 	for _, item := range r.items(n, "args", maxList) {
 		name, optional := strings.CutSuffix(r.text(item, "an argument"), "?")
-		t, err := template.Parse("{" + name + "}")
-		if name != "" && (err != nil || len(t.Placeholders()) != 1 || t.Placeholders()[0].Path.String() != name ||
-			strings.ContainsAny(name, ".$?|")) {
-			r.refuse(item.Place, "argument", fmt.Sprintf("%.40q is no argument's name", name),
-				"use letters, digits, '_' and '-', and a '?' at the end of an optional one")
-		}
+		r.argumentName(item.Place, name, "use letters, digits, '_' and '-', and a '?' at the end of an optional one")
 		for _, a := range out {
 			if a.name == name {
 				r.refuse(item.Place, "argument", fmt.Sprintf("the argument %.40q is there twice", name), "keep one of the two")
 			}
 		}
-		out = append(out, argument{name, optional})
+		out = append(out, argument{name: name, optional: optional})
 	}
 	return out
+}
+
+// wellFormed reports whether a template can name an argument.
+func wellFormed(name string) bool {
+	t, err := template.Parse("{" + name + "}")
+	return err == nil && len(t.Placeholders()) == 1 && t.Placeholders()[0].Path.String() == name &&
+		!strings.ContainsAny(name, ".$?|")
 }
 
 func (r *reader) scopes(n *node, what string) []located {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"strings"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -130,16 +129,7 @@ func (s *Agent) readAny(ctx context.Context, id string, in *api.Read) (*api.Shar
 }
 
 func (s *Agent) readShard(ctx context.Context, t *tx, in *api.Read) (*api.Shard, error) {
-	scope, err := shardScope(in.Scope)
-	if err != nil {
-		return nil, err
-	}
-	pattern := scope.HasStar() || strings.HasSuffix(in.Scope, "**") || len(scope.Segments()) == 0
-	if pattern {
-		scope, err = topology.NormalScope(scope)
-	} else {
-		scope, err = s.named(ctx, scope)
-	}
+	scope, pattern, err := s.shardsNamed(ctx, in.Scope)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +200,9 @@ func (s *Agent) writingOf(ctx context.Context, in *api.Write) (w writing, err er
 	if w.content, err = contentOf(in); err != nil {
 		return w, err
 	}
-	if w.media = in.MediaType; w.media == "" {
+	if w.media = in.MediaType; w.media == "" && in.Value != nil {
+		w.media = mediaJSON
+	} else if w.media == "" {
 		w.media = api.DefaultMedia
 	}
 	if in.IfVersion != nil {

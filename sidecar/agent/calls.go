@@ -23,7 +23,8 @@ type reading struct {
 	pending   bool
 	page      *view.Page // patterns
 	overtaken *api.Overtaken
-	talk      string // of a loose one: the conversation
+	talk      string     // of a loose one: the conversation
+	rest      []*reading // what was read with it, at the same view
 }
 
 // start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
@@ -215,6 +216,14 @@ func (s *Agent) deliverAll(ctx context.Context, id sequencer.TxID, got *reading)
 			return nil, err
 		}
 		out = append(out, entry)
+	}
+	for _, other := range got.rest {
+		other.talk = got.talk
+		more, err := s.deliverAll(ctx, id, other)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
 	}
 	return out, nil
 }

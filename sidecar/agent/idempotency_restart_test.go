@@ -56,6 +56,9 @@ func keyedRequests() map[string]rawCall {
 	return map[string]rawCall{
 		"mail": one("mail"), "unmail": one("unmail"), "set": one("set"), "look": one("look"),
 		"put": put(inDefault+"/shards/x", "Idempotency-Key", "k"),
+		"commit": with(post(inDefault+"/commit", `{"reads":[{"scope":"shard:/x","version":0}],`+
+			`"writes":[{"scope":"shard:/x",`+
+			`"value":1}],"effects":[{"tool":"mail","args":{"at":"x"}}]}`), "Idempotency-Key", "k"),
 	}
 }
 
@@ -130,7 +133,8 @@ func keyAfter(t *testing.T, name string, request rawCall, reached bool, n int) b
 	if len(committed(log)) != 1 {
 		t.Errorf("killed after %q (%s): %d commits for one key", last, kinds, len(committed(log)))
 	}
-	want := map[string][]string{"mail": {"mail x"}, "unmail": {"unmail x"}, "set": {"set x"}}[name]
+	want := map[string][]string{"mail": {"mail x"}, "commit": {"mail x"}, "unmail": {"unmail x"}, "set": {"set " +
+		"x"}}[name]
 	_ = log.Until(ctx, func() bool { return len(world.world()) >= len(want) })
 	if !reached { // else it is settled
 		b.final(ctx, t, string(committed(log)[0].Tx))
@@ -194,7 +198,8 @@ func TestKeysThatOutlive(t *testing.T) {
 	inside := map[string]rawCall{
 		"read":  with(post(at+"/reads", `{"scope":"shard:/x"}`), "Idempotency-Key", "read"),
 		"write": with(post(at+"/writes", `{"scope":"shard:/x","content":"1"}`), "Idempotency-Key", "write"),
-		"touch": with(post(at+"/touches", `{"wants":[{"scope":"order:/1","access":"read"}]}`), "Idempotency-Key", "touch"),
+		"touch": with(post(at+"/touches", `{"wants":[{"scope":"order:/1","access":"read"}]}`), "Idempotency-Key",
+			"touch"),
 	}
 	for name, request := range inside {
 		if status, p, _ := a.send(t, request); status != http.StatusOK {

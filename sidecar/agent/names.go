@@ -112,6 +112,20 @@ func (s *Agent) shardNamed(ctx context.Context, text string) (sequencer.Scope, e
 	return s.named(ctx, exact)
 }
 
+// shardsNamed is the shard that a text names, or the pattern of shards.
+func (s *Agent) shardsNamed(ctx context.Context, text string) (scope sequencer.Scope, pattern bool, err error) {
+	if scope, err = shardScope(text); err != nil {
+		return "", false, err
+	}
+	// A final ** is not part of a scope's form: shard:/a/** is shard:/a and all below, where shard:/a alone is one shard.
+	if pattern = scope.HasStar() || strings.HasSuffix(text, "**") || len(scope.Segments()) == 0; pattern {
+		scope, err = topology.NormalScope(scope)
+	} else {
+		scope, err = s.named(ctx, scope)
+	}
+	return scope, pattern, err
+}
+
 // named is the shard that a scope means.
 func (s *Agent) named(ctx context.Context, exact sequencer.Scope) (sequencer.Scope, error) {
 	if topology.IsNormal(exact) {

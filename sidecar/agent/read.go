@@ -23,7 +23,11 @@ func (r *reading) lacks() []view.Lack {
 	if r.page != nil {
 		list = append(append(list, r.page.Items...), r.page.Last)
 	}
-	return view.LacksOf(list)
+	out := view.LacksOf(list)
+	for _, other := range r.rest {
+		out = append(out, other.lacks()...)
+	}
+	return out
 }
 
 // fetched waits until a reading of the view shows no content that is not there yet. Of what the log has no more a list
@@ -403,6 +407,8 @@ func (s *Agent) putNamed(ctx context.Context, c once.Call, in *api.Put) (d *api.
 // contentOf is the content that a write carries.
 func contentOf(w *api.Write) ([]byte, error) {
 	switch {
+	case w.Value != nil:
+		return valueOf(w)
 	case w.Content != nil && w.ContentBase64 != nil:
 		return nil, api.Problemf(api.CodeBadRequest, "content and content_base64 are both given: send one of them")
 	case w.Content != nil:
@@ -414,9 +420,8 @@ func contentOf(w *api.Write) ([]byte, error) {
 		}
 		return body, nil
 	}
-	return nil, api.Problemf(api.CodeBadRequest, "content is missing: send content, or content_base64 for bytes that "+
-		"are "+
-		"no text")
+	return nil, api.Problemf(api.CodeBadRequest, "content is missing: send content, value for JSON, or content_base64 "+
+		"for bytes that are no text")
 }
 
 // setContent puts a content into an answer: as text when it is text.

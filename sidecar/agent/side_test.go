@@ -14,6 +14,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
 	face "github.com/hence-dev/hence/sidecar/http"
 	"github.com/hence-dev/hence/sidecar/loop"
 	"github.com/hence-dev/hence/sidecar/metrics"
@@ -74,7 +75,7 @@ func assemble(c setup, log Log) (*process, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	seats := face.NewSeats(false, nil)
-	p.seat = &face.Seat{Agent: p.session, Name: c.Agent, Keys: keys, Opened: p.opened,
+	p.seat = &face.Seat{Agent: p.session, Name: c.Agent, Keys: keys, Opened: p.opened, Offers: func() *api.Offers { return Offers(c.Tools) },
 		Span: func(tx string) trace.SpanContext { return Span(p.session, tx) }}
 	seats.Add(p.seat)
 	role := face.RoleAgent

@@ -40,13 +40,14 @@ type Read struct {
 	Announce bool `json:"announce,omitempty"`
 }
 
-// Write is the body of POST /v1/tx/{tx}/writes. Exactly one of Content and ContentBase64 is set.
+// Write is the body of POST /v1/tx/{tx}/writes. Exactly one of Content, ContentBase64 and Value is set.
 type Write struct {
-	Scope         string  `json:"scope"`
-	Content       *string `json:"content,omitempty"`
-	ContentBase64 *string `json:"content_base64,omitempty"`
-	MediaType     string  `json:"media_type,omitempty"`
-	IfVersion     *uint64 `json:"if_version,omitempty"` // zero: only if the shard does not exist
+	Scope         string          `json:"scope"`
+	Content       *string         `json:"content,omitempty"`
+	ContentBase64 *string         `json:"content_base64,omitempty"`
+	Value         json.RawMessage `json:"value,omitempty"` // any JSON; stored without the space between its parts
+	MediaType     string          `json:"media_type,omitempty"`
+	IfVersion     *uint64         `json:"if_version,omitempty"` // zero: only if the shard does not exist
 }
 
 // Written answers a write.
@@ -64,19 +65,20 @@ type Abort struct {
 
 // Shard is one shard as a read answers it.
 type Shard struct {
-	Scope         string     `json:"scope"`
-	Exists        bool       `json:"exists"`
-	Pending       bool       `json:"pending,omitempty"` // the transaction's own write, not decided yet
-	Version       uint64     `json:"version"`           // seq of its last write; zero: absent
-	View          uint64     `json:"view"`              // the view's seq when the read began
-	Writer        string     `json:"writer,omitempty"`
-	MediaType     string     `json:"media_type,omitempty"`
-	Size          int64      `json:"size"`
-	Content       *string    `json:"content,omitempty"` // set when the content is UTF-8
-	ContentBase64 *string    `json:"content_base64,omitempty"`
-	Items         []Item     `json:"items,omitempty"` // patterns
-	Truncated     bool       `json:"truncated,omitempty"`
-	Overtaken     *Overtaken `json:"overtaken,omitempty"`
+	Scope         string          `json:"scope"`
+	Exists        bool            `json:"exists"`
+	Pending       bool            `json:"pending,omitempty"` // the transaction's own write, not decided yet
+	Version       uint64          `json:"version"`           // seq of its last write; zero: absent
+	View          uint64          `json:"view"`              // the view's seq when the read began
+	Writer        string          `json:"writer,omitempty"`
+	MediaType     string          `json:"media_type,omitempty"`
+	Size          int64           `json:"size"`
+	Content       *string         `json:"content,omitempty"` // set when the content is UTF-8
+	ContentBase64 *string         `json:"content_base64,omitempty"`
+	Value         json.RawMessage `json:"value,omitempty"` // in place of Content, where a read of many scopes found JSON
+	Items         []Item          `json:"items,omitempty"` // patterns
+	Truncated     bool            `json:"truncated,omitempty"`
+	Overtaken     *Overtaken      `json:"overtaken,omitempty"`
 }
 
 // Item is one shard, or one version of it, in a list.

@@ -30,8 +30,13 @@ func (c *Client) LookAll(ctx context.Context, prefix, after string, limit int) (
 	return c.list(ctx, url.Values{"look": {"true"}}, prefix, after, limit)
 }
 
-func (c *Client) getShard(ctx context.Context, scope string, query url.Values) (Shard, error) {
-	got, err := c.call(ctx, request{method: http.MethodGet, path: c.shardPath(scope), query: query})
+// getShard reads a shard; header is a name and its value, or nothing.
+func (c *Client) getShard(ctx context.Context, scope string, query url.Values, header ...string) (Shard, error) {
+	r := request{method: http.MethodGet, path: c.shardPath(scope), query: query, header: map[string]string{}}
+	if len(header) == 2 {
+		r.header[header[0]] = header[1]
+	}
+	got, err := c.call(ctx, r)
 	var p *Problem
 	if errors.As(err, &p) && p.Code == "not_found" {
 		return Shard{Scope: scope, View: p.View}, nil

@@ -116,21 +116,28 @@ func shardOf(got *api.Shard) (Shard, error) {
 			return out, fmt.Errorf("read the content of %s: %w", got.Scope, err)
 		}
 		out.Content = body
+	case got.Value != nil:
+		out.Content = got.Value
 	}
 	return out, nil
 }
 
 // Write adds a shard write to the transaction; the last write of a shard counts.
 func (t *Tx) Write(ctx context.Context, scope string, content []byte, o WriteOptions) error {
-	in := api.Write{Scope: scope, MediaType: o.MediaType, IfVersion: o.IfVersion}
-	if utf8.Valid(content) {
-		text := string(content)
+	in := writeOf(Write{Scope: scope, Content: content, MediaType: o.MediaType, IfVersion: o.IfVersion})
+	return t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/writes"), nil, in, &api.Written{})
+}
+
+func writeOf(w Write) api.Write {
+	in := api.Write{Scope: w.Scope, MediaType: w.MediaType, IfVersion: w.IfVersion}
+	if utf8.Valid(w.Content) {
+		text := string(w.Content)
 		in.Content = &text
 	} else {
-		text := base64.StdEncoding.EncodeToString(content)
+		text := base64.StdEncoding.EncodeToString(w.Content)
 		in.ContentBase64 = &text
 	}
-	return t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/writes"), nil, in, &api.Written{})
+	return in
 }
 
 // Undecided is the error of a call that sealed a transaction and was not told its decision. It may still commit: ask

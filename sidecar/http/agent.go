@@ -52,6 +52,9 @@ type Agent interface {
 	Residue(ctx context.Context, page api.Page) (*api.ResidueList, error)
 	Resolve(ctx context.Context, c once.Call, tx, index string, in *api.Resolve) (*api.Residue, error)
 
+	ReadAll(ctx context.Context, c once.Call, in *api.Reads) (*api.Seen, error)
+	Commit(ctx context.Context, c once.Call, in *api.Commit) (*api.Committed, error)
+
 	Health() api.Standing
 }
 
@@ -61,7 +64,16 @@ type Seat struct {
 	Name   string
 	Keys   *once.Keys
 	Span   func(tx string) trace.SpanContext // that the work of a transaction belongs to; nil: none is known
+	Offers func() *api.Offers                // the tools that the agent may call; nil: none
 	Opened <-chan struct{}                   // closed once the agent's journal is open; until then no request is taken
+}
+
+// offers are the tools that the agent may call.
+func (s *Seat) offers() *api.Offers {
+	if s.Offers == nil {
+		return &api.Offers{Tools: []api.Offer{}}
+	}
+	return s.Offers()
 }
 
 // Asking is what a request shows: whose it is, and what it is about.
@@ -88,6 +100,9 @@ type Workspace interface {
 	Ready(ctx context.Context) map[string]error
 	Reached() sequencer.Seq
 	From(ctx context.Context, workspace string, after sequencer.Seq, named bool) (sequencer.Seq, error)
+	// AwaitVersion returns once a shard has another version than those that match holds for known. The end of ctx ends the
+	// wait, too, and is no error; nor is a scope that is no shard: the read that follows says so.
+	AwaitVersion(ctx context.Context, scope string, match func(version uint64) bool) error
 	Chain(ctx context.Context, from uint64, limit int) (*api.Chain, error)
 	Frontier(ctx context.Context, under string, limit int) (*api.Frontier, error)
 	Closure(ctx context.Context, tx string, limit int) (*api.Closure, error)

@@ -83,18 +83,21 @@ func (f *Face) table() []route {
 		{"GET", "/v1/openapi.json", "openapi_json", true, "", f.openapiJSON},
 		{"GET", "/v1/openapi.yaml", "openapi_yaml", true, "", f.openapiYAML},
 		{"GET", ws + "/shards", "list_shards", false, "prefix after limit look", f.listShards},
-		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version look", f.readShard},
+		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version look wait_ms", f.readShard},
 		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms", f.writeShard},
 		{"DELETE", ws + "/session", "end_session", false, "", f.endSession},
 		{"GET", ws + "/tx", "list_tx", false, "state agent code after limit", f.listTx},
 		{"GET", ws + "/effects", "list_effects", false, "tool state tx after limit", f.listEffects},
 		{"GET", ws + "/agents", "list_agents", false, "agent after limit", f.listAgents},
 		{"GET", ws + "/tools", "list_tools", false, "server after limit", f.listTools},
+		{"POST", ws + "/reads", "read_all", false, "", f.readAll},
+		{"POST", ws + "/commit", "commit", false, "wait_ms", f.commit},
 		{"POST", ws + "/tx", "begin", false, "", f.begin},
 		{"POST", ws + "/groups", "begin_group", false, "", f.beginGroup},
 		{"POST", ws + "/groups/{group}/select", "select", false, "", f.selectBranch},
 		{"GET", ws + "/rules", "rules", false, "", f.getRules},
 		{"PUT", ws + "/rules", "set_rules", false, "", f.putRules},
+		{"GET", "/v1/tools", "offers", false, "", f.offers},
 		{"PUT", "/v1/tools/{name}", "put_tool", false, "", f.putTool},
 		{"DELETE", "/v1/tools/{name}", "delete_tool", false, "server", f.deleteTool},
 		{"GET", ws + "/chain", "chain", false, "from limit", f.chain},
@@ -125,6 +128,7 @@ type Face struct {
 	Config
 	routes  []route
 	running chan struct{}
+	waiters chan struct{} // requests that wait for a shard's next version; they hold no place in running
 	feed    *feed.Handler
 }
 
@@ -157,7 +161,7 @@ type FeedFollow = func(ctx context.Context, workspace string, after sequencer.Se
 // New makes the handler and registers its metrics. It panics when the metrics of another face are in the registry.
 func New(c Config) *Face {
 	f := &Face{
-		Config: c, running: make(chan struct{}, c.Limits.Requests),
+		Config: c, waiters: make(chan struct{}, maxWaiters), running: make(chan struct{}, c.Limits.Requests),
 		feed: feed.New(feed.Config{Follow: c.Follow, Start: c.Workspace.From, Stop: c.Drain.Done(),
 			Subscribers: c.Limits.Watchers, Logger: c.Log}),
 	}

@@ -207,6 +207,20 @@ func (f *fake) Health() api.Standing {
 		Parts: map[string]error{"session": f.parts["session"], "journal": nil}}
 }
 
+func (f *fake) ReadAll(ctx context.Context, c once.Call, _ *api.Reads) (*api.Seen, error) {
+	f.session = c.Session
+	return answer(ctx, f, "ReadAll", &api.Seen{Workspace: "default", Items: []api.Shard{}})
+}
+
+func (f *fake) Commit(ctx context.Context, c once.Call, _ *api.Commit) (*api.Committed, error) {
+	f.session = c.Session
+	d, err := f.decided(ctx, "Commit")
+	if err != nil {
+		return nil, err
+	}
+	return &api.Committed{Tx: d.Tx, Decision: *d}, nil
+}
+
 func (f *fake) EndSession(ctx context.Context, _ string) (int, error) {
 	return 2, f.note(ctx, "EndSession")
 }
@@ -251,6 +265,13 @@ func (f fakeWorkspace) From(_ context.Context, _ string, after sequencer.Seq, na
 		after = 9
 	}
 	return after, nil
+}
+
+func (f fakeWorkspace) AwaitVersion(ctx context.Context, _ string, match func(uint64) bool) error {
+	if match(f.content.Version) {
+		<-ctx.Done() // nothing is written
+	}
+	return nil
 }
 
 func (f fakeWorkspace) Chain(ctx context.Context, _ uint64, _ int) (*api.Chain, error) {

@@ -251,6 +251,9 @@ func (f *Face) readShard(c *call) (*reply, error) {
 			return nil, err
 		}
 	}
+	if err := f.awaitVersion(c, scope); err != nil {
+		return nil, err
+	}
 	got, err := c.agent.Get(c.ctx, c.Call, scope, api.Look{Binds: binds, Version: version})
 	if err != nil {
 		return nil, err
@@ -597,4 +600,61 @@ func decided(value any, d *api.Decision) (*reply, error) {
 		return nil, words.Refusal(d)
 	}
 	return unlessPending(value, d.State != api.StateCommitted), nil
+}
+
+func (f *Face) readAll(c *call) (*reply, error) {
+	var in api.Reads
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	return ok(c.agent.ReadAll(c.ctx, c.Call, &in))
+}
+
+func (f *Face) commit(c *call) (*reply, error) {
+	var in api.Commit
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	ctx, cancel, err := f.waiting(c, f.Limits.WaitMost)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	done, err := c.agent.Commit(ctx, c.Call, &in)
+	if err != nil {
+		return nil, err
+	}
+	return decided(done, &done.Decision)
+}
+
+func (f *Face) offers(c *call) (*reply, error) { return ok(c.agent.offers(), nil) }
+
+// maxWaiters bounds the requests that wait for a shard's next version.
+const maxWaiters = 1000
+
+// awaitVersion waits as long as wait_ms says until a shard has another version than If-None-Match names. "0" names an
+// absent one.
+func (f *Face) awaitVersion(c *call, scope string) error {
+	query, known := c.request.URL.Query(), c.request.Header.Get("If-None-Match")
+	switch {
+	case !query.Has("wait_ms"):
+		return nil
+	case known == "" || query.Has("version"):
+		return api.Problemf(api.CodeBadRequest, "wait_ms waits for the version after the one that If-None-Match names: "+
+			"send that, and no version")
+	}
+	ctx, cancel, err := f.polling(c) // the sidecar's stop ends the wait
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	select {
+	case f.waiters <- struct{}{}:
+		defer func() { <-f.waiters }()
+	default:
+		return api.Problemf(api.CodeLimit, "%d requests wait for versions of shards already", cap(f.waiters))
+	}
+	<-f.running // one that waits does no work: others have its place
+	defer func() { f.running <- struct{}{} }()
+	return f.Workspace.AwaitVersion(ctx, scope, func(version uint64) bool { return matches(known, version) })
 }

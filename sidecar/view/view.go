@@ -125,7 +125,11 @@ func (v *View) advance(o *sequencer.Outcome) (fresh bool, err error) {
 	for w := range v.watchers {
 		w.Observe(o)
 	}
-	v.Waits.Wake(WaitSeq) // after the watchers: what waits here may look at what they have noted
+	keys := []string{WaitSeq}
+	for i := range o.Shards {
+		keys = append(keys, WaitShard(o.Shards[i].Scope))
+	}
+	v.Waits.Wake(keys...) // after the watchers: what waits here may look at what they have noted
 	return true, nil
 }
 

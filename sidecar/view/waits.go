@@ -4,11 +4,15 @@ import (
 	"context"
 	"sync"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // WaitSeq is the key of waits for any step of the view.
 const WaitSeq = "seq"
+
+// WaitShard is the key of waits for a decision that changes the shard.
+func WaitShard(scope sequencer.Scope) string { return "shard/" + string(scope) }
 
 // waits wakes those who wait for something that a decision can bring. The zero value is ready.
 type waits struct {

@@ -48,6 +48,27 @@ func (w *Workspace) From(ctx context.Context, _ string, after sequencer.Seq, nam
 	return after, w.view.ReachWithin(ctx, after, w.futureWait)
 }
 
+// AwaitVersion returns once a shard has another version than those that match holds for known; it is no read. The end
+// of ctx ends the wait, too, and is no error; nor is a scope that is no shard: the read that follows says so.
+func (w *Workspace) AwaitVersion(ctx context.Context, scope string, match func(version uint64) bool) error {
+	exact, err := sequencer.ParseScope(scope)
+	if err != nil {
+		return nil
+	}
+	name, err := w.view.Named(exact)
+	if err != nil {
+		return nil
+	}
+	err = w.view.Waits.Until(ctx, WaitShard(name), func() bool {
+		rev, _ := w.view.Read(name)
+		return !match(uint64(rev.Version))
+	})
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
 // Chain lists the chain hashes that the view has recomputed, from a seq on.
 func (w *Workspace) Chain(ctx context.Context, from uint64, limit int) (*api.Chain, error) {
 	if err := w.view.Ready(); err != nil {
