@@ -95,7 +95,7 @@ func TestResidueAndRules(t *testing.T) {
 		"rules get":                              {ExitOK, "undo horizon: 1000 seqs"},
 		"rules get --workspace shop -o json":     {ExitOK, `"version":3`},
 		"rules get --workspace other":            {ExitFailed, "not_found"},
-		"rules set":                              {ExitUsage, "nothing is to be changed"},
+		"rules set":                              {ExitUsage, "no rule to change is given"},
 		"rules set --horizon-seqs 1000":          {ExitOK, "version 3"},
 		"rules set --if-version 3 --no-observe":  {ExitOK, "version 3"},
 		"rules set --horizon-seqs many":          {ExitUsage, "many"},

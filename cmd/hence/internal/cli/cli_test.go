@@ -113,7 +113,7 @@ func TestBadValues(t *testing.T) {
 		"console --sidecar http://a:1":       "--sidecar-token-file",
 		"console --public-url a":             "http://HOST:PORT",
 		"residue ls --state gone":            "accepted",
-		"rules set":                          "nothing is to be changed",
+		"rules set":                          "no rule to change is given",
 	} {
 		code, out, errs := hence(t, strings.Fields(line)...)
 		if code != ExitUsage || out != "" || !strings.Contains(errs, want) {

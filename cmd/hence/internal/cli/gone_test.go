@@ -24,7 +24,8 @@ func TestGoneRestarts(t *testing.T) {
 		runs++
 		return ends[runs-1]
 	})
-	if runs != len(ends) || !errors.Is(err, ends[2]) || strings.Count(said.String(), "a decision is no longer in the log") != 2 {
+	if runs != len(ends) || !errors.Is(err, ends[2]) ||
+		strings.Count(said.String(), "a decision is no longer in the log") != 2 {
 		t.Errorf("%d runs, %v, %s", runs, err, said.String())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
