@@ -126,7 +126,8 @@ func RunReal(t *testing.T, seed uint64, opts Options) (rep Report, err error) {
 			b.all()
 			rep = b.r.report
 			if b.r.failed != "" {
-				err = &Violation{Seed: seed, Step: b.r.now, What: b.r.failed, Trace: b.r.trace}
+				err = &Violation{Seed: seed, Step: b.r.now, What: b.r.failed, Trace: b.r.trace,
+					Real: true}
 			}
 		})
 	})
