@@ -11,7 +11,7 @@ FUZZTIME ?= 60s
 RECORDS ?= 100000
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build release test test-full race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract mutants sim hostile fuzz ci demo
+.PHONY: help build release test test-full race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract mutants sim sim-agents sim-faults hostile fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -84,6 +84,12 @@ mutants: ## breaks the gate's rule clause by clause: the model, the explorer, th
 
 sim: ## SCHEDULES schedules of the simulator
 	$(GO) test -count=1 -v -timeout 24h -run '^TestSchedules$$' ./sidecar/sim -schedules $(SCHEDULES)
+
+sim-agents: ## schedules of real agents, for 200 seconds
+	HENCE_SIM_SECONDS=200 $(GO) test -count=1 -v -timeout 1h -run '^TestRealSchedules$$' ./sidecar/sim
+
+sim-faults: ## faults that were found by reading, each put back: real agents find it
+	HENCE_TEST_FAULTS=1 $(GO) test -count=1 -v -timeout 24h -run '^TestFindsFaults$$' ./sidecar/sim
 
 hostile: ## RECORDS mutated records of each kind, and the largest legal ones
 	HENCE_HOSTILE=$(RECORDS) $(GO) test -count=1 -v -timeout 4h -run 'Hostile|Largest|Visits|Counters' ./sequencer ./topology ./streams/processor

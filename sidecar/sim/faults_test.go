@@ -12,8 +12,8 @@ import (
 // faultSchedules is how many schedules may pass before a fault is found.
 const faultSchedules = 20_000
 
-// TestFindsFaults puts faults back that were found by reading (it/FOUND.md), one at a time, as patches against the code
-// of today: schedules of real agents find each. It runs with HENCE_TEST_FAULTS=1; HENCE_SIM_SECONDS bounds each.
+// TestFindsFaults puts faults back that were found by reading (it/FOUND.md), one at a time, as patches against today's
+// code: schedules of real agents find each. It runs with HENCE_TEST_FAULTS=1; HENCE_SIM_SECONDS bounds each.
 func TestFindsFaults(t *testing.T) {
 	if os.Getenv("HENCE_TEST_FAULTS") == "" {
 		t.Skip("it builds the package once for each fault: HENCE_TEST_FAULTS=1 runs it")

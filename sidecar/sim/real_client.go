@@ -324,12 +324,11 @@ func (c *client) told(d *api.Decision) bool {
 	return d.State == api.StateCommitted
 }
 
-var toolNames = [...]string{"set", "bare_set", "charge", "mail", "bare_mail", "stage"}
-
 // newCall draws a tool and its arguments.
 func (c *client) newCall() (tool string, args json.RawMessage) {
 	at := string(leaves()[c.n(numForeign)])[len("res:"):]
-	return toolNames[c.n(len(toolNames))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s"}`, at, c.host.agent,
+	names := [...]string{"set", "bare_set", "charge", "mail", "bare_mail", "stage"}
+	return names[c.n(len(names))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s"}`, at, c.host.agent,
 		c.talk.session, c.newKey())
 }
 

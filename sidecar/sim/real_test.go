@@ -39,7 +39,7 @@ func TestRealSeed(t *testing.T) {
 func TestRealWorker(t *testing.T) {
 	text := os.Getenv(workerEnv)
 	if text == "" {
-		t.SkipNow() // it is a process of batch
+		return // it is a process of batch only
 	}
 	var first, step, seconds, weaken uint64
 	var n int

@@ -20,6 +20,14 @@
 // that nobody unsettled has is the ground, and who is enforced builds on that, on what was committed, or on what is
 // named. An outcome moves only what is its transaction's own, a plan commits on no tool that its sidecar's registry
 // could not keep, and no more sidecars live than the rules allow.
+//
+// # Real agents
+//
+// Run drives a model of a sidecar. RunReal drives the agents themselves, with their views, journals, loops and gates,
+// in the virtual time of testing/synctest, under the same judge: brokers, disks, sinks, clocks and what agents ask for
+// are the world's. What it does not do yet: residues that are tried again by hand, branches, touches by the agent's own
+// hand, hooks, rules that change, processors that crash. Its seeds mostly repeat, not always: within one instant Go
+// picks what runs.
 package sim
 
 import (
@@ -73,13 +81,17 @@ type Violation struct {
 	Step  int      // at which the invariant was found broken
 	What  string   // the invariant and who broke it
 	Trace []string // the last events before it
+	Real  bool     // it is of a schedule of real agents
 }
 
 // Error gives the violation, how to repeat it, and the trace.
 func (v *Violation) Error() string {
-	return fmt.Sprintf("sim: seed %d, step %d: %s\n"+
-		"repeat it: hence sim --seed %d, or go test ./sidecar/sim -run TestSeed -seed %d\n%s",
-		v.Seed, v.Step, v.What, v.Seed, v.Seed, strings.Join(v.Trace, "\n"))
+	how := fmt.Sprintf("hence sim --seed %d, or go test ./sidecar/sim -run TestSeed -seed %d", v.Seed, v.Seed)
+	if v.Real {
+		how = fmt.Sprintf("go test -cpu 1 ./sidecar/sim -run TestRealSeed -seed %d, a few times", v.Seed)
+	}
+	return fmt.Sprintf("sim: seed %d, step %d: %s\nrepeat it: %s\n%s", v.Seed, v.Step, v.What, how,
+		strings.Join(v.Trace, "\n"))
 }
 
 // Run runs one schedule. The error is a *Violation.
