@@ -293,7 +293,7 @@ func TestListTransactionsDecidedBefore(t *testing.T) {
 	if got := all(t, nil, transactions(t, a)); len(got) != 0 {
 		t.Errorf("listed are %q", got)
 	}
-	if _, err := a.client.Explain(t.Context(), "b.1.7"); problemIn(t, err).Code != api.CodeUnknownTx {
-		t.Errorf("it is explained: %v", err)
+	if got := must(a.client.Explain(t.Context(), "b.1.7"))(t); got.Decision.State == api.StateOpen {
+		t.Errorf("it is explained as %+v", got.Decision)
 	}
 }

@@ -21,7 +21,7 @@ var ErrJournalLocked = errors.New("sidecar: the journal is locked by another pro
 // ErrJournal is returned by reads and writes that the journal could not take; nothing was answered.
 const ErrJournal = api.ErrJournal
 
-// ErrCorrupt is returned by OpenFile when a record before the last one cannot be read.
+// ErrCorrupt is returned by openFile when a record before the last one cannot be read.
 var ErrCorrupt = errors.New("sidecar: the journal is damaged")
 
 // Magic is what the file of a journal begins with.
@@ -65,14 +65,14 @@ type File struct {
 	path   string
 	open   Opener
 	file   Disk
-	Size   int64
+	size   int64
 	broken error
 	buf    []byte
 }
 
-// OpenFile opens the file and gives each record to apply. A torn last record is cut off with a log line. On
+// openFile opens the file and gives each record to apply. A torn last record is cut off with a log line. On
 // errCorrupt the journal is there, empty, and the damaged file was moved aside.
-func OpenFile(path string, open Opener, log *slog.Logger, apply func([]byte) error) (*File, error) {
+func openFile(path string, open Opener, log *slog.Logger, apply func([]byte) error) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create the journal's folder: %w", err)
 	}
@@ -134,7 +134,7 @@ func (j *File) restart(end int64) error {
 		return nil
 	}
 	n, err := j.file.Write([]byte(Magic))
-	j.Size = int64(n)
+	j.size = int64(n)
 	if err != nil {
 		return fmt.Errorf("begin the journal: %w", err)
 	}
@@ -145,22 +145,22 @@ func (j *File) seek(end int64) error {
 	if _, err := j.file.Seek(end, io.SeekStart); err != nil {
 		return fmt.Errorf("go to the journal's end: %w", err)
 	}
-	j.Size = end
+	j.size = end
 	return nil
 }
 
-// Append adds one record. When it fails the record is not in the journal, and the journal can be used again unless
+// append adds one record. When it fails the record is not in the journal, and the journal can be used again unless
 // even cutting it back failed.
-func (j *File) Append(kind byte, body []byte) error {
+func (j *File) append(kind byte, body []byte) error {
 	if j.broken != nil {
 		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
 	}
 	j.buf = Frame(j.buf[:0], kind, body)
 	failpoint.Hit(failpoint.JournalBeforeWrite)
 	if _, err := j.file.Write(j.buf); err != nil {
-		return j.cut(j.Size, err)
+		return j.cut(j.size, err)
 	}
-	j.Size += int64(len(j.buf))
+	j.size += int64(len(j.buf))
 	failpoint.Hit(failpoint.JournalAfterWrite)
 	return nil
 }
@@ -187,8 +187,8 @@ func Frame(buf []byte, kind byte, body []byte) []byte {
 	return buf
 }
 
-// Rewrite replaces the file by one that holds the given records only.
-func (j *File) Rewrite(records []Entry) error {
+// rewrite replaces the file by one that holds the given records only.
+func (j *File) rewrite(records []Entry) error {
 	if j.broken != nil {
 		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
 	}
@@ -197,7 +197,7 @@ func (j *File) Rewrite(records []Entry) error {
 		return err
 	}
 	_ = j.file.Close()
-	j.file, j.Size = next.file, next.Size
+	j.file, j.size = next.file, next.size
 	return nil
 }
 
@@ -207,7 +207,7 @@ func WriteWhole(path string, open Opener, records []Entry) (*File, error) {
 	for _, r := range records {
 		content = Frame(content, r.Kind, r.Body)
 	}
-	next := &File{path: path + ".next", open: open, Size: int64(len(content))}
+	next := &File{path: path + ".next", open: open, size: int64(len(content))}
 	if err := next.attach(); err != nil {
 		return nil, err
 	}

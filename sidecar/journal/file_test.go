@@ -29,7 +29,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func readJournal(t *testing.T, path string) (*File, [][]byte, error) {
 	t.Helper()
 	var got [][]byte
-	j, err := OpenFile(path, OpenOS, quiet(), func(r []byte) error {
+	j, err := openFile(path, OpenOS, quiet(), func(r []byte) error {
 		got = append(got, bytes.Clone(r))
 		return nil
 	})
@@ -43,7 +43,7 @@ func writeJournal(t *testing.T, path string, records ...string) {
 		t.Fatal(err)
 	}
 	for _, r := range records {
-		if err := j.Append(r[0], []byte(r[1:])); err != nil {
+		if err := j.append(r[0], []byte(r[1:])); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestJournalTornTail(t *testing.T) {
 		if err != nil || len(got) != 2 || string(got[1]) != "Btwo" {
 			t.Fatalf("cut by %d: %q, %v", cut, got, err)
 		}
-		if err := errors.Join(j.Append('D', []byte("four")), j.Close()); err != nil {
+		if err := errors.Join(j.append('D', []byte("four")), j.Close()); err != nil {
 			t.Fatal(err)
 		}
 		if _, got, err = readJournal(t, path); err != nil || len(got) != 3 || string(got[2]) != "Dfour" {
@@ -154,28 +154,28 @@ func TestJournalFailedWrite(t *testing.T) {
 	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
 		path := filepath.Join(t.TempDir(), "journal")
 		f := &fault{in: -1}
-		j, err := OpenFile(path, f.open, quiet(), func([]byte) error { return nil })
+		j, err := openFile(path, f.open, quiet(), func([]byte) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		for part := range 16 {
 			f.arm(0, cause, part)
-			if err := j.Append('X', []byte("lost")); !errors.Is(err, ErrJournal) || !errors.Is(err, cause) {
+			if err := j.append('X', []byte("lost")); !errors.Is(err, ErrJournal) || !errors.Is(err, cause) {
 				t.Fatalf("%v after %d bytes: %v", cause, part, err)
 			}
 			f.arm(-1, nil, 0)
-			if err := j.Append('K', []byte("kept")); err != nil {
+			if err := j.append('K', []byte("kept")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		f.arm(0, cause, 3)
 		f.truncate = cause
-		if err := j.Append('X', []byte("lost")); !errors.Is(err, cause) {
+		if err := j.append('X', []byte("lost")); !errors.Is(err, cause) {
 			t.Fatal(err)
 		}
 		f.arm(-1, nil, 0)
 		f.truncate = nil
-		if err := j.Append('X', []byte("after a half record")); !errors.Is(err, ErrJournal) {
+		if err := j.append('X', []byte("after a half record")); !errors.Is(err, ErrJournal) {
 			t.Fatalf("a journal with half a record took another: %v", err)
 		}
 		_ = j.Close()

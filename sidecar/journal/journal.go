@@ -52,7 +52,7 @@ type Journal struct {
 
 	Mu      sync.Mutex
 	lock    *os.File
-	Journal *File // nil: memory only; broken until open
+	file    *File // nil: memory only; broken until open
 	Ledger  *Ledger
 	index   uint64 // of the session's last event
 	refused error  // why it did not take the last record
@@ -82,9 +82,9 @@ const maxFlying = 1024
 // New is a delivery log that takes nothing until it is opened.
 func New(events publisher, pending int, rewrite int64, log *slog.Logger) *Journal {
 	return &Journal{
-		log: log, events: events, max: pending, rewrite: rewrite, Ledger: NewLedger(),
-		Journal: &File{broken: ErrNotOpen},
-		done:    map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		log: log, events: events, max: pending, rewrite: rewrite, Ledger: newLedger(),
+		file: &File{broken: ErrNotOpen},
+		done: map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 	}
 }
 
@@ -101,29 +101,29 @@ func (d *Journal) Record(kind byte, v any) error {
 
 func (d *Journal) write(kind byte, body []byte) error {
 	var before int64
-	if d.Journal != nil {
-		before = d.Journal.Size
+	if d.file != nil {
+		before = d.file.size
 	}
 	if err := d.keep(kind, body); err != nil {
 		return err
 	}
-	err := d.Ledger.Apply(append([]byte{kind}, body...))
+	err := d.Ledger.apply(append([]byte{kind}, body...))
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("a record %q cannot be read back: %w", kind, err)
 	d.log.Error("a journal record was taken back: what it says cannot be", "cause", err)
-	if d.Journal == nil {
+	if d.file == nil {
 		return fmt.Errorf("%w: %w", ErrJournal, err)
 	}
-	return d.Journal.cut(before, err) // the next start would have to give the whole journal up for it
+	return d.file.cut(before, err) // the next start would have to give the whole journal up for it
 }
 
 func (d *Journal) keep(kind byte, body []byte) error {
-	if d.Journal == nil {
+	if d.file == nil {
 		return nil
 	}
-	d.refused = d.Journal.Append(kind, body)
+	d.refused = d.file.append(kind, body)
 	return d.refused
 }
 
@@ -178,7 +178,7 @@ func (d *Journal) Event(ev *topology.Event, done func(sequencer.Place)) error {
 	if err != nil {
 		return fmt.Errorf("encode an event: %w", err)
 	}
-	if err := d.keep(RecordEvent, body); err != nil {
+	if err := d.keep(recordEvent, body); err != nil {
 		return err
 	}
 	d.Ledger.event(ev)
@@ -323,28 +323,28 @@ func (d *Journal) Mark() error {
 }
 
 func (d *Journal) compact() error {
-	if d.Journal == nil || d.Journal.file == nil || d.Journal.Size < max(d.rewrite, d.Shortly) {
+	if d.file == nil || d.file.file == nil || d.file.size < max(d.rewrite, d.Shortly) {
 		return nil
 	}
 	records, err := d.Ledger.Records()
 	if err != nil {
 		return fmt.Errorf("rewrite the journal: %w", err)
 	}
-	before := d.Journal.Size
-	if err := d.Journal.Rewrite(records); err != nil {
+	before := d.file.size
+	if err := d.file.rewrite(records); err != nil {
 		return err
 	}
-	d.Shortly = 2 * d.Journal.Size
-	d.log.Info("the journal was rewritten", "before_bytes", before, "after_bytes", d.Journal.Size)
+	d.Shortly = 2 * d.file.size
+	d.log.Info("the journal was rewritten", "before_bytes", before, "after_bytes", d.file.size)
 	return nil
 }
 
 // Place is where the journal is.
 func (d *Journal) Place() string {
-	if d.Journal == nil {
+	if d.file == nil {
 		return "in memory"
 	}
-	return d.Journal.path
+	return d.file.path
 }
 
 // Backlog is how many events are not published yet.
@@ -372,8 +372,8 @@ func (d *Journal) Drain(ctx context.Context) int {
 func (d *Journal) Health() error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if d.Journal != nil && d.Journal.broken != nil {
-		return d.Journal.broken
+	if d.file != nil && d.file.broken != nil {
+		return d.file.broken
 	}
 	if len(d.queue)+d.flying >= d.max {
 		return api.ErrBacklog
@@ -386,10 +386,10 @@ func (d *Journal) Close() error {
 	err := d.Mark()
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if d.Journal == nil {
+	if d.file == nil {
 		return err
 	}
-	err = errors.Join(err, d.Journal.Close())
+	err = errors.Join(err, d.file.Close())
 	if d.lock != nil {
 		err = errors.Join(err, d.lock.Close())
 	}
@@ -400,7 +400,7 @@ func (d *Journal) Close() error {
 const maxMark = maxRecord / 4
 
 // Issue journals a tool call before it runs or is held.
-func (d *Journal) Issue(p *gate.Progress) error { return d.Record(RecordEffect, p) }
+func (d *Journal) Issue(p *gate.Progress) error { return d.Record(recordEffect, p) }
 
 // Stamp journals a mark. That a call which can be made only once is about to be made is on the disk when it returns:
 // not even the crash of the machine may let it be made again. So is that a call is about to be undone: what undoes it
@@ -415,7 +415,7 @@ func (d *Journal) Stamp(m gate.Mark) error {
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if err := d.write(RecordMark, body); err != nil {
+	if err := d.write(recordMark, body); err != nil {
 		return err
 	}
 	switch m.Step {
@@ -431,10 +431,10 @@ func (d *Journal) Stamp(m gate.Mark) error {
 
 // sync returns once what was journalled is on the disk; d.mu is held.
 func (d *Journal) sync() error {
-	if d.Journal == nil {
+	if d.file == nil {
 		return nil
 	}
-	return d.Journal.sync()
+	return d.file.sync()
 }
 
 // progress is what is known of one call; nil: nothing.

@@ -59,8 +59,8 @@ func TestJournalRewrite(t *testing.T) {
 	read("a.3.2", "shard:/y", 7)
 	ok(d.Record(RecordDecided, &DecidedRecord{Tx: "a.3.1", State: "committed", Seq: 9, Final: true}))
 	before := d.Ledger
-	if d.Journal.Size < 100 {
-		t.Fatalf("the journal has %d bytes", d.Journal.Size)
+	if d.file.size < 100 {
+		t.Fatalf("the journal has %d bytes", d.file.size)
 	}
 	ok(d.Close()) // rewrites: the limit is one byte
 	d = open()
@@ -110,25 +110,25 @@ func TestRecordThatCannotBeReadBack(t *testing.T) {
 func TestOldJournalsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	of := func(n int) Of { return Of{Log: fmt.Sprint("log", n), Workspace: "default", Agent: "a"} }
-	const count = KeptAside + 5
+	const count = keptAside + 5
 	for n := range count {
-		l := NewLedger()
+		l := newLedger()
 		l.Of = of(n)
 		switch n {
 		case 1, 2, 3:
 			id := api.TxName("a", 1, 1)
 			told(t, l, RecordBegun, &TxRecord{Tx: id, Incarnation: 1})
 			e := gate.Effect{Tx: id, Tool: gate.Tool{Name: "unmail", Class: sequencer.ClassIrreversible}}
-			told(t, l, RecordEffect, &gate.Progress{Effect: e})
+			told(t, l, recordEffect, &gate.Progress{Effect: e})
 			if n > 1 {
-				told(t, l, RecordMark, gate.Mark{Tx: id, Step: gate.StepStarted})
+				told(t, l, recordMark, gate.Mark{Tx: id, Step: gate.StepStarted})
 			}
 			if n > 2 {
-				told(t, l, RecordMark, gate.Mark{Tx: id, Step: gate.StepAnswered, Answer: &gate.Answer{}})
+				told(t, l, recordMark, gate.Mark{Tx: id, Step: gate.StepAnswered, Answer: &gate.Answer{}})
 			}
 		}
 		path := of(n).Path(dir)
-		lock := must(LockFile(path + ".lock"))(t)
+		lock := must(lockFile(path + ".lock"))(t)
 		j := must(WriteWhole(path, OpenOS, must(l.Records())(t)))(t)
 		then := time.Now().Add(time.Duration(n-count) * time.Minute)
 		must(0, errors.Join(j.Close(), os.Chtimes(path, then, then)))(t)
@@ -149,7 +149,7 @@ func TestOldJournalsAreRemoved(t *testing.T) {
 			t.Errorf("log %d: %v", n, err)
 		}
 	}
-	if left := must(filepath.Glob(filepath.Join(dir, JournalsDir, "log0", "default", "*")))(t); len(left) > 0 {
+	if left := must(filepath.Glob(filepath.Join(dir, journalsDir, "log0", "default", "*")))(t); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

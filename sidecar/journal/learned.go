@@ -62,8 +62,8 @@ func (l *Ledger) join(j JoinedRecord) {
 	l.Joined, l.Joining = j, nil
 }
 
-// Begin takes a transaction. Its name is used once in one log.
-func (l *Ledger) Begin(t *TxRecord) {
+// begin takes a transaction. Its name is used once in one log.
+func (l *Ledger) begin(t *TxRecord) {
 	if l.Txs[t.Tx] != nil {
 		l.Mixed = fmt.Errorf("%s begins twice", t.Tx)
 		l.Decided = slices.DeleteFunc(l.Decided, func(id sequencer.TxID) bool { return id == t.Tx })
@@ -71,7 +71,7 @@ func (l *Ledger) Begin(t *TxRecord) {
 	l.Txs[t.Tx] = t
 	if d := t.Decided; d != nil {
 		t.Decided = nil
-		l.Decide(t, d)
+		l.decide(t, d)
 	}
 }
 
@@ -97,9 +97,9 @@ type Notice struct {
 	Order []string        // of told, oldest first
 }
 
-// KeptTold is how many conversations are known to have been told. The oldest beyond is told again, which costs it a
+// keptTold is how many conversations are known to have been told. The oldest beyond is told again, which costs it a
 // further read; silence could cost it a commit on what it does not know to be lost.
-const KeptTold = 4096
+const keptTold = 4096
 
 // Owe begins anew: more is lost, also to those that were told.
 func (n *Notice) Owe() { *n = Notice{Owed: true} }
@@ -113,7 +113,7 @@ func (n *Notice) Tell(talk string, heard bool) {
 		n.Order = append(n.Order, talk)
 	}
 	n.Told[talk] = heard
-	if len(n.Order) > KeptTold {
+	if len(n.Order) > keptTold {
 		delete(n.Told, n.Order[0])
 		n.Order = n.Order[1:]
 	}
@@ -126,7 +126,7 @@ type UntoldRecord struct {
 	Told []string `json:",omitempty"`
 }
 
-// Apply takes a record of the journal. One without names is of a further loss.
+// apply takes a record of the journal. One without names is of a further loss.
 func (n *Notice) Apply(r UntoldRecord) {
 	if len(r.Told) == 0 {
 		*n = Notice{}

@@ -17,7 +17,7 @@ import (
 const (
 	RecordJoined    = 'J' // a session began
 	RecordBegun     = 'B' // a transaction was opened for the agent
-	RecordEvent     = 'E' // an answered read, a write, or content: what goes to the events topic
+	recordEvent     = 'E' // an answered read, a write, or content: what goes to the events topic
 	RecordSealed    = 'S' // a seal is about to be appended; it carries the loose reads so far
 	RecordReopened  = 'R' // that seal was refused: the transaction is open and the loose reads are loose again
 	RecordDecided   = 'D' // the view showed the decision
@@ -25,8 +25,8 @@ const (
 	RecordOwn       = 'O' // an agent may act on scopes by itself, or said what it did
 	RecordLoose     = 'L' // all loose reads of the default conversation at this point of a rewritten journal
 	RecordTalk      = 'C' // all those of another conversation; none: it has ended
-	RecordEffect    = 'F' // a tool call, whole: before it runs or is held; in a rewritten journal with its marks
-	RecordMark      = 'M' // what became of one
+	recordEffect    = 'F' // a tool call, whole: before it runs or is held; in a rewritten journal with its marks
+	recordMark      = 'M' // what became of one
 	RecordSettled   = 'T' // the view showed that the transaction is settled
 	recordShared    = 'A' // somebody else has owned its settlement
 	RecordOf        = 'H' // the first record: whose journal it is
@@ -35,8 +35,8 @@ const (
 	RecordUntold    = 'G' // a 410 is owed: what the agent read before is lost; or conversations have had it
 )
 
-// KeptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
-const KeptDecided = 1024
+// keptDecided is how many decided transactions a ledger remembers, so that a restarted sidecar can answer for them.
+const keptDecided = 1024
 
 // JoinedRecord is a session.
 type JoinedRecord struct {
@@ -113,11 +113,11 @@ type Ledger struct {
 	keys    keyring
 }
 
-// NewLedger is what an empty journal comes to.
-func NewLedger() *Ledger { return &Ledger{Txs: map[sequencer.TxID]*TxRecord{}, Loose: Talks{}} }
+// newLedger is what an empty journal comes to.
+func newLedger() *Ledger { return &Ledger{Txs: map[sequencer.TxID]*TxRecord{}, Loose: Talks{}} }
 
-// Apply adds one record, its kind first.
-func (l *Ledger) Apply(record []byte) error {
+// apply adds one record, its kind first.
+func (l *Ledger) apply(record []byte) error {
 	if len(record) == 0 {
 		return fmt.Errorf("an empty record")
 	}
@@ -139,9 +139,9 @@ func (l *Ledger) Apply(record []byte) error {
 		if err := json.Unmarshal(body, t); err != nil {
 			return err
 		}
-		l.Begin(t)
+		l.begin(t)
 		return nil
-	case RecordEvent:
+	case recordEvent:
 		ev, err := topology.DecodeEvent(slices.Clone(body))
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func (l *Ledger) Apply(record []byte) error {
 		}
 		l.applyOwn(&r)
 		return nil
-	case RecordEffect, RecordMark:
+	case recordEffect, recordMark:
 		return l.applyEffect(kind, body)
 	case RecordKey:
 		return l.keys.apply(body)
@@ -173,7 +173,7 @@ func (l *Ledger) Apply(record []byte) error {
 		if err := json.Unmarshal(body, &d); err != nil {
 			return err
 		}
-		return l.Move(kind, &d)
+		return l.move(kind, &d)
 	}
 	return fmt.Errorf("a record of unknown kind %q", kind)
 }
@@ -191,9 +191,9 @@ func (l *Ledger) event(ev *topology.Event) {
 	}
 }
 
-// Move applies a record that changes where a transaction stands. It fails where the transaction never began: then the
+// move applies a record that changes where a transaction stands. It fails where the transaction never began: then the
 // journal is damaged.
-func (l *Ledger) Move(kind byte, d *DecidedRecord) error {
+func (l *Ledger) move(kind byte, d *DecidedRecord) error {
 	t := l.Txs[d.Tx]
 	if t == nil && (kind == RecordDecided || kind == RecordSettled || kind == recordShared) {
 		return nil // decided before, and dropped since
@@ -213,13 +213,13 @@ func (l *Ledger) Move(kind byte, d *DecidedRecord) error {
 	case recordShared:
 		t.Shared = true
 	default:
-		l.Decide(t, d)
+		l.decide(t, d)
 	}
 	return nil
 }
 
-// Decide notes a decision; a second one of the same transaction replaces the first. Beyond the bound the oldest go.
-func (l *Ledger) Decide(t *TxRecord, d *DecidedRecord) {
+// decide notes a decision; a second one of the same transaction replaces the first. Beyond the bound the oldest go.
+func (l *Ledger) decide(t *TxRecord, d *DecidedRecord) {
 	again := t.Decided != nil
 	t.Decided, t.Loose = d, nil
 	if d.Final {
@@ -229,7 +229,7 @@ func (l *Ledger) Decide(t *TxRecord, d *DecidedRecord) {
 		return
 	}
 	l.Decided = append(l.Decided, t.Tx)
-	if len(l.Decided) > KeptDecided {
+	if len(l.Decided) > keptDecided {
 		l.forget()
 	}
 }
@@ -273,7 +273,7 @@ func (l *Ledger) Records() ([]Entry, error) {
 			return nil, err
 		}
 		for _, p := range l.Txs[id].effects {
-			if err := add(RecordEffect, p); err != nil {
+			if err := add(recordEffect, p); err != nil {
 				return nil, err
 			}
 		}
@@ -283,7 +283,7 @@ func (l *Ledger) Records() ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Entry{RecordEvent, body})
+		out = append(out, Entry{recordEvent, body})
 	}
 	// After the events: those of loose reads that a seal has taken would count as loose again.
 	if err := add(RecordLoose, l.Loose[""]); err != nil {
@@ -374,7 +374,7 @@ func coarse(reads []sequencer.Read) []sequencer.Read {
 // applyEffect adds a tool call, or a mark on one. A transaction that the journal does not know is one that is settled
 // here for somebody else.
 func (l *Ledger) applyEffect(kind byte, body []byte) error {
-	if kind == RecordEffect {
+	if kind == recordEffect {
 		p := &gate.Progress{}
 		if err := json.Unmarshal(body, p); err != nil {
 			return err

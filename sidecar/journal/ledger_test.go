@@ -15,7 +15,7 @@ import (
 
 func told(t *testing.T, l *Ledger, kind byte, v any) {
 	t.Helper()
-	if err := l.Apply(append([]byte{kind}, must(json.Marshal(v))(t)...)); err != nil {
+	if err := l.apply(append([]byte{kind}, must(json.Marshal(v))(t)...)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -26,11 +26,11 @@ func TestForgetKeepsOwnActs(t *testing.T) {
 		"handed over": {Scopes: []sequencer.Scope{"order:/1"}},
 		"told":        {Told: &sequencer.Settle{NoneElse: true}},
 	} {
-		l := NewLedger()
+		l := newLedger()
 		put := func(kind byte, v any) {
 			t.Helper()
 			body := must(json.Marshal(v))(t)
-			if err := l.Apply(append([]byte{kind}, body...)); err != nil {
+			if err := l.apply(append([]byte{kind}, body...)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -38,7 +38,7 @@ func TestForgetKeepsOwnActs(t *testing.T) {
 		put(RecordBegun, &TxRecord{Tx: own.Tx, Incarnation: 3})
 		put(RecordOwn, own)
 		put(RecordDecided, &DecidedRecord{Tx: own.Tx, State: api.StateAborted})
-		for i := range KeptDecided + 8 {
+		for i := range keptDecided + 8 {
 			id := sequencer.TxID(fmt.Sprintf("a.3.%d", i+2))
 			put(RecordBegun, &TxRecord{Tx: id, Incarnation: 3})
 			put(RecordDecided, &DecidedRecord{Tx: id, State: api.StateAborted})
@@ -46,11 +46,11 @@ func TestForgetKeepsOwnActs(t *testing.T) {
 		if t1 := l.Txs[own.Tx]; t1 == nil || len(t1.Own) != len(own.Scopes) || t1.Told != own.Told && t1.Told == nil {
 			t.Errorf("%s: %+v", name, t1)
 		}
-		if len(l.Decided) != KeptDecided {
+		if len(l.Decided) != keptDecided {
 			t.Errorf("%s: %d are kept", name, len(l.Decided))
 		}
 		put(RecordSettled, &DecidedRecord{Tx: own.Tx})
-		for i := range KeptDecided {
+		for i := range keptDecided {
 			id := sequencer.TxID(fmt.Sprintf("a.4.%d", i))
 			put(RecordBegun, &TxRecord{Tx: id, Incarnation: 4})
 			put(RecordDecided, &DecidedRecord{Tx: id, State: api.StateAborted})
@@ -65,15 +65,15 @@ func TestForgetKeepsOwnActs(t *testing.T) {
 // nothing of it.
 func TestLedgerKeepsClean(t *testing.T) {
 	for _, clean := range []bool{true, false} {
-		l := NewLedger()
-		l.Begin(&TxRecord{Tx: "a.1.1", Incarnation: 1})
-		l.Decide(l.Txs["a.1.1"], &DecidedRecord{Tx: "a.1.1", State: "committed", Seq: 2})
-		if err := l.Move(RecordSettled, &DecidedRecord{Tx: "a.1.1", Clean: clean}); err != nil {
+		l := newLedger()
+		l.begin(&TxRecord{Tx: "a.1.1", Incarnation: 1})
+		l.decide(l.Txs["a.1.1"], &DecidedRecord{Tx: "a.1.1", State: "committed", Seq: 2})
+		if err := l.move(RecordSettled, &DecidedRecord{Tx: "a.1.1", Clean: clean}); err != nil {
 			t.Fatal(err)
 		}
-		again := NewLedger()
+		again := newLedger()
 		for _, r := range must(l.Records())(t) {
-			if err := again.Apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+			if err := again.apply(append([]byte{r.Kind}, r.Body...)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -85,11 +85,11 @@ func TestLedgerKeepsClean(t *testing.T) {
 
 // A journal keeps loose reads by conversation; one from before there were any is of the default one.
 func TestConversationsInTheJournal(t *testing.T) {
-	l := NewLedger()
+	l := newLedger()
 	apply := func(l *Ledger, kind byte, v any) {
 		t.Helper()
 		body := must(json.Marshal(v))(t)
-		if err := l.Apply(append([]byte{kind}, body...)); err != nil {
+		if err := l.apply(append([]byte{kind}, body...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestConversationsInTheJournal(t *testing.T) {
 		t.Helper()
 		body := must(topology.EncodeEvent(&topology.Event{Kind: topology.EventRead, Workspace: "default", Agent: "a",
 			Incarnation: 3, Scope: scope, View: 7, Session: talk}))(t)
-		if err := l.Apply(append([]byte{RecordEvent}, body...)); err != nil {
+		if err := l.apply(append([]byte{recordEvent}, body...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,9 +110,9 @@ func TestConversationsInTheJournal(t *testing.T) {
 	read("p", "shard:/p2")
 	apply(l, RecordReopened, &DecidedRecord{Tx: "a.3.1"})
 	apply(l, RecordTalk, TalkRecord{Session: "q"})
-	again := NewLedger()
+	again := newLedger()
 	for _, r := range must(l.Records())(t) {
-		if err := again.Apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+		if err := again.apply(append([]byte{r.Kind}, r.Body...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,26 +135,26 @@ func TestConversationsInTheJournal(t *testing.T) {
 func TestToldConversationsAreBounded(t *testing.T) {
 	record := func(l *Ledger, r string) {
 		t.Helper()
-		if err := l.Apply([]byte(string(byte(RecordUntold)) + r)); err != nil {
+		if err := l.apply([]byte(string(byte(RecordUntold)) + r)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	l := NewLedger()
+	l := newLedger()
 	if record(l, `{"Owed":true}`); !l.Notice.Owed || len(l.Notice.Told) != 0 {
 		t.Fatalf("an older record: %+v", l.Notice)
 	}
-	for i := range KeptTold + 2 {
+	for i := range keptTold + 2 {
 		record(l, fmt.Sprintf(`{"Owed":true,"Told":["c%d"]}`, i))
 	}
-	again := NewLedger()
+	again := newLedger()
 	for _, r := range must(l.Records())(t) {
-		if err := again.Apply(append([]byte{r.Kind}, r.Body...)); err != nil {
+		if err := again.apply(append([]byte{r.Kind}, r.Body...)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, l := range []*Ledger{l, again} {
 		n := l.Notice
-		if !n.Owed || len(n.Told) != KeptTold || len(n.Order) != KeptTold || n.Told["c1"] || !n.Told["c2"] {
+		if !n.Owed || len(n.Told) != keptTold || len(n.Order) != keptTold || n.Told["c1"] || !n.Told["c2"] {
 			t.Errorf("owed %v, %d told, c1 %v, c2 %v", n.Owed, len(n.Told), n.Told["c1"], n.Told["c2"])
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// LockFile takes the exclusive lock of a journal. The lock ends with the file, so with the process at the latest.
-func LockFile(path string) (*os.File, error) {
+// lockFile takes the exclusive lock of a journal. The lock ends with the file, so with the process at the latest.
+func lockFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("create the journal's folder, which user %d must be able to write: %w", os.Getuid(), err)
 	}

@@ -27,12 +27,12 @@ func (o Of) String() string {
 	return fmt.Sprintf("agent %s in workspace %s of log %s", o.Agent, o.Workspace, o.Log)
 }
 
-// JournalsDir is the folder in a data folder that holds all journals; below it are log, workspace and agent.
-const JournalsDir = "journals"
+// journalsDir is the folder in a data folder that holds all journals; below it are log, workspace and agent.
+const journalsDir = "journals"
 
 // Path is where the journal lies in a data folder. An id of a log may have a slash; the other names have none.
 func (o Of) Path(dir string) string {
-	return filepath.Join(dir, JournalsDir, url.PathEscape(o.Log), o.Workspace, o.Agent, "journal")
+	return filepath.Join(dir, journalsDir, url.PathEscape(o.Log), o.Workspace, o.Agent, "journal")
 }
 
 // OldPath is where releases that did not name the log had it. Other agents' journals may have the same path.
@@ -66,7 +66,7 @@ func (d *Journal) foreign(j *File, why string, cause error) error {
 // How many journals of an agent are kept that this start does not use: of other logs, and moved aside. Of those that
 // are older still, such as show an act of which nothing else may know how it ended.
 const (
-	KeptAside    = 16
+	keptAside    = 16
 	keptEvidence = 64
 )
 
@@ -80,7 +80,7 @@ func (d *Journal) prune(dir string, of Of) {
 	}
 	slices.SortFunc(old, func(a, b lookedAt) int { return b.written.Compare(a.written) })
 	evidence := 0
-	for _, f := range old[min(KeptAside, len(old)):] {
+	for _, f := range old[min(keptAside, len(old)):] {
 		if evidence < keptEvidence && f.unsure() {
 			evidence++
 			continue
@@ -95,7 +95,7 @@ func (d *Journal) prune(dir string, of Of) {
 
 // remove removes a journal that no process has open.
 func (f lookedAt) remove() error {
-	lock, err := LockFile(f.Path + ".lock")
+	lock, err := lockFile(f.Path + ".lock")
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ type lookedAt struct {
 
 // JournalsIn are all journals of an agent in a data folder, of whatever log, by path.
 func JournalsIn(dir string, of Of) []lookedAt {
-	any := filepath.Join(dir, JournalsDir, "*", of.Workspace, of.Agent, "journal")
+	any := filepath.Join(dir, journalsDir, "*", of.Workspace, of.Agent, "journal")
 	paths := []string{of.OldPath(dir)}
 	for _, pattern := range []string{any, any + ".*-*", of.OldPath(dir) + ".*-*"} {
 		found, _ := filepath.Glob(pattern) // fails on a pattern that is none only
@@ -175,7 +175,7 @@ func (f lookedAt) unsure() bool {
 // where it is just now, and what looks damaged is looked at once more.
 func ReadLedger(path string) (l *Ledger, err error) {
 	for range 2 {
-		l = NewLedger()
+		l = newLedger()
 		if err = readInto(l, path); !errors.Is(err, ErrCorrupt) {
 			break
 		}
@@ -189,7 +189,7 @@ func readInto(l *Ledger, path string) error {
 		return fmt.Errorf("read the journal: %w", err)
 	}
 	defer file.Close()
-	if _, _, err = Scan(file, l.Apply); err != nil {
+	if _, _, err = Scan(file, l.apply); err != nil {
 		return fmt.Errorf("read the journal %s: %w", path, err)
 	}
 	return nil

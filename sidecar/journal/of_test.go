@@ -48,7 +48,7 @@ func TestJournalOfTwoLogs(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := NewLedger()
+			l := newLedger()
 			if twice(t, l); l.Mixed == nil {
 				t.Error("it is taken for one of one log")
 			}

@@ -25,7 +25,7 @@ func (d *Journal) takeOver(dir string, of Of, file Opener, shown shownOf) error 
 	if err != nil {
 		return fmt.Errorf("look at the journal of an older release: %w", err)
 	}
-	lock, err := LockFile(old + ".lock")
+	lock, err := lockFile(old + ".lock")
 	if err != nil {
 		return err
 	}

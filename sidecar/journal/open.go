@@ -12,14 +12,14 @@ import (
 // Open locks and reads the journal of an agent and a log in a folder; an empty folder name keeps everything in memory
 // only. An older journal, which names no log, is taken over if shown says that it is of this one.
 func (d *Journal) Open(dir string, of Of, file Opener, shown shownOf) error {
-	l := NewLedger()
+	l := newLedger()
 	var j *File
 	var lock *os.File
 	if dir == "" {
 		d.log.Warn("no data folder: the delivery log is in memory only, a crash loses the session")
 	} else {
 		var err error
-		if lock, err = LockFile(of.Path(dir) + ".lock"); err != nil {
+		if lock, err = lockFile(of.Path(dir) + ".lock"); err != nil {
 			return err
 		}
 		if err = d.takeOver(dir, of, file, shown); err == nil {
@@ -32,7 +32,7 @@ func (d *Journal) Open(dir string, of Of, file Opener, shown shownOf) error {
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	d.lock, d.Journal, d.Ledger = lock, j, l
+	d.lock, d.file, d.Ledger = lock, j, l
 	for _, ev := range l.Pending {
 		d.push(&outgoing{ev: ev})
 	}
@@ -43,9 +43,9 @@ func (d *Journal) Open(dir string, of Of, file Opener, shown shownOf) error {
 // moved aside and another one is begun. What the agent read before may be in any journal that is newer than this one:
 // then it is owed a 410.
 func (d *Journal) read(dir string, of Of, file Opener) (j *File, l *Ledger, err error) {
-	path, l := of.Path(dir), NewLedger()
+	path, l := of.Path(dir), newLedger()
 	elsewhere := newerThan(dir, of)
-	j, err = OpenFile(path, file, d.log, l.Apply)
+	j, err = openFile(path, file, d.log, l.apply)
 	failpoint.Hit(failpoint.StartRead)
 	switch {
 	case j == nil || err != nil && !errors.Is(err, ErrCorrupt):
@@ -65,11 +65,11 @@ func (d *Journal) read(dir string, of Of, file Opener) (j *File, l *Ledger, err 
 		return nil, nil, errors.Join(err, j.Close())
 	}
 	elsewhere = elsewhere || newerThan(dir, of) // also what was just moved aside
-	l = NewLedger()
+	l = newLedger()
 	l.Of, l.Notice.Owed = of, elsewhere
 	records, err := l.Records()
 	if err == nil {
-		err = j.Rewrite(records)
+		err = j.rewrite(records)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, j.Close())
@@ -87,5 +87,5 @@ func owe(j *File, l *Ledger) error {
 		return fmt.Errorf("encode a journal record: %w", err)
 	}
 	l.Notice.Owe()
-	return j.Append(RecordUntold, body)
+	return j.append(RecordUntold, body)
 }

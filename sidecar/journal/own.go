@@ -16,10 +16,10 @@ const InlineArgs = 4 << 10
 func (d *Journal) Bytes() int64 {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if d.Journal == nil {
+	if d.file == nil {
 		return 0
 	}
-	return d.Journal.Size
+	return d.file.size
 }
 
 // Outcome is the record as the decision of a transaction, without contents and scopes.

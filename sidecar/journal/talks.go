@@ -11,8 +11,8 @@ import (
 // none is not here.
 type Talks map[string][]sequencer.Read
 
-// MaxTalks is how many loose reads an agent's conversations name one by one, all together.
-const MaxTalks = 8192
+// maxTalks is how many loose reads an agent's conversations name one by one, all together.
+const maxTalks = 8192
 
 // Add adds a loose read. Beyond the bound of all conversations the longest one's reads become one of everything.
 func (t Talks) Add(talk string, r sequencer.Read) {
@@ -36,7 +36,7 @@ func (t Talks) Give(talk string, reads []sequencer.Read) {
 }
 
 func (t Talks) shorten() {
-	for t.Reads() > MaxTalks {
+	for t.Reads() > maxTalks {
 		longest := ""
 		for talk, reads := range t {
 			if n := len(t[longest]); len(reads) > n || len(reads) == n && talk < longest {

@@ -81,11 +81,11 @@ func (v *View) allLacks() []Lack {
 	return slices.SortedFunc(maps.Keys(v.lacking), func(a, b Lack) int { return cmp.Compare(a.From, b.From) })
 }
 
-// FetchContents fetches what retractions have put back, beside the view, which goes on. Since logic 3 a turn's decision
-// names the one that carries the content. The view takes it from a revision that it still has; else the log is followed
-// from the oldest such decision to the newest, once for all that are missing then. A read of such a shard waits for
-// restoreWait. What the log has no more is in the row of the table of scopes, or it is lost: then a read is `forgotten`
-// and a list says so.
+// FetchContents fetches what retractions have put back, beside the view, which goes on. Since logic 3 a turn's
+// decision names the one that carries the content. The view takes it from a revision that it still has; else the log
+// is followed from the oldest such decision to the newest, once for all that are missing then. A read of such a
+// shard waits for restoreWait. What the log has no more is in the row of the table of scopes, or it is lost: then a
+// read is `forgotten` and a list says so.
 func (v *View) FetchContents(ctx context.Context, log Source, say *slog.Logger) {
 	pause := PauseLeast
 	for {

@@ -258,9 +258,10 @@ func (v *View) Spelt(pattern sequencer.Scope) (out []sequencer.Scope) {
 	return slices.Compact(out)
 }
 
-// Named is the shard that a text names, after topology.ParseScope, the one place where a scope that comes in is brought
-// to the one spelling (NFC). An older release has stored some names otherwise. A text that has not the one spelling
-// means the shard that is stored under exactly its bytes while that keeps something, and the one spelling otherwise.
+// Named is the shard that a text names, after topology.ParseScope, the one place where a scope that comes in is
+// brought to the one spelling (NFC). An older release has stored some names otherwise. A text that has not the one
+// spelling means the shard that is stored under exactly its bytes while that keeps something, and the one spelling
+// otherwise.
 func (v *View) Named(exact sequencer.Scope) (sequencer.Scope, error) {
 	if topology.IsNormal(exact) || v.storedAs(exact) {
 		return exact, nil
