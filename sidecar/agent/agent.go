@@ -1,6 +1,3 @@
-// Package agent is one agent in the log: its session and lease, its transactions, tool calls, touches and groups, and
-// the settlement of what was decided. It knows no face: package http, and others, ask its exported methods, each of
-// which is one flow of the agent's loop.
 package agent
 
 import (

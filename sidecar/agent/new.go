@@ -39,7 +39,7 @@ type Config struct {
 	Tracer  trace.Tracer // nil: no spans are begun
 	Metrics *metrics.Agent
 	Machine Machine
-	Loop    loop.Options    // of the agent's own loop; Context and Tasks are the agent's. A simulation gives its Scheduler
+	Loop    loop.Options    // Context and Tasks are the agent's own. A simulation gives its Scheduler
 	Opened  func()          // called once the journal is open: before, no request is to be served
 	Live    func()          // called after each join
 	Patient bool            // a journal that cannot be opened is tried again, and does not end Run

@@ -402,7 +402,8 @@ func (s *Agent) Resolve(ctx context.Context, c once.Call, tx, index string, in *
 // accept takes a residue as it is: the operator has looked at the sink, and says so in the note.
 func (s *Agent) accept(ctx context.Context, tx, index string, in *api.AcceptResidue) (*api.Residue, error) {
 	if in.Note == "" || len(in.Note) > maxNoteBytes {
-		return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and why",
+		return nil, api.Problemf(api.CodeBadRequest, "note is missing or has more than %d bytes: say who accepts it, and "+
+			"why",
 			maxNoteBytes)
 	}
 	done, err := s.dealing.enter(tx, index)

@@ -75,7 +75,9 @@ func assemble(c setup, log Log) (*process, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	seats := face.NewSeats(false, nil)
-	p.seat = &face.Seat{Agent: p.session, Name: c.Agent, Keys: keys, Opened: p.opened, Offers: func() *api.Offers { return Offers(c.Tools) },
+	p.seat = &face.Seat{Agent: p.session, Name: c.Agent, Keys: keys, Opened: p.opened, Offers: func() *api.Offers {
+		return Offers(c.Tools)
+	},
 		Span: func(tx string) trace.SpanContext { return Span(p.session, tx) }}
 	seats.Add(p.seat)
 	role := face.RoleAgent

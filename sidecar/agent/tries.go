@@ -393,7 +393,8 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 	case plan.Why == gate.WhyUnkeyed:
 		return leftover{}, unkeyed(call.Tool)
 	case plan.Why == gate.WhyKeyForgotten:
-		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s old: if it "+
+		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s "+
+			"old: if it "+
 			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
 			age.Round(time.Second))
 	case plan.Do == gate.DoRefuse:
@@ -422,15 +423,19 @@ func (s *Agent) handOf(r *topology.Residue, undone *gate.Answer) gate.Hand {
 func notByHand(why gate.Why, tool string) error {
 	switch why {
 	case gate.WhyRetracted:
-		return api.Problemf(api.CodeTool, "%s did not leave, and its transaction is retracted: it is not made any more, accept it",
+		return api.Problemf(api.CodeTool, "%s did not leave, and its transaction is retracted: it is not made any more, "+
+			"accept it",
 			tool)
 	case gate.WhyUnknown:
-		return api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it is declared: look at "+
+		return api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it is declared: "+
+			"look at "+
 			"the sink, undo it by hand, then accept", tool)
 	case gate.WhyNoUndo:
-		return api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by hand, then accept", tool)
+		return api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by hand, then accept",
+			tool)
 	}
-	return api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid a key: a "+
+	return api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid a "+
+		"key: a "+
 		"compensation would undo what is perhaps not there. Look there first; if it is, send force", tool)
 }
 

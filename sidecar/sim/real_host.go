@@ -54,7 +54,7 @@ type proc struct {
 	opened chan struct{}      // closed once its journal is open
 	leave  context.CancelFunc // lets the agent stop
 	hurry  context.CancelFunc // ends what it still waits for then
-	group sync.WaitGroup
+	group  sync.WaitGroup
 }
 
 func (b *bubble) newHost(name string) *host {

@@ -9,12 +9,6 @@ import (
 	"github.com/hence-dev/hence/topology/machine"
 )
 
-// realTime is the machine's clock, which synctest stands in for.
-type realTime struct{}
-
-func (realTime) Now() time.Time                         { return time.Now() }
-func (realTime) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
 // TestEndIsBounded holds that a run ends although a processor waits for a broker that does not come back, and that
 // what is not acknowledged is not given up sooner than it must.
 func TestEndIsBounded(t *testing.T) {
