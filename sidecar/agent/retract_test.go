@@ -205,36 +205,3 @@ func TestRetractRefused(t *testing.T) {
 		}
 	}
 }
-
-// A retraction that is accepted before the release is settled ends: its turn follows the release's settlement, with
-// which the transaction is not final.
-func TestRetractDuringRelease(t *testing.T) {
-	log, world := newLog(), newSink()
-	away := make(chan struct{})
-	world.set(func() { world.block["mail"] = away })
-	a, b := start(t, "a", log.Door(), withTools(world)), start(t, "b", log.Door(), withTools(world))
-	ctx := background(t)
-	tx := open(ctx, t, a, client.BeginOptions{})
-	must(tx.Effect(ctx, "set", at{At: "s"}, client.EffectOptions{}))(t)
-	must(tx.Effect(ctx, "mail", at{At: "m", Key: "k"}, client.EffectOptions{}))(t)
-	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
-		t.Fatalf("seal: %+v", d)
-	}
-	<-world.entered
-	if err := b.view.Reach(ctx, log.Seq()); err != nil {
-		t.Fatal(err)
-	}
-	if got := must(b.client.Retract(ctx, tx.ID(), "", false))(t); got.State != api.RetractRunning {
-		t.Fatalf("retracted: %+v", got)
-	}
-	close(away)
-	err := log.Until(ctx, func() bool {
-		return slices.ContainsFunc(log.Outcomes(), func(o *sequencer.Outcome) bool {
-			return o.Kind == sequencer.OutcomeSettled && o.Retraction != "" && o.Final
-		})
-	})
-	if err != nil {
-		t.Fatalf("the retraction does not end: %v", err)
-	}
-	world.expect(t, "set s", "mail m", "back s")
-}

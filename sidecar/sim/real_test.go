@@ -142,7 +142,7 @@ func TestRealSchedules(t *testing.T) {
 	case n == 0 && testsize.Small():
 		n = 100
 	case n == 0:
-		n = 2000
+		n = 1000
 	}
 	start := time.Now()
 	got := batch(t, os.Args[0], *firstFlag, n, seconds, 0)
