@@ -144,7 +144,7 @@ func realRoot() string {
 
 func newBubble(seed uint64, opts Options, dir string) *bubble {
 	rng := rand.New(rand.NewPCG(seed, 0x7265616c))
-	r := &run{seed: seed, opts: opts, rng: rng, attempts: map[sequencer.TxID]*attempt{}, tracing: opts.Trace}
+	r := &run{seed: seed, opts: opts, rng: rng, attempts: map[sequencer.TxID]*attempt{}, tracing: opts.Trace, real: true}
 	r.report = Report{Seed: seed, Aborts: map[sequencer.Code]int{}, Probes: map[Probe]int{}}
 	r.swarm.logic = sequencer.Logic
 	r.truth, r.world = newTruth(r), newWorld(r)

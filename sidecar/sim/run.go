@@ -44,6 +44,7 @@ type run struct {
 	report   Report
 	failed   string
 	tracing  bool
+	real     bool       // real agents, some of whose tools have no compensation
 	traceMu  sync.Mutex // log lines of real agents come while the judge is at work
 	trace    []string
 }

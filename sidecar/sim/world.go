@@ -237,7 +237,7 @@ func (w *world) undo(c *call) {
 	}
 	d.undone = true
 	for i, leaf := range c.leaves {
-		own := w.tokens[w.value[leaf]].tx == c.tx // of a later call that nothing undoes
+		own := w.r.real && w.tokens[w.value[leaf]].tx == c.tx // of a later call that nothing undoes
 		if w.value[leaf] != c.effect.token && !own && !w.r.truth.blind && !info.loose && !w.stays(leaf) {
 			w.r.fail("a compensation of %s lands on %s, which holds %s", c.tx, leaves()[leaf], w.name(w.value[leaf]))
 			return
