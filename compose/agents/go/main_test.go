@@ -94,7 +94,7 @@ func TestAttempt(t *testing.T) {
 			"closure": {`200 {"rows":[{"status":"settled","seq":7}]}`}}, trail: acts + " seal status closure",
 			state: "committed"},
 		{name: "the seal is not taken", answers: map[string][]string{"seal": {saysWaiting}, "status": {saysOpen}},
-			trail: acts + " seal status abort", state: "open", failed: "not taken"},
+			trail: acts + " seal status abort", state: "open", failed: "not accepted"},
 		{name: "a call that waits", answers: map[string][]string{"effects": {saysWaiting}},
 			trail: "reads writes writes effects abort", failed: "touch_waiting"},
 		{name: "a call that failed", answers: map[string][]string{"effects": {`200 {"state":"failed"}`}},

@@ -29,7 +29,7 @@ func TestTokenFileIsMadeOnce(t *testing.T) {
 	if _, err := KeepToken(logger, path); err != nil {
 		t.Error(err)
 	}
-	if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "a new token is made") ||
+	if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "a new token is created") ||
 		!strings.Contains(text, path) || strings.Contains(text, tokens[0]) {
 		t.Errorf("it is said %q, want one line that names the file and not the token", text)
 	}
