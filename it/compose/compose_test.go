@@ -221,7 +221,7 @@ func inPod(name string) int {
 // volumes takes each volume away, with the services that use it. The cluster goes on, and says in its log what it
 // lost.
 func (s *stack) volumes(t *testing.T) {
-	const newToken = "there was no token file, a new token is made"
+	const newToken = "the token file is missing: a new token is created"
 	for _, loss := range []struct {
 		volumes, services, by []string
 		says                  string
