@@ -17,8 +17,8 @@ import (
 
 // several is how a sidecar is told of more agents than one.
 type several struct {
-	AgentsFile string        `type:"path" placeholder:"FILE" help:"Serve the agents of this YAML list: name and token."`
-	AnyAgent   bool          `help:"Serve whom the header Hence-Agent names, from its first request on; loopback only."`
+	AgentsFile string        `type:"path" placeholder:"FILE" help:"Serve the agents of this YAML list, instead of --agent."`
+	AnyAgent   bool          `help:"Serve the agent that Hence-Agent names, from its first request on; loopback only."`
 	IdleAfter  time.Duration `default:"10m" help:"With --any-agent: an agent without requests for so long leaves."`
 }
 
