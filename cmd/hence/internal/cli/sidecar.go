@@ -157,7 +157,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 				fmt.Fprintln(s.Out, "token:", c.Token)
 			}
 			if len(agents) > 0 {
-				return c.sayReady(s.Out, side, known)
+				return c.sayReady(s.Out, side, known, say)
 			}
 			if c.AnyAgent && !c.json() {
 				one = who
