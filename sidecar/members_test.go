@@ -203,6 +203,9 @@ func TestSickAgent(t *testing.T) {
 				m := several(t, memlog.New("default"), func(c *Config) { c.Machine = agent.Machine{Open: open} }).ready()
 				on.Store(true)
 				m.isSick("b", "a", "c")
+				if err := m.commitsOnce("b"); !late && (err == nil || !strings.Contains(err.Error(), why.Error())) {
+					t.Errorf("the refusal does not say why the journal is not open: %v", err)
+				}
 				on.Store(false)
 				m.untilServed("b")
 			})
@@ -293,6 +296,9 @@ func TestAnyAgent(t *testing.T) {
 		c.Agents, c.AnyAgent, c.Token, c.IdleAfter = nil, true, "the-token-of-all", 300*time.Millisecond
 	}).ready()
 	ctx := t.Context()
+	if _, err := m.of("the-token-of-all").Rules(ctx); err == nil || !strings.Contains(err.Error(), "Hence-Agent") {
+		t.Errorf("nothing says how an agent comes here: %v", err)
+	}
 	if _, err := m.of("the-token-of-all").Begin(ctx, client.BeginOptions{}); codeOf(err) != api.CodeBadRequest {
 		t.Error(err)
 	}

@@ -77,7 +77,8 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
 		if c.AnyAgent {
-			return nil, errors.Join(errors.New("any agent is served on a loopback address only: its callers share one token"),
+			return nil, errors.Join(errors.New("any agent is served on a loopback address only, because its callers share "+
+				"one token: listen on 127.0.0.1"),
 				listener.Close())
 		}
 		if c.TLS == nil {

@@ -56,7 +56,7 @@ func TestOtherAgent(t *testing.T) {
 		path := strings.ReplaceAll(route.Path, "{tx}", theirs.ID())
 		resp, p := ask(t, route.Method, r.URL()+path, "Bearer "+r.Token(), body)
 		if resp.StatusCode != http.StatusForbidden || p.Code != api.CodeOtherAgent || p.Retryable ||
-			!strings.Contains(p.Detail, "is a transaction of agent b; this is the sidecar of a") {
+			!strings.Contains(p.Detail, "is a transaction of agent b, and the request is of agent a") {
 			t.Errorf("%s: %d %+v", route.ID, resp.StatusCode, p)
 		}
 		seen++

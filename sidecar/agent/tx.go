@@ -249,8 +249,8 @@ func (s *Agent) find(id sequencer.TxID) (*tx, error) {
 		return nil, api.Problemf(api.CodeUnknownTx, "%.100q is not the id of a transaction", string(id))
 	}
 	if agent != s.agent {
-		return nil, api.Problemf(api.CodeOtherAgent, "%s is a transaction of agent %s; this is the sidecar of %s", id, agent,
-			s.agent)
+		return nil, api.Problemf(api.CodeOtherAgent, "%s is a transaction of agent %s, and the request is of agent %s: "+
+			"send it with the token of %s", id, agent, s.agent, agent)
 	}
 	t := s.txs[id]
 	switch {

@@ -68,6 +68,15 @@ type Seat struct {
 	Opened <-chan struct{}                   // closed once the agent's journal is open; until then no request is taken
 }
 
+// closed says why the agent's journal is not open.
+func (s *Seat) closed() string {
+	standing := s.Health()
+	if err := standing.Parts["journal"]; err != nil {
+		return err.Error()
+	}
+	return "it is being opened; ask again"
+}
+
 // offers are the tools that the agent may call.
 func (s *Seat) offers() *api.Offers {
 	if s.Offers == nil {

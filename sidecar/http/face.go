@@ -229,7 +229,7 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	select {
 	case <-seat.Opened:
 	default:
-		return nil, api.Problemf(api.CodeNotReady, "the journal is not open yet: it is opened once the log has said its id")
+		return nil, api.Problemf(api.CodeNotReady, "the journal is not open yet: %s", seat.closed())
 	}
 	select {
 	case f.running <- struct{}{}:
@@ -272,7 +272,7 @@ func noToken(r *http.Request) string {
 	case !strings.HasPrefix(got, "Bearer "):
 		return "the Authorization is not of the form Bearer TOKEN: " + send
 	}
-	return "the token is not this sidecar's: each has its own, and one that made its token up has another after a start"
+	return "the token is not this sidecar's: each sidecar has its own, and a generated one changes at each start"
 }
 
 // enter finds the agent that a request is of. leave is never nil.

@@ -37,9 +37,17 @@ func TestOpenAPI(t *testing.T) {
 		path := strings.ReplaceAll(r.pattern, "...}", "}")
 		routed = append(routed, strings.Join(append([]string{r.method, path, r.name}, query...), " "))
 	}
-	slices.Sort(inDocument)
-	slices.Sort(routed)
-	if !slices.Equal(inDocument, routed) {
-		t.Errorf("described:\n%s\nrouted:\n%s", strings.Join(inDocument, "\n"), strings.Join(routed, "\n"))
+	for _, line := range inDocument {
+		if !slices.Contains(routed, line) {
+			t.Errorf("openapi.yaml has %q, and no row of the table is so", line)
+		}
+	}
+	for _, line := range routed {
+		if !slices.Contains(inDocument, line) {
+			t.Errorf("the table has %q, and openapi.yaml does not", line)
+		}
+	}
+	if len(routed) != len(inDocument) { // also when a line is there twice
+		t.Errorf("the table has %d rows, openapi.yaml %d operations", len(routed), len(inDocument))
 	}
 }

@@ -26,7 +26,7 @@ import (
 type grammar struct {
 	Dev  devCmd  `cmd:"" group:"start" help:"Run Kafka, NATS, the processors and one sidecar in one process."`
 	Run  runCmd  `cmd:"" dev:"told" group:"start" help:"Run an agent's program and its sidecar."`
-	Up   upCmd   `cmd:"" group:"start" help:"Run the programs of several agents, each with its sidecar."`
+	Up   upCmd   `cmd:"" group:"start" help:"Run the programs of several agents beside one sidecar."`
 	Demo demoCmd `cmd:"" group:"start" help:"Run agents that settle orders, and check the result."`
 	Env  envCmd  `cmd:"" group:"start" help:"Print the addresses of the running hence dev as shell variables."`
 

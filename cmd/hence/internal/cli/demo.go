@@ -23,7 +23,7 @@ type demoCmd struct {
 	Data  string `type:"path" placeholder:"DIR" help:"Data set file in the tau-retail layout; default: built-in data."`
 	Split string `default:"test" help:"Task file of the data set: tasks-SPLIT.json."`
 
-	Agents int           `default:"8" help:"Number of agents, each with its own sidecar."`
+	Agents int           `default:"8" help:"Number of agents."`
 	Tasks  int           `default:"0" help:"Tasks of each agent with the built-in data; 0 is the default, 10."`
 	Think  time.Duration `default:"10ms" help:"Mean time between the reads and the writes of an agent."`
 	Seed   uint64        `default:"1" help:"Seed of the built-in data and of the agents' choices."`

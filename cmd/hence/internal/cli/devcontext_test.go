@@ -323,7 +323,7 @@ func TestRunBesideDev(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	p := startProgram(t, "run", "--agent", "bob", "--", os.Args[0], "tools", "ls")
 	if code := p.code(t); code != 0 || !strings.Contains(p.out.text(), "board.post") ||
-		p.errs.count("the policy is that of the hence dev that runs") != 1 || p.errs.count("warning") != 0 {
+		p.errs.count("uses the policy of the running hence dev") != 1 || p.errs.count("warning") != 0 {
 		t.Errorf("beside dev: exit code %d", code)
 	}
 	p = startProgram(t, "run", "--agent", "agent-1", "--", "true")

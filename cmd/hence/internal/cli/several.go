@@ -17,8 +17,8 @@ import (
 
 // several is how a sidecar is told of more agents than one.
 type several struct {
-	AgentsFile string        `type:"path" placeholder:"FILE" help:"Serve the agents of this YAML list: name and token."`
-	AnyAgent   bool          `help:"Serve whom the header Hence-Agent names, from its first request on; loopback only."`
+	AgentsFile string        `type:"path" placeholder:"FILE" help:"Serve the agents of this list, instead of --agent."`
+	AnyAgent   bool          `help:"Serve each agent that Hence-Agent names, once it asks; loopback only."`
 	IdleAfter  time.Duration `default:"10m" help:"With --any-agent: an agent without requests for so long leaves."`
 }
 
@@ -106,16 +106,23 @@ func readAgents(path string) (all []sidecar.AgentConfig, err error) {
 	return all, nil
 }
 
-// sayReady prints who is served where, with the tokens that were made up.
-func (c *sidecarCmd) sayReady(w io.Writer, side *sidecar.Sidecar, known map[string]bool) error {
+// sayReady prints who is served where, with the tokens that were generated. An agent whose journal cannot be opened,
+// or that the log refuses, does not keep the others from starting: it is said to be tried again.
+func (c *sidecarCmd) sayReady(w io.Writer, side *sidecar.Sidecar, known map[string]bool,
+	say func(string, ...any)) error {
 	for _, m := range side.Members() {
 		if !known[m.Agent()] && !c.json() {
 			if _, err := fmt.Fprintf(w, "token of %s: %s\n", m.Agent(), m.Token()); err != nil {
 				return err
 			}
 		}
-		if err := printReady(w, c.output, "sidecar", m.Agent(), side.URL()); err != nil {
-			return err
+		select {
+		case <-m.Ready():
+			if err := printReady(w, c.output, "sidecar", m.Agent(), side.URL()); err != nil {
+				return err
+			}
+		default:
+			say("%s is not ready and is tried again; hence doctor --sidecar %s says why", m.Agent(), side.URL())
 		}
 	}
 	return nil

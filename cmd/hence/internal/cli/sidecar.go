@@ -56,15 +56,18 @@ type sidecarCmd struct {
 
 // Help is what "hence sidecar --help" says beyond the flags.
 func (c *sidecarCmd) Help() string {
-	return `One agent has one sidecar. --agent a,b,c serves several in one process, over one view: each has a session, a
-lease, a journal and a token of its own, and what is wrong with one does not concern the others. The
-tokens are made up and printed, kept in FILE.a, FILE.b and FILE.c with --token-file FILE, or given in
---agents-file, a YAML list:
+	return `A sidecar serves one agent, or several in one process, over one view: --agent a,b,c. Each agent has a
+session, a lease, a journal and a token of its own, and what is wrong with one does not concern the others. The tokens
+are generated and printed, kept in FILE.a, FILE.b and FILE.c with --token-file FILE, or given in --agents-file, which
+takes the place of --agent. It is a YAML list, to be read by its owner only (chmod 600):
+
+    # team.yaml
     - name: a
-      token: ...
-      operator: ...      if an operator has a token for this agent only
---any-agent serves, on a loopback address, whom the header Hence-Agent names, from the first request on; all callers
-show one token, and an agent that was idle for --idle-after leaves.`
+      token: at least 16 characters; generated and printed if left out
+      operator: token of an operator for this agent only; may be left out
+
+--any-agent serves, on a loopback address, the agent that the header Hence-Agent names, from its first request on. All
+callers show one token, and an agent that was idle for --idle-after leaves.`
 }
 
 // Run serves until the context ends.
@@ -121,6 +124,8 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 	}
 	if c.AnyAgent {
 		who = "any agent"
+	} else if c.AgentsFile != "" {
+		who = "the agents in " + c.AgentsFile
 	}
 	return overLogs(ctx, cfg, func(ctx context.Context) error {
 		log, err := streams.Dial(ctx, cfg)
@@ -152,7 +157,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 				fmt.Fprintln(s.Out, "token:", c.Token)
 			}
 			if len(agents) > 0 {
-				return c.sayReady(s.Out, side, known)
+				return c.sayReady(s.Out, side, known, say)
 			}
 			if c.AnyAgent && !c.json() {
 				one = who

@@ -24,7 +24,7 @@ func (t tools) loadBeside(d *devContext, say func(string, ...any), logger *slog.
 	if !d.took("policy") {
 		return t.load(logger)
 	}
-	say("the policy is that of the hence dev that runs, %s: --policy names another", shortPath(t.Policy))
+	say("uses the policy of the running hence dev, %s; --policy FILE names another", shortPath(t.Policy))
 	loaded, err := t.load(logger)
 	if err != nil { // such as a secret that only the other terminal has
 		err = fmt.Errorf("%w\n  the policy comes from hence dev, process %d: set the variables that it asks for in this "+

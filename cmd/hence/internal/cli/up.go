@@ -37,12 +37,10 @@ type upCmd struct {
 
 // Help is what "hence up --help" says beyond the flags.
 func (c *upCmd) Help() string {
-	return `Each agent of the file runs beside a sidecar, as with "hence " +
-		"run". The agents of a workspace share one sidecar,
-in this process, each with its own token, over one cluster: that of --brokers and --nats, or one in this process with
-"embedded: true" in the file. The output of the agents is shown with their names in front.
-docs/agents.schema.json describes the file,
-docs/examples/agents.yaml is one.
+	return `Each agent of the file runs beside a sidecar, as with "hence run". The agents of a workspace share one
+sidecar, in this process, each with its own token, over one cluster: that of --brokers and --nats, or one in this
+process with "embedded: true" in the file. The output of the agents is shown with their names in front.
+docs/agents.schema.json describes the file, docs/examples/agents.yaml is one.
 
 The hook of an agent in the file, or the file's hook for all, judges the footprints of that agent; --hook-url or
 --hook-command those of all others. docs/hook.md describes the questions.

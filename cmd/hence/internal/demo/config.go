@@ -88,7 +88,8 @@ func (c *Config) Validate() error {
 	case (len(c.Brokers) == 0) != (c.NATS == ""):
 		return errors.New("brokers and nats belong together: give both, or none for embedded servers")
 	case c.Together && !c.Processes:
-		return errors.New("without child processes all agents have one sidecar anyway: leave out together")
+		return errors.New("together is for child processes, and without them all agents share one sidecar: " +
+			"leave it out, or add processes")
 	case c.Processes && c.Program == "":
 		return errors.New("child processes need the program that they run")
 	}

@@ -1,5 +1,5 @@
 // Package demo runs Hence's main job and checks itself: agents settle retail tasks as transactions over one store,
-// each through its own sidecar over HTTP, some of them always wanting the same order.
+// each through a sidecar over HTTP, some of them always wanting the same order.
 //
 // Every agent keeps its own records of what it read, what it wrote and what it was told. The verdict is made from
 // these records alone and from the decision log as a plain consumer reads it back: no update was lost, nothing that

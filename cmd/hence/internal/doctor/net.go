@@ -131,6 +131,9 @@ func (p *Patient) lookAtSidecar(ctx context.Context, found *checkup) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(ready.Agents)) { // of one sidecar; each has its own session and journal
 		for _, what := range slices.Sorted(maps.Keys(ready.Agents[name].Parts)) {
+			if what == "session" && !ready.Agents[name].Parts["journal"].OK {
+				continue // it waits for the journal, which is told
+			}
 			if p := ready.Agents[name].Parts[what]; !p.OK {
 				found.problem(part, fixOfPart(what), "agent %s of %s is not ready: %s: %s", name, base, what, p.Problem)
 				found.tell(about{needs: what, brief: "agent " + name + " of " + base + " is not ready: " + what})
@@ -184,7 +187,7 @@ func fixOfPart(part string) string {
 	case "topics":
 		return "hence topics verify  # and what it says"
 	case "journal":
-		return "free or replace the disk of its --data-dir"
+		return "make its folder in --data-dir writable for the sidecar's user, or free or replace that disk"
 	}
 	return "hence streams  # the processors; what they say of themselves is at their /readyz"
 }

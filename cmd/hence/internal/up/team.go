@@ -1,4 +1,4 @@
-// Package up runs a team: several agents' programs, each beside a sidecar of its own, over one cluster.
+// Package up runs a team: several agents' programs, beside one sidecar for each workspace, over one cluster.
 package up
 
 import (
