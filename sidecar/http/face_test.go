@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -193,6 +194,30 @@ func TestPolls(t *testing.T) {
 	f.do("GET", "/v1/tx/a.1.1?wait_ms=30000", "")
 	if err := <-ended; err == nil {
 		t.Error("it goes on")
+	}
+}
+
+// A request that waits for a shard's next version holds no place, and yet the sidecar is busy: its stop lets it be
+// answered.
+func TestWaiterIsBusy(t *testing.T) {
+	f := newFaced(t)
+	answered := make(chan int)
+	go func() {
+		resp, _ := f.do("GET", inDefault+"/shards/x?wait_ms=30000", "", "If-None-Match", etag(f.content.Version))
+		answered <- resp.StatusCode
+	}()
+	for len(f.face.waiters) == 0 || len(f.face.running) > 0 {
+		runtime.Gosched()
+	}
+	if !f.face.Busy() {
+		t.Error("a request waits, and it is not busy")
+	}
+	f.drain()
+	if status := <-answered; status != http.StatusNotModified {
+		t.Errorf("the stop answers it with %d", status)
+	}
+	if f.face.Busy() {
+		t.Error("it is busy with nothing")
 	}
 }
 
