@@ -136,11 +136,8 @@ func (s *Agent) commit(ctx context.Context, c once.Call, in *api.Commit) (*api.C
 			return nil, err
 		}
 	}
-	d, err := s.seal(ctx, t)
+	d, err := s.sealOnly(ctx, t, c.Slot)
 	if err != nil {
-		if c.Slot == nil { // else the same request comes back for it
-			s.breakOff(t)
-		}
 		return nil, err
 	}
 	return s.committedAs(ctx, t, d, receipts), nil
@@ -362,7 +359,17 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 	return nil
 }
 
-// breakOff ends the transaction of a commit that was refused before its seal was taken: no request names it again.
+// sealOnly seals a transaction that only one request names. Where the log refuses the seal, or it was not sent, and the
+// same request does not come back for it, the transaction is broken off: it would stay open for good.
+func (s *Agent) sealOnly(ctx context.Context, t *tx, slot *once.Slot) (*api.Decision, error) {
+	d, err := s.seal(ctx, t)
+	if err != nil && (slot == nil || !api.AsProblem(err).SafeSameKey) {
+		s.breakOff(t)
+	}
+	return d, err
+}
+
+// breakOff ends the transaction of a request that was refused before its seal was taken: no request names it again.
 // With calls it is aborted in the log, once they have ended, and what ran is undone.
 func (s *Agent) breakOff(t *tx) {
 	open, called := t.phase == phaseOpen && !t.decided(), len(t.effects) > 0

@@ -415,3 +415,35 @@ func TestAwaitVersionBounds(t *testing.T) {
 		}
 	}
 }
+
+// A request of one transaction whose seal the log refuses, while another transaction of the agent is in the way, leaves
+// nothing open, with a key as without one: the answer is final, so no request comes back for its transaction.
+func TestSealRefusedLeavesNothing(t *testing.T) {
+	for _, request := range []rawCall{
+		post(inDefault+"/commit", `{"mode":"ordered","writes":[{"scope":"shard:/x","content":"1"}]}`),
+		with(post(inDefault+"/commit", `{"mode":"ordered","writes":[{"scope":"shard:/x","content":"1"}]}`),
+			"Idempotency-Key", "k"),
+		put(inDefault + "/shards/x"),
+		with(put(inDefault+"/shards/x"), "Idempotency-Key", "k"),
+		post("/v1/effects", `{"tool":"set","args":{"at":"x"}}`),
+		with(post("/v1/effects", `{"tool":"set","args":{"at":"x"}}`), "Idempotency-Key", "k"),
+	} {
+		log := newLog()
+		a, ctx := start(t, "a", log.Door(), quick(newSink())), background(t)
+		first := must(a.client.Begin(ctx, client.BeginOptions{Mode: "locked"}))(t)
+		must(first.Read(ctx, "shard:/x"))(t)
+		a.send(t, post("/v1/tx/"+first.ID()+"/reads", `{"scope":"thing:/x","announce":true}`))
+		if status, p, _ := a.send(t, request); status != http.StatusConflict || p.Code != "own_transaction" {
+			t.Fatalf("%+v: %d %+v", request, status, p)
+		}
+		must(first.Seal(ctx))(t)
+		var open api.TxList
+		none := func() bool { // what has called is aborted once its calls have ended
+			open = must(a.client.Transactions(ctx, client.Page{Pick: map[string]string{"state": api.StateOpen}}))(t)
+			return len(open.Items) == 0
+		}
+		if err := log.Until(ctx, none); err != nil {
+			t.Errorf("%+v: open is %+v: %v", request, open.Items, err)
+		}
+	}
+}
