@@ -149,6 +149,9 @@ func (s *Agent) batchOf(ctx context.Context, in *api.Commit) (*batch, error) {
 		return nil, err
 	}
 	b := &batch{}
+	if err := s.fits(len(in.Reads)); err != nil { // to look at all of them would hold the loop, and the view with it
+		return nil, err
+	}
 	for i := range in.Reads {
 		one, err := s.seenOf(ctx, &in.Reads[i])
 		if err != nil {
@@ -338,10 +341,8 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 	if err := s.usable(t); err != nil {
 		return err
 	}
-	if n := t.size() + len(want); n > s.footprintLimit() {
-		return api.Problemf(api.CodeLimit, "the commit names %d scopes in its reads; at most %d go into one, so "+
-			"read patterns",
-			n, s.footprintLimit())
+	if err := s.fits(t.size() + len(want)); err != nil { // with what the patterns stand for
+		return err
 	}
 	now := s.lookAgain(reads)
 	if err := s.movedSince(reads, now); err != nil {
@@ -367,6 +368,15 @@ func (s *Agent) sealOnly(ctx context.Context, t *tx, slot *once.Slot) (*api.Deci
 		s.breakOff(t)
 	}
 	return d, err
+}
+
+// fits refuses more scopes than a footprint has.
+func (s *Agent) fits(n int) error {
+	if most := s.footprintLimit(); n > most {
+		return api.Problemf(api.CodeLimit, "the commit names %d scopes in its reads; at most %d go into one, so "+
+			"read patterns", n, most)
+	}
+	return nil
 }
 
 // breakOff ends the transaction of a request that was refused before its seal was taken: no request names it again.

@@ -447,3 +447,17 @@ func TestSealRefusedLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A commit of more reads than a footprint has is refused before the view is asked for any of them: the agent's loop
+// would be held meanwhile, and with it the view of all agents.
+func TestCommitOfTooManyReads(t *testing.T) {
+	a, ctx := start(t, "a", newLog().Door()), background(t)
+	one := must(a.client.Put(ctx, "shard:/x", nil, client.WriteOptions{}))(t)
+	must(a.client.Put(ctx, "shard:/y", nil, client.WriteOptions{}))(t)
+	var in client.Commit
+	for range 10_000 {
+		in.Reads = append(in.Reads, asOf("shard:/**", one.Seq))
+	}
+	_, err := a.client.Commit(ctx, in)
+	refusedAs(t, err, "limit")
+}
