@@ -2,10 +2,12 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 
 	"github.com/hence-dev/hence/gate"
@@ -348,6 +350,8 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 	if err := s.movedSince(reads, now); err != nil {
 		return err
 	}
+	// Of two reads of what Hence does not keep, the older one binds more, and the first counts.
+	slices.SortStableFunc(now, func(a, b *reading) int { return cmp.Compare(a.view, b.view) })
 	for _, got := range now {
 		entries, err := s.deliverAll(ctx, t.id, got)
 		if err != nil {

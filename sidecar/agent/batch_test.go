@@ -210,6 +210,10 @@ func TestCommitAsOf(t *testing.T) {
 	if out := must(commit(asOf("thing:/x", put.Seq)))(t); out.Decision.Code != "stale_read" {
 		t.Errorf("what moved after as_of is not stale: %+v", out)
 	}
+	twice := must(commit(asOf("thing:/x", second.Decision.Seq+1), asOf("thing:/x", put.Seq)))(t)
+	if twice.Decision.Code != "stale_read" {
+		t.Errorf("of two reads of a scope the older one does not count: %+v", twice)
+	}
 	must(a.client.Put(ctx, "shard:/l/2", []byte("2"), client.WriteOptions{}))(t)
 	_, err = commit(asOf("shard:/l/**", put.Seq))
 	refusedAs(t, err, "stale_read")
