@@ -161,11 +161,16 @@ func (s *Agent) batchOf(ctx context.Context, in *api.Commit) (*batch, error) {
 		}
 		b.reads = append(b.reads, one)
 	}
+	expects := map[sequencer.Scope][]sequencer.Seq{}
 	for i := range in.Writes {
 		w, err := s.writingOf(ctx, &in.Writes[i])
 		if err != nil {
 			return nil, err
 		}
+		if w.expect == nil { // the last content of a shard counts, and what any of its writes expects
+			w.expect = expects[w.scope]
+		}
+		expects[w.scope] = w.expect
 		b.writes = append(b.writes, w)
 	}
 	for _, e := range in.Effects {

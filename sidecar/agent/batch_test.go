@@ -465,3 +465,33 @@ func TestCommitOfTooManyReads(t *testing.T) {
 	_, err := a.client.Commit(ctx, in)
 	refusedAs(t, err, "limit")
 }
+
+// The condition of a write holds also where a later one of the same commit replaces its content.
+func TestCommitWritesTwice(t *testing.T) {
+	log := newLog()
+	behind := log.Door()
+	a, b, ctx := start(t, "a", behind), start(t, "b", log.Door()), background(t)
+	first := must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	if err := a.view.Reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	behind.Hold()
+	must(b.client.Put(ctx, "shard:/x", []byte("2"), client.WriteOptions{}))(t)
+	code, seen := make(chan string, 1), log.Seq()
+	go func() {
+		out, err := a.client.Commit(ctx, client.Commit{Writes: []client.Write{
+			{Scope: "shard:/x", Content: []byte("3"), IfVersion: &first.Seq}, {Scope: "shard:/x", Content: []byte("4")}}})
+		var p *client.Problem
+		if errors.As(err, &p) { // a beat of the session came before the seal, and the view showed the write in time
+			out.Decision.Code = p.Code
+		}
+		code <- out.Decision.Code
+	}()
+	if err := log.Until(ctx, func() bool { return log.Seq() > seen }); err != nil {
+		t.Fatal(err)
+	}
+	behind.Release()
+	if got := <-code; got != "version_mismatch" {
+		t.Errorf("the condition is gone: %q", got)
+	}
+}
