@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -218,6 +219,17 @@ func TestWaiterIsBusy(t *testing.T) {
 	}
 	if f.face.Busy() {
 		t.Error("it is busy with nothing")
+	}
+}
+
+// A wait that takes all the time that a request has leaves some for the read: its content may have to be fetched.
+func TestWaitLeavesTime(t *testing.T) {
+	f := newFaced(t, func(c *told) { c.Limits.WaitMost = 200 * time.Millisecond })
+	ended := make(chan error, 1)
+	f.during = func(ctx context.Context) { ended <- ctx.Err() }
+	f.do("GET", inDefault+"/shards/x?wait_ms=200", "", "If-None-Match", etag(f.content.Version))
+	if err := <-ended; err != nil {
+		t.Errorf("the read begins when its time is over: %v", err)
 	}
 }
 
