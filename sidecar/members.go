@@ -75,10 +75,9 @@ func (s *Sidecar) Join(c AgentConfig) (*Member, error) {
 		m.metrics.Close()
 		return nil, err
 	}
-	s.seats.Add(&face.Seat{Agent: m.agent, Name: c.Agent, Keys: keys, Transient: c.shared, Opened: m.opened, Offers: func() *api.Offers {
-		return agent.Offers(c.Tools)
-	},
-		Span: func(tx string) trace.SpanContext { return agent.Span(m.agent, tx) }})
+	s.seats.Add(&face.Seat{Agent: m.agent, Name: c.Agent, Keys: keys, Transient: c.shared, Opened: m.opened,
+		Offers: func() *api.Offers { return agent.Offers(c.Tools) },
+		Span:   func(tx string) trace.SpanContext { return agent.Span(m.agent, tx) }})
 	s.members[c.Agent] = m
 	if s.running {
 		s.group.Go(m.run)

@@ -369,8 +369,8 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 	return nil
 }
 
-// sealOnly seals a transaction that only one request names. Where the log refuses the seal, or it was not sent, and the
-// same request does not come back for it, the transaction is broken off: it would stay open for good.
+// sealOnly seals a transaction that only one request names. Where the log refuses the seal, or it was not sent, and
+// the same request does not come back for it, the transaction is broken off: it would stay open for good.
 func (s *Agent) sealOnly(ctx context.Context, t *tx, slot *once.Slot) (*api.Decision, error) {
 	d, err := s.seal(ctx, t)
 	if err != nil && (slot == nil || !api.AsProblem(err).SafeSameKey) {

@@ -420,8 +420,8 @@ func TestAwaitVersionBounds(t *testing.T) {
 	}
 }
 
-// A request of one transaction whose seal the log refuses, while another transaction of the agent is in the way, leaves
-// nothing open, with a key as without one: the answer is final, so no request comes back for its transaction.
+// A request of one transaction whose seal the log refuses, while another transaction of the agent is in the way,
+// leaves nothing open, with a key as without one: the answer is final, so no request comes back for its transaction.
 func TestSealRefusedLeavesNothing(t *testing.T) {
 	for _, request := range []rawCall{
 		post(inDefault+"/commit", `{"mode":"ordered","writes":[{"scope":"shard:/x","content":"1"}]}`),
