@@ -37,6 +37,8 @@ type Member struct {
 	err          error         // why; read it after done
 }
 
+var errTwice = errors.New("there twice")
+
 // Join adds an agent to a sidecar that serves several, before Run or while it lasts. Wait for its Ready.
 func (s *Sidecar) Join(c AgentConfig) (*Member, error) {
 	c, err := c.withDefaults(&s.config)
@@ -55,7 +57,7 @@ func (s *Sidecar) Join(c AgentConfig) (*Member, error) {
 		return nil, api.ErrStopped
 	}
 	if s.members[c.Agent] != nil {
-		return nil, fmt.Errorf("agent %s is there twice: give each agent a name of its own", c.Agent)
+		return nil, fmt.Errorf("agent %s is %w: give each agent a name of its own", c.Agent, errTwice)
 	}
 	l := s.config.Limits
 	keys := once.New(l.IdempotencyKeys, l.IdempotencyBytes, l.IdempotencyAge, s.clock.Now, c.Logger)
@@ -69,13 +71,13 @@ func (s *Sidecar) Join(c AgentConfig) (*Member, error) {
 		err = s.grant(c)
 	}
 	if err != nil {
+		s.seats.Remove(c.Agent) // the first of its tokens may be granted: it is not to open a later one of this name
 		m.metrics.Close()
 		return nil, err
 	}
-	s.seats.Add(&face.Seat{Agent: m.agent, Name: c.Agent, Keys: keys, Opened: m.opened, Offers: func() *api.Offers {
-		return agent.Offers(c.Tools)
-	},
-		Span: func(tx string) trace.SpanContext { return agent.Span(m.agent, tx) }})
+	s.seats.Add(&face.Seat{Agent: m.agent, Name: c.Agent, Keys: keys, Transient: c.shared, Opened: m.opened,
+		Offers: func() *api.Offers { return agent.Offers(c.Tools) },
+		Span:   func(tx string) trace.SpanContext { return agent.Span(m.agent, tx) }})
 	s.members[c.Agent] = m
 	if s.running {
 		s.group.Go(m.run)
@@ -277,6 +279,9 @@ func (s *Sidecar) joinAny(name string) error {
 		return api.Problemf(api.CodeBadRequest, "Hence-Agent: %v", err)
 	}
 	_, err := s.Join(AgentConfig{Agent: name, shared: true})
+	if errors.Is(err, errTwice) { // it has no seat any more, and its journal is closed
+		return api.Problemf(api.CodeNotReady, "agent %s is just leaving: ask again", name)
+	}
 	return err
 }
 

@@ -389,3 +389,63 @@ func (m *team) metrics() string {
 	text, _ := io.ReadAll(resp.Body)
 	return string(text)
 }
+
+// A join that fails leaves none of its tokens behind: a later agent of its name has others.
+func TestFailedJoinLeavesNoToken(t *testing.T) {
+	m := several(t, memlog.New("default"), func(c *Config) { c.Agents, c.Joins = nil, true }).ready()
+	if _, err := m.Join(AgentConfig{Agent: "b", Token: tokenOf("b")}); err != nil {
+		t.Fatal(err)
+	}
+	leaked := tokenOf("x")
+	if _, err := m.Join(AgentConfig{Agent: "a", Token: leaked, OperatorToken: tokenOf("b")}); err == nil {
+		t.Fatal("an agent's operator has another agent's token")
+	}
+	one, err := m.Join(AgentConfig{Agent: "a", Token: tokenOf("a")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-one.Ready()
+	if _, err := m.of(leaked).Rules(t.Context()); codeOf(err) != api.CodeUnauthorized {
+		t.Errorf("the token of a join that failed: %v", err)
+	}
+}
+
+// Agents that are named stay, however idle, beside those of any name.
+func TestNamedAgentStays(t *testing.T) {
+	m := several(t, memlog.New("default"), func(c *Config) {
+		c.AnyAgent, c.Token, c.IdleAfter = true, "the-token-of-all", 20*time.Millisecond
+	}).ready()
+	c := m.of("the-token-of-all", client.WithAgent("any"), client.WithTries(8))
+	if _, err := c.Put(t.Context(), "shard:/x", []byte("x"), client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	beat := time.NewTicker(20 * time.Millisecond)
+	defer beat.Stop()
+	for end := time.Now().Add(testWait); ; <-beat.C {
+		if _, now := m.readyz(); now.Agents["any"].Parts == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("it stays: %+v", now)
+		}
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if err := m.commits(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A request that comes between the end of an agent's seat and that of the agent is to be repeated.
+func TestRequestWhileLeaving(t *testing.T) {
+	m := several(t, memlog.New("default"), func(c *Config) {
+		c.Agents, c.AnyAgent, c.Token = nil, true, "the-token-of-all"
+	}).ready()
+	c := m.of("the-token-of-all", client.WithAgent("x"))
+	if _, err := m.of("the-token-of-all", client.WithAgent("x"), client.WithTries(8)).Rules(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.seats.Remove("x")
+	if _, err := c.Rules(t.Context()); codeOf(err) != api.CodeNotReady {
+		t.Error(err)
+	}
+}

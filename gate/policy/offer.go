@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -83,7 +84,7 @@ func wholeNumber(n json.Number) bool {
 		return true
 	}
 	f, err := n.Float64()
-	return err == nil && f == float64(int64(f))
+	return err == nil && f == math.Trunc(f)
 }
 
 // checkTypes refuses a call whose arguments are not of the declared types.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"slices"
@@ -93,4 +94,14 @@ func typedPolicy(t *testing.T) *Policy {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// A whole number is an integer however large it is.
+func TestLargeInteger(t *testing.T) {
+	for text, whole := range map[string]bool{"9223372036854775807": true, "9223372036854775808": true,
+		"-9223372036854775809": true, "1e300": true, "17.0": true, "1.5": false, "1e-1": false} {
+		if wholeNumber(json.Number(text)) != whole {
+			t.Errorf("%s is whole: %t", text, !whole)
+		}
+	}
 }

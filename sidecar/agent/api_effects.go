@@ -108,6 +108,9 @@ func (s *Agent) do(ctx context.Context, t *tx, what toolCall, slot *once.Slot) (
 	}
 	d, err := s.seal(ctx, t)
 	if err != nil {
+		if !api.AsProblem(err).SafeSameKey { // a final answer: no request comes back for the transaction
+			s.breakOff(t)
+		}
 		return nil, err
 	}
 	out := &api.Done{Tx: string(t.id), Decision: *d}

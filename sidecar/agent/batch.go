@@ -2,10 +2,12 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 
 	"github.com/hence-dev/hence/gate"
@@ -136,11 +138,8 @@ func (s *Agent) commit(ctx context.Context, c once.Call, in *api.Commit) (*api.C
 			return nil, err
 		}
 	}
-	d, err := s.seal(ctx, t)
+	d, err := s.sealOnly(ctx, t, c.Slot)
 	if err != nil {
-		if c.Slot == nil { // else the same request comes back for it
-			s.breakOff(t)
-		}
 		return nil, err
 	}
 	return s.committedAs(ctx, t, d, receipts), nil
@@ -152,6 +151,9 @@ func (s *Agent) batchOf(ctx context.Context, in *api.Commit) (*batch, error) {
 		return nil, err
 	}
 	b := &batch{}
+	if err := s.fits(len(in.Reads)); err != nil { // to look at all of them would hold the loop, and the view with it
+		return nil, err
+	}
 	for i := range in.Reads {
 		one, err := s.seenOf(ctx, &in.Reads[i])
 		if err != nil {
@@ -159,11 +161,16 @@ func (s *Agent) batchOf(ctx context.Context, in *api.Commit) (*batch, error) {
 		}
 		b.reads = append(b.reads, one)
 	}
+	expects := map[sequencer.Scope][]sequencer.Seq{}
 	for i := range in.Writes {
 		w, err := s.writingOf(ctx, &in.Writes[i])
 		if err != nil {
 			return nil, err
 		}
+		if w.expect == nil { // the last content of a shard counts, and what any of its writes expects
+			w.expect = expects[w.scope]
+		}
+		expects[w.scope] = w.expect
 		b.writes = append(b.writes, w)
 	}
 	for _, e := range in.Effects {
@@ -341,15 +348,15 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 	if err := s.usable(t); err != nil {
 		return err
 	}
-	if n := t.size() + len(want); n > s.footprintLimit() {
-		return api.Problemf(api.CodeLimit, "the commit names %d scopes in its reads; at most %d go into one, so "+
-			"read patterns",
-			n, s.footprintLimit())
+	if err := s.fits(t.size() + len(want)); err != nil { // with what the patterns stand for
+		return err
 	}
 	now := s.lookAgain(reads)
 	if err := s.movedSince(reads, now); err != nil {
 		return err
 	}
+	// Of two reads of what Hence does not keep, the older one binds more, and the first counts.
+	slices.SortStableFunc(now, func(a, b *reading) int { return cmp.Compare(a.view, b.view) })
 	for _, got := range now {
 		entries, err := s.deliverAll(ctx, t.id, got)
 		if err != nil {
@@ -362,7 +369,26 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 	return nil
 }
 
-// breakOff ends the transaction of a commit that was refused before its seal was taken: no request names it again.
+// sealOnly seals a transaction that only one request names. Where the log refuses the seal, or it was not sent, and
+// the same request does not come back for it, the transaction is broken off: it would stay open for good.
+func (s *Agent) sealOnly(ctx context.Context, t *tx, slot *once.Slot) (*api.Decision, error) {
+	d, err := s.seal(ctx, t)
+	if err != nil && (slot == nil || !api.AsProblem(err).SafeSameKey) {
+		s.breakOff(t)
+	}
+	return d, err
+}
+
+// fits refuses more scopes than a footprint has.
+func (s *Agent) fits(n int) error {
+	if most := s.footprintLimit(); n > most {
+		return api.Problemf(api.CodeLimit, "the commit names %d scopes in its reads; at most %d go into one, so "+
+			"read patterns", n, most)
+	}
+	return nil
+}
+
+// breakOff ends the transaction of a request that was refused before its seal was taken: no request names it again.
 // With calls it is aborted in the log, once they have ended, and what ran is undone.
 func (s *Agent) breakOff(t *tx) {
 	open, called := t.phase == phaseOpen && !t.decided(), len(t.effects) > 0

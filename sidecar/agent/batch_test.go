@@ -210,6 +210,10 @@ func TestCommitAsOf(t *testing.T) {
 	if out := must(commit(asOf("thing:/x", put.Seq)))(t); out.Decision.Code != "stale_read" {
 		t.Errorf("what moved after as_of is not stale: %+v", out)
 	}
+	twice := must(commit(asOf("thing:/x", second.Decision.Seq+1), asOf("thing:/x", put.Seq)))(t)
+	if twice.Decision.Code != "stale_read" {
+		t.Errorf("of two reads of a scope the older one does not count: %+v", twice)
+	}
 	must(a.client.Put(ctx, "shard:/l/2", []byte("2"), client.WriteOptions{}))(t)
 	_, err = commit(asOf("shard:/l/**", put.Seq))
 	refusedAs(t, err, "stale_read")
@@ -413,5 +417,81 @@ func TestAwaitVersionBounds(t *testing.T) {
 		if code := <-answers; code != api.CodeNotFound && code != api.CodeStopping {
 			t.Fatalf("the stop ends a wait with %s", code)
 		}
+	}
+}
+
+// A request of one transaction whose seal the log refuses, while another transaction of the agent is in the way,
+// leaves nothing open, with a key as without one: the answer is final, so no request comes back for its transaction.
+func TestSealRefusedLeavesNothing(t *testing.T) {
+	for _, request := range []rawCall{
+		post(inDefault+"/commit", `{"mode":"ordered","writes":[{"scope":"shard:/x","content":"1"}]}`),
+		with(post(inDefault+"/commit", `{"mode":"ordered","writes":[{"scope":"shard:/x","content":"1"}]}`),
+			"Idempotency-Key", "k"),
+		put(inDefault + "/shards/x"),
+		with(put(inDefault+"/shards/x"), "Idempotency-Key", "k"),
+		post("/v1/effects", `{"tool":"set","args":{"at":"x"}}`),
+		with(post("/v1/effects", `{"tool":"set","args":{"at":"x"}}`), "Idempotency-Key", "k"),
+	} {
+		log := newLog()
+		a, ctx := start(t, "a", log.Door(), quick(newSink())), background(t)
+		first := must(a.client.Begin(ctx, client.BeginOptions{Mode: "locked"}))(t)
+		must(first.Read(ctx, "shard:/x"))(t)
+		a.send(t, post("/v1/tx/"+first.ID()+"/reads", `{"scope":"thing:/x","announce":true}`))
+		if status, p, _ := a.send(t, request); status != http.StatusConflict || p.Code != "own_transaction" {
+			t.Fatalf("%+v: %d %+v", request, status, p)
+		}
+		must(first.Seal(ctx))(t)
+		var open api.TxList
+		none := func() bool { // what has called is aborted once its calls have ended
+			open = must(a.client.Transactions(ctx, client.Page{Pick: map[string]string{"state": api.StateOpen}}))(t)
+			return len(open.Items) == 0
+		}
+		if err := log.Until(ctx, none); err != nil {
+			t.Errorf("%+v: open is %+v: %v", request, open.Items, err)
+		}
+	}
+}
+
+// A commit of more reads than a footprint has is refused before the view is asked for any of them: the agent's loop
+// would be held meanwhile, and with it the view of all agents.
+func TestCommitOfTooManyReads(t *testing.T) {
+	a, ctx := start(t, "a", newLog().Door()), background(t)
+	one := must(a.client.Put(ctx, "shard:/x", nil, client.WriteOptions{}))(t)
+	must(a.client.Put(ctx, "shard:/y", nil, client.WriteOptions{}))(t)
+	var in client.Commit
+	for range 10_000 {
+		in.Reads = append(in.Reads, asOf("shard:/**", one.Seq))
+	}
+	_, err := a.client.Commit(ctx, in)
+	refusedAs(t, err, "limit")
+}
+
+// The condition of a write holds also where a later one of the same commit replaces its content.
+func TestCommitWritesTwice(t *testing.T) {
+	log := newLog()
+	behind := log.Door()
+	a, b, ctx := start(t, "a", behind), start(t, "b", log.Door()), background(t)
+	first := must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
+	if err := a.view.Reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	behind.Hold()
+	must(b.client.Put(ctx, "shard:/x", []byte("2"), client.WriteOptions{}))(t)
+	code, seen := make(chan string, 1), log.Seq()
+	go func() {
+		out, err := a.client.Commit(ctx, client.Commit{Writes: []client.Write{
+			{Scope: "shard:/x", Content: []byte("3"), IfVersion: &first.Seq}, {Scope: "shard:/x", Content: []byte("4")}}})
+		var p *client.Problem
+		if errors.As(err, &p) { // a beat of the session came before the seal, and the view showed the write in time
+			out.Decision.Code = p.Code
+		}
+		code <- out.Decision.Code
+	}()
+	if err := log.Until(ctx, func() bool { return log.Seq() > seen }); err != nil {
+		t.Fatal(err)
+	}
+	behind.Release()
+	if got := <-code; got != "version_mismatch" {
+		t.Errorf("the condition is gone: %q", got)
 	}
 }

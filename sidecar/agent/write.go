@@ -215,7 +215,7 @@ func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot
 			return nil, err
 		}
 		if slot.Get() != "" {
-			return s.seal(ctx, t)
+			return s.sealOnly(ctx, t, slot)
 		}
 	}
 	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talk}
@@ -232,7 +232,7 @@ func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot
 		if err := slot.Save(); err != nil {
 			return nil, err
 		}
-		d, err := s.seal(ctx, t)
+		d, err := s.sealOnly(ctx, t, slot)
 		if err != nil || d.Code != string(sequencer.CodeConflict) || t.attempt >= s.limits.LockedAfter {
 			return d, err
 		}

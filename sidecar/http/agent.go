@@ -61,11 +61,12 @@ type Agent interface {
 // Seat is one agent as the interface serves it.
 type Seat struct {
 	Agent
-	Name   string
-	Keys   *once.Keys
-	Span   func(tx string) trace.SpanContext // that the work of a transaction belongs to; nil: none is known
-	Offers func() *api.Offers                // the tools that the agent may call; nil: none
-	Opened <-chan struct{}                   // closed once the agent's journal is open; until then no request is taken
+	Name      string
+	Keys      *once.Keys
+	Span      func(tx string) trace.SpanContext // that the work of a transaction belongs to; nil: none is known
+	Offers    func() *api.Offers                // the tools that the agent may call; nil: none
+	Opened    <-chan struct{}                   // closed once the agent's journal is open; until then no request is taken
+	Transient bool                              // it leaves after an idle time, and comes back with its next request
 }
 
 // closed says why the agent's journal is not open.

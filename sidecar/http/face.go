@@ -185,8 +185,11 @@ func (f *Face) serves(agent string) bool {
 	return slices.ContainsFunc(f.Agents.All(), func(s *Seat) bool { return s.Name == agent })
 }
 
-// Busy reports whether requests of the agent are under way.
-func (f *Face) Busy() bool { return len(f.running) > 0 || f.feed.Stats().Open > 0 }
+// Busy reports whether requests are under way: those that wait for a shard's next version have no place in running,
+// and are still to be answered.
+func (f *Face) Busy() bool {
+	return len(f.running)+len(f.waiters) > 0 || f.feed.Stats().Open > 0
+}
 
 // ServeHTTP answers one request.
 func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -193,6 +195,41 @@ func TestPolls(t *testing.T) {
 	f.do("GET", "/v1/tx/a.1.1?wait_ms=30000", "")
 	if err := <-ended; err == nil {
 		t.Error("it goes on")
+	}
+}
+
+// A request that waits for a shard's next version holds no place, and yet the sidecar is busy: its stop lets it be
+// answered.
+func TestWaiterIsBusy(t *testing.T) {
+	f := newFaced(t)
+	answered := make(chan int)
+	go func() {
+		resp, _ := f.do("GET", inDefault+"/shards/x?wait_ms=30000", "", "If-None-Match", etag(f.content.Version))
+		answered <- resp.StatusCode
+	}()
+	for len(f.face.waiters) == 0 || len(f.face.running) > 0 {
+		runtime.Gosched()
+	}
+	if !f.face.Busy() {
+		t.Error("a request waits, and it is not busy")
+	}
+	f.drain()
+	if status := <-answered; status != http.StatusNotModified {
+		t.Errorf("the stop answers it with %d", status)
+	}
+	if f.face.Busy() {
+		t.Error("it is busy with nothing")
+	}
+}
+
+// A wait that takes all the time that a request has leaves some for the read: its content may have to be fetched.
+func TestWaitLeavesTime(t *testing.T) {
+	f := newFaced(t, func(c *told) { c.Limits.WaitMost = 200 * time.Millisecond })
+	ended := make(chan error, 1)
+	f.during = func(ctx context.Context) { ended <- ctx.Err() }
+	f.do("GET", inDefault+"/shards/x?wait_ms=200", "", "If-None-Match", etag(f.content.Version))
+	if err := <-ended; err != nil {
+		t.Errorf("the read begins when its time is over: %v", err)
 	}
 }
 

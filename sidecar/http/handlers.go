@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -654,6 +655,8 @@ func (f *Face) awaitVersion(c *call, scope string) error {
 	default:
 		return api.Problemf(api.CodeLimit, "%d requests wait for versions of shards already", cap(f.waiters))
 	}
+	ctx, end := context.WithTimeout(ctx, f.Limits.WaitMost*9/10) // the read that follows may have to fetch a content
+	defer end()
 	<-f.running // one that waits does no work: others have its place
 	defer func() { f.running <- struct{}{} }()
 	return f.Workspace.AwaitVersion(ctx, scope, func(version uint64) bool { return matches(known, version) })

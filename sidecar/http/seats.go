@@ -72,13 +72,13 @@ func (s *Seats) Remove(agent string) {
 	maps.DeleteFunc(s.tokens, func(_ [sha256.Size]byte, g grant) bool { return g.agent == agent })
 }
 
-// Idle marks the agents as leaving that had no request for so long, and returns their names. From then on they are
-// not entered any more.
+// Idle marks the transient agents as leaving that had no request for so long, and returns their names. From then on
+// they are not entered any more.
 func (s *Seats) Idle(since time.Duration) (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, p := range s.places {
-		if p.requests == 0 && !p.leaving && time.Since(p.last) >= since {
+		if p.Transient && p.requests == 0 && !p.leaving && time.Since(p.last) >= since {
 			p.leaving = true
 			names = append(names, name)
 		}
@@ -137,26 +137,35 @@ func (s *Seats) named(g grant, a Asking) (string, error) {
 		return a.Name, nil
 	}
 	owner, _, _, _ := api.OwnerOf(sequencer.TxID(a.Tx))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.places[owner] != nil {
+	staying, here := s.staying(owner)
+	if here {
 		return owner, nil
 	}
 	if a.Acts { // it would be done in the name of an agent that the request does not name
 		return "", api.Problemf(api.CodeBadRequest, "this sidecar serves several agents, and the token is none's: say with "+
 			"the header Hence-Agent whose request it is")
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.places)) {
-		if p := s.places[name]; !p.leaving {
-			if standing := p.Health(); standing.Serves() {
-				return name, nil
-			}
+	for _, seat := range staying { // asked without the lock: one whose disk hangs answers late, and holds up no other
+		if standing := seat.Health(); standing.Serves() {
+			return seat.Name, nil
 		}
 	}
 	if len(s.places) == 0 { // of a sidecar for any agent: none has sent a request yet, or all have left
 		return "", api.Problemf(api.CodeNotReady, "no agent is here yet: send the header Hence-Agent, and its agent joins")
 	}
 	return "", api.Problemf(api.CodeNotReady, "no agent of this sidecar is ready to answer: GET /readyz says why")
+}
+
+// staying are the agents that are not leaving, by name; here: one of that name has a seat.
+func (s *Seats) staying(name string) (all []*Seat, here bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range slices.Sorted(maps.Keys(s.places)) {
+		if p := s.places[one]; !p.leaving {
+			all = append(all, p.Seat)
+		}
+	}
+	return all, s.places[name] != nil
 }
 
 // sit enters an agent's seat; nil: it is not here.

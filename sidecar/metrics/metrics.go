@@ -1,7 +1,8 @@
 // Package metrics counts what one sidecar does, as docs/metrics.md lists it, in a registry of its own.
 //
 // Guarantees: two sidecars in one process share no series; a counter that an alert watches is there at zero before it
-// counts; no label takes values that users make up, such as names of agents, transactions or scopes.
+// counts; no label takes values that users make up, such as names of transactions or scopes, but for the names of the
+// agents of a process of several: as many as are served, and their series go with them.
 //
 // It measures nothing by itself but what it is told, and gauges of others when the registry is read.
 package metrics

@@ -1,9 +1,11 @@
 package view
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
@@ -120,5 +122,18 @@ func TestLeaseOfFormerRules(t *testing.T) {
 	}
 	if late.SetRules(rules); late.LeaseOf(1) != 13 {
 		t.Errorf("the rules of now: %d ticks", late.LeaseOf(1))
+	}
+}
+
+// A wait for a version before the view has its snapshot ends at once: what is absent so far may be in the snapshot,
+// which wakes no one's wait for a shard.
+func TestAwaitVersionBeforeSnapshot(t *testing.T) {
+	v := New("default", 1<<20, 1<<20)
+	w := NewWorkspaceView(v, nil, time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := w.AwaitVersion(ctx, "shard:/x", func(version uint64) bool { return version == 0 })
+	if err != nil || ctx.Err() != nil {
+		t.Errorf("it waits: %v, %v", err, ctx.Err())
 	}
 }
