@@ -38,7 +38,7 @@ func (s *Agent) untilTx(ctx context.Context, t *tx, cond func() bool) error {
 	return stopped(s.loop.AwaitOn(ctx, &t.changed, cond))
 }
 
-// through is untilTx that goes on while the agent stops: what cond says comes by itself, or with another request's end.
+// through is untilTx that goes on while the agent stops: what cond says comes by itself, or as another request ends.
 func (s *Agent) through(ctx context.Context, t *tx, cond func() bool) error {
 	return s.loop.AwaitThrough(ctx, &t.changed, cond)
 }
