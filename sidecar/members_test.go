@@ -288,6 +288,36 @@ func TestLostLeaseOfOne(t *testing.T) {
 	}
 }
 
+// What waits for a decision when its agent leaves ends then: none is shown to the agent any more.
+func TestLeaveEndsWaits(t *testing.T) {
+	m := several(t, memlog.New("default"), nil).ready()
+	tx, err := m.of(tokenOf("b")).Begin(t.Context(), client.BeginOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := tx.Status(t.Context(), testWait)
+		waited <- err
+	}()
+	beat := time.NewTicker(time.Millisecond)
+	defer beat.Stop()
+	for !m.face.Busy() {
+		<-beat.C
+	}
+	if err := m.Members()[1].Leave(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-waited:
+		if codeOf(err) != api.CodeStopping {
+			t.Error(err)
+		}
+	case <-time.After(testWait / 4):
+		t.Error("a request waits for a decision that no one shows it")
+	}
+}
+
 // Any agent joins at its first request and leaves after its idle time; what it had open is aborted, its journal is
 // closed, and its next request finds what it committed.
 func TestAnyAgent(t *testing.T) {

@@ -110,7 +110,7 @@ func (s *Agent) beginInLog(ctx context.Context, t *tx) (*tx, error) {
 
 // enter takes the transaction for one call; leave gives it back.
 func (s *Agent) enter(ctx context.Context, t *tx) error {
-	if err := s.untilTx(ctx, t, func() bool { return !t.busy }); err != nil {
+	if err := s.through(ctx, t, func() bool { return !t.busy }); err != nil {
 		return err
 	}
 	t.busy = true

@@ -408,7 +408,7 @@ func (s *Agent) runTool(ctx context.Context, t *tx, e gate.Effect, slot *once.Sl
 		done()
 		return nil, api.Problemf(api.CodeBusy, "the sidecar is stopping, or has too many calls under way")
 	}
-	if err := s.untilTx(ctx, t, func() bool { return ran }); err != nil { // the call goes on without its request
+	if err := s.through(ctx, t, func() bool { return ran }); err != nil { // the call goes on without its request
 		return nil, err
 	}
 	out, err := s.ranTool(ctx, t, i, failed)
@@ -435,9 +435,9 @@ func (s *Agent) mayRun(ctx context.Context, t *tx, i *issued) error {
 }
 
 func (s *Agent) awaitAck(ctx context.Context, t *tx, i *issued) error {
-	err := s.untilTx(ctx, t, func() bool { return i.acked }) // the events topic has it first
-	if err == nil || ctx.Err() == nil {
-		return err
+	err := s.through(ctx, t, func() bool { return i.acked }) // the events topic has it first
+	if err == nil {
+		return nil
 	}
 	return api.Problemf(api.CodeLog, "call %d of %s is not in the events topic yet: %v", i.effect.Index, i.effect.Tx,
 		err)

@@ -38,6 +38,11 @@ func (s *Agent) untilTx(ctx context.Context, t *tx, cond func() bool) error {
 	return stopped(s.loop.AwaitOn(ctx, &t.changed, cond))
 }
 
+// through is untilTx that goes on while the agent stops: what cond says comes by itself, or as another request ends.
+func (s *Agent) through(ctx context.Context, t *tx, cond func() bool) error {
+	return s.loop.AwaitThrough(ctx, &t.changed, cond)
+}
+
 func stopped(err error) error {
 	if errors.Is(err, loop.ErrStopped) {
 		return api.ErrStopped

@@ -70,7 +70,7 @@ func (s *Agent) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
 	if !ok {
 		return api.Problemf(api.CodeBusy, "the sidecar is stopping, or has too many appends under way")
 	}
-	if err := s.untilTx(ctx, t, func() bool { return over }); err != nil {
+	if err := s.through(ctx, t, func() bool { return over }); err != nil {
 		return err
 	}
 	return sent

@@ -133,6 +133,7 @@ func (s *Agent) Run(ctx context.Context) (err error) {
 		if s.unwatch != nil {
 			s.unwatch()
 		}
+		s.loop.Stop() // no decision comes any more, nor word of the view's end
 	}()
 	ended := make(chan error, 1)
 	opening, cancel := context.WithCancel(ctx)

@@ -31,7 +31,7 @@ func newRegistry() *registry {
 
 // enterRegistry takes the registry for one flow; leaveRegistry gives it back.
 func (s *Agent) enterRegistry(ctx context.Context) error {
-	if err := s.until(ctx, func() bool { return !s.registry.busy }); err != nil {
+	if err := s.loop.AwaitThrough(ctx, nil, func() bool { return !s.registry.busy }); err != nil {
 		return err
 	}
 	s.registry.busy = true
@@ -100,10 +100,8 @@ func (s *Agent) setTool(ctx context.Context, server, name, signature string) (*a
 		s.leaveRegistry()
 		return nil, api.Problemf(api.CodeBusy, "too much is under way: the tool is as it was, send it again")
 	}
-	if err := s.until(ctx, func() bool { return over }); err == nil { // the log answers
+	if s.loop.AwaitThrough(ctx, nil, func() bool { return over }) == nil { // the log answers
 		return out, failed
-	} else if ctx.Err() == nil {
-		return nil, err
 	}
 	again := "send the same request again for the answer"
 	if signature == "" {

@@ -22,7 +22,7 @@ func (s *Agent) seal(ctx context.Context, t *tx) (*api.Decision, error) {
 	sent, err := s.sendSeal(ctx, t)
 	s.leave(t)
 	if sent != nil { // the decision says more than how the append failed
-		if s.untilTx(ctx, t, func() bool { return sent.over }) == nil {
+		if s.through(ctx, t, func() bool { return sent.over }) == nil {
 			err = sent.err
 		}
 	}

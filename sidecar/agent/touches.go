@@ -156,9 +156,7 @@ func (s *Agent) handOver(ctx context.Context, t *tx, wants []sequencer.Want) (*a
 		if err != nil {
 			return nil, err
 		}
-		if err := s.usable(t); err != nil {
-			return nil, err
-		}
+		// The agent is told even if its transaction was decided meanwhile: the settlement waits for its word from now on.
 	}
 	return s.touchedAs(t, api.TouchGranted, wants), nil
 }

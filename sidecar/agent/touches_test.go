@@ -3,12 +3,15 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -271,4 +274,64 @@ func TestForeignRead(t *testing.T) {
 		_ = other.Abort(ctx, "")
 		_, _ = other.Settle(ctx, nil, true)
 	}
+}
+
+// slowSync is a journal's file whose syncs wait, once it is armed, until it is let go.
+type slowSync struct {
+	journal.Disk
+	armed   *atomic.Bool
+	entered chan struct{}
+	release chan struct{}
+}
+
+func (d *slowSync) Sync() error {
+	if d.armed.CompareAndSwap(true, false) {
+		close(d.entered)
+		<-d.release
+	}
+	return d.Disk.Sync()
+}
+
+// What is handed over in the journal is handed over to the agent, also when its transaction is decided while the disk
+// takes it: else the agent would not know that its word is waited for, and residue would say that it may have acted.
+func TestHandedOverIsTold(t *testing.T) {
+	ctx, log := background(t), newLog()
+	disk := slowSync{armed: &atomic.Bool{}, entered: make(chan struct{}), release: make(chan struct{})}
+	a := start(t, "a", log.Door(), func(c *setup) {
+		c.Machine.Open = func(path string) (journal.Disk, error) {
+			file, err := journal.OpenOS(path)
+			slow := disk
+			slow.Disk = file
+			return &slow, err
+		}
+	})
+	g := must(a.client.Speculate(ctx, 2, client.BeginOptions{}))(t)
+	loser, winner := g.Branches()[0], g.Branches()[1]
+	touched := make(chan error, 1)
+	disk.armed.Store(true)
+	go func() {
+		got, err := loser.Touch(ctx, writes("order:/1"), client.TouchOptions{})
+		if err == nil && got.State != api.TouchGranted {
+			t.Errorf("the touch is %+v", got)
+		}
+		touched <- err
+	}()
+	<-disk.entered
+	var selected sync.WaitGroup
+	selected.Go(func() {
+		if _, err := g.Select(ctx, winner); err != nil {
+			t.Error(err)
+		}
+	})
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for chosen := false; !chosen && ctx.Err() == nil; <-poll.C {
+		_, chosen = a.view.Winner(g.ID())
+	}
+	close(disk.release)
+	if err := <-touched; err != nil {
+		t.Errorf("the journal has that it was handed over, and the agent was told: %v", err)
+	}
+	selected.Wait()
+	must(loser.Settle(ctx, nil, true))(t)
 }

@@ -194,8 +194,8 @@ func (s *Agent) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, medi
 	if err != nil {
 		return nil, err
 	}
-	err = s.untilTx(ctx, t, func() bool { return there }) // what names it comes after it
-	if err != nil && ctx.Err() != nil {
+	err = s.through(ctx, t, func() bool { return there }) // what names it comes after it
+	if err != nil {
 		return nil, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope, err)
 	}
 	return ref, err

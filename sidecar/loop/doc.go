@@ -14,8 +14,9 @@
 //
 // Guarantees:
 //   - Of the flows that can go on the oldest does; a flow is as old as its entry, whatever it has waited for since.
-//   - A wait ends with its condition true, with its context, or with Stop. No wake-up is lost: the conditions that a
-//     flow may have turned true are asked as it gives way, and the one that was picked is asked again.
+//   - A wait ends with its condition true, with its context, or, but for AwaitThrough, with Stop. No wake-up is lost:
+//     the conditions that a flow may have turned true are asked as it gives way, and the one that was picked is asked
+//     again.
 //   - A condition that watches something (AwaitOn) is asked only after Moved. A simulation, and Options.Verify, panic
 //     where a call of Moved is missing.
 //

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ErrStopped is returned by Await once the loop was stopped, whatever its condition says by then.
+// ErrStopped is returned by Await and AwaitOn once the loop was stopped, whatever the condition says by then.
 var ErrStopped = errors.New("sidecar: stopping")
 
 // Scheduler lets the goroutines of a simulation run one at a time. *Sched is one.
@@ -26,8 +26,8 @@ type Options struct {
 	Verify    bool            // panic when a condition turns true and nothing called Moved; a simulation always does
 }
 
-// Loop is the one owner of an agent's state. All methods but Moved, Await, AwaitOn and Do, which need a flow, may be
-// called from anywhere.
+// Loop is the one owner of an agent's state. All methods but Moved, Await, AwaitOn, AwaitThrough and Do, which need a
+// flow, may be called from anywhere.
 type Loop struct {
 	sched  Scheduler
 	verify bool
@@ -62,6 +62,7 @@ type parked struct {
 	cond func() bool // nil: it waits for its turn only
 	ctx  context.Context
 	on   *Watched
+	stay bool          // Stop does not end the wait
 	err  error         // what its wait returns
 	wake chan struct{} // of capacity 1; it holds the loop once it has received
 }
@@ -97,7 +98,20 @@ func (l *Loop) Await(ctx context.Context, cond func() bool) error {
 
 // AwaitOn is Await with a condition that only a flow can turn true that calls Moved(w).
 func (l *Loop) AwaitOn(ctx context.Context, w *Watched, cond func() bool) error {
-	p, err := l.giveWay(ctx, w, cond)
+	return l.await(ctx, w, false, cond)
+}
+
+// AwaitThrough is AwaitOn, or Await where w is nil, that Stop does not end: for what ends by itself, such as another
+// flow's turn or the answer to a call that is being made. What is left of a stop's time is ctx's.
+func (l *Loop) AwaitThrough(ctx context.Context, w *Watched, cond func() bool) error {
+	if w == nil {
+		w = &l.always
+	}
+	return l.await(ctx, w, true, cond)
+}
+
+func (l *Loop) await(ctx context.Context, w *Watched, stay bool, cond func() bool) error {
+	p, err := l.giveWay(ctx, w, stay, cond)
 	if p == nil {
 		return err
 	}
@@ -117,18 +131,18 @@ func (l *Loop) AwaitOn(ctx context.Context, w *Watched, cond func() bool) error 
 }
 
 // giveWay parks the flow unless its wait is over already.
-func (l *Loop) giveWay(ctx context.Context, w *Watched, cond func() bool) (*parked, error) {
+func (l *Loop) giveWay(ctx context.Context, w *Watched, stay bool, cond func() bool) (*parked, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case !l.held:
 		panic(outside)
-	case l.stopped:
+	case l.stopped && !stay:
 		return nil, ErrStopped
 	case cond(): // it goes on at once: giving way would only cost
 		return nil, nil
 	}
-	p := &parked{age: l.age, cond: cond, ctx: ctx, on: w, wake: make(chan struct{}, 1)}
+	p := &parked{age: l.age, cond: cond, ctx: ctx, on: w, stay: stay, wake: make(chan struct{}, 1)}
 	l.park(p)
 	l.next()
 	return p, nil
@@ -154,7 +168,7 @@ func (l *Loop) Moved(w *Watched) {
 	}
 }
 
-// Stop ends all waits, now and from now on. Flows go on, and tasks are still started.
+// Stop ends all waits but those of AwaitThrough, now and from now on. Flows go on, and tasks are still started.
 func (l *Loop) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,8 +176,10 @@ func (l *Loop) Stop() {
 	if l.sched != nil { // it asks each wait by itself
 		return
 	}
-	for len(l.waiting) > 0 {
-		l.queue(l.unpark(l.waiting[0]))
+	for _, p := range slices.Clone(l.waiting) {
+		if !p.stay {
+			l.queue(l.unpark(p))
+		}
 	}
 	if !l.held {
 		l.next()
@@ -296,7 +312,7 @@ func (l *Loop) ask(w *Watched) {
 func (l *Loop) over(p *parked) bool {
 	switch {
 	case p.cond == nil:
-	case l.stopped:
+	case l.stopped && !p.stay:
 		p.err = ErrStopped
 	case p.cond(): // also when ctx has ended: what was waited for is there
 		p.err = nil

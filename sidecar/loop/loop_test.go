@@ -143,6 +143,46 @@ func TestWaitsEnd(t *testing.T) {
 	})
 }
 
+// TestStopLeavesThrough: Stop ends no wait of AwaitThrough, neither one that has begun nor one that begins; its
+// condition and its ctx do.
+func TestStopLeavesThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(Options{Verify: true})
+		var w Watched
+		done, ended := false, 0
+		through := func(ctx context.Context, w *Watched, want error) {
+			l.Run(func() {
+				mustBe(t, l.AwaitThrough(ctx, w, func() bool { return done }), want)
+				ended++
+			})
+		}
+		go through(t.Context(), &w, nil)
+		go through(t.Context(), nil, nil)
+		synctest.Wait()
+		l.Stop()
+		over, cancel := context.WithCancel(t.Context())
+		go through(over, &w, context.Canceled)
+		synctest.Wait()
+		if ended != 0 {
+			t.Errorf("%d waits have ended with Stop", ended)
+		}
+		cancel()
+		synctest.Wait()
+		if ended != 1 {
+			t.Errorf("%d waits have ended with their ctx, not 1", ended)
+		}
+		l.Run(func() {
+			done = true
+			l.Moved(&w)
+		})
+		synctest.Wait()
+		through(t.Context(), nil, nil)
+		if ended != 4 {
+			t.Errorf("%d waits have ended with their condition, not 4", ended)
+		}
+	})
+}
+
 // TestEndedWaitKeepsItsTurn: a wait whose ctx ends while another flow holds the loop goes on once that gives way.
 func TestEndedWaitKeepsItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
