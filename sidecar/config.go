@@ -113,6 +113,9 @@ func (a AgentConfig) withDefaults(of *Config) (AgentConfig, error) {
 	return a, nil
 }
 
+// ValidAgent says what is wrong with an agent's name.
+func ValidAgent(name string) error { return agent.ValidAgent(name) }
+
 // randomToken is one that nobody can guess.
 func randomToken() string { return rand.Text() + rand.Text() }
 

@@ -25,9 +25,12 @@ type several struct {
 // agents are those that are named together; nil: there is one, or any.
 func (c *sidecarCmd) agents(logger *slog.Logger) (all []sidecar.AgentConfig, err error) {
 	names := strings.Split(c.Agent, ",")
+	named := c.Agent != "agent-1" // the default of --agent
 	switch {
 	case c.AgentsFile != "" && c.AnyAgent:
 		return nil, misused(errors.New("--agents-file and --any-agent are both given: give one of them"))
+	case named && (c.AgentsFile != "" || c.AnyAgent): // those of --agent would not be served
+		return nil, misused(fmt.Errorf("--agent %s is given beside --agents-file or --any-agent: give one of them", c.Agent))
 	case c.AnyAgent:
 		return nil, nil
 	case c.AgentsFile != "":
@@ -44,6 +47,11 @@ func (c *sidecarCmd) agents(logger *slog.Logger) (all []sidecar.AgentConfig, err
 	if c.Token != "" {
 		return nil, misused(errors.New("--token (or HENCE_TOKEN) is one token, and each of several agents has its own: " +
 			"give --agents-file, or --token-file, to which each agent's name is added"))
+	}
+	for _, one := range all { // before a file is called after any of them
+		if err := sidecar.ValidAgent(one.Agent); err != nil {
+			return nil, misused(err)
+		}
 	}
 	for i := range all {
 		one := &all[i]
