@@ -293,13 +293,20 @@ func (b *bubble) record(in *sequencer.Intent) {
 		return
 	}
 	for _, h := range b.hosts {
-		// Only a journal that is missing for a session whose lease is alive makes the agent read again: who comes later
-		// on another folder is told nothing. So is one whose start was killed between its join and its session.
-		if h.folders > 1 && live[h.agent] != 0 && b.r.truth.live[h.agent] == 0 {
-			for _, c := range h.clients {
-				delete(b.loose, c.talk)
-			}
+		if h.folders > 1 && live[h.agent] != 0 {
+			b.overdue(h)
 		}
+	}
+}
+
+// overdue: only a journal that is missing for a session whose lease is alive makes the agent read again. Who comes
+// later, on another folder, is told nothing; nor is one whose first start there ended between its join and its session.
+func (b *bubble) overdue(h *host) {
+	if b.r.truth.live[h.agent] != 0 {
+		return
+	}
+	for _, c := range h.clients {
+		delete(b.loose, c.talk)
 	}
 }
 

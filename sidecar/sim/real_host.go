@@ -67,6 +67,7 @@ func (b *bubble) newHost(name string) *host {
 func (h *host) newFolder() string {
 	h.b.mu.Lock()
 	h.folders++
+	h.b.overdue(h)
 	h.b.mu.Unlock()
 	return h.b.folder(fmt.Sprintf("%s%d", h.agent, h.folders))
 }
