@@ -300,7 +300,7 @@ func (b *bubble) record(in *sequencer.Intent) {
 }
 
 // overdue: only a journal that is missing for a session whose lease is alive makes the agent read again. Who comes
-// later, on another folder, is told nothing; nor is one whose first start there ended between its join and its session.
+// later, on another folder, is told nothing; nor is one whose first start there ended between join and session.
 func (b *bubble) overdue(h *host) {
 	if b.r.truth.live[h.agent] != 0 {
 		return

@@ -273,7 +273,12 @@ func (c *client) keyedNow() bool { return c.chance(func(f *faults) float64 { ret
 // again asks until there is an answer that ends the request; without a key only what surely did nothing is repeated.
 func again[T any](ctx context.Context, c *client, r request[T]) (out T) {
 	var none T
+	folders := c.host.made()
 	for range 40 {
+		// A key is in the journal: the same request on another folder is another one, and may be done again.
+		if r.key != "" && c.host.made() != folders {
+			return none
+		}
 		got, err := ask(ctx, c, r)
 		c.heard(err)
 		p := problem(err)

@@ -72,6 +72,13 @@ func (h *host) newFolder() string {
 	return h.b.folder(fmt.Sprintf("%s%d", h.agent, h.folders))
 }
 
+// made is how many folders the agent has had.
+func (h *host) made() int {
+	h.b.mu.Lock()
+	defer h.b.mu.Unlock()
+	return h.folders
+}
+
 // Now is part of a process's clock: the machine's time of day.
 func (h *host) Now() time.Time { return time.Now().Add(h.shift + h.sleeps()) }
 
