@@ -56,8 +56,8 @@ func TestMachineCrash(t *testing.T) {
 	}
 }
 
-// A crash of the machine leaves an eager call whose touch was never granted: it never left, and is not made to find out
-// whether it did.
+// A crash of the machine leaves an eager call whose touch was never granted: it never left, and is not made only to
+// find that out.
 func TestMachineCrashBeforeTheGrant(t *testing.T) {
 	log, world := newLog(), newSink()
 	world.mute = true
@@ -66,7 +66,7 @@ func TestMachineCrashBeforeTheGrant(t *testing.T) {
 	holder, a := start(t, "b", log.Door()), start(t, "a", door, quick(world))
 	touch(ctx, t, must(holder.client.Begin(ctx, client.BeginOptions{}))(t), writes("thing:/x"))
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
-	must(tx.Effect(ctx, "set", at{At: "y"}, client.EffectOptions{}))(t) // so that there is something to settle
+	must(tx.Effect(ctx, "set", at{At: "y"}, client.EffectOptions{}))(t) // it leaves something to settle
 	short, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {
