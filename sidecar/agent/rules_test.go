@@ -329,8 +329,8 @@ func (d *askedInVain) Rules(ctx context.Context, ws string) (sequencer.Rules, se
 	return d.Door.Rules(ctx, ws)
 }
 
-// A settlement that waits for a former owner's lease asks for the rules, which say how long that is, when the session's
-// own question was not answered.
+// A settlement that waits for a former owner's lease asks for the rules, which say how long that is, when the
+// session's own question was not answered.
 func TestSettlementAsksForTheRules(t *testing.T) {
 	log, world := newLog(), newSink()
 	leases(t, log, 13)
