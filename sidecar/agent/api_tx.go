@@ -79,8 +79,7 @@ func (s *Agent) resume(ctx context.Context, slot *once.Slot) (*tx, error) {
 		return nil, err
 	}
 	if s.beginsAnew(t, slot) {
-		slot.Set("")
-		return nil, nil
+		return nil, s.letGo(t, slot, nil)
 	}
 	if t, err = s.beginInLog(ctx, t); err != nil {
 		return t, err
@@ -258,7 +257,7 @@ func (s *Agent) Retry(ctx context.Context, id string) (d *api.Decision, fresh bo
 		if t, err = s.find(sequencer.TxID(id)); err != nil {
 			return
 		}
-		if next, fresh, err = s.again(ctx, t); err == nil {
+		if next, fresh, err = s.again(ctx, t, nil); err == nil {
 			d = s.asItStands(next)
 		}
 	})

@@ -349,3 +349,20 @@ func (s *Agent) beginsAnew(t *tx, slot *once.Slot) bool {
 		return p.Started || kept.Short && p.Tool.Class.Eager()
 	})
 }
+
+// letGo frees a request of its former transaction: it makes another one in its place. The loose reads that went with a
+// seal which is in no log are their conversation's again, and so are those that a put had carried from one try to the
+// next: nothing may commit on what it does not carry.
+func (s *Agent) letGo(t *tx, slot *once.Slot, carried []sequencer.Read) error {
+	talk := t.begin.Session
+	if len(t.loose)+len(carried) > 0 {
+		s.loose.Give(talk, t.loose)
+		s.loose.Give(talk, carried) // they are older
+		err := s.delivery.Record(journal.RecordTalk, journal.TalkRecord{Session: talk, Reads: s.loose[talk]})
+		if err != nil { // the slot still names who had them: the next try gives them back again
+			return err
+		}
+	}
+	slot.Set("")
+	return nil
+}

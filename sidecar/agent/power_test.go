@@ -56,6 +56,41 @@ func TestMachineCrash(t *testing.T) {
 	}
 }
 
+// A crash of the machine leaves an eager call whose touch was never granted: it never left, and is not made only to
+// find that out.
+func TestMachineCrashBeforeTheGrant(t *testing.T) {
+	log, world := newLog(), newSink()
+	world.mute = true
+	ctx := background(t)
+	door := log.Door()
+	holder, a := start(t, "b", log.Door()), start(t, "a", door, quick(world))
+	touch(ctx, t, must(holder.client.Begin(ctx, client.BeginOptions{}))(t), writes("thing:/x"))
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "set", at{At: "y"}, client.EffectOptions{}))(t) // it leaves something to settle
+	short, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = tx.Effect(short, "set", at{At: "x", Key: "k"}, client.EffectOptions{})
+	}()
+	awaitKind(ctx, t, log, sequencer.OutcomeWaiting)
+	if err := a.view.Reach(ctx, log.Seq()); err != nil {
+		t.Fatal(err)
+	}
+	abortedByLog(ctx, t, a, tx)
+	file := a.die(t, door)
+	cancel()
+	<-over
+	dir := t.TempDir()
+	if err := os.WriteFile(journalIn(t, dir, log, "a"), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Boot = "another" }, quick(world),
+		func(c *setup) { c.DataDir = dir })
+	again.final(ctx, t, tx.ID())
+	world.expect(t, "set y", "back y")
+}
+
 // A crash of the machine may have taken the newest reads, too: what rests on them is refused once.
 func TestReadsAfterMachineCrash(t *testing.T) {
 	log := newLog()

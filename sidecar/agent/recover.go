@@ -201,16 +201,64 @@ func (s *Agent) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]
 		return !p.Started && slices.ContainsFunc(logged, func(l gate.Progress) bool { return l.Index == p.Index })
 	}
 	all := merge(slices.DeleteFunc(kept, inLog), logged) // one that was withdrawn may have left its index to another
+	var granted []sequencer.Scope
+	asked, whole := false, false
 	for i := range all {
 		p := &all[i]
 		if p.Args == nil {
 			return nil, gate.ClaimSuccessor, fmt.Errorf("the log has no call %d of %s any more", p.Index, d.tx)
 		}
-		if p.Key != "" && (committed || p.Tool.Class.Eager()) {
-			p.Started = true
+		eager := p.Tool.Class.Eager()
+		if p.Started || p.Key == "" || !committed && !eager {
+			continue
 		}
+		if eager && !asked {
+			if granted, whole, err = s.grantsInLog(ctx, d); err != nil {
+				return nil, gate.ClaimSuccessor, err
+			}
+			asked = true
+		}
+		// An eager call leaves after its grant: without one it never did, and must not be made to find that out.
+		p.Started = !eager || !whole || allWithin(p.Tool.Scopes, granted)
 	}
 	return all, gate.ClaimSuccessor, s.keep(all)
+}
+
+// grantsInLog are the scopes that the log has granted to a decided transaction for writing. whole: these are all; else
+// the log cannot be read back to where it began.
+func (s *Agent) grantsInLog(ctx context.Context, d *debt) (granted []sequencer.Scope, whole bool, err error) {
+	t := s.txs[d.tx]
+	if t == nil { // it is not known where it began
+		return nil, false, nil
+	}
+	ctx, cancel := s.clock.Within(ctx, resolveTry)
+	defer cancel()
+	end := d.seq // not before its decision
+	err = s.follow(ctx, t.base, func(o *sequencer.Outcome) error {
+		for _, h := range o.Added {
+			if o.Tx == t.id && h.Kind == sequencer.Granted && h.Access == sequencer.WriteAccess {
+				granted = append(granted, h.Scope)
+			}
+		}
+		if o.Seq >= end {
+			return errResolved
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errResolved):
+		return granted, true, nil
+	case errors.Is(err, streams.ErrGone):
+		return nil, false, nil
+	}
+	return nil, false, fmt.Errorf("find out what was granted to %s: %w", d.tx, err)
+}
+
+// allWithin says that each of some scopes may have been granted.
+func allWithin(scopes, granted []sequencer.Scope) bool {
+	return !slices.ContainsFunc(scopes, func(x sequencer.Scope) bool {
+		return !slices.ContainsFunc(granted, x.Overlaps)
+	})
 }
 
 // lostForGood: what a transaction did cannot be read from the log any more, however often that is tried.

@@ -12,8 +12,8 @@ import (
 )
 
 // again opens the successor of a transaction that was refused, or lost with its session. Asked twice it names the same
-// one.
-func (s *Agent) again(ctx context.Context, t *tx) (*tx, bool, error) {
+// one. carried are reads that it rests on from its beginning.
+func (s *Agent) again(ctx context.Context, t *tx, carried []sequencer.Read) (*tx, bool, error) {
 	if err := s.enter(ctx, t); err != nil {
 		return nil, false, err
 	}
@@ -26,7 +26,7 @@ func (s *Agent) again(ctx context.Context, t *tx) (*tx, bool, error) {
 	fresh := next == nil
 	if fresh {
 		next, err = s.start(ctx, begin, func(n *tx) {
-			n.attempt, n.refusals, n.first = t.attempt+1, t.refusals+1, first
+			n.attempt, n.refusals, n.first, n.reads = t.attempt+1, t.refusals+1, first, carried
 			t.successor = n.id
 		})
 	} else {

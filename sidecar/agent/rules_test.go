@@ -10,6 +10,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
 )
 
 // What is given changes, at the version that was read; the rest stays.
@@ -313,4 +314,36 @@ func TestToolsAgain(t *testing.T) {
 	if d := must(tx.SealPinned(ctx, []client.Pin{{Name: "search", Signature: "s1"}}))(t); d.State != api.StateCommitted {
 		t.Errorf("sealed: %+v", d)
 	}
+}
+
+// askedInVain is a log whose fold does not answer the first question for the rules.
+type askedInVain struct {
+	*memlog.Door
+	asked atomic.Int32
+}
+
+func (d *askedInVain) Rules(ctx context.Context, ws string) (sequencer.Rules, sequencer.Seq, error) {
+	if d.asked.Add(1) == 1 {
+		return sequencer.Rules{}, 0, memlog.ErrLost
+	}
+	return d.Door.Rules(ctx, ws)
+}
+
+// A settlement that waits for a former owner's lease asks for the rules, which say how long that is, when the
+// session's own question was not answered.
+func TestSettlementAsksForTheRules(t *testing.T) {
+	log, world := newLog(), newSink()
+	leases(t, log, 13)
+	ctx := background(t)
+	door := log.Door()
+	a := start(t, "a", door, quick(world))
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{}))(t)
+	if a.session.delivery.Drain(ctx) > 0 {
+		t.Fatal("events are not published")
+	}
+	a.die(t, door)
+	b := start(t, "a", &askedInVain{Door: log.Door()}, quick(world))
+	b.final(ctx, t, tx.ID())
+	world.expect(t, "set x", "back x")
 }

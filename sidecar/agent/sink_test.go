@@ -28,6 +28,7 @@ type sink struct {
 	down    map[string]int           // so many calls of a tool do not happen and are not answered
 	deny    map[string]bool          // a tool refuses
 	away    map[string]bool          // a tool's service is not reached
+	mute    bool                     // look-ups are not answered
 }
 
 func newSink() *sink {
@@ -114,6 +115,9 @@ func (s *sink) LookUp(_ context.Context, c gate.Call) (gate.Answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.mute {
+		return gate.Answer{}, gate.ErrUnknown
+	}
 	return gate.Answer{Absent: s.answers[c.Key] == ""}, nil
 }
 

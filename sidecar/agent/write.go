@@ -207,7 +207,7 @@ func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot
 	if id := slot.Get(); id != "" {
 		t, err := s.find(id)
 		if err == nil && s.beginsAnew(t, slot) {
-			slot.Set("")
+			err = s.letGo(t, slot, t.reads) // a put reads nothing by itself
 		} else if err == nil {
 			err = slot.Save()
 		}
@@ -236,11 +236,9 @@ func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot
 		if err != nil || d.Code != string(sequencer.CodeConflict) || t.attempt >= s.limits.LockedAfter {
 			return d, err
 		}
-		former := t
-		if t, _, err = s.again(ctx, former); err != nil {
+		if t, _, err = s.again(ctx, t, t.allReads()); err != nil {
 			return nil, err
 		}
-		t.reads = former.allReads()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -283,8 +284,29 @@ func (b *bubble) record(in *sequencer.Intent) {
 			b.sealed(a, in)
 		}
 	}
-	if b.r.failed == "" {
-		b.r.truth.apply(in)
+	if b.r.failed != "" {
+		return
+	}
+	live := maps.Clone(b.r.truth.live)
+	b.r.truth.apply(in)
+	if in.Kind != sequencer.IntentTick {
+		return
+	}
+	for _, h := range b.hosts {
+		if h.folders > 1 && live[h.agent] != 0 {
+			b.overdue(h)
+		}
+	}
+}
+
+// overdue: only a journal that is missing for a session whose lease is alive makes the agent read again. Who comes
+// later, on another folder, is told nothing; nor is one whose first start there ended between join and session.
+func (b *bubble) overdue(h *host) {
+	if b.r.truth.live[h.agent] != 0 {
+		return
+	}
+	for _, c := range h.clients {
+		delete(b.loose, c.talk)
 	}
 }
 

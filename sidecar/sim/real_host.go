@@ -28,7 +28,7 @@ type host struct {
 	now     *proc   // that requests go to; nil: none runs
 	others  []*proc // that go on beside it
 	boot    int
-	folders int
+	folders int // guarded by the bubble
 	folder  string
 	shift   time.Duration // of its wall clock
 	slept   time.Duration // how long the machine slept
@@ -65,8 +65,18 @@ func (b *bubble) newHost(name string) *host {
 }
 
 func (h *host) newFolder() string {
+	h.b.mu.Lock()
 	h.folders++
+	h.b.overdue(h)
+	h.b.mu.Unlock()
 	return h.b.folder(fmt.Sprintf("%s%d", h.agent, h.folders))
+}
+
+// made is how many folders the agent has had.
+func (h *host) made() int {
+	h.b.mu.Lock()
+	defer h.b.mu.Unlock()
+	return h.folders
 }
 
 // Now is part of a process's clock: the machine's time of day.

@@ -161,12 +161,6 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		}
 		return gate.Answer{Refused: true, AboutKey: c.Key != "", Detail: "the sink says no"}
 	}
-	if info := b.r.truth.txs[c.Tx]; e.eager() && c.Key != "" && info != nil && !covers(info.grants, scope) {
-		// A known gap: a machine's crash leaves it open whether a call was made whose touch was never granted, and a
-		// successor repeats it under its key to find out. A sink that did it would do it without a grant.
-		b.refuses[c.Key] = true
-		return gate.Answer{Refused: true, AboutKey: true}
-	}
 	b.under[e.token] = c.Key
 	if e.eager() {
 		w.do(own)
