@@ -11,7 +11,7 @@ import (
 )
 
 // Undo settles an aborted transaction, or takes a retraction's turn (the effects are then Committed): first it
-// finds out what became of calls that nobody knows of, then it compensates those that ran, in reverse order, and
+// finds out what became of calls that nobody knows of, then it compensates those that ran, the last first, and
 // drops what was held. One that cannot be undone stops those before it on the same scopes: its compensation may yet
 // arrive, and would put back over theirs what they had written. It does not stop the rest. As Release it may be called
 // anew, and keeps progress in place.
@@ -32,8 +32,8 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 	}
 	s := Settlement{NoneElse: claim.whole()}
 	var stuck []*Progress
-	for i := range slices.Backward(effects) {
-		w := &work{p: &effects[i], claim: claim, phase: PhaseUndone, sought: true}
+	for _, p := range lastFirst(effects) {
+		w := &work{p: p, claim: claim, phase: PhaseUndone, sought: true}
 		if at := slices.IndexFunc(stuck, w.p.meets); at >= 0 {
 			w.behind = stuck[at]
 		}
@@ -51,9 +51,22 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 			stuck = append(stuck, w.p)
 		}
 	}
-	slices.Reverse(s.Effects)
-	slices.Reverse(s.Residue)
+	slices.SortFunc(s.Effects, func(a, b sequencer.Settled) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortFunc(s.Residue, func(a, b Residue) int { return cmp.Compare(a.Effect.Index, b.Effect.Index) })
 	return s, nil
+}
+
+// lastFirst lists effects that came by index, the last that ran first. What was held ran at the commit, after all that
+// ran at once: undone by index alone, an older value would come back over the one that it was put in place of.
+func lastFirst(effects []Progress) (out []*Progress) {
+	for _, held := range []bool{true, false} {
+		for i := range slices.Backward(effects) {
+			if p := &effects[i]; p.Tool.Class.Gated() == held {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
 }
 
 // meets says that two effects move a scope in common.
@@ -74,7 +87,7 @@ func undoDetail(w *work, plan Plan) (tries int, detail string) {
 		if plan.Why == WhyBehindMaybe {
 			said += " by this sidecar (a former one may have done it)"
 		}
-		return p.UndoTries, fmt.Sprintf("%s, because nobody knows that effect %d, which came after it on the same scope, "+
+		return p.UndoTries, fmt.Sprintf("%s, because nobody knows that effect %d, which ran after it on the same scope, "+
 			"was: settle that one first, then retry or accept this one", said, w.behind.Index)
 	case WhyNoUndo:
 		return p.Tries, "it happened and no compensation is declared: undo it by hand or accept"

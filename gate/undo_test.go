@@ -41,6 +41,35 @@ func TestUndoStops(t *testing.T) {
 	}
 }
 
+// TestUndoHeldFirst holds that what was held, and so ran at the commit, is undone before what ran at once, whatever
+// their indexes are, and that the settlement lists both by index.
+func TestUndoHeldFirst(t *testing.T) {
+	w := newWorld()
+	var effects []Progress
+	for _, class := range []sequencer.Class{sequencer.ClassBufferable, sequencer.ClassReversible} {
+		effects = append(effects, w.add(class, true, true, true))
+	}
+	_, err := w.engine().Run(t.Context(), effects[1].Effect)
+	must(t, err)
+	effects = w.journal(effects, ClaimOwn)
+	_, err = w.engine().Release(t.Context(), effects, ClaimOwn)
+	must(t, err)
+	effects = w.journal(effects, ClaimOwn)
+	for i := range effects {
+		effects[i].Committed = true
+		effects[i].Tool.Scopes = effects[0].Tool.Scopes
+	}
+	w.faults = []fault{faultVanish, faultVanish, faultVanish} // the undo of the held one
+	s, err := w.engine().Undo(t.Context(), effects, ClaimOwn)
+	must(t, err)
+	if w.done["tool1-undo"] != 0 || len(s.Residue) != 2 || !strings.Contains(s.Residue[1].Detail, "effect 0") {
+		t.Errorf("undone %v, residue %+v; want that effect 1 waits for effect 0", w.done, s.Residue)
+	}
+	if len(s.Effects) != 2 || s.Effects[0].Index != 0 || s.Residue[0].Effect.Index != 0 {
+		t.Errorf("listed %+v, %+v; want both by index", s.Effects, s.Residue)
+	}
+}
+
 // TestUndoStopsThroughBehind holds that an effect which is not undone for one that came after it keeps those before it
 // from being undone, too, also where only it moves what they moved.
 func TestUndoStopsThroughBehind(t *testing.T) {

@@ -47,6 +47,30 @@ func TestRetractMadeOutOfOrder(t *testing.T) {
 	}
 }
 
+// A held call runs at the commit, after all that ran at once: a turn undoes it first, whatever its index is, and also
+// where it was made by hand later still.
+func TestRetractHeldFirst(t *testing.T) {
+	for name, byHand := range map[string]bool{"at the commit": false, "by hand": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, world := newLog(), newSink()
+			a, ctx := start(t, "a", log.Door(), quick(world)), background(t)
+			world.set(func() { world.deny["stage"] = byHand })
+			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+			must(tx.Effect(ctx, "stage", at{At: "x"}, client.EffectOptions{Key: "k0"}))(t)
+			must(tx.Effect(ctx, "set", at{At: "x/y"}, client.EffectOptions{}))(t)
+			must(tx.Seal(ctx))(t)
+			a.final(ctx, t, tx.ID())
+			if world.set(func() { clear(world.deny) }); byHand {
+				must(a.client.RetryResidue(ctx, tx.ID(), 0, false))(t)
+			}
+			retractNow(t, log, a, tx.ID())
+			retracted(t, log, tx.ID())
+			world.expect(t, "set x/y", "stage x", "back x", "back x/y")
+		})
+	}
+}
+
 // A further try that was not answered may have come after another member of the cone had written the same, too.
 func TestRetractCrossedUnanswered(t *testing.T) {
 	log, world := newLog(), newSink()

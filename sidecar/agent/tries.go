@@ -156,8 +156,8 @@ func (s *Agent) madeSince(ctx context.Context, d *debt, effects []gate.Progress)
 	return late, nil
 }
 
-// madeBefore finds what wrote the same as a call before that was made by hand, and is undone before it: a later call
-// of the transaction, or another member of the cone.
+// madeBefore finds what wrote the same as a call before that was made by hand, and is undone before it: a later held
+// call of the transaction, or another member of the cone.
 func (s *Agent) madeBefore(ctx context.Context, effects []gate.Progress, made []byHand, at int) (string, error) {
 	p, last, known := &effects[at], sequencer.Seq(0), true
 	for _, id := range made[at].in {
@@ -171,7 +171,8 @@ func (s *Agent) madeBefore(ctx context.Context, effects []gate.Progress, made []
 	for i := at + 1; i < len(effects); i++ {
 		q := &effects[i]
 		ran := q.Ran() || q.GivenUp || q.Started && q.Answer == nil
-		if !ran || !meet(p.Tool.Scopes, q.Tool.Scopes) {
+		held := q.Tool.Class.Gated() // what ran at once is undone after what was held
+		if !ran || !held || !meet(p.Tool.Scopes, q.Tool.Scopes) {
 			continue
 		}
 		in := made[i].in

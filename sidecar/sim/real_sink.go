@@ -36,8 +36,7 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	case "charge":
 		out.Class = sequencer.ClassKnownOutcome
 	case "stage":
-		// A known gap: a retraction undoes by index what has left in another order. So nothing undoes it here.
-		out.Class, out.Undo = sequencer.ClassBufferable, false
+		out.Class = sequencer.ClassBufferable
 	case "mail":
 		out.Class, out.Undo = sequencer.ClassIrreversible, false
 		if !bare {
