@@ -58,8 +58,7 @@ func TestOneRequest(t *testing.T) {
 		cost[name] = (cpu(t) - before) / time.Duration(n)
 	}
 	t.Logf("CPU of a turn, of sidecars, clients, processor and log together: a read and a commit %v, four requests "+
-		"%v: "+
-		"%.2f times", cost["one"], cost["four"], float64(cost["one"])/float64(cost["four"]))
+		"%v: %.2f times", cost["one"], cost["four"], float64(cost["one"])/float64(cost["four"]))
 }
 
 // turns makes n turns, by four workers on each sidecar. It returns the seq of the last commit, and how many had to

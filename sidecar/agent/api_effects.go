@@ -208,9 +208,8 @@ func (s *Agent) Settle(ctx context.Context, id string, in *api.Settlement) (*api
 
 func (s *Agent) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 	if len(in.Effects) == 0 && !in.NoneElse {
-		return nil, api.Problemf(api.CodeBadRequest, "effects is empty and none_else is not true: say what was done, or "+
-			"that "+
-			"nothing was")
+		return nil, api.Problemf(api.CodeBadRequest, "effects is empty and none_else is not true: say what was done, "+
+			"or that nothing was")
 	}
 	if most := s.footprintLimit(); len(in.Effects) > most {
 		return nil, api.Problemf(api.CodeLimit, "%d effects; at most %d go into a settlement", len(in.Effects), most)
@@ -225,9 +224,8 @@ func (s *Agent) settleOf(in *api.Settlement) (*sequencer.Settle, error) {
 			}
 		}
 		if !found || len(e.Scopes) == 0 {
-			return nil, api.Problemf(api.CodeBadRequest, "an effect of result %.20q with %d scopes: name scopes, and as "+
-				"result "+
-				"clean, leaked, unresolved or partial", e.Result, len(e.Scopes))
+			return nil, api.Problemf(api.CodeBadRequest, "an effect of result %.20q with %d scopes: name scopes, and "+
+				"as result clean, leaked, unresolved or partial", e.Result, len(e.Scopes))
 		}
 		for _, text := range e.Scopes {
 			scope, err := sequencer.ParseScope(text)

@@ -249,8 +249,7 @@ func (s *Agent) Abort(ctx context.Context, id, reason string) (*api.Decision, er
 }
 
 // Retry opens the successor of a transaction that was refused, or lost with its session. fresh: it was not there
-// before;
-// asked twice it is the same one.
+// before; asked twice it is the same one.
 func (s *Agent) Retry(ctx context.Context, id string) (d *api.Decision, fresh bool, err error) {
 	s.loop.Run(func() {
 		var t, next *tx
@@ -369,9 +368,8 @@ func (s *Agent) BeginGroup(ctx context.Context, c once.Call, in *api.BeginGroup)
 			return nil, api.Problemf(api.CodeBadRequest, "branches is %d: give 2 to %d", in.Branches, most)
 		}
 		if in.Group != "" {
-			return nil, api.Problemf(api.CodeBadRequest, "group is given: this request makes one; to add a branch to a group "+
-				"that "+
-				"there is, name it in the begin of a transaction")
+			return nil, api.Problemf(api.CodeBadRequest, "group is given: this request makes one; to add a branch to "+
+				"a group that there is, name it in the begin of a transaction")
 		}
 		begin, err := s.beginOf(ctx, c, &in.Begin)
 		if err != nil {

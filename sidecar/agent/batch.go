@@ -204,15 +204,13 @@ func (s *Agent) seenOf(ctx context.Context, in *api.SeenAt) (out seen, err error
 	switch {
 	case one && (in.Version == nil || in.AsOf != 0):
 		return out, api.Problemf(api.CodeBadRequest, "the read of %s needs version, and no as_of: the version that "+
-			"an answer "+
-			"showed, 0 where it was absent", out.scope)
+			"an answer showed, 0 where it was absent", out.scope)
 	case one:
 		out.version = sequencer.Seq(*in.Version)
 		return out, nil
 	case in.Version != nil || in.AsOf == 0: // nothing here knows when the agent read it
 		return out, api.Problemf(api.CodeBadRequest, "the read of %s needs as_of, and no version: it is no single "+
-			"shard, so "+
-			"give a seq that an answer named (view, or the seq of a decision) before it was read", out.scope)
+			"shard, so give a seq that an answer named (view, or the seq of a decision) before it was read", out.scope)
 	}
 	out.asOf = sequencer.Seq(in.AsOf)
 	return out, nil

@@ -89,8 +89,7 @@ func (s *Agent) reRead(t *tx, o *sequencer.Outcome) []string {
 // lost is the problem of a transaction whose session has ended.
 func (s *Agent) lost(t *tx) error {
 	p := api.Problemf(api.CodeSessionLost, "the session of %s has ended and the transaction with it: retry it, or "+
-		"begin anew, "+
-		"and read again what it had read", t.id)
+		"begin anew, and read again what it had read", t.id)
 	for _, r := range t.allReads() {
 		p.ReRead = append(p.ReRead, string(r.Scope))
 	}

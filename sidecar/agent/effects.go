@@ -159,9 +159,8 @@ func (s *Agent) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 	}
 	most := s.longestCall()
 	if most == 0 && !s.view.Settings().Known {
-		return tool, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known yet: how long a call may "+
-			"take "+
-			"depends on them")
+		return tool, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known yet: how long a call "+
+			"may take depends on them")
 	}
 	if tool.MaxTime <= 0 {
 		tool.MaxTime = most
@@ -238,10 +237,9 @@ func (s *Agent) sameKey(t *tx, e gate.Effect) (*api.Receipt, error) {
 	case first == nil:
 		return nil, nil
 	case !sameJSON(first.effect.Args, e.Args):
-		return nil, api.Problemf(api.CodeKeyReused, "call %d of %s has the key %.80q too, and other arguments: the sink "+
-			"would take "+
-			"this one for a repetition and leave it out. Give it a key of its own (the policy's key template, or key in the "+
-			"request)", first.effect.Index, t.id, e.Key)
+		return nil, api.Problemf(api.CodeKeyReused, "call %d of %s has the key %.80q too, and other arguments: the "+
+			"sink would take this one for a repetition and leave it out. Give it a key of its own (the policy's key "+
+			"template, or key in the request)", first.effect.Index, t.id, e.Key)
 	}
 	return s.receiptNow(t, gate.Progress{Effect: first.effect}), nil
 }

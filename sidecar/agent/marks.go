@@ -127,9 +127,8 @@ func (s *Agent) asSealed(p *gate.Progress, allowed bool) error {
 		return nil
 	}
 	if !allowed {
-		return api.Problemf(api.CodeChangedTool, "%v: it was not called. Make the call by hand and accept the residue, or "+
-			"send "+
-			"changed_tool to have it made as it is declared now", changed)
+		return api.Problemf(api.CodeChangedTool, "%v: it was not called. Make the call by hand and accept the "+
+			"residue, or send changed_tool to have it made as it is declared now", changed)
 	}
 	now, err := s.tools.Find(p.Tool.Name, p.Args)
 	if err != nil {

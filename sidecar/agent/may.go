@@ -21,9 +21,8 @@ func (s *Agent) mayOf(ctx context.Context, mode sequencer.Mode, in *api.Begin) (
 		return nil, nil
 	}
 	if mode != sequencer.Ordered {
-		return nil, api.Problemf(api.CodeBadRequest, "may and tools are for mode ordered only, and the mode is %s: begin "+
-			"in mode "+
-			"ordered, or leave them out", mode)
+		return nil, api.Problemf(api.CodeBadRequest, "may and tools are for mode ordered only, and the mode is %s: "+
+			"begin in mode ordered, or leave them out", mode)
 	}
 	var out []sequencer.Want
 	if len(in.May) > 0 {
@@ -62,9 +61,8 @@ func (s *Agent) claimsOf(planned api.PlannedCall) ([]sequencer.Want, error) {
 		return nil, err
 	}
 	if s.tools == nil {
-		return nil, api.Problemf(api.CodeNoPolicy, "tools are named, and this sidecar was started without a policy file: "+
-			"list "+
-			"the scopes under may")
+		return nil, api.Problemf(api.CodeNoPolicy, "tools are named, and this sidecar was started without a policy "+
+			"file: list the scopes under may")
 	}
 	p, ok := s.tools.(claiming)
 	if !ok {

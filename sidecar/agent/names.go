@@ -88,8 +88,7 @@ func shardScope(text string) (sequencer.Scope, error) {
 	}
 	if !scope.IsShard() {
 		return "", api.Problemf(api.CodeBadScope, "scope %.80q is not a shard, and only shards (shard:/a/b) are kept "+
-			"here: to "+
-			"act on anything else by yourself, touch it", text)
+			"here: to act on anything else by yourself, touch it", text)
 	}
 	return scope, nil
 }

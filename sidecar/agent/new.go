@@ -120,10 +120,9 @@ func (s *Agent) newEngine(t gate.Tools) *gate.Engine {
 		Origin: s.originOutside})
 }
 
-// Run opens the journal, joins the log and keeps the session alive until ctx ends. Then it begins no further
-// call, lets
-// those that are being made end and what was answered be published, within Limits.StopWait, and closes the journal. An
-// error is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal.
+// Run opens the journal, joins the log and keeps the session alive until ctx ends. Then it begins no further call,
+// lets those that are being made end and what was answered be published, within Limits.StopWait, and closes the
+// journal. An error is ErrJournalLocked, streams.ErrOtherLog when the log is lost, or that of the journal.
 func (s *Agent) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.delivery.Close()) }()
 	var group sync.WaitGroup

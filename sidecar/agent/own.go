@@ -48,8 +48,8 @@ func (s *Agent) takeTold(t *tx, told *sequencer.Settle) error {
 		}
 	} else if !sameTold(before, told) {
 		return api.Problemf(api.CodeSettlementTold, "what became of the acts in %s was said before, or taken as "+
-			"unresolved after "+
-			"%s without a word: it is settled by that; look at the list of residues", t.id, s.limits.SettlementWait)
+			"unresolved after %s without a word: it is settled by that; look at the list of residues", t.id,
+			s.limits.SettlementWait)
 	}
 	if d := s.debts[t.id]; d != nil {
 		d.agentUntil = time.Time{}
@@ -84,9 +84,8 @@ func asHandedOver(told *sequencer.Settle, own []sequencer.Scope) error {
 func (s *Agent) mayTell(t *tx, own []sequencer.Scope, told *sequencer.Settle) error {
 	if !t.gone() {
 		if !t.decided() {
-			return api.Problemf(api.CodeNotAborted, "%s is not aborted: while it can commit, the seal says that the outcome "+
-				"of "+
-				"every act is known; abort it first to take them back", t.id)
+			return api.Problemf(api.CodeNotAborted, "%s is not aborted: while it can commit, the seal says that the "+
+				"outcome of every act is known; abort it first to take them back", t.id)
 		}
 		if s.decision(t).State == api.StateCommitted && t.retraction.Of == "" {
 			return api.Problemf(api.CodeAlreadyCommitted, "%s is committed: what was done under its touches stands", t.id)

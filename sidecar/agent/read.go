@@ -122,8 +122,7 @@ func (s *Agent) beforeSeal(t *tx, in *api.Seal) error {
 	}
 	if in.TouchesKnown != nil && !*in.TouchesKnown && len(t.own) > 0 {
 		return api.Problemf(api.CodeCallsUnknown, "what was done under a touch of %s is not known: find out and seal "+
-			"again, or "+
-			"abort and say in its settlement that it is unresolved", t.id)
+			"again, or abort and say in its settlement that it is unresolved", t.id)
 	}
 	if n := t.size() + len(in.Pins); n > s.footprintLimit() {
 		return api.Problemf(api.CodeLimit, "the transaction would name %d scopes and pins; at most %d go into one", n,
@@ -153,9 +152,8 @@ func validTool(server, name, signature string) error {
 	case len(server) > maxToolBytes:
 		return api.Problemf(api.CodeBadRequest, "the tool server's name has more than %d bytes", maxToolBytes)
 	case signature == "" || len(signature) > maxSignatureBytes:
-		return api.Problemf(api.CodeBadRequest, "the signature of %s is missing or has more than %d bytes: send a hash of "+
-			"the "+
-			"tool's declaration", name, maxSignatureBytes)
+		return api.Problemf(api.CodeBadRequest, "the signature of %s is missing or has more than %d bytes: send a "+
+			"hash of the tool's declaration", name, maxSignatureBytes)
 	}
 	return nil
 }
@@ -202,9 +200,8 @@ func (s *Agent) knownType(scope sequencer.Scope, in *api.Read) error {
 		said += ", …"
 	}
 	p := api.Problemf(api.CodeUnknownType, "nothing here writes scopes of the type %s, so the read of %s would never "+
-		"be stale; "+
-		"types in use are: %s. %sIf another program is to write it, send \"announce\": true with the read", scope.Type(),
-		scope, said, meant)
+		"be stale; types in use are: %s. %sIf another program is to write it, send \"announce\": true with the read",
+		scope.Type(), scope, said, meant)
 	p.Scope = string(scope)
 	return p
 }
@@ -393,9 +390,8 @@ func (s *Agent) putNamed(ctx context.Context, c once.Call, in *api.Put) (d *api.
 	}
 	existed, _ := s.view.Read(scope)
 	if in.Exists && existed.Version == 0 {
-		p := api.Problemf(string(sequencer.CodeVersionMismatch), "%s does not exist, and If-Match: * writes only what "+
-			"does: "+
-			"leave it out to create", scope)
+		p := api.Problemf(string(sequencer.CodeVersionMismatch), "%s does not exist, and If-Match: * writes only "+
+			"what does: leave it out to create", scope)
 		p.Scope, p.ReRead = string(scope), []string{string(scope)}
 		return nil, false, p
 	}

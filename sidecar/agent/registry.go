@@ -76,9 +76,8 @@ func (s *Agent) registerAll(ctx context.Context, inc sequencer.Seq) error {
 func (s *Agent) setTool(ctx context.Context, server, name, signature string) (*api.Tool, error) {
 	if c, ok := s.tools.(catalogue); ok {
 		if of, _ := c.Catalogue(); of == server {
-			return nil, api.Problemf(api.CodeBadRequest, "server %q is that of the policy's own tools: change the policy "+
-				"file, or name "+
-				"another server", server)
+			return nil, api.Problemf(api.CodeBadRequest, "server %q is that of the policy's own tools: change the "+
+				"policy file, or name another server", server)
 		}
 	}
 	if err := s.await(ctx); err != nil {
@@ -108,8 +107,7 @@ func (s *Agent) setTool(ctx context.Context, server, name, signature string) (*a
 		again += "; " + api.CodeNotFound + " says that the tool is withdrawn"
 	}
 	return nil, api.Problemf(api.CodeUndecided, "the log has not answered yet whether it takes tool %s of server %s "+
-		"so; it is "+
-		"asked on: %s", name, server, again)
+		"so; it is asked on: %s", name, server, again)
 }
 
 // announceTool changes an entry and tells the log, as long as that takes: a request that waits no more leaves nothing

@@ -226,9 +226,8 @@ type dealing struct{ with map[string]bool }
 func (d *dealing) enter(tx, index string) (done func(), err error) {
 	name := tx + "/" + index
 	if d.with[name] {
-		return nil, api.Problemf(api.CodeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look at "+
-			"the list "+
-			"once that is done", index, tx)
+		return nil, api.Problemf(api.CodeResidueBusy, "effect %.20s of %.100s is being accepted or tried again: look "+
+			"at the list once that is done", index, tx)
 	}
 	if d.with == nil {
 		d.with = map[string]bool{}
@@ -295,9 +294,8 @@ func (s *Agent) holdResidue(ctx context.Context, t *tx, r *topology.Residue) err
 	var p *api.Problem
 	own := errors.As(err, &p) && p.Code == string(sequencer.CodeOwnTransaction)
 	if own || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return api.Problemf(api.CodeResidueBusy, "what effect %d of %s moves is held by another transaction, which may be "+
-			"trying it "+
-			"again: ask again", r.Index, r.Tx)
+		return api.Problemf(api.CodeResidueBusy, "what effect %d of %s moves is held by another transaction, which "+
+			"may be trying it again: ask again", r.Index, r.Tx)
 	}
 	return err
 }

@@ -18,9 +18,8 @@ func (s *Agent) rulesNow(ctx context.Context) (sequencer.Rules, error) {
 	s.learnRules(ctx)
 	now := s.view.Settings()
 	if !now.Exact {
-		return now.Rules, api.Problemf(api.CodeNotReady, "the rules were set before this sidecar began, and no processor "+
-			"says "+
-			"what they are: see that the processors run")
+		return now.Rules, api.Problemf(api.CodeNotReady, "the rules were set before this sidecar began, and no "+
+			"processor says what they are: see that the processors run")
 	}
 	return now.Rules, nil
 }
@@ -144,9 +143,8 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	take(&r.HorizonCommits, in.HorizonCommits)
 	take(&r.HorizonTicks, in.HorizonTicks)
 	if r.Logic == 0 || r.Logic > sequencer.Logic {
-		return api.Problemf(api.CodeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that does "+
-			"not know "+
-			"one stops there", r.Logic, sequencer.Logic)
+		return api.Problemf(api.CodeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that "+
+			"does not know one stops there", r.Logic, sequencer.Logic)
 	}
 	if r.Logic >= boundsSidecars {
 		return nil

@@ -61,10 +61,9 @@ func (s *Agent) loosely(ctx context.Context, talk string, look func() *reading) 
 		return nil, err
 	}
 	if len(s.loose) >= s.limits.Conversations && len(s.loose[talk]) == 0 { // forgetting another's reads would weaken it
-		return nil, api.Problemf(api.CodeLimit, "%d conversations of this agent have read outside transactions and sealed "+
-			"nothing "+
-			"since: end those that are over with DELETE /v1/workspaces/%s/session, or read inside a transaction",
-			len(s.loose), s.workspace)
+		return nil, api.Problemf(api.CodeLimit, "%d conversations of this agent have read outside transactions and "+
+			"sealed nothing since: end those that are over with DELETE /v1/workspaces/%s/session, or read inside a "+
+			"transaction", len(s.loose), s.workspace)
 	}
 	got := look()
 	if len(got.lacks()) > 0 {

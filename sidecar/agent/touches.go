@@ -49,8 +49,7 @@ func (s *Agent) otherTouch(t *tx, wants []sequencer.Want) error {
 		return nil
 	}
 	return api.Problemf(string(sequencer.CodeTouchWaiting), "an earlier touch of %s still waits, for %s: ask for the "+
-		"same "+
-		"scopes again to wait for it, or abort", t.id, t.asking.Touch.Wants[0].Scope)
+		"same scopes again to wait for it, or abort", t.id, t.asking.Touch.Wants[0].Scope)
 }
 
 // prepareWithin takes what a successor must ask for first, as long as short lasts.

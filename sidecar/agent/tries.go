@@ -309,9 +309,8 @@ func (l *leftover) done() string {
 func (s *Agent) tryResidue(ctx context.Context, u *untold, r *topology.Residue, allowed *api.RetryResidue,
 	slot *once.Slot) error {
 	if slot.Get() != "" { // a former process may have made the call, and its sink cannot tell
-		return api.Problemf(api.CodeUnkeyed, "this request was begun before, and the process ended: the call may have "+
-			"been made. "+
-			"Look at the sink, then ask under a new Idempotency-Key")
+		return api.Problemf(api.CodeUnkeyed, "this request was begun before, and the process ended: the call may "+
+			"have been made. Look at the sink, then ask under a new Idempotency-Key")
 	}
 	if s.engine == nil {
 		return api.Problemf(api.CodeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
@@ -394,9 +393,8 @@ func (s *Agent) leftOf(ctx context.Context, r *topology.Residue, allowed *api.Re
 	case plan.Why == gate.WhyUnkeyed:
 		return leftover{}, unkeyed(call.Tool)
 	case plan.Why == gate.WhyKeyForgotten:
-		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is %s "+
-			"old: if it "+
-			"has happened, it happens a second time. Look there first, then send force", call.Tool, life,
+		return leftover{}, api.Problemf(api.CodeUnkeyed, "the sink of %s surely knows a key for %s, and this call is "+
+			"%s old: if it has happened, it happens a second time. Look there first, then send force", call.Tool, life,
 			age.Round(time.Second))
 	case plan.Do == gate.DoRefuse:
 		return leftover{}, notByHand(plan.Why, p.Tool.Name)
@@ -428,16 +426,14 @@ func notByHand(why gate.Why, tool string) error {
 			"accept it",
 			tool)
 	case gate.WhyUnknown:
-		return api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it is declared: "+
-			"look at "+
-			"the sink, undo it by hand, then accept", tool)
+		return api.Problemf(api.CodeTool, "%s may have happened, should not have, and no compensation of it is "+
+			"declared: look at the sink, undo it by hand, then accept", tool)
 	case gate.WhyNoUndo:
 		return api.Problemf(api.CodeTool, "%s happened, and no compensation of it is declared: undo it by hand, then accept",
 			tool)
 	}
 	return api.Problemf(api.CodeUnkeyed, "nobody knows whether %s happened, and its sink is not declared to forbid a "+
-		"key: a "+
-		"compensation would undo what is perhaps not there. Look there first; if it is, send force", tool)
+		"key: a compensation would undo what is perhaps not there. Look there first; if it is, send force", tool)
 }
 
 func unkeyed(tool string) error {

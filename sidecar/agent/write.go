@@ -258,9 +258,8 @@ func (s *Agent) drop(t *tx, why string) {
 func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) {
 	switch {
 	case rev.Lost:
-		return nil, api.Problemf(api.CodeForgotten, "a retraction put back what decision %d wrote, and the log has that "+
-			"no more: "+
-			"write the shard again", rev.From)
+		return nil, api.Problemf(api.CodeForgotten, "a retraction put back what decision %d wrote, and the log has "+
+			"that no more: write the shard again", rev.From)
 	case rev.Lacks:
 		return nil, view.BeingFetched(view.Lack{At: rev.At, From: rev.From})
 	}

@@ -76,9 +76,8 @@ func WithWorkspace(name string) Option { return func(c *Client) { c.workspace = 
 // without it, the agent's default one.
 func WithSession(name string) Option { return func(c *Client) { c.session = name } }
 
-// WithAgent names the agent that the client speaks for, where the token is not one agent's: an operator's, or
-// that of a
-// sidecar for any agent.
+// WithAgent names the agent that the client speaks for, where the token is not one agent's: an operator's, or that of
+// a sidecar for any agent.
 func WithAgent(name string) Option { return func(c *Client) { c.agent = name } }
 
 // WithHTTPClient replaces the HTTP client.

@@ -111,8 +111,7 @@ type Workspace interface {
 	Reached() sequencer.Seq
 	From(ctx context.Context, workspace string, after sequencer.Seq, named bool) (sequencer.Seq, error)
 	// AwaitVersion returns once a shard has another version than those that match holds for known. The end of ctx ends
-	// the
-	// wait, too, and is no error; nor is a scope that is no shard: the read that follows says so.
+	// the wait, too, and is no error; nor is a scope that is no shard: the read that follows says so.
 	AwaitVersion(ctx context.Context, scope string, match func(version uint64) bool) error
 	Chain(ctx context.Context, from uint64, limit int) (*api.Chain, error)
 	Frontier(ctx context.Context, under string, limit int) (*api.Frontier, error)

@@ -59,9 +59,8 @@ func (c *call) operates(what string) error {
 		return nil
 	}
 	return api.Problemf(api.CodeOperatorOnly, "%s concerns other agents, and this is the agent's token: send the "+
-		"operator's. It "+
-		"is what the sidecar's --operator-token or --operator-token-file says, else in the file operator-token of its data "+
-		"folder", what)
+		"operator's. It is what the sidecar's --operator-token or --operator-token-file says, else in the file "+
+		"operator-token of its data folder", what)
 }
 
 // reply is what a handler answers: either raw bytes of a media type, or a value that is written as JSON.

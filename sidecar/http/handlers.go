@@ -348,9 +348,8 @@ func versionsOf(scope, match string) (out []uint64, err error) {
 		tag = strings.TrimSpace(tag)
 		quoted := strings.TrimPrefix(tag, "W/")
 		if len(quoted) < 2 || quoted[0] != '"' || quoted[len(quoted)-1] != '"' {
-			return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40s: send ETags as they were given, with their "+
-				"quotes: "+
-				"If-Match: \"17\"", match)
+			return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40s: send ETags as they were given, with "+
+				"their quotes: If-Match: \"17\"", match)
 		}
 		text := quoted[1 : len(quoted)-1]
 		if n, err := strconv.ParseUint(text, 10, 64); err == nil && n > 0 && quoted == tag && etag(n) == tag {
@@ -476,8 +475,7 @@ func (f *Face) putRules(c *call) (*reply, error) {
 	was, err := strconv.ParseUint(strings.Trim(text, `"`), 10, 32)
 	if err != nil || text != etag(was) {
 		return nil, api.Problemf(api.CodeBadRequest, "If-Match is %.40q: send the version of the rules that you have "+
-			"read, in "+
-			"quotes", text)
+			"read, in quotes", text)
 	}
 	out, err := c.agent.Rules(c.ctx, &api.ChangeOfRules{Was: uint32(was), To: &in})
 	if p := api.AsProblem(err); err != nil && p.Code == string(sequencer.CodeVersionMismatch) {

@@ -68,8 +68,7 @@ func fingerprint(c *call) (sum [sha256.Size]byte) {
 }
 
 // kept is the reply as it is remembered under a key; nil: the same request may well be answered otherwise when it
-// comes
-// again.
+// comes again.
 func (r *reply) kept() *once.Answer {
 	p, refused := r.value.(*api.Problem)
 	r.encode() // what is kept and counted is what travels, not the value that it is made of

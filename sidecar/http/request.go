@@ -116,14 +116,12 @@ func instead(name string, known []string) string {
 }
 
 // scope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays inside
-// its
-// segment.
+// its segment.
 func (c *call) scope() (string, error) {
 	text := c.params["scope"]
 	if text == "" {
-		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave the "+
-			"slash "+
-			"out to list them")
+		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave "+
+			"the slash out to list them")
 	}
 	if !strings.HasPrefix(text, "shard:/") {
 		text = "shard:/" + text

@@ -39,9 +39,8 @@ func (f *Face) noRoute(r *http.Request, allowed []string) *reply {
 		detail = "a shard is not deleted: PUT an empty content, or retract the transaction that wrote it"
 	case len(allowed) > 0:
 	case short != path && known(short):
-		return problemReply(api.Problemf(api.CodeNoRoute, "there is no such route: write %.200s, with one slash before "+
-			"and none "+
-			"behind", short))
+		return problemReply(api.Problemf(api.CodeNoRoute, "there is no such route: write %.200s, with one slash "+
+			"before and none behind", short))
 	case known("/v1" + short):
 		return problemReply(api.Problemf(api.CodeNoRoute, "there is no such route: write /v1%.200s", short))
 	default:

@@ -493,9 +493,8 @@ func (l *Ledger) effectsOf(id sequencer.TxID) (out []gate.Progress, known bool) 
 }
 
 // CallsIn folds a transaction's events into what is known of its calls; effect makes a call of its event, and what
-// skip
-// holds for is not about a call's first life. Of two calls with one index the last counts: the former never ran. What
-// others say of them comes after what their issuer says, also where they joined before it.
+// skip holds for is not about a call's first life. Of two calls with one index the last counts: the former never ran.
+// What others say of them comes after what their issuer says, also where they joined before it.
 func CallsIn(id sequencer.TxID, events []*topology.Event, effect func(*topology.Event) gate.Effect,
 	skip func(*topology.Event) bool) ([]gate.Progress, error) {
 	t := &TxRecord{}

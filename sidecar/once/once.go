@@ -203,9 +203,8 @@ func (k *Keys) Enter(key string, request [sha256.Size]byte, lasts bool) (*keyed,
 		case e.running:
 			return nil, nil, api.Problemf(api.CodeKeyInFlight, "the first request with this key is under way: ask again")
 		case e.done && e.answer == nil && e.Slot.Get() == "":
-			return nil, nil, api.Problemf(api.CodeForgotten, "the request with this key was answered, and there was no room "+
-				"to keep "+
-				"the answer: it is not done again; look at what it was about")
+			return nil, nil, api.Problemf(api.CodeForgotten, "the request with this key was answered, and there was "+
+				"no room to keep the answer: it is not done again; look at what it was about")
 		}
 		e.running = e.answer == nil
 		return e, e.answer, nil

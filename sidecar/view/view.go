@@ -84,9 +84,8 @@ type Watcher struct {
 	Ended   func()                     // no wait goes on, here or at the watcher's; from any goroutine, more than once
 }
 
-// Watch adds a watcher, which is told of each decision that is applied from now on, until stop is called. When
-// the view
-// has its snapshot already, begun is called at once.
+// Watch adds a watcher, which is told of each decision that is applied from now on, until stop is called. When the
+// view has its snapshot already, begun is called at once.
 func (v *View) Watch(w Watcher) (stop func()) {
 	v.applying.Lock()
 	defer v.applying.Unlock()

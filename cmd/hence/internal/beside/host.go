@@ -50,9 +50,8 @@ func (h *Host) Close() error {
 	return h.err
 }
 
-// hosted lets the agent join its host and, once it is ready, calls f. The context of f ends when the agent has
-// left, or
-// its host has ended.
+// hosted lets the agent join its host and, once it is ready, calls f. The context of f ends when the agent has left,
+// or its host has ended.
 func (c Companion) hosted(ctx context.Context, f func(context.Context, Side) error) error {
 	m, err := c.Host.side.Join(sidecar.AgentConfig{Agent: c.Config.Agent, Token: c.Config.Token,
 		OperatorToken: c.Config.OperatorToken, DataDir: c.Config.DataDir, Order: c.Config.Order, Observe: c.Config.Observe,
