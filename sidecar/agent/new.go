@@ -48,7 +48,7 @@ type Config struct {
 
 // Complete fills in defaults and says what is wrong with a configuration.
 func Complete(c Config) (Config, error) {
-	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.orThis()
+	c.Limits, c.Machine = WithDefaults(c.Limits), c.Machine.orThis()
 	nothing := func() {}
 	if c.Opened == nil {
 		c.Opened = nothing
@@ -199,8 +199,8 @@ type Limits struct {
 	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
 }
 
-// WithDefaults puts its default in place of each field that is zero.
-func (l Limits) WithDefaults() Limits {
+// WithDefaults puts its default in place of each limit that is zero.
+func WithDefaults(l Limits) Limits {
 	l.BodyBytes = cmp.Or(l.BodyBytes, 512<<10)
 	l.Requests = cmp.Or(l.Requests, 512)
 	l.Watchers = cmp.Or(l.Watchers, 32)

@@ -54,7 +54,7 @@ type process struct {
 // assemble makes a process and opens its listener.
 func assemble(c setup, log Log) (*process, error) {
 	c.Workspace, c.Token = cmp.Or(c.Workspace, "default"), cmp.Or(c.Token, randomID())
-	c.Limits, c.Machine = c.Limits.WithDefaults(), c.Machine.orThis()
+	c.Limits, c.Machine = WithDefaults(c.Limits), c.Machine.orThis()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err

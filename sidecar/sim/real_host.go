@@ -125,7 +125,7 @@ func (h *host) begin(folder string) *proc {
 	if b.fault.small {
 		limits.JournalBytes, limits.Decided, limits.PendingEvents = 8<<10, 8, 64
 	}
-	limits = limits.WithDefaults()
+	limits = agent.WithDefaults(limits)
 	p.view = view.New(workspace, limits.OldBytes, limits.ContentBytes)
 	log := b.logger(p.name)
 	p.keys = once.New(limits.IdempotencyKeys, limits.IdempotencyBytes, limits.IdempotencyAge, h.Now, log)
