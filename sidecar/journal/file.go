@@ -203,7 +203,11 @@ func (j *File) rewrite(records []Entry) error {
 
 // WriteWhole makes a journal of some records in one step: after a crash the file there is the former one, or this one.
 func WriteWhole(path string, open Opener, records []Entry) (*File, error) {
-	content := []byte(Magic)
+	size := len(Magic)
+	for _, r := range records {
+		size += journalHeader + 1 + len(r.Body)
+	}
+	content := append(make([]byte, 0, size), Magic...)
 	for _, r := range records {
 		content = Frame(content, r.Kind, r.Body)
 	}

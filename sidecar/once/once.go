@@ -303,7 +303,11 @@ func (k *Keys) drop(e *keyed) {
 	e.answer = nil
 	k.size -= e.size
 	delete(k.byKey, e.key)
-	if at := slices.Index(k.answers, e); at >= 0 {
+	switch at := slices.Index(k.answers, e); at {
+	case -1:
+	case 0: // as nearly always, so no other is moved
+		k.answers = k.answers[1:]
+	default:
 		k.answers = slices.Delete(k.answers, at, at+1)
 	}
 }
