@@ -185,6 +185,7 @@ func TestCommitBehind(t *testing.T) {
 func TestCommitAsOf(t *testing.T) {
 	log, world := newLog(), newSink()
 	a, ctx := start(t, "a", log.Door(), quick(world)), background(t)
+	open(ctx, t, a, client.BeginOptions{}) // the floor stays below what is read: nothing here is too old
 	first := must(a.client.Do(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t)
 	a.final(ctx, t, first.Tx)
 	put := must(a.client.Put(ctx, "shard:/l/1", []byte("1"), client.WriteOptions{}))(t)

@@ -48,6 +48,9 @@ func TestNamesMeet(t *testing.T) {
 	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
 	ctx := background(t)
 	must(a.client.Put(ctx, "shard:/"+decomposed, []byte("1"), client.WriteOptions{}))(t)
+	if err := b.view.Reach(ctx, log.Seq()); err != nil { // that was a's view
+		t.Fatal(err)
+	}
 	for _, text := range []string{composed, decomposed, "shard:/" + composed, decomposedScope, composedScope} {
 		if got := must(b.client.Get(ctx, text))(t); string(got.Content) != "1" {
 			t.Errorf("%q: %+v", text, got)

@@ -194,9 +194,10 @@ func (b *bubble) all() {
 			b.fail("not at rest %v after the last fault: %s", realHeal, b.unrest())
 		}
 	}
-	b.finish(ctx)
-	stop()
+	b.askAll(ctx)
+	stop() // each agent ends its own processes
 	group.Wait()
+	b.finish()
 	b.strays.Wait()
 }
 
@@ -216,7 +217,7 @@ func (b *bubble) unrest() string {
 func (b *bubble) unrestLocked() string {
 	for _, h := range b.hosts {
 		for _, c := range h.clients {
-			if !h.gone && c.done < realPrograms {
+			if !h.gone.Load() && c.done < realPrograms {
 				return fmt.Sprintf("%s of %s has committed %d of its last programs", c.talk.session, h.agent, c.done)
 			}
 		}
@@ -235,21 +236,23 @@ func (b *bubble) unrestLocked() string {
 	return ""
 }
 
-// finish makes the checks that need the whole history.
-func (b *bubble) finish(ctx context.Context) {
+// askAll lets the clients ask how everything ended, unless something is wrong already.
+func (b *bubble) askAll(ctx context.Context) {
 	b.mu.Lock()
 	ok := b.r.failed == ""
 	b.mu.Unlock()
-	if ok {
-		for _, h := range b.hosts {
-			for _, c := range h.clients {
-				c.askAll(ctx)
-			}
-		}
+	if !ok {
+		return
 	}
 	for _, h := range b.hosts {
-		h.end()
+		for _, c := range h.clients {
+			c.askAll(ctx)
+		}
 	}
+}
+
+// finish makes the checks that need the whole history.
+func (b *bubble) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.r

@@ -632,7 +632,7 @@ func (c *client) residue(ctx context.Context) {
 
 // askAll asks at the end what became of each call that it made.
 func (c *client) askAll(ctx context.Context) {
-	if c.host.gone {
+	if c.host.gone.Load() {
 		return
 	}
 	for _, tx := range c.mine[max(0, len(c.mine)-6):] {

@@ -32,7 +32,7 @@ type host struct {
 	folder  string
 	shift   time.Duration // of its wall clock
 	slept   time.Duration // how long the machine slept
-	gone    bool          // it never comes back
+	gone    atomic.Bool   // it never comes back
 }
 
 // proc is one process of an agent, as package sidecar puts it together, without HTTP.
@@ -225,8 +225,8 @@ func (h *host) live(ctx context.Context) {
 	}
 	h.heal()
 	// What it left aborted is nobody's business until something waits for it: it comes back for that at last.
-	if h.gone && b.sleep(ctx, realAway) {
-		h.gone = false
+	if h.gone.Load() && b.sleep(ctx, realAway) {
+		h.gone.Store(false)
 	}
 	for b.sleep(ctx, 500*time.Millisecond) {
 		h.watch(ctx)
@@ -257,7 +257,7 @@ func (h *host) heal() {
 func (h *host) watch(ctx context.Context) {
 	p := h.current()
 	switch {
-	case h.gone:
+	case h.gone.Load():
 		return
 	case p != nil && p.life.Err() == nil:
 		if p.agent.Health().Parts["journal"] == nil {
@@ -273,7 +273,7 @@ func (h *host) watch(ctx context.Context) {
 // befall lets one thing happen.
 func (h *host) befall(ctx context.Context) {
 	b := h.b
-	if h.gone {
+	if h.gone.Load() {
 		return
 	}
 	h.watch(ctx)
@@ -330,7 +330,7 @@ func (h *host) befall(ctx context.Context) {
 		}
 		b.note("%s never comes back", h.agent)
 		b.mu.Lock()
-		h.gone = true
+		h.gone.Store(true)
 		b.mu.Unlock()
 		h.set(nil)
 		h.stop(p)
@@ -343,7 +343,7 @@ func (b *bubble) spare() bool {
 	defer b.mu.Unlock()
 	left := 0
 	for _, h := range b.hosts {
-		if !h.gone {
+		if !h.gone.Load() {
 			left++
 		}
 	}

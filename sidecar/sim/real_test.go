@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -79,8 +80,9 @@ func batch(t *testing.T, binary string, first uint64, n, seconds int, weaken seq
 	out := found{sum: newSummary()}
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	var all []*exec.Cmd
-	for w := range workers {
+	var all [workers]*exec.Cmd
+	var pipes [workers]io.ReadCloser
+	for w := range workers { // all of them first: the first that fails ends the others
 		cmd := exec.Command(binary, "-test.run=^TestRealWorker$", "-test.timeout=24h")
 		cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400", fmt.Sprintf("%s=%d %d %d %d %d", workerEnv,
 			first+uint64(w), workers, (n+workers-1-w)/workers, seconds, uint64(weaken)))
@@ -92,10 +94,12 @@ func batch(t *testing.T, binary string, first uint64, n, seconds int, weaken seq
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, cmd)
+		all[w], pipes[w] = cmd, pipe
+	}
+	for w, cmd := range all {
 		group.Go(func() {
 			seed, last := "", []string{}
-			lines := bufio.NewScanner(pipe)
+			lines := bufio.NewScanner(pipes[w])
 			lines.Buffer(nil, 1<<20)
 			sum := newSummary()
 			for lines.Scan() {
