@@ -330,13 +330,25 @@ func (b *bubble) sealed(a *attempt, in *sequencer.Intent) {
 			a.writes = append(a.writes, w)
 		}
 	}
-	if a.begin != nil && !a.carried { // what its conversation was told before it
-		a.carried = true
-		agent, _, _, _ := api.OwnerOf(in.Tx)
-		for _, r := range b.loose[talk{agent, a.begin.Session}] {
-			if r.View <= in.Base { // else it was told after the transaction began: a seal may come late
-				a.reads = append(a.reads, r)
-			}
+}
+
+// carries notes what the conversation was told before a transaction, as its seal is tried for the first time: what it
+// is told afterwards, the next one carries, however late this seal comes.
+func (b *bubble) carries(in *sequencer.Intent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.attempt(in.Tx)
+	if in.Begin != nil {
+		a.begin = in.Begin
+	}
+	if a.carried {
+		return
+	}
+	a.carried = true
+	agent, _, _, _ := api.OwnerOf(in.Tx)
+	for _, r := range b.loose[talk{agent, a.begin.Session}] {
+		if r.View <= in.Base { // else it was told after the transaction began
+			a.reads = append(a.reads, r)
 		}
 	}
 }

@@ -36,6 +36,9 @@ func (d *port) away() bool { return d.p.dead.Load() || d.p.cut.Load() }
 
 // Append is part of the log's interface to a sidecar.
 func (d *port) Append(ctx context.Context, ws string, in *sequencer.Intent) (int64, error) {
+	if in.Seal != nil && !d.p.dead.Load() {
+		d.b.carries(in)
+	}
 	if !d.p.slow(ctx) {
 		return 0, ctx.Err()
 	}
