@@ -33,7 +33,7 @@ func (t *truth) top(leaf int) token {
 
 // unclean: a settlement says that it does not know what is there, or that it should not be; so it is what it is.
 func (t *truth) unclean(leaf int, id sequencer.TxID, v token) {
-	t.laid[leaf] = slices.DeleteFunc(t.laid[leaf], func(x laid) bool { return x.tx == id && x.value != v })
+	t.laid[leaf] = slices.DeleteFunc(t.laid[leaf], func(x laid) bool { return x.tx == id })
 	if t.top(leaf) != v {
 		t.laid[leaf] = append(t.laid[leaf], laid{tx: t.r.world.tokens[v].tx, value: v})
 	}
