@@ -209,7 +209,8 @@ type left struct {
 	last    map[string]time.Time         // when the view has shown the last end of an agent's session
 	owner   map[sequencer.TxID]string    // the agent that has adopted a transaction last
 	found   map[sequencer.TxID]time.Time // when an orphan was found whose session's end the view has not shown
-	look    time.Time                    // when to look if the view shows that anything is unsettled; zero: not
+	look    time.Time                    // when to look if anything is known to be unsettled; zero: not
+	owed    bool                         // the last look found something unsettled: it may be older than the view
 	sweep   time.Time                    // when to look whatever it shows; zero: this sidecar has just begun
 	looking bool
 }
@@ -290,7 +291,7 @@ func (s *Agent) adoptLeft(now time.Time) {
 	due := !p.look.IsZero() && !now.Before(p.look)
 	if due {
 		p.look = time.Time{}
-		due = s.view.Owes()
+		due = s.view.Owes() || p.owed
 	}
 	if !due && now.Before(p.sweep) {
 		return
@@ -320,6 +321,7 @@ func (s *Agent) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.
 		s.log.Warn("what others have left unsettled is not known: asked again", "cause", err)
 		return s.leaseTime() / 5
 	}
+	s.orphans.left.owed = len(rows) > 0
 	rows = slices.DeleteFunc(rows, func(r topology.Unsettled) bool { return r.Owner != 0 })
 	// Sidecars that look at one time begin at different ends of a long list.
 	slices.SortFunc(rows, func(a, b topology.Unsettled) int {

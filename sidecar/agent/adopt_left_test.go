@@ -281,6 +281,30 @@ func TestAdoptedAgain(t *testing.T) {
 	}
 }
 
+// What was decided before a sidecar's view began, and had an owner when the sidecar looked, is adopted once the lease
+// of that owner has ended: the view shows nothing of it.
+func TestLeftBeforeTheView(t *testing.T) {
+	log, world := newLog(), newSink()
+	leases(t, log, 13)
+	ctx := background(t)
+	tx, _ := leftBehind(t, log, world, "undo")
+	_, former, _, _ := api.OwnerOf(sequencer.TxID(tx))
+	b := start(t, "b", log.Door(), declared(world, "sealed"))
+	b.session.loop.Run(func() {
+		s := b.session
+		if s.view.Owes() {
+			t.Error("the view shows what was decided before it began")
+		}
+		if again := s.lookForLeft(ctx, s.incarnation); again != 0 {
+			t.Error("what has an owner is to be adopted")
+		}
+		s.orphans.left.sweep = s.clock.Now().Add(time.Hour)
+	})
+	endLease(t, log, former)
+	b.final(ctx, t, tx)
+	world.expect(t, "set x", "back x")
+}
+
 // The bound after which any sidecar adopts counts from the end of its last owner, who may come back for it.
 func TestBoundCountsFromLastOwner(t *testing.T) {
 	log := newLog()
