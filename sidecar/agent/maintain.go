@@ -25,8 +25,8 @@ func (s *Agent) maintain(ctx context.Context, live func()) error {
 			return nil
 		case <-s.soon:
 		case <-retryJoin.C:
-		case <-beat:
-			s.loop.Run(func() { s.beat(ctx, s.clock.Now()) }) // a ticker has a clock of its own
+		case now := <-beat:
+			s.loop.Run(func() { s.beat(ctx, now) })
 		}
 		var err error
 		var wanted bool
