@@ -378,7 +378,11 @@ func (t *tx) size() int {
 // transaction back.
 func (s *Agent) runTool(ctx context.Context, t *tx, e gate.Effect, slot *once.Slot,
 	done func()) (*api.Receipt, error) {
-	i, err := s.issue(ctx, t, e)
+	err := s.finishBefore(ctx, t, e)
+	var i *issued
+	if err == nil {
+		i, err = s.issue(ctx, t, e)
+	}
 	if err == nil {
 		slot.Calls(i)
 		err = s.mayRun(ctx, t, i)
@@ -414,6 +418,22 @@ func (s *Agent) runTool(ctx context.Context, t *tx, e gate.Effect, slot *once.Sl
 		out.Result = answer.Result // whole, also when it is too large to be kept
 	}
 	return out, err
+}
+
+// finishBefore finds out what became of earlier calls that move the same as one that is to be made: one of unknown
+// outcome may still have to be repeated, which would then undo what this one has done.
+func (s *Agent) finishBefore(ctx context.Context, t *tx, e gate.Effect) error {
+	for _, i := range slices.Clone(t.effects) {
+		if !i.effect.Tool.Class.Eager() || !meet(i.effect.Tool.Scopes, e.Tool.Scopes) {
+			continue
+		}
+		if err := s.finish(ctx, t, i); err != nil {
+			p := api.AsProblem(err)
+			p.Detail = fmt.Sprintf("%s was not called. An earlier call moves the same: %s", e.Tool.Name, p.Detail)
+			return p
+		}
+	}
+	return nil
 }
 
 // mayRun returns once an eager call may leave: its scopes are the transaction's own in the view, the events topic has
@@ -570,7 +590,7 @@ func (s *Agent) finish(ctx context.Context, t *tx, i *issued) error {
 		leased := s.under(ctx, t.incarnation)
 		done, err := do(s, func() (gate.Progress, error) { return s.engine.Finish(leased, p, gate.ClaimOwn) })
 		if p, _ = s.progress(t.id, i.effect.Index); err != nil && !p.GivenUp {
-			return api.Problemf(api.CodeUndecided, "the outcome of %s, call %d, is not known yet: seal again (%v)",
+			return api.Problemf(api.CodeUndecided, "the outcome of %s, call %d, is not known yet: send this again (%v)",
 				i.effect.Tool.Name, i.effect.Index, err)
 		}
 		p.GivenUp = p.GivenUp || done.GivenUp

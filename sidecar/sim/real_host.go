@@ -91,10 +91,24 @@ func (h *host) sleeps() time.Duration {
 	return h.slept
 }
 
-// Ticker is part of a process's clock.
+// Ticker is part of a process's clock: what it sends is that clock's time.
 func (h *host) Ticker(d time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTicker(d + h.some(time.Millisecond)) // no two clocks beat together
-	return t.C, t.Stop
+	beats, end := make(chan time.Time, 1), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-end:
+				return
+			case <-t.C:
+			}
+			select {
+			case beats <- h.Now():
+			default: // as a ticker does for one who is slow
+			}
+		}
+	}()
+	return beats, func() { t.Stop(); close(end) }
 }
 
 // Sleep is part of a process's clock.
