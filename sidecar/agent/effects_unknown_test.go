@@ -10,8 +10,8 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// While it is not known what became of a call, no later one of its transaction moves the same: the first may have to be
-// repeated, and would then overtake it. Here it had begun when its session's lease was too short to repeat it.
+// While it is not known what became of a call, no later one of its transaction moves the same: the first may have to
+// be repeated, and would then overtake it. Here it had begun when its session's lease was too short to repeat it.
 func TestCallAfterUnknown(t *testing.T) {
 	log, world := newLog(), newSink()
 	a, ctx := start(t, "a", log.Door(), quick(world)), background(t)
@@ -19,7 +19,8 @@ func TestCallAfterUnknown(t *testing.T) {
 	err := inside(a.session, func() error {
 		s, own := a.session, a.session.txs[sequencer.TxID(tx.ID())]
 		args := json.RawMessage(`{"at":"x"}`)
-		e := gate.Effect{Tx: own.id, Incarnation: own.incarnation, Tool: must(s.tools.Find("charge", args))(t), Key: "k", Args: args}
+		e := gate.Effect{Tx: own.id, Incarnation: own.incarnation, Tool: must(s.tools.Find("charge", args))(t),
+			Key: "k", Args: args}
 		i := must(s.issue(ctx, own, e))(t)
 		if err := s.mayRun(ctx, own, i); err != nil {
 			return err
