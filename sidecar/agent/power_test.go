@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
@@ -59,6 +60,12 @@ func TestMachineCrash(t *testing.T) {
 // A crash of the machine leaves an eager call whose touch was never granted: it never left, and is not made only to
 // find that out.
 func TestMachineCrashBeforeTheGrant(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		t.Run(fmt.Sprintf("journal %v", kept), func(t *testing.T) { neverGranted(t, kept) })
+	}
+}
+
+func neverGranted(t *testing.T, kept bool) {
 	log, world := newLog(), newSink()
 	world.mute = true
 	ctx := background(t)
@@ -82,11 +89,13 @@ func TestMachineCrashBeforeTheGrant(t *testing.T) {
 	cancel()
 	<-over
 	dir := t.TempDir()
-	if err := os.WriteFile(journalIn(t, dir, log, "a"), file, 0o600); err != nil {
-		t.Fatal(err)
+	if kept {
+		if err := os.WriteFile(journalIn(t, dir, log, "a"), file, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	again := startWith(t, "a", log.Door(), func(c *setup) { c.Machine.Boot = "another" }, quick(world),
-		func(c *setup) { c.DataDir = dir })
+		func(c *setup) { c.DataDir = dir }).aloneNow()
 	again.final(ctx, t, tx.ID())
 	world.expect(t, "set y", "back y")
 }

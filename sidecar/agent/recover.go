@@ -106,6 +106,9 @@ func (s *Agent) owed(ctx context.Context, d *debt, inc sequencer.Seq) ([]gate.Pr
 	if effects = merge(effects, logged); !quiet {
 		return effects, gate.ClaimStranger, nil // more may come: nothing is settled before
 	}
+	if effects, err = s.withGrants(ctx, d, effects); err != nil {
+		return nil, gate.ClaimStranger, err
+	}
 	if err := s.keep(effects); err != nil {
 		return nil, gate.ClaimStranger, err
 	}
@@ -224,19 +227,38 @@ func (s *Agent) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]
 	return all, gate.ClaimSuccessor, s.keep(all)
 }
 
+// withGrants leaves out eager calls that the log never granted: they cannot have left. Who knows only the log would
+// else repeat one under its key to find out, and move what another transaction holds.
+func (s *Agent) withGrants(ctx context.Context, d *debt, effects []gate.Progress) ([]gate.Progress, error) {
+	unheard := func(p gate.Progress) bool { return p.Tool.Class.Eager() && p.Answer == nil && !p.GivenUp }
+	if !slices.ContainsFunc(effects, unheard) {
+		return effects, nil
+	}
+	granted, whole, err := s.grantsInLog(ctx, d)
+	if err != nil || !whole {
+		return effects, err
+	}
+	return slices.DeleteFunc(effects, func(p gate.Progress) bool {
+		return unheard(p) && !allWithin(p.Tool.Scopes, granted)
+	}), nil
+}
+
 // grantsInLog are the scopes that the log has granted to a decided transaction for writing. whole: these are all; else
-// the log cannot be read back to where it began.
+// the log cannot be read back to where it began. Of another process's transaction it is read from its session's join.
 func (s *Agent) grantsInLog(ctx context.Context, d *debt) (granted []sequencer.Scope, whole bool, err error) {
-	t := s.txs[d.tx]
-	if t == nil { // it is not known where it began
+	_, base, _, ok := api.OwnerOf(d.tx)
+	if !ok {
 		return nil, false, nil
+	}
+	if t := s.txs[d.tx]; t != nil {
+		base = t.base
 	}
 	ctx, cancel := s.clock.Within(ctx, resolveTry)
 	defer cancel()
 	end := d.seq // not before its decision
-	err = s.follow(ctx, t.base, func(o *sequencer.Outcome) error {
+	err = s.follow(ctx, base, func(o *sequencer.Outcome) error {
 		for _, h := range o.Added {
-			if o.Tx == t.id && h.Kind == sequencer.Granted && h.Access == sequencer.WriteAccess {
+			if o.Tx == d.tx && h.Kind == sequencer.Granted && h.Access == sequencer.WriteAccess {
 				granted = append(granted, h.Scope)
 			}
 		}
