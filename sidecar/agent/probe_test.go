@@ -71,7 +71,7 @@ func TestProbeOfADeadLease(t *testing.T) {
 	door := log.Door()
 	clock := &fakeClock{now: time.Unix(1e9, 0), beat: make(chan time.Time)}
 	a := startWith(t, "a", door, func(c *setup) { c.Machine.Clock = clock }, func(c *setup) {
-		c.Limits.SessionWait = 50 * time.Millisecond
+		c.Limits.SessionWait = 500 * time.Millisecond // the question is in the log by then
 	})
 	clock.advance(10 * time.Second)
 	clock.advance(0)
