@@ -226,13 +226,13 @@ func (s *stack) volumes(t *testing.T) {
 		volumes, services, by []string
 		says                  string
 	}{
-		{[]string{"nats"}, []string{"nats"}, []string{"streams"}, "NATS had no decision stream, it is created"},
+		{[]string{"nats"}, []string{"nats"}, []string{"streams"}, "created the decision stream in NATS"},
 		{[]string{"journal-1"}, []string{"sidecar-1"}, []string{"sidecar-1"}, "former session is not here"},
 		{[]string{"token-3", "journal-3"}, []string{"sidecar-3", "agent-3"}, []string{"sidecar-3"}, newToken},
 		{[]string{"token-1", "operator-1", "token-console"}, []string{"sidecar-1", "agent-1", "console"},
 			[]string{"sidecar-1", "console"}, newToken},
-		{[]string{"ledger"}, []string{"ledger"}, []string{"ledger"}, "a new or lost volume; it starts empty"},
-		{[]string{"files"}, []string{"files"}, []string{"files"}, "a new or lost volume; it starts empty"},
+		{[]string{"ledger"}, []string{"ledger"}, []string{"ledger"}, "a new or lost volume, the tool starts empty"},
+		{[]string{"files"}, []string{"files"}, []string{"files"}, "a new or lost volume, the tool starts empty"},
 		{[]string{"kafka"}, []string{"kafka"}, []string{"sidecar-2"},
 			"the log is lost: all parts restart on an empty log"},
 	} {

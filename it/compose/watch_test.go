@@ -158,7 +158,7 @@ func (p *prometheus) knows(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed, _ := os.ReadFile("../../docs/metrics.md") // without it, what was scraped must do
-	text := readText(t, "../../compose/alerts.yml") + readText(t, "../compose/grafana/dashboards/hence.json")
+	text := readText(t, "../../compose/alerts.yml") + readText(t, "../../compose/grafana/dashboards/hence.json")
 	names := regexp.MustCompile(`\bhence_[a-z_]+[a-z]`).FindAllString(text, -1)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
