@@ -204,76 +204,70 @@ func (s *Agent) complete(ctx context.Context, d *debt, kept []gate.Progress) ([]
 		return !p.Started && slices.ContainsFunc(logged, func(l gate.Progress) bool { return l.Index == p.Index })
 	}
 	all := merge(slices.DeleteFunc(kept, inLog), logged) // one that was withdrawn may have left its index to another
-	var granted []sequencer.Scope
-	asked, whole := false, false
+	if all, err = s.withGrants(ctx, d, all); err != nil {
+		return nil, gate.ClaimSuccessor, err
+	}
 	for i := range all {
 		p := &all[i]
 		if p.Args == nil {
 			return nil, gate.ClaimSuccessor, fmt.Errorf("the log has no call %d of %s any more", p.Index, d.tx)
 		}
-		eager := p.Tool.Class.Eager()
-		if p.Started || p.Key == "" || !committed && !eager {
-			continue
+		if p.Key != "" && (committed || p.Tool.Class.Eager()) {
+			p.Started = true
 		}
-		if eager && !asked {
-			if granted, whole, err = s.grantsInLog(ctx, d); err != nil {
-				return nil, gate.ClaimSuccessor, err
-			}
-			asked = true
-		}
-		// An eager call leaves after its grant: without one it never did, and must not be made to find that out.
-		p.Started = !eager || !whole || allWithin(p.Tool.Scopes, granted)
 	}
 	return all, gate.ClaimSuccessor, s.keep(all)
 }
 
-// withGrants leaves out eager calls that the log never granted: they cannot have left. Who knows only the log would
-// else repeat one under its key to find out, and move what another transaction holds.
+// withGrants leaves out eager calls that the log never granted: they cannot have left. Who knows no more of one would
+// else repeat it under its key to find out, and move what another transaction holds.
 func (s *Agent) withGrants(ctx context.Context, d *debt, effects []gate.Progress) ([]gate.Progress, error) {
-	unheard := func(p gate.Progress) bool { return p.Tool.Class.Eager() && p.Answer == nil && !p.GivenUp }
+	unheard := func(p gate.Progress) bool {
+		return p.Tool.Class.Eager() && !p.Started && p.Answer == nil && !p.GivenUp
+	}
 	if !slices.ContainsFunc(effects, unheard) {
 		return effects, nil
 	}
-	granted, whole, err := s.grantsInLog(ctx, d)
-	if err != nil || !whole {
-		return effects, err
+	switch err := s.readGrants(ctx, d); {
+	case errors.Is(err, streams.ErrGone): // what was granted before is not known
+		return effects, nil
+	case err != nil:
+		return nil, fmt.Errorf("find out what was granted to %s: %w", d.tx, err)
 	}
 	return slices.DeleteFunc(effects, func(p gate.Progress) bool {
-		return unheard(p) && !allWithin(p.Tool.Scopes, granted)
+		return unheard(p) && !allWithin(p.Tool.Scopes, d.granted)
 	}), nil
 }
 
-// grantsInLog are the scopes that the log has granted to a decided transaction for writing. whole: these are all; else
-// the log cannot be read back to where it began. Of another process's transaction it is read from its session's join.
-func (s *Agent) grantsInLog(ctx context.Context, d *debt) (granted []sequencer.Scope, whole bool, err error) {
-	_, base, _, ok := api.OwnerOf(d.tx)
-	if !ok {
-		return nil, false, nil
+// readGrants reads in the log what was granted to a decided transaction for writing: from where it began, or, where
+// that is not known, from its session's join. A try goes on where the one before it ended, so that a long log ends, too.
+func (s *Agent) readGrants(ctx context.Context, d *debt) error {
+	if d.grantsTo == 0 {
+		_, d.grantsTo, _, _ = api.OwnerOf(d.tx)
+		if t := s.txs[d.tx]; t != nil {
+			d.grantsTo = t.base
+		}
 	}
-	if t := s.txs[d.tx]; t != nil {
-		base = t.base
+	if d.grantsTo >= d.seq { // of its decision, or later
+		return nil
 	}
 	ctx, cancel := s.clock.Within(ctx, resolveTry)
 	defer cancel()
-	end := d.seq // not before its decision
-	err = s.follow(ctx, base, func(o *sequencer.Outcome) error {
+	err := s.follow(ctx, d.grantsTo, func(o *sequencer.Outcome) error {
 		for _, h := range o.Added {
 			if o.Tx == d.tx && h.Kind == sequencer.Granted && h.Access == sequencer.WriteAccess {
-				granted = append(granted, h.Scope)
+				d.granted = append(d.granted, h.Scope)
 			}
 		}
-		if o.Seq >= end {
+		if d.grantsTo = o.Seq; o.Seq >= d.seq {
 			return errResolved
 		}
 		return nil
 	})
-	switch {
-	case errors.Is(err, errResolved):
-		return granted, true, nil
-	case errors.Is(err, streams.ErrGone):
-		return nil, false, nil
+	if errors.Is(err, errResolved) {
+		return nil
 	}
-	return nil, false, fmt.Errorf("find out what was granted to %s: %w", d.tx, err)
+	return err
 }
 
 // allWithin says that each of some scopes may have been granted.

@@ -27,9 +27,11 @@ type debt struct {
 	tx        sequencer.TxID
 	seq       sequencer.Seq // from which on it is owed: of the decision, the join or the adoption
 	committed bool
-	known     bool          // committed says how the transaction was decided
-	turn      bool          // it was committed, is in a retraction's cone, and its turn to be undone has come
-	stranger  bool          // what ran is known from the log only
+	known     bool              // committed says how the transaction was decided
+	turn      bool              // it was committed, is in a retraction's cone, and its turn to be undone has come
+	stranger  bool              // what ran is known from the log only
+	granted   []sequencer.Scope // for writing, by the decisions up to grantsTo; see readGrants
+	grantsTo  sequencer.Seq
 	heard     bool          // the log was read when no former owner could begin a call any more
 	theirs    bool          // somebody else has adopted it
 	freed     time.Time     // by the steady clock: the view had shown each former owner's end by then; zero: unknown

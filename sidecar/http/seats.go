@@ -150,7 +150,7 @@ func (s *Seats) named(g grant, a Asking) (string, error) {
 			return seat.Name, nil
 		}
 	}
-	if len(s.places) == 0 { // of a sidecar for any agent: none has sent a request yet, or all have left
+	if len(staying) == 0 { // of a sidecar for any agent: none has sent a request yet, or all have left
 		return "", api.Problemf(api.CodeNotReady, "no agent is here yet: send the header Hence-Agent, and its agent joins")
 	}
 	return "", api.Problemf(api.CodeNotReady, "no agent of this sidecar is ready to answer: GET /readyz says why")

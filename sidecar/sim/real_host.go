@@ -343,9 +343,7 @@ func (h *host) befall(ctx context.Context) {
 			return
 		}
 		b.note("%s never comes back", h.agent)
-		b.mu.Lock()
 		h.gone.Store(true)
-		b.mu.Unlock()
 		h.set(nil)
 		h.stop(p)
 	}

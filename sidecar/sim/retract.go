@@ -124,7 +124,7 @@ func (t *truth) onTaken(info *txInfo, o *sequencer.Outcome, in *sequencer.Intent
 	}
 	for _, leaf := range a.written() {
 		v := t.r.world.value[leaf]
-		// One without names is on the list of residues, though the fold (until logic 3) marks no scope for it: seed 12713.
+		// One without names is on the list of residues, though the fold (up to logic 3) marks no scope for it: seed 12713.
 		unclean := slices.ContainsFunc(s.Effects, func(e sequencer.Settled) bool {
 			return e.Result != sequencer.ResultClean && (len(e.Scopes) == 0 || covers(e.Scopes, leaves()[leaf]))
 		})
