@@ -240,7 +240,7 @@ func (s *Agent) withGrants(ctx context.Context, d *debt, effects []gate.Progress
 }
 
 // readGrants reads in the log what was granted to a decided transaction for writing: from where it began, or, where
-// that is not known, from its session's join. A try goes on where the one before it ended, so that a long log ends, too.
+// that is not known, from its session's join. A try goes on where the one before it ended: so a long log ends, too.
 func (s *Agent) readGrants(ctx context.Context, d *debt) error {
 	if d.grantsTo == 0 {
 		_, d.grantsTo, _, _ = api.OwnerOf(d.tx)
