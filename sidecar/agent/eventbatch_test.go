@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,7 +73,10 @@ func TestEventsShareARecordOnceTheyAreRead(t *testing.T) {
 		door.format.Store(format)
 		before := door.asked.Load()
 		s := a.session
-		s.loop.Run(func() { s.learnFormat(s.clock.Now().Add(formatEvery)) })
+		s.loop.Run(func() {
+			s.formatAfter = time.Time{}
+			s.learnFormat(s.clock.Now())
+		})
 		for door.asked.Load() == before {
 			a.turnOf(t)
 		}
@@ -96,5 +100,47 @@ func TestEventsShareARecordOnceTheyAreRead(t *testing.T) {
 		if time.Since(began) > testWait {
 			t.Fatal("the events of turns still share records")
 		}
+	}
+}
+
+// While the events topic takes nothing, no call is made and no seal is sent: a later settlement by another sidecar
+// would know of neither.
+func TestNothingLeavesBeforeItsEvents(t *testing.T) {
+	log, world := newLog(), newSink()
+	door := log.Door()
+	a := start(t, "a", door, withTools(world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	door.Silence(true)
+	must(tx.Effect(ctx, "mail", at{At: "x"}, client.EffectOptions{}))(t) // it is held until the commit
+	sealed := make(chan error, 1)
+	go func() {
+		_, err := tx.Seal(ctx)
+		sealed <- err
+	}()
+	other := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	called := make(chan error, 1)
+	go func() {
+		_, err := other.Effect(ctx, "set", at{At: "y"}, client.EffectOptions{})
+		called <- err
+	}()
+	for before := door.FailedEvents(); door.FailedEvents() < before+6; { // three tries of both
+		select {
+		case err := <-sealed:
+			t.Fatalf("the seal is answered, %v, and its call is not in the events topic", err)
+		case err := <-called:
+			t.Fatalf("the call is answered, %v, and is not in the events topic", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	world.expect(t)
+	for _, in := range log.Intents() {
+		if in.Kind == sequencer.IntentSeal {
+			t.Errorf("%s is in the log, and its call is not in the events topic", in.ID())
+		}
+	}
+	door.Silence(false)
+	if err := errors.Join(<-sealed, <-called); err != nil {
+		t.Error(err)
 	}
 }
