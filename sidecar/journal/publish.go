@@ -17,7 +17,7 @@ import (
 // because the transaction is lost as well. All else is told to those that settle without this journal, so it leaves
 // soon, and takes along what its transaction has.
 const (
-	keptLinger  = 25 * time.Millisecond // a read, a write
+	keptLinger  = 50 * time.Millisecond // a read, a write
 	eventLinger = 3 * time.Millisecond  // all else: each request saved is one less before the next seal
 )
 

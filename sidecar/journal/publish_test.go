@@ -131,26 +131,26 @@ func TestEventsShareARecord(t *testing.T) {
 		do       func(p *posted)
 		want     string
 	}{
-		{"a turn", true, turn, "13ms:x1+x3+x4 25ms:y2"},
+		{"a turn", true, turn, "13ms:x1+x3+x4 50ms:y2"},
 		{"a turn, one by one", false, turn, "3ms:x1 3ms:y2 13ms:x3 13ms:x4"},
 		{"loose reads", true, func(p *posted) {
 			p.add("", reads, nil)
 			pass(time.Millisecond)
 			p.add("", reads, nil)
-		}, "25ms:1+2"},
+		}, "50ms:1+2"},
 		{"a call takes its transaction's along at once", true, func(p *posted) {
 			p.add("x", reads, nil)
 			p.add("y", reads, nil)
 			p.add("x", topology.EventEffect, none)
 			p.add("x", reads, nil)
-		}, "0s:x1+x3+x4 25ms:y2"},
+		}, "0s:x1+x3+x4 50ms:y2"},
 		{"what became of a call is not kept", true, func(p *posted) { p.add("x", answers, nil) }, "3ms:x1"},
 		{"a content is alone", true, func(p *posted) {
 			p.add("x", reads, nil)
 			p.add("x", keeps, none)
 			pass(time.Millisecond)
 			p.add("x", writes, nil)
-		}, "0s:x2 25ms:x1+x3"},
+		}, "0s:x2 50ms:x1+x3"},
 		{"a full record", true, func(p *posted) {
 			p.large("x", seals, maxBundleBytes/2, nil)
 			p.large("x", seals, maxBundleBytes/2, nil)
@@ -163,7 +163,7 @@ func TestEventsShareARecord(t *testing.T) {
 				p.t.Errorf("%d are left", left)
 			}
 			p.add("x", writes, nil)
-		}, "0s:x1 27ms:x2"},
+		}, "0s:x1 52ms:x2"},
 	} {
 		t.Run(c.name, func(t *testing.T) { bundled(t, c.together, c.do, c.want) })
 	}
@@ -255,7 +255,7 @@ func TestEventsAfterARestart(t *testing.T) {
 		p.add("x", seals, nil)
 		p.add("x", answers, nil)
 		pass(time.Second)
-		if got := p.topic.sent(); !strings.HasPrefix(got, "3ms:x1+x3+x4 25ms:y2 ") {
+		if got := p.topic.sent(); !strings.HasPrefix(got, "3ms:x1+x3+x4 50ms:y2 ") {
 			t.Fatalf("sent %s", got)
 		}
 		cancel()
