@@ -78,10 +78,11 @@ func (d *Journal) Record(kind byte, v any) error {
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	return d.write(kind, body)
+	return d.write(kind, body, v)
 }
 
-func (d *Journal) write(kind byte, body []byte) error {
+// write journals a record and lets the ledger have it; v is what it was made of, nil where the ledger reads it back.
+func (d *Journal) write(kind byte, body []byte, v any) error {
 	var before int64
 	if d.file != nil {
 		before = d.file.size
@@ -89,7 +90,7 @@ func (d *Journal) write(kind byte, body []byte) error {
 	if err := d.keep(kind, body); err != nil {
 		return err
 	}
-	err := d.Ledger.apply(append([]byte{kind}, body...))
+	err := d.Ledger.take(kind, body, v)
 	if err == nil {
 		return nil
 	}
@@ -198,7 +199,7 @@ func (d *Journal) Mark() error {
 		if err != nil {
 			return fmt.Errorf("encode a journal record: %w", err)
 		}
-		if err := d.write(recordPublished, body); err != nil {
+		if err := d.write(recordPublished, body, nil); err != nil {
 			return err
 		}
 		p.recorded = p.through
@@ -281,7 +282,7 @@ func (d *Journal) Stamp(m gate.Mark) error {
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if err := d.write(recordMark, body); err != nil {
+	if err := d.write(recordMark, body, nil); err != nil {
 		return err
 	}
 	switch m.Step {
