@@ -140,8 +140,8 @@ func (c *Client) Publish(ctx context.Context, ev *topology.Event) (sequencer.Pla
 	return sequencer.Place{Partition: r.Partition, Offset: r.Offset}, nil
 }
 
-// PublishAsync adds events of one transaction, or loose reads, in one record, and calls done, which may be nil and must
-// not wait, when it is acknowledged or has failed for good. A content comes alone, and several events only where
+// PublishAsync adds events of one transaction, or loose reads, in one record, and calls done, which may be nil and
+// must not wait, when it is acknowledged or has failed for good. A content comes alone, and several events only where
 // KnownEvents says that they are read. It waits only while the client's buffer is full.
 func (c *Client) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
 	if done == nil {

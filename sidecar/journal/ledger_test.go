@@ -175,7 +175,8 @@ func TestLedgerTakesWhatIsWritten(t *testing.T) {
 	reads := make([]sequencer.Read, 1, 8)
 	reads[0] = sequencer.Read{Scope: "shard:/a", View: 4}
 	may := []sequencer.Want{{Scope: "db:/x", Access: sequencer.WriteAccess}}
-	begun := &TxRecord{Tx: "a.3.1", Incarnation: 3, Base: 4, Begin: sequencer.Begin{Session: "talk", May: may}, Reads: reads}
+	begun := &TxRecord{Tx: "a.3.1", Incarnation: 3, Base: 4, Begin: sequencer.Begin{Session: "talk", May: may},
+		Reads: reads}
 	decided := &DecidedRecord{Tx: "a.3.1", State: "committed", Seq: 9, Scope: "shard:/a", Detail: "<done>"}
 	for _, r := range []struct {
 		kind byte
