@@ -83,18 +83,16 @@ func (o *outbox) add(out *outgoing, now time.Time) time.Time {
 	case o.together && (out.ev.Kind == topology.EventRead || out.ev.Kind == topology.EventWrite):
 		due = now.Add(keptLinger)
 	}
-	o.queued++
-	b, tx := o.open[out.ev.Tx], out.ev.Tx
-	if !o.together || out.ev.Kind == topology.EventContent { // which is read by its record's place
-		b = nil
-	} else if b == nil || !b.takes(out) {
-		b = &bundle{due: due}
-		o.open[tx], o.waiting = b, append(o.waiting, b)
-	}
-	if b == nil {
+	alone := !o.together || out.ev.Kind == topology.EventContent // which is read by its record's place
+	b := o.open[out.ev.Tx]
+	if alone || b == nil || !b.takes(out) {
 		b = &bundle{due: due}
 		o.waiting = append(o.waiting, b)
+		if !alone {
+			o.open[out.ev.Tx] = b
+		}
 	}
+	o.queued++
 	b.events, b.size = append(b.events, out), b.size+out.size
 	if due.Before(b.due) {
 		b.due = due
