@@ -3,6 +3,7 @@ package processor_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 
@@ -45,7 +46,7 @@ func TestNothingIsPublishedBeforeItsIntentIsAcknowledged(t *testing.T) {
 			said.Add(1)
 		}
 	})
-	if err != nil {
+	if err := errors.Join(err, conn.Flush()); err != nil { // it hears from here on
 		t.Fatal(err)
 	}
 	arrived, release := make(chan struct{}), make(chan struct{})
