@@ -129,7 +129,7 @@ func (c *Client) Append(ctx context.Context, workspace string, in *sequencer.Int
 
 // Publish adds an event to hence.events and returns its place there.
 func (c *Client) Publish(ctx context.Context, ev *topology.Event) (sequencer.Place, error) {
-	rec, err := eventRecord(ev)
+	rec, err := eventRecord([]*topology.Event{ev})
 	if err != nil {
 		return sequencer.Place{}, err
 	}
@@ -140,19 +140,20 @@ func (c *Client) Publish(ctx context.Context, ev *topology.Event) (sequencer.Pla
 	return sequencer.Place{Partition: r.Partition, Offset: r.Offset}, nil
 }
 
-// PublishAsync adds an event and calls done, which may be nil and must not wait, when it is acknowledged or has failed
-// for good. It waits only while the client's buffer is full.
-func (c *Client) PublishAsync(ev *topology.Event, done func(sequencer.Place, error)) {
+// PublishAsync adds events of one transaction, or loose reads, in one record, and calls done, which may be nil and
+// must not wait, when it is acknowledged or has failed for good. A content comes alone, and several events only where
+// KnownEvents says that they are read. It waits only while the client's buffer is full.
+func (c *Client) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
 	if done == nil {
 		done = func(sequencer.Place, error) {}
 	}
-	rec, err := eventRecord(ev)
+	rec, err := eventRecord(events)
 	if err != nil {
 		done(sequencer.Place{}, err)
 		return
 	}
 	// Without the caller's context: a record that has been promised must not be dropped from the buffer at its end.
-	c.events.Produce(context.Background(), withTrace(rec, ev.Traceparent), func(r *kgo.Record, err error) {
+	c.events.Produce(context.Background(), withTrace(rec, events[0].Traceparent), func(r *kgo.Record, err error) {
 		if err != nil {
 			done(sequencer.Place{}, classify(err))
 			return
@@ -161,19 +162,20 @@ func (c *Client) PublishAsync(ev *topology.Event, done func(sequencer.Place, err
 	})
 }
 
-func eventRecord(ev *topology.Event) (*kgo.Record, error) {
-	if err := topology.ValidWorkspace(ev.Workspace); err != nil {
+func eventRecord(events []*topology.Event) (*kgo.Record, error) {
+	value, err := topology.EncodeEvents(events)
+	if err != nil {
+		return nil, fmt.Errorf("publish events: %w", err)
+	}
+	first := events[0]
+	if err := topology.ValidWorkspace(first.Workspace); err != nil {
 		return nil, err
 	}
-	value, err := topology.EncodeEvent(ev)
-	if err != nil {
-		return nil, fmt.Errorf("publish event %d of %s: %w", ev.Index, ev.Agent, err)
-	}
 	if len(value) > topology.MaxEventBytes {
-		return nil, fmt.Errorf("publish event %d of %s: %w: %d bytes, at most %d", ev.Index, ev.Agent, ErrTooLarge,
-			len(value), topology.MaxEventBytes)
+		return nil, fmt.Errorf("publish event %d of %s: %w: %d bytes, at most %d", first.Index, first.Agent,
+			ErrTooLarge, len(value), topology.MaxEventBytes)
 	}
-	key := topology.EventKey(ev.Workspace, ev.Tx)
+	key := topology.EventKey(first.Workspace, first.Tx)
 	return &kgo.Record{Topic: topology.TopicEvents, Key: []byte(key), Value: value}, nil
 }
 
@@ -217,8 +219,10 @@ func (c *Client) Content(ctx context.Context, workspace string, ref sequencer.Re
 	var ev *topology.Event
 	err := c.cfg.ReadRange(ctx, topology.TopicEvents, ref.Partition, ref.Offset, ref.Offset+1,
 		func(r *kgo.Record) error {
-			var err error
-			ev, err = topology.DecodeEvent(r.Value)
+			events, err := topology.DecodeEvents(r.Value)
+			if len(events) == 1 { // a content has its record to itself
+				ev = events[0]
+			}
 			return err
 		})
 	if err != nil {

@@ -45,7 +45,7 @@ func TestContentIsHeldAgainstItsReference(t *testing.T) {
 		t.Errorf("content with another hash: %v", err)
 	}
 	async := make(chan error, 1)
-	c.PublishAsync(ev, func(_ sequencer.Place, err error) { async <- err })
+	c.PublishAsync([]*topology.Event{ev}, func(_ sequencer.Place, err error) { async <- err })
 	if err := <-async; err != nil {
 		t.Error(err)
 	}

@@ -72,6 +72,9 @@ type Faults struct {
 	// HideLogic answers as a release does that knows no question for the logic.
 	HideLogic bool
 
+	// HideEvents answers it as a release does that knows one format of hence.events.
+	HideEvents bool
+
 	// BeforeStates runs before what the replicas say of their states is read.
 	BeforeStates func()
 

@@ -148,15 +148,23 @@ func (r *effectReader) take(rec *kgo.Record) error {
 	if string(rec.Key) != r.key || len(rec.Value) > topology.MaxEventBytes {
 		return nil
 	}
-	ev, err := topology.DecodeEvent(rec.Value)
+	events, err := topology.DecodeEvents(rec.Value)
 	if errors.Is(err, topology.ErrForeignVersion) {
 		// A newer release's event may be a call: passed over, it would never be undone.
 		return fmt.Errorf("%s/%d offset %d: %w", rec.Topic, rec.Partition, rec.Offset, err)
 	}
-	if err != nil || !ev.IsEffect() {
-		return nil // no event of ours: the processors park it
+	if err != nil {
+		return nil // no events of ours: the processors park it
 	}
-	r.events = append(r.events, ev)
+	calls := len(r.events)
+	for _, ev := range events {
+		if ev.IsEffect() {
+			r.events = append(r.events, ev)
+		}
+	}
+	if len(r.events) == calls {
+		return nil // what was read and written beside the calls is not kept
+	}
 	return r.hold(int64(len(rec.Value)))
 }
 

@@ -19,9 +19,9 @@ func BenchmarkEffects(b *testing.B) {
 	v := w.Follow(c, "shop")
 	a := w.Join(c, v, "shop", "ann")
 	publish := func(tx sequencer.TxID, n int, done func(sequencer.Place, error)) {
-		c.PublishAsync(&topology.Event{Kind: topology.EventEffect, Workspace: "shop", Tx: tx, Agent: "ann",
+		c.PublishAsync([]*topology.Event{{Kind: topology.EventEffect, Workspace: "shop", Tx: tx, Agent: "ann",
 			Incarnation: a.Incarnation, Index: uint64(n + 1), Effect: &topology.EffectText{Index: uint32(n),
-				Class: sequencer.ClassReversible, Tool: "put", Args: make([]byte, 200)}}, done)
+				Class: sequencer.ClassReversible, Tool: "put", Args: make([]byte, 200)}}}, done)
 	}
 	acked := make(chan error, others+calls)
 	note := func(_ sequencer.Place, err error) { acked <- err }

@@ -35,7 +35,7 @@ func TestFollowEvents(t *testing.T) {
 		case <-first:
 			ev := &topology.Event{Kind: topology.EventRead, Workspace: "mine", Tx: "a.1.2", Agent: "a", Incarnation: 1,
 				Index: 2, Scope: "shard:/x"}
-			c.PublishAsync(ev, nil)
+			c.PublishAsync([]*topology.Event{ev}, nil)
 		case <-ctx.Done():
 		}
 	}()

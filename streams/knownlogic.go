@@ -24,10 +24,18 @@ import (
 // workspace of the many installations that have one group; taking the first answer would let a fast new group speak
 // for a slow old one.
 
-// quietLogic is the newest that owners know which do not say: the last one that was released without saying.
-const quietLogic = 2
+// So is asked which format of hence.events they read: a newer one would be parked by an older owner.
 
-// Bounds of KnownLogic.
+// known is what an owner knows.
+type known struct {
+	logic  uint32 // the newest of the fold
+	events uint32 // the newest format of hence.events
+}
+
+// quiet is what owners know which do not say: what was released last without saying it.
+func quiet() known { return known{logic: 2, events: topology.EventsSingle} }
+
+// Bounds of a question for what owners know.
 const (
 	logicIn       = 5 * time.Second        // for all answers
 	logicWindow   = 300 * time.Millisecond // for further ones, where Kafka does not say how many groups there are
@@ -39,28 +47,41 @@ const (
 // workspace that begins with it stops at none of them. It waits for an owner of each group, 5 s at most; when one does
 // not say, or no processor answers, that is the last logic that was released without being asked for.
 func (c *Client) KnownLogic(ctx context.Context, workspace string) (uint32, error) {
+	k, err := c.known(ctx, workspace)
+	return k.logic, err
+}
+
+// KnownEvents is the newest format of hence.events that the owners of a workspace read, asked for as KnownLogic is;
+// when one does not say, or none answers, it is topology.EventsSingle, which every release reads.
+func (c *Client) KnownEvents(ctx context.Context, workspace string) (uint32, error) {
+	k, err := c.known(ctx, workspace)
+	return k.events, err
+}
+
+// known is what the owners of a workspace know, all of them.
+func (c *Client) known(ctx context.Context, workspace string) (known, error) {
 	if err := topology.ValidWorkspace(workspace); err != nil {
-		return 0, err
+		return known{}, err
 	}
 	if c.nats == nil {
-		return quietLogic, nil // questions go over NATS
+		return quiet(), nil // questions go over NATS
 	}
 	asked, cancel := context.WithTimeout(ctx, logicIn)
 	defer cancel()
-	logic, err := c.askLogic(asked, workspace)
+	k, err := c.askKnown(asked, workspace)
 	if err != nil && ctx.Err() != nil {
-		return 0, fmt.Errorf("logic of %s: %w", workspace, ctx.Err())
+		return known{}, fmt.Errorf("what the processors of %s know: %w", workspace, ctx.Err())
 	}
 	if err != nil {
-		// None answered: the older logic is right under every owner, a newer one could stop the workspace at its first
-		// record.
-		return quietLogic, nil
+		// None answered: what is older is right under every owner. A newer logic could stop the workspace at its first
+		// record, and events of a newer format could be parked.
+		return quiet(), nil
 	}
-	return logic, nil
+	return k, nil
 }
 
-// askLogic puts the question until the owners of all groups have answered, or ctx ends.
-func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error) {
+// askKnown puts the question until the owners of all groups have answered, or ctx ends.
+func (c *Client) askKnown(ctx context.Context, workspace string) (known, error) {
 	answers := make(chan *nats.Msg, maxAnswers)
 	m := nats.NewMsg(topology.AskRules)
 	m.Header.Set(topology.HeaderWorkspace, workspace)
@@ -69,22 +90,25 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 	m.Reply = c.nats.NewInbox()
 	sub, err := c.nats.ChanSubscribe(m.Reply, answers)
 	if err != nil {
-		return 0, err
+		return known{}, err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only on a closed connection
-	know := owners{known: make(map[string]uint32)}
+	know := owners{known: make(map[string]known)}
 	var window <-chan time.Time
 	again := c.cfg.Clock.After(0)
 	for pauses := (pause.Doubling{Least: logicAgain, Most: logicAgainMax}); ; {
 		select {
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return known{}, ctx.Err()
 		case <-window:
-			// Kafka did not say how many groups there are: a slower owner is taken to know what the others know.
-			return know.all(), nil
+			// Kafka did not say how many groups there are: a slower owner is taken to know the logic that the others
+			// know, or no new workspace would have the newest. Of events it is not: they have another format.
+			k := know.all()
+			k.events = quiet().events
+			return k, nil
 		case <-again:
 			if err := c.nats.PublishMsg(m); err != nil {
-				return 0, err
+				return known{}, err
 			}
 			again = c.cfg.Clock.After(pauses.Next())
 		case a := <-answers:
@@ -93,7 +117,7 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 			}
 			if !know.hear(a.Header) {
 				// It does not know the question, so it is of a release before the newer logic.
-				return quietLogic, nil
+				return quiet(), nil
 			}
 			if know.whole() {
 				return know.all(), nil
@@ -105,19 +129,23 @@ func (c *Client) askLogic(ctx context.Context, workspace string) (uint32, error)
 	}
 }
 
-// owners is what owners have answered of the logic that they know.
+// owners is what owners have answered of what they know.
 type owners struct {
-	known  map[string]uint32 // by replica
-	groups []string          // replicas that run; nil: not known
+	known  map[string]known // by replica
+	groups []string         // replicas that run; nil: not known
 }
 
-// hear takes an answer; false: its owner says nothing of a logic.
+// hear takes an answer; false: its owner does not know the question.
 func (o *owners) hear(h nats.Header) bool {
 	logic, err := strconv.ParseUint(h.Get(topology.HeaderLogic), 10, 32)
 	if err != nil || logic == 0 {
 		return false
 	}
-	o.known[h.Get(topology.HeaderReplica)] = uint32(logic)
+	events, err := strconv.ParseUint(h.Get(topology.HeaderEvents), 10, 32)
+	if err != nil {
+		events = uint64(quiet().events) // of a release that said its logic alone
+	}
+	o.known[h.Get(topology.HeaderReplica)] = known{uint32(logic), uint32(events)}
 	if text := h.Get(topology.HeaderGroups); text != "" {
 		o.groups = strings.Split(text, ",")
 	}
@@ -127,7 +155,7 @@ func (o *owners) hear(h nats.Header) bool {
 // whole reports whether each group that runs has answered.
 func (o *owners) whole() bool {
 	for _, replica := range o.groups {
-		if o.known[replica] == 0 {
+		if o.known[replica].logic == 0 {
 			return false
 		}
 	}
@@ -135,10 +163,10 @@ func (o *owners) whole() bool {
 }
 
 // all is what all of them know.
-func (o *owners) all() uint32 {
-	least := uint32(sequencer.Logic)
-	for _, logic := range o.known {
-		least = min(least, logic)
+func (o *owners) all() known {
+	least := known{sequencer.Logic, topology.EventsBatched}
+	for _, k := range o.known {
+		least = known{min(least.logic, k.logic), min(least.events, k.events)}
 	}
 	return least
 }

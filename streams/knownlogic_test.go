@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/internal/teststreams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // knows holds what a new workspace's first join may ask for.
@@ -88,4 +89,5 @@ func TestKnownLogicWithoutRights(t *testing.T) {
 	w.Servers.Kafka().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeGroups}, Count: -1,
 		Err: kerr.GroupAuthorizationFailed})
 	knows(w, w.Dial(w.Cfg), 2)
+	reads(w, w.Dial(w.Cfg), topology.EventsSingle) // a group that has not been heard may read nothing else
 }

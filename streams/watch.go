@@ -132,11 +132,16 @@ func (c *Client) FollowEvents(ctx context.Context, workspace string, back time.D
 		if topology.WorkspaceOfKey(string(r.Key)) != workspace {
 			return nil
 		}
-		ev, err := topology.DecodeEvent(r.Value)
+		events, err := topology.DecodeEvents(r.Value)
 		if err != nil {
 			return nil // the processors park it
 		}
-		return each(ev)
+		for _, ev := range events {
+			if err := each(ev); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return fmt.Errorf("follow the events of %s: %w", workspace, err)
 }

@@ -48,6 +48,7 @@ func FuzzDecodeIntent(f *testing.F)    { fuzz(f, "intent", EncodeIntent, DecodeI
 func FuzzDecodeOutcome(f *testing.F)   { fuzz(f, "outcome", EncodeOutcome, DecodeOutcome) }
 func FuzzDecodeReplica(f *testing.F)   { fuzz(f, "replica", EncodeReplica, DecodeReplica) }
 func FuzzDecodeEvent(f *testing.F)     { fuzz(f, "event", EncodeEvent, DecodeEvent) }
+func FuzzDecodeEvents(f *testing.F)    { fuzz(f, "event_batch", encodeBatch, decodeBatch) }
 func FuzzDecodeScopeMove(f *testing.F) { fuzz(f, "scope_move", EncodeScopeMove, DecodeScopeMove) }
 func FuzzDecodeFrontierRow(f *testing.F) {
 	fuzz(f, "frontier_row", EncodeFrontierRow, DecodeFrontierRow)

@@ -26,11 +26,12 @@ const (
 	HeaderStopped   = "Hence-Stopped" // set: the partition or the workspace has stopped; another replica may go on
 
 	HeaderLogic   = "Hence-Logic"   // the newest that the answering owner knows
+	HeaderEvents  = "Hence-Events"  // the newest format of hence.events that it reads
 	HeaderReplica = "Hence-Replica" // a or b: whose owner it is
 	HeaderGroups  = "Hence-Groups"  // the replicas that have members, with commas; left away when Kafka does not say
 )
 
-// WhatLogic in a question for the rules asks for the logic too; older releases answer for the rules alone.
+// WhatLogic in a question for the rules asks for what the owner knows, too; older releases answer for the rules alone.
 const WhatLogic = "logic"
 
 // MaxAnswerRows is how many rows an answer has at most.

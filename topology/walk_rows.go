@@ -7,13 +7,14 @@ const (
 	closureRowFields = 14
 	closureRowLeast  = 10 // of the first release
 	effectSeenBytes  = 4
+	eventLeast       = 17 // fields, of the first release
 
 	formerContentFields = 5
 )
 
 func walkEvent(w *walker, e *Event) {
 	talks := w.decoding || e.Session != ""
-	outer := w.open(optional(18, talks), 17)
+	outer := w.open(optional(18, talks), eventLeast)
 	number(w, &e.Kind)
 	text(w, &e.Workspace)
 	text(w, &e.Tx)

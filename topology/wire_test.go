@@ -67,6 +67,8 @@ func TestHostileLengths(t *testing.T) {
 	inputs := map[string][]byte{
 		"array of 4 G":        []byte("\x01\xdd\xff\xff\xff\xff"),
 		"text of 4 G":         []byte("\x01\xdc\x00\x12\x01\xdb\xff\xff\xff\xff"),
+		"4 G events":          []byte("\x02\x91\xdd\xff\xff\xff\xff"),
+		"only empty events":   fill("\x02\x91\xdc\x01\x00", "\x90", 1<<20),
 		"only empty arrays":   fill("\x01\xdd\x00\x10\x00\x00", "\x90", 1<<20),
 		"only arrays":         fill("\x01", "\x93", 1<<20),
 		"nested lists":        fill("\x01", "\xdd\x00\x00\xff\xff", 1<<20),

@@ -96,11 +96,7 @@ func gather(tb testing.TB, servers *harness.Servers, workspace string, outcomes 
 	tb.Helper()
 	c := &crashCase{calls: map[spot]*known{}, residue: map[spot]topology.Residue{},
 		settled: map[string]*sequencer.Settle{}, retracted: map[string]bool{}}
-	for _, r := range harness.ReadTopic(tb, servers.Brokers, topology.TopicEvents, workspace) {
-		ev, err := topology.DecodeEvent(r.Value)
-		if err != nil {
-			tb.Fatal(err)
-		}
+	for _, ev := range harness.ReadEvents(tb, servers.Brokers, workspace) {
 		c.event(tb, ev)
 	}
 	for at, d := range deeds {

@@ -243,11 +243,7 @@ func consumed(t *testing.T, d *harness.Deployment, e *harness.Errands, read *see
 		byTx[h.Attempts[i].Tx] = &h.Attempts[i]
 	}
 	copies := map[string]bool{}
-	for _, r := range harness.ReadTopic(t, d.Brokers, topology.TopicEvents, d.Workspace) {
-		ev, err := topology.DecodeEvent(r.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, ev := range harness.ReadEvents(t, d.Brokers, d.Workspace) {
 		id := fmt.Sprintf("%s/%d/%d", ev.Agent, ev.Incarnation, ev.Index)
 		a := byTx[string(ev.Tx)]
 		if copies[id] || a == nil {

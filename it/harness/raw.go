@@ -77,6 +77,19 @@ func ReadTopic(tb testing.TB, brokers []string, topic, workspace string) []*kgo.
 	return all
 }
 
+// ReadEvents reads the events of one workspace that hence.events has now, in its order: copies too.
+func ReadEvents(tb testing.TB, brokers []string, workspace string) (all []*topology.Event) {
+	tb.Helper()
+	for _, r := range ReadTopic(tb, brokers, topology.TopicEvents, workspace) {
+		events, err := topology.DecodeEvents(r.Value)
+		if err != nil {
+			tb.Fatalf("%s/%d offset %d: %v", r.Topic, r.Partition, r.Offset, err)
+		}
+		all = append(all, events...)
+	}
+	return all
+}
+
 // ReadTable is the newest value of each key of a compacted topic, those of one workspace; deleted keys are left out.
 func ReadTable(tb testing.TB, brokers []string, topic, workspace string) map[string][]byte {
 	tb.Helper()

@@ -78,11 +78,7 @@ func eventsOf(t *testing.T, d *harness.Deployment) (all map[string]int, copies i
 	t.Helper()
 	all = map[string]int{}
 	seen := map[string]bool{}
-	for _, r := range harness.ReadTopic(t, d.Brokers, topology.TopicEvents, d.Workspace) {
-		ev, err := topology.DecodeEvent(r.Value)
-		if err != nil {
-			t.Fatalf("%s/%d offset %d: %v", r.Topic, r.Partition, r.Offset, err)
-		}
+	for _, ev := range harness.ReadEvents(t, d.Brokers, d.Workspace) {
 		id := fmt.Sprintf("%s/%d/%d", ev.Agent, ev.Incarnation, ev.Index)
 		if seen[id] {
 			copies++

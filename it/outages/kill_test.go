@@ -275,11 +275,7 @@ func openAt(t *testing.T, servers *harness.Servers, workspace string, kills []la
 	t.Helper()
 	type life struct{ from, to time.Time }
 	lives := map[string]*life{}
-	for _, r := range harness.ReadTopic(t, servers.Brokers, topology.TopicEvents, workspace) {
-		ev, err := topology.DecodeEvent(r.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, ev := range harness.ReadEvents(t, servers.Brokers, workspace) {
 		at := time.UnixMilli(ev.AtMs)
 		if l := lives[string(ev.Tx)]; l == nil {
 			lives[string(ev.Tx)] = &life{from: at}

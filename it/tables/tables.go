@@ -132,11 +132,7 @@ func closuresByForce(t *testing.T, d *harness.Deployment) map[string]closure {
 		f.agent = cmp.Or(agent, f.agent)
 		return f
 	}
-	for _, r := range harness.ReadTopic(t, d.Brokers, topology.TopicEvents, d.Workspace) {
-		ev, err := topology.DecodeEvent(r.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, ev := range harness.ReadEvents(t, d.Brokers, d.Workspace) {
 		if ev.Tx == "" || ev.Kind == topology.EventContent {
 			continue
 		}

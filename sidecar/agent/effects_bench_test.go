@@ -24,8 +24,8 @@ func (l slowLog) Append(ctx context.Context, workspace string, in *sequencer.Int
 	return l.Log.Append(ctx, workspace, in)
 }
 
-func (l slowLog) PublishAsync(ev *topology.Event, done func(sequencer.Place, error)) {
-	time.AfterFunc(l.takes, func() { l.Log.PublishAsync(ev, done) })
+func (l slowLog) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
+	time.AfterFunc(l.takes, func() { l.Log.PublishAsync(events, done) })
 }
 
 // BenchmarkEffects is what a tool call adds to a transaction: a held one to its answer, over a log in memory, and an

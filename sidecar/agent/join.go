@@ -173,6 +173,7 @@ func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.T
 	}
 	s.log.Info("the session is live", "incarnation", uint64(seq), "workspace", s.workspace, "agent", s.agent)
 	s.loop.Go(func(ctx context.Context) { s.findOwed(ctx, seq) })
+	s.learnFormat(s.clock.Now())
 	s.settleAll(ctx)
 	return nil
 }

@@ -29,8 +29,8 @@ type Writer interface {
 	// Append adds an intent and returns once it is durable. An error leaves it unknown whether it was added, or will be:
 	// but not after an intent that was appended later and acknowledged.
 	Append(ctx context.Context, workspace string, in *sequencer.Intent) (offset int64, err error)
-	// PublishAsync adds an event and calls done once, from any goroutine.
-	PublishAsync(ev *topology.Event, done func(sequencer.Place, error))
+	// PublishAsync adds events of one transaction in one record, and calls done once, from any goroutine.
+	PublishAsync(events []*topology.Event, done func(sequencer.Place, error))
 }
 
 // Folds answer for the fold itself, exactly as of through.
@@ -41,6 +41,8 @@ type Folds interface {
 	Rules(ctx context.Context, workspace string) (_ sequencer.Rules, through sequencer.Seq, _ error)
 	// KnownLogic is the newest logic that all owners of a workspace know.
 	KnownLogic(ctx context.Context, workspace string) (uint32, error)
+	// KnownEvents is the newest format of hence.events that all owners of a workspace read.
+	KnownEvents(ctx context.Context, workspace string) (uint32, error)
 }
 
 // Records are what is kept of tool calls beyond the journals of those who made them.

@@ -8,6 +8,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // maintain joins the log, joins again when a lease has ended, renews the lease, and does what has to be done now and
@@ -72,12 +73,31 @@ func (s *Agent) beat(ctx context.Context, now time.Time) {
 	s.settleAll(ctx)
 	s.adoptOrphans(now)
 	s.adoptLeft(now)
+	s.learnFormat(now)
 	if err := s.delivery.Mark(); err != nil {
 		s.log.Error("the journal takes no records", "cause", err)
 	}
 	if in := s.due(now); in != nil {
 		s.promise(ctx, in, now)
 	}
+}
+
+// formatEvery is how often the processors are asked which format of events they read: others may take their place.
+const formatEvery = time.Minute
+
+// learnFormat lets events share records once all processors of the workspace read such. No request waits for the
+// answer: until it is there each event has a record to itself, which every release reads.
+func (s *Agent) learnFormat(now time.Time) {
+	if !s.live || now.Before(s.formatAfter) {
+		return
+	}
+	s.formatAfter = now.Add(formatEvery)
+	s.loop.Go(func(ctx context.Context) {
+		format, err := do(s, func() (uint32, error) { return s.events.KnownEvents(ctx, s.workspace) })
+		if err == nil { // else the loop has stopped
+			s.delivery.Together(format >= topology.EventsBatched)
+		}
+	})
 }
 
 // due is the watermark to send now: whenever it has moved, and often enough to renew the lease when it has not.

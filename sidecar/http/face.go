@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,7 @@ type call struct {
 	agent     *Seat // nil on public routes
 	request   *http.Request
 	params    map[string]string
+	query     url.Values
 	body      []byte
 	role      Role
 }
@@ -239,7 +241,8 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	default:
 		return nil, api.Problemf(api.CodeBusy, "%d requests are under way", cap(f.running))
 	}
-	if err := checkQuery(r, route.query); err != nil {
+	query := r.URL.Query()
+	if err := checkQuery(query, route.query); err != nil {
 		return nil, err
 	}
 	talk, err := talkOf(r)
@@ -255,7 +258,8 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 		}
 		return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
 	}
-	c := &call{Call: once.Call{Session: talk}, agent: seat, request: r, params: params, body: body, role: role}
+	c := &call{Call: once.Call{Session: talk}, agent: seat, request: r, params: params, query: query,
+		body: body, role: role}
 	if name, ok := params["workspace"]; ok && name != f.Name {
 		return nil, f.otherWorkspace(name)
 	}
@@ -320,14 +324,9 @@ func (f *Face) run(c *call, base context.Context, r *route) (*reply, error) {
 	return out, err
 }
 
-func checkQuery(r *http.Request, allowed string) error {
-	known := strings.Fields(allowed)
-	for name, values := range r.URL.Query() {
-		ok := false
-		for _, k := range known {
-			ok = ok || k == name
-		}
-		if !ok {
+func checkQuery(query url.Values, allowed string) error {
+	for name, values := range query {
+		if !slices.Contains(strings.Fields(allowed), name) {
 			return api.Problemf(api.CodeBadRequest, "query parameter %.40q is not known here; known are: %s", name, allowed)
 		}
 		if len(values) > 1 {
@@ -339,7 +338,7 @@ func checkQuery(r *http.Request, allowed string) error {
 
 // number reads a query parameter that is a whole number from least to most.
 func (c *call) number(name string, def, least, most uint64) (uint64, error) {
-	text := c.request.URL.Query().Get(name)
+	text := c.query.Get(name)
 	if text == "" {
 		return def, nil
 	}

@@ -215,13 +215,13 @@ func (f *Face) listShards(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	page.Pick["prefix"] = c.request.URL.Query().Get("prefix")
+	page.Pick["prefix"] = c.query.Get("prefix")
 	return ok(c.agent.List(c.ctx, c.Call, page, binds))
 }
 
 // binds says whether a read is the agent's, whose next seal carries it, or only looks, as people do.
 func (c *call) binds() (bool, error) {
-	query := c.request.URL.Query()
+	query := c.query
 	if query.Has("look") && query.Get("look") != "true" {
 		return false, api.Problemf(api.CodeBadRequest, "look=%.20q: give true, or leave it out", query.Get("look"))
 	}
@@ -233,7 +233,7 @@ func (f *Face) readShard(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	query := c.request.URL.Query()
+	query := c.query
 	switch {
 	case query.Has("versions") && query.Has("version"):
 		return nil, api.Problemf(api.CodeBadRequest, "versions and version are both given: ask for one of them")
@@ -443,7 +443,7 @@ func (f *Face) deleteTool(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := api.PutTool{Server: c.request.URL.Query().Get("server")}
+	in := api.PutTool{Server: c.query.Get("server")}
 	return changedTool(c, &api.ToolChange{Name: name, PutTool: in, Withdraw: true})
 }
 
@@ -490,7 +490,7 @@ func (f *Face) listResidue(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	query := c.request.URL.Query()
+	query := c.query
 	for _, name := range []string{"tool", "result", "state"} {
 		if query.Has(name) {
 			page.Pick[name] = topology.NormalName(query.Get(name))
@@ -539,7 +539,7 @@ func (f *Face) frontier(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(f.Workspace.Frontier(c.ctx, c.request.URL.Query().Get("prefix"), limit))
+	return ok(f.Workspace.Frontier(c.ctx, c.query.Get("prefix"), limit))
 }
 
 // closure answers what a transaction rests on, any agent's.
@@ -564,7 +564,7 @@ func (f *Face) page(c *call, states []string, picks ...string) (api.Page, error)
 	if err != nil {
 		return api.Page{}, err
 	}
-	query := c.request.URL.Query()
+	query := c.query
 	p := api.Page{Limit: limit, After: query.Get("after"), Pick: map[string]string{}}
 	for _, name := range picks {
 		if query.Has(name) {
@@ -634,7 +634,7 @@ const maxWaiters = 1000
 // awaitVersion waits as long as wait_ms says until a shard has another version than If-None-Match names. "0" names an
 // absent one.
 func (f *Face) awaitVersion(c *call, scope string) error {
-	query, known := c.request.URL.Query(), c.request.Header.Get("If-None-Match")
+	query, known := c.query, c.request.Header.Get("If-None-Match")
 	switch {
 	case !query.Has("wait_ms"):
 		return nil

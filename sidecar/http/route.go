@@ -10,12 +10,14 @@ import (
 
 // find is the route of a request; when there is none, the methods that its path takes.
 func (f *Face) find(r *http.Request) (_ *route, _ map[string]string, allowed []string) {
+	path := r.URL.EscapedPath()
 	for i := range f.routes {
 		route := &f.routes[i]
-		params, ok := match(route.pattern, r.URL.EscapedPath())
 		switch {
-		case !ok:
+		case !match(route.pattern, path, nil):
 		case route.method == r.Method, route.method == http.MethodGet && r.Method == http.MethodHead:
+			params := map[string]string{}
+			match(route.pattern, path, params)
 			return route, params, nil
 		default:
 			allowed = append(allowed, route.method)
@@ -28,8 +30,7 @@ func (f *Face) noRoute(r *http.Request, allowed []string) *reply {
 	path := r.URL.EscapedPath()
 	known := func(path string) bool {
 		return slices.ContainsFunc(f.routes, func(r route) bool {
-			_, ok := match(r.pattern, path)
-			return ok
+			return match(r.pattern, path, nil)
 		})
 	}
 	list := strings.Join(allowed, ", ")
@@ -51,37 +52,33 @@ func (f *Face) noRoute(r *http.Request, allowed []string) *reply {
 	return out
 }
 
-// match holds an escaped path against a pattern.
-func match(pattern, path string) (map[string]string, bool) {
-	var params map[string]string
+// match holds an escaped path against a pattern; params takes what stands for its names, and may be nil.
+func match(pattern, path string, params map[string]string) bool {
 	for pattern != "" {
-		want, restPattern, _ := strings.Cut(pattern[1:], "/")
 		if path == "" || path[0] != '/' {
-			return nil, false
+			return false
 		}
-		if name, ok := strings.CutSuffix(want, "...}"); ok {
-			return withParam(params, name[1:], path[1:]), true
+		want, got := segment(pattern[1:]), segment(path[1:])
+		if name, rest := strings.CutSuffix(want, "...}"); rest {
+			if params != nil {
+				params[name[1:]] = path[1:]
+			}
+			return true
 		}
-		got, _, _ := strings.Cut(path[1:], "/")
-		switch {
-		case strings.HasPrefix(want, "{") && got != "":
-			params = withParam(params, want[1:len(want)-1], got)
-		case want != got:
-			return nil, false
+		switch named := strings.HasPrefix(want, "{"); {
+		case named && got == "", !named && want != got:
+			return false
+		case named && params != nil:
+			params[want[1:len(want)-1]] = got
 		}
+		pattern = pattern[1+len(want):]
 		path = path[1+len(got):]
-		if restPattern == "" {
-			break
-		}
-		pattern = "/" + restPattern
 	}
-	return params, path == ""
+	return path == ""
 }
 
-func withParam(params map[string]string, name, value string) map[string]string {
-	if params == nil {
-		params = map[string]string{}
-	}
-	params[name] = value
-	return params
+// segment is what comes before the next slash.
+func segment(path string) string {
+	s, _, _ := strings.Cut(path, "/")
+	return s
 }

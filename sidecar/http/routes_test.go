@@ -58,7 +58,7 @@ func (r row) run(t *testing.T) {
 func routeOf(f *Face, method, path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	for _, one := range f.routes {
-		_, is := match(one.pattern, path)
+		is := match(one.pattern, path, nil)
 		if is && (one.method == method || one.method == http.MethodGet && method == http.MethodHead) {
 			return one.name
 		}

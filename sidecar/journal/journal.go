@@ -20,13 +20,10 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/hence-dev/hence/gate"
-	"github.com/hence-dev/hence/gate/failpoint"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -35,11 +32,6 @@ var ErrNotOpen = errors.New("it is opened once the log has said its id")
 
 // ErrSessionGone says that what the agent was told before can no longer be shown from the journal.
 var ErrSessionGone = errors.New("the journal of the former session is damaged or gone")
-
-// publisher takes events. PublishAsync calls done once, from any goroutine.
-type publisher interface {
-	PublishAsync(ev *topology.Event, done func(sequencer.Place, error))
-}
 
 // Journal is the delivery log: whatever an agent is told is first here, in memory and in the journal, and is then
 // published. It outlives sessions.
@@ -56,18 +48,9 @@ type Journal struct {
 	Ledger  *Ledger
 	index   uint64 // of the session's last event
 	refused error  // why it did not take the last record
-	queue   []*outgoing
-	flying  int
+	out     outbox
 	done    map[sequencer.Seq]*progress
-	kick    chan struct{} // there is something to publish
-	urgent  chan struct{} // somebody waits for it
-	Shortly int64         // do not rewrite below this size
-}
-
-// outgoing is an event on its way to the events topic.
-type outgoing struct {
-	ev   *topology.Event
-	done func(sequencer.Place)
+	Shortly int64 // do not rewrite below this size
 }
 
 // progress is how far the events of one session are published.
@@ -77,14 +60,13 @@ type progress struct {
 	beyond   map[uint64]bool
 }
 
-const maxFlying = 1024
-
 // New is a delivery log that takes nothing until it is opened.
 func New(events publisher, pending int, rewrite int64, log *slog.Logger) *Journal {
 	return &Journal{
 		log: log, events: events, max: pending, rewrite: rewrite, Ledger: newLedger(),
 		file: &File{broken: ErrNotOpen},
-		done: map[sequencer.Seq]*progress{}, kick: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		done: map[sequencer.Seq]*progress{},
+		out:  outbox{open: map[sequencer.TxID]*bundle{}, kick: make(chan struct{}, 1)},
 	}
 }
 
@@ -96,10 +78,11 @@ func (d *Journal) Record(kind byte, v any) error {
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	return d.write(kind, body)
+	return d.write(kind, body, v)
 }
 
-func (d *Journal) write(kind byte, body []byte) error {
+// write journals a record and lets the ledger have it; v is what it was made of, nil where the ledger reads it back.
+func (d *Journal) write(kind byte, body []byte, v any) error {
 	var before int64
 	if d.file != nil {
 		before = d.file.size
@@ -107,7 +90,7 @@ func (d *Journal) write(kind byte, body []byte) error {
 	if err := d.keep(kind, body); err != nil {
 		return err
 	}
-	err := d.Ledger.apply(append([]byte{kind}, body...))
+	err := d.Ledger.take(kind, body, v)
 	if err == nil {
 		return nil
 	}
@@ -148,10 +131,8 @@ func (d *Journal) Session(j JoinedRecord) error {
 // PublishAll returns once the topic has all of some events, or with the cause of ctx's end.
 func (d *Journal) PublishAll(ctx context.Context, events []*topology.Event) error {
 	done := make(chan struct{}, len(events))
-	for _, ev := range events {
-		if err := d.Event(ev, func(sequencer.Place) { done <- struct{}{} }); err != nil {
-			return err
-		}
+	if err := d.takeAll(events, func(sequencer.Place) { done <- struct{}{} }); err != nil {
+		return err
 	}
 	for range events {
 		select {
@@ -163,11 +144,30 @@ func (d *Journal) PublishAll(ctx context.Context, events []*topology.Event) erro
 	return nil
 }
 
-// Event numbers an event, journals it and sends it on its way. When it fails nothing may be answered from it.
+// takeAll takes events in, with nothing between them: those of one transaction travel together.
+func (d *Journal) takeAll(events []*topology.Event, done func(sequencer.Place)) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	for _, ev := range events {
+		if err := d.takeIn(ev, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Event numbers an event, journals it and sends it on its way. When it fails nothing may be answered from it. done is
+// called once the topic has it, which is then told at once; nil: no caller waits, and it may wait for others of its
+// transaction to travel with.
 func (d *Journal) Event(ev *topology.Event, done func(sequencer.Place)) error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if len(d.queue)+d.flying >= d.max {
+	return d.takeIn(ev, done)
+}
+
+// takeIn is Event while d.Mu is held.
+func (d *Journal) takeIn(ev *topology.Event, done func(sequencer.Place)) error {
+	if d.out.size() >= d.max {
 		return api.ErrBacklog
 	}
 	ev.Index = d.index + 1
@@ -183,120 +183,8 @@ func (d *Journal) Event(ev *topology.Event, done func(sequencer.Place)) error {
 	}
 	d.Ledger.event(ev)
 	d.index++
-	d.push(&outgoing{ev, done})
-	if done != nil {
-		signal(d.urgent)
-	}
+	d.push(&outgoing{ev: ev, size: len(body), done: done})
 	return nil
-}
-
-// push needs d.mu, or that nobody else knows d yet.
-func (d *Journal) push(out *outgoing) {
-	d.queue = append(d.queue, out)
-	if d.done[out.ev.Incarnation] == nil {
-		before := out.ev.Index - 1
-		d.done[out.ev.Incarnation] = &progress{through: before, recorded: before, beyond: map[uint64]bool{}}
-	}
-	signal(d.kick)
-}
-
-// signal leaves a note in a channel of capacity one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// eventLinger is how long events wait for others to travel with: nobody waits for them, and each request that they
-// save is one less before the next seal.
-const eventLinger = 3 * time.Millisecond
-
-// Publish sends events until ctx ends. Those that fail are sent again: a second copy has the same index.
-func (d *Journal) Publish(ctx context.Context) {
-	pause := time.NewTimer(time.Hour)
-	defer pause.Stop()
-	wait := time.Duration(0)
-	failed := make(chan struct{}, 1)
-	for {
-		for range d.Backlog() { // no more: one that fails at once is in the queue again
-			out := d.pop()
-			if out == nil {
-				break
-			}
-			failpoint.Hit(failpoint.EventBefore)
-			d.events.PublishAsync(out.ev, func(at sequencer.Place, err error) {
-				failpoint.Hit(failpoint.EventAfter)
-				d.published(out, at, err)
-				if err != nil {
-					signal(failed)
-				}
-			})
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.kick:
-			pause.Reset(eventLinger)
-			wait /= 2
-		case <-failed:
-			wait = min(max(2*wait, 50*time.Millisecond), 2*time.Second)
-			pause.Reset(wait)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-d.urgent:
-		case <-pause.C:
-		}
-	}
-}
-
-func (d *Journal) pop() *outgoing {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	if len(d.queue) == 0 || d.flying >= maxFlying {
-		return nil
-	}
-	out := d.queue[0]
-	d.queue = d.queue[1:]
-	d.flying++
-	return out
-}
-
-func (d *Journal) published(out *outgoing, at sequencer.Place, err error) {
-	lost := errors.Is(err, streams.ErrTooLarge) && tooLarge(out.ev)
-	d.Mu.Lock()
-	d.flying--
-	if lost {
-		d.log.Error("an event is larger than the events topic takes: it is not published", "index", out.ev.Index,
-			"tx", string(out.ev.Tx), "cause", err)
-	} else if err != nil {
-		d.log.Warn("an event was not published: it is sent again", "index", out.ev.Index, "cause", err)
-		d.queue = append([]*outgoing{out}, d.queue...)
-		d.Mu.Unlock()
-		return
-	}
-	p := d.done[out.ev.Incarnation]
-	p.beyond[out.ev.Index] = true
-	for p.beyond[p.through+1] {
-		p.through++
-		delete(p.beyond, p.through)
-	}
-	if len(d.queue) > 0 {
-		signal(d.kick)
-	}
-	d.Mu.Unlock()
-	if out.done != nil && !lost {
-		out.done(at)
-	}
-}
-
-// tooLarge reports whether an event is refused however often it is sent. A small one is refused with those that it
-// travels with, or by a topic that is not as it must be.
-func tooLarge(ev *topology.Event) bool {
-	body, err := topology.EncodeEvent(ev)
-	return err == nil && len(body) > MaxSpread
 }
 
 // Mark journals how far the events are published and rewrites a journal that has grown.
@@ -311,7 +199,7 @@ func (d *Journal) Mark() error {
 		if err != nil {
 			return fmt.Errorf("encode a journal record: %w", err)
 		}
-		if err := d.write(recordPublished, body); err != nil {
+		if err := d.write(recordPublished, body, nil); err != nil {
 			return err
 		}
 		p.recorded = p.through
@@ -347,27 +235,6 @@ func (d *Journal) Place() string {
 	return d.file.path
 }
 
-// Backlog is how many events are not published yet.
-func (d *Journal) Backlog() int {
-	d.Mu.Lock()
-	defer d.Mu.Unlock()
-	return len(d.queue) + d.flying
-}
-
-// Drain waits until every event is published, or ctx ends, and returns how many are not.
-func (d *Journal) Drain(ctx context.Context) int {
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	for d.Backlog() > 0 {
-		select {
-		case <-ctx.Done():
-			return d.Backlog()
-		case <-poll.C:
-		}
-	}
-	return 0
-}
-
 // Health says whether the journal takes records.
 func (d *Journal) Health() error {
 	d.Mu.Lock()
@@ -375,7 +242,7 @@ func (d *Journal) Health() error {
 	if d.file != nil && d.file.broken != nil {
 		return d.file.broken
 	}
-	if len(d.queue)+d.flying >= d.max {
+	if d.out.size() >= d.max {
 		return api.ErrBacklog
 	}
 	return nil
@@ -415,7 +282,7 @@ func (d *Journal) Stamp(m gate.Mark) error {
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if err := d.write(recordMark, body); err != nil {
+	if err := d.write(recordMark, body, nil); err != nil {
 		return err
 	}
 	switch m.Step {

@@ -116,6 +116,22 @@ type Ledger struct {
 // newLedger is what an empty journal comes to.
 func newLedger() *Ledger { return &Ledger{Txs: map[sequencer.TxID]*TxRecord{}, Loose: Talks{}} }
 
+// take adds a record of this process: what each transaction has several of is not read back from what was written.
+func (l *Ledger) take(kind byte, body []byte, v any) error {
+	switch v := v.(type) {
+	case *TxRecord:
+		t := *v // its lists grow here, and the caller's beside it
+		t.Reads, t.Loose, t.Own = slices.Clone(t.Reads), slices.Clone(t.Loose), slices.Clone(t.Own)
+		t.Begin.May = slices.Clone(t.Begin.May)
+		l.begin(&t)
+		return nil
+	case *DecidedRecord:
+		d := *v
+		return l.move(kind, &d)
+	}
+	return l.apply(append([]byte{kind}, body...))
+}
+
 // apply adds one record, its kind first.
 func (l *Ledger) apply(record []byte) error {
 	if len(record) == 0 {

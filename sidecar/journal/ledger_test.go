@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -164,4 +165,50 @@ func TestToldConversationsAreBounded(t *testing.T) {
 	if record(l, `{"Owed":false}`); l.Notice.Owed {
 		t.Error("an older release told its agent, and it is still owed")
 	}
+}
+
+// What the ledger has of records that this process has made is what a start reads of them, and shares nothing with
+// what they were made of.
+func TestLedgerTakesWhatIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	d := opened(t, dir, nil, 8<<20)
+	reads := make([]sequencer.Read, 1, 8)
+	reads[0] = sequencer.Read{Scope: "shard:/a", View: 4}
+	may := []sequencer.Want{{Scope: "db:/x", Access: sequencer.WriteAccess}}
+	begun := &TxRecord{Tx: "a.3.1", Incarnation: 3, Base: 4, Begin: sequencer.Begin{Session: "talk", May: may},
+		Reads: reads}
+	decided := &DecidedRecord{Tx: "a.3.1", State: "committed", Seq: 9, Scope: "shard:/a", Detail: "<done>"}
+	for _, r := range []struct {
+		kind byte
+		v    any
+	}{
+		{RecordBegun, begun}, {RecordSealed, &DecidedRecord{Tx: "a.3.1"}}, {RecordReopened, &DecidedRecord{Tx: "a.3.1"}},
+		{RecordSealed, &DecidedRecord{Tx: "a.3.1"}}, {RecordDecided, decided}, {recordShared, &DecidedRecord{Tx: "a.3.1"}},
+		{RecordSettled, &DecidedRecord{Tx: "a.3.1", Clean: true}},
+		{RecordBegun, &TxRecord{Tx: "a.3.2", Incarnation: 3}}, {RecordSealed, &DecidedRecord{Tx: "a.3.2"}},
+	} {
+		must(0, d.Record(r.kind, r.v))(t)
+	}
+	ev := &topology.Event{Kind: topology.EventRead, Workspace: "default", Tx: "a.3.1", Scope: "shard:/b", View: 5}
+	must(0, d.Event(ev, nil))(t)
+	reads[0].Scope, may[0].Scope, decided.Detail = "shard:/z", "db:/z", "changed"
+	if next := reads[:2][1]; next.Scope != "" {
+		t.Errorf("the ledger has put %s into its caller's list", next.Scope)
+	}
+	had := must(d.Ledger.Records())(t)
+	must(0, d.Close())(t)
+	d = opened(t, dir, nil, 8<<20)
+	read := must(d.Ledger.Records())(t)
+	must(0, d.Close())(t)
+	if !reflect.DeepEqual(had, read) {
+		t.Errorf("the ledger had\n%s\nand a start reads\n%s", shown(had), shown(read))
+	}
+}
+
+func shown(entries []Entry) string {
+	var out strings.Builder
+	for _, e := range entries {
+		fmt.Fprintf(&out, "%c %s\n", e.Kind, e.Body)
+	}
+	return out.String()
 }

@@ -2,8 +2,6 @@ package once
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -87,12 +85,9 @@ func (e *keyed) record() ([]byte, error) {
 		r.Seen = nil // it is in the answer
 		r.Status, r.Header, r.Media, r.Body = e.answer.Status, e.answer.Header, e.answer.Media, e.answer.Body
 	}
-	body, err := json.Marshal(&r)
+	body, err := r.JSON()
 	if err == nil && len(body) > journal.MaxKeyRecord {
-		body, err = json.Marshal(&bare)
+		return bare.JSON()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("encode a journal record: %w", err)
-	}
-	return body, nil
+	return body, err
 }

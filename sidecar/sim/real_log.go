@@ -23,7 +23,7 @@ type port struct {
 }
 
 type sending struct {
-	ev   *topology.Event
+	list []*topology.Event
 	done func(sequencer.Place, error)
 }
 
@@ -103,9 +103,9 @@ func (d *port) arrive(in *sequencer.Intent, after time.Duration) {
 }
 
 // PublishAsync is part of the log's interface to a sidecar.
-func (d *port) PublishAsync(ev *topology.Event, done func(sequencer.Place, error)) {
+func (d *port) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
 	select {
-	case d.events <- sending{ev, done}:
+	case d.events <- sending{events, done}:
 	default:
 		go done(sequencer.Place{}, memlog.ErrLost)
 	}
@@ -120,7 +120,7 @@ func (d *port) publish(ctx context.Context) {
 				s.done(sequencer.Place{}, memlog.ErrLost)
 				continue
 			}
-			d.Door.PublishAsync(s.ev, s.done)
+			d.Door.PublishAsync(s.list, s.done)
 		case <-ctx.Done():
 			return
 		}

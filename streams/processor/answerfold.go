@@ -156,6 +156,9 @@ func (s *seqProcessor) sayLogic(ctx context.Context, h nats.Header) {
 		return
 	}
 	h.Set(topology.HeaderLogic, strconv.FormatUint(uint64(knownLogic(s.cfg)), 10))
+	if !s.cfg.Faults.HideEvents {
+		h.Set(topology.HeaderEvents, strconv.FormatUint(uint64(topology.EventsBatched), 10))
+	}
 	h.Set(topology.HeaderReplica, s.replica())
 	if groups := s.groups.live(ctx, s.out); groups != "" {
 		h.Set(topology.HeaderGroups, groups)

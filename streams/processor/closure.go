@@ -86,11 +86,11 @@ func (c *closureProcessor) decision(ctx goka.Context, msg any) {
 	ctx.Emit(goka.Stream(topology.TopicTxs), topology.EventKey(o.Workspace, o.Tx), b)
 }
 
-// event joins what an agent did into its transaction's row. Loose reads of a session have no row.
+// event joins what a record says that an agent did into its transaction's row. Loose reads of a session have no row.
 func (c *closureProcessor) event(ctx goka.Context, msg any) {
 	value := bytesOf(msg)
 	reason := checkKey(ctx.Key(), ctx.Partition(), c.cfg.Partitions)
-	var ev *topology.Event
+	var events []*topology.Event
 	switch {
 	case reason != "":
 	case len(value) == 0:
@@ -99,9 +99,9 @@ func (c *closureProcessor) event(ctx goka.Context, msg any) {
 		reason = topology.ParkedOversize
 	default:
 		var err error
-		if ev, err = topology.DecodeEvent(value); err != nil {
+		if events, err = topology.DecodeEvents(value); err != nil {
 			reason = reasonOf(err)
-		} else if topology.EventKey(ev.Workspace, ev.Tx) != ctx.Key() {
+		} else if topology.EventKey(events[0].Workspace, events[0].Tx) != ctx.Key() { // all have the first one's
 			reason = topology.ParkedKey
 		}
 	}
@@ -110,8 +110,12 @@ func (c *closureProcessor) event(ctx goka.Context, msg any) {
 		c.park(recordOf(ctx), value, reason)
 		return
 	}
-	if ev.Tx != "" && ev.Kind != topology.EventContent {
-		c.change(ctx, ev.Workspace, ev.Tx, func(r *topology.ClosureRow) { joinEvent(r, ev, ctx.Offset()) })
+	if first := events[0]; first.Tx != "" && first.Kind != topology.EventContent { // which is alone in its record
+		c.change(ctx, first.Workspace, first.Tx, func(r *topology.ClosureRow) {
+			for _, ev := range events {
+				joinEvent(r, ev, ctx.Offset())
+			}
+		})
 	}
 }
 

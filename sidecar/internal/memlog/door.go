@@ -116,12 +116,12 @@ func (d *Door) Append(ctx context.Context, _ string, in *sequencer.Intent) (int6
 }
 
 // PublishAsync is part of the log's interface to a sidecar.
-func (d *Door) PublishAsync(ev *topology.Event, done func(sequencer.Place, error)) {
+func (d *Door) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
 	if d.silenced() {
 		done(sequencer.Place{}, ErrLost)
 		return
 	}
-	done(d.log.publish(ev))
+	done(d.log.publish(events))
 }
 
 // silenced counts a refused event when events fail.

@@ -132,6 +132,11 @@ func (d *Door) Live(context.Context, string) (topology.Live, error) {
 // KnownLogic is part of the log's interface to a sidecar.
 func (d *Door) KnownLogic(context.Context, string) (uint32, error) { return sequencer.Logic, nil }
 
+// KnownEvents is part of the log's interface to a sidecar.
+func (d *Door) KnownEvents(context.Context, string) (uint32, error) {
+	return topology.EventsBatched, nil
+}
+
 // Cone is part of the log's interface to a sidecar.
 func (d *Door) Cone(_ context.Context, _ string, tx sequencer.TxID) (*topology.Cone, error) {
 	d.log.mu.Lock()

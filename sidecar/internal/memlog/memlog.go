@@ -32,6 +32,7 @@ type Log struct {
 	outcomes []*sequencer.Outcome
 	times    []time.Time // of the outcomes
 	events   []*topology.Event
+	byRecord [][]*topology.Event // the same, by record
 	residue  rows
 	changed  chan struct{}
 	told     bool // by Say: nothing is decided any more
@@ -155,6 +156,13 @@ func (l *Log) Events() []*topology.Event {
 	return slices.Clone(l.events)
 }
 
+// EventRecords are all events so far by the records that they came in.
+func (l *Log) EventRecords() [][]*topology.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.byRecord)
+}
+
 // Until waits until cond holds of the log; it is asked again after each record, event and residue.
 func (l *Log) Until(ctx context.Context, cond func() bool) error {
 	for {
@@ -186,23 +194,26 @@ func (l *Log) Corrupt(seq sequencer.Seq) error {
 // maxEventBytes is the largest event that the topic takes.
 const maxEventBytes = 512 << 10
 
-// publish keeps an event as it comes out of the topic.
-func (l *Log) publish(ev *topology.Event) (sequencer.Place, error) {
-	record, err := topology.EncodeEvent(ev)
+// publish keeps events as they come out of the topic. Each has a place of its own here; that of their record is the
+// first one's.
+func (l *Log) publish(events []*topology.Event) (sequencer.Place, error) {
+	record, err := topology.EncodeEvents(events)
 	if err != nil {
 		return sequencer.Place{}, err
 	}
 	if len(record) > maxEventBytes {
 		return sequencer.Place{}, fmt.Errorf("memlog: %w: %d bytes", streams.ErrTooLarge, len(record))
 	}
-	if ev, err = topology.DecodeEvent(record); err != nil {
+	if events, err = topology.DecodeEvents(record); err != nil {
 		return sequencer.Place{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.events = append(l.events, ev)
+	at := sequencer.Place{Offset: int64(len(l.events))}
+	l.events = append(l.events, events...)
+	l.byRecord = append(l.byRecord, events)
 	l.tell()
-	return sequencer.Place{Offset: int64(len(l.events) - 1)}, nil
+	return at, nil
 }
 
 func (l *Log) record(seq sequencer.Seq) ([]byte, time.Time, <-chan struct{}) {
