@@ -72,6 +72,9 @@ type Faults struct {
 	// HideLogic answers as a release does that knows no question for the logic.
 	HideLogic bool
 
+	// Rows runs at places in the life of a derived table's rows; see the processors' lazy.go for these.
+	Rows func(table, place string)
+
 	// BeforeStates runs before what the replicas say of their states is read.
 	BeforeStates func()
 

@@ -58,20 +58,3 @@ func TestClosureRowOfTooMuch(t *testing.T) {
 		t.Errorf("the row is %s with %d edges", first.Status, len(first.Edges))
 	}
 }
-
-// A decision that cannot be cut is no reason to end.
-func TestSplitDecision(t *testing.T) {
-	o := &sequencer.Outcome{Workspace: "shop", Seq: 1, Kind: sequencer.OutcomeCommitted,
-		Ended: []sequencer.Hold{{Scope: "res:/a"}}}
-	if moves, values, reason := splitDecision(o); len(moves) != 2 || len(values) != 2 || reason != "" {
-		t.Errorf("%d moves, %q", len(moves), reason)
-	}
-	o.Ended[0].Scope = ""
-	if moves, _, reason := splitDecision(o); moves != nil || reason != topology.ParkedMalformed {
-		t.Errorf("%d moves, %q", len(moves), reason)
-	}
-	o.Ended[0].Scope = sequencer.Scope(strings.Repeat("x", 70<<10))
-	if moves, _, reason := splitDecision(o); moves != nil || reason != topology.ParkedOversize {
-		t.Errorf("%d moves, %q", len(moves), reason)
-	}
-}
