@@ -38,6 +38,7 @@ type base struct {
 	out     producer
 	work    *processorWork
 	fail    func(error) // ends the run
+	written *writtenDecisions
 
 	position func(row []byte) int64 // of a row, -1: not known; nil: rows of this table have none
 
