@@ -114,7 +114,3 @@ func positionOf(h goka.Headers) int64 {
 
 // headerAt is the header of a table's record that says which position of its input the row is of.
 const headerAt = "hence-at"
-
-func gokaAt(at int64) goka.Headers {
-	return goka.Headers{headerAt: binary.BigEndian.AppendUint64(nil, uint64(at))}
-}

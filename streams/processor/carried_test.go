@@ -16,7 +16,8 @@ func TestRowsOfWhatWasCarriedOver(t *testing.T) {
 	w := teststreams.New(t)
 	cl := w.Kafka()
 	admin := kadm.NewClient(cl)
-	if _, err := admin.CreateTopics(w.Context(), w.Cfg.Partitions, 1, nil, topology.TopicScopes, topology.TopicTxs); err != nil {
+	_, err := admin.CreateTopics(w.Context(), w.Cfg.Partitions, 1, nil, topology.TopicScopes, topology.TopicTxs)
+	if err != nil {
 		t.Fatal(err)
 	}
 	moves, txs := int64(0), int64(0)
@@ -81,13 +82,15 @@ func TestRowsOfWhatWasCarriedOver(t *testing.T) {
 		return offsetOf(w, topology.GroupFrontier, topology.TopicScopes, p) == moves &&
 			offsetOf(w, topology.GroupClosure, topology.TopicTxs, p) == txs
 	})
-	stop()
 	if _, err := admin.DeleteTopics(w.Context(), topology.TopicScopes, topology.TopicTxs); err != nil {
 		t.Fatal(err)
 	}
-	w.Run(w.Cfg) // as on a new installation
 	w.DecideAs(decided(5, "v", "shard:/b"))
-	w.Until("rows without the former topics", func() bool { return frontiers()[""].Seq == 5 && closures()["v"].Seq == 5 })
+	w.Until("rows while these go", func() bool { return frontiers()[""].Seq == 5 && closures()["v"].Seq == 5 })
+	stop()
+	w.Run(w.Cfg) // as on a new installation
+	w.DecideAs(decided(6, "w", "shard:/b"))
+	w.Until("rows without them", func() bool { return frontiers()[""].Seq == 6 && closures()["w"].Seq == 6 })
 }
 
 // offsetOf is where a group reads a partition on.

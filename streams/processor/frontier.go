@@ -257,7 +257,7 @@ func (f *frontierProcessor) keep(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { f.keepRows(ctx) })
-	f.answer(ctx, f.conn, topology.AskFrontier, func(_ *tableStore, q question) ([]byte, error) { return f.frontierOf(q) })
+	f.answer(ctx, f.conn, topology.AskFrontier, f.frontierOf)
 }
 
 // frontierOf lists rows under a prefix by scope, without contents, each behind its length.

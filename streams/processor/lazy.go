@@ -258,7 +258,8 @@ func (p *lazyPart[R]) stop(key string, err error) {
 		key, p.table, err, p.table, p.group, topology.TopicDecisions)
 	p.metrics.Stopped.WithLabelValues(p.name).Inc()
 	p.cfg.Health.Set(p.partName(), p.stopped)
-	p.cfg.Logger.Error("this partition is not processed", "processor", p.name, "partition", p.partition, "error", p.stopped)
+	p.cfg.Logger.Error("this partition is not processed", "processor", p.name, "partition", p.partition,
+		"error", p.stopped)
 }
 
 // partName is a stopped partition's name in a health, beside the sequencer's.

@@ -6,15 +6,16 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/internal/meters"
 	"github.com/hence-dev/hence/topology"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
-// RebuiltRows are the rows of both tables as one reading of the log from its first record makes them, by group and key:
-// all events first, then all decisions.
+// RebuiltRows are the rows of both tables as one reading of the log from its first record makes them, by group and
+// key: all events first, then all decisions.
 func RebuiltRows(events, decisions []*kgo.Record) (map[string]map[string][]byte, error) {
 	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler), Clock: new(stoodClock), Partitions: 2}
 	bare := func() *base {
@@ -49,7 +50,8 @@ func RebuiltRows(events, decisions []*kgo.Record) (map[string]map[string][]byte,
 		f.apply(frontiers, topology.SplitByScope(o), l, e)
 	}
 	rows := make(map[string]map[string][]byte)
-	return rows, errors.Join(written(closures, rows, topology.GroupClosure), written(frontiers, rows, topology.GroupFrontier))
+	return rows, errors.Join(written(closures, rows, topology.GroupClosure),
+		written(frontiers, rows, topology.GroupFrontier))
 }
 
 // written adds the rows that a partition has in memory.

@@ -24,7 +24,7 @@ func (c *closureProcessor) keep(ctx context.Context) {
 	defer wg.Wait()
 	wg.Go(func() { c.keepRows(ctx) })
 	wg.Go(func() { c.sweepFrom(ctx) })
-	c.answer(ctx, c.conn, topology.AskClosure, func(_ *tableStore, q question) ([]byte, error) { return c.closureOf(q) })
+	c.answer(ctx, c.conn, topology.AskClosure, c.closureOf)
 }
 
 // sweepFrom sweeps the owned partitions now and then, until ctx ends.

@@ -18,7 +18,8 @@ func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c := newClosureProcessor(&base{cfg: streams.Config{Logger: slog.New(slog.DiscardHandler)}, out: producer{client}}, nil)
+	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler)}
+	c := newClosureProcessor(&base{cfg: cfg, out: producer{client}}, nil)
 	store := newTableStore(nil)
 	p := c.newPart(0, store)
 	put := func(workspace string, tx sequencer.TxID, seq sequencer.Seq, change ...func(*topology.ClosureRow)) {

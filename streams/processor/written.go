@@ -15,9 +15,9 @@ const (
 	writtenBytes = 4 << 20 // of both forms together
 )
 
-// writtenDecisions are the decisions that this process wrote a moment ago, in both of their forms. Closure and frontier
-// read them from hence.decisions: where a record is byte for byte what was written, the MessagePack of NATS says the
-// same in a seventh of the time that its JSON takes, and once for both.
+// writtenDecisions are the decisions that this process wrote a moment ago, in both of their forms. Closure and
+// frontier read them from hence.decisions: where a record is byte for byte what was written, the MessagePack of NATS
+// says the same in a seventh of the time that its JSON takes, and once for both.
 type writtenDecisions struct {
 	seed maphash.Seed
 
