@@ -16,13 +16,13 @@ import (
 )
 
 // Derived rows change in memory and are written when they have rested: a transaction's row is written once and not for
-// each of its events, a busy scope's once in rowsWait. Until Kafka has a row, the offsets of the records in it stay
+// each of its events, a busy scope's once a second. Until Kafka has a row, the offsets of the records in it stay
 // uncommitted, so what a crash takes is computed again from the log.
 const (
-	rowsRest = 100 * time.Millisecond // a unit that nothing has changed for so long is written
-	rowsWait = time.Second            // and a busy one so long after its first change
-	rowsLook = 25 * time.Millisecond  // how often the clock is looked at
-	maxHolds = 1 << 13                // records that a unit holds at most before it is written
+	rowsLook = 25 * time.Millisecond // how often an owner looks for rows to write
+	rowsRest = 4                     // looks: a unit that nothing has changed meanwhile, 0.1 s, is written
+	rowsWait = 40                    // looks: and a busy one then, a second after its first change
+	maxHolds = 1 << 13               // records that a unit holds at most before it is written
 )
 
 // Places in the life of a row at which a test may end the process: see streams.Faults.Rows.
@@ -70,10 +70,11 @@ type lazyPart[R any] struct {
 
 // rowUnit is the changed rows of one unit.
 type rowUnit[R any] struct {
-	rows        map[string]*R
-	ledger      *ledger
-	held        []*entry // Invariant: each record that is in these rows and in no row before them
-	first, last time.Time
+	rows   map[string]*R
+	ledger *ledger
+	held   []*entry // Invariant: each record that is in these rows and in no row before them
+	rested int      // looks since the last change
+	waited int      // looks since the first one
 }
 
 func (t *lazyTable[R]) common() *base { return t.base }
@@ -124,9 +125,8 @@ func (t *lazyTable[R]) keepRows(ctx context.Context) {
 		// Rows rest while no record comes that could wake a callback.
 		case <-t.cfg.Clock.After(rowsLook):
 		}
-		now := t.cfg.Clock.Now()
 		for _, p := range t.owned() {
-			p.writeDue(now)
+			p.writeDue()
 		}
 	}
 }
@@ -146,21 +146,21 @@ func (p *lazyPart[R]) row(key string) (*R, error) {
 
 // changed is the unit of a row that a record changes. The record is held until Kafka has what it did; mu is held.
 func (p *lazyPart[R]) changed(key string, l *ledger, e *entry) *rowUnit[R] {
-	name, now := p.form.unitOf(key), p.cfg.Clock.Now()
+	name := p.form.unitOf(key)
 	u := p.units[name]
 	if u == nil {
-		u = &rowUnit[R]{rows: make(map[string]*R), ledger: l, first: now}
+		u = &rowUnit[R]{rows: make(map[string]*R), ledger: l}
 		p.units[name] = u
 	}
-	u.last = now
+	u.rested = 0
 	// Committed before its row is written, it would be in no row of the next owner.
 	l.hold(e)
 	u.held = append(u.held, e)
 	return u
 }
 
-// writeDue writes the units that have rested or have waited long enough.
-func (p *lazyPart[R]) writeDue(now time.Time) {
+// writeDue is one look: it writes the units that have rested or have waited long enough.
+func (p *lazyPart[R]) writeDue() {
 	// No record may come between a row and what is let go under it.
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +168,8 @@ func (p *lazyPart[R]) writeDue(now time.Time) {
 		return
 	}
 	for name, u := range p.units {
-		if now.Sub(u.last) >= rowsRest || now.Sub(u.first) >= rowsWait || len(u.held) >= maxHolds {
+		u.rested, u.waited = u.rested+1, u.waited+1
+		if u.rested >= rowsRest || u.waited >= rowsWait || len(u.held) >= maxHolds {
 			p.write(name, u)
 		}
 	}

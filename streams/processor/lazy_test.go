@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,12 +15,6 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// stoodClock stands still until it is set.
-type stoodClock struct{ now time.Time }
-
-func (c *stoodClock) Now() time.Time                         { return c.now }
-func (c *stoodClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
 // sentKeys are the keys of the records that a producer was given, in order.
 type sentKeys []string
 
@@ -29,7 +22,7 @@ type sentKeys []string
 func (k *sentKeys) OnProduceRecordBuffered(r *kgo.Record) { *k = append(*k, string(r.Key)) }
 
 // lazyBase is a base whose records stay in the producer: no server listens.
-func lazyBase(t *testing.T) (*base, *stoodClock, *sentKeys) {
+func lazyBase(t *testing.T) (*base, *sentKeys) {
 	t.Helper()
 	keys := new(sentKeys)
 	client, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"), kgo.WithHooks(keys))
@@ -37,16 +30,15 @@ func lazyBase(t *testing.T) (*base, *stoodClock, *sentKeys) {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	clock := &stoodClock{now: time.Unix(0, 0)}
-	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler), Clock: clock, Partitions: 1}
+	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler), Partitions: 1}
 	return &base{cfg: cfg, metrics: meters.New(prometheus.NewRegistry()), out: producer{client}, fail: func(error) {},
-		stores: make(map[int32]*tableStore)}, clock, keys
+		stores: make(map[int32]*tableStore)}, keys
 }
 
 // A row is written when nothing has changed it for a while, or when it has waited long enough, and the records in it
 // are not finished while Kafka has not said that it has the row.
 func TestRowsRest(t *testing.T) {
-	b, clock, sent := lazyBase(t)
+	b, sent := lazyBase(t)
 	c := newClosureProcessor(b, nil)
 	p := c.newPart(0, newTableStore(nil))
 	l := newLedger(func(_ string, _ int32, next int64) { t.Errorf("offsets up to %d are let go", next) })
@@ -59,26 +51,28 @@ func TestRowsRest(t *testing.T) {
 		})
 		l.done("in", 0, offset)
 	}
-	wrote := func(want int) {
+	wrote := func(looks, want int) {
 		t.Helper()
-		if p.writeDue(clock.now); len(*sent) != want {
+		for range looks {
+			p.writeDue()
+		}
+		if len(*sent) != want {
 			t.Fatalf("%d rows are written, want %d", len(*sent), want)
 		}
 	}
 	change("rests")
-	clock.now = clock.now.Add(rowsRest - 1)
-	wrote(0)
-	clock.now = clock.now.Add(1)
-	wrote(1)
-	for begun := clock.now; clock.now.Sub(begun) < rowsWait; clock.now = clock.now.Add(rowsRest / 2) {
+	wrote(rowsRest-1, 0)
+	wrote(1, 1)
+	for range rowsWait - 1 {
 		change("busy")
-		wrote(1)
+		wrote(1, 1)
 	}
-	wrote(2)
+	change("busy")
+	wrote(1, 2)
 	for range maxHolds {
 		change("too busy")
 	}
-	wrote(3)
+	wrote(1, 3)
 	change("rests") // what is with the producer is not changed, and is read from there
 	value, _ := p.store.Get("w|rests")
 	if row, err := topology.DecodeClosureRow(value); err != nil || len(row.Writes) != 1 {
@@ -88,13 +82,12 @@ func TestRowsRest(t *testing.T) {
 		t.Errorf("the row is %+v, %v", row, err)
 	}
 	p.leave(false)
-	clock.now = clock.now.Add(rowsWait)
-	wrote(3) // who is given up in haste writes nothing more
+	wrote(rowsWait, 3) // who is given up in haste writes nothing more
 }
 
 // Copies change nothing, so nothing is written, and their records are finished.
 func TestCopiesWriteNothing(t *testing.T) {
-	b, clock, sent := lazyBase(t)
+	b, sent := lazyBase(t)
 	c := newClosureProcessor(b, nil)
 	store := newTableStore(nil)
 	p := c.newPart(0, store)
@@ -112,8 +105,10 @@ func TestCopiesWriteNothing(t *testing.T) {
 	}
 	c.change(p, "w", "t", l, l.begin("in", 0, 0), func(r *topology.ClosureRow) { joinOutcome(r, o) })
 	l.done("in", 0, 0)
-	clock.now = clock.now.Add(rowsRest)
-	if p.writeDue(clock.now); len(*sent) != 0 || finished != 1 {
+	for range rowsRest {
+		p.writeDue()
+	}
+	if len(*sent) != 0 || finished != 1 {
 		t.Errorf("rows %v are written, offsets up to %d are let go", *sent, finished)
 	}
 }
@@ -121,7 +116,7 @@ func TestCopiesWriteNothing(t *testing.T) {
 // Questions are answered with rows that are not written yet, and the workspace's own row is written behind the rows
 // that it speaks of.
 func TestFrontierInMemory(t *testing.T) {
-	b, clock, sent := lazyBase(t)
+	b, sent := lazyBase(t)
 	f := newFrontierProcessor(b, nil)
 	p := f.newPart(0, newTableStore(nil))
 	f.gain(p)
@@ -139,8 +134,9 @@ func TestFrontierInMemory(t *testing.T) {
 	if rows := ask(""); len(rows) != 3 || len(ask("shard:/b")) != 1 || rows[0].Seq != 1 {
 		t.Errorf("before they are written the rows are %+v", rows)
 	}
-	clock.now = clock.now.Add(rowsRest)
-	p.writeDue(clock.now)
+	for range rowsRest {
+		p.writeDue()
+	}
 	decide(&sequencer.Outcome{Seq: 2, Shards: []sequencer.ShardWrite{*write("shard:/b")}})
 	byScope := make(map[sequencer.Scope]topology.FrontierRow)
 	for _, row := range ask("") {

@@ -17,7 +17,7 @@ import (
 // RebuiltRows are the rows of both tables as one reading of the log from its first record makes them, by group and
 // key: all events first, then all decisions.
 func RebuiltRows(events, decisions []*kgo.Record) (map[string]map[string][]byte, error) {
-	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler), Clock: new(stoodClock), Partitions: 2}
+	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler), Partitions: 2}
 	bare := func() *base {
 		return &base{cfg: cfg, metrics: meters.New(prometheus.NewRegistry()), stores: make(map[int32]*tableStore)}
 	}

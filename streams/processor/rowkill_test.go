@@ -194,7 +194,7 @@ func TestRowsAfterEveryEnd(t *testing.T) {
 		rounds = len(places)
 	}
 	for i := range rounds {
-		group := []string{topology.GroupFrontier, topology.GroupClosure}[(i+i/len(places))%2]
+		group := []string{topology.GroupClosure, topology.GroupFrontier}[(i+i/len(places))%2]
 		e := &ending{Brokers: w.Cfg.Brokers, NATS: w.Cfg.NATS, Table: topology.TableOf(group),
 			Place: places[i%len(places)], Nth: 1 + w.rng.Int64N(2)} // each has two partitions to give up
 		w.round(e)
