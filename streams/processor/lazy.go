@@ -178,7 +178,7 @@ func (p *lazyPart[R]) writeDue() {
 // write sends the rows of a unit, and lets their records go when Kafka has all of them; mu is held.
 func (p *lazyPart[R]) write(name string, u *rowUnit[R]) {
 	if p.stopped != nil {
-		// What it has in memory may be half of a record.
+		// One of its rows is not what it should be, and rows of later records would hide that.
 		return
 	}
 	p.at(rowsDue)
@@ -196,23 +196,21 @@ func (p *lazyPart[R]) write(name string, u *rowUnit[R]) {
 		}
 	}
 	delete(p.units, name)
-	held, l := u.held, u.ledger
-	left := new(atomic.Int64)
-	if left.Store(int64(len(records))); len(records) == 0 {
-		l.release(held...)
+	if len(records) == 0 {
+		u.ledger.release(u.held...)
 		return
 	}
+	left := new(atomic.Int64)
+	left.Store(int64(len(records)))
 	for _, r := range records {
-		if err := p.store.Set(string(r.Key), r.Value); err != nil {
-			panic(fmt.Sprintf("streams: row %q of %s: %v", r.Key, p.table, err))
-		}
+		_ = p.store.Set(string(r.Key), r.Value) // a map's does not fail
 		p.out.send(r, func(r *kgo.Record, err error) {
 			if err != nil {
 				// The records stay held, so the next owner takes them again.
 				p.fail(fmt.Errorf("write row %q of %s: %w", r.Key, p.table, err))
 			} else if left.Add(-1) == 0 {
 				p.at(rowsKept)
-				l.release(held...)
+				u.ledger.release(u.held...)
 			}
 		})
 	}
@@ -251,8 +249,7 @@ func (p *lazyPart[R]) writeAll() {
 	}
 }
 
-// stop ends the work on a partition at a row that cannot be used, and what it holds cannot be made again from the
-// record at hand; mu is held.
+// stop ends the work on a partition at a row that cannot be used and that later records do not make again; mu is held.
 func (p *lazyPart[R]) stop(key string, err error) {
 	p.stopped = fmt.Errorf("row %q of %s cannot be used: %w. If a newer release wrote it, start that one. Else stop the "+
 		"processors of this group, delete %s and the offsets of group %s, and start them: the table is rebuilt from %s",
