@@ -125,8 +125,11 @@ func (e *ending) end(ctx context.Context) {
 	switch e.Place {
 	case endLate:
 		e.late.Store(e.sent.Load() + 1)
+		goesOn := make(chan os.Signal, 1)
+		signal.Notify(goesOn, syscall.SIGCONT)
 		fmt.Println(saysHalted)
 		e.signal(syscall.SIGSTOP)
+		<-goesOn // a busy machine may stop the other threads first
 	case endCommitted:
 		go func() { // the producer's goroutine goes on, as it must for the offsets to be let go
 			cl, err := kgo.NewClient(kgo.SeedBrokers(e.Brokers...))
