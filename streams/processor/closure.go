@@ -54,7 +54,7 @@ type closureProcessor struct {
 
 func newClosureProcessor(b *base, conn *nats.Conn) *closureProcessor {
 	b.name, b.group = "closure", topology.GroupOf(topology.GroupClosure, b.cfg.Replica)
-	b.table = topology.TableOf(b.group)
+	b.table, b.position = topology.TableOf(b.group), closurePosition
 	c := &closureProcessor{conn: conn}
 	c.lazyTable = newLazyTable(b, rowForm[topology.ClosureRow]{
 		read: topology.DecodeClosureRow,
@@ -63,7 +63,7 @@ func newClosureProcessor(b *base, conn *nats.Conn) *closureProcessor {
 			return topology.EncodeClosureRow(row)
 		},
 		unitOf: func(key string) string { return key },
-		header: func(*topology.ClosureRow) []kgo.RecordHeader { return nil }, // joins need no position
+		header: func(row *topology.ClosureRow) []kgo.RecordHeader { return atHeader(rowWeight(row)) },
 	})
 	return c
 }
@@ -345,6 +345,27 @@ func (c *closureProcessor) merge(key string, value []byte, _ int64, into *tableS
 		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", key, c.table, err))
 	}
 	into.joined(key, whole, string(whole) != string(value))
+}
+
+// rowWeight tells a row from what it was before: a join never weighs less than its parts, but where a row has reached
+// its bounds. Reading needs none, since rows are joined; the owner's look for late rows does.
+func rowWeight(r *topology.ClosureRow) int64 {
+	n := len(r.Edges) + len(r.Writes) + len(r.RestsOn) + len(r.Effects) + statusRank(r.Status)
+	for _, has := range []bool{r.Seq > 0, r.Final, r.Retraction != "", r.Events != nil && r.Events.First >= 0} {
+		if has {
+			n++
+		}
+	}
+	return int64(n)
+}
+
+// closurePosition is the weight of a row.
+func closurePosition(row []byte) int64 {
+	r, err := topology.DecodeClosureRow(row)
+	if err != nil {
+		return -1
+	}
+	return rowWeight(r)
 }
 
 // closureOf walks the table from a transaction, breadth first.
