@@ -42,6 +42,9 @@ const (
 	perRowText  = 16 // what an item counts beside its texts
 )
 
+// finishEvery is how many joins a row takes in memory before it is brought into its bounds.
+const finishEvery = 64
+
 // noOffset is where no event was seen yet.
 const noOffset = -1
 
@@ -160,7 +163,12 @@ func (c *closureProcessor) change(p *lazyPart[topology.ClosureRow], workspace st
 		row.Events = nil // what the row knew may have been earlier
 	}
 	join(row)
-	p.changed(key, l, e).rows[key] = row
+	u := p.changed(key, l, e)
+	u.rows[key] = row
+	if len(u.held)%finishEvery == 0 {
+		// A row has its bounds in its one form only, and many large events may come before it is written.
+		c.finish(row)
+	}
 }
 
 // finish brings a row into its one form and counts a scar that is new in it.

@@ -85,6 +85,23 @@ func TestRowsRest(t *testing.T) {
 	wrote(rowsWait, 3) // who is given up in haste writes nothing more
 }
 
+// However much an agent does in a second, a row in memory is not much larger than one that is written.
+func TestRowsInMemoryAreBounded(t *testing.T) {
+	b, _ := lazyBase(t)
+	c := newClosureProcessor(b, nil)
+	p := c.newPart(0, newTableStore(nil))
+	l := newLedger(func(string, int32, int64) {})
+	for offset := range int64(5 * maxRowEdges) {
+		c.change(p, "w", "t", l, l.begin("in", 0, offset), func(r *topology.ClosureRow) {
+			scope := sequencer.Scope(fmt.Sprint("shard:/", offset))
+			joinEvent(r, &topology.Event{Kind: topology.EventRead, Scope: scope}, offset)
+		})
+	}
+	if row, err := p.row("w|t"); err != nil || len(row.Edges) > maxRowEdges+finishEvery {
+		t.Errorf("a row in memory has %d edges, %v", len(row.Edges), err)
+	}
+}
+
 // Copies change nothing, so nothing is written, and their records are finished.
 func TestCopiesWriteNothing(t *testing.T) {
 	b, sent := lazyBase(t)
