@@ -75,6 +75,9 @@ type Faults struct {
 	// HideEvents answers it as a release does that knows one format of hence.events.
 	HideEvents bool
 
+	// Rows runs at places in the life of a derived table's rows; see the processors' lazy.go for these.
+	Rows func(table, place string)
+
 	// BeforeStates runs before what the replicas say of their states is read.
 	BeforeStates func()
 

@@ -26,12 +26,12 @@ func TestVerifyTopics(t *testing.T) {
 	defer cl.Close()
 	admin := kadm.NewClient(cl)
 	table := topology.TableOf(topology.GroupFrontier)
-	for _, name := range []string{topology.TopicScopes, topology.TopicTxs, table} {
+	for _, name := range []string{topology.TopicParked, topology.TopicHashes, table} {
 		if _, err := admin.DeleteTopic(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := admin.CreateTopic(t.Context(), 3, 1, nil, topology.TopicScopes); err != nil {
+	if _, err := admin.CreateTopic(t.Context(), 3, 1, nil, topology.TopicParked); err != nil {
 		t.Fatal(err)
 	}
 	week := "604800000"
@@ -49,7 +49,7 @@ func TestVerifyTopics(t *testing.T) {
 		}
 		found[p.Topic]++
 	}
-	if found[topology.TopicTxs] != 1 || found[topology.TopicScopes] == 0 || found[table] < 2 || len(found) != 3 {
+	if found[topology.TopicHashes] != 1 || found[topology.TopicParked] == 0 || found[table] < 2 || len(found) != 3 {
 		t.Errorf("found %v", problems)
 	}
 	if err := processor.Run(t.Context(), cfg); err == nil {

@@ -64,12 +64,12 @@ func DecodeEvent(b []byte) (*Event, error) {
 	return inputCodec("event", 0, walkEvent).decode(b)
 }
 
-// EncodeScopeMove writes a record of hence.scopes.
+// EncodeScopeMove writes a record of hence.scopes, as processors of former releases do.
 func EncodeScopeMove(v *ScopeMove) ([]byte, error) {
 	return recordCodec("scope move", 256, walkScopeMove).encode(v)
 }
 
-// DecodeScopeMove reads a record of hence.scopes.
+// DecodeScopeMove reads a record of hence.scopes, which processors of former releases wrote.
 func DecodeScopeMove(b []byte) (*ScopeMove, error) {
 	return recordCodec("scope move", 0, walkScopeMove).decode(b)
 }

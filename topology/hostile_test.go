@@ -69,7 +69,8 @@ func roundTrips[T any](what string, v *T, encode func(*T) ([]byte, error), decod
 	return nil
 }
 
-// travels holds that a decision can go every way that decisions go: NATS, hence.decisions, hence.txs, hence.scopes.
+// travels holds that a decision can go every way that decisions go: NATS, hence.decisions, and hence.scopes beside
+// processors of a former release.
 func travels(o *sequencer.Outcome) error {
 	name := fmt.Sprintf("decision %d, %s of %.40q,", o.Seq, o.Kind, o.Tx)
 	if err := roundTrips(name+" on NATS", o, topology.EncodeOutcome, topology.DecodeOutcome); err != nil {

@@ -14,11 +14,16 @@ const (
 	TopicIntents   = "hence.intents"   // key: workspace
 	TopicEvents    = "hence.events"    // key: workspace|tx
 	TopicDecisions = "hence.decisions" // key: workspace
-	TopicScopes    = "hence.scopes"    // key: workspace|scope
-	TopicTxs       = "hence.txs"       // key: workspace|tx
 	TopicParked    = "hence.parked"    // key: as the record that was parked
 	TopicResidue   = "hence.residue"   // key: workspace|tx|index
 	TopicHashes    = "hence.hashes"    // key: workspace
+)
+
+// Topics that processors of former releases wrote for themselves, and that new installations do not have: decisions
+// split by scope, and carried over to their transactions. What they had not read of them is read once more.
+const (
+	TopicScopes = "hence.scopes" // key: workspace|scope
+	TopicTxs    = "hence.txs"    // key: workspace|tx
 )
 
 // The goka groups; replica b has the suffix "-b". A group's table is named by TableOf.

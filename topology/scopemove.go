@@ -6,9 +6,10 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// ScopeMove is what one decision did at one scope: a record of hence.scopes. A decision becomes one of them for each
-// scope that it names in its holds, writes and shards, in the order of first mention, and a last one with an empty
-// scope that says how many there were. Holds that a decision ends without listing them are not in any of them.
+// ScopeMove is what one decision did at one scope. A decision is cut into one of them for each scope that it names in
+// its holds, writes and shards, in the order of first mention, and a last one with an empty scope that says how many
+// there were. Holds that a decision ends without listing them are not in any of them. Processors of former releases
+// wrote each one to hence.scopes, so each one must fit into a record.
 type ScopeMove struct {
 	Workspace string
 	Scope     sequencer.Scope // empty: the decision's last record

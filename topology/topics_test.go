@@ -38,8 +38,8 @@ func TestTopicsTogether(t *testing.T) {
 	for _, x := range Topics(Options{}) {
 		byName[x.Name] = x
 	}
-	if len(byName) != 11 {
-		t.Errorf("%d topics, want 11", len(byName))
+	if len(byName) != 9 {
+		t.Errorf("%d topics, want 9", len(byName))
 	}
 	if byName[TopicParked].MaxMessageBytes <= byName[TopicDecisions].MaxMessageBytes {
 		t.Error("a record of the greatest size could not be parked with its headers")

@@ -29,8 +29,6 @@ func TestPoison(t *testing.T) {
 		topology.TopicIntents:   d.Workspace,
 		topology.TopicEvents:    topology.EventKey(d.Workspace, "nobody.1"),
 		topology.TopicDecisions: d.Workspace,
-		topology.TopicScopes:    topology.ScopeKey(d.Workspace, "shard:/x"),
-		topology.TopicTxs:       topology.EventKey(d.Workspace, "nobody.1"),
 	} {
 		for name, value := range poisons(t, d.Workspace, topic) {
 			partition, offset := harness.Produce(t, d.Brokers, topic, key, value)

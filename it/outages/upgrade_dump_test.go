@@ -110,6 +110,11 @@ func restore(t *testing.T, brokers []string, all []dumped) {
 	ctx, cancel := context.WithTimeout(t.Context(), dumpBound)
 	defer cancel()
 	cl := harness.RawClient(t, brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	former := []string{topology.TopicScopes, topology.TopicTxs}
+	_, err := kadm.NewClient(cl).CreateTopics(ctx, topology.DefaultPartitions, 1, nil, former...)
+	if err != nil {
+		t.Fatalf("create the topics that only former builds have: %v", err)
+	}
 	offsets := map[string]kadm.Offsets{}
 	for _, d := range all {
 		if d.Group != "" {

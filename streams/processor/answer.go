@@ -28,7 +28,7 @@ type question struct {
 
 // answer serves questions about this processor's table until ctx ends.
 func (b *base) answer(ctx context.Context, conn *nats.Conn, subject string,
-	reply func(*tableStore, question) ([]byte, error),
+	reply func(question) ([]byte, error),
 ) {
 	b.hear(ctx, conn, subject, func(m *nats.Msg) { b.answerOne(m, reply) })
 }
@@ -56,7 +56,7 @@ func (b *base) hear(ctx context.Context, conn *nats.Conn, subject string, f func
 	}
 }
 
-func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte, error)) {
+func (b *base) answerOne(m *nats.Msg, reply func(question) ([]byte, error)) {
 	q := question{workspace: m.Header.Get(topology.HeaderWorkspace), what: m.Header.Get(topology.HeaderWhat)}
 	limit, err := strconv.Atoi(m.Header.Get(topology.HeaderLimit))
 	if err != nil || topology.ValidWorkspace(q.workspace) != nil {
@@ -71,7 +71,7 @@ func (b *base) answerOne(m *nats.Msg, reply func(*tableStore, question) ([]byte,
 	}
 	answer := nats.NewMsg(m.Reply)
 	q.says = answer.Header
-	answer.Data, err = reply(store, q)
+	answer.Data, err = reply(q)
 	switch {
 	case errors.Is(err, errNotOurs):
 		return

@@ -28,7 +28,7 @@ func (s *seqProcessor) answerFold(ctx context.Context) {
 		topology.AskUnsettled: unsettledOf, topology.AskCone: coneOf, topology.AskRules: rulesOf, topology.AskLive: liveOf,
 	} {
 		wg.Go(func() {
-			s.answer(ctx, s.nats.conn, subject, func(_ *tableStore, q question) ([]byte, error) {
+			s.answer(ctx, s.nats.conn, subject, func(q question) ([]byte, error) {
 				if subject == topology.AskRules && q.what == topology.WhatLogic {
 					s.sayLogic(ctx, q.says)
 				}

@@ -38,6 +38,7 @@ type base struct {
 	out     producer
 	work    *processorWork
 	fail    func(error) // ends the run
+	written *writtenDecisions
 
 	position func(row []byte) int64 // of a row, -1: not known; nil: rows of this table have none
 
@@ -113,7 +114,3 @@ func positionOf(h goka.Headers) int64 {
 
 // headerAt is the header of a table's record that says which position of its input the row is of.
 const headerAt = "hence-at"
-
-func gokaAt(at int64) goka.Headers {
-	return goka.Headers{headerAt: binary.BigEndian.AppendUint64(nil, uint64(at))}
-}

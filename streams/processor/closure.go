@@ -8,6 +8,7 @@ import (
 
 	"github.com/lovoo/goka"
 	"github.com/nats-io/nats.go"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
@@ -41,54 +42,70 @@ const (
 	perRowText  = 16 // what an item counts beside its texts
 )
 
+// finishEvery is how many joins a row takes in memory before it is brought into its bounds.
+const finishEvery = 64
+
 // noOffset is where no event was seen yet.
 const noOffset = -1
 
 // closureProcessor keeps the table of transactions: what each rests on. Its inputs have no common order, so whatever
 // changes a row is a join: sets grow, statuses rise, seqs are set once. Every order ends in the same row.
 type closureProcessor struct {
-	*base
+	*lazyTable[topology.ClosureRow]
 	conn *nats.Conn
 }
 
 func newClosureProcessor(b *base, conn *nats.Conn) *closureProcessor {
 	b.name, b.group = "closure", topology.GroupOf(topology.GroupClosure, b.cfg.Replica)
-	b.table = topology.TableOf(b.group)
-	return &closureProcessor{base: b, conn: conn}
+	b.table, b.position = topology.TableOf(b.group), closurePosition
+	c := &closureProcessor{conn: conn}
+	c.lazyTable = newLazyTable(b, rowForm[topology.ClosureRow]{
+		read: topology.DecodeClosureRow,
+		write: func(row *topology.ClosureRow) ([]byte, error) {
+			c.finish(row)
+			return topology.EncodeClosureRow(row)
+		},
+		unitOf: func(key string) string { return key },
+		header: func(row *topology.ClosureRow) []kgo.RecordHeader { return atHeader(rowWeight(row)) },
+	})
+	return c
 }
-
-func (c *closureProcessor) common() *base { return c.base }
 
 func (c *closureProcessor) graph() *goka.GroupGraph {
-	return goka.DefineGroup(goka.Group(c.group),
+	return goka.DefineGroup(goka.Group(c.group), append(c.carried(topology.TopicTxs),
 		goka.Input(goka.Stream(topology.TopicDecisions), rawCodec{}, c.decision),
 		goka.Input(goka.Stream(topology.TopicEvents), rawCodec{}, c.event),
-		goka.Input(goka.Stream(topology.TopicTxs), rawCodec{}, c.outcome),
-		goka.Output(goka.Stream(topology.TopicTxs), rawCodec{}),
 		goka.Output(goka.Stream(topology.TopicParked), rawCodec{}),
-		goka.Persist(rawCodec{}))
+		goka.Persist(rawCodec{}))...)
 }
 
-// decision carries a decision over to the key of its transaction; contents stay behind.
+// gained joins what a former release carried over and did not read, before goka brings anything.
+func (c *closureProcessor) gained(partition int32, store *tableStore) error {
+	p := c.newPart(partition, store)
+	err := p.takeCarried(topology.TopicTxs, func(key string, value []byte, l *ledger, e *entry) error {
+		o, err := topology.DecodeOutcome(value)
+		if err == nil && topology.EventKey(o.Workspace, o.Tx) == key {
+			c.change(p, o.Workspace, o.Tx, l, e, func(r *topology.ClosureRow) { joinOutcome(r, o) })
+		}
+		return err
+	})
+	if err == nil {
+		c.gain(p)
+	}
+	return err
+}
+
+// decision joins a decision into its transaction's row.
 func (c *closureProcessor) decision(ctx goka.Context, msg any) {
-	o := c.readDecision(recordOf(ctx), bytesOf(msg))
-	if o == nil || o.Tx == "" {
-		return
+	rec := recordOf(ctx)
+	if o := c.readDecision(rec, bytesOf(msg)); o != nil && o.Tx != "" {
+		c.take(rec, o.Workspace, o.Tx, func(r *topology.ClosureRow) { joinOutcome(r, o) })
 	}
-	// The row says what a transaction rests on; contents would make it larger than a record.
-	for i := range o.Shards {
-		o.Shards[i].Content = nil
-	}
-	b, err := topology.EncodeOutcome(o)
-	if err != nil {
-		panic(fmt.Sprintf("streams: decision %s/%d cannot be carried over: %v", o.Workspace, o.Seq, err))
-	}
-	ctx.Emit(goka.Stream(topology.TopicTxs), topology.EventKey(o.Workspace, o.Tx), b)
 }
 
 // event joins what a record says that an agent did into its transaction's row. Loose reads of a session have no row.
 func (c *closureProcessor) event(ctx goka.Context, msg any) {
-	value := bytesOf(msg)
+	value, rec := bytesOf(msg), recordOf(ctx)
 	reason := checkKey(ctx.Key(), ctx.Partition(), c.cfg.Partitions)
 	var events []*topology.Event
 	switch {
@@ -107,11 +124,11 @@ func (c *closureProcessor) event(ctx goka.Context, msg any) {
 	}
 	if reason != "" {
 		// Put aside and not refused: one producer's bad record must not keep all others' rows from being kept.
-		c.park(recordOf(ctx), value, reason)
+		c.park(rec, value, reason)
 		return
 	}
 	if first := events[0]; first.Tx != "" && first.Kind != topology.EventContent { // which is alone in its record
-		c.change(ctx, first.Workspace, first.Tx, func(r *topology.ClosureRow) {
+		c.take(rec, first.Workspace, first.Tx, func(r *topology.ClosureRow) {
 			for _, ev := range events {
 				joinEvent(r, ev, ctx.Offset())
 			}
@@ -119,66 +136,58 @@ func (c *closureProcessor) event(ctx goka.Context, msg any) {
 	}
 }
 
-// outcome joins a decision into its transaction's row.
-func (c *closureProcessor) outcome(ctx goka.Context, msg any) {
-	value := bytesOf(msg)
-	reason := checkKey(ctx.Key(), ctx.Partition(), c.cfg.Partitions)
-	var o *sequencer.Outcome
-	switch {
-	case reason != "":
-	case len(value) == 0:
-		reason = topology.ParkedEmpty
-	default:
-		var err error
-		if o, err = topology.DecodeOutcome(value); err != nil {
-			reason = reasonOf(err)
-		} else if topology.EventKey(o.Workspace, o.Tx) != ctx.Key() {
-			reason = topology.ParkedKey
-		}
+// take joins something of a record into a row, unless the partition has stopped.
+func (c *closureProcessor) take(rec *tracked, workspace string, tx sequencer.TxID, join func(*topology.ClosureRow)) {
+	p := c.part(rec.Partition())
+	// Between two looks at what is due, and between questions.
+	p.mu.Lock()
+	stopped := p.stopped != nil
+	if !stopped {
+		c.change(p, workspace, tx, rec.ledger, rec.entry, join)
 	}
-	if reason != "" {
-		// As in event.
-		c.park(recordOf(ctx), value, reason)
-		return
+	p.mu.Unlock()
+	if stopped {
+		refuse(rec)
 	}
-	c.change(ctx, o.Workspace, o.Tx, func(r *topology.ClosureRow) { joinOutcome(r, o) })
 }
 
-// change joins something into the row of the record's key.
-func (c *closureProcessor) change(ctx goka.Context, workspace string, tx sequencer.TxID,
-	join func(*topology.ClosureRow),
+// change joins something into a row in memory; p.mu is held, or nobody else has p.
+func (c *closureProcessor) change(p *lazyPart[topology.ClosureRow], workspace string, tx sequencer.TxID, l *ledger,
+	e *entry, join func(*topology.ClosureRow),
 ) {
-	row := &topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen,
-		Events: &topology.EventSpan{First: noOffset}}
-	had, _ := ctx.Value().([]byte)
-	if had != nil {
-		if r, err := topology.DecodeClosureRow(had); err != nil {
-			c.brokenRow(ctx.Key(), err)
-			// It begins again with this record: a derived row is a help, and must not stop the partition.
-			row.Events = nil // what the row knew may have been earlier
-		} else {
-			row = r
-		}
+	key := topology.EventKey(workspace, tx)
+	row, err := p.row(key)
+	if row == nil {
+		row = &topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen,
+			Events: &topology.EventSpan{First: noOffset}}
 	}
-	scar := row.Scar
-	join(row)
-	finishRow(row)
-	b, err := topology.EncodeClosureRow(row)
 	if err != nil {
-		panic(fmt.Sprintf("streams: row %q of %s cannot be written: %v", ctx.Key(), c.table, err))
+		c.brokenRow(key, err)
+		// It begins again with this record: a derived row is a help, and must not stop the partition.
+		row.Events = nil // what the row knew may have been earlier
 	}
-	if row.Scar && !scar {
+	join(row)
+	u := p.changed(key, l, e)
+	u.rows[key] = row
+	if len(u.held)%finishEvery == 0 {
+		// A row has its bounds in its one form only, and many large events may come before it is written.
+		c.finish(row)
+	}
+}
+
+// finish brings a row into its one form and counts a scar that is new in it.
+func (c *closureProcessor) finish(row *topology.ClosureRow) {
+	scar := row.Scar
+	if finishRow(row); row.Scar && !scar {
 		c.metrics.Scars.Inc()
-		c.cfg.Logger.Error("the commit order violates causality", "workspace", workspace, "tx", tx, "seq", row.Seq)
-	}
-	// A copy changes nothing, so nothing is written: replicas and restarts bring each record several times.
-	if string(b) != string(had) {
-		ctx.SetValue(b)
+		c.cfg.Logger.Error("the commit order violates causality", "workspace", row.Workspace, "tx", row.Tx, "seq", row.Seq)
 	}
 }
 
 func joinEvent(r *topology.ClosureRow, ev *topology.Event, offset int64) {
-	r.Agent = ev.Agent
+	if r.Seq == 0 { // see joinAgent
+		r.Agent = ev.Agent
+	}
 	r.Events = joinSpans(r.Events, &topology.EventSpan{First: offset})
 	switch ev.Kind {
 	case topology.EventEffect:
@@ -222,9 +231,7 @@ func joinSpans(a, b *topology.EventSpan) *topology.EventSpan {
 }
 
 func joinOutcome(r *topology.ClosureRow, o *sequencer.Outcome) {
-	if o.Agent != "" {
-		r.Agent = o.Agent
-	}
+	joinAgent(r, o)
 	r.Final = r.Final || o.Final
 	switch o.Kind {
 	case sequencer.OutcomeCommitted, sequencer.OutcomeAborted:
@@ -248,6 +255,18 @@ func joinOutcome(r *topology.ClosureRow, o *sequencer.Outcome) {
 		} else {
 			r.Status = laterStatus(r.Status, statusSettled)
 		}
+	}
+}
+
+// joinAgent says whose transaction it is. A refusal names who asked, an adoption the new owner, and so do events after
+// the decision: an agent of these would depend on the order of the inputs. The decision's is the transaction's own.
+func joinAgent(r *topology.ClosureRow, o *sequencer.Outcome) {
+	decides := o.Kind == sequencer.OutcomeCommitted || o.Kind == sequencer.OutcomeAborted
+	others := o.Kind == sequencer.OutcomeRefused || o.Kind == sequencer.OutcomeAdopted
+	if decides || r.Seq == 0 && !others {
+		r.Agent = cmp.Or(o.Agent, r.Agent)
+	} else {
+		r.Agent = cmp.Or(r.Agent, o.Agent)
 	}
 }
 
@@ -305,7 +324,9 @@ func mergeRows(a, b *topology.ClosureRow) *topology.ClosureRow {
 	a.Writes = append(a.Writes, b.Writes...)
 	a.RestsOn = append(a.RestsOn, b.RestsOn...)
 	a.Status = laterStatus(a.Status, b.Status)
-	a.Agent = cmp.Or(a.Agent, b.Agent)
+	if a.Agent == "" || b.Seq != 0 { // see joinAgent
+		a.Agent = cmp.Or(b.Agent, a.Agent)
+	}
 	a.Code = cmp.Or(a.Code, b.Code)
 	a.Seq = max(a.Seq, b.Seq)
 	a.Final = a.Final || b.Final
@@ -315,8 +336,6 @@ func mergeRows(a, b *topology.ClosureRow) *topology.ClosureRow {
 	finishRow(a)
 	return a
 }
-
-func (c *closureProcessor) gained(int32, *tableStore) error { return nil }
 
 // merge joins what the table topic has of a row; when its last record lacks something, the join is written again.
 func (c *closureProcessor) merge(key string, value []byte, _ int64, into *tableStore) {
@@ -340,26 +359,53 @@ func (c *closureProcessor) merge(key string, value []byte, _ int64, into *tableS
 	into.joined(key, whole, string(whole) != string(value))
 }
 
-func (c *closureProcessor) dropped(bool) { c.forgetStores() }
+// rowWeight tells a row from what it was before: a join never weighs less than its parts, but where a row has reached
+// its bounds. Reading needs none, since rows are joined; the owner's look for late rows does.
+func rowWeight(r *topology.ClosureRow) int64 {
+	n := len(r.Edges) + len(r.Writes) + len(r.RestsOn) + len(r.Effects) + statusRank(r.Status)
+	for _, has := range []bool{r.Seq > 0, r.Final, r.Retraction != "", r.Events != nil && r.Events.First >= 0} {
+		if has {
+			n++
+		}
+	}
+	return int64(n)
+}
+
+// closurePosition is the weight of a row.
+func closurePosition(row []byte) int64 {
+	r, err := topology.DecodeClosureRow(row)
+	if err != nil {
+		return -1
+	}
+	return rowWeight(r)
+}
 
 // closureOf walks the table from a transaction, breadth first.
-func (c *closureProcessor) closureOf(store *tableStore, q question) ([]byte, error) {
+func (c *closureProcessor) closureOf(q question) ([]byte, error) {
+	p := c.part(topology.PartitionOf(q.workspace, c.cfg.Partitions))
+	if p == nil {
+		return nil, errNotOurs
+	}
+	// Rows that are not written yet are changed in place.
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	out := &topology.Closure{Tx: sequencer.TxID(q.what), Limit: q.limit}
 	seen := map[sequencer.TxID]bool{out.Tx: true}
 	bytes := 0
 	for queue := []sequencer.TxID{out.Tx}; len(queue) > 0; queue = queue[1:] {
-		value, _ := store.Get(topology.EventKey(q.workspace, queue[0]))
-		if value == nil {
-			continue
+		row, err := p.row(topology.EventKey(q.workspace, queue[0]))
+		if err != nil || row == nil {
+			continue // one that cannot be read starts again with the next record of its key
+		}
+		c.finish(row)
+		value, err := topology.EncodeClosureRow(row)
+		if err != nil {
+			return nil, err
 		}
 		if bytes += len(value); len(out.Rows) == q.limit || bytes > maxAnswerBytes {
 			// The answer is one message, so it says that there is more rather than growing.
 			out.Truncated = true
 			break
-		}
-		row, err := topology.DecodeClosureRow(value)
-		if err != nil {
-			continue // starts again with the next record of its key
 		}
 		out.Rows = append(out.Rows, *row)
 		for _, next := range causes(row) {

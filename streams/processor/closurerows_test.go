@@ -59,19 +59,32 @@ func TestClosureRowOfTooMuch(t *testing.T) {
 	}
 }
 
-// A decision that cannot be cut is no reason to end.
-func TestSplitDecision(t *testing.T) {
-	o := &sequencer.Outcome{Workspace: "shop", Seq: 1, Kind: sequencer.OutcomeCommitted,
-		Ended: []sequencer.Hold{{Scope: "res:/a"}}}
-	if moves, values, reason := splitDecision(o); len(moves) != 2 || len(values) != 2 || reason != "" {
-		t.Errorf("%d moves, %q", len(moves), reason)
+// A row names whose transaction it is, in whichever order its inputs come: not who was refused, nor who adopted it.
+func TestRowNamesItsOwnAgent(t *testing.T) {
+	events := []*topology.Event{{Kind: topology.EventRead, Agent: "ann"}, {Kind: topology.EventAnswer, Agent: "bob"}}
+	outcomes := []*sequencer.Outcome{{Kind: sequencer.OutcomeRefused, Agent: "eve"},
+		{Kind: sequencer.OutcomeCommitted, Seq: 3, Agent: "ann"}, {Kind: sequencer.OutcomeAdopted, Agent: "bob"},
+		{Kind: sequencer.OutcomeSettled, Agent: "bob"}}
+	for order := range 1 << (len(events) + len(outcomes)) {
+		row := &topology.ClosureRow{Status: statusOpen, Events: &topology.EventSpan{First: noOffset}}
+		e, o := 0, 0
+		for bit := range len(events) + len(outcomes) {
+			if event := order>>bit&1 == 0; (event || o == len(outcomes)) && e < len(events) {
+				joinEvent(row, events[e], int64(e))
+				e++
+			} else {
+				joinOutcome(row, outcomes[o])
+				o++
+			}
+		}
+		if row.Agent != "ann" || row.Status != statusSettled {
+			t.Fatalf("order %b: the row is %s's and %s", order, row.Agent, row.Status)
+		}
 	}
-	o.Ended[0].Scope = ""
-	if moves, _, reason := splitDecision(o); moves != nil || reason != topology.ParkedMalformed {
-		t.Errorf("%d moves, %q", len(moves), reason)
-	}
-	o.Ended[0].Scope = sequencer.Scope(strings.Repeat("x", 70<<10))
-	if moves, _, reason := splitDecision(o); moves != nil || reason != topology.ParkedOversize {
-		t.Errorf("%d moves, %q", len(moves), reason)
+	undecided := &topology.ClosureRow{Status: statusOpen}
+	joinOutcome(undecided, outcomes[0])
+	joinEvent(undecided, events[0], 0)
+	if joinOutcome(undecided, outcomes[0]); undecided.Agent != "ann" {
+		t.Errorf("before its decision it is %s's", undecided.Agent)
 	}
 }

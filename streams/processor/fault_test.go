@@ -48,9 +48,8 @@ func TestRefusedOutputHoldsOffsetsBack(t *testing.T) {
 // One refused write among many that are taken: what is acknowledged behind it must neither commit its offset nor push
 // its decision out of the outbox.
 func TestOneRefusedWriteAmongMany(t *testing.T) {
-	for _, topic := range []string{topology.TopicDecisions, topology.TopicScopes, topology.TopicTxs,
-		topology.TableOf(topology.GroupSequencer), topology.TableOf(topology.GroupFrontier),
-		topology.TableOf(topology.GroupClosure)} {
+	for _, topic := range []string{topology.TopicDecisions, topology.TableOf(topology.GroupSequencer),
+		topology.TableOf(topology.GroupFrontier), topology.TableOf(topology.GroupClosure)} {
 		t.Run(topic, func(t *testing.T) {
 			w := teststreams.New(t, func(c *streams.Config) { c.StateEvery, c.Linger = 1, -1 })
 			w.Run(w.Cfg)

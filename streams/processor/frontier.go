@@ -4,139 +4,144 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/lovoo/goka"
 	"github.com/nats-io/nats.go"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
-// headerTable is the header of a move that names the table which it was made for, by its topic's id.
-const headerTable = "hence-table"
-
-// frontierProcessor keeps the table of scopes. A decision is split by scope into hence.scopes, because a callback may
-// set only the row of its own key. All moves of a workspace, and all rows made of them, are in one partition in the
-// order of the decisions, the workspace's own row last of each: a reader of the table to its end has every row up to
-// that row's seq, and perhaps some of the next decisions.
+// frontierProcessor keeps the table of scopes. All rows of a workspace are in one partition, written in the order of
+// the decisions, the workspace's own row behind the others: a reader of the table to its end has every row up to that
+// row's seq, and perhaps some of the next decisions.
 type frontierProcessor struct {
-	*base
+	*lazyTable[topology.FrontierRow]
 	conn *nats.Conn
 
-	// Guarded by base.mu.
-	stopped []int32                  // partitions
-	id      string                   // of the table's topic; another one is a table that was rebuilt
-	stuck   map[string]sequencer.Seq // workspaces with a gap, and the last decision before it
+	stuck map[string]sequencer.Seq // guarded by base.mu: workspaces with a gap, and the last decision before it
 }
+
+// frontierPart is one partition of the table of scopes.
+type frontierPart = lazyPart[topology.FrontierRow]
 
 func newFrontierProcessor(b *base, conn *nats.Conn) *frontierProcessor {
 	b.name, b.group = "frontier", topology.GroupOf(topology.GroupFrontier, b.cfg.Replica)
 	b.table, b.position = topology.TableOf(b.group), frontierPosition
-	return &frontierProcessor{base: b, conn: conn, stuck: make(map[string]sequencer.Seq)}
+	t := newLazyTable(b, rowForm[topology.FrontierRow]{read: topology.DecodeFrontierRow, write: encodeRow,
+		// Its own row's key is the beginning of all others, so it is written last.
+		unitOf: topology.WorkspaceOfKey,
+		header: func(row *topology.FrontierRow) []kgo.RecordHeader { return atHeader(int64(row.Seq)) }})
+	return &frontierProcessor{lazyTable: t, conn: conn, stuck: make(map[string]sequencer.Seq)}
 }
-
-func (f *frontierProcessor) common() *base { return f.base }
 
 func (f *frontierProcessor) graph() *goka.GroupGraph {
-	return goka.DefineGroup(goka.Group(f.group),
+	return goka.DefineGroup(goka.Group(f.group), append(f.carried(topology.TopicScopes),
 		goka.Input(goka.Stream(topology.TopicDecisions), rawCodec{}, f.decision),
-		goka.Input(goka.Stream(topology.TopicScopes), rawCodec{}, f.move),
-		goka.Output(goka.Stream(topology.TopicScopes), rawCodec{}),
 		goka.Output(goka.Stream(topology.TopicParked), rawCodec{}),
-		goka.Persist(rawCodec{}))
+		goka.Persist(rawCodec{}))...)
 }
 
-// decision splits one decision.
+// gained applies what a former release carried over and did not read, before goka brings anything.
+func (f *frontierProcessor) gained(partition int32, store *tableStore) error {
+	p := f.newPart(partition, store)
+	err := p.takeCarried(topology.TopicScopes, func(key string, value []byte, l *ledger, e *entry) error {
+		m, err := topology.DecodeScopeMove(value)
+		if err == nil && m.Key() == key && p.stopped == nil {
+			_ = f.apply(p, []topology.ScopeMove{*m}, l, e) // a gap is met again, and said, with the next decision
+		}
+		return err
+	})
+	if err == nil {
+		f.gain(p)
+	}
+	return err
+}
+
+// decision brings the rows of its scopes to a decision.
 func (f *frontierProcessor) decision(ctx goka.Context, msg any) {
-	o := f.readDecision(recordOf(ctx), bytesOf(msg))
+	rec := recordOf(ctx)
+	o := f.readDecision(rec, bytesOf(msg))
 	if o == nil {
 		return
 	}
-	moves, values, reason := splitDecision(o)
-	if reason != "" { // no sequencer of this release writes it; older ones may have
-		f.park(recordOf(ctx), bytesOf(msg), reason)
+	if topology.CheckScopes(o) != nil { // no sequencer of this release writes it; older ones may have
+		// A scope that is not canonical has no row of its own: it would be split over two.
+		f.park(rec, bytesOf(msg), topology.ParkedMalformed)
 		return
 	}
-	ours := goka.WithCtxEmitHeaders(goka.Headers{headerTable: []byte(f.tableID())})
-	for i := range moves {
-		ctx.Emit(goka.Stream(topology.TopicScopes), moves[i].Key(), values[i], ours)
+	p := f.part(ctx.Partition())
+	// Between two looks at what is due, and between questions.
+	p.mu.Lock()
+	after := sequencer.Seq(0)
+	if p.stopped == nil {
+		after = f.apply(p, topology.SplitByScope(o), rec.ledger, rec.entry)
+	}
+	stopped := p.stopped != nil
+	p.mu.Unlock()
+	if stopped {
+		refuse(rec)
+	} else if after+1 < o.Seq {
+		f.gap(o.Workspace, after, o.Seq)
 	}
 }
 
-// splitDecision makes the records of a decision's moves, or says why there can be none.
-func splitDecision(o *sequencer.Outcome) (moves []topology.ScopeMove, values [][]byte, reason string) {
-	if topology.CheckScopes(o) != nil {
-		// A scope that is not canonical has no row of its own: it would be split over two.
-		return nil, nil, topology.ParkedMalformed
-	}
-	moves = topology.SplitByScope(o)
-	for i := range moves {
-		b, err := topology.EncodeScopeMove(&moves[i])
-		if err != nil {
-			// All of its moves or none: half of a decision in the rows would look whole behind the workspace's own row.
-			return nil, nil, topology.ParkedOversize
-		}
-		values = append(values, b)
-	}
-	return moves, values, ""
-}
-
-// move applies one move to the row of its scope.
+// apply brings rows to the moves of one decision, or stops the partition before it, and returns the seq of the
+// workspace's own row, which a gap keeps where it is. mu is held, or nobody else has p.
 //
 // The workspace's own row says "whole up to here", so it never jumps: a hole keeps it, and snapshots, where they are.
 // It is written behind the rows it speaks of, in one partition, by one ordered producer. A broker that refuses such a
 // row for good (one that is away does not: retries keep the order) and takes the ones behind it in the same few
 // milliseconds could make a snapshot miss that row until the processor is built again, 0.1 s later. Only a change of
 // permissions or limits under way does that.
-func (f *frontierProcessor) move(ctx goka.Context, msg any) {
-	value := bytesOf(msg)
-	m, reason := f.readMove(ctx, value)
-	if reason != "" {
-		// A move of a foreign partition or form: the rows are whole without it or say a gap.
-		f.park(recordOf(ctx), value, reason)
-		return
+func (f *frontierProcessor) apply(p *frontierPart, moves []topology.ScopeMove, l *ledger, e *entry) sequencer.Seq {
+	rows := make([]*topology.FrontierRow, len(moves))
+	for i := range moves {
+		// All rows first: one that stops the partition leaves none of the decision in memory.
+		if rows[i] = f.rowOf(p, &moves[i]); rows[i] == nil {
+			return 0
+		}
 	}
-	row := &topology.FrontierRow{Workspace: m.Workspace, Scope: m.Scope}
-	if had, _ := ctx.Value().([]byte); had != nil {
-		r, err := topology.DecodeFrontierRow(had)
+	whole := func() sequencer.Seq { return f.wholeTo(p, moves[0].Workspace) }
+	for i := range moves {
+		m, row := &moves[i], rows[i]
 		switch {
-		case err == nil:
-			row = r
-		case m.Last(), m.Scope.IsShard() && m.Shard == nil:
-			// The move does not have all that the row had: made again from it, a shard would look absent and the workspace
-			// whole.
-			f.stop(recordOf(ctx), err)
-			return
+		case m.Seq <= row.Seq:
+			if !lateContent(row, m, whole) {
+				continue // a second copy, or one of a processor that lags behind
+			}
+		case m.Last() && m.Seq != row.Seq+1:
+			// What is missing comes again when the decision before it was refused by the broker; else the alarm stands, and
+			// snapshots stay behind it.
+			continue
 		default:
-			f.brokenRow(ctx.Key(), err)
+			moveRow(row, m)
 		}
+		p.changed(m.Key(), l, e).rows[m.Key()] = row
 	}
+	return rows[len(rows)-1].Seq
+}
+
+// rowOf is the row of a move; nil: it cannot be read nor made again, and the partition is stopped. The workspace's
+// own row would never be whole again, and a shard without its content would look absent and the workspace whole.
+func (f *frontierProcessor) rowOf(p *frontierPart, m *topology.ScopeMove) *topology.FrontierRow {
+	row, err := p.row(m.Key())
 	switch {
-	case m.Seq <= row.Seq:
-		if !lateContent(row, m, func() sequencer.Seq { return f.wholeTo(ctx.Partition(), m.Workspace) }) {
-			return // a second copy, or one of a processor that lags behind
-		}
-	case m.Last() && m.Seq != row.Seq+1:
-		// What is missing comes again when the decision before it was refused by the broker; else the alarm stands, and
-		// snapshots stay behind it. A move that the other group made, or that was made for a former table, says nothing of
-		// what ours has yet to read.
-		if string(ctx.Headers()[headerTable]) == f.tableID() {
-			f.gap(m.Workspace, row.Seq, m.Seq)
-		}
-		return
+	case err == nil && row != nil:
+		return row
+	case err == nil:
+	case m.Last(), m.Scope.IsShard() && m.Shard == nil:
+		p.stop(m.Key(), err)
+		return nil
 	default:
-		moveRow(row, m)
+		f.brokenRow(m.Key(), err)
 	}
-	b, err := encodeRow(row)
-	if err != nil { // a move without its row would be a hidden gap
-		f.stop(recordOf(ctx), fmt.Errorf("its next version cannot be written: %w", err))
-		return
-	}
-	ctx.SetValue(b, goka.WithCtxEmitHeaders(gokaAt(int64(row.Seq))))
+	return &topology.FrontierRow{Workspace: m.Workspace, Scope: m.Scope}
 }
 
 // gap counts a gap that a decision met, and says it once.
@@ -151,46 +156,6 @@ func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
 		f.cfg.Logger.Error("decisions are missing: snapshots stop before the gap; run hence doctor",
 			"workspace", workspace, "after", after, "next", next)
 	}
-}
-
-// stop ends the work on a partition before a move, whose row cannot be read and cannot be rebuilt from the move: the
-// workspace's own row would never be whole again, and a shard would look absent. The record stays unfinished.
-func (f *frontierProcessor) stop(ctx *tracked, err error) {
-	err = fmt.Errorf("row %q of %s cannot be used: %w. If a newer release wrote it, start that one. Else stop the "+
-		"processors of this group, delete %s and the offsets of group %s, and start them: the table is rebuilt from %s",
-		ctx.Key(), f.table, err, f.table, f.group, topology.TopicDecisions)
-	// As in gap.
-	f.mu.Lock()
-	f.stopped = append(f.stopped, ctx.Partition())
-	f.mu.Unlock()
-	f.metrics.Stopped.WithLabelValues(f.name).Inc()
-	f.cfg.Health.Set(f.partName(ctx.Partition()), err)
-	f.cfg.Logger.Error("this partition is not processed", "processor", f.name, "partition", ctx.Partition(), "error", err)
-	ctx.ledger.hold(ctx.entry)
-	// To return would let goka mark the record, and the partition go on without it.
-	<-ctx.Context().Done()
-}
-
-// partName is a stopped partition's name in a health, beside the sequencer's.
-func (f *frontierProcessor) partName(partition int32) string {
-	return fmt.Sprintf("%s partition %d", f.name, partition)
-}
-
-func (f *frontierProcessor) readMove(ctx goka.Context, value []byte) (*topology.ScopeMove, string) {
-	if reason := checkKey(ctx.Key(), ctx.Partition(), f.cfg.Partitions); reason != "" {
-		return nil, reason
-	}
-	if len(value) == 0 {
-		return nil, topology.ParkedEmpty
-	}
-	m, err := topology.DecodeScopeMove(value)
-	if err != nil {
-		return nil, reasonOf(err)
-	}
-	if m.Key() != ctx.Key() {
-		return nil, topology.ParkedKey
-	}
-	return m, ""
 }
 
 // moveRow brings a row to the seq of a move.
@@ -237,14 +202,11 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 	}
 }
 
-// lateContent gives a row the content of a move that came behind later ones. hence.scopes is kept for days and
-// hence.decisions for a year: a table that is rebuilt reads the last days' moves first, and all moves from the first
-// decision on behind them. Holds of such moves are not taken: who knows whether they have ended. A row without content
-// may have lost it to a retraction, so an older one comes in only while the workspace's own row, which is whole up to
-// the given seq, is before it: the retraction then comes once more too. So the table is whole once that row has come
-// as far, but for a hold that is older than the days that hence.scopes is kept. That is no gap: a move names the table
-// that it was made for (headerTable), and hence_frontier_gaps_total counts only what moves of the same table jump
-// over.
+// lateContent gives a row the content of a decision that came behind later ones: one that a broker had refused, and
+// those behind it not. Holds of such moves are not taken: who knows whether they have ended. A row without content may
+// have lost it to a retraction, so an older one comes in only while the workspace's own row, which is whole up to the
+// given seq, is before it: the retraction then comes once more too. So the table is whole once that row has come as
+// far, but for such holds.
 func lateContent(row *topology.FrontierRow, m *topology.ScopeMove, whole func() sequencer.Seq) bool {
 	switch {
 	case m.Write == nil && m.Shard == nil:
@@ -264,38 +226,12 @@ func lateContent(row *topology.FrontierRow, m *topology.ScopeMove, whole func() 
 }
 
 // wholeTo is the seq of a workspace's own row.
-func (f *frontierProcessor) wholeTo(partition int32, workspace string) sequencer.Seq {
-	value, _ := f.store(partition).Get(topology.ScopeKey(workspace, ""))
-	if value == nil {
-		return 0
-	}
-	row, err := topology.DecodeFrontierRow(value)
-	if err != nil {
-		return 0 // its next move stops the partition
+func (f *frontierProcessor) wholeTo(p *frontierPart, workspace string) sequencer.Seq {
+	row, err := p.row(topology.ScopeKey(workspace, ""))
+	if err != nil || row == nil {
+		return 0 // one that cannot be read stops the partition with its next move
 	}
 	return row.Seq
-}
-
-// gained asks for the table's id: its moves are told by it.
-func (f *frontierProcessor) gained(int32, *tableStore) error {
-	ctx, cancel := context.WithTimeout(context.Background(), streams.RequestTimeout)
-	defer cancel()
-	id, err := streams.TopicID(ctx, f.out.client, f.table)
-	if err != nil {
-		return fmt.Errorf("id of %s: %w", f.table, err)
-	}
-	// See tableID.
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.id = id
-	return nil
-}
-
-func (f *frontierProcessor) tableID() string {
-	// Set when a partition is gained, read by callbacks.
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.id
 }
 
 func (f *frontierProcessor) merge(key string, value []byte, at int64, into *tableStore) {
@@ -317,37 +253,20 @@ func overtakes(row, other []byte) bool {
 	return err == nil && a.Version > b.Version
 }
 
-func (f *frontierProcessor) dropped(bool) {
-	// Callbacks of a lost session may still note that they stop.
-	f.mu.Lock()
-	for _, partition := range f.stopped {
-		f.metrics.Stopped.WithLabelValues(f.name).Dec()
-		f.cfg.Health.Drop(f.partName(partition))
-	}
-	f.stopped = nil
-	f.mu.Unlock()
-	f.forgetStores()
-}
-
 func (f *frontierProcessor) keep(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { f.keepRows(ctx) })
 	f.answer(ctx, f.conn, topology.AskFrontier, f.frontierOf)
 }
 
 // frontierOf lists rows under a prefix by scope, without contents, each behind its length.
-func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, error) {
-	var rows []topology.FrontierRow
-	store.prefixed(topology.ScopeKey(q.workspace, sequencer.Scope(q.what)), func(_ string, value []byte) bool {
-		row, err := topology.DecodeFrontierRow(value)
-		if err != nil {
-			return true // starts again with the next record of its key
-		}
-		if row.Shard != nil {
-			row.Shard.Content = nil
-		}
-		row.Former = nil
-		rows = append(rows, *row)
-		return true
-	})
+func (f *frontierProcessor) frontierOf(q question) ([]byte, error) {
+	p := f.part(topology.PartitionOf(q.workspace, f.cfg.Partitions))
+	if p == nil {
+		return nil, errNotOurs
+	}
+	rows := under(p, topology.ScopeKey(q.workspace, sequencer.Scope(q.what)))
 	slices.SortFunc(rows, func(a, b topology.FrontierRow) int { return cmp.Compare(a.Scope, b.Scope) })
 	var out []byte
 	var more error
@@ -367,6 +286,38 @@ func (f *frontierProcessor) frontierOf(store *tableStore, q question) ([]byte, e
 		out = append(binary.AppendUvarint(out, uint64(len(b))), b...)
 	}
 	return out, more
+}
+
+// under copies the rows whose keys begin with a prefix, without contents, in no order.
+func under(p *frontierPart, prefix string) (rows []topology.FrontierRow) {
+	// Rows that are not written yet are changed in place.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	take := func(row topology.FrontierRow) {
+		if row.Shard != nil {
+			shard := *row.Shard
+			shard.Content, row.Shard = nil, &shard
+		}
+		row.Former, row.Open = nil, slices.Clone(row.Open)
+		rows = append(rows, row)
+	}
+	changed := make(map[string]*topology.FrontierRow)
+	if u := p.units[topology.WorkspaceOfKey(prefix)]; u != nil {
+		changed = u.rows
+	}
+	for key, row := range changed {
+		if strings.HasPrefix(key, prefix) {
+			take(*row)
+		}
+	}
+	p.store.prefixed(prefix, func(key string, value []byte) bool {
+		// One that cannot be read starts again with the next record of its key.
+		if row, err := topology.DecodeFrontierRow(value); err == nil && changed[key] == nil {
+			take(*row)
+		}
+		return true
+	})
+	return rows
 }
 
 // frontierPosition is the seq of a row.

@@ -155,7 +155,7 @@ func (b *base) readDecision(ctx *tracked, value []byte) *sequencer.Outcome {
 		reason = topology.ParkedEmpty
 	default:
 		var err error
-		if o, err = topology.DecodeCloudEvent(value); err != nil {
+		if o, err = b.written.decode(value); err != nil {
 			reason = reasonOf(err)
 		} else if o.Workspace != ctx.Key() {
 			reason = topology.ParkedKey

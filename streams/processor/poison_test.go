@@ -42,8 +42,7 @@ func (s *spoiler) all() {
 		readers   int
 	}{
 		{topology.TopicIntents, "shop", 1}, {topology.TopicEvents, "shop|t1", 1},
-		{topology.TopicDecisions, "shop", 2}, {topology.TopicScopes, "shop|shard:/x", 1},
-		{topology.TopicTxs, "shop|t1", 1},
+		{topology.TopicDecisions, "shop", 2},
 	} {
 		s.spoil(topic.name, topic.key, "malformed", topic.readers, []byte{1, 0xc1})
 		s.spoil(topic.name, topic.key, "empty", topic.readers, nil)

@@ -71,6 +71,7 @@ func Run(ctx context.Context, cfg streams.Config) error {
 	if err != nil {
 		return err
 	}
+	written := newWrittenDecisions()
 	out, states := natsOut{conn: conn, metrics: m, log: id}, newComparison(cfg, m, id)
 	var wg sync.WaitGroup
 	defer awaitEnd(&wg, cfg.Clock, client.Close)
@@ -82,7 +83,12 @@ func Run(ctx context.Context, cfg streams.Config) error {
 		func(b *base) processor { return newClosureProcessor(b, conn) },
 		func(b *base) processor { return newFrontierProcessor(b, conn) },
 	} {
-		wg.Go(func() { supervise(ctx, cfg, m, producer{client}, build) })
+		wg.Go(func() {
+			supervise(ctx, cfg, m, producer{client}, func(b *base) processor {
+				b.written = written
+				return build(b)
+			})
+		})
 	}
 	// The processors are built again for as long as that; what ends one of them is in the health, and not an error of
 	// Run.

@@ -247,6 +247,7 @@ func (p *seqPartition) publish(r *workspaceState, m *message, of *logRecord) {
 		p.cfg.OnStateHash(r.name, o.Seq, *o.StateHash)
 	}
 	p.nats.publish(m)
+	p.written.add(m.event, m.nats)
 	rec := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(r.name), Value: m.event}
 	for _, h := range topology.DecisionHeaders(o, m.intent, m.trace) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: []byte(h.Value)})

@@ -22,6 +22,7 @@ const (
 func (c *closureProcessor) keep(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	wg.Go(func() { c.keepRows(ctx) })
 	wg.Go(func() { c.sweepFrom(ctx) })
 	c.answer(ctx, c.conn, topology.AskClosure, c.closureOf)
 }
@@ -35,20 +36,18 @@ func (c *closureProcessor) sweepFrom(ctx context.Context) {
 		// The table grows with each transaction; a minute's worth is little.
 		case <-c.cfg.Clock.After(sweepEvery):
 		}
-		for _, store := range c.owned() {
-			if store.ready() {
-				c.sweep(store, closureKeptSeqs)
-			}
+		for _, p := range c.owned() {
+			c.sweep(p, closureKeptSeqs)
 		}
 	}
 }
 
 // sweep takes the rows of settled transactions that were decided more than kept seqs before the newest decision of
-// their workspace out of the table, in memory and in the topic.
-func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
+// their workspace out of the table, in memory and in the topic. It sees rows as they were written last.
+func (c *closureProcessor) sweep(p *lazyPart[topology.ClosureRow], kept sequencer.Seq) {
 	decided := map[string]sequencer.Seq{}
 	heads := map[string]sequencer.Seq{}
-	for key, value := range store.snapshot() {
+	for key, value := range p.store.snapshot() {
 		row, err := topology.DecodeClosureRow(value)
 		if err != nil || row.Seq == 0 {
 			continue
@@ -63,28 +62,27 @@ func (c *closureProcessor) sweep(store *tableStore, kept sequencer.Seq) {
 			// Lineage and explanation still reach it: the horizon may be as far back.
 			continue
 		}
-		_ = store.Delete(key) // a map's deletion does not fail
-		c.out.send(&kgo.Record{Topic: c.table, Key: []byte(key)}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				c.cfg.Logger.Warn("failed to delete a forgotten row: the next sweep tries again", "key", key, "error", err)
-			}
-		})
+		c.forget(p, key)
 	}
+}
+
+// forget deletes a row, unless it is about to be written again: the next sweep sees to it then.
+func (c *closureProcessor) forget(p *lazyPart[topology.ClosureRow], key string) {
+	// A row that is written between the look and the deletion would stay in the topic only.
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.left || p.units[key] != nil {
+		return
+	}
+	_ = p.store.Delete(key) // a map's deletion does not fail
+	c.out.send(&kgo.Record{Topic: c.table, Key: []byte(key)}, func(_ *kgo.Record, err error) {
+		if err != nil {
+			c.cfg.Logger.Warn("failed to delete a forgotten row: the next sweep tries again", "key", key, "error", err)
+		}
+	})
 }
 
 // ended reports whether nothing of a row's transaction is pending; a row of the first release does not say.
 func ended(row *topology.ClosureRow) bool {
 	return row.Status != statusRetracting && (row.Final || row.Events == nil)
-}
-
-// owned are the stores in memory.
-func (b *base) owned() []*tableStore {
-	// A copy: a sweep takes long, and goka gives and takes partitions meanwhile.
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	stores := make([]*tableStore, 0, len(b.stores))
-	for _, s := range b.stores {
-		stores = append(stores, s)
-	}
-	return stores
 }

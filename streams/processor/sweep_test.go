@@ -18,9 +18,10 @@ func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c := &closureProcessor{base: &base{cfg: streams.Config{Logger: slog.New(slog.DiscardHandler)}, out: producer{client},
-		table: "t"}}
+	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler)}
+	c := newClosureProcessor(&base{cfg: cfg, out: producer{client}}, nil)
 	store := newTableStore(nil)
+	p := c.newPart(0, store)
 	put := func(workspace string, tx sequencer.TxID, seq sequencer.Seq, change ...func(*topology.ClosureRow)) {
 		row := topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen, Seq: seq, Final: true,
 			Events: &topology.EventSpan{First: 1}}
@@ -42,9 +43,11 @@ func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
 	put("v", "old", 9) // another workspace, whose newest decision it is
 	put("w", "unsettled", 9, func(r *topology.ClosureRow) { r.Final = false })
 	put("w", "of the first release", 9, func(r *topology.ClosureRow) { r.Final, r.Events = false, nil })
-	c.sweep(store, 100)
+	put("w", "changed", 9) // and is to be written again
+	p.units["w|changed"] = &rowUnit[topology.ClosureRow]{}
+	c.sweep(p, 100)
 	for key, want := range map[string]bool{"w|old": false, "w|edge": true, "w|head": true, "w|open": true,
-		"v|old": true, "w|unsettled": true, "w|of the first release": false} {
+		"w|changed": true, "v|old": true, "w|unsettled": true, "w|of the first release": false} {
 		if got, _ := store.Has(key); got != want {
 			t.Errorf("%s is in the table: %v, want %v", key, got, want)
 		}

@@ -58,8 +58,7 @@ func New(reg prometheus.Registerer) *Meters {
 
 // begin makes the series that an alert counts by their growth: one that appeared at 1 would not have grown.
 func (m *Meters) begin() {
-	for _, topic := range []string{topology.TopicIntents, topology.TopicEvents, topology.TopicDecisions,
-		topology.TopicScopes, topology.TopicTxs} {
+	for _, topic := range []string{topology.TopicIntents, topology.TopicEvents, topology.TopicDecisions} {
 		for _, reason := range []string{topology.ParkedEmpty, topology.ParkedMalformed, topology.ParkedForeign,
 			topology.ParkedOversize, topology.ParkedKey, topology.ParkedPartition} {
 			m.Parked.WithLabelValues(topic, reason)

@@ -113,15 +113,19 @@ func (w *World) Inspect(cfg streams.Config) (*inspect.Report, string) {
 // Decide writes decisions of a workspace as if a sequencer had that was just started.
 func (w *World) Decide(workspace string, seqs ...sequencer.Seq) {
 	w.T.Helper()
-	cl := w.Kafka()
 	for _, seq := range seqs {
-		o := &sequencer.Outcome{Workspace: workspace, Seq: seq, Kind: sequencer.OutcomeBegun}
-		b, err := topology.EncodeCloudEvent(o, time.Now(), "")
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		w.Put(cl, topology.TopicDecisions, workspace, b)
+		w.DecideAs(&sequencer.Outcome{Workspace: workspace, Seq: seq, Kind: sequencer.OutcomeBegun})
 	}
+}
+
+// DecideAs writes one decision, whole as it is.
+func (w *World) DecideAs(o *sequencer.Outcome) {
+	w.T.Helper()
+	b, err := topology.EncodeCloudEvent(o, time.Now(), "")
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Put(w.Kafka(), topology.TopicDecisions, o.Workspace, b)
 }
 
 // Touched opens a transaction that is granted a scope, and gives it up.

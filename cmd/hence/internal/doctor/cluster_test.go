@@ -128,11 +128,11 @@ func TestDoctorCluster(t *testing.T) {
 	i.must(err)
 	i.finds("topics", "retention.ms is 1000", " --alter --topic hence.intents --add-config retention.ms=")
 
-	_, err = i.admin.DeleteTopics(ctx, topology.TopicTxs, topology.TopicResidue)
+	_, err = i.admin.DeleteTopics(ctx, topology.TopicHashes, topology.TopicResidue)
 	i.must(err)
-	_, err = i.admin.CreateTopic(ctx, 4, 1, nil, topology.TopicTxs)
+	_, err = i.admin.CreateTopic(ctx, 4, 1, nil, topology.TopicHashes)
 	i.must(err)
-	i.finds("topics", "hence.txs: 4 partitions where all topics must have 8", "delete the topic and run:")
+	i.finds("topics", "hence.hashes: 4 partitions where all topics must have 8", "delete the topic and run:")
 	i.finds("topics", "hence.residue: it does not exist", "hence topics create")
 
 	i.strangeStream()
