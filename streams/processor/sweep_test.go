@@ -18,9 +18,9 @@ func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	c := &closureProcessor{base: &base{cfg: streams.Config{Logger: slog.New(slog.DiscardHandler)}, out: producer{client},
-		table: "t"}}
-	store := newTableStore(nil)
+	c := &closureProcessor{base: &base{cfg: streams.Config{Logger: slog.New(slog.DiscardHandler)},
+		out: producer{client: client}, table: "t"}}
+	store := newTableStore(streams.TableSpan{}, nil)
 	put := func(workspace string, tx sequencer.TxID, seq sequencer.Seq, change ...func(*topology.ClosureRow)) {
 		row := topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen, Seq: seq, Final: true,
 			Events: &topology.EventSpan{First: 1}}
