@@ -71,9 +71,9 @@ func (m *member) commit(offset int64, metadata string) error {
 	return kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 }
 
-// What markers rest on: Kafka takes a committed offset, with what stands beside it, from no former owner: neither one of
-// a generation before, nor one whose place another process of its name has taken, nor one that says that it is in no
-// group. It stands on an embedded Kafka, or on that of HENCE_TEST_KAFKA.
+// What markers rest on: Kafka takes a committed offset, with what stands beside it, from no former owner: neither from
+// one of a generation before, nor from one whose place another process of its name has taken, nor from who says that it
+// is in no group. It stands on an embedded Kafka, or on that of HENCE_TEST_KAFKA.
 func TestFormerOwnerCommitsNoMarker(t *testing.T) {
 	brokers := strings.Split(os.Getenv("HENCE_TEST_KAFKA"), ",")
 	if brokers[0] == "" {

@@ -85,8 +85,8 @@ func (b *base) keepMarkers(ctx context.Context) {
 	}
 }
 
-// keepMarker does what is due about one partition's marker. Once Kafka has it, it returns the offset of the former one,
-// before which nothing is read any more: who began to read there is not cut off.
+// keepMarker does what is due about one partition's marker. Once Kafka has it, it returns the offset of the former
+// one, before which nothing is read any more: who began to read there is not cut off.
 func (b *base) keepMarker(ctx context.Context, partition int32, store *tableStore, m *marking) (
 	before int64, err error,
 ) {
@@ -211,7 +211,7 @@ func (b *base) confirm(ctx context.Context, partition int32, store *tableStore, 
 // deleteBefore deletes the records of a table before an offset, and reports whether that may be tried again.
 //
 // Kafka does not fence this, and a former owner may do it late. It deletes no row that an heir relies on: the offset
-// is that of a marker which Kafka had before the former owner committed the next one, so the heir found one of the two,
+// is that of a marker which Kafka had before the former owner committed the next one. So the heir found one of the two
 // or a later one, and read nothing before it. An older release reads without markers: see streams/DESIGN.md.
 func (b *base) deleteBefore(ctx context.Context, partition int32, offset int64) bool {
 	var before kadm.Offsets
