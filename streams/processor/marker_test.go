@@ -91,6 +91,7 @@ func (m *marked) join() {
 		rules := sequencer.DefaultRules() // under which nothing is decided by time: the machine may be busy
 		rules.Version, rules.Logic, rules.LeaseTicks, rules.BoundTicks, rules.DeadlineTicks =
 			1, sequencer.Logic, 1<<20, 1<<20, 1<<20
+		rules.HorizonCommits, rules.CapSeqs = 100, 1000
 		_, err := m.client.Append(m.Context(), workspace, &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})
 		if err != nil {
 			m.T.Fatal(err)
