@@ -66,8 +66,8 @@ type recovered struct {
 	ready time.Duration
 }
 
-// recovery lets a workspace commit, with a former owner that writes meanwhile, ends its processors when the tables were
-// just marked, and starts new ones.
+// recovery lets a workspace commit, with a former owner that writes meanwhile, ends its processors when no marker is
+// due, and starts new ones.
 func recovery(t *testing.T, commits int, after int64) recovered {
 	m := newMarked(t)
 	m.Cfg.StateEvery, m.Cfg.MarkAfter, m.Cfg.Health = 256, after, new(streams.Health)

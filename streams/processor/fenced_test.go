@@ -72,8 +72,8 @@ func (m *member) commit(offset int64, metadata string) error {
 }
 
 // What markers rest on: Kafka takes a committed offset, with what stands beside it, from no former owner: neither from
-// one of a generation before, nor from one whose place another process of its name has taken, nor from who says that it
-// is in no group. It stands on an embedded Kafka, or on that of HENCE_TEST_KAFKA.
+// one of a generation before, nor from one whose place another process of its name has taken, nor from one that says
+// it is in no group. It stands on an embedded Kafka, or on that of HENCE_TEST_KAFKA.
 func TestFormerOwnerCommitsNoMarker(t *testing.T) {
 	brokers := strings.Split(os.Getenv("HENCE_TEST_KAFKA"), ",")
 	if brokers[0] == "" {
