@@ -34,7 +34,7 @@ type Config struct {
 	Metrics     prometheus.Registerer // default: a registry that is not served
 	Clock       Clock                 // default: the machine's
 
-	StateEvery   int           // steps of a workspace between two written states; default 256
+	StateEvery   int           // steps between two written states, up to 8 times as many of a large one; default 256
 	StateAfter   time.Duration // after which a changed state is written anyhow; default 1 s
 	HashEvery    int           // seqs between two state hashes that replicas compare, the same in both; default 256
 	MarkAfter    int64         // bytes of a table's log before all rows are written anew; default 4 MiB

@@ -260,6 +260,31 @@ func TestNewOwnersBeginAtTheMarker(t *testing.T) {
 	stop()
 }
 
+// A table of which more is deleted than a marker has passed is not taken for whole.
+func TestTableCutBehindItsMarker(t *testing.T) {
+	m := newMarked(t)
+	m.Cfg.Health = new(streams.Health)
+	stop := m.Run(m.Cfg)
+	m.join()
+	m.marks(1)
+	stop()
+	table := topology.TableOf(topology.GroupFrontier)
+	end, err := streams.EndOffset(m.Context(), m.Kafka(), table, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cut kadm.Offsets
+	cut.AddOffset(table, 0, end-1, -1)
+	if _, err := kadm.NewClient(m.Kafka()).DeleteRecords(m.Context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	m.Run(m.Cfg)
+	m.Until("what to do about it", func() bool {
+		err := m.Cfg.Health.Ready()["frontier"]
+		return err != nil && strings.Contains(err.Error(), "records were deleted by hand")
+	})
+}
+
 // zombie writes rows of a table as a former owner has them that has slept since it read them: row by row, and then
 // all of them, as for a marker of its own.
 type zombie struct {

@@ -193,6 +193,13 @@ func (b *base) openStore(p processor, partition int32) (*tableStore, error) {
 	if err != nil {
 		return nil, err
 	}
+	if span.Marker >= 0 && span.Start > span.Marker {
+		// Not by this or another release: what is left would look like the whole table.
+		return nil, fmt.Errorf("%s/%d begins at offset %d, and its rows from %d on are needed: records were deleted by hand "+
+			"or by a retention of the broker. If the other group goes on: %s. Else stop this group and delete its table and its "+
+			"offsets: it computes the table again from the log", b.table, partition, span.Start, span.Marker,
+			copyTable(b.group, b.table))
+	}
 	store := newTableStore(span, func(s *tableStore) error {
 		if f := b.cfg.Faults.Gained; f != nil {
 			f(b.table, partition, span.From(), s.read(), s.snapshot())

@@ -60,3 +60,12 @@ func TestStoreIterates(t *testing.T) {
 		t.Error("b was deleted")
 	}
 }
+
+// A state is written the less often the larger it is, and within a bound: what a crash costs is bounded too.
+func TestLargeStatesAreWrittenLessOften(t *testing.T) {
+	for bytes, want := range map[int]int{0: 256, 16 << 10: 256, 70 << 10: 1024, 370 << 10: 2048, maxStateBytes: 2048} {
+		if got := stateEvery(256, bytes); got != want {
+			t.Errorf("a state of %d bytes after %d steps, want %d", bytes, got, want)
+		}
+	}
+}
