@@ -25,7 +25,7 @@ const envCommits = "HENCE_TABLE_COMMITS"
 func TestRecoveryIsBoundedByTheState(t *testing.T) {
 	text, after := os.Getenv(envCommits), int64(4<<20)
 	if text == "" {
-		text, after = "1000,10000", 64<<10
+		text, after = "1000,10000", 64<<10 // smaller logs, so that they come to be marked
 	}
 	small, large, _ := strings.Cut(text, ",")
 	few, many := recovery(t, number(t, small), after), recovery(t, number(t, large), after)
@@ -97,7 +97,7 @@ func recovery(t *testing.T, commits int, after int64) recovered {
 		}
 	})
 	began := time.Now()
-	b := &bulk{marked: m, workspace: "shop", agent: m.agents[0].Name, incarnation: m.agents[0].Incarnation}
+	b := newBulk(m)
 	b.commit(commits)
 	close(done)
 	zombies.Wait()
@@ -139,26 +139,50 @@ func (m *marked) rested() {
 	})
 }
 
-// bulk commits as fast as the processors decide: each transaction writes one of 64 shards.
+// bulk commits in a workspace of its own as fast as the processors decide: each transaction writes one of 64 shards.
+// What is decided is counted and not kept.
 type bulk struct {
 	*marked
-	workspace, agent string
-	incarnation      sequencer.Seq
-	n                int
-	cl               *kgo.Client
+	cl          *kgo.Client
+	incarnation sequencer.Seq
+	others      int64 // decisions of other workspaces
+	n           int
 }
 
-// bulkOpen is how many intents may be undecided.
-const bulkOpen = 2000
+// Of a bulk: its workspace and agent, and how many of its intents may be undecided.
+const (
+	bulkIn   = "bulk"
+	bulkBy   = "ann"
+	bulkOpen = 2000
+)
+
+func newBulk(m *marked) *bulk {
+	b := &bulk{marked: m, cl: m.Kafka()}
+	rules := m.rules()
+	b.put(b.record(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}),
+		b.record(&sequencer.Intent{Kind: sequencer.IntentJoin, N: 1, Join: &sequencer.Join{ID: "j"}}))
+	m.Until("the join", func() bool {
+		decisions, _ := m.Published(bulkIn)
+		b.incarnation = sequencer.Seq(len(decisions))
+		return len(decisions) > 0 && decisions[b.incarnation].Kind == sequencer.OutcomeJoined
+	})
+	b.others = int64(b.decided()) - int64(b.incarnation)
+	return b
+}
+
+// decided is the seq that the workspace has come to.
+func (b *bulk) decided() sequencer.Seq {
+	end, err := streams.EndOffset(b.Context(), b.cl, topology.TopicDecisions, 0)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	return sequencer.Seq(end - b.others)
+}
 
 func (b *bulk) commit(n int) {
 	b.T.Helper()
-	if b.cl == nil {
-		b.cl = b.Kafka()
-	}
-	view := b.views[b.workspace]
 	for to := b.n + n; b.n < to; {
-		head := sequencer.Seq(view.Len())
+		head := b.decided()
 		var batch []*kgo.Record
 		for range min(500, to-b.n) {
 			b.n++
@@ -168,26 +192,30 @@ func (b *bulk) commit(n int) {
 					Type: "text/plain", Content: []byte(fmt.Sprintf("%08d", b.n))}}}}))
 		}
 		// What is older than the head is of no use to anyone: so the state stays as large as it is.
-		batch = append(batch, b.record(&sequencer.Intent{Kind: sequencer.IntentWatermark, N: 1,
-			Watermark: &sequencer.Watermark{Seq: head}}))
-		if err := b.cl.ProduceSync(b.Context(), batch...).FirstErr(); err != nil {
-			b.T.Fatal(err)
-		}
-		least := b.n - bulkOpen
-		b.Until("decisions", func() bool {
-			return view.Len() >= least && b.Count("hence_input_lag_records") < 5*bulkOpen
+		b.put(append(batch, b.record(&sequencer.Intent{Kind: sequencer.IntentWatermark, N: 1,
+			Watermark: &sequencer.Watermark{Seq: head}}))...)
+		least := b.incarnation + sequencer.Seq(max(b.n-bulkOpen, 0))
+		b.Until("decisions and rows", func() bool {
+			return b.decided() >= least && b.Count("hence_input_lag_records") < 5*bulkOpen
 		})
 	}
 	b.Until("the rows of the last decision", func() bool {
-		return view.Len() >= b.n && b.Count("hence_input_lag_records") == 0
+		return b.decided() >= b.incarnation+sequencer.Seq(b.n) && b.Count("hence_input_lag_records") == 0
 	})
 }
 
+func (b *bulk) put(records ...*kgo.Record) {
+	b.T.Helper()
+	if err := b.cl.ProduceSync(b.Context(), records...).FirstErr(); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
 func (b *bulk) record(in *sequencer.Intent) *kgo.Record {
-	in.Agent, in.Incarnation = b.agent, b.incarnation
+	in.Agent, in.Incarnation = bulkBy, b.incarnation
 	value, err := topology.EncodeIntent(in)
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	return &kgo.Record{Topic: topology.TopicIntents, Key: []byte(b.workspace), Value: value}
+	return &kgo.Record{Topic: topology.TopicIntents, Key: []byte(bulkIn), Value: value}
 }

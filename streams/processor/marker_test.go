@@ -88,10 +88,7 @@ func (m *marked) join() {
 	for _, workspace := range []string{"shop", "bank"} {
 		v := m.Follow(m.client, workspace)
 		m.views[workspace] = v
-		rules := sequencer.DefaultRules() // under which nothing is decided by time: the machine may be busy
-		rules.Version, rules.Logic, rules.LeaseTicks, rules.BoundTicks, rules.DeadlineTicks =
-			1, sequencer.Logic, 1<<20, 1<<20, 1<<20
-		rules.HorizonCommits, rules.CapSeqs = 100, 1000
+		rules := m.rules()
 		_, err := m.client.Append(m.Context(), workspace, &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules})
 		if err != nil {
 			m.T.Fatal(err)
@@ -99,6 +96,15 @@ func (m *marked) join() {
 		m.Until("the rules", func() bool { return v.Len() > 0 })
 		m.agents = append(m.agents, m.Join(m.client, v, workspace, "ann"), m.Join(m.client, v, workspace, "bob"))
 	}
+}
+
+// rules are those under which nothing is decided by time, since the machine may be busy, and the past is short.
+func (m *marked) rules() sequencer.Rules {
+	rules := sequencer.DefaultRules()
+	rules.Version, rules.Logic, rules.LeaseTicks, rules.BoundTicks, rules.DeadlineTicks =
+		1, sequencer.Logic, 1<<20, 1<<20, 1<<20
+	rules.HorizonCommits, rules.CapSeqs = 100, 1000
+	return rules
 }
 
 // work lets all agents do some transactions and waits until every processor has taken all of it.
