@@ -180,8 +180,8 @@ func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out pr
 	return b.name, err
 }
 
-// openStore begins the store of a partition that this process was given, and the reading of its table where the marker
-// says. Without an answer it is not begun: who read from elsewhere would rely on rows that a marker has passed.
+// openStore begins the store of a partition that this process was given, and the reading of its table where the
+// marker says. Without an answer it is not begun: who read from elsewhere would rely on rows that a marker has passed.
 func (b *base) openStore(p processor, partition int32) (*tableStore, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), streams.RequestTimeout)
 	defer cancel()
@@ -195,9 +195,9 @@ func (b *base) openStore(p processor, partition int32) (*tableStore, error) {
 	}
 	if span.Marker >= 0 && span.Start > span.Marker {
 		// Not by this or another release: what is left would look like the whole table.
-		return nil, fmt.Errorf("%s/%d begins at offset %d, and its rows from %d on are needed: records were deleted by hand "+
-			"or by a retention of the broker. If the other group goes on: %s. Else stop this group and delete its table and its "+
-			"offsets: it computes the table again from the log", b.table, partition, span.Start, span.Marker,
+		return nil, fmt.Errorf("%s/%d begins at offset %d, and its rows from %d on are needed: records were deleted by "+
+			"hand or by a retention of the broker. If the other group goes on: %s. Else stop this group and delete its table "+
+			"and its offsets: it computes the table again from the log", b.table, partition, span.Start, span.Marker,
 			copyTable(b.group, b.table))
 	}
 	store := newTableStore(span, func(s *tableStore) error {
