@@ -34,9 +34,10 @@ type Config struct {
 	Metrics     prometheus.Registerer // default: a registry that is not served
 	Clock       Clock                 // default: the machine's
 
-	StateEvery   int           // steps of a workspace between two written states; default 256
+	StateEvery   int           // steps between two written states, up to 8 times as many of a large one; default 256
 	StateAfter   time.Duration // after which a changed state is written anyhow; default 1 s
 	HashEvery    int           // seqs between two state hashes that replicas compare, the same in both; default 256
+	MarkAfter    int64         // bytes of a table's log before all rows are written anew; default 4 MiB
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
@@ -81,6 +82,12 @@ type Faults struct {
 	// BeforeStates runs before what the replicas say of their states is read.
 	BeforeStates func()
 
+	// Marking sees how far a processor is with the marker of a table's partition: begun, sent, written, marked, kept.
+	Marking func(table string, partition int32, step string)
+
+	// Gained sees a table's partition when it has been read: from which offset, how many bytes, and its rows.
+	Gained func(table string, partition int32, from, bytes int64, rows map[string][]byte)
+
 	// These happen to messages that arrive on a NATS subscription of Follow.
 	DropEvery int // each n-th is lost; zero: none
 	SwapEvery int // each n-th changes places with the next one; zero: none
@@ -101,6 +108,7 @@ const (
 	defaultStateEvery = 256
 	defaultStateAfter = time.Second
 	defaultHashEvery  = 256
+	defaultMarkAfter  = 4 << 20
 	defaultLinger     = 5 * time.Millisecond
 	maxPartitions     = 1024
 )
@@ -160,6 +168,9 @@ func (c Config) Checked() (Config, error) {
 	}
 	if c.HashEvery <= 0 {
 		c.HashEvery = defaultHashEvery
+	}
+	if c.MarkAfter <= 0 {
+		c.MarkAfter = defaultMarkAfter
 	}
 	if c.Linger == 0 {
 		c.Linger = defaultLinger

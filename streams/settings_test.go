@@ -123,7 +123,8 @@ func TestTopicSettings(t *testing.T) {
 				t.Errorf("%s: %s is %q, want %q", want.Name, k, have[k], want.Config()[k])
 			}
 		}
-		if want.IsTable() && (have["cleanup.policy"] != "compact" || have["retention.ms"] != "-1") {
+		if want.IsTable() && (have["cleanup.policy"] != "compact,delete" || have["retention.ms"] != "-1" ||
+			have["retention.bytes"] != "-1") {
 			t.Errorf("%s is a table and would lose rows: %v", want.Name, have)
 		}
 		listed, err := admin.ListTopics(t.Context(), want.Name)

@@ -12,10 +12,10 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// Snapshot reads the frontier table's partition to its end, of both replicas where there are two, and returns the
-// newer one. Every outcome up to Seq is in it whole, and some of those up to Through: it is a prefix once every
-// outcome up to Through is applied on top of Seq. A workspace that nothing is known of yet has an empty snapshot at
-// Seq 0.
+// Snapshot reads the frontier table's partition from its marker to its end, of both replicas where there are two, and
+// returns the newer one. Every outcome up to Seq is in it whole, and some of those up to Through: it is a prefix once
+// every outcome up to Through is applied on top of Seq. A workspace that nothing is known of yet has an empty snapshot
+// at Seq 0.
 func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snapshot, error) {
 	if err := topology.ValidWorkspace(workspace); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 	var newest *topology.Snapshot
 	var failed error // the first one: the second replica's table need not be there
 	for _, replica := range []string{topology.ReplicaA, topology.ReplicaB} {
-		s, err := c.snapshotIn(ctx, workspace, topology.TableOf(topology.GroupOf(topology.GroupFrontier, replica)))
+		s, err := c.snapshotIn(ctx, workspace, topology.GroupOf(topology.GroupFrontier, replica))
 		if err != nil {
 			// One replica's table is enough, and the second one may not exist.
 			failed = cmp.Or(failed, err)
@@ -37,16 +37,16 @@ func (c *Client) Snapshot(ctx context.Context, workspace string) (*topology.Snap
 	return newest, nil
 }
 
-// snapshotIn reads one table.
-func (c *Client) snapshotIn(ctx context.Context, workspace, table string) (*topology.Snapshot, error) {
-	partition := topology.PartitionOf(workspace, c.cfg.Partitions)
-	end, err := EndOffset(ctx, c.log, table, partition)
+// snapshotIn reads the table of one group, from its marker on.
+func (c *Client) snapshotIn(ctx context.Context, workspace, group string) (*topology.Snapshot, error) {
+	table, partition := topology.TableOf(group), topology.PartitionOf(workspace, c.cfg.Partitions)
+	span, err := SpanToRead(ctx, c.log, group, partition)
 	if err != nil {
 		return nil, err
 	}
 	rows := make(map[sequencer.Scope]*topology.FrontierRow)
 	broken := make(map[sequencer.Scope]error) // by the scope in the key
-	err = c.cfg.ReadRange(ctx, table, partition, 0, end, func(r *kgo.Record) error {
+	err = c.cfg.ReadRange(ctx, table, partition, span.From(), span.End, func(r *kgo.Record) error {
 		if topology.WorkspaceOfKey(string(r.Key)) != workspace || r.Value == nil {
 			return nil
 		}

@@ -201,9 +201,10 @@ func (c Config) differing(want topology.Topic, is []kadm.Config) (problems []Pro
 	settings := want.Config()
 	for _, k := range slices.Sorted(maps.Keys(settings)) {
 		v := settings[k]
-		if have, ok := found[k]; ok && have != v && !stricter(k, have, v) {
+		if have, ok := found[k]; ok && have != v && !stricter(k, have, v) &&
+			!compactedOnly(k, found["cleanup.policy"], want) {
 			problems = append(problems, Problem{"topics", want.Name, fmt.Sprintf("%s is %s where it must be %s", k, have, v),
-				fmt.Sprintf("%s --alter --topic %s --add-config %s=%s", c.Tool("kafka-configs"), want.Name, k, v)})
+				fmt.Sprintf("%s --alter --topic %s --add-config %s=%s", c.Tool("kafka-configs"), want.Name, k, listed(v))})
 		}
 	}
 	return problems
@@ -217,6 +218,21 @@ func stricter(setting, have, want string) bool {
 	h, err := strconv.Atoi(have)
 	w, wantErr := strconv.Atoi(want)
 	return err == nil && wantErr == nil && h > w
+}
+
+// listed is a value as Kafka's tools take it: one with commas in brackets.
+func listed(value string) string {
+	if strings.Contains(value, ",") {
+		return "[" + value + "]"
+	}
+	return value
+}
+
+// compactedOnly: a table that an older release created is only compacted. It loses nothing so; its brokers keep what
+// nobody reads any more until compaction takes it, a day later.
+func compactedOnly(setting, policy string, of topology.Topic) bool {
+	return of.IsTable() && policy == string(topology.CleanupCompact) &&
+		(setting == "cleanup.policy" || setting == "retention.bytes")
 }
 
 // ForgetCommand deletes what the sequencers of a replica have computed. None of them may run.

@@ -14,6 +14,10 @@ type Cleanup string
 const (
 	CleanupDelete  Cleanup = "delete"  // drops segments by age
 	CleanupCompact Cleanup = "compact" // keeps the last record of each key
+
+	// CleanupTable is that of tables: as compact, and brokers let records be deleted that a marker has made superfluous;
+	// nothing goes by age. A table that is only compacted works as well and takes more disk.
+	CleanupTable Cleanup = "compact,delete"
 )
 
 // Forever is the retention of a topic that nothing is dropped from.
@@ -77,6 +81,7 @@ func (t Topic) Config() map[string]string {
 	}
 	if t.IsTable() { // a former owner that wrote late must not make the heir's newer row vanish before it is noticed
 		settings["min.compaction.lag.ms"] = strconv.FormatInt(dayMs, 10)
+		settings["retention.bytes"] = "-1" // a broker's default would drop rows by size
 	}
 	return settings
 }
@@ -149,7 +154,7 @@ func tableTopics(replica string) []Topic {
 	table := func(group, key, value, purpose string) Topic {
 		group = GroupOf(group, replica)
 		return Topic{Name: TableOf(group), Key: key, Value: value, Purpose: purpose, Group: group,
-			Cleanup: CleanupCompact, RetentionMs: Forever,
+			Cleanup: CleanupTable, RetentionMs: Forever,
 			SegmentBytes: 16 * mebibyte, MaxMessageBytes: maxMessageBytes, Compression: "lz4"}
 	}
 	return []Topic{
@@ -202,12 +207,12 @@ func (t Topic) problems() (problems []error) {
 	hold(t.MaxMessageBytes >= mebibyte && int64(t.MaxMessageBytes) <= t.SegmentBytes,
 		"max.message.bytes %d: take at least 1 MiB and at most segment.bytes %d", t.MaxMessageBytes, t.SegmentBytes)
 	switch t.Cleanup {
-	case CleanupCompact:
+	case CleanupCompact, CleanupTable:
 		hold(t.RetentionMs == Forever, "a compacted topic needs retention.ms -1: some brokers drop its rows by age")
 	case CleanupDelete:
 		hold(!t.IsTable(), "a table needs cleanup.policy compact: else its rows are dropped by age")
 	default:
-		hold(false, "cleanup.policy %q: take delete or compact", t.Cleanup)
+		hold(false, "cleanup.policy %q: take delete, compact, or compact,delete for a table", t.Cleanup)
 	}
 	hold(t.Compression == "none" || t.Compression == "lz4", "compression %q: take none or lz4", t.Compression)
 	return problems

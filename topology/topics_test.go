@@ -21,7 +21,8 @@ func TestTopicsAreValid(t *testing.T) {
 			if c["unclean.leader.election.enable"] != "false" || c["cleanup.policy"] != string(x.Cleanup) {
 				t.Errorf("%s: %v", x.Name, c)
 			}
-			if x.IsTable() && (c["retention.ms"] != "-1" || c["cleanup.policy"] != "compact" ||
+			if x.IsTable() && (c["retention.ms"] != "-1" || c["retention.bytes"] != "-1" ||
+				c["cleanup.policy"] != "compact,delete" ||
 				!strings.HasSuffix(x.Name, GroupOf("", o.Replica)+"-table")) {
 				t.Errorf("table %s: %v", x.Name, c)
 			}
@@ -70,7 +71,7 @@ func TestValidateFinds(t *testing.T) {
 		"segment.bytes":         func(ts []Topic) { ts[2].SegmentBytes = 0 },
 		"max.message.bytes":     func(ts []Topic) { ts[2].MaxMessageBytes = 0 },
 		"needs cleanup.policy":  func(ts []Topic) { ts[8].Cleanup = CleanupDelete },
-		"take delete or":        func(ts []Topic) { ts[6].Cleanup = "none" },
+		"take delete, compact":  func(ts []Topic) { ts[6].Cleanup = "none" },
 		"compression":           func(ts []Topic) { ts[6].Compression = "zip" },
 	} {
 		topics := Topics(Options{})

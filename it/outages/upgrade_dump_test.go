@@ -150,7 +150,7 @@ func compacted(all []dumped) (kept []dumped) {
 	type row struct{ topic, key string }
 	tables, newest := map[string]bool{}, map[row]int{}
 	for _, topic := range topology.Topics(topology.Options{}) {
-		tables[topic.Name] = topic.Cleanup == topology.CleanupCompact
+		tables[topic.Name] = topic.Cleanup != topology.CleanupDelete
 	}
 	for i, d := range all {
 		newest[row{d.Topic, d.Key}] = i

@@ -49,14 +49,14 @@ func (i *inspection) workspaces(ctx context.Context, conn *nats.Conn) {
 // otherNames are the stored names that are not in NFC, by workspace and in order. The frontier's table has a row for
 // each scope; most rows need not be decoded.
 func (i *inspection) otherNames(ctx context.Context) map[string][]sequencer.Scope {
-	table := topology.TableOf(topology.GroupOf(topology.GroupFrontier, i.cfg.Replica))
+	group := topology.GroupOf(topology.GroupFrontier, i.cfg.Replica)
 	out := make(map[string][]sequencer.Scope)
 	for _, d := range i.Decisions {
 		if d.End == 0 {
 			continue // there is no row
 		}
 		tryCtx, cancel := context.WithTimeout(ctx, inspectIn)
-		found, err := i.otherNamesIn(tryCtx, table, d.Partition)
+		found, err := i.otherNamesIn(tryCtx, group, d.Partition)
 		cancel()
 		if err != nil {
 			i.NamesUnread = append(i.NamesUnread, d.Partition)
@@ -70,19 +70,15 @@ func (i *inspection) otherNames(ctx context.Context) map[string][]sequencer.Scop
 }
 
 // otherNamesIn reads one partition of the table; what it returns beside an error is only part.
-func (i *inspection) otherNamesIn(ctx context.Context, table string, partition int32,
+func (i *inspection) otherNamesIn(ctx context.Context, group string, partition int32,
 ) (map[string]map[sequencer.Scope]bool, error) {
 	found := make(map[string]map[sequencer.Scope]bool)
-	start, err := streams.StartOffset(ctx, i.cl, table, partition)
-	if err != nil {
-		return found, err
-	}
-	end, err := streams.EndOffset(ctx, i.cl, table, partition)
+	span, err := streams.SpanToRead(ctx, i.cl, group, partition)
 	if err != nil {
 		return found, err
 	}
 	newest := make(map[string]*topology.FrontierRow)
-	err = i.cfg.ReadRange(ctx, table, partition, start, end, func(r *kgo.Record) error {
+	err = i.cfg.ReadRange(ctx, topology.TableOf(group), partition, span.From(), span.End, func(r *kgo.Record) error {
 		key := string(r.Key)
 		scope := sequencer.Scope(topology.RestOfKey(key))
 		if r.Value == nil || !scope.IsShard() || topology.IsNormal(scope) {

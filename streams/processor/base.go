@@ -67,18 +67,30 @@ func (b *base) restore(store *tableStore) {
 	}
 }
 
-// rewrite writes a row once more; at is its position, -1: it has none.
-func (b *base) rewrite(key string, row []byte, at int64) {
+// record is a row as the table topic has it; at is its position, -1: it has none.
+func (b *base) record(key string, row []byte, at int64) *kgo.Record {
 	rec := &kgo.Record{Topic: b.table, Key: []byte(key), Value: row}
 	if at >= 0 {
 		rec.Headers = atHeader(at)
 	}
-	b.out.send(rec, func(_ *kgo.Record, err error) {
+	return rec
+}
+
+// rewrite writes a row once more; at is its position, -1: it has none.
+func (b *base) rewrite(key string, row []byte, at int64) {
+	b.out.send(b.record(key, row, at), func(_ *kgo.Record, err error) {
 		if err != nil {
 			// Silence would leave the older row, which compaction then makes the only one.
 			b.fail(fmt.Errorf("write %q to %s again: %w", key, b.table, err))
 		}
 	})
+}
+
+// logged counts a record of the table that Kafka has.
+func (b *base) logged(partition int32, offset int64, size int) {
+	if store := b.store(partition); store != nil {
+		store.logged(offset, size)
+	}
 }
 
 func (b *base) forgetStores() {

@@ -54,7 +54,11 @@ func topicManagerConfig(replication int) *goka.TopicManagerConfig {
 
 // producer is goka's Producer over franz-go. It keeps the order of a key through retries and outlives a broker's
 // outage, which sarama's does not. The client is shared and is closed by its maker.
-type producer struct{ client *kgo.Client }
+type producer struct {
+	client *kgo.Client
+	table  string                                        // of the processor that it is given to; empty: of none
+	logged func(partition int32, offset int64, size int) // told of each record of it that Kafka has
+}
 
 // Emit implements goka.Producer.
 func (p producer) Emit(topic, key string, value []byte) *goka.Promise {
@@ -79,12 +83,24 @@ func (p producer) Close() error { return nil }
 
 // send appends a record; done runs on the client's own goroutine and must not wait.
 func (p producer) send(r *kgo.Record, done func(*kgo.Record, error)) {
-	p.client.Produce(context.Background(), r, done)
+	p.client.Produce(context.Background(), r, p.counted(r, done))
 }
 
 // trySend is for a done itself: where send would wait for space, it fails.
 func (p producer) trySend(r *kgo.Record, done func(*kgo.Record, error)) {
-	p.client.TryProduce(context.Background(), r, done)
+	p.client.TryProduce(context.Background(), r, p.counted(r, done))
+}
+
+func (p producer) counted(r *kgo.Record, done func(*kgo.Record, error)) func(*kgo.Record, error) {
+	if r.Topic != p.table {
+		return done
+	}
+	return func(r *kgo.Record, err error) {
+		if err == nil {
+			p.logged(r.Partition, r.Offset, len(r.Key)+len(r.Value))
+		}
+		done(r, err)
+	}
 }
 
 // rawCodec hands bytes through: goka stops a processor at a record that its codec cannot read, we park it.

@@ -34,6 +34,9 @@ type processorWork struct {
 type session struct {
 	sarama.ConsumerGroupSession
 	ledger *ledger
+
+	mu      sync.Mutex
+	markers map[place]string // what stands beside the committed offsets; see marker.go
 }
 
 // MarkOffset is goka's mark that a record's own emits are acknowledged.
@@ -69,9 +72,9 @@ type handler struct {
 
 // Setup begins a session.
 func (h *handler) Setup(s sarama.ConsumerGroupSession) error {
-	ours := &session{ConsumerGroupSession: s}
+	ours := &session{ConsumerGroupSession: s, markers: make(map[place]string)}
 	ours.ledger = newLedger(func(topic string, partition int32, next int64) {
-		s.MarkOffset(topic, partition, next, "")
+		s.MarkOffset(topic, partition, next, ours.marker(place{topic, partition}))
 	})
 	h.work.session.Store(ours)
 	h.work.ready(errRecovers)

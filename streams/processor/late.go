@@ -36,12 +36,12 @@ func (b *base) watchRows(ctx context.Context) {
 		was := seen
 		seen = make(map[*tableStore]int64)
 		for partition, store := range stores {
-			seen[store] = was[store]
+			seen[store] = max(was[store], store.kept.Load()) // before the marker no row is the last of its key
 			if !store.ready() {
 				// Its rows are being read; what is late among them is found then.
 				continue
 			}
-			end, err := b.outwrite(ctx, partition, store, was[store])
+			end, err := b.outwrite(ctx, partition, store, seen[store])
 			if err != nil {
 				b.cfg.Logger.Debug("failed to read the end of the table", "table", b.table, "partition", partition, "error", err)
 				continue

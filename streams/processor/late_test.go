@@ -27,9 +27,9 @@ func TestFormerOwnerReplacesNoRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	b := &base{cfg: cfg, out: producer{client}, table: topology.TableOf(topology.GroupFrontier),
+	b := &base{cfg: cfg, out: producer{client: client}, table: topology.TableOf(topology.GroupFrontier),
 		stores: make(map[int32]*tableStore), fail: func(err error) { t.Error(err) }}
-	store := newTableStore(nil)
+	store := newTableStore(streams.TableSpan{}, nil)
 	if err := store.Set("shop|", []byte("new")); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func lazyBase(t *testing.T) (*base, *sentKeys) {
 	}
 	t.Cleanup(client.Close)
 	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler), Partitions: 1}
-	return &base{cfg: cfg, metrics: meters.New(prometheus.NewRegistry()), out: producer{client}, fail: func(error) {},
+	return &base{cfg: cfg, metrics: meters.New(prometheus.NewRegistry()), out: producer{client: client}, fail: func(error) {},
 		stores: make(map[int32]*tableStore)}, keys
 }
 
@@ -40,7 +40,7 @@ func lazyBase(t *testing.T) (*base, *sentKeys) {
 func TestRowsRest(t *testing.T) {
 	b, sent := lazyBase(t)
 	c := newClosureProcessor(b, nil)
-	p := c.newPart(0, newTableStore(nil))
+	p := c.newPart(0, newTableStore(streams.TableSpan{}, nil))
 	l := newLedger(func(_ string, _ int32, next int64) { t.Errorf("offsets up to %d are let go", next) })
 	offset := int64(-1)
 	change := func(tx sequencer.TxID) {
@@ -89,7 +89,7 @@ func TestRowsRest(t *testing.T) {
 func TestRowsInMemoryAreBounded(t *testing.T) {
 	b, _ := lazyBase(t)
 	c := newClosureProcessor(b, nil)
-	p := c.newPart(0, newTableStore(nil))
+	p := c.newPart(0, newTableStore(streams.TableSpan{}, nil))
 	l := newLedger(func(string, int32, int64) {})
 	for offset := range int64(5 * maxRowEdges) {
 		c.change(p, "w", "t", l, l.begin("in", 0, offset), func(r *topology.ClosureRow) {
@@ -106,7 +106,7 @@ func TestRowsInMemoryAreBounded(t *testing.T) {
 func TestCopiesWriteNothing(t *testing.T) {
 	b, sent := lazyBase(t)
 	c := newClosureProcessor(b, nil)
-	store := newTableStore(nil)
+	store := newTableStore(streams.TableSpan{}, nil)
 	p := c.newPart(0, store)
 	finished := int64(0)
 	l := newLedger(func(_ string, _ int32, next int64) { finished = next })
@@ -135,7 +135,7 @@ func TestCopiesWriteNothing(t *testing.T) {
 func TestFrontierInMemory(t *testing.T) {
 	b, sent := lazyBase(t)
 	f := newFrontierProcessor(b, nil)
-	p := f.newPart(0, newTableStore(nil))
+	p := f.newPart(0, newTableStore(streams.TableSpan{}, nil))
 	f.gain(p)
 	l := newLedger(func(string, int32, int64) {})
 	decide := func(o *sequencer.Outcome) {

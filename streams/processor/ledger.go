@@ -24,6 +24,7 @@ type place struct {
 type run struct {
 	entries []*entry // Invariant: by offset, and the first one is not finished: what lies before it may be committed
 	next    int64    // after the last one begun
+	marked  int64    // what was marked last; zero: nothing
 }
 
 // entry is one record in work.
@@ -126,7 +127,19 @@ func (l *ledger) advance(at place) {
 	next := r.entries[n-1].offset + 1
 	clear(r.entries[:n])
 	r.entries = r.entries[n:]
+	r.marked = next
 	l.mark(at.topic, at.partition, next)
+}
+
+// stands calls f with what was marked last in a partition, zero: nothing, before anything more is marked.
+func (l *ledger) stands(at place, f func(next int64)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := int64(0)
+	if r := l.runs[at]; r != nil {
+		next = r.marked
+	}
+	f(next)
 }
 
 // next is the offset after the last one begun in a partition; zero when none was.

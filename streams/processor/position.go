@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/streams"
@@ -69,16 +68,11 @@ func (p *seqPartition) meetsLog(applied int64, rows bool) (position, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), streams.RequestTimeout)
 	defer cancel()
 	x := position{committed: -1, applied: applied}
-	offsets, err := kadm.NewClient(p.out.client).FetchOffsets(ctx, p.group)
+	committed, err := streams.CommittedOf(ctx, p.out.client, p.group, topology.TopicIntents, p.partition)
 	if err != nil {
-		return x, fmt.Errorf("offsets of group %s: %w", p.group, err)
+		return x, err
 	}
-	if o, ok := offsets.Lookup(topology.TopicIntents, p.partition); ok {
-		if o.Err != nil {
-			return x, fmt.Errorf("offset of group %s in %s/%d: %w", p.group, topology.TopicIntents, p.partition, o.Err)
-		}
-		x.committed = o.At
-	}
+	x.committed = committed.Offset
 	if x.start, err = streams.StartOffset(ctx, p.out.client, topology.TopicIntents, p.partition); err != nil {
 		// Not known is not the same as fine: goka asks for the partition again.
 		return x, err

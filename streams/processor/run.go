@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg streams.Config) error {
 		func(b *base) processor { return newFrontierProcessor(b, conn) },
 	} {
 		wg.Go(func() {
-			supervise(ctx, cfg, m, producer{client}, func(b *base) processor {
+			supervise(ctx, cfg, m, producer{client: client}, func(b *base) processor {
 				b.written = written
 				return build(b)
 			})
@@ -148,6 +148,7 @@ func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out pr
 	defer cancel(errDone)
 	p := build(&base{cfg: cfg, metrics: m, out: out, fail: cancel, stores: make(map[int32]*tableStore)})
 	b := p.common()
+	b.out.table, b.out.logged = b.table, b.logged
 	b.work = &processorWork{claims: make(map[place]sarama.ConsumerGroupClaim), ready: func(err error) {
 		cfg.Health.Set(b.name, err)
 	}, released: func(graceful bool) {
@@ -173,6 +174,7 @@ func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out pr
 	wg.Go(func() { p.keep(keepCtx) })
 	wg.Go(func() { b.reportLag(keepCtx) })
 	wg.Go(func() { b.watchRows(keepCtx) })
+	wg.Go(func() { b.keepMarkers(keepCtx) })
 	err = proc.Run(ctx)
 	if context.Cause(outer) != nil {
 		// Only when told to end: after a fault this member comes back, and its partitions need not move.
@@ -182,6 +184,38 @@ func runOnce(outer context.Context, cfg streams.Config, m *meters.Meters, out pr
 		err = errors.Join(cause, err)
 	}
 	return b.name, err
+}
+
+// openStore begins the store of a partition that this process was given, and the reading of its table where the
+// marker says. Without an answer it is not begun: who read from elsewhere would rely on rows that a marker has passed.
+func (b *base) openStore(p processor, partition int32) (*tableStore, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), streams.RequestTimeout)
+	defer cancel()
+	of, err := streams.CommittedOf(ctx, b.out.client, b.group, topology.MarkerTopic(b.group), partition)
+	if err != nil {
+		return nil, err
+	}
+	span, err := streams.SpanOfTable(ctx, b.out.client, b.group, partition, of)
+	if err != nil {
+		return nil, err
+	}
+	if span.Marker >= 0 && span.Start > span.Marker {
+		// Not by this or another release: what is left would look like the whole table.
+		return nil, fmt.Errorf("%s/%d begins at offset %d, and its rows from %d on are needed: records were deleted by "+
+			"hand or by a retention of the broker. If the other group goes on: %s. Else stop this group and delete its table "+
+			"and its offsets: it computes the table again from the log", b.table, partition, span.Start, span.Marker,
+			copyTable(b.group, b.table))
+	}
+	store := newTableStore(span, func(s *tableStore) error {
+		if f := b.cfg.Faults.Gained; f != nil {
+			f(b.table, partition, span.From(), s.read(), s.snapshot())
+		}
+		b.restore(s)
+		return p.gained(partition, s)
+	})
+	store.session = b.work.session.Load()
+	store.session.adopt(place{topology.MarkerTopic(b.group), partition}, span)
+	return store, nil
 }
 
 // options put our parts in the place of goka's.
@@ -209,21 +243,23 @@ func (b *base) options(p processor) []goka.ProcessorOption {
 			return goka.NewTopicManager(brokers, saramaConfig(b.cfg, b.group), topicManagerConfig(b.cfg.Replication))
 		}),
 		goka.WithStorageBuilder(func(_ string, partition int32) (storage.Storage, error) {
-			store := newTableStore(func(s *tableStore) error {
-				b.restore(s)
-				return p.gained(partition, s)
-			})
+			store, err := b.openStore(p, partition)
+			if err != nil {
+				return nil, err
+			}
 			// Goka builds the storages of several partitions at once.
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.stores[partition] = store
 			return store, nil
 		}),
-		goka.WithUpdateCallback(func(ctx goka.UpdateContext, s storage.Storage, key string, value []byte) error {
+		goka.WithUpdateCallback(func(ctx goka.UpdateContext, _ storage.Storage, key string, value []byte) error {
+			store := b.store(ctx.Partition())
+			store.logged(ctx.Offset(), len(key)+len(value))
 			if value == nil {
-				return s.Delete(key)
+				return store.Delete(key)
 			}
-			p.merge(key, value, positionOf(ctx.Headers()), b.store(ctx.Partition()))
+			p.merge(key, value, positionOf(ctx.Headers()), store)
 			return nil
 		}),
 	}

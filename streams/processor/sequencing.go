@@ -19,6 +19,12 @@ import (
 // maxStateBytes is the largest state record that is written; a larger one waits until its outbox has shrunk.
 const maxStateBytes = 1 << 20
 
+// A state larger than stateUnit bytes is written after as many times the steps, up to stateMost times.
+const (
+	stateUnit = 16 << 10
+	stateMost = 8
+)
+
 // seqPartition is the owner's memory of one partition of hence.intents: a replica of each workspace in it. The table
 // has an older image of the same replicas; what lies between is in the log and is never committed.
 type seqPartition struct {
@@ -195,11 +201,16 @@ func (p *seqPartition) apply(r *workspaceState, rec *logRecord, in *sequencer.In
 	}
 	rec.hold()
 	r.held, r.ledger = append(r.held, rec.entry), rec.ledger
-	if r.steps >= p.cfg.StateEvery || now.Sub(r.since) >= p.cfg.StateAfter {
+	if r.steps >= stateEvery(p.cfg.StateEvery, len(r.written)) || now.Sub(r.since) >= p.cfg.StateAfter {
 		// 7. Now and then the state, whose acknowledgement lets the held records go.
 		p.writeState(r)
 	}
 }
+
+// stateEvery is after how many steps a state is written whose row has so many bytes. What it costs to write it grows
+// with the past that it keeps, what it costs to take the steps again does not; these, and copies of their decisions,
+// are what a crash costs.
+func stateEvery(steps, bytes int) int { return steps * min(max(bytes/stateUnit, 1), stateMost) }
 
 // dirty counts a record that is in no written state.
 func (p *seqPartition) dirty(r *workspaceState, offset int64) {

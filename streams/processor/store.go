@@ -1,31 +1,59 @@
 package processor
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lovoo/goka/storage"
+
+	"github.com/hence-dev/hence/streams"
 )
 
 // tableStore keeps one partition of a table in a map. goka's own memory storage sorts all keys at each new one; its
 // LevelDB default would be a cache on disk, which belongs to one cluster and must be moved aside on another. There is
-// no such cache here: a new owner reads its partition of the table topic from the start.
+// no such cache here: a new owner reads its partition of the table topic, from the marker on if there is one.
+//
+// Invariant: a row is in the store before its record is given to the producer, and a deletion as well. So a row that
+// is read and sent under mu is never sent behind a newer one of its key (again).
 type tableStore struct {
 	recovered func(*tableStore) error // called once the table topic has been read; may be nil
+	session   *session                // that it was gained in; markers are committed by this one only
+	span      streams.TableSpan       // what had to be read when it was gained
+	kept      atomic.Int64            // the marker that Kafka has: nothing is read before it; -1: none
 
 	mu     sync.RWMutex
 	rows   map[string][]byte
-	at     map[string]int64 // position that the row says it is of; only rows that say one
+	bytes  int64            // keys and rows together
+	at     map[string]int64 // position that the row was read with; only rows that said one, and that were not set since
 	stale  map[string]bool  // rows whose last record in the table topic is older than what the store has
-	offset int64
-	known  bool
-	whole  bool // the table topic has been read to its end
+	offset int64            // of the last record of the table topic that was read, or that goka wrote
+	whole  bool             // the table topic has been read to its end
+	log    tableLog
 }
 
-func newTableStore(recovered func(*tableStore) error) *tableStore {
-	return &tableStore{recovered: recovered, rows: make(map[string][]byte), at: make(map[string]int64),
-		stale: make(map[string]bool)}
+// tableLog is what is known of a table's log from some offset on.
+type tableLog struct {
+	from, next     int64 // its offsets: all that lies between them counts, whoever wrote it
+	records, bytes int64 // of it that was read, or that this owner wrote: these are the sample
+}
+
+// size is how many bytes lie there, as the sample has it.
+func (l tableLog) size() int64 {
+	if l.records == 0 {
+		return 0
+	}
+	return (l.next - l.from) * l.bytes / l.records
+}
+
+func newTableStore(span streams.TableSpan, recovered func(*tableStore) error) *tableStore {
+	s := &tableStore{recovered: recovered, span: span, offset: span.From() - 1, rows: make(map[string][]byte),
+		at: make(map[string]int64), stale: make(map[string]bool), log: tableLog{from: span.From(), next: span.From()}}
+	s.kept.Store(span.Marker)
+	return s
 }
 
 // Open implements storage.Storage.
@@ -53,27 +81,37 @@ func (s *tableStore) Get(key string) ([]byte, error) {
 func (s *tableStore) Set(key string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rows[key] = value
+	s.put(key, value)
+	delete(s.at, key) // its own position is another one
 	return nil
+}
+
+// put takes a row; mu is held.
+func (s *tableStore) put(key string, value []byte) {
+	had, ok := s.rows[key]
+	if s.bytes += int64(len(value) - len(had)); !ok {
+		s.bytes += int64(len(key))
+	}
+	s.rows[key] = value
 }
 
 // Delete implements storage.Storage.
 func (s *tableStore) Delete(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if had, ok := s.rows[key]; ok {
+		s.bytes -= int64(len(key) + len(had))
+	}
 	delete(s.rows, key)
 	delete(s.at, key)
 	delete(s.stale, key)
 	return nil
 }
 
-// GetOffset implements storage.Storage.
-func (s *tableStore) GetOffset(missing int64) (int64, error) {
+// GetOffset implements storage.Storage: goka reads from the offset behind it on.
+func (s *tableStore) GetOffset(int64) (int64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if !s.known {
-		return missing, nil
-	}
 	return s.offset, nil
 }
 
@@ -81,13 +119,21 @@ func (s *tableStore) GetOffset(missing int64) (int64, error) {
 func (s *tableStore) SetOffset(offset int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.offset, s.known = offset, true
+	s.offset = offset
 	return nil
 }
+
+// errCutShort is returned by MarkRecovered when records of the table were not read.
+var errCutShort = errors.New("the table was not read to its end")
 
 // MarkRecovered implements storage.Storage.
 func (s *tableStore) MarkRecovered() error {
 	s.mu.Lock()
+	if s.offset < s.span.End-1 {
+		s.mu.Unlock()
+		// Goka may take a reader that the broker turned away, as when records are deleted under it, for one that is done.
+		return fmt.Errorf("%w: read up to offset %d of %d", errCutShort, s.offset, s.span.End)
+	}
 	s.whole = true
 	// Given back before recovered, which reads the rows.
 	s.mu.Unlock()
@@ -138,7 +184,8 @@ func (s *tableStore) newer(key string, value []byte, at int64) {
 		return
 	}
 	delete(s.stale, key)
-	s.rows[key], s.at[key] = value, at
+	s.put(key, value)
+	s.at[key] = at
 }
 
 // rowAt is the row of a key if it says that it is of this position; else nil.
@@ -165,10 +212,64 @@ func (s *tableStore) position(key string) int64 {
 func (s *tableStore) joined(key string, value []byte, stale bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rows[key] = value
+	s.put(key, value)
 	if delete(s.stale, key); stale {
 		s.stale[key] = true
 	}
+}
+
+// logged counts a record of the table's log, with its size.
+func (s *tableStore) logged(offset int64, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if offset < s.log.from {
+		return // it was sent before the log was counted from there on
+	}
+	s.log.next = max(s.log.next, offset+1)
+	s.log.records, s.log.bytes = s.log.records+1, s.log.bytes+int64(size)
+}
+
+// countFrom counts the log from an offset on.
+func (s *tableStore) countFrom(offset int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = tableLog{from: offset, next: offset}
+}
+
+// keys are those of all rows.
+func (s *tableStore) keys() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.rows))
+}
+
+// again gives f a row and its position, if it is there, so that f sends it before any newer one is, and returns its
+// bytes. Position -1: the row says it, or none.
+func (s *tableStore) again(key string, f func(row []byte, at int64, there bool)) int {
+	// Who changes the row waits until it is sent, and sends the new one behind it.
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	row, there := s.rows[key]
+	at, ok := s.at[key]
+	if !ok {
+		at = -1
+	}
+	f(row, at, there)
+	return len(row)
+}
+
+// read is how many bytes of the log were counted.
+func (s *tableStore) read() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.log.bytes
+}
+
+// sizes are the bytes of the counted log and those of the rows.
+func (s *tableStore) sizes() (log, rows int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.log.size(), s.bytes
 }
 
 // overruled are the rows that must be written again, because the table topic ends with an older one.

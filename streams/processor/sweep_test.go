@@ -19,8 +19,8 @@ func TestSweepForgetsWhatIsFarBehind(t *testing.T) {
 	}
 	defer client.Close()
 	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler)}
-	c := newClosureProcessor(&base{cfg: cfg, out: producer{client}}, nil)
-	store := newTableStore(nil)
+	c := newClosureProcessor(&base{cfg: cfg, out: producer{client: client}}, nil)
+	store := newTableStore(streams.TableSpan{}, nil)
 	p := c.newPart(0, store)
 	put := func(workspace string, tx sequencer.TxID, seq sequencer.Seq, change ...func(*topology.ClosureRow)) {
 		row := topology.ClosureRow{Workspace: workspace, Tx: tx, Status: statusOpen, Seq: seq, Final: true,
