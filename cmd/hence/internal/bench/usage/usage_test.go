@@ -1,0 +1,56 @@
+package usage
+
+import (
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// The process that listens on a port is found by it, and one of another machine is not guessed.
+func TestListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := Listener(l.Addr().String())
+	if err != nil || pid != int32(os.Getpid()) {
+		t.Errorf("process %d, %v, want this one, %d", pid, err, os.Getpid())
+	}
+	_ = l.Close()
+	if pid, err := Listener(l.Addr().String()); err == nil {
+		t.Errorf("process %d is said to listen on a closed port", pid)
+	}
+	for _, address := range []string{"10.1.2.3:9092", "kafka-1:9092", "nonsense", "127.0.0.1:kafka"} {
+		if pid, err := Listener(address); err == nil {
+			t.Errorf("%s is said to be process %d", address, pid)
+		}
+	}
+}
+
+// What a process uses between two looks is counted, with what it used before taken off.
+func TestOf(t *testing.T) {
+	self := int32(os.Getpid())
+	before, err := Of(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for begin := before[self]; ; {
+		after, err := Of(self)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after[self] > begin { // this loop itself uses some
+			if used := after.Since(before); used <= 0 || used > time.Minute {
+				t.Errorf("%s were used", used)
+			}
+			break
+		}
+	}
+	if m, err := Memory(self); err != nil || m < 1<<20 {
+		t.Errorf("%d bytes, %v", m, err)
+	}
+	if _, err := Of(1 << 30); err == nil {
+		t.Error("a process that is not there has used something")
+	}
+}
