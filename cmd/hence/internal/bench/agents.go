@@ -3,19 +3,16 @@ package bench
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/load"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/usage"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/topology/pause"
 )
 
 const (
-	writers = 4               // clients of the agent that commits, while others follow
-	calm    = 2 * time.Second // after a start, before memory is looked at
+	writers = 4 // clients of the agent that commits, while others follow
 	mega    = 1 << 20
 )
 
@@ -68,12 +65,11 @@ func (b *bench) follow(ctx context.Context, n int, each bool) (all []follower, e
 		system = report.EachCar
 	}
 	err = b.rounds(ctx, "agents, "+name+", "+system, nil, func(ctx context.Context, r *round) error {
-		g, err := b.stand(ctx, One, nil)
-		if err != nil {
+		var one follower
+		err := b.on(ctx, One, nil, func(ctx context.Context, g *ground.Ground) (err error) {
+			one, err = b.followed(ctx, g, n, each)
 			return err
-		}
-		defer g.Close()
-		one, err := b.followed(ctx, g, n, each)
+		})
 		if err != nil {
 			return err
 		}
@@ -101,7 +97,7 @@ func (b *bench) followed(ctx context.Context, g *ground.Ground, n int, each bool
 	c := client.New(doors[0].URL, doors[0].Token, client.WithWorkspace(workspace))
 	defer c.Close()
 	w := &work{clients: sessions([]*client.Client{c}, writers), shard: ownOf}
-	if err := pause.Sleep(ctx, calm); err != nil {
+	if err := b.rest(ctx); err != nil {
 		return f, err
 	}
 	if _, err := load.Run(ctx, load.Spec{Workers: writers, For: b.For / 5}, w.two); err != nil {

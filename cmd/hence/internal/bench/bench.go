@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shirou/gopsutil/v4/cpu"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
+	"github.com/hence-dev/hence/topology/pause"
 )
 
 // Where processors and sidecars run.
@@ -152,8 +154,9 @@ func (b *bench) subjects(ctx context.Context) error {
 	return nil
 }
 
-// stand is a ground of the benchmark, in the shape that its sidecars have.
-func (b *bench) stand(ctx context.Context, sidecars string, change func(*ground.Options)) (*ground.Ground, error) {
+// on calls f with a ground whose sidecars are so, and ends it. The context of f ends when a part of the ground does.
+func (b *bench) on(ctx context.Context, sidecars string, change func(*ground.Options),
+	f func(context.Context, *ground.Ground) error) (err error) {
 	o := ground.Options{Brokers: b.Brokers, NATS: b.NATS, Replication: b.Replication, Partitions: b.Partitions,
 		Data: b.Data, Name: b.unique(), Logger: b.Logger}
 	if sidecars != Inside {
@@ -162,8 +165,30 @@ func (b *bench) stand(ctx context.Context, sidecars string, change func(*ground.
 	if change != nil {
 		change(&o)
 	}
-	return ground.Start(ctx, o)
+	g, err := ground.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil)
+	watch.Go(func() {
+		select {
+		case err := <-g.Failed():
+			cancel(err)
+		case <-ctx.Done():
+		}
+	})
+	if err = f(ctx, g); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
+
+// rest is how long what runs may take to come to rest: derived rows are written, spans sent, garbage is collected.
+func (b *bench) rest(ctx context.Context) error { return pause.Sleep(ctx, min(2*time.Second, 4*b.For)) }
 
 // shape is what the report calls Hence on such a ground.
 func (b *bench) shape() string {

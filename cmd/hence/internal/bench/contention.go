@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/load"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 )
@@ -11,14 +12,20 @@ import (
 // probeInFlight is how many records the bare loop has under way where only its drift is looked at.
 const probeInFlight = 8
 
+// ways are those in which agents can meet on a shard. In mode optimistic a turn is of two requests. In the other modes
+// a read does not wait for those before it to commit: an agent that asks for the shard first does.
+func ways() []work {
+	return []work{{mode: "optimistic"}, {mode: "ordered", claims: true}, {mode: "ordered", claims: true, touches: true},
+		{mode: "locked"}, {mode: "locked", touches: true}}
+}
+
 // contention measures turns of many agents, each on a shard of its own or all on one, in each order mode.
 func (b *bench) contention(ctx context.Context) error {
 	b.say("contention: starting")
-	g, err := b.stand(ctx, b.Sidecars, nil)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
+	return b.on(ctx, b.Sidecars, nil, b.contentionOn)
+}
+
+func (b *bench) contentionOn(ctx context.Context, g *ground.Ground) error {
 	probe, _, end, err := b.loop(ctx, g, probeInFlight)
 	if err != nil {
 		return err
@@ -30,32 +37,39 @@ func (b *bench) contention(ctx context.Context) error {
 		return err
 	}
 	for _, n := range sizes {
-		for _, place := range []struct {
-			name  string
-			shard func(int) int
-		}{{"disjoint", ownOf}, {"hot", anyOf(1)}} {
-			for _, mode := range []string{"optimistic", "ordered", "locked"} {
-				w := &work{clients: agents[:n], shard: place.shard, mode: mode, claims: mode == "ordered"}
-				turn := w.four
-				if mode == "optimistic" {
-					turn = w.two
+		for _, hot := range []bool{false, true} {
+			for _, w := range ways() {
+				w.clients, w.shard = agents[:n], ownOf
+				name := fmt.Sprintf("%d agents, disjoint", n)
+				if hot {
+					w.shard, name = anyOf(1), fmt.Sprintf("%d agents, hot", n)
 				}
-				name, system := fmt.Sprintf("%d agents, %s", n, place.name), "Hence, "+mode
-				err := b.rounds(ctx, "contention, "+name+", "+mode, probe, func(ctx context.Context, r *round) error {
-					got, err := b.warmed(ctx, load.Spec{Workers: n, For: b.For, Rate: b.Rate}, turn)
-					if err != nil {
-						return err
-					}
-					r.put(report.Contention, name, system, report.Rate, got.Rate())
-					r.put(report.Contention, name, system, report.Refusals, float64(got.Refused)/float64(max(1, got.Turns)))
-					r.quantiles(report.Contention, name, system, got.Whole)
-					return nil
-				})
-				if err != nil {
+				if err := b.meet(ctx, probe, name, &w); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// meet measures one way of so many agents.
+func (b *bench) meet(ctx context.Context, probe func(context.Context) (float64, error), name string, w *work) error {
+	turn, system := w.four, "Hence, "+w.mode
+	if w.mode == "optimistic" {
+		turn = w.two
+	}
+	if w.touches {
+		system += ", touched first"
+	}
+	return b.rounds(ctx, "contention, "+name+", "+system, probe, func(ctx context.Context, r *round) error {
+		got, err := b.warmed(ctx, load.Spec{Workers: len(w.clients), For: b.For, Rate: b.Rate}, turn)
+		if err != nil {
+			return err
+		}
+		r.put(report.Contention, name, system, report.Rate, got.Rate())
+		r.put(report.Contention, name, system, report.Refusals, float64(got.Refused)/float64(max(1, got.Turns)))
+		r.quantiles(report.Contention, name, system, got.Whole)
+		return nil
+	})
 }

@@ -12,14 +12,10 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/spans"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/topology/pause"
 )
 
-// How the parts of a decision are sampled.
-const (
-	traceEvery = 8           // turns
-	spansIn    = time.Second // after the last turn, for the last spans to be sent
-)
+// traceEvery is of how many turns one makes spans.
+const traceEvery = 8
 
 // latency measures decisions beside the floor, and then, with spans, where their time goes.
 func (b *bench) latency(ctx context.Context) error {
@@ -31,11 +27,10 @@ func (b *bench) latency(ctx context.Context) error {
 
 func (b *bench) decisions(ctx context.Context) error {
 	b.say("latency: starting")
-	g, err := b.stand(ctx, b.Sidecars, nil)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
+	return b.on(ctx, b.Sidecars, nil, b.decisionsOn)
+}
+
+func (b *bench) decisionsOn(ctx context.Context, g *ground.Ground) error {
 	agents, err := b.agentsOn(ctx, g, b.Sidecars == Each, nil, or(b.Agents, 8)[0])
 	if err != nil {
 		return err
@@ -127,24 +122,9 @@ func (b *bench) parts(ctx context.Context) error {
 				return err
 			}
 			defer end()
-			g, err := b.stand(ctx, b.Sidecars, func(o *ground.Options) { o.Traces = url })
+			err = b.on(ctx, b.Sidecars, func(o *ground.Options) { o.Traces = url },
+				func(ctx context.Context, g *ground.Ground) error { return b.traced(ctx, g, n) })
 			if err != nil {
-				return err
-			}
-			defer g.Close()
-			sampled := client.WithHTTPClient(&http.Client{Transport: &spans.Sampler{Every: traceEvery,
-				RoundTripper: &http.Transport{MaxIdleConnsPerHost: n, DisableCompression: true}}})
-			agents, err := b.agentsOn(ctx, g, b.Sidecars == Each, []client.Option{sampled}, or(b.Agents, 8)[0])
-			if err != nil {
-				return err
-			}
-			if _, err := b.warmed(ctx, b.spec(n), b.decision(sessions(agents, n))); err != nil {
-				return err
-			}
-			if err := g.Spans(ctx); err != nil {
-				return err
-			}
-			if err := pause.Sleep(ctx, spansIn); err != nil {
 				return err
 			}
 			for _, part := range collector.Parts() {
@@ -161,4 +141,21 @@ func (b *bench) parts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// traced makes decisions of which some make spans, and waits until those are sent.
+func (b *bench) traced(ctx context.Context, g *ground.Ground, n int) error {
+	sampled := client.WithHTTPClient(&http.Client{Transport: &spans.Sampler{Every: traceEvery,
+		RoundTripper: &http.Transport{MaxIdleConnsPerHost: n, DisableCompression: true}}})
+	agents, err := b.agentsOn(ctx, g, b.Sidecars == Each, []client.Option{sampled}, or(b.Agents, 8)[0])
+	if err == nil {
+		_, err = b.warmed(ctx, b.spec(n), b.decision(sessions(agents, n)))
+	}
+	if err == nil {
+		err = g.Spans(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return b.rest(ctx) // children send theirs by themselves
 }

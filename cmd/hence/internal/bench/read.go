@@ -20,11 +20,10 @@ import (
 // read measures reads of one shard through the sidecar, beside a handler that does nothing but answer as much.
 func (b *bench) read(ctx context.Context) error {
 	b.say("read: starting")
-	g, err := b.stand(ctx, b.Sidecars, nil)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
+	return b.on(ctx, b.Sidecars, nil, b.readOn)
+}
+
+func (b *bench) readOn(ctx context.Context, g *ground.Ground) error {
 	doors, workspace, err := b.doorsOn(ctx, g, false, 1)
 	if err != nil {
 		return err
@@ -55,38 +54,42 @@ func (b *bench) read(ctx context.Context) error {
 			"Idempotency-Key: KEY\r\nContent-Length: " + fmt.Sprint(len(body)) + "\r\n\r\n" + body},
 	} {
 		request := fmt.Sprintf(of.request, "Host: localhost\r\nAuthorization: Bearer "+doors[0].Token+"\r\n")
-		ours, err := dialAll(ctx, doors[0].URL, request, clients)
-		if err != nil {
-			return err
-		}
-		theirs, err := dialAll(ctx, bare, request, clients)
-		if err != nil {
-			ours.close()
-			return err
-		}
-		err = b.rounds(ctx, of.name, nil, func(ctx context.Context, r *round) error {
-			plain, err := b.warmed(ctx, load.Spec{Workers: clients, For: b.For / 2}, theirs.turn)
-			if err != nil {
-				return fmt.Errorf("bare handler: %w", err)
-			}
-			got, err := b.warmed(ctx, load.Spec{Workers: clients, For: b.For}, ours.turn)
-			if err != nil {
-				return err
-			}
-			r.put(report.Read, of.name, "a bare handler", "reads/s", plain.Rate())
-			r.quantiles(report.Read, of.name, "a bare handler", plain.Decisions)
-			r.put(report.Read, of.name, b.shape(), "reads/s", got.Rate())
-			r.quantiles(report.Read, of.name, b.shape(), got.Decisions)
-			r.put(report.Read, of.name, b.shape(), report.OfBare, got.Rate()/plain.Rate())
-			return nil
-		})
-		ours.close()
-		theirs.close()
-		if err != nil {
+		if err := b.reads(ctx, of.name, doors[0].URL, bare, request, clients); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// reads measures one request at the sidecar and at the bare handler, which is the probe, too.
+func (b *bench) reads(ctx context.Context, name, sidecar, bare, request string, clients int) error {
+	ours, err := dialAll(ctx, sidecar, request, clients)
+	if err != nil {
+		return err
+	}
+	defer ours.close()
+	theirs, err := dialAll(ctx, bare, request, clients)
+	if err != nil {
+		return err
+	}
+	defer theirs.close()
+	var plain load.Result
+	probe := func(ctx context.Context) (_ float64, err error) {
+		plain, err = b.warmed(ctx, load.Spec{Workers: clients, For: b.For / 2}, theirs.turn)
+		return plain.Rate(), err
+	}
+	return b.rounds(ctx, name, probe, func(ctx context.Context, r *round) error {
+		r.put(report.Read, name, "a bare handler", "reads/s", plain.Rate())
+		r.quantiles(report.Read, name, "a bare handler", plain.Decisions)
+		got, err := b.warmed(ctx, load.Spec{Workers: clients, For: b.For}, ours.turn)
+		if err != nil {
+			return err
+		}
+		r.put(report.Read, name, b.shape(), "reads/s", got.Rate())
+		r.quantiles(report.Read, name, b.shape(), got.Decisions)
+		r.put(report.Read, name, b.shape(), report.OfBare, got.Rate()/plain.Rate())
+		return nil
+	})
 }
 
 // wires are connections that send one request over and over: a client that costs next to nothing, so that what is

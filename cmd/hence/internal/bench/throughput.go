@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/floor"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
@@ -13,11 +12,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/usage"
 	"github.com/hence-dev/hence/sidecar/client"
-	"github.com/hence-dev/hence/topology/pause"
 )
-
-// tablesRest is how long derived rows may still be written after the last commit.
-const tablesRest = 2 * time.Second
 
 // throughput measures commits a second: on the ground that was named, and with --all on the others that goals are
 // about.
@@ -57,26 +52,23 @@ type contest struct {
 // throughputOn measures all loads on one ground.
 func (b *bench) throughputOn(ctx context.Context, system, sidecars string, change func(*ground.Options)) error {
 	b.say("throughput: starting %s", system)
-	g, err := b.stand(ctx, sidecars, change)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
-	c := &contest{bench: b, ground: g, system: system}
-	if c.agents, err = b.agentsOn(ctx, g, sidecars == Each, nil, or(b.Agents, 8)[0]); err != nil {
-		return err
-	}
-	type size struct{ clients, shards int }
-	sizes := []size{{8, 64}, {32, 64}, {8, 1}}
-	if b.Clients > 0 || b.Shards > 0 {
-		sizes = []size{{or(b.Clients, 8)[0], or(b.Shards, 64)[0]}}
-	}
-	for _, s := range sizes {
-		if err := c.at(ctx, s.clients, s.shards); err != nil {
+	return b.on(ctx, sidecars, change, func(ctx context.Context, g *ground.Ground) (err error) {
+		c := &contest{bench: b, ground: g, system: system}
+		if c.agents, err = b.agentsOn(ctx, g, sidecars == Each, nil, or(b.Agents, 8)[0]); err != nil {
 			return err
 		}
-	}
-	return nil
+		type size struct{ clients, shards int }
+		sizes := []size{{1, 64}, {8, 64}, {32, 64}, {8, 1}}
+		if b.Clients > 0 || b.Shards > 0 {
+			sizes = []size{{or(b.Clients, 8)[0], or(b.Shards, 64)[0]}}
+		}
+		for _, s := range sizes {
+			if err := c.at(ctx, s.clients, s.shards); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // agentsOn are clients of so many agents in a workspace of their own.
@@ -255,7 +247,7 @@ func usageOf(groups []ground.Group) (all []usage.CPU, err error) {
 
 // records counts what went into each topic since a mark.
 func (c *contest) records(ctx context.Context, r *round, name string, from ground.Mark, commits float64) error {
-	if err := pause.Sleep(ctx, tablesRest); err != nil {
+	if err := c.rest(ctx); err != nil {
 		return err
 	}
 	to, err := c.ground.Mark(ctx)

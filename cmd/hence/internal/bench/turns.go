@@ -26,6 +26,7 @@ type work struct {
 	shard   func(worker int) int
 	mode    string // order mode
 	claims  bool   // in mode ordered, the begin names the shard
+	touches bool   // the shard is asked for, and granted, before it is read
 }
 
 // sessions spreads clients over agents, each in a conversation of its own.
@@ -69,6 +70,9 @@ func (w *work) four(ctx context.Context, worker int) (time.Duration, int, error)
 			o.May = []client.Want{{Scope: scope, Access: "write"}}
 		}
 		tx, err := w.clients[worker].Begin(ctx, o)
+		if err == nil && w.touches {
+			_, err = tx.Touch(ctx, []client.Want{{Scope: scope, Access: "write"}}, client.TouchOptions{})
+		}
 		if err == nil {
 			_, err = tx.Read(ctx, scope)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/load"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 	"github.com/hence-dev/hence/sidecar/client"
@@ -25,13 +26,14 @@ func (b *bench) workspaces(ctx context.Context) error {
 }
 
 func (b *bench) spread(ctx context.Context, clients, n int) error {
-	name := fmt.Sprintf("%d workspaces", n)
 	b.say("workspaces: starting %d", n)
-	g, err := b.stand(ctx, Inside, nil)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
+	return b.on(ctx, Inside, nil, func(ctx context.Context, g *ground.Ground) error {
+		return b.spreadOn(ctx, g, clients, n)
+	})
+}
+
+func (b *bench) spreadOn(ctx context.Context, g *ground.Ground, clients, n int) error {
+	name := fmt.Sprintf("%d workspaces", n)
 	probe, _, end, err := b.loop(ctx, g, probeInFlight)
 	if err != nil {
 		return err

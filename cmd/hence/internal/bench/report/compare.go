@@ -13,8 +13,9 @@ const WorseAbove = 0.10
 // Comparison is two reports, figure by figure.
 type Comparison struct {
 	Rows  []Change `json:"rows"`
-	Worse int      `json:"worse"`          // figures that are more than 10 % worse
-	Only  []Key    `json:"only,omitempty"` // figures that one of the reports does not have
+	Worse int      `json:"worse"`           // figures that are more than 10 % worse
+	Only  []Key    `json:"only,omitempty"`  // figures that one of the reports does not have
+	Other bool     `json:"other,omitempty"` // another machine, other servers or settings: the ratios say little
 }
 
 // Change is what became of a figure.
@@ -28,7 +29,8 @@ type Change struct {
 
 // Compare sets two reports against each other.
 func Compare(before, after *Report) Comparison {
-	var c Comparison
+	c := Comparison{Other: before.Machine != after.Machine || before.Servers != after.Servers ||
+		before.Settings != after.Settings}
 	for _, f := range before.Figures {
 		now, ok := after.Find(f.Key)
 		if !ok {
@@ -66,6 +68,9 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 			verdict = "worse"
 		}
 		t.Add(row.Key.String(), Number(row.Before), Number(row.After), Number(row.Ratio), verdict)
+	}
+	if c.Other {
+		t.Add("another machine, other servers or other settings: the ratios say little")
 	}
 	for _, k := range c.Only {
 		t.Add(k.String(), "", "", "", "in one of them only")

@@ -53,7 +53,7 @@ func targets() (all []target) {
 	against(WithData, 32, 64, 3, 1)
 	add("hot, additive writes, of PostgreSQL's", 3, 1, Throughput, Load(8, 1), "additive", OfPostgres)
 	add("of S-Bus, replicated", 5, 2, Throughput, Load(8, 64), "S-Bus", "of S-Bus")
-	add("Kafka records a commit", 3, 5, Records, Load(32, 64), All, RecordsCommit)
+	add("Kafka records a commit", 3, 5, Records, Load(1, 64), All, RecordsCommit)
 	add("CPU µs a commit, all processes, 32 clients", 150, 300, CPU, Load(32, 64), All, CPUCommit)
 	add("kB of one more agent in a sidecar", 100, 1000, Agents, "one more", OneCar, "kB/agent")
 	add("CPU µs of one more agent per foreign decision", 0, 2, Agents, "one more", OneCar, CPUDecision)

@@ -26,8 +26,8 @@ Times are of the last request of a turn. The bare loop consumes, does nothing an
 compression.`
 	case Contention:
 		return `Each agent on a shard of its own, or all on one, in the three order modes. In mode optimistic a turn is a
-read and a commit, in the other two begin, read, write and seal. Times are of a whole turn, with what was
-refused in it.`
+read and a commit, in the other two begin, read, write and seal; "touched first" asks for the shard before it is read,
+and waits for it. Times are of a whole turn, with what was refused in it.`
 	case Read:
 		return `A read of a shard through the sidecar of this machine, journalled, beside a handler that does nothing, by the
 same clients.`

@@ -87,6 +87,10 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%+v: %d are worse, %d rows, only %v", c, got.Worse, len(got.Rows), got.Only)
 		}
 	}
+	other := sampleOf(1000, 1)
+	if other.Settings.Runs++; Compare(before, before).Other || !Compare(before, other).Other {
+		t.Error("other settings are not said, or the same ones are")
+	}
 	more := sampleOf(1000, 1)
 	more.Add(Key{Read, "x", OneCar, "reads/s"}, []float64{1}, 0, false)
 	if got := Compare(before, more); len(got.Only) != 1 || len(Compare(more, before).Only) != 1 {

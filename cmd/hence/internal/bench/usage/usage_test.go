@@ -3,6 +3,7 @@ package usage
 import (
 	"net"
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 )
@@ -52,5 +53,31 @@ func TestOf(t *testing.T) {
 	}
 	if _, err := Of(1 << 30); err == nil {
 		t.Error("a process that is not there has used something")
+	}
+}
+
+// A child is counted with its parent where that is asked for, and only there: the children of a benchmark are what it
+// measures.
+func TestOfFamily(t *testing.T) {
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = in.Close()
+		_ = child.Wait()
+	}()
+	self, pid := int32(os.Getpid()), int32(child.Process.Pid)
+	alone, err := Of(self)
+	if _, ok := alone[pid]; ok || err != nil {
+		t.Errorf("%v, %v: the child %d is counted", alone, err, pid)
+	}
+	both, err := OfFamily(self)
+	if _, ok := both[pid]; !ok || err != nil {
+		t.Errorf("%v, %v: the child %d is not counted", both, err, pid)
 	}
 }
