@@ -101,8 +101,8 @@ type bench struct {
 	progress
 }
 
-// Run measures, subject by subject. What could not be measured is noted in the report; an error means that the
-// benchmark could not go on.
+// Run measures, subject by subject. A subject that could not be measured to its end is noted in the report, which has
+// what was measured, and is in the error, too.
 func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -128,30 +128,32 @@ func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 	}
 	err := b.subjects(ctx)
 	b.clear()
-	if err != nil {
-		return nil, err
-	}
 	if b.All {
 		b.out.Judge()
 	}
 	b.out.Seconds = time.Since(began).Seconds()
-	return b.out, nil
+	return b.out, err
 }
 
 // subjects measures them in the order of Subjects, whatever the order in which they were named.
-func (b *bench) subjects(ctx context.Context) error {
+func (b *bench) subjects(ctx context.Context) (failed error) {
 	measures := map[string]func(context.Context) error{
 		report.Latency: b.latency, report.Throughput: b.throughput, report.Contention: b.contention, report.Read: b.read,
 		report.Agents: b.agents, report.Workspaces: b.workspaces, report.Size: b.size,
 	}
 	for _, subject := range Subjects() {
 		if b.All || slices.Contains(b.Subjects, subject) {
-			if err := measures[subject](ctx); err != nil {
-				return fmt.Errorf("measure %s: %w", subject, err)
+			err := measures[subject](ctx)
+			if ctx.Err() != nil {
+				return context.Cause(ctx) // it was told to end
+			}
+			if err != nil {
+				b.out.Note("%s was not measured to its end: %v", subject, err)
+				failed = errors.Join(failed, fmt.Errorf("measure %s: %w", subject, err))
 			}
 		}
 	}
-	return nil
+	return failed
 }
 
 // on calls f with a ground whose sidecars are so, and ends it. The context of f ends when a part of the ground does.

@@ -75,10 +75,18 @@ func (c *benchMeasureCmd) Run(ctx context.Context, s Streams) error {
 	if err := cfg.Validate(); err != nil {
 		return misused(fmt.Errorf("bench: %w", err))
 	}
-	found, err := bench.Run(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+	found, failed := bench.Run(ctx, cfg)
+	if found == nil || ctx.Err() != nil {
+		return failed
 	}
+	if failed != nil {
+		failed = fmt.Errorf("bench: %w", failed)
+	}
+	return errors.Join(c.show(s.Out, found), failed)
+}
+
+// show writes the report, and the files that were asked for.
+func (c *benchMeasureCmd) show(w io.Writer, found *report.Report) error {
 	for path, write := range map[string]func(io.Writer) error{c.SVG: found.WriteSVG, c.Doc: found.WriteMarkdown} {
 		if err := writeFile(path, write); err != nil {
 			return err
@@ -86,11 +94,11 @@ func (c *benchMeasureCmd) Run(ctx context.Context, s Streams) error {
 	}
 	switch c.Output {
 	case "json":
-		return show.WriteJSON(s.Out, found)
+		return show.WriteJSON(w, found)
 	case "markdown":
-		return found.WriteMarkdown(s.Out)
+		return found.WriteMarkdown(w)
 	}
-	return found.WriteTable(show.Lines(s.Out))
+	return found.WriteTable(show.Lines(w))
 }
 
 // writeFile writes a file anew; without a name there is none.
