@@ -27,17 +27,25 @@ type Table struct {
 // Open makes a table of its own with so many shards, and so many connections. Shard says which one a worker takes
 // for its next turn, from 0.
 func Open(ctx context.Context, url, name string, workers, shards int, content string,
-	shard func(worker int) int) (t *Table, err error) {
-	t = &Table{name: pgx.Identifier{name}.Sanitize(), shard: shard}
-	defer func() {
-		if err != nil {
-			t.Close()
-		}
-	}()
+	shard func(worker int) int) (*Table, error) {
+	t := &Table{name: pgx.Identifier{name}.Sanitize(), shard: shard}
+	if err := t.open(ctx, url, workers); err != nil {
+		t.Close()
+		return nil, err
+	}
+	if err := t.fill(ctx, shards, content); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// open makes the connections.
+func (t *Table) open(ctx context.Context, url string, workers int) error {
 	for range workers {
 		cfg, err := pgx.ParseConfig(url)
 		if err != nil {
-			return nil, fmt.Errorf("read the address of PostgreSQL: %w", err)
+			return fmt.Errorf("read the address of PostgreSQL: %w", err)
 		}
 		cfg.RuntimeParams["default_transaction_isolation"] = "serializable"
 		// The table is so small that the planner would read all of it. Such a read conflicts with every write, and most
@@ -45,24 +53,28 @@ func Open(ctx context.Context, url, name string, workers, shards int, content st
 		cfg.RuntimeParams["enable_seqscan"] = "off"
 		conn, err := pgx.ConnectConfig(ctx, cfg)
 		if err != nil {
-			return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
+			return fmt.Errorf("connect to PostgreSQL: %w", err)
 		}
 		t.conns = append(t.conns, conn)
 	}
+	return nil
+}
+
+// fill makes the table.
+func (t *Table) fill(ctx context.Context, shards int, content string) error {
 	for _, statement := range []string{
 		"CREATE TABLE " + t.name + " (id int PRIMARY KEY, version bigint NOT NULL, content text NOT NULL) " +
 			"WITH (fillfactor = 50)", // a row's next version fits beside it
 		"INSERT INTO " + t.name + " SELECT i, 1, '' FROM generate_series(0, " + strconv.Itoa(shards-1) + ") i",
 	} {
 		if _, err := t.conns[0].Exec(ctx, statement); err != nil {
-			return nil, fmt.Errorf("make the table %s: %w", t.name, err)
+			return fmt.Errorf("make the table %s: %w", t.name, err)
 		}
 	}
-	_, err = t.conns[0].Exec(ctx, "UPDATE "+t.name+" SET content = $1", content)
-	if err != nil {
-		return nil, fmt.Errorf("fill the table %s: %w", t.name, err)
+	if _, err := t.conns[0].Exec(ctx, "UPDATE "+t.name+" SET content = $1", content); err != nil {
+		return fmt.Errorf("fill the table %s: %w", t.name, err)
 	}
-	return t, nil
+	return nil
 }
 
 // Settings are what the server says of how it makes a commit durable.
