@@ -18,6 +18,14 @@ func TestListener(t *testing.T) {
 	if err != nil || pid != int32(os.Getpid()) {
 		t.Errorf("process %d, %v, want this one, %d", pid, err, os.Getpid())
 	}
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid, err := Listener(conn.LocalAddr().String()); err == nil {
+		t.Errorf("process %d is said to listen on the port of a connection that it made", pid)
+	}
+	_ = conn.Close()
 	_ = l.Close()
 	if pid, err := Listener(l.Addr().String()); err == nil {
 		t.Errorf("process %d is said to listen on a closed port", pid)
@@ -47,6 +55,9 @@ func TestOf(t *testing.T) {
 			}
 			break
 		}
+	}
+	if sum := (CPU{1: 5, 2: 3}).Since(CPU{1: 2, 3: 9}); sum != 6 { // 2 has begun since, 3 has ended
+		t.Errorf("%d ns were used, want 6", sum)
 	}
 	if m, err := Memory(self); err != nil || m < 1<<20 {
 		t.Errorf("%d bytes, %v", m, err)
