@@ -2,12 +2,12 @@ package bench
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/load"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/usage"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -60,7 +60,7 @@ type follower struct {
 // follow measures so many agents that follow, in processes of sidecars in any case: in this one they could not be told
 // from what else it does.
 func (b *bench) follow(ctx context.Context, n int, each bool) (all []follower, err error) {
-	name, system := fmt.Sprintf("%d agents", n), report.OneCar
+	name, system := show.Several(n, "agent"), report.OneCar
 	if each {
 		system = report.EachCar
 	}

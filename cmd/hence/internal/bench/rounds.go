@@ -38,43 +38,36 @@ func (r *round) quantiles(subject, load, system string, sorted []float64) {
 // again. Where every run was void the figures are of those, and say so. A nil probe voids nothing.
 func (b *bench) rounds(ctx context.Context, what string, probe func(context.Context) (float64, error),
 	measure func(context.Context, *round) error) error {
+	if probe == nil {
+		probe = func(context.Context) (float64, error) { return 1, nil }
+	}
 	var counted, void []round
 	for len(counted) < b.Runs && len(counted)+len(void) < 2*b.Runs {
 		b.say("%s: run %d of %d%s", what, len(counted)+1, b.Runs, voids(len(void)))
 		r := round{values: map[report.Key]float64{}}
-		drift := 0.0
-		before, err := probed(ctx, probe)
+		var after float64
+		before, err := probe(ctx)
 		if err == nil {
 			err = measure(ctx, &r)
 		}
-		if err == nil && probe != nil {
-			var after float64
+		if err == nil {
 			after, err = probe(ctx)
-			drift = report.Drift(before, after)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		if drift > report.VoidAbove {
+		if report.Drift(before, after) > report.VoidAbove {
 			void = append(void, r)
 		} else {
 			counted = append(counted, r)
 		}
 	}
-	noisy := len(counted) == 0
-	beside := len(void)
-	if noisy {
-		counted, beside = void, 0
+	if len(counted) == 0 {
+		b.keep(void, 0, true)
+	} else {
+		b.keep(counted, len(void), false)
 	}
-	b.keep(counted, beside, noisy)
 	return nil
-}
-
-func probed(ctx context.Context, probe func(context.Context) (float64, error)) (float64, error) {
-	if probe == nil {
-		return 0, nil
-	}
-	return probe(ctx)
 }
 
 func voids(n int) string {

@@ -2,11 +2,11 @@ package bench
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/load"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -33,7 +33,7 @@ func (b *bench) spread(ctx context.Context, clients, n int) error {
 }
 
 func (b *bench) spreadOn(ctx context.Context, g *ground.Ground, clients, n int) error {
-	name := fmt.Sprintf("%d workspaces", n)
+	name := show.Several(n, "workspace")
 	probe, _, end, err := b.loop(ctx, g, probeInFlight)
 	if err != nil {
 		return err

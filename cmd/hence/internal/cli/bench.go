@@ -15,8 +15,14 @@ import (
 
 // benchCmd groups what can be done with measurements.
 type benchCmd struct {
-	Measure benchMeasureCmd `cmd:"" default:"withargs" help:"Measure subjects, or all (default)."`
+	Measure benchMeasureCmd `cmd:"" default:"withargs" help:"Measure subjects; the word measure may be left out."`
 	Compare benchCompareCmd `cmd:"" help:"Compare two reports, figure by figure."`
+}
+
+// Help is what "hence bench --help" says beyond the commands.
+func (c *benchCmd) Help() string {
+	return `"hence bench latency" is "hence bench measure latency", whose --help has the flags. With --all it also
+holds the figures against the goals, and --doc FILE writes the document docs/performance.md.`
 }
 
 // benchMeasureCmd is the configuration of "hence bench".
