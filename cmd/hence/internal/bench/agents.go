@@ -103,19 +103,11 @@ func (b *bench) followed(ctx context.Context, g *ground.Ground, n int, each bool
 	if _, err := load.Run(ctx, load.Spec{Workers: writers, For: b.For / 5}, w.two); err != nil {
 		return f, err
 	}
-	before, err := usage.Of(pids...)
+	_, used, err := metered(ctx, []ground.Group{{PIDs: pids}}, b.spec(writers), w.two)
 	if err != nil {
 		return f, err
 	}
-	got, err := load.Run(ctx, b.spec(writers), w.two)
-	if err != nil {
-		return f, err
-	}
-	after, err := usage.Of(pids...)
-	if err != nil {
-		return f, err
-	}
-	f.cpu = after.Since(before).Seconds() * 1e6 / float64(max(1, got.Turns))
+	f.cpu = used[0]
 	for _, pid := range pids {
 		resident, err := usage.Memory(pid)
 		if err != nil {

@@ -148,6 +148,8 @@ func (b *bench) subjects(ctx context.Context) (failed error) {
 				return context.Cause(ctx) // it was told to end
 			}
 			if err != nil {
+				b.clear()
+				b.say("%s was not measured to its end: %v", subject, err)
 				b.out.Note("%s was not measured to its end: %v", subject, err)
 				failed = errors.Join(failed, fmt.Errorf("measure %s: %w", subject, err))
 			}

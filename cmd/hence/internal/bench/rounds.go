@@ -35,15 +35,17 @@ func (r *round) quantiles(subject, load, system string, sorted []float64) {
 
 // rounds repeats a measurement until enough runs count. The probe is measured before and after each: where the two
 // differ by more than report.VoidAbove something else had the machine, and the run is made again, up to as many times
-// again. Where every run was void the figures are of those, and say so. A nil probe voids nothing.
+// again. Where every run was void the figures are of those, and say so. A run that fails is noted and made again, too:
+// one lost answer is no reason to lose the others. A nil probe voids nothing.
 func (b *bench) rounds(ctx context.Context, what string, probe func(context.Context) (float64, error),
 	measure func(context.Context, *round) error) error {
 	if probe == nil {
 		probe = func(context.Context) (float64, error) { return 1, nil }
 	}
 	var counted, void []round
-	for len(counted) < b.Runs && len(counted)+len(void) < 2*b.Runs {
-		b.say("%s: run %d of %d%s", what, len(counted)+1, b.Runs, voids(len(void)))
+	var failed error
+	for made := 0; len(counted) < b.Runs && made < 2*b.Runs; made++ {
+		b.say("%s: run %d of %d%s", what, len(counted)+1, b.Runs, voids(made-len(counted)))
 		r := round{values: map[report.Key]float64{}}
 		var after float64
 		before, err := probe(ctx)
@@ -53,8 +55,13 @@ func (b *bench) rounds(ctx context.Context, what string, probe func(context.Cont
 		if err == nil {
 			after, err = probe(ctx)
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+			failed = fmt.Errorf("%s: %w", what, err)
+			b.once("a run failed: %v", failed)
+			continue
 		}
 		if report.Drift(before, after) > report.VoidAbove {
 			void = append(void, r)
@@ -62,10 +69,13 @@ func (b *bench) rounds(ctx context.Context, what string, probe func(context.Cont
 			counted = append(counted, r)
 		}
 	}
-	if len(counted) == 0 {
-		b.keep(void, 0, true)
-	} else {
+	switch {
+	case len(counted) > 0:
 		b.keep(counted, len(void), false)
+	case len(void) > 0:
+		b.keep(void, 0, true)
+	default:
+		return failed
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -41,6 +42,27 @@ func TestVoid(t *testing.T) {
 		f := b.out.Figures[0]
 		if made != c.allMadeOf || f.Runs != c.runs || f.Void != c.void || f.Median != c.median || f.Noisy != c.noisy {
 			t.Errorf("%s: %d runs made, %+v", c.name, made, f)
+		}
+	}
+}
+
+// A run that fails is noted and made again; where all of them do, that is the error.
+func TestFailedRuns(t *testing.T) {
+	for fails, want := range map[int]int{1: 3, 5: 1, 6: 0} {
+		b := &bench{Config: Config{Runs: 3}, out: new(report.Report)}
+		made := 0
+		err := b.rounds(t.Context(), "x", nil, func(_ context.Context, r *round) error {
+			if made++; made <= fails {
+				return errors.New("lost")
+			}
+			r.put("s", "c", "h", "commits/s", 1)
+			return nil
+		})
+		if (err != nil) != (want == 0) || len(b.out.Notes) != 1 {
+			t.Errorf("%d fail: %v, notes %q", fails, err, b.out.Notes)
+		}
+		if len(b.out.Figures) > 0 && b.out.Figures[0].Runs != want {
+			t.Errorf("%d fail: %+v, want %d runs", fails, b.out.Figures, want)
 		}
 	}
 }

@@ -147,29 +147,25 @@ func (c *contest) database(ctx context.Context, r *round, name string, clients i
 	if _, err := load.Run(ctx, load.Spec{Workers: clients, For: c.For / 5}, table.Turn); err != nil {
 		return got, err
 	}
-	var before usage.CPU
-	var server int32
+	var groups []ground.Group
 	address, unseen := postgres.Address(c.Postgres)
 	if unseen == nil {
+		var server int32
 		server, unseen = usage.Listener(address)
+		groups = []ground.Group{{PIDs: []int32{server}, Family: true}}
 	}
-	if unseen == nil {
-		before, unseen = usage.OfFamily(server)
-	}
-	if got, err = load.Run(ctx, c.spec(clients), table.Turn); err != nil {
-		return got, err
-	}
-	c.result(r, name, report.Postgres, got)
 	if unseen != nil {
 		c.once("the processor time of PostgreSQL is not counted: %v", unseen)
-		return got, nil
+		groups = nil
 	}
-	after, err := usage.OfFamily(server)
+	got, used, err := metered(ctx, groups, c.spec(clients), table.Turn)
 	if err != nil {
 		return got, err
 	}
-	r.put(report.CPU, name, report.Postgres+", of its own commits", report.CPUCommit,
-		after.Since(before).Seconds()*1e6/float64(max(1, got.Turns)))
+	c.result(r, name, report.Postgres, got)
+	if groups != nil {
+		r.put(report.CPU, name, report.Postgres+", of its own commits", report.CPUCommit, used[0])
+	}
 	return got, nil
 }
 
@@ -203,40 +199,53 @@ func (c *contest) counted(ctx context.Context, r *round, name string, clients in
 	if err != nil {
 		return load.Result{}, err
 	}
-	before, err := usageOf(groups)
-	if err != nil {
-		return load.Result{}, err
-	}
-	got, err := load.Run(ctx, c.spec(clients), turn)
-	if err != nil {
-		return load.Result{}, err
-	}
-	after, err := usageOf(groups)
+	got, used, err := metered(ctx, groups, c.spec(clients), turn)
 	if err != nil {
 		return load.Result{}, err
 	}
 	c.result(r, name, c.system, got)
-	commits := float64(max(1, got.Turns))
 	if c.system != c.shape() {
 		name += ", " + c.system
 	}
 	all := 0.0
 	for i, group := range groups {
-		each := after[i].Since(before[i]).Seconds() * 1e6 / commits
-		r.put(report.CPU, name, group.Name, report.CPUCommit, each)
+		r.put(report.CPU, name, group.Name, report.CPUCommit, used[i])
 		if !group.Load {
-			all += each
+			all += used[i]
 		}
 	}
 	if unseen == nil {
 		r.put(report.CPU, name, report.All, report.CPUCommit, all)
 	}
-	return got, c.records(ctx, r, name, from, commits)
+	return got, c.records(ctx, r, name, from, float64(max(1, got.Turns)))
+}
+
+// metered makes turns, and says how many microseconds of processor time each group of processes has used for a turn.
+func metered(ctx context.Context, groups []ground.Group, s load.Spec, turn load.Turn,
+) (got load.Result, used []float64, err error) {
+	before, err := usageOf(groups)
+	if err != nil {
+		return got, nil, err
+	}
+	if got, err = load.Run(ctx, s, turn); err != nil {
+		return got, nil, err
+	}
+	after, err := usageOf(groups)
+	if err != nil {
+		return got, nil, err
+	}
+	for i := range groups {
+		used = append(used, after[i].Since(before[i]).Seconds()*1e6/float64(max(1, got.Turns)))
+	}
+	return got, used, nil
 }
 
 func usageOf(groups []ground.Group) (all []usage.CPU, err error) {
 	for _, group := range groups {
 		used, err := usage.Of(group.PIDs...)
+		if group.Family {
+			used, err = usage.OfFamily(group.PIDs[0])
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -56,24 +56,16 @@ func (b *bench) spreadOn(ctx context.Context, g *ground.Ground, clients, n int) 
 		if _, err := load.Run(ctx, load.Spec{Workers: clients, For: b.For / 5}, w.two); err != nil {
 			return err
 		}
-		before, err := usageOf(groups)
-		if err != nil {
-			return err
-		}
-		got, err := load.Run(ctx, b.spec(clients), w.two)
-		if err != nil {
-			return err
-		}
-		after, err := usageOf(groups)
+		got, used, err := metered(ctx, groups, b.spec(clients), w.two)
 		if err != nil {
 			return err
 		}
 		sum := 0.0
-		for i := range groups {
-			sum += after[i].Since(before[i]).Seconds() * 1e6
+		for _, one := range used {
+			sum += one
 		}
 		r.put(report.Workspaces, name, report.All, report.Rate, got.Rate())
-		r.put(report.Workspaces, name, report.All, report.CPUCommit, sum/float64(max(1, got.Turns)))
+		r.put(report.Workspaces, name, report.All, report.CPUCommit, sum)
 		return nil
 	})
 }

@@ -132,9 +132,10 @@ func (g *Ground) Doors(ctx context.Context, workspace string, each bool, names .
 
 // Group is processes that do one thing.
 type Group struct {
-	Name string
-	PIDs []int32
-	Load bool // they ask, and are no part of what is asked
+	Name   string
+	PIDs   []int32
+	Load   bool // they ask, and are no part of what is asked
+	Family bool // it is one process, and its children belong to it
 }
 
 // Processes are all that take part. A server that is not seen on this machine is an error, and left out.
