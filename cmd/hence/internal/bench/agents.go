@@ -86,10 +86,7 @@ func (b *bench) followed(ctx context.Context, g *ground.Ground, n int, each bool
 	if _, err := g.Doors(ctx, workspace, each, agentNames("follower", n)...); err != nil {
 		return f, err
 	}
-	var pids []int32
-	for _, pid := range g.Sidecars() {
-		pids = append(pids, pid)
-	}
+	pids := g.Sidecars()
 	doors, err := g.Doors(ctx, workspace, false, "writer")
 	if err != nil {
 		return f, err

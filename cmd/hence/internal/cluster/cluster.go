@@ -71,7 +71,7 @@ type local struct {
 	sides map[string]*sidecar.Sidecar
 }
 
-func startLocal(ctx context.Context, cfg Config) (*local, error) {
+func startLocal(ctx context.Context, cfg Config) (Cluster, error) {
 	l := &local{Config: cfg, failure: make(chan error, 1), sides: map[string]*sidecar.Sidecar{}}
 	l.Streams.Tracer = cfg.Tracer
 	var err error
@@ -157,7 +157,7 @@ type processes struct {
 	supervisor *Supervisor
 }
 
-func startProcesses(ctx context.Context, cfg Config) (*processes, error) {
+func startProcesses(ctx context.Context, cfg Config) (Cluster, error) {
 	p := &processes{cfg, NewSupervisor(cfg.Program, cfg.Dir, cfg.Announce)}
 	_, err := p.supervisor.Start(ctx, p.spec("streams", "processors", "",
 		"--instance", cfg.Streams.Instance, "--replication", strconv.Itoa(max(1, cfg.Streams.Replication))))

@@ -142,15 +142,8 @@ type Group struct {
 func (g *Ground) Processes() (all []Group, unseen error) {
 	own := Group{Name: "all in one process", PIDs: []int32{int32(os.Getpid())}}
 	if g.Program != "" {
-		sidecars, processors := Group{Name: "sidecars"}, Group{Name: "processors"}
-		for _, child := range g.cluster.Running() {
-			into := &sidecars
-			if child.Role == "streams" {
-				into = &processors
-			}
-			into.PIDs = append(into.PIDs, int32(child.PID))
-		}
-		all = append(all, processors, sidecars)
+		all = append(all, Group{Name: "processors", PIDs: g.children("streams")},
+			Group{Name: "sidecars", PIDs: g.Sidecars()})
 		own.Name = "clients and embedded servers"
 	}
 	if g.embedded == nil {
@@ -183,11 +176,12 @@ func (g *Ground) Processes() (all []Group, unseen error) {
 }
 
 // Sidecars are the processes of the sidecars; none where they run in this one.
-func (g *Ground) Sidecars() (pids map[string]int32) {
-	pids = map[string]int32{}
+func (g *Ground) Sidecars() []int32 { return g.children("sidecar") }
+
+func (g *Ground) children(role string) (pids []int32) {
 	for _, child := range g.cluster.Running() {
-		if child.Role == "sidecar" {
-			pids[child.Address] = int32(child.PID)
+		if child.Role == role {
+			pids = append(pids, int32(child.PID))
 		}
 	}
 	return pids
