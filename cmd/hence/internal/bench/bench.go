@@ -101,12 +101,9 @@ type bench struct {
 	progress
 }
 
-// Run measures, subject by subject. A subject that could not be measured to its end is noted in the report, which has
-// what was measured, and is in the error, too.
+// Run measures what Validate takes, subject by subject. A subject that could not be measured to its end is noted in the
+// report, which has what was measured, and is in the error, too.
 func Run(ctx context.Context, cfg Config) (*report.Report, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if cfg.Sidecars == "" {
 		cfg.Sidecars = One
 		if len(cfg.Brokers) == 0 {
@@ -145,7 +142,8 @@ func (b *bench) subjects(ctx context.Context) (failed error) {
 		if b.All || slices.Contains(b.Subjects, subject) {
 			err := measures[subject](ctx)
 			if ctx.Err() != nil {
-				return context.Cause(ctx) // it was told to end
+				b.out.Note("interrupted in %s", subject)
+				return context.Cause(ctx)
 			}
 			if err != nil {
 				b.clear()
