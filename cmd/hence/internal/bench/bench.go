@@ -101,8 +101,8 @@ type bench struct {
 	progress
 }
 
-// Run measures what Validate takes, subject by subject. A subject that could not be measured to its end is noted in the
-// report, which has what was measured, and is in the error, too.
+// Run measures what Validate takes, subject by subject. A subject that could not be measured to its end is noted in
+// the report, which has what was measured, and is in the error, too.
 func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 	if cfg.Sidecars == "" {
 		cfg.Sidecars = One

@@ -195,6 +195,10 @@ func (c *contest) counted(ctx context.Context, r *round, name string, clients in
 	if unseen != nil {
 		c.once("the processor time of some servers is not counted: %v", unseen)
 	}
+	// What the warm-up left to write is not counted with the turns that follow.
+	if err := c.rest(ctx); err != nil {
+		return load.Result{}, err
+	}
 	from, err := c.ground.Mark(ctx)
 	if err != nil {
 		return load.Result{}, err

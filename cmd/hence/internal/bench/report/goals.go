@@ -8,7 +8,7 @@ type Goal struct {
 	Value *float64 `json:"value"` // nil: it was not measured
 	Goal  float64  `json:"goal"`
 	Must  float64  `json:"must"`
-	State string   `json:"state"` // one of GoalMet, MustMet, Missed, NotMeasured
+	State string   `json:"state"` // one of GoalMet, MustMet, Missed, Void, NotMeasured
 }
 
 // The states of a goal.
@@ -16,6 +16,7 @@ const (
 	GoalMet     = "goal met"
 	MustMet     = "must met"
 	Missed      = "missed"
+	Void        = "void" // the machine was not quiet in any run
 	NotMeasured = "not measured"
 )
 
@@ -63,7 +64,7 @@ func targets() (all []target) {
 	return all
 }
 
-// Judge holds the figures against the goals. One of which every run was void is judged as it is: the tables mark it.
+// Judge holds the figures against the goals. One of which every run was void says nothing for or against them.
 func (r *Report) Judge() {
 	r.Goals = nil
 	for _, t := range targets() {
@@ -78,6 +79,8 @@ func (r *Report) Judge() {
 				return v <= bound
 			}
 			switch {
+			case f.Noisy:
+				g.State = Void
 			case reached(t.goal):
 				g.State = GoalMet
 			case reached(t.must):

@@ -101,9 +101,11 @@ func TestCompare(t *testing.T) {
 // Each goal is held against its figure, in the direction that is better.
 func TestJudge(t *testing.T) {
 	r := sampleOf(1000, 1)
+	r.Add(Key{Latency, InFlight(64), OneCar, OfFloor50}, []float64{1}, 0, true)
 	r.Judge()
 	want := map[string]string{"decision p50 / floor p50, 1 in flight": MustMet, "MB of the binary": Missed,
-		"commits/s of PostgreSQL's, 8 × 64, one sidecar": MustMet, "Kafka records a commit": NotMeasured}
+		"commits/s of PostgreSQL's, 8 × 64, one sidecar": MustMet, "Kafka records a commit": NotMeasured,
+		"decision p50 / floor p50, 64 in flight": Void}
 	for _, g := range r.Goals {
 		if w, ok := want[g.What]; ok && g.State != w {
 			t.Errorf("%s is %s, want %s", g.What, g.State, w)
