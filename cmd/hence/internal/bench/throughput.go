@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/floor"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
@@ -285,7 +286,7 @@ func (c *contest) records(ctx context.Context, r *round, name string, from groun
 
 // once notes what holds for many measurements.
 func (b *bench) once(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n") // what a child wrote before it ended is below
 	for _, had := range b.out.Notes {
 		if had == text {
 			return
