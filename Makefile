@@ -11,7 +11,7 @@ FUZZTIME ?= 60s
 RECORDS ?= 100000
 RACE ?= ./sequencer/... ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build release test test-full race bench lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract mutants sim sim-agents sim-faults hostile fuzz ci demo
+.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract mutants sim sim-agents sim-faults hostile fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -33,6 +33,11 @@ race: ## the tests of concurrent packages under the race detector
 
 bench: ## cost of the fold per event, and other benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# On running servers if HENCE_BROKERS and HENCE_NATS are set, beside a database if HENCE_POSTGRES is.
+performance: ## half an hour of hence bench; writes docs/performance.md
+	$(GO) build -trimpath -ldflags '-s -w' -o bin/hence ./cmd/hence
+	bin/hence bench --all --doc docs/performance.md
 
 lint: ## formatting, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not formatted, run gofmt -w on:"; gofmt -l .; exit 1; }

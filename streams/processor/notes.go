@@ -14,15 +14,15 @@ import (
 
 // folding begins the span of a record that is applied, if the record has a trace; the decisions that it leads to are
 // below that span.
-func (p *seqPartition) folding(parent, workspace string, in *sequencer.Intent) (traceparent string, end func()) {
+func (p *seqPartition) folding(parent, workspace string, in *sequencer.Intent) (traceparent string, span trace.Span) {
 	if parent == "" || in == nil {
-		return parent, func() {}
+		return parent, trace.SpanFromContext(context.Background()) // one that notes nothing
 	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{topology.HeaderTrace: parent})
-	ctx, span := p.cfg.Tracer.Start(ctx, "hence.fold", trace.WithSpanKind(trace.SpanKindConsumer),
+	ctx, span = p.cfg.Tracer.Start(ctx, "hence.fold", trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(attribute.String("hence.workspace", workspace), attribute.String("hence.tx", string(in.Tx)),
 			attribute.String("hence.intent", in.Kind.String())))
-	return streams.TraceOf(ctx), func() { span.End() }
+	return streams.TraceOf(ctx), span
 }
 
 // maxNotes is how many transactions of a workspace are noted.

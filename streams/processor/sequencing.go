@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
@@ -137,6 +138,7 @@ type logRecord struct {
 	headers map[string][]byte
 	ledger  *ledger // nil: it is read again, and a mark covers it
 	entry   *entry
+	span    trace.Span // of its fold; nil before it
 }
 
 // hold keeps the record's offset uncommitted until release is called once more.
@@ -152,11 +154,19 @@ func (r *logRecord) release() {
 	}
 }
 
+// event notes in the record's span what happens now, for people who ask where the time of a decision goes.
+func (r *logRecord) event(name string) {
+	if r != nil && r.span != nil { // a decision that is published again has no record
+		r.span.AddEvent(name)
+	}
+}
+
 // apply steps a workspace, or stops it before the record. Nothing of a step is published before all of it can be: a
 // reader that takes one of two decisions and never the other has a gap for good. mu is held.
 func (p *seqPartition) apply(r *workspaceState, rec *logRecord, in *sequencer.Intent) {
-	trace, end := p.folding(streams.TraceIn(rec.headers), r.name, in)
-	defer end()
+	trace, span := p.folding(streams.TraceIn(rec.headers), r.name, in)
+	rec.span = span
+	defer span.End()
 	next, had := r.replica.NextTick()
 	before := r.replica.Fold().Seq()
 	// 1. The fold. It is in memory only: whatever fails from here on, the log gives the same outcomes again.
@@ -257,7 +267,9 @@ func (p *seqPartition) publish(r *workspaceState, m *message, of *logRecord) {
 	if o.StateHash != nil && p.cfg.OnStateHash != nil {
 		p.cfg.OnStateHash(r.name, o.Seq, *o.StateHash)
 	}
+	of.event("hence.publish")
 	p.nats.publish(m)
+	of.event("hence.published")
 	p.written.add(m.event, m.nats)
 	rec := &kgo.Record{Topic: topology.TopicDecisions, Key: []byte(r.name), Value: m.event}
 	for _, h := range topology.DecisionHeaders(o, m.intent, m.trace) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/bench"
 	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -53,6 +54,7 @@ type grammar struct {
 	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until a signal comes; holds a network namespace."`
 	Config      configCmd      `cmd:"" group:"operate" help:"Print the settings of commands and their sources."`
 	Sim         simCmd         `cmd:"" group:"operate" help:"Run seeded schedules of simulated crashes, and check them."`
+	Bench       benchCmd       `cmd:"" group:"operate" help:"Measure speed beside its floor and a database; compare."`
 	Completion  completionCmd  `cmd:"" group:"operate" help:"Print the completion script of a shell."`
 	Version     versionCmd     `cmd:"" group:"operate" help:"Print the version."`
 
@@ -119,7 +121,8 @@ func newParser(g *grammar, s Streams, more ...kong.Option) *kong.Kong {
 		kong.Exit(func(code int) { panic(quit(code)) }),
 		kong.DefaultEnvars("HENCE"),
 		kong.Bind(s),
-		kong.Vars{"effect_states": strings.Join(api.EffectStates(), ",")},
+		kong.Vars{"effect_states": strings.Join(api.EffectStates(), ","),
+			"bench_subjects": strings.Join(bench.Subjects(), ",")},
 		groups(),
 		kong.Help(printHelp),
 	)...)

@@ -128,6 +128,11 @@ pause: pause
 config: config print run
 config print: config print run --agent ann --grace 5s
 sim: sim --seed 7 --schedules 1000
+bench: bench throughput --seconds 2
+bench: bench --all --brokers kafka-1:9092 --nats nats://nats-1:4222 -o json
+bench measure: bench latency contention --runs 5
+bench measure: bench throughput --postgres postgres://me@127.0.0.1/test --clients 32
+bench compare: bench compare before.json after.json
 completion: completion bash
 version: version -o json
 `

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/cluster"
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
 	"github.com/hence-dev/hence/sidecar/client"
 )
@@ -203,7 +204,7 @@ func TestDemoSurvivesKills(t *testing.T) {
 	kills := 0
 	lines := bufio.NewScanner(announced)
 	for lines.Scan() {
-		var a demo.Announcement
+		var a cluster.Announcement
 		if json.Unmarshal(lines.Bytes(), &a) != nil || a.Role == "sidecar" && a.Agent != "agent-1" || a.Starts > 3 {
 			continue
 		}

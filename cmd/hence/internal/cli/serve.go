@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/hence-dev/hence/cmd/hence/internal/demo"
+	"github.com/hence-dev/hence/cmd/hence/internal/cluster"
 )
 
 // orphanBound is how long a process may take to end once its parent is gone.
@@ -37,7 +37,7 @@ func (p parent) bind(ctx context.Context, in io.Reader) (context.Context, contex
 
 // printReady prints one line: what serves where.
 func printReady(w io.Writer, o output, role, agent, address string) error {
-	ready := demo.Ready{Role: role, Agent: agent, PID: os.Getpid(), Address: address}
+	ready := cluster.Ready{Role: role, Agent: agent, PID: os.Getpid(), Address: address}
 	if !o.json() {
 		_, err := fmt.Fprintf(w, "%s %s is ready at %s\n", role, agent, address)
 		return err

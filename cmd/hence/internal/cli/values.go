@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/bench"
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
 	"github.com/hence-dev/hence/gate/policy"
 	"github.com/hence-dev/hence/topology"
@@ -76,7 +77,27 @@ func ruleOf(command, flag string) rule {
 		}
 		return within(1, 1000)
 	}
+	if command == "measure" {
+		return ruleOfBench(flag)
+	}
 	return ruleOfRuns(flag)
+}
+
+// ruleOfBench are the rules of what a benchmark is told; zero is what its subject takes by itself.
+func ruleOfBench(flag string) rule {
+	switch flag {
+	case "runs":
+		return within(1, bench.MaxRuns)
+	case "seconds":
+		return within(0.1, bench.MaxFor.Seconds())
+	case "clients", "agents":
+		return within(0, bench.MaxClients)
+	case "shards":
+		return within(0, bench.MaxShards)
+	case "rate":
+		return within(0, bench.MaxRate)
+	}
+	return nil
 }
 
 // ruleOfRuns are the rules of what a demo, a simulation or a fuzzer is told.

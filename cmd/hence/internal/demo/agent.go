@@ -17,6 +17,8 @@ const (
 	maxAttempts = 200             // tries of one task
 	patience    = 3 * time.Minute // without an answer from the sidecar
 	meetBound   = 250 * time.Millisecond
+	minBackoff  = 50 * time.Millisecond // before a task is taken up again
+	maxBackoff  = 2 * time.Second
 )
 
 // agent does tasks one after the other, each as a transaction: read, think, write, seal.

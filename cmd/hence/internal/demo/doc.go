@@ -6,7 +6,6 @@
 // an agent was told of is missing, and the committed tasks, run alone one after the other in commit order, leave
 // byte for byte what the store holds in the end. The fold that took the decisions is not asked.
 //
-// The pieces: [Run] is one run; a cluster (in process, or children of a supervisor) carries processors and
-// sidecars; agent.go does a task until it is settled; check.go draws the verdict; report.go and progress.go show
-// it.
+// The pieces: [Run] is one run over the processors and sidecars of package cluster; agent.go does a task until it is
+// settled; check.go draws the verdict; report.go and progress.go show it.
 package demo

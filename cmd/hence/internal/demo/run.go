@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/cluster"
 	"github.com/hence-dev/hence/cmd/hence/internal/retail"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/streams"
@@ -21,9 +22,10 @@ import (
 type run struct {
 	cfg *Config
 	*plan
-	ground    *ground
+	servers   streams.Config
 	workspace string
-	cluster   cluster
+	cluster   cluster.Cluster
+	together  func() (map[string]cluster.Door, error) // starts the one sidecar of all agents, once; nil: each has its own
 	shop      *shop
 	streams   *streams.Client // follows the log, measures appends
 	log       *decisionLog
@@ -65,32 +67,34 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 		return nil, err
 	}
 	defer r.shop.close()
-	g := &ground{shop: r.shop, brokers: r.cfg.Brokers, nats: r.cfg.NATS, replication: r.cfg.Replication,
-		partitions: r.cfg.Partitions, workspace: r.workspace, dir: dir, logger: r.cfg.Logger}
-	r.ground = g
-	if len(g.brokers) == 0 {
+	r.servers = streams.Config{Brokers: r.cfg.Brokers, NATS: r.cfg.NATS, Replication: r.cfg.Replication,
+		Partitions: r.cfg.Partitions, Instance: r.workspace, Logger: r.cfg.Logger}
+	if len(r.cfg.Brokers) == 0 {
 		servers, err := embedded.Start(ctx, embedded.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("start the embedded servers: %w", err)
 		}
 		defer servers.Close()
-		g.brokers, g.nats = servers.Brokers, servers.NATS
+		r.servers.Brokers, r.servers.NATS = servers.Brokers, servers.NATS
 	}
-	if err := ensureTopics(ctx, g.streams()); err != nil {
+	if err := ensureTopics(ctx, r.servers); err != nil {
 		return nil, err
 	}
-	own, err := streams.Dial(ctx, g.streams())
+	own, err := streams.Dial(ctx, r.servers)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the log: %w", err)
 	}
 	defer own.Close()
 	r.streams = own
-	if r.cluster, err = r.startCluster(ctx, g); err != nil {
+	if r.cluster, err = cluster.Start(ctx, r.parts(dir)); err != nil {
 		return nil, err
 	}
-	defer r.cluster.close()
+	defer r.cluster.Close()
+	if r.cfg.Together {
+		r.together = sync.OnceValues(func() (map[string]cluster.Door, error) { return r.startTogether(ctx) })
+	}
 	if r.cfg.Look != nil {
-		end, err := r.cfg.Look(ctx, own, Sight{Workspace: r.workspace, Brokers: g.brokers, NATS: g.nats})
+		end, err := r.cfg.Look(ctx, own, Sight{Workspace: r.workspace, Brokers: r.servers.Brokers, NATS: r.servers.NATS})
 		if err != nil {
 			return nil, err
 		}
@@ -129,11 +133,43 @@ func ensureTopics(ctx context.Context, cfg streams.Config) error {
 		strings.Join(lines, "\n"))
 }
 
-func (r *run) startCluster(ctx context.Context, g *ground) (cluster, error) {
-	if !r.cfg.Processes {
-		return startLocal(ctx, g)
+// parts is what the agents work on: in this process, or as child processes.
+func (r *run) parts(dir string) cluster.Config {
+	c := cluster.Config{Streams: r.servers, Dir: dir, Tools: r.shop.tools, Policy: r.shop.file, Announce: r.cfg.Announce}
+	if r.cfg.Processes {
+		c.Program = r.cfg.Program
 	}
-	return startProcesses(ctx, g, r.cfg)
+	return c
+}
+
+// startTogether starts one sidecar process for all agents of the run.
+func (r *run) startTogether(ctx context.Context) (map[string]cluster.Door, error) {
+	names := []string{"loader", "auditor"}
+	for i := range r.cfg.Agents {
+		names = append(names, agentName(i))
+	}
+	doors, err := r.cluster.Sidecar(ctx, r.workspace, names...)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]cluster.Door{}
+	for i, name := range names {
+		all[name] = doors[i]
+	}
+	return all, nil
+}
+
+// door is where an agent's sidecar serves it, which is started for it unless one serves all.
+func (r *run) door(ctx context.Context, agent string) (cluster.Door, error) {
+	if r.together != nil {
+		all, err := r.together()
+		return all[agent], err
+	}
+	doors, err := r.cluster.Sidecar(ctx, r.workspace, agent)
+	if err != nil {
+		return cluster.Door{}, err
+	}
+	return doors[0], nil
 }
 
 // guarded runs the agents and the check while the log is followed, and ends early when the cluster fails.
@@ -145,7 +181,7 @@ func (r *run) guarded(ctx context.Context) (*Report, error) {
 	beside.Go(func() { r.log.follow(ctx, r.streams, r.workspace) })
 	beside.Go(func() {
 		select {
-		case err := <-r.cluster.failed():
+		case err := <-r.cluster.Failed():
 			fail(err)
 		case <-ctx.Done():
 		}
@@ -197,11 +233,11 @@ func (r *run) agents(ctx context.Context) (*Report, error) {
 
 // connect starts a sidecar and returns a client of it.
 func (r *run) connect(ctx context.Context, agent string) (*client.Client, error) {
-	door, err := r.cluster.sidecar(ctx, agent)
+	door, err := r.door(ctx, agent)
 	if err != nil {
 		return nil, err
 	}
-	return client.New(door.url, door.token, client.WithWorkspace(r.workspace)), nil
+	return client.New(door.URL, door.Token, client.WithWorkspace(r.workspace)), nil
 }
 
 // gather starts the agents' sidecars and waits until each of them sees the loaded data.
@@ -319,7 +355,7 @@ func (r *run) check(ctx context.Context) (*verdict, error) {
 
 // readBack reads the workspace's decisions from the first one again.
 func (r *run) readBack(ctx context.Context, last uint64) (map[string]logged, error) {
-	cfg := r.ground.streams()
+	cfg := r.servers
 	cfg.NATS = "" // the log itself, not what was delivered
 	log, err := streams.Dial(ctx, cfg)
 	if err != nil {

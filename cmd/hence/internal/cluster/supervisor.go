@@ -1,4 +1,4 @@
-package demo
+package cluster
 
 import (
 	"bufio"
@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,17 +66,27 @@ type Supervisor struct {
 	cancel context.CancelFunc
 	keep   sync.WaitGroup
 	failed chan error
+
+	mu      sync.Mutex
+	running map[string]Ready // by the child's name
 }
 
 // NewSupervisor returns a supervisor of children that run program. The caller must Close it.
 func NewSupervisor(program, logDir string, announce io.Writer) *Supervisor {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Supervisor{program: program, logDir: logDir, announce: announce, grace: graceBound, slowest: maxBackoff,
-		ctx: ctx, cancel: cancel, failed: make(chan error, 1)}
+		ctx: ctx, cancel: cancel, failed: make(chan error, 1), running: map[string]Ready{}}
 }
 
 // Failed receives an error when a child could not be started again; the others go on.
 func (s *Supervisor) Failed() <-chan error { return s.failed }
+
+// Running lists the children that serve, in no order.
+func (s *Supervisor) Running() []Ready {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.running))
+}
 
 // Start starts a child, waits until it serves and returns its address. From then on the child is started again
 // whenever it ends.
@@ -111,12 +123,14 @@ func (s *Supervisor) supervise(spec Spec, first chan<- result) {
 			return
 		}
 		if err == nil {
+			s.serves(spec.Name, &ready)
 			if address == "" {
 				address = ready.Address
 				first <- result{address: address}
 			}
 			s.print(Announcement{Ready: ready, Starts: starts})
 			err = c.served()
+			s.serves(spec.Name, nil)
 		}
 		if failures++; err == nil {
 			failures = 0
@@ -132,6 +146,15 @@ func (s *Supervisor) supervise(spec Spec, first chan<- result) {
 	}
 }
 
+// serves notes that a child serves, or that it does not any more.
+func (s *Supervisor) serves(name string, ready *Ready) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.running, name); ready != nil {
+		s.running[name] = *ready
+	}
+}
+
 func (s *Supervisor) fail(err error) {
 	select {
 	case s.failed <- err:
@@ -142,7 +165,7 @@ func (s *Supervisor) fail(err error) {
 func (s *Supervisor) print(a Announcement) {
 	line, err := json.Marshal(a)
 	if err != nil {
-		panic("demo: an announcement has no JSON form: " + err.Error())
+		panic("cluster: an announcement has no JSON form: " + err.Error())
 	}
 	s.printing.Lock()
 	defer s.printing.Unlock()

@@ -1,4 +1,4 @@
-package demo
+package cluster
 
 import (
 	"bufio"
@@ -105,6 +105,9 @@ func TestKilledChildComesBack(t *testing.T) {
 		a := next()
 		if a.PID == last.PID || a.Address != address || a.Role != "echo" || a.Starts != i+2 {
 			t.Fatalf("after kill %d: %+v, want another process at %s", i+1, a, address)
+		}
+		if now := s.Running(); len(now) != 1 || now[0].PID != a.PID {
+			t.Errorf("process %d serves, and %+v are said to run", a.PID, now)
 		}
 		conn, err := net.Dial("tcp", a.Address)
 		if err != nil {
