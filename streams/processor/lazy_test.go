@@ -31,7 +31,8 @@ func lazyBase(t *testing.T) (*base, *sentKeys) {
 	}
 	t.Cleanup(client.Close)
 	cfg := streams.Config{Logger: slog.New(slog.DiscardHandler), Partitions: 1}
-	return &base{cfg: cfg, metrics: meters.New(prometheus.NewRegistry()), out: producer{client: client}, fail: func(error) {},
+	return &base{cfg: cfg, metrics: meters.New(prometheus.NewRegistry()), out: producer{client: client},
+		fail:   func(error) {},
 		stores: make(map[int32]*tableStore)}, keys
 }
 

@@ -22,7 +22,8 @@ func RebuiltRows(events, decisions []*kgo.Record) (map[string]map[string][]byte,
 		return &base{cfg: cfg, metrics: meters.New(prometheus.NewRegistry()), stores: make(map[int32]*tableStore)}
 	}
 	c, f := newClosureProcessor(bare(), nil), newFrontierProcessor(bare(), nil)
-	closures, frontiers := c.newPart(0, newTableStore(streams.TableSpan{}, nil)), f.newPart(0, newTableStore(streams.TableSpan{}, nil))
+	closures := c.newPart(0, newTableStore(streams.TableSpan{}, nil))
+	frontiers := f.newPart(0, newTableStore(streams.TableSpan{}, nil))
 	l := newLedger(func(string, int32, int64) {})
 	e := l.begin("", 0, 0)
 	for _, r := range events {
