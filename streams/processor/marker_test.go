@@ -20,14 +20,17 @@ import (
 	"github.com/hence-dev/hence/topology"
 )
 
-// markClock is one on which what comes once a second comes at once.
+// markClock is one on which what comes once a second, or a look at changed rows, comes at once.
 type markClock struct{}
 
 func (markClock) Now() time.Time { return time.Now() }
 
 func (markClock) After(d time.Duration) <-chan time.Time {
-	if d == time.Second {
+	switch d {
+	case time.Second:
 		d = 20 * time.Millisecond
+	case 25 * time.Millisecond:
+		d = time.Millisecond
 	}
 	return time.After(d)
 }
