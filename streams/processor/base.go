@@ -39,6 +39,7 @@ type base struct {
 	work    *processorWork
 	fail    func(error) // ends the run
 	written *writtenDecisions
+	patient bool // no decision waits for it, so its records are fetched some at a time
 
 	position func(row []byte) int64 // of a row, -1: not known; nil: rows of this table have none
 

@@ -9,12 +9,17 @@ import (
 
 	"github.com/IBM/sarama"
 	"github.com/lovoo/goka"
+	"github.com/rcrowley/go-metrics"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
 
 	"github.com/hence-dev/hence/streams"
 )
+
+// sarama counts each request in a dozen histograms that nobody reads, for every twentieth part of a processor's time.
+// It has no other switch.
+func init() { metrics.UseNilMetrics = true }
 
 // saramaConfig is made for every builder: goka's builders write into the one they are given.
 func saramaConfig(c streams.Config, group string) *sarama.Config {
@@ -40,6 +45,19 @@ func saramaConfig(c streams.Config, group string) *sarama.Config {
 	s.Producer.Return.Errors = true
 	s.Producer.Flush.Frequency, s.Producer.Flush.Bytes = 0, 0
 	s.Producer.Compression = sarama.CompressionNone
+	return s
+}
+
+// fetchBytes are how many bytes a broker collects for a derived table, unless streams.Config.FetchWait is over before.
+// Each answer costs broker and processor as much as some ten records do, and rows rest for longer than that anyway.
+const fetchBytes = 64 << 10
+
+// groupConfig is saramaConfig for the consumer group of a processor.
+func (b *base) groupConfig() *sarama.Config {
+	s := saramaConfig(b.cfg, b.group)
+	if b.patient {
+		s.Consumer.Fetch.Min, s.Consumer.MaxWaitTime = fetchBytes, b.cfg.FetchWait
+	}
 	return s
 }
 

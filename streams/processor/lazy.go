@@ -53,6 +53,7 @@ type lazyTable[R any] struct {
 }
 
 func newLazyTable[R any](b *base, form rowForm[R]) *lazyTable[R] {
+	b.patient = true
 	return &lazyTable[R]{base: b, form: form, parts: make(map[int32]*lazyPart[R])}
 }
 

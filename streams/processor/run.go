@@ -229,7 +229,7 @@ func (b *base) options(p processor) []goka.ProcessorOption {
 			return b.out, nil
 		}),
 		goka.WithConsumerGroupBuilder(func(brokers []string, name, _ string) (sarama.ConsumerGroup, error) {
-			inner, err := sarama.NewConsumerGroup(brokers, name, saramaConfig(b.cfg, name))
+			inner, err := sarama.NewConsumerGroup(brokers, name, b.groupConfig())
 			if err != nil {
 				return nil, err
 			}

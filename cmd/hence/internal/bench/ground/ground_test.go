@@ -13,8 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// One goroutine of sarama's metrics for the whole process.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
+	goleak.VerifyTestMain(m)
 }
 
 func start(t *testing.T, o Options) *Ground {
