@@ -30,7 +30,9 @@ func Main(m *testing.M) {
 	if err := flag.Set("test.parallel", "5"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m,
+		// sarama's metrics library keeps one ticker for the whole process.
+		goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
 }
 
 // Patience bounds each wait of a test: the machine may be busy.

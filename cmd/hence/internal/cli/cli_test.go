@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(state)
 		os.Exit(code)
 	})
-	goleak.VerifyTestMain(m, removed)
+	goleak.VerifyTestMain(m, removed, goleak.IgnoreTopFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
 }
 
 // hence runs a command line and returns what it printed.

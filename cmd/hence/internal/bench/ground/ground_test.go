@@ -13,7 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	// One goroutine of sarama's metrics for the whole process.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/rcrowley/go-metrics.(*meterArbiter).tick"))
 }
 
 func start(t *testing.T, o Options) *Ground {
