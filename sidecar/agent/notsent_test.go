@@ -185,6 +185,19 @@ func TestReleasedByAnother(t *testing.T) {
 	}
 }
 
+// TestOverAndNotKnown holds that no held call of a transaction is called released while nobody here has read that it
+// was committed: one that was aborted is settled as cleanly.
+func TestOverAndNotKnown(t *testing.T) {
+	p := gate.Progress{}
+	p.Tool.Class = sequencer.ClassIrreversible
+	for state, want := range map[string]string{api.StateOpen: api.EffectUnknown, api.StateSealed: api.EffectUnknown,
+		api.StateCommitted: api.EffectReleased, api.StateAborted: api.EffectDropped} {
+		if got, _ := heldState(p, standing{state: state, over: true, clean: true}); got != want {
+			t.Errorf("of one that is settled and %s it is %s, want %s", state, got, want)
+		}
+	}
+}
+
 // TestNotSentThenReleased holds that a settlement without residue says more than an old mark: the try behind that mark
 // was followed by one that was answered, of which this sidecar heard nothing.
 func TestNotSentThenReleased(t *testing.T) {

@@ -106,6 +106,8 @@ func heldState(p gate.Progress, st standing) (string, string) {
 		return api.EffectUnknown, ""
 	case st.state == api.StateAborted:
 		return api.EffectDropped, "the transaction was aborted: the call was never made"
+	case st.over && (st.state == api.StateOpen || st.state == api.StateSealed): // how it was decided was never read
+		return api.EffectUnknown, ""
 	case st.over && st.clean && !st.back:
 		return api.EffectReleased, ""
 	case st.over && st.clean:

@@ -193,3 +193,44 @@ func TestEventTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// syncedDisk keeps how much of the file is on the disk.
+type syncedDisk struct {
+	Disk
+	written, synced int
+}
+
+func (s *syncedDisk) Write(p []byte) (int, error) {
+	n, err := s.Disk.Write(p)
+	s.written += n
+	return n, err
+}
+
+func (s *syncedDisk) Sync() error {
+	s.synced = s.written
+	return s.Disk.Sync()
+}
+
+// A start after a loss of power finds that there was a session: else it would tell no conversation to read again.
+func TestSessionIsOnTheDisk(t *testing.T) {
+	var disk *syncedDisk
+	open := func(path string) (Disk, error) {
+		file, err := OpenOS(path)
+		disk = &syncedDisk{Disk: file}
+		return disk, err
+	}
+	d := New(nil, 8192, 1<<20, quiet())
+	if err := d.Open(t.TempDir(), Of{Log: "log", Workspace: "default", Agent: "a"}, open, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := disk.written
+	if err := d.Session(JoinedRecord{Agent: "a", Workspace: "default", Incarnation: 3, Boot: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if disk.written == before || disk.synced != disk.written {
+		t.Errorf("of %d bytes %d are on the disk", disk.written, disk.synced)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -206,7 +207,9 @@ func (c *client) look(ctx context.Context) {
 	c.say("looks at %s: version %d at %d", scope, got.Version, got.View)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.loose[c.talk] = append(b.loose[c.talk], b.readOf(scope, leaf, got.View, got.Version, string(got.Body)))
+	told := b.readOf(scope, leaf, got.View, got.Version, string(got.Body))
+	former := func(r readRecord) bool { return r.Scope == scope } // who looks again decides by what it sees then
+	b.loose[c.talk] = append(slices.DeleteFunc(b.loose[c.talk], former), told)
 }
 
 // readOf is a read as it was answered, held against what the log says.
