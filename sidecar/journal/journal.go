@@ -117,8 +117,8 @@ func (d *Journal) Refused() error {
 	return d.refused
 }
 
-// Session begins the numbering of a new incarnation's events. That it has begun is on the disk when it returns: a start
-// after a loss of power must find that there was a session, to tell its agent to read again.
+// Session begins the numbering of a new incarnation's events. That it has begun is on the disk when it returns: a
+// start after a loss of power must find that there was a session, to tell its agent to read again.
 func (d *Journal) Session(j JoinedRecord) error {
 	if err := d.Record(RecordJoined, j); err != nil {
 		return err
