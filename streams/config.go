@@ -38,7 +38,7 @@ type Config struct {
 	StateAfter   time.Duration // after which a changed state is written anyhow; default 1 s
 	HashEvery    int           // seqs between two state hashes that replicas compare, the same in both; default 256
 	MarkAfter    int64         // bytes of a table's log before all rows are written anew; default 4 MiB
-	FetchWait    time.Duration // for which brokers may collect records for derived tables; default 50 ms
+	FetchWait    time.Duration // brokers may collect records for derived tables so long; default 50 ms; negative: not
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
@@ -174,7 +174,7 @@ func (c Config) Checked() (Config, error) {
 	if c.MarkAfter <= 0 {
 		c.MarkAfter = defaultMarkAfter
 	}
-	if c.FetchWait <= 0 {
+	if c.FetchWait == 0 {
 		c.FetchWait = defaultFetchWait
 	}
 	if c.Linger == 0 {

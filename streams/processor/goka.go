@@ -69,7 +69,7 @@ const fetchBytes = 64 << 10
 // groupConfig is saramaConfig for the consumer group of a processor.
 func (b *base) groupConfig() *sarama.Config {
 	s := saramaConfig(b.cfg, b.group)
-	if b.patient {
+	if b.patient && b.cfg.FetchWait > 0 {
 		s.Consumer.Fetch.Min, s.Consumer.MaxWaitTime = fetchBytes, b.cfg.FetchWait
 	}
 	return s

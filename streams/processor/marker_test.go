@@ -64,7 +64,7 @@ func newMarked(t *testing.T) *marked {
 	m.World = teststreams.New(t, func(c *streams.Config) {
 		// One partition: all of the tables is gained, and marked, at once.
 		c.Partitions, c.StateEvery, c.MarkAfter, c.Clock = 1, 1, 16<<10, markClock{}
-		c.FetchWait = time.Millisecond // else a row that is written again and again would be written once
+		c.FetchWait = -1 // else a row that is written again and again would be written once
 		c.Faults.Marking = m.marking
 		c.Faults.Gained = func(table string, _ int32, from, bytes int64, rows map[string][]byte) {
 			m.mu.Lock()
