@@ -50,10 +50,9 @@ func backoff(tries int) time.Duration {
 // the workspace's hash, and never given up: a record that was accepted is sent until it is acknowledged, however long
 // the broker is away.
 func (c Config) ProducerOptions(linger time.Duration, codec kgo.CompressionCodec) []kgo.Opt {
-	return append(c.BaseOptions(),
+	return append(append(c.BaseOptions(), compressed(codec)...),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(linger),
-		kgo.ProducerBatchCompression(codec),
 		kgo.ProducerBatchMaxBytesFn(c.batchBytes()),
 		kgo.UnknownTopicRetries(-1), // a topic that is not known yet is no reason to drop a record
 		kgo.MaxBufferedRecords(maxBufferRecords),
