@@ -58,8 +58,11 @@ func (f *Fold) Cone(id TxID) ([]ConeMember, error) {
 		}
 		for _, w := range m.Past.Writes {
 			x.Writes = append(x.Writes, w.Scope)
-			if w.Shard {
-				x.Restored = append(x.Restored, f.shards.under(w.Scope, c.undoes(f)))
+			if w.Shard && w.Op == OpSet {
+				v := f.contentUnder(w.Scope, c.undoes(f))
+				if !f.merging() || v.Seq <= m.Decision { // else a tombstone has taken it away since
+					x.Restored = append(x.Restored, v)
+				}
 			}
 		}
 		out = append(out, x)
@@ -101,7 +104,7 @@ func (f *Fold) coneOf(root *tx) *cone {
 			}
 			// Whatever read from it or overwrote it: with readers alone the compensation would destroy an unread overwriter's
 			// value (holes 7a).
-			if why, follows := c.follows(t, f.weaken); follows {
+			if why, follows := c.follows(f, t); follows {
 				c.add(t, why)
 				found = true
 			}
@@ -121,7 +124,7 @@ func (c *cone) add(t *tx, why coneWhy) {
 }
 
 // follows finds how a transaction follows from a member; of several that decided first, reading before overwriting.
-func (c *cone) follows(t *tx, weaken Weaken) (why coneWhy, follows bool) {
+func (c *cone) follows(f *Fold, t *tx) (why coneWhy, follows bool) {
 	first := func(kind string, of *tx, at Scope) {
 		if why.of == nil || of.Decision < why.of.Decision {
 			why = coneWhy{kind, of, at}
@@ -129,7 +132,7 @@ func (c *cone) follows(t *tx, weaken Weaken) (why coneWhy, follows bool) {
 	}
 	for _, r := range t.Past.Reads {
 		c.written.visit(r.Scope, func(at Scope, m *tx) bool {
-			if m.Decision <= r.View {
+			if m.Decision <= r.View && !f.buried(m, at, r.View) {
 				first("read_from", m, at)
 			}
 			return true
@@ -140,10 +143,10 @@ func (c *cone) follows(t *tx, weaken Weaken) (why coneWhy, follows bool) {
 			first("read_from", m, "")
 		}
 	}
-	if !weaken.has(WeakenRetractReadersOnly) {
+	if !f.weaken.has(WeakenRetractReadersOnly) {
 		for _, w := range t.Past.Writes {
 			c.written.visit(w.Scope, func(at Scope, m *tx) bool {
-				if m.Decision < t.Decision {
+				if m.Decision < t.Decision && !bothDeltas(t, w.Scope, m, at) && !f.buried(m, at, t.Decision) {
 					first("overwrote", m, at)
 				}
 				return true
@@ -176,16 +179,56 @@ func (c *cone) ground(f *Fold) []ConeScope {
 			if !found {
 				out = slices.Insert(out, i, ConeScope{Scope: w.Scope, Writer: c.covered(w.Scope)})
 			}
-			if w.Shard && out[i].Shard == nil && !out[i].Unknown {
-				v := f.shards.under(w.Scope, c.undoes(f))
-				out[i].Unknown = v.Unknown
-				if !v.Unknown {
+			switch {
+			case w.Op != OpSet && !f.weaken.has(WeakenDeltaFormer):
+				out[i].Kept = true // a turn takes it out and puts nothing back
+			case w.Shard && out[i].Shard == nil && !out[i].Unknown:
+				v := c.under(f, m, &w)
+				switch {
+				case f.merging() && v.Seq > m.Decision && !f.weaken.has(WeakenTombRestore):
+					out[i].Kept = true // a tombstone has taken it away since
+				case v.Unknown:
+					out[i].Unknown = true
+				default:
 					out[i].Shard = &v
 				}
 			}
 		}
 	}
+	for i := range out {
+		if g := &out[i]; g.Kept && !f.weaken.has(WeakenDeltaWriter) {
+			c.keepWriter(f, g)
+		}
+	}
 	return out
+}
+
+// under is the content that stands under the cone at a shard.
+func (c *cone) under(f *Fold, m *tx, w *PastWrite) ShardVersion {
+	undone := c.undoes(f)
+	if w.Op == OpSet {
+		return f.contentUnder(w.Scope, undone)
+	}
+	// The rule is off: holes 24. What came upon the delta goes with it.
+	p := f.shards.of[w.Scope]
+	for i := len(p.list) - 1; i >= 0; i-- {
+		if v := p.list[i]; v.Seq < m.Decision && !undone(v.Tx) {
+			return v
+		}
+	}
+	return ShardVersion{Scope: w.Scope, Unknown: true}
+}
+
+// keepWriter names who stands at a shard that the cone wrote deltas of. The one whom its oldest member came upon need
+// not be the last one, and may have been taken back itself: who reads the shard then would rest on it, and be refused
+// for ever (holes 24b).
+func (c *cone) keepWriter(f *Fold, g *ConeScope) {
+	undone := c.undoes(f)
+	if v := f.contentUnder(g.Scope, undone); v.Tx != "" {
+		g.Writer = Writer{Seq: v.Seq, Tx: v.Tx}
+	} else if undone(g.Writer.Tx) {
+		g.Writer = Writer{}
+	}
 }
 
 // covered is the writer that stood at a scope before the cone's oldest member wrote there.

@@ -69,7 +69,7 @@ func (f *Fold) decided(t *tx) {
 			t.Answers[i].Seq = t.Decision
 		}
 	}
-	t.Seal, t.scopes = nil, nil
+	t.Seal, t.scopes, t.opsKnown = nil, nil, false
 	t.May, t.RestsOn, t.Residue, t.VerdictWhy = nil, nil, nil, "" // its outcome has what of it is worth knowing
 	t.Session = ""                                                // only an open one is refused for it
 	f.settled.push(t)

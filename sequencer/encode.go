@@ -85,7 +85,7 @@ func putShard(e *encoder, w ShardWrite) {
 	putRef(e, w.Ref)
 	rest := uint64(0) // one number says which of the rest there is: a write without it is as it was before logic 2
 	for bit, there := range []bool{w.Expect != nil, w.Former != nil, w.Absent, w.Restored != 0,
-		w.Former != nil && w.Former.Restored != 0} {
+		w.Former != nil && w.Former.Restored != 0, w.Op != OpSet, w.Removes != 0} {
 		if there {
 			rest |= 1 << bit
 		}
@@ -107,6 +107,12 @@ func putShard(e *encoder, w ShardWrite) {
 	}
 	if w.Restored != 0 {
 		e.num(uint64(w.Restored))
+	}
+	if w.Op != OpSet {
+		e.num(uint64(w.Op))
+	}
+	if w.Removes != 0 {
+		e.num(uint64(w.Removes))
 	}
 }
 
@@ -156,7 +162,13 @@ func (e *encoder) seal(s *Seal) {
 		e.num(uint64(x.Class))
 		e.str(x.Tool)
 		e.str(x.Key)
-		e.flag(x.Known)
+		rest := uint64(0) // before logic 4 it is known or not
+		for bit, there := range []bool{x.Known, x.Absent} {
+			if there {
+				rest |= 1 << bit
+			}
+		}
+		e.num(rest)
 	})
 	list(e, s.Touches, func(e *encoder, r TouchReport) {
 		e.num(uint64(r.N))

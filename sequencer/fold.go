@@ -56,6 +56,8 @@ type Fold struct {
 	undoneNames int                // bytes of the names of the retractions that members of cones are in
 	listed      int                // bytes kept for the names of tool servers
 	shards      shardLog
+	tombs       []Tombstone // by Seq: those above the horizon of what is remembered
+	tombBytes   int         // Invariant: the sum over them
 
 	looked  int // see look
 	step    stepState
@@ -104,11 +106,10 @@ func (f *Fold) Step(offset int64, in *Intent) (Step, error) {
 	if logic, asked := f.asksLogic(in); asked && (logic == 0 || logic > Logic) {
 		return Step{}, fmt.Errorf("%w: logic %d, this one is %d", ErrUnknownLogic, logic, Logic)
 	}
-	// Skipped and not refused: it takes no seq, so every reader of the log passes over it alike.
-	if in == nil || !in.readable() {
+	if in = f.plain(in); in == nil || !in.readable(f.merging()) {
+		// Skipped and not refused: it takes no seq, so every reader of the log passes over it alike.
 		return Step{Ignored: true}, nil
 	}
-	in = f.plain(in)
 	before := f.seq
 	f.step.offset, f.step.in = offset, in
 	// The order is part of the protocol. The record first; then turns, which may refuse what waits; then the fixpoint,
@@ -132,7 +133,7 @@ func (f *Fold) asksLogic(in *Intent) (logic uint32, asked bool) {
 		// Stopped before the record: a fold that guesses what an unknown logic does would diverge from those that know
 		// (holes 11).
 		return in.Rules.Logic, true
-	case in.Kind == IntentJoin && f.seq == 0 && in.readable() && in.Join.Logic != 0:
+	case in.Kind == IntentJoin && f.seq == 0 && in.readable(false) && in.Join.Logic != 0:
 		return in.Join.Logic, true
 	}
 	return 0, false

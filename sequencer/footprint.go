@@ -27,17 +27,22 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			// Effects are released and undone in order of their indexes, and settled by them: a gap hides one.
 			return bad("the indexes of the effects are not 0..n-1", "")
 		}
+		if e.Absent && (e.Class != ClassRead || len(e.Scopes) > 0 || e.Key != "" || e.Known) {
+			// It would be taken for a call: released, undone, or waited for.
+			return bad("a call that never came has a scope, a key, an outcome or a class", firstScope(e.Scopes))
+		}
 		if why := e.uncovered(held); why != "" {
 			// It ran where others may run: the grant is what kept them out.
 			return bad(why, firstScope(e.Scopes))
 		}
 	}
 	written := make(map[Scope]bool, len(s.Shards))
-	for _, w := range s.Shards {
+	for i := range s.Shards {
+		w := &s.Shards[i]
 		twice := written[w.Scope]
 		written[w.Scope] = true
 		switch {
-		case !w.Scope.IsShard() || w.Scope.HasStar():
+		case !w.Scope.IsShard() || w.Scope.HasStar() && !w.Absent:
 			// Its content is one value at one name; under a pattern no reader could find it.
 			return bad("a shard is written under a scope of type shard, without wildcards", w.Scope)
 		case twice:
@@ -51,10 +56,34 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			return bad("the former content names a seq that was not reached", w.Scope)
 		case w.Former != nil && f.bounded() && w.Former.Restored > w.Former.Version: // a follower would wait for it for ever
 			return bad("the former content is said to be carried by a later decision than its own", w.Scope)
+		case w.Absent && s.badTombstone(w) != "":
+			return bad(s.badTombstone(w), w.Scope)
+		case w.badDelta() != "":
+			return bad(w.badDelta(), w.Scope)
 		}
+	}
+	if at := s.runsAtDelta(); at != "" {
+		// A call there and a delta cannot both go in any order.
+		return bad("a shard has a write that merges and an effect", at)
 	}
 	f.look(len(s.Reads) + len(s.Shards))
 	return f.outsideMay(t, s)
+}
+
+// runsAtDelta finds the first shard that the footprint writes a delta of and that an effect of it names.
+func (s *Seal) runsAtDelta() Scope {
+	t := tx{TxState: TxState{Seal: s}}
+	if len(t.deltas()) == 0 {
+		return ""
+	}
+	for _, e := range s.Effects {
+		for _, at := range e.Scopes {
+			if e.Class != ClassRead && t.delta(at) != OpSet {
+				return at
+			}
+		}
+	}
+	return ""
 }
 
 // uncovered finds why an eager effect could not have run under what was granted; empty: it could.

@@ -105,7 +105,7 @@ func (f *Fold) pastBudget() int {
 }
 
 func (f *Fold) pastKept() int {
-	n := f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen + f.shards.bytes + f.undoing
+	n := f.settled.bytes + f.window.bytes + f.joins.bytes + f.chosen + f.shards.bytes + f.undoing + f.tombBytes
 	if f.bounded() { // the older logics' estimate takes a record with all its answers for smaller than it is
 		n += recordBytes*f.settled.count + f.undoneNames
 	}
@@ -227,6 +227,7 @@ func (f *Fold) drop() {
 	if f.retracts() {
 		f.window.prune(below) // whose value was read is asked up to the horizon
 		f.trimPasts(keep)
+		f.trimTombs(keep)
 		f.shards.trim(keep)
 	} else {
 		f.window.prune(f.floor)
@@ -333,6 +334,7 @@ func (f *Fold) export(copied func(TxState) TxState) State {
 		st.Retractions = append(st.Retractions, r.clone())
 	}
 	st.Versions, st.Unversioned = f.shards.entries(), f.shards.forgotten
+	st.Tombs = slices.Clone(f.tombs)
 	return st
 }
 

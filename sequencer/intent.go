@@ -120,6 +120,9 @@ type Effect struct {
 	Tool   string
 	Key    string // idempotency key of the sink; empty: the sink takes none
 	Known  bool   // eager effects: the outcome is known
+
+	// Since logic 4.
+	Absent bool // the call of this index was planned and never came: it has no scopes, and its class is read
 }
 
 // TouchReport says what became of the calls under one granted touch.
@@ -150,11 +153,18 @@ type ShardWrite struct {
 	Ref     *Ref
 	Expect  *Expect // nil: unconditional
 	Former  *Former // in a seal: what stood there as the writer saw it; nil: not said
-	Absent  bool    // in a retraction's outcome: the shard is not there any more; Content and Ref are nil
+	// Absent is, in a retraction's outcome, that the shard is not there any more; since logic 4 in a seal, that there is
+	// none at or below the scope, which may be a pattern. Content and Ref are nil.
+	Absent bool
 
 	// Restored is, in a retraction's outcome since logic 3, the decision that carries the content. Type, Content and Ref
-	// are empty here: they are that decision's at this scope.
+	// are empty here: they are that decision's at this scope. Since logic 4 that content may be one with deltas: it is
+	// the shard's as of there, without those that were taken out since.
 	Restored Seq
+
+	// Since logic 4.
+	Op      Op  // how the content changes; not OpSet: Content or Ref is a delta
+	Removes Seq // in a retraction's outcome: the decision whose delta is taken out; Content and Ref are nil
 }
 
 // Former is the content that a shard write replaces. The fold remembers what stood where no longer than the horizon;

@@ -330,8 +330,9 @@ func (f *Fold) judgeReads(t *tx, j *judgement, collect bool) {
 func (f *Fold) judgeWrites(t *tx, j *judgement, collect bool) {
 	for _, s := range t.writeScopes() {
 		f.holds.visit(s, func(_ Scope, b *bound) bool {
-			// To write now would be under what a settlement puts there later, or over what an older one was promised.
-			if b.t != t && (!b.t.undecided() || b.t.olderThan(t)) {
+			// To write now would be under what a settlement puts there later, or over what an older one was promised. Deltas
+			// of one kind go in either order.
+			if b.t != t && (!b.t.undecided() || b.t.olderThan(t)) && (f.weaken.has(WeakenDeltaClaims) || !f.merges(t, s, b)) {
 				j.block(b, collect)
 			}
 			return collect || !j.blocked

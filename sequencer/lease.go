@@ -161,16 +161,6 @@ func (f *Fold) inOrder(keep func(*tx) bool) []*tx {
 	return out
 }
 
-// plain is a record as an older logic reads it: there a watermark asks for nothing, and has no id of its own.
-func (f *Fold) plain(in *Intent) *Intent {
-	if in.Kind != IntentWatermark || in.Watermark.Confirm == 0 || f.bounded() {
-		return in
-	}
-	out := *in
-	out.Watermark = &Watermark{Seq: in.Watermark.Seq}
-	return &out
-}
-
 // applyWatermark renews a lease, and confirms that where it is asked to. One of an ended incarnation revives nothing.
 func (f *Fold) applyWatermark(in *Intent) {
 	asks := in.Watermark.Confirm != 0

@@ -7,7 +7,7 @@ import (
 
 // keepPast notes of a committed transaction what a later retraction asks of it.
 func (f *Fold) keepPast(t *tx, writes []Write) {
-	if !f.retracts() {
+	if !f.retracts() || t.Seal.tombstone() != nil {
 		return
 	}
 	s := t.Seal
@@ -25,7 +25,7 @@ func (f *Fold) keepPast(t *tx, writes []Write) {
 		if at, found := slices.BinarySearchFunc(p.Writes, s.Shards[i].Scope, func(w PastWrite, s Scope) int {
 			return cmp.Compare(w.Scope, s)
 		}); found {
-			p.Writes[at].Shard = true
+			p.Writes[at].Shard, p.Writes[at].Op = true, s.Shards[i].Op
 		}
 	}
 	t.Past = p
@@ -108,8 +108,8 @@ func (t *tx) shownAt(view Seq) bool {
 func (f *Fold) undoneUnder(s *Seal) *tx {
 	var found *tx
 	for _, r := range s.Reads {
-		f.undoneAt.visit(r.Scope, func(_ Scope, u *tx) bool {
-			if u.shownAt(r.View) && (found == nil || u.ID < found.ID) {
+		f.undoneAt.visit(r.Scope, func(at Scope, u *tx) bool {
+			if u.shownAt(r.View) && !f.buried(u, at, r.View) && (found == nil || u.ID < found.ID) {
 				found = u
 			}
 			return true
@@ -155,7 +155,7 @@ func (f *Fold) trimPasts(keep Seq) {
 		if t.settledOnce() {
 			r.bytes -= t.Past.bytes()
 		}
-		t.Past = nil
+		t.Past, t.opsKnown = nil, false
 		f.account(t)
 		r.passAgain(t)
 	}

@@ -1,8 +1,8 @@
 package sequencer
 
 // readable reports whether the intent has the payload that its kind names, in the form that the fold relies on. Codecs
-// and faces give better words to what is wrong; here it only must not get in.
-func (in *Intent) readable() bool {
+// and faces give better words to what is wrong; here it only must not get in. Before logic 4 no seal took shards away.
+func (in *Intent) readable(tombs bool) bool {
 	switch in.Kind {
 	case IntentJoin:
 		return in.Join != nil && in.Join.ID != "" && in.Agent != ""
@@ -27,7 +27,7 @@ func (in *Intent) readable() bool {
 	case IntentTouch:
 		return in.Touch != nil && readableWants(in.Touch.Wants)
 	case IntentSeal:
-		return in.Seal != nil && in.Seal.readable()
+		return in.Seal != nil && in.Seal.readable(tombs)
 	case IntentSettle:
 		return in.Settle != nil && in.Settle.readable()
 	case IntentVerdict:
@@ -40,7 +40,7 @@ func (b *Begin) readable() bool {
 	return b.Mode.valid() && (b.Levels == nil || b.Levels.valid()) && readableWants(b.May)
 }
 
-func (s *Seal) readable() bool {
+func (s *Seal) readable(tombs bool) bool {
 	for _, r := range s.Reads {
 		if !r.Scope.valid() {
 			return false
@@ -52,7 +52,10 @@ func (s *Seal) readable() bool {
 		}
 	}
 	for _, w := range s.Shards {
-		if !w.Scope.valid() || w.Ref != nil && w.Ref.Size < 0 || w.Absent || w.Restored != 0 {
+		if !w.Scope.valid() || w.Ref != nil && w.Ref.Size < 0 || w.Absent && !tombs || w.Restored != 0 {
+			return false
+		}
+		if !w.Op.valid() || w.Removes != 0 {
 			return false
 		}
 	}

@@ -89,7 +89,7 @@ func (f *Fold) applyRetract(t *tx, in *Intent) {
 		f.repeat(q.Seq)
 	case t.Past == nil || t.Decision <= f.horizon:
 		// Who rests on it is forgotten, so its cone cannot be told: a part of it would be undone and the rest not.
-		f.refuse(in, t, finding{code: CodeTooOld, detail: "the transaction was decided before the undo horizon"})
+		f.refuse(in, t, f.notKept(t))
 	case f.retractRefused().found():
 		// See there: holes 16.
 		f.refuse(in, t, f.retractRefused())
@@ -99,6 +99,15 @@ func (f *Fold) applyRetract(t *tx, in *Intent) {
 	default:
 		f.acceptRetraction(t, in)
 	}
+}
+
+// notKept: what a retraction would need of the transaction is not remembered.
+func (f *Fold) notKept(t *tx) finding {
+	why := finding{code: CodeTooOld, detail: "the transaction was decided before the undo horizon"}
+	if slices.ContainsFunc(f.tombs, func(b Tombstone) bool { return b.Tx == t.ID }) {
+		why.detail = "the transaction took shards away, and what they held is not kept"
+	}
+	return why
 }
 
 func (f *Fold) coneTooLarge() finding {
@@ -276,7 +285,11 @@ func (f *Fold) bindsUnder(t *tx, c *cone) (why finding) {
 		return why
 	}
 	for _, h := range f.boundBy(t) {
-		c.written.visit(h, func(_ Scope, m *tx) bool {
+		c.written.visit(h, func(at Scope, m *tx) bool {
+			if f.mergesUnder(t, h, m, at) {
+				// It is right before the member's delta is taken out and after.
+				return true
+			}
 			if !why.found() || m.Decision > why.moved.Seq {
 				why = finding{code: CodeCascade, scope: h, moved: Writer{Seq: m.Decision, Tx: m.ID},
 					detail: "a retraction takes back what was written at a scope that it holds, claims or waits for"}
@@ -327,8 +340,8 @@ func (f *Fold) readUnder(t *tx, c *cone) finding {
 		}
 	}
 	for _, r := range t.Seal.Reads {
-		c.written.visit(r.Scope, func(_ Scope, m *tx) bool {
-			if m.shownAt(r.View) {
+		c.written.visit(r.Scope, func(at Scope, m *tx) bool {
+			if m.shownAt(r.View) && !f.buried(m, at, r.View) {
 				met(m)
 			}
 			return true
@@ -375,5 +388,9 @@ func (f *Fold) restoreRetractions(st *State) {
 	f.shards.forgotten = st.Unversioned
 	for _, v := range st.Versions {
 		f.shards.put(v)
+	}
+	for _, b := range st.Tombs {
+		f.tombs = append(f.tombs, b)
+		f.tombBytes += b.bytes()
 	}
 }

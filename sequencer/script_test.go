@@ -127,6 +127,9 @@ func weakenNames() map[string]sequencer.Weaken {
 		"17": sequencer.WeakenOrphanUnnamed, "17b": sequencer.WeakenAdoptAnswer, "18": sequencer.WeakenNoCaps,
 		"20": sequencer.WeakenOneSession, "20b": sequencer.WeakenOwnWaits,
 		"8d": sequencer.WeakenConfirmDead,
+		"24": sequencer.WeakenDeltaFormer, "24b": sequencer.WeakenDeltaWriter, "24c": sequencer.WeakenDeltaClaims,
+		"26": sequencer.WeakenNameless,
+		"25": sequencer.WeakenTombRestore, "25b": sequencer.WeakenTombCone,
 	}
 }
 

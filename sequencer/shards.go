@@ -121,6 +121,10 @@ func (f *Fold) keepShards(t *tx, seq Seq) {
 	if !f.retracts() {
 		return
 	}
+	if w := t.Seal.tombstone(); w != nil {
+		f.bury(t, w, seq)
+		return
+	}
 	for i := range t.Seal.Shards {
 		w := &t.Seal.Shards[i]
 		p := f.shards.of[w.Scope]
@@ -169,7 +173,8 @@ func (f *Fold) formerOf(t *tx, w *ShardWrite) ShardVersion {
 			return v
 		}
 	}
-	v.Absent = f.shards.forgotten == 0 || w.Expect != nil && w.Expect.Version == 0 && !t.Free
+	v.Absent = f.shards.forgotten == 0 || w.Expect != nil && w.Expect.Version == 0 && !t.Free ||
+		f.tombOver(w.Scope) != nil
 	v.Unknown = !v.Absent
 	return v
 }

@@ -24,6 +24,9 @@ type State struct {
 	Retractions []RetractionState // in the order in which they were accepted; at most the first runs
 	Versions    []ShardVersion    // contents of shards written since the horizon, by Seq, then Scope
 	Unversioned Seq               // the content of a shard whose last write is at or below it may be forgotten
+
+	// Since logic 4, and in the hash from there on.
+	Tombs []Tombstone // by Seq
 }
 
 // SidecarState is one live sidecar.
@@ -161,6 +164,9 @@ type PastWrite struct {
 	Scope  Scope
 	Former Writer // whose write it covered; zero: forgotten or nobody
 	Shard  bool   // it wrote the content of this shard
+
+	// Since logic 4.
+	Op Op // of that content; not OpSet: it wrote a delta
 }
 
 // PastRead is one read of a committed transaction.
@@ -188,6 +194,11 @@ type ConeScope struct {
 	Writer  Writer        // whose write stands; zero: forgotten or nobody
 	Shard   *ShardVersion // the content to restore; nil: no shard, or restored already
 	Unknown bool          // a shard whose content is not known any more: it stays as it is, as residue
+
+	// Since logic 4.
+	// Kept: what others wrote since may stand, for the cone wrote a delta there, or a tombstone has taken it away. Who
+	// counts as the writer stays it.
+	Kept bool
 }
 
 // ShardVersion is the content that a shard had from a seq on.

@@ -26,7 +26,7 @@ func (st *State) Hash() Hash {
 	}
 	e.hash(&st.Chain)
 	e.rules(&st.Rules)
-	bounds := st.Rules.Logic >= 3
+	bounds, merges := st.Rules.Logic >= 3, st.Rules.Logic >= 4
 	list(&e, st.Sidecars, func(e *encoder, sc SidecarState) { putSidecar(e, sc, bounds) })
 	list(&e, st.Joins, func(e *encoder, j JoinState) {
 		e.str(j.ID)
@@ -40,6 +40,9 @@ func (st *State) Hash() Hash {
 		}
 		if bounds {
 			putBounded(e, t)
+		}
+		if merges {
+			putMerging(e, t)
 		}
 	})
 	listInPieces(&e, hashed, st.Window, func(e *encoder, w *WindowState) {
@@ -63,14 +66,14 @@ func (st *State) Hash() Hash {
 		e.num(uint64(g.Seq))
 	})
 	if retracts {
-		st.putUndo(&e, hashed, bounds)
+		st.putUndo(&e, hashed, bounds, merges)
 	}
 	hashed(&e)
 	return Hash(h.Sum(nil))
 }
 
 // putUndo writes what there is since logic 2.
-func (st *State) putUndo(e *encoder, hashed func(*encoder), bounds bool) {
+func (st *State) putUndo(e *encoder, hashed func(*encoder), bounds, merges bool) {
 	list(e, st.Retractions, func(e *encoder, r RetractionState) {
 		putRetraction(e, r)
 		if bounds {
@@ -80,6 +83,9 @@ func (st *State) putUndo(e *encoder, hashed func(*encoder), bounds bool) {
 				putBlocker(e, *r.Named)
 			}
 		}
+		if merges {
+			list(e, r.Ground, func(e *encoder, g ConeScope) { e.flag(g.Kept) })
+		}
 	})
 	listInPieces(e, hashed, st.Versions, func(e *encoder, v *ShardVersion) {
 		putVersion(e, v)
@@ -88,6 +94,13 @@ func (st *State) putUndo(e *encoder, hashed func(*encoder), bounds bool) {
 		}
 	})
 	e.num(uint64(st.Unversioned))
+	if merges {
+		list(e, st.Tombs, func(e *encoder, b Tombstone) {
+			e.str(string(b.Scope))
+			e.num(uint64(b.Seq))
+			e.str(string(b.Tx))
+		})
+	}
 }
 
 // pieceBytes is how much of a state is written before it is hashed: a state may be large.
@@ -278,6 +291,13 @@ func putBounded(e *encoder, t *TxState) {
 		e.num(uint64(t.Waiting.Seq))
 	}
 	e.str(t.Session)
+}
+
+// putMerging is what a transaction has since logic 4.
+func putMerging(e *encoder, t *TxState) {
+	if t.Past != nil {
+		list(e, t.Past.Writes, func(e *encoder, w PastWrite) { e.num(uint64(w.Op)) })
+	}
 }
 
 func putPast(e *encoder, t *TxState) {

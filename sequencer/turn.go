@@ -147,12 +147,12 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 	seq := f.seq + 1
 	o := Outcome{Kind: OutcomeSettled, Final: true, Retraction: r.Tx}
 	failed := f.unclean(s)
-	unclean := failed.any
+	unclean, nameless := failed.any, f.merging() && s.nameless() && !f.weaken.has(WeakenNameless)
 	if !f.weaken.has(WeakenSettleNoWrite) {
 		o.Writes = f.write(m, m.undoneScopes(s), func(scope Scope, former Writer) Writer {
 			g := r.scope(scope)
 			switch {
-			case failed.at(scope), g != nil && g.Unknown:
+			case failed.at(scope), g != nil && g.Unknown, nameless && !m.wroteShard(scope):
 				// What was to come back is not there: said as residue, else a reader would rest on it.
 				return Writer{Seq: seq, Tx: m.ID, Residue: true}
 			case f.sharedAt(m, scope):
@@ -161,6 +161,8 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 				return Writer{Seq: seq, Tx: m.ID, Residue: true}
 			case former.Residue && !r.has(former.Tx):
 				return former // of one that was aborted meanwhile
+			case g != nil && g.Kept && former.Tx != "" && !r.has(former.Tx) && !f.weaken.has(WeakenDeltaWriter):
+				return former // its delta came upon this one and stands
 			case g != nil:
 				return g.Writer
 			case r.has(former.Tx):
@@ -170,8 +172,11 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 			return former
 		})
 	}
-	for _, w := range m.Past.Writes {
-		if g := r.scope(w.Scope); w.Shard && g.Unknown {
+	for i := range m.Past.Writes {
+		w := &m.Past.Writes[i]
+		if g := r.scope(w.Scope); w.Op != OpSet && !f.weaken.has(WeakenDeltaFormer) {
+			o.Shards = append(o.Shards, f.takeOut(m, w, seq))
+		} else if w.Shard && g.Unknown {
 			// No content is known to put back: the shard stays as it is, and is said to.
 			unclean = true
 		} else if w.Shard && g.Shard != nil {
@@ -194,6 +199,19 @@ func (f *Fold) undo(m *tx, r *retraction, s *Settle) Seq {
 	f.accountRetraction(r)
 	f.account(m)
 	return seq
+}
+
+// nameless: of something nobody knows whether it was put back, nor where it is. So whatever the transaction wrote may
+// be as it left it (holes 26).
+func (s *Settle) nameless() bool {
+	return slices.ContainsFunc(s.Effects, func(e Settled) bool {
+		return e.Result == ResultUnresolved && len(e.Scopes) == 0
+	})
+}
+
+// wroteShard: it wrote the content of the shard, which the fold itself puts back.
+func (t *tx) wroteShard(s Scope) bool {
+	return slices.ContainsFunc(t.Past.Writes, func(w PastWrite) bool { return w.Scope == s && w.Shard })
 }
 
 // undoneScopes are the scopes that a turn writes: what the member wrote, and what its compensation names besides.

@@ -64,9 +64,12 @@ func (r *reached) noteRetraction(o *sequencer.Outcome) {
 		r.count["cone of three and more"]++
 	}
 	for _, w := range o.Shards {
-		if w.Absent {
+		switch {
+		case w.Removes != 0:
+			r.count["delta taken out"]++
+		case w.Absent:
 			r.count["shard taken back"]++
-		} else {
+		default:
 			r.count["shard restored"]++
 		}
 	}
@@ -117,9 +120,9 @@ func (r *reached) complete(t *testing.T) {
 // completeRetractions is complete for histories that retract much.
 func (r *reached) completeRetractions(t *testing.T) {
 	t.Helper()
-	r.came(t, []string{"cone of three and more", "shard taken back", "shard restored", "turn left residue",
-		"turn of an orphan", "why settlement", "why retraction", "aborted cascade", "would cascade", "kind retracting",
-		"kind turn", "settled and not final"})
+	r.came(t, []string{"delta taken out", "cone of three and more", "shard taken back", "shard restored",
+		"turn left residue", "turn of an orphan", "why settlement", "why retraction", "aborted cascade", "would cascade",
+		"kind retracting", "kind turn", "settled and not final"})
 }
 
 func (r *reached) came(t *testing.T, wanted []string) {
@@ -258,7 +261,7 @@ func (p *pair) compareStates() error {
 	same := slices.Equal(phases, twinPhases) && slices.Equal(st.Window, w.window) && st.Seq == w.seq &&
 		st.Floor == w.floor && st.Horizon == w.horizon && st.Time == w.time && len(st.Groups) == len(w.groups) &&
 		len(st.Joins) == len(w.joins) && st.LastEpoch == w.epoch && len(st.Retractions) == len(w.retractions) &&
-		len(st.Versions) == len(w.versions) && st.Unversioned == w.unversioned
+		len(st.Versions) == len(w.versions) && st.Unversioned == w.unversioned && slices.Equal(st.Tombs, w.tombs)
 	if same {
 		return nil
 	}

@@ -122,7 +122,7 @@ func (h *history) logic() uint32 {
 	if h.undo {
 		return uint32(sequencer.Logic - h.n(2))
 	}
-	return uint32(min(sequencer.Logic, h.n(6)))
+	return uint32(min(sequencer.Logic, h.n(8)))
 }
 
 // kind draws a verb; zero stands for a duplicate.
@@ -319,13 +319,24 @@ func (h *history) seal(id sequencer.TxID) *sequencer.Seal {
 		class := pick(&h.dice, sequencer.ClassBufferable, sequencer.ClassIrreversible, sequencer.ClassRead)
 		effect(class, slices.Compact([]sequencer.Scope{h.scope(), h.scope()})...)
 	}
+	if h.rarely(8) {
+		class := sequencer.ClassRead
+		if h.rarely(8) {
+			class = sequencer.ClassIrreversible
+		}
+		effect(class)
+		s.Effects[len(s.Effects)-1].Absent = true
+	}
 	if h.rarely(40) {
 		effect(sequencer.ClassReversible, h.scope())
 		s.Effects[0].Index = uint32(h.n(2))
 	}
 	for h.rarely(3) {
-		w := sequencer.ShardWrite{Scope: h.shard(), Content: []byte{byte(h.n(3))}}
-		if h.rarely(2) {
+		w := sequencer.ShardWrite{Scope: h.shard(), Content: []byte(pick(&h.dice, "1", "2", "x"))}
+		if h.n(5) < 2 {
+			w.Op = pick(&h.dice, sequencer.OpAppend, sequencer.OpAppend, sequencer.OpAppend, sequencer.OpAdd, sequencer.OpUnion)
+		}
+		if h.rarely(2) && (w.Op == sequencer.OpSet || h.rarely(20)) {
 			w.Expect = &sequencer.Expect{View: h.view()}
 		}
 		if h.rarely(4) {
@@ -334,6 +345,9 @@ func (h *history) seal(id sequencer.TxID) *sequencer.Seal {
 			w.Former.Restored = w.Former.Version / pick(&h.dice, sequencer.Seq(1000), 1000, 2)
 		}
 		s.Shards = append(s.Shards, w)
+	}
+	if h.rarely(14) && h.twin.rules.Logic > 3 { // before, nobody reads it
+		h.takeAway(s)
 	}
 	if h.rarely(5) {
 		s.Pins = append(s.Pins, sequencer.Pin{Server: "s", Name: pick(&h.dice, "t", "u"), Signature: "1"})
@@ -363,6 +377,9 @@ func (h *history) settle(id sequencer.TxID) *sequencer.Settle {
 			}
 		}
 	}
+	if h.rarely(10) { // nobody knows what, nor where
+		s.Effects = append(s.Effects, sequencer.Settled{Index: uint32(len(s.Effects)), Result: sequencer.ResultUnresolved})
+	}
 	if h.rarely(16) { // narrower than a hold, or somebody else's
 		e := sequencer.Settled{Index: uint32(len(s.Effects)), Scopes: []sequencer.Scope{h.scope()}, Result: result()}
 		s.Effects = append(s.Effects, e)
@@ -389,7 +406,7 @@ func (h *history) rules() *sequencer.Rules {
 	r.VerdictTicks = pick(&h.dice, sequencer.Tick(40), 2)
 	r.MaxOpen = pick(&h.dice, uint32(1000), 1000, 2)
 	if h.rarely(3) {
-		r.Logic = uint32(1 + h.n(3))
+		r.Logic = uint32(1 + h.n(4))
 	}
 	r.MaxSidecars = pick(&h.dice, uint32(0), 3, 2)
 	r.MaxScopes = pick(&h.dice, uint32(256), 256, 2)

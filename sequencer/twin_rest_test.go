@@ -19,6 +19,11 @@ func (w *twin) commit(t *twinTx) {
 	o.Writes = w.write(t, writtenScopes(s), func(sequencer.Scope, sequencer.Writer) sequencer.Writer { return me })
 	w.share(t, writtenScopes(s))
 	t.noteWrites(o.Writes, shardScopes(s))
+	if t.past != nil {
+		for i := range t.past.Writes {
+			t.past.Writes[i].Op = opIn(s, t.past.Writes[i].Scope)
+		}
+	}
 	t.phase = sequencer.PhaseCommitted
 	t.gated = unique(gatedScopes(s))
 	t.dropReadGrants()

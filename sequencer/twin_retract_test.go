@@ -21,6 +21,7 @@ type twinRetraction struct {
 type twinGround struct {
 	writer sequencer.Writer
 	shard  *sequencer.ShardVersion // nil: none, or restored already
+	kept   bool                    // the cone has deltas there
 }
 
 func (w *twin) retracts() bool { return w.rules.Logic > 1 }
@@ -118,18 +119,19 @@ func (w *twin) heldByOthers(r *twinRetraction, t *twinTx) (held bool) {
 }
 
 // follows: t read from u, or overwrote a scope of it.
-func (t *twinTx) follows(u *twinTx) bool {
+func (w *twin) follows(t, u *twinTx) bool {
 	if slices.Contains(t.past.From, u.id) {
 		return true
 	}
 	for _, x := range u.past.Writes {
 		for _, r := range t.past.Reads {
-			if x.Scope.Overlaps(r.Scope) && r.View >= u.decision {
+			if x.Scope.Overlaps(r.Scope) && r.View >= u.decision && !w.buried(u, x.Scope, r.View) {
 				return true
 			}
 		}
 		for _, y := range t.past.Writes {
-			if x.Scope.Overlaps(y.Scope) && t.decision > u.decision {
+			if x.Scope.Overlaps(y.Scope) && t.decision > u.decision && !ontoDelta(t, y.Scope, u, x.Scope) &&
+				!w.buried(u, x.Scope, t.decision) {
 				return true
 			}
 		}
@@ -141,7 +143,7 @@ func (w *twin) startUndoing(r *twinRetraction) {
 	r.cone = []*twinTx{r.root}
 	for n := 0; n < len(r.cone); n++ {
 		for _, t := range w.txs {
-			if t.past != nil && t.coneOf == "" && !slices.Contains(r.cone, t) && t.follows(r.cone[n]) {
+			if t.past != nil && t.coneOf == "" && !slices.Contains(r.cone, t) && w.follows(t, r.cone[n]) {
 				r.cone = append(r.cone, t)
 			}
 		}
@@ -161,11 +163,15 @@ func (w *twin) startUndoing(r *twinRetraction) {
 				g = &twinGround{writer: r.covered(x.Scope)}
 				r.ground[x.Scope] = g
 			}
-			if x.Shard && g.shard == nil {
-				g.shard = w.contentUnder(r, x.Scope)
+			if x.Shard && x.Op == sequencer.OpSet && g.shard == nil {
+				v := w.contentUnder(r, x.Scope)
+				if g.kept = g.kept || v.Seq > t.decision; v.Seq <= t.decision {
+					g.shard = v
+				}
 			}
 		}
 	}
+	w.keepWriters(r)
 	for _, t := range r.cone {
 		t.coneOf = r.root.id
 		if t.final() {
@@ -221,10 +227,10 @@ func (w *twin) contentUnder(r *twinRetraction, scope sequencer.Scope) *sequencer
 		t := w.tx(v.Tx)
 		gone := v.Tx != "" && t != nil && (slices.Contains(r.cone, t) || t.phase == sequencer.PhaseRetracted)
 		if v.Scope == scope && !gone {
-			return &v
+			return w.orTombstone(&v)
 		}
 	}
-	return &sequencer.ShardVersion{Unknown: true}
+	return w.orTombstone(&sequencer.ShardVersion{Scope: scope, Unknown: true})
 }
 
 // refuseUnder aborts whom the retraction would undercut.
@@ -251,7 +257,11 @@ func (r *twinRetraction) metBy(t *twinTx) *twinFinding {
 	slices.SortFunc(holds, func(a, b sequencer.Hold) int { return cmp.Compare(a.Scope, b.Scope) })
 	for _, h := range holds {
 		for _, m := range r.cone {
-			if slices.ContainsFunc(m.past.Writes, func(x sequencer.PastWrite) bool { return x.Scope.Overlaps(h.Scope) }) {
+			if slices.ContainsFunc(m.past.Writes, func(x sequencer.PastWrite) bool {
+				op := t.sealedOp(h.Scope)
+				both := op != sequencer.OpSet && x.Scope == h.Scope && x.Op == op && !t.wasGranted(h.Scope)
+				return x.Scope.Overlaps(h.Scope) && !both
+			}) {
 				return &twinFinding{code: sequencer.CodeCascade, scope: h.Scope,
 					moved: sequencer.Writer{Seq: m.decision, Tx: m.id}}
 			}
@@ -261,18 +271,20 @@ func (r *twinRetraction) metBy(t *twinTx) *twinFinding {
 }
 
 // sawUndone: a read of the seal saw what m wrote and a retraction takes back, or took.
-func (t *twinTx) sawUndone(m *twinTx) bool {
+func (w *twin) sawUndone(t, m *twinTx) bool {
 	return slices.ContainsFunc(t.seal.Reads, func(x sequencer.Read) bool {
 		if x.View < m.decision || m.past.Undone != 0 && x.View >= m.past.Undone {
 			return false
 		}
-		return slices.ContainsFunc(m.past.Writes, func(y sequencer.PastWrite) bool { return y.Scope.Overlaps(x.Scope) })
+		return slices.ContainsFunc(m.past.Writes, func(y sequencer.PastWrite) bool {
+			return y.Scope.Overlaps(x.Scope) && !w.buried(m, y.Scope, x.View)
+		})
 	})
 }
 
 func (w *twin) readBy(r *twinRetraction, t *twinTx) *twinFinding {
 	for _, m := range r.cone {
-		if slices.Contains(t.restsOn, m.id) || t.sawUndone(m) {
+		if slices.Contains(t.restsOn, m.id) || w.sawUndone(t, m) {
 			return &twinFinding{code: sequencer.CodeCascade, level: sequencer.A3, scope: w.met(t, m),
 				moved: sequencer.Writer{Seq: m.decision, Tx: m.id}}
 		}

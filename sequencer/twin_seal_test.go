@@ -7,7 +7,7 @@ import (
 )
 
 func (w *twin) seal(t *twinTx, in *sequencer.Intent) {
-	s := in.Seal
+	s := w.asRead(in.Seal)
 	switch {
 	case t.decision != 0:
 		w.repeat(t, t.decision)
@@ -115,6 +115,9 @@ func (w *twin) incomplete(t *twinTx, s *sequencer.Seal) *twinFinding {
 		if int(e.Index) != i {
 			return at("")
 		}
+		if e.Absent && (e.Class != sequencer.ClassRead || len(e.Scopes) > 0 || e.Known) {
+			return at(append(e.Scopes, "")[0])
+		}
 		if e.Class != sequencer.ClassReversible && e.Class != sequencer.ClassKnownOutcome {
 			continue
 		}
@@ -136,9 +139,13 @@ func (w *twin) incomplete(t *twinTx, s *sequencer.Seal) *twinFinding {
 		late := f != nil && (f.View > w.seq || f.Version > f.View)
 		late = late || f != nil && w.bounded() && f.Restored > f.Version
 		late = late || x.Expect != nil && (x.Expect.View > w.seq || x.Expect.Version > x.Expect.View)
-		if x.Scope.Type() != "shard" || x.Scope.HasStar() || twice || late {
+		star := x.Scope.HasStar() && !x.Absent
+		if x.Scope.Type() != "shard" || star || twice || late || badDelta(&x) || badTombstone(s, &x) {
 			return at(x.Scope)
 		}
+	}
+	if scope := runsAtDelta(s); scope != "" {
+		return at(scope)
 	}
 	if len(t.begin.May) > 0 {
 		return t.outside(s)
@@ -182,7 +189,7 @@ func (w *twin) derive(t *twinTx) {
 	}
 	var undone []sequencer.TxID
 	for _, m := range w.txs {
-		if m.coneOf != "" && t.sawUndone(m) {
+		if m.coneOf != "" && w.sawUndone(t, m) {
 			undone = append(undone, m.id)
 		}
 	}
@@ -365,7 +372,7 @@ func (w *twin) checkSeven(t *twinTx, m *twinMet) {
 	}
 	for _, scope := range t.writes() {
 		w.others(t, scope, func(u *twinTx, h sequencer.Hold) {
-			if !u.undecided() || u.older(t) {
+			if (!u.undecided() || u.older(t)) && !t.goesWith(scope, u, h) {
 				m.block(blocker(u, h))
 			}
 		})

@@ -23,6 +23,7 @@ type twin struct {
 	retractions         []*twinRetraction        // the running one first
 	versions            []sequencer.ShardVersion // in the order in which they came
 	unversioned         sequencer.Seq
+	tombs               []sequencer.Tombstone
 
 	offset  int64
 	intent  *sequencer.Intent
@@ -306,6 +307,9 @@ func (w *twin) step(offset int64, in *sequencer.Intent) (outcomes []sequencer.Ou
 }
 
 func (w *twin) apply(in *sequencer.Intent) {
+	if w.unreadable(in) {
+		return
+	}
 	switch in.Kind {
 	case sequencer.IntentJoin:
 		w.join(in)

@@ -47,12 +47,15 @@ func (w *twin) undo(r *twinRetraction, t *twinTx, s *sequencer.Settle) sequencer
 	o.Writes = w.write(t, slices.Compact(scopes), func(scope sequencer.Scope, former sequencer.Writer) sequencer.Writer {
 		g := r.ground[scope]
 		switch {
-		case slices.ContainsFunc(dirty, scope.Overlaps), g != nil && g.shard != nil && g.shard.Unknown:
+		case w.rules.Logic > 3 && namesNothing(s) && !isShardOf(t, scope),
+			slices.ContainsFunc(dirty, scope.Overlaps), g != nil && g.shard != nil && g.shard.Unknown:
 			return sequencer.Writer{Seq: seq, Tx: t.id, Residue: true}
 		case w.doubtful(t, scope):
 			o.Residue = []sequencer.TxID{t.id}
 			return sequencer.Writer{Seq: seq, Tx: t.id, Residue: true}
 		case former.Residue && !member(former.Tx):
+			return former
+		case g != nil && g.kept && former.Tx != "" && !member(former.Tx):
 			return former
 		case g != nil:
 			return g.writer
@@ -64,6 +67,8 @@ func (w *twin) undo(r *twinRetraction, t *twinTx, s *sequencer.Settle) sequencer
 	for _, x := range t.past.Writes {
 		g := r.ground[x.Scope]
 		switch {
+		case x.Op != sequencer.OpSet:
+			o.Shards = append(o.Shards, w.takeOut(t, x))
 		case !x.Shard || g.shard == nil:
 		case g.shard.Unknown:
 			o.Residue = []sequencer.TxID{t.id}
@@ -84,6 +89,10 @@ func (w *twin) undo(r *twinRetraction, t *twinTx, s *sequencer.Settle) sequencer
 // keepPast notes what a retraction may ask of a transaction that commits; the window is as it was before.
 func (w *twin) keepPast(t *twinTx) {
 	if !w.retracts() {
+		return
+	}
+	if len(t.seal.Shards) == 1 && t.seal.Shards[0].Absent {
+		w.tombs = append(w.tombs, sequencer.Tombstone{Scope: t.seal.Shards[0].Scope, Seq: w.seq + 1, Tx: t.id})
 		return
 	}
 	t.past = &sequencer.Past{From: t.seal.ReadFrom}
@@ -119,7 +128,7 @@ func (w *twin) before(t *twinTx, x sequencer.ShardWrite) sequencer.ShardVersion 
 		return v
 	}
 	expected := x.Expect != nil && x.Expect.Version == 0 && !t.free
-	v.Absent = w.unversioned == 0 || expected
+	v.Absent = w.unversioned == 0 || expected || w.tombOver(x.Scope) != nil
 	v.Unknown = !v.Absent
 	return v
 }
@@ -150,6 +159,7 @@ func (w *twin) keepFrom() sequencer.Seq {
 
 // forgetContents drops the contents that no retraction can restore, and the pasts that none can ask for.
 func (w *twin) forgetContents(keep sequencer.Seq) {
+	w.forgetTombs(keep)
 	var kept []sequencer.ShardVersion
 	for i, v := range w.versions {
 		later := slices.ContainsFunc(w.versions[i+1:], func(u sequencer.ShardVersion) bool { return u.Scope == v.Scope })
@@ -169,4 +179,24 @@ func (w *twin) forgetContents(keep sequencer.Seq) {
 			t.past = nil
 		}
 	}
+}
+
+// namesNothing: something is unresolved, and nobody says where.
+func namesNothing(s *sequencer.Settle) bool {
+	for _, e := range s.Effects {
+		if e.Result == sequencer.ResultUnresolved && len(e.Scopes) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isShardOf: the transaction wrote the content of this shard.
+func isShardOf(t *twinTx, scope sequencer.Scope) bool {
+	for _, x := range t.past.Writes {
+		if x.Scope == scope && x.Shard {
+			return true
+		}
+	}
+	return false
 }

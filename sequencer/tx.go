@@ -16,7 +16,10 @@ type tx struct {
 	late   bool    // it is among the late ones of what is retained
 	queued bool    // between steps: it is sealed. Invariant: set exactly while its asks and claims are in the indexes
 	scopes []Scope // of a sealed one, what writeScopes found. Invariant: its grants do not change while it is sealed
-	left   []Want  // WeakenPiecewise only: what a waiting touch has not got yet
+	// ops are what deltas found. Invariant: of the seal, or where there is none of the past.
+	ops      map[Scope]Op
+	opsKnown bool
+	left     []Want // WeakenPiecewise only: what a waiting touch has not got yet
 	// added and ended are net hold changes since its last outcome. Invariant: empty between steps: what views know of
 	// holds is what outcomes carried (Fold.finish panics otherwise).
 	added, ended holdList

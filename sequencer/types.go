@@ -239,6 +239,12 @@ const (
 	WeakenGrantSeq                              // 21b: a refusal does not say since when the scope was granted
 	WeakenHorizonSeqs                           // 22: the undo horizon is HorizonSeqs behind the head, whatever they are
 	WeakenRestoreLast                           // 22b: a retraction names the newest content, not the one under its cone
+	WeakenDeltaFormer                           // 24: a retracted delta puts back what stood there before it
+	WeakenDeltaWriter                           // 24b: a retracted delta leaves the one that it came upon as the writer
+	WeakenDeltaClaims                           // 24c: a delta waits for those that claim its shard, as other writes do
+	WeakenTombRestore                           // 25: a retraction brings back what a tombstone has taken away
+	WeakenNameless                              // 26: a turn that names nothing of what is not known has put all back
+	WeakenTombCone                              // 25b: who comes behind a tombstone follows from what was before
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

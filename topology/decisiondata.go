@@ -100,7 +100,9 @@ type shard struct {
 	Former  *former         `json:"former,omitempty"`
 	Absent  bool            `json:"absent,omitempty"`
 
-	Restored sequencer.Seq `json:"restored,omitempty"`
+	Restored sequencer.Seq      `json:"restored,omitempty"`
+	Op       name[sequencer.Op] `json:"op,omitzero"`
+	Removes  sequencer.Seq      `json:"removes,omitempty"`
 }
 
 type former struct {
@@ -214,8 +216,8 @@ func (v write) back() sequencer.Write {
 
 func shardOf(s sequencer.ShardWrite) shard {
 	to := shard{Scope: s.Scope, Type: s.Type, Ref: refOf(s.Ref), Expect: (*expect)(s.Expect), Absent: s.Absent,
-		Restored: s.Restored}
-	if s.Ref == nil && !s.Absent && s.Restored == 0 || len(s.Content) > 0 {
+		Restored: s.Restored, Op: name[sequencer.Op]{s.Op}, Removes: s.Removes}
+	if s.Ref == nil && !s.Absent && s.Restored == 0 && s.Removes == 0 || len(s.Content) > 0 {
 		to.Content, to.Base64 = contentOf(s.Content)
 	}
 	if f := s.Former; f != nil {
@@ -262,7 +264,7 @@ func contentBack(text *string, base64 []byte) []byte {
 
 func (s shard) back() sequencer.ShardWrite {
 	to := sequencer.ShardWrite{Scope: s.Scope, Type: s.Type, Content: contentBack(s.Content, s.Base64), Ref: s.Ref.back(),
-		Expect: (*sequencer.Expect)(s.Expect), Absent: s.Absent, Restored: s.Restored}
+		Expect: (*sequencer.Expect)(s.Expect), Absent: s.Absent, Restored: s.Restored, Op: s.Op.value, Removes: s.Removes}
 	if f := s.Former; f != nil {
 		to.Former = &sequencer.Former{Version: f.Version, View: f.View, Type: f.Type,
 			Content: contentBack(f.Content, f.Base64), Ref: f.Ref.back(), Restored: f.Restored}

@@ -116,6 +116,8 @@ type ShardRow struct {
 	// With Held they are here all the same: the row still had them.
 	Restored sequencer.Seq
 	Held     bool
+
+	Count WriteCount // of a snapshot; in a row of the frontier table the row has it
 }
 
 // Lacks reports whether the content is in the decision that Restored names, and not here.
@@ -158,6 +160,7 @@ type FrontierRow struct {
 	Floor sequencer.Seq
 
 	Former []FormerContent // by Version: the newest ones, as many as the frontier's bounds let it keep
+	Count  WriteCount      // of the shard; it goes on where the shard was taken away
 }
 
 // OpenEpoch is one undecided or unsettled transaction at a scope.

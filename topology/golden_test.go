@@ -77,9 +77,18 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "outcome-phantom", samplePhantom(), EncodeOutcome, DecodeOutcome),
 		newSample(tb, "decision-phantom", samplePhantom(), encodeDecision, DecodeCloudEvent),
 		newSample(tb, "replica-3", sampleEvidence(), EncodeReplica, DecodeReplica),
+		newSample(tb, "intent-merges", sampleMerges(), EncodeIntent, DecodeIntent),
+		newSample(tb, "outcome-merged", sampleMerged(), EncodeOutcome, DecodeOutcome),
+		newSample(tb, "decision-merged", sampleMerged(), encodeDecision, DecodeCloudEvent),
+		newSample(tb, "outcome-taken_out", sampleTakenOut(), EncodeOutcome, DecodeOutcome),
+		newSample(tb, "decision-taken_out", sampleTakenOut(), encodeDecision, DecodeCloudEvent),
+		newSample(tb, "outcome-reset", sampleReset(), EncodeOutcome, DecodeOutcome),
+		newSample(tb, "decision-reset", sampleReset(), encodeDecision, DecodeCloudEvent),
+		newSample(tb, "replica-4", sampleTakingOut(), EncodeReplica, DecodeReplica),
 		newSample(tb, "replica-1", sampleReplica(), EncodeReplica, DecodeReplica),
 		newSample(tb, "frontier_row-1", sampleFrontierRow(), EncodeFrontierRow, DecodeFrontierRow),
 		newSample(tb, "frontier_row-held", sampleHeldRow(), EncodeFrontierRow, DecodeFrontierRow),
+		newSample(tb, "frontier_row-counted", sampleCountedRow(), EncodeFrontierRow, DecodeFrontierRow),
 		newSample(tb, "closure_row-1", sampleClosureRow(), EncodeClosureRow, DecodeClosureRow),
 		newSample(tb, "closure_row-2", sampleGrownClosureRow(), EncodeClosureRow, DecodeClosureRow),
 		newSample(tb, "unsettled-1", sampleUnsettled(), EncodeUnsettled, DecodeUnsettled),
@@ -90,7 +99,8 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "live-1", sampleLive(), EncodeLive, DecodeLive),
 		newSample(tb, "cone-1", sampleCone(), EncodeCone, DecodeCone),
 		newSample(tb, "closure-1", sampleClosure(), EncodeClosure, DecodeClosure),
-		newSample(tb, "snapshot-1", sampleSnapshot(), EncodeSnapshot, DecodeSnapshot))
+		newSample(tb, "snapshot-1", sampleSnapshot(), EncodeSnapshot, DecodeSnapshot),
+		newSample(tb, "snapshot-counted", sampleCountedSnapshot(), EncodeSnapshot, DecodeSnapshot))
 }
 
 // TestGolden holds every format to the bytes that it had when it was released: a log lives longer than a binary.

@@ -163,6 +163,46 @@ func sampleRestored() *sequencer.Outcome {
 	return o
 }
 
+// sampleMerged is a commit of deltas, and sampleTakenOut the turn of a retraction that takes one out.
+func sampleMerged() *sequencer.Outcome {
+	o := sampleOutcomes()[4]
+	o.Shards = []sequencer.ShardWrite{{Scope: "shard:/a", Op: sequencer.OpAppend, Content: []byte("line\n")},
+		{Scope: "shard:/b", Op: sequencer.OpAdd, Content: []byte("-3"), Former: &sequencer.Former{Version: 7, View: 41}},
+		{Scope: "shard:/c", Op: sequencer.OpUnion, Content: []byte("x\ny\n")}}
+	return o
+}
+
+func sampleTakenOut() *sequencer.Outcome {
+	o := sampleRetracted()
+	o.Shards = []sequencer.ShardWrite{{Scope: "shard:/a", Op: sequencer.OpAppend, Removes: 47}, {Scope: "shard:/b",
+		Restored: 45}}
+	return o
+}
+
+// sampleReset is a commit that takes all shards away.
+func sampleReset() *sequencer.Outcome {
+	o := sampleOutcomes()[4]
+	o.Writes = o.Writes[:1]
+	o.Writes[0].Scope, o.Shards = "shard:/", []sequencer.ShardWrite{{Scope: "shard:/", Absent: true}}
+	return o
+}
+
+// sampleMerges is a seal with a delta.
+func sampleMerges() *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: "tx-b", N: 1, Agent: "agent-1", Incarnation: 5, Base: 40,
+		Seal: &sequencer.Seal{Shards: sampleMerged().Shards, Effects: []sequencer.Effect{{Tool: "mail.send", Absent: true}}}}
+}
+
+// sampleTakingOut is a replica of a workspace of logic 4 that is about to take a delta out.
+func sampleTakingOut() *sequencer.ReplicaState {
+	r := sampleRetracting()
+	r.State.Rules.Logic = 4
+	r.State.Txs[0].Past.Writes[0].Op = sequencer.OpAdd
+	r.State.Retractions[0].Ground[0].Kept = true
+	r.State.Tombs = []sequencer.Tombstone{{Scope: "shard:/", Seq: 41, Tx: "tx-r"}}
+	return r
+}
+
 // sampleRetracted is the settlement of a retraction's member, with every form that a shard may have in it.
 func sampleRetracted() *sequencer.Outcome {
 	o := &sequencer.Outcome{Workspace: "default", Seq: 60, Offset: 901, Chain: sum("chain"), Time: 12, Floor: 30,
@@ -315,6 +355,19 @@ func sampleHeldRow() *FrontierRow {
 	r.Former = []FormerContent{{Version: 31, Carrier: 31, Type: "application/json", Content: []byte(`{"status":"open"}`)},
 		{Version: 35, Carrier: 31, Ref: &sequencer.Ref{Partition: 3, Offset: 51, Size: 9000}}}
 	return r
+}
+
+// sampleCountedRow is a row of a shard that was written four times, once ahead of a decision that is missing.
+func sampleCountedRow() *FrontierRow {
+	r := sampleFrontierRow()
+	r.Count = WriteCount{Writes: 4, Counted: []sequencer.Seq{35, 39}}
+	return r
+}
+
+func sampleCountedSnapshot() *Snapshot {
+	s := sampleSnapshot()
+	s.Shards[0].Count = sampleCountedRow().Count
+	return s
 }
 
 func sampleClosureRow() *ClosureRow {

@@ -101,13 +101,17 @@ func walkRead(w *walker, r *sequencer.Read) {
 }
 
 func walkEffect(w *walker, e *sequencer.Effect) {
-	outer := w.open(6, 6)
+	absent := w.decoding || e.Absent
+	outer := w.open(optional(6, absent), 6)
 	number(w, &e.Index)
 	list(w, &e.Scopes, wordBytes, text)
 	number(w, &e.Class)
 	text(w, &e.Tool)
 	text(w, &e.Key)
 	w.truth(&e.Known)
+	if absent {
+		w.truth(&e.Absent)
+	}
 	w.close(outer)
 }
 
@@ -119,8 +123,9 @@ func walkReport(w *walker, r *sequencer.TouchReport) {
 }
 
 func walkShardWrite(w *walker, s *sequencer.ShardWrite) {
-	restored := w.decoding || s.Restored != 0
-	outer := w.open(optional(7, restored), 5)
+	merges := w.decoding || s.Op != sequencer.OpSet || s.Removes != 0
+	restored := merges || s.Restored != 0
+	outer := w.open(optional(7, restored, merges, merges), 5)
 	text(w, &s.Scope)
 	text(w, &s.Type)
 	w.content(&s.Content)
@@ -130,6 +135,10 @@ func walkShardWrite(w *walker, s *sequencer.ShardWrite) {
 	w.truth(&s.Absent)
 	if restored {
 		number(w, &s.Restored)
+	}
+	if merges {
+		number(w, &s.Op)
+		number(w, &s.Removes)
 	}
 	w.close(outer)
 }

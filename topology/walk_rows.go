@@ -40,9 +40,10 @@ func walkEvent(w *walker, e *Event) {
 }
 
 func walkShardRow(w *walker, s *ShardRow) {
-	held := w.decoding || s.Held
+	counted := w.decoding || s.Count.says()
+	held := counted || s.Held
 	restored := held || s.Restored != 0
-	outer := w.open(optional(6, restored, held), 6)
+	outer := w.open(optional(6, restored, held, counted, counted), 6)
 	text(w, &s.Scope)
 	number(w, &s.Version)
 	walkWriter(w, &s.Writer)
@@ -54,6 +55,9 @@ func walkShardRow(w *walker, s *ShardRow) {
 	}
 	if held {
 		w.truth(&s.Held)
+	}
+	if counted {
+		walkWriteCount(w, &s.Count)
 	}
 	w.close(outer)
 }
@@ -85,8 +89,9 @@ func walkSnapshot(w *walker, s *Snapshot) {
 }
 
 func walkFrontierRow(w *walker, r *FrontierRow) {
-	former := w.decoding || len(r.Former) > 0
-	outer := w.open(optional(11, former), 11)
+	counted := w.decoding || r.Count.says()
+	former := counted || len(r.Former) > 0
+	outer := w.open(optional(11, former, counted, counted), 11)
 	text(w, &r.Workspace)
 	text(w, &r.Scope)
 	number(w, &r.Seq)
@@ -101,7 +106,16 @@ func walkFrontierRow(w *walker, r *FrontierRow) {
 	if former {
 		list(w, &r.Former, 1+formerContentFields, walkFormerContent)
 	}
+	if counted {
+		walkWriteCount(w, &r.Count)
+	}
 	w.close(outer)
+}
+
+// walkWriteCount walks the two fields that a count takes in its row.
+func walkWriteCount(w *walker, c *WriteCount) {
+	number(w, &c.Writes)
+	list(w, &c.Counted, wordBytes, number)
 }
 
 func walkOpenEpoch(w *walker, o *OpenEpoch) {

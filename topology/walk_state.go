@@ -18,6 +18,7 @@ const (
 	retractionBytes = 6
 	groundBytes     = 4 + 1 + writerFields
 	versionBytes    = 9
+	tombBytes       = 4
 )
 
 func walkReplica(w *walker, r *sequencer.ReplicaState) {
@@ -29,7 +30,8 @@ func walkReplica(w *walker, r *sequencer.ReplicaState) {
 }
 
 func walkState(w *walker, s *sequencer.State) {
-	outer := w.open(19, 16)
+	tombs := w.decoding || len(s.Tombs) > 0
+	outer := w.open(optional(19, tombs), 16)
 	text(w, &s.Workspace)
 	number(w, &s.Seq)
 	number(w, &s.Floor)
@@ -49,6 +51,17 @@ func walkState(w *walker, s *sequencer.State) {
 	list(w, &s.Retractions, retractionBytes, walkRetraction)
 	list(w, &s.Versions, versionBytes, walkVersion)
 	number(w, &s.Unversioned)
+	if tombs {
+		list(w, &s.Tombs, tombBytes, walkTombstone)
+	}
+	w.close(outer)
+}
+
+func walkTombstone(w *walker, b *sequencer.Tombstone) {
+	outer := w.open(3, 3)
+	text(w, &b.Scope)
+	number(w, &b.Seq)
+	text(w, &b.Tx)
 	w.close(outer)
 }
 
@@ -162,10 +175,14 @@ func walkPastRead(w *walker, r *sequencer.PastRead) {
 }
 
 func walkPastWrite(w *walker, v *sequencer.PastWrite) {
-	outer := w.open(3, 3)
+	merges := w.decoding || v.Op != sequencer.OpSet
+	outer := w.open(optional(3, merges), 3)
 	text(w, &v.Scope)
 	walkWriter(w, &v.Former)
 	w.truth(&v.Shard)
+	if merges {
+		number(w, &v.Op)
+	}
 	w.close(outer)
 }
 
@@ -184,11 +201,15 @@ func walkRetraction(w *walker, r *sequencer.RetractionState) {
 }
 
 func walkConeScope(w *walker, g *sequencer.ConeScope) {
-	outer := w.open(4, 4)
+	kept := w.decoding || g.Kept
+	outer := w.open(optional(4, kept), 4)
 	text(w, &g.Scope)
 	walkWriter(w, &g.Writer)
 	pointer(w, &g.Shard, walkVersion)
 	w.truth(&g.Unknown)
+	if kept {
+		w.truth(&g.Kept)
+	}
 	w.close(outer)
 }
 

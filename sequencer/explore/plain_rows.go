@@ -47,7 +47,15 @@ func PlainRows() []PlainRow {
 	refusals := func(c claims) func(sequencer.Weaken) Report {
 		return func(w sequencer.Weaken) Report { return newClaims(c, w).run() }
 	}
+	merges := func(programs ...string) func(sequencer.Weaken) Report {
+		return func(w sequencer.Weaken) Report { return newMerge(mergeOf(programs...), w).run() }
+	}
 	return append(out,
+		PlainRow{"24 delta", sequencer.WeakenDeltaFormer, merges("As", "As", "Rs"), "what stands is", false},
+		PlainRow{"24b writer", sequencer.WeakenDeltaWriter, merges("As", "As", "As"), "who reads now is refused", false},
+		PlainRow{"24c claims", sequencer.WeakenDeltaClaims, merges("As H", "As", "Ws"), "deltas of one kind", false},
+		PlainRow{"25 reset", sequencer.WeakenTombRestore, merges("Ws", "Ws", "X"), "what stands is", false},
+		PlainRow{"25b reset", sequencer.WeakenTombCone, merges("Ws", "X", "Rs At"), "has neither read from it", false},
 		PlainRow{"21 claims", sequencer.WeakenClaims, refusals(claims{}), "which the log does not show", false},
 		PlainRow{"21b since when", sequencer.WeakenGrantSeq, refusals(claims{held: true}), "it was granted to Y", false},
 		PlainRow{"17 orphan", sequencer.WeakenOrphanUnnamed, orphans(orphanConfig{1, 2, 0}), "never ends", false},

@@ -245,7 +245,7 @@ func effect(i int, e sequencer.Effect) string {
 	if e.Known != e.Class.Eager() {
 		out += ";" + mark(e.Known, "known") + mark(!e.Known, "unknown")
 	}
-	return out
+	return out + mark(e.Absent, ";absent")
 }
 
 func shard(w sequencer.ShardWrite) string {
@@ -280,7 +280,21 @@ func shard(w sequencer.ShardWrite) string {
 	if w.Restored != 0 {
 		out += fmt.Sprintf(";in=%d", w.Restored)
 	}
+	if w.Op != sequencer.OpSet {
+		out += ";op=" + op(w.Op)
+	}
+	out += mark(w.Absent, ";absent")
+	if w.Removes != 0 {
+		out += fmt.Sprintf(";removes=%d", w.Removes)
+	}
 	return out
+}
+
+func op(o sequencer.Op) string {
+	if s := o.String(); s != "unknown" {
+		return s
+	}
+	return strconv.Itoa(int(o))
 }
 
 func ref(r *sequencer.Ref) string {

@@ -43,8 +43,10 @@ func FormatOutcome(o *sequencer.Outcome) string {
 	}
 	if o.Retraction != "" {
 		for _, w := range o.Shards {
-			l.word("restored=" + shard(w) + mark(w.Absent, ";absent"))
+			l.word("restored=" + shard(w))
 		}
+	} else if len(o.Shards) == 1 && o.Shards[0].Absent {
+		l.add("reset=%s", scope(o.Shards[0].Scope))
 	}
 	l.whenf(len(o.RestsOn) > 0, "rests-on=%s", join(o.RestsOn, txName))
 	l.whenf(len(o.Residue) > 0, "residue=%s", join(o.Residue, txName))

@@ -188,12 +188,14 @@ func effectOf(s *sequencer.Seal, value string) error {
 			e.Tool, err = unquote(value)
 		case "key":
 			e.Key, err = unquote(value)
+		case "absent":
+			e.Absent = true
 		case "known":
 			known = 1
 		case "unknown":
 			known = -1
 		default:
-			return errors.New("an effect has index, tool, key, known or unknown")
+			return errors.New("an effect has index, tool, key, known, unknown or absent")
 		}
 		return err
 	})
@@ -231,6 +233,12 @@ func shardOf(s *sequencer.Seal, value string) error {
 			w.Content = []byte(text)
 		case "type":
 			w.Type, err = unquote(value)
+		case "op":
+			w.Op, err = opOf(value)
+		case "removes":
+			err = number(value, &w.Removes)
+		case "absent":
+			w.Absent = true
 		case "ref":
 			w.Ref, err = refOf(value)
 		case "expect":
@@ -261,6 +269,15 @@ func shardOf(s *sequencer.Seal, value string) error {
 	return err
 }
 
+func opOf(text string) (o sequencer.Op, err error) {
+	for ; o.String() != "unknown"; o++ {
+		if o.String() == text {
+			return o, nil
+		}
+	}
+	return o, number(text, &o)
+}
+
 // formerOf reads what stood in a shard, after former.
 func formerOf(x *sequencer.Former, key, value string) (err error) {
 	switch {
@@ -279,7 +296,7 @@ func formerOf(x *sequencer.Former, key, value string) (err error) {
 	case key == "was-in":
 		return number(value, &x.Restored)
 	}
-	return errors.New("a shard write has text, type, ref, expect or former; after former was, was-type, was-ref or " +
+	return errors.New("a shard write has text, type, ref, op, expect or former; after former was, was-type, was-ref or " +
 		"was-in")
 }
 

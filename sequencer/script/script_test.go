@@ -58,13 +58,15 @@ func (d drawn) seal() *sequencer.Seal {
 	})
 	s.Effects = many(d, func() sequencer.Effect {
 		return sequencer.Effect{Index: uint32(rapid.IntRange(0, 3).Draw(d.t, "index")), Scopes: many(d, d.scope),
-			Class: sequencer.Class(rapid.IntRange(0, 6).Draw(d.t, "class")), Tool: d.name(), Key: d.name(), Known: d.yes()}
+			Class: sequencer.Class(rapid.IntRange(0, 6).Draw(d.t, "class")), Tool: d.name(), Key: d.name(), Known: d.yes(),
+			Absent: d.yes()}
 	})
 	s.Touches = many(d, func() sequencer.TouchReport {
 		return sequencer.TouchReport{N: uint32(d.num()), Known: d.yes()}
 	})
 	s.Shards = many(d, func() sequencer.ShardWrite {
-		w := sequencer.ShardWrite{Scope: d.scope(), Type: d.name()}
+		w := sequencer.ShardWrite{Scope: d.scope(), Type: d.name(), Absent: d.yes(), Removes: sequencer.Seq(d.num()),
+			Op: sequencer.Op(rapid.IntRange(0, 5).Draw(d.t, "op"))}
 		if d.yes() {
 			w.Content = []byte(d.name())
 		}

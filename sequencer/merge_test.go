@@ -1,0 +1,150 @@
+package sequencer_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/sequencer"
+)
+
+// written is one write of a shard as the test knows it.
+type written struct {
+	seq  sequencer.Seq
+	op   sequencer.Op
+	text string
+}
+
+// comesTo is what writes come to, said as plainly as can be.
+func comesTo(list []written) string {
+	value := ""
+	for _, w := range list {
+		switch w.op {
+		case sequencer.OpSet:
+			value = w.text
+		case sequencer.OpAppend:
+			value += w.text
+		case sequencer.OpAdd:
+			a, err := strconv.ParseInt(value, 10, 64)
+			b, _ := strconv.ParseInt(w.text, 10, 64)
+			if sum := a + b; (err == nil || value == "") && (b >= 0) == (sum >= a) {
+				value = strconv.FormatInt(sum, 10)
+			}
+		case sequencer.OpUnion:
+			lines := strings.Fields(value + "\n" + w.text)
+			slices.Sort(lines)
+			value = strings.Join(slices.Compact(lines), "\n") + "\n"
+		}
+	}
+	return value
+}
+
+// TestWrites feeds long histories of one shard, in which deltas are taken out again, contents come back, some writes
+// come twice and what nobody can take out any more is made one content. Each value is that of the writes that stand.
+func TestWrites(t *testing.T) {
+	wholes := 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(16, seed))
+		var x sequencer.Writes
+		var stands []written
+		keep := sequencer.Seq(0) // nothing up to here is taken back
+		op := sequencer.Op(1 + seed%3)
+		for seq := sequencer.Seq(1); seq < 400; seq++ {
+			w := sequencer.ShardWrite{Op: op, Content: []byte(strconv.Itoa(rng.IntN(50) - 9))}
+			if op == sequencer.OpUnion {
+				w.Content = append(w.Content, '\n')
+			}
+			late := slices.IndexFunc(stands, func(s written) bool { return s.seq > keep && s.op != sequencer.OpSet })
+			switch n := rng.IntN(100); {
+			case n == 0:
+				w.Op = sequencer.OpSet
+				stands = append(stands, written{seq, w.Op, string(w.Content)})
+			case n < 15 && late >= 0:
+				at := late + rng.IntN(len(stands)-late)
+				if stands[at].op == sequencer.OpSet {
+					at = late
+				}
+				w = sequencer.ShardWrite{Op: op, Removes: stands[at].seq}
+				stands = slices.Delete(stands, at, at+1)
+			case n < 17 && late > 0:
+				w = sequencer.ShardWrite{Restored: stands[late].seq}
+				stands = stands[:late+1]
+			default:
+				stands = append(stands, written{seq, op, string(w.Content)})
+			}
+			x.Apply(seq, &w)
+			x.Apply(seq-min(seq, sequencer.Seq(rng.IntN(3))), &w)
+			if rng.IntN(90) == 0 {
+				keep = max(keep, seq-min(seq, sequencer.Seq(rng.IntN(80))))
+				if err := x.Forget(keep, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, err := x.Value(nil)
+			if want := comesTo(stands); err != nil || string(v.Content) != want || v.Absent != (len(stands) == 0) {
+				t.Fatalf("seed %d, seq %d, %s: %q (%v, %v), want %q", seed, seq, op, v.Content, v.Absent, err, want)
+			}
+			for i := range x.List {
+				if x.List[i].Whole != nil && x.List[i].Seq == seq {
+					wholes++
+				}
+			}
+		}
+	}
+	if wholes == 0 {
+		t.Error("no delta had the whole with it")
+	}
+}
+
+// TestAddOverflows holds that a sum which leaves int64 is left out, by all alike, and counts once the one before it is
+// gone.
+func TestAddOverflows(t *testing.T) {
+	var x sequencer.Writes
+	value := func(want string) {
+		t.Helper()
+		if v, err := x.Value(nil); err != nil || string(v.Content) != want {
+			t.Errorf("%q, %v, want %s", v.Content, err, want)
+		}
+	}
+	add := func(seq sequencer.Seq, text string) {
+		x.Apply(seq, &sequencer.ShardWrite{Op: sequencer.OpAdd, Content: []byte(text)})
+	}
+	most := strconv.FormatInt(math.MaxInt64, 10)
+	add(1, most)
+	add(2, "1")
+	value(most)
+	add(3, "-7")
+	value(strconv.FormatInt(math.MaxInt64-7, 10))
+	x.Apply(4, &sequencer.ShardWrite{Op: sequencer.OpAdd, Removes: 1})
+	value("-6")
+	for text, over := range map[string]bool{most: true, "": false, "x": true, "-5": false} {
+		if got := sequencer.Overflows([]byte(text), []byte("1")); got != over {
+			t.Errorf("%q overflows: %v", text, got)
+		}
+	}
+}
+
+// TestWritesByReference holds that content which is not here is asked for, and named where it is not known at all.
+func TestWritesByReference(t *testing.T) {
+	ref := &sequencer.Ref{Offset: 7}
+	var x sequencer.Writes
+	x.Apply(1, &sequencer.ShardWrite{Ref: ref, Type: "text/plain"})
+	x.Apply(2, &sequencer.ShardWrite{Op: sequencer.OpAppend, Content: []byte("b")})
+	if _, err := x.Value(nil); err == nil {
+		t.Error("there is a value without the content")
+	}
+	v, err := x.Value(func(r *sequencer.Ref) ([]byte, error) { return fmt.Append(nil, "a", r.Offset), nil })
+	if err != nil || !bytes.Equal(v.Content, []byte("a7b")) || v.Type != "text/plain" {
+		t.Errorf("%+v, %v", v, err)
+	}
+	x.List = x.List[1:]
+	x.Apply(5, &sequencer.ShardWrite{Restored: 1})
+	if _, err := x.Value(nil); err == nil || x.Missing() != 1 {
+		t.Errorf("%v: the content of %d is missing, want of 1", err, x.Missing())
+	}
+}

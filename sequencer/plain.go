@@ -1,0 +1,52 @@
+package sequencer
+
+// plain is a record as the workspace's logic reads it. A processor of an older release skips the fields that it does
+// not know, so under its logic this one must decide as if they were not there.
+func (f *Fold) plain(in *Intent) *Intent {
+	switch {
+	case in == nil:
+	case in.Kind == IntentWatermark && in.Watermark != nil && in.Watermark.Confirm != 0 && !f.bounded():
+		// Before logic 3 it asks for nothing, and has no id of its own.
+		out := *in
+		out.Watermark = &Watermark{Seq: in.Watermark.Seq}
+		return &out
+	case in.Kind == IntentSeal && in.Seal != nil && !f.merging():
+		return in.before4()
+	}
+	return in
+}
+
+// before4 is a seal without what logic 4 added.
+func (in *Intent) before4() *Intent {
+	if s := in.Seal.before4(); s != in.Seal {
+		out := *in
+		out.Seal = s
+		return &out
+	}
+	return in
+}
+
+func (s *Seal) before4() *Seal {
+	out := s
+	change := func() *Seal {
+		if out == s {
+			c := *s
+			c.Shards = append([]ShardWrite(nil), s.Shards...)
+			c.Effects = append([]Effect(nil), s.Effects...)
+			out = &c
+		}
+		return out
+	}
+	for i := range s.Shards {
+		if w := &s.Shards[i]; w.Op != OpSet || w.Removes != 0 {
+			c := change()
+			c.Shards[i].Op, c.Shards[i].Removes = OpSet, 0
+		}
+	}
+	for i := range s.Effects {
+		if s.Effects[i].Absent {
+			change().Effects[i].Absent = false
+		}
+	}
+	return out
+}
