@@ -1,0 +1,377 @@
+package agent
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/sidecar/words"
+)
+
+// keyedTries is how often a keyed request is begun again where the log refused it for a reason that is not the
+// reader's: what it rests on is compared again each time.
+const keyedTries = 16
+
+// keyed is one try of a keyed commit.
+type keyed struct {
+	in     *api.KeyedCommit
+	scope  sequencer.Scope // to be written
+	was    view.Revision   // what stands there
+	own    *journal.Delivered
+	list   []journal.Delivered // patterns that the reader was given
+	reads  []seen
+	coarse bool // reads are of all shards, as of the view that showed each of them
+	begin  sequencer.Begin
+}
+
+// CommitKeyed replaces the content of one shard. It refuses, in this order, a reader whose log is not whole, reads
+// that do not exist or have moved, and the shard itself. The answer is there beside an error, too.
+func (s *Agent) CommitKeyed(ctx context.Context, in *api.KeyedCommit) (done *api.KeyedDone, err error) {
+	done = &api.KeyedDone{}
+	s.loop.Run(func() { err = s.commitKeyed(ctx, in, done) })
+	return done, err
+}
+
+func (s *Agent) commitKeyed(ctx context.Context, in *api.KeyedCommit, done *api.KeyedDone) error {
+	if err := s.await(ctx); err != nil {
+		return err
+	}
+	scope, err := s.shardNamed(ctx, in.Scope)
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		k := &keyed{in: in, scope: scope, begin: sequencer.Begin{Mode: sequencer.Optimistic,
+			Observe: in.Observe || s.observes, Session: talkOf(in.Reader)}}
+		*done = api.KeyedDone{}
+		given, err := s.wholeLog(in)
+		if err == nil {
+			err = s.effective(ctx, k, given, done)
+		}
+		if err != nil {
+			return err
+		}
+		d, again, err := s.tryKeyed(ctx, k)
+		switch {
+		case err == nil && d.State == api.StateCommitted:
+			done.Version = k.was.Writes
+			return s.moveOwn(k, sequencer.Seq(d.Seq))
+		case err == nil && d.State != api.StateAborted:
+			return api.Problemf(api.CodeLog, "it is not decided yet whether %s was written: read it", scope)
+		case err == nil:
+			again, err = keyedRefusal(d)
+		}
+		if !again || try == keyedTries || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// wholeLog is what a reader was given, if all of it still counts.
+func (s *Agent) wholeLog(in *api.KeyedCommit) ([]journal.Delivered, error) {
+	if in.Reader == "" {
+		return nil, nil
+	}
+	expired := &api.KeyedRefusal{Why: api.KeyedExpired, Scope: in.Scope}
+	one, _ := s.delivery.Reader(in.Reader)
+	now, ttl := s.nowMs(), s.ttlOf(&one)
+	whole := one.State == journal.ReaderLive && !slices.ContainsFunc(one.Reads, func(d journal.Delivered) bool {
+		return d.AtMs+ttl <= now // one that is left out would let what moved since then pass
+	})
+	if in.Revive {
+		if whole {
+			return one.Reads, nil
+		}
+		return nil, s.delivery.SetReader(in.Reader, journal.Reader{TTLms: one.TTLms, AtMs: now})
+	}
+	// What readers were given may also be in a journal that is lost: each is told once.
+	if whole && s.tellForgotten(talkOf(in.Reader)) == nil {
+		return one.Reads, nil
+	}
+	if one.State != journal.ReaderEnded {
+		err := s.delivery.SetReader(in.Reader, journal.Reader{State: journal.ReaderEnded, TTLms: one.TTLms, AtMs: now})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, expired
+}
+
+// effective makes the reads that a commit rests on, and compares them, and then what is to be written, with the view.
+func (s *Agent) effective(ctx context.Context, k *keyed, given []journal.Delivered, done *api.KeyedDone) error {
+	in := k.in
+	last := map[sequencer.Scope]int{}
+	names := make([]sequencer.Scope, len(in.Reads))
+	for i, r := range in.Reads {
+		name, err := s.shardNamed(ctx, r.Scope)
+		if err != nil {
+			return err
+		}
+		names[i] = name
+		last[name] = i // of one scope the last counts
+	}
+	for i, r := range in.Reads {
+		if names[i] == k.scope || last[names[i]] != i {
+			continue
+		}
+		rev, _ := s.view.Read(names[i])
+		if rev.Version == 0 {
+			return &api.KeyedRefusal{Why: api.KeyedMissing, Scope: string(names[i]), Was: r.Version}
+		}
+		was := rev.Version
+		if rev.Writes != r.Version+1 {
+			was = s.versionOf(names[i], r.Version)
+		}
+		if err := k.rest(asked{scope: names[i]}, was, r.Version+1, rev, done); err != nil {
+			return err
+		}
+	}
+	for i := range given {
+		d := &given[i]
+		if d.Scope == k.scope {
+			k.own = d
+			continue
+		}
+		if _, explicit := last[d.Scope]; explicit {
+			continue
+		}
+		if err := s.restOnGiven(k, d, done); err != nil {
+			return err
+		}
+	}
+	done.Checked = len(k.reads) > 0 || done.Divergent
+	if len(k.reads) > s.footprintLimit()-1 {
+		// Each of them is as it was, now: so it is enough that nothing moves from now on.
+		at := s.view.At()
+		if s.movedSince(k.reads, s.lookAgain(k.reads), false) != nil || s.view.At() != at {
+			return api.Problemf(api.CodeNotReady, "the shards that %q has read are just being written: ask again", in.Reader)
+		}
+		k.reads = []seen{{asked: asked{scope: api.EveryShard, list: 1}, asOf: at}}
+		k.coarse = true
+	}
+	k.was, _ = s.view.Read(k.scope)
+	switch {
+	case k.was.Version == 0:
+		return &api.KeyedRefusal{Why: api.KeyedMissing, Scope: string(k.scope), Was: in.Version}
+	case k.was.Writes != in.Version+1:
+		return &api.KeyedRefusal{Why: api.KeyedMoved, Scope: string(k.scope), Was: in.Version, Now: k.was.Writes - 1}
+	}
+	return nil
+}
+
+// restOnGiven adds one entry of the reader's log.
+func (s *Agent) restOnGiven(k *keyed, d *journal.Delivered, done *api.KeyedDone) error {
+	if d.Scope.HasStar() {
+		k.list = append(k.list, *d)
+		newest := s.lookAt(d.Scope, "", 1).page.Last
+		if newest.Version > d.Version {
+			if !k.in.Observe {
+				return &api.KeyedRefusal{Why: api.KeyedStale, Scope: string(newest.Scope), Now: newest.Writes - 1}
+			}
+			done.Divergent = true
+		}
+		k.reads = append(k.reads, seen{asked: asked{scope: d.Scope, list: 1}, asOf: d.Version})
+		return nil
+	}
+	rev, _ := s.view.Read(d.Scope)
+	was := d.Version
+	if d.By != "" && rev.Writer == d.By && rev.By == d.By { // what stands there the reader has written itself
+		was = rev.Version
+	}
+	return k.rest(asked{scope: d.Scope}, was, d.Writes, rev, done)
+}
+
+// rest adds the read of one shard, at a version that the reader knows; zero: it is not known which decision made it.
+func (k *keyed) rest(what asked, was sequencer.Seq, writes uint64, now view.Revision, done *api.KeyedDone) error {
+	if was != now.Version {
+		if !k.in.Observe {
+			refusal := &api.KeyedRefusal{Why: api.KeyedStale, Scope: string(what.scope), Was: writes - 1}
+			if now.Writes > 0 {
+				refusal.Now = now.Writes - 1
+			}
+			return refusal
+		}
+		if done.Divergent = true; was == 0 || was > now.Version {
+			return nil // the log cannot compare it
+		}
+	}
+	k.reads = append(k.reads, seen{asked: what, version: was})
+	return nil
+}
+
+// versionOf is the decision that made a version of a shard; zero: it is not remembered.
+func (s *Agent) versionOf(name sequencer.Scope, version uint64) sequencer.Seq {
+	list, _ := s.view.Revisions(name)
+	for _, rev := range list {
+		if rev.Writes == version+1 {
+			return rev.Version
+		}
+	}
+	return 0
+}
+
+// tryKeyed makes a transaction of a keyed commit and seals it; again: what refused it is to be looked at again.
+func (s *Agent) tryKeyed(ctx context.Context, k *keyed) (d *api.Decision, again bool, err error) {
+	s.letPass(ctx, &k.begin, scopesOf(k.reads, seenScope), func() bool { return s.haveMoved(k.reads, k.begin.Observe) })
+	if err := s.stillHold(ctx, k.reads, k.begin.Observe); err != nil {
+		return nil, hasMoved(err), err
+	}
+	t, err := s.startWhole(ctx, k.begin)
+	if err != nil {
+		return nil, false, err
+	}
+	w := writing{scope: k.scope, media: k.in.MediaType(k.was.Media), wide: true, content: k.in.Content,
+		expect: []sequencer.Seq{k.was.Version}}
+	_, err = s.fill(ctx, t, &batch{reads: k.reads, writes: []writing{w}}, nil)
+	if err == nil && k.own != nil {
+		// Before the seal: after a crash nobody tells the reader's own write from another's.
+		own := *k.own
+		own.By = t.id
+		err = s.delivery.RestAdd(k.in.Reader, s.nowMs(), own)
+	}
+	if err != nil {
+		s.breakOff(t)
+		s.leaveLine(t.id)
+		return nil, hasMoved(err), err
+	}
+	d, err = s.sealOnly(ctx, t, nil)
+	return d, false, err
+}
+
+// hasMoved reports whether a refusal is of something that was compared before: comparing it again says what of it.
+func hasMoved(err error) bool {
+	switch api.AsProblem(err).Code {
+	case string(sequencer.CodeStaleRead), string(sequencer.CodeVersionMismatch):
+		return true
+	}
+	return false
+}
+
+// keyedRefusal is what the log's refusal means; again: comparing again says it, or it may pass then.
+func keyedRefusal(d *api.Decision) (again bool, err error) {
+	p := words.Refusal(d)
+	return hasMoved(p) || d.Retryable, p
+}
+
+// moveOwn lets a reader know its own write where it was given the shard before, and what it was given of all shards.
+func (s *Agent) moveOwn(k *keyed, seq sequencer.Seq) error {
+	now := s.nowMs()
+	var moved []journal.Delivered
+	if k.own != nil {
+		moved = append(moved, journal.Delivered{Scope: k.scope, Version: seq, Writes: k.was.Writes + 1, AtMs: now})
+	}
+	if !k.in.Observe {
+		for _, d := range k.list { // the log has compared it up to this decision
+			d.Version = seq
+			moved = append(moved, d)
+		}
+	}
+	if len(moved) == 0 {
+		return nil
+	}
+	if err := s.delivery.RestAdd(k.in.Reader, now, moved...); err != nil {
+		s.log.Warn("a reader's own write is not in its log: its next commit may be refused for it", "cause", err)
+	}
+	return nil
+}
+
+// WriteKeyed writes a shard that nothing was read for: a new one, or whatever stands there.
+func (s *Agent) WriteKeyed(ctx context.Context, text string, content []byte, media func(now string) string,
+	create bool) (*api.Counted, error) {
+	return flow(s, func() (*api.Counted, error) {
+		scope, err := s.shardNamed(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		for try := 1; ; try++ {
+			if err := s.await(ctx); err != nil {
+				return nil, err
+			}
+			now, _ := s.view.Read(scope)
+			if create == (now.Version != 0) {
+				why := api.KeyedMissing
+				if create {
+					why = api.KeyedExists
+				}
+				return nil, &api.KeyedRefusal{Why: why, Scope: string(scope)}
+			}
+			w := writing{scope: scope, content: content, media: media(now.Media), wide: true,
+				expect: []sequencer.Seq{now.Version}}
+			d, err := s.writeAlone(ctx, w)
+			if err == nil && d.State == api.StateCommitted {
+				return s.wroteKeyed(ctx, scope, sequencer.Seq(d.Seq), now)
+			}
+			if err == nil && d.State != api.StateAborted {
+				return nil, api.Problemf(api.CodeLog, "it is not decided yet whether %s was written: read it", scope)
+			}
+			again := err != nil && hasMoved(err)
+			if err == nil {
+				again, err = keyedRefusal(d)
+			}
+			if !again || try == keyedTries || ctx.Err() != nil {
+				return nil, err
+			}
+		}
+	})
+}
+
+// writeAlone makes a transaction of one write that nobody owes a 410 for.
+func (s *Agent) writeAlone(ctx context.Context, w writing) (*api.Decision, error) {
+	t, err := s.startOwn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w.rests = true
+	if _, err := s.write(ctx, t, w); err != nil {
+		s.drop(t, "its only request was refused")
+		return nil, err
+	}
+	return s.sealOnly(ctx, t, nil)
+}
+
+// wroteKeyed is the shard as a write has left it, whatever was written since.
+func (s *Agent) wroteKeyed(ctx context.Context, scope sequencer.Scope, seq sequencer.Seq,
+	was view.Revision) (*api.Counted, error) {
+	list, _ := s.view.Revisions(scope)
+	for _, rev := range list {
+		if rev.Version == seq {
+			return s.countedOf(ctx, scope, rev)
+		}
+	}
+	return &api.Counted{Scope: string(scope), Seq: uint64(seq), Version: was.Writes}, nil
+}
+
+// FormerKeyed is the content that a shard had at a version.
+func (s *Agent) FormerKeyed(ctx context.Context, text string, version uint64) (*api.Counted, error) {
+	return flow(s, func() (*api.Counted, error) {
+		if err := s.view.Ready(); err != nil {
+			return nil, view.NotReady(err)
+		}
+		scope, err := s.shardNamed(ctx, text)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err := s.revisions(ctx, scope); err != nil { // with their contents
+			return nil, err
+		}
+		now, _ := s.view.Read(scope)
+		refusal := &api.KeyedRefusal{Why: api.KeyedDropped, Scope: string(scope), Was: version, Now: now.Writes - 1}
+		switch {
+		case now.Version == 0:
+			refusal.Why, refusal.Now = api.KeyedMissing, 0
+		case version >= now.Writes:
+			refusal.Why = api.KeyedUnknown
+		case version+1 == now.Writes:
+			return s.countedOf(ctx, scope, now)
+		}
+		for _, rev := range s.formerOf(scope, now) {
+			if rev.Writes == version+1 {
+				return s.countedOf(ctx, scope, rev)
+			}
+		}
+		return nil, refusal
+	})
+}

@@ -1,0 +1,106 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hence-dev/hence/sidecar/sbus"
+)
+
+// SBus says how clients of S-Bus are served, on an address of their own.
+type SBus struct {
+	Listen   string // host:port; empty: they are not
+	Agent    string // whose conversations they are; empty: the one agent of the process
+	MaxDelta int    // bytes of a commit's content; zero: 2,000; negative: no bound but the workspace's
+}
+
+const defaultMaxDelta = 2000
+
+// bus is the face of S-Bus.
+type bus struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// openBus opens the face of S-Bus where one is configured. Off loopback its requests carry the agent's token.
+func (s *Sidecar) openBus() error {
+	c := &s.config.SBus
+	if c.Listen == "" {
+		return nil
+	}
+	m := s.only
+	if m == nil {
+		m = s.members[c.Agent]
+	} else if c.Agent != "" && c.Agent != m.Agent() {
+		m = nil
+	}
+	if m == nil {
+		return fmt.Errorf("the agent %q of the S-Bus interface is not served here: name one that is", c.Agent)
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for S-Bus: %w", err)
+	}
+	s.bus.listener = listener
+	at, ok := listener.Addr().(*net.TCPAddr)
+	loopback := ok && at.IP.IsLoopback()
+	token := ""
+	if !loopback {
+		token = m.Token()
+	}
+	most := c.MaxDelta
+	if most == 0 {
+		most = defaultMaxDelta
+	}
+	face := sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Name: m.Agent(), URL: s.BusURL(), Token: token,
+		Admin: loopback, MaxDelta: max(0, most), WaitMost: s.config.Limits.WaitMost, Log: s.log})
+	longest := s.config.Limits.WaitMost + 30*time.Second
+	s.bus.server = &http.Server{Handler: face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,
+		WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, TLSConfig: s.config.TLS,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	return nil
+}
+
+// BusURL is the base of the routes of S-Bus; empty: they are not served.
+func (s *Sidecar) BusURL() string {
+	if s.bus.listener == nil {
+		return ""
+	}
+	scheme := "http://"
+	if s.config.TLS != nil {
+		scheme = "https://"
+	}
+	return scheme + s.bus.listener.Addr().String()
+}
+
+// serve answers until stop.
+func (b *bus) serve(encrypted bool) error {
+	serve := func() error { return b.server.Serve(b.listener) }
+	if encrypted {
+		serve = func() error { return b.server.ServeTLS(b.listener, "", "") }
+	}
+	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve S-Bus: %w", err)
+	}
+	return nil
+}
+
+// stop lets running requests end as long as ctx lasts.
+func (b *bus) stop(ctx context.Context) {
+	if b.server != nil && b.server.Shutdown(ctx) != nil {
+		_ = b.server.Close()
+	}
+}
+
+// close gives the listener back.
+func (b *bus) close() error {
+	if b.listener == nil {
+		return nil
+	}
+	return b.listener.Close()
+}

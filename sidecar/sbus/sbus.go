@@ -1,0 +1,245 @@
+// Package sbus is the face for clients of S-Bus: shards under keys with small version numbers, a delivery log for each
+// name, and commits that rest on it.
+//
+// Guarantees: what a GET with an agent_id shows is in that name's delivery log, in the journal, before it is answered;
+// a commit counts only if all that its name was given, and what it names itself, is as it was, in one step of the log;
+// a name whose log is not whole any more is told so before its next commit counts.
+//
+// It knows an agent by its interfaces only, and keeps nothing but counters.
+package sbus
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// Shards are an agent's shards under their counts.
+type Shards interface {
+	Give(ctx context.Context, reader, scope string) (one *api.Counted, answered func(), err error)
+	GiveAll(ctx context.Context, reader, pattern string) (all []api.Counted, answered func(), err error)
+	FormerKeyed(ctx context.Context, scope string, version uint64) (*api.Counted, error)
+	WriteKeyed(ctx context.Context, scope string, content []byte, media func(string) string,
+		create bool) (*api.Counted, error)
+	CommitKeyed(ctx context.Context, in *api.KeyedCommit) (*api.KeyedDone, error)
+}
+
+// Readers are the delivery logs of names.
+type Readers interface {
+	OpenReader(ctx context.Context, reader string, ttl time.Duration) error
+	Register(ctx context.Context, reader string, scopes []string) (api.Registered, error)
+	Inject(ctx context.Context, reader, scope string, version uint64) error
+	ReaderLogs(most int) []api.ReaderLog
+	Census() (shards, readers, reads int)
+}
+
+// Config is what a face is made of.
+type Config struct {
+	Shards   Shards
+	Readers  Readers
+	Name     string        // of this node, in /cluster/status
+	URL      string        // of this face
+	Token    string        // that requests must carry; empty: none
+	Admin    bool          // the routes that look into delivery logs are there
+	MaxDelta int           // bytes of a commit's content; zero: no bound but the workspace's
+	WaitMost time.Duration // of one request
+	Log      *slog.Logger
+}
+
+// atOnce bounds the commits that are worked on; the others wait. A sidecar has a bound of open transactions.
+const atOnce = 128
+
+// Face answers the routes of S-Bus.
+type Face struct {
+	config Config
+	routes map[string]map[string]handler // by path, and by method
+	ori    atomic.Bool
+	counts counters
+	turns  chan struct{}
+	now    func() time.Time
+}
+
+type handler func(*call) error
+
+// New makes a face.
+func New(c Config) *Face {
+	f := &Face{config: c, turns: make(chan struct{}, atOnce), now: time.Now}
+	f.ori.Store(true)
+	f.counts.byScope = map[string]*tally{}
+	get, post := http.MethodGet, http.MethodPost
+	f.routes = map[string]map[string]handler{
+		"/shard":                 {post: f.create},
+		"/shards":                {get: f.list},
+		"/commit":                {post: f.commit},
+		"/commit/v2":             {post: f.commit},
+		"/session":               {post: f.session},
+		"/rollback":              {post: f.rollback},
+		"/delivery_log/register": {post: f.register},
+		"/stats":                 {get: f.stats},
+		"/metrics":               {get: f.metrics},
+		"/token":                 {post: later, http.MethodDelete: later},
+		"/admin/config":          {get: f.showConfig, post: f.setConfig},
+		"/admin/reset":           {post: later},
+		"/admin/health":          {get: f.health},
+		"/admin/delivery-log":    {get: f.gated(f.deliveryLog)},
+		"/admin/shard":           {post: f.gated(f.adminShard)},
+		"/admin/commit":          {post: f.gated(f.adminCommit)},
+		"/admin/inject-stale":    {post: f.gated(f.injectStale)},
+		"/admin/add-node":        {post: f.gated(addNode)},
+		"/cluster/status":        {get: f.cluster},
+		"/raft/leader":           {get: f.leader},
+	}
+	return f
+}
+
+// call is one request on its way through a handler.
+type call struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	key  string // of /shard/{key}
+	sent bool
+}
+
+// ServeHTTP answers one request.
+func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := &call{w: w, r: r}
+	methods := f.routes[r.URL.Path]
+	if key, ok := keyInPath(r.URL); ok {
+		c.key, methods = key, map[string]handler{http.MethodGet: f.show}
+	}
+	method := r.Method
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	handle := methods[method]
+	switch {
+	case methods == nil:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	case handle == nil:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	case !f.lets(r):
+		c.refuse(http.StatusUnauthorized, "Unauthorized", "send the token as Authorization: Bearer TOKEN")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), f.config.WaitMost)
+	defer cancel()
+	c.r = r.WithContext(ctx)
+	if err := handle(c); err != nil {
+		f.problem(c, err)
+	}
+}
+
+// lets reports whether a request carries the token.
+func (f *Face) lets(r *http.Request) bool {
+	if f.config.Token == "" {
+		return true
+	}
+	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return found && subtle.ConstantTimeCompare([]byte(token), []byte(f.config.Token)) == 1
+}
+
+// keyInPath is the key of /shard/{key}, in which an escaped slash is one of the key.
+func keyInPath(u *url.URL) (string, bool) {
+	segment, found := strings.CutPrefix(u.EscapedPath(), "/shard/")
+	if !found || segment == "" || strings.Contains(segment, "/") {
+		return "", false
+	}
+	key, err := url.PathUnescape(segment)
+	return key, err == nil
+}
+
+// answer writes an answer as JSON.
+func (c *call) answer(status int, value any) error {
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.WriteHeader(status)
+	c.sent = true
+	enc := json.NewEncoder(c.w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(value) // a client that went away needs none
+	return nil
+}
+
+func (c *call) refuse(status int, name, detail string) {
+	_ = c.answer(status, map[string]string{"error": name, "detail": detail})
+}
+
+// problem answers what a handler did not.
+func (f *Face) problem(c *call, err error) {
+	if c.sent {
+		return
+	}
+	if p, ok := errors.AsType[*plain](err); ok {
+		c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		c.w.WriteHeader(p.status)
+		_, _ = c.w.Write([]byte(p.text))
+		return
+	}
+	p := api.AsProblem(err)
+	status, name, detail := p.Status, nameOf(err), p.Detail
+	if r, ok := errors.AsType[*api.KeyedRefusal](err); ok {
+		status, name, detail = said(r)
+	} else if name == unavailable {
+		c.w.Header().Set("Retry-After", "1")
+	}
+	c.refuse(status, name, detail)
+}
+
+const unavailable = "Unavailable"
+
+// nameOf is what the wire calls an error.
+func nameOf(err error) string {
+	if r, ok := errors.AsType[*api.KeyedRefusal](err); ok {
+		_, name, _ := said(r)
+		return name
+	}
+	p := api.AsProblem(err)
+	switch {
+	case p.Code == api.CodeTooLarge:
+		return "DeltaTooLarge"
+	case p.Code == string(sequencer.CodeStaleRead):
+		return "CrossShardStale"
+	case p.Code == string(sequencer.CodeVersionMismatch):
+		return "VersionMismatch"
+	case p.Status == http.StatusServiceUnavailable:
+		return unavailable
+	case p.Status >= http.StatusInternalServerError:
+		return "InternalError"
+	}
+	return p.Code
+}
+
+// later answers what this release does not do.
+func later(c *call) error {
+	c.refuse(http.StatusNotImplemented, "NotImplemented", c.r.URL.Path+" is not part of this release: use a workspace "+
+		"of its own where an empty one is needed, and If-Match of /v1 or mode locked in place of ownership")
+	return nil
+}
+
+// turn waits for one of the turns of commits.
+func (f *Face) turn(ctx context.Context) (done func(), err error) {
+	select {
+	case f.turns <- struct{}{}:
+		return func() { <-f.turns }, nil
+	case <-ctx.Done():
+		return nil, api.Problemf(api.CodeNotReady, "%d commits are being worked on: ask again", atOnce)
+	}
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
