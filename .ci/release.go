@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +45,15 @@ func main() {
 	out := flag.String("out", "dist", "folder of the archives")
 	targets := flag.String("targets", systems, "systems, with commas")
 	binary := flag.String("binary", "", "pack this one instead of building")
+	only := flag.String("build", "", "build the binary of this machine as this file, and pack nothing")
 	flag.Parse()
+	if *only != "" {
+		if err := build(*only, runtime.GOOS, runtime.GOARCH); err != nil {
+			fmt.Fprintln(os.Stderr, "release:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := release(*out, strings.Split(*targets, ","), *binary); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)

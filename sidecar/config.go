@@ -50,6 +50,7 @@ type Config struct {
 	Logger        *slog.Logger
 	Tracer        trace.Tracer  // of spans; nil: none are begun, and a request's traceparent is handed on
 	Machine       agent.Machine // what it has of the machine that it runs on; a test puts others
+	SBus          SBus          // an interface for clients of S-Bus; none by default
 
 	// Agents are served together, in place of Agent. Listener, view and clients are shared; what else an agent has, and
 	// what this says of all of them where an agent says nothing, is AgentConfig's.
@@ -75,6 +76,15 @@ type AgentConfig struct {
 	Strict bool
 
 	shared bool // its callers show the token of all agents
+}
+
+// shared is how much each of several agents may keep where nothing else is said: a quarter of what one alone does.
+// Eight that are always busy keep some 100 MB in all.
+func shared(l agent.Limits) agent.Limits {
+	l.Decided = cmp.Or(l.Decided, 1024)
+	l.IdempotencyKeys = cmp.Or(l.IdempotencyKeys, 8192)
+	l.IdempotencyBytes = cmp.Or(l.IdempotencyBytes, 4<<20)
+	return l
 }
 
 // several reports whether the process serves more agents than one.
@@ -139,6 +149,7 @@ func (c Config) withDefaults() (Config, error) {
 	of := agent.Config{Name: c.Agent, Limits: c.Limits, Hook: c.Hook, Machine: c.Machine}
 	if c.several() {
 		of.Name = "several" // each has a name of its own, which Join looks at
+		of.Limits = shared(of.Limits)
 	}
 	of, bad := agent.Complete(of)
 	c.Limits, c.Hook, c.Machine = of.Limits, of.Hook, of.Machine

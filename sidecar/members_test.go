@@ -479,3 +479,25 @@ func TestRequestWhileLeaving(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Eight agents of one process may not keep eight times what one alone does; what is asked for counts.
+func TestSeveralKeepLess(t *testing.T) {
+	limits := func(c Config) Limits {
+		t.Helper()
+		c, err := c.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Limits
+	}
+	alone := limits(Config{Agent: "ann"})
+	each := limits(Config{Agents: []AgentConfig{{Agent: "ann"}, {Agent: "bob"}}})
+	if 8*each.Decided > 2*alone.Decided || 8*each.IdempotencyBytes > 2*alone.IdempotencyBytes ||
+		8*each.IdempotencyKeys > 2*alone.IdempotencyKeys {
+		t.Errorf("each of several keeps %d transactions, %d keys and %d bytes, one alone %d, %d and %d", each.Decided,
+			each.IdempotencyKeys, each.IdempotencyBytes, alone.Decided, alone.IdempotencyKeys, alone.IdempotencyBytes)
+	}
+	if got := limits(Config{AnyAgent: true, Limits: Limits{Decided: 3}}).Decided; got != 3 {
+		t.Errorf("3 transactions are asked for, and %d kept", got)
+	}
+}

@@ -39,6 +39,7 @@ type Sidecar struct {
 	server   *http.Server
 	face     *face.Face
 	seats    *face.Seats
+	bus      bus
 	drain    context.Context // ends when no new request is taken any more
 	draining context.CancelFunc
 	cut      context.Context // ends when what is still being stopped is cut off
@@ -90,7 +91,11 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 	s.drain, s.draining = context.WithCancel(context.Background())
 	s.cut, s.cutOff = context.WithCancel(context.Background())
 	s.work, s.stopWork = context.WithCancel(context.Background())
-	if err := s.seat(); err != nil {
+	err = s.seat()
+	if err == nil {
+		err = s.openBus()
+	}
+	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	w := view.NewWorkspaceView(s.view, log, c.Limits.FutureWait)
@@ -167,7 +172,7 @@ func (s *Sidecar) Refused() (err error) {
 }
 
 // Close gives the listener of a sidecar back that is not run.
-func (s *Sidecar) Close() error { return s.listener.Close() }
+func (s *Sidecar) Close() error { return errors.Join(s.listener.Close(), s.bus.close()) }
 
 // Run serves the agents until ctx ends, then finishes running requests within Limits.StopWait. An error is
 // ErrJournalLocked, ErrChain, streams.ErrOtherLog when the log is lost, streams.ErrGone when the view has fallen
@@ -175,11 +180,15 @@ func (s *Sidecar) Close() error { return s.listener.Close() }
 // agents, one whose journal cannot be opened is tried again, and ends nothing.
 func (s *Sidecar) Run(ctx context.Context) error {
 	defer s.listener.Close()
+	defer s.bus.close()
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var group sync.WaitGroup
 	group.Go(func() { s.measure(work) })
 	group.Go(func() { s.fail(s.serve()) })
+	if s.bus.server != nil {
+		group.Go(func() { s.fail(s.bus.serve(s.config.TLS != nil)) })
+	}
 	s.start()
 	group.Go(func() { s.awaitReady(work) })
 	group.Go(func() {
@@ -241,6 +250,7 @@ func (s *Sidecar) shutdown() error {
 	defer context.AfterFunc(ctx, s.cutOff)() // the agents' stop has what the requests leave of the time
 	half := time.AfterFunc(wait/2, s.view.End)
 	defer half.Stop()
+	s.bus.stop(ctx)
 	for s.face.Busy() && view.Sleep(ctx, stopPoll) {
 	}
 	if s.face.Busy() {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -385,26 +384,9 @@ func (r decisionReader) begin(ctx context.Context, start startAt, offset, ms int
 	if start == fromOffset {
 		return offset, nil
 	}
-	admin := kadm.NewClient(r.c.log)
-	var listed kadm.ListedOffsets
-	var err error
-	if start == fromTime {
-		listed, err = admin.ListOffsetsAfterMilli(ctx, ms, topology.TopicDecisions)
-	} else {
-		listed, err = admin.ListStartOffsets(ctx, topology.TopicDecisions)
+	if start == fromOldest {
+		return StartOffset(ctx, r.c.log, topology.TopicDecisions, r.partition)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("begin of %s/%d: %w", topology.TopicDecisions, r.partition, err)
-	}
-	o, ok := listed.Lookup(topology.TopicDecisions, r.partition)
-	if !ok {
-		return 0, fmt.Errorf("begin of %s/%d: the broker does not name it", topology.TopicDecisions, r.partition)
-	}
-	if o.Err != nil {
-		return 0, fmt.Errorf("begin of %s/%d: %w", topology.TopicDecisions, r.partition, o.Err)
-	}
-	if start == fromTime {
-		return max(o.Offset, offset), nil
-	}
-	return o.Offset, nil
+	at, err := offsetAfter(ctx, ms, r.c.log, topology.TopicDecisions, r.partition)
+	return max(at, offset), err
 }

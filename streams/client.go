@@ -122,9 +122,17 @@ func (c *Client) Append(ctx context.Context, workspace string, in *sequencer.Int
 	if err != nil {
 		return 0, fmt.Errorf("append %s: %w", in.ID(), err)
 	}
-	// Its decision is on the way: the follower looks soon if NATS does not bring it.
-	c.wake(workspace)
+	if decides(in) {
+		// Its decision is on the way: the follower looks soon if NATS does not bring it.
+		c.wake(workspace)
+	}
 	return r.Offset, nil
+}
+
+// decides reports whether a decision can follow from an intent. None does from a renewal that asks for no answer: a
+// follower that it woke would ask NATS and Kafka for news about once a second, for each agent that does nothing.
+func decides(in *sequencer.Intent) bool {
+	return in.Kind != sequencer.IntentWatermark || in.Watermark.Confirm != 0
 }
 
 // Publish adds an event to hence.events and returns its place there.

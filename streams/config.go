@@ -5,10 +5,12 @@
 package streams
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -24,8 +26,9 @@ import (
 type Config struct {
 	Brokers     []string // Kafka; at least one address
 	NATS        string   // URLs, separated by commas; empty: Kafka alone delivers
-	Kafka       Security // of the connections to Kafka
+	Kafka       Security // of the connections to Kafka; without TLS if Dial is set
 	NATSAuth    NATSAuth // of the connections to NATS
+	Dial        Dialer   // connects to both; nil: over the network
 	Replica     string   // which group computes: "a" (as is "") or "b", with tables of its own
 	Instance    string   // this process among the members of its groups; default: the host's name
 	Replication int      // of topics; default 1
@@ -35,7 +38,7 @@ type Config struct {
 	Clock       Clock                 // default: the machine's
 
 	StateEvery   int           // steps between two written states, up to 8 times as many of a large one; default 256
-	StateAfter   time.Duration // after which a changed state is written anyhow; default 1 s
+	StateAfter   time.Duration // after which a changed state is written anyhow, as many times; default 1 s
 	HashEvery    int           // seqs between two state hashes that replicas compare, the same in both; default 256
 	MarkAfter    int64         // bytes of a table's log before all rows are written anew; default 4 MiB
 	FetchWait    time.Duration // brokers may collect records for derived tables so long; default 50 ms; negative: not
@@ -100,6 +103,16 @@ type Clock interface {
 	After(d time.Duration) <-chan time.Time
 }
 
+// Dialer connects to the server at an address, HOST:PORT, or gives up when ctx ends.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Dial is for clients that take an interface and give no context: nats.go and sarama.
+func (d Dialer) Dial(network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), RequestTimeout)
+	defer cancel()
+	return d(ctx, network, address)
+}
+
 // ErrConfig is returned by every function that takes a Config when a field of it cannot be used.
 var ErrConfig = errors.New("configuration")
 
@@ -131,6 +144,10 @@ func (c Config) Checked() (Config, error) {
 	var err error
 	if c.kafkaTLS, err = c.Kafka.checked(); err != nil {
 		return c, fmt.Errorf("%w: Kafka: %w", ErrConfig, err)
+	}
+	if c.kafkaTLS != nil && c.Dial != nil {
+		// Its connections would be plaintext without a word: franz-go wraps only those that it has dialled itself.
+		return c, fmt.Errorf("%w: Kafka: TLS is not for connections that Dial makes", ErrConfig)
 	}
 	if c.Replication == 0 {
 		c.Replication = 1

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/hence-dev/hence/topology"
 	"github.com/hence-dev/hence/topology/pause"
@@ -86,34 +86,67 @@ func (c Config) consumerOptions(topic string, partition int32, from kgo.Offset) 
 	)
 }
 
+// Places in a partition that a broker is asked for, as the protocol has them; any other one is a time, in ms.
+const (
+	placeEnd   = -1
+	placeStart = -2
+)
+
 // EndOffset is where the next record of a partition will go; all before it is acknowledged by the in-sync replicas.
 func EndOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
-	return listOffset(ctx, "end", kadm.NewClient(cl).ListEndOffsets, topic, partition)
+	return knownOffset(ctx, "end", placeEnd, cl, topic, partition)
 }
 
 // StartOffset is the first offset that a partition still has.
 func StartOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
-	return listOffset(ctx, "start", kadm.NewClient(cl).ListStartOffsets, topic, partition)
+	return knownOffset(ctx, "start", placeStart, cl, topic, partition)
 }
 
-func listOffset(ctx context.Context, what string,
-	list func(context.Context, ...string) (kadm.ListedOffsets, error), topic string, partition int32,
+// offsetAfter is the offset of the first record that is not older than a time; the end when there is none.
+func offsetAfter(ctx context.Context, ms int64, cl *kgo.Client, topic string, partition int32) (int64, error) {
+	at, err := listOffset(ctx, ms, cl, topic, partition)
+	if err != nil {
+		return 0, fmt.Errorf("offset of a time in %s/%d: %w", topic, partition, err)
+	}
+	if at < 0 {
+		return EndOffset(ctx, cl, topic, partition)
+	}
+	return at, nil
+}
+
+func knownOffset(ctx context.Context, what string, place int64, cl *kgo.Client, topic string, partition int32,
 ) (int64, error) {
-	listed, err := list(ctx, topic)
+	at, err := listOffset(ctx, place, cl, topic, partition)
+	if err == nil && at < 0 {
+		err = errors.New("the broker does not say")
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%s of %s/%d: %w", what, topic, partition, err)
 	}
-	o, ok := listed.Lookup(topic, partition)
-	if !ok {
-		return 0, fmt.Errorf("%s of %s/%d: %w", what, topic, partition, kerr.UnknownTopicOrPartition)
+	return at, nil
+}
+
+// listOffset asks for one partition. kadm asks for all of the topic's, from all of their leaders, which would cost
+// brokers that for each idle follower every few seconds.
+func listOffset(ctx context.Context, place int64, cl *kgo.Client, topic string, partition int32) (int64, error) {
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp = partition, place
+	t := kmsg.NewListOffsetsRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, p)
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.Topics = -1, append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return 0, err
 	}
-	if o.Err != nil {
-		return 0, fmt.Errorf("%s of %s/%d: %w", what, topic, partition, o.Err)
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if t.Topic == topic && p.Partition == partition {
+				return p.Offset, kerr.ErrorForCode(p.ErrorCode)
+			}
+		}
 	}
-	if o.Offset < 0 {
-		return 0, fmt.Errorf("%s of %s/%d: the broker does not say", what, topic, partition)
-	}
-	return o.Offset, nil
+	return 0, kerr.UnknownTopicOrPartition
 }
 
 // ErrStop ends a read early without an error.

@@ -34,6 +34,9 @@ func (c Config) DialNATS(changed func()) (*nats.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: NATS: %w", ErrConfig, err)
 	}
+	if c.Dial != nil {
+		opts = append(opts, nats.SetCustomDialer(c.Dial))
+	}
 	conn, err := nats.Connect(c.NATS, append(opts, nats.Name("hence-"+c.Instance), nats.RetryOnFailedConnect(true),
 		nats.IgnoreAuthErrorAbort(), nats.MaxReconnects(-1), nats.ReconnectWait(natsReconnect),
 		nats.ReconnectJitter(natsReconnect, natsReconnect),

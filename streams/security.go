@@ -137,6 +137,9 @@ func (c Config) secured() (opts []kgo.Opt) {
 	if c.kafkaTLS != nil {
 		opts = append(opts, kgo.DialTLSConfig(c.kafkaTLS.Clone()))
 	}
+	if c.Dial != nil {
+		opts = append(opts, kgo.Dialer(c.Dial))
+	}
 	if m := c.Kafka.mechanism(); m != nil {
 		opts = append(opts, kgo.SASL(m))
 	}

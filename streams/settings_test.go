@@ -1,7 +1,11 @@
 package streams
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,6 +102,37 @@ func TestConsumerSettings(t *testing.T) {
 	}
 }
 
+// Each client connects with the Dial that it is given; sarama's is in the settings of the processors.
+func TestDialIsUsed(t *testing.T) {
+	cfg := settled(t)
+	var mu sync.Mutex
+	dialled := make(map[string]bool)
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		dialled[address] = true
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	c, err := Dial(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := EndOffset(t.Context(), c.log, topology.TopicIntents, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.nats.FlushTimeout(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, address := range []string{cfg.Brokers[0], strings.TrimPrefix(cfg.NATS, "nats://")} {
+		if !dialled[address] {
+			t.Errorf("%s was reached another way", address)
+		}
+	}
+}
+
 // Every topic's effective settings, read back from the broker.
 func TestTopicSettings(t *testing.T) {
 	cfg := settled(t)
@@ -144,6 +179,9 @@ func TestConfigIsChecked(t *testing.T) {
 		"three":           func(c *Config) { c.Partitions = 3 },
 		"too many":        func(c *Config) { c.Partitions = 1 << 20 },
 		"unknown replica": func(c *Config) { c.Replica = "c" },
+		"TLS by Dial": func(c *Config) {
+			c.Kafka.TLS, c.Dial = true, func(context.Context, string, string) (net.Conn, error) { return nil, nil }
+		},
 	} {
 		bad := ok
 		change(&bad)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -59,6 +60,7 @@ func (c *Client) snapshotIn(ctx context.Context, workspace, group string) (*topo
 		// The newest row counts, not the last one: a processor that was thought dead may have written after its heir.
 		had := rows[row.Scope]
 		if had == nil || cmp.Or(cmp.Compare(had.Seq, row.Seq), cmp.Compare(had.Version, row.Version)) <= 0 {
+			row.Former, row.Open = nil, nil // no part of a snapshot, and often most of the row
 			rows[row.Scope] = row
 		}
 		return nil
@@ -79,18 +81,29 @@ func snapshotOf(workspace string, rows map[sequencer.Scope]*topology.FrontierRow
 	if head := rows[""]; head != nil {
 		s.Seq, s.Chain, s.Time, s.Floor = head.Seq, head.Chain, head.Time, head.Floor
 	}
+	types, shards := make(map[string]bool), 0
 	for _, row := range rows {
 		s.Through = max(s.Through, row.Seq)
 		if row.Scope != "" {
-			s.Types = append(s.Types, row.Scope.Type())
+			types[row.Scope.Type()] = true
 		}
 		if row.Shard != nil {
-			s.Shards = append(s.Shards, *row.Shard)
+			shards++
+		}
+	}
+	s.Types = slices.Sorted(maps.Keys(types))
+	if shards > 0 {
+		s.Shards = make([]topology.ShardRow, 0, shards)
+	}
+	for _, row := range rows {
+		if shard := row.Shard; shard != nil {
+			if shard.Count = row.Count; !shard.Count.Known() {
+				shard.Count = topology.CountFrom(shard.Version)
+			}
+			s.Shards = append(s.Shards, *shard)
 		}
 	}
 	slices.SortFunc(s.Shards, func(a, b topology.ShardRow) int { return cmp.Compare(a.Scope, b.Scope) })
-	slices.Sort(s.Types)
-	s.Types = slices.Compact(s.Types)
 	return s
 }
 

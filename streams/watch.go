@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -76,10 +75,7 @@ func (c *Client) seqBefore(ctx context.Context, workspace string, partition int3
 	if err != nil {
 		return 0, err
 	}
-	after := func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-		return kadm.NewClient(c.log).ListOffsetsAfterMilli(ctx, t.UnixMilli(), topics...)
-	}
-	to, err := listOffset(ctx, "first decision", after, topology.TopicDecisions, partition)
+	to, err := offsetAfter(ctx, t.UnixMilli(), c.log, topology.TopicDecisions, partition)
 	if err != nil {
 		return 0, err
 	}
@@ -152,10 +148,7 @@ func (c *Client) eventsSince(ctx context.Context, partition int32, t time.Time) 
 	if err != nil {
 		return 0, err
 	}
-	after := func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-		return kadm.NewClient(c.log).ListOffsetsAfterMilli(ctx, t.UnixMilli(), topics...)
-	}
-	from, err := listOffset(ctx, "first event", after, topology.TopicEvents, partition)
+	from, err := offsetAfter(ctx, t.UnixMilli(), c.log, topology.TopicEvents, partition)
 	if err != nil {
 		return 0, err
 	}

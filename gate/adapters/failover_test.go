@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/adapters/testpostgres"
 	"github.com/hence-dev/hence/gate/policy"
 	"github.com/hence-dev/hence/sequencer"
 )
@@ -69,13 +70,13 @@ func TestFailover(t *testing.T) {
 			t.Fatalf("HENCE_FAILOVER: %v", err)
 		}
 	}
-	c := initPostgres(t)
-	port := freePort(t)
-	first := c.start(t, "data", port)
+	c := testpostgres.New(t)
+	port := testpostgres.FreePort(t)
+	first := c.Start(t, "data", port)
 	b := openBank(t, "postgres://shop@127.0.0.1:"+port+"/postgres?sslmode=disable")
 	b.exec(t, `CREATE TABLE done (id text NOT NULL)`)
 	must(t, b.tool(t, gate.SQLSpec{Statement: `SELECT 1`}), call("makes the table of the keys", `{}`))
-	first.stop()
+	first.Stop()
 	t.Run("answers wait for the standby", func(t *testing.T) { answersWait(t, c) })
 	said := told{}
 	for i := range n {
@@ -90,35 +91,35 @@ func TestFailover(t *testing.T) {
 // pair is a primary, its synchronous standby, and the network before the former.
 type pair struct {
 	survivor *bank
-	standby  *running
+	standby  *testpostgres.Server
 	network  *disaster
 	dsn      string
 }
 
 // startPair makes both of a server that was shut down, which is a base backup.
-func startPair(t *testing.T, c *cluster, rng *rand.Rand, round int) *pair {
-	before, after := freePort(t), freePort(t)
+func startPair(t *testing.T, c *testpostgres.Cluster, rng *rand.Rand, round int) *pair {
+	before, after := testpostgres.FreePort(t), testpostgres.FreePort(t)
 	old, heir := fmt.Sprintf("old%d", round), fmt.Sprintf("heir%d", round)
 	for _, to := range []string{old, heir} {
 		t.Cleanup(func() {
-			if err := os.RemoveAll(filepath.Join(c.dir, to)); err != nil {
+			if err := os.RemoveAll(filepath.Join(c.Dir, to)); err != nil {
 				t.Error(err)
 			}
 		})
-		copied := exec.CommandContext(t.Context(), "cp", "-a", filepath.Join(c.dir, "data"), filepath.Join(c.dir, to))
+		copied := exec.CommandContext(t.Context(), "cp", "-a", filepath.Join(c.Dir, "data"), filepath.Join(c.Dir, to))
 		if out, err := copied.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(c.dir, heir, "standby.signal"), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(c.Dir, heir, "standby.signal"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	primary := c.start(t, old, before, "synchronous_standby_names=*")
-	standby := c.start(t, heir, after, "primary_conninfo=host=127.0.0.1 port="+before+" user=shop",
+	primary := c.Start(t, old, before, "synchronous_standby_names=*")
+	standby := c.Start(t, heir, after, "primary_conninfo=host=127.0.0.1 port="+before+" user=shop",
 		"wal_retrieve_retry_interval=50ms")
 	follows(t, before)
 	p := &pair{standby: standby, survivor: openBank(t, "postgres://shop@127.0.0.1:"+after+"/postgres?sslmode=disable")}
-	p.network = &disaster{kill: primary.kill, to: "127.0.0.1:" + before, at: int64(1 + rng.IntN(4)), phase: rng.IntN(4),
+	p.network = &disaster{kill: primary.Kill, to: "127.0.0.1:" + before, at: int64(1 + rng.IntN(4)), phase: rng.IntN(4),
 		delay: time.Duration(rng.IntN(3000)) * time.Microsecond, promote: func() error {
 			_, err := p.survivor.db.ExecContext(t.Context(), `SELECT pg_promote(true, 30)`)
 			return err
@@ -132,13 +133,13 @@ func startPair(t *testing.T, c *cluster, rng *rand.Rand, round int) *pair {
 
 // answersWait has a commit that the standby lacks, and is there for all to see: its session was ended while it waited.
 // A repetition under its key is not answered before the standby has it.
-func answersWait(t *testing.T, c *cluster) {
+func answersWait(t *testing.T, c *testpostgres.Cluster) {
 	servers := startPair(t, c, rand.New(rand.NewPCG(2, 0)), -1)
 	defer servers.network.over(t)
 	b := openBank(t, "postgres://shop@"+servers.network.to+"/postgres?sslmode=disable")
 	pay := b.tool(t, gate.SQLSpec{Statement: `INSERT INTO done (id) VALUES ('x')`})
-	servers.standby.signal(syscall.SIGSTOP)
-	defer servers.standby.signal(syscall.SIGCONT)
+	servers.standby.Signal(syscall.SIGSTOP)
+	defer servers.standby.Signal(syscall.SIGCONT)
 	within, end := context.WithTimeout(t.Context(), 20*time.Second)
 	defer end()
 	first := make(chan error, 1)
@@ -165,13 +166,13 @@ func answersWait(t *testing.T, c *cluster) {
 	if a, err := pay.Call(ctx, call("k", `{}`)); b.number(t, `SELECT count(*) FROM done`) != 1 || err == nil {
 		t.Errorf("the standby does not have it, and the repetition is answered %+v", a)
 	}
-	servers.standby.signal(syscall.SIGCONT)
+	servers.standby.Signal(syscall.SIGCONT)
 	if a, err := pay.Call(within, call("k", `{}`)); err != nil || a.Refused {
 		t.Errorf("the standby goes on: %+v, %v", a, err)
 	}
 }
 
-func failOver(t *testing.T, c *cluster, rng *rand.Rand, round int, said told) {
+func failOver(t *testing.T, c *testpostgres.Cluster, rng *rand.Rand, round int, said told) {
 	servers := startPair(t, c, rng, round)
 	p, err := policy.Load([]byte(failoverPolicy), policy.Options{Build: func(d gate.Decl) (gate.Adapter, error) {
 		d.Env.Secret = func(string) (string, error) { return servers.dsn, nil }

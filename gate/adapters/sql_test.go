@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/adapters/testpostgres"
 )
 
 // bank is a real server with one table.
@@ -23,7 +24,7 @@ type bank struct {
 }
 
 func startBank(t *testing.T) *bank {
-	b := openBank(t, startPostgres(t))
+	b := openBank(t, testpostgres.Serve(t))
 	b.exec(t, `CREATE TABLE accounts (id text PRIMARY KEY, balance int NOT NULL CHECK (balance >= 0), note jsonb)`)
 	b.exec(t, `CREATE TABLE log (id serial PRIMARY KEY, line text)`)
 	return b

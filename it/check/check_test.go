@@ -51,6 +51,7 @@ func TestEveryCheckFails(t *testing.T) {
 		{"lost_acknowledged", func(h *History) { h.Decisions[2].Kind = "aborted" }},
 		{"lost_acknowledged", func(h *History) { h.Attempts[0].Seq = 3 }},
 		{"unresolved", func(h *History) { h.Decisions[5].Kind = "begun" }},
+		{"unresolved", func(h *History) { h.Decisions[5].Kind, h.Decisions[5].Code = "refused", "touch_bound" }},
 		{"unfounded", func(h *History) { h.Attempts[3].Reads[0].Version = 4 }},
 		{"unfounded", func(h *History) { h.Attempts[3].Reads[0].SHA256 = "aa" }},
 		{"unfounded", func(h *History) { h.Attempts[3].Reads[0].View = 1 }},
@@ -69,6 +70,28 @@ func TestEveryCheckFails(t *testing.T) {
 		found := h.All()
 		if !slices.ContainsFunc(found, func(v Violation) bool { return v.Check == c.check }) {
 			t.Errorf("%s does not find what was seeded for it; found %v", c.check, found)
+		}
+	}
+}
+
+// A transaction that the log let not in at all is not one that it owes a decision.
+func TestRefusedIsNotUnresolved(t *testing.T) {
+	for _, d := range []Decision{
+		{Code: "lease_expired", Intent: "t5:seal:1"}, // its sidecar had stopped
+		{Code: "too_old", Intent: "t5:touch:1"},
+		{Code: "unknown_intent", Intent: "t5:seal:1"},
+		{Code: "limit", Intent: "t5:begin:0"},
+	} {
+		h := good()
+		d.Seq, d.Kind, d.Tx = 6, "refused", "t5"
+		h.Decisions[5] = d
+		if found := h.All(); len(found) > 0 {
+			t.Errorf("refused with %s: %v", d.Code, found)
+		}
+		h.Decisions = slices.Insert(h.Decisions, 5, Decision{Seq: 6, Kind: "begun", Tx: "t5"})
+		h.Decisions[6].Seq = 7
+		if found := h.Unresolved(); len(found) != 1 {
+			t.Errorf("begun, then refused with %s: %v", d.Code, found)
 		}
 	}
 }

@@ -53,6 +53,7 @@ type Decision struct {
 	Seq    uint64
 	Kind   string
 	Tx     string
+	Intent string // name of the one that it answers
 	Agent  string
 	Code   string
 	Chain  string

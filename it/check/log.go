@@ -1,6 +1,9 @@
 package check
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Contiguous holds that the log's seqs are 1, 2, 3, … without a gap or a repetition, and that no transaction is
 // decided twice.
@@ -50,7 +53,7 @@ func (h *History) Unresolved() []Violation {
 	log := h.decided()
 	begun := map[string]bool{}
 	for _, d := range h.Decisions {
-		begun[d.Tx] = true
+		begun[d.Tx] = begun[d.Tx] || d.opens()
 	}
 	for _, a := range h.Attempts {
 		if _, ok := log[a.Tx]; a.State == Unknown && !ok && begun[a.Tx] {
@@ -58,6 +61,14 @@ func (h *History) Unresolved() []Violation {
 		}
 	}
 	return found
+}
+
+// opens reports whether a decision shows that the log has its transaction. A refusal need not: what refuses a begin,
+// or whatever else may come first before the log looks at the transaction, opens none. A refused touch or seal may
+// leave one open.
+func (d *Decision) opens() bool {
+	return d.Kind != "refused" || !strings.Contains(d.Intent, ":begin:") &&
+		!slices.Contains([]string{"lease_expired", "unknown_intent", "too_old"}, d.Code)
 }
 
 // SameChain holds that observers who saw a seq saw the same chain hash there. It returns the number of seqs that at

@@ -67,8 +67,8 @@ func Recorded(tb testing.TB, servers *Servers, workspace string) (all []*sequenc
 func Checked(outcomes []*sequencer.Outcome) []check.Decision {
 	all := make([]check.Decision, len(outcomes))
 	for i, o := range outcomes {
-		d := check.Decision{Seq: uint64(o.Seq), Kind: o.Kind.String(), Tx: string(o.Tx), Agent: o.Agent,
-			Code: string(o.Code), Chain: fmt.Sprintf("%x", o.Chain)}
+		d := check.Decision{Seq: uint64(o.Seq), Kind: o.Kind.String(), Tx: string(o.Tx), Intent: o.Intent,
+			Agent: o.Agent, Code: string(o.Code), Chain: fmt.Sprintf("%x", o.Chain)}
 		for _, w := range o.Writes {
 			d.Writes = append(d.Writes, string(w.Scope))
 		}

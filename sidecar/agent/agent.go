@@ -113,7 +113,8 @@ type past struct {
 	unnoted        bool                // that it is owed is not in the journal yet
 	former         sequencer.Seq       // the incarnation that the journal was left by
 	joins          []string            // intents of the journal's joins after that, up to the first here
-	others         *bool               // whether another process had a session in between; nil: not looked for
+	since          sequencer.Seq       // the session after which this journal may have missed others; zero: it is new
+	others         *bool               // whether another process had a session since; nil: not looked for
 	displaced      sequencer.Seq       // an incarnation that was live elsewhere until this process joined; zero: none
 	first          sequencer.Seq       // the first incarnation of this process
 	strangersSince time.Time           // a former process, not known to be dead, had a lease then; by the steady clock
@@ -129,6 +130,7 @@ type ownTxs struct {
 	order   []sequencer.TxID            // of those that are over, oldest first
 	open    int                         // Invariant: those of txs that are open or sealed
 	sending map[sequencer.TxID]*sending // seals whose outcome is not known
+	ahead   map[sequencer.TxID]*ahead   // seals of this process that some of this agent wait for
 	count   uint64
 }
 
@@ -136,6 +138,9 @@ type ownTxs struct {
 type looseReads struct {
 	loose journal.Talks
 	moved map[string]overtakes // by conversation: what was written over of its loose reads
+
+	giving  map[giving]*given // to readers, until they have their answers
+	givings uint64            // counts their beginnings and ends
 }
 
 // settlements are what this sidecar has to settle, and what others have left.
@@ -164,6 +169,7 @@ func (s *Agent) begun() {
 func (s *Agent) observe(o *sequencer.Outcome) {
 	s.told = o.Seq
 	s.loop.Moved(&s.seen)
+	s.passed(o.Tx)
 	if o.Code != sequencer.CodeLeaseExpired || o.Incarnation == s.incarnation { // else of another who asks the same
 		s.questions.observe(o)
 	}
@@ -220,6 +226,9 @@ func (s *Agent) observeEnd(o *sequencer.Outcome) {
 			"former", uint64(o.Incarnation), "journal", s.delivery.Place())
 		s.strangersSince = s.clock.Steady()
 		s.strangersLease = max(s.strangersLease, time.Duration(s.view.LeaseOf(o.Incarnation))*tickLength)
+	}
+	if o.Intent == joinIntent(s.joinID) && o.Incarnation == s.former && s.since == s.former {
+		s.others = new(bool) // it was alive until now, so nobody was in its place
 	}
 	if o.Incarnation != s.incarnation {
 		return
@@ -308,7 +317,8 @@ func (s *Agent) observeDecision(t *tx, o *sequencer.Outcome) {
 	if !o.Final {
 		s.owe(t.id, o.Seq, o.Kind == sequencer.OutcomeCommitted, true)
 	}
-	err := s.delivery.Record(journal.RecordDecided, decisionRecord(t.id, o))
+	// It rests: after a crash the log is asked, as after one before the decision came.
+	err := s.delivery.Rest(journal.RecordDecided, decisionRecord(t.id, o))
 	if err != nil {
 		s.log.Error("a decision is not in the journal: after a restart the log is asked", "tx", string(t.id), "cause", err)
 	}
@@ -320,7 +330,7 @@ func decisionRecord(id sequencer.TxID, o *sequencer.Outcome) *journal.DecidedRec
 		Detail: o.Detail, Final: o.Final, By: o.By, Tool: o.Tool, MovedAgent: o.MovedAgent, Floor: o.Floor}
 }
 
-// close takes a transaction out of the open ones. It stays known until keptOver newer ones are over.
+// close takes a transaction out of the open ones. It stays known until Limits.Decided newer ones are over.
 func (s *Agent) close(t *tx, to phase) {
 	s.loop.Moved(&t.changed)
 	if t.phase == phaseOpen || t.phase == phaseSealed {
@@ -336,6 +346,7 @@ func (s *Agent) close(t *tx, to phase) {
 		delete(s.active, t.id)
 	}
 	delete(s.sending, t.id)
+	s.view.Leave(t.id)
 }
 
 // trim forgets transactions that are over, oldest first, beyond the limit.

@@ -141,7 +141,15 @@ func (s *Agent) readShard(ctx context.Context, t *tx, in *api.Read) (*api.Shard,
 			list = s.limits.ListItems
 		}
 	}
-	got, err := s.read(ctx, t, scope, list)
+	as := sequencer.ReadAccess
+	switch {
+	case in.ForUpdate && pattern:
+		return nil, api.Problemf(api.CodeBadRequest, "for_update is for one shard, and %s is a pattern: read each shard "+
+			"that is to be written", in.Scope)
+	case in.ForUpdate:
+		as = sequencer.WriteAccess
+	}
+	got, err := s.read(ctx, t, scope, list, as)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"slices"
@@ -108,7 +109,40 @@ type batch struct {
 // its decision as long as ctx lasts. A read that does not hold any more is refused at once, as stale_read; it is not
 // made again here: what to do about it is for the agent to say. Asked again with the same slot it goes on.
 func (s *Agent) Commit(ctx context.Context, c once.Call, in *api.Commit) (*api.Committed, error) {
-	return flow(s, func() (*api.Committed, error) { return s.commit(ctx, c, in) })
+	return flow(s, func() (*api.Committed, error) {
+		out, err := s.commit(ctx, c, in)
+		p, early := errors.AsType[*api.Problem](err)
+		if early = early && p.Code == string(sequencer.CodeStaleRead); early {
+			s.metrics.Early.Inc()
+		}
+		switch {
+		case !in.ReadAgain:
+		case early:
+			p.Read = s.readAgain(ctx, c, in.Reads)
+		case err == nil && out.Decision.Code == string(sequencer.CodeStaleRead):
+			out.Read = s.readAgain(ctx, c, in.Reads)
+		}
+		return out, err
+	})
+}
+
+// readAgain reads the shards of a refused commit, as the request would that the refusal advises. nil: that is to be
+// made, and its own refusal says why.
+func (s *Agent) readAgain(ctx context.Context, c once.Call, reads []api.SeenAt) *api.Seen {
+	in := &api.Reads{}
+	for _, r := range reads {
+		if sequencer.Scope(r.Scope).IsShard() {
+			in.Scopes = append(in.Scopes, r.Scope)
+		}
+	}
+	moved := s.moved[c.Session]
+	moved.scopes = slices.Clone(moved.scopes)
+	seen, err := s.readAll(ctx, c, in)
+	if err != nil { // what it binds is too much, which is safe; what had moved still has
+		s.blame(c.Session, moved)
+		return nil
+	}
+	return seen
 }
 
 func (s *Agent) commit(ctx context.Context, c once.Call, in *api.Commit) (*api.Committed, error) {
@@ -126,15 +160,17 @@ func (s *Agent) commit(ctx context.Context, c once.Call, in *api.Commit) (*api.C
 		if err != nil {
 			return nil, err
 		}
-		if err := s.stillHold(ctx, b.reads); err != nil { // before the log is asked for anything
+		s.letPass(ctx, begin, scopesOf(b.reads, seenScope), func() bool { return s.haveMoved(b.reads, begin.Observe) })
+		if err := s.stillHold(ctx, b.reads, begin.Observe); err != nil { // before the log is asked for anything
 			return nil, err
 		}
-		if t, err = s.start(ctx, *begin, nil); err != nil {
+		if t, err = s.startWhole(ctx, *begin); err != nil {
 			return nil, err
 		}
 		if receipts, err = s.fill(ctx, t, b, c.Slot); err != nil {
 			c.Slot.Set("") // the same request begins another one
 			s.breakOff(t)
+			s.leaveLine(t.id) // also when it was lost while it waited for its place
 			return nil, err
 		}
 	}
@@ -218,7 +254,7 @@ func (s *Agent) seenOf(ctx context.Context, in *api.SeenAt) (out seen, err error
 
 // stillHold waits, as long as ctx lasts, until the view is not behind what the agent has seen, and says what of it the
 // view no longer shows.
-func (s *Agent) stillHold(ctx context.Context, reads []seen) error {
+func (s *Agent) stillHold(ctx context.Context, reads []seen, observes bool) error {
 	newest := sequencer.Seq(0)
 	for _, r := range reads {
 		newest = max(newest, r.version, r.asOf)
@@ -232,7 +268,12 @@ func (s *Agent) stillHold(ctx context.Context, reads []seen) error {
 			return view.NotReached(newest, s.view.At())
 		}
 	}
-	return s.movedSince(reads, s.lookAgain(reads))
+	return s.movedSince(reads, s.lookAgain(reads), observes)
+}
+
+// haveMoved reports whether the view shows that one of the reads does not hold any more.
+func (s *Agent) haveMoved(reads []seen, observes bool) bool {
+	return s.movedSince(reads, s.lookAgain(reads), observes) != nil
 }
 
 // lookAgain reads at one view what the agent has seen before.
@@ -249,13 +290,13 @@ func (s *Agent) lookAgain(reads []seen) []*reading {
 }
 
 // movedSince is the refusal of reads that do not hold in the view any more; nil: all of them do. What it finds fits
-// the footprint then: a shard is read at the view that shows it, the rest as of when the agent says. A workspace that
+// the footprint then: a shard is read at the view that shows it, the rest as of when the agent says. What only
 // observes is told by the log what it would have been.
-func (s *Agent) movedSince(reads []seen, now []*reading) error {
+func (s *Agent) movedSince(reads []seen, now []*reading, observes bool) error {
 	var moved []string
 	var first *reading
 	var was sequencer.Seq
-	observes := s.observes || s.view.Settings().Rules.Observe
+	observes = observes || s.view.Settings().Rules.Observe
 	for i, r := range reads {
 		got := now[i]
 		got.rest = nil
@@ -297,16 +338,21 @@ func (s *Agent) movedSince(reads []seen, now []*reading) error {
 // fill gives a transaction its reads, writes and calls, in this order. What it has made is in the slot before anything
 // of it can leave; the receipts are those of the calls.
 func (s *Agent) fill(ctx context.Context, t *tx, b *batch, slot *once.Slot) ([]*api.Receipt, error) {
+	if len(b.calls) == 0 { // else it is sealed after them, and nobody waits for calls
+		s.standInLine(ctx, t, scopesOf(b.reads, seenScope), scopesOf(b.writes, toWrite),
+			func() bool { return t.phase != phaseOpen || s.haveMoved(b.reads, t.begin.Observe) })
+	}
 	if err := s.readAsSeen(ctx, t, b.reads); err != nil {
 		return nil, err
 	}
 	for _, w := range b.writes {
+		w.rests = true
 		if _, err := s.write(ctx, t, w); err != nil {
 			return nil, err
 		}
 	}
 	slot.Set(t.id)
-	if err := slot.Save(); err != nil {
+	if err := slot.Rest(); err != nil { // what a call records, and the seal, comes after it
 		return nil, err
 	}
 	var receipts []*api.Receipt
@@ -350,12 +396,13 @@ func (s *Agent) readAsSeen(ctx context.Context, t *tx, reads []seen) error {
 		return err
 	}
 	now := s.lookAgain(reads)
-	if err := s.movedSince(reads, now); err != nil {
+	if err := s.movedSince(reads, now, t.begin.Observe); err != nil {
 		return err
 	}
 	// Of two reads of what Hence does not keep, the older one binds more, and the first counts.
 	slices.SortStableFunc(now, func(a, b *reading) int { return cmp.Compare(a.view, b.view) })
 	for _, got := range now {
+		got.shown = true
 		entries, err := s.deliverAll(ctx, t.id, got)
 		if err != nil {
 			return err

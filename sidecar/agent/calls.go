@@ -25,27 +25,35 @@ type reading struct {
 	overtaken *api.Overtaken
 	talk      string     // of a loose one: the conversation
 	rest      []*reading // what was read with it, at the same view
+	shown     bool       // the agent was told before: no answer rests on it, so its record may rest until the seal
 }
 
 // start opens a transaction of the agent. In ordered and locked mode it returns once the log has begun it. A
 // transaction beside an error may still be begun, and like has noted it for a later try; without like it is dropped.
 func (s *Agent) start(ctx context.Context, begin sequencer.Begin, like func(*tx)) (*tx, error) {
-	return s.startFor(ctx, begin, like, func() error { return s.tellForgotten(begin.Session) })
+	return s.startFor(ctx, begin, like, func() error { return s.tellForgotten(begin.Session) }, false)
+}
+
+// startWhole opens a transaction that one request begins, fills and seals: unless the log begins it, nothing of it
+// leaves before its seal, so what the journal has of it rests until then.
+func (s *Agent) startWhole(ctx context.Context, begin sequencer.Begin) (*tx, error) {
+	return s.startFor(ctx, begin, nil, func() error { return s.tellForgotten(begin.Session) },
+		begin.Mode == sequencer.Optimistic)
 }
 
 // startOwn opens a transaction of the sidecar itself. A 410 that the agent is owed stays owed: an operator's request
 // is not the agent's.
 func (s *Agent) startOwn(ctx context.Context) (*tx, error) {
 	begin := sequencer.Begin{Mode: sequencer.Optimistic}
-	return s.startFor(ctx, begin, nil, func() error { return nil })
+	return s.startFor(ctx, begin, nil, func() error { return nil }, false)
 }
 
 func (s *Agent) startFor(ctx context.Context, begin sequencer.Begin, like func(*tx),
-	first func() error) (*tx, error) {
+	first func() error, rests bool) (*tx, error) {
 	if err := s.await(ctx); err != nil {
 		return nil, err
 	}
-	t, err := s.admit(begin, like, first)
+	t, err := s.admit(begin, like, first, rests)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +65,7 @@ func (s *Agent) startFor(ctx context.Context, begin sequencer.Begin, like func(*
 	return t, err
 }
 
-func (s *Agent) admit(begin sequencer.Begin, like func(*tx), first func() error) (*tx, error) {
+func (s *Agent) admit(begin sequencer.Begin, like func(*tx), first func() error, rests bool) (*tx, error) {
 	inc, err := s.current()
 	if err != nil {
 		return nil, err
@@ -72,9 +80,12 @@ func (s *Agent) admit(begin sequencer.Begin, like func(*tx), first func() error)
 	if like != nil {
 		like(t)
 	}
-	err = s.delivery.Record(journal.RecordBegun, &journal.TxRecord{Tx: t.id, Incarnation: inc, Base: t.base,
-		Begin: t.begin,
-		Boot:  s.delivery.Boot, Attempt: t.attempt, Refusals: t.refusals, Reads: t.reads})
+	record := s.delivery.Record
+	if rests {
+		record = s.delivery.Rest
+	}
+	err = record(journal.RecordBegun, &journal.TxRecord{Tx: t.id, Incarnation: inc, Base: t.base, Begin: t.begin,
+		Boot: s.delivery.Boot, Attempt: t.attempt, Refusals: t.refusals, Reads: t.reads})
 	if err != nil {
 		return nil, err
 	}
@@ -141,22 +152,25 @@ func (s *Agent) usable(t *tx) error {
 	return nil
 }
 
-// read answers one read of an open transaction.
-func (s *Agent) read(ctx context.Context, t *tx, scope sequencer.Scope, list int) (*reading, error) {
+// read answers one read of an open transaction, once it holds the scope for an access: for writing, that is as if
+// nobody else were there from the read to the decision.
+func (s *Agent) read(ctx context.Context, t *tx, scope sequencer.Scope, list int, as sequencer.Access) (*reading,
+	error) {
 	if err := s.enter(ctx, t); err != nil {
 		return nil, err
 	}
 	defer s.leave(t)
-	return s.readIn(ctx, t, scope, list)
+	return s.readIn(ctx, t, scope, list, as)
 }
 
 // readIn answers one read of a transaction that the caller has entered.
-func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list int) (*reading, error) {
+func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list int, as sequencer.Access) (*reading,
+	error) {
 	want := []sequencer.Scope{scope}
 	if list > 0 {
 		want = append(want, s.view.Spelt(scope)...)
 	}
-	if err := s.prepare(ctx, t, want...); err != nil {
+	if err := s.prepareAs(ctx, t, as, want...); err != nil {
 		return nil, err
 	}
 	if err := s.fetched(ctx, func() *reading { return s.look(scope, list) }); err != nil {
@@ -235,18 +249,27 @@ func (s *Agent) deliver(ctx context.Context, id sequencer.TxID, got *reading) (s
 		shown = got.page.Last.Revision
 	}
 	read := sequencer.Read{Scope: got.scope, View: got.view, Version: shown.Version, Writer: shown.Writer}
-	err := s.delivery.Event(&topology.Event{
+	event := &topology.Event{
 		Kind: topology.EventRead, Workspace: s.workspace, Tx: id, Agent: s.agent, Incarnation: s.incarnation,
 		AtMs: s.clock.Now().UnixMilli(), Scope: read.Scope, View: read.View, Version: read.Version, Writer: read.Writer,
 		MediaType: shown.Media, Size: shown.Size(), SHA256: shown.Sum(), Traceparent: traceOf(ctx),
 		Session: got.talk,
-	}, nil)
-	return read, err
+	}
+	if got.shown {
+		return read, s.delivery.RestEvent(event)
+	}
+	return read, s.delivery.Event(event, nil)
 }
 
 // prepare takes what a transaction must hold before it reads: the whole footprint of a predecessor that was refused
 // for a conflict, and in locked mode the scopes. Once it returns the view has reached the grant's seq.
 func (s *Agent) prepare(ctx context.Context, t *tx, scopes ...sequencer.Scope) error {
+	return s.prepareAs(ctx, t, sequencer.ReadAccess, scopes...)
+}
+
+// prepareAs is prepare for scopes that are asked for, for writing, in any mode. The agent does not act on them by
+// itself: an abort settles them without its word.
+func (s *Agent) prepareAs(ctx context.Context, t *tx, as sequencer.Access, scopes ...sequencer.Scope) error {
 	err := s.usable(t)
 	wants := t.first
 	t.first = nil
@@ -261,8 +284,8 @@ func (s *Agent) prepare(ctx context.Context, t *tx, scopes ...sequencer.Scope) e
 	}
 	var need []sequencer.Want
 	for _, scope := range scopes {
-		want := sequencer.Want{Scope: scope, Access: sequencer.ReadAccess}
-		if t.begin.Mode == sequencer.Locked && !t.holds(want) {
+		want := sequencer.Want{Scope: scope, Access: as}
+		if (t.begin.Mode == sequencer.Locked || as == sequencer.WriteAccess) && !t.holds(want) {
 			need = append(need, want)
 		}
 	}

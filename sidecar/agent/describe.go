@@ -73,7 +73,7 @@ func (s *Agent) reRead(t *tx, o *sequencer.Outcome) []string {
 		out = append(out, string(scope))
 	}
 	if len(out) == 0 {
-		for _, r := range t.allReads() {
+		for r := range t.everyRead {
 			if o.Scope == "" || r.Scope.Overlaps(o.Scope) {
 				out = append(out, string(r.Scope))
 			}
@@ -90,7 +90,7 @@ func (s *Agent) reRead(t *tx, o *sequencer.Outcome) []string {
 func (s *Agent) lost(t *tx) error {
 	p := api.Problemf(api.CodeSessionLost, "the session of %s has ended and the transaction with it: retry it, or "+
 		"begin anew, and read again what it had read", t.id)
-	for _, r := range t.allReads() {
+	for r := range t.everyRead {
 		p.ReRead = append(p.ReRead, string(r.Scope))
 	}
 	slices.Sort(p.ReRead)
@@ -116,7 +116,7 @@ func (s *Agent) explain(ctx context.Context, t *tx) *api.Explain {
 		d = s.decision(t)
 	}
 	out := &api.Explain{Decision: *d, Paragraph: words.Sentence(d) + calls}
-	for _, r := range t.allReads() {
+	for r := range t.everyRead {
 		out.Reads = append(out.Reads, fmt.Sprintf("%s at version %d, view %d", r.Scope, r.Version, r.View))
 	}
 	for _, w := range t.writes {

@@ -680,7 +680,7 @@ func (s *Agent) roomForPin(t *tx, pin *sequencer.Pin) error {
 }
 
 func (s *Agent) shardRead(ctx context.Context, t *tx, scope sequencer.Scope, out *api.Receipt) error {
-	got, err := s.readIn(ctx, t, scope, 0)
+	got, err := s.readIn(ctx, t, scope, 0, sequencer.ReadAccess)
 	if err != nil {
 		return err
 	}

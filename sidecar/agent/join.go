@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,9 @@ func (s *Agent) nameJoin() error {
 		s.unentered, s.joined = s.joined, 0
 	}
 	if s.first == 0 {
-		s.joins = append(s.joins, joinIntent(id))
+		if s.joins = append(s.joins, joinIntent(id)); entered {
+			s.others = nil // another process may have come after the join of which no session came
+		}
 	}
 	return nil
 }
@@ -144,7 +147,7 @@ func (s *Agent) enterSession(ctx context.Context, seq sequencer.Seq, sent time.T
 	}
 	failpoint.Hit(failpoint.SessionBefore)
 	err := s.delivery.Session(journal.JoinedRecord{Agent: s.agent, Workspace: s.workspace, Incarnation: seq,
-		Boot: s.delivery.Boot})
+		Boot: s.delivery.Boot, Since: s.mayHaveHadOthers()})
 	if err != nil {
 		return fmt.Errorf("begin the session in the journal: %w", err)
 	}
@@ -209,7 +212,7 @@ func (s *Agent) adopt(l *journal.Ledger) {
 		s.log.Warn("the machine was started again, or is another one: what the agent read last may not be in the journal, " +
 			"so each of its conversations is told once to read again")
 	}
-	s.former = l.Joined.Incarnation
+	s.former, s.since = l.Joined.Incarnation, cmp.Or(l.Joined.Since, l.Joined.Incarnation)
 	s.notice.Apply(l.Notice.Record())
 	if other {
 		s.oweAll()
@@ -389,16 +392,16 @@ func (s *Agent) waitsOf(w *journal.WaitsRecord) {
 }
 
 // isOthers reports whether a decision lets another process of this agent in that came after this journal's last
-// session: what was made or undone then this journal does not know.
+// session or, as long as nobody has looked, an earlier one: what was made or undone then this journal does not know.
 func (s *Agent) isOthers(o *sequencer.Outcome) bool {
-	between := o.Seq > s.former && (s.first == 0 || o.Seq < s.first)
+	between := o.Seq > s.since && (s.first == 0 || o.Seq < s.first)
 	return o.Kind == sequencer.OutcomeJoined && o.Agent == s.agent && between && !slices.Contains(s.joins, o.Intent)
 }
 
 // hadOthers reports whether there was such a process. A copy of a journal, or one from before a sidecar's last move,
 // is whole and locked, and yet not the predecessor's.
 func (s *Agent) hadOthers(ctx context.Context) (bool, error) {
-	known, from, to := s.others, s.former, s.first
+	known, from, to := s.others, s.since, s.first
 	if known != nil || from == 0 {
 		return known != nil && *known, nil
 	}
@@ -409,6 +412,7 @@ func (s *Agent) hadOthers(ctx context.Context) (bool, error) {
 		if found = found || s.isOthers(o); found || o.Seq >= to {
 			return errResolved
 		}
+		s.since = o.Seq // the next try goes on here, also after a restart
 		return nil
 	})
 	if !errors.Is(err, errResolved) && !errors.Is(err, streams.ErrGone) {
@@ -417,6 +421,15 @@ func (s *Agent) hadOthers(ctx context.Context) (bool, error) {
 	found = found || errors.Is(err, streams.ErrGone)
 	s.others = &found
 	return found, nil
+}
+
+// mayHaveHadOthers is the session since which there may have been such a process; zero: there was none. The journal
+// has it with the next session: the start after that would see an own session in the log, and nothing strange before.
+func (s *Agent) mayHaveHadOthers() sequencer.Seq {
+	if s.others != nil && !*s.others {
+		return 0
+	}
+	return s.since
 }
 
 // share: somebody else has adopted a transaction, and may have made calls that this journal does not know;

@@ -2,12 +2,16 @@ package agent
 
 import (
 	"context"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology/machine"
 )
 
@@ -166,7 +170,7 @@ func TestOwed410IsRemembered(t *testing.T) {
 // A copy of a journal from before another process of the agent went on with it is locked and whole, and shows no
 // start: and still nothing is called that the other one may have called, nor undone that it may have undone.
 func TestCopyOfAJournal(t *testing.T) {
-	for _, end := range []string{"committed", "retracted"} {
+	for _, end := range []string{"committed", "retracted", "retracted, at a second start"} {
 		t.Run(end, func(t *testing.T) {
 			ctx, log, world := background(t), newLog(), newSink()
 			leases(t, log, 13)
@@ -174,7 +178,8 @@ func TestCopyOfAJournal(t *testing.T) {
 			a := start(t, "a", door, quick(world))
 			tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 			tool, want := "unmail", []string{}
-			if end == "retracted" {
+			retracted := end != "committed"
+			if retracted {
 				tool, want = "unset", []string{"unset x"}
 			}
 			must(tx.Effect(ctx, tool, at{At: "x"}, client.EffectOptions{}))(t)
@@ -187,18 +192,24 @@ func TestCopyOfAJournal(t *testing.T) {
 			before, after := a.copied(t, nil), a.copied(t, nil)
 			a.die(t, door)
 			calling := tool
-			if end == "retracted" {
+			if retracted {
 				calling = "back"
 			}
 			world.set(func() { world.block[calling] = make(chan struct{}) })
 			door = log.Door()
 			b := start(t, "a", door, quick(world), inFolder(after))
-			if end == "retracted" {
+			if retracted {
 				go func() { _, _ = b.client.Retract(ctx, tx.ID(), "it was wrong", false) }()
 			}
 			<-world.entered // it calls, and dies
 			b.die(t, door)
 			world.set(func() { clear(world.block) })
+			if strings.HasSuffix(end, "start") { // the first one settles nothing: it cannot read who else there was
+				half := unreadLog{Door: log.Door(), blocked: make(chan struct{}), from: log.Seq()}
+				first := start(t, "a", half, quick(world), inFolder(before))
+				before = first.copied(t, nil)
+				first.die(t, half.Door)
+			}
 			c := start(t, "a", log.Door(), quick(world), inFolder(before)).aloneNow()
 			if end == "committed" {
 				c.final(ctx, t, tx.ID())
@@ -259,4 +270,97 @@ func TestJoinBeforeTheSession(t *testing.T) {
 	c := start(t, "a", log.Door(), quick(world), inFolder(dir))
 	c.final(ctx, t, tx.ID())
 	world.expect(t, "unmail x")
+}
+
+// unsureLog does not say which log it is while a start has joined and is not let go on; and what it says of a past
+// that it is asked for again breaks off.
+type unsureLog struct {
+	*memlog.Door
+	unsure  func() bool
+	refused atomic.Bool   // it was asked meanwhile
+	from    sequencer.Seq // the past ends there
+
+	mu    sync.Mutex
+	whole bool            // the past is said to its end
+	asked []sequencer.Seq // after what
+	told  sequencer.Seq   // the last that was said of it
+}
+
+func (l *unsureLog) ID(ctx context.Context) (string, error) {
+	if l.unsure() {
+		l.refused.Store(true)
+		return "", memlog.ErrLost
+	}
+	return l.Door.ID(ctx)
+}
+
+func (l *unsureLog) Follow(ctx context.Context, workspace string, after sequencer.Seq,
+	apply func(*sequencer.Outcome, streams.Way) error) error {
+	l.mu.Lock()
+	past, whole := after < l.from, l.whole
+	if past {
+		l.asked = append(l.asked, after)
+	}
+	l.mu.Unlock()
+	if !past || whole {
+		return l.Door.Follow(ctx, workspace, after, apply)
+	}
+	return l.Door.Follow(ctx, workspace, after, func(o *sequencer.Outcome, way streams.Way) error {
+		if err := apply(o, way); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.told = o.Seq
+		return memlog.ErrLost
+	})
+}
+
+// A start whose first join has ended its own former session knows that nobody was in its place until then. No session
+// comes of that join, and another process has one before the next join: that is found, although the log says its past
+// in pieces only, and each look goes on where the one before was broken off.
+func TestOthersAfterAJoinWithoutASession(t *testing.T) {
+	ctx, log := background(t), newLog()
+	first := log.Door()
+	a := start(t, "a", first)
+	for _, scope := range []string{"shard:/x", "shard:/y"} { // more of the past than one look is told
+		must(a.client.Put(ctx, scope, []byte("1"), client.WriteOptions{}))(t)
+	}
+	a.die(t, first)
+	var goesOn atomic.Bool
+	door := &unsureLog{Door: log.Door(), from: log.Seq(),
+		unsure: func() bool { return !goesOn.Load() && len(joins(log, "a")) > 1 }}
+	b := launch(t, "a", door, nil, inFolder(a.config.DataDir))
+	comes(ctx, t, "a join of which no session comes", door.refused.Load)
+	stranger(t, log, "a")
+	goesOn.Store(true)
+	select {
+	case <-b.Ready():
+	case <-ctx.Done():
+		t.Fatal("it is not ready")
+	}
+	s := b.session
+	since := inside(s, s.mayHaveHadOthers)
+	if since == 0 {
+		t.Error("what it knew before the join without a session it holds for true")
+	}
+	look := func() (found bool, err error) {
+		s.loop.Run(func() { found, err = s.hadOthers(ctx) })
+		return found, err
+	}
+	if found, err := look(); err == nil {
+		t.Errorf("the look was broken off, and says %v", found)
+	}
+	if now := inside(s, s.mayHaveHadOthers); now != door.told || now <= since {
+		t.Errorf("the journal is to say that nobody has looked since %d, want %d, after %d", now, door.told, since)
+	}
+	door.mu.Lock()
+	door.whole = true
+	door.mu.Unlock()
+	if found, err := look(); !found || err != nil {
+		t.Errorf("another process had a session: %v, %v", found, err)
+	}
+	if n := len(door.asked); n != 2 || door.asked[0] != since || door.asked[1] != door.told {
+		t.Errorf("it has looked after %v, broken off at %d", door.asked, door.told)
+	}
 }

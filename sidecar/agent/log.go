@@ -80,6 +80,11 @@ func (s *Agent) send(ctx context.Context, t *tx, in *sequencer.Intent) error {
 
 // append adds an intent to the log once.
 func (s *Agent) append(ctx context.Context, in *sequencer.Intent) (int64, error) {
+	if in.Kind == sequencer.IntentSeal { // its footprint's text is published also after a crash
+		if err := s.delivery.Flush(); err != nil {
+			s.log.Warn("a seal is sent whose footprint's text may not be published", "tx", string(in.Tx), "cause", err)
+		}
+	}
 	ctx, end := s.tracing.append(ctx, in)
 	at, err := do(s, func() (int64, error) { // the log may be away for long
 		failpoint.Hit(failpoint.AppendBefore)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -100,16 +101,40 @@ func (s *Agent) learnFormat(now time.Time) {
 	})
 }
 
-// due is the watermark to send now: whenever it has moved, and often enough to renew the lease when it has not.
+// due is the watermark to send now: whenever it has moved, and often enough to renew the lease when it has not. Of an
+// agent with nothing open or to settle it moves with each decision of the others: it is sent when it has moved by so
+// much that the log remembers less for it. Many agents that watch would else write more than those that work.
 func (s *Agent) due(now time.Time) *sequencer.Intent {
 	if !s.live {
 		return nil
 	}
-	mark := s.oldest(s.view.At())
-	if mark <= s.watermark && now.Sub(s.marked) < s.limits.RenewEvery {
+	at, least := s.view.At(), sequencer.Seq(1)
+	mark := s.oldest(at)
+	if mark == at && len(s.debts) == 0 { // who settles calls sinks, and needs what is left of its lease
+		least = sequencer.Seq(s.limits.WatermarkSeqs)
+	}
+	if mark < s.watermark+least && now.Sub(s.marked) < s.renewIn() {
 		return nil
 	}
 	return s.renewal()
+}
+
+// renewLeast is how long a renewal may take, and how soon no other follows.
+const renewLeast = 3 * time.Second
+
+// renewIn is how often the lease is renewed when nothing moves.
+func (s *Agent) renewIn() time.Duration {
+	return cmp.Or(s.limits.RenewEvery, renewUnder(s.view.Settings()))
+}
+
+// renewUnder is three times in what a lease surely lasts: a workspace of many idle agents takes longer leases so that
+// they write less. Of the shortest, of which nothing is sure, it is a third; where the rules are not known, the least.
+func renewUnder(now view.Settings) time.Duration {
+	if !now.Known {
+		return renewLeast
+	}
+	whole := time.Duration(now.Rules.LeaseTicks) * tickLength
+	return max(min(renewLeast, whole/3), sureOf(now.Rules)/3)
 }
 
 // renewal is a watermark of now.
@@ -122,7 +147,7 @@ func (s *Agent) renewal() *sequencer.Intent {
 // promise sends a watermark; the lease counts from before that, whenever the log takes it.
 func (s *Agent) promise(ctx context.Context, in *sequencer.Intent, now time.Time) {
 	sent := s.clock.Steady()
-	try, cancel := s.clock.Within(ctx, s.limits.RenewEvery)
+	try, cancel := s.clock.Within(ctx, min(s.renewIn(), renewLeast))
 	defer cancel()
 	offset, err := s.append(try, in)
 	if err != nil {

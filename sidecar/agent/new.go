@@ -97,10 +97,11 @@ func New(c Config) (*Agent, error) {
 		defaults: defaults{observes: c.Observe, mode: c.Order},
 		journals: journals{delivery: d, keys: c.Keys, openFile: c.Machine.Open, dataDir: c.DataDir,
 			opened: c.Opened, patient: c.Patient},
-		running:     running{soon: make(chan struct{}, 1), joinedNow: c.Live, cut: c.Cut},
-		calling:     calling{tools: c.Tools, hook: c.Hook},
-		ownTxs:      ownTxs{txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{}},
-		looseReads:  looseReads{loose: journal.Talks{}, moved: map[string]overtakes{}},
+		running: running{soon: make(chan struct{}, 1), joinedNow: c.Live, cut: c.Cut},
+		calling: calling{tools: c.Tools, hook: c.Hook},
+		ownTxs: ownTxs{txs: map[sequencer.TxID]*tx{}, active: map[sequencer.TxID]*tx{},
+			ahead: map[sequencer.TxID]*ahead{}},
+		looseReads:  looseReads{loose: journal.Talks{}, moved: map[string]overtakes{}, giving: map[giving]*given{}},
 		settlements: settlements{debts: map[sequencer.TxID]*debt{}},
 	}
 	s.work, s.stopWork = context.WithCancelCause(context.Background())
@@ -145,7 +146,8 @@ func (s *Agent) Run(ctx context.Context) (err error) {
 		return err
 	}
 	// Not before: the journal says what decisions are about.
-	s.unwatch = s.view.Watch(view.Watcher{Begun: s.begun, Observe: s.observed, Ended: s.loop.Stop})
+	s.unwatch = s.view.Watch(view.Watcher{Agent: s.agent, Begun: s.begun, Observe: s.observed,
+		Ended: s.loop.Stop})
 	s.opened()
 	group.Go(func() { s.delivery.Publish(s.work) })
 	group.Go(func() { ended <- s.maintain(s.work, s.joinedNow) })
@@ -193,10 +195,13 @@ type Limits struct {
 	PendingEvents    int           // events that wait to be published; 8192
 	StopWait         time.Duration // for running requests when stopping; 5 s
 	WatermarkEvery   time.Duration // while the view moves; 1 s
-	RenewEvery       time.Duration // of the lease when nothing moves; 3 s
+	WatermarkSeqs    int           // that pass before an agent that only watches says so, but for its lease; 256
+	RenewEvery       time.Duration // of the lease when nothing moves; a third of what it surely lasts, at least 3 s
 	SettlementWait   time.Duration // for an agent to say what it did under its touches, after an abort; 2 min
 	Branches         int           // of a group; 16
 	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
+	Readers          int           // with a delivery log of their own, then the oldest end; 100,000
+	ReaderTTL        time.Duration // how long what a reader was given counts, unless it says so; 1 h
 }
 
 // WithDefaults puts its default in place of each limit that is zero.
@@ -222,10 +227,12 @@ func WithDefaults(l Limits) Limits {
 	l.PendingEvents = cmp.Or(l.PendingEvents, 8192)
 	l.StopWait = cmp.Or(l.StopWait, 5*time.Second)
 	l.WatermarkEvery = cmp.Or(l.WatermarkEvery, time.Second)
-	l.RenewEvery = cmp.Or(l.RenewEvery, 3*time.Second)
+	l.WatermarkSeqs = cmp.Or(l.WatermarkSeqs, 256)
 	l.SettlementWait = cmp.Or(l.SettlementWait, 2*time.Minute)
 	l.Branches = cmp.Or(l.Branches, 16)
 	l.AdoptAfter = cmp.Or(l.AdoptAfter, 2*time.Second)
+	l.Readers = cmp.Or(l.Readers, 100_000)
+	l.ReaderTTL = cmp.Or(l.ReaderTTL, time.Hour)
 	return l
 }
 

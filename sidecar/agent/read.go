@@ -102,6 +102,10 @@ func (s *Agent) announceRead(ctx context.Context, t *tx, scope sequencer.Scope) 
 // readForeign announces the read of what Hence does not keep.
 func (s *Agent) readForeign(ctx context.Context, t *tx, scope sequencer.Scope,
 	in *api.Read) (*api.Announced, error) {
+	if in.ForUpdate { // what the agent does there by itself is to be told: that is a touch
+		return nil, api.Problemf(api.CodeBadRequest, "for_update is for shards; ask for %s with POST /v1/tx/%s/touches",
+			scope, t.id)
+	}
 	if in.Limit != 0 {
 		return nil, api.Problemf(api.CodeBadRequest, "limit is for patterns of shards; %s is read by the agent itself",
 			scope)

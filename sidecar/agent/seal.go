@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ func (s *Agent) seal(ctx context.Context, t *tx) (*api.Decision, error) {
 			err = sent.err
 		}
 	}
-	if err != nil {
+	if err != nil && (sent == nil || !errors.Is(err, api.ErrStopped)) {
 		return nil, err
 	}
 	return s.settledAnswer(ctx, t)
@@ -51,6 +52,14 @@ func (s *Agent) sendSeal(ctx context.Context, t *tx) (*sent, error) {
 	if err := s.flush(ctx, t); err != nil {
 		return nil, err
 	}
+	var in *sequencer.Intent
+	s.standInLine(ctx, t, s.conditions(t), scopesOf(t.writes, shardWritten),
+		func() bool { return t.phase != phaseOpen || t.decided() || s.early(t) != nil })
+	defer func() {
+		if in == nil { // nothing is sent: those behind it need not wait
+			s.leaveLine(t.id)
+		}
+	}()
 	// From here on nothing gives way until the seal is made, or it is known that there is none.
 	if t.phase != phaseOpen || t.decided() {
 		return nil, nil
@@ -59,7 +68,6 @@ func (s *Agent) sendSeal(ctx context.Context, t *tx) (*sent, error) {
 		s.tooOld(t)
 		return nil, nil
 	}
-	var in *sequencer.Intent
 	out := &sent{}
 	started := s.loop.Go(func(ctx context.Context) { // what is frozen is sent, whoever still waits for it
 		if in == nil {
@@ -117,10 +125,10 @@ func (s *Agent) announce(t *tx, seal *sequencer.Seal) {
 	for i := range text.Shards {
 		text.Shards[i].Content = nil
 	}
-	err := s.delivery.Event(&topology.Event{
+	err := s.delivery.RestEvent(&topology.Event{ // until the seal leaves
 		Kind: topology.EventSeal, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: s.incarnation,
 		AtMs: s.clock.Now().UnixMilli(), Seal: &text,
-	}, nil)
+	})
 	if err != nil {
 		s.log.Warn("a footprint's text is not published; its decision names it by hash", "tx", string(t.id), "cause", err)
 	}
@@ -166,7 +174,7 @@ func (s *Agent) monotone(t *tx, now view.Settings) *sequencer.Outcome {
 			return no(sequencer.CodeStaleRead, sequencer.Scope(at.Written),
 				sequencer.Writer{Seq: sequencer.Seq(at.Seq), Tx: sequencer.TxID(at.Writer)}, "")
 		}
-		for _, r := range t.allReads() {
+		for r := range t.everyRead {
 			if r.View < now.Floor {
 				return no(sequencer.CodeTooOld, r.Scope, sequencer.Writer{}, "the read is older than what the workspace remembers")
 			}
@@ -181,7 +189,7 @@ func (s *Agent) monotone(t *tx, now view.Settings) *sequencer.Outcome {
 		}
 	}
 	if levels&sequencer.A3 != 0 {
-		for _, r := range t.allReads() {
+		for r := range t.everyRead {
 			by, _ := s.view.Transaction(r.Writer)
 			if by.Decision != nil && by.Decision.Kind == sequencer.OutcomeAborted {
 				return no(sequencer.CodeCascade, r.Scope, sequencer.Writer{Seq: by.Decision.Seq, Tx: by.Tx}, "")
@@ -241,15 +249,12 @@ func (s *Agent) settledAnswer(ctx context.Context, t *tx) (*api.Decision, error)
 		return nil, s.lost(t)
 	case t.decided():
 		return s.decision(t), nil
-	case err != nil:
-		if ctx.Err() == nil {
-			return nil, err
-		}
-		return s.decision(t), nil
-	case t.refused != nil:
+	case t.refused != nil && (err == nil || t.phase == phaseOpen): // known also where the sidecar stops by now
 		return nil, s.refusedIntent(t)
+	case err != nil && ctx.Err() == nil && !errors.Is(err, api.ErrStopped):
+		return nil, err
 	}
-	return s.decision(t), nil
+	return s.decision(t), nil // where the sidecar stops, the seal has left or may leave: no refusal, to begin anew after
 }
 
 // abortTx ends a transaction at the agent's wish. The log decides: a seal that came first stands.

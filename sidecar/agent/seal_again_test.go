@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/streams"
 )
 
@@ -345,5 +347,37 @@ func TestStopWhileFreezing(t *testing.T) {
 	leave()
 	if err := <-sealed; err == nil {
 		t.Error("sealed by a sidecar that has stopped")
+	}
+}
+
+// The answer of a request whose seal may be in the log when the sidecar stops is no refusal: whoever sends a request
+// without a key again, because it is told that it may, would do its work twice.
+func TestStopBehindASeal(t *testing.T) {
+	for name, keep := range map[string]func(*memlog.Door){
+		"appended":     (*memlog.Door).Hold,
+		"not appended": func(d *memlog.Door) { d.FailAppends(math.MaxInt) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, log := background(t), newLog()
+			door := log.Door()
+			a := start(t, "a", door)
+			keep(door)
+			type answer struct {
+				d   *api.Decision
+				err error
+			}
+			got := make(chan answer, 1)
+			go func() {
+				d, _, err := a.session.Put(context.WithoutCancel(ctx), once.Call{}, &api.Put{Scope: "shard:/x"})
+				got <- answer{d, err}
+			}()
+			if err := a.session.eventually(ctx, func() bool { return len(a.session.sending) > 0 }); err != nil {
+				t.Fatal(err)
+			}
+			_ = a.stop()
+			if one := <-got; one.err != nil || one.d.State != api.StateSealed {
+				t.Errorf("answered %+v, %v", one.d, one.err)
+			}
+		})
 	}
 }

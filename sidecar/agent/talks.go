@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -79,6 +81,19 @@ func (s *Agent) loosely(ctx context.Context, talk string, look func() *reading) 
 		s.forgiveMoved(talk, entry.Scope)
 	}
 	return got, nil
+}
+
+// blame puts back what of a conversation's reads was written over: it was not shown what it read again.
+func (s *Agent) blame(talk string, was overtakes) {
+	m := s.moved[talk]
+	for _, scope := range was.scopes {
+		if !slices.Contains(m.scopes, scope) {
+			m.scopes = append(m.scopes, scope)
+		}
+	}
+	if m.first = cmp.Or(m.first, was.first); len(m.scopes) > 0 {
+		s.moved[talk] = m
+	}
 }
 
 // endTalk drops the loose reads of a conversation that the agent says is over; it returns how many they were. Nothing

@@ -164,15 +164,24 @@ func (t *tx) footprint() []sequencer.Want {
 	for _, scope := range t.own {
 		out = append(out, sequencer.Want{Scope: scope, Access: sequencer.WriteAccess})
 	}
-	for _, r := range t.allReads() {
+	for r := range t.everyRead {
 		out = append(out, sequencer.Want{Scope: r.Scope, Access: sequencer.ReadAccess})
 	}
 	return out
 }
 
 // allReads are the transaction's own reads and the loose ones that its seal carries.
-func (t *tx) allReads() []sequencer.Read {
-	return append(append([]sequencer.Read(nil), t.reads...), t.loose...)
+func (t *tx) allReads() []sequencer.Read { return slices.Concat(t.reads, t.loose) }
+
+// everyRead goes over them without making a list.
+func (t *tx) everyRead(yield func(sequencer.Read) bool) {
+	for _, list := range [...][]sequencer.Read{t.reads, t.loose} {
+		for _, r := range list {
+			if !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // overtake notes which reads a decision has written over. It reports whether one was.
@@ -224,9 +233,11 @@ func overtakenBy(o *sequencer.Outcome, read, written sequencer.Scope) *api.Overt
 }
 
 // levels are the checks that the transaction would be judged under now.
-func (t *tx) levels(s view.Settings) sequencer.Levels {
-	if t.begin.Levels != nil {
-		return *t.begin.Levels
+func (t *tx) levels(s view.Settings) sequencer.Levels { return levelsUnder(&t.begin, s) }
+
+func levelsUnder(begin *sequencer.Begin, s view.Settings) sequencer.Levels {
+	if begin.Levels != nil {
+		return *begin.Levels
 	}
 	return s.Rules.Levels
 }

@@ -23,10 +23,14 @@ type writing struct {
 	media   string
 	content []byte
 	expect  []sequencer.Seq // one of these the shard's version must be, zero: it is not there; nil: any
+	rests   bool            // it is answered with the seal, so its record may rest until then
+	wide    bool            // the media type carries what a face says of the content
 }
 
+// Bounds of a media type.
 const (
 	maxMediaBytes = 128
+	maxWideMedia  = 3 << 10 // of one that carries more
 )
 
 // write adds a shard write to an open transaction; the last write of a shard counts.
@@ -56,11 +60,16 @@ func (s *Agent) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, er
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
-	err = s.delivery.Event(&topology.Event{
+	event := &topology.Event{
 		Kind: topology.EventWrite, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
 		AtMs: s.clock.Now().UnixMilli(), Scope: w.scope, MediaType: w.media, Size: int64(len(w.content)),
 		SHA256: sha256.Sum256(w.content), Traceparent: traceOf(ctx),
-	}, nil)
+	}
+	if w.rests {
+		err = s.delivery.RestEvent(event)
+	} else {
+		err = s.delivery.Event(event, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +88,12 @@ func (s *Agent) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.Sh
 		return nil, api.Problemf(api.CodeTooLarge, "%s would have %d bytes; a shard has at most %d",
 			w.scope, len(w.content), rules.MaxContent)
 	}
-	if len(w.media) > maxMediaBytes || !utf8.ValidString(w.media) {
-		return nil, api.Problemf(api.CodeBadRequest, "the media type has more than %d bytes, or is not UTF-8", maxMediaBytes)
+	most := maxMediaBytes
+	if w.wide {
+		most = maxWideMedia
+	}
+	if len(w.media) > most || !utf8.ValidString(w.media) {
+		return nil, api.Problemf(api.CodeBadRequest, "the media type has more than %d bytes, or is not UTF-8", most)
 	}
 	full := t.write(w.scope) == nil && t.size() >= s.footprintLimit()
 	if full {
@@ -219,17 +232,18 @@ func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot
 		}
 	}
 	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talk}
-	t, err := s.start(ctx, begin, nil)
+	t, err := s.startWhole(ctx, begin)
 	if err != nil {
 		return nil, err
 	}
+	w.rests = true
 	for {
 		if _, err := s.write(ctx, t, w); err != nil {
 			s.drop(t, "its only request was refused")
 			return nil, err
 		}
 		slot.Set(t.id)
-		if err := slot.Save(); err != nil {
+		if err := slot.Rest(); err != nil {
 			return nil, err
 		}
 		d, err := s.sealOnly(ctx, t, slot)

@@ -38,6 +38,8 @@ type Read struct {
 	Limit int    `json:"limit,omitempty"` // patterns: how many items; zero: the sidecar's bound
 	// Announce: the agent reads it by itself, also where nothing is known to write scopes of this type.
 	Announce bool `json:"announce,omitempty"`
+	// ForUpdate: the shard is granted for writing first. Others that ask for it so wait until this one is decided.
+	ForUpdate bool `json:"for_update,omitempty"`
 }
 
 // Write is the body of POST /v1/tx/{tx}/writes. Exactly one of Content, ContentBase64 and Value is set.

@@ -21,6 +21,8 @@ type Commit struct {
 	Effects []Effect `json:"effects,omitempty"`
 	Mode    string   `json:"mode,omitempty"`  // optimistic, ordered or locked; empty: the sidecar's default
 	Level   string   `json:"level,omitempty"` // L0 to L4, or a list such as "A1,A3"; empty: the workspace's
+	// ReadAgain: where a read does not hold any more, the refusal has what POST …/reads of its shards would answer.
+	ReadAgain bool `json:"read_again,omitempty"`
 }
 
 // SeenAt is one read that a commit rests on, as some answer showed it. One shard has a Version; a pattern, and what
@@ -38,6 +40,7 @@ type Committed struct {
 	Tx       string    `json:"tx"`
 	Decision Decision  `json:"decision"`
 	Effects  []Receipt `json:"effects,omitempty"` // in the order of the request
+	Read     *Seen     `json:"-"`                 // of the refusal's problem
 }
 
 // Offers answers GET /v1/tools: what the agent may call, by name.

@@ -27,6 +27,7 @@ type Problem struct {
 	View        uint64     `json:"view,omitempty"`
 	Overtaken   *Overtaken `json:"overtaken,omitempty"`
 	Decision    *Decision  `json:"decision,omitempty"` // set when a transaction was decided
+	Read        *Seen      `json:"read,omitempty"`     // what a commit asked to be read again
 }
 
 // Error says what was refused and why, on one line.

@@ -18,6 +18,8 @@ type (
 	SeenAt = api.SeenAt
 	// Committed is a commit's decision, with the receipts of its calls.
 	Committed = api.Committed
+	// Seen is what was read at one view: see ShardsOf.
+	Seen = api.Seen
 	// Offer is one tool that the agent may call.
 	Offer = api.Offer
 )
@@ -29,6 +31,11 @@ type Commit struct {
 	Effects []Call
 	Mode    string // optimistic, ordered, locked
 	Level   string // L0 to L4, or a list of anomalies
+
+	// ReadAgain: a refusal as stale_read comes with the shards as they are now, as if by ReadAll, in the member Read of
+	// the *Problem or of Committed; nil where they are too many or too large. A sidecar of a release before it refuses
+	// the request.
+	ReadAgain bool
 }
 
 // Write is one shard write of a commit. Value, where it is set, is written as JSON in place of Content.
@@ -61,14 +68,20 @@ func (c *Client) ReadAll(ctx context.Context, scopes ...string) (shards []Shard,
 	if err != nil {
 		return nil, 0, err
 	}
-	for i := range got.Items {
-		one, err := shardOf(&got.Items[i])
+	shards, err = ShardsOf(&got)
+	return shards, got.View, err
+}
+
+// ShardsOf are the shards of an answer, in the order in which they were asked for.
+func ShardsOf(seen *Seen) (shards []Shard, err error) {
+	for i := range seen.Items {
+		one, err := shardOf(&seen.Items[i])
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		shards = append(shards, one)
 	}
-	return shards, got.View, nil
+	return shards, nil
 }
 
 // Commit makes a transaction in one request and waits until it is decided or ctx ends. An aborted transaction is no
@@ -76,7 +89,7 @@ func (c *Client) ReadAll(ctx context.Context, scopes ...string) (shards []Shard,
 // where the sidecar knew it at once, which names what to read again, else of the decision. It is not tried again here.
 // One that is not decided in time is an *Undecided.
 func (c *Client) Commit(ctx context.Context, in Commit) (Committed, error) {
-	body := api.Commit{Reads: in.Reads, Mode: in.Mode, Level: in.Level}
+	body := api.Commit{Reads: in.Reads, Mode: in.Mode, Level: in.Level, ReadAgain: in.ReadAgain}
 	for _, w := range in.Writes {
 		one := writeOf(w)
 		if w.Value != nil {
@@ -99,7 +112,7 @@ func (c *Client) Commit(ctx context.Context, in Commit) (Committed, error) {
 	err := c.json(ctx, http.MethodPost, c.inWorkspace("/commit"), waitQuery(ctx), body, &out)
 	var p *Problem
 	if errors.As(err, &p) && p.Decision != nil {
-		return Committed{Tx: p.Decision.Tx, Decision: *p.Decision}, nil
+		return Committed{Tx: p.Decision.Tx, Decision: *p.Decision, Read: p.Read}, nil
 	}
 	if err != nil {
 		return Committed{}, err

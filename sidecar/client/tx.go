@@ -96,8 +96,19 @@ func (t *Tx) Opened() Decision { return t.opened }
 
 // Read reads a shard, or lists what a pattern covers. An absent shard is no error.
 func (t *Tx) Read(ctx context.Context, scope string) (Shard, error) {
+	return t.read(ctx, api.Read{Scope: scope})
+}
+
+// ReadForUpdate is Read of a shard that is granted to the transaction for writing first, in any mode: nobody else
+// writes it until the transaction is decided. Those that ask for it wait, in the order of the log. A sidecar of a
+// release before it refuses the request.
+func (t *Tx) ReadForUpdate(ctx context.Context, scope string) (Shard, error) {
+	return t.read(ctx, api.Read{Scope: scope, ForUpdate: true})
+}
+
+func (t *Tx) read(ctx context.Context, read api.Read) (Shard, error) {
 	var got api.Shard
-	err := t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/reads"), nil, api.Read{Scope: scope}, &got)
+	err := t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/reads"), nil, read, &got)
 	if err != nil {
 		return Shard{}, err
 	}

@@ -38,7 +38,7 @@ type call struct {
 	ctx       context.Context
 	agent     *Seat // nil on public routes
 	request   *http.Request
-	params    map[string]string
+	params    params
 	query     url.Values
 	body      []byte
 	role      Role
@@ -127,7 +127,7 @@ func (f *Face) table() []route {
 // Face is the HTTP handler: it finds the route, checks what all routes have in common, and writes the answer.
 type Face struct {
 	Config
-	routes  []route
+	paths   *step // of all routes
 	running chan struct{}
 	waiters chan struct{} // requests that wait for a shard's next version; they hold no place in running
 	feed    *feed.Handler
@@ -166,7 +166,7 @@ func New(c Config) *Face {
 		feed: feed.New(feed.Config{Follow: c.Follow, Start: c.Workspace.From, Stop: c.Drain.Done(),
 			Subscribers: c.Limits.Watchers, Logger: c.Log}),
 	}
-	f.routes = f.table()
+	f.paths = paths(f.table())
 	f.measured()
 	return f
 }
@@ -194,7 +194,7 @@ func (f *Face) Busy() bool {
 
 // ServeHTTP answers one request.
 func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	route, params, allowed := f.find(r)
+	route, params, allowed := f.find(r.Method, r.URL.EscapedPath())
 	if route == nil {
 		f.write(w, r, "none", f.noRoute(r, allowed))
 		return
@@ -215,7 +215,7 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer takes a request through the checks that all routes share.
-func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, params map[string]string) (*reply, error) {
+func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, params params) (*reply, error) {
 	if route.public {
 		return route.handle(&call{ctx: r.Context(), request: r, params: params})
 	}
@@ -241,7 +241,10 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	default:
 		return nil, api.Problemf(api.CodeBusy, "%d requests are under way", cap(f.running))
 	}
-	query := r.URL.Query()
+	var query url.Values
+	if r.URL.RawQuery != "" { // as it mostly is not
+		query = r.URL.Query()
+	}
 	if err := checkQuery(query, route.query); err != nil {
 		return nil, err
 	}
@@ -249,22 +252,39 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if err != nil {
 		return nil, err
 	}
-	sent := r.Body
-	body, err := io.ReadAll(http.MaxBytesReader(w, sent, f.Limits.BodyBytes))
+	body, err := f.body(w, r)
 	if err != nil {
-		_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
-		if p := api.AsProblem(err); p.Code == api.CodeTooLarge {
-			return nil, p
-		}
-		return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
+		return nil, err
 	}
 	c := &call{Call: once.Call{Session: talk}, agent: seat, request: r, params: params, query: query,
 		body: body, role: role}
-	if name, ok := params["workspace"]; ok && name != f.Name {
+	if name := params.get("workspace"); name != "" && name != f.Name {
 		return nil, f.otherWorkspace(name)
 	}
 	return f.keyed(c, route)
 }
+
+// body reads a request's body.
+func (f *Face) body(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
+	sent := r.Body
+	if n := r.ContentLength; n >= 0 && n <= min(f.Limits.BodyBytes, readAtOnce) { // it has no more than it says
+		body = make([]byte, n)
+		_, err = io.ReadFull(sent, body)
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(w, sent, f.Limits.BodyBytes))
+	}
+	if err == nil {
+		return body, nil
+	}
+	_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
+	if p := api.AsProblem(err); p.Code == api.CodeTooLarge {
+		return nil, p
+	}
+	return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
+}
+
+// readAtOnce is the largest body whose memory is taken before it is there.
+const readAtOnce = 64 << 10
 
 // maxDrained is how much of a body that is too large is read for the client to see the answer.
 const maxDrained = 64 << 20
@@ -282,14 +302,14 @@ func noToken(r *http.Request) string {
 }
 
 // enter finds the agent that a request is of. leave is never nil.
-func (f *Face) enter(r *http.Request, route *route, params map[string]string) (*Seat, Role, func(), error) {
+func (f *Face) enter(r *http.Request, route *route, params params) (*Seat, Role, func(), error) {
 	nothing := func() {}
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		return nil, RoleNone, nothing, nil
 	}
 	names := r.Header.Values("Hence-Agent")
-	a := Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Tx: params["tx"], Acts: route.acts(r)}
+	a := Asking{Token: token, Name: r.Header.Get("Hence-Agent"), Tx: params.get("tx"), Acts: route.acts(r)}
 	seat, role, leave, err := f.Agents.Enter(a)
 	if leave == nil {
 		leave = nothing
@@ -306,7 +326,7 @@ func (f *Face) enter(r *http.Request, route *route, params map[string]string) (*
 func (r *route) acts(req *http.Request) bool {
 	switch r.name {
 	case "list_shards", "read_shard":
-		return !req.URL.Query().Has("look")
+		return req.URL.RawQuery == "" || !req.URL.Query().Has("look")
 	case "set_rules", "accept_residue", "retry_residue", "retract":
 		return false
 	}
@@ -315,9 +335,9 @@ func (r *route) acts(req *http.Request) bool {
 
 // run calls the handler with a context that ends with the bound on waits.
 func (f *Face) run(c *call, base context.Context, r *route) (*reply, error) {
-	ctx, cancel := context.WithTimeout(base, f.Limits.WaitMost)
-	defer cancel()
-	ctx, end := f.traced(ctx, c, r)
+	bound := within(base, f.Limits.WaitMost)
+	defer bound.end()
+	ctx, end := f.traced(bound, c, r)
 	c.ctx = ctx
 	out, err := r.handle(c)
 	end(out, err)
@@ -385,14 +405,20 @@ func (f *Face) write(w http.ResponseWriter, r *http.Request, name string, out *r
 	out.encode()
 	body, media := out.raw, out.media
 	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	// The lists of one value each have one array: Set makes one for each.
+	values := append(make([]string, 0, 4+len(out.header)), "no-store", "nosniff")
+	h["Cache-Control"], h["X-Content-Type-Options"] = values[0:1:1], values[1:2:2]
+	set := func(name, value string) {
+		n := len(values)
+		values = append(values, value)
+		h[http.CanonicalHeaderKey(name)] = values[n : n+1 : n+1]
+	}
 	for k, v := range out.header {
-		h.Set(k, v)
+		set(k, v)
 	}
 	if media != "" && out.status != http.StatusNotModified {
-		h.Set("Content-Type", media)
-		h.Set("Content-Length", strconv.Itoa(len(body)))
+		set("Content-Type", media)
+		set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(out.status)
 	if r.Method != http.MethodHead && out.status != http.StatusNotModified {

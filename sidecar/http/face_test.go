@@ -52,7 +52,7 @@ func (f *faced) refused(status int, code, method, path, body string, header ...s
 // Without the token nothing is answered but health, metrics and the document; a wrong one is no token.
 func TestNoToken(t *testing.T) {
 	f := newFaced(t)
-	for _, one := range f.face.routes {
+	for _, one := range f.face.table() {
 		for _, token := range []string{"-", "Bearer ", "Bearer " + agentToken + "x", "Basic " + agentToken, agentToken,
 			"Bearer " + operatorToken + "x"} {
 			resp, _ := f.do(one.method, filled(one.pattern), "{}", "Authorization", token)
@@ -77,7 +77,7 @@ func TestOperatorOnly(t *testing.T) {
 	f, alone := newFaced(t), newFaced(t, func(c *told) { c.operator = "" })
 	only := map[string]bool{"set_rules": true, "retract": true, "accept_residue": true, "retry_residue": true}
 	seen := 0
-	for _, one := range f.face.routes {
+	for _, one := range f.face.table() {
 		if one.public || one.name == "decisions" {
 			continue
 		}

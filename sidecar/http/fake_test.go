@@ -35,8 +35,9 @@ type fake struct {
 	fresh     bool   // a retry is another transaction; a put creates
 	announced bool   // a read is of a scope that is not kept
 	content   api.Content
-	put       api.Put // the last one
-	session   string  // the conversation of the last call
+	put       api.Put   // the last one
+	read      *api.Seen // of what a commit asked to be read again
+	session   string    // the conversation of the last call
 	parts     map[string]error
 	span      trace.SpanContext
 }
@@ -218,7 +219,7 @@ func (f *fake) Commit(ctx context.Context, c once.Call, _ *api.Commit) (*api.Com
 	if err != nil {
 		return nil, err
 	}
-	return &api.Committed{Tx: d.Tx, Decision: *d}, nil
+	return &api.Committed{Tx: d.Tx, Decision: *d, Read: f.read}, nil
 }
 
 func (f *fake) EndSession(ctx context.Context, _ string) (int, error) {

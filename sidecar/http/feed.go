@@ -8,7 +8,7 @@ import (
 )
 
 // stream serves a route whose answer does not end. It takes none of the places for requests: it has its own bound.
-func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, params map[string]string) {
+func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, params params) {
 	answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 	defer func() { f.Metrics.Answered(route.name, answer.status) }()
 	err := f.mayStream(r, route, params)
@@ -23,7 +23,7 @@ func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, para
 	f.feed.Serve(answer, r, f.Name)
 }
 
-func (f *Face) mayStream(r *http.Request, route *route, params map[string]string) error {
+func (f *Face) mayStream(r *http.Request, route *route, params params) error {
 	_, role, leave, err := f.enter(r, route, params)
 	leave() // a stream is of the workspace: it keeps no agent here
 	if role == RoleNone {
@@ -32,7 +32,7 @@ func (f *Face) mayStream(r *http.Request, route *route, params map[string]string
 	if f.Drain.Err() != nil {
 		return api.ErrStopped
 	}
-	if name := params["workspace"]; name != f.Name {
+	if name := params.get("workspace"); name != f.Name {
 		return f.otherWorkspace(name)
 	}
 	return err

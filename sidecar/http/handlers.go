@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -39,7 +40,7 @@ func (f *Face) status(c *call) (*reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	return ok(c.agent.Status(ctx, c.params["tx"]))
+	return ok(c.agent.Status(ctx, c.params.get("tx")))
 }
 
 func (f *Face) readTx(c *call) (*reply, error) {
@@ -47,7 +48,7 @@ func (f *Face) readTx(c *call) (*reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	shard, announced, err := c.agent.Read(c.ctx, c.params["tx"], &in)
+	shard, announced, err := c.agent.Read(c.ctx, c.params.get("tx"), &in)
 	switch {
 	case err != nil:
 		return nil, err
@@ -62,7 +63,7 @@ func (f *Face) writeTx(c *call) (*reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.agent.Write(c.ctx, c.params["tx"], &in))
+	return ok(c.agent.Write(c.ctx, c.params.get("tx"), &in))
 }
 
 func (f *Face) touchTx(c *call) (*reply, error) {
@@ -70,7 +71,7 @@ func (f *Face) touchTx(c *call) (*reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	out, err := c.agent.Touch(c.ctx, c.params["tx"], &in)
+	out, err := c.agent.Touch(c.ctx, c.params.get("tx"), &in)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (f *Face) settleTx(c *call) (*reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	d, err := c.agent.Settle(ctx, c.params["tx"], &in)
+	d, err := c.agent.Settle(ctx, c.params.get("tx"), &in)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +100,12 @@ func (f *Face) effectTx(c *call) (*reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.agent.Effect(c.ctx, c.Call, c.params["tx"], &in))
+	return ok(c.agent.Effect(c.ctx, c.Call, c.params.get("tx"), &in))
 }
 
-func (f *Face) effectsTx(c *call) (*reply, error) { return ok(c.agent.Effects(c.ctx, c.params["tx"])) }
+func (f *Face) effectsTx(c *call) (*reply, error) {
+	return ok(c.agent.Effects(c.ctx, c.params.get("tx")))
+}
 
 func (f *Face) oneShot(c *call) (*reply, error) {
 	var in api.OneShot
@@ -131,7 +134,7 @@ func (f *Face) sealTx(c *call) (*reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	d, err := c.agent.Seal(ctx, c.params["tx"], &in)
+	d, err := c.agent.Seal(ctx, c.params.get("tx"), &in)
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +146,14 @@ func (f *Face) abortTx(c *call) (*reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	return ok(c.agent.Abort(c.ctx, c.params["tx"], in.Reason))
+	return ok(c.agent.Abort(c.ctx, c.params.get("tx"), in.Reason))
 }
 
 func (f *Face) retryTx(c *call) (*reply, error) {
 	if err := c.decode(&struct{}{}, true); err != nil {
 		return nil, err
 	}
-	d, fresh, err := c.agent.Retry(c.ctx, c.params["tx"])
+	d, fresh, err := c.agent.Retry(c.ctx, c.params.get("tx"))
 	if err != nil {
 		return nil, err
 	}
@@ -171,14 +174,16 @@ func (f *Face) retractTx(c *call) (*reply, error) {
 			return nil, err
 		}
 	}
-	out, err := c.agent.Retract(c.ctx, c.params["tx"], &in)
+	out, err := c.agent.Retract(c.ctx, c.params.get("tx"), &in)
 	if err != nil {
 		return nil, err
 	}
 	return unlessPending(out, !in.DryRun), nil
 }
 
-func (f *Face) explain(c *call) (*reply, error) { return ok(c.agent.Explain(c.ctx, c.params["tx"])) }
+func (f *Face) explain(c *call) (*reply, error) {
+	return ok(c.agent.Explain(c.ctx, c.params.get("tx")))
+}
 
 // endSession ends the conversation that the header names: nothing is sealed that rests on what it read loosely.
 func (f *Face) endSession(c *call) (*reply, error) {
@@ -203,7 +208,7 @@ func (f *Face) selectBranch(c *call) (*reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.agent.Select(c.ctx, c.params["group"], &in))
+	return ok(c.agent.Select(c.ctx, c.params.get("group"), &in))
 }
 
 func (f *Face) listShards(c *call) (*reply, error) {
@@ -419,7 +424,7 @@ func (f *Face) listAgents(c *call) (*reply, error) {
 
 // toolName is the tool that a route names, as it was before it was escaped.
 func toolName(c *call) (string, error) {
-	name, err := url.PathUnescape(c.params["name"])
+	name, err := url.PathUnescape(c.params.get("name"))
 	if err != nil {
 		return "", api.Problemf(api.CodeBadRequest, "the tool's name is not escaped as a path is")
 	}
@@ -507,7 +512,7 @@ func (f *Face) acceptResidue(c *call) (*reply, error) {
 	if err := c.decode(&in, false); err != nil {
 		return nil, err
 	}
-	return ok(c.agent.Resolve(c.ctx, c.Call, c.params["tx"], c.params["index"], &api.Resolve{Accept: &in}))
+	return ok(c.agent.Resolve(c.ctx, c.Call, c.params.get("tx"), c.params.get("index"), &api.Resolve{Accept: &in}))
 }
 
 func (f *Face) retryResidue(c *call) (*reply, error) {
@@ -518,7 +523,7 @@ func (f *Face) retryResidue(c *call) (*reply, error) {
 	if err := c.decode(&in, true); err != nil {
 		return nil, err
 	}
-	return ok(c.agent.Resolve(c.ctx, c.Call, c.params["tx"], c.params["index"], &api.Resolve{Retry: &in}))
+	return ok(c.agent.Resolve(c.ctx, c.Call, c.params.get("tx"), c.params.get("index"), &api.Resolve{Retry: &in}))
 }
 
 // chain lists the chain hashes that the view has recomputed.
@@ -548,7 +553,7 @@ func (f *Face) closure(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(f.Workspace.Closure(c.ctx, c.params["tx"], limit))
+	return ok(f.Workspace.Closure(c.ctx, c.params.get("tx"), limit))
 }
 
 // limit is how many items an answer may have.
@@ -623,7 +628,11 @@ func (f *Face) commit(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decided(done, &done.Decision)
+	out, err := decided(done, &done.Decision)
+	if p, refused := errors.AsType[*api.Problem](err); refused {
+		p.Read = done.Read
+	}
+	return out, err
 }
 
 func (f *Face) offers(c *call) (*reply, error) { return ok(c.agent.offers(), nil) }

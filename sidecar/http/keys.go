@@ -34,12 +34,14 @@ func (f *Face) keyed(c *call, route *route) (*reply, error) {
 		return again, nil
 	}
 	c.Slot = &entry.Slot
-	out := problemReply(api.Problemf(api.CodeInternal, "the request failed"))
+	var kept *once.Answer
 	// A handler that panics loses its connection only. Its key is free again: else every repetition were in flight.
-	defer func() { c.agent.Keys.Leave(entry, out.kept()) }()
-	if out, err = f.run(c, context.WithoutCancel(c.request.Context()), route); err != nil {
+	defer func() { c.agent.Keys.Leave(entry, kept) }()
+	out, err := f.run(c, context.WithoutCancel(c.request.Context()), route)
+	if err != nil {
 		out = problemReply(err)
 	}
+	kept = out.kept()
 	return out, nil
 }
 
@@ -55,13 +57,17 @@ func outlives(r *route) bool {
 
 // fingerprint tells requests apart: what they ask for, not how they travel.
 func fingerprint(c *call) (sum [sha256.Size]byte) {
-	h := sha256.New()
 	r := c.request
-	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"),
+	b := make([]byte, 0, 1<<10)
+	for _, part := range [...]string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"),
 		r.Header.Get("If-Match"), r.Header.Get("If-None-Match")} {
-		_, _ = h.Write([]byte(part))
-		_, _ = h.Write([]byte{0})
+		b = append(append(b, part...), 0)
 	}
+	if len(b)+len(c.body) <= cap(b) {
+		return sha256.Sum256(append(b, c.body...))
+	}
+	h := sha256.New()
+	_, _ = h.Write(b)
 	_, _ = h.Write(c.body)
 	h.Sum(sum[:0])
 	return sum
@@ -71,6 +77,13 @@ func fingerprint(c *call) (sum [sha256.Size]byte) {
 // comes again.
 func (r *reply) kept() *once.Answer {
 	p, refused := r.value.(*api.Problem)
+	if refused && p.Read != nil { // contents that others have written since would take the place of other answers
+		without, alone := *p, *r
+		without.Read = nil
+		alone.value = &without
+		r.encode()
+		return alone.kept()
+	}
 	r.encode() // what is kept and counted is what travels, not the value that it is made of
 	// What only an operator may do is judged again: the next request may carry the other token.
 	if refused && (p.SafeSameKey || p.Code == api.CodeOperatorOnly) || r.status >= http.StatusInternalServerError ||

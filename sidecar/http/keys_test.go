@@ -2,6 +2,7 @@ package http
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -93,6 +94,45 @@ func TestAnswersThatAreNotKept(t *testing.T) {
 		if got := resp.Header.Get("Idempotency-Replayed"); resp.StatusCode != 422 || got != replayed {
 			t.Errorf("try %d of what is refused for good: %d, replayed %q", n, resp.StatusCode, got)
 		}
+	}
+}
+
+// A refusal that is kept under its key is given again without what was read: others may have written that since, and
+// it would take the room of other answers. The first answer has it, whoever refused, the log or the sidecar.
+func TestReadIsNotKept(t *testing.T) {
+	seen := &api.Seen{Workspace: "default", View: 9, Items: []api.Shard{{Scope: "shard:/x", Version: 5, View: 9}}}
+	refusal := api.Problemf("stale_read", "shard:/x moved")
+	refusal.Read = seen
+	for name, set := range map[string]func(*fake){
+		"by the sidecar": func(f *fake) { f.fails = refusal },
+		"by the log": func(f *fake) {
+			f.decision.State, f.decision.Code, f.read = api.StateAborted, "stale_read", seen
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaced(t)
+			set(f.fake)
+			for _, replayed := range []string{"", "true"} {
+				resp, text := f.do("POST", inDefault+"/commit", "{}", "Idempotency-Key", "k")
+				var p api.Problem
+				if err := json.Unmarshal([]byte(text), &p); err != nil {
+					t.Fatal(err)
+				}
+				if got := resp.Header.Get("Idempotency-Replayed"); got != replayed || resp.StatusCode != http.StatusConflict ||
+					p.Code != "stale_read" || p.Detail == "" {
+					t.Errorf("replayed %q, want %q: %d %+v", got, replayed, resp.StatusCode, p)
+				}
+				if first := replayed == ""; first != (p.Read != nil) {
+					t.Errorf("replayed %q: read are %+v", replayed, p.Read)
+				}
+			}
+			if asked := f.calls(); asked != "Commit" {
+				t.Errorf("asked: %s", asked)
+			}
+		})
+	}
+	if refusal.Read != seen {
+		t.Error("what is kept is taken out of the agent's own refusal")
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // decode reads a JSON body strictly: one value, known fields only. An empty body is an empty object where that is
 // allowed.
 func (c *call) decode(into any, mayBeEmpty bool) error {
-	if media := c.request.Header.Get("Content-Type"); media != "" {
+	if media := c.request.Header.Get("Content-Type"); media != "" && media != "application/json" {
 		kind, _, err := mime.ParseMediaType(media)
 		if err != nil || kind != "application/json" {
 			return api.Problemf(api.CodeMediaType, "the Content-Type is %.60q: send application/json (curl: --json in place "+
@@ -118,7 +118,7 @@ func instead(name string, known []string) string {
 // scope is the shard that a route names. Its path is taken as it was written, so that an escaped slash stays inside
 // its segment.
 func (c *call) scope() (string, error) {
-	text := c.params["scope"]
+	text := c.params.get("scope")
 	if text == "" {
 		return "", api.Problemf(api.CodeBadScope, "the address names no shard: write it after the slash, or leave "+
 			"the slash out to list them")
@@ -136,6 +136,9 @@ func (f *Face) waiting(c *call, def time.Duration) (context.Context, context.Can
 	if err != nil {
 		return nil, nil, err
 	}
+	if ms == most { // what every request is bound by
+		return c.ctx, func() {}, nil
+	}
 	ctx, cancel := context.WithTimeout(c.ctx, time.Duration(ms)*time.Millisecond)
 	return ctx, cancel, nil
 }
@@ -146,8 +149,9 @@ func (f *Face) polling(c *call) (context.Context, context.CancelFunc, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	stop := context.AfterFunc(f.Drain, cancel)
-	return ctx, func() { stop(); cancel() }, nil
+	ctx, cut := context.WithCancel(ctx)
+	stop := context.AfterFunc(f.Drain, cut)
+	return ctx, func() { stop(); cut(); cancel() }, nil
 }
 
 // maxTalkBytes bounds the name of a conversation.

@@ -2,26 +2,111 @@ package http
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
-// find is the route of a request; when there is none, the methods that its path takes.
-func (f *Face) find(r *http.Request) (_ *route, _ map[string]string, allowed []string) {
-	path := r.URL.EscapedPath()
-	for i := range f.routes {
-		route := &f.routes[i]
-		switch {
-		case !match(route.pattern, path, nil):
-		case route.method == r.Method, route.method == http.MethodGet && r.Method == http.MethodHead:
-			params := map[string]string{}
-			match(route.pattern, path, params)
-			return route, params, nil
-		default:
-			allowed = append(allowed, route.method)
+// step is a place in the tree of the interface's paths. A request is looked up by walking along its segments: to hold
+// its path against each pattern took longer than all else that is done before its handler.
+type step struct {
+	next   map[string]*step // by the segment that leads there
+	any    *step            // where every other segment leads, unless it is empty
+	rest   *step            // where all that is left of a path leads, as it was written
+	name   string           // of any and rest: what the segments stand for
+	routes []*route         // that end here, in the order of the table
+}
+
+// paths are the places of all patterns.
+func paths(routes []route) *step {
+	root := &step{}
+	for i := range routes {
+		at := root
+		for name := range strings.SplitSeq(routes[i].pattern[1:], "/") {
+			at = at.to(name)
 		}
+		at.routes = append(at.routes, &routes[i])
+	}
+	return root
+}
+
+// to is where a segment of a pattern leads; it is made if it is not there.
+func (s *step) to(segment string) *step {
+	name, named := strings.CutPrefix(strings.TrimSuffix(segment, "}"), "{")
+	name, rest := strings.CutSuffix(name, "...")
+	switch {
+	case rest:
+		if s.rest == nil {
+			s.rest = &step{name: name}
+		}
+		return s.rest
+	case named:
+		if s.any == nil {
+			s.any = &step{name: name}
+		}
+		return s.any
+	case s.next == nil:
+		s.next = map[string]*step{}
+	}
+	if s.next[segment] == nil {
+		s.next[segment] = &step{}
+	}
+	return s.next[segment]
+}
+
+// walk is where an escaped path leads, and what stands in it for names; nil: nowhere.
+func (s *step) walk(path string) (_ *step, named params) {
+	for s != nil && path != "" {
+		switch {
+		case path[0] != '/':
+			return nil, nil
+		case s.rest != nil:
+			return s.rest, append(named, param{s.rest.name, path[1:]})
+		}
+		here := segment(path[1:])
+		path = path[1+len(here):]
+		if next := s.next[here]; next != nil || here == "" {
+			s = next
+			continue
+		}
+		if s = s.any; s != nil {
+			if named == nil {
+				named = make(params, 0, 2) // no pattern has more
+			}
+			named = append(named, param{s.name, here})
+		}
+	}
+	return s, named
+}
+
+// params are what stands in a path for the names of its pattern.
+type params []param
+
+type param struct{ name, value string }
+
+// get is empty where the pattern has no such name.
+func (p params) get(name string) string {
+	for _, one := range p {
+		if one.name == name {
+			return one.value
+		}
+	}
+	return ""
+}
+
+// find is the route of a request; when there is none, the methods that its path takes.
+func (f *Face) find(method, path string) (_ *route, _ params, allowed []string) {
+	at, named := f.paths.walk(path)
+	if at == nil {
+		return nil, nil, nil
+	}
+	for _, route := range at.routes {
+		if route.method == method || route.method == http.MethodGet && method == http.MethodHead {
+			return route, named, nil
+		}
+	}
+	for _, route := range at.routes {
+		allowed = append(allowed, route.method)
 	}
 	return nil, nil, allowed
 }
@@ -29,9 +114,8 @@ func (f *Face) find(r *http.Request) (_ *route, _ map[string]string, allowed []s
 func (f *Face) noRoute(r *http.Request, allowed []string) *reply {
 	path := r.URL.EscapedPath()
 	known := func(path string) bool {
-		return slices.ContainsFunc(f.routes, func(r route) bool {
-			return match(r.pattern, path, nil)
-		})
+		at, _ := f.paths.walk(path)
+		return at != nil && len(at.routes) > 0
 	}
 	list := strings.Join(allowed, ", ")
 	detail := "use " + list
@@ -50,31 +134,6 @@ func (f *Face) noRoute(r *http.Request, allowed []string) *reply {
 	out := problemReply(api.Problemf(api.CodeMethod, "%.20s is not for this route: %s", r.Method, detail))
 	out.header["Allow"] = list
 	return out
-}
-
-// match holds an escaped path against a pattern; params takes what stands for its names, and may be nil.
-func match(pattern, path string, params map[string]string) bool {
-	for pattern != "" {
-		if path == "" || path[0] != '/' {
-			return false
-		}
-		want, got := segment(pattern[1:]), segment(path[1:])
-		if name, rest := strings.CutSuffix(want, "...}"); rest {
-			if params != nil {
-				params[name[1:]] = path[1:]
-			}
-			return true
-		}
-		switch named := strings.HasPrefix(want, "{"); {
-		case named && got == "", !named && want != got:
-			return false
-		case named && params != nil:
-			params[want[1:len(want)-1]] = got
-		}
-		pattern = pattern[1+len(want):]
-		path = path[1+len(got):]
-	}
-	return path == ""
 }
 
 // segment is what comes before the next slash.

@@ -57,11 +57,8 @@ func (r row) run(t *testing.T) {
 // routeOf is the name of the route that takes a request; empty: none.
 func routeOf(f *Face, method, path string) string {
 	path, _, _ = strings.Cut(path, "?")
-	for _, one := range f.routes {
-		is := match(one.pattern, path, nil)
-		if is && (one.method == method || one.method == http.MethodGet && method == http.MethodHead) {
-			return one.name
-		}
+	if one, _, _ := f.find(method, path); one != nil {
+		return one.name
 	}
 	return ""
 }

@@ -24,7 +24,7 @@ func (f *Face) traced(ctx context.Context, c *call, r *route) (_ context.Context
 	ctx, span := f.Tracer.Start(ctx, r.method+" "+r.pattern, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.String("http.request.method", r.method), attribute.String("http.route", r.pattern),
 			attribute.String("hence.workspace", f.Name), attribute.String("hence.agent", c.agent.Name)))
-	if id := c.params["tx"]; id != "" {
+	if id := c.params.get("tx"); id != "" {
 		span.SetAttributes(attribute.String("hence.tx", id))
 	}
 	return ctx, func(out *reply, err error) {
@@ -42,8 +42,8 @@ func endNothing(*reply, error) {}
 
 // spanOf is the span that the work of the transaction belongs to that a request names; not valid: none.
 func (f *Face) spanOf(c *call) trace.SpanContext {
-	if c.agent.Span == nil || c.params["tx"] == "" {
+	if c.agent.Span == nil || c.params.get("tx") == "" {
 		return trace.SpanContext{}
 	}
-	return c.agent.Span(c.params["tx"])
+	return c.agent.Span(c.params.get("tx"))
 }

@@ -20,7 +20,7 @@ func newUntraced() (*fake, *Face, *call, *route) {
 	f := &Face{}
 	seat := &Seat{Agent: agent, Name: "a", Span: func(string) trace.SpanContext { return agent.span }}
 	c := &call{agent: seat, request: httptest.NewRequest(http.MethodPost, "/v1/tx/a.1.1/seal", nil),
-		params: map[string]string{"tx": "a.1.1"}}
+		params: params{{"tx", "a.1.1"}}}
 	return agent, f, c, &f.table()[0]
 }
 

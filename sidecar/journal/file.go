@@ -57,17 +57,20 @@ func OpenOS(path string) (Disk, error) {
 }
 
 // File appends records to one file. A record is in the file when append returns: the crash of the process loses
-// nothing. It is not synced, so the crash of the machine can lose the newest records; the transactions that were open
-// then are lost with the process anyway. It is not safe for concurrent use.
+// nothing. One that rests is there once a later one is appended, or flush returns. Nothing is synced, so the crash of
+// the machine can lose the newest records; the transactions that were open then are lost with the process anyway. It
+// is not safe for concurrent use.
 //
 // Invariant: the file ends with a whole record, or broken is set.
 type File struct {
 	path   string
 	open   Opener
 	file   Disk
-	size   int64
-	broken error
-	buf    []byte
+	size   int64 // where the next record belongs
+	broken error // why more than that could not be cut off yet
+
+	resting []byte // Invariant: records that belong behind those of the file, in their order
+	newest  int    // bytes of the last record that was taken
 }
 
 // openFile opens the file and gives each record to apply. A torn last record is cut off with a log line. On
@@ -149,28 +152,76 @@ func (j *File) seek(end int64) error {
 	return nil
 }
 
-// append adds one record. When it fails the record is not in the journal, and the journal can be used again unless
-// even cutting it back failed.
+// append adds one record, with those that rest, in one write. When it fails the record is not in the journal, those
+// that rest still do, and the journal can be used again, once it could be cut back.
 func (j *File) append(kind byte, body []byte) error {
-	if j.broken != nil {
-		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
+	err := j.rest(kind, body)
+	if err == nil {
+		if err = j.flush(); err != nil {
+			j.resting = j.resting[:len(j.resting)-j.newest]
+		}
 	}
-	j.buf = Frame(j.buf[:0], kind, body)
+	return err
+}
+
+// rest takes one record, which the file has once a later one is appended, or flush returns.
+func (j *File) rest(kind byte, body []byte) error {
+	if err := j.mend(); err != nil {
+		return err
+	}
+	before := len(j.resting)
+	j.resting = Frame(j.resting, kind, body)
+	j.newest = len(j.resting) - before
+	return nil
+}
+
+// flush writes the records that rest.
+func (j *File) flush() error {
+	err := j.mend()
+	switch {
+	case len(j.resting) == 0:
+		return nil // all that was taken is there, whatever is behind it
+	case err != nil:
+		return err
+	}
 	failpoint.Hit(failpoint.JournalBeforeWrite)
-	if _, err := j.file.Write(j.buf); err != nil {
+	if _, err := j.file.Write(j.resting); err != nil {
 		return j.cut(j.size, err)
 	}
-	j.size += int64(len(j.buf))
+	j.size += int64(len(j.resting))
+	j.resting = j.resting[:0]
 	failpoint.Hit(failpoint.JournalAfterWrite)
 	return nil
 }
 
+// takeBack removes the last record that was taken, for a reason, which it returns.
+func (j *File) takeBack(why error) error {
+	if rest := len(j.resting) - j.newest; rest >= 0 && len(j.resting) > 0 {
+		j.resting = j.resting[:rest]
+		return fmt.Errorf("%w: %w", ErrJournal, why)
+	}
+	return j.cut(j.size-int64(j.newest), why)
+}
+
 // cut takes back what was written beyond a size, for a reason, which it returns.
 func (j *File) cut(size int64, why error) error {
+	j.size = size
 	if err := j.restart(size); err != nil {
 		j.broken = errors.Join(why, err)
 	}
 	return fmt.Errorf("%w: %w", ErrJournal, why)
+}
+
+// mend tries again what cut could not do. An error says that no record can be written: it would be behind a torn one.
+func (j *File) mend() error {
+	switch {
+	case j.broken == nil:
+		return nil
+	case j.file == nil || j.restart(j.size) != nil:
+		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
+	}
+	j.broken = nil
+	return nil
 }
 
 // Frame appends a record with its header to buf.
@@ -189,15 +240,15 @@ func Frame(buf []byte, kind byte, body []byte) []byte {
 
 // rewrite replaces the file by one that holds the given records only.
 func (j *File) rewrite(records []Entry) error {
-	if j.broken != nil {
-		return fmt.Errorf("%w: %w", ErrJournal, j.broken)
+	if err := j.mend(); err != nil {
+		return err
 	}
 	next, err := WriteWhole(j.path, j.open, records)
 	if err != nil {
 		return err
 	}
 	_ = j.file.Close()
-	j.file, j.size = next.file, next.size
+	j.file, j.size, j.resting = next.file, next.size, j.resting[:0] // the records are what these come to, too
 	return nil
 }
 
@@ -251,7 +302,8 @@ func (j *File) Close() error {
 	if j.file == nil {
 		return nil
 	}
-	return errors.Join(j.file.Sync(), j.file.Close())
+	err := j.flush()
+	return errors.Join(err, j.file.Sync(), j.file.Close())
 }
 
 // Entry is one record of a journal: its kind, and its body as the kind's codec writes it.

@@ -124,6 +124,13 @@ func (f *fault) arm(in int, err error, part int) {
 	f.in, f.err, f.part = in, err, part
 }
 
+// hold lets no file be cut, for a reason; nil: it can be.
+func (f *fault) hold(why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.truncate = why
+}
+
 func (f *fault) open(path string) (Disk, error) {
 	file, err := OpenOS(path)
 	return faulty{file, f}, err
@@ -169,18 +176,88 @@ func TestJournalFailedWrite(t *testing.T) {
 			}
 		}
 		f.arm(0, cause, 3)
-		f.truncate = cause
+		f.hold(cause)
 		if err := j.append('X', []byte("lost")); !errors.Is(err, cause) {
 			t.Fatal(err)
 		}
 		f.arm(-1, nil, 0)
-		f.truncate = nil
 		if err := j.append('X', []byte("after a half record")); !errors.Is(err, ErrJournal) {
 			t.Fatalf("a journal with half a record took another: %v", err)
 		}
+		f.hold(nil)
+		must(0, j.append('K', []byte("once it is cut")))(t)
+		f.hold(cause)
+		if err := j.takeBack(cause); !errors.Is(err, cause) {
+			t.Fatal(err)
+		}
+		f.hold(nil)
+		must(0, j.append('K', []byte("what was taken back is cut first")))(t)
 		_ = j.Close()
-		if _, got, err := readJournal(t, path); err != nil || len(got) != 16 {
+		if _, got, err := readJournal(t, path); err != nil || len(got) != 17 || got[16][1] != 'w' {
 			t.Fatalf("%d records, %v", len(got), err)
 		}
+	}
+}
+
+// TestJournalRests: records that rest are written with the next one, in one write; a write that fails loses none of
+// them, and not the record that was to be written with them; what is taken back is the last record alone.
+func TestJournalRests(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	f := &fault{in: -1}
+	j, err := openFile(path, f.open, quiet(), func([]byte) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds := func(want string) {
+		t.Helper()
+		kinds := ""
+		_, _, err := Scan(j.file, func(r []byte) error {
+			kinds += string(r[:1])
+			return nil
+		})
+		if err != nil || kinds != want {
+			t.Fatalf("the file holds %q, want %q: %v", kinds, want, err)
+		}
+	}
+	rest := func(kinds string) {
+		t.Helper()
+		for _, kind := range kinds {
+			if err := j.rest(byte(kind), []byte("rests")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rest("AB")
+	holds("")
+	f.arm(0, syscall.ENOSPC, 20)
+	if err := j.append('X', nil); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if err := j.flush(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	holds("")
+	f.arm(1, syscall.EIO, 0) // one write, and the next fails
+	if err := j.append('C', nil); err != nil {
+		t.Fatal(err)
+	}
+	holds("ABC")
+	f.arm(-1, nil, 0)
+	rest("DX")
+	if err := j.takeBack(syscall.EINVAL); !errors.Is(err, syscall.EINVAL) {
+		t.Fatal(err)
+	}
+	must(0, j.append('Y', nil))(t)
+	if err := j.takeBack(syscall.EINVAL); !errors.Is(err, syscall.EINVAL) {
+		t.Fatal(err)
+	}
+	holds("ABCD")
+	rest("E")
+	must(0, j.rewrite([]Entry{{Kind: 'R'}}))(t)
+	holds("R") // which E is a part of
+	rest("F")
+	must(0, j.Close())(t)
+	if _, got, err := readJournal(t, path); err != nil || len(got) != 2 || got[1][0] != 'F' {
+		t.Fatalf("%q, %v", got, err)
 	}
 }

@@ -1,11 +1,12 @@
 // Package journal is the delivery log of one agent: what the agent is told is recorded here first, and published to
 // the events topic afterwards. After a start, Ledger is what the records of the former process come to.
 //
-// Guarantees: a record is in the file when Record, Event, Issue or Stamp returns without an error, so the crash of the
-// process loses nothing; the start of a call without a key, that of a compensation, and scopes handed to the agent are
-// synced, too. A record that failed is cut off again. An event is published under its index until the topic has it.
-// One process has a journal open at a time. What is damaged, or another log's, is moved aside and never read as this
-// agent's.
+// Guarantees: a record is in the file when Record, Event, Issue or Stamp returns without an error, so the crash of
+// the process loses nothing; what Rest and RestEvent take is there before any later record, before an event of it is
+// published, and once Flush returns; the start of a call without a key, that of a compensation, and scopes handed to
+// the agent are synced, too. A record that failed is cut off again, before any other is written. An event is
+// published under its index until the topic has it. One process has a journal open at a time. What is damaged, or
+// another log's, is moved aside and never read as this agent's.
 //
 // It decides nothing: what a record means for a transaction is the agent's to say. The format is stable, and journals
 // of older releases are read.
@@ -71,23 +72,28 @@ func New(events publisher, pending int, rewrite int64, log *slog.Logger) *Journa
 }
 
 // Record journals one record and keeps what it comes to.
-func (d *Journal) Record(kind byte, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
+func (d *Journal) Record(kind byte, v any) error { return d.record(kind, v, false) }
+
+// Rest is Record of what nothing outside of the process follows from yet, and what need not survive the process until
+// then. The file has it with the next record, so that what one request records is one write.
+func (d *Journal) Rest(kind byte, v any) error { return d.record(kind, v, true) }
+
+func (d *Journal) record(kind byte, v any, rests bool) error {
+	var body []byte
+	var err error
+	if one, ok := v.(*DecidedRecord); ok {
+		body = one.json()
+	} else if body, err = json.Marshal(v); err != nil {
 		return fmt.Errorf("encode a journal record: %w", err)
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	return d.write(kind, body, v)
+	return d.write(kind, body, v, rests)
 }
 
 // write journals a record and lets the ledger have it; v is what it was made of, nil where the ledger reads it back.
-func (d *Journal) write(kind byte, body []byte, v any) error {
-	var before int64
-	if d.file != nil {
-		before = d.file.size
-	}
-	if err := d.keep(kind, body); err != nil {
+func (d *Journal) write(kind byte, body []byte, v any, rests bool) error {
+	if err := d.keep(kind, body, rests); err != nil {
 		return err
 	}
 	err := d.Ledger.take(kind, body, v)
@@ -99,18 +105,45 @@ func (d *Journal) write(kind byte, body []byte, v any) error {
 	if d.file == nil {
 		return fmt.Errorf("%w: %w", ErrJournal, err)
 	}
-	return d.file.cut(before, err) // the next start would have to give the whole journal up for it
+	return d.file.takeBack(err) // the next start would have to give the whole journal up for it
 }
 
-func (d *Journal) keep(kind byte, body []byte) error {
-	if d.file == nil {
+// maxResting bounds the bytes of records that rest.
+const maxResting = 64 << 10
+
+func (d *Journal) keep(kind byte, body []byte, rests bool) error {
+	switch {
+	case d.file == nil:
 		return nil
+	case rests && len(d.file.resting)+len(body) < maxResting:
+		d.refused = d.file.rest(kind, body)
+	default:
+		d.refused = d.file.append(kind, body)
 	}
-	d.refused = d.file.append(kind, body)
 	return d.refused
 }
 
-// Refused is why the journal did not take the record that it was given last; nil: it took it.
+// Flush returns once the file has every record. What the agent sends to the log waits for it.
+func (d *Journal) Flush() error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.flushed()
+}
+
+// flushed is Flush while d.Mu is held.
+func (d *Journal) flushed() error {
+	if d.file == nil {
+		return nil
+	}
+	rested := len(d.file.resting) > 0
+	err := d.file.flush()
+	if rested {
+		d.refused = err
+	}
+	return err
+}
+
+// Refused is why the journal did not take what it was given last, or cannot write what rests; nil: it did.
 func (d *Journal) Refused() error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
@@ -150,7 +183,7 @@ func (d *Journal) takeAll(events []*topology.Event, done func(sequencer.Place)) 
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	for _, ev := range events {
-		if err := d.takeIn(ev, done); err != nil {
+		if err := d.takeIn(ev, done, false); err != nil {
 			return err
 		}
 	}
@@ -163,11 +196,18 @@ func (d *Journal) takeAll(events []*topology.Event, done func(sequencer.Place)) 
 func (d *Journal) Event(ev *topology.Event, done func(sequencer.Place)) error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	return d.takeIn(ev, done)
+	return d.takeIn(ev, done, false)
+}
+
+// RestEvent is Event of what rests: it is not published before the file has it.
+func (d *Journal) RestEvent(ev *topology.Event) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.takeIn(ev, nil, true)
 }
 
 // takeIn is Event while d.Mu is held.
-func (d *Journal) takeIn(ev *topology.Event, done func(sequencer.Place)) error {
+func (d *Journal) takeIn(ev *topology.Event, done func(sequencer.Place), rests bool) error {
 	if d.out.size() >= d.max {
 		return api.ErrBacklog
 	}
@@ -179,7 +219,7 @@ func (d *Journal) takeIn(ev *topology.Event, done func(sequencer.Place)) error {
 	if err != nil {
 		return fmt.Errorf("encode an event: %w", err)
 	}
-	if err := d.keep(recordEvent, body); err != nil {
+	if err := d.keep(recordEvent, body, rests); err != nil {
 		return err
 	}
 	d.Ledger.event(ev)
@@ -188,10 +228,13 @@ func (d *Journal) takeIn(ev *topology.Event, done func(sequencer.Place)) error {
 	return nil
 }
 
-// Mark journals how far the events are published and rewrites a journal that has grown.
+// Mark journals how far the events are published and what rests, and rewrites a journal that has grown.
 func (d *Journal) Mark() error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
+	if err := d.flushed(); err != nil {
+		return err
+	}
 	for inc, p := range d.done {
 		if p.through == p.recorded {
 			continue
@@ -200,7 +243,7 @@ func (d *Journal) Mark() error {
 		if err != nil {
 			return fmt.Errorf("encode a journal record: %w", err)
 		}
-		if err := d.write(recordPublished, body, nil); err != nil {
+		if err := d.write(recordPublished, body, nil, false); err != nil {
 			return err
 		}
 		p.recorded = p.through
@@ -283,7 +326,7 @@ func (d *Journal) Stamp(m gate.Mark) error {
 	}
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	if err := d.write(recordMark, body, nil); err != nil {
+	if err := d.write(recordMark, body, nil, false); err != nil {
 		return err
 	}
 	switch m.Step {

@@ -115,7 +115,14 @@ func (d *Journal) TakeKeys(to KeyKeeper) map[string]*KeyRecord {
 func (d *Journal) KeepKey(body []byte) error {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
-	return d.keep(RecordKey, body)
+	return d.keep(RecordKey, body, false)
+}
+
+// RestKey is part of keeper.
+func (d *Journal) RestKey(body []byte) error {
+	d.Mu.Lock()
+	defer d.Mu.Unlock()
+	return d.keep(RecordKey, body, true)
 }
 
 // apply adds a record.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"testing"
 
@@ -47,4 +48,39 @@ func TestKeyRecordJSON(t *testing.T) {
 	if body, err := (&KeyRecord{Body: []byte(`{"half`)}).JSON(); err == nil {
 		t.Errorf("an answer that is not JSON: %s", body)
 	}
+}
+
+// What became of a transaction is the JSON that json.Marshal says, for each field that the record has.
+func TestDecidedRecordJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.Just(""), rapid.StringMatching(`[ -~]{0,20}`), rapid.String())
+		d := &DecidedRecord{}
+		fields := reflect.ValueOf(d).Elem()
+		for i := range fields.NumField() {
+			name := fields.Type().Field(i).Name
+			switch f := fields.Field(i); f.Kind() {
+			case reflect.String:
+				f.SetString(text.Draw(t, name))
+			case reflect.Bool:
+				f.SetBool(rapid.Bool().Draw(t, name))
+			case reflect.Int:
+				f.SetInt(rapid.Int64Range(0, 3).Draw(t, name))
+			case reflect.Uint64:
+				f.SetUint(rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64()).Draw(t, name))
+			case reflect.Struct:
+				f.Set(reflect.ValueOf(sequencer.Writer{Seq: sequencer.Seq(rapid.Uint64().Draw(t, "seq")),
+					Tx: sequencer.TxID(text.Draw(t, "tx")), Residue: rapid.Bool().Draw(t, "residue")}))
+			default:
+				t.Fatalf("a field %s of a new kind: write it in json, and draw it here", name)
+			}
+		}
+		want, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, said DecidedRecord
+		if err := errors.Join(json.Unmarshal(d.json(), &got), json.Unmarshal(want, &said)); err != nil || got != said {
+			t.Fatalf("%s says\n%+v, not\n%+v: %v", d.json(), got, said, err)
+		}
+	})
 }

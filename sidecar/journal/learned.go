@@ -10,7 +10,8 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// keptJoining is how many joins a ledger remembers that came to no session of this journal.
+// keptJoining is how many of its own joins a ledger remembers: those since the last session that surely followed the
+// one before it. One that is forgotten is taken for another process.
 const keptJoining = 64
 
 // JoiningRecord is a join that this journal's sidecar has asked for.
@@ -59,7 +60,9 @@ func (l *Ledger) join(j JoinedRecord) {
 		l.Mixed = fmt.Errorf("session %d of %s in %s follows session %d of %s in %s", j.Incarnation, j.Agent, j.Workspace,
 			was.Incarnation, was.Agent, was.Workspace)
 	}
-	l.Joined, l.Joining = j, nil
+	if l.Joined = j; j.Since == 0 {
+		l.Joining = nil // else who looks for others tells them from its own by these
+	}
 }
 
 // begin takes a transaction. Its name is used once in one log.

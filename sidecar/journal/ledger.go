@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/sequencer"
@@ -32,6 +33,8 @@ const (
 	RecordOf        = 'H' // the first record: whose journal it is
 	RecordJoining   = 'I' // a join is about to be asked for
 	RecordWaits     = 'W' // what has to pass before what only the log knows is settled
+	recordReader    = 'N' // a reader beside the conversations, or what it was given
+	recordFormer    = 'X' // the names of readers that are forgotten
 	RecordUntold    = 'G' // a 410 is owed: what the agent read before is lost; or conversations have had it
 )
 
@@ -44,6 +47,9 @@ type JoinedRecord struct {
 	Workspace   string
 	Incarnation sequencer.Seq
 	Boot        string `json:",omitempty"` // of the machine then
+	// Since is the session after which other processes of this agent may have been in its place, unknown to this
+	// journal, up to this session; zero: none were.
+	Since sequencer.Seq `json:",omitempty"`
 }
 
 // TxRecord is what a transaction's journal entries come to.
@@ -93,6 +99,42 @@ type DecidedRecord struct {
 	Floor      sequencer.Seq `json:",omitempty"`
 }
 
+// json is the record as json.Marshal says it, without reflection: each commit has two of them.
+func (d *DecidedRecord) json() []byte {
+	b := make([]byte, 0, 320)
+	text := func(name, value string, always bool) {
+		if always || value != "" {
+			b = appendText(append(append(append(b, ',', '"'), name...), '"', ':'), value)
+		}
+	}
+	number := func(name string, value uint64, always bool) {
+		if always || value != 0 {
+			b = strconv.AppendUint(append(append(append(b, ',', '"'), name...), '"', ':'), value, 10)
+		}
+	}
+	b = appendText(append(b, `{"Tx":`...), string(d.Tx))
+	text("State", d.State, true)
+	text("Code", string(d.Code), true)
+	number("Seq", uint64(d.Seq), true)
+	text("Scope", string(d.Scope), true)
+	b = strconv.AppendUint(append(b, `,"Moved":{"Seq":`...), uint64(d.Moved.Seq), 10)
+	text("Tx", string(d.Moved.Tx), true)
+	b = append(strconv.AppendBool(append(b, `,"Residue":`...), d.Moved.Residue), '}')
+	text("Detail", d.Detail, true)
+	b = strconv.AppendBool(append(b, `,"Final":`...), d.Final)
+	if d.Clean {
+		b = append(b, `,"Clean":true`...)
+	}
+	if d.Calls != 0 {
+		b = strconv.AppendInt(append(b, `,"Calls":`...), int64(d.Calls), 10)
+	}
+	text("By", d.By, false)
+	text("Tool", d.Tool, false)
+	text("MovedAgent", d.MovedAgent, false)
+	number("Floor", uint64(d.Floor), false)
+	return append(b, '}')
+}
+
 type publishedRecord struct {
 	Incarnation sequencer.Seq
 	Index       uint64
@@ -102,13 +144,14 @@ type publishedRecord struct {
 type Ledger struct {
 	Of      Of // zero: the journal is older than its header
 	Joined  JoinedRecord
-	Joining []string // asked for since then
+	Joining []string // asked for since then, or since Joined.Since
 	Waits   *WaitsRecord
 	Notice  Notice
 	Mixed   error // what it holds cannot be of one log and one agent
 	Txs     map[sequencer.TxID]*TxRecord
 	Decided []sequencer.TxID // oldest first
 	Loose   Talks            // answered outside transactions since the last seals
+	Readers Readers
 	Pending []*topology.Event
 	keys    keyring
 }
@@ -128,6 +171,9 @@ func (l *Ledger) take(kind byte, body []byte, v any) error {
 	case *DecidedRecord:
 		d := *v
 		return l.move(kind, &d)
+	case *ReaderRecord:
+		l.Readers.take(v)
+		return nil
 	}
 	return l.apply(append([]byte{kind}, body...))
 }
@@ -173,6 +219,10 @@ func (l *Ledger) apply(record []byte) error {
 		return nil
 	case RecordLoose, RecordTalk:
 		return l.applyLoose(kind, body)
+	case recordReader:
+		return l.Readers.apply(body)
+	case recordFormer:
+		return l.Readers.former.apply(body)
 	case RecordOwn:
 		var r OwnRecord
 		if err := json.Unmarshal(body, &r); err != nil {
@@ -310,6 +360,15 @@ func (l *Ledger) Records() ([]Entry, error) {
 			continue
 		}
 		if err := add(RecordTalk, TalkRecord{talk, l.Loose[talk]}); err != nil {
+			return nil, err
+		}
+	}
+	for _, rec := range l.Readers.records() {
+		kind := byte(recordReader)
+		if _, former := rec.(blurred); former {
+			kind = recordFormer
+		}
+		if err := add(kind, rec); err != nil {
 			return nil, err
 		}
 	}

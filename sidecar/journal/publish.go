@@ -100,15 +100,19 @@ func (o *outbox) add(out *outgoing, now time.Time) time.Time {
 	return b.due
 }
 
-// take removes what is due, as much as may be on its way at once. wake is when to look again.
+// take removes what is due, as much as may be on its way at once, and with it what is due soon: a request that leaves
+// anyway takes it along. wake is when to look again.
 func (o *outbox) take(now time.Time) (due []*bundle, wake time.Time) {
-	wake = now.Add(time.Hour)
+	wake, leaves := now.Add(time.Hour), now
+	if slices.ContainsFunc(o.waiting, func(b *bundle) bool { return !b.due.After(now) }) {
+		leaves = now.Add(eventLinger)
+	}
 	rest := o.waiting[:0]
 	for _, b := range o.waiting {
 		if o.flying >= maxFlying && !b.due.After(now) {
 			b.due = now.Add(eventLinger) // an acknowledgement makes room for it
 		}
-		if b.due.After(now) {
+		if b.due.After(leaves) || b.due.After(now) && (b.failed || o.flying >= maxFlying) {
 			rest = append(rest, b)
 			if b.due.Before(wake) {
 				wake = b.due
@@ -232,7 +236,11 @@ func (d *Journal) due(timer *time.Timer) []*bundle {
 	d.Mu.Lock()
 	defer d.Mu.Unlock()
 	now := time.Now()
-	due, wake := d.out.take(now)
+	var due []*bundle
+	wake := now.Add(retryLeast)
+	if d.flushed() == nil { // else the topic would have what the next start does not know, and numbers again
+		due, wake = d.out.take(now)
+	}
 	d.out.timer, d.out.wake = timer, wake
 	timer.Reset(wake.Sub(now))
 	return due

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +146,14 @@ func TestEventsShareARecord(t *testing.T) {
 			p.add("x", reads, nil)
 		}, "0s:x1+x3+x4 50ms:y2"},
 		{"what became of a call is not kept", true, func(p *posted) { p.add("x", answers, nil) }, "3ms:x1"},
+		{"a request takes along what is due soon", true, func(p *posted) {
+			p.add("x", seals, nil)
+			pass(time.Millisecond)
+			p.add("y", reads, nil)
+			p.add("z", seals, nil)
+			pass(eventLinger)
+			p.add("w", seals, nil)
+		}, "3ms:x1 3ms:z3 7ms:w4 51ms:y2"},
 		{"a content is alone", true, func(p *posted) {
 			p.add("x", reads, nil)
 			p.add("x", keeps, none)
@@ -230,7 +239,7 @@ func TestEventsSentAgain(t *testing.T) {
 			}
 			p.large("x", keeps, MaxSpread, func(sequencer.Place) { p.t.Error("what was not published is said to be") })
 			p.add("x", seals, nil)
-		}, "0s:x1 3ms:x2"},
+		}, "0s:x1 0s:x2"},
 	} {
 		t.Run(c.name, func(t *testing.T) { bundled(t, true, c.do, c.want) })
 	}
@@ -275,4 +284,50 @@ func TestEventsAfterARestart(t *testing.T) {
 		}
 		must(0, p.Close())(t)
 	})
+}
+
+// TestRestingEventsWait: an event that rests is not published before the file has it: the next start would number
+// another one like it. It is once the disk is back, also where not even what a write left could be cut off.
+func TestRestingEventsWait(t *testing.T) {
+	for name, uncut := range map[string]error{"cut": nil, "not cut": syscall.EIO} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { restingEventsWait(t, uncut) })
+		})
+	}
+}
+
+func restingEventsWait(t *testing.T, uncut error) {
+	dir := t.TempDir()
+	p := post(t, dir, true)
+	disk := &fault{in: -1}
+	p.file.file = faulty{p.file.file, disk}
+	rest := func(tx sequencer.TxID) error {
+		return p.RestEvent(&topology.Event{Kind: topology.EventSeal, Workspace: "default", Agent: "a", Tx: tx})
+	}
+	go p.Publish(t.Context())
+	disk.arm(0, syscall.ENOSPC, 3)
+	disk.hold(uncut)
+	must(0, rest("t"))(t)
+	pass(time.Minute)
+	if got := p.topic.sent(); got != "" || p.Refused() == nil {
+		t.Errorf("sent %q, and the journal has nothing of it (%v)", got, p.Refused())
+	}
+	if uncut != nil && (rest("u") == nil || p.Health() == nil) {
+		t.Error("a journal whose file cannot be cut takes an event, or says that it is well")
+	}
+	disk.arm(-1, nil, 0)
+	disk.hold(nil)
+	pass(time.Minute)
+	if got := p.topic.sent(); !strings.HasSuffix(got, ":t1") {
+		t.Errorf("sent %q once the disk is back", got)
+	}
+	if err := errors.Join(p.Health(), p.Refused()); err != nil {
+		t.Errorf("the disk is back: %v", err)
+	}
+	must(0, rest("v"))(t)
+	must(0, p.Close())(t)
+	if p = post(t, dir, true); len(p.Ledger.Pending) != 1 || p.Ledger.Pending[0].Tx != "v" {
+		t.Errorf("after a start %+v are left", p.Ledger.Pending)
+	}
+	must(0, p.Close())(t)
 }

@@ -9,7 +9,6 @@ package metrics
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -127,7 +126,7 @@ func (m *Agent) begin() {
 }
 
 // Delivered counts a decision that the view has applied, by the way on which it came first.
-func (m *Process) Delivered(way streams.Way) { m.deliveries.WithLabelValues(fmt.Sprint(way)).Inc() }
+func (m *Process) Delivered(way streams.Way) { m.deliveries.WithLabelValues(way.String()).Inc() }
 
 // Effect counts a tool call by what became of it at first.
 func (m *Agent) Effect(class sequencer.Class, state string) {
@@ -141,7 +140,18 @@ func (m *Agent) Residue(class sequencer.Class, result sequencer.Result) {
 
 // Answered counts an answer of a route by the class of its HTTP status.
 func (m *Process) Answered(route string, status int) {
-	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
+	m.requests.WithLabelValues(route, classOf(status)).Inc()
+}
+
+// classOf is a status as its class is written.
+func classOf(status int) string {
+	switch status / 100 {
+	case 2:
+		return "2xx"
+	case 4:
+		return "4xx"
+	}
+	return strconv.Itoa(status/100) + "xx"
 }
 
 // Decided counts a decision of the agent's, and how long its seal took; sent and acked are zero where that is not

@@ -12,8 +12,9 @@ import (
 type keeper interface {
 	// TakeKeys gives what the journal has of keys to whom keeps them from now on.
 	TakeKeys(to journal.KeyKeeper) map[string]*journal.KeyRecord
-	// KeepKey adds a record.
+	// KeepKey adds a record; RestKey one that the journal has before any later one.
 	KeepKey(body []byte) error
+	RestKey(body []byte) error
 }
 
 // Open takes over what a journal says of keys, and keeps the journal up to date from now on.
@@ -42,14 +43,17 @@ func (k *Keys) Open(j keeper) {
 	k.forget()
 }
 
-// save journals what is known of a key's request.
-func (k *Keys) save(e *keyed) error {
+// save journals what is known of a key's request, or lets it rest there.
+func (k *Keys) save(e *keyed, rests bool) error {
 	k.mu.Lock()
 	to := k.journal
 	body, err := e.record()
 	k.mu.Unlock()
 	if err != nil || to == nil { // without a journal nothing outlives the process
 		return err
+	}
+	if rests {
+		return to.RestKey(body)
 	}
 	return to.KeepKey(body) // not under the lock: a rewriting journal asks for the keys under its own
 }

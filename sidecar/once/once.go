@@ -68,7 +68,7 @@ type Answer struct {
 
 // Slot keeps the transaction or the tool call that a request has made, so that the same request makes no other.
 type Slot struct {
-	journal func() error // nil: nothing of it outlives the process
+	journal func(rests bool) error // nil: nothing of it outlives the process
 
 	mu    sync.Mutex
 	dirty bool // the journal does not say yet what is here
@@ -163,7 +163,13 @@ func (s *Slot) MayBeginAnew() bool {
 }
 
 // Save returns once the journal says what the request has made. It is called before anything of that can leave.
-func (s *Slot) Save() error {
+func (s *Slot) Save() error { return s.save(false) }
+
+// Rest is Save where the journal says it before the next record: for a request that records more before anything of it
+// can leave.
+func (s *Slot) Rest() error { return s.save(true) }
+
+func (s *Slot) save(rests bool) error {
 	if s == nil || s.journal == nil {
 		return nil
 	}
@@ -173,7 +179,7 @@ func (s *Slot) Save() error {
 	if !dirty { // one try of a request at a time: nothing makes it dirty meanwhile
 		return nil
 	}
-	if err := s.journal(); err != nil {
+	if err := s.journal(rests); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -220,7 +226,7 @@ func (k *Keys) Enter(key string, request [sha256.Size]byte, lasts bool) (*keyed,
 // add takes a request in; k.mu is held.
 func (k *Keys) add(e *keyed) {
 	if e.lasts && k.journal != nil {
-		e.Slot.journal = func() error { return k.save(e) }
+		e.Slot.journal = func(rests bool) error { return k.save(e, rests) }
 	}
 	k.byKey[e.key] = e
 	k.order = append(k.order, e)
@@ -255,7 +261,7 @@ func (k *Keys) Leave(e *keyed, out *Answer) {
 	if out == nil || !e.lasts {
 		return
 	}
-	if err := k.save(e); err != nil {
+	if err := k.save(e, false); err != nil {
 		k.log.Error("an answer is not in the journal: after a restart its request is answered from what it made",
 			"cause", err)
 	}

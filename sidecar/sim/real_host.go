@@ -274,10 +274,7 @@ func (h *host) watch(ctx context.Context) {
 	case h.gone.Load():
 		return
 	case p != nil && p.life.Err() == nil:
-		if p.agent.Health().Parts["journal"] == nil {
-			return
-		}
-		h.stop(p) // its file could not even be cut: an operator's case
+		return
 	case p != nil:
 		<-p.ended
 	}

@@ -21,6 +21,10 @@ type Revision struct {
 	Content []byte
 	Ref     *sequencer.Ref
 
+	// Writes counts the shard's writes since it was last taken away, up to this one: the same at every view. Of an
+	// absent shard it is zero.
+	Writes uint64
+
 	// From is the decision that carries the content, where a retraction put it back; zero: version is that one. While
 	// lacks, it was not fetched yet, and media, content and ref are not known.
 	From  sequencer.Seq
@@ -54,21 +58,35 @@ func (r *Revision) Sum() sequencer.Hash {
 type shard struct {
 	now    Revision
 	former []Revision
+	count  topology.WriteCount
 }
 
-// put makes a revision the current one. One that is not newer is dropped: a snapshot may run ahead of the view.
-func (v *View) put(scope sequencer.Scope, r Revision) {
+// put makes a revision the current one. One that is not newer is dropped: a snapshot may run ahead of the view, and
+// its count, too, which may lack what came late to the table.
+func (v *View) put(scope sequencer.Scope, r Revision, snapshot *topology.WriteCount) {
 	s := v.shards[scope]
 	if r.Lacks {
 		v.recall(s, scope, &r)
 	}
+	var count topology.WriteCount
+	if s != nil {
+		count = s.count
+	}
+	if snapshot != nil {
+		count = snapshot.Clone()
+	} else {
+		count.Add(r.At, r.At-1, r.Version == 0)
+	}
+	r.Writes = count.Writes
 	if s == nil {
-		v.shards[scope] = &shard{now: r}
+		v.shards[scope] = &shard{now: r, count: count}
 		v.names, v.namesOK = append(v.names, scope), false
 		v.noteName(scope)
 		return
 	}
+	s.count = count
 	if r.At <= s.now.At {
+		s.now.Writes = count.Writes
 		return
 	}
 	s.former = append(s.former, s.now)

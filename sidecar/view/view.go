@@ -72,6 +72,7 @@ type View struct {
 
 	Waits    waits
 	Contents *contents // that are kept by reference
+	line     line
 
 	applying sync.Mutex // held around a decision and its watchers: between two of them, others come and go
 	watchers map[*Watcher]struct{}
@@ -79,6 +80,7 @@ type View struct {
 
 // Watcher is told of each decision that a view has applied, in order, by the goroutine that applies them.
 type Watcher struct {
+	Agent   string                     // is told first of what concerns it: somebody waits for that
 	Begun   func()                     // the view has its snapshot
 	Observe func(o *sequencer.Outcome) // the view has a decision
 	Ended   func()                     // no wait goes on, here or at the watcher's; from any goroutine, more than once
@@ -121,14 +123,24 @@ func (v *View) advance(o *sequencer.Outcome) (fresh bool, err error) {
 	if fresh, err = v.apply(o); err != nil || !fresh {
 		return fresh, err
 	}
-	for w := range v.watchers {
-		w.Observe(o)
+	if o.Tx != "" { // before the watchers are told: who saw it in the line is told of it after that
+		v.Leave(o.Tx)
 	}
-	keys := []string{WaitSeq}
-	for i := range o.Shards {
-		keys = append(keys, WaitShard(o.Shards[i].Scope))
+	for _, concerned := range []bool{true, false} {
+		for w := range v.watchers {
+			if (w.Agent == o.Agent) == concerned {
+				w.Observe(o)
+			}
+		}
 	}
-	v.Waits.Wake(keys...) // after the watchers: what waits here may look at what they have noted
+	// After the watchers: what waits here may look at what they have noted. What joins from now on looks at that first.
+	if v.Waits.some() {
+		keys := []string{WaitSeq}
+		for i := range o.Shards {
+			keys = append(keys, WaitShard(o.Shards[i].Scope))
+		}
+		v.Waits.Wake(keys...)
+	}
 	return true, nil
 }
 
@@ -174,9 +186,18 @@ func (v *View) start(s *topology.Snapshot) {
 		v.put(row.Scope, Revision{
 			Version: row.Version, At: row.Version, Writer: row.Writer.Tx, By: row.Writer.Tx, Media: row.Type,
 			Content: row.Content, Ref: row.Ref, From: row.Restored, Lacks: row.Lacks(),
-		})
+		}, countOf(row))
 	}
 	v.remember(s.Seq, s.Chain)
+}
+
+// countOf is the count that a snapshot has of a shard; one of an older release has none.
+func countOf(row *topology.ShardRow) *topology.WriteCount {
+	if row.Count.Known() {
+		return &row.Count
+	}
+	first := topology.CountFrom(row.Version)
+	return &first
 }
 
 // apply adds the next decision. One that is already there changes nothing.
@@ -205,7 +226,7 @@ func (v *View) apply(o *sequencer.Outcome) (fresh bool, err error) {
 	v.learn(o)
 	v.noteTypes(o)
 	for i := range o.Shards {
-		v.put(o.Shards[i].Scope, revisionOf(o, &o.Shards[i]))
+		v.put(o.Shards[i].Scope, revisionOf(o, &o.Shards[i]), nil)
 	}
 	v.note(o)
 	return true, nil

@@ -71,6 +71,41 @@ func TestSnapshotIsAPrefixOnlyLater(t *testing.T) {
 	}
 }
 
+// Views count a shard's writes alike, wherever they begin: at the first decision, at a snapshot, at one whose table
+// ran ahead and lacks a decision that came late, and after the shard was taken away.
+func TestWritesAreCountedAlike(t *testing.T) {
+	undo := sequencer.Outcome{Kind: sequencer.OutcomeSettled, Tx: "a.1.0", Agent: "a", Retraction: "a.1.0",
+		Shards: []sequencer.ShardWrite{{Scope: "shard:/x", Absent: true}}}
+	list := chained(append(append(writes(4), undo), writes(3)...)...)
+	want := []uint64{0, 1, 2, 3, 4, 0, 1, 2, 3}
+	begun := func(s topology.Snapshot, count topology.WriteCount, version sequencer.Seq) *View {
+		v := New("w", 1<<20, 1<<20)
+		if s.Seq > 0 {
+			s.Chain = list[s.Seq-1].Chain
+			s.Shards = []topology.ShardRow{{Scope: "shard:/x", Version: version, Count: count}}
+		}
+		v.start(&s)
+		return v
+	}
+	counted := func(writes uint64, counted ...sequencer.Seq) topology.WriteCount {
+		return topology.WriteCount{Writes: writes, Counted: counted}
+	}
+	for name, v := range map[string]*View{
+		"the first decision":  begun(topology.Snapshot{}, counted(0), 0),
+		"a snapshot":          begun(topology.Snapshot{Seq: 2}, counted(2, 2), 2),
+		"a table ahead":       begun(topology.Snapshot{Seq: 1, Through: 3}, counted(3, 3), 3),
+		"one that lacks some": begun(topology.Snapshot{Seq: 1, Through: 4}, counted(2, 1, 4), 4),
+		"an old release's":    begun(topology.Snapshot{Seq: 1}, counted(0), 1),
+	} {
+		for _, o := range list[v.At():] {
+			apply(t, v, o)
+			if rev, at := v.Read("shard:/x"); v.Ready() == nil && rev.Writes != want[at] {
+				t.Errorf("%s: %d writes at %d, want %d", name, rev.Writes, at, want[at])
+			}
+		}
+	}
+}
+
 // What does not follow is not taken: a gap and another workspace change nothing, another chain ends the view.
 func TestApplyRefuses(t *testing.T) {
 	list := chained(writes(3)...)

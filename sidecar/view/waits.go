@@ -76,6 +76,13 @@ func (w *waits) leave(key string, changed chan struct{}) {
 	}
 }
 
+// some reports whether anything waits.
+func (w *waits) some() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.byKey) > 0
+}
+
 // Wake lets everybody who waits for one of the keys look again.
 func (w *waits) Wake(keys ...string) {
 	w.mu.Lock()

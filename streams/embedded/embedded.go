@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -32,9 +33,16 @@ type Servers struct {
 
 	kafka     *kfake.Cluster
 	kafkaOpts []kfake.Opt
-	nats      *server.Server
+	door      *listener // of kafka
 	natsOpts  *server.Options
 	scratch   string // removed on Close
+
+	mu      sync.Mutex // clients dial while servers stop and start
+	nats    *server.Server
+	entries map[string]entry // by address, also of servers that have stopped
+	copies  sync.WaitGroup   // between clients of this process and NATS
+	runs    context.Context  // until nats is to stop: what its clients have not read yet is bounded then
+	stop    context.CancelFunc
 }
 
 // Start runs both servers; they accept connections when it returns.
@@ -42,7 +50,7 @@ func Start(ctx context.Context, o Options) (*Servers, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start the embedded servers: %w", err)
 	}
-	s := new(Servers)
+	s := &Servers{entries: make(map[string]entry)}
 	if err := s.startKafka(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the embedded Kafka: %w", err), s.Close())
 	}
@@ -60,10 +68,16 @@ func (s *Servers) Durable() bool { return s.scratch == "" }
 
 // StopNATS stops the NATS server and waits until it has stopped; StartNATS runs it again.
 func (s *Servers) StopNATS() {
-	if s.nats != nil {
-		s.nats.Shutdown()
-		s.nats.WaitForShutdown()
-		s.nats = nil
+	// Clients may be dialling: none begins a copy after it is waited for.
+	s.mu.Lock()
+	ns, stopping := s.nats, s.stop
+	s.nats = nil
+	s.mu.Unlock()
+	if ns != nil {
+		stopping() // else the server waits 10 s for a client that does not read, and its copy for ever
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		s.copies.Wait() // it has closed its connections
 	}
 }
 
@@ -80,8 +94,13 @@ func (s *Servers) StartNATS() error {
 		ns.WaitForShutdown()
 		return fmt.Errorf("port %d takes no connections after %v", s.natsOpts.Port, natsReadyIn)
 	}
-	s.nats, s.NATS = ns, ns.ClientURL()
+	s.NATS = ns.ClientURL()
 	s.natsOpts.Port = ns.Addr().(*net.TCPAddr).Port
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nats = ns
+	s.runs, s.stop = context.WithCancel(context.Background())
+	s.entries[ns.Addr().String()] = s.enterNATS
 	return nil
 }
 
@@ -102,6 +121,7 @@ func (s *Servers) Close() error {
 func (s *Servers) StopKafka() {
 	if s.kafka != nil {
 		s.kafka.Close()
+		s.door.accept.Wait()
 		s.kafka = nil
 	}
 }
@@ -110,6 +130,10 @@ func (s *Servers) StopKafka() {
 func (s *Servers) StartKafka() error {
 	cluster, err := kfake.NewCluster(s.kafkaOpts...)
 	if err != nil {
+		if s.door != nil { // what it keeps could not be read, and nobody else closes the door
+			_ = s.door.Close()
+			s.door.accept.Wait()
+		}
 		return fmt.Errorf("listen (is the port taken?): %w", err)
 	}
 	if s.kafka, s.Brokers = cluster, cluster.ListenAddrs(); len(s.Brokers) != 1 {
@@ -120,6 +144,9 @@ func (s *Servers) StartKafka() error {
 		return err
 	}
 	s.kafkaOpts = append(s.kafkaOpts, kfake.Ports(port))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.entries[s.Brokers[0]] = s.door.enter
 	return nil
 }
 
@@ -128,6 +155,10 @@ func (s *Servers) startKafka(o Options) error {
 		kfake.NumBrokers(1), kfake.Ports(o.KafkaPort), kfake.DefaultNumPartitions(defaultPartition),
 		kfake.BrokerConfigs(map[string]string{"log.segment.bytes": segmentBytes}),
 		kfake.GroupMinSessionTimeout(100 * time.Millisecond),
+		kfake.ListenFn(func(network, address string) (_ net.Listener, err error) {
+			s.door, err = listen(network, address)
+			return s.door, err
+		}),
 	}
 	if o.DataDir != "" {
 		dir := filepath.Join(o.DataDir, "kafka")
@@ -160,7 +191,9 @@ func (s *Servers) startNATS(o Options) error {
 		s.scratch, opts.StoreDir = dir, dir
 	} else {
 		opts.StoreDir = filepath.Join(o.DataDir, "nats")
-		opts.SyncAlways = true // what it acknowledges to a data folder is on the disk
+		// As Kafka: decisions that only one of them kept through a loss of power help nobody, and an fsync costs 25 times
+		// what the message does.
+		opts.SyncAlways = o.Sync
 	}
 	s.natsOpts = opts
 	return s.StartNATS()

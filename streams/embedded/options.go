@@ -1,6 +1,6 @@
-// Package embedded runs Kafka and NATS inside this process: franz-go's kfake and a nats-server, both on loopback.
-// A client cannot tell them from real servers, and must not try. With the build tag slim it can start none,
-// which makes a binary a quarter smaller.
+// Package embedded runs Kafka and NATS inside this process: franz-go's kfake and a nats-server, both on loopback, and
+// without sockets for clients of this process. A client cannot tell them from real servers, and must not try. With the
+// build tag slim it can start none, which makes a binary a quarter smaller.
 package embedded
 
 import (
@@ -20,7 +20,7 @@ type Options struct {
 	DataDir   string // empty: nothing outlives the process
 	KafkaPort int    // on 127.0.0.1; zero: a free one
 	NATSPort  int    // on 127.0.0.1; zero: a free one
-	Sync      bool   // with DataDir: an acknowledged Kafka record is on the disk, not only with the kernel
+	Sync      bool   // with DataDir: what a server acknowledges is on the disk, not only with the kernel
 }
 
 // Port is the port of an address like "127.0.0.1:9092", for a restart on the same one.

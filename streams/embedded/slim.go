@@ -2,7 +2,10 @@
 
 package embedded
 
-import "context"
+import (
+	"context"
+	"net"
+)
 
 // Servers would be the two running servers.
 type Servers struct {
@@ -17,6 +20,9 @@ func Start(context.Context, Options) (*Servers, error) {
 
 // Durable says whether data outlives the process.
 func (s *Servers) Durable() bool { return false }
+
+// Dial would connect to them.
+func (s *Servers) Dial(context.Context, string, string) (net.Conn, error) { return nil, ErrNone }
 
 // Close ends nothing.
 func (s *Servers) Close() error { return nil }

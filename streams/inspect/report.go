@@ -66,8 +66,9 @@ type MemberFact struct {
 	Partitions []int32 `json:"partitions"`
 }
 
-// PartitionLag is how far a group is behind the end of one partition. The sequencer commits what it has written, so up
-// to a second's work, or 256 records of each workspace, are normal.
+// PartitionLag is how much of one partition a group has not committed. It may have read all of it: a record is
+// committed once what it led to is written. That of a workspace at work takes a second, of a large one up to 8 s; that
+// of an idle one up to 30 s, or until 4,096 records of the partition lie behind it.
 type PartitionLag struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`

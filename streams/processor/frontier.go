@@ -107,12 +107,14 @@ func (f *frontierProcessor) apply(p *frontierPart, moves []topology.ScopeMove, l
 			return 0
 		}
 	}
-	whole := func() sequencer.Seq { return f.wholeTo(p, moves[0].Workspace) }
+	at := f.wholeTo(p, moves[0].Workspace)
+	whole := func() sequencer.Seq { return at }
 	for i := range moves {
 		m, row := &moves[i], rows[i]
+		counted := countWrite(row, m, at)
 		switch {
 		case m.Seq <= row.Seq:
-			if !lateContent(row, m, whole) {
+			if !lateContent(row, m, whole) && !counted {
 				continue // a second copy, or one of a processor that lags behind
 			}
 		case m.Last() && m.Seq != row.Seq+1:
@@ -200,6 +202,17 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 		}
 		trimFormer(row)
 	}
+}
+
+// countWrite counts what a move writes, once, and reports whether it did. Every decision up to whole is in the table.
+func countWrite(row *topology.FrontierRow, m *topology.ScopeMove, whole sequencer.Seq) bool {
+	if m.Shard == nil {
+		return false
+	}
+	if !row.Count.Known() && row.Shard != nil {
+		row.Count = topology.CountFrom(row.Shard.Version)
+	}
+	return row.Count.Add(m.Seq, whole, m.Shard.Absent)
 }
 
 // lateContent gives a row the content of a decision that came behind later ones: one that a broker had refused, and

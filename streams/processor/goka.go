@@ -41,6 +41,9 @@ func saramaConfig(c streams.Config, group string) *sarama.Config {
 	s.Version = sarama.V2_4_0_0 // static membership needs 2.3
 	s.ClientID = "hence-" + c.Instance
 	secure(c, s)
+	if c.Dial != nil {
+		s.Net.Proxy.Enable, s.Net.Proxy.Dialer = true, c.Dial
+	}
 	s.Consumer.Return.Errors = true
 	s.Consumer.Offsets.Initial = sarama.OffsetOldest
 	s.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond

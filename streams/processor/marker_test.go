@@ -44,6 +44,7 @@ type marked struct {
 	client *streams.Client
 	views  map[string]*teststreams.View
 	agents []*teststreams.Agent
+	reads  int                                              // of one transaction that nothing decides
 	on     func(table string, partition int32, step string) // sees each step; set before a run
 
 	mu        sync.Mutex
@@ -139,10 +140,31 @@ func (m *marked) marks(more int) {
 		m.mu.Unlock()
 		if !done {
 			seed++
-			m.traffic(seed, 5)
+			m.traffic(seed, 2)
+			m.rewritten()
 		}
 		return done
 	})
+}
+
+// rewritten has one row of the closure written again and again, however fast the processors are: what they take at
+// once is one row, and where rows grow as fast as their log it is never due to be marked.
+func (m *marked) rewritten() {
+	table, a, kafka := topology.TableOf(topology.GroupClosure), m.agents[0], m.Kafka()
+	for range 10 {
+		end := func() int64 {
+			at, err := streams.EndOffset(m.Context(), kafka, table, 0)
+			if err != nil {
+				m.T.Fatal(err)
+			}
+			return at
+		}
+		before := end()
+		publishAs(a, &topology.Event{Kind: topology.EventRead, Tx: "rewritten", Scope: "db:/hot",
+			View: sequencer.Seq(m.reads)})
+		m.reads++ // the same read again would leave the row as it is
+		m.Until("the row is written", func() bool { return end() > before })
+	}
 }
 
 // start runs the processors once more and returns what they gained, when they are ready.

@@ -209,7 +209,7 @@ func (p *seqPartition) reread(x position) error {
 	}
 	for _, r := range again {
 		p.cfg.Logger.Info("a stopped workspace resumes", "workspace", r.name, "from", r.mark.row.From)
-		p.dirty(r, r.replica.Offset()) // its state is written again, and its mark deleted
+		p.dirty(r, r.replica.Offset(), true) // its state is written again, and its mark deleted
 	}
 	return nil
 }

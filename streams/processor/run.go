@@ -4,6 +4,7 @@
 package processor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -259,7 +260,8 @@ func (b *base) options(p processor) []goka.ProcessorOption {
 			if value == nil {
 				return store.Delete(key)
 			}
-			p.merge(key, value, positionOf(ctx.Headers()), store)
+			// A copy: the record is a part of its whole batch, which the row would keep in memory.
+			p.merge(key, bytes.Clone(value), positionOf(ctx.Headers()), store)
 			return nil
 		}),
 	}

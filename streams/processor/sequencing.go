@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,10 +21,18 @@ import (
 // maxStateBytes is the largest state record that is written; a larger one waits until its outbox has shrunk.
 const maxStateBytes = 1 << 20
 
-// A state larger than stateUnit bytes is written after as many times the steps, up to stateMost times.
+// A state larger than stateUnit bytes is written after as many times the steps or the time, up to stateMost times.
 const (
 	stateUnit = 16 << 10
 	stateMost = 8
+)
+
+// A workspace whose records decide nothing, which renewals of leases and ticks are, writes its state less often: after
+// quietMost times StateAfter, or once quietRecords records of its partition lie behind the first that no state has.
+// The next owner folds those once more; idle workspaces would else write their whole past every second or two.
+const (
+	quietMost    = 30
+	quietRecords = 1 << 12
 )
 
 // seqPartition is the owner's memory of one partition of hence.intents: a replica of each workspace in it. The table
@@ -36,6 +45,7 @@ type seqPartition struct {
 	mu         sync.Mutex
 	workspaces map[string]*workspaceState
 	halted     map[string]*halted // workspaces that have stopped. Invariant: none of them is in workspaces
+	read       int64              // offset of the last record that was taken
 	stopped    error              // set: no further record of this partition is applied
 	left       bool               // it is not ours any more
 
@@ -53,6 +63,7 @@ type workspaceState struct {
 	steps   int           // records applied since the last state was written
 	first   int64         // offset of the first of them
 	since   time.Time     // when it was applied
+	decided bool          // one of them led to a decision
 
 	held   []*entry // Invariant: each record since the last written state that no mark covers: none is committed
 	ledger *ledger  // that they are held in
@@ -101,6 +112,7 @@ func (p *seqPartition) take(ctx *tracked, value []byte) bool {
 	if p.checkReplicas(); p.stopped != nil {
 		return false
 	}
+	p.read = ctx.Offset()
 	// Before the step: an outbox that is not shrunk makes the next state too large to be written.
 	p.drainAcks()
 	in, reason := readIntent(ctx.Key(), p.partition, p.cfg.Partitions, value)
@@ -205,28 +217,43 @@ func (p *seqPartition) apply(r *workspaceState, rec *logRecord, in *sequencer.In
 	}
 	// 6. The record is held until a state with it is written: committed before, it would be in no state of the next
 	// owner.
-	p.dirty(r, rec.offset)
+	p.dirty(r, rec.offset, len(applied.Outcomes) > 0)
 	if rec.ledger == nil {
 		return // the mark covers it, and no state may be written before all records are read again
 	}
 	rec.hold()
 	r.held, r.ledger = append(r.held, rec.entry), rec.ledger
-	if r.steps >= stateEvery(p.cfg.StateEvery, len(r.written)) || now.Sub(r.since) >= p.cfg.StateAfter {
+	if p.stateDue(r, now) {
 		// 7. Now and then the state, whose acknowledgement lets the held records go.
 		p.writeState(r)
 	}
 }
 
-// stateEvery is after how many steps a state is written whose row has so many bytes. What it costs to write it grows
-// with the past that it keeps, what it costs to take the steps again does not; these, and copies of their decisions,
-// are what a crash costs.
-func stateEvery(steps, bytes int) int { return steps * min(max(bytes/stateUnit, 1), stateMost) }
+// stateDue reports whether what no written state has of a workspace is to be written; mu is held.
+func (p *seqPartition) stateDue(r *workspaceState, now time.Time) bool {
+	times := stateTimes(len(r.written))
+	if r.steps >= times*p.cfg.StateEvery {
+		return true
+	}
+	waited := now.Sub(r.since)
+	if r.steps == 0 || waited < time.Duration(times)*p.cfg.StateAfter {
+		return false
+	}
+	return r.decided || waited >= quietMost*p.cfg.StateAfter || p.read-r.first >= quietRecords
+}
+
+// stateTimes is how many times the steps, or the time, pass between two writes of a state whose row has so many bytes.
+// What it costs to write it grows with the past that it keeps, what it costs to take the steps again does not; these,
+// and copies of their decisions, are what a crash costs. By time alone the row of a workspace that does little, or in
+// which leases are renewed and nothing else, would be most of what there is to write.
+func stateTimes(bytes int) int { return min(max(bytes/stateUnit, 1), stateMost) }
 
 // dirty counts a record that is in no written state.
-func (p *seqPartition) dirty(r *workspaceState, offset int64) {
+func (p *seqPartition) dirty(r *workspaceState, offset int64, decided bool) {
 	if r.steps++; r.steps == 1 {
-		r.first, r.since = offset, p.cfg.Clock.Now()
+		r.first, r.since, r.decided = offset, p.cfg.Clock.Now(), false
 	}
+	r.decided = r.decided || decided
 }
 
 // encode writes the outcomes of a step. An error says that one of them cannot be written so that every reader of ours
@@ -348,6 +375,7 @@ func (p *seqPartition) writeState(r *workspaceState) {
 		p.halt(r, &logRecord{offset: r.replica.Offset()}, err)
 		return
 	}
+	row = bytes.Clone(row) // it stays, and the space that its buffer has grown into need not
 	if err := p.store.Set(r.name, row); err != nil {
 		panic(fmt.Sprintf("streams: state of workspace %q: %v", r.name, err))
 	}

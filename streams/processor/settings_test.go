@@ -1,6 +1,9 @@
 package processor
 
 import (
+	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -34,6 +37,12 @@ func TestGokaSettings(t *testing.T) {
 		if !ok {
 			t.Errorf("%s is not as it must be", setting)
 		}
+	}
+	cfg.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errDone }
+	if p := saramaConfig(cfg, "g").Net.Proxy; !p.Enable {
+		t.Error("consumers do not connect with Dial")
+	} else if _, err := p.Dialer.Dial("tcp", "127.0.0.1:1"); !errors.Is(err, errDone) {
+		t.Errorf("consumers connect with another Dial: %v", err)
 	}
 	if tm := topicManagerConfig(3); !tm.NoCreate || tm.Table.Replication != 3 || tm.Stream.Replication != 3 {
 		t.Errorf("goka's topic manager may create topics: %+v", tm)

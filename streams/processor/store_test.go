@@ -2,6 +2,7 @@ package processor
 
 import (
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/streams"
 )
@@ -63,9 +64,17 @@ func TestStoreIterates(t *testing.T) {
 
 // A state is written the less often the larger it is, and within a bound: what a crash costs is bounded too.
 func TestLargeStatesAreWrittenLessOften(t *testing.T) {
-	for bytes, want := range map[int]int{0: 256, 16 << 10: 256, 70 << 10: 1024, 370 << 10: 2048, maxStateBytes: 2048} {
-		if got := stateEvery(256, bytes); got != want {
-			t.Errorf("a state of %d bytes after %d steps, want %d", bytes, got, want)
+	p := &seqPartition{seqProcessor: &seqProcessor{base: &base{cfg: streams.Config{StateEvery: 256,
+		StateAfter: time.Second}}}}
+	for bytes, times := range map[int]int{0: 1, 16 << 10: 1, 70 << 10: 4, 370 << 10: 8, maxStateBytes: 8} {
+		begun := time.Unix(1000, 0)
+		at := func(steps int, after time.Duration) bool {
+			r := &workspaceState{written: make([]byte, bytes), steps: steps, since: begun, decided: true}
+			return p.stateDue(r, begun.Add(after))
+		}
+		after := time.Duration(times) * time.Second
+		if at(times*256-1, after-1) || !at(times*256, 0) || !at(1, after) {
+			t.Errorf("a state of %d bytes is not written after %d steps or %s, whichever comes first", bytes, times*256, after)
 		}
 	}
 }

@@ -47,7 +47,8 @@ func (c *closureProcessor) sweepFrom(ctx context.Context) {
 func (c *closureProcessor) sweep(p *lazyPart[topology.ClosureRow], kept sequencer.Seq) {
 	decided := map[string]sequencer.Seq{}
 	heads := map[string]sequencer.Seq{}
-	for key, value := range p.store.snapshot() {
+	for _, key := range p.store.keys() { // a copy of the whole table would be as large
+		value, _ := p.store.Get(key) // a map's lookup does not fail
 		row, err := topology.DecodeClosureRow(value)
 		if err != nil || row.Seq == 0 {
 			continue

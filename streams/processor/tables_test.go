@@ -96,6 +96,10 @@ func frontierByHand(w *teststreams.World, workspace string) map[sequencer.Scope]
 		}
 		for _, s := range o.Shards {
 			change(s.Scope, func(r *topology.FrontierRow) {
+				if r.Count.Writes++; s.Absent {
+					r.Count.Writes = 0
+				}
+				r.Count.Counted = []sequencer.Seq{seq}
 				if had := r.Shard; had != nil { // contents here are small: eight of them are kept
 					r.Former = append(slices.Clone(r.Former), topology.FormerContent{Version: had.Version,
 						Carrier: cmp.Or(had.Restored, had.Version), Type: had.Type, Content: had.Content, Ref: had.Ref})

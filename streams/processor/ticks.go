@@ -47,7 +47,7 @@ func (p *seqPartition) keepHouse() {
 	p.drainAcks()
 	now := p.cfg.Clock.Now()
 	for _, r := range p.workspaces {
-		if r.steps > 0 && now.Sub(r.since) >= p.cfg.StateAfter {
+		if p.stateDue(r, now) {
 			p.writeState(r)
 		}
 		if r.pending && p.halted[r.name] == nil { // the state may just have stopped it

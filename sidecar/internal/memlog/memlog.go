@@ -236,6 +236,7 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 		s.Chain, s.Time, s.Floor = o.Chain, o.Time, o.Floor
 	}
 	rows := map[sequencer.Scope]topology.ShardRow{}
+	counts := map[sequencer.Scope]topology.WriteCount{}
 	for _, o := range l.outcomes {
 		for _, w := range o.Writes {
 			s.Types = append(s.Types, w.Scope.Type())
@@ -244,12 +245,15 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 			s.Types = append(s.Types, h.Scope.Type())
 		}
 		for _, w := range o.Shards {
+			count := counts[w.Scope]
+			count.Add(o.Seq, o.Seq-1, w.Absent)
+			counts[w.Scope] = count
 			if w.Absent {
 				delete(rows, w.Scope)
 				continue
 			}
 			rows[w.Scope] = topology.ShardRow{Scope: w.Scope, Version: o.Seq, Type: w.Type, Content: w.Content, Ref: w.Ref,
-				Writer: writerIn(o, w.Scope), Restored: w.Restored}
+				Writer: writerIn(o, w.Scope), Restored: w.Restored, Count: count.Clone()}
 		}
 	}
 	for _, row := range rows {

@@ -65,8 +65,8 @@ func NewIn(t testing.TB, o embedded.Options, change ...func(*streams.Config)) *W
 		}
 	})
 	w := &World{T: t, Servers: servers, Reg: prometheus.NewRegistry()}
-	w.Cfg = streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Partitions: 2, Instance: "one",
-		MemoryStream: true, Metrics: w.Reg}
+	w.Cfg = streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Partitions: 2,
+		Instance: "one", MemoryStream: true, Metrics: w.Reg}
 	if os.Getenv("HENCE_TEST_LOG") != "" { // any value: the processors' lines go to stderr
 		w.Cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}

@@ -86,7 +86,7 @@ func (b *bench) followed(ctx context.Context, g *ground.Ground, n int, each bool
 	if _, err := g.Doors(ctx, workspace, each, agentNames("follower", n)...); err != nil {
 		return f, err
 	}
-	pids := g.Sidecars()
+	pids := g.Children(ground.RoleSidecar)
 	doors, err := g.Doors(ctx, workspace, false, "writer")
 	if err != nil {
 		return f, err

@@ -38,6 +38,8 @@ const (
 	MaxClients = 1024
 	MaxShards  = 1 << 20
 	MaxRate    = 1e6
+	MaxPast    = 1e8
+	MaxSoak    = 7 * 24 * time.Hour
 )
 
 // Config says what to measure. A zero number is what the subject takes by itself.
@@ -62,6 +64,10 @@ type Config struct {
 	Turn     string  // "two" requests (read, commit), or "four" (begin, read, write, seal)
 	Sidecars string  // Inside, One, Each; "": Inside on embedded servers, else One
 
+	Curves     []string // of Curves, that the subject growth measures; empty: all
+	Past       int      // the largest number of past transactions of a curve, as Shards and Agents are of theirs
+	Workspaces int      // and of workspaces
+
 	Program  string // the binary that child processes run
 	Version  string // of the binary, for the report
 	Progress io.Writer
@@ -72,20 +78,29 @@ type Config struct {
 // Subjects are what can be measured.
 func Subjects() []string {
 	return []string{report.Latency, report.Throughput, report.Contention, report.Read, report.Agents, report.Workspaces,
-		report.Size}
+		report.Idle, report.Growth, report.Size}
 }
 
 // Validate says what is wrong with the configuration and what to do about it.
 func (c *Config) Validate() error {
+	if err := c.validGround(); err != nil {
+		return err
+	}
+	switch {
+	case !c.All && len(c.Subjects) == 0:
+		return fmt.Errorf("name what to measure: %s, or --all", strings.Join(Subjects(), ", "))
+	case c.All && len(c.Subjects) > 0:
+		return fmt.Errorf("%s is a part of --all: leave out one of them", c.Subjects[0])
+	}
+	return nil
+}
+
+func (c *Config) validGround() error {
 	switch {
 	case (len(c.Brokers) == 0) != (c.NATS == ""):
 		return errors.New("brokers and nats belong together: give both, or none for embedded servers")
 	case c.Data && len(c.Brokers) > 0:
 		return errors.New("a data folder is for embedded servers: leave out data, or brokers and nats")
-	case !c.All && len(c.Subjects) == 0:
-		return fmt.Errorf("name what to measure: %s, or --all", strings.Join(Subjects(), ", "))
-	case c.All && len(c.Subjects) > 0:
-		return fmt.Errorf("%s is a part of --all: leave out one of them", c.Subjects[0])
 	case c.Program == "":
 		return errors.New("child processes need the program that they run")
 	}
@@ -110,19 +125,10 @@ func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 			cfg.Sidecars = Inside
 		}
 	}
-	began := time.Now()
-	b := &bench{Config: cfg, name: "bench-" + strings.ToLower(rand.Text()[:8]),
-		progress: progress{cfg.Progress, cfg.Terminal}}
+	began, b := time.Now(), newBench(cfg)
 	b.out = &report.Report{Version: report.Version, Began: began, Program: cfg.Version, Machine: machine(),
-		Settings: report.Settings{Runs: cfg.Runs, Seconds: cfg.For.Seconds(), Rate: cfg.Rate, Turn: cfg.Turn, Mode: cfg.Mode,
-			Sidecars: cfg.Sidecars}}
-	b.out.Servers = "embedded servers in memory"
-	if cfg.Data {
-		b.out.Servers = "embedded servers with a data folder"
-	}
-	if n := len(cfg.Brokers); n > 0 {
-		b.out.Servers = fmt.Sprintf("Kafka (%d brokers named) and NATS that were running", n)
-	}
+		Servers: b.servers(), Settings: report.Settings{Runs: cfg.Runs, Seconds: cfg.For.Seconds(), Rate: cfg.Rate,
+			Turn: cfg.Turn, Mode: cfg.Mode, Sidecars: cfg.Sidecars}}
 	err := b.subjects(ctx)
 	b.clear()
 	if b.All {
@@ -132,11 +138,28 @@ func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 	return b.out, err
 }
 
+func newBench(cfg Config) *bench {
+	return &bench{Config: cfg, name: "bench-" + strings.ToLower(rand.Text()[:8]),
+		progress: progress{cfg.Progress, cfg.Terminal}}
+}
+
+// servers says what Kafka and NATS are.
+func (c *Config) servers() string {
+	switch n := len(c.Brokers); {
+	case n > 0:
+		return fmt.Sprintf("Kafka (%d brokers named) and NATS that were running", n)
+	case c.Data:
+		return "embedded servers with a data folder"
+	}
+	return "embedded servers in memory"
+}
+
 // subjects measures them in the order of Subjects, whatever the order in which they were named.
 func (b *bench) subjects(ctx context.Context) (failed error) {
 	measures := map[string]func(context.Context) error{
 		report.Latency: b.latency, report.Throughput: b.throughput, report.Contention: b.contention, report.Read: b.read,
-		report.Agents: b.agents, report.Workspaces: b.workspaces, report.Size: b.size,
+		report.Agents: b.agents, report.Workspaces: b.workspaces, report.Idle: b.idleOnes, report.Growth: b.growth,
+		report.Size: b.size,
 	}
 	for _, subject := range Subjects() {
 		if b.All || slices.Contains(b.Subjects, subject) {

@@ -16,6 +16,9 @@ import (
 type round struct {
 	keys   []report.Key
 	values map[report.Key]float64
+
+	curve string  // what grows, where the values are points of a curve
+	at    float64 // how large that is
 }
 
 // put notes a value.
@@ -103,11 +106,13 @@ func (b *bench) keep(all []round, void int, noisy bool) {
 		}
 		var values []float64
 		for _, r := range all {
-			if v, ok := r.values[k]; ok {
+			// A topic into which one run wrote nothing is named by the others alone.
+			if v, ok := r.values[k]; ok || k.Written() {
 				values = append(values, v)
 			}
 		}
 		b.out.Add(k, values, void, noisy)
+		b.out.Place(k, all[0].curve, all[0].at)
 	}
 }
 

@@ -81,6 +81,28 @@ func TestKeep(t *testing.T) {
 	}
 }
 
+// A run that wrote nothing into a topic counts with that; one that did not measure something does not count for it.
+func TestKeepNothingWritten(t *testing.T) {
+	b := &bench{out: new(report.Report)}
+	var all []round
+	for _, v := range []float64{0, 3, 0, 0, 5} {
+		r := round{values: map[report.Key]float64{}}
+		if v > 0 {
+			r.put("s", "c", "hence.hashes", report.RecordsCommit, v)
+			r.put("s", "c", "hence.hashes", report.BytesSecond, v)
+			r.put("s", "c", "h", report.P99, v)
+		}
+		all = append(all, r)
+	}
+	b.keep(all, 0, false)
+	for i, want := range []report.Figure{{Max: 5, Runs: 5}, {Max: 5, Runs: 5}, {Median: 4, Min: 3, Max: 5, Runs: 2}} {
+		want.Key = b.out.Figures[i].Key
+		if got := b.out.Figures[i]; got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
 // A benchmark that cannot be made says what to give.
 func TestValidate(t *testing.T) {
 	fine := Config{Subjects: []string{report.Size}, Program: "hence", For: time.Second}

@@ -192,96 +192,16 @@ func (c *contest) counted(ctx context.Context, r *round, name string, clients in
 	if _, err := load.Run(ctx, load.Spec{Workers: clients, For: c.For / 5}, turn); err != nil {
 		return load.Result{}, err
 	}
-	groups, unseen := c.ground.Processes()
-	if unseen != nil {
-		c.once("the processor time of some servers is not counted: %v", unseen)
-	}
-	// What the warm-up left to write is not counted with the turns that follow.
-	if err := c.rest(ctx); err != nil {
-		return load.Result{}, err
-	}
-	from, err := c.ground.Mark(ctx)
+	got, err := c.costed(ctx, c.ground, c.spec(clients), turn)
 	if err != nil {
 		return load.Result{}, err
 	}
-	got, used, err := metered(ctx, groups, c.spec(clients), turn)
-	if err != nil {
-		return load.Result{}, err
-	}
-	c.result(r, name, c.system, got)
+	c.result(r, name, c.system, got.Result)
 	if c.system != c.shape() {
 		name += ", " + c.system
 	}
-	all := 0.0
-	for i, group := range groups {
-		r.put(report.CPU, name, group.Name, report.CPUCommit, used[i])
-		if !group.Load {
-			all += used[i]
-		}
-	}
-	if unseen == nil {
-		r.put(report.CPU, name, report.All, report.CPUCommit, all)
-	}
-	return got, c.records(ctx, r, name, from, float64(max(1, got.Turns)))
-}
-
-// metered makes turns, and says how many microseconds of processor time each group of processes has used for a turn.
-func metered(ctx context.Context, groups []ground.Group, s load.Spec, turn load.Turn,
-) (got load.Result, used []float64, err error) {
-	before, err := usageOf(groups)
-	if err != nil {
-		return got, nil, err
-	}
-	if got, err = load.Run(ctx, s, turn); err != nil {
-		return got, nil, err
-	}
-	after, err := usageOf(groups)
-	if err != nil {
-		return got, nil, err
-	}
-	for i := range groups {
-		used = append(used, after[i].Since(before[i]).Seconds()*1e6/float64(max(1, got.Turns)))
-	}
-	return got, used, nil
-}
-
-func usageOf(groups []ground.Group) (all []usage.CPU, err error) {
-	for _, group := range groups {
-		used, err := usage.Of(group.PIDs...)
-		if group.Family {
-			used, err = usage.OfFamily(group.PIDs[0])
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, used)
-	}
-	return all, nil
-}
-
-// records counts what went into each topic since a mark.
-func (c *contest) records(ctx context.Context, r *round, name string, from ground.Mark, commits float64) error {
-	if err := c.rest(ctx); err != nil {
-		return err
-	}
-	to, err := c.ground.Mark(ctx)
-	if err != nil {
-		return err
-	}
-	written, err := c.ground.Written(ctx, from, to)
-	if err != nil {
-		return fmt.Errorf("read what was written: %w", err)
-	}
-	records, bytes := 0.0, 0.0
-	for _, w := range written {
-		r.put(report.Records, name, w.Topic, report.RecordsCommit, float64(w.Records)/commits)
-		r.put(report.Records, name, w.Topic, report.BytesCommit, float64(w.Bytes)/commits)
-		records += float64(w.Records)
-		bytes += float64(w.Bytes)
-	}
-	r.put(report.Records, name, report.All, report.RecordsCommit, records/commits)
-	r.put(report.Records, name, report.All, report.BytesCommit, bytes/commits)
-	return nil
+	got.put(r, report.CPU, report.Records, name)
+	return got.Result, nil
 }
 
 // once notes what holds for many measurements.

@@ -26,7 +26,15 @@ type work struct {
 	shard   func(worker int) int
 	mode    string // order mode
 	claims  bool   // in mode ordered, the begin names the shard
-	touches bool   // the shard is asked for, and granted, before it is read
+	update  bool   // the shard is read for update
+}
+
+// name is how the report calls the way.
+func (w *work) name() string {
+	if w.update {
+		return w.mode + ", for update"
+	}
+	return w.mode
 }
 
 // sessions spreads clients over agents, each in a conversation of its own.
@@ -45,20 +53,41 @@ func ownOf(worker int) int { return worker }
 
 func scopeOf(shard int) string { return fmt.Sprintf("shard:/bench/%d", shard) }
 
-// two is a turn of two requests: a read of the shard, and a commit that rests on it.
+// two is a turn of two requests: a read of the shard, and a commit that rests on it. A refused one reads with the
+// refusal what it needs to go on.
 func (w *work) two(ctx context.Context, worker int) (time.Duration, int, error) {
-	scope := scopeOf(w.shard(worker))
+	scope, c := scopeOf(w.shard(worker)), w.clients[worker]
+	var seen *client.Seen
 	return again(ctx, func() (time.Duration, client.Decision, error) {
-		c := w.clients[worker]
-		got, _, err := c.ReadAll(ctx, scope)
+		at, err := w.seen(ctx, c, scope, seen)
 		if err != nil {
 			return 0, client.Decision{}, err
 		}
 		begin := time.Now()
-		done, err := c.Commit(ctx, client.Commit{Reads: []client.SeenAt{got[0].At()}, Mode: w.mode,
+		done, err := c.Commit(ctx, client.Commit{Reads: []client.SeenAt{at}, Mode: w.mode, ReadAgain: true,
 			Writes: []client.Write{{Scope: scope, Content: []byte(content)}}})
+		if seen = done.Read; seen == nil {
+			if p, refused := errors.AsType[*client.Problem](err); refused {
+				seen = p.Read
+			}
+		}
 		return time.Since(begin), done.Decision, err
 	})
+}
+
+// seen is the shard as a refusal has shown it, or else as it is read now.
+func (w *work) seen(ctx context.Context, c *client.Client, scope string, seen *client.Seen,
+) (at client.SeenAt, err error) {
+	var got []client.Shard
+	if seen != nil {
+		got, err = client.ShardsOf(seen)
+	} else {
+		got, _, err = c.ReadAll(ctx, scope)
+	}
+	if err != nil {
+		return at, err
+	}
+	return got[0].At(), nil
 }
 
 // four is a turn of four requests: begin, read, write, seal.
@@ -70,10 +99,11 @@ func (w *work) four(ctx context.Context, worker int) (time.Duration, int, error)
 			o.May = []client.Want{{Scope: scope, Access: "write"}}
 		}
 		tx, err := w.clients[worker].Begin(ctx, o)
-		if err == nil && w.touches {
-			_, err = tx.Touch(ctx, []client.Want{{Scope: scope, Access: "write"}}, client.TouchOptions{})
-		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case w.update:
+			_, err = tx.ReadForUpdate(ctx, scope)
+		default:
 			_, err = tx.Read(ctx, scope)
 		}
 		if err == nil {

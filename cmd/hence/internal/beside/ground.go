@@ -67,7 +67,7 @@ func Embed(ctx context.Context, dir, version string, logger *slog.Logger,
 		return err
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
-	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Logger: logger}
+	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Logger: logger}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 // benchCmd groups what can be done with measurements.
 type benchCmd struct {
 	Measure benchMeasureCmd `cmd:"" default:"withargs" help:"Measure subjects; the word measure may be left out."`
+	Soak    benchSoakCmd    `cmd:"" help:"Load it for half an hour and look what stays as it is."`
 	Compare benchCompareCmd `cmd:"" help:"Compare two reports, figure by figure."`
 }
 
@@ -25,18 +26,23 @@ func (c *benchCmd) Help() string {
 holds the figures against the goals, and --doc FILE writes the document docs/performance.md.`
 }
 
-// benchMeasureCmd is the configuration of "hence bench".
-type benchMeasureCmd struct {
-	logging
-	Subjects []string `arg:"" optional:"" enum:"${bench_subjects}" help:"Any of ${enum}."`
-	All      bool     `help:"Every subject, and the goals."`
-
+// benchServers are the servers that a benchmark stands on.
+type benchServers struct {
 	Brokers     []string `placeholder:"HOST:PORT" help:"Brokers of a running cluster; default: embedded servers."`
 	NATS        string   `name:"nats" placeholder:"URL" help:"URL of the cluster's NATS server."`
 	Replication int      `default:"1" help:"Replicas of each partition when topics are created."`
 	Partitions  int32    `default:"8" help:"Partitions of each topic: a power of two, as the cluster has."`
 	Disk        bool     `help:"Embedded servers keep what they have in a folder."`
-	Postgres    string   `placeholder:"URL" help:"PostgreSQL to measure beside, in a table of its own."`
+}
+
+// benchMeasureCmd is the configuration of "hence bench".
+type benchMeasureCmd struct {
+	logging
+	benchServers
+	Subjects []string `arg:"" optional:"" enum:"${bench_subjects}" help:"Any of ${enum}."`
+	All      bool     `help:"Every subject, and the goals."`
+
+	Postgres string `placeholder:"URL" help:"PostgreSQL to measure beside, in a table of its own."`
 
 	Runs     int     `default:"3" help:"Runs of each measurement; the medians count."`
 	Seconds  float64 `default:"5" help:"Seconds of each measurement."`
@@ -47,6 +53,10 @@ type benchMeasureCmd struct {
 	Mode     string  `enum:"optimistic,ordered,locked" default:"optimistic" help:"Order mode of the transactions."`
 	Turn     string  `enum:"two,four" default:"two" help:"Requests of a turn: read, commit; or begin, read, write, seal."`
 	Sidecars string  `enum:",inside,one,each" default:"" help:"Sidecars: inside this process, one process, one each."`
+
+	Curves     []string `enum:"${bench_curves}" placeholder:"NAME" help:"Curves of growth; default all: ${enum}."`
+	Past       int      `default:"0" help:"Largest number of past transactions of growth; 0: a million."`
+	Workspaces int      `default:"0" help:"Largest number of workspaces of growth; 0: 64."`
 
 	Output string `short:"o" enum:"table,json,markdown" default:"table" help:"Output format: ${enum}."`
 	SVG    string `name:"svg" type:"path" placeholder:"FILE" help:"File for a plot of the figures."`
@@ -59,6 +69,9 @@ func (c *benchMeasureCmd) Help() string {
 reaches a subscriber of NATS, and a bare loop that consumes and produces. A run is void, and made again, when the bare
 loop is not within 15 % of itself before and after it. Without --brokers and --nats the servers are embedded, and run
 with everything else in one process; on running servers the processors and the sidecars are child processes.
+
+growth makes a curve of each thing that may become more: past transactions and shards up to a million, agents that
+watch, workspaces. --past, --shards, --agents and --workspaces end them sooner.
 
 It works in workspaces, topics and a table of its own, and deletes the topics and the table. The workspaces stay in
 the log: do not measure on a cluster that others work on.
@@ -78,7 +91,8 @@ func (c *benchMeasureCmd) Run(ctx context.Context, s Streams) error {
 	cfg := bench.Config{Subjects: c.Subjects, All: c.All, Brokers: c.Brokers, NATS: c.NATS, Replication: c.Replication,
 		Partitions: c.Partitions, Data: c.Disk, Postgres: c.Postgres, Runs: c.Runs,
 		For: time.Duration(c.Seconds * float64(time.Second)), Clients: c.Clients, Shards: c.Shards, Agents: c.Agents,
-		Rate: c.Rate, Mode: c.Mode, Turn: c.Turn, Sidecars: c.Sidecars, Program: program,
+		Rate: c.Rate, Mode: c.Mode, Turn: c.Turn, Sidecars: c.Sidecars, Curves: c.Curves, Past: c.Past,
+		Workspaces: c.Workspaces, Program: program,
 		Version: "hence " + binaryVersion(), Progress: words, Terminal: show.IsTerminal(s.Err), Logger: c.logger(words)}
 	if err := cfg.Validate(); err != nil {
 		return misused(fmt.Errorf("bench: %w", err))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,8 +37,11 @@ func TestBench(t *testing.T) {
 		{Subject: report.Read, Case: "journalled read", System: report.InMemory, Name: report.OfBare},
 		{Subject: report.Size, Case: "idle", System: "sidecar", Name: report.MB},
 	} {
-		if f, ok := r.Find(k); !ok || f.Median <= 0 || f.Runs < 1 {
-			t.Errorf("%s is %+v", k, f)
+		f, ok := r.Find(k)
+		// Within one process a fold may have the record before the producer has heard that it is acknowledged.
+		positive := f.Median > 0 || k.Name == "append to fold, p50 µs"
+		if !ok || !positive || f.Runs < 1 {
+			t.Errorf("%s is %v of %d runs", k, f.Median, f.Runs)
 		}
 	}
 	for path, text := range map[string]string{svg: "</svg>", doc: "# Performance"} {
@@ -48,6 +52,63 @@ func TestBench(t *testing.T) {
 	if n, ok := r.Find(report.Key{Subject: report.Records, Case: "4 × 8", System: "hence.intents",
 		Name: report.RecordsCommit}); ok && (n.Median < 0.9 || n.Median > 3) { // a commit is an intent, a refused one, too
 		t.Errorf("%v intents a commit", n.Median)
+	}
+}
+
+// TestBenchGrowth makes a point or two of each curve.
+func TestBenchGrowth(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	code, out, errs := hence(t, "bench", "growth", "--seconds", "0.2", "--runs", "1", "--rate", "50", "--past", "300",
+		"--shards", "210", "--agents", "2", "--workspaces", "2", "-o", "json")
+	var r report.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitOK {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	for curve, sizes := range map[string][]float64{report.ByPast: {300}, report.ByShards: {100, 210},
+		report.ByUsed: {100, 210}, report.ByAgents: {1, 2}, report.ByWorkspaces: {1, 2}} {
+		for _, size := range sizes {
+			for _, name := range []string{report.CPUCommit, report.RecordsCommit, report.BytesCommit, report.AtRest} {
+				f, ok := r.Find(report.Key{Subject: report.Growth, Case: curve + ", " + report.Number(size),
+					System: report.All, Name: name})
+				if !ok || f.Curve != curve || f.At != size || f.Median <= 0 && name != report.AtRest {
+					t.Errorf("%s at %v: %s is %+v", curve, size, name, f)
+				}
+			}
+		}
+	}
+}
+
+// TestBenchSoak loads for some seconds: each series is there, as long as the samples, and drawn.
+func TestBenchSoak(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	svg := filepath.Join(t.TempDir(), "soak.svg")
+	code, out, errs := hence(t, "bench", "soak", "--minutes", "0.05", "--every", "0.3", "--runs", "1", "--seconds", "0.3",
+		"--clients", "4", "--agents", "2", "--rate-of-ceiling", "0.3", "-o", "json", "--svg", svg)
+	var s report.Soak
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != ExitOK && code != ExitCheck {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	if !s.Whole || s.Turns == 0 || s.Rate <= 0 || s.Rate >= s.Ceiling || s.From != 1 || s.P99 < s.P50 || s.P50 <= 0 {
+		t.Errorf("%+v", s)
+	}
+	of := map[string]int{}
+	for _, series := range s.Series {
+		of[series.Of]++
+		if len(series.Values) != len(s.At) || len(s.At) < 2 {
+			t.Errorf("%s: %s has %d values of %d samples", series.Of, series.Name, len(series.Values), len(s.At))
+		}
+		if series.Judged && slices.Max(series.Values) <= 0 {
+			t.Errorf("%s: %s has no value above 0", series.Of, series.Name)
+		}
+	}
+	if of["load"] != 3 || of["sidecars"] != 5 || of["processors"] != 4 {
+		t.Errorf("series: %v", of)
+	}
+	if written, err := os.ReadFile(svg); err != nil || !strings.Contains(string(written), "resident MB") {
+		t.Errorf("%v: %.100s", err, written)
+	}
+	if code, _, errs := hence(t, "bench", "soak", "--minutes", "5", "--from", "6"); code != ExitUsage {
+		t.Errorf("slopes of what comes after the end: exit code %d, %s", code, errs)
 	}
 }
 

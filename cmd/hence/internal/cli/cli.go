@@ -122,7 +122,8 @@ func newParser(g *grammar, s Streams, more ...kong.Option) *kong.Kong {
 		kong.DefaultEnvars("HENCE"),
 		kong.Bind(s),
 		kong.Vars{"effect_states": strings.Join(api.EffectStates(), ","),
-			"bench_subjects": strings.Join(bench.Subjects(), ",")},
+			"bench_subjects": strings.Join(bench.Subjects(), ","),
+			"bench_curves":   strings.Join(bench.Curves(), ",")},
 		groups(),
 		kong.Help(printHelp),
 	)...)

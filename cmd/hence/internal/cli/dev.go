@@ -37,6 +37,7 @@ type devCmd struct {
 	output
 	tools
 	hooked
+	sbusFace
 	RandomPorts bool   `help:"Use free ports instead of 9092, 4222, 7420 and 7422."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
@@ -53,7 +54,8 @@ type Dev struct {
 	TokenFile string   `json:"token_file,omitempty"`
 	Agent     string   `json:"agent"`
 	Workspace string   `json:"workspace"`
-	Console   string   `json:"console"` // of the web console; logs one browser in
+	Console   string   `json:"console"`        // of the web console; logs one browser in
+	SBus      string   `json:"sbus,omitempty"` // of the interface for clients of S-Bus
 	Brokers   []string `json:"brokers"`
 	NATS      string   `json:"nats"`
 	Durable   bool     `json:"durable"`
@@ -102,9 +104,10 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
 	withdraw := func() error { return nil }
-	ready := func(url, console string) error {
+	ready := func(side *sidecar.Sidecar, console string) error {
 		d := Dev{
-			URL: url, Console: console, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
+			URL: side.URL(), SBus: side.BusURL(),
+			Console: console, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
 			Brokers: servers.Brokers, NATS: servers.NATS,
 			Durable: c.DataDir != "", DataDir: c.DataDir, PID: os.Getpid(),
 			ReadyMs: float64(time.Since(start).Microseconds()) / 1000,
@@ -118,13 +121,13 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 
 // process runs processors and the sidecar over the servers.
 func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, tools gate.Tools,
-	ready func(url, console string) error, leave func() error, logger *slog.Logger) error {
+	ready func(side *sidecar.Sidecar, console string) error, leave func() error, logger *slog.Logger) error {
 	telemetry, err := otlp.Start("hence-dev", binaryVersion(), logger)
 	if err != nil {
 		return err
 	}
 	defer telemetry.Stop(logger)
-	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Logger: logger}
+	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Logger: logger}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)
 	}
@@ -142,12 +145,12 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 		return fmt.Errorf("connect the sidecar: %w", err)
 	}
 	defer log.Close()
-	side, err := sidecar.New(sidecar.Config{
+	side, err := sidecar.New(c.sbusFace.into(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen,
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
 		Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 		Tracer: telemetry.Tracer("hence/sidecar"),
-	}, log)
+	}), log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar: %w (--random-ports takes free ports)", err)
 	}
@@ -157,7 +160,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 		if console, stopConsole, err = c.console(ctx, log, side.URL(), logger); err != nil {
 			return err
 		}
-		return ready(side.URL(), console)
+		return ready(side, console)
 	}, leave)
 	err = errors.Join(err, stopConsole())
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -254,6 +257,9 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 		fmt.Fprintf(&b, "  export HENCE_TOKEN=%s\n", d.Token)
 		fmt.Fprintf(&b, "  export HENCE_BROKERS=%s\n", strings.Join(d.Brokers, ","))
 		fmt.Fprintf(&b, "  export HENCE_NATS=%s\n\n", d.NATS)
+		if d.SBus != "" {
+			fmt.Fprintf(&b, "S-Bus: %s (on loopback, without a token).\n", d.SBus)
+		}
 		fmt.Fprintf(&b, "Console: %s (the link logs one browser in; other browsers need the token).\n", d.Console)
 		if d.Durable {
 			fmt.Fprintf(&b, "All data is in %s.\n", d.DataDir)

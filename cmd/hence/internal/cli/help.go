@@ -132,6 +132,9 @@ bench: bench throughput --seconds 2
 bench: bench --all --brokers kafka-1:9092 --nats nats://nats-1:4222 -o json
 bench measure: bench latency contention --runs 5
 bench measure: bench throughput --postgres postgres://me@127.0.0.1/test --clients 32
+bench measure: bench growth --curves shards --shards 10000
+bench soak: bench soak --minutes 5
+bench soak: bench soak --brokers kafka-1:9092 --nats nats://nats-1:4222 --svg soak.svg
 bench compare: bench compare before.json after.json
 completion: completion bash
 version: version -o json

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -49,6 +50,7 @@ type sidecarCmd struct {
 	parent
 	tools
 	hooked
+	sbusFace
 	https
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface, HOST:PORT; port 0 takes a free one."`
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; default: below the user's cache."`
@@ -72,6 +74,7 @@ callers show one token, and an agent that was idle for --idle-after leaves.`
 
 // Run serves until the context ends.
 func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
+	collectAsUsual := collectSooner()
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
 	if err := c.usable(); err != nil {
@@ -133,16 +136,17 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 			return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
 		}
 		defer log.Close()
-		side, err := sidecar.New(sidecar.Config{
+		side, err := sidecar.New(c.sbusFace.into(sidecar.Config{
 			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace,
 			Listen: c.Listen, DataDir: dir, Token: c.Token,
 			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
 			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
-		}, log)
+		}), log)
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", who, err)
 		}
 		c.Listen = side.Addr() // a free port is kept when it starts again
+		c.keep(side, say)
 		waiting, stop := context.WithCancel(ctx)
 		var said sync.WaitGroup
 		defer said.Wait()
@@ -153,6 +157,8 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		})
 		defer stop()
 		return serve(ctx, side, func() error {
+			collectAsUsual()
+			debug.FreeOSMemory() // reading the snapshot took several times what is kept of it
 			if generated && !c.json() {
 				fmt.Fprintln(s.Out, "token:", c.Token)
 			}

@@ -40,6 +40,7 @@ const recheckIn = 5 * time.Second
 
 // Run processes until the context ends. It waits for whatever is away, and for topics to be fixed.
 func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
+	collectSooner()
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
 	registry, logger := prometheus.NewRegistry(), c.logger(s.Err)

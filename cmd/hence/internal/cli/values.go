@@ -71,13 +71,17 @@ func ruleOf(command, flag string) rule {
 		return lasting(1, time.Hour)
 	case "hook-timeout":
 		return lasting(0, time.Minute)
+	case "sbus-max-delta":
+		return within(0, 16<<20)
+	case "sbus-session-ttl":
+		return lasting(time.Second, 30*24*time.Hour)
 	case "limit":
 		if command == "tail" {
 			return within(0, math.MaxUint64)
 		}
 		return within(1, 1000)
 	}
-	if command == "measure" {
+	if command == "measure" || command == "soak" {
 		return ruleOfBench(flag)
 	}
 	return ruleOfRuns(flag)
@@ -90,12 +94,20 @@ func ruleOfBench(flag string) rule {
 		return within(1, bench.MaxRuns)
 	case "seconds":
 		return within(0.1, bench.MaxFor.Seconds())
-	case "clients", "agents":
+	case "clients", "agents", "workspaces":
 		return within(0, bench.MaxClients)
+	case "past":
+		return within(0, bench.MaxPast)
 	case "shards":
 		return within(0, bench.MaxShards)
 	case "rate":
 		return within(0, bench.MaxRate)
+	case "minutes", "from":
+		return within(0, bench.MaxSoak.Minutes())
+	case "rate-of-ceiling":
+		return within(0.01, 2)
+	case "every":
+		return within(0.1, bench.MaxFor.Seconds())
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (r *run) everything(ctx context.Context, dir string) (*Report, error) {
 			return nil, fmt.Errorf("start the embedded servers: %w", err)
 		}
 		defer servers.Close()
-		r.servers.Brokers, r.servers.NATS = servers.Brokers, servers.NATS
+		r.servers.Brokers, r.servers.NATS, r.servers.Dial = servers.Brokers, servers.NATS, servers.Dial
 	}
 	if err := ensureTopics(ctx, r.servers); err != nil {
 		return nil, err

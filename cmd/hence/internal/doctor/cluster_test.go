@@ -149,6 +149,28 @@ func TestDoctorUnseenStream(t *testing.T) {
 	}
 }
 
+// TestDoctorLag holds that records which rest with the states of idle workspaces are neither a problem nor said to be
+// unread, and that more of them are a problem.
+func TestDoctorLag(t *testing.T) {
+	say := func(each int64) *checkup {
+		g := inspect.GroupFact{Name: "hence-sequencer", State: "Stable", Members: make([]inspect.MemberFact, 1)}
+		for p := range int32(8) {
+			g.Lags = append(g.Lags, inspect.PartitionLag{Partition: p, Lag: each})
+		}
+		found := &checkup{}
+		sayGroups(found, &inspect.Report{Groups: []inspect.GroupFact{g}}, nil)
+		return found
+	}
+	for each, want := range map[int64]Finding{
+		4096:       {Level: levelOK, Says: "hence-sequencer is Stable with 1 member, 32768 records not committed yet"},
+		maxLag + 1: {Level: levelProblem, Says: "hence-sequencer (Stable) is 10001 records behind in a partition"},
+	} {
+		if got := say(each).all; len(got) != 1 || got[0].Level != want.Level || got[0].Says != want.Says {
+			t.Errorf("%d of each partition: %+v, want %+v", each, got, want)
+		}
+	}
+}
+
 // TestDoctorNothing holds that doctor answers, and says what to do, when nothing is there at all.
 func TestDoctorNothing(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())

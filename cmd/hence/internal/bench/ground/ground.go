@@ -64,12 +64,12 @@ func Start(ctx context.Context, o Options) (g *Ground, err error) {
 	if len(o.Brokers) == 0 {
 		var kept embedded.Options
 		if o.Data {
-			kept.DataDir = g.dir + "/servers"
+			kept.DataDir = g.servers()
 		}
 		if g.embedded, err = embedded.Start(ctx, kept); err != nil {
 			return g, fmt.Errorf("start the embedded servers: %w", err)
 		}
-		servers.Brokers, servers.NATS = g.embedded.Brokers, g.embedded.NATS
+		servers.Brokers, servers.NATS, servers.Dial = g.embedded.Brokers, g.embedded.NATS, g.embedded.Dial
 	}
 	if g.Servers, err = servers.Checked(); err != nil {
 		return g, err
@@ -142,8 +142,8 @@ type Group struct {
 func (g *Ground) Processes() (all []Group, unseen error) {
 	own := Group{Name: "all in one process", PIDs: []int32{int32(os.Getpid())}}
 	if g.Program != "" {
-		all = append(all, Group{Name: "processors", PIDs: g.children("streams")},
-			Group{Name: "sidecars", PIDs: g.Sidecars()})
+		all = append(all, Group{Name: "processors", PIDs: g.Children(RoleProcessors)},
+			Group{Name: "sidecars", PIDs: g.Children(RoleSidecar)})
 		own.Name = "clients and embedded servers"
 	}
 	if g.embedded == nil {
@@ -175,10 +175,8 @@ func (g *Ground) Processes() (all []Group, unseen error) {
 	return append(all, own), unseen
 }
 
-// Sidecars are the processes of the sidecars; none where they run in this one.
-func (g *Ground) Sidecars() []int32 { return g.children("sidecar") }
-
-func (g *Ground) children(role string) (pids []int32) {
+// Children are the processes of a role; none where it runs in this one.
+func (g *Ground) Children(role string) (pids []int32) {
 	for _, child := range g.cluster.Running() {
 		if child.Role == role {
 			pids = append(pids, int32(child.PID))

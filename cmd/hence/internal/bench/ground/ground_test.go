@@ -87,7 +87,7 @@ func TestStartFails(t *testing.T) {
 func TestProcesses(t *testing.T) {
 	g := start(t, Options{})
 	all, unseen := g.Processes()
-	if len(all) != 1 || all[0].Load || len(all[0].PIDs) != 1 || unseen != nil || len(g.Sidecars()) != 0 {
+	if len(all) != 1 || all[0].Load || len(all[0].PIDs) != 1 || unseen != nil || len(g.Children(RoleSidecar)) != 0 {
 		t.Errorf("%+v, %v", all, unseen)
 	}
 }

@@ -38,6 +38,7 @@ type Written struct {
 }
 
 // Written is what was written between two marks, of all who use these servers, by topic in the order of the topology.
+// A topic without a record is not there.
 func (g *Ground) Written(ctx context.Context, from, to Mark) (all []Written, err error) {
 	for _, t := range g.Servers.Topics() {
 		w := Written{Topic: t.Name}

@@ -32,6 +32,10 @@ type Spec struct {
 	Workers int           // turns at once, at most
 	For     time.Duration // turns that have begun by then are ended
 	Rate    float64       // turns a second; 0: each worker begins one after the other
+
+	// Done is told the time of each turn from its intended start, as it ends. The result then has no times, which are
+	// many in a long run. Workers call it at once.
+	Done func(whole time.Duration)
 }
 
 // Run makes turns. With a rate, a turn's time begins when it was to begin: what waits for a free worker waits for the
@@ -53,7 +57,7 @@ func Run(ctx context.Context, s Spec, turn Turn) (Result, error) {
 	var workers sync.WaitGroup
 	for worker := range s.Workers {
 		workers.Go(func() {
-			if err := work(ctx, worker, when, turn, &results[worker]); err != nil {
+			if err := work(ctx, worker, when, turn, s.Done, &results[worker]); err != nil {
 				cancel(fmt.Errorf("worker %d: %w", worker, err))
 			}
 		})
@@ -72,7 +76,9 @@ func Run(ctx context.Context, s Spec, turn Turn) (Result, error) {
 }
 
 // work is one worker: it begins turns as long as there are any, and ends the one that it is at.
-func work(ctx context.Context, worker int, when func() (time.Time, bool), turn Turn, r *Result) error {
+func work(ctx context.Context, worker int, when func() (time.Time, bool), turn Turn, done func(time.Duration),
+	r *Result,
+) error {
 	for ctx.Err() == nil {
 		at, ok := when()
 		if !ok {
@@ -93,6 +99,10 @@ func work(ctx context.Context, worker int, when func() (time.Time, bool), turn T
 		}
 		r.Turns++
 		r.Refused += refused
+		if done != nil {
+			done(time.Since(at))
+			continue
+		}
 		r.Decisions = append(r.Decisions, Milliseconds(decision))
 		r.Whole = append(r.Whole, Milliseconds(time.Since(at)))
 	}

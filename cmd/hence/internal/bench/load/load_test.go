@@ -50,6 +50,21 @@ func TestOpen(t *testing.T) {
 	})
 }
 
+// Who asks for each turn's time gets it from its intended start, and the result keeps none.
+func TestDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var times []time.Duration
+		r, err := Run(t.Context(), Spec{Workers: 1, For: time.Second, Rate: 20,
+			Done: func(whole time.Duration) { times = append(times, whole) }}, takes(100*time.Millisecond))
+		if err != nil || r.Turns != 20 || r.Refused != 20 || len(r.Whole)+len(r.Decisions) != 0 {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		if len(times) != 20 || times[19] != 1050*time.Millisecond {
+			t.Errorf("told of %v", times)
+		}
+	})
+}
+
 // A turn that fails ends the run, and says whose it was.
 func TestFails(t *testing.T) {
 	broken := errors.New("broken")

@@ -13,7 +13,18 @@ const (
 	Read       = "read"
 	Agents     = "agents"
 	Workspaces = "workspaces"
+	Idle       = "idle"
+	Growth     = "growth"
 	Size       = "size"
+)
+
+// What grows: the curves of the subject growth.
+const (
+	ByPast       = "past transactions"
+	ByShards     = "shards, 64 of them in work"
+	ByUsed       = "shards, all of them in work"
+	ByAgents     = "agents that watch"
+	ByWorkspaces = "workspaces with the same work"
 )
 
 // The systems that are measured: what no log can beat, what a user would take instead, and Hence in four shapes.
@@ -42,7 +53,11 @@ const (
 	CPUCommit     = "CPU µs/commit"
 	RecordsCommit = "records/commit"
 	BytesCommit   = "bytes/commit"
+	AtRest        = "CPU ms/s at rest"
 	CPUDecision   = "CPU µs/foreign decision"
+	CPUSecond     = "CPU µs/s of each"
+	RecordsSecond = "records/s of each"
+	BytesSecond   = "bytes/s of each"
 	MB            = "MB"
 )
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -63,6 +64,11 @@ func (k Key) MoreIsBetter() bool {
 	return strings.HasSuffix(k.Name, "/s") || strings.HasPrefix(k.Name, "of ")
 }
 
+// Written reports whether the figure is of what went into a topic: a run without it wrote nothing there.
+func (k Key) Written() bool {
+	return slices.Contains([]string{RecordsCommit, BytesCommit, RecordsSecond, BytesSecond}, k.Name)
+}
+
 // Figure is one value over all runs.
 type Figure struct {
 	Key
@@ -72,6 +78,9 @@ type Figure struct {
 	Runs   int     `json:"runs"`
 	Void   int     `json:"void,omitempty"`  // runs beside these that do not count
 	Noisy  bool    `json:"noisy,omitempty"` // every run was void, and these are they
+
+	Curve string  `json:"curve,omitempty"` // what grows, where the figure is a point of a curve; "": it is none
+	At    float64 `json:"at,omitempty"`    // how large that is
 }
 
 // Add notes a figure by its values, one for each run. Without values there is none.
@@ -85,6 +94,15 @@ func (r *Report) Add(k Key, values []float64, void int, noisy bool) {
 	}
 	r.Figures = append(r.Figures, Figure{Key: k, Median: Median(values), Min: least, Max: most, Runs: len(values),
 		Void: void, Noisy: noisy})
+}
+
+// Place makes a figure that is there a point of a curve.
+func (r *Report) Place(k Key, curve string, at float64) {
+	for i := range r.Figures {
+		if r.Figures[i].Key == k {
+			r.Figures[i].Curve, r.Figures[i].At = curve, at
+		}
+	}
 }
 
 // Find returns a figure; ok is false when it was not measured.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -48,6 +50,12 @@ func TestDrift(t *testing.T) {
 			t.Errorf("%v, then %v: void %v, want %v", c.before, c.after, got, c.void)
 		}
 	}
+	for _, c := range []struct{ before, after, want float64 }{{100, 100, 0}, {100, 125, 0.25}, {125, 100, 0.25},
+		{1, 3, 2}} {
+		if got := Drift(c.before, c.after); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("from %v to %v it drifts by %v, want %v", c.before, c.after, got, c.want)
+		}
+	}
 	if !math.IsInf(Drift(0, 0), 1) {
 		t.Error("a loop that did nothing is taken for an undisturbed one")
 	}
@@ -71,6 +79,17 @@ func sampleOf(rate, p50 float64) *Report {
 	r.Add(Key{Latency, InFlight(1), OneCar, P50}, []float64{p50}, 0, true)
 	r.Add(Key{Latency, InFlight(1), OneCar, OfFloor50}, []float64{1.5}, 0, false)
 	r.Add(Key{Size, "on disk", "binary", MB}, []float64{50}, 0, false)
+	for i, size := range []float64{10, 1000} {
+		for _, line := range []struct {
+			system string
+			values []float64
+		}{{"sidecars", []float64{100, 110 + 20*float64(i)}},
+			{"Kafka", []float64{100 + 20*float64(i), 101 + 20*float64(i)}}} {
+			k := Key{Growth, ByPast + ", " + Number(size), line.system, CPUCommit}
+			r.Add(k, line.values, 0, false)
+			r.Place(k, ByPast, size)
+		}
+	}
 	r.Note("the processor time of <some> servers is not counted")
 	return r
 }
@@ -158,7 +177,7 @@ func TestWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range []string{"1,050 (1,000..1,100)", "1 !", "8 × 64", "every run was void", "goal", "PostgreSQL",
-			"<some>"} {
+			"<some>", "past transactions", "105 (100..110)", "flat", "grows"} {
 			if !strings.Contains(out.String(), text) {
 				t.Errorf("%s has no %q:\n%s", name, text, out.String())
 			}
@@ -168,7 +187,7 @@ func TestWritten(t *testing.T) {
 	if err := r.WriteSVG(&svg); err != nil {
 		t.Fatal(err)
 	}
-	bars := 0
+	bars, points := 0, 0
 	for d := xml.NewDecoder(&svg); ; {
 		token, err := d.Token()
 		if err == io.EOF {
@@ -179,9 +198,194 @@ func TestWritten(t *testing.T) {
 		}
 		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "line" {
 			bars++
+		} else if ok && e.Name.Local == "polyline" {
+			points += len(strings.Fields(e.Attr[1].Value))
 		}
 	}
-	if bars != len(r.Figures) {
-		t.Errorf("the plot has %d bars of %d figures", bars, len(r.Figures))
+	if bars+points != len(r.Figures) || points != 4 {
+		t.Errorf("the plot has %d bars and %d points of %d figures", bars, points, len(r.Figures))
 	}
+}
+
+// A line is flat as long as its highest point is not far above the first, or the runs of both overlap; a rate that
+// rises costs nobody anything.
+func TestFlat(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		first, second []float64
+		third         float64
+		want          string
+	}{
+		{CPUCommit, []float64{100}, []float64{114}, 100, "flat"},
+		{CPUCommit, []float64{100}, []float64{116}, 100, "grows"},
+		{CPUCommit, []float64{100}, []float64{90}, 120, "grows"},
+		{CPUCommit, []float64{90, 130}, []float64{128, 150}, 100, "flat"},
+		{CPUCommit, []float64{100}, []float64{50}, 40, "flat"},
+		{Rate, []float64{100}, []float64{150}, 200, ""},
+	} {
+		r := new(Report)
+		for i, values := range [][]float64{c.first, c.second, {c.third}} {
+			k := Key{Growth, Number(float64(i)), All, c.name}
+			r.Add(k, values, 0, false)
+			r.Place(k, ByPast, float64(i))
+		}
+		all := r.curves()
+		if len(all) != 1 || len(all[0].lines) != 1 {
+			t.Fatalf("%d curves", len(all))
+		}
+		if _, got := all[0].lines[0].shape(); got != c.want {
+			t.Errorf("%v, %v, %v is %q, want %q", c.first, c.second, c.third, got, c.want)
+		}
+	}
+}
+
+func TestSlope(t *testing.T) {
+	for _, c := range []struct {
+		x, y []float64
+		want float64
+	}{{nil, nil, 0}, {[]float64{1}, []float64{1}, 0}, {[]float64{1, 1}, []float64{1, 2}, 0},
+		{[]float64{0, 10, 20}, []float64{5, 10, 15}, 0.5}, {[]float64{0, 1, 2, 3}, []float64{1, 3, 1, 3}, 0.4}} {
+		if got := Slope(c.x, c.y); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("the slope of %v over %v is %v, want %v", c.y, c.x, got, c.want)
+		}
+	}
+}
+
+// What grows by 1 % in ten minutes after the beginning is found; before it, and where it is not judged, it may.
+func TestSoak(t *testing.T) {
+	soak := func(grows float64, judged bool) *Soak {
+		s := &Soak{From: 600, Whole: true}
+		for at := 10.0; at <= 1800; at += 10 {
+			s.At = append(s.At, at)
+			value := 100.0
+			if at < 600 {
+				value = at / 6
+			}
+			s.Add("sidecars", MB, judged, value+max(0, at-600)*grows/600)
+			s.Add("load", P99, true, 5)
+		}
+		s.Judge()
+		return s
+	}
+	for _, c := range []struct {
+		grows  float64
+		judged bool
+		holds  bool
+		says   string
+	}{{0, true, true, "it holds"}, {0.5, true, true, "it holds"}, {-3, true, true, "it holds"},
+		{1.2, true, false, "it does not hold"}, {5, false, true, "it holds"}} {
+		s := soak(c.grows, c.judged)
+		if holds, _ := s.Holds(); holds != c.holds {
+			t.Errorf("%v %% in ten minutes, judged %v: holds %v, slope %v", c.grows, c.judged, holds, s.Series[0].Slope)
+		}
+		var table, plot bytes.Buffer
+		if err := errors.Join(s.WriteTable(&table), s.WriteSVG(&plot)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(table.String(), c.says) || strings.Count(plot.String(), "<polyline") != 2 {
+			t.Errorf("%v %%: %s%s", c.grows, table.String(), plot.String())
+		}
+	}
+	void := soak(0, true)
+	if void.Drift = 0.2; !strings.Contains(written(t, void), "void") {
+		t.Error("a machine that was not quiet is not said")
+	}
+	if void.Whole = false; !strings.Contains(written(t, void), "not measured to its end") {
+		t.Error("a run that was broken off is not said")
+	}
+}
+
+// The slope of a series is what it grows by in ten minutes, as a share of its mean, from From on.
+func TestSoakSlope(t *testing.T) {
+	s := &Soak{From: 600}
+	for at := 10.0; at <= 1800; at += 10 {
+		up, down := 100+(at-600)/100, 200-(at-600)/50
+		if at < s.From { // while it begins it may do as it likes
+			up, down = 1000-at, 7*at
+		}
+		s.At = append(s.At, at)
+		s.Add("sidecars", "up", true, up)
+		s.Add("sidecars", "down", true, down)
+		s.Add("processors", "up", true, 5)
+	}
+	s.Judge()
+	for i, want := range []float64{6.0 / 106, -12.0 / 188, 0} { // the means are those of the middle
+		if series := s.Series[i]; math.Abs(series.Slope-want) > 1e-9 {
+			t.Errorf("%s, %s: the slope is %v, want %v", series.Of, series.Name, series.Slope, want)
+		}
+	}
+}
+
+// Without two samples after From, and where nothing is used at all, there is a slope of 0 and no NaN, which no JSON
+// has; a load that was broken off then says that, and neither that it holds nor that it does not.
+func TestSoakOfFewSamples(t *testing.T) {
+	for name, c := range map[string]struct {
+		at     []float64
+		values []float64
+	}{"none at all": {}, "one": {[]float64{10}, []float64{5}}, "none after From": {[]float64{10, 20}, []float64{5, 9}},
+		"one after From": {[]float64{10, 700}, []float64{5, 9}}, "two at once": {[]float64{700, 700}, []float64{5, 9}},
+		"nothing used": {[]float64{600, 700, 800}, []float64{0, 0, 0}}} {
+		s := &Soak{From: 600, At: c.at}
+		for _, v := range c.values {
+			s.Add("sidecars", MB, true, v)
+		}
+		s.Judge()
+		for _, series := range s.Series {
+			if series.Slope != 0 {
+				t.Errorf("%s: the slope is %v", name, series.Slope)
+			}
+		}
+		if _, err := json.Marshal(s); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		text := written(t, s)
+		if !strings.Contains(text, "not measured to its end") ||
+			strings.Contains(text, "it holds") || strings.Contains(text, "it does not hold") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// What grows is named, and only that; at the bound it grows.
+func TestSoakNamesWhatGrows(t *testing.T) {
+	s := &Soak{Whole: true, At: []float64{10}}
+	for _, c := range []struct {
+		of, name string
+		judged   bool
+		slope    float64
+	}{{"sidecars", "resident MB", true, SteepAbove}, {"sidecars", "goroutines", true, math.Nextafter(SteepAbove, 0)},
+		{"processors", "resident MB", true, -1}, {"load", Rate, false, 1}} {
+		s.Add(c.of, c.name, c.judged, 1)
+		s.Series[len(s.Series)-1].Slope = c.slope
+	}
+	said := map[string]string{}
+	for row := range strings.Lines(written(t, s)) {
+		for _, series := range s.Series {
+			if strings.HasPrefix(row, series.Of+" ") && strings.Contains(row, series.Name) {
+				words := strings.Fields(row)
+				said[series.Of+", "+series.Name] = words[len(words)-1]
+			}
+		}
+	}
+	want := map[string]string{"sidecars, resident MB": "grows", "sidecars, goroutines": "holds",
+		"processors, resident MB": "holds", "load, " + Rate: "100"}
+	if !maps.Equal(said, want) {
+		t.Errorf("said is %v, want %v", said, want)
+	}
+	if holds, void := s.Holds(); holds || void {
+		t.Errorf("holds %v, void %v", holds, void)
+	}
+	s.Series = s.Series[1:]
+	if holds, void := s.Holds(); !holds || void {
+		t.Errorf("without what grows: holds %v, void %v", holds, void)
+	}
+}
+
+func written(t *testing.T, s *Soak) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := s.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }

@@ -38,3 +38,20 @@ func Drift(before, after float64) float64 {
 
 // VoidAbove is the drift of the bare loop, measured before and after a run, above which the run does not count.
 const VoidAbove = 0.15
+
+// Slope is how much y changes for each x, by least squares; 0 of less than two places.
+func Slope(x, y []float64) float64 {
+	n := float64(len(x))
+	var meanX, meanY, above, below float64
+	for i := range x {
+		meanX, meanY = meanX+x[i]/n, meanY+y[i]/n
+	}
+	for i := range x {
+		above += (x[i] - meanX) * (y[i] - meanY)
+		below += (x[i] - meanX) * (x[i] - meanX)
+	}
+	if below == 0 {
+		return 0
+	}
+	return above / below
+}

@@ -52,7 +52,17 @@ func (r *Report) WriteSVG(w io.Writer) error {
 			y += rowHeight
 		}
 	}
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d">
+	for _, c := range r.curves() {
+		y = c.draw(&b, y)
+	}
+	if _, err := fmt.Fprintf(w, svgPage, plotWidth, y+16, html.EscapeString(r.about()), b.String()); err != nil {
+		return fmt.Errorf("write the plot: %w", err)
+	}
+	return nil
+}
+
+// svgPage is a plot of a width and a height, with a title above what is drawn.
+const svgPage = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d">
 <style>
 text{font:12px sans-serif}
 text.head{font-weight:bold}
@@ -60,16 +70,13 @@ text.head{font-weight:bold}
 .bar{fill:#2f6f9f}
 .other{fill:#b9b9b9}
 .spread{stroke:#000}
+.axis{stroke:#b9b9b9}
+polyline{fill:none;stroke-width:1.5}
 </style>
 <rect width="100%%" height="100%%" fill="#fff"/>
 <text x="8" y="20">%s</text>
 %s</svg>
-`, plotWidth, y+16, html.EscapeString(r.about()), b.String())
-	if err != nil {
-		return fmt.Errorf("write the plot: %w", err)
-	}
-	return nil
-}
+`
 
 // panel is the figures that one scale fits.
 type panel struct {
@@ -80,6 +87,9 @@ type panel struct {
 func (r *Report) panels() (all []panel) {
 	at := map[string]int{}
 	for _, f := range r.Figures {
+		if f.Curve != "" {
+			continue // drawn as a line
+		}
 		title := f.Subject + ": " + f.Name
 		if _, ok := at[title]; !ok {
 			at[title] = len(all)

@@ -22,7 +22,7 @@ type grid struct {
 func (r *Report) grids() (all []grid) {
 	var subjects []string
 	for _, f := range r.Figures {
-		if !slices.Contains(subjects, f.Subject) {
+		if f.Curve == "" && !slices.Contains(subjects, f.Subject) {
 			subjects = append(subjects, f.Subject)
 		}
 	}
@@ -32,7 +32,7 @@ func (r *Report) grids() (all []grid) {
 		var rows []row
 		cells := map[row]map[string]string{}
 		for _, f := range r.Figures {
-			if f.Subject != subject {
+			if f.Subject != subject || f.Curve != "" {
 				continue
 			}
 			at := row{f.Case, f.System}
@@ -98,6 +98,13 @@ func (r *Report) WriteTable(w io.Writer) error {
 	for _, g := range r.grids() {
 		fmt.Fprintf(w, "\n%s\n", g.subject)
 		if err := (&show.Table{Head: g.head, Rows: g.rows}).Write(w); err != nil {
+			return fmt.Errorf("print the table: %w", err)
+		}
+	}
+	for _, c := range r.curves() {
+		fmt.Fprintf(w, "\n%s, by %s\n", c.subject, c.of)
+		head, rows := c.table()
+		if err := (&show.Table{Head: head, Rows: rows}).Write(w); err != nil {
 			return fmt.Errorf("print the table: %w", err)
 		}
 	}

@@ -102,3 +102,16 @@ func Listener(address string) (int32, error) {
 	}
 	return 0, fmt.Errorf("no process is seen to listen on %s", address)
 }
+
+// Descriptors is how many files and sockets a process has open.
+func Descriptors(pid int32) (int, error) {
+	p, err := process.NewProcess(pid)
+	if err != nil {
+		return 0, fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	open, err := p.NumFDs()
+	if err != nil {
+		return 0, fmt.Errorf("count the open files of process %d: %w", pid, err)
+	}
+	return int(open), nil
+}

@@ -1,4 +1,5 @@
-package adapters
+// Package testpostgres starts PostgreSQL servers for tests.
+package testpostgres
 
 import (
 	"bytes"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // program finds one of the server's programs; Debian keeps them out of the path.
@@ -28,22 +31,23 @@ func program(name string) string {
 	return found[len(found)-1]
 }
 
-// startPostgres starts a server of its own and returns its DSN. It ends with the test.
-func startPostgres(t *testing.T) string {
+// Serve starts a server of its own for a test and returns its address. It ends with the test.
+func Serve(t *testing.T) string {
 	t.Helper()
-	c := initPostgres(t)
-	port := freePort(t)
-	c.start(t, "data", port)
+	c := New(t)
+	port := FreePort(t)
+	c.Start(t, "data", port)
 	return "postgres://shop:pa55-w0rd@127.0.0.1:" + port + "/postgres?sslmode=disable"
 }
 
-// cluster is a directory of data directories, of which the first, "data", is new.
-type cluster struct {
-	dir  string
+// Cluster is a directory of data directories, of which the first, "data", is new.
+type Cluster struct {
+	Dir  string
 	attr *syscall.SysProcAttr
 }
 
-func initPostgres(t *testing.T) *cluster {
+// New makes a cluster. Without PostgreSQL the test is skipped, or fails where HENCE_REQUIRE_POSTGRES is set.
+func New(t *testing.T) *Cluster {
 	t.Helper()
 	initdb, server := program("initdb"), program("postgres")
 	if initdb == "" || server == "" {
@@ -62,7 +66,7 @@ func initPostgres(t *testing.T) *cluster {
 			t.Error(err)
 		}
 	})
-	c := &cluster{dir, unprivileged(t, dir)}
+	c := &Cluster{dir, unprivileged(t, dir)}
 	initial := exec.CommandContext(t.Context(), initdb, "-D", filepath.Join(dir, "data"), "-U", "shop", "-A", "trust",
 		"--no-sync", "-E", "UTF8", "--locale=C")
 	initial.SysProcAttr, initial.Dir = c.attr, dir
@@ -72,50 +76,50 @@ func initPostgres(t *testing.T) *cluster {
 	return c
 }
 
-// running is one server.
-type running struct {
+// Server is one that was started.
+type Server struct {
 	run   *exec.Cmd
 	ended <-chan struct{}
 }
 
-// start runs a server on one of the data directories until the test ends.
-func (c *cluster) start(t *testing.T, data, port string, settings ...string) *running {
+// Start runs a server on one of the data directories until the test ends.
+func (c *Cluster) Start(t *testing.T, data, port string, settings ...string) *Server {
 	t.Helper()
-	args := []string{"-D", filepath.Join(c.dir, data), "-p", port}
+	args := []string{"-D", filepath.Join(c.Dir, data), "-p", port}
 	for _, s := range append([]string{"listen_addresses=127.0.0.1", "fsync=off", "unix_socket_directories=",
 		"max_connections=50"}, settings...) {
 		args = append(args, "-c", s)
 	}
 	var said bytes.Buffer
 	run := exec.Command(program("postgres"), args...)
-	run.SysProcAttr, run.Dir, run.Stderr = c.attr, c.dir, &said
+	run.SysProcAttr, run.Dir, run.Stderr = c.attr, c.Dir, &said
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	r := &running{run, waitFor(run)}
-	t.Cleanup(r.stop)
+	r := &Server{run, waitFor(run)}
+	t.Cleanup(r.Stop)
 	ready(t, "127.0.0.1:"+port, r.ended, &said)
 	return r
 }
 
-// stop is a fast shutdown; one that ended already has said so before.
-func (r *running) stop() {
+// Stop is a fast shutdown; one that ended already has said so before.
+func (r *Server) Stop() {
 	_ = r.run.Process.Signal(syscall.SIGINT)
 	select {
 	case <-r.ended:
 	case <-time.After(20 * time.Second):
-		r.kill() // it did not end by itself
+		r.Kill() // it did not end by itself
 	}
 }
 
-// kill ends it as a machine ends that loses its power.
-func (r *running) kill() {
-	r.signal(syscall.SIGKILL)
+// Kill ends it as a machine ends that loses its power.
+func (r *Server) Kill() {
+	r.Signal(syscall.SIGKILL)
 	<-r.ended
 }
 
-// signal reaches the server and its children, each of which leads a group of its own.
-func (r *running) signal(s syscall.Signal) {
+// Signal reaches the server and its children, each of which leads a group of its own.
+func (r *Server) Signal(s syscall.Signal) {
 	pid := r.run.Process.Pid
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // none once it has ended
 	_ = syscall.Kill(pid, s)
@@ -164,7 +168,8 @@ func unprivileged(t *testing.T, dir string) *syscall.SysProcAttr {
 	return nil
 }
 
-func freePort(t *testing.T) string {
+// FreePort is one of the loopback address that nobody listens on now.
+func FreePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -180,15 +185,10 @@ func ready(t *testing.T, addr string, ended <-chan struct{}, said *bytes.Buffer)
 	defer cancel()
 	turn := time.NewTicker(20 * time.Millisecond)
 	defer turn.Stop()
-	dsn := fmt.Sprintf("postgres://shop@%s/postgres?sslmode=disable", addr)
 	for {
-		db, err := openPostgres(dsn, &secrets{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = db.PingContext(ctx)
-		_ = db.Close() // only asked whether it answers
+		conn, err := pgx.Connect(ctx, "postgres://shop@"+addr+"/postgres?sslmode=disable")
 		if err == nil {
+			_ = conn.Close(ctx) // only asked whether it answers
 			return
 		}
 		select {
