@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -349,7 +348,11 @@ func TestDevAgain(t *testing.T) {
 			t.Parallel()
 			lives := harness.Number(t, "HENCE_IT_DEV_AGAIN", 2)
 			a := &devAgain{devWorld: openDevWorld(t, kept), binary: harness.Binary(t), cache: t.TempDir()}
-			a.kafka, a.nats = freePort(t), freePort(t)
+			ports, err := harness.FreePorts(2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.kafka, a.nats = ports[0], ports[1]
 			if kept {
 				a.data = t.TempDir()
 			}
@@ -370,14 +373,4 @@ func TestDevAgain(t *testing.T) {
 			t.Logf("%d starts of hence dev; rounds: %v; %d notes, %d charges", lives, a.states, len(a.notes), len(a.charges))
 		})
 	}
-}
-
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -104,18 +105,24 @@ func nth(alias string, i int) string { return fmt.Sprint(alias, "-", i+1) }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// FreePorts are ports that are free now.
+// FreePorts are ports that are free now. They lie below those from which systems number outgoing connections, so none
+// takes one of them while what listens there is started again.
 func FreePorts(n int) ([]int, error) {
+	const least, most, tries = 16_384, 32_767, 1_000
 	var all []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range tries {
+		if len(all) == n {
+			return all, nil
+		}
+		port := least + rand.IntN(most-least)
+		l, err := net.Listen("tcp", local(port))
 		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+			continue // another has it
 		}
 		defer l.Close()
-		all = append(all, l.Addr().(*net.TCPAddr).Port)
+		all = append(all, port)
 	}
-	return all, nil
+	return nil, fmt.Errorf("no %d ports between %d and %d are free", n, least, most)
 }
 
 func kafkaRecipes(ports []int) (all []Recipe) {
