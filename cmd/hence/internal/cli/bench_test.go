@@ -58,14 +58,14 @@ func TestBench(t *testing.T) {
 // TestBenchGrowth makes a point or two of each curve.
 func TestBenchGrowth(t *testing.T) {
 	t.Setenv(asProgram, "1")
-	code, out, errs := hence(t, "bench", "growth", "--seconds", "0.2", "--runs", "1", "--rate", "50", "--past", "300",
-		"--shards", "210", "--agents", "2", "--workspaces", "2", "-o", "json")
+	code, out, errs := hence(t, "bench", "growth", "--seconds", "0.1", "--runs", "1", "--rate", "200", "--past", "300",
+		"--shards", "100", "--agents", "1", "--workspaces", "2", "-o", "json")
 	var r report.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitOK {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
 	}
-	for curve, sizes := range map[string][]float64{report.ByPast: {300}, report.ByShards: {100, 210},
-		report.ByUsed: {100, 210}, report.ByAgents: {1, 2}, report.ByWorkspaces: {1, 2}} {
+	for curve, sizes := range map[string][]float64{report.ByPast: {300}, report.ByShards: {100},
+		report.ByUsed: {100}, report.ByAgents: {1}, report.ByWorkspaces: {1, 2}} {
 		for _, size := range sizes {
 			for _, name := range []string{report.CPUCommit, report.RecordsCommit, report.BytesCommit, report.AtRest} {
 				f, ok := r.Find(report.Key{Subject: report.Growth, Case: curve + ", " + report.Number(size),
