@@ -328,7 +328,7 @@ func TestOthersAfterAJoinWithoutASession(t *testing.T) {
 		must(a.client.Put(ctx, scope, []byte("1"), client.WriteOptions{}))(t)
 	}
 	a.die(t, first)
-	door := &unsureLog{Door: log.Door(), from: log.Seq(), unsure: func() bool { // from its join to that after the stranger
+	door := &unsureLog{Door: log.Door(), from: log.Seq(), unsure: func() bool { // until it joins after the stranger
 		all := joins(log, "a")
 		came := slices.IndexFunc(all, func(in *sequencer.Intent) bool { return in.Join.ID == "a joins" })
 		return len(all) > 1 && (came < 0 || came == len(all)-1)
