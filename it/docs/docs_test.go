@@ -168,6 +168,14 @@ func (r *reader) read(b fenced.Block) {
 		}
 		r.watched = append(r.watched, w)
 		waitWhile(watchBound, func() bool { return w.Out()+w.Words() == "" && w.Alive() })
+		if !b.Has(markDocker) {
+			break
+		}
+		// Ctrl-C comes before the containers are removed: from then on it ends by itself, with 0 or with 1.
+		waitWhile(watchBound, func() bool { return w.Out() == "" && w.Alive() })
+		if err := r.shell.End(w); err != nil {
+			r.t.Error(err)
+		}
 	default:
 		began, bound := time.Now(), blockBound
 		if b.Has(markDocker) {
