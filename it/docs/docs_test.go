@@ -168,14 +168,6 @@ func (r *reader) read(b fenced.Block) {
 		}
 		r.watched = append(r.watched, w)
 		waitWhile(watchBound, func() bool { return w.Out()+w.Words() == "" && w.Alive() })
-		if !b.Has(markDocker) {
-			break
-		}
-		// Ctrl-C comes before the containers are removed: from then on it ends by itself, with 0 or with 1.
-		waitWhile(watchBound, func() bool { return w.Out() == "" && w.Alive() })
-		if err := r.shell.End(w); err != nil {
-			r.t.Error(err)
-		}
 	default:
 		began, bound := time.Now(), blockBound
 		if b.Has(markDocker) {
@@ -212,6 +204,9 @@ func (r *reader) close() {
 	defer func() { r.t.Logf("ending what runs took %v", time.Since(began).Round(time.Millisecond)) }()
 	for _, w := range r.watched {
 		waitWhile(watchBound, func() bool { return w.Out() == "" && w.Alive() })
+		if w.Block.Has(markDocker) { // it ends when its containers are removed; at Ctrl-C it would say 1
+			waitWhile(watchBound, w.Alive)
+		}
 		if w.Out() == "" {
 			r.t.Errorf("%s: it shows nothing; it said: %s", w.Block.Where(), w.Words())
 		}
