@@ -122,7 +122,7 @@ type Effect struct {
 	Known  bool   // eager effects: the outcome is known
 
 	// Since logic 4.
-	Absent bool // the call of this index was planned and never came: it has no scopes, and its class is read
+	Absent bool // of this index no call came that moves anything: it was planned, has no scopes, and its class is read
 }
 
 // TouchReport says what became of the calls under one granted touch.

@@ -75,7 +75,7 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 	}
 	for _, ev := range events {
 		if ev.Effect == nil {
-			continue // a touch
+			continue // a touch, a plan
 		}
 		if err := r.resolve(ctx, ev); err != nil {
 			return nil, err
@@ -85,14 +85,18 @@ func (c *Client) effects(ctx context.Context, workspace string, tx sequencer.TxI
 }
 
 // beginsWhole reports whether the events are a transaction's from its first tool call on. Calls are numbered from 0.
-// Of one without calls the closure table must know, or a touch must be there; an answer alone is to a call that is
-// gone. A table that was rebuilt on a shortened topic knows no more than that.
+// Of one without calls the closure table must know, or a touch or a plan must be there; an answer alone is to a call
+// that is gone. A table that was rebuilt on a shortened topic knows no more than that.
 func beginsWhole(events []*topology.Event, known bool) bool {
 	var called, first, answered, other bool
 	for _, ev := range events {
 		switch {
 		case ev.Kind == topology.EventTouch:
 			other = true
+		case ev.Kind == topology.EventPlan && ev.Plan.First > 0: // there were calls before it
+			called = true
+		case ev.Kind == topology.EventPlan: // it is before its calls, of which the first may never come
+			other, first = true, true
 		case ev.Kind == topology.EventAnswer:
 			answered = true
 		case ev.Effect.Class == sequencer.ClassRead: // not numbered

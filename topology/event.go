@@ -22,6 +22,7 @@ const (
 	EventEffect                       // a tool call, whole: before it runs or is held
 	EventAnswer                       // what became of one: of the call, its release or its compensation
 	EventTouch                        // scopes that the agent asked for before it acted on them by itself
+	EventPlan                         // the calls that are to come, with the index of each
 )
 
 // Event is one record of hence.events: what an agent did through its sidecar, before anything was decided about it.
@@ -45,6 +46,13 @@ type Event struct {
 	Traceparent string
 	Effect      *EffectText // EventEffect and EventAnswer
 	Session     string      // of a loose read: the agent's conversation; empty: the default one
+	Plan        *Plan       // EventPlan
+}
+
+// Plan gives tool calls of a transaction their indexes before any of them comes.
+type Plan struct {
+	First uint32   // index of the first
+	Calls []string // their ids, as the agent made them; the indexes follow one another
 }
 
 // What the Detail of an answer begins with when an operator tried by hand, after the settlement, to make a call or its
@@ -244,8 +252,9 @@ func Effects(events []*Event, workspace string, tx sequencer.TxID) []*Event {
 	})
 }
 
-// IsEffect reports whether the event is a tool call, an answer to one, or scopes that the agent acts on by itself; of
-// those Effect is nil.
+// IsEffect reports whether the event is a tool call, an answer to one, a plan of calls, or scopes that the agent acts
+// on by itself; of a plan and of scopes Effect is nil.
 func (e *Event) IsEffect() bool {
-	return e.Kind == EventTouch || (e.Kind == EventEffect || e.Kind == EventAnswer) && e.Effect != nil
+	called := (e.Kind == EventEffect || e.Kind == EventAnswer) && e.Effect != nil
+	return called || e.Kind == EventTouch || e.Kind == EventPlan && e.Plan != nil
 }

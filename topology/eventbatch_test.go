@@ -8,10 +8,20 @@ import (
 	"testing"
 )
 
-// sampleBatch is a record with several events: all that one record may hold.
+// sampleBatch is a record with several events: all that one record of an older release may hold.
 func sampleBatch() *[]*Event {
-	events := slices.DeleteFunc(sampleEvents(), func(e *Event) bool { return e.Kind == EventContent })
+	events := slices.DeleteFunc(sampleEvents(), func(e *Event) bool {
+		return e.Kind == EventContent || e.Kind == EventPlan
+	})
 	events = append(events, sampleHandEvent())
+	return &events
+}
+
+// samplePlanned is a record with a plan and a call of it.
+func samplePlanned() *[]*Event {
+	events := slices.DeleteFunc(sampleEvents(), func(e *Event) bool {
+		return e.Kind != EventEffect && e.Kind != EventPlan
+	})
 	return &events
 }
 

@@ -63,6 +63,7 @@ func samples(tb testing.TB) (list []sample) {
 	return append(list,
 		newSample(tb, "event-hand", sampleHandEvent(), EncodeEvent, DecodeEvent),
 		newSample(tb, "event_batch-1", sampleBatch(), encodeBatch, decodeBatch),
+		newSample(tb, "event_batch-2", samplePlanned(), encodeBatch, decodeBatch),
 		newSample(tb, "residue-1", sampleResidue(), EncodeResidue, DecodeResidue),
 		newSample(tb, "intent-former", sampleFormer(), EncodeIntent, DecodeIntent),
 		newSample(tb, "intent-confirm", sampleConfirm(), EncodeIntent, DecodeIntent),

@@ -301,6 +301,7 @@ func sampleEvents() []*Event {
 		{Kind: EventEffect, Effect: sampleEffectText(), Traceparent: sampleTrace},
 		{Kind: EventAnswer, Effect: sampleAnswerText()},
 		{Kind: EventTouch, Scope: "calendar:/mia"},
+		{Kind: EventPlan, Plan: &Plan{First: 2, Calls: []string{"call_9a", "call_9b"}}},
 	}
 	for i, e := range list {
 		e.Workspace, e.Tx, e.Agent, e.Incarnation, e.Index, e.AtMs = "default", "tx-b", "agent-1", 5, uint64(i+1),

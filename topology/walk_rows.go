@@ -13,8 +13,9 @@ const (
 )
 
 func walkEvent(w *walker, e *Event) {
-	talks := w.decoding || e.Session != ""
-	outer := w.open(optional(18, talks), eventLeast)
+	planned := w.decoding || e.Plan != nil
+	talks := planned || e.Session != ""
+	outer := w.open(optional(18, talks, planned), eventLeast)
 	number(w, &e.Kind)
 	text(w, &e.Workspace)
 	text(w, &e.Tx)
@@ -36,6 +37,19 @@ func walkEvent(w *walker, e *Event) {
 	if talks {
 		text(w, &e.Session)
 	}
+	if planned {
+		pointer(w, &e.Plan, walkPlan)
+	}
+	w.close(outer)
+}
+
+// maxPlanned bounds the calls of a plan.
+const maxPlanned = 1024
+
+func walkPlan(w *walker, p *Plan) {
+	outer := w.open(2, 2)
+	number(w, &p.First)
+	shortList(w, &p.Calls, maxPlanned, wordBytes, text)
 	w.close(outer)
 }
 

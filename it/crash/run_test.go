@@ -164,7 +164,8 @@ func (r *crashRun) follow(ctx context.Context) {
 func (r *crashRun) start(dir string, kill *crashAt) (*harness.Process, *crashAgent) {
 	cmd := exec.Command(r.binary, "sidecar", "--agent", r.agent, "--workspace", r.workspace, "--listen", "127.0.0.1:0",
 		"--brokers", strings.Join(r.deployment.Brokers, ","), "--nats", r.deployment.NATS, "--data-dir", dir,
-		"--policy", r.policy, "--token", crashToken, "--output", "json")
+		"--policy", r.policy, "--token", crashToken, "--output", "json",
+		"--plan-wait", "300ms")
 	if kill != nil {
 		cmd.Env = append(cmd.Env, "HENCE_FAILPOINT="+kill.String())
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 // crashCall is one tool call of a script.
 type crashCall struct {
 	tool, fault, undo string
-	pad               int // bytes of an argument that only makes it large
+	pad               int  // bytes of an argument that only makes it large
+	never             bool // it is planned and does not come
 }
 
 // crashTx is one transaction of a script.
@@ -26,6 +28,7 @@ type crashTx struct {
 	as    string // its calls are over scopes of their own
 	rest  time.Duration
 	leave bool // the next one begins before this one is settled
+	plan  bool // its calls are planned and come side by side
 	// retract: once it is final, the script's nth transaction, from 1, is retracted with all that follows from it.
 	retract int
 	// seals: instead, the nth transaction, which was left open, is sealed.
@@ -35,7 +38,8 @@ type crashTx struct {
 func calls(tools ...string) (out []crashCall) {
 	for _, text := range tools {
 		tool, faults, _ := strings.Cut(text, " ")
-		c := crashCall{tool: tool, fault: faultNone, undo: faultNone}
+		tool, never := strings.CutPrefix(tool, "-")
+		c := crashCall{tool: tool, fault: faultNone, undo: faultNone, never: never}
 		if undo, ok := strings.CutPrefix(faults, "undo "); ok {
 			c.undo = undo
 		} else if faults != "" {
@@ -73,6 +77,11 @@ func crashScripts() map[string][]crashTx {
 			{end: "commit", calls: calls("reserve", "charge")},
 			{end: "commit", calls: calls("seat", "reserve", "note"), retract: 1},
 			{end: "commit", calls: calls("seat", "reserve", "seat"), retract: 3},
+		},
+		"plan": {
+			{end: "commit", plan: true, calls: calls("reserve", "note", "seat", "charge", "-note")},
+			{end: "abort", plan: true, calls: calls("charge", "-seat", "reserve", "seat", "note")},
+			{end: "commit", plan: true, calls: calls("-reserve", "note", "charge", "seat", "note")},
 		},
 		"large": {{end: "commit", calls: large.calls}, large},
 	}
@@ -167,16 +176,8 @@ func (a *crashAgent) transact(ctx context.Context, s crashTx) error {
 			return gone
 		}
 	}
-	for _, c := range s.calls {
-		a.n++
-		args := map[string]any{"agent": cmp.Or(a.calls, a.name) + s.as, "n": a.n, "fault": c.fault, "undo": c.undo}
-		if c.pad > 0 {
-			args["pad"] = strings.Repeat("x", c.pad)
-		}
-		_, err := tx.Effect(ctx, c.tool, args, client.EffectOptions{})
-		if gone := a.over(ctx, c.tool, err); gone != nil {
-			return gone
-		}
+	if gone := a.call(ctx, s, tx); gone != nil {
+		return gone
 	}
 	if s.rest > 0 {
 		select {
@@ -186,6 +187,46 @@ func (a *crashAgent) transact(ctx context.Context, s crashTx) error {
 		}
 	}
 	return a.end(ctx, s, tx, shard)
+}
+
+// call makes the calls of a transaction: one after the other, or those of a plan side by side.
+func (a *crashAgent) call(ctx context.Context, s crashTx, tx *client.Tx) error {
+	var ids []string
+	for i := range s.calls {
+		ids = append(ids, fmt.Sprint("call", i))
+	}
+	if s.plan {
+		_, err := tx.Plan(ctx, ids...)
+		if gone := a.over(ctx, "plan", err); gone != nil {
+			return gone
+		}
+	}
+	var side sync.WaitGroup
+	failed := make([]error, len(s.calls))
+	for i, c := range s.calls {
+		a.n++
+		args := map[string]any{"agent": cmp.Or(a.calls, a.name) + s.as, "n": a.n, "fault": c.fault, "undo": c.undo}
+		if c.pad > 0 {
+			args["pad"] = strings.Repeat("x", c.pad)
+		}
+		switch {
+		case c.never:
+		case s.plan:
+			side.Go(func() { _, failed[i] = tx.Effect(ctx, c.tool, args, client.EffectOptions{Call: ids[i]}) })
+		default:
+			_, err := tx.Effect(ctx, c.tool, args, client.EffectOptions{})
+			if gone := a.over(ctx, c.tool, err); gone != nil {
+				return gone
+			}
+		}
+	}
+	side.Wait()
+	for i, err := range failed {
+		if gone := a.over(ctx, s.calls[i].tool, err); gone != nil {
+			return gone
+		}
+	}
+	return nil
 }
 
 func (a *crashAgent) end(ctx context.Context, s crashTx, tx *client.Tx, shard string) error {

@@ -41,11 +41,20 @@ func (s *Agent) Effect(ctx context.Context, c once.Call, id string, in *api.Effe
 		if err != nil {
 			return nil, err
 		}
+		if what.call = in.Call; what.call != "" {
+			if err := validCall(what.call); err != nil {
+				return nil, err
+			}
+		}
 		t, err := s.find(sequencer.TxID(id))
 		if err != nil {
 			return nil, err
 		}
-		return s.effect(ctx, t, what, c.Slot)
+		out, err := s.effect(ctx, t, what, c.Slot)
+		if out != nil && out.Call == "" { // of a read and a shard's write no index says it
+			out.Call = what.call
+		}
+		return out, err
 	})
 }
 

@@ -58,6 +58,7 @@ type toolCall struct {
 	tool string
 	args json.RawMessage
 	key  string
+	call string // its id in a plan; empty: none names it
 }
 
 // issued is a tool call of a transaction that is in the delivery log.
@@ -67,7 +68,7 @@ type issued struct {
 }
 
 // effect makes one tool call of an open transaction, or holds it until the commit.
-func (s *Agent) effect(ctx context.Context, t *tx, c toolCall, slot *once.Slot) (*api.Receipt, error) {
+func (s *Agent) effect(ctx context.Context, t *tx, c toolCall, slot *once.Slot) (out *api.Receipt, err error) {
 	if s.engine == nil {
 		return nil, api.Problemf(api.CodeNoPolicy, "this sidecar was started without a policy file: it calls no tools")
 	}
@@ -75,9 +76,11 @@ func (s *Agent) effect(ctx context.Context, t *tx, c toolCall, slot *once.Slot) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx, t); err != nil {
-		return nil, err
+	came, first, err := s.comes(ctx, t, tool, c)
+	if first != nil || err != nil {
+		return first, err
 	}
+	defer func() { came(out, err) }()
 	free := func() { s.leave(t) }
 	defer func() { free() }()
 	if i, _ := slot.Called().(*issued); i != nil && s.stands(t, i) { // the same request has made it: it has ended by now
@@ -212,8 +215,11 @@ func (s *Agent) effectOf(ctx context.Context, t *tx, tool gate.Tool, c toolCall)
 			"most %d",
 			total, maxTxArgs)
 	}
-	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(len(t.effects)), Tool: tool,
+	e := gate.Effect{Tx: t.id, Incarnation: t.incarnation, Index: uint32(t.next()), Tool: tool,
 		Args: c.args, Traceparent: traceOf(ctx), At: wallTime(s.clock.Now().UnixMilli())}
+	if at := t.indexOf(c.call); at >= 0 {
+		e.Index = uint32(at)
+	}
 	e.Key = gate.Key(tool, s.origin, t.id, e.Index, c.key)
 	if e.Key == "" && tool.Keyed && tool.Class.Gated() {
 		e.Key = gate.OwnKey(s.origin, t.id, e.Index) // at least a release that is repeated counts once
@@ -246,13 +252,15 @@ func (s *Agent) sameKey(t *tx, e gate.Effect) (*api.Receipt, error) {
 
 // sameJSON reports whether two objects say the same.
 func sameJSON(a, b json.RawMessage) bool {
-	read := func(text json.RawMessage) (v any) {
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.UseNumber()
-		_ = d.Decode(&v)
-		return v
-	}
-	return reflect.DeepEqual(read(a), read(b))
+	return reflect.DeepEqual(exact(a), exact(b))
+}
+
+// exact is what JSON says, with its numbers as they are written.
+func exact(text json.RawMessage) (v any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	_ = d.Decode(&v)
+	return v
 }
 
 // wallTime is a time as events have it; zero: the event has none.
@@ -332,7 +340,8 @@ func (s *Agent) issue(ctx context.Context, t *tx, e gate.Effect) (*issued, error
 	if err != nil {
 		return nil, err
 	}
-	t.effects = append(t.effects, i)
+	t.put(i)
+	s.loop.Moved(&t.changed)
 	if e.Tool.Pin != nil {
 		t.pin(*e.Tool.Pin)
 	}
@@ -367,7 +376,7 @@ func (t *tx) pin(p sequencer.Pin) {
 
 // size is how many scopes the transaction names.
 func (t *tx) size() int {
-	n := len(t.reads) + len(t.writes) + len(t.pinned) + len(t.own) + min(1, len(t.own))
+	n := len(t.reads) + len(t.writes) + len(t.pinned) + len(t.own) + min(1, len(t.own)) + t.next() - len(t.effects)
 	for _, i := range t.effects {
 		n += 1 + len(i.effect.Tool.Scopes)
 	}
@@ -453,7 +462,8 @@ func (s *Agent) mayRun(ctx context.Context, t *tx, i *issued) error {
 }
 
 func (s *Agent) awaitAck(ctx context.Context, t *tx, i *issued) error {
-	err := s.through(ctx, t, func() bool { return i.acked }) // the events topic has it first
+	// The events topic has it first, and its plan: a stranger that finds no first call looks for that.
+	err := s.through(ctx, t, func() bool { return i.acked && t.plans == 0 })
 	if err == nil {
 		return nil
 	}
@@ -477,13 +487,10 @@ func (s *Agent) touchAll(ctx context.Context, t *tx, scopes []sequencer.Scope, a
 
 // withdraw takes a call back that never ran: the next one has its index.
 func (s *Agent) withdraw(t *tx, i *issued) {
-	at := slices.Index(t.effects, i)
-	if at >= 0 {
-		t.effects = slices.Delete(t.effects, at, at+1)
-	}
-	if at < 0 {
+	if !t.remove(i) {
 		return
 	}
+	s.loop.Moved(&t.changed)
 	err := marks{s}.Mark(gate.Mark{Tx: t.id, Index: i.effect.Index, Step: gate.StepDropped, Detail: "it never ran"})
 	if err != nil {
 		s.log.Error("a call that never ran is still in the journal", "tx", string(t.id), "cause", err)
@@ -599,17 +606,6 @@ func (s *Agent) finish(ctx context.Context, t *tx, i *issued) error {
 		s.toolFailed(t, i.effect)
 	}
 	return nil
-}
-
-// sealed are the calls as the footprint names them.
-func (t *tx) sealed() []sequencer.Effect {
-	out := make([]sequencer.Effect, 0, len(t.effects))
-	for _, i := range t.effects {
-		e := i.effect
-		out = append(out, sequencer.Effect{Index: e.Index, Scopes: e.Tool.Scopes, Class: e.Tool.Class, Tool: e.Tool.Name,
-			Key: e.Key, Known: e.Tool.Class.Eager()})
-	}
-	return out
 }
 
 // shardTool is the tool's adapter when its calls are reads and writes of the transaction itself.

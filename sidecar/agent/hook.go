@@ -119,14 +119,19 @@ func (s *Agent) hookedOf(t *tx, seal *sequencer.Seal, footprint sequencer.Hash) 
 	for _, r := range seal.Reads {
 		out.Reads = append(out.Reads, hookedRead{string(r.Scope), uint64(r.View), uint64(r.Version), string(r.Writer)})
 	}
-	for i, e := range seal.Effects {
+	args := map[uint32]json.RawMessage{}
+	for _, i := range t.effects {
+		args[i.effect.Index] = i.effect.Args
+	}
+	for _, e := range seal.Effects {
+		if e.Absent { // nothing comes of it, so there is nothing to judge
+			continue
+		}
 		one := hookedEffect{Index: e.Index, Tool: e.Tool, Class: e.Class.String(), Key: e.Key}
 		for _, scope := range e.Scopes {
 			one.Scopes = append(one.Scopes, string(scope))
 		}
-		if i < len(t.effects) {
-			one.Args = t.effects[i].effect.Args
-		}
+		one.Args = args[e.Index]
 		out.Effects = append(out.Effects, one)
 	}
 	for i := range seal.Shards {

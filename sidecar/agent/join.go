@@ -236,6 +236,9 @@ func (s *Agent) adopt(l *journal.Ledger) {
 		t := newTx(id, r.Incarnation, r.Base, r.Begin, s.clock.Now())
 		t.attempt, t.refusals, t.reads, t.loose, t.own = r.Attempt, r.Refusals, r.Reads, r.Loose, r.Own
 		t.begun, t.phase, t.sealedBefore = true, phaseLost, r.Sealed
+		for _, call := range r.Plan {
+			t.places = append(t.places, &place{call: call})
+		}
 		s.txs[id] = t
 		s.order = append(s.order, id)
 		switch {

@@ -201,6 +201,7 @@ type Limits struct {
 	Branches         int           // of a group; 16
 	AdoptAfter       time.Duration // how long an orphan may block this agent before it is adopted; 2 s
 	Readers          int           // with a delivery log of their own, then the oldest end; 100,000
+	PlanWait         time.Duration // for calls that are planned before one that moves the same; 2 s
 	ReaderTTL        time.Duration // how long what a reader was given counts, unless it says so; 1 h
 }
 
@@ -232,6 +233,7 @@ func WithDefaults(l Limits) Limits {
 	l.Branches = cmp.Or(l.Branches, 16)
 	l.AdoptAfter = cmp.Or(l.AdoptAfter, 2*time.Second)
 	l.Readers = cmp.Or(l.Readers, 100_000)
+	l.PlanWait = cmp.Or(l.PlanWait, 2*time.Second)
 	l.ReaderTTL = cmp.Or(l.ReaderTTL, time.Hour)
 	return l
 }

@@ -129,7 +129,7 @@ func (s *Agent) ownSettled(ctx context.Context, d *debt, effects []gate.Progress
 	}
 	made.NoneElse = told.NoneElse
 	for i, e := range told.Effects {
-		e.Index = uint32(len(effects) + i)
+		e.Index = behind(effects) + uint32(i)
 		made.Effects = append(made.Effects, e)
 		if e.Result == sequencer.ResultClean {
 			continue
@@ -142,6 +142,14 @@ func (s *Agent) ownSettled(ctx context.Context, d *debt, effects []gate.Progress
 			Index: e.Index, Tool: gate.Tool{Name: ownTool, Class: sequencer.ClassReversible, Scopes: e.Scopes}}})
 	}
 	return made, false, nil
+}
+
+// behind is the index behind the calls of a transaction: that of the agent's own acts. A plan may have left gaps.
+func behind(effects []gate.Progress) (next uint32) {
+	for _, p := range effects {
+		next = max(next, p.Index+1)
+	}
+	return next
 }
 
 // noWord is what a settlement goes by when the agent has said nothing in time: nobody knows. Nil: it may still say it.
@@ -192,6 +200,6 @@ func (t *tx) ownEffects() []sequencer.Effect {
 	if len(t.own) == 0 {
 		return nil
 	}
-	return []sequencer.Effect{{Index: uint32(len(t.effects)), Scopes: slices.Clone(t.own),
+	return []sequencer.Effect{{Index: uint32(t.next()), Scopes: slices.Clone(t.own),
 		Class: sequencer.ClassReversible, Tool: ownTool, Known: true}}
 }

@@ -133,7 +133,7 @@ func heldState(p gate.Progress, st standing) (string, string) {
 // receiptNow is a call's receipt as its transaction stands now.
 func (s *Agent) receiptNow(t *tx, p gate.Progress) *api.Receipt {
 	out := receipt(p, s.standing(t))
-	out.Overtaken = t.overtaken
+	out.Overtaken, out.Call = t.overtaken, t.callAt(p.Index)
 	return out
 }
 
@@ -163,6 +163,7 @@ func (s *Agent) effects(ctx context.Context, t *tx) *api.Effects {
 	out := &api.Effects{Tx: d.Tx, State: d.State, Final: d.Final, Effects: []api.Receipt{}}
 	for _, p := range known {
 		r := receipt(p, st)
+		r.Call = t.callAt(p.Index)
 		if unread != nil && (shared || isLeft(p)) {
 			r.Note = fmt.Sprintf("%s: %v", unreadNote, unread)
 		}

@@ -130,7 +130,7 @@ func (s *Agent) fates(ctx context.Context, id sequencer.TxID) (out []api.ConeEff
 	}
 	for _, ev := range events {
 		if ev.Kind == topology.EventTouch {
-			out = append(out, api.ConeEffect{Index: uint32(len(effects)), Tool: ownTool,
+			out = append(out, api.ConeEffect{Index: behind(effects), Tool: ownTool,
 				Class: sequencer.ClassReversible.String(), Scopes: []string{string(ev.Scope)}, Fate: api.FateUnknown})
 		}
 	}

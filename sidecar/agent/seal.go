@@ -84,7 +84,7 @@ func (s *Agent) sendSeal(ctx context.Context, t *tx) (*sent, error) {
 		return nil, api.Problemf(api.CodeBusy, "%s is still open: the sidecar is stopping, or has too many appends under "+
 			"way", t.id)
 	}
-	err := s.delivery.Record(journal.RecordSealed, &journal.DecidedRecord{Tx: t.id, Calls: len(t.effects)})
+	err := s.delivery.Record(journal.RecordSealed, &journal.DecidedRecord{Tx: t.id, Calls: t.next(), Absent: t.absent()})
 	if err != nil {
 		return nil, err
 	}

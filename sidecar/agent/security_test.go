@@ -43,7 +43,7 @@ func TestOtherAgent(t *testing.T) {
 	free := map[string]bool{"explain": true, "closure": true, "retract": true}
 	bodies := map[string]string{"read": `{"scope":"shard:/x"}`, "write": `{"scope":"shard:/x","content":"1"}`,
 		"touch": `{"wants":[{"scope":"db:/x","access":"write"}]}`, "effect": `{"tool":"n","args":{}}`,
-		"settlement": `{"none_else":true}`}
+		"settlement": `{"none_else":true}`, "plan": `{"calls":["a"]}`}
 	seen := 0
 	for _, route := range must(loadDocument())(t).Operations() {
 		if !strings.HasPrefix(route.Path, "/v1/tx/") || free[route.ID] {

@@ -58,7 +58,9 @@ type tx struct {
 	writes    []sequencer.ShardWrite
 	touches   []sequencer.TouchReport
 	granted   []sequencer.Want
-	effects   []*issued // tool calls that run or are held, in issuance order
+	effects   []*issued // tool calls that run or are held, by index
+	places    []*place  // by index, up to the last planned one; Invariant: effects has what is made at each of them
+	plans     int       // that the events topic has not acknowledged
 	pinned    []sequencer.Pin
 	own       []sequencer.Scope // handed to the agent to act on by itself
 	asking    *sequencer.Intent // a touch that is not answered yet

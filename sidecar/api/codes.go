@@ -52,6 +52,7 @@ const (
 	CodeSettlementTold   = "settlement_told"
 	CodeOperatorOnly     = "operator_only"
 	CodeUnknownType      = "unknown_type"
+	CodePlanPassed       = "plan_passed"
 )
 
 // kindOfProblem is what every problem of one code has in common.
@@ -114,7 +115,7 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusConflict, "observing and retracting exclude each other", true, false}
 	case CodeNothingOwed, CodeCallsUnknown, CodeSettlementTold:
 		return kindOfProblem{http.StatusConflict, "the state of the transaction does not allow this", false, false}
-	case CodeNotAborted, CodeAlreadyCommitted, CodeGaveUp:
+	case CodeNotAborted, CodeAlreadyCommitted, CodeGaveUp, CodePlanPassed:
 		return kindOfProblem{http.StatusConflict, "the state of the transaction does not allow this", false, false}
 	case CodeUndecided, CodeNotReady, CodeJournal, CodeBacklog, CodeLog, CodeStopping, CodeBusy:
 		return kindOfProblem{http.StatusServiceUnavailable, "the sidecar cannot do this now", true, true}

@@ -29,14 +29,33 @@ func EffectStates() []string {
 // Effect is the body of POST /v1/tx/{tx}/effects.
 type Effect struct {
 	Tool string          `json:"tool"`
-	Args json.RawMessage `json:"args"`          // an object
-	Key  string          `json:"key,omitempty"` // idempotency key for the sink, where the policy leaves it to the agent
+	Args json.RawMessage `json:"args"`           // an object
+	Key  string          `json:"key,omitempty"`  // idempotency key for the sink, where the policy leaves it to the agent
+	Call string          `json:"call,omitempty"` // its id in a plan of the transaction
+}
+
+// Plan is the body of POST /v1/tx/{tx}/plan: the ids of calls that are to come, in the order in which they count.
+type Plan struct {
+	Calls []string `json:"calls"`
+}
+
+// Planned answers it: the places that the plan has given.
+type Planned struct {
+	Tx    string        `json:"tx"`
+	Calls []PlaceOfCall `json:"calls"`
+}
+
+// PlaceOfCall is the index that a planned call has when it comes.
+type PlaceOfCall struct {
+	Call  string `json:"call"`
+	Index uint32 `json:"index"`
 }
 
 // Receipt is one tool call as it stands.
 type Receipt struct {
 	Tx        string          `json:"tx"`
 	Index     *uint32         `json:"index,omitempty"` // issuance order, 0-based; absent for calls that only read
+	Call      string          `json:"call,omitempty"`  // its id in a plan
 	Tool      string          `json:"tool"`
 	Class     string          `json:"class"`
 	State     string          `json:"state"`

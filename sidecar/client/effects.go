@@ -17,6 +17,8 @@ import (
 type (
 	// Receipt is one tool call as it stands.
 	Receipt = api.Receipt
+	// Planned are the places of planned calls.
+	Planned = api.Planned
 	// Done is a transaction of one call.
 	Done = api.Done
 	// Residue is one effect that could not be made clean, or whose outcome is unknown.
@@ -27,6 +29,15 @@ type (
 type EffectOptions struct {
 	Key  string // idempotency key for the sink, where the policy leaves it to the agent
 	Mode string // Client.Do: order mode of the transaction
+	Call string // Tx.Effect: its id in a plan of the transaction
+}
+
+// Plan gives parallel calls of the transaction their order before any of them is made; a further plan appends. Each
+// names its id in EffectOptions.Call, and comes whenever it does: those that move the same are made in this order.
+func (t *Tx) Plan(ctx context.Context, calls ...string) (Planned, error) {
+	var out Planned
+	err := t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/plan"), nil, api.Plan{Calls: calls}, &out)
+	return out, err
 }
 
 // Effect calls a tool in the transaction. args is anything that is a JSON object when marshalled. The answer is the
@@ -37,7 +48,7 @@ func (t *Tx) Effect(ctx context.Context, tool string, args any, o EffectOptions)
 		return Receipt{}, err
 	}
 	var out Receipt
-	in := api.Effect{Tool: tool, Args: body, Key: o.Key}
+	in := api.Effect{Tool: tool, Args: body, Key: o.Key, Call: o.Call}
 	err = t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/effects"), nil, in, &out)
 	return out, err
 }

@@ -263,7 +263,7 @@ func actOf(ev *topology.Event) act {
 }
 
 func eventName(k topology.EventKind) string {
-	names := [...]string{"", "read", "write", "content", "seal", "effect", "answer", "touch"}
+	names := [...]string{"", "read", "write", "content", "seal", "effect", "answer", "touch", "plan"}
 	if int(k) < len(names) {
 		return names[k]
 	}

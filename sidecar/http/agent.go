@@ -26,6 +26,7 @@ type Agent interface {
 	Read(ctx context.Context, tx string, in *api.Read) (*api.Shard, *api.Announced, error)
 	Write(ctx context.Context, tx string, in *api.Write) (*api.Written, error)
 	Touch(ctx context.Context, tx string, in *api.Touch) (*api.Touched, error)
+	Plan(ctx context.Context, tx string, in *api.Plan) (*api.Planned, error)
 	Effect(ctx context.Context, c once.Call, tx string, in *api.Effect) (*api.Receipt, error)
 	Effects(ctx context.Context, tx string) (*api.Effects, error)
 	Seal(ctx context.Context, tx string, in *api.Seal) (*api.Decision, error)

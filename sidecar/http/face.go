@@ -109,6 +109,7 @@ func (f *Face) table() []route {
 		{"POST", tx + "/writes", "write", false, "", f.writeTx},
 		{"POST", tx + "/touches", "touch", false, "", f.touchTx},
 		{"POST", tx + "/settlement", "settlement", false, "wait_ms", f.settleTx},
+		{"POST", tx + "/plan", "plan", false, "", f.planTx},
 		{"POST", tx + "/effects", "effect", false, "", f.effectTx},
 		{"GET", tx + "/effects", "effects", false, "", f.effectsTx},
 		{"POST", tx + "/seal", "seal", false, "wait_ms", f.sealTx},

@@ -109,6 +109,14 @@ func (f *fake) Touch(ctx context.Context, tx string, in *api.Touch) (*api.Touche
 	return answer(ctx, f, "Touch", &api.Touched{Tx: tx, State: f.touched, Wants: append([]api.Want{}, in.Wants...)})
 }
 
+func (f *fake) Plan(ctx context.Context, tx string, in *api.Plan) (*api.Planned, error) {
+	out := &api.Planned{Tx: tx, Calls: []api.PlaceOfCall{}}
+	for i, call := range in.Calls {
+		out.Calls = append(out.Calls, api.PlaceOfCall{Call: call, Index: uint32(i)})
+	}
+	return answer(ctx, f, "Plan", out)
+}
+
 func (f *fake) Effect(ctx context.Context, _ once.Call, tx string, in *api.Effect) (*api.Receipt, error) {
 	return answer(ctx, f, "Effect", &api.Receipt{Tx: tx, Tool: in.Tool, Class: "irreversible", State: api.EffectHeld})
 }

@@ -95,6 +95,14 @@ func (f *Face) settleTx(c *call) (*reply, error) {
 	return unlessPending(d, !d.Final), nil
 }
 
+func (f *Face) planTx(c *call) (*reply, error) {
+	var in api.Plan
+	if err := c.decode(&in, false); err != nil {
+		return nil, err
+	}
+	return ok(c.agent.Plan(c.ctx, c.params.get("tx"), &in))
+}
+
 func (f *Face) effectTx(c *call) (*reply, error) {
 	var in api.Effect
 	if err := c.decode(&in, false); err != nil {

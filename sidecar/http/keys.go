@@ -45,11 +45,12 @@ func (f *Face) keyed(c *call, route *route) (*reply, error) {
 	return out, nil
 }
 
-// outlives says whether the answers of a route still hold when the sidecar was started again. A read, a write and a
-// touch belong to an open transaction, a registered tool to the process: those go with it, and a repetition says so.
+// outlives says whether the answers of a route still hold when the sidecar was started again. A read, a write, a
+// touch and a plan belong to an open transaction, a registered tool to the process: those go with it, and a
+// repetition says so.
 func outlives(r *route) bool {
 	switch r.name {
-	case "read", "write", "touch", "put_tool", "delete_tool":
+	case "read", "write", "touch", "plan", "put_tool", "delete_tool":
 		return false
 	}
 	return true

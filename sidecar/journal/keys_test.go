@@ -70,6 +70,8 @@ func TestDecidedRecordJSON(t *testing.T) {
 			case reflect.Struct:
 				f.Set(reflect.ValueOf(sequencer.Writer{Seq: sequencer.Seq(rapid.Uint64().Draw(t, "seq")),
 					Tx: sequencer.TxID(text.Draw(t, "tx")), Residue: rapid.Bool().Draw(t, "residue")}))
+			case reflect.Slice:
+				f.Set(reflect.ValueOf(rapid.SliceOfN(rapid.Uint32(), 0, 3).Draw(t, name)))
 			default:
 				t.Fatalf("a field %s of a new kind: write it in json, and draw it here", name)
 			}
@@ -79,7 +81,8 @@ func TestDecidedRecordJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got, said DecidedRecord
-		if err := errors.Join(json.Unmarshal(d.json(), &got), json.Unmarshal(want, &said)); err != nil || got != said {
+		err = errors.Join(json.Unmarshal(d.json(), &got), json.Unmarshal(want, &said))
+		if err != nil || !reflect.DeepEqual(got, said) {
 			t.Fatalf("%s says\n%+v, not\n%+v: %v", d.json(), got, said, err)
 		}
 	})

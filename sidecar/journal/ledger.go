@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,7 @@ type TxRecord struct {
 	Foreign     bool              `json:",omitempty"` // another agent's, or of a journal that is lost: only settled here
 	Shared      bool              `json:",omitempty"` // somebody else has owned its settlement: the log knows more
 	Boot        string            `json:",omitempty"` // of the machine while it was begun
+	Plan        []string          `json:",omitempty"` // ids of planned calls, by index; empty: no plan names it
 
 	effects []*gate.Progress // by index; nil once settled
 }
@@ -91,7 +93,9 @@ type DecidedRecord struct {
 	Detail string
 	Final  bool
 	Clean  bool `json:",omitempty"` // of a settlement: the release left no residue
-	Calls  int  `json:",omitempty"` // of a seal: how many tool calls it carries
+	Calls  int  `json:",omitempty"` // of a seal: how many indexes of tool calls it carries
+
+	Absent []uint32 `json:",omitempty"` // of a seal: those of them that no call has
 
 	By         string        `json:",omitempty"`
 	Tool       string        `json:",omitempty"`
@@ -127,6 +131,13 @@ func (d *DecidedRecord) json() []byte {
 	}
 	if d.Calls != 0 {
 		b = strconv.AppendInt(append(b, `,"Calls":`...), int64(d.Calls), 10)
+	}
+	if len(d.Absent) > 0 {
+		b = append(b, `,"Absent":[`...)
+		for _, index := range d.Absent {
+			b = append(strconv.AppendUint(b, uint64(index), 10), ',')
+		}
+		b[len(b)-1] = ']'
 	}
 	text("By", d.By, false)
 	text("Tool", d.Tool, false)
@@ -165,7 +176,7 @@ func (l *Ledger) take(kind byte, body []byte, v any) error {
 	case *TxRecord:
 		t := *v // its lists grow here, and the caller's beside it
 		t.Reads, t.Loose, t.Own = slices.Clone(t.Reads), slices.Clone(t.Loose), slices.Clone(t.Own)
-		t.Begin.May = slices.Clone(t.Begin.May)
+		t.Begin.May, t.Plan = slices.Clone(t.Begin.May), slices.Clone(t.Plan)
 		l.begin(&t)
 		return nil
 	case *DecidedRecord:
@@ -246,6 +257,9 @@ func (l *Ledger) apply(record []byte) error {
 
 func (l *Ledger) event(ev *topology.Event) {
 	l.Pending = append(l.Pending, ev)
+	if t := l.Txs[ev.Tx]; t != nil && ev.Plan != nil {
+		t.plan(ev.Plan)
+	}
 	if ev.Kind != topology.EventRead {
 		return
 	}
@@ -270,7 +284,9 @@ func (l *Ledger) move(kind byte, d *DecidedRecord) error {
 	switch kind {
 	case RecordSealed:
 		t.Sealed, t.Loose = true, l.Loose.Take(t.Begin.Session)
-		t.effects = t.effects[:min(len(t.effects), d.Calls)] // one that was journalled and then refused is not its own
+		t.effects = slices.DeleteFunc(t.effects, func(p *gate.Progress) bool { // journalled and then refused: not its own
+			return int(p.Index) >= d.Calls || slices.Contains(d.Absent, p.Index)
+		})
 	case RecordReopened:
 		l.Loose.Give(t.Begin.Session, t.Loose)
 		t.Sealed, t.Loose = false, nil
@@ -481,7 +497,7 @@ func (l *Ledger) applyEffect(kind byte, body []byte) error {
 	case at < 0:
 		return fmt.Errorf("a mark on call %d of %q, which was never made", m.Index, m.Tx)
 	case t.withdraws(at, m):
-		t.effects = t.effects[:at] // its touch was refused: the next call takes its place
+		t.effects = slices.Delete(t.effects, at, at+1) // its touch was refused: another call may take its place
 	default:
 		t.effects[at].Apply(m)
 	}
@@ -503,19 +519,32 @@ func tidy(a *gate.Answer) {
 	}
 }
 
-// withdraws reports whether a mark takes an eager call back whose touch was refused: the next call has its index.
+// withdraws reports whether a mark takes an eager call back whose touch was refused: another may have its index. It is
+// the last one, or later ones of its plan have come before it.
 func (t *TxRecord) withdraws(at int, m gate.Mark) bool {
 	p := t.effects[at]
-	return m.Step == gate.StepDropped && p.Tool.Class.Eager() && !p.Started && at == len(t.effects)-1
+	return m.Step == gate.StepDropped && p.Tool.Class.Eager() && !p.Started
 }
 
-// put adds a call. One that never ran is replaced by the next with its index.
+// put adds a call at its index: those of a plan come in any order, and are settled in this one. One that never ran is
+// replaced by the next with its index.
 func (t *TxRecord) put(p *gate.Progress) {
-	if at := t.effect(p.Index); at >= 0 {
+	at, found := slices.BinarySearchFunc(t.effects, p.Index, func(o *gate.Progress, index uint32) int {
+		return cmp.Compare(o.Index, index)
+	})
+	if found {
 		t.effects[at] = p
 		return
 	}
-	t.effects = append(t.effects, p)
+	t.effects = slices.Insert(t.effects, at, p)
+}
+
+// plan notes the ids of planned calls. Its event may be read twice: of a rewritten journal and beside it.
+func (t *TxRecord) plan(p *topology.Plan) {
+	for len(t.Plan) < int(p.First)+len(p.Calls) {
+		t.Plan = append(t.Plan, "")
+	}
+	copy(t.Plan[p.First:], p.Calls)
 }
 
 func (t *TxRecord) effect(index uint32) int {
@@ -616,7 +645,7 @@ func (t *TxRecord) marked(ev *topology.Event) error {
 		}
 	}
 	if t.withdraws(at, m) {
-		t.effects = t.effects[:at]
+		t.effects = slices.Delete(t.effects, at, at+1)
 		return nil
 	}
 	t.effects[at].Apply(m)

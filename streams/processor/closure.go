@@ -213,6 +213,9 @@ func joinEvent(r *topology.ClosureRow, ev *topology.Event, offset int64) {
 			r.Writes = append(r.Writes, s.Scope)
 		}
 		for _, e := range ev.Seal.Effects {
+			if e.Absent { // nothing was called
+				continue
+			}
 			r.Effects = append(r.Effects, topology.EffectSeen{Index: e.Index, Class: e.Class, Event: ev.Index})
 		}
 	}

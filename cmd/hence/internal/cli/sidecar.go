@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/beside"
 	"github.com/hence-dev/hence/cmd/hence/internal/otlp"
@@ -29,6 +30,8 @@ type manners struct {
 	Workspace string `default:"default" dev:"workspace" help:"Workspace of requests that name none."`
 	Mode      string `enum:"enforce,observe" default:"enforce" help:"Whether a failed check is refused or only reported."`
 	Order     string `enum:"optimistic,ordered,locked" default:"optimistic" help:"Default order mode of transactions."`
+
+	PlanWait time.Duration `default:"2s" help:"How long a call waits for those that are planned before it."`
 }
 
 func (m manners) order() sequencer.Mode {
@@ -138,9 +141,9 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		defer log.Close()
 		side, err := sidecar.New(c.sbusFace.into(sidecar.Config{
 			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace,
-			Listen: c.Listen, DataDir: dir, Token: c.Token,
-			OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
-			Hook: c.hook(), Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
+			Listen: c.Listen, DataDir: dir, Token: c.Token, OperatorToken: operator, Order: c.order(),
+			Observe: c.Mode == "observe", Tools: tools, Limits: sidecar.Limits{PlanWait: c.PlanWait}, Hook: c.hook(),
+			Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
 		}), log)
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", who, err)

@@ -71,6 +71,8 @@ func ruleOf(command, flag string) rule {
 		return lasting(1, time.Hour)
 	case "hook-timeout":
 		return lasting(0, time.Minute)
+	case "plan-wait": // a request that waits longer is ended by its own bound, of 30 s
+		return lasting(time.Millisecond, 25*time.Second)
 	case "sbus-max-delta":
 		return within(0, 16<<20)
 	case "sbus-session-ttl":
