@@ -12,7 +12,7 @@ func (f *Fold) commit(t *tx) {
 	seq := f.seq + 1
 	f.keepShards(t, seq)
 	o := Outcome{Kind: OutcomeCommitted, Intent: f.sealID(t), Shards: s.Shards, RestsOn: t.RestsOn, Residue: t.Residue,
-		Would: t.Would, At: s.At, Final: len(t.Gated) == 0}
+		Would: t.Would, At: s.At, Final: len(t.Gated) == 0, Approvals: t.Approvals}
 	// Before the phase changes: the writers that it covers are looked up as they stand, and who read them is refused in
 	// this very step (holes 5b).
 	o.Writes = f.write(t, t.committedScopes(), func(Scope, Writer) Writer { return Writer{Seq: seq, Tx: t.ID} })
@@ -58,7 +58,8 @@ func (f *Fold) abort(t *tx, why finding) {
 	}
 	f.undecided--
 	f.emitTx(t, Outcome{Kind: OutcomeAborted, Code: why.code, Detail: why.detail, Scope: why.scope, Moved: why.moved,
-		BlockedBy: why.blockers, Would: t.Would, Final: t.final(), By: why.by, Tool: why.tool, MovedAgent: why.agent})
+		BlockedBy: why.blockers, Would: t.Would, Final: t.final(), By: why.by, Tool: why.tool, MovedAgent: why.agent,
+		Approvals: t.Approvals})
 	f.decided(t)
 }
 
@@ -72,6 +73,7 @@ func (f *Fold) decided(t *tx) {
 	t.Seal, t.scopes, t.opsKnown = nil, nil, false
 	t.May, t.RestsOn, t.Residue, t.VerdictWhy = nil, nil, nil, "" // its outcome has what of it is worth knowing
 	t.Session = ""                                                // only an open one is refused for it
+	t.Approvals, t.ApprovalDue = nil, 0
 	f.settled.push(t)
 	f.account(t)
 	f.wakeDependents(t)

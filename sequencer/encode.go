@@ -147,6 +147,9 @@ func (e *encoder) rules(r *Rules) {
 		e.num(uint64(r.HorizonCommits))
 		e.num(uint64(r.HorizonTicks))
 	}
+	if r.Logic >= 4 {
+		e.num(uint64(r.ApprovalTicks))
+	}
 }
 
 func (e *encoder) seal(s *Seal) {
@@ -163,12 +166,16 @@ func (e *encoder) seal(s *Seal) {
 		e.str(x.Tool)
 		e.str(x.Key)
 		rest := uint64(0) // before logic 4 it is known or not
-		for bit, there := range []bool{x.Known, x.Absent} {
+		named := x.Args != Hash{}
+		for bit, there := range []bool{x.Known, x.Absent, x.Approve, named} {
 			if there {
 				rest |= 1 << bit
 			}
 		}
 		e.num(rest)
+		if named {
+			e.hash(&x.Args)
+		}
 	})
 	list(e, s.Touches, func(e *encoder, r TouchReport) {
 		e.num(uint64(r.N))
@@ -238,11 +245,14 @@ func (o *Outcome) chainAfter(prev *Hash, e *encoder) Hash {
 		e.str(string(o.Retraction))
 		list(e, o.Cone, putTx)
 	}
-	if o.By != "" || o.Tool != "" || o.MovedAgent != "" { // as before logic 3; a retraction has a name, so it is not 0
-		e.num(0)
+	if o.By != "" || o.Tool != "" || o.MovedAgent != "" || len(o.Approvals) > 0 {
+		e.num(0) // as before logic 3; a retraction has a name, so it is not 0
 		e.str(o.By)
 		e.str(o.Tool)
 		e.str(o.MovedAgent)
+	}
+	if len(o.Approvals) > 0 { // as before logic 4
+		list(e, o.Approvals, putApproval)
 	}
 	return e.sum()
 }

@@ -73,6 +73,7 @@ type stepState struct {
 	id      string // of in, once it was asked for
 	out     []Outcome
 	repeats []Seq
+	heard   bool           // an approval said something new
 	queue   wakeQueue      // Invariant: holds a transaction exactly while its wake is set
 	moved   []Scope        // where something was granted or released, and whose waiters are not queued yet
 	seen    map[Scope]bool // those of moved, once there are many

@@ -31,6 +31,11 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			// It would be taken for a call: released, undone, or waited for.
 			return bad("a call that never came has a scope, a key, an outcome or a class", firstScope(e.Scopes))
 		}
+		if e.badApproval() {
+			// What has left is not held back any more, and a yes to arguments that nobody names is one to any.
+			return bad("an approval is for a held effect, and for arguments that the seal names by their hash",
+				firstScope(e.Scopes))
+		}
 		if why := e.uncovered(held); why != "" {
 			// It ran where others may run: the grant is what kept them out.
 			return bad(why, firstScope(e.Scopes))
@@ -217,6 +222,9 @@ func (s *Seal) bytes() int {
 	}
 	for _, e := range s.Effects {
 		n += 24 + len(e.Tool) + len(e.Key)
+		if e.Approve {
+			n += approvalBytes // the word that may come has its room from the start
+		}
 		for _, x := range e.Scopes {
 			n += 4 + len(x)
 		}

@@ -344,6 +344,7 @@ func (t TxState) clone() TxState {
 	t.Grants = slices.Clone(t.Grants)
 	t.GrantedNs = slices.Clone(t.GrantedNs)
 	t.Since = slices.Clone(t.Since)
+	t.Approvals = slices.Clone(t.Approvals)
 	if t.Waiting != nil {
 		w := *t.Waiting
 		t.Waiting = &w

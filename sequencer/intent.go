@@ -77,6 +77,11 @@ func (in *Intent) ID() string {
 		if in.Select != nil {
 			return "select:" + in.Select.Group
 		}
+	case IntentVerdict:
+		if in.approves() { // each sidecar counts its own
+			return string(in.Tx) + ":approval:" + strconv.FormatUint(uint64(in.Incarnation), 10) + ":" +
+				strconv.FormatUint(uint64(in.N), 10)
+		}
 	case IntentRegister, IntentUnregister:
 		if r := in.Register; r != nil {
 			return in.Kind.String() + ":" + r.Server + ":" + strconv.FormatUint(uint64(in.Incarnation), 10) +
@@ -122,7 +127,9 @@ type Effect struct {
 	Known  bool   // eager effects: the outcome is known
 
 	// Since logic 4.
-	Absent bool // of this index no call came that moves anything: it was planned, has no scopes, and its class is read
+	Absent  bool // no call of this index came that moves anything: it was planned, has no scopes, is of class read
+	Approve bool // held effects: somebody has to agree before the commit
+	Args    Hash // SHA-256 of its arguments, where Approve is set
 }
 
 // TouchReport says what became of the calls under one granted touch.
@@ -272,7 +279,7 @@ type Register struct {
 	Tools      []Tool
 }
 
-// Verdict is a hook's answer.
+// Verdict is a hook's answer, or what somebody says of effects that need a yes.
 type Verdict struct {
 	Footprint Hash
 	Yes       bool
@@ -280,6 +287,10 @@ type Verdict struct {
 
 	// Since logic 3. Before it is a no.
 	Unavailable bool // the hook could not be asked, or gave no answer
+
+	// Approvals, since logic 4: not the hook answers but who approves or denies, through any live sidecar. Footprint may
+	// be zero then, and Yes, Reason and Unavailable say nothing.
+	Approvals []Approval
 }
 
 // Watermark promises that no open read or transaction of the sidecar is older than Seq.

@@ -215,6 +215,7 @@ func (f *Fold) judgeSeal(t *tx, collect bool) judgement {
 	}
 	f.judgeBranch(t, &j, collect)
 	f.judgeVerdict(t, &j, collect)
+	f.judgeApproval(t, &j, collect)
 	if j.refused.found() || j.blocked && !collect {
 		return j
 	}

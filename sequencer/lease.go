@@ -191,7 +191,7 @@ func (f *Fold) renew(sc *SidecarState, mark Seq) {
 // expiry is something that ends at a tick.
 type expiry struct {
 	due         Tick
-	rank        int // lease, deadline, verdict, touch bound
+	rank        int // lease, approval, deadline, verdict, touch bound
 	incarnation Seq
 	order       uint64
 	end         func()
@@ -260,15 +260,20 @@ func (f *Fold) expiriesOf(t *tx, out []expiry) []expiry {
 			}
 		}
 	}
+	if t.ApprovalDue <= f.time && t.unapproved() && !t.Free {
+		// Before the deadline, which may be due at the same tick: silence is a no, and not to be tried again.
+		silent := ends(CodeDenied, "nobody has approved its effects in the bound")
+		out = append(out, expiry{t.ApprovalDue, 1, t.Incarnation, t.Order, silent})
+	}
 	if t.Due <= f.time {
-		out = append(out, expiry{t.Due, 1, t.Incarnation, t.Order, ends(CodeDeadline, "the deadline has passed")})
+		out = append(out, expiry{t.Due, 2, t.Incarnation, t.Order, ends(CodeDeadline, "the deadline has passed")})
 	}
 	if t.VerdictDue != 0 && t.Verdict == 0 && t.VerdictDue <= f.time && !t.Free {
 		silent := ends(f.unheard(), "the hook gave no answer in its bound")
-		out = append(out, expiry{t.VerdictDue, 2, t.Incarnation, t.Order, silent})
+		out = append(out, expiry{t.VerdictDue, 3, t.Incarnation, t.Order, silent})
 	}
 	if t.Waiting != nil && t.Waiting.Due <= f.time {
-		out = append(out, expiry{t.Waiting.Due, 3, t.Incarnation, t.Order, func() { f.endBound(t) }})
+		out = append(out, expiry{t.Waiting.Due, 4, t.Incarnation, t.Order, func() { f.endBound(t) }})
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func (k OutcomeKind) String() string {
 type Blocker struct {
 	Tx    TxID
 	Scope Scope  // where they meet; empty when they do not meet in a scope
-	Why   string // granted, claimed, held, sealed_read, read_from, branch, verdict, or orphan
+	Why   string // granted, claimed, held, sealed_read, read_from, branch, verdict, approval, or orphan
 }
 
 // Write is one scope that an outcome moved.
@@ -94,6 +94,9 @@ type Outcome struct {
 	By         string // BySidecar: Scope and Moved are what the sidecar said; empty: the fold found them
 	Tool       string // of phantom_tool: server/name
 	MovedAgent string // whose sidecar moved it at Moved.Seq, where no transaction did: of phantom_tool
+
+	// Since logic 4: who has said what of effects that need a yes, by Index; of waiting also those of which nobody has.
+	Approvals []Approval
 
 	// StateHash is of the state after this step, where its seqs passed a multiple of StateHashEvery. It is not in Chain,
 	// because the state contains that.

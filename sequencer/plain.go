@@ -12,6 +12,11 @@ func (f *Fold) plain(in *Intent) *Intent {
 		return &out
 	case in.Kind == IntentSeal && in.Seal != nil && !f.merging():
 		return in.before4()
+	case in.approves() && !f.merging():
+		// Before logic 4 it is a verdict, on a footprint that it may not even name.
+		out, v := *in, *in.Verdict
+		v.Approvals, out.Verdict = nil, &v
+		return &out
 	}
 	return in
 }
@@ -44,8 +49,9 @@ func (s *Seal) before4() *Seal {
 		}
 	}
 	for i := range s.Effects {
-		if s.Effects[i].Absent {
-			change().Effects[i].Absent = false
+		if e := &s.Effects[i]; e.Absent || e.Approve || e.Args != (Hash{}) {
+			c := change()
+			c.Effects[i].Absent, c.Effects[i].Approve, c.Effects[i].Args = false, false, Hash{}
 		}
 	}
 	return out

@@ -173,6 +173,9 @@ func remembered(st *sequencer.State, in *sequencer.Intent) bool {
 	if at < 0 {
 		return false
 	}
+	if in.Kind == sequencer.IntentVerdict && len(in.Verdict.Approvals) > 0 && st.Rules.Logic >= 4 {
+		return rememberedApproval(st, in)
+	}
 	switch in.Kind {
 	case sequencer.IntentRegister, sequencer.IntentUnregister:
 		return slices.ContainsFunc(st.Sidecars[at].Servers, func(s sequencer.ServerState) bool {
@@ -187,6 +190,19 @@ func remembered(st *sequencer.State, in *sequencer.Intent) bool {
 		return t.ID == in.Tx && slices.ContainsFunc(t.Answers, func(a sequencer.Answer) bool {
 			return a.Kind == in.Kind && a.Incarnation == in.Incarnation && a.N >= in.N
 		})
+	})
+}
+
+// rememberedApproval: approvals have no count, so a copy is known by what was taken, or by the decision. One that was
+// refused left nothing, and its copy is judged anew.
+func rememberedApproval(st *sequencer.State, in *sequencer.Intent) bool {
+	return slices.ContainsFunc(st.Txs, func(t sequencer.TxState) bool {
+		if t.ID != in.Tx || t.Phase != sequencer.PhaseSealed {
+			return t.ID == in.Tx && t.Decision > 0
+		}
+		v := in.Verdict
+		return (v.Footprint == sequencer.Hash{} || v.Footprint == t.Footprint) &&
+			!slices.ContainsFunc(v.Approvals, func(a sequencer.Approval) bool { return !slices.Contains(t.Approvals, a) })
 	})
 }
 

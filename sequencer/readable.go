@@ -31,7 +31,7 @@ func (in *Intent) readable(tombs bool) bool {
 	case IntentSettle:
 		return in.Settle != nil && in.Settle.readable()
 	case IntentVerdict:
-		return in.Verdict != nil
+		return in.Verdict != nil && in.Verdict.readable()
 	}
 	return true
 }

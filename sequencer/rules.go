@@ -2,7 +2,7 @@ package sequencer
 
 // Logic is the newest version of the fold's own rules that this package implements; it implements all older ones too.
 // Logic 2 has retraction, and what has to be remembered for it. Logic 3 bounds what one record can do to the others.
-// Logic 4 has writes that merge.
+// Logic 4 has writes that merge, and approvals.
 const Logic = 4
 
 // firstLogic is that of a workspace in which nobody has said otherwise.
@@ -35,6 +35,9 @@ type Rules struct {
 	// where MaxKept is full before. Zero: the default.
 	HorizonCommits uint32
 	HorizonTicks   Tick
+
+	// Since logic 4, and in the canonical form from there on.
+	ApprovalTicks Tick // how long a seal waits for approvals, and its deadline with it; zero: the default
 }
 
 // DefaultRules are the rules of a workspace whose log holds no rules record. A join that is a log's first record sets
@@ -88,6 +91,9 @@ func (r *Rules) fill() {
 	if r.Logic >= 3 && r.HorizonTicks == 0 {
 		r.HorizonTicks = defaultHorizonTicks
 	}
+	if r.Logic >= 4 && r.ApprovalTicks == 0 {
+		r.ApprovalTicks = defaultApprovalTicks
+	}
 }
 
 // fillFrom is fill for rules that follow others. A workspace that comes to logic 3 keeps the horizon that it had, or
@@ -124,6 +130,9 @@ func (r *Rules) unbounded() string {
 		return "the kept bytes are at least twice a footprint with its contents"
 	case r.HorizonCommits > maxHorizonCommits || r.HorizonTicks > maxHorizonTicks:
 		return "the horizon is at most 65536 commits and 126144000 ticks"
+	case r.Logic >= 4 && r.ApprovalTicks > maxApprovalTicks:
+		// A deadline that reaches as far must still come.
+		return "an approval is waited for at most 126144000 ticks"
 	case r.stateBytes() > maxStateBytes:
 		// A state that does not fit into a record stops the workspace.
 		return "sidecars of 160 bytes, the kept bytes and a quarter of them for catalogues exceed a record of 1 MiB"

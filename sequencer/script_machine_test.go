@@ -166,7 +166,7 @@ func (m *machine) fillPayload(in *sequencer.Intent, given func(string) bool) {
 		in.Tick.N = m.fold.State().TickN + 1
 	case in.Watermark != nil && !given("seq"):
 		in.Watermark.Seq = head
-	case in.Verdict != nil && !given("of"):
+	case in.Verdict != nil && !given("of") && len(in.Verdict.Approvals) == 0:
 		in.Verdict.Footprint = m.tx(in.Tx).Footprint
 	case in.Rules != nil:
 		fillRules(in.Rules, m.fold.State().Rules, given)
@@ -232,6 +232,7 @@ func fillRules(r *sequencer.Rules, now sequencer.Rules, given func(string) bool)
 	keep(given("inlines"), &r.MaxInlineTotal, now.MaxInlineTotal)
 	keep(given("kept"), &r.MaxKept, now.MaxKept)
 	keep(given("sidecars"), &r.MaxSidecars, now.MaxSidecars)
+	keep(given("approval"), &r.ApprovalTicks, now.ApprovalTicks)
 }
 
 func keep[T any](given bool, field *T, now T) {

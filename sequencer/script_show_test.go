@@ -74,6 +74,10 @@ func showTx(t *sequencer.TxState) string {
 	text += when(t.Session != "", " session="+t.Session)
 	text += when(t.Verdict > 0, " verdict=yes") + when(t.Verdict == -1, " verdict=no") +
 		when(t.Verdict == -2, " verdict=unavailable")
+	text += when(t.ApprovalDue != 0, fmt.Sprintf(" approval=%d deadline=%d", t.ApprovalDue, t.Due))
+	for _, a := range t.Approvals {
+		text += when(a.Yes, fmt.Sprintf(" approved=%d:%s", a.Index, a.By))
+	}
 	return text + when(t.Would != "", " would="+string(t.Would)) + when(t.Unclean, " unclean") +
 		when(t.Retraction != "", " cone-of="+string(t.Retraction))
 }

@@ -130,6 +130,8 @@ func weakenNames() map[string]sequencer.Weaken {
 		"24": sequencer.WeakenDeltaFormer, "24b": sequencer.WeakenDeltaWriter, "24c": sequencer.WeakenDeltaClaims,
 		"26": sequencer.WeakenNameless,
 		"25": sequencer.WeakenTombRestore, "25b": sequencer.WeakenTombCone,
+		"27": sequencer.WeakenApprovalArgs, "27b": sequencer.WeakenLateDenial, "27c": sequencer.WeakenApprovalDeadline,
+		"27d": sequencer.WeakenUnapproved,
 	}
 }
 

@@ -50,6 +50,7 @@ func (f *Fold) applySeal(t *tx, in *Intent) {
 	if s.Hook {
 		t.VerdictDue = f.time + orDefault(s.VerdictTicks, f.rules.VerdictTicks)
 	}
+	f.askApproval(t)
 	t.answer(in, 0)
 	for _, w := range t.May { // the footprint says now what it needs: the rest must not bind younger ones any longer
 		f.release(t, Hold{w.Scope, Claimed, w.Access})

@@ -147,6 +147,10 @@ type TxState struct {
 	Since   []Seq   // of the outcomes that gave Grants, one each; zero: an older logic did
 	Session string  // the conversation of its agent; empty: the default one
 	Commit  Tick    // of a committed one: the log's time at its decision, or when the workspace came to logic 3
+
+	// Since logic 4, and in the hash from there on. While it is sealed and undecided:
+	ApprovalDue Tick       // zero: no effect needs a yes
+	Approvals   []Approval // by Index. Invariant: each a yes, on the very arguments of an effect that needs it
 }
 
 // Past is what a retraction needs to know of a committed transaction.

@@ -298,6 +298,8 @@ func putMerging(e *encoder, t *TxState) {
 	if t.Past != nil {
 		list(e, t.Past.Writes, func(e *encoder, w PastWrite) { e.num(uint64(w.Op)) })
 	}
+	e.num(uint64(t.ApprovalDue))
+	list(e, t.Approvals, putApproval)
 }
 
 func putPast(e *encoder, t *TxState) {

@@ -11,6 +11,11 @@ func (f *Fold) applyTx(in *Intent) {
 		f.applyUnknown(in)
 		return
 	}
+	if in.approves() {
+		// Who approves has a sidecar of his own: the two rules below are about what a transaction's own one sends.
+		f.applyApprovals(t, in)
+		return
+	}
 	// Kafka may bring a record twice, and a sidecar sends one again when it got no answer. Applied again, the copy would
 	// be refused as late and hide what the first one came to.
 	if a := t.answered(in.Kind); a.duplicate(in) {

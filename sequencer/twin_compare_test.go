@@ -43,6 +43,7 @@ func (r *reached) note(o *sequencer.Outcome) {
 	if o.By != "" {
 		r.count["by "+o.By+" "+string(o.Code)]++
 	}
+	r.noteApprovals(o)
 	if o.Would != "" {
 		r.count["would "+string(o.Would)]++
 	}
@@ -92,7 +93,8 @@ func (r *reached) complete(t *testing.T) {
 		sequencer.CodeWounded, sequencer.CodeCascade, sequencer.CodePhantomTool, sequencer.CodeLostBranch,
 		sequencer.CodeVetoed, sequencer.CodeHookUnavailable,
 		sequencer.CodeDeadline, sequencer.CodeIncompleteFootprint, sequencer.CodeLeaseExpired, sequencer.CodeTooOld,
-		sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent, sequencer.CodeRulesChanged} {
+		sequencer.CodeToolFailed, sequencer.CodeAbortedByAgent, sequencer.CodeRulesChanged,
+		sequencer.CodeDenied} {
 		wanted = append(wanted, "aborted "+string(code))
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeOwnTransaction, sequencer.CodeSibling, sequencer.CodeLimit,
@@ -103,7 +105,7 @@ func (r *reached) complete(t *testing.T) {
 		wanted = append(wanted, "refused "+string(code))
 	}
 	for _, why := range []string{"granted", "claimed", "held", "sealed_read", "read_from", "branch", "verdict",
-		"orphan", "settlement", "retraction"} {
+		"approval", "orphan", "settlement", "retraction"} {
 		wanted = append(wanted, "why "+why)
 	}
 	for _, code := range []sequencer.Code{sequencer.CodeWaiting, sequencer.CodeStaleRead, sequencer.CodeConflict,
@@ -114,7 +116,8 @@ func (r *reached) complete(t *testing.T) {
 		sequencer.CodeTooOld} {
 		wanted = append(wanted, "by sidecar "+string(code))
 	}
-	r.came(t, wanted)
+	r.came(t, append(wanted, "approved and committed", "approved and waiting", "denied beside a yes",
+		"denied by silence"))
 }
 
 // completeRetractions is complete for histories that retract much.

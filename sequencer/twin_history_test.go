@@ -188,7 +188,7 @@ func (h *history) likely(kind sequencer.IntentKind) sequencer.TxID {
 		case sequencer.IntentSeal:
 			return t.phase == sequencer.PhaseOpen && t.waiting == nil
 		case sequencer.IntentVerdict:
-			return t.phase == sequencer.PhaseSealed && t.seal.Hook
+			return t.phase == sequencer.PhaseSealed && (t.seal.Hook || t.unheard())
 		case sequencer.IntentAdopt:
 			return !t.undecided() && !t.final() && t.owner == 0
 		case sequencer.IntentSettle:
@@ -242,6 +242,9 @@ func (h *history) payload(in *sequencer.Intent) {
 		in.Verdict.Unavailable = !in.Verdict.Yes && h.rarely(2)
 		if t := h.twin.tx(in.Tx); t != nil && !h.rarely(8) {
 			in.Verdict.Footprint = t.footprint
+		}
+		if t := h.twin.tx(in.Tx); t != nil && len(t.needed()) > 0 && !h.rarely(4) || h.rarely(20) {
+			h.words(in)
 		}
 	case sequencer.IntentWatermark:
 		in.Watermark = &sequencer.Watermark{Seq: h.view() + sequencer.Seq(h.n(2)), Confirm: uint32(h.n(3))}
@@ -331,6 +334,7 @@ func (h *history) seal(id sequencer.TxID) *sequencer.Seal {
 		effect(sequencer.ClassReversible, h.scope())
 		s.Effects[0].Index = uint32(h.n(2))
 	}
+	h.askApprovals(s)
 	for h.rarely(3) {
 		w := sequencer.ShardWrite{Scope: h.shard(), Content: []byte(pick(&h.dice, "1", "2", "x"))}
 		if h.n(5) < 2 {
@@ -404,6 +408,7 @@ func (h *history) rules() *sequencer.Rules {
 	r.DeadlineTicks = pick(&h.dice, sequencer.Tick(2400), 6)
 	r.BoundTicks = pick(&h.dice, sequencer.Tick(240), 3)
 	r.VerdictTicks = pick(&h.dice, sequencer.Tick(40), 2)
+	r.ApprovalTicks = pick(&h.dice, sequencer.Tick(0), 2, 9)
 	r.MaxOpen = pick(&h.dice, uint32(1000), 1000, 2)
 	if h.rarely(3) {
 		r.Logic = uint32(1 + h.n(4))

@@ -11,6 +11,9 @@ func (w *twin) fillRules(now *sequencer.Rules) {
 	if now.Logic < 3 {
 		return
 	}
+	if now.Logic > 3 && now.ApprovalTicks == 0 {
+		now.ApprovalTicks = 14_400
+	}
 	comes := w.rules.Logic < 3
 	if now.MaxSidecars == 0 {
 		now.MaxSidecars = 1024

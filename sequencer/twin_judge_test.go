@@ -323,6 +323,11 @@ func (w *twin) advance(t *twinTx) (moved bool) {
 // tellWaiting answers the intent of a touch or seal that waits, once.
 func (w *twin) tellWaiting(in *sequencer.Intent) {
 	t := w.tx(in.Tx)
+	if w.heard && t.phase == sequencer.PhaseSealed {
+		w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeWaiting, BlockedBy: w.judge(t).named(), Would: t.would,
+			At: t.seal.At, Approvals: t.needed()})
+		return
+	}
 	if t == nil || in.Kind != sequencer.IntentTouch && in.Kind != sequencer.IntentSeal {
 		return
 	}
@@ -338,7 +343,11 @@ func (w *twin) tellWaiting(in *sequencer.Intent) {
 	default:
 		return
 	}
-	t.waitsSince = w.emitTx(t, sequencer.Outcome{Kind: sequencer.OutcomeWaiting, BlockedBy: m.named(), Would: t.would})
+	o := sequencer.Outcome{Kind: sequencer.OutcomeWaiting, BlockedBy: m.named(), Would: t.would, Approvals: t.needed()}
+	if len(o.Approvals) > 0 {
+		o.At = t.seal.At
+	}
+	t.waitsSince = w.emitTx(t, o)
 	w.answer(t, t.waitsSince)
 	if !w.bounded() {
 		t.waitsSince = 0

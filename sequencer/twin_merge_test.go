@@ -138,7 +138,7 @@ func (w *twin) asRead(s *sequencer.Seal) *sequencer.Seal {
 	}
 	out.Effects = slices.Clone(s.Effects)
 	for i := range out.Effects {
-		out.Effects[i].Absent = false
+		out.Effects[i].Absent, out.Effects[i].Approve, out.Effects[i].Args = false, false, sequencer.Hash{}
 	}
 	return &out
 }

@@ -13,7 +13,7 @@ func (w *twin) commit(t *twinTx) {
 	s := t.seal
 	o := sequencer.Outcome{Kind: sequencer.OutcomeCommitted, Intent: idOf(sequencer.IntentSeal, t.id,
 		t.answers[sequencer.IntentSeal].N), Shards: s.Shards, RestsOn: t.restsOn, Residue: t.residue, Would: t.would,
-		At: s.At}
+		At: s.At, Approvals: t.words}
 	me := sequencer.Writer{Seq: w.seq + 1, Tx: t.id}
 	w.keepPast(t)
 	o.Writes = w.write(t, writtenScopes(s), func(sequencer.Scope, sequencer.Writer) sequencer.Writer { return me })
@@ -41,7 +41,7 @@ func (w *twin) abort(t *twinTx, f twinFinding) {
 	}
 	t.phase = sequencer.PhaseAborted
 	o := f.outcome(sequencer.OutcomeAborted)
-	o.Would = t.would
+	o.Would, o.Approvals = t.would, t.words
 	if len(t.grants) == 0 {
 		t.phase, o.Final = sequencer.PhaseFinalAborted, true
 	}
@@ -188,6 +188,9 @@ func (w *twin) join(in *sequencer.Intent) {
 		if w.bounded() {
 			w.rules.MaxSidecars, w.rules.HorizonCommits, w.rules.HorizonTicks = 1024, 2000, 7*345_600
 		}
+		if w.rules.Logic > 3 {
+			w.rules.ApprovalTicks = 14_400
+		}
 		rules := w.rules
 		o.Rules = &rules
 	}
@@ -244,12 +247,15 @@ func (w *twin) tick(mark *sequencer.TickMark) {
 		if !t.undecided() {
 			continue
 		}
-		list = append(list, expiry{t.due, 1, t.incarnation, i, func() { w.expire(t, sequencer.CodeDeadline) }})
+		list = append(list, expiry{t.due, 2, t.incarnation, i, func() { w.expire(t, sequencer.CodeDeadline) }})
+		if t.unheard() {
+			list = append(list, expiry{t.approvalDue, 1, t.incarnation, i, func() { w.expire(t, sequencer.CodeDenied) }})
+		}
 		if t.phase == sequencer.PhaseSealed && t.seal.Hook && t.verdict == 0 {
-			list = append(list, expiry{t.verdictDue, 2, t.incarnation, i, func() { w.expire(t, w.silence()) }})
+			list = append(list, expiry{t.verdictDue, 3, t.incarnation, i, func() { w.expire(t, w.silence()) }})
 		}
 		if t.waiting != nil {
-			list = append(list, expiry{t.waiting.Due, 3, t.incarnation, i, func() { w.endBound(t) }})
+			list = append(list, expiry{t.waiting.Due, 4, t.incarnation, i, func() { w.endBound(t) }})
 		}
 	}
 	slices.SortFunc(list, func(a, b expiry) int {

@@ -53,6 +53,7 @@ func (w *twin) seal(t *twinTx, in *sequencer.Intent) {
 			t.verdictDue = w.time + s.VerdictTicks
 		}
 	}
+	w.waitForApproval(t)
 	w.answer(t, 0)
 	w.decideOnce(t, asked)
 }
@@ -117,6 +118,9 @@ func (w *twin) incomplete(t *twinTx, s *sequencer.Seal) *twinFinding {
 		}
 		if e.Absent && (e.Class != sequencer.ClassRead || len(e.Scopes) > 0 || e.Known) {
 			return at(append(e.Scopes, "")[0])
+		}
+		if badApproval(e) {
+			return at(append(slices.Clone(e.Scopes), "")[0])
 		}
 		if e.Class != sequencer.ClassReversible && e.Class != sequencer.ClassKnownOutcome {
 			continue
@@ -329,6 +333,9 @@ func (w *twin) judge(t *twinTx) *twinMet {
 		refused = &twinFinding{code: w.silence()}
 	case refused == nil:
 		refused = &twinFinding{code: sequencer.CodeVetoed}
+	}
+	if t.unheard() {
+		m.block(sequencer.Blocker{Tx: t.id, Why: "approval"})
 	}
 	if refused != nil && !waitsForWriters {
 		m.refused = refused

@@ -9,6 +9,10 @@ func (w *twin) applyTx(in *sequencer.Intent) {
 		w.applyUnknown(in)
 		return
 	}
+	if in.Kind == sequencer.IntentVerdict && len(in.Verdict.Approvals) > 0 {
+		w.heard = w.approve(t, in)
+		return
+	}
 	if a := t.answers[in.Kind]; a.Incarnation == in.Incarnation && in.N <= a.N {
 		if seq := max(a.Seq, 0); seq != 0 {
 			w.repeats = append(w.repeats, seq)

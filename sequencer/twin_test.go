@@ -29,6 +29,7 @@ type twin struct {
 	intent  *sequencer.Intent
 	out     []sequencer.Outcome
 	repeats []sequencer.Seq
+	heard   bool // an approval said something new
 }
 
 type twinSidecar struct {
@@ -62,6 +63,8 @@ type twinTx struct {
 	gated              []sequencer.Scope
 	verdictDue         sequencer.Tick
 	verdict            int
+	approvalDue        sequencer.Tick
+	words              []sequencer.Approval // by Index
 	decision           sequencer.Seq
 	succeeded          bool
 	stale              *twinFinding
@@ -296,7 +299,13 @@ func (w *twin) repeat(t *twinTx, seq sequencer.Seq) {
 
 // step applies one intent.
 func (w *twin) step(offset int64, in *sequencer.Intent) (outcomes []sequencer.Outcome, repeats []sequencer.Seq) {
-	w.offset, w.intent, w.out, w.repeats = offset, in, nil, nil
+	if in.Kind == sequencer.IntentVerdict && len(in.Verdict.Approvals) > 0 && w.rules.Logic < 4 {
+		older := *in
+		older.Verdict = &sequencer.Verdict{Footprint: in.Verdict.Footprint, Yes: in.Verdict.Yes,
+			Unavailable: in.Verdict.Unavailable}
+		in = &older
+	}
+	w.offset, w.intent, w.out, w.repeats, w.heard = offset, in, nil, nil, false
 	w.apply(in)
 	w.undoSome()
 	for w.advanceOne() {

@@ -153,6 +153,7 @@ const (
 	CodeAbortedByAgent      Code = "aborted_by_agent"
 	CodeRulesChanged        Code = "rules_changed"    // the workspace began to enforce while it was undecided
 	CodeHookUnavailable     Code = "hook_unavailable" // the hook gave no answer; since logic 3, before it was vetoed
+	CodeDenied              Code = "denied"           // a held effect was denied, or not approved in the bound
 )
 
 // Codes that refuse an intent only and never change a transaction. CodeLeaseExpired and CodeTooOld serve both ways.
@@ -181,9 +182,9 @@ const CodeWaiting Code = "waiting"
 func Codes() []Code {
 	return []Code{CodeStaleRead, CodeVersionMismatch, CodeConflict, CodeWounded, CodeCascade, CodePhantomTool,
 		CodeLostBranch, CodeVetoed, CodeDeadline, CodeIncompleteFootprint, CodeLeaseExpired, CodeTooOld, CodeToolFailed,
-		CodeAbortedByAgent, CodeRulesChanged, CodeHookUnavailable, CodeOwnTransaction, CodeSibling, CodeLimit,
-		CodeLateEffect, CodeTouchBound, CodeTouchWaiting, CodeNotOrphan, CodeNotDecided, CodeNotSealed, CodeNotCommitted,
-		CodeWrongFootprint, CodeUnknownIntent, CodeWrongScopes, CodeNotWhileObserving, CodeWaiting}
+		CodeAbortedByAgent, CodeRulesChanged, CodeHookUnavailable, CodeDenied, CodeOwnTransaction, CodeSibling,
+		CodeLimit, CodeLateEffect, CodeTouchBound, CodeTouchWaiting, CodeNotOrphan, CodeNotDecided, CodeNotSealed,
+		CodeNotCommitted, CodeWrongFootprint, CodeUnknownIntent, CodeWrongScopes, CodeNotWhileObserving, CodeWaiting}
 }
 
 // Retryable reports whether a further attempt by the same agent can succeed.
@@ -245,6 +246,10 @@ const (
 	WeakenTombRestore                           // 25: a retraction brings back what a tombstone has taken away
 	WeakenNameless                              // 26: a turn that names nothing of what is not known has put all back
 	WeakenTombCone                              // 25b: who comes behind a tombstone follows from what was before
+	WeakenApprovalArgs                          // 27: a yes counts whatever arguments it is about
+	WeakenLateDenial                            // 27b: a no behind a yes is not heard
+	WeakenApprovalDeadline                      // 27c: the deadline does not reach as far as the bound of an approval
+	WeakenUnapproved                            // 27d: a transaction does not wait for its approvals
 )
 
 func (w Weaken) has(x Weaken) bool { return w&x != 0 }

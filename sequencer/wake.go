@@ -99,11 +99,19 @@ func (f *Fold) advance(t *tx) {
 
 // answerWaiting tells the sender of a touch or seal that it waits, and for whom.
 func (f *Fold) answerWaiting(in *Intent) {
+	t := f.txs[in.Tx]
+	if in.approves() {
+		if f.step.heard && t.waits() {
+			// Who approves next must see what was said, and who has waited, what is still missing.
+			f.emitTx(t, Outcome{Kind: OutcomeWaiting, BlockedBy: f.judgeSeal(t, true).named(), Would: t.Would, At: t.Seal.At,
+				Approvals: t.approvals()})
+		}
+		return
+	}
 	if in.Kind != IntentTouch && in.Kind != IntentSeal {
 		// Only these can wait; any other intent has its answer.
 		return
 	}
-	t := f.txs[in.Tx]
 	if t == nil || !t.waits() || in.Incarnation != t.Incarnation {
 		return
 	}
@@ -117,7 +125,11 @@ func (f *Fold) answerWaiting(in *Intent) {
 	} else {
 		blockers = f.judgeSeal(t, true).named()
 	}
-	seq := f.emitTx(t, Outcome{Kind: OutcomeWaiting, BlockedBy: blockers, Would: t.Would})
+	o := Outcome{Kind: OutcomeWaiting, BlockedBy: blockers, Would: t.Would, Approvals: t.approvals()}
+	if len(o.Approvals) > 0 {
+		o.At = t.Seal.At // who is to approve reads there what of
+	}
+	seq := f.emitTx(t, o)
 	if t.Waiting != nil && f.bounded() {
 		t.Waiting.Seq = seq
 	}

@@ -51,6 +51,15 @@ type decision struct {
 	StateHash    *hexHash                    `json:"state_hash,omitempty"`
 	Retraction   sequencer.TxID              `json:"retraction,omitempty"`
 	Cone         []sequencer.TxID            `json:"cone,omitempty"`
+	Approvals    []approval                  `json:"approvals,omitempty"`
+}
+
+// approval is what was said of an effect that needs a yes; without By nobody has said anything yet.
+type approval struct {
+	Index uint32  `json:"index"`
+	Yes   bool    `json:"yes"`
+	By    string  `json:"by,omitempty"`
+	Args  hexHash `json:"args,omitzero"`
 }
 
 type writer struct {
@@ -158,6 +167,9 @@ func decisionOf(o *sequencer.Outcome) decision {
 		At: (*place)(o.At), Group: o.Group, Winner: o.Winner, Server: o.Server, Catalogue: hexHash(o.Catalogue),
 		Final: o.Final, Rules: rulesOf(o.Rules), Offset: o.Offset, RulesVersion: o.RulesVersion, Tick: o.Time,
 		Floor: o.Floor, Chain: hexHash(o.Chain), StateHash: (*hexHash)(o.StateHash), Retraction: o.Retraction, Cone: o.Cone,
+		Approvals: each(o.Approvals, func(a sequencer.Approval) approval {
+			return approval{a.Index, a.Yes, a.By, hexHash(a.Args)}
+		}),
 	}
 	if o.Tx != "" || o.Mode != 0 {
 		d.Mode = &name[sequencer.Mode]{o.Mode}
@@ -180,6 +192,9 @@ func (d *decision) outcome() *sequencer.Outcome {
 		Catalogue: sequencer.Hash(d.Catalogue), Final: d.Final, Rules: d.Rules.back(), Offset: d.Offset,
 		RulesVersion: d.RulesVersion, Time: d.Tick, Floor: d.Floor, Chain: sequencer.Hash(d.Chain),
 		StateHash: (*sequencer.Hash)(d.StateHash), Retraction: d.Retraction, Cone: d.Cone,
+		Approvals: each(d.Approvals, func(a approval) sequencer.Approval {
+			return sequencer.Approval{Index: a.Index, Yes: a.Yes, By: a.By, Args: sequencer.Hash(a.Args)}
+		}),
 	}
 	if d.Mode != nil {
 		o.Mode = d.Mode.value

@@ -151,7 +151,9 @@ func (h *hoard) open(shape int) {
 			}
 		case 2: // sealed, with a little of everything
 			in.Kind = sequencer.IntentSeal
-			in.Seal = &sequencer.Seal{Hook: true, VerdictTicks: 1 << 62, At: &sequencer.Place{Offset: 1 << 40}}
+			in.Seal = &sequencer.Seal{Hook: true, VerdictTicks: 1 << 62, At: &sequencer.Place{Offset: 1 << 40},
+				Effects: []sequencer.Effect{{Class: sequencer.ClassIrreversible, Approve: true, Args: sequencer.Hash{1},
+					Scopes: []sequencer.Scope{sequencer.Scope(fmt.Sprintf("b:/%d", i))}}}}
 			for k := range 40 {
 				in.Seal.Reads = append(in.Seal.Reads, sequencer.Read{Scope: "a:/", View: in.Base, Version: in.Base})
 				in.Seal.ReadFrom = append(in.Seal.ReadFrom, sequencer.TxID(fmt.Sprint(k)))
@@ -162,6 +164,12 @@ func (h *hoard) open(shape int) {
 		}
 		if limit(h.give(in)) || i > 5000 {
 			return
+		}
+		if shape == 2 {
+			word := h.by(i+1, sequencer.IntentVerdict, string(in.Tx))
+			word.Verdict = &sequencer.Verdict{Approvals: []sequencer.Approval{{Yes: true, By: h.long("ann"),
+				Args: sequencer.Hash{1}}}}
+			h.give(word)
 		}
 		if shape == 0 {
 			for _, kind := range []sequencer.IntentKind{sequencer.IntentTouch, sequencer.IntentSettle, sequencer.IntentAdopt,

@@ -67,9 +67,9 @@ type LiveTx struct {
 
 // LiveWait is one thing that a transaction waits for.
 type LiveWait struct {
-	Tx    sequencer.TxID  `json:"tx"` // itself where it waits for its branch or its verdict
+	Tx    sequencer.TxID  `json:"tx"` // itself where it waits for its branch, its verdict or an approval
 	Scope sequencer.Scope `json:"scope"`
-	Why   string          `json:"why"` // granted, claimed, held, sealed_read, read_from, branch, verdict or orphan
+	Why   string          `json:"why"` // as in sequencer.Blocker
 }
 
 // LiveHold is one scope that a transaction holds or asks for.

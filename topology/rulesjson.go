@@ -30,6 +30,7 @@ type rules struct {
 	MaxSidecars    uint32         `json:"max_sidecars,omitempty"`
 	HorizonCommits uint32         `json:"horizon_commits,omitempty"`
 	HorizonTicks   sequencer.Tick `json:"horizon_ticks,omitempty"`
+	ApprovalTicks  sequencer.Tick `json:"approval_ticks,omitempty"`
 }
 
 func rulesOf(r *sequencer.Rules) *rules {
@@ -38,7 +39,8 @@ func rulesOf(r *sequencer.Rules) *rules {
 	}
 	return &rules{r.Version, r.Logic, r.Observe, levelSet(r.Levels), r.HorizonSeqs, r.CapSeqs, r.LeaseTicks,
 		r.DeadlineTicks, r.BoundTicks, r.VerdictTicks, r.MaxOpen, r.MaxScopes, r.MaxBytes, r.MaxInline, r.MaxContent,
-		r.MaxInlineTotal, r.MaxKept, r.MaxSidecars, r.HorizonCommits, r.HorizonTicks}
+		r.MaxInlineTotal, r.MaxKept, r.MaxSidecars, r.HorizonCommits, r.HorizonTicks,
+		r.ApprovalTicks}
 }
 
 func (r *rules) back() *sequencer.Rules {
@@ -49,7 +51,8 @@ func (r *rules) back() *sequencer.Rules {
 		HorizonSeqs: r.HorizonSeqs, CapSeqs: r.CapSeqs, LeaseTicks: r.LeaseTicks, DeadlineTicks: r.DeadlineTicks,
 		BoundTicks: r.BoundTicks, VerdictTicks: r.VerdictTicks, MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes,
 		MaxBytes: r.MaxBytes, MaxInline: r.MaxInline, MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal,
-		MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars, HorizonCommits: r.HorizonCommits, HorizonTicks: r.HorizonTicks}
+		MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars, HorizonCommits: r.HorizonCommits, HorizonTicks: r.HorizonTicks,
+		ApprovalTicks: r.ApprovalTicks}
 }
 
 // levelSet is a set of anomalies as the list of their names.

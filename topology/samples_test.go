@@ -193,6 +193,45 @@ func sampleMerges() *sequencer.Intent {
 		Seal: &sequencer.Seal{Shards: sampleMerged().Shards, Effects: []sequencer.Effect{{Tool: "mail.send", Absent: true}}}}
 }
 
+// sampleAsks is a seal with effects that need a yes, and sampleApproves what is said of them.
+func sampleAsks() *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: "tx-b", N: 1, Agent: "agent-1", Incarnation: 5, Base: 40,
+		Seal: &sequencer.Seal{Effects: []sequencer.Effect{{Scopes: []sequencer.Scope{"mail:/ann"}, Tool: "mail.send",
+			Class: sequencer.ClassIrreversible, Approve: true, Args: sum("arguments")}}}}
+}
+
+func sampleApproves() *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentVerdict, Tx: "tx-b", N: 1, Agent: "agent-2", Incarnation: 6,
+		Verdict: &sequencer.Verdict{Approvals: sampleApprovals()}}
+}
+
+func sampleApprovals() []sequencer.Approval {
+	return []sequencer.Approval{{Index: 0, Yes: true, By: "ann", Args: sum("arguments")}, {Index: 2, By: "bob"}}
+}
+
+// sampleApproved is a commit that some effects of which were approved, sampleUnapproved one that waits for that.
+func sampleApproved() *sequencer.Outcome {
+	o := sampleOutcomes()[4]
+	o.Approvals = sampleApprovals()
+	return o
+}
+
+func sampleUnapproved() *sequencer.Outcome {
+	o := sampleOutcomes()[1]
+	o.Approvals = []sequencer.Approval{{Index: 2, Args: sum("arguments")}}
+	o.BlockedBy, o.At = []sequencer.Blocker{{Tx: o.Tx, Why: "approval"}}, &sequencer.Place{Partition: 3, Offset: 77}
+	return o
+}
+
+// sampleWaitingForApproval is a replica of a workspace of logic 4 with a transaction that waits for approvals.
+func sampleWaitingForApproval() *sequencer.ReplicaState {
+	r := sampleTakingOut()
+	r.State.Rules.ApprovalTicks = 14_400
+	t := &r.State.Txs[0]
+	t.Phase, t.Seal, t.ApprovalDue, t.Approvals = sequencer.PhaseSealed, sampleAsks().Seal, 14_412, sampleApprovals()[:1]
+	return r
+}
+
 // sampleTakingOut is a replica of a workspace of logic 4 that is about to take a delta out.
 func sampleTakingOut() *sequencer.ReplicaState {
 	r := sampleRetracting()

@@ -14,6 +14,8 @@ const (
 	doneBytes   = 4
 	toolBytes   = 3
 	wordBytes   = 1
+
+	approvalBytes = 5
 )
 
 func walkIntent(w *walker, in *sequencer.Intent) {
@@ -101,8 +103,9 @@ func walkRead(w *walker, r *sequencer.Read) {
 }
 
 func walkEffect(w *walker, e *sequencer.Effect) {
-	absent := w.decoding || e.Absent
-	outer := w.open(optional(6, absent), 6)
+	approve := w.decoding || e.Approve || e.Args != sequencer.Hash{}
+	absent := approve || e.Absent
+	outer := w.open(optional(6, absent, approve, approve), 6)
 	number(w, &e.Index)
 	list(w, &e.Scopes, wordBytes, text)
 	number(w, &e.Class)
@@ -111,6 +114,10 @@ func walkEffect(w *walker, e *sequencer.Effect) {
 	w.truth(&e.Known)
 	if absent {
 		w.truth(&e.Absent)
+	}
+	if approve {
+		w.truth(&e.Approve)
+		w.hash(&e.Args)
 	}
 	w.close(outer)
 }
@@ -246,14 +253,27 @@ func walkTool(w *walker, t *sequencer.Tool) {
 }
 
 func walkVerdict(w *walker, v *sequencer.Verdict) {
-	missing := w.decoding || v.Unavailable
-	outer := w.open(optional(3, missing), 3)
+	approvals := w.decoding || len(v.Approvals) > 0
+	missing := approvals || v.Unavailable
+	outer := w.open(optional(3, missing, approvals), 3)
 	w.hash(&v.Footprint)
 	w.truth(&v.Yes)
 	text(w, &v.Reason)
 	if missing {
 		w.truth(&v.Unavailable)
 	}
+	if approvals {
+		list(w, &v.Approvals, approvalBytes, walkApproval)
+	}
+	w.close(outer)
+}
+
+func walkApproval(w *walker, a *sequencer.Approval) {
+	outer := w.open(4, 4)
+	number(w, &a.Index)
+	w.truth(&a.Yes)
+	text(w, &a.By)
+	w.hash(&a.Args)
 	w.close(outer)
 }
 
@@ -275,9 +295,10 @@ func walkTick(w *walker, t *sequencer.TickMark) {
 }
 
 func walkRules(w *walker, r *sequencer.Rules) {
-	undo := w.decoding || r.HorizonCommits != 0 || r.HorizonTicks != 0
+	approval := w.decoding || r.ApprovalTicks != 0
+	undo := approval || r.HorizonCommits != 0 || r.HorizonTicks != 0
 	bounds := undo || r.MaxSidecars != 0
-	outer := w.open(optional(17, bounds, undo, undo), 17)
+	outer := w.open(optional(17, bounds, undo, undo, approval), 17)
 	number(w, &r.Version)
 	number(w, &r.Logic)
 	w.truth(&r.Observe)
@@ -301,6 +322,9 @@ func walkRules(w *walker, r *sequencer.Rules) {
 	if undo {
 		number(w, &r.HorizonCommits)
 		number(w, &r.HorizonTicks)
+	}
+	if approval {
+		number(w, &r.ApprovalTicks)
 	}
 	w.close(outer)
 }

@@ -12,8 +12,9 @@ const (
 )
 
 func walkOutcome(w *walker, o *sequencer.Outcome) {
-	said := w.decoding || o.By != "" || o.Tool != "" || o.MovedAgent != ""
-	outer := w.open(optional(outcomeFields, said, said, said), outcomeLeast)
+	approvals := w.decoding || len(o.Approvals) > 0
+	said := approvals || o.By != "" || o.Tool != "" || o.MovedAgent != ""
+	outer := w.open(optional(outcomeFields, said, said, said, approvals), outcomeLeast)
 	text(w, &o.Workspace)
 	number(w, &o.Seq)
 	signed(w, &o.Offset)
@@ -45,6 +46,9 @@ func walkOutcome(w *walker, o *sequencer.Outcome) {
 		text(w, &o.By)
 		text(w, &o.Tool)
 		text(w, &o.MovedAgent)
+	}
+	if approvals {
+		list(w, &o.Approvals, approvalBytes, walkApproval)
 	}
 	w.close(outer)
 }

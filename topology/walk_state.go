@@ -100,11 +100,12 @@ func walkJoinState(w *walker, j *sequencer.JoinState) {
 }
 
 func walkTx(w *walker, t *sequencer.TxState) {
-	talks := w.decoding || t.Session != ""
+	approval := w.decoding || t.ApprovalDue != 0 || len(t.Approvals) > 0
+	talks := approval || t.Session != ""
 	since := talks || t.First != 0 || len(t.Since) > 0
 	commit := since || t.Commit != 0
 	shared := commit || len(t.Shared)+len(t.Sealed) > 0
-	outer := w.open(optional(35, shared, shared, commit, since, since, talks), 33)
+	outer := w.open(optional(35, shared, shared, commit, since, since, talks, approval, approval), 33)
 	text(w, &t.ID)
 	number(w, &t.Order)
 	text(w, &t.Agent)
@@ -153,6 +154,10 @@ func walkTx(w *walker, t *sequencer.TxState) {
 	}
 	if talks {
 		text(w, &t.Session)
+	}
+	if approval {
+		number(w, &t.ApprovalDue)
+		list(w, &t.Approvals, approvalBytes, walkApproval)
 	}
 	w.close(outer)
 }

@@ -50,7 +50,16 @@ func PlainRows() []PlainRow {
 	merges := func(programs ...string) func(sequencer.Weaken) Report {
 		return func(w sequencer.Weaken) Report { return newMerge(mergeOf(programs...), w).run() }
 	}
+	approvals := func(cfg approvalConfig) func(sequencer.Weaken) Report {
+		return func(w sequencer.Weaken) Report { return newApprovals(cfg, w).run() }
+	}
+	one := approvalConfig{effects: [approvalEffects]approvalNeed{needsYes}, people: 1, words: 1}
+	two := approvalConfig{effects: [approvalEffects]approvalNeed{needsYes, needsYes}, people: 2, words: 2}
 	return append(out,
+		PlainRow{"27 approval", sequencer.WeakenApprovalArgs, approvals(one), "without a yes to its arguments", false},
+		PlainRow{"27b denial", sequencer.WeakenLateDenial, approvals(two), "has denied effect 0", false},
+		PlainRow{"27c bound", sequencer.WeakenApprovalDeadline, approvals(one), "ends as deadline", false},
+		PlainRow{"27d commit", sequencer.WeakenUnapproved, approvals(one), "without a yes to its arguments", false},
 		PlainRow{"24 delta", sequencer.WeakenDeltaFormer, merges("As", "As", "Rs"), "what stands is", false},
 		PlainRow{"24b writer", sequencer.WeakenDeltaWriter, merges("As", "As", "As"), "who reads now is refused", false},
 		PlainRow{"24c claims", sequencer.WeakenDeltaClaims, merges("As H", "As", "Ws"), "deltas of one kind", false},

@@ -172,6 +172,10 @@ func (w *World) payload(in *sequencer.Intent, t *knownTx) {
 	case sequencer.IntentVerdict:
 		in.Verdict = &sequencer.Verdict{Yes: !w.rarely(4), Footprint: t.footprint, Reason: "because" + w.tail()}
 		in.Verdict.Unavailable = !in.Verdict.Yes && w.rarely(3)
+		for w.rarely(2) {
+			in.Verdict.Approvals = append(in.Verdict.Approvals, sequencer.Approval{Index: uint32(w.rng.IntN(3)),
+				Yes: !w.rarely(4), By: pick(w, "ann", "ann", "ann", "", "bob"+w.tail()), Args: approvedArgs()})
+		}
 	}
 }
 
@@ -241,6 +245,9 @@ func (w *World) begin() *sequencer.Begin {
 	return b
 }
 
+// approvedArgs is the hash of all arguments that need approval.
+func approvedArgs() sequencer.Hash { return sequencer.Hash{7} }
+
 // seal lists what the transaction was granted, and more.
 func (w *World) seal(t *knownTx) *sequencer.Seal {
 	s := &sequencer.Seal{Hook: w.rarely(4), VerdictTicks: sequencer.Tick(w.rng.IntN(9))}
@@ -263,6 +270,9 @@ func (w *World) seal(t *knownTx) *sequencer.Seal {
 	}
 	for w.rarely(2) {
 		effect(pick(w, sequencer.ClassBufferable, sequencer.ClassIrreversible, sequencer.ClassRead), w.scope(), w.scope())
+		if e := &s.Effects[len(s.Effects)-1]; e.Class.Gated() && w.rarely(4) {
+			e.Approve, e.Args = true, approvedArgs()
+		}
 	}
 	for w.rarely(2) && len(s.Shards) < 3 {
 		s.Shards = append(s.Shards, w.shard(len(s.Shards)))

@@ -305,6 +305,20 @@ func largestLate(add adder) {
 		in.Verdict = &sequencer.Verdict{Footprint: o.Footprint, Yes: true, Reason: text(l.longs.letter, maxNameBytes)}
 		return in
 	}, sequencer.OutcomeCommitted)
+	add(sequencer.IntentVerdict, "approves as much as may be", func(l *Log, share int) *sequencer.Intent {
+		l.join(agent)
+		s := sequencer.Seal{Hook: l.logic < 4} // before, nobody knows approvals
+		in := l.by(agent, sequencer.IntentVerdict, "t")
+		in.Verdict = &sequencer.Verdict{Yes: true}
+		for i, x := range scopesOf("doc", of(share, l.scopes()/2), 2*l.width()-248) {
+			s.Effects = append(s.Effects, sequencer.Effect{Index: uint32(i), Class: sequencer.ClassIrreversible,
+				Scopes: []sequencer.Scope{x}, Approve: true, Args: approvedArgs()})
+			in.Verdict.Approvals = append(in.Verdict.Approvals, sequencer.Approval{Index: uint32(i), Yes: true,
+				By: text(l.longs.letter, min(l.longs.tx, 128)), Args: approvedArgs()})
+		}
+		in.Verdict.Footprint = l.must(sequencer.OutcomeWaiting, l.seal(agent, "t", s)).Footprint
+		return in
+	}, sequencer.OutcomeCommitted)
 	add(sequencer.IntentVerdict, "longest reason", func(l *Log, share int) *sequencer.Intent {
 		l.join(agent)
 		o := l.must(sequencer.OutcomeWaiting, l.seal(agent, "t", sequencer.Seal{Hook: true}))

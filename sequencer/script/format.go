@@ -190,6 +190,9 @@ func (l *line) verdict(v *sequencer.Verdict) (missing bool) {
 	l.flag("no", !v.Yes && !v.Unavailable)
 	l.flag("unavailable", v.Unavailable)
 	l.whenf(v.Reason != "", "reason=%s", name(v.Reason))
+	for _, a := range v.Approvals {
+		l.word(approval(a))
+	}
 	l.add("of=%x", v.Footprint)
 	return false
 }
@@ -245,7 +248,7 @@ func effect(i int, e sequencer.Effect) string {
 	if e.Known != e.Class.Eager() {
 		out += ";" + mark(e.Known, "known") + mark(!e.Known, "unknown")
 	}
-	return out + mark(e.Absent, ";absent")
+	return out + mark(e.Absent, ";absent") + mark(e.Approve, ";approve") + args(e.Args)
 }
 
 func shard(w sequencer.ShardWrite) string {

@@ -50,6 +50,16 @@ func FormatOutcome(o *sequencer.Outcome) string {
 	}
 	l.whenf(len(o.RestsOn) > 0, "rests-on=%s", join(o.RestsOn, txName))
 	l.whenf(len(o.Residue) > 0, "residue=%s", join(o.Residue, txName))
+	for _, a := range o.Approvals {
+		switch {
+		case a.By == "":
+			l.add("unapproved=%d", a.Index)
+		case a.Yes:
+			l.add("approved=%d:%s", a.Index, name(a.By))
+		default:
+			l.add("denied=%d:%s", a.Index, name(a.By))
+		}
+	}
 	l.flag("final", o.Final)
 	return strings.Join(l, " ")
 }

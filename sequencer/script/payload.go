@@ -36,6 +36,8 @@ func (r *reader) ofKind(key, value string) (known bool, err error) {
 		return true, err
 	case in.Verdict != nil && key == "of":
 		return true, hash(value, &in.Verdict.Footprint)
+	case in.Verdict != nil && (key == word(true) || key == word(false)):
+		return true, approvalOf(in.Verdict, key == word(true), value)
 	case in.Join != nil && key == "id":
 		in.Join.ID, err = unquote(value)
 		return true, err
@@ -190,12 +192,16 @@ func effectOf(s *sequencer.Seal, value string) error {
 			e.Key, err = unquote(value)
 		case "absent":
 			e.Absent = true
+		case "approve":
+			e.Approve = true
+		case "args":
+			return argsOf(value, &e.Args)
 		case "known":
 			known = 1
 		case "unknown":
 			known = -1
 		default:
-			return errors.New("an effect has index, tool, key, known, unknown or absent")
+			return errors.New("an effect has index, tool, key, known, unknown, absent, approve or args")
 		}
 		return err
 	})
@@ -381,7 +387,7 @@ func rulesFields(r *sequencer.Rules) []rulesField {
 		field("verdict", &r.VerdictTicks), field("open", &r.MaxOpen), field("scopes", &r.MaxScopes),
 		field("bytes", &r.MaxBytes), field("inline", &r.MaxInline), field("content", &r.MaxContent),
 		field("inlines", &r.MaxInlineTotal), field("kept", &r.MaxKept),
-		field("sidecars", &r.MaxSidecars),
+		field("sidecars", &r.MaxSidecars), field("approval", &r.ApprovalTicks),
 	}
 }
 

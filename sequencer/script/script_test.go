@@ -22,6 +22,10 @@ func (d drawn) num() uint64 { return rapid.Uint64Range(0, 1<<31).Draw(d.t, "num"
 
 func (d drawn) yes() bool { return rapid.Bool().Draw(d.t, "yes") }
 
+func (d drawn) hash() sequencer.Hash {
+	return sequencer.Hash{byte(rapid.IntRange(0, 1).Draw(d.t, "hash"))}
+}
+
 func (d drawn) scope() sequencer.Scope {
 	texts := []string{"doc:/x", "doc:/*/y", "shard:/a%2Fb", "not a scope", "", `a:/"`, "w:/x"}
 	return sequencer.Scope(rapid.SampledFrom(texts).Draw(d.t, "scope"))
@@ -59,7 +63,7 @@ func (d drawn) seal() *sequencer.Seal {
 	s.Effects = many(d, func() sequencer.Effect {
 		return sequencer.Effect{Index: uint32(rapid.IntRange(0, 3).Draw(d.t, "index")), Scopes: many(d, d.scope),
 			Class: sequencer.Class(rapid.IntRange(0, 6).Draw(d.t, "class")), Tool: d.name(), Key: d.name(), Known: d.yes(),
-			Absent: d.yes()}
+			Absent: d.yes(), Approve: d.yes(), Args: d.hash()}
 	})
 	s.Touches = many(d, func() sequencer.TouchReport {
 		return sequencer.TouchReport{N: uint32(d.num()), Known: d.yes()}
@@ -129,6 +133,9 @@ func (d drawn) payload(in *sequencer.Intent) {
 	case sequencer.IntentVerdict:
 		in.Verdict = &sequencer.Verdict{Footprint: sequencer.Hash{9, 8}, Yes: d.yes(), Reason: d.name()}
 		in.Verdict.Unavailable = !in.Verdict.Yes && d.yes()
+		in.Verdict.Approvals = many(d, func() sequencer.Approval {
+			return sequencer.Approval{Index: uint32(d.num()), Yes: d.yes(), By: d.name(), Args: d.hash()}
+		})
 	case sequencer.IntentWatermark:
 		in.Watermark = &sequencer.Watermark{Seq: sequencer.Seq(d.num()), Confirm: uint32(d.num())}
 	case sequencer.IntentRules:

@@ -177,7 +177,9 @@ func (s *Agent) judge(ctx context.Context, t *tx, seal string, footprint sequenc
 	s.loop.Do(func() { verdict = s.hook.ask(ctx, body) }) // it may take its time
 	verdict.Footprint = footprint
 	err := s.untilTx(ctx, t, func() bool {
-		return t.outcome != nil || t.phase != phaseSealed || t.waiting != nil && t.waiting.Intent == seal
+		// An approval that came first is told as another wait, of a transaction that is sealed as well.
+		told := t.waiting != nil && (t.waiting.Intent == seal || len(t.waiting.Approvals) > 0)
+		return t.outcome != nil || t.phase != phaseSealed || told
 	})
 	if err != nil || t.outcome != nil || t.phase != phaseSealed {
 		return

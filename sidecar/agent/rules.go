@@ -67,8 +67,12 @@ func otherRules(now, was uint32) error {
 		now, was)
 }
 
-// boundsSidecars is the logic of the fold from which on it bounds a workspace's live sidecars.
-const boundsSidecars = 3
+// boundsSidecars is the logic of the fold from which on it bounds a workspace's live sidecars, and asksApproval that
+// from which on a seal can ask for approval.
+const (
+	boundsSidecars = 3
+	asksApproval   = 4
+)
 
 // inForce reports whether rules are those that were asked for. The fold fills in a bound on sidecars, and an undo
 // horizon, where none is given.
@@ -81,6 +85,9 @@ func inForce(now, asked sequencer.Rules) bool {
 	}
 	if asked.HorizonTicks == 0 {
 		asked.HorizonTicks = now.HorizonTicks
+	}
+	if asked.ApprovalTicks == 0 {
+		asked.ApprovalTicks = now.ApprovalTicks
 	}
 	return now == asked
 }
@@ -142,22 +149,27 @@ func changeRules(r *sequencer.Rules, in *api.RulesChange) error {
 	take(&r.MaxSidecars, in.MaxSidecars)
 	take(&r.HorizonCommits, in.HorizonCommits)
 	take(&r.HorizonTicks, in.HorizonTicks)
+	take(&r.ApprovalTicks, in.ApprovalTicks)
 	if r.Logic == 0 || r.Logic > sequencer.Logic {
 		return api.Problemf(api.CodeBadRequest, "logic is %d: this version implements 1 to %d, and a processor that "+
 			"does not know one stops there", r.Logic, sequencer.Logic)
 	}
-	if r.Logic >= boundsSidecars {
-		return nil
-	}
-	for name, given := range map[string]*uint32{"max_sidecars": in.MaxSidecars, "horizon_commits": in.HorizonCommits,
-		"horizon_ticks": in.HorizonTicks} {
-		if given != nil { // older logics would take the rule without a word and not follow it
+	for name, rule := range map[string]struct {
+		given *uint32
+		since uint32
+	}{"max_sidecars": {in.MaxSidecars, boundsSidecars}, "horizon_commits": {in.HorizonCommits, boundsSidecars},
+		"horizon_ticks": {in.HorizonTicks, boundsSidecars}, "approval_ticks": {in.ApprovalTicks, asksApproval}} {
+		if rule.given != nil && r.Logic < rule.since { // older logics would take the rule without a word and not follow it
 			return api.Problemf(api.CodeBadRequest, "%s is a rule of logic %d, and the workspace has logic %d: raise logic "+
-				"with it",
-				name, boundsSidecars, r.Logic)
+				"with it", name, rule.since, r.Logic)
 		}
 	}
-	r.MaxSidecars, r.HorizonCommits, r.HorizonTicks = 0, 0, 0
+	if r.Logic < boundsSidecars {
+		r.MaxSidecars, r.HorizonCommits, r.HorizonTicks = 0, 0, 0
+	}
+	if r.Logic < asksApproval {
+		r.ApprovalTicks = 0
+	}
 	return nil
 }
 
@@ -173,7 +185,7 @@ func rulesOf(r *sequencer.Rules) *api.Rules {
 		DeadlineTicks: uint64(r.DeadlineTicks), BoundTicks: uint64(r.BoundTicks), VerdictTicks: uint64(r.VerdictTicks),
 		MaxOpen: r.MaxOpen, MaxScopes: r.MaxScopes, MaxBytes: r.MaxBytes, MaxInline: r.MaxInline,
 		MaxContent: r.MaxContent, MaxInlineTotal: r.MaxInlineTotal, MaxKept: r.MaxKept, MaxSidecars: r.MaxSidecars,
-		HorizonCommits: r.HorizonCommits, HorizonTicks: uint64(r.HorizonTicks)}
+		HorizonCommits: r.HorizonCommits, HorizonTicks: uint64(r.HorizonTicks), ApprovalTicks: uint64(r.ApprovalTicks)}
 }
 
 // levelNames is a set of anomalies as a request may write it.

@@ -93,6 +93,9 @@ func TestRulesFilledIn(t *testing.T) {
 	if now.HorizonCommits, now.HorizonTicks = 2000, 2_419_200; !inForce(now, asked) {
 		t.Error("the default horizon of the fold is taken for another change")
 	}
+	if now.ApprovalTicks = 14_400; !inForce(now, asked) {
+		t.Error("the default bound of approvals is taken for another change")
+	}
 	if asked.MaxSidecars = 5; inForce(now, asked) {
 		t.Error("another bound is taken for the one that was asked for")
 	}

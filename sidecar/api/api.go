@@ -116,6 +116,14 @@ type Blocker struct {
 	Why   string `json:"why"`
 }
 
+// Approval is what was said of a held call that needs a yes.
+type Approval struct {
+	Index      uint32 `json:"index"`
+	Yes        bool   `json:"yes"`
+	By         string `json:"by,omitempty"`          // absent: nobody has said anything yet
+	ArgsSHA256 string `json:"args_sha256,omitempty"` // of the arguments that it is about, hexadecimal
+}
+
 // Decision is a transaction as its sidecar knows it.
 type Decision struct {
 	Tx             string     `json:"tx"`
@@ -134,6 +142,7 @@ type Decision struct {
 	Tool           string     `json:"tool,omitempty"`     // of phantom_tool: server/name
 	Floor          uint64     `json:"floor,omitempty"`    // of too_old: what is older is forgotten
 	BlockedBy      []Blocker  `json:"blocked_by,omitempty"`
+	Approvals      []Approval `json:"approvals,omitempty"` // by index; while it waits also what nobody has spoken on
 	Retryable      bool       `json:"retryable"`
 	ReRead         []string   `json:"re_read,omitempty"`
 	Would          string     `json:"would,omitempty"` // observe: what enforcing would have decided

@@ -24,6 +24,8 @@ type Rules struct {
 	// Since logic 3 a committed transaction can be retracted for so many more commits, and so long, if MaxKept holds it.
 	HorizonCommits uint32 `json:"horizon_commits,omitempty"`
 	HorizonTicks   uint64 `json:"horizon_ticks,omitempty"`
+
+	ApprovalTicks uint64 `json:"approval_ticks,omitempty"` // how long a seal waits for approvals; none before logic 4
 }
 
 // RulesChange is the body of PUT /v1/workspaces/{workspace}/rules: what is given changes, the rest stays.
@@ -48,6 +50,7 @@ type RulesChange struct {
 
 	HorizonCommits *uint32 `json:"horizon_commits,omitempty"` // from logic 3 on; 0 is the default, 2,000
 	HorizonTicks   *uint32 `json:"horizon_ticks,omitempty"`   // from logic 3 on; 0 is the default, 2,419,200: a week
+	ApprovalTicks  *uint32 `json:"approval_ticks,omitempty"`  // from logic 4 on; 0 is the default, 14,400: an hour
 }
 
 // ChangeOfRules is a change of the rules of a version.

@@ -71,6 +71,8 @@ func asked(o *sequencer.Outcome) string {
 		return "use a scope"
 	case "rules":
 		return "change the rules"
+	case "approval":
+		return "approve or deny a call"
 	}
 	return kind
 }

@@ -4,6 +4,7 @@ package words
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,10 @@ func Decision(o *sequencer.Outcome) *api.Decision {
 	}
 	if o.Code == sequencer.CodeTooOld {
 		d.Floor = uint64(o.Floor)
+	}
+	for _, a := range o.Approvals {
+		d.Approvals = append(d.Approvals, api.Approval{Index: a.Index, Yes: a.Yes, By: a.By,
+			ArgsSHA256: hex.EncodeToString(a.Args[:])})
 	}
 	for _, tx := range o.Residue {
 		d.Residue = append(d.Residue, string(tx))
@@ -58,6 +63,10 @@ func Sentence(d *api.Decision) string {
 		waits = nil // over, and the reason names who was in the way
 	}
 	for _, by := range waits {
+		if by.Why == "approval" && by.Tx == d.Tx {
+			fmt.Fprintf(&b, " It waits until %s.", approvals(d))
+			continue
+		}
 		fmt.Fprintf(&b, " It waits for %s (%s)", by.Tx, by.Why)
 		if by.Scope != "" {
 			fmt.Fprintf(&b, " at %s", by.Scope)
@@ -122,6 +131,23 @@ func cause(d *api.Decision) string {
 	return strings.Join(parts, ", ")
 }
 
+// approvals says which calls somebody has to approve yet.
+func approvals(d *api.Decision) string {
+	var calls []string
+	for _, a := range d.Approvals {
+		if a.By == "" {
+			calls = append(calls, fmt.Sprint(a.Index))
+		}
+	}
+	switch len(calls) {
+	case 0:
+		return "its calls are approved"
+	case 1:
+		return "its call " + calls[0] + " is approved"
+	}
+	return "its calls " + strings.Join(calls, ", ") + " are approved"
+}
+
 // reason puts a code into words.
 func reason(d *api.Decision) string {
 	text := d.Code
@@ -150,6 +176,8 @@ func reason(d *api.Decision) string {
 		text = "vetoed, the hook said no"
 	case sequencer.CodeHookUnavailable:
 		text = "hook_unavailable, the hook said neither yes nor no"
+	case sequencer.CodeDenied:
+		text = "denied, one of its calls was denied, or not approved in time"
 	case sequencer.CodeLostBranch:
 		text = "lost_branch, another branch of its group was chosen"
 	case sequencer.CodePhantomTool:

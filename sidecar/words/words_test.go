@@ -45,3 +45,20 @@ func sentence(o *sequencer.Outcome) string {
 	d.State = api.StateAborted
 	return Sentence(d)
 }
+
+// A transaction that waits for approvals says of which calls they are missing, and not that it waits for itself.
+func TestSentenceOfApprovals(t *testing.T) {
+	for want, by := range map[string][2]string{
+		"waits until its calls 0, 2 are approved.": {"", ""},
+		"waits until its call 2 is approved.":      {"ann", ""},
+	} {
+		d := Decision(&sequencer.Outcome{Kind: sequencer.OutcomeWaiting, Tx: "a.1",
+			BlockedBy: []sequencer.Blocker{{Tx: "a.1", Why: "approval"}},
+			Approvals: []sequencer.Approval{{Index: 0, Yes: by[0] != "", By: by[0]}, {Index: 2, By: by[1]}}})
+		d.State = api.StateSealed
+		said := Sentence(d)
+		if !strings.Contains(said, want) || strings.Contains(said, "waits for") {
+			t.Errorf("%s; want %s", said, want)
+		}
+	}
+}

@@ -38,6 +38,10 @@ func printRules(w io.Writer, r *api.Rules) error {
 	if r.MaxSidecars > 0 { // since logic 3
 		sidecars = fmt.Sprintf(", %d sidecars", r.MaxSidecars)
 	}
+	approval := ""
+	if r.ApprovalTicks > 0 { // since logic 4
+		approval = fmt.Sprintf(", approval %d", r.ApprovalTicks)
+	}
 	horizon := fmt.Sprintf("undo horizon: %d seqs", r.HorizonSeqs)
 	if r.HorizonCommits > 0 { // since logic 3
 		horizon = fmt.Sprintf("undo horizon: %d commits, %s of the log's time, or the kept bytes, whichever ends first\n"+
@@ -48,11 +52,12 @@ func printRules(w io.Writer, r *api.Rules) error {
 		"levels %s, observe %v\n"+
 		"%s\n"+
 		"cap %d seqs\n"+
-		"ticks: lease %d, deadline %d, bound %d, verdict %d\n"+
+		"ticks: lease %d, deadline %d, bound %d, verdict %d%s\n"+
 		"at most: %d open, %d scopes, %d bytes of a footprint, %d kept%s\n"+
 		"content: %d bytes inline, %d of a transaction, %d by reference\n",
 		r.Version, r.Logic, r.Levels, r.Observe, horizon, r.CapSeqs, r.LeaseTicks, r.DeadlineTicks, r.BoundTicks,
-		r.VerdictTicks, r.MaxOpen, r.MaxScopes, r.MaxBytes, r.MaxKept, sidecars, r.MaxInline, r.MaxInlineTotal, r.MaxContent)
+		r.VerdictTicks, approval, r.MaxOpen, r.MaxScopes, r.MaxBytes, r.MaxKept, sidecars, r.MaxInline, r.MaxInlineTotal,
+		r.MaxContent)
 	return err
 }
 
@@ -71,7 +76,7 @@ type rulesSetCmd struct {
 	operating
 	Workspace      string  `default:"default" dev:"workspace" help:"Workspace."`
 	IfVersion      *uint32 `placeholder:"N" help:"Version to change; default: the one in force."`
-	Logic          *uint32 `placeholder:"N" help:"Logic of the sequencer: 2 retracts, 3 adds bounds. Do not lower it."`
+	Logic          *uint32 `placeholder:"N" help:"Logic of the sequencer, 1 to 4: 2 retracts, 4 merges. Do not lower it."`
 	Levels         *string `placeholder:"TEXT" help:"Isolation level L0 to L4, or checks A1, A2, A3, A6 with commas."`
 	Observe        *bool   `negatable:"" help:"Report what would be refused instead of refusing it."`
 	HorizonSeqs    *uint32 `placeholder:"N" help:"Undo horizon in seqs, logic 1 and 2; later, of aborted ones."`
@@ -82,6 +87,7 @@ type rulesSetCmd struct {
 	DeadlineTicks  *uint32 `placeholder:"N" help:"Deadline of a transaction in ticks from its begin."`
 	BoundTicks     *uint32 `placeholder:"N" help:"Deadline of a waiting touch in ticks."`
 	VerdictTicks   *uint32 `placeholder:"N" help:"Deadline of a hook's answer in ticks from the seal."`
+	ApprovalTicks  *uint32 `placeholder:"N" help:"Bound of approvals in ticks, logic 4; no policy asks for them yet."`
 	MaxOpen        *uint32 `placeholder:"N" help:"Maximum number of open transactions."`
 	MaxScopes      *uint32 `placeholder:"N" help:"Maximum number of scopes in a footprint."`
 	MaxBytes       *uint32 `placeholder:"N" help:"Maximum bytes of a footprint without contents."`
@@ -98,7 +104,8 @@ func (c *rulesSetCmd) Run(ctx context.Context, s Streams) error {
 		CapSeqs: c.CapSeqs, LeaseTicks: c.LeaseTicks, DeadlineTicks: c.DeadlineTicks, BoundTicks: c.BoundTicks,
 		VerdictTicks: c.VerdictTicks, MaxOpen: c.MaxOpen, MaxScopes: c.MaxScopes, MaxBytes: c.MaxBytes,
 		MaxInline: c.MaxInline, MaxContent: c.MaxContent, MaxInlineTotal: c.MaxInlineTotal, MaxKept: c.MaxKept,
-		MaxSidecars: c.MaxSidecars, HorizonCommits: c.HorizonCommits, HorizonTicks: c.HorizonTicks}
+		MaxSidecars: c.MaxSidecars, HorizonCommits: c.HorizonCommits, HorizonTicks: c.HorizonTicks,
+		ApprovalTicks: c.ApprovalTicks}
 	if change == (client.RulesChange{}) {
 		return misused(errors.New("no rule to change is given: see hence rules set --help"))
 	}

@@ -69,6 +69,7 @@ const reasons = {
   lost_branch: "another branch was chosen",
   vetoed: "the hook said no",
   hook_unavailable: "the hook said neither yes nor no",
+  denied: "a call was denied, or not approved in time",
   deadline: "it took too long",
   incomplete_footprint: "it went beyond what it claimed",
   lease_expired: "its sidecar was gone too long",
@@ -87,6 +88,7 @@ const whys = {
   read_from: "it read from that one",
   branch: "no branch is chosen yet",
   verdict: "the hook has not answered yet",
+  approval: "a call needs approval",
   orphan: "no sidecar settles that one now",
 };
 // listed says whether a decision is in lists without a filter for it: leases are confirmed all the time.
