@@ -1,6 +1,7 @@
 package sequencer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -137,15 +138,29 @@ func (f *Fold) takeOut(m *tx, w *PastWrite, seq Seq) ShardWrite {
 // WholeEvery is after how many deltas Writes keeps the whole content again.
 const WholeEvery = 64
 
+// MaxMerged is how many bytes a content has at most that deltas make. One that would make it longer is left out, as an
+// overflow is: tables keep such contents in their rows, which have a bound.
+const MaxMerged = 256 << 10
+
+// MostRemovable is more than the commits that any rules let a workspace take back: each keeps at least 280 bytes of
+// the at most 800 KiB of MaxKept. So a delta that has so many behind it is never taken out.
+const MostRemovable = 3 << 10
+
 // ErrNoContent is returned by Writes.Value when the content that the deltas rest on is not there: Writes.Missing says
 // which decision carries it.
 var ErrNoContent = errors.New("sequencer: the content under the deltas is not here")
 
 // Writes is what is known of one shard: its last contents and the deltas on them. It is fed with the shard's writes in
-// the order of their seqs, and its value is a pure function of them; so all who were given the same show the same.
+// the order of their seqs, and its value is a pure function of them; so all who were given the same show the same. It
+// is not copied once it was fed: two would write into one content.
 type Writes struct {
 	Seq  Seq        // of the decision that was applied last
 	List []Standing // by Seq; what was taken back is not in it
+
+	tip    Value // of the first tipLen entries, the last of them at tipSeq; tipLen zero: not worked out
+	tipLen int
+	tipSeq Seq
+	own    bool // what lies behind tip.Content in its array is not shown to anybody
 }
 
 // Standing is one content or delta that stands.
@@ -157,6 +172,7 @@ type Standing struct {
 	Ref     *Ref
 	Absent  bool // from here on there is no shard
 	Missing bool // only Seq is known of it: the log, or a table, has the content as of there
+	Folded  bool // the first one: there are deltas in its content, up to Seq
 
 	// Whole is, of every WholeEvery-th delta, what all up to it come to; nil: it was not worked out.
 	Whole *Value
@@ -177,16 +193,66 @@ func (x *Writes) Apply(seq Seq, w *ShardWrite) {
 		return
 	}
 	x.Seq = seq
+	if x.take(seq, w) {
+		x.keepWhole()
+	}
+}
+
+// Late takes a write over that may be there already, and that others behind it may have come before: a table that
+// missed a decision is given it again, with all behind it. In the end it has what Apply makes of their order.
+func (x *Writes) Late(seq Seq, w *ShardWrite) {
+	x.Seq = max(x.Seq, seq)
+	x.take(seq, w)
+}
+
+// take takes a write over and reports whether it is a delta behind all others.
+func (x *Writes) take(seq Seq, w *ShardWrite) (last bool) {
 	switch {
 	case w.Removes != 0:
 		x.remove(w.Removes)
 	case w.Restored != 0:
-		x.backTo(w.Restored)
+		x.backTo(w.Restored, seq)
 	case w.Op == OpSet || w.Absent:
-		x.List = append(x.List, Standing{Seq: seq, Type: w.Type, Content: w.Content, Ref: w.Ref, Absent: w.Absent})
+		x.insert(Standing{Seq: seq, Type: w.Type, Content: w.Content, Ref: w.Ref, Absent: w.Absent})
 	default:
-		x.List = append(x.List, Standing{Seq: seq, Op: w.Op, Type: w.Type, Content: w.Content, Ref: w.Ref})
-		x.keepWhole()
+		return x.insert(Standing{Seq: seq, Op: w.Op, Type: w.Type, Content: w.Content, Ref: w.Ref})
+	}
+	return false
+}
+
+// insert adds what is not there, and reports whether that is the last one now.
+func (x *Writes) insert(s Standing) (last bool) {
+	n := len(x.List)
+	if n == 0 || x.List[n-1].Seq < s.Seq {
+		x.List = append(x.List, s)
+		return true
+	}
+	at, there := slices.BinarySearchFunc(x.List, s.Seq, bySeq)
+	if there && x.List[at].Missing && (at > 0 || s.Op == OpSet) { // with what it stands on, it is what was missing
+		x.List = slices.Clone(x.List)
+		x.List[at] = s
+		x.unsure(at)
+		return false
+	}
+	if there || at == 0 && x.List[0].Folded {
+		return false // it is there, or in what the first one folds
+	}
+	if at == 0 && s.Op != OpSet && x.List[0].Op == OpSet {
+		// What it came upon was known before the content behind it, and is not any more.
+		s = Standing{Seq: s.Seq, Missing: true}
+	}
+	x.List = slices.Insert(slices.Clone(x.List), at, s)
+	x.unsure(at)
+	return false
+}
+
+func bySeq(s Standing, seq Seq) int { return cmp.Compare(s.Seq, seq) }
+
+// unsure drops what was worked out of the entries from one on.
+func (x *Writes) unsure(at int) {
+	x.tipLen = 0
+	for i := at; i < len(x.List); i++ {
+		x.List[i].Whole = nil
 	}
 }
 
@@ -208,25 +274,51 @@ func (x *Writes) keepWhole() {
 
 // remove takes one delta out. What was worked out with it is not known any more.
 func (x *Writes) remove(seq Seq) {
-	at := slices.IndexFunc(x.List, func(s Standing) bool { return s.Seq == seq })
-	if at < 0 {
-		return // what it stood on was taken back before
+	at, there := slices.BinarySearchFunc(x.List, seq, bySeq)
+	switch {
+	case there && x.List[at].Op != OpSet:
+		x.List = slices.Delete(slices.Clone(x.List), at, at+1)
+		x.unsure(at)
+	case len(x.List) > 0 && seq <= x.List[0].Seq && x.List[0].Folded:
+		// It is in the content, and cannot be told from the others: only the log has them one by one.
+		x.List = slices.Clone(x.List)
+		x.List[0] = Standing{Seq: x.List[0].Seq, Missing: true, Folded: true}
+		x.unsure(0)
 	}
-	x.List = slices.Delete(slices.Clone(x.List), at, at+1)
-	for i := at; i < len(x.List) && x.List[i].Op != OpSet; i++ {
-		x.List[i].Whole = nil
-	}
+	// Else what it stood on was taken back before.
 }
 
-// backTo makes the content that of an earlier version, without what was taken back since.
-func (x *Writes) backTo(version Seq) {
-	at := slices.IndexFunc(x.List, func(s Standing) bool { return s.Seq > version })
-	switch {
-	case at > 0:
-		x.List = x.List[:at:at]
-	case at == 0 || len(x.List) == 0:
-		x.List = []Standing{{Seq: version, Missing: true}}
+// backTo makes the content, as of a decision that restores it, that of an earlier version, without what was taken
+// back since.
+func (x *Writes) backTo(version, seq Seq) {
+	from, there := slices.BinarySearchFunc(x.List, version, bySeq)
+	if there {
+		from++
 	}
+	to, _ := slices.BinarySearchFunc(x.List, seq, bySeq)
+	if from > 0 && from == to {
+		return
+	}
+	x.List = slices.Delete(slices.Clone(x.List), from, max(from, to))
+	if from == 0 {
+		x.List = slices.Insert(x.List, 0, Standing{Seq: version, Missing: true})
+	}
+	x.unsure(from)
+}
+
+// Last is the decision that the value is as of: of the last content or delta that stands; zero: none does.
+func (x *Writes) Last() Seq {
+	if len(x.List) == 0 {
+		return 0
+	}
+	return x.List[len(x.List)-1].Seq
+}
+
+// Merges reports whether deltas stand, or may have to be taken out of what stands. Else the last content is all there
+// is to know.
+func (x *Writes) Merges() bool {
+	return len(x.List) > 1 && slices.ContainsFunc(x.List, func(s Standing) bool { return s.Op != OpSet }) ||
+		len(x.List) > 0 && (x.List[0].Folded || x.List[0].Op != OpSet)
 }
 
 // Missing is the decision whose content the value rests on and that is not here; zero: all of it is.
@@ -235,6 +327,16 @@ func (x *Writes) Missing() Seq {
 		return x.List[s].Seq
 	}
 	return 0
+}
+
+// Have takes the content of a reference over.
+func (x *Writes) Have(ref *Ref, content []byte) {
+	for i := range x.List {
+		if s := &x.List[i]; s.Ref != nil && *s.Ref == *ref {
+			s.Content, s.Ref = content, nil
+			x.tipLen = 0 // what was worked out may name the reference
+		}
+	}
 }
 
 // from is where the value begins: the last content, or the last delta that has the whole.
@@ -248,35 +350,137 @@ func (x *Writes) from() int {
 }
 
 // Value is what the writes come to, one after the other. A delta that does not go with what it meets is left out: one
-// to be added where there is no number, or where the sum would leave int64. Content by reference is asked for; without
-// load, or where that fails, there is no value.
+// to be added where there is no number, or where the sum would leave int64, and one that makes the content longer than
+// MaxMerged. Content by reference is asked for; without load, or where that fails, there is no value.
 func (x *Writes) Value(load func(*Ref) ([]byte, error)) (Value, error) {
-	v := Value{Absent: true}
-	for i := x.from(); i < len(x.List); i++ {
-		s := &x.List[i]
-		switch {
-		case s.Missing:
-			return Value{}, fmt.Errorf("%w: of %d", ErrNoContent, s.Seq)
-		case s.Whole != nil:
-			v = *s.Whole
-		case s.Op == OpSet:
-			v = Value{Type: s.Type, Content: s.Content, Ref: s.Ref, Absent: s.Absent}
-		default:
-			base, err := loaded(v.Content, v.Ref, load)
-			if err != nil {
-				return Value{}, err
-			}
-			delta, err := loaded(s.Content, s.Ref, load)
-			if err != nil {
-				return Value{}, err
-			}
-			v = Value{Type: v.Type, Content: s.Op.merged(base, delta)}
-		}
-		if v.Type == "" {
-			v.Type = s.Type
+	n := len(x.List)
+	if n == 0 {
+		return Value{Absent: true}, nil
+	}
+	f, i := folding{load: load, Value: Value{Absent: true}}, x.from()
+	if x.tipLen > i && x.tipLen <= n && x.List[x.tipLen-1].Seq == x.tipSeq {
+		f.Value, f.own, i = x.tip, x.own, x.tipLen
+	}
+	for ; i < n; i++ {
+		if err := f.add(&x.List[i]); err != nil {
+			return Value{}, err
 		}
 	}
-	return v, nil
+	f.sort()
+	x.tip, x.own, x.tipLen, x.tipSeq = f.Value, f.own, n, x.List[n-1].Seq
+	f.Content = slices.Clip(f.Content)
+	return f.Value, nil
+}
+
+// folding is a value on the way through its writes.
+type folding struct {
+	Value
+	load  func(*Ref) ([]byte, error)
+	own   bool            // the array of Content was made here, and nothing behind Content is shown
+	lines map[string]bool // set: the content is these lines
+	size  int             // of them, with their ends
+}
+
+func (f *folding) add(s *Standing) error {
+	switch {
+	case s.Missing:
+		return fmt.Errorf("%w: of %d", ErrNoContent, s.Seq)
+	case s.Whole != nil:
+		f.Value, f.own, f.lines = *s.Whole, false, nil
+	case s.Op == OpSet:
+		f.Value, f.own, f.lines = Value{Type: s.Type, Content: s.Content, Ref: s.Ref, Absent: s.Absent}, false, nil
+	case f.Ref != nil && f.Ref.Size > MaxMerged || s.Ref != nil && s.Ref.Size > MaxMerged:
+		// Nothing goes with it, so nothing is fetched.
+	default:
+		base, err := loaded(f.Content, f.Ref, f.load)
+		if err != nil {
+			return err
+		}
+		delta, err := loaded(s.Content, s.Ref, f.load)
+		if err != nil {
+			return err
+		}
+		f.Content, f.Ref, f.Absent = base, nil, false
+		f.merge(s.Op, delta)
+	}
+	if f.Type == "" {
+		f.Type = s.Type
+	}
+	return nil
+}
+
+func (f *folding) merge(op Op, delta []byte) {
+	if op != OpUnion {
+		f.sort()
+	}
+	switch op {
+	case OpAppend:
+		switch {
+		case len(f.Content)+len(delta) > MaxMerged: // left out
+		case f.own:
+			f.Content = append(f.Content, delta...)
+		default:
+			f.Content, f.own = append(append(make([]byte, 0, 2*len(f.Content)+len(delta)), f.Content...), delta...), true
+		}
+	case OpAdd:
+		if sum, ok := added(f.Content, delta); ok {
+			f.Content, f.own = strconv.AppendInt(nil, sum, 10), false
+		}
+	case OpUnion:
+		f.join(delta)
+	}
+}
+
+// join adds lines to the set.
+func (f *folding) join(delta []byte) {
+	lines, size := f.lines, f.size
+	if lines == nil {
+		lines = map[string]bool{}
+		size = 0
+		eachLine(f.Content, func(line string) {
+			if !lines[line] {
+				lines[line], size = true, size+len(line)+1
+			}
+		})
+	}
+	var more []string
+	eachLine(delta, func(line string) {
+		if !lines[line] {
+			lines[line], more, size = true, append(more, line), size+len(line)+1
+		}
+	})
+	if size <= MaxMerged {
+		f.lines, f.size = lines, size
+		return
+	}
+	for _, line := range more { // left out
+		delete(lines, line)
+	}
+}
+
+// sort brings the lines of a set into their one order.
+func (f *folding) sort() {
+	if f.lines == nil {
+		return
+	}
+	lines := make([]string, 0, len(f.lines))
+	for line := range f.lines {
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	out := make([]byte, 0, f.size)
+	for _, line := range lines {
+		out = append(append(out, line...), '\n')
+	}
+	f.Content, f.own, f.lines = out, false, nil
+}
+
+func eachLine(text []byte, do func(line string)) {
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if line != "" {
+			do(line)
+		}
+	}
 }
 
 func loaded(content []byte, ref *Ref, load func(*Ref) ([]byte, error)) ([]byte, error) {
@@ -289,19 +493,16 @@ func loaded(content []byte, ref *Ref, load func(*Ref) ([]byte, error)) ([]byte, 
 	return load(ref)
 }
 
-// merged is what a delta makes of a content.
-func (o Op) merged(base, delta []byte) []byte {
-	switch o {
-	case OpAppend:
-		return slices.Concat(base, delta)
-	case OpAdd:
-		if sum, ok := added(base, delta); ok {
-			return strconv.AppendInt(nil, sum, 10)
-		}
-	case OpUnion:
-		return union(base, delta)
+// Merge is what a delta makes of a content; not ok: it does not go with it, and is left out. What is absent is empty.
+func (o Op) Merge(base, delta []byte) (out []byte, ok bool) {
+	if o == OpAdd && Overflows(base, delta) {
+		return base, false
 	}
-	return base
+	f := folding{Value: Value{Content: base}}
+	f.merge(o, delta)
+	grew := f.lines != nil || f.own || o == OpAdd
+	f.sort()
+	return f.Content, grew
 }
 
 // Overflows reports whether a number can not be added to a content: that is no int64, or the sum would not be one. Who
@@ -326,24 +527,6 @@ func added(base, delta []byte) (sum int64, ok bool) {
 
 func numberIn(content []byte) (int64, error) { return strconv.ParseInt(string(content), 10, 64) }
 
-// union is a set of lines as text: sorted, each once and with its end.
-func union(sets ...[]byte) []byte {
-	var lines []string
-	for _, set := range sets {
-		for line := range strings.SplitSeq(string(set), "\n") {
-			if line != "" {
-				lines = append(lines, line)
-			}
-		}
-	}
-	slices.Sort(lines)
-	var out []byte
-	for _, line := range slices.Compact(lines) {
-		out = append(append(out, line...), '\n')
-	}
-	return out
-}
-
 // Forget makes one content of all that no retraction can take out any more: the writes up to a seq. It does nothing
 // where a content is not here.
 func (x *Writes) Forget(keep Seq, load func(*Ref) ([]byte, error)) error {
@@ -355,11 +538,51 @@ func (x *Writes) Forget(keep Seq, load func(*Ref) ([]byte, error)) error {
 		return nil
 	}
 	below := Writes{List: x.List[:n]}
+	top := n - 1 // of what is folded, the last content and what is on it is in the new one
+	for top > 0 && x.List[top].Op != OpSet {
+		top--
+	}
+	folded := top < n-1 || x.List[top].Op != OpSet || x.List[top].Folded
 	v, err := below.Value(load)
 	if err != nil {
 		return err
 	}
-	base := Standing{Seq: x.List[n-1].Seq, Type: v.Type, Content: v.Content, Ref: v.Ref, Absent: v.Absent}
+	known := x.tipLen >= n
+	base := Standing{Seq: x.List[n-1].Seq, Type: v.Type, Content: v.Content, Ref: v.Ref, Absent: v.Absent, Folded: folded}
 	x.List = append([]Standing{base}, x.List[n:]...)
+	if x.tipLen -= n - 1; !known {
+		x.tipLen = 0
+	}
 	return nil
+}
+
+// keptContents is how many contents of a shard, one over the other, Bound keeps what is under them of: more than
+// retractions put back one after the other in all but strange work.
+const keptContents = 8
+
+// Bound forgets what is too much to keep: what lies under the last contents, of more entries than so many what is
+// older than MostRemovable, and of more bytes the older half. What is in the first entry only the log says one by one
+// then. Where a content cannot be loaded nothing is folded.
+func (x *Writes) Bound(entries, size int, load func(*Ref) ([]byte, error)) error {
+	contents, bytes := 0, 0
+	for i := len(x.List) - 1; i > 0; i-- {
+		if x.List[i].Op == OpSet {
+			contents++
+		}
+		if contents == keptContents {
+			x.List = slices.Clone(x.List[i:])
+			x.tipLen = 0
+			break
+		}
+		bytes += len(x.List[i].Content)
+	}
+	if len(x.List) <= entries && bytes <= size {
+		return nil
+	}
+	n := max(0, len(x.List)-MostRemovable)
+	for i := max(n, 1); i < len(x.List) && bytes > size/2; i++ { // the rows of tables have a bound, whatever is in them
+		bytes -= len(x.List[i].Content)
+		n = i
+	}
+	return x.Forget(x.List[n].Seq, load)
 }

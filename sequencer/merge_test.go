@@ -148,3 +148,97 @@ func TestWritesByReference(t *testing.T) {
 		t.Errorf("%v: the content of %d is missing, want of 1", err, x.Missing())
 	}
 }
+
+// TestWritesLate gives a table the last writes of histories first, and then all of them in order: it ends with what
+// one has that was given each once.
+func TestWritesLate(t *testing.T) {
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(17, seed))
+		op := sequencer.Op(1 + seed%3)
+		log := []sequencer.ShardWrite{{Content: []byte("5\n")}}
+		if op == sequencer.OpAdd {
+			log[0].Content = []byte("5")
+		}
+		stands := []sequencer.Seq{1}
+		for seq := sequencer.Seq(2); seq < 40; seq++ {
+			w := sequencer.ShardWrite{Op: op, Content: []byte(strconv.Itoa(rng.IntN(50)))}
+			switch n := rng.IntN(10); {
+			case n == 0:
+				w.Op = sequencer.OpSet
+				stands = append(stands, seq)
+			case n < 3 && len(stands) > 1:
+				at := 1 + rng.IntN(len(stands)-1)
+				if log[stands[at]-1].Op == sequencer.OpSet {
+					stands = append(stands, seq)
+					break
+				}
+				w = sequencer.ShardWrite{Op: op, Removes: stands[at]}
+				stands = slices.Delete(stands, at, at+1)
+			case n == 4 && len(stands) > 1:
+				stands = stands[:len(stands)-1]
+				w = sequencer.ShardWrite{Restored: stands[len(stands)-1]}
+			default:
+				stands = append(stands, seq)
+			}
+			log = append(log, w)
+		}
+		var ordered, late sequencer.Writes
+		first := 1 + rng.IntN(len(log))
+		for i := first; i < len(log); i++ {
+			late.Late(sequencer.Seq(i+1), &log[i])
+		}
+		for i := range log {
+			ordered.Apply(sequencer.Seq(i+1), &log[i])
+			late.Late(sequencer.Seq(i+1), &log[i])
+		}
+		want, err := ordered.Value(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := late.Value(nil); err != nil || !bytes.Equal(got.Content, want.Content) {
+			t.Fatalf("seed %d, the last %d first: %q, %v, want %q", seed, len(log)-first, got.Content, err, want.Content)
+		}
+	}
+}
+
+// TestWritesBound holds that what is folded changes no value, that what may still be taken out is kept, and that what
+// cannot be told any more is not shown.
+func TestWritesBound(t *testing.T) {
+	var x sequencer.Writes
+	for seq := sequencer.Seq(1); seq <= 5000; seq++ {
+		x.Apply(seq, &sequencer.ShardWrite{Op: sequencer.OpAppend, Content: fmt.Append(nil, seq, "\n")})
+	}
+	before, err := x.Value(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := string(before.Content)
+	if err := x.Bound(4096, 1<<20, nil); err != nil || len(x.List) != sequencer.MostRemovable {
+		t.Fatalf("%d entries, %v", len(x.List), err)
+	}
+	last := sequencer.Seq(5000 - sequencer.MostRemovable + 2)
+	x.Apply(5001, &sequencer.ShardWrite{Op: sequencer.OpAppend, Removes: last})
+	want = strings.Replace(want, fmt.Sprint("\n", last, "\n"), "\n", 1)
+	if got, err := x.Value(nil); err != nil || string(got.Content) != want {
+		t.Fatalf("%v", err)
+	}
+	x.Apply(5002, &sequencer.ShardWrite{Op: sequencer.OpAppend, Removes: 7})
+	if _, err := x.Value(nil); err == nil || x.Missing() == 0 {
+		t.Error("a delta that is folded was taken out")
+	}
+}
+
+// TestMaxMerged holds that a delta which makes a content too long is left out, and a smaller one behind it is not.
+func TestMaxMerged(t *testing.T) {
+	for _, op := range []sequencer.Op{sequencer.OpAppend, sequencer.OpUnion} {
+		var x sequencer.Writes
+		full := slices.Repeat([]byte("x"), sequencer.MaxMerged-3)
+		full = append(full, '\n')
+		for i, delta := range [][]byte{full, []byte("yyy\n"), []byte("z\n")} {
+			x.Apply(sequencer.Seq(i+1), &sequencer.ShardWrite{Op: op, Content: delta})
+		}
+		if v, err := x.Value(nil); err != nil || string(v.Content) != string(full)+"z\n" {
+			t.Errorf("%s: %d bytes, %v", op, len(v.Content), err)
+		}
+	}
+}

@@ -224,8 +224,13 @@ func classify(err error) error {
 
 // Content reads a shard's content from the events topic and holds it against its reference.
 func (c *Client) Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error) {
+	return c.cfg.Content(ctx, workspace, ref)
+}
+
+// Content reads the content that a reference of a workspace names, and holds it against its hash.
+func (c Config) Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error) {
 	var ev *topology.Event
-	err := c.cfg.ReadRange(ctx, topology.TopicEvents, ref.Partition, ref.Offset, ref.Offset+1,
+	err := c.ReadRange(ctx, topology.TopicEvents, ref.Partition, ref.Offset, ref.Offset+1,
 		func(r *kgo.Record) error {
 			events, err := topology.DecodeEvents(r.Value)
 			if len(events) == 1 { // a content has its record to itself

@@ -126,6 +126,10 @@ type ShardRow struct {
 	Held     bool
 
 	Count WriteCount // of a snapshot; in a row of the frontier table the row has it
+
+	// Writes are, of a shard with deltas, what stands: its content is what they come to. Type, Content, Ref and Restored
+	// are empty then.
+	Writes []sequencer.Standing
 }
 
 // Lacks reports whether the content is in the decision that Restored names, and not here.

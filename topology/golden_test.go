@@ -97,6 +97,7 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "frontier_row-1", sampleFrontierRow(), EncodeFrontierRow, DecodeFrontierRow),
 		newSample(tb, "frontier_row-held", sampleHeldRow(), EncodeFrontierRow, DecodeFrontierRow),
 		newSample(tb, "frontier_row-counted", sampleCountedRow(), EncodeFrontierRow, DecodeFrontierRow),
+		newSample(tb, "frontier_row-merged", sampleMergedRow(), EncodeFrontierRow, DecodeFrontierRow),
 		newSample(tb, "closure_row-1", sampleClosureRow(), EncodeClosureRow, DecodeClosureRow),
 		newSample(tb, "closure_row-2", sampleGrownClosureRow(), EncodeClosureRow, DecodeClosureRow),
 		newSample(tb, "unsettled-1", sampleUnsettled(), EncodeUnsettled, DecodeUnsettled),

@@ -404,6 +404,17 @@ func sampleCountedRow() *FrontierRow {
 	return r
 }
 
+// sampleMergedRow is a row of a shard with deltas, the first of which nobody can take out any more.
+func sampleMergedRow() *FrontierRow {
+	r := sampleCountedRow()
+	r.Shard.Type, r.Shard.Content = "", nil
+	r.Shard.Writes = []sequencer.Standing{{Seq: 31, Type: "text/plain", Content: []byte("a\nb\n"), Folded: true},
+		{Seq: 35, Op: sequencer.OpAppend, Type: "text/plain", Content: []byte("c\n")},
+		{Seq: 36, Ref: &sequencer.Ref{Partition: 3, Offset: 51, Size: 9000}},
+		{Seq: 39, Op: sequencer.OpAppend, Content: []byte("d\n")}}
+	return r
+}
+
 func sampleCountedSnapshot() *Snapshot {
 	s := sampleSnapshot()
 	s.Shards[0].Count = sampleCountedRow().Count

@@ -32,6 +32,11 @@ type ScopeMove struct {
 // Last reports whether m is the last record of its decision.
 func (m *ScopeMove) Last() bool { return m.Scope == "" }
 
+// TakesAway reports whether the move takes away all shards at or below its scope: a tombstone.
+func (m *ScopeMove) TakesAway() bool {
+	return m.Kind == sequencer.OutcomeCommitted && m.Shard != nil && m.Shard.Absent
+}
+
 // Key is the key of m's record.
 func (m *ScopeMove) Key() string { return ScopeKey(m.Workspace, m.Scope) }
 

@@ -1,5 +1,7 @@
 package topology
 
+import "github.com/hence-dev/hence/sequencer"
+
 const (
 	shardRowBytes    = 6 + writerFields
 	openEpochBytes   = 4
@@ -10,6 +12,7 @@ const (
 	eventLeast       = 17 // fields, of the first release
 
 	formerContentFields = 5
+	standingFields      = 8
 )
 
 func walkEvent(w *walker, e *Event) {
@@ -54,10 +57,11 @@ func walkPlan(w *walker, p *Plan) {
 }
 
 func walkShardRow(w *walker, s *ShardRow) {
-	counted := w.decoding || s.Count.says()
+	merges := w.decoding || len(s.Writes) > 0
+	counted := merges || s.Count.says()
 	held := counted || s.Held
 	restored := held || s.Restored != 0
-	outer := w.open(optional(6, restored, held, counted, counted), 6)
+	outer := w.open(optional(6, restored, held, counted, counted, merges), 6)
 	text(w, &s.Scope)
 	number(w, &s.Version)
 	walkWriter(w, &s.Writer)
@@ -73,6 +77,22 @@ func walkShardRow(w *walker, s *ShardRow) {
 	if counted {
 		walkWriteCount(w, &s.Count)
 	}
+	if merges {
+		list(w, &s.Writes, 1+standingFields, walkStanding)
+	}
+	w.close(outer)
+}
+
+func walkStanding(w *walker, s *sequencer.Standing) {
+	outer := w.open(standingFields, standingFields)
+	number(w, &s.Seq)
+	number(w, &s.Op)
+	text(w, &s.Type)
+	w.content(&s.Content)
+	pointer(w, &s.Ref, walkRef)
+	w.truth(&s.Absent)
+	w.truth(&s.Missing)
+	w.truth(&s.Folded)
 	w.close(outer)
 }
 

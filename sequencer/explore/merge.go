@@ -400,13 +400,13 @@ func (m merging) followed(w *mergeWorld, k, n, saved, again int) (string, error)
 			if int(e.shard) != k && e.shard != bothShards {
 				continue
 			}
-			if m.cfg.fault == countsTwice {
-				x.Seq = 0
-			}
 			write := sequencer.ShardWrite{Scope: mergeShard(k), Op: e.op, Absent: e.absent, Restored: e.restored,
 				Removes: e.removes}
 			if e.removes == 0 && e.restored == 0 && !e.absent {
 				write.Content = mergeContent(int(e.who), e.op)
+			}
+			if m.cfg.fault == countsTwice && e.at <= x.Seq && e.op != sequencer.OpSet && e.removes == 0 {
+				x.List = append(x.List, sequencer.Standing{Seq: e.at, Op: e.op, Content: write.Content})
 			}
 			x.Apply(e.at, &write)
 		}

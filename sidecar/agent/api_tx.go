@@ -207,6 +207,9 @@ func (s *Agent) writingOf(ctx context.Context, in *api.Write) (w writing, err er
 	if w.content, err = contentOf(in); err != nil {
 		return w, err
 	}
+	if w.op, err = opOf(in.Op); err != nil {
+		return w, err
+	}
 	if w.media = in.MediaType; w.media == "" && in.Value != nil {
 		w.media = mediaJSON
 	} else if w.media == "" {

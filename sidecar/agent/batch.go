@@ -203,10 +203,12 @@ func (s *Agent) batchOf(ctx context.Context, in *api.Commit) (*batch, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.expect == nil { // the last content of a shard counts, and what any of its writes expects
-			w.expect = expects[w.scope]
+		if w.op == sequencer.OpSet { // the last content of a shard counts, and what any of its writes expects
+			if w.expect == nil {
+				w.expect = expects[w.scope]
+			}
+			expects[w.scope] = w.expect
 		}
-		expects[w.scope] = w.expect
 		b.writes = append(b.writes, w)
 	}
 	for _, e := range in.Effects {

@@ -179,8 +179,9 @@ func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list i
 	if err := s.usable(t); err != nil {
 		return nil, err
 	}
-	if w := t.write(scope); w != nil && list == 0 {
-		own := view.Revision{Writer: t.id, Media: w.Type, Content: w.Content, Ref: w.Ref}
+	mine := t.write(scope)
+	if mine != nil && list == 0 && mine.Op == sequencer.OpSet {
+		own := view.Revision{Writer: t.id, Media: mine.Type, Content: mine.Content, Ref: mine.Ref}
 		return &reading{scope: scope, rev: own, view: s.view.At(), pending: true, overtaken: t.overtaken}, nil
 	}
 	if t.size()+len(want) > s.footprintLimit() {
@@ -198,6 +199,9 @@ func (s *Agent) readIn(ctx context.Context, t *tx, scope sequencer.Scope, list i
 		t.reads = journal.AddRead(t.reads, entry)
 	}
 	got.overtaken = t.overtaken
+	if mine != nil && list == 0 {
+		return got, s.withDelta(ctx, got, mine)
+	}
 	return got, nil
 }
 

@@ -105,6 +105,7 @@ type hookedEffect struct {
 type hookedWrite struct {
 	Scope         string  `json:"scope"`
 	MediaType     string  `json:"media_type,omitempty"`
+	Op            string  `json:"op,omitempty"` // append, add or union: the content is a delta
 	Size          int64   `json:"size"`
 	SHA256        string  `json:"sha256"`
 	Content       *string `json:"content,omitempty"` // small ones
@@ -139,6 +140,9 @@ func (s *Agent) hookedOf(t *tx, seal *sequencer.Seal, footprint sequencer.Hash) 
 		rev := view.Revision{Version: 1, Content: w.Content, Ref: w.Ref}
 		sum := rev.Sum()
 		one := hookedWrite{Scope: string(w.Scope), MediaType: w.Type, Size: rev.Size(), SHA256: hex.EncodeToString(sum[:])}
+		if w.Op != sequencer.OpSet {
+			one.Op = w.Op.String()
+		}
 		switch {
 		case w.Ref != nil:
 		case utf8.Valid(w.Content):

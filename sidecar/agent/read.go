@@ -383,6 +383,9 @@ func (s *Agent) putNamed(ctx context.Context, c once.Call, in *api.Put) (d *api.
 		return nil, false, err
 	}
 	w := writing{scope: scope, media: in.MediaType, content: in.Body}
+	if w.op, err = opOf(in.Op); err != nil {
+		return nil, false, err
+	}
 	if w.media == "" {
 		w.media = api.DefaultMedia
 	}

@@ -25,6 +25,7 @@ type writing struct {
 	expect  []sequencer.Seq // one of these the shard's version must be, zero: it is not there; nil: any
 	rests   bool            // it is answered with the seal, so its record may rest until then
 	wide    bool            // the media type carries what a face says of the content
+	op      sequencer.Op    // not OpSet: content is a delta
 }
 
 // Bounds of a media type.
@@ -51,7 +52,7 @@ func (s *Agent) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, er
 	if err != nil {
 		return nil, err
 	}
-	if s.byReference(t, shard) {
+	if shard.Op == sequencer.OpSet && s.byReference(t, shard) {
 		if shard.Ref, err = s.keepContent(ctx, t, shard); err != nil {
 			return nil, err
 		}
@@ -98,6 +99,9 @@ func (s *Agent) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.Sh
 	full := t.write(w.scope) == nil && t.size() >= s.footprintLimit()
 	if full {
 		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.footprintLimit())
+	}
+	if w.op != sequencer.OpSet {
+		return s.checkDelta(ctx, t, w)
 	}
 	shard := &sequencer.ShardWrite{Scope: w.scope, Type: w.media, Content: w.content}
 	if w.expect == nil {
@@ -178,13 +182,18 @@ func (s *Agent) reachSeq(ctx context.Context, seq sequencer.Seq) error {
 // byReference reports whether a content is too large for the intent itself.
 func (s *Agent) byReference(t *tx, w *sequencer.ShardWrite) bool {
 	rules := s.view.Settings().Rules
+	return len(w.Content) > int(rules.MaxInline) || t.inlineWith(w) > int(rules.MaxInlineTotal)
+}
+
+// inlineWith is how many bytes of contents a transaction's seal has, with one more write.
+func (t *tx) inlineWith(w *sequencer.ShardWrite) int {
 	total := len(w.Content)
 	for i := range t.writes {
 		if t.writes[i].Scope != w.Scope {
 			total += len(t.writes[i].Content)
 		}
 	}
-	return len(w.Content) > int(rules.MaxInline) || total > int(rules.MaxInlineTotal)
+	return total
 }
 
 // keepContent puts a content into the events topic and returns once it is there.
@@ -272,8 +281,8 @@ func (s *Agent) drop(t *tx, why string) {
 func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) {
 	switch {
 	case rev.Lost:
-		return nil, api.Problemf(api.CodeForgotten, "a retraction put back what decision %d wrote, and the log has "+
-			"that no more: write the shard again", rev.From)
+		return nil, api.Problemf(api.CodeForgotten, "the content is what decision %d wrote, which a retraction put back or "+
+			"deltas rest on, and the log has that no more: write the shard again", rev.From)
 	case rev.Lacks:
 		return nil, view.BeingFetched(view.Lack{At: rev.At, From: rev.From})
 	}

@@ -50,6 +50,7 @@ type Write struct {
 	Value         json.RawMessage `json:"value,omitempty"` // any JSON; stored without the space between its parts
 	MediaType     string          `json:"media_type,omitempty"`
 	IfVersion     *uint64         `json:"if_version,omitempty"` // zero: only if the shard does not exist
+	Op            string          `json:"op,omitempty"`         // append, add or union: the content is a delta
 }
 
 // Written answers a write.

@@ -53,6 +53,7 @@ const (
 	CodeOperatorOnly     = "operator_only"
 	CodeUnknownType      = "unknown_type"
 	CodePlanPassed       = "plan_passed"
+	CodeNotMergeable     = "not_mergeable"
 )
 
 // kindOfProblem is what every problem of one code has in common.
@@ -115,6 +116,8 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusConflict, "observing and retracting exclude each other", true, false}
 	case CodeNothingOwed, CodeCallsUnknown, CodeSettlementTold:
 		return kindOfProblem{http.StatusConflict, "the state of the transaction does not allow this", false, false}
+	case CodeNotMergeable:
+		return kindOfProblem{http.StatusConflict, "the delta does not go with the content", false, false}
 	case CodeNotAborted, CodeAlreadyCommitted, CodeGaveUp, CodePlanPassed:
 		return kindOfProblem{http.StatusConflict, "the state of the transaction does not allow this", false, false}
 	case CodeUndecided, CodeNotReady, CodeJournal, CodeBacklog, CodeLog, CodeStopping, CodeBusy:

@@ -23,4 +23,5 @@ type Put struct {
 	Body      []byte
 	Versions  []uint64 // one of these its version must be, zero: it is not there; nil: any
 	Exists    bool     // it must be there, at whichever version
+	Op        string   // append, add or union: Body is a delta; empty: it is the content
 }

@@ -45,6 +45,7 @@ type Write struct {
 	Value     any
 	MediaType string
 	IfVersion *uint64 // zero: only if the shard does not exist
+	Op        string  // append, add or union: the content is a delta, and no version is expected
 }
 
 // Call is one tool call of a commit.

@@ -58,6 +58,9 @@ func (c *Client) getShard(ctx context.Context, scope string, query url.Values, h
 func (c *Client) Put(ctx context.Context, scope string, content []byte, o WriteOptions) (Decision, error) {
 	r := request{method: http.MethodPut, path: c.shardPath(scope), query: waitQuery(ctx), header: map[string]string{},
 		body: content}
+	if o.Op != "" {
+		r.query.Set("op", o.Op)
+	}
 	if o.MediaType != "" {
 		r.header["Content-Type"] = o.MediaType
 	}

@@ -37,6 +37,7 @@ type PlannedCall struct {
 type WriteOptions struct {
 	MediaType string
 	IfVersion *uint64 // zero: only if the shard does not exist
+	Op        string  // append, add or union: the content is a delta, and no version is expected
 }
 
 // Shard is one shard as a read answers it.
@@ -135,12 +136,13 @@ func shardOf(got *api.Shard) (Shard, error) {
 
 // Write adds a shard write to the transaction; the last write of a shard counts.
 func (t *Tx) Write(ctx context.Context, scope string, content []byte, o WriteOptions) error {
-	in := writeOf(Write{Scope: scope, Content: content, MediaType: o.MediaType, IfVersion: o.IfVersion})
+	in := writeOf(Write{Scope: scope, Content: content, MediaType: o.MediaType, IfVersion: o.IfVersion,
+		Op: o.Op})
 	return t.client.json(ctx, http.MethodPost, txPath(t.ID(), "/writes"), nil, in, &api.Written{})
 }
 
 func writeOf(w Write) api.Write {
-	in := api.Write{Scope: w.Scope, MediaType: w.MediaType, IfVersion: w.IfVersion}
+	in := api.Write{Scope: w.Scope, MediaType: w.MediaType, IfVersion: w.IfVersion, Op: w.Op}
 	if utf8.Valid(w.Content) {
 		text := string(w.Content)
 		in.Content = &text

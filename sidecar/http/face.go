@@ -85,7 +85,7 @@ func (f *Face) table() []route {
 		{"GET", "/v1/openapi.yaml", "openapi_yaml", true, "", f.openapiYAML},
 		{"GET", ws + "/shards", "list_shards", false, "prefix after limit look", f.listShards},
 		{"GET", ws + "/shards/{scope...}", "read_shard", false, "versions version look wait_ms", f.readShard},
-		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms", f.writeShard},
+		{"PUT", ws + "/shards/{scope...}", "write_shard", false, "wait_ms op", f.writeShard},
 		{"DELETE", ws + "/session", "end_session", false, "", f.endSession},
 		{"GET", ws + "/tx", "list_tx", false, "state agent code after limit", f.listTx},
 		{"GET", ws + "/effects", "list_effects", false, "tool state tx after limit", f.listEffects},

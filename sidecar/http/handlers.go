@@ -304,7 +304,8 @@ func (f *Face) writeShard(c *call) (*reply, error) {
 		return nil, err
 	}
 	defer cancel()
-	in := &api.Put{Scope: scope, MediaType: c.request.Header.Get("Content-Type"), Body: c.body}
+	in := &api.Put{Scope: scope, MediaType: c.request.Header.Get("Content-Type"), Body: c.body,
+		Op: c.query.Get("op")}
 	conditional, err := c.condition(in)
 	if err != nil {
 		return nil, err

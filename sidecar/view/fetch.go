@@ -33,7 +33,7 @@ const (
 // recall gives a revision the content of an older one that the view still has; else it is to be fetched. v.mu is held.
 func (v *View) recall(s *shard, scope sequencer.Scope, r *Revision) {
 	if s != nil {
-		for _, had := range append(slices.Clone(s.former), s.now) {
+		for _, had := range slices.Backward(append(slices.Clone(s.former), s.now)) {
 			if had.carrier() == r.From && !had.Lacks {
 				r.Media, r.Content, r.Ref, r.Lacks = had.Media, had.Content, had.Ref, false
 				return
@@ -90,12 +90,22 @@ func (v *View) FetchContents(ctx context.Context, log Source, say *slog.Logger) 
 	pause := PauseLeast
 	for {
 		var all []Lack
+		var unfolded []sequencer.Scope
 		some := func() bool {
-			all = v.allLacks()
-			return len(all) > 0
+			all, unfolded = v.allLacks(), v.allUnfolded()
+			return len(all)+len(unfolded) > 0
 		}
 		if v.Waits.Until(ctx, WaitSeq, some) != nil {
 			return
+		}
+		if v.fold(ctx, unfolded, log, say) != nil {
+			if !Sleep(ctx, pause) { // the log or the table is away, or behind
+				return
+			}
+			pause = min(2*pause, PauseMost)
+		} else if len(all) == 0 {
+			pause = PauseLeast
+			continue
 		}
 		f := &fetch{view: v, log: log, say: say, left: all}
 		for len(f.left) > 0 {
@@ -170,6 +180,10 @@ func (f *fetch) take(o *sequencer.Outcome) {
 	n := 0
 	for ; n < len(f.left) && f.left[n].From <= o.Seq; n++ {
 		w, err := f.view.carried(f.left[n], o)
+		if w != nil && w.Op != sequencer.OpSet {
+			f.view.unfold(f.left[n]) // the content as of there is more than that delta
+			continue
+		}
 		f.give(f.left[n], w, err)
 	}
 	if f.left = f.left[n:]; n > 0 {
@@ -225,7 +239,7 @@ func (v *View) carried(l Lack, o *sequencer.Outcome) (*sequencer.ShardWrite, err
 		return nil, fmt.Errorf("%w: decision %d of the chain is another one", errNotCarried, l.From)
 	}
 	for i := range o.Shards {
-		if w := &o.Shards[i]; w.Scope == l.scope && !w.Absent && w.Restored == 0 {
+		if w := &o.Shards[i]; w.Scope == l.scope && !w.Absent && w.Restored == 0 && w.Removes == 0 {
 			return w, nil
 		}
 	}
@@ -268,7 +282,7 @@ func (v *View) Whole(ctx context.Context, missing func() []Lack) error {
 	p := BeingFetched(left[0])
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if why := v.lacking[left[0]]; why != nil {
+	if why := cmp.Or(v.lacking[left[0]], v.unfolded[left[0].scope]); why != nil {
 		p.Detail += ": " + why.Error()
 	}
 	return p
@@ -276,9 +290,8 @@ func (v *View) Whole(ctx context.Context, missing func() []Lack) error {
 
 // BeingFetched refuses a read of a content that is not there yet.
 func BeingFetched(l Lack) *api.Problem {
-	return api.Problemf(api.CodeLog, "a retraction put back what decision %d wrote, and that is still being fetched "+
-		"from the log",
-		l.From)
+	return api.Problemf(api.CodeLog, "the content is what decision %d wrote, and that is still being fetched from the "+
+		"log", l.From)
 }
 
 // contents keeps fetched contents, the oldest ones are dropped first.

@@ -30,6 +30,8 @@ type Revision struct {
 	From  sequencer.Seq
 	Lacks bool
 	Lost  bool // the log has it no more
+
+	deltas bool // deltas are in the content
 }
 
 // carrier is the decision that carries the content; zero: the shard is absent.
@@ -59,34 +61,33 @@ type shard struct {
 	now    Revision
 	former []Revision
 	count  topology.WriteCount
+
+	writes *sequencer.Writes // what now comes from, where deltas are in it, or may have to be taken out; nil: none are
+	lost   bool              // what the deltas rest on is not in the log any more
 }
 
 // put makes a revision the current one. One that is not newer is dropped: a snapshot may run ahead of the view, and
 // its count, too, which may lack what came late to the table.
 func (v *View) put(scope sequencer.Scope, r Revision, snapshot *topology.WriteCount) {
 	s := v.shards[scope]
-	if r.Lacks {
+	if r.Lacks && (s == nil || s.writes == nil) {
 		v.recall(s, scope, &r)
 	}
-	var count topology.WriteCount
-	if s != nil {
-		count = s.count
+	if s == nil {
+		s = v.enter(scope)
 	}
 	if snapshot != nil {
-		count = snapshot.Clone()
+		s.count = snapshot.Clone()
 	} else {
-		count.Add(r.At, r.At-1, r.Version == 0)
+		s.count.Add(r.At, r.At-1, r.Version == 0)
 	}
-	r.Writes = count.Writes
-	if s == nil {
-		v.shards[scope] = &shard{now: r, count: count}
-		v.names, v.namesOK = append(v.names, scope), false
-		v.noteName(scope)
+	r.Writes = s.count.Writes
+	if s.now.At == 0 { // it is new here
+		s.now = r
 		return
 	}
-	s.count = count
 	if r.At <= s.now.At {
-		s.now.Writes = count.Writes
+		s.now.Writes = s.count.Writes
 		return
 	}
 	s.former = append(s.former, s.now)

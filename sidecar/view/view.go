@@ -68,7 +68,9 @@ type View struct {
 	groups   map[string]sequencer.Writer // the branch that was chosen, and by which decision
 	groupAge []string
 	broken   error
-	lacking  map[Lack]error // contents that retractions put back and that are to be fetched; why they were not yet
+	lacking  map[Lack]error            // contents that retractions put back and that are to be fetched; why they were not yet
+	unfolded map[sequencer.Scope]error // shards whose deltas rest on what is to be fetched; why it was not yet
+	merged   []merged                  // decisions with deltas whose shards keep them one by one, oldest first
 
 	Waits    waits
 	Contents *contents // that are kept by reference
@@ -136,8 +138,8 @@ func (v *View) advance(o *sequencer.Outcome) (fresh bool, err error) {
 	// After the watchers: what waits here may look at what they have noted. What joins from now on looks at that first.
 	if v.Waits.some() {
 		keys := []string{WaitSeq}
-		for i := range o.Shards {
-			keys = append(keys, WaitShard(o.Shards[i].Scope))
+		for _, scope := range v.touched(o) {
+			keys = append(keys, WaitShard(scope))
 		}
 		v.Waits.Wake(keys...)
 	}
@@ -163,7 +165,7 @@ func New(workspace string, oldBytes, contentBytes int64) *View {
 		shards: map[sequencer.Scope]*shard{}, odd: map[sequencer.Scope]sequencer.Scope{},
 		chains: make([]sequencer.Hash, 0, 1024),
 		txs:    map[sequencer.TxID]*TxState{}, groups: map[string]sequencer.Writer{}, types: map[string]bool{},
-		lacking: map[Lack]error{}, watchers: map[*Watcher]struct{}{},
+		lacking: map[Lack]error{}, unfolded: map[sequencer.Scope]error{}, watchers: map[*Watcher]struct{}{},
 	}
 }
 
@@ -183,6 +185,10 @@ func (v *View) start(s *topology.Snapshot) {
 	}
 	for i := range s.Shards {
 		row := &s.Shards[i]
+		if len(row.Writes) > 0 {
+			v.startMerged(row, s.Seq)
+			continue
+		}
 		v.put(row.Scope, Revision{
 			Version: row.Version, At: row.Version, Writer: row.Writer.Tx, By: row.Writer.Tx, Media: row.Type,
 			Content: row.Content, Ref: row.Ref, From: row.Restored, Lacks: row.Lacks(),
@@ -225,9 +231,7 @@ func (v *View) apply(o *sequencer.Outcome) (fresh bool, err error) {
 	v.remember(o.Seq, o.Chain)
 	v.learn(o)
 	v.noteTypes(o)
-	for i := range o.Shards {
-		v.put(o.Shards[i].Scope, revisionOf(o, &o.Shards[i]), nil)
-	}
+	v.take(o)
 	v.note(o)
 	return true, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/lovoo/goka"
 	"github.com/nats-io/nats.go"
@@ -109,20 +110,25 @@ func (f *frontierProcessor) apply(p *frontierPart, moves []topology.ScopeMove, l
 	}
 	at := f.wholeTo(p, moves[0].Workspace)
 	whole := func() sequencer.Seq { return at }
+	load := f.loader(moves[0].Workspace)
 	for i := range moves {
 		m, row := &moves[i], rows[i]
-		counted := countWrite(row, m, at)
+		if m.TakesAway() && m.Seq > at {
+			f.takeAway(p, m, at, l, e)
+		}
+		had, changed := row.Shard, true
 		switch {
 		case m.Seq <= row.Seq:
-			if !lateContent(row, m, whole) && !counted {
-				continue // a second copy, or one of a processor that lags behind
-			}
+			changed = lateContent(row, m, whole, load)
 		case m.Last() && m.Seq != row.Seq+1:
 			// What is missing comes again when the decision before it was refused by the broker; else the alarm stands, and
 			// snapshots stay behind it.
 			continue
 		default:
-			moveRow(row, m)
+			moveRow(row, m, load)
+		}
+		if counted := countWrite(row, had, m, at); !changed && !counted {
+			continue // a second copy, or one of a processor that lags behind
 		}
 		p.changed(m.Key(), l, e).rows[m.Key()] = row
 	}
@@ -160,8 +166,62 @@ func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
 	}
 }
 
+// loader fetches contents by reference, where so many deltas stand on one that the row can not keep all of them.
+type loader = func(*sequencer.Ref) ([]byte, error)
+
+// loadWait is how long a partition waits for a content: without it the row keeps more, for a time.
+const loadWait = 5 * time.Second
+
+func (f *frontierProcessor) loader(workspace string) loader {
+	return func(r *sequencer.Ref) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), loadWait)
+		defer cancel()
+		return f.cfg.Content(ctx, workspace, *r)
+	}
+}
+
+// takeAway takes the contents of all shards that a tombstone covers out of their rows.
+func (f *frontierProcessor) takeAway(p *frontierPart, m *topology.ScopeMove, whole sequencer.Seq, l *ledger,
+	e *entry) {
+	prefix, covered := topology.ScopeKey(m.Workspace, "shard:/"), map[string]bool{}
+	look := func(key string) {
+		scope := sequencer.Scope(topology.RestOfKey(key))
+		covered[key] = strings.HasPrefix(key, prefix) && scope != m.Scope && m.Scope.Covers(scope)
+	}
+	if u := p.units[m.Workspace]; u != nil {
+		for key := range u.rows {
+			look(key)
+		}
+	}
+	p.store.prefixed(prefix, func(key string, _ []byte) bool {
+		look(key)
+		return true
+	})
+	for key, is := range covered {
+		if !is {
+			continue
+		}
+		row, err := p.row(key)
+		if err != nil {
+			f.brokenRow(key, err) // it is made again by the next write, and shows nothing until then
+			continue
+		}
+		one := *m
+		one.Scope = row.Scope
+		one.Shard = &sequencer.ShardWrite{Scope: row.Scope, Absent: true}
+		had, changed := row.Shard, false
+		if row.Shard != nil && (row.Shard.Version < m.Seq || len(row.Shard.Writes) > 0) {
+			changed = lateContent(row, &one, func() sequencer.Seq { return whole }, nil)
+		}
+		if counted := row.Count.Known() && countWrite(row, had, &one, whole); changed || counted {
+			row.Seq = max(row.Seq, m.Seq)
+			p.changed(key, l, e).rows[key] = row
+		}
+	}
+}
+
 // moveRow brings a row to the seq of a move.
-func moveRow(row *topology.FrontierRow, m *topology.ScopeMove) {
+func moveRow(row *topology.FrontierRow, m *topology.ScopeMove, load loader) {
 	row.Seq = m.Seq
 	for range m.Ended {
 		if i := slices.IndexFunc(row.Open, func(o topology.OpenEpoch) bool { return o.Tx == m.Tx }); i >= 0 {
@@ -178,14 +238,14 @@ func moveRow(row *topology.FrontierRow, m *topology.ScopeMove) {
 	if len(row.Open) > 0 {
 		row.Frontier = row.Open[0].Epoch
 	}
-	moveContent(row, m)
+	moveContent(row, m, load)
 	if m.Last() {
 		row.Chain, row.Time, row.Floor = m.Chain, m.Time, m.Floor
 	}
 }
 
 // moveContent gives a row what a move says of its version and content.
-func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
+func moveContent(row *topology.FrontierRow, m *topology.ScopeMove, load loader) {
 	if m.Write != nil {
 		row.Version, row.Writer = m.Seq, m.Write.Writer
 	}
@@ -193,6 +253,12 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 		row.Version = m.Seq
 		if m.Write == nil { // a settlement that restores content names whose it is
 			row.Writer = sequencer.Writer{Seq: m.Seq, Tx: m.Tx}
+		}
+		if row.Shard.Merges(s) {
+			if row.Shard = row.Shard.Merge(m.Seq, s, row.Former, load); row.Shard != nil {
+				row.Shard.Writer = row.Writer
+			}
+			return
 		}
 		keepFormer(row)
 		if row.Shard = nil; !s.Absent {
@@ -204,15 +270,17 @@ func moveContent(row *topology.FrontierRow, m *topology.ScopeMove) {
 	}
 }
 
-// countWrite counts what a move writes, once, and reports whether it did. Every decision up to whole is in the table.
-func countWrite(row *topology.FrontierRow, m *topology.ScopeMove, whole sequencer.Seq) bool {
+// countWrite counts what a move has written, once, and reports whether it did; had is what stood there before. Every
+// decision up to whole is in the table.
+func countWrite(row *topology.FrontierRow, had *topology.ShardRow, m *topology.ScopeMove, whole sequencer.Seq) bool {
 	if m.Shard == nil {
 		return false
 	}
-	if !row.Count.Known() && row.Shard != nil {
-		row.Count = topology.CountFrom(row.Shard.Version)
+	if !row.Count.Known() && had != nil {
+		row.Count = topology.CountFrom(had.Version)
 	}
-	return row.Count.Add(m.Seq, whole, m.Shard.Absent)
+	emptied := m.Shard.Removes != 0 && row.Shard == nil // its last delta is taken out
+	return row.Count.Add(m.Seq, whole, m.Shard.Absent || emptied)
 }
 
 // lateContent gives a row the content of a decision that came behind later ones: one that a broker had refused, and
@@ -220,21 +288,29 @@ func countWrite(row *topology.FrontierRow, m *topology.ScopeMove, whole sequence
 // have lost it to a retraction, so an older one comes in only while the workspace's own row, which is whole up to the
 // given seq, is before it: the retraction then comes once more too. So the table is whole once that row has come as
 // far, but for such holds.
-func lateContent(row *topology.FrontierRow, m *topology.ScopeMove, whole func() sequencer.Seq) bool {
+//
+// Writes that merge are put in their place among the others, where the row may lack them or has them already.
+func lateContent(row *topology.FrontierRow, m *topology.ScopeMove, whole func() sequencer.Seq, load loader) bool {
+	merges := m.Shard != nil && row.Shard.Merges(m.Shard)
 	switch {
 	case m.Write == nil && m.Shard == nil:
 		return false
 	case m.Seq > row.Version:
-		moveContent(row, m)
+		moveContent(row, m, load)
 		return true
+	case merges && m.Seq <= whole():
+		return false
+	case merges:
 	case m.Shard == nil, row.Shard == nil && (m.Shard.Absent || m.Seq <= whole()):
 		return false
 	case row.Shard != nil && row.Shard.Version >= m.Seq:
 		return lateFormer(row, m)
 	}
-	version, writer := row.Version, row.Writer // of a later write that left the content as it was
-	moveContent(row, m)
-	row.Version, row.Writer = version, writer
+	version, writer := row.Version, row.Writer // of a later write, that left the content as it was if it does not merge
+	moveContent(row, m, load)
+	if row.Version, row.Writer = version, writer; merges && row.Shard != nil {
+		row.Shard.Writer = writer
+	}
 	return true
 }
 
@@ -309,7 +385,7 @@ func under(p *frontierPart, prefix string) (rows []topology.FrontierRow) {
 	take := func(row topology.FrontierRow) {
 		if row.Shard != nil {
 			shard := *row.Shard
-			shard.Content, row.Shard = nil, &shard
+			shard.Content, shard.Writes, row.Shard = nil, nil, &shard
 		}
 		row.Former, row.Open = nil, slices.Clone(row.Open)
 		rows = append(rows, row)

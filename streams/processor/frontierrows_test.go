@@ -50,12 +50,13 @@ func randomMoves(rng *rand.Rand, n int, large bool) []topology.ScopeMove {
 
 // feed gives a row a move as the processor does, while the workspace's own row is whole up to a seq.
 func feed(row *topology.FrontierRow, m *topology.ScopeMove, whole sequencer.Seq) {
-	countWrite(row, m, whole)
+	had := row.Shard
 	if m.Seq > row.Seq {
-		moveRow(row, m)
+		moveRow(row, m, nil)
 	} else {
-		lateContent(row, m, func() sequencer.Seq { return whole })
+		lateContent(row, m, func() sequencer.Seq { return whole }, nil)
 	}
+	countWrite(row, had, m, whole)
 }
 
 // A table that begins with the last moves, and is given all of them behind those, has the content of one that was
@@ -109,7 +110,7 @@ func applied(t *testing.T, row *topology.FrontierRow, writes ...any) {
 		case nil:
 			m.Shard.Absent = true
 		}
-		moveRow(row, &m)
+		moveRow(row, &m, nil)
 		b, err := encodeRow(row)
 		if err != nil {
 			t.Fatal(err)

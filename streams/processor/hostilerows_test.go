@@ -41,7 +41,7 @@ func (d *derivedRows) take(o *sequencer.Outcome) error {
 			row = &topology.FrontierRow{Workspace: o.Workspace, Scope: m.Scope}
 			d.frontier[m.Scope] = row
 		}
-		moveRow(row, &m)
+		moveRow(row, &m, nil)
 		b, err := topology.EncodeFrontierRow(row)
 		if err == nil {
 			_, err = topology.DecodeFrontierRow(b)

@@ -93,7 +93,7 @@ func TestRowsFollowRestoredShards(t *testing.T) {
 	apply := func(o *sequencer.Outcome) {
 		for _, m := range topology.SplitByScope(o) {
 			if m.Scope == row.Scope {
-				moveRow(row, &m)
+				moveRow(row, &m, nil)
 			}
 		}
 	}

@@ -235,8 +235,8 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 		o := l.outcomes[n-1]
 		s.Chain, s.Time, s.Floor = o.Chain, o.Time, o.Floor
 	}
-	rows := map[sequencer.Scope]topology.ShardRow{}
-	counts := map[sequencer.Scope]topology.WriteCount{}
+	rows := map[sequencer.Scope]*topology.ShardRow{}
+	counts := map[sequencer.Scope]*topology.WriteCount{}
 	for _, o := range l.outcomes {
 		for _, w := range o.Writes {
 			s.Types = append(s.Types, w.Scope.Type())
@@ -244,20 +244,15 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 		for _, h := range o.Added {
 			s.Types = append(s.Types, h.Scope.Type())
 		}
-		for _, w := range o.Shards {
-			count := counts[w.Scope]
-			count.Add(o.Seq, o.Seq-1, w.Absent)
-			counts[w.Scope] = count
-			if w.Absent {
-				delete(rows, w.Scope)
-				continue
-			}
-			rows[w.Scope] = topology.ShardRow{Scope: w.Scope, Version: o.Seq, Type: w.Type, Content: w.Content, Ref: w.Ref,
-				Writer: writerIn(o, w.Scope), Restored: w.Restored, Count: count.Clone()}
+		for i := range o.Shards {
+			l.write(rows, counts, o, &o.Shards[i])
 		}
 	}
-	for _, row := range rows {
-		s.Shards = append(s.Shards, row)
+	for scope, row := range rows {
+		if row != nil {
+			row.Count = counts[scope].Clone()
+			s.Shards = append(s.Shards, *row)
+		}
 	}
 	slices.SortFunc(s.Shards, func(a, b topology.ShardRow) int {
 		if a.Scope < b.Scope {
@@ -266,6 +261,36 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 		return 1
 	})
 	return s
+}
+
+// write brings the rows of a snapshot to a write, as the table of scopes does.
+func (l *Log) write(rows map[sequencer.Scope]*topology.ShardRow, counts map[sequencer.Scope]*topology.WriteCount,
+	o *sequencer.Outcome, w *sequencer.ShardWrite) {
+	if w.Absent && o.Kind == sequencer.OutcomeCommitted {
+		for scope := range rows {
+			if w.Scope.Covers(scope) {
+				rows[scope] = nil
+				counts[scope].Add(o.Seq, o.Seq-1, true)
+			}
+		}
+		return
+	}
+	switch row := rows[w.Scope]; {
+	case row.Merges(w):
+		row = row.Merge(o.Seq, w, nil, func(r *sequencer.Ref) ([]byte, error) { return l.events[r.Offset].Content, nil })
+		if rows[w.Scope] = row; row != nil {
+			row.Writer = writerIn(o, w.Scope)
+		}
+	case w.Absent:
+		rows[w.Scope] = nil
+	default:
+		rows[w.Scope] = &topology.ShardRow{Scope: w.Scope, Version: o.Seq, Type: w.Type, Content: w.Content, Ref: w.Ref,
+			Writer: writerIn(o, w.Scope), Restored: w.Restored}
+	}
+	if counts[w.Scope] == nil {
+		counts[w.Scope] = &topology.WriteCount{}
+	}
+	counts[w.Scope].Add(o.Seq, o.Seq-1, rows[w.Scope] == nil)
 }
 
 // writerIn is who counts as the writer of a shard from an outcome on: one that restores content names whose it is.

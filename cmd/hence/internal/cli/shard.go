@@ -100,6 +100,15 @@ type shardPutCmd struct {
 	Content   string  `arg:"" help:"Content to write; - reads the standard input."`
 	MediaType string  `env:"-" default:"text/plain; charset=utf-8" placeholder:"TYPE" help:"Media type of the content."`
 	IfVersion *uint64 `env:"-" placeholder:"N" help:"Version that the shard must have; 0: it must not exist."`
+	Op        string  `env:"-" default:"set" enum:"set,append,add,union" help:"What becomes of the content that is there: ${enum}."`
+}
+
+// opText is an op as a request names it: one that sets the content is the default.
+func opText(op string) string {
+	if op == "set" {
+		return ""
+	}
+	return op
 }
 
 // Run writes.
@@ -111,7 +120,8 @@ func (c *shardPutCmd) Run(ctx context.Context, s Streams) error {
 			return fmt.Errorf("read the content: %w", err)
 		}
 	}
-	d, err := c.aside().Put(ctx, name, content, client.WriteOptions{MediaType: c.MediaType, IfVersion: c.IfVersion})
+	d, err := c.aside().Put(ctx, name, content, client.WriteOptions{MediaType: c.MediaType, IfVersion: c.IfVersion,
+		Op: opText(c.Op)})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
