@@ -68,7 +68,7 @@ type View struct {
 	groups   map[string]sequencer.Writer // the branch that was chosen, and by which decision
 	groupAge []string
 	broken   error
-	lacking  map[Lack]error            // contents that retractions put back and that are to be fetched; why they were not yet
+	lacking  map[Lack]error            // contents put back that are to be fetched; why they were not yet
 	unfolded map[sequencer.Scope]error // shards whose deltas rest on what is to be fetched; why it was not yet
 	merged   []merged                  // decisions with deltas whose shards keep them one by one, oldest first
 

@@ -76,7 +76,7 @@ type rulesSetCmd struct {
 	operating
 	Workspace      string  `default:"default" dev:"workspace" help:"Workspace."`
 	IfVersion      *uint32 `placeholder:"N" help:"Version to change; default: the one in force."`
-	Logic          *uint32 `placeholder:"N" help:"Logic of the sequencer: 2 retracts, 3 adds bounds, 4 merges writes. Do not lower it."`
+	Logic          *uint32 `placeholder:"N" help:"Logic of the sequencer, 1 to 4: 2 retracts, 4 merges. Never lower it."`
 	Levels         *string `placeholder:"TEXT" help:"Isolation level L0 to L4, or checks A1, A2, A3, A6 with commas."`
 	Observe        *bool   `negatable:"" help:"Report what would be refused instead of refusing it."`
 	HorizonSeqs    *uint32 `placeholder:"N" help:"Undo horizon in seqs, logic 1 and 2; later, of aborted ones."`

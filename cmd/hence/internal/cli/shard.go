@@ -100,7 +100,7 @@ type shardPutCmd struct {
 	Content   string  `arg:"" help:"Content to write; - reads the standard input."`
 	MediaType string  `env:"-" default:"text/plain; charset=utf-8" placeholder:"TYPE" help:"Media type of the content."`
 	IfVersion *uint64 `env:"-" placeholder:"N" help:"Version that the shard must have; 0: it must not exist."`
-	Op        string  `env:"-" default:"set" enum:"set,append,add,union" help:"What becomes of the content that is there: ${enum}."`
+	Op        string  `env:"-" default:"set" enum:"set,append,add,union" help:"What it does to what is there: ${enum}."`
 }
 
 // opText is an op as a request names it: one that sets the content is the default.

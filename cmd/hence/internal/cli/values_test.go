@@ -83,7 +83,7 @@ func TestEveryFlagRefuses(t *testing.T) {
 // A number or a duration without a rule is one that has no bound, and is listed here.
 func TestEveryNumberHasARule(t *testing.T) {
 	boundless := " after seed version if-version logic horizon-seqs horizon-commits horizon-ticks cap-seqs " +
-		"lease-ticks deadline-ticks bound-ticks verdict-ticks max-open max-scopes max-bytes max-inline " +
+		"lease-ticks deadline-ticks bound-ticks verdict-ticks approval-ticks max-open max-scopes max-bytes max-inline " +
 		"max-content max-inline-total max-kept max-sidecars "
 	for _, leaf := range newParser(&grammar{}, Streams{}).Model.Leaves(true) {
 		for _, group := range leaf.AllFlags(true) {

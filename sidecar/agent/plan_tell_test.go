@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/sidecar/internal/memlog"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/topology"
+)
+
+// The hook is asked about the calls that came, each with its own arguments; of one that never came it is told nothing.
+func TestPlanHook(t *testing.T) {
+	var seen hooked
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := json.NewDecoder(r.Body).Decode(&seen); err != nil {
+			t.Error(err)
+		}
+		_, _ = io.WriteString(w, `{"yes":true}`)
+	}))
+	defer server.Close()
+	a := start(t, "a", newLog().Door(), withTools(newSink()), func(c *setup) {
+		c.Hook = Hook{URL: server.URL, Timeout: 10 * time.Second}
+	})
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Plan(ctx, "never", "second", "first"))(t)
+	for _, call := range []string{"first", "second"} {
+		must(tx.Effect(ctx, "mail", at{At: call}, client.EffectOptions{Call: call}))(t)
+	}
+	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("decided: %+v", d)
+	}
+	var told []string
+	for _, e := range seen.Effects {
+		told = append(told, string(e.Args))
+	}
+	if !slices.Equal(told, []string{`{"at":"second"}`, `{"at":"first"}`}) || seen.Effects[0].Index != 1 {
+		t.Errorf("it was asked about %q: %+v", told, seen.Effects)
+	}
+}
+
+// slowPlans is a log that acknowledges no plan until the test says so.
+type slowPlans struct {
+	*memlog.Door
+	mu   sync.Mutex
+	acks []func()
+}
+
+func (l *slowPlans) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
+	l.Door.PublishAsync(events, func(at sequencer.Place, err error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if events[0].Kind == topology.EventPlan && l.acks != nil {
+			l.acks = append(l.acks, func() { done(at, err) })
+			return
+		}
+		go done(at, err)
+	})
+}
+
+// acknowledge gives all acknowledgements that were kept, and keeps none any more.
+func (l *slowPlans) acknowledge() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, ack := range l.acks {
+		go ack()
+	}
+	l.acks = nil
+}
+
+// No planned call runs before the events topic has the plan: a stranger goes by it where the first call never came.
+func TestPlanIsPublishedFirst(t *testing.T) {
+	world, log := newSink(), &slowPlans{Door: newLog().Door(), acks: []func(){}}
+	a := start(t, "a", log, withTools(world))
+	defer log.acknowledge()
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Plan(ctx, "runs"))(t)
+	short, cancel := context.WithCancel(ctx)
+	broken := make(chan error, 1)
+	go func() {
+		_, err := a.session.Effect(short, once.Call{}, tx.ID(), &api.Effect{Tool: "set", Call: "runs",
+			Args: json.RawMessage(`{"at":"x"}`)})
+		broken <- err
+	}()
+	a.place(ctx, t, tx.ID(), "runs", func(p *place) bool { return p.made != nil && p.made.acked })
+	cancel()
+	if err := <-broken; err == nil {
+		t.Error("a call was answered, and its plan is not in the topic")
+	}
+	a.place(ctx, t, tx.ID(), "runs", func(p *place) bool { return p.state == placeMissing })
+	world.expect(t)
+	log.acknowledge()
+	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{Call: "runs"}))(t)
+	world.expect(t, "set x")
+}
