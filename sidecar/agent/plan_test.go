@@ -64,13 +64,6 @@ func (c *planClock) at() time.Duration {
 	return c.now
 }
 
-// begun is how many waits have begun.
-func (c *planClock) begun() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.waits)
-}
-
 // withPlans is a sidecar whose plans wait by a test's clock.
 func withPlans(clock *planClock, world *sink) func(*setup) {
 	return func(c *setup) {
