@@ -149,6 +149,38 @@ func TestWritesByReference(t *testing.T) {
 	}
 }
 
+// TestWritesTwice gives writes of a shard once more, as two processors publish them: a delta that was taken out does
+// not come back, and one that stands counts once.
+func TestWritesTwice(t *testing.T) {
+	log := []sequencer.ShardWrite{{Op: sequencer.OpAdd, Content: []byte("3")},
+		{Op: sequencer.OpAdd, Content: []byte("7")}, {Op: sequencer.OpAdd, Removes: 1}}
+	var x sequencer.Writes
+	for i := range log {
+		x.Apply(sequencer.Seq(i+1), &log[i])
+	}
+	for i := range log {
+		x.Apply(sequencer.Seq(i+1), &log[i])
+		if v, err := x.Value(nil); err != nil || string(v.Content) != "7" {
+			t.Errorf("with write %d once more: %q, %v, want 7", i+1, v.Content, err)
+		}
+	}
+}
+
+// TestWritesHave gives a content by reference only once it was asked for.
+func TestWritesHave(t *testing.T) {
+	ref := &sequencer.Ref{Offset: 7}
+	var x sequencer.Writes
+	x.Apply(1, &sequencer.ShardWrite{Ref: ref})
+	if v, err := x.Value(nil); err != nil || v.Ref == nil {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	x.Apply(2, &sequencer.ShardWrite{Op: sequencer.OpAppend, Content: []byte("b")})
+	x.Have(ref, []byte("a"))
+	if v, err := x.Value(nil); err != nil || string(v.Content) != "ab" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 // TestWritesLate gives a table the last writes of histories first, and then all of them in order: it ends with what
 // one has that was given each once.
 func TestWritesLate(t *testing.T) {
