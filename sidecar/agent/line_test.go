@@ -318,15 +318,19 @@ func (c *crowd) enter(t *testing.T, a *rig) {
 	}
 }
 
-// next ends a wait once it has begun, behind which there is another one.
-func (c *crowd) next(ctx context.Context, t *testing.T, a *rig) {
+// next waits until a wait has begun; what it returns ends that, behind which there is another one then.
+func (c *crowd) next(ctx context.Context, t *testing.T, a *rig) (pass func()) {
 	t.Helper()
 	select {
 	case end := <-c.waits:
-		c.enter(t, a)
-		end()
+		return func() {
+			t.Helper()
+			c.enter(t, a)
+			end()
+		}
 	case <-ctx.Done():
 		t.Fatal("nothing waits in line")
+		return nil
 	}
 }
 
@@ -389,14 +393,15 @@ func TestStaleInACrowd(t *testing.T) {
 			clock.enter(t, a)
 			ended := make(chan refusal, 1)
 			go func() { ended <- run(ctx, t, a, tx) }()
-			clock.next(ctx, t, a)
-			clock.next(ctx, t, a)
+			clock.next(ctx, t, a)()
+			clock.next(ctx, t, a)()
+			pass := clock.next(ctx, t, a) // it waits before the view moves: else it could be refused without a wait
 			d := must(b.client.Put(ctx, "shard:/x", []byte("1"), client.WriteOptions{}))(t)
 			told := func() bool { return a.session.told >= sequencer.Seq(d.Seq) }
 			if err := a.session.eventually(ctx, told); err != nil {
 				t.Fatal(err)
 			}
-			clock.next(ctx, t, a)
+			pass()
 			select {
 			case got := <-ended:
 				if got != (refusal{code: "stale_read"}) {
