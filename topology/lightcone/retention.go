@@ -35,8 +35,8 @@ func (r Retention) Short() string {
 }
 
 // twoHistories is why nothing can be decided right once the causes are dropped.
-const twoHistories = "of two histories, H writes x at seq 5 and H' writes y at seq 5, and in both T reads x at seq 4 " +
-	"and seals at seq 7: T must be refused in H and commit in H', and without seq 5 the two cannot be told apart"
+const twoHistories = "of two histories, H writes x at seq 5 and H' writes y at seq 5, and in both T reads x at " +
+	"seq 4 and seals at seq 7: T must be refused in H and commit in H', and without seq 5 the two cannot be told apart"
 
 // Span is a duration as people write it: days, where it is whole days.
 func Span(d time.Duration) string {
