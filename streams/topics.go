@@ -135,7 +135,8 @@ func verifyTopics(ctx context.Context, cl *kgo.Client, cfg Config) ([]Problem, e
 		return nil, fmt.Errorf("verify topics: %w", err)
 	}
 	var problems []Problem
-	for _, t := range want {
+	real := slices.Clone(want)
+	for i, t := range want {
 		detail := there[t.Name]
 		if detail.Err != nil || len(detail.Partitions) == 0 {
 			problems = append(problems, Problem{"topics", t.Name, TopicMissing, cfg.createCommand()})
@@ -150,8 +151,27 @@ func verifyTopics(ctx context.Context, cl *kgo.Client, cfg Config) ([]Problem, e
 			return problems, fmt.Errorf("verify topics: settings of %s: %w", t.Name, err)
 		}
 		problems = append(problems, cfg.differing(t, found.Configs)...)
+		for _, s := range found.Configs {
+			if ms, err := strconv.ParseInt(s.MaybeValue(), 10, 64); s.Key == "retention.ms" && err == nil {
+				real[i].RetentionMs = ms
+			}
+		}
 	}
-	return problems, nil
+	return append(problems, cfg.cones(real)...), nil
+}
+
+// cones are what the real retentions break: what a decision still needs is dropped. That a setting differs is said
+// elsewhere; this says what it costs.
+func (c Config) cones(real []topology.Topic) (problems []Problem) {
+	for _, f := range topology.Cones(real).Check().Findings {
+		fix := f.Cure
+		if f.From == "" {
+			fix = fmt.Sprintf("%s; run: %s --alter --topic %s --add-config retention.ms=MILLISECONDS", f.Cure,
+				c.Tool("kafka-configs"), f.Place)
+		}
+		problems = append(problems, Problem{"topics", f.Place, f.What, fix})
+	}
+	return problems
 }
 
 // createCommand is the command that creates what is missing.

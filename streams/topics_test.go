@@ -1,7 +1,11 @@
 package streams_test
 
 import (
+	"errors"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -81,5 +85,48 @@ func TestStricterTopics(t *testing.T) {
 	}
 	if p := set("0"); len(p) != 1 {
 		t.Errorf("weaker than asked for: %v", p)
+	}
+}
+
+// TestShortRetention holds that nothing starts on a topic that drops what a decision still needs, with what that costs.
+// More than is asked for costs nothing, and is no such problem.
+func TestShortRetention(t *testing.T) {
+	w := teststreams.New(t)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.Cfg.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	costs := func(retention time.Duration) (found []streams.Problem) {
+		ms := strconv.FormatInt(retention.Milliseconds(), 10)
+		if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(),
+			[]kadm.AlterConfig{{Name: "retention.ms", Value: &ms}}, topology.TopicDecisions); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := streams.VerifyTopics(t.Context(), w.Cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			if strings.Contains(p.What, "too short") {
+				found = append(found, p)
+			}
+		}
+		return found
+	}
+	const day = 24 * time.Hour
+	if found := costs(8*day - time.Millisecond); len(found) != 1 || found[0].Topic != topology.TopicDecisions ||
+		!strings.Contains(found[0].What, "must keep 8 days") || !strings.Contains(found[0].Fix, "retention.ms") {
+		t.Errorf("less than 8 days: %v", found)
+	}
+	err = processor.Run(t.Context(), w.Cfg)
+	if !errors.Is(err, streams.ErrTopics) || !strings.Contains(err.Error(), "T must be refused in H") {
+		t.Errorf("Run started on a topic that drops what is needed: %v", err)
+	}
+	if found := costs(8 * day); len(found) != 0 {
+		t.Errorf("8 days: %v", found)
+	}
+	if found := costs(-time.Millisecond); len(found) != 0 {
+		t.Errorf("forever: %v", found)
 	}
 }

@@ -182,7 +182,7 @@ func Validate(topics []Topic) error {
 			problems = append(problems, fmt.Errorf("topic %s: %w", t.Name, p))
 		}
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, coneProblems(topics)...)...)
 }
 
 func (t Topic) problems() (problems []error) {

@@ -11,7 +11,7 @@ import (
 
 func TestTopicsAreValid(t *testing.T) {
 	for _, o := range []Options{{}, {Partitions: 1}, {Partitions: 64, Replication: 3, Replica: "b"},
-		{IntentsRetentionMs: Forever, DecisionsRetentionMs: Forever, EventsRetentionMs: 7 * dayMs}} {
+		{IntentsRetentionMs: Forever, DecisionsRetentionMs: Forever, EventsRetentionMs: 30 * dayMs}} {
 		topics := Topics(o)
 		if err := Validate(topics); err != nil {
 			t.Errorf("%+v: %v", o, err)
