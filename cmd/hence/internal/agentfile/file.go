@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/strictfile"
 	"github.com/hence-dev/hence/gate/yamlfile"
 )
 
@@ -17,7 +18,6 @@ import (
 const (
 	maxAgents   = 64
 	maxRestarts = 1000
-	maxFindings = 30
 )
 
 //go:embed agents.schema.json
@@ -56,30 +56,18 @@ type Agent struct {
 }
 
 // Finding is one thing that is wrong.
-type Finding struct {
-	File   string `json:"file"`
-	Line   int    `json:"line"` // 1-based
-	Column int    `json:"column"`
-	What   string `json:"what"`
-	Fix    string `json:"fix"`
-}
-
-// String is the finding on one line.
-func (f Finding) String() string {
-	return fmt.Sprintf("%s:%d:%d: %s: %s", f.File, f.Line, f.Column, f.What, f.Fix)
-}
+type Finding = strictfile.Finding
 
 // Read reads a file's text. Dir is its folder: what it names is seen from there. The file can be run when there is no
 // finding.
 func Read(name, dir string, text []byte) (File, []Finding) {
-	r := &reader{file: name, dir: dir}
-	root := r.parse(text)
+	r := &reader{strictfile.Reader{File: name}, dir}
+	root := r.Parse(text, `write "version: 1" and "agents:" with a list`)
 	if root == nil {
-		return File{}, r.found
+		return File{}, r.Found
 	}
 	f := r.document(root)
-	slices.SortStableFunc(r.found, func(a, b Finding) int { return a.Line - b.Line })
-	return f, r.found[:min(len(r.found), maxFindings)]
+	return f, r.Sorted()
 }
 
 // defaults are what agents have that do not say otherwise.
@@ -91,10 +79,10 @@ func (r *reader) document(root *value) (f File) {
 	r.fields(root, "the file", append(r.settings(&shared),
 		field{"version", func(v *value) {
 			if v.Text != "1" {
-				r.refuse(v.Place, fmt.Sprintf("version %.20q is not known here", v.Text), `write "version: 1"`)
+				r.Refuse(v.Place, fmt.Sprintf("version %.20q is not known here", v.Text), `write "version: 1"`)
 			}
 		}},
-		field{"embedded", func(v *value) { f.Embedded = r.flag(v, "embedded") }},
+		field{"embedded", func(v *value) { f.Embedded = r.Flag(v, "embedded") }},
 		field{"agents", func(v *value) { agents = v }},
 	))
 	for _, required := range []struct{ name, fix string }{
@@ -102,15 +90,15 @@ func (r *reader) document(root *value) (f File) {
 		{"agents", `write "agents:" and a list, each with a name and a command`},
 	} {
 		if root.Kind == yamlfile.Map && root.Get(required.name) == nil {
-			r.refuse(place{Line: 1, Column: 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
+			r.Refuse(place{Line: 1, Column: 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
 		}
 	}
 	if agents == nil {
 		return f
 	}
-	items := r.list(agents, "agents")
+	items := r.List(agents, "agents")
 	if len(items) == 0 && agents.Kind == yamlfile.List || len(items) > maxAgents {
-		r.refuse(agents.Place, fmt.Sprintf("there are %d agents", len(items)), fmt.Sprintf("name 1 to %d", maxAgents))
+		r.Refuse(agents.Place, fmt.Sprintf("there are %d agents", len(items)), fmt.Sprintf("name 1 to %d", maxAgents))
 	}
 	for _, item := range items {
 		f.Agents = append(f.Agents, r.agent(item, shared))
@@ -125,13 +113,13 @@ func (r *reader) settings(a *Agent) []field {
 		{"workspace", func(v *value) {
 			a.Workspace = r.named(v, "workspace", regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`))
 		}},
-		{"order", func(v *value) { a.Order = r.oneOf(v, "order", "optimistic", "ordered", "locked") }},
-		{"mode", func(v *value) { a.Mode = r.oneOf(v, "mode", "enforce", "observe") }},
+		{"order", func(v *value) { a.Order = r.OneOf(v, "order", "optimistic", "ordered", "locked") }},
+		{"mode", func(v *value) { a.Mode = r.OneOf(v, "mode", "enforce", "observe") }},
 		{"policy", func(v *value) { a.Policy = r.path(v, "policy") }},
 		{"hook", func(v *value) { a.Hook = r.hook(v) }},
 		{"env", func(v *value) { a.Env = append(slices.Clone(a.Env), r.env(v)...) }},
-		{"restart", func(v *value) { a.Restart = r.oneOf(v, "restart", RestartNever, RestartOnFailure) }},
-		{"restarts", func(v *value) { a.Restarts = r.number(v, "restarts", maxRestarts) }},
+		{"restart", func(v *value) { a.Restart = r.OneOf(v, "restart", RestartNever, RestartOnFailure) }},
+		{"restarts", func(v *value) { a.Restarts = r.Number(v, "restarts", maxRestarts) }},
 	}
 }
 
@@ -145,7 +133,7 @@ func (r *reader) agent(v *value, shared Agent) Agent {
 	))
 	for _, required := range []string{"name", "command"} {
 		if v.Kind == yamlfile.Map && v.Get(required) == nil {
-			r.refuse(v.Place, fmt.Sprintf("an agent has no %s", required), fmt.Sprintf("write %q", required+": ..."))
+			r.Refuse(v.Place, fmt.Sprintf("an agent has no %s", required), fmt.Sprintf("write %q", required+": ..."))
 		}
 	}
 	return a
@@ -156,7 +144,7 @@ func (r *reader) twice(all []Agent) {
 	for i, a := range all {
 		for _, b := range all[:i] {
 			if a.Name != "" && a.Name == b.Name && a.Workspace == b.Workspace {
-				r.refuse(place{Line: a.Line, Column: a.Column},
+				r.Refuse(place{Line: a.Line, Column: a.Column},
 					fmt.Sprintf("agent %s is there twice, first in line %d", a.Name, b.Line),
 					"give each agent of a workspace a name of its own")
 			}
@@ -165,9 +153,9 @@ func (r *reader) twice(all []Agent) {
 }
 
 func (r *reader) named(v *value, what string, form *regexp.Regexp) string {
-	name := r.text(v, what)
+	name := r.Text(v, what)
 	if name != "" && !form.MatchString(name) {
-		r.refuse(v.Place, fmt.Sprintf("%s %.80q is not a name", what, name), "use a-z, 0-9, '_' and '-'")
+		r.Refuse(v.Place, fmt.Sprintf("%s %.80q is not a name", what, name), "use a-z, 0-9, '_' and '-'")
 	}
 	return name
 }
@@ -175,39 +163,39 @@ func (r *reader) named(v *value, what string, form *regexp.Regexp) string {
 // command is a list of words, or one text for the shell.
 func (r *reader) command(v *value) []string {
 	if v.Kind == yamlfile.Text {
-		return []string{"sh", "-c", r.text(v, "command")}
+		return []string{"sh", "-c", r.Text(v, "command")}
 	}
 	var words []string
-	for _, item := range r.list(v, "command") {
-		words = append(words, r.scalar(item, "a word of the command"))
+	for _, item := range r.List(v, "command") {
+		words = append(words, r.Scalar(item, "a word of the command"))
 	}
 	if v.Kind == yamlfile.List && (len(words) == 0 || words[0] == "") {
-		r.refuse(v.Place, "the command names no program", "write [program, argument, ...], or one text for the shell")
+		r.Refuse(v.Place, "the command names no program", "write [program, argument, ...], or one text for the shell")
 	}
 	return words
 }
 
 func (r *reader) env(v *value) (env []string) {
 	if v.Kind != yamlfile.Map {
-		r.wrongKind(v, "env", "names and values", "NAME: value")
+		r.WrongKind(v, "env", "names and values", "NAME: value")
 		return nil
 	}
 	for _, f := range v.Fields {
 		if f.Name == "" || strings.ContainsAny(f.Name, "=\x00") {
-			r.refuse(f.Place, fmt.Sprintf("%.40q cannot name a variable", f.Name), "use letters, digits and '_'")
+			r.Refuse(f.Place, fmt.Sprintf("%.40q cannot name a variable", f.Name), "use letters, digits and '_'")
 			continue
 		}
 		if slices.Contains([]string{"HENCE_URL", "HENCE_TOKEN", "HENCE_AGENT", "HENCE_WORKSPACE"}, f.Name) {
-			r.refuse(f.Place, f.Name+" is set for each agent anyway", "leave it out")
+			r.Refuse(f.Place, f.Name+" is set for each agent anyway", "leave it out")
 			continue
 		}
-		env = append(env, f.Name+"="+r.scalar(f.Value, f.Name))
+		env = append(env, f.Name+"="+r.Scalar(f.Value, f.Name))
 	}
 	return env
 }
 
 func (r *reader) path(v *value, what string) string {
-	path := r.text(v, what)
+	path := r.Text(v, what)
 	if path != "" && !filepath.IsAbs(path) {
 		path = filepath.Join(r.dir, path)
 	}

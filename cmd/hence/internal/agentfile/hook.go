@@ -32,9 +32,9 @@ func (r *reader) hook(v *value) *Hook {
 	asked, run := v.Get("url") != nil, v.Get("command") != nil
 	switch {
 	case asked && run:
-		r.refuse(v.Place, "the hook has a url and a command", "keep one of them")
+		r.Refuse(v.Place, "the hook has a url and a command", "keep one of them")
 	case v.Kind == yamlfile.Map && !asked && !run:
-		r.refuse(v.Place, "the hook has no url and no command",
+		r.Refuse(v.Place, "the hook has no url and no command",
 			"write url: http://host/path, or command: [program, argument, ...]")
 	}
 	return h
@@ -42,20 +42,20 @@ func (r *reader) hook(v *value) *Hook {
 
 // hookURL does not repeat what it refuses: there may be a password in it.
 func (r *reader) hookURL(v *value) string {
-	text := r.text(v, "url")
+	text := r.Text(v, "url")
 	u, err := url.Parse(text)
 	if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		r.refuse(v.Place, "the hook's url is not one", "write http://host/path or https://host/path")
+		r.Refuse(v.Place, "the hook's url is not one", "write http://host/path or https://host/path")
 	}
 	return text
 }
 
 func (r *reader) hookCommand(v *value) (words []string) {
-	for _, item := range r.list(v, "the hook's command") {
-		words = append(words, r.scalar(item, "a word of the hook's command"))
+	for _, item := range r.List(v, "the hook's command") {
+		words = append(words, r.Scalar(item, "a word of the hook's command"))
 	}
 	if v.Kind == yamlfile.List && (len(words) == 0 || words[0] == "") {
-		r.refuse(v.Place, "the hook's command names no program", "write [program, argument, ...]")
+		r.Refuse(v.Place, "the hook's command names no program", "write [program, argument, ...]")
 	}
 	return words
 }
@@ -64,7 +64,7 @@ func (r *reader) hookTime(v *value) time.Duration {
 	d, err := time.ParseDuration(v.Text)
 	form := regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m))+$`)
 	if v.Kind != yamlfile.Text || !form.MatchString(v.Text) || err != nil || d <= 0 || d > maxHookTime {
-		r.refuse(v.Place, fmt.Sprintf("the hook's timeout is %.40q", v.Text), "write a time up to 1m, such as 5s or 500ms")
+		r.Refuse(v.Place, fmt.Sprintf("the hook's timeout is %.40q", v.Text), "write a time up to 1m, such as 5s or 500ms")
 	}
 	return d
 }
