@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,6 +28,27 @@ type busLab struct {
 func (l *busLab) startSidecar() {
 	l.tb.Helper()
 	l.sidecar, _ = harness.SpawnServing(l.tb, crashServing, harness.Binary(l.tb), l.args...)
+}
+
+// startBusLab starts a processor and a sidecar, and further sidecars in the same workspace.
+func startBusLab(tb testing.TB, agents ...string) (labs []*busLab) {
+	tb.Helper()
+	ports, err := harness.FreePorts(len(agents))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	d := harness.Over(tb, harness.StartOwn(tb))
+	member := d.StartMember(tb, harness.Binary(tb), "a", d.Workspace)
+	for i, agent := range agents {
+		at := fmt.Sprint("127.0.0.1:", ports[i])
+		l := &busLab{Deployment: d, tb: tb, member: member, url: "http://" + at}
+		l.args = []string{"sidecar", "--agent", agent, "--workspace", l.Workspace, "--listen", "127.0.0.1:0", "--sbus", at,
+			"--brokers", strings.Join(l.Brokers, ","), "--nats", l.NATS, "--token", crashToken, "--output", "json",
+			"--data-dir", filepath.Join(tb.TempDir(), "journal-"+agent)}
+		l.startSidecar()
+		labs = append(labs, l)
+	}
+	return labs
 }
 
 // kill kills the sidecar, and the processor with it if both is set, and starts them again.
@@ -78,25 +100,23 @@ func busCommit(key, name string) string {
 // What names of S-Bus have read outlives a kill of the sidecar, and of the processor with it, at any moment of other
 // commits: a name whose shards did not move commits without reading again, another is refused for the one that did.
 func TestBusFailover(t *testing.T) {
-	points := 6
+	from, to := 0, 6
 	if os.Getenv("HENCE_SBUS_FULL") == "1" {
-		points = 200
+		to = 200
 	}
-	ports, err := harness.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
+	if part := os.Getenv("HENCE_SBUS_POINTS"); part != "" {
+		if n, err := fmt.Sscanf(part, "%d-%d", &from, &to); n != 2 {
+			t.Fatalf("HENCE_SBUS_POINTS is %q, want such as 0-50: %v", part, err)
+		}
 	}
-	l := &busLab{Deployment: harness.Over(t, harness.StartOwn(t)), tb: t}
-	l.member = l.StartMember(t, harness.Binary(t), "a", l.Workspace)
-	at := fmt.Sprint("127.0.0.1:", ports[0])
-	l.url = "http://" + at
-	l.args = []string{"sidecar", "--agent", "bus", "--workspace", l.Workspace, "--listen", "127.0.0.1:0", "--sbus", at,
-		"--brokers", strings.Join(l.Brokers, ","), "--nats", l.NATS, "--token", crashToken, "--output", "json",
-		"--data-dir", filepath.Join(t.TempDir(), "journal")}
-	l.startSidecar()
-	for i := range points {
-		l.failover(i)
+	labs := startBusLab(t, "bus", "other")
+	for i := from; i < to; i++ {
+		labs[0].failover(i)
 	}
+	for i := range (to - from + 4) / 10 {
+		resetAndKill(labs[i%2], labs[1-i%2], i)
+	}
+	t.Logf("points %d to %d", from, to)
 }
 
 func (l *busLab) failover(i int) {
@@ -138,4 +158,82 @@ func (l *busLab) failover(i int) {
 	if code != 409 || !strings.Contains(answer, "CrossShardStale") || !strings.Contains(answer, "'"+key("moved")+"'") {
 		l.tb.Errorf("point %d: what has moved: %d %s", i, code, answer)
 	}
+}
+
+// resetAndKill: a reset that was answered outlives a kill of every process at any moment of others' commits. No sidecar
+// shows what it took away, and all of them count the writes since.
+func resetAndKill(a, b *busLab, i int) {
+	a.tb.Helper()
+	create := func(l *busLab, key string) {
+		l.tb.Helper()
+		if code, answer := l.ask("POST", "/shard", fmt.Sprintf(`{"key":%q,"content":"0"}`, key)); code != 201 {
+			l.tb.Fatalf("point %d: %s is not made: %d %s", i, key, code, answer)
+		}
+	}
+	at := func(l *busLab, key string) int {
+		code, answer := l.ask("GET", "/shard/"+key, "")
+		var is struct{ Version int }
+		if code != 200 || json.Unmarshal([]byte(answer), &is) != nil {
+			return -1
+		}
+		return is.Version
+	}
+	create(a, "old")
+	create(a, "again")
+	a.ask("POST", "/commit", `{"key":"again","expected_version":0,"delta":"d","agent_id":"w"}`)
+	a.ask("GET", "/shard/old?agent_id=reader", "")
+	// Commits of others are under way all the time.
+	var busy sync.WaitGroup
+	under := make(chan struct{})
+	busy.Go(func() {
+		for n := range 100 {
+			b.once("POST", "/shard", fmt.Sprintf(`{"key":"busy-%d","content":"0"}`, n%5))
+			if code, _ := b.once("POST", "/commit", busCommit(fmt.Sprint("busy-", n%5), "busy")); code == 0 {
+				return // it is dead
+			}
+			if n == 2 {
+				close(under)
+			}
+		}
+	})
+	<-under
+	code, answer := a.ask("POST", "/admin/reset", "")
+	if code != 200 {
+		a.tb.Fatalf("point %d: %d %s", i, code, answer)
+	}
+	if at(a, "old") != -1 || at(a, "again") != -1 {
+		a.tb.Errorf("point %d: what was reset is shown where it was asked for", i)
+	}
+	a.kill(i%2 == 0)
+	b.kill(false)
+	busy.Wait()
+	create(b, "again")
+	harness.Eventually(a.tb, crashBound, func() error {
+		if at(a, "again") != 0 {
+			return fmt.Errorf("the other sidecar is at %d", at(a, "again"))
+		}
+		return nil
+	})
+	for _, l := range []*busLab{a, b} {
+		if now := at(l, "old"); now != -1 {
+			l.tb.Errorf("point %d: what was reset is back at version %d", i, now)
+		}
+	}
+	if code, answer := a.ask("POST", "/commit", busCommit("again", "reader")); code != 410 {
+		a.tb.Errorf("point %d: a name whose log has ended: %d %s", i, code, answer)
+	}
+	a.ask("POST", "/session", `{"agent_id":"reader"}`)
+	if code, answer := a.ask("POST", "/commit", busCommit("again", "reader")); code != 200 {
+		a.tb.Errorf("point %d: behind the reset: %d %s", i, code, answer)
+	}
+	// For the next point.
+	if code, answer := b.ask("POST", "/admin/reset", ""); code != 200 {
+		b.tb.Errorf("point %d: %d %s", i, code, answer)
+	}
+	harness.Eventually(a.tb, crashBound, func() error {
+		if at(a, "again") != -1 {
+			return fmt.Errorf("the other sidecar is at %d", at(a, "again"))
+		}
+		return nil
+	})
 }

@@ -141,6 +141,7 @@ type looseReads struct {
 
 	giving  map[giving]*given // to readers, until they have their answers
 	givings uint64            // counts their beginnings and ends
+	resets  uint64            // counts the decisions that took all shards away, as the view has shown them
 }
 
 // settlements are what this sidecar has to settle, and what others have left.
@@ -363,6 +364,7 @@ func (s *Agent) trim() {
 // observeWrites tells open transactions that a decision has written over what they read.
 func (s *Agent) observeWrites(o *sequencer.Outcome) {
 	s.observeLoose(o)
+	s.observeReset(o)
 	if s.open == 0 {
 		return
 	}

@@ -445,14 +445,19 @@ func (s *Agent) breakOff(t *tx) {
 	case !called:
 		s.drop(t, why)
 	default:
-		started := s.loop.Go(func(ctx context.Context) {
-			if _, err := s.abortTx(ctx, t, why); err != nil {
-				s.log.Warn("the transaction of a refused commit is not aborted yet", "tx", string(t.id), "cause", err)
-			}
-		})
-		if !started {
-			s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
+		s.abortLater(t, why)
+	}
+}
+
+// abortLater aborts a transaction, whoever still waits for it.
+func (s *Agent) abortLater(t *tx, why string) {
+	started := s.loop.Go(func(ctx context.Context) {
+		if _, err := s.abortTx(ctx, t, why); err != nil {
+			s.log.Warn("the transaction of a refused request is not aborted yet", "tx", string(t.id), "cause", err)
 		}
+	})
+	if !started {
+		s.log.Warn("an abort was not sent; the end of the lease aborts the transaction", "tx", string(t.id))
 	}
 }
 

@@ -25,6 +25,7 @@ type keyed struct {
 	reads  []seen
 	coarse bool // reads are of all shards, as of the view that showed each of them
 	begin  sequencer.Begin
+	resets uint64 // those that its reader's log has seen
 }
 
 // CommitKeyed replaces the content of one shard. It refuses, in this order, a reader whose log is not whole, reads
@@ -44,7 +45,7 @@ func (s *Agent) commitKeyed(ctx context.Context, in *api.KeyedCommit, done *api.
 		return err
 	}
 	for try := 1; ; try++ {
-		k := &keyed{in: in, scope: scope, begin: sequencer.Begin{Mode: sequencer.Optimistic,
+		k := &keyed{in: in, scope: scope, resets: s.resets, begin: sequencer.Begin{Mode: sequencer.Optimistic,
 			Observe: in.Observe || s.observes, Session: talkOf(in.Reader)}}
 		*done = api.KeyedDone{}
 		given, err := s.wholeLog(in)
@@ -92,12 +93,16 @@ func (s *Agent) wholeLog(in *api.KeyedCommit) ([]journal.Delivered, error) {
 		return one.Reads, nil
 	}
 	if one.State != journal.ReaderEnded {
-		err := s.delivery.SetReader(in.Reader, journal.Reader{State: journal.ReaderEnded, TTLms: one.TTLms, AtMs: now})
-		if err != nil {
+		if err := s.endReader(in.Reader, one.TTLms); err != nil {
 			return nil, err
 		}
 	}
 	return nil, expired
+}
+
+// endReader notes that a reader is told that its log has ended.
+func (s *Agent) endReader(name string, ttlMs int64) error {
+	return s.delivery.SetReader(name, journal.Reader{State: journal.ReaderEnded, TTLms: ttlMs, AtMs: s.nowMs()})
 }
 
 // effective makes the reads that a commit rests on, and compares them, and then what is to be written, with the view.
@@ -177,6 +182,14 @@ func (s *Agent) restOnGiven(k *keyed, d *journal.Delivered, done *api.KeyedDone)
 		return nil
 	}
 	rev, _ := s.view.Read(d.Scope)
+	if rev.Version == 0 && d.Version != 0 && !k.in.Observe {
+		// It was taken away, and a GET of what is not there changes no log: the reader would be refused for ever.
+		one, _ := s.delivery.Reader(k.in.Reader)
+		if err := s.endReader(k.in.Reader, one.TTLms); err != nil {
+			return err
+		}
+		return &api.KeyedRefusal{Why: api.KeyedExpired, Scope: string(d.Scope), Was: d.Writes - 1}
+	}
 	was := d.Version
 	if d.By != "" && rev.Writer == d.By && rev.By == d.By { // what stands there the reader has written itself
 		was = rev.Version
@@ -226,7 +239,7 @@ func (s *Agent) tryKeyed(ctx context.Context, k *keyed) (d *api.Decision, again 
 	w := writing{scope: k.scope, media: k.in.MediaType(k.was.Media), wide: true, content: k.in.Content,
 		expect: []sequencer.Seq{k.was.Version}}
 	_, err = s.fill(ctx, t, &batch{reads: k.reads, writes: []writing{w}}, nil)
-	if err == nil && k.own != nil {
+	if err == nil && k.own != nil && k.resets == s.resets { // else its log has ended, and this would begin another
 		// Before the seal: after a crash nobody tells the reader's own write from another's.
 		own := *k.own
 		own.By = t.id
@@ -258,6 +271,9 @@ func keyedRefusal(d *api.Decision) (again bool, err error) {
 
 // moveOwn lets a reader know its own write where it was given the shard before, and what it was given of all shards.
 func (s *Agent) moveOwn(k *keyed, seq sequencer.Seq) error {
+	if k.resets != s.resets { // all of that is gone
+		return nil
+	}
 	now := s.nowMs()
 	var moved []journal.Delivered
 	if k.own != nil {
@@ -300,7 +316,11 @@ func (s *Agent) WriteKeyed(ctx context.Context, text string, content []byte, med
 			}
 			w := writing{scope: scope, content: content, media: media(now.Media), wide: true,
 				expect: []sequencer.Seq{now.Version}}
-			d, err := s.writeAlone(ctx, w)
+			t, err := s.startBare(ctx)
+			if err != nil {
+				return nil, err
+			}
+			d, err := s.writeAlone(ctx, t, w)
 			if err == nil && d.State == api.StateCommitted {
 				return s.wroteKeyed(ctx, scope, sequencer.Seq(d.Seq), now)
 			}
@@ -318,12 +338,14 @@ func (s *Agent) WriteKeyed(ctx context.Context, text string, content []byte, med
 	})
 }
 
-// writeAlone makes a transaction of one write that nobody owes a 410 for.
-func (s *Agent) writeAlone(ctx context.Context, w writing) (*api.Decision, error) {
-	t, err := s.startOwn(ctx)
-	if err != nil {
-		return nil, err
-	}
+// startBare opens a transaction of a conversation that reads nothing: it owes nobody a 410, and takes no loose reads.
+func (s *Agent) startBare(ctx context.Context) (*tx, error) {
+	begin := sequencer.Begin{Mode: sequencer.Optimistic, Observe: s.observes, Session: talkOf("")}
+	return s.startFor(ctx, begin, nil, func() error { return nil }, true)
+}
+
+// writeAlone seals a transaction of one write.
+func (s *Agent) writeAlone(ctx context.Context, t *tx, w writing) (*api.Decision, error) {
 	w.rests = true
 	if _, err := s.write(ctx, t, w); err != nil {
 		s.drop(t, "its only request was refused")

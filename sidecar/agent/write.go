@@ -26,6 +26,7 @@ type writing struct {
 	rests   bool            // it is answered with the seal, so its record may rest until then
 	wide    bool            // the media type carries what a face says of the content
 	op      sequencer.Op    // not OpSet: content is a delta
+	absent  bool            // all shards at or below the scope are taken away; there is no content
 }
 
 // Bounds of a media type.
@@ -100,8 +101,11 @@ func (s *Agent) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.Sh
 	if full {
 		return nil, api.Problemf(api.CodeLimit, "the transaction names %d scopes already", s.footprintLimit())
 	}
-	if w.op != sequencer.OpSet {
+	switch {
+	case w.op != sequencer.OpSet:
 		return s.checkDelta(ctx, t, w)
+	case w.absent:
+		return s.checkAbsent(w)
 	}
 	shard := &sequencer.ShardWrite{Scope: w.scope, Type: w.media, Content: w.content}
 	if w.expect == nil {
@@ -321,6 +325,9 @@ func (s *Agent) withFormer(writes []sequencer.ShardWrite) []sequencer.ShardWrite
 	}
 	if now.Rules.Logic >= refersToLog {
 		for i := range out {
+			if out[i].Absent { // of many shards, and nothing of them is put back
+				continue
+			}
 			rev, at := s.view.Read(out[i].Scope)
 			out[i].Former = &sequencer.Former{Version: rev.Version, View: at, Restored: rev.From}
 		}

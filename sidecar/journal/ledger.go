@@ -36,6 +36,7 @@ const (
 	RecordWaits     = 'W' // what has to pass before what only the log knows is settled
 	recordReader    = 'N' // a reader beside the conversations, or what it was given
 	recordFormer    = 'X' // the names of readers that are forgotten
+	recordEmptied   = 'Z' // what readers were given was taken away: their logs have ended
 	RecordUntold    = 'G' // a 410 is owed: what the agent read before is lost; or conversations have had it
 )
 
@@ -234,6 +235,9 @@ func (l *Ledger) apply(record []byte) error {
 		return l.Readers.apply(body)
 	case recordFormer:
 		return l.Readers.former.apply(body)
+	case recordEmptied:
+		l.Readers.empty()
+		return nil
 	case RecordOwn:
 		var r OwnRecord
 		if err := json.Unmarshal(body, &r); err != nil {

@@ -154,6 +154,26 @@ func (r *Readers) stateOf(name string) ReaderState {
 	return ReaderLive
 }
 
+// empty ends the logs of all readers that were given anything. What they were owed they are still.
+func (r *Readers) empty() {
+	var names []string
+	for _, order := range []*list.List{&r.idle, &r.live} {
+		for e := order.Front(); e != nil; e = e.Next() {
+			if name := e.Value.(string); len(r.byName[name].Reads) > 0 {
+				names = append(names, name)
+			}
+		}
+	}
+	for _, name := range names {
+		one := r.byName[name]
+		r.drop(name, one)
+		if one.Reads = nil; one.State == ReaderLive {
+			one.State = ReaderEnded
+		}
+		r.put(name, one)
+	}
+}
+
 // records are the shortest ones that come to the same readers, in their order.
 func (r *Readers) records() (out []any) {
 	if r.former != nil {
@@ -319,3 +339,7 @@ func (d *Journal) SetReader(reader string, now Reader) error {
 	return d.Record(recordReader, &ReaderRecord{Name: reader, State: now.State, TTLms: now.TTLms, AtMs: now.AtMs,
 		Reads: now.Reads})
 }
+
+// EmptyReaders ends the logs of all readers that were given anything, in one record. Nothing follows from it before
+// their next commit.
+func (d *Journal) EmptyReaders() error { return d.Rest(recordEmptied, struct{}{}) }

@@ -67,6 +67,27 @@ func TestReadersRevive(t *testing.T) {
 	}
 }
 
+// A reset ends the logs of those that were given anything, in one record, and owes nobody more or less than before.
+func TestReadersAreEmptied(t *testing.T) {
+	l := newLedger()
+	told(t, l, recordReader, &ReaderRecord{Name: "opened", TTLms: 7, AtMs: 1})
+	told(t, l, recordReader, &ReaderRecord{Name: "owed", State: ReaderOwed})
+	for _, name := range []string{"live", "owed", "told"} {
+		told(t, l, recordReader, gave(name, "shard:/x", 3))
+	}
+	told(t, l, recordReader, &ReaderRecord{Name: "told", State: ReaderEnded})
+	told(t, l, recordEmptied, struct{}{})
+	for name, want := range map[string]ReaderState{"opened": ReaderLive, "live": ReaderEnded, "owed": ReaderOwed,
+		"told": ReaderEnded} {
+		if one := l.Readers.byName[name]; one.State != want || len(one.Reads) > 0 {
+			t.Errorf("%s is in state %q with %v, want %q", name, one.State, one.Reads, want)
+		}
+	}
+	if l.Readers.Reads() != 0 || l.Readers.live.Len() != 1 || l.Readers.byName["opened"].TTLms != 7 {
+		t.Errorf("%d reads of %d live readers are left", l.Readers.Reads(), l.Readers.live.Len())
+	}
+}
+
 // However many names come, the readers that are kept stay within the bounds, and none that ended passes for new.
 func TestReadersAreBounded(t *testing.T) {
 	d := New(nil, 1, 1<<20, nil)

@@ -93,9 +93,11 @@ type statistics struct {
 func (f *Face) statistics() *statistics {
 	out := &statistics{OriEnabled: f.ori.Load(), WALEnabled: true}
 	out.TotalShards, out.DeliveryLog.Agents, out.DeliveryLog.Deliveries = f.config.Readers.Census()
+	resets := f.config.Resets.Resets()
 	n := &f.counts
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.since(resets)
 	out.TotalCommits, out.TotalConflicts = n.all.commits, n.all.conflicts
 	out.TotalAttempts = out.TotalCommits + out.TotalConflicts
 	out.CrossShardStale, out.ViewChecked, out.ViewDivergent = n.stale, n.checked, n.divergent
@@ -248,6 +250,20 @@ func (f *Face) injectStale(c *call) error {
 		return err
 	}
 	return c.answer(http.StatusOK, map[string]bool{"injected": true})
+}
+
+// reset answers POST /admin/reset, whatever its body: all shards are gone in one decision, here when it is answered.
+func (f *Face) reset(c *call) error {
+	done, err := f.turn(c.r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	cleared, err := f.config.Resets.Reset(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return c.answer(http.StatusOK, map[string]int{"cleared": cleared})
 }
 
 // addNode answers POST /admin/add-node: here nodes come and go by themselves.

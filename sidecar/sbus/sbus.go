@@ -45,10 +45,17 @@ type Readers interface {
 	Census() (shards, readers, reads int)
 }
 
+// Resets take all shards away in one decision, and end all delivery logs.
+type Resets interface {
+	Reset(ctx context.Context) (cleared int, err error)
+	Resets() uint64 // that this node has seen since it started
+}
+
 // Config is what a face is made of.
 type Config struct {
 	Shards   Shards
 	Readers  Readers
+	Resets   Resets
 	Name     string        // of this node, in /cluster/status
 	URL      string        // of this face
 	Token    string        // that requests must carry; empty: none
@@ -77,7 +84,7 @@ type handler func(*call) error
 func New(c Config) *Face {
 	f := &Face{config: c, turns: make(chan struct{}, atOnce), now: time.Now}
 	f.ori.Store(true)
-	f.counts.byScope = map[string]*tally{}
+	f.counts.since(0)
 	get, post := http.MethodGet, http.MethodPost
 	f.routes = map[string]map[string]handler{
 		"/shard":                 {post: f.create},
@@ -91,7 +98,7 @@ func New(c Config) *Face {
 		"/metrics":               {get: f.metrics},
 		"/token":                 {post: later, http.MethodDelete: later},
 		"/admin/config":          {get: f.showConfig, post: f.setConfig},
-		"/admin/reset":           {post: later},
+		"/admin/reset":           {post: f.gated(f.reset)},
 		"/admin/health":          {get: f.health},
 		"/admin/delivery-log":    {get: f.gated(f.deliveryLog)},
 		"/admin/shard":           {post: f.gated(f.adminShard)},

@@ -27,7 +27,7 @@ type shard struct {
 
 func (f *Face) shardOf(key string, one *api.Counted) *shard {
 	said := factsOf(one.MediaType, one.Scope)
-	t := f.counts.of(one.Scope)
+	t := f.counts.of(one.Scope, f.config.Resets.Resets())
 	return &shard{AttemptCount: t.commits + t.conflicts, ConflictCount: t.conflicts, Content: string(one.Body),
 		CreatedAt: timestamp(said.created), DeltaLogDepth: deltas(one), GoalTag: said.goal, ID: said.id, Key: key,
 		UpdatedAt: timestamp(said.updated), Version: one.Version}
@@ -168,8 +168,9 @@ func (f *Face) commitAs(c *call, revive bool) error {
 	}
 	defer done()
 	in.Observe = !f.ori.Load()
+	resets := f.config.Resets.Resets()
 	out, err := f.config.Shards.CommitKeyed(c.r.Context(), in)
-	f.counts.add(in.Scope, out, err)
+	f.counts.add(in.Scope, resets, out, err)
 	if err != nil {
 		return err
 	}
@@ -292,9 +293,14 @@ func said(r *api.KeyedRefusal) (status int, name, detail string) {
 // tally is what became of the commits of one shard at this node.
 type tally struct{ commits, conflicts uint64 }
 
-// counters are those of this node since it began.
+// counters are those of this node since it began, or since the last reset.
 type counters struct {
-	mu        sync.Mutex
+	mu sync.Mutex
+	counted
+}
+
+type counted struct {
+	resets    uint64 // that were seen before
 	all       tally
 	stale     uint64
 	checked   uint64
@@ -302,23 +308,35 @@ type counters struct {
 	byScope   map[string]*tally // of shards that are there
 }
 
-func (n *counters) of(scope string) tally {
+// since begins anew after a reset, whichever node it was asked at; n.mu is held.
+func (n *counters) since(resets uint64) {
+	if resets > n.resets || n.byScope == nil {
+		n.counted = counted{resets: resets, byScope: map[string]*tally{}}
+	}
+}
+
+func (n *counters) of(scope string, resets uint64) tally {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.since(resets)
 	if t := n.byScope[scope]; t != nil {
 		return *t
 	}
 	return tally{}
 }
 
-// add counts what became of a commit. Only the version of the shard itself is a conflict.
-func (n *counters) add(scope string, done *api.KeyedDone, err error) {
+// add counts what became of a commit that began after so many resets. Only the version of the shard itself is a
+// conflict.
+func (n *counters) add(scope string, resets uint64, done *api.KeyedDone, err error) {
 	status := ""
 	if err != nil {
 		status = nameOf(err)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.since(resets); n.resets > resets { // its shard is gone
+		return
+	}
 	t := n.byScope[scope]
 	if t == nil && (err == nil || status == "VersionMismatch") {
 		t = &tally{}

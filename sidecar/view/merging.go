@@ -52,6 +52,9 @@ func (v *View) takeAway(o *sequencer.Outcome, under sequencer.Scope) {
 		if !under.Covers(scope) {
 			continue
 		}
+		if s.now.Version == 0 && s.count.Writes == 0 && s.writes == nil { // it is gone, and was not written since
+			continue
+		}
 		switch {
 		case s.now.At < o.Seq:
 			s.writes, s.lost = nil, false

@@ -206,6 +206,9 @@ func (f *frontierProcessor) takeAway(p *frontierPart, m *topology.ScopeMove, who
 			f.brokenRow(key, err) // it is made again by the next write, and shows nothing until then
 			continue
 		}
+		if row.Shard == nil && row.Count.Known() && row.Count.Writes == 0 && whole+1 == m.Seq {
+			continue // it is gone, and nothing that was written before can still come
+		}
 		one := *m
 		one.Scope = row.Scope
 		one.Shard = &sequencer.ShardWrite{Scope: row.Scope, Absent: true}
