@@ -160,8 +160,8 @@ func (l *busLab) failover(i int) {
 	}
 }
 
-// resetAndKill: a reset that was answered outlives a kill of every process at any moment of others' commits. No sidecar
-// shows what it took away, and all of them count the writes since.
+// resetAndKill: a reset that was answered outlives a kill of every process at any moment of others' commits. No
+// sidecar shows what it took away, and all of them count the writes since.
 func resetAndKill(a, b *busLab, i int) {
 	a.tb.Helper()
 	create := func(l *busLab, key string) {

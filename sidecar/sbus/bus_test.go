@@ -466,7 +466,8 @@ func TestBusVersionsEverywhere(t *testing.T) {
 func TestBusOffLoopback(t *testing.T) {
 	n := start(t, memlog.New("default"), func(c *sidecar.Config) { c.SBus.Listen = "0.0.0.0:0" })
 	n.want(t, "GET", "/stats", "", 401, refusal("Unauthorized"))
-	for path, want := range map[string]int{"/stats": 200, "/admin/delivery-log": 403, "/nowhere": 404, "/admin/reset": 403} {
+	for path, want := range map[string]int{"/stats": 200, "/admin/delivery-log": 403, "/nowhere": 404,
+		"/admin/reset": 403} {
 		method := "GET"
 		if path == "/admin/reset" {
 			method = "POST"
