@@ -100,6 +100,7 @@ type Tool struct {
 	// Forbids: the sink of the compensation refuses the key that it undoes from then on, and does nothing else for one
 	// that it never saw. Without it a compensation is sent only for a call that is known to be there.
 	Forbids bool
+	Approve bool `json:",omitempty"` // held: somebody has to agree to this call before the commit
 }
 
 // Tools is the policy as the gate uses it.

@@ -41,16 +41,19 @@ type Config struct {
 	// OperatorToken is the bearer token of the role operator, who may also do what concerns other agents: change the
 	// rules, retract, accept a residue or try it again. Empty: Token has this role, too.
 	OperatorToken string
-	TLS           *tls.Config    // of the listener, with a certificate; nil: plain HTTP
-	Order         sequencer.Mode // of transactions that name none
-	Observe       bool           // every transaction only observes
-	Tools         gate.Tools     // the policy; nil: none, then no tool is called
-	Hook          agent.Hook     // says yes or no to each sealed footprint; none by default
-	Limits        agent.Limits
-	Logger        *slog.Logger
-	Tracer        trace.Tracer  // of spans; nil: none are begun, and a request's traceparent is handed on
-	Machine       agent.Machine // what it has of the machine that it runs on; a test puts others
-	SBus          SBus          // an interface for clients of S-Bus; none by default
+	// Approvers are the people who may approve and deny calls that need it, with a token each, of 16 characters at least,
+	// that is nobody else's. None: nobody may here.
+	Approvers map[string]string
+	TLS       *tls.Config    // of the listener, with a certificate; nil: plain HTTP
+	Order     sequencer.Mode // of transactions that name none
+	Observe   bool           // every transaction only observes
+	Tools     gate.Tools     // the policy; nil: none, then no tool is called
+	Hook      agent.Hook     // says yes or no to each sealed footprint; none by default
+	Limits    agent.Limits
+	Logger    *slog.Logger
+	Tracer    trace.Tracer  // of spans; nil: none are begun, and a request's traceparent is handed on
+	Machine   agent.Machine // what it has of the machine that it runs on; a test puts others
+	SBus      SBus          // an interface for clients of S-Bus; none by default
 
 	// Agents are served together, in place of Agent. Listener, view and clients are shared; what else an agent has, and
 	// what this says of all of them where an agent says nothing, is AgentConfig's.
@@ -163,6 +166,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.OperatorToken != "" {
 		err = errors.Join(err, validToken("operator's token", c.OperatorToken))
 	}
+	for name, token := range c.Approvers {
+		if name == "" || len(name) > maxApproverName {
+			err = errors.Join(err, fmt.Errorf("an approver has no name, or one of more than %d bytes", maxApproverName))
+		}
+		err = errors.Join(err, validToken("token of an approver", token))
+	}
 	if err != nil {
 		return c, fmt.Errorf("sidecar configuration: %w", err)
 	}
@@ -170,6 +179,9 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 const leastToken = 16
+
+// maxApproverName is how long a name the log takes.
+const maxApproverName = 128
 
 func validToken(what, token string) error {
 	if len(token) < leastToken {

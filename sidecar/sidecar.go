@@ -14,8 +14,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,6 +110,13 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 // seat makes the agents that are named.
 func (s *Sidecar) seat() (err error) {
 	c := &s.config
+	defer func() { // after the agents' tokens: one that is both is refused
+		for _, name := range slices.Sorted(maps.Keys(c.Approvers)) {
+			if err == nil {
+				err = s.seats.GrantApprover(name, c.Approvers[name])
+			}
+		}
+	}()
 	if !c.several() {
 		s.seats = face.NewSeats(false, nil)
 		s.only, err = s.Join(AgentConfig{Agent: c.Agent, Token: c.Token, OperatorToken: c.OperatorToken})

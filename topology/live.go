@@ -63,6 +63,8 @@ type LiveTx struct {
 	Group        string          `json:"group"`      // branch group; empty: none
 	Owner        sequencer.Seq   `json:"owner"`      // incarnation that settles it; zero: none
 	Retraction   sequencer.TxID  `json:"retraction"` // the retracted transaction whose cone it is in; empty: none
+	// Approvals are who has said what of a sealed one's effects that need a yes, also of those of which nobody has.
+	Approvals []sequencer.Approval `json:"-"`
 }
 
 // LiveWait is one thing that a transaction waits for.
@@ -174,6 +176,7 @@ func liveTx(f *sequencer.Fold, t *sequencer.TxState, state LiveState) LiveTx {
 	for _, b := range f.Blockers(t.ID) {
 		l.Waits = append(l.Waits, LiveWait{Tx: b.Tx, Scope: b.Scope, Why: b.Why})
 	}
+	l.Approvals = approvalsOf(t)
 	gated, claimed := gatedOf(t), claimedOf(t)
 	l.Gated = uint32(len(gated))
 	for _, h := range t.Grants {
@@ -184,6 +187,24 @@ func liveTx(f *sequencer.Fold, t *sequencer.TxState, state LiveState) LiveTx {
 	l.Granted = l.Granted[:min(len(l.Granted), maxLiveHolds)]
 	l.Claimed = l.Claimed[:min(len(l.Claimed), maxLiveHolds)]
 	return l
+}
+
+// approvalsOf are the effects of a sealed transaction that need a yes, each with the word that was said of it.
+func approvalsOf(t *sequencer.TxState) (out []sequencer.Approval) {
+	if t.Phase != sequencer.PhaseSealed || t.Seal == nil {
+		return nil
+	}
+	for _, e := range t.Seal.Effects {
+		if !e.Approve {
+			continue
+		}
+		a := sequencer.Approval{Index: e.Index, Args: e.Args}
+		if i := slices.IndexFunc(t.Approvals, func(a sequencer.Approval) bool { return a.Index == e.Index }); i >= 0 {
+			a = t.Approvals[i]
+		}
+		out = append(out, a)
+	}
+	return out
 }
 
 // gatedOf are the scopes that a transaction's held effects will change, in order.

@@ -30,7 +30,8 @@ func walkLiveCounts(w *walker, c *LiveCounts) {
 }
 
 func walkLiveTx(w *walker, t *LiveTx) {
-	outer := w.open(liveTxFields, liveTxFields)
+	approvals := w.decoding || len(t.Approvals) > 0
+	outer := w.open(optional(liveTxFields, approvals), liveTxFields)
 	text(w, &t.Tx)
 	text(w, &t.Agent)
 	text(w, &t.State)
@@ -50,6 +51,9 @@ func walkLiveTx(w *walker, t *LiveTx) {
 	text(w, &t.Group)
 	number(w, &t.Owner)
 	text(w, &t.Retraction)
+	if approvals {
+		list(w, &t.Approvals, approvalBytes, walkApproval)
+	}
 	w.close(outer)
 }
 

@@ -72,6 +72,9 @@ func (r *reader) checkClass(d *decl) {
 	case d.class == sequencer.ClassKnownOutcome && !d.keyed:
 		r.refuse(d.place, "no-key", "its outcome is to be known, and it has no key under which it could be repeated or "+
 			"looked up", "add \"keyed: true\" if the sink takes a key, or make it irreversible")
+	case d.approve && !d.class.Gated():
+		r.refuse(d.approveAt, "approve", fmt.Sprintf("it needs approval, and the class is %s: the call is made before "+
+			"anybody could agree", d.class), "make it irreversible or bufferable, so that it waits for the commit")
 	case d.class == sequencer.ClassRead && len(d.may) > 0:
 		r.refuse(d.may[0].place, "may", "it is a read, and may is for what is touched", "move the entry to \"scopes\"")
 	}

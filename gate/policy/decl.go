@@ -38,6 +38,8 @@ type decl struct {
 	keyLife   time.Duration // zero: for good
 	keyLifeAt place
 	undoOnly  bool
+	approve   bool // somebody has to agree to each call
+	approveAt place
 	undo      *undo
 	undoAt    place
 	retry     gate.Retry

@@ -74,6 +74,9 @@ func (p *Policy) Explain(tool string, args json.RawMessage) Explanation {
 		return e
 	}
 	e.Sentences = append(e.Sentences, d.explained(e), e.moves(t), e.runs(t))
+	if t.Approve {
+		e.Sentences = append(e.Sentences, "Somebody has to approve it before the transaction commits.")
+	}
 	e.Sentences = append(e.Sentences, e.ends(t)...)
 	e.Sentences = append(e.Sentences, e.sends(t))
 	return e

@@ -256,7 +256,7 @@ func (p *Policy) tool(d *decl, name string, args json.RawMessage) (gate.Tool, er
 		Name: name, Class: d.class, Cost: d.cost, Keyed: d.keyed, KeyLife: d.keyLife,
 		Pin:    &sequencer.Pin{Server: p.server, Name: d.pattern, Signature: d.signature},
 		Former: d.former, MaxTime: d.maxTime, Retry: d.retry, Undo: d.undo != nil,
-		Forbids: d.undo != nil && (d.undo.forbids || d.undo.sameKeys),
+		Forbids: d.undo != nil && (d.undo.forbids || d.undo.sameKeys), Approve: d.approve,
 	}
 	if out.Scopes, err = p.expand(d.scopes, v); err != nil {
 		return gate.Tool{}, fmt.Errorf("tool %.80q: %w", name, err)

@@ -70,6 +70,10 @@ func (r *reader) checkShard(d *decl) bool {
 		r.refuse(d.undoAt, "shard", "it has a compensation, and the log restores shards by itself",
 			"remove \"compensation\"")
 	}
+	if d.approve && d.class.Gated() { // else its class is refused
+		r.refuse(d.approveAt, "shard", "it needs approval, and a shard's write is no call that could wait for it",
+			"remove \"approve\"")
+	}
 	if d.undoOnly {
 		r.refuse(d.place, "shard", "it only undoes others, and a shard tool compensates nothing", "remove \"undo_only\"")
 	}

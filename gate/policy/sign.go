@@ -25,6 +25,7 @@ type declared struct {
 	Keyed    bool            `json:"keyed"`
 	KeyLife  int64           `json:"key_life_ns,omitempty"`
 	UndoOnly bool            `json:"undo_only"`
+	Approve  bool            `json:"approve,omitempty"`
 	Undo     *declaredUndo   `json:"undo,omitempty"`
 	Retry    gate.Retry      `json:"retry"`
 	MaxTime  int64           `json:"max_time_ns"`
@@ -91,8 +92,8 @@ func (p *Policy) sink(d *decl) []string {
 func (d *decl) canonical(sink func(*decl) []string) *declared {
 	out := &declared{
 		Tool: d.pattern, Class: d.class.String(), Cost: d.cost, Keyed: d.keyed, UndoOnly: d.undoOnly,
-		KeyLife: int64(d.keyLife),
-		Scopes:  texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime), Sink: sink(d),
+		KeyLife: int64(d.keyLife), Approve: d.approve,
+		Scopes: texts(d.scopes), May: texts(d.may), Retry: d.retry, MaxTime: int64(d.maxTime), Sink: sink(d),
 	}
 	for _, a := range d.args {
 		text := fmt.Sprintf("%s %t", a.name, a.optional)

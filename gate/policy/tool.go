@@ -39,6 +39,7 @@ func (r *reader) decl(n *node, maxTime time.Duration, retry gate.Retry) *decl {
 		{"keyed", func(n *node) { d.keyed, d.keyedAt = r.flag(n, "keyed"), n.Place }},
 		{"key_life_ms", func(n *node) { d.keyLife, d.keyLifeAt = r.milliseconds(n, "key_life_ms", maxKeyLifeMs), n.Place }},
 		{"undo_only", func(n *node) { d.undoOnly = r.flag(n, "undo_only") }},
+		{"approve", func(n *node) { d.approve, d.approveAt = r.approve(n), n.Place }},
 		{"compensation", func(n *node) { d.undo, d.undoAt = r.undo(n), n.Place }},
 		{"retry", func(n *node) { d.retry, d.retryAt = r.retry(n, retry), n.Place }},
 		{"max_time_ms", func(n *node) { d.maxTime = r.milliseconds(n, "max_time_ms", maxTimeMs) }},
@@ -77,6 +78,16 @@ func (r *reader) unclassed(d *decl) {
 	if scope, err := template.Parse("tool:/" + topology.EscapeSegment(d.pattern)); err == nil {
 		d.scopes = []located{{d.place, scope}}
 	}
+}
+
+func (r *reader) approve(n *node) bool {
+	const required = "required"
+	text := r.text(n, "approve")
+	if text != "" && text != required {
+		r.refuse(n.Place, "approve", fmt.Sprintf("%.40q says not whether somebody has to agree", text),
+			"write \"approve: required\", or leave it out")
+	}
+	return text == required
 }
 
 func (r *reader) pattern(n *node) string {

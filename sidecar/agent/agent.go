@@ -100,6 +100,7 @@ type presence struct {
 	joinAfter   time.Time          // after a refusal: it is not asked again before
 	joinPause   time.Duration      // how long it is left alone after the next refusal
 	pings       uint32             // questions that only confirm the lease
+	words       uint32             // approvals and denials that were sent
 	formatAfter time.Time          // the processors are not asked before which format of events they read
 	watermark   sequencer.Seq      // Invariant: no open transaction of this session and no loose read is older
 	marked      time.Time

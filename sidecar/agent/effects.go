@@ -165,6 +165,11 @@ func (s *Agent) toolOf(ctx context.Context, c toolCall) (gate.Tool, error) {
 		return tool, api.Problemf(api.CodeNotReady, "the rules of the workspace are not known yet: how long a call "+
 			"may take depends on them")
 	}
+	if logic := s.view.Settings().Rules.Logic; tool.Approve && logic < asksApproval {
+		// An older logic reads over what the seal asks, and the call would leave without anybody's yes.
+		return tool, api.Problemf(api.CodeTool, "%s needs approval, and the workspace has logic %d, which knows none: "+
+			"raise it (hence rules set --logic %d)", c.tool, logic, asksApproval)
+	}
 	if tool.MaxTime <= 0 {
 		tool.MaxTime = most
 	}

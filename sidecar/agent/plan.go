@@ -185,6 +185,9 @@ func (t *tx) sealed() []sequencer.Effect {
 		e := i.effect
 		out[e.Index] = sequencer.Effect{Index: e.Index, Scopes: e.Tool.Scopes, Class: e.Tool.Class, Tool: e.Tool.Name,
 			Key: e.Key, Known: e.Tool.Class.Eager()}
+		if e.Tool.Approve {
+			out[e.Index].Approve, out[e.Index].Args = true, argsSum(e.Args)
+		}
 	}
 	return out
 }

@@ -19,12 +19,15 @@ type standing struct {
 	clean bool   // its release left no residue, so each held call has left, whatever is not heard of it here
 	back  bool   // its retraction is over: what has left may be undone
 	idle  string // committed and not over: why this sidecar does not release; empty: it does
+
+	unapproved []uint32 // calls that nobody has approved or denied yet
 }
 
 // standing is how a transaction stands for its calls.
 func (s *Agent) standing(t *tx) standing {
-	st := standing{state: s.decision(t).State, over: t.final || t.retraction.Final, clean: t.clean,
-		back: t.retraction.Undone}
+	now := s.decision(t)
+	st := standing{state: now.State, over: t.final || t.retraction.Final, clean: t.clean,
+		back: t.retraction.Undone, unapproved: unapproved(now)}
 	if st.over || st.state != api.StateCommitted {
 		return st
 	}
@@ -92,6 +95,9 @@ func heldState(p gate.Progress, st standing) (string, string) {
 	note := fmt.Sprintf("%s is accepted and is made once the transaction has committed; do not call it again",
 		p.Tool.Name)
 	switch {
+	case slices.Contains(st.unapproved, p.Index):
+		return api.EffectUnapproved, fmt.Sprintf("somebody has to approve %s before the transaction commits; "+
+			"do not call it again", p.Tool.Name)
 	case p.UndoLost:
 		return api.EffectUndoLost, ""
 	case p.UndoDone != nil:

@@ -129,7 +129,10 @@ type testTools struct {
 }
 
 func (p *testTools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
-	var in struct{ At, Key string }
+	var in struct {
+		At, Key string
+		Ask     bool // a held call needs approval
+	}
 	if err := json.Unmarshal(args, &in); err != nil {
 		return gate.Tool{}, err
 	}
@@ -157,6 +160,7 @@ func (p *testTools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	default:
 		return gate.Tool{}, fmt.Errorf("tool %q is not declared", tool)
 	}
+	out.Approve = in.Ask && out.Class.Gated()
 	if p.pins {
 		out.Pin = &sequencer.Pin{Server: "policy", Name: tool, Signature: "1"}
 	}

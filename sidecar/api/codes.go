@@ -51,6 +51,8 @@ const (
 	CodeResidueBusy      = "residue_busy"
 	CodeSettlementTold   = "settlement_told"
 	CodeOperatorOnly     = "operator_only"
+	CodeApproverOnly     = "approver_only"
+	CodeApprovalLate     = "approval_late"
 	CodeUnknownType      = "unknown_type"
 	CodePlanPassed       = "plan_passed"
 	CodeNotMergeable     = "not_mergeable"
@@ -103,6 +105,11 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusBadGateway, "the tool did not answer", true, false}
 	case CodeOperatorOnly:
 		return kindOfProblem{http.StatusForbidden, "an operator token is required", false, false}
+	case CodeApproverOnly:
+		return kindOfProblem{http.StatusForbidden, "approving takes an approver's token, and that token nothing else", false,
+			false}
+	case CodeApprovalLate:
+		return kindOfProblem{http.StatusConflict, "the transaction was decided before this word", false, false}
 	case CodeNotResidue, CodeUnkeyed, CodeChangedTool:
 		return kindOfProblem{http.StatusConflict, "the state of the effect does not allow this", false, false}
 	case CodeResidueBusy:

@@ -18,12 +18,16 @@ const (
 	EffectUndoing   = "undoing"   // being compensated
 	EffectUndone    = "undone"    // compensated
 	EffectUndoLost  = "undo_lost" // not compensated, see the residue
+
+	// EffectUnapproved is a held call of a sealed transaction that nobody has approved or denied yet.
+	EffectUnapproved = "waits_for_approval"
 )
 
 // EffectStates are all of them.
 func EffectStates() []string {
 	return []string{EffectIssued, EffectRunning, EffectDone, EffectFailed, EffectUnknown, EffectStaged, EffectHeld,
-		EffectDropped, EffectReleasing, EffectReleased, EffectNotSent, EffectUndoing, EffectUndone, EffectUndoLost}
+		EffectDropped, EffectReleasing, EffectReleased, EffectNotSent, EffectUndoing, EffectUndone, EffectUndoLost,
+		EffectUnapproved}
 }
 
 // Effect is the body of POST /v1/tx/{tx}/effects.
@@ -66,6 +70,11 @@ type Receipt struct {
 	Note      string          `json:"note,omitempty"` // for the model
 	View      uint64          `json:"view,omitempty"` // reads: the view's seq when the call left
 	Overtaken *Overtaken      `json:"overtaken,omitempty"`
+
+	// What somebody who approves is shown of a call that waits for that.
+	Agent      string          `json:"agent,omitempty"`       // whose it is
+	Args       json.RawMessage `json:"args,omitempty"`        // absent: the log has other ones, or cannot be read
+	ArgsSHA256 string          `json:"args_sha256,omitempty"` // of those that were sealed, hexadecimal
 }
 
 // Effects answers GET /v1/tx/{tx}/effects.

@@ -124,6 +124,19 @@ func (c *Client) Residue(ctx context.Context, q ResidueQuery) (api.ResidueList, 
 	return out, err
 }
 
+// Approve says yes to a call of a sealed transaction that needs it, or no, with an approver's token. args is the
+// SHA-256 of the arguments that were looked at, hexadecimal; empty: those that were sealed.
+func (c *Client) Approve(ctx context.Context, tx string, index uint32, yes bool, args string) (Decision, error) {
+	var out Decision
+	word := "deny"
+	if yes {
+		word = "approve"
+	}
+	path := fmt.Sprintf("/v1/effects/%s/%d/%s", url.PathEscape(tx), index, word)
+	err := c.json(ctx, http.MethodPost, path, nil, api.Word{ArgsSHA256: args}, &out)
+	return out, err
+}
+
 // AcceptResidue takes a residue as it is; note says who does and why.
 func (c *Client) AcceptResidue(ctx context.Context, tx string, index uint32, note string) (Residue, error) {
 	var out Residue

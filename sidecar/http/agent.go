@@ -34,6 +34,8 @@ type Agent interface {
 	Retry(ctx context.Context, tx string) (d *api.Decision, fresh bool, err error)
 	Retract(ctx context.Context, tx string, in *api.Retract) (*api.Retraction, error)
 	Settle(ctx context.Context, tx string, in *api.Settlement) (*api.Decision, error)
+	Unapproved(ctx context.Context, page api.Page) (*api.EffectList, error)
+	Approve(ctx context.Context, tx, index string, in *api.Word) (*api.Decision, error)
 	Explain(ctx context.Context, tx string) (*api.Explain, error)
 	OneShot(ctx context.Context, c once.Call, in *api.OneShot) (*api.Done, error)
 
@@ -100,6 +102,8 @@ type Agents interface {
 	// Enter returns the agent, which does not leave before leave is called, and what the token may do. Without an agent
 	// the token is known, and the problem says what else is wrong; RoleNone: the token is none of this process.
 	Enter(a Asking) (seat *Seat, role Role, leave func(), err error)
+	// Approver is the name of the person whose token it is; empty: nobody's who approves.
+	Approver(token string) string
 	// All are the agents that are here, by name.
 	All() []*Seat
 	// Several says that the process may have more than one agent.

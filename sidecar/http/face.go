@@ -50,6 +50,7 @@ type Role uint8
 // The roles.
 const (
 	RoleNone     Role = iota // no token, or a wrong one
+	RoleApprover             // to look, and to approve or deny calls
 	RoleAgent                // what concerns the agent's own work
 	RoleOperator             // what concerns others, too
 )
@@ -119,6 +120,8 @@ func (f *Face) table() []route {
 		{"GET", tx + "/explain", "explain", false, "", f.explain},
 		{"GET", tx + "/closure", "closure", false, "limit", f.closure},
 		{"POST", "/v1/effects", "one_shot", false, "wait_ms", f.oneShot},
+		{"POST", "/v1/effects/{tx}/{index}/approve", "approve_effect", false, "", f.approveEffect},
+		{"POST", "/v1/effects/{tx}/{index}/deny", "deny_effect", false, "", f.denyEffect},
 		{"GET", "/v1/residue", "residue", false, "tool result state limit", f.listResidue},
 		{"POST", "/v1/residue/{tx}/{index}/accept", "accept_residue", false, "", f.acceptResidue},
 		{"POST", "/v1/residue/{tx}/{index}/retry", "retry_residue", false, "", f.retryResidue},
@@ -228,6 +231,10 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if f.Drain.Err() != nil {
 		return nil, api.ErrStopped
 	}
+	if role == RoleApprover && route.acts(r) {
+		// Else who approves could act as an agent, whose own calls nobody else has looked at.
+		return nil, api.Problemf(api.CodeApproverOnly, "the token is an approver's: it looks, approves and denies")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +335,7 @@ func (r *route) acts(req *http.Request) bool {
 	switch r.name {
 	case "list_shards", "read_shard":
 		return req.URL.RawQuery == "" || !req.URL.Query().Has("look")
-	case "set_rules", "accept_residue", "retry_residue", "retract":
+	case "set_rules", "accept_residue", "retry_residue", "retract", "approve_effect", "deny_effect":
 		return false
 	}
 	return r.method != http.MethodGet

@@ -204,6 +204,21 @@ func (f *fake) Rules(ctx context.Context, change *api.ChangeOfRules) (*api.Rules
 	return answer(ctx, f, "Rules", someRules(3))
 }
 
+func (f *fake) Unapproved(ctx context.Context, _ api.Page) (*api.EffectList, error) {
+	index := uint32(0)
+	return answer(ctx, f, "Unapproved", &api.EffectList{Workspace: "default", Agent: "a", Items: []api.Receipt{
+		{Tx: "b.1.1", Index: &index, Tool: "mail", Class: "irreversible", State: api.EffectUnapproved, Agent: "b",
+			Args: []byte(`{"to":"ann"}`), ArgsSHA256: strings.Repeat("ab", 32)}}})
+}
+
+func (f *fake) Approve(ctx context.Context, _, index string, in *api.Word) (*api.Decision, error) {
+	word := "deny "
+	if in.Yes {
+		word = "approve "
+	}
+	return answer(ctx, f, word+index+" by "+in.By, &f.decision)
+}
+
 func (f *fake) Resolve(ctx context.Context, _ once.Call, tx, _ string, in *api.Resolve) (*api.Residue, error) {
 	if in.Accept != nil {
 		return answer(ctx, f, "AcceptResidue", oneResidue(tx, "accepted"))
@@ -304,6 +319,7 @@ func (f fakeWorkspace) Agents(ctx context.Context, _ api.Page) (*api.AgentList, 
 const (
 	agentToken    = "the-agent's-own-token"
 	operatorToken = "the-operator's-own-token"
+	approverToken = "the-token-of-ann-who-approves"
 )
 
 // faced is a fake behind the face of agent a in workspace default.
@@ -350,6 +366,9 @@ func newFaced(t *testing.T, change ...func(*told)) *faced {
 		t.Fatal(err)
 	}
 	if err := seats.Grant("a", agentToken, role); err != nil {
+		t.Fatal(err)
+	}
+	if err := seats.GrantApprover("ann", approverToken); err != nil {
 		t.Fatal(err)
 	}
 	c.Agents = seats
@@ -403,5 +422,8 @@ func described(t *testing.T) *conform.Document {
 func asOperator(header ...string) []string {
 	return append([]string{"Authorization", "Bearer " + operatorToken}, header...)
 }
+
+// asApprover is the header that makes a request that of somebody who approves.
+func asApprover() []string { return []string{"Authorization", "Bearer " + approverToken} }
 
 var errOdd = errors.New("an odd failure")

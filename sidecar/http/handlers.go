@@ -189,6 +189,27 @@ func (f *Face) retractTx(c *call) (*reply, error) {
 	return unlessPending(out, !in.DryRun), nil
 }
 
+func (f *Face) approveEffect(c *call) (*reply, error) { return f.word(c, true) }
+
+func (f *Face) denyEffect(c *call) (*reply, error) { return f.word(c, false) }
+
+// word puts a person's yes or no on a call into the log. The token says who it is: no other role may, the operator's
+// neither, for it is often the agent's own.
+func (f *Face) word(c *call, yes bool) (*reply, error) {
+	token, _ := strings.CutPrefix(c.request.Header.Get("Authorization"), "Bearer ")
+	by := f.Agents.Approver(token)
+	if by == "" {
+		return nil, api.Problemf(api.CodeApproverOnly, "only an approver says yes or no to a call: send a token of the "+
+			"list that the sidecar's --approvers names (HENCE_APPROVER_TOKEN of hence effects)")
+	}
+	var in api.Word
+	if err := c.decode(&in, true); err != nil {
+		return nil, err
+	}
+	in.Yes, in.By = yes, by
+	return ok(c.agent.Approve(c.ctx, c.params.get("tx"), c.params.get("index"), &in))
+}
+
 func (f *Face) explain(c *call) (*reply, error) {
 	return ok(c.agent.Explain(c.ctx, c.params.get("tx")))
 }
@@ -403,6 +424,9 @@ func (f *Face) listEffects(c *call) (*reply, error) {
 	page, err := f.page(c, api.EffectStates(), "state", "tool", "tx")
 	if err != nil {
 		return nil, err
+	}
+	if c.role == RoleApprover { // of all agents, and with arguments: it is what there is to look at
+		return ok(c.agent.Unapproved(c.ctx, page))
 	}
 	return ok(c.agent.Calls(c.ctx, page))
 }

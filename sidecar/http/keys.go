@@ -87,8 +87,8 @@ func (r *reply) kept() *once.Answer {
 	}
 	r.encode() // what is kept and counted is what travels, not the value that it is made of
 	// What only an operator may do is judged again: the next request may carry the other token.
-	if refused && (p.SafeSameKey || p.Code == api.CodeOperatorOnly) || r.status >= http.StatusInternalServerError ||
-		r.status == http.StatusAccepted {
+	if refused && (p.SafeSameKey || p.Code == api.CodeOperatorOnly || p.Code == api.CodeApproverOnly) ||
+		r.status >= http.StatusInternalServerError || r.status == http.StatusAccepted {
 		return nil
 	}
 	return &once.Answer{Status: r.status, Header: r.header, Media: r.media, Body: r.raw}

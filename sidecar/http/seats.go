@@ -36,6 +36,7 @@ type place struct {
 type grant struct {
 	agent string // empty: for the agent that the request names
 	role  Role
+	name  string // of who approves
 }
 
 // NewSeats has no agent yet. join, if there is one, seats an agent at its first request.
@@ -53,8 +54,30 @@ func (s *Seats) Grant(agent, token string, role Role) error {
 		return fmt.Errorf("the token of %q is that of %q, too: give each agent its own, and the operator another", agent,
 			had.agent)
 	}
-	s.tokens[key] = grant{agent, max(role, s.tokens[key].role)}
+	if s.tokens[key].role == RoleApprover {
+		return fmt.Errorf("the token of %q is an approver's, too: nobody approves his own calls", agent)
+	}
+	s.tokens[key] = grant{agent: agent, role: max(role, s.tokens[key].role)}
 	return nil
+}
+
+// GrantApprover lets a person approve and deny calls, and do nothing else.
+func (s *Seats) GrantApprover(name, token string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := sha256.Sum256([]byte(token))
+	if _, ok := s.tokens[key]; ok { // an agent would approve its own calls, or two people had one name
+		return fmt.Errorf("the token of approver %q is somebody else's, too: give each approver one of his own", name)
+	}
+	s.tokens[key] = grant{role: RoleApprover, name: name}
+	return nil
+}
+
+// Approver is part of Agents.
+func (s *Seats) Approver(token string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens[sha256.Sum256([]byte(token))].name
 }
 
 // Add seats an agent.
@@ -112,7 +135,7 @@ func (s *Seats) Enter(a Asking) (*Seat, Role, func(), error) {
 		return nil, g.role, nil, err
 	}
 	seat, leave, err := s.sit(name)
-	if seat == nil && err == nil && s.join != nil && g.agent == "" {
+	if seat == nil && err == nil && s.join != nil && g.agent == "" && g.role != RoleApprover { // it has no agent
 		if err = s.joined(name); err == nil {
 			if seat, leave, err = s.sit(name); seat != nil {
 				seat.opening()

@@ -47,3 +47,24 @@ func TestHangingAgent(t *testing.T) {
 	close(sick.release)
 	<-ended
 }
+
+// Nobody's token is an approver's, too: an agent would approve its own calls.
+func TestApproverIsNobodyElse(t *testing.T) {
+	s := NewSeats(true, nil)
+	for i, err := range []error{s.Grant("a", "token of a", RoleAgent), s.GrantApprover("ann", "token of ann"),
+		s.Grant("", "operator", RoleOperator)} {
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	for i, err := range []error{s.GrantApprover("bob", "token of ann"), s.GrantApprover("bob", "token of a"),
+		s.GrantApprover("bob", "operator"), s.Grant("b", "token of ann", RoleAgent),
+		s.Grant("", "token of ann", RoleOperator)} {
+		if err == nil {
+			t.Errorf("%d: a token is an approver's and somebody else's", i)
+		}
+	}
+	if s.Approver("token of ann") != "ann" || s.Approver("token of a") != "" || s.Approver("") != "" {
+		t.Error("an approver is not known by the token")
+	}
+}

@@ -14,7 +14,7 @@ func Happened(o *sequencer.Outcome) (what, more string) {
 	case sequencer.OutcomeBegun:
 		return "began", o.Mode.String()
 	case sequencer.OutcomeWaiting:
-		return "waits", "for " + waitsFor(o.BlockedBy)
+		return "waits", "for " + waitsFor(o.BlockedBy) + spoken(o)
 	case sequencer.OutcomeGranted:
 		return "granted", scopes(o.Added, func(h sequencer.Hold) sequencer.Scope { return h.Scope })
 	case sequencer.OutcomeRefused:
@@ -22,7 +22,7 @@ func Happened(o *sequencer.Outcome) (what, more string) {
 	case sequencer.OutcomeCommitted:
 		return "committed", committed(o)
 	case sequencer.OutcomeAborted:
-		return "aborted", why(o)
+		return "aborted", why(o) + spoken(o)
 	case sequencer.OutcomeSettled:
 		return settled(o)
 	case sequencer.OutcomeRegistered:
@@ -82,10 +82,25 @@ func committed(o *sequencer.Outcome) string {
 	if len(o.Writes) > 0 {
 		text = "wrote " + scopes(o.Writes, func(w sequencer.Write) sequencer.Scope { return w.Scope })
 	}
+	text += spoken(o)
 	if o.Would != "" {
 		text += fmt.Sprintf("; enforced, it would have been %s", o.Would)
 	}
 	return text
+}
+
+// spoken is who has said what of the calls that need somebody's yes.
+func spoken(o *sequencer.Outcome) string {
+	var out string
+	for _, a := range o.Approvals {
+		switch {
+		case a.By != "" && a.Yes:
+			out += fmt.Sprintf("; call %d approved by %s", a.Index, a.By)
+		case a.By != "":
+			out += fmt.Sprintf("; call %d denied by %s", a.Index, a.By)
+		}
+	}
+	return out
 }
 
 func settled(o *sequencer.Outcome) (what, more string) {
@@ -117,6 +132,10 @@ func retracting(o *sequencer.Outcome) string {
 func waitsFor(blockers []sequencer.Blocker) string {
 	var out []string
 	for _, b := range blockers {
+		if b.Why == "approval" { // of its own, so the name says nothing
+			out = append(out, "approval")
+			continue
+		}
 		text := cmp.Or(string(b.Tx), string(b.Why))
 		if b.Scope != "" {
 			text += " at " + string(b.Scope)

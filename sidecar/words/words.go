@@ -58,6 +58,11 @@ func Sentence(d *api.Decision) string {
 			fmt.Fprintf(&b, " Its last request was refused: %s.", reason(d))
 		}
 	}
+	if d.State == api.StateCommitted {
+		for _, a := range d.Approvals {
+			fmt.Fprintf(&b, " Call %d was approved by %s.", a.Index, a.By)
+		}
+	}
 	waits := d.BlockedBy
 	if d.State == api.StateAborted || d.State == api.StateCommitted {
 		waits = nil // over, and the reason names who was in the way

@@ -62,3 +62,26 @@ func TestSentenceOfApprovals(t *testing.T) {
 		}
 	}
 }
+
+// What happened to a transaction with calls that need a yes says who has said what, and that it waits for people.
+func TestHappenedOfApprovals(t *testing.T) {
+	words := []sequencer.Approval{{Index: 0, Yes: true, By: "ann"}, {Index: 2}}
+	no := []sequencer.Approval{{Index: 2, By: "bob"}}
+	for want, o := range map[string]*sequencer.Outcome{
+		"waits for approval; call 0 approved by ann": {Kind: sequencer.OutcomeWaiting, Tx: "a.1", Approvals: words,
+			BlockedBy: []sequencer.Blocker{{Tx: "a.1", Why: "approval"}}},
+		"committed nothing written; call 0 approved by ann": {Kind: sequencer.OutcomeCommitted, Tx: "a.1",
+			Approvals: words[:1]},
+		"aborted denied; call 2 denied by bob": {Kind: sequencer.OutcomeAborted, Tx: "a.1", Code: sequencer.CodeDenied,
+			Approvals: no},
+	} {
+		if what, more := Happened(o); what+" "+more != want {
+			t.Errorf("%s %s, want %s", what, more, want)
+		}
+	}
+	d := Decision(&sequencer.Outcome{Kind: sequencer.OutcomeCommitted, Tx: "a.1", Seq: 7, Approvals: words[:1]})
+	d.State = api.StateCommitted
+	if said := Sentence(d); said != "a.1 committed at seq 7. Call 0 was approved by ann." {
+		t.Errorf("%q", said)
+	}
+}

@@ -38,6 +38,7 @@ type devCmd struct {
 	tools
 	hooked
 	sbusFace
+	approving
 	RandomPorts bool   `help:"Use free ports instead of 9092, 4222, 7420 and 7422."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
@@ -81,6 +82,9 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 		return err
 	}
 	if c.OperatorToken, err = c.obtainOperator(logger, ""); err != nil { // none given: the token has both roles
+		return err
+	}
+	if err := c.approving.load(); err != nil {
 		return err
 	}
 	if err := c.address(dev, line); err != nil {
@@ -148,7 +152,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	side, err := sidecar.New(c.sbusFace.into(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen,
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
-		Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
+		Approvers: c.people, Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 		Limits: sidecar.Limits{PlanWait: c.PlanWait},
 		Tracer: telemetry.Tracer("hence/sidecar"),
 	}), log)

@@ -167,7 +167,7 @@ func printTx(w io.Writer, t *TxShown) error {
 	}
 	for i := range t.Effects {
 		e := &t.Effects[i]
-		_ = show.Plainly(&b, "  called  %s: %s\n", e.Tool, e.State)
+		_ = show.Plainly(&b, "  called  %s: %s\n", e.Tool, effectText(e.State))
 	}
 	_ = show.Plainly(&b, "%s\n", t.Paragraph)
 	_, err := io.WriteString(w, b.String())
@@ -196,15 +196,18 @@ func (c *txAbortCmd) Run(ctx context.Context, s Streams) error {
 	return c.print(s.Out, d, func(w io.Writer) error { return show.Plainly(w, "%s is aborted\n", d.Tx) })
 }
 
-// effectsCmd holds the command about tool calls.
+// effectsCmd holds the commands about tool calls.
 type effectsCmd struct {
-	Ls effectsLsCmd `cmd:"" help:"List tool calls of the sidecar's agent, newest transaction first."`
+	Ls      effectsLsCmd      `cmd:"" help:"List tool calls of the sidecar's agent, newest transaction first."`
+	Approve effectsApproveCmd `cmd:"" dev:"told" help:"Approve a call that needs it before its transaction commits."`
+	Deny    effectsDenyCmd    `cmd:"" dev:"told" help:"Deny a call that needs approval: its transaction is aborted."`
 }
 
 // effectsLsCmd is the configuration of "hence effects ls".
 type effectsLsCmd struct {
 	output
-	inWorkspace
+	deciding
+	Workspace string `default:"default" dev:"workspace" help:"Workspace."`
 	paging
 	Tx    string `env:"-" placeholder:"ID" help:"Only calls of this transaction."`
 	Tool  string `env:"-" placeholder:"NAME" help:"Only calls of this tool."`
@@ -213,22 +216,42 @@ type effectsLsCmd struct {
 
 // Run lists.
 func (c *effectsLsCmd) Run(ctx context.Context, s Streams) error {
-	list, err := c.client().Effects(ctx, c.page(map[string]string{"tx": c.Tx, "tool": c.Tool, "state": c.State}))
+	page := c.page(map[string]string{"tx": c.Tx, "tool": c.Tool, "state": c.State})
+	list, err := c.client(client.WithWorkspace(c.Workspace)).Effects(ctx, page)
 	if err != nil {
 		return fmt.Errorf("list the tool calls: %w", err)
 	}
 	return c.print(s.Out, list, func(w io.Writer) error {
+		approves := c.ApproverToken != "" // then the list is what there is to look at
 		t := show.Table{Head: []string{"TX", "INDEX", "TOOL", "CLASS", "STATE", "SCOPES"}}
+		if approves {
+			t.Head = append(t.Head, "AGENT", "ARGUMENTS")
+		}
 		for i := range list.Items {
 			e := &list.Items[i]
 			index := "-"
 			if e.Index != nil {
 				index = strconv.FormatUint(uint64(*e.Index), 10)
 			}
-			t.Add(e.Tx, index, e.Tool, e.Class, e.State, cmp.Or(strings.Join(e.Scopes, " "), "-"))
+			row := []string{e.Tx, index, e.Tool, e.Class, effectText(e.State), cmp.Or(strings.Join(e.Scopes, " "), "-")}
+			if approves {
+				row = append(row, e.Agent, cmp.Or(string(e.Args), e.Note))
+			}
+			t.Add(row...)
+		}
+		if approves {
+			return printList(w, t, "no call waits for approval", list.Next)
 		}
 		return printList(w, t, "no such tool call of "+list.Agent, list.Next)
 	})
+}
+
+// effectText is a call's state as people read it.
+func effectText(state string) string {
+	if state == api.EffectUnapproved {
+		return strings.ReplaceAll(state, "_", " ")
+	}
+	return state
 }
 
 // agentsCmd holds the command about agents.

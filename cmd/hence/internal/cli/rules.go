@@ -87,7 +87,7 @@ type rulesSetCmd struct {
 	DeadlineTicks  *uint32 `placeholder:"N" help:"Deadline of a transaction in ticks from its begin."`
 	BoundTicks     *uint32 `placeholder:"N" help:"Deadline of a waiting touch in ticks."`
 	VerdictTicks   *uint32 `placeholder:"N" help:"Deadline of a hook's answer in ticks from the seal."`
-	ApprovalTicks  *uint32 `placeholder:"N" help:"Bound of approvals in ticks, logic 4; no policy asks for them yet."`
+	ApprovalTicks  *uint32 `placeholder:"N" help:"Bound of approvals in ticks from the seal, since logic 4."`
 	MaxOpen        *uint32 `placeholder:"N" help:"Maximum number of open transactions."`
 	MaxScopes      *uint32 `placeholder:"N" help:"Maximum number of scopes in a footprint."`
 	MaxBytes       *uint32 `placeholder:"N" help:"Maximum bytes of a footprint without contents."`

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/cmd/hence/internal/beside"
-	"github.com/hence-dev/hence/gate/yamlfile"
 	"github.com/hence-dev/hence/sidecar"
 )
 
@@ -67,6 +67,18 @@ func (c *sidecarCmd) agents(logger *slog.Logger) (all []sidecar.AgentConfig, err
 	return all, nil
 }
 
+// generate gives a token to each agent that has none. known are those that had one.
+func generate(agents []sidecar.AgentConfig) (known map[string]bool) {
+	known = map[string]bool{}
+	for i := range agents {
+		known[agents[i].Agent] = agents[i].Token != ""
+		if agents[i].Token == "" { // kept, when the sidecar begins anew
+			agents[i].Token = rand.Text()
+		}
+	}
+	return known
+}
+
 // folderOf is the folder of an agent's journal: the same that a sidecar of this agent alone would use.
 func (c *sidecarCmd) folderOf(agent string) (string, error) {
 	if c.DataDir != "" {
@@ -77,41 +89,16 @@ func (c *sidecarCmd) folderOf(agent string) (string, error) {
 
 // readAgents reads a list of agents: each has a name, and may have a token, and that of an operator of its own.
 func readAgents(path string) (all []sidecar.AgentConfig, err error) {
-	text, err := access.ReadSecret(path, yamlfile.MaxBytes)
-	if err != nil {
-		return nil, err
-	}
-	root, problem := yamlfile.Parse(text, yamlfile.Fixes{Large: "shorten it", Empty: "write a list of agents"})
-	wrong := func(at yamlfile.Place, what string) error {
-		return misused(fmt.Errorf("%s:%d:%d: %s: write a list, for each agent a line \"- name: NAME\", and below it, if it "+
-			"has them, token and operator", path, at.Line, at.Column, what))
-	}
-	switch {
-	case problem != nil:
-		return nil, wrong(problem.Place, problem.What)
-	case root.Kind != yamlfile.List || len(root.List) == 0:
-		return nil, wrong(root.Place, "the file is "+root.Kind.String())
-	}
-	for _, item := range root.List {
-		var one sidecar.AgentConfig
-		fields := []*string{&one.Agent, &one.Token, &one.OperatorToken}
-		item.Each([]string{"name", "token", "operator"}, func(i int, v *yamlfile.Node) {
-			if *fields[i] = v.Text; v.Kind != yamlfile.Text || v.Text == "" {
-				err = wrong(v.Place, "that is "+v.Kind.String()+", and must be a text")
-			}
-		}, func(key yamlfile.Pair) { err = wrong(key.Place, fmt.Sprintf("an agent has no key %.40q", key.Name)) })
-		if err == nil && one.Agent == "" {
-			err = wrong(item.Place, "an agent has no name")
-		}
-		if err != nil {
-			return nil, err
-		}
+	err = readNames(path, "an agent", "write a list, for each agent a line \"- name: NAME\", and below it, if it has "+
+		"them, token and operator", []string{"name", "token", "operator"}, func(v []string) string {
+		one := sidecar.AgentConfig{Agent: v[0], Token: v[1], OperatorToken: v[2]}
 		if slices.ContainsFunc(all, func(a sidecar.AgentConfig) bool { return a.Agent == one.Agent }) {
-			return nil, wrong(item.Place, "agent "+one.Agent+" is there twice")
+			return "agent " + one.Agent + " is there twice"
 		}
 		all = append(all, one)
-	}
-	return all, nil
+		return ""
+	})
+	return all, err
 }
 
 // sayReady prints who is served where, with the tokens that were generated. An agent whose journal cannot be opened,

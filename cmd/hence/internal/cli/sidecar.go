@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -55,6 +54,7 @@ type sidecarCmd struct {
 	hooked
 	sbusFace
 	https
+	approving
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface, HOST:PORT; port 0 takes a free one."`
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journal; default: below the user's cache."`
 }
@@ -92,17 +92,14 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 	if err != nil {
 		return err
 	}
+	if err := c.approving.load(); err != nil {
+		return err
+	}
 	alone := len(agents) == 0 && !c.AnyAgent
-	generated, known := false, map[string]bool{}
+	generated, known := false, generate(agents)
 	if len(agents) == 0 {
 		if generated, err = c.obtain(logger); err != nil {
 			return err
-		}
-	}
-	for i := range agents {
-		known[agents[i].Agent] = agents[i].Token != ""
-		if agents[i].Token == "" { // kept, when the sidecar begins anew
-			agents[i].Token = rand.Text()
 		}
 	}
 	operator, err := c.obtainOperator(logger, dir)
@@ -141,8 +138,9 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		defer log.Close()
 		side, err := sidecar.New(c.sbusFace.into(sidecar.Config{
 			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace,
-			Listen: c.Listen, DataDir: dir, Token: c.Token, OperatorToken: operator, Order: c.order(),
-			Observe: c.Mode == "observe", Tools: tools, Limits: sidecar.Limits{PlanWait: c.PlanWait}, Hook: c.hook(),
+			Listen: c.Listen, DataDir: dir, Token: c.Token, OperatorToken: operator, Approvers: c.people,
+			Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
+			Limits: sidecar.Limits{PlanWait: c.PlanWait}, Hook: c.hook(),
 			Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
 		}), log)
 		if err != nil {
