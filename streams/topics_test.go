@@ -88,8 +88,8 @@ func TestStricterTopics(t *testing.T) {
 	}
 }
 
-// TestShortRetention holds that nothing starts on a topic that drops what a decision still needs, with what that costs.
-// More than is asked for costs nothing, and is no such problem.
+// TestShortRetention holds that nothing starts on a topic that drops what a decision still needs, with what that
+// costs. What is enough, though not as asked for, is no such problem.
 func TestShortRetention(t *testing.T) {
 	w := teststreams.New(t)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.Cfg.Brokers...))

@@ -39,7 +39,7 @@ func Catalogue() (rows []Row) {
 	names := strings.Split(strings.TrimSpace(catalogueNames), "\n")
 	for _, c := range Filters() {
 		for _, o := range Scopes() {
-			for _, w := range []Wait{Absent, Finite, Bounded, NoWait} {
+			for _, w := range Waits() {
 				if w == NoWait && o != Everything {
 					continue
 				}

@@ -48,7 +48,7 @@ func (f Finding) String() string {
 			parts = append(parts, more)
 		}
 	}
-	return strings.Join(parts, ". ") + "."
+	return strings.Join(parts, "; ") + "."
 }
 
 // Report is what a check found. Carries has the level of each place's data, by index.
@@ -135,7 +135,7 @@ func (t Topology) unreadable(r Report, l Link, why *Refusal) Finding {
 			case !one.Append && !t.own(at, why):
 				f.Lost = fmt.Sprintf("it is lost for good where %s copies values from %s", at, one.From)
 				f.Cure = fmt.Sprintf("no later copy brings it back: read %s itself%s, or copy with references and keep what "+
-					"they point to%s", one.From, t.kept(one.From), t.unread(one.From, has))
+					"they point to%s", one.From, t.kept(one.From), t.unread(at, has))
 				return f
 			}
 		}
@@ -144,7 +144,7 @@ func (t Topology) unreadable(r Report, l Link, why *Refusal) Finding {
 		}
 	}
 	f.Lost = fmt.Sprintf("%s never had it", at)
-	f.Cure = t.sourceCure(at, why) + t.unread(at, has)
+	f.Cure = t.sourceCure(at, why)
 	return f
 }
 
@@ -171,10 +171,21 @@ func (t Topology) kept(place string) string {
 	return fmt.Sprintf(" within the %s that it keeps", Span(p.Keeps.Kept))
 }
 
-// unread names the logs that nothing was derived from yet, and that still have what is missing.
-func (t Topology) unread(not string, has func(string) bool) string {
+// unread names a log of what a place was made from that nothing was derived from yet, and that still has what is
+// missing.
+func (t Topology) unread(place string, has func(string) bool) string {
+	up := []string{}
+	for next := []string{place}; len(next) > 0; next = next[1:] {
+		for _, l := range t.into(next[0]) {
+			if !slices.Contains(up, l.From) {
+				up, next = append(up, l.From), append(next, l.From)
+			}
+		}
+	}
 	for _, p := range t.Places {
-		if p.Name != not && p.Config.Wait == Absent && has(p.Name) {
+		related := slices.Contains(up, p.Name) ||
+			slices.ContainsFunc(t.into(p.Name), func(l Link) bool { return slices.Contains(up, l.From) })
+		if p.Name != place && p.Config.Wait == Absent && related && has(p.Name) {
 			return fmt.Sprintf(", or derive it from the unread log %s", p.Name)
 		}
 	}

@@ -42,6 +42,9 @@ func TestCheckNames(t *testing.T) {
 	causal := place("feed", explicit, "")
 	withLog := chain(week, cache, report)
 	withLog.Places = append(withLog.Places, unread)
+	withLog.Links = append(withLog.Links, lightcone.Link{From: "store", To: "log"})
+	elsewhere := chain(store, cache, report) // a log of other data restores nothing
+	elsewhere.Places = append(elsewhere.Places, unread)
 	byReference := chain(store, cache, report)
 	byReference.Links[0].Append = true
 	twice := chain(store, place("pram", session, ""), cache, report)
@@ -56,6 +59,7 @@ func TestCheckNames(t *testing.T) {
 			"lost for good where cache copies values from store", "read store itself, or copy with references"}},
 		{"a week and a log", withLog, []string{"read store itself within the 7 days that it keeps, or copy",
 			"or derive it from the unread log log"}},
+		{"a log of other data", elsewhere, []string{"copy with references and keep what they point to."}},
 		{"references", byReference, nil},
 		{"two weak hops", twice, []string{"lost for good where pram copies values from store", "read store itself"}},
 		{"never there", chain(cache, report), []string{"cache never had it", "write to cache under it"}},

@@ -15,11 +15,10 @@ type Wait uint8
 
 // The waits.
 const (
-	Absent   Wait = iota // no bound and no promise: best effort, possibly never
-	Finite               // until a condition holds
-	Bounded              // at most so much
-	NoWait               // not at all
-	waitsEnd             // how many there are
+	Absent  Wait = iota // no bound and no promise: best effort, possibly never
+	Finite              // until a condition holds
+	Bounded             // at most so much
+	NoWait              // not at all
 )
 
 // String is the wait's name.
@@ -34,7 +33,6 @@ const (
 	Messages             // messages
 	Versions             // versions
 	Position             // positions in the order
-	unitsEnd
 )
 
 // String is the unit's name.
@@ -51,13 +49,21 @@ const (
 	Anything                    // any value
 	Computed                    // a function of the state: a merge, a sum
 	Multi                       // all concurrent writes
-	selectsEnd
 )
 
 // String is the selection's name.
 func (s Select) String() string {
 	return [...]string{"latest", "k-latest", "any-concurrent", "anything", "computed", "multi"}[s]
 }
+
+// Waits are all waits.
+func Waits() []Wait { return []Wait{Absent, Finite, Bounded, NoWait} }
+
+// Units are all units.
+func Units() []Unit { return []Unit{Time, Messages, Versions, Position} }
+
+// Selects are all selections.
+func Selects() []Select { return []Select{Latest, KLatest, AnyConcurrent, Anything, Computed, Multi} }
 
 // AtMost is the declared order of selections by how much they may report: latest is the strictest, and computed and
 // any-concurrent cannot be compared.
@@ -88,7 +94,6 @@ const (
 	Unknown Rule = iota // nothing says that the order respects causes
 	Clock               // timestamps: causal while Uncertainty is small enough
 	Causal              // the order never puts an effect before its cause
-	rulesEnd
 )
 
 // String is the rule's name.

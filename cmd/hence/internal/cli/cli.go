@@ -50,6 +50,7 @@ type grammar struct {
 	Sidecar     sidecarCmd     `cmd:"" dev:"told" group:"operate" help:"Run the sidecar of one agent, or of several."`
 	Streams     streamsCmd     `cmd:"" dev:"told" group:"operate" help:"Run the processors of the decision log."`
 	Topics      topicsCmd      `cmd:"" group:"operate" help:"Create, verify and print the topics."`
+	Topology    topologyCmd    `cmd:"" group:"operate" help:"Check who can honestly read whom in a topology."`
 	Healthcheck healthcheckCmd `cmd:"" group:"operate" help:"Ask a sidecar or a processor whether it is ready."`
 	Pause       pauseCmd       `cmd:"" group:"operate" help:"Sleep until a signal comes; holds a network namespace."`
 	Config      configCmd      `cmd:"" group:"operate" help:"Print the settings of commands and their sources."`

@@ -12,7 +12,7 @@ import (
 // completions maps what is typed to what the last word can become; more may be offered where the list ends with "...".
 func completions() map[string]string {
 	return map[string]string{
-		"hence top":                    "topics",
+		"hence top":                    "topics topology",
 		"hence tx ":                    "abort ls show",
 		"hence shard ":                 "get ls put",
 		"hence tx ls --state ":         "aborted committed open sealed",

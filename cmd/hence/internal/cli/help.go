@@ -123,6 +123,11 @@ topics: topics verify
 topics create: topics create --replication 3
 topics verify: topics verify
 topics print: topics print --replication 3 -o json
+topology: topology check topology.yaml
+topology check: topology check topology.yaml
+topology check: topology check topology.yaml --dot
+topology check: topology check
+topology names: topology names
 healthcheck: healthcheck --url http://127.0.0.1:7421
 pause: pause
 config: config print run
