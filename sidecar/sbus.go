@@ -57,8 +57,8 @@ func (s *Sidecar) openBus() error {
 	if most == 0 {
 		most = defaultMaxDelta
 	}
-	face := sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Resets: m.agent, Name: m.Agent(), URL: s.BusURL(),
-		Token: token, Admin: loopback, MaxDelta: max(0, most), WaitMost: s.config.Limits.WaitMost, Log: s.log})
+	face := sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Resets: m.agent, Tokens: m.agent, Name: m.Agent(),
+		URL: s.BusURL(), Token: token, Admin: loopback, MaxDelta: max(0, most), WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
 	s.bus.server = &http.Server{Handler: face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,
 		WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, TLSConfig: s.config.TLS,

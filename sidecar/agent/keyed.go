@@ -148,7 +148,7 @@ func (s *Agent) effective(ctx context.Context, k *keyed, given []journal.Deliver
 		}
 	}
 	done.Checked = len(k.reads) > 0 || done.Divergent
-	if len(k.reads) > s.footprintLimit()-1 {
+	if len(k.reads) > s.footprintLimit()-2 { // beside the token and the shard itself
 		// Each of them is as it was, now: so it is enough that nothing moves from now on.
 		at := s.view.At()
 		if s.movedSince(k.reads, s.lookAgain(k.reads), false) != nil || s.view.At() != at {
@@ -157,12 +157,21 @@ func (s *Agent) effective(ctx context.Context, k *keyed, given []journal.Deliver
 		k.reads = []seen{{asked: asked{scope: api.EveryShard, list: 1}, asOf: at}}
 		k.coarse = true
 	}
+	held, token, err := s.tokenNow(ctx, k.scope)
+	if err != nil {
+		return err
+	}
 	k.was, _ = s.view.Read(k.scope)
 	switch {
 	case k.was.Version == 0:
 		return &api.KeyedRefusal{Why: api.KeyedMissing, Scope: string(k.scope), Was: in.Version}
+	case held.Owner != "" && held.Owner != in.Reader:
+		return heldBy(k.scope, &held)
 	case k.was.Writes != in.Version+1:
 		return &api.KeyedRefusal{Why: api.KeyedMoved, Scope: string(k.scope), Was: in.Version, Now: k.was.Writes - 1}
+	}
+	if !k.coarse { // else it is one of all
+		k.reads = append(k.reads, seen{asked: asked{scope: tokenScope(k.scope)}, version: token.Version})
 	}
 	return nil
 }
@@ -321,18 +330,12 @@ func (s *Agent) WriteKeyed(ctx context.Context, text string, content []byte, med
 				return nil, err
 			}
 			d, err := s.writeAlone(ctx, t, w)
-			if err == nil && d.State == api.StateCommitted {
-				return s.wroteKeyed(ctx, scope, sequencer.Seq(d.Seq), now)
-			}
-			if err == nil && d.State != api.StateAborted {
-				return nil, api.Problemf(api.CodeLog, "it is not decided yet whether %s was written: read it", scope)
-			}
-			again := err != nil && hasMoved(err)
-			if err == nil {
-				again, err = keyedRefusal(d)
-			}
-			if !again || try == keyedTries || ctx.Err() != nil {
+			again, err := s.oncemore(ctx, d, err, try, scope)
+			switch {
+			case err != nil:
 				return nil, err
+			case !again:
+				return s.wroteKeyed(ctx, scope, sequencer.Seq(d.Seq), now)
 			}
 		}
 	})

@@ -318,8 +318,9 @@ func (s *Agent) countedOf(ctx context.Context, name sequencer.Scope, rev view.Re
 	if err != nil {
 		return nil, err
 	}
+	held, _ := s.tokenOf(name)
 	return &api.Counted{Scope: string(name), Seq: uint64(rev.Version), Version: rev.Writes - 1, MediaType: rev.Media,
-		Body: body, Former: len(s.formerOf(name, rev))}, nil
+		Body: body, Former: len(s.formerOf(name, rev)), Owner: held.Owner}, nil
 }
 
 // formerOf are the revisions before one that are remembered, newest first, back to the last time the shard was taken

@@ -1,6 +1,9 @@
 package api
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Counted is a shard as faces show it that name versions by a count: the first write makes version 0.
 type Counted struct {
@@ -9,7 +12,8 @@ type Counted struct {
 	Version   uint64 // writes since the first one
 	MediaType string
 	Body      []byte
-	Former    int // older contents that are remembered here
+	Former    int    // older contents that are remembered here
+	Owner     string // who has its token; empty: nobody
 }
 
 // KeyedRead is one read that a commit names by its count.
@@ -64,6 +68,7 @@ const (
 	KeyedUnknown = "unknown"  // the shard has never been at that version
 	KeyedDropped = "dropped"  // that version is not remembered any more
 	KeyedFull    = "too many" // the reader was given more than its log holds
+	KeyedHeld    = "held"     // another name has the shard's token
 )
 
 // KeyedRefusal is why a keyed request was refused.
@@ -72,6 +77,9 @@ type KeyedRefusal struct {
 	Scope string
 	Was   uint64 // the version that was named
 	Now   uint64 // the shard's
+
+	By    string    // who has the token
+	Until time.Time // and until when at least
 }
 
 // Error says it on one line.

@@ -363,10 +363,7 @@ func TestBusRoutes(t *testing.T) {
 		{"POST", "/admin/inject-stale", `{"agent_id":"B","key":"z"}`, 422, "~"},
 		{"POST", "/admin/add-node", `{"node_id":2,"addr":"a","new_members":[1,2]}`, 400, `{"error":"*"}`},
 		{"POST", "/admin/add-node", `{"node_id":2}`, 422, "~"},
-		// what is not there yet
 		{"GET", "/admin/reset", "", 405, ""},
-		{"POST", "/token", `{"key":"x","agent_id":"A"}`, 501, refusal("NotImplemented")},
-		{"DELETE", "/token", `{"key":"x","agent_id":"A"}`, 501, refusal("NotImplemented")},
 		// cluster
 		{"GET", "/cluster/status", "", 200, `{"cluster":{"cluster_enabled":false,"this_node_id":"bus","this_url":"` +
 			n.BusURL() + `","num_nodes":1,"peers":[{"node_id":"bus","url":"` + n.BusURL() +

@@ -51,11 +51,18 @@ type Resets interface {
 	Resets() uint64 // that this node has seen since it started
 }
 
+// Tokens let one name alone commit to a shard for a while.
+type Tokens interface {
+	TakeToken(ctx context.Context, scope, owner string, ttl time.Duration) (expires time.Time, err error)
+	DropToken(ctx context.Context, scope, owner string) error
+}
+
 // Config is what a face is made of.
 type Config struct {
 	Shards   Shards
 	Readers  Readers
 	Resets   Resets
+	Tokens   Tokens
 	Name     string        // of this node, in /cluster/status
 	URL      string        // of this face
 	Token    string        // that requests must carry; empty: none
@@ -96,7 +103,7 @@ func New(c Config) *Face {
 		"/delivery_log/register": {post: f.register},
 		"/stats":                 {get: f.stats},
 		"/metrics":               {get: f.metrics},
-		"/token":                 {post: later, http.MethodDelete: later},
+		"/token":                 {post: f.takeToken, http.MethodDelete: f.dropToken},
 		"/admin/config":          {get: f.showConfig, post: f.setConfig},
 		"/admin/reset":           {post: f.gated(f.reset)},
 		"/admin/health":          {get: f.health},
@@ -227,13 +234,6 @@ func nameOf(err error) string {
 		return "InternalError"
 	}
 	return p.Code
-}
-
-// later answers what this release does not do.
-func later(c *call) error {
-	c.refuse(http.StatusNotImplemented, "NotImplemented", c.r.URL.Path+" is not part of this release: use a workspace "+
-		"of its own where an empty one is needed, and If-Match of /v1 or mode locked in place of ownership")
-	return nil
 }
 
 // turn waits for one of the turns of commits.

@@ -20,7 +20,7 @@ type shard struct {
 	GoalTag       string  `json:"goal_tag"`
 	ID            string  `json:"id"`
 	Key           string  `json:"key"`
-	Owner         *string `json:"owner"` // nobody: there are no tokens yet
+	Owner         *string `json:"owner"` // who has its token
 	UpdatedAt     string  `json:"updated_at"`
 	Version       uint64  `json:"version"`
 }
@@ -28,9 +28,13 @@ type shard struct {
 func (f *Face) shardOf(key string, one *api.Counted) *shard {
 	said := factsOf(one.MediaType, one.Scope)
 	t := f.counts.of(one.Scope, f.config.Resets.Resets())
-	return &shard{AttemptCount: t.commits + t.conflicts, ConflictCount: t.conflicts, Content: string(one.Body),
+	out := &shard{AttemptCount: t.commits + t.conflicts, ConflictCount: t.conflicts, Content: string(one.Body),
 		CreatedAt: timestamp(said.created), DeltaLogDepth: deltas(one), GoalTag: said.goal, ID: said.id, Key: key,
 		UpdatedAt: timestamp(said.updated), Version: one.Version}
+	if one.Owner != "" {
+		out.Owner = &one.Owner
+	}
+	return out
 }
 
 // deltas counts the commits whose content is remembered here.
@@ -279,6 +283,9 @@ func said(r *api.KeyedRefusal) (status int, name, detail string) {
 		return http.StatusConflict, "ShardAlreadyExists", fmt.Sprintf("there is a shard '%s' already", key)
 	case api.KeyedMoved:
 		return http.StatusConflict, "VersionMismatch", at + "expected"
+	case api.KeyedHeld:
+		return http.StatusConflict, "TokenConflict", fmt.Sprintf("shard '%s' is owned by '%s' until %s at least", key, r.By,
+			timestamp(r.Until))
 	case api.KeyedStale:
 		return http.StatusConflict, "CrossShardStale", at + "read"
 	case api.KeyedDropped:
@@ -325,20 +332,21 @@ func (n *counters) of(scope string, resets uint64) tally {
 	return tally{}
 }
 
-// add counts what became of a commit that began after so many resets. Only the version of the shard itself is a
-// conflict.
+// add counts what became of a commit that began after so many resets. Only the version of the shard itself,
+// and its token, is a conflict.
 func (n *counters) add(scope string, resets uint64, done *api.KeyedDone, err error) {
 	status := ""
 	if err != nil {
 		status = nameOf(err)
 	}
+	conflict := status == "VersionMismatch" || status == "TokenConflict"
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.since(resets); n.resets > resets { // its shard is gone
 		return
 	}
 	t := n.byScope[scope]
-	if t == nil && (err == nil || status == "VersionMismatch") {
+	if t == nil && (err == nil || conflict) {
 		t = &tally{}
 		n.byScope[scope] = t
 	}
@@ -346,14 +354,14 @@ func (n *counters) add(scope string, resets uint64, done *api.KeyedDone, err err
 	case err == nil:
 		t.commits++
 		n.all.commits++
-	case status == "VersionMismatch":
+	case conflict:
 		t.conflicts++
 		n.all.conflicts++
 	case status == "CrossShardStale":
 		n.stale++
 		return
 	}
-	if done.Checked && (err == nil || status == "VersionMismatch") {
+	if done.Checked && (err == nil || conflict) {
 		n.checked++
 		if done.Divergent {
 			n.divergent++

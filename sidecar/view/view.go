@@ -393,6 +393,7 @@ func NotReached(seq, at sequencer.Seq) error {
 // Settings are what early answers depend on.
 type Settings struct {
 	seq, Floor sequencer.Seq
+	Time       sequencer.Tick // the log's, at that seq
 	Rules      sequencer.Rules
 	Known      bool // rules are known, except perhaps their logic
 	Exact      bool // their logic, too
@@ -402,7 +403,7 @@ type Settings struct {
 func (v *View) Settings() Settings {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return Settings{v.seq, v.floor, v.rules, v.rulesAt, v.logicAt}
+	return Settings{v.seq, v.floor, v.time, v.rules, v.rulesAt, v.logicAt}
 }
 
 // Winner is the branch that was chosen in a group, if one was.
