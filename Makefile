@@ -52,7 +52,8 @@ correctness: ## the demo's own check: SEEDS seeds, AGENTS agents, every order mo
 
 acceptance: ## the suite at full size: PAIRS pairs, KILLS kills of each part, CRASHES kills in settlements, N of all else
 	HENCE_TEST_FULL=1 HENCE_IT_PAIRS=$(PAIRS) HENCE_IT_KILLS=$(KILLS) HENCE_IT_CRASHES=$(CRASHES) HENCE_IT_SENDS=100 HENCE_IT_PHANTOMS=$(N) \
-	HENCE_IT_RESIDUE=$(N) HENCE_IT_OWN_APPROVALS=1000 HENCE_IT_APPROVAL_KILLS=10 HENCE_IT_RESIDUE_TAGS=600 HENCE_IT_RETRACTIONS=$(N) HENCE_IT_RETRACTION_PAIRS=100 \
+	HENCE_IT_RESIDUE=$(N) HENCE_IT_RESIDUE_TAGS=600 HENCE_IT_RETRACTIONS=$(N) HENCE_IT_RETRACTION_PAIRS=100 \
+	HENCE_IT_OWN_APPROVALS=1000 HENCE_IT_APPROVAL_KILLS=10 \
 	HENCE_IT_ORDER_ROUNDS=40 HENCE_IT_MOVES=5 HENCE_IT_DIRTY=20 HENCE_IT_ISOLATION_TASKS=20 $(GO) test -count=1 -v -p 1 -timeout 4h ./it/...
 
 # TestDevAgain has the servers of hence dev in any case, and a console does not see which it has: both are left to the

@@ -139,7 +139,8 @@ func TestApproval(t *testing.T) {
 	ctx := t.Context()
 	for n := range 4 {
 		one := a.offer(t, n)
-		if want := fmt.Sprintf(`{"n":%d}`, n); string(one.Args) != want || one.Agent != "office" || one.Tool != "offer.send" {
+		if want := fmt.Sprintf(`{"n":%d}`, n); string(one.Args) != want || one.Agent != "office" ||
+			one.Tool != "offer.send" {
 			t.Errorf("ann is shown %+v with %s, want %s", one, one.Args, want)
 		}
 		if _, err := a.ann.Approve(ctx, one.Tx, 0, true, strings.Repeat("ab", 32)); harness.ProblemCode(err) !=
@@ -150,9 +151,9 @@ func TestApproval(t *testing.T) {
 			t.Fatalf("offer %d has left before anybody has approved it", n)
 		}
 		yes := n%2 == 0
+		want := map[bool]string{true: api.StateCommitted, false: api.StateAborted}[yes]
 		d, err := a.ann.Approve(ctx, one.Tx, 0, yes, one.ArgsSHA256)
-		if want := map[bool]string{true: api.StateCommitted, false: api.StateAborted}[yes]; err != nil || d.State != want ||
-			len(d.Approvals) != 1 || d.Approvals[0].By != "ann" {
+		if err != nil || d.State != want || len(d.Approvals) != 1 || d.Approvals[0].By != "ann" {
 			t.Errorf("offer %d, ann says yes %v: %+v, %v", n, yes, d, err)
 		}
 		_, late := a.bob.Approve(ctx, one.Tx, 0, !yes, "")

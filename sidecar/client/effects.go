@@ -137,6 +137,14 @@ func (c *Client) Approve(ctx context.Context, tx string, index uint32, yes bool,
 	return out, err
 }
 
+// ApproveAs is Approve with an approver's token in place of the client's own.
+func (c *Client) ApproveAs(ctx context.Context, token, tx string, index uint32, yes bool,
+	args string) (Decision, error) {
+	other := *c
+	other.token = token
+	return other.Approve(ctx, tx, index, yes, args)
+}
+
 // AcceptResidue takes a residue as it is; note says who does and why.
 func (c *Client) AcceptResidue(ctx context.Context, tx string, index uint32, note string) (Residue, error) {
 	var out Residue

@@ -55,7 +55,7 @@ func (c *Console) acceptResidue(r *http.Request) (any, error) {
 	return c.config.Actions.AcceptResidue(r.Context(), r.PathValue("tx"), index, in.Note)
 }
 
-// residueAction reads which residue an operator means, and the body.
+// residueAction reads which residue an operator means, or which call somebody approves, and the body.
 func (c *Console) residueAction(r *http.Request, into any) (uint32, error) {
 	if err := c.acting(); err != nil {
 		return 0, err
@@ -65,6 +65,32 @@ func (c *Console) residueAction(r *http.Request, into any) (uint32, error) {
 		return 0, badRequest("%.20q is not the place of an effect", r.PathValue("index"))
 	}
 	return uint32(index), decode(r, into)
+}
+
+func (c *Console) approve(r *http.Request) (any, error) { return c.word(r, true) }
+
+func (c *Console) deny(r *http.Request) (any, error) { return c.word(r, false) }
+
+// word says yes or no to a call. Who logged in here need not be one who may: the token that comes with it says so, and
+// is kept nowhere.
+func (c *Console) word(r *http.Request, yes bool) (any, error) {
+	var in struct {
+		Token string `json:"token"`
+		Args  string `json:"args_sha256"`
+	}
+	index, err := c.residueAction(r, &in)
+	if err != nil {
+		return nil, err
+	}
+	if in.Token == "" || in.Args == "" {
+		return nil, badRequest("send an approver's token, and args_sha256 as the page shows it")
+	}
+	d, err := c.config.Actions.ApproveAs(r.Context(), in.Token, r.PathValue("tx"), index, yes, in.Args)
+	if p := api.AsProblem(err); err != nil && p.Code == api.CodeUnauthorized {
+		// Passed on as it is, it would end the session here.
+		return nil, refusal(http.StatusForbidden, api.CodeApproverOnly, "the sidecar knows no such token of an approver")
+	}
+	return d, err
 }
 
 // told is a decision as its record has it, with the time at which it was seen.

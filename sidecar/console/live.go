@@ -57,6 +57,7 @@ type liveRow struct {
 	Group     string              `json:"group,omitempty"`
 	Unsent    bool                `json:"unsent,omitempty"` // the log has not heard of it yet
 	seen      sequencer.Seq
+	approvals []sequencer.Approval // who has said what of its calls that need a yes
 }
 
 // agentRow is one agent and its sidecar.
@@ -190,7 +191,8 @@ func beganKey(r liveRow, nowMs int64) int64 {
 
 func (w *watch) exactRow(x *topology.LiveTx) (liveRow, bool) {
 	row := liveRow{Tx: x.Tx, Agent: x.Agent, State: string(x.State), Committed: x.Committed, Mode: x.Mode, Code: x.Code,
-		Epoch: x.Epoch, Waits: x.Waits, Granted: x.Granted, Claimed: x.Claimed, Holds: x.Holds, Group: x.Group}
+		Epoch: x.Epoch, Waits: x.Waits, Granted: x.Granted, Claimed: x.Claimed, Holds: x.Holds, Group: x.Group,
+		approvals: x.Approvals}
 	switch {
 	case x.State == topology.LiveDecided && x.Retraction != "":
 		row.State = stateRetracting
@@ -218,6 +220,7 @@ func (w *watch) exactRow(x *topology.LiveTx) (liveRow, bool) {
 	if row.seen > w.live.Seq {
 		newer := seenRow(t)
 		row.State, row.Waits, row.Code, row.Committed = newer.State, newer.Waits, newer.Code, newer.Committed
+		row.approvals = newer.approvals
 	}
 	row.count(t)
 	row.ageBy(t, w.tick)
@@ -226,7 +229,7 @@ func (w *watch) exactRow(x *topology.LiveTx) (liveRow, bool) {
 
 func seenRow(t *work) liveRow {
 	row := liveRow{Tx: t.tx, Agent: t.agent, State: t.state, Committed: t.committed, Mode: t.mode, Code: t.code,
-		Group: t.group, Unsent: !t.inFold, seen: t.newest()}
+		Group: t.group, Unsent: !t.inFold, seen: t.newest(), approvals: t.approvals}
 	for _, b := range t.waits {
 		row.Waits = append(row.Waits, topology.LiveWait{Tx: b.Tx, Scope: b.Scope, Why: b.Why})
 	}

@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -152,6 +154,7 @@ func (c *Console) fill(ctx context.Context, r *Report, seen *work, outcomes []ke
 	}
 	r.Decision = r.decide(seen)
 	r.Paragraph = words.Sentence(r.Decision) + r.calls(seen)
+	c.unapproved(ctx, r)
 	if r.State == stateCommitted {
 		if cone, err := c.config.Source.Cone(ctx, c.config.Workspace, r.Tx); err != nil {
 			r.miss("how long it can still be taken back", err)
@@ -179,6 +182,9 @@ func (r *Report) calls(seen *work) string {
 	var list []api.Receipt
 	for i := range r.Effects {
 		e := seen.shown(r.Effects[i], r.State)
+		if approvalOf(r.Decision, e.Index) != nil {
+			e.State = api.EffectUnapproved
+		}
 		r.Effects[i] = e
 		if word, ok := asReceipt[e.State]; ok {
 			e.State = word
@@ -186,6 +192,41 @@ func (r *Report) calls(seen *work) string {
 		list = append(list, api.Receipt{Index: &e.Index, Tool: e.Tool, State: e.State, Detail: e.Detail})
 	}
 	return words.Calls(list)
+}
+
+// approvalOf is what somebody has still to say of a call of an undecided transaction; nil: nothing.
+func approvalOf(d *api.Decision, index uint32) *api.Approval {
+	i := slices.IndexFunc(d.Approvals, func(a api.Approval) bool { return a.Index == index && a.By == "" })
+	if i < 0 || d.State != api.StateSealed {
+		return nil
+	}
+	return &d.Approvals[i]
+}
+
+// unapproved gives the calls that wait for approval what there is to look at: their arguments, if they are those that
+// were sealed.
+func (c *Console) unapproved(ctx context.Context, r *Report) {
+	if !slices.ContainsFunc(r.Effects, func(e effect) bool { return e.State == api.EffectUnapproved }) {
+		return
+	}
+	events, err := c.config.Source.Effects(ctx, c.config.Workspace, r.Tx)
+	r.miss("the arguments of calls that wait for approval", err)
+	for i := range r.Effects {
+		e := &r.Effects[i]
+		a := approvalOf(r.Decision, e.Index)
+		if a == nil {
+			continue
+		}
+		e.ArgsSHA, e.Args, e.Detail = a.ArgsSHA256, "", "its arguments are not those that were sealed: deny it"
+		for _, ev := range events {
+			if ev.Kind != topology.EventEffect || ev.Effect.Index != e.Index {
+				continue
+			}
+			if sum := sha256.Sum256(ev.Effect.Args); hex.EncodeToString(sum[:]) == a.ArgsSHA256 {
+				e.Args, e.Detail = bounded(ev.Effect.Args), ""
+			}
+		}
+	}
 }
 
 // takeRow takes what the closure table knows of a transaction that was over before the console began to look.
@@ -244,7 +285,7 @@ func (r *Report) decide(seen *work) *api.Decision {
 	}
 	d.Undone = r.State == stateRetracted
 	if seen.decision == 0 && r.Live != nil {
-		d.BlockedBy = nil
+		d.BlockedBy, d.Approvals = nil, words.Approvals(r.Live.approvals)
 		for _, wait := range r.Live.Waits {
 			d.BlockedBy = append(d.BlockedBy, api.Blocker{Tx: string(wait.Tx), Scope: string(wait.Scope), Why: wait.Why})
 		}

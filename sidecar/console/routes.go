@@ -69,6 +69,8 @@ func (c *Console) routes(decisions *feed.Handler) http.Handler {
 	members("GET /api/tx/{tx}", c.transaction)
 	members("GET /api/tx/{tx}/cone", c.cone)
 	members("POST /api/tx/{tx}/retract", c.retract)
+	members("POST /api/effects/{tx}/{index}/approve", c.approve)
+	members("POST /api/effects/{tx}/{index}/deny", c.deny)
 	members("POST /api/residue/{tx}/{index}/retry", c.retryResidue)
 	members("POST /api/residue/{tx}/{index}/accept", c.acceptResidue)
 	mux.HandleFunc("GET /api/tx/{tx}/export", c.door.members(c.export))

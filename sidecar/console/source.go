@@ -49,8 +49,10 @@ type Folds interface {
 	Rules(ctx context.Context, workspace string) (_ sequencer.Rules, through sequencer.Seq, _ error)
 }
 
-// Actions are what an operator may do: the client of a sidecar is one.
+// Actions are what an operator may do, and with a token of their own people who approve: the client of a sidecar is
+// one.
 type Actions interface {
+	ApproveAs(ctx context.Context, token, tx string, index uint32, yes bool, args string) (api.Decision, error)
 	AcceptResidue(ctx context.Context, tx string, index uint32, note string) (api.Residue, error)
 	RetryResidueWith(ctx context.Context, tx string, index uint32, allowed api.RetryResidue) (api.Residue, error)
 	Retract(ctx context.Context, tx, reason string, dry bool) (api.Retraction, error)

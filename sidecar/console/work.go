@@ -74,8 +74,9 @@ type effect struct {
 	AtMs      int64             `json:"at_ms"`      // when it was asked for
 	ChangedMs int64             `json:"changed_ms"` // when its state was last heard of
 	Detail    string            `json:"detail,omitempty"`
-	Args      string            `json:"args,omitempty"`   // only where they were asked for
-	Answer    string            `json:"answer,omitempty"` // only where they were asked for
+	Args      string            `json:"args,omitempty"`        // asked for, or to be approved
+	ArgsSHA   string            `json:"args_sha256,omitempty"` // to be approved: of those that were sealed
+	Answer    string            `json:"answer,omitempty"`      // only where they were asked for
 
 	unsent bool   // its owner said that it did not leave
 	idle   bool   // its owner said that it cannot release it now
@@ -106,6 +107,7 @@ type work struct {
 	lastMs      int64
 	firstTick   sequencer.Tick // of the first outcome that was seen
 	waits       []sequencer.Blocker
+	approvals   []sequencer.Approval // who has said what of its calls that need a yes
 	seqs        []sequencer.Seq
 	reads       int
 	writes      int
@@ -135,8 +137,8 @@ func (t *work) learn(o *sequencer.Outcome, atMs int64) {
 	}
 	switch o.Kind {
 	case sequencer.OutcomeWaiting:
-		t.state, t.waits = stateWaiting, o.BlockedBy
-		if t.sealedMs > 0 || sealIntent(o.Intent) {
+		t.state, t.waits, t.approvals = stateWaiting, o.BlockedBy, o.Approvals
+		if t.sealedMs > 0 || sealIntent(o.Intent) || len(o.Approvals) > 0 {
 			t.state = stateSealed
 		}
 	case sequencer.OutcomeGranted:

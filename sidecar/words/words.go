@@ -24,14 +24,19 @@ func Decision(o *sequencer.Outcome) *api.Decision {
 	if o.Code == sequencer.CodeTooOld {
 		d.Floor = uint64(o.Floor)
 	}
-	for _, a := range o.Approvals {
-		d.Approvals = append(d.Approvals, api.Approval{Index: a.Index, Yes: a.Yes, By: a.By,
-			ArgsSHA256: hex.EncodeToString(a.Args[:])})
-	}
+	d.Approvals = Approvals(o.Approvals)
 	for _, tx := range o.Residue {
 		d.Residue = append(d.Residue, string(tx))
 	}
 	return d
+}
+
+// Approvals are who has said what of calls that need a yes.
+func Approvals(list []sequencer.Approval) (out []api.Approval) {
+	for _, a := range list {
+		out = append(out, api.Approval{Index: a.Index, Yes: a.Yes, By: a.By, ArgsSHA256: hex.EncodeToString(a.Args[:])})
+	}
+	return out
 }
 
 // Blockers are the transactions that an outcome waits for.

@@ -52,6 +52,8 @@ export const decision = (seq) => get(`/api/decisions/${seq}`);
 export const tx = (id, content, signal) => get(`/api/tx/${seg(id)}${content ? "?content=1" : ""}`, signal);
 export const cone = (id) => get(`/api/tx/${seg(id)}/cone`);
 export const retract = (id, reason) => ask("POST", `/api/tx/${seg(id)}/retract`, { reason });
+export const word = (id, index, yes, token, args) => ask("POST",
+  `/api/effects/${seg(id)}/${index}/${yes ? "approve" : "deny"}`, { token, args_sha256: args });
 export const retryResidue = (id, index, allowed) => ask("POST", `/api/residue/${seg(id)}/${index}/retry`, allowed);
 export const acceptResidue = (id, index, note) => ask("POST", `/api/residue/${seg(id)}/${index}/accept`, { note });
 export const exportPath = (id, content) => `/api/tx/${seg(id)}/export${content ? "?content=1" : ""}`;

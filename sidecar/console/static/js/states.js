@@ -30,6 +30,7 @@ const states = {
   confirmed: ["lease confirmed", "calm", "note"],
   // tool calls
   held: ["held", "wait", "held"],
+  waits_for_approval: ["waits for approval", "wait", "held"],
   releasing: ["releasing", "seal", "settling"],
   released: ["released", "good", "released"],
   not_sent: ["not sent", "bad", "residue"],

@@ -20,7 +20,15 @@ function heldNote(report) {
 const fact = (name, value) => (value === undefined || value === null || value === "" ? null
   : h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 
-function effectsTable(effects, links) {
+// words are the buttons at a call that waits for somebody's yes.
+function words(e, say) {
+  if (e.state !== "waits_for_approval" || !say) return null;
+  const button = (name, kind, yes) => h("button", { class: `button small ${kind}`, type: "button",
+    "aria-label": `${name} ${e.tool}, call ${e.index}`, onclick: () => say(e, yes) }, name);
+  return h("div", { class: "row" }, button("Approve…", "primary", true), button("Deny…", "", false));
+}
+
+function effectsTable(effects, links, say) {
   return freeTable({ label: "Tool calls", least: 600,
     columns: [{ name: "Call", width: "52px" }, { name: "Tool", width: "20%" }, { name: "State", width: "126px" },
       { name: "Class", width: "124px" }, { name: "What it moves", wide: true }],
@@ -28,7 +36,7 @@ function effectsTable(effects, links) {
       e.class.replaceAll("_", " "), [listOf(e.scopes ?? [], (x) => scopeLink(x, links)),
         e.key ? h("div", { class: "sub" }, "key ", h("code", {}, e.key)) : null,
         e.detail ? h("div", { class: "sub" }, e.detail) : null, content("Arguments", e.args),
-        content("Answer", e.answer)]]) });
+        content("Answer", e.answer), words(e, say)]]) });
 }
 
 const content = (name, value) => (value ? h("div", {}, h("div", { class: "sub" }, name),
@@ -79,7 +87,8 @@ function overtakerOf(report) {
 }
 
 // reportBody draws a transaction: from the server, or from a file. links: other transactions can be opened.
-export function reportBody(report, { now, links = true }) {
+// say: what is done with somebody's yes or no to a call; none: nobody can be asked here.
+export function reportBody(report, { now, links = true, say = null }) {
   const steps = report.acts.length + report.decisions.length;
   const beside = report.effects.length + report.residue.length > 0;
   return h("div", { class: "stack" },
@@ -93,7 +102,7 @@ export function reportBody(report, { now, links = true }) {
         : h("p", { class: "muted" }, "No step of it is known any more.")),
       beside ? h("div", { class: "stack" },
         report.effects.length > 0 ? section("Tool calls", plural(report.effects.length, "call"),
-          effectsTable(report.effects, links)) : null,
+          effectsTable(report.effects, links, say)) : null,
         residueOf(report.residue, links)) : null),
     causes(report, links));
 }

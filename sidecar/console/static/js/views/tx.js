@@ -40,7 +40,8 @@ export function txView(ctx, { rest }) {
     state = report.state;
     undo.hidden = !(report.state === "committed");
     content.hidden = report.effects.length === 0;
-    redraw(body, reportBody(report, { now: made }));
+    redraw(body, reportBody(report, { now: made,
+      say: (call, yes) => wordDialog(ctx, id, call, yes, report.paragraph, () => asking.now()) }));
   }, (cause) => {
     if (sign === "") put(body);
     problem.set(cause);
@@ -86,6 +87,43 @@ function exportDialog(id) {
     el.close();
     say("The file is being saved.");
   } }, icon("down"), "Save the file")));
+}
+
+let approver = ""; // kept until the page is closed, nowhere else
+
+// wordDialog asks who says yes or no to a call, and shows what it is about.
+function wordDialog(ctx, id, call, yes, standing, done) {
+  const name = yes ? "Approve" : "Deny";
+  const token = h("input", { type: "password", autocomplete: "off", required: true, value: approver });
+  const error = h("p", { role: "alert", class: "notice bad", hidden: true });
+  const possible = Boolean(ctx.about?.actions);
+  const go = h("button", { class: `button ${yes ? "primary" : "danger"}`, type: "submit", disabled: !possible }, name);
+  const el = h("dialog", { "aria-labelledby": "dialog-title", onclose: () => el.remove() },
+    h("form", { onsubmit: async (e) => {
+    e.preventDefault();
+    go.disabled = true;
+    try {
+      const d = await api.word(id, call.index, yes, token.value.trim(), call.args_sha256);
+      approver = token.value.trim();
+      say(`${call.tool} is ${yes ? "approved" : "denied"}; ${id} is ${d.state}.`);
+      el.close();
+      done();
+    } catch (cause) {
+      put(error, cause.message);
+      error.hidden = false;
+      go.disabled = false;
+      done();
+    }
+  } }, h("h2", { id: "dialog-title" }, `${name} ${call.tool}`), h("p", { class: "sub" }, standing),
+  call.args ? h("pre", { tabindex: 0 }, call.args) : h("p", { class: "notice" }, call.detail),
+  h("p", { class: "sub" }, yes ? "It leaves when all that its transaction waits for is over."
+    : "Its transaction is aborted at once, and nothing of it leaves."),
+  h("label", { class: "field" }, h("span", {}, "Your token as an approver"), token),
+  possible ? null : h("p", { class: "sub" }, `Not possible from this console: ${ctx.about?.no_actions}.`), error,
+  h("div", { class: "row" }, h("button", { class: "button", type: "button", onclick: () => el.close() }, "Cancel"),
+    go)));
+  document.body.append(el);
+  el.showModal();
 }
 
 async function retractDialog(ctx, id, done) {
