@@ -133,7 +133,7 @@ func (a *approvals) settled(t *testing.T, tx string) (d client.Decision) {
 	return d
 }
 
-// Calls leave once after a yes to their arguments, through the sidecar of the people who approve, and never after a no.
+// Calls leave once after a yes to their arguments, through the sidecar of the people who approve; never after a no.
 func TestApproval(t *testing.T) {
 	a := openApprovals(t)
 	ctx := t.Context()

@@ -3,9 +3,13 @@ package agent
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -236,4 +240,37 @@ func TestApproveTooLate(t *testing.T) {
 		t.Errorf("approved after the bound: %v", err)
 	}
 	world.expect(t)
+}
+
+// A hook that answers only after somebody has approved is heard all the same: what the transaction waits for then has
+// another cause than its seal.
+func TestApproveBeforeTheHook(t *testing.T) {
+	log, world := newLog(), newSink()
+	approved := make(chan struct{})
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		<-approved
+		_, _ = io.WriteString(w, `{"yes":true}`)
+	}))
+	defer hook.Close()
+	a := start(t, "a", log.Door(), withTools(world), func(c *setup) {
+		c.Hook = Hook{URL: hook.URL, Timeout: time.Minute}
+	})
+	b := start(t, "b", log.Door())
+	ctx := background(t)
+	id, decided := sealAsking(ctx, t, a, b, "x")
+	d := must(b.session.Approve(ctx, id, "0", &api.Word{Yes: true, By: "ann"}))(t)
+	if d.State != api.StateSealed || d.Approvals[0].By != "ann" || len(d.BlockedBy) != 1 ||
+		d.BlockedBy[0].Why != "verdict" {
+		t.Errorf("approved, it is %+v", d)
+	}
+	heard := func() bool { return a.session.txs[sequencer.TxID(id)].waiting.Approvals[0].By != "" }
+	if err := a.session.eventually(ctx, heard); err != nil { // its own view is there, too
+		t.Fatal(err)
+	}
+	close(approved)
+	if d := <-decided; d.State != api.StateCommitted {
+		t.Errorf("after the hook's yes it is %+v", d)
+	}
+	a.final(ctx, t, id)
+	world.expect(t, "mail x")
 }
