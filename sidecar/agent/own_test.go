@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,5 +63,41 @@ func TestOwnRetracted(t *testing.T) {
 				t.Errorf("the list of residues: %+v", list)
 			}
 		})
+	}
+}
+
+// What the agent did by itself stands behind the planned calls, also where one of these never came: in the footprint, in
+// a retraction's dry run and on the list of residues.
+func TestOwnBehindPlan(t *testing.T) {
+	log, world := newLog(), newSink()
+	a := start(t, "a", log.Door(), quick(world), func(c *setup) { c.Limits.SettlementWait = 20 * time.Millisecond })
+	ctx := background(t)
+	tx := open(ctx, t, a, client.BeginOptions{})
+	must(tx.Plan(ctx, "never", "mail"))(t)
+	must(tx.Effect(ctx, "mail", at{At: "m"}, client.EffectOptions{Call: "mail"}))(t)
+	touch(ctx, t, tx, writes("order:/1"))
+	if d := must(tx.Seal(ctx))(t); d.State != api.StateCommitted {
+		t.Fatalf("decided: %+v", d)
+	}
+	a.final(ctx, t, tx.ID())
+	var places []string
+	for _, e := range sealedEffects(log, tx.ID()) {
+		places = append(places, fmt.Sprint("sealed ", e.Index, e.Tool, e.Absent))
+	}
+	for _, e := range must(a.client.Retract(ctx, tx.ID(), "", true))(t).Cone[0].Effects {
+		places = append(places, fmt.Sprint("dry ", e.Index, e.Tool))
+	}
+	must(a.client.Retract(ctx, tx.ID(), "", false))(t)
+	if err := log.Until(ctx, func() bool { return len(log.Residue()) > 1 }); err != nil {
+		t.Fatalf("the list of residues: %+v", log.Residue())
+	}
+	for _, r := range log.Residue() {
+		places = append(places, fmt.Sprint("residue ", r.Index, r.Tool))
+	}
+	want := []string{"sealed 0true", "sealed 1mailfalse", "sealed 2touchfalse", "dry 1mail", "dry 2touch",
+		"residue 1mail", "residue 2touch"}
+	slices.Sort(places[len(places)-2:])
+	if !slices.Equal(places, want) {
+		t.Errorf("%q, want %q", places, want)
 	}
 }

@@ -95,6 +95,13 @@ func TestPlanIsPublishedFirst(t *testing.T) {
 		broken <- err
 	}()
 	a.place(ctx, t, tx.ID(), "runs", func(p *place) bool { return p.made != nil && p.made.acked })
+	open := must(a.session.known(sequencer.TxID(tx.ID())))(t)
+	moves := sequencer.Want{Scope: "thing:/x", Access: sequencer.WriteAccess}
+	for granted := false; !granted; { // and once more: a call that waited for nothing else would have left by then
+		granted = inside(a.session, func() bool { return open.holds(moves) })
+		must(a.client.Commit(ctx, client.Commit{Writes: []client.Write{{Scope: "shard:/beside", Content: []byte("x")}}}))(t)
+	}
+	world.expect(t)
 	cancel()
 	if err := <-broken; err == nil {
 		t.Error("a call was answered, and its plan is not in the topic")

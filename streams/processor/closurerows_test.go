@@ -88,3 +88,13 @@ func TestRowNamesItsOwnAgent(t *testing.T) {
 		t.Errorf("before its decision it is %s's", undecided.Agent)
 	}
 }
+
+// A planned call that never came is in the footprint, and no row shows it among the calls.
+func TestClosureRowOfAbsentCall(t *testing.T) {
+	row := &topology.ClosureRow{Status: statusOpen, Events: &topology.EventSpan{First: noOffset}}
+	joinEvent(row, &topology.Event{Kind: topology.EventSeal, Seal: &sequencer.Seal{Effects: []sequencer.Effect{
+		{Index: 0, Class: sequencer.ClassRead, Absent: true}, {Index: 1, Class: sequencer.ClassIrreversible}}}}, 7)
+	if finishRow(row); len(row.Effects) != 1 || row.Effects[0].Index != 1 {
+		t.Errorf("the calls: %+v", row.Effects)
+	}
+}
