@@ -286,9 +286,8 @@ func (s *Agent) placeOf(ctx context.Context, t *tx, c toolCall) (*place, *api.Re
 		}
 		switch {
 		case p.state == placePassed: // a later call has run, and this one would move what that one relied on
-			return nil, nil, api.Problemf(api.CodePlanPassed, "the call %q, call %d of %s, did not come within %v after "+
-				"a later one, which went without it: it was not made. Plan it again under another id, or make it without one",
-				c.call, at, t.id, s.limits.PlanWait)
+			return nil, nil, passedBy(t, at, fmt.Sprintf("did not come within %v after a later one, which went without it",
+				s.limits.PlanWait))
 		case p.state == placeComing: // what comes of the same call under way is the answer of this one, too
 			err := s.through(ctx, t, func() bool { return p.state != placeComing || p.made != nil })
 			if err != nil {
@@ -315,40 +314,60 @@ func (s *Agent) placeOf(ctx context.Context, t *tx, c toolCall) (*place, *api.Re
 	}
 }
 
-// waitTurn takes a transaction for a call that runs now, once no earlier one that moves the same is to come.
+// waitTurn takes a transaction for a call that runs now, once no earlier one that moves the same is to come. Those that
+// have not come within the bound are passed; of those that have, each is under way, and none is left behind. The bound
+// is one for all of it: a call that is refused and sent again and again does not hold up the later ones for longer.
 func (s *Agent) waitTurn(ctx context.Context, t *tx, p *place, moves []sequencer.Scope) error {
-	over := func() bool { return t.phase != phaseOpen || t.decided() } // the caller says why
+	bound, cancel := s.clock.Within(ctx, s.limits.PlanWait)
+	defer cancel()
+	free := func() bool {
+		missing, coming := t.before(p, moves)
+		return t.phase != phaseOpen || t.decided() || !missing && !coming // where it is over, the caller says why
+	}
 	for {
-		if err := s.waitBefore(ctx, t, p, moves, over); err != nil {
+		err := s.untilTx(bound, t, free)
+		if err != nil && ctx.Err() == nil && bound.Err() != nil {
+			s.pass(t, p)
+			err = s.untilTx(ctx, t, func() bool {
+				missing, _ := t.before(p, moves)
+				return missing || free()
+			})
+		}
+		if err != nil {
 			return err
 		}
 		if err := s.enter(ctx, t); err != nil {
 			return err
 		}
-		if missing, coming := t.before(p, moves); over() || !missing && !coming {
-			return nil
+		if free() {
+			return s.notOvertaken(t, p, moves)
 		}
-		s.leave(t) // one that had come was refused meanwhile: its request may be sent again, and has the bound for it
+		s.leave(t) // one that had come was refused meanwhile: its request may be sent again within the bound
 	}
 }
 
-// waitBefore waits for the calls before a place. Those that have not come within the bound are passed; of those that
-// have, each is under way, and none is left behind.
-func (s *Agent) waitBefore(ctx context.Context, t *tx, p *place, moves []sequencer.Scope, over func() bool) error {
-	bound, cancel := s.clock.Within(ctx, s.limits.PlanWait)
-	defer cancel()
-	err := s.untilTx(bound, t, func() bool {
-		missing, coming := t.before(p, moves)
-		return over() || !missing && !coming
-	})
-	if err == nil || ctx.Err() != nil || bound.Err() == nil {
-		return err
+// notOvertaken gives the transaction back where a later call has run that moves the same: this one was to move
+// something else when that one went, was refused, and comes again. Run now, it would be undone too late.
+func (s *Agent) notOvertaken(t *tx, p *place, moves []sequencer.Scope) error {
+	if p == nil {
+		return nil
 	}
-	s.pass(t, p)
-	return s.untilTx(ctx, t, func() bool {
-		missing, coming := t.before(p, moves)
-		return over() || missing || !coming
-	})
+	at := t.indexOf(p.call)
+	for _, i := range t.effects {
+		e := &i.effect
+		if int(e.Index) > at && e.Tool.Class.Eager() && meet(slices.Concat(e.Tool.Scopes, e.Tool.May), moves) {
+			p.state = placePassed
+			s.leave(t)
+			return passedBy(t, at, fmt.Sprintf("was refused, and came again behind call %d, which moves the same", e.Index))
+		}
+	}
+	return nil
+}
+
+// passedBy refuses a call that later ones have gone without.
+func passedBy(t *tx, at int, how string) error {
+	return api.Problemf(api.CodePlanPassed, "the call %q, call %d of %s, %s: it was not made. Plan it again under another "+
+		"id, or make it without one", t.places[at].call, at, t.id, how)
 }
 
 // before says of the calls before a place, or of all where it is nil, whether one is missing, which may move anything,

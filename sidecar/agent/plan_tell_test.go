@@ -112,3 +112,85 @@ func TestPlanIsPublishedFirst(t *testing.T) {
 	must(tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{Call: "runs"}))(t)
 	world.expect(t, "set x")
 }
+
+// sendShort sends a call whose request the test ends, and returns what ends it once the call has come.
+func (r *rig) sendShort(ctx context.Context, t *testing.T, tx, call, where string) (end func()) {
+	t.Helper()
+	short, cancel := context.WithCancel(ctx)
+	broken := make(chan error, 1)
+	go func() {
+		_, err := r.session.Effect(short, once.Call{}, tx, &api.Effect{Tool: "set", Call: call,
+			Args: json.RawMessage(`{"at":"` + where + `"}`)})
+		broken <- err
+	}()
+	r.comes(ctx, t, tx, call)
+	return func() {
+		cancel()
+		if err := <-broken; err == nil {
+			t.Error("a request that ended was answered")
+		}
+		r.place(ctx, t, tx, call, func(p *place) bool { return p.state != placeComing && p.made == nil })
+	}
+}
+
+// The bound is one for all that a call waits for: one that is refused when it is over is passed at once.
+func TestPlanBoundIsOne(t *testing.T) {
+	world, clock, door := newSink(), &planClock{}, newLog().Door()
+	a := start(t, "a", door, withPlans(clock, world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Plan(ctx, "one", "two"))(t)
+	two := clock.send(ctx, tx, "two", "set", at{At: "x"})
+	a.comes(ctx, t, tx.ID(), "two")
+	clock.advance(planBound - 1)
+	door.Hold() // what the first one moves is not granted
+	end := a.sendShort(ctx, t, tx.ID(), "one", "x")
+	clock.advance(1) // it is under way, and is waited for
+	world.expect(t)
+	end()
+	door.Release()
+	if r := got(t, two); r.err != nil || *r.receipt.Index != 1 {
+		t.Errorf("behind the bound: %+v %v", r.receipt, r.err)
+	}
+	_, err := tx.Effect(ctx, "set", at{At: "x"}, client.EffectOptions{Call: "one"})
+	if problemCode(err) != api.CodePlanPassed {
+		t.Errorf("late: %v", err)
+	}
+	world.expect(t, "set x")
+}
+
+// A call that was to move something else when a later one went, and was refused, does not come behind that one.
+func TestPlanOvertaken(t *testing.T) {
+	world, clock := newSink(), &planClock{}
+	first, second := make(chan struct{}), make(chan struct{})
+	world.block["set"] = first
+	a := start(t, "a", newLog().Door(), withPlans(clock, world))
+	ctx := background(t)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
+	must(tx.Plan(ctx, "zero", "one", "two"))(t)
+	zero := clock.send(ctx, tx, "zero", "set", at{At: "z"})
+	<-world.entered
+	two := clock.send(ctx, tx, "two", "set", at{At: "x"})
+	a.comes(ctx, t, tx.ID(), "two")
+	end := a.sendShort(ctx, t, tx.ID(), "one", "y") // the second one waits for it no longer, and has come before it
+	world.set(func() { world.block["set"] = second })
+	close(first)
+	a.place(ctx, t, tx.ID(), "two", func(p *place) bool { return p.made != nil })
+	end()
+	one := clock.send(ctx, tx, "one", "set", at{At: "x/1"})
+	a.comes(ctx, t, tx.ID(), "one")
+	close(second)
+	if r := got(t, one); problemCode(r.err) != api.CodePlanPassed {
+		t.Errorf("behind a later one: %+v %v", r.receipt, r.err)
+	}
+	for _, sent := range []<-chan answered{zero, two} {
+		if r := got(t, sent); r.err != nil {
+			t.Errorf("%+v %v", r.receipt, r.err)
+		}
+	}
+	_, err := tx.Effect(ctx, "set", at{At: "y"}, client.EffectOptions{Call: "one"})
+	if problemCode(err) != api.CodePlanPassed {
+		t.Errorf("once more: %v", err)
+	}
+	world.expect(t, "set z", "set x")
+}
