@@ -222,6 +222,7 @@ type effect struct {
 	ran     bool
 	givenUp bool
 	idle    bool // it was refused, and its transaction sealed without it
+	absent  bool // planned, and its agent or the footprint says that it does not come any more
 
 	mend    *call // release or compensation
 	mends   int

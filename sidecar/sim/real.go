@@ -28,8 +28,9 @@ const (
 	realAway     = 40 * time.Second     // after the faults an agent that was gone for good is there again
 	realStep     = realTick / tickSteps // of the judge's clock
 	realCall     = 900 * time.Millisecond
-	realLeast    = 3 // commits: fewer make the run void
-	realPrograms = 2 // that each client gets done after the faults
+	realPlan     = 700 * time.Millisecond // that a planned call waits for those before it
+	realLeast    = 3                      // commits: fewer make the run void
+	realPrograms = 2                      // that each client gets done after the faults
 )
 
 // bubble is a schedule of real agents: the agents, views, journals, gates and the fold are those of a sidecar; the
@@ -79,7 +80,8 @@ type faults struct {
 	retract, residue, group     float64
 	every                       time.Duration // between two life events
 	mode                        [3]float64
-	small                       bool // journals are rewritten often, few transactions are remembered
+	plans                       float64 // of the calls of a transaction: they are made as a planned turn
+	small                       bool    // journals are rewritten often, few transactions are remembered
 	shift                       time.Duration
 }
 
@@ -101,13 +103,14 @@ func drawFaults(rng *rand.Rand) faults {
 		every: time.Duration(1000+rng.IntN(5000)) * time.Millisecond,
 		mode:  [3]float64{1 + 3*rng.Float64(), some(2), some(2)}, small: rng.Float64() < 0.3,
 		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
+	f.plans = some(1)
 	return f
 }
 
 // calm ends all faults.
 func (f *faults) calm() {
 	*f = faults{hosts: f.hosts, clients: f.clients, lag: 5 * time.Millisecond, slow: 2 * time.Millisecond,
-		effects: f.effects, looks: f.looks, mode: f.mode, every: f.every, small: f.small, shift: f.shift, keyed: f.keyed}
+		effects: f.effects, looks: f.looks, plans: f.plans, mode: f.mode, every: f.every, small: f.small, shift: f.shift, keyed: f.keyed}
 }
 
 // RunReal runs one schedule of real agents. It needs a test's T for its virtual time alone: what it finds is in the
@@ -318,6 +321,10 @@ func (b *bubble) sealed(a *attempt, in *sequencer.Intent) {
 	a.seal = in.Seal
 	for _, e := range in.Seal.Effects {
 		x := b.effect(a, e.Index)
+		if e.Absent {
+			b.absent(a, x)
+			continue
+		}
 		x.scope, x.leaves, x.class, x.key = e.Scopes[0], foreign(e.Scopes[0]), e.Class, e.Key
 		x.idle = x.eager() && !b.r.world.ran(x.token)
 	}

@@ -440,6 +440,8 @@ func (c *client) attempt(ctx context.Context, tx, mode string, plan []int) *api.
 		switch x := float64(what%100) / 100; {
 		case x < effects*looks:
 			ok = c.call(ctx, tx, "look", nil)
+		case x < effects && c.chance(func(f *faults) float64 { return f.plans }):
+			ok = c.turn(ctx, tx)
 		case x < effects:
 			ok = c.call(ctx, tx, "", nil)
 		case what%2 == 0:
@@ -572,21 +574,27 @@ func (c *client) call(ctx context.Context, tx, tool string, args json.RawMessage
 	if err != nil {
 		return problem(err) == nil
 	}
+	c.called(tx, got)
+	return true
+}
+
+// called takes the answer of a call: its receipt, or what it has read.
+func (c *client) called(tx string, got *api.Receipt) {
 	if got.Index != nil {
 		c.receipt(tx, got)
-		return true
+		return
 	}
 	n, failed := strconv.Atoi(string(got.Result))
 	if failed != nil {
-		return true
+		return
 	}
+	b := c.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.attempt(sequencer.TxID(tx))
 	scope := sequencer.Scope(got.Scopes[0])
 	a.reads = append(a.reads, readRecord{Read: sequencer.Read{Scope: scope, View: sequencer.Seq(got.View)},
 		leaves: foreign(scope), values: []token{token(n)}})
-	return true
 }
 
 // retract asks for one of the newest commits to be taken back.

@@ -135,7 +135,7 @@ func (h *host) begin(folder string) *proc {
 	p.life, p.kill = context.WithCancel(context.Background())
 	p.port, p.disk = b.newPort(p), &disk{b: b, p: p}
 	limits := agent.Limits{SettlementWait: 4 * time.Second, WatermarkEvery: 1100 * time.Millisecond,
-		RenewEvery: 1700 * time.Millisecond}
+		RenewEvery: 1700 * time.Millisecond, PlanWait: realPlan}
 	if b.fault.small {
 		limits.JournalBytes, limits.Decided, limits.PendingEvents = 8<<10, 8, 64
 	}

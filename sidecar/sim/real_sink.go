@@ -161,10 +161,14 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 		return gate.Answer{Refused: true, AboutKey: c.Key != "", Detail: "the sink says no"}
 	}
 	b.under[e.token] = c.Key
+	before := d.ran
 	if e.eager() {
 		w.do(own)
 	} else {
 		w.release(own)
+	}
+	if d.ran && !before {
+		b.inOrder(a, e)
 	}
 	return gate.Answer{Result: fmt.Appendf(nil, "%d", e.token)}
 }
