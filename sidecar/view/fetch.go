@@ -140,6 +140,8 @@ func (v *View) noteLacks(left []Lack, why error) {
 var (
 	// errNotCarried: the decision is there and is not what was named.
 	errNotCarried = errors.New("the decision does not carry the content")
+	// errNowhere: a log that was read from its beginning has not written what a decision puts back.
+	errNowhere = errors.New("no decision of the log carries it")
 	// errHave ends the following of the log once all is here.
 	errHave = errors.New("it is here")
 	// errTableBehind: what the log has no more may be in the table, which is to show that retraction first.

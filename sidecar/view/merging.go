@@ -245,7 +245,7 @@ func (v *View) fold(ctx context.Context, scopes []sequencer.Scope, log Source, s
 			}
 			err = v.refold(ctx, scope, rows, log)
 		}
-		if errors.Is(err, streams.ErrGone) {
+		if errors.Is(err, streams.ErrGone) || errors.Is(err, errNowhere) {
 			say.Error("what the deltas of a shard rest on is not in the log any more", "shard", string(scope), "cause", err)
 			v.lose(scope)
 			err = nil
@@ -334,13 +334,15 @@ func (v *View) refold(ctx context.Context, scope sequencer.Scope, rows *topology
 		}
 	}
 	behind := v.atOf(scope) > rows.Seq
-	var x sequencer.Writes
+	var x sequencer.Writes // the view's own once it is installed
+	var lacks sequencer.Seq
 	var count topology.WriteCount
 	err := log.Follow(ctx, v.Workspace, 0, func(o *sequencer.Outcome, _ streams.Way) error {
 		for i := range o.Shards {
 			w := &o.Shards[i]
 			if w.Scope == scope || takesAway(o, w) && w.Scope.Covers(scope) {
 				x.Apply(o.Seq, w)
+				lacks = x.Missing()
 				count.Add(o.Seq, o.Seq-1, len(x.List) == 0 || x.List[len(x.List)-1].Absent)
 			}
 		}
@@ -350,6 +352,8 @@ func (v *View) refold(ctx context.Context, scope sequencer.Scope, rows *topology
 		return nil
 	})
 	switch {
+	case errors.Is(err, errHave) && lacks != 0: // the same log would be read again and again, and lack it each time
+		return fmt.Errorf("%w: the content of %d", errNowhere, lacks)
 	case errors.Is(err, errHave):
 		return v.loadRefs(ctx, scope, log)
 	case errors.Is(err, streams.ErrGone) && behind:

@@ -323,3 +323,37 @@ func TestMergedViewRefolds(t *testing.T) {
 		}
 	}
 }
+
+// TestMergedViewLacksForever follows a log that puts a content back which it has never had: the shard is lost, and says
+// so, and the log is not read again and again.
+func TestMergedViewLacksForever(t *testing.T) {
+	p := &past{}
+	v := New("w", 1<<20, 1<<20)
+	v.begin(&topology.Snapshot{Workspace: "w"})
+	for i, w := range []sequencer.ShardWrite{{Scope: p.scope(1), Content: []byte("x")},
+		{Scope: p.scope(0), Op: sequencer.OpAppend, Content: []byte("a")}, {Scope: p.scope(0), Restored: 1}} {
+		o := &sequencer.Outcome{Workspace: "w", Seq: sequencer.Seq(i + 1), Kind: sequencer.OutcomeCommitted,
+			Shards: []sequencer.ShardWrite{w}}
+		o.Chain = o.ChainAfter(v.chain)
+		p.log = append(p.log, o)
+		if _, err := v.advance(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := v.Read(p.scope(0)); !got.Lacks || got.Lost {
+		t.Fatalf("before it was looked for: %+v", got)
+	}
+	p.fetched(t, v, &source{past: p})
+	if got, _ := v.Read(p.scope(0)); !got.Lost {
+		t.Errorf("it is not said to be lost: %+v", got)
+	}
+	written := &sequencer.Outcome{Workspace: "w", Seq: 4, Kind: sequencer.OutcomeCommitted,
+		Shards: []sequencer.ShardWrite{{Scope: p.scope(0), Content: []byte("whole")}}}
+	written.Chain = written.ChainAfter(v.chain)
+	if _, err := v.advance(written); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := v.Read(p.scope(0)); got.Lacks || string(got.Content) != "whole" {
+		t.Errorf("after it is written: %+v", got)
+	}
+}
