@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ type frontierProcessor struct {
 	conn *nats.Conn
 
 	stuck map[string]sequencer.Seq // guarded by base.mu: workspaces with a gap, and the last decision before it
+	loads loads
 }
 
 // frontierPart is one partition of the table of scopes.
@@ -169,15 +171,45 @@ func (f *frontierProcessor) gap(workspace string, after, next sequencer.Seq) {
 // loader fetches contents by reference, where so many deltas stand on one that the row can not keep all of them.
 type loader = func(*sequencer.Ref) ([]byte, error)
 
-// loadWait is how long a partition waits for a content: without it the row keeps more, for a time.
-const loadWait = 5 * time.Second
+// A partition waits for a content while all its shards wait for it: each next delta would ask again for one that
+// cannot be had. So after a failure none is asked for in a while, and the row keeps more for a time.
+const (
+	loadWait  = time.Second
+	loadPause = time.Minute
+)
 
 func (f *frontierProcessor) loader(workspace string) loader {
 	return func(r *sequencer.Ref) ([]byte, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), loadWait)
-		defer cancel()
-		return f.cfg.Content(ctx, workspace, *r)
+		return f.loads.get(f.cfg.Clock, func(ctx context.Context) ([]byte, error) { return f.cfg.Content(ctx, workspace, *r) })
 	}
+}
+
+// loads is when contents may be loaded.
+type loads struct {
+	mu        sync.Mutex
+	notBefore time.Time // guarded by mu
+}
+
+// errLoadedLately is why a content is not asked for.
+var errLoadedLately = errors.New("a content could not be loaded lately")
+
+func (l *loads) get(clock streams.Clock, load func(context.Context) ([]byte, error)) ([]byte, error) {
+	// Partitions load at the same time, and each for itself.
+	l.mu.Lock()
+	early := clock.Now().Before(l.notBefore)
+	l.mu.Unlock()
+	if early {
+		return nil, errLoadedLately
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), loadWait)
+	defer cancel()
+	body, err := load(ctx)
+	if err != nil {
+		l.mu.Lock()
+		l.notBefore = clock.Now().Add(loadPause)
+		l.mu.Unlock()
+	}
+	return body, err
 }
 
 // takeAway takes the contents of all shards that a tombstone covers out of their rows.

@@ -1,10 +1,13 @@
 package processor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/topology"
@@ -171,5 +174,36 @@ func TestFormerContentsAreBounded(t *testing.T) {
 	applied(t, row, formerBytes, topology.MaxRecordBytes-200)
 	if len(row.Former) != 0 || row.Shard == nil || len(row.Shard.Content) == 0 {
 		t.Errorf("%d kept beside a content that fills the record", len(row.Former))
+	}
+}
+
+// stopped is a clock that goes only where a test moves it.
+type stopped struct{ now time.Time }
+
+func (c *stopped) Now() time.Time                     { return c.now }
+func (*stopped) After(time.Duration) <-chan time.Time { return nil }
+
+// While a content cannot be loaded, a partition does not wait for it with each delta.
+func TestLoadsPause(t *testing.T) {
+	clock, asked := &stopped{now: time.Unix(1, 0)}, 0
+	var l loads
+	away := func(context.Context) ([]byte, error) {
+		asked++
+		return nil, errors.New("it is away")
+	}
+	for range 3 {
+		if _, err := l.get(clock, away); err == nil {
+			t.Fatal("it was loaded")
+		}
+	}
+	if asked != 1 {
+		t.Errorf("it was asked for %d times at once", asked)
+	}
+	clock.now = clock.now.Add(loadPause)
+	for range 2 {
+		body, err := l.get(clock, func(context.Context) ([]byte, error) { return []byte("x"), nil })
+		if err != nil || string(body) != "x" {
+			t.Errorf("behind the pause: %q, %v", body, err)
+		}
 	}
 }
