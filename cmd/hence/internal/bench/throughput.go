@@ -67,7 +67,48 @@ func (b *bench) throughputOn(ctx context.Context, system, sidecars string, chang
 			if err := c.at(ctx, s.clients, s.shards); err != nil {
 				return err
 			}
+			if s.shards == 1 {
+				if err := c.adding(ctx, s.clients); err != nil {
+					return err
+				}
+			}
 		}
+		return nil
+	})
+}
+
+// adding measures turns that only add to one shard, and PostgreSQL's that do, in one run.
+func (c *contest) adding(ctx context.Context, clients int) error {
+	probe, _, end, err := c.loop(ctx, c.ground, clients)
+	if err != nil {
+		return err
+	}
+	defer end()
+	var table *postgres.Table
+	if c.Postgres != "" {
+		if table, err = postgres.OpenToAdd(ctx, c.Postgres, c.unique(), clients, addedRows, byLines(0)); err != nil {
+			return err
+		}
+		defer table.Close()
+	}
+	name, ours, theirs := report.Load(clients, 1), report.Additive(c.system), report.Additive(report.Postgres)
+	turn := (&work{clients: sessions(c.agents, clients), shard: byLines(1)}).adds // 0 is what other turns write whole
+	what := fmt.Sprintf("throughput of %s, %s", ours, name)
+	return c.rounds(ctx, what, probe, func(ctx context.Context, r *round) error {
+		got, err := c.warmed(ctx, c.spec(clients), turn)
+		if err != nil {
+			return err
+		}
+		c.result(r, name, ours, got)
+		if table == nil {
+			return nil
+		}
+		other, err := c.warmed(ctx, c.spec(clients), table.Add(content))
+		if err != nil {
+			return fmt.Errorf("PostgreSQL: %w", err)
+		}
+		c.result(r, name, theirs, other)
+		r.put(report.Throughput, name, ours, report.OfPostgres, got.Rate()/other.Rate())
 		return nil
 	})
 }

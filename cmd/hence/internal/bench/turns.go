@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"sync/atomic"
 	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/load"
@@ -51,6 +52,19 @@ func anyOf(shards int) func(int) int { return func(int) int { return rand.IntN(s
 // ownOf gives each worker a shard of its own.
 func ownOf(worker int) int { return worker }
 
+const (
+	// linesEach is how many lines come into one shard: more than 256 KiB none may have.
+	linesEach = 2000
+	// addedRows are more rows than any run fills with so many lines.
+	addedRows = 1000
+)
+
+// byLines lets all workers meet on one shard until it has its lines, and then on the next, from the first one on.
+func byLines(first int) func(int) int {
+	var lines atomic.Int64
+	return func(int) int { return first + int(lines.Add(1)/linesEach)%addedRows }
+}
+
 func scopeOf(shard int) string { return fmt.Sprintf("shard:/bench/%d", shard) }
 
 // two is a turn of two requests: a read of the shard, and a commit that rests on it. A refused one reads with the
@@ -88,6 +102,17 @@ func (w *work) seen(ctx context.Context, c *client.Client, scope string, seen *c
 		return at, err
 	}
 	return got[0].At(), nil
+}
+
+// adds is a turn of one request: a commit that puts a line behind what the shard has, unread.
+func (w *work) adds(ctx context.Context, worker int) (time.Duration, int, error) {
+	scope := scopeOf(w.shard(worker))
+	return again(ctx, func() (time.Duration, client.Decision, error) {
+		begin := time.Now()
+		done, err := w.clients[worker].Commit(ctx, client.Commit{Writes: []client.Write{{Scope: scope,
+			Content: []byte(content), Op: "append"}}})
+		return time.Since(begin), done.Decision, err
+	})
 }
 
 // four is a turn of four requests: begin, read, write, seal.

@@ -1,5 +1,6 @@
 // Package postgres does the turn that is measured on the database that a user would take instead: every transaction
-// SERIALIZABLE, a read, and a write that commits if what was read is unchanged.
+// SERIALIZABLE, a read, and a write that commits if what was read is unchanged. A turn that only adds to a row is one
+// statement, in the isolation that a server has by itself: it loses nothing there, and nothing is made again.
 package postgres
 
 import (
@@ -28,8 +29,18 @@ type Table struct {
 // for its next turn, from 0.
 func Open(ctx context.Context, url, name string, workers, shards int, content string,
 	shard func(worker int) int) (*Table, error) {
+	return open(ctx, url, name, workers, shards, content, shard, "serializable")
+}
+
+// OpenToAdd is Open for turns that add.
+func OpenToAdd(ctx context.Context, url, name string, workers, shards int, shard func(worker int) int) (*Table, error) {
+	return open(ctx, url, name, workers, shards, "", shard, "read committed")
+}
+
+func open(ctx context.Context, url, name string, workers, shards int, content string, shard func(worker int) int,
+	isolation string) (*Table, error) {
 	t := &Table{name: pgx.Identifier{name}.Sanitize(), shard: shard}
-	if err := t.open(ctx, url, workers); err != nil {
+	if err := t.connect(ctx, url, workers, isolation); err != nil {
 		t.Close()
 		return nil, err
 	}
@@ -40,14 +51,14 @@ func Open(ctx context.Context, url, name string, workers, shards int, content st
 	return t, nil
 }
 
-// open makes the connections.
-func (t *Table) open(ctx context.Context, url string, workers int) error {
+// connect makes the connections.
+func (t *Table) connect(ctx context.Context, url string, workers int, isolation string) error {
 	for range workers {
 		cfg, err := pgx.ParseConfig(url)
 		if err != nil {
 			return fmt.Errorf("read the address of PostgreSQL: %w", err)
 		}
-		cfg.RuntimeParams["default_transaction_isolation"] = "serializable"
+		cfg.RuntimeParams["default_transaction_isolation"] = isolation
 		// The table is so small that the planner would read all of it. Such a read conflicts with every write, and most
 		// turns would be made again: that is no figure of a table of some size.
 		cfg.RuntimeParams["enable_seqscan"] = "off"
@@ -126,6 +137,19 @@ func (t *Table) attempt(ctx context.Context, conn *pgx.Conn, shard int) (done bo
 		return false, 0, fmt.Errorf("write %d of %s: %w", shard, t.name, err)
 	}
 	return written.RowsAffected() == 1, time.Since(begin), nil
+}
+
+// Add returns the load.Turn that puts a line behind what a row has, unread.
+func (t *Table) Add(line string) func(ctx context.Context, worker int) (time.Duration, int, error) {
+	return func(ctx context.Context, worker int) (time.Duration, int, error) {
+		shard, begin := t.shard(worker), time.Now()
+		_, err := t.conns[worker].Exec(ctx, "UPDATE "+t.name+" SET version = version + 1, content = content || $2 "+
+			"WHERE id = $1", shard, line)
+		if err != nil {
+			return 0, 0, fmt.Errorf("add to %d of %s: %w", shard, t.name, err)
+		}
+		return time.Since(begin), 0, nil
+	}
 }
 
 // Close drops the table and ends the connections.

@@ -47,3 +47,24 @@ func TestTurns(t *testing.T) {
 		t.Errorf("it listens on %s, %v", at, err)
 	}
 }
+
+// Turns that add lose no line, and none is made again.
+func TestAdds(t *testing.T) {
+	url := testpostgres.Serve(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	table, err := OpenToAdd(ctx, url, "hence-bench-2", 4, 1, func(int) int { return 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	got, err := load.Run(ctx, load.Spec{Workers: 4, For: time.Second / 2}, table.Add("line\n"))
+	if err != nil || got.Turns == 0 || got.Refused != 0 {
+		t.Fatalf("%d turns, %d refused, %v", got.Turns, got.Refused, err)
+	}
+	size := 0
+	err = table.conns[0].QueryRow(ctx, `SELECT length(content) FROM "hence-bench-2"`).Scan(&size)
+	if err != nil || size != got.Turns*len("line\n") {
+		t.Errorf("%d turns, and the row has %d bytes, %v", got.Turns, size, err)
+	}
+}

@@ -52,7 +52,7 @@ func targets() (all []target) {
 	against(EachCar, 8, 1, 0.7, 0.2)
 	against(WithData, 8, 64, 1.5, 0.8)
 	against(WithData, 32, 64, 3, 1)
-	add("hot, additive writes, of PostgreSQL's", 3, 1, Throughput, Load(8, 1), "additive", OfPostgres)
+	add("hot, additive writes, of PostgreSQL's", 3, 1, Throughput, Load(8, 1), Additive(OneCar), OfPostgres)
 	add("of S-Bus, replicated", 5, 2, Throughput, Load(8, 64), "S-Bus", "of S-Bus")
 	add("Kafka records a commit", 3, 5, Records, Load(1, 64), All, RecordsCommit)
 	add("CPU µs a commit, all processes, 32 clients", 150, 300, CPU, Load(32, 64), All, CPUCommit)

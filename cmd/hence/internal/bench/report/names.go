@@ -69,5 +69,8 @@ func Load(clients, shards int) string {
 	return fmt.Sprintf("%d × %d", clients, shards)
 }
 
+// Additive is a system whose turns only add to what they write, unread.
+func Additive(system string) string { return system + ", adding" }
+
 // InFlight is the case of so many turns at once.
 func InFlight(n int) string { return fmt.Sprintf("%d in flight", n) }
