@@ -85,7 +85,7 @@ func putShard(e *encoder, w ShardWrite) {
 	putRef(e, w.Ref)
 	rest := uint64(0) // one number says which of the rest there is: a write without it is as it was before logic 2
 	for bit, there := range []bool{w.Expect != nil, w.Former != nil, w.Absent, w.Restored != 0,
-		w.Former != nil && w.Former.Restored != 0, w.Op != OpSet, w.Removes != 0} {
+		w.Former != nil && w.Former.Restored != 0, w.Op != OpSet, w.Removes != 0, w.Ref != nil && w.Ref.Chunks != 0} {
 		if there {
 			rest |= 1 << bit
 		}
@@ -113,6 +113,10 @@ func putShard(e *encoder, w ShardWrite) {
 	}
 	if w.Removes != 0 {
 		e.num(uint64(w.Removes))
+	}
+	if r := w.Ref; r != nil && r.Chunks != 0 {
+		e.num(uint64(r.Chunks))
+		e.num(uint64(r.Last))
 	}
 }
 

@@ -65,6 +65,8 @@ func (f *Fold) incomplete(t *tx, s *Seal) finding {
 			return bad(s.badTombstone(w), w.Scope)
 		case w.badDelta() != "":
 			return bad(w.badDelta(), w.Scope)
+		case w.badChain() != "":
+			return bad(w.badChain(), w.Scope)
 		}
 	}
 	if at := s.runsAtDelta(); at != "" {

@@ -150,6 +150,11 @@ type Ref struct {
 	Offset    int64
 	Size      int64 // bytes
 	SHA256    Hash
+
+	// Since logic 4: the content is a chain of so many events, each with the next ChunkBytes of it. Offset is the place of
+	// the first and Last that of the last; others lie between them. Zero: one event has it whole.
+	Chunks uint32
+	Last   int64
 }
 
 // ShardWrite is new content of a shard.

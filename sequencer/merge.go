@@ -41,6 +41,9 @@ func (w *ShardWrite) badDelta() string {
 	case w.Expect != nil:
 		// Who expects a version has seen the content: that is a reader, and must not go in any order.
 		return "a write that merges expects no version"
+	case w.Ref != nil && w.Ref.Chunks != 0:
+		// It is longer than any merged content, so all who show the shard would leave it out.
+		return "a delta is no chain of events"
 	case w.Op == OpAdd && w.Ref != nil:
 		return "a number is written inline"
 	case w.Op == OpAdd:

@@ -43,9 +43,15 @@ func (s *Seal) before4() *Seal {
 		return out
 	}
 	for i := range s.Shards {
-		if w := &s.Shards[i]; w.Op != OpSet || w.Removes != 0 {
+		w := &s.Shards[i]
+		if w.Op != OpSet || w.Removes != 0 {
 			c := change()
 			c.Shards[i].Op, c.Shards[i].Removes = OpSet, 0
+		}
+		if r := w.Ref; r != nil && (r.Chunks != 0 || r.Last != 0) { // the place of the first event is all that is read
+			plain := *r
+			plain.Chunks, plain.Last = 0, 0
+			change().Shards[i].Ref = &plain
 		}
 	}
 	for i := range s.Effects {

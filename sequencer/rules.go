@@ -2,7 +2,7 @@ package sequencer
 
 // Logic is the newest version of the fold's own rules that this package implements; it implements all older ones too.
 // Logic 2 has retraction, and what has to be remembered for it. Logic 3 bounds what one record can do to the others.
-// Logic 4 has writes that merge, and approvals.
+// Logic 4 has writes that merge, approvals, and contents of several events.
 const Logic = 4
 
 // firstLogic is that of a workspace in which nobody has said otherwise.
@@ -130,6 +130,9 @@ func (r *Rules) unbounded() string {
 		return "the kept bytes are at least twice a footprint with its contents"
 	case r.HorizonCommits > maxHorizonCommits || r.HorizonTicks > maxHorizonTicks:
 		return "the horizon is at most 65536 commits and 126144000 ticks"
+	case r.Logic >= 4 && r.MaxContent > MaxContent:
+		// A sidecar holds a content whole while it writes it.
+		return "a content has at most 16777216 bytes"
 	case r.Logic >= 4 && r.ApprovalTicks > maxApprovalTicks:
 		// A deadline that reaches as far must still come.
 		return "an approval is waited for at most 126144000 ticks"

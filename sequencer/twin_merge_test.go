@@ -56,13 +56,24 @@ func badDelta(x *sequencer.ShardWrite) bool {
 	switch {
 	case x.Op == sequencer.OpSet:
 		return false
-	case x.Expect != nil:
+	case x.Expect != nil, x.Ref != nil && x.Ref.Chunks > 0:
 		return true
 	case x.Op == sequencer.OpAdd:
 		text := string(x.Content)
 		return text != "1" && text != "2" // as the histories have them
 	}
 	return false
+}
+
+// badChain: no writer can have written the events that the write names.
+func badChain(x *sequencer.ShardWrite) bool {
+	r := x.Ref
+	if r == nil || r.Chunks == 0 && r.Last == 0 {
+		return false
+	}
+	full := int64(r.Chunks) * sequencer.ChunkBytes
+	fits := r.Chunks > 1 && r.Size <= full && r.Size > full-sequencer.ChunkBytes
+	return !fits || r.Offset < 0 || r.Offset+int64(r.Chunks) > r.Last+1
 }
 
 // runsAtDelta is the first shard of a delta that an effect is at.

@@ -144,7 +144,7 @@ func (w *twin) incomplete(t *twinTx, s *sequencer.Seal) *twinFinding {
 		late = late || f != nil && w.bounded() && f.Restored > f.Version
 		late = late || x.Expect != nil && (x.Expect.View > w.seq || x.Expect.Version > x.Expect.View)
 		star := x.Scope.HasStar() && !x.Absent
-		if x.Scope.Type() != "shard" || star || twice || late || badDelta(&x) || badTombstone(s, &x) {
+		if x.Scope.Type() != "shard" || star || twice || late || badDelta(&x) || badChain(&x) || badTombstone(s, &x) {
 			return at(x.Scope)
 		}
 	}

@@ -130,6 +130,8 @@ type ref struct {
 	Offset    int64   `json:"offset"`
 	Size      int64   `json:"size_bytes"`
 	SHA256    hexHash `json:"sha256,omitzero"`
+	Chunks    uint32  `json:"chunks,omitempty"` // of a chain of events, the last of which is at Last
+	Last      int64   `json:"last_offset,omitempty"`
 }
 
 type place struct {
@@ -248,14 +250,15 @@ func refOf(r *sequencer.Ref) *ref {
 	if r == nil {
 		return nil
 	}
-	return &ref{r.Partition, r.Offset, r.Size, hexHash(r.SHA256)}
+	return &ref{r.Partition, r.Offset, r.Size, hexHash(r.SHA256), r.Chunks, r.Last}
 }
 
 func (r *ref) back() *sequencer.Ref {
 	if r == nil {
 		return nil
 	}
-	return &sequencer.Ref{Partition: r.Partition, Offset: r.Offset, Size: r.Size, SHA256: sequencer.Hash(r.SHA256)}
+	return &sequencer.Ref{Partition: r.Partition, Offset: r.Offset, Size: r.Size, SHA256: sequencer.Hash(r.SHA256),
+		Chunks: r.Chunks, Last: r.Last}
 }
 
 // contentOf writes content as text where it is text.

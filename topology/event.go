@@ -17,7 +17,7 @@ type EventKind uint8
 const (
 	EventRead    EventKind = iota + 1 // an answered read
 	EventWrite                        // a write taken into a transaction; not decided yet
-	EventContent                      // content of a shard write, kept by reference
+	EventContent                      // content of a shard write, kept by reference: all of it, or the next part
 	EventSeal                         // the full text of a sealed footprint
 	EventEffect                       // a tool call, whole: before it runs or is held
 	EventAnswer                       // what became of one: of the call, its release or its compensation
@@ -47,6 +47,13 @@ type Event struct {
 	Effect      *EffectText // EventEffect and EventAnswer
 	Session     string      // of a loose read: the agent's conversation; empty: the default one
 	Plan        *Plan       // EventPlan
+	Chunk       *Chunk      // EventContent: it has a part of a content; nil: the whole
+}
+
+// Chunk says which part of a content an event has. Size and SHA256 of the event are the part's.
+type Chunk struct {
+	At int64          // where in the content it begins, bytes
+	Of sequencer.Hash // SHA-256 of the whole content
 }
 
 // Plan gives tool calls of a transaction their indexes before any of them comes.

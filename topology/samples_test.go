@@ -193,6 +193,26 @@ func sampleMerges() *sequencer.Intent {
 		Seal: &sequencer.Seal{Shards: sampleMerged().Shards, Effects: []sequencer.Effect{{Tool: "mail.send", Absent: true}}}}
 }
 
+// sampleChained is a commit with a content that is a chain of events, sampleChain its seal, and sampleChunk the last of
+// the events.
+func sampleChained() *sequencer.Outcome {
+	o := sampleOutcomes()[4]
+	o.Shards = []sequencer.ShardWrite{{Scope: "shard:/scan", Type: "image/png", Ref: &sequencer.Ref{Partition: 3,
+		Offset: 97, Size: 600_000, SHA256: sum("scan"), Chunks: 3, Last: 104}}}
+	return o
+}
+
+func sampleChain() *sequencer.Intent {
+	return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: "tx-b", N: 1, Agent: "agent-1", Incarnation: 5, Base: 40,
+		Seal: &sequencer.Seal{Shards: sampleChained().Shards}}
+}
+
+func sampleChunk() *Event {
+	e := sampleEvents()[2]
+	e.Chunk = &Chunk{At: 2 * sequencer.ChunkBytes, Of: sum("scan")}
+	return e
+}
+
 // sampleAsks is a seal with effects that need a yes, and sampleApproves what is said of them.
 func sampleAsks() *sequencer.Intent {
 	return &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: "tx-b", N: 1, Agent: "agent-1", Incarnation: 5, Base: 40,

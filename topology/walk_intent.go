@@ -165,11 +165,16 @@ func walkFormer(w *walker, f *sequencer.Former) {
 }
 
 func walkRef(w *walker, r *sequencer.Ref) {
-	outer := w.open(4, 4)
+	chain := w.decoding || r.Chunks != 0 || r.Last != 0
+	outer := w.open(optional(4, chain, chain), 4)
 	signed(w, &r.Partition)
 	signed(w, &r.Offset)
 	signed(w, &r.Size)
 	w.hash(&r.SHA256)
+	if chain {
+		number(w, &r.Chunks)
+		signed(w, &r.Last)
+	}
 	w.close(outer)
 }
 

@@ -16,9 +16,10 @@ const (
 )
 
 func walkEvent(w *walker, e *Event) {
-	planned := w.decoding || e.Plan != nil
+	chunk := w.decoding || e.Chunk != nil
+	planned := chunk || e.Plan != nil
 	talks := planned || e.Session != ""
-	outer := w.open(optional(18, talks, planned), eventLeast)
+	outer := w.open(optional(18, talks, planned, chunk), eventLeast)
 	number(w, &e.Kind)
 	text(w, &e.Workspace)
 	text(w, &e.Tx)
@@ -43,6 +44,16 @@ func walkEvent(w *walker, e *Event) {
 	if planned {
 		pointer(w, &e.Plan, walkPlan)
 	}
+	if chunk {
+		pointer(w, &e.Chunk, walkChunk)
+	}
+	w.close(outer)
+}
+
+func walkChunk(w *walker, c *Chunk) {
+	outer := w.open(2, 2)
+	signed(w, &c.At)
+	w.hash(&c.Of)
 	w.close(outer)
 }
 

@@ -301,7 +301,8 @@ func op(o sequencer.Op) string {
 }
 
 func ref(r *sequencer.Ref) string {
-	return fmt.Sprintf("%d/%d/%d/%x", r.Partition, r.Offset, r.Size, r.SHA256)
+	out := fmt.Sprintf("%d/%d/%d/%x", r.Partition, r.Offset, r.Size, r.SHA256)
+	return out + mark(r.Chunks != 0 || r.Last != 0, fmt.Sprintf("/%d/%d", r.Chunks, r.Last))
 }
 
 // at is the view of a version, where it is not that of now.

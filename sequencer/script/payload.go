@@ -308,11 +308,16 @@ func formerOf(x *sequencer.Former, key, value string) (err error) {
 
 func refOf(text string) (*sequencer.Ref, error) {
 	parts := strings.Split(text, "/")
-	if len(parts) != 4 {
-		return nil, errors.New("write partition/offset/size/sha256")
-	}
 	var r sequencer.Ref
-	return &r, errors.Join(number(parts[0], &r.Partition), number(parts[1], &r.Offset), number(parts[2], &r.Size),
+	var chain error
+	switch len(parts) {
+	case 4:
+	case 6:
+		chain = errors.Join(number(parts[4], &r.Chunks), number(parts[5], &r.Last))
+	default:
+		return nil, errors.New("write partition/offset/size/sha256, and of a chain /events/last offset")
+	}
+	return &r, errors.Join(chain, number(parts[0], &r.Partition), number(parts[1], &r.Offset), number(parts[2], &r.Size),
 		hash(parts[3], &r.SHA256))
 }
 
