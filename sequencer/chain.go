@@ -12,6 +12,9 @@ const (
 // ChunksOf is how many events a content of so many bytes is kept in, where it is a chain.
 func ChunksOf(size int64) uint32 { return uint32((size + ChunkBytes - 1) / ChunkBytes) }
 
+// Chains reports whether a content may be a chain.
+func (r *Rules) Chains() bool { return r.Logic >= 4 }
+
 // badChain says what is wrong with a chain; empty: nothing, or the content is none.
 func (w *ShardWrite) badChain() string {
 	r := w.Ref

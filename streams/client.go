@@ -3,7 +3,6 @@ package streams
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -220,39 +219,6 @@ func classify(err error) error {
 		return err // refused before anything was written
 	}
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
-}
-
-// Content reads a shard's content from the events topic and holds it against its reference.
-func (c *Client) Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error) {
-	return c.cfg.Content(ctx, workspace, ref)
-}
-
-// Content reads the content that a reference of a workspace names, and holds it against its hash.
-func (c Config) Content(ctx context.Context, workspace string, ref sequencer.Ref) ([]byte, error) {
-	var ev *topology.Event
-	err := c.ReadRange(ctx, topology.TopicEvents, ref.Partition, ref.Offset, ref.Offset+1,
-		func(r *kgo.Record) error {
-			events, err := topology.DecodeEvents(r.Value)
-			if len(events) == 1 { // a content has its record to itself
-				ev = events[0]
-			}
-			return err
-		})
-	if err != nil {
-		return nil, fmt.Errorf("content at %d/%d: %w", ref.Partition, ref.Offset, err)
-	}
-	switch {
-	case ev == nil:
-		// Deleted by retention, or a reference to another log.
-		return nil, fmt.Errorf("content at %d/%d: %w: nothing is there", ref.Partition, ref.Offset, ErrContent)
-	case ev.Workspace != workspace:
-		// A reference may name any place, and must not show another workspace's contents.
-		return nil, fmt.Errorf("content at %d/%d: %w: it is of another workspace", ref.Partition, ref.Offset, ErrContent)
-	case int64(len(ev.Content)) != ref.Size || sequencer.Hash(sha256.Sum256(ev.Content)) != ref.SHA256:
-		// What was decided about is this hash, and not what lies there now.
-		return nil, fmt.Errorf("content at %d/%d: %w: size or hash differ", ref.Partition, ref.Offset, ErrContent)
-	}
-	return ev.Content, nil
 }
 
 // Ready says what is wrong with each thing that the client needs; nil is well. "kafka": a broker answers. "nats": the

@@ -77,6 +77,9 @@ func (s *Agent) together(ctx context.Context, old, delta *sequencer.ShardWrite) 
 		return nil, api.Problemf(api.CodeBadRequest, "the transaction has a write with op %s at %s: one with op %s goes "+
 			"into another transaction", old.Op, old.Scope, delta.Op)
 	}
+	if old.Ref != nil && old.Ref.Size > sequencer.MaxMerged {
+		return nil, unmergeable(delta)
+	}
 	was, err := s.content(ctx, view.Revision{Version: 1, Content: old.Content, Ref: old.Ref})
 	if err != nil {
 		return nil, err

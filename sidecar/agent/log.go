@@ -19,6 +19,9 @@ type Log interface {
 	view.Tables
 	Records
 	Folds
+	// Parts gives a content part by part, in the memory of a few; the last one only when all together are what the
+	// reference names. With streams.ErrContent one is missing for good, or damaged.
+	Parts(ctx context.Context, workspace string, ref sequencer.Ref, take func(part []byte) error) error
 	// ID names the log: no other has it, even one with the same workspaces and transactions. The error is
 	// streams.ErrOtherLog when it is not the one any more that was first asked for.
 	ID(ctx context.Context) (string, error)

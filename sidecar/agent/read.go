@@ -270,13 +270,17 @@ func (s *Agent) Get(ctx context.Context, c once.Call, scope string, how api.Look
 
 func (s *Agent) contentAt(ctx context.Context, scope sequencer.Scope, rev view.Revision,
 	view sequencer.Seq) (*api.Content, error) {
-	body, err := s.content(ctx, rev)
-	if err != nil {
-		return nil, err
+	out := &api.Content{Scope: string(scope), Version: uint64(rev.Version), View: uint64(view),
+		Writer: string(rev.Writer), MediaType: rev.Media, Size: rev.Size()}
+	err := missing(rev)
+	switch {
+	case err != nil:
+	case rev.Chain():
+		out.Parts = s.parts(*rev.Ref)
+	default:
+		out.Body, err = s.content(ctx, rev)
 	}
-	return &api.Content{Scope: string(scope), Version: uint64(rev.Version), View: uint64(view),
-		Writer:    string(rev.Writer),
-		MediaType: rev.Media, Body: body}, nil
+	return out, err
 }
 
 // readLoosely reads for the agent, whose next seal carries it, or only looks, as people do: that binds nothing.

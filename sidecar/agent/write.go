@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
-	"github.com/hence-dev/hence/sidecar/journal"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/sidecar/view"
 	"github.com/hence-dev/hence/topology"
@@ -65,7 +63,7 @@ func (s *Agent) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, er
 	event := &topology.Event{
 		Kind: topology.EventWrite, Workspace: s.workspace, Tx: t.id, Agent: s.agent, Incarnation: t.incarnation,
 		AtMs: s.clock.Now().UnixMilli(), Scope: w.scope, MediaType: w.media, Size: int64(len(w.content)),
-		SHA256: sha256.Sum256(w.content), Traceparent: traceOf(ctx),
+		SHA256: w.given(shard), Traceparent: traceOf(ctx),
 	}
 	if w.rests {
 		err = s.delivery.RestEvent(event)
@@ -85,10 +83,8 @@ func (s *Agent) writeIn(ctx context.Context, t *tx, w writing) (*api.Written, er
 
 // checkWrite holds a write against the limits and its expected version against the view.
 func (s *Agent) checkWrite(ctx context.Context, t *tx, w writing) (*sequencer.ShardWrite, error) {
-	rules := s.view.Settings().Rules
-	if len(w.content) > int(rules.MaxContent) {
-		return nil, api.Problemf(api.CodeTooLarge, "%s would have %d bytes; a shard has at most %d",
-			w.scope, len(w.content), rules.MaxContent)
+	if err := s.tooLong(w); err != nil {
+		return nil, err
 	}
 	most := maxMediaBytes
 	if w.wide {
@@ -200,33 +196,6 @@ func (t *tx) inlineWith(w *sequencer.ShardWrite) int {
 	return total
 }
 
-// keepContent puts a content into the events topic and returns once it is there.
-func (s *Agent) keepContent(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
-	return s.keepBody(ctx, t, w.Scope, w.Type, w.Content)
-}
-
-func (s *Agent) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, media string,
-	body []byte) (*sequencer.Ref, error) {
-	ev, ref := journal.ContentEvent(body)
-	ev.Workspace, ev.Tx, ev.Agent, ev.Incarnation = s.workspace, t.id, s.agent, t.incarnation
-	ev.AtMs, ev.Scope, ev.MediaType = s.clock.Now().UnixMilli(), scope, media
-	there := false
-	err := s.delivery.Event(ev, func(at sequencer.Place) { // outside of the loop
-		s.loop.Run(func() {
-			ref.Partition, ref.Offset, there = at.Partition, at.Offset, true
-			s.loop.Moved(&t.changed)
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = s.through(ctx, t, func() bool { return there }) // what names it comes after it
-	if err != nil {
-		return nil, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope, err)
-	}
-	return ref, err
-}
-
 // put writes one shard in a transaction of one record. A conflict is tried again here: the agent has read nothing in
 // between that could have changed its mind.
 func (s *Agent) put(ctx context.Context, talk string, w writing, slot *once.Slot) (*api.Decision, error) {
@@ -279,34 +248,6 @@ func (s *Agent) drop(t *tx, why string) {
 	if t.begun {
 		s.abortInLog(t, o)
 	}
-}
-
-// content is a revision's content, fetched when it is kept by reference.
-func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) {
-	switch {
-	case rev.Lost:
-		return nil, api.Problemf(api.CodeForgotten, "the content is what decision %d wrote, which a retraction put back or "+
-			"deltas rest on, and the log has that no more: write the shard again", rev.From)
-	case rev.Lacks:
-		return nil, view.BeingFetched(view.Lack{At: rev.At, From: rev.From})
-	}
-	if rev.Ref == nil {
-		return rev.Content, nil
-	}
-	if body, ok := s.view.Contents.Get(rev.Ref.SHA256); ok {
-		return body, nil
-	}
-	body, err := do(s, func() ([]byte, error) { return s.events.Content(ctx, s.workspace, *rev.Ref) })
-	if err != nil {
-		return nil, api.Problemf(api.CodeLog, "the content at %d/%d cannot be fetched: %v", rev.Ref.Partition,
-			rev.Ref.Offset, err)
-	}
-	if sha256.Sum256(body) != rev.Ref.SHA256 {
-		return nil, api.Problemf(api.CodeInternal, "the content at %d/%d is not the one that was written",
-			rev.Ref.Partition, rev.Ref.Offset)
-	}
-	s.view.Contents.Put(rev.Ref.SHA256, body)
-	return body, nil
 }
 
 // retracts is the logic of the fold from which on it takes committed transactions back.

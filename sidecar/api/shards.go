@@ -1,5 +1,7 @@
 package api
 
+import "context"
+
 // Look is how a shard is looked at.
 type Look struct {
 	Binds   bool   // the agent reads it: the next seal of its conversation carries the read
@@ -14,6 +16,11 @@ type Content struct {
 	Writer    string
 	MediaType string
 	Body      []byte
+
+	// Parts is set where the content is too large to be held whole: it gives Size bytes part by part, the last of them
+	// only once all are known to be what was written. Body is nil then.
+	Parts func(ctx context.Context, take func(part []byte) error) error
+	Size  int64
 }
 
 // Put is one shard to write, in a transaction of one write.

@@ -114,6 +114,8 @@ type Agents interface {
 type Workspace interface {
 	Ready(ctx context.Context) map[string]error
 	Reached() sequencer.Seq
+	// MostContent is how long a shard's content may be; zero: no longer than any body.
+	MostContent() int64
 	From(ctx context.Context, workspace string, after sequencer.Seq, named bool) (sequencer.Seq, error)
 	// AwaitVersion returns once a shard has another version than those that match holds for known. The end of ctx ends
 	// the wait, too, and is no error; nor is a scope that is no shard: the read that follows says so.

@@ -3,7 +3,6 @@ package http
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -73,6 +72,10 @@ type reply struct {
 	media  string
 	raw    []byte
 	value  any
+
+	parts func(context.Context, func([]byte) error) error // gives the body in place of raw; its place is freed by done
+	size  int64                                           // of that body
+	done  func()
 }
 
 // table is the interface.
@@ -134,6 +137,8 @@ type Face struct {
 	paths   *step // of all routes
 	running chan struct{}
 	waiters chan struct{} // requests that wait for a shard's next version; they hold no place in running
+	writing chan struct{} // bodies over BodyBytes that are held
+	reading chan struct{} // contents that are read part by part
 	feed    *feed.Handler
 }
 
@@ -167,6 +172,7 @@ type FeedFollow = func(ctx context.Context, workspace string, after sequencer.Se
 func New(c Config) *Face {
 	f := &Face{
 		Config: c, waiters: make(chan struct{}, maxWaiters), running: make(chan struct{}, c.Limits.Requests),
+		writing: make(chan struct{}, maxWriting), reading: make(chan struct{}, maxReading),
 		feed: feed.New(feed.Config{Follow: c.Follow, Start: c.Workspace.From, Stop: c.Drain.Done(),
 			Subscribers: c.Limits.Watchers, Logger: c.Log}),
 	}
@@ -260,7 +266,8 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	if err != nil {
 		return nil, err
 	}
-	body, err := f.body(w, r)
+	body, free, err := f.body(w, r, route)
+	defer free()
 	if err != nil {
 		return nil, err
 	}
@@ -271,31 +278,6 @@ func (f *Face) answer(w http.ResponseWriter, r *http.Request, route *route, para
 	}
 	return f.keyed(c, route)
 }
-
-// body reads a request's body.
-func (f *Face) body(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
-	sent := r.Body
-	if n := r.ContentLength; n >= 0 && n <= min(f.Limits.BodyBytes, readAtOnce) { // it has no more than it says
-		body = make([]byte, n)
-		_, err = io.ReadFull(sent, body)
-	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(w, sent, f.Limits.BodyBytes))
-	}
-	if err == nil {
-		return body, nil
-	}
-	_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
-	if p := api.AsProblem(err); p.Code == api.CodeTooLarge {
-		return nil, p
-	}
-	return nil, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
-}
-
-// readAtOnce is the largest body whose memory is taken before it is there.
-const readAtOnce = 64 << 10
-
-// maxDrained is how much of a body that is too large is read for the client to see the answer.
-const maxDrained = 64 << 20
 
 // noToken says what a request's Authorization lacks.
 func noToken(r *http.Request) string {
@@ -411,7 +393,11 @@ func (r *reply) encode() {
 func (f *Face) write(w http.ResponseWriter, r *http.Request, name string, out *reply) {
 	f.Metrics.Answered(name, out.status)
 	out.encode()
-	body, media := out.raw, out.media
+	body, media, size := out.raw, out.media, int64(len(out.raw))
+	if out.parts != nil {
+		defer out.done()
+		size = out.size
+	}
 	h := w.Header()
 	// The lists of one value each have one array: Set makes one for each.
 	values := append(make([]string, 0, 4+len(out.header)), "no-store", "nosniff")
@@ -426,10 +412,14 @@ func (f *Face) write(w http.ResponseWriter, r *http.Request, name string, out *r
 	}
 	if media != "" && out.status != http.StatusNotModified {
 		set("Content-Type", media)
-		set("Content-Length", strconv.Itoa(len(body)))
+		set("Content-Length", strconv.FormatInt(size, 10))
 	}
 	w.WriteHeader(out.status)
-	if r.Method != http.MethodHead && out.status != http.StatusNotModified {
+	switch {
+	case r.Method == http.MethodHead || out.status == http.StatusNotModified:
+	case out.parts != nil:
+		f.give(w, r, out)
+	default:
 		_, _ = w.Write(body)
 	}
 }

@@ -40,6 +40,7 @@ type fake struct {
 	session   string    // the conversation of the last call
 	parts     map[string]error
 	span      trace.SpanContext
+	most      int64 // bytes of a content
 }
 
 func newFake() *fake {
@@ -280,6 +281,8 @@ func (f fakeWorkspace) Ready(context.Context) map[string]error {
 }
 
 func (f fakeWorkspace) Reached() sequencer.Seq { return 9 }
+
+func (f fakeWorkspace) MostContent() int64 { return f.most }
 
 func (f fakeWorkspace) From(_ context.Context, _ string, after sequencer.Seq, named bool) (sequencer.Seq, error) {
 	if after > 9 {

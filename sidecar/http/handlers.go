@@ -303,8 +303,15 @@ func (f *Face) readShard(c *call) (*reply, error) {
 		"Hence-View": strconv.FormatUint(got.View, 10), "Hence-Writer": got.Writer}}
 	if version == 0 && matches(c.request.Header.Get("If-None-Match"), got.Version) {
 		out.status, out.media, out.raw = http.StatusNotModified, "", nil
-	} else if !printable(out.media) { // one that an older release took, and that would break the header
+		return out, nil
+	}
+	if !printable(out.media) { // one that an older release took, and that would break the header
 		out.media = api.DefaultMedia
+	}
+	if got.Parts != nil {
+		if err := f.passOn(c, out, got); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }

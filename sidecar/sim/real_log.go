@@ -196,6 +196,14 @@ func (d *port) Content(ctx context.Context, ws string, ref sequencer.Ref) ([]byt
 	return d.Door.Content(ctx, ws, ref)
 }
 
+// Parts is part of the log's interface to a sidecar.
+func (d *port) Parts(ctx context.Context, ws string, ref sequencer.Ref, take func([]byte) error) error {
+	if err := d.reach(ctx); err != nil {
+		return err
+	}
+	return d.Door.Parts(ctx, ws, ref, take)
+}
+
 // Effects is part of the log's interface to a sidecar.
 func (d *port) Effects(ctx context.Context, ws string, tx sequencer.TxID) ([]*topology.Event, error) {
 	if err := d.reach(ctx); err != nil {

@@ -37,6 +37,9 @@ type Revision struct {
 // carrier is the decision that carries the content; zero: the shard is absent.
 func (r *Revision) carrier() sequencer.Seq { return cmp.Or(r.From, r.Version) }
 
+// Chain reports whether the content is kept as a chain of events: it is read part by part, and never held whole.
+func (r *Revision) Chain() bool { return r.Ref != nil && r.Ref.Chunks > 0 }
+
 // Size is the length of the content, in bytes.
 func (r *Revision) Size() int64 {
 	if r.Ref != nil {

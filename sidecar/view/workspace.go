@@ -48,6 +48,14 @@ func (w *Workspace) From(ctx context.Context, _ string, after sequencer.Seq, nam
 	return after, w.view.ReachWithin(ctx, after, w.futureWait)
 }
 
+// MostContent is how long a shard's content may be; zero: no longer than any body.
+func (w *Workspace) MostContent() int64 {
+	if now := w.view.Settings(); now.Exact && now.Rules.Chains() {
+		return int64(now.Rules.MaxContent)
+	}
+	return 0
+}
+
 // AwaitVersion returns once a shard has another version than those that match holds for known; it is no read. The end
 // of ctx ends the wait, too, and is no error; nor is a scope that is no shard: the read that follows says so.
 func (w *Workspace) AwaitVersion(ctx context.Context, scope string, match func(version uint64) bool) error {

@@ -223,6 +223,28 @@ func (d *Door) Content(ctx context.Context, _ string, ref sequencer.Ref) ([]byte
 	return d.log.content(ref)
 }
 
+// Parts is part of the log's interface to a sidecar.
+func (d *Door) Parts(ctx context.Context, ws string, ref sequencer.Ref, take func([]byte) error) error {
+	if ref.Chunks == 0 {
+		content, err := d.Content(ctx, ws, ref)
+		if err != nil {
+			return err
+		}
+		return take(content)
+	}
+	chain := streams.NewChain(ws, ref, take)
+	for at := ref.Offset; at <= ref.Last; at++ {
+		ev, there := d.log.event(at)
+		if !there {
+			continue
+		}
+		if whole, err := chain.Add(at, ev); whole || err != nil {
+			return err
+		}
+	}
+	return chain.End()
+}
+
 // Closure is part of the log's interface to a sidecar: the transaction alone.
 func (d *Door) Closure(_ context.Context, _ string, tx sequencer.TxID, limit int) (*topology.Closure, error) {
 	out := &topology.Closure{Tx: tx, Limit: limit}

@@ -30,7 +30,8 @@ type Log struct {
 	intents  []*sequencer.Intent
 	records  [][]byte // outcomes as they travel, by seq-1
 	outcomes []*sequencer.Outcome
-	times    []time.Time // of the outcomes
+	times    []time.Time    // of the outcomes
+	lost     map[int64]bool // offsets that give nothing
 	events   []*topology.Event
 	byRecord [][]*topology.Event // the same, by record
 	residue  rows
@@ -301,6 +302,35 @@ func writerIn(o *sequencer.Outcome, scope sequencer.Scope) sequencer.Writer {
 		}
 	}
 	return sequencer.Writer{Seq: o.Seq, Tx: o.Tx}
+}
+
+// event is what lies at an offset, if anything still does.
+func (l *Log) event(at int64) (ev *topology.Event, there bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at < 0 || at >= int64(len(l.events)) || l.lost[at] {
+		return nil, false
+	}
+	return l.events[at], true
+}
+
+// Lose takes the event at an offset away from those who read contents, as retention or a broken disk does.
+func (l *Log) Lose(at int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost == nil {
+		l.lost = map[int64]bool{}
+	}
+	l.lost[at] = true
+}
+
+// Spoil changes the event at an offset.
+func (l *Log) Spoil(at int64, how func(*topology.Event)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ev := *l.events[at]
+	how(&ev)
+	l.events[at] = &ev
 }
 
 func (l *Log) content(ref sequencer.Ref) ([]byte, error) {

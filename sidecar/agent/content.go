@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/journal"
+	"github.com/hence-dev/hence/sidecar/view"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Contents that a seal names by their place in the events topic. Up to ChunkBytes one event has it; since logic 4 a
+// larger one is a chain: its parts follow one another, each published once the one before is acknowledged, and the
+// write is taken when the last one is. So no seal names a chain that is not whole; what a crash or a refusal leaves
+// behind is named by nobody, nobody reads it, and it goes with its topic's records of that time.
+
+// chainsFrom is the logic of the fold from which on a content may be a chain of events. An older one reads the first.
+const chainsFrom = 4
+
+// mostInOne is the longest content that one event takes.
+const mostInOne = journal.MaxSpread - 8<<10
+
+// tooLong refuses a content that is longer than what the rules allow, or than what their logic can name.
+func (s *Agent) tooLong(w writing) error {
+	now, n := s.view.Settings(), len(w.content)
+	switch {
+	case n > int(now.Rules.MaxContent):
+		return api.Problemf(api.CodeTooLarge, "%s would have %d bytes; a shard has at most %d: hence rules set "+
+			"--max-content allows up to %d under logic %d", w.scope, n, now.Rules.MaxContent, sequencer.MaxContent, chainsFrom)
+	case n <= mostInOne:
+		return nil
+	case !now.Exact:
+		return api.Problemf(api.CodeNotReady, "the rules of the workspace are not known here yet")
+	case !now.Rules.Chains(): // its readers would take the first part for the whole
+		return api.Problemf(api.CodeTooLarge, "%s would have %d bytes; the workspace follows logic %d, under which one event "+
+			"has a content, of at most %d bytes: hence rules set --logic %d, once all processors and sidecars have this release",
+			w.scope, n, now.Rules.Logic, mostInOne, chainsFrom)
+	}
+	return nil
+}
+
+// given is the hash of what a write was given.
+func (w *writing) given(as *sequencer.ShardWrite) sequencer.Hash {
+	if w.op == sequencer.OpSet && as.Ref != nil { // known already
+		return as.Ref.SHA256
+	}
+	return sha256.Sum256(w.content)
+}
+
+// keepContent puts a content into the events topic and returns once all of it is there.
+func (s *Agent) keepContent(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
+	now := s.view.Settings()
+	if len(w.Content) > sequencer.ChunkBytes && now.Exact && now.Rules.Chains() {
+		return s.keepChain(ctx, t, w)
+	}
+	return s.keepBody(ctx, t, w.Scope, w.Type, w.Content)
+}
+
+// keepChain is keepContent of what is a chain. One part after the other: readers take a later one that is there
+// without the one before for proof that this is lost, and no more than one part waits in memory and journal.
+func (s *Agent) keepChain(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
+	body := w.Content
+	of, err := do(s, func() (sequencer.Hash, error) { return sha256.Sum256(body), nil }) // others go on meanwhile
+	if err != nil {
+		return nil, err
+	}
+	ref := &sequencer.Ref{Size: int64(len(body)), SHA256: of, Chunks: sequencer.ChunksOf(int64(len(body)))}
+	for at := 0; at < len(body); at += sequencer.ChunkBytes {
+		if err := s.usable(t); err != nil { // it was decided meanwhile: the rest would be written for nobody
+			return nil, err
+		}
+		ev, _ := journal.ContentEvent(body[at:min(at+sequencer.ChunkBytes, len(body))])
+		ev.Chunk = &topology.Chunk{At: int64(at), Of: of}
+		place, err := s.keepEvent(ctx, t, w.Scope, w.Type, ev)
+		if err != nil {
+			return nil, err
+		}
+		if at == 0 {
+			ref.Partition, ref.Offset = place.Partition, place.Offset
+		}
+		ref.Last = place.Offset
+	}
+	return ref, nil
+}
+
+func (s *Agent) keepBody(ctx context.Context, t *tx, scope sequencer.Scope, media string,
+	body []byte) (*sequencer.Ref, error) {
+	ev, ref := journal.ContentEvent(body)
+	at, err := s.keepEvent(ctx, t, scope, media, ev)
+	if err != nil {
+		return nil, err
+	}
+	ref.Partition, ref.Offset = at.Partition, at.Offset
+	return ref, nil
+}
+
+// keepEvent publishes an event with a content and returns its place once it is acknowledged.
+func (s *Agent) keepEvent(ctx context.Context, t *tx, scope sequencer.Scope, media string, ev *topology.Event) (
+	at sequencer.Place, err error) {
+	ev.Workspace, ev.Tx, ev.Agent, ev.Incarnation = s.workspace, t.id, s.agent, t.incarnation
+	ev.AtMs, ev.Scope, ev.MediaType = s.clock.Now().UnixMilli(), scope, media
+	there := false
+	err = s.delivery.Event(ev, func(place sequencer.Place) { // outside of the loop
+		s.loop.Run(func() {
+			at, there = place, true
+			s.loop.Moved(&t.changed)
+		})
+	})
+	if err != nil {
+		return at, err
+	}
+	err = s.through(ctx, t, func() bool { return there }) // what names it comes after it
+	if err != nil {
+		return at, api.Problemf(api.CodeLog, "the content of %s is not in the events topic yet: %v", scope, err)
+	}
+	return at, nil
+}
+
+// content is a revision's content, fetched when it is kept by reference.
+func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) {
+	if err := missing(rev); err != nil {
+		return nil, err
+	}
+	if rev.Ref == nil {
+		return rev.Content, nil
+	}
+	if rev.Chain() { // whole, several of them at once would be more than a sidecar may take
+		return nil, api.Problemf(api.CodeTooLarge, "the content has %d bytes, and an answer of this kind at most %d: "+
+			"GET …/shards/NAME gives it, and binds the next seal of the conversation", rev.Ref.Size, mostInOne)
+	}
+	if body, ok := s.view.Contents.Get(rev.Ref.SHA256); ok {
+		return body, nil
+	}
+	body, err := do(s, func() ([]byte, error) { return s.events.Content(ctx, s.workspace, *rev.Ref) })
+	if err != nil {
+		return nil, unread(rev.Ref, err)
+	}
+	if sha256.Sum256(body) != rev.Ref.SHA256 {
+		return nil, unread(rev.Ref, streams.ErrContent)
+	}
+	s.view.Contents.Put(rev.Ref.SHA256, body)
+	return body, nil
+}
+
+// missing says why a revision's content is not there; nil: it is, or the log has it.
+func missing(rev view.Revision) error {
+	switch {
+	case rev.Lost:
+		return api.Problemf(api.CodeForgotten, "the content is what decision %d wrote, which a retraction put back or "+
+			"deltas rest on, and the log has that no more: write the shard again", rev.From)
+	case rev.Lacks:
+		return view.BeingFetched(view.Lack{At: rev.At, From: rev.From})
+	}
+	return nil
+}
+
+// unread is the problem of a content that the events topic did not give. What is gone there comes back by no try.
+func unread(ref *sequencer.Ref, err error) error {
+	if !errors.Is(err, streams.ErrContent) {
+		return api.Problemf(api.CodeLog, "the content at %d/%d cannot be fetched: %v", ref.Partition, ref.Offset, err)
+	}
+	p := api.Problemf(api.CodeLog, "the content is lost or damaged in the events topic, and none of it is given: %v. The "+
+		"version stands, and other shards are as they were: write this one again, or put a former version of it back "+
+		"(?versions=true lists them). Let somebody look at the retention and the disks of hence.events", err)
+	p.Retryable = false
+	return p
+}
+
+// parts are a chain as an answer streams it. It is no part of the agent's loop: its reader takes the time that it
+// takes.
+func (s *Agent) parts(ref sequencer.Ref) func(context.Context, func([]byte) error) error {
+	return func(ctx context.Context, take func([]byte) error) error {
+		var aside error
+		err := s.events.Parts(ctx, s.workspace, ref, func(part []byte) error {
+			aside = take(part)
+			return aside
+		})
+		if err == nil || aside != nil { // whoever takes them has failed
+			return err
+		}
+		return unread(&ref, err)
+	}
+}
