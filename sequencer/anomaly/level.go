@@ -1,0 +1,82 @@
+package anomaly
+
+import "strings"
+
+// Point is one of the sixteen sets of anomalies of the catalogue that a runtime can exclude.
+type Point struct{ A1, A2, A3, A6 bool }
+
+// String is the point as a set, such as {A1,A3}.
+func (p Point) String() string {
+	var names []string
+	for _, one := range []struct {
+		in   bool
+		name string
+	}{{p.A1, "A1"}, {p.A2, "A2"}, {p.A3, "A3"}, {p.A6, "A6"}} {
+		if one.in {
+			names = append(names, one.name)
+		}
+	}
+	return "{" + strings.Join(names, ",") + "}"
+}
+
+// Level is the greatest n of the chain L0 = ∅, L1 = {A1}, L2 = {A1,A3}, L3 = {A1,A3,A6}, L4 = {A1,A2,A3,A6} that the
+// point contains.
+func (p Point) Level() int {
+	for n, excluded := range []bool{p.A1, p.A3, p.A6, p.A2} {
+		if !excluded {
+			return n
+		}
+	}
+	return 4
+}
+
+func (p *Point) drop(k Kind) {
+	switch k {
+	case A1:
+		p.A1 = false
+	case A2:
+		p.A2 = false
+	case A3:
+		p.A3 = false
+	case A6:
+		p.A6 = false
+	}
+}
+
+// Points are what the history leaves: most has every anomaly but those that were found for certain, least also lacks
+// those that are possible or that the history cannot show. They are the same where all is decided.
+func (r *Report) Points() (least, most Point) {
+	least = Point{true, true, true, true}
+	most = least
+	for i := range r.Findings {
+		if f := &r.Findings[i]; f.Certain {
+			most.drop(f.Kind)
+		}
+		least.drop(r.Findings[i].Kind)
+	}
+	for _, u := range r.Undecided {
+		if u.Open {
+			least.drop(u.Kind)
+		}
+	}
+	return least, most
+}
+
+// Serializable is the other verdict: whether some serial order explains the history. It is no where operations depend
+// on each other in a cycle.
+func (r *Report) Serializable() bool {
+	for i := range r.Findings {
+		if r.Findings[i].Kind == Cycle {
+			return false
+		}
+	}
+	return true
+}
+
+// Certain is how many findings are certain.
+func (r *Report) Certain() (n int) {
+	for i := range r.Findings {
+		n += btoi(r.Findings[i].Certain)
+	}
+	return n
+}
