@@ -16,11 +16,16 @@ type Report struct {
 	Undecided []Undecided
 	// OwnOverlaps counts what would be A1 but that both operations are of one agent.
 	OwnOverlaps int
+	// Missing counts reads and writes of standing operations without a recorded value.
+	Missing int
 	// Spanning counts the operations that began before what the history starts with: what they have to do with
 	// operations before the cut is not known. 0 for a whole history.
 	Spanning int
-	// Bytes is the most memory that the history and its check took.
-	Bytes uint64
+	// RecordBytes is the most memory that the history and its check took for operations, and CellBytes that for what
+	// they read and wrote: cells, values, dependencies.
+	RecordBytes, CellBytes uint64
+
+	of *check // that it comes from
 }
 
 // Check judges a history. Aborted operations are judged as the predecessors of others only.
@@ -36,6 +41,7 @@ func (h *History) checkWith(least int) *Report {
 		undecided[why] = n
 	}
 	c := &check{h: h, v: v, r: r, undecided: undecided}
+	r.of = c
 	r.Findings = append(r.Findings, h.single...)
 	for i := range h.ops {
 		if h.ops[i].aborted {
@@ -47,18 +53,25 @@ func (h *History) checkWith(least int) *Report {
 	}
 	c.split()
 	c.skew()
-	edges := c.cycles()
+	record, cell := c.cycles()
+	ofRecords, ofCells := h.bytes()
+	r.RecordBytes = ofRecords + record
+	r.CellBytes = ofCells + v.bytes() + cell + uint64(len(c.rw))*12
+	c.rw, c.wr = nil, nil
 	for why := noValueRead; why <= cutResidue; why++ {
 		if undecided[why] > 0 {
-			r.Undecided = append(r.Undecided, Undecided{Kind: why.kind(), Count: undecided[why],
-				Why: why.String(), Open: why.blocks()})
+			u := Undecided{Kind: why.kind(), Count: undecided[why], Why: why.String(), Open: why.blocks()}
+			r.Undecided = append(r.Undecided, u)
+			if why == noReplica { // without it neither is decided
+				u.Kind = A4v
+				r.Undecided = append(r.Undecided, u)
+			}
 		}
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(btoi(b.Certain), btoi(a.Certain)),
 			slices.Compare(a.Records, b.Records), cmp.Compare(a.Cell, b.Cell))
 	})
-	r.Bytes = h.Bytes() + v.bytes() + uint64(len(c.rw))*12 + edges
 	return r
 }
 
@@ -92,6 +105,7 @@ func (c *check) find(f Finding) { c.r.Findings = append(c.r.Findings, f) }
 func (c *check) op(i uint32) {
 	own := c.h.ops[i]
 	for _, r := range c.h.readsOf(i) {
+		c.r.Missing += btoi(r.value == missing)
 		seen := c.v.upTo(r.cell, own.readTime)
 		c.stale(i, r, seen)
 		if !own.hasPreds {
@@ -100,6 +114,7 @@ func (c *check) op(i uint32) {
 		c.depends(i, r, seen)
 	}
 	for _, w := range c.h.writesOf(i) {
+		c.r.Missing += btoi(w.value == missing)
 		if w.value == null {
 			c.deleted(i, w.cell)
 		}
@@ -230,8 +245,8 @@ func (c *check) deleted(i, cell uint32) {
 		Count: 1, wrote: before.value})
 }
 
-// cascade judges A3 by provenance, and κ-scars: a standing operation among whose predecessors is an aborted one, or one
-// that was committed later.
+// cascade judges A3 by provenance, and κ-scars: a standing operation among whose predecessors is an aborted one, or
+// one that was committed later.
 func (c *check) cascade(i uint32) {
 	var first, scar Finding
 	for _, name := range c.h.predsOf(i) {
@@ -271,7 +286,8 @@ func (c *check) shared(i, p uint32) (cell string, value uint32, is bool) {
 	return "", missing, false
 }
 
-// split judges A4, two reads of a cell from different replicas with different values, and A4v, the same at one version.
+// split judges A4, two reads of a cell from different replicas with different values, and A4v, the same at one
+// version.
 func (c *check) split() {
 	byCell := slices.Clone(c.h.copies)
 	slices.SortStableFunc(byCell, func(a, b copied) int { return cmp.Compare(a.cell, b.cell) })

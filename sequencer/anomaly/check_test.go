@@ -127,10 +127,12 @@ func found(h *History, r *Report) (all []string) {
 	return all
 }
 
-// examples are histories with what must be found in them, by hand from the definitions. Beside each history that fires
-// stand those that differ in one conjunct and must not.
-func examples() []struct{ name, ops, want, level string } {
-	return []struct{ name, ops, want, level string }{
+// example is a history with what must be found in it, by hand from the definitions, and the least and the greatest
+// level. Beside each history that fires stand those that differ in one conjunct and must not.
+type example struct{ name, ops, want, level string }
+
+func overtakenExamples() []example {
+	return []example{
 		// A1: agents differ, the cell is read by one and written by the other, read < write < commit, values differ.
 		{"A1, the paper's witness", "a2 0-2 c=null\na1 0-1 > c=v1", "A1 c 1 2", "L0 L0"},
 		{"A1: one agent", "a1 0-2 c=null\na1 0-1 > c=v1", "", "L4 L4"},
@@ -144,7 +146,8 @@ func examples() []struct{ name, ops, want, level string } {
 		{"A1: an aborted reader", "a2 0-2 c=null | aborted=\na1 0-1 > c=v1", "", "L4 L4"},
 		{"A1: value read not recorded", "a2 0-2 c\na1 0-1 > c=v1", "", "L0 L4"},
 		{"A1: value written not recorded", "a2 0-2 c=null\na1 0-1 > c", "", "L0 L4"},
-		{"A1: overwritten again", "r 0-9 c=null\na 1-3 > c=1\nb 3-4 > c=null\na 4-5 > c=2", "A1 c 1 2 x2\nnull-overwrite c 3 2", "L0 L0"},
+		{"A1: overwritten again", "r 0-9 c=null\na 1-3 > c=1\nb 3-4 > c=null\na 4-5 > c=2",
+			"A1 c 1 2 x2\nnull-overwrite c 3 2", "L0 L0"},
 		{"A1 and serializable", "r 0-3 c=null\nw 0-2 > c=1", "A1 c 1 2", "L0 L0"},
 		// A2: planned, in the registry at the read, not in that at the commit.
 		{"A2, the paper's witness", "a 0-1 | plan=t1 read=yes write=no", "A2 t1 1", "L3 L3"},
@@ -161,6 +164,11 @@ func examples() []struct{ name, ops, want, level string } {
 		{"A2: undecidable at the commit", "a 0-1 | plan=t1 read=yes", "", "L3 L4"},
 		{"A2: undecidable at the read", "a 0-1 | plan=t1 write=no", "", "L3 L4"},
 		{"A2: plan not recorded", "a 0-1 | no=plan", "", "L3 L4"},
+	}
+}
+
+func causeExamples() []example {
+	return []example{
 		// A3: stands, a predecessor, and that one aborted.
 		{"A3, the paper's witness", "p: a 0-1 > c=v1 | aborted=\nj: b 1-2 c=v1 | preds=p", "A3 c 2 1", "L1 L1"},
 		{"A3: aborted too", "p: a 0-1 > c=v1 | aborted=\nj: b 1-2 c=v1 | preds=p aborted=", "", "L4 L4"},
@@ -181,6 +189,11 @@ func examples() []struct{ name, ops, want, level string } {
 		{"residue: an older version", "k 0-1 > c=7\nk 1-2 > c=8\nj 2-3 c=7", "", "L4 L4"},
 		{"residue: null", "j 0-1 c=null", "", "L4 L4"},
 		{"residue: a value not recorded", "k 0-1 > c\nk 0-2 > c=9\nj 2-3 c=7", "", "L1 L4"},
+	}
+}
+
+func effectExamples() []example {
+	return []example{
 		// A4: one cell, different replicas, different values; A4v: also one version.
 		{"A4 by lag", "a 0-1 c=null@s/0\nb 1-2 c=10@p/1 | preds=", "A4 c/s and p 1 2", "L4 L4"},
 		{"A4: one replica", "a 0-1 c=null@p/0\nb 1-2 c=10@p/1 | preds=", "", "L4 L4"},
@@ -201,6 +214,11 @@ func examples() []struct{ name, ops, want, level string } {
 		{"A6: not recorded", "a 0-1 > c=1 d=1 | no=order", "", "L2 L4"},
 		{"A6: nothing to record", "a 0-1 | no=order", "", "L4 L4"},
 		{"A6: aborted", "a 0-1 > c=1 d=1 | co=d:1,c:1 aborted=", "", "L4 L4"},
+	}
+}
+
+func dependencyExamples() []example {
+	return []example{
 		// Lost update: any agents, any values.
 		{"lost update", "e 0-1 d=null > d=1\nr 0-2 d=null > d=2",
 			"A1 d 2 1\nlost-update d 2 1\ncycle d 1 2 x2 G-single", "L0 L0"},
@@ -241,7 +259,8 @@ func examples() []struct{ name, ops, want, level string } {
 }
 
 func TestExamples(t *testing.T) {
-	for _, e := range examples() {
+	all := slices.Concat(overtakenExamples(), causeExamples(), effectExamples(), dependencyExamples())
+	for _, e := range all {
 		for _, least := range []int{48, 0} { // versions looked at one by one, and counted
 			h := parse(t, e.ops)
 			r := h.checkWith(least)
@@ -287,7 +306,8 @@ func TestAddRefusesNames(t *testing.T) {
 	if err := h.Add(Op{Name: "p", Agent: "a"}); err != nil {
 		t.Errorf("a name that was a predecessor's before: %v", err)
 	}
-	if err := h.Add(Op{Name: "j", Agent: "a"}); err == nil || !strings.Contains(err.Error(), "two operations are called j") {
+	err := h.Add(Op{Name: "j", Agent: "a"})
+	if err == nil || !strings.Contains(err.Error(), "two operations are called j") {
 		t.Errorf("a name given twice: %v", err)
 	}
 }

@@ -10,11 +10,11 @@ type edge struct {
 }
 
 // cycles finds the sets of operations that depend on each other, with a shortest cycle of each; of equally short ones
-// it takes one with the fewest rw. It returns the bytes that it took.
+// it takes one with the fewest rw. It returns the bytes that it took for operations, and for their dependencies.
 //
 // A cycle needs an edge to an operation that was not committed later, because the others lead forward in time: where
 // there is none, nothing has to be searched.
-func (c *check) cycles() uint64 {
+func (c *check) cycles() (records, cells uint64) {
 	edges := c.wr
 	for _, o := range c.rw {
 		edges = append(edges, edge{o.reader, o.writer, o.cell, RW})
@@ -27,7 +27,7 @@ func (c *check) cycles() uint64 {
 		}
 	}
 	if !c.backward {
-		return uint64(len(edges)) * 16
+		return 0, uint64(cap(edges)) * 16
 	}
 	g := graphOf(edges, len(c.h.ops))
 	for _, set := range g.components() {
@@ -40,7 +40,7 @@ func (c *check) cycles() uint64 {
 		f.Cell = f.Edges[0].Cell
 		c.find(f)
 	}
-	return uint64(len(edges))*32 + uint64(len(c.h.ops))*24
+	return uint64(len(c.h.ops)) * 24, uint64(cap(edges)+len(edges)) * 16
 }
 
 // graph has the edges of each operation, one after the other.
@@ -149,8 +149,8 @@ func (g *graph) shortest(set []uint32) (best []edge) {
 	return best
 }
 
-// back is a shortest way from an operation to itself that is better than one of limit edges with rw of them rw; limit 0
-// is none. It searches by layers, and keeps for each operation the way with the fewest rw.
+// back is a shortest way from an operation to itself that is better than one of limit edges with limitRW of them rw;
+// limit 0 is none. It searches by layers, and keeps for each operation the way with the fewest rw.
 func (g *graph) back(start uint32, limit, limitRW int) (way []edge, rw int) {
 	type step struct {
 		by  edge

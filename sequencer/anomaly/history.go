@@ -21,8 +21,8 @@ import (
 // Null is the value of a cell that was never written.
 const Null = "null"
 
-// Op is one operation as it is added to a History: an agent reads cells at ReadTime and writes cells at WriteTime, both
-// positions in the log of commits. An operation that reads at t sees what was written at times ≤ t.
+// Op is one operation as it is added to a History: an agent reads cells at ReadTime and writes cells at WriteTime,
+// both positions in the log of commits. An operation that reads at t sees what was written at times ≤ t.
 type Op struct {
 	Line      int    // where it stands in its file, 1-based
 	Name      string // what Preds of others call it; empty: it has no name
@@ -81,7 +81,7 @@ type Order struct {
 	Happened []Write
 }
 
-// History is a set of operations, held in little memory: see Bytes.
+// History is a set of operations, held in memory that is linear in their number and in that of their cells.
 type History struct {
 	ops    []op
 	reads  []read
@@ -141,8 +141,8 @@ func (h *History) Latest() (latest uint64) {
 	return max(latest, h.since)
 }
 
-// Add takes an operation into the history. It keeps none of the op's slices. Cells that stand twice in a set count once.
-// It returns an error if another operation has the same name.
+// Add takes an operation into the history. It keeps none of the op's slices. Cells that stand twice in a set count
+// once. It returns an error if another operation has the same name.
 func (h *History) Add(o Op) error {
 	i := uint32(len(h.ops))
 	name := h.names.id(o.Name)

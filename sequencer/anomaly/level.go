@@ -30,6 +30,11 @@ func (p Point) Level() int {
 	return 4
 }
 
+// And is what both points exclude.
+func (p Point) And(q Point) Point {
+	return Point{p.A1 && q.A1, p.A2 && q.A2, p.A3 && q.A3, p.A6 && q.A6}
+}
+
 func (p *Point) drop(k Kind) {
 	switch k {
 	case A1:

@@ -2,9 +2,9 @@ package anomaly
 
 import "math"
 
-// Materiality is advice beside an A1, never instead of it: how often such a finding changed the decision of an agent in
-// the role of the reader, when it was asked again with the value that it had missed. A policy may act on P alone; what
-// is detected stays detected.
+// Materiality is advice beside an A1, never instead of it: how often such a finding changed the decision of an agent
+// in the role of the reader, when it was asked again with the value that it had missed. A policy may act on P alone;
+// what is detected stays detected.
 type Materiality struct {
 	Role     string  `json:"role"`
 	Changed  int     `json:"changed"` // decisions that changed

@@ -2,15 +2,16 @@ package anomaly
 
 import "unsafe"
 
-// Bytes is the memory that the history holds: its lists as they are allocated, and its tables of texts, with 48 bytes
-// for an entry of a table besides the text.
-func (h *History) Bytes() (n uint64) {
-	n = held(h.ops) + held(h.reads) + held(h.writes) + held(h.copies) + held(h.preds) + held(h.owner) + held(h.single)
-	for _, t := range []*intern{&h.names, &h.agents, &h.cells, &h.values, &h.places} {
-		n += uint64(t.bytes) + uint64(len(t.text))*48 + held(t.text)
-	}
-	return n
+// bytes is the memory that the history holds, its lists as they are allocated: for operations with their names and
+// predecessors, and for cells and values.
+func (h *History) bytes() (records, cells uint64) {
+	records = held(h.ops) + held(h.preds) + held(h.owner) + held(h.single) + h.names.held() + h.agents.held()
+	cells = held(h.reads) + held(h.writes) + held(h.copies) + h.cells.held() + h.values.held() + h.places.held()
+	return records, cells
 }
+
+// held is the memory of a table: its texts, and for each 40 bytes of the map besides.
+func (t *intern) held() uint64 { return uint64(t.bytes) + uint64(len(t.text))*40 + held(t.text) }
 
 func (v *versions) bytes() (n uint64) {
 	n = held(v.order) + held(v.begin) + held(v.at)

@@ -1,0 +1,159 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what is printed into testdata")
+
+// TestScripts checks each trace of testdata, and the one of the documents, and compares what is printed, and the page.
+func TestScripts(t *testing.T) {
+	traces, err := filepath.Glob("testdata/*.jsonl")
+	if err != nil || len(traces) == 0 {
+		t.Fatalf("%d traces, %v", len(traces), err)
+	}
+	for _, path := range append(traces, filepath.Join("..", "..", "..", "..", "docs", "examples", "history.jsonl")) {
+		name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
+		window := 0
+		if strings.HasPrefix(name, "window") {
+			window = 2
+		}
+		result, err := Open(t.Context(), path, nil, Options{Window: window})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		result.File = filepath.Base(path)
+		var out bytes.Buffer
+		if err := result.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString("\n")
+		if err := WritePage(&out, []*Result{result}); err != nil {
+			t.Fatal(err)
+		}
+		text := regexp.MustCompile(`(?s)<style>.*</style>|memory: [^\n]*`).ReplaceAllString(out.String(), "")
+		golden := filepath.Join("testdata", name+".txt")
+		if *rewrite {
+			if err := os.WriteFile(golden, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil || string(want) != text {
+			t.Errorf("%s: %v\n%s\nwant\n%s", path, err, text, want)
+		}
+	}
+}
+
+func read(t *testing.T, text string, o Options) *Result {
+	t.Helper()
+	r, err := Read(t.Context(), "f", strings.NewReader(text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// stale is a history of n overtaken reads of one cell.
+func stale(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"agent":"r","read_set":["c"],"read_values":{"c":%d},"read_time":%d,`+
+			`"write_set":[],"write_time":%d}`+"\n", 2*i, 3*i, 3*i+3)
+		fmt.Fprintf(&b, `{"agent":"w","read_set":[],"read_time":%d,"write_set":["c"],`+
+			`"write_values":{"c":%d},"write_time":%d}`+"\n", 3*i, 2*i+2, 3*i+1)
+	}
+	return b.String()
+}
+
+// TestLimit: counts are whole, however few findings are shown.
+func TestLimit(t *testing.T) {
+	r := read(t, stale(5), Options{Limit: 2})
+	if len(r.Findings) != 3 || r.Kinds[0].Certain != 5 || r.Kinds[0].LeftOut != 3 || r.Certain != 5 {
+		t.Errorf("%d findings, %+v", len(r.Findings), r.Kinds[0])
+	}
+	if r = read(t, stale(5), Options{}); len(r.Findings) != 6 || r.Kinds[0].LeftOut != 0 {
+		t.Errorf("%d findings, %+v", len(r.Findings), r.Kinds[0])
+	}
+}
+
+// TestWindow: a cut hides what spans it and says so; what lies within a window is found.
+func TestWindow(t *testing.T) {
+	whole, cut := read(t, stale(5), Options{}), read(t, stale(5), Options{Window: 2})
+	if whole.Windows != 1 || whole.Spanning != 0 || cut.Windows != 5 || cut.Kinds[0].Certain != 5 || cut.Cells != 1 ||
+		cut.Agents != 2 || cut.Operations != 10 {
+		t.Errorf("whole %+v\ncut %+v", whole, cut)
+	}
+	cut = read(t, stale(5), Options{Window: 1}) // each reader in another window than its writer
+	if cut.Kinds[0].Certain != 0 || cut.Spanning != 5 || cut.Windows != 10 {
+		t.Errorf("cut between readers and writers: %+v", cut)
+	}
+	if whole.Possible != 1 || cut.Possible != 1 || len(cut.Undecided) == 0 {
+		t.Errorf("residue: %d and %d, undecided %v: after a cut nothing says who wrote a value", whole.Possible,
+			cut.Possible, cut.Undecided)
+	}
+}
+
+// TestRoles: the flag wins over what the records say; without a role nothing is estimated.
+func TestRoles(t *testing.T) {
+	said := strings.Replace(stale(1), `"agent":"r"`, `"agent":"r","role":"consumer","other":1`, 1)
+	for _, c := range []struct {
+		text string
+		role map[string]string
+		want string
+	}{{stale(1), nil, ""}, {stale(1), map[string]string{"r": "producer"}, "producer"}, {said, nil, "consumer"},
+		{said, map[string]string{"r": "assessor"}, "assessor"}, {stale(1), map[string]string{"w": "producer"}, ""}} {
+		r := read(t, c.text, Options{Roles: c.role})
+		got := ""
+		if m := r.Findings[0].Materiality; m != nil {
+			got = m.Role
+		}
+		if got != c.want || !r.Findings[0].Certain {
+			t.Errorf("with %v: %q, want %q", c.role, got, c.want)
+		}
+	}
+	if r := read(t, said, Options{}); r.Unknown["other"] != 1 || r.Unknown["role"] != 0 {
+		t.Errorf("fields that no detector knows: %v", r.Unknown)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	text, err := json.Marshal(read(t, stale(1), Options{}))
+	for _, want := range []string{`"level":{"least":0,"most":0,"point_least":"{}","point_most":"{A2,A3,A6}"}`,
+		`"serializable":true`, `"kind":"A1","certain":true,"records":[{"line":1,"agent":"r","read_time":0,"write_time":3}`} {
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v: no %s in\n%s", err, want, text)
+		}
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	record := `{"txn":1,"agent":"a","read_set":[],"read_time":0,"write_set":[],"write_time":0}` + "\n"
+	for text, want := range map[string]string{
+		"":              "f: it has no records",
+		"x":             "f: line 1: a record is a JSON object",
+		"{}":            "f: line 1: the record has no agent",
+		record + record: "f: line 2: two operations are called 1",
+	} {
+		if _, err := Read(t.Context(), "f", strings.NewReader(text), Options{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%.20s: %v, want %s", text, err, want)
+		}
+	}
+	if _, err := Open(t.Context(), "nowhere", nil, Options{}); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("no file: %v", err)
+	}
+	if r, err := Open(t.Context(), "-", strings.NewReader(stale(1)), Options{}); err != nil || r.Operations != 2 {
+		t.Errorf("the standard input: %v", err)
+	}
+}

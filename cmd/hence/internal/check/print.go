@@ -1,0 +1,108 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
+)
+
+// Write prints a result for people: a table of what was looked for, the level, and a sentence for each finding.
+func (r *Result) Write(w io.Writer) error {
+	aborted := ""
+	if r.Aborted > 0 {
+		aborted = fmt.Sprintf(", %d of them aborted", r.Aborted)
+	}
+	if err := show.Plainly(w, "%s: %s%s; %s, %s\n\n", r.File, show.Several(r.Operations, "operation"), aborted,
+		show.Several(r.Agents, "agent"), show.Several(r.Cells, "cell")); err != nil {
+		return err
+	}
+	open := map[string]int{}
+	for _, u := range r.Undecided {
+		open[u.Kind] += u.Count
+	}
+	t := show.Table{Head: []string{"ANOMALY", "MEANING", "CERTAIN", "POSSIBLE", "UNDECIDED"}}
+	for _, k := range r.Kinds {
+		t.Add(k.Kind, k.Title, strconv.Itoa(k.Certain), strconv.Itoa(k.Possible), strconv.Itoa(open[k.Kind]))
+	}
+	if err := t.Write(w); err != nil {
+		return err
+	}
+	var b strings.Builder // takes all
+	b.WriteString("\n" + r.Level.words() + "\n")
+	if r.Serializable {
+		b.WriteString("serializable: no cycle of dependencies; this and the level are two verdicts, none follows from " +
+			"the other\n")
+	} else {
+		b.WriteString("not serializable: operations depend on each other in a cycle\n")
+	}
+	r.findings(&b)
+	r.notes(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (l Level) words() string {
+	if l.Least == l.Most && l.PointLeast == l.PointMost {
+		return fmt.Sprintf("level L%d: the history has none of %s", l.Most, l.PointMost)
+	}
+	return fmt.Sprintf("level L%d to L%d: the history has none of %s for certain, and what is possible or undecided "+
+		"leaves %s", l.Least, l.Most, l.PointLeast, l.PointMost)
+}
+
+func (r *Result) findings(b *strings.Builder) {
+	kind := ""
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if f.Kind != kind {
+			kind = f.Kind
+			b.WriteByte('\n')
+		}
+		certain := ""
+		if !f.Certain {
+			certain = " (possible)"
+		}
+		_ = show.Plainly(b, "%s%s: %s.\n", f.Kind, certain, f.Sentence)
+		if m := f.Materiality; m != nil {
+			_ = show.Plainly(b, "    such a finding changed the decision of a reader in the role %s in %d of %d cases: "+
+				"%.3f, 95 %% interval %.3f to %.3f (%s)\n", m.Role, m.Changed, m.Asked, m.P, m.Low, m.High, m.Measured)
+		}
+	}
+	for _, k := range r.Kinds {
+		if k.LeftOut > 0 {
+			fmt.Fprintf(b, "%s: %d more; --limit 0 shows all.\n", k.Kind, k.LeftOut)
+		}
+	}
+}
+
+// notes say what the file cannot show, and what the check took.
+func (r *Result) notes(b *strings.Builder) {
+	b.WriteByte('\n')
+	for _, u := range r.Undecided {
+		fmt.Fprintf(b, "undecided %s: %d %s\n", u.Kind, u.Count, u.Why)
+	}
+	if r.Missing > 0 {
+		fmt.Fprintf(b, "%s without a recorded value: predicates that compare it do not fire\n",
+			show.Several(r.Missing, "read or write of a cell"))
+	}
+	if r.OwnOverlaps > 0 {
+		fmt.Fprintf(b, "%s of one agent's operations with its own, which are not A1\n",
+			show.Several(r.OwnOverlaps, "overlap"))
+	}
+	if len(r.Unknown) > 0 {
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(r.Unknown)) {
+			names = append(names, fmt.Sprintf("%s (%d)", name, r.Unknown[name]))
+		}
+		_ = show.Plainly(b, "fields that no detector knows: %s\n", strings.Join(names, ", "))
+	}
+	if r.Windows > 1 {
+		fmt.Fprintf(b, "judged in %d windows: %s spanned a cut, and what they have to do with operations before it is "+
+			"not known\n", r.Windows, show.Several(r.Spanning, "operation"))
+	}
+	fmt.Fprintf(b, "memory: %d bytes an operation, and %d for its cells\n", r.RecordBytes, r.CellBytes)
+}
