@@ -174,6 +174,8 @@ func causeExamples() []example {
 		{"A3: aborted too", "p: a 0-1 > c=v1 | aborted=\nj: b 1-2 c=v1 | preds=p aborted=", "", "L4 L4"},
 		{"A3: no predecessor", "p: a 0-1 > c=v1 | aborted=\nj: b 1-2 c=v1 | preds=", "", "L4 L4"},
 		{"A3: it stands", "p: a 0-1 > c=v1\nj: b 1-2 c=v1 | preds=p", "", "L4 L4"},
+		{"A3: the predecessor of another one", "p: a 0-1 > c=1 | aborted=\nq: a 1-2 c=1 | preds=p aborted=\n" +
+			"j: b 2-3 | preds=", "", "L4 L4"},
 		{"A3: it is forgotten", "j: b 1-2 c=v1 | preds=p", "", "L4 L4"},
 		{"A3: named before it comes", "j: b 1-2 c=v1 | preds=p\np: a 0-1 > c=v1 | aborted=", "A3 c 1 2", "L1 L1"},
 		{"A3: closure, the direct one first", "p: a 0-1 > c=1 | aborted=\nq: a 1-2 > d=2 | aborted=\n" +
@@ -184,6 +186,7 @@ func causeExamples() []example {
 		{"residue: written by an aborted one", "k 0-1 > c=7 | aborted=\nj 1-2 c=7", "A3? c 2", "L1 L4"},
 		{"residue: another cell", "k 0-1 > d=7\nj 1-2 c=7", "A3? c 2", "L1 L4"},
 		{"residue: written later", "k 0-2 > c=7\nj 1-2 c=7", "A3? c 2", "L1 L4"},
+		{"residue: written later, another before", "k 0-1 > c=8\nk 0-3 > c=7\nj 1-2 c=7", "A3? c 3", "L1 L4"},
 		{"residue: another value", "k 0-1 > c=8\nj 1-2 c=7", "A3? c 2", "L1 L4"},
 		{"residue: its own write", "j 1-1 c=7 > c=7", "A3? c 1", "L1 L4"},
 		{"residue: an older version", "k 0-1 > c=7\nk 1-2 > c=8\nj 2-3 c=7", "", "L4 L4"},
