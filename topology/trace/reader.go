@@ -19,12 +19,19 @@ type Reader struct {
 	lines *bufio.Reader
 	line  int
 	bytes uint64
-	name  map[string]int // the field of Record that a name in the file stands for
+	// name is the field of Record that a name in the file stands for, and fields has the names in their order.
+	name   map[string]int
+	fields []string
 }
 
 // NewReader returns a reader of JSON lines.
 func NewReader(from io.Reader) *Reader {
-	return &Reader{lines: bufio.NewReaderSize(from, 256<<10), name: fieldNames()}
+	name := fieldNames()
+	fields := make([]string, len(name))
+	for one, at := range name {
+		fields[at] = one
+	}
+	return &Reader{lines: bufio.NewReaderSize(from, 256<<10), name: name, fields: fields}
 }
 
 // Line is the number of the last line that was read, 1-based.
@@ -92,53 +99,51 @@ func (r *Reader) decode(text []byte) (Record, error) {
 	if text[0] != '{' {
 		return Record{}, fmt.Errorf("a record is a JSON object, not %s", short(text))
 	}
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &fields); err != nil {
+	if !json.Valid(text) {
+		var ignored json.RawMessage
+		err := json.Unmarshal(text, &ignored)
 		if text[len(text)-1] != '}' {
 			return Record{}, fmt.Errorf("not JSON: %w (a record is one line, and is it cut off?)", err)
 		}
 		return Record{}, fmt.Errorf("not JSON: %w", err)
 	}
-	var record Record
-	if err := required(fields); err != nil {
+	record := &Record{}
+	values := make([]json.RawMessage, len(r.fields)) // of a name that comes twice the last value counts
+	members(text, func(name string, value []byte) bool {
+		if at, known := r.name[name]; known {
+			values[at] = value
+			return true
+		}
+		if record.Extra == nil {
+			record.Extra = map[string]json.RawMessage{}
+		}
+		record.Extra[name] = bytes.Clone(value)
+		return true
+	})
+	if err := r.required(values); err != nil {
 		return Record{}, err
 	}
-	into := reflect.ValueOf(&record).Elem()
-	for name, value := range fields {
-		at, known := r.name[name]
+	into := reflect.ValueOf(record).Elem()
+	for at, value := range values {
 		var err error
-		switch {
-		case !known:
-			if record.Extra == nil {
-				record.Extra = map[string]json.RawMessage{}
-			}
-			record.Extra[name] = bytes.Clone(value)
-		case name == "replica" || name == "version":
-			// these need read_set, which may come later
+		switch field := into.Field(at).Addr().Interface().(type) {
+		case *PerCell[string]: // these stand behind read_set in Record, if not in the file
+			err = perCell(value, record.ReadSet, field)
+		case *PerCell[Value]:
+			err = perCell(value, record.ReadSet, field)
 		default:
-			err = json.Unmarshal(value, into.Field(at).Addr().Interface())
+			if value != nil && !fast(value, field) {
+				err = json.Unmarshal(value, field)
+			}
 		}
 		if err != nil {
-			return Record{}, wrongField(name, value, err)
-		}
-	}
-	for _, f := range []struct {
-		name string
-		read func(json.RawMessage) error
-	}{
-		{"replica", func(v json.RawMessage) error { return perCell(v, record.ReadSet, &record.Replica) }},
-		{"version", func(v json.RawMessage) error { return perCell(v, record.ReadSet, &record.Version) }},
-	} {
-		if value, has := fields[f.name]; has {
-			if err := f.read(value); err != nil {
-				return Record{}, wrongField(f.name, value, err)
-			}
+			return Record{}, wrongField(r.fields[at], value, err)
 		}
 	}
 	if record.Agent == "" {
 		return Record{}, errors.New("agent is empty: findings name the agents")
 	}
-	return record, nil
+	return *record, nil
 }
 
 // requiredFields are those that no detector works without.
@@ -146,10 +151,10 @@ func requiredFields() []string {
 	return []string{"agent", "read_set", "read_time", "write_set", "write_time"}
 }
 
-func required(fields map[string]json.RawMessage) error {
+func (r *Reader) required(values []json.RawMessage) error {
 	var missing []string
 	for _, name := range requiredFields() {
-		if value, has := fields[name]; !has || string(value) == "null" {
+		if value := values[r.name[name]]; value == nil || string(value) == "null" {
 			missing = append(missing, name)
 		}
 	}
@@ -188,7 +193,7 @@ func wanted(name string) string {
 
 // perCell reads a field that is an object by cell, or one value for all cells that were read.
 func perCell[T any](text json.RawMessage, cells []string, into *PerCell[T]) error {
-	if string(text) == "null" {
+	if text == nil || string(text) == "null" {
 		return nil
 	}
 	if text[0] == '{' {

@@ -19,16 +19,18 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	chance := rand.New(rand.NewPCG(1, 1))
 	var file bytes.Buffer
-	held := make([]int, 1000)
+	held, last, overwritten := make([]int, 1000), 0, 0
 	for i := range ops {
 		cell, behind := chance.IntN(len(held)), 0
-		if i%100 == 0 { // some were overtaken
-			behind = min(i, 50)
+		saw := held[cell]
+		if i%100 == 99 { // some were overtaken by the one before
+			cell, saw, behind = last, overwritten, 1
 		}
 		fmt.Fprintf(&file, `{"txn":"tx-%d","agent":"agent-%d","read_set":["shard:/%d"],"read_values":{"shard:/%d":%d},`+
 			`"read_time":%d,"write_set":["shard:/%d"],"write_values":{"shard:/%d":%d},"write_time":%d,"planned_tool":null,`+
 			`"io":[["shard:/%d",%d]],"co":[["shard:/%d",%d]],"preds":[],"aborted":false}`+"\n", i, i%64, cell, cell,
-			held[cell], i-behind, cell, cell, i+1, i+1, cell, i+1, cell, i+1)
+			saw, i-behind, cell, cell, i+1, i+1, cell, i+1, cell, i+1)
+		last, overwritten = cell, held[cell]
 		held[cell] = i + 1
 	}
 	path := b.TempDir() + "/trace.jsonl"
