@@ -230,7 +230,8 @@ func TestLongLine(t *testing.T) {
 // TestSpellings: a record is the same whatever spaces, escapes and orders its line has.
 func TestSpellings(t *testing.T) {
 	plain := `{"agent":"é","read_set":["a","b"],"read_values":{"a":[1,{"x":"}"}],"b":-2.5},"read_time":1,` +
-		`"write_set":["c\u0022]"],"write_values":{"c\"]":"\\"},"write_time":2,"io":[["c\"]","\\"],["d",{}]],"co":[],"x":[1, "]"]}`
+		`"write_set":["c\u0022]"],"write_values":{"c\"]":"\\"},"write_time":2,"io":[["c\"]","\\"],["d",{}]],` +
+		`"co":[],"x":[1, "]"]}`
 	strange := ` { "x" : [1, "]"] , "co" : [ ] , "io" : [ [ "c\u0022]" , "\u005c" ] , [ "\u0064" , { } ] ] ,` +
 		` "\u0061gent" : "\u00e9" , "write_time" : 9 , "write_time" : 2 , "write_values" : { "c\u0022]" : "\\" } , ` +
 		`"write_set" : [ "c\"]" ] , "read_time" : 1 , "read_values" : { "b" : -25e-1 , "a" : [ 1.0 , { "x" : "}" } ] } , ` +

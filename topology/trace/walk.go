@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// What is here walks over JSON that is known to be valid, without copies and without reflection: a trace has millions of
-// lines of one shape. What is not of that shape is left to encoding/json, which also says what is wrong with it.
+// What is here walks over JSON that is known to be valid, without copies and without reflection: a trace has millions
+// of lines of one shape. What is not of that shape is left to encoding/json, which also says what is wrong with it.
 
 // fast reads a value into a field of the usual shapes. It reports false, with the field as it was or emptied, for
 // what encoding/json has to look at.
