@@ -8,7 +8,7 @@ import (
 
 // TestMemory: an operation takes at most 200 bytes besides its cells, and what is counted is what is held.
 func TestMemory(t *testing.T) {
-	const ops = 50_000
+	const ops = 20_000
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
