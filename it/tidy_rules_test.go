@@ -24,6 +24,8 @@ func TestTidyRulesFail(t *testing.T) {
 		{"arrow back", arrows, "streams/a.go", "package a\nimport \"github.com/hence-dev/hence/sidecar\""},
 		{"arrow from the fold", arrows, "sequencer/a.go", "package a\nimport \"github.com/hence-dev/hence/topology\""},
 		{"arrow from the detectors", arrows, "sequencer/anomaly/a.go",
+			"package a\nimport \"github.com/hence-dev/hence/topology/trace\""},
+		{"arrow from the measure of detectors", arrows, "sequencer/anomaly/brute/a.go",
 			"package a\nimport \"github.com/hence-dev/hence/topology\""},
 		{"arrow from the fold to traces", arrows, "sequencer/script/a.go",
 			"package a\nimport \"github.com/hence-dev/hence/topology/trace\""},

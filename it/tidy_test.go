@@ -214,10 +214,11 @@ func mayImport(folder string) []string {
 	return nil
 }
 
-// judgesTraces: the detectors of anomalies read the records of files, in the shape that the files have. That shape
-// stands on nothing of ours, so no circle can come of it.
+// judgesTraces: what the detectors of anomalies are tested against reads the records of files, in the shape that the
+// files have. That shape stands on nothing of ours, so no circle can come of it.
 func judgesTraces(s *source, ours string) bool {
-	return ours == "topology/trace" && strings.HasPrefix(s.folder()+"/", "sequencer/anomaly/")
+	return ours == "topology/trace" && (s.folder() == "sequencer/anomaly/brute" ||
+		s.folder() == "sequencer/anomaly" && s.test())
 }
 
 // noArrow is an import that a folder of ours, with those below it, must not have.

@@ -107,9 +107,12 @@ func (h history) nullOverwrite(i, k int, c string) truth {
 	versions := h.versions[c]
 	at := slices.Index(versions, i)
 	unread := yes
-	if version, known := h.producer(i, c); reads(&h.records[i], c) {
-		if unread = unknown; known {
+	if reads(&h.records[i], c) {
+		if version, known := h.producer(i, c); known {
 			unread = is(version < 0 || versions[version] != k)
+		} else if h.records[k].WriteTime <= h.records[i].ReadTime &&
+			differ(h.records[i].ReadValues[c], h.records[k].WriteValues[c]) != yes {
+			unread = unknown // k's was visible, and its value is not another one
 		}
 	}
 	return all(

@@ -157,7 +157,7 @@ func (h history) staleOwn(i, j int, c string) truth {
 
 // has: tool ∈ registry, unknown where the file has no registry, or does not say which tool.
 func has(registry []string, tool trace.Planned) truth {
-	if registry == nil || !tool.Known && len(registry) > 0 {
+	if registry == nil || !tool.Known {
 		return unknown
 	}
 	return is(slices.Contains(registry, tool.Tool))
@@ -343,8 +343,13 @@ func permutation(io, co []trace.Effect) bool {
 	return true
 }
 
-// orders gives what A6 asks of io and co, unknown where the file lacks one.
+// orders gives what A6 asks of io and co, unknown where the file lacks one. "write_set and write_values are derived from
+// co" (3.5): what wrote nothing has no effects, also where the file has no co; and a permutation of two or more has as
+// many.
 func orders(r *trace.Record) (two, differs, permuted truth) {
+	if r.CO == nil && len(r.WriteSet) == 0 || r.CO != nil && r.IO == nil && len(r.CO) < 2 {
+		return no, no, unknown
+	}
 	if r.IO != nil {
 		two = is(len(r.IO) >= 2)
 	}

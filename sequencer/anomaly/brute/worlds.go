@@ -56,7 +56,7 @@ func quiet(number int, agent string) trace.Record {
 	return trace.Record{
 		Txn: txn(number), Agent: agent, ReadSet: []string{}, WriteSet: []string{},
 		ReadValues: map[string]trace.Value{}, WriteValues: map[string]trace.Value{}, PlannedTool: trace.Plan(""),
-		IO: []trace.Effect{}, CO: []trace.Effect{}, Preds: []trace.ID{}, Replica: trace.PerCell[string]{"x": "p", "y": "p"},
+		IO: []trace.Effect{}, CO: []trace.Effect{}, Preds: []trace.ID{}, Replica: trace.PerCell[string]{"x": "p", "y": "p", "z": "p"},
 	}
 }
 
@@ -240,7 +240,6 @@ func chains() World {
 				r, shape := quiet(i+1, string(rune('a'+i))), of(choose, shapes...)
 				r.WriteTime = uint64(i + 1)
 				r.ReadTime = uint64(choose(i + 1))
-				r.Replica["z"] = "p"
 				for _, c := range shape.reads {
 					read(&r, string(c), shown(h, string(c), r.ReadTime))
 				}
