@@ -305,7 +305,8 @@ func named(l lines, a brute.Answer, subject, records, cells string, classes ...b
 func isCycle(h []trace.Record, a brute.Answer, f *anomaly.Finding, at []int) bool {
 	edges := brute.Edges(h)
 	for i, e := range f.Edges {
-		if !slices.Contains(edges, brute.Edge{From: at[i] - 1, To: at[(i+1)%len(at)] - 1, Kind: e.Kind.String(), Cell: e.Cell}) {
+		next := at[(i+1)%len(at)]
+		if !slices.Contains(edges, brute.Edge{From: at[i] - 1, To: next - 1, Kind: e.Kind.String(), Cell: e.Cell}) {
 			return false
 		}
 	}
@@ -370,15 +371,23 @@ var open = []struct {
 			plan := op(r, 0).Plan
 			return plan.Tool != "" && plan.AtRead == anomaly.Unknown && plan.AtWrite == anomaly.Yes
 		})},
-	{"fewer than two effects are no A6, also where one of io and co is absent (Definition 4: |io| ≥ 2, and co has as many)",
+	{"fewer than two effects are no A6, also where one of io and co is absent (Definition 4: |io| ≥ 2, and co has as " +
+		"many)",
 		[]string{"undecided A6", "points"},
 		someStanding(func(r *trace.Record) bool {
 			return len(r.WriteSet) > 0 && (r.IO == nil) != (r.CO == nil) && len(r.IO)+len(r.CO) < 2
 		})},
 	{"two effects that happened are no proof of their order where io is absent, also of an operation with an empty " +
-		"write_set (claims 1.1: absent is never clean; 3.5 derives the write set from co, so such a file contradicts itself)",
+		"write_set (claims 1.1: absent is never clean; 3.5 derives the write set from co, so such a file contradicts " +
+		"itself)",
 		[]string{"undecided A6", "points"},
 		someStanding(func(r *trace.Record) bool { return len(r.WriteSet) == 0 && r.IO == nil && len(r.CO) > 1 })},
+	{"a name that stands twice in preds is one predecessor (Definition 3: preds is a set)", []string{"scar"},
+		someStanding(func(r *trace.Record) bool {
+			preds := slices.Clone(r.Preds)
+			slices.Sort(preds)
+			return len(slices.Compact(preds)) < len(r.Preds)
+		})},
 	{"whether an operation that reads after its own write had read the version before it is not known (claims 1.2: the " +
 		"latest version that was visible is its own)", []string{"null overwrite"},
 		someStanding(func(r *trace.Record) bool { return len(r.WriteSet) > 0 && r.ReadTime >= r.WriteTime })},
@@ -456,7 +465,7 @@ func TestExact(t *testing.T) {
 		t.Errorf("%s: %d histories differ, such as\n%s", subject, e.differ[subject], text)
 	}
 	for i, q := range open {
-		if t.Logf("open in %d histories: %s", e.openly[i], q.question); e.openly[i] == 0 && step == 1 {
+		if t.Logf("open in %d histories: %s", e.openly[i], q.question); e.openly[i] == 0 && random > 500 {
 			t.Errorf("the question makes no difference any more: remove it from the list: %s", q.question)
 		}
 	}
