@@ -343,9 +343,9 @@ func permutation(io, co []trace.Effect) bool {
 	return true
 }
 
-// orders gives what A6 asks of io and co, unknown where the file lacks one. "write_set and write_values are derived from
-// co" (3.5): what wrote nothing has no effects, also where the file has no co; and a permutation of two or more has as
-// many.
+// orders gives what A6 asks of io and co, unknown where the file lacks one. "write_set and write_values are derived
+// from co" (3.5): what wrote nothing has no effects, also where the file has no co; and a permutation of two or more
+// has as many.
 func orders(r *trace.Record) (two, differs, permuted truth) {
 	if r.CO == nil && len(r.WriteSet) == 0 || r.CO != nil && r.IO == nil && len(r.CO) < 2 {
 		return no, no, unknown
