@@ -238,3 +238,14 @@ func TestMerge(t *testing.T) {
 		t.Errorf("the theorem is wrong about closed views in %d cases at (explicit, object), want 6", got)
 	}
 }
+
+// TestMergeNamesMissing holds that a cause which neither view has is named as missing, also where only a clean order
+// asks for it.
+func TestMergeNamesMissing(t *testing.T) {
+	h := lightcone.History{Messages: []lightcone.Message{{}, {Causes: []int{0}}}, Order: []int{0, 1}}
+	one := lightcone.View{Seen: []int{1}, By: lightcone.Everything}
+	got := h.Merge(one, one, lightcone.Config{Order: lightcone.Everything}, true)
+	if got.Missing == nil || *got.Missing != (lightcone.Pair{First: 0, Second: 1}) {
+		t.Errorf("a clean order of an effect without its cause: %+v", got)
+	}
+}
