@@ -201,3 +201,17 @@ func versionsText(in *api.Put) string {
 	}
 	return strings.Join(all, " ")
 }
+
+// A no to an agent's token is not kept under the key: an approver may send the same request.
+func TestKeyOfAnApproval(t *testing.T) {
+	f := newFaced(t)
+	const path = "/v1/effects/a.1.1/0/approve"
+	for i, c := range []struct {
+		header []string
+		status int
+	}{{nil, http.StatusForbidden}, {asApprover(), http.StatusOK}} {
+		if status, code := f.codeOf("POST", path, "", append(c.header, "Idempotency-Key", "k")...); status != c.status {
+			t.Errorf("%d: %d %s, want %d", i, status, code, c.status)
+		}
+	}
+}
