@@ -16,6 +16,7 @@ import (
 type SBus struct {
 	Listen   string // host:port; empty: they are not
 	Agent    string // whose conversations they are; empty: the one agent of the process
+	Merge    bool   // commits that say that they only add are merged, not refused
 	MaxDelta int    // bytes of a commit's content; zero: 2,000; negative: no bound but the workspace's
 }
 
@@ -58,7 +59,8 @@ func (s *Sidecar) openBus() error {
 		most = defaultMaxDelta
 	}
 	face := sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Resets: m.agent, Tokens: m.agent, Name: m.Agent(),
-		URL: s.BusURL(), Token: token, Admin: loopback, MaxDelta: max(0, most), WaitMost: s.config.Limits.WaitMost, Log: s.log})
+		URL: s.BusURL(), Token: token, Admin: loopback, Merge: c.Merge, MaxDelta: max(0, most),
+		WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
 	s.bus.server = &http.Server{Handler: face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,
 		WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, TLSConfig: s.config.TLS,

@@ -317,7 +317,8 @@ func TestBusRoutes(t *testing.T) {
 		}
 		return fmt.Sprintf(`{"total_shards":%d,"total_commits":%d,"total_conflicts":%d,"cross_shard_stale":%d,`+
 			`"view_checked_commits":0,"view_divergent_commits":0,"view_divergence_rate":0,"ori_enabled":true,`+
-			`"total_attempts":%d,"scr":%v,"wal_enabled":true,"delivery_log":{"agents":%d,"deliveries":%d}}`, shards, commits,
+			`"total_attempts":%d,"scr":%v,"wal_enabled":true,"delivery_log":{"agents":%d,"deliveries":%d},`+
+			`"shard_classes":"*"}`, shards, commits,
 			conflicts, stale, commits+conflicts, scr, agents, deliveries)
 	}
 	n.table(t, []row{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,8 +14,12 @@ import (
 	"github.com/hence-dev/hence/sidecar/internal/memlog"
 )
 
-// size is how many cases a law is tried with: few by default, all with HENCE_SBUS_FULL=1.
+// size is how many cases a law is tried with: few by default, all with HENCE_SBUS_FULL=1, so many with
+// HENCE_SBUS_SIZE=N.
 func size(few, all int) int {
+	if n, err := strconv.Atoi(os.Getenv("HENCE_SBUS_SIZE")); err == nil {
+		return n
+	}
 	if os.Getenv("HENCE_SBUS_FULL") == "1" {
 		return all
 	}

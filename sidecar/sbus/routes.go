@@ -88,6 +88,7 @@ type statistics struct {
 	ViewDivergent  uint64  `json:"view_divergent_commits"`
 	DivergenceRate float64 `json:"view_divergence_rate"`
 	WALEnabled     bool    `json:"wal_enabled"` // always: a commit is in the log before its answer
+	Classes        classes `json:"shard_classes"`
 }
 
 func (f *Face) statistics() *statistics {
@@ -101,6 +102,7 @@ func (f *Face) statistics() *statistics {
 	out.TotalCommits, out.TotalConflicts = n.all.commits, n.all.conflicts
 	out.TotalAttempts = out.TotalCommits + out.TotalConflicts
 	out.CrossShardStale, out.ViewChecked, out.ViewDivergent = n.stale, n.checked, n.divergent
+	out.Classes = n.classes()
 	out.Scr = share(out.TotalConflicts, out.TotalAttempts)
 	out.DivergenceRate = share(out.ViewDivergent, out.ViewChecked)
 	return out

@@ -67,6 +67,7 @@ type Config struct {
 	URL      string        // of this face
 	Token    string        // that requests must carry; empty: none
 	Admin    bool          // the routes that look into delivery logs are there
+	Merge    bool          // commits that only add, and say so, are merged with what came before them
 	MaxDelta int           // bytes of a commit's content; zero: no bound but the workspace's
 	WaitMost time.Duration // of one request
 	Log      *slog.Logger

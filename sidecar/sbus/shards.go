@@ -156,7 +156,7 @@ func (f *Face) list(c *call) error {
 func (f *Face) commit(c *call) error { return f.commitAs(c, false) }
 
 func (f *Face) commitAs(c *call, revive bool) error {
-	in, err := f.commitOf(c)
+	in, hinted, err := f.commitOf(c)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,15 @@ func (f *Face) commitAs(c *call, revive bool) error {
 	in.Observe = !f.ori.Load()
 	resets := f.config.Resets.Resets()
 	out, err := f.config.Shards.CommitKeyed(c.r.Context(), in)
-	f.counts.add(in.Scope, resets, out, err)
+	met := err != nil && nameOf(err) == "VersionMismatch"
+	honest, merged := (*bool)(nil), false
+	if hinted && (err == nil || met) {
+		honest = f.honest(c, in)
+	}
+	if met && hinted && f.config.Merge && honest != nil && *honest && f.counts.trusts(in.Scope) {
+		out, merged, err = f.mergeIn(c, in, out, err)
+	}
+	f.counts.add(in.Scope, resets, out, err, func(n *nature) { n.note(met, hinted, honest) })
 	if err != nil {
 		return err
 	}
@@ -182,35 +190,76 @@ func (f *Face) commitAs(c *call, revive bool) error {
 	return c.answer(http.StatusOK, struct {
 		NewVersion uint64 `json:"new_version"`
 		ShardID    string `json:"shard_id"`
-	}{out.Version, key})
+		Merged     bool   `json:"merged,omitempty"`
+	}{out.Version, key, merged})
+}
+
+// mergeTries is how often a commit is merged with what came before it again.
+const mergeTries = 8
+
+// honest reports whether a commit only adds to the content that it expects; nil: that is not remembered here.
+func (f *Face) honest(c *call, in *api.KeyedCommit) *bool {
+	base, err := f.config.Shards.FormerKeyed(c.r.Context(), in.Scope, in.Version)
+	if err != nil {
+		return nil
+	}
+	yes := adds(string(in.Content), string(base.Body))
+	return &yes
+}
+
+// mergeIn commits what a commit adds to the content that it expects on top of the one that is there, as an ordinary
+// commit that expects that one. What does not merge stays refused.
+func (f *Face) mergeIn(c *call, in *api.KeyedCommit, out *api.KeyedDone, refused error) (*api.KeyedDone, bool, error) {
+	base, err := f.config.Shards.FormerKeyed(c.r.Context(), in.Scope, in.Version)
+	if err != nil { // nobody knows any more what it adds to
+		return out, false, refused
+	}
+	for range mergeTries {
+		theirs, answered, err := f.config.Shards.Give(c.r.Context(), "", in.Scope)
+		answered()
+		if err != nil || theirs.Seq == 0 {
+			return out, false, refused
+		}
+		both, ok := merge(string(base.Body), string(in.Content), string(theirs.Body))
+		if !ok {
+			return out, false, refused
+		}
+		next := *in
+		next.Version, next.Content = theirs.Version, []byte(both)
+		out, err = f.config.Shards.CommitKeyed(c.r.Context(), &next)
+		if err == nil || nameOf(err) != "VersionMismatch" {
+			return out, err == nil, err
+		}
+	}
+	return out, false, refused
 }
 
 // commitOf reads a commit.
-func (f *Face) commitOf(c *call) (*api.KeyedCommit, error) {
+func (f *Face) commitOf(c *call) (out *api.KeyedCommit, hinted bool, err error) {
 	in, err := fieldsOf(c.w, c.r)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	out := &api.KeyedCommit{}
+	out = &api.KeyedCommit{}
 	if _, out.Scope, err = in.key("key"); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if out.Version, err = in.version("expected_version", "expected_ver"); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	delta, err := in.text("delta", "content")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if out.Reader, err = in.text("agent_id"); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if _, err := in.maybe("rationale", true); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	out.Content, out.MediaType = []byte(delta), f.renewed(out.Scope)
 	out.Reads, err = readSet(in)
-	return out, err
+	return out, hint(in), err
 }
 
 // readSet is what a commit names itself.
@@ -298,7 +347,10 @@ func said(r *api.KeyedRefusal) (status int, name, detail string) {
 }
 
 // tally is what became of the commits of one shard at this node.
-type tally struct{ commits, conflicts uint64 }
+type tally struct {
+	commits, conflicts uint64
+	nature             nature
+}
 
 // counters are those of this node since it began, or since the last reset.
 type counters struct {
@@ -334,7 +386,7 @@ func (n *counters) of(scope string, resets uint64) tally {
 
 // add counts what became of a commit that began after so many resets. Only the version of the shard itself,
 // and its token, is a conflict.
-func (n *counters) add(scope string, resets uint64, done *api.KeyedDone, err error) {
+func (n *counters) add(scope string, resets uint64, done *api.KeyedDone, err error, seen func(*nature)) {
 	status := ""
 	if err != nil {
 		status = nameOf(err)
@@ -349,6 +401,9 @@ func (n *counters) add(scope string, resets uint64, done *api.KeyedDone, err err
 	if t == nil && (err == nil || conflict) {
 		t = &tally{}
 		n.byScope[scope] = t
+	}
+	if err == nil || status == "VersionMismatch" {
+		seen(&t.nature)
 	}
 	switch {
 	case err == nil:

@@ -12,6 +12,7 @@ type sbusFace struct {
 	SBus         string        `name:"sbus" placeholder:"ADDR" help:"Serve clients of S-Bus at HOST:PORT, too."`
 	SBusAgent    string        `name:"sbus-agent" placeholder:"NAME" help:"Agent whose conversations their names are."`
 	SBusMaxDelta int           `name:"sbus-max-delta" default:"2000" help:"Bytes of a commit of S-Bus; 0: no bound."`
+	SBusMerge    bool          `name:"sbus-merge" help:"Merge commits of S-Bus that say that they only add."`
 	SBusTTL      time.Duration `name:"sbus-session-ttl" default:"1h" help:"How long what a name of S-Bus read counts."`
 }
 
@@ -21,7 +22,7 @@ func (f *sbusFace) into(c sidecar.Config) sidecar.Config {
 	if most == 0 {
 		most = -1
 	}
-	c.SBus = sidecar.SBus{Listen: f.SBus, Agent: f.SBusAgent, MaxDelta: most}
+	c.SBus = sidecar.SBus{Listen: f.SBus, Agent: f.SBusAgent, MaxDelta: most, Merge: f.SBusMerge}
 	c.Limits.ReaderTTL = f.SBusTTL
 	return c
 }
