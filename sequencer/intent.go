@@ -151,8 +151,8 @@ type Ref struct {
 	Size      int64 // bytes
 	SHA256    Hash
 
-	// Since logic 4: the content is a chain of so many events, each with the next ChunkBytes of it. Offset is the place of
-	// the first and Last that of the last; others lie between them. Zero: one event has it whole.
+	// Since logic 4: the content is a chain of so many events, each with the next ChunkBytes of it. Offset is the place
+	// of the first and Last that of the last; others lie between them. Zero: one event has it whole.
 	Chunks uint32
 	Last   int64
 }

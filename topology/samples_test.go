@@ -193,8 +193,8 @@ func sampleMerges() *sequencer.Intent {
 		Seal: &sequencer.Seal{Shards: sampleMerged().Shards, Effects: []sequencer.Effect{{Tool: "mail.send", Absent: true}}}}
 }
 
-// sampleChained is a commit with a content that is a chain of events, sampleChain its seal, and sampleChunk the last of
-// the events.
+// sampleChained is a commit with a content that is a chain of events, sampleChain its seal, and sampleChunk the last
+// of the events.
 func sampleChained() *sequencer.Outcome {
 	o := sampleOutcomes()[4]
 	o.Shards = []sequencer.ShardWrite{{Scope: "shard:/scan", Type: "image/png", Ref: &sequencer.Ref{Partition: 3,

@@ -32,13 +32,12 @@ type largeLab struct {
 	landed int    // kills
 }
 
-// largeKills are where the process dies in the upload of some parts: at each of them, and around the seal, which is the
-// second intent of a process behind its join.
+// largeKills are where the process dies in the upload of some parts: at each of them, and around the seal, which is
+// the second intent of a process behind its join.
 func largeKills(parts int) (out []crashAt) {
 	for nth := 1; nth <= parts; nth++ {
-		for _, point := range []failpoint.Point{failpoint.EventBefore, failpoint.EventAfter, failpoint.JournalAfterWrite} {
-			out = append(out, crashAt{point, nth})
-		}
+		out = append(out, crashAt{failpoint.EventBefore, nth}, crashAt{failpoint.EventAfter, nth},
+			crashAt{failpoint.JournalAfterWrite, nth})
 	}
 	return append(out, crashAt{failpoint.AppendBefore, 2}, crashAt{failpoint.AppendAfter, 2})
 }

@@ -130,7 +130,7 @@ func TestChainAmongOthers(t *testing.T) {
 	}
 }
 
-// TestChainDamaged: whichever part is lost, changed or exchanged, nothing of the content is given, and the problem says
+// TestChainDamaged: whichever part is lost, changed or exchanged, none of the content is given, and the problem says
 // what to do. What was decided stands: another sidecar says the same, and the shard can be written again.
 func TestChainDamaged(t *testing.T) {
 	log := newLog()

@@ -36,9 +36,9 @@ func (s *Agent) tooLong(w writing) error {
 	case !now.Exact:
 		return api.Problemf(api.CodeNotReady, "the rules of the workspace are not known here yet")
 	case !now.Rules.Chains(): // its readers would take the first part for the whole
-		return api.Problemf(api.CodeTooLarge, "%s would have %d bytes; the workspace follows logic %d, under which one event "+
-			"has a content, of at most %d bytes: hence rules set --logic %d, once all processors and sidecars have this release",
-			w.scope, n, now.Rules.Logic, mostInOne, chainsFrom)
+		return api.Problemf(api.CodeTooLarge, "%s would have %d bytes; the workspace follows logic %d, under which one "+
+			"event has a content, of at most %d bytes: hence rules set --logic %d, once all processors and sidecars have "+
+			"this release", w.scope, n, now.Rules.Logic, mostInOne, chainsFrom)
 	}
 	return nil
 }
@@ -163,9 +163,9 @@ func unread(ref *sequencer.Ref, err error) error {
 	if !errors.Is(err, streams.ErrContent) {
 		return api.Problemf(api.CodeLog, "the content at %d/%d cannot be fetched: %v", ref.Partition, ref.Offset, err)
 	}
-	p := api.Problemf(api.CodeLog, "the content is lost or damaged in the events topic, and none of it is given: %v. The "+
-		"version stands, and other shards are as they were: write this one again, or put a former version of it back "+
-		"(?versions=true lists them). Let somebody look at the retention and the disks of hence.events", err)
+	p := api.Problemf(api.CodeLog, "the content is lost or damaged in the events topic, and none of it is given: %v. "+
+		"The version stands, and other shards are as they were: write this one again, or put a former version of it "+
+		"back (?versions=true lists them). Let somebody look at the retention and the disks of hence.events", err)
 	p.Retryable = false
 	return p
 }
