@@ -66,8 +66,8 @@ func TestOwnRetracted(t *testing.T) {
 	}
 }
 
-// What the agent did by itself stands behind the planned calls, also where one of these never came: in the footprint, in
-// a retraction's dry run and on the list of residues.
+// What the agent did by itself stands behind the planned calls, also where one of these never came: in the footprint,
+// in a retraction's dry run and on the list of residues.
 func TestOwnBehindPlan(t *testing.T) {
 	log, world := newLog(), newSink()
 	a := start(t, "a", log.Door(), quick(world), func(c *setup) { c.Limits.SettlementWait = 20 * time.Millisecond })

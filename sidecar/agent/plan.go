@@ -168,10 +168,10 @@ func (t *tx) remove(i *issued) bool {
 
 // placeAt is the place of a planned call; nil: no plan names the index.
 func (t *tx) placeAt(index uint32) *place {
-	if t.callAt(index) == "" {
-		return nil
+	if int(index) < len(t.places) && t.places[index].call != "" {
+		return t.places[index]
 	}
-	return t.places[index]
+	return nil
 }
 
 // sealed are the calls as the footprint names them, each at its index. Where none was made the index stays, as one
@@ -209,8 +209,8 @@ func (t *tx) indexOf(call string) int {
 
 // callAt is the id under which an index was planned; empty: it was not.
 func (t *tx) callAt(index uint32) string {
-	if int(index) < len(t.places) {
-		return t.places[index].call
+	if p := t.placeAt(index); p != nil {
+		return p.call
 	}
 	return ""
 }
@@ -314,9 +314,9 @@ func (s *Agent) placeOf(ctx context.Context, t *tx, c toolCall) (*place, *api.Re
 	}
 }
 
-// waitTurn takes a transaction for a call that runs now, once no earlier one that moves the same is to come. Those that
-// have not come within the bound are passed; of those that have, each is under way, and none is left behind. The bound
-// is one for all of it: a call that is refused and sent again and again does not hold up the later ones for longer.
+// waitTurn takes a transaction for a call that runs now, once no earlier one that moves the same is to come. Those
+// that have not come within the bound are passed; of those that have, each is under way, and none is left behind. The
+// bound is one for all of it: a call that is refused and sent again and again does not hold up the later ones.
 func (s *Agent) waitTurn(ctx context.Context, t *tx, p *place, moves []sequencer.Scope) error {
 	bound, cancel := s.clock.Within(ctx, s.limits.PlanWait)
 	defer cancel()
@@ -366,29 +366,31 @@ func (s *Agent) notOvertaken(t *tx, p *place, moves []sequencer.Scope) error {
 
 // passedBy refuses a call that later ones have gone without.
 func passedBy(t *tx, at int, how string) error {
-	return api.Problemf(api.CodePlanPassed, "the call %q, call %d of %s, %s: it was not made. Plan it again under another "+
-		"id, or make it without one", t.places[at].call, at, t.id, how)
+	return api.Problemf(api.CodePlanPassed, "the call %q, call %d of %s, %s: it was not made. Plan it again under "+
+		"another id, or make it without one", t.places[at].call, at, t.id, how)
 }
 
 // before says of the calls before a place, or of all where it is nil, whether one is missing, which may move anything,
 // and whether one that moves the same has come and not run yet.
 func (t *tx) before(p *place, moves []sequencer.Scope) (missing, coming bool) {
-	for _, q := range t.places {
-		if q == p {
-			break
-		}
+	for _, q := range t.earlier(p) {
 		missing = missing || q.call != "" && q.state == placeMissing
 		coming = coming || q.state == placeComing && meet(q.moves, moves)
 	}
 	return missing, coming
 }
 
+// earlier are the places before one, or all where it is nil.
+func (t *tx) earlier(p *place) []*place {
+	if at := slices.Index(t.places, p); at >= 0 {
+		return t.places[:at]
+	}
+	return t.places
+}
+
 // pass closes the places before one, or all where it is nil, to which no call has come.
 func (s *Agent) pass(t *tx, p *place) {
-	for _, q := range t.places {
-		if q == p {
-			break
-		}
+	for _, q := range t.earlier(p) {
 		if q.call != "" && q.state == placeMissing {
 			q.state = placePassed
 		}

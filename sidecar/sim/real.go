@@ -110,7 +110,8 @@ func drawFaults(rng *rand.Rand) faults {
 // calm ends all faults.
 func (f *faults) calm() {
 	*f = faults{hosts: f.hosts, clients: f.clients, lag: 5 * time.Millisecond, slow: 2 * time.Millisecond,
-		effects: f.effects, looks: f.looks, plans: f.plans, mode: f.mode, every: f.every, small: f.small, shift: f.shift, keyed: f.keyed}
+		effects: f.effects, looks: f.looks, plans: f.plans, mode: f.mode, every: f.every, small: f.small,
+		shift: f.shift, keyed: f.keyed}
 }
 
 // RunReal runs one schedule of real agents. It needs a test's T for its virtual time alone: what it finds is in the

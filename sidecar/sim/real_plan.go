@@ -121,7 +121,9 @@ func (b *bubble) inOrder(a *attempt, e *effect) {
 		b.r.fail("call %d of %s runs, and does not come any more", e.index, a.id)
 	}
 	for _, later := range a.effects[e.index+1:] {
-		meets := e.gated() || slices.ContainsFunc(e.leaves, func(leaf int) bool { return slices.Contains(later.leaves, leaf) })
+		meets := e.gated() || slices.ContainsFunc(e.leaves, func(leaf int) bool {
+			return slices.Contains(later.leaves, leaf)
+		})
 		if b.r.world.ran(later.token) && later.gated() == e.gated() && meets {
 			b.r.fail("call %d of %s runs behind call %d", e.index, a.id, later.index)
 		}

@@ -19,7 +19,8 @@
 // While a workspace observes nothing is promised of values; from the switch to enforcing on, what a resource holds
 // that nobody unsettled has is the ground, and who is enforced builds on that, on what was committed, or on what is
 // named. An outcome moves only what is its transaction's own, a plan commits on no tool that its sidecar's registry
-// could not keep, and no more sidecars live than the rules allow.
+// could not keep, and no more sidecars live than the rules allow. Of calls side by side, what moves the same runs in
+// the order of their plan, what is held leaves in it, and what was passed or is absent in the footprint never runs.
 //
 // # Real agents
 //

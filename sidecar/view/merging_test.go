@@ -324,8 +324,8 @@ func TestMergedViewRefolds(t *testing.T) {
 	}
 }
 
-// TestMergedViewLacksForever follows a log that puts a content back which it has never had: the shard is lost, and says
-// so, and the log is not read again and again.
+// TestMergedViewLacksForever follows a log that puts a content back which it has never had: the shard is lost, and
+// says so, and the log is not read again and again.
 func TestMergedViewLacksForever(t *testing.T) {
 	p := &past{}
 	v := New("w", 1<<20, 1<<20)

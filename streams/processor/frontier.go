@@ -180,7 +180,9 @@ const (
 
 func (f *frontierProcessor) loader(workspace string) loader {
 	return func(r *sequencer.Ref) ([]byte, error) {
-		return f.loads.get(f.cfg.Clock, func(ctx context.Context) ([]byte, error) { return f.cfg.Content(ctx, workspace, *r) })
+		return f.loads.get(f.cfg.Clock, func(ctx context.Context) ([]byte, error) {
+			return f.cfg.Content(ctx, workspace, *r)
+		})
 	}
 }
 

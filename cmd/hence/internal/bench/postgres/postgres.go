@@ -33,7 +33,8 @@ func Open(ctx context.Context, url, name string, workers, shards int, content st
 }
 
 // OpenToAdd is Open for turns that add.
-func OpenToAdd(ctx context.Context, url, name string, workers, shards int, shard func(worker int) int) (*Table, error) {
+func OpenToAdd(ctx context.Context, url, name string, workers, shards int,
+	shard func(worker int) int) (*Table, error) {
 	return open(ctx, url, name, workers, shards, "", shard, "read committed")
 }
 
