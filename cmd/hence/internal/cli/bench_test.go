@@ -55,6 +55,24 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchAdding lets clients add to one shard for a moment.
+func TestBenchAdding(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	code, out, errs := hence(t, "bench", "throughput", "--seconds", "0.2", "--runs", "1", "--clients", "4", "--shards",
+		"1", "--agents", "2", "-o", "json")
+	var r report.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitOK {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	for name, none := range map[string]bool{report.Rate: false, report.Refusals: true} {
+		f, ok := r.Find(report.Key{Subject: report.Throughput, Case: report.Load(4, 1),
+			System: report.Additive(report.InMemory), Name: name})
+		if !ok || f.Median > 0 == none {
+			t.Errorf("%s is %+v", name, f)
+		}
+	}
+}
+
 // TestBenchGrowth makes a point or two of each curve.
 func TestBenchGrowth(t *testing.T) {
 	t.Setenv(asProgram, "1")
