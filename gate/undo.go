@@ -51,8 +51,8 @@ func (g *Engine) Undo(ctx context.Context, effects []Progress, claim Claim) (Set
 			stuck = append(stuck, w.p)
 		}
 	}
-	slices.SortFunc(s.Effects, func(a, b sequencer.Settled) int { return cmp.Compare(a.Index, b.Index) })
-	slices.SortFunc(s.Residue, func(a, b Residue) int { return cmp.Compare(a.Effect.Index, b.Effect.Index) })
+	slices.SortStableFunc(s.Effects, func(a, b sequencer.Settled) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortStableFunc(s.Residue, func(a, b Residue) int { return cmp.Compare(a.Effect.Index, b.Effect.Index) })
 	return s, nil
 }
 

@@ -325,11 +325,11 @@ func (f *Fold) export(copied func(TxState) TxState) State {
 	for _, c := range f.catalogues.byHash {
 		st.Catalogues = append(st.Catalogues, c.Catalogue)
 	}
-	slices.SortFunc(st.Catalogues, func(a, b Catalogue) int { return slices.Compare(a.Hash[:], b.Hash[:]) })
+	slices.SortStableFunc(st.Catalogues, func(a, b Catalogue) int { return slices.Compare(a.Hash[:], b.Hash[:]) })
 	for _, g := range f.groups {
 		st.Groups = append(st.Groups, g.GroupState)
 	}
-	slices.SortFunc(st.Groups, func(a, b GroupState) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(st.Groups, func(a, b GroupState) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range f.retractions {
 		st.Retractions = append(st.Retractions, r.clone())
 	}

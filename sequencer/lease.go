@@ -244,7 +244,7 @@ func (f *Fold) expiries() []expiry {
 			out = f.expiriesOf(t, out)
 		}
 	}
-	slices.SortFunc(out, func(a, b expiry) int {
+	slices.SortStableFunc(out, func(a, b expiry) int {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.rank, b.rank),
 			cmp.Compare(a.incarnation, b.incarnation), cmp.Compare(a.order, b.order))
 	})

@@ -22,7 +22,7 @@ func newCatalogues() catalogues { return catalogues{byHash: map[Hash]*catalogue{
 // sortedTools is a catalogue as it is kept: by name, each once.
 func sortedTools(tools []Tool) []Tool {
 	tools = slices.Clone(tools)
-	slices.SortFunc(tools, func(a, b Tool) int {
+	slices.SortStableFunc(tools, func(a, b Tool) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Signature, b.Signature))
 	})
 	return slices.CompactFunc(tools, func(a, b Tool) bool { return a.Name == b.Name })

@@ -98,7 +98,7 @@ func (l *shardLog) entries() []ShardVersion {
 	for _, p := range l.of {
 		out = append(out, p.list...)
 	}
-	slices.SortFunc(out, func(a, b ShardVersion) int {
+	slices.SortStableFunc(out, func(a, b ShardVersion) int {
 		return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Scope, b.Scope))
 	})
 	return out

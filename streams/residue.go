@@ -131,7 +131,7 @@ func (n *newestRows) sorted() []rowAt {
 	for _, row := range n.rows {
 		sorted = append(sorted, row)
 	}
-	slices.SortFunc(sorted, func(a, b rowAt) int { return cmp.Compare(b.offset, a.offset) })
+	slices.SortStableFunc(sorted, func(a, b rowAt) int { return cmp.Compare(b.offset, a.offset) })
 	return sorted
 }
 

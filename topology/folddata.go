@@ -66,7 +66,7 @@ func UnsettledIn(st *sequencer.State, agent string, limit int) *UnsettledList {
 		}
 		l.Rows = append(l.Rows, row)
 	}
-	slices.SortFunc(l.Rows, func(a, b Unsettled) int { return cmp.Compare(a.Decision, b.Decision) })
+	slices.SortStableFunc(l.Rows, func(a, b Unsettled) int { return cmp.Compare(a.Decision, b.Decision) })
 	if len(l.Rows) > limit {
 		l.Rows, l.Truncated = l.Rows[:limit], true
 	}

@@ -324,7 +324,7 @@ func (s *Agent) lookForLeft(ctx context.Context, inc sequencer.Seq) (again time.
 	s.orphans.left.owed = len(rows) > 0
 	rows = slices.DeleteFunc(rows, func(r topology.Unsettled) bool { return r.Owner != 0 })
 	// Sidecars that look at one time begin at different ends of a long list.
-	slices.SortFunc(rows, func(a, b topology.Unsettled) int {
+	slices.SortStableFunc(rows, func(a, b topology.Unsettled) int {
 		return cmp.Compare(spread(s.agent, string(a.Tx)), spread(s.agent, string(b.Tx)))
 	})
 	now := s.clock.Now()

@@ -175,7 +175,7 @@ func (s *Agent) listTools(ctx context.Context, page api.Page) (*api.ToolList, er
 	}
 	list = slices.DeleteFunc(list, func(t api.ToolItem) bool { return !page.Wants("server", t.Server) })
 	place := func(t api.ToolItem) string { return t.Server + "/" + t.Name }
-	slices.SortFunc(list, func(x, y api.ToolItem) int { return strings.Compare(place(x), place(y)) })
+	slices.SortStableFunc(list, func(x, y api.ToolItem) int { return strings.Compare(place(x), place(y)) })
 	out := &api.ToolList{Workspace: s.workspace, Agent: s.agent}
 	if out.Items, out.Next, err = api.Cut(page, list, place); err != nil {
 		return nil, err

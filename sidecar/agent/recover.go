@@ -146,7 +146,7 @@ func merge(kept, logged []gate.Progress) []gate.Progress {
 			p.Unsent = ""
 		}
 	}
-	slices.SortFunc(kept, func(a, b gate.Progress) int { return cmp.Compare(a.Index, b.Index) })
+	slices.SortStableFunc(kept, func(a, b gate.Progress) int { return cmp.Compare(a.Index, b.Index) })
 	return kept
 }
 

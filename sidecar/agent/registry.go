@@ -50,7 +50,7 @@ func (r *registry) intent(server, agent string, inc sequencer.Seq) *sequencer.In
 		in.Kind = sequencer.IntentRegister
 		in.Register.Tools = append(in.Register.Tools, sequencer.Tool{Name: name, Signature: signature})
 	}
-	slices.SortFunc(in.Register.Tools, func(a, b sequencer.Tool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(in.Register.Tools, func(a, b sequencer.Tool) int { return strings.Compare(a.Name, b.Name) })
 	return in
 }
 

@@ -115,10 +115,10 @@ func (w *watch) lanes(seconds int) *lanesView {
 	}
 	v.LeftOut.Lanes = len(others)
 	for _, l := range lanes {
-		slices.SortFunc(l.Bars, func(a, b bar) int { return cmp.Compare(a.BeganMs, b.BeganMs) })
+		slices.SortStableFunc(l.Bars, func(a, b bar) int { return cmp.Compare(a.BeganMs, b.BeganMs) })
 		v.Lanes = append(v.Lanes, *l)
 	}
-	slices.SortFunc(v.Lanes, func(a, b lane) int { return cmp.Compare(a.Agent, b.Agent) })
+	slices.SortStableFunc(v.Lanes, func(a, b lane) int { return cmp.Compare(a.Agent, b.Agent) })
 	return v
 }
 

@@ -280,6 +280,6 @@ func (w *watch) agentRows(txs []liveRow) []agentRow {
 		r.Open = open[name]
 		out = append(out, *r)
 	}
-	slices.SortFunc(out, func(a, b agentRow) int { return cmp.Compare(a.Agent, b.Agent) })
+	slices.SortStableFunc(out, func(a, b agentRow) int { return cmp.Compare(a.Agent, b.Agent) })
 	return out
 }

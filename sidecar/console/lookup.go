@@ -76,7 +76,7 @@ func (w *watch) search(name string) (hits []hit) {
 			hits = append(hits, hit{Kind: "agent", ID: name})
 		}
 	}
-	slices.SortFunc(hits, func(a, b hit) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(hits, func(a, b hit) int { return strings.Compare(a.ID, b.ID) })
 	codes := map[sequencer.Code]int{}
 	found := 0
 	exact := w.txs[sequencer.TxID(name)]

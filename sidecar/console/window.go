@@ -113,7 +113,7 @@ func (w *watch) countWindow(seconds int) *windowView {
 		c.Agents = len(c.agents)
 		v.Contended = append(v.Contended, *c)
 	}
-	slices.SortFunc(v.Contended, func(a, b contended) int {
+	slices.SortStableFunc(v.Contended, func(a, b contended) int {
 		return cmp.Or(cmp.Compare(b.Refused+b.Would, a.Refused+a.Would), cmp.Compare(b.Waits, a.Waits),
 			cmp.Compare(a.Scope, b.Scope))
 	})

@@ -6,7 +6,10 @@ import (
 	_ "embed"
 	"maps"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/hence-dev/hence/sidecar/api"
 )
@@ -17,8 +20,11 @@ func Document() []byte { return bytes.Clone(openAPIYAML) }
 //go:embed openapi.yaml
 var openAPIYAML []byte
 
-//go:embed openapi.json
-var openAPIJSON []byte
+// openAPIJSON is the document as JSON. It is made when it is first asked for: as a file it was 100 kB of the binary.
+var openAPIJSON = sync.OnceValues(func() ([]byte, error) {
+	text, err := yaml.YAMLToJSON(openAPIYAML)
+	return append(text, '\n'), err
+})
 
 // readyWait is how long a dependency may take to say that it is there.
 const readyWait = 2 * time.Second
@@ -28,7 +34,8 @@ func (f *Face) openapiYAML(*call) (*reply, error) {
 }
 
 func (f *Face) openapiJSON(*call) (*reply, error) {
-	return &reply{status: http.StatusOK, media: "application/json", raw: openAPIJSON}, nil
+	text, err := openAPIJSON()
+	return &reply{status: http.StatusOK, media: "application/json", raw: text}, err
 }
 
 func (f *Face) healthz(*call) (*reply, error) {

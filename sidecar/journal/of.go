@@ -78,7 +78,7 @@ func (d *Journal) prune(dir string, of Of) {
 			old = append(old, f)
 		}
 	}
-	slices.SortFunc(old, func(a, b lookedAt) int { return b.written.Compare(a.written) })
+	slices.SortStableFunc(old, func(a, b lookedAt) int { return b.written.Compare(a.written) })
 	evidence := 0
 	for _, f := range old[min(keptAside, len(old)):] {
 		if evidence < keptEvidence && f.unsure() {

@@ -94,7 +94,7 @@ func (n *counters) classes() (out classes) {
 			out.Most = append(out.Most, judged{key, t.nature.class(), t.nature})
 		}
 	}
-	slices.SortFunc(out.Most, func(a, b judged) int {
+	slices.SortStableFunc(out.Most, func(a, b judged) int {
 		return cmp.Or(cmp.Compare(b.Met, a.Met), cmp.Compare(a.Key, b.Key))
 	})
 	out.Most = out.Most[:min(len(out.Most), mostListed)]

@@ -167,7 +167,7 @@ func (v *View) List(patterns []sequencer.Scope, after sequencer.Scope, limit int
 	if len(patterns) == 1 {
 		return p
 	}
-	slices.SortFunc(p.Items, func(a, b Named) int { return strings.Compare(string(a.Scope), string(b.Scope)) })
+	slices.SortStableFunc(p.Items, func(a, b Named) int { return strings.Compare(string(a.Scope), string(b.Scope)) })
 	p.Items = slices.CompactFunc(p.Items, func(a, b Named) bool { return a.Scope == b.Scope })
 	if len(p.Items) > limit {
 		p.Items, p.More = p.Items[:limit], true

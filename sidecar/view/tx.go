@@ -210,5 +210,5 @@ func (v *View) Members(of sequencer.TxID) (out []sequencer.TxID) {
 
 // sortByDecision brings decided transactions into their order, the most recent first.
 func sortByDecision(list []TxState) {
-	slices.SortFunc(list, func(a, b TxState) int { return cmp.Compare(b.Decision.Seq, a.Decision.Seq) })
+	slices.SortStableFunc(list, func(a, b TxState) int { return cmp.Compare(b.Decision.Seq, a.Decision.Seq) })
 }

@@ -170,7 +170,7 @@ func (w *Workspace) Agents(ctx context.Context, page api.Page) (*api.AgentList, 
 			list = append(list, agentItem(&live, one))
 		}
 	}
-	slices.SortFunc(list, func(x, y api.AgentItem) int { return strings.Compare(x.Agent, y.Agent) })
+	slices.SortStableFunc(list, func(x, y api.AgentItem) int { return strings.Compare(x.Agent, y.Agent) })
 	out := &api.AgentList{Workspace: w.view.Workspace, Seq: uint64(live.Seq)}
 	out.Items, out.Next, err = api.Cut(page, list, func(one api.AgentItem) string { return one.Agent })
 	if err != nil {

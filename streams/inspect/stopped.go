@@ -50,7 +50,7 @@ func (i *inspection) stopped(ctx context.Context, conn *nats.Conn) {
 		}
 		i.Stopped = append(i.Stopped, facts...)
 	}
-	slices.SortFunc(i.Stopped, topology.CompareStopped)
+	slices.SortStableFunc(i.Stopped, topology.CompareStopped)
 	for _, f := range i.Stopped {
 		i.problem("workspaces", "", fmt.Sprintf("%s (%s)", f.What, f.Instance), f.Fix)
 	}

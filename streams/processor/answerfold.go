@@ -123,7 +123,7 @@ func (s *seqProcessor) stopped() ([]byte, error) {
 		}
 		p.mu.Unlock()
 	}
-	slices.SortFunc(facts, topology.CompareStopped)
+	slices.SortStableFunc(facts, topology.CompareStopped)
 	return json.Marshal(facts[:min(len(facts), maxStoppedFacts)])
 }
 

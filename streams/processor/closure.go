@@ -289,7 +289,7 @@ func finishRow(r *topology.ClosureRow) {
 	r.Edges = firstTexts(r.Edges[:min(len(r.Edges), maxRowEdges)], func(e topology.ClosureEdge) int {
 		return len(e.Scope) + len(e.Writer)
 	})
-	slices.SortFunc(r.Effects, func(a, b topology.EffectSeen) int {
+	slices.SortStableFunc(r.Effects, func(a, b topology.EffectSeen) int {
 		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(b.Event, a.Event), cmp.Compare(a.Class, b.Class))
 	})
 	r.Effects = slices.CompactFunc(r.Effects, func(a, b topology.EffectSeen) bool { return a.Index == b.Index })

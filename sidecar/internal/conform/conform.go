@@ -64,11 +64,8 @@ func Load(text []byte) (*Document, error) {
 // Operations are all that the document describes, in no order.
 func (d *Document) Operations() []Operation { return d.operations }
 
-// JSON is the document as JSON, indented, with a line end.
-func (d *Document) JSON() ([]byte, error) {
-	text, err := json.MarshalIndent(d.doc, "", " ")
-	return append(text, '\n'), err
-}
+// JSON is the document as JSON. Two forms of one document have the same.
+func (d *Document) JSON() ([]byte, error) { return json.Marshal(d.doc) }
 
 // Answer says what an answer to a request has that the document does not describe. What is asked beside the document
 // may be answered with anything.

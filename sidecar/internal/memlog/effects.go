@@ -35,7 +35,7 @@ func (r *rows) newest(workspace string) []topology.Residue {
 			list = append(list, one)
 		}
 	}
-	slices.SortFunc(list, func(a, b topology.Residue) int {
+	slices.SortStableFunc(list, func(a, b topology.Residue) int {
 		return cmp.Compare(r.at[b.RecordKey()], r.at[a.RecordKey()])
 	})
 	return list

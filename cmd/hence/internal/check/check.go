@@ -246,7 +246,7 @@ func (c *checker) finish() *Result {
 		u.Count = n
 		r.Undecided = append(r.Undecided, u)
 	}
-	slices.SortFunc(r.Undecided, func(a, b Undecided) int {
+	slices.SortStableFunc(r.Undecided, func(a, b Undecided) int {
 		if a.Kind != b.Kind {
 			return slices.IndexFunc(r.Kinds, func(k Count) bool { return k.Kind == a.Kind }) -
 				slices.IndexFunc(r.Kinds, func(k Count) bool { return k.Kind == b.Kind })

@@ -48,7 +48,7 @@ func lostUpdates(attempts []*Attempt) []LostUpdate {
 			}
 		}
 	}
-	slices.SortFunc(lost, func(x, y LostUpdate) int {
+	slices.SortStableFunc(lost, func(x, y LostUpdate) int {
 		return cmp.Or(cmp.Compare(x.Seq, y.Seq), cmp.Compare(x.Scope, y.Scope))
 	})
 	return lost

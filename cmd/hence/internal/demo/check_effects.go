@@ -96,7 +96,7 @@ func held(tool string) bool { return tool == toolCharge || tool == toolMail }
 
 // sortFindings puts findings in the order of their transactions.
 func sortFindings(found []Finding) []Finding {
-	slices.SortFunc(found, func(a, b Finding) int {
+	slices.SortStableFunc(found, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Tx, b.Tx), cmp.Compare(a.Index, b.Index))
 	})
 	return found
