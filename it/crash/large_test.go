@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -20,12 +21,13 @@ import (
 
 const largeShard = "shard:/large"
 
-// largeLab is a sidecar process that dies while it writes large contents, and another that reads them.
+// largeLab has sidecar processes that die while they write a large content, and one that reads them.
 type largeLab struct {
 	*harness.Deployment
 	tb     testing.TB
 	binary string
 	dir    string
+	agents int // processes with a journal of their own
 	reader *client.Client
 	was    []byte // what was read last; nil: nothing
 	kept   int    // writes of killed processes that were sealed
@@ -60,6 +62,8 @@ func TestLargeKilled(t *testing.T) {
 	for i := range uploads {
 		l.upload(i, large(size, i), kills[len(kills)-1-i*len(kills)/uploads])
 	}
+	l.agents--
+	l.upload(uploads, large(size, uploads), crashAt{failpoint.EventBefore, 1000}) // over what the last one left: it lives
 	halves := l.halves()
 	t.Logf("%d kills in %d uploads: %d contents were sealed all the same, %d chains are not whole", l.landed, uploads,
 		l.kept, halves)
@@ -78,9 +82,11 @@ func large(size, seed int) []byte {
 // upload writes a content with a process that dies, and reads the shard at the other one.
 func (l *largeLab) upload(i int, content []byte, at crashAt) {
 	l.tb.Helper()
-	cmd := exec.Command(l.binary, "sidecar", "--agent", "large", "--workspace", l.Workspace, "--listen", "127.0.0.1:0",
-		"--brokers", strings.Join(l.Brokers, ","), "--nats", l.NATS, "--data-dir", l.dir, "--token", crashToken,
-		"--output", "json")
+	l.agents++ // what another one left would be finished first, and the process die there
+	agent := fmt.Sprintf("large-%d", l.agents)
+	cmd := exec.Command(l.binary, "sidecar", "--agent", agent, "--workspace", l.Workspace, "--listen", "127.0.0.1:0",
+		"--brokers", strings.Join(l.Brokers, ","), "--nats", l.NATS, "--data-dir", filepath.Join(l.dir, agent), "--token",
+		crashToken, "--output", "json")
 	cmd.Env = append(cmd.Env, "HENCE_FAILPOINT="+at.String())
 	p, line, err := harness.Launch(l.tb, crashServing, cmd)
 	if err == nil {
