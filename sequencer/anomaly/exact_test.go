@@ -353,24 +353,6 @@ var open = []struct {
 				return f.Class == brute.StaleOwn && has[reader+f.Cells]
 			})
 		}},
-	{"a pinned signature that changed is A2 also where the list of names at read lacks the tool (4.16 asks for the " +
-		"signature alone; such a file contradicts itself)", []string{"A2", "points"},
-		someStanding(func(r *trace.Record) bool {
-			_, pinned := r.ToolSignaturesAtRead[r.PlannedTool.Tool]
-			return pinned && r.ToolsVisibleAtRead != nil && seen(r.ToolsVisibleAtRead, r.PlannedTool.Tool) == anomaly.No
-		})},
-	{"a tool that was planned, visible and used, without the registry at write, is not clean (claims 1.1: " +
-		"tools_visible_at_write absent is undecidable, never clean)", []string{"undecided A2", "points"},
-		someStanding(func(r *trace.Record) bool {
-			plan := op(r, 0).Plan
-			return plan.Tool != "" && plan.AtRead == anomaly.Yes && plan.AtWrite == anomaly.Unknown && plan.Used == anomaly.Yes
-		})},
-	{"a tool that was registered at write is no A2, whatever was visible at read (Definition 2 is a conjunction)",
-		[]string{"undecided A2", "points"},
-		someStanding(func(r *trace.Record) bool {
-			plan := op(r, 0).Plan
-			return plan.Tool != "" && plan.AtRead == anomaly.Unknown && plan.AtWrite == anomaly.Yes
-		})},
 	{"fewer than two effects are no A6, also where one of io and co is absent (Definition 4: |io| ≥ 2, and co has as " +
 		"many)",
 		[]string{"undecided A6", "points"},

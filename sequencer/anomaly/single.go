@@ -4,8 +4,8 @@ import "slices"
 
 // tool judges A2, which needs one record alone.
 //
-// Certain: planned ∈ registry at the read, ∉ registry at the commit; or both registries have it under signatures that
-// differ. Where the registry at the commit is not recorded, a planned and visible tool that was not used makes it
+// Certain: planned ∈ registry at the read, ∉ registry at the commit; or the signature pinned at the read is another one
+// at the commit, or gone. Where the registry at the commit is not recorded, a planned and visible tool that was not used makes it
 // possible: the agent may have changed its mind.
 func (h *History) tool(i uint32, p Plan) {
 	found := Finding{Kind: A2, Certain: true, Records: []uint32{i}, Cell: p.Tool, Count: 1}
@@ -15,20 +15,20 @@ func (h *History) tool(i uint32, p Plan) {
 		return
 	case p.Tool == "": // nothing was planned
 		return
+	case p.ChangedSince && (p.AtRead != Yes || p.AtWrite != No): // a pinned signature needs no list of names at the read
+		found.how = bySignature
+	case p.AtRead == No: // the agent made the name up: it was never there to vanish
+		return
+	case p.AtWrite == Yes: // whatever was visible at the read
+		return
+	case p.AtWrite == Unknown && p.Used == Yes: // it was called
+		return
 	case p.AtRead == Unknown:
 		h.undecided[noRegistryRead]++
 		return
-	case p.AtRead == No: // the agent made the name up: it was never there to vanish
-		return
 	case p.AtWrite == No:
-	case p.ChangedSince:
-		found.how = bySignature
-	case p.AtWrite == Yes:
-		return
 	case p.Used == No:
 		found.Certain, found.how = false, byUse
-	case p.Used == Yes: // it was called
-		return
 	default:
 		h.undecided[noRegistryWrite]++
 		return

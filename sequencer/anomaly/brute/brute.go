@@ -19,6 +19,10 @@
 //     edge. Where nobody had written, it is the first version, whatever its value: nothing can be checked;
 //   - an operation without preds is judged by its residue: possible where it fires, clean where it does not (A3
 //     implies it);
+//   - a planned tool that was used is clean where the registry at write is absent: its predicate is the proxy, not
+//     Definition 2;
+//   - a pinned signature that changed is A2 also where the list of names at read lacks the tool: A2s asks for the
+//     signature alone;
 //   - where there are no lists of tools, the names in the lists of signatures are the registry;
 //   - a dependency of a scar is an entry of preds or the producer of a read, and what these rest on.
 package brute

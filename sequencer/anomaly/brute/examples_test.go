@@ -338,10 +338,9 @@ var decisions = []example{
 			a 0-1 {"planned_tool":"t1","tools_visible_at_read":["t1","t2"],"tools_used":["t2"]}`, `
 			A2 1 possible
 			point {1,2,3,6} level 4 or down to 3`},
-	{"trap 3: used, but nobody says whether it was there", `
+	{"trap 3: used, so the proxy does not hold", `
 			a 0-1 {"planned_tool":"t1","tools_visible_at_read":["t1","t2"],"tools_used":["t1"]}`, `
-			A2 1 undecidable
-			point {1,2,3,6} level 4 or down to 3`},
+			point {1,2,3,6} level 4`},
 	{"trap 3: it was never visible", `
 			a 0-1 {"planned_tool":"t9","tools_visible_at_read":["t1","t2"],"tools_used":["t1"]}`, `
 			point {1,2,3,6} level 4`},

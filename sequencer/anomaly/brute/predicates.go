@@ -190,14 +190,13 @@ func (h history) phantom(i int) (there bool, sure Sure) {
 		h.hold(phantomAtRead, has(registry(r.ToolsVisibleAtRead, r.ToolSignaturesAtRead), r.PlannedTool)),
 	)
 	defined := all(before, h.hold(phantomAtWrite, not(has(atWrite, r.PlannedTool))))
-	proxy := all(before, is(atWrite == nil), h.hold(phantomUnused, not(has(r.ToolsUsed, r.PlannedTool))))
-	switch {
-	case defined == yes:
-		return true, Certain
-	case proxy == yes:
-		return true, Possible
+	if atWrite != nil {
+		return defined != no, map[truth]Sure{yes: Certain, unknown: Undecidable}[defined]
 	}
-	return defined == unknown, Undecidable
+	// "without tools_visible_at_write: visible at read and not used" (issue 17, item 2): this is the predicate then, so
+	// what was used is clean
+	proxy := all(before, h.hold(phantomUnused, not(has(r.ToolsUsed, r.PlannedTool))))
+	return proxy != no, map[truth]Sure{yes: Possible, unknown: Undecidable}[proxy]
 }
 
 // phantomSignature (the model of L4): the planned tool is, against the registry at write, either absent or of another
