@@ -38,7 +38,7 @@ func parse(t *testing.T, text string) *History {
 			cell, value, _ := strings.Cut(word, "=")
 			o.Writes = append(o.Writes, Write{cell, value})
 		}
-		o.Order = Order{Known: true, Issued: o.Writes, Happened: o.Writes}
+		o.Order = Order{IssuedKnown: true, HappenedKnown: true, Issued: o.Writes, Happened: o.Writes}
 		for _, word := range strings.Fields(keys) {
 			key, value, _ := strings.Cut(word, "=")
 			set(t, &o, key, value)

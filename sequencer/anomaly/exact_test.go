@@ -28,7 +28,7 @@ func op(r *trace.Record, line int) anomaly.Op {
 	for _, id := range r.Preds {
 		o.Preds = append(o.Preds, string(id))
 	}
-	o.Order.Known = r.IO != nil && r.CO != nil
+	o.Order.IssuedKnown, o.Order.HappenedKnown = r.IO != nil, r.CO != nil
 	o.Order.Issued, o.Order.Happened = effects(r.IO), effects(r.CO)
 	pinned, isPinned := r.ToolSignaturesAtRead[r.PlannedTool.Tool]
 	now, there := r.ToolSignaturesAtWrite[r.PlannedTool.Tool]
@@ -353,17 +353,6 @@ var open = []struct {
 				return f.Class == brute.StaleOwn && has[reader+f.Cells]
 			})
 		}},
-	{"fewer than two effects are no A6, also where one of io and co is absent (Definition 4: |io| ≥ 2, and co has as " +
-		"many)",
-		[]string{"undecided A6", "points"},
-		someStanding(func(r *trace.Record) bool {
-			return len(r.WriteSet) > 0 && (r.IO == nil) != (r.CO == nil) && len(r.IO)+len(r.CO) < 2
-		})},
-	{"two effects that happened are no proof of their order where io is absent, also of an operation with an empty " +
-		"write_set (claims 1.1: absent is never clean; 3.5 derives the write set from co, so such a file contradicts " +
-		"itself)",
-		[]string{"undecided A6", "points"},
-		someStanding(func(r *trace.Record) bool { return len(r.WriteSet) == 0 && r.IO == nil && len(r.CO) > 1 })},
 	{"a name that stands twice in preds is one predecessor (Definition 3: preds is a set)", []string{"scar"},
 		someStanding(func(r *trace.Record) bool {
 			preds := slices.Clone(r.Preds)

@@ -232,7 +232,7 @@ func (r reason) String() string {
 		return "operations planned a tool and say neither which tools there were at the commit nor which were used " +
 			"(tools_visible_at_write, tools_used)"
 	case noOrder:
-		return "operations write and do not say in which order effects were issued and happened (io, co)"
+		return "operations do not say in which order their effects were issued and happened (io, co)"
 	case noProvenance:
 		return "reads without provenance (preds) of a cell that was also written without a recorded value"
 	case noReplica:

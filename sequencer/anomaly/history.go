@@ -76,9 +76,10 @@ const (
 
 // Order is what a trace says of the order of an operation's effects.
 type Order struct {
-	Known    bool // both orders are recorded
-	Issued   []Write
-	Happened []Write
+	IssuedKnown   bool // the order of issue is recorded
+	HappenedKnown bool // the order in which they happened is recorded
+	Issued        []Write
+	Happened      []Write
 }
 
 // History is a set of operations, held in memory that is linear in their number and in that of their cells.

@@ -39,11 +39,14 @@ func (h *History) tool(i uint32, p Plan) {
 // order judges A6, which needs one record alone: at least two effects were issued, and the same effects happened in
 // another order. Effects that are missing or extra are a finding of their own.
 func (h *History) order(i uint32, o *Op) {
-	if !o.Order.Known {
-		h.undecidedIf(len(o.Writes) > 0, noOrder)
+	issued, happened := o.Order.Issued, o.Order.Happened
+	if !o.Order.IssuedKnown || !o.Order.HappenedKnown {
+		// Fewer than two effects have one order. What wrote nothing has no effects, unless the trace lists them.
+		few := o.Order.IssuedKnown && len(issued) < 2 || o.Order.HappenedKnown && len(happened) < 2 ||
+			!o.Order.HappenedKnown && len(o.Writes) == 0
+		h.undecidedIf(!few, noOrder)
 		return
 	}
-	issued, happened := o.Order.Issued, o.Order.Happened
 	switch {
 	case slices.Equal(issued, happened):
 	case !sameEffects(issued, happened):

@@ -21,9 +21,8 @@ func (r *Record) Op(line int) anomaly.Op {
 		o.Preds = append(o.Preds, string(pred))
 	}
 	o.Plan = r.plan()
-	if r.IO != nil && r.CO != nil {
-		o.Order = anomaly.Order{Known: true, Issued: ordered(r.IO), Happened: ordered(r.CO)}
-	}
+	o.Order = anomaly.Order{IssuedKnown: r.IO != nil, Issued: ordered(r.IO),
+		HappenedKnown: r.CO != nil, Happened: ordered(r.CO)}
 	return o
 }
 
@@ -60,6 +59,9 @@ func yes(is bool) anomaly.Seen {
 }
 
 func ordered(effects []Effect) []anomaly.Write {
+	if effects == nil {
+		return nil
+	}
 	all := make([]anomaly.Write, len(effects))
 	for i, e := range effects {
 		all[i] = anomaly.Write{Cell: e.Cell, Value: string(e.Value)}

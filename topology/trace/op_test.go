@@ -18,13 +18,14 @@ func TestOp(t *testing.T) {
 			{Cell: "y", Replica: "r"}},
 		Writes: []anomaly.Write{{Cell: "z", Value: anomaly.Null}}, Aborted: true,
 		Plan: anomaly.Plan{Known: true, Tool: "t"}, HasPreds: true, Preds: []string{"6"},
-		Order: anomaly.Order{Known: true, Issued: []anomaly.Write{{Cell: "z", Value: anomaly.Null}},
-			Happened: []anomaly.Write{}}}
+		Order: anomaly.Order{IssuedKnown: true, HappenedKnown: true,
+			Issued: []anomaly.Write{{Cell: "z", Value: anomaly.Null}}, Happened: []anomaly.Write{}}}
 	if got := r.Op(9); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant\n%+v", got, want)
 	}
 	bare := readOne(t, `{"agent":"a","read_set":[],"read_time":0,"write_set":[],"write_time":0,"io":[]}`)
-	if got := bare.Op(1); !reflect.DeepEqual(got, anomaly.Op{Line: 1, Agent: "a"}) {
+	if got := bare.Op(1); !reflect.DeepEqual(got, anomaly.Op{Line: 1, Agent: "a",
+		Order: anomaly.Order{IssuedKnown: true, Issued: []anomaly.Write{}}}) {
 		t.Errorf("a record with nothing but what is required is %+v", got)
 	}
 }

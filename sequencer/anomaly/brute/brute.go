@@ -19,6 +19,8 @@
 //     edge. Where nobody had written, it is the first version, whatever its value: nothing can be checked;
 //   - an operation without preds is judged by its residue: possible where it fires, clean where it does not (A3
 //     implies it);
+//   - where io is absent and co has two effects, their order is unknown, also with an empty write_set: co is what tells
+//     whether there were effects;
 //   - a planned tool that was used is clean where the registry at write is absent: its predicate is the proxy, not
 //     Definition 2;
 //   - a pinned signature that changed is A2 also where the list of names at read lacks the tool: A2s asks for the
