@@ -133,7 +133,7 @@ func (c *check) stale(i uint32, r read, seen int) {
 		return
 	}
 	o := c.v.between(r.cell, seen, end, own.agent, r.value)
-	c.r.OwnOverlaps += btoi(o.own > 0 && o.others == 0)
+	c.r.OwnOverlaps += btoi(o.own > 0)
 	if o.others > 0 {
 		writer := c.h.writes[c.v.order[o.first]]
 		c.find(Finding{Kind: A1, Certain: true, Records: []uint32{i, writer.op}, Cell: c.h.cells.text[r.cell],
@@ -237,7 +237,13 @@ func (c *check) deleted(i, cell uint32) {
 		return
 	}
 	for _, r := range c.h.readsOf(i) {
-		if r.cell == cell && c.v.upTo(cell, c.h.ops[i].readTime) == int(place) && r.value == before.value {
+		seen := c.v.upTo(cell, c.h.ops[i].readTime)
+		if r.cell != cell || seen < int(place) || r.value != missing && r.value != before.value {
+			continue
+		}
+		// It may have read the version that it deleted, unless a later one, such as its own, was visible and has the value
+		// that it read.
+		if last := c.h.writes[c.v.order[seen-1]]; seen == int(place) || r.value == missing || last.value != r.value {
 			return
 		}
 	}

@@ -338,30 +338,6 @@ var open = []struct {
 				return f.Class == brute.GapRead || f.Class == brute.GapWritten
 			})
 		}},
-	{"an overlap with an operation of the own agent is counted too where another agent makes an A1 of the same read " +
-		"(trap 1: self-agent counted apart)", []string{"A1 of one agent"},
-		func(_ []trace.Record, a brute.Answer) bool {
-			has := map[string]bool{}
-			for _, f := range a.Findings {
-				reader, _, _ := strings.Cut(f.Records, ",")
-				if f.Class == brute.Stale {
-					has[reader+f.Cells] = true
-				}
-			}
-			return slices.ContainsFunc(a.Findings, func(f brute.Finding) bool {
-				reader, _, _ := strings.Cut(f.Records, ",")
-				return f.Class == brute.StaleOwn && has[reader+f.Cells]
-			})
-		}},
-	{"a name that stands twice in preds is one predecessor (Definition 3: preds is a set)", []string{"scar"},
-		someStanding(func(r *trace.Record) bool {
-			preds := slices.Clone(r.Preds)
-			slices.Sort(preds)
-			return len(slices.Compact(preds)) < len(r.Preds)
-		})},
-	{"whether an operation that reads after its own write had read the version before it is not known (claims 1.2: the " +
-		"latest version that was visible is its own)", []string{"null overwrite"},
-		someStanding(func(r *trace.Record) bool { return len(r.WriteSet) > 0 && r.ReadTime >= r.WriteTime })},
 }
 
 // someStanding asks for one record that stands.

@@ -142,7 +142,7 @@ func (h *History) Latest() (latest uint64) {
 	return max(latest, h.since)
 }
 
-// Add takes an operation into the history. It keeps none of the op's slices. Cells that stand twice in a set count
+// Add takes an operation into the history. It keeps none of the op's slices. What stands twice in a set counts
 // once. It returns an error if another operation has the same name.
 func (h *History) Add(o Op) error {
 	i := uint32(len(h.ops))
@@ -175,6 +175,7 @@ func (h *History) Add(o Op) error {
 	for _, p := range o.Preds {
 		h.preds = append(h.preds, h.names.id(p))
 	}
+	h.preds = once(h.preds, int(added.preds), func(name uint32) uint32 { return name })
 	if o.ReadTime < h.since || o.WriteTime < h.since && !o.Aborted {
 		h.spanning++
 	}
@@ -194,10 +195,10 @@ func (h *History) called(name uint32) (i uint32, is bool) {
 	return h.owner[name] - 1, true
 }
 
-// once sorts what was added from a place on by cell, and drops cells that come again.
-func once[T any](all []T, from int, cell func(T) uint32) []T {
-	slices.SortStableFunc(all[from:], func(a, b T) int { return cmp.Compare(cell(a), cell(b)) })
-	kept := slices.CompactFunc(all[from:], func(a, b T) bool { return cell(a) == cell(b) })
+// once sorts what was added from a place on by key, and drops keys that come again.
+func once[T any](all []T, from int, key func(T) uint32) []T {
+	slices.SortStableFunc(all[from:], func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+	kept := slices.CompactFunc(all[from:], func(a, b T) bool { return key(a) == key(b) })
 	return all[:from+len(kept)]
 }
 

@@ -19,6 +19,8 @@
 //     edge. Where nobody had written, it is the first version, whatever its value: nothing can be checked;
 //   - an operation without preds is judged by its residue: possible where it fires, clean where it does not (A3
 //     implies it);
+//   - whether an operation that reads after its own write had read the version before that is undecidable where the
+//     read has the value of that version;
 //   - where io is absent and co has two effects, their order is unknown, also with an empty write_set: co is what tells
 //     whether there were effects;
 //   - a planned tool that was used is clean where the registry at write is absent: its predicate is the proxy, not
