@@ -62,7 +62,7 @@ func (h *History) checkWith(least int) *Report {
 		if undecided[why] > 0 {
 			u := Undecided{Kind: why.kind(), Count: undecided[why], Why: why.String(), Open: why.blocks()}
 			r.Undecided = append(r.Undecided, u)
-			if why == noReplica { // without it neither is decided
+			if why == noReplica || why == noValueSeen { // without it neither is decided
 				u.Kind = A4v
 				r.Undecided = append(r.Undecided, u)
 			}
@@ -147,7 +147,11 @@ func (c *check) stale(i uint32, r read, seen int) {
 // before the read. It errs both ways: seeded values show as residue, and an equal value by another writer hides a
 // cascade.
 func (c *check) residue(i uint32, r read, seen int) {
-	if r.value == missing || r.value == null {
+	switch r.value {
+	case null:
+		return
+	case missing: // it may be a value that nothing wrote
+		c.undecided[noProvenance]++
 		return
 	}
 	begin := int(c.v.begin[r.cell])
@@ -194,7 +198,7 @@ func (c *check) depends(i uint32, r read, seen int) {
 	}
 	if seen > begin {
 		from := c.h.writes[c.v.order[seen-1]]
-		if from.value != missing && r.value != missing && from.value != r.value {
+		if r.value == missing || from.value != r.value { // which version it read is not known
 			c.undecided[noProducer]++
 			return
 		}

@@ -321,38 +321,11 @@ func isCycle(h []trace.Record, a brute.Answer, f *anomaly.Finding, at []int) boo
 	})
 }
 
-// open are the questions that detectors and brute force still answer differently, with the line of the text that the
-// brute force goes by, and the subjects that are not compared in a history in which the question comes up. A question
-// that is settled must go: the test fails if one of them no longer makes a difference.
-var open = []struct {
-	question string
-	subjects []string
-	comesUp  func(h []trace.Record, a brute.Answer) bool
-}{
-	{"a read or a write without a value makes no dependency, no residue and no split view, and is never clean (claims " +
-		"1.1: no predicate that compares its value fires, the gap is reported)",
-		[]string{"cycle", "lost update", "write skew", "null overwrite", "undecided A1", "undecided A3",
-			"undecided split view", "points"},
-		func(_ []trace.Record, a brute.Answer) bool {
-			return slices.ContainsFunc(a.Findings, func(f brute.Finding) bool {
-				return f.Class == brute.GapRead || f.Class == brute.GapWritten
-			})
-		}},
-}
-
-// someStanding asks for one record that stands.
-func someStanding(is func(*trace.Record) bool) func([]trace.Record, brute.Answer) bool {
-	return func(h []trace.Record, _ brute.Answer) bool {
-		return slices.ContainsFunc(h, func(r trace.Record) bool { return r.TookEffect() && is(&r) })
-	}
-}
-
 // exactness compares histories.
 type exactness struct {
 	t        *testing.T
 	differ   map[string]int
 	shortest map[string]string
-	openly   []int // by open question: histories in which it makes a difference
 }
 
 func (e *exactness) compare(h []trace.Record) {
@@ -369,16 +342,6 @@ func (e *exactness) compare(h []trace.Record) {
 		if w == g || subject == "undecided split view" && w == "" { // detectors count reads, of which no pair need be open
 			continue
 		}
-		excused := false
-		for i, q := range open {
-			if slices.Contains(q.subjects, subject) && q.comesUp(h, a) {
-				e.openly[i]++
-				excused = true
-			}
-		}
-		if excused {
-			continue
-		}
 		e.differ[subject]++
 		text := fmt.Sprintf("detectors   %s\nbrute force %s\n%s%v%v", g, w, texts(h), a, r.Undecided)
 		if short := e.shortest[subject]; short == "" || len(text) < len(short) {
@@ -389,7 +352,7 @@ func (e *exactness) compare(h []trace.Record) {
 
 // TestExact: the detectors find in every history what loops over all records find by the predicates of the paper.
 func TestExact(t *testing.T) {
-	e := exactness{t, map[string]int{}, map[string]string{}, make([]int, len(open))}
+	e := exactness{t, map[string]int{}, map[string]string{}}
 	random, step, n := 500, 1, 0
 	switch {
 	case testing.Short():
@@ -410,10 +373,5 @@ func TestExact(t *testing.T) {
 	t.Logf("%d histories up to the bounds and %d random ones", n, random)
 	for subject, text := range e.shortest {
 		t.Errorf("%s: %d histories differ, such as\n%s", subject, e.differ[subject], text)
-	}
-	for i, q := range open {
-		if t.Logf("open in %d histories: %s", e.openly[i], q.question); e.openly[i] == 0 && random > 500 {
-			t.Errorf("the question makes no difference any more: remove it from the list: %s", q.question)
-		}
 	}
 }

@@ -186,6 +186,7 @@ const (
 	noOrder
 	noProvenance
 	noReplica
+	noValueSeen
 	noVersion
 	noProducer
 	predUnknown
@@ -202,7 +203,7 @@ func (r reason) kind() Kind {
 		return A6
 	case noProvenance, predUnknown, cutResidue:
 		return A3
-	case noReplica:
+	case noReplica, noValueSeen:
 		return A4
 	case noVersion:
 		return A4v
@@ -234,13 +235,16 @@ func (r reason) String() string {
 	case noOrder:
 		return "operations do not say in which order their effects were issued and happened (io, co)"
 	case noProvenance:
-		return "reads without provenance (preds) of a cell that was also written without a recorded value"
+		return "reads without provenance (preds) whose value, or one that was written to the cell, is not recorded"
 	case noReplica:
 		return "reads do not say which replica answered (replica)"
+	case noValueSeen:
+		return "reads of a replica do not say which value it gave (read_values)"
 	case noVersion:
 		return "reads do not say which version they got (version)"
 	case noProducer:
-		return "reads differ from the latest version that was visible: no dependency is drawn from them"
+		return "reads differ from the latest version that was visible, or one of both values is not recorded: no dependency " +
+			"is drawn from them"
 	case predUnknown:
 		return "predecessors are in no record: they were forgotten, and stand"
 	case cutResidue:

@@ -163,6 +163,7 @@ func (h *History) Add(o Op) error {
 			continue
 		}
 		h.undecidedIf(!o.Aborted && r.Version == "", noVersion)
+		h.undecidedIf(!o.Aborted && r.Value == "", noValueSeen)
 		if !o.Aborted {
 			h.copies = append(h.copies, copied{one.cell, one.value, h.places.id(r.Replica), h.places.id(r.Version), i})
 		}

@@ -91,7 +91,7 @@ func literalEdges(ops []Op, found map[string]bool) {
 				}
 				if seen > 0 {
 					w, _ := writeOf(ops[order[seen-1]], cell)
-					if w != "" && r.Value != "" && w != r.Value {
+					if w == "" || w != r.Value {
 						continue
 					}
 					if order[seen-1] != i {
