@@ -40,7 +40,7 @@ func (h *History) checkWith(least int) *Report {
 	for why, n := range h.undecided {
 		undecided[why] = n
 	}
-	c := &check{h: h, v: v, r: r, undecided: undecided}
+	c := &check{h: h, v: v, r: r, undecided: undecided, cascaded: map[uint32]uint32{}, scarred: map[uint32]bool{}}
 	r.of = c
 	r.Findings = append(r.Findings, h.single...)
 	for i := range h.ops {
@@ -51,6 +51,8 @@ func (h *History) checkWith(least int) *Report {
 		c.cascade(uint32(i))
 		c.op(uint32(i))
 	}
+	c.cascadeFar()
+	c.scarFar()
 	c.split()
 	c.skew()
 	record, cell := c.cycles()
@@ -89,7 +91,9 @@ type check struct {
 	undecided map[reason]int
 	rw        []overwrite // by reader
 	wr        []edge
-	backward  bool // an edge leads to an operation that was not committed later: there may be a cycle
+	cascaded  map[uint32]uint32 // operations of which preds name an aborted one, and that one
+	scarred   map[uint32]bool   // operations of which preds name one that was committed later
+	backward  bool              // an edge leads to an operation that was not committed later: there may be a cycle
 }
 
 // overwrite is a dependency rw: reader read the version of the cell before that of writer.
@@ -279,10 +283,13 @@ func (c *check) cascade(i uint32) {
 			scar.Count++
 		}
 	}
-	for _, f := range []Finding{first, scar} {
-		if f.Count > 0 {
-			c.find(f)
-		}
+	if first.Count > 0 {
+		c.cascaded[i] = first.Records[1]
+		c.find(first)
+	}
+	if scar.Count > 0 {
+		c.scarred[i] = true
+		c.find(scar)
 	}
 }
 

@@ -177,6 +177,8 @@ func causeExamples() []example {
 		{"A3: the predecessor of another one", "p: a 0-1 > c=1 | aborted=\nq: a 1-2 c=1 | preds=p aborted=\n" +
 			"j: b 2-3 | preds=", "", "L4 L4"},
 		{"A3: it is forgotten", "j: b 1-2 c=v1 | preds=p", "", "L4 L4"},
+		{"A3: through another", "p: a 0-1 > c=1 | aborted=\nq: a 1-2 c=1 | preds=p\nj: b 2-3 | preds=q",
+			"A3 c 2 1\nA3  3 1", "L1 L1"},
 		{"A3: named before it comes", "j: b 1-2 c=v1 | preds=p\np: a 0-1 > c=v1 | aborted=", "A3 c 1 2", "L1 L1"},
 		{"A3: closure, the direct one first", "p: a 0-1 > c=1 | aborted=\nq: a 1-2 > d=2 | aborted=\n" +
 			"j: b 2-3 d=2 | preds=p,q", "A3 d 3 2 x2", "L1 L1"},
@@ -242,7 +244,7 @@ func dependencyExamples() []example {
 		// Cycles.
 		{"cycle of three", "a 0-1 x=null > y=1\nb 0-2 y=null > z=1\nc 0-3 z=null > x=1",
 			"A1 y 2 1\nA1 z 3 2\ncycle x 1 3 2 x3 G2", "L0 L0"},
-		{"G1c", "a 5-1 y=2 > x=1\nb 5-2 x=1 > y=2", "cycle x 1 2 x2 G1c", "L4 L4"},
+		{"G1c", "a 5-1 y=2 > x=1\nb 5-2 x=1 > y=2", "cycle x 1 2 x2 G1c\nscar  1 2", "L4 L4"},
 		{"a read of another value than the latest has no dependency", "a 0-1 > x=1\nb 1-4 x=7 > y=1\n" +
 			"c 0-2 y=null > x=2", "A1 x 2 3\nA3? x 2", "L0 L0"},
 		// Beside the catalogue.
@@ -253,6 +255,9 @@ func dependencyExamples() []example {
 		{"null overwrite: an older one was read", "s 0-1 > t=2\ns 0-2 > t=3\nn 1-3 t=2 > t=null", "A1 t 3 2\n" +
 			"lost-update t 3 2\ncycle t 2 3 x2 G-single\nnull-overwrite t 3 2", "L0 L0"},
 		{"scar", "p: a 0-5 > c=1\nj: b 1-2 | preds=p", "scar  2 1", "L4 L4"},
+		{"scar: through another", "p: a 0-5 > c=1\nq: a 1-6 | preds=p\nj: b 1-5 | preds=q", "scar  3 2", "L4 L4"},
+		{"scar: through one that was aborted", "p: a 0-5 > c=1\nq: a 1-0 | preds=p aborted=\nj: b 1-2 | preds=q",
+			"A3  3 2\nscar  3 1", "L1 L1"},
 		{"scar: in order", "p: a 0-1 > c=1\nj: b 1-2 | preds=p", "", "L4 L4"},
 		{"scar: at once", "p: a 0-2 > c=1\nj: b 1-2 | preds=p", "", "L4 L4"},
 		// Controls of the published scenarios.

@@ -147,7 +147,7 @@ func expected(h []trace.Record, a brute.Answer) lines {
 				sure = brute.Certain
 			}
 			l.add("A2", "%s %s", f.Records, sure)
-		case brute.Cascade: // detectors name what preds names, not what only its closure adds
+		case brute.Cascade, brute.CascadeFar:
 			l.add("A3", "%s certain", records[0])
 		case brute.Residue:
 			l.add("A3", "%s %s possible", f.Records, f.Cells)
@@ -167,16 +167,18 @@ func expected(h []trace.Record, a brute.Answer) lines {
 			l.add("write skew", "%s", f.Records)
 		case brute.NullOverwrite:
 			l.add("null overwrite", "%s %s", f.Records, f.Cells)
-		case brute.Scar: // again what preds names
+		case brute.Scar: // of those that preds names, if it names some, detectors say how many
 			var j, p int
 			_, _ = fmt.Sscan(strings.Replace(f.Records, ",", " ", 1), &j, &p)
 			if h[p-1].Txn != "" && slices.Contains(h[j-1].Preds, h[p-1].Txn) {
 				scars[j]++
+			} else {
+				scars[j] += 0
 			}
 		}
 	}
 	for j, n := range scars {
-		l.add("scar", "%d of %d", j, n)
+		l.add("scar", "%d of %d", j, max(n, 1))
 	}
 	for key, all := range stale {
 		l.add("A1", "%s of %d first %s", key, len(all), first(h, all))
@@ -230,7 +232,13 @@ func found(h []trace.Record, r *anomaly.Report, a brute.Answer) lines {
 		case anomaly.A3:
 			if f.Certain {
 				l.add("A3", "%d certain", at[0])
-				named(l, a, "A3", brute.At(at...), "", brute.Cascade)
+				class := brute.CascadeFar
+				if slices.ContainsFunc(a.Findings, func(b brute.Finding) bool {
+					return b.Class == brute.Cascade && strings.HasPrefix(b.Records, fmt.Sprint(at[0], ","))
+				}) {
+					class = brute.Cascade // the direct witness first
+				}
+				named(l, a, "A3", brute.At(at...), "", class)
 			} else {
 				l.add("A3", "%d %s possible", at[0], f.Cell)
 			}

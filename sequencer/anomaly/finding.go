@@ -90,15 +90,16 @@ func (k Kind) Title() string {
 //
 //	A1           {reader, first overwriting writer}, one for each reader and cell; Count writers in all
 //	A2, A6       {operation}
-//	A3           {operation, aborted predecessor}, one for each operation; Count aborted ones in all. Without
-//	             provenance {reader} and the cell, one for each reader and cell
+//	A3           {operation, aborted predecessor}, one for each operation: one that preds names, with Count such ones
+//	             in all, else one that it rests on through others. Without provenance {reader} and the cell, one for each reader and cell
 //	A4, A4v      {reader, reader}, one for each cell, and version
 //	LostUpdate   {operation, writer that it overwrote}, one for each operation and cell
 //	WriteSkew    {operation, operation}, Cell is what the first read and Cell2 what the second read
 //	Cycle        all of a shortest cycle, one for each set of operations that depend on each other; Count of these
 //	NullOverwrite {operation, writer of the deleted value}
 //	Effects      {operation}
-//	Scar         {operation, predecessor}
+//	Scar         {operation, what it rests on}, one for each operation: one that preds names, with Count such ones in
+//	             all, else the latest that it rests on by reads or through others
 type Finding struct {
 	Kind    Kind
 	Certain bool // false: the history does not exclude it, and cannot prove it
@@ -172,6 +173,7 @@ const (
 	byDefinition how = iota
 	bySignature      // A2: the tool is there, under another signature
 	byUse            // A2: the plan was not carried out, and the registry of the commit is unknown
+	byOthers         // A3, scar: not named in preds, and rested on through others
 	byResidue        // A3: no standing operation wrote what was read
 )
 

@@ -10,7 +10,7 @@ import (
 // literal judges a history by the definitions, quantifier by quantifier, in whatever time that takes. It returns, as
 // texts, which kinds are there and for which operations and cells.
 func literal(ops []Op) map[string]bool {
-	found := map[string]bool{}
+	found, named, rests := map[string]bool{}, literalCauses(ops, false), literalCauses(ops, true)
 	for i, a := range ops {
 		if a.Aborted {
 			continue
@@ -41,19 +41,55 @@ func literal(ops []Op) map[string]bool {
 				}
 			}
 		}
-		for _, name := range a.Preds {
-			for _, b := range ops {
-				if b.Name == name && b.Aborted {
-					found[fmt.Sprint("A3 ", i)] = true
-				}
-				if b.Name == name && !b.Aborted && b.WriteTime > a.WriteTime {
-					found[fmt.Sprint("scar ", i)] = true
-				}
+		for j, b := range ops {
+			if b.Aborted && named[[2]int{i, j}] {
+				found[fmt.Sprint("A3 ", i)] = true
+			}
+			if !b.Aborted && b.WriteTime > a.WriteTime && rests[[2]int{i, j}] {
+				found[fmt.Sprint("scar ", i)] = true
 			}
 		}
 	}
 	literalEdges(ops, found)
 	return found
+}
+
+// literalCauses has each pair of an operation and what it rests on, through others too: by preds and, with reads, by
+// the latest visible version of what it read.
+func literalCauses(ops []Op, reads bool) map[[2]int]bool {
+	all := map[[2]int]bool{}
+	for i, a := range ops {
+		for j, b := range ops {
+			if slices.Contains(a.Preds, b.Name) {
+				all[[2]int{i, j}] = true
+			}
+		}
+		for _, r := range a.Reads {
+			last := -1
+			for j, b := range ops {
+				_, wrote := writeOf(b, r.Cell)
+				if wrote && !b.Aborted && b.WriteTime <= a.ReadTime && (last < 0 || b.WriteTime >= ops[last].WriteTime) {
+					last = j
+				}
+			}
+			if last < 0 || !reads || r.Value == "" {
+				continue
+			}
+			if w, _ := writeOf(ops[last], r.Cell); w == r.Value {
+				all[[2]int{i, last}] = true
+			}
+		}
+	}
+	for k := range ops {
+		for i := range ops {
+			for j := range ops {
+				if all[[2]int{i, k}] && all[[2]int{k, j}] {
+					all[[2]int{i, j}] = true
+				}
+			}
+		}
+	}
+	return all
 }
 
 func writeOf(o Op, cell string) (value string, is bool) {

@@ -114,6 +114,9 @@ func (h *History) cascadeText(f *Finding, who []Who, read string) string {
 			"or on a value from before the history", first.Label(), f.Cell, read, first.ReadTime)
 	}
 	through := ""
+	if f.how == byOthers {
+		return fmt.Sprintf("%s stands, and rests through others on %s, which was aborted", first.Label(), who[1].Label())
+	}
 	if f.Cell != "" {
 		through = fmt.Sprintf(" through %s = %s", f.Cell, read)
 	}
