@@ -352,6 +352,9 @@ func (e *exactness) compare(h []trace.Record) {
 		}
 		e.differ[subject]++
 		text := fmt.Sprintf("detectors   %s\nbrute force %s\n%s%v%v", g, w, texts(h), a, r.Undecided)
+		if e.differ[subject] == 1 {
+			e.t.Logf("the first history that differs in %s:\n%s", subject, text)
+		}
 		if short := e.shortest[subject]; short == "" || len(text) < len(short) {
 			e.shortest[subject] = text
 		}
