@@ -255,6 +255,7 @@ func dependencyExamples() []example {
 		{"null overwrite: an older one was read", "s 0-1 > t=2\ns 0-2 > t=3\nn 1-3 t=2 > t=null", "A1 t 3 2\n" +
 			"lost-update t 3 2\ncycle t 2 3 x2 G-single\nnull-overwrite t 3 2", "L0 L0"},
 		{"scar", "p: a 0-5 > c=1\nj: b 1-2 | preds=p", "scar  2 1", "L4 L4"},
+		{"scar: named twice", "p: a 0-5 > c=1\nj: b 1-2 | preds=p,p", "scar  2 1", "L4 L4"},
 		{"scar: through another", "p: a 0-5 > c=1\nq: a 1-6 | preds=p\nj: b 1-5 | preds=q", "scar  3 2", "L4 L4"},
 		{"scar: through one that was aborted", "p: a 0-5 > c=1\nq: a 1-0 | preds=p aborted=\nj: b 1-2 | preds=q",
 			"A3  3 2\nscar  3 1", "L1 L1"},

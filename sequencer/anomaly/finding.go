@@ -91,7 +91,8 @@ func (k Kind) Title() string {
 //	A1           {reader, first overwriting writer}, one for each reader and cell; Count writers in all
 //	A2, A6       {operation}
 //	A3           {operation, aborted predecessor}, one for each operation: one that preds names, with Count such ones
-//	             in all, else one that it rests on through others. Without provenance {reader} and the cell, one for each reader and cell
+//	             in all, else one that it rests on through others. Without provenance
+//	             {reader} and the cell, one for each reader and cell
 //	A4, A4v      {reader, reader}, one for each cell, and version
 //	LostUpdate   {operation, writer that it overwrote}, one for each operation and cell
 //	WriteSkew    {operation, operation}, Cell is what the first read and Cell2 what the second read
@@ -245,8 +246,8 @@ func (r reason) String() string {
 	case noVersion:
 		return "reads do not say which version they got (version)"
 	case noProducer:
-		return "reads differ from the latest version that was visible, or one of both values is not recorded: no dependency " +
-			"is drawn from them"
+		return "reads differ from the latest version that was visible, or one of both values is not recorded: no " +
+			"dependency is drawn from them"
 	case predUnknown:
 		return "predecessors are in no record: they were forgotten, and stand"
 	case cutResidue:

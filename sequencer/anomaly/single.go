@@ -4,9 +4,9 @@ import "slices"
 
 // tool judges A2, which needs one record alone.
 //
-// Certain: planned ∈ registry at the read, ∉ registry at the commit; or the signature pinned at the read is another one
-// at the commit, or gone. Where the registry at the commit is not recorded, a planned and visible tool that was not used makes it
-// possible: the agent may have changed its mind.
+// Certain: planned ∈ registry at the read, ∉ registry at the commit; or the signature pinned at the read is another
+// one at the commit, or gone. Where the registry at the commit is not recorded, a planned and visible
+// tool that was not used makes it possible: the agent may have changed its mind.
 func (h *History) tool(i uint32, p Plan) {
 	found := Finding{Kind: A2, Certain: true, Records: []uint32{i}, Cell: p.Tool, Count: 1}
 	switch {

@@ -21,8 +21,8 @@
 //     implies it);
 //   - whether an operation that reads after its own write had read the version before that is undecidable where the
 //     read has the value of that version;
-//   - where io is absent and co has two effects, their order is unknown, also with an empty write_set: co is what tells
-//     whether there were effects;
+//   - where io is absent and co has two effects, their order is unknown, also with an empty write_set: co is what
+//     tells whether there were effects;
 //   - a planned tool that was used is clean where the registry at write is absent: its predicate is the proxy, not
 //     Definition 2;
 //   - a pinned signature that changed is A2 also where the list of names at read lacks the tool: A2s asks for the
