@@ -34,7 +34,7 @@ func (j judgement) done() judgement {
 		return cmp.Or(cmp.Compare(a.t.Epoch, b.t.Epoch), cmp.Compare(a.t.Order, b.t.Order), cmp.Compare(a.Scope, b.Scope))
 	})
 	j.wounds = slices.CompactFunc(j.wounds, func(a, b *bound) bool { return a.t == b.t })
-	slices.SortFunc(j.blockers, compareBlockers)
+	slices.SortStableFunc(j.blockers, compareBlockers)
 	j.blockers = slices.Compact(j.blockers)
 	return j
 }

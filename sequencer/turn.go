@@ -82,7 +82,7 @@ func (f *Fold) outside(m *tx) []Blocker {
 		}
 		return 1
 	}
-	slices.SortFunc(out, func(a, b Blocker) int {
+	slices.SortStableFunc(out, func(a, b Blocker) int {
 		return cmp.Or(cmp.Compare(orphan(a), orphan(b)), compareBlockers(a, b))
 	})
 	out = slices.Compact(out)
