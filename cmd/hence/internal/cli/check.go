@@ -38,11 +38,8 @@ beside an A1 they give how often such a finding changed a decision.
 Exit code: 0 no anomaly is certain, 1 a file could not be read, 2 wrong flags, 3 at least one is certain.`
 }
 
-// Validate refuses what no file can be checked with.
+// Validate refuses a role that there is not.
 func (c *checkCmd) Validate() error {
-	if c.Window < 0 || c.Limit < 0 {
-		return fmt.Errorf("--window and --limit: give 0 or more")
-	}
 	for agent, role := range c.Role {
 		if !slices.Contains(anomaly.Roles(), role) {
 			return fmt.Errorf("--role: %s is %q: the roles are %s", agent, role, strings.Join(anomaly.Roles(), ", "))

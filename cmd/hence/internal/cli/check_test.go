@@ -29,8 +29,8 @@ func TestCheck(t *testing.T) {
 		{[]string{"nowhere.jsonl"}, ExitFailed, "", "nowhere.jsonl"},
 		{[]string{"-"}, ExitFailed, "", "check standard input: it has no records"},
 		{[]string{clean, "--html", filepath.Join(clean, "x")}, ExitFailed, "", "write the page"},
-		{[]string{clean, "--window=-1"}, ExitUsage, "", "give 0 or more"},
-		{[]string{clean, "--limit=-1"}, ExitUsage, "", "give 0 or more"},
+		{[]string{clean, "--window=-1"}, ExitUsage, "", "give 0 to"},
+		{[]string{clean, "--limit=-1"}, ExitUsage, "", "give 0 to"},
 		{[]string{clean, "--role", "a=judge"}, ExitUsage, "", "the roles are assessor"},
 		{nil, ExitUsage, "", "<file>"},
 	} {

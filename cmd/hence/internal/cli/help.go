@@ -86,6 +86,10 @@ tx abort: tx abort ann.1.1 --reason 'the plan was dropped'
 effects: effects ls --state held
 effects ls: effects ls --state held
 effects ls: effects ls --tx ann.1.1 -o json
+effects approve: effects approve ann.1.1 0
+effects deny: effects deny ann.1.1 0
+check: check docs/examples/history.jsonl
+check: check trace.jsonl --html trace.html
 agents: agents ls
 agents ls: agents ls -o json
 shard: shard put orders/1 paid

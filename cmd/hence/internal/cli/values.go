@@ -73,13 +73,18 @@ func ruleOf(command, flag string) rule {
 		return lasting(0, time.Minute)
 	case "plan-wait": // a request that waits longer is ended by its own bound, of 30 s
 		return lasting(time.Millisecond, 25*time.Second)
+	case "window":
+		return within(0, math.MaxInt32)
 	case "sbus-max-delta":
 		return within(0, 16<<20)
 	case "sbus-session-ttl":
 		return lasting(time.Second, 30*24*time.Hour)
 	case "limit":
-		if command == "tail" {
+		switch command { // 0: all
+		case "tail":
 			return within(0, math.MaxUint64)
+		case "check":
+			return within(0, math.MaxInt32)
 		}
 		return within(1, 1000)
 	}
