@@ -12,7 +12,7 @@ RECORDS ?= 100000
 # The fold, what explores it and what reads files have no goroutine.
 RACE ?= ./gate ./gate/adapters ./gate/child ./gate/failpoint ./gate/sinks ./streams/... ./sidecar/... ./cmd/... ./it/check/...
 
-.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract mutants sim sim-agents sim-faults hostile fuzz ci demo
+.PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact mutants sim sim-agents sim-faults hostile fuzz ci demo
 
 help: ## print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -85,6 +85,9 @@ explore-gate: ## the gate's world: keys, late calls, two incarnations, sinks tha
 
 explore-retract: ## retraction on 3 transactions and 2 scopes, complete
 	HENCE_EXPLORE_RETRACT=1 $(GO) test -count=1 -v -timeout 12h -run Retract ./sequencer/explore
+
+exact: ## the detectors of anomalies on every history of 550,970 and on 100,000 random ones
+	HENCE_EXACT_ALL=1 $(GO) test -count=1 -v -timeout 1h -run '^TestExact$$' ./sequencer/anomaly
 
 mutants: ## breaks the gate's rule clause by clause: the model, the explorer, the simulator or a table must find each
 	HENCE_TEST_MUTANTS=1 $(GO) test -count=1 -v -timeout 2h -run '^TestMutants$$' ./gate
