@@ -323,6 +323,7 @@ const (
 	agentToken    = "the-agent's-own-token"
 	operatorToken = "the-operator's-own-token"
 	approverToken = "the-token-of-ann-who-approves"
+	otherApprover = "the-token-of-bob-who-approves"
 )
 
 // faced is a fake behind the face of agent a in workspace default.
@@ -371,8 +372,10 @@ func newFaced(t *testing.T, change ...func(*told)) *faced {
 	if err := seats.Grant("a", agentToken, role); err != nil {
 		t.Fatal(err)
 	}
-	if err := seats.GrantApprover("ann", approverToken); err != nil {
-		t.Fatal(err)
+	for name, token := range map[string]string{"ann": approverToken, "bob": otherApprover} {
+		if err := seats.GrantApprover(name, token); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.Agents = seats
 	out.face = New(c.Config)

@@ -196,8 +196,7 @@ func (f *Face) denyEffect(c *call) (*reply, error) { return f.word(c, false) }
 // word puts a person's yes or no on a call into the log. The token says who it is: no other role may, the operator's
 // neither, for it is often the agent's own.
 func (f *Face) word(c *call, yes bool) (*reply, error) {
-	token, _ := strings.CutPrefix(c.request.Header.Get("Authorization"), "Bearer ")
-	by := f.Agents.Approver(token)
+	by := f.approver(c)
 	if by == "" {
 		return nil, api.Problemf(api.CodeApproverOnly, "only an approver says yes or no to a call: send a token of the "+
 			"list that the sidecar's --approvers names (HENCE_APPROVER_TOKEN of hence effects)")
@@ -208,6 +207,12 @@ func (f *Face) word(c *call, yes bool) (*reply, error) {
 	}
 	in.Yes, in.By = yes, by
 	return ok(c.agent.Approve(c.ctx, c.params.get("tx"), c.params.get("index"), &in))
+}
+
+// approver is the person whose token the request carries; empty: nobody's who approves.
+func (f *Face) approver(c *call) string {
+	token, _ := strings.CutPrefix(c.request.Header.Get("Authorization"), "Bearer ")
+	return f.Agents.Approver(token)
 }
 
 func (f *Face) explain(c *call) (*reply, error) {

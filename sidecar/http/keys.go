@@ -23,6 +23,9 @@ func (f *Face) keyed(c *call, route *route) (*reply, error) {
 	if c.Session != "" { // conversations need not know each other's keys; no key has a line break
 		key = c.Session + "\n" + key
 	}
+	if c.role == RoleApprover { // who asks is told what stands, not what another person was answered
+		key = f.approver(c) + "\n\n" + key // neither a key nor a session has two line breaks
+	}
 	entry, answer, err := c.agent.Keys.Enter(key, fingerprint(c), outlives(route))
 	if err != nil {
 		return nil, err

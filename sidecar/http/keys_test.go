@@ -202,16 +202,26 @@ func versionsText(in *api.Put) string {
 	return strings.Join(all, " ")
 }
 
-// A no to an agent's token is not kept under the key: an approver may send the same request.
+// A no to an agent's token is not kept under the key: an approver may send the same request. What one approver was
+// answered is another's answer never, whatever the key: who repeats a request is told what that person has said.
 func TestKeyOfAnApproval(t *testing.T) {
 	f := newFaced(t)
 	const path = "/v1/effects/a.1.1/0/approve"
+	bob := []string{"Authorization", "Bearer " + otherApprover}
 	for i, c := range []struct {
 		header []string
 		status int
-	}{{nil, http.StatusForbidden}, {asApprover(), http.StatusOK}} {
-		if status, code := f.codeOf("POST", path, "", append(c.header, "Idempotency-Key", "k")...); status != c.status {
-			t.Errorf("%d: %d %s, want %d", i, status, code, c.status)
+		asks   string
+	}{{nil, http.StatusForbidden, ""}, {asApprover(), http.StatusOK, "approve 0 by ann"},
+		{bob, http.StatusOK, "approve 0 by bob"}, {asApprover(), http.StatusOK, ""}, {bob, http.StatusOK, ""}} {
+		resp, _ := f.do("POST", path, "", append(c.header, "Idempotency-Key", "k")...)
+		again := c.asks == "" && c.status == http.StatusOK
+		if asks := f.calls(); resp.StatusCode != c.status || asks != c.asks ||
+			(resp.Header.Get("Idempotency-Replayed") != "") != again {
+			t.Errorf("%d: %d, asks %q, %v; want %d, %q", i, resp.StatusCode, asks, resp.Header, c.status, c.asks)
 		}
 	}
+	bob = append(bob, "Idempotency-Key", "k")
+	f.refused(http.StatusUnprocessableEntity, api.CodeKeyReused, "POST", path,
+		`{"args_sha256":"`+strings.Repeat("ab", 32)+`"}`, bob...)
 }
