@@ -128,6 +128,9 @@ func TestRealFindsWeakenedRules(t *testing.T) {
 		{"21b since when it is granted", sequencer.WeakenGrantSeq},
 		{"22 horizon of seqs", sequencer.WeakenHorizonSeqs},
 		{"22b restores the newest", sequencer.WeakenRestoreLast},
+		{"27 a yes to other arguments", sequencer.WeakenApprovalArgs},
+		{"27b a late no", sequencer.WeakenLateDenial},
+		{"27d commits before the yes", sequencer.WeakenUnapproved},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := batch(t, os.Args[0], *firstFlag, faultSchedules, simSeconds(t), tc.weaken)

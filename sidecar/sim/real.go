@@ -57,6 +57,7 @@ type bubble struct {
 	refuses map[string]bool // keys that a sink has refused a call under
 	under   map[token]string
 	told    map[sequencer.TxID]string
+	words   map[sequencer.TxID][]sequencer.Approval // that people have said, whatever became of them
 	healing bool
 	actors  uint64 // that were given dice
 }
@@ -81,6 +82,7 @@ type faults struct {
 	every                       time.Duration // between two life events
 	mode                        [3]float64
 	plans                       float64 // of the calls of a transaction: they are made as a planned turn
+	asks                        float64 // of calls: one that is held needs approval
 	small                       bool    // journals are rewritten often, few transactions are remembered
 	shift                       time.Duration
 }
@@ -103,14 +105,14 @@ func drawFaults(rng *rand.Rand) faults {
 		every: time.Duration(1000+rng.IntN(5000)) * time.Millisecond,
 		mode:  [3]float64{1 + 3*rng.Float64(), some(2), some(2)}, small: rng.Float64() < 0.3,
 		shift: time.Duration(rng.IntN(3)) * 7 * time.Minute}
-	f.plans = some(1)
+	f.plans, f.asks = some(1), some(0.7)
 	return f
 }
 
 // calm ends all faults.
 func (f *faults) calm() {
 	*f = faults{hosts: f.hosts, clients: f.clients, lag: 5 * time.Millisecond, slow: 2 * time.Millisecond,
-		effects: f.effects, looks: f.looks, plans: f.plans, mode: f.mode, every: f.every, small: f.small,
+		effects: f.effects, looks: f.looks, plans: f.plans, asks: f.asks, mode: f.mode, every: f.every, small: f.small,
 		shift: f.shift, keyed: f.keyed}
 }
 
@@ -155,7 +157,7 @@ func newBubble(seed uint64, opts Options, dir string) *bubble {
 	r.truth, r.world = newTruth(r), newWorld(r)
 	b := &bubble{opts: opts, start: time.Now(), dir: dir, r: r, rng: rng, fault: drawFaults(rng),
 		loose: map[talk][]readRecord{}, keys: map[string]token{}, refuses: map[string]bool{}, under: map[token]string{},
-		told: map[sequencer.TxID]string{}}
+		told: map[sequencer.TxID]string{}, words: map[sequencer.TxID][]sequencer.Approval{}}
 	b.log = memlog.NewOver(workspace, sequencer.WeakReplica(workspace, opts.Weaken), b.record)
 	return b
 }
@@ -167,7 +169,7 @@ func (b *bubble) all() {
 	rules := sequencer.DefaultRules()
 	rules.Version, rules.Logic, rules.LeaseTicks = 1, sequencer.Logic, sequencer.Tick(24)
 	rules.HorizonTicks, rules.HorizonCommits = 1000, 400
-	rules.DeadlineTicks, rules.BoundTicks = 60, 16
+	rules.DeadlineTicks, rules.BoundTicks, rules.ApprovalTicks = 60, 16, 48
 	if _, err := b.log.Add(&sequencer.Intent{Kind: sequencer.IntentRules, Rules: &rules}); err != nil {
 		b.fail("the first rules: %v", err)
 	}
@@ -181,6 +183,9 @@ func (b *bubble) all() {
 			h.clients = append(h.clients, c)
 			group.Go(func() { c.work(ctx) })
 		}
+	}
+	for _, p := range b.people() {
+		group.Go(func() { p.work(ctx) })
 	}
 	length := realFaults
 	if b.opts.Steps > 0 {
@@ -294,6 +299,7 @@ func (b *bubble) record(in *sequencer.Intent) {
 	if b.r.failed != "" {
 		return
 	}
+	b.hears(in)
 	live := maps.Clone(b.r.truth.live)
 	b.r.truth.apply(in)
 	if in.Kind != sequencer.IntentTick {

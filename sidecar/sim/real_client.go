@@ -330,8 +330,9 @@ func (c *client) told(d *api.Decision) bool {
 func (c *client) newCall() (tool string, args json.RawMessage) {
 	at := string(leaves()[c.n(numForeign)])[len("res:"):]
 	names := [...]string{"set", "bare_set", "charge", "mail", "bare_mail", "stage"}
-	return names[c.n(len(names))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s"}`, at, c.host.agent,
-		c.talk.session, c.newKey())
+	asks := c.chance(func(f *faults) float64 { return f.asks })
+	return names[c.n(len(names))], fmt.Appendf(nil, `{"at":%q,"key":"%s-%s-%s","ask":%v}`, at, c.host.agent,
+		c.talk.session, c.newKey(), asks)
 }
 
 // oneShot makes one call in a transaction of its own.

@@ -237,6 +237,14 @@ func (d *port) Unsettled(ctx context.Context, ws, agent string, limit int) ([]to
 	return d.Door.Unsettled(ctx, ws, agent, limit)
 }
 
+// Live is part of the log's interface to a sidecar.
+func (d *port) Live(ctx context.Context, ws string) (topology.Live, error) {
+	if err := d.reach(ctx); err != nil {
+		return topology.Live{}, err
+	}
+	return d.Door.Live(ctx, ws)
+}
+
 // Rules is part of the log's interface to a sidecar.
 func (d *port) Rules(ctx context.Context, ws string) (sequencer.Rules, sequencer.Seq, error) {
 	if err := d.reach(ctx); err != nil {

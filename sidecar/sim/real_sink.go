@@ -20,7 +20,10 @@ type tools struct {
 
 // Find is part of a policy's interface to the gate.
 func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
-	var in struct{ At, Key string }
+	var in struct {
+		At, Key string
+		Ask     bool // a held call needs approval
+	}
 	if err := json.Unmarshal(args, &in); err != nil {
 		return gate.Tool{}, err
 	}
@@ -47,6 +50,7 @@ func (t *tools) Find(tool string, args json.RawMessage) (gate.Tool, error) {
 	default:
 		return gate.Tool{}, fmt.Errorf("%w: %s", gate.ErrNotServed, tool)
 	}
+	out.Approve = in.Ask && out.Class.Gated()
 	return out, nil
 }
 
@@ -169,6 +173,7 @@ func (b *bubble) land(c gate.Call) gate.Answer {
 	}
 	if d.ran && !before {
 		b.inOrder(a, e)
+		b.agreed(c)
 	}
 	return gate.Answer{Result: fmt.Appendf(nil, "%d", e.token)}
 }

@@ -70,15 +70,16 @@ type txInfo struct {
 	committed bool
 	decision  sequencer.Seq
 	final     sequencer.Seq
-	grants    []sequencer.Scope // for writing
-	wants     []sequencer.Want  // of a waiting touch
-	waitDue   sequencer.Tick    // when that touch has waited long enough
-	due       sequencer.Tick    // the deadline
-	answered  bool              // the hook has given its verdict
-	denied    bool              // the first was its own no
-	verdict   uint32            // the greatest number of one
-	opened    int               // step of the first outcome, or before
-	kept      bool              // a successor has its epoch
+	grants    []sequencer.Scope    // for writing
+	wants     []sequencer.Want     // of a waiting touch
+	waitDue   sequencer.Tick       // when that touch has waited long enough
+	due       sequencer.Tick       // the deadline
+	answered  bool                 // the hook has given its verdict
+	denied    bool                 // the first was its own no
+	verdict   uint32               // the greatest number of one
+	words     []sequencer.Approval // of people on its calls, while it waited
+	opened    int                  // step of the first outcome, or before
+	kept      bool                 // a successor has its epoch
 
 	cone       sequencer.Seq // where a retraction took it into its cone; its turn; its compensation
 	turn       sequencer.Seq
@@ -326,6 +327,9 @@ func (t *truth) onGranted(info *txInfo, o *sequencer.Outcome) {
 func (t *truth) onSealed(info *txInfo, in *sequencer.Intent) {
 	if in != nil && in.Kind == sequencer.IntentSeal && in.Tx == info.id && !info.sealed {
 		info.sealed, info.seal, info.levels = true, in.Seal, t.rules.Levels
+		if info.unapproved() {
+			info.due = max(info.due, t.time+t.rules.ApprovalTicks)
+		}
 		if len(info.outs) == 1 {
 			t.r.probe(ProbeFolded)
 		}

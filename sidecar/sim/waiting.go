@@ -52,7 +52,7 @@ func (t *truth) touchBlocked(info *txInfo) bool {
 // sealBlocked: something of check 4 to 7 is left.
 func (t *truth) sealBlocked(info *txInfo) bool {
 	a := t.r.attempts[info.id]
-	if info.seal.Hook && !info.answered || a == nil {
+	if info.seal.Hook && !info.answered || info.unapproved() || a == nil {
 		return true
 	}
 	if w := t.winners[a.begin.Group]; a.begin.Group != "" && (w == nil || w.Winner != info.id) {
