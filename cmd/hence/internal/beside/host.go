@@ -20,14 +20,17 @@ type Host struct {
 	err   error // why it ended; read it after ended
 }
 
-// StartHost runs a sidecar that agents join, until Close.
-func StartHost(ctx context.Context, cluster streams.Config, workspace string, g Ground) (*Host, error) {
+// StartHost runs a sidecar that agents join, until Close. approvers may approve and deny calls there: their tokens by
+// name.
+func StartHost(ctx context.Context, cluster streams.Config, workspace string, approvers map[string]string,
+	g Ground) (*Host, error) {
 	log, err := streams.Dial(ctx, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %v and %s: %w", cluster.Brokers, cluster.NATS, err)
 	}
 	logger, hush := Hushing(cluster.Logger)
-	side, err := sidecar.New(sidecar.Config{Workspace: workspace, Joins: true, Logger: logger, Tracer: g.Tracer}, log)
+	side, err := sidecar.New(sidecar.Config{Workspace: workspace, Joins: true, Approvers: approvers, Logger: logger,
+		Tracer: g.Tracer}, log)
 	if err != nil {
 		log.Close()
 		return nil, fmt.Errorf("start the sidecar of workspace %s: %w", workspace, err)
@@ -41,6 +44,9 @@ func StartHost(ctx context.Context, cluster streams.Config, workspace string, g 
 	}()
 	return h, nil
 }
+
+// URL is where the sidecar is asked.
+func (h *Host) URL() string { return h.side.URL() }
 
 // Close ends the sidecar, and returns what went wrong with it.
 func (h *Host) Close() error {

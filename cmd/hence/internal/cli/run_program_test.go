@@ -36,6 +36,9 @@ func playAgent(part string) int {
 		}
 		return 0
 	}
+	if part == "offer" {
+		return playOffer(ctx, c)
+	}
 	tx, err := c.Begin(ctx, client.BeginOptions{Mode: "locked"})
 	if err == nil {
 		_, err = tx.Read(ctx, "shard:/left/open")
@@ -46,6 +49,23 @@ func playAgent(part string) int {
 	}
 	fmt.Fprintln(os.Stderr, "left open:", tx.ID())
 	return 4
+}
+
+// playOffer makes a call that waits until a person has approved it.
+func playOffer(ctx context.Context, c *client.Client) int {
+	tx, err := c.Begin(ctx, client.BeginOptions{})
+	if err == nil {
+		_, err = tx.Effect(ctx, "offer.send", map[string]any{"to": "eve"}, client.EffectOptions{})
+	}
+	var d client.Decision
+	if err == nil {
+		d, err = tx.Seal(ctx)
+	}
+	if err != nil || d.State != "committed" {
+		fmt.Fprintln(os.Stderr, "not sent:", d.State, d.Code, err)
+		return 1
+	}
+	return 0
 }
 
 // countInterrupts is an agent's program at a terminal: it counts SIGINT, and says how many there were at SIGQUIT.

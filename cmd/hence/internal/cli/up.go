@@ -31,6 +31,7 @@ type upCmd struct {
 	logging
 	output
 	hooked
+	approving
 	ending
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journals; with embedded servers, of all data."`
 }
@@ -44,6 +45,9 @@ docs/agents.schema.json describes the file, docs/examples/agents.yaml is one.
 
 The hook of an agent in the file, or the file's hook for all, judges the footprints of that agent; --hook-url or
 --hook-command those of all others. docs/hook.md describes the questions.
+
+Who is in the list of --approvers may approve and deny the calls of all agents that need it. The address for that is
+said for each workspace at the start. docs/approval.md describes the list.
 
 The first SIGINT or SIGTERM is passed on to all agents, with --grace to end in; the second kills them. At the end a
 table says, for each agent, how it ended, how often it was started again, and what its sidecar counted. With -o json
@@ -65,6 +69,9 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		return err
 	}
 	if err := c.usable(); err != nil {
+		return err
+	}
+	if err := c.approving.load(); err != nil {
 		return err
 	}
 	logger, hush := beside.Hushing(c.logger(s.Err))
@@ -112,7 +119,7 @@ func (c *upCmd) team(agents []agentfile.Agent, configs []sidecar.Config, s Strea
 		policies = append(policies, config.Tools)
 	}
 	t := up.Config{Agents: agents, Sidecars: configs, Err: s.Err, Without: withheld(policies...), Logger: c.logger,
-		Grace: c.Grace, Settle: c.Settle}
+		Grace: c.Grace, Settle: c.Settle, Approvers: c.people}
 	if !c.json() {
 		t.Out = s.Out
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/up"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
 )
 
 // agentsFile writes a file of agents.
@@ -86,6 +88,57 @@ func TestUpHook(t *testing.T) {
 	if asked.Committed != 0 || asked.Refused != 1 || own.Committed != 1 || own.Refused != 0 ||
 		!strings.Contains(errs, "vetoed") || !strings.Contains(errs, "not on a Friday") {
 		t.Errorf("got %+v\n%s", got, errs)
+	}
+}
+
+// A person of the list approves the calls of all agents, where the start says; nobody else does, and without a list
+// nobody can. A wrong list is said before anything is started.
+func TestUpApprovers(t *testing.T) {
+	path := agentsFile(t, fmt.Sprintf("  - {name: asks, command: [%q], env: {%s: offer}, policy: policy.yaml}\n",
+		os.Args[0], asAgent))
+	dir := filepath.Dir(path)
+	const ann = "the-token-of-ann-who-approves"
+	for name, text := range map[string]string{"approvers.yaml": "- name: ann\n  token: " + ann + "\n",
+		"wrong.yaml": "- name: ann\n  token: short\n",
+		"policy.yaml": `version: 1
+server: office
+files: {root: .}
+tools:
+  - {tool: offer.send, class: irreversible, approve: required, args: [to], scopes: ["offer:/{to}"],
+     file: {op: append, path: sent.txt, content: "{to}\n"}}
+`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, _, errs := hence(t, "up", "-f", path, "--approvers", filepath.Join(dir, "wrong.yaml"))
+	if code != ExitUsage || !strings.Contains(errs, "short") {
+		t.Errorf("a wrong list: exit code %d, %s", code, errs)
+	}
+	p := startProgram(t, "up", "-f", path, "--approvers", filepath.Join(dir, "approvers.yaml"))
+	const said = "calls of workspace default are approved at "
+	p.errs.await(t, said)
+	_, url, _ := strings.Cut(p.errs.text(), said)
+	url, _, _ = strings.Cut(url, "\n")
+	c := client.New(url, ann)
+	defer c.Close()
+	var list api.EffectList
+	eventually(t, "a call that waits", func() (bool, any) {
+		var err error
+		list, err = c.Effects(t.Context(), client.Page{}) // the agent may not be ready yet
+		return len(list.Items) > 0, err
+	})
+	if _, err := c.ApproveAs(t.Context(), "the-token-of-somebody-else", list.Items[0].Tx, 0, true, ""); err == nil {
+		t.Error("who is not in the list has approved")
+	}
+	if d, err := c.Approve(t.Context(), list.Items[0].Tx, 0, true, ""); err != nil || d.State != "committed" {
+		t.Errorf("approved: %+v, %v", d, err)
+	}
+	if code := p.code(t); code != ExitOK {
+		t.Errorf("exit code %d", code)
+	}
+	if sent, err := os.ReadFile(filepath.Join(dir, "sent.txt")); string(sent) != "eve\n" {
+		t.Errorf("sent: %q, %v", sent, err)
 	}
 }
 

@@ -50,6 +50,8 @@ type Config struct {
 	Logger   func(io.Writer) *slog.Logger // of a sidecar
 	Grace    time.Duration                // from a program's being told to end to its being killed
 	Settle   time.Duration                // for what a program leaves behind
+
+	Approvers map[string]string // who may approve calls, in every workspace: tokens by name
 }
 
 // Team is the agents that "hence up" runs.
@@ -134,11 +136,14 @@ func (t *Team) hosts(ctx context.Context, g beside.Ground) (map[string]*beside.H
 		}
 		cluster := g.Streams
 		cluster.Logger = t.config.Logger(t.config.Err)
-		h, err := beside.StartHost(ctx, cluster, workspace, g)
+		h, err := beside.StartHost(ctx, cluster, workspace, t.config.Approvers, g)
 		if err != nil {
 			return all, err
 		}
 		all[workspace] = h
+		if len(t.config.Approvers) > 0 { // its port is a free one, which no program but the agents' is told
+			fmt.Fprintf(show.Lines(t.config.Err), "hence up: calls of workspace %s are approved at %s\n", workspace, h.URL())
+		}
 	}
 	return all, nil
 }
