@@ -3,6 +3,7 @@ package crash
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,11 +29,12 @@ tools:
 	approverToken = "the-token-of-ann-who-approves"
 )
 
-// offers is the sink: while it is shut, a call breaks off before it is written down.
+// offers is the sink: while it is shut, a call breaks off before it is written down, or just after that.
 type offers struct {
 	mu    sync.Mutex
 	shut  bool
-	tried chan struct{}
+	late  func(n int) bool // of a call that is written down before it breaks off
+	tried chan int
 	keys  map[int]map[string]int // by n: how often each key arrived
 }
 
@@ -42,17 +44,19 @@ func (o *offers) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	err := json.NewDecoder(r.Body).Decode(&in)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if err == nil && (!o.shut || o.late(in.N)) {
+		if o.keys[in.N] == nil {
+			o.keys[in.N] = map[string]int{}
+		}
+		o.keys[in.N][r.Header.Get("Idempotency-Key")]++
+	}
 	if o.shut || err != nil {
 		select {
-		case o.tried <- struct{}{}:
+		case o.tried <- in.N:
 		default:
 		}
 		panic(http.ErrAbortHandler)
 	}
-	if o.keys[in.N] == nil {
-		o.keys[in.N] = map[string]int{}
-	}
-	o.keys[in.N][r.Header.Get("Idempotency-Key")]++
 }
 
 func (o *offers) set(shut bool) {
@@ -68,15 +72,17 @@ func (o *offers) sent(n int) int {
 	return len(o.keys[n])
 }
 
-// A call that was approved leaves once, also when its sidecar is killed before the sink has it, and the processor with
-// it. What was denied, or still waited when the sidecar died, never leaves.
+// A call that waits outlives the processor: approved afterwards, it leaves once, also when its sidecar is killed
+// before the sink has it, or before the sink has answered, and the processor with it. What was denied, or still waited
+// when the sidecar died, never leaves.
 func TestApprovalFailover(t *testing.T) {
 	rounds := harness.Number(t, "HENCE_IT_APPROVAL_KILLS", 1)
 	ports, err := harness.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sink := &offers{tried: make(chan struct{}, 1), keys: map[int]map[string]int{}}
+	sink := &offers{tried: make(chan int, 1), keys: map[int]map[string]int{},
+		late: func(n int) bool { return n%4 == 3 }}
 	server := httptest.NewServer(sink)
 	defer server.Close()
 	dir := t.TempDir()
@@ -129,11 +135,14 @@ func (l *busLab) offer(n int) string {
 func approvalRound(t *testing.T, l *busLab, sink *offers, ann *client.Client, round int) {
 	ctx := t.Context()
 	sink.set(true)
-	yes, no, silent := 3*round, 3*round+1, 3*round+2
+	yes, no, silent, sent := 4*round, 4*round+1, 4*round+2, 4*round+3
 	txs := map[int]string{}
-	for n := yes; n <= silent; n++ {
+	for n := yes; n <= sent; n++ {
 		txs[n] = l.offer(n)
 	}
+	_ = l.member.Kill() // the fold, while all of them wait
+	_, _, _ = l.member.Wait(crashServing)
+	l.member.Restart(t)
 	harness.Eventually(t, crashBound, func() error {
 		list, err := ann.Effects(ctx, client.Page{})
 		if err == nil && len(list.Items) != len(txs) {
@@ -144,24 +153,35 @@ func approvalRound(t *testing.T, l *busLab, sink *offers, ann *client.Client, ro
 	if d, err := ann.Approve(ctx, txs[no], 0, false, ""); err != nil || d.Code != "denied" {
 		t.Fatalf("round %d: denied: %+v, %v", round, d, err)
 	}
-	if d, err := ann.Approve(ctx, txs[yes], 0, true, ""); err != nil || d.State != api.StateCommitted {
-		t.Fatalf("round %d: approved: %+v, %v", round, d, err)
+	approved := map[int]bool{yes: true, sent: true}
+	for n := range approved {
+		if d, err := ann.Approve(ctx, txs[n], 0, true, ""); err != nil || d.State != api.StateCommitted {
+			t.Fatalf("round %d: approved: %+v, %v", round, d, err)
+		}
 	}
-	select {
-	case <-sink.tried: // its release has begun
-	case <-ctx.Done():
+	for begun := maps.Clone(approved); len(begun) > 0 && ctx.Err() == nil; {
+		select {
+		case n := <-sink.tried: // its release has begun
+			delete(begun, n)
+		case <-ctx.Done():
+		}
 	}
 	l.kill(round%2 == 0)
 	sink.set(false)
 	harness.Eventually(t, crashBound, func() error {
-		if n := sink.sent(yes); n != 1 {
-			return fmt.Errorf("round %d: the approved offer is there %d times", round, n)
+		for n := range approved {
+			if times := sink.sent(n); times != 1 {
+				return fmt.Errorf("round %d: the approved offer %d is there %d times", round, n, times)
+			}
+			d, err := ann.Explain(ctx, txs[n])
+			if err == nil && !d.Decision.Final {
+				err = fmt.Errorf("round %d: %s is not settled: %s", round, txs[n], d.Paragraph)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		d, err := ann.Explain(ctx, txs[yes])
-		if err == nil && !d.Decision.Final {
-			err = fmt.Errorf("round %d: %s is not settled: %s", round, txs[yes], d.Paragraph)
-		}
-		return err
+		return nil
 	})
 	if d, err := ann.Approve(ctx, txs[silent], 0, true, ""); err == nil {
 		t.Errorf("round %d: approved after its sidecar had died: %+v", round, d)
@@ -170,8 +190,8 @@ func approvalRound(t *testing.T, l *busLab, sink *offers, ann *client.Client, ro
 	if err != nil || len(list.Items) > 0 {
 		t.Errorf("round %d: still waiting: %+v, %v", round, list.Items, err)
 	}
-	if sink.sent(yes) != 1 || sink.sent(no)+sink.sent(silent) > 0 {
-		t.Errorf("round %d: offers sent: approved %d, denied %d, of a dead sidecar %d", round, sink.sent(yes),
-			sink.sent(no), sink.sent(silent))
+	if sink.sent(yes) != 1 || sink.sent(sent) != 1 || sink.sent(no)+sink.sent(silent) > 0 {
+		t.Errorf("round %d: offers sent: approved %d and %d, denied %d, of a dead sidecar %d", round, sink.sent(yes),
+			sink.sent(sent), sink.sent(no), sink.sent(silent))
 	}
 }
