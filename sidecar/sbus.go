@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/sbus"
 )
 
@@ -26,6 +27,7 @@ const defaultMaxDelta = 2000
 type bus struct {
 	listener net.Listener
 	server   *http.Server
+	face     *sbus.Face
 }
 
 // openBus opens the face of S-Bus where one is configured. Off loopback its requests carry the agent's token.
@@ -58,11 +60,11 @@ func (s *Sidecar) openBus() error {
 	if most == 0 {
 		most = defaultMaxDelta
 	}
-	face := sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Resets: m.agent, Tokens: m.agent, Name: m.Agent(),
-		URL: s.BusURL(), Token: token, Admin: loopback, Merge: c.Merge, MaxDelta: max(0, most),
+	s.bus.face = sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Resets: m.agent, Tokens: m.agent,
+		Name: m.Agent(), URL: s.BusURL(), Token: token, Admin: loopback, Merge: c.Merge, MaxDelta: max(0, most),
 		WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
-	s.bus.server = &http.Server{Handler: face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,
+	s.bus.server = &http.Server{Handler: s.bus.face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,
 		WriteTimeout: longest, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, TLSConfig: s.config.TLS,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	return nil
@@ -78,6 +80,14 @@ func (s *Sidecar) BusURL() string {
 		scheme = "https://"
 	}
 	return scheme + s.bus.listener.Addr().String()
+}
+
+// BusClasses tells the classes of shards that clients of S-Bus commit to; nil: they are not served.
+func (s *Sidecar) BusClasses() func() api.ShardClasses {
+	if s.bus.face == nil {
+		return nil
+	}
+	return s.bus.face.Classes
 }
 
 // serve answers until stop.

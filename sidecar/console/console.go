@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/feed"
 	"github.com/hence-dev/hence/topology"
 	"github.com/hence-dev/hence/topology/machine"
@@ -29,9 +30,11 @@ type Config struct {
 	Actions   Actions  // what an operator may do; nil: nothing
 	NoActions string   // why there are none, for people
 	Version   string   // of the binary, shown in the page
-	Clock     Clock    // default: the machine's
-	Logger    *slog.Logger
-	Limits    Limits
+	// Classes are those of the shards that clients of S-Bus commit to; nil: the console knows of no such clients.
+	Classes func() api.ShardClasses
+	Clock   Clock // default: the machine's
+	Logger  *slog.Logger
+	Limits  Limits
 }
 
 // Clock is the time as the console sees it.

@@ -57,6 +57,7 @@ func (c *Console) routes(decisions *feed.Handler) http.Handler {
 	members("GET /api/lanes", c.lanes)
 	members("GET /api/residue", func(r *http.Request) (any, error) { return c.residue(r.Context()) })
 	members("GET /api/scopes", c.scopes)
+	members("GET /api/classes", c.classes)
 	members("GET /api/search", func(r *http.Request) (any, error) {
 		q := r.URL.Query().Get("q")
 		if len(q) > maxQueryLen {
@@ -144,7 +145,16 @@ func (c *Console) about(r *http.Request) (any, error) {
 		}
 	}
 	return map[string]any{"workspace": c.config.Workspace, "version": c.config.Version, "parts": parts,
-		"actions": c.config.Actions != nil, "no_actions": c.config.NoActions, "tick_ms": tickMs, "kinds": feed.Kinds()}, nil
+		"actions": c.config.Actions != nil, "no_actions": c.config.NoActions,
+		"classes": c.config.Classes != nil, "tick_ms": tickMs, "kinds": feed.Kinds()}, nil
+}
+
+// classes are those of the shards that clients of S-Bus commit to.
+func (c *Console) classes(*http.Request) (any, error) {
+	if c.config.Classes == nil { // empty lists would look as if nobody met
+		return nil, notFound("no clients of S-Bus are served here: hence dev --sbus ADDR serves them")
+	}
+	return c.config.Classes(), nil
 }
 
 func (c *Console) scopes(r *http.Request) (any, error) {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+
+	"github.com/hence-dev/hence/sidecar/api"
 )
 
 // Classes of shards, by what this node has seen of their commits.
@@ -24,11 +26,11 @@ const (
 
 // nature is what is known of the recent commits of one shard.
 type nature struct {
-	Attempts float64 `json:"attempts"`
-	Met      float64 `json:"met"` // found another version than they expected
-	Hinted   float64 `json:"hinted"`
-	Honest   float64 `json:"honest"` // of those that were hinted and whose base is remembered
-	Judged   float64 `json:"-"`
+	Attempts float64
+	Met      float64 // found another version than they expected
+	Hinted   float64
+	Honest   float64 // of those that were hinted and whose base is remembered
+	Judged   float64
 }
 
 // note adds one commit.
@@ -62,24 +64,9 @@ func (n *nature) class() string {
 	return classContended
 }
 
-// judged is one contended shard in /stats.
-type judged struct {
-	Key   string `json:"key"`
-	Class string `json:"class"`
-	nature
-}
-
-// classes are those of /stats.
-type classes struct {
-	Dedicated   int      `json:"dedicated"`
-	Commutative int      `json:"contended_commutative"`
-	Contended   int      `json:"contended_noncommutative"`
-	Most        []judged `json:"most_contended"`
-}
-
 // classes counts the shards that commits have come to, by class; n.mu is held.
-func (n *counters) classes() (out classes) {
-	out.Most = []judged{}
+func (n *counters) classes() (out api.ShardClasses) {
+	out.Most = []api.ShardClass{}
 	for scope, t := range n.byScope {
 		switch t.nature.class() {
 		case classDedicated:
@@ -91,15 +78,20 @@ func (n *counters) classes() (out classes) {
 			out.Contended++
 		}
 		if key, ok := keyOf(scope); ok {
-			out.Most = append(out.Most, judged{key, t.nature.class(), t.nature})
+			n := &t.nature
+			out.Most = append(out.Most, api.ShardClass{Key: key, Class: n.class(), Attempts: n.Attempts, Met: n.Met,
+				Hinted: n.Hinted, Honest: n.Honest})
 		}
 	}
-	slices.SortStableFunc(out.Most, func(a, b judged) int {
+	slices.SortStableFunc(out.Most, func(a, b api.ShardClass) int {
 		return cmp.Or(cmp.Compare(b.Met, a.Met), cmp.Compare(a.Key, b.Key))
 	})
 	out.Most = out.Most[:min(len(out.Most), mostListed)]
 	return out
 }
+
+// Classes are the classes of the shards that commits came to, as /stats shows them.
+func (f *Face) Classes() api.ShardClasses { return f.statistics().Classes }
 
 // trusts reports whether the hints of a shard's commits have been honest so far.
 func (n *counters) trusts(scope string) bool {

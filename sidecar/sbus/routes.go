@@ -88,7 +88,8 @@ type statistics struct {
 	ViewDivergent  uint64  `json:"view_divergent_commits"`
 	DivergenceRate float64 `json:"view_divergence_rate"`
 	WALEnabled     bool    `json:"wal_enabled"` // always: a commit is in the log before its answer
-	Classes        classes `json:"shard_classes"`
+
+	Classes api.ShardClasses `json:"shard_classes"`
 }
 
 func (f *Face) statistics() *statistics {

@@ -162,7 +162,7 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	stopConsole := func() error { return nil }
 	err = serve(ctx, side, func() (err error) {
 		var console string
-		if console, stopConsole, err = c.console(ctx, log, side.URL(), logger); err != nil {
+		if console, stopConsole, err = c.console(ctx, log, side, logger); err != nil {
 			return err
 		}
 		return ready(side, console)
@@ -175,12 +175,12 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 }
 
 // console starts the web console beside the sidecar.
-func (c *devCmd) console(ctx context.Context, log *streams.Client, sidecarURL string, logger *slog.Logger,
+func (c *devCmd) console(ctx context.Context, log *streams.Client, side *sidecar.Sidecar, logger *slog.Logger,
 ) (url string, stop func() error, err error) {
 	token := cmp.Or(c.OperatorToken, c.Token) // who logs in can do what an operator may
-	actions := client.New(sidecarURL, token, client.WithWorkspace(c.Workspace))
+	actions := client.New(side.URL(), token, client.WithWorkspace(c.Workspace))
 	page, err := console.New(console.Config{Source: log, Workspace: c.Workspace, Token: token, Actions: actions,
-		Version: binaryVersion(), Logger: logger})
+		Version: binaryVersion(), Classes: side.BusClasses(), Logger: logger})
 	if err == nil {
 		url, stop, err = startConsole(ctx, page, net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ConsolePort)), logger)
 	}

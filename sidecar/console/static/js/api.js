@@ -47,6 +47,7 @@ export const window_ = (seconds, signal) => get(`/api/window?seconds=${seconds}`
 export const lanes = (seconds, signal) => get(`/api/lanes?seconds=${seconds}`, signal);
 export const residue = (signal) => get("/api/residue", signal);
 export const scopes = (prefix, signal) => get(`/api/scopes?prefix=${seg(prefix)}`, signal);
+export const classes = (signal) => get("/api/classes", signal);
 export const search = (q, signal) => get(`/api/search?q=${seg(q)}`, signal);
 export const decision = (seq) => get(`/api/decisions/${seq}`);
 export const tx = (id, content, signal) => get(`/api/tx/${seg(id)}${content ? "?content=1" : ""}`, signal);

@@ -38,8 +38,34 @@ function lastOf(r) {
 // within says which time figures are of.
 export const within = (seconds) => `in the last ${span(seconds * 1000)}`;
 
+const classWords = { contended_commutative: "commits only add", contended_noncommutative: "commits replace" };
+
+// classesCard lists shards that commits of S-Bus clients met at, where such clients are served.
+function classesCard() {
+  const problem = trouble();
+  const note = h("p", { class: "sub num", role: "status" });
+  const cell = (name, of) => ({ name, width: "110px", right: true, sign: of, draw: (c, r) => text(c, int(of(r))) });
+  const list = table({ label: "Shards by meetings of S-Bus commits", key: (r) => r.key, least: 700, columns: [
+    { name: "Key", width: "34%", wide: true, sign: (r) => r.key, draw: (c, r) => {
+      c.title = r.key;
+      text(c, r.key);
+    } },
+    { name: "Class", width: "24%", sign: (r) => r.class, draw: (c, r) => text(c, classWords[r.class] ?? r.class) },
+    cell("Commits", (r) => r.attempts), cell("Met", (r) => r.met), cell("Hinted", (r) => r.hinted),
+    cell("Honest", (r) => r.honest),
+  ], empty: { icon: "contended", title: "No shard is contended",
+    text: "Of few commits of S-Bus clients the shard was at another version than they expected." } });
+  const asking = poll(2000, (signal) => api.classes(signal), (v) => {
+    problem.set(null);
+    if (!list.busy()) list.set(v.most_contended);
+    text(note, `Shards of S-Bus clients: ${int(v.dedicated)} dedicated, ${int(v.contended_commutative)} contended ` +
+      `whose commits only add, ${int(v.contended_noncommutative)} contended whose commits do not`);
+  }, problem.set);
+  return { root: h("div", { class: "card" }, h("header", {}, note), problem.root, list.root), stop: asking.stop };
+}
+
 // contendedView lists what is fought over.
-export function contendedView() {
+export function contendedView(ctx) {
   const choice = choices("Show the last", [60, 120, 300].map((n) => [n, span(n * 1000)]), 120, () => asking.now());
   const { root } = page("Fought over",
     "Scopes at which something was refused or had to wait, the most refusals first.", choice.root);
@@ -54,7 +80,12 @@ export function contendedView() {
     if (!found.busy()) found.set(v.contended);
     text(note, noteOf(v));
   }, problem.set);
-  return { root, title: "Fought over", stop: asking.stop };
+  const classes = ctx.about?.classes ? classesCard() : null;
+  if (classes) root.append(classes.root);
+  return { root, title: "Fought over", stop: () => {
+    asking.stop();
+    classes?.stop();
+  } };
 }
 
 // noteOf says what the list is of, and what is not in it.
