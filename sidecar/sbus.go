@@ -15,10 +15,12 @@ import (
 
 // SBus says how clients of S-Bus are served, on an address of their own.
 type SBus struct {
-	Listen   string // host:port; empty: they are not
-	Agent    string // whose conversations they are; empty: the one agent of the process
-	Merge    bool   // commits that say that they only add are merged, not refused
-	MaxDelta int    // bytes of a commit's content; zero: 2,000; negative: no bound but the workspace's
+	Listen string // host:port; empty: they are not
+	Agent  string // whose conversations they are; empty: the one agent of the process
+	Merge  bool   // commits that say that they only add are merged, not refused
+	// MergeHook merges those of them that do not merge by regions, and all where Merge is not set; none by default.
+	MergeHook Hook
+	MaxDelta  int // bytes of a commit's content; zero: 2,000; negative: no bound but the workspace's
 }
 
 const defaultMaxDelta = 2000
@@ -45,6 +47,13 @@ func (s *Sidecar) openBus() error {
 	if m == nil {
 		return fmt.Errorf("the agent %q of the S-Bus interface is not served here: name one that is", c.Agent)
 	}
+	if err := CheckHook(c.MergeHook); err != nil {
+		return fmt.Errorf("merge commits of S-Bus: %w", err)
+	}
+	var ask func(context.Context, []byte, int) ([]byte, error)
+	if c.MergeHook.URL != "" || len(c.MergeHook.Command) > 0 {
+		ask = c.MergeHook.Exchange
+	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen for S-Bus: %w", err)
@@ -61,7 +70,7 @@ func (s *Sidecar) openBus() error {
 		most = defaultMaxDelta
 	}
 	s.bus.face = sbus.New(sbus.Config{Shards: m.agent, Readers: m.agent, Resets: m.agent, Tokens: m.agent,
-		Name: m.Agent(), URL: s.BusURL(), Token: token, Admin: loopback, Merge: c.Merge, MaxDelta: max(0, most),
+		Name: m.Agent(), URL: s.BusURL(), Token: token, Admin: loopback, Merge: c.Merge, Ask: ask, MaxDelta: max(0, most),
 		WaitMost: s.config.Limits.WaitMost, Log: s.log})
 	longest := s.config.Limits.WaitMost + 30*time.Second
 	s.bus.server = &http.Server{Handler: s.bus.face, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: longest,

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
@@ -195,18 +196,7 @@ func (s *Agent) judge(ctx context.Context, t *tx, seal string, footprint sequenc
 
 // ask is the hook's verdict. A failure is no verdict on the work: the transaction is aborted, and may be tried again.
 func (h *Hook) ask(ctx context.Context, body []byte) sequencer.Verdict {
-	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
-	defer cancel()
-	var answer []byte
-	var err error
-	if h.URL != "" {
-		answer, err = h.post(ctx, body)
-	} else {
-		answer, err = h.run(ctx, body)
-	}
-	if err == nil && len(answer) > maxHookAnswer {
-		err = fmt.Errorf("its answer has more than %d bytes", maxHookAnswer)
-	}
+	answer, err := h.Exchange(ctx, body, maxHookAnswer)
 	var said struct {
 		Yes    *bool  `json:"yes"`
 		Reason string `json:"reason"`
@@ -216,17 +206,35 @@ func (h *Hook) ask(ctx context.Context, body []byte) sequencer.Verdict {
 			err = errors.New(`its answer is not {"yes": true or false, "reason": text}`)
 		}
 	}
-	if ctx.Err() != nil && err != nil {
-		err = fmt.Errorf("no answer within %v", h.Timeout)
-	}
 	if err != nil {
 		return sequencer.Verdict{Unavailable: true, Reason: cut("the hook failed: "+err.Error(), maxHookReason)}
 	}
 	return sequencer.Verdict{Yes: *said.Yes, Reason: cut(said.Reason, maxHookReason)}
 }
 
+// Exchange sends a body and gives what is answered, of at most so many bytes, within the hook's time.
+func (h *Hook) Exchange(ctx context.Context, body []byte, most int) (answer []byte, err error) {
+	bound := cmp.Or(h.Timeout, defaultHookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	if h.URL != "" {
+		answer, err = h.post(ctx, body, most)
+	} else {
+		answer, err = h.run(ctx, body, most)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil: // whatever broke, the bound did it
+		return nil, fmt.Errorf("no answer within %v", bound)
+	case err == nil && len(answer) > most:
+		return nil, tooLong(most)
+	}
+	return answer, err
+}
+
+func tooLong(most int) error { return fmt.Errorf("its answer has more than %d bytes", most) }
+
 // post asks a URL. A redirect is not followed: it is an answer that is not 2xx.
-func (h *Hook) post(ctx context.Context, body []byte) ([]byte, error) {
+func (h *Hook) post(ctx context.Context, body []byte, most int) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: nil}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport,
@@ -244,7 +252,7 @@ func (h *Hook) post(ctx context.Context, body []byte) ([]byte, error) {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return nil, fmt.Errorf("it answered with status %d", resp.StatusCode)
 	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxHookAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
 	if err != nil {
 		return nil, errors.New("its answer broke off")
 	}
@@ -252,8 +260,8 @@ func (h *Hook) post(ctx context.Context, body []byte) ([]byte, error) {
 }
 
 // run asks a program; it and what it has started are killed at the bound.
-func (h *Hook) run(ctx context.Context, body []byte) ([]byte, error) {
-	var out limited
+func (h *Hook) run(ctx context.Context, body []byte, most int) ([]byte, error) {
+	out := limited{most: most}
 	cmd := exec.CommandContext(ctx, h.Command[0], h.Command[1:]...)
 	cmd.Stdin, cmd.Stdout = bytes.NewReader(body), &out
 	cmd.Dir = h.Dir
@@ -263,7 +271,7 @@ func (h *Hook) run(ctx context.Context, body []byte) ([]byte, error) {
 	var exit *exec.ExitError
 	switch {
 	case out.over:
-		return nil, fmt.Errorf("its answer has more than %d bytes", maxHookAnswer)
+		return nil, tooLong(most)
 	case errors.As(err, &exit):
 		return nil, fmt.Errorf("it ended with status %d", exit.ExitCode())
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
@@ -284,12 +292,13 @@ func withoutSecrets(env []string) (out []string) {
 
 // limited takes as many bytes as an answer may have.
 type limited struct {
+	most int
 	buf  bytes.Buffer
 	over bool
 }
 
 func (l *limited) Write(p []byte) (int, error) {
-	if l.buf.Len()+len(p) > maxHookAnswer {
+	if l.buf.Len()+len(p) > l.most {
 		l.over = true
 		return 0, errors.New("too much")
 	}

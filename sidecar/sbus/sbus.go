@@ -59,15 +59,17 @@ type Tokens interface {
 
 // Config is what a face is made of.
 type Config struct {
-	Shards   Shards
-	Readers  Readers
-	Resets   Resets
-	Tokens   Tokens
-	Name     string        // of this node, in /cluster/status
-	URL      string        // of this face
-	Token    string        // that requests must carry; empty: none
-	Admin    bool          // the routes that look into delivery logs are there
-	Merge    bool          // commits that only add, and say so, are merged with what came before them
+	Shards  Shards
+	Readers Readers
+	Resets  Resets
+	Tokens  Tokens
+	Name    string // of this node, in /cluster/status
+	URL     string // of this face
+	Token   string // that requests must carry; empty: none
+	Admin   bool   // the routes that look into delivery logs are there
+	Merge   bool   // commits that only add, and say so, are merged with what came before them
+	// Ask asks the hook that merges such commits where regions do not, for an answer of at most so many bytes; nil: none.
+	Ask      func(ctx context.Context, body []byte, most int) ([]byte, error)
 	MaxDelta int           // bytes of a commit's content; zero: no bound but the workspace's
 	WaitMost time.Duration // of one request
 	Log      *slog.Logger
@@ -83,6 +85,7 @@ type Face struct {
 	ori    atomic.Bool
 	counts counters
 	turns  chan struct{}
+	asking chan struct{} // questions to the hook
 	now    func() time.Time
 }
 
@@ -90,7 +93,8 @@ type handler func(*call) error
 
 // New makes a face.
 func New(c Config) *Face {
-	f := &Face{config: c, turns: make(chan struct{}, atOnce), now: time.Now}
+	f := &Face{config: c, turns: make(chan struct{}, atOnce), asking: make(chan struct{}, asksAtOnce),
+		now: time.Now}
 	f.ori.Store(true)
 	f.counts.since(0)
 	get, post := http.MethodGet, http.MethodPost

@@ -177,10 +177,15 @@ func (f *Face) commitAs(c *call, revive bool) error {
 	met := err != nil && nameOf(err) == "VersionMismatch"
 	honest, merged := (*bool)(nil), false
 	if hinted && (err == nil || met) {
-		honest = f.honest(c, in)
-	}
-	if met && hinted && f.config.Merge && honest != nil && *honest && f.counts.trusts(in.Scope) {
-		out, merged, err = f.mergeIn(c, in, out, err)
+		// What is not remembered any more nothing can be held against, nor merged with.
+		if base, gone := f.config.Shards.FormerKeyed(c.r.Context(), in.Scope, in.Version); gone == nil {
+			yes := adds(string(in.Content), string(base.Body))
+			honest = &yes
+			if met && yes && f.counts.trusts(in.Scope) {
+				m := &merging{in: in, base: base.Body, resets: resets}
+				out, merged, err = f.mergeIn(c.r.Context(), m, out, err)
+			}
+		}
 	}
 	f.counts.add(in.Scope, resets, out, err, func(n *nature) { n.note(met, hinted, honest) })
 	if err != nil {
@@ -192,46 +197,6 @@ func (f *Face) commitAs(c *call, revive bool) error {
 		ShardID    string `json:"shard_id"`
 		Merged     bool   `json:"merged,omitempty"`
 	}{out.Version, key, merged})
-}
-
-// mergeTries is how often a commit is merged with what came before it again.
-const mergeTries = 8
-
-// honest reports whether a commit only adds to the content that it expects; nil: that is not remembered here.
-func (f *Face) honest(c *call, in *api.KeyedCommit) *bool {
-	base, err := f.config.Shards.FormerKeyed(c.r.Context(), in.Scope, in.Version)
-	if err != nil {
-		return nil
-	}
-	yes := adds(string(in.Content), string(base.Body))
-	return &yes
-}
-
-// mergeIn commits what a commit adds to the content that it expects on top of the one that is there, as an ordinary
-// commit that expects that one. What does not merge stays refused.
-func (f *Face) mergeIn(c *call, in *api.KeyedCommit, out *api.KeyedDone, refused error) (*api.KeyedDone, bool, error) {
-	base, err := f.config.Shards.FormerKeyed(c.r.Context(), in.Scope, in.Version)
-	if err != nil { // nobody knows any more what it adds to
-		return out, false, refused
-	}
-	for range mergeTries {
-		theirs, answered, err := f.config.Shards.Give(c.r.Context(), "", in.Scope)
-		answered()
-		if err != nil || theirs.Seq == 0 {
-			return out, false, refused
-		}
-		both, ok := merge(string(base.Body), string(in.Content), string(theirs.Body))
-		if !ok {
-			return out, false, refused
-		}
-		next := *in
-		next.Version, next.Content = theirs.Version, []byte(both)
-		out, err = f.config.Shards.CommitKeyed(c.r.Context(), &next)
-		if err == nil || nameOf(err) != "VersionMismatch" {
-			return out, err == nil, err
-		}
-	}
-	return out, false, refused
 }
 
 // commitOf reads a commit.

@@ -70,7 +70,7 @@ type Dev struct {
 // Run runs everything until the context ends.
 func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong.Context) (err error) {
 	start := time.Now()
-	if err := c.usable(); err != nil {
+	if err := cmp.Or(c.usable(), c.mergeable()); err != nil {
 		return err
 	}
 	logger := c.logger(s.Err)

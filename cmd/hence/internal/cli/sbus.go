@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ type sbusFace struct {
 	SBusAgent    string        `name:"sbus-agent" placeholder:"NAME" help:"Agent whose conversations their names are."`
 	SBusMaxDelta int           `name:"sbus-max-delta" default:"2000" help:"Bytes of a commit of S-Bus; 0: no bound."`
 	SBusMerge    bool          `name:"sbus-merge" help:"Merge commits of S-Bus that say that they only add."`
+	SBusHook     []string      `name:"sbus-merge-hook" sep:"none" placeholder:"ARG" help:"URL or program to merge by."`
 	SBusTTL      time.Duration `name:"sbus-session-ttl" default:"1h" help:"How long what a name of S-Bus read counts."`
 }
 
@@ -22,9 +24,31 @@ func (f *sbusFace) into(c sidecar.Config) sidecar.Config {
 	if most == 0 {
 		most = -1
 	}
-	c.SBus = sidecar.SBus{Listen: f.SBus, Agent: f.SBusAgent, MaxDelta: most, Merge: f.SBusMerge}
+	c.SBus = sidecar.SBus{Listen: f.SBus, Agent: f.SBusAgent, MaxDelta: most, Merge: f.SBusMerge,
+		MergeHook: f.mergeHook()}
 	c.Limits.ReaderTTL = f.SBusTTL
 	return c
+}
+
+// mergeHook is who merges what does not merge by regions: a URL, or a program with its arguments.
+func (f *sbusFace) mergeHook() sidecar.Hook {
+	if len(f.SBusHook) == 1 && strings.Contains(f.SBusHook[0], "://") {
+		return sidecar.Hook{URL: f.SBusHook[0]}
+	}
+	return sidecar.Hook{Command: f.SBusHook}
+}
+
+// mergeable says why the merge hook cannot be asked. It is called before anything is started.
+func (f *sbusFace) mergeable() error {
+	hook := f.mergeHook()
+	err := sidecar.CheckHook(hook)
+	if err == nil {
+		err = findHook(hook)
+	}
+	if err != nil {
+		return misused(fmt.Errorf("--sbus-merge-hook: %w", err))
+	}
+	return nil
 }
 
 // keep says where the clients are served, and keeps a free port for the next start.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 	collectAsUsual := collectSooner()
 	ctx, cancel := c.bind(ctx, s.In)
 	defer cancel()
-	if err := c.usable(); err != nil {
+	if err := cmp.Or(c.usable(), c.mergeable()); err != nil {
 		return err
 	}
 	dir, err := c.journalDir()
