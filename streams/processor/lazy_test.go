@@ -172,3 +172,33 @@ func TestFrontierInMemory(t *testing.T) {
 		t.Errorf("written are %s, want the workspace's own row last", got)
 	}
 }
+
+// A tombstone writes no row of a shard that one before it has taken away: a bench resets thousands of times. Where a
+// decision between the two is missing, which may have written it, the row says that it is gone as of the later one.
+func TestTombstoneSkipsRowsThatAreGone(t *testing.T) {
+	b, _ := lazyBase(t)
+	f := newFrontierProcessor(b, nil)
+	p := f.newPart(0, newTableStore(streams.TableSpan{}, nil))
+	f.gain(p)
+	l := newLedger(func(string, int32, int64) {})
+	decide := func(seq sequencer.Seq, w sequencer.ShardWrite) {
+		o := &sequencer.Outcome{Workspace: "w", Kind: sequencer.OutcomeCommitted, Seq: seq,
+			Shards: []sequencer.ShardWrite{w}}
+		f.apply(p, topology.SplitByScope(o), l, l.begin("in", 0, int64(seq)))
+	}
+	gone := sequencer.ShardWrite{Scope: "shard:/", Absent: true}
+	at := func(want sequencer.Seq) {
+		t.Helper()
+		row, err := p.row("w|shard:/a")
+		if err != nil || row.Seq != want || row.Shard != nil || row.Count.Writes != 0 {
+			t.Errorf("the row is %+v, %v; want it at seq %d", row, err, want)
+		}
+	}
+	decide(1, sequencer.ShardWrite{Scope: "shard:/a", Content: []byte("content")})
+	decide(2, gone)
+	at(2)
+	decide(3, gone)
+	at(2)
+	decide(5, gone)
+	at(5)
+}
