@@ -1,6 +1,7 @@
 package sequencer_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -23,6 +24,16 @@ func TestChainIsHashed(t *testing.T) {
 				t.Errorf("%+v and %+v have one hash", was, r)
 			}
 			seen[h] = r
+		}
+	}
+}
+
+// TestChainBeginsInTheLog: a chain has a first place. Scripts cannot write one that has none.
+func TestChainBeginsInTheLog(t *testing.T) {
+	for first, bad := range map[int64]bool{0: false, -1: true, math.MinInt64: true} {
+		w := sequencer.ShardWrite{Ref: &sequencer.Ref{Offset: first, Last: 9, Size: sequencer.ChunkBytes + 1, Chunks: 2}}
+		if got := w.BadChain(); (got != "") != bad {
+			t.Errorf("one that begins at %d: %q", first, got)
 		}
 	}
 }

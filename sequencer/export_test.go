@@ -10,3 +10,6 @@ func (f *Fold) Counters() map[string]int {
 		"undecided": f.undecided, "undone": f.undoneNames, "listed": f.listed,
 		"count": f.settled.count, "groups": len(f.groups)}
 }
+
+// BadChain says what is wrong with a chain.
+func (w *ShardWrite) BadChain() string { return w.badChain() }
