@@ -55,6 +55,7 @@ func (w *writing) given(as *sequencer.ShardWrite) sequencer.Hash {
 func (s *Agent) keepContent(ctx context.Context, t *tx, w *sequencer.ShardWrite) (*sequencer.Ref, error) {
 	now := s.view.Settings()
 	if len(w.Content) > sequencer.ChunkBytes && now.Exact && now.Rules.Chains() {
+		defer s.mark() // until then the journal has its parts in memory, and with them all of it
 		return s.keepChain(ctx, t, w)
 	}
 	return s.keepBody(ctx, t, w.Scope, w.Type, w.Content)

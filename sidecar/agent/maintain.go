@@ -75,11 +75,16 @@ func (s *Agent) beat(ctx context.Context, now time.Time) {
 	s.adoptOrphans(now)
 	s.adoptLeft(now)
 	s.learnFormat(now)
-	if err := s.delivery.Mark(); err != nil {
-		s.log.Error("the journal takes no records", "cause", err)
-	}
+	s.mark()
 	if in := s.due(now); in != nil {
 		s.promise(ctx, in, now)
+	}
+}
+
+// mark lets the journal forget what is published.
+func (s *Agent) mark() {
+	if err := s.delivery.Mark(); err != nil {
+		s.log.Error("the journal takes no records", "cause", err)
 	}
 }
 
