@@ -79,6 +79,13 @@ func TestLargePlaces(t *testing.T) {
 		!strings.Contains(body, `"busy"`) {
 		t.Errorf("written: %d %s", resp.StatusCode, body)
 	}
+	r := httptest.NewRequest(http.MethodPut, shard, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", anyBody+1))})
+	r.ContentLength = -1
+	r.Header.Set("Authorization", "Bearer "+agentToken)
+	w := httptest.NewRecorder()
+	if f.face.ServeHTTP(w, r); w.Code != 503 || !strings.Contains(w.Body.String(), `"busy"`) {
+		t.Errorf("written without a length: %d %s", w.Code, w.Body)
+	}
 	if resp, body := f.do("GET", shard, ""); resp.StatusCode != 503 || !strings.Contains(body, `"busy"`) {
 		t.Errorf("read: %d %s", resp.StatusCode, body)
 	}
