@@ -54,7 +54,9 @@ func TestChainOfEvents(t *testing.T) {
 		"alone":           {same, nil, ""},
 		"a second copy":   {[]int{0, 1, 1, 0, 2}, nil, ""},
 		"nothing of ours": {[]int{0, 9, 1, 2}, func([]*topology.Event) *topology.Event { return nil }, ""},
-		"a read":          {[]int{0, 9, 1, 2}, other(func(ev *topology.Event) { ev.Kind = topology.EventRead }), ""},
+		"a read": {[]int{0, 9, 1, 2}, other(func(ev *topology.Event) {
+			ev.Kind, ev.Content = topology.EventRead, []byte("evil")
+		}), ""},
 		"a whole content": {[]int{0, 9, 1, 2}, other(func(ev *topology.Event) { ev.Chunk = nil }), ""},
 		// Of a former try of the same write; it would be taken for proof that the part before it is lost.
 		"a late part": {[]int{0, 9, 1, 2}, other(func(ev *topology.Event) {
@@ -125,6 +127,12 @@ func TestChainOfEvents(t *testing.T) {
 		case c.want != "" && len(got) > 2*sequencer.ChunkBytes:
 			t.Errorf("%s: all %d bytes are given", name, len(got))
 		}
+	}
+	list, ref, _ := chainOf(3)
+	ref.Offset, ref.Last = 100, 103
+	none := func([]byte) error { return nil }
+	if _, err := streams.NewChain("shop", ref, none).Add(101, list[0]); !errors.Is(err, streams.ErrContent) {
+		t.Errorf("a part that is where the first is not: %v", err)
 	}
 }
 
