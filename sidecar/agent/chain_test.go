@@ -53,6 +53,10 @@ func TestChain(t *testing.T) {
 	log := newLog()
 	a, b := start(t, "a", log.Door()), start(t, "b", log.Door())
 	ctx := background(t)
+	_, err := a.client.Put(ctx, "shard:/x", large(sequencer.ChunkBytes+1, 0), client.WriteOptions{})
+	if p := problemIn(t, err); p.Code != api.CodeTooLarge || len(chunks(log)) > 0 {
+		t.Fatalf("over what the rules allow: %d parts, %+v", len(chunks(log)), p)
+	}
 	allowLarge(t, a)
 	for i, size := range []int{sequencer.ChunkBytes, sequencer.ChunkBytes + 1, 3 * sequencer.ChunkBytes,
 		sequencer.MaxContent} {
@@ -89,7 +93,7 @@ func TestChain(t *testing.T) {
 			at += ev.Size
 		}
 	}
-	_, err := a.client.Put(ctx, "shard:/x", large(sequencer.MaxContent+1, 9), client.WriteOptions{})
+	_, err = a.client.Put(ctx, "shard:/x", large(sequencer.MaxContent+1, 9), client.WriteOptions{})
 	if p := problemIn(t, err); p.Status != http.StatusRequestEntityTooLarge {
 		t.Fatalf("over the bound: %+v", p)
 	}
@@ -123,6 +127,11 @@ func TestChainAmongOthers(t *testing.T) {
 	_, err := tx.Read(ctx, "shard:/x")
 	if p := problemIn(t, err); p.Code != api.CodeTooLarge || !strings.Contains(p.Detail, "GET") {
 		t.Errorf("a read of a transaction: %+v", p)
+	}
+	must(0, tx.Write(ctx, "shard:/y", content, client.WriteOptions{}))(t)
+	err = tx.Write(ctx, "shard:/y", []byte("x"), client.WriteOptions{Op: "append"})
+	if p := problemIn(t, err); p.Code != api.CodeNotMergeable {
+		t.Errorf("a delta behind the transaction's own large write: %+v", p)
 	}
 	_, _, err = a.client.ReadAll(ctx, "shard:/x")
 	if p := problemIn(t, err); p.Code != api.CodeTooLarge || !strings.Contains(p.Detail, "GET") {
@@ -270,6 +279,33 @@ func TestHalfAChain(t *testing.T) {
 		if got := must(one.client.Get(ctx, "shard:/x"))(t); !bytes.Equal(got.Content, content) {
 			t.Fatalf("again: %d bytes", len(got.Content))
 		}
+	}
+}
+
+// failsOnce does not take the second part that comes at its first try.
+type failsOnce struct {
+	*memlog.Door
+	parts atomic.Int32
+}
+
+func (d *failsOnce) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
+	if events[0].Chunk != nil && d.parts.Add(1) == 2 {
+		done(sequencer.Place{}, memlog.ErrLost)
+		return
+	}
+	d.Door.PublishAsync(events, done)
+}
+
+// TestChainInOrder: a part that is sent again has none of those behind it in front.
+func TestChainInOrder(t *testing.T) {
+	log := newLog()
+	a := start(t, "a", &failsOnce{Door: log.Door()})
+	ctx := background(t)
+	allowLarge(t, a)
+	content := large(4*sequencer.ChunkBytes, 1)
+	must(a.client.Put(ctx, "shard:/x", content, client.WriteOptions{}))(t)
+	if got := must(a.client.Get(ctx, "shard:/x"))(t); !bytes.Equal(got.Content, content) {
+		t.Fatalf("%d bytes", len(got.Content))
 	}
 }
 
