@@ -79,7 +79,8 @@ func TestLargePlaces(t *testing.T) {
 		!strings.Contains(body, `"busy"`) {
 		t.Errorf("written: %d %s", resp.StatusCode, body)
 	}
-	r := httptest.NewRequest(http.MethodPut, shard, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", anyBody+1))})
+	long := strings.NewReader(strings.Repeat("x", anyBody+1))
+	r := httptest.NewRequest(http.MethodPut, shard, struct{ io.Reader }{long})
 	r.ContentLength = -1
 	r.Header.Set("Authorization", "Bearer "+agentToken)
 	w := httptest.NewRecorder()
