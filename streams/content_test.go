@@ -128,11 +128,15 @@ func TestChainOfEvents(t *testing.T) {
 			t.Errorf("%s: all %d bytes are given", name, len(got))
 		}
 	}
+}
+
+// TestChainFromItsPlace: a part that is where the first is not is none, whatever it has.
+func TestChainFromItsPlace(t *testing.T) {
 	list, ref, _ := chainOf(3)
 	ref.Offset, ref.Last = 100, 103
 	none := func([]byte) error { return nil }
 	if _, err := streams.NewChain("shop", ref, none).Add(101, list[0]); !errors.Is(err, streams.ErrContent) {
-		t.Errorf("a part that is where the first is not: %v", err)
+		t.Error(err)
 	}
 }
 
