@@ -129,7 +129,9 @@ func (f *frontierProcessor) apply(p *frontierPart, moves []topology.ScopeMove, l
 		default:
 			moveRow(row, m, load)
 		}
-		if counted := countWrite(row, had, m, at); !changed && !counted {
+		// A row that a broker has refused is made again from decisions that the workspace's own row is past: of such a row
+		// only what comes before the decision is there, and its later writes are still to be counted.
+		if counted := countWrite(row, had, m, min(at, m.Seq-1)); !changed && !counted {
 			continue // a second copy, or one of a processor that lags behind
 		}
 		p.changed(m.Key(), l, e).rows[m.Key()] = row

@@ -202,3 +202,37 @@ func TestTombstoneSkipsRowsThatAreGone(t *testing.T) {
 	decide(5, gone)
 	at(5)
 }
+
+// A row that a broker has refused, while it took that of the workspace behind it, is made again from the same
+// decisions: it counts each of its writes.
+func TestLostRowCountsAgain(t *testing.T) {
+	b, _ := lazyBase(t)
+	f := newFrontierProcessor(b, nil)
+	store := newTableStore(streams.TableSpan{}, nil)
+	decide := func(p *frontierPart) {
+		l := newLedger(func(string, int32, int64) {})
+		for seq := sequencer.Seq(1); seq <= 5; seq++ {
+			o := &sequencer.Outcome{Workspace: "w", Kind: sequencer.OutcomeCommitted, Seq: seq,
+				Shards: []sequencer.ShardWrite{{Scope: "shard:/a", Content: []byte("content")}}}
+			f.apply(p, topology.SplitByScope(o), l, l.begin("in", 0, int64(seq)))
+		}
+	}
+	first := f.newPart(0, newTableStore(streams.TableSpan{}, nil))
+	f.gain(first)
+	decide(first)
+	whole, err := first.row("w|")
+	if err != nil || whole.Seq != 5 {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	row, err := topology.EncodeFrontierRow(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.newer("w|", row, 1)
+	again := f.newPart(0, store)
+	f.gain(again)
+	decide(again)
+	if made, err := again.row("w|shard:/a"); err != nil || made.Count.Writes != 5 {
+		t.Errorf("it counts %+v, %v; want 5 writes", made.Count, err)
+	}
+}
