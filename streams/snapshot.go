@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -103,7 +104,7 @@ func snapshotOf(workspace string, rows map[sequencer.Scope]*topology.FrontierRow
 			s.Shards = append(s.Shards, *shard)
 		}
 	}
-	slices.SortFunc(s.Shards, func(a, b topology.ShardRow) int { return cmp.Compare(a.Scope, b.Scope) })
+	sort.Slice(s.Shards, func(i, j int) bool { return s.Shards[i].Scope < s.Shards[j].Scope })
 	return s
 }
 

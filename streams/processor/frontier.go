@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -395,7 +396,7 @@ func (f *frontierProcessor) frontierOf(q question) ([]byte, error) {
 		return nil, errNotOurs
 	}
 	rows := under(p, topology.ScopeKey(q.workspace, sequencer.Scope(q.what)))
-	slices.SortFunc(rows, func(a, b topology.FrontierRow) int { return cmp.Compare(a.Scope, b.Scope) })
+	sort.Slice(rows, func(i, j int) bool { return rows[i].Scope < rows[j].Scope })
 	var out []byte
 	var more error
 	if len(rows) > q.limit {

@@ -255,7 +255,7 @@ func (l *Log) snapshot(lag int) *topology.Snapshot {
 			s.Shards = append(s.Shards, *row)
 		}
 	}
-	slices.SortFunc(s.Shards, func(a, b topology.ShardRow) int {
+	slices.SortStableFunc(s.Shards, func(a, b topology.ShardRow) int {
 		if a.Scope < b.Scope {
 			return -1
 		}
