@@ -48,6 +48,9 @@ func (s *Agent) approve(ctx context.Context, id sequencer.TxID, word sequencer.A
 	}
 	if _, decided := s.decided(id); !decided {
 		list, err := s.needed(ctx, id)
+		if _, decided = s.decided(id); decided { // while the fold was asked
+			return s.standsFor(id, word)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -86,9 +89,14 @@ func (s *Agent) needed(ctx context.Context, id sequencer.TxID) ([]sequencer.Appr
 		return nil, err
 	}
 	i := slices.IndexFunc(live.Transactions, func(t topology.LiveTx) bool { return t.Tx == id })
-	switch {
-	case i >= 0 && len(live.Transactions[i].Approvals) > 0:
+	if i >= 0 && len(live.Transactions[i].Approvals) > 0 {
 		return live.Transactions[i].Approvals, nil
+	}
+	// The fold may have decided it by now, and the view is on its way there.
+	_, err = do(s, func() (any, error) { return nil, s.view.ReachWithin(ctx, live.Seq, view.TableWait) })
+	switch {
+	case err != nil:
+		return nil, err
 	case i < 0 && !known:
 		return nil, api.Problemf(api.CodeUnknownTx, "no transaction %s is under way", id)
 	}

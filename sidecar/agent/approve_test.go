@@ -247,11 +247,14 @@ func TestApproveTooLate(t *testing.T) {
 func TestApproveBeforeTheHook(t *testing.T) {
 	log, world := newLog(), newSink()
 	approved := make(chan struct{})
-	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		<-approved
-		_, _ = io.WriteString(w, `{"yes":true}`)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-approved:
+			_, _ = io.WriteString(w, `{"yes":true}`)
+		case <-r.Context().Done():
+		}
 	}))
-	defer hook.Close()
+	t.Cleanup(hook.Close) // once a has stopped, and asks no more
 	a := start(t, "a", log.Door(), withTools(world), func(c *setup) {
 		c.Hook = Hook{URL: hook.URL, Timeout: time.Minute}
 	})
@@ -263,7 +266,10 @@ func TestApproveBeforeTheHook(t *testing.T) {
 		d.BlockedBy[0].Why != "verdict" {
 		t.Errorf("approved, it is %+v", d)
 	}
-	heard := func() bool { return a.session.txs[sequencer.TxID(id)].waiting.Approvals[0].By != "" }
+	heard := func() bool { // b may have seen both before a has seen that it waits
+		w := a.session.txs[sequencer.TxID(id)].waiting
+		return w != nil && len(w.Approvals) > 0 && w.Approvals[0].By != ""
+	}
 	if err := a.session.eventually(ctx, heard); err != nil { // its own view is there, too
 		t.Fatal(err)
 	}
