@@ -14,6 +14,9 @@ import (
 	"github.com/hence-dev/hence/sequencer/anomaly"
 )
 
+// maxOperations is more than a machine holds of a trace.
+const maxOperations = 100_000_000
+
 // checkCmd is the configuration of "hence check".
 type checkCmd struct {
 	output

@@ -74,7 +74,7 @@ func ruleOf(command, flag string) rule {
 	case "plan-wait": // a request that waits longer is ended by its own bound, of 30 s
 		return lasting(time.Millisecond, 25*time.Second)
 	case "window":
-		return within(0, math.MaxInt32)
+		return within(0, maxOperations)
 	case "sbus-max-delta":
 		return within(0, 16<<20)
 	case "sbus-session-ttl":
@@ -84,7 +84,7 @@ func ruleOf(command, flag string) rule {
 		case "tail":
 			return within(0, math.MaxUint64)
 		case "check":
-			return within(0, math.MaxInt32)
+			return within(0, maxOperations)
 		}
 		return within(1, 1000)
 	}
