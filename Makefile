@@ -11,6 +11,9 @@ FUZZTIME ?= 60s
 RECORDS ?= 100000
 # The fold, what explores it and what reads files have no goroutine.
 RACE ?= ./gate ./gate/adapters ./gate/child ./gate/failpoint ./gate/sinks ./streams/... ./sidecar/... ./cmd/... ./it/check/...
+# Tests of flags, files and texts, which have no goroutine of their own either, and a longer run of what TestBench runs:
+# a minute and a half that the embedded run has already.
+RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth)$$
 
 .PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact mutants sim sim-agents sim-faults hostile fuzz ci demo
 
@@ -30,7 +33,7 @@ test-full: ## the same with the large searches whole, as continuous integration 
 	HENCE_TEST_FULL=1 $(GO) test -timeout 25m ./...
 
 race: ## the tests of concurrent packages under the race detector
-	$(GO) test -race -short -timeout 15m $(RACE)
+	$(GO) test -race -short -timeout 15m -skip '$(RACELESS)' $(RACE)
 
 bench: ## cost of the fold per event, and other benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
