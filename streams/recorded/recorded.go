@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -347,5 +348,44 @@ func (l *Log) Events(ctx context.Context, f func(Event) error) error {
 			}
 		}
 		return nil
+	})
+}
+
+// Together calls intents for each intent and decisions for each decision after a seq, in the order of the log: an
+// intent comes before the decisions that follow from it. It fails as Decisions and Whole do. Intents behind the last
+// decision are left out.
+func (l *Log) Together(ctx context.Context, after sequencer.Seq, intents func(Intent) error,
+	decisions func(Decision) error,
+) error {
+	next, stop := iter.Pull2(func(yield func(Intent, error) bool) {
+		err := l.Intents(ctx, func(in Intent) error {
+			if !yield(in, nil) {
+				return streams.ErrStop
+			}
+			return nil
+		})
+		if err != nil {
+			yield(Intent{}, err)
+		}
+	})
+	defer stop()
+	in, err, more := next()
+	first := true
+	return l.Decisions(ctx, after, func(d Decision) error {
+		if first && after == 0 {
+			if err := l.Whole(d.Outcome); err != nil {
+				return err
+			}
+		}
+		for first = false; more && err == nil && in.In.Offset <= d.Offset; {
+			if err := intents(in); err != nil {
+				return err
+			}
+			in, err, more = next()
+		}
+		if err != nil {
+			return err
+		}
+		return decisions(d)
 	})
 }

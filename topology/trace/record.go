@@ -28,8 +28,11 @@ type Record struct {
 	// ReadValues has what was read, by cell. A cell of ReadSet that is not here has an unknown value; one that was
 	// never written has Null.
 	ReadValues map[string]Value `json:"read_values,omitzero"`
-	// ReadTime is the position in the log of commits at which all of ReadSet was read.
+	// ReadTime is the position in the log of commits at which ReadSet was read, but for what ReadTimes says.
 	ReadTime uint64 `json:"read_time"`
+	// ReadTimes has the position at which a cell was read, of those of ReadSet that were read at another one than
+	// ReadTime. Not in published files.
+	ReadTimes map[string]uint64 `json:"read_times,omitzero"`
 	// WriteSet has the cells that were written, without order. Empty: the operation only read.
 	WriteSet []string `json:"write_set"`
 	// WriteValues has what was written, by cell; Null deletes. A cell of WriteSet that is not here has an unknown value.

@@ -39,6 +39,7 @@ type grammar struct {
 	Tools   toolsCmd   `cmd:"" group:"see" help:"List the tools of an agent."`
 	Explain explainCmd `cmd:"" group:"see" help:"Explain why a transaction waits, was refused or was committed."`
 	Check   checkCmd   `cmd:"" group:"see" help:"Find the anomalies of a trace, and name them."`
+	Export  exportCmd  `cmd:"" dev:"told" group:"see" help:"Write the log of a workspace as a trace."`
 	Console consoleCmd `cmd:"" dev:"told" group:"see" help:"Serve the web console."`
 
 	Retract retractCmd `cmd:"" dev:"told" group:"repair" help:"Undo a committed transaction and all that rests on it."`

@@ -90,6 +90,8 @@ effects approve: effects approve ann.1.1 0
 effects deny: effects deny ann.1.1 0
 check: check docs/examples/history.jsonl
 check: check trace.jsonl --html trace.html
+export: export --workspace shop -o trace.jsonl
+export: export --tx ann.1.1
 agents: agents ls
 agents ls: agents ls -o json
 shard: shard put orders/1 paid

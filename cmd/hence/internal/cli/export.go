@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/export"
+	"github.com/hence-dev/hence/cmd/hence/internal/show"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/streams/recorded"
+)
+
+// exportCmd is the configuration of "hence export".
+type exportCmd struct {
+	servers
+	logging
+	Workspace string `default:"default" dev:"workspace" help:"Workspace to export."`
+	Tx        string `env:"-" placeholder:"ID" help:"Only this transaction and those that it met."`
+	File      string `short:"o" name:"file" env:"-" type:"path" placeholder:"FILE" help:"File; default: standard output."`
+	Oldest    bool   `env:"-" help:"Begin with the oldest decision that retention has left."`
+}
+
+// Help is what "hence export --help" says beyond the flags.
+func (c *exportCmd) Help() string {
+	return `It writes the log of a workspace as a trace, one operation a line, as hence check reads it: what each
+transaction read and when, what it wrote and when, whom it rests on, the tools that it had seen, and the order of its
+calls. docs/export.md has the fields. It reads the log up to where it ends now, and changes nothing.`
+}
+
+// Run writes the trace.
+func (c *exportCmd) Run(ctx context.Context, s Streams) (err error) {
+	log, err := recorded.Open(ctx, c.config(c.logger(s.Err)), c.Workspace)
+	if err != nil {
+		return fmt.Errorf("export %s: %w", c.Workspace, err)
+	}
+	to := s.Out
+	if c.File != "" {
+		file, err := os.OpenFile(c.File, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("export %s: %w", c.Workspace, err)
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		to = io.Writer(file)
+	}
+	result, err := export.Write(ctx, log, to, export.Options{Tx: sequencer.TxID(c.Tx), Oldest: c.Oldest})
+	if errors.Is(err, recorded.ErrGone) && !c.Oldest {
+		return fmt.Errorf("export %s: %w; with --oldest what is left is exported", c.Workspace, err)
+	}
+	if err != nil {
+		return fmt.Errorf("export %s: %w", c.Workspace, err)
+	}
+	return show.Plainly(s.Err, "hence export: %d operations, %d of them aborted, of decisions %d to %d of %s\n",
+		result.Operations, result.Aborted, result.First, result.Last, result.Workspace)
+}
