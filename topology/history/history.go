@@ -239,7 +239,7 @@ func (b *Builder) settled(o *sequencer.Outcome) trace.Record {
 	}
 	r := trace.Record{Txn: trace.ID(string(o.Tx) + name), Agent: o.Agent, ReadTime: uint64(o.Seq),
 		WriteTime: uint64(o.Seq), ReadSet: []string{}, WriteSet: []string{}, Preds: []trace.ID{},
-		PlannedTool: trace.Plan("")}
+		PlannedTool: trace.Plan(""), IO: []trace.Effect{}, CO: []trace.Effect{}}
 	b.writes(&r, o)
 	return r
 }
