@@ -18,7 +18,7 @@ func (c *check) causes(reads bool) (edges []edge) {
 			continue
 		}
 		for _, r := range c.h.readsOf(i) {
-			seen := c.v.upTo(r.cell, c.h.ops[i].readTime)
+			seen := c.v.upTo(r.cell, c.h.readAt(i, r.cell))
 			if seen == int(c.v.begin[r.cell]) || r.value == missing {
 				continue
 			}

@@ -107,12 +107,11 @@ func (c *check) find(f Finding) { c.r.Findings = append(c.r.Findings, f) }
 
 // op judges what one standing operation read and wrote.
 func (c *check) op(i uint32) {
-	own := c.h.ops[i]
 	for _, r := range c.h.readsOf(i) {
 		c.r.Missing += btoi(r.value == missing)
-		seen := c.v.upTo(r.cell, own.readTime)
+		seen := c.v.upTo(r.cell, c.h.readAt(i, r.cell))
 		c.stale(i, r, seen)
-		if !own.hasPreds {
+		if !c.h.ops[i].hasPreds {
 			c.residue(i, r, seen)
 		}
 		c.depends(i, r, seen)
@@ -129,7 +128,7 @@ func (c *check) op(i uint32) {
 // commit. Each such write counts, also one that was overwritten again.
 func (c *check) stale(i uint32, r read, seen int) {
 	own := c.h.ops[i]
-	if own.writeTime <= own.readTime {
+	if own.writeTime <= c.h.readAt(i, r.cell) {
 		return
 	}
 	end := c.v.upTo(r.cell, own.writeTime-1)
@@ -196,8 +195,7 @@ func (c *check) wrote(i, cell uint32) (w uint32, is bool) {
 // depends draws the dependencies that come from one read, and judges the lost update.
 func (c *check) depends(i uint32, r read, seen int) {
 	begin, end := int(c.v.begin[r.cell]), int(c.v.begin[r.cell+1])
-	own := c.h.ops[i]
-	if seen == begin && own.readTime < c.h.since { // the version that it read lies before the cut
+	if seen == begin && c.h.readAt(i, r.cell) < c.h.since { // the version that it read lies before the cut
 		return
 	}
 	if seen > begin {
@@ -245,7 +243,7 @@ func (c *check) deleted(i, cell uint32) {
 		return
 	}
 	for _, r := range c.h.readsOf(i) {
-		seen := c.v.upTo(cell, c.h.ops[i].readTime)
+		seen := c.v.upTo(cell, c.h.readAt(i, cell))
 		if r.cell != cell || seen < int(place) || r.value != missing && r.value != before.value {
 			continue
 		}

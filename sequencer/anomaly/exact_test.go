@@ -20,8 +20,9 @@ func op(r *trace.Record, line int) anomaly.Op {
 		Aborted: !r.TookEffect(), HasPreds: r.Preds != nil,
 	}
 	for _, c := range r.ReadSet {
+		at, timed := r.ReadTimes[c]
 		o.Reads = append(o.Reads, anomaly.Read{Cell: c, Value: string(r.ReadValues[c]), Replica: r.Replica[c],
-			Version: string(r.Version[c])})
+			Version: string(r.Version[c]), Time: at, Timed: timed})
 	}
 	for _, c := range r.WriteSet {
 		o.Writes = append(o.Writes, anomaly.Write{Cell: c, Value: string(r.WriteValues[c])})

@@ -21,7 +21,8 @@ import (
 // Null is the value of a cell that was never written.
 const Null = "null"
 
-// Op is one operation as it is added to a History: an agent reads cells at ReadTime and writes cells at WriteTime,
+// Op is one operation as it is added to a History: an agent reads cells at ReadTime, or each at a time of its own, and
+// writes cells at WriteTime,
 // both positions in the log of commits. An operation that reads at t sees what was written at times ≤ t.
 type Op struct {
 	Line      int    // where it stands in its file, 1-based
@@ -46,6 +47,8 @@ type Read struct {
 	Value   string // empty: unknown. Two values are equal if and only if their texts are
 	Replica string // which copy of the store answered; empty: unknown
 	Version string // which version of the cell it was; empty: unknown
+	Time    uint64 // at which it was read, if Timed
+	Timed   bool   // Time counts, and not the operation's ReadTime
 }
 
 // Write is one cell that an operation wrote.
@@ -89,6 +92,7 @@ type History struct {
 	writes []write
 	copies []copied
 	preds  []uint32 // names
+	apart  []apart  // by operation and cell
 	owner  []uint32 // by name: the operation + 1; 0: none so far
 
 	names, agents, cells, values, places intern
@@ -104,9 +108,16 @@ type op struct {
 	agent, line, name    uint32
 	reads, writes, preds uint32 // where its own begin
 	aborted, hasPreds    bool
+	apart                bool // of some cells the history has times of their own
 }
 
 type read struct{ cell, value uint32 }
+
+// apart is the time of a read that is not that of its operation.
+type apart struct {
+	op, cell uint32
+	time     uint64
+}
 
 type write struct{ cell, value, op uint32 }
 
@@ -169,6 +180,8 @@ func (h *History) Add(o Op) error {
 		}
 	}
 	h.reads = once(h.reads, int(added.reads), func(r read) uint32 { return r.cell })
+	first := h.timesApart(i, &o)
+	added.apart = len(h.apart) > 0 && h.apart[len(h.apart)-1].op == i
 	for _, w := range o.Writes {
 		h.writes = append(h.writes, write{h.cells.id(w.Cell), h.values.id(keep(w.Value)), i})
 	}
@@ -177,7 +190,7 @@ func (h *History) Add(o Op) error {
 		h.preds = append(h.preds, h.names.id(p))
 	}
 	h.preds = once(h.preds, int(added.preds), func(name uint32) uint32 { return name })
-	if o.ReadTime < h.since || o.WriteTime < h.since && !o.Aborted {
+	if first < h.since || o.WriteTime < h.since && !o.Aborted {
 		h.spanning++
 	}
 	h.ops = append(h.ops, added)
@@ -186,6 +199,38 @@ func (h *History) Add(o Op) error {
 		h.order(i, &o)
 	}
 	return nil
+}
+
+// timesApart takes in the times of an operation's reads, if not all are the operation's, and returns the first one.
+func (h *History) timesApart(i uint32, o *Op) (first uint64) {
+	first = o.ReadTime
+	if !slices.ContainsFunc(o.Reads, func(r Read) bool { return r.Timed && r.Time != o.ReadTime }) {
+		return first
+	}
+	begin := len(h.apart)
+	for n := range o.Reads {
+		r, at := &o.Reads[n], o.ReadTime
+		if r.Timed {
+			at = r.Time
+		}
+		first = min(first, at)
+		h.apart = append(h.apart, apart{i, h.cells.id(r.Cell), at})
+	}
+	h.apart = once(h.apart, begin, func(a apart) uint32 { return a.cell })
+	return first
+}
+
+// readAt is the time at which an operation read a cell.
+func (h *History) readAt(i, cell uint32) uint64 {
+	if h.ops[i].apart {
+		n, found := slices.BinarySearchFunc(h.apart, apart{op: i, cell: cell}, func(a, b apart) int {
+			return cmp.Or(cmp.Compare(a.op, b.op), cmp.Compare(a.cell, b.cell))
+		})
+		if found {
+			return h.apart[n].time
+		}
+	}
+	return h.ops[i].readTime
 }
 
 // called is the operation of a name.

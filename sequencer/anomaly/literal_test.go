@@ -23,11 +23,11 @@ func literal(ops []Op) map[string]bool {
 					continue
 				}
 				known := r.Value != "" && w != ""
-				if a.Agent != b.Agent && a.ReadTime < b.WriteTime && b.WriteTime < a.WriteTime && known && r.Value != w {
+				if a.Agent != b.Agent && timeOf(a, r) < b.WriteTime && b.WriteTime < a.WriteTime && known && r.Value != w {
 					found[fmt.Sprint("A1 ", i, r.Cell)] = true
 				}
-				producers = producers || b.WriteTime <= a.ReadTime && w == r.Value
-				blank = blank || b.WriteTime <= a.ReadTime && w == ""
+				producers = producers || b.WriteTime <= timeOf(a, r) && w == r.Value
+				blank = blank || b.WriteTime <= timeOf(a, r) && w == ""
 			}
 			if !a.HasPreds && r.Value != "" && r.Value != Null && !producers && !blank {
 				found[fmt.Sprint("A3 ", i, r.Cell)] = true
@@ -68,7 +68,7 @@ func literalCauses(ops []Op, reads bool) map[[2]int]bool {
 			last := -1
 			for j, b := range ops {
 				_, wrote := writeOf(b, r.Cell)
-				if wrote && !b.Aborted && b.WriteTime <= a.ReadTime && (last < 0 || b.WriteTime >= ops[last].WriteTime) {
+				if wrote && !b.Aborted && b.WriteTime <= timeOf(a, r) && (last < 0 || b.WriteTime >= ops[last].WriteTime) {
 					last = j
 				}
 			}
@@ -90,6 +90,14 @@ func literalCauses(ops []Op, reads bool) map[[2]int]bool {
 		}
 	}
 	return all
+}
+
+// timeOf is when an operation read a cell.
+func timeOf(o Op, r Read) uint64 {
+	if r.Timed {
+		return r.Time
+	}
+	return o.ReadTime
 }
 
 func writeOf(o Op, cell string) (value string, is bool) {
@@ -122,7 +130,7 @@ func literalEdges(ops []Op, found map[string]bool) {
 					continue
 				}
 				seen := 0
-				for seen < len(order) && ops[order[seen]].WriteTime <= a.ReadTime {
+				for seen < len(order) && ops[order[seen]].WriteTime <= timeOf(a, r) {
 					seen++
 				}
 				if seen > 0 {
@@ -205,7 +213,7 @@ func randomOps(chance *rand.Rand) (ops []Op) {
 		for _, cell := range []string{"x", "y"} {
 			if chance.IntN(2) == 0 {
 				o.Reads = append(o.Reads, Read{Cell: cell, Value: values[chance.IntN(4)],
-					Replica: []string{"", "p", "q"}[chance.IntN(3)]})
+					Replica: []string{"", "p", "q"}[chance.IntN(3)], Timed: chance.IntN(3) == 0, Time: uint64(chance.IntN(6))})
 			}
 			if chance.IntN(2) == 0 {
 				o.Writes = append(o.Writes, Write{cell, values[chance.IntN(4)]})

@@ -41,6 +41,11 @@ func (h *History) Sentence(f *Finding) string {
 	for i, record := range f.Records {
 		who[i] = h.Who(record)
 	}
+	if cell, known := h.cells.number[f.Cell]; known && f.Kind != A2 { // of A2 it is a tool
+		for i, record := range f.Records {
+			who[i].ReadTime = h.readAt(record, cell)
+		}
+	}
 	first := who[0]
 	read, wrote := h.values.text[f.read], h.values.text[f.wrote]
 	switch f.Kind {

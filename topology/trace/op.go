@@ -11,8 +11,9 @@ func (r *Record) Op(line int) anomaly.Op {
 	o := anomaly.Op{Line: line, Name: string(r.Txn), Agent: r.Agent, ReadTime: r.ReadTime, WriteTime: r.WriteTime,
 		Aborted: !r.TookEffect(), HasPreds: r.Preds != nil}
 	for _, cell := range r.ReadSet {
+		at, timed := r.ReadTimes[cell]
 		o.Reads = append(o.Reads, anomaly.Read{Cell: cell, Value: string(r.ReadValues[cell]), Replica: r.Replica[cell],
-			Version: string(r.Version[cell])})
+			Version: string(r.Version[cell]), Time: at, Timed: timed})
 	}
 	for _, cell := range r.WriteSet {
 		o.Writes = append(o.Writes, anomaly.Write{Cell: cell, Value: string(r.WriteValues[cell])})

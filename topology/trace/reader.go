@@ -183,6 +183,8 @@ func wanted(name string) string {
 		return "an object of values by cell"
 	case "tool_signatures_at_read", "tool_signatures_at_write":
 		return "an object of signatures by tool"
+	case "read_times":
+		return "an object of whole numbers ≥ 0 by cell"
 	case "aborted":
 		return "true or false"
 	case "io", "co":

@@ -61,7 +61,7 @@ const (
 // TestPublishedForms: both published forms, and what only Hence has, come back byte for byte, so that an absent field
 // stays absent and an empty one empty.
 func TestPublishedForms(t *testing.T) {
-	ours := `{"agent":"a","read_set":[],"read_time":0,"write_set":[],"write_time":1,"tools_visible_at_write":[],` +
+	ours := `{"agent":"a","read_set":["c"],"read_time":0,"read_times":{"c":1},"write_set":[],"write_time":1,"tools_visible_at_write":[],` +
 		`"tool_signatures_at_read":{"t":"s"},"tool_signatures_at_write":{},"replica":{"c":"r"},"version":{"c":3},` +
 		`"role":"assessor","x":{"b":1}}`
 	for _, line := range []string{opRecord, provRecord, ours} {
@@ -78,7 +78,8 @@ func TestPublishedForms(t *testing.T) {
 // TestAbsentIsNotEmpty: each optional field says whether the line had it.
 func TestAbsentIsNotEmpty(t *testing.T) {
 	absent := readOne(t, `{"agent":"a","read_set":[],"read_time":0,"write_set":[],"write_time":0}`)
-	empty := readOne(t, `{"agent":"a","read_set":[],"read_values":{},"read_time":0,"write_set":[],"write_values":{},`+
+	empty := readOne(t, `{"agent":"a","read_set":[],"read_values":{},"read_time":0,"read_times":{},"write_set":[],`+
+		`"write_values":{},`+
 		`"write_time":0,"planned_tool":null,"tools_used":[],"tools_visible_at_read":[],"tools_visible_at_write":[],`+
 		`"tool_signatures_at_read":{},"tool_signatures_at_write":{},"io":[],"co":[],"preds":[],"aborted":false,`+
 		`"replica":{},"version":{},"txn":"t","other":1}`)

@@ -28,6 +28,7 @@
 //   - a pinned signature that changed is A2 also where the list of names at read lacks the tool: A2s asks for the
 //     signature alone;
 //   - where there are no lists of tools, the names in the lists of signatures are the registry;
+//   - a cell in read_times was read then, and read_time_i counts for the other cells; so it is in each predicate;
 //   - a dependency of a scar is an entry of preds or the producer of a read, and what these rest on.
 package brute
 

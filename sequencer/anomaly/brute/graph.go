@@ -35,7 +35,7 @@ func (h history) writers(c string) (writers []int) {
 func (h history) producer(i int, c string) (version int, known bool) {
 	reader, versions, version := &h.records[i], h.versions[c], -1
 	for at, k := range versions {
-		if h.if_(producerVisible, h.records[k].WriteTime <= reader.ReadTime) == yes {
+		if h.if_(producerVisible, h.records[k].WriteTime <= readAt(reader, c)) == yes {
 			version = at
 		}
 	}
@@ -110,7 +110,7 @@ func (h history) nullOverwrite(i, k int, c string) truth {
 	if reads(&h.records[i], c) {
 		if version, known := h.producer(i, c); known {
 			unread = is(version < 0 || versions[version] != k)
-		} else if h.records[k].WriteTime <= h.records[i].ReadTime &&
+		} else if h.records[k].WriteTime <= readAt(&h.records[i], c) &&
 			differ(h.records[i].ReadValues[c], h.records[k].WriteValues[c]) != yes {
 			unread = unknown // k's was visible, and its value is not another one
 		}

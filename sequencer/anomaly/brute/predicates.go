@@ -110,6 +110,14 @@ func stands(r *trace.Record) bool { return r.Aborted == nil || !*r.Aborted }
 func reads(r *trace.Record, c string) bool  { return slices.Contains(r.ReadSet, c) }
 func writes(r *trace.Record, c string) bool { return slices.Contains(r.WriteSet, c) }
 
+// readAt is read_time_i of a cell: of those in read_times, which the paper's records lack, the one that stands there.
+func readAt(r *trace.Record, c string) uint64 {
+	if at, own := r.ReadTimes[c]; own {
+		return at
+	}
+	return r.ReadTime
+}
+
 // missing is a value that the file does not have. No value is spelled so.
 const missing trace.Value = ""
 
@@ -130,7 +138,7 @@ func (h history) staleness(i, j int, c string) truth {
 		h.if_(staleWriterStands, stands(b)),
 		h.if_(staleRead, reads(a, c)),
 		h.if_(staleWritten, writes(b, c)),
-		h.if_(staleAfterRead, a.ReadTime < b.WriteTime),
+		h.if_(staleAfterRead, readAt(a, c) < b.WriteTime),
 		h.if_(staleBeforeWrite, b.WriteTime < a.WriteTime),
 		h.hold(staleValues, differ(a.ReadValues[c], b.WriteValues[c])),
 	)
@@ -286,7 +294,7 @@ func (h history) residue(j int, c string) truth {
 			h.if_(residueWriterStands, stands(writer)),
 			h.if_(residueOther, k != j),
 			h.if_(residueWritten, writes(writer, c)),
-			h.if_(residueBefore, writer.WriteTime <= reader.ReadTime),
+			h.if_(residueBefore, writer.WriteTime <= readAt(reader, c)),
 			h.hold(residueValue, not(differ(writer.WriteValues[c], reader.ReadValues[c]))),
 		)))
 	}

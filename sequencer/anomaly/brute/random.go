@@ -11,7 +11,9 @@ import (
 // its history is. Some come from a store in which operations begin and commit, some of them read of a replica that
 // lags, some are taken back, and each field may be absent; others have fields that agree with nothing.
 func Random(seed uint64) []trace.Record {
-	g := random{rand.New(rand.NewPCG(seed, 17))}
+	g := random{Rand: rand.New(rand.NewPCG(seed, 17))}
+	g.times = rand.New(rand.NewPCG(seed, 23))
+	g.apart = of(g.times.IntN, 0, 0, 50)
 	n := 1 + g.IntN(9)
 	absent, wrong := of(g.IntN, 0, 0, 15, 40), of(g.IntN, 0, 0, 5, 30) // of 100
 	h := make([]trace.Record, 0, n)
@@ -46,7 +48,11 @@ func Random(seed uint64) []trace.Record {
 	return h
 }
 
-type random struct{ *rand.Rand }
+type random struct {
+	*rand.Rand
+	times *rand.Rand // of reads at a time of their own
+	apart int        // of 100 reads, as many
+}
 
 func (g random) of100(n int) bool { return g.IntN(100) < n }
 
@@ -55,6 +61,13 @@ func (g random) touch(r *trace.Record, h []trace.Record, c string, absent, wrong
 	values := []trace.Value{trace.Null, "1", "2"}
 	if g.of100(50) {
 		at := r.ReadTime
+		if g.times.IntN(100) < g.apart {
+			at = uint64(g.times.IntN(int(r.WriteTime) + 1))
+			if r.ReadTimes == nil {
+				r.ReadTimes = map[string]uint64{}
+			}
+			r.ReadTimes[c] = at
+		}
 		if g.of100(wrong) {
 			at -= min(at, 1)
 			r.Replica[c] = "q"
