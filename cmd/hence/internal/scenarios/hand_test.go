@@ -1,6 +1,11 @@
 package scenarios_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
+	"github.com/hence-dev/hence/cmd/hence/internal/scenarios"
+)
 
 // fires is what a run contains: the kinds that are certain, in the order of reports, and what its runtime refused.
 type fires struct {
@@ -41,5 +46,19 @@ func hand() map[string][3]fires {
 func TestHand(t *testing.T) {
 	if len(hand()) != 7 {
 		t.Errorf("%d scenarios, not 7", len(hand()))
+	}
+}
+
+// TestHandRuns holds each run against the table.
+func TestHandRuns(t *testing.T) {
+	under := []runtimes.Kind{runtimes.Vanilla, runtimes.PessimisticDrop, runtimes.Snapshot}
+	for _, s := range scenarios.Seven() {
+		for i, want := range hand()[s.Name] {
+			r := scenarios.Run(s, runtimes.New(under[i]), scenarios.Options{})
+			got := fires{r.Fired(), r.Counts.Dropped, r.Counts.Aborted, r.Counts.Cascaded}
+			if got != want {
+				t.Errorf("%s under %s: %+v, by hand %+v; refused: %v", s.Name, under[i], got, want, r.Why)
+			}
+		}
 	}
 }

@@ -1,0 +1,30 @@
+package runtimes
+
+// cascade asks at every commit that (a) what was read is current, and (b) every operation that this one rests on
+// stands: those whose writes it read, and those that these rest on, as it began. A retraction takes back all
+// committed operations that rest on the retracted one; since the sets are closed, one level is all levels. Those that
+// are still open are refused by (b).
+//
+// It excludes A1 and A3, and lets through A2 and A6.
+type cascade struct{ passive }
+
+func (cascade) commit(r *Runtime, o *Op) string {
+	if why := stale(r, o); why != "" {
+		return why
+	}
+	for _, p := range o.preds {
+		if p.state != Committed {
+			return "it rests on " + p.Name + ", which was taken back"
+		}
+	}
+	return ""
+}
+
+func (cascade) retracted(r *Runtime, o *Op) (all []*Op) {
+	for _, other := range r.ops {
+		if other.state == Committed && other.restsOn(o) {
+			all = append(all, other)
+		}
+	}
+	return all
+}
