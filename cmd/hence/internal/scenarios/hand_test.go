@@ -80,7 +80,7 @@ func hand() map[string][7]fires {
 // TestHandRuns holds each run against the table.
 func TestHandRuns(t *testing.T) {
 	under := columns()
-	for _, s := range scenarios.Seven() {
+	for _, s := range scenarios.All() {
 		for i, want := range hand()[s.Name] {
 			r := scenarios.Run(s, runtimes.New(under[i]), scenarios.Options{})
 			got := fires{r.Fired(), r.Counts.Dropped, r.Counts.Aborted, r.Counts.Cascaded}
@@ -88,5 +88,19 @@ func TestHandRuns(t *testing.T) {
 				t.Errorf("%s under %s: %+v, by hand %+v; refused: %v", s.Name, under[i], got, want, r.Why)
 			}
 		}
+	}
+}
+
+// TestHandIsWhole holds that every scenario has its row.
+func TestHandIsWhole(t *testing.T) {
+	rows := hand()
+	for _, s := range scenarios.All() {
+		if _, has := rows[s.Name]; !has {
+			t.Errorf("the table has no row for %s", s.Name)
+		}
+		delete(rows, s.Name)
+	}
+	for name := range rows {
+		t.Errorf("no scenario is called %s", name)
 	}
 }
