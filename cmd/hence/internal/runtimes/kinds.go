@@ -12,6 +12,7 @@ const (
 	PessimisticWait  Kind = "pessimistic-wait"
 	Snapshot         Kind = "snapshot"
 	Serializable     Kind = "serializable"
+	Provenance       Kind = "provenance"
 	Cascade          Kind = "cascade"
 	Sequencer        Kind = "sequencer"
 	Saga             Kind = "saga"
@@ -21,8 +22,8 @@ const (
 
 // Kinds are all of them.
 func Kinds() []Kind {
-	return []Kind{Vanilla, PessimisticDrop, PessimisticWait, Snapshot, Serializable, Cascade, Sequencer, Saga,
-		RegistryValidate, RegistryPinned}
+	return []Kind{Vanilla, PessimisticDrop, PessimisticWait, Snapshot, Serializable, Provenance, Cascade, Sequencer,
+		Saga, RegistryValidate, RegistryPinned}
 }
 
 // Excludes are the anomalies of the catalogue that no run under this runtime has.
@@ -30,6 +31,8 @@ func (k Kind) Excludes() anomaly.Point {
 	switch k {
 	case PessimisticDrop, PessimisticWait, Serializable:
 		return anomaly.Point{A1: true}
+	case Provenance:
+		return anomaly.Point{A3: true}
 	case Cascade:
 		return anomaly.Point{A1: true, A3: true}
 	case Sequencer, Saga:
@@ -46,12 +49,14 @@ func (k Kind) guard() guard {
 		return newLocks(k == PessimisticWait)
 	case Snapshot, Serializable:
 		return &validation{readers: k == Serializable}
+	case Provenance:
+		return provenance{}
 	case Cascade:
-		return &cascade{}
+		return cascade{}
 	case Sequencer:
-		return &sequencer{}
+		return sequencer{}
 	case Saga:
-		return &saga{}
+		return saga{}
 	case RegistryValidate:
 		return &pinned{validate: true}
 	case RegistryPinned:
@@ -69,17 +74,22 @@ func New(kinds ...Kind) *Runtime {
 	return with(guards...)
 }
 
-// At returns the runtime of a level: 0 vanilla, 1 serializable, 2 cascade, 3 also the sequencer, 4 also the registry.
+// At returns the runtime of a level: L0 vanilla, L1 serializable, L2 cascade, L3 also the sequencer, L4 also the
+// registry.
 func At(level int) *Runtime {
-	switch level {
-	case 0:
-		return New(Vanilla)
-	case 1:
-		return New(Serializable)
-	case 2:
-		return New(Cascade)
-	case 3:
-		return New(Cascade, Sequencer)
+	return ForPoint(anomaly.Point{A1: level >= 1, A3: level >= 2, A6: level >= 3, A2: level >= 4})
+}
+
+// ForPoint returns the runtime that excludes exactly the anomalies of a point.
+func ForPoint(p anomaly.Point) *Runtime {
+	kinds := []Kind{Vanilla}
+	for _, one := range []struct {
+		is   bool
+		kind Kind
+	}{{p.A1, Serializable}, {p.A3, Provenance}, {p.A6, Sequencer}, {p.A2, RegistryValidate}} {
+		if one.is {
+			kinds = append(kinds, one.kind)
+		}
 	}
-	return New(Cascade, Sequencer, RegistryValidate)
+	return New(kinds...)
 }

@@ -121,6 +121,8 @@ type Options struct {
 	// Retry: operations that were refused are done again, once, one after the other in the order of their refusal,
 	// after the last step.
 	Retry bool
+	// Each is called after every step; nil: nothing is.
+	Each func()
 }
 
 // Result is what a run came to.
@@ -160,6 +162,9 @@ func Run(s Scenario, r *runtimes.Runtime, o Options) *Result {
 	for _, step := range s.Steps {
 		p.play(step)
 		p.catchUp()
+		if o.Each != nil {
+			o.Each()
+		}
 	}
 	r.Finish()
 	if o.Retry {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
 	"github.com/hence-dev/hence/cmd/hence/internal/scenarios"
+	"github.com/hence-dev/hence/sequencer/anomaly"
 	"github.com/hence-dev/hence/topology/trace"
 )
 
@@ -70,10 +71,10 @@ func TestDepths(t *testing.T) {
 	}
 }
 
-// TestWidths holds that effects leave in the order of issue for every order of completion up to a width of 6, that
+// TestWidths holds that effects leave in the order of issue for every order of completion up to a width of 5, that
 // none is lost, and that without a sequencer every order but one is seen.
 func TestWidths(t *testing.T) {
-	for width := 1; width <= 6; width++ {
+	for width := 1; width <= 5; width++ {
 		reordered, all := 0, 0
 		permute(width, func(order []int) {
 			all++
@@ -149,5 +150,23 @@ func TestUndone(t *testing.T) {
 	}
 	if got := strings.Join(cells, " "); got != "effect2 effect1 effect0" {
 		t.Errorf("compensated %s", got)
+	}
+}
+
+// TestPoints holds that the runtime of each of the sixteen points excludes its anomalies and no others, in a history
+// that has all four; and that each level excludes those of the levels below.
+func TestPoints(t *testing.T) {
+	for bits := range 16 {
+		p := anomaly.Point{A1: bits&1 > 0, A2: bits&2 > 0, A3: bits&4 > 0, A6: bits&8 > 0}
+		r := scenarios.Run(scenarios.AllFour(), runtimes.ForPoint(p), scenarios.Options{})
+		if least, most := r.Report.Points(); least != p || most != p {
+			t.Errorf("the runtime of %s leaves %s to %s: %s", p, least, most, r.Fired())
+		}
+	}
+	for level := range 5 {
+		r := scenarios.Run(scenarios.AllFour(), runtimes.At(level), scenarios.Options{})
+		if least, most := r.Report.Points(); least.Level() != level || most.Level() != level {
+			t.Errorf("the runtime of L%d leaves L%d to L%d", level, least.Level(), most.Level())
+		}
 	}
 }

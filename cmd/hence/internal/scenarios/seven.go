@@ -73,3 +73,12 @@ func FanOutMerge() Scenario {
 		Begin("merge", "merger", "r1", "r2"), Write("merge", "sum", Text("7")), Commit("merge"),
 	}}
 }
+
+// AllFour has the four anomalies of the catalogue, one after the other in one history.
+func AllFour() Scenario {
+	s := Scenario{Name: "all-four", About: "the four anomalies of the catalogue, one after the other"}
+	for _, one := range []Scenario{StaleRead(), ToolRemoved(), PhantomWrite(), EffectReorder()} {
+		s.Steps = append(s.Steps, one.Steps...)
+	}
+	return s
+}
