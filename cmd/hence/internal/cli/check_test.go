@@ -47,3 +47,33 @@ func TestCheck(t *testing.T) {
 		t.Errorf("the page: %v\n%s", err, text)
 	}
 }
+
+// TestCheckTopology holds what "hence check --topology" says of files, and its exit codes.
+func TestCheckTopology(t *testing.T) {
+	examples := filepath.Join("..", "..", "..", "..", "docs", "examples", "layers")
+	swarm, pipeline := filepath.Join(examples, "swarm.yaml"), filepath.Join(examples, "pipeline.yaml")
+	for _, c := range []struct {
+		args []string
+		code int
+		out  string
+		errs string
+	}{
+		{[]string{swarm}, ExitCheck, "susceptible  20 of 20", ""},
+		{[]string{swarm}, ExitCheck, "line 4: scout reads context in superstep 1; worker overwrites it", ""},
+		{[]string{swarm, "--limit", "1"}, ExitCheck, "5 more; --limit 0 shows all", ""},
+		{[]string{swarm, "--limit", "0"}, ExitCheck, "guard reads context in superstep 1; worker overwrites it", ""},
+		{[]string{pipeline}, ExitOK, "immune  0 of 20", ""},
+		{[]string{pipeline}, ExitOK, "no risk: raw is staged", ""},
+		{[]string{pipeline, swarm, "-o", "json"}, ExitCheck, `"susceptible":true,"operations":3`, ""},
+		{[]string{"nowhere.yaml"}, ExitFailed, "", "read the topology: open nowhere.yaml"},
+		{[]string{"-"}, ExitFailed, "", "the topology is refused:"},
+		{[]string{swarm, "--window", "5"}, ExitUsage, "", "are about histories"},
+		{[]string{swarm, "--html", "x.html"}, ExitUsage, "", "are about histories"},
+		{[]string{swarm, "--role", "scout=producer"}, ExitUsage, "", "are about histories"},
+	} {
+		code, out, errs := hence(t, append([]string{"check", "--topology"}, c.args...)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errs, c.errs) {
+			t.Errorf("hence check --topology %v: exit code %d, %q, %q; want %+v", c.args, code, out, errs, c)
+		}
+	}
+}

@@ -92,6 +92,7 @@ check: check docs/examples/history.jsonl
 check: check trace.jsonl --html trace.html
 export: export --workspace shop -o trace.jsonl
 export: export --tx ann.1.1
+check: check --topology docs/examples/layers/swarm.yaml
 agents: agents ls
 agents ls: agents ls -o json
 shard: shard put orders/1 paid

@@ -2,8 +2,8 @@ package runtimes
 
 // pinned is the registry as an operation saw it when it read. With validate the commit asks that the planned tool is
 // still registered under the signature that it had then, else it is refused. Without, calls go to the registry of the
-// read: by the predicate no tool is missing, and where it is gone in the world the call goes to a removed tool, which is
-// counted (Counts.Gone).
+// read: by the predicate no tool is missing, and where it is gone in the world the call goes to a removed tool, which
+// is counted (Counts.Gone).
 //
 // Both exclude A2 and let through A1, A3 and A6.
 type pinned struct {

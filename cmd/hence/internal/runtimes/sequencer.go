@@ -1,8 +1,8 @@
 package runtimes
 
 // sequencer holds an effect that is complete until all that were issued before it are complete too: they leave in the
-// order of issue, for every schedule, and none is lost. It excludes A6 and lets through A1, A2 and A3. Effects run side
-// by side, so it is for those that can be held back once they ran.
+// order of issue, for every schedule, and none is lost. It excludes A6 and lets through A1, A2 and A3. Effects run
+// side by side, so it is for those that can be held back once they ran.
 type sequencer struct{ passive }
 
 func (sequencer) leave(o *Op, _ int) (leaving []int, ok bool) { return inOrder(o), true }

@@ -1,12 +1,12 @@
 package runtimes
 
-// validation is snapshot isolation as agent frameworks that offer it have it: at the commit no cell that was read has a
-// version newer than the read. What is written is not validated, so a blind overwrite passes; databases do it the
+// validation is snapshot isolation as agent frameworks that offer it have it: at the commit no cell that was read has
+// a version newer than the read. What is written is not validated, so a blind overwrite passes; databases do it the
 // other way round.
 //
 // The default asks only of operations that write. It excludes A1 where every operation writes, and lets through A1 of
-// operations that only read, A2, A3 and A6. With readers it asks of every commit (serializable) and excludes A1 always;
-// it also refuses where the newer version has an equal value, which is no A1.
+// operations that only read, A2, A3 and A6. With readers it asks of every commit (serializable) and excludes A1
+// always; it also refuses where the newer version has an equal value, which is no A1.
 type validation struct {
 	passive
 	readers bool

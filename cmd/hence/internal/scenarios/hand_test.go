@@ -21,8 +21,8 @@ func columns() []runtimes.Kind {
 		runtimes.Cascade, runtimes.Sequencer, runtimes.RegistryValidate}
 }
 
-// hand is what each scenario fires under the runtimes of columns, derived from the scripts by hand before any of it was
-// run. Why each cell is what it is:
+// hand is what each scenario fires under the runtimes of columns, derived from the scripts by hand before any of it
+// was run. Why each cell is what it is:
 //
 //	stale-read       both begin on doc, E commits v1, then R v2: R overwrites what it has not read. The overwriting
 //	                 reader and the overwritten writer depend on each other, hence the cycle. A lock on doc is E's when
