@@ -159,6 +159,16 @@ func (p *Policy) Declared() []gate.Declared {
 	return list
 }
 
+// Treats says what the policy makes of the calls of a tool, whatever their arguments. False: it declares none of the
+// name.
+func (p *Policy) Treats(tool string) (class sequencer.Class, approve, declared bool) {
+	d := p.find(tool)
+	if d == nil {
+		return 0, false, false
+	}
+	return d.class, d.approve, true
+}
+
 // find returns the declaration for a tool: the one with exactly this name, else the glob that matches it (no two do).
 // A name is compared in its one spelling.
 func (p *Policy) find(tool string) *decl {

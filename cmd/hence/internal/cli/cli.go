@@ -38,6 +38,7 @@ type grammar struct {
 	Shard   shardCmd   `cmd:"" group:"see" help:"List, read and write shards."`
 	Tools   toolsCmd   `cmd:"" group:"see" help:"List the tools of an agent."`
 	Explain explainCmd `cmd:"" group:"see" help:"Explain why a transaction waits, was refused or was committed."`
+	Replay  replayCmd  `cmd:"" dev:"told" group:"see" help:"Decide a log again under other rules, and say what differs."`
 	Check   checkCmd   `cmd:"" group:"see" help:"Find the anomalies of a trace, and name them."`
 	Export  exportCmd  `cmd:"" dev:"told" group:"see" help:"Write the log of a workspace as a trace."`
 	Console consoleCmd `cmd:"" dev:"told" group:"see" help:"Serve the web console."`

@@ -88,6 +88,8 @@ effects ls: effects ls --state held
 effects ls: effects ls --tx ann.1.1 -o json
 effects approve: effects approve ann.1.1 0
 effects deny: effects deny ann.1.1 0
+replay: replay --mode enforce
+replay: replay --order locked --level L2 --svg replay.svg
 check: check docs/examples/history.jsonl
 check: check trace.jsonl --html trace.html
 export: export --workspace shop -o trace.jsonl

@@ -1,0 +1,42 @@
+// Package replays reads a workspace's log for "hence replay", and prints what comes out otherwise.
+package replays
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hence-dev/hence/sequencer/replay"
+	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/streams/recorded"
+)
+
+// Read reads what a workspace's log has, from the first record to the last. Nothing is written, and no reading place
+// is moved.
+func Read(ctx context.Context, cfg streams.Config, workspace string) (*replay.Log, error) {
+	from, err := recorded.Open(ctx, cfg, workspace)
+	if err != nil {
+		return nil, err
+	}
+	log := &replay.Log{Workspace: workspace}
+	err = from.Decisions(ctx, 0, func(d recorded.Decision) error {
+		if d.Seq == 1 {
+			if err := from.Whole(d.Outcome); err != nil {
+				return err
+			}
+		}
+		log.Decided = append(log.Decided, replay.Decided{Seq: d.Seq, Offset: d.Offset, Chain: d.Chain})
+		return nil
+	})
+	if errors.Is(err, recorded.ErrGone) {
+		return nil, fmt.Errorf("%w: a log is decided again from its first record: %w", replay.ErrNotWhole, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = from.Intents(ctx, func(in recorded.Intent) error {
+		log.Records = append(log.Records, replay.Record{Offset: in.In.Offset, Intent: in.Intent})
+		return nil
+	})
+	return log, err
+}
