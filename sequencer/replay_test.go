@@ -2,8 +2,12 @@ package sequencer_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/cockroachdb/datadriven"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/replay"
 	"github.com/hence-dev/hence/sequencer/script"
@@ -119,6 +123,107 @@ func TestReplayHistories(t *testing.T) {
 			t.Errorf("%s changed nothing in %d logs", name, logs)
 		}
 	}
+}
+
+// TestReplayScripts decides the logs of scripts again. Their directives are run and new, as in TestScripts, and
+//
+//	replay mode=enforce order=locked level=L1 class=(pay,reversible)
+//
+// which prints what differs and why, what is supposed and what is not known.
+func TestReplayScripts(t *testing.T) {
+	datadriven.Walk(t, "replay/testdata", func(t *testing.T, path string) {
+		m := newMachine(0)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "new":
+				m = newMachine(0)
+				return "ok"
+			case "replay":
+				if err := replaySame(m.log); err != nil {
+					t.Error(err)
+				}
+				res, err := replayChanged(m.log, changeOf(t, d))
+				if err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				return showReplay(res)
+			}
+			return directive(t, m, d)
+		})
+	})
+}
+
+func changeOf(t *testing.T, d *datadriven.TestData) (c replay.Change) {
+	for _, arg := range d.CmdArgs {
+		switch v := arg.Vals[0]; arg.Key {
+		case "mode":
+			c.Observe = ptr(v == "observe")
+		case "order":
+			c.Mode = ptr(map[string]sequencer.Mode{"optimistic": sequencer.Optimistic, "ordered": sequencer.Ordered,
+				"locked": sequencer.Locked}[v])
+		case "level":
+			c.Levels = ptr(map[string]sequencer.Levels{"L0": sequencer.L0, "L1": sequencer.L1, "L2": sequencer.L2,
+				"L4": sequencer.L4}[v])
+		case "class":
+			tool, class := v, arg.Vals[1]
+			c.Class = func(name string) (replay.Treatment, bool) {
+				for k := range sequencer.Class(5) {
+					if k.String() == class {
+						return replay.Treatment{Class: k}, name == tool
+					}
+				}
+				d.Fatalf(t, "class %s", class)
+				return replay.Treatment{}, false
+			}
+		default:
+			d.Fatalf(t, "unknown change %s", arg.Key)
+		}
+	}
+	return c
+}
+
+func showReplay(res *replay.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "committed %d, now %d; aborted %d, now %d; undecided %d, now %d\n", res.Then.Committed,
+		res.Now.Committed, res.Then.Aborted, res.Now.Aborted, res.Then.Undecided, res.Now.Undecided)
+	for i, d := range res.Differences {
+		fmt.Fprintf(&b, "%d @%d %s %s: %s, now %s: %s", i+1, d.Offset, d.Tx, d.What, showFate(d.Then), showFate(d.Now),
+			d.Cause.Why)
+		if d.Cause.Of >= 0 {
+			fmt.Fprintf(&b, " %s, of %d, first %d", d.Cause.Tx, d.Cause.Of+1, d.Cause.First+1)
+		}
+		b.WriteByte('\n')
+	}
+	for _, what := range slices.Sorted(maps.Keys(res.Supposed)) {
+		fmt.Fprintf(&b, "supposed %d: %s\n", res.Supposed[what], what)
+	}
+	for _, u := range res.Unknown {
+		fmt.Fprintf(&b, "not known of %s: %s\n", u.Tx, strings.Join(u.What, "; "))
+	}
+	if len(res.Agents) > 0 {
+		fmt.Fprintf(&b, "went on: %s\n", strings.Join(res.Agents, " "))
+	}
+	return b.String()
+}
+
+func showFate(f replay.Fate) string {
+	out := f.Kind
+	if f.Seq > 0 {
+		out += fmt.Sprintf("@%d", f.Seq)
+	}
+	if f.Code != "" {
+		out += " " + string(f.Code)
+	}
+	if f.Would != "" {
+		out += " would=" + string(f.Would)
+	}
+	if f.By != "" {
+		out += " by " + string(f.By)
+	}
+	for _, id := range f.Behind {
+		out += " behind " + string(id)
+	}
+	return out
 }
 
 func lines(log []*sequencer.Intent) (out string) {

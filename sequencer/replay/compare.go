@@ -40,13 +40,15 @@ func (t *Totals) count(s *side) {
 		t.Codes[d.code]++
 	}
 	var waited, refused bool
+	would := sequencer.Code("") // the first counts: what comes later follows from its being let pass
 	for i := range s.events {
 		e := &s.events[i]
 		waited = waited || e.kind == sequencer.OutcomeWaiting
 		refused = refused || e.kind == sequencer.OutcomeRefused
-		if e.would != "" {
-			t.Would[e.would]++
-		}
+		would = cmp.Or(would, e.would)
+	}
+	if would != "" {
+		t.Would[would]++
 	}
 	if waited {
 		t.Waited++
@@ -63,12 +65,21 @@ func (r *run) differs(s *story) {
 	r.differsIn(s, DiffersRetraction, sequencer.OutcomeRetracting)
 	t, n := s.then.decision, s.now.decision
 	switch {
-	case t == nil && n == nil:
+	case !s.decidedOtherwise():
 	case t == nil || n == nil || t.kind != n.kind:
 		r.add(s, DiffersDecision, t, n)
-	case t.code != n.code:
+	default:
 		r.add(s, DiffersReason, t, n)
 	}
+}
+
+// decidedOtherwise: verdict or reason differ.
+func (s *story) decidedOtherwise() bool {
+	t, n := s.then.decision, s.now.decision
+	if t == nil || n == nil {
+		return t != n
+	}
+	return t.kind != n.kind || t.code != n.code
 }
 
 // differsIn adds the first outcome of a kind that one run has for an intent and the other has not.
@@ -78,7 +89,11 @@ func (r *run) differsIn(s *story, what string, kind sequencer.OutcomeKind) {
 	case n != nil && (t == nil || n.offset <= t.offset):
 		r.add(s, what, s.then.answer(n), n)
 	case t != nil:
-		r.add(s, what, t, s.now.answer(t))
+		now := s.now.answer(t)
+		if now != nil && now == s.now.decision && s.decidedOtherwise() {
+			return // it is decided where it waited: that is the difference
+		}
+		r.add(s, what, t, now)
 	}
 }
 
@@ -104,7 +119,11 @@ func (e *event) like(u event) bool {
 // answer is what the other run answered to the same intent, at first; nil: nothing.
 func (s *side) answer(to *event) *event {
 	for i := range s.events {
-		if e := &s.events[i]; e.intent == to.intent && e.n == to.n {
+		e := &s.events[i]
+		if d := s.decision; e.intent == to.intent && e.n == to.n && d != nil && d.seq == e.seq {
+			return d
+		}
+		if e.intent == to.intent && e.n == to.n {
 			return e
 		}
 	}
