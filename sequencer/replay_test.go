@@ -3,7 +3,9 @@ package sequencer_test
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -88,9 +90,12 @@ func changes() map[string]replay.Change {
 
 // TestReplayHistories replays random logs, junk and all.
 func TestReplayHistories(t *testing.T) {
-	logs, differed := 2000, map[string]int{}
+	logs, differed := 200, map[string]int{}
 	if testsize.Small() {
-		logs = 100
+		logs = 60
+	}
+	if n, err := strconv.Atoi(os.Getenv("HENCE_IT_REPLAY_LOGS")); err == nil {
+		logs = n
 	}
 	for seed := range logs {
 		h := newHistory()

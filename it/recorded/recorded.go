@@ -19,6 +19,7 @@ import (
 
 	"github.com/hence-dev/hence/it/harness"
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sequencer/replay"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -110,8 +111,8 @@ func readFrames(path string) ([]Frame, error) {
 	}
 }
 
-// replay is a log on its way through a replica, with the hashes of all that is written on that way.
-type replay struct {
+// folding is a log on its way through a replica, with the hashes of all that is written on that way.
+type folding struct {
 	replica              *sequencer.Replica
 	out                  Hashes
 	outcomes, data, rows hash.Hash
@@ -120,7 +121,7 @@ type replay struct {
 // Replay folds frames and returns what they lead to. Every stride records the replica is written down and read back,
 // so that a state in the middle of the log is as good as the log before it; zero: never.
 func Replay(workspace string, frames []Frame, stride int) (Hashes, error) {
-	r := replay{replica: sequencer.NewReplica(workspace), outcomes: sha256.New(), data: sha256.New(), rows: sha256.New()}
+	r := folding{replica: sequencer.NewReplica(workspace), outcomes: sha256.New(), data: sha256.New(), rows: sha256.New()}
 	r.out = Hashes{Workspace: workspace, Records: len(frames), Chains: map[uint64]string{}, States: map[int]string{}}
 	for i, f := range frames {
 		if err := r.record(i, f, i == len(frames)-1); err != nil {
@@ -140,7 +141,7 @@ func Replay(workspace string, frames []Frame, stride int) (Hashes, error) {
 }
 
 // record applies one record. The row is taken before its outcomes are acknowledged, so that it has an outbox.
-func (r *replay) record(i int, f Frame, last bool) error {
+func (r *folding) record(i int, f Frame, last bool) error {
 	in, err := topology.DecodeIntent(f.Value)
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (r *replay) record(i int, f Frame, last bool) error {
 }
 
 // outcome notes a decision; a copy of a former one counts for the bytes only.
-func (r *replay) outcome(o *sequencer.Outcome) error {
+func (r *folding) outcome(o *sequencer.Outcome) error {
 	b, err := topology.EncodeOutcome(o)
 	if err != nil {
 		return err
@@ -278,8 +279,28 @@ func Keeps(t *testing.T, folder, name string) []Frame {
 				"a change of its rules needs a new Logic", err, stride)
 		}
 	}
+	again(t, want, frames)
 	t.Logf("%s: %d records, %d decisions, state hash %.16s", want.Command, want.Records, want.Seq, want.StateHash)
 	return frames
+}
+
+// again decides a log as hence replay does: under its own rules nothing differs.
+func again(t *testing.T, want Hashes, frames []Frame) {
+	t.Helper()
+	log := &replay.Log{Workspace: want.Workspace}
+	for _, f := range frames {
+		in, err := topology.DecodeIntent(f.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Records = append(log.Records, replay.Record{Offset: f.Offset, Intent: in})
+	}
+	switch res, err := replay.Run(log, replay.Change{}); {
+	case err != nil:
+		t.Errorf("decided again: %v", err)
+	case len(res.Differences) > 0 || fmt.Sprintf("%x", res.NowChain) != want.Chain:
+		t.Errorf("decided again under its own rules it differs: %+v, chain %x", res.Differences, res.NowChain)
+	}
 }
 
 // Record writes what the log has of a workspace, and what it leads to, into a folder. The replay has to agree with
