@@ -315,6 +315,10 @@ func (r *run) giveUp(s *story) bool {
 	if e.kind != sequencer.OutcomeRefused || !asks || e.code == sequencer.CodeTouchWaiting || s.then.refused(e) {
 		return false
 	}
+	s.knowsNot(unknownRefused)
+	if s.shut {
+		return false // it never opened
+	}
 	in := &sequencer.Intent{Kind: sequencer.IntentAbort, Tx: s.id, N: 1, Agent: s.agent,
 		Incarnation: r.incarnation(s.incarnation), Base: r.view(s.base)}
 	before := r.now.fold.Seq()
@@ -323,7 +327,6 @@ func (r *run) giveUp(s *story) bool {
 		return false
 	}
 	r.result.suppose(supposedEnd)
-	s.knowsNot(unknownRefused)
 	return true
 }
 

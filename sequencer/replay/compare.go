@@ -93,6 +93,9 @@ func (r *run) differsIn(s *story, what string, kind sequencer.OutcomeKind) {
 		if now != nil && now == s.now.decision && s.decidedOtherwise() {
 			return // it is decided where it waited: that is the difference
 		}
+		if what == DiffersRetraction && now != nil {
+			return // it is refused, which is a difference already
+		}
 		r.add(s, what, t, now)
 	}
 }

@@ -9,6 +9,7 @@ const (
 	supposedUnsent  = "a record of a transaction that had ended, or never opened: not sent"
 	supposedEnd     = "a transaction whose touch or seal was refused: ended there"
 	supposedSettled = "a settlement: clean, and at once"
+	supposedYes     = "a yes to a call that the policy lets somebody approve"
 	supposedAsked   = "a begin or a touch that the other mode asks for: sent where the transaction began or read"
 )
 

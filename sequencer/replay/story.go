@@ -90,6 +90,9 @@ func (s *side) note(o *sequencer.Outcome) {
 	for _, b := range o.BlockedBy {
 		e.blockers = append(e.blockers, b.Tx)
 	}
+	if o.Retraction != "" && o.Retraction != o.Tx {
+		e.moved.Tx = o.Retraction
+	}
 	e.intent, e.n = intentOf(o)
 	e.sealed = e.intent == sequencer.IntentSeal
 	if o.Footprint != (sequencer.Hash{}) {

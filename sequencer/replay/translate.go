@@ -173,8 +173,8 @@ func (r *run) effect(e sequencer.Effect) sequencer.Effect {
 	}
 	was := e.Class
 	e.Class = t.Class
-	if !e.Class.Gated() {
-		e.Approve = false
+	if e.Approve = e.Approve && e.Class.Gated() && t.Approve; !e.Approve {
+		e.Args = sequencer.Hash{} // they are named for the yes
 	}
 	if e.Class.Eager() && !was.Eager() {
 		e.Known = true // what the tool would have answered is not known: that it did
@@ -220,7 +220,13 @@ func (r *run) sealed(s *story, in *sequencer.Seal) *sequencer.Seal {
 	}
 	out.Effects = slices.Clone(in.Effects)
 	for i := range out.Effects {
-		out.Effects[i] = r.effect(out.Effects[i])
+		e := &out.Effects[i]
+		*e = r.effect(*e)
+		if c := r.change.Class; c != nil && !e.Absent && !e.Approve {
+			if t, known := c(e.Tool); known && t.Approve {
+				r.result.suppose(supposedYes)
+			}
+		}
 	}
 	if s.asked > 0 {
 		out.Touches = nil
