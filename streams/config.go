@@ -6,6 +6,7 @@ package streams
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
 	"github.com/hence-dev/hence/topology/machine"
 )
 
@@ -40,12 +42,17 @@ type Config struct {
 	StateEvery   int           // steps between two written states, up to 8 times as many of a large one; default 256
 	StateAfter   time.Duration // after which a changed state is written anyhow, as many times; default 1 s
 	HashEvery    int           // seqs between two state hashes that replicas compare, the same in both; default 256
+	SealEvery    int           // decisions that a seal covers at most, up to topology.MaxLogSeal; default 256
+	SealAfter    time.Duration // after which fewer are sealed; default 10 s
 	MarkAfter    int64         // bytes of a table's log before all rows are written anew; default 4 MiB
 	FetchWait    time.Duration // brokers may collect records for derived tables so long; default 50 ms; negative: not
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
 	CreateTopics bool          // processor.Run creates the topics that are missing, once Kafka answers
+
+	// SealKey signs what this group has published of each workspace, in hence.seals; nil: nothing is sealed.
+	SealKey ed25519.PrivateKey
 
 	Tracer trace.Tracer // of the processors' spans; default: the process's
 
@@ -122,6 +129,8 @@ const (
 	defaultStateEvery = 256
 	defaultStateAfter = time.Second
 	defaultHashEvery  = 256
+	defaultSealEvery  = 256
+	defaultSealAfter  = 10 * time.Second
 	defaultMarkAfter  = 4 << 20
 	defaultFetchWait  = 50 * time.Millisecond
 	defaultLinger     = 5 * time.Millisecond
@@ -187,6 +196,12 @@ func (c Config) Checked() (Config, error) {
 	}
 	if c.HashEvery <= 0 {
 		c.HashEvery = defaultHashEvery
+	}
+	if c.SealEvery <= 0 || c.SealEvery > topology.MaxLogSeal {
+		c.SealEvery = defaultSealEvery
+	}
+	if c.SealAfter <= 0 {
+		c.SealAfter = defaultSealAfter
 	}
 	if c.MarkAfter <= 0 {
 		c.MarkAfter = defaultMarkAfter

@@ -46,6 +46,8 @@ func cones(group func(string) string) []lightcone.Place {
 		{Name: TopicParked, Config: of(none, "", lightcone.Finite), Source: "what could not be read, as it came"},
 		{Name: TopicResidue, Config: of(none, "object(effect)", lightcone.Finite), Source: "the last record of each effect"},
 		{Name: TopicHashes, Config: of(none, "object(replica)", lightcone.Finite), Source: "each replica's, in order"},
+		{Name: TopicSeals, Config: of(none, "object(replica)", lightcone.Finite),
+			Source: "each group's own, in order, behind the decisions that they seal"},
 		{Name: table(GroupSequencer), Config: whole, Source: "the state after a prefix of the log"},
 		{Name: table(GroupClosure), Config: joined,
 			Source: "one row for each transaction, from inputs without a common order"},
@@ -79,6 +81,7 @@ func Cones(topics []Topic) lightcone.Topology {
 	link(TableOf(group(GroupSequencer)), TopicIntents)
 	link(TopicDecisions, TopicIntents)
 	link(TopicHashes, TopicIntents)
+	link(TopicSeals, TopicIntents)
 	link(TableOf(group(GroupClosure)), TopicDecisions, TopicEvents)
 	link(TableOf(group(GroupFrontier)), TopicDecisions)
 	link(PlaceSubjects, TopicDecisions)

@@ -57,6 +57,7 @@ func FuzzDecodeClosureRow(f *testing.F) { fuzz(f, "closure_row", EncodeClosureRo
 func FuzzDecodeClosure(f *testing.F)    { fuzz(f, "closure", EncodeClosure, DecodeClosure) }
 func FuzzDecodeUnsettled(f *testing.F)  { fuzz(f, "unsettled", EncodeUnsettled, DecodeUnsettled) }
 func FuzzDecodeRulesNow(f *testing.F)   { fuzz(f, "rules", EncodeRulesNow, DecodeRulesNow) }
+func FuzzDecodeLogSeal(f *testing.F)    { fuzz(f, "log_seal", EncodeLogSeal, DecodeLogSeal) }
 func FuzzDecodeStateHash(f *testing.F)  { fuzz(f, "state_hash", EncodeStateHash, DecodeStateHash) }
 func FuzzDecodeStopped(f *testing.F)    { fuzz(f, "stopped", EncodeStopped, DecodeStopped) }
 func FuzzDecodeLive(f *testing.F)       { fuzz(f, "live", EncodeLive, DecodeLive) }

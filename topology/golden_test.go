@@ -108,6 +108,8 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "rules-1", sampleRulesNow(), EncodeRulesNow, DecodeRulesNow),
 		newSample(tb, "state_hash-1", sampleStateHash(), EncodeStateHash, DecodeStateHash),
 		newSample(tb, "state_hash-2", sampleStateHashEvery(), EncodeStateHash, DecodeStateHash),
+		newSample(tb, "log_seal-1", sampleLogSeal(), EncodeLogSeal, DecodeLogSeal),
+		newSample(tb, "log_seal-first", sampleFirstLogSeal(), EncodeLogSeal, DecodeLogSeal),
 		newSample(tb, "stopped-1", sampleStopped(), EncodeStopped, DecodeStopped),
 		newSample(tb, "live-1", sampleLive(), EncodeLive, DecodeLive),
 		newSample(tb, "cone-1", sampleCone(), EncodeCone, DecodeCone),

@@ -17,6 +17,7 @@ const (
 	TopicParked    = "hence.parked"    // key: as the record that was parked
 	TopicResidue   = "hence.residue"   // key: workspace|tx|index
 	TopicHashes    = "hence.hashes"    // key: workspace
+	TopicSeals     = "hence.seals"     // key: workspace
 )
 
 // Topics that processors of former releases wrote for themselves, and that new installations do not have: decisions
@@ -47,6 +48,9 @@ const (
 	HeaderParkedOffset    = "hence-parked-offset"
 	HeaderParkedReason    = "hence-parked-reason"
 )
+
+// HeaderSignature is the header of a record of TopicSeals that signs its value: see SignLogSeal.
+const HeaderSignature = "hence-signature"
 
 const keySeparator = "|"
 

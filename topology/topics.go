@@ -147,6 +147,10 @@ func sharedTopics(o Options) []Topic {
 			Purpose: "which state each replica has come to, so that two that differ stop; looked at for some days",
 			Cleanup: CleanupDelete, RetentionMs: 3 * dayMs,
 			SegmentBytes: 4 * mebibyte, MaxMessageBytes: mebibyte},
+		{Name: TopicSeals, Key: "workspace", Value: "msgpack log seal",
+			Purpose: "signed hashes of what each group of processors has published, for audits; kept as the decisions are",
+			Cleanup: CleanupDelete, RetentionMs: o.DecisionsRetentionMs,
+			SegmentBytes: 4 * mebibyte, MaxMessageBytes: mebibyte},
 	}
 }
 

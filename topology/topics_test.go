@@ -39,11 +39,14 @@ func TestTopicsTogether(t *testing.T) {
 	for _, x := range Topics(Options{}) {
 		byName[x.Name] = x
 	}
-	if len(byName) != 9 {
-		t.Errorf("%d topics, want 9", len(byName))
+	if len(byName) != 10 {
+		t.Errorf("%d topics, want 10", len(byName))
 	}
 	if byName[TopicParked].MaxMessageBytes <= byName[TopicDecisions].MaxMessageBytes {
 		t.Error("a record of the greatest size could not be parked with its headers")
+	}
+	if byName[TopicSeals].RetentionMs != byName[TopicDecisions].RetentionMs {
+		t.Error("decisions would be kept, and what an audit holds them against not")
 	}
 	if byName[TopicEvents].RetentionMs != Forever {
 		t.Error("shard content by reference would be lost")
@@ -67,12 +70,12 @@ func TestValidateFinds(t *testing.T) {
 		"could be acknowledged": func(ts []Topic) { ts[2].MinInsyncReplicas = 2 },
 		"loses acknowledged":    func(ts []Topic) { ts[2].Replication = 3 },
 		"retention.ms":          func(ts []Topic) { ts[2].RetentionMs = 5 },
-		"needs retention.ms -1": func(ts []Topic) { ts[6].RetentionMs = 7 * dayMs },
+		"needs retention.ms -1": func(ts []Topic) { ts[len(ts)-3].RetentionMs = 7 * dayMs },
 		"segment.bytes":         func(ts []Topic) { ts[2].SegmentBytes = 0 },
 		"max.message.bytes":     func(ts []Topic) { ts[2].MaxMessageBytes = 0 },
-		"needs cleanup.policy":  func(ts []Topic) { ts[8].Cleanup = CleanupDelete },
-		"take delete, compact":  func(ts []Topic) { ts[6].Cleanup = "none" },
-		"compression":           func(ts []Topic) { ts[6].Compression = "zip" },
+		"needs cleanup.policy":  func(ts []Topic) { ts[len(ts)-1].Cleanup = CleanupDelete },
+		"take delete, compact":  func(ts []Topic) { ts[len(ts)-3].Cleanup = "none" },
+		"compression":           func(ts []Topic) { ts[len(ts)-3].Compression = "zip" },
 	} {
 		topics := Topics(Options{})
 		damage(topics)

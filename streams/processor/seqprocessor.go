@@ -75,6 +75,9 @@ func (s *seqProcessor) owned() []*seqPartition {
 func (s *seqProcessor) gained(partition int32, store *tableStore) error {
 	p := &seqPartition{seqProcessor: s, partition: partition, store: store,
 		workspaces: make(map[string]*workspaceState), halted: make(map[string]*halted), acks: make(map[string]sequencer.Seq)}
+	if s.cfg.SealKey != nil {
+		p.seals = newPartitionSeals(s, partition)
+	}
 	// Recovered before it is entered: no question and no tick may meet a fold that lacks its stopped workspaces' records.
 	if err := p.recover(); err != nil {
 		return err
@@ -94,6 +97,7 @@ func (s *seqProcessor) dropped(graceful bool) {
 		if graceful {
 			// Only in a graceful end: a lost session's rows could be written over its heir's.
 			p.flush()
+			p.seals.writeLast()
 		}
 		p.leave()
 	}
@@ -107,5 +111,8 @@ func (s *seqProcessor) keep(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { s.keepHouse(ctx) })
+	if s.cfg.SealKey != nil {
+		wg.Go(func() { s.keepSeals(ctx) })
+	}
 	s.answerFold(ctx)
 }

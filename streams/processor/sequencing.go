@@ -49,6 +49,8 @@ type seqPartition struct {
 	stopped    error              // set: no further record of this partition is applied
 	left       bool               // it is not ours any more
 
+	seals *partitionSeals // nil: nothing is sealed
+
 	acksMu sync.Mutex // apart from mu: acknowledgements arrive while a callback waits for space in the producer
 	acks   map[string]sequencer.Seq
 	broken bool // a decision was refused: what is acknowledged behind it must not push it out of its outbox
@@ -302,8 +304,12 @@ func (p *seqPartition) publish(r *workspaceState, m *message, of *logRecord) {
 	for _, h := range topology.DecisionHeaders(o, m.intent, m.trace) {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: []byte(h.Value)})
 	}
-	seq := o.Seq
+	seq, chain := o.Seq, o.Chain
 	p.out.send(rec, func(_ *kgo.Record, err error) {
+		if err == nil {
+			// Before it can leave the outbox: what is in neither outbox nor seal the next owner cannot seal.
+			p.seals.published(r.name, seq, rec.Value, chain)
+		}
 		if !p.acknowledge(r.name, seq, err) {
 			// The run ends and the next one publishes the outbox again: to go on would leave a gap in hence.decisions.
 			p.fail(fmt.Errorf("write decision %s/%d: %w", r.name, seq, err))

@@ -1,0 +1,55 @@
+package audit
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/topology"
+)
+
+// Keys are public keys by their names (topology.LogSealKey).
+type Keys map[sequencer.Hash]ed25519.PublicKey
+
+// TrustedKeys reads the public keys of a file: PEM blocks "PUBLIC KEY", one after the other, as openssl writes them.
+func TrustedKeys(text []byte) (Keys, error) {
+	keys := Keys{}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "PUBLIC KEY" {
+			return nil, fmt.Errorf("a PEM block %q: give public keys only, openssl pkey -pubout writes one", block.Type)
+		}
+		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("read a public key: %w", err)
+		}
+		key, ok := parsed.(ed25519.PublicKey)
+		if !ok {
+			return nil, fmt.Errorf("a public key is %T: Ed25519 is needed, openssl genpkey -algorithm ed25519 makes one", parsed)
+		}
+		keys[topology.LogSealKey(key)] = key
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("no PEM block PUBLIC KEY: openssl pkey -in sign.pem -pubout writes one")
+	}
+	return keys, nil
+}
+
+// SigningKey reads a private key: one PEM block "PRIVATE KEY" (PKCS #8), as openssl genpkey -algorithm ed25519 writes it.
+func SigningKey(text []byte) (ed25519.PrivateKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, errors.New("no PEM block PRIVATE KEY: openssl genpkey -algorithm ed25519 makes one")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the private key: %w", err)
+	}
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("the private key is %T: Ed25519 is needed, openssl genpkey -algorithm ed25519 makes one", parsed)
+	}
+	return key, nil
+}
