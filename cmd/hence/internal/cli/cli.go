@@ -41,6 +41,7 @@ type grammar struct {
 	Replay  replayCmd  `cmd:"" dev:"told" group:"see" help:"Decide a log again under other rules, and say what differs."`
 	Check   checkCmd   `cmd:"" group:"see" help:"Find the anomalies of a trace, and name them."`
 	Export  exportCmd  `cmd:"" dev:"told" group:"see" help:"Write the log of a workspace as a trace."`
+	Audit   auditCmd   `cmd:"" group:"see" help:"Verify the decisions of a workspace, from the topics or a bundle."`
 	Console consoleCmd `cmd:"" dev:"told" group:"see" help:"Serve the web console."`
 
 	Retract retractCmd `cmd:"" dev:"told" group:"repair" help:"Undo a committed transaction and all that rests on it."`

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/export"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams/recorded"
+	"github.com/hence-dev/hence/topology/audit"
 )
 
 // exportCmd is the configuration of "hence export".
@@ -20,6 +22,7 @@ type exportCmd struct {
 	Workspace string `default:"default" dev:"workspace" help:"Workspace to export."`
 	Tx        string `env:"-" placeholder:"ID" help:"Only this transaction and those that it met."`
 	File      string `short:"o" name:"file" env:"-" type:"path" placeholder:"FILE" help:"File; default: standard output."`
+	Bundle    string `env:"-" type:"path" placeholder:"FILE.tar" help:"Write the records instead, for hence audit."`
 	Oldest    bool   `env:"-" help:"Begin with the oldest decision that retention has left."`
 }
 
@@ -27,11 +30,15 @@ type exportCmd struct {
 func (c *exportCmd) Help() string {
 	return `It writes the log of a workspace as a trace, one operation a line, as hence check reads it: what each
 transaction read and when, what it wrote and when, whom it rests on, the tools that it had seen, and the order of its
-calls. docs/export.md has the fields. It reads the log up to where it ends now, and changes nothing.`
+calls. docs/export.md has the fields. --bundle writes the records themselves (intents, decisions, seals) into a tar file,
+for an audit elsewhere: docs/audit.md. It reads the log up to where it ends now, and changes nothing.`
 }
 
 // Run writes the trace.
 func (c *exportCmd) Run(ctx context.Context, s Streams) (err error) {
+	if c.Bundle != "" {
+		return c.bundle(ctx, s)
+	}
 	log, err := recorded.Open(ctx, c.config(c.logger(s.Err)), c.Workspace)
 	if err != nil {
 		return fmt.Errorf("export %s: %w", c.Workspace, err)
@@ -54,4 +61,25 @@ func (c *exportCmd) Run(ctx context.Context, s Streams) (err error) {
 	}
 	return show.Plainly(s.Err, "hence export: %d operations, %d of them aborted, of decisions %d to %d of %s\n",
 		result.Operations, result.Aborted, result.First, result.Last, result.Workspace)
+}
+
+// bundle writes the records for an audit. A file that is there already stays: it may be the only evidence of something.
+func (c *exportCmd) bundle(ctx context.Context, s Streams) (err error) {
+	if c.Tx != "" || c.File != "" || c.Oldest {
+		return misused(errors.New("--bundle is of the whole workspace: give it without --tx, --file and --oldest"))
+	}
+	log, err := recorded.OpenSealed(ctx, c.config(c.logger(s.Err)), c.Workspace)
+	if err != nil {
+		return fmt.Errorf("export %s: %w", c.Workspace, err)
+	}
+	file, err := os.OpenFile(c.Bundle, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("export %s: %w", c.Workspace, err)
+	}
+	err = errors.Join(audit.WriteBundle(ctx, file, log, time.Now(), binaryVersion()), file.Close())
+	if err != nil {
+		return fmt.Errorf("export %s: %w", c.Workspace, errors.Join(err, os.Remove(c.Bundle)))
+	}
+	return show.Plainly(s.Err, "hence export: the records of %s are in %s: hence audit --from reads it\n", c.Workspace,
+		c.Bundle)
 }

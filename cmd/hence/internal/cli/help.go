@@ -95,6 +95,9 @@ check: check trace.jsonl --html trace.html
 export: export --workspace shop -o trace.jsonl
 export: export --tx ann.1.1
 check: check --topology docs/examples/layers/swarm.yaml
+export: export --workspace shop --bundle shop.tar
+audit: audit --workspace shop --trust trust.pem
+audit: audit --from shop.tar --trust trust.pem
 agents: agents ls
 agents ls: agents ls -o json
 shard: shard put orders/1 paid
@@ -128,6 +131,7 @@ policy fuzz: policy fuzz policy.yaml --n 100000
 policy schema: policy schema
 sidecar: sidecar --agent ann --brokers kafka-1:9092 --nats nats://nats-1:4222 --token-file ./token
 streams: streams --brokers kafka-1:9092 --nats nats://nats-1:4222 --replication 3
+streams: streams --sign-key sign.pem
 topics: topics verify
 topics create: topics create --replication 3
 topics verify: topics verify

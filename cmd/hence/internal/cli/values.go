@@ -84,6 +84,7 @@ func ruleOf(command, flag string) rule {
 		case "tail":
 			return within(0, math.MaxUint64)
 		case "check", "replay":
+		case "check", "audit":
 			return within(0, maxOperations)
 		}
 		return within(1, 1000)
