@@ -7,7 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if !child() { // the processors of TestRowsAfterEveryEnd
+	if !child() && !sealingChild() { // the processors of TestRowsAfterEveryEnd, and those that are killed
 		teststreams.Main(m)
 	}
 }

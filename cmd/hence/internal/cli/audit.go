@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"io"
 	"os"
@@ -78,6 +79,27 @@ func (c *auditCmd) Run(ctx context.Context, s Streams) error {
 		return errCheck
 	}
 	return nil
+}
+
+// sealing is the choice to seal what is published.
+type sealing struct {
+	SignKey string `type:"path" placeholder:"FILE" help:"Ed25519 key (PEM) that seals what is published, for audits."`
+}
+
+// load reads the key; none without a file.
+func (c *sealing) load() (ed25519.PrivateKey, error) {
+	if c.SignKey == "" {
+		return nil, nil
+	}
+	text, err := readSmall(c.SignKey)
+	if err != nil {
+		return nil, misused(fmt.Errorf("--sign-key: %w", err))
+	}
+	key, err := audit.SigningKey(text)
+	if err != nil {
+		return nil, misused(fmt.Errorf("--sign-key %s: %w", c.SignKey, err))
+	}
+	return key, nil
 }
 
 // readSmall reads a file of keys.

@@ -39,6 +39,7 @@ type devCmd struct {
 	hooked
 	sbusFace
 	approving
+	sealing
 	RandomPorts bool   `help:"Use free ports instead of 9092, 4222, 7420 and 7422."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
@@ -132,6 +133,9 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	}
 	defer telemetry.Stop(logger)
 	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Logger: logger}
+	if cfg.SealKey, err = c.sealing.load(); err != nil {
+		return err
+	}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)
 	}

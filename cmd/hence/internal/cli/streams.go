@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/otlp"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/processor"
-	"github.com/hence-dev/hence/topology/audit"
 	"github.com/hence-dev/hence/topology/pause"
 )
 
@@ -30,11 +28,11 @@ type streamsCmd struct {
 	logging
 	output
 	parent
+	sealing
 	Listen       string `default:"127.0.0.1:7421" help:"Address for health and metrics; port 0 takes a free one."`
 	Replica      string `enum:"a,b" default:"a" help:"Replica, a or b; both publish the same decisions."`
 	Instance     string `placeholder:"NAME" help:"Member name in the consumer group; default: the host name."`
 	NATSReplicas int    `name:"nats-replicas" default:"1" help:"Replicas of the JetStream streams; 3 on a real cluster."`
-	SignKey      string `type:"path" placeholder:"FILE" help:"Ed25519 key (PEM) that seals what is published, for audits."`
 	CreateTopics bool   `default:"true" negatable:"" help:"Create missing topics."`
 }
 
@@ -56,7 +54,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	defer telemetry.Stop(logger)
 	cfg.Replica, cfg.Instance, cfg.Metrics = c.Replica, c.Instance, registry
 	cfg.NATSReplicas = c.NATSReplicas
-	if cfg.SealKey, err = signingKey(c.SignKey); err != nil {
+	if cfg.SealKey, err = c.sealing.load(); err != nil {
 		return err
 	}
 	cfg.CreateTopics, cfg.Health = c.CreateTopics, new(streams.Health)
@@ -123,20 +121,4 @@ func readyOf(ready map[string]error, notes map[string]string) (status int, answe
 		answer["notes"] = notes
 	}
 	return status, answer
-}
-
-// signingKey reads the key that seals; none without a file.
-func signingKey(path string) (ed25519.PrivateKey, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := readSmall(path)
-	if err != nil {
-		return nil, misused(fmt.Errorf("--sign-key: %w", err))
-	}
-	key, err := audit.SigningKey(text)
-	if err != nil {
-		return nil, misused(fmt.Errorf("--sign-key %s: %w", path, err))
-	}
-	return key, nil
 }

@@ -83,8 +83,7 @@ func ruleOf(command, flag string) rule {
 		switch command { // 0: all
 		case "tail":
 			return within(0, math.MaxUint64)
-		case "check", "replay":
-		case "check", "audit":
+		case "check", "replay", "audit":
 			return within(0, maxOperations)
 		}
 		return within(1, 1000)
