@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/topology/lightcone"
+	"github.com/hence-dev/hence/topology/lightcone/brute"
 )
 
 // TestClockBound holds the bound against all clock errors in whole units: with equal timestamps in the order of causes
@@ -82,26 +83,26 @@ func TestDetectionIsPrevention(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		keeps lightcone.Keeps
-		kept  func(w world) [4]uint8
+		kept  func(w brute.World) [4]uint8
 	}{
-		{"all causes", lightcone.Keeps{Causes: true}, func(w world) [4]uint8 { return w.past }},
-		{"the order alone", lightcone.Keeps{OneAppend: true}, func(world) [4]uint8 { return [4]uint8{} }},
-		{"all but one message's causes", lightcone.Keeps{}, func(w world) [4]uint8 {
-			w.past[2] = 0
-			return w.past
+		{"all causes", lightcone.Keeps{Causes: true}, func(w brute.World) [4]uint8 { return w.Past }},
+		{"the order alone", lightcone.Keeps{OneAppend: true}, func(brute.World) [4]uint8 { return [4]uint8{} }},
+		{"all but one message's causes", lightcone.Keeps{}, func(w brute.World) [4]uint8 {
+			w.Past[2] = 0
+			return w.Past
 		}},
 	} {
 		scarred := map[string][2]bool{}
 		told := true
-		for g := range graphs(3) {
-			for _, order := range permutations(7) {
+		for g := range brute.Graphs(3) {
+			for _, order := range brute.Permutations(7) {
 				w := g
 				for at, m := range order {
-					w.order[m] = uint8(at)
+					w.Order[m] = uint8(at)
 				}
-				state := fmt.Sprint(c.kept(w), w.order)
+				state := fmt.Sprint(c.kept(w), w.Order)
 				both := scarred[state]
-				if w.causal() {
+				if w.Causal() {
 					both[0] = true
 				} else {
 					both[1] = true
@@ -207,21 +208,21 @@ func TestRetentionBound(t *testing.T) {
 // pairs of partitions of four messages and all orders.
 func TestTotals(t *testing.T) {
 	total, joined := 0, 0
-	for _, p := range partitions(4) {
-		for _, q := range partitions(4) {
-			for _, order := range permutations(15) {
-				w := world{n: 4, object: p, session: q}
+	for _, p := range brute.Partitions(4) {
+		for _, q := range brute.Partitions(4) {
+			for _, order := range brute.Permutations(15) {
+				w := brute.World{N: 4, Object: p, Session: q}
 				for at, m := range order {
-					w.order[m] = uint8(at)
+					w.Order[m] = uint8(at)
 				}
-				h := w.history()
+				h := w.History()
 				stack := lightcone.Stack{{Seen: order, By: lightcone.Object}, {Seen: order, By: lightcone.Session}}
-				if got, want := h.Totals(stack) == nil, w.totals(); got != want {
+				if got, want := h.Totals(stack) == nil, w.Totals(); got != want {
 					t.Fatalf("%v and %v along %v: total %v, want %v", p, q, order, got, want)
 				} else if got {
 					total++
 				}
-				if w.joined() {
+				if w.Joined() {
 					joined++
 				}
 				whole := lightcone.Stack{{Seen: order, By: lightcone.Everything}}
@@ -240,50 +241,10 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// totals says whether what objects and sessions order, and what follows, is the whole order.
-func (w *world) totals() bool {
-	var before [4][4]bool
-	for a := range w.n {
-		for b := range w.n {
-			before[a][b] = (w.object[a] == w.object[b] || w.session[a] == w.session[b]) && w.order[a] < w.order[b]
-		}
-	}
-	for k := range w.n {
-		for a := range w.n {
-			for b := range w.n {
-				before[a][b] = before[a][b] || before[a][k] && before[k][b]
-			}
-		}
-	}
-	for a := range w.n {
-		for b := range w.n {
-			if w.order[a] < w.order[b] && !before[a][b] {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// joined says whether objects and sessions together join all messages.
-func (w *world) joined() bool {
-	set := uint8(1)
-	for range w.n {
-		for a := range w.n {
-			for b := range w.n {
-				if set>>a&1 == 1 && (w.object[a] == w.object[b] || w.session[a] == w.session[b]) {
-					set |= 1 << b
-				}
-			}
-		}
-	}
-	return set == 1<<w.n-1
-}
-
 // TestClauseThree holds that two messages that no scope holds in one class may be ordered all the same, by others.
 func TestClauseThree(t *testing.T) {
-	w := world{n: 3, object: [4]uint8{0, 1, 0}, session: [4]uint8{0, 1, 1}, order: [4]uint8{0, 2, 1}}
-	h := w.history() // a before c in one object, c before b in one session; nothing has both a and b
+	w := brute.World{N: 3, Object: [4]uint8{0, 1, 0}, Session: [4]uint8{0, 1, 1}, Order: [4]uint8{0, 2, 1}}
+	h := w.History() // a before c in one object, c before b in one session; nothing has both a and b
 	stack := lightcone.Stack{{Seen: h.Order, By: lightcone.Object}, {Seen: h.Order, By: lightcone.Session}}
 	if gap := h.Totals(stack); gap != nil {
 		t.Errorf("gap %v", gap)

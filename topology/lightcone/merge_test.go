@@ -5,90 +5,8 @@ import (
 
 	"github.com/hence-dev/hence/sequencer/testsize"
 	"github.com/hence-dev/hence/topology/lightcone"
+	"github.com/hence-dev/hence/topology/lightcone/brute"
 )
-
-// viewed is what one observer has seen of a world, in an order that respects causes.
-type viewed struct {
-	seen  []int
-	set   uint8
-	pairs uint16 // which message it has before which, a bit for each two
-}
-
-func pairBit(first, second int) uint16 { return 1 << (first*4 + second) }
-
-func pairsOf(order []int) (p uint16) {
-	for i, later := range order {
-		for _, earlier := range order[:i] {
-			p |= pairBit(earlier, later)
-		}
-	}
-	return p
-}
-
-// views are all non-empty cuts of a world with all orders of them that respect causes.
-func (w *world) views() (all []viewed) {
-	for cut := uint8(1); cut < 1<<w.n; cut++ {
-		for _, order := range permutations(cut) {
-			v := viewed{seen: order, set: cut, pairs: pairsOf(order)}
-			if v.pairs&w.againstCauses() == 0 {
-				all = append(all, v)
-			}
-		}
-	}
-	return all
-}
-
-// againstCauses are the pairs that have an effect before its cause.
-func (w *world) againstCauses() (p uint16) {
-	for m := range w.n {
-		for _, c := range listed(w.past[m]) {
-			p |= pairBit(m, c)
-		}
-	}
-	return p
-}
-
-// merges is the definition: there is an order of all messages that, within each class, keeps both views', and under
-// which both together are closed and a prefix of each class. Clean: it respects causes too.
-func (w *world) merges(a, b viewed, filter, scope int, clean bool, orders []uint16) bool {
-	union := a.set | b.set
-	if !w.closed(filter, union) {
-		return false
-	}
-	var within, outside uint16
-	for x := range w.n {
-		for y := range w.n {
-			if x != y && w.classed(scope, x, y) {
-				within |= pairBit(x, y)
-				if union>>x&1 == 0 && union>>y&1 == 1 {
-					outside |= pairBit(x, y)
-				}
-			}
-		}
-	}
-	for _, order := range orders {
-		if (a.pairs|b.pairs)&within&^order == 0 && order&outside == 0 && (!clean || order&w.againstCauses() == 0) {
-			return true
-		}
-	}
-	return false
-}
-
-// theorem is what the paper's theorem says, to the letter: each view closed by itself, and no pair that both have in
-// opposite order within a class.
-func (w *world) theorem(a, b viewed, filter, scope int) bool {
-	if !w.closed(filter, a.set) || !w.closed(filter, b.set) {
-		return false
-	}
-	for x := range w.n {
-		for y := range w.n {
-			if w.classed(scope, x, y) && a.pairs&pairBit(x, y) != 0 && b.pairs&pairBit(y, x) != 0 {
-				return false
-			}
-		}
-	}
-	return true
-}
 
 // tally is what a search over pairs of views found. A pair and its mirror image are compared once and count twice.
 type tally struct {
@@ -104,17 +22,17 @@ func mergeAll(t *testing.T, n, step int) (found tally) {
 	found.wrongClosed, found.wrongOrder, found.closedViews = map[[2]int]int{}, map[[2]int]int{}, map[[2]int]int{}
 	configs := lightcone.Configs(lightcone.Filters(), causally())
 	var orders []uint16
-	for _, o := range permutations(1<<n - 1) {
-		orders = append(orders, pairsOf(o))
+	for _, o := range brute.Permutations(1<<n - 1) {
+		orders = append(orders, brute.PairsOf(o))
 	}
-	for w := range graphs(n) {
-		views := w.views()
-		for _, w.object = range partitions(n) {
-			h := w.history()
+	for w := range brute.Graphs(n) {
+		views := w.Views()
+		for _, w.Object = range brute.Partitions(n) {
+			h := w.History()
 			for i, a := range views {
 				for _, b := range views[:i+1] {
 					counts := 2
-					if &a.seen[0] == &b.seen[0] {
+					if &a.Seen[0] == &b.Seen[0] {
 						counts = 1
 					}
 					if found.cases += counts; found.cases%step != 0 {
@@ -133,17 +51,17 @@ func mergeAll(t *testing.T, n, step int) (found tally) {
 	return found
 }
 
-func (f *tally) compare(t *testing.T, w *world, h lightcone.History, a, b viewed, filter, scope int,
+func (f *tally) compare(t *testing.T, w *brute.World, h lightcone.History, a, b brute.View, filter, scope int,
 	target lightcone.Config, orders []uint16, counts int,
 ) {
 	t.Helper()
 	var plain, clean bool
 	for _, asked := range []bool{false, true} {
-		want := w.merges(a, b, filter, scope, asked, orders)
-		got := h.Merge(lightcone.View{Seen: a.seen, By: lightcone.Everything},
-			lightcone.View{Seen: b.seen, By: lightcone.Everything}, target, asked)
+		want := w.Merges(a, b, filter, scope, asked, orders)
+		got := h.Merge(lightcone.View{Seen: a.Seen, By: lightcone.Everything},
+			lightcone.View{Seen: b.Seen, By: lightcone.Everything}, target, asked)
 		if (got.Order != nil) != want {
-			t.Fatalf("%+v: %v and %v under %v, clean %v: %+v, want %v", h, a.seen, b.seen, target, asked, got, want)
+			t.Fatalf("%+v: %v and %v under %v, clean %v: %+v, want %v", h, a.Seen, b.Seen, target, asked, got, want)
 		}
 		f.hold(t, w, a, b, scope, got, asked)
 		if asked {
@@ -152,31 +70,31 @@ func (f *tally) compare(t *testing.T, w *world, h lightcone.History, a, b viewed
 			plain = want
 		}
 	}
-	says := w.theorem(a, b, filter, scope)
+	says := w.Theorem(a, b, filter, scope)
 	at := [2]int{filter, scope}
 	if says != plain {
 		f.wrongClosed[at] += counts
 	}
 	if says && !clean {
 		f.wrongOrder[at] += counts
-		if w.closed(3, a.set) && w.closed(3, b.set) {
+		if w.Closed(3, a.Set) && w.Closed(3, b.Set) {
 			f.closedViews[at] += counts
 		}
 	}
 }
 
 // hold checks what Merge shows for its answer.
-func (f *tally) hold(t *testing.T, w *world, a, b viewed, scope int, got lightcone.Merged, clean bool) {
+func (f *tally) hold(t *testing.T, w *brute.World, a, b brute.View, scope int, got lightcone.Merged, clean bool) {
 	t.Helper()
-	union := a.set | b.set
+	union := a.Set | b.Set
 	switch {
 	case got.Order != nil:
 		f.merged++
-		order := pairsOf(got.Order)
-		for x := range w.n {
-			for y := range w.n {
-				if p := pairBit(x, y); w.classed(scope, x, y) && ((a.pairs|b.pairs)&p&^order != 0 ||
-					union>>x&1 == 0 && union>>y&1 == 1 && order&p != 0) || clean && order&w.againstCauses() != 0 {
+		order := brute.PairsOf(got.Order)
+		for x := range w.N {
+			for y := range w.N {
+				if p := brute.PairBit(x, y); w.Classed(scope, x, y) && ((a.Pairs|b.Pairs)&p&^order != 0 ||
+					union>>x&1 == 0 && union>>y&1 == 1 && order&p != 0) || clean && order&w.AgainstCauses() != 0 {
 					t.Fatalf("the merged order %v breaks %d before %d", got.Order, x, y)
 				}
 			}
@@ -184,7 +102,7 @@ func (f *tally) hold(t *testing.T, w *world, a, b viewed, scope int, got lightco
 	case got.Missing != nil:
 		f.unmergable++
 		c, m := got.Missing.First, got.Missing.Second
-		if union>>m&1 == 0 || union>>c&1 == 1 || w.past[m]>>c&1 == 0 {
+		if union>>m&1 == 0 || union>>c&1 == 1 || w.Past[m]>>c&1 == 0 {
 			t.Fatalf("%d is no missing cause of %d", c, m)
 		}
 	default:
@@ -194,9 +112,9 @@ func (f *tally) hold(t *testing.T, w *world, a, b viewed, scope int, got lightco
 		}
 		for i, first := range got.Cycle {
 			second := got.Cycle[(i+1)%len(got.Cycle)]
-			must := (a.pairs|b.pairs)&pairBit(first, second) != 0 && w.classed(scope, first, second) ||
-				clean && w.causes[second]>>first&1 == 1 ||
-				w.classed(scope, first, second) && union>>first&1 == 1 && union>>second&1 == 0
+			must := (a.Pairs|b.Pairs)&brute.PairBit(first, second) != 0 && w.Classed(scope, first, second) ||
+				clean && w.Causes[second]>>first&1 == 1 ||
+				w.Classed(scope, first, second) && union>>first&1 == 1 && union>>second&1 == 0
 			if !must {
 				t.Fatalf("the cycle %v: nothing puts %d before %d", got.Cycle, first, second)
 			}

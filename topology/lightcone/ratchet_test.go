@@ -6,34 +6,8 @@ import (
 
 	"github.com/hence-dev/hence/sequencer/testsize"
 	"github.com/hence-dev/hence/topology/lightcone"
+	"github.com/hence-dev/hence/topology/lightcone/brute"
 )
-
-// needs are, for each message, those that must be there with it under a filter and a scope.
-func (w *world) needs(filter, scope int) (of [4]uint8) {
-	for m := range w.n {
-		for c := range w.n {
-			if w.past[m]>>c&1 == 1 && w.demands(filter, c, m) || c != m && w.classed(scope, c, m) && w.order[c] < w.order[m] {
-				of[m] |= 1 << c
-			}
-		}
-	}
-	return of
-}
-
-// reach is the least set with a message that has what its members need, as far as it is known at all.
-func reach(m int, needs [4]uint8, known uint8) uint8 {
-	set := uint8(1) << m
-	for {
-		more := set
-		for _, x := range listed(set) {
-			more |= needs[x] & known
-		}
-		if more == set {
-			return set
-		}
-		set = more
-	}
-}
 
 // TestCarried holds what pipelines carry, of each source through hops at each of the twelve configurations, against
 // copies made step by step on all worlds of two and three messages: what a copy carries can be read honestly exactly
@@ -47,10 +21,10 @@ func TestCarried(t *testing.T) {
 	var all [][12][4]uint8 // by world: what each configuration needs
 	var sizes []int
 	for n := 2; n <= 3; n++ {
-		for w := range labelled(n, false) {
+		for w := range brute.Labelled(n, false) {
 			var needs [12][4]uint8
 			for c := range needs {
-				needs[c] = w.needs(c/3, c%3)
+				needs[c] = w.Needs(c/3, c%3)
 			}
 			if !slices.Contains(all, needs) {
 				all, sizes = append(all, needs), append(sizes, n)
@@ -86,10 +60,10 @@ func carried(t *testing.T, configs []lightcone.Config, path []int, all [][12][4]
 		for m := range sizes[i] {
 			known := uint8(0xf)
 			for _, c := range path {
-				known = reach(m, needs[c], known)
+				known = brute.Reach(m, needs[c], known)
 			}
 			for x := range readable {
-				readable[x] = readable[x] && reach(m, needs[x], 0xf)&^known == 0
+				readable[x] = readable[x] && brute.Reach(m, needs[x], 0xf)&^known == 0
 			}
 		}
 	}
@@ -162,13 +136,13 @@ func TestProvenance(t *testing.T) {
 	configs := lightcone.Configs(lightcone.Filters(), causally())
 	var lost [12][12]bool
 	for n := 2; n <= 3; n++ {
-		for w := range labelled(n, false) {
-			h := w.history()
+		for w := range brute.Labelled(n, false) {
+			h := w.History()
 			for m := range n {
 				var sets [12]uint8
 				for c := range configs {
-					sets[c] = setOf(h.Provenance(m, configs[c]))
-					if want := reach(m, w.needs(c/3, c%3), 0xf); sets[c] != want {
+					sets[c] = brute.SetOf(h.Provenance(m, configs[c]))
+					if want := brute.Reach(m, w.Needs(c/3, c%3), 0xf); sets[c] != want {
 						t.Fatalf("%+v: %d at %v rests on %b, want %b", h, m, configs[c], sets[c], want)
 					}
 				}

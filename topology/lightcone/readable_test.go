@@ -6,6 +6,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer/testsize"
 	"github.com/hence-dev/hence/topology/lightcone"
+	"github.com/hence-dev/hence/topology/lightcone/brute"
 )
 
 func causally() lightcone.Arbitration { return lightcone.Arbitration{Rule: lightcone.Causal} }
@@ -31,8 +32,8 @@ func TestReadability(t *testing.T) {
 		if c.everyOrder && testsize.Small() {
 			step = 11
 		}
-		want, worlds := brute(c.everyOrder, step)
-		configs := lightcone.Configs(five(), c.arbitration)
+		want, worlds := brute.Relate(c.everyOrder, 4, step)
+		configs := lightcone.Configs(brute.Filters(), c.arbitration)
 		holds, refused := 0, 0
 		for a := range want {
 			for b := range want {
@@ -62,13 +63,13 @@ func TestReadability(t *testing.T) {
 // reader takes for impossible.
 func shown(t *testing.T, r *lightcone.Refusal, a, b int, everyOrder bool) {
 	t.Helper()
-	w := worldOf(r.History)
-	filters, scopes := w.admissible()
-	cut := uint16(1) << setOf(r.Cut)
+	w := brute.Of(r.History)
+	filters, scopes := w.Admissible()
+	cut := uint16(1) << brute.SetOf(r.Cut)
 	if filters[a/3]&scopes[a%3]&cut == 0 || filters[b/3]&scopes[b%3]&cut != 0 {
 		t.Errorf("pair %d %d: the cut %v of %+v does not show that %v", a, b, r.Cut, r.History, r)
 	}
-	if !everyOrder && !w.causal() || r.Inverted == w.causal() || len(r.History.Messages) > 2 {
+	if !everyOrder && !w.Causal() || r.Inverted == w.Causal() || len(r.History.Messages) > 2 {
 		t.Errorf("pair %d %d: a graph of another kind: %+v", a, b, r)
 	}
 }
@@ -109,7 +110,7 @@ func TestClasses(t *testing.T) {
 	}{
 		{"causal", lightcone.Filters(), causally(), 8, 10, 24},
 		{"none", lightcone.Filters(), lightcone.Arbitration{}, 12, 20, 42},
-		{"five filters", five(), causally(), 9, 11, 0},
+		{"five filters", brute.Filters(), causally(), 9, 11, 0},
 	} {
 		configs := lightcone.Configs(c.filters, c.arbitration)
 		classes := scheme.Classes(configs)
@@ -155,7 +156,7 @@ func TestClasses(t *testing.T) {
 // Both, and that without it two have none.
 func TestJoins(t *testing.T) {
 	missing := 0
-	for _, filters := range [][]lightcone.Set{lightcone.Filters(), five()} {
+	for _, filters := range [][]lightcone.Set{lightcone.Filters(), brute.Filters()} {
 		configs := lightcone.Configs(filters, causally())
 		for _, a := range configs {
 			for _, b := range configs {
@@ -188,20 +189,20 @@ func TestJoins(t *testing.T) {
 
 // TestAdmits holds the package's own reading of a cut against the brute force's.
 func TestAdmits(t *testing.T) {
-	configs := lightcone.Configs(five(), causally())
+	configs := lightcone.Configs(brute.Filters(), causally())
 	for n := 2; n <= 3; n++ {
-		for w := range labelled(n, true) {
-			h := w.history()
-			filters, scopes := w.admissible()
+		for w := range brute.Labelled(n, true) {
+			h := w.History()
+			filters, scopes := w.Admissible()
 			for i, c := range configs {
 				for cut := range uint8(1 << n) {
 					want := filters[i/3]&scopes[i%3]>>cut&1 == 1
-					if got := h.Admits(listed(cut), c); got != want {
-						t.Fatalf("%+v admits %v under %v: %v, want %v", h, listed(cut), c, got, want)
+					if got := h.Admits(brute.Listed(cut), c); got != want {
+						t.Fatalf("%+v admits %v under %v: %v, want %v", h, brute.Listed(cut), c, got, want)
 					}
 				}
 			}
-			if (len(h.Scars()) == 0) != w.causal() {
+			if (len(h.Scars()) == 0) != w.Causal() {
 				t.Fatalf("%+v: scars %v", h, h.Scars())
 			}
 		}
