@@ -234,6 +234,12 @@ func (b *bench) unique() string {
 	return fmt.Sprintf("%s-%d", b.name, b.made)
 }
 
+// Here describes this machine in a line.
+func Here() string {
+	m := machine()
+	return fmt.Sprintf("%s, %s, %d cores, %d MB", m.OS, m.CPU, m.Cores, m.MemoryMB)
+}
+
 // machine describes where this runs; what cannot be known is left empty.
 func machine() report.Machine {
 	m := report.Machine{OS: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}

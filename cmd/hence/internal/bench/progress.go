@@ -5,6 +5,12 @@ import (
 	"io"
 )
 
+// Progress says on one line of w what is measured; clear takes the line away at the end.
+func Progress(w io.Writer, terminal bool) (say func(format string, args ...any), clear func()) {
+	p := progress{w, terminal}
+	return p.say, p.clear
+}
+
 // progress says on one line what is measured.
 type progress struct {
 	w        io.Writer

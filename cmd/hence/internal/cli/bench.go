@@ -17,6 +17,7 @@ import (
 type benchCmd struct {
 	Measure benchMeasureCmd `cmd:"" default:"withargs" help:"Measure subjects; the word measure may be left out."`
 	Soak    benchSoakCmd    `cmd:"" help:"Load it for half an hour and look what stays as it is."`
+	Tables  benchTablesCmd  `cmd:"" help:"Print the papers' claims beside what is measured here."`
 	Compare benchCompareCmd `cmd:"" help:"Compare two reports, figure by figure."`
 }
 

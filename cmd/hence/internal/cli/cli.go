@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench"
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/tables"
 	"github.com/hence-dev/hence/cmd/hence/internal/exit"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -128,7 +129,8 @@ func newParser(g *grammar, s Streams, more ...kong.Option) *kong.Kong {
 		kong.Bind(s),
 		kong.Vars{"effect_states": strings.Join(api.EffectStates(), ","),
 			"bench_subjects": strings.Join(bench.Subjects(), ","),
-			"bench_curves":   strings.Join(bench.Curves(), ",")},
+			"bench_curves":   strings.Join(bench.Curves(), ","),
+			"bench_papers":   strings.Join(tables.Papers(), ",")},
 		groups(),
 		kong.Help(printHelp),
 	)...)

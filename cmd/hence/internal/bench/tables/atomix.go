@@ -1,0 +1,3 @@
+package tables
+
+func atomixRuns() map[string]run { return map[string]run{} }

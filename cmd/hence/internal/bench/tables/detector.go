@@ -1,0 +1,3 @@
+package tables
+
+func detectorRuns() map[string]run { return map[string]run{} }

@@ -1,0 +1,235 @@
+// Package tables holds the claims of the four papers beside what is measured here: for each claim the paper's value,
+// ours, that of a baseline which is run beside it, and a verdict that the row's own rule computes from both.
+//
+// What the papers say is data, in the folder claims. No file of code has a figure that was measured: a text of a result
+// is a format, and what it shows comes from the run. A row that has not run says so.
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
+)
+
+// Verdict is what a row comes to.
+type Verdict string
+
+// The verdicts.
+const (
+	Reproduced Verdict = "reproduced"     // the claim holds here, by the row's rule
+	Beaten     Verdict = "beaten"         // it holds, and ours is better than the paper's own figure
+	Missed     Verdict = "not reproduced" // it was run, and does not hold here
+	NotRun     Verdict = "not run"        // nothing was run in this invocation
+	NotHere    Verdict = "not here"       // it cannot be had on a machine of ours
+)
+
+// Verdicts are all, in the order of reports.
+func Verdicts() []Verdict { return []Verdict{Reproduced, Beaten, Missed, NotRun, NotHere} }
+
+// What a row needs before it can run.
+const (
+	Nothing  = "nothing"  // it is computed
+	Hence    = "hence"    // Hence on embedded servers, through its HTTP faces
+	Postgres = "postgres" // a database, given with --postgres
+	Kafka    = "kafka"    // brokers and processes of their own
+	Model    = "model"    // the proxy of model calls
+	None     = "none"     // it cannot be had
+)
+
+// Row is one claim of a paper.
+type Row struct {
+	ID    string // as the claims are numbered
+	Paper string
+	Claim string // in our words
+	Value string // the paper's value, as text
+	Needs string
+	Waits string // why there is no run; empty: there is one
+	run   run
+}
+
+// run measures a row. An error says that it could not be measured.
+type run func(context.Context, *Env) (Result, error)
+
+// Result is what a run has come to.
+type Result struct {
+	Verdict  Verdict
+	Ours     string
+	Baseline string // what was run beside it; empty: the claim has nothing to stand beside
+	Note     string // what else is to be known, and where ours differs from the paper
+	Plots    []report.Plot
+}
+
+// holds is the verdict of a claim that either holds or does not.
+func holds(ok bool) Verdict {
+	if ok {
+		return Reproduced
+	}
+	return Missed
+}
+
+// beats is the verdict of a claim that holds, and in which ours may be better than the paper's own.
+func beats(ok, better bool) Verdict {
+	if ok && better {
+		return Beaten
+	}
+	return holds(ok)
+}
+
+// Env is what rows run on.
+type Env struct {
+	Full    bool   // the sizes of the papers, or as near as a machine comes; else what shows the same in a second
+	Seed    uint64 // of all that is drawn
+	Subject Subject
+	Ground  Ground // nil: rows that need Hence are not run
+}
+
+// of is a size: one for a look, and one for figures.
+func (e *Env) of(small, full int) int {
+	if e.Full {
+		return full
+	}
+	return small
+}
+
+// chance draws for one row, the same in each invocation with the seed.
+func (e *Env) chance(row string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(row))
+	return rand.New(rand.NewPCG(e.Seed, h.Sum64()))
+}
+
+// Config says what to run.
+type Config struct {
+	Papers []string // of Papers; empty: all
+	Rows   []string // ids; empty: all
+	Env
+	Has      []string // what rows may need beside nothing
+	Commands string   // what each row's command begins with
+	Say      func(format string, args ...any)
+}
+
+// Outcome is a row as it came out.
+type Outcome struct {
+	ID       string        `json:"id"`
+	Paper    string        `json:"paper"`
+	Claim    string        `json:"claim"`
+	Value    string        `json:"paper_value"`
+	Needs    string        `json:"needs"`
+	Ours     string        `json:"ours"`
+	Baseline string        `json:"baseline"`
+	Verdict  Verdict       `json:"verdict"`
+	Note     string        `json:"note"`
+	Command  string        `json:"command"`
+	Seconds  float64       `json:"seconds"`
+	Plots    []report.Plot `json:"plots,omitempty"`
+}
+
+// Report is what an invocation came to.
+type Report struct {
+	Began   time.Time `json:"began"`
+	Program string    `json:"program"`
+	Machine string    `json:"machine"`
+	Size    string    `json:"size"`
+	Seed    uint64    `json:"seed"`
+	Seconds float64   `json:"seconds"`
+	Rows    []Outcome `json:"rows"`
+}
+
+// Count is how many rows have a verdict.
+func (r *Report) Count(v Verdict) (n int) {
+	for i := range r.Rows {
+		if r.Rows[i].Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Size is the word for how much is run.
+func (e *Env) Size() string {
+	if e.Full {
+		return "full"
+	}
+	return "small"
+}
+
+// Run runs the rows that were asked for, one after the other. A row that could not be measured is in the report with
+// its reason, and in the error.
+func Run(ctx context.Context, cfg Config) (*Report, error) {
+	rows, err := pick(cfg.Papers, cfg.Rows)
+	if err != nil {
+		return nil, err
+	}
+	out := &Report{Began: time.Now(), Size: cfg.Size(), Seed: cfg.Seed}
+	var failed error
+	for i, row := range rows {
+		o := Outcome{ID: row.ID, Paper: row.Paper, Claim: row.Claim, Value: row.Value, Needs: row.Needs,
+			Verdict: NotRun, Note: row.Waits, Command: cfg.Commands + " --row " + row.ID}
+		switch {
+		case row.Needs == None:
+			o.Verdict, o.Command = NotHere, ""
+		case row.run == nil:
+			o.Note, o.Command = "it waits for "+row.Waits, ""
+		case row.Needs != Nothing && !slices.Contains(cfg.Has, row.Needs):
+			o.Note = missing(row.Needs)
+		case ctx.Err() != nil:
+			o.Note = "it was interrupted before"
+		default:
+			cfg.Say("%s, %d of %d: %s", row.ID, i+1, len(rows), row.Claim)
+			if err := o.measure(ctx, row, &cfg.Env); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("run %s: %w", row.ID, err))
+			}
+		}
+		out.Rows = append(out.Rows, o)
+	}
+	out.Seconds = time.Since(out.Began).Seconds()
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	return out, failed
+}
+
+// measure runs a row.
+func (o *Outcome) measure(ctx context.Context, row Row, env *Env) error {
+	began := time.Now()
+	got, err := row.run(ctx, env)
+	o.Seconds = time.Since(began).Seconds()
+	if err != nil {
+		o.Note = "it could not be measured: " + err.Error()
+		return err
+	}
+	o.Ours, o.Baseline, o.Verdict, o.Note, o.Plots = got.Ours, got.Baseline, got.Verdict, got.Note, got.Plots
+	return nil
+}
+
+// missing says what to give so that a row can run.
+func missing(needs string) string {
+	if needs == Postgres {
+		return "give a database with --postgres"
+	}
+	return "it waits for " + needs
+}
+
+// pick are the rows of papers, or those that are named.
+func pick(papers, ids []string) (rows []Row, err error) {
+	for _, row := range Rows() {
+		if len(papers) > 0 && !slices.Contains(papers, row.Paper) ||
+			len(ids) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return strings.EqualFold(id, row.ID) }) {
+			continue
+		}
+		rows = append(rows, row)
+	}
+	for _, id := range ids {
+		if !slices.ContainsFunc(rows, func(r Row) bool { return strings.EqualFold(id, r.ID) }) {
+			return nil, fmt.Errorf("there is no row %s here: a row is one of those that hence bench tables prints", id)
+		}
+	}
+	return rows, nil
+}

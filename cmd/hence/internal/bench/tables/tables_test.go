@@ -1,0 +1,18 @@
+package tables
+
+import (
+	"testing"
+)
+
+func TestPure(t *testing.T) {
+	cfg := Config{Env: Env{Seed: 1, Subject: Ours()}, Say: t.Logf}
+	r, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, o := range r.Rows {
+		if o.Seconds > 0 {
+			t.Logf("%s %.2fs\n   %s", o.ID, o.Seconds, o.line())
+		}
+	}
+}
