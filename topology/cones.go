@@ -48,6 +48,8 @@ func cones(group func(string) string) []lightcone.Place {
 		{Name: TopicHashes, Config: of(none, "object(replica)", lightcone.Finite), Source: "each replica's, in order"},
 		{Name: TopicSeals, Config: of(none, "object(replica)", lightcone.Finite),
 			Source: "each group's own, in order, behind the decisions that they seal"},
+		{Name: TopicAnomalies, Config: of(none, "", lightcone.Finite),
+			Source: "findings in any order, each any number of times"},
 		{Name: table(GroupSequencer), Config: whole, Source: "the state after a prefix of the log"},
 		{Name: table(GroupClosure), Config: joined,
 			Source: "one row for each transaction, from inputs without a common order"},
@@ -84,6 +86,7 @@ func Cones(topics []Topic) lightcone.Topology {
 	link(TopicSeals, TopicIntents)
 	link(TableOf(group(GroupClosure)), TopicDecisions, TopicEvents)
 	link(TableOf(group(GroupFrontier)), TopicDecisions)
+	link(TopicAnomalies, TopicIntents, TopicDecisions)
 	link(PlaceSubjects, TopicDecisions)
 	link(PlaceView, TopicDecisions)
 	link(PlaceExport, TopicDecisions)

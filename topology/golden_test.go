@@ -64,6 +64,7 @@ func samples(tb testing.TB) (list []sample) {
 		newSample(tb, "event-hand", sampleHandEvent(), EncodeEvent, DecodeEvent),
 		newSample(tb, "event_batch-1", sampleBatch(), encodeBatch, decodeBatch),
 		newSample(tb, "event_batch-2", samplePlanned(), encodeBatch, decodeBatch),
+		newSample(tb, "anomaly-1", sampleAnomaly(), encodeAnomaly, DecodeAnomaly),
 		newSample(tb, "residue-1", sampleResidue(), EncodeResidue, DecodeResidue),
 		newSample(tb, "intent-former", sampleFormer(), EncodeIntent, DecodeIntent),
 		newSample(tb, "intent-confirm", sampleConfirm(), EncodeIntent, DecodeIntent),

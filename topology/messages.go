@@ -13,6 +13,7 @@ const (
 	AskRules     = "hence.v1.ask.rules"
 	AskLive      = "hence.v1.ask.live"
 	AskStopped   = "hence.v1.ask.stopped"
+	AskLevel     = "hence.v1.ask.level" // what the anomalies processor holds, as JSON: AnomalyLevel
 )
 
 // Headers of a question and of its answer.

@@ -18,6 +18,7 @@ const (
 	TopicResidue   = "hence.residue"   // key: workspace|tx|index
 	TopicHashes    = "hence.hashes"    // key: workspace
 	TopicSeals     = "hence.seals"     // key: workspace
+	TopicAnomalies = "hence.anomalies" // key: workspace; only where anomalies are looked for
 )
 
 // Topics that processors of former releases wrote for themselves, and that new installations do not have: decisions
@@ -32,6 +33,7 @@ const (
 	GroupSequencer = "hence-sequencer"
 	GroupClosure   = "hence-closure"
 	GroupFrontier  = "hence-frontier"
+	GroupAnomalies = "hence-anomalies" // it has no table: what it knows comes back from the log
 )
 
 // The delivery plane on NATS.

@@ -397,6 +397,16 @@ func sampleResidue() *Residue {
 		Incarnation: 5, Seq: 49, AtMs: sampleTime.UnixMilli(), Note: "paid by hand"}
 }
 
+func sampleAnomaly() *Anomaly {
+	return &Anomaly{Workspace: "default", Seq: 49, Kind: "A1", Title: "stale generation", Certain: true,
+		Sentence:   "agent-1 (tx-b) read shard:/orders/17 = 39:tx-a at 40; agent-2 (tx-c) wrote <b> at 45",
+		Operations: []AnomalyOp{{"tx-b", "agent-1", 40, 49, false}, {"tx-c", "agent-2", 39, 45, true}},
+		Cell:       "shard:/orders/17", OtherCell: "mail:/inbox/mia", Count: 2, Class: "G2", Window: 1000,
+		Would: sequencer.CodeStaleRead}
+}
+
+func encodeAnomaly(a *Anomaly) ([]byte, error) { return EncodeAnomaly(a, sampleTime) }
+
 func sampleShardRow() ShardRow {
 	return ShardRow{Scope: "shard:/orders/17", Version: 39, Writer: sequencer.Writer{Seq: 39, Tx: "tx-a"},
 		Type: "application/json", Content: []byte(`{"status":"open"}`)}

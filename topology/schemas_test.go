@@ -192,7 +192,7 @@ func TestAsyncAPI(t *testing.T) {
 	doc := string(AsyncAPI())
 	names := []string{"asyncapi: 3.0.0", "address: " + DecisionSubjectPrefix + "{workspace}", DecisionSubjects,
 		DecisionStream}
-	for _, topic := range Topics(Options{}) {
+	for _, topic := range Topics(Options{Anomalies: true}) {
 		names = append(names, "address: "+topic.Name)
 	}
 	for _, table := range tableTopics("b") {

@@ -43,6 +43,7 @@ type Options struct {
 	Partitions           int32  `json:"partitions"`             // of every topic, a power of two; zero: DefaultPartitions
 	Replication          int16  `json:"replication"`            // copies of every partition; zero: DefaultReplication
 	Replica              string `json:"replica,omitempty"`      // whose tables: "a" (or "") or "b"
+	Anomalies            bool   `json:"anomalies,omitempty"`    // with the topic of what the detectors find
 	IntentsRetentionMs   int64  `json:"intents_retention_ms"`   // zero: 90 days; Forever: kept
 	DecisionsRetentionMs int64  `json:"decisions_retention_ms"` // zero: 365 days; Forever: kept
 	EventsRetentionMs    int64  `json:"events_retention_ms"`    // zero or Forever: kept
@@ -122,7 +123,7 @@ func (o Options) withDefaults() Options {
 }
 
 func sharedTopics(o Options) []Topic {
-	return []Topic{
+	topics := []Topic{
 		{Name: TopicIntents, Key: "workspace", Value: "msgpack intent",
 			Purpose: "the log: what every decision is a function of; kept as long as a replay or an audit may go back",
 			Cleanup: CleanupDelete, RetentionMs: o.IntentsRetentionMs,
@@ -152,6 +153,14 @@ func sharedTopics(o Options) []Topic {
 			Cleanup: CleanupDelete, RetentionMs: o.DecisionsRetentionMs,
 			SegmentBytes: 4 * mebibyte, MaxMessageBytes: mebibyte},
 	}
+	if o.Anomalies {
+		topics = append(topics, Topic{Name: TopicAnomalies, Key: "workspace",
+			Value:   "application/cloudevents+json anomaly",
+			Purpose: "what the detectors found among the last operations, for everybody; kept as decisions are",
+			Cleanup: CleanupDelete, RetentionMs: o.DecisionsRetentionMs,
+			SegmentBytes: 16 * mebibyte, MaxMessageBytes: mebibyte, Compression: "lz4"})
+	}
+	return topics
 }
 
 func tableTopics(replica string) []Topic {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestTopicsAreValid(t *testing.T) {
-	for _, o := range []Options{{}, {Partitions: 1}, {Partitions: 64, Replication: 3, Replica: "b"},
+	for _, o := range []Options{{}, {Partitions: 1}, {Partitions: 64, Replication: 3, Replica: "b", Anomalies: true},
 		{IntentsRetentionMs: Forever, DecisionsRetentionMs: Forever, EventsRetentionMs: 30 * dayMs}} {
 		topics := Topics(o)
 		if err := Validate(topics); err != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 func isMsgpack(s sample) bool {
-	return !strings.HasPrefix(s.name, "decision-") && !strings.HasPrefix(s.name, "residue-")
+	return !strings.HasPrefix(s.name, "decision-") && !strings.HasPrefix(s.name, "residue-") &&
+		!strings.HasPrefix(s.name, "anomaly-")
 }
 
 func TestCutShort(t *testing.T) {
