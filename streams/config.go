@@ -50,6 +50,7 @@ type Config struct {
 	NATSReplicas int           // copies of the decisions that JetStream keeps; default 1
 	MemoryStream bool          // JetStream keeps decisions in memory instead of on disk
 	CreateTopics bool          // processor.Run creates the topics that are missing, once Kafka answers
+	Anomalies    int           // operations of a workspace among which anomalies are looked for; 0: they are not
 
 	// SealKey signs what this group has published of each workspace, in hence.seals; nil: nothing is sealed.
 	SealKey ed25519.PrivateKey
@@ -135,6 +136,11 @@ const (
 	defaultFetchWait  = 50 * time.Millisecond
 	defaultLinger     = 5 * time.Millisecond
 	maxPartitions     = 1024
+
+	// DefaultAnomalies is for those who ask for anomalies without saying among how many operations, MaxAnomalies the
+	// most: each that is stale costs a look at all of them.
+	DefaultAnomalies = 1000
+	MaxAnomalies     = 100_000
 )
 
 // Checked fills in the defaults; what cannot be used is ErrConfig. Every function that takes a Config calls it, and
@@ -168,6 +174,9 @@ func (c Config) Checked() (Config, error) {
 	if n := c.Partitions; n < 1 || n > maxPartitions || n&(n-1) != 0 {
 		return c, fmt.Errorf("%w: %d partitions: use a power of two up to %d, where all clients place keys alike",
 			ErrConfig, n, maxPartitions)
+	}
+	if c.Anomalies < 0 || c.Anomalies > MaxAnomalies {
+		return c, fmt.Errorf("%w: a window of %d operations: at most %d are held", ErrConfig, c.Anomalies, MaxAnomalies)
 	}
 	if c.Instance == "" {
 		host, err := os.Hostname()

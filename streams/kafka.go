@@ -159,29 +159,61 @@ func (c Config) ReadRange(ctx context.Context, topic string, partition int32, fr
 	if from >= to {
 		return nil
 	}
+	r, err := c.Reader(topic, partition, from)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.To(ctx, to, f)
+}
+
+// Reader reads one partition from a place on, each time as far as it is told. One goroutine uses it, and closes it.
+type Reader struct {
+	cl        *kgo.Client
+	topic     string
+	partition int32
+	next      int64         // what lies before it was read
+	ahead     []*kgo.Record // fetched and not read
+}
+
+// Reader begins to read a partition at an offset, or at its start where that lies behind it.
+func (c Config) Reader(topic string, partition int32, from int64) (*Reader, error) {
 	cl, err := kgo.NewClient(c.consumerOptions(topic, partition, kgo.NewOffset().At(from))...)
 	if err != nil {
-		return fmt.Errorf("read %s/%d: %w", topic, partition, err)
+		return nil, fmt.Errorf("read %s/%d: %w", topic, partition, err)
 	}
-	defer cl.Close()
+	return &Reader{cl: cl, topic: topic, partition: partition, next: from}, nil
+}
+
+// Close ends the reading.
+func (r *Reader) Close() { r.cl.Close() }
+
+// To calls f for the records before an offset that were not read yet, in order. It waits until they are there, for as
+// long as ctx lasts. f may return ErrStop to end it without an error.
+func (r *Reader) To(ctx context.Context, to int64, f func(*kgo.Record) error) error {
 	for tries := 0; ; {
+		if done, err := r.take(to, f); done || err != nil {
+			return err
+		}
 		pollCtx, cancel := context.WithTimeout(ctx, quietFor)
-		fetches := cl.PollFetches(pollCtx)
+		fetches := r.cl.PollFetches(pollCtx)
 		cancel()
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("read %s/%d: %w", topic, partition, err)
+			return fmt.Errorf("read %s/%d: %w", r.topic, r.partition, err)
 		}
 		if errors.Is(fetches.Err0(), context.DeadlineExceeded) { // nothing came: is there anything left to come?
-			start, err := StartOffset(ctx, cl, topic, partition)
+			start, err := StartOffset(ctx, r.cl, r.topic, r.partition)
 			if err == nil && start >= to {
 				return nil
 			}
 			continue
 		}
-		done, err := takeFetches(fetches, topic, partition, to, f)
-		if done || err != nil {
-			return err
+		for _, e := range fetches.Errors() {
+			if !kerr.IsRetriable(e.Err) {
+				return fmt.Errorf("read %s/%d: %w", r.topic, r.partition, e.Err)
+			}
 		}
+		r.ahead = append(r.ahead, fetches.Records()...)
 		if tries++; fetches.Err0() == nil {
 			tries = 0
 			continue
@@ -190,29 +222,19 @@ func (c Config) ReadRange(ctx context.Context, topic string, partition int32, fr
 	}
 }
 
-// takeFetches calls f for the records before an offset; done says that there are no more of them.
-func takeFetches(fetches kgo.Fetches, topic string, partition int32, to int64, f func(*kgo.Record) error,
-) (done bool, err error) {
-	for _, e := range fetches.Errors() {
-		if !kerr.IsRetriable(e.Err) {
-			return true, fmt.Errorf("read %s/%d: %w", topic, partition, e.Err)
-		}
-	}
-	for it := fetches.RecordIter(); !it.Done(); {
-		r := it.Next()
-		if r.Offset >= to {
-			return true, nil
-		}
-		if err := f(r); errors.Is(err, ErrStop) {
+// take calls f for the fetched records before an offset; done says that there are no more of them.
+func (r *Reader) take(to int64, f func(*kgo.Record) error) (done bool, err error) {
+	for r.next < to && len(r.ahead) > 0 && r.ahead[0].Offset < to {
+		rec := r.ahead[0]
+		r.ahead[0] = nil // its whole batch stays in memory else
+		r.ahead, r.next = r.ahead[1:], rec.Offset+1
+		if err := f(rec); errors.Is(err, ErrStop) {
 			return true, nil
 		} else if err != nil {
 			return true, err
 		}
-		if r.Offset == to-1 {
-			return true, nil
-		}
 	}
-	return false, nil
+	return r.next >= to || len(r.ahead) > 0, nil
 }
 
 // KafkaAway explains why no broker could be used, where the client's error does not say what to do about it.

@@ -47,6 +47,7 @@ const topicsAnswerIn = 30 * time.Second
 func (c Config) Topics() []topology.Topic {
 	return topology.Topics(topology.Options{
 		Partitions: c.Partitions, Replication: int16(c.Replication), Replica: c.Replica,
+		Anomalies: c.Anomalies > 0,
 	})
 }
 
@@ -180,6 +181,9 @@ func (c Config) createCommand() string {
 		strings.Join(c.Brokers, ","), c.Partitions, c.Replication)
 	if c.Replica != "" {
 		cmd += " --replica " + c.Replica
+	}
+	if c.Anomalies > 0 {
+		cmd += " --anomalies"
 	}
 	return cmd
 }

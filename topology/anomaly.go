@@ -144,7 +144,6 @@ type AnomalyLevel struct {
 	Operations   int                `json:"operations"`   // that are held
 	Aborted      int                `json:"aborted"`      // of these: they are judged as predecessors only
 	Spanning     int                `json:"spanning"`     // of these: what began at or before Since
-	Unread       int                `json:"unread"`       // of these: what they read is further back than was looked
 	Least        int                `json:"least"`        // 0 to 4
 	Most         int                `json:"most"`         // 0 to 4
 	PointLeast   string             `json:"point_least"`  // such as {A1,A3}

@@ -137,7 +137,7 @@ func (w *Window) suspect(o *Op) bool {
 
 // outOfOrder: it was committed before another one that came earlier, or may have read what came after it.
 func (w *Window) outOfOrder(o *Op) bool {
-	return !o.Aborted && (o.WriteTime < w.latestW || o.ReadTime >= o.WriteTime)
+	return !o.Aborted && (o.WriteTime < w.latestW || len(o.Reads) > 0 && o.ReadTime >= o.WriteTime)
 }
 
 // take enters an operation.

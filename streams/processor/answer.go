@@ -57,6 +57,14 @@ func (b *base) hear(ctx context.Context, conn *nats.Conn, subject string, f func
 }
 
 func (b *base) answerOne(m *nats.Msg, reply func(question) ([]byte, error)) {
+	b.answerIf(m, func(partition int32) bool {
+		store := b.store(partition)
+		return store != nil && store.ready()
+	}, reply)
+}
+
+// answerIf answers a question about a partition that this process owns, and knows.
+func (b *base) answerIf(m *nats.Msg, owns func(partition int32) bool, reply func(question) ([]byte, error)) {
 	q := question{workspace: m.Header.Get(topology.HeaderWorkspace), what: m.Header.Get(topology.HeaderWhat)}
 	limit, err := strconv.Atoi(m.Header.Get(topology.HeaderLimit))
 	if err != nil || topology.ValidWorkspace(q.workspace) != nil {
@@ -65,8 +73,7 @@ func (b *base) answerOne(m *nats.Msg, reply func(question) ([]byte, error)) {
 	q.limit = min(max(limit, 1), topology.MaxAnswerRows)
 	atLeast, _ := strconv.ParseUint(m.Header.Get(topology.HeaderAtLeast), 10, 64) // older clients name none
 	q.atLeast = sequencer.Seq(atLeast)
-	store := b.store(topology.PartitionOf(q.workspace, b.cfg.Partitions))
-	if store == nil || !store.ready() {
+	if !owns(topology.PartitionOf(q.workspace, b.cfg.Partitions)) {
 		return // another process owns it, or none yet
 	}
 	answer := nats.NewMsg(m.Reply)

@@ -36,7 +36,7 @@ const (
 // errDone ends a processor's run without being an error of it.
 var errDone = errors.New("the run ends")
 
-// Run runs the processors sequencer, closure and frontier until ctx ends, and builds one that stops again. It waits
+// Run runs the processors sequencer, closure and frontier, and anomalies if asked for, until ctx ends, and builds one that stops again. It waits
 // for Kafka and NATS however long they are away, and for topics that are missing, or creates them if it may. It
 // returns ErrTopics, with the commands that fix them, when topics are there and not as they must be.
 func Run(ctx context.Context, cfg streams.Config) error {
@@ -79,11 +79,15 @@ func Run(ctx context.Context, cfg streams.Config) error {
 	wg.Go(func() { out.keepStream(ctx, cfg, changed) })
 	wg.Go(func() { states.watch(ctx) })
 	wg.Go(func() { watchHealth(ctx, cfg, client, conn) })
-	for _, build := range []func(*base) processor{
+	builds := []func(*base) processor{
 		func(b *base) processor { return newSeqProcessor(b, out, states) },
 		func(b *base) processor { return newClosureProcessor(b, conn) },
 		func(b *base) processor { return newFrontierProcessor(b, conn) },
-	} {
+	}
+	if cfg.Anomalies > 0 { // else nothing reads for it, and no topic is needed
+		builds = append(builds, func(b *base) processor { return newAnomalyProcessor(b, conn) })
+	}
+	for _, build := range builds {
 		wg.Go(func() {
 			supervise(ctx, cfg, m, producer{client: client}, func(b *base) processor {
 				b.written = written

@@ -19,6 +19,8 @@ type Meters struct {
 	Replays     prometheus.Counter
 	Ticks       prometheus.Counter
 	Scars       prometheus.Counter
+	Anomalies   *prometheus.CounterVec // by kind, certain
+	Judged      prometheus.Counter     // operations that the detectors have seen
 	Compared    prometheus.Counter     // states of two replicas
 	Divergence  prometheus.Gauge       // 1: the replicas differ
 	Gaps        prometheus.Counter     // seqs that the frontier's input jumped over
@@ -37,10 +39,13 @@ func New(reg prometheus.Registerer) *Meters {
 			"Decisions that NATS did not take; they are in Kafka."),
 		Parked: counters(reg, "hence_records_parked_total",
 			"Records that could not be read and went to hence.parked.", "topic", "reason"),
-		States:   counter(reg, "hence_states_written_total", "States of workspaces written to the sequencer's table."),
-		Replays:  counter(reg, "hence_records_replayed_total", "Records of hence.intents that were applied before."),
-		Ticks:    counter(reg, "hence_ticks_appended_total", "Ticks appended."),
-		Scars:    counter(reg, "hence_scars_total", "Transactions that read from a later commit; must stay zero."),
+		States:  counter(reg, "hence_states_written_total", "States of workspaces written to the sequencer's table."),
+		Replays: counter(reg, "hence_records_replayed_total", "Records of hence.intents that were applied before."),
+		Ticks:   counter(reg, "hence_ticks_appended_total", "Ticks appended."),
+		Scars:   counter(reg, "hence_scars_total", "Transactions that read from a later commit; must stay zero."),
+		Anomalies: counters(reg, "hence_anomalies_total",
+			"Anomalies found among the last operations, copies too, by kind and whether they are certain.", "kind", "certain"),
+		Judged:   counter(reg, "hence_anomalies_operations_total", "Operations in which anomalies were looked for."),
 		Gaps:     counter(reg, "hence_frontier_gaps_total", "Seqs missing in hence.decisions; must stay zero."),
 		Compared: counter(reg, "hence_replica_states_compared_total", "States of two replicas that were compared."),
 		Divergence: registered(reg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "hence_replica_divergence",
