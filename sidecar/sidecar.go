@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/hence-dev/hence/sidecar/agent"
+	"github.com/hence-dev/hence/sidecar/feed"
 	face "github.com/hence-dev/hence/sidecar/http"
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/view"
@@ -102,7 +103,8 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 	}
 	w := view.NewWorkspaceView(s.view, log, c.Limits.FutureWait)
 	s.face = face.New(face.Config{Agents: s.seats, Workspace: w, Name: c.Workspace, Limits: limitsOfFace(c.Limits),
-		Drain: s.drain, Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log)})
+		Drain: s.drain, Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log),
+		Anomalies: followAnomalies(log)})
 	s.server = s.newServer()
 	return s, nil
 }
@@ -151,6 +153,14 @@ func followAt(log agent.Log) face.FeedFollow {
 		return nil
 	}
 	return log.FollowAt
+}
+
+// followAnomalies is what streams of anomalies read.
+func followAnomalies(log agent.Log) feed.FollowAnomalies {
+	if log == nil {
+		return nil
+	}
+	return log.FollowAnomalies
 }
 
 // Addr is the address that the sidecar listens on.

@@ -56,6 +56,7 @@ const (
 	CodeUnknownType      = "unknown_type"
 	CodePlanPassed       = "plan_passed"
 	CodeNotMergeable     = "not_mergeable"
+	CodeAnomaliesOff     = "anomalies_off"
 )
 
 // kindOfProblem is what every problem of one code has in common.
@@ -103,6 +104,8 @@ func kindOf(code string) kindOfProblem {
 		return kindOfProblem{http.StatusUnprocessableEntity, "the tool call is not valid", false, false}
 	case CodeToolUnreachable:
 		return kindOfProblem{http.StatusBadGateway, "the tool did not answer", true, false}
+	case CodeAnomaliesOff:
+		return kindOfProblem{http.StatusNotFound, "nobody looks for anomalies", false, true}
 	case CodeOperatorOnly:
 		return kindOfProblem{http.StatusForbidden, "an operator token is required", false, false}
 	case CodeApproverOnly:

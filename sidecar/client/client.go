@@ -35,6 +35,8 @@ type (
 	List = api.List
 	// Chain is a run of chain hashes.
 	Chain = api.Chain
+	// Level is what the last operations leave of the levels.
+	Level = api.Level
 	// Frontier is what can still change, by scope.
 	Frontier = api.Frontier
 	// Explain is why a transaction waits or was refused.
@@ -267,6 +269,12 @@ func (c *Client) Frontier(ctx context.Context, prefix string, limit int) (*Front
 		query.Set("prefix", prefix)
 	}
 	return out, c.json(ctx, http.MethodGet, c.inWorkspace("/frontier"), withLimit(query, limit), nil, out)
+}
+
+// Level says what the last operations of the workspace leave of the levels, where anomalies are looked for.
+func (c *Client) Level(ctx context.Context) (*Level, error) {
+	out := &Level{}
+	return out, c.json(ctx, http.MethodGet, c.inWorkspace("/level"), nil, nil, out)
 }
 
 // Explain says why a transaction waits or was refused.

@@ -39,7 +39,8 @@ const Parameters = "after since all " + FilterNames
 
 // Config is what a handler is told. Zero values of optional fields are the defaults named.
 type Config struct {
-	Follow Follow
+	Follow    Follow
+	Anomalies FollowAnomalies // nil: there are no streams of anomalies
 	// Start says after which seq a stream begins: after the named one, or the newest where none was named. It may
 	// refuse, best with an *api.Problem. Nil: after the named one, or with the first decision.
 	Start       func(ctx context.Context, workspace string, after sequencer.Seq, named bool) (sequencer.Seq, error)

@@ -41,15 +41,23 @@ type stream struct {
 // queued is a decision with the time of the record that it answers; zero: not known.
 type queued struct {
 	*sequencer.Outcome
-	at time.Time
+	at    time.Time
+	found *found // in place of a decision
 }
 
 // run writes decisions until the client leaves, reads too slowly, or the stream is stopped. An error means that
 // nothing was answered yet.
 func (s *stream) run(ctx context.Context, workspace string, after sequencer.Seq) error {
+	return s.runWith(ctx, func(ctx context.Context) error {
+		return s.config.Follow(ctx, workspace, after, s.take(ctx))
+	})
+}
+
+// runWith is run of what follow puts into the queue.
+func (s *stream) runWith(ctx context.Context, follow func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- s.config.Follow(ctx, workspace, after, s.take(ctx)) }()
+	go func() { ended <- follow(ctx) }()
 	err, open := s.serveUntil(ctx, ended)
 	cancel()
 	if open {
@@ -63,7 +71,7 @@ func (s *stream) take(ctx context.Context) func(*sequencer.Outcome, streams.Way,
 	return func(o *sequencer.Outcome, _ streams.Way, at time.Time) error {
 		if s.filter.Match(o) {
 			select {
-			case s.queue <- queued{o, at}:
+			case s.queue <- queued{Outcome: o, at: at}:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -168,6 +176,11 @@ func (s *stream) send(o queued) error {
 
 // frame adds one decision to what is written next.
 func (s *stream) frame(o queued) error {
+	if f := o.found; f != nil {
+		fmt.Fprintf(&s.buf, "id: %d\nevent: %s\ndata: %s\n\n", f.id, f.kind, f.record)
+		s.told = f.id
+		return nil
+	}
 	event, err := topology.EncodeCloudEvent(o.Outcome, o.at, "")
 	if err != nil {
 		return fmt.Errorf("write decision %d: %w", o.Seq, err)

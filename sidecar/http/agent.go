@@ -123,5 +123,6 @@ type Workspace interface {
 	Chain(ctx context.Context, from uint64, limit int) (*api.Chain, error)
 	Frontier(ctx context.Context, under string, limit int) (*api.Frontier, error)
 	Closure(ctx context.Context, tx string, limit int) (*api.Closure, error)
+	Level(ctx context.Context) (*api.Level, error)
 	Agents(ctx context.Context, page api.Page) (*api.AgentList, error)
 }

@@ -107,6 +107,8 @@ func (f *Face) table() []route {
 		{"DELETE", "/v1/tools/{name}", "delete_tool", false, "server", f.deleteTool},
 		{"GET", ws + "/chain", "chain", false, "from limit", f.chain},
 		{"GET", ws + "/decisions", "decisions", false, feed.Parameters, nil},
+		{"GET", ws + "/anomalies", "anomalies", false, feed.AnomalyParameters, nil},
+		{"GET", ws + "/level", "level", false, "", f.level},
 		{"GET", ws + "/frontier", "frontier", false, "prefix limit", f.frontier},
 		{"GET", tx, "status", false, "wait_ms", f.status},
 		{"POST", tx + "/reads", "read", false, "", f.readTx},
@@ -153,6 +155,7 @@ type Config struct {
 	Metrics   *metrics.Process
 	Log       *slog.Logger
 	Follow    FeedFollow // what streams of decisions read
+	Anomalies feed.FollowAnomalies
 }
 
 // Limits bound what is taken and answered.
@@ -173,7 +176,7 @@ func New(c Config) *Face {
 	f := &Face{
 		Config: c, waiters: make(chan struct{}, maxWaiters), running: make(chan struct{}, c.Limits.Requests),
 		writing: make(chan struct{}, maxWriting), reading: make(chan struct{}, maxReading),
-		feed: feed.New(feed.Config{Follow: c.Follow, Start: c.Workspace.From, Stop: c.Drain.Done(),
+		feed: feed.New(feed.Config{Follow: c.Follow, Anomalies: c.Anomalies, Start: c.Workspace.From, Stop: c.Drain.Done(),
 			Subscribers: c.Limits.Watchers, Logger: c.Log}),
 	}
 	f.paths = paths(f.table())
@@ -213,7 +216,7 @@ func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "metrics":
 		f.Metrics.Handler().ServeHTTP(w, r)
 		return
-	case "decisions":
+	case "decisions", "anomalies":
 		f.stream(w, r, route, params)
 		return
 	}

@@ -305,6 +305,10 @@ func (f fakeWorkspace) Chain(ctx context.Context, _ uint64, _ int) (*api.Chain, 
 	return answer(ctx, f.fake, "Chain", &api.Chain{Workspace: "default", Links: []api.ChainLink{}})
 }
 
+func (f fakeWorkspace) Level(context.Context) (*api.Level, error) {
+	return &api.Level{Workspace: "w", Kinds: []api.LevelCount{}, Undecided: []api.LevelUndecided{}}, nil
+}
+
 func (f fakeWorkspace) Frontier(ctx context.Context, _ string, limit int) (*api.Frontier, error) {
 	return answer(ctx, f.fake, "Frontier", &api.Frontier{Workspace: "default", Rows: []api.FrontierRow{}, Limit: limit})
 }

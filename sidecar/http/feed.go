@@ -20,6 +20,10 @@ func (f *Face) stream(w http.ResponseWriter, r *http.Request, route *route, para
 		feed.Refuse(answer, api.AsProblem(err))
 		return
 	}
+	if route.name == "anomalies" {
+		f.feed.ServeAnomalies(answer, r, f.Name)
+		return
+	}
 	f.feed.Serve(answer, r, f.Name)
 }
 

@@ -592,6 +592,9 @@ func (f *Face) frontier(c *call) (*reply, error) {
 	return ok(f.Workspace.Frontier(c.ctx, c.query.Get("prefix"), limit))
 }
 
+// level answers what the last operations leave of the levels.
+func (f *Face) level(c *call) (*reply, error) { return ok(f.Workspace.Level(c.ctx)) }
+
 // closure answers what a transaction rests on, any agent's.
 func (f *Face) closure(c *call) (*reply, error) {
 	limit, err := f.limit(c)

@@ -73,6 +73,11 @@ type Source interface {
 type Tables interface {
 	Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error)
 	Frontier(ctx context.Context, workspace string, prefix sequencer.Scope, limit int) ([]topology.FrontierRow, error)
+	// Level is what its last operations leave of the levels, where anomalies are looked for.
+	Level(ctx context.Context, workspace string) (*topology.AnomalyLevel, error)
+	// FollowAnomalies gives what is found from a place of its topic on, -1: from now on; see streams.Client.
+	FollowAnomalies(ctx context.Context, workspace string, from int64,
+		each func(at int64, a *topology.Anomaly, record []byte) error) error
 	// Live is what goes on in a workspace: sidecars with a lease, transactions that are not final.
 	Live(ctx context.Context, workspace string) (topology.Live, error)
 	// Ready says per dependency what is wrong with it; nil values are good ones.

@@ -274,6 +274,17 @@ func (d *Door) Frontier(_ context.Context, ws string, prefix sequencer.Scope,
 	return out, nil
 }
 
+// Level is part of the log's interface to a sidecar: nobody looks for anomalies here.
+func (d *Door) Level(context.Context, string) (*topology.AnomalyLevel, error) {
+	return nil, streams.ErrAnomaliesOff
+}
+
+// FollowAnomalies is part of the log's interface to a sidecar.
+func (d *Door) FollowAnomalies(context.Context, string, int64,
+	func(int64, *topology.Anomaly, []byte) error) error {
+	return streams.ErrAnomaliesOff
+}
+
 // Ready is part of the log's interface to a sidecar.
 func (d *Door) Ready(context.Context) map[string]error {
 	d.mu.Lock()
