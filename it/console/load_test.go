@@ -214,6 +214,16 @@ func (f *flood) Scopes(_ context.Context, _ string, prefix sequencer.Scope, limi
 	return s, nil
 }
 
+// Level is part of Source: nobody looks for anomalies here.
+func (*flood) Level(context.Context, string) (*topology.AnomalyLevel, error) {
+	return nil, streams.ErrAnomaliesOff
+}
+
+// Anomalies is part of Source.
+func (*flood) Anomalies(context.Context, string, int) ([]topology.Anomaly, error) {
+	return nil, streams.ErrAnomaliesOff
+}
+
 func (f *flood) Residue(context.Context, string, int) (list []topology.Residue, err error) {
 	for i := range min(40, f.total) {
 		list = append(list, topology.Residue{Workspace: floodWorkspace, Tx: floodTx(100 + i), Agent: "worker-01",

@@ -216,6 +216,16 @@ func (f *showcase) Scopes(context.Context, string, sequencer.Scope, int) (topolo
 	return s, nil
 }
 
+// Level is part of Source: nobody looks for anomalies here.
+func (*showcase) Level(context.Context, string) (*topology.AnomalyLevel, error) {
+	return nil, streams.ErrAnomaliesOff
+}
+
+// Anomalies is part of Source.
+func (*showcase) Anomalies(context.Context, string, int) ([]topology.Anomaly, error) {
+	return nil, streams.ErrAnomaliesOff
+}
+
 func (f *showcase) Residue(context.Context, string, int) (list []topology.Residue, err error) {
 	for i := range 6 {
 		list = append(list, topology.Residue{Workspace: floodWorkspace, Tx: showTx(showRetracted), Index: uint32(i),

@@ -77,6 +77,8 @@ type Console struct {
 	quiet    chan struct{} // closed when Run ends: streams end
 	stopped  sync.Once
 	residues residueCache
+
+	anomalies anomalyCache
 }
 
 // New makes a console.

@@ -33,6 +33,8 @@ type source struct {
 	residue  []topology.Residue
 	effects  []*topology.Event
 	more     chan struct{}
+
+	anomalies []topology.Anomaly // nil: nobody looks for them
 }
 
 func newSource() *source { return &source{more: make(chan struct{})} }
@@ -133,6 +135,20 @@ func (s *source) setClosure(c *topology.Closure) {
 
 func (s *source) Effects(context.Context, string, sequencer.TxID) ([]*topology.Event, error) {
 	return s.effects, nil
+}
+
+func (s *source) Level(_ context.Context, workspace string) (*topology.AnomalyLevel, error) {
+	if s.anomalies == nil {
+		return nil, streams.ErrAnomaliesOff
+	}
+	return &topology.AnomalyLevel{Workspace: workspace, Seq: 7, Most: 4}, nil
+}
+
+func (s *source) Anomalies(context.Context, string, int) ([]topology.Anomaly, error) {
+	if s.anomalies == nil {
+		return nil, streams.ErrAnomaliesOff
+	}
+	return s.anomalies, nil
 }
 
 func (s *source) Residue(context.Context, string, int) ([]topology.Residue, error) {

@@ -56,6 +56,7 @@ func (c *Console) routes(decisions *feed.Handler) http.Handler {
 	members("GET /api/window", c.window)
 	members("GET /api/lanes", c.lanes)
 	members("GET /api/residue", func(r *http.Request) (any, error) { return c.residue(r.Context()) })
+	members("GET /api/anomalies", c.foundAnomalies)
 	members("GET /api/scopes", c.scopes)
 	members("GET /api/classes", c.classes)
 	members("GET /api/search", func(r *http.Request) (any, error) {

@@ -40,6 +40,9 @@ type Tables interface {
 	Closure(ctx context.Context, workspace string, tx sequencer.TxID, limit int) (*topology.Closure, error)
 	Scopes(ctx context.Context, workspace string, prefix sequencer.Scope, limit int) (topology.Scopes, error)
 	Snapshot(ctx context.Context, workspace string) (*topology.Snapshot, error)
+	// Level and Anomalies are what is found among the last operations, where that is looked for.
+	Level(ctx context.Context, workspace string) (*topology.AnomalyLevel, error)
+	Anomalies(ctx context.Context, workspace string, limit int) ([]topology.Anomaly, error)
 }
 
 // Folds answer for the fold itself, exactly as of a seq.

@@ -327,6 +327,8 @@ func TestStream(t *testing.T) {
 			t.Errorf("%s: %d", query, resp.StatusCode)
 		}
 	}
+	f.refused(http.StatusNotFound, api.CodeAnomaliesOff, "GET", inDefault+"/anomalies?after=0&kind=A1", "")
+	f.refused(http.StatusNotFound, api.CodeUnknownWorkspace, "GET", "/v1/workspaces/other/anomalies", "")
 	resp := get("")
 	defer resp.Body.Close()
 	lines := bufio.NewReader(resp.Body)

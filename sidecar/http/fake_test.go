@@ -21,6 +21,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/once"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // fake is an agent and a workspace that answer what a test says, and note what they were asked.
@@ -305,8 +306,10 @@ func (f fakeWorkspace) Chain(ctx context.Context, _ uint64, _ int) (*api.Chain, 
 	return answer(ctx, f.fake, "Chain", &api.Chain{Workspace: "default", Links: []api.ChainLink{}})
 }
 
-func (f fakeWorkspace) Level(context.Context) (*api.Level, error) {
-	return &api.Level{Workspace: "w", Kinds: []api.LevelCount{}, Undecided: []api.LevelUndecided{}}, nil
+func (f fakeWorkspace) Level(ctx context.Context) (*api.Level, error) {
+	return answer(ctx, f.fake, "Level", &api.Level{Workspace: "default", Seq: 9, Window: 1000, Most: 4,
+		PointLeast: "{}", PointMost: "{A1,A2,A3,A6}", Undecided: []api.LevelUndecided{{Kind: "A1", Count: 1, Why: "w"}},
+		Kinds: []api.LevelCount{{Kind: "A1", Title: "stale generation"}}})
 }
 
 func (f fakeWorkspace) Frontier(ctx context.Context, _ string, limit int) (*api.Frontier, error) {
@@ -360,6 +363,8 @@ func newFaced(t *testing.T, change ...func(*told)) *faced {
 			time.Time) error) error {
 			<-ctx.Done()
 			return ctx.Err()
+		}, Anomalies: func(context.Context, string, int64, func(int64, *topology.Anomaly, []byte) error) error {
+			return streams.ErrAnomaliesOff
 		}}}
 	for _, one := range change {
 		one(&c)

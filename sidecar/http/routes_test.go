@@ -66,7 +66,7 @@ func routeOf(f *Face, method, path string) string {
 // TestRoutes holds of each route what it asks for and how it answers that: which status, which headers.
 func TestRoutes(t *testing.T) {
 	rows := slices.Concat(shardRows(), txRows(), listRows(), otherRows())
-	seen := map[string]bool{"metrics": true, "decisions": true} // TestMetricsRoute, TestStream
+	seen := map[string]bool{"metrics": true, "decisions": true, "anomalies": true} // TestMetricsRoute, TestStream
 	for _, r := range rows {
 		t.Run(strings.TrimSpace(r.route+" "+r.code), r.run)
 		if r.status < http.StatusMultipleChoices {
@@ -215,6 +215,7 @@ func listRows() []row {
 			asks: "Residue"},
 		{route: "chain", method: "GET", path: inDefault + "/chain?from=1", status: 200, asks: "Chain"},
 		{route: "chain", method: "GET", path: inDefault + "/chain?from=-1", status: 400, code: api.CodeBadRequest},
+		{route: "level", method: "GET", path: inDefault + "/level", status: 200, asks: "Level"},
 		{route: "frontier", method: "GET", path: inDefault + "/frontier?prefix=shard:/", status: 200, asks: "Frontier"},
 	}
 }

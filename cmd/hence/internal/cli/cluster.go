@@ -41,7 +41,8 @@ type natsSecurity struct {
 
 // topicShape is how topics are created; what exists already keeps its shape.
 type topicShape struct {
-	Replication int `default:"1" help:"Replicas of each partition when topics are created; 3 on a real cluster."`
+	Replication int  `default:"1" help:"Replicas of each partition when topics are created; 3 on a real cluster."`
+	Anomalies   bool `help:"With anomalies, which are looked for among the last operations."`
 }
 
 func (s servers) config(logger *slog.Logger) streams.Config {
@@ -55,5 +56,8 @@ func (s servers) config(logger *slog.Logger) streams.Config {
 
 func (t topicShape) apply(c streams.Config) streams.Config {
 	c.Replication = t.Replication
+	if t.Anomalies {
+		c.Anomalies = streams.DefaultAnomalies
+	}
 	return c
 }

@@ -46,6 +46,8 @@ type devCmd struct {
 	Listen      string `default:"127.0.0.1:7420" help:"Address of the sidecar, HOST:PORT; port 0 takes a free one."`
 	Port        *int   `placeholder:"PORT" help:"Port of the sidecar on 127.0.0.1."`
 	ConsolePort int    `default:"7422" help:"Port of the web console on 127.0.0.1."`
+	Anomalies   bool   `help:"Look for anomalies among the last operations."`
+	Window      int    `name:"anomalies-window" default:"1000" placeholder:"N" help:"Operations among which --anomalies looks."`
 	DataDir     string `type:"path" placeholder:"DIR" help:"Folder for all data; without it, data is in memory."`
 }
 
@@ -135,6 +137,9 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Logger: logger}
 	if cfg.SealKey, err = c.sealing.load(); err != nil {
 		return err
+	}
+	if c.Anomalies {
+		cfg.Anomalies = c.Window
 	}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)

@@ -132,6 +132,7 @@ policy schema: policy schema
 sidecar: sidecar --agent ann --brokers kafka-1:9092 --nats nats://nats-1:4222 --token-file ./token
 streams: streams --brokers kafka-1:9092 --nats nats://nats-1:4222 --replication 3
 streams: streams --sign-key sign.pem
+streams: streams --anomalies --anomalies-window 5000
 topics: topics verify
 topics create: topics create --replication 3
 topics verify: topics verify

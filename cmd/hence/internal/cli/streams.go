@@ -33,6 +33,7 @@ type streamsCmd struct {
 	Replica      string `enum:"a,b" default:"a" help:"Replica, a or b; both publish the same decisions."`
 	Instance     string `placeholder:"NAME" help:"Member name in the consumer group; default: the host name."`
 	NATSReplicas int    `name:"nats-replicas" default:"1" help:"Replicas of the JetStream streams; 3 on a real cluster."`
+	Window       int    `name:"anomalies-window" default:"1000" placeholder:"N" help:"Operations among which --anomalies looks."`
 	CreateTopics bool   `default:"true" negatable:"" help:"Create missing topics."`
 }
 
@@ -56,6 +57,9 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	cfg.NATSReplicas = c.NATSReplicas
 	if cfg.SealKey, err = c.sealing.load(); err != nil {
 		return err
+	}
+	if c.Anomalies {
+		cfg.Anomalies = c.Window
 	}
 	cfg.CreateTopics, cfg.Health = c.CreateTopics, new(streams.Health)
 	listener, err := net.Listen("tcp", c.Listen)

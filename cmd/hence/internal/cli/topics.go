@@ -32,9 +32,7 @@ func (c *topicsCreateCmd) Run(ctx context.Context, s Streams) error {
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics on %v: %w", c.Brokers, err)
 	}
-	topics := topology.Topics(topology.Options{
-		Partitions: c.Partitions, Replication: int16(c.Replication), Replica: c.Replica,
-	})
+	topics := cfg.Topics()
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = t.Name
@@ -99,6 +97,7 @@ type topicsPrintCmd struct {
 func (c *topicsPrintCmd) Run(s Streams) error {
 	topics := topology.Topics(topology.Options{
 		Partitions: c.Partitions, Replication: int16(c.Replication), Replica: c.Replica,
+		Anomalies: c.Anomalies,
 	})
 	if err := topology.Validate(topics); err != nil {
 		return fmt.Errorf("topics: %w", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/bench"
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
 	"github.com/hence-dev/hence/gate/policy"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -75,6 +76,8 @@ func ruleOf(command, flag string) rule {
 		return lasting(time.Millisecond, 25*time.Second)
 	case "window":
 		return within(0, maxOperations)
+	case "anomalies-window":
+		return within(1, streams.MaxAnomalies)
 	case "sbus-max-delta":
 		return within(0, 16<<20)
 	case "sbus-session-ttl":

@@ -46,6 +46,7 @@ export const gate = (signal) => get("/api/gate", signal);
 export const window_ = (seconds, signal) => get(`/api/window?seconds=${seconds}`, signal);
 export const lanes = (seconds, signal) => get(`/api/lanes?seconds=${seconds}`, signal);
 export const residue = (signal) => get("/api/residue", signal);
+export const anomalies = (signal) => get("/api/anomalies", signal);
 export const scopes = (prefix, signal) => get(`/api/scopes?prefix=${seg(prefix)}`, signal);
 export const classes = (signal) => get("/api/classes", signal);
 export const search = (q, signal) => get(`/api/search?q=${seg(q)}`, signal);

@@ -7,6 +7,7 @@ import { searchBox } from "./search.js";
 import { poll, store } from "./store.js";
 import { themeSwitch } from "./theme.js";
 import { agentsView } from "./views/agents.js";
+import { anomaliesView } from "./views/anomalies.js";
 import { contendedView } from "./views/contended.js";
 import { decisionsView } from "./views/decisions.js";
 import { fileView } from "./views/file.js";
@@ -27,6 +28,7 @@ const places = [
   { path: "contended", name: "Fought over", icon: "contended", view: contendedView },
   { path: "gate", name: "Gate", icon: "gate", view: gateView },
   { path: "residue", name: "Residue", icon: "residue", view: residueView },
+  { path: "anomalies", name: "Anomalies", icon: "contended", view: anomaliesView },
   { path: "agents", name: "Agents", icon: "agents", view: agentsView },
   { path: "scopes", name: "Scopes", icon: "scopes", view: scopesView },
   { path: "file", name: "Open a file", icon: "file", view: fileView, open: true },
