@@ -131,7 +131,7 @@ func (s *Agent) content(ctx context.Context, rev view.Revision) ([]byte, error) 
 	}
 	if rev.Chain() { // whole, several of them at once would be more than a sidecar may take
 		return nil, api.Problemf(api.CodeTooLarge, "the content has %d bytes, and an answer of this kind at most %d: "+
-			"GET …/shards/NAME gives it, and binds the next seal of the conversation", rev.Ref.Size, mostInOne)
+			"GET …/shards/NAME gives it, and binds the next seal of the conversation", rev.Ref.Size, sequencer.ChunkBytes)
 	}
 	if body, ok := s.view.Contents.Get(rev.Ref.SHA256); ok {
 		return body, nil

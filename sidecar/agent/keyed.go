@@ -335,7 +335,7 @@ func (s *Agent) WriteKeyed(ctx context.Context, text string, content []byte, med
 			case err != nil:
 				return nil, err
 			case !again:
-				return s.wroteKeyed(ctx, scope, sequencer.Seq(d.Seq), now)
+				return s.wroteKeyed(scope, sequencer.Seq(d.Seq), now, content), nil
 			}
 		}
 	})
@@ -357,16 +357,18 @@ func (s *Agent) writeAlone(ctx context.Context, t *tx, w writing) (*api.Decision
 	return s.sealOnly(ctx, t, nil)
 }
 
-// wroteKeyed is the shard as a write has left it, whatever was written since.
-func (s *Agent) wroteKeyed(ctx context.Context, scope sequencer.Scope, seq sequencer.Seq,
-	was view.Revision) (*api.Counted, error) {
+// wroteKeyed is the shard as a write has left it, whatever was written since. The content is at hand: were it to be
+// fetched, and the log away, what is written would look as if it was not.
+func (s *Agent) wroteKeyed(scope sequencer.Scope, seq sequencer.Seq, was view.Revision, content []byte) *api.Counted {
+	out := &api.Counted{Scope: string(scope), Seq: uint64(seq), Version: was.Writes}
 	list, _ := s.view.Revisions(scope)
 	for _, rev := range list {
 		if rev.Version == seq {
-			return s.countedOf(ctx, scope, rev)
+			out = s.counts(scope, rev)
 		}
 	}
-	return &api.Counted{Scope: string(scope), Seq: uint64(seq), Version: was.Writes}, nil
+	out.Body = content
+	return out
 }
 
 // FormerKeyed is the content that a shard had at a version.

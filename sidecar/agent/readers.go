@@ -53,7 +53,7 @@ func talkOf(reader string) string {
 }
 
 // Give reads one shard, for a reader, whose commits rest on it from then on, or, without one, only looks. answered is
-// to be called once the reader has its answer; it is never nil.
+// to be called once the reader has its answer; it is never nil, and need not be called where there is an error.
 func (s *Agent) Give(ctx context.Context, reader, text string) (out *api.Counted, answered func(), err error) {
 	answered = func() {}
 	s.loop.Run(func() {
@@ -62,15 +62,9 @@ func (s *Agent) Give(ctx context.Context, reader, text string) (out *api.Counted
 			return
 		}
 		look := func() *reading { return s.look(name, 0) }
-		var got *reading
-		if reader == "" {
-			got, err = s.readLoosely(ctx, once.Call{}, false, look)
-		} else {
-			got, answered, err = s.give(ctx, reader, name, look)
-		}
-		if err == nil {
-			out, err = s.countedOf(ctx, name, got.rev)
-		}
+		out, answered, err = give(ctx, s, reader, name, look, func(got *reading) (*api.Counted, error) {
+			return s.countedOf(ctx, name, got.rev)
+		})
 	})
 	return out, answered, err
 }
@@ -84,37 +78,50 @@ func (s *Agent) GiveAll(ctx context.Context, reader, pattern string) (out []api.
 			return
 		}
 		look := func() *reading { return s.lookAt(name, "", int(^uint(0)>>1)) }
-		var got *reading
-		if reader == "" {
-			got, err = s.readLoosely(ctx, once.Call{}, false, look)
-		} else {
-			got, answered, err = s.give(ctx, reader, name, look)
-		}
-		if err != nil {
-			return
-		}
-		out = make([]api.Counted, 0, len(got.page.Items))
-		for i := range got.page.Items {
-			one, wrong := s.countedOf(ctx, got.page.Items[i].Scope, got.page.Items[i].Revision)
-			if err = wrong; err != nil {
-				return
+		out, answered, err = give(ctx, s, reader, name, look, func(got *reading) (all []api.Counted, err error) {
+			all = make([]api.Counted, 0, len(got.page.Items))
+			for i := range got.page.Items {
+				one, err := s.countedOf(ctx, got.page.Items[i].Scope, got.page.Items[i].Revision)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, *one)
 			}
-			out = append(out, *one)
-		}
+			return all, nil
+		})
 	})
 	return out, answered, err
 }
 
-// give reads for a reader.
-func (s *Agent) give(ctx context.Context, reader string, name sequencer.Scope,
-	look func() *reading) (got *reading, answered func(), err error) {
-	answered = func() {}
+// give reads, for a reader or for nobody, and shows what is there.
+func give[T any](ctx context.Context, s *Agent, reader string, name sequencer.Scope, look func() *reading,
+	show func(*reading) (T, error)) (out T, answered func(), err error) {
+	var got *reading
+	end := func() {}
+	if reader == "" {
+		got, err = s.readLoosely(ctx, once.Call{}, false, look)
+	} else {
+		got, end, err = s.giveTo(ctx, reader, name, look)
+	}
+	if err == nil {
+		out, err = show(got)
+	}
+	if err != nil { // it has no answer: a giving that never ends would let its older version count for ever
+		end()
+		return out, func() {}, err
+	}
+	return out, func() { s.loop.Run(end) }, nil
+}
+
+// giveTo reads for a reader. The loop calls end once the reader has its answer, or none; it is never nil.
+func (s *Agent) giveTo(ctx context.Context, reader string, name sequencer.Scope,
+	look func() *reading) (got *reading, end func(), err error) {
 	if err := s.view.Ready(); err != nil {
-		return nil, answered, view.NotReady(err)
+		return nil, func() {}, view.NotReady(err)
 	}
 	began, what := s.beginGiving(reader, name)
 	recorded := false
-	end := func() { s.endGiving(what, recorded) }
+	end = func() { s.endGiving(what, recorded) }
 	if err = s.fetched(ctx, look); err == nil {
 		got = look()
 		if len(got.lacks()) > 0 {
@@ -124,11 +131,7 @@ func (s *Agent) give(ctx context.Context, reader string, name sequencer.Scope,
 	if exists := err == nil && (got.page != nil || got.rev.Version != 0); exists {
 		recorded, err = s.recordGiven(reader, deliveredNow(name, got, s.clock.Now()), s.giving[what], began)
 	}
-	if err != nil {
-		end()
-		return nil, answered, err
-	}
-	return got, func() { s.loop.Run(end) }, nil
+	return got, end, err
 }
 
 // deliveredNow is what a reading shows of its scope.
@@ -314,13 +317,20 @@ func (s *Agent) countedOf(ctx context.Context, name sequencer.Scope, rev view.Re
 	if rev.Version == 0 {
 		return &api.Counted{Scope: string(name)}, nil
 	}
-	body, err := s.content(ctx, rev)
+	got, err := s.contentAt(ctx, name, rev, 0)
 	if err != nil {
 		return nil, err
 	}
+	out := s.counts(name, rev)
+	out.Body, out.Parts, out.Size = got.Body, got.Parts, got.Size
+	return out, nil
+}
+
+// counts is all of a revision but its content.
+func (s *Agent) counts(name sequencer.Scope, rev view.Revision) *api.Counted {
 	held, _ := s.tokenOf(name)
 	return &api.Counted{Scope: string(name), Seq: uint64(rev.Version), Version: rev.Writes - 1, MediaType: rev.Media,
-		Body: body, Former: len(s.formerOf(name, rev)), Owner: held.Owner}, nil
+		Former: len(s.formerOf(name, rev)), Owner: held.Owner}
 }
 
 // formerOf are the revisions before one that are remembered, newest first, back to the last time the shard was taken

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -14,6 +15,11 @@ type Counted struct {
 	Body      []byte
 	Former    int    // older contents that are remembered here
 	Owner     string // who has its token; empty: nobody
+
+	// Parts gives a content that is not in Body, because it is too large to be held whole: Size bytes, the last of them
+	// only once all are known to be what was written.
+	Parts func(ctx context.Context, take func(part []byte) error) error
+	Size  int64
 }
 
 // KeyedRead is one read that a commit names by its count.

@@ -39,6 +39,9 @@ func (f *Face) mergeIn(ctx context.Context, m *merging, out *api.KeyedDone, refu
 		if theirs.Seq == 0 || theirs.Version <= m.in.Version {
 			return out, false, refused // nothing has come after its base
 		}
+		if theirs.Parts != nil { // as of the base: it is not taken into memory for this
+			return out, false, refused
+		}
 		both, ok := f.combine(ctx, m, theirs.Body)
 		if !ok || f.config.Resets.Resets() != m.resets { // a reset came between: its base is gone
 			return out, false, refused

@@ -225,7 +225,7 @@ func (f *Face) adminShard(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusCreated, f.shardOf(key, one))
+	return f.answerShard(c, http.StatusCreated, key, one)
 }
 
 // adminCommit answers POST /admin/commit: a commit whose session has not expired.

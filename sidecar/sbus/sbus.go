@@ -13,7 +13,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -87,6 +86,8 @@ type Face struct {
 	turns  chan struct{}
 	asking chan struct{} // questions to the hook
 	now    func() time.Time
+
+	reading, holding chan struct{} // large contents
 }
 
 type handler func(*call) error
@@ -94,7 +95,7 @@ type handler func(*call) error
 // New makes a face.
 func New(c Config) *Face {
 	f := &Face{config: c, turns: make(chan struct{}, atOnce), asking: make(chan struct{}, asksAtOnce),
-		now: time.Now}
+		now: time.Now, reading: make(chan struct{}, readAtOnce), holding: make(chan struct{}, wholeAtOnce)}
 	f.ori.Store(true)
 	f.counts.since(0)
 	get, post := http.MethodGet, http.MethodPost
@@ -125,15 +126,16 @@ func New(c Config) *Face {
 
 // call is one request on its way through a handler.
 type call struct {
-	w    http.ResponseWriter
-	r    *http.Request
-	key  string // of /shard/{key}
-	sent bool
+	w     http.ResponseWriter
+	r     *http.Request
+	whole context.Context // of the request; that of r ends with the time for its work
+	key   string          // of /shard/{key}
+	sent  bool
 }
 
 // ServeHTTP answers one request.
 func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &call{w: w, r: r}
+	c := &call{w: w, r: r, whole: r.Context()}
 	methods := f.routes[r.URL.Path]
 	if key, ok := keyInPath(r.URL); ok {
 		c.key, methods = key, map[string]handler{http.MethodGet: f.show}
@@ -186,9 +188,7 @@ func (c *call) answer(status int, value any) error {
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(status)
 	c.sent = true
-	enc := json.NewEncoder(c.w)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(value) // a client that went away needs none
+	_, _ = c.w.Write(append(asJSON(value), '\n')) // a client that went away needs none
 	return nil
 }
 
@@ -243,12 +243,7 @@ func nameOf(err error) string {
 
 // turn waits for one of the turns of commits.
 func (f *Face) turn(ctx context.Context) (done func(), err error) {
-	select {
-	case f.turns <- struct{}{}:
-		return func() { <-f.turns }, nil
-	case <-ctx.Done():
-		return nil, api.Problemf(api.CodeNotReady, "%d commits are being worked on: ask again", atOnce)
-	}
+	return f.place(ctx, f.turns, "commits are being worked on")
 }
 
 func hashOf(text string) string {

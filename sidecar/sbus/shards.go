@@ -1,6 +1,7 @@
 package sbus
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -23,18 +24,28 @@ type shard struct {
 	Owner         *string `json:"owner"` // who has its token
 	UpdatedAt     string  `json:"updated_at"`
 	Version       uint64  `json:"version"`
+
+	parts func(context.Context, func([]byte) error) error // of a large content, which Content is not then
 }
 
 func (f *Face) shardOf(key string, one *api.Counted) *shard {
 	said := factsOf(one.MediaType, one.Scope)
 	t := f.counts.of(one.Scope, f.config.Resets.Resets())
-	out := &shard{AttemptCount: t.commits + t.conflicts, ConflictCount: t.conflicts, Content: string(one.Body),
+	out := &shard{AttemptCount: t.commits + t.conflicts, ConflictCount: t.conflicts, parts: partsOf(one),
 		CreatedAt: timestamp(said.created), DeltaLogDepth: deltas(one), GoalTag: said.goal, ID: said.id, Key: key,
 		UpdatedAt: timestamp(said.updated), Version: one.Version}
+	if out.parts == nil {
+		out.Content = string(one.Body)
+	}
 	if one.Owner != "" {
 		out.Owner = &one.Owner
 	}
 	return out
+}
+
+// answerShard answers with one shard.
+func (f *Face) answerShard(c *call, status int, key string, one *api.Counted) error {
+	return f.answerShards(c, status, "", []*shard{f.shardOf(key, one)}, "\n")
 }
 
 // deltas counts the commits whose content is remembered here.
@@ -50,7 +61,7 @@ func (f *Face) create(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusCreated, f.shardOf(key, one))
+	return f.answerShard(c, http.StatusCreated, key, one)
 }
 
 func newShard(c *call) (key, scope, content, goal string, err error) {
@@ -125,7 +136,7 @@ func (f *Face) show(c *call) error {
 	if one.Seq == 0 {
 		return missing
 	}
-	return c.answer(http.StatusOK, f.shardOf(c.key, one))
+	return f.answerShard(c, http.StatusOK, c.key, one)
 }
 
 // list answers GET /shards.
@@ -139,17 +150,13 @@ func (f *Face) list(c *call) error {
 		return err
 	}
 	defer answered()
-	out := struct {
-		Count  int      `json:"count"`
-		Shards []*shard `json:"shards"`
-	}{Shards: []*shard{}}
+	var out []*shard
 	for i := range all {
 		if key, ok := keyOf(all[i].Scope); ok { // what lies deeper is no key of this face
-			out.Shards = append(out.Shards, f.shardOf(key, &all[i]))
+			out = append(out, f.shardOf(key, &all[i]))
 		}
 	}
-	out.Count = len(out.Shards)
-	return c.answer(http.StatusOK, out)
+	return f.answerShards(c, http.StatusOK, fmt.Sprintf(`{"count":%d,"shards":[`, len(out)), out, "]}\n")
 }
 
 // commit answers POST /commit.
@@ -178,7 +185,8 @@ func (f *Face) commitAs(c *call, revive bool) error {
 	honest, merged := (*bool)(nil), false
 	if hinted && (err == nil || met) {
 		// What is not remembered any more nothing can be held against, nor merged with.
-		if base, gone := f.config.Shards.FormerKeyed(c.r.Context(), in.Scope, in.Version); gone == nil {
+		// Nor against a large one: that would take all of it into memory for each commit.
+		if base, gone := f.config.Shards.FormerKeyed(c.r.Context(), in.Scope, in.Version); gone == nil && base.Parts == nil {
 			yes := adds(string(in.Content), string(base.Body))
 			honest = &yes
 			if met && yes && f.counts.trusts(in.Scope) {
@@ -273,11 +281,16 @@ func (f *Face) rollback(c *call) error {
 	if err != nil {
 		return err
 	}
-	one, err := f.config.Shards.WriteKeyed(c.r.Context(), scope, was.Body, f.renewed(scope), false)
+	body, free, err := f.wholeOf(c.r.Context(), was)
+	defer free()
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, f.shardOf(key, one))
+	one, err := f.config.Shards.WriteKeyed(c.r.Context(), scope, body, f.renewed(scope), false)
+	if err != nil {
+		return err
+	}
+	return f.answerShard(c, http.StatusOK, key, one)
 }
 
 // said is how the wire says a refusal.

@@ -1,0 +1,65 @@
+package sbus
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/hence-dev/hence/sidecar/api"
+)
+
+// parted is a shard with a large content.
+type parted struct {
+	moving
+	looks int // at the content
+	fails int // at which look; zero: at none
+}
+
+func (p *parted) Give(context.Context, string, string) (*api.Counted, func(), error) {
+	return &api.Counted{Scope: "shard:/x", Seq: 1, Size: 8, Parts: func(_ context.Context, take func([]byte) error) error {
+		p.looks++
+		if err := take([]byte("half")); err != nil || p.looks == p.fails {
+			return errors.Join(err, context.DeadlineExceeded)
+		}
+		return take([]byte("less"))
+	}}, func() {}, nil
+}
+
+// A content that is lost once its answer has begun ends the connection, and an answer never ends early; so many are
+// passed on at a time, and further ones are refused in the end.
+func TestLargeAnswers(t *testing.T) {
+	get := func(method string, fails int, busy bool) (code, looks int, broken any) {
+		p := &parted{fails: fails}
+		f := New(Config{Shards: p, Resets: p, WaitMost: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+		for busy && len(f.reading) < readAtOnce {
+			f.reading <- struct{}{}
+		}
+		defer func() {
+			if broken = recover(); !busy && len(f.reading) > 0 {
+				t.Error("its place is not free again")
+			}
+		}()
+		w := httptest.NewRecorder()
+		f.ServeHTTP(w, httptest.NewRequest(method, "/shard/x", nil))
+		return w.Code, p.looks, nil
+	}
+	if code, looks, broken := get("GET", 0, false); code != 200 || looks != 2 || broken != nil {
+		t.Errorf("whole: %d, seen %d times, %v", code, looks, broken)
+	}
+	if code, looks, _ := get("GET", 1, false); code < 500 || looks != 1 {
+		t.Errorf("lost: %d, seen %d times", code, looks)
+	}
+	if _, _, broken := get("GET", 2, false); broken != http.ErrAbortHandler {
+		t.Errorf("lost behind its beginning: %v", broken)
+	}
+	if code, looks, _ := get("GET", 0, true); code != 503 || looks != 0 {
+		t.Errorf("one more: %d, seen %d times", code, looks)
+	}
+	if code, looks, _ := get("HEAD", 1, true); code != 200 || looks != 0 {
+		t.Errorf("HEAD: %d, seen %d times", code, looks)
+	}
+}
