@@ -205,7 +205,7 @@ func (s *Agent) heard(id sequencer.TxID, word sequencer.Approval) bool {
 }
 
 // standsFor is how a transaction stands once a word on it was said. Who is late learns what stands instead: who has
-// denied a call must not believe that it will not leave.
+// denied a call must not believe that it will not leave, nor who has agreed to other arguments that those left.
 func (s *Agent) standsFor(id sequencer.TxID, word sequencer.Approval) (*api.Decision, error) {
 	seen, decided := s.decided(id)
 	d := seen.Describe()
@@ -213,12 +213,21 @@ func (s *Agent) standsFor(id sequencer.TxID, word sequencer.Approval) (*api.Deci
 	case decided && seen.Decision == nil:
 		return nil, api.Problemf(api.CodeApprovalLate, "%s was decided before this sidecar began to look: hence explain "+
 			"says how", id)
-	case d.State == api.StateAborted && word.Yes, d.State == api.StateCommitted && !word.Yes:
+	case d.State == api.StateAborted && word.Yes, d.State == api.StateCommitted && (!word.Yes || otherArgs(d, word)):
 		p := api.Problemf(api.CodeApprovalLate, "%s", words.Sentence(d))
-		p.Decision = d
+		if p.Decision = d; word.Yes && d.State == api.StateCommitted {
+			p.Detail += " Its arguments have another args_sha256 than this yes."
+		}
 		return nil, p
 	}
 	return d, nil
+}
+
+// otherArgs: the call was approved with other arguments than those that the word is about.
+func otherArgs(d *api.Decision, word sequencer.Approval) bool {
+	return word.Args != (sequencer.Hash{}) && slices.ContainsFunc(d.Approvals, func(a api.Approval) bool {
+		return a.Index == word.Index && a.ArgsSHA256 != hex.EncodeToString(word.Args[:])
+	})
 }
 
 // tellApproval returns once the view shows that the log has taken the word, or that the transaction is over.

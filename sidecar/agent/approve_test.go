@@ -79,6 +79,14 @@ func TestApprove(t *testing.T) {
 	if d := <-decided; d.State != api.StateCommitted || len(d.Approvals) != 1 {
 		t.Errorf("its agent is told %+v", d)
 	}
+	for args, code := range map[string]string{"": "", d.Approvals[0].ArgsSHA256: "",
+		strings.Repeat("ab", 32): api.CodeApprovalLate} { // what left is not what was looked at
+		_, err := b.session.Approve(ctx, id, "0", &api.Word{Yes: true, By: "bob", ArgsSHA256: args})
+		p := api.AsProblem(err)
+		if err == nil && code != "" || err != nil && (p.Code != code || !strings.Contains(p.Detail, "another args_sha256")) {
+			t.Errorf("approved again, arguments %s: %v", args, err)
+		}
+	}
 	a.final(ctx, t, id)
 	world.expect(t, "mail x")
 
