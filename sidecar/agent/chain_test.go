@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -208,20 +209,42 @@ func fetch(t *testing.T, r *rig, scope string) (status int, body string, length 
 	return resp.StatusCode, string(text), resp.ContentLength
 }
 
+// passed is more parts than are cut off.
+const passed = 100
+
 // cutOff takes so many parts of contents, and then none.
 type cutOff struct {
 	*memlog.Door
 	left atomic.Int32
 	met  chan struct{} // closed at the first that is not taken
+
+	tries []sequencer.TxID // the one that was cut off, and the next
+	late  bool             // what was cut off has been taken
+}
+
+// between takes what a try has left on its way behind the first part of the next one, and before the others of it.
+func (d *cutOff) between(ev *topology.Event) bool {
+	if ev.Tx != d.tries[0] && len(d.tries) == 1 {
+		d.tries = append(d.tries, ev.Tx)
+		return true
+	}
+	if ev.Tx == d.tries[0] {
+		d.late = len(d.tries) > 1
+	}
+	return d.late
 }
 
 func (d *cutOff) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
 	if events[0].Chunk != nil {
 		switch n := d.left.Add(-1); {
 		case n == -1:
+			d.tries = []sequencer.TxID{events[0].Tx}
 			close(d.met)
 			fallthrough
 		case n < 0:
+			done(sequencer.Place{}, memlog.ErrLost)
+			return
+		case n >= passed && !d.between(events[0]):
 			done(sequencer.Place{}, memlog.ErrLost)
 			return
 		}
@@ -232,12 +255,18 @@ func (d *cutOff) PublishAsync(events []*topology.Event, done func(sequencer.Plac
 // TestHalfAChain: a write that ends between two parts has written nothing, whoever asks. The same content can be
 // written again over what it has left, and parts of the first try that come late are none of the second one's.
 func TestHalfAChain(t *testing.T) {
+	for taken := range int32(4) {
+		halfAChain(t, taken)
+	}
+}
+
+func halfAChain(t *testing.T, taken int32) {
 	log := newLog()
 	door := &cutOff{Door: log.Door(), met: make(chan struct{})}
 	a, b := start(t, "a", door), start(t, "b", log.Door())
 	ctx := background(t)
 	allowLarge(t, a)
-	door.left.Store(2)
+	door.left.Store(taken)
 	content := large(4*sequencer.ChunkBytes, 1)
 	before := log.Seq()
 	cut, cancel := context.WithCancel(ctx)
@@ -267,7 +296,13 @@ func TestHalfAChain(t *testing.T) {
 	if err := <-failed; err == nil {
 		t.Fatal("a write that was cut off is answered")
 	}
-	door.left.Store(1000)
+	if err := a.session.eventually(ctx, func() bool { // it learns later that its client is gone
+		one := a.session.txs[door.tries[0]]
+		return one == nil || one.decided()
+	}); err != nil {
+		t.Fatal(err)
+	}
+	door.left.Store(2 * passed)
 	d := must(a.client.Put(ctx, "shard:/x", content, client.WriteOptions{}))(t)
 	if d.State != api.StateCommitted {
 		t.Fatalf("again: %+v", d)
@@ -275,10 +310,67 @@ func TestHalfAChain(t *testing.T) {
 	if err := b.view.Reach(ctx, log.Seq()); err != nil {
 		t.Fatal(err)
 	}
+	list := chunks(log)
+	if n := int(taken); len(list) != n+5 || string(list[n].Tx) != d.Tx || string(list[n+1].Tx) == d.Tx ||
+		string(list[n+2].Tx) != d.Tx {
+		t.Fatalf("cut off behind %d parts: the late one is not behind the first of the next try", n)
+	}
+	if n := slices.IndexFunc(log.Outcomes()[before:], func(o *sequencer.Outcome) bool {
+		return len(o.Shards) > 0 && string(o.Tx) != d.Tx
+	}); n >= 0 {
+		t.Fatalf("cut off behind %d parts: it is decided", taken)
+	}
 	for _, one := range []*rig{a, b} {
 		if got := must(one.client.Get(ctx, "shard:/x"))(t); !bytes.Equal(got.Content, content) {
 			t.Fatalf("again: %d bytes", len(got.Content))
 		}
+	}
+}
+
+// holdsOne keeps the first part that comes until it is told to pass it on.
+type holdsOne struct {
+	*memlog.Door
+	parts atomic.Int32
+	held  chan func()
+}
+
+func (d *holdsOne) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
+	if events[0].Chunk != nil && d.parts.Add(1) == 1 {
+		d.held <- func() { d.Door.PublishAsync(events, done) }
+		return
+	}
+	d.Door.PublishAsync(events, done)
+}
+
+// TestChainOfADecided: of a content whose transaction is decided meanwhile no further part is written.
+func TestChainOfADecided(t *testing.T) {
+	log := newLog()
+	door := &holdsOne{Door: log.Door(), held: make(chan func(), 1)}
+	a := start(t, "a", door)
+	ctx := background(t)
+	allowLarge(t, a)
+	tx := must(a.client.Begin(ctx, client.BeginOptions{Mode: "locked", DeadlineMs: 1000}))(t)
+	failed := make(chan error, 1)
+	go func() { failed <- tx.Write(ctx, "shard:/x", large(sequencer.ChunkBytes+1, 1), client.WriteOptions{}) }()
+	var pass func()
+	select {
+	case pass = <-door.held:
+	case err := <-failed:
+		t.Fatal(err)
+	}
+	must(0, log.Tick(9))(t)
+	if err := a.session.eventually(ctx, func() bool {
+		one := a.session.txs[sequencer.TxID(tx.ID())]
+		return one == nil || one.decided()
+	}); err != nil {
+		t.Error(err)
+	}
+	pass()
+	if p := problemIn(t, <-failed); p.Code != string(sequencer.CodeDeadline) {
+		t.Errorf("it ends as %+v", p)
+	}
+	if n := len(chunks(log)); n != 1 {
+		t.Errorf("%d parts are written, the first of which was on its way", n)
 	}
 }
 

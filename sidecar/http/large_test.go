@@ -126,6 +126,15 @@ func TestLargeAnswers(t *testing.T) {
 	if _, _, broken := get(nil, gone); broken != http.ErrAbortHandler {
 		t.Errorf("lost in the middle: %v", broken)
 	}
+	turn, lost = 0, [2]error{}
+	resp, body := f.do("HEAD", "/v1/workspaces/default/shards/x", "")
+	if resp.StatusCode != 200 || body != "" || resp.Header.Get("Content-Length") != "8" || turn != 1 {
+		t.Errorf("HEAD: %d %q, %s bytes, read %d times", resp.StatusCode, body, resp.Header.Get("Content-Length"), turn)
+	}
+	turn, lost[0] = 0, gone
+	if resp, _ := f.do("HEAD", "/v1/workspaces/default/shards/x", ""); resp.StatusCode != 503 {
+		t.Errorf("HEAD of what is lost: %d", resp.StatusCode)
+	}
 	if resp, body, _ := get(gone, gone, "If-None-Match", `"5"`); resp.StatusCode != 304 || body != "" || turn != 0 {
 		t.Errorf("known already: %d, read %d times", resp.StatusCode, turn)
 	}
