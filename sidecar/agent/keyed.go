@@ -183,7 +183,8 @@ func (s *Agent) restOnGiven(k *keyed, d *journal.Delivered, done *api.KeyedDone)
 		newest := s.lookAt(d.Scope, "", 1).page.Last
 		if newest.Version > d.Version {
 			if !k.in.Observe {
-				return &api.KeyedRefusal{Why: api.KeyedStale, Scope: string(newest.Scope), Now: newest.Writes - 1}
+				return &api.KeyedRefusal{Why: api.KeyedStale, Scope: string(newest.Scope), Now: newest.Writes - 1,
+					Listed: true}
 			}
 			done.Divergent = true
 		}

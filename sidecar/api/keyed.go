@@ -84,6 +84,8 @@ type KeyedRefusal struct {
 	Was   uint64 // the version that was named
 	Now   uint64 // the shard's
 
+	Listed bool // it was read with all that a pattern covers, at no version of its own
+
 	By    string    // who has the token
 	Until time.Time // and until when at least
 }

@@ -39,8 +39,7 @@ func partsOf(one *api.Counted) func(context.Context, func([]byte) error) error {
 
 // answerShards answers with shards, which stand between two texts.
 func (f *Face) answerShards(c *call, status int, before string, list []*shard, behind string) error {
-	contents := c.r.Method != http.MethodHead // whose answer has none
-	if contents && slices.ContainsFunc(list, func(s *shard) bool { return s.parts != nil }) {
+	if slices.ContainsFunc(list, func(s *shard) bool { return s.parts != nil }) {
 		free, err := f.place(c.r.Context(), f.reading, "large contents are being read")
 		if err != nil {
 			return err
@@ -48,7 +47,7 @@ func (f *Face) answerShards(c *call, status int, before string, list []*shard, b
 		defer free()
 	}
 	for _, s := range list {
-		if s.parts == nil || !contents {
+		if s.parts == nil {
 			continue
 		}
 		if err := s.parts(c.r.Context(), func([]byte) error { return nil }); err != nil {
@@ -58,7 +57,7 @@ func (f *Face) answerShards(c *call, status int, before string, list []*shard, b
 	c.w.Header().Set("Content-Type", "application/json")
 	c.w.WriteHeader(status)
 	c.sent = true
-	if !contents {
+	if c.r.Method == http.MethodHead {
 		return nil
 	}
 	_, _ = io.WriteString(c.w, before)

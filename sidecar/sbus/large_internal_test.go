@@ -1,8 +1,8 @@
 package sbus
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -23,7 +23,9 @@ func (p *parted) Give(context.Context, string, string) (*api.Counted, func(), er
 	return &api.Counted{Scope: "shard:/x", Seq: 1, Size: 8, Parts: func(_ context.Context, take func([]byte) error) error {
 		p.looks++
 		if err := take([]byte("half")); err != nil || p.looks == p.fails {
-			return errors.Join(err, context.DeadlineExceeded)
+			gone := api.Problemf(api.CodeLog, "lost")
+			gone.Retryable = false
+			return cmp.Or(err, error(gone))
 		}
 		return take([]byte("less"))
 	}}, func() {}, nil
@@ -32,7 +34,7 @@ func (p *parted) Give(context.Context, string, string) (*api.Counted, func(), er
 // A content that is lost once its answer has begun ends the connection, and an answer never ends early; so many are
 // passed on at a time, and further ones are refused in the end.
 func TestLargeAnswers(t *testing.T) {
-	get := func(method string, fails int, busy bool) (code, looks int, broken any) {
+	get := func(method string, fails int, busy bool) (w *httptest.ResponseRecorder, looks int, broken any) {
 		p := &parted{fails: fails}
 		f := New(Config{Shards: p, Resets: p, WaitMost: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 		for busy && len(f.reading) < readAtOnce {
@@ -43,23 +45,23 @@ func TestLargeAnswers(t *testing.T) {
 				t.Error("its place is not free again")
 			}
 		}()
-		w := httptest.NewRecorder()
+		w = httptest.NewRecorder()
 		f.ServeHTTP(w, httptest.NewRequest(method, "/shard/x", nil))
-		return w.Code, p.looks, nil
+		return w, p.looks, nil
 	}
-	if code, looks, broken := get("GET", 0, false); code != 200 || looks != 2 || broken != nil {
-		t.Errorf("whole: %d, seen %d times, %v", code, looks, broken)
+	if w, looks, broken := get("GET", 0, false); w.Code != 200 || looks != 2 || broken != nil {
+		t.Errorf("whole: %d, seen %d times, %v", w.Code, looks, broken)
 	}
-	if code, looks, _ := get("GET", 1, false); code < 500 || looks != 1 {
-		t.Errorf("lost: %d, seen %d times", code, looks)
+	if w, looks, _ := get("GET", 1, false); w.Code != 503 || looks != 1 || w.Header().Get("Retry-After") != "" {
+		t.Errorf("lost: %d, seen %d times, %v", w.Code, looks, w.Header())
 	}
 	if _, _, broken := get("GET", 2, false); broken != http.ErrAbortHandler {
 		t.Errorf("lost behind its beginning: %v", broken)
 	}
-	if code, looks, _ := get("GET", 0, true); code != 503 || looks != 0 {
-		t.Errorf("one more: %d, seen %d times", code, looks)
+	if w, looks, _ := get("GET", 0, true); w.Code != 503 || looks != 0 || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("one more: %d, seen %d times, %v", w.Code, looks, w.Header())
 	}
-	if code, looks, _ := get("HEAD", 1, true); code != 200 || looks != 0 {
-		t.Errorf("HEAD: %d, seen %d times", code, looks)
+	if w, looks, _ := get("HEAD", 0, false); w.Code != 200 || looks != 1 {
+		t.Errorf("HEAD: %d, seen %d times", w.Code, looks)
 	}
 }

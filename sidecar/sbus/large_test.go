@@ -43,7 +43,7 @@ func put(t *testing.T, c *client.Client, name, content string) {
 // back to; only that nothing is merged with it.
 func TestBusLarge(t *testing.T) {
 	log := memlog.New("default")
-	n := start(t, log, func(c *sidecar.Config) { c.SBus.Merge = true })
+	n := start(t, log, func(c *sidecar.Config) { c.SBus.Merge, c.SBus.MaxDelta = true, -1 })
 	c := n.largeAllowed(t)
 	content, shown := largeText(3 * sequencer.ChunkBytes)
 	put(t, c, "x", content)
@@ -56,12 +56,14 @@ func TestBusLarge(t *testing.T) {
 		{"GET", "/shard/x?agent_id=A", "", 200, shard("x", 0, shown, "", 0, 0, 0)},
 		{"POST", "/commit", `{"key":"y","expected_version":0,"delta":"1","agent_id":"A"}`, 200,
 			`{"new_version":1,"shard_id":"y"}`},
-		{"POST", "/commit", `{"key":"x","expected_version":0,"delta":"d","agent_id":"A"}`, 200,
+		{"POST", "/commit", `{"key":"x","expected_version":0,"delta":"","agent_id":"A"}`, 200,
 			`{"new_version":1,"shard_id":"x"}`},
 		{"POST", "/commit", additive(0, "d", "B", true), 409, refusal("VersionMismatch")},
 		{"POST", "/rollback", `{"key":"x","target_version":0,"agent_id":"A"}`, 200, shard("x", 2, shown, "", 2, 1, 2)},
 		{"GET", "/shard/x", "", 200, shard("x", 2, shown, "", 2, 1, 2)},
-		{"POST", "/commit", additive(1, "d\nmore\n", "B", true), 409, refusal("VersionMismatch")},
+		{"POST", "/commit", additive(1, "d", "B", true), 409, refusal("VersionMismatch")},
+		{"POST", "/commit", fmt.Sprintf(`{"key":"y","expected_version":1,"delta":%s,"agent_id":""}`, own), 200,
+			`{"new_version":2,"shard_id":"y"}`}, // no bound but the workspace's
 	})
 	if got, err := c.Get(t.Context(), "shard:/x"); err != nil || string(got.Content) != content {
 		t.Errorf("what is rolled back to has %d bytes, %v", len(got.Content), err)

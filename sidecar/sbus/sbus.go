@@ -211,7 +211,7 @@ func (f *Face) problem(c *call, err error) {
 	status, name, detail := p.Status, nameOf(err), p.Detail
 	if r, ok := errors.AsType[*api.KeyedRefusal](err); ok {
 		status, name, detail = said(r)
-	} else if name == unavailable {
+	} else if name == unavailable && p.Retryable {
 		c.w.Header().Set("Retry-After", "1")
 	}
 	c.refuse(status, name, detail)

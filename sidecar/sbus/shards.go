@@ -314,6 +314,9 @@ func said(r *api.KeyedRefusal) (status int, name, detail string) {
 		return http.StatusConflict, "TokenConflict", fmt.Sprintf("shard '%s' is owned by '%s' until %s at least", key, r.By,
 			timestamp(r.Until))
 	case api.KeyedStale:
+		if r.Listed {
+			at = fmt.Sprintf("shard '%s' is at version %d, and was written after the list of shards was ", key, r.Now)
+		}
 		return http.StatusConflict, "CrossShardStale", at + "read"
 	case api.KeyedDropped:
 		return http.StatusGone, "VersionForgotten", at + "asked for, which is not remembered here any more"
