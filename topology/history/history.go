@@ -47,6 +47,7 @@ type Builder struct {
 	pending  map[int64]*sequencer.Intent // registers that no decision has answered, by offset
 	undone   map[sequencer.TxID]bool
 	answers  map[sequencer.TxID][]answer
+	unread   int
 }
 
 // open is a transaction that is not decided.
@@ -128,6 +129,10 @@ func (b *Builder) tx(id sequencer.TxID) *open {
 	return t
 }
 
+// Unread is how many committed operations came out without what they read, called and planned: no intent with their
+// footprint was given.
+func (b *Builder) Unread() int { return b.unread }
+
 // Decision takes the next decision and returns the operations that end with it: none, one, or with a settlement that
 // of what it moved.
 func (b *Builder) Decision(o *sequencer.Outcome) (out []trace.Record) {
@@ -203,7 +208,9 @@ func (b *Builder) committed(o *sequencer.Outcome) trace.Record {
 		r.Aborted = new(bool)
 		*r.Aborted = true
 	}
-	if in != nil { // else it was sealed before what is kept
+	if in == nil {
+		b.unread++
+	} else {
 		b.reads(&r, o, in)
 		b.effects(&r, o.Tx, in.Seal)
 		b.plan(&r, o, in.Seal)

@@ -10,7 +10,8 @@ import (
 
 // TestOp: what a record does not say is unknown to the detectors, what it says is there.
 func TestOp(t *testing.T) {
-	r := readOne(t, `{"txn":7,"agent":"a","read_set":["x","y"],"read_values":{"x":1},"read_time":2,"read_times":{"y":1},"write_set":["z"],`+
+	r := readOne(t, `{"txn":7,"agent":"a","read_set":["x","y"],"read_values":{"x":1},"read_time":2,`+
+		`"read_times":{"y":1},"write_set":["z"],`+
 		`"write_values":{"z":"NULL"},"write_time":3,"planned_tool":"t","io":[["z",null]],"co":[],"preds":[6],`+
 		`"aborted":true,"replica":"r","version":{"x":4}}`)
 	want := anomaly.Op{Line: 9, Name: "7", Agent: "a", ReadTime: 2, WriteTime: 3,

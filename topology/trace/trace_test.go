@@ -61,7 +61,8 @@ const (
 // TestPublishedForms: both published forms, and what only Hence has, come back byte for byte, so that an absent field
 // stays absent and an empty one empty.
 func TestPublishedForms(t *testing.T) {
-	ours := `{"agent":"a","read_set":["c"],"read_time":0,"read_times":{"c":1},"write_set":[],"write_time":1,"tools_visible_at_write":[],` +
+	ours := `{"agent":"a","read_set":["c"],"read_time":0,"read_times":{"c":1},"write_set":[],` +
+		`"write_time":1,"tools_visible_at_write":[],` +
 		`"tool_signatures_at_read":{"t":"s"},"tool_signatures_at_write":{},"replica":{"c":"r"},"version":{"c":3},` +
 		`"role":"assessor","x":{"b":1}}`
 	for _, line := range []string{opRecord, provRecord, ours} {

@@ -59,6 +59,13 @@ func (c *exportCmd) Run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return fmt.Errorf("export %s: %w", c.Workspace, err)
 	}
+	if result.Unread > 0 {
+		err := show.Plainly(s.Err, "hence export: of %d operations the log has no footprint any more: what they read is "+
+			"missing, and is not known to be nothing\n", result.Unread)
+		if err != nil {
+			return err
+		}
+	}
 	return show.Plainly(s.Err, "hence export: %d operations, %d of them aborted, of decisions %d to %d of %s\n",
 		result.Operations, result.Aborted, result.First, result.Last, result.Workspace)
 }

@@ -26,6 +26,7 @@ type Result struct {
 	Last       sequencer.Seq `json:"last_seq"`
 	Operations int           `json:"operations"`
 	Aborted    int           `json:"aborted"` // of these: refused, or taken back
+	Unread     int           `json:"unread"`  // of all that were read: without footprint, since its intent was deleted
 }
 
 // Write writes a workspace's history, in the order of its decisions, a line at a time.
@@ -107,7 +108,7 @@ func each(ctx context.Context, log *recorded.Log, after sequencer.Seq, f func(*t
 	if err != nil {
 		return nil, err
 	}
-	return result, log.Together(ctx, after, func(in recorded.Intent) error {
+	err = log.Together(ctx, after, func(in recorded.Intent) error {
 		b.Intent(in.In.Offset, in.Intent)
 		return nil
 	}, func(d recorded.Decision) error {
@@ -118,6 +119,8 @@ func each(ctx context.Context, log *recorded.Log, after sequencer.Seq, f func(*t
 		}
 		return nil
 	})
+	result.Unread = b.Unread()
+	return result, err
 }
 
 // met reports whether an operation is the one asked for, or has to do with it directly: the one rests on the other,
