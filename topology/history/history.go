@@ -178,12 +178,14 @@ func (b *Builder) registered(o *sequencer.Outcome) {
 	}
 }
 
-// seal is the intent with the footprint that was decided, as far as there was one; the transaction is open no more.
+// seal is the intent with the footprint that was decided, as far as there was one; the transaction is open no more. Of
+// several the hash says which; the intent that a decision names may be a later one that was refused. Where none has the
+// hash (a logic before 4 leaves fields out of it) it is the last.
 func (b *Builder) seal(o *sequencer.Outcome) (in *sequencer.Intent, granted []sequencer.Scope) {
 	if t := b.open[o.Tx]; t != nil {
 		granted = t.granted
 		for _, one := range t.seals {
-			if in == nil || one.ID() == o.Intent || in.ID() != o.Intent && one.N > in.N {
+			if in == nil || in.Seal.Footprint() != o.Footprint {
 				in = one
 			}
 		}
@@ -486,9 +488,6 @@ func (b *Builder) happened(tx sequencer.TxID, calls []sequencer.Effect) (out []s
 
 // meet reports whether the order of two calls matters: both are held, or their scopes overlap.
 func meet(x, y sequencer.Effect) bool {
-	if x.Class.Gated() != y.Class.Gated() {
-		return false
-	}
 	return x.Class.Gated() || slices.ContainsFunc(x.Scopes, func(s sequencer.Scope) bool {
 		return slices.ContainsFunc(y.Scopes, s.Overlaps)
 	})

@@ -3,6 +3,7 @@ package history_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -167,18 +168,20 @@ func certain(r *anomaly.Report) (kinds []string) {
 func TestReads(t *testing.T) {
 	l := newLog(t, "a", "b")
 	one := l.seal("a.1", sequencer.OutcomeCommitted, put("shard:/x", "1"))
-	two := l.seal("a.2", sequencer.OutcomeCommitted, put("shard:/y", "2"))
+	large := put("shard:/y", "")
+	large.Shards[0].Content, large.Shards[0].Ref = nil, &sequencer.Ref{Size: 5000, SHA256: sha256.Sum256([]byte("2"))}
+	two := l.seal("a.2", sequencer.OutcomeCommitted, large)
 	s := put("shard:/z", "3")
 	s.Reads = []sequencer.Read{read("shard:/y", two), read("shard:/x", one), read("shard:/none", two), read("db:/q", two),
-		read("shard:/x", two)}
+		read("shard:/x", two), read("shard:/none", one), read("shard:/p/*", two)}
 	three := l.seal("b.1", sequencer.OutcomeCommitted, s)
 	all, r := l.export()
 	got := all["b.1"]
-	l.same("reads", got.ReadSet, []string{"db:/q", "shard:/none", "shard:/x", "shard:/y"})
+	l.same("reads", got.ReadSet, []string{"db:/q", "shard:/none", "shard:/p/*/**", "shard:/x", "shard:/y"})
 	l.same("values", got.ReadValues, values("db:/q", trace.Null, "shard:/none", trace.Null, "shard:/x", sum("1"),
-		"shard:/y", sum("2")))
+		"shard:/y", sum("2"), "shard:/p/*/**", trace.Null))
 	l.same("time", got.ReadTime, uint64(one))
-	l.same("times", got.ReadTimes, map[string]uint64{"db:/q": uint64(two), "shard:/none": uint64(two),
+	l.same("times", got.ReadTimes, map[string]uint64{"db:/q": uint64(two), "shard:/p/*/**": uint64(two),
 		"shard:/y": uint64(two)})
 	l.same("write time", got.WriteTime, uint64(three))
 	l.same("writes", got.WriteValues, values("shard:/z", sum("3")))
@@ -332,8 +335,9 @@ func TestTools(t *testing.T) {
 			register := func(n uint64, tool string) {
 				in := &sequencer.Intent{Kind: sequencer.IntentRegister, N: uint32(n), Agent: "a",
 					Incarnation: l.agents["a"], Register: &sequencer.Register{Server: "s", Generation: n}}
-				if tool == "" {
+				if tool == "" { // its tools count for nothing
 					in.Kind = sequencer.IntentUnregister
+					in.Register.Tools = []sequencer.Tool{{Name: "t", Signature: "1"}}
 				} else {
 					name, signature, _ := strings.Cut(tool, "=")
 					in.Register.Tools = []sequencer.Tool{{Name: name, Signature: signature}}
@@ -399,6 +403,8 @@ func TestOrderOfCalls(t *testing.T) {
 				l.events = append([]*topology.Event{{Kind: topology.EventAnswer, Tx: "a.1", Incarnation: 1,
 					Index: uint64(n + 1), Effect: &topology.EffectText{Index: index}}}, l.events...)
 			}
+			l.events = append(l.events, &topology.Event{Kind: topology.EventAnswer, Tx: "a.1", Incarnation: 2, Index: 1,
+				Effect: &topology.EffectText{ByHand: &topology.ByHand{In: "a.9"}}}) // when all was settled
 			all, r := l.export()
 			l.same("findings", certain(r), c.want)
 			l.same("the order is known", all["a.1"].CO != nil, c.known)
@@ -406,13 +412,59 @@ func TestOrderOfCalls(t *testing.T) {
 	}
 }
 
+// TestDeltaTakenOut: a retracted delta is taken out, and nothing else.
+func TestDeltaTakenOut(t *testing.T) {
+	l := newLog(t, "a", "b")
+	l.seal("a.1", sequencer.OutcomeCommitted, put("shard:/log", "0\n"))
+	s := put("shard:/log", "1\n")
+	s.Shards[0].Op = sequencer.OpAppend
+	l.seal("b.1", sequencer.OutcomeCommitted, s)
+	in := l.of("b.1", sequencer.IntentRetract)
+	in.Begin = nil
+	l.do(in)
+	all, _ := l.export()
+	l.same("taken out", all["b.1#retracted"].WriteValues, values("shard:/log#4", trace.Null))
+}
+
+// TestForgotten: what a cell held before the versions that are kept is unknown, and not nothing.
+func TestForgotten(t *testing.T) {
+	b := history.New(0)
+	write := func(seq, floor sequencer.Seq) {
+		b.Decision(&sequencer.Outcome{Seq: seq, Floor: floor, Kind: sequencer.OutcomeCommitted, Tx: "t", Agent: "a",
+			Writes: []sequencer.Write{{Scope: "shard:/x", Writer: sequencer.Writer{Seq: seq, Tx: "t"}}},
+			Shards: []sequencer.ShardWrite{{Scope: "shard:/x", Content: []byte{byte(seq)}}}})
+	}
+	write(5, 0)
+	write(6, 0)
+	write(8, 7)
+	for view, want := range map[sequencer.Seq]trace.Value{4: "", 5: "", 6: sum("\x06"), 7: sum("\x06"), 8: sum("\x08")} {
+		tx := sequencer.TxID(fmt.Sprint("r", view))
+		b.Intent(9, &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: tx, N: 1, Agent: "b",
+			Seal: &sequencer.Seal{Reads: []sequencer.Read{read("shard:/x", view)}}})
+		got := b.Decision(&sequencer.Outcome{Seq: 9, Kind: sequencer.OutcomeAborted, Tx: tx, Agent: "b"})[0]
+		if value := got.ReadValues["shard:/x"]; value != want {
+			t.Errorf("at %d it is %s, not %s", view, value, want)
+		}
+	}
+}
+
 // TestWaiting: the footprint of a commit is the one that was taken, also where a later seal was refused.
 func TestWaiting(t *testing.T) {
 	l := newLog(t, "a")
-	l.seal("a.1", sequencer.OutcomeCommitted, put("shard:/x", "1"))
+	first := put("shard:/x", "1")
+	first.Hook = true
+	waiting := l.of("a.1", sequencer.IntentSeal)
+	waiting.Seal = &first
+	l.do(waiting)
 	late := l.of("a.1", sequencer.IntentSeal)
 	late.N, late.Seal = 2, &sequencer.Seal{Reads: []sequencer.Read{read("shard:/other", l.now())}}
 	l.do(late)
+	l.last("a.1", sequencer.OutcomeRefused)
+	verdict := l.of("a.1", sequencer.IntentVerdict)
+	verdict.Begin = nil
+	verdict.Verdict = &sequencer.Verdict{Yes: true, Footprint: l.outcomes[len(l.outcomes)-1].Footprint}
+	l.do(verdict)
+	l.last("a.1", sequencer.OutcomeCommitted)
 	all, _ := l.export()
 	if got := all["a.1"]; len(got.ReadSet) != 0 || len(got.WriteSet) != 1 {
 		t.Errorf("it is %+v", got)
