@@ -18,6 +18,7 @@ type model struct {
 	pinned    []string
 	from      [][]int // operations whose writes it read, direct ones
 	clock     int
+	asked     []int     // in the order of their begins
 	deferred  [][]event // of those that wait
 }
 
@@ -27,6 +28,7 @@ func predict(k runtimes.Kind, s schedule) *model {
 		tool: "v1", pinned: make([]string, n), from: make([][]int, n), deferred: make([][]event, n)}
 	for _, e := range s.events {
 		m.take(e)
+		m.catchUp()
 	}
 	for i := range m.state { // what is not over at the end is given up
 		if m.state[i] == runtimes.Open || m.state[i] == runtimes.Waiting {
@@ -44,6 +46,7 @@ func (m *model) take(e event) {
 	case e.what == 's':
 		m.tool = "v2"
 	case e.what == 'b':
+		m.asked = append(m.asked, i)
 		m.begin(i)
 	case m.state[i] == runtimes.Waiting:
 		m.deferred[i] = append(m.deferred[i], e)
@@ -53,18 +56,9 @@ func (m *model) take(e event) {
 			m.clock++
 			m.state[i], m.committed[i] = runtimes.Committed, m.clock
 		}
-		for j := range m.state {
+		for _, j := range m.asked {
 			if m.state[j] == runtimes.Waiting {
 				m.begin(j)
-			}
-		}
-		for j := range m.state {
-			if m.state[j] == runtimes.Open && m.deferred[j] != nil {
-				later := m.deferred[j]
-				m.deferred[j] = nil
-				for _, e := range later {
-					m.take(e)
-				}
 			}
 		}
 	case e.what == 'r' && m.state[i] == runtimes.Committed:
@@ -72,6 +66,23 @@ func (m *model) take(e event) {
 		for j := range m.state {
 			if m.kind.Excludes().A3 && m.state[j] == runtimes.Committed && m.rests(j, i) {
 				m.state[j] = runtimes.Retracted
+			}
+		}
+	}
+}
+
+// catchUp takes what waited for a begin, as scripts do: in the order of the begins, until none can go on.
+func (m *model) catchUp() {
+	for moved := true; moved; {
+		moved = false
+		for _, i := range m.asked {
+			if m.state[i] == runtimes.Waiting || m.deferred[i] == nil {
+				continue
+			}
+			later := m.deferred[i]
+			m.deferred[i], moved = nil, true
+			for _, e := range later {
+				m.take(e)
 			}
 		}
 	}

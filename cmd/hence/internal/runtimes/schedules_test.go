@@ -3,6 +3,7 @@ package runtimes_test
 import (
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
@@ -192,4 +193,32 @@ func mutantSchedules() iter.Seq[schedule] {
 			}
 		}
 	}
+}
+
+// drawn is a schedule of three agents with two operations each.
+func drawn(seed uint64) schedule {
+	draw := rand.New(rand.NewPCG(seed, 0))
+	s := schedule{agents: 3}
+	for range 6 {
+		s.ops = append(s.ops, shape{draw.IntN(4), draw.IntN(4), draw.IntN(2) == 0})
+	}
+	next := make([]int, s.agents)
+	var committed []int
+	for len(committed) < len(s.ops) {
+		a := draw.IntN(s.agents)
+		op := a + s.agents*(next[a]/2)
+		switch n := draw.IntN(10); {
+		case n == 0 && len(committed) > 0:
+			s.events = append(s.events, event{'r', committed[draw.IntN(len(committed))]})
+		case n == 1 && draw.IntN(3) == 0:
+			s.events = append(s.events, event{"ts"[draw.IntN(2)], 0})
+		case op < len(s.ops):
+			s.events = append(s.events, event{"bc"[next[a]%2], op})
+			if next[a]%2 == 1 {
+				committed = append(committed, op)
+			}
+			next[a]++
+		}
+	}
+	return s
 }
