@@ -88,12 +88,12 @@ func (t Topology) pair(v *Verdict, i, j Operation, channel string) {
 	}
 }
 
-// mutual reports whether i also overwrites what j reads, in the superstep in which both write: whoever comes second is
+// mutual reports whether i also overwrites what j reads. Where both write in one superstep, whoever comes second is
 // stale.
 func (t Topology) mutual(i, j Operation) bool {
 	return slices.ContainsFunc(j.Reads, func(channel string) bool {
 		return slices.Contains(i.Writes, channel) && !slices.Contains(t.Reducers, channel)
-	}) && j.From <= i.To && i.To == j.To
+	})
 }
 
 // String says how the risk comes about.

@@ -4,11 +4,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/layers"
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
+	"github.com/hence-dev/hence/cmd/hence/internal/scenarios"
 )
 
 const examples = "../../../../docs/examples/layers"
@@ -214,4 +216,26 @@ func drawn(seed uint64) (t layers.Topology) {
 		t.Reducers = []string{"x"}
 	}
 	return t
+}
+
+// TestAppends holds that a write through a reducer is a cell of its own, and that who reads the channel reads all that
+// are there.
+func TestAppends(t *testing.T) {
+	r := scenarios.Run(read(t, "fan-out-reducer").Scenario(1), runtimes.New(runtimes.Vanilla), scenarios.Options{})
+	appended := func(cells []string) string {
+		return strings.Join(slices.DeleteFunc(slices.Clone(cells), func(cell string) bool {
+			return !strings.HasPrefix(cell, "messages")
+		}), " ")
+	}
+	var reads, writes []string
+	for _, rec := range r.Records {
+		reads, writes = append(reads, appended(rec.ReadSet)), append(writes, rec.WriteSet...)
+	}
+	if got := strings.Join(reads, "; "); got != "; messages#1; messages#1; messages#1 messages#2 messages#3" {
+		t.Errorf("read %s", got)
+	}
+	slices.Sort(writes)
+	if got := appended(writes); got != "messages#1 messages#2 messages#3" {
+		t.Errorf("written %s", got)
+	}
 }
