@@ -39,7 +39,7 @@ type grammar struct {
 	Shard   shardCmd   `cmd:"" group:"see" help:"List, read and write shards."`
 	Tools   toolsCmd   `cmd:"" group:"see" help:"List the tools of an agent."`
 	Explain explainCmd `cmd:"" group:"see" help:"Explain why a transaction waits, was refused or was committed."`
-	Replay  replayCmd  `cmd:"" dev:"told" group:"see" help:"Decide a log again under other rules, and say what differs."`
+	Replay  replayCmd  `cmd:"" group:"see" help:"Decide a log again under other rules, and say what differs."`
 	Check   checkCmd   `cmd:"" group:"see" help:"Find the anomalies of a trace, and name them."`
 	Export  exportCmd  `cmd:"" dev:"told" group:"see" help:"Write the log of a workspace as a trace."`
 	Audit   auditCmd   `cmd:"" group:"see" help:"Verify the decisions of a workspace, from the topics or a bundle."`

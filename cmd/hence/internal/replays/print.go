@@ -32,7 +32,7 @@ func (v *View) Write(w io.Writer) error {
 	if len(v.Differences) == 0 && v.LeftOut == 0 {
 		b.WriteString("Nothing differs.\n")
 	} else {
-		fmt.Fprintf(&b, "%s in %s: %d of the change alone, %d that follow from one before.\n\n",
+		fmt.Fprintf(&b, "%s in %s; of the change alone: %d, following from one before: %d\n\n",
 			show.Several(len(v.Differences)+v.LeftOut, "difference"), show.Several(v.Transactions, "transaction"),
 			v.Direct, v.Follow)
 		for i := range v.Differences {
@@ -56,9 +56,14 @@ func (v *View) totals() *show.Table {
 	for _, code := range both(v.Recorded.Codes, v.Replayed.Codes) {
 		row("  "+code, v.Recorded.Codes[code], v.Replayed.Codes[code])
 	}
-	row("undecided", v.Recorded.Undecided, v.Replayed.Undecided)
-	row("waited", v.Recorded.Waited, v.Replayed.Waited)
-	row("an intent refused", v.Recorded.Refused, v.Replayed.Refused)
+	rare := func(name string, a, b int) {
+		if a+b > 0 {
+			row(name, a, b)
+		}
+	}
+	rare("undecided", v.Recorded.Undecided, v.Replayed.Undecided)
+	rare("waited", v.Recorded.Waited, v.Replayed.Waited)
+	rare("with an intent refused", v.Recorded.Refused, v.Replayed.Refused)
 	for _, code := range both(v.Recorded.Would, v.Replayed.Would) {
 		row("would be "+code, v.Recorded.Would[code], v.Replayed.Would[code])
 	}
@@ -89,7 +94,7 @@ func (v *View) notKnown(b *strings.Builder) {
 		fmt.Fprintf(b, "  %d more transactions; --limit 0 shows all\n", v.UnknownOut)
 	}
 	if len(v.Agents) > 0 {
-		_ = show.Plainly(b, "  what %s would have begun next: they went on after a decision that is another one now\n",
+		_ = show.Plainly(b, "  what %s would have begun next, after a decision that is another one now\n",
 			strings.Join(v.Agents, ", "))
 	}
 }

@@ -142,7 +142,7 @@ func totals(t *replay.Totals) Totals {
 func difference(i int, d *replay.Difference) Difference {
 	out := Difference{Number: i + 1, Tx: d.Tx, Agent: d.Agent, What: d.What, Offset: d.Offset, Recorded: fate(&d.Then),
 		Replayed: fate(&d.Now), Cause: Cause{Why: d.Cause.Why, Tx: d.Cause.Tx, Of: d.Cause.Of + 1, First: d.Cause.First + 1}}
-	out.Sentence = fmt.Sprintf("%s of %s at offset %d: %s; %s", d.Tx, d.Agent, d.Offset, fates(d), because(d))
+	out.Sentence = fmt.Sprintf("%s of %s: %s; %s", d.Tx, d.Agent, fates(d), because(d))
 	return out
 }
 

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/replays"
+	"github.com/hence-dev/hence/sidecar/client"
+)
+
+// TestReplay does what docs/replay.md does, and holds that hence replay prints what stands there.
+func TestReplay(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dev := startDev(t)
+	do := func(args ...string) string {
+		t.Helper()
+		code, out, errs := hence(t, args...)
+		if code != ExitOK {
+			t.Fatalf("hence %v: exit code %d, %s", args, code, errs)
+		}
+		return out
+	}
+	do("rules", "set", "--observe")
+	do("shard", "put", "stock/mugs", "5")
+	ctx, c := t.Context(), client.New(dev.URL, dev.Token)
+	readAndWrite := func(read, write string, between func()) {
+		t.Helper()
+		tx, err := c.Begin(ctx, client.BeginOptions{})
+		if err == nil {
+			_, err = tx.Read(ctx, read)
+		}
+		if between(); err == nil {
+			err = tx.Write(ctx, write, []byte("1"), client.WriteOptions{})
+		}
+		if err == nil {
+			_, err = tx.Seal(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	readAndWrite("shard:/stock/mugs", "shard:/sold/mugs", func() { do("shard", "put", "stock/mugs", "4") })
+	readAndWrite("shard:/sold/mugs", "shard:/report", func() {})
+	plot := filepath.Join(t.TempDir(), "replay.svg")
+	got := do("replay", "--mode", "enforce", "--svg", plot)
+	doc, err := os.ReadFile("../../../../docs/replay.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ := strings.Cut(string(doc), "```text\n")
+	want, _, _ = strings.Cut(want, "```")
+	// Ticks and watermarks are records too, and come with time.
+	records := regexp.MustCompile(`\d+ records`)
+	if got, want = records.ReplaceAllString(got, "N records"), records.ReplaceAllString(want, "N records"); got != want {
+		t.Errorf("docs/replay.md has\n%s\nit prints\n%s", want, got)
+	}
+	if svg, err := os.ReadFile(plot); err != nil || strings.Count(string(svg), "<polyline") != 5 {
+		t.Errorf("the plot: %v, %s", err, svg)
+	}
+	if out := do("replay"); !strings.Contains(out, "decided again under its own rules") ||
+		!strings.Contains(out, "Nothing differs.") {
+		t.Errorf("under its own rules: %s", out)
+	}
+	var v replays.View
+	if err := json.Unmarshal([]byte(do("replay", "--mode", "enforce", "-o", "json")), &v); err != nil ||
+		len(v.Differences) != 1 || v.Checked != int(v.Decisions) || v.Direct != 1 || len(v.Unknown) != 1 {
+		t.Errorf("as JSON: %v, %+v", err, v)
+	}
+	do("replay", "--policy", "../../../../docs/examples/notes.yaml", "--order", "locked", "--level", "L2")
+	if code, _, errs := hence(t, "replay", "--workspace", "other"); code != ExitFailed ||
+		!strings.Contains(errs, "has no records") {
+		t.Errorf("of a workspace that there is not: exit code %d, %s", code, errs)
+	}
+}
