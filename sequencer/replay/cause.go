@@ -142,8 +142,8 @@ func (r *run) named(d *Difference) (out []name) {
 	return out
 }
 
-// sameTo: who moved what the transaction read or wrote had done so before it in the other run too, so it is not because
-// of that one that the two differ.
+// sameTo: who moved what the transaction read or wrote had done so before it in the other run too. So it is not
+// because of that one that the two differ.
 func sameTo(w *story, d *Difference, e *event) bool {
 	switch e.code {
 	case sequencer.CodeStaleRead, sequencer.CodeVersionMismatch:

@@ -134,8 +134,9 @@ func (w *watched) touch(t *testing.T, x *working) {
 	}
 	at := sequencer.Scope("doc:/d" + string(rune('0'+w.n(5))))
 	in := func() *sequencer.Intent {
+		wants := []sequencer.Want{{Scope: at, Access: sequencer.WriteAccess}}
 		return &sequencer.Intent{Kind: sequencer.IntentTouch, Tx: x.id, N: 1, Agent: x.agent, Base: x.base,
-			Incarnation: w.inc[x.agent], Touch: &sequencer.Touch{Wants: []sequencer.Want{{Scope: at, Access: sequencer.WriteAccess}}}}
+			Incarnation: w.inc[x.agent], Touch: &sequencer.Touch{Wants: wants}}
 	}
 	if w.apart && w.wouldBe(t, in()) {
 		at = sequencer.Scope("doc:/own/" + string(x.id))
@@ -241,8 +242,8 @@ func TestFirstWould(t *testing.T) {
 	}
 }
 
-// TestSameSets: where those that would be refused or wait write nothing that others read or overwrite, those that would
-// be are those that differ.
+// TestSameSets: where those that would be refused or wait write nothing that others read or overwrite, those with a
+// would are those that differ.
 func TestSameSets(t *testing.T) {
 	same, differing := uint64(0), 0
 	for seed := range logs() {

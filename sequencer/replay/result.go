@@ -42,7 +42,7 @@ type Result struct {
 	Differences []Difference // in the order of the log; each one's cause stands before it
 	Direct      int          // of them: the changed rule alone explains it
 	Unknown     []Unknown
-	Agents      []string       // whose next steps may have been others: they began something after a decision that differs
+	Agents      []string       // that began something after a decision that differs: they may not have
 	Supposed    map[string]int // what the second run supposed, and how often
 	Points      []Point        // for a drawing
 }
@@ -64,7 +64,7 @@ const (
 	DiffersRefused    = "refused"    // an intent of it was refused in one run only
 	DiffersDecision   = "decision"   // it committed in one run and did not in the other
 	DiffersReason     = "reason"     // it aborted in both, for another reason
-	DiffersOrder      = "order"      // it committed in both, and another one committed before it in one and after it in the other
+	DiffersOrder      = "order"      // it committed in both, at another place among the others
 	DiffersRetraction = "retraction" // it is taken back in one run only
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 )
 
-// translated is a record as it would be in the second run: the seqs that it names are those of what they stood for, and
-// what the change says is as the change has it. Nil: it would not be there. A record that neither concerns is itself.
+// translated is a record as it would be in the second run: the seqs that it names are those of what they stood for,
+// and what the change says is as the change has it. Nil: it would not be there.
 func (r *run) translated(s *story, in *sequencer.Intent) *sequencer.Intent {
 	if in == nil {
 		return nil
@@ -31,9 +31,11 @@ func (r *run) translated(s *story, in *sequencer.Intent) *sequencer.Intent {
 		a := *in.Abort
 		a.Seq = r.view(a.Seq)
 		out.Abort = &a
-	case in.Verdict != nil && s != nil && s.now.footprint != (sequencer.Hash{}) && in.Verdict.Footprint == s.then.footprint:
+	case in.Verdict != nil && s != nil:
 		v := *in.Verdict
-		v.Footprint = s.now.footprint
+		if v.Footprint == s.then.footprint && s.now.footprint != (sequencer.Hash{}) {
+			v.Footprint = s.now.footprint // the same reads, at the seqs where they are now
+		}
 		out.Verdict = &v
 	case in.Watermark != nil:
 		w := *in.Watermark
