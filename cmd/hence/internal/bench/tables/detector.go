@@ -309,7 +309,7 @@ func lockedInEffect(records []trace.Record, i int) bool {
 
 func lowerBound(_ context.Context, e *Env) (Result, error) {
 	histories, free, violated, unlocked := 0, 0, 0, 0
-	for s := range schedules(e.of(17, 1)) {
+	for s := range schedules(e.of(67, 1)) {
 		r := e.run(s.scenario(), runtimes.Vanilla)
 		histories++
 		all := true
@@ -381,7 +381,7 @@ func toldByBrute(a brute.Answer) (all []string) {
 }
 
 func exact(_ context.Context, e *Env) (Result, error) {
-	differ, bounded, drawn, found := 0, 0, e.of(2_000, 100_000), 0
+	differ, bounded, drawn, found := 0, 0, e.of(400, 100_000), 0
 	compare := func(records []trace.Record) {
 		got := told(e.judge(records))
 		found += len(got)
@@ -389,7 +389,7 @@ func exact(_ context.Context, e *Env) (Result, error) {
 			differ++
 		}
 	}
-	for s := range schedules(e.of(17, 1)) {
+	for s := range schedules(e.of(67, 1)) {
 		bounded++
 		compare(e.run(s.scenario(), runtimes.Vanilla).Records)
 	}
@@ -404,7 +404,7 @@ func exact(_ context.Context, e *Env) (Result, error) {
 }
 
 func embedded(_ context.Context, e *Env) (Result, error) {
-	chance, runs, changed, found := e.chance("embedded"), e.of(300, 20_000), 0, 0
+	chance, runs, changed, found := e.chance("embedded"), e.of(200, 20_000), 0, 0
 	for i := range runs {
 		records := brute.Random(e.Seed + uint64(i))
 		before := count(e.judge(records))

@@ -47,7 +47,7 @@ func matrix(_ context.Context, e *Env) (Result, error) {
 
 func holders(_ context.Context, e *Env) (Result, error) {
 	states, twice, stale, without := 0, 0, 0, 0
-	for s := range schedules(e.of(17, 1)) {
+	for s := range schedules(e.of(67, 1)) {
 		for _, kind := range []runtimes.Kind{runtimes.PessimisticDrop, runtimes.Vanilla} {
 			r := e.run(s.scenario(), kind)
 			both := 0
@@ -89,7 +89,7 @@ func began(r *scenarios.Result, i int) bool {
 // stale counts the histories with A1 under a runtime, of schedules that pick selects, and those of them whose reader
 // writes nothing.
 func (e *Env) stale(kind runtimes.Kind, pick func(schedule) bool) (n, found, readers int) {
-	for s := range schedules(e.of(17, 1)) {
+	for s := range schedules(e.of(67, 1)) {
 		if !pick(s) {
 			continue
 		}
@@ -134,7 +134,7 @@ func writersOnly(_ context.Context, e *Env) (Result, error) {
 func refined(_ context.Context, e *Env) (Result, error) {
 	differ, n := 0, 0
 	for _, kind := range compared() {
-		for s := range schedules(e.of(17, 1)) {
+		for s := range schedules(e.of(67, 1)) {
 			n++
 			r, want := e.run(s.scenario(), kind), model(kind, s)
 			for i := range s.ops {
@@ -214,7 +214,7 @@ func increments(n int, lock bool) (runs, lost int) {
 
 func cascades(_ context.Context, e *Env) (Result, error) {
 	n, broken, orphans, without := 0, 0, 0, 0
-	for s := range schedules(e.of(17, 1)) {
+	for s := range schedules(e.of(67, 1)) {
 		n++
 		r := e.run(s.scenario(), runtimes.Cascade)
 		if r.Has(anomaly.A3) || r.Has(anomaly.A1) {

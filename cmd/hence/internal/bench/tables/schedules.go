@@ -137,7 +137,7 @@ func excluded(p anomaly.Point, k anomaly.Kind) bool {
 
 // fires are those of the four that some schedule has under a runtime, and how many schedules were run.
 func (e *Env) fires(kinds ...runtimes.Kind) (point anomaly.Point, n int) {
-	for s := range schedules(e.of(17, 1)) {
+	for s := range schedules(e.of(67, 1)) {
 		n++
 		point = union(point, fired(e.run(s.scenario(), kinds...)))
 	}

@@ -360,7 +360,7 @@ func lostAppends(_ context.Context, e *Env) (Result, error) {
 }
 
 func coverage(_ context.Context, e *Env) (Result, error) {
-	chance, n, ok := e.chance("coverage"), e.of(400, 10_000), true
+	chance, n, ok := e.chance("coverage"), e.of(100, 10_000), true
 	const asked = 100
 	var words []string
 	for _, truth := range []float64{.1, .5, .9} {
