@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench"
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/tables"
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/tables/stand"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 )
 
@@ -37,11 +39,20 @@ interrupted.`
 }
 
 // Run runs the rows, and prints what they came to.
-func (c *benchTablesCmd) Run(ctx context.Context, s Streams) error {
+func (c *benchTablesCmd) Run(ctx context.Context, s Streams) (err error) {
 	words := show.OneAtATime(s.Err)
 	say, clear := bench.Progress(words, show.IsTerminal(s.Err))
 	cfg := tables.Config{Papers: c.Paper, Rows: c.Row, Say: say, Commands: "hence bench tables --size " + c.Size,
 		Env: tables.Env{Full: c.Size == "full", Seed: c.Seed, Subject: tables.Ours()}}
+	if !c.Pure {
+		dir, failed := os.MkdirTemp("", "hence-tables-")
+		if failed != nil {
+			return fmt.Errorf("bench tables: make a folder for journals: %w", failed)
+		}
+		ground := &stand.Stand{Dir: dir, Logger: c.logger(words), Say: say}
+		defer func() { err = errors.Join(err, ground.Close(), os.RemoveAll(dir)) }()
+		cfg.Ground, cfg.Has = ground, []string{tables.Hence}
+	}
 	found, failed := tables.Run(ctx, cfg)
 	clear()
 	if found == nil {

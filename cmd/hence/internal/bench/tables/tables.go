@@ -211,6 +211,9 @@ func (o *Outcome) measure(ctx context.Context, row Row, env *Env) error {
 
 // missing says what to give so that a row can run.
 func missing(needs string) string {
+	if needs == Hence {
+		return "only what is computed was run"
+	}
 	if needs == Postgres {
 		return "give a database with --postgres"
 	}

@@ -1,0 +1,107 @@
+// Package stand starts Hence for the tables of claims: embedded servers and processors in this process, and for each
+// row workspaces of its own, whose agents and clients of S-Bus are served over HTTP.
+package stand
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/ground"
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/tables"
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/adapters"
+	"github.com/hence-dev/hence/gate/policy"
+	"github.com/hence-dev/hence/sidecar"
+	"github.com/hence-dev/hence/sidecar/client"
+	"github.com/hence-dev/hence/streams"
+)
+
+// Stand is a ground that is started for the first row that needs it. The caller must Close it.
+type Stand struct {
+	Dir    string // for journals
+	Logger *slog.Logger
+	Say    func(format string, args ...any)
+
+	ground  *ground.Ground
+	log     *streams.Client
+	serving context.Context
+	stop    context.CancelFunc
+	sides   sync.WaitGroup
+	made    int
+}
+
+// start starts the servers and the processors.
+func (s *Stand) start(ctx context.Context) (err error) {
+	s.Say("starting Hence on embedded servers")
+	if s.ground, err = ground.Start(ctx, ground.Options{Replication: 1, Partitions: 4, Name: "tables",
+		Logger: s.Logger}); err != nil {
+		return err
+	}
+	if s.log, err = streams.Dial(ctx, s.ground.Servers); err != nil {
+		return fmt.Errorf("connect the sidecars: %w", err)
+	}
+	s.serving, s.stop = context.WithCancel(context.Background())
+	return nil
+}
+
+// Workspace is part of tables.Ground.
+func (s *Stand) Workspace(ctx context.Context, nodes, agents int, rules string) (place tables.Place, err error) {
+	if s.ground == nil {
+		if err := s.start(ctx); err != nil {
+			return place, err
+		}
+	}
+	s.made++
+	name := fmt.Sprint("tables-", s.made)
+	var tools gate.Tools
+	if rules != "" {
+		if tools, err = policy.Load([]byte(rules), policy.Options{File: "policy.yaml", Build: adapters.Build}); err != nil {
+			return place, fmt.Errorf("load the policy of a row: %w", err)
+		}
+	}
+	for n := range nodes {
+		cfg := sidecar.Config{Workspace: name, Listen: "127.0.0.1:0", Tools: tools, Logger: s.Logger,
+			DataDir: filepath.Join(s.Dir, name, fmt.Sprint(n)), SBus: sidecar.SBus{Listen: "127.0.0.1:0", MaxDelta: -1}}
+		for i := range agents {
+			cfg.Agents = append(cfg.Agents, sidecar.AgentConfig{Agent: fmt.Sprintf("agent-%d-%d", n, i),
+				Token: fmt.Sprintf("token-of-%s-%d-%d", name, n, i)})
+		}
+		cfg.SBus.Agent = cfg.Agents[0].Agent
+		side, err := sidecar.New(cfg, s.log)
+		if err != nil {
+			return place, fmt.Errorf("start a sidecar: %w", err)
+		}
+		ended := make(chan error, 1)
+		s.sides.Go(func() { ended <- side.Run(s.serving) })
+		select {
+		case <-side.Ready():
+		case err := <-ended:
+			return place, fmt.Errorf("a sidecar ended: %w", err)
+		case <-ctx.Done():
+			return place, context.Cause(ctx)
+		}
+		place.Buses = append(place.Buses, side.BusURL())
+		for i := range cfg.Agents {
+			place.Agents = append(place.Agents, client.New(side.URL(), cfg.Agents[i].Token, client.WithWorkspace(name)))
+		}
+	}
+	return place, nil
+}
+
+// Close ends what was started.
+func (s *Stand) Close() (err error) {
+	if s.stop != nil {
+		s.stop()
+		s.sides.Wait()
+	}
+	if s.log != nil {
+		s.log.Close()
+	}
+	if s.ground != nil {
+		err = s.ground.Close()
+	}
+	return err
+}
