@@ -123,7 +123,7 @@ func (w *Window) suspect(o *Op) bool {
 			return true
 		case !o.HasPreds && r.Value != "" && r.Value != Null: // nothing may have written it
 			return true
-		case w.latest[r.Cell] > o.ReadTime: // overtaken
+		case w.latest[r.Cell] > o.timeOf(&r): // overtaken
 			return true
 		}
 	}
@@ -137,7 +137,16 @@ func (w *Window) suspect(o *Op) bool {
 
 // outOfOrder: it was committed before another one that came earlier, or may have read what came after it.
 func (w *Window) outOfOrder(o *Op) bool {
-	return !o.Aborted && (o.WriteTime < w.latestW || len(o.Reads) > 0 && o.ReadTime >= o.WriteTime)
+	late := func(r Read) bool { return o.timeOf(&r) >= o.WriteTime }
+	return !o.Aborted && (o.WriteTime < w.latestW || slices.ContainsFunc(o.Reads, late))
+}
+
+// timeOf is when an operation read one of its cells.
+func (o *Op) timeOf(r *Read) uint64 {
+	if r.Timed {
+		return r.Time
+	}
+	return o.ReadTime
 }
 
 // take enters an operation.

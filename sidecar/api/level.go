@@ -9,7 +9,7 @@ type Level struct {
 	Window       int              `json:"window"`       // operations that are held at most
 	Operations   int              `json:"operations"`   // that are held
 	Aborted      int              `json:"aborted"`      // of these: they are judged as predecessors only
-	Spanning     int              `json:"spanning"`     // of these: what began before Since, and may have met what is not held
+	Spanning     int              `json:"spanning"`     // of these: what began at or before Since: it may have met others
 	Least        int              `json:"least"`        // 0 to 4
 	Most         int              `json:"most"`         // 0 to 4
 	PointLeast   string           `json:"point_least"`  // which anomalies there are none of, such as {A1,A3}

@@ -22,7 +22,7 @@ type FollowAnomalies func(ctx context.Context, workspace string, from int64,
 // AnomalyParameters are the query parameters that a stream of anomalies takes.
 const AnomalyParameters = "after kind"
 
-// found is an anomaly on its way to a reader. Its id is one more than its offset in the topic, so that 0 is before all.
+// found is an anomaly on its way to a reader. Its id is one more than its offset in the topic: 0 is before all.
 type found struct {
 	id     sequencer.Seq
 	kind   string

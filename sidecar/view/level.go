@@ -17,8 +17,8 @@ func (w *Workspace) Level(ctx context.Context) (*api.Level, error) {
 	case errors.Is(err, streams.ErrAnomaliesOff):
 		return nil, api.AnomaliesOff()
 	case err != nil:
-		return nil, api.Problemf(api.CodeLog, "no processor that looks for anomalies answers (hence streams --anomalies): %v",
-			err)
+		return nil, api.Problemf(api.CodeLog,
+			"no processor that looks for anomalies answers (hence streams --anomalies): %v", err)
 	}
 	out := &api.Level{Workspace: got.Workspace, Seq: uint64(got.Seq), Since: uint64(got.Since), Window: got.Window,
 		Operations: got.Operations, Aborted: got.Aborted, Spanning: got.Spanning, Least: got.Least, Most: got.Most,

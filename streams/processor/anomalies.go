@@ -29,7 +29,7 @@ const (
 	warmIntents = 1 << 12 // records of hence.intents before the first of these decisions
 	maxEarly    = 1 << 13 // intents of a workspace that came before its first decision
 	heldMost    = 1 << 18 // operations of a partition; beyond it workspaces that rest are forgotten
-	scopesMost  = 1 << 17 // scopes of a workspace of which values are known; beyond it what was read is unknown for a while
+	scopesMost  = 1 << 17 // scopes of a workspace of which values are known; beyond it values are forgotten
 )
 
 // anomalyProcessor looks for anomalies among the last operations of each workspace and publishes what it finds. It has

@@ -36,9 +36,10 @@ const (
 // errDone ends a processor's run without being an error of it.
 var errDone = errors.New("the run ends")
 
-// Run runs the processors sequencer, closure and frontier, and anomalies if asked for, until ctx ends, and builds one that stops again. It waits
-// for Kafka and NATS however long they are away, and for topics that are missing, or creates them if it may. It
-// returns ErrTopics, with the commands that fix them, when topics are there and not as they must be.
+// Run runs the processors sequencer, closure and frontier, and anomalies if asked for, until ctx ends, and builds one
+// that stops again. It waits for Kafka and NATS however long they are away, and for topics that are missing, or
+// creates them if it may. It returns ErrTopics, with the commands that fix them, when topics are there and not as they
+// must be.
 func Run(ctx context.Context, cfg streams.Config) error {
 	cfg, err := cfg.Checked()
 	if err != nil {

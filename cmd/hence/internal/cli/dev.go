@@ -47,7 +47,7 @@ type devCmd struct {
 	Port        *int   `placeholder:"PORT" help:"Port of the sidecar on 127.0.0.1."`
 	ConsolePort int    `default:"7422" help:"Port of the web console on 127.0.0.1."`
 	Anomalies   bool   `help:"Look for anomalies among the last operations."`
-	Window      int    `name:"anomalies-window" default:"1000" placeholder:"N" help:"Operations among which --anomalies looks."`
+	Window      int    `name:"anomalies-window" default:"1000" placeholder:"N" help:"How many operations are looked at."`
 	DataDir     string `type:"path" placeholder:"DIR" help:"Folder for all data; without it, data is in memory."`
 }
 

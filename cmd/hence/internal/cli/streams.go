@@ -33,7 +33,7 @@ type streamsCmd struct {
 	Replica      string `enum:"a,b" default:"a" help:"Replica, a or b; both publish the same decisions."`
 	Instance     string `placeholder:"NAME" help:"Member name in the consumer group; default: the host name."`
 	NATSReplicas int    `name:"nats-replicas" default:"1" help:"Replicas of the JetStream streams; 3 on a real cluster."`
-	Window       int    `name:"anomalies-window" default:"1000" placeholder:"N" help:"Operations among which --anomalies looks."`
+	Window       int    `name:"anomalies-window" default:"1000" placeholder:"N" help:"How many operations are looked at."`
 	CreateTopics bool   `default:"true" negatable:"" help:"Create missing topics."`
 }
 
