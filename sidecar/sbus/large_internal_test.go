@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 )
 
@@ -63,5 +64,25 @@ func TestLargeAnswers(t *testing.T) {
 	}
 	if w, looks, _ := get("HEAD", 0, false); w.Code != 200 || looks != 1 {
 		t.Errorf("HEAD: %d, seen %d times", w.Code, looks)
+	}
+}
+
+// An answer with a large content does not take it into memory again, and only so many rollbacks hold one.
+func TestLargeIsHeldOnce(t *testing.T) {
+	if partsOf(&api.Counted{Body: make([]byte, sequencer.ChunkBytes+1)}) == nil {
+		t.Error("a large body is written as one")
+	}
+	f := New(Config{})
+	one, _, _ := (&parted{}).Give(t.Context(), "", "")
+	for range wholeAtOnce {
+		body, _, err := f.wholeOf(t.Context(), one)
+		if err != nil || string(body) != "halfless" {
+			t.Errorf("%q, %v", body, err)
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, _, err := f.wholeOf(ended, one); api.AsProblem(err).Code != api.CodeBusy {
+		t.Errorf("one more: %v", err)
 	}
 }

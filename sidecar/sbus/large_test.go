@@ -16,7 +16,7 @@ import (
 // largeText is a content of more than so many bytes, with characters that lie across the bounds of its parts and with
 // bytes that are no text; and what JSON makes of it.
 func largeText(size int) (content, shown string) {
-	const some = "a\u20ac\"\n<\x80"
+	const some = "a\u20ac\"\n<\x80x" // nine bytes
 	content = strings.Repeat(some, size/len(some)+1)
 	return content, strings.ReplaceAll(content, "\x80", "\ufffd")
 }
