@@ -2,6 +2,8 @@ package http
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -57,10 +59,23 @@ func (f *Face) body(w http.ResponseWriter, r *http.Request, route *route) (body 
 		return body, free, nil
 	}
 	_, _ = io.CopyN(io.Discard, sent, maxDrained) // many clients read no answer before they have sent everything
+	if _, large := errors.AsType[*http.MaxBytesError](err); large && route.name == "write_shard" {
+		return nil, free, f.tooLarge(most)
+	}
 	if p := api.AsProblem(err); p.Code == api.CodeTooLarge || p.Code == api.CodeBusy {
 		return nil, free, p
 	}
 	return nil, free, api.Problemf(api.CodeBadRequest, "the body could not be read: %v", err)
+}
+
+// tooLarge is the problem of a content of more bytes than are read.
+func (f *Face) tooLarge(read int64) error {
+	p := api.Problemf(api.CodeTooLarge, "the content has more than %d bytes; a shard has at most %d", read,
+		f.Workspace.MostContent())
+	if f.Workspace.MostContent() < sequencer.MaxContent {
+		p.Detail += fmt.Sprintf(": hence rules set --max-content allows up to %d", sequencer.MaxContent)
+	}
+	return p
 }
 
 // readOn reads a body that does not say how long it is, behind what is there of it, and has it no more than twice.

@@ -56,6 +56,9 @@ func TestLargeBodies(t *testing.T) {
 		if w.Code != c.status || c.status == 201 && !bytes.Equal(f.put.Body, body) {
 			t.Errorf("%s: %d, %d bytes of %d: %.200s", name, w.Code, len(f.put.Body), c.size, w.Body)
 		}
+		if text := w.Body.String(); w.Code == 413 && strings.Contains(text, "--max-content") != (c.path == shard) {
+			t.Errorf("%s: %s", name, text)
+		}
 		if n := len(f.face.writing); n != 0 {
 			t.Fatalf("%s: %d places are not free again", name, n)
 		}

@@ -80,6 +80,9 @@ func TestLargeIsHeldOnce(t *testing.T) {
 			t.Errorf("%q, %v", body, err)
 		}
 	}
+	if len(f.holding) != wholeAtOnce {
+		t.Errorf("%d contents are held, in %d places", wholeAtOnce, len(f.holding))
+	}
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, _, err := f.wholeOf(ended, one); api.AsProblem(err).Code != api.CodeBusy {
