@@ -61,7 +61,7 @@ func (s *Agent) commitKeyed(ctx context.Context, in *api.KeyedCommit, done *api.
 			done.Version = k.was.Writes
 			return s.moveOwn(k, sequencer.Seq(d.Seq))
 		case err == nil && d.State != api.StateAborted:
-			return api.Problemf(api.CodeLog, "it is not decided yet whether %s was written: read it", scope)
+			return notInTime(scope)
 		case err == nil:
 			again, err = keyedRefusal(d)
 		}
@@ -260,8 +260,18 @@ func (s *Agent) tryKeyed(ctx context.Context, k *keyed) (d *api.Decision, again 
 		s.leaveLine(t.id)
 		return nil, hasMoved(err), err
 	}
-	d, err = s.sealOnly(ctx, t, nil)
+	d, err = s.sealInTime(ctx, t)
 	return d, false, err
+}
+
+// sealInTime seals, and gives up what is not decided while its client waits: it waits for holds or calls of others, and
+// later it would write what nobody expects any more.
+func (s *Agent) sealInTime(ctx context.Context, t *tx) (*api.Decision, error) {
+	d, err := s.sealOnly(ctx, t, nil)
+	if err == nil && d.State != api.StateCommitted && d.State != api.StateAborted {
+		s.abortLater(t, "it was not decided in time")
+	}
+	return d, err
 }
 
 // hasMoved reports whether a refusal is of something that was compared before: comparing it again says what of it.
@@ -355,7 +365,12 @@ func (s *Agent) writeAlone(ctx context.Context, t *tx, w writing) (*api.Decision
 		s.drop(t, "its only request was refused")
 		return nil, err
 	}
-	return s.sealOnly(ctx, t, nil)
+	return s.sealInTime(ctx, t)
+}
+
+func notInTime(scope sequencer.Scope) error {
+	return api.Problemf(api.CodeLog, "the write of %s waits for transactions that hold it, and is given up: read it, and "+
+		"ask again", scope)
 }
 
 // wroteKeyed is the shard as a write has left it, whatever was written since. The content is at hand: were it to be

@@ -1,14 +1,18 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/client"
 )
 
 func keepMedia(string) string { return "text/plain" }
@@ -246,6 +250,48 @@ func TestFormerKeyed(t *testing.T) {
 		}
 		if why != want || err == nil && (one.Version != version || string(one.Body) != "next") {
 			t.Errorf("version %d: %+v, %v", version, one, err)
+		}
+	}
+}
+
+// What waits for a hold of others longer than its client is given up: it is not written once the hold ends.
+func TestKeyedGivenUp(t *testing.T) {
+	log := newLog()
+	a, b := start(t, "bus", log.Door()), start(t, "b", log.Door())
+	ctx := background(t)
+	a.creates(t, "x")
+	holder := open(ctx, t, b, client.BeginOptions{})
+	must(holder.Touch(ctx, []client.Want{{Scope: "shard:/x", Access: "write"}}, client.TouchOptions{}))(t)
+	for name, f := range map[string]func(context.Context) error{
+		"commit": func(ctx context.Context) error {
+			_, err := a.session.CommitKeyed(ctx, &api.KeyedCommit{Scope: "shard:/x", Content: []byte("1"), MediaType: keepMedia})
+			return err
+		},
+		"rollback": func(ctx context.Context) error {
+			_, err := a.session.WriteKeyed(ctx, "shard:/x", []byte("1"), keepMedia, false)
+			return err
+		},
+		"reset": func(ctx context.Context) error {
+			_, err := a.session.Reset(ctx)
+			return err
+		},
+	} {
+		before := int(log.Seq())
+		of := func(kind sequencer.OutcomeKind) bool {
+			return slices.ContainsFunc(log.Outcomes()[before:], func(o *sequencer.Outcome) bool { return o.Kind == kind })
+		}
+		asking, leave := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- f(asking) }()
+		if err := log.Until(ctx, func() bool { return of(sequencer.OutcomeWaiting) }); err != nil {
+			t.Fatalf("the %s does not wait: %v", name, err)
+		}
+		leave()
+		if p := api.AsProblem(<-ended); p.Status != 503 || !strings.Contains(p.Detail, "given up") {
+			t.Errorf("the %s ends as %+v", name, p)
+		}
+		if err := log.Until(ctx, func() bool { return of(sequencer.OutcomeAborted) }); err != nil {
+			t.Fatalf("the %s is not given up: %v", name, err)
 		}
 	}
 }

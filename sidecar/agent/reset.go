@@ -41,7 +41,6 @@ func (s *Agent) reset(ctx context.Context) (cleared int, err error) {
 			return cleared, nil
 		case err == nil && d.State != api.StateAborted:
 			// It waits for calls or holds of others. Later it would take away what nobody expects to lose.
-			s.abortLater(t, "the reset was not decided in time")
 			return 0, api.Problemf(api.CodeNotReady, "the reset waits for transactions that hold shards, and is given up: "+
 				"look at GET /shards, and ask again")
 		case err == nil:

@@ -146,7 +146,7 @@ func (s *Agent) oncemore(ctx context.Context, d *api.Decision, failed error, try
 	case failed == nil && d.State == api.StateCommitted:
 		return false, nil
 	case failed == nil && d.State != api.StateAborted:
-		return false, api.Problemf(api.CodeLog, "it is not decided yet whether %s was written: read it", scope)
+		return false, notInTime(scope)
 	case failed == nil:
 		again, err = keyedRefusal(d)
 	default:
