@@ -73,6 +73,7 @@ func (f *Face) register(c *call) error {
 
 // statistics are those of /stats.
 type statistics struct {
+	CountedAt       string `json:"counted_at"` // the node whose counters these are
 	CrossShardStale uint64 `json:"cross_shard_stale"`
 	DeliveryLog     struct {
 		Agents     int `json:"agents"`
@@ -93,7 +94,7 @@ type statistics struct {
 }
 
 func (f *Face) statistics() *statistics {
-	out := &statistics{OriEnabled: f.ori.Load(), WALEnabled: true}
+	out := &statistics{CountedAt: f.config.Name, OriEnabled: f.ori.Load(), WALEnabled: true}
 	out.TotalShards, out.DeliveryLog.Agents, out.DeliveryLog.Deliveries = f.config.Readers.Census()
 	resets := f.config.Resets.Resets()
 	n := &f.counts
