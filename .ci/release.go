@@ -6,6 +6,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"flag"
@@ -146,7 +147,18 @@ func build(binary, system, machine string) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build for %s/%s: %w", system, machine, err)
 	}
-	return nil
+	return lean(binary)
+}
+
+// lean refuses a binary in which something looks up methods by names that the linker does not see. Then all exported
+// methods of all types are in it, also this one that nothing calls, and it is 5 MB larger.
+func lean(binary string) error {
+	content, err := os.ReadFile(binary)
+	if err == nil && bytes.Contains(content, []byte("reflect.(*Value).MethodByName")) {
+		err = fmt.Errorf("%s has methods that nothing calls: in what \"go build -ldflags=-dumpdep ./cmd/hence\" prints, "+
+			"<ReflectMethod> stands behind who looks them up by name (text/template does, and Parse and Run of kong)", binary)
+	}
+	return err
 }
 
 // pack writes an archive that says nothing of who made it, where and when.

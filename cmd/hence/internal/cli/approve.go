@@ -63,8 +63,11 @@ type deciding struct {
 	ApproverTokenFile string `type:"path" placeholder:"FILE" help:"Approver token file, if no approver token is given."`
 }
 
-// AfterApply reads the token's file, and shows the approver's token instead of the agent's.
-func (d *deciding) AfterApply() (err error) {
+// prepare reads the tokens' files, and shows the approver's token instead of the agent's.
+func (d *deciding) prepare() (err error) {
+	if err := d.asking.prepare(); err != nil {
+		return err
+	}
 	if d.ApproverToken == "" && d.ApproverTokenFile != "" {
 		if d.ApproverToken, err = access.ReadToken(d.ApproverTokenFile); err != nil {
 			return err

@@ -47,8 +47,8 @@ Exit code: 0 no anomaly is certain and no topology susceptible, 1 a file could n
 one is.`
 }
 
-// Validate refuses a role that there is not, and flags that say nothing of topologies.
-func (c *checkCmd) Validate() error {
+// prepare refuses a role that there is not, and flags that say nothing of topologies.
+func (c *checkCmd) prepare() error {
 	if c.Layers && (c.HTML != "" || c.Window > 0 || len(c.Role) > 0) {
 		return errors.New("--topology: --html, --window and --role are about histories, and a topology has none")
 	}

@@ -83,12 +83,12 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	}()
 	dropEmptyVariables()
 	dev := newDevContext()
-	parser := newParser(&grammar{}, s, kong.Resolvers(dev), kong.Bind(dev))
-	command, err := parser.Parse(args)
-	if err != nil {
-		return usage(s.Err, err, nil)
+	parser := newParser(&grammar{}, s, kong.Resolvers(dev))
+	command, err := parse(parser, args)
+	if err == nil {
+		err = checkValues(command)
 	}
-	if err := checkValues(command); err != nil {
+	if err != nil {
 		return usage(s.Err, err, command.Selected())
 	}
 	if !strings.HasPrefix(command.Command(), "config print") { // which says it itself
@@ -105,8 +105,8 @@ func Main(ctx context.Context, args []string, s Streams) (code int) {
 	}
 	ctx, stop := s.untilSignal(ctx, command)
 	defer stop()
-	command.BindTo(ctx, (*context.Context)(nil))
-	return exitCode(ctx, s.Err, dev.advised(command, command.Run()))
+	run := runOf(targetOf(command.Selected()), command, s, dev)
+	return exitCode(ctx, s.Err, dev.advised(command, run(ctx)))
 }
 
 // dropEmptyVariables takes a variable that is set to nothing, as compose files pass optional ones on, for one that is
@@ -126,13 +126,11 @@ func newParser(g *grammar, s Streams, more ...kong.Option) *kong.Kong {
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(code int) { panic(quit(code)) }),
 		kong.DefaultEnvars("HENCE"),
-		kong.Bind(s),
 		kong.Vars{"effect_states": strings.Join(api.EffectStates(), ","),
 			"bench_subjects": strings.Join(bench.Subjects(), ","),
 			"bench_curves":   strings.Join(bench.Curves(), ","),
 			"bench_papers":   strings.Join(tables.Papers(), ",")},
 		groups(),
-		kong.Help(printHelp),
 	)...)
 	if err != nil {
 		panic("cli: the grammar is wrong: " + err.Error())
@@ -146,7 +144,7 @@ func (s Streams) untilSignal(ctx context.Context, command *kong.Context) (contex
 	if !s.Signals || node == nil {
 		return ctx, func() {}
 	}
-	if _, own := node.Target.Addr().Interface().(signalled); own {
+	if _, own := targetOf(node).(signalled); own {
 		return ctx, func() {}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -159,8 +157,6 @@ func usage(w io.Writer, err error, of *kong.Node) int {
 	about := "hence"
 	if of != nil {
 		about = of.FullPath()
-	} else if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
-		about = p.Context.Selected().FullPath()
 	}
 	fmt.Fprintf(w, "hence: %v\nRun \"%s --help\" for its flags.\n", err, about)
 	return ExitUsage

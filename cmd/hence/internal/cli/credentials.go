@@ -81,8 +81,8 @@ type asking struct {
 	http *http.Client
 }
 
-// AfterApply reads the files of the token and of whom to trust.
-func (a *asking) AfterApply() (err error) {
+// prepare reads the files of the token and of whom to trust.
+func (a *asking) prepare() (err error) {
 	if a.http, err = a.trust.client(); err != nil {
 		return err
 	}
@@ -103,8 +103,11 @@ type operating struct {
 	OperatorTokenFile string `type:"path" placeholder:"FILE" help:"Operator token file, if no operator token is given."`
 }
 
-// AfterApply reads the token's file, and shows the operator's token instead of the agent's.
-func (o *operating) AfterApply() (err error) {
+// prepare reads the tokens' files, and shows the operator's token instead of the agent's.
+func (o *operating) prepare() (err error) {
+	if err := o.asking.prepare(); err != nil {
+		return err
+	}
 	if o.OperatorToken == "" && o.OperatorTokenFile != "" {
 		if o.OperatorToken, err = access.ReadToken(o.OperatorTokenFile); err != nil {
 			return err

@@ -226,7 +226,7 @@ func TestListenOrPort(t *testing.T) {
 		{"dev --listen 127.0.0.1:7995 --port 7994", ""},
 	} {
 		g, dev := &grammar{}, newDevContext()
-		line, err := newParser(g, Streams{}, kong.Resolvers(dev)).Parse(strings.Fields(c.line))
+		line, err := parse(newParser(g, Streams{}, kong.Resolvers(dev)), strings.Fields(c.line))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,8 @@ func groups() kong.Option {
 }
 
 // printHelp is kong's help, one line for each command, with examples below.
-func printHelp(options kong.HelpOptions, line *kong.Context) error {
-	options.Compact, options.NoExpandSubcommands = true, true
+func printHelp(line *kong.Context) error {
+	options := kong.HelpOptions{Compact: true, NoExpandSubcommands: true, ValueFormatter: kong.DefaultHelpValueFormatter}
 	if err := kong.DefaultHelpPrinter(options, line); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func TestExamples(t *testing.T) {
 	shown := map[string]int{}
 	for _, one := range examples() {
 		shown[one.path]++
-		line, err := parser.Parse(wordsOf(one.line)[1:])
+		line, err := parse(parser, wordsOf(one.line)[1:])
 		if err == nil {
 			err = checkValues(line)
 		}

@@ -41,8 +41,8 @@ of a retraction, and confirmations of a lease.
 The time of a decision is that at which the log took its request.`
 }
 
-// Validate refuses filters that are none, before anything is connected to.
-func (c *tailCmd) Validate() error { return c.options().Check(time.Now()) }
+// prepare refuses filters that are none, before anything is connected to.
+func (c *tailCmd) prepare() error { return c.options().Check(time.Now()) }
 
 func (c *tailCmd) options() tail.Options {
 	return tail.Options{Filter: tail.Filter(c.tailFilter), Workspace: c.Workspace, After: c.After, Limit: c.Limit,

@@ -56,7 +56,7 @@ func TestEveryFlagRefuses(t *testing.T) {
 						}
 					}
 					seen++
-					line, err := parser.Parse(args)
+					line, err := parse(parser, args)
 					if err == nil {
 						err = checkValues(line)
 					}
