@@ -21,8 +21,8 @@ type Report struct {
 	// Spanning counts the operations that began before what the history starts with: what they have to do with
 	// operations before the cut is not known. 0 for a whole history.
 	Spanning int
-	// RecordBytes is the most memory that the history and its check took for operations, and CellBytes that for what
-	// they read and wrote: cells, values, dependencies.
+	// RecordBytes is the most memory that the history and its check took for operations and what they name, and
+	// CellBytes that for what they read and wrote: cells, values, dependencies. Findings come on top of both.
 	RecordBytes, CellBytes uint64
 
 	of *check // that it comes from
@@ -51,14 +51,14 @@ func (h *History) checkWith(least int) *Report {
 		c.cascade(uint32(i))
 		c.op(uint32(i))
 	}
-	c.cascadeFar()
-	c.scarFar()
+	cascade := c.cascadeFar()
+	scars, causes := c.scarFar()
 	c.split()
 	c.skew()
-	record, cell := c.cycles()
+	cycles, edges := c.cycles()
 	ofRecords, ofCells := h.bytes()
-	r.RecordBytes = ofRecords + record
-	r.CellBytes = ofCells + v.bytes() + cell + uint64(len(c.rw))*12
+	r.RecordBytes = ofRecords + max(cascade, scars, cycles) // these came one after the other
+	r.CellBytes = ofCells + v.bytes() + uint64(len(c.rw))*12 + max(causes, edges)
 	c.rw, c.wr = nil, nil
 	for why := noValueRead; why <= cutResidue; why++ {
 		if undecided[why] > 0 {

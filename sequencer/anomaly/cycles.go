@@ -1,6 +1,9 @@
 package anomaly
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // edge is a dependency: to is later than from in every serial order that explains the history.
 type edge struct {
@@ -29,7 +32,7 @@ func (c *check) cycles() (records, cells uint64) {
 	if !c.backward {
 		return 0, uint64(cap(edges)) * 16
 	}
-	g := graphOf(edges, len(c.h.ops))
+	g := graphOf(slices.Values(edges), len(c.h.ops))
 	for _, set := range g.components() {
 		steps := g.shortest(set)
 		f := Finding{Kind: Cycle, Certain: true, Count: len(set)}
@@ -40,7 +43,7 @@ func (c *check) cycles() (records, cells uint64) {
 		f.Cell = f.Edges[0].Cell
 		c.find(f)
 	}
-	return uint64(len(c.h.ops)) * 24, uint64(cap(edges)+len(edges)) * 16
+	return uint64(len(c.h.ops)) * 36, uint64(cap(edges)+len(edges)) * 16
 }
 
 // graph has the edges of each operation, one after the other.
@@ -48,29 +51,35 @@ type graph struct {
 	edges []edge
 	begin []uint32 // by operation; one more at the end
 	left  int      // steps until a search gives up
-	set   []uint32 // by operation: which component of more than one it is in; 0: none
+	set   []uint32 // by operation, once there are components: which of more than one it is in; 0: none
 }
 
-func graphOf(edges []edge, ops int) *graph {
-	g := &graph{begin: make([]uint32, ops+1), edges: make([]edge, len(edges)), set: make([]uint32, ops)}
-	for _, e := range edges {
+// graphOf sorts edges by where they begin; it goes through them twice.
+func graphOf(edges iter.Seq[edge], ops int) *graph {
+	g := &graph{begin: make([]uint32, ops+1)}
+	for e := range edges {
 		g.begin[e.from+1]++
 	}
 	for i := range ops {
 		g.begin[i+1] += g.begin[i]
 	}
+	g.edges = make([]edge, g.begin[ops])
 	next := slices.Clone(g.begin)
-	for _, e := range edges {
+	for e := range edges {
 		g.edges[next[e.from]] = e
 		next[e.from]++
 	}
 	return g
 }
 
+// bytes is the memory of a graph, and of what it was made with.
+func (g *graph) bytes() uint64 { return held(g.edges) + 2*held(g.begin) }
+
 // components are the strongly connected ones of more than one operation, by Tarjan's algorithm without recursion; the
 // operations of each are ascending.
 func (g *graph) components() (all [][]uint32) {
 	ops := len(g.begin) - 1
+	g.set = make([]uint32, ops)
 	index, low := make([]uint32, ops), make([]uint32, ops)
 	onStack := make([]bool, ops)
 	type frame struct{ op, next uint32 }

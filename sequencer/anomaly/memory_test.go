@@ -3,6 +3,7 @@ package anomaly
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -39,5 +40,60 @@ func TestMemory(t *testing.T) {
 	}
 	if len(r.Findings) != 0 {
 		t.Errorf("a serial history has %v", found(h, r)[:1])
+	}
+}
+
+// TestMemoryOfSearches: the law holds also where causes, cascades and cycles have to be searched through all
+// operations, and what these searches hold is counted.
+func TestMemoryOfSearches(t *testing.T) {
+	const ops = 20_000
+	last := fmt.Sprintf("transaction-%08d", ops-1)
+	all := map[string]*Report{}
+	for name, change := range map[string]func(i int, o *Op){
+		"nothing": func(int, *Op) {},
+		"a scar": func(i int, o *Op) { // the first rests on what was committed last
+			if i == 0 {
+				o.Preds = []string{last}
+			}
+		},
+		"a cascade": func(i int, o *Op) { o.Aborted = i == ops/2 },
+		"a cycle": func(i int, o *Op) { // two read, then both write
+			if i < 2 {
+				o.ReadTime, o.Reads, o.Writes = 0, []Read{{Cell: "x", Value: Null}}, []Write{{Cell: "x", Value: "1"}}
+			}
+		},
+	} {
+		h := NewHistory(0)
+		for i := range ops {
+			o := Op{Name: fmt.Sprintf("transaction-%08d", i), Agent: fmt.Sprintf("agent-%d", i%16), HasPreds: true,
+				ReadTime: uint64(i), WriteTime: uint64(i + 1),
+				Writes: []Write{{Cell: fmt.Sprintf("cell-%d", i%100), Value: fmt.Sprint(i)}}}
+			if i > 0 {
+				o.Preds = []string{fmt.Sprintf("transaction-%08d", i-1)}
+			}
+			change(i, &o)
+			if err := h.Add(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all[name] = h.Check()
+	}
+	kinds := map[string]Kind{"a scar": Scar, "a cascade": A3, "a cycle": Cycle}
+	for name, r := range all {
+		took := int(r.RecordBytes) / ops
+		t.Logf("%s: %d bytes an operation, %d for its cells", name, took, r.CellBytes/ops)
+		if took > 200 {
+			t.Errorf("%s: an operation takes %d bytes besides its cells, more than 200", name, took)
+		}
+		kind, searched := kinds[name]
+		if !searched {
+			continue
+		}
+		if more := took - int(all["nothing"].RecordBytes)/ops; more < 16 {
+			t.Errorf("%s: the search counts %d bytes an operation", name, more)
+		}
+		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == kind }) {
+			t.Errorf("%s: not found", name)
+		}
 	}
 }
