@@ -17,6 +17,9 @@ const (
 	AnomalyType   = "dev.hence.anomaly.v1"        // CloudEvents type of every record
 	AnomalySchema = "urn:hence:schema:anomaly:v1" // dataschema; the $id of schemas/anomaly.json
 
+	anomalyPrefix  = "dev.hence.anomaly"
+	anomalyVersion = 1
+
 	// MaxAnomalyBytes bounds one record, MaxAnomalyOps the operations that it names: a cycle may have more.
 	MaxAnomalyBytes = 128 << 10
 	MaxAnomalyOps   = 16
@@ -100,8 +103,8 @@ func DecodeAnomaly(b []byte) (*Anomaly, error) {
 	if err := json.Unmarshal(b, &e); err != nil {
 		return nil, fmt.Errorf("decode anomaly: %w: %w", ErrMalformed, err)
 	}
-	if e.Type != AnomalyType {
-		return nil, fmt.Errorf("decode anomaly: %w: type %.60q, not %s", ErrForeignVersion, e.Type, AnomalyType)
+	if err := checkType(e.Type, anomalyPrefix, "anomaly", anomalyVersion); err != nil {
+		return nil, fmt.Errorf("decode anomaly: %w", err)
 	}
 	if err := e.Data.check(); err != nil {
 		return nil, fmt.Errorf("decode anomaly: %w: %w", ErrMalformed, err)
