@@ -264,8 +264,8 @@ func (s *Agent) tryKeyed(ctx context.Context, k *keyed) (d *api.Decision, again 
 	return d, false, err
 }
 
-// sealInTime seals, and gives up what is not decided while its client waits: it waits for holds or calls of others, and
-// later it would write what nobody expects any more.
+// sealInTime seals, and gives up what is not decided while its client waits: it waits for holds or calls of others,
+// and later it would write what nobody expects any more.
 func (s *Agent) sealInTime(ctx context.Context, t *tx) (*api.Decision, error) {
 	d, err := s.sealOnly(ctx, t, nil)
 	if err == nil && d.State != api.StateCommitted && d.State != api.StateAborted {
@@ -369,8 +369,8 @@ func (s *Agent) writeAlone(ctx context.Context, t *tx, w writing) (*api.Decision
 }
 
 func notInTime(scope sequencer.Scope) error {
-	return api.Problemf(api.CodeLog, "the write of %s waits for transactions that hold it, and is given up: read it, and "+
-		"ask again", scope)
+	return api.Problemf(api.CodeLog, "the write of %s waits for transactions that hold it, and is given up: read it, "+
+		"and ask again", scope)
 }
 
 // wroteKeyed is the shard as a write has left it, whatever was written since. The content is at hand: were it to be

@@ -264,7 +264,8 @@ func TestKeyedGivenUp(t *testing.T) {
 	must(holder.Touch(ctx, []client.Want{{Scope: "shard:/x", Access: "write"}}, client.TouchOptions{}))(t)
 	for name, f := range map[string]func(context.Context) error{
 		"commit": func(ctx context.Context) error {
-			_, err := a.session.CommitKeyed(ctx, &api.KeyedCommit{Scope: "shard:/x", Content: []byte("1"), MediaType: keepMedia})
+			in := &api.KeyedCommit{Scope: "shard:/x", Content: []byte("1"), MediaType: keepMedia}
+			_, err := a.session.CommitKeyed(ctx, in)
 			return err
 		},
 		"rollback": func(ctx context.Context) error {

@@ -315,8 +315,9 @@ func TestBusRoutes(t *testing.T) {
 		if commits+conflicts > 0 {
 			scr = float64(conflicts) / float64(commits+conflicts)
 		}
-		return fmt.Sprintf(`{"counted_at":"bus","total_shards":%d,"total_commits":%d,"total_conflicts":%d,"cross_shard_stale":%d,`+
-			`"view_checked_commits":0,"view_divergent_commits":0,"view_divergence_rate":0,"ori_enabled":true,`+
+		return fmt.Sprintf(`{"counted_at":"bus","total_shards":%d,"total_commits":%d,"total_conflicts":%d,`+
+			`"cross_shard_stale":%d,"view_checked_commits":0,"view_divergent_commits":0,`+
+			`"view_divergence_rate":0,"ori_enabled":true,`+
 			`"total_attempts":%d,"scr":%v,"wal_enabled":true,"delivery_log":{"agents":%d,"deliveries":%d},`+
 			`"shard_classes":"*"}`, shards, commits,
 			conflicts, stale, commits+conflicts, scr, agents, deliveries)

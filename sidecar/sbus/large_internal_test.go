@@ -21,7 +21,7 @@ type parted struct {
 }
 
 func (p *parted) Give(context.Context, string, string) (*api.Counted, func(), error) {
-	return &api.Counted{Scope: "shard:/x", Seq: 1, Size: 8, Parts: func(_ context.Context, take func([]byte) error) error {
+	parts := func(_ context.Context, take func([]byte) error) error {
 		p.looks++
 		if err := take([]byte("half")); err != nil || p.looks == p.fails {
 			gone := api.Problemf(api.CodeLog, "lost")
@@ -29,7 +29,8 @@ func (p *parted) Give(context.Context, string, string) (*api.Counted, func(), er
 			return cmp.Or(err, error(gone))
 		}
 		return take([]byte("less"))
-	}}, func() {}, nil
+	}
+	return &api.Counted{Scope: "shard:/x", Seq: 1, Size: 8, Parts: parts}, func() {}, nil
 }
 
 // A content that is lost once its answer has begun ends the connection, and an answer never ends early; so many are

@@ -55,8 +55,9 @@ func TestBusReset(t *testing.T) {
 		{"POST", "/admin/reset as text/plain", "whatever", 200, `{"cleared":3}`},
 		{"GET", "/shard/x", "", 404, refusal("ShardNotFound")},
 		{"GET", "/shards", "", 200, `{"count":0,"shards":[]}`},
-		{"GET", "/stats", "", 200, `{"counted_at":"bus","total_shards":0,"total_commits":0,"total_conflicts":0,"cross_shard_stale":0,` +
-			`"view_checked_commits":0,"view_divergent_commits":0,"view_divergence_rate":0,"ori_enabled":true,` +
+		{"GET", "/stats", "", 200, `{"counted_at":"bus","total_shards":0,"total_commits":0,"total_conflicts":0,` +
+			`"cross_shard_stale":0,"view_checked_commits":0,"view_divergent_commits":0,` +
+			`"view_divergence_rate":0,"ori_enabled":true,` +
 			`"total_attempts":0,"scr":0,"wal_enabled":true,"delivery_log":{"agents":1,"deliveries":0},"shard_classes":{` +
 			`"dedicated":0,"contended_commutative":0,"contended_noncommutative":0,"most_contended":[]}}`},
 		{"GET", "/admin/delivery-log", "", 200, `{"agents":{"opened":{}},"total_agents":1,"total_deliveries":0}`},

@@ -94,7 +94,8 @@ func TestBusEdges(t *testing.T) {
 		{"POST", "/commit", commit("x", 0, "L", ""), 200, `{"new_version":1,"shard_id":"x"}`},
 		{"POST", "/shard", `{"key":"new","content":"0"}`, 201, shard("new", 0, "0", "", 0, 0, 0)},
 		{"POST", "/commit", commit("x", 1, "L", ""), 409,
-			`{"error":"CrossShardStale","detail":"shard 'new' is at version 0, and was written after the list of shards was read"}`},
+			`{"error":"CrossShardStale","detail":"shard 'new' is at version 0, and was written after the list of shards ` +
+				`was read"}`},
 		// An admin's commit revives a session, and is held to all the rest.
 		{"POST", "/admin/commit", commit("x", 0, "L", ""), 409, refusal("CrossShardStale")},
 		{"POST", "/admin/commit", commit("x", 0, "B", ""), 409, refusal("VersionMismatch")},
@@ -122,7 +123,8 @@ func TestBusOrderOfRefusals(t *testing.T) {
 	commit := func(delta, more string) string {
 		return fmt.Sprintf(`{"key":"x","expected_version":9,"delta":%q,"agent_id":"A"%s}`, delta, more)
 	}
-	const sibling, moved = `,"read_set":[{"key":"none","version_at_read":0}]`, `,"read_set":[{"key":"y","version_at_read":4}]`
+	const sibling = `,"read_set":[{"key":"none","version_at_read":0}]`
+	const moved = `,"read_set":[{"key":"y","version_at_read":4}]`
 	large := strings.Repeat("d", 2001)
 	for _, ori := range []string{"true", "false"} {
 		n.want(t, "POST", "/admin/config", `{"ori_enabled":`+ori+`}`, 200, `{"ok":true,"ori_enabled":`+ori+`}`)
