@@ -71,6 +71,17 @@ func TestShortRetention(t *testing.T) {
 	}
 }
 
+// TestLongRetention holds that a retention is long also where its nanoseconds are more than a number holds, and would
+// count as none.
+func TestLongRetention(t *testing.T) {
+	topics := Topics(Options{})
+	at := slices.IndexFunc(topics, func(x Topic) bool { return x.Name == TopicIntents })
+	topics[at].RetentionMs = 1<<64/1_000_000 + 1
+	if err := Validate(topics); errors.Is(err, ErrCones) {
+		t.Error(err)
+	}
+}
+
 // TestUnknownTopic holds that a topic without a configuration is refused: nobody would know what its readers may hold.
 func TestUnknownTopic(t *testing.T) {
 	topics := Topics(Options{})

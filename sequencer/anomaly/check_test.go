@@ -340,3 +340,20 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("0 of 120 is at most %.3f", high)
 	}
 }
+
+// TestHowAPhantom holds that a tool that is gone is said to be gone also where its signature was pinned, one that is
+// there to be another, and one that was not used to be a guess.
+func TestHowAPhantom(t *testing.T) {
+	for keys, want := range map[string]string{
+		"read=yes write=no sig=":  "no longer at 1",
+		"read=yes write=yes sig=": "another signature",
+		"write=no sig=":           "another signature",
+		"read=yes used=no":        "changed its mind",
+	} {
+		h := parse(t, "a 0-1 | plan=t1 "+keys)
+		r := h.Check()
+		if len(r.Findings) != 1 || !strings.Contains(h.Sentence(&r.Findings[0]), want) {
+			t.Errorf("%s: %v, want %q", keys, found(h, r), want)
+		}
+	}
+}

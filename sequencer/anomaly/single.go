@@ -52,7 +52,7 @@ func (h *History) order(i uint32, o *Op) {
 	case !sameEffects(issued, happened):
 		h.single = append(h.single, Finding{Kind: Effects, Certain: true, Records: []uint32{i}, Count: 1,
 			Cell: differing(issued, happened)})
-	case len(issued) >= 2:
+	default: // they are two at least: fewer have one order
 		at := 0
 		for issued[at] == happened[at] {
 			at++

@@ -1,6 +1,7 @@
 package lightcone_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,9 +105,10 @@ func TestCheckCircles(t *testing.T) {
 
 // TestCheckRetentions holds that a place must keep what is open and what its slowest reader has not read, to the unit.
 func TestCheckRetentions(t *testing.T) {
-	c := chain(place("log", nil, lightcone.Everything), place("fast", nil, ""), place("slow", nil, ""))
+	c := chain(place("log", nil, lightcone.Everything), place("fast", nil, ""), place("slow", nil, ""), place("near", nil, ""))
 	c.Links[0].Lag = time.Hour
-	c.Links[1].From, c.Links[1].Lag = "log", 3*time.Hour
+	c.Links[1].From, c.Links[1].Lag = "log", 3*time.Hour // neither the first nor the last
+	c.Links[2].From, c.Links[2].Lag = "log", time.Minute
 	for kept, short := range map[time.Duration]bool{5*time.Hour - 1: true, 5 * time.Hour: false} {
 		c.Places[0].Keeps = &lightcone.Retention{Kept: kept, Open: 2 * time.Hour}
 		found := c.Check().Findings
@@ -117,6 +119,20 @@ func TestCheckRetentions(t *testing.T) {
 	}
 	if c.Places[0].Keeps.Lag != 0 {
 		t.Error("the check changed what it was given")
+	}
+}
+
+// TestCheckLostBehind holds that a place that makes the order itself is not blamed for what one of those that it reads
+// has lost.
+func TestCheckLostBehind(t *testing.T) {
+	c := chain(place("store", nil, lightcone.Everything), place("both", nil, lightcone.Everything),
+		place("report", nil, lightcone.Everything))
+	c.Places = append(c.Places, place("cache", nil, ""))
+	c.Links = append(c.Links, lightcone.Link{From: "cache", To: "both"})
+	found := c.Check().Findings
+	at := slices.IndexFunc(found, func(f lightcone.Finding) bool { return f.Place == "report" })
+	if at < 0 || found[at].Lost != "cache never had it" {
+		t.Errorf("found %v", found)
 	}
 }
 
