@@ -123,6 +123,9 @@ func TestShortRetention(t *testing.T) {
 	if !errors.Is(err, streams.ErrTopics) || !strings.Contains(err.Error(), "T must be refused in H") {
 		t.Errorf("Run started on a topic that drops what is needed: %v", err)
 	}
+	if err := w.Dial(w.Cfg).Ready(w.Context())["topics"]; !errors.Is(err, streams.ErrTopics) {
+		t.Errorf("a sidecar is ready beside a topic that drops what is needed: %v", err)
+	}
 	if found := costs(8 * day); len(found) != 0 {
 		t.Errorf("8 days: %v", found)
 	}
