@@ -105,7 +105,8 @@ func TestCheckCircles(t *testing.T) {
 
 // TestCheckRetentions holds that a place must keep what is open and what its slowest reader has not read, to the unit.
 func TestCheckRetentions(t *testing.T) {
-	c := chain(place("log", nil, lightcone.Everything), place("fast", nil, ""), place("slow", nil, ""), place("near", nil, ""))
+	c := chain(place("log", nil, lightcone.Everything), place("fast", nil, ""), place("slow", nil, ""),
+		place("near", nil, ""))
 	c.Links[0].Lag = time.Hour
 	c.Links[1].From, c.Links[1].Lag = "log", 3*time.Hour // neither the first nor the last
 	c.Links[2].From, c.Links[2].Lag = "log", time.Minute
