@@ -46,6 +46,8 @@ type Builder struct {
 	registry map[sequencer.Seq]map[string][]sequencer.Tool
 	pending  map[int64]*sequencer.Intent // registers that no decision has answered, by offset
 	undone   map[sequencer.TxID]bool
+	wrote    map[sequencer.TxID]*sequencer.Outcome // of undone ones: their commits
+	tombs    []sequencer.Write                     // what took shards away, with its seq as the writer's
 	answers  map[sequencer.TxID][]answer
 	unread   int
 }
@@ -68,6 +70,7 @@ func New(after sequencer.Seq) *Builder {
 	return &Builder{scopes: &node{}, cut: after > 0, open: map[sequencer.TxID]*open{},
 		decided: map[sequencer.TxID]bool{}, registry: map[sequencer.Seq]map[string][]sequencer.Tool{},
 		pending: map[int64]*sequencer.Intent{}, undone: map[sequencer.TxID]bool{},
+		wrote:   map[sequencer.TxID]*sequencer.Outcome{},
 		answers: map[sequencer.TxID][]answer{}}
 }
 
@@ -205,10 +208,11 @@ func (b *Builder) seal(o *sequencer.Outcome) (in *sequencer.Intent, granted []se
 func (b *Builder) committed(o *sequencer.Outcome) trace.Record {
 	in, _ := b.seal(o)
 	r := trace.Record{Txn: trace.ID(o.Tx), Agent: o.Agent, WriteTime: uint64(o.Seq), ReadTime: uint64(o.Seq),
-		ReadSet: []string{}, WriteSet: []string{}, Preds: preds(o)}
+		ReadSet: []string{}, WriteSet: []string{}, Preds: b.preds(o, in)}
 	if b.undone[o.Tx] {
 		r.Aborted = new(bool)
 		*r.Aborted = true
+		b.wrote[o.Tx] = o
 	}
 	if in == nil {
 		b.unread++
@@ -227,7 +231,7 @@ func (b *Builder) aborted(o *sequencer.Outcome) trace.Record {
 	in, granted := b.seal(o)
 	yes := true
 	r := trace.Record{Txn: trace.ID(o.Tx), Agent: o.Agent, WriteTime: uint64(o.Seq), ReadTime: uint64(o.Seq),
-		ReadSet: []string{}, WriteSet: []string{}, Preds: preds(o), Aborted: &yes}
+		ReadSet: []string{}, WriteSet: []string{}, Preds: b.preds(o, in), Aborted: &yes}
 	if in != nil {
 		b.reads(&r, o, in)
 	}
@@ -240,26 +244,52 @@ func (b *Builder) aborted(o *sequencer.Outcome) trace.Record {
 	return r
 }
 
-// settled is what a settlement moved: it is a write of its own, at its own seq, and rests on nothing.
+// settled is what a settlement moved: it is a write of its own, at its own seq, and rests on nothing. It follows what
+// was there right before.
 func (b *Builder) settled(o *sequencer.Outcome) trace.Record {
 	name := Settled
 	if o.Retraction != "" {
 		name = Retracted
 	}
-	r := trace.Record{Txn: trace.ID(string(o.Tx) + name), Agent: o.Agent, ReadTime: uint64(o.Seq),
+	r := trace.Record{Txn: trace.ID(string(o.Tx) + name), Agent: o.Agent, ReadTime: uint64(o.Seq) - 1,
 		WriteTime: uint64(o.Seq), ReadSet: []string{}, WriteSet: []string{}, Preds: []trace.ID{},
 		PlannedTool: trace.Plan(""), IO: []trace.Effect{}, CO: []trace.Effect{}}
 	b.writes(&r, o)
 	return r
 }
 
-// preds are whom an operation rests on. Writers of residue stand, whatever became of them, and are not among them.
-func preds(o *sequencer.Outcome) []trace.ID {
+// preds are whom an operation rests on. Writers of residue stand, whatever became of them, and are not among them. Nor
+// are those of which a tombstone had taken away all that was read: a decision lists them, and a retraction of one
+// leaves standing who read behind the tombstone.
+func (b *Builder) preds(o *sequencer.Outcome, in *sequencer.Intent) []trace.ID {
 	out := make([]trace.ID, 0, len(o.RestsOn))
 	for _, tx := range o.RestsOn {
-		out = append(out, trace.ID(tx))
+		if from := b.wrote[tx]; from == nil || in == nil || !b.buried(from, in.Seal) {
+			out = append(out, trace.ID(tx))
+		}
 	}
 	return out
+}
+
+// buried reports whether all that a footprint could have read of a transaction lies under a tombstone: as the fold
+// judges it for a retraction.
+func (b *Builder) buried(from *sequencer.Outcome, s *sequencer.Seal) bool {
+	if slices.Contains(s.ReadFrom, from.Tx) {
+		return false
+	}
+	for _, r := range s.Reads {
+		for _, w := range from.Writes {
+			if !r.Scope.Overlaps(w.Scope) || from.Seq > r.View {
+				continue
+			}
+			if !slices.ContainsFunc(b.tombs, func(t sequencer.Write) bool {
+				return t.Writer.Seq > from.Seq && t.Writer.Seq <= r.View && t.Scope.Covers(w.Scope)
+			}) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // reads fills in what was read: of each cell the oldest read, since that one may be stale.
@@ -324,17 +354,18 @@ func (b *Builder) reads(r *trace.Record, o *sequencer.Outcome, in *sequencer.Int
 // go back that far.
 func (b *Builder) regionAt(p *place, read sequencer.Read) trace.Value {
 	value := p.region.when(read.View)
+	if value == trace.Null {
+		return valueOf(sequencer.Writer{})
+	}
 	if value == "" && read.Writer != "" {
 		return valueOf(sequencer.Writer{Seq: read.Version, Tx: read.Writer})
 	}
 	return value
 }
 
-// valueOf is the value of what Hence keeps no content of: seq:writer.
+// valueOf is the value of what Hence keeps no content of: seq:writer, also where nobody has written: what a settlement
+// or a turn gives back to nobody is not deleted by it.
 func valueOf(w sequencer.Writer) trace.Value {
-	if w.Seq == 0 && w.Tx == "" {
-		return trace.Null
-	}
 	return trace.Text(strconv.FormatUint(uint64(w.Seq), 10) + ":" + string(w.Tx))
 }
 
@@ -362,21 +393,27 @@ func (b *Builder) writes(r *trace.Record, o *sequencer.Outcome) {
 		by := valueOf(w.Writer)
 		switch {
 		case !w.Scope.IsShard(): // its region is all there is
+		case s == nil && o.Kind == sequencer.OutcomeSettled: // its content stays as it is
 		case s == nil: // moved, and nobody says to what
 			b.put(values, p, o, by)
 		case s.Removes != 0:
 			values[deltaOf(s.Scope, s.Removes)] = trace.Null
 		case s.Op != sequencer.OpSet:
 			values[deltaOf(s.Scope, o.Seq)] = contentOf(s)
+		case o.Kind == sequencer.OutcomeSettled: // a turn, and of this shard alone
+			value := restored(p, s)
+			if b.put(values, p, o, value); value == trace.Null {
+				// The turn knows what it takes away. The value is left out: what was there may be of one that is taken back too.
+				r.ReadSet = append(r.ReadSet, string(w.Scope))
+			}
 		case s.Absent:
+			b.tombs = append(b.tombs, sequencer.Write{Scope: w.Scope, Writer: sequencer.Writer{Seq: o.Seq}})
 			b.visit(w.Scope, func(gone *place) {
 				if gone.scope.IsShard() && w.Scope.Covers(gone.scope) && !gone.scope.HasStar() &&
 					gone.exact.when(o.Seq) != trace.Null {
 					b.put(values, gone, o, trace.Null)
 				}
 			})
-		case s.Restored != 0:
-			b.put(values, p, o, b.restored(p, s.Restored))
 		default:
 			b.put(values, p, o, contentOf(s))
 		}
@@ -405,12 +442,19 @@ func (b *Builder) put(values map[string]trace.Value, p *place, o *sequencer.Outc
 	p.exact.put(o.Seq, o.Floor, value)
 }
 
-// restored is the content that a retraction put back: that of a former decision.
-func (b *Builder) restored(p *place, from sequencer.Seq) trace.Value {
-	if n, found := slices.BinarySearch(p.exact.seqs, from); found {
-		return p.exact.values[n]
+// restored is the content that a retraction put back: what stood at a former decision. Where that is not held any
+// more it is named by the decision.
+func restored(p *place, s *sequencer.ShardWrite) trace.Value {
+	switch {
+	case s.Absent:
+		return trace.Null
+	case s.Restored == 0: // up to logic 2 the content is here
+		return contentOf(s)
 	}
-	return valueOf(sequencer.Writer{Seq: from})
+	if value := p.exact.when(s.Restored); value != "" {
+		return value
+	}
+	return valueOf(sequencer.Writer{Seq: s.Restored})
 }
 
 // effects fills in the order of calls. An eager call runs when it is issued, a held one leaves at the commit: these

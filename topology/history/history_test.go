@@ -106,6 +106,13 @@ func read(scope string, view sequencer.Seq) sequencer.Read {
 // export is the history by operation, and what a check of it finds.
 func (l *log) export() (map[string]trace.Record, *anomaly.Report) {
 	l.t.Helper()
+	all, h := l.history()
+	return all, h.Check()
+}
+
+// history is the same before the check.
+func (l *log) history() (map[string]trace.Record, *anomaly.History) {
+	l.t.Helper()
 	b := history.New(0)
 	for _, in := range l.intents {
 		b.ScanIntent(in)
@@ -131,8 +138,11 @@ func (l *log) export() (map[string]trace.Record, *anomaly.Report) {
 	if b.Unread() != 0 {
 		l.t.Errorf("%d operations have no footprint", b.Unread())
 	}
-	return all, h.Check()
+	return all, h
 }
+
+// nobody is the writer of what was never written.
+const nobody trace.Value = `"0:"`
 
 func sum(content string) trace.Value {
 	hash := sha256.Sum256([]byte(content))
@@ -178,8 +188,8 @@ func TestReads(t *testing.T) {
 	all, r := l.export()
 	got := all["b.1"]
 	l.same("reads", got.ReadSet, []string{"db:/q", "shard:/none", "shard:/p/*/**", "shard:/x", "shard:/y"})
-	l.same("values", got.ReadValues, values("db:/q", trace.Null, "shard:/none", trace.Null, "shard:/x", sum("1"),
-		"shard:/y", sum("2"), "shard:/p/*/**", trace.Null))
+	l.same("values", got.ReadValues, values("db:/q", nobody, "shard:/none", trace.Null, "shard:/x", sum("1"),
+		"shard:/y", sum("2"), "shard:/p/*/**", nobody))
 	l.same("time", got.ReadTime, uint64(one))
 	l.same("times", got.ReadTimes, map[string]uint64{"db:/q": uint64(two), "shard:/p/*/**": uint64(two),
 		"shard:/y": uint64(two)})
@@ -317,7 +327,7 @@ func TestAborted(t *testing.T) {
 	if got.TookEffect() || got.WriteTime != uint64(at) || !slices.Equal(got.WriteSet, []string{"db:/q"}) {
 		t.Errorf("the aborted one is %+v", got)
 	}
-	l.same("its compensation", all["a.1#settled"].WriteValues, values("db:/q", trace.Null))
+	l.same("its compensation", all["a.1#settled"].WriteValues, values("db:/q", nobody))
 	l.same("at", all["a.1#settled"].WriteTime, uint64(settled))
 }
 
