@@ -6,7 +6,8 @@ import "unsafe"
 // predecessors, and for cells and values.
 func (h *History) bytes() (records, cells uint64) {
 	records = held(h.ops) + held(h.preds) + held(h.owner) + held(h.single) + h.names.held() + h.agents.held()
-	cells = held(h.reads) + held(h.apart) + held(h.writes) + held(h.copies) + h.cells.held() + h.values.held() + h.places.held()
+	cells = held(h.reads) + held(h.apart) + held(h.writes) + held(h.copies) + h.cells.held() + h.values.held() +
+		h.places.held()
 	return records, cells
 }
 

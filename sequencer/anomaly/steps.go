@@ -35,7 +35,8 @@ func (r *Report) Steps(f *Finding) (recorded, serial []Step) {
 			if !about[one.cell] && h.cells.text[one.cell] != f.Cell {
 				continue
 			}
-			recorded = append(recorded, Step{Time: h.readAt(i, one.cell), Who: who, Text: h.holds("reads ", one.cell, one.value)})
+			recorded = append(recorded, Step{Time: h.readAt(i, one.cell), Who: who,
+				Text: h.holds("reads ", one.cell, one.value)})
 			if o.aborted {
 				continue
 			}

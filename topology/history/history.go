@@ -136,8 +136,7 @@ func (b *Builder) tx(id sequencer.TxID) *open {
 // footprint was given.
 func (b *Builder) Unread() int { return b.unread }
 
-// Decision takes the next decision and returns the operations that end with it: none, one, or with a settlement that
-// of what it moved.
+// Decision takes the next decision and returns the operations that end with it: none, or one.
 func (b *Builder) Decision(o *sequencer.Outcome) (out []trace.Record) {
 	switch o.Kind {
 	case sequencer.OutcomeRegistered, sequencer.OutcomeUnregistered:
@@ -182,8 +181,8 @@ func (b *Builder) registered(o *sequencer.Outcome) {
 }
 
 // seal is the intent with the footprint that was decided, as far as there was one; the transaction is open no more. Of
-// several the hash says which; the intent that a decision names may be a later one that was refused. Where none has the
-// hash (a logic before 4 leaves fields out of it) it is the last.
+// several the hash says which; the intent that a decision names may be a later one that was refused. Where none has
+// the hash (a logic before 4 leaves fields out of it) it is the last.
 func (b *Builder) seal(o *sequencer.Outcome) (in *sequencer.Intent, granted []sequencer.Scope) {
 	if t := b.open[o.Tx]; t != nil {
 		granted = t.granted

@@ -145,8 +145,8 @@ func keys[V any](m map[string]V) func(func(string) bool) {
 	}
 }
 
-// TestEnforced: whatever three agents do, what an enforcing workspace lets through has no anomaly, but for resets, which
-// read nothing. HENCE_TEST_FULL=1 has 1,500 histories.
+// TestEnforced: whatever three agents do, what an enforcing workspace lets through has no anomaly, but for resets,
+// which read nothing. HENCE_TEST_FULL=1 has 1,500 histories.
 func TestEnforced(t *testing.T) {
 	seeds := 60
 	if os.Getenv("HENCE_TEST_FULL") == "1" {
