@@ -21,7 +21,8 @@ func TestMemory(t *testing.T) {
 	for i := range ops {
 		err := h.Add(Op{Name: fmt.Sprintf("transaction-%08d", i), Agent: fmt.Sprintf("agent-%d", i%16), HasPreds: true,
 			Preds: []string{fmt.Sprintf("transaction-%08d", max(0, i-1))}, ReadTime: uint64(i), WriteTime: uint64(i + 1),
-			Reads:  []Read{{Cell: fmt.Sprintf("cell-%d", i%100), Value: fmt.Sprint(i - 100)}},
+			Reads: []Read{{Cell: fmt.Sprintf("cell-%d", i%100), Value: fmt.Sprint(i - 100), Timed: i%2 == 0,
+				Time: uint64(max(0, i-1))}},
 			Writes: []Write{{Cell: fmt.Sprintf("cell-%d", i%100), Value: fmt.Sprint(i)}}})
 		if err != nil {
 			t.Fatal(err)

@@ -2,7 +2,8 @@ package export_test
 
 import (
 	"bytes"
-	"context"
+	"errors"
+
 	"os"
 	"strconv"
 	"testing"
@@ -15,10 +16,14 @@ import (
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/embedded"
 	"github.com/hence-dev/hence/streams/recorded"
+	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/trace"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // demoRun runs the demo over servers of the test and returns its log.
-func demoRun(t *testing.T, change func(*demo.Config)) *recorded.Log {
+func demoRun(t *testing.T, change func(*demo.Config)) *run {
 	t.Helper()
 	servers, err := embedded.Start(t.Context(), embedded.Options{})
 	if err != nil {
@@ -33,19 +38,30 @@ func demoRun(t *testing.T, change func(*demo.Config)) *recorded.Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := recorded.Open(t.Context(), streams.Config{Brokers: servers.Brokers, NATS: servers.NATS,
-		Dial: servers.Dial, Partitions: cfg.Partitions}, report.Workspace)
+	return opened(t, streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial,
+		Partitions: cfg.Partitions}, report.Workspace)
+}
+
+func opened(t *testing.T, cfg streams.Config, workspace string) *run {
+	t.Helper()
+	log, err := recorded.Open(t.Context(), cfg, workspace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return log
+	return &run{log, cfg}
+}
+
+// run is the log of a demo, and where it is.
+type run struct {
+	*recorded.Log
+	cfg streams.Config
 }
 
 // checked exports a log and checks it.
-func checked(t *testing.T, log *recorded.Log) (*check.Result, []byte) {
+func checked(t *testing.T, log *run) (*check.Result, []byte) {
 	t.Helper()
 	var text bytes.Buffer
-	result, err := export.Write(context.Background(), log, &text, export.Options{})
+	result, err := export.Write(t.Context(), log.Log, &text, export.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,10 +103,73 @@ func TestEnforced(t *testing.T) {
 			got.Possible, got.Level.Least, got.Level.Most, got.Serializable, got.Undecided)
 	}
 	t.Logf("%d operations, %d aborted, undecided %+v", got.Operations, got.Aborted, got.Undecided)
+	oneOf(t, log, text)
+	shortened(t, log, got.Operations)
 	if path := os.Getenv("HENCE_IT_EXPORT_FILE"); path != "" {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// oneOf exports single transactions: the one, and none that it has nothing to do with.
+func oneOf(t *testing.T, log *run, text []byte) {
+	t.Helper()
+	var all []trace.Record
+	for r := trace.NewReader(bytes.NewReader(text)); ; {
+		one, err := r.Read()
+		if err != nil {
+			break
+		}
+		all = append(all, one)
+	}
+	last := all[len(all)-1]
+	var part bytes.Buffer
+	result, err := export.Write(t.Context(), log.Log, &part, export.Options{Tx: sequencer.TxID(last.Txn)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Operations == 0 || result.Operations >= len(all) || !bytes.Contains(part.Bytes(), []byte(last.Txn)) {
+		t.Errorf("of %s and those that it met there are %d operations, of %d", last.Txn, result.Operations, len(all))
+	}
+	for line := range bytes.Lines(part.Bytes()) {
+		if !bytes.Contains(text, line) {
+			t.Errorf("it has another line than the whole: %s", line)
+		}
+	}
+	if _, err := export.Write(t.Context(), log.Log, &part, export.Options{Tx: "nobody"}); err == nil {
+		t.Error("a transaction that is not there was exported")
+	}
+	if _, err := export.Write(t.Context(), opened(t, log.cfg, "nothing").Log, &part, export.Options{}); err == nil {
+		t.Error("a workspace that is not there was exported")
+	}
+}
+
+// shortened deletes the beginning of the log: that is said, or what is left is exported, as it was asked for.
+func shortened(t *testing.T, log *run, whole int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(log.cfg.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	half := kadm.Offsets{}
+	half.AddOffset(topology.TopicDecisions, log.Partition, log.DecisionsAt.End/2, -1)
+	half.AddOffset(topology.TopicIntents, log.Partition, log.IntentsAt.End*3/4, -1)
+	if _, err := kadm.NewClient(cl).DeleteRecords(t.Context(), half); err != nil {
+		t.Fatal(err)
+	}
+	log = opened(t, log.cfg, log.Workspace)
+	var text bytes.Buffer
+	if _, err := export.Write(t.Context(), log.Log, &text, export.Options{}); !errors.Is(err, recorded.ErrGone) {
+		t.Errorf("the whole of a log that was shortened: %v", err)
+	}
+	result, err := export.Write(t.Context(), log.Log, &text, export.Options{Oldest: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.First < 2 || result.Operations == 0 || result.Operations >= whole || result.Unread == 0 {
+		t.Errorf("what is left is %+v, of %d operations", result, whole)
 	}
 }
 
