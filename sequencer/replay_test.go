@@ -191,6 +191,11 @@ func showReplay(res *replay.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "committed %d, now %d; aborted %d, now %d; undecided %d, now %d\n", res.Then.Committed,
 		res.Now.Committed, res.Then.Aborted, res.Now.Aborted, res.Then.Undecided, res.Now.Undecided)
+	for _, would := range []map[sequencer.Code]int{res.Then.Would, res.Now.Would} {
+		if len(would) > 0 {
+			fmt.Fprintf(&b, "would: %v\n", would)
+		}
+	}
 	for i, d := range res.Differences {
 		fmt.Fprintf(&b, "%d @%d %s %s: %s, now %s: %s", i+1, d.Offset, d.Tx, d.What, showFate(d.Then), showFate(d.Now),
 			d.Cause.Why)

@@ -39,23 +39,27 @@ func (t *Totals) count(s *side) {
 		t.Aborted++
 		t.Codes[d.code]++
 	}
-	var waited, refused bool
+	refused := false
 	would := sequencer.Code("") // the first counts: what comes later follows from its being let pass
 	for i := range s.events {
 		e := &s.events[i]
-		waited = waited || e.kind == sequencer.OutcomeWaiting
 		refused = refused || e.kind == sequencer.OutcomeRefused
 		would = cmp.Or(would, e.would)
 	}
 	if would != "" {
 		t.Would[would]++
 	}
-	if waited {
+	if s.waited() {
 		t.Waited++
 	}
 	if refused {
 		t.Refused++
 	}
+}
+
+// waited: a touch or a seal of it did.
+func (s *side) waited() bool {
+	return slices.ContainsFunc(s.events, func(e event) bool { return e.kind == sequencer.OutcomeWaiting })
 }
 
 // differs finds the differences of one transaction, but for its place in the order.
@@ -179,7 +183,7 @@ func (d *Difference) seq() sequencer.Seq {
 }
 
 // moved finds the fewest transactions that have to be taken out of the commit order so that the rest has the same one
-// in both runs; one that differs already is taken out before one that does not.
+// in both runs: rather one that differs already, and rather one that waited than one that came as it came.
 func (r *run) moved() {
 	differs := map[*story]bool{}
 	for i := range r.result.Differences {
@@ -193,11 +197,15 @@ func (r *run) moved() {
 		}
 	}
 	slices.SortFunc(both, func(a, b *story) int { return cmp.Compare(a.then.decision.seq, b.then.decision.seq) })
+	more := len(both) + 1 // than all that are lighter together
 	kept := heaviest(both, func(s *story) (sequencer.Seq, int) {
-		if differs[s] {
+		switch {
+		case differs[s]:
 			return s.now.decision.seq, 1
+		case s.now.waited():
+			return s.now.decision.seq, more
 		}
-		return s.now.decision.seq, len(both) + 1
+		return s.now.decision.seq, more * more
 	})
 	for i, s := range both {
 		if !kept[i] {
