@@ -43,7 +43,7 @@ type Config struct {
 	StateAfter   time.Duration // after which a changed state is written anyhow, as many times; default 1 s
 	HashEvery    int           // seqs between two state hashes that replicas compare, the same in both; default 256
 	SealEvery    int           // decisions that a seal covers at most, up to topology.MaxLogSeal; default 256
-	SealAfter    time.Duration // after which fewer are sealed; default 10 s
+	SealAfter    time.Duration // after which fewer are sealed; default 2 s
 	MarkAfter    int64         // bytes of a table's log before all rows are written anew; default 4 MiB
 	FetchWait    time.Duration // brokers may collect records for derived tables so long; default 50 ms; negative: not
 	Linger       time.Duration // of the processors' producer; default 5 ms; negative: none
@@ -131,7 +131,7 @@ const (
 	defaultStateAfter = time.Second
 	defaultHashEvery  = 256
 	defaultSealEvery  = 256
-	defaultSealAfter  = 10 * time.Second
+	defaultSealAfter  = 2 * time.Second
 	defaultMarkAfter  = 4 << 20
 	defaultFetchWait  = 50 * time.Millisecond
 	defaultLinger     = 5 * time.Millisecond

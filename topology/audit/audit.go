@@ -83,21 +83,21 @@ type Used struct {
 type Report struct {
 	Workspace  string        `json:"workspace"`
 	Log        string        `json:"log"`
-	Decisions  Range         `json:"decisions"`             // those that are there
-	Records    int           `json:"records"`               // of hence.decisions
-	Copies     int           `json:"copies"`                // of them that repeat a decision
-	Unvouched  int           `json:"unvouched_copies"`      // of them with bytes that no seal has, and an equal decision
-	Intents    int           `json:"intents"`               // records
-	Recomputed Range         `json:"recomputed"`            // decisions that were compared with the fold's
-	NotFolded  string        `json:"not_folded,omitempty"`  // why not all were
-	Seals      int           `json:"seals"`                 // records
-	Vouched    sequencer.Seq `json:"vouched"`               // up to where a signed chain hash covers every decision
-	Unsealed   []Range       `json:"unsealed,omitempty"`    // decisions whose bytes no signed seal covers
-	Keys       []Used        `json:"keys,omitempty"`        //
-	Notes      []string      `json:"notes,omitempty"`       // what is no finding and ought to be known
-	Findings   []Finding     `json:"findings"`              // by seq
-	More       int           `json:"more_findings"`         // that are not listed
-	Unchecked  bool          `json:"signatures_not_looked"` // no trusted keys were given
+	Decisions  Range         `json:"decisions"`            // those that are there
+	Records    int           `json:"records"`              // of hence.decisions
+	Copies     int           `json:"copies"`               // of them that repeat a decision
+	Unvouched  int           `json:"unvouched_copies"`     // of them with bytes that no seal has, and an equal decision
+	Intents    int           `json:"intents"`              // records
+	Recomputed Range         `json:"recomputed"`           // decisions that were compared with the fold's
+	NotFolded  string        `json:"not_folded,omitempty"` // why not all were
+	Seals      int           `json:"seals"`                // records
+	Vouched    sequencer.Seq `json:"vouched"`              // up to where a signed chain hash covers every decision
+	Unsealed   []Range       `json:"unsealed,omitempty"`   // decisions whose bytes no signed seal covers
+	Keys       []Used        `json:"keys,omitempty"`       //
+	Notes      []string      `json:"notes,omitempty"`      // what is no finding and ought to be known
+	Findings   []Finding     `json:"findings"`             // by seq
+	More       int           `json:"more_findings"`        // that are not listed
+	Unchecked  bool          `json:"signatures_unchecked"` // no trusted keys were given
 }
 
 // maxNotes bounds what a report lists beside its findings.
@@ -190,9 +190,6 @@ const maxJump = 1 << 20
 func (a *auditor) takeDecision(r Record) error {
 	a.report.Records++
 	o, err := topology.DecodeCloudEvent(r.Value)
-	if errors.Is(err, topology.ErrForeignVersion) {
-		return fmt.Errorf("%s offset %d: %w", topology.TopicDecisions, r.Offset, err)
-	}
 	next := a.lowest + sequencer.Seq(len(a.first))
 	switch {
 	case err != nil:

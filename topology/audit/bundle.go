@@ -223,6 +223,9 @@ func (b *Bundle) files(f func(name string, r io.Reader) error) error {
 		if err != nil {
 			return fmt.Errorf("%w: %v", ErrBundle, err)
 		}
+		if h.Typeflag == tar.TypeDir {
+			continue // somebody has packed it again
+		}
 		if err := f(h.Name, r); err != nil {
 			return err
 		}

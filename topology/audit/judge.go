@@ -201,7 +201,7 @@ func (a *auditor) judgeSeals(named map[sequencer.Seq]bool, settled, highest sequ
 		}
 	}
 	for i, ok := range covered {
-		if seq := a.lowest + sequencer.Seq(i); !ok {
+		if seq := a.lowest + sequencer.Seq(i); !ok && a.first[i].there {
 			if n := len(a.report.Unsealed); n > 0 && a.report.Unsealed[n-1].To == seq-1 {
 				a.report.Unsealed[n-1].To = seq
 			} else if n < maxNotes {

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/hence-dev/hence/sequencer"
@@ -26,9 +25,6 @@ type sealed struct {
 func (a *auditor) takeSeal(r Record) error {
 	a.report.Seals++
 	s, err := topology.DecodeLogSeal(r.Value)
-	if errors.Is(err, topology.ErrForeignVersion) {
-		return fmt.Errorf("%s offset %d: %w", topology.TopicSeals, r.Offset, err)
-	}
 	if err != nil || s.Workspace != a.report.Workspace {
 		if err == nil {
 			err = fmt.Errorf("it speaks of workspace %q", s.Workspace)

@@ -120,13 +120,17 @@ func readSmall(path string) ([]byte, error) {
 func writeAudit(w io.Writer, r *audit.Report) error {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...))
+		_ = show.Plainly(&b, "%-12s%s\n", name, fmt.Sprintf(format, args...)) // takes all
 	}
 	line("workspace", "%s", r.Workspace)
 	if r.Decisions.To == 0 {
 		line("decisions", "none")
 	} else {
-		line("decisions", "%s, in %s, %d of them copies", rangeText(r.Decisions), show.Several(r.Records, "record"), r.Copies)
+		copies := ""
+		if r.Copies > 0 {
+			copies = fmt.Sprintf(", %d of them repeat one", r.Copies)
+		}
+		line("decisions", "%s, in %s%s", rangeText(r.Decisions), show.Several(r.Records, "record"), copies)
 	}
 	if r.Recomputed.To > 0 {
 		line("recomputed", "%s, from %s", rangeText(r.Recomputed), show.Several(r.Intents, "intent"))
@@ -151,6 +155,9 @@ func writeAudit(w io.Writer, r *audit.Report) error {
 	default:
 		line("vouched for", "up to %d, which is the last one", r.Vouched)
 	}
+	if r.Vouched > 0 && len(r.Findings) > 0 {
+		line("", "but for what does not hold:")
+	}
 	if len(r.Unsealed) > 0 && !r.Unchecked {
 		list := make([]string, 0, len(r.Unsealed))
 		for _, u := range r.Unsealed {
@@ -162,9 +169,12 @@ func writeAudit(w io.Writer, r *audit.Report) error {
 		line("note", "%s", n)
 	}
 	for _, f := range r.Findings {
-		where := f.Topic
+		where := fmt.Sprintf("%s/%d", f.Topic, f.Partition)
+		if f.Kind == audit.KindFile {
+			where = f.Topic
+		}
 		if f.Offset >= 0 {
-			where = fmt.Sprintf("%s/%d offset %d", f.Topic, f.Partition, f.Offset)
+			where = fmt.Sprintf("%s offset %d", where, f.Offset)
 		}
 		line("FINDING", "%s: %s: %s", where, f.Kind, f.Text)
 	}
@@ -174,7 +184,8 @@ func writeAudit(w io.Writer, r *audit.Report) error {
 	case len(r.Findings) == 0:
 		line("holds", "nothing was found")
 	}
-	return show.Plainly(w, "%s", b.String())
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func rangeText(r audit.Range) string {
