@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-//go:embed claims/*.txt
+//go:embed claims
 var claims embed.FS
 
 // Papers are the papers, in the order of reports.
@@ -13,6 +13,7 @@ func Papers() []string { return []string{"light-cone", "detector", "s-bus", "ato
 
 // Rows are all claims of the papers, in their order, with what runs them.
 func Rows() (rows []Row) {
+	prevented := preventionRuns()
 	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
 		paper := Papers()[i]
 		text, err := claims.ReadFile("claims/" + paper + ".txt")
@@ -22,7 +23,10 @@ func Rows() (rows []Row) {
 		for line := range strings.Lines(string(text)) {
 			field := append(strings.Split(strings.TrimSpace(line), " | "), "")
 			row := Row{ID: field[0], Paper: paper, Needs: field[1], Claim: field[2], Value: field[3], Waits: field[4]}
-			if row.run = runs[row.ID]; row.run == nil && row.Waits == "" {
+			if row.run = runs[row.ID]; row.run == nil {
+				row.run = prevented[row.ID]
+			}
+			if row.run == nil && row.Waits == "" {
 				row.Waits = "a program that runs it"
 			}
 			rows = append(rows, row)
