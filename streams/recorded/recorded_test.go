@@ -3,6 +3,7 @@ package recorded_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,17 @@ func TestRead(t *testing.T) {
 	}
 	if last.Seq != 2 || last.Tx != tx || len(last.Record.Value) == 0 || last.In.Time.IsZero() {
 		t.Errorf("the last decision is %+v", last.Outcome)
+	}
+	var order []string
+	err := l.Together(w.Context(), 0, func(in recorded.Intent) error {
+		order = append(order, in.Intent.Kind.String())
+		return nil
+	}, func(d recorded.Decision) error {
+		order = append(order, d.Kind.String())
+		return nil
+	})
+	if want := "join joined seal committed"; err != nil || strings.Join(order, " ") != want {
+		t.Errorf("together they are %v, not %s: %v", order, want, err)
 	}
 	var events []recorded.Event
 	if err := l.Events(w.Context(), func(e recorded.Event) error {

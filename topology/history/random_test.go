@@ -10,6 +10,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/anomaly"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/trace"
 )
 
 // drawn draws what three agents do to few scopes: reads of now and of a while ago, writes of each kind, eager and held
@@ -18,6 +19,7 @@ type drawn struct {
 	*log
 	*rand.Rand
 	n       int
+	observe bool
 	granted map[string]sequencer.Scope // undecided transactions that hold a scope
 	seen    int                        // of outcomes
 	resets  map[string]bool
@@ -97,6 +99,9 @@ func (d *drawn) step() {
 		in.Begin = nil
 	default:
 		return
+	}
+	if in.Begin != nil {
+		in.Begin.Observe = d.observe
 	}
 	d.do(in)
 	if in.Seal != nil {
@@ -183,4 +188,62 @@ func TestEnforced(t *testing.T) {
 	if resets == 0 || aborted < total/10 || kinds["turn"] == 0 || kinds["settled"] == 0 {
 		t.Errorf("they are too tame: %d of %d aborted, %v", aborted, total, kinds)
 	}
+}
+
+// TestObserved: of transactions that only observe, each that would have been refused as stale has an overtaken cell, and
+// whoever has an A1 would have been refused.
+func TestObserved(t *testing.T) {
+	stale, found := 0, 0
+	for seed := range uint64(60) {
+		d := &drawn{log: newLog(t, "a", "b", "c"), Rand: rand.New(rand.NewPCG(seed, 5)), observe: true,
+			granted: map[string]sequencer.Scope{}, resets: map[string]bool{}}
+		for range 60 {
+			d.step()
+		}
+		all, h := d.history()
+		would := map[string]sequencer.Code{}
+		for _, o := range d.outcomes {
+			if o.Kind == sequencer.OutcomeCommitted {
+				would[string(o.Tx)] = o.Would
+			}
+			if o.Kind == sequencer.OutcomeCommitted && o.Would == sequencer.CodeStaleRead {
+				if stale++; !overtaken(all, string(o.Tx)) {
+					t.Errorf("seed %d: %s would have been refused as stale, and none of its cells is: %+v", seed, o.Tx,
+						all[string(o.Tx)])
+				}
+			}
+		}
+		r := h.Check()
+		for i := range r.Findings {
+			f := &r.Findings[i]
+			if reader := h.Who(f.Records[0]).Txn; f.Kind == anomaly.A1 {
+				if found++; would[reader] == "" {
+					t.Errorf("seed %d: nothing would have been refused of this: %s", seed, h.Sentence(f))
+				}
+			}
+		}
+	}
+	t.Logf("%d would have been refused as stale, and %d A1 are found", stale, found)
+	if stale < 100 || found < 50 {
+		t.Errorf("they are too tame: %d stale, %d found", stale, found)
+	}
+}
+
+// overtaken reports whether somebody wrote a cell of a transaction between its read and its commit, whoever and
+// whatever it was.
+func overtaken(all map[string]trace.Record, tx string) bool {
+	reader := all[tx]
+	for name, writer := range all {
+		for _, cell := range reader.ReadSet {
+			at, own := reader.ReadTimes[cell]
+			if !own {
+				at = reader.ReadTime
+			}
+			if name != tx && at < writer.WriteTime && writer.WriteTime < reader.WriteTime &&
+				slices.Contains(writer.WriteSet, cell) {
+				return true
+			}
+		}
+	}
+	return false
 }
