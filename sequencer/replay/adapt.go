@@ -15,9 +15,8 @@ type now struct {
 	joined  map[sequencer.Seq]sequencer.Seq // incarnations, by those as recorded
 	live    map[string]sequencer.Seq        // incarnations, by agent
 	open    map[*story]bool                 // not decided
-	behind  map[*story]bool                 // with records that wait
 	owing   map[*story]bool                 // decided, and not settled
-	refused map[*story]bool                 // of this record: an intent was
+	stirred map[*story]bool                 // whose next step may have become possible; see goOn
 	early   []putIn                         // records to put in, by the seq as recorded after which they come
 	reached sequencer.Seq                   // as recorded
 	offset  int64
@@ -39,8 +38,8 @@ func (r *run) changed() error {
 		return err
 	}
 	r.now = now{fold: fold, at: make([]sequencer.Seq, 1, r.result.Seqs+1), joined: map[sequencer.Seq]sequencer.Seq{},
-		live: map[string]sequencer.Seq{}, open: map[*story]bool{}, behind: map[*story]bool{}, owing: map[*story]bool{},
-		refused: map[*story]bool{}}
+		live: map[string]sequencer.Seq{}, open: map[*story]bool{}, owing: map[*story]bool{},
+		stirred: map[*story]bool{}}
 	for _, s := range r.order {
 		s.then.rewind()
 		s.numbers = map[uint32]uint32{}
@@ -125,7 +124,7 @@ func (r *run) give(in *sequencer.Intent) {
 func (r *run) enqueue(s *story, rec record) {
 	if len(s.held) > 0 || s.tooEarly(rec.in, rec.was) {
 		s.held = append(s.held, rec)
-		r.now.behind[s] = true
+		r.now.stirred[s] = true
 		return
 	}
 	r.offer(s, rec.in, rec.was)
@@ -205,6 +204,11 @@ func (r *run) step(s *story, in *sequencer.Intent) {
 			if was := r.then.joins[o.Intent]; len(was) > 0 {
 				n.joined[was[0]], r.then.joins[o.Intent] = o.Seq, was[1:]
 			}
+			for s := range n.owing {
+				if s.agent == o.Agent {
+					n.stirred[s] = true // it has an owner again
+				}
+			}
 		case sequencer.OutcomeLeaseEnded:
 			delete(n.live, o.Agent)
 		}
@@ -228,8 +232,8 @@ func (r *run) noted(s *story, o *sequencer.Outcome) {
 		s.noteLater(e, sent)
 	case o.Kind == sequencer.OutcomeRefused:
 		s.shut = s.shut || s.now.phase == absent && len(s.then.events) > 0 && !s.then.refused(e)
-		n.refused[s] = true
 	}
+	n.stirred[s] = true
 	if s.now.phase.undecided() {
 		n.open[s] = true
 	} else {
@@ -265,20 +269,16 @@ func (s *side) refused(e *event) bool {
 	return false
 }
 
-// goOn gives what has waited and may come now, ends what cannot go on, and supposes what nobody has recorded.
+// goOn gives what has waited and may come now, ends what cannot go on, and supposes what nobody has recorded. All of
+// it follows from outcomes of the transaction, or of its agent's join, so only those that had one are looked at.
 func (r *run) goOn() {
 	n := &r.now
-	for again := true; again && n.err == nil; {
-		again = false
-		for _, s := range inOrder(n.refused) {
-			again = r.giveUp(s) || again
-		}
-		clear(n.refused)
-		for _, s := range inOrder(n.behind) {
-			again = r.catchUp(s) || again
-		}
-		for _, s := range inOrder(n.owing) {
-			again = r.supposeSettled(s) || again
+	for len(n.stirred) > 0 && n.err == nil {
+		for _, s := range inOrder(n.stirred) {
+			delete(n.stirred, s)
+			if r.giveUp(s) || r.catchUp(s) || n.owing[s] && r.supposeSettled(s) {
+				n.stirred[s] = true
+			}
 		}
 	}
 }
@@ -292,14 +292,11 @@ func inOrder(set map[*story]bool) []*story {
 
 // catchUp gives the first record of a transaction that has waited.
 func (r *run) catchUp(s *story) bool {
-	h := s.held[0]
-	if s.tooEarly(h.in, h.was) {
+	if len(s.held) == 0 || s.tooEarly(s.held[0].in, s.held[0].was) {
 		return false
 	}
-	if s.held = s.held[1:]; len(s.held) == 0 {
-		s.held = nil
-		delete(r.now.behind, s)
-	}
+	h := s.held[0]
+	s.held = s.held[1:]
 	r.offer(s, h.in, h.was)
 	return true
 }

@@ -48,7 +48,7 @@ type working struct {
 	touched []sequencer.Scope
 }
 
-func newWatched(t *testing.T, seed uint64, apart bool) *watched {
+func newWatched(t testing.TB, seed uint64, apart bool) *watched {
 	d := dice(seed)
 	w := &watched{dice: &d, fold: sequencer.New("ws", 0), log: replay.Log{Workspace: "ws"},
 		inc: map[string]sequencer.Seq{}, apart: apart, would: map[sequencer.TxID]bool{}}
@@ -64,7 +64,7 @@ func newWatched(t *testing.T, seed uint64, apart bool) *watched {
 	return w
 }
 
-func (w *watched) give(t *testing.T, in *sequencer.Intent) (out []sequencer.Outcome) {
+func (w *watched) give(t testing.TB, in *sequencer.Intent) (out []sequencer.Outcome) {
 	t.Helper()
 	offset := int64(len(w.log.Records))
 	step, err := w.fold.Step(offset, in)
@@ -86,7 +86,7 @@ func (w *watched) give(t *testing.T, in *sequencer.Intent) (out []sequencer.Outc
 }
 
 // wouldBe is what an intent would be, of a copy of the fold.
-func (w *watched) wouldBe(t *testing.T, in *sequencer.Intent) (refused bool) {
+func (w *watched) wouldBe(t testing.TB, in *sequencer.Intent) (refused bool) {
 	t.Helper()
 	f, err := sequencer.Restore(w.fold.State(), 0)
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *watched) public() sequencer.Scope {
 }
 
 // move makes the next record: something begins, asks, is sealed or is settled.
-func (w *watched) move(t *testing.T) {
+func (w *watched) move(t testing.TB) {
 	t.Helper()
 	switch k := w.n(10); {
 	case k == 0 && len(w.owed) > 0:
@@ -127,7 +127,7 @@ func (w *watched) move(t *testing.T) {
 	}
 }
 
-func (w *watched) touch(t *testing.T, x *working) {
+func (w *watched) touch(t testing.TB, x *working) {
 	t.Helper()
 	if len(x.touched) > 0 {
 		return
@@ -145,7 +145,7 @@ func (w *watched) touch(t *testing.T, x *working) {
 	w.give(t, in())
 }
 
-func (w *watched) seal(t *testing.T, x *working) {
+func (w *watched) seal(t testing.TB, x *working) {
 	t.Helper()
 	s := &sequencer.Seal{}
 	in := &sequencer.Intent{Kind: sequencer.IntentSeal, Tx: x.id, N: 1, Agent: x.agent, Base: x.base,
@@ -307,5 +307,21 @@ func TestNotWhole(t *testing.T) {
 	if res, err := replay.Run(&whole, replay.Change{}); err != nil || len(res.Differences) > 0 ||
 		res.Chain != res.NowChain {
 		t.Errorf("whole: %v, %+v", err, res)
+	}
+}
+
+// BenchmarkReplay decides a log of 20,000 moves again. It prints how much differs.
+func BenchmarkReplay(b *testing.B) {
+	w := newWatched(b, 1, false)
+	for range 20_000 {
+		w.move(b)
+	}
+	for b.Loop() {
+		res, err := replay.Run(&w.log, enforcing())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(res.Differences)), "differences")
+		b.ReportMetric(float64(res.Records), "records")
 	}
 }
