@@ -70,6 +70,19 @@ func TestReplay(t *testing.T) {
 		len(v.Differences) != 1 || v.Checked != int(v.Decisions) || v.Direct != 1 || len(v.Unknown) != 1 {
 		t.Errorf("as JSON: %v, %+v", err, v)
 	}
+	// A run of the demo, under its own rules and under others.
+	var demo struct {
+		Workspace string `json:"workspace"`
+	}
+	report := do("demo", "--agents", "3", "--tasks", "3", "--mode", "observe", "-o", "json", "--brokers",
+		strings.Join(dev.Brokers, ","), "--nats", dev.NATS)
+	if err := json.Unmarshal([]byte(report), &demo); err != nil || demo.Workspace == "" {
+		t.Fatalf("the demo: %v, %s", err, report)
+	}
+	if out := do("replay", "--workspace", demo.Workspace); !strings.Contains(out, "Nothing differs.") {
+		t.Errorf("the demo under its own rules: %s", out)
+	}
+	do("replay", "--workspace", demo.Workspace, "--mode", "enforce", "--order", "ordered")
 	do("replay", "--policy", "../../../../docs/examples/notes.yaml", "--order", "locked", "--level", "L2")
 	if code, _, errs := hence(t, "replay", "--workspace", "other"); code != ExitFailed ||
 		!strings.Contains(errs, "has no records") {

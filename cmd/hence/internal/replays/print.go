@@ -158,7 +158,7 @@ func because(d *replay.Difference) string {
 	}
 	switch c.Why {
 	case replay.CauseWriter:
-		return fmt.Sprintf("because %s did not move at that place what it moved before, or does now%s", c.Tx, from)
+		return fmt.Sprintf("because of %s, which moves it in one run and not, or later, in the other%s", c.Tx, from)
 	case replay.CauseBlocker:
 		return fmt.Sprintf("because of %s, which it waits for or waited for%s", c.Tx, from)
 	case replay.CauseItself:
