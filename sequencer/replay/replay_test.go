@@ -291,12 +291,15 @@ func TestNotWhole(t *testing.T) {
 	newer := whole
 	newer.Records = append(slices.Clone(whole.Records), replay.Record{Offset: 1000,
 		Intent: &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &sequencer.Rules{Version: 2, Logic: 99}}})
+	late, cut := whole, *without(0) // the first decisions are deleted: the chain of the others is over them too
+	late.Decided, cut.Decided = whole.Decided[10:], whole.Decided[10:]
 	empty := replay.Log{Workspace: "ws"}
 	for name, c := range map[string]struct {
 		log  *replay.Log
 		want error
 	}{
 		"its beginning": {without(0), replay.ErrNotWhole}, "a record in the middle": {without(30), replay.ErrNotWhole},
+		"the first decisions": {&late, nil}, "these and its beginning": {&cut, replay.ErrNotWhole},
 		"all": {&empty, replay.ErrNotWhole}, "a decision": {&otherwise, replay.ErrOtherLogic},
 		"the logic": {&newer, replay.ErrOtherLogic},
 	} {

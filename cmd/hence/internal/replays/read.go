@@ -19,15 +19,17 @@ func Read(ctx context.Context, cfg streams.Config, workspace string) (*replay.Lo
 		return nil, err
 	}
 	log := &replay.Log{Workspace: workspace}
-	err = from.Decisions(ctx, 0, func(d recorded.Decision) error {
-		if d.Seq == 1 {
-			if err := from.Whole(d.Outcome); err != nil {
-				return err
+	// Where the first decisions are deleted the oldest one will do: its chain hash is over all before it.
+	oldest, err := from.Oldest(ctx)
+	if err == nil && oldest > 0 {
+		err = from.Decisions(ctx, oldest-1, func(d recorded.Decision) error {
+			log.Decided = append(log.Decided, replay.Decided{Seq: d.Seq, Offset: d.Offset, Chain: d.Chain})
+			if len(log.Decided) > 1 {
+				return nil
 			}
-		}
-		log.Decided = append(log.Decided, replay.Decided{Seq: d.Seq, Offset: d.Offset, Chain: d.Chain})
-		return nil
-	})
+			return from.Whole(d.Outcome)
+		})
+	}
 	if errors.Is(err, recorded.ErrGone) {
 		return nil, fmt.Errorf("%w: a log is decided again from its first record: %w", replay.ErrNotWhole, err)
 	}
