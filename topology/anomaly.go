@@ -147,6 +147,7 @@ type AnomalyLevel struct {
 	Operations   int                `json:"operations"`   // that are held
 	Aborted      int                `json:"aborted"`      // of these: they are judged as predecessors only
 	Spanning     int                `json:"spanning"`     // of these: what began at or before Since
+	OwnOverlaps  int                `json:"own_overlaps"` // what would be A1 but that one agent did both
 	Least        int                `json:"least"`        // 0 to 4
 	Most         int                `json:"most"`         // 0 to 4
 	PointLeast   string             `json:"point_least"`  // such as {A1,A3}

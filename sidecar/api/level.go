@@ -10,6 +10,7 @@ type Level struct {
 	Operations   int              `json:"operations"`   // that are held
 	Aborted      int              `json:"aborted"`      // of these: they are judged as predecessors only
 	Spanning     int              `json:"spanning"`     // of these: what began at or before Since: it may have met others
+	OwnOverlaps  int              `json:"own_overlaps"` // what would be A1 but that one agent did both
 	Least        int              `json:"least"`        // 0 to 4
 	Most         int              `json:"most"`         // 0 to 4
 	PointLeast   string           `json:"point_least"`  // which anomalies there are none of, such as {A1,A3}

@@ -61,7 +61,7 @@ func (h *Handler) serveAnomalies(w http.ResponseWriter, r *http.Request, workspa
 			"%d streams are open, no more are served here: close one, or read hence.anomalies", cap(h.slots))
 	}
 	s := &stream{Handler: h, w: w, control: http.NewResponseController(w), queue: make(chan queued, h.config.Queue),
-		told: sequencer.Seq(max(after, 0))}
+		told: sequencer.Seq(max(after, 0)), ofAnomalies: true}
 	s.passed.Store(uint64(s.told))
 	if r.Method == http.MethodHead {
 		s.begin()

@@ -36,6 +36,8 @@ type stream struct {
 	begun bool
 	told  sequencer.Seq // the last id that the reader has
 	buf   bytes.Buffer
+
+	ofAnomalies bool // and not of decisions
 }
 
 // queued is a decision with the time of the record that it answers; zero: not known.
@@ -150,7 +152,11 @@ func (s *stream) begin() {
 	h.Set("X-Accel-Buffering", "no")           // else a proxy may hold events back
 	_ = s.control.SetReadDeadline(time.Time{}) // the server's would end the stream; not every writer has one
 	s.w.WriteHeader(http.StatusOK)
-	fmt.Fprintf(&s.buf, "retry: %d\n: decisions after seq %d\n\n", retryMs, s.told)
+	what := "decisions after seq"
+	if s.ofAnomalies {
+		what = "anomalies after"
+	}
+	fmt.Fprintf(&s.buf, "retry: %d\n: %s %d\n\n", retryMs, what, s.told)
 }
 
 // send writes a decision and those that wait behind it.
@@ -197,6 +203,10 @@ func (s *stream) beat() error {
 	if at := sequencer.Seq(s.passed.Load()); len(s.queue) == 0 && at > s.told {
 		s.told = at
 		fmt.Fprintf(&s.buf, "id: %d\n", at)
+	}
+	if s.ofAnomalies { // its ids are no seqs
+		s.buf.WriteString(": nothing more was found\n\n")
+		return s.flush()
 	}
 	fmt.Fprintf(&s.buf, ": at seq %d\n\n", s.told)
 	return s.flush()

@@ -355,6 +355,7 @@ func (a *anomalyProcessor) level(q question) ([]byte, error) {
 	r := h.Check()
 	least, most := r.Points()
 	level.Operations, level.Aborted, level.Spanning = r.Ops, r.Aborted, r.Spanning
+	level.OwnOverlaps = r.OwnOverlaps
 	level.Least, level.Most, level.Serializable = least.Level(), most.Level(), r.Serializable()
 	level.PointLeast, level.PointMost = least.String(), most.String()
 	for _, kind := range anomaly.Kinds() {

@@ -47,8 +47,8 @@ func OnCluster(ctx context.Context, cfg streams.Config, dir, version string,
 }
 
 // Embed starts Kafka, NATS and the processors in this process for as long as f runs. What f is given ends when one of
-// them does. Without a folder nothing is kept.
-func Embed(ctx context.Context, dir, version string, logger *slog.Logger,
+// them does. Without a folder nothing is kept. Anomalies are looked for among so many operations, 0: not at all.
+func Embed(ctx context.Context, dir, version string, anomalies int, logger *slog.Logger,
 	f func(context.Context, Ground) error) (err error) {
 	telemetry, err := otlp.Start("hence-run", version, logger)
 	if err != nil {
@@ -67,7 +67,8 @@ func Embed(ctx context.Context, dir, version string, logger *slog.Logger,
 		return err
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
-	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Logger: logger}
+	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Logger: logger,
+		Anomalies: anomalies}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)
 	}

@@ -39,6 +39,20 @@ type natsSecurity struct {
 	NATSTokenFile    string `name:"nats-token-file" placeholder:"FILE" help:"NATS token file, instead of a user."`
 }
 
+// watchful is whether processors in this process look for anomalies.
+type watchful struct {
+	Anomalies bool `help:"Look for anomalies among the last operations, where the processors are in this process."`
+	Window    int  `name:"anomalies-window" default:"1000" placeholder:"N" help:"How many operations are looked at."`
+}
+
+// window is among how many operations; 0: none.
+func (w watchful) window() int {
+	if w.Anomalies {
+		return w.Window
+	}
+	return 0
+}
+
 // topicShape is how topics are created; what exists already keeps its shape.
 type topicShape struct {
 	Replication int  `default:"1" help:"Replicas of each partition when topics are created; 3 on a real cluster."`

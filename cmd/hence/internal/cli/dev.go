@@ -40,14 +40,13 @@ type devCmd struct {
 	sbusFace
 	approving
 	sealing
+	watchful
 	RandomPorts bool   `help:"Use free ports instead of 9092, 4222, 7420 and 7422."`
 	KafkaPort   int    `default:"9092" help:"Port of Kafka on 127.0.0.1."`
 	NATSPort    int    `name:"nats-port" default:"4222" help:"Port of NATS on 127.0.0.1."`
 	Listen      string `default:"127.0.0.1:7420" help:"Address of the sidecar, HOST:PORT; port 0 takes a free one."`
 	Port        *int   `placeholder:"PORT" help:"Port of the sidecar on 127.0.0.1."`
 	ConsolePort int    `default:"7422" help:"Port of the web console on 127.0.0.1."`
-	Anomalies   bool   `help:"Look for anomalies among the last operations."`
-	Window      int    `name:"anomalies-window" default:"1000" placeholder:"N" help:"How many operations are looked at."`
 	DataDir     string `type:"path" placeholder:"DIR" help:"Folder for all data; without it, data is in memory."`
 }
 
@@ -134,12 +133,10 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 		return err
 	}
 	defer telemetry.Stop(logger)
-	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Logger: logger}
+	cfg := streams.Config{Brokers: servers.Brokers, NATS: servers.NATS, Dial: servers.Dial, Logger: logger,
+		Anomalies: c.window()}
 	if cfg.SealKey, err = c.sealing.load(); err != nil {
 		return err
-	}
-	if c.Anomalies {
-		cfg.Anomalies = c.Window
 	}
 	if err := streams.EnsureTopics(ctx, cfg); err != nil {
 		return fmt.Errorf("create the topics: %w", err)

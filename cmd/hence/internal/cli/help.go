@@ -72,6 +72,7 @@ hence: tx ls --state aborted
 dev: dev --policy docs/examples/notes.yaml
 dev: dev --random-ports --data-dir ./kept
 run: run --agent ann -- python3 agent.py
+dev: dev --anomalies
 run: run --agent ann --embedded --policy policy.yaml -- ./agent
 up: up -f agents.yaml
 demo: demo --agents 32 --faults 0.2

@@ -24,6 +24,7 @@ type runCmd struct {
 	tools
 	hooked
 	ending
+	watchful
 	Listen  string   `default:"127.0.0.1:0" help:"Address of the sidecar, HOST:PORT; port 0 takes a free one."`
 	DataDir string   `type:"path" placeholder:"DIR" help:"Folder of the journal; with --embedded, of all data."`
 	Command []string `arg:"" passthrough:"" help:"Program and its arguments, best after --."`
@@ -101,7 +102,7 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		})
 	}
 	if c.Embedded {
-		return beside.Embed(ctx, c.DataDir, binaryVersion(), logger, over)
+		return beside.Embed(ctx, c.DataDir, binaryVersion(), c.window(), logger, over)
 	}
 	return beside.OnCluster(ctx, c.config(logger), c.DataDir, binaryVersion(), over)
 }

@@ -33,6 +33,7 @@ type upCmd struct {
 	hooked
 	approving
 	ending
+	watchful
 	DataDir string `type:"path" placeholder:"DIR" help:"Folder of the journals; with embedded servers, of all data."`
 }
 
@@ -95,7 +96,7 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	team := up.New(c.team(file.Agents, configs, s))
 	run := func(ctx context.Context, g beside.Ground) error { return team.Run(ctx, g, signals) }
 	if file.Embedded {
-		err = beside.Embed(ctx, c.DataDir, binaryVersion(), logger, run)
+		err = beside.Embed(ctx, c.DataDir, binaryVersion(), c.window(), logger, run)
 	} else {
 		for _, note := range dev.borrowed() {
 			sayAs(s.Err, "up")("%s", note)

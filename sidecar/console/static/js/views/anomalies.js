@@ -37,6 +37,7 @@ function levelCard(l) {
     h("div", { class: "body" }, h("dl", { class: "facts" },
       fact("None of", l.point_most), fact("Window", `the last ${plural(l.window, "operation")}`),
       fact("Spanning", `${plural(l.spanning, "operation")} began before the window`),
+      l.own_overlaps > 0 ? fact("Own overlaps", `${int(l.own_overlaps)}: one agent did both, which is no A1`) : null,
       fact("Serializable", l.serializable ? "yes" : "no"),
       found.map((k) => fact(k.kind, `${k.title}: ${int(k.certain)}${k.possible > 0
         ? `, and ${int(k.possible)} possible` : ""}`)),
