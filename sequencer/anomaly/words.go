@@ -1,6 +1,7 @@
 package anomaly
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 )
@@ -47,7 +48,7 @@ func (h *History) Sentence(f *Finding) string {
 		}
 	}
 	first := who[0]
-	read, wrote := h.values.text[f.read], h.values.text[f.wrote]
+	read, wrote := brief(h.values.text[f.read]), brief(h.values.text[f.wrote])
 	switch f.Kind {
 	case A1:
 		more := ""
@@ -90,6 +91,16 @@ func (h *History) Sentence(f *Finding) string {
 			"causality", first.Label(), first.WriteTime, who[1].Label(), who[1].WriteTime)
 	}
 	return ""
+}
+
+// brief is a value as sentences have it. Of a hash, which is what hence export has of a content, it is how that begins.
+func brief(value string) string {
+	const shown = 12
+	hash := strings.Trim(value, `"`)
+	if len(hash) != 2*sha256.Size || strings.Trim(hash, "0123456789abcdef") != "" {
+		return value
+	}
+	return hash[:shown] + "…"
 }
 
 func orUnknown(value string) string {

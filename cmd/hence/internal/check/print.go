@@ -50,8 +50,12 @@ func (l Level) words() string {
 	if l.Least == l.Most && l.PointLeast == l.PointMost {
 		return fmt.Sprintf("level L%d: the history has none of %s", l.Most, l.PointMost)
 	}
-	return fmt.Sprintf("level L%d to L%d: the history has none of %s for certain, and what is possible or undecided "+
-		"leaves %s", l.Least, l.Most, l.PointLeast, l.PointMost)
+	level := fmt.Sprintf("L%d", l.Least)
+	if l.Most > l.Least {
+		level += fmt.Sprintf(" to L%d", l.Most)
+	}
+	return fmt.Sprintf("level %s: the history has none of %s for certain, and what is possible or undecided leaves %s",
+		level, l.PointLeast, l.PointMost)
 }
 
 func (r *Result) findings(b *strings.Builder) {

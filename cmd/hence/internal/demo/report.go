@@ -139,6 +139,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, name+"\t"+format+"\n", args...) }
 	row("data", "%s, seed %d", r.Data, r.Seed)
+	row("workspace", "%s", r.Workspace)
 	row("agents", "%d, %s, %s", r.Agents, r.Order, r.Mode)
 	row("transactions", "%d in %.0f ms", r.Transactions, r.DurationMs)
 	row("commits", "%d", r.Committed)
