@@ -76,5 +76,5 @@ func (r *Report) Steps(f *Finding) (recorded, serial []Step) {
 func isWrite(s Step) bool { return strings.HasPrefix(s.Text, "writes ") }
 
 func (h *History) holds(verb string, cell, value uint32) string {
-	return verb + h.cells.text[cell] + " = " + orUnknown(h.values.text[value])
+	return verb + h.cells.text[cell] + " = " + orUnknown(brief(h.values.text[value]))
 }
