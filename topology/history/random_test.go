@@ -190,8 +190,8 @@ func TestEnforced(t *testing.T) {
 	}
 }
 
-// TestObserved: of transactions that only observe, each that would have been refused as stale has an overtaken cell, and
-// whoever has an A1 would have been refused.
+// TestObserved: of transactions that only observe, each that would have been refused as stale has an overtaken cell,
+// and whoever has an A1 would have been refused.
 func TestObserved(t *testing.T) {
 	stale, found := 0, 0
 	for seed := range uint64(60) {
