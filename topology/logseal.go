@@ -67,7 +67,7 @@ func DecodeLogSeal(b []byte) (*LogSeal, error) {
 	return inputCodec("log seal", 0, walkLogSeal).decode(b)
 }
 
-// logSealPurpose stands before the bytes that are signed: a signature of the same key on anything else is none on a seal.
+// logSealPurpose stands before the bytes that are signed: a signature of the key on anything else is none on a seal.
 const logSealPurpose = "hence.seals/1\n"
 
 // HashLogSeal is the hash by which the next seal of a group names this record's value.

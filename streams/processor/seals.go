@@ -46,7 +46,8 @@ type partitionSeals struct {
 	open  map[string]*openSeal
 }
 
-// openSeal is what is to be sealed of a workspace. Invariant: published has the decisions from `from` on, without gaps.
+// openSeal is what is to be sealed of a workspace.
+// Invariant: published has the decisions from `from` on, without gaps.
 type openSeal struct {
 	to        sequencer.Seq  // that the last seal covers; zero: there is none
 	former    sequencer.Hash // of it; zero: the next one begins a chain
@@ -221,8 +222,8 @@ func (s *partitionSeals) failed(err error) {
 		"to read and write %s", s.partition, err, topology.TopicSeals))
 }
 
-// lookUp finds the last seal of each workspace that this group has signed with this key, so that the next one continues
-// its chain. Others' seals are no place to go on from: whoever writes to the topic could stop the sealing by one that
+// lookUp finds the last seal of each workspace that this group has signed with this key, so that the next one
+// continues its chain. Others' seals are no place to go on from: whoever writes to the topic could stop the sealing by one that
 // covers decisions which are not there yet.
 func (s *partitionSeals) lookUp(ctx context.Context) error {
 	start, err := streams.StartOffset(ctx, s.out.client, topology.TopicSeals, s.partition)

@@ -13,8 +13,8 @@ import (
 	"github.com/hence-dev/hence/topology/audit"
 )
 
-// Sealed is a workspace's part of the log with what the processors have sealed of it: what an audit reads, and a bundle
-// is made of. It implements audit.Source.
+// Sealed is a workspace's part of the log with what the processors have sealed of it: what an audit reads, and a
+// bundle is made of. It implements audit.Source.
 type Sealed struct {
 	*Log
 	ID      string // of the log, as Kafka gave it to hence.intents

@@ -604,7 +604,7 @@ func TestIntents(t *testing.T) {
 	newer := slices.Clone(changed)
 	newer[0] = 9 // the format version
 	m.topics[topology.TopicIntents][at].Value = newer
-	if r := run(t, m, trusted(1)); len(r.Findings) > 0 || r.NotFolded == "" || int(r.Recomputed.To) >= int(r.Decisions.To) {
+	if r := run(t, m, trusted(1)); len(r.Findings) > 0 || r.NotFolded == "" || r.Recomputed.To >= r.Decisions.To {
 		t.Errorf("a newer release's: %+v", r)
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // A bundle is a tar file with the records of one workspace: for each topic files of JSON lines, one record each, and
-// manifest.json as the last file. Its hashes find what was damaged on the way; who changes records can change them too.
+// manifest.json as the last file. Its hashes find what was damaged on the way; who changes records can change these.
 const (
 	bundleFormat = 1
 	manifestName = "manifest.json"

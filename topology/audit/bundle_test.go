@@ -115,11 +115,14 @@ func TestBundleDamaged(t *testing.T) {
 			t.Errorf("%s: %+v", name, r.Findings[0])
 		}
 	}
+	with := func(old, to string) func([]byte) []byte {
+		return func(b []byte) []byte { return bytes.Replace(b, []byte(old), []byte(to), 1) }
+	}
 	for name, file := range map[string][]byte{
 		"no manifest":    spoil(manifestName, func([]byte) []byte { return nil }),
 		"no JSON":        spoil(manifestName, func([]byte) []byte { return []byte("{") }),
-		"another format": spoil(manifestName, func(b []byte) []byte { return bytes.Replace(b, []byte(`"format": 1`), []byte(`"format": 2`), 1) }),
-		"no workspace":   spoil(manifestName, func(b []byte) []byte { return bytes.Replace(b, []byte(`"shop"`), []byte(`""`), 1) }),
+		"another format": spoil(manifestName, with(`"format": 1`, `"format": 2`)),
+		"no workspace":   spoil(manifestName, with(`"shop"`, `""`)),
 		"cut":            whole[:len(whole)/2],
 		"no tar":         []byte(strings.Repeat("no tar ", 200)),
 		"nothing":        nil,

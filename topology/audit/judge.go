@@ -148,8 +148,8 @@ func (a *auditor) right(seq sequencer.Seq, say func(Finding)) *candidate {
 func (a *auditor) stray(seq sequencer.Seq, c *candidate, say func(Finding)) {
 	if a.trust != nil && a.vouches(seq, c.digest) {
 		a.find(Finding{Kind: KindChanged, Topic: topology.TopicIntents, Offset: c.input, Seq: seq, Text: fmt.Sprintf(
-			"the intents up to here do not lead to decision %d at offset %d, which is sealed: one of them was changed, dropped "+
-				"or added", seq, c.offset)})
+			"the intents up to here do not lead to decision %d at offset %d, which is sealed: one of them was changed, "+
+				"dropped or added", seq, c.offset)})
 		return
 	}
 	say(Finding{Kind: KindChanged, Offset: c.offset, Seq: seq, Text: fmt.Sprintf(
@@ -191,7 +191,8 @@ func (a *auditor) judgeSeals(named map[sequencer.Seq]bool, settled, highest sequ
 		if c == nil {
 			continue
 		}
-		holds := c.chain == s.Chain || slices.ContainsFunc(a.seen[s.To], func(o candidate) bool { return o.chain == s.Chain })
+		holds := c.chain == s.Chain ||
+			slices.ContainsFunc(a.seen[s.To], func(o candidate) bool { return o.chain == s.Chain })
 		switch {
 		case holds && a.trust != nil:
 			a.report.Vouched = max(a.report.Vouched, s.To)

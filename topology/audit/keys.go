@@ -14,6 +14,8 @@ import (
 // Keys are public keys by their names (topology.LogSealKey).
 type Keys map[sequencer.Hash]ed25519.PublicKey
 
+const needsEd25519 = "Ed25519 is needed, openssl genpkey -algorithm ed25519 makes one"
+
 // TrustedKeys reads the public keys of a file: PEM blocks "PUBLIC KEY", one after the other, as openssl writes them.
 func TrustedKeys(text []byte) (Keys, error) {
 	keys := Keys{}
@@ -27,7 +29,7 @@ func TrustedKeys(text []byte) (Keys, error) {
 		}
 		key, ok := parsed.(ed25519.PublicKey)
 		if !ok {
-			return nil, fmt.Errorf("a public key is %T: Ed25519 is needed, openssl genpkey -algorithm ed25519 makes one", parsed)
+			return nil, fmt.Errorf("a public key is %T: %s", parsed, needsEd25519)
 		}
 		keys[topology.LogSealKey(key)] = key
 	}
@@ -37,7 +39,7 @@ func TrustedKeys(text []byte) (Keys, error) {
 	return keys, nil
 }
 
-// SigningKey reads a private key: one PEM block "PRIVATE KEY" (PKCS #8), as openssl genpkey -algorithm ed25519 writes it.
+// SigningKey reads a private key: a PEM block "PRIVATE KEY" (PKCS #8), as openssl genpkey -algorithm ed25519 writes it.
 func SigningKey(text []byte) (ed25519.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" {
@@ -49,7 +51,7 @@ func SigningKey(text []byte) (ed25519.PrivateKey, error) {
 	}
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("the private key is %T: Ed25519 is needed, openssl genpkey -algorithm ed25519 makes one", parsed)
+		return nil, fmt.Errorf("the private key is %T: %s", parsed, needsEd25519)
 	}
 	return key, nil
 }

@@ -30,8 +30,8 @@ type exportCmd struct {
 func (c *exportCmd) Help() string {
 	return `It writes the log of a workspace as a trace, one operation a line, as hence check reads it: what each
 transaction read and when, what it wrote and when, whom it rests on, the tools that it had seen, and the order of its
-calls. docs/export.md has the fields. --bundle writes the records themselves (intents, decisions, seals) into a tar file,
-for an audit elsewhere: docs/audit.md. It reads the log up to where it ends now, and changes nothing.`
+calls. docs/export.md has the fields. --bundle writes the records themselves (intents, decisions, seals) into a tar
+file, for an audit elsewhere: docs/audit.md. It reads the log up to where it ends now, and changes nothing.`
 }
 
 // Run writes the trace.
@@ -70,7 +70,7 @@ func (c *exportCmd) Run(ctx context.Context, s Streams) (err error) {
 		result.Operations, result.Aborted, result.First, result.Last, result.Workspace)
 }
 
-// bundle writes the records for an audit. A file that is there already stays: it may be the only evidence of something.
+// bundle writes the records for an audit. A file that is there already stays: it may be the only evidence.
 func (c *exportCmd) bundle(ctx context.Context, s Streams) (err error) {
 	if c.Tx != "" || c.File != "" || c.Oldest {
 		return misused(errors.New("--bundle is of the whole workspace: give it without --tx, --file and --oldest"))
