@@ -223,8 +223,8 @@ func (s *partitionSeals) failed(err error) {
 }
 
 // lookUp finds the last seal of each workspace that this group has signed with this key, so that the next one
-// continues its chain. Others' seals are no place to go on from: whoever writes to the topic could stop the sealing by one that
-// covers decisions which are not there yet.
+// continues its chain. Others' seals are no place to go on from: whoever writes to the topic could stop the sealing by
+// one that covers decisions which are not there yet.
 func (s *partitionSeals) lookUp(ctx context.Context) error {
 	start, err := streams.StartOffset(ctx, s.out.client, topology.TopicSeals, s.partition)
 	if err != nil {

@@ -78,7 +78,7 @@ func WriteBundle(ctx context.Context, out io.Writer, src Source, made time.Time,
 			if topic == topology.TopicDecisions {
 				m.rule(r.Value)
 			}
-			return w.add(line{r.Offset, r.Value, r.Signature})
+			return w.add(line(r))
 		})
 		if err := errors.Join(err, w.flush()); err != nil {
 			return err

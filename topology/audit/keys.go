@@ -39,7 +39,7 @@ func TrustedKeys(text []byte) (Keys, error) {
 	return keys, nil
 }
 
-// SigningKey reads a private key: a PEM block "PRIVATE KEY" (PKCS #8), as openssl genpkey -algorithm ed25519 writes it.
+// SigningKey reads a private key: a PEM block "PRIVATE KEY" (PKCS #8), as openssl genpkey -algorithm ed25519 writes.
 func SigningKey(text []byte) (ed25519.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" {

@@ -30,7 +30,8 @@ func (d *twoDecisions) Place(topic string) audit.Place {
 }
 
 func (d *twoDecisions) Each(_ context.Context, topic string, f func(audit.Record) error) error {
-	for _, r := range map[string][]audit.Record{topology.TopicDecisions: d.decisions, topology.TopicSeals: d.seals}[topic] {
+	records := map[string][]audit.Record{topology.TopicDecisions: d.decisions, topology.TopicSeals: d.seals}
+	for _, r := range records[topic] {
 		if err := f(r); err != nil {
 			return err
 		}
@@ -118,7 +119,9 @@ func TestAudit(t *testing.T) {
 			t.Errorf("hence audit %v: exit code %d, %q, %q; want %+v", c.args, code, out, errs, c)
 		}
 	}
-	for _, args := range [][]string{{"streams", "--sign-key", trust}, {"dev", "--random-ports", "--sign-key", "nowhere"}} {
+	for _, args := range [][]string{
+		{"streams", "--sign-key", trust}, {"dev", "--random-ports", "--sign-key", "nowhere"},
+	} {
 		if code, _, errs := hence(t, args...); code != ExitUsage || !strings.Contains(errs, "--sign-key") {
 			t.Errorf("hence %v: exit code %d, %s", args, code, errs)
 		}
