@@ -128,7 +128,7 @@ func (w *Window) suspect(o *Op) bool {
 		}
 	}
 	for _, p := range o.Preds {
-		if i, has := w.at[p]; has && (w.ops[i-w.first].Aborted || w.ops[i-w.first].WriteTime > o.WriteTime) {
+		if i, has := w.at[p]; has && w.ops[i-w.first].Aborted {
 			return true
 		}
 	}

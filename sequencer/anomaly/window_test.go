@@ -34,7 +34,7 @@ func randomOps(r *rand.Rand, n int, disorder bool) (ops []anomaly.Op) {
 			o.Writes = append(o.Writes, anomaly.Write{Cell: pick(cells), Value: pick(values)})
 		}
 		if i > 0 && r.IntN(3) == 0 {
-			o.Preds = append(o.Preds, fmt.Sprint("t", r.IntN(i)))
+			o.Preds = append(o.Preds, fmt.Sprint("t", i-1-r.IntN(min(i, 6))))
 		}
 		switch o.Plan.Known = true; r.IntN(8) {
 		case 0:
@@ -49,7 +49,7 @@ func randomOps(r *rand.Rand, n int, disorder bool) (ops []anomaly.Op) {
 				o.Order.Happened = []anomaly.Write{o.Writes[1], o.Writes[0]}
 			}
 		}
-		if disorder && r.IntN(6) == 0 {
+		if disorder && r.IntN(3) == 0 {
 			switch r.IntN(7) {
 			case 6:
 				for j := range o.Reads {
@@ -62,7 +62,7 @@ func randomOps(r *rand.Rand, n int, disorder bool) (ops []anomaly.Op) {
 			case 2:
 				o.HasPreds, o.Preds = false, nil
 			case 3:
-				o.Preds = append(o.Preds, fmt.Sprint("t", i+1+r.IntN(3)))
+				o.Preds = append(o.Preds, fmt.Sprint("t", i+1+r.IntN(2)))
 			case 4:
 				o.Name = ""
 			case 5:
