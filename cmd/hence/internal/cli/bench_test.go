@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/tables"
+	"github.com/hence-dev/hence/sequencer/testsize"
 )
 
 // TestBench measures for a moment, on embedded servers and with child processes: every figure that its subjects
@@ -157,5 +159,54 @@ func TestBenchCompare(t *testing.T) {
 		if code != c.code || !strings.Contains(out, c.says) {
 			t.Errorf("%s: exit code %d, %s%s", c.after, code, out, errs)
 		}
+	}
+}
+
+// TestBenchTables runs some rows of the papers' claims, of each sort, and holds them against docs/proof.md; at full
+// size all that need Hence itself.
+func TestBenchTables(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/proof.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if shape, is := tables.ShapeOf(line); is {
+			id, _, _ := strings.Cut(shape, " | ")
+			shapes[id] = shape
+		}
+	}
+	args := []string{"bench", "tables", "-o", "json"}
+	if testsize.Small() {
+		for _, id := range []string{"C31", "D46", "D51", "D52", "S02", "S44", "A13", "D11"} {
+			args = append(args, "--row", id)
+		}
+	} else {
+		args = append(args, "--paper", "s-bus", "--paper", "atomix")
+	}
+	code, out, errs := hence(t, args...)
+	var r tables.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitOK && (testsize.Small() || code != ExitCheck) {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	timed := []string{"S20", "S45", "S46", "A09", "A12"} // how these come out is a matter of the machine
+	for i := range r.Rows {
+		o := &r.Rows[i]
+		if o.Shape() != shapes[o.ID] && !slices.Contains(timed, o.ID) {
+			t.Errorf("%s is\n%s\nand docs/proof.md has\n%s", o.ID, o.Shape(), shapes[o.ID])
+		}
+	}
+	svg, doc := filepath.Join(t.TempDir(), "plots.svg"), filepath.Join(t.TempDir(), "proof.md")
+	code, out, errs = hence(t, "bench", "tables", "--pure", "--row", "c36", "--row", "S02", "--svg", svg, "--doc", doc)
+	if code != ExitOK || !strings.Contains(out, "1 reproduced, 1 not run") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	for path, text := range map[string]string{svg: "C36: ", doc: "| C36 | "} {
+		if written, err := os.ReadFile(path); err != nil || !strings.Contains(string(written), text) {
+			t.Errorf("%s: %v, %.100s", path, err, written)
+		}
+	}
+	if code, _, errs := hence(t, "bench", "tables", "--row", "X1"); code != ExitUsage {
+		t.Errorf("a row that is none: exit code %d: %s", code, errs)
 	}
 }

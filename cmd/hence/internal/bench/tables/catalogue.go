@@ -62,10 +62,12 @@ func selections(_ context.Context, e *Env) (Result, error) {
 		same = same && n == states
 	}
 	return Result{
-		Ours:     fmt.Sprintf("reachable states are the same for all: %v; %d steps of the declared order are broken", same, broken),
+		Ours: fmt.Sprintf("reachable states are the same for all: %v; %d steps of the declared order are broken", same,
+			broken),
 		Baseline: fmt.Sprintf("of %d inclusions %d hold to the letter, over %d states", len(pairs), literal, states),
 		Verdict:  holds(same && broken == 0 && literal == 3),
-		Note:     "corrected: computed may report what nobody wrote, so its place in the order is declared, not an inclusion"}, nil
+		Note: "corrected: computed may report what nobody wrote, so its place in the order is declared, not an " +
+			"inclusion"}, nil
 }
 
 // reports are the messages that each selection may report, and one bit more for what nobody wrote.

@@ -43,7 +43,8 @@ func clockBound(_ context.Context, e *Env) (Result, error) {
 	}
 	return Result{
 		Ours: fmt.Sprintf("%d of %d pairs of error and distance differ from all clocks", differ, cases),
-		Baseline: fmt.Sprintf("all clocks: %d pairs invert, and %d more, where the bound is met exactly, without a tie-break "+
+		Baseline: fmt.Sprintf("all clocks: %d pairs invert, and %d more, where the bound is met exactly, without a "+
+			"tie-break "+
 			"by causes", below, ties),
 		Verdict: holds(differ == 0 && ties > 0 && below > 0)}, nil
 }
@@ -97,8 +98,9 @@ func clocksNeeded(_ context.Context, e *Env) (Result, error) {
 		}
 	}
 	return Result{Ours: digits(needed) + " of the link's latency",
-		Baseline: fmt.Sprintf("drawn with the error for one half: %s runs of %d edges are honest", percent(honest, runs), edges),
-		Verdict:  holds(math.Abs(needed-.5000007) < 1e-6 && float64(honest)/float64(runs) >= .5)}, nil
+		Baseline: fmt.Sprintf("drawn with the error for one half: %s runs of %d edges are honest", percent(honest, runs),
+			edges),
+		Verdict: holds(math.Abs(needed-.5000007) < 1e-6 && float64(honest)/float64(runs) >= .5)}, nil
 }
 
 func normalClocks(_ context.Context, e *Env) (Result, error) {
@@ -177,7 +179,8 @@ func waits(_ context.Context, e *Env) (Result, error) {
 	}
 	const u = 7
 	link, realTime := e.Subject.Wait(u, 2*u), e.Subject.Wait(u, 0)
-	return Result{Ours: fmt.Sprintf("%d of %d first waits without a violation differ; over a slow link %d, for real time %s "+
+	return Result{Ours: fmt.Sprintf("%d of %d first waits without a violation differ; over a slow link %d, for real "+
+		"time %s "+
 		"times the error", differ, cases, int(link), digits(float64(realTime)/u)),
 		Verdict: holds(differ == 0 && link == 0 && realTime == 2*u)}, nil
 }

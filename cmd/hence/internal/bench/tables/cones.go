@@ -158,7 +158,8 @@ func shortcuts(_ context.Context, e *Env) (Result, error) {
 	first, _ := worlds[0].compare(worlds[0])
 	second, _ := worlds[1].compare(worlds[1])
 	return Result{
-		Ours:     fmt.Sprintf("%d pairs more with causes, %d fewer, %d shown by one inverted edge", found, backwards, explained),
+		Ours: fmt.Sprintf("%d pairs more with causes, %d fewer, %d shown by one inverted edge", found, backwards,
+			explained),
 		Baseline: fmt.Sprintf("brute force: %d and %d hold, %d apart", first, second, first-second),
 		Verdict:  holds(found == 25 && explained == found && backwards == 0 && first-second == found),
 	}, nil
@@ -281,7 +282,8 @@ func cliff(_ context.Context, e *Env) (Result, error) {
 		Ours:     "without inversions " + words[0] + " graphs keep it, with more and more " + strings.Join(words[1:], ", "),
 		Baseline: fmt.Sprintf("%d graphs are judged otherwise by their inverted edges", wrong),
 		Verdict:  holds(whole && wrong == 0 && y[len(y)-1] < 1),
-		Note:     "the rule is about all graphs, so the first inverted edge anywhere takes the pairs away; the share is a report",
+		Note: "the rule is about all graphs, so the first inverted edge anywhere takes the pairs away; the share " +
+			"is a report",
 		Plots: []report.Plot{{Title: "share of graphs that keep a shortcut by the rate of inverted edges",
 			Lines: []report.Line{{Name: "share", X: x, Y: y}}}}}, nil
 }

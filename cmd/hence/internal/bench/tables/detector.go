@@ -132,7 +132,8 @@ func smallestA6(_ context.Context, e *Env) (Result, error) {
 		if move == "begins" {
 			return []scenarios.Step{scenarios.Begin("i", "i")}
 		}
-		all := []scenarios.Step{scenarios.Issue("i", "x", scenarios.Text("v")), scenarios.Issue("i", "y", scenarios.Text("v"))}
+		all := []scenarios.Step{scenarios.Issue("i", "x", scenarios.Text("v")), scenarios.Issue("i", "y",
+			scenarios.Text("v"))}
 		if move == "commits in the other order" {
 			all = append(all, scenarios.Complete("i", 1))
 		}
@@ -269,7 +270,8 @@ func lattice(_ context.Context, e *Env) (Result, error) {
 		}
 	}
 	return Result{
-		Ours: fmt.Sprintf("%d points with a history that has the others; %d covers, %d chains, %d unnamed", witnesses, covers,
+		Ours: fmt.Sprintf("%d points with a history that has the others; %d covers, %d chains, %d unnamed", witnesses,
+			covers,
 			factorial(len(four())), all+1-named),
 		Baseline: fmt.Sprintf("runtimes composed for %d points leave exactly the complement in %d", built, realised),
 		Verdict: holds(witnesses == all+1 && covers == 32 && factorial(len(four())) == 24 && all+1-named == 11 &&
@@ -398,7 +400,8 @@ func exact(_ context.Context, e *Env) (Result, error) {
 	}
 	return Result{
 		Ours: fmt.Sprintf("%d differences in %d bounded and %d drawn histories", differ, bounded, drawn),
-		Baseline: fmt.Sprintf("loops over all records, pairs and triples: %d findings of the four and of the residue in them",
+		Baseline: fmt.Sprintf("loops over all records, pairs and triples: %d findings of the four and of the residue "+
+			"in them",
 			found),
 		Verdict: holds(differ == 0 && found > 0)}, nil
 }
@@ -421,7 +424,8 @@ func embedded(_ context.Context, e *Env) (Result, error) {
 			changed++
 		}
 	}
-	return Result{Ours: fmt.Sprintf("%d of %d histories have other findings with idle agents, cells and slots", changed, runs),
+	return Result{Ours: fmt.Sprintf("%d of %d histories have other findings with idle agents, cells and slots", changed,
+		runs),
 		Baseline: fmt.Sprintf("%d findings without them", found),
 		Verdict:  holds(changed == 0 && found > 0)}, nil
 }

@@ -111,7 +111,8 @@ func frontier(_ context.Context, e *Env) (Result, error) {
 		}
 	}
 	return Result{
-		Ours: fmt.Sprintf("without order %d do not merge; %d merge under a wider order alone; by a function of the messages %s",
+		Ours: fmt.Sprintf("without order %d do not merge; %d merge under a wider order alone; by a function of the "+
+			"messages %s",
 			m.trivials, m.monotone, of(confluent, runs)),
 		Baseline: "in order of arrival " + of(arrival, runs) + " merge",
 		Verdict:  holds(m.trivials == 0 && m.monotone == 0 && confluent == runs && arrival < runs && m.cases > 0)}, nil
@@ -339,7 +340,8 @@ func pipelines(_ context.Context, e *Env) (Result, error) {
 		}
 	}
 	return Result{
-		Ours:     fmt.Sprintf("%d of %d pipelines of up to %d hops differ from copies step by step", differ, tried, e.of(2, 3)),
+		Ours: fmt.Sprintf("%d of %d pipelines of up to %d hops differ from copies step by step", differ, tried, e.of(2,
+			3)),
 		Baseline: fmt.Sprintf("the paper's join does not exist for %d pairs of %d", joinless, len(configs)*len(configs)),
 		Verdict:  holds(differ == 0 && tried > 0 && joinless == 2),
 		Note:     "corrected: with objects and sessions together as a fifth filter each pair has a join"}, nil

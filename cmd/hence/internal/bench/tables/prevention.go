@@ -210,7 +210,8 @@ func supervised(ctx context.Context, e *Env) (Result, error) {
 		ok = ok && left == 0 && alive == n-taken
 		words = append(words, fmt.Sprintf("%d of %d retracted, %d executors stand", taken, n, alive))
 	}
-	return Result{Ours: strings.Join(words, "; "), Baseline: "without a guard " + of(plain, back) + " executors of a retracted plan stand",
+	return Result{Ours: strings.Join(words, "; "), Baseline: "without a guard " + of(plain,
+		back) + " executors of a retracted plan stand",
 		Verdict: holds(ok && back > 0 && plain == back),
 		Note:    "a scripted supervisor that retracts at the paper's rates"}, nil
 }
@@ -274,7 +275,8 @@ func turn(ctx context.Context, c *client.Client, run string, order []int) error 
 		if err := pause.Sleep(ctx, time.Duration(i)*time.Millisecond); err != nil {
 			return err
 		}
-		_, err := tx.Effect(ctx, "log.add", map[string]string{"run": run, "k": fmt.Sprint(k)}, client.EffectOptions{Call: calls[k]})
+		_, err := tx.Effect(ctx, "log.add", map[string]string{"run": run, "k": fmt.Sprint(k)},
+			client.EffectOptions{Call: calls[k]})
 		return err
 	})
 	if err != nil {
@@ -346,9 +348,11 @@ func turned(ctx context.Context, e *Env) (Result, error) {
 		ok = ok && bad == 0 && partial == 0 && direct == n
 		words, others = append(words, of(bad, n)), append(others, of(direct, n))
 	}
-	return Result{Ours: "turns reordered: " + strings.Join(words, ", "), Baseline: "leaving on completion: " + strings.Join(others, ", "),
-		Verdict: holds(ok),
-		Note: "at widths two, three, four, five, eight and sixteen, each call in an order that is not the one of issue, so " +
+	return Result{Ours: "turns reordered: " + strings.Join(words, ", "),
+		Baseline: "leaving on completion: " + strings.Join(others, ", "),
+		Verdict:  holds(ok),
+		Note: "at widths two, three, four, five, eight and sixteen, each call in an order that is not the one of " +
+			"issue, so " +
 			"without a guard all are reordered by construction; D56 has the rate without that"}, nil
 }
 

@@ -113,7 +113,8 @@ func detecting(_ context.Context, e *Env) (Result, error) {
 	}
 	return Result{Ours: "kept states that a clean and a scarred history share: " + strings.Join(words, ", "),
 		Verdict: holds(right == len(words) && found > 0),
-		Note: "one point of append prevents scars without keeping causes, and cannot tell one: preventing and detecting are " +
+		Note: "one point of append prevents scars without keeping causes, and cannot tell one: preventing and " +
+			"detecting are " +
 			"reported apart"}, nil
 }
 
@@ -161,14 +162,16 @@ func crossed(_ context.Context, e *Env) (Result, error) {
 		}
 	}
 	return Result{
-		Ours:     fmt.Sprintf("contradictions in %s; %d scars by causes; in views of one log %d", of(found, runs), scars, inOne),
+		Ours: fmt.Sprintf("contradictions in %s; %d scars by causes; in views of one log %d", of(found, runs), scars,
+			inOne),
 		Baseline: fmt.Sprintf("%d of the pairs of orders are judged otherwise by comparing them", wrong),
 		Verdict:  holds(found > 0 && wrong == 0 && scars == 0 && inOne == 0)}, nil
 }
 
 func sampling(_ context.Context, e *Env) (Result, error) {
 	chance, runs := e.chance("sampling"), e.of(300, 10_000)
-	out := Result{Verdict: Reproduced, Plots: []report.Plot{{Title: "share of the scars that a monitor of sampled edges finds"}}}
+	out := Result{Verdict: Reproduced, Plots: []report.Plot{{Title: "share of the scars that a monitor of sampled " +
+		"edges finds"}}}
 	var x, y []float64
 	var words []string
 	whole := 0
@@ -251,7 +254,8 @@ func retention(_ context.Context, e *Env) (Result, error) {
 			"older than the floor is refused as too_old is held by the fold's scripts"}, nil
 }
 
-// open counts, by drawing writes of objects, how many versions are held while forks stay open for so long, and how many
+// open counts, by drawing writes of objects, how many versions are held while forks stay open for so long, and how
+// many
 // objects were written meanwhile: the most at any time.
 func open(chance *rand.Rand, rate, held float64, objects, steps int) (versions, distinct float64) {
 	type write struct {
@@ -304,8 +308,9 @@ func keeping(_ context.Context, e *Env) (Result, error) {
 	return Result{
 		Ours: fmt.Sprintf("our window holds the last write of a scope: at most %s, never more than there are scopes",
 			digits(slices.Max(z))),
-		Baseline: fmt.Sprintf("all versions held: slope %s ± %s against rate × time × objects", digits(slope), digits(around)),
-		Verdict:  holds(ok && below && math.Abs(slope-1) < .05)}, nil
+		Baseline: fmt.Sprintf("all versions held: slope %s ± %s against rate × time × objects", digits(slope),
+			digits(around)),
+		Verdict: holds(ok && below && math.Abs(slope-1) < .05)}, nil
 }
 
 func keepingNothing(_ context.Context, e *Env) (Result, error) {
@@ -354,7 +359,8 @@ func wider(_ context.Context, e *Env) (Result, error) {
 			held[i] += mine[i]
 		}
 	}
-	return Result{Ours: fmt.Sprintf("open forks without order %d, of objects %d, of all %d; %d of %d runs the other way round",
+	return Result{Ours: fmt.Sprintf("open forks without order %d, of objects %d, of all %d; %d of %d runs the other "+
+		"way round",
 		held[0], held[1], held[2], wrong, runs),
 		Verdict: holds(wrong == 0 && held[0] == 0 && held[1] > 0 && held[1] < held[2])}, nil
 }

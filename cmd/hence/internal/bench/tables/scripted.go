@@ -98,7 +98,8 @@ func straddling(_ context.Context, e *Env) (Result, error) {
 		Verdict:  holds(changed == straddle && changed > 0 && changed < n && apart == 0)}, nil
 }
 
-// probed is how often a scripted reader decides otherwise when it is asked again with the fresh value: how it uses what
+// probed is how often a scripted reader decides otherwise when it is asked again with the fresh value: how it uses
+// what
 // it read is given as the chance that it does.
 func probed(chance *rand.Rand, uses float64, n int) (changed int) {
 	for range n {
@@ -125,9 +126,10 @@ func roles(_ context.Context, e *Env) (Result, error) {
 	review := e.run(scenarios.EditReview(), runtimes.Vanilla)
 	quiet := e.run(scenarios.PlanExecute(), runtimes.Vanilla)
 	return Result{Ours: strings.Join(words, ", "),
-		Baseline: of(inside, len(words)) + " intervals have the readers' built-in shares",
-		Verdict:  holds(inside == len(words) && review.Has(anomaly.A1) && !quiet.Has(anomaly.A1)),
-		Note:     "the readers are scripted: their shares are put in, and what is shown is that the estimate finds them"}, nil
+			Baseline: of(inside, len(words)) + " intervals have the readers' built-in shares",
+			Verdict:  holds(inside == len(words) && review.Has(anomaly.A1) && !quiet.Has(anomaly.A1)),
+			Note:     "the readers are scripted: their shares are put in, and what is shown is that the estimate finds them"},
+		nil
 }
 
 func material(_ context.Context, e *Env) (Result, error) {
@@ -236,7 +238,8 @@ func latencies(_ context.Context, e *Env) (Result, error) {
 		}
 	}
 	equal, _ := e.order(positions(5), runtimes.Vanilla)
-	return Result{Ours: fmt.Sprintf("%s turns happen in the order of their latencies; with equal ones reordered: %v", of(same, n), equal),
+	return Result{Ours: fmt.Sprintf("%s turns happen in the order of their latencies; with equal ones reordered: %v",
+		of(same, n), equal),
 		Verdict: holds(same == n && !equal)}, nil
 }
 
@@ -254,7 +257,8 @@ func widths(_ context.Context, e *Env) (Result, error) {
 			words = append(words, fmt.Sprintf("%d calls %s", width, percent(k, n)))
 		}
 	}
-	return Result{Ours: strings.Join(words, ", "), Baseline: fmt.Sprintf("by counting orders %s and %s", digits(z[0]), digits(z[3])),
+	return Result{Ours: strings.Join(words, ", "), Baseline: fmt.Sprintf("by counting orders %s and %s", digits(z[0]),
+		digits(z[3])),
 		Verdict: holds(ok),
 		Plots: []report.Plot{{Title: "share of reordered turns by calls", Lines: []report.Line{{Name: "run", X: x, Y: y},
 			{Name: "by counting", X: x, Y: z}}}}}, nil
@@ -276,7 +280,8 @@ func transcript(_ context.Context, e *Env) (Result, error) {
 			reordered++
 		}
 	}
-	return Result{Ours: fmt.Sprintf("the list is in order in %s turns, and effects are not in %d", of(kept, n), reordered),
+	return Result{Ours: fmt.Sprintf("the list is in order in %s turns, and effects are not in %d", of(kept, n),
+		reordered),
 		Verdict: holds(kept == n && reordered > 0)}, nil
 }
 
@@ -294,7 +299,8 @@ func deerFlow(_ context.Context, e *Env) (Result, error) {
 	last := e.run(scenarios.DeerFlow(), runtimes.Vanilla)
 	reduced := e.run(scenarios.DeerFlowReducer(), runtimes.Vanilla)
 	named := last.Has(anomaly.NullOverwrite)
-	return Result{Ours: fmt.Sprintf("a null overwrite is named: %v; through the reducer %d todos stay", named, left(reduced, "todos#"+fmt.Sprint(1))),
+	return Result{Ours: fmt.Sprintf("a null overwrite is named: %v; through the reducer %d todos stay", named,
+		left(reduced, "todos#"+fmt.Sprint(1))),
 		Baseline: fmt.Sprintf("the last writer wins: %d stay", left(last, "todos")),
 		Verdict: holds(named && left(last, "todos") == 0 && left(reduced, "todos#"+fmt.Sprint(1)) == 2 &&
 			!reduced.Has(anomaly.NullOverwrite))}, nil
@@ -336,7 +342,8 @@ func reducers(_ context.Context, e *Env) (Result, error) {
 	reduced, _ := superstep(summary, true)
 	fresh := !e.run(reduced, runtimes.Vanilla).Has(anomaly.A1)
 	return Result{
-		Ours:     fmt.Sprintf("the stale summary is named: %v; with a reducer %d writes stay, and no A1: %v", stale, kept, fresh),
+		Ours: fmt.Sprintf("the stale summary is named: %v; with a reducer %d writes stay, and no A1: %v", stale, kept,
+			fresh),
 		Baseline: fmt.Sprintf("without a reducer two writers fail: %v, a stale reader does not: %v", failed, !stopped),
 		Verdict:  holds(failed && !stopped && stale && !failedReduced && kept == 2 && fresh),
 		Note:     "a channel of our own; a read through a reducer is of the pieces that were there"}, nil
@@ -354,7 +361,8 @@ func lostAppends(_ context.Context, e *Env) (Result, error) {
 		kept, retried = kept+there(r), retried+r.Counts.Aborted
 	}
 	named := e.run(s, runtimes.Vanilla).Has(anomaly.LostUpdate)
-	return Result{Ours: fmt.Sprintf("reads validated and losers again: %s there, %d tries again", of(kept, writers*rounds), retried),
+	return Result{Ours: fmt.Sprintf("reads validated and losers again: %s there, %d tries again", of(kept,
+		writers*rounds), retried),
 		Baseline: fmt.Sprintf("the last writer wins: %s lost; named as a lost update: %v", of(lost, writers*rounds), named),
 		Verdict:  holds(kept == writers*rounds && lost == 18 && named)}, nil
 }

@@ -23,8 +23,9 @@ type rule uint8
 const (
 	lastWriter rule = iota // no check: the last writer wins
 	ownVersion             // the written shard's version alone, as an ETag
-	oneByOne               // what the published server does: siblings one by one, each under its own lock, then the target
-	wholeStep              // what the paper says: one lock over all
+	// oneByOne is what the published server does: siblings one by one, each under its own lock, then the target.
+	oneByOne
+	wholeStep // what the paper says: one lock over all
 )
 
 func (r rule) String() string {

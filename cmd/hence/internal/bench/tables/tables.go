@@ -1,7 +1,8 @@
 // Package tables holds the claims of the four papers beside what is measured here: for each claim the paper's value,
 // ours, that of a baseline which is run beside it, and a verdict that the row's own rule computes from both.
 //
-// What the papers say is data, in the folder claims. No file of code has a figure that was measured: a text of a result
+// What the papers say is data, in the folder claims. No file of code has a figure that was measured: a text of a
+// result
 // is a format, and what it shows comes from the run. A row that has not run says so.
 package tables
 

@@ -99,7 +99,8 @@ func TestCut(t *testing.T) {
 	}
 	for i := range r.Rows {
 		if o := &r.Rows[i]; o.Shape() != shapes[o.ID] {
-			t.Errorf("%s is\n%s\nand docs/proof.md has\n%s\nwrite it anew by hence bench tables --size full --doc docs/proof.md",
+			t.Errorf("%s is\n%s\nand docs/proof.md has\n%s\nwrite it anew by hence bench tables --size full --doc "+
+				"docs/proof.md",
 				o.ID, o.Shape(), shapes[o.ID])
 		}
 		if strings.Contains(r.Rows[i].Ours, "EXTRA") || strings.Contains(r.Rows[i].Ours, "%!") {
@@ -142,7 +143,8 @@ func falls(ctx context.Context, row Row, env *Env) (fallen bool) {
 
 // TestNothingIsRunTwice holds what Run does with rows that it cannot run.
 func TestNothingIsRunTwice(t *testing.T) {
-	r, err := Run(t.Context(), Config{Env: Env{Seed: 1, Subject: Ours()}, Rows: []string{"c31", "D11", "S02"}, Say: t.Logf,
+	r, err := Run(t.Context(), Config{Env: Env{Seed: 1, Subject: Ours()}, Rows: []string{"c31", "D11", "S02"},
+		Say:      t.Logf,
 		Commands: "hence bench tables"})
 	if err != nil || len(r.Rows) != 3 {
 		t.Fatalf("%v, %+v", err, r)
@@ -156,7 +158,8 @@ func TestNothingIsRunTwice(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r, err := Run(ctx, Config{Rows: []string{"C31"}}); !errors.Is(err, context.Canceled) || r.Rows[0].Verdict != NotRun {
+	if r, err := Run(ctx, Config{Rows: []string{"C31"}}); !errors.Is(err,
+		context.Canceled) || r.Rows[0].Verdict != NotRun {
 		t.Errorf("interrupted: %v, %+v", err, r)
 	}
 }
@@ -198,7 +201,8 @@ func TestNoFigures(t *testing.T) {
 	}
 }
 
-// TestShape holds that shapes of a row, of its line in a document, and of other figures are one, and of another verdict
+// TestShape holds that shapes of a row, of its line in a document, and of other figures are one, and of another
+// verdict
 // are not.
 func TestShape(t *testing.T) {
 	o := Outcome{ID: "D1", Claim: "a | b", Value: "5 of 7", Ours: "3 of 1,000 (1.5e-07 %)", Verdict: Reproduced}

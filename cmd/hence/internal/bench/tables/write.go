@@ -175,8 +175,8 @@ paper's value, ours, and that of a baseline which was run in the same invocation
 the row's own rule: *reproduced*; *beaten*, where ours is better than the paper's own; *not reproduced*; *not run*,
 where nothing was run; *not here*, where model keys, data or proofs would be needed that nobody here has.
 
-Each row is run alone by ` + "`hence bench tables --row ID --size small`" + ` or with ` + "`--size full`" + `. CI runs a
-small cut of them and holds it against this page: the verdicts, and what the cells say, whatever their figures are.
+Each row is run alone by ` + "`hence bench tables --row ID --size small`" + ` or with ` + "`--size full`" + `. CI runs
+a small cut of them and holds it against this page: the verdicts, and what the cells say, whatever their figures are.
 
 %s, size %s, %s, on %s, seed %d, in %s s. %s.
 `
