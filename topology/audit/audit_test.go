@@ -608,3 +608,47 @@ func TestIntents(t *testing.T) {
 		t.Errorf("a newer release's: %+v", r)
 	}
 }
+
+// TestChainAlone holds that the chain hashes name a changed decision by themselves, and what else is under the key and
+// no decision of this workspace or place.
+func TestChainAlone(t *testing.T) {
+	whole := newLog(t, 200)
+	delete(whole.topics, topology.TopicIntents)
+	delete(whole.topics, topology.TopicSeals)
+	for name, c := range map[string]struct {
+		change func(o *sequencer.Outcome)
+		kind   string
+	}{
+		"its content":       {func(o *sequencer.Outcome) { o.Agent = "mallory" }, KindChanged},
+		"its chain hash":    {func(o *sequencer.Outcome) { o.Chain[3]++ }, KindChanged},
+		"another workspace": {func(o *sequencer.Outcome) { o.Workspace = "other" }, KindChanged},
+		"far ahead":         {func(o *sequencer.Outcome) { o.Seq += 2 * maxJump }, KindChanged},
+	} {
+		m := whole.clone()
+		o := decode(t, m.topics[topology.TopicDecisions][50])
+		c.change(o)
+		var err error
+		if m.topics[topology.TopicDecisions][50].Value, err = topology.EncodeCloudEvent(o, appended, ""); err != nil {
+			t.Fatal(err)
+		}
+		r := run(t, m, nil)
+		if len(r.Findings) == 0 || r.Findings[0].Kind != c.kind || r.Findings[0].Offset != 50 {
+			t.Errorf("%s: %+v", name, r.Findings)
+		}
+	}
+	m := newLog(t, 200)
+	s, err := topology.DecodeLogSeal(m.topics[topology.TopicSeals][0].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Chain[0]++
+	value, err := topology.EncodeLogSeal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.topics[topology.TopicSeals] = []Record{{Value: value, Signature: topology.SignLogSeal(key(1), value)}}
+	r := run(t, m, trusted(1)) // beside it nothing is sealed by it
+	if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind == KindChanged && f.Seq == sealEvery }) {
+		t.Errorf("a sealed chain hash that is not the decision's: %+v", r.Findings)
+	}
+}
