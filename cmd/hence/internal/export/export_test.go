@@ -35,7 +35,8 @@ func demoRun(t *testing.T, change func(*demo.Config)) *run {
 	t.Cleanup(func() { _ = servers.Close() })
 	cfg := demo.Config{Agents: number(t, "HENCE_IT_EXPORT_AGENTS", 4), Tasks: number(t, "HENCE_IT_EXPORT_TASKS", 3),
 		Faults: float64(number(t, "HENCE_IT_EXPORT_FAULTS", 0)) / 100, Think: time.Millisecond, Seed: 1,
-		Order: cmp.Or(os.Getenv("HENCE_IT_EXPORT_ORDER"), "optimistic"), Brokers: servers.Brokers, NATS: servers.NATS, Partitions: 2}
+		Order: cmp.Or(os.Getenv("HENCE_IT_EXPORT_ORDER"), "optimistic"), Brokers: servers.Brokers,
+		NATS: servers.NATS, Partitions: 2}
 	change(&cfg)
 	report, err := demo.Run(t.Context(), cfg)
 	if err != nil {
