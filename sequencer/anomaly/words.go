@@ -93,7 +93,7 @@ func (h *History) Sentence(f *Finding) string {
 	return ""
 }
 
-// brief is a value as sentences have it. Of a hash, which is what hence export has of a content, it is how that begins.
+// brief is a value as sentences have it: of a hash, which is what hence export has of a content, how that begins.
 func brief(value string) string {
 	const shown = 12
 	hash := strings.Trim(value, `"`)

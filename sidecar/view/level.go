@@ -21,7 +21,8 @@ func (w *Workspace) Level(ctx context.Context) (*api.Level, error) {
 			"no processor that looks for anomalies answers (hence streams --anomalies): %v", err)
 	}
 	out := &api.Level{Workspace: got.Workspace, Seq: uint64(got.Seq), Since: uint64(got.Since), Window: got.Window,
-		Operations: got.Operations, Aborted: got.Aborted, Spanning: got.Spanning, OwnOverlaps: got.OwnOverlaps, Least: got.Least, Most: got.Most,
+		Operations: got.Operations, Aborted: got.Aborted, Spanning: got.Spanning, OwnOverlaps: got.OwnOverlaps,
+		Least: got.Least, Most: got.Most,
 		PointLeast: got.PointLeast, PointMost: got.PointMost, Serializable: got.Serializable,
 		Kinds: []api.LevelCount{}, Undecided: []api.LevelUndecided{}}
 	for _, k := range got.Kinds {
