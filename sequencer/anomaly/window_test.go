@@ -229,3 +229,22 @@ func BenchmarkWindow(b *testing.B) {
 		})
 	}
 }
+
+// TestWindowThroughOthers: once an operation rests on an aborted one that came after it, those that rest on it in turn
+// are found too.
+func TestWindowThroughOthers(t *testing.T) {
+	w := anomaly.NewWindow(10, 0)
+	for _, c := range []struct {
+		name, pred string
+		aborted    bool
+		want       int
+	}{{"i", "p", false, 0}, {"p", "", true, 1}, {"k", "i", false, 1}, {"l", "", false, 0}} {
+		o := anomaly.Op{Name: c.name, Agent: c.name, WriteTime: uint64(w.Count() + 1), HasPreds: true, Aborted: c.aborted}
+		if c.pred != "" {
+			o.Preds = []string{c.pred}
+		}
+		if _, found, _ := w.Add(o); len(found) != c.want || c.want > 0 && found[0].Kind != anomaly.A3 {
+			t.Errorf("%s: %+v, want %d", c.name, found, c.want)
+		}
+	}
+}
