@@ -96,6 +96,9 @@ func (r *Reader) decode(text []byte) (Record, error) {
 	if text[0] == '[' {
 		return Record{}, errors.New("it begins a JSON array, not a record: write one record a line (jq -c '.[]' FILE)")
 	}
+	if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
+		return Record{}, errors.New("it is compressed: zcat FILE | hence check -")
+	}
 	if text[0] != '{' {
 		return Record{}, fmt.Errorf("a record is a JSON object, not %s", short(text))
 	}

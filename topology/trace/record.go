@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Record is one operation: an agent reads cells at one time, thinks, and writes cells at a later one. It is the
@@ -167,6 +168,9 @@ type PerCell[T any] map[string]T
 // short is the beginning of a text for an error.
 func short(text []byte) string {
 	const most = 40
+	if !utf8.Valid(text) {
+		return fmt.Sprintf("%.*q…", most, text)
+	}
 	if len(text) > most {
 		return string(text[:most]) + "…"
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/hence-dev/hence/topology/trace"
 )
@@ -241,5 +242,15 @@ func TestSpellings(t *testing.T) {
 	one, other := readOne(t, plain), readOne(t, strange)
 	if !reflect.DeepEqual(one, other) || one.WriteSet[0] != `c"]` || one.IO[1].Value != "{}" || one.WriteTime != 2 {
 		t.Errorf("%+v\n%+v", one, other)
+	}
+}
+
+// What is no text is not shown as it is.
+func TestBinary(t *testing.T) {
+	for text, want := range map[string]string{"\x1f\x8b\x08": "zcat", "\xfe\x00\xff": `\xfe\x00\xff`} {
+		_, err := trace.NewReader(strings.NewReader(text)).Read()
+		if err == nil || !strings.Contains(err.Error(), want) || !utf8.ValidString(err.Error()) {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

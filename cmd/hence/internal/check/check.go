@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -120,8 +121,14 @@ func Open(ctx context.Context, path string, in io.Reader, o Options) (*Result, e
 		return Read(ctx, "standard input", in, o)
 	}
 	file, err := os.Open(path)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read the trace: %w", err)
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if is, err := file.Stat(); err == nil && is.IsDir() {
+		return nil, errors.Join(fmt.Errorf("%s: it is a folder: name the files in it", path), file.Close())
 	}
 	result, err := Read(ctx, path, file, o)
 	return result, errors.Join(err, file.Close())
@@ -148,16 +155,20 @@ func (c *checker) read(ctx context.Context, lines *trace.Reader) error {
 				cells[cell] = true
 			}
 		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if h.Len() == c.Window {
-			if err := ctx.Err(); err != nil {
+			if err := c.judge(ctx, h); err != nil {
 				return err
 			}
-			c.window(h)
 			h = anomaly.NewHistory(h.Latest())
 		}
 	}
 	if h.Len() > 0 || c.result.Windows == 0 {
-		c.window(h)
+		if err := c.judge(ctx, h); err != nil {
+			return err
+		}
 	}
 	if c.Window > 0 {
 		c.result.Agents, c.result.Cells = len(agents), len(cells)
@@ -180,6 +191,22 @@ func (c *checker) extra(record *trace.Record) {
 			continue
 		}
 		c.result.Unknown[name]++
+	}
+}
+
+// judge is window until the context ends: a large history takes many seconds. What is under way then goes on to its
+// end, and nobody looks at it.
+func (c *checker) judge(ctx context.Context, h *anomaly.History) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.window(h)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

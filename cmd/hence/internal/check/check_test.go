@@ -2,7 +2,9 @@ package check
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -155,5 +157,14 @@ func TestReadErrors(t *testing.T) {
 	}
 	if r, err := Open(t.Context(), "-", strings.NewReader(stale(1)), Options{}); err != nil || r.Operations != 2 {
 		t.Errorf("the standard input: %v", err)
+	}
+}
+
+// Who is interrupted reads no further.
+func TestInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if _, err := Read(ctx, "trace", strings.NewReader(stale(5)), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("an interrupted check ends with %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,29 +60,43 @@ func (c *checkCmd) prepare() error {
 	return nil
 }
 
-// Run checks the files, one after the other.
-func (c *checkCmd) Run(ctx context.Context, s Streams) error {
+// Run checks the files, one after the other. What was judged is shown, also when a later file cannot be read.
+func (c *checkCmd) Run(ctx context.Context, s Streams) (err error) {
 	if c.Layers {
 		return c.layers(s)
 	}
+	var page *resultFile
+	if c.HTML != "" {
+		if err := c.distinct(); err != nil {
+			return err
+		}
+		if page, err = createResult(c.HTML); err != nil {
+			return err
+		}
+		defer func() {
+			if errors.Is(err, errCheck) { // it is in the page
+				err = cmp.Or(page.end(nil), err)
+				return
+			}
+			err = page.end(err)
+		}()
+	}
 	var results []*check.Result
+	var unread error
 	certain := false
 	for _, path := range c.Files {
 		r, err := check.Open(ctx, path, s.In, check.Options{Window: c.Window, Limit: c.Limit, Roles: c.Role})
 		if err != nil {
-			return fmt.Errorf("check %w", err)
+			unread = fmt.Errorf("check %w", err)
+			break
 		}
 		results = append(results, r)
 		certain = certain || r.Certain > 0
 	}
-	if c.HTML != "" {
-		var page bytes.Buffer // takes all
-		_ = check.WritePage(&page, results)
-		if err := os.WriteFile(c.HTML, page.Bytes(), 0o600); err != nil {
-			return fmt.Errorf("write the page: %w", err)
-		}
+	if len(results) == 0 {
+		return unread
 	}
-	err := c.print(s.Out, results, func(w io.Writer) error {
+	err = c.print(s.Out, results, func(w io.Writer) error {
 		for i, r := range results {
 			if i > 0 {
 				if err := show.Plainly(w, "\n"); err != nil {
@@ -95,8 +109,25 @@ func (c *checkCmd) Run(ctx context.Context, s Streams) error {
 		}
 		return nil
 	})
-	if err != nil || !certain {
+	if page != nil {
+		err = errors.Join(err, check.WritePage(page, results))
+	}
+	if err = errors.Join(err, unread); err != nil || !certain {
 		return err
 	}
 	return errCheck
+}
+
+// distinct refuses to put the page in the place of a trace.
+func (c *checkCmd) distinct() error {
+	page, err := os.Stat(c.HTML)
+	if err != nil {
+		return nil
+	}
+	for _, path := range c.Files {
+		if trace, err := os.Stat(path); err == nil && os.SameFile(page, trace) {
+			return misused(fmt.Errorf("--html: %s is one of the traces: name another file", c.HTML))
+		}
+	}
+	return nil
 }

@@ -28,7 +28,7 @@ func TestCheck(t *testing.T) {
 		{[]string{example, "--role", "flights=producer"}, ExitCheck, "in the role producer in 0 of 100 cases", ""},
 		{[]string{"nowhere.jsonl"}, ExitFailed, "", "nowhere.jsonl"},
 		{[]string{"-"}, ExitFailed, "", "check standard input: it has no records"},
-		{[]string{clean, "--html", filepath.Join(clean, "x")}, ExitFailed, "", "write the page"},
+		{[]string{clean, "--html", filepath.Join(clean, "x")}, ExitFailed, "", "clean.jsonl/x: not a directory"},
 		{[]string{clean, "--window=-1"}, ExitUsage, "", "give 0 to"},
 		{[]string{clean, "--limit=-1"}, ExitUsage, "", "give 0 to"},
 		{[]string{clean, "--role", "a=judge"}, ExitUsage, "", "the roles are assessor"},

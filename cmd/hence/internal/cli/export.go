@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -45,12 +44,12 @@ func (c *exportCmd) Run(ctx context.Context, s Streams) (err error) {
 	}
 	to := s.Out
 	if c.File != "" {
-		file, err := os.OpenFile(c.File, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		file, err := createResult(c.File)
 		if err != nil {
 			return fmt.Errorf("export %s: %w", c.Workspace, err)
 		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		to = io.Writer(file)
+		defer func() { err = file.end(err) }()
+		to = file
 	}
 	result, err := export.Write(ctx, log, to, export.Options{Tx: sequencer.TxID(c.Tx), Oldest: c.Oldest})
 	if errors.Is(err, recorded.ErrGone) && !c.Oldest {
@@ -73,7 +72,7 @@ func (c *exportCmd) Run(ctx context.Context, s Streams) (err error) {
 // bundle writes the records for an audit. A file that is there already stays: it may be the only evidence.
 func (c *exportCmd) bundle(ctx context.Context, s Streams) (err error) {
 	if c.Tx != "" || c.File != "" || c.Oldest {
-		return misused(errors.New("--bundle is of the whole workspace: give it without --tx, --file and --oldest"))
+		return misused(errors.New("--bundle is of the whole workspace: give it without --tx, --file (-o) and --oldest"))
 	}
 	log, err := recorded.OpenSealed(ctx, c.config(c.logger(s.Err)), c.Workspace)
 	if err != nil {

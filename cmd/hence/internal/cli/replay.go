@@ -1,10 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"os"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/replays"
 	"github.com/hence-dev/hence/sequencer"
@@ -37,10 +36,17 @@ decided by another logic; 2 wrong flags.`
 }
 
 // Run replays the log.
-func (c *replayCmd) Run(ctx context.Context, s Streams) error {
+func (c *replayCmd) Run(ctx context.Context, s Streams) (err error) {
 	change, changed, err := c.change()
 	if err != nil {
 		return err
+	}
+	var plot *resultFile
+	if c.SVG != "" {
+		if plot, err = createResult(c.SVG); err != nil {
+			return err
+		}
+		defer func() { err = plot.end(err) }()
 	}
 	log, err := replays.Read(ctx, c.config(c.logger(s.Err)), c.Workspace)
 	if err != nil {
@@ -51,14 +57,11 @@ func (c *replayCmd) Run(ctx context.Context, s Streams) error {
 		return fmt.Errorf("replay %s: %w", c.Workspace, err)
 	}
 	v := replays.Of(log, res, changed, c.Limit)
-	if c.SVG != "" {
-		var plot bytes.Buffer // takes all
-		_ = v.WriteSVG(&plot)
-		if err := os.WriteFile(c.SVG, plot.Bytes(), 0o600); err != nil {
-			return fmt.Errorf("write the plot: %w", err)
-		}
+	err = c.print(s.Out, v, v.Write)
+	if plot != nil {
+		err = errors.Join(err, v.WriteSVG(plot))
 	}
-	return c.print(s.Out, v, v.Write)
+	return err
 }
 
 // change is what the flags change, and in words.
