@@ -61,8 +61,8 @@ type anomalyPart struct {
 type watched struct {
 	seq    sequencer.Seq    // of the last decision that was taken
 	early  []offsetIntent   // before the first decision
-	ops    *history.Builder // nil: there was no decision yet
-	window *anomaly.Window  // nil: as ops, or it was forgotten
+	ops    *history.Builder // nil: there was no decision yet, or they were forgotten
+	window *anomaly.Window  // nil: as ops
 	turn   uint64           // of the last decision, among all of the partition
 }
 
@@ -310,7 +310,8 @@ func (p *anomalyPart) intent(r *kgo.Record) error {
 	return nil
 }
 
-// forget lets the windows of workspaces that rest go, when the partition holds too much; mu is held.
+// forget lets go what is held of workspaces that rest, when the partition holds too much; mu is held. Their seqs stay:
+// a late copy would else begin a window of its own.
 func (p *anomalyPart) forget() {
 	for p.held > max(heldMost, 2*p.cfg.Anomalies) {
 		oldest := ""
@@ -319,8 +320,9 @@ func (p *anomalyPart) forget() {
 				oldest = name
 			}
 		}
-		p.held -= p.workspaces[oldest].window.Len()
-		p.workspaces[oldest].window = nil // the next decision begins another one
+		w := p.workspaces[oldest]
+		p.held -= w.window.Len()
+		w.window, w.ops = nil, nil // the next decision begins others
 	}
 }
 
