@@ -40,7 +40,7 @@ func TestInspect(t *testing.T) {
 		}
 		return lag == 0
 	})
-	if len(r.Brokers) != 1 || r.Brokers[0].Version == "" || r.Log == "" || len(r.Topics) != 9 || len(r.Groups) != 3 {
+	if len(r.Brokers) != 1 || r.Brokers[0].Version == "" || r.Log == "" || len(r.Topics) != 10 || len(r.Groups) != 3 {
 		t.Errorf("the report: %+v", r)
 	}
 	for _, g := range r.Groups {
