@@ -20,6 +20,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
+	"github.com/hence-dev/hence/topology/audit"
 )
 
 // ErrGone is returned when what is asked for was deleted by retention, and by Open when the topics have no record.
@@ -47,7 +48,8 @@ type Log struct {
 	// Progress is told now and then how far the reading of a topic is, in offsets; nil: nobody is told.
 	Progress func(topic string, at int64, span Span)
 
-	cfg streams.Config
+	cfg    streams.Config
+	bundle audit.Source // what is read instead of brokers; nil: brokers
 }
 
 // Place is where a record stands in its partition.
@@ -133,6 +135,9 @@ func (l *Log) Each(ctx context.Context, topic string, f func(*kgo.Record) error)
 	span, ok := l.span(topic)
 	if !ok {
 		return fmt.Errorf("read the log of %s: %s is none of its topics", l.Workspace, topic)
+	}
+	if l.bundle != nil {
+		return l.eachBundled(ctx, topic, f)
 	}
 	first, told := true, span.Start
 	// uncut makes sure that the oldest record is still there that was at Open: retention may have run since.
@@ -259,8 +264,12 @@ func (l *Log) missing(o *ordered) error {
 	if o.taken == 0 && l.DecisionsAt.Start > 0 {
 		return l.gone(topology.TopicDecisions, "decision %d is the oldest, and %d is asked for", first, o.next)
 	}
-	return fmt.Errorf("%w: %s/%d lacks the decisions from %d to %d: hence doctor says what to do", ErrGap,
-		topology.TopicDecisions, l.Partition, o.next, first-1)
+	says := "hence doctor"
+	if l.bundle != nil {
+		says = "hence audit --from" // the brokers may have them
+	}
+	return fmt.Errorf("%w: %s/%d lacks the decisions from %d to %d: %s says more", ErrGap, topology.TopicDecisions,
+		l.Partition, o.next, first-1, says)
 }
 
 // ordered puts decisions in order: two replicas write each a copy, and one of them may be far behind the other.

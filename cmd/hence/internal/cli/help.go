@@ -91,6 +91,7 @@ effects approve: effects approve ann.1.1 0
 effects deny: effects deny ann.1.1 0
 replay: replay --mode enforce
 replay: replay --order locked --level L2 --svg replay.svg
+replay: replay --from shop.tar --mode enforce
 check: check docs/examples/history.jsonl
 check: check trace.jsonl --html trace.html
 export: export --workspace shop -o trace.jsonl

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -65,6 +67,11 @@ func TestReplay(t *testing.T) {
 		!strings.Contains(out, "Nothing differs.") {
 		t.Errorf("under its own rules: %s", out)
 	}
+	bundle := filepath.Join(t.TempDir(), "default.tar")
+	do("export", "--bundle", bundle)
+	if from := do("replay", "--from", bundle, "--mode", "enforce"); records.ReplaceAllString(from, "N records") != want {
+		t.Errorf("from a bundle: %s", from)
+	}
 	var v replays.View
 	if err := json.Unmarshal([]byte(do("replay", "--mode", "enforce", "-o", "json")), &v); err != nil ||
 		len(v.Differences) != 1 || v.Checked != int(v.Decisions) || v.Direct != 1 || len(v.Unknown) != 1 {
@@ -87,5 +94,37 @@ func TestReplay(t *testing.T) {
 	if code, _, errs := hence(t, "replay", "--workspace", "other"); code != ExitFailed ||
 		!strings.Contains(errs, "has no records") {
 		t.Errorf("of a workspace that there is not: exit code %d, %s", code, errs)
+	}
+}
+
+// TestReplayFrom holds which bundles are refused, and which flags beside one.
+func TestReplayFrom(t *testing.T) {
+	key := ed25519.NewKeyFromSeed(make([]byte, 32))
+	whole := bundled(t, newTwoDecisions(t, key))
+	text, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := inFile(t, "damaged.tar", bytes.Replace(text, []byte(`"offset":1,`), []byte(`"offset":7,`), 1))
+	for _, c := range []struct {
+		args []string
+		code int
+		errs string
+	}{
+		{[]string{"--from", whole}, ExitFailed, "replay shop: the log is not whole: not in the log any more: the bundle has " +
+			"no hence.intents"},
+		{[]string{"--from", whole, "--workspace", "shop"}, ExitFailed, "the bundle has no hence.intents"},
+		{[]string{"--from", damaged}, ExitFailed, "damaged.tar is damaged in hence.decisions/000001.jsonl: hence audit " +
+			"--from "},
+		{[]string{"--from", inFile(t, "key.pem", []byte("no tar"))}, ExitFailed, "no bundle"},
+		{[]string{"--from", "nowhere.tar"}, ExitFailed, "nowhere.tar"},
+		{[]string{"--from", whole, "--workspace", "default"}, ExitUsage, "is of workspace shop, not default"},
+		{[]string{"--from", whole, "--brokers", "127.0.0.1:1"}, ExitUsage, "leave --brokers out"},
+		{[]string{"--from", whole, "--kafka-tls"}, ExitUsage, "leave --kafka-tls out"},
+	} {
+		code, _, errs := hence(t, append([]string{"replay"}, c.args...)...)
+		if code != c.code || !strings.Contains(errs, c.errs) {
+			t.Errorf("hence replay %v: exit code %d, %s", c.args, code, errs)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hence-dev/hence/sequencer/replay"
 	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/streams/recorded"
+	"github.com/hence-dev/hence/topology/audit"
 )
 
 // Read reads what a workspace's log has, from the first record to the last. Nothing is written, and no reading place
@@ -18,7 +19,16 @@ func Read(ctx context.Context, cfg streams.Config, workspace string) (*replay.Lo
 	if err != nil {
 		return nil, err
 	}
-	log := &replay.Log{Workspace: workspace}
+	return read(ctx, from)
+}
+
+// Bundled is Read of a bundle instead of brokers.
+func Bundled(ctx context.Context, b *audit.Bundle) (*replay.Log, error) {
+	return read(ctx, recorded.FromBundle(b))
+}
+
+func read(ctx context.Context, from *recorded.Log) (*replay.Log, error) {
+	log := &replay.Log{Workspace: from.Workspace}
 	// Where the first decisions are deleted the oldest one will do: its chain hash is over all before it.
 	oldest, err := from.Oldest(ctx)
 	if err == nil && oldest > 0 {
