@@ -3,6 +3,7 @@ package tables
 import (
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/layers"
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
 	"github.com/hence-dev/hence/sequencer/anomaly"
 	"github.com/hence-dev/hence/topology/lightcone"
@@ -94,6 +95,9 @@ func coneMutants() []mutant {
 
 func detectorMutants() []mutant {
 	return []mutant{
+		{"no topology is at risk", func(s *Subject) {
+			s.Classify = func(layers.Topology) layers.Verdict { return layers.Verdict{} }
+		}},
 		{"the detectors see nothing", func(s *Subject) {
 			s.Check = func(h *anomaly.History) *anomaly.Report {
 				r := h.Check()

@@ -3,6 +3,7 @@ package tables
 import (
 	"time"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/layers"
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
 	"github.com/hence-dev/hence/sequencer/anomaly"
 	"github.com/hence-dev/hence/topology/lightcone"
@@ -29,8 +30,9 @@ type Subject struct {
 	Normal     func(deviation, distance time.Duration) float64
 	Topology   func(lightcone.Topology) lightcone.Report
 
-	Check   func(*anomaly.History) *anomaly.Report
-	Runtime func(...runtimes.Kind) *runtimes.Runtime
+	Check    func(*anomaly.History) *anomaly.Report
+	Runtime  func(...runtimes.Kind) *runtimes.Runtime
+	Classify func(layers.Topology) layers.Verdict
 }
 
 // Ours is what Hence has.
@@ -44,5 +46,6 @@ func Ours() Subject {
 		AtMost: lightcone.Select.AtMost, Wait: lightcone.CommitWait, Inversion: lightcone.Inversion,
 		Needed: lightcone.Uncertainty, Normal: lightcone.InversionNormal, Topology: lightcone.Topology.Check,
 		Check: (*anomaly.History).Check, Runtime: runtimes.New,
+		Classify: layers.Topology.Classify,
 	}
 }
