@@ -14,7 +14,10 @@ const unsettled = 1024
 
 // judge looks at what was read as a whole.
 func (a *auditor) judge() {
-	highest := a.lowest + sequencer.Seq(len(a.first)) - 1
+	highest := a.lowest + sequencer.Seq(len(a.first))
+	if highest > 0 {
+		highest-- // zero: there is none
+	}
 	if len(a.first) > 0 {
 		a.report.Decisions = Range{a.lowest, highest}
 	}
@@ -210,7 +213,11 @@ func (a *auditor) judgeSeals(named map[sequencer.Seq]bool, settled, highest sequ
 			}
 		}
 	}
-	if a.trust != nil && a.report.Vouched == 0 && len(a.first) > 0 {
+	if r := a.report.Recomputed; r.To > highest {
+		a.note("the intents lead to decisions %d to %d, which are not there: on their way, or removed", max(highest+1, r.From),
+			r.To)
+	}
+	if a.trust != nil && a.report.Vouched == 0 && (len(a.first) > 0 || a.report.Recomputed.To > 0) {
 		a.find(Finding{Kind: KindUnsealed, Topic: topology.TopicSeals, Offset: -1, Seq: a.lowest, To: highest,
 			Text: "no seal of a trusted key covers any decision: the group has no --sign-key, or the seals were removed"})
 	}

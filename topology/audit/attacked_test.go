@@ -1,0 +1,26 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hence-dev/hence/topology"
+)
+
+// TestTail drops decisions behind the last seal, and all of them with all seals, while the intents stay.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	m := newLog(t, 200)
+	decisions, seals := m.topics[topology.TopicDecisions], m.topics[topology.TopicSeals]
+	m.topics[topology.TopicSeals] = seals[:len(seals)-1]
+	m.topics[topology.TopicDecisions] = decisions[:len(decisions)-3]
+	r := run(t, m, trusted(1))
+	if !slices.ContainsFunc(r.Notes, func(n string) bool { return strings.Contains(n, "the intents lead to decisions") }) {
+		t.Errorf("three decisions that the intents lead to are not there, and the report does not say it: %+v", r)
+	}
+	m.topics[topology.TopicSeals], m.topics[topology.TopicDecisions] = []Record{}, []Record{}
+	if r = run(t, m, trusted(1)); len(r.Findings) == 0 {
+		t.Errorf("all decisions and seals are gone, and the report holds: %+v", r)
+	}
+}
