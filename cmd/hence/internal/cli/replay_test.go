@@ -111,8 +111,7 @@ func TestReplayFrom(t *testing.T) {
 		code int
 		errs string
 	}{
-		{[]string{"--from", whole}, ExitFailed, "replay shop: the log is not whole: not in the log any more: the bundle has " +
-			"no hence.intents"},
+		{[]string{"--from", whole}, ExitFailed, "replay shop: not in the log any more: the bundle has no hence.intents"},
 		{[]string{"--from", whole, "--workspace", "shop"}, ExitFailed, "the bundle has no hence.intents"},
 		{[]string{"--from", damaged}, ExitFailed, "damaged.tar is damaged in hence.decisions/000001.jsonl: hence audit " +
 			"--from "},
