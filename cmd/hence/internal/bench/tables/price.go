@@ -100,7 +100,7 @@ func costLaw(ctx context.Context, e *Env) (Result, error) {
 
 // crossing judges where the overhead is a given share: by the fit, and by each shape's mean.
 func crossing(all []costlaw.Point, wrong int) Result {
-	const share, published, low = .15, .14, .13
+	const share, low = .15, .13 // low is the lower end of the paper's interval
 	fit := costlaw.Fitted(all)
 	at := (share - fit.Intercept) / fit.Slope
 	apart, shapes := 0, costlaw.Shapes()
@@ -128,7 +128,7 @@ func crossing(all []costlaw.Point, wrong int) Result {
 		Ours: fmt.Sprintf("under %.0f %% up to %.3f; lowest rate %.3f, overhead %.1f %%", 100*share, at, least.Aborts,
 			100*least.Overhead),
 		Baseline: fmt.Sprintf("%d of %d shapes lie below, %d on another side than the fit says", of, len(shapes), apart),
-		Verdict:  beats(wrong == 0 && apart == 0 && at >= low, at > published),
+		Verdict:  holds(wrong == 0 && apart == 0 && at >= low),
 		Note:     "a prompt after a refusal is as long as before, which the paper's is not"}
 }
 
