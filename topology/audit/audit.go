@@ -123,6 +123,10 @@ func Run(ctx context.Context, src Source, trust Keys, limit int) (*Report, error
 		return nil, err
 	}
 	a.judge()
+	if a.report.Records == 0 && a.report.Intents == 0 && len(a.found) == 0 {
+		return nil, fmt.Errorf("the log has no decision of a workspace %s: is it the right name, and the right --partitions",
+			a.report.Workspace)
+	}
 	return a.finish(limit), nil
 }
 

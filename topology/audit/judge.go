@@ -214,8 +214,8 @@ func (a *auditor) judgeSeals(named map[sequencer.Seq]bool, settled, highest sequ
 		}
 	}
 	if r := a.report.Recomputed; r.To > highest {
-		a.note("the intents lead to decisions %d to %d, which are not there: on their way, or removed", max(highest+1, r.From),
-			r.To)
+		a.note("the intents lead to decisions %d to %d, which are not there: on their way, or removed",
+			max(highest+1, r.From), r.To)
 	}
 	if a.trust != nil && a.report.Vouched == 0 && (len(a.first) > 0 || a.report.Recomputed.To > 0) {
 		a.find(Finding{Kind: KindUnsealed, Topic: topology.TopicSeals, Offset: -1, Seq: a.lowest, To: highest,

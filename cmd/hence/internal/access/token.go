@@ -18,27 +18,32 @@ import (
 const maxToken = 4 << 10
 
 // ReadSecret reads a file of tokens, of most bytes, that others cannot read, or one that a secret was mounted as.
-func ReadSecret(path string, most int64) ([]byte, error) {
+func ReadSecret(path string, most int64) ([]byte, error) { return readSecret("token", path, most) }
+
+// ReadKey reads the file of a private key, as ReadSecret does.
+func ReadKey(path string, most int64) ([]byte, error) { return readSecret("key", path, most) }
+
+func readSecret(kind, path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open the token file: %w", err)
+		return nil, fmt.Errorf("open the %s file: %w", kind, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("look at the token file: %w", err)
+		return nil, fmt.Errorf("look at the %s file: %w", kind, err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("the token file %s is not a regular file: name a file, or one that does not exist yet", path)
+		return nil, fmt.Errorf("the %s file %s is not a regular file: name a file%s", kind, path, orNone(kind))
 	case info.Size() > most:
-		return nil, fmt.Errorf("the token file %s has %d bytes, at most %d: it holds one token", path, info.Size(), most)
+		return nil, fmt.Errorf("the %s file %s has %d bytes, at most %d: it holds one %[1]s", kind, path, info.Size(), most)
 	}
-	if err := checkOpenness(path, info.Mode().Perm(), isMounted(f, info)); err != nil {
+	if err := checkOpenness(kind, path, info.Mode().Perm(), isMounted(f, info)); err != nil {
 		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, most))
 	if err != nil {
-		return nil, fmt.Errorf("read the token file: %w", err)
+		return nil, fmt.Errorf("read the %s file: %w", kind, err)
 	}
 	return data, nil
 }
@@ -56,19 +61,27 @@ func ReadToken(path string) (string, error) {
 	return token, nil
 }
 
-// checkOpenness says why a token file is too open. One that is ours to change is for its owner alone. The mode of a
+// orNone is what else may be named: a token that is not there is made.
+func orNone(kind string) string {
+	if kind == "token" {
+		return ", or one that does not exist yet"
+	}
+	return ""
+}
+
+// checkOpenness says why a file of secrets is too open. One that is ours to change is for its owner alone. The mode of a
 // mounted secret is its mounter's choice: often all of a container may read it, or a group, and that is taken, but
 // no other user may be able to write it.
-func checkOpenness(path string, mode fs.FileMode, mounted bool) error {
+func checkOpenness(kind, path string, mode fs.FileMode, mounted bool) error {
 	switch {
 	case mode&0o022 != 0 && mounted:
-		return fmt.Errorf("the token file %s can be written by others (mode %#o): have it mounted with mode 400 or 440",
-			path, mode)
+		return fmt.Errorf("the %s file %s can be written by others (mode %#o): have it mounted with mode 400 or 440",
+			kind, path, mode)
 	case mode&0o077 != 0 && !mounted:
-		return fmt.Errorf("the token file %s is open to others (mode %#o): run chmod 600 %s", path, mode, path)
+		return fmt.Errorf("the %s file %s is open to others (mode %#o): run chmod 600 %[2]s", kind, path, mode)
 	case mode&0o004 != 0:
 		slog.New(slog.NewTextHandler(os.Stderr, nil)).Warn("every user of this machine or container can read the "+
-			"token file: mount it with mode 400 or 440", "file", path, "mode", mode.String())
+			kind+" file: mount it with mode 400 or 440", "file", path, "mode", mode.String())
 	}
 	return nil
 }

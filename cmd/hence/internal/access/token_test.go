@@ -59,7 +59,7 @@ func TestTokenFileMounted(t *testing.T) {
 		{0o666, "chmod 600", "written by others"},
 	} {
 		for mounted, want := range map[bool]string{false: c.ours, true: c.mounted} {
-			err := checkOpenness("/run/secrets/token", c.mode, mounted)
+			err := checkOpenness("token", "/run/secrets/token", c.mode, mounted)
 			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("mode %#o, mounted %v: %v; want %q", c.mode, mounted, err, want)
 			}

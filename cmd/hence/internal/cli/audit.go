@@ -8,6 +8,9 @@ import (
 	"os"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/hence-dev/hence/cmd/hence/internal/access"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/streams/recorded"
 	"github.com/hence-dev/hence/topology/audit"
@@ -40,7 +43,7 @@ Exit code: 0 everything holds, 1 it could not be read, 2 wrong flags, 3 somethin
 }
 
 // Run audits, and prints what was found.
-func (c *auditCmd) Run(ctx context.Context, s Streams) error {
+func (c *auditCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong.Context) error {
 	var trust audit.Keys
 	if c.Trust != "" {
 		text, err := readSmall(c.Trust)
@@ -60,6 +63,12 @@ func (c *auditCmd) Run(ctx context.Context, s Streams) error {
 		defer file.Close()
 		if src, err = audit.OpenBundle(file); err != nil {
 			return fmt.Errorf("audit %s: %w", c.From, err)
+		}
+		// A bundle says itself of which workspace it is: a name that was asked for must be that one.
+		of, _ := src.Head()
+		if asked, given := dev.given(line, flagOf(line.Selected(), "--workspace")); given && asked != of {
+			return fmt.Errorf("audit %s: the bundle is of workspace %s, and not of %s: leave --workspace and HENCE_WORKSPACE "+
+				"out, or name another file", c.From, of, asked)
 		}
 	} else {
 		log, err := recorded.OpenSealed(ctx, c.config(c.logger(s.Err)), c.Workspace)
@@ -91,7 +100,7 @@ func (c *sealing) load() (ed25519.PrivateKey, error) {
 	if c.SignKey == "" {
 		return nil, nil
 	}
-	text, err := readSmall(c.SignKey)
+	text, err := access.ReadKey(c.SignKey, maxTrusted)
 	if err != nil {
 		return nil, misused(fmt.Errorf("--sign-key: %w", err))
 	}
