@@ -46,6 +46,9 @@ func (h *History) checkWith(least int) *Report {
 	for i := range h.ops {
 		if h.ops[i].aborted {
 			r.Aborted++
+			if c.h.cut() && h.ops[i].name != missing {
+				undecided[cutAborted]++
+			}
 			continue
 		}
 		c.cascade(uint32(i))
@@ -60,7 +63,7 @@ func (h *History) checkWith(least int) *Report {
 	r.RecordBytes = ofRecords + max(cascade, scars, cycles) // these came one after the other
 	r.CellBytes = ofCells + v.bytes() + uint64(len(c.rw))*12 + max(causes, edges)
 	c.rw, c.wr = nil, nil
-	for why := noValueRead; why <= cutResidue; why++ {
+	for why := noValueRead; why <= cutEdge; why++ {
 		if undecided[why] > 0 {
 			u := Undecided{Kind: why.kind(), Count: undecided[why], Why: why.String(), Open: why.blocks()}
 			r.Undecided = append(r.Undecided, u)
@@ -116,6 +119,9 @@ func (c *check) op(i uint32) {
 		}
 		c.depends(i, r, seen)
 	}
+	if c.h.cut() && c.h.ops[i].writeTime < c.h.since && len(c.h.writesOf(i)) > 0 {
+		c.undecided[cutWrite]++
+	}
 	for _, w := range c.h.writesOf(i) {
 		c.r.Missing += btoi(w.value == missing)
 		if w.value == null {
@@ -127,9 +133,12 @@ func (c *check) op(i uint32) {
 // stale judges A1: another agent's write of a cell that i read, with another value, strictly between i's read and i's
 // commit. Each such write counts, also one that was overwritten again.
 func (c *check) stale(i uint32, r read, seen int) {
-	own := c.h.ops[i]
-	if own.writeTime <= c.h.readAt(i, r.cell) {
+	own, at := c.h.ops[i], c.h.readAt(i, r.cell)
+	if own.writeTime <= at {
 		return
+	}
+	if c.h.cut() && at+1 < own.writeTime && at < c.h.since { // a write in between may lie before the cut
+		c.undecided[cutRead]++
 	}
 	end := c.v.upTo(r.cell, own.writeTime-1)
 	if end <= seen {
@@ -196,6 +205,9 @@ func (c *check) wrote(i, cell uint32) (w uint32, is bool) {
 func (c *check) depends(i uint32, r read, seen int) {
 	begin, end := int(c.v.begin[r.cell]), int(c.v.begin[r.cell+1])
 	if seen == begin && c.h.readAt(i, r.cell) < c.h.since { // the version that it read lies before the cut
+		if c.h.cut() {
+			c.undecided[cutEdge]++
+		}
 		return
 	}
 	if seen > begin {
@@ -264,6 +276,8 @@ func (c *check) cascade(i uint32) {
 	for _, name := range c.h.predsOf(i) {
 		p, known := c.h.called(name)
 		switch {
+		case !known && c.h.cut(): // it may be an aborted one of another window
+			c.undecided[cutPred]++
 		case !known: // forgotten: it stands
 			c.undecided[predUnknown]++
 		case p == i:

@@ -194,17 +194,22 @@ const (
 	noProducer
 	predUnknown
 	cutResidue
+	cutRead
+	cutWrite
+	cutPred
+	cutAborted
+	cutEdge
 )
 
 func (r reason) kind() Kind {
 	switch r {
-	case noValueRead:
+	case noValueRead, cutRead, cutWrite:
 		return A1
 	case noPlan, noRegistryRead, noRegistryWrite:
 		return A2
 	case noOrder:
 		return A6
-	case noProvenance, predUnknown, cutResidue:
+	case noProvenance, predUnknown, cutResidue, cutPred, cutAborted:
 		return A3
 	case noReplica, noValueSeen:
 		return A4
@@ -217,7 +222,8 @@ func (r reason) kind() Kind {
 // blocks reports whether the level of the history depends on what is undecided.
 func (r reason) blocks() bool {
 	switch r {
-	case noValueRead, noPlan, noRegistryRead, noRegistryWrite, noOrder, cutResidue, noProvenance:
+	case noValueRead, noPlan, noRegistryRead, noRegistryWrite, noOrder, cutResidue, noProvenance, cutRead,
+		cutWrite, cutPred, cutAborted:
 		return true
 	}
 	return false
@@ -249,9 +255,19 @@ func (r reason) String() string {
 		return "reads differ from the latest version that was visible, or one of both values is not recorded: no " +
 			"dependency is drawn from them"
 	case predUnknown:
-		return "predecessors are in no record: they were forgotten, and stand"
+		return "predecessors are in none of the records: they are taken to be forgotten, and to stand"
 	case cutResidue:
-		return "reads without provenance may rest on operations before the cut"
+		return "reads without provenance may rest on what came before the cut"
+	case cutRead:
+		return "reads began before the cut: what was written after them and before it is not seen"
+	case cutWrite:
+		return "operations wrote before the cut: whom they overtook there is not seen"
+	case cutPred:
+		return "predecessors are in none of the window's records: whether they were aborted is not known"
+	case cutAborted:
+		return "aborted operations came after a cut: what may rest on them before it is not seen"
+	case cutEdge:
+		return "reads of what was there before the cut: no dependency on its writer is drawn from them"
 	}
 	return "unknown"
 }

@@ -101,6 +101,7 @@ type History struct {
 	undecided map[reason]int
 	since     uint64
 	spanning  int
+	within    bool // it is judged by itself: what a cut hides leaves the level as it is
 }
 
 type op struct {
@@ -145,12 +146,13 @@ func NewHistory(since uint64) *History {
 // Len is how many operations the history has.
 func (h *History) Len() int { return len(h.ops) }
 
-// Latest is the greatest time at which an operation of the history wrote.
+// Latest is the greatest time at which an operation of the history wrote, and not 0 if it has any: what comes after
+// these is no whole history.
 func (h *History) Latest() (latest uint64) {
 	for i := range h.ops {
 		latest = max(latest, h.ops[i].writeTime)
 	}
-	return max(latest, h.since)
+	return max(latest, h.since, uint64(min(len(h.ops), 1)))
 }
 
 // Add takes an operation into the history. It keeps none of the op's slices. What stands twice in a set counts
@@ -232,6 +234,9 @@ func (h *History) readAt(i, cell uint32) uint64 {
 	}
 	return h.ops[i].readTime
 }
+
+// cut reports whether what came before the history is a part of what is judged.
+func (h *History) cut() bool { return h.since > 0 && !h.within }
 
 // called is the operation of a name.
 func (h *History) called(name uint32) (i uint32, is bool) {

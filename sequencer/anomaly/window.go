@@ -81,9 +81,11 @@ func (w *Window) Abort(names ...string) (h *History, found []Finding) {
 	return w.find(func(f *Finding) bool { return f.Kind == A3 && len(f.Records) > 1 && back[f.Records[1]] })
 }
 
-// History is what the window holds, as Check takes it.
+// History is what the window holds, as Check takes it: its level is that of the window, whatever came before. Report's
+// Spanning says how much may have to do with that.
 func (w *Window) History() *History {
 	h := NewHistory(w.since)
+	h.within = true
 	for i := range w.ops {
 		if err := h.Add(w.ops[i]); err != nil { // Add lets no name in twice
 			panic("anomaly: a window holds one operation twice: " + err.Error())

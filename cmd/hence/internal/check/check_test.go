@@ -106,6 +106,52 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestCutOpensLevel: what a cut can hide is not excluded; the same without it is.
+func TestCutOpensLevel(t *testing.T) {
+	op := func(name, more string) string {
+		return `{"txn":"` + name + `","agent":"` + name + `","read_set":[],"write_set":[],"planned_tool":null,` + more + "}\n"
+	}
+	reader, writer, _ := strings.Cut(stale(1), "\n")
+	for name, c := range map[string]struct {
+		text        string
+		window      int
+		least, most string
+	}{
+		"a reader after the cut": {writer + reader, 1, "{A3}", "{A1,A2,A3,A6}"},
+		"a writer after the cut": {reader + "\n" + writer, 1, "{A3}", "{A1,A2,A3,A6}"},
+		"a predecessor before the cut": {op("p", `"read_time":0,"write_time":0,"aborted":true,"preds":[]`) +
+			op("q", `"read_time":1,"write_time":2,"preds":["p"]`), 1, "{A1,A2,A6}", "{A1,A2,A3,A6}"},
+		"a predecessor after the cut": {op("q", `"read_time":1,"write_time":2,"preds":["p"]`) +
+			op("p", `"read_time":3,"write_time":0,"aborted":true,"preds":[]`), 1, "{A1,A2,A6}", "{A1,A2,A3,A6}"},
+		"nothing spans the cut": {op("p", `"read_time":1,"write_time":2,"preds":[]`) +
+			op("q", `"read_time":2,"write_time":3,"preds":[]`), 1, "{A1,A2,A3,A6}", "{A1,A2,A3,A6}"},
+		"forgotten in a whole file": {op("q", `"read_time":1,"write_time":2,"preds":["p"]`), 0, "{A1,A2,A3,A6}",
+			"{A1,A2,A3,A6}"},
+	} {
+		text := strings.ReplaceAll(c.text, `"agent":"r"`, `"agent":"r","preds":[],"planned_tool":null`)
+		r := read(t, text, Options{Window: c.window})
+		if r.Level.PointLeast != c.least || r.Level.PointMost != c.most || r.SerializableKnown() != (c.window == 0) {
+			t.Errorf("%s: %+v, want %s to %s; undecided %+v", name, r.Level, c.least, c.most, r.Undecided)
+		}
+	}
+}
+
+// TestSerializableKnown: no cycle is a verdict only where every dependency is known.
+func TestSerializableKnown(t *testing.T) {
+	const blank = `{"agent":"w","read_set":[],"read_time":0,"write_set":["c"],"write_time":1}` + "\n" +
+		`{"agent":"r","read_set":["c"],"read_time":1,"write_set":[],"write_time":2}` + "\n"
+	for text, want := range map[string]bool{stale(1): true, blank: false} {
+		r := read(t, text, Options{})
+		said, err := json.Marshal(r)
+		if err != nil || !strings.Contains(string(said), fmt.Sprintf(`"serializable_known":%t`, want)) || !r.Serializable {
+			t.Errorf("%v: %s, want known %t", err, said, want)
+		}
+		if !want && !strings.Contains(r.serial(), "no cycle among what is known; 1 read undecided") {
+			t.Errorf("it says %q", r.serial())
+		}
+	}
+}
+
 // TestRoles: the flag wins over what the records say; without a role nothing is estimated.
 func TestRoles(t *testing.T) {
 	said := strings.Replace(stale(1), `"agent":"r"`, `"agent":"r","role":"consumer","other":1`, 1)

@@ -39,6 +39,8 @@ func (r *Result) page(b *strings.Builder) {
 		r.Operations, r.Agents, r.Cells, r.Aborted, text(upper(r.Level.words())))
 	if !r.Serializable {
 		b.WriteString("Not serializable. ")
+	} else if !r.SerializableKnown() {
+		b.WriteString(text(upper(r.serial())) + ". ")
 	}
 	b.WriteString("</p>\n<table><tr><th>anomaly<th>meaning<th class=n>certain<th class=n>possible</tr>\n")
 	for _, k := range r.Kinds {
@@ -67,7 +69,7 @@ func (r *Result) page(b *strings.Builder) {
 		}
 	}
 	for _, u := range r.Undecided {
-		fmt.Fprintf(b, "<p>Undecided %s: %d %s.</p>\n", text(u.Kind), u.Count, text(u.Why))
+		fmt.Fprintf(b, "<p>Undecided %s: %s.</p>\n", text(u.Kind), text(counted(u.Count, u.Why)))
 	}
 }
 

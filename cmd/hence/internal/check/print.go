@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
+	"github.com/hence-dev/hence/sequencer/anomaly"
 )
 
 // Write prints a result for people: a table of what was looked for, the level, and a sentence for each finding.
@@ -34,16 +36,65 @@ func (r *Result) Write(w io.Writer) error {
 	}
 	var b strings.Builder // takes all
 	b.WriteString("\n" + r.Level.words() + "\n")
-	if r.Serializable {
-		b.WriteString("serializable: no cycle of dependencies; this and the level are two verdicts, none follows from " +
-			"the other\n")
-	} else {
-		b.WriteString("not serializable: operations depend on each other in a cycle\n")
-	}
+	b.WriteString(r.serial() + "\n")
 	r.findings(&b)
 	r.notes(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// SerializableKnown reports whether Serializable is more than that no cycle was seen: no is certain, and yes is where
+// every dependency is known.
+func (r *Result) SerializableKnown() bool {
+	return !r.Serializable || r.Windows <= 1 && r.open(anomaly.Cycle) == 0
+}
+
+// open is how much of a kind is undecided.
+func (r *Result) open(kind anomaly.Kind) (n int) {
+	for _, u := range r.Undecided {
+		if u.Kind == kind.String() {
+			n += u.Count
+		}
+	}
+	return n
+}
+
+// MarshalJSON adds serializable_known.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	type plain Result
+	return json.Marshal(struct {
+		*plain
+		SerializableKnown bool `json:"serializable_known"`
+	}{(*plain)(r), r.SerializableKnown()})
+}
+
+// serial is the other verdict.
+func (r *Result) serial() string {
+	switch {
+	case !r.Serializable:
+		return "not serializable: operations depend on each other in a cycle"
+	case r.SerializableKnown():
+		return "serializable: no cycle of dependencies; this and the level are two verdicts, none follows from the other"
+	}
+	text := "serializable or not: no cycle among what is known"
+	if n := r.open(anomaly.Cycle); n > 0 {
+		text += "; " + show.Several(n, "read") + " undecided"
+	}
+	if r.Windows > 1 {
+		text += "; windows are not compared with each other"
+	}
+	return text
+}
+
+// counted is a number and what it is of; why is a sentence of several.
+func counted(n int, why string) string {
+	if n == 1 {
+		why = strings.NewReplacer("reads were", "read was", "reads", "read", "operations", "operation",
+			"predecessors are", "predecessor is", " do not ", " does not ", " they are ", " it is ", " they were ",
+			" it was ", " they ", " it ", " their ", " its ", "say neither", "says neither", "differ ", "differs ",
+			"from them", "from it", "after them", "after it", "on them", "on it").Replace(why)
+	}
+	return fmt.Sprintf("%d %s", n, why)
 }
 
 func (l Level) words() string {
@@ -87,11 +138,11 @@ func (r *Result) findings(b *strings.Builder) {
 func (r *Result) notes(b *strings.Builder) {
 	b.WriteByte('\n')
 	for _, u := range r.Undecided {
-		fmt.Fprintf(b, "undecided %s: %d %s\n", u.Kind, u.Count, u.Why)
+		fmt.Fprintf(b, "undecided %s: %s\n", u.Kind, counted(u.Count, u.Why))
 	}
 	if r.Missing > 0 {
-		fmt.Fprintf(b, "%s without a recorded value: predicates that compare it do not fire\n",
-			show.Several(r.Missing, "read or write of a cell"))
+		fmt.Fprintf(b, "values of cells, read or written, that are not recorded: %d; predicates that compare them do "+
+			"not fire\n", r.Missing)
 	}
 	if r.OwnOverlaps > 0 {
 		fmt.Fprintf(b, "%s of one agent's operations with its own, which are not A1\n",
