@@ -109,7 +109,7 @@ func TestWindow(t *testing.T) {
 // TestCutOpensLevel: what a cut can hide is not excluded; the same without it is.
 func TestCutOpensLevel(t *testing.T) {
 	op := func(name, more string) string {
-		return `{"txn":"` + name + `","agent":"` + name + `","read_set":[],"write_set":[],"planned_tool":null,` + more + "}\n"
+		return `{"txn":"` + name + `","agent":"a","read_set":[],"write_set":[],"planned_tool":null,` + more + "}\n"
 	}
 	reader, writer, _ := strings.Cut(stale(1), "\n")
 	for name, c := range map[string]struct {
