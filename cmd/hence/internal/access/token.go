@@ -69,8 +69,8 @@ func orNone(kind string) string {
 	return ""
 }
 
-// checkOpenness says why a file of secrets is too open. One that is ours to change is for its owner alone. The mode of a
-// mounted secret is its mounter's choice: often all of a container may read it, or a group, and that is taken, but
+// checkOpenness says why a file of secrets is too open. One that is ours to change is for its owner alone. The mode of
+// a mounted secret is its mounter's choice: often all of a container may read it, or a group, and that is taken, but
 // no other user may be able to write it.
 func checkOpenness(kind, path string, mode fs.FileMode, mounted bool) error {
 	switch {

@@ -46,7 +46,8 @@ func TestAuditRefused(t *testing.T) {
 	taken("--from", whole, "--workspace", "shop")
 	t.Setenv("HENCE_WORKSPACE", "shop")
 	taken("--from", whole)
-	refused([]string{"the log has no decision of a workspace shop: is it the right name"}, "--from", bundled(t, new(noRecords)))
+	nothing := bundled(t, new(noRecords))
+	refused([]string{"the log has no decision of a workspace shop: is it the right name"}, "--from", nothing)
 }
 
 // TestSignKeyOfOthers holds that a key that others can read does not sign.
