@@ -165,6 +165,9 @@ func OpenBundle(file io.ReadSeeker) (*Bundle, error) {
 	sums, names := map[string]string{}, []string{}
 	err := b.files(func(name string, r io.Reader) error {
 		if name == manifestName {
+			if b.m.Format != 0 {
+				return fmt.Errorf("%w: %s is there twice", ErrBundle, name)
+			}
 			text, err := io.ReadAll(io.LimitReader(r, maxChunk))
 			if err == nil {
 				err = json.Unmarshal(text, &b.m)
@@ -195,6 +198,9 @@ func OpenBundle(file io.ReadSeeker) (*Bundle, error) {
 	}
 	if err := topology.ValidWorkspace(b.m.Workspace); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
+	}
+	if b.m.Log == "" {
+		return nil, fmt.Errorf("%w: its %s names no log, and seals of any log would count", ErrBundle, manifestName)
 	}
 	for _, f := range b.m.Files {
 		if sums[f.Name] != f.SHA256 {

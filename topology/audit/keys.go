@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
@@ -19,7 +20,8 @@ const needsEd25519 = "Ed25519 is needed, openssl genpkey -algorithm ed25519 make
 // TrustedKeys reads the public keys of a file: PEM blocks "PUBLIC KEY", one after the other, as openssl writes them.
 func TrustedKeys(text []byte) (Keys, error) {
 	keys := Keys{}
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+	block, rest := pem.Decode(text)
+	for ; block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "PUBLIC KEY" {
 			return nil, fmt.Errorf("a PEM block %q: give public keys only, openssl pkey -pubout writes one", block.Type)
 		}
@@ -32,6 +34,9 @@ func TrustedKeys(text []byte) (Keys, error) {
 			return nil, fmt.Errorf("a public key is %T: %s", parsed, needsEd25519)
 		}
 		keys[topology.LogSealKey(key)] = key
+	}
+	if len(keys) > 0 && bytes.Contains(rest, []byte("-----BEGIN")) {
+		return nil, errors.New("a PEM block at the end cannot be read: the file was cut short, or a key in it is damaged")
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("no PEM block PUBLIC KEY: openssl pkey -in sign.pem -pubout writes one")
