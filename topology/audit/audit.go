@@ -136,8 +136,9 @@ type auditor struct {
 	trust  Keys
 	report Report
 
-	groups map[string]*group
-	seals  []*sealed
+	groups  map[string]*group
+	foreign bool // a seal of another log was met
+	seals   []*sealed
 
 	first []candidate // by seq, from lowest on: the first copy; none: offset -1
 	// seen are further copies that are not equal to the first, by seq.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ const (
 	manifestName = "manifest.json"
 	chunkBytes   = 4 << 20
 	maxChunk     = 16 << 20 // one record and a chunk
+	maxFiles     = 1 << 16  // of a bundle: their names are held
 )
 
 // ErrBundle is returned by OpenBundle when a file is no bundle that this release reads.
@@ -178,11 +180,16 @@ func OpenBundle(file io.ReadSeeker) (*Bundle, error) {
 			return nil
 		}
 		h := hash.Hash(sha256.New())
-		if _, err := io.Copy(h, r); err != nil {
+		if _, err := io.Copy(h, r); errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: it is cut short in %s", ErrBundle, name)
+		} else if err != nil {
 			return fmt.Errorf("%w: %s: %v", ErrBundle, name, err)
 		}
-		if sums[name] != "" {
+		switch {
+		case sums[name] != "":
 			return fmt.Errorf("%w: %s is there twice", ErrBundle, name)
+		case len(names) == maxFiles:
+			return fmt.Errorf("%w: it has more than %d files", ErrBundle, maxFiles)
 		}
 		sums[name], names = hex.EncodeToString(h.Sum(nil)), append(names, name)
 		return nil
@@ -221,14 +228,25 @@ func (b *Bundle) files(f func(name string, r io.Reader) error) error {
 	if _, err := b.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
+	begins := make([]byte, 2)
+	if _, err := io.ReadFull(b.file, begins); err == nil && string(begins) == "\x1f\x8b" {
+		return fmt.Errorf("%w: it is compressed: gunzip it", ErrBundle)
+	}
+	if _, err := b.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	before := "its beginning"
 	for r := tar.NewReader(b.file); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		switch {
+		case err == io.EOF:
 			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return fmt.Errorf("%w: it is cut short behind %s", ErrBundle, before)
+		case err != nil:
+			return fmt.Errorf("%w: behind %s: %v", ErrBundle, before, err)
 		}
-		if err != nil {
-			return fmt.Errorf("%w: %v", ErrBundle, err)
-		}
+		before = h.Name
 		if h.Typeflag == tar.TypeDir {
 			continue // somebody has packed it again
 		}
@@ -260,7 +278,11 @@ func (b *Bundle) Each(ctx context.Context, topic string, f func(Record) error) e
 		d := json.NewDecoder(io.LimitReader(r, 2*maxChunk))
 		for d.More() {
 			var l line
-			if err := d.Decode(&l); err != nil {
+			err := d.Decode(&l)
+			if err != nil && slices.Contains(b.Damaged, name) {
+				return nil // the file is named already, and what it lacks is found
+			}
+			if err != nil {
 				return fmt.Errorf("%w: %s behind byte %d: %v", ErrBundle, name, d.InputOffset(), err)
 			}
 			if err := errors.Join(ctx.Err(), f(Record(l))); err != nil {

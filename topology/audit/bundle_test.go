@@ -3,7 +3,9 @@ package audit
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -131,12 +133,37 @@ func TestBundleDamaged(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	b, err := OpenBundle(bytes.NewReader(spoil(decisions, func(b []byte) []byte { return append(slices.Clone(b), '{') })))
+	cut := func(b []byte) []byte { return append(slices.Clone(b), '{') }
+	b, err := OpenBundle(bytes.NewReader(spoil(decisions, cut)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := run(t, b, trusted(1))
+	if f := r.Findings[len(r.Findings)-1]; f.Kind != KindFile || f.Topic != decisions {
+		t.Errorf("a record that is cut: %+v", r.Findings)
+	}
+	// A manifest that was made again with it says nothing of it: then it cannot be read.
+	var sums [2]string
+	spoil(decisions, func(b []byte) []byte {
+		sums = [2]string{fmt.Sprintf("%x", sha256.Sum256(b)), fmt.Sprintf("%x", sha256.Sum256(cut(b)))}
+		return b
+	})
+	made := repacked(t, spoil(decisions, cut), func(name string, text []byte) []byte {
+		if name == manifestName {
+			return with(sums[0], sums[1])(text)
+		}
+		return text
+	})
+	if b, err = OpenBundle(bytes.NewReader(made)); err != nil || len(b.Damaged) > 0 {
+		t.Fatalf("%v, damaged %v", err, b.Damaged)
+	}
 	if _, err := Run(t.Context(), b, nil, 0); !errors.Is(err, ErrBundle) {
 		t.Errorf("a record that is cut: %v", err)
+	}
+	for file, want := range map[string]string{"\x1f\x8b\x08 and more": "gunzip", string(whole[:len(whole)/2]): "cut short"} {
+		if _, err := OpenBundle(strings.NewReader(file)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %s", file, err, want)
+		}
 	}
 }
 

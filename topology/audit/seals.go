@@ -36,7 +36,11 @@ func (a *auditor) takeSeal(r Record) error {
 		return nil
 	}
 	if a.report.Log != "" && s.Log != a.report.Log {
-		a.note("the seal at offset %d is of another log (%s): the topics were made again", r.Offset, s.Log)
+		if !a.foreign { // said once: who can write the topic could else leave no room for other notes
+			a.note("the seal at offset %d, and perhaps others, is of another log (%s): the topics were made again", r.Offset,
+				s.Log)
+		}
+		a.foreign = true
 		return nil
 	}
 	g := a.group(s.Replica)
@@ -93,9 +97,9 @@ func (a *auditor) signed(r Record, s *topology.LogSeal) bool {
 	text := ""
 	switch {
 	case !trusted:
-		text = fmt.Sprintf("is signed with the key %x, which is not trusted here", s.Key)
+		text = fmt.Sprintf("is signed with the key %x…, which is not trusted here", s.Key[:6])
 	case !topology.SignedLogSeal(public, r.Value, r.Signature):
-		text = fmt.Sprintf("does not have the signature of the key %x that it names", s.Key)
+		text = fmt.Sprintf("does not have the signature of the key %x… that it names", s.Key[:6])
 	default:
 		return true
 	}

@@ -152,7 +152,7 @@ func writeAudit(w io.Writer, r *audit.Report) error {
 		if !k.Trusted {
 			trusted = "not trusted"
 		}
-		line("signed by", "%s, %s, %s through decision %d", k.Key, trusted, show.Several(k.Seals, "seal"), k.Through)
+		line("signed by", "%.12s…, %s, %s through decision %d", k.Key, trusted, show.Several(k.Seals, "seal"), k.Through)
 	}
 	switch {
 	case r.Unchecked:
