@@ -269,6 +269,11 @@ func TestRetractCrossed(t *testing.T) {
 					set()
 				}
 				if view == "younger" {
+					// The try's own transaction is settled first: its next owner, without a journal, would wait for minutes
+					// for what the agent may say of it.
+					if err := log.Until(ctx, func() bool { return settled(log) }); err != nil {
+						t.Fatal(err)
+					}
 					if err := a.stop(); err != nil {
 						t.Fatal(err)
 					}
@@ -293,6 +298,22 @@ func TestRetractCrossed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// settled: no transaction that was aborted is still to be settled.
+func settled(log *memlog.Log) bool {
+	owed := map[sequencer.TxID]bool{}
+	for _, o := range log.Outcomes() {
+		if o.Kind == sequencer.OutcomeAborted || o.Kind == sequencer.OutcomeSettled {
+			owed[o.Tx] = !o.Final
+		}
+	}
+	for _, is := range owed {
+		if is {
+			return false
+		}
+	}
+	return true
 }
 
 // A further try whose client goes away is not broken off: what comes of it is on the list.
