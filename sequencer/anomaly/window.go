@@ -13,18 +13,24 @@ type Window struct {
 	first int    // of the oldest in ops: how many came before it
 	since uint64 // greatest WriteTime of those that left the window
 
-	latest  map[string]uint64 // by cell: greatest WriteTime of a standing write in the window
-	at      map[string]int    // by name: its number among all operations
-	named   map[string]int    // by name: how many operations of the window have it among their preds
-	latestW uint64            // greatest WriteTime so far
+	latest  map[string]written // by cell: the newest standing write in the window, of equal ones the last that came
+	at      map[string]int     // by name: its number among all operations
+	named   map[string]int     // by name: how many operations of the window have it among their preds
+	latestW uint64             // greatest WriteTime so far
 	// broken is the number behind the last operation that names an aborted one, or is out of order: until it has left,
 	// what comes may complete findings through it, and all of it is looked at.
 	broken int
 }
 
+// written is a write: its time, and the number of its operation.
+type written struct {
+	at uint64
+	by int
+}
+
 // NewWindow returns an empty window of so many operations, at least 1. Since is as NewHistory takes it.
 func NewWindow(size int, since uint64) *Window {
-	return &Window{size: max(size, 1), since: since, latest: map[string]uint64{}, at: map[string]int{},
+	return &Window{size: max(size, 1), since: since, latest: map[string]written{}, at: map[string]int{},
 		named: map[string]int{}}
 }
 
@@ -125,7 +131,7 @@ func (w *Window) suspect(o *Op) bool {
 			return true
 		case !o.HasPreds && r.Value != "" && r.Value != Null: // nothing may have written it
 			return true
-		case w.latest[r.Cell] > o.timeOf(&r): // overtaken
+		case w.latest[r.Cell].at > o.timeOf(&r): // overtaken
 			return true
 		}
 	}
@@ -175,7 +181,9 @@ func (w *Window) take(o Op) {
 	}
 	w.latestW = max(w.latestW, o.WriteTime)
 	for _, write := range o.Writes {
-		w.latest[write.Cell] = max(w.latest[write.Cell], o.WriteTime)
+		if o.WriteTime >= w.latest[write.Cell].at {
+			w.latest[write.Cell] = written{o.WriteTime, n}
+		}
 	}
 }
 
@@ -196,7 +204,7 @@ func (w *Window) drop() {
 	}
 	w.since = max(w.since, o.WriteTime)
 	for _, write := range o.Writes {
-		if w.latest[write.Cell] <= o.WriteTime {
+		if w.latest[write.Cell].by < w.first { // an older one that is still here came out of order
 			delete(w.latest, write.Cell)
 		}
 	}

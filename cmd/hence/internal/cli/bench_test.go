@@ -189,7 +189,8 @@ func TestBenchTables(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != ExitOK && (testsize.Small() || code != ExitCheck) {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
 	}
-	timed := []string{"S20", "S45", "S46", "A09", "A11", "A12"} // how these come out is a matter of the machine
+	// How these come out is a matter of the machine: of its speed, or whether a baseline without control goes wrong.
+	timed := []string{"S20", "S45", "S46", "A09", "A11", "A12", "A18"}
 	for i := range r.Rows {
 		o := &r.Rows[i]
 		if o.Shape() != shapes[o.ID] && !slices.Contains(timed, o.ID) {

@@ -111,8 +111,9 @@ func TestCut(t *testing.T) {
 
 // TestVerdictsFall gives each row of the cut broken subjects: its verdict falls with one of them at least.
 func TestVerdictsFall(t *testing.T) {
+	alone := []string{"D64"} // an estimator over a scripted reader: nothing of a subject is in it
 	for _, row := range Rows() {
-		if !slices.Contains(cut(), row.ID) {
+		if !slices.Contains(cut(), row.ID) || slices.Contains(alone, row.ID) {
 			continue
 		}
 		killed := ""
