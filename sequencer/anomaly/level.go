@@ -5,15 +5,33 @@ import "strings"
 // Point is one of the sixteen sets of anomalies of the catalogue that a runtime can exclude.
 type Point struct{ A1, A2, A3, A6 bool }
 
+// Lattice are the four that make up a Point, in their order.
+func Lattice() []Kind { return []Kind{A1, A2, A3, A6} }
+
+// part is where a point keeps one of the four; nil for another kind.
+func (p *Point) part(k Kind) *bool {
+	switch k {
+	case A1:
+		return &p.A1
+	case A2:
+		return &p.A2
+	case A3:
+		return &p.A3
+	case A6:
+		return &p.A6
+	}
+	return nil
+}
+
+// Has reports whether the point contains one of the four.
+func (p Point) Has(k Kind) bool { return *p.part(k) }
+
 // String is the point as a set, such as {A1,A3}.
 func (p Point) String() string {
 	var names []string
-	for _, one := range []struct {
-		in   bool
-		name string
-	}{{p.A1, "A1"}, {p.A2, "A2"}, {p.A3, "A3"}, {p.A6, "A6"}} {
-		if one.in {
-			names = append(names, one.name)
+	for _, k := range Lattice() {
+		if p.Has(k) {
+			names = append(names, k.String())
 		}
 	}
 	return "{" + strings.Join(names, ",") + "}"
@@ -30,21 +48,19 @@ func (p Point) Level() int {
 	return 4
 }
 
-// And is what both points exclude.
+// And is what both points contain.
 func (p Point) And(q Point) Point {
 	return Point{p.A1 && q.A1, p.A2 && q.A2, p.A3 && q.A3, p.A6 && q.A6}
 }
 
+// Or is what either point contains.
+func (p Point) Or(q Point) Point {
+	return Point{p.A1 || q.A1, p.A2 || q.A2, p.A3 || q.A3, p.A6 || q.A6}
+}
+
 func (p *Point) drop(k Kind) {
-	switch k {
-	case A1:
-		p.A1 = false
-	case A2:
-		p.A2 = false
-	case A3:
-		p.A3 = false
-	case A6:
-		p.A6 = false
+	if part := p.part(k); part != nil {
+		*part = false
 	}
 }
 

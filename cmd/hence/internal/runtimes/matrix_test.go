@@ -2,107 +2,33 @@ package runtimes_test
 
 import (
 	"fmt"
+	"iter"
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
 	"github.com/hence-dev/hence/cmd/hence/internal/scenarios"
+	"github.com/hence-dev/hence/cmd/hence/internal/schedules"
 	"github.com/hence-dev/hence/sequencer/anomaly"
-	"github.com/hence-dev/hence/topology/trace"
 )
-
-// four are the anomalies of the catalogue that a runtime can exclude.
-func four() []anomaly.Kind { return []anomaly.Kind{anomaly.A1, anomaly.A2, anomaly.A3, anomaly.A6} }
-
-func excludes(p anomaly.Point, k anomaly.Kind) bool {
-	switch k {
-	case anomaly.A1:
-		return p.A1
-	case anomaly.A2:
-		return p.A2
-	case anomaly.A3:
-		return p.A3
-	}
-	return p.A6
-}
 
 // differs says how a run of a kind's runtime differs from the model, or what its invariants or the detectors find
 // that the kind excludes.
-func differs(k runtimes.Kind, s schedule, r *runtimes.Runtime) (what string, result *scenarios.Result) {
-	result = s.run(r, func() {
+func differs(k runtimes.Kind, s schedules.Schedule, r *runtimes.Runtime) (what string, result *scenarios.Result) {
+	result = s.Run(r, func() {
 		if err := r.Invariants(k); err != nil && what == "" {
 			what = err.Error()
 		}
 	})
-	for _, kind := range four() {
-		if excludes(k.Excludes(), kind) && result.Has(kind) {
+	for _, kind := range anomaly.Lattice() {
+		if k.Excludes().Has(kind) && result.Has(kind) {
 			return fmt.Sprintf("%s in a history of %s", kind, k), result
 		}
 	}
 	if what != "" {
 		return what, result
 	}
-	m := predict(k, s)
-	for _, rec := range result.Records {
-		if what := m.differs(&rec); what != "" {
-			return what, result
-		}
-	}
-	for i, cell := range []string{"x", "y"} {
-		if want := m.value(m.holds(1 << i)); result.Final[cell] != want && (want != trace.Null || result.Final[cell] != "") {
-			return fmt.Sprintf("%s is %s at the end, by the model %s", cell, result.Final[cell], want), result
-		}
-	}
-	return "", result
-}
-
-func (m *model) value(op int) trace.Value {
-	if op < 0 {
-		return trace.Null
-	}
-	return trace.Text(opName(op))
-}
-
-// differs says how a record differs from what the model knows of its operation.
-func (m *model) differs(rec *trace.Record) string {
-	i := int(rec.Txn[2] - '0')
-	if state := m.state[i]; rec.TookEffect() != (state == runtimes.Committed) ||
-		!rec.TookEffect() && (rec.WriteTime > 0) != (state == runtimes.Retracted) {
-		return fmt.Sprintf("%s took effect: %v at %d, by the model it is %s", rec.Txn, rec.TookEffect(), rec.WriteTime,
-			state)
-	}
-	if rec.WriteTime == 0 {
-		return ""
-	}
-	if int(rec.ReadTime) != m.began[i] || int(rec.WriteTime) != m.committed[i] {
-		return fmt.Sprintf("%s read at %d and wrote at %d, by the model at %d and %d", rec.Txn, rec.ReadTime,
-			rec.WriteTime, m.began[i], m.committed[i])
-	}
-	for _, cell := range rec.ReadSet {
-		from := -1
-		for _, p := range m.from[i] {
-			if slices.Contains(cells(m.ops[p].writes), cell) && (from < 0 || m.committed[p] > m.committed[from]) {
-				from = p
-			}
-		}
-		if rec.ReadValues[cell] != m.value(from) {
-			return fmt.Sprintf("%s read %s = %s, by the model %s", rec.Txn, cell, rec.ReadValues[cell], m.value(from))
-		}
-	}
-	left := cells(m.ops[i].writes)
-	if m.ops[i].backward && m.kind != runtimes.Sequencer && m.kind != runtimes.Saga {
-		slices.Reverse(left)
-	}
-	for k, e := range rec.CO {
-		if k >= len(left) || e.Cell != left[k] {
-			return fmt.Sprintf("%s: effect %d to leave was on %s, by the model they leave as %v", rec.Txn, k, e.Cell, left)
-		}
-	}
-	if len(rec.CO) != len(left) {
-		return fmt.Sprintf("%s: %d effects left, by the model %v", rec.Txn, len(rec.CO), left)
-	}
-	return ""
+	return schedules.Predict(k, s).Differs(result), result
 }
 
 // TestMatrix holds what each runtime excludes and what it lets through, and each runtime against the model, over all
@@ -122,7 +48,7 @@ func TestMatrix(t *testing.T) {
 		n, ran := 0, 0
 		witness := map[anomaly.Kind]string{}
 		for _, b := range bounds {
-			for s := range schedules(b.ops, b.product) {
+			for s := range schedules.All(b.ops, b.product) {
 				if n++; n%b.step != 0 {
 					continue
 				}
@@ -131,7 +57,7 @@ func TestMatrix(t *testing.T) {
 				if what != "" {
 					t.Fatalf("%s: %s\n%s", k, what, s)
 				}
-				for _, kind := range four() {
+				for _, kind := range anomaly.Lattice() {
 					if witness[kind] == "" && result.Has(kind) {
 						witness[kind] = s.String()
 					}
@@ -142,8 +68,8 @@ func TestMatrix(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d schedules of %d", k, ran, n)
-		for _, kind := range four() {
-			if !excludes(k.Excludes(), kind) && witness[kind] == "" {
+		for _, kind := range anomaly.Lattice() {
+			if !k.Excludes().Has(kind) && witness[kind] == "" {
 				t.Errorf("%s lets %s through, and no schedule has it", k, kind)
 			}
 		}
@@ -160,7 +86,7 @@ func TestRandom(t *testing.T) {
 	for _, k := range runtimes.Kinds() {
 		refused, taken := 0, 0
 		for seed := range seeds {
-			s := drawn(uint64(seed))
+			s := schedules.Drawn(uint64(seed))
 			what, result := differs(k, s, runtimes.New(k))
 			if what != "" {
 				t.Fatalf("%s, seed %d: %s\n%s", k, seed, what, s)
@@ -182,11 +108,11 @@ func TestComposed(t *testing.T) {
 	if os.Getenv("HENCE_EXACT_ALL") == "1" {
 		step = 1
 	}
-	for s := range schedules(2, false) {
+	for s := range schedules.All(2, false) {
 		if n++; n%step != 0 {
 			continue
 		}
-		if r := s.run(runtimes.At(4), nil); r.Fired() != "" {
+		if r := s.Run(runtimes.At(4), nil); r.Fired() != "" {
 			t.Fatalf("%s under all guards\n%s", r.Fired(), s)
 		}
 	}
@@ -194,11 +120,29 @@ func TestComposed(t *testing.T) {
 
 // staleAreReaders holds that default snapshot isolation lets A1 through in operations that write nothing, and in no
 // others.
-func staleAreReaders(t *testing.T, s schedule, r *scenarios.Result) {
+func staleAreReaders(t *testing.T, s schedules.Schedule, r *scenarios.Result) {
 	t.Helper()
 	for _, f := range r.Report.Findings {
 		if f.Kind == anomaly.A1 && len(r.Records[f.Records[0]].WriteSet) > 0 {
 			t.Errorf("an operation that writes is stale\n%s", s)
+		}
+	}
+}
+
+// mutantSchedules are every thirteenth of two operations, and one of three that rest on each other.
+func mutantSchedules() iter.Seq[schedules.Schedule] {
+	return func(yield func(schedules.Schedule) bool) {
+		chain := schedules.Schedule{Agents: 2, Ops: []schedules.Shape{{Writes: 1}, {Reads: 1, Writes: 2}, {Reads: 2, Writes: 1}},
+			Events: []schedules.Event{{What: 'b', Of: 0}, {What: 'c', Of: 0}, {What: 'b', Of: 1}, {What: 'c', Of: 1}, {What: 'b', Of: 2},
+				{What: 'c', Of: 2}, {What: 'r', Of: 0}}}
+		if !yield(chain) {
+			return
+		}
+		n := 0
+		for s := range schedules.All(2, false) {
+			if n++; n%13 == 0 && !yield(s) {
+				return
+			}
 		}
 	}
 }
@@ -209,8 +153,8 @@ func TestMutants(t *testing.T) {
 		caught, excluded := "", false
 		for s := range mutantSchedules() {
 			what, result := differs(m.Of, s, m.New())
-			for _, kind := range four() {
-				excluded = excluded || excludes(m.Of.Excludes(), kind) && result.Has(kind)
+			for _, kind := range anomaly.Lattice() {
+				excluded = excluded || m.Of.Excludes().Has(kind) && result.Has(kind)
 			}
 			if caught == "" && what != "" {
 				caught = what + "\n" + s.String()

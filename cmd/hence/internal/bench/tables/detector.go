@@ -207,17 +207,17 @@ func levels(_ context.Context, e *Env) (Result, error) {
 	for level, admits := range want {
 		var got anomaly.Point
 		got, n = e.fires(atLevel(level)...)
-		got = union(got, fired(e.run(scenarios.AllFour(), atLevel(level)...)))
-		for _, k := range four() {
-			if excluded(got, k) == excluded(admits, k) {
+		got = got.Or(fired(e.run(scenarios.AllFour(), atLevel(level)...)))
+		for _, k := range anomaly.Lattice() {
+			if got.Has(k) == admits.Has(k) {
 				right++
 			}
 		}
 		words = append(words, fmt.Sprintf("L%d %v", level, got))
 	}
 	return Result{Ours: "admitted: " + strings.Join(words, ", "),
-		Baseline: fmt.Sprintf("%s cells, each over %d schedules", of(right, len(want)*len(four())), n),
-		Verdict:  holds(right == len(want)*len(four()))}, nil
+		Baseline: fmt.Sprintf("%s cells, each over %d schedules", of(right, len(want)*len(anomaly.Lattice())), n),
+		Verdict:  holds(right == len(want)*len(anomaly.Lattice()))}, nil
 }
 
 // script is the scenario of one of the four.
@@ -241,12 +241,12 @@ func lattice(_ context.Context, e *Env) (Result, error) {
 		var s scenarios.Scenario
 		var kinds []runtimes.Kind
 		var point anomaly.Point
-		for i, k := range four() {
+		for i, k := range anomaly.Lattice() {
 			if set>>i&1 == 0 {
 				s.Steps = append(s.Steps, script(k).Steps...)
 				continue
 			}
-			point = union(point, onePoint(k))
+			point = point.Or(onePoint(k))
 			kinds = append(kinds, []runtimes.Kind{runtimes.Serializable, runtimes.RegistryValidate, runtimes.Cascade,
 				runtimes.Sequencer}[i])
 		}
@@ -260,7 +260,7 @@ func lattice(_ context.Context, e *Env) (Result, error) {
 				realised++
 			}
 		}
-		for i := range four() {
+		for i := range anomaly.Lattice() {
 			if set>>i&1 == 0 {
 				covers++
 			}
@@ -273,9 +273,9 @@ func lattice(_ context.Context, e *Env) (Result, error) {
 	return Result{
 		Ours: fmt.Sprintf("%d points with a history that has the others; %d covers, %d chains, %d unnamed", witnesses,
 			covers,
-			factorial(len(four())), all+1-named),
+			factorial(len(anomaly.Lattice())), all+1-named),
 		Baseline: fmt.Sprintf("runtimes composed for %d points leave exactly the complement in %d", built, realised),
-		Verdict: holds(witnesses == all+1 && covers == 32 && factorial(len(four())) == 24 && all+1-named == 11 &&
+		Verdict: holds(witnesses == all+1 && covers == 32 && factorial(len(anomaly.Lattice())) == 24 && all+1-named == 11 &&
 			realised == built && len(chain) == 5)}, nil
 }
 
@@ -312,8 +312,8 @@ func lockedInEffect(records []trace.Record, i int) bool {
 
 func lowerBound(_ context.Context, e *Env) (Result, error) {
 	histories, free, violated, unlocked := 0, 0, 0, 0
-	for s := range schedules(e.of(67, 1)) {
-		r := e.run(s.scenario(), runtimes.Vanilla)
+	for s := range e.schedules() {
+		r := e.run(s.Scenario(), runtimes.Vanilla)
 		histories++
 		all := true
 		for i := range r.Records {
@@ -392,9 +392,9 @@ func exact(_ context.Context, e *Env) (Result, error) {
 			differ++
 		}
 	}
-	for s := range schedules(e.of(67, 1)) {
+	for s := range e.schedules() {
 		bounded++
-		compare(e.run(s.scenario(), runtimes.Vanilla).Records)
+		compare(e.run(s.Scenario(), runtimes.Vanilla).Records)
 	}
 	for i := range drawn {
 		compare(brute.Random(e.Seed + uint64(i)))

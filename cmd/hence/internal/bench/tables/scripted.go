@@ -12,6 +12,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/bench/report"
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
 	"github.com/hence-dev/hence/cmd/hence/internal/scenarios"
+	"github.com/hence-dev/hence/cmd/hence/internal/schedules"
 	"github.com/hence-dev/hence/sequencer/anomaly"
 )
 
@@ -25,7 +26,7 @@ func chat(chance *rand.Rand, slots []string) scenarios.Scenario {
 	}
 	var all []timed
 	for i := range turns {
-		op, agent, slot, reads := opName(i), fmt.Sprint("agent", i%agents), fmt.Sprint("message", i), []string{}
+		op, agent, slot, reads := schedules.Name(i), fmt.Sprint("agent", i%agents), fmt.Sprint("message", i), []string{}
 		if slots != nil {
 			slot, reads = slots[i%agents], slots
 		}
@@ -314,7 +315,7 @@ type node struct{ reads, writes []string }
 func superstep(nodes []node, reducer bool) (s scenarios.Scenario, failed bool) {
 	writers := map[string]int{}
 	for i, n := range nodes {
-		s.Steps = append(s.Steps, scenarios.Begin(opName(i), opName(i), n.reads...))
+		s.Steps = append(s.Steps, scenarios.Begin(schedules.Name(i), schedules.Name(i), n.reads...))
 	}
 	for i, n := range nodes {
 		for _, channel := range n.writes {
@@ -324,9 +325,9 @@ func superstep(nodes []node, reducer bool) (s scenarios.Scenario, failed bool) {
 			} else if writers[channel] > 1 {
 				return s, true
 			}
-			s.Steps = append(s.Steps, scenarios.Write(opName(i), channel, scenarios.Text(opName(i))))
+			s.Steps = append(s.Steps, scenarios.Write(schedules.Name(i), channel, scenarios.Text(schedules.Name(i))))
 		}
-		s.Steps = append(s.Steps, scenarios.Commit(opName(i)))
+		s.Steps = append(s.Steps, scenarios.Commit(schedules.Name(i)))
 	}
 	return s, false
 }
