@@ -132,9 +132,10 @@ func staleAreReaders(t *testing.T, s schedules.Schedule, r *scenarios.Result) {
 // mutantSchedules are every thirteenth of two operations, and one of three that rest on each other.
 func mutantSchedules() iter.Seq[schedules.Schedule] {
 	return func(yield func(schedules.Schedule) bool) {
-		chain := schedules.Schedule{Agents: 2, Ops: []schedules.Shape{{Writes: 1}, {Reads: 1, Writes: 2}, {Reads: 2, Writes: 1}},
-			Events: []schedules.Event{{What: 'b', Of: 0}, {What: 'c', Of: 0}, {What: 'b', Of: 1}, {What: 'c', Of: 1}, {What: 'b', Of: 2},
-				{What: 'c', Of: 2}, {What: 'r', Of: 0}}}
+		chain := schedules.Schedule{Agents: 2,
+			Ops: []schedules.Shape{{Writes: 1}, {Reads: 1, Writes: 2}, {Reads: 2, Writes: 1}},
+			Events: []schedules.Event{{What: 'b', Of: 0}, {What: 'c', Of: 0}, {What: 'b', Of: 1}, {What: 'c', Of: 1},
+				{What: 'b', Of: 2}, {What: 'c', Of: 2}, {What: 'r', Of: 0}}}
 		if !yield(chain) {
 			return
 		}

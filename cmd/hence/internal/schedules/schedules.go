@@ -1,5 +1,5 @@
-// Package schedules has what two or more agents can do to two cells, in all orders, as scripts that run under a runtime;
-// and a model of what the runtimes must make of each.
+// Package schedules has what two or more agents can do to two cells, in all orders, as scripts that run under a
+// runtime; and a model of what the runtimes must make of each.
 package schedules
 
 import (
