@@ -76,23 +76,10 @@ func defaults() Agent { return Agent{Restart: RestartNever, Restarts: 5} }
 func (r *reader) document(root *value) (f File) {
 	shared := defaults()
 	var agents *value
-	r.fields(root, "the file", append(r.settings(&shared),
-		field{"version", func(v *value) {
-			if v.Text != "1" {
-				r.Refuse(v.Place, fmt.Sprintf("version %.20q is not known here", v.Text), `write "version: 1"`)
-			}
-		}},
-		field{"embedded", func(v *value) { f.Embedded = r.Flag(v, "embedded") }},
-		field{"agents", func(v *value) { agents = v }},
-	))
-	for _, required := range []struct{ name, fix string }{
-		{"version", `write "version: 1" in the first line`},
-		{"agents", `write "agents:" and a list, each with a name and a command`},
-	} {
-		if root.Kind == yamlfile.Map && root.Get(required.name) == nil {
-			r.Refuse(place{Line: 1, Column: 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
-		}
-	}
+	r.Document(root, "agents", `write "agents:" and a list, each with a name and a command`, append(r.settings(&shared),
+		field{Name: "embedded", Take: func(v *value) { f.Embedded = r.Flag(v, "embedded") }},
+		field{Name: "agents", Take: func(v *value) { agents = v }},
+	)...)
 	if agents == nil {
 		return f
 	}
@@ -110,26 +97,26 @@ func (r *reader) document(root *value) (f File) {
 // settings are the keys that stand both at the top, for all, and with an agent.
 func (r *reader) settings(a *Agent) []field {
 	return []field{
-		{"workspace", func(v *value) {
+		{Name: "workspace", Take: func(v *value) {
 			a.Workspace = r.named(v, "workspace", regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`))
 		}},
-		{"order", func(v *value) { a.Order = r.OneOf(v, "order", "optimistic", "ordered", "locked") }},
-		{"mode", func(v *value) { a.Mode = r.OneOf(v, "mode", "enforce", "observe") }},
-		{"policy", func(v *value) { a.Policy = r.path(v, "policy") }},
-		{"hook", func(v *value) { a.Hook = r.hook(v) }},
-		{"env", func(v *value) { a.Env = append(slices.Clone(a.Env), r.env(v)...) }},
-		{"restart", func(v *value) { a.Restart = r.OneOf(v, "restart", RestartNever, RestartOnFailure) }},
-		{"restarts", func(v *value) { a.Restarts = r.Number(v, "restarts", maxRestarts) }},
+		{Name: "order", Take: func(v *value) { a.Order = r.OneOf(v, "order", "optimistic", "ordered", "locked") }},
+		{Name: "mode", Take: func(v *value) { a.Mode = r.OneOf(v, "mode", "enforce", "observe") }},
+		{Name: "policy", Take: func(v *value) { a.Policy = r.path(v, "policy") }},
+		{Name: "hook", Take: func(v *value) { a.Hook = r.hook(v) }},
+		{Name: "env", Take: func(v *value) { a.Env = append(slices.Clone(a.Env), r.env(v)...) }},
+		{Name: "restart", Take: func(v *value) { a.Restart = r.OneOf(v, "restart", RestartNever, RestartOnFailure) }},
+		{Name: "restarts", Take: func(v *value) { a.Restarts = r.Number(v, "restarts", maxRestarts) }},
 	}
 }
 
 func (r *reader) agent(v *value, shared Agent) Agent {
 	a := shared
 	a.Dir, a.Line, a.Column = r.dir, v.Line, v.Column
-	r.fields(v, "an agent", append(r.settings(&a),
-		field{"name", func(v *value) { a.Name = r.named(v, "name", regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)) }},
-		field{"command", func(v *value) { a.Command = r.command(v) }},
-		field{"dir", func(v *value) { a.Dir = r.path(v, "dir") }},
+	r.Fields(v, "an agent", append(r.settings(&a),
+		field{Name: "name", Take: func(v *value) { a.Name = r.named(v, "name", regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)) }},
+		field{Name: "command", Take: func(v *value) { a.Command = r.command(v) }},
+		field{Name: "dir", Take: func(v *value) { a.Dir = r.path(v, "dir") }},
 	))
 	for _, required := range []string{"name", "command"} {
 		if v.Kind == yamlfile.Map && v.Get(required) == nil {

@@ -24,10 +24,10 @@ type Hook struct {
 
 func (r *reader) hook(v *value) *Hook {
 	h := &Hook{Dir: r.dir, Line: v.Line, Column: v.Column}
-	r.fields(v, "the hook", []field{
-		{"url", func(v *value) { h.URL = r.hookURL(v) }},
-		{"command", func(v *value) { h.Command = r.hookCommand(v) }},
-		{"timeout", func(v *value) { h.Timeout = r.hookTime(v) }},
+	r.Fields(v, "the hook", []field{
+		{Name: "url", Take: func(v *value) { h.URL = r.hookURL(v) }},
+		{Name: "command", Take: func(v *value) { h.Command = r.hookCommand(v) }},
+		{Name: "timeout", Take: func(v *value) { h.Timeout = r.hookTime(v) }},
 	})
 	asked, run := v.Get("url") != nil, v.Get("command") != nil
 	switch {

@@ -35,23 +35,10 @@ type reader struct {
 }
 
 func (r *reader) document(root *strictfile.Value) {
-	r.Fields(root, "the file", []strictfile.Field{
-		{Name: "version", Take: func(v *strictfile.Value) {
-			if v.Text != "1" {
-				r.Refuse(v.Place, fmt.Sprintf("version %.20q is not known here", v.Text), `write "version: 1"`)
-			}
-		}},
-		{Name: "reducers", Take: func(v *strictfile.Value) { r.topology.Reducers = r.channels(v, "reducers") }},
-		{Name: "operations", Take: r.operations},
-	})
-	for _, required := range []struct{ name, fix string }{
-		{"version", `write "version: 1" in the first line`},
-		{"operations", `write "operations:" and a list, each with an agent and a superstep`},
-	} {
-		if root.Kind == yamlfile.Map && root.Get(required.name) == nil {
-			r.Refuse(strictfile.Place{Line: 1, Column: 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
-		}
-	}
+	r.Document(root, "operations", `write "operations:" and a list, each with an agent and a superstep`,
+		strictfile.Field{Name: "reducers", Take: func(v *strictfile.Value) { r.topology.Reducers = r.channels(v, "reducers") }},
+		strictfile.Field{Name: "operations", Take: r.operations},
+	)
 	for _, channel := range r.topology.Reducers { // a name that nothing has is a slip of the pen
 		if !slices.ContainsFunc(r.topology.Operations, func(o Operation) bool {
 			return slices.Contains(o.Reads, channel) || slices.Contains(o.Writes, channel)

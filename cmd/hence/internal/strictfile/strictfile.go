@@ -65,6 +65,24 @@ func (r *Reader) Parse(text []byte, empty string) *Value {
 	return root
 }
 
+// Document reads the top of a file: its version, the key that the file is for, with what to write where it is missing,
+// and the others.
+func (r *Reader) Document(root *Value, needed, fix string, known ...Field) {
+	r.Fields(root, "the file", append(known, Field{"version", func(v *Value) {
+		if v.Text != "1" {
+			r.Refuse(v.Place, fmt.Sprintf("version %.20q is not known here", v.Text), `write "version: 1"`)
+		}
+	}}))
+	for _, required := range []struct{ name, fix string }{
+		{"version", `write "version: 1" in the first line`},
+		{needed, fix},
+	} {
+		if root.Kind == yamlfile.Map && root.Get(required.name) == nil {
+			r.Refuse(Place{Line: 1, Column: 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
+		}
+	}
+}
+
 // Fields reads a mapping. Every key must be a known one.
 func (r *Reader) Fields(v *Value, what string, known []Field) {
 	if v.Kind != yamlfile.Map {

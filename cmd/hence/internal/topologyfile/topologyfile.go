@@ -59,23 +59,10 @@ type read struct {
 
 func (r *reader) document(root *strictfile.Value) {
 	var places *strictfile.Value
-	r.Fields(root, "the file", []strictfile.Field{
-		{Name: "version", Take: func(v *strictfile.Value) {
-			if v.Text != "1" {
-				r.Refuse(v.Place, fmt.Sprintf("version %.20q is not known here", v.Text), `write "version: 1"`)
-			}
-		}},
-		{Name: "labels", Take: r.labels},
-		{Name: "places", Take: func(v *strictfile.Value) { places = v }},
-	})
-	for _, required := range []struct{ name, fix string }{
-		{"version", `write "version: 1" in the first line`},
-		{"places", `write "places:" and a list, each with a name`},
-	} {
-		if root.Kind == yamlfile.Map && root.Get(required.name) == nil {
-			r.Refuse(strictfile.Place{Line: 1, Column: 1}, fmt.Sprintf("the key %q is missing", required.name), required.fix)
-		}
-	}
+	r.Document(root, "places", `write "places:" and a list, each with a name`,
+		strictfile.Field{Name: "labels", Take: r.labels},
+		strictfile.Field{Name: "places", Take: func(v *strictfile.Value) { places = v }},
+	)
 	if places == nil {
 		return
 	}
