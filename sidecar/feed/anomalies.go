@@ -52,14 +52,12 @@ func (h *Handler) serveAnomalies(w http.ResponseWriter, r *http.Request, workspa
 	if err != nil {
 		return refusal(http.StatusBadRequest, "bad_request", "%v", err)
 	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
+	done, err := h.slot("read hence.anomalies")
+	if err != nil {
 		w.Header().Set("Retry-After", "5")
-		return refusal(http.StatusTooManyRequests, "limit",
-			"%d streams are open, no more are served here: close one, or read hence.anomalies", cap(h.slots))
+		return err
 	}
+	defer done()
 	s := &stream{Handler: h, w: w, control: http.NewResponseController(w), queue: make(chan queued, h.config.Queue),
 		told: sequencer.Seq(max(after, 0)), ofAnomalies: true}
 	s.passed.Store(uint64(s.told))

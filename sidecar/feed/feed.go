@@ -92,6 +92,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Serve(w, r, r.PathValue("workspace"))
 }
 
+// slot takes a place among the open streams until done is called; instead is what else a client can do.
+func (h *Handler) slot(instead string) (done func(), err error) {
+	select {
+	case h.slots <- struct{}{}:
+		return func() { <-h.slots }, nil
+	default:
+		return nil, refusal(http.StatusTooManyRequests, "limit",
+			"%d streams are open, no more are served here: close one, or %s", cap(h.slots), instead)
+	}
+}
+
 // Serve answers one request with a workspace's decisions, until the client leaves, reads too slowly, or the handler is
 // stopped.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, workspace string) {
@@ -110,14 +121,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, workspace string
 	if err != nil {
 		return refusal(http.StatusBadRequest, "bad_request", "%v", err)
 	}
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
+	done, err := h.slot("follow hence.decisions or NATS")
+	if err != nil {
 		w.Header().Set("Retry-After", "5")
-		return refusal(http.StatusTooManyRequests, "limit",
-			"%d streams are open, no more are served here: close one, or follow hence.decisions or NATS", cap(h.slots))
+		return err
 	}
+	defer done()
 	if after, err = h.config.Start(r.Context(), workspace, after, named); err != nil {
 		return err
 	}
