@@ -36,7 +36,9 @@ type reader struct {
 
 func (r *reader) document(root *strictfile.Value) {
 	r.Document(root, "operations", `write "operations:" and a list, each with an agent and a superstep`,
-		strictfile.Field{Name: "reducers", Take: func(v *strictfile.Value) { r.topology.Reducers = r.channels(v, "reducers") }},
+		strictfile.Field{Name: "reducers", Take: func(v *strictfile.Value) {
+			r.topology.Reducers = r.channels(v, "reducers")
+		}},
 		strictfile.Field{Name: "operations", Take: r.operations},
 	)
 	for _, channel := range r.topology.Reducers { // a name that nothing has is a slip of the pen
