@@ -10,15 +10,18 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 )
 
-// WriteTable prints the rows for people, and how many have which verdict.
+// WriteTable prints the rows for people, and how many have which verdict; one row alone, whole.
 func (r *Report) WriteTable(w io.Writer) error {
+	if len(r.Rows) == 1 {
+		o := &r.Rows[0]
+		_, err := fmt.Fprintf(w, "%s: %s\n\n  paper     %s\n  ours      %s\n  baseline  %s\n  verdict   %s\n  note      %s\n",
+			o.ID, o.Claim, o.Value, orDash(o.Ours), orDash(o.Baseline), o.Verdict, orDash(o.Note))
+		return err
+	}
 	for _, paper := range Papers() {
 		t := show.Table{Head: []string{"ROW", "VERDICT", "PAPER", "OURS", "BASELINE", "CLAIM"}}
 		for _, o := range r.of(paper) {
 			t.Add(o.ID, string(o.Verdict), o.Value, orDash(o.Ours), orDash(o.Baseline), o.Claim)
-			if o.Note != "" && len(r.Rows) == 1 {
-				t.Add("", o.Note)
-			}
 		}
 		if len(t.Rows) == 0 {
 			continue
