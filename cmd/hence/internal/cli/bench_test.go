@@ -207,6 +207,9 @@ func TestBenchTables(t *testing.T) {
 			t.Errorf("%s: %v, %.100s", path, err, written)
 		}
 	}
+	if _, out, errs := hence(t, "bench", "tables", "--row", "C36"); !strings.Contains(out, "\n  verdict   reproduced\n") {
+		t.Errorf("a row alone is not shown whole: %s%s", out, errs)
+	}
 	if code, _, errs := hence(t, "bench", "tables", "--row", "X1"); code != ExitUsage {
 		t.Errorf("a row that is none: exit code %d: %s", code, errs)
 	}
