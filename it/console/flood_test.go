@@ -10,13 +10,16 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer/testsize"
 	"github.com/hence-dev/hence/sidecar/console"
 )
 
 // TestConsoleUnderLoad walks every view while a thousand decisions a second come in. The page keeps drawing, its lists
 // stay bounded, and it has counted every decision.
 func TestConsoleUnderLoad(t *testing.T) {
-	harness.Whole(t)
+	if testsize.Small() {
+		t.Skipf("it takes ten seconds and more: set %s=1", testsize.Env)
+	}
 	chromium(t)
 	total := harness.Number(t, "HENCE_IT_CONSOLE_DECISIONS", 10_000)
 	source := newFlood(total)

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/hence-dev/hence/it/harness"
+	"github.com/hence-dev/hence/sequencer/testsize"
 	"github.com/hence-dev/hence/sidecar/console"
 )
 
@@ -31,7 +32,9 @@ const askedOften = `import("/js/store.js").then(async ({ poll }) => {
 
 // TestConsolePauses stops the list of decisions while more come in, with a filter and without one.
 func TestConsolePauses(t *testing.T) {
-	harness.Whole(t)
+	if testsize.Small() {
+		t.Skipf("it takes ten seconds and more: set %s=1", testsize.Env)
+	}
 	chromium(t)
 	source := newFlood(200_000)
 	page, base := openConsole(t, console.Config{Source: source, Workspace: floodWorkspace, Token: consoleToken,
