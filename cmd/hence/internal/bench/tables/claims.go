@@ -2,6 +2,7 @@ package tables
 
 import (
 	"embed"
+	"maps"
 	"strings"
 )
 
@@ -14,6 +15,7 @@ func Papers() []string { return []string{"light-cone", "detector", "s-bus", "ato
 // Rows are all claims of the papers, in their order, with what runs them.
 func Rows() (rows []Row) {
 	prevented := preventionRuns()
+	maps.Copy(prevented, sessionRuns())
 	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
 		paper := Papers()[i]
 		text, err := claims.ReadFile("claims/" + paper + ".txt")

@@ -8,6 +8,12 @@ import (
 	"github.com/hence-dev/hence/sequencer/anomaly"
 )
 
+// normal is the 97.5 % quantile of the normal distribution, and power its 80 % quantile.
+const (
+	normal = 1.96
+	power  = .8416
+)
+
 // of is a share as it is printed: k of n.
 func of(k, n int) string { return fmt.Sprintf("%d of %d", k, n) }
 
@@ -58,7 +64,6 @@ func fit(x, y []float64) (start, slope, aroundStart, aroundSlope float64) {
 		d := y[i] - start - slope*x[i]
 		rest += d * d
 	}
-	const normal = 1.96
 	spread := math.Sqrt(rest / max(1, n-2))
 	return start, slope, normal * spread * math.Sqrt(1/n+meanX*meanX/xx), normal * spread / math.Sqrt(xx)
 }
