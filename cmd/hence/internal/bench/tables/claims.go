@@ -16,6 +16,7 @@ func Papers() []string { return []string{"light-cone", "detector", "s-bus", "ato
 func Rows() (rows []Row) {
 	prevented := preventionRuns()
 	maps.Copy(prevented, sessionRuns())
+	maps.Copy(prevented, placedRuns())
 	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
 		paper := Papers()[i]
 		text, err := claims.ReadFile("claims/" + paper + ".txt")
