@@ -17,6 +17,7 @@ func Rows() (rows []Row) {
 	prevented := preventionRuns()
 	maps.Copy(prevented, sessionRuns())
 	maps.Copy(prevented, placedRuns())
+	maps.Copy(prevented, deathRuns())
 	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
 		paper := Papers()[i]
 		text, err := claims.ReadFile("claims/" + paper + ".txt")
