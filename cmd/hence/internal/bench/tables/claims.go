@@ -18,6 +18,7 @@ func Rows() (rows []Row) {
 	maps.Copy(prevented, sessionRuns())
 	maps.Copy(prevented, placedRuns())
 	maps.Copy(prevented, deathRuns())
+	maps.Copy(prevented, axiomRuns())
 	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
 		paper := Papers()[i]
 		text, err := claims.ReadFile("claims/" + paper + ".txt")
