@@ -312,41 +312,44 @@ func oneAtATime(ctx context.Context, e *Env) (Result, error) {
 			"count, so both are printed"}, nil
 }
 
-func thinking(ctx context.Context, e *Env) (Result, error) {
-	var words, others []string
-	ok := true
+// byAgents runs the workload with four and with eight agents that think long. Say tells of each whether it is as it
+// should be, and a word of ours and of the baselines.
+func (e *Env) byAgents(ctx context.Context, say func(agents, rounds int, ours, theirs []sum) (bool, string, string)) (
+	ok bool, words, others []string, err error,
+) {
+	ok = true
 	for _, agents := range []int{4, 8} {
 		rounds := e.of(2, 30)
 		ours, theirs, err := e.onOrder(ctx, agents, rounds, e.thought(700*time.Millisecond))
 		if err != nil {
-			return Result{}, err
+			return false, nil, nil, err
 		}
-		ok = ok && ours[0].extra+ours[1].extra == 0 && theirs[0].extra == rounds*(agents-1)
-		words = append(words, fmt.Sprintf("%d agents %d", agents, ours[0].extra+ours[1].extra))
-		others = append(others, fmt.Sprintf("%d agents %s a run", agents, digits(float64(theirs[0].extra)/float64(rounds))))
+		right, word, other := say(agents, rounds, ours, theirs)
+		ok, words, others = ok && right, append(words, word), append(others, other)
 	}
+	return ok, words, others, nil
+}
+
+func thinking(ctx context.Context, e *Env) (Result, error) {
+	ok, words, others, err := e.byAgents(ctx, func(agents, rounds int, ours, theirs []sum) (bool, string, string) {
+		extra := ours[0].extra + ours[1].extra
+		return extra == 0 && theirs[0].extra == rounds*(agents-1), fmt.Sprintf("%d agents %d", agents, extra),
+			fmt.Sprintf("%d agents %s a run", agents, digits(float64(theirs[0].extra)/float64(rounds)))
+	})
 	return Result{Ours: "violations: " + strings.Join(words, ", "), Baseline: "no control: " + strings.Join(others, ", "),
-		Verdict: holds(ok)}, nil
+		Verdict: holds(ok)}, err
 }
 
 func refusals(ctx context.Context, e *Env) (Result, error) {
-	var words, others []string
-	ok := true
-	for _, agents := range []int{4, 8} {
-		rounds := e.of(2, 30)
-		ours, theirs, err := e.onOrder(ctx, agents, rounds, e.thought(700*time.Millisecond))
-		if err != nil {
-			return Result{}, err
-		}
-		rate := func(s sum) float64 { return float64(s.refused) / float64(rounds) }
-		ok = ok && theirs[2].refused == rounds*(agents-1) && ours[1].refused == 0 && ours[0].extra == 0
-		words = append(words, fmt.Sprintf("%d agents: optimistic %s, locked %s", agents, digits(rate(ours[0])),
-			digits(rate(ours[1]))))
-		others = append(others, fmt.Sprintf("%d agents %s", agents, digits(rate(theirs[2]))))
-	}
+	ok, words, others, err := e.byAgents(ctx, func(agents, rounds int, ours, theirs []sum) (bool, string, string) {
+		rate := func(s sum) string { return digits(float64(s.refused) / float64(rounds)) }
+		return theirs[2].refused == rounds*(agents-1) && ours[1].refused == 0 && ours[0].extra == 0,
+			fmt.Sprintf("%d agents: optimistic %s, locked %s", agents, rate(ours[0]), rate(ours[1])),
+			fmt.Sprintf("%d agents %s", agents, rate(theirs[2]))
+	})
 	return Result{Ours: "refused a run: " + strings.Join(words, "; "),
 		Baseline: "a store that rejects: " + strings.Join(others, ", "),
-		Verdict:  holds(ok)}, nil
+		Verdict:  holds(ok)}, err
 }
 
 // apart lets agents work on orders of their own, all at once, in rounds.

@@ -152,17 +152,12 @@ func (b *bus) until(ctx context.Context, key, agent string, version uint64) (out
 
 func staleRefused(ctx context.Context, e *Env) (Result, error) {
 	n := e.of(15, 1_000)
-	ours, theirs, err := beside(ctx, e, []rule{ownVersion, wholeStep}, func(ctx context.Context, b *bus) ([]fresh,
-		error) {
-		var all []fresh
-		for _, declared := range []bool{false, true} {
-			got, err := trials(ctx, b, b, n, declared)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, got)
+	ours, theirs, err := beside(ctx, e, []rule{ownVersion, wholeStep}, func(ctx context.Context, b *bus) (all [2]fresh,
+		err error) {
+		if all[0], err = trials(ctx, b, b, n, false); err == nil {
+			all[1], err = trials(ctx, b, b, n, true)
 		}
-		return all, nil
+		return all, err
 	})
 	if err != nil {
 		return Result{}, err
