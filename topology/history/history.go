@@ -497,7 +497,7 @@ func later(c sequencer.Class) int {
 }
 
 // happened puts calls in the order in which they were answered, where that is an order that anybody can see. Not
-// known: one of them was not answered, or its event was not read.
+// known: two that have an order, and one of all was not answered, or its event was not read.
 func (b *Builder) happened(tx sequencer.TxID, calls []sequencer.Effect) (out []sequencer.Effect, known bool) {
 	if len(calls) < 2 {
 		return calls, true
@@ -506,6 +506,9 @@ func (b *Builder) happened(tx sequencer.TxID, calls []sequencer.Effect) (out []s
 	slices.SortStableFunc(answers, func(x, y answer) int {
 		return cmp.Or(cmp.Compare(x.incarnation, y.incarnation), cmp.Compare(x.event, y.event))
 	})
+	if !slices.ContainsFunc(calls, func(x sequencer.Effect) bool { return !alone(x, calls) }) {
+		return calls, true
+	}
 	place := map[uint32]int{}
 	for n, a := range answers { // the last one counts: a call may be made again under its index
 		place[a.index] = n
@@ -527,6 +530,14 @@ func (b *Builder) happened(tx sequencer.TxID, calls []sequencer.Effect) (out []s
 	out = slices.Clone(calls)
 	slices.SortStableFunc(out, func(x, y sequencer.Effect) int { return cmp.Compare(place[x.Index], place[y.Index]) })
 	return out, true
+}
+
+// alone reports whether no answer can put a call in another order: an eager one was answered before the seal, which is
+// refused otherwise, and a held one leaves behind it. Of the others of its sort it meets none.
+func alone(x sequencer.Effect, calls []sequencer.Effect) bool {
+	return !slices.ContainsFunc(calls, func(y sequencer.Effect) bool {
+		return y.Index != x.Index && y.Class.Gated() == x.Class.Gated() && meet(x, y)
+	})
 }
 
 // meet reports whether the order of two calls matters: both are held, or their scopes overlap.

@@ -390,6 +390,8 @@ func TestOrderOfCalls(t *testing.T) {
 			[]string{"A6"}, true},
 		"held before eager": {calls{call(0, held, "m:/a"), call(1, eager, "m:/b")}, []uint32{1, 0}, nil, true},
 		"one not answered":  {calls{call(0, held, "m:/a"), call(1, held, "m:/b")}, []uint32{0}, nil, false},
+		"held behind eager": {calls{call(0, held, "m:/a"), call(1, eager, "m:/a"), call(2, eager, "m:/b")}, nil, nil, true},
+		"eager, no answers": {calls{call(0, eager, "m:/a"), call(1, eager, "m:/a")}, nil, nil, false},
 		"answered again":    {calls{call(0, held, "m:/a"), call(1, held, "m:/b")}, []uint32{1, 0, 1}, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/replays"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sequencer/replay"
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
@@ -125,5 +128,62 @@ func TestReplayFrom(t *testing.T) {
 		if code != c.code || !strings.Contains(errs, c.errs) {
 			t.Errorf("hence replay %v: exit code %d, %s", c.args, code, errs)
 		}
+	}
+}
+
+// TestReplayChange holds what each flag changes, and that nothing else is taken.
+func TestReplayChange(t *testing.T) {
+	for _, c := range []struct {
+		cmd     replayCmd
+		observe *bool
+		levels  *sequencer.Levels
+		mode    *sequencer.Mode
+		words   string
+	}{
+		{},
+		{cmd: replayCmd{Mode: "observe"}, observe: new(true), words: "mode observe"},
+		{cmd: replayCmd{Mode: "enforce"}, observe: new(false), words: "mode enforce"},
+		{cmd: replayCmd{Level: "L0"}, levels: new(sequencer.L0), words: "level L0"},
+		{cmd: replayCmd{Level: "L1"}, levels: new(sequencer.A1), words: "level L1"},
+		{cmd: replayCmd{Level: "L2"}, levels: new(sequencer.A1 | sequencer.A3), words: "level L2"},
+		{cmd: replayCmd{Level: "L3"}, levels: new(sequencer.A1 | sequencer.A3 | sequencer.A6), words: "level L3"},
+		{cmd: replayCmd{Level: "L4"}, levels: new(sequencer.L3 | sequencer.A2), words: "level L4"},
+		{cmd: replayCmd{Order: "optimistic"}, mode: new(sequencer.Optimistic), words: "order optimistic"},
+		{cmd: replayCmd{Order: "ordered"}, mode: new(sequencer.Ordered), words: "order ordered"},
+		{cmd: replayCmd{Order: "locked"}, mode: new(sequencer.Locked), words: "order locked"},
+	} {
+		got, words, err := c.cmd.change()
+		if err != nil || !reflect.DeepEqual(got, replay.Change{Observe: c.observe, Levels: c.levels, Mode: c.mode}) ||
+			strings.Join(words, ", ") != c.words {
+			t.Errorf("%+v: %+v, %q, %v", c.cmd, got, words, err)
+		}
+	}
+	policy := inFile(t, "policy.yaml", []byte(`version: 1
+server: shop
+tools:
+  - {tool: pay, class: irreversible, args: [], scopes: ["pay:/a"], approve: required}
+  - {tool: look, class: read, args: [], scopes: ["pay:/a"]}
+`))
+	got, words, err := (&replayCmd{Policy: policy}).change()
+	if err != nil || len(words) != 1 || words[0] != "policy "+policy {
+		t.Fatal(words, err)
+	}
+	for tool, want := range map[string]replay.Treatment{"pay": {Class: sequencer.ClassIrreversible, Approve: true},
+		"look": {Class: sequencer.ClassRead}} {
+		if as, declared := got.Class(tool); as != want || !declared {
+			t.Errorf("%s: %+v, %v", tool, as, declared)
+		}
+	}
+	if _, declared := got.Class("other"); declared {
+		t.Error("a tool that the policy does not declare has a class")
+	}
+	for _, args := range [][]string{{"--level", "L5"}, {"--order", "serial"}, {"--mode", "off"}, {"--limit", "-1"}} {
+		if code, _, _ := hence(t, append([]string{"replay"}, args...)...); code != ExitUsage {
+			t.Errorf("hence replay %v: exit code %d", args, code)
+		}
+	}
+	damaged := inFile(t, "damaged.yaml", []byte("version: 99\n"))
+	if code, _, errs := hence(t, "replay", "--policy", damaged); code == ExitOK || !strings.Contains(errs, "damaged.yaml") {
+		t.Errorf("a policy that is none: exit code %d, %s", code, errs)
 	}
 }
