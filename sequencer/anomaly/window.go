@@ -50,7 +50,7 @@ func (w *Window) Since() uint64 { return w.since }
 // history is the window's, and nil where nothing was found. An operation of a name that is in the window is no new
 // one: known is true, and nothing changes.
 func (w *Window) Add(o Op) (h *History, found []Finding, known bool) {
-	if _, known = w.at[o.Name]; known && o.Name != "" {
+	if _, known = w.at[o.Name]; known {
 		return nil, nil, true
 	}
 	o.Line = w.Count() + 1

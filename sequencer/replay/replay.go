@@ -106,10 +106,6 @@ func (r *run) asRecorded() error {
 	fold := sequencer.New(r.log.Workspace, 0)
 	r.then.joins = map[string][]sequencer.Seq{}
 	left := r.log.Decided
-	if len(left) > 0 && left[0].Seq == 1 && left[0].Offset < r.log.Records[0].Offset {
-		return fmt.Errorf("%w: its first decision answers the record at offset %d, and the first record that is left has "+
-			"offset %d", ErrNotWhole, left[0].Offset, r.log.Records[0].Offset)
-	}
 	for _, rec := range r.log.Records {
 		step, err := fold.Step(rec.Offset, rec.Intent)
 		if err != nil {
@@ -134,6 +130,11 @@ func (r *run) asRecorded() error {
 			}
 		}
 		r.then.ends = append(r.then.ends, fold.Seq())
+	}
+	if n := len(r.log.Decided); n > 0 && r.log.Decided[n-1].Seq > fold.Seq() {
+		last := r.log.Decided[n-1]
+		return fmt.Errorf("%w: decision %d, of the record at offset %d, was published, and these records lead to %d only",
+			ErrNotWhole, last.Seq, last.Offset, fold.Seq())
 	}
 	r.result.Seqs, r.result.Chain = fold.Seq(), fold.State().Chain
 	return nil

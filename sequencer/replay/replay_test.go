@@ -293,6 +293,10 @@ func TestNotWhole(t *testing.T) {
 		Intent: &sequencer.Intent{Kind: sequencer.IntentRules, Rules: &sequencer.Rules{Version: 2, Logic: 99}}})
 	late, cut := whole, *without(0) // the first decisions are deleted: the chain of the others is over them too
 	late.Decided, cut.Decided = whole.Decided[10:], whole.Decided[10:]
+	cutOff := whole // a broker has lost the last records; nothing that is left is decided otherwise
+	cutOff.Records = whole.Records[:len(whole.Records)-20]
+	nothing := whole
+	nothing.Records = []replay.Record{{Offset: 90}}
 	empty := replay.Log{Workspace: "ws"}
 	for name, c := range map[string]struct {
 		log  *replay.Log
@@ -300,6 +304,7 @@ func TestNotWhole(t *testing.T) {
 	}{
 		"its beginning": {without(0), replay.ErrNotWhole}, "a record in the middle": {without(30), replay.ErrNotWhole},
 		"the first decisions": {&late, nil}, "these and its beginning": {&cut, replay.ErrNotWhole},
+		"its end": {&cutOff, replay.ErrNotWhole}, "what can be read": {&nothing, replay.ErrNotWhole},
 		"all": {&empty, replay.ErrNotWhole}, "a decision": {&otherwise, replay.ErrOtherLogic},
 		"the logic": {&newer, replay.ErrOtherLogic},
 	} {
