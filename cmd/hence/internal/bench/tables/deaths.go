@@ -181,16 +181,18 @@ func (d *dead) judge(torn, schedules, store, ways int) Result {
 }
 
 func deaths(ctx context.Context, e *Env) (Result, error) {
-	place, err := e.Ground.Workspace(ctx, 1, 2, "")
-	if err != nil {
-		return Result{}, err
-	}
 	var d dead
 	chance := e.chance("deaths")
-	for i := range e.of(4, 200) {
-		for at := range allDyings {
-			if err := d.bury(ctx, place, at, fmt.Sprintf("shard:/deaths/%d-%d", i, at), chance); err != nil {
-				return Result{}, err
+	for range e.of(1, 4) { // several workspaces: the dead leave transactions open, of which a sidecar takes 256
+		place, err := e.Ground.Workspace(ctx, 1, 2, "")
+		if err != nil {
+			return Result{}, err
+		}
+		for i := range e.of(4, 50) {
+			for at := range allDyings {
+				if err := d.bury(ctx, place, at, fmt.Sprintf("shard:/deaths/%d-%d", i, at), chance); err != nil {
+					return Result{}, err
+				}
 			}
 		}
 	}
