@@ -110,28 +110,28 @@ func TestPairs(t *testing.T) {
 // TestPlay holds the times and tokens of sessions against those that follow from their generations.
 func TestPlay(t *testing.T) {
 	const seed = 7
-	took := func(deed, attempt int) (tokens int, seconds float64) { return generation(seed, deed, attempt) }
+	took := func(stint, attempt int) (tokens int, seconds float64) { return generation(seed, stint, attempt) }
 	t0, s0 := took(0, 1)
 	t1, s1 := took(1, 1)
 	again, s2 := took(1, 2)
-	review := deeds("edit-review", nil)
+	review := stints("edit-review", nil)
 	first := min(s0, s1) // who is first is not refused: the editor writes what both read
 	for _, c := range []struct {
 		kind   runtimes.Kind
-		deeds  []deed
+		stints []stint
 		refuse []bool
 		want   bill
 	}{
 		{runtimes.Vanilla, review, nil, bill{tokens: t0 + t1, generations: 2, seconds: max(s0, s1), busy: s0 + s1}},
 		{runtimes.PessimisticWait, review, nil, bill{tokens: t0 + t1, generations: 2, seconds: s0 + s1, busy: s0 + s1}},
-		{runtimes.Vanilla, deeds("plan-execute", nil), []bool{false, true},
+		{runtimes.Vanilla, stints("plan-execute", nil), []bool{false, true},
 			bill{tokens: t0 + t1 + again, generations: 3, aborted: 1, seconds: s0 + s1 + s2, busy: s0 + s1 + s2}},
-		{runtimes.Snapshot, []deed{{agent: "editor", reads: "doc", writes: "doc"},
+		{runtimes.Snapshot, []stint{{agent: "editor", reads: "doc", writes: "doc"},
 			{agent: "reviewer", reads: "doc", writes: "verdict", pause: s0 - first/2}}, nil,
 			bill{tokens: t0 + t1 + again, generations: 3, aborted: 1, seconds: s0 - first/2 + s1 + s2, busy: s0 + s1 + s2}},
 	} {
 		asked := 0
-		got, err := play(runtimes.New(c.kind), c.deeds, seed, func() bool {
+		got, err := play(runtimes.New(c.kind), c.stints, seed, func() bool {
 			asked++
 			return asked <= len(c.refuse) && c.refuse[asked-1]
 		})

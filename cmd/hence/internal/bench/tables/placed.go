@@ -35,15 +35,15 @@ func systems() []system {
 
 // stands is the point at which a runtime of guards stands: what none of the scenarios shows under it.
 func (e *Env) stands(kinds ...runtimes.Kind) anomaly.Point {
-	at := others(anomaly.Point{})
+	at := complement(anomaly.Point{})
 	for _, s := range append(scenarios.All(), scenarios.AllFour()) {
-		at = at.And(others(fired(e.run(s, kinds...))))
+		at = at.And(complement(fired(e.run(s, kinds...))))
 	}
 	return at
 }
 
-// others are the anomalies that a point does not have.
-func others(p anomaly.Point) anomaly.Point {
+// complement has the anomalies that a point has not.
+func complement(p anomaly.Point) anomaly.Point {
 	return anomaly.Point{A1: !p.A1, A2: !p.A2, A3: !p.A3, A6: !p.A6}
 }
 
@@ -52,16 +52,16 @@ func placements(_ context.Context, e *Env) (Result, error) {
 	var words []string
 	var points []anomaly.Point
 	for _, s := range systems() {
-		passes := others(anomaly.Point{})
+		passes := complement(anomaly.Point{})
 		for _, kind := range s.guards {
-			passes = passes.And(others(kind.Excludes()))
+			passes = passes.And(complement(kind.Excludes()))
 		}
 		at := e.stands(s.guards...)
 		word := fmt.Sprintf("%s %v", s.name, at)
 		if at == levelPoint(at.Level()) {
 			chain, word = chain+1, word+fmt.Sprintf(" = L%d", at.Level())
 		}
-		ok = ok && at == others(passes) && (s.named == nil || at == *s.named) && !slices.Contains(points, at) &&
+		ok = ok && at == complement(passes) && (s.named == nil || at == *s.named) && !slices.Contains(points, at) &&
 			at.Level() < 4
 		words, points = append(words, word), append(points, at)
 	}

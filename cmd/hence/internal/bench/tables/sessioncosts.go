@@ -74,11 +74,11 @@ func costOfSessions(_ context.Context, e *Env) (Result, error) {
 			"paper's cost nothing: its sessions end with the refusal"}, nil
 }
 
-// crowd is agents that at once each read one of several cells, generate, and commit it.
-func crowd(agents, cells int) (all []deed) {
+// crowded is agents that at once each read one of several cells, generate, and commit it.
+func crowded(agents, cells int) (all []stint) {
 	for i := range agents {
 		cell := fmt.Sprint("cell", i%cells)
-		all = append(all, deed{agent: fmt.Sprint("agent", i), reads: cell, writes: cell})
+		all = append(all, stint{agent: fmt.Sprint("agent", i), reads: cell, writes: cell})
 	}
 	return all
 }
@@ -93,7 +93,7 @@ func locksCostTime(_ context.Context, e *Env) (Result, error) {
 		for range n {
 			seed := seeds.Uint64()
 			for i, kind := range []runtimes.Kind{runtimes.Vanilla, runtimes.PessimisticWait, runtimes.Snapshot} {
-				got, err := play(e.Subject.Runtime(kind), crowd(agents, cells), seed, never)
+				got, err := play(e.Subject.Runtime(kind), crowded(agents, cells), seed, never)
 				if err != nil {
 					return Result{}, err
 				}

@@ -11,24 +11,24 @@ import (
 	"github.com/hence-dev/hence/topology/trace"
 )
 
-// deed is one operation of a session whose time is virtual: an agent reads a cell, generates, and commits a cell.
-type deed struct {
+// stint is one operation of a session whose time is virtual: an agent reads a cell, generates, and commits a cell.
+type stint struct {
 	agent, reads, writes string  // cells; empty: none
-	after                string  // the agent whose deed must be over before this one begins; empty: none
+	after                string  // the agent whose stint must be over before this one begins; empty: none
 	pause                float64 // seconds until it begins then
 }
 
-// deeds are a workload, with its times drawn.
-func deeds(workload string, chance *rand.Rand) []deed {
+// stints are a workload, with its times drawn.
+func stints(workload string, chance *rand.Rand) []stint {
 	switch workload {
 	case "edit-review":
-		return []deed{{agent: "editor", reads: "doc", writes: "doc"}, {agent: "reviewer", reads: "doc", writes: "verdict"}}
+		return []stint{{agent: "editor", reads: "doc", writes: "doc"}, {agent: "reviewer", reads: "doc", writes: "verdict"}}
 	case "plan-execute":
-		return []deed{{agent: "planner", writes: "plan"},
+		return []stint{{agent: "planner", writes: "plan"},
 			{agent: "executor", reads: "plan", writes: "result", after: "planner"}}
 	}
 	// When the ticket is amended is drawn: before it is triaged, meanwhile, or after that.
-	return []deed{{agent: "reporter", writes: "ticket"}, {agent: "triager", reads: "ticket", after: "reporter"},
+	return []stint{{agent: "reporter", writes: "ticket"}, {agent: "triager", reads: "ticket", after: "reporter"},
 		{agent: "amender", writes: "ticket", pause: 3 * typical * chance.Float64()}}
 }
 
@@ -39,8 +39,8 @@ const typical = 2.0
 const spread = .3
 
 // generation draws one call of a scripted model: 80 to 120 tokens, and a time for these.
-func generation(seed uint64, deed, attempt int) (tokens int, seconds float64) {
-	draw := rand.New(rand.NewPCG(seed, uint64(deed)<<32|uint64(attempt)))
+func generation(seed uint64, stint, attempt int) (tokens int, seconds float64) {
+	draw := rand.New(rand.NewPCG(seed, uint64(stint)<<32|uint64(attempt)))
 	tokens = 80 + draw.IntN(41)
 	return tokens, typical * float64(tokens) / 100 * math.Exp(spread*draw.NormFloat64())
 }
@@ -48,32 +48,32 @@ func generation(seed uint64, deed, attempt int) (tokens int, seconds float64) {
 // bill is what a session came to.
 type bill struct {
 	tokens, generations, aborted int
-	seconds                      float64 // until its last deed was over
+	seconds                      float64 // until its last stint was over
 	busy                         float64 // sum of the times of its generations
 }
 
-// running is a deed that is on its way.
+// running is a stint that is on its way.
 type running struct {
-	deed
-	place   int // among the deeds
+	stint
+	place   int // among the stints
 	op      *runtimes.Op
 	attempt int
 	at      float64 // when it begins, or when its generation ends; infinite: it waits for locks
 	over    bool
 }
 
-// maxAttempts is how often a deed is tried before a session counts as stuck.
+// maxAttempts is how often a stint is tried before a session counts as stuck.
 const maxAttempts = 1000
 
-// play runs a session under a runtime: the next thing that happens is the one whose time comes first. A deed that is
+// play runs a session under a runtime: the next thing that happens is the one whose time comes first. A stint that is
 // refused begins again at once and generates again; refuse says which commits are given up before the runtime is
 // asked.
-func play(r *runtimes.Runtime, all []deed, seed uint64, refuse func() bool) (bill, error) {
+func play(r *runtimes.Runtime, all []stint, seed uint64, refuse func() bool) (bill, error) {
 	var out bill
 	ends := map[string]float64{} // by agent
 	var left []*running
 	for i, d := range all {
-		one := &running{deed: d, place: i, at: d.pause}
+		one := &running{stint: d, place: i, at: d.pause}
 		if d.after != "" {
 			one.at = math.Inf(1)
 		}
@@ -115,7 +115,7 @@ func play(r *runtimes.Runtime, all []deed, seed uint64, refuse func() bool) (bil
 	return out, nil
 }
 
-// begin asks the runtime to begin the deed.
+// begin asks the runtime to begin the stint.
 func (d *running) begin(r *runtimes.Runtime) {
 	b := runtimes.Begin{Name: fmt.Sprintf("%s-%d", d.agent, d.attempt), Agent: d.agent}
 	if d.reads != "" {
@@ -125,7 +125,7 @@ func (d *running) begin(r *runtimes.Runtime) {
 	d.at = math.Inf(1)
 }
 
-// generate starts the generation of a deed that could begin.
+// generate starts the generation of a stint that could begin.
 func (b *bill) generate(d *running, now float64, seed uint64) {
 	if state, _ := d.op.State(); state != runtimes.Open {
 		return
@@ -150,7 +150,7 @@ func (g guard) name() string {
 		runtimes.Snapshot: "reads of writers validated", runtimes.Serializable: "all reads validated"}[g.kind]
 }
 
-// bills runs so many sessions of a workload under a guard. Sessions of one number have the same times of deeds under
+// bills runs so many sessions of a workload under a guard. Sessions of one number have the same times of stints under
 // each guard; with one noise they have the same generations too.
 func (e *Env) bills(workload string, g guard, n int, noise string) ([]bill, error) {
 	times, draws := e.chance(workload), e.chance(workload+noise)
@@ -158,7 +158,7 @@ func (e *Env) bills(workload string, g guard, n int, noise string) ([]bill, erro
 	all := make([]bill, n)
 	for i := range all {
 		var err error
-		all[i], err = play(e.Subject.Runtime(g.kind), deeds(workload, times), draws.Uint64(), func() bool {
+		all[i], err = play(e.Subject.Runtime(g.kind), stints(workload, times), draws.Uint64(), func() bool {
 			return inject.Float64() < g.injected
 		})
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/hence-dev/hence/topology/lightcone"
 )
 
-// tagged is an operation with what can tell its causes.
-type tagged struct {
+// labelled is an operation with what can tell its causes.
+type labelled struct {
 	replica int
 	tx      sequencer.TxID
 	rests   []int    // the operation of its replica before it, and the writers of what it read, by index, sorted
@@ -24,13 +24,13 @@ type tagged struct {
 
 // operations draws rounds in which every replica reads all objects, as they were before the round, and writes one.
 // Their order is that of a log.
-func operations(chance *rand.Rand, replicas, objects, rounds int) (all []tagged) {
+func operations(chance *rand.Rand, replicas, objects, rounds int) (all []labelled) {
 	wrote := make([]int, objects) // by object: one more than the index of its last writer
 	last := make([]int, replicas)
 	for range rounds {
 		seen := slices.Clone(wrote)
 		for _, r := range chance.Perm(replicas) {
-			op := tagged{replica: r, tx: sequencer.TxID(fmt.Sprintf("%016x%08x", chance.Uint64(), chance.Uint32())),
+			op := labelled{replica: r, tx: sequencer.TxID(fmt.Sprintf("%016x%08x", chance.Uint64(), chance.Uint32())),
 				clock: make([]uint64, replicas)}
 			for _, cause := range append(slices.Clone(seen), last[r]) {
 				if cause > 0 {
@@ -57,7 +57,7 @@ func operations(chance *rand.Rand, replicas, objects, rounds int) (all []tagged)
 type tags struct{ clock, rests, position float64 }
 
 // tagOf measures the tag of one operation.
-func tagOf(all []tagged, at int) (t tags, err error) {
+func tagOf(all []labelled, at int) (t tags, err error) {
 	var clock []byte
 	for _, count := range all[at].clock {
 		clock = binary.AppendUvarint(clock, count)
@@ -94,7 +94,7 @@ func tagsOf(chance *rand.Rand, replicas, objects, rounds int) (t tags, err error
 
 // misled are the pairs of operations of which a tag says wrongly whether one is a cause of the other, held against
 // vector clocks: what an operation rests on, and its position.
-func (e *Env) misled(all []tagged) (rests, position int) {
+func (e *Env) misled(all []labelled) (rests, position int) {
 	h := lightcone.History{}
 	for i, op := range all {
 		h.Messages, h.Order = append(h.Messages, lightcone.Message{Causes: op.rests}), append(h.Order, i)
