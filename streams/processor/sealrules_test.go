@@ -2,11 +2,16 @@ package processor
 
 import (
 	"crypto/ed25519"
+	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams"
+	"github.com/hence-dev/hence/topology"
 )
 
 // setClock stands at a time.
@@ -19,8 +24,9 @@ func (c *setClock) After(time.Duration) <-chan time.Time { return nil }
 func toSeal() (*partitionSeals, *setClock) {
 	clock := &setClock{now: time.Unix(1000, 0)}
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
-	return newPartitionSeals(&seqProcessor{base: &base{cfg: streams.Config{Clock: clock, SealEvery: 4, SealKey: key}}}, 1),
-		clock
+	cfg := streams.Config{Clock: clock, SealEvery: 4, SealKey: key, Health: new(streams.Health),
+		Logger: slog.New(slog.DiscardHandler)}
+	return newPartitionSeals(&seqProcessor{base: &base{cfg: cfg}, nats: natsOut{log: "log"}}, 1), clock
 }
 
 func (s *partitionSeals) publishAll(seqs ...sequencer.Seq) *openSeal {
@@ -101,5 +107,59 @@ func TestNothingToSeal(t *testing.T) {
 	s.writeLast()
 	if o := s.open["shop"]; !o.holds(1, 2) {
 		t.Errorf("%+v", o)
+	}
+}
+
+// A seal that was refused may be there all the same: the last one is looked up before the next, which comes later, and
+// what it covers stays open.
+func TestRefusedSeal(t *testing.T) {
+	s, clock := toSeal()
+	o := s.publishAll(1, 2, 3)
+	s.found, o.sending = true, true
+	s.sealed("shop", s.sealOf("shop", o, 2), nil, errors.New("refused"))
+	if s.found || o.sending || !o.holds(1, 3) || s.after != clock.now.Add(sealAgain) || s.cfg.Health.Notes()[partSeals] == "" {
+		t.Errorf("refused: %+v, %+v, %v", s, o, s.cfg.Health.Notes())
+	}
+	o.sending = true
+	s.sealed("shop", s.sealOf("shop", o, 2), []byte("seal"), nil)
+	if o.sending || !o.holds(3, 1) || o.former != topology.HashLogSeal([]byte("seal")) {
+		t.Errorf("taken: %+v", o)
+	}
+}
+
+// Only a seal of this workspace, group, log and key, with its signature, is one to go on from.
+func TestOwnSeal(t *testing.T) {
+	s, _ := toSeal()
+	public, _ := s.cfg.SealKey.Public().(ed25519.PublicKey)
+	record := func(change func(seal *topology.LogSeal, r *kgo.Record)) *kgo.Record {
+		seal := &topology.LogSeal{Workspace: "shop", Replica: topology.ReplicaA, Log: "log", From: 1, To: 1,
+			Key: topology.LogSealKey(public), Digests: make([]sequencer.Hash, 1)}
+		r := &kgo.Record{Key: []byte("shop")}
+		change(seal, r)
+		var err error
+		if r.Value, err = topology.EncodeLogSeal(seal); err != nil {
+			t.Fatal(err)
+		}
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topology.HeaderSignature,
+			Value: topology.SignLogSeal(s.cfg.SealKey, r.Value)})
+		return r
+	}
+	if seal := s.own(record(func(*topology.LogSeal, *kgo.Record) {})); seal == nil || seal.To != 1 {
+		t.Fatal("the group's own seal is none")
+	}
+	for name, change := range map[string]func(seal *topology.LogSeal, r *kgo.Record){
+		"another workspace's": func(seal *topology.LogSeal, _ *kgo.Record) { seal.Workspace = "other" },
+		"another group's":     func(seal *topology.LogSeal, _ *kgo.Record) { seal.Replica = topology.ReplicaB },
+		"another log's":       func(seal *topology.LogSeal, _ *kgo.Record) { seal.Log = "former" },
+		"another key's":       func(seal *topology.LogSeal, _ *kgo.Record) { seal.Key[0]++ },
+	} {
+		if s.own(record(change)) != nil {
+			t.Errorf("%s seal is one to go on from", name)
+		}
+	}
+	forged := record(func(*topology.LogSeal, *kgo.Record) {})
+	forged.Headers[0].Value[3]++
+	if s.own(forged) != nil || s.own(&kgo.Record{Key: []byte("shop"), Value: []byte("seal")}) != nil {
+		t.Error("what nobody has signed is a seal to go on from")
 	}
 }

@@ -125,7 +125,11 @@ func TestNextOwnerContinuesTheSeals(t *testing.T) {
 			w.Decided(v, ann.Write("x", "y"))
 		}
 		vouched(w, v, "shop")
+		w.Decided(v, ann.Write("x", "the last"))
 		stop()
+		if r := auditOf(w, "shop"); r.Vouched != r.Decisions.To {
+			t.Errorf("decisions up to %d are there when the owner has ended, sealed up to %d", r.Decisions.To, r.Vouched)
+		}
 	}
 	r := vouched(w, v, "shop")
 	if len(r.Notes) > 0 || len(r.Unsealed) > 0 || r.Recomputed != r.Decisions {
@@ -236,6 +240,7 @@ func TestTwoGroupsSeal(t *testing.T) {
 	w.Run(b)
 	w.Well(a.Health)
 	w.Well(b.Health)
+	a.Health.Note("seals", "a seal was refused")
 	c := w.Dial(w.Cfg)
 	v := w.Follow(c, "shop")
 	ann := w.Join(c, v, "shop", "ann")
@@ -249,6 +254,9 @@ func TestTwoGroupsSeal(t *testing.T) {
 	}
 	w.Until("seals of both", func() bool { return all("a") && all("b") })
 	r := vouched(w, v, "shop")
+	if notes := a.Health.Notes(); notes["seals"] != "" {
+		t.Errorf("seals are written, and the health says %v", notes)
+	}
 	if len(r.Notes) > 0 || r.Copies < 10 || r.Unvouched > 0 || len(r.Keys) != 2 || len(r.Unsealed) > 0 {
 		t.Errorf("%+v", r)
 	}
