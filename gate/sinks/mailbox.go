@@ -27,12 +27,13 @@ const (
 
 // Mail is one mail that was taken.
 type Mail struct {
-	ID        int      `json:"id"` // 1-based, in the order in which it was taken
-	MessageID string   `json:"messageId"`
-	From      string   `json:"from"`
-	To        []string `json:"to"`
-	Subject   string   `json:"subject"`
-	Raw       []byte   `json:"raw"`
+	ID        int       `json:"id"` // 1-based, in the order in which it was taken
+	MessageID string    `json:"messageId"`
+	From      string    `json:"from"`
+	To        []string  `json:"to"`
+	Subject   string    `json:"subject"`
+	Raw       []byte    `json:"raw"`
+	At        time.Time `json:"at"`
 }
 
 // MailboxOptions is what a mailbox is made of.
@@ -141,7 +142,7 @@ func (b *Mailbox) keep(m Mail) {
 	}
 	b.ids[m.MessageID] = true
 	b.taken++
-	m.ID = b.taken
+	m.ID, m.At = b.taken, time.Now().UTC()
 	b.mails = append(b.mails, m)
 	if b.o.Keep > 0 && len(b.mails) > 2*b.o.Keep {
 		for _, old := range b.mails[:len(b.mails)-b.o.Keep] {

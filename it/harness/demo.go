@@ -70,16 +70,23 @@ type Report struct {
 	Residue             map[string]int  `json:"residue"` // what could not be made clean, by class
 	Faults              map[string]int  `json:"faults"`  // injected at the sinks, by kind
 	Findings            json.RawMessage `json:"findings"`
+	Planned             struct {
+		Turns   int `json:"turns"`
+		Made    int `json:"made"`
+		Never   int `json:"never_came"`
+		Passed  int `json:"passed"`
+		Against int `json:"against_plan"`
+	} `json:"planned"`
 }
 
 // String is the report's figures on one line.
 func (r Report) String() string {
 	return fmt.Sprintf("%s seed %d, %d agents, %s %s: %d transactions, %d committed, %d retries, %d gave up, lost %d, "+
 		"missing %d, replay %v, %.0f ms, seal to decision p50 %.2f p99 %.2f ms, append p50 %.2f ms, refused %v; "+
-		"%d effects, leaks %d, duplicates %d, missing %d, not undone %d, residue %v",
+		"%d effects, leaks %d, duplicates %d, missing %d, not undone %d, residue %v, planned turns %+v",
 		r.Data, r.Seed, r.Agents, r.Order, r.Mode, r.Transactions, r.Committed, r.Retries, r.GaveUp, r.LostUpdates,
 		r.AcknowledgedMissing, r.ReplayEqual, r.DurationMs, r.SealToMs.P50, r.SealToMs.P99, r.AppendMs.P50, r.Refused,
-		r.Effects, r.Leaks, r.Duplicates, r.EffectsMissing, r.NotUndone, r.Residue)
+		r.Effects, r.Leaks, r.Duplicates, r.EffectsMissing, r.NotUndone, r.Residue, r.Planned)
 }
 
 // Holds says what of the demo's own check does not hold in an enforcing run.
@@ -87,7 +94,7 @@ func (r Report) Holds() error {
 	if r.LostUpdates != 0 || r.AcknowledgedMissing != 0 || !r.ReplayEqual {
 		return fmt.Errorf("the check does not hold: %s; lost %s, missing %s, differs %v", r, r.Lost, r.Missing, r.Differs)
 	}
-	if r.Effects == 0 || r.Leaks+r.Duplicates+r.EffectsMissing+r.NotUndone != 0 {
+	if r.Effects == 0 || r.Leaks+r.Duplicates+r.EffectsMissing+r.NotUndone+r.Planned.Against != 0 {
 		return fmt.Errorf("the check of the effects does not hold: %s; findings %s", r, r.Findings)
 	}
 	return nil

@@ -55,6 +55,11 @@ from the decision log and from what the mail server and the ledger have: no upda
 agent was told may be missing, and the committed tasks alone, in commit order, must leave the same store. No charge and
 no mail may have left without a commit, or twice. Effects whose outcome cannot be known are listed as residue.
 
+Every other agent makes the calls of a task as a model does that asks for several tools in one answer: it first sends a
+plan that says which call counts before which (a planned turn), and then all calls at once, in any order. Some never
+come. Some come after a later one has gone without them: these are refused (passed), and made again behind the others.
+The check holds the mail server and the ledger to the order of each plan.
+
 --faults p makes both sinks misbehave, each request with probability p in each way: refuse before they act (F1), lose
 the answer after they acted (F2), fail a compensation (F3), deliver twice (F4), answer too late (F5).
 

@@ -38,6 +38,9 @@ func TestDemoHoldsInEachOrder(t *testing.T) {
 				r.AcknowledgedMissing != 0 || !r.ReplayEqual || len(r.Hash) != 64 || r.Seed != 7 || r.Order != order {
 				t.Errorf("exit code %d, %+v", code, r)
 			}
+			if p := r.Planned; p.Turns == 0 || p.Made == 0 || p.Never == 0 || p.Against != 0 {
+				t.Errorf("planned turns: %+v", p)
+			}
 			if r.SealToDecisionMs.P50 <= 0 || r.SealToDecisionMs.P99 < r.SealToDecisionMs.P50 || r.AppendMs.P50 <= 0 {
 				t.Errorf("times are missing: %+v, append %+v", r.SealToDecisionMs, r.AppendMs)
 			}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -28,6 +29,8 @@ type Config struct {
 	Tools   gate.Tools     // the policy of sidecars in this process; nil: none
 	Policy  string         // the file of the same policy, for children; "": none
 	Tracer  trace.Tracer   // of what runs in this process; nil: none
+
+	PlanWait time.Duration // of sidecars: how long a planned call waits for those before it; 0: their own default
 
 	Program  string    // the binary that children run; "": everything runs in this process
 	Env      []string  // what children see beside the environment of this process
@@ -93,7 +96,8 @@ func (l *local) side(workspace string) (*sidecar.Sidecar, error) {
 		return side, nil
 	}
 	side, err := sidecar.New(sidecar.Config{Workspace: workspace, Listen: "127.0.0.1:0", Joins: true,
-		DataDir: filepath.Join(l.Dir, workspace), Tools: l.Tools, Logger: l.Streams.Logger, Tracer: l.Tracer}, l.log)
+		DataDir: filepath.Join(l.Dir, workspace), Tools: l.Tools, Logger: l.Streams.Logger, Tracer: l.Tracer,
+		Limits: sidecar.Limits{PlanWait: l.PlanWait}}, l.log)
 	if err != nil {
 		return nil, fmt.Errorf("start the sidecar: %w", err)
 	}
@@ -174,6 +178,9 @@ func (p *processes) Sidecar(ctx context.Context, workspace string, agents ...str
 	own := []string{"--workspace", workspace, "--data-dir", filepath.Join(p.Dir, name)}
 	if p.Policy != "" {
 		own = append(own, "--policy", p.Policy)
+	}
+	if p.PlanWait > 0 {
+		own = append(own, "--plan-wait", p.PlanWait.String())
 	}
 	doors, token := make([]Door, len(agents)), ""
 	for i := range agents {

@@ -28,6 +28,8 @@ type agent struct {
 	rng     *rand.Rand
 	run     *run
 	meeting *meeting // set for the two agents that always want the same order
+	plans   bool     // its calls come as planned turns
+	turns   int      // of these, for the first time
 }
 
 // work settles the tasks in order. An error means that the run cannot go on, not that a task was refused.

@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Arrival is one effect as a sink of the run has it.
 type Arrival struct {
-	Tool  string `json:"tool"`
-	Tx    string `json:"tx"`
-	Index int    `json:"index"`
-	Key   string `json:"key,omitempty"`
+	Tool  string    `json:"tool"`
+	Tx    string    `json:"tx"`
+	Index int       `json:"index"`
+	Key   string    `json:"key,omitempty"`
+	At    time.Time `json:"at"`
 }
 
 // Uncleaned is one entry of the residue.
@@ -38,6 +40,7 @@ type effectsFound struct {
 	leaks, duplicates, absent []Finding
 	standing                  []Finding      // reservations of tasks that were refused, neither released nor residue
 	residue                   map[string]int // by class
+	againstPlan               []Finding      // planned calls in another order, or that arrived although they were not made
 }
 
 // place names one call.
@@ -48,7 +51,7 @@ type place struct {
 
 // checkEffects compares what the sinks have with what the log decided. A held effect leaks when its transaction is not
 // committed; a call arrives once; what was held and committed arrives or is residue; what was reserved and refused is
-// released or is residue.
+// released or is residue; and what was planned keeps to its plan.
 func checkEffects(attempts []*Attempt, log map[string]logged, arrived []Arrival, left []Uncleaned) *effectsFound {
 	f := &effectsFound{arrived: len(arrived), residue: map[string]int{}}
 	named := map[place]bool{}
@@ -58,11 +61,16 @@ func checkEffects(attempts []*Attempt, log map[string]logged, arrived []Arrival,
 	}
 	seen := map[string]map[string]int{} // tool, then key or place, to how often
 	at := map[string]map[place]bool{}   // tool, then who arrived
+	first := map[place]time.Time{}      // when a call arrived, without what takes it back
 	for _, a := range arrived {
 		if seen[a.Tool] == nil {
 			seen[a.Tool], at[a.Tool] = map[string]int{}, map[place]bool{}
 		}
-		at[a.Tool][place{a.Tx, a.Index}] = true
+		p := place{a.Tx, a.Index}
+		at[a.Tool][p] = true
+		if before, came := first[p]; a.Tool != toolRelease && (!came || a.At.Before(before)) {
+			first[p] = a.At
+		}
 		once := cmp.Or(a.Key, fmt.Sprintf("%s/%d", a.Tx, a.Index))
 		if seen[a.Tool][once]++; seen[a.Tool][once] == 2 {
 			f.duplicates = append(f.duplicates, Finding{a.Tool, a.Tx, a.Index, "arrived more than once"})
@@ -76,7 +84,35 @@ func checkEffects(attempts []*Attempt, log map[string]logged, arrived []Arrival,
 			f.account(t.Tx, e, log[t.Tx].committed, at, named)
 		}
 	}
+	for _, t := range attempts {
+		f.planned(t, first)
+	}
 	return f
+}
+
+// planned holds a planned turn against its plan: calls that run at once, and those that wait for the commit, reach
+// the sinks in the order of their indexes, and nothing comes of a call that was not made.
+func (f *effectsFound) planned(t *Attempt, first map[place]time.Time) {
+	if len(t.Planned) == 0 {
+		return
+	}
+	for _, p := range t.Planned {
+		if _, came := first[place{t.Tx, p.Index}]; came && (p.End == plannedNever || p.End == plannedPassed) {
+			f.againstPlan = append(f.againstPlan, Finding{p.Tool, t.Tx, p.Index, "arrived although it was not made"})
+		}
+	}
+	last := map[bool]time.Time{}
+	inOrder := slices.SortedFunc(slices.Values(t.Effects), func(a, b EffectRecord) int { return a.Index - b.Index })
+	for _, e := range inOrder {
+		at, came := first[place{t.Tx, e.Index}]
+		if !came {
+			continue
+		}
+		if at.Before(last[held(e.Tool)]) {
+			f.againstPlan = append(f.againstPlan, Finding{e.Tool, t.Tx, e.Index, "arrived before a call that is before it"})
+		}
+		last[held(e.Tool)] = at
+	}
 }
 
 func (f *effectsFound) account(tx string, e EffectRecord, committed bool, at map[string]map[place]bool,

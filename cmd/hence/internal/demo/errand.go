@@ -29,52 +29,76 @@ type EffectRecord struct {
 	Key   string `json:"key,omitempty"`   // idempotency key; empty: the sink takes none
 }
 
-// act calls the tools of a task: it reserves the goods at once, and charges the card and sends the confirmation, which
-// both wait for the commit.
+// toolCall is one call that a task asks for.
+type toolCall struct {
+	id, tool string
+	args     map[string]any
+}
+
+// errand lists the calls of a task: goods are reserved at once, in so many parts; the card is charged and the
+// confirmation sent with the commit, which both wait for.
+func (a *agent) errand(at *Attempt, parts int) (calls []toolCall) {
+	task, customer, left := at.Task, a.run.tasks[at.Task].UserID, len(at.Writes)
+	for part := range parts {
+		items := left / (parts - part)
+		left -= items
+		calls = append(calls, toolCall{fmt.Sprintf("reserve_%d", part+1), toolReserve,
+			map[string]any{"task": task, "items": items}})
+	}
+	return append(calls,
+		toolCall{"charge", toolCharge, map[string]any{"task": task, "customer": customer, "cents": 100 * (1 + task%90)}},
+		toolCall{"mail", toolMail, map[string]any{"task": task, "customer": customer, "to": customer + "@example.com"}})
+}
+
+// act calls the tools of a task, one after the other, or as a planned turn.
 func (a *agent) act(ctx context.Context, tx *client.Tx, at *Attempt) error {
-	customer := a.run.tasks[at.Task].UserID
-	for _, c := range []struct {
-		tool string
-		args map[string]any
-	}{
-		{toolReserve, map[string]any{"task": at.Task, "items": len(at.Writes)}},
-		{toolCharge, map[string]any{"task": at.Task, "customer": customer, "cents": 100 * (1 + at.Task%90)}},
-		{toolMail, map[string]any{"task": at.Task, "customer": customer, "to": customer + "@example.com"}},
-	} {
+	if a.plans {
+		return a.actPlanned(ctx, tx, at)
+	}
+	for _, c := range a.errand(at, 1) {
 		if err := a.step(ctx); err != nil {
 			return err
 		}
-		if err := a.call(ctx, tx, at, c.tool, c.args); err != nil {
+		e, err := a.call(ctx, tx, c, "")
+		at.took(e)
+		if err != nil {
 			return fmt.Errorf("call %s: %w", c.tool, err)
 		}
 	}
 	return nil
 }
 
-func (a *agent) call(ctx context.Context, tx *client.Tx, at *Attempt, tool string, args map[string]any) error {
+// took notes a call that was answered.
+func (at *Attempt) took(e *EffectRecord) {
+	if e != nil {
+		at.Effects = append(at.Effects, *e)
+	}
+}
+
+// call makes a call, under its id where a plan names it. A call that its tool refused is answered, too.
+func (a *agent) call(ctx context.Context, tx *client.Tx, c toolCall, planned string) (*EffectRecord, error) {
 	var receipt client.Receipt
 	err := insistProblem(ctx, func() (err error) {
-		receipt, err = tx.Effect(ctx, tool, args, client.EffectOptions{})
+		receipt, err = tx.Effect(ctx, c.tool, c.args, client.EffectOptions{Call: planned})
 		return err
 	})
 	if p, ok := errors.AsType[*client.Problem](err); ok && p.Code == "tool_unreachable" {
-		return errToolFailed
+		return nil, errToolFailed
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if receipt.Index == nil {
-		return fmt.Errorf("the receipt of %s has no index", tool)
+		return nil, fmt.Errorf("the receipt of %s has no index", c.tool)
 	}
-	e := EffectRecord{Index: int(*receipt.Index), Tool: tool, State: receipt.State, Key: receipt.Key}
+	e := &EffectRecord{Index: int(*receipt.Index), Tool: c.tool, State: receipt.State, Key: receipt.Key}
 	if len(receipt.Scopes) > 0 {
 		e.Scope = receipt.Scopes[0]
 	}
-	at.Effects = append(at.Effects, e)
 	if receipt.State == "failed" {
-		return errToolFailed
+		return e, errToolFailed
 	}
-	return nil
+	return e, nil
 }
 
 // toolFailed aborts an attempt whose tool refused, and tries the task again.

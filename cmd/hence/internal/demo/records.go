@@ -45,11 +45,13 @@ type Attempt struct {
 	Writes []WriteRecord `json:"writes"`
 	// Effects are the tool calls, in the order in which they were made.
 	Effects []EffectRecord `json:"effects,omitempty"`
-	Sealed  bool           `json:"sealed"`
-	End     string         `json:"end"`
-	Code    string         `json:"code,omitempty"`  // why it was aborted
-	Would   string         `json:"would,omitempty"` // observe: what would have been decided
-	Seq     uint64         `json:"seq,omitempty"`   // of its decision
+	// Planned are the calls of a planned turn, in the order of the plan.
+	Planned []PlannedRecord `json:"planned,omitempty"`
+	Sealed  bool            `json:"sealed"`
+	End     string          `json:"end"`
+	Code    string          `json:"code,omitempty"`  // why it was aborted
+	Would   string          `json:"would,omitempty"` // observe: what would have been decided
+	Seq     uint64          `json:"seq,omitempty"`   // of its decision
 	// FromLog is set when the agent was not told and the decision log had to be asked.
 	FromLog bool `json:"from_log,omitempty"`
 	// WaitNS is the time from the seal to the decision in nanoseconds, where both were seen in one go.

@@ -54,6 +54,7 @@ type Report struct {
 	NotUndone      int            `json:"not_undone"`      // stand although refused, and no residue says so
 	Residue        map[string]int `json:"residue"`         // what could not be made clean, by class
 	Faults         map[string]int `json:"faults"`          // injected at the sinks, by kind
+	Planned        Planned        `json:"planned"`
 	Findings       []Finding      `json:"findings,omitempty"`
 
 	Lost    []LostUpdate `json:"lost,omitempty"`    // the first ones
@@ -66,7 +67,8 @@ const shownFindings = 20
 // Holds says whether the check holds. Of the store an observing run only counts what enforcing would have kept.
 func (r *Report) Holds() bool {
 	state := r.Mode == modeObserve || r.LostUpdates == 0 && r.AcknowledgedMissing == 0 && r.ReplayEqual
-	return state && r.Leaks == 0 && r.Duplicates == 0 && r.EffectsMissing == 0 && r.NotUndone == 0
+	return state && r.Leaks == 0 && r.Duplicates == 0 && r.EffectsMissing == 0 && r.NotUndone == 0 &&
+		r.Planned.Against == 0
 }
 
 // The modes of a run as reports name them.
@@ -112,12 +114,16 @@ func (r *Report) addEffects(f *effectsFound) {
 	r.Leaks, r.Duplicates = len(f.leaks), len(f.duplicates)
 	r.EffectsMissing, r.NotUndone = len(f.absent), len(f.standing)
 	r.Residue, r.Faults = f.residue, f.injected
-	r.Findings = first(sortFindings(slices.Concat(f.leaks, f.duplicates, f.absent, f.standing)))
+	r.Findings = first(sortFindings(slices.Concat(f.leaks, f.duplicates, f.absent, f.standing, f.againstPlan)))
+	r.Planned.Against = len(f.againstPlan)
 }
 
 func (r *Report) count(a *Attempt) {
 	if a.N > 1 {
 		r.Retries++
+	}
+	if len(a.Planned) > 0 {
+		r.Planned.count(a.Planned)
 	}
 	if a.Would != "" {
 		r.Would[a.Would]++
@@ -162,6 +168,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("leaks", "%d", r.Leaks)
 	row("duplicates", "%d", r.Duplicates)
 	row("missing, not undone", "%d, %d", r.EffectsMissing, r.NotUndone)
+	row("planned turns", "%s", r.Planned)
 	row("residue", "%s", ByCode(r.Residue))
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)

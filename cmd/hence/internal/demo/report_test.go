@@ -30,6 +30,11 @@ func TestReportHolds(t *testing.T) {
 			t.Errorf("%s: the run does not hold although it only observes", name)
 		}
 	}
+	for _, mode := range []string{modeEnforce, modeObserve} {
+		if r := (Report{Mode: mode, ReplayEqual: true, Planned: Planned{Against: 1}}); r.Holds() {
+			t.Errorf("%s: a plan was not kept, and the run holds", mode)
+		}
+	}
 }
 
 // TestReportCounts holds that tasks are counted once, attempts by their ends, and the loading of the data not at all.
@@ -40,7 +45,8 @@ func TestReportCounts(t *testing.T) {
 		{Task: 0, N: 1, End: EndAborted, Code: "stale_read", WaitNS: time.Millisecond},
 		{Task: 0, N: 2, End: EndInterrupted},
 		{Task: 0, N: 3, End: EndCommitted, Would: "stale_read", WaitNS: 3 * time.Millisecond},
-		{Task: 1, N: 1, End: EndCommitted, WaitNS: 2 * time.Millisecond},
+		{Task: 1, N: 1, End: EndCommitted, WaitNS: 2 * time.Millisecond, Planned: []PlannedRecord{{End: plannedMade},
+			{End: plannedNever}, {End: plannedPassed}, {End: plannedMade}, {}}},
 	} {
 		r.records.add(a)
 	}
@@ -48,6 +54,9 @@ func TestReportCounts(t *testing.T) {
 	if rep.Committed != 2 || rep.Retries != 2 || rep.Interrupted != 1 || rep.Refused["stale_read"] != 1 ||
 		len(rep.Refused) != 1 || rep.Would["stale_read"] != 1 || rep.ReplayEqual || rep.DurationMs != 1000 {
 		t.Errorf("got %+v", rep)
+	}
+	if rep.Planned != (Planned{Turns: 1, Made: 2, Never: 1, Passed: 1}) {
+		t.Errorf("planned turns: %+v", rep.Planned)
 	}
 	if rep.SealToDecisionMs != (Quantiles{P50: 2, P99: 3}) {
 		t.Errorf("seal to decision: %+v", rep.SealToDecisionMs)

@@ -136,6 +136,9 @@ func ensureTopics(ctx context.Context, cfg streams.Config) error {
 // parts is what the agents work on: in this process, or as child processes.
 func (r *run) parts(dir string) cluster.Config {
 	c := cluster.Config{Streams: r.servers, Dir: dir, Tools: r.shop.tools, Policy: r.shop.file, Announce: r.cfg.Announce}
+	if !r.cfg.Watch { // people see who waits for whom
+		c.PlanWait = planWait
+	}
 	if r.cfg.Processes {
 		c.Program = r.cfg.Program
 	}
@@ -245,7 +248,7 @@ func (r *run) gather(ctx context.Context, loaded uint64) ([]*agent, error) {
 	agents := make([]*agent, r.cfg.Agents)
 	together := &meeting{}
 	err := each(ctx, len(agents), 8, func(ctx context.Context, i int) error {
-		a := &agent{name: agentName(i), run: r, rng: rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))}
+		a := &agent{name: agentName(i), run: r, plans: i%2 == 1, rng: rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))}
 		if r.contended && i < 2 {
 			a.meeting = together
 		}

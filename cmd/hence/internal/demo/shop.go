@@ -83,7 +83,7 @@ func (s *shop) arrivals() ([]Arrival, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Arrival{Tool: tools[e.Path], Tx: said.Tx, Index: said.Index, Key: e.Key})
+		all = append(all, Arrival{Tool: tools[e.Path], Tx: said.Tx, Index: said.Index, Key: e.Key, At: e.At})
 	}
 	for _, m := range s.mail.Mails() {
 		words := strings.Fields(m.Subject) // errand, task, transaction, index
@@ -94,7 +94,7 @@ func (s *shop) arrivals() ([]Arrival, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the subject of mail %d is %q: %w", m.ID, m.Subject, err)
 		}
-		all = append(all, Arrival{Tool: toolMail, Tx: words[2], Index: index})
+		all = append(all, Arrival{Tool: toolMail, Tx: words[2], Index: index, At: m.At})
 	}
 	return all, nil
 }
