@@ -30,6 +30,8 @@ func TestCheck(t *testing.T) {
 		{[]string{"-"}, ExitFailed, "", "check standard input: it has no records"},
 		{[]string{clean, "--html", filepath.Join(clean, "x")}, ExitFailed, "", "clean.jsonl/x: not a directory"},
 		{[]string{clean, "--window=-1"}, ExitUsage, "", "give 0 to"},
+		{[]string{clean, "--window", "-1"}, ExitUsage, "", "--window is -1: give 0 to"},
+		{[]string{clean, "--limit", "-0.5"}, ExitUsage, "", "--limit: expected"},
 		{[]string{clean, "--limit=-1"}, ExitUsage, "", "give 0 to"},
 		{[]string{clean, "--role", "a=judge"}, ExitUsage, "", "the roles are assessor"},
 		{nil, ExitUsage, "", "<file>"},

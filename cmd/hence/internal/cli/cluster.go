@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"log/slog"
 
 	"github.com/hence-dev/hence/streams"
@@ -42,16 +43,38 @@ type natsSecurity struct {
 // watchful is whether processors in this process look for anomalies.
 type watchful struct {
 	Anomalies bool `help:"Look for anomalies among the last operations, where the processors are in this process."`
-	Window    int  `name:"anomalies-window" default:"1000" placeholder:"N" help:"How many operations are looked at."`
+	lookback
 }
 
-// window is among how many operations; 0: none.
-func (w watchful) window() int {
-	if w.Anomalies {
-		return w.Window
-	}
-	return 0
+// lookback is among how many operations anomalies are looked for.
+type lookback struct {
+	Window *int `name:"anomalies-window" placeholder:"N" help:"With --anomalies: how many operations, 1000 by default."`
 }
+
+// operations is that number, where anomalies are looked for; 0: they are not.
+func (l lookback) operations(anomalies bool) int {
+	switch {
+	case !anomalies:
+		return 0
+	case l.Window == nil:
+		return streams.DefaultAnomalies
+	}
+	return *l.Window
+}
+
+// needs refuses a number of operations that nothing would look at.
+func (l lookback) needs(anomalies bool) error {
+	if l.Window != nil && !anomalies {
+		return errors.New("--anomalies-window says among how many operations anomalies are looked for, and without " +
+			"--anomalies none are: add --anomalies, or leave it out")
+	}
+	return nil
+}
+
+func (w *watchful) prepare() error { return w.needs(w.Anomalies) }
+
+// window is among how many operations; 0: none.
+func (w *watchful) window() int { return w.operations(w.Anomalies) }
 
 // topicShape is how topics are created; what exists already keeps its shape.
 type topicShape struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -26,6 +27,10 @@ func parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 		err = line.Error
 	}
 	if err != nil {
+		if i := negative(args, err); i >= 0 { // taken for a short flag: as a value the flag's own rule says what to give
+			joined := slices.Concat(args[:i], []string{args[i] + "=" + args[i+1]}, args[i+2:])
+			return parse(parser, joined)
+		}
 		return line, err
 	}
 	for _, at := range line.Path {
@@ -99,6 +104,18 @@ func complained(line *kong.Context) error {
 		return fmt.Errorf("expected one of %s", quoted(missing))
 	}
 	return nil
+}
+
+// negative is where a flag stands whose value, a number below zero, was taken for a flag; -1: no such thing was said.
+func negative(args []string, said error) int {
+	for i := 1; i < len(args); i++ {
+		flag, value := args[i-1], args[i]
+		if _, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(value, "-") &&
+			strings.HasPrefix(said.Error(), flag+": expected ") && strings.Contains(said.Error(), strconv.Quote(value)) {
+			return i - 1
+		}
+	}
+	return -1
 }
 
 func quoted(words []string) string { return `"` + strings.Join(words, `", "`) + `"` }

@@ -29,13 +29,15 @@ type streamsCmd struct {
 	output
 	parent
 	sealing
+	lookback
 	Listen       string `default:"127.0.0.1:7421" help:"Address for health and metrics; port 0 takes a free one."`
 	Replica      string `enum:"a,b" default:"a" help:"Replica, a or b; both publish the same decisions."`
 	Instance     string `placeholder:"NAME" help:"Member name in the consumer group; default: the host name."`
 	NATSReplicas int    `name:"nats-replicas" default:"1" help:"Replicas of the JetStream streams; 3 on a real cluster."`
-	Window       int    `name:"anomalies-window" default:"1000" placeholder:"N" help:"How many operations are looked at."`
 	CreateTopics bool   `default:"true" negatable:"" help:"Create missing topics."`
 }
+
+func (c *streamsCmd) prepare() error { return c.needs(c.Anomalies) }
 
 // recheckIn is the pause before topics that are not as they must be are looked at again.
 const recheckIn = 5 * time.Second
@@ -58,9 +60,7 @@ func (c *streamsCmd) Run(ctx context.Context, s Streams) error {
 	if cfg.SealKey, err = c.sealing.load(); err != nil {
 		return err
 	}
-	if c.Anomalies {
-		cfg.Anomalies = c.Window
-	}
+	cfg.Anomalies = c.operations(c.Anomalies)
 	cfg.CreateTopics, cfg.Health = c.CreateTopics, new(streams.Health)
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {

@@ -82,7 +82,7 @@ func (c *upCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 	}
 	var configs []sidecar.Config
 	if len(found) == 0 {
-		configs, found = c.prepare(file, logger)
+		configs, found = c.configure(file, logger)
 	}
 	if c.Check {
 		return c.checked(s, file, found)
@@ -154,8 +154,8 @@ func (f findings) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// prepare makes a sidecar's configuration for each agent, and says what cannot work.
-func (c *upCmd) prepare(file agentfile.File, logger *slog.Logger) (configs []sidecar.Config, found findings) {
+// configure makes a sidecar's configuration for each agent, and says what cannot work.
+func (c *upCmd) configure(file agentfile.File, logger *slog.Logger) (configs []sidecar.Config, found findings) {
 	for _, a := range file.Agents {
 		wrong := func(what, fix string) {
 			found = append(found, agentfile.Finding{File: shortPath(c.File), Line: a.Line, Column: a.Column,
