@@ -124,10 +124,15 @@ func Run(ctx context.Context, src Source, trust Keys, limit int) (*Report, error
 	}
 	a.judge()
 	if a.report.Records == 0 && a.report.Intents == 0 && len(a.found) == 0 {
-		return nil, fmt.Errorf("the log has no decision of a workspace %s: is it the right name, and the right --partitions",
-			a.report.Workspace)
+		return nil, Nothing(a.report.Workspace)
 	}
 	return a.finish(limit), nil
+}
+
+// Nothing says that a log has nothing of a workspace, and why that may be.
+func Nothing(workspace string) error {
+	return fmt.Errorf("the log has no decision of a workspace %s: is it the right name, and is --partitions that of the "+
+		"cluster?", workspace)
 }
 
 // auditor is one audit. It keeps some 150 bytes of each decision, and 40 of each sealed one.

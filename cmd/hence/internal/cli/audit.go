@@ -155,6 +155,9 @@ func writeAudit(w io.Writer, r *audit.Report) error {
 		line("signed by", "%.12s…, %s, %s through decision %d", k.Key, trusted, show.Several(k.Seals, "seal"), k.Through)
 	}
 	switch {
+	case r.Unchecked && r.Seals == 0:
+		line("vouched for", "nothing: there are no seals (hence streams --sign-key makes them), and no keys are "+
+			"trusted (--trust)")
 	case r.Unchecked:
 		line("vouched for", "nothing: no keys are trusted (--trust), %s not verified", show.Several(r.Seals, "seal"))
 	case r.Vouched == 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -79,6 +80,10 @@ func (c *exportCmd) bundle(ctx context.Context, s Streams) (err error) {
 		return fmt.Errorf("export %s: %w", c.Workspace, err)
 	}
 	file, err := os.OpenFile(c.Bundle, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("export %s: %s is there already and is left as it is, because a bundle may be the only evidence: "+
+			"name another file, or move that one away", c.Workspace, c.Bundle)
+	}
 	if err != nil {
 		return fmt.Errorf("export %s: %w", c.Workspace, err)
 	}

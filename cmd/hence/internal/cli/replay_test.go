@@ -72,6 +72,10 @@ func TestReplay(t *testing.T) {
 	}
 	bundle := filepath.Join(t.TempDir(), "default.tar")
 	do("export", "--bundle", bundle)
+	if code, _, errs := hence(t, "export", "--bundle", bundle); code != ExitFailed ||
+		!strings.Contains(errs, "default.tar is there already and is left as it is") {
+		t.Errorf("a bundle over another: exit code %d, %s", code, errs)
+	}
 	if from := do("replay", "--from", bundle, "--mode", "enforce"); records.ReplaceAllString(from, "N records") != want {
 		t.Errorf("from a bundle: %s", from)
 	}
@@ -95,7 +99,7 @@ func TestReplay(t *testing.T) {
 	do("replay", "--workspace", demo.Workspace, "--mode", "enforce", "--order", "ordered")
 	do("replay", "--policy", "../../../../docs/examples/notes.yaml", "--order", "locked", "--level", "L2")
 	if code, _, errs := hence(t, "replay", "--workspace", "other"); code != ExitFailed ||
-		!strings.Contains(errs, "has no records") {
+		!strings.Contains(errs, "the log has no decision of a workspace other: is it the right name") {
 		t.Errorf("of a workspace that there is not: exit code %d, %s", code, errs)
 	}
 }

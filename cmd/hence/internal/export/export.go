@@ -9,6 +9,7 @@ import (
 
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/streams/recorded"
+	"github.com/hence-dev/hence/topology/audit"
 	"github.com/hence-dev/hence/topology/history"
 	"github.com/hence-dev/hence/topology/trace"
 )
@@ -52,7 +53,8 @@ func Write(ctx context.Context, log *recorded.Log, to io.Writer, o Options) (*Re
 			return nil, err
 		}
 		if one == nil {
-			return nil, fmt.Errorf("%s is not decided in the log of %s: hence tail shows its transactions", o.Tx, log.Workspace)
+			return nil, fmt.Errorf("no transaction %s is decided in the log of %s: hence tail shows those that are", o.Tx,
+				log.Workspace)
 		}
 		wanted = func(r *trace.Record) bool { return met(one, r) }
 	}
@@ -98,8 +100,7 @@ func each(ctx context.Context, log *recorded.Log, after sequencer.Seq, f func(*t
 		return nil, err
 	}
 	if result.Last == 0 {
-		return nil, fmt.Errorf("the log has no decision of a workspace %s: is it the right name, and the right --partitions",
-			log.Workspace)
+		return nil, audit.Nothing(log.Workspace)
 	}
 	err = log.Events(ctx, func(e recorded.Event) error {
 		b.Event(e.Event)

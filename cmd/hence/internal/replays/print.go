@@ -32,7 +32,7 @@ func (v *View) Write(w io.Writer) error {
 	if len(v.Differences) == 0 && v.LeftOut == 0 {
 		b.WriteString("Nothing differs.\n")
 	} else {
-		fmt.Fprintf(&b, "%s in %s; of the change alone: %d, following from one before: %d\n\n",
+		fmt.Fprintf(&b, "%s in %s; caused by the change alone: %d, following from an earlier one: %d\n\n",
 			show.Several(len(v.Differences)+v.LeftOut, "difference"), show.Several(v.Transactions, "transaction"),
 			v.Direct, v.Follow)
 		for i := range v.Differences {
@@ -166,5 +166,5 @@ func because(d *replay.Difference) string {
 	case replay.CauseUnnamed:
 		return fmt.Sprintf("its outcomes name no cause; what came before differs first at %d", c.Of+1)
 	}
-	return "of the change alone"
+	return "caused by the change alone"
 }

@@ -50,5 +50,8 @@ func read(ctx context.Context, from *recorded.Log) (*replay.Log, error) {
 		log.Records = append(log.Records, replay.Record{Offset: in.In.Offset, Intent: in.Intent})
 		return nil
 	})
+	if err == nil && oldest == 0 && len(log.Records) == 0 {
+		return nil, audit.Nothing(from.Workspace)
+	}
 	return log, err
 }
