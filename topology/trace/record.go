@@ -69,6 +69,9 @@ type Record struct {
 	// Version says which version of a cell was read, by cell; versions are compared, not ordered. In a file it may be
 	// one version for all cells of read_set. Not in published files.
 	Version PerCell[Value] `json:"version,omitzero"`
+	// Excerpt names the operation around which a file was cut out of a longer one: it has those that met this one, and
+	// of what is between the others only a part. Not in published files.
+	Excerpt ID `json:"excerpt,omitzero"`
 	// Extra has the fields of the line that have none of these names, as they stood. A Writer writes them again.
 	Extra map[string]json.RawMessage `json:"-"`
 }

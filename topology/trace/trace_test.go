@@ -84,7 +84,7 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 		`"write_values":{},`+
 		`"write_time":0,"planned_tool":null,"tools_used":[],"tools_visible_at_read":[],"tools_visible_at_write":[],`+
 		`"tool_signatures_at_read":{},"tool_signatures_at_write":{},"io":[],"co":[],"preds":[],"aborted":false,`+
-		`"replica":{},"version":{},"txn":"t","other":1}`)
+		`"replica":{},"version":{},"txn":"t","excerpt":"t","other":1}`)
 	from, to := reflect.ValueOf(absent), reflect.ValueOf(empty)
 	for i := range from.NumField() {
 		name := from.Type().Field(i).Name

@@ -26,6 +26,7 @@ type Options struct {
 // Result is what a file contains.
 type Result struct {
 	File         string      `json:"file"`
+	Excerpt      string      `json:"excerpt,omitempty"` // the operation around which the file was cut out of a longer one
 	Operations   int         `json:"operations"`
 	Aborted      int         `json:"aborted"`
 	Agents       int         `json:"agents"`
@@ -146,6 +147,9 @@ func (c *checker) read(ctx context.Context, lines *trace.Reader) error {
 			return err
 		}
 		c.extra(&record)
+		if record.Excerpt != "" {
+			c.result.Excerpt = string(record.Excerpt)
+		}
 		if err := h.Add(record.Op(lines.Line())); err != nil {
 			return fmt.Errorf("line %d: %w", lines.Line(), err)
 		}
@@ -264,6 +268,9 @@ func (c *checker) finding(h *anomaly.History, report *anomaly.Report, f *anomaly
 
 func (c *checker) finish() *Result {
 	r := c.result
+	if r.Excerpt != "" { // what was left out may have any of them
+		c.least = anomaly.Point{}
+	}
 	r.Level = Level{Least: c.least.Level(), Most: c.most.Level(), PointLeast: c.least.String(),
 		PointMost: c.most.String()}
 	for _, kind := range anomaly.Kinds() {

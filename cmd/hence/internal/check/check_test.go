@@ -136,6 +136,23 @@ func TestCutOpensLevel(t *testing.T) {
 	}
 }
 
+// TestExcerpt: what a part of a history does not show is not excluded of the whole; what it shows stays.
+func TestExcerpt(t *testing.T) {
+	clean := `{"agent":"a","read_set":[],"read_time":0,"write_set":["c"],"write_time":1}`
+	for _, text := range []string{stale(1), clean} {
+		cut := strings.ReplaceAll(text, `"agent"`, `"excerpt":"tx-1","agent"`)
+		whole, part := read(t, text, Options{}), read(t, cut, Options{})
+		var out strings.Builder
+		if err := part.Write(&out); err != nil || !strings.Contains(out.String(), "excerpt: it has tx-1 and what met it") {
+			t.Errorf("%v: it does not say what it is: %s", err, out.String())
+		}
+		if part.Excerpt != "tx-1" || part.Certain != whole.Certain || part.Level.PointLeast != "{}" ||
+			part.Level.PointMost != whole.Level.PointMost || part.SerializableKnown() || len(part.Unknown) > 0 {
+			t.Errorf("the part %+v\nof %+v", part, whole)
+		}
+	}
+}
+
 // TestSerializableKnown: no cycle is a verdict only where every dependency is known.
 func TestSerializableKnown(t *testing.T) {
 	const blank = `{"agent":"w","read_set":[],"read_time":0,"write_set":["c"],"write_time":1}` + "\n" +

@@ -27,6 +27,12 @@ func (r *Result) Write(w io.Writer) error {
 	for _, u := range r.Undecided {
 		open[u.Kind] += u.Count
 	}
+	if r.Excerpt != "" {
+		if err := show.Plainly(w, "an excerpt: it has %s and what met it (hence export --tx). What it shows is so; what it "+
+			"does not show may still be in the whole.\n\n", r.Excerpt); err != nil {
+			return err
+		}
+	}
 	t := show.Table{Head: []string{"ANOMALY", "MEANING", "CERTAIN", "POSSIBLE", "UNDECIDED"}}
 	for _, k := range r.Kinds {
 		t.Add(k.Kind, k.Title, strconv.Itoa(k.Certain), strconv.Itoa(k.Possible), strconv.Itoa(open[k.Kind]))
@@ -46,7 +52,7 @@ func (r *Result) Write(w io.Writer) error {
 // SerializableKnown reports whether Serializable is more than that no cycle was seen: no is certain, and yes is where
 // every dependency is known.
 func (r *Result) SerializableKnown() bool {
-	return !r.Serializable || r.Windows <= 1 && r.open(anomaly.Cycle) == 0
+	return !r.Serializable || r.Windows <= 1 && r.Excerpt == "" && r.open(anomaly.Cycle) == 0
 }
 
 // open is how much of a kind is undecided.
@@ -79,6 +85,9 @@ func (r *Result) serial() string {
 	text := "serializable or not: no cycle among what is known"
 	if n := r.open(anomaly.Cycle); n > 0 {
 		text += "; " + show.Several(n, "read") + " undecided"
+	}
+	if r.Excerpt != "" {
+		text += "; what the excerpt leaves out is not looked at"
 	}
 	if r.Windows > 1 {
 		text += "; windows are not compared with each other"

@@ -68,6 +68,7 @@ func Write(ctx context.Context, log *recorded.Log, to io.Writer, o Options) (*Re
 		if !r.TookEffect() {
 			aborted++
 		}
+		r.Excerpt = trace.ID(o.Tx)
 		return w.Write(*r)
 	})
 	if err != nil {

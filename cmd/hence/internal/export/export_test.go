@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -130,8 +131,12 @@ func oneOf(t *testing.T, log *run, text []byte) {
 	if result.Operations == 0 || result.Operations >= len(all) || !bytes.Contains(part.Bytes(), []byte(last.Txn)) {
 		t.Errorf("of %s and those that it met there are %d operations, of %d", last.Txn, result.Operations, len(all))
 	}
+	mark := fmt.Appendf(nil, `,"excerpt":%q}`, last.Txn)
 	for line := range bytes.Lines(part.Bytes()) {
-		if !bytes.Contains(text, line) {
+		if bytes.Count(line, mark) != 1 {
+			t.Errorf("the line does not say that it is of an excerpt: %s", line)
+		}
+		if line = bytes.Replace(line, mark, []byte("}"), 1); !bytes.Contains(text, line) {
 			t.Errorf("it has another line than the whole: %s", line)
 		}
 	}
