@@ -15,6 +15,9 @@ func (f *Fold) derive(t *tx) {
 	for _, r := range t.Seal.Reads {
 		f.window.visit(r.Scope, func(_ Scope, seq Seq, w Writer) bool {
 			if seq <= r.View && w.Tx != "" && w.Tx != t.ID {
+				// A writer whose write a tombstone took away before the read is listed, too, as one whose pattern was
+				// overwritten in part is: too many is safe, and what a decision lists is under its chain hash. A retraction
+				// asks [Fold.buried] for what was really read.
 				left -= 4 + len(w.Tx)
 				t.restOn(w)
 			}
