@@ -143,7 +143,8 @@ func TestExcerpt(t *testing.T) {
 		cut := strings.ReplaceAll(text, `"agent"`, `"excerpt":"tx-1","agent"`)
 		whole, part := read(t, text, Options{}), read(t, cut, Options{})
 		var out strings.Builder
-		if err := part.Write(&out); err != nil || !strings.Contains(out.String(), "excerpt: it has tx-1 and what met it") {
+		err := errors.Join(part.Write(&out), WritePage(&out, []*Result{part}))
+		if err != nil || strings.Count(out.String(), "n excerpt: it has tx-1 and what met it") != 2 {
 			t.Errorf("%v: it does not say what it is: %s", err, out.String())
 		}
 		if part.Excerpt != "tx-1" || part.Certain != whole.Certain || part.Level.PointLeast != "{}" ||

@@ -37,6 +37,9 @@ func (r *Result) page(b *strings.Builder) {
 	text := html.EscapeString
 	fmt.Fprintf(b, "<h1>%s</h1>\n<p>%d operations of %d agents on %d cells, %d of them aborted. %s. ", text(r.File),
 		r.Operations, r.Agents, r.Cells, r.Aborted, text(upper(r.Level.words())))
+	if r.Excerpt != "" {
+		b.WriteString(text(upper(r.excerpt())) + " ")
+	}
 	if !r.Serializable {
 		b.WriteString("Not serializable. ")
 	} else if !r.SerializableKnown() {

@@ -28,8 +28,7 @@ func (r *Result) Write(w io.Writer) error {
 		open[u.Kind] += u.Count
 	}
 	if r.Excerpt != "" {
-		if err := show.Plainly(w, "an excerpt: it has %s and what met it (hence export --tx). What it shows is so; what it "+
-			"does not show may still be in the whole.\n\n", r.Excerpt); err != nil {
+		if err := show.Plainly(w, "%s\n\n", r.excerpt()); err != nil {
 			return err
 		}
 	}
@@ -47,6 +46,12 @@ func (r *Result) Write(w io.Writer) error {
 	r.notes(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// excerpt says what a part of a history is worth.
+func (r *Result) excerpt() string {
+	return "an excerpt: it has " + r.Excerpt + " and what met it (hence export --tx). What it shows is so; what it does " +
+		"not show may still be in the whole."
 }
 
 // SerializableKnown reports whether Serializable is more than that no cycle was seen: no is certain, and yes is where
@@ -107,12 +112,20 @@ func counted(n int, why string) string {
 }
 
 func (l Level) words() string {
+	const none = "{}" // of the four is excluded
+	if l.PointMost == none {
+		return "level L0: the history has each of A1, A2, A3 and A6"
+	}
 	if l.Least == l.Most && l.PointLeast == l.PointMost {
 		return fmt.Sprintf("level L%d: the history has none of %s", l.Most, l.PointMost)
 	}
 	level := fmt.Sprintf("L%d", l.Least)
 	if l.Most > l.Least {
 		level += fmt.Sprintf(" to L%d", l.Most)
+	}
+	if l.PointLeast == none {
+		return fmt.Sprintf("level %s: nothing is excluded for certain, and what is possible or undecided leaves %s", level,
+			l.PointMost)
 	}
 	return fmt.Sprintf("level %s: the history has none of %s for certain, and what is possible or undecided leaves %s",
 		level, l.PointLeast, l.PointMost)

@@ -66,8 +66,8 @@ func (c *exportCmd) Run(ctx context.Context, s Streams) (err error) {
 			return err
 		}
 	}
-	return show.Plainly(s.Err, "hence export: %d operations, %d of them aborted, of decisions %d to %d of %s\n",
-		result.Operations, result.Aborted, result.First, result.Last, result.Workspace)
+	return show.Plainly(s.Err, "hence export: %s, %d of them aborted, of decisions %d to %d of %s\n",
+		show.Several(result.Operations, "operation"), result.Aborted, result.First, result.Last, result.Workspace)
 }
 
 // bundle writes the records for an audit. A file that is there already stays: it may be the only evidence.
