@@ -172,6 +172,11 @@ func startProcesses(ctx context.Context, cfg Config) (Cluster, error) {
 	return p, nil
 }
 
+// Sidecars are sidecars as children, over processors that run elsewhere.
+func Sidecars(cfg Config) Cluster {
+	return &processes{cfg, NewSupervisor(cfg.Program, cfg.Dir, cfg.Announce)}
+}
+
 // Sidecar is part of Cluster.
 func (p *processes) Sidecar(ctx context.Context, workspace string, agents ...string) ([]Door, error) {
 	name := workspace + "-" + agents[0]
