@@ -19,6 +19,7 @@ func Rows() (rows []Row) {
 	maps.Copy(prevented, placedRuns())
 	maps.Copy(prevented, deathRuns())
 	maps.Copy(prevented, axiomRuns())
+	maps.Copy(prevented, branchRuns())
 	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
 		paper := Papers()[i]
 		text, err := claims.ReadFile("claims/" + paper + ".txt")

@@ -1,0 +1,39 @@
+package tables
+
+import "testing"
+
+// TestAftermath holds the rules of the rows about losing branches: they say no where a mail of a loser is left, where
+// one of a winner is missing or twice, and where a way leaves what its wiring does not say.
+func TestAftermath(t *testing.T) {
+	good := aftermath{won: [kinds]int{2, 2, 2, 2}, wins: 2, losings: 6}
+	if !good.clean(everywhere()...) || good.String() != ": nothing" {
+		t.Errorf("%+v is not clean", good)
+	}
+	for _, breaks := range []func(*aftermath){
+		func(a *aftermath) { a.lost[mailbox] = 1 }, func(a *aftermath) { a.won[table] = 1 },
+		func(a *aftermath) { a.won[mailbox] = 3 }, func(a *aftermath) { a.wins, a.won = 0, [kinds]int{} },
+	} {
+		bad := good
+		if breaks(&bad); bad.clean(everywhere()...) {
+			t.Errorf("%+v is clean", bad)
+		}
+	}
+	all := []aftermath{good, good}
+	all[1].lost[mailbox] = 6
+	for _, way := range wirings() {
+		a := good
+		if !way.waits[mailbox] {
+			a.lost[mailbox] = a.losings
+		}
+		all = append(all, a)
+	}
+	if !asWired(all) {
+		t.Errorf("%v are not as they are wired", all)
+	}
+	for i := range all[1:] {
+		bad := append([]aftermath(nil), all...)
+		if bad[i+1].lost[mailbox]--; asWired(bad) {
+			t.Errorf("%v are as they are wired", bad)
+		}
+	}
+}
