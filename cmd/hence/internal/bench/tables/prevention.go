@@ -258,7 +258,7 @@ func shuffled(chance *rand.Rand, width int) []int {
 }
 
 // turn makes parallel calls of one planned turn, which come in an order of their own, and waits until all have left.
-func turn(ctx context.Context, c *client.Client, run string, order []int) error {
+func turn(ctx context.Context, c *client.Client, tool string, order []int, args func(k int) any) error {
 	tx, err := c.Begin(ctx, client.BeginOptions{})
 	if err != nil {
 		return err
@@ -275,8 +275,7 @@ func turn(ctx context.Context, c *client.Client, run string, order []int) error 
 		if err := pause.Sleep(ctx, time.Duration(i)*time.Millisecond); err != nil {
 			return err
 		}
-		_, err := tx.Effect(ctx, "log.add", map[string]string{"run": run, "k": fmt.Sprint(k)},
-			client.EffectOptions{Call: calls[k]})
+		_, err := tx.Effect(ctx, tool, args(k), client.EffectOptions{Call: calls[k]})
 		return err
 	})
 	if err != nil {
@@ -322,7 +321,10 @@ func turned(ctx context.Context, e *Env) (Result, error) {
 		for i := range n {
 			order := shuffled(chance, width)
 			run := fmt.Sprintf("ours-%d-%d", width, i)
-			if err := turn(ctx, place.Agents[0], run, order); err != nil {
+			err := turn(ctx, place.Agents[0], "log.add", order, func(k int) any {
+				return map[string]string{"run": run, "k": fmt.Sprint(k)}
+			})
+			if err != nil {
 				return Result{}, err
 			}
 			ordered, whole := s.inOrder(run, width)
