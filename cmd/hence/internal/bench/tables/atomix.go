@@ -31,6 +31,7 @@ type memory struct {
 	values  map[string]string
 	version map[string]int
 	locks   map[string]*sync.Mutex
+	order   []string // all values that were written
 }
 
 func newMemory() *memory {
@@ -68,6 +69,7 @@ func (m *memory) write(writes map[string]string, read map[string]int) bool {
 	for c, v := range writes {
 		m.values[c] = v
 		m.version[c]++
+		m.order = append(m.order, v)
 	}
 	return true
 }
@@ -84,6 +86,7 @@ type done struct {
 	waited  time.Duration // for a lock, or beyond thinking
 	refused int
 	wrote   bool
+	seq     uint64 // of the commit, on Hence
 }
 
 // way does a job.
@@ -178,7 +181,7 @@ func (s seat) do(ctx context.Context, n int, j job) (out done, err error) {
 		if err == nil && d.State != api.StateCommitted {
 			err = fmt.Errorf("a job is %s: %s", d.State, d.Code)
 		}
-		out.waited, out.wrote = time.Since(began)-thought, len(writes) > 0
+		out.waited, out.wrote, out.seq = time.Since(began)-thought, len(writes) > 0, d.Seq
 		return out, err
 	}
 }
