@@ -15,8 +15,8 @@ import (
 // branchRuns are the rows of Atomix about branches of which one is chosen, about how transactions end, and about
 // processes that are killed.
 func branchRuns() map[string]run {
-	return map[string]run{"A14": cyclic, "A15": leftByKind, "A16": leftByWidth, "A17": overlapping,
-		"A30": speculating, "A38": stopped, "A40": dirty, "A44": lastOfFive}
+	return map[string]run{"A14": cyclic, "A15": leftByKind, "A16": leftByWidth, "A17": overlapping, "A30": speculating,
+		"A34": killed, "A38": stopped, "A40": dirty, "A44": lastOfFive, "A45": apartAlike}
 }
 
 // group is branches that are worked on at once; one of them is chosen.
