@@ -291,8 +291,9 @@ func killed(ctx context.Context, e *Env) (Result, error) {
 			counts(leaves, func(f fates) int { return f.lost })),
 		Verdict: holds(ok),
 		Note: fmt.Sprintf("the points: %v, %v, %v, %v. A process is killed with SIGKILL before it has read the request, "+
-			"while its service has the call in hand, or when it is over, and is started again on its journal. What cannot be "+
-			"known is on the list of residues. The baseline's agent is ended at the same points within this process",
+			"while its service has the call in hand, or when it is over, and is started again on its journal. Its agent asks "+
+			"again for what it did not commit, and what cannot be known is on the list of residues. The baseline's agent is "+
+			"ended at the same points within this process",
 			beforeRecord, afterRecord, afterEffect, afterMark)}, nil
 }
 
