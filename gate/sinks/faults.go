@@ -22,6 +22,7 @@ type Faults struct {
 	Late         float64       // F5: it acts only after Delay
 	Delay        time.Duration // of F5; longer than its sender waits
 	RefuseStatus int           // of F1 and F3; 503 when zero
+	Burst        int           // how many requests in a row a drawn fault meets; zero: one
 }
 
 // Evenly is every fault with the same probability.
@@ -47,6 +48,8 @@ type dice struct {
 	faults Faults
 	random *rand.Rand
 	count  Injected
+	burst  drawn // what meets the next requests, too
+	left   int   // of them
 }
 
 func newDice(f Faults) *dice {
@@ -67,6 +70,12 @@ func (d *dice) draw(undoes bool) drawn {
 		f.late = n[2] < d.faults.Late
 		f.lose = n[3] < d.faults.Lose && !f.late
 		f.duplicate = n[4] < d.faults.Duplicate
+	}
+	switch {
+	case d.left > 0:
+		f, d.left = d.burst, d.left-1
+	case f != drawn{} && d.faults.Burst > 1:
+		d.burst, d.left = f, d.faults.Burst-1
 	}
 	for _, c := range []struct {
 		happened bool
@@ -91,6 +100,6 @@ func (d *dice) injected() Injected {
 func (d *dice) set(f Faults) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.faults = f
+	d.faults, d.left = f, 0
 	d.random = rand.New(rand.NewPCG(f.Seed, 0x5eed))
 }

@@ -40,6 +40,7 @@ type Entry struct {
 	Path        string          `json:"path"`
 	Body        json.RawMessage `json:"body"`
 	At          time.Time       `json:"at"`
+	Result      json.RawMessage `json:"result,omitempty"` // what LedgerOptions.Do answered
 }
 
 // Said is what a call tells its sink of itself, where the policy's body names tx, index and task: by that a sink can
@@ -68,6 +69,10 @@ type LedgerOptions struct {
 	Listen  string // host:port; a free port of loopback when empty
 	Faults  Faults
 	KeyLess bool // it takes no keys: every request is done, also a repetition
+
+	// Do is what a service does beyond keeping entries: it is called once for each, in their order, one at a time. It
+	// must not ask the ledger.
+	Do func(Entry) json.RawMessage
 }
 
 // Ledger is an HTTP service that appends what it is told: POST /any/path does it, GET /keys/{key} says whether a key
@@ -82,6 +87,7 @@ type Ledger struct {
 	serving sync.WaitGroup
 	dice    *dice
 	keyless bool
+	does    func(Entry) json.RawMessage
 	stop    context.CancelFunc
 	stopped context.Context
 
@@ -102,7 +108,7 @@ func StartLedger(o LedgerOptions) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the ledger: %w", err)
 	}
-	l := &Ledger{listen: listen, dice: newDice(o.Faults), keyless: o.KeyLess, byKey: map[string]int{},
+	l := &Ledger{listen: listen, dice: newDice(o.Faults), keyless: o.KeyLess, does: o.Do, byKey: map[string]int{},
 		compensated: map[string]bool{}, changed: make(chan struct{})}
 	l.stopped, l.stop = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
@@ -309,6 +315,9 @@ func (l *Ledger) do(o order) (int, any) {
 	if o.forbidOnly {
 		_, came := l.byKey[o.compensates]
 		e.Nothing = !came
+	}
+	if l.does != nil {
+		e.Result = l.does(e)
 	}
 	l.entries = append(l.entries, e)
 	if o.key != "" {

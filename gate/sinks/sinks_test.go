@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -236,5 +237,33 @@ func TestSaid(t *testing.T) {
 	}
 	if _, err := (&Entry{Body: []byte("no JSON")}).Said(); err == nil {
 		t.Error("what is no JSON says something")
+	}
+}
+
+// With bursts a drawn fault meets the requests that follow it, and what an entry does is done once for each.
+func TestLedgerBursts(t *testing.T) {
+	done := 0
+	l := ledger(t, LedgerOptions{Faults: Faults{Seed: 3, Refuse: .2, Burst: 3}, Do: func(e Entry) json.RawMessage {
+		done++
+		return json.RawMessage(`"` + e.Key + `"`)
+	}})
+	const n = 100
+	lengths, row := map[int]int{}, 0
+	for i := range n {
+		if post(t, l, fmt.Sprint("k", i), "", `{}`) == http.StatusServiceUnavailable {
+			row++
+		} else if row > 0 {
+			lengths[row%3]++
+			row = 0
+		}
+	}
+	if len(lengths) != 1 || lengths[0] < 5 {
+		t.Errorf("bursts by their length over three: %v", lengths)
+	}
+	if post(t, l, l.Entries()[0].Key, "", `{}`); done != len(l.Entries()) || done == n || done == 0 {
+		t.Errorf("%d were done for %d entries", done, len(l.Entries()))
+	}
+	if e := l.Entries()[0]; string(e.Result) != `"`+e.Key+`"` {
+		t.Errorf("entry %+v", e)
 	}
 }
