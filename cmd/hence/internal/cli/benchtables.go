@@ -21,6 +21,8 @@ type benchTablesCmd struct {
 	Size  string   `enum:"small,full" default:"small" help:"How much is run: ${enum}."`
 	Seed  uint64   `default:"1" help:"Seed of all that is drawn."`
 
+	Data string `type:"path" placeholder:"DIR" help:"Data set folder in the tau-retail layout; default: built-in data."`
+
 	Pure bool `help:"Only claims that are computed: Hence itself is not started."`
 
 	Output string `short:"o" enum:"text,json,markdown" default:"text" help:"Output format: ${enum}."`
@@ -43,7 +45,10 @@ func (c *benchTablesCmd) Run(ctx context.Context, s Streams) (err error) {
 	words := show.OneAtATime(s.Err)
 	say, clear := bench.Progress(words, show.IsTerminal(s.Err))
 	cfg := tables.Config{Papers: c.Paper, Rows: c.Row, Say: say, Commands: "hence bench tables --size " + c.Size,
-		Env: tables.Env{Full: c.Size == "full", Seed: c.Seed, Subject: tables.Ours()}}
+		Env: tables.Env{Full: c.Size == "full", Seed: c.Seed, Data: c.Data, Subject: tables.Ours()}}
+	if c.Data != "" {
+		cfg.Commands += " --data " + c.Data
+	}
 	if !c.Pure {
 		dir, failed := os.MkdirTemp("", "hence-tables-")
 		if failed != nil {

@@ -20,6 +20,7 @@ func Rows() (rows []Row) {
 	maps.Copy(prevented, deathRuns())
 	maps.Copy(prevented, axiomRuns())
 	maps.Copy(prevented, branchRuns())
+	maps.Copy(prevented, errandRuns())
 	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
 		paper := Papers()[i]
 		text, err := claims.ReadFile("claims/" + paper + ".txt")

@@ -67,3 +67,22 @@ func fit(x, y []float64) (start, slope, aroundStart, aroundSlope float64) {
 	spread := math.Sqrt(rest / max(1, n-2))
 	return start, slope, normal * spread * math.Sqrt(1/n+meanX*meanX/xx), normal * spread / math.Sqrt(xx)
 }
+
+// fisher is the two-sided exact test of two shares.
+func fisher(a, of, b, from int) (p float64) {
+	choose := func(n, k int) float64 {
+		whole, _ := math.Lgamma(float64(n + 1))
+		part, _ := math.Lgamma(float64(k + 1))
+		rest, _ := math.Lgamma(float64(n - k + 1))
+		return whole - part - rest
+	}
+	sum := a + b
+	chance := func(k int) float64 { return math.Exp(choose(of, k) + choose(from, sum-k) - choose(of+from, sum)) }
+	const rounding = 1e-9
+	for k := max(0, sum-from); k <= min(of, sum); k++ {
+		if chance(k) <= chance(a)*(1+rounding) {
+			p += chance(k)
+		}
+	}
+	return min(1, p)
+}

@@ -87,8 +87,11 @@ func beats(ok, better bool) Verdict {
 type Env struct {
 	Full    bool   // the sizes of the papers, or as near as a machine comes; else what shows the same in a second
 	Seed    uint64 // of all that is drawn
+	Data    string // folder of retail tasks; empty: built-in ones
 	Subject Subject
 	Ground  Ground // nil: rows that need Hence are not run
+
+	came map[string]Verdict // of rows before, in this invocation
 }
 
 // of is a size: one for a look, and one for figures.
@@ -170,6 +173,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	out := &Report{Began: time.Now(), Size: cfg.Size(), Seed: cfg.Seed}
 	var failed error
+	cfg.came = map[string]Verdict{}
 	for i, row := range rows {
 		o := Outcome{ID: row.ID, Paper: row.Paper, Claim: row.Claim, Value: row.Value, Needs: row.Needs,
 			Verdict: NotRun, Note: row.Waits, Command: cfg.Commands + " --row " + row.ID}
@@ -187,6 +191,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 			if err := o.measure(ctx, row, &cfg.Env); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("run %s: %w", row.ID, err))
 			}
+			cfg.came[row.ID] = o.Verdict
 		}
 		out.Rows = append(out.Rows, o)
 	}

@@ -91,6 +91,31 @@ func (s *Stand) Workspace(ctx context.Context, nodes, agents int, rules string) 
 	return place, nil
 }
 
+// Written is how much some work writes into the log, by topic, of all who are there.
+func (s *Stand) Written(ctx context.Context, work func() error) (topics []string, records, bytes []int64, err error) {
+	if s.ground == nil {
+		if err := s.start(ctx); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	from, err := s.ground.Mark(ctx)
+	if err == nil {
+		err = work()
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	to, err := s.ground.Mark(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	all, err := s.ground.Written(ctx, from, to)
+	for _, w := range all {
+		topics, records, bytes = append(topics, w.Topic), append(records, w.Records), append(bytes, w.Bytes)
+	}
+	return topics, records, bytes, err
+}
+
 // Close ends what was started.
 func (s *Stand) Close() (err error) {
 	if s.stop != nil {
