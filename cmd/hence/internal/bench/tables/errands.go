@@ -321,13 +321,18 @@ func bursts(ctx context.Context, e *Env) (Result, error) {
 	}
 	most, least := extremes(c.others)
 	mostAlone, leastAlone := extremes(alone)
+	note := ""
+	if most-least >= mostAlone-leastAlone {
+		note = "; without bursts they fail alike here, since each gives up at its first fault, and bursts, which meet " +
+			"fewer tasks, take them apart"
+	}
 	return Result{Ours: percent(c.ours.successes, c.ours.n),
 		Baseline: fmt.Sprintf("replay %s; %s; the others %d apart, without bursts %d", c.replay, names(c.others),
 			most-least, mostAlone-leastAlone),
 		Verdict: beats(c.ours.honest(true) && c.ours.successes >= max(most, c.replay.successes) &&
 			(!e.Full || most-least < mostAlone-leastAlone), c.ours.successes == c.ours.n),
 		Note: fmt.Sprintf("a fault that is drawn meets %d calls in a row; that the ways which give up are closer together "+
-			"than without bursts, at as many faults, is part of the verdict at full size only", length)}, nil
+			"than without bursts, at as many faults, is part of the verdict at full size only%s", length, note)}, nil
 }
 
 func oneClass(ctx context.Context, e *Env) (Result, error) {
