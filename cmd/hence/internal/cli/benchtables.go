@@ -22,6 +22,9 @@ type benchTablesCmd struct {
 	Seed  uint64   `default:"1" help:"Seed of all that is drawn."`
 
 	Data string `type:"path" placeholder:"DIR" help:"Data set folder in the tau-retail layout; default: built-in data."`
+	Postgres string `placeholder:"URL" help:"PostgreSQL to run beside, in tables of its own."`
+	Redis    string `placeholder:"URL" help:"Redis server to run beside, under keys that lapse after an hour."`
+	SBus     string `name:"sbus" placeholder:"URL" help:"Published S-Bus server to run beside. It is emptied."`
 
 	Pure bool `help:"Only claims that are computed: Hence itself is not started."`
 
@@ -36,6 +39,10 @@ func (c *benchTablesCmd) Help() string {
 invocation: the paper's value, ours, the baseline's, and a verdict. What was not run says so, and why. Claims about
 Hence itself run it on embedded servers in this process. docs/proof.md is such a report.
 
+Some claims compare with other stores, and are not run without them: PostgreSQL, such as apt-get install postgresql
+brings, and Redis, as of apt-get install redis-server, each on a port of its own. What is given runs beside Hence in
+S17, S18, S19 and S45; the published S-Bus server, if it is given, too.
+
 Exit code: 0, 1 if a claim could not be measured, 2 wrong flags, 3 if one was measured and not reproduced, 130
 interrupted.`
 }
@@ -45,9 +52,15 @@ func (c *benchTablesCmd) Run(ctx context.Context, s Streams) (err error) {
 	words := show.OneAtATime(s.Err)
 	say, clear := bench.Progress(words, show.IsTerminal(s.Err))
 	cfg := tables.Config{Papers: c.Paper, Rows: c.Row, Say: say, Commands: "hence bench tables --size " + c.Size,
-		Env: tables.Env{Full: c.Size == "full", Seed: c.Seed, Data: c.Data, Subject: tables.Ours()}}
+		Env: tables.Env{Full: c.Size == "full", Seed: c.Seed, Data: c.Data, Subject: tables.Ours(),
+			Servers: tables.Servers{Postgres: c.Postgres, Redis: c.Redis, SBus: c.SBus}}}
 	if c.Data != "" {
 		cfg.Commands += " --data " + c.Data
+	}
+	for need, at := range map[string]string{tables.Postgres: c.Postgres, tables.Redis: c.Redis} {
+		if at != "" {
+			cfg.Has = append(cfg.Has, need)
+		}
 	}
 	if !c.Pure {
 		dir, failed := os.MkdirTemp("", "hence-tables-")
@@ -56,7 +69,7 @@ func (c *benchTablesCmd) Run(ctx context.Context, s Streams) (err error) {
 		}
 		ground := &stand.Stand{Dir: dir, Logger: c.logger(words), Say: say}
 		defer func() { err = errors.Join(err, ground.Close(), os.RemoveAll(dir)) }()
-		cfg.Ground, cfg.Has = ground, []string{tables.Hence}
+		cfg.Ground, cfg.Has = ground, append(cfg.Has, tables.Hence)
 	}
 	found, failed := tables.Run(ctx, cfg)
 	clear()

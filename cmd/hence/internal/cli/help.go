@@ -158,6 +158,7 @@ bench soak: bench soak --minutes 5
 bench soak: bench soak --brokers kafka-1:9092 --nats nats://nats-1:4222 --svg soak.svg
 bench tables: bench tables --paper light-cone
 bench tables: bench tables --row C1 --row D1 --size full -o json
+bench tables: bench tables --row S17 --postgres postgres://me@127.0.0.1/test --redis redis://127.0.0.1:6379
 bench compare: bench compare before.json after.json
 completion: completion bash
 version: version -o json

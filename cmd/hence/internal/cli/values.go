@@ -15,6 +15,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/hence-dev/hence/cmd/hence/internal/bench"
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/postgres"
+	"github.com/hence-dev/hence/cmd/hence/internal/bench/redis"
 	"github.com/hence-dev/hence/cmd/hence/internal/demo"
 	"github.com/hence-dev/hence/gate/policy"
 	"github.com/hence-dev/hence/streams"
@@ -91,6 +93,9 @@ func ruleOf(command, flag string) rule {
 		}
 		return within(1, 1000)
 	}
+	if command == "tables" {
+		return ruleOfTables(flag)
+	}
 	if command == "measure" || command == "soak" {
 		return ruleOfBench(flag)
 	}
@@ -118,6 +123,29 @@ func ruleOfBench(flag string) rule {
 		return within(0.01, 2)
 	case "every":
 		return within(0.1, bench.MaxFor.Seconds())
+	}
+	return nil
+}
+
+// ruleOfTables are the rules of what runs beside Hence.
+func ruleOfTables(flag string) rule {
+	address := func(of func(string) (string, error), give string) rule {
+		return func(v any) error {
+			if text := v.(string); text != "" {
+				if _, err := of(text); err != nil {
+					return fmt.Errorf("give %s", give)
+				}
+			}
+			return nil
+		}
+	}
+	switch flag {
+	case "postgres":
+		return address(postgres.Address, "postgres://user@host:port/database")
+	case "redis":
+		return address(redis.Address, "redis://host:port")
+	case "sbus":
+		return isURL
 	}
 	return nil
 }

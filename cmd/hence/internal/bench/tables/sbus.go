@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -27,12 +28,14 @@ type Place struct {
 
 // busRuns are the rows of S-Bus, by its own wire: on Hence, and on stores that decide otherwise.
 func busRuns() map[string]run {
-	return map[string]run{
+	runs := map[string]run{
 		"S02": staleRefused, "S03": injections, "S05": allOrOne, "S06": divergent, "S10": naiveRefresh, "S15": oneShard,
 		"S16": scaling, "S19": budgets, "S20": tries, "S22": frozen, "S25": dedicated, "S26": single, "S28": caseStudy,
 		"S29": vanishing, "S30": overNodes, "S31": inTurns, "S33": oneWinner, "S44": phenomena, "S45": bothOfTwo,
 		"S46": commitCost, "S51": guarantees,
 	}
+	maps.Copy(runs, serverRuns())
+	return runs
 }
 
 // hence starts a workspace and returns clients of its S-Bus, by node.
@@ -59,15 +62,14 @@ func beside[T any](ctx context.Context, e *Env, rules []rule, measure func(conte
 		return ours, nil, fmt.Errorf("on Hence: %w", err)
 	}
 	for _, r := range rules {
-		until, end := context.WithCancel(ctx)
-		at, err := baseline(until, r)
+		b, _, end, err := e.store(ctx, r)
 		if err == nil {
 			var got T
-			if got, err = measure(ctx, newBus(at)); err == nil {
+			if got, err = measure(ctx, b); err == nil {
 				theirs = append(theirs, got)
 			}
+			end()
 		}
-		end()
 		if err != nil {
 			return ours, nil, fmt.Errorf("where %v: %w", r, err)
 		}

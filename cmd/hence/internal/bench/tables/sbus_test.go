@@ -18,7 +18,7 @@ type pretended struct {
 
 // Workspace is part of Ground.
 func (p pretended) Workspace(ctx context.Context, nodes, _ int, _ string) (place Place, err error) {
-	s := &store{rule: p.rule, shards: map[string]*shard{}, given: map[string]map[string]uint64{}}
+	s := inMemory(p.rule)
 	var commits atomic.Int64
 	at, err := serve(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.every == 0 || r.URL.Path != "/commit" || commits.Add(1)%p.every != 0 {
@@ -39,7 +39,8 @@ func (p pretended) Workspace(ctx context.Context, nodes, _ int, _ string) (place
 
 // byTheirWire are rows that need nothing of Hence but its S-Bus. Those of timings are not among them.
 func byTheirWire() []string {
-	return strings.Fields("S02 S03 S05 S06 S10 S15 S16 S19 S22 S25 S26 S28 S29 S30 S31 S33 S44 S51")
+	return strings.Fields("S02 S03 S05 S06 S10 S15 S16 S17 S18 S19 S22 S25 S26 S28 S29 S30 S31 S33 S44 " +
+		"S51")
 }
 
 // TestBusRows holds that the rows of S-Bus are reproduced on a store that decides by the paper's rule, and that each

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,52 +20,63 @@ import (
 // rule is how a store of the baselines decides a commit.
 type rule uint8
 
-// The stores that are run beside Hence, over one HTTP layer.
+// The stores that are run beside Hence. All but the published one are behind one HTTP layer.
 const (
 	lastWriter rule = iota // no check: the last writer wins
 	ownVersion             // the written shard's version alone, as an ETag
 	// oneByOne is what the published server does: siblings one by one, each under its own lock, then the target.
 	oneByOne
-	wholeStep // what the paper says: one lock over all
+	wholeStep  // what the paper says: one lock over all
+	inPostgres // reads and the write in one serializable transaction
+	inRedis    // reads and the write watched together
+	published  // a published server that is given
 )
 
 func (r rule) String() string {
-	return []string{"the last writer wins", "versions alone", "siblings one by one", "one lock over all"}[r]
+	return []string{"the last writer wins", "versions alone", "siblings one by one", "one lock over all", "PostgreSQL",
+		"Redis", "the published server"}[r]
 }
 
-// shard is what a store keeps under a key.
-type shard struct {
-	mu      sync.Mutex
-	version uint64
-	content string
+// keeper keeps shards, and decides what is committed to them.
+type keeper interface {
+	Create(ctx context.Context, key, content string) (made bool, err error)
+	Read(ctx context.Context, key string) (version uint64, content string, there bool, err error)
+	// Commit writes a shard at a version, while others have theirs. Refused names what stands in the way; empty: nothing.
+	Commit(ctx context.Context, key, text string, at uint64, others map[string]uint64) (version uint64, refused string,
+		err error)
 }
 
-// store is an S-Bus in memory, with as much of its wire as rows use.
+// store is an S-Bus over a keeper, with as much of its wire as rows use.
 type store struct {
+	keeper keeper
 	rule   rule
 	mu     sync.Mutex
-	shards map[string]*shard
 	given  map[string]map[string]uint64 // by name and key: the version that it was given
-	whole  sync.Mutex
-	off    bool // siblings are not checked
+	off    bool                         // siblings are not checked
+}
+
+// inMemory is an S-Bus whose shards are in this process.
+func inMemory(r rule) *store {
+	return &store{keeper: &shelf{rule: r, shards: map[string]*shard{}}, rule: r, given: map[string]map[string]uint64{}}
 }
 
 // serve serves a handler on this machine until the context ends.
 func serve(ctx context.Context, h http.Handler) (at string, err error) {
+	return serveWith(ctx, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second})
+}
+
+func serveWith(ctx context.Context, server *http.Server) (at string, err error) {
 	listener, err := net.Listen("tcp", "localhost:")
 	if err != nil {
 		return "", fmt.Errorf("listen for a baseline: %w", err)
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() { _ = server.Serve(listener) }() // it ends with the context
 	return "http://" + listener.Addr().String(), nil
 }
 
-// baseline starts a store.
-func baseline(ctx context.Context, r rule) (at string, err error) {
-	return serve(ctx, &store{rule: r, shards: map[string]*shard{}, given: map[string]map[string]uint64{}})
-}
+// baseline starts a store in memory.
+func baseline(ctx context.Context, r rule) (at string, err error) { return serve(ctx, inMemory(r)) }
 
 // ServeHTTP answers one request.
 func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -76,6 +88,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Expected uint64    `json:"expected_version"`
 		Reads    []readSet `json:"read_set"`
 		ORI      bool      `json:"ori_enabled"`
+		Shards   []string  `json:"shards_used"`
 	}
 	if r.Method == http.MethodPost {
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -83,61 +96,73 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	status, answer := http.StatusOK, any(nil)
+	status, answer, err := http.StatusOK, any(nil), error(nil)
 	switch path := r.URL.EscapedPath(); {
 	case path == "/shard":
-		s.mu.Lock()
-		if s.shards[in.Key] != nil {
-			status = http.StatusConflict
+		made := false
+		if made, err = s.keeper.Create(r.Context(), in.Key, in.Content); made {
+			status = http.StatusCreated
 		} else {
-			s.shards[in.Key], status = &shard{content: in.Content}, http.StatusCreated
+			status = http.StatusConflict
 		}
-		s.mu.Unlock()
 	case path == "/admin/config":
 		s.mu.Lock()
 		s.off = !in.ORI
 		s.mu.Unlock()
-	case path == "/admin/reset":
-		s.mu.Lock()
-		s.shards, s.given = map[string]*shard{}, map[string]map[string]uint64{}
-		s.mu.Unlock()
-	case path == "/session":
-		s.mu.Lock()
-		delete(s.given, in.Agent)
-		s.mu.Unlock()
+	case path == "/admin/reset": // as a published server that has just started: nothing is there
+	case path == "/delivery_log/register":
+		status, answer, err = s.register(r.Context(), in.Agent, in.Shards)
 	case path == "/commit":
-		status, answer = s.commit(in.Key, in.Delta, in.Agent, in.Expected, in.Reads)
+		status, answer, err = s.commit(r.Context(), in.Key, in.Delta, in.Agent, in.Expected, in.Reads)
 	default:
 		key, _ := url.PathUnescape(strings.TrimPrefix(path, "/shard/"))
-		status, answer = s.show(key, r.URL.Query().Get("agent_id"))
+		status, answer, err = s.show(r.Context(), key, r.URL.Query().Get("agent_id"))
+	}
+	if err != nil {
+		status, answer = http.StatusInternalServerError, map[string]string{"error": err.Error()}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-func (s *store) get(key string) *shard {
+// note puts what a name was given into its log; fresh: only where there is nothing yet.
+func (s *store) note(agent, key string, version uint64, fresh bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.shards[key]
+	if s.given[agent] == nil {
+		s.given[agent] = map[string]uint64{}
+	}
+	if _, has := s.given[agent][key]; has && fresh {
+		return false
+	}
+	s.given[agent][key] = version
+	return true
 }
 
-func (s *store) show(key, agent string) (int, any) {
-	one := s.get(key)
-	if one == nil {
-		return http.StatusNotFound, nil
+func (s *store) show(ctx context.Context, key, agent string) (int, any, error) {
+	version, content, there, err := s.keeper.Read(ctx, key)
+	if err != nil || !there {
+		return http.StatusNotFound, nil, err
 	}
-	one.mu.Lock()
-	defer one.mu.Unlock()
 	if agent != "" {
-		s.mu.Lock()
-		if s.given[agent] == nil {
-			s.given[agent] = map[string]uint64{}
-		}
-		s.given[agent][key] = one.version
-		s.mu.Unlock()
+		s.note(agent, key, version, false)
 	}
-	return http.StatusOK, map[string]any{"version": one.version, "content": one.content}
+	return http.StatusOK, map[string]any{"version": version, "content": content}, nil
+}
+
+func (s *store) register(ctx context.Context, agent string, keys []string) (int, any, error) {
+	registered := 0
+	for _, key := range keys {
+		version, _, there, err := s.keeper.Read(ctx, key)
+		if err != nil {
+			return 0, nil, err
+		}
+		if there && s.note(agent, key, version, true) {
+			registered++
+		}
+	}
+	return http.StatusOK, map[string]int{"registered": registered}, nil
 }
 
 // readSet is one read that a commit names.
@@ -146,62 +171,141 @@ type readSet struct {
 	Version uint64 `json:"version_at_read"`
 }
 
-func refused(name string) (int, any) { return http.StatusConflict, map[string]string{"error": name} }
+// What refuses a commit.
+const (
+	noShard    = "ShardNotFound"
+	staleShard = "CrossShardStale"
+	otherShard = "VersionMismatch"
+)
 
-func (s *store) commit(key, delta, agent string, expected uint64, reads []readSet) (int, any) {
-	target := s.get(key)
-	if target == nil {
-		return http.StatusNotFound, nil
+// refuses names what is in the way of a commit where shards have these versions: the others first, as S-Bus does.
+func refuses(there map[string]uint64, key string, at uint64, others map[string]uint64) string {
+	for other, seen := range others {
+		if version, is := there[other]; !is {
+			return noShard
+		} else if version != seen {
+			return staleShard
+		}
 	}
-	siblings := map[string]uint64{}
+	if version, is := there[key]; !is {
+		return noShard
+	} else if version != at {
+		return otherShard
+	}
+	return ""
+}
+
+func (s *store) commit(ctx context.Context, key, delta, agent string, expected uint64, reads []readSet) (int, any,
+	error) {
+	others := map[string]uint64{}
 	s.mu.Lock()
+	maps.Copy(others, s.given[agent])
 	off := s.off
-	for k, v := range s.given[agent] {
-		siblings[k] = v
-	}
 	s.mu.Unlock()
 	for _, r := range reads {
-		siblings[r.Key] = r.Version
+		others[r.Key] = r.Version
 	}
-	delete(siblings, key)
+	delete(others, key)
+	if off {
+		clear(others)
+	}
+	version, refused, err := s.keeper.Commit(ctx, key, delta, expected, others)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case refused == noShard:
+		return http.StatusNotFound, nil, nil
+	case refused != "":
+		return http.StatusConflict, map[string]string{"error": refused}, nil
+	}
+	if s.rule != oneByOne { // the published server leaves the entry of an own commit behind
+		s.mu.Lock()
+		if _, has := s.given[agent][key]; has {
+			s.given[agent][key] = version
+		}
+		s.mu.Unlock()
+	}
+	return http.StatusOK, map[string]any{"new_version": version}, nil
+}
+
+// shelf is shards in memory.
+type shelf struct {
+	rule   rule
+	mu     sync.Mutex
+	shards map[string]*shard
+	whole  sync.Mutex
+}
+
+// shard is what a shelf keeps under a key.
+type shard struct {
+	mu      sync.Mutex
+	version uint64
+	content string
+}
+
+func (s *shelf) get(key string) *shard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shards[key]
+}
+
+// Create is part of keeper.
+func (s *shelf) Create(_ context.Context, key, content string) (made bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shards[key] != nil {
+		return false, nil
+	}
+	s.shards[key] = &shard{content: content}
+	return true, nil
+}
+
+// Read is part of keeper.
+func (s *shelf) Read(_ context.Context, key string) (version uint64, content string, there bool, err error) {
+	one := s.get(key)
+	if one == nil {
+		return 0, "", false, nil
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	return one.version, one.content, true, nil
+}
+
+// Commit is part of keeper.
+func (s *shelf) Commit(_ context.Context, key, text string, at uint64, others map[string]uint64) (uint64, string,
+	error) {
 	if s.rule == wholeStep {
 		s.whole.Lock()
 		defer s.whole.Unlock()
 	}
-	if !off && (s.rule == oneByOne || s.rule == wholeStep) {
-		for k, v := range siblings {
-			one := s.get(k)
-			if one == nil {
-				return http.StatusNotFound, nil
+	if s.rule == oneByOne || s.rule == wholeStep {
+		there := map[string]uint64{key: at} // the target has its turn below
+		for k := range others {
+			if one := s.get(k); one != nil {
+				one.mu.Lock()
+				there[k] = one.version
+				one.mu.Unlock()
 			}
-			one.mu.Lock()
-			moved := one.version != v
-			one.mu.Unlock()
-			if moved {
-				return refused("CrossShardStale")
-			}
+		}
+		if refused := refuses(there, key, at, others); refused != "" {
+			return 0, refused, nil
 		}
 		if s.rule == oneByOne {
 			runtime.Gosched() // where the published server awaits the target's lock
 		}
 	}
+	target := s.get(key)
+	if target == nil {
+		return 0, noShard, nil
+	}
 	target.mu.Lock()
 	defer target.mu.Unlock()
-	if s.rule != lastWriter && target.version != expected {
-		return refused("VersionMismatch")
+	if s.rule != lastWriter && target.version != at {
+		return 0, otherShard, nil
 	}
 	target.version++
-	target.content = delta
-	if s.rule == wholeStep || s.rule == oneByOne {
-		s.mu.Lock()
-		if s.given[agent] != nil && s.rule == wholeStep {
-			if _, has := s.given[agent][key]; has {
-				s.given[agent][key] = target.version
-			}
-		}
-		s.mu.Unlock()
-	}
-	return http.StatusOK, map[string]any{"new_version": target.version}
+	target.content = text
+	return target.version, "", nil
 }
 
 // bus is a client of an S-Bus, with one connection a request as the published ones have. A status that it does not

@@ -39,6 +39,7 @@ const (
 	Nothing  = "nothing"  // it is computed
 	Hence    = "hence"    // Hence on embedded servers, through its HTTP faces
 	Postgres = "postgres" // a database, given with --postgres
+	Redis    = "redis"    // a server, given with --redis
 	Kafka    = "kafka"    // brokers and processes of their own
 	Model    = "model"    // the proxy of model calls
 	None     = "none"     // it cannot be had
@@ -50,7 +51,7 @@ type Row struct {
 	Paper string
 	Claim string // in our words
 	Value string // the paper's value, as text
-	Needs string
+	Needs string // several with spaces
 	Waits string // why there is no run; empty: there is one
 	run   run
 }
@@ -90,6 +91,7 @@ type Env struct {
 	Data    string // folder of retail tasks; empty: built-in ones
 	Subject Subject
 	Ground  Ground // nil: rows that need Hence are not run
+	Servers Servers
 
 	came map[string]Verdict // of rows before, in this invocation
 }
@@ -182,8 +184,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 			o.Verdict, o.Command = NotHere, ""
 		case row.run == nil:
 			o.Note, o.Command = "it waits for "+row.Waits, ""
-		case row.Needs != Nothing && !slices.Contains(cfg.Has, row.Needs):
-			o.Note = missing(row.Needs)
+		case len(missing(row.Needs, cfg.Has)) > 0:
+			o.Note = strings.Join(missing(row.Needs, cfg.Has), ", and ")
 		case ctx.Err() != nil:
 			o.Note = "it was interrupted before"
 		default:
@@ -216,14 +218,21 @@ func (o *Outcome) measure(ctx context.Context, row Row, env *Env) error {
 }
 
 // missing says what to give so that a row can run.
-func missing(needs string) string {
-	if needs == Hence {
-		return "only what is computed was run"
+func missing(needs string, has []string) (words []string) {
+	for need := range strings.FieldsSeq(needs) {
+		switch {
+		case need == Nothing || slices.Contains(has, need):
+		case need == Hence:
+			words = append(words, "only what is computed was run")
+		case need == Postgres:
+			words = append(words, "give a database with --postgres")
+		case need == Redis:
+			words = append(words, "give a Redis server with --redis")
+		default:
+			words = append(words, "it waits for "+need)
+		}
 	}
-	if needs == Postgres {
-		return "give a database with --postgres"
-	}
-	return "it waits for " + needs
+	return words
 }
 
 // pick are the rows of papers, or those that are named.
