@@ -35,6 +35,7 @@ func busRuns() map[string]run {
 		"S46": commitCost, "S51": guarantees,
 	}
 	maps.Copy(runs, serverRuns())
+	maps.Copy(runs, conflictRuns())
 	return runs
 }
 
