@@ -190,7 +190,7 @@ func TestBenchTables(t *testing.T) {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
 	}
 	// How these come out is a matter of the machine: of its speed, or whether a baseline without control goes wrong.
-	timed := []string{"S20", "S45", "S46", "A09", "A11", "A12", "A18"}
+	timed := []string{"S20", "S32", "S45", "S46", "S49", "A09", "A11", "A12", "A18"}
 	for i := range r.Rows {
 		o := &r.Rows[i]
 		if o.Shape() != shapes[o.ID] && !slices.Contains(timed, o.ID) {

@@ -3,7 +3,6 @@ package tables
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -50,12 +49,7 @@ func contend(ctx context.Context, b *bus, run string, agents, each, most int, di
 				return err
 			}
 			mu.Lock()
-			if done {
-				out.commits++
-				out.tries = append(out.tries, try)
-			} else {
-				out.refused++
-			}
+			out.count(done, try)
 			mu.Unlock()
 			if done || try == most {
 				return nil
@@ -255,39 +249,6 @@ func budgets(ctx context.Context, e *Env) (Result, error) {
 	return Result{Ours: "made of what was meant: " + text(ours), Baseline: strings.Join(words, ". "),
 		Verdict: holds(whole),
 		Note:    "the paper's sums mean that not all were made there either; which share is made is no target"}, nil
-}
-
-func tries(ctx context.Context, e *Env) (Result, error) {
-	each := e.of(8, 100)
-	own, err := e.hence(ctx, 1)
-	if err != nil {
-		return Result{}, err
-	}
-	got, err := contend(ctx, own[0], "tries", 8, each, 1_000, false, false)
-	if err != nil {
-		return Result{}, err
-	}
-	scr, worst := got.scr(), 0.0
-	plot := report.Plot{Title: "commits made within so many tries", Lines: []report.Line{{Name: "measured"},
-		{Name: "law"}}}
-	for k := 1; k <= 20; k++ {
-		within := 0
-		for _, t := range got.tries {
-			if t <= k {
-				within++
-			}
-		}
-		share, law := float64(within)/float64(max(1, len(got.tries))), 1-math.Pow(scr, float64(k))
-		worst = max(worst, math.Abs(share-law))
-		for i, y := range []float64{share, law} {
-			plot.Lines[i].X, plot.Lines[i].Y = append(plot.Lines[i].X, float64(k)), append(plot.Lines[i].Y, y)
-		}
-	}
-	return Result{Ours: fmt.Sprintf("refused %s; farthest from the law %s points", digits(scr), digits(100*worst)),
-		Verdict: holds(worst <= .015 && got.whole()), Plots: []report.Plot{plot},
-		Note: "tries of agents that collide once are likely to collide again, which the law does not have: our agents " +
-			"retry at " +
-			"once"}, nil
 }
 
 func dedicated(ctx context.Context, e *Env) (Result, error) {

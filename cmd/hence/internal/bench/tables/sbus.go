@@ -30,12 +30,13 @@ type Place struct {
 func busRuns() map[string]run {
 	runs := map[string]run{
 		"S02": staleRefused, "S03": injections, "S05": allOrOne, "S06": divergent, "S10": naiveRefresh, "S15": oneShard,
-		"S16": scaling, "S19": budgets, "S20": tries, "S22": frozen, "S25": dedicated, "S26": single, "S28": caseStudy,
+		"S16": scaling, "S19": budgets, "S22": frozen, "S25": dedicated, "S26": single, "S28": caseStudy,
 		"S29": vanishing, "S30": overNodes, "S31": inTurns, "S33": oneWinner, "S44": phenomena, "S45": bothOfTwo,
 		"S46": commitCost, "S51": guarantees,
 	}
 	maps.Copy(runs, serverRuns())
 	maps.Copy(runs, conflictRuns())
+	maps.Copy(runs, paceRuns())
 	return runs
 }
 

@@ -39,8 +39,8 @@ func (p pretended) Workspace(ctx context.Context, nodes, _ int, _ string) (place
 
 // byTheirWire are rows that need nothing of Hence but its S-Bus. Those of timings are not among them.
 func byTheirWire() []string {
-	return strings.Fields("S02 S03 S05 S06 S10 S15 S16 S17 S18 S19 S22 S24 S25 S26 S27 S28 S29 S30 S31 S33 S44 " +
-		"S51")
+	return strings.Fields("S02 S03 S05 S06 S10 S15 S16 S17 S18 S19 S22 S24 S25 S26 S27 S28 S29 S30 S31 S33 S40 S44 " +
+		"S49 S50 S51")
 }
 
 // TestBusRows holds that the rows of S-Bus are reproduced on a store that decides by the paper's rule, and that each
