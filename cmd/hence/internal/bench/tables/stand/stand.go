@@ -64,7 +64,8 @@ func (s *Stand) Workspace(ctx context.Context, nodes, agents int, rules string) 
 	}
 	for n := range nodes {
 		cfg := sidecar.Config{Workspace: name, Listen: "127.0.0.1:0", Tools: tools, Logger: s.Logger,
-			DataDir: filepath.Join(s.Dir, name, fmt.Sprint(n)), SBus: sidecar.SBus{Listen: "127.0.0.1:0", MaxDelta: -1, Merge: true}}
+			DataDir: filepath.Join(s.Dir, name, fmt.Sprint(n)),
+			SBus:    sidecar.SBus{Listen: "127.0.0.1:0", MaxDelta: -1, Merge: true}}
 		for i := range agents {
 			cfg.Agents = append(cfg.Agents, sidecar.AgentConfig{Agent: fmt.Sprintf("agent-%d-%d", n, i),
 				Token: fmt.Sprintf("token-of-%s-%d-%d", name, n, i)})
