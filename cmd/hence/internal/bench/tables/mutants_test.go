@@ -5,6 +5,8 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/layers"
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
+	"github.com/hence-dev/hence/gate/policy"
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/anomaly"
 	"github.com/hence-dev/hence/topology/lightcone"
 )
@@ -19,6 +21,9 @@ type mutant struct {
 func mutantsOf(paper string) []mutant {
 	if paper == "light-cone" {
 		return coneMutants()
+	}
+	if paper == "atomix" {
+		return policyMutants()
 	}
 	return detectorMutants()
 }
@@ -122,6 +127,23 @@ func detectorMutants() []mutant {
 		}},
 		{"every runtime has all guards", func(s *Subject) {
 			s.Runtime = func(...runtimes.Kind) *runtimes.Runtime { return runtimes.At(4) }
+		}},
+	}
+}
+
+func policyMutants() []mutant {
+	return []mutant{
+		{"every policy is refused", func(s *Subject) {
+			s.Load = func([]byte) (*policy.Policy, error) { return nil, policy.ErrPolicy }
+		}},
+		{"lint finds nothing", func(s *Subject) {
+			s.Lint = func(*policy.Policy) []policy.Finding { return nil }
+		}},
+		{"scopes overlap if they are equal", func(s *Subject) {
+			s.Overlaps = func(a, b sequencer.Scope) bool { return a == b }
+		}},
+		{"all scopes overlap", func(s *Subject) {
+			s.Overlaps = func(_, _ sequencer.Scope) bool { return true }
 		}},
 	}
 }

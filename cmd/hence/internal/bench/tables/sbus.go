@@ -18,12 +18,27 @@ type Ground interface {
 	// Workspace serves a new workspace at so many nodes, each for so many agents, with the tools of a policy, if it is
 	// not empty.
 	Workspace(ctx context.Context, nodes, agents int, policy string) (Place, error)
+	// Open is Workspace with all that there is to say.
+	Open(context.Context, Site) (Place, error)
+}
+
+// Site says how a workspace is to be served. A hook is a URL or a command; neither: there is none.
+type Site struct {
+	Nodes, Agents int
+	Policy        string
+	HookURL       string
+	HookCommand   []string
+	Quiet         bool // calls are made to fail: what sidecars say of that is dropped
 }
 
 // Place is where a workspace is served.
 type Place struct {
 	Agents []*client.Client // those of the first node first
 	Buses  []string         // by node: where clients of S-Bus are served
+	// Dial makes further clients, each of the agent of that place in Agents.
+	Dial []func(...client.Option) *client.Client
+	// Again ends the sidecars and starts others on their journals; clients of the former ones are of no use then.
+	Again func(context.Context) (Place, error)
 }
 
 // busRuns are the rows of S-Bus, by its own wire: on Hence, and on stores that decide otherwise.

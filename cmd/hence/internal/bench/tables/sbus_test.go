@@ -17,6 +17,10 @@ type pretended struct {
 }
 
 // Workspace is part of Ground.
+func (p pretended) Open(ctx context.Context, site Site) (Place, error) {
+	return p.Workspace(ctx, site.Nodes, site.Agents, site.Policy)
+}
+
 func (p pretended) Workspace(ctx context.Context, nodes, _ int, _ string) (place Place, err error) {
 	s := inMemory(p.rule)
 	var commits atomic.Int64

@@ -5,6 +5,9 @@ import (
 
 	"github.com/hence-dev/hence/cmd/hence/internal/layers"
 	"github.com/hence-dev/hence/cmd/hence/internal/runtimes"
+	"github.com/hence-dev/hence/gate/adapters"
+	"github.com/hence-dev/hence/gate/policy"
+	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sequencer/anomaly"
 	"github.com/hence-dev/hence/topology/lightcone"
 )
@@ -33,6 +36,10 @@ type Subject struct {
 	Check    func(*anomaly.History) *anomaly.Report
 	Runtime  func(...runtimes.Kind) *runtimes.Runtime
 	Classify func(layers.Topology) layers.Verdict
+
+	Load     func([]byte) (*policy.Policy, error)
+	Lint     func(*policy.Policy) []policy.Finding
+	Overlaps func(a, b sequencer.Scope) bool
 }
 
 // Ours is what Hence has.
@@ -47,5 +54,10 @@ func Ours() Subject {
 		Needed: lightcone.Uncertainty, Normal: lightcone.InversionNormal, Topology: lightcone.Topology.Check,
 		Check: (*anomaly.History).Check, Runtime: runtimes.New,
 		Classify: layers.Topology.Classify,
+		Load: func(text []byte) (*policy.Policy, error) {
+			return policy.Load(text, policy.Options{Build: adapters.Build})
+		},
+		Lint:     func(p *policy.Policy) []policy.Finding { return p.Lint() },
+		Overlaps: sequencer.Scope.Overlaps,
 	}
 }

@@ -49,7 +49,7 @@ func TestAllClaims(t *testing.T) {
 	if want := numbered(); !slices.Equal(got, want) {
 		t.Errorf("the rows are %v, want %v", got, want)
 	}
-	for _, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
+	for _, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns(), gateRuns()} {
 		for id := range runs {
 			if !slices.Contains(got, id) {
 				t.Errorf("%s runs, and is no claim", id)

@@ -48,25 +48,48 @@ func (s *Stand) start(ctx context.Context) (err error) {
 }
 
 // Workspace is part of tables.Ground.
-func (s *Stand) Workspace(ctx context.Context, nodes, agents int, rules string) (place tables.Place, err error) {
+func (s *Stand) Workspace(ctx context.Context, nodes, agents int, rules string) (tables.Place, error) {
+	return s.Open(ctx, tables.Site{Nodes: nodes, Agents: agents, Policy: rules})
+}
+
+// Open is part of tables.Ground.
+func (s *Stand) Open(ctx context.Context, site tables.Site) (place tables.Place, err error) {
 	if s.ground == nil {
 		if err := s.start(ctx); err != nil {
 			return place, err
 		}
 	}
 	s.made++
-	name := fmt.Sprint("tables-", s.made)
 	var tools gate.Tools
-	if rules != "" {
-		if tools, err = policy.Load([]byte(rules), policy.Options{File: "policy.yaml", Build: adapters.Build}); err != nil {
+	if site.Policy != "" {
+		if tools, err = policy.Load([]byte(site.Policy), policy.Options{File: "policy.yaml",
+			Build: adapters.Build}); err != nil {
 			return place, fmt.Errorf("load the policy of a row: %w", err)
 		}
 	}
-	for n := range nodes {
-		cfg := sidecar.Config{Workspace: name, Listen: "127.0.0.1:0", Tools: tools, Logger: s.Logger,
+	return s.serve(ctx, fmt.Sprint("tables-", s.made), tools, site)
+}
+
+// serve starts the sidecars of a workspace, each with its journals where they were.
+func (s *Stand) serve(ctx context.Context, name string, tools gate.Tools, site tables.Site) (place tables.Place,
+	err error) {
+	logger := s.Logger
+	if site.Quiet {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	serving, stop := context.WithCancel(s.serving)
+	var here sync.WaitGroup
+	place.Again = func(ctx context.Context) (tables.Place, error) {
+		stop()
+		here.Wait()
+		return s.serve(ctx, name, tools, site)
+	}
+	for n := range site.Nodes {
+		cfg := sidecar.Config{Workspace: name, Listen: "127.0.0.1:0", Tools: tools, Logger: logger,
+			Hook:    sidecar.Hook{URL: site.HookURL, Command: site.HookCommand},
 			DataDir: filepath.Join(s.Dir, name, fmt.Sprint(n)),
 			SBus:    sidecar.SBus{Listen: "127.0.0.1:0", MaxDelta: -1, Merge: true}}
-		for i := range agents {
+		for i := range site.Agents {
 			cfg.Agents = append(cfg.Agents, sidecar.AgentConfig{Agent: fmt.Sprintf("agent-%d-%d", n, i),
 				Token: fmt.Sprintf("token-of-%s-%d-%d", name, n, i)})
 		}
@@ -76,7 +99,11 @@ func (s *Stand) Workspace(ctx context.Context, nodes, agents int, rules string) 
 			return place, fmt.Errorf("start a sidecar: %w", err)
 		}
 		ended := make(chan error, 1)
-		s.sides.Go(func() { ended <- side.Run(s.serving) })
+		here.Add(1)
+		s.sides.Go(func() {
+			defer here.Done()
+			ended <- side.Run(serving)
+		})
 		select {
 		case <-side.Ready():
 		case err := <-ended:
@@ -86,7 +113,10 @@ func (s *Stand) Workspace(ctx context.Context, nodes, agents int, rules string) 
 		}
 		place.Buses = append(place.Buses, side.BusURL())
 		for i := range cfg.Agents {
-			place.Agents = append(place.Agents, client.New(side.URL(), cfg.Agents[i].Token, client.WithWorkspace(name)))
+			dial := func(o ...client.Option) *client.Client {
+				return client.New(side.URL(), cfg.Agents[i].Token, append(o, client.WithWorkspace(name))...)
+			}
+			place.Agents, place.Dial = append(place.Agents, dial()), append(place.Dial, dial)
 		}
 	}
 	return place, nil
