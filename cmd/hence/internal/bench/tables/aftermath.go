@@ -44,16 +44,16 @@ func refusedBy() []int {
 
 // aftermath is what trials of one rate came to.
 type aftermath struct {
-	trials, aborted      int
-	stand                int // parts of aborted trials that the ledger still has
-	differ, silent       int // trials in which the list and the ledger differ; with a list that calls all clean
-	leaked, unresolved   int // tags
-	sagaStands, saga     int // trials of the saga with parts that stand, and in which its report differs
-	retryStands, retried int // the same of one that only tries again
+	trials, aborted    int
+	stand              int // parts of aborted trials that the ledger still has
+	differ, silent     int // trials in which the list and the ledger differ; with a list that calls all clean
+	leaked, unresolved int // tags
+	saga, retried      int // runs beside it that failed, and whose reports differ from the ledger
 }
 
 // tags makes trials whose compensations fail at a rate, of which one in five fails, on Hence and beside it.
 func (e *Env) tags(ctx context.Context, o *outside, place Place, rate, n int) (out aftermath, err error) {
+	var bySagas, byTries []account
 	for k, status := range refusedBy() {
 		share := float64(rate) / 100
 		o.ledger.SetFaults(sinks.Faults{Seed: e.Seed, Undo: share, Lose: share, RefuseStatus: status})
@@ -62,14 +62,15 @@ func (e *Env) tags(ctx context.Context, o *outside, place Place, rate, n int) (o
 			if err := out.trial(ctx, o, place, run, fails); err != nil {
 				return out, err
 			}
-			if err := out.beside(ctx, o, run, fails); err != nil {
-				return out, err
-			}
+			saga, tries := o.beside(ctx, run, fails)
+			bySagas, byTries = append(bySagas, saga), append(byTries, tries)
 			out.trials++
 		}
 	}
 	o.ledger.SetFaults(sinks.Faults{})
-	return out, nil
+	stands, err := o.standing()
+	out.saga, out.retried = differing(bySagas, stands), differing(byTries, stands)
+	return out, err
 }
 
 // trial takes two parts in a transaction, which a failing tool may end, and holds the list of residues against the
@@ -98,8 +99,11 @@ func (a *aftermath) trial(ctx context.Context, o *outside, place Place, run stri
 	if err != nil {
 		return err
 	}
+	if d.State == api.StateCommitted {
+		return nil
+	}
 	stands, err := o.standing()
-	if err != nil || d.State == api.StateCommitted {
+	if err != nil {
 		return err
 	}
 	a.aborted++
@@ -137,10 +141,15 @@ func (a *aftermath) trial(ctx context.Context, o *outside, place Place, run stri
 	return nil
 }
 
-// beside does the same as a saga, and as a program that only tries again, and holds what they report against the
-// ledger.
-func (a *aftermath) beside(ctx context.Context, o *outside, run string, fails bool) error {
-	w := work{out: o, run: run + " saga"}
+// account is what a way without Hence says of a run: which parts are left, and whether it has failed.
+type account struct {
+	run    string
+	left   []int
+	failed bool
+}
+
+// beside does the same as a saga, and as a program that only tries again.
+func (o *outside) beside(ctx context.Context, run string, fails bool) (bySaga, byTries account) {
 	end := func(ctx context.Context) error {
 		if !fails {
 			return nil
@@ -148,49 +157,42 @@ func (a *aftermath) beside(ctx context.Context, o *outside, run string, fails bo
 		_, err := o.post(ctx, o.broken+"/fail", nil)
 		return err
 	}
-	reported, _ := sagaOf(ctx, []step{sagaTake(w, 0), sagaTake(w, 1), {do: end}})
-	again := work{out: o, run: run + " again"}
-	ok := true
-	for _, do := range []func(context.Context) error{sagaTake(again, 0).do, sagaTake(again, 1).do, end} {
+	w := work{out: o, run: run + " saga"}
+	ended := false
+	left, _ := sagaOf(ctx, []step{sagaTake(w, 0), sagaTake(w, 1), {do: end}, {do: func(context.Context) error {
+		ended = true
+		return nil
+	}}})
+	bySaga = account{w.run, left, !ended}
+	w.run = run + " again"
+	byTries = account{run: w.run}
+	for _, do := range []func(context.Context) error{sagaTake(w, 0).do, sagaTake(w, 1).do, end} {
 		const tries = 3
 		made := false
-		for range tries {
-			if made = do(ctx) == nil; made {
-				break
-			}
+		for n := 0; !made && n < tries; n++ {
+			made = do(ctx) == nil
 		}
-		if ok = made; !ok {
-			break // it reports a failure, and has nothing to say of what it has done before
+		if byTries.failed = !made; !made {
+			break // it has nothing to say of what it has done before
 		}
 	}
-	stands, err := o.standing()
-	if err != nil {
-		return err
-	}
-	var left []int
-	others := 0
+	return bySaga, byTries
+}
+
+// differing counts the failed runs of which the ledger has other parts than what was said.
+func differing(said []account, stands map[taken]bool) (n int) {
+	has := map[string][]int{}
 	for at := range stands {
-		switch at.tx {
-		case w.run:
-			left = append(left, at.index)
-		case again.run:
-			others++
+		has[at.tx] = append(has[at.tx], at.index)
+	}
+	for _, r := range said {
+		slices.Sort(has[r.run])
+		slices.Sort(r.left)
+		if r.failed && !slices.Equal(has[r.run], r.left) {
+			n++
 		}
 	}
-	slices.Sort(left)
-	slices.Sort(reported)
-	if whole := !fails && len(left) == 2; !whole {
-		if len(left) > 0 {
-			a.sagaStands++
-		}
-		if !slices.Equal(left, reported) {
-			a.saga++
-		}
-	}
-	if !ok && others > 0 {
-		a.retryStands, a.retried = a.retryStands+1, a.retried+1
-	}
-	return nil
+	return n
 }
 
 func tagged(ctx context.Context, e *Env) (res Result, err error) {
@@ -207,7 +209,7 @@ func tagged(ctx context.Context, e *Env) (res Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
-	rates := []int{0, 80}
+	rates := []int{80}
 	if e.Full {
 		rates = []int{0, 10, 30}
 	}

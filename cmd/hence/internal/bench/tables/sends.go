@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hence-dev/hence/sidecar/api"
@@ -196,7 +195,7 @@ type left struct{ runs, once, never, often, landed int }
 
 // sends makes attempts of every way for each of the causes, and looks in the sinks what has left.
 func (e *Env) sends(ctx context.Context, each int, of []cause) (names []string, found [][]left, err error) {
-	workers := e.of(2, 4)
+	workers := e.of(5, 8)
 	o, err := openOutside(ctx, likes)
 	if err != nil {
 		return nil, nil, err
@@ -206,46 +205,51 @@ func (e *Env) sends(ctx context.Context, each int, of []cause) (names []string, 
 	if err != nil {
 		return nil, nil, err
 	}
+	type trial struct {
+		cause     int
+		sink, run string
+	}
 	for _, way := range ways {
 		names = append(names, way.name)
-		row := make([]left, len(of))
+		var trials []trial
 		for n, c := range of {
-			var runs []string
-			for _, sink := range plainSinks() {
-				for i := range each {
-					runs = append(runs, fmt.Sprintf("%s %s %s %d", way.name, c, sink, i))
+			for i := range each {
+				for _, sink := range plainSinks() {
+					trials = append(trials, trial{n, sink, fmt.Sprintf("%s %s %s %d", way.name, c, sink, i)})
 				}
 			}
-			var landed atomic.Int64
-			err := together(workers, func(worker int) error {
-				for i := worker; i < len(runs); i += workers {
-					ok, err := way.do(ctx, worker, runs[i], plainSinks()[i/each], c)
-					if err != nil {
-						return fmt.Errorf("%s: %w", runs[i], err)
-					}
-					if ok {
-						landed.Add(1)
-					}
+		}
+		landed := make([]bool, len(trials))
+		err := together(workers, func(worker int) (err error) {
+			for i := worker; i < len(trials) && err == nil; i += workers {
+				t := trials[i]
+				if landed[i], err = way.do(ctx, worker, t.run, t.sink, of[t.cause]); err != nil {
+					err = fmt.Errorf("%s: %w", t.run, err)
 				}
-				return nil
-			})
-			if err != nil {
-				return nil, nil, err
 			}
-			sent, err := o.sent()
-			if err != nil {
-				return nil, nil, err
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		sent, err := o.sent()
+		if err != nil {
+			return nil, nil, err
+		}
+		row := make([]left, len(of))
+		for i, t := range trials {
+			at := &row[t.cause]
+			at.runs++
+			if landed[i] {
+				at.landed++
 			}
-			row[n] = left{runs: len(runs), landed: int(landed.Load())}
-			for _, run := range runs {
-				switch sent[run] {
-				case 0:
-					row[n].never++
-				case 1:
-					row[n].once++
-				default:
-					row[n].often++
-				}
+			switch sent[t.run] {
+			case 0:
+				at.never++
+			case 1:
+				at.once++
+			default:
+				at.often++
 			}
 		}
 		found = append(found, row)
