@@ -50,8 +50,8 @@ func (r *Result) Write(w io.Writer) error {
 
 // excerpt says what a part of a history is worth.
 func (r *Result) excerpt() string {
-	return "an excerpt: it has " + r.Excerpt + " and what met it (hence export --tx). What it shows is so; what it does " +
-		"not show may still be in the whole."
+	return "an excerpt: it has " + r.Excerpt + " and what met it (hence export --tx). What it shows is so; what it " +
+		"does not show may still be in the whole."
 }
 
 // SerializableKnown reports whether Serializable is more than that no cycle was seen: no is certain, and yes is where

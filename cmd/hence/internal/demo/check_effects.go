@@ -40,7 +40,7 @@ type effectsFound struct {
 	leaks, duplicates, absent []Finding
 	standing                  []Finding      // reservations of tasks that were refused, neither released nor residue
 	residue                   map[string]int // by class
-	againstPlan               []Finding      // planned calls in another order, or that arrived although they were not made
+	againstPlan               []Finding      // planned calls in another order, or that arrived and were not made
 }
 
 // place names one call.

@@ -120,6 +120,6 @@ func (p *Planned) count(calls []PlannedRecord) {
 
 // String is what the table says.
 func (p Planned) String() string {
-	return fmt.Sprintf("%d: %d calls made, %d never came, %d passed (came too late); %d against the plan",
+	return fmt.Sprintf("%d: %d calls made, %d never came, %d came too late (passed); %d not as planned",
 		p.Turns, p.Made, p.Never, p.Passed, p.Against)
 }

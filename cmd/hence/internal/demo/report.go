@@ -168,7 +168,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	row("leaks", "%d", r.Leaks)
 	row("duplicates", "%d", r.Duplicates)
 	row("missing, not undone", "%d, %d", r.EffectsMissing, r.NotUndone)
-	row("planned turns", "%s", r.Planned)
+	if r.Planned.Turns > 0 {
+		row("planned turns", "%s", r.Planned)
+	}
 	row("residue", "%s", ByCode(r.Residue))
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)
