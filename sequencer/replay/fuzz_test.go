@@ -118,8 +118,8 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// TestWeakerLevel: under a weaker level an observing log differs only in what it says it would be. What is said is what
-// that level looks for, or of no level.
+// TestWeakerLevel: under a weaker level an observing log differs only in what it says it would be. What is said is
+// what that level looks for, or of no level.
 func TestWeakerLevel(t *testing.T) {
 	fewer := 0
 	for seed := range logs() / 4 {

@@ -85,7 +85,7 @@ func TestBehindACut(t *testing.T) {
 		"one behind them":   {swap(unsettled + 1), KindOrder, cut + unsettled + 2},
 		"a lagging group's": {func(s []Record) []Record {
 			for i := range 5 {
-				s[2*i].Value = whole.topics[topology.TopicDecisions][3+i].Value
+				s[2*i+1].Value = whole.topics[topology.TopicDecisions][3+i].Value
 			}
 			return s
 		}, "", 0},
