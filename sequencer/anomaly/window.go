@@ -199,9 +199,6 @@ func (w *Window) drop() {
 			delete(w.named, p)
 		}
 	}
-	if o.Aborted && o.WriteTime == 0 { // it was never visible
-		return
-	}
 	w.since = max(w.since, o.WriteTime)
 	for _, write := range o.Writes {
 		if w.latest[write.Cell].by < w.first { // an older one that is still here came out of order

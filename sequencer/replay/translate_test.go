@@ -235,7 +235,8 @@ func TestPolicyOfCalls(t *testing.T) {
 	if r.touch(s, touch("m:/a")) != nil {
 		t.Error("what is held now asks before the seal")
 	}
-	if got := r.touch(s, touch("m:/a", "m:/b", "m:/f")); got == nil || !reflect.DeepEqual(got, touch("m:/b", "m:/f").Touch) {
+	left := touch("m:/b", "m:/f").Touch
+	if got := r.touch(s, touch("m:/a", "m:/b", "m:/f")); got == nil || !reflect.DeepEqual(got, left) {
 		t.Errorf("it asks for %+v", got)
 	}
 	reading := touch("m:/a")

@@ -100,7 +100,9 @@ func TestEarlyDecision(t *testing.T) {
 		s[50], s[51] = s[51], s[50]
 		m.number(topology.TopicDecisions)
 		found := run(t, m, nil).Findings
-		is := slices.ContainsFunc(found, func(f Finding) bool { return f.Kind == KindChanged && f.Seq == 52 && f.Offset == 50 })
+		is := slices.ContainsFunc(found, func(f Finding) bool {
+			return f.Kind == KindChanged && f.Seq == 52 && f.Offset == 50
+		})
 		if is != changed || found[0].Kind != KindOrder {
 			t.Errorf("changed %v: %+v", changed, found)
 		}
