@@ -63,7 +63,7 @@ func fiveSteps(ctx context.Context, e *Env) (Result, error) {
 	if e.Full {
 		rates = []float64{low, .1, high}
 	}
-	n, wide := e.of(2, 200), 2*lanes
+	n, wide := e.of(2, 100), 2*lanes
 	var words []string
 	whole, honest, once, reported := true, true, true, 0
 	for _, c := range e.classes() {
