@@ -95,7 +95,7 @@ func (c contest) misfit(plot *report.Plot, name string) (worst, sure float64) {
 func tries(ctx context.Context, e *Env) (Result, error) {
 	const near, think = .015, 15 * time.Millisecond
 	sizes := []int{4, 8, 16}
-	all, at := e.of(64, 4_800), e.of(64, 1_600) // commits of those that think, and of those that do not
+	all, at := e.of(64, 2_400), e.of(64, 800) // commits of those that think, and of those that do not
 	plot := report.Plot{Title: "commits made within so many tries"}
 	own, err := e.hence(ctx, 1)
 	if err != nil {
