@@ -165,6 +165,7 @@ func TestBenchCompare(t *testing.T) {
 // TestBenchTables runs some rows of the papers' claims, of each sort, and holds them against docs/proof.md; at full
 // size all that need Hence itself.
 func TestBenchTables(t *testing.T) {
+	t.Setenv(asProgram, "1") // of nodes that are processes
 	text, err := os.ReadFile("../../../../docs/proof.md")
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +191,7 @@ func TestBenchTables(t *testing.T) {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
 	}
 	// How these come out is a matter of the machine: of its speed, or whether a baseline without control goes wrong.
-	timed := []string{"S20", "S32", "S45", "S46", "S49", "A09", "A11", "A12", "A18"}
+	timed := []string{"S20", "S32", "S34", "S36", "S45", "S46", "S49", "A09", "A11", "A12", "A18"}
 	for i := range r.Rows {
 		o := &r.Rows[i]
 		if o.Shape() != shapes[o.ID] && !slices.Contains(timed, o.ID) {
@@ -212,5 +213,14 @@ func TestBenchTables(t *testing.T) {
 	}
 	if code, _, errs := hence(t, "bench", "tables", "--row", "X1"); code != ExitUsage {
 		t.Errorf("a row that is none: exit code %d: %s", code, errs)
+	}
+}
+
+// TestBenchNodes runs a row whose nodes are processes that are killed, and one whose node is cut off from the log.
+func TestBenchNodes(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	code, out, errs := hence(t, "bench", "tables", "--row", "S39", "--row", "C12")
+	if code != ExitOK || !strings.Contains(out, "2 rows: 1 reproduced, 1 beaten") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 }

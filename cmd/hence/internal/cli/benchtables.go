@@ -37,7 +37,8 @@ type benchTablesCmd struct {
 func (c *benchTablesCmd) Help() string {
 	return `Each claim of the four papers that Hence rests on is measured again, beside a baseline that is run in the same
 invocation: the paper's value, ours, the baseline's, and a verdict. What was not run says so, and why. Claims about
-Hence itself run it on embedded servers in this process. docs/proof.md is such a report.
+Hence itself run it on embedded servers in this process, and where parts of it are killed these are processes of their
+own. docs/proof.md is such a report.
 
 Some claims compare with other stores, and are not run without them: PostgreSQL, such as apt-get install postgresql
 brings, and Redis, as of apt-get install redis-server, each on a port of its own. What is given runs beside Hence in

@@ -22,6 +22,7 @@ func Rows() (rows []Row) {
 	maps.Copy(prevented, branchRuns())
 	maps.Copy(prevented, errandRuns())
 	maps.Copy(prevented, gateRuns())
+	maps.Copy(prevented, nodeRuns())
 	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
 		paper := Papers()[i]
 		text, err := claims.ReadFile("claims/" + paper + ".txt")

@@ -80,6 +80,11 @@ func baseline(ctx context.Context, r rule) (at string, err error) { return serve
 
 // ServeHTTP answers one request.
 func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.serveAs(w, r, func(name string) string { return name })
+}
+
+// serveAs answers one request, of whose agent it keeps what it was given under the name that named returns.
+func (s *store) serveAs(w http.ResponseWriter, r *http.Request, named func(string) string) {
 	var in struct {
 		Key      string    `json:"key"`
 		Content  string    `json:"content"`
@@ -95,6 +100,7 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
+		in.Agent = named(in.Agent)
 	}
 	status, answer, err := http.StatusOK, any(nil), error(nil)
 	switch path := r.URL.EscapedPath(); {
@@ -116,7 +122,11 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status, answer, err = s.commit(r.Context(), in.Key, in.Delta, in.Agent, in.Expected, in.Reads)
 	default:
 		key, _ := url.PathUnescape(strings.TrimPrefix(path, "/shard/"))
-		status, answer, err = s.show(r.Context(), key, r.URL.Query().Get("agent_id"))
+		agent := r.URL.Query().Get("agent_id")
+		if agent != "" {
+			agent = named(agent)
+		}
+		status, answer, err = s.show(r.Context(), key, agent)
 	}
 	if err != nil {
 		status, answer = http.StatusInternalServerError, map[string]string{"error": err.Error()}
