@@ -42,8 +42,8 @@ func refusedBy() []int {
 	return []int{http.StatusBadRequest, http.StatusTooManyRequests, http.StatusForbidden}
 }
 
-// aftermath is what trials of one rate came to.
-type aftermath struct {
+// tagTrials is what trials of one rate came to.
+type tagTrials struct {
 	trials, aborted    int
 	stand              int // parts of aborted trials that the ledger still has
 	differ, silent     int // trials in which the list and the ledger differ; with a list that calls all clean
@@ -52,7 +52,7 @@ type aftermath struct {
 }
 
 // tags makes trials whose compensations fail at a rate, of which one in five fails, on Hence and beside it.
-func (e *Env) tags(ctx context.Context, o *outside, place Place, rate, n int) (out aftermath, err error) {
+func (e *Env) tags(ctx context.Context, o *outside, place Place, rate, n int) (out tagTrials, err error) {
 	var bySagas, byTries []account
 	for k, status := range refusedBy() {
 		share := float64(rate) / 100
@@ -75,7 +75,7 @@ func (e *Env) tags(ctx context.Context, o *outside, place Place, rate, n int) (o
 
 // trial takes two parts in a transaction, which a failing tool may end, and holds the list of residues against the
 // ledger.
-func (a *aftermath) trial(ctx context.Context, o *outside, place Place, run string, fails bool) error {
+func (a *tagTrials) trial(ctx context.Context, o *outside, place Place, run string, fails bool) error {
 	agent := place.Agents[0]
 	tx, err := agent.Begin(ctx, client.BeginOptions{})
 	for _, part := range []string{"wheel", "bell"} {
@@ -94,7 +94,7 @@ func (a *aftermath) trial(ctx context.Context, o *outside, place Place, run stri
 		d, err = tx.Seal(ctx)
 	}
 	if err == nil {
-		d, err = untilFinal(ctx, tx, d)
+		d, err = untilFinal(ctx, tx)
 	}
 	if err != nil {
 		return err

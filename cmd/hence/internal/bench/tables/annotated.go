@@ -92,7 +92,7 @@ func bothAct(ctx context.Context, o *outside, place Place, name string, n int) (
 			}
 			d, err := tx.Seal(ctx)
 			if err == nil {
-				d, err = untilFinal(ctx, tx, d)
+				d, err = untilFinal(ctx, tx)
 			}
 			if err != nil {
 				return out, err

@@ -23,8 +23,8 @@ var wiring string
 // lines are those of a declaration: what a call moves and how it ends, and how it is made.
 type lines struct{ moves, calls int }
 
-// declared are the lines of each tool of a policy, and those that are needed once, without what is empty or a comment.
-func declared(text string) (once int, tools []lines) {
+// declaration is the lines of each tool of a policy, and those that are needed once, without what is empty or a comment.
+func declaration(text string) (once int, tools []lines) {
 	calls := false
 	for line := range strings.Lines(text) {
 		said := strings.TrimSpace(line)
@@ -85,7 +85,7 @@ func (e *Env) twenty() (text string, w written, err error) {
 			w.mistakes++
 		}
 	}
-	once, all := declared(string(data))
+	once, all := declaration(string(data))
 	w.once = once
 	for _, l := range all {
 		w.lines.moves, w.lines.calls = w.lines.moves+l.moves, w.lines.calls+l.calls
@@ -93,8 +93,8 @@ func (e *Env) twenty() (text string, w written, err error) {
 	return string(data), w, nil
 }
 
-// wired counts the lines of code of a way without Hence: those for each tool, and those that are needed once.
-func wired(way string) (once int, tools []int, err error) {
+// linesOfWay counts the lines of code of a way without Hence: those for each tool, and those that are needed once.
+func linesOfWay(way string) (once int, tools []int, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", wiring, 0)
 	if err != nil {
@@ -115,12 +115,12 @@ func wired(way string) (once int, tools []int, err error) {
 	return once, tools, nil
 }
 
-// wirings says what the ways without Hence take.
-func wirings() (text string, err error) {
+// wayLines says what the ways without Hence take.
+func wayLines() (text string, err error) {
 	var words []string
 	for _, way := range []struct{ name, prefix string }{{"try and confirm", "tcc"}, {"lock and log", "wal"},
 		{"saga", "saga"}, {"no transactions", "noTx"}} {
-		once, tools, err := wired(way.prefix)
+		once, tools, err := linesOfWay(way.prefix)
 		if err != nil {
 			return "", err
 		}
@@ -139,7 +139,7 @@ func linesToDeclare(_ context.Context, e *Env) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	beside, err := wirings()
+	beside, err := wayLines()
 	if err != nil {
 		return Result{}, err
 	}
@@ -158,7 +158,7 @@ func linesOfAdapters(_ context.Context, e *Env) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	beside, err := wirings()
+	beside, err := wayLines()
 	if err != nil {
 		return Result{}, err
 	}

@@ -45,8 +45,8 @@ func nodeDown(ctx context.Context, e *Env) (Result, error) {
 				}
 			}
 			alive := all[1:]
-			out.accepted, _, _, _ = sumOf(all)
-			out.alive, _, _, _ = sumOf(alive)
+			out.accepted, _, _, _ = writersSum(all)
+			out.alive, _, _, _ = writersSum(alive)
 			out.aliveMeant = len(alive)*2*n + 2
 			for _, b := range buses {
 				lost, err := missingAt(ctx, b, all)
@@ -108,7 +108,7 @@ func nodeAdded(ctx context.Context, e *Env) (Result, error) {
 		began = time.Now()
 		out.lost, err = missingAt(ctx, newBus(fourth.At().Bus), all)
 		out.level = time.Since(began)
-		out.accepted, out.refused, out.broken, out.longest = sumOf(all)
+		out.accepted, out.refused, out.broken, out.longest = writersSum(all)
 		return out, err
 	})
 	if err != nil {

@@ -87,7 +87,7 @@ func hooked(ctx context.Context, e *Env) (res Result, err error) {
 			if err != nil {
 				return Result{}, err
 			}
-			if done.Decision, err = untilFinal(ctx, place.Agents[0].Tx(done.Tx), done.Decision); err != nil {
+			if done.Decision, err = untilFinal(ctx, place.Agents[0].Tx(done.Tx)); err != nil {
 				return Result{}, err
 			}
 			if done.Decision.Code == vetoed.code() {

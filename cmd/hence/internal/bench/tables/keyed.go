@@ -36,12 +36,12 @@ func (d *deaf) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// keyed is a call that is made under one key, however often its sender asks.
-func keyed(ctx context.Context, c *client.Client, run string) error {
+// underOneKey is a call that is made under one key, however often its sender asks.
+func underOneKey(ctx context.Context, c *client.Client, run string) error {
 	under := context.WithValue(ctx, deaf{}, run)
 	done, err := c.Do(under, "web.send", map[string]string{"run": run}, client.EffectOptions{})
 	if err == nil {
-		done.Decision, err = untilFinal(ctx, c.Tx(done.Tx), done.Decision)
+		done.Decision, err = untilFinal(ctx, c.Tx(done.Tx))
 	}
 	if err == nil && done.Decision.State != api.StateCommitted {
 		err = fmt.Errorf("a call is %s: %s", done.Decision.State, done.Decision.Code)
@@ -72,7 +72,7 @@ func onceEach(ctx context.Context, e *Env) (res Result, err error) {
 			c := place.Dial[k](client.WithHTTPClient(&http.Client{Transport: line}))
 			defer c.Close()
 			for i := k; i < n; i += agents {
-				if err := keyed(ctx, c, fmt.Sprint("keyed ", i)); err != nil {
+				if err := underOneKey(ctx, c, fmt.Sprint("keyed ", i)); err != nil {
 					return err
 				}
 			}
@@ -174,7 +174,7 @@ func stepCost(ctx context.Context, e *Env) (res Result, err error) {
 		}
 		d, err := tx.Seal(ctx)
 		if err == nil {
-			d, err = untilFinal(ctx, tx, d)
+			d, err = untilFinal(ctx, tx)
 		}
 		if err != nil || d.State != api.StateCommitted {
 			return Result{}, errors.Join(err, fmt.Errorf("a run of steps is %s: %s", d.State, d.Code))

@@ -19,8 +19,8 @@ type naming struct {
 	a, b     string // a tool and its arguments
 }
 
-// pairs are the cases of the row, half of which are together.
-func pairs() (all []naming, err error) {
+// namings are the cases of the row, half of which are together.
+func namings() (all []naming, err error) {
 	text, err := claims.ReadFile("claims/names.txt")
 	if err != nil {
 		return nil, fmt.Errorf("read the names of a row: %w", err)
@@ -85,7 +85,7 @@ func unfilteredNames(text string) string {
 }
 
 func oneName(_ context.Context, e *Env) (Result, error) {
-	cases, err := pairs()
+	cases, err := namings()
 	if err != nil {
 		return Result{}, err
 	}

@@ -17,7 +17,7 @@ import (
 
 // paceRuns are the rows of how often agents try, and when.
 func paceRuns() map[string]run {
-	return map[string]run{"S20": tries, "S32": overhead, "S40": atOnce, "S49": bursts, "S50": ages}
+	return map[string]run{"S20": tries, "S32": overhead, "S40": oneConnection, "S49": crowdedTries, "S50": ages}
 }
 
 // paced lets agents write one shard, each thinking for a drawn time between each read and its commit, as one that asks
@@ -176,7 +176,7 @@ func (c contest) within95() (took, law int) {
 	return took, law
 }
 
-func bursts(ctx context.Context, e *Env) (Result, error) {
+func crowdedTries(ctx context.Context, e *Env) (Result, error) {
 	rounds := e.of(6, 400)
 	sizes := []int{2, 4, 8}
 	ours, theirs, err := beside(ctx, e, []rule{wholeStep}, func(ctx context.Context, b *bus) (all []contest, err error) {

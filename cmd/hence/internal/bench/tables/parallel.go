@@ -143,7 +143,7 @@ func (c crowd) String() string {
 		of(c.freshDone, c.fresh), of(c.lateDone, c.late), of(c.mixedDone, c.mixed))
 }
 
-func atOnce(ctx context.Context, e *Env) (Result, error) {
+func oneConnection(ctx context.Context, e *Env) (Result, error) {
 	n, rounds := e.of(20, 100), e.of(6, 150)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

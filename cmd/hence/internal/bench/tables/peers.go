@@ -52,7 +52,7 @@ func (p *peers) Whole(ctx context.Context, _ bool) (Part, error) { return p.Side
 func (p *peers) Sidecar(ctx context.Context, _ ...string) (Part, error) {
 	p.mu.Lock()
 	if p.store == nil {
-		p.store = &store{rule: p.rule, shards: map[string]*shard{}, given: map[string]map[string]uint64{}}
+		p.store = inMemory(p.rule)
 		p.copied = map[string]map[string]uint64{}
 	}
 	one := &peer{of: p, number: len(p.all) + 1}
@@ -123,10 +123,8 @@ func (p *peer) Kill() error {
 			p.of.copied[name] = maps.Clone(given)
 		}
 	}
-	maps.DeleteFunc(s.shards, func(_ string, one *shard) bool {
-		one.mu.Lock()
-		defer one.mu.Unlock()
-		return p.of.keeps == keepsNothing || p.of.keeps == keepsCommits && one.version == 0
+	s.keeper.(*shelf).forget(func(version uint64) bool { // peers are over shards in memory only
+		return p.of.keeps == keepsNothing || p.of.keeps == keepsCommits && version == 0
 	})
 	if err != nil {
 		return fmt.Errorf("end a node: %w", err)

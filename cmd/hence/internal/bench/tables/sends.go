@@ -86,7 +86,7 @@ func (g gated) attempt(ctx context.Context, pair int, run, sink string, c cause)
 	if err != nil {
 		return false, err
 	}
-	d, err = untilFinal(ctx, tx, d)
+	d, err = untilFinal(ctx, tx)
 	if c == noCause {
 		return d.State == api.StateCommitted, err
 	}
@@ -111,19 +111,6 @@ func opened(ctx context.Context, agent *client.Client, c cause) (tx *client.Tx, 
 		}
 		return err
 	}, nil
-}
-
-// untilFinal waits until nothing of a decided transaction is left to do.
-func untilFinal(ctx context.Context, tx *client.Tx, d client.Decision) (client.Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	var err error
-	for err == nil && !d.Final {
-		if err = ctx.Err(); err == nil {
-			d, err = tx.Status(ctx, 20*time.Millisecond)
-		}
-	}
-	return d, err
 }
 
 // wrong is what goes wrong without Hence, for real.
@@ -351,7 +338,7 @@ func around(ctx context.Context, e *Env) (res Result, err error) {
 			d, err = tx.Settle(ctx, []client.SettledEffect{{Scopes: []string{at}, Result: results[i%2]}}, true)
 		}
 		if err == nil {
-			_, err = untilFinal(ctx, tx, d)
+			_, err = untilFinal(ctx, tx)
 		}
 		if err != nil {
 			return Result{}, err

@@ -74,8 +74,8 @@ func costOfSessions(_ context.Context, e *Env) (Result, error) {
 			"paper's cost nothing: its sessions end with the refusal"}, nil
 }
 
-// crowded is agents that at once each read one of several cells, generate, and commit it.
-func crowded(agents, cells int) (all []stint) {
+// onCells is agents that at once each read one of several cells, generate, and commit it.
+func onCells(agents, cells int) (all []stint) {
 	for i := range agents {
 		cell := fmt.Sprint("cell", i%cells)
 		all = append(all, stint{agent: fmt.Sprint("agent", i), reads: cell, writes: cell})
@@ -93,7 +93,7 @@ func locksCostTime(_ context.Context, e *Env) (Result, error) {
 		for range n {
 			seed := seeds.Uint64()
 			for i, kind := range []runtimes.Kind{runtimes.Vanilla, runtimes.PessimisticWait, runtimes.Snapshot} {
-				got, err := play(e.Subject.Runtime(kind), crowded(agents, cells), seed, never)
+				got, err := play(e.Subject.Runtime(kind), onCells(agents, cells), seed, never)
 				if err != nil {
 					return Result{}, err
 				}

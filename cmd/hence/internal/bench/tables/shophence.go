@@ -21,16 +21,16 @@ import (
 //go:embed shop.yaml
 var shopPolicy string
 
-// declared is one tool of the data set: what a call moves or reads, below its room, and its arguments. Those with a
+// shopTool is one tool of the data set: what a call moves or reads, below its room, and its arguments. Those with a
 // star are lists.
-type declared struct{ tool, scopes, args string }
+type shopTool struct{ tool, scopes, args string }
 
 // shopTools are those of the data set. Orders are told apart, customers are not: some tools of orders move what is on
 // a customer's card, and do not name whose it is.
-func shopTools() []declared {
+func shopTools() []shopTool {
 	const address = " address1 address2 city country state zip"
 	const order, customer = "orders/{order_id}", "customers"
-	return []declared{
+	return []shopTool{
 		{"annotate_order", order, "order_id text"},
 		{"calculate", "nothing", "expression"},
 		{"cancel_pending_order", order + " " + customer, "order_id reason"},
@@ -52,7 +52,7 @@ func shopTools() []declared {
 }
 
 // declare is a tool as the policy has it.
-func (d declared) declare(b *strings.Builder) {
+func (d shopTool) declare(b *strings.Builder) {
 	class := "read"
 	if !reads(d.tool) {
 		class = "reversible"

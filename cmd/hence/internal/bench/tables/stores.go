@@ -259,6 +259,17 @@ func (s *shelf) get(key string) *shard {
 	return s.shards[key]
 }
 
+// forget drops the shards whose version is one of those that go.
+func (s *shelf) forget(goes func(version uint64) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.shards, func(_ string, one *shard) bool {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		return goes(one.version)
+	})
+}
+
 // Create is part of keeper.
 func (s *shelf) Create(_ context.Context, key, content string) (made bool, err error) {
 	s.mu.Lock()

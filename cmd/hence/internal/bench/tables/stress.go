@@ -16,15 +16,15 @@ import (
 	"github.com/hence-dev/hence/sidecar/client"
 )
 
-// crowd is how many agents of a run meet at two orders.
-const crowd = 4
+// meeters is how many agents of a run meet at two orders.
+const meeters = 4
 
 // meeting are the errands of one run: each agent reads both orders, thinks, writes a note into one of them that says
 // how many notes each had, and sends a confirmation.
 func meeting(set *retail.Dataset, room string) []errand {
 	ids := slices.Sorted(maps.Keys(set.Orders))
 	a, b := ids[0], ids[1]
-	all := make([]errand, crowd)
+	all := make([]errand, meeters)
 	for i := range all {
 		own := []string{a, b}[i%2]
 		name := fmt.Sprint("agent-", i)
@@ -60,7 +60,7 @@ type met struct {
 }
 
 // wait is how long an errand waits on average.
-func (m met) wait() time.Duration { return m.waited / time.Duration(max(1, m.runs*crowd)) }
+func (m met) wait() time.Duration { return m.waited / time.Duration(max(1, m.runs*meeters)) }
 
 // meet lets runs take place one way, some at once.
 func (e *Env) meet(ctx context.Context, set *retail.Dataset, runs int, open func(*shop) (errands, error),
@@ -194,7 +194,7 @@ func oneLockKind() kind {
 func (e *Env) meetOnHence(ctx context.Context, set *retail.Dataset, runs int, f sinks.Faults, p shopPace,
 	begin client.BeginOptions) (met, error) {
 	return e.meet(ctx, set, runs, func(s *shop) (errands, error) {
-		return e.gatedAt(ctx, s, p, crowd*lanes, begin)
+		return e.gatedAt(ctx, s, p, meeters*lanes, begin)
 	}, f, p)
 }
 
@@ -249,7 +249,7 @@ func stressed(ctx context.Context, e *Env) (Result, error) {
 			if i == 0 {
 				_, most := anomaly.ClopperPearson(m.clean, runs)
 				above, apart = above && m.clean <= ours[0].clean, apart && most < least
-				pays = append(pays, fmt.Sprintf("%s %s ms, %d, %d, %d, %d", k.name, milliseconds(m.wait()), m.refused, m.leaks,
+				pays = append(pays, fmt.Sprintf("%s %s ms, %d, %d, %d, %d", k.name, inMilliseconds(m.wait()), m.refused, m.leaks,
 					m.twice, m.stale))
 			}
 		}
@@ -265,17 +265,17 @@ func stressed(ctx context.Context, e *Env) (Result, error) {
 	}
 	return Result{
 		Ours: fmt.Sprintf("of %d runs clean %s; leaks, twice or stale %d; %s ms wait, %d refused", runs,
-			strings.Join(clean, "/"), bad, milliseconds(ours[0].wait()), ours[0].refused),
+			strings.Join(clean, "/"), bad, inMilliseconds(ours[0].wait()), ours[0].refused),
 		Baseline: strings.Join(words, ", ") + "; Hence without refusals of stale reads " + fmt.Sprint(ablated.clean),
 		Verdict:  holds(bad == 0 && silent == 0 && ran && above && (apart || !e.Full)),
 		Note: fmt.Sprintf("the definition is ours, since no script of it is published: %d agents read two orders, think, "+
 			"note in one of them what they have read, and confirm; faults at %s of calls, and at full size at %s, only lost "+
 			"answers, and only calls twice, in this order; clean is a run all of whose errands are committed, as a serial run "+
-			"leaves them. All try again alike. Wait, refusals, leaks, twice and stale of the first: %s", crowd, digits(high),
+			"leaves them. All try again alike. Wait, refusals, leaks, twice and stale of the first: %s", meeters, digits(high),
 			digits(low), strings.Join(pays, "; "))}, nil
 }
 
-func milliseconds(d time.Duration) string { return digits(d.Seconds() * 1000) }
+func inMilliseconds(d time.Duration) string { return digits(milliseconds(d)) }
 
 func stressedThinking(ctx context.Context, e *Env) (Result, error) {
 	set, _, err := e.errands(1)
@@ -297,17 +297,17 @@ func stressedThinking(ctx context.Context, e *Env) (Result, error) {
 			return Result{}, fmt.Errorf("%s: %w", k.name, err)
 		}
 		locked = m
-		words = append(words, fmt.Sprintf("%s %s, %s ms wait", k.name, of(m.clean, runs), milliseconds(m.wait())))
+		words = append(words, fmt.Sprintf("%s %s, %s ms wait", k.name, of(m.clean, runs), inMilliseconds(m.wait())))
 	}
 	bad := ours.leaks + ours.stale + ours.twice + ours.silent
 	return Result{
-		Ours: fmt.Sprintf("%s clean, %s ms wait, %d refused", percent(ours.clean, runs), milliseconds(ours.wait()),
+		Ours: fmt.Sprintf("%s clean, %s ms wait, %d refused", percent(ours.clean, runs), inMilliseconds(ours.wait()),
 			ours.refused),
 		Baseline: strings.Join(words, "; "),
-		Verdict: beats(bad == 0 && ours.committed > 0 && 10*ours.clean >= 9*runs && locked.wait() >= think*(crowd-1)/2,
+		Verdict: beats(bad == 0 && ours.committed > 0 && 10*ours.clean >= 9*runs && locked.wait() >= think*(meeters-1)/2,
 			ours.clean == runs),
 		Note: fmt.Sprintf("as in the row before, with %s ms of thinking: who waits, waits for others' thinking",
-			milliseconds(think))}, nil
+			inMilliseconds(think))}, nil
 }
 
 // axes are what the paper compares systems in, each by a row whose rule also needs that it fails without.

@@ -165,8 +165,8 @@ func outlives(ctx context.Context, b *bus, name string, enough int, dies func() 
 	return out, nil
 }
 
-// again kills parts, and then starts them again, the last one first: a sidecar waits for its processor.
-func again(ctx context.Context, parts ...Part) func() error {
+// restart kills parts, and then starts them again, the last one first: a sidecar waits for its processor.
+func restart(ctx context.Context, parts ...Part) func() error {
 	return func() (err error) {
 		for _, p := range parts {
 			err = errors.Join(err, p.Kill())
@@ -186,7 +186,7 @@ func survivors(ctx context.Context, e *Env) (Result, error) {
 			if err != nil {
 				return out, err
 			}
-			return outlives(ctx, busesOf(all)[0], "whole", n, again(ctx, all))
+			return outlives(ctx, busesOf(all)[0], "whole", n, restart(ctx, all))
 		}
 	}
 	said := []struct {
@@ -204,7 +204,7 @@ func survivors(ctx context.Context, e *Env) (Result, error) {
 			return nil, err
 		}
 		for i, die := range [][]Part{{side}, {processor}, {side, processor}} {
-			got, err := outlives(ctx, busesOf(side)[0], fmt.Sprint("kill", i), n, again(ctx, die...))
+			got, err := outlives(ctx, busesOf(side)[0], fmt.Sprint("kill", i), n, restart(ctx, die...))
 			if err != nil {
 				return nil, fmt.Errorf("kill %s: %w", said[i].dies, err)
 			}

@@ -43,8 +43,8 @@ func (w *writer) write(ctx context.Context) {
 	}
 }
 
-// sumOf adds up writers.
-func sumOf(all []*writer) (accepted, refused, broken int, longest time.Duration) {
+// writersSum adds up writers.
+func writersSum(all []*writer) (accepted, refused, broken int, longest time.Duration) {
 	for _, w := range all {
 		accepted, refused, broken = accepted+w.accepted, refused+w.refused, broken+w.broken
 		longest = max(longest, w.longest)
