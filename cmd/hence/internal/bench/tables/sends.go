@@ -376,9 +376,8 @@ func around(ctx context.Context, e *Env) (res Result, err error) {
 
 // listed is what the list of residues has of a transaction; it may come a moment after the transaction is final.
 func listed(ctx context.Context, c *client.Client, tx string) (found []client.Residue, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for {
+	const looks = 200
+	for range looks {
 		list, err := c.Residue(ctx, client.ResidueQuery{Limit: 100})
 		if err != nil {
 			return nil, err
@@ -388,8 +387,12 @@ func listed(ctx context.Context, c *client.Client, tx string) (found []client.Re
 				found = append(found, r)
 			}
 		}
-		if len(found) > 0 || pause.Sleep(ctx, 5*time.Millisecond) != nil {
-			return found, nil
+		if len(found) > 0 {
+			break
+		}
+		if err := pause.Sleep(ctx, 5*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
+	return found, nil
 }
