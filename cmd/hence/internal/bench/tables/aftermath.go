@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/hence-dev/hence/gate/sinks"
 	"github.com/hence-dev/hence/sidecar/api"
@@ -213,26 +212,27 @@ func tagged(ctx context.Context, e *Env) (res Result, err error) {
 	if e.Full {
 		rates = []int{0, 10, 30}
 	}
-	var words, others []string
-	differ, silent, wrong, retried := 0, 0, 0, 0
+	var sum aftermath
 	for _, rate := range rates {
 		got, err := e.tags(ctx, o, place, rate, e.of(15, 600))
 		if err != nil {
 			return Result{}, err
 		}
-		differ, silent = differ+got.differ, silent+got.silent
-		wrong, retried = wrong+got.saga, retried+got.retried
-		words = append(words, fmt.Sprintf("at %d %% %s (%d aborted, %d parts stand; %d tags leaked, %d unresolved)", rate,
-			of(got.differ, got.trials), got.aborted, got.stand, got.leaked, got.unresolved))
-		others = append(others, fmt.Sprintf("at %d %% a list that calls all clean %d, a saga %d, tries alone %d", rate,
-			got.silent, got.saga, got.retried))
+		sum.trials, sum.aborted, sum.stand = sum.trials+got.trials, sum.aborted+got.aborted, sum.stand+got.stand
+		sum.differ, sum.silent = sum.differ+got.differ, sum.silent+got.silent
+		sum.leaked, sum.unresolved = sum.leaked+got.leaked, sum.unresolved+got.unresolved
+		sum.saga, sum.retried = sum.saga+got.saga, sum.retried+got.retried
 	}
-	return Result{Ours: "lists that differ from the ledger: " + strings.Join(words, "; "),
-		Baseline: strings.Join(others, "; "),
-		Verdict:  holds(differ == 0 && silent > 0 && retried > 0),
-		Note: "one trial in five fails after it has taken two parts; compensations are refused for good, for now, and " +
-			"because their time is over, a third each, and answers are lost at the same rate. What is unresolved counts " +
-			"as named, if it stands. The saga reports what it was refused, and is wrong where an answer was lost"}, nil
+	return Result{
+		Ours: fmt.Sprintf("lists that differ from the ledger %s; %d trials aborted, of which %d parts stand, %d tagged as "+
+			"leaked and %d as unresolved", of(sum.differ, sum.trials), sum.aborted, sum.stand, sum.leaked, sum.unresolved),
+		Baseline: fmt.Sprintf("a list that calls all clean %d, a saga %d, tries alone %d", sum.silent, sum.saga,
+			sum.retried),
+		Verdict: holds(sum.differ == 0 && sum.silent > 0 && sum.retried > 0),
+		Note: fmt.Sprintf("compensations fail in %v of a hundred; one trial in five fails after it has taken two parts. A "+
+			"third each is refused for good, for now, and because its time is over, and answers are lost at the same "+
+			"rate. What is unresolved counts as named, if it stands. The saga reports what it was refused, and is wrong "+
+			"where an answer was lost", rates)}, nil
 }
 
 // residueOf is what the list has of a transaction; where something is known to stand, once it is there.
