@@ -208,6 +208,10 @@ func (e *Env) mixed(rate float64) sinks.Faults {
 	return sinks.Faults{Seed: e.Seed, Refuse: rate / 4, Lose: rate / 4, Undo: rate / 4, Duplicate: rate / 4}
 }
 
+// quickTime is how long a call's answer is waited for where agents meet: one that failed is settled after it, and
+// others wait for that.
+const quickTime = 500 * time.Millisecond
+
 // careful is how Hence's agents begin where they meet: what they read is theirs, so that nobody acts on what moves.
 func careful() client.BeginOptions { return client.BeginOptions{Mode: "locked"} }
 
@@ -216,8 +220,8 @@ func stressed(ctx context.Context, e *Env) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	runs := e.of(2, 100)
-	p := shopPace{tries: shopTries, most: answerTime, think: e.thought(50 * time.Millisecond)}
+	runs := e.of(2, 20)
+	p := shopPace{tries: shopTries, most: quickTime, think: e.thought(50 * time.Millisecond)}
 	const low, high, alone = .1, .3, .1
 	cells := []sinks.Faults{e.mixed(high)}
 	if e.Full {
@@ -284,7 +288,7 @@ func stressedThinking(ctx context.Context, e *Env) (Result, error) {
 	}
 	const rate = .1
 	runs, think := e.of(2, 30), e.thought(700*time.Millisecond)
-	p := shopPace{tries: shopTries, most: answerTime, think: think}
+	p := shopPace{tries: shopTries, most: quickTime, think: think}
 	ours, err := e.meetOnHence(ctx, set, runs, e.mixed(rate), p, careful())
 	if err != nil {
 		return Result{}, err
