@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -67,11 +68,21 @@ func (f *fates) add(o fates) {
 	f.unlisted += o.unlisted
 }
 
+// starting says whether a sidecar has not come up yet: nothing is known then, and it is to be asked again.
+func starting(err error) bool {
+	var p *client.Problem
+	return errors.As(err, &p) && p.Status == http.StatusServiceUnavailable
+}
+
 // task makes a call until a transaction with it is committed, and is over. The first try makes it as the caller says.
 func (k *killing) task(ctx context.Context, agent int, name string, first func(effect func() error) error,
 ) (tx *client.Tx, err error) {
 	for try := 0; ; try++ {
-		if tx, err = k.agents[agent].Begin(ctx, client.BeginOptions{}); err != nil {
+		tx, err = k.agents[agent].Begin(ctx, client.BeginOptions{})
+		for starting(err) && ctx.Err() == nil {
+			tx, err = k.agents[agent].Begin(ctx, client.BeginOptions{})
+		}
+		if err != nil {
 			return nil, err
 		}
 		effect := func() error {
@@ -89,7 +100,7 @@ func (k *killing) task(ctx context.Context, agent int, name string, first func(e
 		}
 		for err != nil && ctx.Err() == nil { // what is known of it is asked for, until something is
 			d, err = tx.Ended(ctx)
-			if p := (*client.Problem)(nil); errors.As(err, &p) {
+			if p := (*client.Problem)(nil); errors.As(err, &p) && !starting(err) {
 				d, err = client.Decision{}, nil // it did not commit
 			}
 		}
