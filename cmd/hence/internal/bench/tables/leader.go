@@ -92,7 +92,7 @@ func newLeaders(ctx context.Context, f Fleet, kills, takeovers int) (out leaders
 				err = p.Start(ctx)
 			}
 			if err == nil {
-				err = each(ctx, 50, w) // it has caught up when the next one dies
+				err = each(ctx, 200, w) // it has caught up when the next one dies
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func newLeaders(ctx context.Context, f Fleet, kills, takeovers int) (out leaders
 }
 
 func newLeader(ctx context.Context, e *Env) (Result, error) {
-	const paper = 1952
+	const paper, bound = 1952, 50 // milliseconds: of the claim, and what two groups are to stay below
 	got, err := onFleet(ctx, e, func(ctx context.Context, f Fleet) (leaders, error) {
 		return newLeaders(ctx, f, e.of(1, 15), e.of(0, 3))
 	})
@@ -152,8 +152,9 @@ func newLeader(ctx context.Context, e *Env) (Result, error) {
 		Ours: fmt.Sprintf("two groups, the longest commit in the middle and of a hundred: %s; without a kill at most "+
 			"%s ms; %d accepted commits lost", text(got.two), digits(slices.Max(got.calm)), got.lost),
 		Baseline: "one group, its processor starts again: " + text(got.again),
-		Verdict:  beats(got.lost == 0 && worst < paper, worst < report.Quantile(got.again, .5)),
+		Verdict:  beats(got.lost == 0 && worst < paper, worst < bound),
 		Note: "here the processor that owns a workspace's partition decides, so its kill stands for that of a leader; " +
-			"with two groups none is elected, the other one has decided the same. The broker is one and is not killed: what " +
-			"its own election takes is Kafka's" + note}, nil
+			"with two groups none is elected, the other one has decided the same; one that has just come back may not " +
+			"have caught up when the other dies. The broker is one and is not killed: what its own election takes is " +
+			"Kafka's" + note}, nil
 }

@@ -78,7 +78,8 @@ func (f *fleet) Whole(ctx context.Context, folder bool) (tables.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := []string{"--random-ports", "--sbus", bus, "--sbus-max-delta", "0"}
+	own := []string{"--kafka-port", "0", "--nats-port", "0", "--console-port", "0", "--sbus", bus,
+		"--sbus-max-delta", "0"}
 	if folder {
 		own = append(own, "--data-dir", filepath.Join(f.dir, name))
 	}
