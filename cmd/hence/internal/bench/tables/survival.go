@@ -63,7 +63,7 @@ func pace(ctx context.Context, name string, nodes []Part, clients, commits int) 
 func threeNodes(ctx context.Context, e *Env) (Result, error) {
 	const clients = 4
 	type paces struct{ one, same, three, sameCore, threeCore float64 }
-	n := e.of(30, 1_000)
+	n := e.of(30, 400)
 	ours, err := onFleet(ctx, e, func(ctx context.Context, f Fleet) (out paces, err error) {
 		nodes, err := sidecars(ctx, f, 3)
 		if err == nil {
