@@ -94,8 +94,8 @@ func TestUnsealedAreBounded(t *testing.T) {
 	}
 }
 
-// A partition without decisions, and one whose last seal was refused a moment ago, asks Kafka nothing; nor does one that
-// is given up before its last seals are known write one: it would begin a chain beside them.
+// A partition without decisions, and one whose last seal was refused a moment ago, asks Kafka nothing; nor does one
+// that is given up before its last seals are known write one: it would begin a chain beside them.
 func TestNothingToSeal(t *testing.T) {
 	s, clock := toSeal() // it has no client: who asks panics
 	s.keep(t.Context())
@@ -117,7 +117,8 @@ func TestRefusedSeal(t *testing.T) {
 	o := s.publishAll(1, 2, 3)
 	s.found, o.sending = true, true
 	s.sealed("shop", s.sealOf("shop", o, 2), nil, errors.New("refused"))
-	if s.found || o.sending || !o.holds(1, 3) || s.after != clock.now.Add(sealAgain) || s.cfg.Health.Notes()[partSeals] == "" {
+	if s.found || o.sending || !o.holds(1, 3) || s.after != clock.now.Add(sealAgain) ||
+		s.cfg.Health.Notes()[partSeals] == "" {
 		t.Errorf("refused: %+v, %+v, %v", s, o, s.cfg.Health.Notes())
 	}
 	o.sending = true

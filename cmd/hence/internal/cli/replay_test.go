@@ -187,7 +187,8 @@ tools:
 		}
 	}
 	damaged := inFile(t, "damaged.yaml", []byte("version: 99\n"))
-	if code, _, errs := hence(t, "replay", "--policy", damaged); code == ExitOK || !strings.Contains(errs, "damaged.yaml") {
+	code, _, errs := hence(t, "replay", "--policy", damaged)
+	if code == ExitOK || !strings.Contains(errs, "damaged.yaml") {
 		t.Errorf("a policy that is none: exit code %d, %s", code, errs)
 	}
 }
