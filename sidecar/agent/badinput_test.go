@@ -264,7 +264,8 @@ func idRows(other string) (rows []row) {
 		rows = append(rows,
 			row{call("nonsense"), 404, api.CodeUnknownTx}, row{call("a.1.01"), 404, api.CodeUnknownTx},
 			row{call(strings.Repeat("x", 2000)), 404, api.CodeUnknownTx})
-		if rest == "/closure" {
+		if rest == "/closure" { // anyone's, of the table
+			rows = append(rows, row{call("a.1.999"), 404, api.CodeUnknownTx})
 			continue
 		}
 		foreign := row{call(other), 403, api.CodeOtherAgent}

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/hence-dev/hence/sequencer"
 	"github.com/hence-dev/hence/sidecar/api"
 	"github.com/hence-dev/hence/sidecar/words"
+	"github.com/hence-dev/hence/streams"
 	"github.com/hence-dev/hence/topology"
 )
 
@@ -147,11 +149,11 @@ func (w *Workspace) Closure(ctx context.Context, tx string, limit int) (*api.Clo
 	ctx, cancel := context.WithTimeout(ctx, TableWait)
 	defer cancel()
 	got, err := w.log.Closure(ctx, w.view.Workspace, id, limit)
-	if err != nil {
-		return nil, api.Problemf(api.CodeLog, "the closure table did not answer: %v", err)
-	}
-	if got == nil || len(got.Rows) == 0 {
+	switch {
+	case errors.Is(err, streams.ErrUnknownTx): // an answer, and no reason to ask again at once
 		return nil, api.Problemf(api.CodeUnknownTx, "the closure table knows nothing of %s; it may lag behind", id)
+	case err != nil:
+		return nil, api.Problemf(api.CodeLog, "the closure table did not answer: %v", err)
 	}
 	return words.Closure(got), nil
 }

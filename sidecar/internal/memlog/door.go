@@ -2,6 +2,7 @@ package memlog
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -257,6 +258,9 @@ func (d *Door) Closure(_ context.Context, _ string, tx sequencer.TxID, limit int
 		if o.Kind == sequencer.OutcomeSettled && o.Retraction != "" {
 			out.Rows[0].Status = "retracted"
 		}
+	}
+	if len(out.Rows) == 0 {
+		return nil, fmt.Errorf("closure of %s: %w", tx, streams.ErrUnknownTx)
 	}
 	return out, nil
 }
