@@ -98,8 +98,8 @@ func OnReal(size, otherwise int) int {
 	return otherwise
 }
 
-// sampled reports whether searches take a sample. With HENCE_IT_SAMPLES only those on real servers are whole: continuous
-// integration runs the suite on embedded servers first, and then all of it on real ones.
+// sampled reports whether searches take a sample. With HENCE_IT_SAMPLES only those on real servers are whole:
+// continuous integration runs the suite on embedded servers first, and then all of it on real ones.
 func sampled() bool { return testsize.Small() || os.Getenv("HENCE_IT_SAMPLES") != "" && !Real() }
 
 // Sample is a size of a search: all of it in continuous integration, a quarter in a first "go test ./...".

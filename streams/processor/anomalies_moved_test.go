@@ -13,8 +13,8 @@ import (
 )
 
 // TestAnomaliesWhilePartitionsMove: two processes share the partitions, and one of them goes and comes back while
-// stale reads are committed. Each finding is there, none that was not made is, copies have one id, and the level is that of
-// all of them.
+// stale reads are committed. Each finding is there, none that was not made is, copies have one id, and the level is
+// that of all of them.
 func TestAnomaliesWhilePartitionsMove(t *testing.T) {
 	w := teststreams.New(t, func(c *streams.Config) { c.Anomalies = 1000 })
 	w.Run(w.Cfg)

@@ -21,7 +21,7 @@ type benchTablesCmd struct {
 	Size  string   `enum:"small,full" default:"small" help:"How much is run: ${enum}."`
 	Seed  uint64   `default:"1" help:"Seed of all that is drawn."`
 
-	Data     string `type:"path" placeholder:"DIR" help:"Data set folder in the tau-retail layout; default: built-in data."`
+	Data     string `type:"path" placeholder:"DIR" help:"Data set in the tau-retail layout; default: built-in data."`
 	Postgres string `placeholder:"URL" help:"PostgreSQL to run beside, in tables of its own."`
 	Redis    string `placeholder:"URL" help:"Redis server to run beside, under keys that lapse after an hour."`
 	SBus     string `name:"sbus" placeholder:"URL" help:"Published S-Bus server to run beside. It is emptied."`

@@ -212,7 +212,7 @@ func tagged(ctx context.Context, e *Env) (res Result, err error) {
 	if e.Full {
 		rates = []int{0, 10, 30}
 	}
-	var sum aftermath
+	var sum tagTrials
 	for _, rate := range rates {
 		got, err := e.tags(ctx, o, place, rate, e.of(15, 600))
 		if err != nil {

@@ -210,7 +210,7 @@ func (o *Outcome) measure(ctx context.Context, row Row, env *Env) error {
 	got, err := row.run(ctx, env)
 	o.Seconds = time.Since(began).Seconds()
 	if err != nil {
-		o.Note = "it could not be measured: " + err.Error()
+		o.Note = "it could not be measured: " + strings.ReplaceAll(err.Error(), "\n", "; ") // a row is one line
 		return err
 	}
 	o.Ours, o.Baseline, o.Verdict, o.Note, o.Plots = got.Ours, got.Baseline, got.Verdict, got.Note, got.Plots

@@ -14,7 +14,8 @@ import (
 func (r *Report) WriteTable(w io.Writer) error {
 	if len(r.Rows) == 1 {
 		o := &r.Rows[0]
-		_, err := fmt.Fprintf(w, "%s: %s\n\n  paper     %s\n  ours      %s\n  baseline  %s\n  verdict   %s\n  note      %s\n",
+		const whole = "%s: %s\n\n  paper     %s\n  ours      %s\n  baseline  %s\n  verdict   %s\n  note      %s\n"
+		_, err := fmt.Fprintf(w, whole,
 			o.ID, o.Claim, o.Value, orDash(o.Ours), orDash(o.Baseline), o.Verdict, orDash(o.Note))
 		return err
 	}
