@@ -139,7 +139,7 @@ func standardAxioms(_ context.Context, e *Env) (Result, error) {
 					if admitted != (visLetter[i] && arLetter[k]) {
 						literal++
 					}
-					has[c.String()] += map[bool]string{true: "1", false: "0"}[admitted]
+					has[c.String()] += map[bool]string{true: "yes ", false: "no "}[admitted]
 				}
 			}
 		}

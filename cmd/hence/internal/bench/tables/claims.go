@@ -14,17 +14,12 @@ func Papers() []string { return []string{"light-cone", "detector", "s-bus", "ato
 
 // Rows are all claims of the papers, in their order, with what runs them.
 func Rows() (rows []Row) {
-	prevented := preventionRuns()
-	maps.Copy(prevented, sessionRuns())
-	maps.Copy(prevented, placedRuns())
-	maps.Copy(prevented, deathRuns())
-	maps.Copy(prevented, axiomRuns())
-	maps.Copy(prevented, branchRuns())
-	maps.Copy(prevented, errandRuns())
-	maps.Copy(prevented, gateRuns())
-	maps.Copy(prevented, nodeRuns())
-	for i, runs := range []map[string]run{coneRuns(), detectorRuns(), busRuns(), atomixRuns()} {
-		paper := Papers()[i]
+	all := map[string]run{}
+	for _, runs := range []map[string]run{coneRuns(), axiomRuns(), detectorRuns(), preventionRuns(), sessionRuns(),
+		placedRuns(), deathRuns(), busRuns(), nodeRuns(), atomixRuns(), branchRuns(), errandRuns(), gateRuns()} {
+		maps.Copy(all, runs)
+	}
+	for _, paper := range Papers() {
 		text, err := claims.ReadFile("claims/" + paper + ".txt")
 		if err != nil {
 			panic("tables: the claims of " + paper + " are not in the program: " + err.Error())
@@ -32,9 +27,7 @@ func Rows() (rows []Row) {
 		for line := range strings.Lines(string(text)) {
 			field := append(strings.Split(strings.TrimSpace(line), " | "), "")
 			row := Row{ID: field[0], Paper: paper, Needs: field[1], Claim: field[2], Value: field[3], Waits: field[4]}
-			if row.run = runs[row.ID]; row.run == nil {
-				row.run = prevented[row.ID]
-			}
+			row.run = all[row.ID]
 			if row.run == nil && row.Waits == "" {
 				row.Waits = "a program that runs it"
 			}

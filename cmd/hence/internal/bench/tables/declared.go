@@ -23,8 +23,8 @@ var wiring string
 // lines are those of a declaration: what a call moves and how it ends, and how it is made.
 type lines struct{ moves, calls int }
 
-// declaration is the lines of each tool of a policy, and those that are needed once; what is empty or a comment does not
-// count.
+// declaration is the lines of each tool of a policy, and those that are needed once; what is empty or a comment does
+// not count.
 func declaration(text string) (once int, tools []lines) {
 	calls := false
 	for line := range strings.Lines(text) {

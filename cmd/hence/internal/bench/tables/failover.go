@@ -292,6 +292,6 @@ func window(ctx context.Context, e *Env) (Result, error) {
 			theirs[0].answered)),
 		Verdict: beats(ours.accepted == 0 && ours.answered > 0 && theirs[0].accepted > 0, true),
 		Note: "the journal has a read before it is answered, so there is no window for a kill of the process; commits are " +
-			"made at the node that runs again. The failpoints between journal and answer are in go test -tags failpoints " +
-			"./it/crash"}, nil
+			"made at the node that runs again. The failpoints between journal and answer are in ./it/crash, with the build " +
+			"tag failpoints"}, nil
 }

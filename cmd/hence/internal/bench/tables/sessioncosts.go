@@ -253,8 +253,8 @@ func pairedTests(_ context.Context, e *Env) (Result, error) {
 	}
 	slices.SortFunc(words, cmp.Compare)
 	return Result{
-		Ours: fmt.Sprintf("of %d tests %d differences after Holm's correction and %d equivalent at ±10 %%; as what was "+
-			"refused says: %s", len(cells), differing, nulls, of(right, len(cells))),
+		Ours: fmt.Sprintf("of %d tests %d differences after Holm's correction and %d equivalent at ±%s %%; as what was "+
+			"refused says: %s", len(cells), differing, nulls, digits(100*margin), of(right, len(cells))),
 		Baseline: fmt.Sprintf("without the correction %d differences", named),
 		Verdict:  holds(right == len(cells) && differing > 0 && nulls > 0),
 		Note: fmt.Sprintf("%d pairs each, exact tests of signed ranks: %s", n, strings.Join(words, "; ")) +
