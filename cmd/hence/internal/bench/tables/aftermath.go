@@ -195,16 +195,12 @@ func differing(said []account, stands map[taken]bool) (n int) {
 }
 
 func tagged(ctx context.Context, e *Env) (res Result, err error) {
-	o, err := openOutside(ctx, likes)
+	o, err := openOutside(ctx, "gate.yaml", likes)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	rules, err := o.policy("gate.yaml")
-	if err != nil {
-		return Result{}, err
-	}
-	place, err := e.Ground.Open(ctx, Site{Nodes: 1, Agents: 1, Policy: rules, Quiet: true})
+	place, err := e.Ground.Open(ctx, Site{Nodes: 1, Agents: 1, Policy: o.rules, Quiet: true})
 	if err != nil {
 		return Result{}, err
 	}

@@ -125,22 +125,18 @@ func bothAct(ctx context.Context, o *outside, place Place, name string, n int) (
 }
 
 func annotated(ctx context.Context, e *Env) (res Result, err error) {
-	o, err := openOutside(ctx, likes)
+	o, err := openOutside(ctx, "orders.yaml", likes)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	rules, err := o.policy("orders.yaml")
-	if err != nil {
-		return Result{}, err
-	}
 	n, named := e.of(3, 200), 0
 	var words, told []string
 	var right said
 	all := map[string]outcomes{}
 	for i, f := range declarationFaults() {
-		text := strings.NewReplacer(f.replace...).Replace(rules)
-		if i > 0 && text == rules {
+		text := strings.NewReplacer(f.replace...).Replace(o.rules)
+		if i > 0 && text == o.rules {
 			return Result{}, fmt.Errorf("the policy with %s is the right one", f.name)
 		}
 		before, err := e.beforehand(text)

@@ -129,15 +129,13 @@ func nodeAdded(ctx context.Context, e *Env) (Result, error) {
 	return Result{
 		Ours: fmt.Sprintf("%s commits are at the new node, %d refused, %d not answered; it serves after %s s, is level "+
 			"%s ms after the last; the longest commit took %s ms", of(ours.accepted-ours.lost, ours.accepted), ours.refused,
-			ours.broken, digits(ours.ready.Seconds()), digits(ms(ours.level)), digits(ms(ours.longest))),
+			ours.broken, digits(ours.ready.Seconds()), digits(milliseconds(ours.level)), digits(milliseconds(ours.longest))),
 		Baseline: fmt.Sprintf("a node without a log to read: its shards are there: %v", status == http.StatusOK),
 		Verdict: holds(ours.lost == 0 && ours.refused == 0 && ours.broken == 0 && ours.accepted >= 3*2*n &&
 			status == http.StatusNotFound),
 		Note: "a fourth sidecar, and a processor that takes over a part of its group's partitions, come while three " +
 			"write; what a commit waits is that change of owners"}, nil
 }
-
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // moved is what commits on moved reads came to after a kill of the node that had given them.
 type moved struct{ n, again, elsewhere, declared int }

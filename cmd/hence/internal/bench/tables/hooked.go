@@ -53,7 +53,7 @@ func hooked(ctx context.Context, e *Env) (res Result, err error) {
 		return Result{}, err
 	}
 	_, asked := e.payments("by URL")
-	o, err := openOutside(ctx, func(args map[string]any) bool {
+	o, err := openOutside(ctx, "gate.yaml", func(args map[string]any) bool {
 		p := asked[fmt.Sprint(args["run"])]
 		return args["to"] == p.to && args["cents"] == float64(p.cents)
 	})
@@ -61,10 +61,6 @@ func hooked(ctx context.Context, e *Env) (res Result, err error) {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	rules, err := o.policy("gate.yaml")
-	if err != nil {
-		return Result{}, err
-	}
 	var words []string
 	ok := true
 	for _, way := range []struct {
@@ -75,7 +71,7 @@ func hooked(ctx context.Context, e *Env) (res Result, err error) {
 		{"by URL", Site{HookURL: o.judge}},
 		{"by command", Site{HookCommand: []string{"sh", "-c", judgement, "judge", file}}},
 	} {
-		way.site.Nodes, way.site.Agents, way.site.Policy = 1, 1, rules
+		way.site.Nodes, way.site.Agents, way.site.Policy = 1, 1, o.rules
 		place, err := e.Ground.Open(ctx, way.site)
 		if err != nil {
 			return Result{}, err

@@ -52,18 +52,14 @@ func underOneKey(ctx context.Context, c *client.Client, run string) error {
 // onceEach makes calls whose answers are lost on their way to the agent and from the sink, and which the sink is sent
 // twice; then it starts the sidecar anew, and the agents make half of the same requests again.
 func onceEach(ctx context.Context, e *Env) (res Result, err error) {
-	o, err := openOutside(ctx, likes)
+	o, err := openOutside(ctx, "gate.yaml", likes)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	rules, err := o.policy("gate.yaml")
-	if err != nil {
-		return Result{}, err
-	}
 	agents, n, line := e.of(2, 4), e.of(20, 10_000), &deaf{every: 5}
 	o.ledger.SetFaults(sinks.Faults{Seed: e.Seed, Lose: .1, Duplicate: .1})
-	place, err := e.Ground.Open(ctx, Site{Nodes: 1, Agents: agents, Policy: rules, Quiet: true})
+	place, err := e.Ground.Open(ctx, Site{Nodes: 1, Agents: agents, Policy: o.rules, Quiet: true})
 	if err != nil {
 		return Result{}, err
 	}
@@ -124,16 +120,12 @@ func onceEach(ctx context.Context, e *Env) (res Result, err error) {
 // stepCost times each of ten steps: a bare call, a call that Hence makes at once, and one that it holds.
 func stepCost(ctx context.Context, e *Env) (res Result, err error) {
 	const steps = 10
-	o, err := openOutside(ctx, likes)
+	o, err := openOutside(ctx, "gate.yaml", likes)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
-	rules, err := o.policy("gate.yaml")
-	if err != nil {
-		return Result{}, err
-	}
-	place, err := e.Ground.Open(ctx, Site{Nodes: 1, Agents: 1, Policy: rules, Quiet: true})
+	place, err := e.Ground.Open(ctx, Site{Nodes: 1, Agents: 1, Policy: o.rules, Quiet: true})
 	if err != nil {
 		return Result{}, err
 	}

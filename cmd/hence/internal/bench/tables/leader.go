@@ -36,7 +36,7 @@ func gap(ctx context.Context, w *writer, dies func() error) (float64, error) {
 		default:
 		}
 	}
-	return ms(w.longest), nil
+	return milliseconds(w.longest), nil
 }
 
 // leaders are gaps in milliseconds, sorted: of kills beside a second group, of a kill of the only processor that is

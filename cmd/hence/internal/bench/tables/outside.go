@@ -28,13 +28,15 @@ type outside struct {
 	ledger *sinks.Ledger
 	mail   *sinks.Mailbox
 	broken string // /fail answers with an error, /hang does not answer
+	rules  string // the policy of tools over these
 	judge  string
 	client *http.Client
 	end    context.CancelFunc
 }
 
-// openOutside starts the services. The caller closes them. A run whose arguments the judge does not like is vetoed.
-func openOutside(ctx context.Context, judge func(args map[string]any) bool) (o *outside, err error) {
+// openOutside starts the services, and reads the policy of that name with their addresses in it. The caller closes
+// them. A run whose arguments the judge does not like is vetoed.
+func openOutside(ctx context.Context, policy string, judge func(args map[string]any) bool) (o *outside, err error) {
 	serving, end := context.WithCancel(ctx)
 	o = &outside{end: end, client: &http.Client{Transport: new(http.Transport)}}
 	broken := http.NewServeMux()
@@ -51,6 +53,9 @@ func openOutside(ctx context.Context, judge func(args map[string]any) bool) (o *
 	}
 	if err == nil {
 		o.mail, err = sinks.StartMailbox(sinks.MailboxOptions{})
+	}
+	if err == nil {
+		o.rules, err = o.read(policy)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start what tools act on: %w", err), o.close())
@@ -91,8 +96,8 @@ func judging(likes func(args map[string]any) bool) http.Handler {
 	})
 }
 
-// policy is a policy of the folder of claims over these services.
-func (o *outside) policy(name string) (string, error) {
+// read reads a policy of the folder of claims over these services.
+func (o *outside) read(name string) (string, error) {
 	text, err := claims.ReadFile("claims/" + name)
 	if err != nil {
 		return "", fmt.Errorf("read the policy of a row: %w", err)

@@ -155,11 +155,7 @@ type sender struct {
 
 // senders are the ways that are compared: Hence, the same with a wrong class, and those without it.
 func (e *Env) senders(ctx context.Context, o *outside, workers int) ([]sender, error) {
-	rules, err := o.policy("gate.yaml")
-	if err != nil {
-		return nil, err
-	}
-	place, err := e.Ground.Open(ctx, Site{Nodes: 1, Agents: 2 * workers, Policy: rules, HookURL: o.judge,
+	place, err := e.Ground.Open(ctx, Site{Nodes: 1, Agents: 2 * workers, Policy: o.rules, HookURL: o.judge,
 		Quiet: true})
 	if err != nil {
 		return nil, err
@@ -183,7 +179,7 @@ type left struct{ runs, once, never, often, landed int }
 // sends makes attempts of every way for each of the causes, and looks in the sinks what has left.
 func (e *Env) sends(ctx context.Context, each int, of []cause) (names []string, found [][]left, err error) {
 	workers := e.of(5, 8)
-	o, err := openOutside(ctx, likes)
+	o, err := openOutside(ctx, "gate.yaml", likes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -306,7 +302,7 @@ func validSends(ctx context.Context, e *Env) (Result, error) {
 
 // around lets agents act around the gate, in work that is then vetoed, and tell of it afterwards.
 func around(ctx context.Context, e *Env) (res Result, err error) {
-	o, err := openOutside(ctx, func(map[string]any) bool { return false })
+	o, err := openOutside(ctx, "gate.yaml", func(map[string]any) bool { return false })
 	if err != nil {
 		return Result{}, err
 	}

@@ -52,12 +52,8 @@ func (s *Stand) Harmed(ctx context.Context, harm *tables.Harm) (place tables.Pla
 		defer log.Close()
 		ended <- side.Run(s.serving)
 	})
-	select {
-	case <-side.Ready():
-	case err := <-ended:
-		return place, fmt.Errorf("a sidecar ended: %w", err)
-	case <-ctx.Done():
-		return place, context.Cause(ctx)
+	if err := up(ctx, side, ended); err != nil {
+		return place, err
 	}
 	place.Agents = append(place.Agents, client.New(side.URL(), side.Token(), client.WithWorkspace(name)))
 	return place, nil

@@ -104,12 +104,8 @@ func (s *Stand) serve(ctx context.Context, name string, tools gate.Tools, site t
 			defer here.Done()
 			ended <- side.Run(serving)
 		})
-		select {
-		case <-side.Ready():
-		case err := <-ended:
-			return place, fmt.Errorf("a sidecar ended: %w", err)
-		case <-ctx.Done():
-			return place, context.Cause(ctx)
+		if err := up(ctx, side, ended); err != nil {
+			return place, err
 		}
 		place.Buses = append(place.Buses, side.BusURL())
 		for i := range cfg.Agents {
@@ -160,4 +156,16 @@ func (s *Stand) Close() (err error) {
 		err = s.ground.Close()
 	}
 	return err
+}
+
+// up waits until a sidecar is ready.
+func up(ctx context.Context, side *sidecar.Sidecar, ended <-chan error) error {
+	select {
+	case <-side.Ready():
+		return nil
+	case err := <-ended:
+		return fmt.Errorf("a sidecar ended: %w", err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
