@@ -104,9 +104,10 @@ func (k kept) String() string {
 	return fmt.Sprintf("%s commits and %s creates", of(k.made, k.commits), of(k.created, k.creates))
 }
 
-// outlives lets clients create and commit until so many of each are acknowledged, lets something die while they go on,
-// and counts what is there when it runs again.
-func outlives(ctx context.Context, b *bus, name string, enough int, dies func() error) (out kept, err error) {
+// outlives lets clients create and commit until so many of each are acknowledged, kills parts while they go on, starts
+// them again, the last one first, since a sidecar waits for its processor, and counts what is there then. Where the
+// clients' own node dies, serves, it starts only when they have ended: none may go on with it as if nothing was.
+func outlives(ctx context.Context, b *bus, name string, enough int, serves bool, dies ...Part) (out kept, err error) {
 	const clients = 4
 	writers := make([]*writer, clients)
 	created := make([][]string, clients)
@@ -140,8 +141,16 @@ func outlives(ctx context.Context, b *bus, name string, enough int, dies func() 
 	for range clients {
 		<-reached
 	}
-	err = dies()
+	for _, p := range dies {
+		err = errors.Join(err, p.Kill())
+	}
 	close(ended)
+	if serves {
+		busy.Wait()
+	}
+	for _, p := range slices.Backward(dies) {
+		err = errors.Join(err, p.Start(ctx))
+	}
 	busy.Wait()
 	if err != nil {
 		return out, err
@@ -165,19 +174,6 @@ func outlives(ctx context.Context, b *bus, name string, enough int, dies func() 
 	return out, nil
 }
 
-// restart kills parts, and then starts them again, the last one first: a sidecar waits for its processor.
-func restart(ctx context.Context, parts ...Part) func() error {
-	return func() (err error) {
-		for _, p := range parts {
-			err = errors.Join(err, p.Kill())
-		}
-		for _, p := range slices.Backward(parts) {
-			err = errors.Join(err, p.Start(ctx))
-		}
-		return err
-	}
-}
-
 func survivors(ctx context.Context, e *Env) (Result, error) {
 	n := e.of(12, 1_000)
 	whole := func(folder bool) func(context.Context, Fleet) (kept, error) {
@@ -186,7 +182,7 @@ func survivors(ctx context.Context, e *Env) (Result, error) {
 			if err != nil {
 				return out, err
 			}
-			return outlives(ctx, busesOf(all)[0], "whole", n, restart(ctx, all))
+			return outlives(ctx, busesOf(all)[0], "whole", n, true, all)
 		}
 	}
 	said := []struct {
@@ -204,7 +200,7 @@ func survivors(ctx context.Context, e *Env) (Result, error) {
 			return nil, err
 		}
 		for i, die := range [][]Part{{side}, {processor}, {side, processor}} {
-			got, err := outlives(ctx, busesOf(side)[0], fmt.Sprint("kill", i), n, restart(ctx, die...))
+			got, err := outlives(ctx, busesOf(side)[0], fmt.Sprint("kill", i), n, die[0] == side, die...)
 			if err != nil {
 				return nil, fmt.Errorf("kill %s: %w", said[i].dies, err)
 			}
