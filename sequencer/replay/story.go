@@ -23,7 +23,8 @@ type story struct {
 	asked      uint32            // of the second run: touches that were put in
 	numbers    map[uint32]uint32 // of its touches in the second run, as recorded; zero: put in
 	lastTouch  uint32
-	writing    []uint32 // touches that were put in for calls
+	put        []*sequencer.Intent // touches that were put in
+	writing    []uint32            // touches that were put in for calls
 	views      map[*sequencer.Intent]sequencer.Seq
 	askedFirst bool
 	reads      map[uint32]sequencer.Seq // views of the reads that a touch was put in for, by its number

@@ -52,7 +52,7 @@ func (r *run) translated(s *story, in *sequencer.Intent) *sequencer.Intent {
 
 // number gives a touch its number in the second run: those that are put in count too.
 func (s *story) number(in, out *sequencer.Intent, t *sequencer.Touch) {
-	if in.N != 0 {
+	if !slices.Contains(s.put, in) { // not by its number: a hostile record may carry zero, and is a record all the same
 		s.lastTouch = in.N
 		if s.asked > 0 {
 			out.N = in.N + s.asked
@@ -88,8 +88,10 @@ func (r *run) asksFirst(s *story, in *sequencer.Intent) *sequencer.Intent {
 		return nil
 	}
 	s.askedFirst = true
-	return &sequencer.Intent{Kind: sequencer.IntentTouch, Tx: s.id, Agent: s.agent, Incarnation: in.Incarnation,
+	ask := &sequencer.Intent{Kind: sequencer.IntentTouch, Tx: s.id, Agent: s.agent, Incarnation: in.Incarnation,
 		Base: in.Base, Begin: in.Begin, Touch: &sequencer.Touch{Wants: wants}}
+	s.put = append(s.put, ask)
+	return ask
 }
 
 // watermark is what the sidecar would have promised: it would not have let go of what is open now and was decided.
@@ -290,6 +292,7 @@ func (r *run) putIns(s *story) {
 		in := &sequencer.Intent{Kind: sequencer.IntentTouch, Tx: s.id, Agent: s.agent, Incarnation: s.incarnation,
 			Base: s.base, Touch: &sequencer.Touch{Wants: wants[view]}}
 		s.views[in] = view
+		s.put = append(s.put, in)
 		r.now.early = append(r.now.early, putIn{max(view, s.base, s.incarnation), s, in})
 	}
 }

@@ -277,6 +277,7 @@ func TestPolicyOfCalls(t *testing.T) {
 		t.Errorf("%d approvals are supposed, one call is asked for that was not", n)
 	}
 	s.reads, s.views = map[uint32]sequencer.Seq{}, map[*sequencer.Intent]sequencer.Seq{reading: 7}
+	s.put = append(s.put, reading)
 	if out := r.translated(s, reading); s.reads[out.N] != 7 || len(s.writing) != 1 {
 		t.Errorf("a read that is put in as %d: %v, %v", out.N, s.reads, s.writing)
 	}
