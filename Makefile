@@ -13,9 +13,9 @@ RECORDS ?= 100000
 # papers' tables are programs over packages that are raced themselves.
 RACE ?= $(shell $(GO) list ./gate/... ./streams/... ./sidecar/... ./cmd/... ./it/check/... | \
 	grep -v -e /gate/explore$$ -e /gate/policy -e /gate/spelling$$ -e /gate/yamlfile$$ -e /sidecar/sim$$ -e /bench/tables)
-# Tests of flags, files and texts, which have no goroutine of their own either, and a longer run of what TestBench runs:
-# a minute and a half that the embedded run has already.
-RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth)$$
+# Tests of flags, files and texts, which have no goroutine of their own either, and longer runs of what TestBench runs:
+# two minutes that the embedded run has already.
+RACELESS ?= ^Test(EveryFlagRefuses|BadValues|BadHookFlags|TokenFileRefused|ContextOrigins|PolicyFindsMistakes|Complete|CompletionScripts|BenchGrowth|BenchAdding|BenchNodes|BenchSoak)$$
 
 .PHONY: help build release test test-full race bench performance lint correctness acceptance crash-windows restarts dev-again it-real it-containers explore-3x2 explore-all explore-gate explore-retract exact mutants sim sim-agents sim-faults hostile fuzz ci demo
 
