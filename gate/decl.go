@@ -14,15 +14,17 @@ const (
 	KindExec  = "exec"
 	KindSQL   = "sql"
 	KindShard = "shard"
+	KindMCP   = "mcp"
 )
 
 // Decl is one tool's adapter as the policy declares it. The policy has checked the specification's form (known keys,
 // templates that parse, a declared host, database, root) before it hands the declaration over.
 type Decl struct {
-	Tool string          // the declaration's name or glob, for messages
-	Kind string          // one of the Kind constants
-	Spec json.RawMessage // the JSON of HTTPSpec, SMTPSpec, FileSpec, ExecSpec, SQLSpec or ShardSpec
-	Env  Env
+	Tool  string          // the declaration's name or glob, for messages
+	Kind  string          // one of the Kind constants
+	Spec  json.RawMessage // the JSON of HTTPSpec, SMTPSpec, FileSpec, ExecSpec, SQLSpec, ShardSpec or MCPSpec
+	Class sequencer.Class
+	Env   Env
 	// Keep are the parts of an answer's result that the compensation is made of: what the sink said there is data, and
 	// stays even if it looks like a secret. An empty path is the whole result.
 	Keep [][]string
@@ -142,6 +144,20 @@ type ExecLookUp struct {
 	Argv   []string `json:"argv"`
 	Absent []int    `json:"absent,omitempty"`
 }
+
+// MCPSpec is one tool of an MCP server that this process reaches, or all of a server's. The arguments are the call's.
+type MCPSpec struct {
+	Server string `json:"server"`           // as the configuration names it
+	Tool   string `json:"tool,omitempty"`   // absent: the called name, without "server__" before it
+	Schema string `json:"schema,omitempty"` // hash of the tool's schemas; with other ones it is not called
+	Error  string `json:"error,omitempty"`  // what a result with isError says of an effect: see the constants
+}
+
+// What an error that a tool reports of itself says of the call. The protocol does not say.
+const (
+	ErrorUnknown = "unknown" // it may have acted; the default
+	ErrorRefused = "refused" // it did nothing
+)
 
 // SQLSpec is one statement. Values are parameters only.
 type SQLSpec struct {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/policy/template"
+	"github.com/hence-dev/hence/gate/upstream"
 )
 
 // Bounds of what an adapter takes and gives.
@@ -33,15 +34,24 @@ const (
 // nothingToUndo is the answer to a compensation whose call never came.
 const nothingToUndo = "there was nothing to undo"
 
-// Build makes the adapter that a policy declares. An error says what to change in the declaration.
-func Build(d gate.Decl) (gate.Adapter, error) {
+// Build makes the adapter that a policy declares, in a process that reaches no MCP server. An error says what to change
+// in the declaration.
+func Build(d gate.Decl) (gate.Adapter, error) { return Over(nil)(d) }
+
+// Over is Build in a process that reaches MCP servers; nil: it reaches none.
+func Over(servers *upstream.Set) func(gate.Decl) (gate.Adapter, error) {
+	return func(d gate.Decl) (gate.Adapter, error) { return buildOver(servers, d) }
+}
+
+func buildOver(servers *upstream.Set, d gate.Decl) (gate.Adapter, error) {
 	kinds := map[string]func(gate.Decl) (gate.Adapter, error){
 		gate.KindHTTP: newHTTP, gate.KindSMTP: newSMTP, gate.KindFile: newFile,
 		gate.KindExec: newExec, gate.KindSQL: newSQL, gate.KindShard: newShard,
+		gate.KindMCP: func(d gate.Decl) (gate.Adapter, error) { return newMCP(servers, d) },
 	}
 	build := kinds[d.Kind]
 	if build == nil {
-		return nil, fmt.Errorf("tool %q: there is no adapter %q: declare one of http, smtp, file, exec, sql, shard",
+		return nil, fmt.Errorf("tool %q: there is no adapter %q: declare one of http, smtp, file, exec, sql, shard, mcp",
 			d.Tool, d.Kind)
 	}
 	a, err := build(d)

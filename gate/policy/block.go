@@ -11,7 +11,7 @@ import (
 )
 
 func kinds() []string {
-	return []string{gate.KindHTTP, gate.KindSMTP, gate.KindFile, gate.KindExec, gate.KindSQL, gate.KindShard}
+	return []string{gate.KindHTTP, gate.KindSMTP, gate.KindFile, gate.KindExec, gate.KindSQL, gate.KindShard, gate.KindMCP}
 }
 
 // blockReader reads one adapter's block and remembers its templates.
@@ -44,6 +44,8 @@ func (r *reader) block(kind string, n *node) *block {
 		b.sql(n)
 	case gate.KindShard:
 		b.shard(n)
+	case gate.KindMCP:
+		b.mcp(n)
 	}
 	spec, err := json.Marshal(b.b.parsed)
 	if err != nil {

@@ -108,7 +108,7 @@ func (r *reader) build(p *Policy, o Options) {
 		}
 		r.tool = d.pattern
 		adapter, err := o.Build(gate.Decl{Tool: d.pattern, Kind: d.block.kind, Spec: d.block.spec, Env: p.env,
-			Keep: d.undo.keep()})
+			Class: d.class, Keep: d.undo.keep()})
 		if err != nil {
 			r.refuse(d.block.place, "adapter", "its "+d.block.kind+" adapter refuses the declaration", err.Error())
 			continue

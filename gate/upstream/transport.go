@@ -1,0 +1,172 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hence-dev/hence/gate/child"
+)
+
+const (
+	stopGrace = 2 * time.Second // between the end of a program's input and its end by force
+	maxStderr = 2 << 10         // of what a program has said before it died
+)
+
+// link is how a server is reached.
+type link struct {
+	mcp.Transport
+	close func()            // ends the program, where there is one
+	said  func(error) error // adds to an error what the program wrote on its standard error before it
+}
+
+// link reaches the server, no longer than until ctx ends.
+func (s *server) link(ctx context.Context) (*link, error) {
+	if s.config.URL != "" {
+		client := &http.Client{Transport: &bounded{headers: s.config.Headers}}
+		return &link{&mcp.StreamableClientTransport{Endpoint: s.config.URL, HTTPClient: client, MaxEventSize: MaxMessage},
+			func() {}, func(err error) error { return err }}, nil
+	}
+	cmd := exec.CommandContext(ctx, s.config.Command, s.config.Args...)
+	cmd.Dir, cmd.Env = s.config.Dir, environment(s.config.Env)
+	words := &tail{}
+	cmd.Stderr = words
+	child.KillWithContext(cmd, stopGrace)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.config.Command, err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.config.Command, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.config.Command, err)
+	}
+	p := &program{ReadCloser: out, in: in, cmd: cmd, ended: make(chan struct{})}
+	said := func(err error) error {
+		if text := words.text(); text != "" && err != nil {
+			return fmt.Errorf("%w; it said: %s", err, text)
+		}
+		return err
+	}
+	return &link{&mcp.IOTransport{Reader: p, Writer: in, MaxLineLength: MaxMessage}, func() { _ = p.Close() }, said}, nil
+}
+
+// environment is all that a program sees of this process's environment, and what its entry gives it. Tokens of the
+// agent and secrets of the policy are not for programs that somebody else wrote.
+func environment(own map[string]string) []string {
+	var out []string
+	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "LC_ALL", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		if value, set := os.LookupEnv(name); set && own[name] == "" {
+			out = append(out, name+"="+value)
+		}
+	}
+	for name, value := range own {
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// program is what a program writes. Closing it ends the program, with all that it has started.
+type program struct {
+	io.ReadCloser
+	in    io.Closer
+	cmd   *exec.Cmd
+	once  sync.Once
+	ended chan struct{}
+}
+
+func (p *program) Close() error {
+	p.once.Do(func() {
+		_ = p.in.Close() // the protocol's word for: end
+		go func() {
+			defer close(p.ended)
+			_, _ = io.Copy(io.Discard, p.ReadCloser) // before Wait, which closes the pipe
+			_ = p.cmd.Wait()
+		}()
+		grace := time.NewTimer(stopGrace)
+		defer grace.Stop()
+		select {
+		case <-p.ended:
+		case <-grace.C:
+		}
+		child.Signal(p.cmd.Process.Pid, syscall.SIGKILL) // what it has started, too
+		<-p.ended
+	})
+	return nil
+}
+
+// tail keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if over := len(t.data) - maxStderr; over > 0 {
+		t.data = slices.Clone(t.data[over:])
+	}
+	return len(p), nil
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.TrimSpace(strings.ToValidUTF8(string(t.data), ""))
+	if over := len(text) - 200; over > 0 {
+		text = "…" + strings.ToValidUTF8(text[over:], "")
+	}
+	return text
+}
+
+// bounded adds the configured headers to each request, follows no redirection to another host with them, and bounds
+// what an answer that is no stream of events may hold; the stream's events are bounded one by one.
+type bounded struct{ headers map[string]string }
+
+var errTooLong = errors.New("the answer is too long")
+
+func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if r.Response == nil || r.Response.Request.URL.Host == r.URL.Host { // Response is there on a redirection
+		for name, value := range b.headers {
+			r.Header.Set(name, value)
+		}
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		res.Body = &short{ReadCloser: res.Body, left: MaxMessage}
+	}
+	return res, nil
+}
+
+type short struct {
+	io.ReadCloser
+	left int
+}
+
+func (s *short) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p[:min(len(p), s.left+1)])
+	if s.left -= n; s.left < 0 {
+		return 0, errTooLong
+	}
+	return n, err
+}
