@@ -103,7 +103,12 @@ func (s *Sidecar) grant(c AgentConfig) (err error) {
 // run runs the agent until it leaves. What ends one agent by itself is the log's: it ends the process.
 func (m *Member) run() {
 	defer close(m.done)
+	var beside sync.WaitGroup
+	ctx, stop := context.WithCancel(m.ctx)
+	beside.Go(func() { m.registerUpstreams(ctx) })
 	err := m.agent.Run(m.ctx)
+	stop()
+	beside.Wait()
 	ends := m.ctx.Err() == nil && (m == m.side.only || errors.Is(err, streams.ErrOtherLog)) // the whole process
 	if !ends {
 		m.err = err

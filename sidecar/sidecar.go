@@ -24,6 +24,7 @@ import (
 	"github.com/hence-dev/hence/sidecar/agent"
 	"github.com/hence-dev/hence/sidecar/feed"
 	face "github.com/hence-dev/hence/sidecar/http"
+	"github.com/hence-dev/hence/sidecar/mcp"
 	"github.com/hence-dev/hence/sidecar/metrics"
 	"github.com/hence-dev/hence/sidecar/view"
 )
@@ -43,6 +44,7 @@ type Sidecar struct {
 	face     *face.Face
 	seats    *face.Seats
 	bus      bus
+	mcp      *mcp.Face       // nil: MCP clients are not served
 	drain    context.Context // ends when no new request is taken any more
 	draining context.CancelFunc
 	cut      context.Context // ends when what is still being stopped is cut off
@@ -105,6 +107,7 @@ func New(config Config, log agent.Log) (*Sidecar, error) {
 	s.face = face.New(face.Config{Agents: s.seats, Workspace: w, Name: c.Workspace, Limits: limitsOfFace(c.Limits),
 		Drain: s.drain, Tracer: c.Tracer, Metrics: s.metrics, Log: s.log, Follow: followAt(log),
 		Anomalies: followAnomalies(log)})
+	s.openMCP()
 	s.server = s.newServer()
 	return s, nil
 }
@@ -260,6 +263,8 @@ const (
 	stopGrace = 100 * time.Millisecond
 )
 
+func (s *Sidecar) busy() bool { return s.face.Busy() || s.mcp != nil && s.mcp.Busy() }
+
 // shutdown takes no new request, lets running ones finish for a while, then ends them and the work behind them.
 func (s *Sidecar) shutdown() error {
 	wait := s.config.Limits.StopWait
@@ -270,9 +275,9 @@ func (s *Sidecar) shutdown() error {
 	half := time.AfterFunc(wait/2, s.view.End)
 	defer half.Stop()
 	s.bus.stop(ctx)
-	for s.face.Busy() && view.Sleep(ctx, stopPoll) {
+	for s.busy() && view.Sleep(ctx, stopPoll) {
 	}
-	if s.face.Busy() {
+	if s.busy() {
 		s.log.Warn("requests were still running: their connections are closed", "after", wait)
 	}
 	// Nothing runs any more; what Shutdown would still wait for are connections that never carried a request.

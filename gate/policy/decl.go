@@ -226,6 +226,8 @@ func (b *block) whole() bool {
 		return s.Stdin == nil
 	case *gate.ShardSpec:
 		return s.Op == gate.OpWrite && s.Content == nil
+	case *gate.MCPSpec:
+		return true
 	}
 	return false
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -108,6 +109,67 @@ func (s *Agent) setTool(ctx context.Context, server, name, signature string) (*a
 	}
 	return nil, api.Problemf(api.CodeUndecided, "the log has not answered yet whether it takes tool %s of server %s "+
 		"so; it is asked on: %s", name, server, again)
+}
+
+// SetTools registers all tools of a server by one record, in the place of those that it had; none: it is withdrawn. It
+// returns once the log has taken them.
+func (s *Agent) SetTools(ctx context.Context, server string, tools map[string]string) error {
+	_, err := flow(s, func() (struct{}, error) { return struct{}{}, s.setTools(ctx, server, tools) })
+	return err
+}
+
+func (s *Agent) setTools(ctx context.Context, server string, tools map[string]string) error {
+	if c, ok := s.tools.(catalogue); ok {
+		if of, _ := c.Catalogue(); of == server {
+			return api.Problemf(api.CodeBadRequest, "server %q is that of the policy's own tools: name one of the two otherwise",
+				server)
+		}
+	}
+	for name, signature := range tools {
+		if err := validTool(server, name, signature); err != nil {
+			return err
+		}
+	}
+	if err := s.await(ctx); err != nil {
+		return err
+	}
+	if err := s.enterRegistry(ctx); err != nil {
+		return err
+	}
+	defer s.leaveRegistry()
+	former := s.registry.servers[server]
+	switch {
+	case maps.Equal(former, tools):
+		return nil
+	case former == nil && len(s.registry.servers) >= maxToolServers:
+		return api.Problemf(api.CodeLimit, "%d tool servers are registered already", maxToolServers)
+	case len(tools) > maxServerTools:
+		return api.Problemf(api.CodeLimit, "server %q has %d tools: at most %d are registered", server, len(tools),
+			maxServerTools)
+	}
+	s.registry.replace(server, tools)
+	inc := s.now()
+	o, err := s.ask(ctx, s.registry.intent(server, s.agent, inc), func() bool { return inc == 0 || s.now() != inc })
+	switch {
+	case err != nil: // it may be in the log: the next try has a later generation, and says it again
+		s.registry.replace(server, former)
+	case o == nil:
+		s.registry.replace(server, former)
+		err = api.Problemf(api.CodeNotReady, "the session ended meanwhile")
+	case o.Kind == sequencer.OutcomeRefused:
+		s.registry.replace(server, former)
+		err = notTaken(o, "the tools of server %s are not registered", server)
+	}
+	return err
+}
+
+// replace changes all entries of a server.
+func (r *registry) replace(server string, tools map[string]string) {
+	if len(tools) == 0 {
+		delete(r.servers, server)
+		return
+	}
+	r.servers[server] = maps.Clone(tools)
 }
 
 // announceTool changes an entry and tells the log, as long as that takes: a request that waits no more leaves nothing

@@ -22,6 +22,7 @@ import (
 	"github.com/hence-dev/hence/cmd/hence/internal/otlp"
 	"github.com/hence-dev/hence/cmd/hence/internal/show"
 	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/upstream"
 	"github.com/hence-dev/hence/sidecar"
 	"github.com/hence-dev/hence/sidecar/client"
 	"github.com/hence-dev/hence/sidecar/console"
@@ -38,6 +39,7 @@ type devCmd struct {
 	tools
 	hooked
 	sbusFace
+	mcpFace
 	approving
 	sealing
 	watchful
@@ -59,6 +61,7 @@ type Dev struct {
 	Workspace string   `json:"workspace"`
 	Console   string   `json:"console"`        // of the web console; logs one browser in
 	SBus      string   `json:"sbus,omitempty"` // of the interface for clients of S-Bus
+	MCP       string   `json:"mcp,omitempty"`  // of the interface for MCP clients
 	Brokers   []string `json:"brokers"`
 	NATS      string   `json:"nats"`
 	Durable   bool     `json:"durable"`
@@ -76,7 +79,12 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 		return err
 	}
 	logger := c.logger(s.Err)
-	tools, err := c.tools.load(logger)
+	servers, err := c.upstreams(logger)
+	if err != nil {
+		return err
+	}
+	defer closeUpstreams(servers)
+	tools, err := c.tools.load(logger, servers)
 	if err != nil {
 		return err
 	}
@@ -99,7 +107,7 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	servers, err := embedded.Start(ctx, embedded.Options{
+	brokers, err := embedded.Start(ctx, embedded.Options{
 		DataDir: c.DataDir, KafkaPort: c.KafkaPort, NATSPort: c.NATSPort,
 	})
 	if errors.Is(err, embedded.ErrNone) {
@@ -108,13 +116,13 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 	if err != nil {
 		return fmt.Errorf("%w (--random-ports takes free ports)", err)
 	}
-	defer func() { err = errors.Join(err, servers.Close()) }()
+	defer func() { err = errors.Join(err, brokers.Close()) }()
 	withdraw := func() error { return nil }
 	ready := func(side *sidecar.Sidecar, console string) error {
 		d := Dev{
-			URL: side.URL(), SBus: side.BusURL(),
+			URL: side.URL(), SBus: side.BusURL(), MCP: side.MCPURL(),
 			Console: console, Token: c.shown(), TokenFile: c.TokenFile, Agent: c.Agent, Workspace: c.Workspace,
-			Brokers: servers.Brokers, NATS: servers.NATS,
+			Brokers: brokers.Brokers, NATS: brokers.NATS,
 			Durable: c.DataDir != "", DataDir: c.DataDir, PID: os.Getpid(),
 			ReadyMs: float64(time.Since(start).Microseconds()) / 1000,
 		}
@@ -122,12 +130,12 @@ func (c *devCmd) Run(ctx context.Context, s Streams, dev *devContext, line *kong
 		return c.announce(s.Out, d)
 	}
 	// Withdrawn before its address is free for another process, which others would send the token to.
-	return c.process(ctx, dir, servers, tools, ready, func() error { return withdraw() }, logger)
+	return c.process(ctx, dir, brokers, servers, tools, ready, func() error { return withdraw() }, logger)
 }
 
 // process runs processors and the sidecar over the servers.
-func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, tools gate.Tools,
-	ready func(side *sidecar.Sidecar, console string) error, leave func() error, logger *slog.Logger) error {
+func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Servers, upstreams *upstream.Set,
+	tools gate.Tools, ready func(side *sidecar.Sidecar, console string) error, leave func() error, logger *slog.Logger) error {
 	telemetry, err := otlp.Start("hence-dev", binaryVersion(), logger)
 	if err != nil {
 		return err
@@ -155,13 +163,13 @@ func (c *devCmd) process(ctx context.Context, dir string, servers *embedded.Serv
 		return fmt.Errorf("connect the sidecar: %w", err)
 	}
 	defer log.Close()
-	side, err := sidecar.New(c.sbusFace.into(sidecar.Config{
+	side, err := sidecar.New(c.serving(upstreams, c.sbusFace.into(sidecar.Config{
 		Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen,
 		DataDir: filepath.Join(dir, "sidecar"), Token: c.Token, OperatorToken: c.OperatorToken, Order: c.order(),
 		Approvers: c.people, Observe: c.Mode == "observe", Tools: tools, Hook: c.hook(), Logger: logger,
 		Limits: sidecar.Limits{PlanWait: c.PlanWait},
 		Tracer: telemetry.Tracer("hence/sidecar"),
-	}), log)
+	})), log)
 	if err != nil {
 		return fmt.Errorf("start the sidecar: %w (--random-ports takes free ports)", err)
 	}
@@ -270,6 +278,9 @@ func (c *devCmd) announce(w io.Writer, d Dev) error {
 		fmt.Fprintf(&b, "  export HENCE_NATS=%s\n\n", d.NATS)
 		if d.SBus != "" {
 			fmt.Fprintf(&b, "S-Bus: %s (on loopback, without a token).\n", d.SBus)
+		}
+		if d.MCP != "" {
+			fmt.Fprintf(&b, "MCP: %s (with the token; hence client config NAME prints how a client is told).\n", d.MCP)
 		}
 		fmt.Fprintf(&b, "Console: %s (the link logs one browser in; other browsers need the token).\n", d.Console)
 		if d.Durable {

@@ -20,6 +20,7 @@ type policyCmd struct {
 	Explain policyExplainCmd `cmd:"" help:"Print what would happen to a call, without making it."`
 	Fuzz    policyFuzzCmd    `cmd:"" help:"Rewrite names of resources and find scopes that stop overlapping."`
 	Schema  policySchemaCmd  `cmd:"" help:"Print the JSON Schema of policy files."`
+	Init    policyInitCmd    `cmd:"" help:"Print a first policy for the tools of MCP servers."`
 }
 
 // policyFile is the file that a command is about.

@@ -22,6 +22,7 @@ type runCmd struct {
 	Embedded bool `dev:"off" help:"Run Kafka, NATS and the processors in this process; given addresses are not used."`
 	logging
 	tools
+	mcpFace
 	hooked
 	ending
 	watchful
@@ -39,7 +40,8 @@ type ending struct {
 // Help is what "hence run --help" says beyond the flags.
 func (c *runCmd) Help() string {
 	return `The sidecar of the agent runs in this process, and the program runs as its child with HENCE_URL, HENCE_TOKEN,
-HENCE_AGENT and HENCE_WORKSPACE set. Its environment lacks the variables that the policy's secrets are read from; the
+HENCE_AGENT and HENCE_WORKSPACE set, with --mcp also HENCE_MCP_URL, and HENCE_MCP_CONFIG, which names the file of an MCP
+client. Its environment lacks the variables that the policy's secrets are read from; the
 rest of the environment, its input and its output are unchanged. The program is started once the sidecar is ready.
 While brokers cannot be reached, the command waits without a limit and prints what it waits for.
 
@@ -78,7 +80,12 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		return err
 	}
 	logger, hush := beside.Hushing(c.logger(s.Err))
-	tools, err := c.tools.loadBeside(dev, sayAs(s.Err, "run"), logger)
+	servers, err := c.upstreams(logger)
+	if err != nil {
+		return err
+	}
+	defer closeUpstreams(servers)
+	tools, err := c.tools.loadBeside(dev, sayAs(s.Err, "run"), logger, servers)
 	if err != nil {
 		return err
 	}
@@ -94,11 +101,11 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 		return c.beside(ctx, s, beside.Companion{
 			Streams: g.Streams, Signals: signals, Settle: c.Settle, Say: sayAs(s.Err, "run"), Hush: hush,
 			Without: withheld(tools),
-			Config: sidecar.Config{
+			Config: c.serving(servers, sidecar.Config{
 				Agent: c.Agent, Workspace: c.Workspace, Listen: c.Listen, DataDir: dir, Token: c.Token,
 				OperatorToken: operator, Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
 				Hook: c.hook(), Logger: logger, Tracer: g.Tracer,
-			},
+			}),
 		})
 	}
 	if c.Embedded {
@@ -110,8 +117,13 @@ func (c *runCmd) Run(ctx context.Context, s Streams, dev *devContext) error {
 // beside runs the program beside its sidecar.
 func (c *runCmd) beside(ctx context.Context, s Streams, with beside.Companion) error {
 	return with.Around(ctx, func(ctx context.Context, side beside.Side) error {
+		own, remove, err := c.environment(side.URL())
+		if err != nil {
+			return err
+		}
+		defer remove()
 		status, err := process.Run(ctx, process.Spec{
-			Command: c.Command, Env: with.Environment(os.Environ(), nil, side), In: fileOf(s.In),
+			Command: c.Command, Env: with.Environment(os.Environ(), own, side), In: fileOf(s.In),
 			Out: fileOf(s.Out), Err: fileOf(s.Err), Signals: with.Signals, Grace: c.Grace, Terminal: true,
 		})
 		if err != nil {

@@ -54,6 +54,7 @@ type sidecarCmd struct {
 	tools
 	hooked
 	sbusFace
+	mcpFace
 	https
 	approving
 	Listen  string `default:"127.0.0.1:7420" help:"Address of the HTTP interface, HOST:PORT; port 0 takes a free one."`
@@ -108,7 +109,12 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 		return err
 	}
 	say := sayAs(s.Err, "sidecar")
-	tools, err := c.tools.loadBeside(dev, say, logger)
+	servers, err := c.upstreams(logger)
+	if err != nil {
+		return err
+	}
+	defer closeUpstreams(servers)
+	tools, err := c.tools.loadBeside(dev, say, logger, servers)
 	if err != nil {
 		return err
 	}
@@ -137,13 +143,13 @@ func (c *sidecarCmd) Run(ctx context.Context, s Streams, dev *devContext) error 
 			return fmt.Errorf("connect to %v and %s: %w", c.Brokers, c.NATS, err)
 		}
 		defer log.Close()
-		side, err := sidecar.New(c.sbusFace.into(sidecar.Config{
+		side, err := sidecar.New(c.serving(servers, c.sbusFace.into(sidecar.Config{
 			Agent: one, Agents: agents, AnyAgent: c.AnyAgent, IdleAfter: c.IdleAfter, Workspace: c.Workspace,
 			Listen: c.Listen, DataDir: dir, Token: c.Token, OperatorToken: operator, Approvers: c.people,
 			Order: c.order(), Observe: c.Mode == "observe", Tools: tools,
 			Limits: sidecar.Limits{PlanWait: c.PlanWait}, Hook: c.hook(),
 			Logger: logger, TLS: encrypted, Tracer: telemetry.Tracer("hence/sidecar"),
-		}), log)
+		})), log)
 		if err != nil {
 			return fmt.Errorf("start the sidecar of %s: %w", who, err)
 		}

@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hence-dev/hence/cmd/hence/internal/mcptools"
 	"github.com/hence-dev/hence/gate"
 	"github.com/hence-dev/hence/gate/adapters"
 	"github.com/hence-dev/hence/gate/policy"
+	"github.com/hence-dev/hence/gate/upstream"
 )
 
 // maxPolicy bounds a policy file, in bytes.
@@ -20,12 +22,13 @@ type tools struct {
 }
 
 // loadBeside is load for a command that may have the policy of the "hence dev" which runs: the user is told so.
-func (t tools) loadBeside(d *devContext, say func(string, ...any), logger *slog.Logger) (gate.Tools, error) {
+func (t tools) loadBeside(d *devContext, say func(string, ...any), logger *slog.Logger, servers *upstream.Set,
+) (gate.Tools, error) {
 	if !d.took("policy") {
-		return t.load(logger)
+		return t.load(logger, servers)
 	}
 	say("uses the policy of the running hence dev, %s; --policy FILE names another", shortPath(t.Policy))
-	loaded, err := t.load(logger)
+	loaded, err := t.load(logger, servers)
 	if err != nil { // such as a secret that only the other terminal has
 		err = fmt.Errorf("%w\n  the policy comes from hence dev, process %d: set the variables that it asks for in this "+
 			"terminal, too, or use no policy with --policy= or your own with --policy FILE", err, d.file.PID)
@@ -45,8 +48,18 @@ func withheld(policies ...gate.Tools) []string {
 	return names
 }
 
-// load reads the policy; nil: the command was given none.
-func (t tools) load(logger *slog.Logger) (gate.Tools, error) {
+// load reads the policy; nil: the command was given none. Where MCP servers are given alone, every call of theirs is
+// held until its commit.
+func (t tools) load(logger *slog.Logger, servers *upstream.Set) (gate.Tools, error) {
+	if t.Policy == "" && servers != nil {
+		var names []string
+		for _, s := range servers.States() {
+			names = append(names, s.Name)
+		}
+		logger.Info("without --policy every call of the MCP servers is held until its commit", "servers", names)
+		return policy.Load(mcptools.DefaultPolicy(names), policy.Options{File: "the default of --mcp",
+			Build: adapters.Over(servers)})
+	}
 	if t.Policy == "" {
 		return nil, nil
 	}
@@ -61,7 +74,7 @@ func (t tools) load(logger *slog.Logger) (gate.Tools, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the policy: %w", err)
 	}
-	p, err := policy.Load(data, policy.Options{File: t.Policy, Dir: filepath.Dir(t.Policy), Build: adapters.Build})
+	p, err := policy.Load(data, policy.Options{File: t.Policy, Dir: filepath.Dir(t.Policy), Build: adapters.Over(servers)})
 	if err != nil {
 		return nil, err
 	}

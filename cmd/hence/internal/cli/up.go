@@ -166,7 +166,7 @@ func (c *upCmd) configure(file agentfile.File, logger *slog.Logger) (configs []s
 		} else if _, err := process.Find(a.Command[0], a.Dir, append(os.Environ(), a.Env...)); err != nil {
 			wrong(err.Error(), "name a program that is in PATH, or its path from dir")
 		}
-		policy, err := tools{Policy: a.Policy}.load(logger)
+		policy, err := tools{Policy: a.Policy}.load(logger, nil)
 		if err != nil {
 			wrong("its policy: "+err.Error(), "see hence policy lint")
 		}

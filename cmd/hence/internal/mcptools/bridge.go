@@ -1,0 +1,67 @@
+package mcptools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Bridge serves a client on in and out what a sidecar serves at url, until the client closes its end.
+func Bridge(ctx context.Context, in io.Reader, out io.Writer, url, token, version string, client *http.Client) error {
+	carrier := &http.Client{Transport: &withToken{token: token, next: transportOf(client)}}
+	upstream := mcp.NewClient(&mcp.Implementation{Name: "hence-mcp-stdio", Version: version},
+		&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	session, err := upstream.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: carrier,
+		DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w (is a sidecar with --mcp there, and HENCE_TOKEN its token?)", url, err)
+	}
+	defer session.Close()
+	server := mcp.NewServer(&mcp.Implementation{Name: "hence", Title: "Hence", Version: version}, &mcp.ServerOptions{
+		Instructions: session.InitializeResult().Instructions,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			switch in := r.(type) {
+			case *mcp.ListToolsRequest:
+				return session.ListTools(ctx, &mcp.ListToolsParams{Cursor: in.Params.Cursor})
+			case *mcp.CallToolRequest:
+				return session.CallTool(ctx, &mcp.CallToolParams{Meta: in.Params.Meta, Name: in.Params.Name,
+					Arguments: in.Params.Arguments})
+			}
+			return next(ctx, method, r)
+		}
+	})
+	err = server.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}})
+	if errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) {
+		return nil
+	}
+	return err
+}
+
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+func transportOf(c *http.Client) http.RoundTripper {
+	if c == nil || c.Transport == nil {
+		return http.DefaultTransport
+	}
+	return c.Transport
+}
+
+// withToken adds the sidecar's token.
+type withToken struct {
+	token string
+	next  http.RoundTripper
+}
+
+func (w *withToken) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+w.token)
+	return w.next.RoundTrip(r)
+}

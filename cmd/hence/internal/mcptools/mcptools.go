@@ -1,0 +1,135 @@
+// Package mcptools is what the commands about MCP print and write: a first policy of servers' tools, the configuration
+// of clients, and the bridge for clients that only start programs.
+package mcptools
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hence-dev/hence/gate/upstream"
+)
+
+// PolicyName is the policy's own name where no file is given.
+const PolicyName = "policy-of-mcp"
+
+// DefaultPolicy holds every call of every server until its commit. It depends on the servers' names alone, so that who
+// settles a call later has the same one.
+func DefaultPolicy(servers []string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "version: 1\nserver: %s\ntools:\n", PolicyName)
+	for _, name := range slices.Sorted(slices.Values(servers)) {
+		fmt.Fprintf(&b, "  - {tool: %q, class: irreversible, mcp: {server: %s}}\n", name+"__*", name)
+	}
+	return []byte(b.String())
+}
+
+// FirstPolicy is a policy to begin with: an entry for each tool, with the reason for its class. What a tool says of
+// itself is a hint, so a tool that only reads by its own word is one that somebody has to look at.
+func FirstPolicy(states []upstream.State) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Made from the catalogues of %d MCP servers. Read every line: hence policy lint FILE checks it.\n"+
+		"# read: made at once. irreversible: held until the commit. A tool that can be undone may be reversible, with a\n"+
+		"# compensation: docs/policy.md.\nversion: 1\nserver: %s\ntools:\n", len(states), PolicyName)
+	for _, s := range states {
+		if s.Phase != upstream.Ready {
+			fmt.Fprintf(&b, "  # %s: %s. All its tools are held.\n", s.Name, oneLine(s.Err))
+			fmt.Fprintf(&b, "  - {tool: %q, class: irreversible, mcp: {server: %s}}\n", s.Name+"__*", s.Name)
+			continue
+		}
+		fmt.Fprintf(&b, "  # %s (%s)\n", s.Name, oneLine(s.Server))
+		for _, t := range s.Tools {
+			class, why := "irreversible", "nothing says that it only reads"
+			if t.ReadOnly {
+				class, why = "read", "it says of itself that it only reads (readOnlyHint): look whether that is so"
+			}
+			fmt.Fprintf(&b, "  - tool: %s # %s\n    class: %s\n    mcp: {server: %s, tool: %s, schema: %q}\n", yamlText(t.Public), why,
+				class, s.Name, yamlText(t.Name), t.Hash)
+		}
+		for _, left := range s.LeftOut {
+			fmt.Fprintf(&b, "  # left out: %s\n", oneLine(left))
+		}
+	}
+	return []byte(b.String())
+}
+
+// yamlText quotes what somebody else has named.
+func yamlText(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return fmt.Sprintf("%q", text)
+	}
+	return string(quoted)
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// ClientConfig is the usual file of an MCP client, with the sidecar as its only server.
+func ClientConfig(url string) map[string]any {
+	return map[string]any{"mcpServers": map[string]any{"hence": map[string]any{"type": "http", "url": url,
+		"headers": map[string]string{"Authorization": "Bearer ${HENCE_TOKEN}"}}}}
+}
+
+// Clients are the names that Config takes.
+func Clients() []string { return slices.Sorted(maps.Keys(clients())) }
+
+// Config is how a client is told of a sidecar: the text, with the name of the file that it belongs into.
+func Config(client, url string) (text string, found bool) {
+	write, found := clients()[client]
+	if !found {
+		return "", false
+	}
+	return write(url), true
+}
+
+func clients() map[string]func(url string) string {
+	indented := func(v any) string {
+		data, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return ""
+		}
+		return string(data) + "\n"
+	}
+	bridge := map[string]any{"command": "hence", "args": []string{"mcp", "stdio"}}
+	return map[string]func(string) string{
+		"claude-code": func(url string) string {
+			return "# .mcp.json in the project's folder; the token comes from the environment (eval \"$(hence env)\")\n" +
+				indented(ClientConfig(url))
+		},
+		"claude-desktop": func(string) string {
+			return "# claude_desktop_config.json; it starts the bridge, which finds a running hence dev by itself\n" +
+				indented(map[string]any{"mcpServers": map[string]any{"hence": bridge}})
+		},
+		"cursor": func(url string) string {
+			return "# .cursor/mcp.json\n" + indented(map[string]any{"mcpServers": map[string]any{"hence": map[string]any{"url": url,
+				"headers": map[string]string{"Authorization": "Bearer ${env:HENCE_TOKEN}"}}}})
+		},
+		"codex": func(url string) string {
+			return fmt.Sprintf("# ~/.codex/config.toml\n[mcp_servers.hence]\nurl = %q\nbearer_token_env_var = \"HENCE_TOKEN\"\n", url)
+		},
+		"langgraph": func(url string) string {
+			return fmt.Sprintf(`# Python, with langchain-mcp-adapters
+import os
+from langchain_mcp_adapters.client import MultiServerMCPClient
+
+client = MultiServerMCPClient({"hence": {
+    "transport": "streamable_http", "url": %q,
+    "headers": {"Authorization": "Bearer " + os.environ["HENCE_TOKEN"]}}})
+tools = await client.get_tools()
+`, url)
+		},
+		"openai-agents": func(url string) string {
+			return fmt.Sprintf(`# Python, with openai-agents
+import os
+from agents import Agent
+from agents.mcp import MCPServerStreamableHttp
+
+async with MCPServerStreamableHttp(name="hence", params={
+        "url": %q, "headers": {"Authorization": "Bearer " + os.environ["HENCE_TOKEN"]}}) as hence:
+    agent = Agent(name="assistant", mcp_servers=[hence])
+`, url)
+		},
+	}
+}

@@ -1,0 +1,247 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hence-dev/hence/gate/upstream"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/once"
+	"github.com/hence-dev/hence/sidecar/words"
+)
+
+// Keys of _meta. A client that cannot set it sends the headers Hence-Tx and Hence-Session in place of the first.
+const (
+	MetaTx      = "hence/tx"      // in a request: the transaction that the call is of; in a result: that it was of
+	MetaProblem = "hence/problem" // in a result: why it was refused, as /v1 says it
+)
+
+// call makes one call: of a companion, or of an upstream's tool by the policy. Only the aggregate has companions; a
+// server's tool of such a name has another one there.
+func (f *Face) call(ctx context.Context, v *visit, r *sdk.CallToolRequest) (sdk.Result, error) {
+	tx := v.tx
+	if named, ok := r.Params.Meta[MetaTx].(string); ok {
+		tx = named
+	}
+	if v.server == "" {
+		if c, found := companionOf(r.Params.Name); found {
+			return c.run(f, ctx, v, tx, r.Params.Arguments)
+		}
+	}
+	shown, clash := f.catalogue(v.server)
+	t, found := shown[r.Params.Name]
+	switch why, clashes := clash[r.Params.Name]; {
+	case clashes:
+		return nil, unknownTool("%.80q names two tools, and neither is called: %s", r.Params.Name, why)
+	case !found:
+		return nil, unknownTool("unknown tool %.80q", r.Params.Name)
+	}
+	class, served := v.guest.Class(t.Public)
+	if !served {
+		return refused(api.Problemf(api.CodeNoPolicy, "the policy has no tool %s: add it (hence policy init --from FILE prints "+
+			"an entry for each), or a default such as {tool: \"%s__*\", class: irreversible, mcp: {server: %s}}", t.Public,
+			t.Server, t.Server)), nil
+	}
+	in := made{t: t, class: class, args: r.Params.Arguments}
+	if len(in.args) == 0 {
+		in.args = json.RawMessage("{}")
+	}
+	switch {
+	case tx != "":
+		return f.within(ctx, v, tx, in)
+	case class == sequencer.ClassRead:
+		return f.look(ctx, v, in)
+	}
+	return f.alone(ctx, v, in)
+}
+
+func unknownTool(format string, args ...any) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(format, args...)}
+}
+
+// made is a call of an upstream's tool.
+type made struct {
+	t     upstream.Tool
+	class sequencer.Class
+	args  json.RawMessage
+}
+
+// within makes a call in a transaction that the client has begun. What it relies on is held against the registry when
+// the transaction is committed here.
+func (f *Face) within(ctx context.Context, v *visit, tx string, in made) (sdk.Result, error) {
+	receipt, err := v.guest.Effect(ctx, once.Call{Session: v.session}, tx, &api.Effect{Tool: in.t.Public, Args: in.args})
+	if err != nil {
+		return f.failed(in, err), nil
+	}
+	f.pins.add(tx, api.Pin{Server: in.t.Server, Name: in.t.Name, Signature: in.t.Hash})
+	return f.receipt(in, receipt)
+}
+
+// look makes a call that only reads. It decides nothing, so nothing is sealed.
+func (f *Face) look(ctx context.Context, v *visit, in made) (sdk.Result, error) {
+	d, err := v.guest.Begin(ctx, once.Call{Session: v.session}, &api.Begin{Mode: "optimistic"})
+	if err != nil {
+		return refused(err), nil
+	}
+	receipt, err := v.guest.Effect(ctx, once.Call{Session: v.session}, d.Tx, &api.Effect{Tool: in.t.Public, Args: in.args})
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), f.Decided)
+	defer stop()
+	if _, aborted := v.guest.Abort(end, d.Tx, "it only read"); aborted != nil {
+		f.Log.Debug("a transaction that only read is left to its deadline", "tx", d.Tx, "error", aborted)
+	}
+	if err != nil {
+		return f.failed(in, err), nil
+	}
+	return f.receipt(in, receipt)
+}
+
+// alone makes a call in a transaction of its own.
+func (f *Face) alone(ctx context.Context, v *visit, in made) (sdk.Result, error) {
+	bound, stop := context.WithTimeout(ctx, f.Decided)
+	defer stop()
+	done, err := v.guest.OneShot(bound, once.Call{Session: v.session}, &api.OneShot{Tool: in.t.Public, Args: in.args})
+	if err != nil {
+		return f.failed(in, err), nil
+	}
+	switch d := done.Decision; {
+	case d.State == api.StateAborted:
+		return refused(words.Refusal(&d)), nil
+	case d.State == api.StateCommitted && in.class.Gated():
+		return f.receipt(in, f.released(ctx, v, &done.Effect))
+	}
+	return f.receipt(in, &done.Effect)
+}
+
+// released waits a little for what was committed to be made: most calls are then answered as without Hence.
+func (f *Face) released(ctx context.Context, v *visit, held *api.Receipt) *api.Receipt {
+	ctx, stop := context.WithTimeout(ctx, f.ReleaseWait)
+	defer stop()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		all, err := v.guest.Effects(ctx, held.Tx)
+		if err != nil || len(all.Effects) == 0 {
+			return held
+		}
+		now := &all.Effects[0]
+		switch now.State {
+		case api.EffectHeld, api.EffectReleasing, api.EffectUnapproved:
+			held = now
+		default:
+			return now
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+			return held
+		}
+	}
+}
+
+// receipt answers a call with what its tool said, or with how it stands.
+func (f *Face) receipt(in made, r *api.Receipt) (sdk.Result, error) {
+	switch r.State {
+	case api.EffectHeld, api.EffectReleasing, api.EffectUnapproved, api.EffectIssued, api.EffectRunning, api.EffectStaged:
+		return heldResult(in, r), nil
+	}
+	var failure struct{ Error *jsonrpc.Error }
+	out := &sdk.CallToolResult{}
+	switch {
+	case len(r.Result) == 0:
+	case json.Unmarshal(r.Result, &failure) == nil && failure.Error != nil:
+		return nil, failure.Error
+	case json.Unmarshal(r.Result, out) == nil && out.Content != nil:
+		mark(out, r.Tx)
+		return out, nil
+	}
+	text := r.Detail // such as a tool of another adapter, or a result that was too large to keep
+	if len(r.Result) > 0 {
+		text = string(r.Result)
+	}
+	if text == "" {
+		text = r.Tool + ": " + r.State
+	}
+	done := r.State == api.EffectDone || r.State == api.EffectReleased
+	if !done && r.Note != "" {
+		text += ". " + r.Note
+	}
+	out = &sdk.CallToolResult{IsError: !done, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+	mark(out, r.Tx)
+	return out, nil
+}
+
+func mark(out *sdk.CallToolResult, tx string) {
+	if tx == "" {
+		return
+	}
+	if out.Meta == nil {
+		out.Meta = sdk.Meta{}
+	}
+	out.Meta[MetaTx] = tx
+}
+
+// heldResult tells the model that the call is accepted.
+func heldResult(in made, r *api.Receipt) *sdk.CallToolResult {
+	note := r.Note
+	if note == "" {
+		note = "it is accepted; do not call it again"
+	}
+	say := map[string]any{"hence_held": true, "tx": r.Tx, "state": r.State, "note": note}
+	text := fmt.Sprintf("HELD: %s. Transaction %s", note, r.Tx)
+	if r.Index != nil {
+		say["effect"] = *r.Index
+		text = fmt.Sprintf("HELD: %s. Transaction %s, call %d", note, r.Tx, *r.Index)
+	}
+	out := &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{
+		Text: text + ". Do not call " + in.t.Name + " again for this: effects_get says what became of it."}},
+		StructuredContent: say}
+	mark(out, r.Tx)
+	return out
+}
+
+// failed answers a call that has no receipt. A client that has gone is told nothing: the call goes on as it stands.
+func (f *Face) failed(in made, err error) *sdk.CallToolResult {
+	p := api.AsProblem(err)
+	if p.Code == api.CodeUndecided || errors.Is(err, context.DeadlineExceeded) {
+		tx := ""
+		if p.Decision != nil {
+			tx = p.Decision.Tx
+		}
+		return heldResult(in, &api.Receipt{Tx: tx, Tool: in.t.Public, State: "undecided", Note: "it is accepted, and whether it " +
+			"is committed is not known yet: do not call it again"})
+	}
+	return refused(p)
+}
+
+// refused answers with a problem in words for the model, and whole for programs.
+func refused(err error) *sdk.CallToolResult {
+	p := api.AsProblem(err)
+	text := fmt.Sprintf("REFUSED (%s): %s", p.Code, p.Detail)
+	if len(p.ReRead) > 0 {
+		text += fmt.Sprintf(". Read again: %v", p.ReRead)
+	}
+	if p.Retryable {
+		text += ". Then try again in a new transaction."
+	}
+	out := &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}},
+		Meta: sdk.Meta{MetaProblem: json.RawMessage(mustJSON(p))}}
+	if p.Decision != nil {
+		mark(out, p.Decision.Tx)
+	}
+	return out
+}
+
+func mustJSON(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return []byte(`{}`)
+	}
+	return data
+}

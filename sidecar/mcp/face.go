@@ -1,0 +1,227 @@
+// Package mcp is the face for MCP clients: the tools of the upstream servers, each call made as the policy says, and a
+// few tools of Hence itself. /mcp has all servers' tools as server__tool, /mcp/{server} those of one under their own
+// names. The protocol is spoken by the official SDK, without sessions, so that clients of both generations are served.
+//
+// Guarantees: schemas, annotations, results and errors of an upstream's tools are handed on as they came; no tool is
+// called but through the agent, by its policy; a call that is held until its commit is answered within ReleaseWait; a
+// page in a browser cannot call a tool (Origin), nor can anybody without a token; an upstream that is away hides no
+// other one's tools.
+//
+// It keeps no state of an agent, but which tools a client's open transactions rely on.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/hence-dev/hence/gate"
+	"github.com/hence-dev/hence/gate/upstream"
+	"github.com/hence-dev/hence/sequencer"
+	"github.com/hence-dev/hence/sidecar/api"
+	"github.com/hence-dev/hence/sidecar/once"
+)
+
+const codeCrossOrigin = "cross_origin"
+
+// Path is where the face is served.
+const Path = "/mcp"
+
+// Agent is what the face needs of an agent.
+type Agent interface {
+	Begin(ctx context.Context, c once.Call, in *api.Begin) (*api.Decision, error)
+	Status(ctx context.Context, tx string) (*api.Decision, error)
+	Read(ctx context.Context, tx string, in *api.Read) (*api.Shard, *api.Announced, error)
+	Write(ctx context.Context, tx string, in *api.Write) (*api.Written, error)
+	Effect(ctx context.Context, c once.Call, tx string, in *api.Effect) (*api.Receipt, error)
+	Effects(ctx context.Context, tx string) (*api.Effects, error)
+	Seal(ctx context.Context, tx string, in *api.Seal) (*api.Decision, error)
+	Abort(ctx context.Context, tx, reason string) (*api.Decision, error)
+	OneShot(ctx context.Context, c once.Call, in *api.OneShot) (*api.Done, error)
+	Get(ctx context.Context, c once.Call, scope string, how api.Look) (*api.Content, error)
+	Put(ctx context.Context, c once.Call, in *api.Put) (d *api.Decision, created bool, err error)
+	List(ctx context.Context, c once.Call, page api.Page, binds bool) (*api.List, error)
+}
+
+// Guest is who sent a request.
+type Guest struct {
+	Agent
+	Name string
+	// Class is what the policy says of a tool; false: it serves no such tool.
+	Class func(tool string) (sequencer.Class, bool)
+	Leave func()
+}
+
+// Upstreams are the servers whose tools are served.
+type Upstreams interface {
+	States() []upstream.State
+	Has(server string) bool
+	Tool(server, name string) (upstream.Tool, bool)
+}
+
+// Config is what a Face is told.
+type Config struct {
+	Upstreams Upstreams
+	// Enter finds the agent that a request is of; an error is a Problem. Else Leave is called at the request's end.
+	Enter   func(*http.Request) (*Guest, error)
+	Origins []string // of pages in browsers that may send requests, beside those of this host
+	Version string
+	Body    int64         // of a request, in bytes
+	Calls   int           // how many requests may run at once
+	Decided time.Duration // how long a call alone, or a commit, waits for its decision
+	// ReleaseWait is how long a held call that is alone is waited for after its commit. Clients cut a call after 5 s.
+	ReleaseWait time.Duration
+	Log         *slog.Logger
+}
+
+// Face serves MCP clients.
+type Face struct {
+	Config
+	pins    *pins
+	running chan struct{}
+	served  http.Handler
+}
+
+// New makes the face of a sidecar.
+func New(c Config) *Face {
+	f := &Face{Config: c, pins: newPins(), running: make(chan struct{}, max(1, c.Calls))}
+	version := c.Version
+	if version == "" {
+		version = "dev"
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: "hence", Title: "Hence", Version: version}, &sdk.ServerOptions{
+		Instructions: instructions, Logger: c.Log,
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+	})
+	server.AddReceivingMiddleware(f.receive)
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, Logger: c.Log, MaxRequestBodyBytes: c.Body, PropagateRequestCancellation: true,
+		DisableLocalhostProtection: true, // what a name leads to says nothing: the token does, and Origin is looked at
+	})
+	// The SDK hands what was verified of a token on to the handlers of a request: its guest, and where it was sent.
+	f.served = auth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
+		v, ok := ctx.Value(visitKey{}).(*visit)
+		if !ok {
+			return nil, auth.ErrInvalidToken
+		}
+		return &auth.TokenInfo{Expiration: time.Now().Add(time.Hour), Extra: map[string]any{"visit": v}}, nil
+	}, nil)(handler)
+	return f
+}
+
+const instructions = "Tool calls go through Hence. A call that cannot be undone may be answered with HELD: it is accepted, " +
+	"and made once its transaction has committed; do not call it again. Begin a transaction with tx_begin to let several calls " +
+	"take effect together or not at all."
+
+type visitKey struct{}
+
+// visit is one request.
+type visit struct {
+	guest   *Guest
+	server  string // the one whose endpoint it is; empty: the aggregate
+	session string
+	tx      string
+}
+
+// Busy reports whether requests are under way.
+func (f *Face) Busy() bool { return len(f.running) > 0 }
+
+// ServeHTTP answers one request.
+func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v, err := f.enter(r)
+	if err != nil {
+		refuse(w, api.AsProblem(err))
+		return
+	}
+	defer v.guest.Leave()
+	select {
+	case f.running <- struct{}{}:
+		defer func() { <-f.running }()
+	default:
+		refuse(w, api.AsProblem(api.Problemf(api.CodeBusy, "%d requests of MCP clients are under way", cap(f.running))))
+		return
+	}
+	f.served.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
+}
+
+// enter takes a request through what is checked before any of it is read.
+func (f *Face) enter(r *http.Request) (*visit, error) {
+	if !f.fromHere(r) {
+		// A page could else have the browser call tools with what the user has configured.
+		return nil, &api.Problem{Type: api.ProblemType(codeCrossOrigin), Title: http.StatusText(http.StatusForbidden),
+			Status: http.StatusForbidden, Code: codeCrossOrigin, Detail: fmt.Sprintf("a page of %.100s sent this: name it with "+
+				"--mcp-origin if it may", gate.Plain(r.Header.Get("Origin")))}
+	}
+	server := strings.Trim(strings.TrimPrefix(r.URL.Path, Path), "/")
+	if server != "" && !f.Upstreams.Has(server) {
+		return nil, api.Problemf(api.CodeNoRoute, "no MCP server %.40q is configured: %s lists the tools of all", server, Path)
+	}
+	guest, err := f.Enter(r)
+	if err != nil {
+		return nil, err
+	}
+	return &visit{guest: guest, server: server, session: r.Header.Get("Hence-Session"), tx: r.Header.Get("Hence-Tx")}, nil
+}
+
+// fromHere: requests of programs have no Origin; those of pages have theirs.
+func (f *Face) fromHere(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" || slices.Contains(f.Origins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host != r.Host {
+		return false
+	}
+	host := u.Hostname() // of the same host is one only where no other name can lead here
+	return host == "127.0.0.1" || host == "localhost" || host == "::1"
+}
+
+// refuse answers before the protocol begins.
+func refuse(w http.ResponseWriter, p *api.Problem) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="hence"`)
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(mustJSON(p), '\n'))
+}
+
+// receive answers what the face itself answers, and leaves the rest of the protocol to the SDK. Tools are not added to
+// the SDK's server: it has one catalogue for all, and refuses schemas that it cannot read by a panic.
+func (f *Face) receive(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		v := visitOf(r)
+		switch in := r.(type) {
+		case *sdk.ListToolsRequest:
+			if v == nil {
+				return nil, errors.New("the request has no guest")
+			}
+			return f.list(v), nil
+		case *sdk.CallToolRequest:
+			if v == nil {
+				return nil, errors.New("the request has no guest")
+			}
+			return f.call(ctx, v, in)
+		}
+		return next(ctx, method, r)
+	}
+}
+
+func visitOf(r sdk.Request) *visit {
+	extra := r.GetExtra()
+	if extra == nil || extra.TokenInfo == nil {
+		return nil
+	}
+	v, _ := extra.TokenInfo.Extra["visit"].(*visit)
+	return v
+}
