@@ -215,6 +215,10 @@ func TestApproveRefusedMeanwhile(t *testing.T) {
 	a, b := start(t, "a", log.Door(), withTools(world)), start(t, "b", log.Door())
 	ctx := background(t)
 	must(b.client.Put(ctx, "shard:/s", []byte("1"), client.WriteOptions{}))(t)
+	seen := func() bool { return a.view.At() >= b.view.At() } // else it would read that there is none, and not wait
+	if err := a.session.eventually(ctx, seen); err != nil {
+		t.Fatal(err)
+	}
 	id, decided := sealAsking(ctx, t, a, b, "x", "shard:/s")
 	must(b.client.Put(ctx, "shard:/s", []byte("2"), client.WriteOptions{}))(t)
 	if d := <-decided; d.Code != string(sequencer.CodeStaleRead) {

@@ -55,6 +55,7 @@ type slowPlans struct {
 	*memlog.Door
 	mu   sync.Mutex
 	acks []func()
+	kept chan struct{} // takes one for each plan that is not acknowledged; nil: it is not asked
 }
 
 func (l *slowPlans) PublishAsync(events []*topology.Event, done func(sequencer.Place, error)) {
@@ -63,6 +64,9 @@ func (l *slowPlans) PublishAsync(events []*topology.Event, done func(sequencer.P
 		defer l.mu.Unlock()
 		if events[0].Kind == topology.EventPlan && l.acks != nil {
 			l.acks = append(l.acks, func() { done(at, err) })
+			if l.kept != nil {
+				l.kept <- struct{}{}
+			}
 			return
 		}
 		go done(at, err)
@@ -81,12 +85,13 @@ func (l *slowPlans) acknowledge() {
 
 // No planned call runs before the events topic has the plan: a stranger goes by it where the first call never came.
 func TestPlanIsPublishedFirst(t *testing.T) {
-	world, log := newSink(), &slowPlans{Door: newLog().Door(), acks: []func(){}}
+	world, log := newSink(), &slowPlans{Door: newLog().Door(), acks: []func(){}, kept: make(chan struct{}, 8)}
 	a := start(t, "a", log, withTools(world))
 	defer log.acknowledge()
 	ctx := background(t)
 	tx := must(a.client.Begin(ctx, client.BeginOptions{}))(t)
 	must(tx.Plan(ctx, "runs"))(t)
+	<-log.kept // else the call may be published with it, and wait for one acknowledgement of both
 	short, cancel := context.WithCancel(ctx)
 	broken := make(chan error, 1)
 	go func() {
